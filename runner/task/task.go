@@ -35,6 +35,7 @@ type Task struct {
 	// how to show it
 
 	Records [][]string // the records it does, each its columns
+	Object  string     // the JSON object it came from, with --input json
 	Tag     string     // what its lines are prefixed with, expanded
 	Err     error      // why it cannot be run at all; it is then finished as StartFailed
 }

@@ -1,0 +1,31 @@
+// Package sink is what people and pipes read: tasks' output on stdout and
+// stderr, the progress bar, the digest, the joblog and the results tree.
+package sink
+
+import (
+	"io"
+	"sync"
+)
+
+// Screen is the run's stdout and stderr with the progress bar between them.
+// Everything that is shown goes through Print, so that no two writers mix and
+// no line is written into the bar. It is safe for concurrent use.
+type Screen struct {
+	mu       sync.Mutex
+	out, err io.Writer
+	clear    func() // takes the bar off the terminal; nil without one
+}
+
+// NewScreen makes a screen of the two streams.
+func NewScreen(out, err io.Writer) *Screen { return &Screen{out: out, err: err} }
+
+// Print calls write with both streams, alone and with the bar off the
+// terminal. It returns what write returns.
+func (s *Screen) Print(write func(out, err io.Writer) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clear != nil {
+		s.clear()
+	}
+	return write(s.out, s.err)
+}
