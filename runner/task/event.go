@@ -16,8 +16,8 @@ const (
 	Released                 // ID: its result may be shown now
 	InputEnd                 // the number of tasks is final
 	Resized                  // Worker: the pool's new size
-	Draining                 // nothing more starts; Running are awaited
-	Stopping                 // running tasks are being ended
+	Draining                 // nothing more starts; Running are awaited; Text says why
+	Stopping                 // the Running ones are being ended; Text says why
 	Notice                   // Text: a diagnostic, without "crew: "
 )
 
@@ -44,7 +44,7 @@ type Stats struct {
 	Retried   int64
 	Finished  int64
 	Released  int64
-	ByOutcome [outcomes]int64
+	ByOutcome [Outcomes]int64
 	Workers   int
 	InputEnd  bool // Admitted is final
 	Draining  bool
@@ -86,7 +86,7 @@ func (s *Stats) Apply(e Event) {
 // Failed is the number of tasks that failed.
 func (s *Stats) Failed() int64 {
 	var n int64
-	for o := range outcomes {
+	for o := range Outcomes {
 		if o.Failed() {
 			n += s.ByOutcome[o]
 		}

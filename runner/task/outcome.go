@@ -14,17 +14,17 @@ const (
 	StartFailed         // no process came to be
 	Cancelled           // ended by crew because the run or a person said so
 	NotRun              // admitted, never started (or never again, between attempts)
-	outcomes
+	Outcomes            // how many there are, the zero one counted
 )
 
-var outcomeNames = [outcomes]string{
+var outcomeNames = [Outcomes]string{
 	OK: "ok", Exit: "exit", Signal: "signal", Timeout: "timeout",
 	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run",
 }
 
 // String is the outcome's name as it stands in the man page and in JSON.
 func (o Outcome) String() string {
-	if o == 0 || o >= outcomes {
+	if o == 0 || o >= Outcomes {
 		return "unknown"
 	}
 	return outcomeNames[o]

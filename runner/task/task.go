@@ -81,8 +81,13 @@ type Result struct {
 	Code    int   // exit status under OK (0) and Exit; 126 or 127 under StartFailed as a shell would say
 	Signal  int   // what killed it, under Signal, Timeout and Cancelled; else 0
 	Err     error // why, under StartFailed
-	Leaked  bool  // something that the task left behind still held its output when it was closed
-	Fault   error // crew itself could not do its part (a full disk, say): the run has to stop
+
+	// BadCommand says that under StartFailed the command itself is at fault,
+	// whatever its arguments: every task with this command would end so.
+	BadCommand bool
+
+	Leaked bool  // something that the task left behind still held its output when it was closed
+	Fault  error // crew itself could not do its part (a full disk, say): the run has to stop
 
 	Start, End   time.Time
 	User, System time.Duration // processor time

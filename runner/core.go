@@ -1,0 +1,484 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// core is the run's state machine. It has no lock, no goroutine, no clock and
+// does no I/O: it answers questions (may I read? what starts now? when do I
+// wake? is all done?) and takes facts (admitted, finished, a command). Only the
+// loop touches it.
+type core struct {
+	cfg Config
+
+	// where each task is: in exactly one place until it is finished
+
+	policy  sched.Policy
+	topic   *sched.ByTopic // policy, where it is that
+	limit   *sched.Limiter // nil without a limit per key
+	delayed *sched.Delay
+	entries map[uint64]*entry
+	order   *sched.Reorder[struct{}] // nil without Keep
+	spare   []*entry
+
+	// the pool
+
+	workers   int
+	running   int
+	nextStart time.Time // no start before it
+
+	// how the run stands
+
+	inputEnd bool
+	draining bool
+	stopping bool
+	paused   bool
+	admitted uint64
+	finished [task.Outcomes]uint64
+	released uint64
+	started  uint64
+	ending   Ending
+
+	// what the loop has to do and tell
+
+	events  []task.Event
+	cancels []uint64 // running tasks to be ended
+}
+
+// state is where an unfinished task is.
+type state uint8
+
+const (
+	queued  state = iota // in the policy
+	parked               // in the limiter
+	running              // on a worker
+	delayed              // waiting for its next attempt
+)
+
+// entry is an unfinished task.
+type entry struct {
+	task      *task.Task
+	item      sched.Item
+	state     state
+	attempt   int // the running one, or the last
+	worker    int
+	cancelled bool
+}
+
+func newCore(cfg Config) *core {
+	c := &core{
+		cfg: cfg, policy: cfg.Pool.Policy, workers: cfg.Pool.Workers,
+		entries: map[uint64]*entry{}, delayed: sched.NewDelay(),
+	}
+	c.topic, _ = c.policy.(*sched.ByTopic)
+	if _, keyed := c.policy.(*sched.Keyed); cfg.Pool.PerKey > 0 && !keyed {
+		// keyed runs a key one at a time by itself, and a limit that gave the
+		// turn of a task that waits for its retry to another would jam it.
+		c.limit = sched.NewLimiter(cfg.Pool.PerKey)
+	}
+	if cfg.Order.Keep {
+		c.order = sched.NewReorder[struct{}](1)
+	}
+	c.policy.Resize(c.workers)
+	return c
+}
+
+func (c *core) emit(e task.Event) { c.events = append(c.events, e) }
+
+// canAdmit says whether the next task may be read.
+func (c *core) canAdmit() bool {
+	if c.inputEnd || c.draining || len(c.entries)-c.running >= c.cfg.Pool.Buffer {
+		return false
+	}
+	return c.order == nil || c.admitted-c.released < uint64(c.cfg.Order.Window)
+}
+
+// admit takes a task into the run.
+func (c *core) admit(t *task.Task, now time.Time) {
+	c.admitted++
+	if t.ID != c.admitted {
+		panic(fmt.Sprintf("internal error: task %d admitted as number %d", t.ID, c.admitted))
+	}
+	c.emit(task.Event{Kind: task.Admitted, At: now, ID: t.ID, Task: t})
+	e := c.newEntry()
+	*e = entry{task: t, item: sched.Item{ID: t.ID, Cost: max(t.Cost, 1)}}
+	if t.Key != "" {
+		e.item.Key = sched.Hash(t.Key)
+	}
+	c.entries[t.ID] = e
+	switch {
+	case t.Err != nil:
+		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: t.Err, Code: 126, Start: now, End: now}, now)
+	case c.draining:
+		c.notRun(e, now)
+	case c.topic != nil && !c.topic.Accepts(e.item.Key):
+		err := fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", t.Key)
+		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: err, Code: 126, Start: now, End: now}, now)
+	default:
+		c.enqueue(e)
+	}
+}
+
+func (c *core) newEntry() *entry {
+	if n := len(c.spare); n > 0 {
+		e := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return e
+	}
+	return new(entry)
+}
+
+// enqueue gives a task that may run to the limiter and the policy.
+func (c *core) enqueue(e *entry) {
+	if c.limit != nil && !c.limit.Admit(e.item) {
+		e.state = parked
+		return
+	}
+	e.state = queued
+	c.policy.Push(e.item)
+}
+
+// endInput says that no task comes any more.
+func (c *core) endInput(now time.Time) {
+	if !c.inputEnd {
+		c.inputEnd = true
+		c.emit(task.Event{Kind: task.InputEnd, At: now})
+	}
+}
+
+// inputFailed says that the input broke: what came before still runs, and then
+// the run has failed.
+func (c *core) inputFailed(err error, now time.Time) {
+	if c.ending.Err == nil {
+		c.ending.Err = err
+	}
+	c.endInput(now)
+}
+
+// next is the attempt that starts now, if one does.
+func (c *core) next(now time.Time) (task.Attempt, bool) {
+	if c.draining || c.paused {
+		return task.Attempt{}, false
+	}
+	for id, ok := c.delayed.Due(now); ok; id, ok = c.delayed.Due(now) {
+		c.enqueue(c.entries[id])
+	}
+	if now.Before(c.nextStart) {
+		return task.Attempt{}, false
+	}
+	w := c.policy.Ready()
+	if w == 0 {
+		return task.Attempt{}, false
+	}
+	it, ok := c.policy.Pop(w)
+	if !ok {
+		panic(fmt.Sprintf("internal error: worker %d is ready for nothing", w))
+	}
+	return c.begin(c.entries[it.ID], w, now), true
+}
+
+func (c *core) begin(e *entry, worker int, now time.Time) task.Attempt {
+	c.running++
+	c.started++
+	c.nextStart = now.Add(c.cfg.Pool.Delay)
+	e.state, e.worker, e.attempt = running, worker, e.attempt+1
+	c.emit(task.Event{Kind: task.Started, At: now, ID: e.task.ID, Task: e.task, Worker: worker, Attempt: e.attempt})
+	return task.Attempt{Task: e.task, Number: e.attempt, Worker: worker}
+}
+
+// wake is when next or balance may have something without anything else
+// happening; the zero time is never.
+func (c *core) wake() time.Time {
+	if c.draining || c.paused {
+		return time.Time{}
+	}
+	at, _ := c.delayed.Next()
+	if c.policy.Ready() > 0 && (at.IsZero() || c.nextStart.Before(at)) {
+		at = c.nextStart
+	}
+	return at
+}
+
+// done says whether the run is over.
+func (c *core) done() bool {
+	return (c.inputEnd || c.draining) && len(c.entries) == 0
+}
+
+// ended takes the result of an attempt.
+func (c *core) ended(r *task.Result, now time.Time) {
+	e := c.entries[r.Task.ID]
+	if e == nil || e.state != running {
+		panic(fmt.Sprintf("internal error: a result for task %d, which does not run", r.Task.ID))
+	}
+	again := c.retries(e, r)
+	c.running--
+	c.policy.Done(e.worker, e.item, again)
+	if r.Fault != nil {
+		c.abort(r.Fault, now)
+	}
+	if again {
+		e.state = delayed
+		wait := c.backoff(e.attempt)
+		c.emit(task.Event{Kind: task.Retried, At: now, ID: r.Task.ID, Task: e.task, Result: r, Attempt: e.attempt, Wait: wait})
+		c.unlimit(e)
+		c.delayed.Push(r.Task.ID, now.Add(wait))
+		return
+	}
+	e.worker = 0
+	c.unlimit(e)
+	c.finish(e, r, now)
+}
+
+// unlimit lets the next parked task of the key go.
+func (c *core) unlimit(e *entry) {
+	if c.limit == nil {
+		return
+	}
+	if it, ok := c.limit.Done(e.item.Key); ok {
+		c.entries[it.ID].state = queued
+		c.policy.Push(it)
+	}
+}
+
+// retries says whether an attempt is followed by another.
+func (c *core) retries(e *entry, r *task.Result) bool {
+	if !r.Outcome.Failed() || c.draining || e.cancelled || r.Fault != nil || e.attempt > c.cfg.Retry.Max {
+		return false
+	}
+	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
+}
+
+// backoff is how long to wait after the nth attempt: exponential with full
+// jitter ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
+func (c *core) backoff(n int) time.Duration {
+	most := c.cfg.Retry.Delay
+	for ; n > 1 && most < c.cfg.Retry.MaxDelay; n-- {
+		most *= 2
+	}
+	return time.Duration(c.cfg.Retry.Jitter() * float64(min(most, c.cfg.Retry.MaxDelay)))
+}
+
+// finish gives a task its outcome and releases what may be.
+func (c *core) finish(e *entry, r *task.Result, now time.Time) {
+	id := e.task.ID
+	ran := 0
+	if e.state == running {
+		ran = e.attempt
+	}
+	delete(c.entries, id)
+	c.finished[r.Outcome]++
+	c.emit(task.Event{Kind: task.Finished, At: now, ID: id, Task: e.task, Result: r, Attempt: ran})
+	*e = entry{}
+	c.spare = append(c.spare, e)
+	if c.order == nil {
+		c.release(id, now)
+	} else {
+		c.order.Put(id, struct{}{})
+		for next := c.order.Base(); ; next++ {
+			if _, ok := c.order.Next(); !ok {
+				break
+			}
+			c.release(next, now)
+		}
+	}
+	c.judge(r, now)
+}
+
+func (c *core) release(id uint64, now time.Time) {
+	c.released++
+	c.emit(task.Event{Kind: task.Released, At: now, ID: id})
+}
+
+// judge stops the run where a result says so.
+func (c *core) judge(r *task.Result, now time.Time) {
+	if r.BadCommand && c.cfg.SameCommand && c.ending.BadCommand == nil {
+		c.ending.BadCommand = r
+		c.drain(now, "")
+	}
+	if c.ending.Halted == nil && c.halts(r) {
+		c.ending.Halted = r
+		c.drain(now, "--halt")
+		if c.cfg.Halt.When == Now {
+			c.stop(now, "--halt")
+		}
+	}
+}
+
+// halts says whether r is the result that makes the run halt.
+func (c *core) halts(r *task.Result) bool {
+	h := c.cfg.Halt
+	if h.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
+		return false
+	}
+	ok := c.finished[task.OK]
+	failed := c.finished[task.Exit] + c.finished[task.Signal] + c.finished[task.Timeout] + c.finished[task.StartFailed]
+	var n uint64
+	switch {
+	case h.On == OnFail && r.Outcome.Failed():
+		n = failed
+	case h.On == OnSuccess && r.Outcome == task.OK:
+		n = ok
+	case h.On == OnDone:
+		n = ok + failed
+	default:
+		return false
+	}
+	if !h.Percent {
+		return n >= uint64(h.N)
+	}
+	// As parallel has it: of what is started, or of all once all are known,
+	// and never on the word of fewer than three.
+	of := c.started
+	if c.inputEnd {
+		of = c.admitted
+	}
+	return (of >= 3 || c.inputEnd) && n*100 >= uint64(h.N)*of
+}
+
+// notRun ends a task that no attempt will be made at any more.
+func (c *core) notRun(e *entry, now time.Time) {
+	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.NotRun, End: now}, now)
+}
+
+// drain starts nothing more; what waits is not run.
+func (c *core) drain(now time.Time, why string) {
+	if c.draining {
+		return
+	}
+	c.draining = true
+	c.emit(task.Event{Kind: task.Draining, At: now, Running: c.runningIDs(10), Text: why})
+	for _, id := range c.ids(func(e *entry) bool { return e.state != running }) {
+		e := c.entries[id]
+		c.takeOut(e)
+		c.notRun(e, now)
+	}
+}
+
+// stop ends what runs, after drain.
+func (c *core) stop(now time.Time, why string) {
+	c.drain(now, why)
+	if c.stopping {
+		return
+	}
+	c.stopping = true
+	if c.running > 0 {
+		c.emit(task.Event{Kind: task.Stopping, At: now, Running: c.runningIDs(10), Text: why})
+	}
+}
+
+// abort stops the run because crew itself cannot go on; the first reason counts.
+func (c *core) abort(err error, now time.Time) {
+	if c.ending.Err == nil {
+		c.ending.Err = err
+	}
+	why := ""
+	if errors.Is(err, syscall.EPIPE) {
+		why = signalName(int(syscall.SIGPIPE))
+	}
+	c.stop(now, why)
+}
+
+// takeOut takes a waiting task out of where it waits.
+func (c *core) takeOut(e *entry) {
+	id := e.item.ID
+	switch e.state {
+	case queued:
+		c.policy.Remove(id)
+		c.unlimit(e)
+	case parked:
+		c.limit.Remove(id)
+	case delayed:
+		c.delayed.Remove(id)
+		c.policy.Remove(id)
+	}
+}
+
+// runningIDs are the lowest n numbers of running tasks.
+func (c *core) runningIDs(n int) []uint64 {
+	ids := c.ids(func(e *entry) bool { return e.state == running })
+	return ids[:min(n, len(ids))]
+}
+
+// ids are the numbers of the unfinished tasks of which ok holds, in order.
+func (c *core) ids(ok func(*entry) bool) []uint64 {
+	var ids []uint64
+	for id, e := range c.entries {
+		if ok(e) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+var errCancelled = errors.New("cancelled")
+
+// apply does what a command asks for.
+func (c *core) apply(cmd task.Command, now time.Time) {
+	switch cmd.Op {
+	case task.Drain, task.Stop, task.Kill:
+		if cmd.Signal != 0 {
+			c.ending.Signal = cmd.Signal
+		}
+		if cmd.Op == task.Drain {
+			c.drain(now, signalName(cmd.Signal))
+		} else {
+			c.stop(now, signalName(cmd.Signal))
+		}
+	case task.Resize:
+		c.resize(cmd.N, now)
+	case task.Grow:
+		c.resize(c.workers+cmd.N, now)
+	case task.Pause:
+		c.paused = true
+	case task.Resume:
+		c.paused = false
+	case task.Cancel:
+		c.cancel(cmd.ID, now)
+	}
+}
+
+// resize sets the pool's size, at least 1. Busy workers past it run out.
+func (c *core) resize(n int, now time.Time) {
+	n = max(n, 1)
+	if n == c.workers {
+		return
+	}
+	c.workers = n
+	c.policy.Resize(n)
+	c.emit(task.Event{Kind: task.Resized, At: now, Worker: n})
+}
+
+// cancel ends one task, wherever it is.
+func (c *core) cancel(id uint64, now time.Time) {
+	e := c.entries[id]
+	if e == nil {
+		return
+	}
+	e.cancelled = true
+	if e.state == running {
+		c.cancels = append(c.cancels, id)
+		return
+	}
+	c.takeOut(e)
+	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.Cancelled, Err: errCancelled, End: now}, now)
+}
+
+// balance checks that nothing was lost: every admitted task has one outcome.
+func (c *core) balance() {
+	var sum uint64
+	for _, n := range c.finished {
+		sum += n
+	}
+	if sum != c.admitted || c.released != c.admitted || len(c.entries) != 0 || c.running != 0 {
+		panic(fmt.Sprintf("internal error: %d tasks admitted, %d finished, %d released, %d left, %d running",
+			c.admitted, sum, c.released, len(c.entries), c.running))
+	}
+}

@@ -1,0 +1,517 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// tasks is a Source of n tasks, each after a pause, then of err.
+type tasks struct {
+	n, given int
+	pause    time.Duration
+	err      error
+	change   func(*task.Task)
+	wait     <-chan struct{} // when set, the end of input comes only once it is closed
+}
+
+func (s *tasks) Next() (*task.Task, error) {
+	if s.given == s.n {
+		if s.wait != nil {
+			<-s.wait
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+		return nil, io.EOF
+	}
+	time.Sleep(s.pause)
+	s.given++
+	t := &task.Task{ID: uint64(s.given), Argv: []string{"true"}, Records: [][]string{{fmt.Sprint(s.given)}}, Cost: 1}
+	if s.change != nil {
+		s.change(t)
+	}
+	return t, nil
+}
+
+// fake is an Executor whose attempts take as long and end as do says.
+type fake struct {
+	do func(a task.Attempt) (time.Duration, task.Outcome)
+
+	mu      sync.Mutex
+	running int
+	most    int
+	started []uint64
+	grace   time.Duration // how long a cancelled attempt takes to end, unless it is killed
+}
+
+func (f *fake) Run(ctx context.Context, a task.Attempt) *task.Result {
+	f.mu.Lock()
+	f.running++
+	f.most = max(f.most, f.running)
+	f.started = append(f.started, a.Task.ID)
+	f.mu.Unlock()
+	defer func() { f.mu.Lock(); f.running--; f.mu.Unlock() }()
+	r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Worker, Start: time.Now()}
+	took, o := time.Second, task.OK
+	if f.do != nil {
+		took, o = f.do(a)
+	}
+	select {
+	case <-time.After(took):
+		r.Outcome = o
+	case <-ctx.Done():
+		r.Outcome = task.Cancelled
+		select {
+		case <-time.After(f.grace):
+		case <-a.Kill:
+		}
+	}
+	if r.Outcome == task.Exit {
+		r.Code = 1
+	}
+	r.End = time.Now()
+	return r
+}
+
+// seen is a Sink that remembers.
+type seen struct {
+	mu       sync.Mutex
+	finished map[uint64]task.Outcome
+	released []uint64
+	kinds    []task.Kind
+	retried  int
+	fail     func(task.Event) error
+	block    <-chan struct{}
+	closed   bool
+	stats    task.Stats
+}
+
+func (s *seen) Consume(batch []task.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished == nil {
+		s.finished = map[uint64]task.Outcome{}
+	}
+	for _, e := range batch {
+		s.kinds = append(s.kinds, e.Kind)
+		switch e.Kind {
+		case task.Finished:
+			if o, twice := s.finished[e.ID]; twice {
+				panic(fmt.Sprintf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome))
+			}
+			s.finished[e.ID] = e.Result.Outcome
+		case task.Released:
+			s.released = append(s.released, e.ID)
+		case task.Retried:
+			s.retried++
+		}
+		if s.fail != nil {
+			if err := s.fail(e); err != nil {
+				return err
+			}
+		}
+	}
+	if s.block != nil {
+		<-s.block
+	}
+	return nil
+}
+
+func (s *seen) Close(st task.Stats) error { s.closed, s.stats = true, st; return nil }
+
+func (s *seen) count(o task.Outcome) (n int) {
+	for _, have := range s.finished {
+		if have == o {
+			n++
+		}
+	}
+	return n
+}
+
+func config(workers int) Config {
+	return Config{
+		Pool:      Pool{Workers: workers, Policy: sched.NewFIFO(workers), Buffer: max(64, 2*workers)},
+		KillAfter: 5 * time.Second,
+	}
+}
+
+func TestRunsAllWithinThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exec, sink := &fake{}, &seen{}
+		begin := time.Now()
+		end, err := Run(config(4), &tasks{n: 100}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.NoError(t, end.Err)
+		require.Equal(t, 4, exec.most)
+		require.Equal(t, 100, sink.count(task.OK))
+		require.Equal(t, 25*time.Second, time.Since(begin), "four at a time, none idle")
+		require.True(t, sink.closed)
+		require.EqualValues(t, 100, end.Stats.Admitted)
+		require.EqualValues(t, 100, end.Stats.Of(task.OK))
+		require.Zero(t, end.Stats.Running)
+	})
+}
+
+func TestFirstTaskStartsBeforeInputEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		exec, sink := &fake{}, &seen{}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err := Run(config(2), &tasks{n: 1, wait: hold}, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+		}()
+		synctest.Wait()
+		require.Equal(t, []uint64{1}, exec.started)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		sink.mu.Lock()
+		require.Equal(t, []uint64{1}, sink.released, "shown while the input is open")
+		sink.mu.Unlock()
+		close(hold)
+		<-done
+	})
+}
+
+func TestReadAheadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(2)
+		cfg.Pool.Buffer = 10
+		src := &tasks{n: 1000}
+		go func() {
+			_, err := Run(cfg, src, &fake{}, []Sink{&seen{}}, nil)
+			require.NoError(t, err)
+		}()
+		synctest.Wait()
+		require.LessOrEqual(t, src.given, 10+2+1, "buffer, running, and one in the reader's hand")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1000, src.given)
+	})
+}
+
+func TestKeepOrderReleasesInOrderWithinTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(8)
+		cfg.Order = Order{Keep: true, Window: 50}
+		src := &tasks{n: 300}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Hour, task.OK
+			}
+			return time.Duration(a.Task.ID%7) * time.Millisecond, task.OK
+		}}
+		sink := &seen{}
+		go func() {
+			_, err := Run(cfg, src, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, exec.started, 50, "the window bounds how far completion runs ahead")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Len(t, sink.released, 300)
+		require.True(t, slices.IsSorted(sink.released))
+	})
+}
+
+func TestAFullOutboxStopsStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Millisecond, task.OK }}
+		sink := &seen{block: hold}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err := Run(config(4), &tasks{n: 6000}, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+		}()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Less(t, len(exec.started), 2*outboxFull, "a stopped reader stops the run")
+		close(hold)
+		<-done
+		require.Equal(t, 6000, sink.count(task.OK), "and loses nothing")
+	})
+}
+
+func TestDrainEndsWaitingTasksAsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := make(chan task.Command)
+		exec, sink := &fake{}, &seen{}
+		go func() { time.Sleep(1500 * time.Millisecond); inbox <- task.Command{Op: task.Drain, Signal: 2} }()
+		end, err := Run(config(2), &tasks{n: 1000}, exec, []Sink{sink}, inbox)
+		require.NoError(t, err)
+		require.Equal(t, 2, end.Signal)
+		require.Equal(t, 4, sink.count(task.OK), "what ran came to its end")
+		require.Positive(t, sink.count(task.NotRun))
+		require.EqualValues(t, len(sink.finished), end.Stats.Admitted)
+		require.Contains(t, sink.kinds, task.Draining)
+	})
+}
+
+func TestStopEndsRunningTasksWithGraceAndKillAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		ops  []task.Op
+		want time.Duration
+	}{
+		{[]task.Op{task.Stop}, time.Second + 3*time.Second},
+		{[]task.Op{task.Drain, task.Stop, task.Kill}, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inbox := make(chan task.Command)
+			exec := &fake{grace: 3 * time.Second, do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Hour, task.OK }}
+			sink := &seen{}
+			go func() {
+				for _, op := range c.ops {
+					time.Sleep(time.Second)
+					inbox <- task.Command{Op: op}
+				}
+			}()
+			begin := time.Now()
+			_, err := Run(config(2), &tasks{n: 5}, exec, []Sink{sink}, inbox)
+			require.NoError(t, err)
+			require.Equal(t, c.want, time.Since(begin))
+			require.Equal(t, 2, sink.count(task.Cancelled))
+			require.Equal(t, 3, sink.count(task.NotRun))
+		})
+	}
+}
+
+func TestInputErrorRunsWhatCameBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, sink := errors.New("read stdin: input/output error"), &seen{}
+		end, err := Run(config(2), &tasks{n: 7, err: broken}, &fake{}, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, end.Err, broken)
+		require.Equal(t, 7, sink.count(task.OK))
+	})
+}
+
+func TestASinkThatBreaksStopsTheRunAndOthersSeeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("no space left on device")
+		bad, good := &seen{}, &seen{}
+		bad.fail = func(e task.Event) error {
+			if e.Kind == task.Finished && e.ID == 5 {
+				return full
+			}
+			return nil
+		}
+		end, err := Run(config(2), &tasks{n: 1000}, &fake{}, []Sink{bad, good}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, end.Err, full)
+		require.EqualValues(t, len(good.finished), end.Stats.Admitted)
+		require.Equal(t, int64(len(good.released)), end.Stats.Released)
+		require.True(t, bad.closed && good.closed)
+		require.Less(t, end.Stats.Admitted, int64(100))
+	})
+}
+
+func TestRetriesWaitWithoutAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(1)
+		cfg.Retry = Retry{Max: 3, Delay: 10 * time.Second, MaxDelay: 15 * time.Second, Jitter: func() float64 { return 1 }}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Second, task.Exit
+			}
+			return time.Second, task.OK
+		}}
+		sink := &seen{}
+		begin := time.Now()
+		end, err := Run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Equal(t, []uint64{1, 2, 3, 1, 1, 1}, exec.started)
+		require.Equal(t, (1+10+1+15+1+15+1)*time.Second, time.Since(begin), "10 s, then 20 s held to 15 s")
+		require.EqualValues(t, 3, end.Stats.Retried)
+		require.Equal(t, task.Exit, sink.finished[1])
+	})
+}
+
+func TestDrainDuringARetryWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(1)
+		cfg.Retry = Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
+		sink, inbox := &seen{}, make(chan task.Command)
+		go func() { time.Sleep(time.Minute); inbox <- task.Command{Op: task.Drain} }()
+		_, err := Run(cfg, &tasks{n: 3}, exec, []Sink{sink}, inbox)
+		require.NoError(t, err)
+		require.Equal(t, 3, sink.count(task.NotRun))
+	})
+}
+
+func TestHalt(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		halt          Halt
+		ok, cancelled int
+	}{
+		{"soon after one failure", Halt{Soon, OnFail, 1, false}, 9 + 3, 0},
+		{"now after one failure", Halt{Now, OnFail, 1, false}, 9, 3},
+		{"soon after 20 done", Halt{Soon, OnDone, 20, false}, 22, 0},
+		{"now after 8 successes", Halt{Now, OnSuccess, 8, false}, 8, 3},
+		{"never", Halt{}, 90, 0},
+		{"a tenth failing", Halt{Soon, OnFail, 10, true}, 90, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := config(4)
+				cfg.Halt = c.halt
+				exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+					if a.Task.ID%10 == 0 {
+						return time.Second, task.Exit
+					}
+					return time.Second + time.Duration(a.Task.ID)*time.Millisecond, task.OK
+				}}
+				sink := &seen{}
+				end, err := Run(cfg, &tasks{n: 100}, exec, []Sink{sink}, nil)
+				require.NoError(t, err)
+				require.Equal(t, c.cancelled, sink.count(task.Cancelled))
+				if c.halt.When != Never && !c.halt.Percent {
+					require.NotNil(t, end.Halted)
+					require.Positive(t, sink.count(task.NotRun))
+				}
+				require.EqualValues(t, end.Stats.Admitted, len(sink.finished))
+				require.InDelta(t, c.ok, sink.count(task.OK), 3)
+			})
+		})
+	}
+}
+
+func TestPauseResizeAndCancelWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := make(chan task.Command)
+		exec, sink := &fake{}, &seen{}
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			inbox <- task.Command{Op: task.Pause}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			exec.mu.Lock()
+			n := len(exec.started)
+			exec.mu.Unlock()
+			require.Equal(t, 2, n, "nothing starts while paused")
+			inbox <- task.Command{Op: task.Cancel, ID: 5}
+			inbox <- task.Command{Op: task.Cancel, ID: 999}
+			inbox <- task.Command{Op: task.Resize, N: 6}
+			inbox <- task.Command{Op: task.Resume}
+			time.Sleep(500 * time.Millisecond)
+			inbox <- task.Command{Op: task.Cancel, ID: 3}
+			inbox <- task.Command{Op: task.Grow, N: -5}
+			inbox <- task.Command{Op: task.Grow, N: -5}
+		}()
+		end, err := Run(config(2), &tasks{n: 20}, exec, []Sink{sink}, inbox)
+		require.NoError(t, err)
+		require.Equal(t, 6, exec.most)
+		require.Equal(t, task.Cancelled, sink.finished[5])
+		require.Equal(t, task.Cancelled, sink.finished[3])
+		require.Equal(t, 18, sink.count(task.OK))
+		require.Equal(t, 1, end.Stats.Workers)
+	})
+}
+
+func TestDelayBetweenStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(10)
+		cfg.Pool.Delay = 3 * time.Second
+		begin := time.Now()
+		_, err := Run(cfg, &tasks{n: 5}, &fake{}, []Sink{&seen{}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, (4*3+1)*time.Second, time.Since(begin))
+	})
+}
+
+func TestPerKeyHoldsAKeyAndNotOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(8)
+		cfg.Pool.PerKey = 2
+		src := &tasks{n: 40, change: func(t *task.Task) {
+			t.Key = "hot"
+			if t.ID > 30 {
+				t.Key = fmt.Sprint(t.ID)
+			}
+		}}
+		now, most := map[string]int{}, 0
+		var mu sync.Mutex
+		exec := &fake{}
+		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			mu.Lock()
+			now[a.Task.Key]++
+			most = max(most, now[a.Task.Key])
+			mu.Unlock()
+			time.AfterFunc(time.Second-time.Nanosecond, func() { mu.Lock(); now[a.Task.Key]--; mu.Unlock() })
+			return time.Second, task.OK
+		}
+		begin := time.Now()
+		_, err := Run(cfg, src, exec, []Sink{&seen{}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, most)
+		require.Equal(t, 15*time.Second, time.Since(begin), "the others fill the free workers meanwhile")
+	})
+}
+
+func TestBadCommandStopsTheRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(2)
+		cfg.SameCommand = true
+		sink := &seen{}
+		end, err := Run(cfg, &tasks{n: 1000}, missing{}, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.NotNil(t, end.BadCommand)
+		require.LessOrEqual(t, sink.count(task.StartFailed), 2)
+	})
+}
+
+// missing is an Executor of a command that is not there.
+type missing struct{}
+
+func (missing) Run(_ context.Context, a task.Attempt) *task.Result {
+	return &task.Result{Task: a.Task, Outcome: task.StartFailed, Code: 127, BadCommand: true, Start: time.Now(), End: time.Now()}
+}
+
+func TestATaskThatCannotRunFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &tasks{n: 10, change: func(t *task.Task) {
+			if t.ID == 4 {
+				t.Err = errors.New("record is too long")
+			}
+		}}
+		sink := &seen{}
+		_, err := Run(config(2), src, &fake{}, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Equal(t, task.StartFailed, sink.finished[4])
+		require.Equal(t, 9, sink.count(task.OK))
+	})
+}
+
+func TestAReaderThatNeverReadsIsGivenUpOnlyWhenTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold, inbox := make(chan struct{}), make(chan task.Command)
+		go func() {
+			time.Sleep(time.Hour)
+			inbox <- task.Command{Op: task.Stop, Signal: 15}
+		}()
+		begin := time.Now()
+		end, err := Run(config(2), &tasks{n: 3}, &fake{}, []Sink{&seen{block: hold}}, inbox)
+		require.NoError(t, err)
+		require.True(t, end.Unshown)
+		require.Equal(t, time.Hour+5*time.Second, time.Since(begin))
+		close(hold)
+	})
+}

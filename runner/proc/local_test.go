@@ -1,0 +1,376 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// local is a Local that keeps output, with changes.
+func local(t *testing.T, change func(*Config)) *Local {
+	store := spool.New(1<<20, t.TempDir())
+	cfg := Config{Env: os.Environ(), KillAfter: 5 * time.Second, Store: store}
+	if change != nil {
+		change(&cfg)
+	}
+	l, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, l.Close())
+		require.NoError(t, store.Close())
+	})
+	return l
+}
+
+func sh(script string) *task.Task { return &task.Task{ID: 7, Argv: []string{"/bin/sh", "-c", script}} }
+
+func run(l *Local, t *task.Task) *task.Result {
+	return l.Run(context.Background(), task.Attempt{Task: t, Number: 1, Worker: 3})
+}
+
+func text(t *testing.T, o task.Output) string {
+	if o == nil {
+		return ""
+	}
+	var b bytes.Buffer
+	_, err := o.WriteTo(&b)
+	require.NoError(t, err)
+	return b.String()
+}
+
+func TestOutcomes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(content), mode))
+		return path
+	}
+	plain := write("plain", "data", 0o644)
+	bare := write("bare", "echo \"bare $1\"\n", 0o755)
+	orphan := write("orphan", "#!/no/such/interpreter\n", 0o755)
+	for _, c := range []struct {
+		name      string
+		task      task.Task
+		outcome   task.Outcome
+		code, sig int
+		bad       bool
+		out, why  string
+	}{
+		{name: "success", task: task.Task{Argv: []string{"echo", "hi"}}, outcome: task.OK, out: "hi\n"},
+		{name: "status", task: *sh("exit 3"), outcome: task.Exit, code: 3},
+		{name: "status 255", task: *sh("exit 255"), outcome: task.Exit, code: 255},
+		{name: "signal", task: *sh("kill -9 $$"), outcome: task.Signal, sig: 9},
+		{name: "not there", task: task.Task{Argv: []string{"no-such-command-here"}},
+			outcome: task.StartFailed, code: 127, bad: true, why: "no-such-command-here: command not found"},
+		{name: "no such path", task: task.Task{Argv: []string{"./nothing"}},
+			outcome: task.StartFailed, code: 127, bad: true, why: "./nothing: no such file or directory"},
+		{name: "not executable", task: task.Task{Argv: []string{plain}},
+			outcome: task.StartFailed, code: 126, bad: true, why: "permission denied"},
+		{name: "a directory", task: task.Task{Argv: []string{dir}},
+			outcome: task.StartFailed, code: 126, bad: true, why: "is a directory"},
+		{name: "no interpreter", task: task.Task{Argv: []string{orphan}},
+			outcome: task.StartFailed, code: 127, bad: true, why: "interpreter or loader is missing"},
+		{name: "script without #!", task: task.Task{Argv: []string{bare, "a b"}}, outcome: task.OK, out: "bare a b\n"},
+		{name: "empty command", task: task.Task{Argv: []string{""}}, outcome: task.StartFailed, code: 127, bad: true, why: "the command is empty"},
+		{name: "NUL", task: task.Task{Argv: []string{"echo", "a\x00b"}}, outcome: task.StartFailed, code: 126, why: "NUL"},
+		{name: "too long", task: task.Task{Argv: []string{"echo", strings.Repeat("x", 200_000)}},
+			outcome: task.StartFailed, code: 126, why: "argument list too long"},
+		{name: "directory", task: task.Task{Argv: []string{"pwd"}, Dir: dir}, outcome: task.OK, out: dir + "\n"},
+		{name: "no directory", task: task.Task{Argv: []string{"pwd"}, Dir: dir + "/none"},
+			outcome: task.StartFailed, code: 126, why: "change to directory " + dir + "/none: no such file or directory"},
+		{name: "found in the task's own PATH", task: task.Task{Argv: []string{"bare", "x"}, Env: []string{"PATH=" + dir + ":/bin"}},
+			outcome: task.OK, out: "bare x\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := run(local(t, nil), &c.task)
+			require.Equal(t, c.outcome, r.Outcome, "%v", r.Err)
+			require.Equal(t, c.code, r.Code)
+			require.Equal(t, c.sig, r.Signal)
+			require.Equal(t, c.bad, r.BadCommand)
+			require.Equal(t, c.out, text(t, r.Stdout))
+			if c.why != "" {
+				require.ErrorContains(t, r.Err, c.why)
+			}
+			require.False(t, r.End.Before(r.Start))
+		})
+	}
+}
+
+func TestStreamsAreApartAndWhole(t *testing.T) {
+	l := local(t, nil)
+	r := run(l, sh(`i=0; while [ $i -lt 20000 ]; do echo "out $i"; echo "err $i" >&2; i=$((i+1)); done`))
+	require.Equal(t, task.OK, r.Outcome)
+	var out, err strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&out, "out %d\n", i)
+		fmt.Fprintf(&err, "err %d\n", i)
+	}
+	require.Equal(t, out.String(), text(t, r.Stdout))
+	require.Equal(t, err.String(), text(t, r.Stderr))
+	r.Close()
+}
+
+func TestWritesThroughDevStdoutKeepTheirOrder(t *testing.T) {
+	r := run(local(t, nil), sh(`echo one; echo two >/dev/stdout; echo three >/dev/stderr; echo four`))
+	require.Equal(t, "one\ntwo\nfour\n", text(t, r.Stdout))
+	require.Equal(t, "three\n", text(t, r.Stderr))
+}
+
+func TestStdin(t *testing.T) {
+	l := local(t, nil)
+	require.Equal(t, "0\n", text(t, run(l, sh("wc -c")).Stdout), "nothing by default")
+
+	big := bytes.Repeat([]byte("0123456789"), 300_000)
+	echo := sh("cat")
+	echo.Stdin = big
+	r := run(l, echo)
+	require.Equal(t, task.OK, r.Outcome)
+	require.Equal(t, string(big), text(t, r.Stdout))
+	r.Close()
+
+	deaf := sh("exec <&-; sleep 0.2; echo done")
+	deaf.Stdin = big
+	r = run(l, deaf)
+	require.Equal(t, task.OK, r.Outcome)
+	require.Equal(t, "done\n", text(t, r.Stdout))
+
+	lazy := sh("sleep 0.2; echo done")
+	lazy.Stdin = big
+	require.Equal(t, "done\n", text(t, run(l, lazy).Stdout))
+
+	empty := sh("wc -c")
+	empty.Stdin = []byte{}
+	require.Equal(t, "0\n", text(t, run(l, empty).Stdout))
+}
+
+func TestEnvironment(t *testing.T) {
+	l := local(t, func(c *Config) {
+		c.Env = []string{"PATH=" + os.Getenv("PATH"), "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "KEEP=1", "MINE=inherited"}
+	})
+	tk := &task.Task{ID: 7, Key: "k", Argv: []string{"env"}, Env: []string{"MINE=own"}}
+	r := l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Worker: 3})
+	lines := strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
+	require.ElementsMatch(t, []string{
+		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=2", "CREW_KEY=k",
+		"CREW_PID=" + strconv.Itoa(os.Getpid()), "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
+	}, lines)
+}
+
+// gone waits until no process of the group is alive, for a while.
+func gone(t *testing.T, pgid int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }, 5*time.Second, 5*time.Millisecond)
+}
+
+func TestTimeoutEndsTheWholeGroup(t *testing.T) {
+	l := local(t, func(c *Config) { c.Timeout, c.KillAfter = 200*time.Millisecond, 200*time.Millisecond })
+	for name, script := range map[string]string{
+		"plain":                     "sleep 60",
+		"children":                  "sleep 60 & sleep 60; wait",
+		"traps TERM and exits 0":    "trap 'exit 0' TERM; sleep 60 & wait",
+		"ignores TERM":              "trap '' TERM; sleep 60; sleep 60",
+		"closes its output":         "exec >&- 2>&-; sleep 60",
+		"leaves a deaf child there": "(trap '' TERM; sleep 60; sleep 60) & sleep 60",
+		"is stopped":                "kill -STOP $$",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			r := run(l, sh("echo begun; "+script))
+			require.Equal(t, task.Timeout, r.Outcome)
+			require.Equal(t, "begun\n", text(t, r.Stdout))
+			require.Less(t, time.Since(begin), 20*time.Second)
+			gone(t, r.PID)
+		})
+	}
+}
+
+func TestCancelAndKill(t *testing.T) {
+	l := local(t, func(c *Config) { c.KillAfter = time.Hour })
+	ready := make(chan struct{})
+	l.cfg.Capture = Stream
+	l.cfg.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return signalling{ready}, nopWriter{} }
+	ctx, cancel := context.WithCancel(context.Background())
+	kill := make(chan struct{})
+	done := make(chan *task.Result)
+	go func() {
+		done <- l.Run(ctx, task.Attempt{Task: sh("trap '' TERM; echo ready; while :; do sleep 1; done"), Number: 1, Worker: 1, Kill: kill})
+	}()
+	<-ready
+	cancel()
+	select {
+	case r := <-done:
+		t.Fatalf("ended by TERM although it ignores it: %v", r.Outcome)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(kill)
+	r := <-done
+	require.Equal(t, task.Cancelled, r.Outcome)
+	require.Equal(t, 9, r.Signal)
+	gone(t, r.PID)
+
+	r = l.Run(ctx, task.Attempt{Task: sh("echo never"), Number: 1, Worker: 1})
+	require.Equal(t, task.Cancelled, r.Outcome)
+	require.Zero(t, r.PID, "nothing starts any more")
+}
+
+type signalling struct{ ready chan struct{} }
+
+func (s signalling) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("ready")) {
+		close(s.ready)
+	}
+	return len(p), nil
+}
+func (signalling) Close() error { return nil }
+
+type nopWriter struct{}
+
+func (nopWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (nopWriter) Close() error                { return nil }
+
+func TestWhatATaskLeavesBehind(t *testing.T) {
+	l := local(t, nil)
+	for _, c := range []struct {
+		name, script string
+		leaked, dead bool
+		least, most  time.Duration
+	}{
+		{"a child in the group with the pipe open", "sleep 60 & echo $!", true, true, linger, linger + 5*time.Second},
+		{"a child in the group without the pipe", "sleep 60 >/dev/null 2>&1 & echo $!", false, true, 0, 5 * time.Second},
+		{"a daemon with the pipe open", "setsid sleep 5 & echo $!", true, false, linger, linger + 4*time.Second},
+		{"a daemon as it should be", "setsid sleep 5 >/dev/null 2>&1 </dev/null & sleep 0.1; echo $!", false, false, 0, 4 * time.Second},
+		{"a child that is soon done", "(sleep 0.3; echo late) &", false, true, 300 * time.Millisecond, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			r := run(l, sh(c.script))
+			took := time.Since(begin)
+			require.Equal(t, task.OK, r.Outcome, "its own outcome counts")
+			require.Equal(t, c.leaked, r.Leaked)
+			require.GreaterOrEqual(t, took, c.least)
+			require.Less(t, took, c.most)
+			out := strings.TrimSpace(text(t, r.Stdout))
+			if c.dead {
+				gone(t, r.PID)
+			}
+			if pid, err := strconv.Atoi(out); err == nil && !c.dead {
+				require.NoError(t, syscall.Kill(pid, 0), "a daemon of its own session lives on")
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+	}
+}
+
+func TestDiscardRemembersTheEndOfStderr(t *testing.T) {
+	l := local(t, func(c *Config) { c.Capture = Discard })
+	r := run(l, sh(`echo unseen; i=0; while [ $i -lt 5000 ]; do echo "err $i" >&2; i=$((i+1)); done; exit 1`))
+	require.Equal(t, task.Exit, r.Outcome)
+	require.Nil(t, r.Stdout)
+	require.Nil(t, r.Stderr)
+	require.LessOrEqual(t, len(r.Tail), tailSize)
+	require.True(t, bytes.HasSuffix(r.Tail, []byte("err 4998\nerr 4999\n")))
+}
+
+func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {
+	l := local(t, func(c *Config) { c.Store = spool.New(1, filepath.Join(t.TempDir(), "none")) })
+	r := run(l, sh("yes"))
+	require.Error(t, r.Fault)
+	gone(t, r.PID)
+}
+
+// TestDescriptorsAndProcessesComeBack runs as many tasks at once as a busy run
+// does and finds the descriptors as they were.
+func TestDescriptorsAndProcessesComeBack(t *testing.T) {
+	l := local(t, nil)
+	run(l, sh("true"))
+	count := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(entries)
+	}
+	before := count()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				r := run(l, sh([]string{"echo x", "exit 1", "sleep 0.06", "kill $$"}[i%4]))
+				r.Close()
+				r = run(l, &task.Task{Argv: []string{"no-such-command"}})
+				r.Close()
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, before, count())
+	require.Zero(t, l.live.Load())
+	var ws syscall.WaitStatus
+	_, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+	require.ErrorIs(t, err, syscall.ECHILD, "no zombie is left")
+}
+
+func TestAMovedProgramIsFoundAgain(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	script := []byte("#!/bin/sh\necho here\n")
+	require.NoError(t, os.WriteFile(one+"/prog", script, 0o755))
+	require.NoError(t, os.WriteFile(two+"/prog", script, 0o755))
+	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + one + ":" + two + ":/bin"} })
+	require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
+	require.NoError(t, os.Remove(one+"/prog"))
+	require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
+}
+
+func TestClassify(t *testing.T) {
+	exit := func(n int) syscall.WaitStatus { return syscall.WaitStatus(n << 8) }
+	sig := func(n int) syscall.WaitStatus { return syscall.WaitStatus(n) }
+	for _, c := range []struct {
+		why       cause
+		ws        syscall.WaitStatus
+		want      task.Outcome
+		code, sig int
+	}{
+		{none, exit(0), task.OK, 0, 0},
+		{none, exit(2), task.Exit, 2, 0},
+		{none, sig(11), task.Signal, 0, 11},
+		{none, sig(15), task.Signal, 0, 15},
+		{timedOut, exit(0), task.Timeout, 0, 0},
+		{timedOut, sig(15), task.Timeout, 0, 15},
+		{cancelled, exit(0), task.Cancelled, 0, 0},
+		{cancelled, exit(1), task.Cancelled, 1, 0},
+		{cancelled, sig(9), task.Cancelled, 0, 9},
+	} {
+		o, code, s := classify(c.why, c.ws)
+		require.Equal(t, c.want, o, "%v %v", c.why, c.ws)
+		require.Equal(t, c.code, code)
+		require.Equal(t, c.sig, s)
+	}
+}
+
+func BenchmarkTrue(b *testing.B) {
+	store := spool.New(1<<20, b.TempDir())
+	l, err := New(Config{Env: os.Environ(), Store: store})
+	require.NoError(b, err)
+	t := &task.Task{ID: 1, Argv: []string{"true"}}
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r := run(l, t)
+			r.Close()
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"crew/runner/task"
+)
+
+// commandError says that the command itself is at fault, whatever its
+// arguments are.
+type commandError struct {
+	name   string
+	why    string
+	status int // 126 or 127, as a shell would say
+}
+
+func (e *commandError) Error() string { return e.name + ": " + e.why }
+
+// start starts the attempt's process. Where the system has run out of
+// something that running tasks give back, it waits and tries again.
+func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
+	if len(argv) == 0 {
+		return nil, &commandError{why: "the command is empty", status: 127}
+	}
+	for _, w := range argv {
+		if strings.IndexByte(w, 0) >= 0 {
+			return nil, errors.New("an argument holds a NUL byte, which no command can be given: split the input at NULs with -0")
+		}
+	}
+	var wait backoff
+	for {
+		p, err := l.try(a, argv)
+		if err == nil || !wait.helps(err, l.live.Load()) {
+			return p, err
+		}
+		if wait.first() && l.cfg.Notice != nil {
+			l.cfg.Notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
+		}
+		if err := wait.sleep(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// try makes the pipes and starts the process once.
+func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
+	p := &process{local: l, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
+	files, err := p.pipes()
+	if err == nil {
+		err = l.spawn(p, argv, files)
+	}
+	p.closeChildEnds()
+	if err != nil {
+		p.closeOurEnds()
+		return nil, err
+	}
+	l.live.Add(1)
+	p.openWriters()
+	return p, nil
+}
+
+// spawn execs argv with the three files as its standard streams.
+func (l *Local) spawn(p *process, argv []string, files [3]uintptr) error {
+	t := p.attempt.Task
+	dir := l.cfg.Dir
+	if t.Dir != "" {
+		dir = t.Dir
+	}
+	path := l.env.pathOf(t)
+	plain := dir == "" && path == l.env.path // what the cache is for
+	attr := &syscall.ProcAttr{
+		Dir: dir, Env: l.env.of(p.attempt), Files: files[:], Sys: &syscall.SysProcAttr{Setpgid: true},
+	}
+	for again := true; ; again = false {
+		var full string
+		var err error
+		if plain {
+			full, err = l.path.cached(argv[0], path)
+		} else {
+			full, err = find(argv[0], path, dir)
+		}
+		if err != nil {
+			return err
+		}
+		p.started = time.Now()
+		p.pid, err = syscall.ForkExec(full, argv, attr)
+		if err == syscall.ENOEXEC {
+			// A script without a #! line: execvp(3) gives it to the shell.
+			p.pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case err == syscall.ENOENT && again && plain && full != argv[0]:
+			l.path.forget(argv[0])
+		default:
+			return explain(err, argv[0], full, dir)
+		}
+	}
+}
+
+// explain turns what fork and exec say into an error that names its cause.
+func explain(err error, name, full, dir string) error {
+	if dir != "" {
+		if st, e := os.Stat(dir); e != nil {
+			return fmt.Errorf("change to directory %s: %w", dir, errors.Unwrap(e))
+		} else if !st.IsDir() {
+			return fmt.Errorf("change to directory %s: %w", dir, syscall.ENOTDIR)
+		}
+	}
+	switch err {
+	case syscall.ENOENT:
+		if _, e := os.Lstat(full); e == nil {
+			return &commandError{name: name, why: "its interpreter or loader is missing", status: 127}
+		}
+		return &commandError{name: name, why: err.Error(), status: 127}
+	case syscall.ENOTDIR:
+		return &commandError{name: name, why: err.Error(), status: 127}
+	case syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ELOOP, syscall.EISDIR, syscall.ELIBBAD:
+		if st, e := os.Stat(full); e == nil && st.IsDir() {
+			return &commandError{name: name, why: "is a directory", status: 126}
+		}
+		return &commandError{name: name, why: err.Error(), status: 126}
+	case syscall.E2BIG:
+		return fmt.Errorf("%s: %w: give it fewer or shorter records, or use --stdin", name, err)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// backoff waits for resources that running tasks give back.
+type backoff struct {
+	next  time.Duration
+	until time.Time // when waiting for nobody in particular is given up
+}
+
+const (
+	backoffFirst = 5 * time.Millisecond
+	backoffMost  = 500 * time.Millisecond
+	backoffGrace = 10 * time.Second
+)
+
+// helps says whether it is worth trying again after err, with live processes
+// running. Where none runs that could give anything back, somebody outside may:
+// that is waited for a while only.
+func (b *backoff) helps(err error, live int64) bool {
+	switch {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE),
+		errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ETXTBSY):
+	default:
+		return false
+	}
+	now := time.Now()
+	if live > 0 || b.until.IsZero() {
+		b.until = now.Add(backoffGrace)
+	}
+	return now.Before(b.until)
+}
+
+// first says whether nothing has been waited for yet.
+func (b *backoff) first() bool { return b.next == 0 }
+
+// sleep waits, longer each time, or until ctx is done.
+func (b *backoff) sleep(ctx context.Context) error {
+	b.next = min(max(2*b.next, backoffFirst), backoffMost)
+	t := time.NewTimer(b.next)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
