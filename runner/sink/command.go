@@ -1,0 +1,69 @@
+package sink
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"crew/runner/task"
+)
+
+// Verbose prints each command on stderr as an attempt of it starts (-t), as a
+// shell would read it and without a prefix, as xargs and parallel do. Errors
+// of stderr are ignored.
+type Verbose struct {
+	screen *Screen
+	buf    []byte // the commands of a batch
+}
+
+// NewVerbose makes a Verbose that writes through screen.
+func NewVerbose(screen *Screen) *Verbose { return &Verbose{screen: screen} }
+
+// Consume prints the commands that have started, with one write. It never
+// returns an error.
+func (v *Verbose) Consume(events []task.Event) error {
+	v.buf = v.buf[:0]
+	for i := range events {
+		if e := &events[i]; e.Kind == task.Started {
+			a := task.Attempt{Task: e.Task, Number: e.Attempt, Worker: e.Worker}
+			v.buf = append(v.buf, e.Task.CommandLine(a.Argv())...)
+			v.buf = append(v.buf, '\n')
+		}
+	}
+	if len(v.buf) > 0 {
+		say(v.screen, v.buf)
+	}
+	return nil
+}
+
+// Close does nothing.
+func (v *Verbose) Close(task.Stats) error { return nil }
+
+// DryRun is an executor (runner.Executor) that runs nothing: each attempt is
+// OK, and its stdout is the command line that would have run. So order and tags
+// are those of a real run. It is safe for concurrent use.
+type DryRun struct{}
+
+// Run returns the command of the attempt as its output.
+func (DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
+	argv, now := a.Argv(), time.Now()
+	return &task.Result{
+		Task: a.Task, Attempt: a.Number, Worker: a.Worker, Argv: argv,
+		Outcome: task.OK, Start: now, End: now,
+		Stdout: commandText(a.Task.CommandLine(argv) + "\n"),
+	}
+}
+
+// commandText is a task.Output whose bytes are in a string.
+type commandText string
+
+func (c commandText) Len() int64 { return int64(len(c)) }
+
+func (c commandText) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.WriteString(w, string(c))
+	return int64(n), err
+}
+
+func (c commandText) Tail(n int) ([]byte, error) { return []byte(c[max(0, len(c)-n):]), nil }
+
+func (c commandText) Close() error { return nil }

@@ -1,0 +1,260 @@
+package sink
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+const (
+	digestTasks   = 10      // failed tasks that are described
+	digestLines   = 5       // lines of stderr of each
+	digestTail    = 4 << 10 // bytes of stderr that are looked at for them
+	digestWidth   = 160     // characters of a line of stderr
+	digestCommand = 200     // bytes of a command
+	digestLong    = time.Second
+)
+
+// Digest says on stderr, when the run is over, what failed and how to run it
+// again. It prints nothing after a run without failures, except where tasks
+// were cancelled or not run, and on a terminal after a run of a second or more.
+//
+// It keeps at most ten failures, each as short text, so its memory does not
+// grow with the run. Errors of stderr are ignored.
+type Digest struct {
+	screen *Screen
+	failed []string // what is shown of each of the first failures
+	rerun  *rerun
+	mute   bool
+}
+
+// NewDigest makes a Digest that writes through screen. Without cfg.Line there
+// is no line to run the failed tasks again.
+func NewDigest(screen *Screen, cfg RerunConfig) *Digest {
+	d := &Digest{screen: screen}
+	if cfg.Line != nil {
+		d.rerun = &rerun{cfg: cfg}
+	}
+	return d
+}
+
+// Consume takes down what has failed. It never returns an error.
+func (d *Digest) Consume(events []task.Event) error {
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case task.Draining, task.Stopping:
+			d.mute = d.mute || e.Text == brokenPipe
+		case task.Finished:
+			if !e.Result.Outcome.Failed() {
+				continue
+			}
+			if len(d.failed) < digestTasks {
+				d.failed = append(d.failed, describe(e.Task, e.Result))
+			}
+			if d.rerun != nil {
+				d.rerun.add(e.Task)
+			}
+		}
+	}
+	return nil
+}
+
+// Close prints the digest. It never returns an error.
+func (d *Digest) Close(s task.Stats) error {
+	if d.mute {
+		if d.rerun != nil {
+			d.rerun.drop()
+		}
+		return nil
+	}
+	text := d.head(&s)
+	if n := s.Failed(); n > 0 {
+		text += strings.Join(d.failed, "")
+		if more := n - int64(len(d.failed)); more > 0 {
+			text += fmt.Sprintf("crew: … and %d more\n", more)
+		}
+		if d.rerun != nil {
+			text += d.rerun.text()
+		}
+	}
+	if text != "" {
+		say(d.screen, []byte(text))
+	}
+	return nil
+}
+
+// head is the first line: how many of how many.
+func (d *Digest) head(s *task.Stats) string {
+	passed := s.Last.Sub(s.Start)
+	failed, cancelled, notRun := s.Failed(), s.Of(task.Cancelled), s.Of(task.NotRun)
+	var line string
+	switch {
+	case failed > 0:
+		line = fmt.Sprintf("%d of %s failed", failed, count(s.Admitted, "task"))
+	case cancelled+notRun > 0:
+		line = fmt.Sprintf("%d of %s done", s.Of(task.OK), count(s.Admitted, "task"))
+	case s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err):
+		line = count(s.Admitted, "task")
+	default:
+		return ""
+	}
+	line = "crew: " + line + " in " + span(passed)
+	sep := "; "
+	for _, c := range []struct {
+		n    int64
+		what string
+	}{{notRun, "not run"}, {cancelled, "cancelled"}, {s.Retried, "retried"}} {
+		if c.n > 0 {
+			line += sep + strconv.FormatInt(c.n, 10) + " " + c.what
+			sep = ", "
+		}
+	}
+	return line + "\n"
+}
+
+// describe is what the digest shows of one failure: a line about it and the
+// last lines of its stderr.
+func describe(t *task.Task, r *task.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, verdict(t, r))
+	if r.Attempt > 1 {
+		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
+	}
+	if cmd := commandLine(t, r); cmd != "" {
+		b.WriteString(": " + harmless(shorten(cmd, digestCommand)))
+	}
+	b.WriteByte('\n')
+	tail, err := stderrTail(r)
+	if err != nil {
+		fmt.Fprintf(&b, "crew:   its stderr cannot be read: %s\n", harmless(err.Error()))
+	}
+	for _, l := range lastLines(tail, digestLines) {
+		b.WriteString("crew:   | " + l + "\n")
+	}
+	return b.String()
+}
+
+// verdict is how a task ended, in words.
+func verdict(t *task.Task, r *task.Result) string {
+	after := " after " + span(r.Duration())
+	switch r.Outcome {
+	case task.Exit:
+		return "exit " + strconv.Itoa(r.Code) + after
+	case task.Signal:
+		return "killed by " + signalName(r.Signal) + after
+	case task.Timeout:
+		if t.Timeout > 0 {
+			after = " after " + t.Timeout.String()
+		}
+		return "timed out" + after
+	case task.StartFailed:
+		if r.Err == nil {
+			return "not started"
+		}
+		return "not started: " + harmless(shorten(r.Err.Error(), digestCommand))
+	}
+	return r.Outcome.String() + after
+}
+
+func signalName(n int) string {
+	if name := unix.SignalName(syscall.Signal(n)); name != "" {
+		return name
+	}
+	return "signal " + strconv.Itoa(n)
+}
+
+// commandLine is the command of a finished task, also where it never ran.
+func commandLine(t *task.Task, r *task.Result) string {
+	if len(r.Argv) > 0 {
+		return t.CommandLine(r.Argv)
+	}
+	return t.CommandLine(t.Argv)
+}
+
+func stderrTail(r *task.Result) ([]byte, error) {
+	if r.Stderr != nil {
+		return r.Stderr.Tail(digestTail)
+	}
+	return r.Tail, nil
+}
+
+// lastLines are the last n lines of tail that are not empty, each made fit to
+// be shown.
+func lastLines(tail []byte, n int) []string {
+	var lines []string
+	for l := range bytes.SplitSeq(tail, []byte("\n")) {
+		if l = bytes.TrimRight(l, "\r \t"); len(l) > 0 {
+			lines = append(lines, string(l))
+		}
+	}
+	lines = lines[max(0, len(lines)-n):]
+	for i, l := range lines {
+		lines[i] = harmless(shorten(l, digestWidth))
+	}
+	return lines
+}
+
+// shorten is s where it is short enough, else its beginning with an ellipsis.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for back := 0; back < utf8.UTFMax-1 && n > 0 && !utf8.RuneStart(s[n]); back++ {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// harmless is s with everything that could move a terminal's cursor, colour it
+// or break the line written as an escape. Tabs stay.
+func harmless(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case unprintable(r):
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		default:
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
+
+// span is a duration as people read it.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// count is a number of things: "1 task", "2 tasks".
+func count(n int64, what string) string {
+	s := strconv.FormatInt(n, 10) + " " + what
+	if n != 1 {
+		s += "s"
+	}
+	return s
+}

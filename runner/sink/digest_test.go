@@ -1,0 +1,156 @@
+package sink
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// ended is the event of a task's end, of a command of one word.
+func ended(id uint64, r task.Result) task.Event {
+	t := &task.Task{ID: id, Argv: []string{"job", "a b"}, Records: [][]string{{"a b"}}}
+	if r.Start.IsZero() {
+		r.Start, r.End = dawn, dawn.Add(210*time.Millisecond)
+	}
+	if r.Attempt == 0 {
+		r.Attempt = 1
+	}
+	r.Task = t
+	return task.Event{Kind: task.Finished, At: dawn, ID: id, Task: t, Result: &r, Attempt: r.Attempt}
+}
+
+// digestOf runs a digest over ended tasks and returns what it prints.
+func digestOf(t *testing.T, cfg RerunConfig, events ...task.Event) string {
+	var err bytes.Buffer
+	d := NewDigest(NewScreen(io.Discard, &err), cfg)
+	closeDigest(t, d, events)
+	return err.String()
+}
+
+func closeDigest(t *testing.T, d *Digest, events []task.Event) {
+	var s task.Stats
+	s.Apply(task.Event{At: dawn, Kind: task.Resized, Worker: 2})
+	for _, e := range events {
+		if e.Kind == task.Finished {
+			s.Apply(task.Event{At: dawn, Kind: task.Admitted})
+		}
+		s.Apply(e)
+	}
+	s.Last = dawn.Add(3200 * time.Millisecond)
+	require.NoError(t, d.Consume(events))
+	require.NoError(t, d.Close(s))
+}
+
+func TestDigestNamesFailures(t *testing.T) {
+	timeout := ended(5, task.Result{Outcome: task.Timeout, Signal: 15})
+	timeout.Task.Timeout = 5 * time.Second
+	never := ended(6, task.Result{Outcome: task.StartFailed, Code: 127, Err: errors.New("exec: \"job\": not found")})
+	never.Task.Argv = []string{"job", strings.Repeat("x", 500)}
+	got := digestOf(t, RerunConfig{},
+		ended(1, task.Result{Outcome: task.OK}),
+		ended(2, task.Result{Outcome: task.Exit, Code: 3, Stderr: commandText("0\n1\n2\n\n3\r\n4\n\x1b[31mred\xff\n")}),
+		task.Event{Kind: task.Retried, Result: &task.Result{}},
+		ended(3, task.Result{Outcome: task.Signal, Signal: 11, Attempt: 2, Tail: []byte(strings.Repeat("é", 100) + "\n")}),
+		ended(4, task.Result{Outcome: task.Signal, Signal: 63}),
+		timeout, never,
+		ended(7, task.Result{Outcome: task.Timeout}),
+		ended(8, task.Result{Outcome: task.NotRun}),
+		ended(9, task.Result{Outcome: task.Cancelled}),
+		ended(10, task.Result{Outcome: task.StartFailed}),
+	)
+	require.Equal(t, `crew: 7 of 10 tasks failed in 3.2s; 1 not run, 1 cancelled, 1 retried
+crew: task 2: exit 3 after 210ms: job 'a b'
+crew:   | 1
+crew:   | 2
+crew:   | 3
+crew:   | 4
+crew:   | \x1b[31mred\xff
+crew: task 3: killed by SIGSEGV after 210ms, attempt 2: job 'a b'
+crew:   | `+strings.Repeat("é", 80)+`…
+crew: task 4: killed by signal 63 after 210ms: job 'a b'
+crew: task 5: timed out after 5s: job 'a b'
+crew: task 6: not started: exec: "job": not found: job `+strings.Repeat("x", 196)+`…
+crew: task 7: timed out after 210ms: job 'a b'
+crew: task 10: not started: job 'a b'
+`, got)
+}
+
+func TestDigestShowsTenFailures(t *testing.T) {
+	var events []task.Event
+	for i := range uint64(12) {
+		events = append(events, ended(i+1, task.Result{Outcome: task.Exit, Code: 1}))
+	}
+	got := digestOf(t, RerunConfig{}, events...)
+	require.Contains(t, got, "crew: task 10: ")
+	require.NotContains(t, got, "crew: task 11: ")
+	require.True(t, strings.HasSuffix(got, "crew: … and 2 more\n"), got)
+}
+
+func TestDigestAfterNoFailure(t *testing.T) {
+	ok := ended(1, task.Result{Outcome: task.OK})
+	require.Empty(t, digestOf(t, RerunConfig{}, ok))
+	require.Empty(t, digestOf(t, RerunConfig{}))
+	require.Equal(t, "crew: 1 of 2 tasks done in 3.2s; 1 not run\n",
+		digestOf(t, RerunConfig{}, ok, ended(2, task.Result{Outcome: task.NotRun})))
+	require.Empty(t, digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.Cancelled}),
+		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}), "a run that nobody reads ends quietly")
+
+	y := newTTY(t, 80)
+	closeDigest(t, NewDigest(NewScreen(io.Discard, y.File), RerunConfig{}), []task.Event{ok})
+	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
+}
+
+func TestDigestUnderBar(t *testing.T) {
+	y := newTTY(t, 80)
+	s := NewScreen(io.Discard, y.File)
+	NewTerminal(s, TerminalConfig{})
+	closeDigest(t, NewDigest(s, RerunConfig{}), []task.Event{ended(1, task.Result{Outcome: task.OK})})
+	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
+}
+
+// brokenOutput cannot be read.
+type brokenOutput struct{ commandText }
+
+func (brokenOutput) Tail(int) ([]byte, error) { return nil, os.ErrClosed }
+
+func (brokenOutput) WriteTo(io.Writer) (int64, error) { return 0, os.ErrClosed }
+
+func TestDigestStderrUnreadable(t *testing.T) {
+	got := digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.Exit, Code: 1, Stderr: brokenOutput{}}))
+	require.Contains(t, got, "crew:   its stderr cannot be read: file already closed\n")
+}
+
+func TestSpan(t *testing.T) {
+	require.Equal(t, "0s", span(0))
+	require.Equal(t, "999ms", span(999*time.Millisecond))
+	require.Equal(t, "5s", span(5*time.Second+time.Millisecond))
+	require.Equal(t, "2m5s", span(125*time.Second))
+}
+
+func TestVerdictOfOthers(t *testing.T) {
+	e := ended(1, task.Result{Outcome: task.Cancelled})
+	require.Equal(t, "cancelled after 210ms", verdict(e.Task, e.Result))
+}
+
+func FuzzHarmless(f *testing.F) {
+	for _, s := range []string{"", "plain", "\x1b[2J", "a\r\nb", "\xff\xfe", "é\u202e", "\tx"} {
+		f.Add(s, 3)
+	}
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		got := harmless(shorten(s, max(0, min(n, len(s)))))
+		for _, r := range got {
+			require.False(t, r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0, "%q", got)
+		}
+		if harmless(s) == s {
+			require.True(t, strings.HasPrefix(s, strings.TrimSuffix(got, "…")), "%q is cut to %q", s, got)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package sink
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
+
+// Joblog writes a row for each task that has ended, as it ends, in the nine
+// tab-separated columns of GNU parallel's --joblog (parallel(1)), whose readers
+// can read it.
+//
+// In a command a tab, newline, carriage return and backslash stand as \t, \n,
+// \r and \\, so every task is one line and its command can be had back. Exitval
+// is -1 where crew itself ended the task, and there is no row for one that
+// never ran because the run ended before it.
+type Joblog struct {
+	path string
+	file *os.File
+	buf  []byte // the rows of a batch
+}
+
+// OpenJoblog makes the file, or empties it, and writes its header.
+func OpenJoblog(path string) (*Joblog, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("open joblog: %w", err)
+	}
+	j := &Joblog{path: path, file: f}
+	if _, err := f.WriteString(joblogHeader); err != nil {
+		f.Close()
+		return nil, j.fail(err)
+	}
+	return j, nil
+}
+
+// Consume writes the rows of a batch with one write.
+func (j *Joblog) Consume(events []task.Event) error {
+	j.buf = j.buf[:0]
+	for i := range events {
+		if e := &events[i]; e.Kind == task.Finished && ran(e) {
+			j.buf = appendRow(j.buf, e)
+		}
+	}
+	if len(j.buf) == 0 {
+		return nil
+	}
+	if _, err := j.file.Write(j.buf); err != nil {
+		return j.fail(err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (j *Joblog) Close(task.Stats) error {
+	if err := j.file.Close(); err != nil {
+		return j.fail(err)
+	}
+	return nil
+}
+
+func (j *Joblog) fail(err error) error { return fmt.Errorf("write joblog %s: %w", j.path, err) }
+
+// ran says whether a finished task had its chance, so that there is a result
+// to be noted: it ran, or it was tried and could not be started.
+func ran(e *task.Event) bool {
+	return e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
+}
+
+func appendRow(b []byte, e *task.Event) []byte {
+	t, r := e.Task, e.Result
+	start, passed := r.Start, r.Duration()
+	if start.IsZero() {
+		start, passed = e.At, 0
+	}
+	b = strconv.AppendUint(b, t.ID, 10)
+	b = append(b, "\t:\t"...)
+	b = appendSeconds(b, start.UnixMilli(), 0)
+	b = append(b, '\t')
+	b = appendSeconds(b, passed.Milliseconds(), 10)
+	b = append(b, '\t')
+	b = strconv.AppendInt(b, int64(len(t.Stdin)), 10)
+	b = append(b, '\t')
+	b = strconv.AppendInt(b, length(r.Stdout), 10)
+	b = append(b, '\t')
+	b = strconv.AppendInt(b, int64(exitval(r)), 10)
+	b = append(b, '\t')
+	b = strconv.AppendInt(b, int64(r.Signal), 10)
+	b = append(b, '\t')
+	b = appendEscaped(b, commandLine(t, r))
+	return append(b, '\n')
+}
+
+func exitval(r *task.Result) int {
+	if r.Outcome == task.Timeout || r.Outcome == task.Cancelled {
+		return -1
+	}
+	return r.Code
+}
+
+func length(o task.Output) int64 {
+	if o == nil {
+		return 0
+	}
+	return o.Len()
+}
+
+// appendSeconds appends milliseconds as seconds with three decimals, padded
+// with blanks on the left to width.
+func appendSeconds(b []byte, ms int64, width int) []byte {
+	s := time.Duration(ms) * time.Millisecond
+	var a [32]byte
+	text := strconv.AppendFloat(a[:0], s.Seconds(), 'f', 3, 64)
+	for range width - len(text) {
+		b = append(b, ' ')
+	}
+	return append(b, text...)
+}
+
+var joblogEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
+
+func appendEscaped(b []byte, s string) []byte {
+	if !strings.ContainsAny(s, "\\\t\n\r") {
+		return append(b, s...)
+	}
+	return append(b, joblogEscapes.Replace(s)...)
+}

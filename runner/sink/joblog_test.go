@@ -1,0 +1,133 @@
+package sink
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+func TestJoblogRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.WriteFile(path, []byte("old\n"), 0o666))
+	j, err := OpenJoblog(path)
+	require.NoError(t, err)
+
+	ok := ended(1, task.Result{Outcome: task.OK, Stdout: commandText("four"), Start: time.UnixMilli(1700000000123), End: time.UnixMilli(1700000001357)})
+	ok.Task.Stdin = []byte("123")
+	odd := ended(2, task.Result{Outcome: task.Exit, Code: 3})
+	odd.Task.Argv = []string{"printf", "a\tb\nc\rd\\"}
+	killed := ended(3, task.Result{Outcome: task.Signal, Signal: 9})
+	timeout := ended(4, task.Result{Outcome: task.Timeout, Signal: 15})
+	never := ended(5, task.Result{Outcome: task.StartFailed, Code: 127, Argv: []string{"jib"}})
+	never.Result.Start, never.Result.End, never.Attempt = time.Time{}, time.Time{}, 0
+	unrun := ended(6, task.Result{Outcome: task.NotRun})
+	unasked := ended(7, task.Result{Outcome: task.Cancelled})
+	unasked.Attempt = 0
+	ended8 := ended(8, task.Result{Outcome: task.Cancelled})
+
+	require.NoError(t, j.Consume([]task.Event{{Kind: task.Started}, ok, odd}))
+	require.Equal(t, joblogHeader+
+		"1\t:\t1700000000.123\t     1.234\t3\t4\t0\t0\tjob 'a b'\n"+
+		"2\t:\t1767323045.000\t     0.210\t0\t0\t3\t0\tprintf 'a\\tb\\nc\\rd\\\\'\n", contents(t, path),
+		"rows are there when the batch is consumed")
+	require.NoError(t, j.Consume(nil))
+	require.NoError(t, j.Consume([]task.Event{killed, timeout, never, unrun, unasked, ended8}))
+	require.NoError(t, j.Close(task.Stats{}))
+	_, rows, _ := strings.Cut(contents(t, path), "\n2\t")
+	_, rows, _ = strings.Cut(rows, "\n")
+	require.Equal(t, "3\t:\t1767323045.000\t     0.210\t0\t0\t0\t9\tjob 'a b'\n"+
+		"4\t:\t1767323045.000\t     0.210\t0\t0\t-1\t15\tjob 'a b'\n"+
+		"5\t:\t1767323045.000\t     0.000\t0\t0\t127\t0\tjib\n"+
+		"8\t:\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n", rows)
+}
+
+func contents(t *testing.T, path string) string {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// The rows are those of GNU parallel, but for the times.
+func TestJoblogAsParallel(t *testing.T) {
+	parallel, err := exec.LookPath("parallel")
+	if err != nil {
+		t.Skip("GNU parallel is not installed")
+	}
+	dir := t.TempDir()
+	theirs, ours := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
+	cmd := exec.Command(parallel, "-j1", "--joblog", theirs, "{}", ":::", "echo hi", "exit 3", "kill -9 $$")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "PARALLEL_SHELL=/bin/sh")
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+
+	j, err := OpenJoblog(ours)
+	require.NoError(t, err)
+	for i, r := range []task.Result{
+		{Outcome: task.OK, Stdout: commandText("hi\n")}, {Outcome: task.Exit, Code: 3}, {Outcome: task.Signal, Signal: 9},
+	} {
+		e := ended(uint64(i+1), r)
+		e.Task.Shell = true
+		e.Task.Argv = []string{"/bin/sh", "-c", []string{"echo hi", "exit 3", "kill -9 $$"}[i]}
+		require.NoError(t, j.Consume([]task.Event{e}))
+	}
+	require.NoError(t, j.Close(task.Stats{}))
+	times := regexp.MustCompile(`[0-9]{10}\.[0-9]{3}\t {1,5}[0-9]{1,5}\.[0-9]{3}\t`)
+	same := func(path string) string { return times.ReplaceAllString(contents(t, path), "TIMES\t") }
+	require.Equal(t, 3, strings.Count(same(theirs), "TIMES"))
+	require.Equal(t, same(theirs), same(ours))
+}
+
+func TestJoblogErrors(t *testing.T) {
+	dir := t.TempDir()
+	_, err := OpenJoblog(filepath.Join(dir, "no", "log"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "open joblog")
+
+	if _, err := os.Stat("/dev/full"); err == nil {
+		_, err := OpenJoblog("/dev/full")
+		require.ErrorContains(t, err, "write joblog /dev/full")
+	}
+	j, err := OpenJoblog(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	require.NoError(t, j.Close(task.Stats{}))
+	require.ErrorContains(t, j.Consume([]task.Event{ended(1, task.Result{Outcome: task.OK})}), "write joblog "+dir)
+	require.ErrorContains(t, j.Close(task.Stats{}), "write joblog "+dir)
+}
+
+func FuzzJoblogCommand(f *testing.F) {
+	for _, s := range []string{"", "a\tb", `\t`, "\\\n\r", "plain"} {
+		f.Add(s)
+	}
+	back := strings.NewReplacer(`\\`, "\\", `\t`, "\t", `\n`, "\n", `\r`, "\r")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := string(appendEscaped(nil, s))
+		require.False(t, strings.ContainsAny(got, "\t\n\r"))
+		require.Equal(t, s, back.Replace(got))
+	})
+}
+
+func BenchmarkJoblog(b *testing.B) {
+	j, err := OpenJoblog(filepath.Join(b.TempDir(), "log"))
+	require.NoError(b, err)
+	batch := []task.Event{ended(1, task.Result{Outcome: task.OK})}
+	for len(batch) < 64 {
+		batch = append(batch, batch[0])
+	}
+	b.ReportAllocs()
+	for i := 0; i < b.N; i += len(batch) {
+		if err := j.Consume(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

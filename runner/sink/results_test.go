@@ -1,0 +1,141 @@
+package sink
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// tree are the files below dir and what they hold, but for result.json.
+func tree(t *testing.T, dir string) map[string]string {
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		files[name] = ""
+		if filepath.Base(path) != "result.json" {
+			files[name] = contents(t, path)
+		}
+		return nil
+	}))
+	return files
+}
+
+func TestResultsTree(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	s, err := OpenResults(dir)
+	require.NoError(t, err)
+	require.Empty(t, tree(t, dir))
+
+	first := ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("half")})
+	first.Kind = task.Retried
+	require.NoError(t, s.Consume([]task.Event{
+		{Kind: task.Started},
+		ended(1, task.Result{Outcome: task.OK, Stdout: commandText("out"), Stderr: commandText("err")}),
+		first,
+	}))
+	require.Equal(t, map[string]string{
+		"1/stdout": "out", "1/stderr": "err", "1/result.json": "",
+		"2/stdout.1": "half", "2/stderr.1": "",
+	}, tree(t, dir))
+	unrun := ended(3, task.Result{Outcome: task.NotRun})
+	require.NoError(t, s.Consume([]task.Event{
+		ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: commandText("whole")}), unrun,
+	}))
+	require.NoError(t, s.Close(task.Stats{}))
+	require.Equal(t, map[string]string{
+		"1/stdout": "out", "1/stderr": "err", "1/result.json": "",
+		"2/stdout.1": "half", "2/stderr.1": "", "2/stdout": "whole", "2/stderr": "", "2/result.json": "",
+	}, tree(t, dir))
+
+	// a later run into the same directory
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "2", "mine"), []byte("kept"), 0o666))
+	s, err = OpenResults(dir)
+	require.NoError(t, err)
+	require.NoError(t, s.Consume([]task.Event{ended(2, task.Result{Outcome: task.OK})}))
+	require.Equal(t, map[string]string{
+		"1/stdout": "out", "1/stderr": "err", "1/result.json": "",
+		"2/stdout": "", "2/stderr": "", "2/result.json": "", "2/mine": "kept",
+	}, tree(t, dir))
+}
+
+func TestResultJSON(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenResults(dir)
+	require.NoError(t, err)
+	exit := ended(1, task.Result{
+		Outcome: task.Exit, Code: 3, Worker: 2, Attempt: 4, PID: 77, Argv: []string{"job", "x y"}, Leaked: true,
+		User: 30 * time.Millisecond, System: 10 * time.Millisecond, MaxRSS: 4096, Stdout: commandText("abc"),
+	})
+	exit.Task.Key = "k"
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "1"), 0o777)) // attempts 1 to 3 made it
+	killed := ended(2, task.Result{Outcome: task.Signal, Signal: 9})
+	never := ended(3, task.Result{Outcome: task.StartFailed, Code: 127, Err: errors.New("not found")})
+	never.Result.Start, never.Result.End = time.Time{}, time.Time{}
+	require.NoError(t, s.Consume([]task.Event{exit, killed, never}))
+
+	text := contents(t, filepath.Join(dir, "1", "result.json"))
+	require.True(t, strings.HasPrefix(text, `{"version":1,"seq":1,`), text)
+	require.True(t, strings.HasSuffix(text, "}\n"), text)
+	require.Equal(t, map[string]any{
+		"version": 1.0, "seq": 1.0, "key": "k", "command": "job 'x y'", "args": []any{"a b"},
+		"outcome": "exit", "exit": 3.0, "signal": 0.0, "worker": 2.0, "attempt": 4.0, "pid": 77.0, "leaked": true,
+		"start": "2026-01-02T03:04:05Z", "duration": 0.21, "user": 0.03, "system": 0.01, "maxrss": 4096.0,
+	}, resultOf(t, dir, "1"))
+	require.Equal(t, 9.0, resultOf(t, dir, "2")["signal"])
+	require.Equal(t, "not found", resultOf(t, dir, "3")["error"])
+}
+
+func resultOf(t *testing.T, dir, seq string) map[string]any {
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(contents(t, filepath.Join(dir, seq, "result.json"))), &got))
+	return got
+}
+
+func TestResultsErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o666))
+	_, err := OpenResults(file)
+	require.ErrorContains(t, err, "open results: mkdir "+file)
+
+	for _, c := range []struct {
+		name    string
+		prepare func(dir string) error
+		event   task.Event
+		want    string // after the directory
+	}{
+		{"directory gone", os.RemoveAll, ended(1, task.Result{Outcome: task.OK}), ""},
+		{"a file in its place", func(dir string) error { return os.WriteFile(filepath.Join(dir, "1"), nil, 0o666) },
+			ended(1, task.Result{Outcome: task.OK}), "/1"},
+		{"result.json cannot be removed", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "result.json", "x"), 0o777) },
+			ended(1, task.Result{Outcome: task.OK}), "/1/result.json"},
+		{"stdout cannot be removed", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "stdout", "x"), 0o777) },
+			ended(1, task.Result{Outcome: task.OK}), "/1/stdout"},
+		{"stdout cannot be made", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "stdout"), 0o777) },
+			ended(1, task.Result{Outcome: task.OK, Attempt: 2}), "/1/stdout"},
+		{"result.json cannot be made", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "result.json.tmp"), 0o777) },
+			ended(1, task.Result{Outcome: task.OK, Attempt: 2}), "/1/result.json.tmp"},
+		{"output cannot be read", func(string) error { return nil },
+			ended(1, task.Result{Outcome: task.OK, Stdout: brokenOutput{}}), "/1/stdout"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, err := OpenResults(dir)
+			require.NoError(t, err)
+			require.NoError(t, c.prepare(dir))
+			err = s.Consume([]task.Event{c.event})
+			require.ErrorContains(t, err, "write results: ")
+			require.ErrorContains(t, err, dir+c.want)
+		})
+	}
+}

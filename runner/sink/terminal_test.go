@@ -1,0 +1,319 @@
+package sink
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// progressEvents are those of a run with done of total tasks finished, failed
+// of them badly, and two running.
+func progressEvents(done, failed, total int, end bool) []task.Event {
+	var es []task.Event
+	for i := range total {
+		es = append(es, task.Event{Kind: task.Admitted, At: dawn, ID: uint64(i + 1)})
+	}
+	if end {
+		es = append(es, task.Event{Kind: task.InputEnd, At: dawn})
+	}
+	for i := range min(done+2, total) {
+		es = append(es, task.Event{Kind: task.Started, At: dawn, ID: uint64(i + 1)})
+	}
+	for i := range done {
+		r := &task.Result{Outcome: task.OK}
+		if i < failed {
+			r.Outcome = task.Exit
+		}
+		es = append(es, task.Event{Kind: task.Finished, At: dawn, ID: uint64(i + 1), Attempt: 1, Result: r})
+	}
+	return es
+}
+
+// tty is a pseudo terminal: what is written to it, and what a person sees.
+type tty struct {
+	*os.File
+	read chan []byte
+}
+
+func newTTY(t *testing.T, cols int) tty {
+	t.Setenv("TERM", "xterm")
+	master, slave, err := pty.Open()
+	require.NoError(t, err)
+	require.NoError(t, pty.Setsize(slave, &pty.Winsize{Rows: 24, Cols: uint16(cols)}))
+	y := tty{slave, make(chan []byte, 1)}
+	go func() {
+		b, _ := io.ReadAll(master) // ends with EIO when the slave is closed
+		master.Close()
+		y.read <- b
+	}()
+	return y
+}
+
+// all closes the terminal and returns everything that was written to it.
+func (y tty) all() string {
+	y.Close()
+	return string(<-y.read)
+}
+
+// screenOf is what a terminal of that width shows in the end, line by line. It
+// fails the test where a line is too long for it.
+func screenOf(t *testing.T, written string, cols int) []string {
+	lines, col := []string{""}, 0
+	for len(written) > 0 {
+		last := &lines[len(lines)-1]
+		switch {
+		case strings.HasPrefix(written, "\x1b[K"):
+			*last, written = (*last)[:col], written[3:]
+			continue
+		case written[0] == '\r':
+			col = 0
+		case written[0] == '\n':
+			lines = append(lines, strings.Repeat(" ", col))
+		default:
+			require.NotEqual(t, byte('\x1b'), written[0], "unknown escape in %q", written)
+			*last = (*last)[:col] + written[:1] + (*last)[min(len(*last), col+1):]
+			col++
+			require.Less(t, col, cols, "%q fills the line", *last)
+		}
+		written = written[1:]
+	}
+	return lines
+}
+
+func TestBarOnTerminal(t *testing.T) {
+	for _, c := range []struct {
+		cols         int
+		done, failed int
+		end          bool
+		want         string
+	}{
+		{120, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, 0.3/s, eta 30s   25% [=========>..............................]"},
+		{80, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, 0.3/s, eta 30s   25% [===>..............]"},
+		{80, 0, 0, true, "crew: 0/12 done, 2 running, 0 failed    0% [..................................]"},
+		{80, 12, 0, true, "crew: 12/12 done, 0 running, 0 failed, 1.2/s  100% [==========================]"},
+		{80, 3, 1, false, "crew: 3 done, 2 running, 1 failed, 0.3/s"},
+		{64, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, 0.3/s, eta 30s"},
+		{50, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, eta 30s"},
+		{40, 3, 1, true, "crew: 3/12 done, 1 failed, eta 30s"},
+		{30, 3, 1, true, "3/12 done, 1 failed, eta 30s"},
+		{25, 3, 1, true, "3/12 done, 1 failed"},
+		{18, 3, 1, true, "3/12, 1 failed"},
+		{10, 3, 1, true, "3/12"},
+		{4, 3, 1, true, ""},
+	} {
+		t.Run(fmt.Sprint(c.cols, c.done, c.end), func(t *testing.T) {
+			y, now := newTTY(t, c.cols), dawn
+			term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
+			events := progressEvents(c.done, c.failed, 12, c.end)
+			if c.done == 12 {
+				events = progressEvents(12, 0, 12, true)
+			}
+			require.NoError(t, term.Consume(events))
+			now = now.Add(10 * time.Second)
+			require.NoError(t, term.Consume(nil))
+			require.Equal(t, []string{c.want}, screenOf(t, y.all(), c.cols))
+		})
+	}
+}
+
+func TestBarStaysBelowLines(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		outToo  bool
+		barGone int // how often the bar is taken off
+	}{{"stdout on the terminal", true, 3}, {"stdout elsewhere", false, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			y, now := newTTY(t, 30), dawn
+			out := io.Writer(io.Discard)
+			if c.outToo {
+				out = y.File
+			}
+			s := NewScreen(out, y.File)
+			term := NewTerminal(s, TerminalConfig{Now: func() time.Time { return now }})
+			tick := func() {
+				now = now.Add(barEvery)
+				require.NoError(t, term.Consume(nil))
+			}
+			say := func(where int, text string) {
+				require.NoError(t, s.Print(func(out, err io.Writer) error {
+					_, e := io.WriteString([]io.Writer{out, err}[where], text)
+					return e
+				}))
+			}
+			require.NoError(t, term.Consume(progressEvents(1, 0, 4, true)))
+			tick()
+			say(0, "to stdout\n")
+			tick()
+			say(1, "to stderr\n")
+			say(1, "")
+			tick()
+			require.NoError(t, term.Close(task.Stats{}))
+			got := y.all()
+			want := []string{"to stderr", ""}
+			if c.outToo {
+				want = append([]string{"to stdout"}, want...)
+			}
+			require.Equal(t, want, trimmed(screenOf(t, got, 30)))
+			require.Equal(t, c.barGone, strings.Count(got, "\r\x1b[K"))
+		})
+	}
+}
+
+func trimmed(lines []string) []string {
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines
+}
+
+func TestBarKeepsItsPace(t *testing.T) {
+	y, now := newTTY(t, 80), dawn
+	s := NewScreen(y.File, y.File)
+	term := NewTerminal(s, TerminalConfig{Now: func() time.Time { return now }})
+	require.NoError(t, term.Consume(progressEvents(1, 0, 4, true)))
+	draws := func(d time.Duration) {
+		now = now.Add(d)
+		require.NoError(t, term.Consume(nil))
+	}
+	line := func(text string) {
+		require.NoError(t, s.Print(func(out, _ io.Writer) error {
+			_, err := io.WriteString(out, text)
+			return err
+		}))
+	}
+	draws(barEvery / 2)               // none yet: the run may be over at once
+	draws(barEvery / 2)               // 1
+	draws(barEvery / 2)               // none: it stands
+	line("whole\n")                   //
+	draws(barBack)                    // 2: it was taken off
+	line("whole\n")                   //
+	draws(barBack / 2)                // none: too soon
+	draws(barBack / 2)                // 3
+	line("without its end")           //
+	draws(barEvery)                   // none: it would stand in that line
+	line("; its end\n")               //
+	draws(barEvery)                   // 4
+	got := y.all()                    //
+	n := strings.Count(got, "crew: ") //
+	require.Equal(t, 4, n, "%q", got)
+	require.Contains(t, got, "without its end; its end\r\n")
+}
+
+func TestBarFollowsTheWidth(t *testing.T) {
+	y, now := newTTY(t, 80), dawn
+	term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
+	require.NoError(t, term.Consume(progressEvents(3, 1, 12, true)))
+	for _, cols := range []uint16{80, 30, 0} {
+		require.NoError(t, pty.Setsize(y.File, &pty.Winsize{Rows: 24, Cols: cols}))
+		now = now.Add(barEvery)
+		require.NoError(t, term.Consume(nil))
+	}
+	looks := strings.Split(strings.ReplaceAll(y.all(), "\x1b[K", ""), "\r")[1:]
+	require.Len(t, looks, 3)
+	require.Less(t, len(looks[0]), 80)
+	require.Greater(t, len(looks[0]), 60)
+	require.Less(t, len(looks[1]), 30)
+	require.Less(t, len(looks[2]), 80)
+	require.Greater(t, len(looks[2]), 60)
+}
+
+func TestProgressElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		progress Progress
+		want     string
+	}{
+		{"auto", ProgressAuto, ""},
+		{"never", ProgressNever, ""},
+		{"always", ProgressAlways, "crew: 2/5 done, 2 running, 1 failed, 0.4/s, eta 8s\n" +
+			"crew: 2/5 done, 2 running, 1 failed, 0.3/s, eta 9s\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var err bytes.Buffer
+			now := dawn
+			term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{c.progress, func() time.Time { return now }})
+			require.NoError(t, term.Consume(progressEvents(2, 1, 5, true)))
+			for range 30 {
+				now = now.Add(200 * time.Millisecond)
+				require.NoError(t, term.Consume(nil))
+			}
+			require.NoError(t, term.Close(task.Stats{}))
+			require.Equal(t, c.want, err.String())
+		})
+	}
+}
+
+func TestProgressNotOnDumbTerminal(t *testing.T) {
+	y, now := newTTY(t, 80), dawn
+	t.Setenv("TERM", "dumb")
+	term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
+	require.NoError(t, term.Consume(progressEvents(2, 1, 5, true)))
+	now = now.Add(time.Minute)
+	require.NoError(t, term.Consume(nil))
+	require.NoError(t, term.Close(task.Stats{}))
+	require.Empty(t, y.all())
+}
+
+func TestRate(t *testing.T) {
+	require.Equal(t, "241/s", rate(240.6))
+	require.Equal(t, "2.5/s", rate(2.54))
+	require.Equal(t, "1.5/min", rate(0.025))
+}
+
+func TestNotices(t *testing.T) {
+	running := []uint64{1, 2}
+	for _, c := range []struct {
+		name  string
+		event task.Event
+		want  string
+	}{
+		{"drain", task.Event{Kind: task.Draining, Running: running, Text: "SIGINT"},
+			"crew: draining: waiting for 2 running tasks (1, 2); Ctrl-C again ends them\n"},
+		{"drain for another reason", task.Event{Kind: task.Draining, Running: running, Text: "SIGHUP"},
+			"crew: draining (SIGHUP): waiting for 2 running tasks (1, 2)\n"},
+		{"drain of many", task.Event{Kind: task.Draining, Running: running[:1], Text: "--halt"},
+			"crew: draining (--halt): waiting for 2 running tasks (1, …)\n"},
+		{"drain of unknown tasks", task.Event{Kind: task.Draining, Text: "SIGINT"},
+			"crew: draining: waiting for 2 running tasks; Ctrl-C again ends them\n"},
+		{"drain before a stop", task.Event{Kind: task.Draining, Running: running}, ""},
+		{"end", task.Event{Kind: task.Stopping, Running: running, Text: "SIGTERM"},
+			"crew: ending 2 running tasks (SIGTERM)\n"},
+		{"end, ids unknown", task.Event{Kind: task.Stopping}, "crew: ending 2 running tasks\n"},
+		{"nobody reads", task.Event{Kind: task.Stopping, Text: "SIGPIPE"}, ""},
+		{"notice", task.Event{Kind: task.Notice, Text: "a\nb\x1b[2J"}, "crew: a\\nb\\x1b[2J\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var err bytes.Buffer
+			term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever})
+			require.NoError(t, term.Consume(append(progressEvents(0, 0, 2, true), c.event)))
+			require.NoError(t, term.Close(task.Stats{}))
+			require.Equal(t, c.want, err.String())
+		})
+	}
+	var err bytes.Buffer
+	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{})
+	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}, {Kind: task.Stopping}}))
+	require.Equal(t, "crew: draining: no task is running\n", err.String())
+}
+
+func TestTerminalThatIsFull(t *testing.T) {
+	y := newTTY(t, 80)
+	s := NewScreen(y.File, y.File)
+	NewTerminal(s, TerminalConfig{})
+	require.NoError(t, s.Print(func(out, err io.Writer) error {
+		require.NoError(t, awaitWritable(out), "one can wait for a stream over the bar")
+		return awaitWritable(err)
+	}))
+	y.all()
+}
