@@ -35,6 +35,7 @@ type Digest struct {
 	failed []string // what is shown of each of the first failures
 	rerun  *rerun
 	mute   bool
+	bad    bool // a command could not be executed at all
 }
 
 // NewDigest makes a Digest that writes through screen. Without cfg.Line there
@@ -57,6 +58,7 @@ func (d *Digest) Consume(events []task.Event) error {
 			if !e.Result.Outcome.Failed() {
 				continue
 			}
+			d.bad = d.bad || e.Result.BadCommand
 			if len(d.failed) < digestTasks {
 				d.failed = append(d.failed, describe(e.Task, e.Result))
 			}
@@ -68,9 +70,11 @@ func (d *Digest) Consume(events []task.Event) error {
 	return nil
 }
 
-// Close prints the digest. It never returns an error.
+// Close prints the digest. It never returns an error. Where the run ended
+// because its one command cannot be executed there is nothing to tell beyond
+// that, which is said elsewhere.
 func (d *Digest) Close(s task.Stats) error {
-	if d.mute {
+	if d.mute || d.bad && s.Draining && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0 {
 		if d.rerun != nil {
 			d.rerun.drop()
 		}

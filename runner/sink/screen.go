@@ -29,3 +29,11 @@ func (s *Screen) Print(write func(out, err io.Writer) error) error {
 	}
 	return write(s.out, s.err)
 }
+
+// Notice prints a line of crew's own on stderr.
+func (s *Screen) Notice(text string) {
+	_ = s.Print(func(_, err io.Writer) error {
+		_, e := io.WriteString(err, "crew: "+text+"\n")
+		return e
+	})
+}

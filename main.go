@@ -1,0 +1,13 @@
+// Command crew runs tasks in parallel: xargs -P, GNU parallel and make -j for
+// people who want every task accounted for. See man/crew.1.
+package main
+
+import (
+	"os"
+
+	"crew/runner/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}

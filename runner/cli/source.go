@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+
+	"crew/runner/expand"
+	"crew/runner/input"
+	"crew/runner/sink"
+	"crew/runner/task"
+)
+
+// source is where tasks come from: the open input and what makes tasks of it.
+type source struct {
+	opts     *Options
+	reader   *input.Reader
+	template *expand.Template // nil with JSON objects that bring their own commands
+	tasks    *input.Tasks
+}
+
+// openSource opens the input and compiles the templates. Where a person is to
+// type the records it says so.
+func openSource(o *Options, stdin *os.File, notice func(string)) (*source, error) {
+	if readsStdin(o.Input) && isatty.IsTerminal(stdin.Fd()) {
+		notice("reading tasks from the terminal: end with Ctrl-D")
+	}
+	r, err := openReader(o, stdin)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{opts: o, reader: r}
+	if err := s.compile(r.Names()); err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func readsStdin(in Input) bool {
+	isStdin := func(g Group) bool { return g.Files && slices.Contains(g.Words, "-") }
+	return len(in.Files) == 0 && len(in.Groups) == 0 || slices.Contains(in.Files, "-") || slices.ContainsFunc(in.Groups, isStdin)
+}
+
+func openReader(o *Options, stdin io.Reader) (*input.Reader, error) {
+	cfg := input.Config{
+		Stdin: stdin, Files: o.Input.Files, Format: inputFormat(o.Input), SkipEmpty: o.Input.SkipEmpty,
+		Comments: len(o.Command.Words) == 0 && !o.Input.JSON, MaxRecord: maxRecord(o),
+	}
+	for _, g := range o.Input.Groups {
+		if !g.Files {
+			cfg.Groups = append(cfg.Groups, input.Group{Values: append([]string{}, g.Words...), Linked: g.Linked})
+			continue
+		}
+		for _, name := range g.Words { // each file is a source of its own, as with parallel
+			cfg.Groups = append(cfg.Groups, input.Group{File: name, Linked: g.Linked})
+		}
+	}
+	if o.Input.EOF != "" {
+		cfg.EOF = &o.Input.EOF
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, &usageError{"bad input", err.Error()}
+	}
+	return input.Open(cfg)
+}
+
+// maxRecord is the longest record that a task can be made of.
+func maxRecord(o *Options) int {
+	if o.Command.Stdin {
+		return 16 << 20
+	}
+	return 2 << 20
+}
+
+// compile makes the templates, now that the columns have their names, and the
+// tasks.
+func (s *source) compile(names []string) error {
+	c := s.opts.Command
+	cfg := expand.Config{
+		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Names: names, Fields: s.opts.Input.JSON,
+		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.MaxArgs != 1 || c.MaxChars > 0,
+	}
+	if len(c.Words) > 0 || !s.opts.Input.JSON {
+		t, err := expand.New(cfg)
+		if err != nil {
+			return &usageError{msg: err.Error()}
+		}
+		s.template = t
+	}
+	text := func(template string) *expand.Text {
+		if template == "" {
+			return nil
+		}
+		return expand.NewText(template, cfg)
+	}
+	tag := s.opts.Output.TagString
+	if s.opts.Output.Tag {
+		tag = c.Replace
+	}
+	tc := input.TasksConfig{
+		Template: s.template, Command: cfg,
+		Key: text(s.opts.Sched.Key), Cost: text(s.opts.Sched.Cost), Tag: text(tag),
+		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
+		Stdin:  c.Stdin,
+	}
+	if err := tc.Validate(); err != nil {
+		return &usageError{"bad limits", err.Error()}
+	}
+	s.tasks = input.NewTasks(s.reader, tc)
+	return nil
+}
+
+// command is the program that all tasks run, if it is one.
+func (s *source) command() (string, bool) {
+	if s.template == nil || s.opts.Input.JSON {
+		return "", false
+	}
+	return s.template.Command()
+}
+
+// notAgain are the options that say where records came from and how they were
+// cut, and those whose files the second run would overwrite.
+var notAgain = []string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "no-run-if-empty", "joblog", "results"}
+
+// rerun says how the line that runs failed tasks again is spelt.
+func (s *source) rerun() sink.RerunConfig {
+	in := s.opts.Input
+	cfg := sink.RerunConfig{
+		Columns: in.Colsep != nil || in.CSV || len(in.Groups) > 1 || len(in.Groups) == 1 && len(in.Files) > 0,
+		JSON:    in.JSON,
+		Line:    s.line,
+	}
+	if in.Header {
+		cfg.Header = s.reader.Names
+	}
+	return cfg
+}
+
+// line is a command line of this run with other sources.
+func (s *source) line(options, values string) string {
+	words := []string{"crew"}
+	for _, u := range s.opts.uses {
+		if !slices.Contains(notAgain, u.opt.name) && !u.env {
+			words = append(words, u.short())
+		}
+	}
+	if options != "" {
+		words = append(words, options)
+	}
+	if c := s.opts.Command.Words; len(c) > 0 {
+		if first := c[0]; strings.HasPrefix(first, "-") || len(words) == 1 && (first == "state" || first == "ctl") {
+			words = append(words, "--")
+		}
+		for _, w := range c {
+			words = append(words, task.Quote(w))
+		}
+	}
+	if values != "" {
+		words = append(words, values)
+	}
+	return strings.Join(words, " ")
+}
+
+// short is the use as a person would type it.
+func (u use) short() string {
+	name := "--" + u.opt.name
+	if u.opt.value == "" {
+		return name
+	}
+	return name + "=" + task.Quote(u.value)
+}

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"crew/runner"
+	"crew/runner/input"
+	"crew/runner/proc"
+	"crew/runner/sink"
+	"crew/runner/spool"
+)
+
+const (
+	// memoryBudget is what outputs may take in memory, all together; past it
+	// they go to a temporary file.
+	memoryBudget = 16 << 20
+	// window is how many tasks may have ended and still wait for one before
+	// them under --keep-order.
+	window = 1 << 20
+	// tick is how often sinks look around when nothing happens.
+	tick = 200 * time.Millisecond
+)
+
+// Main is crew: it reads the command line, runs what it says and returns the
+// exit status. Where a signal ended the run it does not return but dies by it.
+func Main(args []string, stdin, stdout, stderr *os.File) int {
+	opts, done, err := parse(args, os.Getenv, stdout, stderr)
+	if err != nil {
+		return complain(stderr, err)
+	}
+	if done {
+		return statusOK
+	}
+	end := start(opts, stdin, stdout, stderr)
+	if end.err != nil {
+		complain(stderr, end.err)
+	}
+	return end.exit()
+}
+
+// wiring holds what a run opens, so that every path closes it.
+type wiring struct {
+	opts   *Options
+	stdin  *os.File
+	screen *sink.Screen
+	errTTY bool // stderr is a terminal
+
+	source *source
+	store  *spool.Store
+	stdout *sink.Stdout
+	close  []func() error
+}
+
+// start opens inputs, then outputs, runs, and closes all.
+func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
+	w := &wiring{opts: opts, stdin: stdin, screen: sink.NewScreen(stdout, stderr), errTTY: isatty.IsTerminal(stderr.Fd())}
+	defer func() {
+		for i := len(w.close) - 1; i >= 0; i-- {
+			if err := w.close[i](); err != nil && end.err == nil {
+				end.err = err
+			}
+		}
+	}()
+	commands, stop := runner.Signals()
+	w.close = append(w.close, func() error { stop(); return nil })
+
+	if err := w.open(); err != nil {
+		return ending{err: err}
+	}
+	sinks, err := w.sinks()
+	if err != nil {
+		return ending{err: err}
+	}
+	exec, err := w.executor()
+	if err != nil {
+		return ending{err: err}
+	}
+	cfg, err := w.config()
+	if err != nil {
+		return ending{err: err}
+	}
+	e, err := runner.Run(cfg, w.source.tasks, exec, sinks, commands)
+	if err != nil {
+		return ending{err: err}
+	}
+	return w.ending(e)
+}
+
+// open opens the input and the store.
+func (w *wiring) open() error {
+	o := w.opts
+	if o.Pool.Workdir != "" {
+		st, err := os.Stat(o.Pool.Workdir)
+		if err == nil && !st.IsDir() {
+			err = &os.PathError{Op: "use", Path: o.Pool.Workdir, Err: syscall.ENOTDIR}
+		}
+		if err != nil {
+			return &usageError{"no such working directory: " + errors.Unwrap(err).Error(), "give --workdir a directory, not " + o.Pool.Workdir}
+		}
+	}
+	src, err := openSource(o, w.stdin, w.notice)
+	if err != nil {
+		return err
+	}
+	w.source = src
+	w.close = append(w.close, src.reader.Close)
+	w.store = spool.New(memoryBudget, "")
+	w.close = append(w.close, w.store.Close)
+	return nil
+}
+
+// notice is a line of crew's own on stderr.
+func (w *wiring) notice(text string) { w.screen.Notice(text) }
+
+// sinks opens the outputs, in the order in which they look at results: the
+// record first; stdout takes outputs away that have to wait for their turn, so
+// it follows those that read them; the bar comes last.
+func (w *wiring) sinks() ([]runner.Sink, error) {
+	o := w.opts
+	mode := map[string]sink.Mode{"group": sink.Group, "line": sink.Line, "raw": sink.Raw, "none": sink.None}[o.Output.Mode]
+	cfg := sink.StdoutConfig{
+		Mode: mode, KeepOrder: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "", JSON: o.Output.JSON, Store: w.store,
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{Progress: w.progress()})
+	w.stdout = sink.NewStdout(w.screen, cfg)
+
+	var sinks []runner.Sink
+	if o.Output.Joblog != "" {
+		log, err := sink.OpenJoblog(o.Output.Joblog)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, log)
+	}
+	if o.Output.Results != "" {
+		tree, err := sink.OpenResults(o.Output.Results)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, tree)
+	}
+	if !o.Show.Quiet {
+		sinks = append(sinks, sink.NewDigest(w.screen, w.source.rerun()))
+	}
+	if o.Show.Verbose {
+		sinks = append(sinks, sink.NewVerbose(w.screen))
+	}
+	return append(sinks, w.stdout, terminal), nil
+}
+
+// progress is what the bar does: nothing where tasks write past it.
+func (w *wiring) progress() sink.Progress {
+	switch o := w.opts; {
+	case o.Output.Mode == "raw" || o.Show.Progress == "never":
+		return sink.ProgressNever
+	case o.Show.Progress == "always":
+		return sink.ProgressAlways
+	}
+	return sink.ProgressAuto
+}
+
+// executor makes what runs the attempts.
+func (w *wiring) executor() (runner.Executor, error) {
+	o := w.opts
+	if o.Show.DryRun {
+		return sink.DryRun{}, nil
+	}
+	if err := proc.Nice(o.Pool.Nice); err != nil {
+		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
+	}
+	// An attempt is a thread while it runs.
+	if most := o.Pool.Jobs + 2000; most > 10000 {
+		debug.SetMaxThreads(most)
+	}
+	l, err := proc.New(proc.Config{
+		Dir: o.Pool.Workdir, Env: os.Environ(), Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter,
+		Capture: w.capture(), Store: w.store, Open: w.stdout.Open, Notice: w.notice,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, l.Close)
+	return l, nil
+}
+
+func (w *wiring) capture() proc.Capture {
+	switch o := w.opts.Output; {
+	case o.Mode == "line":
+		return proc.Stream
+	case o.Mode == "raw":
+		return proc.Inherit
+	case o.Mode == "none" && o.Results == "":
+		return proc.Discard
+	}
+	return proc.Keep
+}
+
+// config is how the run goes.
+func (w *wiring) config() (runner.Config, error) {
+	o := w.opts
+	policy, err := newPolicy(o)
+	if err != nil {
+		return runner.Config{}, err
+	}
+	_, same := w.source.command()
+	cfg := runner.Config{
+		Pool: runner.Pool{
+			Workers: o.Pool.Jobs, Policy: policy, Buffer: o.Pool.Buffer, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
+		},
+		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
+		Retry:     retry(o.Failure),
+		Halt:      halt(o.Failure.Halt),
+		KillAfter: o.Failure.KillAfter,
+
+		SameCommand: same,
+	}
+	if w.errTTY || o.Show.Progress == "always" || o.Output.Mode == "line" {
+		cfg.Tick = tick
+	}
+	return cfg, nil
+}
+
+// ending is how the run ended, as the exit status wants to know it.
+func (w *wiring) ending(e runner.Ending) ending {
+	end := ending{signal: syscall.Signal(e.Signal), failed: e.Stats.Failed()}
+	switch {
+	case errors.Is(e.Err, syscall.EPIPE):
+		end.signal = syscall.SIGPIPE
+	case e.Err != nil:
+		end.err = e.Err
+	case e.Unshown:
+		w.notice("nobody reads stdout: what had not been written there is lost")
+	}
+	if r := e.BadCommand; r != nil {
+		end.start = r.Code
+		w.notice(fmt.Sprintf("%v: no task can run it", r.Err))
+	}
+	if h := w.opts.Failure.Halt; h.On == "fail" && h.N == 1 && !h.Percent {
+		end.halt = e.Halted
+	}
+	return end
+}
+
+// inputFormat says how records are cut.
+func inputFormat(o Input) input.Format {
+	f := input.Format{Delimiter: o.Delim, Colsep: o.Colsep, Header: o.Header}
+	switch {
+	case o.CSV:
+		f.Kind = input.CSV
+	case o.JSON:
+		f.Kind = input.JSON
+	}
+	return f
+}

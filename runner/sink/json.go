@@ -1,0 +1,299 @@
+package sink
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"crew/runner/task"
+)
+
+// object writes results as JSON, one object on one line each, with the keys
+// always in the same order. However large an output is, it goes through in
+// pieces.
+//
+// JSON strings hold no bytes but valid UTF-8. An output that is something else
+// is given in base64, under stdout_base64 or stderr_base64. In args and command
+// each wrong byte becomes U+FFFD, and args_base64 (in the form of args) and
+// command_base64 beside them hold the bytes as they are.
+type object struct {
+	outputs bool // stdout and stderr are part of it
+	buf     []byte
+	check   utf8Check
+	escape  escaper
+}
+
+// write writes the object of a task that ended with r.
+func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
+	j.buf = appendFacts(j.buf[:0], t, r)
+	if j.outputs {
+		if err := j.stream(w, "stdout", r.Stdout); err != nil {
+			return err
+		}
+		if err := j.stream(w, "stderr", r.Stderr); err != nil {
+			return err
+		}
+	}
+	j.buf = append(j.buf, "}\n"...)
+	_, err := w.Write(j.buf)
+	return err
+}
+
+// stream writes what is in buf and then one stream of output.
+func (j *object) stream(w io.Writer, name string, o task.Output) error {
+	j.buf = append(append(j.buf, `,"`...), name...)
+	if o == nil || o.Len() == 0 {
+		j.buf = append(j.buf, `":""`...)
+		return nil
+	}
+	valid, err := j.check.valid(o)
+	if err != nil {
+		return err
+	}
+	if !valid {
+		j.buf = append(j.buf, "_base64"...)
+	}
+	j.buf = append(j.buf, `":"`...)
+	if _, err := w.Write(j.buf); err != nil {
+		return err
+	}
+	if valid {
+		j.escape.w = w
+		_, err = o.WriteTo(&j.escape)
+	} else {
+		enc := base64.NewEncoder(base64.StdEncoding, w)
+		if _, err = o.WriteTo(enc); err == nil {
+			err = enc.Close()
+		}
+	}
+	j.buf = append(j.buf[:0], '"')
+	return err
+}
+
+// appendFacts appends the object up to the outputs, still open.
+func appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
+	b = append(b, `{"seq":`...)
+	b = strconv.AppendUint(b, t.ID, 10)
+	b = append(b, `,"args":`...)
+	b = appendArgs(b, t.Records, appendString)
+	if !validArgs(t.Records) {
+		b = append(b, `,"args_base64":`...)
+		b = appendArgs(b, t.Records, appendBase64)
+	}
+	command := commandLine(t, r)
+	b = append(b, `,"command":`...)
+	b = appendString(b, command)
+	if !utf8.ValidString(command) {
+		b = append(b, `,"command_base64":`...)
+		b = appendBase64(b, command)
+	}
+	b = append(b, `,"outcome":"`...)
+	b = append(b, r.Outcome.String()...)
+	b = append(b, '"')
+	b = appendInt(b, "exit", int64(r.Code))
+	b = appendInt(b, "signal", int64(r.Signal))
+	b = appendInt(b, "attempt", int64(r.Attempt))
+	b = appendInt(b, "worker", int64(r.Worker))
+	b = appendInt(b, "pid", int64(r.PID))
+	b = append(b, `,"start":`...)
+	if r.Start.IsZero() {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, '"')
+		b = r.Start.AppendFormat(b, time.RFC3339Nano)
+		b = append(b, '"')
+	}
+	b = appendDuration(b, "duration", r.Duration())
+	b = appendDuration(b, "user", r.User)
+	b = appendDuration(b, "system", r.System)
+	b = appendInt(b, "maxrss", r.MaxRSS)
+	if r.Leaked {
+		b = append(b, `,"leaked":true`...)
+	}
+	if t.Key != "" {
+		b = append(b, `,"key":`...)
+		b = appendString(b, t.Key)
+	}
+	if r.Outcome == task.StartFailed && r.Err != nil {
+		b = append(b, `,"error":`...)
+		b = appendString(b, r.Err.Error())
+	}
+	return b
+}
+
+func appendInt(b []byte, name string, n int64) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendInt(b, n, 10)
+}
+
+// appendDuration appends d in seconds.
+func appendDuration(b []byte, name string, d time.Duration) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
+}
+
+// appendArgs appends the columns of the record, or a list of such lists where
+// the task has several records.
+func appendArgs(b []byte, records [][]string, value func([]byte, string) []byte) []byte {
+	if len(records) == 1 {
+		return appendList(b, records[0], value)
+	}
+	b = append(b, '[')
+	for i, r := range records {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendList(b, r, value)
+	}
+	return append(b, ']')
+}
+
+func appendList(b []byte, columns []string, value func([]byte, string) []byte) []byte {
+	b = append(b, '[')
+	for i, c := range columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = value(b, c)
+	}
+	return append(b, ']')
+}
+
+func validArgs(records [][]string) bool {
+	for _, r := range records {
+		for _, c := range r {
+			if !utf8.ValidString(c) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func appendBase64(b []byte, s string) []byte {
+	b = append(b, '"')
+	b = base64.StdEncoding.AppendEncode(b, []byte(s))
+	return append(b, '"')
+}
+
+// appendString appends s as a JSON string, with U+FFFD for each byte that is
+// not UTF-8.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	if utf8.ValidString(s) {
+		b = appendJSON(b, s)
+		return append(b, '"')
+	}
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			b = utf8.AppendRune(b, utf8.RuneError)
+		} else {
+			b = appendJSON(b, s[i:i+n])
+		}
+		i += n
+	}
+	return append(b, '"')
+}
+
+// appendJSON appends the inside of a JSON string (RFC 8259, section 7). It looks
+// at bytes alone, so p may begin or end inside of a character.
+func appendJSON[T string | []byte](b []byte, p T) []byte {
+	const hex = "0123456789abcdef"
+	from := 0
+	for i := 0; i < len(p); i++ {
+		c := p[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, p[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\t':
+			b = append(b, '\\', 't')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\b':
+			b = append(b, '\\', 'b')
+		case '\f':
+			b = append(b, '\\', 'f')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(b, p[from:]...)
+}
+
+// escaper writes the inside of a JSON string to w.
+type escaper struct {
+	w   io.Writer
+	buf []byte
+}
+
+func (e *escaper) Write(p []byte) (int, error) {
+	for done := 0; done < len(p); {
+		n := min(len(p)-done, piece)
+		e.buf = appendJSON(e.buf[:0], p[done:done+n])
+		if _, err := e.w.Write(e.buf); err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return len(p), nil
+}
+
+// utf8Check reads an output to see whether it is UTF-8. Characters may be cut
+// anywhere between writes.
+type utf8Check struct {
+	cut [utf8.UTFMax]byte // the start of a character
+	n   int               // its length
+}
+
+var errNotUTF8 = errors.New("not UTF-8")
+
+func (c *utf8Check) valid(o task.Output) (bool, error) {
+	c.n = 0
+	_, err := o.WriteTo(c)
+	if errors.Is(err, errNotUTF8) {
+		return false, nil
+	}
+	return c.n == 0, err
+}
+
+// Write stops with errNotUTF8 at the first wrong byte, or shortly after it.
+func (c *utf8Check) Write(p []byte) (int, error) {
+	n := len(p)
+	for c.n > 0 && len(p) > 0 {
+		c.cut[c.n] = p[0]
+		c.n++
+		p = p[1:]
+		if !utf8.FullRune(c.cut[:c.n]) {
+			continue
+		}
+		if !utf8.Valid(c.cut[:c.n]) {
+			return 0, errNotUTF8
+		}
+		c.n = 0
+	}
+	whole := len(p)
+	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
+		if utf8.RuneStart(p[len(p)-i]) {
+			if !utf8.FullRune(p[len(p)-i:]) {
+				whole = len(p) - i
+			}
+			break
+		}
+	}
+	if !utf8.Valid(p[:whole]) {
+		return 0, errNotUTF8
+	}
+	c.n += copy(c.cut[c.n:], p[whole:])
+	return n, nil
+}

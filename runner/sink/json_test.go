@@ -1,0 +1,190 @@
+package sink
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+func objectOf(t *testing.T, outputs bool, e task.Event) string {
+	var b bytes.Buffer
+	j := object{outputs: outputs}
+	require.NoError(t, j.write(&b, e.Task, e.Result))
+	return b.String()
+}
+
+func TestObjects(t *testing.T) {
+	out := func(s string) task.Output { return commandText(s) }
+	full := ended(7, task.Result{
+		Outcome: task.Exit, Code: 3, Attempt: 2, Worker: 4, PID: 99, Argv: []string{"job", "a b"}, Leaked: true,
+		User: 1500 * time.Microsecond, System: time.Millisecond, MaxRSS: 2048,
+		Stdout: out("tab\there \"<b>\"\n"), Stderr: out("\xff"),
+	})
+	full.Task.Key = "k"
+	several := ended(1, task.Result{Outcome: task.OK})
+	several.Task.Records = [][]string{{"a", "b"}, {"c"}}
+	several.Result.Argv = []string{"sh", "-c", "x"}
+	several.Task.Shell = true
+	never := ended(2, task.Result{Outcome: task.NotRun})
+	never.Task.Records = nil
+	never.Result.Attempt = 0
+	never.Result.Start, never.Result.End = time.Time{}, time.Time{}
+	bytesOnly := ended(3, task.Result{Outcome: task.StartFailed, Code: 127, Err: errors.New("no \"x\"")})
+	bytesOnly.Task.Records = [][]string{{"a\xff\xfe"}}
+	bytesOnly.Task.Argv = []string{"x\xff"}
+	for _, c := range []struct {
+		name    string
+		outputs bool
+		e       task.Event
+		want    string
+	}{
+		{"everything", true, full, `{"seq":7,"args":["a b"],"command":"job 'a b'","outcome":"exit","exit":3,"signal":0,"attempt":2,"worker":4,"pid":99,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0.0015,"system":0.001,"maxrss":2048,"leaked":true,"key":"k","stdout":"tab\there \"<b>\"\n","stderr_base64":"/w=="}`},
+		{"several records", true, several, `{"seq":1,"args":[["a","b"],["c"]],"command":"x","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"stdout":"","stderr":""}`},
+		{"not run, no output", false, never, `{"seq":2,"args":[],"command":"job 'a b'","outcome":"not-run","exit":0,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":0}`},
+		{"bytes", false, bytesOnly, `{"seq":3,"args":["a��"],"args_base64":["Yf/+"],"command":"'x�'","command_base64":"J3j/Jw==","outcome":"start-failed","exit":127,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"error":"no \"x\""}`},
+	} {
+		got := objectOf(t, c.outputs, c.e)
+		require.Equal(t, c.want+"\n", got, c.name)
+		require.True(t, json.Valid([]byte(got)), c.name)
+	}
+}
+
+func TestJSONOnStdout(t *testing.T) {
+	store := newStore(t, 200_000)
+	for _, ordered := range []bool{false, true} {
+		rnd := rand.New(rand.NewSource(5))
+		var p page
+		s := NewStdout(p.screen(), StdoutConfig{JSON: true, KeepOrder: ordered, Store: store})
+		want := map[int][2]string{}
+		var held []task.Event
+		for id := 40; id > 0; id-- {
+			texts := [2]string{randomText(rnd, rnd.Intn(1<<rnd.Intn(19))), randomText(rnd, rnd.Intn(100))}
+			if id%5 == 0 {
+				texts[0] += strings.Repeat("\x01", 40_000)
+			}
+			want[id] = texts
+			held = append(held, spoken(t, store, uint64(id), texts[0], texts[1]))
+		}
+		consume(t, s, held...)
+		for id := range uint64(40) {
+			consume(t, s, released(id+1)...)
+		}
+		require.Empty(t, p.err.String())
+		lines := strings.Split(strings.TrimSuffix(p.out.String(), "\n"), "\n")
+		require.Len(t, lines, 40)
+		for i, line := range lines {
+			var got struct {
+				Seq            int
+				Stdout, Stderr string
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &got))
+			if ordered {
+				require.Equal(t, i+1, got.Seq)
+			}
+			require.True(t, want[got.Seq] == [2]string{got.Stdout, got.Stderr}, "task %d", got.Seq)
+		}
+		require.NoError(t, s.Close(task.Stats{}))
+	}
+}
+
+// stretch is a long output out of nothing.
+type stretch struct {
+	commandText
+	n int64
+}
+
+func (s stretch) Len() int64 { return s.n }
+
+func (s stretch) WriteTo(w io.Writer) (int64, error) {
+	for done := int64(0); done < s.n; done += int64(len(s.commandText)) {
+		if _, err := io.WriteString(w, string(s.commandText)); err != nil {
+			return done, err
+		}
+	}
+	return s.n, nil
+}
+
+func TestLargeOutputDoesNotPassThroughTheHeap(t *testing.T) {
+	for name, text := range map[string]string{"text": "\tä\n", "bytes": "a\xff"} {
+		piece := strings.Repeat(text, 1000)
+		e := ended(1, task.Result{Outcome: task.OK, Stdout: stretch{commandText(piece), int64(len(piece)) * 10_000}})
+		s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{JSON: true})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		consume(t, s, e)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.HeapSys, before.HeapSys+(8<<20), name)
+	}
+}
+
+func TestUTF8IsSeenAcrossWrites(t *testing.T) {
+	rnd := rand.New(rand.NewSource(3))
+	for range 20_000 {
+		var p []byte
+		for range rnd.Intn(6) {
+			p = utf8.AppendRune(p, []rune{'a', 'ä', '€', '😀', 0x10FFFF}[rnd.Intn(5)])
+		}
+		if len(p) > 0 && rnd.Intn(2) == 0 {
+			p[rnd.Intn(len(p))] = byte(rnd.Intn(256))
+		}
+		got, err := new(utf8Check).valid(crumbs{commandText(p), rnd})
+		require.NoError(t, err)
+		require.Equal(t, utf8.Valid(p), got, "%q", p)
+	}
+}
+
+// crumbs writes itself a few bytes at a time.
+type crumbs struct {
+	commandText
+	rnd *rand.Rand
+}
+
+func (c crumbs) WriteTo(w io.Writer) (int64, error) {
+	for p := []byte(c.commandText); len(p) > 0; {
+		n := c.rnd.Intn(len(p) + 1)
+		if _, err := w.Write(p[:n]); err != nil {
+			return 0, err
+		}
+		p = p[n:]
+	}
+	return c.Len(), nil
+}
+
+func FuzzJSONString(f *testing.F) {
+	for _, s := range []string{"", "a", "\"\\\b\f\n\r\t\x00\x7f<&>", "ä€😀", "\xff\xc3", "\u2028", "a\xe2\x82"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		ours := appendString(nil, s)
+		theirs, err := json.Marshal(s)
+		require.NoError(t, err)
+		var got, want string
+		require.NoError(t, json.Unmarshal(ours, &got), "%q", ours)
+		require.NoError(t, json.Unmarshal(theirs, &want))
+		require.Equal(t, want, got)
+
+		var b bytes.Buffer
+		j := object{outputs: true}
+		require.NoError(t, j.write(&b, &task.Task{}, &task.Result{Stdout: crumbs{commandText(s), rand.New(rand.NewSource(1))}}))
+		var o struct {
+			Stdout string
+			Raw    string `json:"stdout_base64"`
+		}
+		require.NoError(t, json.Unmarshal(b.Bytes(), &o))
+		raw, err := base64.StdEncoding.DecodeString(o.Raw)
+		require.NoError(t, err)
+		require.Equal(t, s, o.Stdout+string(raw))
+	})
+}

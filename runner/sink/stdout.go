@@ -1,0 +1,335 @@
+package sink
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"sync"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// Mode is how tasks' output comes to stdout and stderr.
+type Mode uint8
+
+// The modes.
+const (
+	Group Mode = iota // a task's output in one block when it ends
+	Line              // whole lines as they come, through Open
+	Raw               // untouched: tasks write to crew's own stdout and stderr
+	None              // not at all
+)
+
+// StdoutConfig says how results are shown.
+type StdoutConfig struct {
+	Mode      Mode
+	KeepOrder bool         // in the order of release, whatever the order of their ends
+	Tag       bool         // each line after Task.Tag and a tab
+	JSON      bool         // one object a result on stdout, without outputs under None
+	Store     *spool.Store // what is held back stays there; nil will do for none of it
+}
+
+// Validate says what contradicts itself.
+func (c StdoutConfig) Validate() error {
+	switch {
+	case c.Mode > None:
+		return errors.New("unknown output mode")
+	case c.JSON && (c.Mode == Line || c.Mode == Raw):
+		return errors.New("json needs whole results, which this output mode has not")
+	case c.Store == nil && (c.KeepOrder || c.Mode == Line):
+		return errors.New("output that is held back needs a spool")
+	}
+	return nil
+}
+
+// Stdout shows tasks' output and results. Without KeepOrder a result is shown
+// at Finished, with which Released comes in one batch; with it, at Released.
+// Nothing is kept back longer than a batch but what has to wait for its turn.
+//
+// Where KeepOrder makes a large output wait, Stdout takes it over: it sets the
+// event's Result.Stdout and Result.Stderr to nil. So it has to be the last of
+// the sinks that look at outputs.
+//
+// Consume returns the first error from the one on that met it. Nothing goes to
+// stdout after an error of writing there; after one of the spool, what can be
+// shown still is. Errors of writing to stderr are nobody's.
+//
+// Consume and Close are for one goroutine; Open and the writers it returns for
+// any.
+type Stdout struct {
+	cfg StdoutConfig
+	scr *Screen
+
+	// of the goroutine that consumes
+
+	hold    *hold    // nil without KeepOrder
+	object  object   // room for JSON
+	scratch appender // one rendered result
+	tag     tagger   // room for tags
+	gather  []byte   // what is shown when the batch ends
+	parts   []part   // which of gather goes where
+
+	// under the Screen's lock
+
+	out, err port
+	wide     *bufio.Writer // for what is streamed in small pieces; nil until needed
+
+	// of all
+
+	mu    sync.Mutex
+	fault error            // the first
+	turn  uint64           // the task whose lines go out as they come, in Line with KeepOrder
+	lanes map[uint64]*lane // of tasks that run, in Line with KeepOrder
+
+	taggers sync.Pool // of *tagger, for lines
+}
+
+// part is a run of gathered bytes for one stream.
+type part struct {
+	stderr bool
+	end    int
+}
+
+// NewStdout makes the sink; cfg has to be valid.
+func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
+	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
+	s.err.stderr = true
+	s.object.outputs = cfg.Mode != None
+	if cfg.KeepOrder {
+		s.hold = newHold(cfg.Store)
+		s.lanes = map[uint64]*lane{}
+	}
+	return s
+}
+
+// Consume shows what the events let be shown. Without events it still returns
+// what writers of Open met.
+func (s *Stdout) Consume(events []task.Event) error {
+	if s.cfg.Mode == Raw || s.cfg.Mode == None && !s.cfg.JSON {
+		return nil
+	}
+	for i := range events {
+		e := &events[i]
+		switch e.Kind {
+		case task.Finished:
+			next := i+1 < len(events) && events[i+1].Kind == task.Released && events[i+1].ID == e.ID
+			s.finished(e, next)
+		case task.Released:
+			s.released(e.ID)
+		}
+	}
+	s.flush()
+	if s.cfg.Mode == Line && s.hold != nil {
+		s.passTurn(s.hold.head)
+	}
+	return s.failure()
+}
+
+// Close drops what was never released, and returns the first error.
+func (s *Stdout) Close(task.Stats) error {
+	s.flush()
+	if s.hold != nil {
+		s.hold.close()
+		s.closeLanes()
+	}
+	return s.failure()
+}
+
+// note keeps the first error for Consume.
+func (s *Stdout) note(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault == nil {
+		s.fault = err
+	}
+}
+
+func (s *Stdout) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// finished shows a result, or keeps it for its turn. next says that the turn
+// comes with the next event.
+func (s *Stdout) finished(e *task.Event, next bool) {
+	if s.cfg.Mode == Line {
+		if s.hold != nil {
+			s.endLane(e.ID)
+		}
+		return
+	}
+	r := e.Result
+	out, err, small := s.render(e.Task, r)
+	switch {
+	case s.hold == nil || next && e.ID == s.hold.head:
+		if small {
+			s.add(out, err)
+			return
+		}
+		l := s.large(e.Task, r)
+		s.show(&l)
+	case small:
+		s.note(s.hold.put(e.ID, out, err))
+	default:
+		own := *r
+		l := s.large(e.Task, &own)
+		s.hold.putLarge(e.ID, &l)
+		r.Stdout, r.Stderr = nil, nil
+	}
+}
+
+// released shows what was held for a task.
+func (s *Stdout) released(id uint64) {
+	if s.hold == nil {
+		return
+	}
+	p, out, l, err := s.hold.take(id, s.scratch.p[:0])
+	s.note(err)
+	if l != nil {
+		s.show(l)
+		l.close()
+		return
+	}
+	s.scratch.p = p
+	if err == nil {
+		s.add(p[:out], p[out:])
+	}
+}
+
+// render makes a small result into what is shown of it, valid until the next
+// one. It is not small where its outputs are more than a piece, or what is
+// shown of them is more than a chunk.
+func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
+	if s.object.outputs && length(r.Stdout)+length(r.Stderr) > piece {
+		return nil, nil, false
+	}
+	w := &s.scratch
+	w.p, w.max = w.p[:0], chunkSize
+	var failed error
+	var mid int
+	if s.cfg.JSON {
+		failed = s.object.write(w, t, r)
+		mid = len(w.p)
+	} else {
+		var tag string
+		if s.cfg.Tag {
+			tag = prefix(t)
+		}
+		failed = s.copyStream(w, tag, r.Stdout)
+		mid = len(w.p)
+		if failed == nil {
+			failed = s.copyStream(w, tag, r.Stderr)
+		}
+	}
+	if errors.Is(failed, errRoom) {
+		return nil, nil, false
+	}
+	s.note(failed)
+	return w.p[:mid], w.p[mid:], true
+}
+
+// large is a result by its handles, which stay r's.
+func (s *Stdout) large(t *task.Task, r *task.Result) large {
+	l := large{out: r.Stdout, err: r.Stderr}
+	switch {
+	case s.cfg.JSON:
+		l.task, l.result = t, r
+	case s.cfg.Tag:
+		l.tag = prefix(t)
+	}
+	return l
+}
+
+// add gathers a small block of each stream.
+func (s *Stdout) add(out, err []byte) {
+	s.addTo(false, out)
+	s.addTo(true, err)
+	if len(s.gather) >= piece {
+		s.flush()
+	}
+}
+
+func (s *Stdout) addTo(stderr bool, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	s.gather = append(s.gather, p...)
+	if n := len(s.parts); n > 0 && s.parts[n-1].stderr == stderr {
+		s.parts[n-1].end = len(s.gather)
+		return
+	}
+	s.parts = append(s.parts, part{stderr, len(s.gather)})
+}
+
+// flush shows what was gathered.
+func (s *Stdout) flush() {
+	if len(s.gather) == 0 {
+		return
+	}
+	s.note(s.scr.Print(func(out, err io.Writer) error {
+		from := 0
+		var failed error
+		for _, p := range s.parts {
+			if _, werr := s.port(p.stderr, out, err).Write(s.gather[from:p.end]); werr != nil {
+				failed = werr
+			}
+			from = p.end
+		}
+		return failed
+	}))
+	s.gather, s.parts = s.gather[:0], s.parts[:0]
+}
+
+// port is where a stream goes; it is asked for under the Screen's lock alone.
+func (s *Stdout) port(stderr bool, out, err io.Writer) *port {
+	if stderr {
+		s.err.w = err
+		return &s.err
+	}
+	s.out.w = out
+	return &s.out
+}
+
+// show streams a large result after what was gathered.
+func (s *Stdout) show(l *large) {
+	s.flush()
+	s.note(s.scr.Print(func(out, err io.Writer) error {
+		if s.cfg.JSON {
+			return s.showObject(s.port(false, out, err), l)
+		}
+		failed := s.copyStream(s.port(false, out, err), l.tag, l.out)
+		return errors.Join(failed, s.copyStream(s.port(true, out, err), l.tag, l.err))
+	}))
+}
+
+// copyStream writes a stream to w, its lines after tag where that is not empty.
+func (s *Stdout) copyStream(w io.Writer, tag string, o task.Output) error {
+	if o == nil {
+		return nil
+	}
+	if tag == "" {
+		_, err := o.WriteTo(w)
+		return err
+	}
+	s.tag.reset(w, tag, false)
+	if _, err := o.WriteTo(&s.tag); err != nil {
+		return err
+	}
+	return s.tag.end()
+}
+
+func (s *Stdout) showObject(p *port, l *large) error {
+	if s.wide == nil {
+		s.wide = bufio.NewWriterSize(p, piece)
+	}
+	s.wide.Reset(p)
+	if err := s.object.write(s.wide, l.task, l.result); err != nil {
+		return err
+	}
+	return s.wide.Flush()
+}
