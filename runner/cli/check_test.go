@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		// unknown options and missing values
+		{"--retires 3 cat", "unknown option --retires: did you mean --retries?"},
+		{"--retry 3 cat", "unknown option --retry: did you mean --retry-delay, --retry-max-delay or --retry-on?"},
+		{"--max-a 3 cat", "unknown option --max-a: did you mean --max-args?"},
+		{"--keep cat", "unknown option --keep: did you mean --keep-order?"},
+		{"--tagstring=x cat", "unknown option --tagstring: did you mean --tag-string?"},
+		{"--frobnicate cat", "unknown option --frobnicate: see crew --help"},
+		{"-x cat", "unknown option -x: see crew --help"},
+		{"-kx cat", "unknown option -x in -kx: see crew --help"},
+		{"-quiet cat", "unknown option -i in -quiet: did you mean --quiet?"},
+		{"--keep-order=yes cat", "--keep-order takes no value: write --keep-order alone"},
+		{"-j", "-j needs a value: write -j N"},
+		{"-kj", "-j needs a value: write -j N"},
+		{"--halt", "--halt needs a value: write --halt WHEN"},
+		{"state DIR", "this version has no command state: to run a program of that name, write crew -- state"},
+		{"ctl", "this version has no command ctl: to run a program of that name, write crew -- ctl"},
+
+		// bad values
+		{"-j4x cat", `bad value "4x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them`},
+		{"-0n1P8 cat", `bad value "1P8" for -n: write a whole number from 0 up`},
+		{"-n -1 cat", `bad value "-1" for -n: write a whole number from 0 up`},
+		{"-s 0 cat", `bad value "0" for -s: write a whole number from 1 up`},
+		{"--retries 1.5 cat", `bad value "1.5" for --retries: write a whole number from 0 up`},
+		{"--nice 20 cat", `bad value "20" for --nice: write a whole number from -20 to 19`},
+		{"--timeout 5x cat", `bad value "5x" for --timeout: write a time such as 10, 1.5s, 500ms, 2m or 1d`},
+		{"--timeout 5x --delay y cat", `bad value "5x" for --timeout: write a time such as 10, 1.5s, 500ms, 2m or 1d`},
+		{"-C [ cat", `bad value "[" for -C: missing closing ]`},
+		{"-C x* cat", `bad value "x*" for -C: write a pattern that matches at least one byte, such as , or \| or ' +'`},
+		{`-d \q cat`, `bad value "\\q" for -d: write one or more bytes; \n, \t, \0, \\ and \xHH are known`},
+		{"--input=xml", `bad value "xml" for --input: write lines or json`},
+		{"--sched lifo cat", `bad value "lifo" for --sched: write fifo, round-robin, least-busy, keyed or topic`},
+		{"--output= cat", `bad value "" for --output: write group, line, raw or none`},
+		{"--completion tcsh", `bad value "tcsh" for --completion: write bash, zsh or fish`},
+		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1 or soon,done=10%`},
+		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
+		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit:N, exit:N-M, signal, timeout, start, any`},
+		{"-I= cat ::::", ":::: names no file: write :::: FILE, or ::: for values on the command line"},
+		{"--results= cat", `bad value "" for --results: write something there; it is empty`},
+
+		// two that do not go together
+		{"-0 -d x cat", `-0 and -d do not go together: -0 is -d '\0': keep one of them`},
+		{"--csv -0 cat", "--csv and -0 do not go together: rows of CSV end with a newline: drop -0"},
+		{"--csv --delimiter x cat", "--csv and --delimiter do not go together: rows of CSV end with a newline: drop -d"},
+		{"--csv -C , cat", "--csv and -C do not go together: --csv cuts at commas: drop --csv or -C"},
+		{"--input json --csv", "--input json and --csv do not go together: an object has its own names: drop --csv"},
+		{"--input json -C ,", "--input json and -C do not go together: an object has its own names: drop -C"},
+		{"--input json --header", "--input json and --header do not go together: an object has its own names: drop --header"},
+		{"--input json -0", "--input json and -0 do not go together: an object ends with its line: drop -0"},
+		{"--input json -d x", "--input json and -d do not go together: an object ends with its line: drop -d"},
+		{"--input json -n2 cat", "--input json and -n do not go together: an object is one task: drop -n"},
+		{"--input json -s2 cat", "--input json and -s do not go together: an object is one task: drop -s"},
+		{"--input json --stdin cat", `--input json and --stdin do not go together: an object has its own: write "stdin" in it, drop --stdin`},
+		{"-n0 -s9 cat", "-n and -s do not go together: -n0 puts nothing in that could grow: drop -s"},
+		{"-n0 --stdin cat", "-n and --stdin do not go together: -n0 gives nothing, --stdin the record: drop one of them"},
+		{"-s9 --stdin cat", "-s and --stdin do not go together: --stdin leaves the command as it is: drop -s"},
+		{"--fail-fast --halt never cat", "--fail-fast and --halt do not go together: --fail-fast is --halt now,fail=1: keep one of them"},
+		{"--output raw -k cat", "--output raw and -k do not go together: raw output cannot wait its turn: use --output group"},
+		{"-u --tag cat", "-u and --tag do not go together: raw output is not looked into: use --output line"},
+		{"-u --tag-string x cat", "-u and --tag-string do not go together: raw output is not looked into: use --output line"},
+		{"-u --json cat", "-u and --json do not go together: raw output is not kept: use --output group"},
+		{"-u --results r cat", "-u and --results do not go together: raw output is not kept: use --output group"},
+		{"--line-buffer --json cat", "--line-buffer and --json do not go together: an object holds the whole output: use --output group"},
+		{"--output none --tag cat", "--output none and --tag do not go together: there are no lines to tag: drop --tag"},
+		{"--output none --tag-string x cat", "--output none and --tag-string do not go together: there are no lines to tag: drop --tag-string"},
+		{"--tag --tag-string x cat", "--tag and --tag-string do not go together: --tag-string says it all: drop --tag"},
+		{"--json --tag cat", "--json and --tag do not go together: an object holds the record already: drop --tag"},
+		{"--json --tag-string x cat", "--json and --tag-string do not go together: a line of JSON cannot begin with it: drop --tag-string"},
+		{"--dry-run --json cat", "--dry-run and --json do not go together: nothing runs, so there are no results: drop one of them"},
+		{"--dry-run --results r cat", "--dry-run and --results do not go together: nothing runs, so there are no results: drop one of them"},
+		{"--dry-run --joblog l cat", "--dry-run and --joblog do not go together: nothing runs, so there is nothing to log: drop one of them"},
+		{"-j2 --sched topic --key {} --topics a=1 cat", "-j and --topics do not go together: the topics have their own workers: drop -j"},
+		{"--input json ::: a ::: b", "--input json and a product do not go together: give one source, with -a, ::: or ::::"},
+		{"--input json :::: f g", "--input json and a product do not go together: give one source, with -a, ::: or ::::"},
+		{"--input json -a f ::: a", "--input json and a product do not go together: give one source, with -a, ::: or ::::"},
+		{"cat :::+ a", "the first group of values is linked to nothing: begin with ::: or ::::"},
+
+		// one that needs another
+		{"--retry-delay 1 cat", "--retry-delay needs --retries: add --retries N"},
+		{"--retry-max-delay 1 cat", "--retry-max-delay needs --retries: add --retries N"},
+		{"--retry-on any cat", "--retry-on needs --retries: add --retries N"},
+		{"--sched keyed cat", "--sched keyed needs a key: add --key TEMPLATE, such as --key '{1}'"},
+		{"--sched topic --topics auto cat", "--sched topic needs a key: add --key TEMPLATE, such as --key '{1}'"},
+		{"--sched topic --key {} cat", "--sched topic needs topics: add --topics LIST, or --topics auto"},
+		{"--topics auto cat", "--topics needs the topic policy: add --sched topic"},
+		{"--per-key 2 cat", "--per-key needs a key: add --key TEMPLATE, such as --key '{1}'"},
+		{"--cost {} cat", "--cost needs a policy that goes by it: add --sched least-busy"},
+		{"--stdin", "--stdin needs a command: without one each record is a command line: add a command, or drop --stdin"},
+		{"-n0", "-n needs a command: without one each record is a command line: add a command, or drop -n"},
+		{"-I @ ::: a", "-I needs a command: without one each record is a command line: add a command, or drop -I"},
+		{"--csv", "--csv needs a command: without one each record is a command line: add a command, or drop --csv"},
+		{"--retries 2 --retry-delay 9 --retry-max-delay 3 cat", "--retry-max-delay 3s is less than the first wait, 9s: lower --retry-delay"},
+		{"--retries 2 --retry-on timeout cat", "--retry-on timeout needs a timeout: add --timeout DUR"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			_, err := said(t, c.line, "")
+			require.EqualError(t, err, c.want)
+			require.True(t, isUsage(err))
+		})
+	}
+}
+
+func TestRefusedJobsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jobs")
+	require.NoError(t, os.WriteFile(file, []byte("many\n"), 0o600))
+	_, err := said(t, "-j "+file+" cat", "")
+	require.EqualError(t, err, fmt.Sprintf("bad value %q for -j: that file must hold N, N%%, +N, -N or 0", file))
+}
+
+func TestRefusalIsOneLine(t *testing.T) {
+	for _, args := range [][]string{{"--x\ny"}, {"-\n"}, {"-k\xff"}, {"-j", "a\nb", "cat"}, {"-C", "[\n", "cat"}} {
+		_, err := saidArgs(args, "")
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+func TestComplain(t *testing.T) {
+	var b bytes.Buffer
+	require.Equal(t, 2, complain(&b, fmt.Errorf("x: %w", &usageError{"what went wrong", "hint"})))
+	require.Equal(t, 1, complain(&b, errors.New("open f: no such file")))
+	require.Equal(t, 1, complain(brokenPipe{}, errors.New("nobody hears")))
+	require.Equal(t, "crew: x: what went wrong: hint\ncrew: open f: no such file\n", b.String())
+}
+
+// Every condition names options of the table, and values that they take.
+func TestConditions(t *testing.T) {
+	var conds []string
+	for _, c := range clashes {
+		conds = append(conds, c.a, c.b)
+	}
+	for _, n := range needs {
+		conds = append(append(conds, n.a), strings.Fields(n.others)...)
+	}
+	conds = append(conds, onlyWithCommand[:]...)
+	conds = append(conds, cutting[:]...)
+	for _, cond := range conds {
+		name, value, exact := strings.Cut(cond, "=")
+		o := long(name)
+		require.NotNil(t, o, cond)
+		if exact && o.choices != nil {
+			require.Contains(t, o.choices, value)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+// Options is what the command line says, checked and with defaults. It never
+// leaves this package: each room gets a Config of its own.
+type Options struct {
+	Input   Input
+	Command Command
+	Pool    Pool
+	Sched   Sched
+	Failure Failure
+	Output  Output
+	Show    Show
+
+	uses []use  // every option given, in order
+	ask  string // what to print instead of running: askHelp, askVersion or a shell's name
+}
+
+// What a command line can ask for instead of a run, beside completion.
+const (
+	askHelp    = "help"
+	askVersion = "version"
+)
+
+// Input says where records come from and how they are cut.
+type Input struct {
+	Files     []string       // -a, read one after another before any group; "-" is stdin
+	Groups    []Group        // ::: and its like
+	Delim     string         // what ends a record, one or more bytes; "\n" by default
+	Colsep    *regexp.Regexp // between columns; nil without
+	CSV       bool
+	Header    bool
+	JSON      bool
+	SkipEmpty bool
+	EOF       string // the record to stop at; "" for none
+}
+
+// Command says what a record becomes.
+type Command struct {
+	Words    []string // empty where each record is a command line
+	Shell    string   // path of a shell to run it in; "" leaves that to the command's form
+	Replace  string   // what stands for the record; "{}" by default
+	MaxArgs  int      // records a command, at least 1; 0 for as many as MaxChars lets in
+	NoArgs   bool     // -n0: a record makes a command but is not put in
+	MaxChars int      // bytes of a command; 0 for the system's limit alone
+	Stdin    bool     // the record goes to the task's standard input
+}
+
+// Pool says how many tasks run at once, and where.
+type Pool struct {
+	Jobs     int    // at least 1
+	JobsFile string // where Jobs was read from; "" where it stood on the command line
+	Buffer   int    // records read ahead, at least 1
+	Delay    time.Duration
+	Workdir  string // "" for crew's own
+	Nice     int    // added to crew's own niceness
+}
+
+// Sched says which task runs where.
+type Sched struct {
+	Policy     string  // one of policies
+	Key        string  // template; "" without
+	Cost       string  // template; "" for 1
+	Topics     []Topic // in the order given
+	AutoTopics bool
+	PerKey     int // 0 for no limit
+}
+
+// Topic is a key with workers of its own. The key "*" is every key without.
+type Topic struct {
+	Key     string
+	Workers int // at least 1
+}
+
+// Failure says what follows from a failure.
+type Failure struct {
+	Retries       int
+	RetryDelay    time.Duration
+	RetryMaxDelay time.Duration // not less than RetryDelay
+	RetryOn       RetryOn
+	Timeout       time.Duration // 0 for none
+	KillAfter     time.Duration // 0 for KILL at once
+	Halt          Halt
+}
+
+// RetryOn says which outcomes are worth another attempt.
+type RetryOn struct {
+	Any                    bool // every failure
+	Exit                   []ExitRange
+	Signal, Timeout, Start bool
+}
+
+// ExitRange is the exit statuses from From to To, both in it.
+type ExitRange struct{ From, To int }
+
+// Halt says when a run ends before its input does. The zero Halt never ends it.
+type Halt struct {
+	When    string // "" never, "soon" starts nothing more, "now" ends what runs
+	On      string // what is counted: "fail", "success" or "done"
+	N       int    // how many, at least 1
+	Percent bool   // N is a share of the tasks in percent
+}
+
+// Output says where results go.
+type Output struct {
+	Mode      string // one of modes
+	KeepOrder bool
+	Tag       bool
+	TagString string // template; "" without
+	JSON      bool
+	Results   string // directory; "" without
+	Joblog    string // file; "" without
+}
+
+// Show says what people get to see beside the results.
+type Show struct {
+	Progress string // one of whens
+	Quiet    bool
+	Verbose  bool
+	DryRun   bool
+}
+
+// defaults is Options before anything was said. What depends on other options
+// is left to finish.
+func defaults() Options {
+	return Options{
+		Input:   Input{Delim: "\n"},
+		Command: Command{Replace: "{}"},
+		Sched:   Sched{Policy: "fifo"},
+		Failure: Failure{
+			RetryDelay:    time.Second,
+			RetryMaxDelay: time.Minute,
+			RetryOn:       RetryOn{Any: true},
+			KillAfter:     5 * time.Second,
+		},
+		Output: Output{Mode: "group"},
+		Show:   Show{Progress: "auto"},
+	}
+}
+
+// finish fills in the defaults that depend on other options or on the machine.
+func (o *Options) finish() {
+	if o.Pool.Jobs == 0 {
+		if o.Sched.Topics == nil {
+			o.Pool.Jobs = hereProcessors()
+		}
+		for _, t := range o.Sched.Topics {
+			o.Pool.Jobs += t.Workers
+		}
+	}
+	if o.Pool.Buffer == 0 {
+		o.Pool.Buffer = max(64, 2*o.Pool.Jobs)
+	}
+	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
+		o.Command.MaxArgs = 1
+	}
+	if !o.has("retry-max-delay") {
+		o.Failure.RetryMaxDelay = max(o.Failure.RetryMaxDelay, o.Failure.RetryDelay)
+	}
+}
+
+// given is the last use of an option, or nil.
+func (o *Options) given(name string) *use {
+	for i := len(o.uses) - 1; i >= 0; i-- {
+		if o.uses[i].opt.name == name {
+			return &o.uses[i]
+		}
+	}
+	return nil
+}
+
+// has says whether the option was given.
+func (o *Options) has(name string) bool { return o.given(name) != nil }
+
+// cutting are the options that say where records come from and how they are
+// cut.
+var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof"}
+
+// again is a command line, ready for a shell, that does what this one does to
+// other records. The options before the command and the groups after it that
+// give those records are the caller's, and stand there as they are.
+func (o *Options) again(options, values string) string {
+	words := []string{"crew"}
+	for _, u := range o.uses {
+		if u.env || slices.Contains(cutting[:], u.opt.name) {
+			continue
+		}
+		words = append(words, u.opt.typed())
+		if u.opt.value != "" {
+			words = append(words, task.Quote(u.value))
+		}
+	}
+	if options != "" {
+		words = append(words, options)
+	}
+	for i, w := range o.Command.Words {
+		if i == 0 && (strings.HasPrefix(w, "-") || w == "state" || w == "ctl") {
+			words = append(words, "--")
+		}
+		words = append(words, task.Quote(w))
+	}
+	if values != "" {
+		words = append(words, values)
+	}
+	return strings.Join(words, " ")
+}

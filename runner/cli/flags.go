@@ -1,0 +1,242 @@
+package cli
+
+import "math"
+
+// group is what an option is for; --help and the man page follow it.
+type group string
+
+const (
+	groupInput   group = "Tasks in"
+	groupPool    group = "The pool"
+	groupFailure group = "When tasks fail"
+	groupOutput  group = "Results out"
+	groupOther   group = "Other"
+)
+
+// option is one row of the flag table. Parser, --help, completion and, through
+// a test, the man page all go by it.
+type option struct {
+	name    string // long, without dashes
+	short   string // letters of the short forms; "" without one
+	value   string // what the value is called; "" where the option takes none
+	text    string // one line for --help
+	group   group
+	choices []string // the values, where they are a closed set
+	means   string   // name=value of the option that this one only stands for
+	set     func(o *Options, value string) error
+}
+
+// long is the option of that name, or nil.
+func long(name string) *option {
+	for i := range options {
+		if options[i].name == name {
+			return &options[i]
+		}
+	}
+	return nil
+}
+
+// short is the option with that letter, or nil.
+func short(letter byte) *option {
+	for i := range options {
+		for j := range len(options[i].short) {
+			if options[i].short[j] == letter {
+				return &options[i]
+			}
+		}
+	}
+	return nil
+}
+
+// The closed sets of values.
+var (
+	inputs   = []string{"lines", "json"}
+	policies = []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
+	modes    = []string{"group", "line", "raw", "none"}
+	whens    = []string{"auto", "always", "never"}
+	shells   = []string{"bash", "zsh", "fish"}
+)
+
+// options is the flag table, in the order of --help. It is laid out by the
+// linker: nothing of it is built at start-up.
+var options = [...]option{
+	{name: "arg-file", short: "a", value: "FILE", group: groupInput,
+		text: "records from FILE, - is stdin; several one by one",
+		set: func(o *Options, v string) error {
+			v, err := parseText(v)
+			o.Input.Files = append(o.Input.Files, v)
+			return err
+		}},
+	{name: "null", short: "0", group: groupInput,
+		text: "records end with a NUL byte",
+		set:  func(o *Options, _ string) error { o.Input.Delim = "\x00"; return nil }},
+	{name: "delimiter", short: "d", value: "STR", group: groupInput,
+		text: `records end with STR; knows \n \t \0 \xHH`,
+		set:  func(o *Options, v string) (err error) { o.Input.Delim, err = parseDelimiter(v); return err }},
+	{name: "colsep", short: "C", value: "REGEX", group: groupInput,
+		text: "cut records into columns at REGEX",
+		set:  func(o *Options, v string) (err error) { o.Input.Colsep, err = parseColsep(v); return err }},
+	{name: "csv", group: groupInput,
+		text: "records are rows of CSV",
+		set:  func(o *Options, _ string) error { o.Input.CSV = true; return nil }},
+	{name: "header", group: groupInput,
+		text: "the first record names the columns",
+		set:  func(o *Options, _ string) error { o.Input.Header = true; return nil }},
+	{name: "input", value: "FORMAT", group: groupInput, choices: inputs,
+		text: "lines (default), or json: an object a line",
+		set: func(o *Options, v string) error {
+			v, err := parseChoice(v, inputs)
+			o.Input.JSON = v == "json"
+			return err
+		}},
+	{name: "max-args", short: "n", value: "N", group: groupInput,
+		text: "N records in one command; 0 takes one, adds none",
+		set: func(o *Options, v string) error {
+			n, err := parseWhole(v, 0, math.MaxInt)
+			o.Command.MaxArgs, o.Command.NoArgs = max(1, n), n == 0
+			return err
+		}},
+	{name: "max-chars", short: "s", value: "N", group: groupInput,
+		text: "as many records as fit a command of N bytes",
+		set: func(o *Options, v string) (err error) {
+			o.Command.MaxChars, err = parseWhole(v, 1, math.MaxInt)
+			return err
+		}},
+	{name: "no-run-if-empty", short: "r", group: groupInput,
+		text: "skip empty records",
+		set:  func(o *Options, _ string) error { o.Input.SkipEmpty = true; return nil }},
+	{name: "eof", short: "E", value: "STR", group: groupInput,
+		text: "stop at the record STR",
+		set:  func(o *Options, v string) error { o.Input.EOF = v; return nil }},
+	{name: "replace", short: "I", value: "STR", group: groupInput,
+		text: "STR stands for the record in place of {}",
+		set:  func(o *Options, v string) (err error) { o.Command.Replace, err = parseText(v); return err }},
+	{name: "stdin", group: groupInput,
+		text: "give the record to the task's standard input",
+		set:  func(o *Options, _ string) error { o.Command.Stdin = true; return nil }},
+
+	{name: "jobs", short: "jP", value: "N", group: groupPool,
+		text: "workers: N, N%, +N, -N, 0 for most, or a FILE",
+		set: func(o *Options, v string) (err error) {
+			o.Pool.Jobs, o.Pool.JobsFile, err = readJobs(v)
+			return err
+		}},
+	{name: "sched", value: "POLICY", group: groupPool, choices: policies,
+		text: "fifo, round-robin, least-busy, keyed or topic",
+		set:  func(o *Options, v string) (err error) { o.Sched.Policy, err = parseChoice(v, policies); return err }},
+	{name: "key", value: "TEMPLATE", group: groupPool,
+		text: "what policy and limits go by, such as '{1}'",
+		set:  func(o *Options, v string) (err error) { o.Sched.Key, err = parseText(v); return err }},
+	{name: "cost", value: "TEMPLATE", group: groupPool,
+		text: "a number: how heavy a task is",
+		set:  func(o *Options, v string) (err error) { o.Sched.Cost, err = parseText(v); return err }},
+	{name: "topics", value: "LIST", group: groupPool,
+		text: "workers for each key: mail=2,db=1,*=5, or auto",
+		set: func(o *Options, v string) (err error) {
+			o.Sched.Topics, o.Sched.AutoTopics, err = parseTopics(v)
+			return err
+		}},
+	{name: "per-key", value: "N", group: groupPool,
+		text: "at most N tasks of one key at once",
+		set: func(o *Options, v string) (err error) {
+			o.Sched.PerKey, err = parseWhole(v, 1, math.MaxInt)
+			return err
+		}},
+	{name: "buffer", value: "N", group: groupPool,
+		text: "read N records ahead (default 2 x jobs, >= 64)",
+		set:  func(o *Options, v string) (err error) { o.Pool.Buffer, err = parseWhole(v, 1, 1<<30); return err }},
+	{name: "delay", value: "DUR", group: groupPool,
+		text: "at least DUR between starts",
+		set:  func(o *Options, v string) (err error) { o.Pool.Delay, err = parseDuration(v); return err }},
+	{name: "workdir", value: "DIR", group: groupPool,
+		text: "run tasks in DIR",
+		set:  func(o *Options, v string) (err error) { o.Pool.Workdir, err = parseText(v); return err }},
+	{name: "nice", value: "N", group: groupPool,
+		text: "add N to the tasks' niceness",
+		set:  func(o *Options, v string) (err error) { o.Pool.Nice, err = parseWhole(v, -20, 19); return err }},
+	{name: "shell", value: "PATH", group: groupPool,
+		text: "run the command in this shell",
+		set:  func(o *Options, v string) (err error) { o.Command.Shell, err = parseText(v); return err }},
+
+	{name: "retries", value: "N", group: groupFailure,
+		text: "N more attempts after the first",
+		set: func(o *Options, v string) (err error) {
+			o.Failure.Retries, err = parseWhole(v, 0, math.MaxInt)
+			return err
+		}},
+	{name: "retry-delay", value: "DUR", group: groupFailure,
+		text: "wait before the first retry (1s), then doubling",
+		set:  func(o *Options, v string) (err error) { o.Failure.RetryDelay, err = parseDuration(v); return err }},
+	{name: "retry-max-delay", value: "DUR", group: groupFailure,
+		text: "longest wait before a retry (1m)",
+		set:  func(o *Options, v string) (err error) { o.Failure.RetryMaxDelay, err = parseDuration(v); return err }},
+	{name: "retry-on", value: "LIST", group: groupFailure,
+		text: "exit:75, exit:1-99, signal, timeout, start, any",
+		set:  func(o *Options, v string) (err error) { o.Failure.RetryOn, err = parseRetryOn(v); return err }},
+	{name: "timeout", value: "DUR", group: groupFailure,
+		text: "end an attempt after DUR",
+		set:  func(o *Options, v string) (err error) { o.Failure.Timeout, err = parseDuration(v); return err }},
+	{name: "kill-after", value: "DUR", group: groupFailure,
+		text: "KILL comes DUR (5s) after TERM",
+		set:  func(o *Options, v string) (err error) { o.Failure.KillAfter, err = parseDuration(v); return err }},
+	{name: "halt", value: "WHEN", group: groupFailure,
+		text: "never, or such as now,fail=1 or soon,done=10%",
+		set:  func(o *Options, v string) (err error) { o.Failure.Halt, err = parseHalt(v); return err }},
+	{name: "fail-fast", group: groupFailure,
+		text: "same as --halt now,fail=1",
+		set:  func(o *Options, _ string) error { o.Failure.Halt = Halt{When: "now", On: "fail", N: 1}; return nil }},
+
+	{name: "keep-order", short: "k", group: groupOutput,
+		text: "results in input order",
+		set:  func(o *Options, _ string) error { o.Output.KeepOrder = true; return nil }},
+	{name: "output", value: "MODE", group: groupOutput, choices: modes,
+		text: "group (default), line, raw or none",
+		set:  func(o *Options, v string) (err error) { o.Output.Mode, err = parseChoice(v, modes); return err }},
+	{name: "line-buffer", group: groupOutput, means: "output=line",
+		text: "same as --output line"},
+	{name: "ungroup", short: "u", group: groupOutput, means: "output=raw",
+		text: "same as --output raw"},
+	{name: "tag", group: groupOutput,
+		text: "begin each line with the record",
+		set:  func(o *Options, _ string) error { o.Output.Tag = true; return nil }},
+	{name: "tag-string", value: "TEMPLATE", group: groupOutput,
+		text: "begin each line with this",
+		set:  func(o *Options, v string) (err error) { o.Output.TagString, err = parseText(v); return err }},
+	{name: "json", group: groupOutput,
+		text: "print a JSON object a result",
+		set:  func(o *Options, _ string) error { o.Output.JSON = true; return nil }},
+	{name: "results", value: "DIR", group: groupOutput,
+		text: "keep each task's results in a directory of DIR",
+		set:  func(o *Options, v string) (err error) { o.Output.Results, err = parseText(v); return err }},
+	{name: "joblog", value: "FILE", group: groupOutput,
+		text: "write a line a task, as GNU parallel does",
+		set:  func(o *Options, v string) (err error) { o.Output.Joblog, err = parseText(v); return err }},
+	{name: "progress", value: "WHEN", group: groupOutput, choices: whens,
+		text: "auto (default): a bar on a terminal; always, never",
+		set:  func(o *Options, v string) (err error) { o.Show.Progress, err = parseChoice(v, whens); return err }},
+	{name: "bar", group: groupOutput, means: "progress=always",
+		text: "same as --progress always"},
+	{name: "quiet", short: "q", group: groupOutput,
+		text: "no digest of failures at the end",
+		set:  func(o *Options, _ string) error { o.Show.Quiet = true; return nil }},
+	{name: "verbose", short: "t", group: groupOutput,
+		text: "each command on stderr before it runs",
+		set:  func(o *Options, _ string) error { o.Show.Verbose = true; return nil }},
+	{name: "dry-run", group: groupOutput,
+		text: "print the commands, run nothing",
+		set:  func(o *Options, _ string) error { o.Show.DryRun = true; return nil }},
+
+	{name: "help", short: "h", group: groupOther,
+		text: "print this",
+		set:  func(o *Options, _ string) error { o.ask = askHelp; return nil }},
+	{name: "version", short: "V", group: groupOther,
+		text: "print the version",
+		set:  func(o *Options, _ string) error { o.ask = askVersion; return nil }},
+	{name: "completion", value: "SHELL", group: groupOther, choices: shells,
+		text: "print a script that completes for bash, zsh or fish",
+		set: func(o *Options, v string) error {
+			v, err := parseChoice(v, shells)
+			o.ask = v
+			return err
+		}},
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]...
+       crew [options]        each record is a shell command line
+
+Runs a command for each record of its input, several at a time.
+Options end at the first word that is none: the rest is the command's.
+
+  ::: a b      values on the command line    :::: FILE    values from a file
+  :::+ ::::+   in step with the group before; other groups give the product
+
+  {} record   {.} no extension   {/} basename   {//} dirname   {/.} both
+  {1} column or source 1, {-1} the last, {1/.} and so on; {name} with --header
+  {#} task number   {%} worker number
+`
+
+const helpTail = `
+Times are seconds, or such as 500ms, 2m, 1d.
+
+Examples:
+  find . -name '*.log' -print0 | crew -0 gzip -9 {}
+  crew 'convert {} -resize 50% {.}.png' ::: *.jpg
+  crew -k --tag ping -c1 {} :::: hosts
+  crew --csv --header 'mail -s {subject} {to} < {file}' < list.csv
+  crew --retries 2 --timeout 30 curl -fsSO {} < urls
+
+Exit status: 0 all well, 1 crew could not go on, 2 usage, 123 a task failed,
+126 the command cannot be executed, 127 not found, 128+N ended by signal N.
+See crew(1) for the rest.
+`
+
+// textColumn is where the one-line texts of --help begin.
+const textColumn = 29
+
+// helpText is what --help prints, made from the flag table.
+func helpText() string {
+	var b strings.Builder
+	b.WriteString(helpHead)
+	var in group
+	for i := range options {
+		o := &options[i]
+		if o.group != in {
+			in = o.group
+			fmt.Fprintf(&b, "\n%s:\n", in)
+		}
+		fmt.Fprintf(&b, "%-*s%s\n", textColumn, o.forms(), o.text)
+	}
+	b.WriteString(helpTail)
+	return b.String()
+}
+
+// forms is the option's names and value as --help lists them.
+func (o *option) forms() string {
+	var b strings.Builder
+	for i := range len(o.short) {
+		fmt.Fprintf(&b, ", -%c", o.short[i])
+	}
+	fmt.Fprintf(&b, ", --%s", o.name)
+	s := "  " + b.String()[2:]
+	if o.short == "" {
+		s = "      " + b.String()[2:]
+	}
+	if o.value != "" {
+		s += " " + o.value
+	}
+	return s
+}
+
+// versionText is what --version prints: the module's version as the go command
+// has put it into the binary.
+func versionText() string {
+	version := "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		version = info.Main.Version
+	}
+	return "crew " + version + "\n"
+}

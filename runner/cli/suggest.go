@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// unknownOption is the error for a long option that there is none of, with the
+// nearest that there are.
+func unknownOption(spelled string) error {
+	return &usageError{"unknown option " + quoteOption(spelled), didYouMean(strings.TrimPrefix(spelled, "--"))}
+}
+
+// unknownShort is the error for the short option at arg[i]. A long word may be
+// a long option with a dash too few.
+func unknownShort(arg string, i int) error {
+	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), seeHelp
+	if len(arg) > 2 {
+		msg += " in " + quoteOption(arg)
+	}
+	if len(arg) > 3 {
+		hint = didYouMean(arg[1:])
+	}
+	return &usageError{msg, hint}
+}
+
+const seeHelp = "see crew --help"
+
+func didYouMean(name string) string {
+	near := nearest(name)
+	switch len(near) {
+	case 0:
+		return seeHelp
+	case 1:
+		return "did you mean " + near[0] + "?"
+	}
+	return "did you mean " + oneOf(near) + "?"
+}
+
+// quoteOption is an option as it was typed, quoted only where it would not
+// stand on one line as it is.
+func quoteOption(s string) string {
+	if q := fmt.Sprintf("%q", s); q[1:len(q)-1] != s {
+		return q
+	}
+	return s
+}
+
+// nearest is the options whose names begin with name, if they are few, else the
+// one that the fewest changed letters make of it; none where all are far.
+func nearest(name string) []string {
+	var begins, best []string
+	least := max(1, len(name)/3) + 1
+	for i := range options {
+		o := &options[i]
+		if name != "" && strings.HasPrefix(o.name, name) {
+			begins = append(begins, "--"+o.name)
+		}
+		if d := distance(name, o.name); d < least {
+			best, least = []string{"--" + o.name}, d
+		}
+	}
+	if len(begins) > 0 && len(begins) < 4 {
+		return begins
+	}
+	return best
+}
+
+// distance is how many letters must be put in, left out or changed to make b
+// of a: Levenshtein's distance, with the one row of Wagner and Fischer's table
+// that is needed at a time.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], d
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The functions of this file read one option's value each. Their errors are
+// hints: they say what to write, not what was written.
+
+// parseWhole reads a decimal number from least to most, digits alone but for a
+// sign where least allows a negative one.
+func parseWhole(s string, least, most int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err == nil && n >= least && n <= most && s[0] != '+' {
+		return n, nil
+	}
+	if most == math.MaxInt {
+		return 0, fmt.Errorf("write a whole number from %d up", least)
+	}
+	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
+}
+
+// parseDuration reads a bare number as seconds, as timeout(1) does, and else
+// what time.ParseDuration reads, with days before it: 10, 1.5s, 2m, 500ms,
+// 1h30m, 1d, 1d12h.
+func parseDuration(s string) (time.Duration, error) {
+	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d")
+	if strings.Trim(s, "0123456789.") == "" {
+		return scale(s, time.Second, hint)
+	}
+	var days time.Duration
+	if n, rest, found := strings.Cut(s, "d"); found {
+		var err error
+		if days, err = scale(n, 24*time.Hour, hint); err != nil {
+			return 0, err
+		}
+		if rest == "" {
+			return days, nil
+		}
+		s = rest
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || days+d < 0 {
+		return 0, hint
+	}
+	return days + d, nil
+}
+
+// scale is n units, n a decimal number without sign or exponent; bad is the
+// error where it is none, or too large.
+func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
+	if strings.Trim(n, "0123456789.") != "" {
+		return 0, bad
+	}
+	f, err := strconv.ParseFloat(n, 64)
+	if err != nil || f*float64(unit) >= math.MaxInt64 {
+		return 0, bad
+	}
+	return time.Duration(f * float64(unit)), nil
+}
+
+// parseDelimiter reads a separator of one or more bytes with the escapes of
+// C: \n \t \r \a \b \f \v \\, \0 and other octal numbers, \xHH.
+func parseDelimiter(s string) (string, error) {
+	hint := errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH are known`)
+	if s == "" {
+		return "", hint
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i == len(s)-1 {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		if j := strings.IndexByte(`ntrabfv\`, s[i]); j >= 0 {
+			b.WriteByte("\n\t\r\a\b\f\v\\"[j])
+			continue
+		}
+		start, end, base := i, i, 8
+		if s[i] == 'x' {
+			start, end, base = i+1, min(i+3, len(s)), 16
+		} else {
+			for end < min(i+3, len(s)) && s[end] >= '0' && s[end] <= '7' {
+				end++
+			}
+		}
+		n, err := strconv.ParseUint(s[start:end], base, 8)
+		if err != nil {
+			return "", hint
+		}
+		b.WriteByte(byte(n))
+		i = end - 1
+	}
+	return b.String(), nil
+}
+
+// parseColsep compiles the separator of columns. One that matches the empty
+// string would cut between any two bytes; nobody means that.
+func parseColsep(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if err != nil {
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			err = errors.New(bad.Code.String()) // without the text, which need not be one line
+		}
+		return nil, err
+	}
+	if re.MatchString("") {
+		return nil, errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
+	}
+	return re, nil
+}
+
+// parseTopics reads "auto", or what each topic gets: mail=2,db=1,*=5.
+func parseTopics(s string) (topics []Topic, auto bool, err error) {
+	hint := errors.New("write auto, or each topic once with its workers: mail=2,db=1,*=5")
+	if s == "auto" {
+		return nil, true, nil
+	}
+	seen := map[string]bool{}
+	for item := range strings.SplitSeq(s, ",") {
+		i := strings.LastIndexByte(item, '=')
+		if i < 1 || seen[item[:i]] {
+			return nil, false, hint
+		}
+		n, err := parseWhole(item[i+1:], 1, 1<<20)
+		if err != nil {
+			return nil, false, hint
+		}
+		seen[item[:i]] = true
+		topics = append(topics, Topic{Key: item[:i], Workers: n})
+	}
+	return topics, false, nil
+}
+
+// parseRetryOn reads a list of exit:N, exit:N-M, exit, signal, timeout, start
+// and any.
+func parseRetryOn(s string) (RetryOn, error) {
+	hint := errors.New("write a list of exit:N, exit:N-M, signal, timeout, start, any")
+	var r RetryOn
+	for item := range strings.SplitSeq(s, ",") {
+		switch item {
+		case "any":
+			r.Any = true
+		case "exit":
+			r.Exit = append(r.Exit, ExitRange{1, 255})
+		case "signal":
+			r.Signal = true
+		case "timeout":
+			r.Timeout = true
+		case "start":
+			r.Start = true
+		default:
+			span, found := strings.CutPrefix(item, "exit:")
+			if !found {
+				return RetryOn{}, hint
+			}
+			from, to, isRange := strings.Cut(span, "-")
+			if !isRange {
+				to = from
+			}
+			a, err := parseWhole(from, 1, 255)
+			if err != nil {
+				return RetryOn{}, hint
+			}
+			b, err := parseWhole(to, a, 255)
+			if err != nil {
+				return RetryOn{}, hint
+			}
+			r.Exit = append(r.Exit, ExitRange{a, b})
+		}
+	}
+	return r, nil
+}
+
+// parseHalt reads never, or soon or now with fail, success or done and a number
+// or a share: now,fail=1 or soon,done=10%.
+func parseHalt(s string) (Halt, error) {
+	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
+	if s == "never" {
+		return Halt{}, nil
+	}
+	when, why, found := strings.Cut(s, ",")
+	if !found || when != "soon" && when != "now" {
+		return Halt{}, hint
+	}
+	on, count, found := strings.Cut(why, "=")
+	if !found || on != "fail" && on != "success" && on != "done" {
+		return Halt{}, hint
+	}
+	h := Halt{When: when, On: on}
+	most := math.MaxInt
+	if digits, found := strings.CutSuffix(count, "%"); found {
+		h.Percent, count, most = true, digits, 100
+	}
+	n, err := parseWhole(count, 1, most)
+	if err != nil {
+		return Halt{}, hint
+	}
+	h.N = n
+	return h, nil
+}
+
+// parseText refuses the empty string, which is a slip of the shell's quoting
+// rather than something meant.
+func parseText(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("write something there; it is empty")
+	}
+	return s, nil
+}
+
+// parseChoice returns s where it is among the choices.
+func parseChoice(s string, choices []string) (string, error) {
+	for _, c := range choices {
+		if s == c {
+			return s, nil
+		}
+	}
+	return "", errors.New("write " + oneOf(choices))
+}
+
+// oneOf lists two or more things to choose from.
+func oneOf(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}

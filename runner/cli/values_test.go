@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseDuration(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"10": 10 * time.Second, "0": 0, ".5": 500 * time.Millisecond, "1.5s": 1500 * time.Millisecond,
+		"2m": 2 * time.Minute, "500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute,
+		"1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour,
+	} {
+		got, err := parseDuration(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for _, in := range []string{"", "x", "5x", "-1", "-1s", "1e3", "inf", "NaN", "1 s", "d", "1d2d", "1dx", "1d-13h",
+		".", "1..2", "1_0", "99999999999", "999999999d", "106751d24h", "s"} {
+		_, err := parseDuration(in)
+		require.Error(t, err, in)
+	}
+}
+
+func TestParseDelimiter(t *testing.T) {
+	for in, want := range map[string]string{
+		",": ",", "::": "::", `\n`: "\n", `\t`: "\t", `\0`: "\x00", `\x0A`: "\n", `\x1f`: "\x1f", `\x1fx`: "\x1fx",
+		`\\`: `\`, `\`: `\`, `a\`: `a\`, `\r\n`: "\r\n", `\012`: "\n", `\0x`: "\x00x", "\xff": "\xff", `\x9`: "\t",
+	} {
+		got, err := parseDelimiter(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for _, in := range []string{"", `\q`, `\x`, `\xg`, `\9`, `\777`, `a\"`} {
+		_, err := parseDelimiter(in)
+		require.Error(t, err, in)
+	}
+}
+
+func TestParseTopics(t *testing.T) {
+	topics, auto, err := parseTopics("mail=2,a=b=1,*=5")
+	require.NoError(t, err)
+	require.False(t, auto)
+	require.Equal(t, []Topic{{"mail", 2}, {"a=b", 1}, {"*", 5}}, topics)
+	for _, in := range []string{"", "a", "a=", "=1", "a=0", "a=1,", "a=1,a=2", "a=-1", "a=x", "auto,a=1"} {
+		_, _, err := parseTopics(in)
+		require.Error(t, err, in)
+	}
+}
+
+func TestParseRetryOn(t *testing.T) {
+	r, err := parseRetryOn("exit:75,exit:1-99,exit,signal,timeout,start,any")
+	require.NoError(t, err)
+	require.Equal(t, RetryOn{Any: true, Exit: []ExitRange{{75, 75}, {1, 99}, {1, 255}}, Signal: true, Timeout: true, Start: true}, r)
+	for _, in := range []string{"", "x", "exit:", "exit:0", "exit:256", "exit:9-1", "exit:1-", "any,", "signal:9"} {
+		_, err := parseRetryOn(in)
+		require.Error(t, err, in)
+	}
+}
+
+func TestParseHalt(t *testing.T) {
+	for in, want := range map[string]Halt{
+		"never":            {},
+		"now,fail=1":       {When: "now", On: "fail", N: 1},
+		"soon,success=3":   {When: "soon", On: "success", N: 3},
+		"soon,done=100%":   {When: "soon", On: "done", N: 100, Percent: true},
+		"now,success=1%":   {When: "now", On: "success", N: 1, Percent: true},
+		"now,fail=1000000": {When: "now", On: "fail", N: 1000000},
+	} {
+		got, err := parseHalt(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for _, in := range []string{"", "now", "now,fail", "now,fail=", "now,fail=0", "now,fail=0%", "now,fail=101%",
+		"never,fail=1", "now,lost=1", "now,fail=1x", "now,fail=1,done=2", "2"} {
+		_, err := parseHalt(in)
+		require.Error(t, err, in)
+	}
+}
+
+// No value of an option makes the parsers crash, and a duration is never
+// negative.
+func FuzzValues(f *testing.F) {
+	f.Add(`1d12h`)
+	f.Add(`\x1f\0`)
+	f.Add(`mail=2,*=5`)
+	f.Add(`exit:1-99,any`)
+	f.Add(`soon,done=10%`)
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := parseDuration(s)
+		if err == nil {
+			require.GreaterOrEqual(t, d, time.Duration(0))
+		}
+		if b, err := parseDelimiter(s); err == nil {
+			require.NotEmpty(t, b)
+		}
+		if re, err := parseColsep(s); err == nil {
+			require.False(t, re.MatchString(""))
+		}
+		if j, ok := parseJobs(s); ok {
+			n := j.workers(func() int { return 8 }, func() int { return 100 })
+			require.GreaterOrEqual(t, n, 1)
+		}
+		if h, err := parseHalt(s); err == nil {
+			require.Equal(t, h.When == "", h.N == 0)
+		}
+		if topics, auto, err := parseTopics(s); err == nil {
+			require.Equal(t, auto, len(topics) == 0)
+		}
+		_, _ = parseRetryOn(s)
+	})
+}

@@ -1,0 +1,321 @@
+package expand
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// oracle is a directory with a program p that prints its arguments, each with a
+// NUL behind it. Commands run there, with nothing else that they could change.
+type oracle struct {
+	dir    string
+	shells []string
+}
+
+func newOracle(t testing.TB) *oracle {
+	t.Helper()
+	o := &oracle{dir: t.TempDir()}
+	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "p"), []byte("#!/bin/sh\n[ $# -eq 0 ] || printf '%s\\0' \"$@\"\n"), 0o755))
+	for _, s := range []string{"/bin/sh", "bash", "zsh", "busybox sh"} {
+		if _, err := exec.LookPath(strings.Fields(s)[0]); err == nil {
+			o.shells = append(o.shells, s)
+		}
+	}
+	return o
+}
+
+// run runs a command and returns the arguments that p got.
+func (o *oracle) run(t testing.TB, argv []string) []string {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = o.dir
+	cmd.Env = []string{"PATH=" + o.dir + ":" + os.Getenv("PATH"), "LC_ALL=C"}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%q: %s", argv, stderr.String())
+	files, err := os.ReadDir(o.dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "%q left something behind", argv)
+	if len(out) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// contexts are scripts that run p, and what p gets, where @ is the value and
+// a bar stands between arguments.
+var contexts = []struct {
+	script, want string
+	bash         bool // only bash reads it
+}{
+	{script: `p {};`, want: "@"},
+	{script: `p a{}b;`, want: "a@b"},
+	{script: `p {}{};`, want: "@@"},
+	{script: `p --x={} -- {} y >/dev/stdout`, want: "--x=@|--|@|y"},
+	{script: `p "{}"`, want: "@"},
+	{script: `p "a {} b{}"`, want: "a @ b@"},
+	{script: `p '{}'`, want: "@"},
+	{script: `p 'it is {}'"{}"{}`, want: "it is @@@"},
+	{script: `x=1; p $x{} "$x{}" "$x-{}" ${x}{}`, want: "1@|1@|1-@|1@"},
+	{script: `p "\{}" "\\{}" \\{} "\"{}\""`, want: `\@|\@|\@|"@"`},
+	{script: `p '\{}' '$'{} "\${}" \${}`, want: `\@|$@|$@|$@`},
+	{script: `p '${}' '$({})'`, want: "$@|$(@)"},
+	{script: "p $(p x >/dev/null)y {}", want: "y|@"},
+	{script: `p "$(printf '%s|' {})"`, want: "@+"},
+	{script: `p "$(printf '%s|' "{}")"`, want: "@+"},
+	{script: `p "$(printf '%s|' '{}')"`, want: "@+"},
+	{script: `p "$(printf '%s|' "$(printf '%s|' "{}")")"`, want: "@++"},
+	{script: "p \"`printf '%s|' {}`\"", want: "@+"},
+	{script: "p \"`printf '%s|' '{}'`\"", want: "@+"},
+	{script: "p \"`printf \\\"%s|\\\" \\\"{}\\\"`\"", want: "@+"},
+	{script: "p \"`printf '%s|' \\`printf 'x%s' a\\``\" {}", want: "xa+|@"},
+	{script: "p \"`printf '%s|' \"\\`printf '%s|' '{}'\\`\"`\"", want: "@++"},
+	{script: "p \"$(cat <<E\nx{}y/{}|\nE\n)\"", want: "x@y/@+"},
+	{script: "p \"$(cat <<-E\n\t'{}' \"{}\" \\{} \\\\{}|\n\tE\n)\"", want: `'@' "@" \@ \@+`},
+	{script: "p \"$(cat <<E\n$(printf '%s|' {} \"{}\" '{}')|\nE\n)\"", want: "@+@+@++"},
+	{script: "p \"$(cat <<E\n${u:-{}}|\nE\n)\"", want: "@+"},
+	{script: "cat <<E >/dev/null; p {}\n{}\nE", want: "@"},
+	{script: `p ${u:-{}} "${u:-{}}" ${u:-"{}"} ${u:-'{}'}`, want: "@|@|@|@"},
+	{script: `p "${u:-a{}b}" ${u:+{}}x ${PATH:+{}}`, want: "a@b|x|@"},
+	{script: `: ${u:={}}; p "$u"`, want: "@"},
+	{script: `p "${u:-$(printf '%s|' {})}"`, want: "@+"},
+	{script: `p "${u:-${v:-{}}}" ${u:-${v:-{}}}`, want: "@|@"},
+	{script: `x={}.; p "${x#{}}" "${x%%{}.}" ${x#"{}"} ${x#'{}'} "${x#"{}"}"`, want: ".||.|.|."},
+	{script: `x={}; p "$x"`, want: "@"},
+	{script: `x="{}" y='{}'; p "$x$y"`, want: "@@"},
+	{script: `x={} p {}`, want: "@"},
+	{script: `export x={}; p "$x"`, want: "@"},
+	{script: `for i in {} "{}"; do p "$i"; done`, want: "@|@"},
+	{script: `if p {}; then p '{}'; else p no; fi`, want: "@|@"},
+	{script: `case {} in {}) p yes;; *) p no;; esac`, want: "yes"},
+	{script: `case {} in "{}"x) p no;; '{}') p yes;; esac`, want: "yes"},
+	{script: `[ {} = "{}" ] && p yes`, want: "yes"},
+	{script: `{ p {}; (p "{}"); }`, want: "@|@"},
+	{script: `f() { p "$1" {}; }; f {}`, want: "@|@"},
+	{script: `set -- {} "{}"; p "$@"`, want: "@|@"},
+	{script: `true # {}` + "\np {}", want: "@"},
+	{script: `p a\` + "\n" + `{}`, want: "a@"},
+	{script: `sh -c 'p "$1"' sh {}`, want: "@"},
+	{script: `x=~{}; p "$x" ~{} -{}* =*{}`, want: "~@|~@|-@*|=*@"},
+	{script: `p $(( {#} + 1 )) x{#}; p {#}>/dev/stderr`, want: "8|x7"},
+	{script: `echo {} >/dev/null; x=$(( $(printf %s {} | wc -l) * 0 )); p $x`, want: "0"},
+	{script: `[[ {} == {} && {} = "{}" ]] && p yes`, want: "yes", bash: true},
+	{script: `a=({} "{}"); p "${a[@]}"`, want: "@|@", bash: true},
+	{script: `cat <<<{} >/dev/null; p "$(cat <(printf '%s|' {}))"`, want: "@+", bash: true},
+	{script: `f() { local x={}; p "$x"; }; f`, want: "@", bash: true},
+	{script: `x="<{}>" y=Q; p "${x/<{}>/y}" "${y/Q/{}}" "${y//Q/{}}"`, want: "y|@|@", bash: true},
+	{script: `p {a,{}}`, want: "a|@", bash: true},
+	{script: `x={}; p ${x@Q} >/dev/null; p {}`, want: "@", bash: true},
+}
+
+// awkward are values that have broken quoting somewhere.
+var awkward = []string{"a", "", " ", "a b", "'", "''", `"`, `\`, `\\`, "$x", "${x", "$(touch pwned)", "`touch pwned`", "\n", "a\nE\nb", "a\n\tE\nb", "E", "\nE\n",
+	"; touch pwned", "&& touch pwned", "| touch pwned", "> pwned", "';touch pwned;'", `";touch pwned;"`, ")", "$(", "}", "{}", "{a,b}", "*", "?", "[a]", "~", "~root",
+	"#", "!", "!!", "a=b", "-n", "--", "if", "esac", "1", "2", "1>pwned", "\xff\xfe", "\x81'", "\x81\\", "é", "\t", "\r", "\x01", "=ls", "%1", "&", "a'b\"c`d$e\\f", "a\\", "\\n",
+	"x[$(touch pwned)]", "a[$(touch pwned)]=1", ":h", "^", "_crew1", "${_crew1}", "$'\\''", "'\\''", "<(touch pwned)", "((", "$((1))", "\x7f", "\ue000"}
+
+// wanted is what p is to get.
+func wanted(want, value string) []string {
+	w := strings.Split(want, "|")
+	for i := range w {
+		w[i] = strings.NewReplacer("@", value, "+", "|").Replace(w[i])
+	}
+	return w
+}
+
+// check runs a script with a value in every shell and compares.
+func (o *oracle) check(t testing.TB, script, want, value string, bash bool) {
+	t.Helper()
+	for _, shell := range o.shells {
+		if bash && shell != "bash" || shell == "zsh" && zshDiffers(script) {
+			continue
+		}
+		cfg := Config{Words: []string{script}}
+		if shell != "/bin/sh" {
+			cfg.Shell = shell
+		}
+		tm, err := New(cfg)
+		require.NoError(t, err, script)
+		argv, _ := tm.Argv(Values{Records: [][]string{{value}}, Seq: 7})
+		require.Equal(t, wanted(want, value), o.run(t, argv), "%s: %s with %q: %q", shell, script, value, argv[len(argv)-1])
+	}
+}
+
+// zshDiffers says whether the script means something else to zsh, whatever the
+// value is.
+func zshDiffers(script string) bool {
+	return strings.Contains(script, "~") || strings.Contains(script, "$(p x")
+}
+
+// long says whether there is time for everything.
+func long() bool { return os.Getenv("CREW_TEST_LONG") != "" }
+
+func TestShellContexts(t *testing.T) {
+	o := newOracle(t)
+	for i, c := range contexts {
+		t.Run(c.script, func(t *testing.T) {
+			for j, v := range awkward {
+				// Every context meets every value in a long run; else a fifth of them.
+				if (i+j)%5 == 0 || long() {
+					o.check(t, c.script, c.want, v, c.bash)
+				}
+			}
+		})
+	}
+}
+
+// FuzzShell holds values of any bytes against the shells.
+func FuzzShell(f *testing.F) {
+	o := newOracle(f)
+	for i, v := range awkward {
+		f.Add(uint(i), v)
+	}
+	f.Fuzz(func(t *testing.T, i uint, value string) {
+		if strings.Contains(value, "\x00") || len(value) > 10000 {
+			t.Skip()
+		}
+		c := contexts[i%uint(len(contexts))]
+		o.check(t, c.script, c.want, value, c.bash)
+	})
+}
+
+// grammar makes random words whose value is known.
+type grammar struct{ *rand.Rand }
+
+// word is a word outside of quotes, and what it is, with @ for the value.
+func (g grammar) word(depth int) (text, is string) {
+	for range 1 + g.IntN(3) {
+		t, s := g.part(depth)
+		text, is = text+t, is+s
+	}
+	return text, is
+}
+
+func (g grammar) part(depth int) (text, is string) {
+	n := 10
+	if depth <= 0 {
+		n = 4
+	}
+	switch g.IntN(n) {
+	case 0:
+		return "{}", "@"
+	case 1:
+		return "a", "a"
+	case 2:
+		return "'b{}c d'", "b@c d"
+	case 3:
+		return "$e{}", "@"
+	case 4, 5:
+		t, s := g.quoted(depth - 1)
+		return `"` + t + `"`, s
+	case 6:
+		t, s := g.word(depth - 1)
+		return "${u:-" + t + "}", s
+	case 7:
+		t, s := g.word(depth - 1)
+		return "${n:+" + t + "}", s
+	default:
+		t, s := g.subst(depth - 1)
+		return `"` + t + `"`, s
+	}
+}
+
+// quoted is what stands in double quotes.
+func (g grammar) quoted(depth int) (text, is string) {
+	for range 1 + g.IntN(3) {
+		n := 8
+		if depth <= 0 {
+			n = 5
+		}
+		var t, s string
+		switch g.IntN(n) {
+		case 0:
+			t, s = "{}", "@"
+		case 1:
+			t, s = "'{}' ", "'@' "
+		case 2:
+			t, s = `\"{}\"`, `"@"`
+		case 3:
+			t, s = `\{}`, `\@`
+		case 4:
+			t, s = `$e{}`, `@`
+		case 5:
+			t, s = g.subst(depth - 1)
+		case 6:
+			t, s = "${u:-x{}}", "x@"
+		default:
+			t, s = g.subst(depth - 1)
+		}
+		text, is = text+t, is+s
+	}
+	return text, is
+}
+
+// subst is a command substitution that gives its words with a + behind each.
+func (g grammar) subst(depth int) (text, is string) {
+	t, s := g.word(depth)
+	switch g.IntN(6) {
+	case 0: // in double quotes all of these are escaped in backquotes
+		r := strings.NewReplacer(`\`, `\\`, "`", "\\`", `"`, `\"`)
+		return "`" + r.Replace("printf '%s+' "+t) + "`", s + "+"
+	case 1:
+		t, s := g.document(depth)
+		return "$(cat <<E\n" + t + "+\nE\n)", s + "+"
+	case 2:
+		return "$(case " + t + " in (" + t + ") printf '%s+' " + t + ";; esac)", s + "+"
+	case 3:
+		return "$( (x=" + t + `; printf '%s+' "$x") )`, s + "+"
+	case 4:
+		return "$(for i in " + t + `; do printf '%s+' "$i"; done)`, s + "+"
+	}
+	return "$(printf '%s+' " + t + ")", s + "+"
+}
+
+// document is the text of a here-document.
+func (g grammar) document(depth int) (text, is string) {
+	switch g.IntN(4) {
+	case 0:
+		return `{} "{}" '{}' \{}`, `@ "@" '@' \@`
+	case 1:
+		return "${u:-{}}", "@"
+	case 2:
+		t, s := g.word(depth)
+		return "$(printf '%s+' " + t + ")", s + "+"
+	}
+	return "x{}y", "x@y"
+}
+
+// TestShellGrammar looks for a nesting of contexts in which a value leaks.
+func TestShellGrammar(t *testing.T) {
+	o := newOracle(t)
+	rounds, seed, refused := 150, uint64(1), 0
+	if long() {
+		rounds, seed = 5000, rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range rounds {
+		script, is := grammar{r}.word(4)
+		script, is = "e= n=1; p x"+script, "x"+is
+		if _, err := New(Config{Words: []string{script}}); err != nil {
+			require.NotContains(t, err.Error(), "no shell script", script)
+			refused++
+			continue
+		}
+		value := awkward[r.IntN(len(awkward))]
+		for _, shell := range []string{"", "bash"} {
+			argv, _ := must(t, Config{Words: []string{script}, Shell: shell}).Argv(Values{Records: [][]string{{value}}})
+			got := o.run(t, argv)
+			require.Equal(t, []string{strings.ReplaceAll(is, "@", value)}, got, "%s %s\nwith %q:\n%s", shell, script, value, argv[len(argv)-1])
+		}
+	}
+	require.Less(t, refused, rounds/3)
+}

@@ -1,0 +1,31 @@
+package expand
+
+// Text is a text with placeholders that no shell ever sees: a key, a cost, a
+// tag. It is safe for concurrent use.
+type Text struct {
+	pieces []piece
+}
+
+// NewText makes a Text of s. Of cfg, only Replace, Names and Fields count. It
+// cannot fail: what is no placeholder stays as it is.
+func NewText(s string, cfg Config) *Text {
+	return &Text{pieces: scan(s, &cfg)}
+}
+
+// Expand is the text for one task. With several records each placeholder stands
+// for all of them, with a space between them, but {N} for the Nth record where
+// each record has one column.
+func (t *Text) Expand(v Values) string {
+	switch len(t.pieces) {
+	case 0:
+		return ""
+	case 1:
+		return t.pieces[0].all(&v, v.nth())
+	}
+	var a [256]byte
+	b, nth := a[:0], v.nth()
+	for i := range t.pieces {
+		b = append(b, t.pieces[i].all(&v, nth)...)
+	}
+	return string(b)
+}

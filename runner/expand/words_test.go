@@ -1,0 +1,259 @@
+package expand
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recs makes records of text: a record a line, a column a comma.
+func recs(s string) [][]string {
+	var out [][]string
+	for _, l := range strings.Split(s, "\n") {
+		out = append(out, strings.Split(l, ","))
+	}
+	return out
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		v    Values
+		want []string
+	}{
+		{"record", Config{Words: []string{"ls", "-l", "{}"}}, Values{Records: recs("a b")}, []string{"ls", "-l", "a b"}},
+		{"joined columns", Config{Words: []string{"x", "{}", "{/}"}}, Values{Records: recs("d/a,e/b")}, []string{"x", "d/a e/b", "a b"}},
+		{"in text", Config{Words: []string{"x", "a{}b{.}c"}}, Values{Records: recs("1.t")}, []string{"x", "a1.tb1c"}},
+		{"forms", Config{Words: []string{"x", "{}", "{.}", "{/}", "{//}", "{/.}"}}, Values{Records: recs("d/a.b")},
+			[]string{"x", "d/a.b", "d/a", "a.b", "d", "a"}},
+		{"columns", Config{Words: []string{"x", "{2}", "{1.}", "{1/}", "{1//}", "{1/.}", "{-1}", "{-2/}", "{9}", "{-9}"}}, Values{Records: recs("d/a.b,c")},
+			[]string{"x", "c", "d/a", "a.b", "d", "a", "c", "a.b", "", ""}},
+		{"numbers", Config{Words: []string{"x", "{#}", "{%}", "w{%}-{#}"}}, Values{Records: recs("a"), Seq: 12, Worker: 3}, []string{"x", "12", "3", "w3-12"}},
+		{"no worker yet", Config{Words: []string{"x", "{%}", "a{%}"}}, Values{Records: recs("a")}, []string{"x", "{%}", "a{%}"}},
+		{"names", Config{Words: []string{"x", "{id}", "{id.}", "{p//}", "{2}", "{nope}"}, Names: []string{"id", "p", "2"}}, Values{Records: recs("a.b,c/d,e")},
+			[]string{"x", "a.b", "a", "c", "e", "{nope}"}},
+		{"short record", Config{Words: []string{"x", "{p}"}, Names: []string{"id", "p"}}, Values{Records: recs("a")}, []string{"x", ""}},
+		{"fields", Config{Words: []string{"x", "{f}", "{f/}", "{g}", "{a,b}", "{a..b}", "{u.v}"}, Fields: true},
+			Values{Records: recs("r"), Fields: map[string]string{"f": "d/e", "u.v": "w", "a": "no"}}, []string{"x", "d/e", "e", "{g}", "{a,b}", "{a..b}", "w"}},
+		{"-I", Config{Words: []string{"x", "{}", "<>", "{.}", "a<>"}, Replace: "<>"}, Values{Records: recs("r.c")}, []string{"x", "{}", "r.c", "r", "ar.c"}},
+		{"unknown", Config{Words: []string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{{}}", "{ }", "{99999999999}"}}, Values{Records: recs("r")},
+			[]string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{r}", "{ }", "{99999999999}"}},
+		{"never twice", Config{Words: []string{"x", "{}", "{1}"}}, Values{Records: recs("{#},{}")}, []string{"x", "{#} {}", "{#}"}},
+		{"append", Config{Words: []string{"x", "-v"}, Append: true}, Values{Records: recs("a b,c")}, []string{"x", "-v", "a b", "c"}},
+		{"append to one word", Config{Words: []string{"gzip"}, Append: true}, Values{Records: recs("a b")}, []string{"gzip", "a b"}},
+		{"append beside {#}", Config{Words: []string{"x", "{#}"}, Append: true}, Values{Records: recs("a"), Seq: 1}, []string{"x", "1"}},
+		{"append beside unknown", Config{Words: []string{"x", "{foo}"}, Append: true}, Values{Records: recs("a")}, []string{"x", "{foo}", "a"}},
+		{"no append", Config{Words: []string{"x"}}, Values{Records: recs("a")}, []string{"x"}},
+		{"empty", Config{Words: []string{"x", "{}", "a{}b", "{#}", "{1}{2}"}, Empty: true}, Values{Records: recs("r"), Seq: 4}, []string{"x", "ab", "4"}},
+		{"empty append", Config{Words: []string{"x"}, Append: true, Empty: true}, Values{Records: recs("r")}, []string{"x"}},
+		{"batch", Config{Words: []string{"x", "{}", "end"}, Batch: true}, Values{Records: recs("a\nb\nc")}, []string{"x", "a", "b", "c", "end"}},
+		{"batch in text", Config{Words: []string{"x", "<{}>", "{#}"}, Batch: true}, Values{Records: recs("a\nb"), Seq: 5}, []string{"x", "<a>", "<b>", "5"}},
+		{"batch append", Config{Words: []string{"x"}, Batch: true, Append: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d"}},
+		{"batch columns", Config{Words: []string{"x", "{2}", "-{1}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "b", "d", "-a", "-c"}},
+		{"batch nth", Config{Words: []string{"x", "{2}", "-{1.}", "{-1}", "{7}", "{}"}, Batch: true}, Values{Records: recs("a.c\nb")}, []string{"x", "b", "-a", "b", "", "a.c", "b"}},
+		{"batch names", Config{Words: []string{"x", "{n}"}, Batch: true, Names: []string{"n"}}, Values{Records: recs("a\nb")}, []string{"x", "a", "b"}},
+		{"no record", Config{Words: []string{"x", "{}", "{1}"}}, Values{}, []string{"x", "", ""}},
+		{"program", Config{Words: []string{"{}"}}, Values{Records: recs("ls")}, []string{"ls"}},
+		{"one string", Config{Words: []string{"gzip  -9 --x={} {}\t{/}.gz"}}, Values{Records: recs("d/a b;c")}, []string{"gzip", "-9", "--x=d/a b;c", "d/a b;c", "a b;c.gz"}},
+		{"one string append", Config{Words: []string{" gzip -9 "}, Append: true}, Values{Records: recs("a b")}, []string{"gzip", "-9", "a b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tm, err := New(c.cfg)
+			require.NoError(t, err)
+			got, shell := tm.Argv(c.v)
+			require.Equal(t, c.want, got)
+			require.False(t, shell)
+		})
+	}
+}
+
+func TestNeedsShell(t *testing.T) {
+	for _, s := range []string{"a|b", "a & b", "a;b", "a>b", "a (b)", "a $b", "a `b`", `a \b`, `a "b"`, "a 'b'", "a *", "a ?", "a [b]", "a #b", "a ~",
+		"a\nb", "a {b}", "a {b,c}", "X=1 a", "cd a", "exit 1", "export A", ". a", ": a", "if a", "! a", "[ a ]", "[[ a", "time a", "set a", "read a",
+		"wait", "type a", "a\rb", "a ^b", "source a", "function a"} {
+		tm, err := New(Config{Words: []string{s}})
+		require.NoError(t, err, s)
+		argv, shell := tm.Argv(Values{})
+		require.True(t, shell, s)
+		require.Equal(t, []string{"/bin/sh", "-c", s}, argv)
+		argv, shell = must(t, Config{}).Argv(Values{Records: [][]string{{s}}})
+		require.True(t, shell, s)
+		require.Equal(t, []string{"/bin/sh", "-c", s}, argv)
+	}
+	for _, s := range []string{"a", "a b", "echo b", "printf %s b", "test a", "kill 1", "true x", "false", "pwd", "a b=c", "./a %b +c,d.e/f:g@h_i-j", "é ü"} {
+		argv, shell := must(t, Config{Words: []string{s}}).Argv(Values{})
+		require.False(t, shell, s)
+		require.Equal(t, strings.Fields(s), argv)
+		argv, shell = must(t, Config{}).Argv(Values{Records: [][]string{{s}}})
+		require.False(t, shell, s)
+		require.Equal(t, strings.Fields(s), argv)
+	}
+}
+
+func must(t testing.TB, cfg Config) *Template {
+	t.Helper()
+	tm, err := New(cfg)
+	require.NoError(t, err)
+	return tm
+}
+
+func TestNoCommand(t *testing.T) {
+	for _, c := range []struct {
+		cfg   Config
+		v     Values
+		want  []string
+		shell bool
+	}{
+		{Config{}, Values{Records: recs("ls  -l\t{}")}, []string{"/bin/sh", "-c", "ls  -l\t{}"}, true},
+		{Config{}, Values{Records: recs(" ls -l ")}, []string{"ls", "-l"}, false},
+		{Config{}, Values{Records: recs("echo a,b")}, []string{"echo", "a", "b"}, false},
+		{Config{}, Values{Records: recs("")}, []string{"/bin/sh", "-c", ""}, true},
+		{Config{}, Values{}, []string{"/bin/sh", "-c", ""}, true},
+		{Config{}, Values{Records: recs("-x|y")}, []string{"/bin/sh", "-c", " -x|y"}, true},
+		{Config{Batch: true}, Values{Records: recs("ls\npwd")}, []string{"/bin/sh", "-c", "ls\npwd"}, true},
+		{Config{Shell: "/bin/bash"}, Values{Records: recs("ls a")}, []string{"/bin/bash", "-c", "ls a"}, false},
+		{Config{Shell: "bash -e"}, Values{Records: recs("ls a")}, []string{"bash", "-e", "-c", "ls a"}, false},
+		{Config{Shell: "bash -ec"}, Values{Records: recs("ls a")}, []string{"bash", "-ec", "ls a"}, false},
+		{Config{Shell: "perl -e"}, Values{Records: recs("print 1")}, []string{"perl", "-e", "print 1"}, false},
+	} {
+		argv, shell := must(t, c.cfg).Argv(c.v)
+		require.Equal(t, c.want, argv)
+		require.Equal(t, c.shell, shell)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	for _, c := range []struct {
+		cfg            Config
+		command        string
+		ok, worker, in bool
+	}{
+		{Config{Words: []string{"gzip", "{}"}}, "gzip", true, false, false},
+		{Config{Words: []string{"gzip {}"}}, "gzip", true, false, false},
+		{Config{Words: []string{"{}", "{%}"}}, "", false, true, false},
+		{Config{Words: []string{"x", "{%}"}}, "x", true, true, false},
+		{Config{Words: []string{"x; y {%}"}}, "/bin/sh", true, true, true},
+		{Config{Words: []string{"x; y {}"}}, "/bin/sh", true, false, true},
+		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true, false, true},
+		{Config{Words: []string{"x y {%}"}, Shell: "fish", Append: true}, "fish", true, true, false},
+		{Config{Words: []string{"sh", "-c", "x {} {%}"}}, "sh", true, true, true},
+		{Config{}, "", false, false, true},
+		{Config{Shell: "bash"}, "bash", true, false, true},
+	} {
+		tm := must(t, c.cfg)
+		command, ok := tm.Command()
+		require.Equal(t, c.ok, ok, c.cfg)
+		if ok {
+			require.Equal(t, c.command, command, c.cfg)
+		}
+		require.Equal(t, c.worker, tm.UsesWorker(), c.cfg)
+		require.Equal(t, c.in, tm.SingleWord(), c.cfg)
+	}
+}
+
+// occupied is what the system takes for a command.
+func occupied(argv []string) int {
+	n := 0
+	for _, w := range argv {
+		n += len(w) + 1 + 8
+	}
+	return n
+}
+
+func TestSizes(t *testing.T) {
+	all := [][]string{{"a"}, {"it's"}, {"/x/y.z"}, {""}, {"''''"}, {strings.Repeat("b'", 50)}, {"q w\te"}, {"/"}, {"."}}
+	two := [][]string{{"a", "b c"}, {"'", "d/e.f"}, {"", ""}}
+	for _, words := range [][]string{{"x", "{}"}, {"x", "a{}b", "-{.}"}, {"x"}, {"x", "{//}", "{/.}"}, {"x", "{1}", "{2}"}, {"x {} && y"}, {"x; y {}/{} z{.}"},
+		{`x "{}" '{}' $(y {})`}, {"cat <<E\n{}\nE"}, {"x;y"}, {"sh", "-c", "x {}", "sh", "{}"}, nil} {
+		for _, records := range [][][]string{all, two, all[:1]} {
+			tm := must(t, Config{Words: words, Batch: true, Append: true})
+			argv, _ := tm.Argv(Values{Records: records, Seq: 1})
+			n := tm.BaseSize()
+			for _, r := range records {
+				n += tm.RecordSize(r)
+			}
+			exact := len(words) > 1 && words[0] == "x" && !strings.HasPrefix(words[1], "{1") || len(words) == 1 && words[0] == "x"
+			if exact {
+				require.Equal(t, occupied(argv), n, "%q %q", words, records)
+			} else {
+				require.LessOrEqual(t, occupied(argv), n, "%q %q", words, records)
+			}
+		}
+	}
+	tm := must(t, Config{Words: []string{"print"}, Shell: "fish", Append: true})
+	argv, _ := tm.Argv(Values{Records: all})
+	require.Equal(t, []string{"fish", "-c", "print", "--", "a"}, argv[:5])
+	n := tm.BaseSize()
+	for _, r := range all {
+		n += tm.RecordSize(r)
+	}
+	require.Equal(t, occupied(argv), n)
+	numbered := must(t, Config{Words: []string{"x", "{#}", "a{%}", "{#}{}"}, Batch: true})
+	argv, _ = numbered.Argv(Values{Records: all[:1], Seq: 1<<64 - 1, Worker: 1 << 30})
+	require.LessOrEqual(t, occupied(argv), numbered.BaseSize()+numbered.RecordSize(all[0]))
+}
+
+func TestText(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		cfg  Config
+		v    Values
+		want string
+	}{
+		{"", Config{}, Values{Records: recs("a")}, ""},
+		{"k", Config{}, Values{Records: recs("a")}, "k"},
+		{"{}", Config{}, Values{Records: recs("a b")}, "a b"},
+		{"{1}-{#}-{%}", Config{}, Values{Records: recs("a,b"), Seq: 3}, "a-3-{%}"},
+		{"{//}$(x)", Config{}, Values{Records: recs("d/e")}, "d$(x)"},
+		{"{n}{x}", Config{Names: []string{"n"}}, Values{Records: recs("a")}, "a{x}"},
+		{"{f} {g}", Config{Fields: true}, Values{Records: recs("a\nb"), Fields: map[string]string{"f": "v"}}, "v {g}"},
+		{"{}", Config{}, Values{Records: recs("a,b\nc,d")}, "a b c d"},
+		{"{1}", Config{}, Values{Records: recs("a,b\nc,d")}, "a c"},
+		{"{2}", Config{}, Values{Records: recs("a\nb")}, "b"},
+		{"<{}>", Config{}, Values{}, "<>"},
+		{"@", Config{Replace: "@"}, Values{Records: recs("a")}, "a"},
+		{"{}", Config{Empty: true}, Values{Records: recs("a")}, "a"},
+	} {
+		require.Equal(t, c.want, NewText(c.text, c.cfg).Expand(c.v), c.text)
+	}
+}
+
+// FuzzWords checks that every value comes through a command of words whole.
+func FuzzWords(f *testing.F) {
+	f.Add("a", "b", uint64(1))
+	f.Add("{}", "{1}\n$(x)", uint64(7))
+	tm := must(f, Config{Words: []string{"x", "{}", "<{2}|{1}>", "{#}", "{-1}", "{}{9}"}})
+	f.Fuzz(func(t *testing.T, a, b string, n uint64) {
+		argv, shell := tm.Argv(Values{Records: [][]string{{a, b}}, Seq: n})
+		require.False(t, shell)
+		require.Len(t, argv, 6)
+		require.Equal(t, []string{"x", a + " " + b, "<" + b + "|" + a + ">"}, argv[:3])
+		require.Equal(t, []string{b, a + " " + b}, argv[4:])
+	})
+}
+
+func BenchmarkArgv(b *testing.B) {
+	for name, words := range map[string][]string{"word": {"gzip", "-9", "{}"}, "string": {"gzip -9 {}"}, "mixed": {"cp", "{}", "out/{/.}.bak"},
+		"append": {"true"}, "shell": {"echo {} && cat {}"}, "line": nil} {
+		b.Run(name, func(b *testing.B) {
+			tm := must(b, Config{Words: words, Append: true})
+			v := Values{Records: [][]string{{"dir/some-file.txt"}}, Seq: 1}
+			b.ReportAllocs()
+			for b.Loop() {
+				tm.Argv(v)
+			}
+		})
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for name, words := range map[string][]string{"words": {"gzip", "-9", "{}"}, "shell": {`echo "it is {}" | tr a b > {.}.out`}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				must(b, Config{Words: words, Append: true})
+			}
+		})
+	}
+}

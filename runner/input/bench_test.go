@@ -1,0 +1,47 @@
+package input
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/expand"
+)
+
+// short is b.N records of eight bytes.
+func short(n int) io.Reader { return io.LimitReader(repeat("1234567\n"), 8*int64(n)) }
+
+func BenchmarkLines(b *testing.B) {
+	b.ReportAllocs()
+	r, err := Open(Config{Stdin: short(b.N)})
+	require.NoError(b, err)
+	for range b.N {
+		if _, err := r.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkTasks(b *testing.B, cfg expand.Config, l Limits) {
+	b.ReportAllocs()
+	r, err := Open(Config{Stdin: short(b.N)})
+	require.NoError(b, err)
+	src := NewTasks(r, TasksConfig{Template: template(b, cfg), Limits: l})
+	for {
+		if _, err := src.Next(); err == io.EOF {
+			return
+		} else if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// An operation is a record, not a batch.
+func BenchmarkBatch1000(b *testing.B) {
+	benchmarkTasks(b, expand.Config{Words: []string{"true"}, Append: true, Batch: true}, Limits{Records: 1000, ArgMax: 2 << 20})
+}
+
+func BenchmarkSingle(b *testing.B) {
+	benchmarkTasks(b, expand.Config{Words: []string{"gzip", "-9", "{}"}}, Limits{ArgMax: 2 << 20})
+}

@@ -1,0 +1,201 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// Record is one item of the input.
+type Record struct {
+	Text    string   // as it stood, without its separator; empty for a product of several sources
+	Columns []string // at least one, but for JSON, where they are the args
+	Object  *Object  // with JSON
+	Err     error    // what is wrong with it; Columns are then its text, or nil where it is too long
+}
+
+// file is one file that is open for reading.
+type file struct {
+	name string
+	rd   io.Reader
+	c    io.Closer // nil for what is not ours to close
+}
+
+// stream gives the records of one source: a group of values, or files one after
+// another.
+type stream struct {
+	// configuration
+
+	cfg   Config
+	delim string
+	split splitter
+
+	// state
+
+	values []string
+	files  []file // the first is being read
+	scan   scanner
+	slab   slab
+	name   string
+	header []string // the first file's; the same row at the top of a later file is left out
+	line   int      // where the latest record began
+	lines  int      // line ends read in this file
+	err    error    // what ended the stream
+}
+
+func newStream(cfg Config, values []string, files []file) *stream {
+	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files}
+	s.delim = cfg.Format.Delimiter
+	if s.delim == "" {
+		s.delim = "\n"
+	}
+	s.scan = scanner{delim: []byte(s.delim), max: cfg.MaxRecord}
+	if s.scan.max == 0 {
+		s.scan.max = defaultMaxRecord
+	}
+	if s.split.comma != 0 {
+		s.scan.rows = &rows{comma: s.split.comma}
+	}
+	if len(files) > 0 {
+		s.open()
+	}
+	return s
+}
+
+func (s *stream) open() {
+	s.name = s.files[0].name
+	s.line, s.lines = 0, 0
+	s.scan.reset(s.files[0].rd)
+}
+
+func (s *stream) close() error {
+	var errs []error
+	for _, f := range s.files {
+		if f.c != nil {
+			errs = append(errs, f.c.Close())
+		}
+	}
+	s.files = nil
+	if s.err == nil {
+		s.err = fs.ErrClosed
+	}
+	return errors.Join(errs...)
+}
+
+// next puts the next record that is not to be left out into rec.
+func (s *stream) next(rec *Record) error {
+	for s.err == nil {
+		text, size, err := s.text()
+		if err != nil {
+			s.err = err
+			break
+		}
+		if size > s.scan.max {
+			*rec = Record{Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
+			return nil
+		}
+		if s.cfg.EOF != nil && text == *s.cfg.EOF {
+			s.err = io.EOF
+			break
+		}
+		if s.skips(text) {
+			continue
+		}
+		s.record(rec, text)
+		if s.line == 1 && s.header != nil && slices.Equal(rec.Columns, s.header) {
+			continue
+		}
+		return nil
+	}
+	return s.err
+}
+
+// skips says whether the record is one to leave out.
+func (s *stream) skips(text string) bool {
+	switch {
+	case text == "":
+		return s.cfg.SkipEmpty || s.cfg.Comments || s.cfg.Format.Kind != Lines
+	case s.cfg.Comments && text[0] == '#':
+		return true
+	case s.cfg.Comments || s.cfg.Format.Kind == JSON:
+		return strings.TrimSpace(text) == ""
+	}
+	return false
+}
+
+// text returns the text of the next record, and its size, with which a record
+// that is too long has no text.
+func (s *stream) text() (string, int, error) {
+	if s.files == nil {
+		if len(s.values) == 0 {
+			return "", 0, io.EOF
+		}
+		v := s.values[0]
+		s.values = s.values[1:]
+		s.line++
+		return v, 0, nil
+	}
+	for {
+		raw, size, err := s.scan.next()
+		if err == nil {
+			return s.slab.string(s.clean(raw)), size, nil
+		}
+		if err != io.EOF {
+			return "", 0, fmt.Errorf("read %s: %w", s.name, cause(err))
+		}
+		if c := s.files[0].c; c != nil {
+			c.Close() // it was only read
+		}
+		if s.files = s.files[1:]; len(s.files) == 0 {
+			return "", 0, io.EOF
+		}
+		s.open()
+	}
+}
+
+// clean counts the lines of a record as it was read, and takes off what is no
+// part of it: the CR that ends a row of CSV, and the byte order mark at the top
+// of a file of CSV or JSON.
+func (s *stream) clean(raw []byte) []byte {
+	s.line = s.lines + 1
+	s.lines++
+	if s.cfg.Format.Kind == Lines {
+		return raw
+	}
+	if s.line == 1 {
+		raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+	}
+	if s.split.comma != 0 {
+		s.lines += bytes.Count(raw, []byte{'\n'})
+		raw = bytes.TrimSuffix(raw, []byte{'\r'})
+	}
+	return raw
+}
+
+// record makes a record of its text.
+func (s *stream) record(rec *Record, text string) {
+	rec.Text, rec.Object = text, nil
+	if s.cfg.Format.Kind == JSON {
+		if rec.Object, rec.Err = parseObject(text); rec.Err == nil {
+			rec.Columns = rec.Object.Args
+		}
+	} else {
+		rec.Columns, rec.Err = s.split.columns(text, &s.slab)
+	}
+	if rec.Err != nil {
+		rec.Columns = []string{text}
+		rec.Err = fmt.Errorf("%s: %w", s.where(), rec.Err)
+	}
+}
+
+// where says which record of which source was read last.
+func (s *stream) where() string {
+	if s.name == "" {
+		return fmt.Sprintf("value %d", s.line)
+	}
+	return fmt.Sprintf("line %d of %s", s.line, s.name)
+}

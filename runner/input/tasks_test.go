@@ -1,0 +1,242 @@
+package input
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/expand"
+	"crew/runner/task"
+)
+
+func template(t testing.TB, cfg expand.Config) *expand.Template {
+	t.Helper()
+	tmpl, err := expand.New(cfg)
+	require.NoError(t, err)
+	return tmpl
+}
+
+func textOf(t testing.TB, s string) *expand.Text {
+	t.Helper()
+	return expand.NewText(s, expand.Config{Fields: true})
+}
+
+// tasks makes all tasks and checks that they are numbered without a gap.
+func tasks(t *testing.T, in Config, cfg TasksConfig) []*task.Task {
+	t.Helper()
+	r, err := Open(in)
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, cfg.Validate())
+	src := NewTasks(r, cfg)
+	var list []*task.Task
+	for {
+		tk, err := src.Next()
+		if err == io.EOF {
+			return list
+		}
+		require.NoError(t, err)
+		list = append(list, tk)
+		require.EqualValues(t, len(list), tk.ID)
+	}
+}
+
+// show is the tasks as "command|command", with ! before an Err.
+func show(list []*task.Task) string {
+	var s []string
+	for _, tk := range list {
+		if tk.Err != nil {
+			s = append(s, "!"+tk.Err.Error())
+			continue
+		}
+		s = append(s, strings.Join(tk.Argv, " "))
+	}
+	return strings.Join(s, "|")
+}
+
+func lines(s string) Config { return Config{Stdin: strings.NewReader(s)} }
+
+func TestSingle(t *testing.T) {
+	list := tasks(t, lines("a b\n\nc"), TasksConfig{
+		Template: template(t, expand.Config{Words: []string{"run", "{}", "x{#}"}}),
+		Key:      textOf(t, "k-{}"), Tag: textOf(t, "{}:"),
+	})
+	require.Equal(t, "run a b x1|run  x2|run c x3", show(list))
+	tk := list[0]
+	require.Equal(t, []string{"run", "a b", "x1"}, tk.Argv)
+	require.Equal(t, [][]string{{"a b"}}, tk.Records)
+	require.Equal(t, "k-a b", tk.Key)
+	require.Equal(t, "a b:", tk.Tag)
+	require.EqualValues(t, 1, tk.Cost)
+	require.Nil(t, tk.Stdin)
+	require.Nil(t, tk.Bind)
+	require.False(t, tk.Shell)
+}
+
+func TestShellAndWorker(t *testing.T) {
+	list := tasks(t, lines("a'b\nc\n"), TasksConfig{Template: template(t, expand.Config{Words: []string{"echo {} >{%}"}})})
+	require.Len(t, list, 2)
+	for i, want := range []string{`a'\''b`, "c"} {
+		tk := list[i]
+		require.True(t, tk.Shell)
+		got := task.Attempt{Task: tk, Worker: 7}.Argv()
+		require.Len(t, got, 3)
+		require.Contains(t, got[2], want)
+		require.Contains(t, got[2], ">7")
+	}
+}
+
+// Without a command each record is one, and only some of them need a shell.
+func TestNoCommand(t *testing.T) {
+	in := lines("# all\n\nls -l\necho $HOME\n")
+	in.Comments = true
+	list := tasks(t, in, TasksConfig{Template: template(t, expand.Config{})})
+	require.Len(t, list, 2)
+	require.Equal(t, []string{"ls", "-l"}, list[0].Argv)
+	require.False(t, list[0].Shell)
+	require.Equal(t, []string{"/bin/sh", "-c", "echo $HOME"}, list[1].Argv)
+	require.True(t, list[1].Shell)
+}
+
+func TestCost(t *testing.T) {
+	list := tasks(t, lines("3\n0.2\n2.5\n1e3\n0\n-1\nmany\n\ninf\nnan\n0x9p1\n9e99\n"), TasksConfig{
+		Template: template(t, expand.Config{Words: []string{"x"}, Append: true}), Cost: textOf(t, "{}"),
+	})
+	for i, want := range []int64{3, 1, 3, 1000} {
+		require.NoError(t, list[i].Err)
+		require.Equal(t, want, list[i].Cost)
+	}
+	require.Len(t, list, 12)
+	for _, tk := range list[4:] {
+		require.EqualError(t, tk.Err, fmt.Sprintf("cost %q is not a positive number", tk.Records[0][0]))
+		require.EqualValues(t, 1, tk.Cost)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"cat"}}), Stdin: true}
+	in := lines("a\tb\n\nc")
+	in.Format.Colsep, _ = ParseColsep(`\t`)
+	list := tasks(t, in, cfg)
+	require.Equal(t, "cat|cat|cat", show(list))
+	require.Equal(t, "a\tb\n", string(list[0].Stdin))
+	require.Equal(t, "\n", string(list[1].Stdin))
+	require.Equal(t, "c\n", string(list[2].Stdin))
+
+	list = tasks(t, Config{Stdin: strings.NewReader("a\nb\x00"), Format: Format{Delimiter: "\x00"}}, cfg)
+	require.Equal(t, "a\nb\x00", string(list[0].Stdin))
+
+	list = tasks(t, Config{Stdin: strings.NewReader("\"a,\",b\r\n"), Format: Format{Kind: CSV}}, cfg)
+	require.Equal(t, "\"a,\",b\n", string(list[0].Stdin))
+
+	list = tasks(t, Config{Groups: []Group{values("a"), values("b")}}, cfg)
+	require.Equal(t, "a b\n", string(list[0].Stdin))
+
+	cfg.Limits = Limits{Records: 2}
+	list = tasks(t, lines("a\nb\nc\n"), cfg)
+	require.Equal(t, "a\nb\n", string(list[0].Stdin))
+	require.Equal(t, "c\n", string(list[1].Stdin))
+}
+
+// A record that the system would not take spoils neither its neighbours nor
+// their numbers.
+func TestTooLong(t *testing.T) {
+	most := strings.Repeat("x", maxArgument)
+	cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"echo", "{}"}}), Limits: Limits{ArgMax: 1 << 20}}
+	list := tasks(t, lines("a\n"+most+"\n"+most+"y\nb\n"), cfg)
+	require.Len(t, list, 4)
+	require.NoError(t, list[1].Err)
+	require.EqualError(t, list[2].Err, "argument list too long: record is 131072 bytes, the limit is 131071")
+	require.ErrorIs(t, list[2].Err, errTooLong)
+	require.Nil(t, list[2].Argv)
+	require.Equal(t, "b", list[3].Argv[1])
+
+	cfg.Limits.ArgMax = 30 // echo and its NUL, the record and its NUL, two pointers
+	list = tasks(t, lines("12345678\n123456789\nb\n"), cfg)
+	require.Equal(t, "echo 12345678|!argument list too long: record is 9 bytes, the limit is 8|echo b", show(list))
+}
+
+func TestJSONTasks(t *testing.T) {
+	in := Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(strings.Join([]string{
+		`{"args":["a b"],"key":"k","cost":2.5,"env":{"A":"1"},"dir":"/tmp","stdin":"in","timeout":2,"who":"me"}`,
+		`{"args":["a b"],"command":["printf","%s","{who}"],"who":"x y"}`,
+		`{"args":["a b"],"command":"printf '%s' {who}","who":"x'y"}`,
+		`{"command":"{","cost":"none"}`,
+		`{"command":"if"}`,
+		`[]`,
+		`{"who":"last"}`,
+	}, "\n"))}
+	list := tasks(t, in, TasksConfig{
+		Template: template(t, expand.Config{Words: []string{"run", "{who}"}, Fields: true, Append: true}),
+		Command:  expand.Config{Append: true}, Cost: textOf(t, "bad"), Key: textOf(t, "{who}"),
+		Stdin: true,
+	})
+	require.Len(t, list, 7)
+	tk := list[0]
+	require.NoError(t, tk.Err)
+	require.Equal(t, []string{"A=1"}, tk.Env)
+	require.Equal(t, "/tmp", tk.Dir)
+	require.Equal(t, "in", string(tk.Stdin))
+	require.Equal(t, 2*time.Second, tk.Timeout)
+	require.Equal(t, "k", tk.Key)
+	require.EqualValues(t, 3, tk.Cost)
+	require.Contains(t, tk.Object, `"who":"me"`)
+	require.Equal(t, [][]string{{"a b"}}, tk.Records)
+
+	require.EqualError(t, list[3].Err, `cost "none" is not a positive number`)
+	require.EqualError(t, list[5].Err, "line 6 of standard input: not a JSON object")
+	require.EqualError(t, list[6].Err, `cost "bad" is not a positive number`)
+	require.Equal(t, "last", list[6].Key)
+	require.Equal(t, `{"who":"last"}`+"\n", string(list[6].Stdin))
+}
+
+// What an object says replaces the command line's command, by its rules.
+func TestJSONCommand(t *testing.T) {
+	cfg := TasksConfig{
+		Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Append: true}),
+		Command:  expand.Config{Append: true},
+	}
+	one := func(s string) *task.Task {
+		list := tasks(t, Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(s)}, cfg)
+		return list[0]
+	}
+	require.Equal(t, []string{"run", "a", "b c"}, one(`{"args":["a","b c"]}`).Argv)
+	require.Equal(t, []string{"printf", "%s", "x y"}, one(`{"args":["a"],"command":["printf","%s","{who}","{1}"],"who":"x y"}`).Argv[:3])
+	require.Equal(t, []string{"ls", "-l", "a b"}, one(`{"args":["a b"],"command":"ls -l"}`).Argv)
+	tk := one(`{"command":"echo {who} | cat","who":"x'; y"}`)
+	require.True(t, tk.Shell)
+	require.Contains(t, tk.Argv[2], `'x'\''; y'`)
+	require.ErrorContains(t, one(`{"command":"if {}"}`).Err, `"command": `)
+
+	cfg.Template = nil
+	tk = one(`{"args":["echo","a b","$HOME"]}`)
+	require.Equal(t, []string{"echo", "a b", "$HOME"}, tk.Argv)
+	require.ErrorContains(t, one(`{"who":"me"}`).Err, "no command")
+	require.ErrorContains(t, one(`{"args":["`+strings.Repeat("x", maxArgument+1)+`"]}`).Err, "the limit is 131071")
+	require.Equal(t, []string{"ls"}, one(`{"command":"ls"}`).Argv)
+
+	cfg.Limits.ArgMax = 60
+	require.NoError(t, one(`{"args":["echo","x"]}`).Err)
+	require.ErrorIs(t, one(`{"args":["echo","x"],"env":{"A":"`+strings.Repeat("x", 30)+`"}}`).Err, errTooLong)
+
+	// More commands than are kept compiled.
+	var in strings.Builder
+	for i := range 3 * maxCompiled {
+		fmt.Fprintf(&in, "{\"command\":[\"c%d\"],\"args\":[\"x\"]}\n", i/2%100)
+	}
+	list := tasks(t, Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(in.String())}, cfg)
+	for i, tk := range list {
+		require.Equal(t, []string{fmt.Sprintf("c%d", i/2%100), "x"}, tk.Argv)
+	}
+}
+
+func TestTasksConfigValidate(t *testing.T) {
+	require.NoError(t, TasksConfig{}.Validate())
+	for _, l := range []Limits{{Records: -1}, {Chars: -1}, {ArgMax: -1}} {
+		require.ErrorContains(t, TasksConfig{Limits: l}.Validate(), "is -1: it must be positive")
+	}
+}

@@ -1,0 +1,220 @@
+package spool
+
+import (
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Buffer is one stream of output: written by one goroutine, then read by one
+// at a time as often as wanted. It is a task.Output. Its first bytes are in
+// memory where the budget allowed it, the others in the store's file.
+type Buffer struct {
+	store *Store
+	n     int64 // length of all
+	first int   // length of the part that was written to memory
+	// head is that part. It is nil after Spill, when front is where it went.
+	head    []byte
+	front   int64
+	file    *os.File // set once anything is in the file
+	extents []int64  // offsets of what follows the first part, blockSize each
+	full    bool     // the first part does not grow any more
+	closed  bool
+}
+
+// Buffer makes an empty buffer. Nothing else is allocated before the first
+// byte comes.
+func (s *Store) Buffer() *Buffer { return &Buffer{store: s} }
+
+// Write appends p. An error means that the file could not take all of it; what
+// was written before stays readable.
+func (b *Buffer) Write(p []byte) (int, error) {
+	if b.closed {
+		return 0, b.store.failed(fs.ErrClosed)
+	}
+	done := 0
+	if !b.full {
+		done = b.toMemory(p)
+	}
+	for done < len(p) {
+		n, err := b.toFile(p[done:])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// toMemory appends to the first part what may go there.
+func (b *Buffer) toMemory(p []byte) int {
+	if want := len(b.head) + len(p); want > cap(b.head) {
+		b.grow(want)
+	}
+	n := min(len(p), cap(b.head)-len(b.head))
+	b.head = append(b.head, p[:n]...)
+	b.first += n
+	b.n += int64(n)
+	b.full = n < len(p)
+	return n
+}
+
+// grow makes room for want bytes in memory: exactly that at first, since most
+// outputs come in one write, then by doubling.
+func (b *Buffer) grow(want int) {
+	size := min(max(want, 2*cap(b.head)), blockSize)
+	if size == cap(b.head) || !b.store.reserve(int64(size-cap(b.head))) {
+		return
+	}
+	var head []byte
+	if size == blockSize {
+		head = b.store.block()[:0]
+	} else {
+		head = make([]byte, 0, size)
+	}
+	b.head = append(head, b.head...)
+}
+
+// toFile writes the start of p into the extent that the end of b is in.
+func (b *Buffer) toFile(p []byte) (int, error) {
+	at := b.n - int64(b.first)
+	if at == int64(len(b.extents))*blockSize {
+		f, off, err := b.store.extent()
+		if err != nil {
+			return 0, err
+		}
+		b.file = f
+		b.extents = append(b.extents, off)
+	}
+	in := at % blockSize
+	p = p[:min(int64(len(p)), blockSize-in)]
+	n, err := b.file.WriteAt(p, b.extents[at/blockSize]+in)
+	b.n += int64(n)
+	if err != nil {
+		return n, b.store.failed(err)
+	}
+	return n, nil
+}
+
+// Spill is for output that will not be read soon: where more than a quarter of
+// the budget is in use, it moves the part in memory to the file. Where the file
+// cannot take it, it stays.
+func (b *Buffer) Spill() {
+	if len(b.head) == 0 || b.store.used.Load() <= b.store.limit/4 {
+		return
+	}
+	f, off, err := b.store.extent()
+	if err != nil {
+		return
+	}
+	if _, err := f.WriteAt(b.head, off); err != nil {
+		b.store.giveBack([]int64{off})
+		return
+	}
+	b.file, b.front, b.full = f, off, true
+	b.freeHead()
+}
+
+func (b *Buffer) freeHead() {
+	b.store.used.Add(-int64(cap(b.head)))
+	if cap(b.head) == blockSize {
+		b.store.blocks.Put((*block)(b.head[:blockSize]))
+	}
+	b.head = nil
+}
+
+// Len is the number of bytes.
+func (b *Buffer) Len() int64 { return b.n }
+
+// WriteTo writes all of b to w; it may be called again.
+func (b *Buffer) WriteTo(w io.Writer) (int64, error) {
+	return b.write(w, 0, b.n)
+}
+
+// WriteRange writes the n bytes from offset off to w. It fails with
+// io.ErrUnexpectedEOF where b does not hold them.
+func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
+	if off < 0 || n < 0 || off+n > b.n {
+		return io.ErrUnexpectedEOF
+	}
+	_, err := b.write(w, off, n)
+	return err
+}
+
+// Tail is at most the last n bytes, in memory of the caller's own.
+func (b *Buffer) Tail(n int) ([]byte, error) {
+	size := min(int64(n), b.n)
+	t := tail{p: make([]byte, 0, size)}
+	_, err := b.write(&t, b.n-size, size)
+	return t.p, err
+}
+
+type tail struct{ p []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.p = append(t.p, p...)
+	return len(p), nil
+}
+
+func (b *Buffer) write(w io.Writer, off, n int64) (int64, error) {
+	if b.closed {
+		return 0, b.store.failed(fs.ErrClosed)
+	}
+	var done int64
+	for done < n {
+		var k int
+		var err error
+		if in := off + done; in < int64(len(b.head)) {
+			k, err = w.Write(b.head[in:min(int64(len(b.head)), off+n)])
+		} else {
+			k, err = b.copyFile(w, in, n-done)
+		}
+		done += int64(k)
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// copyFile writes to w what stands at off without a break in the file, n bytes
+// at most.
+func (b *Buffer) copyFile(w io.Writer, off, n int64) (int, error) {
+	at, n := b.place(off, n)
+	room := b.store.block()
+	defer b.store.blocks.Put(room)
+	p := room[:n]
+	if k, err := b.file.ReadAt(p, at); k < len(p) {
+		return 0, b.store.failed(err)
+	}
+	return w.Write(p)
+}
+
+// place is where in the file the byte at off stands, and how many of the n from
+// there stand beside it.
+func (b *Buffer) place(off, n int64) (at, run int64) {
+	first := int64(b.first)
+	if off < first {
+		return b.front + off, min(n, first-off)
+	}
+	in := (off - first) % blockSize
+	return b.extents[(off-first)/blockSize] + in, min(n, blockSize-in)
+}
+
+// Close gives memory and file space back for others to use. It may be called
+// again.
+func (b *Buffer) Close() error {
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	if b.head == nil && b.first > 0 {
+		b.extents = append(b.extents, b.front)
+	}
+	b.freeHead()
+	if len(b.extents) > 0 {
+		b.store.giveBack(b.extents)
+		b.extents = nil
+	}
+	return nil
+}

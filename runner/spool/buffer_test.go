@@ -1,0 +1,229 @@
+package spool
+
+import (
+	"bytes"
+	"math/rand"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// text is n bytes in which every place can be told from its neighbours.
+func text(n int) []byte {
+	p := make([]byte, n)
+	for i := 0; i < n; i += 8 {
+		copy(p[i:], strconv.Itoa(10_000_000+i/8))
+	}
+	return p
+}
+
+func contents(t *testing.T, b *Buffer) []byte {
+	t.Helper()
+	var w bytes.Buffer
+	n, err := b.WriteTo(&w)
+	require.NoError(t, err)
+	require.Equal(t, b.Len(), n)
+	return w.Bytes()
+}
+
+func TestBufferKeepsEveryByte(t *testing.T) {
+	sizes := []int{0, 1, 100, blockSize - 1, blockSize, blockSize + 1, 2 * blockSize, 5*blockSize + 17}
+	for _, limit := range []int64{0, 1000, blockSize, 1 << 30} {
+		for _, size := range sizes {
+			for _, chunk := range []int{7, 4096, 65536, 1 << 20} {
+				if chunk == 7 && size > 1000 {
+					continue
+				}
+				s := New(limit, t.TempDir())
+				b := s.Buffer()
+				want := text(size)
+				for p := want; len(p) > 0; {
+					n, err := b.Write(p[:min(chunk, len(p))])
+					require.NoError(t, err)
+					p = p[n:]
+				}
+				require.True(t, bytes.Equal(want, contents(t, b)), "limit %d size %d chunk %d", limit, size, chunk)
+				require.True(t, bytes.Equal(want, contents(t, b)), "read again")
+				require.LessOrEqual(t, s.used.Load(), max(limit, 0))
+				b.Spill()
+				require.True(t, bytes.Equal(want, contents(t, b)), "after Spill: limit %d size %d", limit, size)
+				require.NoError(t, b.Close())
+				require.NoError(t, b.Close())
+				require.Zero(t, s.used.Load())
+				require.NoError(t, s.Close())
+			}
+		}
+	}
+}
+
+func TestRandomUseAgainstPlainSlices(t *testing.T) {
+	rnd := rand.New(rand.NewSource(1))
+	s := New(300<<10, t.TempDir())
+	defer s.Close()
+	type pair struct {
+		b    *Buffer
+		want []byte
+	}
+	var live []pair
+	for range 1500 {
+		switch rnd.Intn(8) {
+		case 0, 1:
+			live = append(live, pair{b: s.Buffer()})
+			continue
+		}
+		if len(live) == 0 {
+			continue
+		}
+		i := rnd.Intn(len(live))
+		p := &live[i]
+		switch rnd.Intn(7) {
+		case 0, 1, 2:
+			data := text(rnd.Intn(1 << rnd.Intn(18)))
+			_, err := p.b.Write(data)
+			require.NoError(t, err)
+			p.want = append(p.want, data...)
+		case 3:
+			off := rnd.Intn(len(p.want) + 1)
+			n := rnd.Intn(len(p.want) - off + 1)
+			var w bytes.Buffer
+			require.NoError(t, p.b.WriteRange(&w, int64(off), int64(n)))
+			require.True(t, bytes.Equal(p.want[off:off+n], w.Bytes()))
+		case 4:
+			n := rnd.Intn(1000)
+			got, err := p.b.Tail(n)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(p.want[max(0, len(p.want)-n):], got))
+		case 5:
+			p.b.Spill()
+		case 6:
+			require.True(t, bytes.Equal(p.want, contents(t, p.b)))
+			require.NoError(t, p.b.Close())
+			live = append(live[:i], live[i+1:]...)
+		}
+		require.LessOrEqual(t, s.used.Load(), int64(300<<10))
+	}
+	for _, p := range live {
+		require.True(t, bytes.Equal(p.want, contents(t, p.b)))
+		p.b.Close()
+	}
+	require.Zero(t, s.used.Load())
+	require.EqualValues(t, s.end, len(s.free)*blockSize, "every extent came back")
+}
+
+func TestClosedBuffersGiveBackMemoryAndFile(t *testing.T) {
+	s := New(blockSize, t.TempDir())
+	defer s.Close()
+	for range 50 {
+		b := s.Buffer()
+		_, err := b.Write(text(3 * blockSize))
+		require.NoError(t, err)
+		require.Len(t, b.head, blockSize, "the budget is free again")
+		require.NoError(t, b.Close())
+	}
+	info, err := s.file.Stat()
+	require.NoError(t, err)
+	require.EqualValues(t, 2*blockSize, info.Size(), "extents are used again")
+}
+
+func TestLargeFileIsCutWhenNothingUsesIt(t *testing.T) {
+	s := New(0, t.TempDir())
+	defer s.Close()
+	b := s.Buffer()
+	_, err := b.Write(make([]byte, 2*keepFile))
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	info, err := s.file.Stat()
+	require.NoError(t, err)
+	require.Zero(t, info.Size())
+
+	b = s.Buffer()
+	_, err = b.Write([]byte("again"))
+	require.NoError(t, err)
+	require.Equal(t, "again", string(contents(t, b)))
+}
+
+func TestNoFileUntilNeededAndNoNameThen(t *testing.T) {
+	dir := t.TempDir()
+	s := New(10, dir)
+	b := s.Buffer()
+	_, err := b.Write([]byte("0123456789"))
+	require.NoError(t, err)
+	require.Nil(t, s.file)
+	_, err = b.Write([]byte("abc"))
+	require.NoError(t, err)
+	require.NotNil(t, s.file)
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, names)
+	require.Equal(t, "0123456789abc", string(contents(t, b)))
+
+	f, err := createRemoved(dir)
+	require.NoError(t, err)
+	defer f.Close()
+	names, err = os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func TestManyBuffersAtOnce(t *testing.T) {
+	s := New(1<<20, t.TempDir())
+	defer s.Close()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 12 {
+				b := s.Buffer()
+				want := []byte(strings.Repeat(string(rune('a'+i)), (j+1)*20000))
+				b.Write(want)
+				b.Spill()
+				var got bytes.Buffer
+				_, err := b.WriteTo(&got)
+				if err != nil || !bytes.Equal(want, got.Bytes()) {
+					t.Errorf("buffer %d of writer %d: %v", j, i, err)
+				}
+				b.Close()
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, s.used.Load())
+}
+
+func BenchmarkSmallOutput(b *testing.B) {
+	s := New(16<<20, "")
+	defer s.Close()
+	line := []byte("one line of output from a small task\n")
+	var w bytes.Buffer
+	b.ReportAllocs()
+	for b.Loop() {
+		buf := s.Buffer()
+		buf.Write(line)
+		w.Reset()
+		buf.WriteTo(&w)
+		buf.Close()
+	}
+}
+
+func BenchmarkLargeOutput(b *testing.B) {
+	s := New(16<<20, "")
+	defer s.Close()
+	chunk := make([]byte, 64<<10)
+	b.SetBytes(5 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf := s.Buffer()
+		for range 80 {
+			buf.Write(chunk)
+		}
+		buf.WriteTo(discard{})
+		buf.Close()
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

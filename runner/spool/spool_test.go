@@ -1,0 +1,111 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("cannot mount a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	s := New(1000, dir)
+	defer s.Close()
+	b := s.Buffer()
+	want := text(2 << 20)
+	n, err := b.Write(want)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.EqualError(t, err, "keep output in "+dir+": no space left on device")
+	require.EqualValues(t, n, b.Len())
+	require.True(t, bytes.Equal(want[:n], contents(t, b)), "what was taken stays readable")
+
+	s.limit = 1 << 20
+	small := s.Buffer()
+	_, err = small.Write(make([]byte, 128<<10))
+	require.NoError(t, err)
+	s.limit = 0
+	small.Spill()
+	require.Len(t, contents(t, small), 128<<10, "Spill on a full disk loses nothing")
+
+	b.Close()
+	b = s.Buffer()
+	_, err = b.Write(want[:500<<10])
+	require.NoError(t, err, "space that came back can be used")
+}
+
+func TestNoDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	s := New(0, dir)
+	b := s.Buffer()
+	_, err := b.Write([]byte("x"))
+	require.EqualError(t, err, "keep output in "+dir+": no such file or directory")
+	require.Zero(t, b.Len())
+
+	s = New(10, dir)
+	b = s.Buffer()
+	_, err = b.Write([]byte("0123456789"))
+	require.NoError(t, err)
+	b.Spill()
+	require.Equal(t, "0123456789", string(contents(t, b)))
+}
+
+func TestUseAfterClose(t *testing.T) {
+	s := New(0, t.TempDir())
+	b := s.Buffer()
+	b.Write([]byte("x"))
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	_, err := b.WriteTo(io.Discard)
+	require.ErrorIs(t, err, fs.ErrClosed)
+	_, err = b.Write([]byte("x"))
+	require.ErrorIs(t, err, fs.ErrClosed)
+	b = s.Buffer()
+	_, err = b.Write([]byte("x"))
+	require.ErrorIs(t, err, fs.ErrClosed)
+	b.Close()
+	_, err = b.Write([]byte("x"))
+	require.ErrorIs(t, err, fs.ErrClosed)
+	_, err = b.Tail(1)
+	require.NoError(t, b.Close())
+	require.ErrorIs(t, err, fs.ErrClosed)
+}
+
+func TestReadersErrorsAndBounds(t *testing.T) {
+	s := New(5, t.TempDir())
+	defer s.Close()
+	b := s.Buffer()
+	b.Write([]byte("01234"))
+	b.Write([]byte("56789"))
+	require.ErrorIs(t, b.WriteRange(io.Discard, 8, 3), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, b.WriteRange(io.Discard, -1, 3), io.ErrUnexpectedEOF)
+	broken := errors.New("reader went away")
+	for _, after := range []int{0, 5} {
+		n, err := b.WriteTo(&failing{after, broken})
+		require.ErrorIs(t, err, broken)
+		require.EqualValues(t, after, n)
+	}
+}
+
+// failing takes a number of bytes and then fails.
+type failing struct {
+	left int
+	err  error
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if len(p) > f.left {
+		return 0, f.err
+	}
+	f.left -= len(p)
+	return len(p), nil
+}

@@ -1,0 +1,91 @@
+package sched
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestLimiterRandom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(0, 3).Draw(t, "limit")
+		l := NewLimiter(limit)
+		limit = max(limit, 1)
+		through, parked := map[uint64][]uint64{}, map[uint64][]uint64{}
+		last, waiting := uint64(0), 0
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			key := rapid.Uint64Range(0, 4).Draw(t, "key")
+			switch rapid.IntRange(0, 4).Draw(t, "op") {
+			case 0, 1:
+				last++
+				ok := l.Admit(Item{ID: last, Key: key, Cost: 1})
+				require.Equal(t, len(through[key]) < limit, ok)
+				if ok {
+					through[key] = append(through[key], last)
+				} else {
+					parked[key] = append(parked[key], last)
+					waiting++
+				}
+			case 2, 3:
+				if len(through[key]) == 0 {
+					continue
+				}
+				through[key] = through[key][1:]
+				it, ok := l.Done(key)
+				require.Equal(t, len(parked[key]) > 0, ok, "work is let through as soon as it may")
+				if ok {
+					require.Equal(t, Item{ID: parked[key][0], Key: key, Cost: 1}, it, "in the key's order")
+					through[key] = append(through[key], it.ID)
+					parked[key] = parked[key][1:]
+					waiting--
+				}
+			case 4:
+				require.False(t, l.Remove(last+1))
+				if n := len(parked[key]); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "parked")
+					require.True(t, l.Remove(parked[key][i]))
+					require.False(t, l.Remove(parked[key][i]))
+					parked[key] = append(parked[key][:i:i], parked[key][i+1:]...)
+					waiting--
+				}
+			}
+			require.Equal(t, waiting, l.Len())
+			most := 0
+			for _, p := range parked {
+				most = max(most, len(p))
+			}
+			b := l.Longest()
+			require.Equal(t, most, b.N)
+			if b.N > 0 {
+				require.True(t, b.OneKey)
+				require.Equal(t, parked[b.Key][0], b.ID)
+				require.Len(t, parked[b.Key], most)
+			}
+		}
+	})
+}
+
+func TestLimiterForgetsKeys(t *testing.T) {
+	l := NewLimiter(2)
+	for key := range uint64(10_000) {
+		require.True(t, l.Admit(Item{ID: key + 1, Key: key}))
+		_, ok := l.Done(key)
+		require.False(t, ok)
+	}
+	require.Empty(t, l.gates)
+	require.Len(t, l.unused, 1)
+}
+
+func TestLimiterOrdersWhatComesOutOfOrder(t *testing.T) {
+	l := NewLimiter(1)
+	require.True(t, l.Admit(Item{ID: 1}))
+	for _, id := range []uint64{5, 3, 9, 4, 2} {
+		require.False(t, l.Admit(Item{ID: id}))
+	}
+	for _, id := range []uint64{2, 3, 4, 5, 9} {
+		it, ok := l.Done(0)
+		require.True(t, ok)
+		require.Equal(t, id, it.ID)
+	}
+}

@@ -1,0 +1,112 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseTopics(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Topics
+		err  string
+	}{
+		{in: "auto", want: Topics{Auto: true}},
+		{in: "mail=2,db=1,*=5", want: Topics{List: []Topic{{Hash("mail"), 2}, {Hash("db"), 1}}, Rest: 5}},
+		{in: "a=b=3", want: Topics{List: []Topic{{Hash("a=b"), 3}}}},
+		{in: "=1", want: Topics{List: []Topic{{Hash(""), 1}}}},
+		{in: "auto=1", want: Topics{List: []Topic{{Hash("auto"), 1}}}},
+		{in: "", err: "no number"},
+		{in: "mail", err: `as in "mail=1"`},
+		{in: "mail=", err: `"" is no number`},
+		{in: "mail=0", err: "is no number of workers"},
+		{in: "mail=-1", err: "is no number of workers"},
+		{in: "mail=9999999999", err: "is no number of workers"},
+		{in: "mail=1,", err: "no number"},
+		{in: "mail=1,mail=2", err: "twice"},
+		{in: "*=1,*=2", err: "twice"},
+	} {
+		got, err := ParseTopics(c.in)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, c.in)
+			continue
+		}
+		require.NoError(t, err, c.in)
+		require.Equal(t, c.want, got, c.in)
+		require.NoError(t, got.Validate())
+	}
+}
+
+func FuzzParseTopics(f *testing.F) {
+	for _, s := range []string{"auto", "mail=2,db=1,*=5", "a=b=3", "=1", ",", "x=01"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		topics, err := ParseTopics(s)
+		if err != nil {
+			return
+		}
+		require.NoError(t, topics.Validate())
+		if topics.Auto {
+			return
+		}
+		// Each part is found again by its name, in order.
+		i, sum := 0, 0
+		for part := range strings.SplitSeq(s, ",") {
+			name := part[:strings.LastIndexByte(part, '=')]
+			var n int
+			if name == "*" {
+				n = topics.Rest
+			} else {
+				require.Equal(t, Hash(name), topics.List[i].Key)
+				n = topics.List[i].Workers
+				i++
+			}
+			var want int
+			_, err := fmt.Sscan(strings.TrimLeft(part[len(name)+1:], "+0"), &want)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+			sum += n
+		}
+		require.Len(t, topics.List, i)
+		require.Equal(t, sum, topics.Workers())
+	})
+}
+
+func TestTopicsValidate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   Topics
+	}{
+		{"none", Topics{}},
+		{"auto and rest", Topics{Auto: true, Rest: 1}},
+		{"auto and list", Topics{Auto: true, List: []Topic{{1, 1}}}},
+		{"no worker", Topics{List: []Topic{{1, 0}}}},
+		{"twice", Topics{List: []Topic{{1, 1}, {1, 2}}}},
+		{"rest below 0", Topics{List: []Topic{{1, 1}}, Rest: -1}},
+	} {
+		require.Error(t, c.in.Validate(), c.name)
+		_, err := New("topic", 3, c.in)
+		require.Error(t, err, c.name)
+	}
+	require.NoError(t, Topics{Auto: true}.Validate())
+}
+
+func TestNewKnowsItsNames(t *testing.T) {
+	for _, name := range Names() {
+		p, err := New(name, 3, Topics{Rest: 3})
+		require.NoError(t, err, name)
+		require.Zero(t, p.Longest(), name)
+		p.Push(Item{ID: 1, Cost: 1})
+		w := p.Ready()
+		require.NotZero(t, w, name)
+		it, ok := p.Pop(w)
+		require.True(t, ok, name)
+		require.EqualValues(t, 1, it.ID, name)
+	}
+	_, err := New("lifo", 3, Topics{})
+	require.ErrorContains(t, err, `"lifo"`)
+}
