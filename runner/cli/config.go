@@ -181,8 +181,8 @@ func (o *Options) given(name string) *use {
 func (o *Options) has(name string) bool { return o.given(name) != nil }
 
 // cutting are the options that say where records come from and how they are
-// cut.
-var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof"}
+// cut, and those whose files a second run would write over.
+var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "joblog", "results"}
 
 // again is a command line, ready for a shell, that does what this one does to
 // other records. The options before the command and the groups after it that

@@ -4,14 +4,12 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/mattn/go-isatty"
 
 	"crew/runner/expand"
 	"crew/runner/input"
 	"crew/runner/sink"
-	"crew/runner/task"
 )
 
 // source is where tasks come from: the open input and what makes tasks of it.
@@ -122,54 +120,16 @@ func (s *source) command() (string, bool) {
 	return s.template.Command()
 }
 
-// notAgain are the options that say where records came from and how they were
-// cut, and those whose files the second run would overwrite.
-var notAgain = []string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "no-run-if-empty", "joblog", "results"}
-
 // rerun says how the line that runs failed tasks again is spelt.
 func (s *source) rerun() sink.RerunConfig {
 	in := s.opts.Input
 	cfg := sink.RerunConfig{
 		Columns: in.Colsep != nil || in.CSV || len(in.Groups) > 1 || len(in.Groups) == 1 && len(in.Files) > 0,
 		JSON:    in.JSON,
-		Line:    s.line,
+		Line:    s.opts.again,
 	}
 	if in.Header {
 		cfg.Header = s.reader.Names
 	}
 	return cfg
-}
-
-// line is a command line of this run with other sources.
-func (s *source) line(options, values string) string {
-	words := []string{"crew"}
-	for _, u := range s.opts.uses {
-		if !slices.Contains(notAgain, u.opt.name) && !u.env {
-			words = append(words, u.short())
-		}
-	}
-	if options != "" {
-		words = append(words, options)
-	}
-	if c := s.opts.Command.Words; len(c) > 0 {
-		if first := c[0]; strings.HasPrefix(first, "-") || len(words) == 1 && (first == "state" || first == "ctl") {
-			words = append(words, "--")
-		}
-		for _, w := range c {
-			words = append(words, task.Quote(w))
-		}
-	}
-	if values != "" {
-		words = append(words, values)
-	}
-	return strings.Join(words, " ")
-}
-
-// short is the use as a person would type it.
-func (u use) short() string {
-	name := "--" + u.opt.name
-	if u.opt.value == "" {
-		return name
-	}
-	return name + "=" + task.Quote(u.value)
 }
