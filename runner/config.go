@@ -16,6 +16,7 @@ type Config struct {
 	Halt      Halt
 	KillAfter time.Duration // how long a stopped run waits for a reader of its output
 	Tick      time.Duration // how often sinks get an empty batch when nothing happens; 0 is never
+	Explain   bool          // say what the input waits for when it stands still beside idle workers
 
 	// SameCommand says that all tasks have one command: where it cannot be
 	// executed for one it cannot for any, and the run stops.
@@ -29,6 +30,7 @@ type Pool struct {
 	Buffer  int           // tasks read ahead of the workers
 	PerKey  int           // running tasks of one key at most; 0 is any number
 	Delay   time.Duration // between starts
+	Procs   int           // processors, for topics that share the workers out by themselves; 0 leaves them be
 }
 
 // Order says when results are released.

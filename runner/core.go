@@ -33,6 +33,8 @@ type core struct {
 	workers   int
 	running   int
 	nextStart time.Time // no start before it
+	balancer  *balancer // of automatic topics; nil without
+	explainAt time.Time // when a blocked input is worth a word
 
 	// how the run stands
 
@@ -78,6 +80,9 @@ func newCore(cfg Config) *core {
 		entries: map[uint64]*entry{}, delayed: sched.NewDelay(),
 	}
 	c.topic, _ = c.policy.(*sched.ByTopic)
+	if c.topic != nil && cfg.Pool.Procs > 0 {
+		c.balancer = &balancer{topic: c.topic, procs: cfg.Pool.Procs, use: map[uint64]*usage{}}
+	}
 	if _, keyed := c.policy.(*sched.Keyed); cfg.Pool.PerKey > 0 && !keyed {
 		// keyed runs a key one at a time by itself, and a limit that gave the
 		// turn of a task that waits for its retry to another would jam it.
@@ -167,6 +172,9 @@ func (c *core) next(now time.Time) (task.Attempt, bool) {
 	if c.draining || c.paused {
 		return task.Attempt{}, false
 	}
+	if c.balancer != nil {
+		c.balancer.run(now)
+	}
 	for id, ok := c.delayed.Due(now); ok; id, ok = c.delayed.Due(now) {
 		c.enqueue(c.entries[id])
 	}
@@ -200,10 +208,13 @@ func (c *core) wake() time.Time {
 		return time.Time{}
 	}
 	at, _ := c.delayed.Next()
-	if c.policy.Ready() > 0 && (at.IsZero() || c.nextStart.Before(at)) {
-		at = c.nextStart
+	if c.policy.Ready() > 0 {
+		at = earlier(at, c.nextStart)
 	}
-	return at
+	if c.balancer != nil && c.policy.Len() > 0 {
+		at = earlier(at, c.balancer.next)
+	}
+	return earlier(at, c.explainAt)
 }
 
 // done says whether the run is over.
@@ -218,6 +229,9 @@ func (c *core) ended(r *task.Result, now time.Time) {
 		panic(fmt.Sprintf("internal error: a result for task %d, which does not run", r.Task.ID))
 	}
 	again := c.retries(e, r)
+	if c.balancer != nil {
+		c.balancer.saw(e.item.Key, r)
+	}
 	c.running--
 	c.policy.Done(e.worker, e.item, again)
 	if r.Fault != nil {

@@ -101,6 +101,7 @@ func (l *loop) run() {
 		if l.core.done() {
 			return
 		}
+		l.core.explainBlocked(now)
 		l.arm(now)
 
 		var tasks chan read

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,8 @@ import (
 
 // tasks is a Source of n tasks, each after a pause, then of err.
 type tasks struct {
-	n, given int
+	n     int
+	given atomic.Int64
 	pause    time.Duration
 	err      error
 	change   func(*task.Task)
@@ -27,7 +29,7 @@ type tasks struct {
 }
 
 func (s *tasks) Next() (*task.Task, error) {
-	if s.given == s.n {
+	if int(s.given.Load()) == s.n {
 		if s.wait != nil {
 			<-s.wait
 		}
@@ -37,8 +39,8 @@ func (s *tasks) Next() (*task.Task, error) {
 		return nil, io.EOF
 	}
 	time.Sleep(s.pause)
-	s.given++
-	t := &task.Task{ID: uint64(s.given), Argv: []string{"true"}, Records: [][]string{{fmt.Sprint(s.given)}}, Cost: 1}
+	id := s.given.Add(1)
+	t := &task.Task{ID: uint64(id), Argv: []string{"true"}, Records: [][]string{{fmt.Sprint(id)}}, Cost: 1}
 	if s.change != nil {
 		s.change(t)
 	}
@@ -83,6 +85,12 @@ func (f *fake) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	r.End = time.Now()
 	return r
+}
+
+func (f *fake) begun() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.started)
 }
 
 // seen is a Sink that remembers.
@@ -175,7 +183,7 @@ func TestFirstTaskStartsBeforeInputEnds(t *testing.T) {
 			require.NoError(t, err)
 		}()
 		synctest.Wait()
-		require.Equal(t, []uint64{1}, exec.started)
+		require.Equal(t, []uint64{1}, exec.begun())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		sink.mu.Lock()
@@ -196,10 +204,10 @@ func TestReadAheadIsBounded(t *testing.T) {
 			require.NoError(t, err)
 		}()
 		synctest.Wait()
-		require.LessOrEqual(t, src.given, 10+2+1, "buffer, running, and one in the reader's hand")
+		require.LessOrEqual(t, int(src.given.Load()), 10+2+1, "buffer, running, and one in the reader's hand")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, 1000, src.given)
+		require.EqualValues(t, 1000, src.given.Load())
 	})
 }
 
@@ -221,9 +229,11 @@ func TestKeepOrderReleasesInOrderWithinTheWindow(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Len(t, exec.started, 50, "the window bounds how far completion runs ahead")
+		require.Len(t, exec.begun(), 50, "the window bounds how far completion runs ahead")
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
 		require.Len(t, sink.released, 300)
 		require.True(t, slices.IsSorted(sink.released))
 	})
@@ -242,7 +252,7 @@ func TestAFullOutboxStopsStarts(t *testing.T) {
 		}()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Less(t, len(exec.started), 2*outboxFull, "a stopped reader stops the run")
+		require.Less(t, len(exec.begun()), 2*outboxFull, "a stopped reader stops the run")
 		close(hold)
 		<-done
 		require.Equal(t, 6000, sink.count(task.OK), "and loses nothing")
@@ -336,7 +346,7 @@ func TestRetriesWaitWithoutAWorker(t *testing.T) {
 		begin := time.Now()
 		end, err := Run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
 		require.NoError(t, err)
-		require.Equal(t, []uint64{1, 2, 3, 1, 1, 1}, exec.started)
+		require.Equal(t, []uint64{1, 2, 3, 1, 1, 1}, exec.begun())
 		require.Equal(t, (1+10+1+15+1+15+1)*time.Second, time.Since(begin), "10 s, then 20 s held to 15 s")
 		require.EqualValues(t, 3, end.Stats.Retried)
 		require.Equal(t, task.Exit, sink.finished[1])
@@ -403,10 +413,7 @@ func TestPauseResizeAndCancelWhileRunning(t *testing.T) {
 			inbox <- task.Command{Op: task.Pause}
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			exec.mu.Lock()
-			n := len(exec.started)
-			exec.mu.Unlock()
-			require.Equal(t, 2, n, "nothing starts while paused")
+			require.Len(t, exec.begun(), 2, "nothing starts while paused")
 			inbox <- task.Command{Op: task.Cancel, ID: 5}
 			inbox <- task.Command{Op: task.Cancel, ID: 999}
 			inbox <- task.Command{Op: task.Resize, N: 6}

@@ -10,15 +10,14 @@ import (
 	"crew/runner/task"
 )
 
-// Signals turns the process's signals into commands until stop is called:
+// Signals sends the process's signals to out as commands until stop is called:
 // SIGINT drains, a second one stops, a third one kills; SIGTERM stops at once;
 // SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or smaller.
 // Signals that were ignored when the process began (nohup, a background job of
 // a script) stay ignored. SIGPIPE is taken so that a write to a closed pipe is
 // an error and no death.
-func Signals() (commands <-chan task.Command, stop func()) {
+func Signals(out chan<- task.Command) (stop func()) {
 	in := make(chan os.Signal, 16)
-	out := make(chan task.Command, 16)
 	signal.Notify(in, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -46,7 +45,7 @@ func Signals() (commands <-chan task.Command, stop func()) {
 			}
 		}
 	}()
-	return out, func() { signal.Stop(in); close(quit); <-done }
+	return func() { signal.Stop(in); close(quit); <-done }
 }
 
 // ladder is how far signals have asked for the end.

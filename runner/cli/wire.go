@@ -15,6 +15,7 @@ import (
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
+	"crew/runner/task"
 )
 
 const (
@@ -68,8 +69,8 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 			}
 		}
 	}()
-	commands, stop := runner.Signals()
-	w.close = append(w.close, func() error { stop(); return nil })
+	commands := make(chan task.Command, 16)
+	w.onClose(runner.Signals(commands))
 
 	if err := w.open(); err != nil {
 		return ending{err: err}
@@ -86,11 +87,19 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 	if err != nil {
 		return ending{err: err}
 	}
+	if file := opts.Pool.JobsFile; file != "" {
+		w.onClose(watchJobs(file, opts.Pool.Jobs, commands))
+	}
 	e, err := runner.Run(cfg, w.source.tasks, exec, sinks, commands)
 	if err != nil {
 		return ending{err: err}
 	}
 	return w.ending(e)
+}
+
+// onClose has stop called when all is over.
+func (w *wiring) onClose(stop func()) {
+	w.close = append(w.close, func() error { stop(); return nil })
 }
 
 // open opens the input and the store.
@@ -216,12 +225,14 @@ func (w *wiring) config() (runner.Config, error) {
 	cfg := runner.Config{
 		Pool: runner.Pool{
 			Workers: o.Pool.Jobs, Policy: policy, Buffer: o.Pool.Buffer, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
+			Procs: hereProcessors(),
 		},
 		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Retry:     retry(o.Failure),
 		Halt:      halt(o.Failure.Halt),
 		KillAfter: o.Failure.KillAfter,
 
+		Explain:     o.Show.Verbose,
 		SameCommand: same,
 	}
 	if w.errTTY || o.Show.Progress == "always" || o.Output.Mode == "line" {
@@ -245,7 +256,8 @@ func (w *wiring) ending(e runner.Ending) ending {
 		end.start = r.Code
 		w.notice(fmt.Sprintf("%v: no task can run it", r.Err))
 	}
-	if h := w.opts.Failure.Halt; h.On == "fail" && h.N == 1 && !h.Percent {
+	switch h := w.opts.Failure.Halt; {
+	case h.On == "fail" && h.N == 1 && !h.Percent, h.On == "success":
 		end.halt = e.Halted
 	}
 	return end
