@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -65,9 +66,9 @@ func (s *site) words(call *syntax.CallExpr) []arg {
 // call refuses the mark in word of a command that reads its arguments as
 // syntax.
 func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
-	args, at := s.words(call), 0
-	for call.Args[at] != word {
-		at++
+	args, at := s.words(call), slices.Index(call.Args, word)
+	if before, _, found := strings.Cut(args[at].text, "="); at == 0 && found && name(strings.ReplaceAll(before, s.c.mark, "_")) {
+		return refuse("cannot be the name of a variable", hintVariable)
 	}
 	if script, shell, _ := inlined(args); script == at {
 		sh := basename(args[shell].text)

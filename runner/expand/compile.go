@@ -22,12 +22,11 @@ type compiler struct {
 	family family // of the shell that will run the script
 	batch  bool   // several records may come at once
 	empty  bool   // values of records are left out
-	inline bool   // the script is an argument of a shell in the command
 
 	// state
 
 	pieces []piece
-	tail   bool   // the last piece was added to stand at the script's end
+	tail   bool   // the one placeholder was added at the script's end
 	mark   string // the rune in the place of a placeholder
 	src    string
 	marks  []mark
@@ -45,9 +44,26 @@ var errNoEnd = errors.New("the command has no {} and none can be added at its en
 // where there is no placeholder.
 func (c compiler) compile(pieces []piece, add bool) (*script, error) {
 	c.pieces = slices.Clone(pieces)
-	if err := c.chooseMark(); err != nil {
+	if err := cmp.Or(c.hideBytes(), c.chooseMark()); err != nil {
 		return nil, err
 	}
+	s, err := c.settle(add)
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.segs {
+		g := &s.segs[i]
+		g.text = showBytes(g.text)
+		if g.value != nil {
+			g.value.text = showBytes(g.value.text)
+		}
+	}
+	return s, nil
+}
+
+// settle parses the script, again where something in it turned out to be
+// written otherwise, until every mark has its place.
+func (c *compiler) settle(add bool) (*script, error) {
 	for {
 		c.source()
 		if len(c.marks) == 0 && add {
@@ -81,18 +97,70 @@ func (c compiler) compile(pieces []piece, add bool) (*script, error) {
 	}
 }
 
+var errPrivate = errors.New("the command holds private use characters that crew needs itself: give it as words of its own")
+
+// The private use area of the basic plane: its beginning for the mark, its end
+// for bytes.
+const (
+	privateFirst = 0xe000
+	privateBytes = 0xf700
+)
+
 // chooseMark finds a rune that the script does not hold. One of the private use
 // area is nothing but a letter of a word to every parser.
 func (c *compiler) chooseMark() error {
-	for r := rune(0xe000); r < 0xe100; r++ {
+	for r := rune(privateFirst); r < privateBytes; r++ {
 		m := string(r)
 		if !slices.ContainsFunc(c.pieces, func(p piece) bool { return strings.Contains(p.text, m) }) {
 			c.mark = m
 			return nil
 		}
 	}
-	return errors.New("the command holds too many private use characters: take them out")
+	return errPrivate
 }
+
+// hideBytes puts a rune in the place of every byte that is not UTF-8, which the
+// parser would not read.
+func (c *compiler) hideBytes() error {
+	for i := range c.pieces {
+		p := &c.pieces[i]
+		if strings.ContainsFunc(p.text, hidden) {
+			return errPrivate
+		}
+		if utf8.ValidString(p.text) {
+			continue
+		}
+		var b strings.Builder
+		for s := p.text; s != ""; {
+			r, n := utf8.DecodeRuneInString(s)
+			if r == utf8.RuneError && n == 1 {
+				r = privateBytes + rune(s[0])
+			}
+			b.WriteRune(r)
+			s = s[n:]
+		}
+		p.text = b.String()
+	}
+	return nil
+}
+
+// showBytes is s as it was before hideBytes.
+func showBytes(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			b.WriteByte(byte(r - privateBytes))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return r >= privateBytes && r < privateBytes+0x100 }
 
 // addTail adds a placeholder for the record's columns at the end of a script
 // that has none. Whether that is the end of a command shows like any other place.
@@ -149,7 +217,7 @@ func (c *compiler) parseError(err error) error {
 	} else if errors.As(err, &le) {
 		text = fmt.Sprintf("line %d: %s", le.Pos.Line(), le.Feature)
 	}
-	text = strings.ReplaceAll(text, c.mark, c.marks[0].piece.text)
+	text = showBytes(strings.ReplaceAll(text, c.mark, c.marks[0].piece.text))
 	if !utf8.ValidString(text) {
 		text = strconv.QuoteToASCII(text)
 	}
@@ -171,12 +239,12 @@ func (c *compiler) places(f *syntax.File) ([]place, error) {
 	for i := range places {
 		p, m := &places[i], c.marks[i].piece
 		switch {
+		case c.tail && (p.err != nil || !p.last):
+			return nil, errNoEnd
 		case p.text:
 			continue
-		case c.tail && i == len(places)-1 && (p.err != nil || !p.last):
-			return nil, errNoEnd
 		case p.err != nil:
-			return nil, fmt.Errorf("%s %w", m.text, p.err)
+			return nil, fmt.Errorf("%s %w", showBytes(m.text), p.err)
 		}
 	}
 	return places, nil
@@ -241,7 +309,7 @@ func (c *compiler) assemble(places []place) *script {
 		switch {
 		case c.empty && m.piece.ofRecord():
 			g.value, g.text = nil, p.none
-		case c.tail && i == len(places)-1:
+		case c.tail:
 			g.how = columns
 			s.segs[len(s.segs)-1].text = strings.TrimSuffix(s.segs[len(s.segs)-1].text, " ")
 		case p.ref != "" && m.piece.ofRecord():
@@ -275,7 +343,7 @@ type span struct{ from, to int }
 func (c *compiler) groups(places []place) []span {
 	var all []span
 	for i, p := range places {
-		if p.list.to > 0 && c.marks[i].piece.ofRecord() && p.ref == "" && !(c.tail && i == len(places)-1) {
+		if p.list.to > 0 && c.marks[i].piece.ofRecord() && p.ref == "" && !c.tail {
 			all = append(all, p.list)
 		}
 	}

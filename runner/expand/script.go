@@ -187,7 +187,7 @@ func (s *script) recordSize(rec []string) int {
 			n += len(g.text) + 1
 		}
 		if g.value != nil && g.value.ofRecord() {
-			n += quoted + 6
+			n += quoted + len(g.value.text) + 6
 		}
 	}
 	return n

@@ -61,28 +61,36 @@ func New(cfg Config) (*Template, error) {
 		return nil, err
 	}
 	t := &Template{}
+	if err := t.compile(&cfg); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// compile decides between words and a script.
+func (t *Template) compile(cfg *Config) error {
 	forced := strings.Fields(cfg.Shell)
 	switch {
 	case len(cfg.Words) == 0:
 		t.lines = true
 		t.useShell(forced)
-		return t, nil
+		return nil
 	case len(forced) > 0:
 		t.useShell(forced)
-		return t, t.compileScript(strings.Join(cfg.Words, " "), &cfg, familyOf(forced[0]))
+		return t.compileScript(strings.Join(cfg.Words, " "), cfg, familyOf(forced[0]))
 	case len(cfg.Words) == 1:
-		words, ok := plain(scan(cfg.Words[0], &cfg))
+		words, ok := plain(scan(cfg.Words[0], cfg))
 		if !ok {
 			t.useShell(nil)
-			return t, t.compileScript(cfg.Words[0], &cfg, posix)
+			return t.compileScript(cfg.Words[0], cfg, posix)
 		}
-		return t, t.compileWords(words, &cfg)
+		return t.compileWords(words, cfg)
 	}
 	words := make([][]piece, len(cfg.Words))
 	for i, w := range cfg.Words {
-		words[i] = scan(w, &cfg)
+		words[i] = scan(w, cfg)
 	}
-	return t, t.compileWords(words, &cfg)
+	return t.compileWords(words, cfg)
 }
 
 // useShell sets what runs the script. Unless forced says so itself, that is -c.

@@ -19,21 +19,21 @@ var errScript = errors.New("a record as the script of a shell would be run, what
 // compileWords makes the template a command of words.
 func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	args := make([]arg, len(words))
-	any := false
+	some := false
 	for i, w := range words {
 		args[i].static = true
 		for _, p := range w {
 			args[i].static = args[i].static && p.kind == literal
-			any = any || p.kind != literal
+			some = some || p.kind != literal
 			args[i].text += p.text
 		}
 	}
 	at, _, f := inlined(args)
 	t.args = cfg.Append && !cfg.Empty
-	if at == len(words) && t.args && !any {
+	if at == len(words) && t.args && !some {
 		return errScript
 	}
-	any = false
+	some = false
 	for i, w := range words {
 		if i == at {
 			sc, err := compileInline(w, cfg, f)
@@ -41,18 +41,18 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 				return err
 			}
 			t.words = append(t.words, word{script: sc})
-			any = any || sc.holdsAny()
+			some = some || sc.holdsAny()
 			t.worker = t.worker || sc.holds(worker)
 			continue
 		}
 		for _, p := range w {
-			any = any || p.kind != literal
+			some = some || p.kind != literal
 		}
 		if w, ok := makeWord(w, cfg.Empty); ok {
 			t.words = append(t.words, w)
 		}
 	}
-	t.args = t.args && !any
+	t.args = t.args && !some
 	for i := range t.words {
 		for _, p := range t.words[i].pieces {
 			t.worker = t.worker || p.kind == worker

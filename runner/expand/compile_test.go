@@ -1,0 +1,318 @@
+package expand
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestScripts pins what people see of a script with -t and --dry-run.
+func TestScripts(t *testing.T) {
+	one, two, cols := recs("a.b"), recs("a\nb c"), recs("a,b c\nd,e")
+	for _, c := range []struct {
+		name    string
+		cfg     Config
+		records [][]string
+		want    string
+	}{
+		{"harmless", Config{Words: []string{"echo {} > {.}.o; cat < {}"}}, one, "echo a.b > a.o; cat < a.b"},
+		{"harmless in quotes", Config{Words: []string{`echo "it is {}" 'and {}'`}}, recs("a b"), `echo "it is a b" 'and a b'`},
+		{"descriptor", Config{Words: []string{"echo {}>f; echo {}"}}, recs("2"), "echo '2'>f; echo 2"},
+		{"command", Config{Words: []string{"{} x; y"}}, recs("if"), "'if' x; y"},
+		{"keyword", Config{Words: []string{"time {}; y"}}, recs("if"), "time 'if'; y"},
+		{"option-like", Config{Words: []string{"-x {};"}}, one, " -x a.b;"},
+		{"number", Config{Words: []string{`echo {#} "$x{#}" $x{#} {#}>f $(({#}+1)) '{#}' # {#}`}}, one,
+			`echo 5 "$x"'5'"" $x'5' '5'>f $((5+1)) '5' # 5`},
+		{"variable of the shell", Config{Words: []string{"echo ${#} ${1} ${n} {n};"}, Names: []string{"n"}}, one, "echo ${#} ${1} ${n} a.b;"},
+		{"escaped", Config{Words: []string{`echo \{} {};`}}, one, `echo \{} a.b;`},
+		{"comment", Config{Words: []string{"echo {} # {} it's"}}, recs("a\tb"), "echo 'a\tb' # {} it's"},
+		{"-I", Config{Words: []string{"find {} -exec x {} %;%"}, Replace: "%;%"}, one, "find {} -exec x {} a.b"},
+		{"unknown", Config{Words: []string{"echo {foo} {a,b} {};"}}, one, "echo {foo} {a,b} a.b;"},
+
+		{"append", Config{Words: []string{"x | grep -c"}, Append: true}, recs("a b,c"), "x | grep -c 'a b' c"},
+		{"append trimmed", Config{Words: []string{"x;\ny -n \n"}, Append: true}, one, "x;\ny -n a.b"},
+		{"append all", Config{Words: []string{"x && y"}, Append: true, Batch: true}, cols, ""},
+		{"append after redirection", Config{Words: []string{"x -y > f"}, Append: true}, one, "x -y > f a.b"},
+		{"append to quoted command", Config{Words: []string{`"my prog" -x`}, Append: true}, one, `"my prog" -x a.b`},
+		{"append beside comment", Config{Words: []string{"x -y\n"}, Append: true, Empty: true}, one, "x -y\n"},
+		{"append where {} is escaped", Config{Words: []string{`x \{}`}, Append: true}, one, `x \{} a.b`},
+		{"no append for {#}", Config{Words: []string{"x {#};"}, Append: true}, one, "x 5;"},
+
+		{"batch", Config{Words: []string{`x {} <{}> -{}- "q {}" end;`}, Batch: true}, two, ""},
+		{"batch words", Config{Words: []string{`x {} -{}- "q {}" '{.}' {#};`}, Batch: true}, two, `x a 'b c' -a- -'b c'- "q a" "q b c" 'a' 'b c' 5;`},
+		{"batch columns", Config{Words: []string{`x {2}={1};`}, Batch: true}, cols, `x 'b c'=a e=d;`},
+		{"batch nth", Config{Words: []string{`x {2} {1} {3};`}, Batch: true}, two, `x 'b c' a '';`},
+		{"batch substitution", Config{Words: []string{`x $(basename -a {}) "$(y {})";`}, Batch: true}, two, `x $(basename -a a 'b c') "$(y a 'b c')";`},
+		{"batch nested", Config{Words: []string{`x {}"$(y {})"z;`}, Batch: true}, two, `x 'a'"$(y a)"z 'b c'"$(y 'b c')"z;`},
+		{"batch loop", Config{Words: []string{`for i in {}; do x; done`}, Batch: true}, two, `for i in 'a' 'b c'; do x; done`},
+		{"batch assignment", Config{Words: []string{`v={}; w="{}"`}, Batch: true}, two, `v='a b c'; w="a b c"`},
+		{"batch document", Config{Words: []string{"cat <<E\n{}\nE"}, Batch: true}, two, "_crew1='a b c'; cat <<E\n${_crew1}\nE"},
+		{"batch of one", Config{Words: []string{"x {};"}, Batch: true}, one, "x a.b;"},
+
+		{"empty", Config{Words: []string{`x {} a{}b "{}" '{}' {#}; v={}`}, Empty: true}, one, `x  a''b "" '' 5; v=''`},
+		{"empty document", Config{Words: []string{"cat <<E\n<{}>\nE"}, Empty: true}, one, "cat <<E\n<>\nE"},
+
+		{"shared reference", Config{Words: []string{"cat <<E\n{} {} {.}\nE"}}, one, "_crew1='a.b'; _crew2='a'; cat <<E\n${_crew1} ${_crew1} ${_crew2}\nE"},
+		{"taken reference", Config{Words: []string{"cat <<_crew\n{}\n_crew"}}, one, "_crew_1='a.b'; cat <<_crew\n${_crew_1}\n_crew"},
+		{"backquotes", Config{Words: []string{"x `y \"{}\" \\$z`"}}, one, `x $(y "a.b" $z)`},
+		{"shell's own matter", Config{Words: []string{"x {#} )"}}, one, "x 5 )"},
+	} {
+		if c.want == "" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			argv, shell := must(t, c.cfg).Argv(Values{Records: c.records, Seq: 5})
+			require.True(t, shell)
+			require.Equal(t, []string{"/bin/sh", "-c", c.want}, argv)
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct{ script, want string }{
+		{"cat <<'E'\n{}\nE", "quoted delimiter"},
+		{"cat <<\\E\n{}\nE", "quoted delimiter"},
+		{"cat <<{}\nx\n{}", ""},
+		{"echo $(({}+1))", "arithmetic"},
+		{"echo $((x[{}]))", "arithmetic"},
+		{"echo $[{}]", "arithmetic"},
+		{"(({}>1))", "arithmetic"},
+		{"let x={}", "arithmetic"},
+		{"for ((i=0;i<{};i++)); do x; done", "arithmetic"},
+		{"x[{}]=1", "index"},
+		{"x=([{}]=1)", "index"},
+		{"echo ${x[{}]}", "arithmetic"},
+		{"echo ${x:{}:1}", "arithmetic"},
+		{"echo ${x@{}}", ""},
+		{"[[ x -eq {} ]]", "[[ ]]"},
+		{"[[ -v {} ]]", "name"},
+		{"[ -v {} ]", "name"},
+		{"test -R {};", "name"},
+		{"printf -v {} x;", "name"},
+		{"echo $'{}'", "$'…'"},
+		{`echo $"{}"`, `$"…"`},
+		{"echo ${}", "dollar sign"},
+		{`echo "${}"`, "dollar sign"},
+		{"echo ${.}", "dollar sign"},
+		{"echo ${%}", "dollar sign"},
+		{"echo ${u:-${}}", "dollar sign"},
+		{"{}=x;", "variable"},
+		{"a{}=x y;", "variable"},
+		{"a{#}=x eval {};", "name"},
+		{"{}() { x; }", "function"},
+		{"function {} { x; }", "function"},
+		{"for {} in a; do x; done", "variable"},
+		{"read {};", "name of a variable"},
+		{"unset {};", "name of a variable"},
+		{"export {};", "name of a variable"},
+		{"export {}=1;", "var name"},
+		{"readonly {};", "name of a variable"},
+		{"declare x={};", "declare"},
+		{"typeset -i x={};", "typeset"},
+		{"declare -a x=({});", "declare"},
+		{"local -i x={};", "local"},
+		{"declare -i x; x={}", "integers"},
+		{"OPTIND={};", "OPTIND"},
+		{"for RANDOM in {}; do :; done", "RANDOM"},
+		{"PS4={}; set -x", "PS4"},
+		{"x >&{}", "descriptor"},
+		{"x {}>&1 <&{}", "descriptor"},
+		{"eval {};", "eval"},
+		{`eval "x {}";`, "eval"},
+		{`eval 'x {}';`, "eval"},
+		{`\eval {};`, "eval"},
+		{`"ev"al {};`, "eval"},
+		{"command eval {};", "eval"},
+		{"builtin -- eval {};", "eval"},
+		{"x=1 eval {};", "eval"},
+		{"trap 'rm {}' EXIT", "trap"},
+		{"alias x={};", "alias"},
+		{"sh -c {};", `sh -c '… "$1"' sh {}`},
+		{"sh -c 'x {}'", `sh -c '… "$1"' sh {}`},
+		{`bash -ec "x {}"`, "bash -c"},
+		{"bash -e -o pipefail -c 'x {}'", "bash -c"},
+		{"bash --rcfile f --norc -c 'x {}'", "bash -c"},
+		{"/usr/bin/env -i zsh -c 'x {}'", "zsh -c"},
+		{"find . -exec sh -c 'x {}' \\;", "sh -c"},
+		{"timeout 5 fish -c 'x {}'", "fish -c"},
+		{`$SHELL -c 'x {}'`, "sh -c"},
+		{`"${BASH}" -c 'x {}'`, "sh -c"},
+		{`su - me -c 'x {}'`, "su -c"},
+		{`sudo flock f -c 'x {}'`, "flock -c"},
+		{"sh <<E\nx {}\nE", "as its script"},
+		{"sudo bash -s <<E\nx {}\nE", "as its script"},
+		{"bash <<<'x {}'", "as its script"},
+		{"echo *({});", "pattern"},
+		{"echo @(a|{});", "pattern"},
+		{"coproc {} { x; }", ""},
+		{`echo "${u:-"{}"}"`, "inner quotes"},
+		{`echo "${u:-'{}'}"`, "inner quotes"},
+		{`echo "${u#'{}'}"`, "inner quotes"},
+		{`echo ${u:-\{}}`, ""},
+		{"cat <<E\n${x#{}}\nE", "here-document"},
+		{"cat <<E\n$(cat <<F\n{}\nF\n)\nE", "within another"},
+		{"cat <<E\n$x{#}\nE", "braces"},
+		{"cat <<E\n`x \\\"{}\\\"`\nE", "$(…)"},
+		{"x `y {} \\\\`", ""},
+		{"echo {} )", "no shell script"},
+		{"echo '{}", "no shell script"},
+		{"if {}; then x", "no shell script"},
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			_, err := New(Config{Words: []string{c.script}})
+			require.ErrorContains(t, err, c.want)
+			require.Contains(t, err.Error(), ": ")
+			require.NotContains(t, err.Error(), "\ue000")
+		})
+	}
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Words: []string{""}}, "empty"},
+		{Config{Words: []string{" ", "\t"}}, "empty"},
+		{Config{Words: []string{"{}"}, Empty: true}, "nothing is left"},
+		{Config{Words: []string{"x"}, Shell: "  "}, "no name"},
+		{Config{Words: []string{"x > {}"}, Batch: true}, "several records"},
+		{Config{Words: []string{"print {}"}, Shell: "python3"}, "sys.argv"},
+		{Config{Words: []string{"echo {}"}, Shell: "/usr/bin/fish"}, "$argv[1]"},
+		{Config{Words: []string{"echo {1}"}, Shell: "csh"}, "csh"},
+		{Config{Words: []string{"[ {} -eq 1 ]"}, Shell: "zsh"}, "evaluates"},
+		{Config{Words: []string{"[ {} 1 ]"}, Shell: "zsh"}, ""},
+		{Config{Words: []string{"exit {}"}, Shell: "ksh93"}, "evaluates"},
+		{Config{Words: []string{"printf %d {}"}, Shell: "mksh"}, "evaluates"},
+		{Config{Words: []string{"set -A x {}"}, Shell: "zsh"}, "evaluates"},
+		{Config{Words: []string{`echo "$x[{}]"`}, Shell: "zsh"}, "braces"},
+		{Config{Words: []string{"x # end"}, Append: true}, "write {}"},
+		{Config{Words: []string{"x;"}, Append: true}, "write {}"},
+		{Config{Words: []string{"x &"}, Append: true}, "write {}"},
+		{Config{Words: []string{"x &&"}, Append: true}, "write {}"},
+		{Config{Words: []string{"(x)"}, Append: true}, "write {}"},
+		{Config{Words: []string{"x=1"}, Append: true}, "write {}"},
+		{Config{Words: []string{"if x; then y; fi"}, Append: true}, "write {}"},
+		{Config{Words: []string{"cat <<E\nx\nE"}, Append: true}, "write {}"},
+		{Config{Words: []string{`x \`}, Append: true}, "write {}"},
+		{Config{Words: []string{"x '"}, Append: true}, "write {}"},
+		{Config{Words: []string{"eval x"}, Append: true}, "write {}"},
+		{Config{Words: []string{"sh", "-c"}, Append: true}, "no command"},
+		{Config{Words: []string{"sh", "-c", "{}"}}, "no command"},
+		{Config{Words: []string{"sh -c {}"}}, "no command"},
+		{Config{Words: []string{"env", "-i", "bash", "-ec", "{1}"}}, "no command"},
+		{Config{Words: []string{"sh", "-c", "eval {}"}}, "eval"},
+		{Config{Words: []string{"fish", "-c", "echo {}"}}, "fish"},
+		{Config{Words: []string{"zsh", "-c", "exit {}"}}, "evaluates"},
+	} {
+		if c.want == "" {
+			must(t, c.cfg)
+			continue
+		}
+		t.Run(strings.Join(c.cfg.Words, " "), func(t *testing.T) {
+			_, err := New(c.cfg)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// TestInline is for commands of words with a shell among them.
+func TestInline(t *testing.T) {
+	v := Values{Records: [][]string{{"a;b'c"}}, Seq: 1}
+	const q = `'a;b'\''c'`
+	for _, c := range []struct{ words, want []string }{
+		{[]string{"sh", "-c", "echo {}"}, []string{"sh", "-c", "echo " + q}},
+		{[]string{"sh", "-c", `echo "{}"`, "{}"}, []string{"sh", "-c", `echo "a;b'c"`, "a;b'c"}},
+		{[]string{"env", "A=1", "/bin/bash", "-x", "-c", "cat <<E\n{}\nE"}, []string{"env", "A=1", "/bin/bash", "-x", "-c", "_crew1=" + q + "; cat <<E\n${_crew1}\nE"}},
+		{[]string{"xargs", "sh", "-c", "x {}"}, []string{"xargs", "sh", "-c", "x " + q}},
+		{[]string{"flock", "f", "-c", "x {}"}, []string{"flock", "f", "-c", "x " + q}},
+		{[]string{"sh", "-c", `echo "$1" ${1}`, "sh", "{}"}, []string{"sh", "-c", `echo "$1" ${1}`, "sh", "a;b'c"}},
+		{[]string{"sh", "{}"}, []string{"sh", "a;b'c"}},
+		{[]string{"sh", "-e", "f", "-c", "{}"}, []string{"sh", "-e", "f", "-c", "a;b'c"}},
+		{[]string{"gcc", "-c", "{}"}, []string{"gcc", "-c", "a;b'c"}},
+		{[]string{"python3", "-c", "x {}"}, []string{"python3", "-c", "x a;b'c"}},
+		{[]string{"echo", "sh", "-c", "{}"}, []string{"echo", "sh", "-c", "a;b'c"}},
+		{[]string{"bash", "--", "-c", "{}"}, []string{"bash", "--", "-c", "a;b'c"}},
+	} {
+		argv, shell := must(t, Config{Words: c.words, Append: true}).Argv(v)
+		require.False(t, shell)
+		require.Equal(t, c.want, argv)
+	}
+	argv, _ := must(t, Config{Words: []string{"sh", "-c", `echo ${1} $1`}, Append: true}).Argv(v)
+	require.Equal(t, []string{"sh", "-c", "echo ${1} $1", "a;b'c"}, argv)
+	argv, _ = must(t, Config{Words: []string{"fish", "-c", "echo {#}"}}).Argv(v)
+	require.Equal(t, []string{"fish", "-c", "echo 1"}, argv)
+}
+
+// TestForeignShell checks that values of another shell arrive as arguments, even
+// those that look like its options.
+func TestForeignShell(t *testing.T) {
+	for _, c := range []struct{ shell, script string }{
+		{"fish", `for a in $argv; echo $a; end`},
+		{"python3", `import sys; print("\n".join(sys.argv[1:]))`},
+		{"perl -le", `print for @ARGV`},
+		{"zsh", `print -rl --`},
+		{"bash", `printf '%s\n'`},
+	} {
+		if _, err := exec.LookPath(strings.Fields(c.shell)[0]); err != nil {
+			continue
+		}
+		argv, shell := must(t, Config{Words: []string{c.script}, Shell: c.shell, Append: true}).Argv(Values{Records: [][]string{{"-c", "echo pwned", "$(x)"}}})
+		require.False(t, shell)
+		out, err := exec.Command(argv[0], argv[1:]...).Output()
+		require.NoError(t, err)
+		require.Equal(t, "-c\necho pwned\n$(x)\n", string(out), c.shell)
+	}
+}
+
+// TestBytes checks that a script's own bytes come through, whatever they are.
+func TestBytes(t *testing.T) {
+	script := "printf '%s|' '\xff\ue000\xfe' \"\xc3\ue001\" {} \\{} \xe9; : \uf6ff # {}\xff"
+	argv, _ := must(t, Config{Words: []string{script}}).Argv(Values{Records: [][]string{{"\xff'"}}})
+	require.Equal(t, strings.Replace(script, "{}", `'`+"\xff"+`'\'''`, 1), argv[2])
+	argv, _ = must(t, Config{Words: []string{"x \"{\xff}\" {}; y"}, Fields: true}).Argv(Values{Records: recs("a")})
+	require.Equal(t, "x \"\"'{\xff}'\"\" a; y", argv[2])
+	all := "x {} "
+	for r := rune(0xe000); r < 0xf8ff; r++ {
+		all += string(r)
+	}
+	for _, s := range []string{all, "x {} \uf7ff"} {
+		_, err := New(Config{Words: []string{s + "; y"}})
+		require.ErrorContains(t, err, "private use")
+	}
+}
+
+// FuzzTemplate checks that no template crashes and that a record of harmless
+// text is never taken for anything else than text.
+func FuzzTemplate(f *testing.F) {
+	for _, c := range contexts {
+		f.Add(c.script, "", uint8(0))
+	}
+	for _, s := range []string{"cat <<E\n`{}`", "${{}}", "`\\`{}`", "$({}", "{}\x00", "\\\r\n{}", "<<-{}\n", "{%}={}", "a[{}]+=(b)"} {
+		f.Add(s, "%", uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, script, replace string, bits uint8) {
+		cfg := Config{Words: []string{script}, Replace: replace, Append: bits&1 != 0, Empty: bits&2 != 0, Batch: bits&4 != 0, Fields: bits&8 != 0}
+		if bits&16 != 0 {
+			cfg.Words = []string{"sh", "-c", script}
+		}
+		if bits&32 != 0 {
+			cfg.Shell = "zsh"
+		}
+		tm, err := New(cfg)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		v := Values{Records: [][]string{{"a'b\n", "$(c)"}, {"d"}}, Seq: 3}
+		argv, _ := tm.Argv(v)
+		require.NotEmpty(t, argv)
+		size := tm.BaseSize()
+		for _, r := range v.Records {
+			size += tm.RecordSize(r)
+		}
+		require.LessOrEqual(t, occupied(argv), size)
+		tm.Command()
+		tm.SingleWord()
+		NewText(script, cfg).Expand(v)
+	})
+}
