@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -49,6 +50,14 @@ func anyOf[K comparable, V any](n func(int) int, m map[K]V, less func(a, b K) in
 	}
 	slices.SortFunc(ids, less)
 	return ids[n(len(ids))]
+}
+
+// holds is require.True without its cost where it holds, which in a million
+// steps would be most of the time.
+func holds(t require.TestingT, ok bool, format string, args ...any) {
+	if !ok {
+		require.Fail(t, fmt.Sprintf(format, args...))
+	}
 }
 
 func byID(a, b uint64) int  { return int(int64(a) - int64(b)) }
@@ -107,29 +116,30 @@ func (d *driver) popReady() bool {
 	if w == 0 {
 		return false
 	}
-	require.NotContains(d.t, d.running, w, "ready, but busy")
-	require.True(d.t, d.popAny(w), "ready, but nothing for it")
+	_, busy := d.running[w]
+	holds(d.t, !busy, "worker %d is ready, but busy", w)
+	holds(d.t, d.popAny(w), "worker %d is ready, but there is nothing for it", w)
 	return true
 }
 
 func (d *driver) popAny(w int) bool {
 	it, ok := d.p.Pop(w)
 	if _, busy := d.running[w]; busy || w > d.workers {
-		require.False(d.t, ok, "worker %d is busy or no more", w)
+		holds(d.t, !ok, "worker %d is busy or no more", w)
 		return false
 	}
 	if d.m != nil {
 		want, wok := d.m.next(w)
-		require.Equal(d.t, wok, ok, "worker %d: model has %v", w, want)
+		holds(d.t, wok == ok, "worker %d: model has %v", w, want)
 		if ok {
-			require.Equal(d.t, want, it, "worker %d", w)
+			holds(d.t, want == it, "worker %d: %v instead of %v", w, it, want)
 			d.m.pop(w, it)
 		}
 	}
 	if !ok {
 		return false
 	}
-	require.Equal(d.t, d.queued[it.ID], it, "not queued, or doubled")
+	holds(d.t, d.queued[it.ID] == it, "%v was not queued, or doubled", it)
 	delete(d.queued, it.ID)
 	d.running[w] = it
 	return true
@@ -164,7 +174,7 @@ func (d *driver) remove() {
 	}
 	_, queued := d.queued[id]
 	_, awaited := d.awaited[id]
-	require.Equal(d.t, queued, d.p.Remove(id), "remove %d", id)
+	holds(d.t, d.p.Remove(id) == queued, "remove %d", id)
 	if queued || awaited {
 		delete(d.queued, id)
 		delete(d.awaited, id)
@@ -184,14 +194,12 @@ func (d *driver) resize(n int) {
 }
 
 func (d *driver) check() {
-	require.Equal(d.t, len(d.queued), d.p.Len())
+	holds(d.t, d.p.Len() == len(d.queued), "%d queued instead of %d", d.p.Len(), len(d.queued))
 	b := d.p.Longest()
-	require.Equal(d.t, len(d.queued) > 0, b.N > 0)
+	holds(d.t, b.N > 0 == (len(d.queued) > 0), "longest: %v", b)
 	if b.N > 0 {
-		require.Contains(d.t, d.queued, b.ID)
-		if b.OneKey {
-			require.Equal(d.t, d.queued[b.ID].Key, b.Key)
-		}
+		it, ok := d.queued[b.ID]
+		holds(d.t, ok && (!b.OneKey || b.Key == it.Key), "longest: %v", b)
 	}
 	if d.m == nil {
 		return
@@ -204,7 +212,7 @@ func (d *driver) check() {
 			}
 		}
 	}
-	require.Equal(d.t, able, d.p.Ready(), "the lowest worker that can go on")
+	holds(d.t, d.p.Ready() == able, "worker %d is ready, not %d", d.p.Ready(), able)
 }
 
 // drain runs everything to its end: nothing may be left.

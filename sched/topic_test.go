@@ -237,27 +237,23 @@ func TestAutoTopicsAreForgotten(t *testing.T) {
 func checkTeams(t require.TestingT, p *ByTopic, running map[int]Item) {
 	due, queued := 0, 0
 	for i, m := range p.teams {
-		require.Equal(t, i, m.slot)
-		require.Equal(t, m.n > 0 && m.idle.Len() > 0, m.ready > 0)
-		require.False(t, m.needs() && !m.needy, "a claim that is not known")
+		holds(t, m.slot == i, "slot")
+		holds(t, m.ready > 0 == (m.n > 0 && m.idle.Len() > 0), "ready")
+		holds(t, !m.needs() || m.needy, "a claim that is not known")
 		due += m.want
 		queued += m.n
 	}
-	require.Equal(t, due, p.due)
-	require.Equal(t, p.n, queued)
-	require.LessOrEqual(t, due, p.slots.n)
-	require.Zero(t, p.spare.n)
-	require.Equal(t, len(p.teams) > p.slots.n, p.shared)
+	holds(t, due == p.due && due <= p.slots.n, "%d due, not %d", p.due, due)
+	holds(t, queued == p.n && p.spare.n == 0, "%d queued, not %d", p.n, queued)
+	holds(t, p.shared == (len(p.teams) > p.slots.n), "shared")
 	for w := 1; w <= p.slots.n; w++ {
 		_, busy := running[w]
-		require.Equal(t, !busy, p.slots.idle.has(w))
+		holds(t, p.slots.idle.has(w) != busy, "worker %d busy: %v", w, busy)
 		if m := p.home[w-1]; !busy && m.surplus() && m.n == 0 {
-			require.False(t, p.claimed(), "an idle worker that another topic has a claim to")
+			holds(t, !p.claimed(), "an idle worker that another topic has a claim to")
 		}
 	}
-	if p.auto && p.shared {
-		require.Zero(t, p.dormant.Len())
-	}
+	holds(t, !p.auto || !p.shared || p.dormant.Len() == 0, "a topic with nothing to do takes room")
 }
 
 // topicStep is a step of the driver, a Balance now and then, and a check.
@@ -277,7 +273,7 @@ func topicStep(d *driver, p *ByTopic) {
 	}
 	for w, it := range d.running {
 		if !before[w] && w <= d.workers {
-			require.Same(d.t, p.team(it.Key), p.home[w-1], "an item on another topic's worker")
+			holds(d.t, p.team(it.Key) == p.home[w-1], "an item on another topic's worker")
 		}
 	}
 }
