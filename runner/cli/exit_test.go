@@ -45,14 +45,6 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom}.exit())
 }
 
-// TestMain lets the test binary stand in for a crew that was stopped.
-func TestMain(m *testing.M) {
-	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
-		os.Exit(ending{signal: syscall.Signal(n)}.exit())
-	}
-	os.Exit(m.Run())
-}
-
 func TestDiesBySignal(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM} {
 		cmd := exec.Command(os.Args[0])

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// TestMain lets the test binary stand in for crew, whole or when it was
+// stopped.
+func TestMain(m *testing.M) {
+	if os.Getenv("CREW_TEST_MAIN") != "" {
+		_ = os.Unsetenv("CREW_TEST_MAIN")
+		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
+		os.Exit(ending{signal: syscall.Signal(n)}.exit())
+	}
+	os.Exit(m.Run())
+}
+
+// crew is a crew to be run, in a process of its own.
+func crew(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1")
+	return cmd
+}
