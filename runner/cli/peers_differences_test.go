@@ -92,9 +92,9 @@ var differences = []difference{
 		peer: []string{"parallel", "-C,", angles + "{}"}, input: "a,b", peerSays: "<a><b>", crewSays: "<a b>",
 	},
 	{
-		why:  "parallel cuts a CR off with the blanks; crew leaves bytes as they are, and --csv knows CRLF",
+		why:  "parallel cuts a CR off with the blanks; crew leaves the bytes of values as they are, and --csv knows CRLF",
 		peer: []string{"parallel", "--header", ":", "-C,", angles + "{a} {b}"}, input: "a,b\r\n1,2\r\n", peerSays: "<1><2>",
-		crew: []string{"--header", "-C,", angles + "{a} {b}"}, crewSays: "<1><{b}>",
+		crew: []string{"--header", "-C,", angles + "{a} {b}"}, crewSays: "<1><2\r>",
 	},
 
 	// Placeholders.

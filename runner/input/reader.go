@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // Reader gives the records of an input, one at a time.
@@ -95,6 +96,7 @@ func (r *Reader) readHeaders() error {
 			}
 			s.header = rec.Columns
 			for _, n := range rec.Columns {
+				n = strings.TrimSuffix(n, "\r") // of a file with CRLF line ends
 				if seen[n] {
 					n = ""
 				}
