@@ -94,8 +94,8 @@ func splitLong(arg string, next []string) (u use, took int, err error) {
 	return u.resolve(), took, nil
 }
 
-// splitShort reads a bundle of short options, of which the last may have its
-// value attached or in the next word.
+// splitShort reads a bundle of short options. A value is attached or, for the
+// last of them, in the next word; where it is a number, options may follow it.
 func splitShort(arg string, next []string) (uses []use, took int, err error) {
 	for i := 1; i < len(arg); i++ {
 		opt := short(arg[i])
@@ -105,6 +105,12 @@ func splitShort(arg string, next []string) (uses []use, took int, err error) {
 		u := use{opt: opt, spelled: "-" + arg[i:i+1]}
 		if opt.value == "" {
 			uses = append(uses, u.resolve())
+			continue
+		}
+		if n := number(arg[i+1:]); opt.value == "N" && n > 0 && short(arg[i+1+n]) != nil {
+			u.value = arg[i+1 : i+1+n]
+			uses = append(uses, u.resolve())
+			i += n
 			continue
 		}
 		if i+1 < len(arg) {
@@ -117,6 +123,21 @@ func splitShort(arg string, next []string) (uses []use, took int, err error) {
 		return append(uses, u.resolve()), took, nil
 	}
 	return uses, 0, nil
+}
+
+// number is the length of the number, with a sign or a percent sign perhaps,
+// that s begins with; 0 where there is none or nothing follows it.
+func number(s string) int {
+	digits := strings.TrimLeft(s, "+-")
+	rest := strings.TrimLeft(digits, "0123456789")
+	if len(s)-len(digits) > 1 || len(rest) == len(digits) {
+		return 0
+	}
+	rest = strings.TrimPrefix(rest, "%")
+	if rest == "" {
+		return 0
+	}
+	return len(s) - len(rest)
 }
 
 // resolve turns an option that only stands for another with a value into that

@@ -60,29 +60,32 @@ func nearest(name string) []string {
 			best, least = []string{"--" + o.name}, d
 		}
 	}
-	if len(begins) > 0 && len(begins) < 4 {
+	if len(begins) > 0 && len(begins) < 5 {
 		return begins
 	}
 	return best
 }
 
-// distance is how many letters must be put in, left out or changed to make b
-// of a: Levenshtein's distance, with the one row of Wagner and Fischer's table
-// that is needed at a time.
+// distance is how many letters must be put in, left out, changed or swapped with
+// their neighbour to make b of a: the distance of optimal string alignment, with
+// the three rows of its table that are needed at a time.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			d := diagonal
+			d := last[j]
 			if a[i] != b[j] {
-				d = 1 + min(diagonal, row[j], row[j+1])
+				d = 1 + min(d, last[j+1], row[j])
 			}
-			diagonal, row[j+1] = row[j+1], d
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				d = min(d, before[j-1]+1)
+			}
+			row[j+1] = d
 		}
 	}
 	return row[len(b)]

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+)
+
+// terminal is what a person sees of a program that runs on a terminal: lines
+// of characters, with the few things that crew does to a cursor.
+type terminal struct {
+	file  *os.File
+	cmd   *exec.Cmd
+	width int
+	ended chan struct{} // closed when the program has closed the terminal
+
+	mu    sync.Mutex
+	raw   []byte // all that has come
+	lines [][]byte
+	col   int
+	seq   []byte // of an escape sequence that has begun
+	wrong string // the first thing that this terminal does not know
+}
+
+// startOnTerminal runs cmd with all three of its streams on a terminal of the
+// given width, as its foreground program.
+func startOnTerminal(t *testing.T, width int, cmd *exec.Cmd) *terminal {
+	cmd.Env = append(cmd.Env, "TERM=xterm")
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: uint16(width)})
+	require.NoError(t, err)
+	v := &terminal{file: f, cmd: cmd, width: width, ended: make(chan struct{}), lines: [][]byte{nil}}
+	go func() {
+		defer close(v.ended)
+		buf := make([]byte, 4096)
+		for {
+			n, err := f.Read(buf)
+			v.mu.Lock()
+			v.raw = append(v.raw, buf[:n]...)
+			for _, c := range buf[:n] {
+				v.put(c)
+			}
+			v.mu.Unlock()
+			if err != nil { // EIO once the other side is closed
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = f.Close()
+		<-v.ended
+	})
+	return v
+}
+
+// put takes a byte from the program.
+func (v *terminal) put(c byte) {
+	row := len(v.lines) - 1
+	switch {
+	case len(v.seq) > 0:
+		v.seq = append(v.seq, c)
+		if c == '[' || c < '@' {
+			return
+		}
+		if string(v.seq) != "\x1b[K" {
+			v.wrong = fmt.Sprintf("%s%q ", v.wrong, v.seq)
+		}
+		v.lines[row] = v.lines[row][:min(v.col, len(v.lines[row]))]
+		v.seq = v.seq[:0]
+	case c == '\x1b':
+		v.seq = append(v.seq, c)
+	case c == '\r':
+		v.col = 0
+	case c == '\n':
+		v.lines = append(v.lines, nil)
+	default:
+		if v.col == v.width {
+			v.lines, v.col, row = append(v.lines, nil), 0, row+1
+		}
+		if v.col < len(v.lines[row]) {
+			v.lines[row][v.col] = c
+		} else {
+			v.lines[row] = append(v.lines[row], c)
+		}
+		v.col++
+	}
+}
+
+// text is all that the screen and what has scrolled off it show.
+func (v *terminal) text() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var b strings.Builder
+	for i, l := range v.lines {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.Write(l)
+	}
+	return b.String()
+}
+
+// await waits until the screen matches.
+func (v *terminal) await(t *testing.T, expr string) {
+	t.Helper()
+	re := regexp.MustCompile("(?m)" + expr)
+	for end := time.Now().Add(time.Minute); !re.MatchString(v.text()); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s on the terminal:\n%s", expr, v.text())
+		}
+	}
+}
+
+// end waits for the program's end. It returns how it ended and the lines that
+// are left on the terminal.
+func (v *terminal) end(t *testing.T) (syscall.WaitStatus, []string) {
+	_ = v.cmd.Wait()
+	<-v.ended
+	require.Empty(t, v.wrong, "unknown escape sequences")
+	return v.cmd.ProcessState.Sys().(syscall.WaitStatus), strings.Split(strings.TrimRight(v.text(), "\n"), "\n")
+}
+
+// TestTerminalBar has the bar say how far the run is, below what tasks print,
+// and go away at the end.
+func TestTerminalBar(t *testing.T) {
+	for _, width := range []int{80, 30, 12} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			open := filepath.Join(t.TempDir(), "go")
+			cmd := crew("-j1", "sh", "-c", `[ "$1" != 4 ] || while [ ! -e "$0" ]; do sleep 0.01; done; echo "line $1"`,
+				open, "{}", ":::", "1", "2", "3", "4")
+			v := startOnTerminal(t, width, cmd)
+			v.await(t, `^line 3\n.*3/4`)
+			for _, l := range strings.Split(v.text(), "\n") {
+				require.Less(t, len(l), width, l)
+			}
+			if width == 80 {
+				v.await(t, `^line 3\ncrew: 3/4 done, 1 running, 0 failed, .*eta .*%.*\[`)
+			}
+			require.NoError(t, os.WriteFile(open, nil, 0o666))
+			status, lines := v.end(t)
+			require.Zero(t, status.ExitStatus())
+			lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "crew: 4 tasks in ") })
+			require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4"}, lines)
+		})
+	}
+}
+
+// TestTerminalLines has tasks print on both streams while the bar stands:
+// every line stays whole, and the bar leaves nothing behind.
+func TestTerminalLines(t *testing.T) {
+	for _, width := range []int{80, 30} {
+		for _, mode := range []string{"group", "line"} {
+			t.Run(fmt.Sprint(width, mode), func(t *testing.T) {
+				open := filepath.Join(t.TempDir(), "go") // until the bar has been seen
+				args := []string{"-j3", "--output", mode, "sh", "-c", `echo "out $1 a"; echo "err $1" >&2; sleep 0.02
+					[ "$1" != 0 ] || while [ ! -e "$0" ]; do sleep 0.01; done; echo "out $1 b"`, open, "{}", ":::"}
+				var want []string
+				for i := range 40 {
+					n := fmt.Sprint(i)
+					args = append(args, n)
+					want = append(want, "out "+n+" a", "err "+n, "out "+n+" b")
+				}
+				v := startOnTerminal(t, width, crew(args...))
+				v.await(t, `(^| )\d+/40( |$)`)
+				require.NoError(t, os.WriteFile(open, nil, 0o666))
+				status, lines := v.end(t)
+				require.Zero(t, status.ExitStatus())
+				lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "crew: 40 tasks in ") })
+				slices.Sort(lines)
+				slices.Sort(want)
+				require.Equal(t, want, lines)
+			})
+		}
+	}
+}
+
+// TestTerminalNoBar has nothing but the tasks' lines where no bar is wanted, or
+// where tasks write past it.
+func TestTerminalNoBar(t *testing.T) {
+	for _, option := range []string{"--progress=never", "--output=raw"} {
+		v := startOnTerminal(t, 80, crew("-n0", option, "sleep 0.5; echo one", ":::", "a"))
+		status, lines := v.end(t)
+		require.Zero(t, status.ExitStatus())
+		require.Equal(t, []string{"one"}, lines, option)
+		require.NotContains(t, string(v.raw), "done", option)
+	}
+}
+
+// TestTerminalSummary has a run of more than a second say how it went.
+func TestTerminalSummary(t *testing.T) {
+	v := startOnTerminal(t, 80, crew("-j2", "sleep", ":::", "1.1", "0"))
+	_, lines := v.end(t)
+	require.Len(t, lines, 1)
+	require.Regexp(t, `^crew: 2 tasks in [0-9.]+s$`, lines[0])
+
+	v = startOnTerminal(t, 80, crew("true", ":::", "a"))
+	_, lines = v.end(t)
+	require.Equal(t, []string{""}, lines, "a short run says nothing")
+}
+
+// TestTerminalInput has a person type the tasks.
+func TestTerminalInput(t *testing.T) {
+	v := startOnTerminal(t, 80, crew())
+	v.await(t, `^crew: reading tasks from the terminal: end with Ctrl-D$`)
+	_, err := v.file.WriteString("echo $((40+2))\n")
+	require.NoError(t, err)
+	v.await(t, `^42$`)
+	_, err = v.file.WriteString("\x04")
+	require.NoError(t, err)
+	status, _ := v.end(t)
+	require.Zero(t, status.ExitStatus())
+
+	v = startOnTerminal(t, 80, crew("echo", ":::", "a"))
+	_, lines := v.end(t)
+	require.Equal(t, []string{"a"}, lines, "it says so only where it reads")
+}
+
+// TestTerminalInterrupt has Ctrl-C reach crew and not its tasks, which finish.
+func TestTerminalInterrupt(t *testing.T) {
+	open := filepath.Join(t.TempDir(), "go")
+	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.01; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
+	v.await(t, `0/2 done, 1 running`)
+	_, err := v.file.WriteString("\x03")
+	require.NoError(t, err)
+	v.await(t, `^crew: draining: waiting for 1 running task \(1\); Ctrl-C again ends them$`)
+	require.NoError(t, os.WriteFile(open, nil, 0o666))
+	status, lines := v.end(t)
+	require.True(t, status.Signaled())
+	require.Equal(t, syscall.SIGINT, status.Signal())
+	require.Contains(t, lines, "done 1")
+	require.NotContains(t, strings.Join(lines, "\n"), "done 2")
+}
