@@ -46,6 +46,7 @@ type Retry struct {
 	MaxDelay time.Duration
 	On       func(*task.Result) bool // which failures are worth it; nil is all
 	Jitter   func() float64          // uniform in [0,1)
+	Keep     bool                    // the outputs of failed attempts stay open until the task is finished
 }
 
 // Halt says when the run stops early. The zero value is never.
@@ -107,6 +108,9 @@ type Ending struct {
 	BadCommand *task.Result
 	// Halted is the result that made Config.Halt true.
 	Halted *task.Result
+	// Abandoned is how many attempts did not end although they were killed: they
+	// wait for somebody to take their output, or in the kernel.
+	Abandoned int
 	// Unshown is true where the run's output was given up because nobody read
 	// it and the run was told to end.
 	Unshown bool

@@ -69,7 +69,8 @@ type entry struct {
 	task      *task.Task
 	item      sched.Item
 	state     state
-	attempt   int // the running one, or the last
+	attempt   int            // the running one, or the last
+	before    []*task.Result // of the attempts that failed
 	worker    int
 	cancelled bool
 }
@@ -119,6 +120,9 @@ func (c *core) admit(t *task.Task, now time.Time) {
 	}
 	c.entries[t.ID] = e
 	switch {
+	case t.Done != nil:
+		c.started++
+		c.finish(e, t.Done, now)
 	case t.Err != nil:
 		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: t.Err, Code: 126, Start: now, End: now}, now)
 	case c.draining:
@@ -239,6 +243,7 @@ func (c *core) ended(r *task.Result, now time.Time) {
 	}
 	if again {
 		e.state = delayed
+		e.before = append(e.before, r)
 		wait := c.backoff(e.attempt)
 		c.emit(task.Event{Kind: task.Retried, At: now, ID: r.Task.ID, Task: e.task, Result: r, Attempt: e.attempt, Wait: wait})
 		c.unlimit(e)
@@ -286,6 +291,9 @@ func (c *core) finish(e *entry, r *task.Result, now time.Time) {
 	if e.state == running {
 		ran = e.attempt
 	}
+	if r != e.task.Done {
+		r.Before = e.before
+	}
 	delete(c.entries, id)
 	c.finished[r.Outcome]++
 	c.emit(task.Event{Kind: task.Finished, At: now, ID: id, Task: e.task, Result: r, Attempt: ran})
@@ -302,7 +310,10 @@ func (c *core) finish(e *entry, r *task.Result, now time.Time) {
 			c.release(next, now)
 		}
 	}
-	c.judge(r, now)
+	if r != r.Task.Done {
+		// What an earlier run has met counts, but does not stop this one.
+		c.judge(r, now)
+	}
 }
 
 func (c *core) release(id uint64, now time.Time) {
@@ -367,7 +378,8 @@ func (c *core) drain(now time.Time, why string) {
 		return
 	}
 	c.draining = true
-	c.emit(task.Event{Kind: task.Draining, At: now, Running: c.runningIDs(10), Text: why})
+	retries := len(c.ids(func(e *entry) bool { return e.state != running && e.attempt > 0 }))
+	c.emit(task.Event{Kind: task.Draining, At: now, Running: c.runningIDs(10), Retries: retries, Text: why})
 	for _, id := range c.ids(func(e *entry) bool { return e.state != running }) {
 		e := c.entries[id]
 		c.takeOut(e)
@@ -387,16 +399,37 @@ func (c *core) stop(now time.Time, why string) {
 	}
 }
 
-// abort stops the run because crew itself cannot go on; the first reason counts.
+// abort ends the run because crew itself cannot go on; the first reason counts.
+// What runs may finish, except where nobody reads the results any more.
 func (c *core) abort(err error, now time.Time) {
 	if c.ending.Err == nil {
 		c.ending.Err = err
+	} else if !errors.Is(err, syscall.EPIPE) {
+		c.emit(task.Event{Kind: task.Notice, At: now, Text: err.Error()})
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		c.stop(now, signalName(int(syscall.SIGPIPE)))
+		return
 	}
 	why := ""
-	if errors.Is(err, syscall.EPIPE) {
-		why = signalName(int(syscall.SIGPIPE))
+	if c.running > 0 { // else it is said soon enough, at the end
+		why = err.Error()
 	}
-	c.stop(now, why)
+	c.drain(now, why)
+}
+
+// abandon gives up waiting for attempts that should long have ended.
+func (c *core) abandon(now time.Time) {
+	for _, id := range c.runningIDs(len(c.entries)) {
+		e := c.entries[id]
+		c.ending.Abandoned++
+		c.running--
+		c.policy.Done(e.worker, e.item, false)
+		r := &task.Result{Task: e.task, Attempt: e.attempt, Worker: e.worker, Outcome: task.Cancelled, Err: errAbandoned, End: now}
+		e.worker = 0
+		c.unlimit(e)
+		c.finish(e, r, now)
+	}
 }
 
 // takeOut takes a waiting task out of where it waits.
@@ -432,7 +465,10 @@ func (c *core) ids(ok func(*entry) bool) []uint64 {
 	return ids
 }
 
-var errCancelled = errors.New("cancelled")
+var (
+	errCancelled = errors.New("cancelled")
+	errAbandoned = errors.New("did not end in time")
+)
 
 // apply does what a command asks for.
 func (c *core) apply(cmd task.Command, now time.Time) {

@@ -14,6 +14,9 @@ const (
 	outboxFull = 4096
 	// burst is how many facts are taken in between two looks at everything else.
 	burst = 256
+	// settle is what a run that is to end allows beyond the grace of its tasks:
+	// for the kernel to end them, and for a reader to take what is left.
+	settle = time.Second
 )
 
 // loop is the one goroutine that owns the core. It never writes and never
@@ -31,6 +34,7 @@ type loop struct {
 	stop   context.CancelFunc
 	kill   chan struct{} // closed when attempts must die at once
 	killed bool
+	giveUp <-chan time.Time              // when a run that is to end waits for nothing more; nil until it is to end
 	cancel map[uint64]context.CancelFunc // of each running attempt
 	timer  *time.Timer
 	armed  time.Time // when timer fires; zero when it does not
@@ -47,9 +51,10 @@ type read struct {
 // is done or a command in inbox ends it. It closes the sinks. An error of src
 // or of a sink is in the Ending; only a wrong Config is an error of Run.
 //
-// All goroutines that Run starts have ended when it returns, but two that a
-// system call may hold: the reader in a read of an input that never comes, and
-// the pump in a write that nobody takes (Ending.Unshown).
+// All goroutines that Run starts have ended when it returns, but those that a
+// system call may hold: the reader in a read of an input that never comes, the
+// pump in a write that nobody takes (Ending.Unshown), and attempts that do not
+// end (Ending.Abandoned).
 func Run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.Command) (Ending, error) {
 	if err := cfg.Validate(); err != nil {
 		return Ending{}, err
@@ -60,7 +65,7 @@ func Run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.
 	cfg.Pool.Buffer -= ahead
 	l := &loop{
 		cfg: cfg, core: newCore(cfg), exec: exec, inbox: inbox,
-		pump:  startPump(sinks, cfg.Tick),
+		pump:  startPump(sinks, cfg.Tick, cfg.Retry.Keep),
 		tasks: make(chan read, ahead), results: make(chan *task.Result, burst),
 		kill: make(chan struct{}), cancel: map[uint64]context.CancelFunc{}, timer: time.NewTimer(time.Hour),
 	}
@@ -123,9 +128,11 @@ func (l *loop) run() {
 			l.outbox = nil
 		case err := <-l.pump.errs:
 			l.core.abort(err, time.Now())
-			l.stop()
 		case <-l.timer.C:
 			l.armed = time.Time{}
+		case <-l.giveUp:
+			l.core.abandon(time.Now())
+			l.giveUp = time.After(settle)
 		}
 	}
 }
@@ -172,6 +179,14 @@ func (l *loop) cancelSome() {
 	l.core.cancels = l.core.cancels[:0]
 	if l.core.stopping {
 		l.stop()
+		l.limit()
+	}
+}
+
+// limit begins the time that a run which is to end may still take.
+func (l *loop) limit() {
+	if l.giveUp == nil {
+		l.giveUp = time.After(l.cfg.KillAfter + settle)
 	}
 }
 
@@ -220,6 +235,7 @@ func (l *loop) apply(cmd task.Command) {
 	if cmd.Op == task.Kill && !l.killed {
 		l.killed = true
 		close(l.kill)
+		l.giveUp = time.After(settle)
 	}
 }
 
@@ -251,10 +267,6 @@ func (l *loop) flush() {
 		close(l.pump.in)
 		out = nil
 	}
-	var giveUp <-chan time.Time
-	if l.core.stopping {
-		giveUp = time.After(l.cfg.KillAfter)
-	}
 	defer func() {
 		if out != nil { // given up: the pump ends when its write does
 			close(out)
@@ -276,10 +288,10 @@ func (l *loop) flush() {
 				l.core.ending.Unshown = true
 				return
 			}
-			if giveUp == nil && l.core.stopping {
-				giveUp = time.After(l.cfg.KillAfter)
+			if l.core.stopping {
+				l.limit()
 			}
-		case <-giveUp:
+		case <-l.giveUp:
 			l.core.ending.Unshown = true
 			return
 		}

@@ -20,12 +20,12 @@ import (
 
 // tasks is a Source of n tasks, each after a pause, then of err.
 type tasks struct {
-	n     int
-	given atomic.Int64
-	pause    time.Duration
-	err      error
-	change   func(*task.Task)
-	wait     <-chan struct{} // when set, the end of input comes only once it is closed
+	n      int
+	given  atomic.Int64
+	pause  time.Duration
+	err    error
+	change func(*task.Task)
+	wait   <-chan struct{} // when set, the end of input comes only once it is closed
 }
 
 func (s *tasks) Next() (*task.Task, error) {
@@ -518,7 +518,62 @@ func TestAReaderThatNeverReadsIsGivenUpOnlyWhenTold(t *testing.T) {
 		end, err := Run(config(2), &tasks{n: 3}, &fake{}, []Sink{&seen{block: hold}}, inbox)
 		require.NoError(t, err)
 		require.True(t, end.Unshown)
-		require.Equal(t, time.Hour+5*time.Second, time.Since(begin))
+		require.Equal(t, time.Hour+5*time.Second+settle, time.Since(begin))
 		close(hold)
+	})
+}
+
+// stuck is an Executor whose attempts end when the channel is closed, whatever
+// they are told.
+type stuck chan struct{}
+
+func (s stuck) Run(_ context.Context, a task.Attempt) *task.Result {
+	<-s
+	return &task.Result{Task: a.Task, Outcome: task.OK}
+}
+
+func TestAttemptsThatNeverEndAreAbandonedOnlyWhenTold(t *testing.T) {
+	for _, c := range []struct {
+		op   task.Op
+		took time.Duration
+	}{{task.Stop, 5*time.Second + settle}, {task.Kill, settle}} {
+		synctest.Test(t, func(t *testing.T) {
+			exec, inbox := make(stuck), make(chan task.Command)
+			go func() {
+				time.Sleep(time.Hour)
+				inbox <- task.Command{Op: c.op, Signal: 15}
+			}()
+			sink := &seen{}
+			begin := time.Now()
+			end, err := Run(config(2), &tasks{n: 3}, exec, []Sink{sink}, inbox)
+			require.NoError(t, err)
+			require.Equal(t, time.Hour+c.took, time.Since(begin))
+			require.Equal(t, 2, end.Abandoned)
+			require.Equal(t, 2, sink.count(task.Cancelled))
+			require.Equal(t, 1, sink.count(task.NotRun))
+			require.True(t, sink.closed)
+			close(exec)
+		})
+	}
+}
+
+func TestATroubledRunLetsItsTasksFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, good := &seen{}, &seen{}
+		broken.fail = func(e task.Event) error {
+			if e.Kind == task.Finished {
+				return errors.New("no space left")
+			}
+			return nil
+		}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			return time.Duration(a.Task.ID) * time.Second, task.OK
+		}}
+		end, err := Run(config(3), &tasks{n: 50}, exec, []Sink{broken, good}, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, end.Err, "no space left")
+		require.GreaterOrEqual(t, good.count(task.OK), 3, "what ran may finish")
+		require.Less(t, good.count(task.OK), 10)
+		require.Zero(t, good.count(task.Cancelled))
 	})
 }

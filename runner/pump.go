@@ -11,6 +11,7 @@ import (
 type pump struct {
 	sinks  []Sink
 	tick   time.Duration
+	keep   bool              // outputs of failed attempts are closed with the task's result
 	in     chan []task.Event // closed by the loop at the end
 	spare  chan []task.Event // used batches on their way back
 	errs   chan error        // the first error of each sink
@@ -19,9 +20,9 @@ type pump struct {
 	broken []bool            // sinks that had an error: they get nothing more but Close
 }
 
-func startPump(sinks []Sink, tick time.Duration) *pump {
+func startPump(sinks []Sink, tick time.Duration, keep bool) *pump {
 	p := &pump{
-		sinks: sinks, tick: tick, broken: make([]bool, len(sinks)),
+		sinks: sinks, tick: tick, keep: keep, broken: make([]bool, len(sinks)),
 		in: make(chan []task.Event), spare: make(chan []task.Event, 2),
 		errs: make(chan error, 2*len(sinks)), done: make(chan struct{}),
 	}
@@ -71,7 +72,7 @@ func (p *pump) consume(batch []task.Event) {
 		}
 	}
 	for _, e := range batch {
-		if e.Result != nil {
+		if e.Result != nil && !(p.keep && e.Kind == task.Retried) {
 			e.Result.Close()
 		}
 	}

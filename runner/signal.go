@@ -14,11 +14,11 @@ import (
 // SIGINT drains, a second one stops, a third one kills; SIGTERM stops at once;
 // SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or smaller.
 // Signals that were ignored when the process began (nohup, a background job of
-// a script) stay ignored. SIGPIPE is taken so that a write to a closed pipe is
-// an error and no death.
+// a script) stay ignored. SIGPIPE and SIGXFSZ are taken so that a write to a
+// closed pipe, or past the limit on the size of files, is an error and no death.
 func Signals(out chan<- task.Command) (stop func()) {
 	in := make(chan os.Signal, 16)
-	signal.Notify(in, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(in, syscall.SIGPIPE, syscall.SIGXFSZ, syscall.SIGUSR1, syscall.SIGUSR2)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(in, s)

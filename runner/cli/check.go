@@ -44,8 +44,18 @@ var clashes = [...]clash{
 	{"json", "tag", "an object holds the record already: drop --tag"},
 	{"json", "tag-string", "a line of JSON cannot begin with it: drop --tag-string"},
 
+	{"order=longest-first", "sched=round-robin", "each policy has its own order: drop --sched"},
+	{"order=longest-first", "sched=least-busy", "each policy has its own order: drop --sched"},
+	{"order=longest-first", "sched=keyed", "each policy has its own order: drop --sched"},
+	{"order=longest-first", "sched=topic", "each policy has its own order: drop --sched"},
+	{"replay", "state-reset", "nothing is left to replay: drop one of them"},
+	{"retry-failed", "state-reset", "everything runs again: drop --retry-failed"},
+	{"replay", "output=line", "lines are not kept: use --output group"},
+	{"replay", "output=raw", "raw output is not kept: use --output group"},
+
 	{"dry-run", "json", "nothing runs, so there are no results: drop one of them"},
 	{"dry-run", "results", "nothing runs, so there are no results: drop one of them"},
+	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "joblog", "nothing runs, so there is nothing to log: drop one of them"},
 }
 
@@ -61,6 +71,10 @@ var needs = [...]need{
 	{"sched=topic", "key input=json", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
+	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
+	{"replay", "state", "--state", "add --state DIR"},
+	{"retry-failed", "state", "--state", "add --state DIR"},
+	{"state-reset", "state", "--state", "add --state DIR"},
 	{"per-key", "key input=json", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
 }

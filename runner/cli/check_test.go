@@ -16,8 +16,9 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		// unknown options and missing values
 		{"--retires 3 cat", "unknown option --retires: did you mean --retries?"},
-		{"--retry 3 cat", "unknown option --retry: did you mean --retry-delay, --retry-max-delay or --retry-on?"},
+		{"--retry 3 cat", "unknown option --retry: did you mean --retry-delay, --retry-max-delay, --retry-on or --retry-failed?"},
 		{"--max-a 3 cat", "unknown option --max-a: did you mean --max-args?"},
+		{"--jbos 3 cat", "unknown option --jbos: did you mean --jobs?"},
 		{"--keep cat", "unknown option --keep: did you mean --keep-order?"},
 		{"--tagstring=x cat", "unknown option --tagstring: did you mean --tag-string?"},
 		{"--frobnicate cat", "unknown option --frobnicate: see crew --help"},
@@ -28,12 +29,11 @@ func TestRefusals(t *testing.T) {
 		{"-j", "-j needs a value: write -j N"},
 		{"-kj", "-j needs a value: write -j N"},
 		{"--halt", "--halt needs a value: write --halt WHEN"},
-		{"state DIR", "this version has no command state: to run a program of that name, write crew -- state"},
 		{"ctl", "this version has no command ctl: to run a program of that name, write crew -- ctl"},
 
 		// bad values
 		{"-j4x cat", `bad value "4x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them`},
-		{"-0n1P8 cat", `bad value "1P8" for -n: write a whole number from 0 up`},
+		{"-0n1x8 cat", `bad value "1x8" for -n: write a whole number from 0 up`},
 		{"-n -1 cat", `bad value "-1" for -n: write a whole number from 0 up`},
 		{"-s 0 cat", `bad value "0" for -s: write a whole number from 1 up`},
 		{"--retries 1.5 cat", `bad value "1.5" for --retries: write a whole number from 0 up`},

@@ -19,6 +19,7 @@ type Options struct {
 	Failure Failure
 	Output  Output
 	Show    Show
+	State   State
 
 	uses []use  // every option given, in order
 	ask  string // what to print instead of running: askHelp, askVersion or a shell's name
@@ -72,6 +73,8 @@ type Sched struct {
 	Topics     []Topic // in the order given
 	AutoTopics bool
 	PerKey     int // 0 for no limit
+
+	LongestFirst bool // what took longest in an earlier run goes first
 }
 
 // Topic is a key with workers of its own. The key "*" is every key without.
@@ -126,6 +129,14 @@ type Show struct {
 	Quiet    bool
 	Verbose  bool
 	DryRun   bool
+}
+
+// State says what of the run lasts, and what of earlier runs counts.
+type State struct {
+	Dir         string // "" for none
+	Replay      bool
+	RetryFailed bool
+	Reset       bool
 }
 
 // defaults is Options before anything was said. What depends on other options
@@ -184,19 +195,26 @@ func (o *Options) has(name string) bool { return o.given(name) != nil }
 // cut, and those whose files a second run would write over.
 var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "joblog", "results"}
 
+// stateless are the options about earlier runs that have no part in one that
+// only makes up for failures.
+var stateless = [...]string{"replay", "retry-failed", "state-reset"}
+
 // again is a command line, ready for a shell, that does what this one does to
 // other records. The options before the command and the groups after it that
 // give those records are the caller's, and stand there as they are.
 func (o *Options) again(options, values string) string {
 	words := []string{"crew"}
 	for _, u := range o.uses {
-		if u.env || slices.Contains(cutting[:], u.opt.name) {
+		if u.env || slices.Contains(cutting[:], u.opt.name) || slices.Contains(stateless[:], u.opt.name) {
 			continue
 		}
 		words = append(words, u.opt.typed())
 		if u.opt.value != "" {
 			words = append(words, task.Quote(u.value))
 		}
+	}
+	if o.State.Dir != "" {
+		words = append(words, "--retry-failed")
 	}
 	if options != "" {
 		words = append(words, options)

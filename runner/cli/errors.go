@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+
+	"crew/runner/task"
 )
 
 // usageError is a mistake in how crew was called, found before anything was
@@ -36,4 +39,13 @@ func complain(w io.Writer, err error) int {
 func isUsage(err error) bool {
 	var u *usageError
 	return errors.As(err, &u)
+}
+
+// whyNoShell is the hint for a command that is not found, where its first word
+// was meant for a shell.
+func (c Command) whyNoShell() string {
+	if len(c.Words) < 2 || !strings.ContainsAny(c.Words[0], " \t\n;&|<>$`") {
+		return ""
+	}
+	return "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
 }

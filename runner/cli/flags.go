@@ -10,6 +10,7 @@ const (
 	groupPool    group = "The pool"
 	groupFailure group = "When tasks fail"
 	groupOutput  group = "Results out"
+	groupState   group = "Lasting state"
 	groupOther   group = "Other"
 )
 
@@ -55,6 +56,7 @@ var (
 	modes    = []string{"group", "line", "raw", "none"}
 	whens    = []string{"auto", "always", "never"}
 	shells   = []string{"bash", "zsh", "fish"}
+	orders   = []string{"input", "longest-first"}
 )
 
 // options is the flag table, in the order of --help. It is laid out by the
@@ -148,6 +150,13 @@ var options = [...]option{
 	{name: "delay", value: "DUR", group: groupPool,
 		text: "at least DUR between starts",
 		set:  func(o *Options, v string) (err error) { o.Pool.Delay, err = parseDuration(v); return err }},
+	{name: "order", value: "ORDER", group: groupPool, choices: orders,
+		text: "input (default), or longest-first, by --state",
+		set: func(o *Options, v string) error {
+			v, err := parseChoice(v, orders)
+			o.Sched.LongestFirst = v == "longest-first"
+			return err
+		}},
 	{name: "workdir", value: "DIR", group: groupPool,
 		text: "run tasks in DIR",
 		set:  func(o *Options, v string) (err error) { o.Pool.Workdir, err = parseText(v); return err }},
@@ -225,6 +234,19 @@ var options = [...]option{
 	{name: "dry-run", group: groupOutput,
 		text: "print the commands, run nothing",
 		set:  func(o *Options, _ string) error { o.Show.DryRun = true; return nil }},
+
+	{name: "state", value: "DIR", group: groupState,
+		text: "keep a journal in DIR; go on where it stopped",
+		set:  func(o *Options, v string) (err error) { o.State.Dir, err = parseText(v); return err }},
+	{name: "replay", group: groupState,
+		text: "show the results of earlier runs, too",
+		set:  func(o *Options, _ string) error { o.State.Replay = true; return nil }},
+	{name: "retry-failed", group: groupState,
+		text: "run again what failed in earlier runs",
+		set:  func(o *Options, _ string) error { o.State.RetryFailed = true; return nil }},
+	{name: "state-reset", group: groupState,
+		text: "begin anew in a DIR that holds another run",
+		set:  func(o *Options, _ string) error { o.State.Reset = true; return nil }},
 
 	{name: "help", short: "h", group: groupOther,
 		text: "print this",

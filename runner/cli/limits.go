@@ -1,6 +1,11 @@
 package cli
 
-import "syscall"
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 const (
 	// argMaxLeast is what execve takes whatever the stack limit is, and
@@ -11,7 +16,22 @@ const (
 	// kernel's own, and because xargs leaves as much.
 	argMaxSpare = 4096
 	pointer     = 8
+	// leastFiles and leastProcesses are how many descriptors and threads a run
+	// takes at least; with fewer the Go runtime dies, and not in words that help.
+	leastFiles     = 16
+	leastProcesses = 16
 )
+
+// checkLimits refuses limits under which no run is possible.
+func checkLimits() error {
+	if n := limit(syscall.RLIMIT_NOFILE); n < leastFiles {
+		return fmt.Errorf("no run is possible with %d open files: raise the limit with ulimit -n", n)
+	}
+	if n := limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
+		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u", n)
+	}
+	return nil
+}
 
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a
 // command may have beside an environment.

@@ -18,7 +18,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if len(args) > 0 {
 		args = args[1:]
 	}
-	if len(args) > 0 && (args[0] == "state" || args[0] == "ctl") {
+	if len(args) > 0 && args[0] == "ctl" {
 		return nil, false, &usageError{
 			"this version has no command " + args[0],
 			"to run a program of that name, write crew -- " + args[0],

@@ -10,6 +10,9 @@ import (
 
 // newPolicy makes the policy that was asked for.
 func newPolicy(o *Options) (sched.Policy, error) {
+	if o.Sched.LongestFirst {
+		return sched.NewLongestFirst(o.Pool.Jobs), nil
+	}
 	topics := sched.Topics{Auto: o.Sched.AutoTopics}
 	for _, t := range o.Sched.Topics {
 		if t.Key == "*" {

@@ -8,10 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mattn/go-isatty"
-
 	"crew/runner"
 	"crew/runner/input"
+	"crew/runner/journal"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
@@ -32,6 +31,12 @@ const (
 // Main is crew: it reads the command line, runs what it says and returns the
 // exit status. Where a signal ended the run it does not return but dies by it.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
+	if len(args) > 1 && args[1] == "state" {
+		return stateCommand(args[2:], stdout, stderr)
+	}
+	if err := checkLimits(); err != nil {
+		return complain(stderr, err)
+	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)
 	if err != nil {
 		return complain(stderr, err)
@@ -51,17 +56,17 @@ type wiring struct {
 	opts   *Options
 	stdin  *os.File
 	screen *sink.Screen
-	errTTY bool // stderr is a terminal
 
 	source *source
 	store  *spool.Store
 	stdout *sink.Stdout
+	state  *journal.Journal // nil without --state
 	close  []func() error
 }
 
 // start opens inputs, then outputs, runs, and closes all.
 func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
-	w := &wiring{opts: opts, stdin: stdin, screen: sink.NewScreen(stdout, stderr), errTTY: isatty.IsTerminal(stderr.Fd())}
+	w := &wiring{opts: opts, stdin: stdin, screen: sink.NewScreen(stdout, stderr)}
 	defer func() {
 		for i := len(w.close) - 1; i >= 0; i-- {
 			if err := w.close[i](); err != nil && end.err == nil {
@@ -73,6 +78,9 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 	w.onClose(runner.Signals(commands))
 
 	if err := w.open(); err != nil {
+		return ending{err: err}
+	}
+	if err := w.openState(); err != nil {
 		return ending{err: err}
 	}
 	sinks, err := w.sinks()
@@ -90,7 +98,7 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 	if file := opts.Pool.JobsFile; file != "" {
 		w.onClose(watchJobs(file, opts.Pool.Jobs, commands))
 	}
-	e, err := runner.Run(cfg, w.source.tasks, exec, sinks, commands)
+	e, err := runner.Run(cfg, w.tasks(), w.recorded(exec), sinks, commands)
 	if err != nil {
 		return ending{err: err}
 	}
@@ -118,8 +126,9 @@ func (w *wiring) open() error {
 	if err != nil {
 		return err
 	}
+	// The input is never closed: the reader of a run that was stopped may still
+	// stand in a read of it.
 	w.source = src
-	w.close = append(w.close, src.reader.Close)
 	w.store = spool.New(memoryBudget, "")
 	w.close = append(w.close, w.store.Close)
 	return nil
@@ -143,9 +152,9 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{Progress: w.progress()})
 	w.stdout = sink.NewStdout(w.screen, cfg)
 
-	var sinks []runner.Sink
+	sinks, last := w.recording(w.stdout)
 	if o.Output.Joblog != "" {
-		log, err := sink.OpenJoblog(o.Output.Joblog)
+		log, err := w.openJoblog(o.Output.Joblog)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +173,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if o.Show.Verbose {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
 	}
-	return append(sinks, w.stdout, terminal), nil
+	return append(sinks, last, terminal), nil
 }
 
 // progress is what the bar does: nothing where tasks write past it.
@@ -199,6 +208,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return nil, err
 	}
 	w.close = append(w.close, l.Close)
+	w.onClose(l.JobControl())
 	return l, nil
 }
 
@@ -231,13 +241,12 @@ func (w *wiring) config() (runner.Config, error) {
 		Retry:     retry(o.Failure),
 		Halt:      halt(o.Failure.Halt),
 		KillAfter: o.Failure.KillAfter,
+		Tick:      tick,
 
 		Explain:     o.Show.Verbose,
 		SameCommand: same,
 	}
-	if w.errTTY || o.Show.Progress == "always" || o.Output.Mode == "line" {
-		cfg.Tick = tick
-	}
+	cfg.Retry.Keep = o.Output.showsAttempts()
 	return cfg, nil
 }
 
@@ -247,14 +256,19 @@ func (w *wiring) ending(e runner.Ending) ending {
 	switch {
 	case errors.Is(e.Err, syscall.EPIPE):
 		end.signal = syscall.SIGPIPE
+	case end.signal == syscall.SIGHUP && errors.Is(e.Err, syscall.EIO):
+		// The terminal has gone away, as the signal said.
 	case e.Err != nil:
 		end.err = e.Err
 	case e.Unshown:
-		w.notice("nobody reads stdout: what had not been written there is lost")
+		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
+	}
+	if n := e.Abandoned; n > 0 && !e.Unshown {
+		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
 	if r := e.BadCommand; r != nil {
 		end.start = r.Code
-		w.notice(fmt.Sprintf("%v: no task can run it", r.Err))
+		w.notice(fmt.Sprintf("%v: no task can run it", r.Err) + w.opts.Command.whyNoShell())
 	}
 	switch h := w.opts.Failure.Halt; {
 	case h.On == "fail" && h.N == 1 && !h.Percent, h.On == "success":

@@ -266,7 +266,7 @@ func (w *watch) poll() (ready []unix.PollFd, over bool) {
 	if w.wait >= 0 {
 		timeout = int((w.wait + time.Millisecond - 1) / time.Millisecond)
 	}
-	got, err := unix.Poll(w.set[:n], timeout)
+	got, err := p.local.poll(w.set[:n], timeout)
 	switch {
 	case err != nil: // EINTR, or no memory for a moment
 		return nil, false

@@ -60,11 +60,17 @@ func (c Config) Validate() error {
 // Local is an Executor that runs each attempt as a process group of its own on
 // this machine. It is safe for concurrent use.
 type Local struct {
-	cfg  Config
-	env  *environ
-	path *lookup
-	null int          // /dev/null, open for reading and writing
-	live atomic.Int64 // processes started and not reaped
+	cfg     Config
+	env     *environ
+	path    *lookup
+	null    int // /dev/null, open for reading and writing
+	spawner *spawner
+	live    atomic.Int64 // processes started and not reaped
+
+	groups   groups
+	guardian guardian
+	lack     *lack
+	ran      atomic.Pointer[string] // the program that started last
 
 	buffers sync.Pool // of *[pipeSize]byte, to read into
 }
@@ -79,13 +85,20 @@ func New(cfg Config) (*Local, error) {
 		return nil, fmt.Errorf("open /dev/null: %w", err)
 	}
 	env := newEnviron(cfg.Env)
-	l := &Local{cfg: cfg, env: env, path: newLookup(), null: null}
+	l := &Local{cfg: cfg, env: env, path: newLookup(), null: null, spawner: newSpawner(), lack: newLack()}
+	l.guardian = guardian{groups: &l.groups, null: null, notice: cfg.Notice}
+	l.groups.begun = l.guardian.soon
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	return l, nil
 }
 
-// Close gives back what New opened.
-func (l *Local) Close() error { return syscall.Close(l.null) }
+// Close gives back what New opened. An attempt that still runs, because
+// nobody takes its output, loses its process.
+func (l *Local) Close() error {
+	l.groups.kill()
+	l.guardian.close()
+	return syscall.Close(l.null)
+}
 
 // Run runs one attempt to its end. See runner.Executor.
 func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
@@ -108,9 +121,9 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Timeout > 0 {
 		timeout = a.Task.Timeout
 	}
-	var timer *time.Timer
+	var timer *alarm
 	if timeout > 0 {
-		timer = time.AfterFunc(timeout, func() { p.end(timedOut, l.cfg.KillAfter, a.Kill) })
+		timer = l.groups.clock.after(timeout, func() { p.end(timedOut, l.cfg.KillAfter, a.Kill) })
 	}
 
 	p.capture()
@@ -120,10 +133,13 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	p.reap(r)
 	stop()
 	if timer != nil {
-		timer.Stop()
+		timer.stop()
 	}
 	l.live.Add(-1)
 	p.handOver(r)
+	if r.Fault != nil {
+		r.Fault = fmt.Errorf("task %d: its output is cut: %w", a.Task.ID, r.Fault)
+	}
 	return r
 }
 
@@ -135,6 +151,9 @@ func startFailed(ctx context.Context, r *task.Result, err error) {
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126
+	if fault := (faultError{}); errors.As(err, &fault) {
+		r.Fault = fault
+	}
 	var bad *commandError
 	if errors.As(err, &bad) {
 		r.BadCommand, r.Code = true, bad.status

@@ -320,6 +320,7 @@ func TestDescriptorsAndProcessesComeBack(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, before, count())
 	require.Zero(t, l.live.Load())
+	l.guardian.close()
 	var ws syscall.WaitStatus
 	_, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
 	require.ErrorIs(t, err, syscall.ECHILD, "no zombie is left")

@@ -24,6 +24,7 @@ type process struct {
 	local   *Local
 	attempt task.Attempt
 	pid     int
+	slot    int // in local.groups
 	started time.Time
 
 	// our ends of the pipes; only the attempt's goroutine touches them
@@ -77,13 +78,14 @@ func (p *process) end(why cause, grace time.Duration, kill <-chan struct{}) {
 	default:
 		p.signal(syscall.SIGTERM)
 		p.signal(syscall.SIGCONT) // a stopped process hears TERM when it goes on
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
+		over := make(chan struct{})
+		timer := p.local.groups.clock.after(grace, func() { close(over) })
+		defer timer.stop()
 		select {
 		case <-done:
 			return
 		case <-kill:
-		case <-timer.C:
+		case <-over:
 		}
 	}
 	p.signal(syscall.SIGKILL)
@@ -92,13 +94,14 @@ func (p *process) end(why cause, grace time.Duration, kill <-chan struct{}) {
 // reap waits for the leader, kills what it left behind in its group while the
 // id still is the group's, and frees the id.
 func (p *process) reap(r *task.Result) {
-	waitExited(p.pid)
+	p.local.waitExited(p.pid)
 	var ws syscall.WaitStatus
 	var ru syscall.Rusage
 
 	p.mu.Lock()
 	p.exited = true
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.local.groups.remove(p)
 	for {
 		if _, err := syscall.Wait4(p.pid, &ws, 0, &ru); err != syscall.EINTR {
 			break

@@ -22,8 +22,8 @@ type commandError struct {
 
 func (e *commandError) Error() string { return e.name + ": " + e.why }
 
-// start starts the attempt's process. Where the system has run out of
-// something that running tasks give back, it waits and tries again.
+// start starts the attempt's process. Where that fails for a reason that may
+// pass, it waits and tries again.
 func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	if len(argv) == 0 {
 		return nil, &commandError{why: "the command is empty", status: 127}
@@ -33,19 +33,18 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 			return nil, errors.New("an argument holds a NUL byte, which no command can be given: split the input at NULs with -0")
 		}
 	}
-	var wait backoff
-	for {
+	if !l.lack.threads.Load() && l.lack.waiting.Load() == 0 {
 		p, err := l.try(a, argv)
-		if err == nil || !wait.helps(err, l.live.Load()) {
-			return p, err
-		}
-		if wait.first() && l.cfg.Notice != nil {
-			l.cfg.Notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
-		}
-		if err := wait.sleep(ctx); err != nil {
+		switch {
+		case err == nil:
+			return p, nil
+		case l.replaced(err, argv[0]):
+			return l.tryAgain(ctx, a, argv, err, &backoff{most: replaceGrace})
+		case !scarce(err):
 			return nil, err
 		}
 	}
+	return l.startInTurn(ctx, a, argv)
 }
 
 // try makes the pipes and starts the process once.
@@ -61,6 +60,7 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 		return nil, err
 	}
 	l.live.Add(1)
+	l.groups.add(p)
 	p.openWriters()
 	return p, nil
 }
@@ -75,7 +75,8 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr) error {
 	path := l.env.pathOf(t)
 	plain := dir == "" && path == l.env.path // what the cache is for
 	attr := &syscall.ProcAttr{
-		Dir: dir, Env: l.env.of(p.attempt), Files: files[:], Sys: &syscall.SysProcAttr{Setpgid: true},
+		Dir: dir, Env: l.env.of(p.attempt), Files: files[:],
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}, // see guardian
 	}
 	for again := true; ; again = false {
 		var full string
@@ -89,13 +90,16 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr) error {
 			return err
 		}
 		p.started = time.Now()
-		p.pid, err = syscall.ForkExec(full, argv, attr)
+		p.pid, err = l.spawner.start(full, argv, attr)
 		if err == syscall.ENOEXEC {
 			// A script without a #! line: execvp(3) gives it to the shell.
-			p.pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr)
+			p.pid, err = l.spawner.start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr)
 		}
 		switch {
 		case err == nil:
+			if last := l.ran.Load(); last == nil || *last != argv[0] {
+				l.ran.Store(&argv[0])
+			}
 			return nil
 		case err == syscall.ENOENT && again && plain && full != argv[0]:
 			l.path.forget(argv[0])
@@ -131,49 +135,4 @@ func explain(err error, name, full, dir string) error {
 		return fmt.Errorf("%s: %w: give it fewer or shorter records, or use --stdin", name, err)
 	}
 	return fmt.Errorf("%s: %w", name, err)
-}
-
-// backoff waits for resources that running tasks give back.
-type backoff struct {
-	next  time.Duration
-	until time.Time // when waiting for nobody in particular is given up
-}
-
-const (
-	backoffFirst = 5 * time.Millisecond
-	backoffMost  = 500 * time.Millisecond
-	backoffGrace = 10 * time.Second
-)
-
-// helps says whether it is worth trying again after err, with live processes
-// running. Where none runs that could give anything back, somebody outside may:
-// that is waited for a while only.
-func (b *backoff) helps(err error, live int64) bool {
-	switch {
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE),
-		errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ETXTBSY):
-	default:
-		return false
-	}
-	now := time.Now()
-	if live > 0 || b.until.IsZero() {
-		b.until = now.Add(backoffGrace)
-	}
-	return now.Before(b.until)
-}
-
-// first says whether nothing has been waited for yet.
-func (b *backoff) first() bool { return b.next == 0 }
-
-// sleep waits, longer each time, or until ctx is done.
-func (b *backoff) sleep(ctx context.Context) error {
-	b.next = min(max(2*b.next, backoffFirst), backoffMost)
-	t := time.NewTimer(b.next)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -49,12 +49,13 @@ func (t *Terminal) figures(now time.Time) []string {
 	f[figRunning] = fmt.Sprintf(", %d running", s.Running)
 	f[figFailed] = fmt.Sprintf(", %d failed", s.Failed())
 	passed := now.Sub(s.Start)
-	if s.Finished == 0 || passed <= 0 {
+	here := s.Finished - s.Resumed
+	if here == 0 || passed <= 0 {
 		return f
 	}
-	f[figRate] = ", " + rate(float64(s.Finished)/passed.Seconds())
+	f[figRate] = ", " + rate(float64(here)/passed.Seconds())
 	if left := s.Admitted - s.Finished; s.InputEnd && left > 0 {
-		eta := time.Duration(float64(passed) / float64(s.Finished) * float64(left))
+		eta := time.Duration(float64(passed) / float64(here) * float64(left))
 		f[figETA] = ", eta " + eta.Round(time.Second).String()
 	}
 	return f

@@ -19,6 +19,8 @@ const (
 	digestTasks   = 10      // failed tasks that are described
 	digestLines   = 5       // lines of stderr of each
 	digestTail    = 4 << 10 // bytes of stderr that are looked at for them
+	digestBefore  = 3       // earlier attempts of each that are told of
+	digestFew     = 2       // lines of stderr of each of these
 	digestWidth   = 160     // characters of a line of stderr
 	digestCommand = 200     // bytes of a command
 	digestLong    = time.Second
@@ -33,6 +35,8 @@ const (
 type Digest struct {
 	screen *Screen
 	failed []string // what is shown of each of the first failures
+	before int64    // failures that an earlier run has shown
+	undone int64    // tasks that waited for a retry and got none
 	rerun  *rerun
 	mute   bool
 	bad    bool // a command could not be executed at all
@@ -54,8 +58,17 @@ func (d *Digest) Consume(events []task.Event) error {
 		switch e := &events[i]; e.Kind {
 		case task.Draining, task.Stopping:
 			d.mute = d.mute || e.Text == brokenPipe
+		case task.Retried:
+			d.keepTail(e.Result)
 		case task.Finished:
+			if e.Result.Outcome == task.NotRun && len(e.Result.Before) > 0 {
+				d.undone++
+			}
 			if !e.Result.Outcome.Failed() {
+				continue
+			}
+			if e.Result.Earlier {
+				d.before++
 				continue
 			}
 			d.bad = d.bad || e.Result.BadCommand
@@ -83,8 +96,11 @@ func (d *Digest) Close(s task.Stats) error {
 	text := d.head(&s)
 	if n := s.Failed(); n > 0 {
 		text += strings.Join(d.failed, "")
-		if more := n - int64(len(d.failed)); more > 0 {
+		if more := n - d.before - int64(len(d.failed)); more > 0 {
 			text += fmt.Sprintf("crew: … and %d more\n", more)
+		}
+		if d.before > 0 {
+			text += fmt.Sprintf("crew: %d failed in an earlier run: --retry-failed runs them again\n", d.before)
 		}
 		if d.rerun != nil {
 			text += d.rerun.text()
@@ -113,10 +129,14 @@ func (d *Digest) head(s *task.Stats) string {
 	}
 	line = "crew: " + line + " in " + span(passed)
 	sep := "; "
+	unrun := "not run"
+	if d.undone > 0 {
+		unrun += fmt.Sprintf(" (%d after a failed attempt)", d.undone)
+	}
 	for _, c := range []struct {
 		n    int64
 		what string
-	}{{notRun, "not run"}, {cancelled, "cancelled"}, {s.Retried, "retried"}} {
+	}{{notRun, unrun}, {cancelled, "cancelled"}, {s.Retried, "retried"}, {s.Resumed, "done before"}} {
 		if c.n > 0 {
 			line += sep + strconv.FormatInt(c.n, 10) + " " + c.what
 			sep = ", "
@@ -144,8 +164,42 @@ func describe(t *task.Task, r *task.Result) string {
 	for _, l := range lastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
 	}
+	describeBefore(&b, t, r)
 	return b.String()
 }
+
+// describeBefore is what the digest shows of the attempts before the last,
+// where they ended otherwise or wrote something else to stderr at their end.
+func describeBefore(b *strings.Builder, t *task.Task, r *task.Result) {
+	before := r.Before
+	if n := len(before) - digestBefore; n > 0 {
+		fmt.Fprintf(b, "crew:   %s before\n", count(int64(n), "attempt"))
+		before = before[n:]
+	}
+	last, _ := stderrTail(r)
+	same := fewLines(last)
+	for _, a := range before {
+		lines := string(a.Tail)
+		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == same {
+			continue
+		}
+		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, verdict(t, a))
+		if lines != "" && lines != same {
+			b.WriteString("crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n")
+		}
+	}
+}
+
+// keepTail leaves in the result of an attempt that is followed by another what
+// describeBefore may want of its stderr.
+func (d *Digest) keepTail(r *task.Result) {
+	if tail, err := stderrTail(r); err == nil {
+		r.Tail = []byte(fewLines(tail))
+	}
+}
+
+// fewLines are the last lines of tail, fit to be shown.
+func fewLines(tail []byte) string { return strings.Join(lastLines(tail, digestFew), "\n") }
 
 // verdict is how a task ended, in words.
 func verdict(t *task.Task, r *task.Result) string {

@@ -154,3 +154,28 @@ func FuzzHarmless(f *testing.F) {
 		}
 	})
 }
+
+func TestDigestTellsOfEarlierAttempts(t *testing.T) {
+	attempt := func(n int, r task.Result) *task.Result {
+		r.Attempt, r.Start, r.End = n, dawn, dawn.Add(50*time.Millisecond)
+		return &r
+	}
+	store := newStore(t, 1<<20)
+	first := attempt(1, task.Result{Outcome: task.Exit, Code: 7, Stderr: kept(t, store, "one\ntwo\nthree\n")})
+	second := attempt(2, task.Result{Outcome: task.Exit, Code: 1, Tail: []byte("same\n")})
+	last := ended(1, task.Result{Outcome: task.Exit, Code: 1, Attempt: 3, Tail: []byte("same\n"), Before: []*task.Result{first, second}})
+	retried := func(r *task.Result) task.Event {
+		return task.Event{Kind: task.Retried, At: dawn, ID: 1, Task: last.Task, Result: r}
+	}
+	require.Equal(t, `crew: 1 of 1 task failed in 3.2s; 2 retried
+crew: task 1: exit 1 after 210ms, attempt 3: job 'a b'
+crew:   | same
+crew:   attempt 1: exit 7 after 50ms
+crew:   | two
+crew:   | three
+`, digestOf(t, RerunConfig{}, retried(first), retried(second), last))
+
+	waiting := ended(1, task.Result{Outcome: task.NotRun, Before: []*task.Result{first}})
+	require.Equal(t, "crew: 0 of 1 task done in 3.2s; 1 not run (1 after a failed attempt), 1 retried\n",
+		digestOf(t, RerunConfig{}, retried(first), waiting))
+}

@@ -62,6 +62,9 @@ type large struct {
 }
 
 func (l *large) close() {
+	if l.result != nil {
+		l.result.Close()
+	}
 	for _, o := range []task.Output{l.out, l.err} {
 		if o != nil {
 			o.Close()

@@ -1,7 +1,9 @@
 package sink
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -40,6 +42,24 @@ func OpenJoblog(path string) (*Joblog, error) {
 	return j, nil
 }
 
+// AppendJoblog is OpenJoblog for a run that goes on where another stopped: the
+// rows of that one stay.
+func AppendJoblog(path string) (*Joblog, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("open joblog: %w", err)
+	}
+	j := &Joblog{path: path, file: f}
+	if st, err := f.Stat(); err == nil && st.Size() > 0 {
+		return j, nil
+	}
+	if _, err := f.WriteString(joblogHeader); err != nil {
+		f.Close()
+		return nil, j.fail(err)
+	}
+	return j, nil
+}
+
 // Consume writes the rows of a batch with one write.
 func (j *Joblog) Consume(events []task.Event) error {
 	j.buf = j.buf[:0]
@@ -65,12 +85,19 @@ func (j *Joblog) Close(task.Stats) error {
 	return nil
 }
 
-func (j *Joblog) fail(err error) error { return fmt.Errorf("write joblog %s: %w", j.path, err) }
+func (j *Joblog) fail(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return fmt.Errorf("write joblog %s: %w", j.path, err)
+}
 
 // ran says whether a finished task had its chance, so that there is a result
-// to be noted: it ran, or it was tried and could not be started.
+// to be noted: it ran, or it was tried and could not be started, and no earlier
+// run has noted it.
 func ran(e *task.Event) bool {
-	return e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
+	return !e.Result.Earlier && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
 }
 
 func appendRow(b []byte, e *task.Event) []byte {

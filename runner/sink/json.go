@@ -15,6 +15,8 @@ import (
 // always in the same order. However large an output is, it goes through in
 // pieces.
 //
+// Where attempts failed before, attempts lists them, each with what it wrote.
+//
 // JSON strings hold no bytes but valid UTF-8. An output that is something else
 // is given in base64, under stdout_base64 or stderr_base64. In args and command
 // each wrong byte becomes U+FFFD, and args_base64 (in the form of args) and
@@ -29,17 +31,42 @@ type object struct {
 // write writes the object of a task that ended with r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	j.buf = appendFacts(j.buf[:0], t, r)
-	if j.outputs {
-		if err := j.stream(w, "stdout", r.Stdout); err != nil {
+	for i, b := range r.Before {
+		j.buf = append(j.buf, listSep("attempts", i)...)
+		j.buf = appendAttempt(append(j.buf, '{'), b, "")
+		if err := j.streams(w, b); err != nil {
 			return err
 		}
-		if err := j.stream(w, "stderr", r.Stderr); err != nil {
-			return err
-		}
+		j.buf = append(j.buf, '}')
+	}
+	if len(r.Before) > 0 {
+		j.buf = append(j.buf, ']')
+	}
+	if err := j.streams(w, r); err != nil {
+		return err
 	}
 	j.buf = append(j.buf, "}\n"...)
 	_, err := w.Write(j.buf)
 	return err
+}
+
+// streams writes what is in buf and both outputs, where they are part of it.
+func (j *object) streams(w io.Writer, r *task.Result) error {
+	if !j.outputs {
+		return nil
+	}
+	if err := j.stream(w, "stdout", r.Stdout); err != nil {
+		return err
+	}
+	return j.stream(w, "stderr", r.Stderr)
+}
+
+// listSep is what goes before the ith value of a list that is a field.
+func listSep(name string, i int) string {
+	if i == 0 {
+		return `,"` + name + `":[`
+	}
+	return ","
 }
 
 // stream writes what is in buf and then one stream of output.
@@ -73,7 +100,7 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 	return err
 }
 
-// appendFacts appends the object up to the outputs, still open.
+// appendFacts appends the object up to earlier attempts and outputs, still open.
 func appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, t.ID, 10)
@@ -90,7 +117,13 @@ func appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
 		b = append(b, `,"command_base64":`...)
 		b = appendBase64(b, command)
 	}
-	b = append(b, `,"outcome":"`...)
+	return appendAttempt(append(b, ','), r, t.Key)
+}
+
+// appendAttempt appends what is to be told of one attempt, without a comma
+// before it, and with it the task's key where there is one.
+func appendAttempt(b []byte, r *task.Result, key string) []byte {
+	b = append(b, `"outcome":"`...)
 	b = append(b, r.Outcome.String()...)
 	b = append(b, '"')
 	b = appendInt(b, "exit", int64(r.Code))
@@ -113,9 +146,9 @@ func appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
 	if r.Leaked {
 		b = append(b, `,"leaked":true`...)
 	}
-	if t.Key != "" {
+	if key != "" {
 		b = append(b, `,"key":`...)
-		b = appendString(b, t.Key)
+		b = appendString(b, key)
 	}
 	if r.Outcome == task.StartFailed && r.Err != nil {
 		b = append(b, `,"error":`...)

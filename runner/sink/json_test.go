@@ -188,3 +188,43 @@ func FuzzJSONString(f *testing.F) {
 		require.Equal(t, s, o.Stdout+string(raw))
 	})
 }
+
+func TestJSONHoldsEarlierAttempts(t *testing.T) {
+	for _, size := range []int{3, 3 * piece} {
+		for _, late := range []bool{false, true} {
+			store, p := newStore(t, 1<<20), new(page)
+			before := &task.Result{
+				Attempt: 1, Outcome: task.Exit, Code: 75,
+				Stdout: kept(t, store, strings.Repeat("x", size)), Stderr: kept(t, store, "early"),
+			}
+			e := ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: kept(t, store, "y"), Before: []*task.Result{before}})
+			s := NewStdout(p.screen(), StdoutConfig{JSON: true, KeepOrder: late, Store: store})
+			if late {
+				require.NoError(t, s.Consume([]task.Event{e}))
+				e.Result.Close()
+				require.NoError(t, s.Consume([]task.Event{spoken(t, store, 1, "z", "")}))
+				require.NoError(t, s.Consume(released(1, 2)))
+			} else {
+				require.NoError(t, s.Consume([]task.Event{e}))
+				e.Result.Close()
+			}
+			require.NoError(t, s.Close(task.Stats{}))
+			lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
+			var got struct {
+				Stdout   string
+				Attempts []struct {
+					Attempt, Exit           int
+					Outcome, Stdout, Stderr string
+				}
+			}
+			require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &got))
+			require.Equal(t, "y", got.Stdout)
+			require.Len(t, got.Attempts, 1)
+			a := got.Attempts[0]
+			require.Equal(t, 75, a.Exit)
+			require.Equal(t, "exit", a.Outcome)
+			require.Equal(t, "early", a.Stderr)
+			require.Len(t, a.Stdout, size)
+		}
+	}
+}

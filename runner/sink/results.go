@@ -135,7 +135,15 @@ func (s *Results) result(e *task.Event) error {
 	text := append(s.buf[:0], `{"version":`...)
 	text = strconv.AppendInt(text, resultVersion, 10)
 	open := len(text)
-	text = append(appendFacts(text, e.Task, e.Result), "}\n"...)
+	text = appendFacts(text, e.Task, e.Result)
+	for i, b := range e.Result.Before {
+		text = append(text, listSep("attempts", i)...)
+		text = append(appendAttempt(append(text, '{'), b, ""), '}')
+	}
+	if len(e.Result.Before) > 0 {
+		text = append(text, ']')
+	}
+	text = append(text, "}\n"...)
 	text[open] = ','
 	s.buf = text
 	path := filepath.Join(s.path(e), "result.json")

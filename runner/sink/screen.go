@@ -30,6 +30,21 @@ func (s *Screen) Print(write func(out, err io.Writer) error) error {
 	return write(s.out, s.err)
 }
 
+// Urge prints a line of crew's own on stderr as Notice does, but not where that
+// would have to wait: a write that nobody takes may hold the screen for ever.
+func (s *Screen) Urge(text string) {
+	if s.mu.TryLock() {
+		defer s.mu.Unlock()
+	}
+	w := s.err
+	if o, ok := w.(overBar); ok {
+		w = o.file // the bar belongs to whoever has the lock
+	}
+	if writable(w) {
+		_, _ = io.WriteString(w, "crew: "+text+"\n")
+	}
+}
+
 // Notice prints a line of crew's own on stderr.
 func (s *Screen) Notice(text string) {
 	_ = s.Print(func(_, err io.Writer) error {

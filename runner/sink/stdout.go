@@ -3,8 +3,11 @@ package sink
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"sync"
+	"syscall"
 
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -48,7 +51,7 @@ func (c StdoutConfig) Validate() error {
 // Nothing is kept back longer than a batch but what has to wait for its turn.
 //
 // Where KeepOrder makes a large output wait, Stdout takes it over: it sets the
-// event's Result.Stdout and Result.Stderr to nil. So it has to be the last of
+// event's Result.Stdout, Result.Stderr and Result.Before to nil. So it has to be the last of
 // the sinks that look at outputs.
 //
 // Consume returns the first error from the one on that met it. Nothing goes to
@@ -106,9 +109,10 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 // Consume shows what the events let be shown. Without events it still returns
 // what writers of Open met.
 func (s *Stdout) Consume(events []task.Event) error {
-	if s.cfg.Mode == Raw || s.cfg.Mode == None && !s.cfg.JSON {
+	if s.cfg.Mode == None && !s.cfg.JSON {
 		return nil
 	}
+	s.note(s.unread(events))
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
@@ -136,6 +140,23 @@ func (s *Stdout) Close(task.Stats) error {
 	return s.failure()
 }
 
+// unread is the error of writing to a stdout that nobody reads any more, where
+// crew has nothing to write. It is looked for now and then, so that a run ends
+// with its reader though its tasks are silent; and where tasks write to crew's
+// own stdout when one has failed, before the next one meets the same.
+func (s *Stdout) unread(events []task.Event) error {
+	failed := func(e task.Event) bool { return e.Kind == task.Finished && e.Result.Outcome.Failed() }
+	if len(events) > 0 && (s.cfg.Mode != Raw || !slices.ContainsFunc(events, failed)) {
+		return nil
+	}
+	return s.scr.Print(func(out, _ io.Writer) error {
+		if abandoned(out) {
+			return fmt.Errorf("write stdout: %w", syscall.EPIPE)
+		}
+		return nil
+	})
+}
+
 // note keeps the first error for Consume.
 func (s *Stdout) note(err error) {
 	if err == nil {
@@ -157,13 +178,17 @@ func (s *Stdout) failure() error {
 // finished shows a result, or keeps it for its turn. next says that the turn
 // comes with the next event.
 func (s *Stdout) finished(e *task.Event, next bool) {
-	if s.cfg.Mode == Line {
-		if s.hold != nil {
-			s.endLane(e.ID)
-		}
+	r := e.Result
+	switch {
+	case r.Earlier:
+		return
+	case e.Task.Done != nil: // its output is in the result, whatever the mode
+	case s.cfg.Mode == Line && s.hold != nil:
+		s.endLane(e.ID)
+		return
+	case s.cfg.Mode == Line, s.cfg.Mode == Raw:
 		return
 	}
-	r := e.Result
 	out, err, small := s.render(e.Task, r)
 	switch {
 	case s.hold == nil || next && e.ID == s.hold.head:
@@ -179,7 +204,7 @@ func (s *Stdout) finished(e *task.Event, next bool) {
 		own := *r
 		l := s.large(e.Task, &own)
 		s.hold.putLarge(e.ID, &l)
-		r.Stdout, r.Stderr = nil, nil
+		r.Stdout, r.Stderr, r.Before = nil, nil, nil
 	}
 }
 
@@ -205,7 +230,7 @@ func (s *Stdout) released(id uint64) {
 // one. It is not small where its outputs are more than a piece, or what is
 // shown of them is more than a chunk.
 func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
-	if s.object.outputs && length(r.Stdout)+length(r.Stderr) > piece {
+	if s.object.outputs && captured(r) > piece {
 		return nil, nil, false
 	}
 	w := &s.scratch
@@ -231,6 +256,15 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 	}
 	s.note(failed)
 	return w.p[:mid], w.p[mid:], true
+}
+
+// captured is how much the attempts of a task have written.
+func captured(r *task.Result) int64 {
+	n := length(r.Stdout) + length(r.Stderr)
+	for _, b := range r.Before {
+		n += length(b.Stdout) + length(b.Stderr)
+	}
+	return n
 }
 
 // large is a result by its handles, which stay r's.

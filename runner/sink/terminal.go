@@ -157,10 +157,14 @@ func (t *Terminal) notice(e *task.Event) string {
 			return ""
 		}
 		s := "crew: draining" + why + ": "
-		if n == 0 {
-			return s + "no task is running"
+		given := ""
+		if e.Retries > 0 {
+			given = "; not retrying " + count(int64(e.Retries), "failed task")
 		}
-		s += "waiting for " + count(n, "running task") + ids(e.Running, n)
+		if n == 0 {
+			return s + "no task is running" + given
+		}
+		s += "waiting for " + count(n, "running task") + ids(e.Running, n) + given
 		if e.Text == "SIGINT" {
 			s += "; Ctrl-C again ends them"
 		}

@@ -16,7 +16,7 @@ const (
 	Released                 // ID: its result may be shown now
 	InputEnd                 // the number of tasks is final
 	Resized                  // Worker: the pool's new size
-	Draining                 // nothing more starts; Running are awaited; Text says why
+	Draining                 // nothing more starts; Running are awaited; Retries wait and get no other attempt; Text says why
 	Stopping                 // the Running ones are being ended; Text says why
 	Notice                   // Text: a diagnostic, without "crew: "
 )
@@ -33,6 +33,7 @@ type Event struct {
 	Attempt int
 	Wait    time.Duration
 	Running []uint64 // ids, at most 10
+	Retries int
 	Text    string
 }
 
@@ -43,6 +44,7 @@ type Stats struct {
 	Running   int64
 	Retried   int64
 	Finished  int64
+	Resumed   int64 // of these, how many were done by an earlier run
 	Released  int64
 	ByOutcome [Outcomes]int64
 	Workers   int
@@ -69,6 +71,9 @@ func (s *Stats) Apply(e Event) {
 	case Finished:
 		s.Finished++
 		s.ByOutcome[e.Result.Outcome]++
+		if e.Task != nil && e.Task.Done != nil {
+			s.Resumed++
+		}
 		if e.Attempt > 0 {
 			s.Running--
 		}

@@ -18,6 +18,11 @@ type Task struct {
 	ID  uint64 // number in input order from 1 without a gap; {#} and CREW_SEQ
 	Key string // what policy and limits go by; empty without --key
 
+	// what a journal knows of it
+
+	Identity [16]byte // the same in every run; zero where nothing is to be recorded of it
+	Done     *Result  // how it ended in an earlier run: it does not run again; nil where it has to
+
 	// what to run
 
 	Argv  []string                  // the command; a {%} in it stands as text where Bind is set
@@ -86,12 +91,20 @@ type Result struct {
 	// whatever its arguments: every task with this command would end so.
 	BadCommand bool
 
+	// Earlier says that an earlier run has shown this result: it counts, and is
+	// not shown again.
+	Earlier bool
+
 	Leaked bool  // something that the task left behind still held its output when it was closed
 	Fault  error // crew itself could not do its part (a full disk, say): the run has to stop
 
 	Start, End   time.Time
 	User, System time.Duration // processor time
 	MaxRSS       int64         // bytes
+
+	// Before are the attempts that failed before this one. Their outputs are
+	// open only where the run keeps them (runner.Retry.Keep).
+	Before []*Result
 
 	// Stdout and Stderr are nil where nothing was captured or nothing was
 	// written. Whoever handles the result last closes them.
@@ -103,12 +116,15 @@ type Result struct {
 // Duration is how long the attempt ran.
 func (r *Result) Duration() time.Duration { return r.End.Sub(r.Start) }
 
-// Close closes both outputs.
+// Close closes all outputs.
 func (r *Result) Close() {
 	if r.Stdout != nil {
 		r.Stdout.Close()
 	}
 	if r.Stderr != nil {
 		r.Stderr.Close()
+	}
+	for _, b := range r.Before {
+		b.Close()
 	}
 }

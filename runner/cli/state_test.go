@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/journal"
+	"crew/runner/task"
+)
+
+// A disk that fills up during a run: it is said, what runs finishes, and what
+// was recorded before is not lost.
+func TestStateOnFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no file system of our own: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	state := filepath.Join(dir, "state")
+	run := func(script string) (string, string, error) {
+		cmd := crew("-k", "-j2", "--state", state, "sh", "-c", script, "sh", "{}")
+		cmd.Stdin = strings.NewReader("1\n2\n3\n4\n5\n6\n7\n8\n")
+		var out, complaint strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &complaint
+		err := cmd.Run()
+		return out.String(), complaint.String(), err
+	}
+	fill := filepath.Join(dir, "fill")
+	const script = `echo $1; [ $1 -lt 4 ] || [ -e OK ] || head -c 100k /dev/zero > FILL`
+	once := strings.NewReplacer("OK", filepath.Join(t.TempDir(), "no"), "FILL", fill).Replace(script)
+	out, complaint, err := run(once)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode(), complaint)
+	require.Regexp(t, `(?m)^crew: record the run: write .*: no space left on device; what ended after that runs again in the next run$`, complaint)
+	require.True(t, strings.HasPrefix(out, "1\n2\n3\n"), "what ran has finished and is shown")
+
+	require.NoError(t, os.Remove(fill))
+	s, err := journal.Summarize(state)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, s.Tasks, 3)
+	require.Zero(t, s.Damage)
+}
+
+func TestStateCommandLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"-j4 -k gzip -9 {}": "crew gzip -9 {}",
+		"--shell bash -C , -n2 --header --output line -j 3 ls -l":  "crew -C , --header -n 2 --shell bash ls -l",
+		"-n3 -n4 --workdir /tmp --retries 3 --state d --replay ls": "crew -n 4 --workdir /tmp ls",
+	} {
+		o, _, err := parse(append([]string{"crew"}, strings.Fields(line)...), func(string) string { return "" }, nil, nil)
+		require.NoError(t, err)
+		c, err := commandOf(o)
+		require.NoError(t, err)
+		require.Equal(t, want, strings.ReplaceAll(c.Line, "'", ""))
+		require.True(t, filepath.IsAbs(c.Dir))
+	}
+}
+
+func TestStateText(t *testing.T) {
+	s := &journal.Summary{
+		Command: journal.Command{Line: "crew x\x1b[1m", Dir: "/w"}, Begun: time.Date(2026, 7, 1, 12, 0, 0, 0, time.Local),
+		Tasks: 25, Unshown: 2, Running: 1, JournalBytes: 1 << 21, OutputBytes: 512,
+		Interrupted: []journal.Mention{{Command: "x 7"}},
+		Failed: []journal.Mention{
+			{Outcome: task.Exit, Code: 3, Duration: time.Second, Command: "x 1"},
+			{Outcome: task.Signal, Signal: 9, Duration: time.Second, Command: "x 2"},
+			{Outcome: task.StartFailed, Command: "x 3"},
+			{Outcome: task.Timeout, Duration: time.Minute, Command: "x 4"},
+		},
+		Damage: journal.Damage{Line: 7, At: 700, Lines: 1, Before: 6, After: 50},
+	}
+	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Signal] = 20, 4, 1
+	require.Equal(t, `crew x\x1b[1m
+in /w
+begun 2026-07-01 12:00:00, stopped on the way
+25 done, 20 ok, 4 exit, 1 signal; 2 not shown yet
+1 interrupted
+  x 7
+5 failed
+  exit 3 after 1s: x 1
+  signal 9 after 1s: x 2
+  not started: x 3
+  timeout after 1m0s: x 4
+  … and 1 more
+journal 2.0 MiB, outputs 512 B
+journal line 7 at byte 700 is damaged and left out; 6 good before it, 50 after
+`, stateText(s))
+	s.Process, s.Damage, s.Failed, s.Tasks = "42", journal.Damage{}, nil, 20
+	require.Contains(t, stateText(s), ", running as process 42\n")
+	require.Contains(t, stateText(s), "\n1 running\n")
+}

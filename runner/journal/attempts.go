@@ -1,0 +1,80 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+
+	"crew/runner/task"
+)
+
+// saveAttempts keeps failed attempts of a task, all in one place: of each its
+// line, sealed like those of the journal, and right behind it what it wrote.
+func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (place, error) {
+	lines := make([][]byte, len(before))
+	var n int64
+	for i, r := range before {
+		out, err := length(r.Stdout), length(r.Stderr)
+		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
+			b = appendPlace(b, streams[0], place{n: out})
+			return appendPlace(b, streams[1], place{n: err})
+		})
+		n += int64(len(lines[i])) + out + err
+	}
+	p := place{off: o.reserve(n), n: n}
+	w := &summer{w: io.NewOffsetWriter(o.file, p.off)}
+	var written int64
+	for i, r := range before {
+		if _, err := w.Write(lines[i]); err != nil {
+			return p, err
+		}
+		written += int64(len(lines[i]))
+		for _, out := range [...]task.Output{r.Stdout, r.Stderr} {
+			if out == nil {
+				continue
+			}
+			k, err := out.WriteTo(w)
+			if err != nil {
+				return p, err
+			}
+			written += k
+		}
+	}
+	if written != n {
+		return p, fmt.Errorf("outputs of %d bytes gave %d", n, written)
+	}
+	p.sum = w.sum
+	return p, nil
+}
+
+// openAttempts are the failed attempts that were kept at p.
+func (o *outputs) openAttempts(t *task.Task, p place) ([]*task.Result, error) {
+	if whole, err := o.open(p); whole == nil || err != nil {
+		return nil, err
+	}
+	var before []*task.Result
+	for at := p.off; at < p.off+p.n; {
+		body, n, err := readLine(o.file, at)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := parse(body)
+		if err != nil {
+			return nil, err
+		}
+		r, err := rec.facts(t)
+		if err != nil {
+			return nil, err
+		}
+		at += n
+		if n := rec.Stdout.n; n > 0 {
+			r.Stdout = &kept{file: o.file, place: place{off: at, n: n}}
+		}
+		at += rec.Stdout.n
+		if n := rec.Stderr.n; n > 0 {
+			r.Stderr = &kept{file: o.file, place: place{off: at, n: n}}
+		}
+		at += rec.Stderr.n
+		before = append(before, r)
+	}
+	return before, nil
+}

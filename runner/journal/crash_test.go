@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+const (
+	crashDir   = "CREW_TEST_CRASH_DIR" // this process is the one to be killed, and writes there
+	crashKills = "CREW_TEST_KILLS"     // how often, for the long form of the test
+)
+
+// TestMain lets the test binary be the process that is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		if err := victim(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const crashTasks = 400
+
+// victim resumes its run, and each time begins with a compaction, as its slack
+// is negative. What is durable it says on its stdout.
+func victim(dir string) error {
+	cfg := configured(dir)
+	cfg.Slack = -1 << 40
+	j, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	src, x, commit, show := j.Source(numbered()), j.Executor(ends(ok)), j.Commit(), j.Shown(&shower{})
+	for {
+		tk, err := src.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if tk.Done != nil {
+			continue
+		}
+		r := x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+		batch := []task.Event{{Kind: task.Finished, ID: tk.ID, Task: tk, Attempt: 1, Result: r}, {Kind: task.Released, ID: tk.ID}}
+		if err := commit.Consume(batch); err != nil {
+			return err
+		}
+		fmt.Println(tk.ID)
+		if err := show.Consume(batch); err != nil {
+			return err
+		}
+	}
+}
+
+func numbered() *list {
+	l := &list{}
+	for i := range crashTasks {
+		l.commands = append(l.commands, "x "+strconv.Itoa(i+1))
+	}
+	return l
+}
+
+// A process that is killed at any moment, in a compaction, too, loses nothing
+// of what it had said was durable, and does none of it twice.
+func TestKilledInCompaction(t *testing.T) {
+	kills := 15
+	if n, err := strconv.Atoi(os.Getenv(crashKills)); err == nil {
+		kills = n
+	}
+	dir := t.TempDir()
+	said := map[string]bool{}
+	for range kills {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), crashDir+"="+dir)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		var complaint strings.Builder
+		cmd.Stderr = &complaint
+		require.NoError(t, cmd.Start())
+		kill := time.AfterFunc(time.Duration(rand.IntN(40))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		for in := bufio.NewScanner(out); in.Scan(); {
+			require.False(t, said[in.Text()], "task %s ran again", in.Text())
+			said[in.Text()] = true
+		}
+		_ = cmd.Wait()
+		kill.Stop()
+		require.Empty(t, complaint.String())
+
+		s, err := Summarize(dir)
+		if os.IsNotExist(err) {
+			require.Empty(t, said)
+			continue
+		}
+		require.NoError(t, err)
+		require.Zero(t, s.Damage)
+		require.GreaterOrEqual(t, s.Tasks, len(said))
+	}
+	_, ran := run(t, configured(dir), ok, numbered().commands...)
+	require.LessOrEqual(t, len(ran), crashTasks-len(said))
+	shown, ran := run(t, func() Config { c := configured(dir); c.Past.Replay = true; return c }(), ok, numbered().commands...)
+	require.Empty(t, ran)
+	var want strings.Builder
+	for i := range crashTasks {
+		fmt.Fprintln(&want, i+1)
+	}
+	require.Equal(t, want.String(), shown)
+}

@@ -1,0 +1,222 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// Every line is JSON that says what went in, whatever the command looks like.
+func TestLinesAreJSON(t *testing.T) {
+	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", commandLen)} {
+		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
+		r := &task.Result{Outcome: task.Exit, Code: 3, Argv: tk.Argv}
+		line := appendResult(nil, evEnded, tk, r, func(b []byte) []byte {
+			return appendPlace(b, "stdout", place{12, 34, 1<<32 - 1})
+		})
+		var m map[string]any
+		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
+		require.Equal(t, cut(strings.ToValidUTF8(command, "\ufffd"), commandLen), m["command"])
+		body, ok := unseal(line)
+		require.True(t, ok)
+		id, ok := taskOf(body)
+		require.True(t, ok)
+		require.Equal(t, tk.Identity, id)
+		require.Equal(t, "exit", string(field(body, "outcome")), "%s", line)
+		rec, err := parse(body)
+		require.NoError(t, err)
+		require.Equal(t, place{12, 34, 1<<32 - 1}, rec.Stdout)
+		require.Equal(t, 3, rec.Exit)
+
+		require.NoError(t, json.Unmarshal(append(without(body, "stdout"), '}'), &m))
+		for i := range line {
+			bad := bytes.Clone(line)
+			bad[i] ^= 1
+			_, ok := unseal(bad)
+			require.False(t, ok, "byte %d", i)
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	bind := func(int) []string { return nil }
+	different := []*task.Task{
+		{Argv: []string{"a"}},
+		{Argv: []string{"a", ""}},
+		{Argv: []string{"a", "b"}},
+		{Argv: []string{"ab"}},
+		{Argv: []string{"a"}, Shell: true},
+		{Argv: []string{"a"}, Bind: bind},
+		{Argv: []string{"a"}, Dir: "b"},
+		{Argv: []string{"a"}, Env: []string{"b"}},
+		{Argv: []string{"a"}, Env: []string{"b", "c"}},
+		{Argv: []string{"a"}, Stdin: []byte{}},
+		{Argv: []string{"a"}, Stdin: []byte("b")},
+		{Err: os.ErrInvalid, Records: [][]string{{"a"}, {"b"}}},
+		{Err: os.ErrInvalid, Records: [][]string{{"a", "b"}}},
+		{Err: os.ErrInvalid, Object: "{}"},
+	}
+	var h hasher
+	seen := map[identity]int{}
+	for i, tk := range different {
+		id := h.of(tk)
+		require.NotContains(t, seen, id, "%d", i)
+		seen[id] = i
+		for n := uint32(2); n < 4; n++ {
+			next := h.occurrence(id, n)
+			require.NotContains(t, seen, next)
+			seen[next] = i
+		}
+		again := *tk
+		again.ID, again.Key, again.Cost, again.Tag, again.Timeout = 9, "k", 9, "t", 9
+		require.Equal(t, id, h.of(&again), "what it does, and nothing else, makes the task")
+	}
+}
+
+func TestTable(t *testing.T) {
+	table, want := newTable(0), map[identity]uint32{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		id := identity{0: byte(r.IntN(256)), 1: byte(r.IntN(40)), 9: byte(r.IntN(2))}
+		if r.IntN(2) == 0 {
+			e := table.find(id)
+			require.Equal(t, want[id] > 0, e != nil)
+			continue
+		}
+		e := table.add(id)
+		require.Equal(t, want[id], e.seen)
+		e.seen++
+		want[id]++
+	}
+	n := 0
+	table.all(func(e *entry) {
+		require.Equal(t, want[e.id], e.seen)
+		n++
+	})
+	require.Equal(t, len(want), n)
+	e := entry{}
+	e.setAt(1<<47 + 5)
+	require.Equal(t, int64(1<<47+5), e.at())
+}
+
+// lines are a good journal, cut into its lines.
+func lines(t *testing.T) (dir string, all []string) {
+	t.Helper()
+	cfg := configured(t.TempDir())
+	run(t, cfg, ok, "x a", "x b", "x c")
+	all = strings.SplitAfter(read(t, cfg.Dir), "\n")
+	return cfg.Dir, all[:len(all)-1]
+}
+
+func TestTornTailIsDropped(t *testing.T) {
+	dir, all := lines(t)
+	whole := strings.Join(all, "")
+	ends := map[int]int{} // offset → tasks that are done there
+	at, n := 0, 0
+	for _, l := range all {
+		for i := range len(l) {
+			ends[at+i] = n
+		}
+		at += len(l)
+		if strings.Contains(l, `"event":"ended"`) {
+			n++
+		}
+	}
+	require.Equal(t, 3, n)
+	cfg := configured(dir)
+	cfg.Notice = func(s string) { t.Fatal(s) }
+	for size := len(all[0]); size < len(whole); size += 7 {
+		for _, garbage := range []string{"", "\x00\x00\x00", "{\"event\":\"ended\"}\ngarbage\n"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, journalName), []byte(whole[:size]+garbage), 0o666))
+			j := opened(t, cfg)
+			tasks, _, _, _ := j.Resumed()
+			require.Equal(t, ends[size], tasks, "%d bytes", size)
+			require.NoError(t, j.Close())
+			f, err := openJournal(dir)
+			require.NoError(t, err)
+			l, err := loadFile(f)
+			require.NoError(t, err)
+			require.Zero(t, l.scanned.damage, "what comes after stands on a line of its own")
+			require.NoError(t, f.Close())
+		}
+	}
+}
+
+func TestDamageIsReported(t *testing.T) {
+	dir, all := lines(t)
+	var bad int
+	for i, l := range all {
+		if strings.Contains(l, `"event":"ended"`) && strings.Contains(l, `"x b"`) {
+			bad = i
+		}
+	}
+	at := len(strings.Join(all[:bad], ""))
+	broken := bytes.Clone([]byte(strings.Join(all, "")))
+	broken[at+len(all[bad])/2] ^= 0x20
+	require.NoError(t, os.WriteFile(filepath.Join(dir, journalName), broken, 0o666))
+
+	cfg := configured(dir)
+	var said []string
+	cfg.Notice = func(s string) { said = append(said, s) }
+	_, ran := run(t, cfg, ok, "x a", "x b", "x c")
+	require.Equal(t, []string{"x b"}, ran, "never taken for done")
+	d := Damage{Line: int64(bad + 1), At: int64(at), Lines: 1, Before: int64(bad), After: int64(len(all) - bad - 1)}
+	require.Equal(t, []string{filepath.Join(dir, journalName) + ": " + d.String()}, said)
+	require.Regexp(t, `^line \d+ at byte \d+ is damaged and left out; \d+ good before it, \d+ after$`, d.String())
+	d.Lines = 3
+	require.Regexp(t, `^line \d+ at byte \d+ and 2 more are damaged`, d.String())
+
+	require.ErrorContains(t, Dump(dir, new(bytes.Buffer)), "is damaged")
+}
+
+func TestDump(t *testing.T) {
+	dir, all := lines(t)
+	var b bytes.Buffer
+	require.NoError(t, Dump(dir, &b))
+	got := strings.SplitAfter(b.String(), "\n")
+	require.Len(t, got, len(all)+1)
+	for i, l := range all {
+		var m, want map[string]any
+		require.NoError(t, json.Unmarshal([]byte(got[i]), &m))
+		require.NoError(t, json.Unmarshal([]byte(l), &want))
+		delete(want, "crc")
+		require.Equal(t, want, m)
+	}
+	require.ErrorIs(t, Dump(t.TempDir(), &b), os.ErrNotExist)
+}
+
+func TestSummary(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	drive(t, j, func(a task.Attempt) *task.Result {
+		if a.Argv()[1] == "b" {
+			return &task.Result{Outcome: task.Exit, Code: 3}
+		}
+		return ok(a)
+	}, &shower{}, "x a", "x b")
+	s, err := Summarize(cfg.Dir)
+	require.NoError(t, err)
+	require.NotEmpty(t, s.Process, "it is open")
+	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, time.Now())))
+	require.NoError(t, j.Close())
+	s, err = Summarize(cfg.Dir)
+	require.NoError(t, err)
+	require.Empty(t, s.Process)
+	require.Equal(t, cfg.Command, s.Command)
+	require.Equal(t, 2, s.Tasks)
+	require.Equal(t, 1, s.ByOutcome[task.OK])
+	require.Equal(t, 1, s.Running)
+	require.Equal(t, "x c", s.Interrupted[0].Command)
+	require.Equal(t, "x b", s.Failed[0].Command)
+	require.Equal(t, 3, s.Failed[0].Code)
+	require.WithinDuration(t, time.Now(), s.Begun, time.Hour)
+}

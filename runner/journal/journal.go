@@ -1,0 +1,406 @@
+// Package journal keeps the record of a run in a directory, so that the same
+// command, started again, goes on where it stopped, however it was stopped.
+//
+// The record is lines of JSON that are only ever appended (see seal), and a file
+// of outputs beside them. What is known to the journal is known for good: an
+// attempt's start is on file before its process is there, and its end, with its
+// output, before its worker gets another task; so a kill -9 leaves at most as
+// many tasks in doubt as there are workers. That is why the record is written
+// where attempts run (Executor) and not in a sink. The sinks do the rest: one
+// fsync for all that ended since the last makes results durable before they are
+// shown (group commit), and once they are shown the record says so.
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"crew/runner/task"
+)
+
+// Config says what is recorded and what becomes of an earlier record.
+type Config struct {
+	Dir     string // made where it is missing
+	Command Command
+	Past    Past
+	Show    Show
+
+	// Final says whether a failed attempt finishes its task when nothing else
+	// does; nil is always.
+	Final func(*task.Result) bool
+	// SameCommand says that a command that cannot be executed for one task ends
+	// the run. That is no end of the task: the next run tries it again.
+	SameCommand bool
+	// Notice is told what a person should know; it may be nil.
+	Notice func(string)
+	// Slack is how many bytes more than are needed a file may hold, beside as
+	// many as are needed, before it is compacted.
+	Slack int64
+}
+
+// Past says what becomes of tasks that an earlier run has finished.
+type Past struct {
+	Replay      bool // their results are shown once more
+	RetryFailed bool // those that failed run again
+	Reset       bool // all of them run again
+	Costs       bool // Source sets the cost of a task to how long it took
+}
+
+// Show says when and from where outputs are shown.
+type Show uint8
+
+// The ways to show.
+const (
+	Kept     Show = iota // from the result, once it is released
+	KeptAll              // and with it those of attempts that failed before, which are open until then
+	Streamed             // as they come; results do not hold them
+	HeldBack             // streamed, but they wait for their task's turn
+)
+
+// DifferentCommand is the error of Open where the directory is of another
+// command.
+type DifferentCommand struct {
+	Dir      string
+	Was, Now Command
+}
+
+// Error shows where they differ.
+func (e *DifferentCommand) Error() string {
+	was, now := e.Was.Line, e.Now.Line
+	if was == now {
+		was, now = "run in "+e.Was.Dir, "run in "+e.Now.Dir
+	}
+	return fmt.Sprintf("%s is of another command: it was %s, this is %s; begin anew with --state-reset, or give another directory",
+		e.Dir, was, now)
+}
+
+// ForeignDir is the error of Open where a directory without a journal holds
+// something else.
+type ForeignDir struct{ Dir string }
+
+// Error says so.
+func (e *ForeignDir) Error() string {
+	return e.Dir + " is not empty and holds no journal: give a directory of its own"
+}
+
+// Journal is the open record of a run. Its Source is for one goroutine and its
+// two sinks are for one; its Executor and Close are safe for concurrent use.
+type Journal struct {
+	// configuration
+
+	cfg  Config
+	path string
+
+	// what earlier runs have left, for the Source alone
+
+	past    *loaded
+	resumed bool
+
+	// what is written
+
+	lock *os.File
+	out  outputs
+	file *os.File
+
+	mu     sync.Mutex
+	before map[uint64][]*task.Result // under KeptAll, of tasks that are not finished
+	end    int64                     // of what is good in file
+	dirty  bool                      // something was written since the last sync
+	fault  error                     // the first: nothing is written after it
+	closed bool
+}
+
+// Open makes or continues the journal of a directory and takes its lock. An
+// error is a *DifferentCommand or *ForeignDir where the caller has to decide, else
+// what the directory could not do.
+func Open(cfg Config) (*Journal, error) {
+	j, err := open(cfg)
+	switch err.(type) {
+	case nil, *DifferentCommand, *ForeignDir, *versionError, *damagedHead:
+		return j, err
+	}
+	return nil, fmt.Errorf("open state: %w", err)
+}
+
+func open(cfg Config) (*Journal, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	if err := ours(cfg.Dir); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		cfg: cfg, lock: lock, path: filepath.Join(cfg.Dir, journalName), before: map[uint64][]*task.Result{},
+	}
+	err = j.openFiles()
+	if err == nil {
+		err = j.begin()
+	}
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// ours says no to a directory that is somebody else's.
+func ours(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	foreign := false
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == journalName:
+			return nil
+		case name == lockName, name == newName, isOutput(name):
+		default:
+			foreign = true
+		}
+	}
+	if foreign {
+		return &ForeignDir{dir}
+	}
+	return nil
+}
+
+func isOutput(name string) bool {
+	digits, is := strings.CutPrefix(name, outputPrefix)
+	return is && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// openFiles sees to it that there is a journal of this command, and loads it.
+func (j *Journal) openFiles() error {
+	l, f, err := j.load()
+	if err == nil && !j.cfg.Past.Reset {
+		j.resumed = true
+		l, f, err = j.goOn(l, f)
+	} else {
+		l, f, err = j.beginAnew(l, f, err)
+	}
+	if err != nil {
+		return err
+	}
+	j.past, j.file, j.end = l, f, l.scanned.end
+	if err := f.Truncate(j.end); err != nil {
+		return err
+	}
+	return j.openOutputs()
+}
+
+// goOn takes over the journal of an earlier run of the same command.
+func (j *Journal) goOn(l *loaded, f *os.File) (*loaded, *os.File, error) {
+	if l.head.Sum != j.cfg.Command.sum() {
+		f.Close()
+		return nil, nil, &DifferentCommand{j.cfg.Dir, Command{l.head.Command, l.head.Dir}, j.cfg.Command}
+	}
+	if l.scanned.damage.Lines > 0 {
+		j.notice(j.path + ": " + l.scanned.damage.String())
+	}
+	if !j.compact(f, l) {
+		return l, f, nil
+	}
+	f.Close()
+	return j.load()
+}
+
+// beginAnew makes a journal where there is none, or in the place of one; bad is
+// why that one could not be loaded.
+func (j *Journal) beginAnew(l *loaded, f *os.File, bad error) (*loaded, *os.File, error) {
+	var other *versionError
+	var damaged *damagedHead
+	switch {
+	case bad == nil:
+		f.Close()
+	case errors.Is(bad, fs.ErrNotExist):
+	case j.cfg.Past.Reset && (errors.As(bad, &other) || errors.As(bad, &damaged)):
+	default:
+		return nil, nil, bad
+	}
+	if err := anew(j.cfg.Dir, j.cfg.Command, l); err != nil {
+		return nil, nil, err
+	}
+	return j.load()
+}
+
+func (j *Journal) load() (*loaded, *os.File, error) {
+	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := loadFile(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return l, f, nil
+}
+
+// compact makes files that hold much more than is needed as small as they can
+// be, and says whether it did. Where that does not work out they stay as they
+// are.
+func (j *Journal) compact(f *os.File, l *loaded) bool {
+	wasteful := func(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
+	size := int64(0)
+	if st, err := os.Stat(filepath.Join(j.cfg.Dir, l.head.Output)); err == nil {
+		size = st.Size()
+	}
+	withOutputs := wasteful(size, l.outputs)
+	if !withOutputs && !wasteful(l.scanned.end, l.needed) {
+		return false
+	}
+	return compact(j.cfg.Dir, j.cfg.Command, f, l, withOutputs) == nil
+}
+
+// openOutputs opens the file of outputs and removes what a crash has left
+// beside it.
+func (j *Journal) openOutputs() error {
+	name := j.past.head.Output
+	if !isOutput(name) {
+		return &damagedHead{j.path}
+	}
+	entries, err := os.ReadDir(j.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == newName || isOutput(e.Name()) && e.Name() != name {
+			_ = os.Remove(filepath.Join(j.cfg.Dir, e.Name()))
+		}
+	}
+	if j.out.file, err = os.OpenFile(filepath.Join(j.cfg.Dir, name), os.O_RDWR|os.O_CREATE, 0o666); err != nil {
+		return err
+	}
+	j.out.end = j.past.outEnd
+	return j.out.file.Truncate(j.out.end)
+}
+
+// begin writes that a run begins, and which tasks the last one left running.
+func (j *Journal) begin() error {
+	b := begin(nil, evRun)
+	b = appendTime(b, "at", time.Now())
+	b = appendInt(b, "pid", int64(os.Getpid()))
+	b = appendInt(b, "done", int64(j.past.tasks))
+	if len(j.past.running) > 0 {
+		b = append(b, `,"interrupted":[`...)
+		n := 0
+		for id := range j.past.running {
+			if n++; n > idsInLine {
+				break
+			}
+			b = append(append(appendID(append(b, '"'), id), '"'), ',')
+		}
+		b[len(b)-1] = ']'
+	}
+	return j.append(seal(b, 0))
+}
+
+// idsInLine is how many tasks one line names at most.
+const idsInLine = 4000
+
+// Resumed says what an earlier run of the same command has left: how many tasks
+// are done, how many of these failed, and how many ran when it was stopped. ok
+// is false where there was no such run.
+func (j *Journal) Resumed() (tasks, failed, interrupted int, ok bool) {
+	return j.past.tasks, j.past.failed, len(j.past.running), j.resumed
+}
+
+func (j *Journal) notice(text string) {
+	if j.cfg.Notice != nil {
+		j.cfg.Notice(text)
+	}
+}
+
+// append writes whole lines behind the last. After an error nothing is written
+// any more, and what was written before stays good.
+func (j *Journal) append(lines []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed && j.fault == nil {
+		j.fault = fs.ErrClosed
+	}
+	if j.fault != nil {
+		return j.fault
+	}
+	if _, err := j.file.WriteAt(lines, j.end); err != nil {
+		_ = j.file.Truncate(j.end)
+		j.fault = &Fault{err}
+		return j.fault
+	}
+	j.end += int64(len(lines))
+	j.dirty = true
+	return nil
+}
+
+// fail notes that something could not be recorded.
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fault == nil {
+		j.fault = &Fault{err}
+	}
+}
+
+func (j *Journal) failure() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.fault
+}
+
+// sync makes all that was written so far durable, outputs before the lines that
+// speak of them.
+func (j *Journal) sync() error {
+	j.mu.Lock()
+	dirty, fault := j.dirty, j.fault
+	j.dirty = false
+	j.mu.Unlock()
+	if fault != nil || !dirty {
+		return fault
+	}
+	err := j.out.sync()
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		j.fail(err)
+	}
+	return j.failure()
+}
+
+// Close closes the files and gives the lock back. It may be called again.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return nil
+	}
+	j.closed = true
+	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	return nil
+}
+
+// Fault is why nothing can be recorded any more.
+type Fault struct{ err error }
+
+// Error says what could not be written.
+func (f *Fault) Error() string {
+	return fmt.Sprintf("record the run: %v; what ended after that runs again in the next run", f.err)
+}
+
+// Unwrap is the system's error.
+func (f *Fault) Unwrap() error { return f.err }

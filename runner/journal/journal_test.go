@@ -1,0 +1,415 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// text is an output that is a string.
+type text string
+
+func (s text) Len() int64 { return int64(len(s)) }
+
+func (s text) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.WriteString(w, string(s))
+	return int64(n), err
+}
+
+func (s text) Tail(n int) ([]byte, error) { return []byte(s[max(0, len(s)-n):]), nil }
+
+func (s text) Close() error { return nil }
+
+// ends is an executor that ends attempts as it says.
+type ends func(a task.Attempt) *task.Result
+
+func (f ends) Run(_ context.Context, a task.Attempt) *task.Result {
+	r := f(a)
+	r.Task, r.Attempt, r.Worker, r.Argv = a.Task, a.Number, a.Worker, a.Argv()
+	if r.Start.IsZero() {
+		r.Start = time.Now()
+	}
+	if r.End.IsZero() {
+		r.End = r.Start.Add(time.Millisecond)
+	}
+	return r
+}
+
+// ok echoes the task's last word.
+func ok(a task.Attempt) *task.Result {
+	argv := a.Argv()
+	return &task.Result{Outcome: task.OK, Stdout: text(argv[len(argv)-1] + "\n")}
+}
+
+// list is a source of tasks, each a command line of words.
+type list struct {
+	commands []string
+	n        int
+}
+
+func (l *list) Next() (*task.Task, error) {
+	if l.n == len(l.commands) {
+		return nil, io.EOF
+	}
+	l.n++
+	return &task.Task{ID: uint64(l.n), Argv: strings.Fields(l.commands[l.n-1])}, nil
+}
+
+func configured(dir string) Config {
+	return Config{Dir: dir, Command: Command{"crew x", "/"}, Slack: 1 << 20}
+}
+
+func opened(t *testing.T, cfg Config) *Journal {
+	t.Helper()
+	j, err := Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// shower is the sink that shows: it gathers what it is given.
+type shower struct {
+	bytes.Buffer
+	err error
+}
+
+func (s *shower) Consume(events []task.Event) error {
+	for _, e := range events {
+		if e.Kind == task.Finished && e.Result.Stdout != nil && !e.Result.Earlier && s.err == nil {
+			_, _ = e.Result.Stdout.WriteTo(s)
+		}
+	}
+	return s.err
+}
+
+func (s *shower) Close(task.Stats) error { return s.err }
+
+// run runs commands as a run would, one after another, and returns what was
+// shown and which of them ran.
+func run(t *testing.T, cfg Config, exec ends, commands ...string) (shown string, ran []string) {
+	t.Helper()
+	j := opened(t, cfg)
+	var out shower
+	ran = drive(t, j, exec, &out, commands...)
+	require.NoError(t, j.Close())
+	return out.String(), ran
+}
+
+func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string) (ran []string) {
+	t.Helper()
+	src, commit, show := j.Source(&list{commands: commands}), j.Commit(), j.Shown(out)
+	x := j.Executor(ends(func(a task.Attempt) *task.Result {
+		ran = append(ran, strings.Join(a.Argv(), " "))
+		return exec(a)
+	}))
+	for {
+		tk, err := src.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		e := task.Event{Kind: task.Finished, ID: tk.ID, Task: tk, Result: tk.Done}
+		if tk.Done == nil {
+			e.Attempt = 1
+			e.Result = x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+		}
+		events := []task.Event{e, {Kind: task.Released, ID: tk.ID}}
+		require.NoError(t, commit.Consume(events))
+		if err := show.Consume(events); err != nil {
+			return ran
+		}
+	}
+	require.NoError(t, commit.Close(task.Stats{}))
+	require.NoError(t, show.Close(task.Stats{}))
+	return ran
+}
+
+func TestResume(t *testing.T) {
+	cfg := configured(t.TempDir())
+	shown, ran := run(t, cfg, ok, "x a", "x b", "x a")
+	require.Equal(t, "a\nb\na\n", shown)
+	require.Len(t, ran, 3)
+
+	shown, ran = run(t, cfg, ok, "x a", "x b", "x a")
+	require.Empty(t, shown, "each result is shown once over all runs")
+	require.Empty(t, ran)
+
+	shown, ran = run(t, cfg, ok, "x new", "x a", "x c", "x a", "x a", "x b")
+	require.Equal(t, []string{"x new", "x c", "x a"}, ran, "what is new runs, the third equal one, too")
+	require.Equal(t, "new\nc\na\n", shown)
+
+	cfg.Past.Replay = true
+	shown, ran = run(t, cfg, ok, "x a", "x b", "x a")
+	require.Equal(t, "a\nb\na\n", shown)
+	require.Empty(t, ran)
+}
+
+func TestFailedStayOrRunAgain(t *testing.T) {
+	cfg := configured(t.TempDir())
+	fail := func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 3} }
+	_, ran := run(t, cfg, fail, "x a")
+	require.Len(t, ran, 1)
+	_, ran = run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+	cfg.Past.RetryFailed = true
+	_, ran = run(t, cfg, ok, "x a")
+	require.Len(t, ran, 1)
+	_, ran = run(t, cfg, ok, "x a")
+	require.Empty(t, ran, "now it is well")
+}
+
+// What ended but was not shown when crew was gone is shown by the next run, and
+// does not run again.
+func TestEndedAndNotShown(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
+	require.NoError(t, j.Close())
+	shown, ran := run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+	require.Equal(t, "a\n", shown)
+	shown, _ = run(t, cfg, ok, "x a")
+	require.Empty(t, shown)
+}
+
+// Lines that waited for their turn are gone with the run, so it all runs again.
+func TestHeldBackAndNotShown(t *testing.T) {
+	cfg := configured(t.TempDir())
+	cfg.Show = HeldBack
+	j := opened(t, cfg)
+	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
+	require.NoError(t, j.Close())
+	_, ran := run(t, cfg, ok, "x a")
+	require.Len(t, ran, 1)
+	_, ran = run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+}
+
+func TestInterruptedRunsAgain(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	src := j.Source(&list{commands: []string{"x a"}})
+	tk, err := src.Next()
+	require.NoError(t, err)
+	x := j.Executor(ends(func(task.Attempt) *task.Result { panic("killed") }))
+	require.Panics(t, func() { x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1}) })
+	require.NoError(t, j.Close())
+
+	j = opened(t, cfg)
+	tasks, failed, interrupted, resumed := j.Resumed()
+	require.Equal(t, []any{0, 0, 1, true}, []any{tasks, failed, interrupted, resumed})
+	require.Equal(t, []string{"x a"}, drive(t, j, ok, &shower{}, "x a"))
+	require.NoError(t, j.Close())
+	require.Contains(t, read(t, cfg.Dir), `"interrupted":["`, "the journal says so")
+	_, ran := run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+}
+
+func read(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, journalName))
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestCancelledAndUnfinishedRunAgain(t *testing.T) {
+	for name, r := range map[string]task.Result{
+		"cancelled":   {Outcome: task.Cancelled},
+		"fault":       {Outcome: task.OK, Fault: errors.New("no space")},
+		"no command":  {Outcome: task.StartFailed, BadCommand: true},
+		"not its end": {Outcome: task.Exit, Code: 75},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := configured(t.TempDir())
+			cfg.SameCommand = true
+			cfg.Final = func(r *task.Result) bool { return r.Code != 75 }
+			j := opened(t, cfg)
+			tk, err := j.Source(&list{commands: []string{"x a"}}).Next()
+			require.NoError(t, err)
+			x := j.Executor(ends(func(task.Attempt) *task.Result { return &r }))
+			x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+			require.NoError(t, j.Close())
+			_, ran := run(t, cfg, ok, "x a")
+			require.Len(t, ran, 1)
+		})
+	}
+}
+
+// A failure that would have been retried counts where the run ends on it.
+func TestFailedWithoutItsRetries(t *testing.T) {
+	cfg := configured(t.TempDir())
+	cfg.Final = func(*task.Result) bool { return false }
+	_, ran := run(t, cfg, func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} }, "x a")
+	require.Len(t, ran, 1)
+	_, ran = run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+}
+
+// All that a result says comes back.
+func TestReplayedResult(t *testing.T) {
+	cfg := configured(t.TempDir())
+	start := time.Date(2026, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
+	large := strings.Repeat("0123456789abcdef", smallOutput/8)
+	want := task.Result{
+		PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
+		User: 1500 * time.Microsecond, System: time.Nanosecond, MaxRSS: 1 << 20, Leaked: true, Err: errors.New("a \"reason\"\n"),
+		Stdout: text(large), Stderr: text("err\xff\x00"),
+	}
+	run(t, cfg, func(task.Attempt) *task.Result { r := want; return &r }, "x a")
+	cfg.Past.Replay = true
+	j := opened(t, cfg)
+	tk, err := j.Source(&list{commands: []string{"x a"}}).Next()
+	require.NoError(t, err)
+	got := *tk.Done
+	for _, o := range [][2]task.Output{{want.Stdout, got.Stdout}, {want.Stderr, got.Stderr}} {
+		var a, b bytes.Buffer
+		_, err := o[0].WriteTo(&a)
+		require.NoError(t, err)
+		n, err := o[1].WriteTo(&b)
+		require.NoError(t, err)
+		require.Equal(t, o[1].Len(), n)
+		require.True(t, bytes.Equal(a.Bytes(), b.Bytes()))
+		tail, err := o[1].Tail(7)
+		require.NoError(t, err)
+		require.Equal(t, a.Bytes()[max(0, a.Len()-7):], tail)
+	}
+	require.Equal(t, start.Format(time.RFC3339Nano), got.Start.Format(time.RFC3339Nano))
+	require.Equal(t, want.Start.Sub(want.End), got.Start.Sub(got.End))
+	require.Equal(t, want.Err.Error(), got.Err.Error())
+	require.False(t, got.Earlier)
+	got.Stdout, got.Stderr, got.Start, got.End, got.Err = want.Stdout, want.Stderr, want.Start, want.End, want.Err
+	want.Task, want.Attempt, want.Worker, want.Argv = tk, 1, 1, tk.Argv
+	require.Equal(t, want, got)
+}
+
+func TestDamagedOutputRunsAgain(t *testing.T) {
+	for _, size := range []int{5, smallOutput + 5} {
+		cfg := configured(t.TempDir())
+		echo := func(task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.OK, Stdout: text(strings.Repeat("a", size))}
+		}
+		run(t, cfg, echo, "x a")
+		f, err := os.OpenFile(filepath.Join(cfg.Dir, "output.1"), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte("b"), int64(size-1))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		var said []string
+		cfg.Notice = func(s string) { said = append(said, s) }
+		_, ran := run(t, cfg, echo, "x a")
+		require.Empty(t, ran, "nobody wants to see it")
+		cfg.Past.Replay = true
+		shown, ran := run(t, cfg, echo, "x a")
+		require.Len(t, ran, 1)
+		require.Equal(t, strings.Repeat("a", size), shown)
+		require.Equal(t, []string{"task 1 runs again: its kept output is damaged"}, said)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	cfg := configured(t.TempDir())
+	run(t, cfg, ok, "x a")
+	other := cfg
+	other.Command.Line = "crew y"
+	_, err := Open(other)
+	var different *DifferentCommand
+	require.ErrorAs(t, err, &different)
+	require.ErrorContains(t, err, "it was crew x, this is crew y")
+	other.Command = Command{"crew x", "/tmp"}
+	_, err = Open(other)
+	require.ErrorContains(t, err, "it was run in /, this is run in /tmp")
+
+	j := opened(t, cfg)
+	_, err = Open(cfg)
+	require.ErrorContains(t, err, fmt.Sprintf("is in use by crew, process %d", os.Getpid()))
+	require.NoError(t, j.Close())
+
+	path := filepath.Join(cfg.Dir, journalName)
+	good := read(t, cfg.Dir)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":1`, `"version":2`, 1)), 0o666))
+	_, err = Open(cfg)
+	require.ErrorContains(t, err, "has format 2, this crew knows format 1 alone")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
+	_, err = Open(cfg)
+	require.ErrorContains(t, err, "is damaged in its first line")
+	cfg.Past.Reset = true
+	_, ran := run(t, cfg, ok, "x a")
+	require.Len(t, ran, 1)
+
+	foreign := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o666))
+	_, err = Open(configured(foreign))
+	var notOurs *ForeignDir
+	require.ErrorAs(t, err, &notOurs)
+	_, err = os.Stat(filepath.Join(foreign, lockName))
+	require.ErrorIs(t, err, fs.ErrNotExist, "nothing was made in it")
+}
+
+func TestResetKeepsDurations(t *testing.T) {
+	cfg := configured(t.TempDir())
+	took := map[string]time.Duration{"short": time.Millisecond, "long": time.Hour}
+	timed := func(a task.Attempt) *task.Result {
+		start := time.Now()
+		return &task.Result{Outcome: task.OK, Start: start, End: start.Add(took[a.Argv()[1]])}
+	}
+	run(t, cfg, timed, "x short", "x long")
+	cfg.Past.Reset, cfg.Past.Costs = true, true
+	costs := func() (costs []int64) {
+		j := opened(t, cfg)
+		defer j.Close()
+		src := j.Source(&list{commands: []string{"x long", "x new", "x short"}})
+		for range 3 {
+			tk, err := src.Next()
+			require.NoError(t, err)
+			require.Nil(t, tk.Done)
+			costs = append(costs, tk.Cost)
+		}
+		return costs
+	}
+	for range maxAge + 1 {
+		require.Equal(t, []int64{3600e6, 1<<63 - 1, 1000}, costs())
+	}
+	require.Equal(t, []int64{1<<63 - 1, 1<<63 - 1, 1<<63 - 1}, costs(), "it is long ago")
+}
+
+// A disk that is full ends the record, not what it holds.
+func TestFullDisk(t *testing.T) {
+	for _, what := range []string{"journal", "outputs"} {
+		cfg := configured(t.TempDir())
+		j := opened(t, cfg)
+		var out shower
+		drive(t, j, ok, &out, "x a")
+		full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+		require.NoError(t, err)
+		if what == "journal" {
+			j.file.Close()
+			j.file = full
+		} else {
+			j.out.file.Close()
+			j.out.file = full
+		}
+		tk, err := j.Source(&list{commands: []string{"x b"}}).Next()
+		require.NoError(t, err)
+		r := j.Executor(ends(ok)).Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+		require.Equal(t, task.OK, r.Outcome)
+		err = j.Commit().Consume([]task.Event{{Kind: task.Finished, ID: 1, Task: tk, Attempt: 1, Result: r}})
+		require.ErrorContains(t, err, "no space left on device")
+		var fault *Fault
+		require.ErrorAs(t, err, &fault)
+		require.NoError(t, j.Close())
+		_, ran := run(t, cfg, ok, "x a", "x b")
+		require.Equal(t, []string{"x b"}, ran, what)
+	}
+}

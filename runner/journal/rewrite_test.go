@@ -1,0 +1,90 @@
+package journal
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// However often a run is resumed and fails anew, its directory stays small.
+func TestCompaction(t *testing.T) {
+	cfg := configured(t.TempDir())
+	cfg.Slack, cfg.Past.RetryFailed = 2000, true
+	var commands []string
+	for i := range 20 {
+		commands = append(commands, "x "+strconv.Itoa(i))
+	}
+	most := int64(0)
+	for range 50 {
+		fail := func(a task.Attempt) *task.Result {
+			r := ok(a)
+			if strings.HasSuffix(a.Argv()[1], "3") {
+				r.Outcome, r.Code = task.Exit, 1
+				r.Stdout = text(strings.Repeat("no\n", 500))
+			}
+			return r
+		}
+		run(t, cfg, fail, commands...)
+		entries, err := os.ReadDir(cfg.Dir)
+		require.NoError(t, err)
+		require.Len(t, entries, 3, "a journal, its outputs and a lock")
+		size := int64(0)
+		for _, e := range entries {
+			st, err := e.Info()
+			require.NoError(t, err)
+			size += st.Size()
+		}
+		most = max(most, size)
+	}
+	require.Less(t, most, int64(40_000))
+
+	cfg.Past = Past{Replay: true}
+	shown, ran := run(t, cfg, ok, commands...)
+	require.Empty(t, ran)
+	want := ""
+	for i := range 20 {
+		if i%10 == 3 {
+			want += strings.Repeat("no\n", 500)
+		} else {
+			want += strconv.Itoa(i) + "\n"
+		}
+	}
+	require.Equal(t, want, shown)
+}
+
+// What compaction leaves out is what a later line has made void, no more.
+func TestCompactionKeepsWhatCounts(t *testing.T) {
+	cfg := configured(t.TempDir())
+	run(t, cfg, func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} }, "x again", "x left")
+	// Killed while it ran once more, and resumed without any task.
+	j := opened(t, cfg)
+	again := &task.Task{Argv: []string{"x", "again"}}
+	again.Identity = new(hasher).of(again)
+	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: again}, time.Now())))
+	require.NoError(t, j.Close())
+	run(t, cfg, ok)
+	cfg.Slack = -1 << 40 // compacts whatever there is
+	run(t, cfg, ok)
+	require.Equal(t, 1, strings.Count(read(t, cfg.Dir), evEnded))
+	_, ran := run(t, cfg, ok, "x again", "x left")
+	require.Equal(t, []string{"x again"}, ran)
+}
+
+func TestFailedCompactionChangesNothing(t *testing.T) {
+	cfg := configured(t.TempDir())
+	run(t, cfg, ok, "x a", "x b")
+	before := read(t, cfg.Dir)
+	// Nothing can be made under this name.
+	require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, newName), 0o777))
+	cfg.Slack = -1 << 40
+	_, ran := run(t, cfg, ok, "x a", "x b")
+	require.Empty(t, ran)
+	require.True(t, strings.HasPrefix(read(t, cfg.Dir), before))
+}

@@ -1,0 +1,192 @@
+package proc
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// groups are the live process groups of a run, each in a slot of its own from
+// before its leader can have ended until just before its id is free. Whoever
+// has to reach all of them at once, to stop them, let them go on or kill them,
+// finds them here. It is safe for concurrent use.
+type groups struct {
+	clock clock
+	begun func() // called once, when the first one has started; may be nil
+
+	mu      sync.Mutex
+	live    []*process // by slot; nil where one is free
+	free    []int      // the free slots
+	stopped bool       // what is added is to stand still, too
+	table   []int32    // the ids by slot, where the guardian sees them; nil before there is one
+}
+
+// add takes in a process that has just started.
+func (g *groups) add(p *process) {
+	g.mu.Lock()
+	if n := len(g.free); n > 0 {
+		p.slot = g.free[n-1]
+		g.free = g.free[:n-1]
+		g.live[p.slot] = p
+	} else {
+		p.slot = len(g.live)
+		g.live = append(g.live, p)
+	}
+	g.publish(p.slot, p.pid)
+	if g.stopped {
+		p.signal(syscall.SIGSTOP)
+	}
+	begun := g.begun
+	g.begun = nil
+	g.mu.Unlock()
+	if begun != nil {
+		begun()
+	}
+}
+
+// remove takes out a process that is about to be reaped.
+func (g *groups) remove(p *process) {
+	g.mu.Lock()
+	g.live[p.slot] = nil
+	g.free = append(g.free, p.slot)
+	g.publish(p.slot, 0)
+	g.mu.Unlock()
+}
+
+// publish lets the guardian see what is in a slot: a store into memory that
+// both share, so that it costs no system call. It is called with mu held.
+func (g *groups) publish(slot, pid int) {
+	if slot < len(g.table) {
+		atomic.StoreInt32(&g.table[slot], int32(pid))
+	}
+}
+
+// share publishes all slots in table from now on, or nowhere where it is nil.
+// It returns the table that it takes the place of.
+func (g *groups) share(table []int32) (old []int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old, g.table = g.table, table
+	for slot, p := range g.live {
+		if p != nil {
+			g.publish(slot, p.pid)
+		}
+	}
+	return old
+}
+
+// each calls f with every live process.
+func (g *groups) each(f func(*process)) {
+	g.mu.Lock()
+	live := append([]*process(nil), g.live...)
+	g.mu.Unlock()
+	// Not under the lock: a process that is being reaped waits for it while it
+	// holds its own, which signal takes.
+	for _, p := range live {
+		if p != nil {
+			f(p)
+		}
+	}
+}
+
+// stop stops every group, and the clock with them.
+func (g *groups) stop() {
+	g.mu.Lock()
+	g.stopped = true
+	g.mu.Unlock()
+	g.clock.stop()
+	g.each(func(p *process) { p.signal(syscall.SIGSTOP) })
+}
+
+// goOn is the end of stop.
+func (g *groups) goOn() {
+	g.mu.Lock()
+	g.stopped = false
+	g.mu.Unlock()
+	g.each(func(p *process) { p.signal(syscall.SIGCONT) })
+	g.clock.goOn()
+}
+
+// kill kills every group.
+func (g *groups) kill() { g.each(func(p *process) { p.signal(syscall.SIGKILL) }) }
+
+// clock is the time that counts for tasks: it stands still while they do. The
+// zero clock goes. It is safe for concurrent use.
+type clock struct {
+	mu    sync.Mutex
+	lost  time.Duration // how long it has stood still
+	since time.Time     // when it was stopped; zero while it goes
+}
+
+// lostBy is how long the clock has stood still until now.
+func (c *clock) lostBy(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return c.lost
+	}
+	return c.lost + now.Sub(c.since)
+}
+
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		c.since = time.Now()
+	}
+}
+
+func (c *clock) goOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.since.IsZero() {
+		c.lost += time.Since(c.since)
+		c.since = time.Time{}
+	}
+}
+
+// after calls f, in a goroutine of its own, once d has passed on the clock. The
+// alarm that it returns can be stopped.
+func (c *clock) after(d time.Duration, f func()) *alarm {
+	a := &alarm{clock: c, f: f, due: time.Now().Add(d), lost: c.lostBy(time.Now())}
+	a.mu.Lock()
+	a.timer = time.AfterFunc(d, a.fire)
+	a.mu.Unlock()
+	return a
+}
+
+// alarm is something that is to happen at a time of a clock.
+type alarm struct {
+	clock *clock
+	f     func()
+	due   time.Time     // when it was to happen, had the clock not stood still since
+	lost  time.Duration // what the clock had lost when due was said
+
+	mu    sync.Mutex
+	timer *time.Timer
+	off   bool
+}
+
+// fire goes off, or back to sleep where the clock has stood still meanwhile.
+func (a *alarm) fire() {
+	now := time.Now()
+	left := a.due.Sub(now) + a.clock.lostBy(now) - a.lost
+	a.mu.Lock()
+	if left > 0 && !a.off {
+		a.timer.Reset(left)
+	}
+	off := a.off
+	a.mu.Unlock()
+	if left <= 0 && !off {
+		a.f()
+	}
+}
+
+// stop keeps the alarm from going off, unless it does so at this moment.
+func (a *alarm) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.off = true
+	a.timer.Stop()
+}

@@ -1,0 +1,191 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// No orphans, even when crew is killed by SIGKILL and can do nothing any more:
+// a guardian, a process of its own session, sees crew's end through a pidfd and
+// kills the groups that stand in a table both share. The table costs a store a
+// task, the guardian a fork and an exec once a run, and only for a run that is
+// not over at once: until then, and between a fork and its place in the table,
+// PR_SET_PDEATHSIG kills a task's leader with crew, though not its children.
+//
+// PR_SET_PDEATHSIG alone would never reach children; PR_SET_CHILD_SUBREAPER
+// gives a dead crew's tasks to nobody; a control group reaches daemons of their
+// own session too, but takes a delegated one, which few have, and two file
+// operations a task. Such daemons are left alone as at the end of any run.
+
+const (
+	// guardAfter is how old the first task is when the guardian is started.
+	guardAfter = 3 * time.Millisecond
+	// guardAgain is how long to wait where it cannot be started.
+	guardAgain = 200 * time.Millisecond
+	// guardianVariable holds the process to be guarded, in a guardian's
+	// environment alone.
+	guardianVariable = "CREW_GUARDIAN_OF"
+	// tableFile is the descriptor on which a guardian gets the table.
+	tableFile = 3
+	// tableSize is how many groups the table holds, and tableLeast how many
+	// where a limit on the size of files allows no more.
+	tableSize  = 64 << 10
+	tableLeast = 1 << 10
+)
+
+// init makes a guardian of a process that was started as one. It stands here,
+// and not behind main, so that no other package has to start for it, and so
+// that any binary that runs tasks is its own guardian, those of tests too.
+func init() {
+	if pid, err := strconv.Atoi(os.Getenv(guardianVariable)); err == nil {
+		watchOver(pid)
+		os.Exit(0)
+	}
+}
+
+// watchOver is what a guardian does all its life: wait for the end of crew,
+// which is its parent, and then kill what is left of the tasks.
+func watchOver(pid int) {
+	signal.Ignore()
+	// What crew was given by its caller is not to be held open by a guardian.
+	_ = unix.CloseRange(tableFile+1, ^uint(0), 0)
+	table, err := mapTable(tableFile, unix.PROT_READ)
+	if err != nil {
+		return
+	}
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil && os.Getppid() == pid {
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			if n, err := unix.Poll(set, -1); n > 0 || err != unix.EINTR {
+				break
+			}
+		}
+	}
+	for os.Getppid() == pid { // without a pidfd; else it is over by now, or in a moment
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, pgid := range table {
+		if pgid > 0 {
+			_ = syscall.Kill(-int(pgid), syscall.SIGKILL)
+		}
+	}
+}
+
+// mapTable maps the table that stands in a file.
+func mapTable(fd, prot int) ([]int32, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	p, err := unix.MmapPtr(fd, 0, nil, uintptr(st.Size), prot, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*int32)(p), st.Size/4), nil
+}
+
+func unmapTable(table []int32) {
+	if len(table) > 0 {
+		_ = unix.MunmapPtr(unsafe.Pointer(&table[0]), uintptr(4*len(table)))
+	}
+}
+
+// guardian is crew's side of it. It is safe for concurrent use.
+type guardian struct {
+	groups *groups
+	null   int
+	notice func(string)
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	told   bool
+	closed bool
+	pid    int // 0 while there is none
+}
+
+// soon starts the guardian in a moment.
+func (g *guardian) soon() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.timer = time.AfterFunc(guardAfter, g.try)
+	}
+}
+
+// try starts the guardian, now or, where the system has not what it takes, later.
+func (g *guardian) try() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	err := g.start()
+	if err == nil {
+		return
+	}
+	g.timer.Reset(guardAgain)
+	if !g.told && g.notice != nil {
+		g.told = true
+		go g.notice(fmt.Sprintf("no guardian yet, so tasks could outlive a crew that is killed: %v", err))
+	}
+}
+
+func (g *guardian) start() error {
+	fd, err := unix.MemfdCreate("crew-groups", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	if err = syscall.Ftruncate(fd, 4*tableSize); err != nil {
+		err = syscall.Ftruncate(fd, 4*tableLeast)
+	}
+	if err != nil {
+		return err
+	}
+	table, err := mapTable(fd, unix.PROT_READ|unix.PROT_WRITE)
+	if err != nil {
+		return err
+	}
+	unmapTable(g.groups.share(table))
+	pid := strconv.Itoa(os.Getpid())
+	null := uintptr(g.null)
+	// Its name is not crew's: who kills every crew by name does not mean it.
+	g.pid, err = syscall.ForkExec("/proc/self/exe", []string{"task-guardian", pid}, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   []string{guardianVariable + "=" + pid, "GOMAXPROCS=1"},
+		Files: []uintptr{null, null, null, uintptr(fd)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		unmapTable(g.groups.share(nil))
+	}
+	return err
+}
+
+// close ends the guardian. Every group must be gone, or be meant to live.
+func (g *guardian) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	unmapTable(g.groups.share(nil))
+	if g.pid == 0 {
+		return
+	}
+	_ = syscall.Kill(g.pid, syscall.SIGKILL)
+	for {
+		if _, err := syscall.Wait4(g.pid, nil, 0, nil); err != syscall.EINTR {
+			return
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package vfork
+
+const sysPrlimit64 = 302
