@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,18 +25,22 @@ func TestStateOnFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	state := filepath.Join(dir, "state")
-	run := func(script string) (string, string, error) {
-		cmd := crew("-k", "-j2", "--state", state, "sh", "-c", script, "sh", "{}")
-		cmd.Stdin = strings.NewReader("1\n2\n3\n4\n5\n6\n7\n8\n")
+	well, fill, ran := filepath.Join(t.TempDir(), "well"), filepath.Join(dir, "fill"), filepath.Join(t.TempDir(), "ran")
+	const script = `echo $1; echo $1 >> RAN; [ $1 -lt 4 ] || [ -e WELL ] || head -c 100k /dev/zero 2>/dev/null > FILL || :`
+	var input strings.Builder
+	for n := range 60 {
+		fmt.Fprintln(&input, n+1)
+	}
+	run := func() (string, string, error) {
+		text := strings.NewReplacer("WELL", well, "FILL", fill, "RAN", ran).Replace(script)
+		cmd := crew("-k", "-j2", "--state", state, "--replay", "sh", "-c", text, "sh", "{}")
+		cmd.Stdin = strings.NewReader(input.String())
 		var out, complaint strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &complaint
 		err := cmd.Run()
 		return out.String(), complaint.String(), err
 	}
-	fill := filepath.Join(dir, "fill")
-	const script = `echo $1; [ $1 -lt 4 ] || [ -e OK ] || head -c 100k /dev/zero > FILL`
-	once := strings.NewReplacer("OK", filepath.Join(t.TempDir(), "no"), "FILL", fill).Replace(script)
-	out, complaint, err := run(once)
+	out, complaint, err := run()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode(), complaint)
@@ -43,10 +48,15 @@ func TestStateOnFullDisk(t *testing.T) {
 	require.True(t, strings.HasPrefix(out, "1\n2\n3\n"), "what ran has finished and is shown")
 
 	require.NoError(t, os.Remove(fill))
-	s, err := journal.Summarize(state)
+	require.NoError(t, os.WriteFile(well, nil, 0o666))
+	out, complaint, err = run()
+	require.NoError(t, err, complaint)
+	require.Equal(t, input.String(), out)
+	all, err := os.ReadFile(ran)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, s.Tasks, 3)
-	require.Zero(t, s.Damage)
+	for _, n := range []string{"1", "2", "3"} {
+		require.Equal(t, 1, strings.Count("\n"+string(all), "\n"+n+"\n"), "what was recorded before does not run again")
+	}
 }
 
 func TestStateCommandLine(t *testing.T) {

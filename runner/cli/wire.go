@@ -235,7 +235,6 @@ func (w *wiring) config() (runner.Config, error) {
 	cfg := runner.Config{
 		Pool: runner.Pool{
 			Workers: o.Pool.Jobs, Policy: policy, Buffer: o.Pool.Buffer, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
-			Procs: hereProcessors(),
 		},
 		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Retry:     retry(o.Failure),

@@ -42,11 +42,13 @@ const (
 	evClosed   = "closed"   // the run ended in good order
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is the table of CRC-32C. It is made when it is first asked for:
+// most runs keep no journal, and it would delay their start.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // seal ends the object that begins at from and has no closing brace yet.
 func seal(b []byte, from int) []byte {
-	sum := crc32.Checksum(b[from:], castagnoli)
+	sum := crc32.Checksum(b[from:], castagnoli())
 	b = append(b, sumStart...)
 	b = appendHex(b, sum)
 	return append(b, sumEnd...)
@@ -60,7 +62,7 @@ func unseal(line []byte) (body []byte, ok bool) {
 		return nil, false
 	}
 	var want [8]byte
-	appendHex(want[:0], crc32.Checksum(line[:n], castagnoli))
+	appendHex(want[:0], crc32.Checksum(line[:n], castagnoli()))
 	return line[:n], string(want[:]) == string(line[n+len(sumStart):n+len(sumStart)+8])
 }
 

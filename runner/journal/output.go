@@ -68,7 +68,7 @@ func (o *outputs) save(r *task.Result) (stdout, stderr place, err error) {
 				return stdout, stderr, err
 			}
 		}
-		*p = place{off + int64(from), int64(b.Len() - from), crc32.Checksum(b.Bytes()[from:], castagnoli)}
+		*p = place{off + int64(from), int64(b.Len() - from), crc32.Checksum(b.Bytes()[from:], castagnoli())}
 	}
 	if int64(b.Len()) != n {
 		return stdout, stderr, fmt.Errorf("an output of %d bytes gave %d", n, b.Len())
@@ -115,7 +115,7 @@ type summer struct {
 }
 
 func (s *summer) Write(p []byte) (int, error) {
-	s.sum = crc32.Update(s.sum, castagnoli, p)
+	s.sum = crc32.Update(s.sum, castagnoli(), p)
 	return s.w.Write(p)
 }
 

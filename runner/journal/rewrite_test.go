@@ -45,8 +45,13 @@ func TestCompaction(t *testing.T) {
 	}
 	require.Less(t, most, int64(40_000))
 
-	cfg.Past = Past{Replay: true}
+	cfg.Past, cfg.Slack = Past{}, -1<<40 // compacts whatever there is
 	shown, ran := run(t, cfg, ok, commands...)
+	require.Empty(t, ran)
+	require.Empty(t, shown, "that it was shown is kept")
+
+	cfg.Past.Replay = true
+	shown, ran = run(t, cfg, ok, commands...)
 	require.Empty(t, ran)
 	want := ""
 	for i := range 20 {
@@ -69,8 +74,13 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	again.Identity = new(hasher).of(again)
 	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: again}, time.Now())))
 	require.NoError(t, j.Close())
-	run(t, cfg, ok)
-	cfg.Slack = -1 << 40 // compacts whatever there is
+	for _, want := range []int{1, 0} {
+		j := opened(t, cfg)
+		_, _, interrupted, _ := j.Resumed()
+		require.Equal(t, want, interrupted, "the latest run is spoken of")
+		require.NoError(t, j.Close())
+	}
+	cfg.Slack = -1 << 40
 	run(t, cfg, ok)
 	require.Equal(t, 1, strings.Count(read(t, cfg.Dir), evEnded))
 	_, ran := run(t, cfg, ok, "x again", "x left")
