@@ -2,14 +2,12 @@ package sink
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
@@ -92,24 +90,6 @@ func fit(f []string, s *task.Stats, width int) string {
 		return meter(line, s.Finished, s.Admitted, room)
 	}
 	return line
-}
-
-// meter is the line with a bar behind it. A new progressbar for each look keeps
-// its own state out of the way: it draws nothing more once it has reached its
-// end, and a total of -1 would give it a goroutine.
-func meter(line string, done, total int64, width int) string {
-	b := progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(io.Discard),
-		progressbar.OptionSetTheme(progressbar.ThemeASCII),
-		progressbar.OptionSetWidth(width),
-		progressbar.OptionSetDescription(line+" "),
-		progressbar.OptionSetPredictTime(false),
-		progressbar.OptionSetRenderBlankState(true), // or 0 % would not be rendered
-	)
-	if err := b.Set64(done); err != nil {
-		return line
-	}
-	return strings.Trim(b.String(), "\r ")
 }
 
 // bar is what stands on the last line of the terminal. It is used inside
