@@ -106,6 +106,13 @@ func (c *core) canAdmit() bool {
 	return c.order == nil || c.admitted-c.released < uint64(c.cfg.Order.Window)
 }
 
+// low says whether tasks should be read: they are read many at a time, since the
+// reader has to be woken for it, but at once for a worker that has none.
+func (c *core) low() bool {
+	waiting := len(c.entries) - c.running
+	return c.canAdmit() && (waiting <= c.cfg.Pool.Buffer/2 || c.running < c.workers)
+}
+
 // admit takes a task into the run.
 func (c *core) admit(t *task.Task, now time.Time) {
 	c.admitted++

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	"crew/runner/task"
@@ -12,33 +13,46 @@ const (
 	// outboxFull is how many events may wait for the sinks before nothing more
 	// starts: a reader that has stopped slows the run down.
 	outboxFull = 4096
-	// burst is how many facts are taken in between two looks at everything else.
+	// burst is how many tasks are taken in between two looks at everything else.
 	burst = 256
+	// lag is how long events may wait for others to be handed over with them,
+	// and batch how many need not.
+	lag   = time.Millisecond
+	batch = 256
 	// settle is what a run that is to end allows beyond the grace of its tasks:
 	// for the kernel to end them, and for a reader to take what is left.
 	settle = time.Second
 )
 
-// loop is the one goroutine that owns the core. It never writes and never
-// blocks on anything but its select.
+// loop owns the core. One goroutine runs it, which never writes and never blocks
+// on anything but its select. Yet where an attempt has ended and the next may
+// start, the goroutine of the attempt does that step of the loop by itself,
+// under the lock that the loop holds while it is awake: to wake the loop for
+// each, and have it wake another goroutine, takes as long as a small task.
 type loop struct {
-	cfg     Config
-	core    *core
-	exec    Executor
-	pump    *pump
-	tasks   chan read
-	results chan *task.Result
-	inbox   <-chan task.Command
+	cfg   Config
+	core  *core
+	exec  Executor
+	pump  *pump
+	tasks chan read
+	inbox <-chan task.Command
+	bell  chan struct{} // rung by an attempt's goroutine that has left something to do
 
 	ctx    context.Context // of all attempts
 	stop   context.CancelFunc
 	kill   chan struct{} // closed when attempts must die at once
 	killed bool
-	giveUp <-chan time.Time              // when a run that is to end waits for nothing more; nil until it is to end
-	cancel map[uint64]context.CancelFunc // of each running attempt
+	giveUp <-chan time.Time // when a run that is to end waits for nothing more; nil until it is to end
 	timer  *time.Timer
 	armed  time.Time // when timer fires; zero when it does not
-	outbox []task.Event
+	handed time.Time // when the pump last got something
+
+	mu      sync.Mutex // held by whoever touches what follows, or the core
+	slots   []*slot    // by worker
+	outbox  []task.Event
+	reading bool // the loop, asleep, waits for tasks
+	looks   bool // the loop, asleep, looks at the events in a moment
+	over    bool // nothing more is taken in
 }
 
 // read is what the reader has: a task or how the input ended.
@@ -66,8 +80,8 @@ func Run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.
 	l := &loop{
 		cfg: cfg, core: newCore(cfg), exec: exec, inbox: inbox,
 		pump:  startPump(sinks, cfg.Tick, cfg.Retry.Keep),
-		tasks: make(chan read, ahead), results: make(chan *task.Result, burst),
-		kill: make(chan struct{}), cancel: map[uint64]context.CancelFunc{}, timer: time.NewTimer(time.Hour),
+		tasks: make(chan read, ahead), bell: make(chan struct{}, 1),
+		kill: make(chan struct{}), timer: time.NewTimer(time.Hour),
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	defer l.stop()
@@ -98,39 +112,57 @@ func readTasks(src Source, to chan<- read, quit <-chan struct{}) {
 	}
 }
 
+// run is the loop. It returns when nothing more will happen.
 func (l *loop) run() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
 		now := time.Now()
 		l.start(now)
 		l.cancelSome()
 		if l.core.done() {
+			l.over = true
 			return
 		}
 		l.core.explainBlocked(now)
-		l.arm(now)
 
 		var tasks chan read
-		if l.core.canAdmit() && len(l.outbox) < outboxFull {
+		if l.reading = l.core.low() && len(l.outbox) < outboxFull; l.reading {
 			tasks = l.tasks
 		}
 		var out chan []task.Event
-		if l.outbox = l.takeEvents(); len(l.outbox) > 0 {
+		l.outbox = l.takeEvents()
+		l.looks = len(l.outbox) < batch && now.Sub(l.handed) < lag
+		if len(l.outbox) > 0 && !l.looks {
 			out = l.pump.in
 		}
-		select {
-		case r := <-tasks:
-			l.admit(r)
-		case r := <-l.results:
-			l.ended(r)
-		case cmd := <-l.inbox:
-			l.apply(cmd)
-		case out <- l.outbox:
-			l.outbox = nil
-		case err := <-l.pump.errs:
-			l.core.abort(err, time.Now())
-		case <-l.timer.C:
-			l.armed = time.Time{}
-		case <-l.giveUp:
+		l.arm(now)
+
+		outbox := l.outbox
+		l.mu.Unlock()
+		act := l.wait(tasks, out, outbox)
+		l.mu.Lock()
+		act()
+	}
+}
+
+// wait waits for something to happen and is what to do about it.
+func (l *loop) wait(tasks <-chan read, out chan<- []task.Event, outbox []task.Event) func() {
+	select {
+	case r := <-tasks:
+		return func() { l.admit(r) }
+	case <-l.bell:
+		return func() {}
+	case cmd := <-l.inbox:
+		return func() { l.apply(cmd) }
+	case out <- outbox:
+		return func() { l.outbox, l.handed = nil, time.Now() }
+	case err := <-l.pump.errs:
+		return func() { l.core.abort(err, time.Now()) }
+	case <-l.timer.C:
+		return func() { l.armed = time.Time{} }
+	case <-l.giveUp:
+		return func() {
 			l.core.abandon(time.Now())
 			l.giveUp = time.After(settle)
 		}
@@ -155,34 +187,6 @@ func (l *loop) takeEvents() []task.Event {
 	return append(l.outbox, fresh...)
 }
 
-// start starts all that may start now.
-func (l *loop) start(now time.Time) {
-	for len(l.outbox)+len(l.core.events) < outboxFull {
-		a, ok := l.core.next(now)
-		if !ok {
-			return
-		}
-		a.Kill = l.kill
-		ctx, cancel := context.WithCancel(l.ctx)
-		l.cancel[a.Task.ID] = cancel
-		go func() { l.results <- l.exec.Run(ctx, a) }()
-	}
-}
-
-// cancelSome ends the attempts that the core wants ended.
-func (l *loop) cancelSome() {
-	for _, id := range l.core.cancels {
-		if cancel := l.cancel[id]; cancel != nil {
-			cancel()
-		}
-	}
-	l.core.cancels = l.core.cancels[:0]
-	if l.core.stopping {
-		l.stop()
-		l.limit()
-	}
-}
-
 // limit begins the time that a run which is to end may still take.
 func (l *loop) limit() {
 	if l.giveUp == nil {
@@ -193,7 +197,7 @@ func (l *loop) limit() {
 // admit takes in a task and, without waiting, those behind it.
 func (l *loop) admit(r read) {
 	now := time.Now()
-	for range burst {
+	for n := 1; ; n++ {
 		switch {
 		case r.err == io.EOF:
 			l.core.endInput(now)
@@ -203,27 +207,11 @@ func (l *loop) admit(r read) {
 			return
 		}
 		l.core.admit(r.task, now)
-		if !l.core.canAdmit() {
+		if n == burst || !l.core.canAdmit() {
 			return
 		}
 		select {
 		case r = <-l.tasks:
-		default:
-			return
-		}
-	}
-}
-
-// ended takes in a result and, without waiting, those behind it.
-func (l *loop) ended(r *task.Result) {
-	now := time.Now()
-	for range burst {
-		id := r.Task.ID
-		l.cancel[id]()
-		delete(l.cancel, id)
-		l.core.ended(r, now)
-		select {
-		case r = <-l.results:
 		default:
 			return
 		}
@@ -239,12 +227,16 @@ func (l *loop) apply(cmd task.Command) {
 	}
 }
 
-// arm sets the timer for the core's next moment. What is due already waits for
-// something else, the outbox, which wakes the loop by itself.
+// arm sets the timer for the core's next moment, or for the next look at the
+// events. What is due already waits for something else, the outbox, which wakes
+// the loop by itself.
 func (l *loop) arm(now time.Time) {
 	at := l.core.wake()
 	if !at.After(now) {
 		at = time.Time{}
+	}
+	if look := l.handed.Add(lag); l.looks && (at.IsZero() || look.Before(at)) {
+		at = look
 	}
 	if at.Equal(l.armed) {
 		return

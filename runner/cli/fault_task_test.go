@@ -12,7 +12,7 @@ import (
 
 func TestFaultRetriesKeepWhatAttemptsWrote(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "--json", "--results", "res", "--retries", "2", "--retry-delay", "1ms",
+	f := newFault(t, "-n0", "--json", "--results", "res", "--retries", "2", "--retry-delay", "1ms",
 		`echo "out $CREW_ATTEMPT"; echo "err $CREW_ATTEMPT" >&2; exit $((4 - CREW_ATTEMPT))`, ":::", "a")
 	f.start().ends(123)
 	var got struct {
@@ -53,7 +53,7 @@ func TestFaultRetriesHoldNoWorkerAndEndWithTheRun(t *testing.T) {
 
 func TestFaultTimeoutEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "-j2", "--timeout", "0.3", "--kill-after", "0.3",
+	f := newFault(t, "-n0", "-j2", "--timeout", "0.3", "--kill-after", "0.3",
 		`trap "" TERM; sleep 600 & sleep 600; sleep 600`, ":::", "a", "b")
 	f.start().ends(123)
 	require.Empty(t, f.alive())
@@ -89,7 +89,7 @@ func TestFaultHalt(t *testing.T) {
 	} {
 		t.Run(c.when, func(t *testing.T) {
 			t.Parallel()
-			f := newFault(t, "-j2", "--halt", c.when, "--joblog", "log", "exit 7", ":::")
+			f := newFault(t, "-n0", "-j2", "--halt", c.when, "--joblog", "log", "exit 7", ":::")
 			for range 40 {
 				f.cmd.Args = append(f.cmd.Args, "x")
 			}

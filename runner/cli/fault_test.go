@@ -74,7 +74,10 @@ func (f *fault) run() syscall.WaitStatus {
 // wait waits for its end.
 func (f *fault) wait() syscall.WaitStatus {
 	f.t.Helper()
-	stop := time.AfterFunc(2*patience, func() { _ = f.cmd.Process.Signal(syscall.SIGQUIT) }) // a trace says where it hangs
+	stop := time.AfterFunc(2*patience, func() {
+		_ = f.cmd.Process.Signal(syscall.SIGQUIT) // a trace says where it hangs
+		_ = f.cmd.Process.Signal(syscall.SIGCONT)
+	})
 	defer stop.Stop()
 	_ = f.cmd.Wait()
 	return f.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -190,6 +193,10 @@ func (f *fault) input() io.WriteCloser {
 	require.NoError(f.t, err)
 	return w
 }
+
+// blocks is a shell script that writes n blocks of 1024 bytes, each of one
+// letter.
+func blocks(n int) string { return "head -c " + strconv.Itoa(n<<10) + " /dev/zero | tr '\\0' x" }
 
 func needRoot(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -203,14 +203,6 @@ func (l *loaded) ended(f io.ReaderAt, id identity, ln line) {
 // streams are the members that say where an output is, or all attempts before.
 var streams = [...]string{"stdout", "stderr", "attempts"}
 
-func outputBytes(body []byte) (n int64) {
-	for _, name := range streams {
-		p, _ := placeOf(field(body, name))
-		n += p.n
-	}
-	return n
-}
-
 // duration reads seconds; 0 is unknown.
 func duration(v []byte) float32 {
 	d, err := strconv.ParseFloat(string(v), 32)

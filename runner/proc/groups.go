@@ -13,39 +13,51 @@ import (
 // finds them here. It is safe for concurrent use.
 type groups struct {
 	clock clock
-	begun func() // called once, when the first one has started; may be nil
+	begin func() // called once, before the first one starts; may be nil
 
+	once    sync.Once
 	mu      sync.Mutex
-	live    []*process // by slot; nil where one is free
+	live    []*process // by slot; nil where none has started
 	free    []int      // the free slots
 	stopped bool       // what is added is to stand still, too
 	table   []int32    // the ids by slot, where the guardian sees them; nil before there is one
 }
 
-// add takes in a process that has just started.
-func (g *groups) add(p *process) {
+// reserve gives a process that is about to start its slot, and says where its
+// id is to stand then; nil where there is no such place.
+func (g *groups) reserve(p *process) *int32 {
+	g.once.Do(func() {
+		if g.begin != nil {
+			g.begin()
+		}
+	})
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	if n := len(g.free); n > 0 {
 		p.slot = g.free[n-1]
 		g.free = g.free[:n-1]
-		g.live[p.slot] = p
 	} else {
 		p.slot = len(g.live)
-		g.live = append(g.live, p)
+		g.live = append(g.live, nil)
 	}
+	if p.slot < len(g.table) {
+		return &g.table[p.slot]
+	}
+	return nil
+}
+
+// add takes in a process that has just started.
+func (g *groups) add(p *process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.live[p.slot] = p
 	g.publish(p.slot, p.pid)
 	if g.stopped {
 		p.signal(syscall.SIGSTOP)
 	}
-	begun := g.begun
-	g.begun = nil
-	g.mu.Unlock()
-	if begun != nil {
-		begun()
-	}
 }
 
-// remove takes out a process that is about to be reaped.
+// remove takes out a process that is about to be reaped, or has not started.
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
 	g.live[p.slot] = nil

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,11 +15,12 @@ import (
 )
 
 // No orphans, even when crew is killed by SIGKILL and can do nothing any more:
-// a guardian, a process of its own session, sees crew's end through a pidfd and
+// a guardian, a process of its own group, sees crew's end through a pidfd and
 // kills the groups that stand in a table both share. The table costs a store a
-// task, the guardian a fork and an exec once a run, and only for a run that is
-// not over at once: until then, and between a fork and its place in the table,
-// PR_SET_PDEATHSIG kills a task's leader with crew, though not its children.
+// task. The guardian costs a run a clone that shares crew's memory; what it
+// becomes is a new program only when the run is not over at once, and then
+// beside crew. A task that crew has just started and not yet put into the table
+// dies by PR_SET_PDEATHSIG, before it can have children.
 //
 // PR_SET_PDEATHSIG alone would never reach children; PR_SET_CHILD_SUBREAPER
 // gives a dead crew's tasks to nobody; a control group reaches daemons of their
@@ -26,38 +28,49 @@ import (
 // operations a task. Such daemons are left alone as at the end of any run.
 
 const (
-	// guardAfter is how old the first task is when the guardian is started.
+	// guardAfter is how old a guardian is when it becomes a program of its own.
 	guardAfter = 3 * time.Millisecond
-	// guardAgain is how long to wait where it cannot be started.
+	// guardAgain is how long to wait where it cannot be started, and guardLook
+	// how old it is when it is looked after.
 	guardAgain = 200 * time.Millisecond
-	// guardianVariable holds the process to be guarded, in a guardian's
-	// environment alone.
+	guardLook  = time.Second
+	// guardianVariable holds the process to be guarded, and tableVariable the
+	// descriptor of the table, in a guardian's environment alone.
 	guardianVariable = "CREW_GUARDIAN_OF"
-	// tableFile is the descriptor on which a guardian gets the table.
-	tableFile = 3
+	tableVariable    = "CREW_GUARDIAN_TABLE"
 	// tableSize is how many groups the table holds, and tableLeast how many
 	// where a limit on the size of files allows no more.
 	tableSize  = 64 << 10
 	tableLeast = 1 << 10
 )
 
+// guardianCommand is what a guardian is run as. Its name is not crew's: who
+// kills every crew by name does not mean it.
+func guardianCommand(table int) (argv, env []string) {
+	pid := strconv.Itoa(os.Getpid())
+	return []string{"task-guardian", pid},
+		[]string{guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), "GOMAXPROCS=1"}
+}
+
 // init makes a guardian of a process that was started as one. It stands here,
 // and not behind main, so that no other package has to start for it, and so
 // that any binary that runs tasks is its own guardian, those of tests too.
 func init() {
 	if pid, err := strconv.Atoi(os.Getenv(guardianVariable)); err == nil {
-		watchOver(pid)
+		if fd, err := strconv.Atoi(os.Getenv(tableVariable)); err == nil {
+			watchOver(pid, fd)
+		}
 		os.Exit(0)
 	}
 }
 
 // watchOver is what a guardian does all its life: wait for the end of crew,
 // which is its parent, and then kill what is left of the tasks.
-func watchOver(pid int) {
+func watchOver(pid, fd int) {
 	signal.Ignore()
 	// What crew was given by its caller is not to be held open by a guardian.
-	_ = unix.CloseRange(tableFile+1, ^uint(0), 0)
-	table, err := mapTable(tableFile, unix.PROT_READ)
+	_ = unix.CloseRange(uint(fd)+1, ^uint(0), 0)
+	table, err := mapTable(fd, unix.PROT_READ)
 	if err != nil {
 		return
 	}
@@ -105,33 +118,33 @@ type guardian struct {
 	notice func(string)
 
 	mu     sync.Mutex
-	timer  *time.Timer
+	timer  *time.Timer // of the next try; nil where there is none
 	told   bool
 	closed bool
-	pid    int // 0 while there is none
+	pid    int        // 0 while there is none
+	cradle *fledgling // what it needs until it is a program of its own
 }
 
-// soon starts the guardian in a moment.
-func (g *guardian) soon() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.timer = time.AfterFunc(guardAfter, g.try)
-	}
-}
-
-// try starts the guardian, now or, where the system has not what it takes, later.
+// try starts the guardian, now or, where the system has not what it takes,
+// later. Some time after that it looks whether it has become one.
 func (g *guardian) try() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return
 	}
-	err := g.start()
-	if err == nil {
+	var err error
+	if g.pid != 0 {
+		if got, _ := syscall.Wait4(g.pid, nil, syscall.WNOHANG, nil); got == 0 {
+			return
+		}
+		err = errors.New("it has ended")
+	} else if err = g.start(); err == nil {
+		g.timer = time.AfterFunc(guardLook, g.try)
 		return
 	}
-	g.timer.Reset(guardAgain)
+	g.pid = 0
+	g.timer = time.AfterFunc(guardAgain, g.try)
 	if !g.told && g.notice != nil {
 		g.told = true
 		go g.notice(fmt.Sprintf("no guardian yet, so tasks could outlive a crew that is killed: %v", err))
@@ -155,16 +168,8 @@ func (g *guardian) start() error {
 		return err
 	}
 	unmapTable(g.groups.share(table))
-	pid := strconv.Itoa(os.Getpid())
-	null := uintptr(g.null)
-	// Its name is not crew's: who kills every crew by name does not mean it.
-	g.pid, err = syscall.ForkExec("/proc/self/exe", []string{"task-guardian", pid}, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{guardianVariable + "=" + pid, "GOMAXPROCS=1"},
-		Files: []uintptr{null, null, null, uintptr(fd)},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
+	g.cradle = newFledgling(g.null, fd)
+	if g.pid, err = g.cradle.start(); err != nil {
 		unmapTable(g.groups.share(nil))
 	}
 	return err

@@ -87,7 +87,7 @@ func New(cfg Config) (*Local, error) {
 	env := newEnviron(cfg.Env)
 	l := &Local{cfg: cfg, env: env, path: newLookup(), null: null, spawner: newSpawner(), lack: newLack()}
 	l.guardian = guardian{groups: &l.groups, null: null, notice: cfg.Notice}
-	l.groups.begun = l.guardian.soon
+	l.groups.begin = l.guardian.try
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	return l, nil
 }

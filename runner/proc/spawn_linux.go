@@ -59,8 +59,9 @@ const mostRoom = 64 << 10
 
 // start starts full with argv in a process group of its own, which is killed
 // when this thread ends. Of attr, Dir, Env and Files count, and in Sys what
-// says that for ForkExec. Files must be three.
-func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+// says that for ForkExec. Files must be three. Where it can, it stores the id in
+// born, if that is not nil, before the process exists.
+func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr, born *int32) (pid int, err error) {
 	if s.off.Load() || !plainFiles(attr.Files) {
 		return syscall.ForkExec(full, argv, attr)
 	}
@@ -71,7 +72,7 @@ func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr) (pid
 	if !r.fill(s, full, argv, attr) {
 		return 0, syscall.EINVAL
 	}
-	pid, errno := vfork.Run(r.calls)
+	pid, errno := vfork.Run(r.calls, born)
 	runtime.KeepAlive(r)
 	failed := r.failed()
 	if cap(r.text) <= mostRoom {

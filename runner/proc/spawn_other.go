@@ -10,6 +10,6 @@ type spawner struct{}
 func newSpawner() *spawner { return new(spawner) }
 
 // start starts full with argv as attr says.
-func (*spawner) start(full string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+func (*spawner) start(full string, argv []string, attr *syscall.ProcAttr, _ *int32) (pid int, err error) {
 	return syscall.ForkExec(full, argv, attr)
 }

@@ -50,13 +50,15 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 // try makes the pipes and starts the process once.
 func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	p := &process{local: l, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
+	born := l.groups.reserve(p)
 	files, err := p.pipes()
 	if err == nil {
-		err = l.spawn(p, argv, files)
+		err = l.spawn(p, argv, files, born)
 	}
 	p.closeChildEnds()
 	if err != nil {
 		p.closeOurEnds()
+		l.groups.remove(p)
 		return nil, err
 	}
 	l.live.Add(1)
@@ -66,7 +68,7 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 }
 
 // spawn execs argv with the three files as its standard streams.
-func (l *Local) spawn(p *process, argv []string, files [3]uintptr) error {
+func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) error {
 	t := p.attempt.Task
 	dir := l.cfg.Dir
 	if t.Dir != "" {
@@ -90,10 +92,10 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr) error {
 			return err
 		}
 		p.started = time.Now()
-		p.pid, err = l.spawner.start(full, argv, attr)
+		p.pid, err = l.spawner.start(full, argv, attr, born)
 		if err == syscall.ENOEXEC {
 			// A script without a #! line: execvp(3) gives it to the shell.
-			p.pid, err = l.spawner.start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr)
+			p.pid, err = l.spawner.start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born)
 		}
 		switch {
 		case err == nil:

@@ -4,6 +4,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // JobControl lets tasks stop and go on with crew, until stop is called. They
@@ -12,7 +15,7 @@ import (
 // go on. The time that tasks have stands still meanwhile. Where SIGTSTP was
 // ignored when the process began, it stays so.
 func (l *Local) JobControl() (stop func()) {
-	if signal.Ignored(syscall.SIGTSTP) {
+	if ignored(syscall.SIGTSTP) {
 		return func() {}
 	}
 	stops, conts := make(chan os.Signal, 1), make(chan os.Signal, 1)
@@ -50,4 +53,13 @@ func (l *Local) JobControl() (stop func()) {
 		close(quit)
 		<-done
 	}
+}
+
+// ignored says whether a signal is ignored that nobody here has asked for yet.
+// signal.Ignored knows of SIGHUP and SIGINT alone what they were at the start.
+func ignored(sig syscall.Signal) bool {
+	const sigIgn = 1
+	var action [8]uintptr // struct sigaction of rt_sigaction(2): the handler, and what follows
+	_, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
+	return errno == 0 && action[0] == sigIgn
 }

@@ -1,6 +1,7 @@
 /*
- * gate FIFO LAST BYTES ID prints BYTES bytes. Task 1 waits with that until task
- * LAST has come: so all between have ended while it was still there.
+ * gate FIFO LAST BYTES ID prints BYTES bytes. Unless LAST is 0, task 1 waits with
+ * that until task LAST has come: so all between have ended while it was still
+ * there.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ int main(int argc, char **argv) {
 
 	if (argc != 5)
 		return 2;
-	if (strcmp(argv[4], "1") == 0) {
+	if (strcmp(argv[2], "0") != 0 && strcmp(argv[4], "1") == 0) {
 		if ((fd = open(argv[1], O_RDONLY)) < 0 || read(fd, &c, 1) != 1)
 			return 1;
 	} else if (strcmp(argv[4], argv[2]) == 0) {

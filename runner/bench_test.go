@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// sameTask is a Source of n tasks that are made before.
+type sameTask struct {
+	tasks []task.Task
+	next  int
+}
+
+func (s *sameTask) Next() (*task.Task, error) {
+	if s.next == len(s.tasks) {
+		return nil, io.EOF
+	}
+	s.next++
+	return &s.tasks[s.next-1], nil
+}
+
+// instant is an Executor that has nothing to do.
+type instant struct{}
+
+func (instant) Run(_ context.Context, a task.Attempt) *task.Result {
+	now := time.Now()
+	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Worker, Outcome: task.OK, Start: now, End: now}
+}
+
+// null is a Sink that looks at nothing.
+type null struct{}
+
+func (null) Consume([]task.Event) error { return nil }
+func (null) Close(task.Stats) error     { return nil }
+
+// BenchmarkRun is what a task costs from the reader to the sinks without a
+// process.
+func BenchmarkRun(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		workers int
+		keep    bool
+	}{{"workers=2", 2, false}, {"workers=8", 8, false}, {"workers=8/keep", 8, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			policy, err := sched.New("fifo", c.workers, sched.Topics{})
+			require.NoError(b, err)
+			src := &sameTask{tasks: make([]task.Task, b.N)}
+			for i := range src.tasks {
+				src.tasks[i] = task.Task{ID: uint64(i + 1), Cost: 1}
+			}
+			cfg := Config{
+				Pool:  Pool{Workers: c.workers, Policy: policy, Buffer: 64},
+				Order: Order{Keep: c.keep, Window: 1 << 20},
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			ending, err := Run(cfg, src, instant{}, []Sink{null{}}, nil)
+			require.NoError(b, err)
+			require.EqualValues(b, b.N, ending.Stats.Of(task.OK))
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}

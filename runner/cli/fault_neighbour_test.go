@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFaultNobodyReadsAnyMore: the run ends with its reader, without a word,
+// though its tasks have nothing to say.
+func TestFaultNobodyReadsAnyMore(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"group", "line", "raw"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f := newFault(t, "-j3", "--output", mode, `echo {}; [ {} = 1 ] || sleep 600`)
+			f.cmd.Stdin = strings.NewReader(counted(1000))
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			f.cmd.Stdout = w
+			f.start()
+			require.NoError(t, w.Close())
+			_, err = bufio.NewReader(r).ReadString('\n')
+			require.NoError(t, err)
+			f.until(func() bool { return len(f.alive()) >= 3 }, "all workers to be busy")
+			require.NoError(t, r.Close())
+			begin := time.Now()
+			f.ends(141)
+			require.Less(t, time.Since(begin), patience/3) // a second, on a machine with nothing else to do
+			require.Empty(t, f.stderr())
+			f.gone()
+		})
+	}
+}
+
+// TestFaultAReaderStandsStill: nothing is lost when it goes on, and it cannot
+// keep crew from ending when told.
+func TestFaultAReaderStandsStill(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--output", "group"}, {"--output", "group", "-k"}, {"--output", "line"}, {"--output", "line", "-k"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			begin := func() (*fault, *os.File) {
+				f := newFault(t, append(args, "-n0", "-j2", "--kill-after", "1", "echo >> ran; "+blocks(40)+"; echo")...)
+				f.cmd.Stdin = strings.NewReader(counted(50))
+				r, w, err := os.Pipe()
+				require.NoError(t, err)
+				f.cmd.Stdout = w
+				f.start()
+				require.NoError(t, w.Close())
+				f.await("ran", "\n\n\n")
+				stopped := time.Now()
+				f.until(func() bool { return time.Since(stopped) > time.Second }, "the pipe to be full for a while")
+				return f, r
+			}
+			f, r := begin()
+			defer r.Close()
+			out, err := io.ReadAll(r)
+			require.NoError(t, err)
+			f.ends(0)
+			require.Equal(t, strings.Repeat(strings.Repeat("x", 40<<10)+"\n", 50), string(out))
+
+			f, r = begin()
+			defer r.Close()
+			f.send(syscall.SIGTERM)
+			f.dies(syscall.SIGTERM)
+			f.gone()
+			require.Contains(t, f.stderr(), "crew: nobody reads stdout: what had not been written there is lost\n")
+		})
+	}
+}
+
+func TestFaultStandardStreams(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, under string
+		args        []string
+		status      int
+		out, err    string
+	}{
+		{"stdout closed", `exec "$@" >&-`, []string{"echo", ":::", "a"}, 0, "", ""},
+		{"stderr closed", `exec "$@" 2>&-`, []string{"echo {}; echo e >&2; false", ":::", "a"}, 123, "a\n", ""},
+		{"stdin closed", `exec "$@" <&-`, []string{"echo"}, 0, "", ""},
+		{"stdin a directory", `exec "$@" </`, []string{"echo"}, 1, "", "crew: read standard input: it is a directory\n"},
+		{"all closed", `exec "$@" <&- >&- 2>&-`, []string{"echo >made; false", ":::", "a"}, 123, "", ""},
+		{"the directory is gone", `mkdir x; cd x; rmdir ../x; exec "$@"`, []string{"echo", ":::", "a"}, 0, "a\n", ""},
+		{"TMPDIR is gone", `export TMPDIR=/nowhere; exec "$@"`, []string{"-k", "echo", ":::", "a", "b"}, 0, "a\nb\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFault(t, c.args...).under(c.under)
+			f.start().ends(c.status)
+			require.Equal(t, c.out, f.stdout())
+			require.Equal(t, c.err, f.stderr())
+		})
+	}
+}
+
+// TestFaultNobodyReadsStderr: that is no reason to end, or to die.
+func TestFaultNobodyReadsStderr(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-t", `echo {}; echo e >&2; exit {}`, ":::", "1", "0", "1")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	f.cmd.Stderr = w
+	f.start()
+	require.NoError(t, w.Close())
+	f.ends(123)
+	require.Equal(t, 3, strings.Count(f.stdout(), "\n"))
+}
+
+// TestFaultNoRoomForWhatWaits: a TMPDIR that is no directory matters when
+// something has to be kept there, and then the line names it.
+func TestFaultNoRoomForWhatWaits(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-n0", "-k", "-j2", blocks(12000), ":::", "a", "b", "c", "d", "e").under(`export TMPDIR=/nowhere; exec "$@"`)
+	f.start().ends(1)
+	require.Regexp(t, `crew: task \d+: its output is cut: keep output in /nowhere: no such file or directory\n$`, f.stderr())
+}

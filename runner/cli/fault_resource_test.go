@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counted is n records, a line each.
+func counted(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strconv.Itoa(i+1) + "\n")
+	}
+	return b.String()
+}
+
+// tiny is a script for under that has crew run with a full disk at full/: a
+// file system of 64 KiB that nobody else sees.
+const tiny = `exec unshare --mount /bin/sh -c 'mount -t tmpfs -o size=64k tiny "$PWD/full" && exec "$@"' sh "$@"`
+
+// TestFaultADiskIsFull: one clear line, status 1, what runs may finish, and
+// nothing that was written is cut without a word.
+func TestFaultADiskIsFull(t *testing.T) {
+	t.Parallel()
+	const full = "no space left on device"
+	for _, c := range []struct {
+		name, under string
+		args        []string
+		says        string
+	}{
+		{"stdout", `exec "$@" >/dev/full`, []string{"echo"}, "write stdout: " + full},
+		{"stdout by line", `exec "$@" >/dev/full`, []string{"--line-buffer", "echo"}, "write stdout: " + full},
+		{"stdout in order", `exec "$@" >/dev/full`, []string{"-k", "--json", "echo"}, "write stdout: " + full},
+		{"joblog", tiny, []string{"-n1", "--joblog", "full/log", "true", strings.Repeat("x", 2000)}, "write joblog full/log: " + full},
+		{"results", tiny, []string{"-n0", "--results", "full/res", blocks(7)}, "write results: write full/res/"},
+		{"spill", `export TMPDIR=full;` + tiny, []string{"-n0", "-k", blocks(9000)}, "its output is cut: keep output in full: " + full},
+		{"a limit on the stdout file", `ulimit -f 8; exec "$@"`, []string{"echo", strings.Repeat("x", 500)}, "write stdout: file too large"},
+		{"a limit on the joblog", `ulimit -f 8; exec "$@" >/dev/null`, []string{"--joblog", "log", "true", strings.Repeat("x", 500)},
+			"write joblog log: file too large"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(c.under, "mount") {
+				needRoot(t)
+			}
+			f := newFault(t, append([]string{"-j2"}, c.args...)...).under(c.under)
+			require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
+			f.cmd.Stdin = strings.NewReader(counted(1000))
+			f.start().ends(1)
+			lines := strings.Split(strings.TrimSpace(f.stderr()), "\n")
+			last := lines[len(lines)-1]
+			require.True(t, strings.HasPrefix(last, "crew: "), last)
+			require.Contains(t, last, c.says)
+			require.Contains(t, f.stderr(), " not run", "the rest of what was read is accounted for")
+			f.gone()
+		})
+	}
+}
+
+// TestFaultFewDescriptors: with few of them all tasks run, if not so many at
+// once, and where there are too few for any the run says so.
+func TestFaultFewDescriptors(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-j12", "sleep 0.1; echo {}").under(`ulimit -n 24; exec "$@"`)
+	f.cmd.Stdin = strings.NewReader(counted(40))
+	f.start().ends(0)
+	require.ElementsMatch(t, strings.Fields(counted(40)), strings.Fields(f.stdout()))
+	require.Regexp(t, `crew: task \d+ waits to start: .*too many open files\n`, f.stderr())
+
+	f = newFault(t, "echo").under(`ulimit -n 8; exec "$@"`)
+	f.cmd.Stdin = strings.NewReader("a\n")
+	f.start().ends(1)
+	require.Equal(t, "crew: no run is possible with 8 open files: raise the limit with ulimit -n\n", f.stderr())
+}
+
+// TestFaultFewProcesses: the limit counts threads, and a Go program that cannot
+// have one more dies.
+func TestFaultFewProcesses(t *testing.T) {
+	t.Parallel()
+	needRoot(t) // to become somebody with a limit of his own
+	f := newFault(t, "-j30", "sleep", "0.1").under(`exec bash -c 'ulimit -u 32; exec "$@"' sh "$@"`)
+	uid := uint32(70000 + os.Getpid()%10000)
+	f.asUser(uid)
+	f.cmd.Args = append(f.cmd.Args, ":::")
+	for range 60 {
+		f.cmd.Args = append(f.cmd.Args, "0.1")
+	}
+	f.start().ends(0)
+	require.Regexp(t, `crew: task \d+ waits to start: sleep: resource temporarily unavailable\n`, f.stderr())
+
+	f = newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
+	f.asUser(uid)
+	f.start().ends(1)
+	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u\n", f.stderr())
+}
+
+// asUser has crew run as somebody else, who can read it and its directory.
+func (f *fault) asUser(uid uint32) {
+	exe, err := os.ReadFile(os.Args[0])
+	require.NoError(f.t, err)
+	f.write("crew", string(exe), 0o755)
+	for i, w := range f.cmd.Args {
+		if w == os.Args[0] {
+			f.cmd.Args[i] = filepath.Join(f.dir, "crew")
+		}
+	}
+	for dir := f.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		require.NoError(f.t, os.Chmod(dir, 0o755))
+	}
+	f.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+}
+
+// TestFaultAProgramIsBeingWritten waits until it is complete.
+func TestFaultAProgramIsBeingWritten(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "./program", ":::", "a")
+	f.write("program", "#!/bin/sh\necho ran $1\n", 0o755)
+	w, err := os.OpenFile(filepath.Join(f.dir, "program"), os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	f.start().await("stderr", "crew: task 1 waits to start: ./program: text file busy\n")
+	require.NoError(t, w.Close())
+	f.ends(0)
+	require.Equal(t, "ran a\n", f.stdout())
+}
+
+// TestFaultAProgramIsReplaced: it is not there for a moment, and then is a new
+// one; where it never comes back the run ends as it would without it.
+func TestFaultAProgramIsReplaced(t *testing.T) {
+	t.Parallel()
+	program := func(text string) string { return "#!/bin/sh\necho " + text + " $1\n" }
+	begin := func() (*fault, io.Writer) {
+		f := newFault(t, "-j1", "./program")
+		in := f.input()
+		f.write("program", program("old"), 0o755)
+		f.start()
+		_, err := io.WriteString(in, "a\n")
+		require.NoError(t, err)
+		f.await("stdout", "old a\n")
+		require.NoError(t, os.Remove(filepath.Join(f.dir, "program")))
+		_, err = io.WriteString(in, "b\n")
+		require.NoError(t, err)
+		require.NoError(t, in.Close())
+		f.await("stderr", "crew: task 2 waits to start: ./program: no such file or directory\n")
+		return f, in
+	}
+	f, _ := begin()
+	f.write("new", program("new"), 0o755)
+	require.NoError(t, os.Rename(filepath.Join(f.dir, "new"), filepath.Join(f.dir, "program")))
+	f.ends(0)
+	require.Equal(t, "old a\nnew b\n", f.stdout())
+
+	f, _ = begin()
+	f.ends(127)
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner"
+	"crew/runner/proc"
+	"crew/runner/sink"
+	"crew/runner/spool"
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// repeated is a Source of n tasks of all sorts.
+type repeated struct{ n, given int }
+
+func (s *repeated) Next() (*task.Task, error) {
+	if s.given == s.n {
+		return nil, io.EOF
+	}
+	s.given++
+	t := &task.Task{ID: uint64(s.given), Cost: 1, Argv: []string{"echo", fmt.Sprint(s.given)}}
+	switch s.given % 50 {
+	case 10:
+		t.Argv = []string{"false"}
+	case 20:
+		t.Argv, t.Stdin = []string{"wc", "-c"}, []byte("some input")
+	case 30:
+		t.Argv = []string{"no-such-command"}
+	case 40:
+		t.Argv, t.Timeout = []string{"sleep", "60"}, 60*time.Millisecond
+	}
+	return t, nil
+}
+
+// TestManyTasksLeaveNothing: goroutines and descriptors after many tasks are as
+// many as after few. CREW_SOAK makes it a hundred thousand.
+func TestManyTasksLeaveNothing(t *testing.T) {
+	many := 2000
+	if os.Getenv("CREW_SOAK") != "" {
+		many = 100_000
+	}
+	store := spool.New(1<<20, t.TempDir())
+	exec, err := proc.New(proc.Config{Env: os.Environ(), KillAfter: time.Second, Store: store})
+	require.NoError(t, err)
+	run := func(n int) (goroutines, files int) {
+		policy, err := sched.New("fifo", 8, sched.Topics{})
+		require.NoError(t, err)
+		out := sink.NewStdout(sink.NewScreen(io.Discard, io.Discard), sink.StdoutConfig{KeepOrder: true, Store: store})
+		end, err := runner.Run(runner.Config{
+			Pool:  runner.Pool{Workers: 8, Policy: policy, Buffer: 64},
+			Order: runner.Order{Keep: true, Window: 1 << 10},
+			Retry: runner.Retry{Max: 1, Jitter: func() float64 { return 0 }},
+		}, &repeated{n: n}, exec, []runner.Sink{out}, nil)
+		require.NoError(t, err)
+		require.NoError(t, end.Err)
+		require.EqualValues(t, n, end.Stats.Finished)
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return runtime.NumGoroutine(), len(entries)
+	}
+	goroutines, files := run(100)
+	_, after := run(many)
+	require.Equal(t, files, after)
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines }, patience, 5*time.Millisecond,
+		"%d goroutines after few tasks", goroutines)
+	require.NoError(t, exec.Close())
+	require.NoError(t, store.Close())
+}

@@ -1,0 +1,59 @@
+//go:build amd64 || arm64
+
+package proc
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/vfork"
+)
+
+// fledgling is a guardian that is not a program of its own yet: a process that
+// shares crew's memory and waits whether the run is over before it is worth
+// one. It must be kept until then.
+type fledgling struct {
+	room
+	wait syscall.Timespec
+}
+
+// newFledgling prepares one that keeps nothing open but /dev/null and the table.
+func newFledgling(null, table int) *fledgling {
+	f := &fledgling{wait: syscall.NsecToTimespec(int64(guardAfter / time.Nanosecond))}
+	argv, env := guardianCommand(table)
+	f.text = make([]byte, 0, 1<<10)
+	path, root := f.word("/proc/self/exe"), f.word("/")
+	for _, words := range [][]string{argv, env} {
+		for _, w := range words {
+			f.words = append(f.words, f.word(w))
+		}
+		f.words = append(f.words, nil)
+	}
+	f.call(0, syscall.SYS_SETPGID, 0, 0)
+	for fd := range uintptr(3) {
+		if uintptr(null) != fd {
+			f.call(fd, syscall.SYS_DUP3, uintptr(null), fd, 0)
+		}
+	}
+	if table > 3 {
+		f.call(0, unix.SYS_CLOSE_RANGE, 3, uintptr(table-1), 0)
+	}
+	f.call(0, unix.SYS_CLOSE_RANGE, uintptr(table+1), uintptr(^uint32(0)), 0)
+	f.call(0, syscall.SYS_FCNTL, uintptr(table), syscall.F_SETFD, 0)
+	f.call(0, syscall.SYS_CHDIR, pointer(root))
+	f.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&f.wait)), 0)
+	f.call(0, syscall.SYS_EXECVE, pointer(path), uintptr(unsafe.Pointer(&f.words[0])), uintptr(unsafe.Pointer(&f.words[len(argv)+1])))
+	return f
+}
+
+// start starts it.
+func (f *fledgling) start() (pid int, err error) {
+	pid, errno := vfork.Start(f.calls)
+	if errno != 0 {
+		return 0, syscall.Errno(errno)
+	}
+	return pid, nil
+}
