@@ -65,12 +65,6 @@ func (f *fault) start() *fault {
 	return f
 }
 
-// run starts it and waits for its end.
-func (f *fault) run() syscall.WaitStatus {
-	f.t.Helper()
-	return f.start().wait()
-}
-
 // wait waits for its end.
 func (f *fault) wait() syscall.WaitStatus {
 	f.t.Helper()
