@@ -59,7 +59,7 @@ type Command struct {
 type Pool struct {
 	Jobs     int    // at least 1
 	JobsFile string // where Jobs was read from; "" where it stood on the command line
-	Buffer   int    // records read ahead, at least 1
+	Buffer   int    // tasks read ahead, at least 1
 	Delay    time.Duration
 	Workdir  string // "" for crew's own
 	Nice     int    // added to crew's own niceness
@@ -168,7 +168,11 @@ func (o *Options) finish() {
 		}
 	}
 	if o.Pool.Buffer == 0 {
-		o.Pool.Buffer = max(64, 2*o.Pool.Jobs)
+		least := 64
+		if o.Command.MaxArgs > 1 || o.Command.MaxChars > 0 {
+			least = 16 // each is many records: more would only be memory
+		}
+		o.Pool.Buffer = max(least, 2*o.Pool.Jobs)
 	}
 	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
 		o.Command.MaxArgs = 1

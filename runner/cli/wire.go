@@ -74,12 +74,12 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 			}
 		}
 	}()
-	commands := make(chan task.Command, 16)
-	w.onClose(runner.Signals(commands))
-
 	if err := w.open(); err != nil {
 		return ending{err: err}
 	}
+	// Not before: a signal must end a crew that still waits for a header.
+	commands := make(chan task.Command, 16)
+	w.onClose(runner.Signals(commands))
 	if err := w.openState(); err != nil {
 		return ending{err: err}
 	}

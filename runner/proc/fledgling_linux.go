@@ -17,12 +17,13 @@ import (
 // one. It must be kept until then.
 type fledgling struct {
 	room
-	wait syscall.Timespec
+	wait        syscall.Timespec
+	null, table int
 }
 
 // newFledgling prepares one that keeps nothing open but /dev/null and the table.
 func newFledgling(null, table int) *fledgling {
-	f := &fledgling{wait: syscall.NsecToTimespec(int64(guardAfter / time.Nanosecond))}
+	f := &fledgling{wait: syscall.NsecToTimespec(int64(guardAfter / time.Nanosecond)), null: null, table: table}
 	argv, env := guardianCommand(table)
 	f.text = make([]byte, 0, 1<<10)
 	path, root := f.word("/proc/self/exe"), f.word("/")
@@ -49,11 +50,15 @@ func newFledgling(null, table int) *fledgling {
 	return f
 }
 
-// start starts it.
+// start starts it, or a guardian in its place where the kernel or a seccomp
+// filter knows no clone3(2).
 func (f *fledgling) start() (pid int, err error) {
 	pid, errno := vfork.Start(f.calls)
-	if errno != 0 {
-		return 0, syscall.Errno(errno)
+	switch syscall.Errno(errno) {
+	case 0:
+		return pid, nil
+	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
+		return forkGuardian(f.null, f.table)
 	}
-	return pid, nil
+	return 0, syscall.Errno(errno)
 }

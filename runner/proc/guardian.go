@@ -49,7 +49,18 @@ const (
 func guardianCommand(table int) (argv, env []string) {
 	pid := strconv.Itoa(os.Getpid())
 	return []string{"task-guardian", pid},
-		[]string{guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), "GOMAXPROCS=1"}
+		[]string{guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+}
+
+// forkGuardian starts a guardian that is a program of its own at once, which
+// takes longer.
+func forkGuardian(null, table int) (pid int, err error) {
+	argv, env := guardianCommand(3)
+	out := uintptr(null)
+	return syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
+		Dir: "/", Env: env, Files: []uintptr{out, out, out, uintptr(table)},
+		Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
 }
 
 // init makes a guardian of a process that was started as one. It stands here,

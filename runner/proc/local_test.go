@@ -375,3 +375,12 @@ func BenchmarkTrue(b *testing.B) {
 		}
 	})
 }
+
+// TestNobodySetsTheClockOfDurations: a clock that is set back in mid-run
+// changes no duration, because times carry a reading of the monotonic one.
+func TestNobodySetsTheClockOfDurations(t *testing.T) {
+	r := run(local(t, nil), sh("true"))
+	for _, at := range []time.Time{r.Start, r.End} {
+		require.Contains(t, at.String(), " m=")
+	}
+}
