@@ -17,7 +17,7 @@ const (
 	burst = 256
 	// lag is how long events may wait for others to be handed over with them,
 	// and batch how many need not.
-	lag   = time.Millisecond
+	lag   = 10 * time.Millisecond
 	batch = 256
 	// settle is what a run that is to end allows beyond the grace of its tasks:
 	// for the kernel to end them, and for a reader to take what is left.

@@ -173,7 +173,13 @@ func (p *process) feed() {
 func (p *process) capture() {
 	defer p.closeOurEnds()
 	w := watch{p: p, wait: soon}
+	if p.seat != nil {
+		w.wait = brief
+	}
 	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
+		if p.seat != nil && time.Since(p.started) >= brief {
+			p.stand()
+		}
 		ready, over := w.poll()
 		if over {
 			p.leaked = true
@@ -291,6 +297,8 @@ func (w *watch) idle() bool {
 		p.signal(syscall.SIGKILL)
 		p.leaked = true
 		w.killed, w.deadline = true, time.Now().Add(parting)
+	case w.wait == brief:
+		w.wait = soon
 	case p.pidfd < 0:
 		if p.pidfd = openPidfd(p.pid); p.pidfd >= 0 {
 			w.wait = -1

@@ -67,6 +67,7 @@ type Local struct {
 	spawner *spawner
 	live    atomic.Int64 // processes started and not reaped
 
+	seats    seats
 	groups   groups
 	guardian guardian
 	lack     *lack
@@ -131,6 +132,8 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 		p.end(cancelled, 0, a.Kill)
 	}
 	p.reap(r)
+	p.stand()
+	l.seats.lasted(r.End.Sub(r.Start))
 	stop()
 	if timer != nil {
 		timer.stop()

@@ -27,8 +27,9 @@ type process struct {
 	slot    int // in local.groups
 	started time.Time
 
-	// our ends of the pipes; only the attempt's goroutine touches them
+	// our ends of the pipes, and more that only the attempt's goroutine touches
 
+	seat     *seat // nil without one
 	out, err stream
 	in       int    // where the task's stdin is written; -1 when done or never
 	unread   []byte // of the task's stdin
@@ -44,6 +45,14 @@ type process struct {
 	reaped bool          // the id may belong to somebody else: never signal it again
 	cause  cause         // why it was ended; the first one counts
 	done   chan struct{} // closed when reaped; made by the first end
+}
+
+// stand leaves the seat, if there is one.
+func (p *process) stand() {
+	if p.seat != nil {
+		p.seat.leave()
+		p.seat = nil
+	}
 }
 
 // signal sends sig to the group, unless its id is free again.

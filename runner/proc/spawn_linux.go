@@ -60,20 +60,26 @@ const mostRoom = 64 << 10
 // start starts full with argv in a process group of its own, which is killed
 // when this thread ends. Of attr, Dir, Env and Files count, and in Sys what
 // says that for ForkExec. Files must be three. Where it can, it stores the id in
-// born, if that is not nil, before the process exists.
-func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr, born *int32) (pid int, err error) {
+// born, if that is not nil, before the process exists. From a seat, which is nil
+// for none, the process may use all processors nevertheless; where that cannot
+// be had, start fails with EINVAL.
+func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr, born *int32, at *seat) (pid int, err error) {
 	if s.off.Load() || !plainFiles(attr.Files) {
+		if at != nil {
+			return 0, syscall.EINVAL
+		}
 		return syscall.ForkExec(full, argv, attr)
 	}
 	r, _ := s.rooms.Get().(*room)
 	if r == nil {
 		r = new(room)
 	}
-	if !r.fill(s, full, argv, attr) {
+	if !r.fill(s, full, argv, attr, at) {
 		return 0, syscall.EINVAL
 	}
 	pid, errno := vfork.Run(r.calls, born)
 	runtime.KeepAlive(r)
+	runtime.KeepAlive(at)
 	failed := r.failed()
 	if cap(r.text) <= mostRoom {
 		s.rooms.Put(r)
@@ -81,7 +87,7 @@ func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr, born
 	switch {
 	case errno == uintptr(syscall.ENOSYS), errno == uintptr(syscall.EPERM), errno == uintptr(syscall.EINVAL):
 		s.off.Store(true)
-		return syscall.ForkExec(full, argv, attr)
+		return s.start(full, argv, attr, born, at)
 	case errno != 0:
 		return 0, syscall.Errno(errno)
 	case failed != 0:
@@ -107,7 +113,7 @@ func plainFiles(files []uintptr) bool {
 }
 
 // fill writes down what the child is to do. It fails where a word holds a NUL.
-func (r *room) fill(s *spawner, full string, argv []string, attr *syscall.ProcAttr) bool {
+func (r *room) fill(s *spawner, full string, argv []string, attr *syscall.ProcAttr, at *seat) bool {
 	size := len(full) + len(attr.Dir) + 2
 	for _, words := range [][]string{argv, attr.Env} {
 		for _, w := range words {
@@ -132,6 +138,9 @@ func (r *room) fill(s *spawner, full string, argv []string, attr *syscall.ProcAt
 	}
 
 	r.call(0, syscall.SYS_SETPGID, 0, 0)
+	if at != nil {
+		r.call(0, syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(at.all), uintptr(unsafe.Pointer(&at.all)))
+	}
 	if attr.Dir != "" {
 		r.call(0, syscall.SYS_CHDIR, pointer(dir))
 	}

@@ -46,7 +46,7 @@ func spawnOutput(t *testing.T, s *spawner, attr syscall.ProcAttr, argv ...string
 	// A thread that dies takes its children with it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pid, err := s.start(argv[0], argv, &attr, nil)
+	pid, err := s.start(argv[0], argv, &attr, nil, nil)
 	w.Close()
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -98,7 +98,7 @@ func TestSpawnSaysWhyItFailed(t *testing.T) {
 		} {
 			_, err := s.start(c.full, append([]string{c.full}, c.argv...), &syscall.ProcAttr{
 				Dir: c.dir, Env: c.env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-			}, nil)
+			}, nil, nil)
 			require.Equal(t, c.want, err, "%s in %s", c.full, c.dir)
 		}
 		_, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -2,7 +2,10 @@
 
 package proc
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // spawner starts processes. It is safe for concurrent use.
 type spawner struct{}
@@ -10,6 +13,18 @@ type spawner struct{}
 func newSpawner() *spawner { return new(spawner) }
 
 // start starts full with argv as attr says.
-func (*spawner) start(full string, argv []string, attr *syscall.ProcAttr, _ *int32) (pid int, err error) {
+func (*spawner) start(full string, argv []string, attr *syscall.ProcAttr, _ *int32, _ *seat) (pid int, err error) {
 	return syscall.ForkExec(full, argv, attr)
 }
+
+// brief is how long a task may take to count as brief.
+const brief = 0
+
+// seats are for systems where a thread can be kept on its processor.
+type seats struct{}
+
+type seat struct{}
+
+func (*seats) take() *seat          { return nil }
+func (*seats) lasted(time.Duration) {}
+func (*seat) leave()                {}

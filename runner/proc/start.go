@@ -53,10 +53,14 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	born := l.groups.reserve(p)
 	files, err := p.pipes()
 	if err == nil {
+		if !l.lack.threads.Load() {
+			p.seat = l.seats.take()
+		}
 		err = l.spawn(p, argv, files, born)
 	}
 	p.closeChildEnds()
 	if err != nil {
+		p.stand()
 		p.closeOurEnds()
 		l.groups.remove(p)
 		return nil, err
@@ -92,10 +96,10 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 			return err
 		}
 		p.started = time.Now()
-		p.pid, err = l.spawner.start(full, argv, attr, born)
+		p.pid, err = l.spawner.start(full, argv, attr, born, p.seat)
 		if err == syscall.ENOEXEC {
 			// A script without a #! line: execvp(3) gives it to the shell.
-			p.pid, err = l.spawner.start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born)
+			p.pid, err = l.spawner.start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born, p.seat)
 		}
 		switch {
 		case err == nil:
@@ -103,6 +107,8 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 				l.ran.Store(&argv[0])
 			}
 			return nil
+		case err == syscall.EINVAL && p.seat != nil:
+			p.stand()
 		case err == syscall.ENOENT && again && plain && full != argv[0]:
 			l.path.forget(argv[0])
 		default:

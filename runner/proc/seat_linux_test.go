@@ -1,0 +1,135 @@
+//go:build amd64 || arm64
+
+package proc
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+const allowed = "Cpus_allowed_list"
+
+// threadProcessors is where the threads of this process may run: one line for all
+// whose answer is the same.
+func threadProcessors(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/status")
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has just ended
+		}
+		_, after, _ := strings.Cut(string(text), allowed)
+		list, _, _ := strings.Cut(after, "\n")
+		seen[allowed+list] = true
+	}
+	var lists []string
+	for list := range seen {
+		lists = append(lists, list)
+	}
+	return lists
+}
+
+func needProcessors(t *testing.T) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
+		t.Skip("there is no choice of processors")
+	}
+}
+
+func TestSeatsAreTakenAndLeft(t *testing.T) {
+	needProcessors(t)
+	runtime.LockOSThread() // so that both times it is this thread
+	defer runtime.UnlockOSThread()
+	var s seats
+	require.Nil(t, s.take(), "nothing brief has been seen")
+	s.lasted(brief / 2)
+	at := s.take()
+	require.NotNil(t, at)
+	var now unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &now))
+	require.Equal(t, 1, now.Count())
+	at.leave()
+	require.NoError(t, unix.SchedGetaffinity(0, &now))
+	require.Equal(t, at.all, now)
+	for cpu := range s.taken {
+		require.False(t, s.taken[cpu].Swap(true), "processor %d", cpu)
+	}
+	require.Nil(t, s.take(), "all are taken")
+	for cpu := range s.taken {
+		s.taken[cpu].Store(false)
+	}
+	at = s.take()
+	require.NotNil(t, at)
+	at.leave()
+	s.lasted(2 * brief)
+	require.Nil(t, s.take())
+}
+
+// TestSeatsAreNobodysBusiness: tasks and the threads of this process may use all
+// processors, whatever was run from a seat, and how it ended.
+func TestSeatsAreNobodysBusiness(t *testing.T) {
+	needProcessors(t)
+	l := local(t, nil)
+	before := threadProcessors(t)
+	require.Len(t, before, 1)
+	script := filepath.Join(t.TempDir(), "script")
+	require.NoError(t, os.WriteFile(script, []byte("grep "+allowed+" /proc/self/status\n"), 0o755))
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for range 20 {
+				for _, argv := range [][]string{{"grep", allowed, "/proc/self/status"}, {script}, {"no-such-command"}} {
+					l.seats.wanted.Store(true)
+					r := run(l, &task.Task{ID: 1, Argv: argv})
+					if argv[0] == "no-such-command" {
+						continue
+					}
+					if got := strings.TrimSpace(text(t, r.Stdout)); got != before[0] {
+						t.Errorf("%q says %q, not %q", argv, got, before[0])
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	require.Equal(t, before, threadProcessors(t))
+	for cpu := range l.seats.taken {
+		require.False(t, l.seats.taken[cpu].Load(), "processor %d", cpu)
+	}
+}
+
+func TestSeatIsLeftWhenATaskIsNotBrief(t *testing.T) {
+	needProcessors(t)
+	l := local(t, nil)
+	l.seats.wanted.Store(true)
+	for _, script := range []string{
+		"sleep 0.1; grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u",
+		"yes | head -c 20000000 >&2; grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u",
+	} {
+		r := run(l, sh(script))
+		require.Equal(t, threadProcessors(t)[0], strings.TrimSpace(text(t, r.Stdout)))
+		require.False(t, l.seats.wanted.Load())
+	}
+}
+
+// TestSpawnFromASeatWithoutAnOwnPath: ForkExec cannot give the processors back.
+func TestSpawnFromASeatWithoutAnOwnPath(t *testing.T) {
+	needProcessors(t)
+	l := local(t, nil)
+	l.spawner.off.Store(true)
+	l.seats.wanted.Store(true)
+	r := run(l, &task.Task{ID: 1, Argv: []string{"grep", allowed, "/proc/self/status"}})
+	require.Equal(t, threadProcessors(t)[0], strings.TrimSpace(text(t, r.Stdout)))
+}
