@@ -1,12 +1,11 @@
 package runner
 
 import (
-	"os"
-	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/catch"
 	"crew/runner/task"
 )
 
@@ -14,15 +13,19 @@ import (
 // SIGINT drains, a second one stops, a third one kills; SIGTERM stops at once;
 // SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or smaller.
 // Signals that were ignored when the process began (nohup, a background job of
-// a script) stay ignored. SIGPIPE and SIGXFSZ are taken so that a write to a
-// closed pipe, or past the limit on the size of files, is an error and no death.
-func Signals(out chan<- task.Command) (stop func()) {
-	in := make(chan os.Signal, 16)
-	signal.Notify(in, syscall.SIGPIPE, syscall.SIGXFSZ, syscall.SIGUSR1, syscall.SIGUSR2)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(in, s)
+// a script) stay ignored. A write to a closed pipe is an error from now on, and
+// no death.
+func Signals(out chan<- task.Command) (stop func(), err error) {
+	catch.SurvivePipes()
+	in := make(chan syscall.Signal, 16)
+	take := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !catch.Ignored(s) {
+			take = append(take, s)
 		}
+	}
+	if err := catch.Take(in, take...); err != nil {
+		return nil, err
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -33,19 +36,15 @@ func Signals(out chan<- task.Command) (stop func()) {
 			case <-quit:
 				return
 			case s := <-in:
-				cmd := l.command(s.(syscall.Signal))
-				if cmd.Op == 0 {
-					continue
-				}
 				select {
-				case out <- cmd:
+				case out <- l.command(s):
 				case <-quit:
 					return
 				}
 			}
 		}
 	}()
-	return func() { signal.Stop(in); close(quit); <-done }
+	return func() { close(quit); <-done }, nil
 }
 
 // ladder is how far signals have asked for the end.
@@ -63,8 +62,6 @@ func (l *ladder) command(s syscall.Signal) task.Command {
 		l.rung++
 	case syscall.SIGTERM:
 		l.rung = max(l.rung+1, 2)
-	default:
-		return task.Command{}
 	}
 	ops := [...]task.Op{task.Drain, task.Stop, task.Kill}
 	return task.Command{Op: ops[min(l.rung, len(ops))-1], Signal: int(s)}

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"os/signal"
 	"syscall"
 	"time"
 
+	"crew/runner/catch"
 	"crew/runner/task"
 )
 
@@ -84,8 +84,11 @@ func (e ending) exit() int {
 // stops a script at Ctrl-C only then. Where sig is ignored or blocked it
 // returns the status that a shell would show for such a death.
 func dieBy(sig syscall.Signal) int {
-	signal.Reset(sig)
-	if err := syscall.Kill(syscall.Getpid(), sig); err == nil && !signal.Ignored(sig) {
+	ignored := catch.Ignored(sig)
+	if !ignored {
+		catch.Reset(sig)
+	}
+	if err := syscall.Kill(syscall.Getpid(), sig); err == nil && !ignored {
 		// The kernel may deliver to another thread, a moment after kill returns.
 		time.Sleep(time.Second)
 	}

@@ -91,7 +91,26 @@ func readJobs(s string) (n int, file string, err error) {
 }
 
 // hereProcessors is processors on this machine.
-func hereProcessors() int { return processors(os.DirFS("/"), runtime.NumCPU()) }
+func hereProcessors() int { return processors(machine{}, runtime.NumCPU()) }
+
+// machine is this machine's file system from / on, for small files: an os.File
+// would have the runtime's poller made for it, which costs more than the files.
+type machine struct{}
+
+// Open is os.Open.
+func (machine) Open(name string) (fs.File, error) { return os.Open("/" + name) }
+
+// ReadFile reads at most 4 KiB.
+func (machine) ReadFile(name string) ([]byte, error) {
+	fd, err := syscall.Open("/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	text := make([]byte, 4096)
+	n, err := syscall.Read(fd, text)
+	return text[:max(n, 0)], err
+}
 
 // hereMost is mostTasks under this process's limits.
 func hereMost() int {

@@ -80,7 +80,11 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 	}
 	// Not before: a signal must end a crew that still waits for a header.
 	commands := make(chan task.Command, 16)
-	w.onClose(runner.Signals(commands))
+	stop, err := runner.Signals(commands)
+	if err != nil {
+		return ending{err: err}
+	}
+	w.onClose(stop)
 	if err := w.openState(); err != nil {
 		return ending{err: err}
 	}
@@ -214,7 +218,11 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return nil, err
 	}
 	w.close = append(w.close, l.Close)
-	w.onClose(l.JobControl())
+	stop, err := l.JobControl()
+	if err != nil {
+		return nil, err
+	}
+	w.onClose(stop)
 	return l, nil
 }
 

@@ -199,8 +199,13 @@ func (g *guardian) close() {
 		return
 	}
 	_ = syscall.Kill(g.pid, syscall.SIGKILL)
+	// A process that ends now leaves the rest to init.
+	go reapNow(g.pid)
+}
+
+func reapNow(pid int) {
 	for {
-		if _, err := syscall.Wait4(g.pid, nil, 0, nil); err != syscall.EINTR {
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
 			return
 		}
 	}

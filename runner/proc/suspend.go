@@ -1,12 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"os"
-	"os/signal"
 	"syscall"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"crew/runner/catch"
 )
 
 // JobControl lets tasks stop and go on with crew, until stop is called. They
@@ -14,13 +13,14 @@ import (
 // SIGTSTP it stops every task's group and then itself, and at SIGCONT lets them
 // go on. The time that tasks have stands still meanwhile. Where SIGTSTP was
 // ignored when the process began, it stays so.
-func (l *Local) JobControl() (stop func()) {
-	if ignored(syscall.SIGTSTP) {
-		return func() {}
+func (l *Local) JobControl() (stop func(), err error) {
+	if catch.Ignored(syscall.SIGTSTP) {
+		return func() {}, nil
 	}
-	stops, conts := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(stops, syscall.SIGTSTP)
-	signal.Notify(conts, syscall.SIGCONT)
+	stops, conts := make(chan syscall.Signal, 1), make(chan syscall.Signal, 1)
+	if err := errors.Join(catch.Take(stops, syscall.SIGTSTP), catch.Take(conts, syscall.SIGCONT)); err != nil {
+		return nil, err
+	}
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -47,19 +47,5 @@ func (l *Local) JobControl() (stop func()) {
 			l.groups.goOn()
 		}
 	}()
-	return func() {
-		signal.Stop(stops)
-		signal.Stop(conts)
-		close(quit)
-		<-done
-	}
-}
-
-// ignored says whether a signal is ignored that nobody here has asked for yet.
-// signal.Ignored knows of SIGHUP and SIGINT alone what they were at the start.
-func ignored(sig syscall.Signal) bool {
-	const sigIgn = 1
-	var action [8]uintptr // struct sigaction of rt_sigaction(2): the handler, and what follows
-	_, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
-	return errno == 0 && action[0] == sigIgn
+	return func() { close(quit); <-done }, nil
 }
