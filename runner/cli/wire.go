@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -204,11 +203,6 @@ func (w *wiring) executor() (runner.Executor, error) {
 	// An attempt is a thread while it runs.
 	if most := o.Pool.Jobs + 2000; most > 10000 {
 		debug.SetMaxThreads(most)
-	}
-	if procs := runtime.GOMAXPROCS(0); o.Pool.Jobs <= procs {
-		// Each worker's thread holds one while it waits for a short task. With
-		// none left, the runtime takes it away each time, and wakes a thread to.
-		runtime.GOMAXPROCS(procs + 1)
 	}
 	l, err := proc.New(proc.Config{
 		Dir: o.Pool.Workdir, Env: os.Environ(), Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter,

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -68,6 +69,7 @@ type Local struct {
 	live    atomic.Int64 // processes started and not reaped
 
 	seats    seats
+	brief    atomic.Int64 // how many attempts were
 	groups   groups
 	guardian guardian
 	lack     *lack
@@ -133,7 +135,7 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	p.reap(r)
 	p.stand()
-	l.seats.lasted(r.End.Sub(r.Start))
+	l.lasted(r.End.Sub(r.Start))
 	stop()
 	if timer != nil {
 		timer.stop()
@@ -144,6 +146,23 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 		r.Fault = fmt.Errorf("task %d: its output is cut: %w", a.Task.ID, r.Fault)
 	}
 	return r
+}
+
+// manyBrief is how many brief attempts make a run of them.
+const manyBrief = 64
+
+// lasted says how long an attempt took.
+func (l *Local) lasted(d time.Duration) {
+	l.seats.lasted(d)
+	if d >= brief || l.brief.Add(1) != manyBrief || l.lack.threads.Load() {
+		return
+	}
+	if procs := runtime.GOMAXPROCS(0); l.live.Load() <= int64(procs) {
+		// Each worker's thread holds one of these while it waits for its task.
+		// With none left, the runtime takes it away each time, and wakes a
+		// thread to do so.
+		runtime.GOMAXPROCS(procs + 1)
+	}
 }
 
 // startFailed fills in the result of an attempt that came to no process.
