@@ -15,17 +15,19 @@ type groups struct {
 	clock clock
 	begin func() // called once, before the first one starts; may be nil
 
-	once    sync.Once
-	mu      sync.Mutex
-	live    []*process // by slot; nil where none has started
-	free    []int      // the free slots
-	stopped bool       // what is added is to stand still, too
-	table   []int32    // the ids by slot, where the guardian sees them; nil before there is one
+	once     sync.Once
+	starting sync.RWMutex // held for reading by who starts a process, for writing from stop to goOn
+	mu       sync.Mutex
+	live     []*process // by slot; nil where none has started
+	free     []int      // the free slots
+	table    []int32    // the ids by slot, where the guardian sees them; nil before there is one
 }
 
 // reserve gives a process that is about to start its slot, and says where its
-// id is to stand then; nil where there is no such place.
+// id is to stand then; nil where there is no such place. What follows is add,
+// or abandon. It blocks while the groups stand still.
 func (g *groups) reserve(p *process) *int32 {
+	g.starting.RLock()
 	g.once.Do(func() {
 		if g.begin != nil {
 			g.begin()
@@ -49,15 +51,19 @@ func (g *groups) reserve(p *process) *int32 {
 // add takes in a process that has just started.
 func (g *groups) add(p *process) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.live[p.slot] = p
 	g.publish(p.slot, p.pid)
-	if g.stopped {
-		p.signal(syscall.SIGSTOP)
-	}
+	g.mu.Unlock()
+	g.starting.RUnlock()
 }
 
-// remove takes out a process that is about to be reaped, or has not started.
+// abandon gives back the slot of a process that has not started.
+func (g *groups) abandon(p *process) {
+	g.remove(p)
+	g.starting.RUnlock()
+}
+
+// remove takes out a process that is about to be reaped.
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
 	g.live[p.slot] = nil
@@ -102,22 +108,20 @@ func (g *groups) each(f func(*process)) {
 	}
 }
 
-// stop stops every group, and the clock with them.
+// stop stops every group, and the clock with them. It waits for those that are
+// being started: where crew stopped before they are known here, they would run
+// on without it.
 func (g *groups) stop() {
-	g.mu.Lock()
-	g.stopped = true
-	g.mu.Unlock()
+	g.starting.Lock()
 	g.clock.stop()
 	g.each(func(p *process) { p.signal(syscall.SIGSTOP) })
 }
 
 // goOn is the end of stop.
 func (g *groups) goOn() {
-	g.mu.Lock()
-	g.stopped = false
-	g.mu.Unlock()
 	g.each(func(p *process) { p.signal(syscall.SIGCONT) })
 	g.clock.goOn()
+	g.starting.Unlock()
 }
 
 // kill kills every group.

@@ -62,7 +62,7 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	if err != nil {
 		p.stand()
 		p.closeOurEnds()
-		l.groups.remove(p)
+		l.groups.abandon(p)
 		return nil, err
 	}
 	l.live.Add(1)
