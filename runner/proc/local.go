@@ -69,7 +69,7 @@ type Local struct {
 	live    atomic.Int64 // processes started and not reaped
 
 	seats    seats
-	brief    atomic.Int64 // how many attempts were
+	brief    atomic.Int64 // how many attempts were, one after another
 	groups   groups
 	guardian guardian
 	lack     *lack
@@ -148,16 +148,25 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// manyBrief is how many brief attempts make a run of them.
-const manyBrief = 64
+const (
+	// manyBrief is how many brief attempts, one after another, make a run of them.
+	manyBrief = 64
+	// briefest is how long an attempt has to take for the runtime to notice that
+	// its thread waits.
+	briefest = 200 * time.Microsecond
+)
 
 // lasted says how long an attempt took.
 func (l *Local) lasted(d time.Duration) {
-	l.seats.lasted(d)
-	if d >= brief || l.brief.Add(1) != manyBrief || l.lack.threads.Load() {
+	live := l.live.Load()
+	l.seats.lasted(d, live)
+	if l.brief.Load() >= manyBrief || l.lack.threads.Load() {
 		return
 	}
-	if procs := runtime.GOMAXPROCS(0); l.live.Load() <= int64(procs) {
+	procs := runtime.GOMAXPROCS(0)
+	if d < briefest || d >= brief || live > int64(procs) {
+		l.brief.Store(0)
+	} else if l.brief.Add(1) == manyBrief {
 		// Each worker's thread holds one of these while it waits for its task.
 		// With none left, the runtime takes it away each time, and wakes a
 		// thread to do so.

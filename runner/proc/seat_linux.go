@@ -17,12 +17,14 @@ const brief = 4 * time.Millisecond
 // seats keep the thread that starts and awaits a brief task on the processor
 // where it is. Such a task and its thread take turns, and the kernel, which
 // wakes either on any processor that is idle, spends a quarter of the time of
-// the smallest tasks on waking processors. No processor is the seat of two
-// attempts, tasks keep all the processors that they may use, and a thread is
-// free again whenever its attempt has ended or is not brief. It is safe for
-// concurrent use.
+// the smallest tasks on waking processors. While some are idle all the time
+// there are no seats: the kernel lets a task begin on one of these, and that
+// would be far from its thread. No processor is the seat of two attempts, tasks
+// keep all the processors that they may use, and a thread is free again whenever
+// its attempt has ended or is not brief. It is safe for concurrent use.
 type seats struct {
-	wanted atomic.Bool                                   // the last attempt was brief
+	busy   atomic.Bool                                   // there have been as many attempts at once as processors
+	wanted atomic.Bool                                   // so there have, and the last one was brief
 	off    atomic.Bool                                   // there is no choice of processors, or not for us
 	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // by processor
 }
@@ -79,9 +81,12 @@ func (at *seat) leave() {
 	runtime.UnlockOSThread()
 }
 
-// lasted says how long an attempt took.
-func (s *seats) lasted(d time.Duration) {
-	if is := d < brief; is != s.wanted.Load() {
+// lasted says how long an attempt took, and how many there are.
+func (s *seats) lasted(d time.Duration, live int64) {
+	if live >= int64(runtime.NumCPU()) && !s.busy.Load() {
+		s.busy.Store(true)
+	}
+	if is := d < brief && s.busy.Load(); is != s.wanted.Load() {
 		s.wanted.Store(is)
 	}
 }

@@ -54,7 +54,9 @@ func TestSeatsAreTakenAndLeft(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	var s seats
 	require.Nil(t, s.take(), "nothing brief has been seen")
-	s.lasted(brief / 2)
+	s.lasted(brief/2, 1)
+	require.Nil(t, s.take(), "a processor is idle")
+	s.lasted(brief/2, int64(runtime.NumCPU()))
 	at := s.take()
 	require.NotNil(t, at)
 	var now unix.CPUSet
@@ -73,7 +75,7 @@ func TestSeatsAreTakenAndLeft(t *testing.T) {
 	at = s.take()
 	require.NotNil(t, at)
 	at.leave()
-	s.lasted(2 * brief)
+	s.lasted(2*brief, int64(runtime.NumCPU()))
 	require.Nil(t, s.take())
 }
 

@@ -25,6 +25,6 @@ type seats struct{}
 
 type seat struct{}
 
-func (*seats) take() *seat          { return nil }
-func (*seats) lasted(time.Duration) {}
-func (*seat) leave()                {}
+func (*seats) take() *seat                 { return nil }
+func (*seats) lasted(time.Duration, int64) {}
+func (*seat) leave()                       {}
