@@ -24,6 +24,9 @@ const (
 	tailSize = 4 << 10
 	// pipeSize is what a new pipe takes without a reader.
 	pipeSize = 64 << 10
+	// leastRoom is how much room a buffer of output must have to be read into
+	// without another buffer between.
+	leastRoom = 16 << 10
 )
 
 // stream is one of the two outputs of a task.
@@ -217,18 +220,34 @@ func (p *process) read(s *stream, revents int16) {
 		closeFD(&s.fd) // hung up, nothing left in it
 		return
 	}
+	if s.kept != nil {
+		if room := s.kept.Room(); len(room) >= leastRoom {
+			if n := s.readInto(room); n > 0 {
+				s.kept.Grew(n)
+			}
+			return
+		}
+	}
 	buf := p.local.buffers.Get().(*[pipeSize]byte)
 	defer p.local.buffers.Put(buf)
-	n, err := syscall.Read(s.fd, buf[:])
-	switch {
-	case err == syscall.EINTR || err == syscall.EAGAIN:
-	case err != nil || n == 0:
-		closeFD(&s.fd)
-	default:
+	if n := s.readInto(buf[:]); n > 0 {
 		if err := s.write(buf[:n]); err != nil {
 			p.fault = err
 		}
 	}
+}
+
+// readInto reads once. It closes the pipe at its end.
+func (s *stream) readInto(buf []byte) int {
+	n, err := syscall.Read(s.fd, buf)
+	switch {
+	case err == syscall.EINTR || err == syscall.EAGAIN:
+		return 0
+	case err != nil || n == 0:
+		closeFD(&s.fd)
+		return 0
+	}
+	return n
 }
 
 // watch waits for a process's descriptors and, when the process takes longer,

@@ -8,7 +8,8 @@ import (
 
 // Buffer is one stream of output: written by one goroutine, then read by one
 // at a time as often as wanted. It is a task.Output. Its first bytes are in
-// memory where the budget allowed it, the others in the store's file.
+// memory where the budget allowed it, the others in the store's file, and the
+// last ones in memory again until they fill an extent of that.
 type Buffer struct {
 	store *Store
 	n     int64 // length of all
@@ -19,6 +20,7 @@ type Buffer struct {
 	file    *os.File // set once anything is in the file
 	extents []int64  // offsets of what follows the first part, blockSize each
 	full    bool     // the first part does not grow any more
+	tail    *block   // what follows the extents; nil where that went to the last of them
 	closed  bool
 }
 
@@ -46,6 +48,29 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return done, nil
 }
 
+// Room is where the next bytes can be put for Grew, without a copy of their
+// own; empty while the buffer is small, or for a moment, when Write makes more.
+func (b *Buffer) Room() []byte {
+	switch {
+	case b.closed:
+		return nil
+	case !b.full && cap(b.head) == blockSize:
+		return b.head[len(b.head):blockSize]
+	case b.tail != nil:
+		return b.tail[b.inTail():]
+	}
+	return nil
+}
+
+// Grew says that n bytes more are in what Room returned.
+func (b *Buffer) Grew(n int) {
+	b.n += int64(n)
+	if !b.full {
+		b.head = b.head[:len(b.head)+n]
+		b.first += n
+	}
+}
+
 // toMemory appends to the first part what may go there.
 func (b *Buffer) toMemory(p []byte) int {
 	if want := len(b.head) + len(p); want > cap(b.head) {
@@ -60,9 +85,9 @@ func (b *Buffer) toMemory(p []byte) int {
 }
 
 // grow makes room for want bytes in memory: exactly that at first, since most
-// outputs come in one write, then by doubling.
+// outputs come in one write, then four times as much.
 func (b *Buffer) grow(want int) {
-	size := min(max(want, 2*cap(b.head)), blockSize)
+	size := min(max(want, 4*cap(b.head)), blockSize)
 	if size == cap(b.head) || !b.store.reserve(int64(size-cap(b.head))) {
 		return
 	}
@@ -75,18 +100,30 @@ func (b *Buffer) grow(want int) {
 	b.head = append(head, b.head...)
 }
 
-// toFile writes the start of p into the extent that the end of b is in.
+// toFile puts the start of p where it belongs behind the first part: into the
+// tail where the budget has room for one, else straight into the extent that the
+// end of b is in.
 func (b *Buffer) toFile(p []byte) (int, error) {
-	at := b.n - int64(b.first)
-	if at == int64(len(b.extents))*blockSize {
-		f, off, err := b.store.extent()
-		if err != nil {
+	if b.tail != nil && b.inTail() == blockSize {
+		if err := b.flush(); err != nil {
 			return 0, err
 		}
-		b.file = f
-		b.extents = append(b.extents, off)
 	}
+	at := b.n - int64(b.first)
 	in := at % blockSize
+	if in == 0 && b.tail == nil && b.store.reserve(blockSize) {
+		b.tail = b.store.block()
+	}
+	if b.tail != nil {
+		n := copy(b.tail[in:], p)
+		b.n += int64(n)
+		return n, nil
+	}
+	if in == 0 {
+		if err := b.extend(); err != nil {
+			return 0, err
+		}
+	}
 	p = p[:min(int64(len(p)), blockSize-in)]
 	n, err := b.file.WriteAt(p, b.extents[at/blockSize]+in)
 	b.n += int64(n)
@@ -96,11 +133,48 @@ func (b *Buffer) toFile(p []byte) (int, error) {
 	return n, nil
 }
 
+// inTail is how much of the tail is filled.
+func (b *Buffer) inTail() int {
+	return int(b.n - int64(b.first) - int64(len(b.extents))*blockSize)
+}
+
+// flush moves the tail into an extent of the file. Where that fails it stays.
+func (b *Buffer) flush() error {
+	n := b.inTail()
+	if err := b.extend(); err != nil {
+		return err
+	}
+	last := len(b.extents) - 1
+	if _, err := b.file.WriteAt(b.tail[:n], b.extents[last]); err != nil {
+		b.store.giveBack(b.extents[last:])
+		b.extents = b.extents[:last]
+		return b.store.failed(err)
+	}
+	return nil
+}
+
+// extend takes another extent.
+func (b *Buffer) extend() error {
+	f, off, err := b.store.extent()
+	if err != nil {
+		return err
+	}
+	b.file = f
+	b.extents = append(b.extents, off)
+	return nil
+}
+
 // Spill is for output that will not be read soon: where more than a quarter of
-// the budget is in use, it moves the part in memory to the file. Where the file
-// cannot take it, it stays.
+// the budget is in use, it moves what is in memory to the file. What that cannot
+// take stays.
 func (b *Buffer) Spill() {
-	if len(b.head) == 0 || b.store.used.Load() <= b.store.limit/4 {
+	if b.closed || b.store.used.Load() <= b.store.limit/4 {
+		return
+	}
+	if b.tail != nil && b.flush() == nil {
+		b.freeTail()
+	}
+	if len(b.head) == 0 {
 		return
 	}
 	f, off, err := b.store.extent()
@@ -121,6 +195,14 @@ func (b *Buffer) freeHead() {
 		b.store.blocks.Put((*block)(b.head[:blockSize]))
 	}
 	b.head = nil
+}
+
+func (b *Buffer) freeTail() {
+	if b.tail != nil {
+		b.store.used.Add(-blockSize)
+		b.store.blocks.Put(b.tail)
+		b.tail = nil
+	}
 }
 
 // Len is the number of bytes.
@@ -164,9 +246,13 @@ func (b *Buffer) write(w io.Writer, off, n int64) (int64, error) {
 	for done < n {
 		var k int
 		var err error
-		if in := off + done; in < int64(len(b.head)) {
+		in, filed := off+done, int64(b.first)+int64(len(b.extents))*blockSize
+		switch {
+		case in < int64(len(b.head)):
 			k, err = w.Write(b.head[in:min(int64(len(b.head)), off+n)])
-		} else {
+		case b.tail != nil && in >= filed:
+			k, err = w.Write(b.tail[in-filed : off+n-filed])
+		default:
 			k, err = b.copyFile(w, in, n-done)
 		}
 		done += int64(k)
@@ -212,6 +298,7 @@ func (b *Buffer) Close() error {
 		b.extents = append(b.extents, b.front)
 	}
 	b.freeHead()
+	b.freeTail()
 	if len(b.extents) > 0 {
 		b.store.giveBack(b.extents)
 		b.extents = nil

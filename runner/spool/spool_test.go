@@ -19,19 +19,27 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("cannot mount a small tmpfs: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	s := New(1000, dir)
+	s := New(3*blockSize, dir) // room for a tail in memory
 	defer s.Close()
-	b := s.Buffer()
 	want := text(2 << 20)
-	n, err := b.Write(want)
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.EqualError(t, err, "keep output in "+dir+": no space left on device")
-	require.EqualValues(t, n, b.Len())
-	require.True(t, bytes.Equal(want[:n], contents(t, b)), "what was taken stays readable")
+	b := s.Buffer()
+	for _, s.limit = range []int64{s.limit, 1000} {
+		require.NoError(t, b.Close())
+		b = s.Buffer()
+		n, err := b.Write(want)
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.EqualError(t, err, "keep output in "+dir+": no space left on device")
+		require.EqualValues(t, n, b.Len())
+		require.True(t, bytes.Equal(want[:n], contents(t, b)), "what was taken stays readable")
+		m, err := b.Write(want[n:])
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.Zero(t, m)
+		require.True(t, bytes.Equal(want[:n], contents(t, b)))
+	}
 
 	s.limit = 1 << 20
 	small := s.Buffer()
-	_, err = small.Write(make([]byte, 128<<10))
+	_, err := small.Write(make([]byte, 128<<10))
 	require.NoError(t, err)
 	s.limit = 0
 	small.Spill()
