@@ -217,7 +217,8 @@ func (p *process) handle(f unix.PollFd) {
 // thousand sleepers need none.
 func (p *process) read(s *stream, revents int16) {
 	if revents&unix.POLLIN == 0 {
-		closeFD(&s.fd) // hung up, nothing left in it
+		closeFD(&s.fd)   // hung up, nothing left in it
+		p.seat.giveWay() // the task is about to close the other, too
 		return
 	}
 	if s.kept != nil {

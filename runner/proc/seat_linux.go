@@ -81,6 +81,14 @@ func (at *seat) leave() {
 	runtime.UnlockOSThread()
 }
 
+// giveWay lets the task go on, which may stand on the same processor. Without a
+// seat it does nothing.
+func (at *seat) giveWay() {
+	if at != nil {
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
+
 // lasted says how long an attempt took, and how many there are.
 func (s *seats) lasted(d time.Duration, live int64) {
 	if live >= int64(runtime.NumCPU()) && !s.busy.Load() {
