@@ -304,14 +304,15 @@ func (c *core) finish(e *entry, r *task.Result, now time.Time) {
 	*e = entry{}
 	c.spare = append(c.spare, e)
 	if c.order == nil {
-		c.release(id, now)
+		c.release(id, id, now)
 	} else {
 		c.order.Put(id, struct{}{})
-		for next := c.order.Base(); ; next++ {
-			if _, ok := c.order.Next(); !ok {
-				break
-			}
-			c.release(next, now)
+		first := c.order.Base()
+		for more := true; more; {
+			_, more = c.order.Next()
+		}
+		if next := c.order.Base(); next > first {
+			c.release(first, next-1, now)
 		}
 	}
 	if r != r.Task.Done {
@@ -320,9 +321,10 @@ func (c *core) finish(e *entry, r *task.Result, now time.Time) {
 	}
 }
 
-func (c *core) release(id uint64, now time.Time) {
-	c.released++
-	c.emit(task.Event{Kind: task.Released, At: now, ID: id})
+// release is one event for all, since they may be as many as the window is long.
+func (c *core) release(first, last uint64, now time.Time) {
+	c.released += last - first + 1
+	c.emit(task.Event{Kind: task.Released, At: now, ID: first, Last: last})
 }
 
 // judge stops the run where a result says so.

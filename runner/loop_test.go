@@ -98,6 +98,7 @@ type seen struct {
 	mu       sync.Mutex
 	finished map[uint64]task.Outcome
 	released []uint64
+	longest  int // batch
 	kinds    []task.Kind
 	retried  int
 	fail     func(task.Event) error
@@ -112,6 +113,7 @@ func (s *seen) Consume(batch []task.Event) error {
 	if s.finished == nil {
 		s.finished = map[uint64]task.Outcome{}
 	}
+	s.longest = max(s.longest, len(batch))
 	for _, e := range batch {
 		s.kinds = append(s.kinds, e.Kind)
 		switch e.Kind {
@@ -121,7 +123,9 @@ func (s *seen) Consume(batch []task.Event) error {
 			}
 			s.finished[e.ID] = e.Result.Outcome
 		case task.Released:
-			s.released = append(s.released, e.ID)
+			for id := e.ID; id <= e.Last; id++ {
+				s.released = append(s.released, id)
+			}
 		case task.Retried:
 			s.retried++
 		}
@@ -236,6 +240,28 @@ func TestKeepOrderReleasesInOrderWithinTheWindow(t *testing.T) {
 		defer sink.mu.Unlock()
 		require.Len(t, sink.released, 300)
 		require.True(t, slices.IsSorted(sink.released))
+	})
+}
+
+// TestManyAreReleasedInFewEvents: what waits for one task takes no memory of its
+// own when that ends.
+func TestManyAreReleasedInFewEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3 * outboxFull
+		cfg := config(8)
+		cfg.Order = Order{Keep: true, Window: n}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Hour, task.OK
+			}
+			return time.Millisecond, task.OK
+		}}
+		sink := &seen{}
+		_, err := Run(cfg, &tasks{n: n}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Len(t, sink.released, n)
+		require.True(t, slices.IsSorted(sink.released))
+		require.Less(t, sink.longest, outboxFull)
 	})
 }
 

@@ -48,7 +48,9 @@ func TestDoneTasks(t *testing.T) {
 		case task.Started:
 			started++
 		case task.Released:
-			released = append(released, e.ID)
+			for id := e.ID; id <= e.Last; id++ {
+				released = append(released, id)
+			}
 		case task.Finished:
 			require.Equal(t, e.ID == 3, len(e.Result.Before) == 1, "what the journal gave is kept")
 		}

@@ -59,7 +59,7 @@ func victim(dir string) error {
 			continue
 		}
 		r := x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
-		batch := []task.Event{{Kind: task.Finished, ID: tk.ID, Task: tk, Attempt: 1, Result: r}, {Kind: task.Released, ID: tk.ID}}
+		batch := []task.Event{{Kind: task.Finished, ID: tk.ID, Task: tk, Attempt: 1, Result: r}, {Kind: task.Released, ID: tk.ID, Last: tk.ID}}
 		if err := commit.Consume(batch); err != nil {
 			return err
 		}

@@ -125,7 +125,7 @@ func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string)
 			e.Attempt = 1
 			e.Result = x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
 		}
-		events := []task.Event{e, {Kind: task.Released, ID: tk.ID}}
+		events := []task.Event{e, {Kind: task.Released, ID: tk.ID, Last: tk.ID}}
 		require.NoError(t, commit.Consume(events))
 		if err := show.Consume(events); err != nil {
 			return ran

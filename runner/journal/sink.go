@@ -74,9 +74,11 @@ func (s *Shown) Consume(events []task.Event) error {
 				s.waiting[e.ID] = e.Task.Identity
 			}
 		case task.Released:
-			if id, ok := s.waiting[e.ID]; ok {
-				delete(s.waiting, e.ID)
-				s.now = append(s.now, id)
+			for n := e.ID; n <= e.Last; n++ {
+				if id, ok := s.waiting[n]; ok {
+					delete(s.waiting, n)
+					s.now = append(s.now, id)
+				}
 			}
 		}
 	}

@@ -120,7 +120,9 @@ func (s *Stdout) Consume(events []task.Event) error {
 			next := i+1 < len(events) && events[i+1].Kind == task.Released && events[i+1].ID == e.ID
 			s.finished(e, next)
 		case task.Released:
-			s.released(e.ID)
+			for id := e.ID; id <= e.Last; id++ {
+				s.released(id)
+			}
 		}
 	}
 	s.flush()

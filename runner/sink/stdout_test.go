@@ -52,7 +52,7 @@ func spoken(t testing.TB, s *spool.Store, id uint64, out, err string) task.Event
 func released(ids ...uint64) []task.Event {
 	var events []task.Event
 	for _, id := range ids {
-		events = append(events, task.Event{Kind: task.Released, ID: id})
+		events = append(events, task.Event{Kind: task.Released, ID: id, Last: id})
 	}
 	return events
 }

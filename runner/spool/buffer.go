@@ -85,9 +85,9 @@ func (b *Buffer) toMemory(p []byte) int {
 }
 
 // grow makes room for want bytes in memory: exactly that at first, since most
-// outputs come in one write, then four times as much.
+// outputs come in one write, then far more, since the others are long.
 func (b *Buffer) grow(want int) {
-	size := min(max(want, 4*cap(b.head)), blockSize)
+	size := min(max(want, 32*cap(b.head)), blockSize)
 	if size == cap(b.head) || !b.store.reserve(int64(size-cap(b.head))) {
 		return
 	}

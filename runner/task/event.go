@@ -13,7 +13,7 @@ const (
 	Started                  // Task, Worker, Attempt
 	Retried                  // Task, Result: the attempt failed and another follows after Wait
 	Finished                 // Task, Result: its final one; Attempt is 0 where no attempt was running
-	Released                 // ID: its result may be shown now
+	Released                 // ID to Last: their results may be shown now, in this order
 	InputEnd                 // the number of tasks is final
 	Resized                  // Worker: the pool's new size
 	Draining                 // nothing more starts; Running are awaited; Retries wait and get no other attempt; Text says why
@@ -27,6 +27,7 @@ type Event struct {
 	Kind    Kind
 	At      time.Time
 	ID      uint64 // the task's, where one is concerned
+	Last    uint64
 	Task    *Task
 	Result  *Result // its outputs are closed once every sink has consumed the event
 	Worker  int
@@ -78,7 +79,7 @@ func (s *Stats) Apply(e Event) {
 			s.Running--
 		}
 	case Released:
-		s.Released++
+		s.Released += int64(e.Last - e.ID + 1)
 	case InputEnd:
 		s.InputEnd = true
 	case Resized:
