@@ -223,23 +223,21 @@ func (p *process) read(s *stream, revents int16) {
 	}
 	if s.kept != nil {
 		if room := s.kept.Room(); len(room) >= leastRoom {
-			if n := s.readInto(room); n > 0 {
-				s.kept.Grew(n)
-			}
+			s.kept.Grew(p.readInto(room, s))
 			return
 		}
 	}
 	buf := p.local.buffers.Get().(*[pipeSize]byte)
 	defer p.local.buffers.Put(buf)
-	if n := s.readInto(buf[:]); n > 0 {
+	if n := p.readInto(buf[:], s); n > 0 {
 		if err := s.write(buf[:n]); err != nil {
 			p.fault = err
 		}
 	}
 }
 
-// readInto reads once. It closes the pipe at its end.
-func (s *stream) readInto(buf []byte) int {
+// readInto reads once from one pipe, and closes that at its end.
+func (p *process) readInto(buf []byte, s *stream) int {
 	n, err := syscall.Read(s.fd, buf)
 	switch {
 	case err == syscall.EINTR || err == syscall.EAGAIN:
@@ -248,6 +246,7 @@ func (s *stream) readInto(buf []byte) int {
 		closeFD(&s.fd)
 		return 0
 	}
+	p.seat.giveWay() // more comes, and is less work together
 	return n
 }
 
