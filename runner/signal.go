@@ -18,13 +18,13 @@ import (
 func Signals(out chan<- task.Command) (stop func(), err error) {
 	catch.SurvivePipes()
 	in := make(chan syscall.Signal, 16)
-	take := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
+	var end []syscall.Signal
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !catch.Ignored(s) {
-			take = append(take, s)
+			end = append(end, s)
 		}
 	}
-	if err := catch.Take(in, take...); err != nil {
+	if err := catch.Take(in, append(end, syscall.SIGUSR1, syscall.SIGUSR2)...); err != nil {
 		return nil, err
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -44,7 +44,15 @@ func Signals(out chan<- task.Command) (stop func(), err error) {
 			}
 		}
 	}()
-	return func() { close(quit); <-done }, nil
+	return func() {
+		close(quit)
+		<-done
+		// The last line may wait for a reader for ever. A resize that comes too
+		// late is no reason to die.
+		for _, s := range end {
+			catch.Reset(s)
+		}
+	}, nil
 }
 
 // ladder is how far signals have asked for the end.

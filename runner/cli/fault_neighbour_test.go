@@ -124,3 +124,36 @@ func TestFaultNoRoomForWhatWaits(t *testing.T) {
 	f.start().ends(1)
 	require.Regexp(t, `crew: task \d+: its output is cut: keep output in /nowhere: no such file or directory\n$`, f.stderr())
 }
+
+// TestFaultTheLastLineCanBeGivenUp: when all is done but to say what went wrong, and
+// nobody reads that, a signal still ends crew.
+func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "--joblog", "/dev/full", "echo", ":::", "a")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	require.NoError(t, w.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	for err == nil {
+		_, err = w.Write(make([]byte, 4096))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	f.cmd.Stderr = w // which hands it over as a blocking one
+	f.start()
+	over, late := make(chan struct{}), time.After(patience)
+	go func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-late:
+				_ = f.cmd.Process.Kill()
+			case <-time.After(50 * time.Millisecond):
+				_ = f.cmd.Process.Signal(syscall.SIGINT)
+			}
+		}
+	}()
+	defer close(over)
+	f.dies(syscall.SIGINT)
+}

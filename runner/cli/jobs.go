@@ -100,16 +100,22 @@ type machine struct{}
 // Open is os.Open.
 func (machine) Open(name string) (fs.File, error) { return os.Open("/" + name) }
 
-// ReadFile reads at most 4 KiB.
+// ReadFile is os.ReadFile.
 func (machine) ReadFile(name string) ([]byte, error) {
 	fd, err := syscall.Open("/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer syscall.Close(fd)
-	text := make([]byte, 4096)
-	n, err := syscall.Read(fd, text)
-	return text[:max(n, 0)], err
+	var text []byte
+	var part [4096]byte
+	for {
+		n, err := syscall.Read(fd, part[:])
+		if n <= 0 {
+			return text, err
+		}
+		text = append(text, part[:n]...)
+	}
 }
 
 // hereMost is mostTasks under this process's limits.

@@ -163,8 +163,11 @@ func (l *Local) lasted(d time.Duration) {
 	if l.brief.Load() >= manyBrief || l.lack.threads.Load() {
 		return
 	}
-	procs := runtime.GOMAXPROCS(0)
-	if d < briefest || d >= brief || live > int64(procs) {
+	if d < briefest || d >= brief {
+		l.brief.Store(0)
+		return
+	}
+	if procs := runtime.GOMAXPROCS(0); live > int64(procs) {
 		l.brief.Store(0)
 	} else if l.brief.Add(1) == manyBrief {
 		// Each worker's thread holds one of these while it waits for its task.

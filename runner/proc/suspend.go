@@ -47,5 +47,9 @@ func (l *Local) JobControl() (stop func(), err error) {
 			l.groups.goOn()
 		}
 	}()
-	return func() { close(quit); <-done }, nil
+	return func() {
+		close(quit)
+		<-done
+		catch.Reset(syscall.SIGTSTP)
+	}, nil
 }
