@@ -17,7 +17,8 @@ import (
 )
 
 // A disk that fills up during a run: it is said, what runs finishes, and what
-// was recorded before is not lost.
+// was recorded before is not lost. The disk fills up once the first three are
+// recorded, whoever ends first.
 func TestStateOnFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -26,13 +27,16 @@ func TestStateOnFullDisk(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	state := filepath.Join(dir, "state")
 	well, fill, ran := filepath.Join(t.TempDir(), "well"), filepath.Join(dir, "fill"), filepath.Join(t.TempDir(), "ran")
-	const script = `echo $1; echo $1 >> RAN; [ $1 -lt 4 ] || [ -e WELL ] || head -c 100k /dev/zero 2>/dev/null > FILL || :`
+	const script = `echo $1; echo $1 >> RAN; [ $1 -lt 4 ] || [ -e WELL ] || {
+		until [ $(grep -c '"event":"ended"' JOURNAL) -ge 3 ]; do sleep 0.01; done
+		head -c 100k /dev/zero 2>/dev/null > FILL || :
+	}`
 	var input strings.Builder
 	for n := range 60 {
 		fmt.Fprintln(&input, n+1)
 	}
 	run := func() (string, string, error) {
-		text := strings.NewReplacer("WELL", well, "FILL", fill, "RAN", ran).Replace(script)
+		text := strings.NewReplacer("WELL", well, "FILL", fill, "RAN", ran, "JOURNAL", filepath.Join(state, "journal.jsonl")).Replace(script)
 		cmd := crew("-k", "-j2", "--state", state, "--replay", "sh", "-c", text, "sh", "{}")
 		cmd.Stdin = strings.NewReader(input.String())
 		var out, complaint strings.Builder
