@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/catch"
 	"crew/runner/cli"
 )
 
@@ -46,6 +47,12 @@ func TestMain(m *testing.M) {
 //	ended END                    wait for its end, as status does
 //	gone FILE                    wait until the process whose id is in FILE is no more
 func TestScript(t *testing.T) {
+	// As they may be in the background of a script, or under nohup.
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if catch.Ignored(sig) {
+			catch.Reset(sig)
+		}
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -3,6 +3,7 @@ package catch
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,7 +101,11 @@ func TestAClosedPipeIsAnErrorAndNoDeath(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		require.NoError(t, w.Close())
 		_ = cmd.Wait()
-		require.Contains(t, said.String(), "broken pipe; a child ignores 0000000000000000")
+		_, ignored, ok := strings.Cut(said.String(), "broken pipe; a child ignores ")
+		require.True(t, ok, said.String())
+		mask, err := strconv.ParseUint(ignored, 16, 64)
+		require.NoError(t, err)
+		require.Zero(t, mask&(1<<(syscall.SIGPIPE-1)))
 		return
 	}
 	SurvivePipes()
@@ -113,6 +118,9 @@ func TestAClosedPipeIsAnErrorAndNoDeath(t *testing.T) {
 // TestResetAndIgnored runs itself: a signal that has its default again is death,
 // and one that was ignored from the start is known to be.
 func TestResetAndIgnored(t *testing.T) {
+	if Ignored(syscall.SIGINT) && os.Getenv("CATCH_TEST_RESET") == "" {
+		Reset(syscall.SIGINT) // the tests run in the background of a script
+	}
 	if os.Getenv("CATCH_TEST_RESET") != "" {
 		os.Stdout.WriteString(map[bool]string{true: "ignored\n", false: "not ignored\n"}[Ignored(syscall.SIGINT)])
 		if err := Take(make(chan syscall.Signal, 1), syscall.SIGTERM); err != nil {

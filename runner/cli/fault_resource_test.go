@@ -68,11 +68,13 @@ func TestFaultADiskIsFull(t *testing.T) {
 // once, and where there are too few for any the run says so.
 func TestFaultFewDescriptors(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "-j12", "sleep 0.1; echo {}").under(`ulimit -n 24; exec "$@"`)
+	f := newFault(t, "-j12", "read x < gate; echo {}").under(`ulimit -n 24; exec "$@"`).gate()
 	f.cmd.Stdin = strings.NewReader(counted(40))
-	f.start().ends(0)
+	f.start().await("stderr", ": too many open files\n")
+	f.open()
+	f.ends(0)
 	require.ElementsMatch(t, strings.Fields(counted(40)), strings.Fields(f.stdout()))
-	require.Regexp(t, `crew: task \d+ waits to start: .*too many open files\n`, f.stderr())
+	require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*too many open files$`, f.stderr())
 
 	f = newFault(t, "echo").under(`ulimit -n 8; exec "$@"`)
 	f.cmd.Stdin = strings.NewReader("a\n")
@@ -85,15 +87,15 @@ func TestFaultFewDescriptors(t *testing.T) {
 func TestFaultFewProcesses(t *testing.T) {
 	t.Parallel()
 	needRoot(t) // to become somebody with a limit of his own
-	f := newFault(t, "-j30", "sleep", "0.1").under(`exec bash -c 'ulimit -u 32; exec "$@"' sh "$@"`)
+	f := newFault(t, "-j30", "read x < gate; echo {}").under(`exec bash -c 'ulimit -u 32; exec "$@"' sh "$@"`).gate()
 	uid := uint32(70000 + os.Getpid()%10000)
 	f.asUser(uid)
-	f.cmd.Args = append(f.cmd.Args, ":::")
-	for range 60 {
-		f.cmd.Args = append(f.cmd.Args, "0.1")
-	}
-	f.start().ends(0)
-	require.Regexp(t, `crew: task \d+ waits to start: sleep: resource temporarily unavailable\n`, f.stderr())
+	f.cmd.Stdin = strings.NewReader(counted(60))
+	f.start().await("stderr", ": resource temporarily unavailable\n")
+	f.open()
+	f.ends(0)
+	require.ElementsMatch(t, strings.Fields(counted(60)), strings.Fields(f.stdout()))
+	require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*resource temporarily unavailable$`, f.stderr())
 
 	f = newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
 	f.asUser(uid)

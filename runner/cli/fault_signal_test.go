@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stands waits until every process of the test is stopped, or none is.
-func (f *fault) stands(still bool) {
+// stand waits until the n processes of the test are stopped, or none of them is.
+// They are not to start others: who has vforked one that is stopped is not stopped
+// itself.
+func (f *fault) stand(n int, still bool) {
 	f.t.Helper()
 	f.until(func() bool {
 		pids := f.alive()
@@ -21,22 +23,22 @@ func (f *fault) stands(still bool) {
 				return false
 			}
 		}
-		return len(pids) > 0
-	}, "tasks to stand still: %v", still)
+		return len(pids) == n
+	}, "%d processes to stand still: %v", n, still)
 }
 
 func TestFaultTasksStopAndGoOnWithCrew(t *testing.T) {
 	t.Parallel()
 	// The timeout is over while they stand still.
-	f := newFault(t, "-j2", "--timeout", "4", `echo > ready{}; while [ ! -e go ]; do sleep 0.02; done; echo done {}`, ":::", "1", "2")
+	f := newFault(t, "-j2", "--timeout", "4", `echo > ready{}; read x < gate; echo done {}`, ":::", "1", "2").gate()
 	f.start().await("ready1", "\n")
 	f.await("ready2", "\n")
 	f.send(syscall.SIGTSTP)
-	f.stands(true)
+	f.stand(2, true)
 	f.until(func() bool { return f.state(f.cmd.Process.Pid) == "T" }, "crew to stop")
 	stopped := time.Now()
 	f.until(func() bool { return time.Since(stopped) > 5*time.Second }, "more than the timeout")
-	f.write("go", "", 0o666)
+	f.open()
 	f.send(syscall.SIGCONT)
 	f.ends(0)
 	require.ElementsMatch(t, []string{"done 1", "done 2"}, strings.Split(strings.TrimSpace(f.stdout()), "\n"))
@@ -44,10 +46,10 @@ func TestFaultTasksStopAndGoOnWithCrew(t *testing.T) {
 
 func TestFaultAStoppedTimeoutGoesOn(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "-n0", "--timeout", "1", "--kill-after", "1", `trap "" TERM; echo > ready; sleep 600; sleep 600`, ":::", "1")
+	f := newFault(t, "-n0", "--timeout", "2", "--kill-after", "1", `trap "" TERM; echo > ready; read x < gate`, ":::", "1").gate()
 	f.start().await("ready", "\n")
 	f.send(syscall.SIGTSTP)
-	f.stands(true)
+	f.stand(1, true)
 	f.send(syscall.SIGCONT)
 	f.ends(123)
 	require.Contains(t, f.stderr(), "timed out")
@@ -85,8 +87,8 @@ func TestFaultInterruptNamesWhatItWaitsFor(t *testing.T) {
 // TestFaultJobControl has a person at a terminal press Ctrl-Z and say fg.
 func TestFaultJobControl(t *testing.T) {
 	t.Parallel()
-	f := newFault(t)
-	script := `"$CREW" -j2 -k --timeout 30 'echo > ready{}; while [ ! -e go ]; do sleep 0.02; done; echo done {}' ::: 1 2; echo "status=$?"` + "\n"
+	f := newFault(t).gate()
+	script := `"$CREW" -j2 -k --timeout 30 'echo > ready{}; read x < gate; echo done {}' ::: 1 2; echo "status=$?"` + "\n"
 	f.cmd.Env = append(f.cmd.Env, "CREW="+f.cmd.Path, "PS1=$ ", "HISTFILE=")
 	f.cmd.Path, f.cmd.Args = "/bin/bash", []string{"bash", "--norc", "--noprofile", "-i"}
 	f.cmd.Stdin, f.cmd.Stdout, f.cmd.Stderr = nil, nil, nil
@@ -99,26 +101,15 @@ func TestFaultJobControl(t *testing.T) {
 		_, err := tty.WriteString(s)
 		require.NoError(t, err)
 	}
-	tasks := func(still bool) {
-		f.until(func() bool {
-			n := 0
-			for _, pid := range f.alive() {
-				if pid != f.cmd.Process.Pid && (f.state(pid) == "T") == still {
-					n++
-				}
-			}
-			return n >= 5 // crew, two shells and the sleep of each
-		}, "crew and its tasks to stand still: %v", still)
-	}
 	say(script)
 	f.await("ready1", "\n")
 	f.await("ready2", "\n")
 	say("\x1a")
-	tasks(true)
+	f.stand(3, true) // crew and two shells
 	f.await("seen", "Stopped")
 	say("fg\n")
-	tasks(false)
-	f.write("go", "", 0o666)
+	f.stand(3, false)
+	f.open()
 	f.await("seen", "done 1\r\n")
 	f.await("seen", "done 2\r\n")
 	say("echo over=$?\n")

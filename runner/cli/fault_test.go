@@ -180,6 +180,24 @@ func (f *fault) state(pid int) string {
 	return rest[:1]
 }
 
+// gate makes the fifo "gate": a shell that says "read x < gate" stands there, with no
+// process beside it, until the gate is opened.
+func (f *fault) gate() *fault {
+	f.t.Helper()
+	require.NoError(f.t, syscall.Mkfifo(filepath.Join(f.dir, "gate"), 0o666))
+	return f
+}
+
+// open opens the gate for all who stand there and those who come later.
+func (f *fault) open() {
+	f.t.Helper()
+	gate, err := os.OpenFile(filepath.Join(f.dir, "gate"), os.O_RDWR, 0)
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { gate.Close() })
+	_, err = gate.WriteString(strings.Repeat("\n", 1000))
+	require.NoError(f.t, err)
+}
+
 // input is an open pipe to crew's stdin.
 func (f *fault) input() io.WriteCloser {
 	f.t.Helper()

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"crew/runner/catch"
 )
 
 // TestMain lets the test binary stand in for crew, whole or when it was
@@ -17,6 +19,12 @@ func TestMain(m *testing.M) {
 	}
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())
+	}
+	// As they may be in the background of a script, or under nohup.
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if catch.Ignored(sig) {
+			catch.Reset(sig)
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -204,9 +204,12 @@ func TestTerminalSummary(t *testing.T) {
 	require.Len(t, lines, 1)
 	require.Regexp(t, `^crew: 2 tasks in [0-9.]+s$`, lines[0])
 
+	begin := time.Now()
 	v = startOnTerminal(t, 80, crew("true", ":::", "a"))
 	_, lines = v.end(t)
-	require.Equal(t, []string{""}, lines, "a short run says nothing")
+	if time.Since(begin) < time.Second {
+		require.Equal(t, []string{""}, lines, "a short run says nothing")
+	}
 }
 
 // TestTerminalInput has a person type the tasks.

@@ -38,7 +38,7 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 			require.Eventually(t, func() bool {
 				b, _ := os.ReadFile(proc + "/cmdline")
 				return string(b) == "task-guardian\x00"+strconv.Itoa(os.Getpid())+"\x00"
-			}, 10*time.Second, 5*time.Millisecond)
+			}, patience, 5*time.Millisecond)
 			// It is ready once it waits for a pidfd, and has let go all but that.
 			require.Eventually(t, func() bool {
 				var links []string
@@ -49,7 +49,7 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 				}
 				all := strings.Join(links, " ")
 				return len(links) == 5 && strings.Count(all, "/dev/null") == 3 && strings.Contains(all, "pidfd")
-			}, 10*time.Second, 5*time.Millisecond)
+			}, patience, 5*time.Millisecond)
 		})
 	}
 }
@@ -69,5 +69,5 @@ func TestAGuardianIsLookedAfter(t *testing.T) {
 		l.guardian.mu.Lock()
 		defer l.guardian.mu.Unlock()
 		return l.guardian.pid > 0 && l.guardian.pid != first
-	}, 10*time.Second, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 }
