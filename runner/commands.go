@@ -45,6 +45,7 @@ func (c *core) abort(err error, now time.Time) {
 		c.emit(task.Event{Kind: task.Notice, At: now, Text: err.Error()})
 	}
 	if errors.Is(err, syscall.EPIPE) {
+		c.told = true
 		c.stop(now, signalName(int(syscall.SIGPIPE)))
 		return
 	}
@@ -111,6 +112,7 @@ var (
 func (c *core) apply(cmd task.Command, now time.Time) {
 	switch cmd.Op {
 	case task.Drain, task.Stop, task.Kill:
+		c.told = true
 		if cmd.Signal != 0 {
 			c.ending.Signal = cmd.Signal
 		}

@@ -49,12 +49,14 @@ type Retry struct {
 	Keep     bool                    // the outputs of failed attempts stay open until the task is finished
 }
 
-// Halt says when the run stops early. The zero value is never.
+// Halt says when the run stops early. The zero value is never. Results of an
+// earlier run (task.Task.Done) do not count.
 type Halt struct {
 	When    When
 	On      On
 	N       int
-	Percent bool // N is a percentage of all tasks
+	Percent bool   // N is a percentage of all tasks
+	Tasks   uint64 // how many these are
 }
 
 // When is how a halted run stops.
@@ -99,8 +101,10 @@ func (c Config) Validate() error {
 // Ending is how a run ended.
 type Ending struct {
 	Stats task.Stats
-	// Err is why crew could not go on: the input or an output broke.
-	Err error
+	// Err is why crew could not go on: the input or an output broke. More is
+	// what went wrong after that and was not said yet.
+	Err  error
+	More []error
 	// Signal is the last signal that asked for the end, or 0.
 	Signal int
 	// BadCommand is the first result of a command that cannot be executed for

@@ -38,11 +38,12 @@ type core struct {
 	inputEnd bool
 	draining bool
 	stopping bool
+	told     bool // to end: by a command, or since nobody reads the output any more
 	paused   bool
 	admitted uint64
 	finished [task.Outcomes]uint64
+	earlier  [task.Outcomes]uint64 // those of finished that an earlier run has met
 	released uint64
-	started  uint64
 	ending   Ending
 
 	// what the loop has to do and tell
@@ -125,7 +126,7 @@ func (c *core) admit(t *task.Task, now time.Time) {
 	c.entries[t.ID] = e
 	switch {
 	case t.Done != nil:
-		c.started++
+		c.earlier[t.Done.Outcome]++
 		c.finish(e, t.Done, now)
 	case t.Err != nil:
 		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: t.Err, Code: 126, Start: now, End: now}, now)
@@ -202,7 +203,6 @@ func (c *core) next(now time.Time) (task.Attempt, bool) {
 
 func (c *core) begin(e *entry, worker int, now time.Time) task.Attempt {
 	c.running++
-	c.started++
 	c.nextStart = now.Add(c.cfg.Pool.Delay)
 	e.state, e.worker, e.attempt = running, worker, e.attempt+1
 	c.emit(task.Event{Kind: task.Started, At: now, ID: e.task.ID, Task: e.task, Worker: worker, Attempt: e.attempt})
@@ -275,6 +275,9 @@ func (c *core) retries(e *entry, r *task.Result) bool {
 	if !r.Outcome.Failed() || c.draining || e.cancelled || r.Fault != nil || e.attempt > c.cfg.Retry.Max {
 		return false
 	}
+	if r.BadCommand && c.cfg.SameCommand {
+		return false // which ends the run
+	}
 	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
 }
 
@@ -316,7 +319,6 @@ func (c *core) finish(e *entry, r *task.Result, now time.Time) {
 		}
 	}
 	if r != r.Task.Done {
-		// What an earlier run has met counts, but does not stop this one.
 		c.judge(r, now)
 	}
 }
@@ -348,8 +350,13 @@ func (c *core) halts(r *task.Result) bool {
 	if h.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
 		return false
 	}
-	ok := c.finished[task.OK]
-	failed := c.finished[task.Exit] + c.finished[task.Signal] + c.finished[task.Timeout] + c.finished[task.StartFailed]
+	ok := c.finished[task.OK] - c.earlier[task.OK]
+	failed := uint64(0)
+	for o := range task.Outcomes {
+		if o.Failed() {
+			failed += c.finished[o] - c.earlier[o]
+		}
+	}
 	var n uint64
 	switch {
 	case h.On == OnFail && r.Outcome.Failed():
@@ -364,13 +371,11 @@ func (c *core) halts(r *task.Result) bool {
 	if !h.Percent {
 		return n >= uint64(h.N)
 	}
-	// As parallel has it: of what is started, or of all once all are known,
-	// and never on the word of fewer than three.
-	of := c.started
-	if c.inputEnd {
-		of = c.admitted
+	of := h.Tasks
+	for _, n := range c.earlier {
+		of -= min(n, of)
 	}
-	return (of >= 3 || c.inputEnd) && n*100 >= uint64(h.N)*of
+	return n*100 >= uint64(h.N)*of
 }
 
 // notRun ends a task that no attempt will be made at any more.

@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"crew/runner/task"
@@ -187,9 +189,11 @@ func (l *loop) takeEvents() []task.Event {
 	return append(l.outbox, fresh...)
 }
 
-// limit begins the time that a run which is to end may still take.
+// limit begins the time that a run which was told to end may still take. One
+// that ends its tasks by itself waits for them, and for who reads its output, as
+// long as they take.
 func (l *loop) limit() {
-	if l.giveUp == nil {
+	if l.giveUp == nil && l.core.told {
 		l.giveUp = time.After(l.cfg.KillAfter + settle)
 	}
 }
@@ -270,7 +274,7 @@ func (l *loop) flush() {
 			close(out)
 			out = nil
 		case err := <-l.pump.errs:
-			l.core.abort(err, time.Now())
+			l.late(err)
 		case <-l.pump.done:
 			l.close()
 			return
@@ -296,9 +300,18 @@ func (l *loop) close() {
 	for {
 		select {
 		case err := <-l.pump.errs:
-			l.core.abort(err, time.Now())
+			l.late(err)
 		default:
 			return
 		}
 	}
+}
+
+// late takes an error that came when no event reaches the sinks any more.
+func (l *loop) late(err error) {
+	if l.core.ending.Err == nil || errors.Is(err, syscall.EPIPE) {
+		l.core.abort(err, time.Now())
+		return
+	}
+	l.core.ending.More = append(l.core.ending.More, err)
 }

@@ -398,12 +398,13 @@ func TestHalt(t *testing.T) {
 		halt          Halt
 		ok, cancelled int
 	}{
-		{"soon after one failure", Halt{Soon, OnFail, 1, false}, 9 + 3, 0},
-		{"now after one failure", Halt{Now, OnFail, 1, false}, 9, 3},
-		{"soon after 20 done", Halt{Soon, OnDone, 20, false}, 22, 0},
-		{"now after 8 successes", Halt{Now, OnSuccess, 8, false}, 8, 3},
+		{"soon after one failure", Halt{When: Soon, On: OnFail, N: 1}, 9 + 3, 0},
+		{"now after one failure", Halt{When: Now, On: OnFail, N: 1}, 9, 3},
+		{"soon after 20 done", Halt{When: Soon, On: OnDone, N: 20}, 22, 0},
+		{"now after 8 successes", Halt{When: Now, On: OnSuccess, N: 8}, 8, 3},
 		{"never", Halt{}, 90, 0},
-		{"a tenth failing", Halt{Soon, OnFail, 10, true}, 90, 0},
+		{"a tenth failing", Halt{When: Soon, On: OnFail, N: 10, Percent: true, Tasks: 100}, 90, 0},
+		{"a fifth done", Halt{When: Soon, On: OnDone, N: 20, Percent: true, Tasks: 100}, 22, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -419,7 +420,7 @@ func TestHalt(t *testing.T) {
 				end, err := Run(cfg, &tasks{n: 100}, exec, []Sink{sink}, nil)
 				require.NoError(t, err)
 				require.Equal(t, c.cancelled, sink.count(task.Cancelled))
-				if c.halt.When != Never && !c.halt.Percent {
+				if c.halt.When != Never && c.ok < 90 {
 					require.NotNil(t, end.Halted)
 					require.Positive(t, sink.count(task.NotRun))
 				}
@@ -547,6 +548,38 @@ func TestAReaderThatNeverReadsIsGivenUpOnlyWhenTold(t *testing.T) {
 		require.Equal(t, time.Hour+5*time.Second+settle, time.Since(begin))
 		close(hold)
 	})
+}
+
+func TestAHaltedRunWaitsForItsReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		time.AfterFunc(time.Hour, func() { close(hold) })
+		cfg := config(2)
+		cfg.Halt = Halt{When: Now, On: OnFail, N: 2}
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
+		sink := &seen{block: hold}
+		end, err := Run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.False(t, end.Unshown, "nobody told it to end")
+		require.Equal(t, 2, sink.count(task.Exit))
+		require.EqualValues(t, 2, end.Stats.Failed())
+	})
+}
+
+// unclosable is a Sink that fails at the end.
+type unclosable struct {
+	seen
+	err error
+}
+
+func (s *unclosable) Close(task.Stats) error { return s.err }
+
+func TestEveryErrorAtTheEndIsTold(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	end, err := Run(config(1), &tasks{n: 1}, &fake{}, []Sink{&unclosable{err: first}, &unclosable{err: second}}, nil)
+	require.NoError(t, err)
+	require.Equal(t, first, end.Err)
+	require.Equal(t, []error{second}, end.More)
 }
 
 // stuck is an Executor whose attempts end when the channel is closed, whatever

@@ -28,6 +28,11 @@ func compareHalt(t *testing.T, b *bench) {
 			}
 		}
 	}
+	for _, h := range []string{"soon,done=10%", "now,fail=10%", "soon,success=50%"} {
+		args := []string{"-k", "-j1", "--halt", h, "echo {}; case {} in *[05]) exit 1;; esac"}
+		want, got := b.run(t, counted(200), "parallel", args...), b.run(t, counted(200), "crew", args...)
+		require.Equal(t, want.stdout, got.stdout, args)
+	}
 	for _, args := range [][]string{
 		{"-j1", "--halt", "never", "echo {}", ":::", "0", "0"},
 		{"-j1", "--halt", "now,fail=1", "echo {}; exit {}", ":::", "0", "0"},

@@ -51,9 +51,9 @@ func (on RetryOn) match(r *task.Result) bool {
 	return on.Any
 }
 
-// halt is when the run stops early.
-func halt(h Halt) runner.Halt {
-	r := runner.Halt{N: h.N, Percent: h.Percent}
+// halt is when a run of so many tasks, where that matters, stops early.
+func halt(h Halt, tasks uint64) runner.Halt {
+	r := runner.Halt{N: h.N, Percent: h.Percent, Tasks: tasks}
 	switch h.When {
 	case "soon":
 		r.When = runner.Soon

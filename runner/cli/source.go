@@ -5,8 +5,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/mattn/go-isatty"
-
 	"crew/runner/expand"
 	"crew/runner/input"
 	"crew/runner/sink"
@@ -20,12 +18,8 @@ type source struct {
 	tasks    *input.Tasks
 }
 
-// openSource opens the input and compiles the templates. Where a person is to
-// type the records it says so.
-func openSource(o *Options, stdin *os.File, notice func(string)) (*source, error) {
-	if readsStdin(o.Input) && isatty.IsTerminal(stdin.Fd()) {
-		notice("reading tasks from the terminal: end with Ctrl-D")
-	}
+// openSource opens the input and compiles the templates.
+func openSource(o *Options, stdin *os.File) (*source, error) {
 	r, err := openReader(o, stdin)
 	if err != nil {
 		return nil, err

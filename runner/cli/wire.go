@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mattn/go-isatty"
+
 	"crew/runner"
 	"crew/runner/input"
 	"crew/runner/journal"
@@ -57,11 +59,12 @@ type wiring struct {
 	stdin  *os.File
 	screen *sink.Screen
 
-	source *source
-	store  *spool.Store
-	stdout *sink.Stdout
-	state  *journal.Journal // nil without --state
-	close  []func() error
+	source     *source
+	inputTasks uint64 // how many there are, where that was counted
+	store      *spool.Store
+	stdout     *sink.Stdout
+	state      *journal.Journal // nil without --state
+	close      []func() error
 }
 
 // start opens inputs, then outputs, runs, and closes all.
@@ -126,7 +129,19 @@ func (w *wiring) open() error {
 			return &usageError{"no such working directory: " + errors.Unwrap(err).Error(), "give --workdir a directory, not " + o.Pool.Workdir}
 		}
 	}
-	src, err := openSource(o, w.stdin, w.notice)
+	if readsStdin(o.Input) && isatty.IsTerminal(w.stdin.Fd()) {
+		w.notice("reading tasks from the terminal: end with Ctrl-D")
+	}
+	stdin := w.stdin
+	if o.Failure.Halt.Percent {
+		c := &census{opts: *o, stdin: stdin}
+		w.onClose(c.end)
+		if err := c.take(); err != nil {
+			return err
+		}
+		o, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
+	}
+	src, err := openSource(o, stdin)
 	if err != nil {
 		return err
 	}
@@ -246,12 +261,15 @@ func (w *wiring) config() (runner.Config, error) {
 		},
 		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Retry:     retry(o.Failure),
-		Halt:      halt(o.Failure.Halt),
+		Halt:      halt(o.Failure.Halt, w.inputTasks),
 		KillAfter: o.Failure.KillAfter,
 		Tick:      tick,
 
 		Explain:     o.Show.Verbose,
 		SameCommand: same,
+	}
+	if o.Sched.AutoTopics {
+		cfg.Pool.Procs = hereProcessors()
 	}
 	cfg.Retry.Keep = o.Output.showsAttempts()
 	return cfg, nil
@@ -269,6 +287,9 @@ func (w *wiring) ending(e runner.Ending) ending {
 		end.err = e.Err
 	case e.Unshown:
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
+	}
+	for _, err := range e.More {
+		w.screen.Urge(err.Error())
 	}
 	if n := e.Abandoned; n > 0 && !e.Unshown {
 		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))

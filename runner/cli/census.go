@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// census counts the tasks of an input before the run, which a --halt with a
+// share of them has to know. It reads the input once more than the run does, so
+// what can be read only once (a pipe, a terminal) goes to temporary files
+// first, which end has closed.
+type census struct {
+	opts  Options  // those of the run, but with files that can be read twice
+	stdin *os.File // stands at its beginning
+	tasks uint64
+	kept  []*os.File
+}
+
+// take counts. An input that breaks has the tasks before that; the run will say
+// what was wrong with it.
+func (c *census) take() error {
+	if err := c.keepInput(); err != nil {
+		return err
+	}
+	src, err := openSource(&c.opts, c.stdin)
+	if err != nil {
+		return err
+	}
+	defer src.reader.Close()
+	for {
+		if _, err := src.tasks.Next(); err != nil {
+			break
+		}
+		c.tasks++
+	}
+	if slices.Contains(c.kept, c.stdin) {
+		_, err = c.stdin.Seek(0, io.SeekStart)
+	}
+	return err
+}
+
+// keepInput copies what cannot be read twice.
+func (c *census) keepInput() (err error) {
+	in := &c.opts.Input
+	if readsStdin(*in) {
+		if c.stdin, err = c.keep(c.stdin); err != nil {
+			return err
+		}
+	}
+	if in.Files, err = c.keepFiles(in.Files); err != nil {
+		return err
+	}
+	in.Groups = slices.Clone(in.Groups)
+	for i, g := range in.Groups {
+		if g.Files {
+			if in.Groups[i].Words, err = c.keepFiles(g.Words); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepFiles is paths with copies in the place of what is no ordinary file. What
+// cannot be opened is left to whoever opens them all.
+func (c *census) keepFiles(paths []string) ([]string, error) {
+	paths = slices.Clone(paths)
+	for i, path := range paths {
+		st, err := os.Stat(path)
+		if path == "-" || err != nil || st.Mode().IsRegular() || st.IsDir() {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		kept, err := c.keep(f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		paths[i] = fmt.Sprintf("/proc/self/fd/%d", kept.Fd())
+	}
+	return paths, nil
+}
+
+// keep copies what is left of f into a file that has no name.
+func (c *census) keep(f *os.File) (*os.File, error) {
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return f, nil
+	}
+	kept, err := os.CreateTemp("", "crew-input-")
+	if err == nil {
+		c.kept = append(c.kept, kept)
+		err = os.Remove(kept.Name())
+	}
+	if err == nil {
+		_, err = io.Copy(kept, f)
+	}
+	if err == nil {
+		_, err = kept.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pe.Err
+		}
+		return nil, fmt.Errorf("keep the input in %s, to count its tasks for --halt: %w", os.TempDir(), err)
+	}
+	return kept, nil
+}
+
+// end closes the copies.
+func (c *census) end() {
+	for _, f := range c.kept {
+		f.Close()
+	}
+}
