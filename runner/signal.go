@@ -10,8 +10,8 @@ import (
 )
 
 // Signals sends the process's signals to out as commands until stop is called:
-// SIGINT drains, a second one stops, a third one kills; SIGTERM stops at once;
-// SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or smaller.
+// SIGINT drains, a second one stops, a third one kills; SIGTERM stops at once,
+// SIGQUIT kills; SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or smaller.
 // Signals that were ignored when the process began (nohup, a background job of
 // a script) stay ignored. A write to a closed pipe is an error from now on, and
 // no death.
@@ -19,7 +19,7 @@ func Signals(out chan<- task.Command) (stop func(), err error) {
 	catch.SurvivePipes()
 	in := make(chan syscall.Signal, 16)
 	var end []syscall.Signal
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !catch.Ignored(s) {
 			end = append(end, s)
 		}
@@ -70,6 +70,8 @@ func (l *ladder) command(s syscall.Signal) task.Command {
 		l.rung++
 	case syscall.SIGTERM:
 		l.rung = max(l.rung+1, 2)
+	case syscall.SIGQUIT:
+		l.rung = 3
 	}
 	ops := [...]task.Op{task.Drain, task.Stop, task.Kill}
 	return task.Command{Op: ops[min(l.rung, len(ops))-1], Signal: int(s)}

@@ -69,7 +69,7 @@ func (f *fault) start() *fault {
 func (f *fault) wait() syscall.WaitStatus {
 	f.t.Helper()
 	stop := time.AfterFunc(2*patience, func() {
-		_ = f.cmd.Process.Signal(syscall.SIGQUIT) // a trace says where it hangs
+		_ = f.cmd.Process.Signal(syscall.SIGABRT) // a trace says where it hangs
 		_ = f.cmd.Process.Signal(syscall.SIGCONT)
 	})
 	defer stop.Stop()

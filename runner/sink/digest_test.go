@@ -58,6 +58,7 @@ func TestDigestNamesFailures(t *testing.T) {
 		ended(1, task.Result{Outcome: task.OK}),
 		ended(2, task.Result{Outcome: task.Exit, Code: 3, Stderr: commandText("0\n1\n2\n\n3\r\n4\n\x1b[31mred\xff\n")}),
 		task.Event{Kind: task.Retried, Result: &task.Result{}},
+		task.Event{Kind: task.Started, Attempt: 2},
 		ended(3, task.Result{Outcome: task.Signal, Signal: 11, Attempt: 2, Tail: []byte(strings.Repeat("é", 100) + "\n")}),
 		ended(4, task.Result{Outcome: task.Signal, Signal: 63}),
 		timeout, never,
@@ -167,7 +168,7 @@ func TestDigestTellsOfEarlierAttempts(t *testing.T) {
 	retried := func(r *task.Result) task.Event {
 		return task.Event{Kind: task.Retried, At: dawn, ID: 1, Task: last.Task, Result: r}
 	}
-	require.Equal(t, `crew: 1 of 1 task failed in 3.2s; 2 retried
+	require.Equal(t, `crew: 1 of 1 task failed in 3.2s
 crew: task 1: exit 1 after 210ms, attempt 3: job 'a b'
 crew:   | same
 crew:   attempt 1: exit 7 after 50ms
@@ -176,6 +177,6 @@ crew:   | three
 `, digestOf(t, RerunConfig{}, retried(first), retried(second), last))
 
 	waiting := ended(1, task.Result{Outcome: task.NotRun, Before: []*task.Result{first}})
-	require.Equal(t, "crew: 0 of 1 task done in 3.2s; 1 not run (1 after a failed attempt), 1 retried\n",
+	require.Equal(t, "crew: 0 of 1 task done in 3.2s; 1 not run (1 after a failed attempt)\n",
 		digestOf(t, RerunConfig{}, retried(first), waiting))
 }

@@ -43,7 +43,7 @@ type Event struct {
 type Stats struct {
 	Admitted  int64
 	Running   int64
-	Retried   int64
+	Retried   int64 // attempts that began after a failed one
 	Finished  int64
 	Resumed   int64 // of these, how many were done by an earlier run
 	Released  int64
@@ -66,8 +66,10 @@ func (s *Stats) Apply(e Event) {
 		s.Admitted++
 	case Started:
 		s.Running++
+		if e.Attempt > 1 {
+			s.Retried++
+		}
 	case Retried:
-		s.Retried++
 		s.Running--
 	case Finished:
 		s.Finished++
