@@ -15,17 +15,23 @@ const (
 )
 
 // explainBlocked says, when it is asked for, which queue has filled the
-// read-ahead while workers are idle.
+// read-ahead while workers are idle. A task that starts now and then makes room
+// for a few others, and is no end of that.
 func (c *core) explainBlocked(now time.Time) {
-	full := !c.inputEnd && !c.draining && !c.paused && c.running < c.workers &&
-		len(c.entries)-c.running >= c.cfg.Pool.Buffer
-	switch {
-	case !c.cfg.Explain || !full:
+	waiting := c.waiting()
+	idle := !c.inputEnd && !c.draining && !c.paused && c.running < c.workers
+	switch due := !now.Before(c.explainAt); {
+	case !c.cfg.Explain || waiting <= c.cfg.Pool.Buffer/2 || !idle && due:
 		c.explainAt = time.Time{}
 	case c.explainAt.IsZero():
-		c.explainAt = now.Add(blockedAfter)
-	case !now.Before(c.explainAt):
-		c.explainAt = now.Add(blockedAgain)
+		if waiting >= c.cfg.Pool.Buffer {
+			c.explainAt = now.Add(blockedAfter)
+			if next := c.explained.Add(blockedAgain); next.After(c.explainAt) {
+				c.explainAt = next
+			}
+		}
+	case due:
+		c.explained, c.explainAt = now, now.Add(blockedAgain)
 		if text := c.blocking(); text != "" {
 			c.emit(task.Event{Kind: task.Notice, At: now, Text: text})
 		}

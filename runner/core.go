@@ -32,6 +32,7 @@ type core struct {
 	nextStart time.Time // no start before it
 	balancer  *balancer // of automatic topics; nil without
 	explainAt time.Time // when a blocked input is worth a word
+	explained time.Time // when it last was
 
 	// how the run stands
 
@@ -96,19 +97,25 @@ func newCore(cfg Config) *core {
 
 func (c *core) emit(e task.Event) { c.events = append(c.events, e) }
 
-// canAdmit says whether the next task may be read.
-func (c *core) canAdmit() bool {
-	if c.inputEnd || c.draining || len(c.entries)-c.running >= c.cfg.Pool.Buffer {
-		return false
+// room is how many tasks more may be read.
+func (c *core) room() int {
+	if c.inputEnd || c.draining {
+		return 0
 	}
-	return c.order == nil || c.admitted-c.released < uint64(c.cfg.Order.Window)
+	n := c.cfg.Pool.Buffer - c.waiting()
+	if c.order != nil {
+		n = min(n, c.cfg.Order.Window-int(c.admitted-c.released))
+	}
+	return max(n, 0)
 }
+
+// waiting is how many tasks have been read and do not run.
+func (c *core) waiting() int { return len(c.entries) - c.running }
 
 // low says whether tasks should be read: they are read many at a time, since the
 // reader has to be woken for it, but at once for a worker that has none.
 func (c *core) low() bool {
-	waiting := len(c.entries) - c.running
-	return c.canAdmit() && (waiting <= c.cfg.Pool.Buffer/2 || c.running < c.workers)
+	return c.room() > 0 && (c.waiting() <= c.cfg.Pool.Buffer/2 || c.running < c.workers)
 }
 
 // admit takes a task into the run.

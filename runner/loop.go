@@ -15,7 +15,8 @@ const (
 	// outboxFull is how many events may wait for the sinks before nothing more
 	// starts: a reader that has stopped slows the run down.
 	outboxFull = 4096
-	// burst is how many tasks are taken in between two looks at everything else.
+	// burst is how many tasks are taken in between two looks at everything else,
+	// and how many the reader may have ready.
 	burst = 256
 	// lag is how long events may wait for others to be handed over with them,
 	// and batch how many need not.
@@ -37,6 +38,7 @@ type loop struct {
 	exec  Executor
 	pump  *pump
 	tasks chan read
+	allow chan int // to the reader: it may read so many tasks more
 	inbox <-chan task.Command
 	bell  chan struct{} // rung by an attempt's goroutine that has left something to do
 
@@ -52,6 +54,7 @@ type loop struct {
 	mu      sync.Mutex // held by whoever touches what follows, or the core
 	slots   []*slot    // by worker
 	outbox  []task.Event
+	allowed int  // tasks that the reader may read, or has read, and that are not taken in
 	reading bool // the loop, asleep, waits for tasks
 	looks   bool // the loop, asleep, looks at the events in a moment
 	over    bool // nothing more is taken in
@@ -75,14 +78,10 @@ func Run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.
 	if err := cfg.Validate(); err != nil {
 		return Ending{}, err
 	}
-	// Part of the read-ahead stands in the channel, so that reader and loop
-	// need not wait for each other task by task.
-	ahead := min(cfg.Pool.Buffer/2, burst)
-	cfg.Pool.Buffer -= ahead
 	l := &loop{
 		cfg: cfg, core: newCore(cfg), exec: exec, inbox: inbox,
 		pump:  startPump(sinks, cfg.Tick, cfg.Retry.Keep),
-		tasks: make(chan read, ahead), bell: make(chan struct{}, 1),
+		tasks: make(chan read, min(cfg.Pool.Buffer, burst)), allow: make(chan int, 1), bell: make(chan struct{}, 1),
 		kill: make(chan struct{}), timer: time.NewTimer(time.Hour),
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -90,7 +89,7 @@ func Run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.
 	defer l.timer.Stop()
 	quit := make(chan struct{})
 	defer close(quit)
-	go readTasks(src, l.tasks, quit)
+	go readTasks(src, l.allow, l.tasks, quit)
 
 	l.core.emit(task.Event{Kind: task.Resized, At: time.Now(), Worker: cfg.Pool.Workers})
 	l.run()
@@ -99,17 +98,26 @@ func Run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.
 	return l.core.ending, nil
 }
 
-// readTasks is the reader: it sends what src gives until that ends.
-func readTasks(src Source, to chan<- read, quit <-chan struct{}) {
+// readTasks is the reader: it sends what src gives until that ends, as many as
+// it is allowed.
+func readTasks(src Source, allow <-chan int, to chan<- read, quit <-chan struct{}) {
 	for {
-		t, err := src.Next()
+		n := 0
 		select {
-		case to <- read{t, err}:
+		case n = <-allow:
 		case <-quit:
 			return
 		}
-		if err != nil {
-			return
+		for ; n > 0; n-- {
+			t, err := src.Next()
+			select {
+			case to <- read{t, err}:
+			case <-quit:
+				return
+			}
+			if err != nil {
+				return
+			}
 		}
 	}
 }
@@ -131,6 +139,7 @@ func (l *loop) run() {
 		var tasks chan read
 		if l.reading = l.core.low() && len(l.outbox) < outboxFull; l.reading {
 			tasks = l.tasks
+			l.permit()
 		}
 		var out chan []task.Event
 		l.outbox = l.takeEvents()
@@ -198,10 +207,24 @@ func (l *loop) limit() {
 	}
 }
 
+// permit lets the reader go on, for many tasks at a time.
+func (l *loop) permit() {
+	n := l.core.room() - l.allowed
+	if n < 1 || l.allowed > 0 && n < l.cfg.Pool.Buffer/2 {
+		return
+	}
+	select {
+	case l.allow <- n:
+		l.allowed += n
+	default: // it has not seen the last one yet
+	}
+}
+
 // admit takes in a task and, without waiting, those behind it.
 func (l *loop) admit(r read) {
 	now := time.Now()
 	for n := 1; ; n++ {
+		l.allowed--
 		switch {
 		case r.err == io.EOF:
 			l.core.endInput(now)
@@ -211,7 +234,7 @@ func (l *loop) admit(r read) {
 			return
 		}
 		l.core.admit(r.task, now)
-		if n == burst || !l.core.canAdmit() {
+		if n == burst || l.core.room() == 0 {
 			return
 		}
 		select {

@@ -24,7 +24,7 @@ func startPump(sinks []Sink, tick time.Duration, keep bool) *pump {
 	p := &pump{
 		sinks: sinks, tick: tick, keep: keep, broken: make([]bool, len(sinks)),
 		in: make(chan []task.Event), spare: make(chan []task.Event, 2),
-		errs: make(chan error, 2*len(sinks)), done: make(chan struct{}),
+		errs: make(chan error, len(sinks)), done: make(chan struct{}),
 	}
 	go p.run()
 	return p

@@ -2,10 +2,7 @@ package sched
 
 // Limiter lets at most a number of items of each key through at once and parks
 // the others, outside of any policy. What it let through counts until Done,
-// whether it is queued, running or awaited for a retry: a key's place given
-// away between two attempts could go to an item that, under keyed, waits for
-// the second attempt, which would then wait for that place. NewLimiter makes
-// one.
+// queued or running. NewLimiter makes one.
 type Limiter struct {
 	limit  int
 	gates  map[uint64]*gate // keys with anything let through or parked
@@ -30,8 +27,8 @@ func NewLimiter(limit int) *Limiter {
 }
 
 // Admit says whether an item may go on to the policy. If not, it is parked
-// until a Done of its key returns it. An item is asked for once: a retried one
-// has its place still and goes to the policy at once.
+// until a Done of its key returns it. An item whose place was given up with
+// Done, such as one that waits for its retry, is asked for again.
 func (l *Limiter) Admit(it Item) bool {
 	g := l.gates[it.Key]
 	if g == nil {
@@ -50,8 +47,8 @@ func (l *Limiter) Admit(it Item) bool {
 	return false
 }
 
-// Done says that an item of key which was let through is over: its task is
-// finished or was removed from the policy. It returns the parked item of that
+// Done says that an item of key which was let through gives its place up: its
+// attempt is over or it was removed from the policy. It returns the parked item of that
 // key with the lowest ID, if there is one, which is let through with that.
 func (l *Limiter) Done(key uint64) (Item, bool) {
 	g := l.gates[key]
