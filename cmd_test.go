@@ -169,6 +169,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Dir, s.cmd.Env = ts.MkAbs("."), s.env
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.err
+	s.cmd.WaitDelay = time.Second // what it may leave behind has its pipes
 	var err error
 	s.stdin, err = s.cmd.StdinPipe()
 	ts.Check(err)
@@ -231,6 +232,9 @@ func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "gone FILE")
 	pid := strings.TrimSpace(ts.ReadFile(args[0]))
+	if _, err := strconv.Atoi(pid); err != nil {
+		ts.Fatalf("no process id in %s: %q", args[0], pid)
+	}
 	waitUntil(ts, "the end of process "+pid, func() bool {
 		line, _ := os.ReadFile("/proc/" + pid + "/cmdline") // a zombie's is empty
 		return len(line) == 0

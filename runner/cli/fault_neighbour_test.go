@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestFaultNobodyReadsAnyMore: the run ends with its reader, without a word,
@@ -55,8 +56,11 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 				f.start()
 				require.NoError(t, w.Close())
 				f.await("ran", "\n\n\n")
-				stopped := time.Now()
-				f.until(func() bool { return time.Since(stopped) > time.Second }, "the pipe to be full for a while")
+				f.until(func() bool {
+					n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+					require.NoError(t, err)
+					return n > 60<<10
+				}, "the pipe to be full")
 				return f, r
 			}
 			f, r := begin()
@@ -129,7 +133,7 @@ func TestFaultNoRoomForWhatWaits(t *testing.T) {
 // nobody reads that, a signal still ends crew.
 func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "--joblog", "/dev/full", "echo", ":::", "a")
+	f := newFault(t, "-q", "--joblog", "log", "echo > ran; : "+strings.Repeat("x", 5000), ":::", "a").under(`ulimit -f 1; exec "$@"`)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -140,7 +144,7 @@ func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	}
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	f.cmd.Stderr = w // which hands it over as a blocking one
-	f.start()
+	f.start().await("ran", "\n")
 	over, late := make(chan struct{}), time.After(patience)
 	go func() {
 		for {

@@ -28,19 +28,24 @@ func (f *fault) guardians() int {
 func TestFaultNothingOutlivesAKilledCrew(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, output, script string }{
-		{"children", "group", `sleep 600 & trap "" TERM HUP; echo >> ready; sleep 600; sleep 600`},
-		{"raw", "raw", `sleep 600 & echo >> ready; wait`},
-		{"stopped", "group", `sleep 600 & echo >> ready; kill -STOP $$; wait`},
-		{"without variables", "group", `echo >> ready; exec env -i sleep 600`},
+		{"children", "group", `sleep 600 & trap "" TERM HUP; echo $$ >> ready; sleep 600; sleep 600`},
+		{"raw", "raw", `sleep 600 & echo $$ >> ready; wait`},
+		{"stopped", "group", `trap "" HUP; sleep 600 & echo $$ >> ready; kill -STOP $$; wait`},
+		{"without variables", "group", `echo $$ >> ready; exec env -i sleep 600`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFault(t, "-n0", "-j4", "--output", c.output, c.script, ":::", "a", "b", "c", "d")
-			f.start().await("ready", "\n\n\n\n")
+			f.start().until(func() bool { return strings.Count(f.read("ready"), "\n") == 4 }, "four tasks")
 			f.awaitGuardian()
 			f.send(syscall.SIGKILL)
 			f.dies(syscall.SIGKILL)
 			f.gone()
+			for _, word := range strings.Fields(f.read("ready")) {
+				pid, err := strconv.Atoi(word)
+				require.NoError(t, err)
+				f.until(func() bool { return strings.Trim(f.state(pid), "Z") == "" }, "the end of %d", pid)
+			}
 		})
 	}
 }

@@ -50,6 +50,7 @@ func TestFaultAStoppedTimeoutGoesOn(t *testing.T) {
 	f.start().await("ready", "\n")
 	f.send(syscall.SIGTSTP)
 	f.stand(1, true)
+	f.until(func() bool { return f.state(f.cmd.Process.Pid) == "T" }, "crew to stop")
 	f.send(syscall.SIGCONT)
 	f.ends(123)
 	require.Contains(t, f.stderr(), "timed out")
@@ -81,7 +82,6 @@ func TestFaultInterruptNamesWhatItWaitsFor(t *testing.T) {
 	f.send(syscall.SIGINT)
 	f.dies(syscall.SIGINT)
 	f.gone()
-	require.Contains(t, f.stderr(), "; 1 not run, 2 cancelled\n")
 }
 
 // TestFaultJobControl has a person at a terminal press Ctrl-Z and say fg.
@@ -122,11 +122,12 @@ func TestFaultJobControl(t *testing.T) {
 func TestFaultTheTerminalGoesAway(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-j1", `echo > ready{}; while [ ! -e go ]; do sleep 0.02; done; echo > done{}`, ":::", "1", "2")
-	f.cmd.Stdin, f.cmd.Stdout, f.cmd.Stderr = nil, nil, nil
+	f.cmd.Stdin, f.cmd.Stdout = nil, nil
 	tty, err := pty.Start(f.cmd)
 	require.NoError(t, err)
 	f.await("ready1", "\n")
 	require.NoError(t, tty.Close())
+	f.await("stderr", "draining (SIGHUP)")
 	f.write("go", "", 0o666)
 	f.dies(syscall.SIGHUP)
 	require.FileExists(t, filepath.Join(f.dir, "done1"), "what ran may finish")

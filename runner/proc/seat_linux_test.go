@@ -117,9 +117,12 @@ func TestSeatIsLeftWhenATaskIsNotBrief(t *testing.T) {
 	l := local(t, nil)
 	l.seats.wanted.Store(true)
 	for _, script := range []string{
-		"sleep 0.1; grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u",
-		"yes | head -c 20000000 >&2; grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u",
+		"sleep 0.1; ",
+		"yes | head -c 20000000 >&2; ",
 	} {
+		// Until no thread is in a seat.
+		script += "until [ $(grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u | wc -l) = 1 ]; do sleep 0.01; done; " +
+			"grep -h " + allowed + " /proc/$PPID/status"
 		r := run(l, sh(script))
 		require.Equal(t, threadProcessors(t)[0], strings.TrimSpace(text(t, r.Stdout)))
 		require.False(t, l.seats.wanted.Load())

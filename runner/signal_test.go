@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+func TestSignalsAreCommands(t *testing.T) {
+	for _, c := range []struct {
+		sent []syscall.Signal
+		last task.Command
+	}{
+		{[]syscall.Signal{syscall.SIGINT}, task.Command{Op: task.Drain, Signal: 2}},
+		{[]syscall.Signal{syscall.SIGINT, syscall.SIGINT}, task.Command{Op: task.Stop, Signal: 2}},
+		{[]syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGINT, syscall.SIGINT}, task.Command{Op: task.Kill, Signal: 2}},
+		{[]syscall.Signal{syscall.SIGHUP, syscall.SIGHUP}, task.Command{Op: task.Drain, Signal: 1}},
+		{[]syscall.Signal{syscall.SIGHUP, syscall.SIGINT}, task.Command{Op: task.Stop, Signal: 2}},
+		{[]syscall.Signal{syscall.SIGTERM}, task.Command{Op: task.Stop, Signal: 15}},
+		{[]syscall.Signal{syscall.SIGTERM, syscall.SIGHUP}, task.Command{Op: task.Stop, Signal: 1}},
+		{[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, task.Command{Op: task.Kill, Signal: 15}},
+		{[]syscall.Signal{syscall.SIGQUIT}, task.Command{Op: task.Kill, Signal: 3}},
+		{[]syscall.Signal{syscall.SIGINT, syscall.SIGUSR1}, task.Command{Op: task.Grow, N: 1}},
+		{[]syscall.Signal{syscall.SIGUSR2}, task.Command{Op: task.Grow, N: -1}},
+	} {
+		var l ladder
+		var last task.Command
+		for _, s := range c.sent {
+			last = l.command(s)
+		}
+		require.Equal(t, c.last, last, "%v", c.sent)
+	}
+}
