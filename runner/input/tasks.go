@@ -72,10 +72,7 @@ type Tasks struct {
 // NewTasks returns the tasks of what is left in r. The configuration must be
 // valid, and with JSON it must not ask for several records in a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
-	t := &Tasks{r: r, cfg: cfg, sep: "\n"}
-	if r.delimiter == "\x00" {
-		t.sep = r.delimiter
-	}
+	t := &Tasks{r: r, cfg: cfg, sep: r.delimiter}
 	if cfg.Limits.batches() {
 		t.empty.size = cfg.Template.BaseSize()
 		t.maxSize = cfg.Limits.ArgMax
