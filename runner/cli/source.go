@@ -93,9 +93,17 @@ func (s *source) compile(names []string) error {
 	if s.opts.Output.Tag {
 		tag = c.Replace
 	}
+	key, cost := text(s.opts.Sched.Key), text(s.opts.Sched.Cost)
+	for _, t := range []struct {
+		name string
+		text *expand.Text
+	}{{"key", key}, {"cost", cost}} {
+		if t.text != nil && t.text.UsesWorker() {
+			return &usageError{s.opts.given(t.name).where() + " cannot hold {%}", "the worker is chosen only after the " + t.name + " is known"}
+		}
+	}
 	tc := input.TasksConfig{
-		Template: s.template, Command: cfg,
-		Key: text(s.opts.Sched.Key), Cost: text(s.opts.Sched.Cost), Tag: text(tag),
+		Template: s.template, Command: cfg, Key: key, Cost: cost, Tag: text(tag),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
 		Stdin:  c.Stdin,
 	}

@@ -1,5 +1,7 @@
 package expand
 
+import "slices"
+
 // Text is a text with placeholders that no shell ever sees: a key, a cost, a
 // tag. It is safe for concurrent use.
 type Text struct {
@@ -10,6 +12,11 @@ type Text struct {
 // cannot fail: what is no placeholder stays as it is.
 func NewText(s string, cfg Config) *Text {
 	return &Text{pieces: scan(s, &cfg)}
+}
+
+// UsesWorker says whether the text differs from worker to worker: {%} is in it.
+func (t *Text) UsesWorker() bool {
+	return slices.ContainsFunc(t.pieces, func(p piece) bool { return p.kind == worker })
 }
 
 // Expand is the text for one task. With several records each placeholder stands

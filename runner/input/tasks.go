@@ -130,9 +130,21 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values) {
 	}
 	if t.cfg.Tag != nil {
 		tk.Tag = t.cfg.Tag.Expand(*v)
+		if t.cfg.Tag.UsesWorker() {
+			tk.BindTag = t.tagOn(*v)
+		}
 	}
 	if t.cfg.Cost != nil && tk.Err == nil {
 		tk.Cost, tk.Err = parseCost(t.cfg.Cost.Expand(*v))
+	}
+}
+
+// tagOn is the tag of a task with the values v on each worker.
+func (t *Tasks) tagOn(v expand.Values) func(worker int) string {
+	return func(worker int) string {
+		v := v
+		v.Worker = worker
+		return t.cfg.Tag.Expand(v)
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 	w := &[2]lineWriter{{s: s}, {s: s, stderr: true}}
 	if s.cfg.Tag {
-		w[0].prefix = prefix(a.Task)
+		w[0].prefix = prefix(a.Task, a.Worker)
 		w[1].prefix = w[0].prefix
 	}
 	if s.cfg.KeepOrder {

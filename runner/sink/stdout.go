@@ -245,7 +245,7 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 	} else {
 		var tag string
 		if s.cfg.Tag {
-			tag = prefix(t)
+			tag = prefix(t, r.Worker)
 		}
 		failed = s.copyStream(w, tag, r.Stdout)
 		mid = len(w.p)
@@ -276,7 +276,7 @@ func (s *Stdout) large(t *task.Task, r *task.Result) large {
 	case s.cfg.JSON:
 		l.task, l.result = t, r
 	case s.cfg.Tag:
-		l.tag = prefix(t)
+		l.tag = prefix(t, r.Worker)
 	}
 	return l
 }

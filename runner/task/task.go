@@ -39,10 +39,11 @@ type Task struct {
 
 	// how to show it
 
-	Records [][]string // the records it does, each its columns
-	Object  string     // the JSON object it came from, with --input json
-	Tag     string     // what its lines are prefixed with, expanded
-	Err     error      // why it cannot be run at all; it is then finished as StartFailed
+	Records [][]string              // the records it does, each its columns
+	Object  string                  // the JSON object it came from, with --input json
+	Tag     string                  // what its lines are prefixed with, expanded; a {%} in it stands as text where BindTag is set
+	BindTag func(worker int) string // the tag on a worker; nil where it is the same on all
+	Err     error                   // why it cannot be run at all; it is then finished as StartFailed
 }
 
 // Attempt is one run of a task's command.
