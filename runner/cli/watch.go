@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -12,11 +14,14 @@ import (
 const watchEvery = 500 * time.Millisecond
 
 // watchJobs reads the file of --jobs again whenever it has changed and has the
-// pool resized, until stop is called. A file that is gone, or has no number of
-// workers for the moment, changes nothing.
-func watchJobs(file string, now int, commands chan<- task.Command) (stop func()) {
+// pool resized, until stop is called. now is the size that was read before;
+// the file may have changed since, so the first look reads it in any case. A
+// file that is gone, or holds no number of workers, changes nothing; notice is
+// told so once.
+func watchJobs(file string, now int, commands chan<- task.Command, notice func(string)) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
-	last, _ := os.Stat(file)
+	var last os.FileInfo // as it was at the latest look; nil before that and where it was gone
+	gone := false
 	go func() {
 		defer close(done)
 		t := time.NewTicker(watchEvery)
@@ -28,12 +33,21 @@ func watchJobs(file string, now int, commands chan<- task.Command) (stop func())
 			case <-t.C:
 			}
 			st, err := os.Stat(file)
-			if err != nil || last != nil && os.SameFile(st, last) && st.ModTime().Equal(last.ModTime()) && st.Size() == last.Size() {
+			if err != nil && gone || err == nil && unchanged(last, st) {
 				continue
 			}
-			last = st
-			n, _, err := readJobs(file)
-			if err != nil || n == now {
+			last, gone = st, err != nil
+			var n int
+			if gone {
+				err = errors.Unwrap(err) // without the path
+			} else {
+				n, _, err = readJobs(file)
+			}
+			if err != nil {
+				notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
+				continue
+			}
+			if n == now {
 				continue
 			}
 			now = n
@@ -45,4 +59,9 @@ func watchJobs(file string, now int, commands chan<- task.Command) (stop func())
 		}
 	}()
 	return func() { close(quit); <-done }
+}
+
+// unchanged says whether a file is as it was; before may be nil.
+func unchanged(before, now os.FileInfo) bool {
+	return before != nil && os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }

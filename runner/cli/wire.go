@@ -107,7 +107,7 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 		return ending{err: err}
 	}
 	if file := opts.Pool.JobsFile; file != "" {
-		w.onClose(watchJobs(file, opts.Pool.Jobs, commands))
+		w.onClose(watchJobs(file, opts.Pool.Jobs, commands, w.notice))
 	}
 	e, err := runner.Run(cfg, w.tasks(), w.recorded(exec), sinks, commands)
 	if err != nil {
