@@ -25,11 +25,12 @@ type compiler struct {
 
 	// state
 
-	pieces []piece
-	tail   bool   // the one placeholder was added at the script's end
-	mark   string // the rune in the place of a placeholder
-	src    string
-	marks  []mark
+	pieces  []piece
+	comment string // a placeholder that stands in a comment; "" for none
+	tail    bool   // the one placeholder was added at the script's end
+	mark    string // the rune in the place of a placeholder
+	src     string
+	marks   []mark
 }
 
 // mark is a placeholder's place in the source.
@@ -37,8 +38,6 @@ type mark struct {
 	at    int
 	piece *piece
 }
-
-var errNoEnd = errors.New("the command has no {} and none can be added at its end: write {} where the record goes")
 
 // compile compiles the pieces of a script. With add, the record is appended
 // where there is no placeholder.
@@ -67,6 +66,9 @@ func (c *compiler) settle(add bool) (*script, error) {
 	for {
 		c.source()
 		if len(c.marks) == 0 && add {
+			if _, err := c.parse(syntax.LangBash); err != nil {
+				return nil, c.parseError(err) // as it stands, before anything is added
+			}
 			c.addTail()
 			add = false
 			continue
@@ -170,6 +172,14 @@ func (c *compiler) addTail() {
 	c.tail = true
 }
 
+// noEnd is the error where the script's end is no place for a record.
+func (c *compiler) noEnd() error {
+	if c.comment != "" {
+		return fmt.Errorf("%s stands in a comment, which no shell reads: write it where the record goes", c.comment)
+	}
+	return errors.New("the command has no {} and none can be added at its end: write {} where the record goes")
+}
+
 // source makes src and marks of the pieces.
 func (c *compiler) source() {
 	var b strings.Builder
@@ -207,7 +217,7 @@ func (c *compiler) parse(lang syntax.LangVariant) (*syntax.File, error) {
 // parseError is err as it is said to a person, who has never seen a mark.
 func (c *compiler) parseError(err error) error {
 	if c.tail {
-		return errNoEnd
+		return c.noEnd()
 	}
 	text := err.Error()
 	var pe syntax.ParseError
@@ -217,7 +227,10 @@ func (c *compiler) parseError(err error) error {
 	} else if errors.As(err, &le) {
 		text = fmt.Sprintf("line %d: %s", le.Pos.Line(), le.Feature)
 	}
-	text = showBytes(strings.ReplaceAll(text, c.mark, c.marks[0].piece.text))
+	if len(c.marks) > 0 {
+		text = strings.ReplaceAll(text, c.mark, c.marks[0].piece.text)
+	}
+	text = showBytes(text)
 	if !utf8.ValidString(text) {
 		text = strconv.QuoteToASCII(text)
 	}
@@ -240,7 +253,7 @@ func (c *compiler) places(f *syntax.File) ([]place, error) {
 		p, m := &places[i], c.marks[i].piece
 		switch {
 		case c.tail && (p.err != nil || !p.last):
-			return nil, errNoEnd
+			return nil, c.noEnd()
 		case p.text:
 			continue
 		case p.err != nil:
@@ -256,7 +269,10 @@ func (c *compiler) keepText(places []place) bool {
 	found := false
 	for i, p := range places {
 		if p.text {
-			c.marks[i].piece.kind = literal
+			m := c.marks[i].piece
+			if m.kind = literal; p.comment {
+				c.comment = showBytes(m.text)
+			}
 			found = true
 		}
 	}

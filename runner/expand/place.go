@@ -17,6 +17,7 @@ type place struct {
 	list    span   // the word to repeat for each record; zero where there is none
 	last    bool   // it is a word of its own, behind a command
 	text    bool   // it is no placeholder here but text of the script
+	comment bool   // that text is a comment
 	err     error  // why no value can stand here; the placeholder's text goes before it
 }
 
@@ -126,7 +127,7 @@ func refuse(why, how string) place { return place{err: errors.New(why + ": " + h
 func (s *site) value() place {
 	leaf := s.stack[len(s.stack)-1]
 	if _, ok := leaf.(*syntax.Comment); ok {
-		return place{text: true}
+		return place{text: true, comment: true}
 	}
 	first, byRef := s.word()
 	if first < 0 {
