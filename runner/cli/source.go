@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -82,6 +83,12 @@ func (s *source) compile(names []string) error {
 			return &usageError{msg: err.Error()}
 		}
 		s.template = t
+		if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
+			return &usageError{
+				s.opts.given("max-chars").where() + " leaves no room for a record",
+				fmt.Sprintf("with one of 1 byte the command is %d bytes, the limit is %d", least, c.MaxChars),
+			}
+		}
 	}
 	text := func(template string) *expand.Text {
 		if template == "" {
@@ -112,6 +119,17 @@ func (s *source) compile(names []string) error {
 	}
 	s.tasks = input.NewTasks(s.reader, tc)
 	return nil
+}
+
+// leastChars is how many bytes a command with a record of one byte has, as -s
+// counts them.
+func leastChars(t *expand.Template) int {
+	argv, _ := t.Argv(expand.Values{Records: [][]string{{"x"}}, Seq: 1, Worker: 1})
+	n := 0
+	for _, w := range argv {
+		n += len(w) + 1
+	}
+	return n
 }
 
 // command is the program that all tasks run, if it is one.

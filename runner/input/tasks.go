@@ -223,5 +223,9 @@ func (t *Tasks) fits(argv []string, tk *task.Task) error {
 			n += len(c) + 1
 		}
 	}
-	return fmt.Errorf("%w: record is %d bytes, the limit is %d", errTooLong, n, max(0, n-over))
+	unit := "bytes"
+	if n == 1 {
+		unit = "byte"
+	}
+	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n-over))
 }
