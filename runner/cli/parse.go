@@ -28,9 +28,12 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if err != nil {
 		return nil, false, err
 	}
-	uses, rest, _, err := split(args)
+	uses, rest, ended, err := split(args)
 	if err != nil {
 		return nil, false, err
+	}
+	if n := len(uses); n > 0 && uses[n-1].opt.name == "header" && !ended && len(rest) > 0 && rest[0] == ":" {
+		return nil, false, &usageError{"--header takes no value", "drop the : behind it"}
 	}
 	o := defaults()
 	o.uses = append(before, uses...)

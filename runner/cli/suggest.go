@@ -18,7 +18,9 @@ func unknownShort(arg string, i int) error {
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
 	}
-	if len(arg) > 3 {
+	if known := fromPeers(arg[i : i+1]); known != "" {
+		hint = known
+	} else if len(arg) > 3 {
 		hint = didYouMean(arg[1:])
 	}
 	return &usageError{msg, hint}
@@ -27,6 +29,9 @@ func unknownShort(arg string, i int) error {
 const seeHelp = "see crew --help"
 
 func didYouMean(name string) string {
+	if known := fromPeers(name); known != "" {
+		return known
+	}
 	near := nearest(name)
 	switch len(near) {
 	case 0:
@@ -35,6 +40,46 @@ func didYouMean(name string) string {
 		return "did you mean " + near[0] + "?"
 	}
 	return "did you mean " + oneOf(near) + "?"
+}
+
+// fromPeers is the hint for an option of xargs or parallel, long or short, that
+// has another name here; "" for any other.
+func fromPeers(name string) string {
+	switch name {
+	case "max-procs":
+		return "did you mean --jobs?"
+	case "max-lines", "max-replace-args", "L", "N", "l", "m", "X":
+		return "did you mean --max-args?"
+	case "i":
+		return "{} stands for the record without it; -I STR names another string"
+	case "process-slot-var":
+		return "{%} and CREW_WORKER are the worker's number"
+	case "pipe":
+		return "did you mean --stdin?"
+	case "recend":
+		return "did you mean --delimiter?"
+	case "link", "xapply":
+		return "write :::+ or ::::+ for values in step"
+	case "group":
+		return "did you mean --output group?"
+	case "lb":
+		return "did you mean --line-buffer?"
+	case "files":
+		return "did you mean --results?"
+	case "eta":
+		return "did you mean --bar?"
+	case "wd":
+		return "did you mean --workdir?"
+	case "halt-on-error":
+		return "did you mean --halt?"
+	case "resume":
+		return "a run with --state DIR goes on where it stopped"
+	case "resume-failed":
+		return "did you mean --retry-failed, with --state?"
+	case "tmpdir":
+		return "set TMPDIR in the environment"
+	}
+	return ""
 }
 
 // quoteOption is an option as it was typed, quoted only where it would not
