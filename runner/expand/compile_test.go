@@ -172,6 +172,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{Config{Words: []string{""}}, "empty"},
+		{Config{Words: []string{"", "x"}}, "empty"},
 		{Config{Words: []string{" ", "\t"}}, "empty"},
 		{Config{Words: []string{"{}"}, Empty: true}, "nothing is left"},
 		{Config{Words: []string{"x"}, Shell: "  "}, "no name"},

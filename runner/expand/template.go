@@ -34,7 +34,7 @@ func (c *Config) Validate() error {
 	if c.Shell != "" && strings.Trim(c.Shell, " \t") == "" {
 		return errors.New("the shell has no name: give its path")
 	}
-	if len(c.Words) > 0 && strings.Trim(strings.Join(c.Words, ""), " \t\n") == "" {
+	if len(c.Words) > 0 && (c.Words[0] == "" || strings.Trim(strings.Join(c.Words, ""), " \t\n") == "") {
 		return errors.New("the command is empty: name a program, or give no command to run each record as a command line")
 	}
 	return nil
