@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -194,11 +195,18 @@ const maxArgument = 128<<10 - 1
 
 const pointerSize = 8
 
-var errTooLong = errors.New("argument list too long")
+var (
+	errTooLong = errors.New("argument list too long")
+	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000, or as its "stdin"`)
+)
 
 // fits returns an error where the system, or Limits.Chars, does not take the
 // command with the environment that the task adds.
 func (t *Tasks) fits(argv []string, tk *task.Task) error {
+	// Only here is it known that -0 would not help.
+	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
+		return errNUL
+	}
 	chars, over := 0, 0
 	for _, w := range argv {
 		over = max(over, len(w)-maxArgument)
