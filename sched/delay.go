@@ -76,9 +76,6 @@ func (d *Delay) Remove(id uint64) bool {
 	return t != nil
 }
 
-// Len is the number of ids that are in.
-func (d *Delay) Len() int { return d.heap.Len() }
-
 func (d *Delay) drop(t *timer) {
 	d.heap.Remove(t)
 	delete(d.timers, t.id)

@@ -76,9 +76,6 @@ func (l *Limiter) Remove(id uint64) bool {
 	return true
 }
 
-// Len is the number of parked items.
-func (l *Limiter) Len() int { return len(l.where) }
-
 // Longest is the key with the most parked items. It looks at all keys.
 func (l *Limiter) Longest() Block {
 	var b Block

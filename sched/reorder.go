@@ -67,9 +67,6 @@ func (r *Reorder[T]) Next() (T, bool) {
 // Base is the number that Next waits for or gives next.
 func (r *Reorder[T]) Base() uint64 { return r.base }
 
-// Held is the number of values that are in.
-func (r *Reorder[T]) Held() int { return r.held }
-
 func (r *Reorder[T]) slot(seq uint64) *slot[T] {
 	return &r.slots[seq&uint64(len(r.slots)-1)]
 }

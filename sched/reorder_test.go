@@ -32,7 +32,7 @@ func TestReorderRandom(t *testing.T) {
 					next++
 				}
 			}
-			require.Equal(t, len(held), r.Held())
+			require.Equal(t, len(held), r.held)
 			require.Equal(t, next, r.Base())
 		}
 	})
@@ -64,7 +64,7 @@ func TestReorderLong(t *testing.T) {
 		got++
 	}
 	require.Equal(t, put, got)
-	require.Zero(t, r.Held())
+	require.Zero(t, r.held)
 }
 
 func TestReorderGivesMemoryBack(t *testing.T) {

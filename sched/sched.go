@@ -69,11 +69,6 @@ type Policy interface {
 	Longest() Block
 }
 
-// Names are the policies that New knows, the default first.
-func Names() []string {
-	return []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
-}
-
 // New returns the policy of that name with a number of workers. The topics are
 // for the policy "topic" alone and are not looked at by the others.
 func New(name string, workers int, topics Topics) (Policy, error) {

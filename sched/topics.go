@@ -35,6 +35,9 @@ func ParseTopics(s string) (Topics, error) {
 	}
 	var t Topics
 	for part := range strings.SplitSeq(s, ",") {
+		if part == "" {
+			return Topics{}, errors.New("write auto, or such as mail=2,db=1,*=5")
+		}
 		i := strings.LastIndexByte(part, '=')
 		if i < 0 {
 			return Topics{}, fmt.Errorf("topic %q: no number of workers, as in %q", part, part+"=1")

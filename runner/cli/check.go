@@ -128,7 +128,7 @@ func (o *Options) checkSources() error {
 	if u := o.when("input=json"); u != nil && sources > 1 {
 		return &usageError{u.name() + " and a product do not go together", "give one source, with -a, ::: or ::::"}
 	}
-	if u := o.given("jobs"); u != nil && o.Sched.Topics != nil {
+	if u := o.given("jobs"); u != nil && o.Sched.Topics.Workers() > 0 {
 		return &usageError{u.name() + " and --topics do not go together", "the topics have their own workers: drop " + u.opt.typed()}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 // Options is what the command line says, checked and with defaults. It never
@@ -67,20 +68,13 @@ type Pool struct {
 
 // Sched says which task runs where.
 type Sched struct {
-	Policy     string  // one of policies
-	Key        string  // template; "" without
-	Cost       string  // template; "" for 1
-	Topics     []Topic // in the order given
-	AutoTopics bool
-	PerKey     int // 0 for no limit
+	Policy string       // one of policies
+	Key    string       // template; "" without
+	Cost   string       // template; "" for 1
+	Topics sched.Topics // the zero Topics without
+	PerKey int          // 0 for no limit
 
 	LongestFirst bool // what took longest in an earlier run goes first
-}
-
-// Topic is a key with workers of its own. The key "*" is every key without.
-type Topic struct {
-	Key     string
-	Workers int // at least 1
 }
 
 // Failure says what follows from a failure.
@@ -160,11 +154,8 @@ func defaults() Options {
 // finish fills in the defaults that depend on other options or on the machine.
 func (o *Options) finish() {
 	if o.Pool.Jobs == 0 {
-		if o.Sched.Topics == nil {
+		if o.Pool.Jobs = o.Sched.Topics.Workers(); o.Pool.Jobs == 0 {
 			o.Pool.Jobs = hereProcessors()
-		}
-		for _, t := range o.Sched.Topics {
-			o.Pool.Jobs += t.Workers
 		}
 	}
 	if o.Pool.Buffer == 0 {

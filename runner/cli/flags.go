@@ -1,6 +1,11 @@
 package cli
 
-import "math"
+import (
+	"math"
+
+	"crew/runner/input"
+	"crew/sched"
+)
 
 // group is what an option is for; --help and the man page follow it.
 type group string
@@ -74,10 +79,10 @@ var options = [...]option{
 		set:  func(o *Options, _ string) error { o.Input.Delim = "\x00"; return nil }},
 	{name: "delimiter", short: "d", value: "STR", group: groupInput,
 		text: `records end with STR; knows \n \t \0 \xHH`,
-		set:  func(o *Options, v string) (err error) { o.Input.Delim, err = parseDelimiter(v); return err }},
+		set:  func(o *Options, v string) (err error) { o.Input.Delim, err = input.ParseDelimiter(v); return err }},
 	{name: "colsep", short: "C", value: "REGEX", group: groupInput,
 		text: "cut records into columns at REGEX",
-		set:  func(o *Options, v string) (err error) { o.Input.Colsep, err = parseColsep(v); return err }},
+		set:  func(o *Options, v string) (err error) { o.Input.Colsep, err = input.ParseColsep(v); return err }},
 	{name: "csv", group: groupInput,
 		text: "records are rows of CSV",
 		set:  func(o *Options, _ string) error { o.Input.CSV = true; return nil }},
@@ -134,10 +139,7 @@ var options = [...]option{
 		set:  func(o *Options, v string) (err error) { o.Sched.Cost, err = parseText(v); return err }},
 	{name: "topics", value: "LIST", group: groupPool,
 		text: "workers for each key: mail=2,db=1,*=5, or auto",
-		set: func(o *Options, v string) (err error) {
-			o.Sched.Topics, o.Sched.AutoTopics, err = parseTopics(v)
-			return err
-		}},
+		set:  func(o *Options, v string) (err error) { o.Sched.Topics, err = sched.ParseTopics(v); return err }},
 	{name: "per-key", value: "N", group: groupPool,
 		text: "at most N tasks of one key at once",
 		set: func(o *Options, v string) (err error) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/sched"
 )
 
 // said is what a command line says, its words split at blanks.
@@ -102,9 +104,9 @@ func TestOptions(t *testing.T) {
 		{"--sched keyed --input json", func(o *Options) any { return o.Sched }, Sched{Policy: "keyed"}},
 		{"--per-key 2 --key {} cat", func(o *Options) any { return o.Sched.PerKey }, 2},
 		{"--sched least-busy --cost {2} cat", func(o *Options) any { return o.Sched.Cost }, "{2}"},
-		{"--sched topic --key {} --topics a=2,*=3 cat", func(o *Options) any { return o.Sched.Topics }, []Topic{{"a", 2}, {"*", 3}}},
+		{"--sched topic --key {} --topics a=2,*=3 cat", func(o *Options) any { return o.Sched.Topics }, sched.Topics{List: []sched.Topic{{Key: sched.Hash("a"), Workers: 2}}, Rest: 3}},
 		{"--sched topic --key {} --topics a=2,*=3 cat", func(o *Options) any { return o.Pool.Jobs }, 5},
-		{"--sched topic --key {} --topics auto -j4 cat", func(o *Options) any { return [2]any{o.Sched.AutoTopics, o.Pool.Jobs} }, [2]any{true, 4}},
+		{"--sched topic --key {} --topics auto -j4 cat", func(o *Options) any { return [2]any{o.Sched.Topics.Auto, o.Pool.Jobs} }, [2]any{true, 4}},
 
 		{"--retries 2 --retry-delay 2m cat", func(o *Options) any { return o.Failure.RetryMaxDelay }, 2 * time.Minute},
 		{"--retries 2 --retry-on exit:75,signal cat", func(o *Options) any { return o.Failure.RetryOn },

@@ -13,15 +13,7 @@ func newPolicy(o *Options) (sched.Policy, error) {
 	if o.Sched.LongestFirst {
 		return sched.NewLongestFirst(o.Pool.Jobs), nil
 	}
-	topics := sched.Topics{Auto: o.Sched.AutoTopics}
-	for _, t := range o.Sched.Topics {
-		if t.Key == "*" {
-			topics.Rest = t.Workers
-			continue
-		}
-		topics.List = append(topics.List, sched.Topic{Key: sched.Hash(t.Key), Workers: t.Workers})
-	}
-	return sched.New(o.Sched.Policy, o.Pool.Jobs, topics)
+	return sched.New(o.Sched.Policy, o.Pool.Jobs, o.Sched.Topics)
 }
 
 // retry says which failures get another attempt, and when.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
-	"regexp/syntax"
 	"strconv"
 	"strings"
 	"time"
@@ -64,81 +62,6 @@ func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
 		return 0, bad
 	}
 	return time.Duration(f * float64(unit)), nil
-}
-
-// parseDelimiter reads a separator of one or more bytes with the escapes of
-// C: \n \t \r \a \b \f \v \\, \0 and other octal numbers, \xHH.
-func parseDelimiter(s string) (string, error) {
-	hint := errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH are known`)
-	if s == "" {
-		return "", hint
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i == len(s)-1 {
-			b.WriteByte(s[i])
-			continue
-		}
-		i++
-		if j := strings.IndexByte(`ntrabfv\`, s[i]); j >= 0 {
-			b.WriteByte("\n\t\r\a\b\f\v\\"[j])
-			continue
-		}
-		start, end, base := i, i, 8
-		if s[i] == 'x' {
-			start, end, base = i+1, min(i+3, len(s)), 16
-		} else {
-			for end < min(i+3, len(s)) && s[end] >= '0' && s[end] <= '7' {
-				end++
-			}
-		}
-		n, err := strconv.ParseUint(s[start:end], base, 8)
-		if err != nil {
-			return "", hint
-		}
-		b.WriteByte(byte(n))
-		i = end - 1
-	}
-	return b.String(), nil
-}
-
-// parseColsep compiles the separator of columns. One that matches the empty
-// string would cut between any two bytes; nobody means that.
-func parseColsep(s string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(s)
-	if err != nil {
-		var bad *syntax.Error
-		if errors.As(err, &bad) {
-			err = errors.New(bad.Code.String()) // without the text, which need not be one line
-		}
-		return nil, err
-	}
-	if re.MatchString("") {
-		return nil, errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
-	}
-	return re, nil
-}
-
-// parseTopics reads "auto", or what each topic gets: mail=2,db=1,*=5.
-func parseTopics(s string) (topics []Topic, auto bool, err error) {
-	hint := errors.New("write auto, or each topic once with its workers: mail=2,db=1,*=5")
-	if s == "auto" {
-		return nil, true, nil
-	}
-	seen := map[string]bool{}
-	for item := range strings.SplitSeq(s, ",") {
-		i := strings.LastIndexByte(item, '=')
-		if i < 1 || seen[item[:i]] {
-			return nil, false, hint
-		}
-		n, err := parseWhole(item[i+1:], 1, 1<<20)
-		if err != nil {
-			return nil, false, hint
-		}
-		seen[item[:i]] = true
-		topics = append(topics, Topic{Key: item[:i], Workers: n})
-	}
-	return topics, false, nil
 }
 
 // parseRetryOn reads a list of exit:N, exit:N-M, exit, signal, timeout, start

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/sched"
 )
 
 func TestParseDuration(t *testing.T) {
@@ -24,29 +26,10 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-func TestParseDelimiter(t *testing.T) {
-	for in, want := range map[string]string{
-		",": ",", "::": "::", `\n`: "\n", `\t`: "\t", `\0`: "\x00", `\x0A`: "\n", `\x1f`: "\x1f", `\x1fx`: "\x1fx",
-		`\\`: `\`, `\`: `\`, `a\`: `a\`, `\r\n`: "\r\n", `\012`: "\n", `\0x`: "\x00x", "\xff": "\xff", `\x9`: "\t",
-	} {
-		got, err := parseDelimiter(in)
-		require.NoError(t, err, in)
-		require.Equal(t, want, got, in)
-	}
-	for _, in := range []string{"", `\q`, `\x`, `\xg`, `\9`, `\777`, `a\"`} {
-		_, err := parseDelimiter(in)
-		require.Error(t, err, in)
-	}
-}
-
-func TestParseTopics(t *testing.T) {
-	topics, auto, err := parseTopics("mail=2,a=b=1,*=5")
-	require.NoError(t, err)
-	require.False(t, auto)
-	require.Equal(t, []Topic{{"mail", 2}, {"a=b", 1}, {"*", 5}}, topics)
-	for _, in := range []string{"", "a", "a=", "=1", "a=0", "a=1,", "a=1,a=2", "a=-1", "a=x", "auto,a=1"} {
-		_, _, err := parseTopics(in)
-		require.Error(t, err, in)
+func TestPolicies(t *testing.T) {
+	for _, name := range policies {
+		_, err := sched.New(name, 1, sched.Topics{Auto: true})
+		require.NoError(t, err)
 	}
 }
 
@@ -84,8 +67,6 @@ func TestParseHalt(t *testing.T) {
 // negative.
 func FuzzValues(f *testing.F) {
 	f.Add(`1d12h`)
-	f.Add(`\x1f\0`)
-	f.Add(`mail=2,*=5`)
 	f.Add(`exit:1-99,any`)
 	f.Add(`soon,done=10%`)
 	f.Fuzz(func(t *testing.T, s string) {
@@ -93,21 +74,12 @@ func FuzzValues(f *testing.F) {
 		if err == nil {
 			require.GreaterOrEqual(t, d, time.Duration(0))
 		}
-		if b, err := parseDelimiter(s); err == nil {
-			require.NotEmpty(t, b)
-		}
-		if re, err := parseColsep(s); err == nil {
-			require.False(t, re.MatchString(""))
-		}
 		if j, ok := parseJobs(s); ok {
 			n := j.workers(func() int { return 8 }, func() int { return 100 })
 			require.GreaterOrEqual(t, n, 1)
 		}
 		if h, err := parseHalt(s); err == nil {
 			require.Equal(t, h.When == "", h.N == 0)
-		}
-		if topics, auto, err := parseTopics(s); err == nil {
-			require.Equal(t, auto, len(topics) == 0)
 		}
 		_, _ = parseRetryOn(s)
 	})

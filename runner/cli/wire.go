@@ -272,7 +272,7 @@ func (w *wiring) config() (runner.Config, error) {
 		Explain:     o.Show.Verbose,
 		SameCommand: same,
 	}
-	if o.Sched.AutoTopics {
+	if o.Sched.Topics.Auto {
 		cfg.Pool.Procs = hereProcessors()
 	}
 	cfg.Retry.Keep = o.Output.showsAttempts()

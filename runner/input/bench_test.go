@@ -17,7 +17,7 @@ func BenchmarkLines(b *testing.B) {
 	r, err := Open(Config{Stdin: short(b.N)})
 	require.NoError(b, err)
 	for range b.N {
-		if _, err := r.Next(); err != nil {
+		if _, err := next(r); err != nil {
 			b.Fatal(err)
 		}
 	}

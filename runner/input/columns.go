@@ -2,20 +2,25 @@ package input
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 )
 
 // ParseColsep compiles a column separator: a regular expression as package
-// regexp has it. Its error says what is wrong with it.
+// regexp has it. One that matches the empty string would cut between any two
+// bytes, which nobody means: it is an error, too. Errors say what to write, or
+// what is wrong.
 func ParseColsep(s string) (*regexp.Regexp, error) {
-	if s == "" {
-		return nil, errors.New("the column separator is empty")
-	}
 	re, err := regexp.Compile(s)
 	if err != nil {
-		return nil, fmt.Errorf("column separator %q: %w", s, err)
+		if bad, ok := errors.AsType[*syntax.Error](err); ok {
+			err = errors.New(bad.Code.String()) // without the text, which need not be one line
+		}
+		return nil, err
+	}
+	if re.MatchString("") {
+		return nil, errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
 	}
 	return re, nil
 }
@@ -24,18 +29,12 @@ func ParseColsep(s string) (*regexp.Regexp, error) {
 type splitter struct {
 	re      *regexp.Regexp // nil: one column
 	literal string         // what re stands for where it is plain text, which needs no regexp engine
-	comma   byte           // of CSV; 0 elsewhere
+	csv     bool
 	scratch []string
 }
 
 func newSplitter(f Format) splitter {
-	sp := splitter{re: f.Colsep}
-	if f.Kind == CSV {
-		sp.comma = ','
-		if f.Comma != 0 {
-			sp.comma = byte(f.Comma)
-		}
-	}
+	sp := splitter{re: f.Colsep, csv: f.Kind == CSV}
 	if sp.re != nil {
 		if lit, whole := sp.re.LiteralPrefix(); whole {
 			sp.literal = lit
@@ -48,9 +47,9 @@ func newSplitter(f Format) splitter {
 // the slab.
 func (sp *splitter) columns(text string, sl *slab) ([]string, error) {
 	switch {
-	case sp.comma != 0:
+	case sp.csv:
 		var err error
-		sp.scratch, err = fields(sp.scratch[:0], text, sp.comma)
+		sp.scratch, err = fields(sp.scratch[:0], text)
 		if err != nil {
 			return nil, err
 		}

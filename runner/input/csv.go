@@ -11,7 +11,6 @@ import (
 // quotes. It takes the bytes in pieces. A quote opens only at the start of a
 // field, so that a stray one spoils its own row alone.
 type rows struct {
-	comma byte
 	state rowState
 }
 
@@ -43,7 +42,7 @@ func (r *rows) end(b []byte) int {
 		case c == '\n':
 			r.state = fieldStart
 			return i
-		case c == r.comma:
+		case c == ',':
 			r.state = fieldStart
 		case c == '"' && r.state == fieldStart:
 			r.state = quoted
@@ -56,10 +55,10 @@ func (r *rows) end(b []byte) int {
 
 // fields appends the fields of one row, without its line end, to dst. They are
 // parts of the row but where a doubled quote had to be undone.
-func fields(dst []string, row string, comma byte) ([]string, error) {
+func fields(dst []string, row string) ([]string, error) {
 	for n := 1; ; n++ {
 		if !strings.HasPrefix(row, `"`) {
-			f, rest, more := strings.Cut(row, string(rune(comma)))
+			f, rest, more := strings.Cut(row, ",")
 			if strings.Contains(f, `"`) {
 				return dst, fmt.Errorf("a quote inside field %d, which does not begin with one", n)
 			}
@@ -78,7 +77,7 @@ func fields(dst []string, row string, comma byte) ([]string, error) {
 		if rest == "" {
 			return dst, nil
 		}
-		if rest[0] != comma {
+		if rest[0] != ',' {
 			return dst, fmt.Errorf("text after the closing quote of field %d", n)
 		}
 		row = rest[1:]

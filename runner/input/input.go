@@ -31,7 +31,6 @@ type Format struct {
 	Kind      Kind
 	Delimiter string         // what ends a record of Lines and JSON; empty is "\n"
 	Colsep    *regexp.Regexp // what separates the columns of Lines; nil is one column a record
-	Comma     rune           // what separates the fields of CSV, one ASCII character; 0 is ','
 	Header    bool           // the first record of each group names its columns
 }
 
@@ -65,8 +64,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the longest record is %d bytes: it must be positive", c.MaxRecord)
 	case f.Kind > JSON:
 		return fmt.Errorf("unknown kind of input %d", f.Kind)
-	case f.Comma >= 0x80 || f.Comma < 0 || f.Comma == '"' || f.Comma == '\n' || f.Comma == '\r':
-		return fmt.Errorf("CSV separator %q: it must be one ASCII character, no quote and no line end", f.Comma)
 	case f.Colsep != nil && f.Kind != Lines:
 		return errors.New("a column separator goes with lines alone")
 	case f.Kind == JSON && f.Header:

@@ -148,16 +148,8 @@ func cause(err error) error {
 // It is nil without a header.
 func (r *Reader) Names() []string { return r.names }
 
-// Next returns the next record. It blocks until one has been read; io.EOF ends
-// the records, and so does any other error, which it then goes on to return.
-// The record belongs to the caller.
-func (r *Reader) Next() (Record, error) {
-	var rec Record
-	err := r.read(&rec)
-	return rec, err
-}
-
-// read is Next into rec, since a Record is large for what a short one costs.
+// read puts the next record into rec. It blocks until one has been read; io.EOF
+// ends the records, and so does any other error, which it then goes on to return.
 func (r *Reader) read(rec *Record) error {
 	if len(r.axes) == 1 {
 		return r.axes[0].next(rec)
@@ -165,7 +157,7 @@ func (r *Reader) read(rec *Record) error {
 	return r.product(rec)
 }
 
-// Close closes the files. No Next may be under way.
+// Close closes the files. No reading may be under way.
 func (r *Reader) Close() error {
 	var errs []error
 	for _, a := range r.axes {

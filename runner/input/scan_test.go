@@ -11,6 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// next is the next record of r.
+func next(r *Reader) (rec Record, err error) {
+	err = r.read(&rec)
+	return rec, err
+}
+
 // texts reads all records and returns their texts, with ! before an Err.
 func texts(t *testing.T, cfg Config) ([]string, error) {
 	t.Helper()
@@ -19,9 +25,9 @@ func texts(t *testing.T, cfg Config) ([]string, error) {
 	defer r.Close()
 	list := []string{}
 	for {
-		rec, err := r.Next()
+		rec, err := next(r)
 		if err == io.EOF {
-			_, again := r.Next()
+			_, again := next(r)
 			require.Equal(t, io.EOF, again)
 			return list, nil
 		}
@@ -126,7 +132,7 @@ func TestLatency(t *testing.T) {
 		for range 2 {
 			sent := make(chan error)
 			go func() { _, err := io.WriteString(w, tc.send); sent <- err }()
-			rec, err := r.Next()
+			rec, err := next(r)
 			require.NoError(t, err)
 			require.NoError(t, rec.Err)
 			require.Contains(t, rec.Text, tc.want)

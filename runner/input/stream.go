@@ -57,8 +57,8 @@ func newStream(cfg Config, values []string, files []file) *stream {
 	if s.scan.max == 0 {
 		s.scan.max = defaultMaxRecord
 	}
-	if s.split.comma != 0 {
-		s.scan.rows = &rows{comma: s.split.comma}
+	if s.split.csv {
+		s.scan.rows = &rows{}
 	}
 	if len(files) > 0 {
 		s.open()
@@ -169,7 +169,7 @@ func (s *stream) clean(raw []byte) []byte {
 	if s.line == 1 {
 		raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	}
-	if s.split.comma != 0 {
+	if s.split.csv {
 		s.lines += bytes.Count(raw, []byte{'\n'})
 		raw = bytes.TrimSuffix(raw, []byte{'\r'})
 	}
