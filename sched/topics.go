@@ -35,12 +35,9 @@ func ParseTopics(s string) (Topics, error) {
 	}
 	var t Topics
 	for part := range strings.SplitSeq(s, ",") {
-		if part == "" {
-			return Topics{}, errors.New("write auto, or such as mail=2,db=1,*=5")
-		}
 		i := strings.LastIndexByte(part, '=')
 		if i < 0 {
-			return Topics{}, fmt.Errorf("topic %q: no number of workers, as in %q", part, part+"=1")
+			return Topics{}, errors.New("write auto, or each topic once with its workers: mail=2,db=1,*=5")
 		}
 		name := part[:i]
 		n, err := strconv.Atoi(part[i+1:])

@@ -20,7 +20,7 @@ func TestParseTopics(t *testing.T) {
 		{in: "=1", want: Topics{List: []Topic{{Hash(""), 1}}}},
 		{in: "auto=1", want: Topics{List: []Topic{{Hash("auto"), 1}}}},
 		{in: "", err: "write auto"},
-		{in: "mail", err: `as in "mail=1"`},
+		{in: "mail", err: "write auto"},
 		{in: "mail=", err: `"" is no number`},
 		{in: "mail=0", err: "is no number of workers"},
 		{in: "mail=-1", err: "is no number of workers"},

@@ -32,7 +32,7 @@ func TestRefusals(t *testing.T) {
 		{"ctl", "this version has no command ctl: to run a program of that name, write crew -- ctl"},
 
 		// bad values
-		{"-j4x cat", `bad value "4x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them`},
+		{"-j4x cat", `bad value "4x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`},
 		{"-0n1x8 cat", `bad value "1x8" for -n: write a whole number from 0 up`},
 		{"-n -1 cat", `bad value "-1" for -n: write a whole number from 0 up`},
 		{"-s 0 cat", `bad value "0" for -s: write a whole number from 1 up`},
@@ -49,7 +49,7 @@ func TestRefusals(t *testing.T) {
 		{"--completion tcsh", `bad value "tcsh" for --completion: write bash, zsh or fish`},
 		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1 or soon,done=10%`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
-		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit:N, exit:N-M, signal, timeout, start, any`},
+		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, any; N is from 1 to 255`},
 		{"-I= cat ::::", ":::: names no file: write :::: FILE, or ::: for values on the command line"},
 		{"--results= cat", `bad value "" for --results: write something there; it is empty`},
 
@@ -119,7 +119,7 @@ func TestRefusedJobsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	require.NoError(t, os.WriteFile(file, []byte("many\n"), 0o600))
 	_, err := said(t, "-j "+file+" cat", "")
-	require.EqualError(t, err, fmt.Sprintf("bad value %q for -j: that file must hold N, N%%, +N, -N or 0", file))
+	require.EqualError(t, err, fmt.Sprintf("bad value %q for -j: that file must hold N, N%%, +N, -N or 0; N is at most 1048576", file))
 }
 
 func TestRefusalIsOneLine(t *testing.T) {

@@ -14,8 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostJobs bounds -j 0: beyond it a machine only gets slower.
-const mostJobs = 4096
+const (
+	// mostJobs bounds -j 0: beyond it a machine only gets slower.
+	mostJobs = 4096
+	// mostWritten bounds the number in -j.
+	mostWritten = 1 << 20
+)
 
 // jobs is a parsed value of -j, not yet a number: most forms depend on the
 // machine.
@@ -43,7 +47,7 @@ func parseJobs(s string) (jobs, bool) {
 	case strings.HasSuffix(s, "%"):
 		j.form, digits = formPercent, s[:len(s)-1]
 	}
-	n, err := parseWhole(digits, 0, 1<<20)
+	n, err := parseWhole(digits, 0, mostWritten)
 	if err != nil {
 		return jobs{}, false
 	}
@@ -80,10 +84,10 @@ func readJobs(s string) (n int, file string, err error) {
 	if !ok {
 		text, err := os.ReadFile(s)
 		if err != nil {
-			return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them")
+			return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
 		}
 		if j, ok = parseJobs(strings.TrimSpace(string(text))); !ok {
-			return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N or 0")
+			return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N or 0; N is at most %d", mostWritten)
 		}
 		file = s
 	}

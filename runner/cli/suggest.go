@@ -20,7 +20,8 @@ func unknownShort(arg string, i int) error {
 	}
 	if known := fromPeers(arg[i : i+1]); known != "" {
 		hint = known
-	} else if len(arg) > 3 {
+	}
+	if len(arg) > 3 && len(nearest(arg[1:])) > 0 {
 		hint = didYouMean(arg[1:])
 	}
 	return &usageError{msg, hint}

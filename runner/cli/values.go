@@ -19,7 +19,7 @@ func parseWhole(s string, least, most int) (int, error) {
 	if err == nil && n >= least && n <= most && s[0] != '+' {
 		return n, nil
 	}
-	if most == math.MaxInt {
+	if most == math.MaxInt && !errors.Is(err, strconv.ErrRange) {
 		return 0, fmt.Errorf("write a whole number from %d up", least)
 	}
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
@@ -67,7 +67,7 @@ func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
 // parseRetryOn reads a list of exit:N, exit:N-M, exit, signal, timeout, start
 // and any.
 func parseRetryOn(s string) (RetryOn, error) {
-	hint := errors.New("write a list of exit:N, exit:N-M, signal, timeout, start, any")
+	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, any; N is from 1 to 255")
 	var r RetryOn
 	for item := range strings.SplitSeq(s, ",") {
 		switch item {
@@ -111,6 +111,9 @@ func parseHalt(s string) (Halt, error) {
 	if s == "never" {
 		return Halt{}, nil
 	}
+	if hint := numericHalt(s); hint != "" {
+		return Halt{}, errors.New("write " + hint)
+	}
 	when, why, found := strings.Cut(s, ",")
 	if !found || when != "soon" && when != "now" {
 		return Halt{}, hint
@@ -130,6 +133,24 @@ func parseHalt(s string) (Halt, error) {
 	}
 	h.N = n
 	return h, nil
+}
+
+// numericHalt is what an old form of parallel's --halt means; "" for any other
+// value.
+func numericHalt(s string) string {
+	switch s {
+	case "0":
+		return "never"
+	case "1":
+		return "soon,fail=1"
+	case "2":
+		return "now,fail=1"
+	case "-1":
+		return "soon,success=1"
+	case "-2":
+		return "now,success=1"
+	}
+	return ""
 }
 
 // parseText refuses the empty string, which is a slip of the shell's quoting
