@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -81,6 +82,33 @@ var needs = [...]need{
 
 // onlyWithCommand are options about how records go into a command.
 var onlyWithCommand = [...]string{"stdin", "replace", "max-args", "max-chars", "colsep", "csv", "header"}
+
+// override leaves out the options of CREW_OPTS that do not go with one of the
+// command line, and those that needed one left out.
+func (o *Options) override() {
+	all := Options{uses: o.uses}
+	drop := func(name string) {
+		o.uses = slices.DeleteFunc(slices.Clone(o.uses), func(u use) bool { return u.env && u.opt.name == name })
+	}
+	for _, c := range clashes {
+		a, b := o.when(c.a), o.when(c.b)
+		switch {
+		case a == nil || b == nil || a.env == b.env:
+		case a.env:
+			drop(a.opt.name)
+		default:
+			drop(b.opt.name)
+		}
+	}
+	for _, n := range needs {
+		if a := o.when(n.a); a != nil && a.env && !o.any(n.others) && all.any(n.others) {
+			drop(a.opt.name)
+		}
+	}
+	if u := o.given("jobs"); u != nil && u.env && o.has("topics") && o.when("topics=auto") == nil {
+		drop("jobs") // the topics have their own workers
+	}
+}
 
 // check refuses what does not go together, one thing at a time.
 func (o *Options) check() error {

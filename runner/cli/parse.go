@@ -37,6 +37,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	}
 	o := defaults()
 	o.uses = append(before, uses...)
+	o.override()
 	if err := o.read(stdout, stderr); err != nil {
 		return nil, false, err
 	}

@@ -145,6 +145,12 @@ func TestCrewOpts(t *testing.T) {
 	require.True(t, o.Output.KeepOrder)
 	require.Equal(t, "{1} {2}", o.Sched.Key)
 
+	// What does not go with the command line is left out.
+	o, err = said(t, "-k cat", "-u --retries 3")
+	require.NoError(t, err)
+	require.Equal(t, "group", o.Output.Mode)
+	require.Equal(t, 3, o.Failure.Retries)
+
 	for opts, want := range map[string]string{
 		"-k 'x":    "CREW_OPTS cannot be split into words: a ' in it is not closed",
 		`-k \`:     "CREW_OPTS cannot be split into words: it ends in a backslash",
@@ -153,7 +159,7 @@ func TestCrewOpts(t *testing.T) {
 		"::: a":    `CREW_OPTS holds ":::": it may hold options only`,
 		"--ke":     "CREW_OPTS: unknown option --ke: did you mean --key or --keep-order?",
 		"-j":       "CREW_OPTS: -j needs a value: write -j N",
-		"-u":       "-u (from CREW_OPTS) and -k do not go together: raw output cannot wait its turn: use --output group",
+		"-0 -d,":   `-0 (from CREW_OPTS) and -d (from CREW_OPTS) do not go together: -0 is -d '\0': keep one of them`,
 		"--nice x": `bad value "x" for --nice (from CREW_OPTS): write a whole number from -20 to 19`,
 	} {
 		_, err := said(t, "-k cat", opts)
