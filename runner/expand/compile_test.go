@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		{"echo $((x[{}]))", "arithmetic"},
 		{"echo $[{}]", "arithmetic"},
 		{"(({}>1))", "arithmetic"},
-		{"let x={}", "arithmetic"},
+		{"let x={};", "arithmetic"},
 		{"for ((i=0;i<{};i++)); do x; done", "arithmetic"},
 		{"x[{}]=1", "index"},
 		{"x=([{}]=1)", "index"},

@@ -91,18 +91,19 @@ func plainByte(c byte) bool {
 	return false
 }
 
-// shellWord says whether s as the first word of a command means something to a
-// shell that no program of that name does. echo, printf, test, kill, true,
-// false and pwd are left out: they are programs everywhere.
+// shellWord says whether s as the first word of a command means something to
+// every shell that no program of that name does: the reserved words and special
+// built-ins of POSIX, and its other built-ins that no program can stand in for.
+// Those of bash alone are left out, since /bin/sh may not have them. So are
+// echo, printf, test, kill, true, false and pwd: they are programs everywhere.
 func shellWord(s string) bool {
 	switch s {
 	case "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while",
-		"function", "select", "time", "coproc",
-		".", ":", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete",
-		"compopt", "continue", "declare", "dirs", "disown", "enable", "eval", "exec", "exit", "export", "fc",
-		"fg", "getopts", "hash", "help", "history", "jobs", "let", "local", "logout", "mapfile", "popd", "pushd",
-		"read", "readarray", "readonly", "return", "set", "shift", "shopt", "source", "suspend", "times", "trap",
-		"type", "typeset", "ulimit", "umask", "unalias", "unset", "wait":
+		"time", // a program, too, which not every machine has
+		".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
+		"times", "trap", "unset",
+		"alias", "bg", "cd", "command", "fg", "getopts", "hash", "jobs", "read", "type", "ulimit", "umask",
+		"unalias", "wait":
 		return true
 	}
 	return false
