@@ -59,16 +59,19 @@ func dirname(s string) string {
 }
 
 // cutExt is s without the last extension of its last component, and without
-// the slashes behind it. What has no extension stays as it is, slashes and
-// all. Dots that a component begins with are no extension, so ".bashrc", "."
-// and ".." stay whole, where GNU parallel cuts them to "", "" and ".". The
+// slashes at its end, as basename and dirname have it; only slashes stay as
+// they are. Dots that a component begins with are no extension, so ".bashrc",
+// "." and ".." stay whole, where GNU parallel cuts them to "", "" and ".". The
 // extension may be empty: "foo." gives "foo", as in GNU parallel.
 func cutExt(s string) string {
 	t := strings.TrimRight(s, "/")
+	if t == "" {
+		return s
+	}
 	c := t[strings.LastIndexByte(t, '/')+1:]
 	i := strings.LastIndexByte(c, '.')
 	if i < 0 || strings.Trim(c[:i], ".") == "" {
-		return s
+		return t
 	}
 	return t[:len(t)-len(c)+i]
 }
