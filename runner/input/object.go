@@ -22,6 +22,7 @@ type Object struct {
 	Stdin   []byte            // nil without it, not nil where it is ""
 	Timeout time.Duration     // 0 without it
 	Fields  map[string]string // every other field that is no array and no object; null is ""
+	Empty   bool              // there is nothing but args, and in them no byte, as in an empty line
 }
 
 // parseObject reads one JSON object. A known field that is null counts as
@@ -34,20 +35,20 @@ func parseObject(text string) (*Object, error) {
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
 		return nil, fmt.Errorf("not a JSON object: %w", err)
 	}
+	maps.DeleteFunc(raw, func(name string, v json.RawMessage) bool { return known(name) && string(v) == "null" })
 	o := &Object{Args: []string{}}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		if err := o.set(name, raw[name]); err != nil {
 			return nil, fmt.Errorf("%q %w", name, err)
 		}
 	}
+	delete(raw, "args")
+	o.Empty = len(raw) == 0 && (len(o.Args) == 0 || len(o.Args) == 1 && o.Args[0] == "")
 	return o, nil
 }
 
 // set takes one field of the object. Its error goes on after the field's name.
 func (o *Object) set(name string, v json.RawMessage) (err error) {
-	if known(name) && string(v) == "null" {
-		return nil
-	}
 	switch name {
 	case "args":
 		o.Args, err = scalars(v)

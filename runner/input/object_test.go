@@ -15,7 +15,10 @@ func TestObject(t *testing.T) {
 		in   string
 		want Object
 	}{
-		{`{}`, Object{}},
+		{`{}`, Object{Empty: true}},
+		{`{"args":[""],"key":null}`, Object{Args: []string{""}, Empty: true}},
+		{`{"args":["",""]}`, Object{Args: []string{"", ""}}},
+		{`{"args":[],"list":[1]}`, Object{}},
 		{` { "args" : ["a b", 1.50, true, "é\u0000"] } `, Object{Args: []string{"a b", "1.50", "true", "é\x00"}}},
 		{`{"command":"ls {}"}`, Object{Command: []string{"ls {}"}}},
 		{`{"command":["ls","-l",7]}`, Object{Command: []string{"ls", "-l", "7"}}},
@@ -25,7 +28,7 @@ func TestObject(t *testing.T) {
 		{`{"stdin":""}`, Object{Stdin: []byte{}}},
 		{`{"timeout":"1m30s"}`, Object{Timeout: 90 * time.Second}},
 		{`{"timeout":1.5}`, Object{Timeout: 1500 * time.Millisecond}},
-		{`{"args":null,"command":null,"key":null,"cost":null,"env":null,"dir":null,"stdin":null,"timeout":null}`, Object{}},
+		{`{"args":null,"command":null,"key":null,"cost":null,"env":null,"dir":null,"stdin":null,"timeout":null}`, Object{Empty: true}},
 		{`{"name":"n","Args":3,"no":null,"yes":false,"list":[1],"o":{}}`, Object{Fields: map[string]string{"name": "n", "Args": "3", "no": "", "yes": "false"}}},
 		{`{"key":"a","key":"b"}`, Object{Key: p("b")}},
 	} {

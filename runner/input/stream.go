@@ -106,6 +106,9 @@ func (s *stream) next(rec *Record) error {
 			continue
 		}
 		s.record(rec, text)
+		if s.cfg.SkipEmpty && rec.Object != nil && rec.Object.Empty {
+			continue
+		}
 		if s.line == 1 && s.header != nil && slices.Equal(rec.Columns, s.header) {
 			continue
 		}
