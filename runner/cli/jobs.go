@@ -168,7 +168,9 @@ func processors(root fs.FS, affinity int) int {
 			n = min(n, quota(root, "sys/fs/cgroup", part[2], quotaV2))
 		case hasWord(part[1], "cpu"):
 			n = min(n, quota(root, "sys/fs/cgroup/cpu", part[2], quotaV1))
-			n = min(n, quota(root, path.Join("sys/fs/cgroup", part[1]), part[2], quotaV1))
+			if part[1] != "cpu" {
+				n = min(n, quota(root, path.Join("sys/fs/cgroup", part[1]), part[2], quotaV1))
+			}
 		}
 	}
 	return max(1, int(math.Ceil(n)))
