@@ -41,36 +41,45 @@ func (u use) name() string {
 	return v.where()
 }
 
-// split takes args, without the program's name, apart into the options and
-// what follows them. It does what urfave/cli does not: values that are
-// attached (-j4), bundles (-0kj4), values that begin with a dash (-j -1), and
-// options that end at the first word that is none, so that the command keeps
-// its own. ended says that a -- ended them; it belongs to neither part.
-func split(args []string) (uses []use, rest []string, ended bool, err error) {
+// line is a command line taken apart into its options and what follows them.
+type line struct {
+	uses  []use
+	rest  []string
+	ended bool // a -- ended the options; it belongs to neither part
+}
+
+// split takes args, without the program's name, apart. It does what urfave/cli
+// does not: values that are attached (-j4), bundles (-0kj4), values that begin
+// with a dash (-j -1), and options that end at the first word that is none, so
+// that the command keeps its own.
+func split(args []string) (line, error) {
+	var l line
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		switch {
 		case arg == "--":
-			return uses, args[i+1:], true, nil
+			l.rest, l.ended = args[i+1:], true
+			return l, nil
 		case strings.HasPrefix(arg, "--"):
 			u, took, err := splitLong(arg, args[i+1:])
 			if err != nil {
-				return nil, nil, false, err
+				return line{}, err
 			}
-			uses = append(uses, u)
+			l.uses = append(l.uses, u)
 			i += took
 		case len(arg) > 1 && arg[0] == '-':
 			us, took, err := splitShort(arg, args[i+1:])
 			if err != nil {
-				return nil, nil, false, err
+				return line{}, err
 			}
-			uses = append(uses, us...)
+			l.uses = append(l.uses, us...)
 			i += took
 		default:
-			return uses, args[i:], false, nil
+			l.rest = args[i:]
+			return l, nil
 		}
 	}
-	return uses, nil, false, nil
+	return l, nil
 }
 
 // splitLong reads --name, --name=value or --name value. took is how many of
@@ -243,18 +252,18 @@ func fromEnvironment(value string) ([]use, error) {
 	if err != nil {
 		return nil, &usageError{"CREW_OPTS cannot be split into words", err.Error()}
 	}
-	uses, rest, ended, err := split(words)
+	l, err := split(words)
 	var u *usageError
 	switch {
 	case errors.As(err, &u):
 		return nil, &usageError{"CREW_OPTS: " + u.msg, u.hint}
-	case ended:
+	case l.ended:
 		return nil, &usageError{`CREW_OPTS holds "--"`, "it may hold options only"}
-	case len(rest) > 0:
-		return nil, &usageError{fmt.Sprintf("CREW_OPTS holds %q", rest[0]), "it may hold options only"}
+	case len(l.rest) > 0:
+		return nil, &usageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
 	}
-	for i := range uses {
-		uses[i].env = true
+	for i := range l.uses {
+		l.uses[i].env = true
 	}
-	return uses, nil
+	return l.uses, nil
 }

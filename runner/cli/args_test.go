@@ -56,20 +56,20 @@ func TestSplit(t *testing.T) {
 		{args: "version", rest: "version"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			uses, rest, ended, err := split(strings.Fields(c.args))
+			l, err := split(strings.Fields(c.args))
 			require.NoError(t, err)
-			require.Equal(t, strings.Fields(c.options), append([]string{}, words(uses)...))
-			require.Equal(t, strings.Fields(c.rest), append([]string{}, rest...))
-			require.Equal(t, c.ended, ended)
+			require.Equal(t, strings.Fields(c.options), append([]string{}, words(l.uses)...))
+			require.Equal(t, strings.Fields(c.rest), append([]string{}, l.rest...))
+			require.Equal(t, c.ended, l.ended)
 		})
 	}
 }
 
 func TestSplitKeepsBytes(t *testing.T) {
-	uses, rest, _, err := split([]string{"-d", "a b", "--tag-string=\xff\n", "", "x y"})
+	l, err := split([]string{"-d", "a b", "--tag-string=\xff\n", "", "x y"})
 	require.NoError(t, err)
-	require.Equal(t, []string{"--delimiter=a b", "--tag-string=\xff\n"}, words(uses))
-	require.Equal(t, []string{"", "x y"}, rest)
+	require.Equal(t, []string{"--delimiter=a b", "--tag-string=\xff\n"}, words(l.uses))
+	require.Equal(t, []string{"", "x y"}, l.rest)
 }
 
 func TestOperands(t *testing.T) {
@@ -108,29 +108,28 @@ func FuzzArgs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, joined string) {
 		args := strings.Split(joined, "\x00")
-		uses, rest, _, err := split(args)
+		l, err := split(args)
 		if err != nil {
 			require.True(t, isUsage(err))
 			return
 		}
-		again := append(append(words(uses), "--"), rest...)
-		uses2, rest2, ended, err := split(again)
+		again, err := split(append(append(words(l.uses), "--"), l.rest...))
 		require.NoError(t, err)
-		require.True(t, ended)
-		require.Equal(t, words(uses), words(uses2))
-		require.Equal(t, append([]string{}, rest...), append([]string{}, rest2...))
+		require.True(t, again.ended)
+		require.Equal(t, words(l.uses), words(again.uses))
+		require.Equal(t, append([]string{}, l.rest...), append([]string{}, again.rest...))
 
-		command, groups, err := operands(rest)
+		command, groups, err := operands(l.rest)
 		if err == nil {
 			n := len(command) + len(groups)
 			for _, g := range groups {
 				n += len(g.Words)
 			}
-			require.Equal(t, len(rest), n)
+			require.Equal(t, len(l.rest), n)
 		}
 		if len(command) > 0 {
 			// -j names a file where it is no number; a fuzzer must not open devices.
-			for _, u := range uses {
+			for _, u := range l.uses {
 				if u.opt.name == "jobs" {
 					return
 				}

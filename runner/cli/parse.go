@@ -28,15 +28,15 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if err != nil {
 		return nil, false, err
 	}
-	uses, rest, ended, err := split(args)
+	l, err := split(args)
 	if err != nil {
 		return nil, false, err
 	}
-	if n := len(uses); n > 0 && uses[n-1].opt.name == "header" && !ended && len(rest) > 0 && rest[0] == ":" {
+	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && !l.ended && len(l.rest) > 0 && l.rest[0] == ":" {
 		return nil, false, &usageError{"--header takes no value", "drop the : behind it"}
 	}
 	o := defaults()
-	o.uses = append(before, uses...)
+	o.uses = append(before, l.uses...)
 	o.override()
 	if err := o.read(stdout, stderr); err != nil {
 		return nil, false, err
@@ -44,7 +44,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if o.ask != "" {
 		return nil, true, o.answer(stdout)
 	}
-	o.Command.Words, o.Input.Groups, err = operands(rest)
+	o.Command.Words, o.Input.Groups, err = operands(l.rest)
 	if err != nil {
 		return nil, false, err
 	}
