@@ -214,7 +214,7 @@ func (w *wiring) progress() sink.Progress {
 func (w *wiring) executor() (runner.Executor, error) {
 	o := w.opts
 	if o.Show.DryRun {
-		return sink.DryRun{}, nil
+		return sink.DryRun{Dir: o.Pool.Workdir}, nil
 	}
 	if err := proc.Nice(o.Pool.Nice); err != nil {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
