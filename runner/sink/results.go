@@ -52,9 +52,15 @@ func (s *Results) Consume(events []task.Event) error {
 		var err error
 		switch {
 		case e.Kind == task.Retried:
-			err = s.outputs(e, "."+strconv.Itoa(e.Result.Attempt))
+			err = s.outputs(e, attemptSuffix(e.Result))
 		case e.Kind == task.Finished && ran(e):
-			if err = s.outputs(e, ""); err == nil {
+			if e.Task.Done != nil {
+				err = s.earlier(e)
+			}
+			if err == nil {
+				err = s.outputs(e, "")
+			}
+			if err == nil {
 				err = s.result(e)
 			}
 		}
@@ -73,7 +79,7 @@ func (s *Results) path(e *task.Event) string {
 	return filepath.Join(s.dir, strconv.FormatUint(e.Task.ID, 10))
 }
 
-// outputs writes both streams of an attempt.
+// outputs writes both streams of an attempt that ended in this run.
 func (s *Results) outputs(e *task.Event, suffix string) error {
 	dir := s.path(e)
 	if e.Result.Attempt <= 1 {
@@ -81,11 +87,24 @@ func (s *Results) outputs(e *task.Event, suffix string) error {
 			return err
 		}
 	}
-	if err := save(filepath.Join(dir, "stdout"+suffix), e.Result.Stdout); err != nil {
-		return err
-	}
-	return save(filepath.Join(dir, "stderr"+suffix), e.Result.Stderr)
+	return saveBoth(dir, suffix, e.Result)
 }
+
+// earlier begins the directory of a task that an earlier run has finished. All
+// that is known of its attempts comes with its end.
+func (s *Results) earlier(e *task.Event) error {
+	dir := s.path(e)
+	err := empty(dir)
+	for _, b := range e.Result.Before {
+		if err == nil {
+			err = saveBoth(dir, attemptSuffix(b), b)
+		}
+	}
+	return err
+}
+
+// attemptSuffix is what the files of an attempt before the last end with.
+func attemptSuffix(r *task.Result) string { return "." + strconv.Itoa(r.Attempt) }
 
 // empty makes a task's directory, without the files of an earlier run.
 func empty(dir string) error {
@@ -110,6 +129,13 @@ func empty(dir string) error {
 		}
 	}
 	return nil
+}
+
+func saveBoth(dir, suffix string, r *task.Result) error {
+	if err := save(filepath.Join(dir, "stdout"+suffix), r.Stdout); err != nil {
+		return err
+	}
+	return save(filepath.Join(dir, "stderr"+suffix), r.Stderr)
 }
 
 func save(path string, o task.Output) error {
