@@ -102,15 +102,15 @@ func ran(e *task.Event) bool {
 
 func appendRow(b []byte, e *task.Event) []byte {
 	t, r := e.Task, e.Result
-	start, passed := r.Start, r.Duration()
+	start := r.Start
 	if start.IsZero() {
-		start, passed = e.At, 0
+		start = e.At
 	}
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, "\t:\t"...)
 	b = appendSeconds(b, start.UnixMilli(), 0)
 	b = append(b, '\t')
-	b = appendSeconds(b, passed.Milliseconds(), 10)
+	b = appendSeconds(b, r.Duration().Milliseconds(), 10)
 	b = append(b, '\t')
 	b = strconv.AppendInt(b, int64(len(t.Stdin)), 10)
 	b = append(b, '\t')

@@ -114,8 +114,13 @@ type Result struct {
 	Tail []byte
 }
 
-// Duration is how long the attempt ran.
-func (r *Result) Duration() time.Duration { return r.End.Sub(r.Start) }
+// Duration is how long the attempt ran; 0 where none began.
+func (r *Result) Duration() time.Duration {
+	if r.Start.IsZero() {
+		return 0
+	}
+	return r.End.Sub(r.Start)
+}
 
 // Close closes all outputs.
 func (r *Result) Close() {
