@@ -112,8 +112,9 @@ type Journal struct {
 	mu     sync.Mutex
 	before map[uint64][]*task.Result // under KeptAll, of tasks that are not finished
 	end    int64                     // of what is good in file
+	room   int64                     // up to where the disk has set bytes aside for it
 	dirty  bool                      // something was written since the last sync
-	fault  error                     // the first: nothing is written after it
+	fault  error                     // the first: nothing but notes is written after it
 	closed bool
 }
 

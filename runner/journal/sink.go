@@ -7,7 +7,10 @@ import (
 )
 
 // Commit makes durable what has ended, before any other sink sees it: a result
-// that is shown is on disk. It is a runner.Sink that goes before all others.
+// that is shown is on disk, as long as the disk takes it. One that it does not
+// take is shown all the same, or it would be lost to a run that nobody goes on
+// with; it is not recorded, and runs again in the next run. Commit is a
+// runner.Sink that goes before all others.
 type Commit struct{ journal *Journal }
 
 // Commit is the sink that makes the record durable.
@@ -63,7 +66,9 @@ func (j *Journal) Shown(s sink) *Shown {
 
 // Consume shows a batch and then records its results as released. That is not
 // made durable at once: a result that crew was killed right after is shown again
-// by the next run, and none is lost.
+// by the next run, and none is lost. When nothing else can be recorded any more
+// this is still tried, since what was recorded before is shown, too, and should
+// not be shown again.
 func (s *Shown) Consume(events []task.Event) error {
 	s.now = s.now[:0]
 	for i := range events {
@@ -88,8 +93,7 @@ func (s *Shown) Consume(events []task.Event) error {
 	for rest := s.now; len(rest) > 0; {
 		n := min(len(rest), idsInLine)
 		s.buf = appendReleased(s.buf[:0], rest[:n])
-		// The journal's own sink reports what cannot be written.
-		_ = s.journal.append(s.buf)
+		s.journal.note(s.buf)
 		rest = rest[n:]
 	}
 	return nil

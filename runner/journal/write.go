@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// append writes whole lines behind the last. After an error nothing is written
+// append writes whole lines behind the last. After an error nothing is appended
 // any more, and what was written before stays good.
 func (j *Journal) append(lines []byte) error {
 	j.mu.Lock()
@@ -18,10 +18,36 @@ func (j *Journal) append(lines []byte) error {
 	if j.fault != nil {
 		return j.fault
 	}
+	var err error
+	if end := j.end + int64(len(lines)); end+noteRoom > j.room {
+		j.room = end + 2*noteRoom
+		err = makeRoom(j.file, j.end, j.room-j.end)
+	}
+	if err == nil {
+		err = j.write(lines)
+	}
+	if err != nil {
+		j.fault = &Fault{err}
+	}
+	return j.fault
+}
+
+// noteRoom is what is left for notes when nothing can be appended any more: some
+// hundred results may have been recorded just before, and not been shown yet.
+const noteRoom = 16 << 10
+
+// note is append for what was shown. It is tried after an error, too: there is
+// room set aside for it.
+func (j *Journal) note(line []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_ = j.write(line)
+}
+
+func (j *Journal) write(lines []byte) error {
 	if _, err := j.file.WriteAt(lines, j.end); err != nil {
 		_ = j.file.Truncate(j.end)
-		j.fault = &Fault{err}
-		return j.fault
+		return err
 	}
 	j.end += int64(len(lines))
 	j.dirty = true
@@ -54,7 +80,7 @@ func (j *Journal) sync() error {
 	dirty, fault := j.dirty, j.fault
 	j.dirty = false
 	j.mu.Unlock()
-	if fault != nil || !dirty {
+	if !dirty {
 		return fault
 	}
 	time.Sleep(time.Until(j.synced.Add(syncEvery)))
@@ -77,6 +103,9 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
+	if j.file != nil {
+		_ = j.file.Truncate(j.end) // gives back the room for notes
+	}
 	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
 		if f != nil {
 			_ = f.Close()
