@@ -214,7 +214,7 @@ func (j *Journal) goOn(l *loaded, f *os.File) (*loaded, *os.File, error) {
 		return l, f, nil
 	}
 	f.Close()
-	return j.load()
+	return j.loadNew()
 }
 
 // beginAnew makes a journal where there is none, or in the place of one; bad is
@@ -231,6 +231,15 @@ func (j *Journal) beginAnew(l *loaded, f *os.File, bad error) (*loaded, *os.File
 		return nil, nil, bad
 	}
 	if err := anew(j.cfg.Dir, j.cfg.Command, l); err != nil {
+		return nil, nil, err
+	}
+	return j.loadNew()
+}
+
+// loadNew loads a journal that has just been put into its place, once it is sure
+// to stay there.
+func (j *Journal) loadNew() (*loaded, *os.File, error) {
+	if err := syncDir(j.cfg.Dir); err != nil {
 		return nil, nil, err
 	}
 	return j.load()

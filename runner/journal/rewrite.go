@@ -87,7 +87,8 @@ func (r *rewriter) known(e *entry, age int) {
 	r.write(r.buf)
 }
 
-// finish puts the new journal into its place.
+// finish puts the new journal into its place. That it stays there when the
+// machine fails is up to who loads it (Journal.loadNew).
 func (r *rewriter) finish() error {
 	err := r.w.Flush()
 	if err == nil {
@@ -101,9 +102,6 @@ func (r *rewriter) finish() error {
 	}
 	if err == nil {
 		err = os.Rename(r.file.Name(), filepath.Join(r.dir, journalName))
-	}
-	if err == nil {
-		err = syncDir(r.dir)
 	}
 	if err != nil {
 		_ = os.Remove(r.file.Name())

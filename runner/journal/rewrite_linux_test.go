@@ -1,0 +1,56 @@
+package journal
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A directory that takes the new journal and does not say that it keeps it: the
+// run does not begin, rather than go on in a file that has no name any more.
+func TestCompactionThatMayNotLast(t *testing.T) {
+	cfg := configured(filepath.Join(t.TempDir(), "state"))
+	run(t, cfg, ok, "x a", "x b")
+	cfg.Slack = -1 << 40
+	j := &Journal{cfg: cfg, path: filepath.Join(cfg.Dir, journalName)}
+	l, f, err := j.load()
+	require.NoError(t, err)
+
+	notRoot(t, cfg.Dir)
+	require.NoError(t, os.Chmod(cfg.Dir, 0o300)) // names can be changed, but it cannot be opened
+	_, _, err = j.goOn(l, f)
+	require.NoError(t, os.Chmod(cfg.Dir, 0o700))
+	require.ErrorIs(t, err, fs.ErrPermission)
+
+	_, ran := run(t, cfg, ok, "x a", "x b")
+	require.Empty(t, ran, "the new journal is whole")
+}
+
+// notRoot makes this goroutine somebody to whom permissions apply, who owns dir.
+func notRoot(t *testing.T, dir string) {
+	if os.Getuid() != 0 {
+		return
+	}
+	const nobody = 65534
+	for path := dir; path != os.TempDir(); path = filepath.Dir(path) {
+		require.NoError(t, os.Chmod(path, 0o755))
+		require.NoError(t, os.Chown(path, nobody, -1))
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.NoError(t, os.Chown(filepath.Join(dir, e.Name()), nobody, -1))
+	}
+	runtime.LockOSThread()
+	_, err = unix.SetfsuidRetUid(nobody)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, _ = unix.SetfsuidRetUid(0)
+		runtime.UnlockOSThread()
+	})
+}
