@@ -154,7 +154,7 @@ func (l *loaded) forget(f io.ReaderAt, e *entry) {
 	if body, n, err := readLine(f, e.at()); err == nil {
 		l.needed -= n
 		if r, err := parse(body); err == nil {
-			l.outputs -= r.Stdout.n + r.Stderr.n
+			l.outputs -= r.Stdout.n + r.Stderr.n + r.Attempts.n
 		}
 	}
 }

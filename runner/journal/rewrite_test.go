@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -97,4 +98,27 @@ func TestFailedCompactionChangesNothing(t *testing.T) {
 	_, ran := run(t, cfg, ok, "x a", "x b")
 	require.Empty(t, ran)
 	require.True(t, strings.HasPrefix(read(t, cfg.Dir), before))
+}
+
+// What an attempt before the last wrote is void, too, when its task runs again.
+func TestOutputsThatAreNeeded(t *testing.T) {
+	cfg := configured(t.TempDir())
+	cfg.Show, cfg.Past.RetryFailed = KeptAll, true
+	cfg.Final = func(r *task.Result) bool { return r.Attempt > 1 }
+	for range 3 {
+		j := opened(t, cfg)
+		tk, err := j.Source(&list{commands: []string{"x a"}}).Next()
+		require.NoError(t, err)
+		x := j.Executor(ends(func(task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.Exit, Code: 1, Start: time.Unix(1, 0), Stdout: text("no\n")}
+		}))
+		for n := range 2 {
+			x.Run(context.Background(), task.Attempt{Task: tk, Number: n + 1, Worker: 1})
+		}
+		require.NoError(t, j.Close())
+	}
+	j := opened(t, cfg)
+	file, err := j.out.file.Stat()
+	require.NoError(t, err)
+	require.Equal(t, file.Size(), 3*j.past.outputs, "the last run's alone is needed")
 }
