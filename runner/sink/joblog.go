@@ -43,21 +43,38 @@ func OpenJoblog(path string) (*Joblog, error) {
 }
 
 // AppendJoblog is OpenJoblog for a run that goes on where another stopped: the
-// rows of that one stay.
+// rows of that one stay, and the last one is ended where a crash has cut it.
 func AppendJoblog(path string) (*Joblog, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
 	j := &Joblog{path: path, file: f}
+	first := joblogHeader
 	if st, err := f.Stat(); err == nil && st.Size() > 0 {
-		return j, nil
+		if wholeLines(path, st.Size()) {
+			return j, nil
+		}
+		first = "\n"
 	}
-	if _, err := f.WriteString(joblogHeader); err != nil {
+	if _, err := f.WriteString(first); err != nil {
 		f.Close()
 		return nil, j.fail(err)
 	}
 	return j, nil
+}
+
+// wholeLines says whether a file of that size ends with a newline. One that
+// cannot be read is taken to.
+func wholeLines(path string, size int64) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	var last [1]byte
+	_, err = f.ReadAt(last[:], size-1)
+	return err != nil || last[0] == '\n'
 }
 
 // Consume writes the rows of a batch with one write.
