@@ -200,7 +200,12 @@ var stateless = [...]string{"replay", "retry-failed", "state-reset"}
 func (o *Options) again(options, values string) string {
 	words := []string{"crew"}
 	for _, u := range o.uses {
-		if u.env || slices.Contains(cutting[:], u.opt.name) || slices.Contains(stateless[:], u.opt.name) {
+		name := u.opt.name
+		cuts := slices.Contains(cutting[:], name)
+		if o.Command.Stdin && (name == "colsep" || name == "csv") {
+			cuts = false // the records are given as they were read
+		}
+		if u.env || cuts || slices.Contains(stateless[:], name) {
 			continue
 		}
 		words = append(words, u.opt.typed())

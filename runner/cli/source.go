@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"crew/runner/expand"
 	"crew/runner/input"
@@ -144,9 +145,16 @@ func (s *source) command() (string, bool) {
 func (s *source) rerun() sink.RerunConfig {
 	in := s.opts.Input
 	cfg := sink.RerunConfig{
-		Columns: in.Colsep != nil || in.CSV || len(in.Groups) > 1 || len(in.Groups) == 1 && len(in.Files) > 0,
-		JSON:    in.JSON,
-		Line:    s.opts.again,
+		Columns:  in.Colsep != nil || in.CSV || len(in.Groups) > 1 || len(in.Groups) == 1 && len(in.Files) > 0,
+		JSON:     in.JSON,
+		Line:     s.opts.again,
+		Numbered: slices.ContainsFunc(s.opts.Command.Words, func(w string) bool { return strings.Contains(w, "{#}") }),
+	}
+	if s.opts.Command.MaxChars == 0 { // else a task takes what it has room for
+		cfg.Batch = s.opts.Command.MaxArgs
+	}
+	if s.opts.Command.Stdin {
+		cfg.Stdin = s.tasks.Separator()
 	}
 	if in.Header {
 		cfg.Header = s.reader.Names

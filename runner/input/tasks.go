@@ -84,6 +84,10 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	return t
 }
 
+// Separator is what ends each record where tasks read them: a newline, or NUL
+// where that ends the records of the input.
+func (t *Tasks) Separator() string { return t.sep }
+
 // Next returns the next task. It blocks until its records have been read: a
 // batch until it is full or the input has ended. A record that cannot be run is
 // a task with an Err; an error is the input's end, io.EOF or another. The task

@@ -2,7 +2,9 @@ package sink
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,16 +32,22 @@ const (
 // again. It prints nothing after a run without failures, except where tasks
 // were cancelled or not run, and on a terminal after a run of a second or more.
 //
-// It keeps at most ten failures, each as short text, so its memory does not
-// grow with the run. Errors of stderr are ignored.
+// It keeps the first ten failures, each as short text, so its memory does not
+// grow with the run, and shows them in the order of input. Errors of stderr are ignored.
 type Digest struct {
 	screen *Screen
-	failed []string // what is shown of each of the first failures
-	before int64    // failures that an earlier run has shown
-	undone int64    // tasks that waited for a retry and got none
+	failed []told // the first failures
+	before int64  // failures that an earlier run has shown
+	undone int64  // tasks that waited for a retry and got none
 	rerun  *rerun
 	mute   bool
 	bad    bool // a command could not be executed at all
+}
+
+// told is what is shown of a failed task.
+type told struct {
+	id   uint64
+	text string
 }
 
 // NewDigest makes a Digest that writes through screen. Without cfg.Line there
@@ -73,7 +81,7 @@ func (d *Digest) Consume(events []task.Event) error {
 			}
 			d.bad = d.bad || e.Result.BadCommand
 			if len(d.failed) < digestTasks {
-				d.failed = append(d.failed, describe(e.Task, e.Result))
+				d.failed = append(d.failed, told{e.ID, describe(e.Task, e.Result)})
 			}
 			if d.rerun != nil {
 				d.rerun.add(e.Task)
@@ -95,7 +103,10 @@ func (d *Digest) Close(s task.Stats) error {
 	}
 	text := d.head(&s)
 	if n := s.Failed(); n > 0 {
-		text += strings.Join(d.failed, "")
+		slices.SortFunc(d.failed, func(a, b told) int { return cmp.Compare(a.id, b.id) })
+		for _, f := range d.failed {
+			text += f.text
+		}
 		if more := n - d.before - int64(len(d.failed)); more > 0 {
 			text += fmt.Sprintf("crew: … and %d more\n", more)
 		}

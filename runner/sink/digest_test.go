@@ -95,6 +95,12 @@ func TestDigestShowsTenFailures(t *testing.T) {
 	require.True(t, strings.HasSuffix(got, "crew: … and 2 more\n"), got)
 }
 
+func TestDigestInTheOrderOfInput(t *testing.T) {
+	exit := task.Result{Outcome: task.Exit, Code: 1}
+	got := digestOf(t, RerunConfig{}, ended(12, exit), ended(2, exit), ended(1, exit))
+	require.Regexp(t, `(?s)task 1:.*task 2:.*task 12:`, got)
+}
+
 func TestDigestAfterNoFailure(t *testing.T) {
 	ok := ended(1, task.Result{Outcome: task.OK})
 	require.Empty(t, digestOf(t, RerunConfig{}, ok))

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -31,6 +32,15 @@ type RerunConfig struct {
 	Header func() []string
 	// Columns says that a record can have more than one column.
 	Columns bool
+	// Batch is how many records a task takes where it can (-n); 0 says that any
+	// number will do.
+	Batch int
+	// Stdin is what ends each record where tasks read them (--stdin): a newline
+	// or NUL. Records are then run again as they were read, not by columns, and
+	// what cuts them into columns stays in the line. Empty without.
+	Stdin string
+	// Numbered says that the task's number is part of the command ({#}).
+	Numbered bool
 	// JSON says that tasks come from JSON objects (--input json). They are
 	// run again from a file that holds those objects.
 	JSON bool
@@ -40,89 +50,157 @@ type RerunConfig struct {
 }
 
 // rerun collects the records of failed tasks: in memory while they fit into one
-// line that a person can copy, then in a file, so memory stays flat.
+// line that a person can copy, then in a file, so memory stays flat. The line
+// has them in the order of input; the file mostly in the order of failure.
 //
-// The file holds NUL-terminated records with columns separated by one control
-// byte, not JSON: columns are bytes, and JSON has only text.
+// The file holds NUL-terminated records, or lines where tasks read lines, with
+// columns separated by one control byte, not JSON: columns are bytes, and JSON
+// has only text.
+//
+// Several records of a task stay together, as a command may go by their places:
+// they are put into tasks anew by their number, so only the last of those listed
+// may have fewer than the others.
 type rerun struct {
 	cfg RerunConfig
 
-	rows   [][]string // the header, if any, and the records that are not in the file
-	begun  bool
-	listed int // tasks that are in rows or in the file
-	left   int // tasks that are in neither
-	size   int // bytes that rows take in the line
-	file   *os.File
-	w      *bufio.Writer // on file; keeps its first error
-	err    error         // why there is no file
+	header  []string   // if any
+	kept    []failure  // those that are not in the file
+	short   [][]string // records of the one task that has fewer: they go last
+	begun   bool
+	listed  int    // tasks that are in kept, short or the file
+	left    int    // tasks that are in none of them
+	renamed int    // tasks that would get another number
+	number  string // what their commands have of the number
+	size    int    // bytes that kept and short take in the line
+	file    *os.File
+	w       *bufio.Writer // on file; keeps its first error
+	err     error         // why there is no file
+}
+
+// failure is a failed task as it is listed.
+type failure struct {
+	id      uint64
+	records [][]string
 }
 
 func (r *rerun) add(t *task.Task) {
 	if r.err != nil {
 		return
 	}
-	if !r.can(t) {
-		r.left++
+	if number := r.numberIn(t); number != "" {
+		r.renamed++
+		r.number = number
 		return
 	}
-	r.listed++
 	if r.cfg.JSON {
-		if r.open() {
+		if t.Err != nil || t.Object == "" {
+			r.left++
+		} else if r.listed++; r.open() {
 			r.w.WriteString(t.Object)
 			r.w.WriteByte('\n')
 		}
 		return
 	}
-	if !r.begun {
-		r.begun = true
-		r.size = len(r.cfg.Line("", "")) + len(" :::")
-		if r.cfg.Header != nil {
-			r.row(r.cfg.Header())
-		}
-	}
-	for _, rec := range t.Records {
-		r.row(rec)
-	}
-}
-
-// can says whether a task's records can be given to another run.
-func (r *rerun) can(t *task.Task) bool {
-	if t.Err != nil {
-		return false
-	}
-	if r.cfg.JSON {
-		return t.Object != ""
-	}
-	for _, rec := range t.Records {
-		for _, col := range rec {
-			if strings.Contains(col, "\x00") || r.cfg.Columns && strings.Contains(col, unit) {
-				return false
-			}
-		}
-	}
-	return len(t.Records) > 0
-}
-
-// row takes one record.
-func (r *rerun) row(cols []string) {
-	if r.file == nil && r.fits(cols) {
-		kept := make([]string, len(cols))
-		for i, c := range cols {
-			kept[i] = strings.Clone(c) // a column may hold on to a large buffer of the input
-		}
-		r.rows = append(r.rows, kept)
+	r.begin()
+	f, ok := r.listing(t)
+	short := len(f.records) < r.cfg.Batch
+	if !ok || short && r.short != nil {
+		r.left++
 		return
 	}
-	if r.file == nil {
-		if !r.open() {
-			return
-		}
-		for _, kept := range r.rows {
-			r.write(kept)
-		}
-		r.rows = nil
+	r.listed++
+	fits := r.fit(f.records)
+	if short {
+		r.short = f.records
+	} else if r.file == nil {
+		r.kept = append(r.kept, f)
+	} else {
+		r.write(f.records)
 	}
-	r.write(cols)
+	if r.file == nil && !fits {
+		r.spill()
+	}
+}
+
+// numberIn is what a task's command has of the task's number, or nothing.
+func (r *rerun) numberIn(t *task.Task) string {
+	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
+		if slices.ContainsFunc(t.Argv, func(w string) bool { return strings.Contains(w, name) }) {
+			return "$" + name
+		}
+	}
+	if r.cfg.Numbered || strings.Contains(t.Object, "{#}") {
+		return "{#}"
+	}
+	return ""
+}
+
+// begin counts in what the line has beside records.
+func (r *rerun) begin() {
+	if r.begun {
+		return
+	}
+	r.begun = true
+	r.size = len(r.cfg.Line("", "")) + len(" :::")
+	if r.cfg.Header == nil {
+		return
+	}
+	if r.header = r.cfg.Header(); !r.fit([][]string{r.header}) {
+		r.spill()
+	}
+}
+
+// listing is what is listed of a task. ok is false where its records cannot be
+// given to another run.
+func (r *rerun) listing(t *task.Task) (f failure, ok bool) {
+	if t.Err != nil || len(t.Records) == 0 {
+		return f, false
+	}
+	// Clones, as a column may hold on to a large buffer of the input.
+	f.id = t.ID
+	if sep := r.cfg.Stdin; sep != "" {
+		texts := strings.Split(strings.TrimSuffix(string(t.Stdin), sep), sep)
+		for _, text := range texts {
+			f.records = append(f.records, []string{text})
+		}
+		// A record may hold what ends it, and columns of a header cannot be put
+		// together again.
+		return f, len(texts) == len(t.Records) && len(r.header) <= 1
+	}
+	for _, rec := range t.Records {
+		cols := make([]string, len(rec))
+		for i, c := range rec {
+			if strings.Contains(c, "\x00") || r.cfg.Columns && strings.Contains(c, unit) {
+				return f, false
+			}
+			cols[i] = strings.Clone(c)
+		}
+		f.records = append(f.records, cols)
+	}
+	return f, true
+}
+
+// spill moves to a file what is kept.
+func (r *rerun) spill() {
+	if !r.open() {
+		return
+	}
+	if r.header != nil {
+		r.write([][]string{r.header})
+	}
+	for _, f := range r.kept {
+		r.write(f.records)
+	}
+	r.kept = nil
+}
+
+// fit is fits for all records of a task.
+func (r *rerun) fit(records [][]string) bool {
+	ok := true
+	for _, cols := range records {
+		ok = r.fits(cols) && ok
+	}
+	return ok
 }
 
 // fits counts a record's columns in and says whether the line can hold them. It
@@ -142,9 +220,15 @@ func (r *rerun) fits(cols []string) bool {
 	return r.size <= rerunLine
 }
 
-func (r *rerun) write(cols []string) {
-	r.w.WriteString(strings.Join(cols, unit))
-	r.w.WriteByte(0)
+func (r *rerun) write(records [][]string) {
+	end := byte(0)
+	if r.cfg.Stdin != "" {
+		end = r.cfg.Stdin[0]
+	}
+	for _, cols := range records {
+		r.w.WriteString(strings.Join(cols, unit))
+		r.w.WriteByte(end)
+	}
 }
 
 // open makes the file on first need.
@@ -153,8 +237,11 @@ func (r *rerun) open() bool {
 		return true
 	}
 	name := "crew-failed-*.nul"
-	if r.cfg.JSON {
+	switch {
+	case r.cfg.JSON:
 		name = "crew-failed-*.json"
+	case r.cfg.Stdin == "\n":
+		name = "crew-failed-*.txt"
 	}
 	// The mode of a new temporary file is 0600.
 	f, err := os.CreateTemp(r.cfg.Dir, name)
@@ -168,27 +255,38 @@ func (r *rerun) open() bool {
 
 // text is the digest's lines on how to run the failed tasks again.
 func (r *rerun) text() string {
-	options, values := "", r.values()
+	options, values := "", ""
 	if r.file != nil {
-		values = ""
-		options = "-0 -a " + task.Quote(r.file.Name())
-		switch {
-		case r.cfg.JSON:
-			options = "--input json -a " + task.Quote(r.file.Name())
-		case r.cfg.Columns:
-			options = `-0 -C '\x1f' -a ` + task.Quote(r.file.Name())
-		}
+		options = "-a " + task.Quote(r.file.Name())
+		r.write(r.short)
 		r.close()
+	} else {
+		values = r.values()
 	}
-	var s string
 	switch {
-	case r.err != nil:
+	case r.cfg.JSON:
+		options = "--input json " + options
+	case r.cfg.Stdin == "\n":
+	case r.cfg.Stdin != "":
+		options = strings.TrimSuffix("-0 "+options, " ")
+	case r.file != nil && r.cfg.Columns:
+		options = `-0 -C '\x1f' ` + options
+	case r.file != nil:
+		options = "-0 " + options
+	}
+	if r.err != nil {
 		return "crew: no line to run them again, as their records cannot be kept: " + harmless(r.err.Error()) + "\n"
-	case r.listed > 0:
+	}
+	s := ""
+	if r.listed > 0 {
 		s = "crew: run them again: " + r.cfg.Line(options, values) + "\n"
 	}
 	if r.left > 0 {
 		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", count(int64(r.left), "failed task"))
+	}
+	if r.renamed > 0 {
+		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s would be another number; with --state, --retry-failed runs them again\n",
+			count(int64(r.renamed), "failed task"), r.number)
 	}
 	return s
 }
@@ -216,10 +314,19 @@ func (r *rerun) close() {
 // values are the records as linked sources, a source a column: ::: a b :::+ c d.
 // Missing columns are empty ones there.
 func (r *rerun) values() string {
-	if len(r.rows) == 0 {
+	slices.SortFunc(r.kept, func(a, b failure) int { return cmp.Compare(a.id, b.id) })
+	var rows [][]string
+	if r.header != nil {
+		rows = append(rows, r.header)
+	}
+	for _, f := range r.kept {
+		rows = append(rows, f.records...)
+	}
+	rows = append(rows, r.short...)
+	if len(rows) == 0 {
 		return ""
 	}
-	widest := slices.MaxFunc(r.rows, func(a, b []string) int { return len(a) - len(b) })
+	widest := slices.MaxFunc(rows, func(a, b []string) int { return len(a) - len(b) })
 	var b strings.Builder
 	for c := range widest {
 		if c > 0 {
@@ -227,7 +334,7 @@ func (r *rerun) values() string {
 		} else {
 			b.WriteString(":::")
 		}
-		for _, row := range r.rows {
+		for _, row := range rows {
 			v := ""
 			if c < len(row) {
 				v = row[c]

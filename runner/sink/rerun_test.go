@@ -124,7 +124,7 @@ func TestRerunHoldsLittleInMemory(t *testing.T) {
 	for i := range 10_000 {
 		r.add(failedTask([]string{fmt.Sprint(i)}).Task)
 	}
-	require.Empty(t, r.rows)
+	require.Empty(t, r.kept)
 	r.drop()
 	left, err := os.ReadDir(r.cfg.Dir)
 	require.NoError(t, err)
@@ -142,6 +142,87 @@ func TestRerunLeavesOut(t *testing.T) {
 	line, rest = rerunOf(t, RerunConfig{JSON: true}, failedTask([]string{"no object"}))
 	require.Empty(t, line)
 	require.Empty(t, rest)
+}
+
+// numbered is a task's end with its number.
+func numbered(id uint64, e task.Event) task.Event {
+	e.ID, e.Task.ID = id, id
+	return e
+}
+
+func TestRerunInTheOrderOfInput(t *testing.T) {
+	pair := func(id uint64, a, b string) task.Event { return numbered(id, failedTask([]string{a}, []string{b})) }
+	short := func(id uint64, a string) task.Event { return numbered(id, failedTask([]string{a})) }
+	line, rest := rerunOf(t, RerunConfig{Batch: 2}, short(3, "e"), pair(2, "c", "d"), pair(1, "a", "b"))
+	require.Equal(t, "crew -k job ::: a b c d e", line)
+	require.Empty(t, rest)
+
+	// Two that are short would be one task.
+	line, rest = rerunOf(t, RerunConfig{Batch: 2}, short(4, "x"), short(2, "y"), pair(1, "a", "b"))
+	require.Equal(t, "crew -k job ::: a b x", line)
+	require.Equal(t, "crew: 1 failed task cannot be run again from a list\n", rest)
+
+	// In a file, too, pairs stay pairs.
+	events := []task.Event{short(300, "last")}
+	want := ""
+	for i := uint64(1); i < 300; i++ {
+		a, b := fmt.Sprintf("left %d", i), fmt.Sprintf("right %d", i)
+		events = append(events, pair(i, a, b))
+		want += a + "\x00" + b + "\x00"
+	}
+	line, _ = rerunOf(t, RerunConfig{Batch: 2, Dir: t.TempDir()}, events...)
+	require.Equal(t, want+"last\x00", contents(t, rerunFile.FindStringSubmatch(line)[1]))
+}
+
+func TestRerunOfWhatTasksRead(t *testing.T) {
+	reads := func(stdin string, records ...[]string) task.Event {
+		e := failedTask(records...)
+		e.Task.Stdin = []byte(stdin)
+		return e
+	}
+	for _, c := range []struct {
+		name, sep string
+		e         task.Event
+		options   string
+		want      string // what stands in the line, or in the file
+	}{
+		{"lines", "\n", reads("a\nb\n", []string{"a"}, []string{"b"}), "", "a b"},
+		{"columns as they stood", "\n", reads("a,b\n", []string{"a", "b"}), "", "a,b"},
+		{"NUL", "\x00", reads("a\x00b c\x00", []string{"a"}, []string{"b c"}), "-0 ", "a 'b c'"},
+		{"lines in a file", "\n", reads("a\tb\nc\n", []string{"a\tb"}, []string{"c"}), "-a ", "a\tb\nc\n"},
+		{"NUL in a file", "\x00", reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"}), "-0 -a ", "a\nb\x00c\x00"},
+		{"a line that is two", "\n", reads("a\nb\n", []string{"a\nb"}), "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep, Columns: true, Dir: t.TempDir()}, c.e)
+			require.Empty(t, rest)
+			if file := rerunFile.FindStringSubmatch(line); file != nil {
+				require.Equal(t, "crew -k "+c.options+file[1]+" job", line)
+				require.Equal(t, c.want, contents(t, file[1]))
+			} else if c.want != "" {
+				require.Equal(t, "crew -k "+c.options+"job ::: "+c.want, line)
+			} else {
+				require.Empty(t, line)
+			}
+		})
+	}
+}
+
+// Numbered anew, a command would be another one and might write over what the
+// first run has made.
+func TestRerunOfNumberedTasks(t *testing.T) {
+	no := func(cfg RerunConfig, e task.Event) string {
+		cfg.Line = crewLine
+		_, rest, _ := strings.Cut(digestOf(t, cfg, e), "crew: 1 failed task cannot be run again from a list, where ")
+		return rest
+	}
+	require.Regexp(t, `^\{#\} would be another number`, no(RerunConfig{Numbered: true}, failedTask([]string{"a"})))
+	named := failedTask([]string{"a"})
+	named.Task.Argv = []string{"sh", "-c", "echo > out$PARALLEL_SEQ"}
+	require.Regexp(t, `^\$PARALLEL_SEQ would be`, no(RerunConfig{}, named))
+	object := failedTask([]string{"a"})
+	object.Task.Object = `{"command":"echo > out{#}"}`
+	require.Regexp(t, `^\{#\} would be`, no(RerunConfig{JSON: true, Dir: t.TempDir()}, object))
 }
 
 func TestRerunWithoutFile(t *testing.T) {
