@@ -56,6 +56,9 @@ type Command struct {
 	Stdin    bool     // the record goes to the task's standard input
 }
 
+// batches says that a command can take several records.
+func (c Command) batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
+
 // Pool says how many tasks run at once, and where.
 type Pool struct {
 	Jobs     int    // at least 1

@@ -76,7 +76,7 @@ func (s *source) compile(names []string) error {
 	c := s.opts.Command
 	cfg := expand.Config{
 		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Names: names, Fields: s.opts.Input.JSON,
-		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.MaxArgs != 1 || c.MaxChars > 0,
+		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.batches(),
 	}
 	if len(c.Words) > 0 || !s.opts.Input.JSON {
 		t, err := expand.New(cfg)

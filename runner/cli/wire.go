@@ -167,7 +167,8 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	o := w.opts
 	mode := map[string]sink.Mode{"group": sink.Group, "line": sink.Line, "raw": sink.Raw, "none": sink.None}[o.Output.Mode]
 	cfg := sink.StdoutConfig{
-		Mode: mode, KeepOrder: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "", JSON: o.Output.JSON, Store: w.store,
+		Mode: mode, KeepOrder: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "", JSON: o.Output.JSON,
+		Batches: o.Command.batches(), Store: w.store,
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		sinks = append(sinks, log)
 	}
 	if o.Output.Results != "" {
-		tree, err := sink.OpenResults(o.Output.Results)
+		tree, err := sink.OpenResults(o.Output.Results, o.Command.batches())
 		if err != nil {
 			return nil, err
 		}

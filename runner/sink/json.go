@@ -20,9 +20,10 @@ import (
 // JSON strings hold no bytes but valid UTF-8. An output that is something else
 // is given in base64, under stdout_base64 or stderr_base64. In args and command
 // each wrong byte becomes U+FFFD, and args_base64 (in the form of args) and
-// command_base64 beside them hold the bytes as they are.
+// command_base64 beside them hold the bytes as they are. So it is with key.
 type object struct {
 	outputs bool // stdout and stderr are part of it
+	batches bool // tasks can have several records
 	buf     []byte
 	check   utf8Check
 	escape  escaper
@@ -30,7 +31,7 @@ type object struct {
 
 // write writes the object of a task that ended with r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
-	j.buf = appendFacts(j.buf[:0], t, r)
+	j.buf = appendFacts(j.buf[:0], t, r, j.batches)
 	for i, b := range r.Before {
 		j.buf = append(j.buf, listSep("attempts", i)...)
 		j.buf = appendAttempt(append(j.buf, '{'), b, "")
@@ -101,22 +102,16 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 }
 
 // appendFacts appends the object up to earlier attempts and outputs, still open.
-func appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
+func appendFacts(b []byte, t *task.Task, r *task.Result, batches bool) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, `,"args":`...)
-	b = appendArgs(b, t.Records, appendString)
+	b = appendArgs(b, t.Records, batches, appendString)
 	if !validArgs(t.Records) {
 		b = append(b, `,"args_base64":`...)
-		b = appendArgs(b, t.Records, appendBase64)
+		b = appendArgs(b, t.Records, batches, appendBase64)
 	}
-	command := commandLine(t, r)
-	b = append(b, `,"command":`...)
-	b = appendString(b, command)
-	if !utf8.ValidString(command) {
-		b = append(b, `,"command_base64":`...)
-		b = appendBase64(b, command)
-	}
+	b = appendText(b, "command", commandLine(t, r))
 	return appendAttempt(append(b, ','), r, t.Key)
 }
 
@@ -147,8 +142,7 @@ func appendAttempt(b []byte, r *task.Result, key string) []byte {
 		b = append(b, `,"leaked":true`...)
 	}
 	if key != "" {
-		b = append(b, `,"key":`...)
-		b = appendString(b, key)
+		b = appendText(b, "key", key)
 	}
 	if r.Outcome == task.StartFailed && r.Err != nil {
 		b = append(b, `,"error":`...)
@@ -168,10 +162,21 @@ func appendDuration(b []byte, name string, d time.Duration) []byte {
 	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
 }
 
+// appendText appends s, and its bytes beside it where they are not UTF-8.
+func appendText(b []byte, name, s string) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	b = appendString(b, s)
+	if !utf8.ValidString(s) {
+		b = append(append(append(b, `,"`...), name...), `_base64":`...)
+		b = appendBase64(b, s)
+	}
+	return b
+}
+
 // appendArgs appends the columns of the record, or a list of such lists where
-// the task has several records.
-func appendArgs(b []byte, records [][]string, value func([]byte, string) []byte) []byte {
-	if len(records) == 1 {
+// tasks can have several records.
+func appendArgs(b []byte, records [][]string, batches bool, value func([]byte, string) []byte) []byte {
+	if len(records) == 1 && !batches {
 		return appendList(b, records[0], value)
 	}
 	b = append(b, '[')

@@ -18,9 +18,9 @@ import (
 	"crew/runner/task"
 )
 
-func objectOf(t *testing.T, outputs bool, e task.Event) string {
+func objectOf(t *testing.T, outputs, batches bool, e task.Event) string {
 	var b bytes.Buffer
-	j := object{outputs: outputs}
+	j := object{outputs: outputs, batches: batches}
 	require.NoError(t, j.write(&b, e.Task, e.Result))
 	return b.String()
 }
@@ -44,18 +44,21 @@ func TestObjects(t *testing.T) {
 	bytesOnly := ended(3, task.Result{Outcome: task.StartFailed, Code: 127, Err: errors.New("no \"x\"")})
 	bytesOnly.Task.Records = [][]string{{"a\xff\xfe"}}
 	bytesOnly.Task.Argv = []string{"x\xff"}
+	bytesOnly.Task.Key = "k\xff"
+	single := ended(1, task.Result{Outcome: task.OK})
 	for _, c := range []struct {
-		name    string
-		outputs bool
-		e       task.Event
-		want    string
+		name             string
+		outputs, batches bool
+		e                task.Event
+		want             string
 	}{
-		{"everything", true, full, `{"seq":7,"args":["a b"],"command":"job 'a b'","outcome":"exit","exit":3,"signal":0,"attempt":2,"worker":4,"pid":99,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0.0015,"system":0.001,"maxrss":2048,"leaked":true,"key":"k","stdout":"tab\there \"<b>\"\n","stderr_base64":"/w=="}`},
-		{"several records", true, several, `{"seq":1,"args":[["a","b"],["c"]],"command":"x","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"stdout":"","stderr":""}`},
-		{"not run, no output", false, never, `{"seq":2,"args":[],"command":"job 'a b'","outcome":"not-run","exit":0,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":0}`},
-		{"bytes", false, bytesOnly, `{"seq":3,"args":["a��"],"args_base64":["Yf/+"],"command":"'x�'","command_base64":"J3j/Jw==","outcome":"start-failed","exit":127,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"error":"no \"x\""}`},
+		{"everything", true, false, full, `{"seq":7,"args":["a b"],"command":"job 'a b'","outcome":"exit","exit":3,"signal":0,"attempt":2,"worker":4,"pid":99,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0.0015,"system":0.001,"maxrss":2048,"leaked":true,"key":"k","stdout":"tab\there \"<b>\"\n","stderr_base64":"/w=="}`},
+		{"several records", true, true, several, `{"seq":1,"args":[["a","b"],["c"]],"command":"x","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"stdout":"","stderr":""}`},
+		{"one of several", false, true, single, `{"seq":1,"args":[["a b"]],"command":"job 'a b'","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0}`},
+		{"not run, no output", false, false, never, `{"seq":2,"args":[],"command":"job 'a b'","outcome":"not-run","exit":0,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":0}`},
+		{"bytes", false, false, bytesOnly, `{"seq":3,"args":["a��"],"args_base64":["Yf/+"],"command":"'x�'","command_base64":"J3j/Jw==","outcome":"start-failed","exit":127,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"key":"k�","key_base64":"a/8=","error":"no \"x\""}`},
 	} {
-		got := objectOf(t, c.outputs, c.e)
+		got := objectOf(t, c.outputs, c.batches, c.e)
 		require.Equal(t, c.want+"\n", got, c.name)
 		require.True(t, json.Valid([]byte(got)), c.name)
 	}

@@ -23,14 +23,15 @@ const resultVersion = 1
 // result.json comes last and at once, so where it is, the rest is complete. A
 // task that never ran because the run ended before it has none.
 type Results struct {
-	dir string
-	buf []byte // room for result.json
+	dir     string
+	batches bool   // tasks can have several records
+	buf     []byte // room for result.json
 }
 
 // OpenResults makes the directory where it is missing and tries whether files
-// can be made in it. What it holds stays until a task of the same number ends;
+// can be made in it. batches says that tasks can have several records. What it holds stays until a task of the same number ends;
 // then that task's files are replaced.
-func OpenResults(dir string) (*Results, error) {
+func OpenResults(dir string, batches bool) (*Results, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
 		var f *os.File
@@ -42,7 +43,7 @@ func OpenResults(dir string) (*Results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir}, nil
+	return &Results{dir: dir, batches: batches}, nil
 }
 
 // Consume writes what has ended. The first error ends it.
@@ -161,7 +162,7 @@ func (s *Results) result(e *task.Event) error {
 	text := append(s.buf[:0], `{"version":`...)
 	text = strconv.AppendInt(text, resultVersion, 10)
 	open := len(text)
-	text = appendFacts(text, e.Task, e.Result)
+	text = appendFacts(text, e.Task, e.Result, s.batches)
 	for i, b := range e.Result.Before {
 		text = append(text, listSep("attempts", i)...)
 		text = append(appendAttempt(append(text, '{'), b, ""), '}')

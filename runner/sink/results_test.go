@@ -33,7 +33,7 @@ func tree(t *testing.T, dir string) map[string]string {
 
 func TestResultsTree(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	s, err := OpenResults(dir)
+	s, err := OpenResults(dir, false)
 	require.NoError(t, err)
 	require.Empty(t, tree(t, dir))
 
@@ -60,7 +60,7 @@ func TestResultsTree(t *testing.T) {
 
 	// a later run into the same directory
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "2", "mine"), []byte("kept"), 0o666))
-	s, err = OpenResults(dir)
+	s, err = OpenResults(dir, false)
 	require.NoError(t, err)
 	require.NoError(t, s.Consume([]task.Event{ended(2, task.Result{Outcome: task.OK})}))
 	require.Equal(t, map[string]string{
@@ -71,7 +71,7 @@ func TestResultsTree(t *testing.T) {
 
 func TestResultJSON(t *testing.T) {
 	dir := t.TempDir()
-	s, err := OpenResults(dir)
+	s, err := OpenResults(dir, false)
 	require.NoError(t, err)
 	exit := ended(1, task.Result{
 		Outcome: task.Exit, Code: 3, Worker: 2, Attempt: 4, PID: 77, Argv: []string{"job", "x y"}, Leaked: true,
@@ -105,7 +105,7 @@ func resultOf(t *testing.T, dir, seq string) map[string]any {
 func TestResultsErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o666))
-	_, err := OpenResults(file)
+	_, err := OpenResults(file, false)
 	require.ErrorContains(t, err, "open results: mkdir "+file)
 
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestResultsErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			s, err := OpenResults(dir)
+			s, err := OpenResults(dir, false)
 			require.NoError(t, err)
 			require.NoError(t, c.prepare(dir))
 			err = s.Consume([]task.Event{c.event})

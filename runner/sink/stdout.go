@@ -30,6 +30,7 @@ type StdoutConfig struct {
 	KeepOrder bool         // in the order of release, whatever the order of their ends
 	Tag       bool         // each line after Task.Tag and a tab
 	JSON      bool         // one object a result on stdout, without outputs under None
+	Batches   bool         // with JSON: tasks can have several records
 	Store     *spool.Store // what is held back stays there; nil will do for none of it
 }
 
@@ -98,7 +99,7 @@ type part struct {
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
 	s.err.stderr = true
-	s.object.outputs = cfg.Mode != None
+	s.object.outputs, s.object.batches = cfg.Mode != None, cfg.Batches
 	if cfg.KeepOrder {
 		s.hold = newHold(cfg.Store)
 		s.lanes = map[uint64]*lane{}
