@@ -113,6 +113,8 @@ func shown(o Output) journal.Show {
 		return journal.HeldBack
 	case o.Mode == "line", o.Mode == "raw":
 		return journal.Streamed
+	case o.Mode == "none" && o.Results == "":
+		return journal.Dropped
 	}
 	return journal.Kept
 }
@@ -140,6 +142,16 @@ func (w *wiring) recording(show runner.Sink) (first []runner.Sink, last runner.S
 		return nil, show
 	}
 	return []runner.Sink{w.state.Commit()}, w.state.Shown(show)
+}
+
+// unkept says what a replay could not show.
+func (w *wiring) unkept() {
+	if w.state == nil || shown(w.opts.Output) == journal.Dropped {
+		return
+	}
+	if n := w.state.Unkept(); n > 0 {
+		w.notice(fmt.Sprintf("%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
+	}
 }
 
 // openJoblog opens the joblog: behind what it holds where a run goes on and

@@ -303,6 +303,9 @@ func (w *wiring) ending(e runner.Ending) ending {
 		end.start = r.Code
 		w.notice(fmt.Sprintf("%v: no task can run it", r.Err) + w.opts.Command.whyNoShell())
 	}
+	if end.signal != syscall.SIGPIPE {
+		w.unkept()
+	}
 	switch h := w.opts.Failure.Halt; {
 	case h.On == "fail" && h.N == 1 && !h.Percent, h.On == "success":
 		end.halt = e.Halted

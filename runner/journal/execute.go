@@ -113,6 +113,8 @@ func (j *Journal) ended(t *task.Task, r *task.Result, before []*task.Result) {
 			b = append(b, `,"streamed":true,"released":true`...)
 		case HeldBack:
 			b = append(b, `,"streamed":true`...)
+		case Dropped:
+			b = append(b, `,"dropped":true`...)
 		}
 		return b
 	}))

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -61,6 +62,7 @@ const (
 	KeptAll              // and with it those of attempts that failed before, which are open until then
 	Streamed             // as they come; results do not hold them
 	HeldBack             // streamed, but they wait for their task's turn
+	Dropped              // not at all; results do not hold them
 )
 
 // DifferentCommand is the error of Open where the directory is of another
@@ -101,6 +103,7 @@ type Journal struct {
 
 	past    *loaded
 	resumed bool
+	unkept  atomic.Int64 // results given to be shown once more whose outputs were not kept
 
 	// what is written
 
@@ -326,6 +329,10 @@ const idsInLine = 4000
 func (j *Journal) Resumed() (tasks, failed, interrupted int, ok bool) {
 	return j.past.tasks, j.past.failed, len(j.past.running), j.resumed
 }
+
+// Unkept is how many results of earlier runs were to be shown so far without
+// what their tasks wrote: that had not been kept. It is safe for concurrent use.
+func (j *Journal) Unkept() int64 { return j.unkept.Load() }
 
 func (j *Journal) notice(text string) {
 	if j.cfg.Notice != nil {

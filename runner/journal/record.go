@@ -106,6 +106,8 @@ type record struct {
 	Stdout   place     `json:"stdout"`
 	Stderr   place     `json:"stderr"`
 	Attempts place     `json:"attempts"`
+	Streamed bool      `json:"streamed"` // outputs went past crew and are not here
+	Dropped  bool      `json:"dropped"`  // outputs went nowhere
 
 	At time.Time `json:"at"`
 }

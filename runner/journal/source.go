@@ -78,7 +78,11 @@ func (j *Journal) result(t *task.Task, e *entry) (*task.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its record cannot be read: %w", err)
 	}
-	return r.result(t, &j.out)
+	res, err := r.result(t, &j.out)
+	if err == nil && (r.Streamed || r.Dropped) {
+		j.unkept.Add(1)
+	}
+	return res, err
 }
 
 // cost is how long a task took, in microseconds; what is not known could be
