@@ -106,6 +106,19 @@ func TestFaultStandardStreams(t *testing.T) {
 	}
 }
 
+// TestFaultStderrTakesNothing: all runs, and the status says that something of
+// what the tasks wrote is missing.
+func TestFaultStderrTakesNothing(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"group", "line"} {
+		f := newFault(t, "-k", "--output", mode, "echo {}; echo e >&2", ":::", "a", "b").under(`exec "$@" 2>/dev/full`)
+		f.start().ends(1)
+		require.Equal(t, "a\nb\n", f.stdout())
+	}
+	// Where they wrote nothing there, nothing is missing.
+	newFault(t, "echo {}", ":::", "a", "b").under(`exec "$@" 2>/dev/full`).start().ends(0)
+}
+
 // TestFaultNobodyReadsStderr: that is no reason to end, or to die.
 func TestFaultNobodyReadsStderr(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,7 @@ type port struct {
 	patient
 	stderr bool
 	err    error // the first error of stdout: nothing is written after it
+	lost   error // the first error of stderr that lost something somebody might have read
 }
 
 // Write writes all of p. An error of stdout stays; one of stderr is no reason
@@ -48,12 +49,19 @@ func (p *port) Write(b []byte) (int, error) {
 		return 0, p.err
 	}
 	n, err := p.patient.Write(b)
-	if err == nil || p.stderr {
+	if err == nil {
 		return len(b), nil
 	}
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
+	}
+	if p.stderr {
+		nobody := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EBADF) || errors.Is(err, fs.ErrClosed)
+		if p.lost == nil && !nobody {
+			p.lost = fmt.Errorf("write stderr: %w", err)
+		}
+		return len(b), nil
 	}
 	p.err = fmt.Errorf("write stdout: %w", err)
 	return n, p.err

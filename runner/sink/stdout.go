@@ -57,7 +57,8 @@ func (c StdoutConfig) Validate() error {
 //
 // Consume returns the first error from the one on that met it. Nothing goes to
 // stdout after an error of writing there; after one of the spool, what can be
-// shown still is. Errors of writing to stderr are nobody's.
+// shown still is. Errors of writing to stderr do not stop the run, and are
+// nobody's where nobody reads it; of others Close returns the first.
 //
 // Consume and Close are for one goroutine; Open and the writers it returns for
 // any.
@@ -140,7 +141,10 @@ func (s *Stdout) Close(task.Stats) error {
 		s.hold.close()
 		s.closeLanes()
 	}
-	return s.failure()
+	if err := s.failure(); err != nil {
+		return err
+	}
+	return s.scr.Print(func(_, _ io.Writer) error { return s.err.lost })
 }
 
 // unread is the error of writing to a stdout that nobody reads any more, where

@@ -277,6 +277,7 @@ func TestStderrErrorsLoseNoStdout(t *testing.T) {
 	big := strings.Repeat("x", 2*piece)
 	consume(t, s, spoken(t, store, 1, "a", "e"), spoken(t, store, 2, big, big), spoken(t, store, 3, "b", ""))
 	require.Equal(t, "a"+big+"b", out.String())
+	require.EqualError(t, s.Close(task.Stats{}), "write stderr: input/output error")
 }
 
 func TestOutputsThatCannotBeRead(t *testing.T) {
