@@ -156,6 +156,9 @@ func (t *Terminal) notice(e *task.Event) string {
 			// ended, or why the run cannot go on.
 			return ""
 		}
+		if t.stats.InputEnd && t.stats.Finished == t.stats.Admitted {
+			return "" // the last task was the reason: there is nothing to hold back
+		}
 		s := "crew: draining" + why + ": "
 		given := ""
 		if e.Retries > 0 {

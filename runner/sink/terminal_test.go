@@ -305,6 +305,22 @@ func TestNotices(t *testing.T) {
 	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{})
 	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}, {Kind: task.Stopping}}))
 	require.Equal(t, "crew: draining: no task is running\n", err.String())
+
+	// The last task of all is what the run halts for.
+	halt := task.Event{Kind: task.Draining, Text: "--halt"}
+	last := []task.Event{{Kind: task.Admitted}, {Kind: task.InputEnd}, ended(1, task.Result{Outcome: task.Exit})}
+	for _, c := range []struct {
+		events []task.Event
+		want   string
+	}{
+		{last, ""},
+		{append([]task.Event{{Kind: task.Admitted}}, last...), "crew: draining (--halt): no task is running\n"},
+	} {
+		err.Reset()
+		term = NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{})
+		require.NoError(t, term.Consume(append(c.events, halt)))
+		require.Equal(t, c.want, err.String())
+	}
 }
 
 func TestTerminalThatIsFull(t *testing.T) {
