@@ -70,6 +70,7 @@ func TestFaultALeftoverHoldsTheRunOnlyForAMoment(t *testing.T) {
 	require.Equal(t, 2, strings.Count(f.stdout(), `"stdout":"begun\n"`))
 	require.Contains(t, f.stdout(), `"outcome":"ok"`, "its own outcome counts")
 	require.Contains(t, f.stdout(), `"exit":5`)
+	require.Contains(t, f.stderr(), "crew: 2 tasks left something running that held the output open (1, 2)\n")
 }
 
 func TestFaultHalt(t *testing.T) {

@@ -30,15 +30,18 @@ const (
 
 // Digest says on stderr, when the run is over, what failed and how to run it
 // again. It prints nothing after a run without failures, except where tasks
-// were cancelled or not run, and on a terminal after a run of a second or more.
+// were cancelled or not run or left something behind, and on a terminal after a
+// run of a second or more.
 //
 // It keeps the first ten failures, each as short text, so its memory does not
 // grow with the run, and shows them in the order of input. Errors of stderr are ignored.
 type Digest struct {
 	screen *Screen
-	failed []told // the first failures
-	before int64  // failures that an earlier run has shown
-	undone int64  // tasks that waited for a retry and got none
+	failed []told   // the first failures
+	before int64    // failures that an earlier run has shown
+	undone int64    // tasks that waited for a retry and got none
+	leaks  int64    // tasks that left behind what held their output
+	leaked []uint64 // the first of them
 	rerun  *rerun
 	mute   bool
 	bad    bool // a command could not be executed at all
@@ -71,6 +74,12 @@ func (d *Digest) Consume(events []task.Event) error {
 		case task.Finished:
 			if e.Result.Outcome == task.NotRun && len(e.Result.Before) > 0 {
 				d.undone++
+			}
+			if e.Result.Leaked && e.Task.Done == nil {
+				d.leaks++
+				if len(d.leaked) < digestTasks {
+					d.leaked = append(d.leaked, e.ID)
+				}
 			}
 			if !e.Result.Outcome.Failed() {
 				continue
@@ -113,9 +122,13 @@ func (d *Digest) Close(s task.Stats) error {
 		if d.before > 0 {
 			text += fmt.Sprintf("crew: %d failed in an earlier run: --retry-failed runs them again\n", d.before)
 		}
-		if d.rerun != nil {
-			text += d.rerun.text()
-		}
+	}
+	if d.leaks > 0 {
+		slices.Sort(d.leaked)
+		text += "crew: " + count(d.leaks, "task") + " left something running that held the output open" + ids(d.leaked, d.leaks) + "\n"
+	}
+	if d.rerun != nil {
+		text += d.rerun.text()
 	}
 	if text != "" {
 		say(d.screen, []byte(text))

@@ -101,6 +101,19 @@ func TestDigestInTheOrderOfInput(t *testing.T) {
 	require.Regexp(t, `(?s)task 1:.*task 2:.*task 12:`, got)
 }
 
+func TestDigestTellsOfWhatWasLeft(t *testing.T) {
+	leaked := task.Result{Outcome: task.OK, Leaked: true}
+	earlier := ended(3, leaked)
+	earlier.Task.Done = earlier.Result
+	require.Equal(t, "crew: 2 tasks left something running that held the output open (1, 4)\n",
+		digestOf(t, RerunConfig{}, ended(4, leaked), ended(1, leaked), earlier))
+	var many []task.Event
+	for i := range uint64(11) {
+		many = append(many, ended(i+1, leaked))
+	}
+	require.Contains(t, digestOf(t, RerunConfig{}, many...), "11 tasks left something running that held the output open (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)\n")
+}
+
 func TestDigestAfterNoFailure(t *testing.T) {
 	ok := ended(1, task.Result{Outcome: task.OK})
 	require.Empty(t, digestOf(t, RerunConfig{}, ok))
