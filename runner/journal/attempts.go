@@ -13,7 +13,7 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (place, erro
 	lines := make([][]byte, len(before))
 	var n int64
 	for i, r := range before {
-		out, err := length(r.Stdout), length(r.Stderr)
+		out, err := task.Length(r.Stdout), task.Length(r.Stderr)
 		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
 			b = appendPlace(b, streams[0], place{n: out})
 			return appendPlace(b, streams[1], place{n: err})

@@ -3,11 +3,11 @@ package journal
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"hash/crc32"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"crew/runner/task"
 )
 
 // version is that of the format on disk. A journal of another one is refused.
@@ -215,36 +215,4 @@ func appendTime(b []byte, name string, t time.Time) []byte {
 	return append(t.AppendFormat(b, time.RFC3339Nano), '"')
 }
 
-func appendText(b []byte, name, s string) []byte { return appendString(appendName(b, name), s) }
-
-// appendString appends s as a JSON string (RFC 8259, section 7), with U+FFFD
-// for each byte that is not UTF-8.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, '\\', 'n')
-		case r == '\t':
-			b = append(b, '\\', 't')
-		case r < ' ':
-			b = fmt.Appendf(b, "\\u%04x", r)
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return append(b, '"')
-}
-
-// cut is s where it is short, else its beginning with an ellipsis.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for back := 0; back < utf8.UTFMax-1 && n > 0 && !utf8.RuneStart(s[n]); back++ {
-		n--
-	}
-	return s[:n] + "…"
-}
+func appendText(b []byte, name, s string) []byte { return task.AppendString(appendName(b, name), s) }

@@ -25,7 +25,7 @@ func TestLinesAreJSON(t *testing.T) {
 		})
 		var m map[string]any
 		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
-		require.Equal(t, cut(strings.ToValidUTF8(command, "\ufffd"), commandLen), m["command"])
+		require.Equal(t, task.Shorten(strings.ToValidUTF8(command, "\ufffd"), commandLen), m["command"])
 		body, ok := unseal(line)
 		require.True(t, ok)
 		id, ok := taskOf(body)

@@ -48,7 +48,7 @@ func (o *outputs) reserve(n int64) int64 {
 
 // save keeps both outputs of an attempt.
 func (o *outputs) save(r *task.Result) (stdout, stderr place, err error) {
-	n := length(r.Stdout) + length(r.Stderr)
+	n := task.Length(r.Stdout) + task.Length(r.Stderr)
 	if n == 0 {
 		return stdout, stderr, nil
 	}
@@ -99,13 +99,6 @@ func (o *outputs) sync() error {
 		return nil
 	}
 	return o.file.Sync()
-}
-
-func length(o task.Output) int64 {
-	if o == nil {
-		return 0
-	}
-	return o.Len()
 }
 
 // summer passes bytes on and sums them up.

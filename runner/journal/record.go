@@ -22,7 +22,7 @@ func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	b = appendInt(b, "attempt", int64(a.Number))
 	b = appendInt(b, "worker", int64(a.Worker))
 	b = appendTime(b, "at", now)
-	b = appendText(b, "command", cut(a.Task.CommandLine(a.Argv()), commandLen))
+	b = appendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), commandLen))
 	return seal(b, from)
 }
 
@@ -49,12 +49,12 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result, more fun
 		b = append(b, `,"leaked":true`...)
 	}
 	if r.Err != nil {
-		b = appendText(b, "error", cut(r.Err.Error(), 1000))
+		b = appendText(b, "error", task.Shorten(r.Err.Error(), 1000))
 	}
 	if more != nil {
 		b = more(b)
 	}
-	b = appendText(b, "command", cut(t.CommandLine(argvOf(t, r)), commandLen))
+	b = appendText(b, "command", task.Shorten(t.CommandLine(argvOf(t, r)), commandLen))
 	return seal(b, from)
 }
 

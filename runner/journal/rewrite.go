@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crew/runner/task"
 )
 
 const (
@@ -50,7 +52,7 @@ func appendHead(b []byte, c Command, out string, now time.Time) []byte {
 	b = begin(b, evJournal)
 	b = appendInt(b, "version", version)
 	b = appendTime(b, "created", now)
-	b = appendText(b, "command", cut(c.Line, shownCommand))
+	b = appendText(b, "command", task.Shorten(c.Line, shownCommand))
 	b = appendText(b, "sum", c.sum())
 	b = appendText(b, "dir", c.Dir)
 	b = appendText(b, "output", out)

@@ -178,7 +178,7 @@ func describe(t *task.Task, r *task.Result) string {
 		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
 	}
 	if cmd := commandLine(t, r); cmd != "" {
-		b.WriteString(": " + harmless(shorten(cmd, digestCommand)))
+		b.WriteString(": " + harmless(task.Shorten(cmd, digestCommand)))
 	}
 	b.WriteByte('\n')
 	tail, err := stderrTail(r)
@@ -242,7 +242,7 @@ func verdict(t *task.Task, r *task.Result) string {
 		if r.Err == nil {
 			return "not started"
 		}
-		return "not started: " + harmless(shorten(r.Err.Error(), digestCommand))
+		return "not started: " + harmless(task.Shorten(r.Err.Error(), digestCommand))
 	}
 	return r.Outcome.String() + after
 }
@@ -280,20 +280,9 @@ func lastLines(tail []byte, n int) []string {
 	}
 	lines = lines[max(0, len(lines)-n):]
 	for i, l := range lines {
-		lines[i] = harmless(shorten(l, digestWidth))
+		lines[i] = harmless(task.Shorten(l, digestWidth))
 	}
 	return lines
-}
-
-// shorten is s where it is short enough, else its beginning with an ellipsis.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for back := 0; back < utf8.UTFMax-1 && n > 0 && !utf8.RuneStart(s[n]); back++ {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 // harmless is s with everything that could move a terminal's cursor, colour it

@@ -165,7 +165,7 @@ func FuzzHarmless(f *testing.F) {
 		f.Add(s, 3)
 	}
 	f.Fuzz(func(t *testing.T, s string, n int) {
-		got := harmless(shorten(s, max(0, min(n, len(s)))))
+		got := harmless(task.Shorten(s, max(0, min(n, len(s)))))
 		for _, r := range got {
 			require.False(t, r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0, "%q", got)
 		}

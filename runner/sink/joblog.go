@@ -131,7 +131,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	b = append(b, '\t')
 	b = strconv.AppendInt(b, int64(len(t.Stdin)), 10)
 	b = append(b, '\t')
-	b = strconv.AppendInt(b, length(r.Stdout), 10)
+	b = strconv.AppendInt(b, task.Length(r.Stdout), 10)
 	b = append(b, '\t')
 	b = strconv.AppendInt(b, int64(exitval(r)), 10)
 	b = append(b, '\t')
@@ -146,13 +146,6 @@ func exitval(r *task.Result) int {
 		return -1
 	}
 	return r.Code
-}
-
-func length(o task.Output) int64 {
-	if o == nil {
-		return 0
-	}
-	return o.Len()
 }
 
 // appendSeconds appends milliseconds as seconds with three decimals, padded

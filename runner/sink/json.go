@@ -106,7 +106,7 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, batches bool) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, `,"args":`...)
-	b = appendArgs(b, t.Records, batches, appendString)
+	b = appendArgs(b, t.Records, batches, task.AppendString)
 	if !validArgs(t.Records) {
 		b = append(b, `,"args_base64":`...)
 		b = appendArgs(b, t.Records, batches, appendBase64)
@@ -146,7 +146,7 @@ func appendAttempt(b []byte, r *task.Result, key string) []byte {
 	}
 	if r.Outcome == task.StartFailed && r.Err != nil {
 		b = append(b, `,"error":`...)
-		b = appendString(b, r.Err.Error())
+		b = task.AppendString(b, r.Err.Error())
 	}
 	return b
 }
@@ -165,7 +165,7 @@ func appendDuration(b []byte, name string, d time.Duration) []byte {
 // appendText appends s, and its bytes beside it where they are not UTF-8.
 func appendText(b []byte, name, s string) []byte {
 	b = append(append(append(b, `,"`...), name...), `":`...)
-	b = appendString(b, s)
+	b = task.AppendString(b, s)
 	if !utf8.ValidString(s) {
 		b = append(append(append(b, `,"`...), name...), `_base64":`...)
 		b = appendBase64(b, s)
@@ -217,58 +217,6 @@ func appendBase64(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendString appends s as a JSON string, with U+FFFD for each byte that is
-// not UTF-8.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	if utf8.ValidString(s) {
-		b = appendJSON(b, s)
-		return append(b, '"')
-	}
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			b = utf8.AppendRune(b, utf8.RuneError)
-		} else {
-			b = appendJSON(b, s[i:i+n])
-		}
-		i += n
-	}
-	return append(b, '"')
-}
-
-// appendJSON appends the inside of a JSON string (RFC 8259, section 7). It looks
-// at bytes alone, so p may begin or end inside of a character.
-func appendJSON[T string | []byte](b []byte, p T) []byte {
-	const hex = "0123456789abcdef"
-	from := 0
-	for i := 0; i < len(p); i++ {
-		c := p[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, p[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\t':
-			b = append(b, '\\', 't')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\b':
-			b = append(b, '\\', 'b')
-		case '\f':
-			b = append(b, '\\', 'f')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(b, p[from:]...)
-}
-
 // escaper writes the inside of a JSON string to w.
 type escaper struct {
 	w   io.Writer
@@ -278,7 +226,7 @@ type escaper struct {
 func (e *escaper) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); {
 		n := min(len(p)-done, piece)
-		e.buf = appendJSON(e.buf[:0], p[done:done+n])
+		e.buf = task.AppendJSON(e.buf[:0], p[done:done+n])
 		if _, err := e.w.Write(e.buf); err != nil {
 			return done, err
 		}

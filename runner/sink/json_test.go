@@ -170,7 +170,7 @@ func FuzzJSONString(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		ours := appendString(nil, s)
+		ours := task.AppendString(nil, s)
 		theirs, err := json.Marshal(s)
 		require.NoError(t, err)
 		var got, want string

@@ -260,7 +260,7 @@ func (s *Stdout) endLane(id uint64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := length(l.held.out) + length(l.held.err)
+	n := task.Length(l.held.out) + task.Length(l.held.err)
 	switch {
 	case n == 0:
 		return

@@ -267,9 +267,9 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 
 // captured is how much the attempts of a task have written.
 func captured(r *task.Result) int64 {
-	n := length(r.Stdout) + length(r.Stderr)
+	n := task.Length(r.Stdout) + task.Length(r.Stderr)
 	for _, b := range r.Before {
-		n += length(b.Stdout) + length(b.Stderr)
+		n += task.Length(b.Stdout) + task.Length(b.Stderr)
 	}
 	return n
 }

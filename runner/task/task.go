@@ -1,8 +1,8 @@
 // Package task is the vocabulary of a run: what a task is, what an attempt at
 // it is, how it can end, what happened and what may be asked of a run.
 //
-// Everything here is a value without behaviour beyond String, Quote and
-// Stats.Apply. Nothing is safe for concurrent change; a *Task is not changed
+// Everything here is a value without behaviour beyond Stats.Apply and how it is
+// written as text. Nothing is safe for concurrent change; a *Task is not changed
 // by anyone once its Source has returned it, so any goroutine may read it.
 package task
 
@@ -73,6 +73,14 @@ type Output interface {
 	Tail(n int) ([]byte, error)
 	// Close gives back what the output occupies; it may be called again.
 	Close() error
+}
+
+// Length is the number of bytes of o, which may be nil.
+func Length(o Output) int64 {
+	if o == nil {
+		return 0
+	}
+	return o.Len()
 }
 
 // Result is how an attempt ended.
