@@ -21,10 +21,10 @@ const (
 type RerunConfig struct {
 	// Line is the whole command line, ready for a shell, with the options that
 	// name the source of records ("-0 -a FILE") among the others and the values
-	// (":::" and what follows) at its end. One of the two is empty, or both
-	// when only the length is asked for. What read or cut the records of this
-	// run (-a, -0, -d, -C, --csv, --input, -E) is left out of it, --header is
-	// not. Nil means that no line is shown.
+	// (":::" and what follows) at its end. Both are empty when only the length
+	// is asked for. What read or cut the records of this run (-a, -0, -d, -C,
+	// --csv, --input, -E) is left out of it, --header is not, nor what is said
+	// at Stdin. Nil means that no line is shown.
 	Line func(options, values string) string
 	// Header are the names of the columns under --header. It is called when
 	// the first task has failed, from the goroutine of the sinks. Nil without
