@@ -45,6 +45,7 @@ type Digest struct {
 	rerun  *rerun
 	mute   bool
 	bad    bool // a command could not be executed at all
+	untold bool // why the run drains
 }
 
 // told is what is shown of a failed task.
@@ -69,6 +70,7 @@ func (d *Digest) Consume(events []task.Event) error {
 		switch e := &events[i]; e.Kind {
 		case task.Draining, task.Stopping:
 			d.mute = d.mute || e.Text == brokenPipe
+			d.untold = d.untold || e.Kind == task.Draining && e.Text == ""
 		case task.Retried:
 			d.keepTail(e.Result)
 		case task.Finished:
@@ -104,7 +106,7 @@ func (d *Digest) Consume(events []task.Event) error {
 // because its one command cannot be executed there is nothing to tell beyond
 // that, which is said elsewhere.
 func (d *Digest) Close(s task.Stats) error {
-	if d.mute || d.bad && s.Draining && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0 {
+	if d.mute || d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0 {
 		if d.rerun != nil {
 			d.rerun.drop()
 		}
