@@ -102,6 +102,9 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 	if err != nil {
 		return ending{err: err}
 	}
+	if opts.Show.Verbose {
+		exec = sink.NewVerbose(w.screen, exec)
+	}
 	cfg, err := w.config()
 	if err != nil {
 		return ending{err: err}
@@ -193,9 +196,6 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	}
 	if !o.Show.Quiet {
 		sinks = append(sinks, sink.NewDigest(w.screen, w.source.rerun()))
-	}
-	if o.Show.Verbose {
-		sinks = append(sinks, sink.NewVerbose(w.screen))
 	}
 	return append(sinks, last, terminal), nil
 }

@@ -10,36 +10,27 @@ import (
 	"crew/runner/task"
 )
 
-// Verbose prints each command on stderr as an attempt of it starts (-t), as a
-// shell would read it and without a prefix, as xargs and parallel do. Errors
-// of stderr are ignored.
+// Verbose is an executor (runner.Executor) that prints each command on stderr
+// before another executor runs it (-t), as a shell would read it and without a
+// prefix, as xargs and parallel do. Errors of stderr are ignored. It is safe for
+// concurrent use.
 type Verbose struct {
 	screen *Screen
-	buf    []byte // the commands of a batch
+	exec   executor
 }
 
-// NewVerbose makes a Verbose that writes through screen.
-func NewVerbose(screen *Screen) *Verbose { return &Verbose{screen: screen} }
-
-// Consume prints the commands that have started, with one write. It never
-// returns an error.
-func (v *Verbose) Consume(events []task.Event) error {
-	v.buf = v.buf[:0]
-	for i := range events {
-		if e := &events[i]; e.Kind == task.Started {
-			a := task.Attempt{Task: e.Task, Number: e.Attempt, Worker: e.Worker}
-			v.buf = append(v.buf, e.Task.CommandLine(a.Argv())...)
-			v.buf = append(v.buf, '\n')
-		}
-	}
-	if len(v.buf) > 0 {
-		say(v.screen, v.buf)
-	}
-	return nil
+type executor interface {
+	Run(ctx context.Context, a task.Attempt) *task.Result
 }
 
-// Close does nothing.
-func (v *Verbose) Close(task.Stats) error { return nil }
+// NewVerbose makes a Verbose that prints through screen and runs with exec.
+func NewVerbose(screen *Screen, exec executor) *Verbose { return &Verbose{screen, exec} }
+
+// Run prints and runs.
+func (v *Verbose) Run(ctx context.Context, a task.Attempt) *task.Result {
+	say(v.screen, []byte(a.Task.CommandLine(a.Argv())+"\n"))
+	return v.exec.Run(ctx, a)
+}
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is
 // OK, and its stdout is the command line that would have run. So order and tags

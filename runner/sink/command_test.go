@@ -12,20 +12,27 @@ import (
 	"crew/runner/task"
 )
 
-func TestVerbosePrintsCommandsAsTheyStart(t *testing.T) {
+// heard is an executor that keeps what stood on stderr when it was asked to run.
+type heard struct {
+	err  *bytes.Buffer
+	then []string
+}
+
+func (h *heard) Run(_ context.Context, a task.Attempt) *task.Result {
+	h.then = append(h.then, h.err.String())
+	return &task.Result{Task: a.Task}
+}
+
+func TestVerbosePrintsCommandsBeforeTheyRun(t *testing.T) {
 	var out, err bytes.Buffer
-	v := NewVerbose(NewScreen(&out, &err))
+	exec := &heard{err: &err}
+	v := NewVerbose(NewScreen(&out, &err), exec)
 	words := &task.Task{ID: 1, Argv: []string{"echo", "a b", "{%}"}}
 	words.Bind = func(worker int) []string { return []string{"echo", "a b", strconv.Itoa(worker)} }
 	shell := &task.Task{ID: 2, Shell: true, Argv: []string{"/bin/sh", "-c", "echo x | wc"}}
-	require.NoError(t, v.Consume([]task.Event{
-		{Kind: task.Admitted, Task: words},
-		{Kind: task.Started, Task: words, Worker: 3, Attempt: 1},
-		{Kind: task.Started, Task: shell, Worker: 1, Attempt: 1},
-	}))
-	require.NoError(t, v.Consume([]task.Event{{Kind: task.Admitted, Task: words}}))
-	require.NoError(t, v.Close(task.Stats{}))
-	require.Equal(t, "echo 'a b' 3\necho x | wc\n", err.String())
+	require.Same(t, words, v.Run(t.Context(), task.Attempt{Task: words, Worker: 3, Number: 1}).Task)
+	v.Run(t.Context(), task.Attempt{Task: shell, Worker: 1, Number: 1})
+	require.Equal(t, []string{"echo 'a b' 3\n", "echo 'a b' 3\necho x | wc\n"}, exec.then)
 	require.Empty(t, out.String())
 }
 
