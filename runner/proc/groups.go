@@ -80,18 +80,16 @@ func (g *groups) publish(slot, pid int) {
 	}
 }
 
-// share publishes all slots in table from now on, or nowhere where it is nil.
-// It returns the table that it takes the place of.
-func (g *groups) share(table []int32) (old []int32) {
+// share publishes all slots in table from now on.
+func (g *groups) share(table []int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	old, g.table = g.table, table
+	g.table = table
 	for slot, p := range g.live {
 		if p != nil {
 			g.publish(slot, p.pid)
 		}
 	}
-	return old
 }
 
 // each calls f with every live process.

@@ -31,7 +31,7 @@ const (
 	// guardAfter is how old a guardian is when it becomes a program of its own.
 	guardAfter = 3 * time.Millisecond
 	// guardAgain is how long to wait where it cannot be started, and guardLook
-	// how old it is when it is looked after.
+	// how often it is looked after.
 	guardAgain = 200 * time.Millisecond
 	guardLook  = time.Second
 	// guardianVariable holds the process to be guarded, and tableVariable the
@@ -116,12 +116,6 @@ func mapTable(fd, prot int) ([]int32, error) {
 	return unsafe.Slice((*int32)(p), st.Size/4), nil
 }
 
-func unmapTable(table []int32) {
-	if len(table) > 0 {
-		_ = unix.MunmapPtr(unsafe.Pointer(&table[0]), uintptr(4*len(table)))
-	}
-}
-
 // guardian is crew's side of it. It is safe for concurrent use.
 type guardian struct {
 	groups *groups
@@ -129,28 +123,23 @@ type guardian struct {
 	notice func(string)
 
 	mu     sync.Mutex
-	timer  *time.Timer // of the next try; nil where there is none
+	timer  *time.Timer // of the next try or look
 	told   bool
 	closed bool
 	pid    int        // 0 while there is none
-	cradle *fledgling // what it needs until it is a program of its own
+	cradle *fledgling // starts it, and is what it needs until it is a program of its own; nil without a table
 }
 
 // try starts the guardian, now or, where the system has not what it takes,
-// later. Some time after that it looks whether it has become one.
+// later. From time to time it looks whether there still is one.
 func (g *guardian) try() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return
 	}
-	var err error
-	if g.pid != 0 {
-		if got, _ := syscall.Wait4(g.pid, nil, syscall.WNOHANG, nil); got == 0 {
-			return
-		}
-		err = errors.New("it has ended")
-	} else if err = g.start(); err == nil {
+	err := g.see()
+	if err == nil {
 		g.timer = time.AfterFunc(guardLook, g.try)
 		return
 	}
@@ -162,39 +151,60 @@ func (g *guardian) try() {
 	}
 }
 
-func (g *guardian) start() error {
+// see says whether there is a guardian, which it starts where none was.
+func (g *guardian) see() (err error) {
+	if g.pid != 0 {
+		if got, _ := syscall.Wait4(g.pid, nil, syscall.WNOHANG, nil); got != 0 {
+			return errors.New("it has ended")
+		}
+		return nil
+	}
+	if g.cradle == nil {
+		if g.cradle, err = g.makeTable(); err != nil {
+			return err
+		}
+	}
+	g.pid, err = g.cradle.start()
+	return err
+}
+
+// makeTable makes the table, which stays for all guardians of the run: the
+// kernel stores the id of a process that starts in its slot (groups.reserve),
+// and nobody knows for how long a start may take. So it is never unmapped.
+func (g *guardian) makeTable() (*fledgling, error) {
 	fd, err := unix.MemfdCreate("crew-groups", unix.MFD_CLOEXEC)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer syscall.Close(fd)
 	if err = syscall.Ftruncate(fd, 4*tableSize); err != nil {
 		err = syscall.Ftruncate(fd, 4*tableLeast)
 	}
+	var table []int32
+	if err == nil {
+		table, err = mapTable(fd, unix.PROT_READ|unix.PROT_WRITE)
+	}
 	if err != nil {
-		return err
+		_ = syscall.Close(fd)
+		return nil, err
 	}
-	table, err := mapTable(fd, unix.PROT_READ|unix.PROT_WRITE)
-	if err != nil {
-		return err
-	}
-	unmapTable(g.groups.share(table))
-	g.cradle = newFledgling(g.null, fd)
-	if g.pid, err = g.cradle.start(); err != nil {
-		unmapTable(g.groups.share(nil))
-	}
-	return err
+	g.groups.share(table)
+	return newFledgling(g.null, fd), nil
 }
 
 // close ends the guardian. Every group must be gone, or be meant to live.
 func (g *guardian) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
 	g.closed = true
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	unmapTable(g.groups.share(nil))
+	if g.cradle != nil {
+		_ = syscall.Close(g.cradle.table)
+	}
 	if g.pid == 0 {
 		return
 	}

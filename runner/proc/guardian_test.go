@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,14 +61,50 @@ func TestAGuardianIsLookedAfter(t *testing.T) {
 	l.guardian.notice = func(s string) { told <- s }
 	r := run(l, sh("true"))
 	r.Close()
-	l.guardian.mu.Lock()
-	first := l.guardian.pid
-	l.guardian.mu.Unlock()
-	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	require.Equal(t, "no guardian yet, so tasks could outlive a crew that is killed: it has ended", <-told)
+	l.guardian.takeTimer()
+	l.guardian.try() // which finds that all is well
+	first := l.guardian.kill(t)
 	require.Eventually(t, func() bool {
 		l.guardian.mu.Lock()
 		defer l.guardian.mu.Unlock()
 		return l.guardian.pid > 0 && l.guardian.pid != first
 	}, patience, 5*time.Millisecond)
+	require.Equal(t, "no guardian yet, so tasks could outlive a crew that is killed: it has ended", <-told)
+}
+
+// TestTheTableOfGroupsStaysWhereItIs: the kernel stores the id of a process that
+// starts where its slot was before, whatever has become of the guardian since.
+func TestTheTableOfGroupsStaysWhereItIs(t *testing.T) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	l := local(t, nil)
+	g := &l.guardian
+	p := &process{local: l}
+	born := l.groups.reserve(p)
+	defer l.groups.abandon(p)
+	g.takeTimer()
+	first := g.kill(t)
+	g.try() // which sees that it has ended
+	g.takeTimer()
+	g.try() // which starts another
+	require.NotContains(t, []int{0, first}, g.pid)
+	*born = 12345
+	require.EqualValues(t, 12345, l.groups.table[p.slot], "the new guardian sees it")
+	g.close()
+	*born = 0
+}
+
+// takeTimer leaves the next try to the test.
+func (g *guardian) takeTimer() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.timer.Stop()
+}
+
+// kill kills the guardian, and leaves it to be seen that it has ended.
+func (g *guardian) kill(t *testing.T) (pid int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	require.NoError(t, syscall.Kill(g.pid, syscall.SIGKILL))
+	waitExited(g.pid)
+	return g.pid
 }
