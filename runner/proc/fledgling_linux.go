@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"math"
 	"syscall"
 	"time"
 	"unsafe"
@@ -21,7 +22,8 @@ type fledgling struct {
 	null, table int
 }
 
-// newFledgling prepares one that keeps nothing open but /dev/null and the table.
+// newFledgling prepares one that keeps nothing open but /dev/null and the table,
+// where that can be had.
 func newFledgling(null, table int) *fledgling {
 	f := &fledgling{wait: syscall.NsecToTimespec(int64(guardAfter / time.Nanosecond)), null: null, table: table}
 	argv, env := guardianCommand(table)
@@ -39,10 +41,14 @@ func newFledgling(null, table int) *fledgling {
 			f.call(fd, syscall.SYS_DUP3, uintptr(null), fd, 0)
 		}
 	}
-	if table > 3 {
-		f.call(0, unix.SYS_CLOSE_RANGE, 3, uintptr(table-1), 0)
+	// Without close_range(2), before Linux 5.9 or under a seccomp filter, it
+	// holds the rest for as long as it lives, hardly longer than crew does.
+	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) == nil {
+		if table > 3 {
+			f.call(0, unix.SYS_CLOSE_RANGE, 3, uintptr(table-1), 0)
+		}
+		f.call(0, unix.SYS_CLOSE_RANGE, uintptr(table+1), math.MaxUint32, 0)
 	}
-	f.call(0, unix.SYS_CLOSE_RANGE, uintptr(table+1), uintptr(^uint32(0)), 0)
 	f.call(0, syscall.SYS_FCNTL, uintptr(table), syscall.F_SETFD, 0)
 	f.call(0, syscall.SYS_CHDIR, pointer(root))
 	f.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&f.wait)), 0)

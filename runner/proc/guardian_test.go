@@ -2,12 +2,14 @@ package proc
 
 import (
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -36,10 +38,7 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 				_, _ = syscall.Wait4(pid, nil, 0, nil)
 			}()
 			proc := "/proc/" + strconv.Itoa(pid)
-			require.Eventually(t, func() bool {
-				b, _ := os.ReadFile(proc + "/cmdline")
-				return string(b) == "task-guardian\x00"+strconv.Itoa(os.Getpid())+"\x00"
-			}, patience, 5*time.Millisecond)
+			awaitGuardian(t, pid)
 			// It is ready once it waits for a pidfd, and has let go all but that.
 			require.Eventually(t, func() bool {
 				var links []string
@@ -53,6 +52,43 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 			}, patience, 5*time.Millisecond)
 		})
 	}
+}
+
+// awaitGuardian waits until a process is a guardian of this one.
+func awaitGuardian(t *testing.T, pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		return string(b) == "task-guardian\x00"+strconv.Itoa(os.Getpid())+"\x00"
+	}, patience, 5*time.Millisecond)
+}
+
+// TestAGuardianWithoutCloseRange runs itself as on Linux before 5.9, or under a
+// seccomp filter that does not know close_range(2).
+func TestAGuardianWithoutCloseRange(t *testing.T) {
+	const variable = "CREW_TEST_NO_CLOSE_RANGE"
+	if os.Getenv(variable) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), variable+"=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLOSE_RANGE, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	require.Zero(t, errno)
+	require.ErrorIs(t, unix.CloseRange(1000, 1000, 0), unix.ENOSYS)
+
+	l := local(t, nil)
+	l.guardian.try()
+	awaitGuardian(t, l.guardian.pid)
 }
 
 func TestAGuardianIsLookedAfter(t *testing.T) {
