@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,6 +102,34 @@ func TestFaultHalt(t *testing.T) {
 			if c.when == "never" {
 				require.Equal(t, 40, rows)
 			}
+		})
+	}
+}
+
+// TestFaultADirectoryIsClosed: that is no fault of the command, so it ends one
+// task alone; where it holds for all, nothing begins.
+func TestFaultADirectoryIsClosed(t *testing.T) {
+	t.Parallel()
+	needRoot(t) // to become somebody who may not enter it
+	for _, c := range []struct {
+		name           string
+		args           []string
+		status         int
+		stdout, stderr string
+	}{
+		{"of a task", []string{"-j1", "--input", "json", "echo"}, 123, "b\n", "crew: task 1: not started: change to directory closed: permission denied"},
+		{"of all", []string{"--workdir", "closed", "echo"}, 2, "",
+			"crew: change to directory closed: permission denied: give --workdir a directory that tasks can run in\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFault(t, c.args...).under(`exec "$@"`)
+			f.cmd.Stdin = strings.NewReader("{\"args\": [\"a\"], \"dir\": \"closed\"}\n{\"args\": [\"b\"]}\n")
+			require.NoError(t, os.Mkdir(filepath.Join(f.dir, "closed"), 0o700))
+			f.asUser(uint32(70000 + os.Getpid()%10000))
+			f.start().ends(c.status)
+			require.Equal(t, c.stdout, f.stdout())
+			require.Contains(t, f.stderr(), c.stderr)
 		})
 	}
 }

@@ -128,12 +128,11 @@ func (w *wiring) onClose(stop func()) {
 func (w *wiring) open() error {
 	o := w.opts
 	if o.Pool.Workdir != "" {
-		st, err := os.Stat(o.Pool.Workdir)
-		if err == nil && !st.IsDir() {
-			err = &os.PathError{Op: "use", Path: o.Pool.Workdir, Err: syscall.ENOTDIR}
-		}
-		if err != nil {
-			return &usageError{"no such working directory: " + errors.Unwrap(err).Error(), "give --workdir a directory, not " + o.Pool.Workdir}
+		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
+			return &usageError{
+				"change to directory " + o.Pool.Workdir + ": " + errors.Unwrap(err).Error(),
+				"give --workdir a directory that tasks can run in",
+			}
 		}
 	}
 	if readsStdin(o.Input) && isatty.IsTerminal(w.stdin.Fd()) {

@@ -62,13 +62,14 @@ const mostRoom = 64 << 10
 // says that for ForkExec. Files must be three. Where it can, it stores the id in
 // born, if that is not nil, before the process exists. From a seat, which is nil
 // for none, the process may use all processors nevertheless; where that cannot
-// be had, start fails with EINVAL.
+// be had, start fails with EINVAL; where the directory cannot be entered, with a
+// dirError.
 func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr, born *int32, at *seat) (pid int, err error) {
 	if s.off.Load() || !plainFiles(attr.Files) {
 		if at != nil {
 			return 0, syscall.EINVAL
 		}
-		return syscall.ForkExec(full, argv, attr)
+		return forkExec(full, argv, attr)
 	}
 	r, _ := s.rooms.Get().(*room)
 	if r == nil {
@@ -90,7 +91,7 @@ func (s *spawner) start(full string, argv []string, attr *syscall.ProcAttr, born
 		return s.start(full, argv, attr, born, at)
 	case errno != 0:
 		return 0, syscall.Errno(errno)
-	case failed != 0:
+	case failed != nil:
 		for {
 			if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
 				break
@@ -176,12 +177,16 @@ func (r *room) call(want, number uintptr, args ...uintptr) {
 	r.calls = append(r.calls, c)
 }
 
-// failed is what the calls have failed with, or 0.
-func (r *room) failed() syscall.Errno {
+// failed is what the calls have failed with, or nil.
+func (r *room) failed() error {
 	for i := range r.calls {
-		if e := r.calls[i].Err(); e != 0 {
-			return syscall.Errno(e)
+		switch e := syscall.Errno(r.calls[i].Err()); {
+		case e == 0:
+		case r.calls[i].Number == syscall.SYS_CHDIR:
+			return dirError{e}
+		default:
+			return e
 		}
 	}
-	return 0
+	return nil
 }

@@ -95,7 +95,9 @@ func TestSpawnSaysWhyItFailed(t *testing.T) {
 			{full: "/etc/passwd", want: syscall.EACCES},
 			{full: "/etc/passwd/x", want: syscall.ENOTDIR},
 			{full: script, want: syscall.ENOEXEC},
-			{full: "/bin/true", dir: "/no/such/directory", want: syscall.ENOENT},
+			{full: "/bin/true", dir: "/no/such/directory", want: dirError{syscall.ENOENT}},
+			{full: "/bin/true", dir: "/etc/passwd", want: dirError{syscall.ENOTDIR}},
+			{full: "/no/such/program", dir: "/etc", want: syscall.ENOENT},
 			{full: "/bin/true", env: []string{"A=b\x00c"}, want: syscall.EINVAL},
 			{full: "/bin/true", argv: []string{"true", strings.Repeat("x", 3<<20)}, want: syscall.E2BIG},
 		} {

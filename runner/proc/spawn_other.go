@@ -12,9 +12,10 @@ type spawner struct{}
 
 func newSpawner() *spawner { return new(spawner) }
 
-// start starts full with argv as attr says.
+// start starts full with argv as attr says. Where the directory cannot be entered
+// it fails with a dirError.
 func (*spawner) start(full string, argv []string, attr *syscall.ProcAttr, _ *int32, _ *seat) (pid int, err error) {
-	return syscall.ForkExec(full, argv, attr)
+	return forkExec(full, argv, attr)
 }
 
 // brief is how long a task may take to count as brief.

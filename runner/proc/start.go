@@ -22,6 +22,9 @@ type commandError struct {
 
 func (e *commandError) Error() string { return e.name + ": " + e.why }
 
+// dirError says that a task's directory cannot be entered.
+type dirError struct{ syscall.Errno }
+
 // start starts the attempt's process. Where that fails for a reason that may
 // pass, it waits and tries again.
 func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
@@ -117,14 +120,22 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 	}
 }
 
+// forkExec is syscall.ForkExec where what fails may be a dirError.
+func forkExec(full string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	pid, err = syscall.ForkExec(full, argv, attr)
+	if err != nil && attr.Dir != "" {
+		var st syscall.Stat_t
+		if bad, ok := syscall.Stat(attr.Dir+"/.", &st).(syscall.Errno); ok {
+			return 0, dirError{bad}
+		}
+	}
+	return pid, err
+}
+
 // explain turns what fork and exec say into an error that names its cause.
 func explain(err error, name, full, dir string) error {
-	if dir != "" {
-		if st, e := os.Stat(dir); e != nil {
-			return fmt.Errorf("change to directory %s: %w", dir, errors.Unwrap(e))
-		} else if !st.IsDir() {
-			return fmt.Errorf("change to directory %s: %w", dir, syscall.ENOTDIR)
-		}
+	if bad := (dirError{}); errors.As(err, &bad) {
+		return fmt.Errorf("change to directory %s: %w", dir, bad.Errno)
 	}
 	switch err {
 	case syscall.ENOENT:
