@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,10 +32,8 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 	if len(argv) == 0 {
 		return nil, &commandError{why: "the command is empty", status: 127}
 	}
-	for _, w := range argv {
-		if strings.IndexByte(w, 0) >= 0 {
-			return nil, errors.New("an argument holds a NUL byte, which no command can be given: split the input at NULs with -0")
-		}
+	if err := holdsNUL(a.Task, argv); err != nil {
+		return nil, err
 	}
 	if !l.lack.threads.Load() && l.lack.waiting.Load() == 0 {
 		p, err := l.try(a, argv)
@@ -48,6 +47,23 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 		}
 	}
 	return l.startInTurn(ctx, a, argv)
+}
+
+// holdsNUL says which part of a task holds a NUL byte, where that ends a string.
+func holdsNUL(t *task.Task, argv []string) error {
+	const why = " holds a NUL byte, which no command can be given"
+	has := func(w string) bool { return strings.IndexByte(w, 0) >= 0 }
+	switch {
+	case slices.ContainsFunc(argv, has):
+		return errors.New("an argument" + why + ": split the input at NULs with -0")
+	case has(t.Key):
+		return errors.New("the key" + why + ": split the input at NULs with -0")
+	case slices.ContainsFunc(t.Env, has):
+		return errors.New("the environment" + why)
+	case has(t.Dir):
+		return errors.New("the directory" + why)
+	}
+	return nil
 }
 
 // try makes the pipes and starts the process once.
