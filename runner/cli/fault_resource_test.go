@@ -132,8 +132,21 @@ func TestFaultAProgramIsBeingWritten(t *testing.T) {
 	require.Equal(t, "ran a\n", f.stdout())
 }
 
+// TestFaultAProgramIsNeverComplete: the run waits once for all tasks.
+func TestFaultAProgramIsNeverComplete(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-j1", "--retries", "2", "--retry-delay", "1ms", "./program", ":::", "a", "b")
+	f.write("program", "#!/bin/sh\n", 0o755)
+	w, err := os.OpenFile(filepath.Join(f.dir, "program"), os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	f.start().ends(1)
+	require.Equal(t, 1, strings.Count(f.stderr(), "waits to start"))
+	require.Contains(t, f.stderr(), "crew: ./program: text file busy: waited 5s for it in vain\n")
+}
+
 // TestFaultAProgramIsReplaced: it is not there for a moment, and then is a new
-// one; where it never comes back the run ends as it would without it.
+// one; where it does not come back the run ends, and says that it was there.
 func TestFaultAProgramIsReplaced(t *testing.T) {
 	t.Parallel()
 	program := func(text string) string { return "#!/bin/sh\necho " + text + " $1\n" }
@@ -159,5 +172,7 @@ func TestFaultAProgramIsReplaced(t *testing.T) {
 	require.Equal(t, "old a\nnew b\n", f.stdout())
 
 	f, _ = begin()
-	f.ends(127)
+	f.ends(1)
+	require.Equal(t, "old a\n", f.stdout())
+	require.Contains(t, f.stderr(), "crew: ./program: no such file or directory: waited 5s for it in vain\n")
 }

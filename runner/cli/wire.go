@@ -299,8 +299,13 @@ func (w *wiring) ending(e runner.Ending) ending {
 		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
 	if r := e.BadCommand; r != nil {
-		end.start = r.Code
-		w.notice(fmt.Sprintf("%v: no task can run it", r.Err) + w.opts.Command.whyNoShell())
+		if errors.Is(r.Err, proc.ErrInVain) { // it may have run before
+			end.start = statusTrouble
+			w.notice(r.Err.Error())
+		} else {
+			end.start = r.Code
+			w.notice(fmt.Sprintf("%v: no task can run it", r.Err) + w.opts.Command.whyNoShell())
+		}
 	}
 	if end.signal != syscall.SIGPIPE {
 		w.unkept()

@@ -73,7 +73,7 @@ type Local struct {
 	groups   groups
 	guardian guardian
 	lack     *lack
-	ran      atomic.Pointer[string] // the program that started last
+	ran      atomic.Pointer[program] // what started last
 
 	buffers sync.Pool // of *[pipeSize]byte, to read into
 }
@@ -191,5 +191,8 @@ func startFailed(ctx context.Context, r *task.Result, err error) {
 	var bad *commandError
 	if errors.As(err, &bad) {
 		r.BadCommand, r.Code = true, bad.status
+	}
+	if errors.Is(err, ErrInVain) {
+		r.BadCommand = true
 	}
 }

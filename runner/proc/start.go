@@ -23,6 +23,16 @@ type commandError struct {
 
 func (e *commandError) Error() string { return e.name + ": " + e.why }
 
+// place is the directory in which a task runs, empty for crew's own, and the
+// PATH in which its program is looked for.
+func (l *Local) place(t *task.Task) (dir, path string) {
+	dir = l.cfg.Dir
+	if t.Dir != "" {
+		dir = t.Dir
+	}
+	return dir, l.env.pathOf(t)
+}
+
 // dirError says that a task's directory cannot be entered.
 type dirError struct{ syscall.Errno }
 
@@ -35,15 +45,18 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 	if err := holdsNUL(a.Task, argv); err != nil {
 		return nil, err
 	}
+	p, err := l.startNow(ctx, a, argv)
+	if err != nil && unfinished(err) {
+		return l.startLater(ctx, a, argv, err)
+	}
+	return p, err
+}
+
+// startNow starts the process, when there is what it takes.
+func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	if !l.lack.threads.Load() && l.lack.waiting.Load() == 0 {
-		p, err := l.try(a, argv)
-		switch {
-		case err == nil:
-			return p, nil
-		case l.replaced(err, argv[0]):
-			return l.tryAgain(ctx, a, argv, err, &backoff{most: replaceGrace})
-		case !scarce(err):
-			return nil, err
+		if p, err := l.try(a, argv); !scarce(err) {
+			return p, err
 		}
 	}
 	return l.startInTurn(ctx, a, argv)
@@ -92,12 +105,7 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 
 // spawn execs argv with the three files as its standard streams.
 func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) error {
-	t := p.attempt.Task
-	dir := l.cfg.Dir
-	if t.Dir != "" {
-		dir = t.Dir
-	}
-	path := l.env.pathOf(t)
+	dir, path := l.place(p.attempt.Task)
 	plain := dir == "" && path == l.env.path // what the cache is for
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: l.env.of(p.attempt), Files: files[:],
@@ -122,9 +130,7 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 		}
 		switch {
 		case err == nil:
-			if last := l.ran.Load(); last == nil || *last != argv[0] {
-				l.ran.Store(&argv[0])
-			}
+			l.hasRun(newProgram(argv[0], dir, path))
 			return nil
 		case err == syscall.EINVAL && p.seat != nil:
 			p.stand()

@@ -22,8 +22,6 @@ const (
 	// will give back, and ownLackGrace how long where nobody else has it either.
 	lackGrace    = 10 * time.Second
 	ownLackGrace = time.Second
-	// replaceGrace is how long a program may be gone that has run before.
-	replaceGrace = 5 * time.Second
 	// lackAgain is how long to be silent after a line about a lack.
 	lackAgain = 10 * time.Second
 	// fewProcesses is a limit on processes so low that threads have to be spared.
@@ -100,13 +98,8 @@ func (l *Local) startInTurn(ctx context.Context, a task.Attempt, argv []string) 
 	}
 	defer func() { <-w.turn }()
 	p, err := l.try(a, argv)
-	switch {
-	case err == nil:
-		return p, nil
-	case l.replaced(err, argv[0]):
-		return l.tryAgain(ctx, a, argv, err, &backoff{most: replaceGrace})
-	case !scarce(err):
-		return nil, err
+	if !scarce(err) {
+		return p, err
 	}
 	grace := lackGrace
 	if errors.Is(err, syscall.EMFILE) {
@@ -115,59 +108,47 @@ func (l *Local) startInTurn(ctx context.Context, a task.Attempt, argv []string) 
 	if errors.Is(err, syscall.EAGAIN) {
 		w.threads.Store(true)
 	}
-	if p, err = l.tryAgain(ctx, a, argv, err, &backoff{most: grace, shared: true}); scarce(err) {
+	if p, err = l.tryAgain(ctx, a, argv, err, grace); scarce(err) {
 		w.hopeless.Store(true)
 		err = faultError{fmt.Errorf("task %d cannot start: %w", a.Task.ID, err)}
 	}
 	return p, err
 }
 
-// replaced says whether err may pass because a program is just being replaced:
-// it is open for writing, or it has run before and is not there now.
-func (l *Local) replaced(err error, name string) bool {
-	if errors.Is(err, syscall.ETXTBSY) {
-		return true
+// tryAgain tries until it works, fails for another reason than err, or no task
+// has run for as long as grace. It says so first.
+func (l *Local) tryAgain(ctx context.Context, a task.Attempt, argv []string, err error, grace time.Duration) (*process, error) {
+	if time.Since(l.lack.told) > lackAgain {
+		l.lack.told = time.Now()
+		l.sayWaits(a, err)
 	}
-	last := l.ran.Load()
-	return last != nil && *last == name && errors.As(err, new(*commandError))
-}
-
-// tryAgain tries until it works, fails for another reason than err, or b gives
-// up. It says so first.
-func (l *Local) tryAgain(ctx context.Context, a task.Attempt, argv []string, err error, b *backoff) (*process, error) {
-	if !b.shared || time.Since(l.lack.told) > lackAgain {
-		if b.shared {
-			l.lack.told = time.Now()
-		}
-		if l.cfg.Notice != nil {
-			l.cfg.Notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
-		}
-	}
-	b.until = time.Now().Add(b.most)
+	var b backoff
+	until := time.Now().Add(grace)
 	for {
-		if b.shared && l.live.Load() > 0 {
-			b.until = time.Now().Add(b.most) // a running task will give something back
-		} else if time.Now().After(b.until) || b.shared && l.lack.hopeless.Load() {
+		if l.live.Load() > 0 {
+			until = time.Now().Add(grace) // a running task will give something back
+		} else if time.Now().After(until) || l.lack.hopeless.Load() {
 			return nil, err
 		}
 		if err := b.sleep(ctx); err != nil {
 			return nil, err
 		}
 		var p *process
-		if p, err = l.try(a, argv); err == nil || !scarce(err) && !l.replaced(err, argv[0]) {
+		if p, err = l.try(a, argv); !scarce(err) {
 			return p, err
 		}
 	}
 }
 
-// backoff is how long to wait between tries.
-type backoff struct {
-	most   time.Duration // how long to wait in vain
-	shared bool          // for something that running tasks give back
-
-	next  time.Duration
-	until time.Time
+// sayWaits says what an attempt waits for.
+func (l *Local) sayWaits(a task.Attempt, err error) {
+	if l.cfg.Notice != nil {
+		l.cfg.Notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
+	}
 }
+
+// backoff is how long to wait between tries.
+type backoff struct{ next time.Duration }
 
 // sleep waits, longer each time, or until ctx is done.
 func (b *backoff) sleep(ctx context.Context) error {
