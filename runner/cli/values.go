@@ -25,11 +25,14 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
+// mostDuration is the longest time, so that sums of some are within bounds.
+const mostDuration = 36500 * 24 * time.Hour
+
 // parseDuration reads a bare number as seconds, as timeout(1) does, and else
 // what time.ParseDuration reads, with days before it: 10, 1.5s, 2m, 500ms,
 // 1h30m, 1d, 1d12h.
 func parseDuration(s string) (time.Duration, error) {
-	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d")
+	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d")
 	if strings.Trim(s, "0123456789.") == "" {
 		return scale(s, time.Second, hint)
 	}
@@ -45,7 +48,7 @@ func parseDuration(s string) (time.Duration, error) {
 		s = rest
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || days+d < 0 {
+	if err != nil || d < 0 || d > mostDuration || days+d > mostDuration {
 		return 0, hint
 	}
 	return days + d, nil
@@ -58,7 +61,7 @@ func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
 		return 0, bad
 	}
 	f, err := strconv.ParseFloat(n, 64)
-	if err != nil || f*float64(unit) >= math.MaxInt64 {
+	if err != nil || f*float64(unit) > float64(mostDuration) {
 		return 0, bad
 	}
 	return time.Duration(f * float64(unit)), nil
