@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // counted is n records, a line each.
@@ -82,6 +83,35 @@ func TestFaultFewDescriptors(t *testing.T) {
 	require.Equal(t, "crew: no run is possible with 8 open files: raise the limit with ulimit -n\n", f.stderr())
 }
 
+// TestFaultFewDescriptorsAndNobodyReads: that a line about it cannot be said for
+// now keeps no task from starting.
+func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-n0", "-j12", "[ $CREW_SEQ = 1 ] && exec sh talk; read x < gate; echo >> ran").under(`ulimit -n 24; exec "$@"`).gate()
+	f.write("talk", blocks(200), 0o666)
+	in := f.input()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	f.cmd.Stdout = w
+	f.start()
+	require.NoError(t, w.Close())
+	_, err = io.WriteString(in, counted(1))
+	require.NoError(t, err)
+	f.until(func() bool {
+		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		return err == nil && n == 64<<10
+	}, "a full pipe")
+	_, err = io.WriteString(in, counted(40))
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	f.open()
+	f.await("ran", strings.Repeat("\n", 40))
+	_, err = io.Copy(io.Discard, r)
+	require.NoError(t, err)
+	f.ends(0)
+}
+
 // TestFaultFewProcesses: the limit counts threads, and a Go program that cannot
 // have one more dies.
 func TestFaultFewProcesses(t *testing.T) {
@@ -140,7 +170,8 @@ func TestFaultAProgramIsNeverComplete(t *testing.T) {
 	w, err := os.OpenFile(filepath.Join(f.dir, "program"), os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	defer w.Close()
-	f.start().ends(1)
+	f.start().await("stderr", "crew: task 1 waits to start: ./program: text file busy\n")
+	f.ends(1)
 	require.Equal(t, 1, strings.Count(f.stderr(), "waits to start"))
 	require.Contains(t, f.stderr(), "crew: ./program: text file busy: waited 5s for it in vain\n")
 }

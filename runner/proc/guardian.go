@@ -145,9 +145,9 @@ func (g *guardian) try() {
 	}
 	g.pid = 0
 	g.timer = time.AfterFunc(guardAgain, g.try)
-	if !g.told && g.notice != nil {
+	if !g.told {
 		g.told = true
-		go g.notice(fmt.Sprintf("no guardian yet, so tasks could outlive a crew that is killed: %v", err))
+		g.notice(fmt.Sprintf("no guardian yet, so tasks could outlive a crew that is killed: %v", err))
 	}
 }
 

@@ -42,7 +42,7 @@ type Config struct {
 	Capture   Capture
 	Store     *spool.Store                                 // where Keep keeps
 	Open      func(task.Attempt) (out, err io.WriteCloser) // where Stream writes; called once an attempt
-	Notice    func(string)                                 // told, without blocking, of what a person should know; may be nil
+	Notice    func(string)                                 // told of what a person should know, in a goroutine of its own; may be nil
 }
 
 // Validate says what is missing.
@@ -89,10 +89,18 @@ func New(cfg Config) (*Local, error) {
 	}
 	env := newEnviron(cfg.Env)
 	l := &Local{cfg: cfg, env: env, path: newLookup(), null: null, spawner: newSpawner(), lack: newLack()}
-	l.guardian = guardian{groups: &l.groups, null: null, notice: cfg.Notice}
+	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice}
 	l.groups.begin = l.guardian.try
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	return l, nil
+}
+
+// notice says what a person should know, without waiting until that is shown:
+// nobody may be reading for now.
+func (l *Local) notice(text string) {
+	if l.cfg.Notice != nil {
+		go l.cfg.Notice(text)
+	}
 }
 
 // Close gives back what New opened. An attempt that still runs, because

@@ -142,9 +142,7 @@ func (l *Local) tryAgain(ctx context.Context, a task.Attempt, argv []string, err
 
 // sayWaits says what an attempt waits for.
 func (l *Local) sayWaits(a task.Attempt, err error) {
-	if l.cfg.Notice != nil {
-		l.cfg.Notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
-	}
+	l.notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
 }
 
 // backoff is how long to wait between tries.
