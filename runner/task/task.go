@@ -94,7 +94,7 @@ type Result struct {
 	Outcome Outcome
 	Code    int   // exit status under OK (0) and Exit; 126 or 127 under StartFailed as a shell would say
 	Signal  int   // what killed it, under Signal, Timeout and Cancelled; else 0
-	Err     error // why, under StartFailed
+	Err     error // why, under StartFailed; under Cancelled, too, where a reason is known
 
 	// BadCommand says that under StartFailed the command itself is at fault,
 	// whatever its arguments: every task with this command would end so.
