@@ -6,6 +6,6 @@
 //
 // What is taken stays taken, until Reset or the end of the process; a program
 // that the process starts begins with the default. Do not use os/signal for the
-// same signals. Where the package has no handler, on other systems than Linux on
-// amd64 and arm64, os/signal does its work.
+// same signals. Where the package has no handler, on other processors than amd64
+// and arm64, os/signal does its work.
 package catch

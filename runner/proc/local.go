@@ -5,6 +5,10 @@
 // An attempt is one goroutine that blocks in system calls: reading pipes with
 // poll(2) costs less a task than the runtime's own poller, and a blocked
 // thread a task is cheap up to some thousands.
+//
+// It needs Linux: pidfds, memfd_create(2), PR_SET_PDEATHSIG and, where package
+// vfork starts the processes, clone3(2). On other processors than amd64 and
+// arm64 package syscall starts them, and each costs more.
 package proc
 
 import (

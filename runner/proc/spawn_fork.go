@@ -1,4 +1,4 @@
-//go:build !linux || !(amd64 || arm64)
+//go:build !amd64 && !arm64
 
 package proc
 
@@ -21,7 +21,7 @@ func (*spawner) start(full string, argv []string, attr *syscall.ProcAttr, _ *int
 // brief is how long a task may take to count as brief.
 const brief = 0
 
-// seats are for systems where a thread can be kept on its processor.
+// seats are for tasks that package vfork starts, which can leave them.
 type seats struct{}
 
 type seat struct{}
