@@ -99,6 +99,9 @@ func (p *process) outPipe(s *stream, n int) error {
 	return nil
 }
 
+// pipe makes a pipe whose ends no child inherits.
+func pipe(p *[2]int) error { return unix.Pipe2(p[:], unix.O_CLOEXEC) }
+
 // inPipe makes the pipe of a task's stdin. Our end does not block: a task that
 // never reads must not keep crew from reading it.
 func inPipe(content []byte) (read, write int, err error) {

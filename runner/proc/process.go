@@ -127,7 +127,7 @@ func (p *process) reap(r *task.Result) {
 	r.Outcome, r.Code, r.Signal = classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
-	r.MaxRSS = int64(ru.Maxrss) * maxrssUnit
+	r.MaxRSS = int64(ru.Maxrss) << 10
 }
 
 // classify tells the outcome from why crew ended the attempt and how its leader
