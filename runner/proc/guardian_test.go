@@ -83,7 +83,9 @@ func TestAGuardianWithoutCloseRange(t *testing.T) {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
-	require.Zero(t, errno)
+	if errno != 0 {
+		t.Skipf("no filter can be set: %v", errno)
+	}
 	require.ErrorIs(t, unix.CloseRange(1000, 1000, 0), unix.ENOSYS)
 
 	l := local(t, nil)
