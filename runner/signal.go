@@ -11,7 +11,8 @@ import (
 
 // Signals sends the process's signals to out as commands until stop is called:
 // SIGINT drains, a second one stops, a third one kills; SIGTERM stops at once;
-// SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or smaller.
+// SIGQUIT kills; SIGHUP drains; SIGUSR1 and SIGUSR2 make the pool one larger or
+// smaller.
 // SIGINT and SIGHUP stay ignored where they were when the process began (in a
 // background job of a script, under nohup); of the others the Go runtime leaves
 // nobody to know that. A write to a closed pipe is an error from now on, and no

@@ -24,7 +24,7 @@ const (
 // nothing went wrong.
 type ending struct {
 	err    error          // why crew itself could not go on; may be a usageError
-	signal syscall.Signal // what stopped the run: SIGINT, SIGHUP or SIGTERM, SIGPIPE where nobody reads stdout any more; 0 otherwise
+	signal syscall.Signal // what stopped the run: SIGINT, SIGHUP, SIGTERM or SIGQUIT, SIGPIPE where nobody reads stdout any more; 0 otherwise
 	start  int            // 126 or 127 where the command cannot be started for any task, 1 where it cannot any more; 0 otherwise
 	halt   *task.Result   // the task that fail=1 or a number of successes stopped the run for; nil otherwise
 	failed int64          // how many tasks failed

@@ -34,9 +34,7 @@ const (
 // Main is crew: it reads the command line, runs what it says and returns the
 // exit status. Where a signal ended the run it does not return but dies by it.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
-	if !catch.Ignored(syscall.SIGQUIT) {
-		catch.Reset(syscall.SIGQUIT) // for which Go has a trace of all goroutines
-	}
+	catch.Reset(syscall.SIGQUIT) // for which Go has a trace of all goroutines
 	if len(args) > 1 && args[1] == "state" {
 		return stateCommand(args[2:], stdout, stderr)
 	}
