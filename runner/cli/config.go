@@ -197,10 +197,22 @@ var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "inp
 // only makes up for failures.
 var stateless = [...]string{"replay", "retry-failed", "state-reset"}
 
+// composing are the options that say what commands are made of.
+var composing = [...]string{"header", "max-args", "max-chars", "replace"}
+
 // again is a command line, ready for a shell, that does what this one does to
 // other records. The options before the command and the groups after it that
 // give those records are the caller's, and stand there as they are.
 func (o *Options) again(options, values string) string {
+	return o.anew(o.Command.Words, nil, options, values)
+}
+
+// againWhole is again for records that are command lines.
+func (o *Options) againWhole(options, values string) string {
+	return o.anew(nil, composing[:], options, values)
+}
+
+func (o *Options) anew(command, without []string, options, values string) string {
 	words := []string{"crew"}
 	for _, u := range o.uses {
 		name := u.opt.name
@@ -208,7 +220,7 @@ func (o *Options) again(options, values string) string {
 		if o.Command.Stdin && (name == "colsep" || name == "csv") {
 			cuts = false // the records are given as they were read
 		}
-		if u.env || cuts || slices.Contains(stateless[:], name) {
+		if u.env || cuts || slices.Contains(stateless[:], name) || slices.Contains(without, name) {
 			continue
 		}
 		words = append(words, u.opt.typed())
@@ -222,7 +234,7 @@ func (o *Options) again(options, values string) string {
 	if options != "" {
 		words = append(words, options)
 	}
-	for i, w := range o.Command.Words {
+	for i, w := range command {
 		if i == 0 && (strings.HasPrefix(w, "-") || w == "state" || w == "ctl") {
 			words = append(words, "--")
 		}

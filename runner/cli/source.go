@@ -150,6 +150,9 @@ func (s *source) rerun() sink.RerunConfig {
 		Line:     s.opts.again,
 		Numbered: slices.ContainsFunc(s.opts.Command.Words, func(w string) bool { return strings.Contains(w, "{#}") }),
 	}
+	if cfg.Numbered && s.opts.wholeAgain() {
+		return sink.RerunConfig{Whole: true, Line: s.opts.againWhole}
+	}
 	if s.opts.Command.MaxChars == 0 { // else a task takes what it has room for
 		cfg.Batch = s.opts.Command.MaxArgs
 	}
@@ -160,4 +163,11 @@ func (s *source) rerun() sink.RerunConfig {
 		cfg.Header = s.reader.Names
 	}
 	return cfg
+}
+
+// wholeAgain says whether failed tasks can be run again as command lines: where
+// nothing but the commands goes by their records.
+func (o *Options) wholeAgain() bool {
+	byRecord := o.Sched.Key + o.Sched.Cost + o.Output.TagString + o.State.Dir
+	return !o.Input.JSON && !o.Command.Stdin && byRecord == "" && !slices.ContainsFunc(o.uses, func(u use) bool { return u.env })
 }

@@ -41,6 +41,9 @@ type RerunConfig struct {
 	Stdin string
 	// Numbered says that the task's number is part of the command ({#}).
 	Numbered bool
+	// Whole says that the records of the line are the failed tasks' own command
+	// lines. Nothing but Line and Dir goes with it.
+	Whole bool
 	// JSON says that tasks come from JSON objects (--input json). They are
 	// run again from a file that holds those objects.
 	JSON bool
@@ -158,6 +161,11 @@ func (r *rerun) listing(t *task.Task) (f failure, ok bool) {
 	}
 	// Clones, as a column may hold on to a large buffer of the input.
 	f.id = t.ID
+	if r.cfg.Whole {
+		line := t.CommandLine(t.Argv)
+		f.records = [][]string{{strings.Clone(line)}}
+		return f, t.Bind == nil && !strings.HasPrefix(line, "#")
+	}
 	if sep := r.cfg.Stdin; sep != "" {
 		texts := strings.Split(strings.TrimSuffix(string(t.Stdin), sep), sep)
 		for _, text := range texts {
