@@ -21,7 +21,7 @@ func (c *core) explainBlocked(now time.Time) {
 	waiting := c.waiting()
 	idle := !c.inputEnd && !c.draining && !c.paused && c.running < c.workers
 	switch due := !now.Before(c.explainAt); {
-	case !c.cfg.Explain || waiting <= c.cfg.Pool.Buffer/2 || !idle && due:
+	case !c.cfg.Explain || waiting < c.cfg.Pool.Buffer/2 || !idle && due:
 		c.explainAt = time.Time{}
 	case c.explainAt.IsZero():
 		if waiting >= c.cfg.Pool.Buffer {

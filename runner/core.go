@@ -378,11 +378,7 @@ func (c *core) halts(r *task.Result) bool {
 	if !h.Percent {
 		return n >= uint64(h.N)
 	}
-	of := h.Tasks
-	for _, n := range c.earlier {
-		of -= min(n, of)
-	}
-	return n*100 >= uint64(h.N)*of
+	return n*100 >= uint64(h.N)*h.Tasks
 }
 
 // notRun ends a task that no attempt will be made at any more.

@@ -18,6 +18,7 @@ type census struct {
 	stdin *os.File // stands at its beginning
 	tasks uint64
 	kept  []*os.File
+	again bool // stdin has to go back to its beginning
 }
 
 // take counts. An input that breaks has the tasks before that; the run will say
@@ -37,7 +38,7 @@ func (c *census) take() error {
 		}
 		c.tasks++
 	}
-	if slices.Contains(c.kept, c.stdin) {
+	if c.again {
 		_, err = c.stdin.Seek(0, io.SeekStart)
 	}
 	return err
@@ -46,10 +47,11 @@ func (c *census) take() error {
 // keepInput copies what cannot be read twice.
 func (c *census) keepInput() (err error) {
 	in := &c.opts.Input
-	if readsStdin(*in) {
+	if st, e := c.stdin.Stat(); readsStdin(*in) && (e != nil || !st.IsDir()) {
 		if c.stdin, err = c.keep(c.stdin); err != nil {
 			return err
 		}
+		c.again = true
 	}
 	if in.Files, err = c.keepFiles(in.Files); err != nil {
 		return err
@@ -90,9 +92,6 @@ func (c *census) keepFiles(paths []string) ([]string, error) {
 
 // keep copies what is left of f into a file that has no name.
 func (c *census) keep(f *os.File) (*os.File, error) {
-	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return f, nil
-	}
 	kept, err := os.CreateTemp("", "crew-input-")
 	if err == nil {
 		c.kept = append(c.kept, kept)

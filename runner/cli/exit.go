@@ -28,6 +28,7 @@ type ending struct {
 	start  int            // 126 or 127 where the command cannot be started for any task, 1 where it cannot any more; 0 otherwise
 	halt   *task.Result   // the task that fail=1 or a number of successes stopped the run for; nil otherwise
 	failed int64          // how many tasks failed
+	last   []string       // what is still to be said once all is closed: nothing of crew stands in the way of a signal then
 }
 
 // status is the exit status of a run that ended so. What crew could not do

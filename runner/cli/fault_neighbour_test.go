@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,15 +148,7 @@ func TestFaultNoRoomForWhatWaits(t *testing.T) {
 func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-q", "--joblog", "log", "echo > ran; : "+strings.Repeat("x", 5000), ":::", "a").under(`ulimit -f 1; exec "$@"`)
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	defer w.Close()
-	require.NoError(t, w.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
-	for err == nil {
-		_, err = w.Write(make([]byte, 4096))
-	}
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	w := fullPipe(t)
 	f.cmd.Stderr = w // which hands it over as a blocking one
 	f.start().await("ran", "\n")
 	over, late := make(chan struct{}), time.After(patience)
@@ -173,4 +166,43 @@ func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	}()
 	defer close(over)
 	f.dies(syscall.SIGINT)
+}
+
+// fullPipe is a pipe that nobody reads and that takes nothing more.
+func fullPipe(t *testing.T) *os.File {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close(); w.Close() })
+	require.NoError(t, w.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	for err == nil {
+		_, err = w.Write(make([]byte, 4096))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	return w
+}
+
+// TestFaultWhatIsStillToBeSaidHoldsNobody: neither a line that stderr does not
+// take nor one behind an output that stdout does not take keeps crew from ending.
+func TestFaultWhatIsStillToBeSaidHoldsNobody(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-q", "-j", "jobs", "-n0", "echo > ready; sleep 600", ":::", "a")
+	f.write("jobs", "1\n", 0o666)
+	f.cmd.Stderr = fullPipe(t)
+	f.start().await("ready", "\n")
+	require.NoError(t, os.Remove(filepath.Join(f.dir, "jobs")))
+	removed := time.Now()
+	f.until(func() bool { return time.Since(removed) > 2*watchEvery }, "crew to look at the file")
+	f.send(syscall.SIGTERM)
+	f.dies(syscall.SIGTERM)
+
+	const script = `[ {} = 1 ] || ` // and then more than a pipe holds
+	first := newFault(t, "--state", "state", "--output", "none", script+blocks(100), ":::", "1")
+	first.start().ends(0)
+	f = newFault(t, "--state", filepath.Join(first.dir, "state"), "--kill-after", "1", "--replay", script+blocks(100), ":::", "1", "2")
+	f.cmd.Dir = first.dir
+	f.cmd.Stdout = fullPipe(t)
+	f.start()
+	f.await("stderr", "going on in")
+	f.send(syscall.SIGTERM)
+	f.dies(syscall.SIGTERM)
 }

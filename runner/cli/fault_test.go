@@ -73,6 +73,8 @@ func (f *fault) wait() syscall.WaitStatus {
 		_ = f.cmd.Process.Signal(syscall.SIGCONT)
 	})
 	defer stop.Stop()
+	end := time.AfterFunc(3*patience, func() { _ = f.cmd.Process.Kill() }) // where nobody reads the trace
+	defer end.Stop()
 	_ = f.cmd.Wait()
 	return f.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }

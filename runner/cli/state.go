@@ -144,14 +144,25 @@ func (w *wiring) recording(show runner.Sink) (first []runner.Sink, last runner.S
 	return []runner.Sink{w.state.Commit()}, w.state.Shown(show)
 }
 
-// unkept says what a replay could not show.
-func (w *wiring) unkept() {
-	if w.state == nil || shown(w.opts.Output) == journal.Dropped {
-		return
+// unkept says what a replay could not show, if anything.
+func (w *wiring) unkept() string {
+	if w.state == nil || shown(w.opts.Output) == journal.Dropped || w.state.Unkept() == 0 {
+		return ""
 	}
-	if n := w.state.Unkept(); n > 0 {
-		w.notice(fmt.Sprintf("%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
+	return fmt.Sprintf("%d of the replayed tasks ran under --output line, raw or none, which keep no output", w.state.Unkept())
+}
+
+// doneBefore is how many tasks an earlier run has done that do not run again, as
+// far as the input is still the same.
+func (w *wiring) doneBefore() uint64 {
+	if w.state == nil {
+		return 0
 	}
+	tasks, failed, _, _ := w.state.Resumed()
+	if w.opts.State.RetryFailed {
+		tasks -= failed
+	}
+	return min(uint64(tasks), w.inputTasks)
 }
 
 // openJoblog opens the joblog: behind what it holds where a run goes on and

@@ -44,7 +44,8 @@ func watchJobs(file string, now int, commands chan<- task.Command, notice func(s
 				n, _, err = readJobs(file)
 			}
 			if err != nil {
-				notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
+				// Not to wait for whoever reads stderr.
+				go notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
 				continue
 			}
 			if n == now {

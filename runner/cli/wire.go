@@ -49,6 +49,9 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		return statusOK
 	}
 	end := start(opts, stdin, stdout, stderr)
+	for _, text := range end.last {
+		_, _ = fmt.Fprintf(stderr, "crew: %s\n", text)
+	}
 	if end.err != nil {
 		complain(stderr, end.err)
 	}
@@ -100,8 +103,8 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 	if err != nil {
 		return ending{err: err}
 	}
-	if opts.Show.Verbose {
-		exec = sink.NewVerbose(w.screen, exec)
+	if opts.announces() {
+		exec = sink.NewVerbose(w.screen).Before(exec)
 	}
 	cfg, err := w.config()
 	if err != nil {
@@ -136,16 +139,16 @@ func (w *wiring) open() error {
 	if readsStdin(o.Input) && isatty.IsTerminal(w.stdin.Fd()) {
 		w.notice("reading tasks from the terminal: end with Ctrl-D")
 	}
-	stdin := w.stdin
+	from, stdin := o, w.stdin
 	if o.Failure.Halt.Percent {
 		c := &census{opts: *o, stdin: stdin}
 		w.onClose(c.end)
 		if err := c.take(); err != nil {
 			return err
 		}
-		o, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
+		from, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
 	}
-	src, err := openSource(o, stdin)
+	src, err := openSource(from, stdin)
 	if err != nil {
 		return err
 	}
@@ -194,7 +197,16 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if !o.Show.Quiet {
 		sinks = append(sinks, sink.NewDigest(w.screen, w.source.rerun()))
 	}
+	if o.Show.Verbose && !o.announces() {
+		sinks = append(sinks, sink.NewVerbose(w.screen))
+	}
 	return append(sinks, last, terminal), nil
+}
+
+// announces says whether commands are printed before their tasks start, which
+// then may have to wait for whoever reads that: where tasks write by themselves.
+func (o *Options) announces() bool {
+	return o.Show.Verbose && (o.Output.Mode == "line" || o.Output.Mode == "raw")
 }
 
 // progress is what the bar does: nothing where tasks write past it.
@@ -263,7 +275,7 @@ func (w *wiring) config() (runner.Config, error) {
 		},
 		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Retry:     retry(o.Failure),
-		Halt:      halt(o.Failure.Halt, w.inputTasks),
+		Halt:      halt(o.Failure.Halt, w.inputTasks-w.doneBefore()),
 		KillAfter: o.Failure.KillAfter,
 		Tick:      tick,
 
@@ -299,14 +311,14 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if r := e.BadCommand; r != nil {
 		if errors.Is(r.Err, proc.ErrInVain) { // it may have run before
 			end.start = statusTrouble
-			w.notice(r.Err.Error())
+			end.last = append(end.last, r.Err.Error())
 		} else {
 			end.start = r.Code
-			w.notice(fmt.Sprintf("%v: no task can run it", r.Err) + w.opts.Command.whyNoShell())
+			end.last = append(end.last, fmt.Sprintf("%v: no task can run it", r.Err)+w.opts.Command.whyNoShell())
 		}
 	}
-	if end.signal != syscall.SIGPIPE {
-		w.unkept()
+	if text := w.unkept(); text != "" && end.signal == 0 {
+		end.last = append(end.last, text)
 	}
 	switch h := w.opts.Failure.Halt; {
 	case h.On == "fail" && h.N == 1 && !h.Percent, h.On == "success":

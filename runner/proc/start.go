@@ -70,7 +70,7 @@ func holdsNUL(t *task.Task, argv []string) error {
 	case slices.ContainsFunc(argv, has):
 		return errors.New("an argument" + why + ": split the input at NULs with -0")
 	case has(t.Key):
-		return errors.New("the key" + why + ": split the input at NULs with -0")
+		return errors.New("the key" + why)
 	case slices.ContainsFunc(t.Env, has):
 		return errors.New("the environment" + why)
 	case has(t.Dir):

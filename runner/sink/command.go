@@ -10,26 +10,62 @@ import (
 	"crew/runner/task"
 )
 
-// Verbose is an executor (runner.Executor) that prints each command on stderr
-// before another executor runs it (-t), as a shell would read it and without a
-// prefix, as xargs and parallel do. Errors of stderr are ignored. It is safe for
-// concurrent use.
+// Verbose prints each command on stderr as an attempt of it starts (-t), as a
+// shell would read it and without a prefix, as xargs and parallel do. Errors
+// of stderr are ignored. As a sink it prints what has started with the rest of a
+// batch, and so before what the tasks have written; where they write by
+// themselves Before is ahead of that.
 type Verbose struct {
 	screen *Screen
-	exec   executor
+	buf    []byte // the commands of a batch
 }
+
+// NewVerbose makes a Verbose that writes through screen.
+func NewVerbose(screen *Screen) *Verbose { return &Verbose{screen: screen} }
+
+// Consume prints the commands that have started, with one write. It never
+// returns an error.
+func (v *Verbose) Consume(events []task.Event) error {
+	v.buf = v.buf[:0]
+	for i := range events {
+		if e := &events[i]; e.Kind == task.Started {
+			v.add(task.Attempt{Task: e.Task, Number: e.Attempt, Worker: e.Worker})
+		}
+	}
+	if len(v.buf) > 0 {
+		say(v.screen, v.buf)
+	}
+	return nil
+}
+
+func (v *Verbose) add(a task.Attempt) {
+	v.buf = append(v.buf, a.Task.CommandLine(a.Argv())...)
+	v.buf = append(v.buf, '\n')
+}
+
+// Close does nothing.
+func (v *Verbose) Close(task.Stats) error { return nil }
+
+// Before is an executor (runner.Executor) that prints the command of an attempt
+// and then has exec run it. It is safe for concurrent use.
+func (v *Verbose) Before(exec executor) executor { return announced{v.screen, exec} }
 
 type executor interface {
 	Run(ctx context.Context, a task.Attempt) *task.Result
 }
 
-// NewVerbose makes a Verbose that prints through screen and runs with exec.
-func NewVerbose(screen *Screen, exec executor) *Verbose { return &Verbose{screen, exec} }
+type announced struct {
+	screen *Screen
+	exec   executor
+}
 
-// Run prints and runs.
-func (v *Verbose) Run(ctx context.Context, a task.Attempt) *task.Result {
-	say(v.screen, []byte(a.Task.CommandLine(a.Argv())+"\n"))
-	return v.exec.Run(ctx, a)
+func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
+	if ctx.Err() == nil {
+		one := Verbose{}
+		one.add(a)
+		say(n.screen, one.buf)
+	}
+	return n.exec.Run(ctx, a)
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is
@@ -85,7 +121,7 @@ func printing(s string) string {
 	if strings.IndexByte(s, 0) < 0 {
 		return "printf %s " + task.Quote(s)
 	}
-	return "printf " + task.Quote(strings.NewReplacer(`\`, `\\`, "%", "%%", "\x00", `\000`).Replace(s))
+	return "printf -- " + task.Quote(strings.NewReplacer(`\`, `\\`, "%", "%%", "\x00", `\000`).Replace(s))
 }
 
 // commandText is a task.Output whose bytes are in a string.

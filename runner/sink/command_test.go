@@ -26,14 +26,25 @@ func (h *heard) Run(_ context.Context, a task.Attempt) *task.Result {
 func TestVerbosePrintsCommandsBeforeTheyRun(t *testing.T) {
 	var out, err bytes.Buffer
 	exec := &heard{err: &err}
-	v := NewVerbose(NewScreen(&out, &err), exec)
+	v := NewVerbose(NewScreen(&out, &err))
+	x := v.Before(exec)
 	words := &task.Task{ID: 1, Argv: []string{"echo", "a b", "{%}"}}
 	words.Bind = func(worker int) []string { return []string{"echo", "a b", strconv.Itoa(worker)} }
 	shell := &task.Task{ID: 2, Shell: true, Argv: []string{"/bin/sh", "-c", "echo x | wc"}}
-	require.Same(t, words, v.Run(t.Context(), task.Attempt{Task: words, Worker: 3, Number: 1}).Task)
-	v.Run(t.Context(), task.Attempt{Task: shell, Worker: 1, Number: 1})
+	require.Same(t, words, x.Run(t.Context(), task.Attempt{Task: words, Worker: 3, Number: 1}).Task)
+	x.Run(t.Context(), task.Attempt{Task: shell, Worker: 1, Number: 1})
 	require.Equal(t, []string{"echo 'a b' 3\n", "echo 'a b' 3\necho x | wc\n"}, exec.then)
 	require.Empty(t, out.String())
+
+	err.Reset()
+	require.NoError(t, v.Consume([]task.Event{
+		{Kind: task.Admitted, Task: words},
+		{Kind: task.Started, Task: words, Worker: 3, Attempt: 1},
+		{Kind: task.Started, Task: shell, Worker: 1, Attempt: 1},
+	}))
+	require.NoError(t, v.Consume([]task.Event{{Kind: task.Admitted, Task: words}}))
+	require.NoError(t, v.Close(task.Stats{}))
+	require.Equal(t, "echo 'a b' 3\necho x | wc\n", err.String())
 }
 
 func TestDryRunOutputIsTheCommand(t *testing.T) {
