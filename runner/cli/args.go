@@ -36,9 +36,13 @@ func (u use) name() string {
 	if u.opt.choices == nil || u.spelled != "--"+u.opt.name {
 		return u.where()
 	}
-	v := u
-	v.spelled += " " + u.value
-	return v.where()
+	return u.with(u.value)
+}
+
+// with is where, with that value.
+func (u use) with(value string) string {
+	u.spelled += " " + value
+	return u.where()
 }
 
 // line is a command line taken apart into its options and what follows them.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Conditions on an option are written "name", given at all, or "name=value",
-// given last with that value.
+// Conditions on an option are written "name", given at all, "name=value", given
+// last with that value, or "name!=value", given last with another.
 
 // clash is two conditions of which only one can be.
 type clash struct{ a, b, hint string }
@@ -49,6 +49,7 @@ var clashes = [...]clash{
 	{"order=longest-first", "sched=least-busy", "each policy has its own order: drop --sched"},
 	{"order=longest-first", "sched=keyed", "each policy has its own order: drop --sched"},
 	{"order=longest-first", "sched=topic", "each policy has its own order: drop --sched"},
+	{"jobs", "topics!=auto", "the topics have their own workers: drop -j"},
 	{"replay", "state-reset", "nothing is left to replay: drop one of them"},
 	{"retry-failed", "state-reset", "everything runs again: drop --retry-failed"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
@@ -83,105 +84,169 @@ var needs = [...]need{
 // onlyWithCommand are options about how records go into a command.
 var onlyWithCommand = [...]string{"stdin", "replace", "max-args", "max-chars", "colsep", "csv", "header"}
 
-// override leaves out the options of CREW_OPTS that do not go with one of the
-// command line, and those that needed one left out.
-func (o *Options) override() {
-	all := Options{uses: o.uses}
-	drop := func(name string) {
-		o.uses = slices.DeleteFunc(slices.Clone(o.uses), func(u use) bool { return u.env && u.opt.name == name })
-	}
+// refusal says why options are refused.
+type refusal struct {
+	usageError
+	at []*use // the options that are at odds; other things may be so with them
+}
+
+// rule is one reason to refuse options, or nil where they are not.
+type rule func(o *Options) *refusal
+
+// rules are all of them, in the order in which they are asked.
+func rules(yield func(rule) bool) {
 	for _, c := range clashes {
-		a, b := o.when(c.a), o.when(c.b)
-		switch {
-		case a == nil || b == nil || a.env == b.env:
-		case a.env:
-			drop(a.opt.name)
-		default:
-			drop(b.opt.name)
+		if !yield(c.refuse) {
+			return
 		}
 	}
 	for _, n := range needs {
-		if a := o.when(n.a); a != nil && a.env && !o.any(n.others) && all.any(n.others) {
-			drop(a.opt.name)
+		if !yield(n.refuse) {
+			return
 		}
 	}
-	if u := o.given("jobs"); u != nil && u.env && o.has("topics") && o.when("topics=auto") == nil {
-		drop("jobs") // the topics have their own workers
+	for _, r := range [...]rule{withoutCommand, unlinked, product, shortMaxDelay, retryOnTimeout} {
+		if !yield(r) {
+			return
+		}
 	}
 }
 
-// check refuses what does not go together, one thing at a time.
-func (o *Options) check() error {
-	for _, c := range clashes {
-		a, b := o.when(c.a), o.when(c.b)
-		if a != nil && b != nil {
-			return &usageError{a.name() + " and " + b.name() + " do not go together", c.hint}
+// settle leaves out the options of CREW_OPTS that are refused because of the
+// command line, with all that is refused only then, and returns what is refused
+// still. It comes before the options are read, so that one left out is not.
+func (o *Options) settle() error {
+	all := o.uses
+	for {
+		refuse, r := o.draft(o.uses).refused()
+		if r == nil {
+			return nil
 		}
-	}
-	for _, n := range needs {
-		if a := o.when(n.a); a != nil && !o.any(n.others) {
-			return &usageError{a.name() + " needs " + n.what, n.hint}
+		i := slices.IndexFunc(r.at, func(u *use) bool { return u.env })
+		if i < 0 {
+			return &r.usageError
 		}
-	}
-	if len(o.Command.Words) == 0 {
-		for _, name := range onlyWithCommand {
-			if u := o.given(name); u != nil {
-				return &usageError{
-					u.name() + " needs a command",
-					"without one each record is a command line: add a command, or drop " + u.opt.typed(),
-				}
-			}
+		alone := o.draft(slices.DeleteFunc(slices.Clone(all), func(u use) bool { return !u.env }))
+		alone.Command.Words, alone.Input.Groups = []string{"any"}, nil // CREW_OPTS goes with some command
+		if own := refuse(alone); own != nil {
+			return &own.usageError
 		}
+		out := r.at[i].opt
+		o.uses = slices.DeleteFunc(slices.Clone(o.uses), func(u use) bool { return u.env && u.opt == out })
 	}
-	if err := o.checkSources(); err != nil {
-		return err
-	}
-	return o.checkFailure()
 }
 
-// checkSources looks at the sources of records and at the topics.
-func (o *Options) checkSources() error {
-	sources := 0
+// draft is Options with those options and the operands of o, for the rules.
+// Values that are bad are passed over, and so is --jobs, which can be a file.
+func (o *Options) draft(uses []use) *Options {
+	d := defaults()
+	d.uses, d.Command.Words, d.Input.Groups = uses, o.Command.Words, o.Input.Groups
+	for _, u := range uses {
+		if u.opt.name != "jobs" {
+			_ = u.opt.set(&d, u.value) // read says what is bad
+		}
+	}
+	return &d
+}
+
+// refused is the first rule that refuses the options, and what it says; or nil.
+func (o *Options) refused() (rule, *refusal) {
+	for refuse := range rules {
+		if r := refuse(o); r != nil {
+			return refuse, r
+		}
+	}
+	return nil, nil
+}
+
+func (c clash) refuse(o *Options) *refusal {
+	a, b := o.when(c.a), o.when(c.b)
+	if a == nil || b == nil {
+		return nil
+	}
+	return &refusal{usageError{a.name() + " and " + b.name() + " do not go together", c.hint}, []*use{a, b}}
+}
+
+func (n need) refuse(o *Options) *refusal {
+	a := o.when(n.a)
+	if a == nil || o.any(n.others) {
+		return nil
+	}
+	return &refusal{usageError{a.name() + " needs " + n.what, n.hint}, []*use{a}}
+}
+
+// withoutCommand looks at options that only a command makes sense of.
+func withoutCommand(o *Options) *refusal {
+	if len(o.Command.Words) > 0 {
+		return nil
+	}
+	for _, name := range onlyWithCommand {
+		if u := o.given(name); u != nil {
+			return &refusal{usageError{
+				u.name() + " needs a command",
+				"without one each record is a command line: add a command, or drop " + u.opt.typed(),
+			}, []*use{u}}
+		}
+	}
+	return nil
+}
+
+// unlinked looks at what the first group of values goes in step with.
+func unlinked(o *Options) *refusal {
+	if len(o.Input.Files) > 0 || len(o.Input.Groups) == 0 || !o.Input.Groups[0].Linked {
+		return nil
+	}
+	return &refusal{usageError{"the first group of values is linked to nothing", "begin with ::: or ::::"}, nil}
+}
+
+// product looks at how many sources of objects there are.
+func product(o *Options) *refusal {
+	u := o.when("input=json")
+	sources := min(1, len(o.Input.Files))
 	for _, g := range o.Input.Groups {
 		sources++
 		if g.Files {
 			sources += len(g.Words) - 1 // each file is a source of its own
 		}
 	}
-	if len(o.Input.Files) > 0 {
-		sources++
-	} else if sources > 0 && o.Input.Groups[0].Linked {
-		return &usageError{"the first group of values is linked to nothing", "begin with ::: or ::::"}
+	if u == nil || sources <= 1 {
+		return nil
 	}
-	if u := o.when("input=json"); u != nil && sources > 1 {
-		return &usageError{u.name() + " and a product do not go together", "give one source, with -a, ::: or ::::"}
-	}
-	if u := o.given("jobs"); u != nil && o.Sched.Topics.Workers() > 0 {
-		return &usageError{u.name() + " and --topics do not go together", "the topics have their own workers: drop " + u.opt.typed()}
-	}
-	return nil
+	return &refusal{usageError{u.name() + " and a product do not go together", "give one source, with -a, ::: or ::::"}, []*use{u}}
 }
 
-// checkFailure looks at the numbers of "When tasks fail".
-func (o *Options) checkFailure() error {
+// shortMaxDelay looks at the first wait and the longest.
+func shortMaxDelay(o *Options) *refusal {
+	u, f := o.given("retry-max-delay"), &o.Failure
+	if u == nil || f.RetryMaxDelay >= f.RetryDelay {
+		return nil
+	}
+	at := []*use{u}
+	if first := o.given("retry-delay"); first != nil {
+		at = append(at, first)
+	}
+	return &refusal{usageError{
+		fmt.Sprintf("%s is less than the first wait, %v", u.with(f.RetryMaxDelay.String()), f.RetryDelay),
+		"lower --retry-delay",
+	}, at}
+}
+
+// retryOnTimeout looks for the timeouts that are to be retried.
+func retryOnTimeout(o *Options) *refusal {
 	f := &o.Failure
-	if o.has("retry-max-delay") && f.RetryMaxDelay < f.RetryDelay {
-		return &usageError{
-			fmt.Sprintf("--retry-max-delay %v is less than the first wait, %v", f.RetryMaxDelay, f.RetryDelay),
-			"lower --retry-delay",
-		}
+	if !f.RetryOn.Timeout || f.RetryOn.Any || f.Timeout > 0 || o.Input.JSON {
+		return nil
 	}
-	if f.RetryOn.Timeout && !f.RetryOn.Any && f.Timeout == 0 && !o.Input.JSON {
-		return &usageError{"--retry-on timeout needs a timeout", "add --timeout DUR"}
-	}
-	return nil
+	u := o.given("retry-on")
+	return &refusal{usageError{u.with("timeout") + " needs a timeout", "add --timeout DUR"}, []*use{u}}
 }
 
 // when is the use that makes a condition true, or nil.
 func (o *Options) when(cond string) *use {
 	name, value, exact := strings.Cut(cond, "=")
+	name, other := strings.CutSuffix(name, "!")
 	u := o.given(name)
-	if u == nil || exact && u.value != value {
+	if u == nil || exact && (u.value == value) == other {
 		return nil
 	}
 	return u

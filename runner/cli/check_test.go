@@ -115,6 +115,67 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What the command line makes impossible in CREW_OPTS is left out, one thing
+// after another; what is wrong in CREW_OPTS alone is named.
+func TestCrewOptsGiveWay(t *testing.T) {
+	const topics = "--sched topic --key {} --topics *=2"
+	for _, c := range []struct{ env, line, words string }{
+		// the other value of the same option takes away what one needs
+		{topics, "--sched fifo cat", "--sched=topic --key={} --sched=fifo"},
+		{"--cost {} --sched least-busy", "--sched fifo cat", "--sched=least-busy --sched=fifo"},
+		{"--input json --per-key 2", "--input lines cat", "--input=json --input=lines"},
+		{"--input json --retries 2 --retry-on timeout", "--input lines cat", "--input=json --retries=2 --input=lines"},
+		{"--state d --order longest-first --replay", "--dry-run cat", "--dry-run"},
+
+		// workers are the command line's
+		{topics, "-j4 cat", "--key={} --jobs=4"},
+		{"-j4", topics + " cat", "--sched=topic --key={} --topics=*=2"},
+		{"-j4 --topics auto", "--sched topic --key {} cat", "--jobs=4 --topics=auto --sched=topic --key={}"},
+		{"--sched topic --key {} --topics auto", "-j4 cat", "--sched=topic --key={} --topics=auto --jobs=4"},
+		{"-j missing", topics + " cat", "--sched=topic --key={} --topics=*=2"},
+
+		// what needs a command, and sources
+		{"-n2 -k", "", "--keep-order"},
+		{"-C , --header --stdin", "::: true", ""},
+		{"--csv -I @ -s 99", "", ""},
+		{"--input json", "cat ::: a ::: b", ""},
+
+		// waits
+		{"--retry-max-delay 1s --retries 1", "--retry-delay 5s cat", "--retries=1 --retry-delay=5s"},
+		{"--retry-delay 5s --retries 1", "--retry-max-delay 1s cat", "--retries=1 --retry-max-delay=1s"},
+
+		// what the command line adds to
+		{"--retry-delay 5s", "--retries 1 cat", "--retry-delay=5s --retries=1"},
+		{"-k -u", "--output group cat", "--keep-order --output=raw --output=group"},
+		{"--topics *=2", "--sched topic --key {} cat", "--topics=*=2 --sched=topic --key={}"},
+	} {
+		t.Run(c.env+" + "+c.line, func(t *testing.T) {
+			o, err := said(t, c.line, c.env)
+			require.NoError(t, err)
+			require.Equal(t, strings.Fields(c.words), append([]string{}, words(o.uses)...))
+		})
+	}
+
+	for _, c := range []struct{ env, line, want string }{
+		{"-j3 " + topics, "cat", "-j (from CREW_OPTS) and --topics (from CREW_OPTS) do not go together: the topics have their own workers: drop -j"},
+		{"-j3 " + topics, "-j4 cat", "-j (from CREW_OPTS) and --topics (from CREW_OPTS) do not go together: the topics have their own workers: drop -j"},
+		{"-0 -d ,", "-d x cat", `-0 (from CREW_OPTS) and -d (from CREW_OPTS) do not go together: -0 is -d '\0': keep one of them`},
+		{"--retry-delay 5s", "cat", "--retry-delay (from CREW_OPTS) needs --retries: add --retries N"},
+		{"--retry-max-delay .5 --retries 1", "cat", "--retry-max-delay 500ms (from CREW_OPTS) is less than the first wait, 1s: lower --retry-delay"},
+		{"--retry-on timeout --retries 1", "cat", "--retry-on timeout (from CREW_OPTS) needs a timeout: add --timeout DUR"},
+		{topics, "-j4 --sched topic cat", "--sched topic needs topics: add --topics LIST, or --topics auto"},
+		{topics, "-j4 --topics a=1 cat", "-j and --topics do not go together: the topics have their own workers: drop -j"},
+		{"-u", "-0 -d x cat", `-0 and -d do not go together: -0 is -d '\0': keep one of them`},
+		{"--delay x -n2", "-0 -d x", `bad value "x" for --delay (from CREW_OPTS): write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+	} {
+		t.Run(c.env+" + "+c.line, func(t *testing.T) {
+			_, err := said(t, c.line, c.env)
+			require.EqualError(t, err, c.want)
+			require.True(t, isUsage(err))
+		})
+	}
+}
+
 func TestRefusedJobsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	require.NoError(t, os.WriteFile(file, []byte("many\n"), 0o600))
@@ -151,7 +212,7 @@ func TestConditions(t *testing.T) {
 	conds = append(conds, cutting[:]...)
 	for _, cond := range conds {
 		name, value, exact := strings.Cut(cond, "=")
-		o := long(name)
+		o := long(strings.TrimSuffix(name, "!"))
 		require.NotNil(t, o, cond)
 		if exact && o.choices != nil {
 			require.Contains(t, o.choices, value)

@@ -37,18 +37,17 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	}
 	o := defaults()
 	o.uses = append(before, l.uses...)
-	o.override()
+	o.Command.Words, o.Input.Groups, err = operands(l.rest)
+	if refused := o.settle(); err == nil {
+		err = refused
+	}
 	if err := o.read(stdout, stderr); err != nil {
 		return nil, false, err
 	}
 	if o.ask != "" {
 		return nil, true, o.answer(stdout)
 	}
-	o.Command.Words, o.Input.Groups, err = operands(l.rest)
 	if err != nil {
-		return nil, false, err
-	}
-	if err := o.check(); err != nil {
 		return nil, false, err
 	}
 	o.finish()
