@@ -116,7 +116,6 @@ func rules(yield func(rule) bool) {
 // command line, with all that is refused only then, and returns what is refused
 // still. It comes before the options are read, so that one left out is not.
 func (o *Options) settle() error {
-	all := o.uses
 	for {
 		refuse, r := o.draft(o.uses).refused()
 		if r == nil {
@@ -126,7 +125,7 @@ func (o *Options) settle() error {
 		if i < 0 {
 			return &r.usageError
 		}
-		alone := o.draft(slices.DeleteFunc(slices.Clone(all), func(u use) bool { return !u.env }))
+		alone := o.draft(o.env)
 		alone.Command.Words, alone.Input.Groups = []string{"any"}, nil // CREW_OPTS goes with some command
 		if own := refuse(alone); own != nil {
 			return &own.usageError

@@ -22,7 +22,8 @@ type Options struct {
 	Show    Show
 	State   State
 
-	uses []use  // every option given, in order
+	uses []use  // every option given and not left out, in order
+	env  []use  // the options of CREW_OPTS, with those that were left out
 	ask  string // what to print instead of running: askHelp, askVersion or a shell's name
 }
 
@@ -213,14 +214,22 @@ func (o *Options) againWhole(options, values string) string {
 }
 
 func (o *Options) anew(command, without []string, options, values string) string {
-	words := []string{"crew"}
-	for _, u := range o.uses {
+	drops := func(u use) bool {
 		name := u.opt.name
 		cuts := slices.Contains(cutting[:], name)
 		if o.Command.Stdin && (name == "colsep" || name == "csv") {
 			cuts = false // the records are given as they were read
 		}
-		if u.env || cuts || slices.Contains(stateless[:], name) || slices.Contains(without, name) {
+		return cuts || slices.Contains(stateless[:], name) || slices.Contains(without, name)
+	}
+	words := []string{"crew"}
+	// In the line that this makes CREW_OPTS must not say what it does not here.
+	alone := slices.ContainsFunc(o.env, func(u use) bool { return drops(u) || !slices.Contains(o.uses, u) })
+	if alone {
+		words = []string{"CREW_OPTS=", "crew"}
+	}
+	for _, u := range o.uses {
+		if u.env && !alone || drops(u) {
 			continue
 		}
 		words = append(words, u.opt.typed())

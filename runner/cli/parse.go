@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -36,7 +37,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 		return nil, false, &usageError{"--header takes no value", "drop the : behind it"}
 	}
 	o := defaults()
-	o.uses = append(before, l.uses...)
+	o.uses, o.env = slices.Concat(before, l.uses), before
 	o.Command.Words, o.Input.Groups, err = operands(l.rest)
 	if refused := o.settle(); err == nil {
 		err = refused

@@ -221,4 +221,20 @@ func TestAgain(t *testing.T) {
 	o, err := said(t, "-k cat", "")
 	require.NoError(t, err)
 	require.Equal(t, "crew -k cat", o.again("", ""))
+
+	// CREW_OPTS is set aside where it would mean something else to other
+	// records, or to a line without what cuts them.
+	for _, c := range []struct{ env, line, want string }{
+		{"--bar -k", "-u cat", "CREW_OPTS= crew --progress always --output raw cat ::: a"},
+		{"--input json -k", "-d x cat", "CREW_OPTS= crew -k cat ::: a"},
+		{"--input json -k", "--input lines cat", "CREW_OPTS= crew -k cat ::: a"},
+		{"-a f -j2", "cat", "CREW_OPTS= crew -j 2 cat ::: a"},
+		{"--state d --state-reset", "-k cat", "CREW_OPTS= crew --state d -k --retry-failed cat ::: a"},
+		{"--state d", "-k cat", "crew -k --retry-failed cat ::: a"},
+		{"-n2 -k", "", "CREW_OPTS= crew -k ::: a"},
+	} {
+		o, err := said(t, c.line, c.env)
+		require.NoError(t, err)
+		require.Equal(t, c.want, o.again("", "::: a"))
+	}
 }
