@@ -27,8 +27,8 @@ type Topics struct {
 }
 
 // ParseTopics reads a list such as "mail=2,db=1,*=5", or "auto". A name may
-// hold any bytes but a comma; what stands after its last "=" is the number of
-// its workers.
+// hold any bytes but a comma, at least one; what stands after its last "=" is
+// the number of its workers.
 func ParseTopics(s string) (Topics, error) {
 	if s == "auto" {
 		return Topics{Auto: true}, nil
@@ -36,7 +36,7 @@ func ParseTopics(s string) (Topics, error) {
 	var t Topics
 	for part := range strings.SplitSeq(s, ",") {
 		i := strings.LastIndexByte(part, '=')
-		if i < 0 {
+		if i < 1 {
 			return Topics{}, errors.New("write auto, or each topic once with its workers: mail=2,db=1,*=5")
 		}
 		name := part[:i]
