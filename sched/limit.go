@@ -48,8 +48,9 @@ func (l *Limiter) Admit(it Item) bool {
 }
 
 // Done says that an item of key which was let through gives its place up: its
-// attempt is over or it was removed from the policy. It returns the parked item of that
-// key with the lowest ID, if there is one, which is let through with that.
+// attempt is over or it was removed from the policy. It returns the parked item
+// of that key with the lowest ID, if there is one, which is let through with
+// that.
 func (l *Limiter) Done(key uint64) (Item, bool) {
 	g := l.gates[key]
 	if g.parked.n > 0 {
