@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -87,7 +88,7 @@ func (s *source) compile(names []string) error {
 		if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
 			return &usageError{
 				s.opts.given("max-chars").where() + " leaves no room for a record",
-				fmt.Sprintf("with one of 1 byte the command is %d bytes, the limit is %d", least, c.MaxChars),
+				fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars),
 			}
 		}
 	}
@@ -122,15 +123,19 @@ func (s *source) compile(names []string) error {
 	return nil
 }
 
-// leastChars is how many bytes a command with a record of one byte has, as -s
-// counts them.
+// leastChars is how many bytes a command with one record has at least, as -s
+// counts them. In a shell that need not be the empty record: it is quoted.
 func leastChars(t *expand.Template) int {
-	argv, _ := t.Argv(expand.Values{Records: [][]string{{"x"}}, Seq: 1, Worker: 1})
-	n := 0
-	for _, w := range argv {
-		n += len(w) + 1
+	least := math.MaxInt
+	for _, record := range []string{"", "x"} {
+		argv, _ := t.Argv(expand.Values{Records: [][]string{{record}}, Seq: 1, Worker: 1})
+		n := 0
+		for _, w := range argv {
+			n += len(w) + 1
+		}
+		least = min(least, n)
 	}
-	return n
+	return least
 }
 
 // command is the program that all tasks run, if it is one.
