@@ -194,6 +194,10 @@ func (o *Options) has(name string) bool { return o.given(name) != nil }
 // cut, and those whose files a second run would write over.
 var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "joblog", "results"}
 
+// reading are those of cutting that stay where tasks read their records, which
+// are then given again as they were read.
+var reading = [...]string{"null", "delimiter", "colsep", "csv"}
+
 // stateless are the options about earlier runs that have no part in one that
 // only makes up for failures.
 var stateless = [...]string{"replay", "retry-failed", "state-reset"}
@@ -216,10 +220,7 @@ func (o *Options) againWhole(options, values string) string {
 func (o *Options) anew(command, without []string, options, values string) string {
 	drops := func(u use) bool {
 		name := u.opt.name
-		cuts := slices.Contains(cutting[:], name)
-		if o.Command.Stdin && (name == "colsep" || name == "csv") {
-			cuts = false // the records are given as they were read
-		}
+		cuts := slices.Contains(cutting[:], name) && !(o.Command.Stdin && slices.Contains(reading[:], name))
 		return cuts || slices.Contains(stateless[:], name) || slices.Contains(without, name)
 	}
 	words := []string{"crew"}

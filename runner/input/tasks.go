@@ -84,8 +84,8 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	return t
 }
 
-// Separator is what ends each record where tasks read them: a newline, or NUL
-// where that ends the records of the input.
+// Separator is what ends each record where tasks read them: what ends the
+// records of the input, one or more bytes.
 func (t *Tasks) Separator() string { return t.sep }
 
 // Next returns the next task. It blocks until its records have been read: a

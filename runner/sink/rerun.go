@@ -35,9 +35,10 @@ type RerunConfig struct {
 	// Batch is how many records a task takes where it can (-n); 0 says that any
 	// number will do.
 	Batch int
-	// Stdin is what ends each record where tasks read them (--stdin): a newline
-	// or NUL. Records are then run again as they were read, not by columns, and
-	// what cuts them into columns stays in the line. Empty without.
+	// Stdin is what ends each record where tasks read them (--stdin). Records are
+	// then run again as they were read, not by columns, and what ends them and
+	// what cuts them into columns (-0, -d, -C, --csv) stays in the line. Empty
+	// without.
 	Stdin string
 	// Numbered says that the task's number is part of the command ({#}).
 	Numbered bool
@@ -56,9 +57,9 @@ type RerunConfig struct {
 // line that a person can copy, then in a file, so memory stays flat. The line
 // has them in the order of input; the file mostly in the order of failure.
 //
-// The file holds NUL-terminated records, or lines where tasks read lines, with
-// columns separated by one control byte, not JSON: columns are bytes, and JSON
-// has only text.
+// The file holds NUL-terminated records, with columns separated by one control
+// byte, not JSON: columns are bytes, and JSON has only text. Where tasks read
+// their records, those end as they did.
 //
 // Several records of a task stay together, as a command may go by their places:
 // they are put into tasks anew by their number, so only the last of those listed
@@ -167,13 +168,14 @@ func (r *rerun) listing(t *task.Task) (f failure, ok bool) {
 		return f, t.Bind == nil && !strings.HasPrefix(line, "#")
 	}
 	if sep := r.cfg.Stdin; sep != "" {
-		texts := strings.Split(strings.TrimSuffix(string(t.Stdin), sep), sep)
-		for _, text := range texts {
+		texts := strings.Split(string(t.Stdin), sep)
+		last := len(texts) - 1
+		for _, text := range texts[:last] {
 			f.records = append(f.records, []string{text})
 		}
 		// A record may hold what ends it, and columns of a header cannot be put
 		// together again.
-		return f, len(texts) == len(t.Records) && len(r.header) <= 1
+		return f, last == len(t.Records) && texts[last] == "" && len(r.header) <= 1
 	}
 	for _, rec := range t.Records {
 		cols := make([]string, len(rec))
@@ -229,13 +231,10 @@ func (r *rerun) fits(cols []string) bool {
 }
 
 func (r *rerun) write(records [][]string) {
-	end := byte(0)
-	if r.cfg.Stdin != "" {
-		end = r.cfg.Stdin[0]
-	}
+	end := cmp.Or(r.cfg.Stdin, "\x00")
 	for _, cols := range records {
 		r.w.WriteString(strings.Join(cols, unit))
-		r.w.WriteByte(end)
+		r.w.WriteString(end)
 	}
 }
 
@@ -248,7 +247,7 @@ func (r *rerun) open() bool {
 	switch {
 	case r.cfg.JSON:
 		name = "crew-failed-*.json"
-	case r.cfg.Stdin == "\n":
+	case r.cfg.Stdin != "" && r.cfg.Stdin != "\x00":
 		name = "crew-failed-*.txt"
 	}
 	// The mode of a new temporary file is 0600.
@@ -274,9 +273,7 @@ func (r *rerun) text() string {
 	switch {
 	case r.cfg.JSON:
 		options = "--input json " + options
-	case r.cfg.Stdin == "\n":
-	case r.cfg.Stdin != "":
-		options = strings.TrimSuffix("-0 "+options, " ")
+	case r.cfg.Stdin != "": // the line says what ends them
 	case r.file != nil && r.cfg.Columns:
 		options = `-0 -C '\x1f' ` + options
 	case r.file != nil:

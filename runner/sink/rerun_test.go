@@ -188,9 +188,10 @@ func TestRerunOfWhatTasksRead(t *testing.T) {
 	}{
 		{"lines", "\n", reads("a\nb\n", []string{"a"}, []string{"b"}), "", "a b"},
 		{"columns as they stood", "\n", reads("a,b\n", []string{"a", "b"}), "", "a,b"},
-		{"NUL", "\x00", reads("a\x00b c\x00", []string{"a"}, []string{"b c"}), "-0 ", "a 'b c'"},
+		{"NUL", "\x00", reads("a\x00b c\x00", []string{"a"}, []string{"b c"}), "", "a 'b c'"},
 		{"lines in a file", "\n", reads("a\tb\nc\n", []string{"a\tb"}, []string{"c"}), "-a ", "a\tb\nc\n"},
-		{"NUL in a file", "\x00", reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"}), "-0 -a ", "a\nb\x00c\x00"},
+		{"two bytes in a file", "--", reads("a\nb--c--", []string{"a\nb"}, []string{"c"}), "-a ", "a\nb--c--"},
+		{"NUL in a file", "\x00", reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"}), "-a ", "a\nb\x00c\x00"},
 		{"a line that is two", "\n", reads("a\nb\n", []string{"a\nb"}), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
