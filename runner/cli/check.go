@@ -201,14 +201,7 @@ func unlinked(o *Options) *refusal {
 // product looks at how many sources of objects there are.
 func product(o *Options) *refusal {
 	u := o.when("input=json")
-	sources := min(1, len(o.Input.Files))
-	for _, g := range o.Input.Groups {
-		sources++
-		if g.Files {
-			sources += len(g.Words) - 1 // each file is a source of its own
-		}
-	}
-	if u == nil || sources <= 1 {
+	if u == nil || o.Input.sources() <= 1 {
 		return nil
 	}
 	return &refusal{usageError{u.name() + " and a product do not go together", "give one source, with -a, ::: or ::::"}, []*use{u}}

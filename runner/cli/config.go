@@ -194,10 +194,6 @@ func (o *Options) has(name string) bool { return o.given(name) != nil }
 // cut, and those whose files a second run would write over.
 var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "joblog", "results"}
 
-// reading are those of cutting that stay where tasks read their records, which
-// are then given again as they were read.
-var reading = [...]string{"null", "delimiter", "colsep", "csv"}
-
 // stateless are the options about earlier runs that have no part in one that
 // only makes up for failures.
 var stateless = [...]string{"replay", "retry-failed", "state-reset"}
@@ -217,11 +213,23 @@ func (o *Options) againWhole(options, values string) string {
 	return o.anew(nil, composing[:], options, values)
 }
 
+// cuts says whether the option is one of cutting and has no part in again. Where
+// tasks read their records, what ends these stays, and so does what cuts those
+// of one source, which are given again as they were read.
+func (o *Options) cuts(name string) bool {
+	switch name {
+	case "null", "delimiter":
+		return !o.Command.Stdin
+	case "colsep", "csv":
+		return !o.Command.Stdin || o.Input.sources() > 1
+	}
+	return slices.Contains(cutting[:], name)
+}
+
 func (o *Options) anew(command, without []string, options, values string) string {
 	drops := func(u use) bool {
 		name := u.opt.name
-		cuts := slices.Contains(cutting[:], name) && !(o.Command.Stdin && slices.Contains(reading[:], name))
-		return cuts || slices.Contains(stateless[:], name) || slices.Contains(without, name)
+		return o.cuts(name) || slices.Contains(stateless[:], name) || slices.Contains(without, name)
 	}
 	words := []string{"crew"}
 	// In the line that this makes CREW_OPTS must not say what it does not here.

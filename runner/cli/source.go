@@ -146,11 +146,25 @@ func (s *source) command() (string, bool) {
 	return s.template.Command()
 }
 
+// sources is how many sources are linked or multiplied.
+func (in Input) sources() int {
+	n := min(1, len(in.Files))
+	for _, g := range in.Groups {
+		if n++; g.Files {
+			n += len(g.Words) - 1 // each file is a source of its own
+		}
+	}
+	return n
+}
+
+// cuts says whether records are cut into columns.
+func (in Input) cuts() bool { return in.Colsep != nil || in.CSV }
+
 // rerun says how the line that runs failed tasks again is spelt.
 func (s *source) rerun() sink.RerunConfig {
 	in := s.opts.Input
 	cfg := sink.RerunConfig{
-		Columns:  in.Colsep != nil || in.CSV || len(in.Groups) > 1 || len(in.Groups) == 1 && len(in.Files) > 0,
+		Columns:  in.sources() > 1 || in.cuts() && !s.opts.Command.Stdin,
 		JSON:     in.JSON,
 		Line:     s.opts.again,
 		Numbered: slices.ContainsFunc(s.opts.Command.Words, func(w string) bool { return strings.Contains(w, "{#}") }),

@@ -30,15 +30,15 @@ type RerunConfig struct {
 	// the first task has failed, from the goroutine of the sinks. Nil without
 	// --header.
 	Header func() []string
-	// Columns says that a record can have more than one column.
+	// Columns says that a record can have more than one column, each given by
+	// itself.
 	Columns bool
 	// Batch is how many records a task takes where it can (-n); 0 says that any
 	// number will do.
 	Batch int
-	// Stdin is what ends each record where tasks read them (--stdin). Records are
-	// then run again as they were read, not by columns, and what ends them and
-	// what cuts them into columns (-0, -d, -C, --csv) stays in the line. Empty
-	// without.
+	// Stdin is what ends each record where tasks read them (--stdin); -0 or -d
+	// then stays in the line. Without Columns, records are run again as they were
+	// read, and what cuts them (-C, --csv) stays there too. Empty without.
 	Stdin string
 	// Numbered says that the task's number is part of the command ({#}).
 	Numbered bool
@@ -112,8 +112,14 @@ func (r *rerun) add(t *task.Task) {
 		r.left++
 		return
 	}
-	r.listed++
+	size := r.size
 	fits := r.fit(f.records)
+	if !fits && r.lineOnly() {
+		r.left++
+		r.size = size
+		return
+	}
+	r.listed++
 	if short {
 		r.short = f.records
 	} else if r.file == nil {
@@ -149,10 +155,19 @@ func (r *rerun) begin() {
 	if r.cfg.Header == nil {
 		return
 	}
-	if r.header = r.cfg.Header(); !r.fit([][]string{r.header}) {
+	if r.header = r.cfg.Header(); r.fit([][]string{r.header}) {
+		return
+	}
+	if r.lineOnly() {
+		r.size = rerunLine // so that nothing fits
+	} else {
 		r.spill()
 	}
 }
+
+// lineOnly says whether no file can have the records: tasks would read what
+// stands between columns there.
+func (r *rerun) lineOnly() bool { return r.cfg.Stdin != "" && r.cfg.Columns }
 
 // listing is what is listed of a task. ok is false where its records cannot be
 // given to another run.
@@ -167,7 +182,7 @@ func (r *rerun) listing(t *task.Task) (f failure, ok bool) {
 		f.records = [][]string{{strings.Clone(line)}}
 		return f, t.Bind == nil && !strings.HasPrefix(line, "#")
 	}
-	if sep := r.cfg.Stdin; sep != "" {
+	if sep := r.cfg.Stdin; sep != "" && !r.cfg.Columns {
 		texts := strings.Split(string(t.Stdin), sep)
 		last := len(texts) - 1
 		for _, text := range texts[:last] {

@@ -195,7 +195,7 @@ func TestRerunOfWhatTasksRead(t *testing.T) {
 		{"a line that is two", "\n", reads("a\nb\n", []string{"a\nb"}), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep, Columns: true, Dir: t.TempDir()}, c.e)
+			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep, Dir: t.TempDir()}, c.e)
 			require.Empty(t, rest)
 			if file := rerunFile.FindStringSubmatch(line); file != nil {
 				require.Equal(t, "crew -k "+c.options+file[1]+" job", line)
@@ -207,6 +207,22 @@ func TestRerunOfWhatTasksRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// No file would give tasks a product's columns apart, and their text with a
+// blank between.
+func TestRerunOfProductsThatTasksRead(t *testing.T) {
+	cfg := RerunConfig{Line: crewLine, Stdin: "\n", Columns: true, Dir: t.TempDir()}
+	good, tab, long := failedTask([]string{"a", "1 2"}), failedTask([]string{"a\tb", "1"}), failedTask([]string{strings.Repeat("x", 3000), "1"})
+	line, rest := rerunOf(t, cfg, tab, long, good)
+	require.Equal(t, "crew -k job ::: a :::+ '1 2'", line)
+	require.Equal(t, "crew: 2 failed tasks cannot be run again from a list\n", rest)
+
+	cfg.Header = func() []string { return []string{"a\x01", "b"} }
+	require.Contains(t, digestOf(t, cfg, good), "crew: 1 failed task cannot be run again from a list\n")
+	left, err := os.ReadDir(cfg.Dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // Numbered anew, a command would be another one and might write over what the
