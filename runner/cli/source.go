@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"crew/runner/expand"
 	"crew/runner/input"
 	"crew/runner/sink"
+	"crew/runner/task"
 )
 
 // source is where tasks come from: the open input and what makes tasks of it.
@@ -164,12 +166,12 @@ func (in Input) cuts() bool { return in.Colsep != nil || in.CSV }
 func (s *source) rerun() sink.RerunConfig {
 	in := s.opts.Input
 	cfg := sink.RerunConfig{
-		Columns:  in.sources() > 1 || in.cuts() && !s.opts.Command.Stdin,
-		JSON:     in.JSON,
-		Line:     s.opts.again,
-		Numbered: slices.ContainsFunc(s.opts.Command.Words, func(w string) bool { return strings.Contains(w, "{#}") }),
+		Columns: in.sources() > 1 || in.cuts() && !s.opts.Command.Stdin,
+		JSON:    in.JSON,
+		Line:    s.opts.again,
+		Number:  s.opts.numberOf,
 	}
-	if cfg.Numbered && s.opts.wholeAgain() {
+	if s.opts.Command.numberIn(s.opts.Command.Words...) == "{#}" && s.opts.wholeAgain() {
 		return sink.RerunConfig{Whole: true, Line: s.opts.againWhole}
 	}
 	if s.opts.Command.MaxChars == 0 { // else a task takes what it has room for
@@ -189,4 +191,40 @@ func (s *source) rerun() sink.RerunConfig {
 func (o *Options) wholeAgain() bool {
 	byRecord := o.Sched.Key + o.Sched.Cost + o.Output.TagString + o.State.Dir
 	return !o.Input.JSON && !o.Command.Stdin && byRecord == "" && !slices.ContainsFunc(o.uses, func(u use) bool { return u.env })
+}
+
+// numberOf is what the task's command has of the task's number, or nothing. A
+// value is no part of that, unless it is the command.
+func (o *Options) numberOf(t *task.Task) string {
+	if o.Input.JSON {
+		var object map[string]json.RawMessage
+		_ = json.Unmarshal([]byte(t.Object), &object) // input would have told
+		if own := string(object["command"]); own != "" && own != "null" {
+			return o.Command.numberIn(own)
+		}
+	}
+	if len(o.Command.Words) == 0 {
+		return variableIn(t.Argv...)
+	}
+	return o.Command.numberIn(o.Command.Words...)
+}
+
+// numberIn is what the words of a template have of the task's number, or
+// nothing.
+func (c Command) numberIn(words ...string) string {
+	holds := func(w string) bool { return strings.Contains(w, "{#}") }
+	if v := variableIn(words...); v != "" || c.Replace == "{#}" || !slices.ContainsFunc(words, holds) {
+		return v
+	}
+	return "{#}"
+}
+
+// variableIn is the variable with the task's number that words name, or nothing.
+func variableIn(words ...string) string {
+	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, name) }) {
+			return "$" + name
+		}
+	}
+	return ""
 }

@@ -40,8 +40,10 @@ type RerunConfig struct {
 	// then stays in the line. Without Columns, records are run again as they were
 	// read, and what cuts them (-C, --csv) stays there too. Empty without.
 	Stdin string
-	// Numbered says that the task's number is part of the command ({#}).
-	Numbered bool
+	// Number is what a task's command has of the task's number ({#}, $CREW_SEQ),
+	// or nothing. It is called for each failed task, from the goroutine of the
+	// sinks. Nil says that no command has any.
+	Number func(t *task.Task) string
 	// Whole says that the records of the line are the failed tasks' own command
 	// lines. Nothing but Line and Dir goes with it.
 	Whole bool
@@ -91,10 +93,12 @@ func (r *rerun) add(t *task.Task) {
 	if r.err != nil {
 		return
 	}
-	if number := r.numberIn(t); number != "" {
-		r.renamed++
-		r.number = number
-		return
+	if r.cfg.Number != nil {
+		if number := r.cfg.Number(t); number != "" {
+			r.renamed++
+			r.number = number
+			return
+		}
 	}
 	if r.cfg.JSON {
 		if t.Err != nil || t.Object == "" {
@@ -130,19 +134,6 @@ func (r *rerun) add(t *task.Task) {
 	if r.file == nil && !fits {
 		r.spill()
 	}
-}
-
-// numberIn is what a task's command has of the task's number, or nothing.
-func (r *rerun) numberIn(t *task.Task) string {
-	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
-		if slices.ContainsFunc(t.Argv, func(w string) bool { return strings.Contains(w, name) }) {
-			return "$" + name
-		}
-	}
-	if r.cfg.Numbered || strings.Contains(t.Object, "{#}") {
-		return "{#}"
-	}
-	return ""
 }
 
 // begin counts in what the line has beside records.
