@@ -269,11 +269,14 @@ func (r *rerun) open() bool {
 // text is the digest's lines on how to run the failed tasks again.
 func (r *rerun) text() string {
 	options, values := "", ""
-	if r.file != nil {
+	switch {
+	case r.listed == 0:
+		r.drop()
+	case r.file != nil:
 		options = "-a " + task.Quote(r.file.Name())
 		r.write(r.short)
 		r.close()
-	} else {
+	default:
 		values = r.values()
 	}
 	switch {

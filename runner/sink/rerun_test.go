@@ -268,6 +268,16 @@ func TestRerunNotOfferedForQuietEnd(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// The names of the columns alone are nothing to run.
+func TestRerunLeavesNoFileThatIsNotNamed(t *testing.T) {
+	cfg := RerunConfig{Line: crewLine, Columns: true, Dir: t.TempDir()}
+	cfg.Header = func() []string { return []string{"h\x01", "z"} }
+	require.Contains(t, digestOf(t, cfg, failedTask([]string{unit, "1"})), "crew: 1 failed task cannot be run again from a list\n")
+	left, err := os.ReadDir(cfg.Dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 func TestRerunObjectsAreOriginal(t *testing.T) {
 	e := failedTask()
 	e.Task.Object = `{"command":"x","n":1.0}`
