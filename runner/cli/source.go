@@ -170,6 +170,7 @@ func (s *source) rerun() sink.RerunConfig {
 		JSON:    in.JSON,
 		Line:    s.opts.again,
 		Number:  s.opts.numberOf,
+		State:   s.opts.State.Dir != "",
 	}
 	if s.opts.Command.numberIn(s.opts.Command.Words...) == "{#}" && s.opts.wholeAgain() {
 		return sink.RerunConfig{Whole: true, Line: s.opts.againWhole}

@@ -50,6 +50,9 @@ type RerunConfig struct {
 	// JSON says that tasks come from JSON objects (--input json). They are
 	// run again from a file that holds those objects.
 	JSON bool
+	// State says that the run keeps a journal, by which --retry-failed knows what
+	// has failed.
+	State bool
 	// Dir is where the file goes that takes what a line cannot; empty is
 	// os.TempDir().
 	Dir string
@@ -299,8 +302,12 @@ func (r *rerun) text() string {
 		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", count(int64(r.left), "failed task"))
 	}
 	if r.renamed > 0 {
-		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s would be another number; with --state, --retry-failed runs them again\n",
-			count(int64(r.renamed), "failed task"), r.number)
+		how := "with --state, --retry-failed"
+		if r.cfg.State {
+			how = "--retry-failed"
+		}
+		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s would be another number; %s runs them again\n",
+			count(int64(r.renamed), "failed task"), r.number, how)
 	}
 	return s
 }
