@@ -77,7 +77,7 @@ func (d *Digest) Consume(events []task.Event) error {
 			if e.Result.Outcome == task.NotRun && len(e.Result.Before) > 0 {
 				d.undone++
 			}
-			if e.Result.Leaked && e.Task.Done == nil {
+			if e.Task.Done == nil && leaked(e.Result) {
 				d.leaks++
 				if len(d.leaked) < digestTasks {
 					d.leaked = append(d.leaked, e.ID)
@@ -100,6 +100,11 @@ func (d *Digest) Consume(events []task.Event) error {
 		}
 	}
 	return nil
+}
+
+// leaked says whether an attempt of the task left something behind.
+func leaked(r *task.Result) bool {
+	return r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked })
 }
 
 // Close prints the digest. It never returns an error. Where the run ended

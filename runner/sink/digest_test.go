@@ -107,6 +107,10 @@ func TestDigestTellsOfWhatWasLeft(t *testing.T) {
 	earlier.Task.Done = earlier.Result
 	require.Equal(t, "crew: 2 tasks left something running that held the output open (1, 4)\n",
 		digestOf(t, RerunConfig{}, ended(4, leaked), ended(1, leaked), earlier))
+	again := ended(2, task.Result{Outcome: task.OK, Attempt: 3, Leaked: true, Before: []*task.Result{{Leaked: true}, {}}})
+	mended := ended(3, task.Result{Outcome: task.OK, Attempt: 2, Before: []*task.Result{{Leaked: true}}})
+	require.Equal(t, "crew: 2 tasks left something running that held the output open (2, 3)\n",
+		digestOf(t, RerunConfig{}, again, mended, ended(4, task.Result{Outcome: task.OK, Before: []*task.Result{{}}})))
 	var many []task.Event
 	for i := range uint64(11) {
 		many = append(many, ended(i+1, leaked))
