@@ -172,13 +172,18 @@ func (s *source) rerun() sink.RerunConfig {
 		Number:  s.opts.numberOf,
 		State:   s.opts.State.Dir != "",
 	}
-	if s.opts.Command.numberIn(s.opts.Command.Words...) == "{#}" && s.opts.wholeAgain() {
+	c := s.opts.Command
+	places := c.MaxChars > 0 && s.template.Counts() // which records come together was up to all before them
+	number := c.numberIn(c.Words...)
+	switch {
+	case (number == "{#}" || number == "" && places) && s.opts.wholeAgain():
 		return sink.RerunConfig{Whole: true, Line: s.opts.againWhole}
+	case places:
+		cfg.Batch = math.MaxInt
+	case c.MaxChars == 0: // else a task takes what it has room for
+		cfg.Batch = c.MaxArgs
 	}
-	if s.opts.Command.MaxChars == 0 { // else a task takes what it has room for
-		cfg.Batch = s.opts.Command.MaxArgs
-	}
-	if s.opts.Command.Stdin {
+	if c.Stdin {
 		cfg.Stdin = s.tasks.Separator()
 	}
 	if in.Header {

@@ -47,7 +47,7 @@ type Template struct {
 	lines  bool     // no command: each record is a script of its own
 	prefix []string // the shell and its options, before the script
 	args   bool     // every column of every record follows as a word
-	counts bool     // {N} is in the words
+	counts bool     // {N} is in the words, or in a script among them
 	ends   bool     // "--" stands between the script and them
 	shown  bool     // the script is shown, and not the shell
 	worker bool     // {%} is in it
@@ -221,6 +221,10 @@ func joinColumns(rec []string) string {
 // UsesWorker says whether the command differs from worker to worker: {%} is in
 // it.
 func (t *Template) UsesWorker() bool { return t.worker }
+
+// Counts says whether {N} is in it, which of several records of one column is
+// the Nth.
+func (t *Template) Counts() bool { return t.counts || t.script != nil && t.script.counts }
 
 // SingleWord says whether records go into a word that the command has anyhow,
 // so that what the system takes as one argument bounds them all together.

@@ -43,6 +43,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			t.words = append(t.words, word{script: sc})
 			some = some || sc.holdsAny()
 			t.worker = t.worker || sc.holds(worker)
+			t.counts = t.counts || sc.counts
 			continue
 		}
 		for _, p := range w {

@@ -34,7 +34,7 @@ type RerunConfig struct {
 	// itself.
 	Columns bool
 	// Batch is how many records a task takes where it can (-n); 0 says that any
-	// number will do.
+	// number will do, the largest int that only one task can be listed.
 	Batch int
 	// Stdin is what ends each record where tasks read them (--stdin); -0 or -d
 	// then stays in the line. Without Columns, records are run again as they were
