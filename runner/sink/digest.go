@@ -34,7 +34,8 @@ const (
 // run of a second or more.
 //
 // It keeps the first ten failures, each as short text, so its memory does not
-// grow with the run, and shows them in the order of input. Errors of stderr are ignored.
+// grow with the run, and shows them in the order of input. Errors of stderr are
+// ignored.
 type Digest struct {
 	screen *Screen
 	failed []told   // the first failures

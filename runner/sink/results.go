@@ -29,8 +29,9 @@ type Results struct {
 }
 
 // OpenResults makes the directory where it is missing and tries whether files
-// can be made in it. batches says that tasks can have several records. What it holds stays until a task of the same number ends;
-// then that task's files are replaced.
+// can be made in it. What it holds stays until a task of the same number ends;
+// then that task's files are replaced. batches says that tasks can have several
+// records.
 func OpenResults(dir string, batches bool) (*Results, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
