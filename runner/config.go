@@ -56,7 +56,7 @@ type Halt struct {
 	On      On
 	N       int
 	Percent bool   // N is a percentage of all tasks
-	Tasks   uint64 // how many these are, without those of an earlier run
+	Tasks   uint64 // how many these are
 }
 
 // When is how a halted run stops.

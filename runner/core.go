@@ -44,6 +44,7 @@ type core struct {
 	admitted uint64
 	finished [task.Outcomes]uint64
 	earlier  [task.Outcomes]uint64 // those of finished that an earlier run has met
+	counted  *task.Result          // the latest that Config.Halt counts
 	released uint64
 	ending   Ending
 
@@ -135,6 +136,7 @@ func (c *core) admit(t *task.Task, now time.Time) {
 	case t.Done != nil:
 		c.earlier[t.Done.Outcome]++
 		c.finish(e, t.Done, now)
+		c.halt(now) // the share of the others is larger now
 	case t.Err != nil:
 		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: t.Err, Code: 126, Start: now, End: now}, now)
 	case c.draining:
@@ -342,43 +344,58 @@ func (c *core) judge(r *task.Result, now time.Time) {
 		c.ending.BadCommand = r
 		c.drain(now, "")
 	}
-	if c.ending.Halted == nil && c.halts(r) {
-		c.ending.Halted = r
-		c.drain(now, "--halt")
-		if c.cfg.Halt.When == Now {
-			c.stop(now, "--halt")
-		}
+	if c.counts(r) {
+		c.counted = r
+		c.halt(now)
 	}
 }
 
-// halts says whether r is the result that makes the run halt.
-func (c *core) halts(r *task.Result) bool {
+// halt stops the run where enough results of the kind that counts are there.
+func (c *core) halt(now time.Time) {
+	if c.counted == nil || c.ending.Halted != nil || !c.enough() {
+		return
+	}
+	c.ending.Halted = c.counted
+	c.drain(now, "--halt")
+	if c.cfg.Halt.When == Now {
+		c.stop(now, "--halt")
+	}
+}
+
+// counts says whether a result is one of those that Config.Halt counts.
+func (c *core) counts(r *task.Result) bool {
+	if c.cfg.Halt.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
+		return false
+	}
+	switch c.cfg.Halt.On {
+	case OnFail:
+		return r.Outcome.Failed()
+	case OnSuccess:
+		return r.Outcome == task.OK
+	}
+	return true
+}
+
+// enough says whether this run has met as many of them as Config.Halt says.
+func (c *core) enough() bool {
 	h := c.cfg.Halt
-	if h.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
-		return false
-	}
-	ok := c.finished[task.OK] - c.earlier[task.OK]
-	failed := uint64(0)
+	var ok, failed, earlier uint64
 	for o := range task.Outcomes {
-		if o.Failed() {
-			failed += c.finished[o] - c.earlier[o]
+		n := c.finished[o] - c.earlier[o]
+		switch {
+		case o == task.OK:
+			ok = n
+		case o.Failed():
+			failed += n
 		}
+		earlier += c.earlier[o]
 	}
-	var n uint64
-	switch {
-	case h.On == OnFail && r.Outcome.Failed():
-		n = failed
-	case h.On == OnSuccess && r.Outcome == task.OK:
-		n = ok
-	case h.On == OnDone:
-		n = ok + failed
-	default:
-		return false
-	}
+	n := [...]uint64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed}[h.On]
 	if !h.Percent {
 		return n >= uint64(h.N)
 	}
-	return n*100 >= uint64(h.N)*h.Tasks
+	of := h.Tasks - min(earlier, h.Tasks) // of those that an earlier run has done not all may be read yet
+	return of > 0 && n*100 >= uint64(h.N)*of
 }
 
 // notRun ends a task that no attempt will be made at any more.

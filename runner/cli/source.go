@@ -169,11 +169,12 @@ func (s *source) rerun() sink.RerunConfig {
 		Columns: in.sources() > 1 || in.cuts() && !s.opts.Command.Stdin,
 		JSON:    in.JSON,
 		Line:    s.opts.again,
-		Number:  s.opts.numberOf,
+		Unlike:  s.opts.unlike,
 		State:   s.opts.State.Dir != "",
 	}
 	c := s.opts.Command
-	places := c.MaxChars > 0 && s.template.Counts() // which records come together was up to all before them
+	columns := in.sources() > 1 || in.cuts() || in.Header
+	places := c.MaxChars > 0 && !columns && s.template.Counts() // which records come together was up to all before them
 	number := c.numberIn(c.Words...)
 	switch {
 	case (number == "{#}" || number == "" && places) && s.opts.wholeAgain():
@@ -196,7 +197,21 @@ func (s *source) rerun() sink.RerunConfig {
 // nothing but the commands goes by their records.
 func (o *Options) wholeAgain() bool {
 	byRecord := o.Sched.Key + o.Sched.Cost + o.Output.TagString + o.State.Dir
-	return !o.Input.JSON && !o.Command.Stdin && byRecord == "" && !slices.ContainsFunc(o.uses, func(u use) bool { return u.env })
+	return !o.Input.JSON && !o.Command.Stdin && !o.Output.Tag && !o.Output.JSON && byRecord == "" && !slices.ContainsFunc(o.uses, func(u use) bool { return u.env })
+}
+
+// unlike says why the task would be another one in a line of failed tasks, or
+// nothing.
+func (o *Options) unlike(t *task.Task) string {
+	if number := o.numberOf(t); number != "" {
+		return number + " would be another number"
+	}
+	for _, name := range [...]string{"colsep", "csv"} {
+		if o.State.Dir != "" && o.has(name) && o.cuts(name) {
+			return "without " + o.given(name).opt.typed() + " they are of another command"
+		}
+	}
+	return ""
 }
 
 // numberOf is what the task's command has of the task's number, or nothing. A

@@ -152,19 +152,6 @@ func (w *wiring) unkept() string {
 	return fmt.Sprintf("%d of the replayed tasks ran under --output line, raw or none, which keep no output", w.state.Unkept())
 }
 
-// doneBefore is how many tasks an earlier run has done that do not run again, as
-// far as the input is still the same.
-func (w *wiring) doneBefore() uint64 {
-	if w.state == nil {
-		return 0
-	}
-	tasks, failed, _, _ := w.state.Resumed()
-	if w.opts.State.RetryFailed {
-		tasks -= failed
-	}
-	return min(uint64(tasks), w.inputTasks)
-}
-
 // openJoblog opens the joblog: behind what it holds where a run goes on and
 // does not tell everything once more.
 func (w *wiring) openJoblog(path string) (*sink.Joblog, error) {

@@ -275,7 +275,7 @@ func (w *wiring) config() (runner.Config, error) {
 		},
 		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Retry:     retry(o.Failure),
-		Halt:      halt(o.Failure.Halt, w.inputTasks-w.doneBefore()),
+		Halt:      halt(o.Failure.Halt, w.inputTasks),
 		KillAfter: o.Failure.KillAfter,
 		Tick:      tick,
 
@@ -317,8 +317,11 @@ func (w *wiring) ending(e runner.Ending) ending {
 			end.last = append(end.last, fmt.Sprintf("%v: no task can run it", r.Err)+w.opts.Command.whyNoShell())
 		}
 	}
-	if text := w.unkept(); text != "" && end.signal == 0 {
+	if text := w.unkept(); text != "" {
 		end.last = append(end.last, text)
+	}
+	if end.signal != 0 {
+		end.last = nil // who asked for the end does not wait for a reader
 	}
 	switch h := w.opts.Failure.Halt; {
 	case h.On == "fail" && h.N == 1 && !h.Percent, h.On == "success":

@@ -40,10 +40,10 @@ type RerunConfig struct {
 	// then stays in the line. Without Columns, records are run again as they were
 	// read, and what cuts them (-C, --csv) stays there too. Empty without.
 	Stdin string
-	// Number is what a task's command has of the task's number ({#}, $CREW_SEQ),
-	// or nothing. It is called for each failed task, from the goroutine of the
-	// sinks. Nil says that no command has any.
-	Number func(t *task.Task) string
+	// Unlike says why a task would be another one if it was listed ("{#} would be
+	// another number"), or nothing. It is called for each failed task, from the
+	// goroutine of the sinks. Nil says that none would be.
+	Unlike func(t *task.Task) string
 	// Whole says that the records of the line are the failed tasks' own command
 	// lines. Nothing but Line and Dir goes with it.
 	Whole bool
@@ -72,18 +72,19 @@ type RerunConfig struct {
 type rerun struct {
 	cfg RerunConfig
 
-	header  []string   // if any
-	kept    []failure  // those that are not in the file
-	short   [][]string // records of the one task that has fewer: they go last
-	begun   bool
-	listed  int    // tasks that are in kept, short or the file
-	left    int    // tasks that are in none of them
-	renamed int    // tasks that would get another number
-	number  string // what their commands have of the number
-	size    int    // bytes that kept and short take in the line
-	file    *os.File
-	w       *bufio.Writer // on file; keeps its first error
-	err     error         // why there is no file
+	header []string   // if any
+	kept   []failure  // those that are not in the file
+	short  [][]string // records of the one task that has fewer: they go last
+	begun  bool
+	listed int    // tasks that are in kept, short or the file
+	left   int    // tasks that are in none of them
+	unlike int    // tasks that would be others
+	why    string // they would be
+	width  int    // columns of the first record
+	size   int    // bytes that kept and short take in the line
+	file   *os.File
+	w      *bufio.Writer // on file; keeps its first error
+	err    error         // why there is no file
 }
 
 // failure is a failed task as it is listed.
@@ -96,10 +97,10 @@ func (r *rerun) add(t *task.Task) {
 	if r.err != nil {
 		return
 	}
-	if r.cfg.Number != nil {
-		if number := r.cfg.Number(t); number != "" {
-			r.renamed++
-			r.number = number
+	if r.cfg.Unlike != nil {
+		if why := r.cfg.Unlike(t); why != "" {
+			r.unlike++
+			r.why = why
 			return
 		}
 	}
@@ -134,9 +135,23 @@ func (r *rerun) add(t *task.Task) {
 	} else {
 		r.write(f.records)
 	}
-	if r.file == nil && !fits {
+	if r.file == nil && (!fits || !r.even(f.records) && !r.lineOnly()) {
 		r.spill()
 	}
+}
+
+// even says whether records have as many columns as the first: in the line they
+// all would have.
+func (r *rerun) even(records [][]string) bool {
+	for _, cols := range records {
+		if r.width == 0 {
+			r.width = len(cols)
+		}
+		if len(cols) != r.width {
+			return false
+		}
+	}
+	return true
 }
 
 // begin counts in what the line has beside records.
@@ -149,7 +164,9 @@ func (r *rerun) begin() {
 	if r.cfg.Header == nil {
 		return
 	}
-	if r.header = r.cfg.Header(); r.fit([][]string{r.header}) {
+	r.header = r.cfg.Header()
+	r.width = len(r.header)
+	if r.fit([][]string{r.header}) {
 		return
 	}
 	if r.lineOnly() {
@@ -173,7 +190,12 @@ func (r *rerun) listing(t *task.Task) (f failure, ok bool) {
 	f.id = t.ID
 	if r.cfg.Whole {
 		line := t.CommandLine(t.Argv)
-		f.records = [][]string{{strings.Clone(line)}}
+		if t.Shell {
+			line = strings.Clone(line)
+		} else {
+			line = "exec " + line // the program, and no built-in of that name
+		}
+		f.records = [][]string{{line}}
 		return f, t.Bind == nil && !strings.HasPrefix(line, "#")
 	}
 	if sep := r.cfg.Stdin; sep != "" && !r.cfg.Columns {
@@ -301,13 +323,13 @@ func (r *rerun) text() string {
 	if r.left > 0 {
 		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", count(int64(r.left), "failed task"))
 	}
-	if r.renamed > 0 {
+	if r.unlike > 0 {
 		how := "with --state, --retry-failed"
 		if r.cfg.State {
 			how = "--retry-failed"
 		}
-		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s would be another number; %s runs them again\n",
-			count(int64(r.renamed), "failed task"), r.number, how)
+		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s; %s runs them again\n",
+			count(int64(r.unlike), "failed task"), r.why, how)
 	}
 	return s
 }

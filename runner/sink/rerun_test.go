@@ -51,7 +51,7 @@ func TestRerunInOneLine(t *testing.T) {
 	}{
 		{"a column", RerunConfig{}, []task.Event{failedTask([]string{"a b"}), failedTask([]string{"it's"}, []string{""})},
 			`crew -k job ::: 'a b' 'it'\''s' ''`},
-		{"columns", RerunConfig{Columns: true}, []task.Event{failedTask([]string{"a", "b"}), failedTask([]string{"c"})},
+		{"columns", RerunConfig{Columns: true}, []task.Event{failedTask([]string{"a", "b"}), failedTask([]string{"c", ""})},
 			`crew -k job ::: a c :::+ b ''`},
 		{"header", RerunConfig{Columns: true, Header: func() []string { return []string{"x", "y z"} }},
 			[]task.Event{failedTask([]string{"a", "b"})}, `crew -k job ::: x a :::+ 'y z' b`},
@@ -233,9 +233,9 @@ func TestRerunOfNumberedTasks(t *testing.T) {
 		_, rest, _ := strings.Cut(digestOf(t, cfg, e), "crew: 1 failed task cannot be run again from a list, where ")
 		return rest
 	}
-	number := func(*task.Task) string { return "{#}" }
+	number := func(*task.Task) string { return "{#} would be another number" }
 	for _, cfg := range []RerunConfig{{}, {JSON: true}} {
-		cfg.Number = number
+		cfg.Unlike = number
 		require.Regexp(t, `^\{#\} would be another number`, no(cfg, failedTask([]string{"a"})))
 	}
 }
