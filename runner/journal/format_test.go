@@ -141,7 +141,7 @@ func TestTornTailIsDropped(t *testing.T) {
 			tasks, _, _, _ := j.Resumed()
 			require.Equal(t, ends[size], tasks, "%d bytes", size)
 			require.NoError(t, j.Close())
-			f, err := openJournal(dir)
+			f, err := os.Open(filepath.Join(dir, journalName))
 			require.NoError(t, err)
 			l, err := loadFile(f)
 			require.NoError(t, err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 )
 
@@ -284,10 +283,6 @@ func readLine(f io.ReaderAt, off int64) (body []byte, n int64, err error) {
 	}
 	return nil, 0, errNoLine
 }
-
-// openJournal opens the journal of dir to be read. It is fs.ErrNotExist where
-// there is none.
-func openJournal(dir string) (*os.File, error) { return os.Open(filepath.Join(dir, journalName)) }
 
 // stands says whether the result of a done task can stand in a resumed run.
 // What went past crew and had to wait for its turn is lost with that run.
