@@ -21,14 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/catch"
 	"crew/runner/cli"
+	"crew/runner/linux"
 )
 
 // TestMain makes this binary stand in for crew in the scripts.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"crew": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+		"crew": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes)) },
 	})
 }
 
@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 func TestScript(t *testing.T) {
 	// As they may be in the background of a script, or under nohup.
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if catch.Ignored(sig) {
-			catch.Reset(sig)
+		if linux.Ignored(sig) {
+			linux.Reset(sig)
 		}
 	}
 	testscript.Run(t, testscript.Params{

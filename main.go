@@ -6,8 +6,12 @@ import (
 	"os"
 
 	"crew/runner/cli"
+	"crew/runner/proc"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes))
 }
+
+// processes runs tasks as processes of this machine.
+func processes(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) }

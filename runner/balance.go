@@ -1,64 +1,61 @@
 package runner
 
 import (
+	"math"
 	"time"
 
 	"crew/runner/task"
-	"crew/sched"
 )
 
-// balanceEvery is how often the workers of automatic topics are shared out anew.
-const balanceEvery = time.Second
-
-// balancer shares the workers of automatic topics out (--topics auto) and knows
-// which topics keep the processors busy: more workers than processors would
-// only slow those down.
-type balancer struct {
-	topic *sched.ByTopic
+// usages knows which topics keep the processors busy: under --topics auto more
+// slots than processors would only slow those down.
+type usages struct {
 	procs int
-	next  time.Time
-	use   map[uint64]*usage // by key; forgotten when nothing ran for a while
+	of    map[uint64]*usage // by key; forgotten when nothing ran for a while
 }
 
 // usage is what a topic's tasks took lately: each round halves it.
 type usage struct {
-	cpu, wall time.Duration
-	bound     bool
+	work, wall time.Duration // on a processor or waiting for one, and in all
+	bound      bool
 }
 
-// Over boundAbove of its time on a processor a task is limited by it. Tasks
-// that compete for processors show less, so a topic keeps the mark until its
-// share falls below boundBelow.
+// A topic whose tasks are at work for more than boundAbove of their time is
+// limited by the processors. It keeps the mark until its share falls below
+// boundBelow.
 const (
 	boundAbove = 0.7
-	boundBelow = 0.2
+	boundBelow = 0.5
 )
 
+func newUsages(procs int) *usages { return &usages{procs: procs, of: map[uint64]*usage{}} }
+
 // saw counts a result in.
-func (b *balancer) saw(key uint64, r *task.Result) {
-	u := b.use[key]
-	if u == nil {
-		u = &usage{}
-		b.use[key] = u
+func (u *usages) saw(key uint64, r *task.Result) {
+	t := u.of[key]
+	if t == nil {
+		t = &usage{}
+		u.of[key] = t
 	}
-	u.cpu += r.User + r.System
-	u.wall += r.Duration()
+	t.work += r.User + r.System + r.RunDelay
+	t.wall += r.Duration()
 }
 
-// run shares out, if it is time.
-func (b *balancer) run(now time.Time) {
-	if now.Before(b.next) {
-		return
-	}
-	b.next = now.Add(balanceEvery)
-	for key, u := range b.use {
-		if u.wall < time.Microsecond {
-			delete(b.use, key)
+// most ends a round and says how many slots a key may have.
+func (u *usages) most() func(key uint64) int {
+	for key, t := range u.of {
+		if t.wall < time.Microsecond {
+			delete(u.of, key)
 			continue
 		}
-		share := float64(u.cpu) / float64(u.wall)
-		u.bound = share > boundAbove || u.bound && share > boundBelow
-		u.cpu, u.wall = u.cpu/2, u.wall/2
+		share := float64(t.work) / float64(t.wall)
+		t.bound = share > boundAbove || t.bound && share > boundBelow
+		t.work, t.wall = t.work/2, t.wall/2
 	}
-	b.topic.Balance(b.procs, func(key uint64) bool { u := b.use[key]; return u != nil && u.bound })
+	return func(key uint64) int {
+		if t := u.of[key]; t != nil && t.bound {
+			return max(u.procs, 1)
+		}
+		return math.MaxInt
+	}
 }

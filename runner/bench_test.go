@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/task"
-	"crew/sched"
 )
 
 // sameTask is a Source of n tasks that are made before.
@@ -18,12 +17,14 @@ type sameTask struct {
 	next  int
 }
 
-func (s *sameTask) Next() (*task.Task, error) {
+func (s *sameTask) Next(number func() uint64) (*task.Task, error) {
 	if s.next == len(s.tasks) {
 		return nil, io.EOF
 	}
+	t := &s.tasks[s.next]
 	s.next++
-	return &s.tasks[s.next-1], nil
+	t.ID = number()
+	return t, nil
 }
 
 // instant is an Executor that has nothing to do.
@@ -31,8 +32,12 @@ type instant struct{}
 
 func (instant) Run(_ context.Context, a task.Attempt) *task.Result {
 	now := time.Now()
-	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Worker, Outcome: task.OK, Start: now, End: now}
+	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.OK, Start: now, End: now}
 }
+
+func (instant) Kill(uint64) {}
+func (instant) Suspend()    {}
+func (instant) Resume()     {}
 
 // null is a Sink that looks at nothing.
 type null struct{}
@@ -49,19 +54,17 @@ func BenchmarkRun(b *testing.B) {
 		keep    bool
 	}{{"workers=2", 2, false}, {"workers=8", 8, false}, {"workers=8/keep", 8, true}} {
 		b.Run(c.name, func(b *testing.B) {
-			policy, err := sched.New("fifo", c.workers, sched.Topics{})
-			require.NoError(b, err)
 			src := &sameTask{tasks: make([]task.Task, b.N)}
 			for i := range src.tasks {
-				src.tasks[i] = task.Task{ID: uint64(i + 1), Cost: 1}
+				src.tasks[i] = task.Task{Cost: 1}
 			}
 			cfg := Config{
-				Pool:  Pool{Workers: c.workers, Policy: policy, Buffer: 64},
+				Pool:  Pool{Workers: c.workers, Policy: policy("fifo"), Buffer: 64},
 				Order: Order{Keep: c.keep, Window: 1 << 20},
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			ending, err := Run(cfg, src, instant{}, []Sink{null{}}, nil)
+			ending, err := run(cfg, src, instant{}, []Sink{null{}}, nil)
 			require.NoError(b, err)
 			require.EqualValues(b, b.N, ending.Stats.Of(task.OK))
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")

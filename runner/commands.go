@@ -2,160 +2,165 @@ package runner
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
-	"syscall"
-	"time"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
-// drain starts nothing more; what waits is not run.
-func (c *core) drain(now time.Time, why string) {
-	if c.draining {
-		return
+var errOver = errors.New("the run is over")
+
+// apply does what a command asks for.
+func (c *core) apply(cmd task.Command) (reply task.Reply) {
+	switch cmd.Op {
+	case task.Drain, task.Stop, task.Kill:
+		c.told(cmd)
+	case task.Resize:
+		c.resize(cmd.N)
+	case task.Grow:
+		c.resize(len(c.local()) + cmd.N)
+	case task.Join:
+		reply.Slot = c.join(cmd.Slot)
+		c.emit(task.Event{Kind: task.Resized, Slot: len(c.slots)})
+	case task.Leave:
+		if _, ok := c.slots[cmd.N]; !ok {
+			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
+			break
+		}
+		c.leave(cmd.N)
+		c.emit(task.Event{Kind: task.Resized, Slot: len(c.slots)})
+	case task.Pause:
+		c.paused = true
+	case task.Resume:
+		c.paused = false
+	case task.Suspend:
+		c.clock.stop(c.now)
+	case task.Continue:
+		c.clock.goOn(c.now)
+		c.tick(c.now)
+	case task.Cancel:
+		if !c.cancel(cmd.ID) {
+			reply.Err = fmt.Errorf("task %d does not run and does not wait", cmd.ID)
+		}
+	case task.Look:
+		reply.Snapshot = c.snapshot()
 	}
-	c.draining = true
-	retries := len(c.ids(func(e *entry) bool { return e.state != running && e.attempt > 0 }))
-	c.emit(task.Event{Kind: task.Draining, At: now, Running: c.runningIDs(10), Retries: retries, Text: why})
-	for _, id := range c.ids(func(e *entry) bool { return e.state != running }) {
-		e := c.entries[id]
-		c.takeOut(e)
-		c.notRun(e, now)
+	return reply
+}
+
+// told ends the run because a person or a program asks for it.
+func (c *core) told(cmd task.Command) {
+	c.ending.Reason = max(c.ending.Reason, Told)
+	if cmd.Signal != 0 {
+		c.ending.Signal = cmd.Signal
+	}
+	why := signalName(cmd.Signal)
+	switch cmd.Op {
+	case task.Drain:
+		c.drain(why)
+	case task.Stop:
+		c.stop(why)
+		c.wait(c.cfg.Limit.KillAfter + settle)
+	case task.Kill:
+		c.kill(why)
+		c.giveUpAt = c.run.Add(settle)
+		if c.sealed {
+			c.giveUp()
+		}
 	}
 }
 
-// stop ends what runs, after drain.
-func (c *core) stop(now time.Time, why string) {
-	c.drain(now, why)
-	if c.stopping {
-		return
-	}
-	c.stopping = true
-	if c.running > 0 {
-		c.emit(task.Event{Kind: task.Stopping, At: now, Running: c.runningIDs(10), Text: why})
-	}
-}
-
-// abort ends the run because crew itself cannot go on; the first reason counts.
-// What runs may finish, except where nobody reads the results any more.
-func (c *core) abort(err error, now time.Time) {
-	if c.ending.Err == nil {
-		c.ending.Err = err
-	} else if !errors.Is(err, syscall.EPIPE) {
-		c.emit(task.Event{Kind: task.Notice, At: now, Text: err.Error()})
-	}
-	if errors.Is(err, syscall.EPIPE) {
-		c.told = true
-		c.stop(now, signalName(int(syscall.SIGPIPE)))
-		return
-	}
-	why := ""
-	if c.running > 0 { // else it is said soon enough, at the end
-		why = err.Error()
-	}
-	c.drain(now, why)
-}
-
-// abandon gives up waiting for attempts that should long have ended.
-func (c *core) abandon(now time.Time) {
-	for _, id := range c.runningIDs(len(c.entries)) {
-		e := c.entries[id]
-		c.ending.Abandoned++
-		c.running--
-		c.policy.Done(e.worker, e.item, false)
-		r := &task.Result{Task: e.task, Attempt: e.attempt, Worker: e.worker, Outcome: task.Cancelled, Err: errAbandoned, End: now}
-		e.worker = 0
-		c.unlimit(e)
-		c.finish(e, r, now)
-	}
-}
-
-// takeOut takes a waiting task out of where it waits.
-func (c *core) takeOut(e *entry) {
-	id := e.item.ID
-	switch e.state {
-	case queued:
-		c.policy.Remove(id)
-		c.unlimit(e)
-	case parked:
-		c.limit.Remove(id)
-	case delayed:
-		c.delayed.Remove(id)
-		c.policy.Remove(id)
-	}
-}
-
-// runningIDs are the lowest n numbers of running tasks.
-func (c *core) runningIDs(n int) []uint64 {
-	ids := c.ids(func(e *entry) bool { return e.state == running })
-	return ids[:min(n, len(ids))]
-}
-
-// ids are the numbers of the unfinished tasks of which ok holds, in order.
-func (c *core) ids(ok func(*entry) bool) []uint64 {
-	var ids []uint64
-	for id, e := range c.entries {
-		if ok(e) {
-			ids = append(ids, id)
+// local are the IDs of this machine's own slots, in order.
+func (c *core) local() []int {
+	var ids []int
+	for _, s := range c.slots {
+		if s.Host == "" && s.Token == 0 {
+			ids = append(ids, s.ID)
 		}
 	}
 	slices.Sort(ids)
 	return ids
 }
 
-var (
-	errCancelled = errors.New("cancelled")
-	errAbandoned = errors.New("did not end in time")
-)
-
-// apply does what a command asks for.
-func (c *core) apply(cmd task.Command, now time.Time) {
-	switch cmd.Op {
-	case task.Drain, task.Stop, task.Kill:
-		c.told = true
-		if cmd.Signal != 0 {
-			c.ending.Signal = cmd.Signal
-		}
-		if cmd.Op == task.Drain {
-			c.drain(now, signalName(cmd.Signal))
-		} else {
-			c.stop(now, signalName(cmd.Signal))
-		}
-	case task.Resize:
-		c.resize(cmd.N, now)
-	case task.Grow:
-		c.resize(c.workers+cmd.N, now)
-	case task.Pause:
-		c.paused = true
-	case task.Resume:
-		c.paused = false
-	case task.Cancel:
-		c.cancel(cmd.ID, now)
-	}
-}
-
-// resize sets the pool's size, at least 1. Busy workers past it run out.
-func (c *core) resize(n int, now time.Time) {
+// resize sets the number of this machine's own slots, at least 1. Those with the
+// highest numbers leave first; what runs there may finish.
+func (c *core) resize(n int) {
 	n = max(n, 1)
-	if n == c.workers {
+	ids := c.local()
+	if len(ids) == n {
 		return
 	}
-	c.workers = n
-	c.policy.Resize(n)
-	c.emit(task.Event{Kind: task.Resized, At: now, Worker: n})
+	for len(ids) > n {
+		c.leave(ids[len(ids)-1])
+		ids = ids[:len(ids)-1]
+	}
+	for range n - len(ids) {
+		c.join(task.Slot{Cap: 1})
+	}
+	c.emit(task.Event{Kind: task.Resized, Slot: len(c.slots)})
 }
 
-// cancel ends one task, wherever it is.
-func (c *core) cancel(id uint64, now time.Time) {
-	e := c.entries[id]
-	if e == nil {
-		return
+// join takes in a slot under the lowest number that is free, and not of another
+// host as long as something runs there under it.
+func (c *core) join(s task.Slot) int {
+	foreign := map[int]bool{}
+	for _, e := range c.entries {
+		if e.slot.ID != 0 && e.slot.Host != s.Host {
+			foreign[e.slot.ID] = true
+		}
 	}
-	e.cancelled = true
-	if e.state == running {
-		c.cancels = append(c.cancels, id)
-		return
+	for s.ID = 1; foreign[s.ID]; s.ID++ {
 	}
-	c.takeOut(e)
-	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.Cancelled, Err: errCancelled, End: now}, now)
+	for _, taken := c.slots[s.ID]; taken || foreign[s.ID]; _, taken = c.slots[s.ID] {
+		s.ID++
+	}
+	s.Cap = max(s.Cap, 1)
+	c.slots[s.ID] = s
+	c.capacity += s.Cap
+	slot := sched.Slot{ID: s.ID, Cap: s.Cap}
+	if s.Host != "" {
+		slot.Host = sched.Hash(s.Host)
+	}
+	c.policy.Join(slot)
+	return s.ID
+}
+
+// leave lets no more attempts start in a slot. Those that run there may finish.
+func (c *core) leave(id int) {
+	c.capacity -= c.slots[id].Cap
+	delete(c.slots, id)
+	c.policy.Leave(id)
+}
+
+// snapshot is what the run does now.
+func (c *core) snapshot() *task.Snapshot {
+	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.stats, Blocking: c.blocking()}
+	for _, id := range slices.Sorted(maps.Keys(c.slots)) {
+		s.Slots = append(s.Slots, c.slots[id])
+	}
+	for _, id := range c.runningIDs(len(c.entries)) {
+		e := c.entries[id]
+		s.Running = append(s.Running, task.Running{
+			ID: id, Key: e.task.Key, Slot: e.slot.ID, Attempt: e.attempt, Since: e.since,
+		})
+	}
+	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })
+	s.Waiting = c.waiting()
+	return s
+}
+
+func (c *core) state() task.State {
+	switch {
+	case c.sealed:
+		return task.Finishes
+	case c.phase >= stopping:
+		return task.Stops
+	case c.phase == draining:
+		return task.Drains
+	case c.paused || c.clock.stopped():
+		return task.Paused
+	}
+	return task.Going
 }

@@ -10,13 +10,12 @@ import (
 
 // Config says how a run goes.
 type Config struct {
-	Pool      Pool
-	Order     Order
-	Retry     Retry
-	Halt      Halt
-	KillAfter time.Duration // how long a stopped run waits for a reader of its output
-	Tick      time.Duration // how often sinks get an empty batch when nothing happens; 0 is never
-	Explain   bool          // say what the input waits for when it stands still beside idle workers
+	Pool  Pool
+	Order Order
+	Limit Limit
+	Retry Retry
+	Halt  Halt
+	Tick  time.Duration // how often sinks get an empty batch when nothing happens; 0 is never
 
 	// SameCommand says that all tasks have one command: where it cannot be
 	// executed for one it cannot for any, and the run stops.
@@ -25,18 +24,25 @@ type Config struct {
 
 // Pool says how many tasks run and which comes next.
 type Pool struct {
-	Workers int
-	Policy  sched.Policy
-	Buffer  int           // tasks read ahead of the workers
-	PerKey  int           // running tasks of one key at most; 0 is any number
-	Delay   time.Duration // between starts
-	Procs   int           // processors, for topics that share the workers out by themselves; 0 leaves them be
+	Workers int          // slots on this machine
+	Policy  sched.Policy // without slots; the run has them join
+	Buffer  int          // tasks read ahead
+	Bytes   int          // of these, past the first few, at most so many bytes; 0 is any number
+	PerKey  int          // running tasks of one key at most; 0 is any number
+	Delay   time.Duration
+	Procs   int // processors, for topics that share the slots out by themselves; 0 leaves them be
 }
 
 // Order says when results are released.
 type Order struct {
 	Keep   bool
 	Window int // with Keep: how many tasks may be admitted past the first unreleased one
+}
+
+// Limit says how long an attempt may take.
+type Limit struct {
+	Timeout   time.Duration // 0 is any time
+	KillAfter time.Duration // how long an attempt that is being ended has until it is killed
 }
 
 // Retry says when a failed attempt is followed by another.
@@ -98,20 +104,29 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Reason is why a run ended. They are in order: the worst one that applies is
+// the run's.
+type Reason uint8
+
+// The reasons, from good to bad.
+const (
+	Completed  Reason = iota // the input came to its end, and every task had its turn
+	Halted                   // Config.Halt
+	BadCommand               // the command of all tasks cannot be executed
+	Told                     // a command or a signal asked for the end
+	Unread                   // nobody reads stdout any more
+	Broken                   // crew itself could not go on: the input or an output broke
+)
+
 // Ending is how a run ended.
 type Ending struct {
-	Stats task.Stats
-	// Err is why crew could not go on: the input or an output broke. More is
-	// what went wrong after that and was not said yet.
-	Err  error
-	More []error
-	// Signal is the last signal that asked for the end, or 0.
-	Signal int
-	// BadCommand is the first result of a command that cannot be executed for
-	// any task.
-	BadCommand *task.Result
-	// Halted is the result that made Config.Halt true.
-	Halted *task.Result
+	Reason Reason
+	Stats  task.Stats
+	Err    error        // of Broken and Unread; the first one of the worst
+	More   []error      // what went wrong after that and was not said yet
+	Signal int          // of Told: the last signal that asked for the end, or 0
+	Result *task.Result // of Halted and BadCommand: the result that decided it
+
 	// Abandoned is how many attempts did not end although they were killed: they
 	// wait for somebody to take their output, or in the kernel.
 	Abandoned int

@@ -8,145 +8,239 @@ import (
 	"crew/sched"
 )
 
-// core is the run's state machine. It has no lock, no goroutine, no clock and
-// does no I/O: it answers questions (may I read? what starts now? when do I
-// wake? is all done?) and takes facts (admitted, finished, a command). Only the
-// loop touches it.
+const (
+	// outboxFull is how many events may wait for the sinks before nothing more
+	// starts: a reader that has stopped slows the run down.
+	outboxFull = 4096
+	// fewTasks are read ahead however many bytes they have.
+	fewTasks = 64
+	// asideTasks and asideBytes bound what waits outside the read-ahead: for a
+	// retry, or for a limit.
+	asideTasks = 32 << 10
+	asideBytes = 16 << 20
+	// balanceEvery is how often automatic topics are shared out anew.
+	balanceEvery = time.Second
+	// settle is what a run that was told to end allows beyond the grace of its
+	// tasks: for the kernel to end them, and for a reader to take what is left. A
+	// kill that did not help is repeated as often.
+	settle = time.Second
+)
+
+// core is the run's state machine. It has no lock, no goroutine and no clock,
+// and does no I/O: tick says what time it is, and then it answers questions (may
+// I read? what starts now? when do I wake? is all done?) and takes facts
+// (admitted, ended, a command). Only Run.do calls it.
 type core struct {
 	cfg Config
 
-	// where each task is: in exactly one place until it is finished
+	// time
 
-	policy  sched.Policy
-	topic   *sched.ByTopic // policy, where it is that
-	limit   *sched.Limiter // nil without a limit per key
-	delayed *sched.Delay
-	entries map[uint64]*entry
-	order   *sched.Reorder[struct{}] // nil without Keep
-	spare   []*entry
+	now   time.Time // by the machine's clock, for events
+	run   time.Time // by the run's clock, which every deadline goes by
+	clock clock
+
+	// unfinished tasks, each in one place
+
+	entries  map[uint64]*entry
+	spare    []*entry
+	count    [states]int // tasks by state
+	bytes    [states]int // their sizes
+	policy   sched.Policy
+	limit    *sched.Limiter // nil without a limit per key
+	delayed  *sched.Delay
+	order    *sched.Reorder[struct{}] // of results; nil without Keep
+	deadline *sched.Delay             // of running tasks: when the next step of ending them is due
 
 	// the pool
 
-	workers   int
-	running   int
-	nextStart time.Time // no start before it
-	balancer  *balancer // of automatic topics; nil without
-	explainAt time.Time // when a blocked input is worth a word
-	explained time.Time // when it last was
+	slots     map[int]task.Slot
+	capacity  int // of all slots
+	running   int // tasks that hold a slot
+	nextStart time.Time
+	usage     *usages // of automatic topics; nil without
+	balanceAt time.Time
+	explainer explainer
 
 	// how the run stands
 
+	numbered uint64 // the last number that was given to a task
 	inputEnd bool
-	draining bool
-	stopping bool
-	told     bool // to end: by a command, or since nobody reads the output any more
 	paused   bool
-	admitted uint64
-	finished [task.Outcomes]uint64
-	earlier  [task.Outcomes]uint64 // those of finished that an earlier run has met
-	counted  *task.Result          // the latest that Config.Halt counts
-	released uint64
+	phase    phase
+	sealed   bool      // every task has its outcome, and no other is taken in
+	giveUpAt time.Time // when a run that was told to end waits no more; zero is never
+	stats    task.Stats
+	counted  *task.Result // the latest that Config.Halt counts
 	ending   Ending
 
-	// what the loop has to do and tell
+	// what is to be done and told
 
-	events  []task.Event
-	cancels []uint64 // running tasks to be ended
+	events []task.Event
+	acts   []act
 }
+
+// phase is how far the run is on its way to the end. It only rises.
+type phase uint8
+
+const (
+	going    phase = iota
+	draining       // nothing more starts; what runs may finish
+	stopping       // what runs is being ended
+	killing        // what runs is killed
+)
 
 // state is where an unfinished task is.
 type state uint8
 
 const (
-	queued  state = iota // in the policy
+	nowhere state = iota // not admitted, or finished
+	queued               // in the policy
 	parked               // in the limiter
-	running              // on a worker
 	delayed              // waiting for its next attempt
+	running              // in a slot
+	decided              // its attempt has ended and is being recorded; a task that ran still holds its slot
+	states
 )
 
 // entry is an unfinished task.
 type entry struct {
-	task      *task.Task
-	item      sched.Item
-	state     state
-	attempt   int            // the running one, or the last
-	before    []*task.Result // of the attempts that failed
-	worker    int
+	task  *task.Task
+	item  sched.Item
+	size  int
+	state state
+	slot  task.Slot // while it is held; the zero Slot otherwise
+
+	attempt   int            // the number of the running one, or of the last
+	since     time.Time      // when that began
+	failures  int            // failed attempts, each of which used up a retry
+	before    []*task.Result // those of this run
 	cancelled bool
+	handle    *handle // of the run: what ends the attempt
+	stage     stage
+	result    *task.Result // under decided
+	again     bool         // under decided: another attempt follows
+}
+
+// stage is how far the ending of an attempt is.
+type stage uint8
+
+const (
+	untouched  stage = iota
+	terminated       // asked to end
+	killed
+)
+
+// act is something to be done to a running attempt.
+type act struct {
+	handle *handle
+	task   uint64
+	cause  error // why its context ends
+	kill   bool
 }
 
 func newCore(cfg Config) *core {
 	c := &core{
-		cfg: cfg, policy: cfg.Pool.Policy, workers: cfg.Pool.Workers,
-		entries: map[uint64]*entry{}, delayed: sched.NewDelay(),
+		cfg: cfg, policy: cfg.Pool.Policy, slots: map[int]task.Slot{},
+		entries: map[uint64]*entry{}, delayed: sched.NewDelay(), deadline: sched.NewDelay(),
 	}
-	c.topic, _ = c.policy.(*sched.ByTopic)
-	if c.topic != nil && cfg.Pool.Procs > 0 {
-		c.balancer = &balancer{topic: c.topic, procs: cfg.Pool.Procs, use: map[uint64]*usage{}}
+	if cfg.Pool.Procs > 0 {
+		c.usage = newUsages(cfg.Pool.Procs)
 	}
-	if _, keyed := c.policy.(*sched.Keyed); cfg.Pool.PerKey > 0 && !keyed {
-		// keyed runs a key one at a time by itself, and a limit that gave the
-		// turn of a task that waits for its retry to another would jam it.
+	if cfg.Pool.PerKey > 0 && !c.policy.Serial() {
+		// A limit that gave the turn of a task that waits for its retry to
+		// another would jam a policy that keeps a key in order.
 		c.limit = sched.NewLimiter(cfg.Pool.PerKey)
 	}
 	if cfg.Order.Keep {
 		c.order = sched.NewReorder[struct{}](1)
 	}
-	c.policy.Resize(c.workers)
 	return c
 }
 
-func (c *core) emit(e task.Event) { c.events = append(c.events, e) }
+// tick says what time it is.
+func (c *core) tick(now time.Time) { c.now, c.run = now, c.clock.at(now) }
+
+func (c *core) emit(e task.Event) {
+	e.At = c.now
+	c.stats.Apply(&e)
+	c.events = append(c.events, e)
+}
+
+// set moves a task from where it is to another state.
+func (c *core) set(e *entry, s state) {
+	c.count[e.state]--
+	c.bytes[e.state] -= e.size
+	e.state = s
+	c.count[s]++
+	c.bytes[s] += e.size
+}
 
 // room is how many tasks more may be read.
 func (c *core) room() int {
-	if c.inputEnd || c.draining {
+	if c.inputEnd || c.phase > going || c.sealed || c.crowded() || len(c.events) >= outboxFull {
 		return 0
 	}
-	n := c.cfg.Pool.Buffer - c.waiting()
+	n := c.cfg.Pool.Buffer - c.count[queued]
+	if most := c.cfg.Pool.Bytes; most > 0 && c.bytes[queued] >= most {
+		n = min(n, fewTasks-c.count[queued])
+	}
 	if c.order != nil {
-		n = min(n, c.cfg.Order.Window-int(c.admitted-c.released))
+		n = min(n, c.cfg.Order.Window-int(c.stats.Admitted-c.stats.Released))
 	}
 	return max(n, 0)
 }
 
-// waiting is how many tasks have been read and do not run.
-func (c *core) waiting() int { return len(c.entries) - c.running }
-
-// low says whether tasks should be read: they are read many at a time, since the
-// reader has to be woken for it, but at once for a worker that has none.
-func (c *core) low() bool {
-	return c.room() > 0 && (c.waiting() <= c.cfg.Pool.Buffer/2 || c.running < c.workers)
+// crowded says whether as many tasks wait outside the read-ahead as may.
+func (c *core) crowded() bool {
+	return c.count[parked]+c.count[delayed] >= asideTasks || c.bytes[parked]+c.bytes[delayed] >= asideBytes
 }
 
-// admit takes a task into the run.
-func (c *core) admit(t *task.Task, now time.Time) {
-	c.admitted++
-	if t.ID != c.admitted {
-		panic(fmt.Sprintf("internal error: task %d admitted as number %d", t.ID, c.admitted))
+// low says whether the reader should be woken: it reads many tasks each time,
+// but goes on at once for a slot that is free.
+func (c *core) low() bool {
+	return c.room() > 0 && (c.count[queued] <= c.cfg.Pool.Buffer/2 || c.running < c.capacity)
+}
+
+// number is the number of a new task, which must then be admitted. Tasks may be
+// admitted in another order.
+func (c *core) number() uint64 {
+	if !c.sealed {
+		c.numbered++
 	}
-	c.emit(task.Event{Kind: task.Admitted, At: now, ID: t.ID, Task: t})
+	return c.numbered
+}
+
+// admit takes a task into the run. Where it cannot be run at all admit returns
+// its result, which is to be recorded.
+func (c *core) admit(t *task.Task) *task.Result {
+	if c.sealed {
+		return nil
+	}
+	if t.ID == 0 || t.ID > c.numbered || c.entries[t.ID] != nil {
+		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.numbered))
+	}
+	c.emit(task.Event{Kind: task.Admitted, ID: t.ID, Task: t})
 	e := c.newEntry()
-	*e = entry{task: t, item: sched.Item{ID: t.ID, Cost: max(t.Cost, 1)}}
+	*e = entry{
+		task: t, item: sched.Item{ID: t.ID, Cost: max(t.Cost, 1)}, size: t.Size(),
+		attempt: t.Attempts, failures: t.Failures,
+	}
 	if t.Key != "" {
 		e.item.Key = sched.Hash(t.Key)
 	}
 	c.entries[t.ID] = e
 	switch {
 	case t.Done != nil:
-		c.earlier[t.Done.Outcome]++
-		c.finish(e, t.Done, now)
-		c.halt(now) // the share of the others is larger now
+		c.finish(e, t.Done)
+		c.halt() // the share of the others is larger now
 	case t.Err != nil:
-		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: t.Err, Code: 126, Start: now, End: now}, now)
-	case c.draining:
-		c.notRun(e, now)
-	case c.topic != nil && !c.topic.Accepts(e.item.Key):
-		err := fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", t.Key)
-		c.finish(e, &task.Result{Task: t, Outcome: task.StartFailed, Err: err, Code: 126, Start: now, End: now}, now)
-	default:
-		c.enqueue(e)
+		return c.refuse(e, t.Err)
+	case c.phase > going:
+		c.notRun(e)
+	case !c.enqueue(e):
+		return c.refuse(e, fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", t.Key))
 	}
+	return nil
 }
 
 func (c *core) newEntry() *entry {
@@ -158,114 +252,207 @@ func (c *core) newEntry() *entry {
 	return new(entry)
 }
 
-// enqueue gives a task that may run to the limiter and the policy.
-func (c *core) enqueue(e *entry) {
-	if c.limit != nil && !c.limit.Admit(e.item) {
-		e.state = parked
-		return
+// refuse decides that a task cannot be run.
+func (c *core) refuse(e *entry, err error) *task.Result {
+	c.set(e, decided)
+	e.result = &task.Result{
+		Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now,
 	}
-	e.state = queued
-	c.policy.Push(e.item)
+	return e.result
+}
+
+// enqueue gives a task that may run to the limiter and the policy. It is false
+// where the policy does not take it.
+func (c *core) enqueue(e *entry) bool {
+	if c.limit != nil && !c.limit.Admit(e.item) {
+		c.set(e, parked)
+		return true
+	}
+	if !c.policy.Push(e.item) {
+		return false
+	}
+	c.set(e, queued)
+	return true
 }
 
 // endInput says that no task comes any more.
-func (c *core) endInput(now time.Time) {
+func (c *core) endInput() {
 	if !c.inputEnd {
 		c.inputEnd = true
-		c.emit(task.Event{Kind: task.InputEnd, At: now})
+		c.emit(task.Event{Kind: task.InputEnd})
 	}
 }
 
 // inputFailed says that the input broke: what came before still runs, and then
 // the run has failed.
-func (c *core) inputFailed(err error, now time.Time) {
-	if c.ending.Err == nil {
-		c.ending.Err = err
-	}
-	c.endInput(now)
+func (c *core) inputFailed(err error) {
+	c.broke(Broken, err)
+	c.endInput()
 }
 
-// next is the attempt that starts now, if one does.
-func (c *core) next(now time.Time) (task.Attempt, bool) {
-	if c.draining || c.paused {
-		return task.Attempt{}, false
+// due does what the time asks for.
+func (c *core) due() {
+	if c.clock.stopped() {
+		return
 	}
-	if c.balancer != nil {
-		c.balancer.run(now)
+	for id, ok := c.deadline.Due(c.run); ok; id, ok = c.deadline.Due(c.run) {
+		c.overdue(c.entries[id])
 	}
-	for id, ok := c.delayed.Due(now); ok; id, ok = c.delayed.Due(now) {
+	if !c.giveUpAt.IsZero() && !c.run.Before(c.giveUpAt) {
+		c.giveUp()
+	}
+	if c.phase > going || c.paused {
+		return
+	}
+	for id, ok := c.delayed.Due(c.run); ok; id, ok = c.delayed.Due(c.run) {
 		c.enqueue(c.entries[id])
 	}
-	if now.Before(c.nextStart) {
-		return task.Attempt{}, false
+	if c.usage != nil && !c.run.Before(c.balanceAt) {
+		c.balanceAt = c.run.Add(balanceEvery)
+		c.policy.Balance(c.usage.most())
 	}
-	w := c.policy.Ready()
-	if w == 0 {
-		return task.Attempt{}, false
+}
+
+// next is the task that starts an attempt now, if one does.
+func (c *core) next() (*entry, bool) {
+	if c.phase > going || c.paused || c.clock.stopped() || len(c.events) >= outboxFull || c.run.Before(c.nextStart) {
+		return nil, false
 	}
-	it, ok := c.policy.Pop(w)
+	s := c.policy.Ready()
+	if s == 0 {
+		return nil, false
+	}
+	it, ok := c.policy.Pop(s)
 	if !ok {
-		panic(fmt.Sprintf("internal error: worker %d is ready for nothing", w))
+		panic(fmt.Sprintf("internal error: slot %d is ready for nothing", s))
 	}
-	return c.begin(c.entries[it.ID], w, now), true
+	e := c.entries[it.ID]
+	c.begin(e, c.slots[s])
+	return e, true
 }
 
-func (c *core) begin(e *entry, worker int, now time.Time) task.Attempt {
+func (c *core) begin(e *entry, slot task.Slot) {
+	c.set(e, running)
 	c.running++
-	c.nextStart = now.Add(c.cfg.Pool.Delay)
-	e.state, e.worker, e.attempt = running, worker, e.attempt+1
-	c.emit(task.Event{Kind: task.Started, At: now, ID: e.task.ID, Task: e.task, Worker: worker, Attempt: e.attempt})
-	return task.Attempt{Task: e.task, Number: e.attempt, Worker: worker}
+	c.nextStart = c.run.Add(c.cfg.Pool.Delay)
+	e.slot, e.attempt, e.since, e.stage = slot, e.attempt+1, c.now, untouched
+	timeout := c.cfg.Limit.Timeout
+	if e.task.Timeout != 0 {
+		timeout = e.task.Timeout
+	}
+	if timeout > 0 {
+		c.deadline.Push(e.item.ID, c.run.Add(timeout))
+	}
+	c.emit(task.Event{
+		Kind: task.Started, ID: e.task.ID, Task: e.task, Slot: slot.ID, Attempt: e.attempt, Retries: len(e.before),
+	})
 }
 
-// wake is when next or balance may have something without anything else
-// happening; the zero time is never.
+// wake is when time alone may ask for something, by the machine's clock; the
+// zero time is never.
 func (c *core) wake() time.Time {
-	if c.draining || c.paused {
+	if c.clock.stopped() {
 		return time.Time{}
 	}
-	at, _ := c.delayed.Next()
-	if c.policy.Ready() > 0 {
-		at = earlier(at, c.nextStart)
+	at, _ := c.deadline.Next()
+	at = earlier(at, c.giveUpAt)
+	if c.phase == going && !c.paused {
+		next, _ := c.delayed.Next()
+		at = earlier(at, next)
+		if c.run.Before(c.nextStart) && c.policy.Ready() > 0 {
+			at = earlier(at, c.nextStart)
+		}
+		if c.usage != nil && c.count[queued] > 0 {
+			at = earlier(at, c.balanceAt)
+		}
+		at = earlier(at, c.explainer.wake())
 	}
-	if c.balancer != nil && c.policy.Len() > 0 {
-		at = earlier(at, c.balancer.next)
-	}
-	return earlier(at, c.explainAt)
+	return c.clock.real(at)
 }
 
-// done says whether the run is over.
-func (c *core) done() bool {
-	return (c.inputEnd || c.draining) && len(c.entries) == 0
+// earlier is the earlier of two times, of which a zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
-// ended takes the result of an attempt.
-func (c *core) ended(r *task.Result, now time.Time) {
+// seal says whether every task has its outcome and none comes any more. From
+// then on none is taken in.
+func (c *core) seal() bool {
+	ends := c.inputEnd || c.phase > going
+	c.sealed = c.sealed || ends && len(c.entries) == 0 && c.stats.Admitted == int64(c.numbered)
+	return c.sealed
+}
+
+// awaits says whether the run still waits for the end of a task's attempt, and
+// has not given it up.
+func (c *core) awaits(id uint64) bool {
+	return c.entries[id] != nil || c.ending.Abandoned == 0
+}
+
+// decide takes the result of an attempt and says whether that finishes its task.
+// The task holds its slot until recorded.
+func (c *core) decide(r *task.Result) (final bool) {
 	e := c.entries[r.Task.ID]
 	if e == nil || e.state != running {
 		panic(fmt.Sprintf("internal error: a result for task %d, which does not run", r.Task.ID))
 	}
-	again := c.retries(e, r)
-	if c.balancer != nil {
-		c.balancer.saw(e.item.Key, r)
+	if c.usage != nil {
+		c.usage.saw(e.item.Key, r)
 	}
-	c.running--
-	c.policy.Done(e.worker, e.item, again)
+	c.deadline.Remove(e.item.ID)
+	e.again = c.retries(e, r)
+	if !e.again {
+		r.Before = e.before
+	}
+	e.result = r
+	c.set(e, decided)
 	if r.Fault != nil {
-		c.abort(r.Fault, now)
+		c.abort(r.Fault)
 	}
-	if again {
-		e.state = delayed
-		e.before = append(e.before, r)
-		wait := c.backoff(e.attempt)
-		c.emit(task.Event{Kind: task.Retried, At: now, ID: r.Task.ID, Task: e.task, Result: r, Attempt: e.attempt, Wait: wait})
-		c.unlimit(e)
-		c.delayed.Push(r.Task.ID, now.Add(wait))
+	return !e.again
+}
+
+// recorded says that what was decided about a task is on record.
+func (c *core) recorded(id uint64) {
+	e := c.entries[id]
+	if e == nil || e.state != decided {
+		panic(fmt.Sprintf("internal error: task %d was recorded undecided", id))
+	}
+	r := e.result
+	if !e.again {
+		c.finish(e, r)
 		return
 	}
-	e.worker = 0
+	e.before = append(e.before, r)
+	wait := c.backoff(e.failures)
+	e.failures++
+	c.emit(task.Event{
+		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: len(e.before) - 1, Wait: wait,
+	})
+	c.vacate(e)
+	c.set(e, delayed)
+	c.delayed.Push(id, c.run.Add(wait))
+	switch {
+	case e.cancelled:
+		c.cancel(id)
+	case c.phase > going:
+		c.withdraw(e)
+		c.notRun(e)
+	}
+}
+
+// vacate gives the task's slot to others.
+func (c *core) vacate(e *entry) {
+	if e.slot.ID == 0 {
+		return
+	}
+	c.running--
+	c.policy.Done(e.slot.ID, e.item, e.again)
+	e.slot = task.Slot{}
 	c.unlimit(e)
-	c.finish(e, r, now)
 }
 
 // unlimit lets the next parked task of the key go.
@@ -274,14 +461,14 @@ func (c *core) unlimit(e *entry) {
 		return
 	}
 	if it, ok := c.limit.Done(e.item.Key); ok {
-		c.entries[it.ID].state = queued
 		c.policy.Push(it)
+		c.set(c.entries[it.ID], queued)
 	}
 }
 
 // retries says whether an attempt is followed by another.
 func (c *core) retries(e *entry, r *task.Result) bool {
-	if !r.Outcome.Failed() || c.draining || e.cancelled || r.Fault != nil || e.attempt > c.cfg.Retry.Max {
+	if !r.Outcome.Failed() || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
 	}
 	if r.BadCommand && c.cfg.SameCommand {
@@ -290,127 +477,58 @@ func (c *core) retries(e *entry, r *task.Result) bool {
 	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
 }
 
-// backoff is how long to wait after the nth attempt: exponential with full
-// jitter ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
+// backoff is how long to wait after a failure that n others went before:
+// exponential with full jitter ("Exponential Backoff And Jitter", AWS
+// Architecture Blog, 2015).
 func (c *core) backoff(n int) time.Duration {
 	most := c.cfg.Retry.Delay
-	for ; n > 1 && most < c.cfg.Retry.MaxDelay; n-- {
+	for ; n > 0 && most < c.cfg.Retry.MaxDelay; n-- {
 		most *= 2
 	}
 	return time.Duration(c.cfg.Retry.Jitter() * float64(min(most, c.cfg.Retry.MaxDelay)))
 }
 
 // finish gives a task its outcome and releases what may be.
-func (c *core) finish(e *entry, r *task.Result, now time.Time) {
-	id := e.task.ID
-	ran := 0
-	if e.state == running {
+func (c *core) finish(e *entry, r *task.Result) {
+	id, ran := e.task.ID, 0
+	if e.slot.ID != 0 {
 		ran = e.attempt
+		e.again = false
+		c.vacate(e)
 	}
-	if r != e.task.Done {
-		r.Before = e.before
-	}
+	c.set(e, nowhere)
 	delete(c.entries, id)
-	c.finished[r.Outcome]++
-	c.emit(task.Event{Kind: task.Finished, At: now, ID: id, Task: e.task, Result: r, Attempt: ran})
+	c.emit(task.Event{Kind: task.Finished, ID: id, Task: e.task, Result: r, Attempt: ran})
 	*e = entry{}
 	c.spare = append(c.spare, e)
-	if c.order == nil {
-		c.release(id, id, now)
-	} else {
-		c.order.Put(id, struct{}{})
-		first := c.order.Base()
-		for more := true; more; {
-			_, more = c.order.Next()
-		}
-		if next := c.order.Base(); next > first {
-			c.release(first, next-1, now)
-		}
-	}
+	c.release(id)
 	if r != r.Task.Done {
-		c.judge(r, now)
+		c.judge(r)
 	}
 }
 
-// release is one event for all, since they may be as many as the window is long.
-func (c *core) release(first, last uint64, now time.Time) {
-	c.released += last - first + 1
-	c.emit(task.Event{Kind: task.Released, At: now, ID: first, Last: last})
-}
-
-// judge stops the run where a result says so.
-func (c *core) judge(r *task.Result, now time.Time) {
-	if r.BadCommand && c.cfg.SameCommand && c.ending.BadCommand == nil {
-		c.ending.BadCommand = r
-		c.drain(now, "")
-	}
-	if c.counts(r) {
-		c.counted = r
-		c.halt(now)
-	}
-}
-
-// halt stops the run where enough results of the kind that counts are there.
-func (c *core) halt(now time.Time) {
-	if c.counted == nil || c.ending.Halted != nil || !c.enough() {
+// release says which results may be shown now that a task has finished: in one
+// event, since they may be as many as the window is long.
+func (c *core) release(id uint64) {
+	if c.order == nil {
+		c.emit(task.Event{Kind: task.Released, ID: id, Last: id})
 		return
 	}
-	c.ending.Halted = c.counted
-	c.drain(now, "--halt")
-	if c.cfg.Halt.When == Now {
-		c.stop(now, "--halt")
+	c.order.Put(id, struct{}{})
+	first := c.order.Base()
+	for more := true; more; {
+		_, more = c.order.Next()
 	}
-}
-
-// counts says whether a result is one of those that Config.Halt counts.
-func (c *core) counts(r *task.Result) bool {
-	if c.cfg.Halt.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
-		return false
+	if next := c.order.Base(); next > first {
+		c.emit(task.Event{Kind: task.Released, ID: first, Last: next - 1})
 	}
-	switch c.cfg.Halt.On {
-	case OnFail:
-		return r.Outcome.Failed()
-	case OnSuccess:
-		return r.Outcome == task.OK
-	}
-	return true
-}
-
-// enough says whether this run has met as many of them as Config.Halt says.
-func (c *core) enough() bool {
-	h := c.cfg.Halt
-	var ok, failed, earlier uint64
-	for o := range task.Outcomes {
-		n := c.finished[o] - c.earlier[o]
-		switch {
-		case o == task.OK:
-			ok = n
-		case o.Failed():
-			failed += n
-		}
-		earlier += c.earlier[o]
-	}
-	n := [...]uint64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed}[h.On]
-	if !h.Percent {
-		return n >= uint64(h.N)
-	}
-	of := h.Tasks - min(earlier, h.Tasks) // of those that an earlier run has done not all may be read yet
-	return of > 0 && n*100 >= uint64(h.N)*of
-}
-
-// notRun ends a task that no attempt will be made at any more.
-func (c *core) notRun(e *entry, now time.Time) {
-	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.NotRun, End: now}, now)
 }
 
 // balance checks that nothing was lost: every admitted task has one outcome.
 func (c *core) balance() {
-	var sum uint64
-	for _, n := range c.finished {
-		sum += n
-	}
-	if sum != c.admitted || c.released != c.admitted || len(c.entries) != 0 || c.running != 0 {
-		panic(fmt.Sprintf("internal error: %d tasks admitted, %d finished, %d released, %d left, %d running",
-			c.admitted, sum, c.released, len(c.entries), c.running))
+	s := &c.stats
+	if s.Finished() != s.Admitted || s.Released != s.Admitted || s.Admitted != int64(c.numbered) || len(c.entries) != 0 || c.running != 0 {
+		panic(fmt.Sprintf("internal error: %d tasks numbered, %d admitted, %d finished, %d released, %d left, %d running",
+			c.numbered, s.Admitted, s.Finished(), s.Released, len(c.entries), c.running))
 	}
 }

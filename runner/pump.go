@@ -6,50 +6,50 @@ import (
 	"crew/runner/task"
 )
 
-// pump hands batches of events to the sinks, one after another, and folds them
-// into the totals. It is the only goroutine that calls sinks.
+// pump hands batches of events to the sinks, one after another. Its goroutine is
+// the only one that calls sinks.
 type pump struct {
+	r      *Run
 	sinks  []Sink
 	tick   time.Duration
-	keep   bool              // outputs of failed attempts are closed with the task's result
-	in     chan []task.Event // closed by the loop at the end
-	spare  chan []task.Event // used batches on their way back
-	errs   chan error        // the first error of each sink
-	done   chan struct{}     // closed when every sink is closed
-	stats  task.Stats        // to be read once done is closed
-	broken []bool            // sinks that had an error: they get nothing more but Close
+	keep   bool // outputs of failed attempts are closed with the task's result
+	bell   chan struct{}
+	broken []bool // sinks that had an error: they get nothing more but Close
 }
 
-func startPump(sinks []Sink, tick time.Duration, keep bool) *pump {
-	p := &pump{
-		sinks: sinks, tick: tick, keep: keep, broken: make([]bool, len(sinks)),
-		in: make(chan []task.Event), spare: make(chan []task.Event, 2),
-		errs: make(chan error, len(sinks)), done: make(chan struct{}),
+func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
+	return &pump{
+		r: r, sinks: sinks, tick: tick, keep: keep,
+		bell: make(chan struct{}, 1), broken: make([]bool, len(sinks)),
 	}
-	go p.run()
-	return p
+}
+
+// ring says that there is something to take.
+func (p *pump) ring() {
+	select {
+	case p.bell <- struct{}{}:
+	default:
+	}
 }
 
 func (p *pump) run() {
-	defer close(p.done)
 	var ticks <-chan time.Time
 	if p.tick > 0 {
 		t := time.NewTicker(p.tick)
 		defer t.Stop()
 		ticks = t.C
 	}
+	var room []task.Event
 	for {
 		select {
-		case batch, ok := <-p.in:
-			if !ok {
+		case <-p.bell:
+			events, last := p.r.take(room)
+			p.consume(events)
+			clear(events)
+			room = events[:0]
+			if last {
 				p.close()
 				return
-			}
-			p.consume(batch)
-			clear(batch)
-			select {
-			case p.spare <- batch[:0]:
-			default:
 			}
 		case <-ticks:
 			p.consume(nil)
@@ -59,16 +59,13 @@ func (p *pump) run() {
 
 // consume lets every sink see the batch, then closes what it carried.
 func (p *pump) consume(batch []task.Event) {
-	for _, e := range batch {
-		p.stats.Apply(e)
-	}
 	for i, s := range p.sinks {
 		if p.broken[i] {
 			continue
 		}
 		if err := s.Consume(batch); err != nil {
 			p.broken[i] = true
-			p.errs <- err
+			p.r.do(func(c *core) { c.abort(err) }, nil)
 		}
 	}
 	for _, e := range batch {
@@ -79,9 +76,11 @@ func (p *pump) consume(batch []task.Event) {
 }
 
 func (p *pump) close() {
+	stats := p.r.stats()
 	for i, s := range p.sinks {
-		if err := s.Close(p.stats); err != nil && !p.broken[i] {
-			p.errs <- err
+		if err := s.Close(stats); err != nil && !p.broken[i] {
+			p.r.do(func(c *core) { c.late(err) }, nil)
 		}
 	}
+	p.r.do(func(*core) { p.r.shown = true }, nil)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// carousel keeps a policy with 64 workers and 10,000 queued items going: each
-// turn pushes an item, starts one and ends one.
+// carousel keeps a policy with 64 slots and 10,000 queued items going: each
+// turn pushes an item, ends one and starts one.
 type carousel struct {
 	p     Policy
 	key   func(id uint64) uint64
@@ -16,9 +16,9 @@ type carousel struct {
 }
 
 const (
-	benchWorkers = 64
-	benchQueued  = 10_000
-	benchKeys    = 1000
+	benchSlots  = 64
+	benchQueued = 10_000
+	benchKeys   = 1000
 )
 
 func (c *carousel) push() {
@@ -35,7 +35,12 @@ func (c *carousel) start() int {
 	return w
 }
 
-func newCarousel(p Policy, key func(id uint64) uint64) *carousel {
+func newCarousel(t testing.TB, name, list string, key func(id uint64) uint64) *carousel {
+	p, err := New(Config{Name: name, Topics: topics(t, list)})
+	require.NoError(t, err)
+	for id := range benchSlots {
+		p.Join(Slot{ID: id + 1})
+	}
 	c := &carousel{p: p, key: key}
 	for range benchQueued {
 		c.push()
@@ -45,11 +50,11 @@ func newCarousel(p Policy, key func(id uint64) uint64) *carousel {
 	return c
 }
 
-// turn is one push, done and pop; i picks the worker that ends.
+// turn is one push, done and pop; i picks the slot that ends one.
 func (c *carousel) turn(i int) {
-	w := i%benchWorkers + 1
+	w := i%benchSlots + 1
 	for c.holds[w].ID == 0 {
-		w = w%benchWorkers + 1
+		w = w%benchSlots + 1
 	}
 	c.push()
 	c.p.Done(w, c.holds[w], false)
@@ -65,23 +70,17 @@ func carousels(t testing.TB) map[string]func() *carousel {
 	many := func(id uint64) uint64 { return keyed[id%benchKeys] }
 	few := func(id uint64) uint64 { return keyed[id%4] }
 	alone := func(id uint64) uint64 { return id * 0x9e3779b97f4a7c15 }
-	parsed := func(s string) Topics {
-		c, err := ParseTopics(s)
-		require.NoError(t, err)
-		return c
-	}
 	return map[string]func() *carousel{
-		"fifo":        func() *carousel { return newCarousel(NewFIFO(benchWorkers), many) },
-		"round-robin": func() *carousel { return newCarousel(NewRoundRobin(benchWorkers), many) },
-		"least-busy":  func() *carousel { return newCarousel(NewLeastBusy(benchWorkers), many) },
-		"keyed":       func() *carousel { return newCarousel(NewKeyed(benchWorkers), many) },
-		"keyed-alone": func() *carousel { return newCarousel(NewKeyed(benchWorkers), alone) },
-		"topic": func() *carousel {
-			return newCarousel(NewByTopic(benchWorkers, parsed("0=8,1=8,2=16,*=32")), few)
-		},
-		"topic-auto":   func() *carousel { return newCarousel(NewByTopic(benchWorkers, parsed("auto")), few) },
-		"topic-shared": func() *carousel { return newCarousel(NewByTopic(benchWorkers, parsed("auto")), many) },
-		"topic-alone":  func() *carousel { return newCarousel(NewByTopic(benchWorkers, parsed("auto")), alone) },
+		"fifo":          func() *carousel { return newCarousel(t, "fifo", "auto", many) },
+		"longest-first": func() *carousel { return newCarousel(t, "longest-first", "auto", many) },
+		"round-robin":   func() *carousel { return newCarousel(t, "round-robin", "auto", many) },
+		"least-busy":    func() *carousel { return newCarousel(t, "least-busy", "auto", many) },
+		"keyed":         func() *carousel { return newCarousel(t, "keyed", "auto", many) },
+		"keyed-alone":   func() *carousel { return newCarousel(t, "keyed", "auto", alone) },
+		"topic":         func() *carousel { return newCarousel(t, "topic", "0=8,1=8,2=16,*=32", few) },
+		"topic-auto":    func() *carousel { return newCarousel(t, "topic", "auto", few) },
+		"topic-shared":  func() *carousel { return newCarousel(t, "topic", "auto", many) },
+		"topic-alone":   func() *carousel { return newCarousel(t, "topic", "auto", alone) },
 	}
 }
 

@@ -55,7 +55,7 @@ func TestDelayRandom(t *testing.T) {
 			at, ok := d.Next()
 			require.Equal(t, any, ok)
 			require.True(t, at.Equal(e.at))
-			require.Equal(t, len(in), d.heap.Len())
+			require.Equal(t, len(in), d.queue.len())
 		}
 	})
 }

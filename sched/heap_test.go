@@ -12,7 +12,7 @@ func TestHeapAgainstSlice(t *testing.T) {
 	type elem struct{ rank, id, place int }
 	less := func(a, b *elem) bool { return a.rank < b.rank || a.rank == b.rank && a.id < b.id }
 	rapid.Check(t, func(t *rapid.T) {
-		h := NewHeap(func(e *elem) *int { return &e.place })
+		h := newHeap(func(e *elem) *int { return &e.place })
 		all := make([]*elem, 40)
 		for i := range all {
 			all[i] = &elem{id: i}
@@ -22,25 +22,25 @@ func TestHeapAgainstSlice(t *testing.T) {
 			e := all[rapid.IntRange(0, len(all)-1).Draw(t, "element")]
 			had := slices.Index(in, e)
 			if rapid.IntRange(0, 2).Draw(t, "op") == 0 {
-				h.Remove(e)
+				h.remove(e)
 				if had >= 0 {
 					in = slices.Delete(in, had, had+1)
 				}
 			} else {
 				e.rank = rapid.IntRange(0, 20).Draw(t, "rank")
-				h.Update(e, int64(e.rank), int64(e.id))
+				h.update(e, int64(e.rank), int64(e.id))
 				if had < 0 {
 					in = append(in, e)
 				}
 			}
-			require.Equal(t, len(in), h.Len())
+			require.Equal(t, len(in), h.len())
 			if len(in) > 0 {
 				require.Same(t, slices.MinFunc(in, func(a, b *elem) int {
 					if less(a, b) {
 						return -1
 					}
 					return 1
-				}), h.Min())
+				}), h.min())
 			}
 		}
 	})

@@ -1,129 +1,104 @@
 package sched
 
-// Keyed gives all items of a key to one worker, by Jump over the number of
-// workers, one at a time and in the order of IDs. A key stays blocked while a
-// worker holds one of its items and while one of them is awaited, so the order
-// holds through retries; other keys of that worker go on, the one with the
-// oldest item first.
+// keyed runs the items of a key one at a time and in order of ID, all on one
+// slot, which hosts.slot chooses. A key is blocked while one of its items is
+// running or awaited, so its order holds through retries; meanwhile the slot
+// goes on with its other keys, the one with the oldest item first.
 //
-// On Resize a key without work moves as Jump says: about |M-N|/max(M,N) of
-// them. A key with work keeps its worker until all of it is finished; where
-// that worker is gone it moves as soon as none of its items is running.
-type Keyed struct {
-	slots   slots
-	keys    map[uint64]*chain // those with an item in
-	where   map[uint64]int32  // the node of each queued item
-	awaited map[uint64]*chain // by ID
-	ready   []Heap[*chain]    // of worker w at w-1: its keys that are not blocked, the oldest item first
-	able    bitset            // idle workers with a key that is not blocked
-	slab    slab
-	unused  []*chain
-	n       int
+// When a slot joins or leaves, keys without work move as hosts.slot says. A key
+// with work stays on its slot until all of it is finished or, if the slot has
+// left, until none of its items is running.
+type keyed struct {
+	slots
+	slab
+	hosts   hosts
+	keys    map[uint64]*chain // those with an item
+	awaited map[uint64]*chain // by ID of the item
+	ready   []heap[*chain]    // by slot: its keys that are not blocked, the oldest item first; ready[0]: those without a slot
+	spare   spares[chain]
 }
 
 // chain is a key with work.
 type chain struct {
 	key     uint64
-	worker  int
+	slot    int // 0 if there was none to choose
 	queue   list
 	running bool
 	awaited uint64 // ID, or 0
 	place   int    // in ready
 }
 
-var _ Policy = (*Keyed)(nil)
-
-// NewKeyed returns an empty Keyed.
-func NewKeyed(workers int) *Keyed {
-	p := &Keyed{
-		keys:    map[uint64]*chain{},
-		where:   map[uint64]int32{},
-		awaited: map[uint64]*chain{},
-	}
-	p.Resize(workers)
+func newKeyed() *keyed {
+	p := &keyed{slots: newSlots(), slab: newIndexedSlab(), keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}}
+	p.grow(0)
 	return p
 }
 
-// chain is the chain of a key, made where there is none.
-func (p *Keyed) chain(key uint64) *chain {
-	c := p.keys[key]
-	if c != nil {
-		return c
+func (p *keyed) grow(slot int) {
+	for len(p.ready) <= slot {
+		p.ready = append(p.ready, newHeap(func(c *chain) *int { return &c.place }))
 	}
-	if last := len(p.unused) - 1; last >= 0 {
-		c, p.unused = p.unused[last], p.unused[:last]
-	} else {
-		c = &chain{}
-	}
-	*c = chain{key: key, worker: Jump(key, p.slots.n) + 1}
-	p.keys[key] = c
-	return c
 }
 
-// refresh brings c where it belongs after anything about it has changed.
-func (p *Keyed) refresh(c *chain) {
+// home is the slot where a key belongs, 0 while there are no slots.
+func (p *keyed) home(key uint64) int {
+	if p.changed {
+		p.changed, p.hosts = false, p.byHost()
+	}
+	return p.hosts.slot(key)
+}
+
+// refresh puts c where it belongs after anything about it has changed.
+func (p *keyed) refresh(c *chain) {
 	blocked := c.running || c.awaited != 0
-	if c.worker > p.slots.n && !c.running {
-		p.ready[c.worker-1].Remove(c)
-		old := c.worker
-		c.worker = Jump(c.key, p.slots.n) + 1
-		p.enable(old)
+	if !c.running && !p.in(c.slot) {
+		p.ready[c.slot].remove(c)
+		c.slot = p.home(c.key)
 	}
-	h := &p.ready[c.worker-1]
+	h := &p.ready[c.slot]
 	if c.queue.n > 0 && !blocked {
-		h.Update(c, int64(p.slab.first(&c.queue).ID), 0)
+		h.update(c, int64(p.first(&c.queue).ID), 0)
 	} else {
-		h.Remove(c)
+		h.remove(c)
 	}
-	p.enable(c.worker)
+	p.offer(c.slot, h.len() > 0)
 	if c.queue.n == 0 && !blocked {
 		delete(p.keys, c.key)
-		p.unused = append(p.unused, c)
+		p.spare.put(c)
 	}
 }
 
-func (p *Keyed) enable(w int) {
-	p.able.set(w, p.slots.idle.has(w) && p.ready[w-1].Len() > 0)
-}
-
-// Push queues an item for its key's worker.
-func (p *Keyed) Push(it Item) {
-	c := p.chain(it.Key)
+func (p *keyed) Push(it Item) bool {
+	c := p.keys[it.Key]
+	if c == nil {
+		c = p.spare.take()
+		*c = chain{key: it.Key, slot: p.home(it.Key)}
+		p.keys[it.Key] = c
+	}
 	if c.awaited == it.ID {
 		delete(p.awaited, it.ID)
 		c.awaited = 0
 	}
-	p.where[it.ID] = p.slab.insert(&c.queue, it, 0)
-	p.n++
+	p.insert(&c.queue, it, 0)
 	p.refresh(c)
+	return true
 }
 
-// Ready is the lowest idle worker that has a key to go on with, or 0.
-func (p *Keyed) Ready() int { return p.able.first() }
+func (p *keyed) Ready() int { return p.emptiest() }
 
-// Pop takes the oldest item that is first of its key, among the worker's keys
-// that are not blocked, and blocks that key.
-func (p *Keyed) Pop(worker int) (Item, bool) {
-	if !p.able.has(worker) {
+func (p *keyed) Pop(slot int) (Item, bool) {
+	if !p.take(slot) {
 		return Item{}, false
 	}
-	c := p.ready[worker-1].Min()
-	it := p.slab.cut(&c.queue, c.queue.head)
-	delete(p.where, it.ID)
-	p.n--
+	c := p.ready[slot].min()
+	it := p.cut(&c.queue, c.queue.head)
 	c.running = true
-	p.slots.take(worker)
 	p.refresh(c)
 	return it, true
 }
 
-// Done makes the worker idle and the item's key free, unless it is to be
-// pushed again.
-func (p *Keyed) Done(worker int, it Item, again bool) {
-	p.slots.free(worker)
-	if worker <= p.slots.n {
-		p.enable(worker)
-	}
+func (p *keyed) Done(slot int, it Item, again bool) {
+	p.slots.Done(slot, it, again)
 	c := p.keys[it.Key]
 	c.running = false
 	if again {
@@ -133,8 +108,8 @@ func (p *Keyed) Done(worker int, it Item, again bool) {
 	p.refresh(c)
 }
 
-// Remove finds the item in O(1). A key that waited for it goes on.
-func (p *Keyed) Remove(id uint64) bool {
+// Remove lets the key go on if the item was awaited.
+func (p *keyed) Remove(id uint64) bool {
 	if c := p.awaited[id]; c != nil {
 		delete(p.awaited, id)
 		c.awaited = 0
@@ -145,53 +120,45 @@ func (p *Keyed) Remove(id uint64) bool {
 	if i == 0 {
 		return false
 	}
-	c := p.keys[p.slab.nodes[i].Key]
-	p.slab.cut(&c.queue, i)
-	delete(p.where, id)
-	p.n--
+	c := p.keys[p.nodes[i].Key]
+	p.cut(&c.queue, i)
 	p.refresh(c)
 	return true
 }
 
-// Resize sets the number of workers.
-func (p *Keyed) Resize(workers int) {
-	p.slots.resize(workers)
-	for len(p.ready) < p.slots.n {
-		p.ready = append(p.ready, NewHeap(func(c *chain) *int { return &c.place }))
+func (p *keyed) Join(s Slot) {
+	p.slots.Join(s)
+	p.offer(s.ID, false)
+	p.grow(s.ID)
+	p.evict(0)
+}
+
+func (p *keyed) Leave(id int) {
+	p.slots.Leave(id)
+	p.evict(id)
+}
+
+// evict moves the keys that are not running away from a slot that is not in.
+func (p *keyed) evict(slot int) {
+	for h := &p.ready[slot]; h.len() > 0; {
+		p.refresh(h.min())
 	}
-	for _, c := range p.keys {
-		p.refresh(c)
+	for _, c := range p.awaited {
+		if c.slot == slot {
+			p.refresh(c)
+		}
 	}
 }
 
-// Len is the number of queued items.
-func (p *Keyed) Len() int { return p.n }
+// Serial reports true.
+func (p *keyed) Serial() bool { return true }
 
-// Longest is the longest queue of a key.
-func (p *Keyed) Longest() Block {
+func (p *keyed) Longest() Block {
 	var b Block
 	for _, c := range p.keys {
-		q := &c.queue
-		if q.n == 0 || q.n < b.N {
-			continue
-		}
-		if id := p.slab.first(q).ID; q.n > b.N || id < b.ID {
-			b = Block{N: q.n, ID: id, Key: c.key, OneKey: true, Worker: c.worker}
+		if p.longer(&c.queue, b) {
+			b = Block{N: c.queue.n, ID: p.first(&c.queue).ID, Key: c.key, OneKey: true, Slot: c.slot}
 		}
 	}
 	return b
-}
-
-// Jump is the bucket of a key among a number of buckets, from 0. When the
-// number goes from n to m, only about |m-n|/max(m,n) of all keys get another
-// one. It is the algorithm of Lamping and Veach, "A Fast, Minimal Memory,
-// Consistent Hash Algorithm", 2014. Fewer than 1 bucket are taken as 1.
-func Jump(key uint64, buckets int) int {
-	b, j := int64(0), int64(0)
-	for j < int64(buckets) {
-		b = j
-		key = key*2862933555777941757 + 1
-		j = int64(float64(b+1) * (float64(int64(1)<<31) / float64((key>>33)+1)))
-	}
-	return int(b)
 }

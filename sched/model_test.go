@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,46 +11,71 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a policy written as naively as can be: what it is told it keeps in
-// slices and it looks through them anew each time.
+const maxSlot = 9
+
+// world is what a policy is told about slots.
+type world struct {
+	slots [maxSlot + 1]Slot // by ID; the ID of one that is not in is 0
+	held  [maxSlot + 1]int
+	joins [maxSlot + 1]int // how often it has joined
+	ids   []int            // of those that are in, ascending
+}
+
+func (w *world) in(id int) bool   { return id > 0 && id <= maxSlot && w.slots[id].ID != 0 }
+func (w *world) cap(id int) int   { return max(w.slots[id].Cap, 1) }
+func (w *world) room(id int) bool { return w.in(id) && w.held[id] < w.cap(id) }
+
+// model is a policy written as naively as can be: it keeps what it is told in
+// slices and searches them each time.
 type model interface {
 	push(it Item)
-	// next is the item that an idle worker gets.
-	next(worker int) (Item, bool)
-	pop(worker int, it Item)
-	done(worker int, it Item, again bool)
+	// next is the item that a slot with free capacity gets.
+	next(slot int) (Item, bool)
+	pop(slot int, it Item)
+	done(slot int, it Item, again bool)
 	remove(id uint64)
-	resize(workers int)
+	// change is called after a slot has joined or left.
+	change(slot int)
+	// before reports whether a is served before b, which has a higher ID.
+	before(a, b int) bool
 }
 
-// driver makes random steps against a policy and holds it against a model.
+type holding struct {
+	slot  int
+	joins int // of the slot when it took the item
+	Item
+}
+
+// driver makes random steps with a policy and holds it against a model.
 type driver struct {
-	t       require.TestingT
-	n       func(int) int // random number below its argument
-	p       Policy
-	m       model
-	keys    int
-	queued  map[uint64]Item
-	awaited map[uint64]Item
-	running map[int]Item
-	workers int
-	last    uint64
-	ended   int // items that went through, or were removed
+	t     require.TestingT
+	n     func(int) int // a random number below its argument
+	p     Policy
+	m     model // may be nil
+	w     *world
+	local bool // slots 1..N of this host with capacity 1, the highest leave first
+
+	keys    []uint64
 	maxIn   int
+	queued  []Item
+	awaited []Item
+	running []holding
+	last    uint64
+	ended   int // items that went through or were removed
 }
 
-func newDriver(t require.TestingT, n func(int) int, p Policy, m model, workers, keys int) *driver {
-	return &driver{t: t, n: n, p: p, m: m, keys: keys, workers: workers, maxIn: 60,
-		queued: map[uint64]Item{}, awaited: map[uint64]Item{}, running: map[int]Item{}}
-}
-
-func anyOf[K comparable, V any](n func(int) int, m map[K]V, less func(a, b K) int) K {
-	ids := make([]K, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
+func newDriver(t require.TestingT, n func(int) int, c modelled, local bool) *driver {
+	p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
+	require.NoError(t, err)
+	d := &driver{t: t, n: n, p: p, w: &world{}, local: local, maxIn: 1 + n(40)}
+	if c.model != nil {
+		d.m = c.model(d.w)
 	}
-	slices.SortFunc(ids, less)
-	return ids[n(len(ids))]
+	for i := range c.keys {
+		d.keys = append(d.keys, Hash(string(rune('a'+i))))
+	}
+	d.resize(1 + n(maxSlot))
+	return d
 }
 
 // holds is require.True without its cost where it holds, which in a million
@@ -60,8 +86,19 @@ func holds(t require.TestingT, ok bool, format string, args ...any) {
 	}
 }
 
-func byID(a, b uint64) int  { return int(int64(a) - int64(b)) }
-func byNumber(a, b int) int { return a - b }
+func byID(a, b Item) int { return int(int64(a.ID) - int64(b.ID)) }
+
+func indexOf(items []Item, id uint64) int {
+	return slices.IndexFunc(items, func(it Item) bool { return it.ID == id })
+}
+
+// cut removes element i of a slice in which the order does not matter.
+func cut[T any](s *[]T, i int) T {
+	x := (*s)[i]
+	(*s)[i] = (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	return x
+}
 
 func (d *driver) step() {
 	switch k := d.n(100); {
@@ -70,16 +107,21 @@ func (d *driver) step() {
 	case k < 60:
 		d.popReady()
 	case k < 65:
-		d.popAny(1 + d.n(d.workers+2))
-	case k < 90:
-		d.finish()
-	case k < 94:
+		d.pop(d.n(maxSlot + 3))
+	case k < 89:
+		if len(d.running) > 0 {
+			d.finish(d.n(len(d.running)), d.n(10) == 0)
+		}
+	case k < 93:
 		d.pushAgain()
-	case k < 97:
+	case k < 96:
 		d.remove()
+	case k < 98:
+		d.change()
 	case k < 99:
-	default:
-		d.resize(1 + d.n(9))
+		d.balance()
+	case d.n(20) == 0:
+		d.maxIn = 1 + d.n(40)
 	}
 	d.check()
 }
@@ -88,78 +130,79 @@ func (d *driver) push() {
 	if len(d.queued) >= d.maxIn {
 		return
 	}
+	it := Item{ID: d.last + 1, Key: d.keys[d.n(len(d.keys))], Cost: int64(1 + d.n(5))}
 	d.last++
-	it := Item{ID: d.last, Key: Hash(string(rune('a' + d.n(d.keys)))), Cost: int64(1 + d.n(5))}
-	d.queued[it.ID] = it
-	d.p.Push(it)
-	if d.m != nil {
-		d.m.push(it)
-	}
+	d.pushItem(it)
 }
 
 func (d *driver) pushAgain() {
-	if len(d.awaited) == 0 {
-		return
+	if len(d.awaited) > 0 {
+		d.pushItem(cut(&d.awaited, d.n(len(d.awaited))))
 	}
-	it := d.awaited[anyOf(d.n, d.awaited, byID)]
-	delete(d.awaited, it.ID)
-	d.queued[it.ID] = it
-	d.p.Push(it)
+}
+
+func (d *driver) pushItem(it Item) {
+	holds(d.t, d.p.Push(it), "%v refused", it)
+	d.queued = append(d.queued, it)
 	if d.m != nil {
 		d.m.push(it)
 	}
 }
 
-// popReady starts what can start on one worker.
+// balance limits one key.
+func (d *driver) balance() {
+	key, most := d.keys[d.n(len(d.keys))], d.n(3)
+	d.p.Balance(func(k uint64) int {
+		if k == key {
+			return most
+		}
+		return math.MaxInt
+	})
+}
+
+// popReady starts an item if one can start.
 func (d *driver) popReady() bool {
-	w := d.p.Ready()
-	if w == 0 {
+	slot := d.p.Ready()
+	if slot == 0 {
 		return false
 	}
-	_, busy := d.running[w]
-	holds(d.t, !busy, "worker %d is ready, but busy", w)
-	holds(d.t, d.popAny(w), "worker %d is ready, but there is nothing for it", w)
+	holds(d.t, d.pop(slot), "slot %d is ready, but there is nothing for it", slot)
 	return true
 }
 
-func (d *driver) popAny(w int) bool {
-	it, ok := d.p.Pop(w)
-	if _, busy := d.running[w]; busy || w > d.workers {
-		holds(d.t, !ok, "worker %d is busy or no more", w)
+func (d *driver) pop(slot int) bool {
+	it, ok := d.p.Pop(slot)
+	if !d.w.room(slot) {
+		holds(d.t, !ok, "slot %d has no room for %v", slot, it)
 		return false
 	}
 	if d.m != nil {
-		want, wok := d.m.next(w)
-		holds(d.t, wok == ok, "worker %d: model has %v", w, want)
-		if ok {
-			holds(d.t, want == it, "worker %d: %v instead of %v", w, it, want)
-			d.m.pop(w, it)
-		}
+		want, wok := d.m.next(slot)
+		holds(d.t, wok == ok && want == it, "slot %d: %v, not %v", slot, it, want)
 	}
 	if !ok {
 		return false
 	}
-	holds(d.t, d.queued[it.ID] == it, "%v was not queued, or doubled", it)
-	delete(d.queued, it.ID)
-	d.running[w] = it
+	i := indexOf(d.queued, it.ID)
+	holds(d.t, i >= 0 && d.queued[i] == it, "%v was not queued", it)
+	cut(&d.queued, i)
+	d.running = append(d.running, holding{slot, d.w.joins[slot], it})
+	d.w.held[slot]++
+	if d.m != nil {
+		d.m.pop(slot, it)
+	}
 	return true
 }
 
-func (d *driver) finish() {
-	if len(d.running) > 0 {
-		d.finishOn(anyOf(d.n, d.running, byNumber), d.n(10) == 0)
-	}
-}
-
-func (d *driver) finishOn(w int, again bool) {
-	it := d.running[w]
-	delete(d.running, w)
-	d.p.Done(w, it, again)
+func (d *driver) finish(i int, again bool) {
+	h := cut(&d.running, i)
+	d.w.held[h.slot]--
+	d.p.Done(h.slot, h.Item, again)
 	if d.m != nil {
-		d.m.done(w, it, again)
+		d.m.done(h.slot, h.Item, again)
 	}
 	if again {
-		d.awaited[it.ID] = it
+		d.awaited = append(d.awaited, h.Item)
 	} else {
 		d.ended++
 	}
@@ -168,90 +211,161 @@ func (d *driver) finishOn(w int, again bool) {
 func (d *driver) remove() {
 	id := uint64(1 + d.n(int(d.last)+1))
 	if len(d.queued) > 0 && d.n(3) > 0 {
-		id = anyOf(d.n, d.queued, byID)
+		id = d.queued[d.n(len(d.queued))].ID
 	} else if len(d.awaited) > 0 && d.n(2) > 0 {
-		id = anyOf(d.n, d.awaited, byID)
+		id = d.awaited[d.n(len(d.awaited))].ID
 	}
-	_, queued := d.queued[id]
-	_, awaited := d.awaited[id]
-	holds(d.t, d.p.Remove(id) == queued, "remove %d", id)
-	if queued || awaited {
-		delete(d.queued, id)
-		delete(d.awaited, id)
-		d.ended++
-		if d.m != nil {
-			d.m.remove(id)
-		}
+	queued, awaited := indexOf(d.queued, id), indexOf(d.awaited, id)
+	holds(d.t, d.p.Remove(id) == (queued >= 0), "remove %d", id)
+	if queued >= 0 {
+		cut(&d.queued, queued)
+	} else if awaited >= 0 {
+		cut(&d.awaited, awaited)
+	} else {
+		return
+	}
+	d.ended++
+	if d.m != nil {
+		d.m.remove(id)
 	}
 }
 
+// change lets slots join or leave: now and then all leave.
+func (d *driver) change() {
+	if d.local {
+		d.resize(1 + d.n(maxSlot))
+	} else if d.n(20) == 0 {
+		for len(d.w.ids) > 0 {
+			d.leave(d.w.ids[d.n(len(d.w.ids))])
+		}
+	} else if id := 1 + d.n(maxSlot); d.w.in(id) {
+		d.leave(id)
+	} else {
+		d.join(Slot{ID: id, Host: uint64(d.n(3)), Cap: d.n(5)})
+	}
+}
+
+// resize has slots 1..n in, as far as it can without knowing any other.
 func (d *driver) resize(n int) {
-	d.workers = n
-	d.p.Resize(n)
+	for len(d.w.ids) < n {
+		d.join(Slot{ID: len(d.w.ids) + 1})
+	}
+	for id := len(d.w.ids); id > n; id-- {
+		d.leave(id)
+	}
+}
+
+func (d *driver) join(s Slot) {
+	d.w.slots[s.ID] = s
+	d.w.joins[s.ID]++
+	d.p.Join(s)
+	d.changed(s.ID)
+}
+
+func (d *driver) leave(id int) {
+	d.w.slots[id].ID = 0
+	d.p.Leave(id)
+	d.changed(id)
+}
+
+func (d *driver) changed(id int) {
+	d.w.ids = d.w.ids[:0]
+	for id := range d.w.slots {
+		if d.w.in(id) {
+			d.w.ids = append(d.w.ids, id)
+		}
+	}
 	if d.m != nil {
-		d.m.resize(n)
+		d.m.change(id)
 	}
 }
 
 func (d *driver) check() {
 	holds(d.t, d.p.Len() == len(d.queued), "%d queued instead of %d", d.p.Len(), len(d.queued))
-	b := d.p.Longest()
-	holds(d.t, b.N > 0 == (len(d.queued) > 0), "longest: %v", b)
-	if b.N > 0 {
-		it, ok := d.queued[b.ID]
-		holds(d.t, ok && (!b.OneKey || b.Key == it.Key), "longest: %v", b)
+	if d.n(8) == 0 {
+		d.checkLongest()
 	}
 	if d.m == nil {
 		return
 	}
-	able := 0
-	for w := d.workers; w > 0; w-- {
-		if _, busy := d.running[w]; !busy {
-			if _, ok := d.m.next(w); ok {
-				able = w
+	first := 0
+	for _, id := range d.w.ids {
+		if d.w.room(id) && (first == 0 || !d.m.before(first, id)) {
+			if _, ok := d.m.next(id); ok {
+				first = id
 			}
 		}
 	}
-	holds(d.t, d.p.Ready() == able, "worker %d is ready, not %d", d.p.Ready(), able)
+	holds(d.t, d.p.Ready() == first, "slot %d is ready, not %d", d.p.Ready(), first)
+}
+
+func (d *driver) checkLongest() {
+	b := d.p.Longest()
+	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == d.p.Longest(), "longest: %v", b)
+	if b.N > 0 {
+		i := indexOf(d.queued, b.ID)
+		holds(d.t, i >= 0 && (!b.OneKey || b.Key == d.queued[i].Key), "longest: %v", b)
+		holds(d.t, b.Slot == 0 || d.w.in(b.Slot) || d.w.held[b.Slot] > 0, "longest: %v", b)
+	}
 }
 
 // drain runs everything to its end: nothing may be left.
 func (d *driver) drain() {
-	for rounds := 0; len(d.queued)+len(d.running)+len(d.awaited) > 0; rounds++ {
+	if len(d.w.ids) == 0 {
+		d.join(Slot{ID: 3})
+	}
+	for len(d.queued)+len(d.running)+len(d.awaited) > 0 {
 		for len(d.awaited) > 0 {
 			d.pushAgain()
 		}
 		for d.popReady() {
 		}
 		require.NotEmpty(d.t, d.running, "nothing runs and %d are queued", len(d.queued))
-		d.finishOn(anyOf(d.n, d.running, byNumber), false)
+		d.finish(d.n(len(d.running)), false)
 		d.check()
 	}
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
 }
 
-var policies = []struct {
-	name  string
-	make  func(workers int) Policy
-	model func(workers int) model
-}{
-	{"fifo", func(n int) Policy { return NewFIFO(n) }, func(int) model { return &naiveFIFO{} }},
-	{"round-robin", func(n int) Policy { return NewRoundRobin(n) }, func(n int) model { return &naiveRoundRobin{n: n} }},
-	{"least-busy", func(n int) Policy { return NewLeastBusy(n) }, newNaiveLeastBusy},
-	{"keyed", func(n int) Policy { return NewKeyed(n) }, func(n int) model { return newNaiveKeyed(n) }},
+// modelled is a policy to be driven, with its model if there is one.
+type modelled struct {
+	name, topics string
+	keys         int
+	model        func(*world) model
 }
 
-func TestPoliciesAgainstModels(t *testing.T) {
+var policies = []modelled{
+	{"fifo", "auto", 8, func(w *world) model { return &naiveFIFO{w: w} }},
+	{"longest-first", "auto", 8, func(w *world) model { return &naiveLongest{naiveFIFO{w: w}} }},
+	{"round-robin", "auto", 8, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
+	{"least-busy", "auto", 8, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"keyed", "auto", 8, func(w *world) model { return &naiveKeyed{w: w} }},
+	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, nil},
+	{"topic", "a=2,b=1,*=3", 5, nil},
+	{"topic", "*=4", 5, nil},
+	{"topic", "auto", 12, nil},
+}
+
+// drive makes steps and then drains, looking at the teams of a topic policy
+// after each step.
+func (d *driver) drive(steps int) {
+	topic, _ := d.p.(*byTopic)
+	for range steps {
+		d.step()
+		if topic != nil {
+			checkTeams(d, topic)
+		}
+	}
+	d.drain()
+}
+
+func TestPoliciesRandom(t *testing.T) {
 	for _, c := range policies {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name+" "+c.topics, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				workers := rapid.IntRange(1, 9).Draw(t, "workers")
 				n := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
-				d := newDriver(t, n, c.make(workers), c.model(workers), workers, 5)
-				for range rapid.IntRange(0, 60).Draw(t, "steps") {
-					d.step()
-				}
-				d.drain()
+				d := newDriver(t, n, c, n(2) == 0)
+				d.drive(n(60))
 			})
 		})
 	}
@@ -265,17 +379,13 @@ func steps() int {
 	return 1_000_000
 }
 
-func TestPoliciesAgainstModelsLong(t *testing.T) {
+func TestPoliciesRandomLong(t *testing.T) {
 	for _, c := range policies {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name+" "+c.topics, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(1, 2))
-			d := newDriver(t, r.IntN, c.make(4), c.model(4), 4, 8)
-			d.maxIn = 25
-			for range steps() {
-				d.step()
-			}
-			d.drain()
+			newDriver(t, r.IntN, c, true).drive(steps() / 4)
+			newDriver(t, r.IntN, c, false).drive(steps() * 3 / 4)
 		})
 	}
 }

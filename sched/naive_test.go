@@ -1,16 +1,12 @@
 package sched
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 func without(items []Item, id uint64) []Item {
-	return slices.DeleteFunc(slices.Clone(items), func(it Item) bool { return it.ID == id })
-}
-
-func sorted(items []Item) []Item {
-	return slices.SortedFunc(slices.Values(items), func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
+	if i := indexOf(items, id); i >= 0 {
+		return slices.Delete(items, i, i+1)
+	}
+	return items
 }
 
 func firstOf(items []Item) (Item, bool) {
@@ -20,167 +16,214 @@ func firstOf(items []Item) (Item, bool) {
 	return items[0], true
 }
 
-type naiveFIFO struct{ queue []Item }
+type naiveFIFO struct {
+	w     *world
+	queue []Item
+}
 
 func (m *naiveFIFO) push(it Item)          { m.queue = append(m.queue, it) }
 func (m *naiveFIFO) next(int) (Item, bool) { return firstOf(m.queue) }
 func (m *naiveFIFO) pop(_ int, it Item)    { m.remove(it.ID) }
 func (m *naiveFIFO) done(int, Item, bool)  {}
 func (m *naiveFIFO) remove(id uint64)      { m.queue = without(m.queue, id) }
-func (m *naiveFIFO) resize(int)            {}
+func (m *naiveFIFO) change(int)            {}
+func (m *naiveFIFO) before(a, b int) bool  { return m.w.held[a] <= m.w.held[b] }
 
-type naiveRoundRobin struct {
-	n     int
-	queue []Item
+// naiveLongest has the queue in the order in which it is to be served.
+type naiveLongest struct{ naiveFIFO }
+
+func (m *naiveLongest) push(it Item) {
+	i := slices.IndexFunc(m.queue, func(o Item) bool {
+		return o.Cost < it.Cost || o.Cost == it.Cost && o.ID > it.ID
+	})
+	if i < 0 {
+		i = len(m.queue)
+	}
+	m.queue = slices.Insert(m.queue, i, it)
 }
 
-func (m *naiveRoundRobin) push(it Item) { m.queue = append(m.queue, it) }
-func (m *naiveRoundRobin) next(worker int) (Item, bool) {
+type naiveRoundRobin struct{ naiveFIFO }
+
+func (m *naiveRoundRobin) next(slot int) (Item, bool) {
 	for _, it := range m.queue {
-		if (int(it.ID)-1)%m.n+1 == worker {
+		if m.w.ids[int(it.ID-1)%len(m.w.ids)] == slot {
 			return it, true
 		}
 	}
 	return Item{}, false
 }
-func (m *naiveRoundRobin) pop(_ int, it Item)   { m.remove(it.ID) }
-func (m *naiveRoundRobin) done(int, Item, bool) {}
-func (m *naiveRoundRobin) remove(id uint64)     { m.queue = without(m.queue, id) }
-func (m *naiveRoundRobin) resize(n int)         { m.n, m.queue = n, sorted(m.queue) }
+func (m *naiveRoundRobin) change(int) { slices.SortFunc(m.queue, byID) }
 
 type naiveLeastBusy struct {
-	n       int
-	queues  map[int][]Item
-	running map[int]int64
+	w       *world
+	apart   []Item
+	queues  [maxSlot + 1][]Item
+	running [maxSlot + 1]int
 }
 
-func newNaiveLeastBusy(n int) model {
-	return &naiveLeastBusy{n: n, queues: map[int][]Item{}, running: map[int]int64{}}
-}
-
-func cost(items []Item) int64 {
-	var c int64
+func cost(items []Item) int {
+	c := 0
 	for _, it := range items {
-		c += it.Cost
+		c += int(it.Cost)
 	}
 	return c
 }
 
-func (m *naiveLeastBusy) push(it Item) {
-	least := 1
-	for w := 2; w <= m.n; w++ {
-		if cost(m.queues[w])+m.running[w] < cost(m.queues[least])+m.running[least] {
-			least = w
+// least is the slot with the least cost per capacity, or 0.
+func (m *naiveLeastBusy) least(cost func(id int) int) int {
+	least := 0
+	for _, id := range m.w.ids {
+		if least == 0 || cost(id)*m.w.cap(least) < cost(least)*m.w.cap(id) {
+			least = id
 		}
+	}
+	return least
+}
+
+func (m *naiveLeastBusy) push(it Item) {
+	least := m.least(func(id int) int { return cost(m.queues[id]) + m.running[id] })
+	if least == 0 || len(m.apart) > 0 {
+		m.apart = append(m.apart, it)
+		return
 	}
 	m.queues[least] = append(m.queues[least], it)
 }
 
-func (m *naiveLeastBusy) next(worker int) (Item, bool) {
-	if len(m.queues[worker]) > 0 {
-		return m.queues[worker][0], true
+func (m *naiveLeastBusy) next(slot int) (Item, bool) {
+	if len(m.apart) > 0 {
+		return m.apart[0], true
 	}
-	most := 1
-	for w := 2; w <= m.n; w++ {
-		if cost(m.queues[w]) > cost(m.queues[most]) {
-			most = w
-		}
+	if len(m.queues[slot]) > 0 {
+		return m.queues[slot][0], true
 	}
-	return firstOf(m.queues[most])
+	return firstOf(m.queues[m.least(func(id int) int { return -cost(m.queues[id]) })])
 }
 
-func (m *naiveLeastBusy) pop(w int, it Item) {
+func (m *naiveLeastBusy) pop(slot int, it Item) {
 	m.remove(it.ID)
-	m.running[w] = it.Cost
+	m.running[slot] += int(it.Cost)
 }
-func (m *naiveLeastBusy) done(w int, _ Item, _ bool) { m.running[w] = 0 }
+
+func (m *naiveLeastBusy) done(slot int, it Item, _ bool) { m.running[slot] -= int(it.Cost) }
+
 func (m *naiveLeastBusy) remove(id uint64) {
-	for w := range m.queues {
-		m.queues[w] = without(m.queues[w], id)
+	m.apart = without(m.apart, id)
+	for slot := range m.queues {
+		m.queues[slot] = without(m.queues[slot], id)
 	}
 }
 
-func (m *naiveLeastBusy) resize(n int) {
-	for m.n > n {
-		left := m.queues[m.n]
-		delete(m.queues, m.n)
-		m.n--
-		for _, it := range left {
-			m.push(it)
-		}
+func (m *naiveLeastBusy) change(slot int) {
+	left := m.queues[slot]
+	m.queues[slot] = nil
+	for _, it := range left {
+		m.push(it)
 	}
-	m.n = n
+}
+
+func (m *naiveLeastBusy) before(a, b int) bool {
+	return m.running[a]*m.w.cap(b) <= m.running[b]*m.w.cap(a)
 }
 
 type naiveKeyed struct {
-	n       int
-	queue   []Item
-	home    map[uint64]int // of keys with work
-	blocked map[uint64]uint64
-	running map[uint64]bool // keys
+	w    *world
+	keys []*naiveKey
 }
 
-func newNaiveKeyed(n int) *naiveKeyed {
-	return &naiveKeyed{n: n, home: map[uint64]int{}, blocked: map[uint64]uint64{}, running: map[uint64]bool{}}
+type naiveKey struct {
+	key     uint64
+	slot    int    // 0 if there is no work, or there was no slot
+	blocked uint64 // by this item
+	running bool   // which runs
+	queue   []Item
+}
+
+func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
+
+// home is where a key without work belongs.
+func (m *naiveKeyed) home(key uint64) int {
+	var best []int
+	var most uint64
+	for _, id := range m.w.ids {
+		host := m.w.slots[id].Host
+		weight := mix(key ^ mix(host))
+		if best == nil || weight > most {
+			best, most = nil, weight
+		}
+		if weight == most {
+			best = append(best, id)
+		}
+	}
+	if best == nil {
+		return 0
+	}
+	return best[jump(key, len(best))]
+}
+
+func (m *naiveKeyed) of(key uint64) *naiveKey {
+	for _, k := range m.keys {
+		if k.key == key {
+			return k
+		}
+	}
+	k := &naiveKey{key: key}
+	m.keys = append(m.keys, k)
+	return k
 }
 
 func (m *naiveKeyed) push(it Item) {
-	if m.blocked[it.Key] == it.ID {
-		delete(m.blocked, it.Key)
+	k := m.of(it.Key)
+	if !k.work() {
+		k.slot = m.home(it.Key)
 	}
-	m.queue = sorted(append(m.queue, it))
-	if m.home[it.Key] == 0 {
-		m.home[it.Key] = Jump(it.Key, m.n) + 1
+	if k.blocked == it.ID {
+		k.blocked = 0
 	}
+	k.queue = append(k.queue, it)
+	slices.SortFunc(k.queue, byID)
 }
 
-func (m *naiveKeyed) next(worker int) (Item, bool) {
-	seen := map[uint64]bool{}
-	for _, it := range m.queue {
-		if m.home[it.Key] == worker && m.blocked[it.Key] == 0 && !seen[it.Key] {
-			return it, true
+func (m *naiveKeyed) next(slot int) (Item, bool) {
+	var first Item
+	for _, k := range m.keys {
+		if k.slot == slot && k.blocked == 0 && len(k.queue) > 0 && (first.ID == 0 || k.queue[0].ID < first.ID) {
+			first = k.queue[0]
 		}
-		seen[it.Key] = true
 	}
-	return Item{}, false
+	return first, first.ID != 0
 }
 
 func (m *naiveKeyed) pop(_ int, it Item) {
-	m.queue = without(m.queue, it.ID)
-	m.blocked[it.Key] = it.ID
-	m.running[it.Key] = true
+	k := m.of(it.Key)
+	k.queue = k.queue[1:]
+	k.blocked, k.running = it.ID, true
 }
 
 func (m *naiveKeyed) done(_ int, it Item, again bool) {
-	delete(m.running, it.Key)
+	k := m.of(it.Key)
+	k.running = false
 	if !again {
-		delete(m.blocked, it.Key)
+		k.blocked = 0
 	}
-	m.settle()
+	m.change(k.slot)
 }
 
 func (m *naiveKeyed) remove(id uint64) {
-	m.queue = without(m.queue, id)
-	for key, by := range m.blocked {
-		if by == id && !m.running[key] {
-			delete(m.blocked, key)
-		}
-	}
-	m.settle()
-}
-
-func (m *naiveKeyed) resize(n int) {
-	m.n = n
-	m.settle()
-}
-
-func (m *naiveKeyed) settle() {
-	for key, w := range m.home {
-		work := m.blocked[key] != 0 || slices.ContainsFunc(m.queue, func(it Item) bool { return it.Key == key })
-		if !work {
-			delete(m.home, key)
-		} else if w > m.n && !m.running[key] {
-			m.home[key] = Jump(key, m.n) + 1
+	for _, k := range m.keys {
+		k.queue = without(k.queue, id)
+		if k.blocked == id {
+			k.blocked = 0
 		}
 	}
 }
+
+// change moves the keys whose slot is not in and that are not running.
+func (m *naiveKeyed) change(int) {
+	for _, k := range m.keys {
+		if k.work() && !k.running && !m.w.in(k.slot) {
+			k.slot = m.home(k.key)
+		}
+	}
+}
+
+func (m *naiveKeyed) before(a, b int) bool { return m.w.held[a] <= m.w.held[b] }

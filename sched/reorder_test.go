@@ -81,7 +81,7 @@ func TestReorderGivesMemoryBack(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, i, v)
 	}
-	require.Len(t, r.slots, minReorder)
+	require.Len(t, r.cells, minReorder)
 	require.Panics(t, func() { r.Put(5, 5) }, "its turn is over")
 }
 

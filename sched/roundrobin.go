@@ -5,108 +5,102 @@ import (
 	"slices"
 )
 
-// RoundRobin is deterministic: item i belongs to worker (i-1) mod N + 1 and
-// waits for it, however idle the others are; a retried one goes to the same
-// worker. On Resize what is queued is dealt anew by the same formula, in the
-// order of IDs.
-type RoundRobin struct {
-	slots  slots
-	ready  bitset // idle workers with something in their queue
-	queues []list // of worker w at w-1; as many as there are workers
-	slab   slab
-	n      int
+// roundRobin is deterministic: of N slots in ascending order of ID, item i
+// belongs to number (i-1) mod N, counted from 0, and waits for it even if
+// others are idle; a retried item goes to the same slot. After slots have
+// joined or left, the queued items are dealt anew by the same formula, in order
+// of ID.
+type roundRobin struct {
+	slots
+	slab
+	queues []list // by slot; queues[0] is used while there are no slots
 }
 
-var _ Policy = (*RoundRobin)(nil)
-
-// NewRoundRobin returns an empty RoundRobin.
-func NewRoundRobin(workers int) *RoundRobin {
-	p := &RoundRobin{}
-	p.Resize(workers)
-	return p
-}
-
-func (p *RoundRobin) worker(id uint64) int {
-	return int((id-1)%uint64(p.slots.n)) + 1
-}
-
-func (p *RoundRobin) refresh(w int) {
-	p.ready.set(w, p.slots.idle.has(w) && p.queues[w-1].n > 0)
-}
-
-// Push queues an item for its worker.
-func (p *RoundRobin) Push(it Item) {
-	w := p.worker(it.ID)
-	p.slab.add(&p.queues[w-1], it, w)
-	p.n++
-	p.refresh(w)
-}
-
-// Ready is the lowest idle worker that has an item, or 0.
-func (p *RoundRobin) Ready() int { return p.ready.first() }
-
-// Pop takes the next of the worker's own items.
-func (p *RoundRobin) Pop(worker int) (Item, bool) {
-	if !p.ready.has(worker) {
-		return Item{}, false
+// slotOf is where an item belongs, 0 while there are no slots.
+func (p *roundRobin) slotOf(id uint64) int {
+	if len(p.ids) == 0 {
+		return 0
 	}
-	q := &p.queues[worker-1]
-	it := p.slab.cut(q, q.head)
-	p.n--
-	p.slots.take(worker)
-	p.ready.del(worker)
-	return it, true
+	return p.ids[(id-1)%uint64(len(p.ids))]
 }
 
-// Done makes the worker idle.
-func (p *RoundRobin) Done(worker int, _ Item, _ bool) {
-	p.slots.free(worker)
-	if worker <= p.slots.n {
-		p.refresh(worker)
+func (p *roundRobin) enqueue(it Item) {
+	slot := p.slotOf(it.ID)
+	p.add(&p.queues[slot], it, slot)
+	p.offer(slot, true)
+}
+
+// update deals the items anew if slots have joined or left since it was last
+// called.
+func (p *roundRobin) update() {
+	if p.changed {
+		p.deal()
 	}
 }
 
-// Remove looks for the item in its worker's queue, the oldest first.
-func (p *RoundRobin) Remove(id uint64) bool {
-	w := p.worker(id)
-	q := &p.queues[w-1]
-	i := p.slab.find(q, id)
-	if i == 0 {
-		return false
-	}
-	p.slab.cut(q, i)
-	p.n--
-	p.refresh(w)
-	return true
-}
-
-// Resize sets the number of workers and deals what is queued anew.
-func (p *RoundRobin) Resize(workers int) {
+func (p *roundRobin) deal() {
+	p.changed = false
 	items := make([]Item, 0, p.n)
-	for w := range p.queues {
-		for q := &p.queues[w]; q.n > 0; {
-			items = append(items, p.slab.cut(q, q.head))
+	for id := range p.queues {
+		for q := &p.queues[id]; q.n > 0; {
+			items = append(items, p.cut(q, q.head))
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
-	p.slots.resize(workers)
-	p.queues = make([]list, p.slots.n)
-	p.ready = bitset{}
-	p.n = 0
+	p.queues = make([]list, len(p.all))
+	for _, id := range p.ids {
+		p.offer(id, false)
+	}
 	for _, it := range items {
-		p.Push(it)
+		p.enqueue(it)
 	}
 }
 
-// Len is the number of queued items.
-func (p *RoundRobin) Len() int { return p.n }
+func (p *roundRobin) Push(it Item) bool {
+	p.update()
+	p.enqueue(it)
+	return true
+}
 
-// Longest is the longest queue of a worker.
-func (p *RoundRobin) Longest() Block {
+func (p *roundRobin) Ready() int {
+	p.update()
+	return p.emptiest()
+}
+
+func (p *roundRobin) Pop(slot int) (Item, bool) {
+	p.update()
+	if !p.take(slot) {
+		return Item{}, false
+	}
+	q := &p.queues[slot]
+	it := p.cut(q, q.head)
+	p.offer(slot, q.n > 0)
+	return it, true
+}
+
+// Remove searches the queue of the item's slot, the oldest first.
+func (p *roundRobin) Remove(id uint64) bool {
+	p.update()
+	slot := p.slotOf(id)
+	q := &p.queues[slot]
+	i := q.head
+	for i != 0 && p.nodes[i].ID != id {
+		i = p.nodes[i].next
+	}
+	if i == 0 {
+		return false
+	}
+	p.cut(q, i)
+	p.offer(slot, q.n > 0)
+	return true
+}
+
+func (p *roundRobin) Longest() Block {
+	p.update()
 	var b Block
-	for i := range p.queues {
-		if q := &p.queues[i]; q.n > b.N {
-			b = Block{N: q.n, ID: p.slab.first(q).ID, Worker: i + 1}
+	for slot := range p.queues {
+		if q := &p.queues[slot]; q.n > b.N {
+			b = Block{N: q.n, ID: p.first(q).ID, Slot: slot}
 		}
 	}
 	return b

@@ -1,67 +1,82 @@
 // Package sched holds the data structures that decide which task runs next,
-// where, and in which order results appear. All of them are plain values for
-// one goroutine: no locks, no clock, no I/O, standard library only.
+// where it runs, and in which order results appear. They are plain values for
+// one goroutine: no locks, no clock, no I/O.
 //
-// Memory follows the most items that were ever in at once, not the number that
-// went through, and nothing is allocated for an item once a structure has grown
-// to its working size.
+// Memory follows the largest number of items that were in at once, not the
+// number that passed through, and nothing is allocated per item once a
+// structure has grown to its working size.
 package sched
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Item is a task as a policy sees it.
 type Item struct {
-	ID   uint64 // unique among the items that are in; in input order from 1
-	Key  uint64 // hash of what ties tasks together; equal keys, equal values
+	ID   uint64 // unique among the items that are in; from 1, in input order
+	Key  uint64 // hash of what ties tasks together
 	Cost int64  // how heavy it is; at least 1
 }
 
-// Block describes a queue in which items wait.
-type Block struct {
-	N      int    // items in it; 0 in the zero Block, which is no queue
-	ID     uint64 // one of them, by which the name of its key can be found
-	Key    uint64 // what they have in common, where OneKey is set
-	OneKey bool   // all of them have this key
-	Worker int    // the only worker that they wait for, or 0
+// Slot is a place where items run.
+type Slot struct {
+	ID   int    // from 1; kept small, since policies index by it
+	Host uint64 // the machine it is on; 0 is this one
+	Cap  int    // how many items it holds at once; less than 1 counts as 1
 }
 
-// Policy is how tasks are given to workers. Workers are numbered from 1 to the
-// size last given to Resize.
+// Block describes a queue of waiting items.
+type Block struct {
+	N      int    // items in it; 0 in the zero Block, which is no queue
+	ID     uint64 // one of them, from which the name of its key can be found
+	Key    uint64 // the key of all of them, if OneKey is set
+	OneKey bool
+	Slot   int // the only slot that they wait for, or 0
+}
+
+// Policy decides which slot runs which item.
 //
-// An item is in from Push until Done without again, or Remove. It is queued
-// until Pop gives it to a worker, which then holds it until Done. An item that
-// Done left with again is awaited: it is queued no more, its place in the order
-// of its key is kept, and it comes back by a Push with the same ID and Key or
-// goes by Remove. Pop decides late: when a worker is free, not when a task
-// arrives. A worker holds at most one item at a time, except that one given by
-// Pop before a shrinking Resize stays where it is until its Done, even on a
-// worker that is no more.
+// An item belongs to the policy from Push until Remove, or until Done with
+// again=false. It is queued until Pop gives it to a slot, which then holds it
+// until Done. After Done with again=true it is awaited: it is not queued, but
+// keeps its place in the order of its key until it is pushed again, with the
+// same ID and Key, or removed. Pop decides late: when a slot has free capacity,
+// not when an item arrives.
 //
-// A policy knows from Pop and Done which workers are idle, so that its user
-// need not ask each of them:
-//
-//	for w := p.Ready(); w != 0; w = p.Ready() {
-//		it, _ := p.Pop(w)
-//		…
-//	}
+// Slots join and leave at any time, and there may be none for a while: items
+// then wait. A slot that has left takes no more items; it keeps those it holds
+// until their Done. It may join again before that, with another host or
+// capacity, and they count against its capacity.
 type Policy interface {
-	// Push queues an item.
-	Push(Item)
-	// Ready is an idle worker for which there is an item, or 0 if there is
-	// none. Its answer may change with every other method.
+	// Push queues an item. It returns false and does nothing if the policy
+	// has no slot for the item's key, which only "topic" does.
+	Push(Item) bool
+	// Ready returns a slot with free capacity for which there is an item, or
+	// 0 if there is none, so the user need not try Pop with every slot. A call
+	// of any other method may change the answer.
 	Ready() int
-	// Pop takes the next item for an idle worker, if there is one for it. It
-	// gives nothing to a worker that holds an item or is no more.
-	Pop(worker int) (Item, bool)
-	// Done says that a worker is finished with the item that Pop gave it;
-	// again says that the item is to be pushed once more.
-	Done(worker int, it Item, again bool)
-	// Remove takes out an item that is queued or awaited and says whether it
-	// was queued. It does nothing to an item that a worker holds.
+	// Pop returns the next item for a slot, if there is one and the slot is in
+	// and has free capacity.
+	Pop(slot int) (Item, bool)
+	// Done ends an item, as Pop returned it, on its slot; again means that the
+	// item will be pushed once more.
+	Done(slot int, it Item, again bool)
+	// Remove removes an item that is queued or awaited, and reports whether it
+	// was queued. It does nothing to an item that a slot holds.
 	Remove(id uint64) bool
-	// Resize sets the number of workers; less than 1 is taken as 1. Queued
-	// items move on as the policy promises; none is lost.
-	Resize(workers int)
+	// Join adds a slot, which must not be in.
+	Join(Slot)
+	// Leave removes a slot, which must be in. Queued items move on as the
+	// policy promises.
+	Leave(id int)
+	// Balance shares the slots of automatic topics out anew and is meant to be
+	// called about once a second; other policies do nothing. most returns how
+	// many slots a key may have at most, math.MaxInt for no limit.
+	Balance(most func(key uint64) int)
+	// Serial reports whether the policy itself runs the items of a key one at
+	// a time, in order.
+	Serial() bool
 	// Len is the number of queued items.
 	Len() int
 	// Longest is the queue that holds the most items. It may look at all
@@ -69,34 +84,30 @@ type Policy interface {
 	Longest() Block
 }
 
-// New returns the policy of that name with a number of workers. The topics are
-// for the policy "topic" alone and are not looked at by the others.
-func New(name string, workers int, topics Topics) (Policy, error) {
-	switch name {
-	case "fifo":
-		return NewFIFO(workers), nil
-	case "round-robin":
-		return NewRoundRobin(workers), nil
-	case "least-busy":
-		return NewLeastBusy(workers), nil
-	case "keyed":
-		return NewKeyed(workers), nil
-	case "topic":
-		if err := topics.Validate(); err != nil {
-			return nil, err
-		}
-		return NewByTopic(workers, topics), nil
-	}
-	return nil, fmt.Errorf("unknown policy %q", name)
+// Config says which policy to make.
+type Config struct {
+	Name   string
+	Topics Topics // for "topic" alone
 }
 
-// Hash is the key of an item for a string: 64-bit FNV-1a, the same in every
-// run and on every machine.
-func Hash(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h ^= uint64(s[i])
-		h *= 1099511628211
+// New returns a policy without slots.
+func New(cfg Config) (Policy, error) {
+	switch cfg.Name {
+	case "fifo":
+		return &fifo{slots: newSlots()}, nil
+	case "longest-first":
+		return &longestFirst{slots: newSlots(), queue: newPriorityQueue[Item]()}, nil
+	case "round-robin":
+		return &roundRobin{slots: newSlots(), slab: newSlab()}, nil
+	case "least-busy":
+		return newLeastBusy(), nil
+	case "keyed":
+		return newKeyed(), nil
+	case "topic":
+		if t := cfg.Topics; t.Auto == (len(t.List) > 0 || t.Rest > 0) {
+			return nil, errors.New("topics are either automatic or listed")
+		}
+		return newByTopic(cfg.Topics), nil
 	}
-	return h
+	return nil, fmt.Errorf("unknown policy %q", cfg.Name)
 }

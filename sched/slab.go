@@ -1,39 +1,51 @@
 package sched
 
-// slab holds the items of many queues in one piece of memory, so that what the
-// queues occupy together follows the most items that were ever in, however
-// they were spread. The zero slab is empty.
+// slab holds the items of many lists in one piece of memory, which follows the
+// largest number of items that were in at once, however they were spread.
+// newSlab and newIndexedSlab make one.
 type slab struct {
-	nodes []node // nodes[0] is no node
-	free  int32  // the first unused one, linked by next
+	nodes  []node           // nodes[0] is not used
+	unused int32            // the first unused node, linked by next
+	n      int              // items in all lists
+	where  map[uint64]int32 // the node of each item by ID; nil if nobody asks
 }
 
 type node struct {
 	Item
 	next, prev int32
-	owner      int32 // whose queue it is in, as the slab's user counts
+	owner      int32 // tells the user of the slab which list it is in
 }
 
-// list is a queue of items in a slab. The zero list is empty.
+// list is a list of items in a slab. The zero list is empty.
 type list struct {
 	head, tail int32
 	n          int
 }
 
+func newSlab() slab { return slab{nodes: make([]node, 1)} }
+
+func newIndexedSlab() slab { return slab{nodes: make([]node, 1), where: map[uint64]int32{}} }
+
+// Len is the number of items in the slab.
+func (s *slab) Len() int { return s.n }
+
 func (s *slab) alloc(it Item, owner int) int32 {
-	if i := s.free; i != 0 {
-		s.free = s.nodes[i].next
-		s.nodes[i] = node{Item: it, owner: int32(owner)}
-		return i
-	}
-	if len(s.nodes) == 0 {
+	i := s.unused
+	if i != 0 {
+		s.unused = s.nodes[i].next
+	} else {
 		s.nodes = append(s.nodes, node{})
+		i = int32(len(s.nodes) - 1)
 	}
-	s.nodes = append(s.nodes, node{Item: it, owner: int32(owner)})
-	return int32(len(s.nodes) - 1)
+	s.nodes[i] = node{Item: it, owner: int32(owner)}
+	s.n++
+	if s.where != nil {
+		s.where[it.ID] = i
+	}
+	return i
 }
 
-// link puts node i into l behind node at, or first where at is 0.
+// link puts node i into l behind node at, or first if at is 0.
 func (s *slab) link(l *list, i, at int32) {
 	next := l.head
 	if at != 0 {
@@ -51,16 +63,14 @@ func (s *slab) link(l *list, i, at int32) {
 	l.n++
 }
 
-// add puts an item at the end of l.
-func (s *slab) add(l *list, it Item, owner int) int32 {
-	i := s.alloc(it, owner)
-	s.link(l, i, l.tail)
-	return i
+// add appends an item to l.
+func (s *slab) add(l *list, it Item, owner int) {
+	s.link(l, s.alloc(it, owner), l.tail)
 }
 
-// insert puts an item into l, which is in the order of IDs and stays so. The
-// usual places, last and first, cost O(1).
-func (s *slab) insert(l *list, it Item, owner int) int32 {
+// insert inserts an item into l, which is in order of ID. The usual places,
+// last and first, cost O(1).
+func (s *slab) insert(l *list, it Item, owner int) {
 	i := s.alloc(it, owner)
 	at := l.tail
 	if at != 0 && s.nodes[l.head].ID > it.ID {
@@ -70,10 +80,9 @@ func (s *slab) insert(l *list, it Item, owner int) int32 {
 		at = s.nodes[at].prev
 	}
 	s.link(l, i, at)
-	return i
 }
 
-// cut takes node i out of l.
+// cut removes node i from l and returns its item.
 func (s *slab) cut(l *list, i int32) Item {
 	n := &s.nodes[i]
 	if n.prev != 0 {
@@ -87,18 +96,19 @@ func (s *slab) cut(l *list, i int32) Item {
 		l.tail = n.prev
 	}
 	l.n--
-	n.next, s.free = s.free, i
+	s.n--
+	n.next, s.unused = s.unused, i
+	if s.where != nil {
+		delete(s.where, n.ID)
+	}
 	return n.Item
 }
 
-// find is the node in l that holds id, or 0.
-func (s *slab) find(l *list, id uint64) int32 {
-	i := l.head
-	for i != 0 && s.nodes[i].ID != id {
-		i = s.nodes[i].next
-	}
-	return i
-}
-
-// first is the first item of l, which is not empty.
+// first is the first item of l, which must not be empty.
 func (s *slab) first(l *list) Item { return s.nodes[l.head].Item }
+
+// longer reports whether l holds more items than b counts, or as many and an
+// older one in front.
+func (s *slab) longer(l *list, b Block) bool {
+	return l.n > b.N || l.n > 0 && l.n == b.N && s.first(l).ID < b.ID
+}

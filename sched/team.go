@@ -1,69 +1,138 @@
 package sched
 
-// team is a topic, or all topics that share workers, and the workers that are
-// at home there.
+import "slices"
+
+// team is a topic, or all topics that share slots, and the slots that work for
+// it.
 type team struct {
 	pool
 	key   uint64
-	named bool // key is its topic; not so for the rest and the spare workers
-	order int  // of coming to be, for ties
+	named bool // key is its topic; false for the rest and for the spare slots
+	order int  // in which teams were made, for ties
 
-	want   int  // how many workers it is due; 0 for every team while there are too few
-	limit  int  // the most it may ever be due
-	weight int  // its share: the workers it asked for, or what it had outstanding
-	most   int  // the most it may be due in this division
-	needy  bool // it is in the policy's list of those
-	slot   int  // in the policy's teams
+	// how many slots it is due
+	want   int // 0 for every team while there are fewer slots than teams
+	weight int // its share: the slots it asked for, or what it has outstanding
+	limit  int // the most it may be due, but one in any case
+	most   int // the most it may be due in this division
 
-	// places in heaps of the policy
-
-	ready, dormant, share int
+	// where the policy keeps it
+	needy                 bool // in the list of those
+	index                 int  // in teams
+	ready, dormant, share int  // places in heaps
 }
 
-// have is how many workers are at home there, whatever they still run.
-func (t *team) have() int { return t.load.Len() }
+// have is how many slots work for it, idle or not.
+func (t *team) have() int { return t.load.len() }
 
-// running is how many of them are busy.
-func (t *team) running() int { return t.load.Len() - t.idle.Len() }
-
-// needs says whether it has a claim to a worker: fewer than it is due, or none
-// at all and something to do.
+// needs reports whether it has a claim to a slot: it has fewer than it is due,
+// or none at all and something to do.
 func (t *team) needs() bool {
 	return t.have() < t.want || t.have() == 0 && t.n > 0
 }
 
-// surplus says whether one of its workers may go where there is need.
+// surplus reports whether one of its slots may go to another team.
 func (t *team) surplus() bool { return t.have() > t.want }
 
-// quotient is weight/(want+1) as a fixed-point number.
-func (t *team) quotient() int64 { return int64(t.weight) << 24 / int64(t.want+1) }
-
-// apportion shares n workers out: one to each team as far as they go round,
-// the others one by one to the team with the highest weight/(want+1), up to
-// its most (the method of D'Hondt). Where the weights sum up to n each team
-// gets its weight. It returns how many are left.
+// apportion divides n slots among teams: one to each as far as they go round,
+// the others one by one to the team with the highest weight/(want+1), up to its
+// most (the D'Hondt method). If the weights sum up to n, each team gets its
+// weight. It returns how many are left.
 func apportion(teams []*team, n int) int {
-	shares := NewHeap(func(t *team) *int { return &t.share })
-	for _, t := range teams {
-		t.want = 0
-		if n > 0 {
-			t.want, n = 1, n-1
-		}
+	shares := newHeap(func(t *team) *int { return &t.share })
+	update := func(t *team) {
 		if t.weight > 0 && t.want < t.most {
-			shares.Update(t, -t.quotient(), int64(t.order))
-		}
-	}
-	for n > 0 && shares.Len() > 0 {
-		t := shares.Min()
-		t.want, n = t.want+1, n-1
-		if t.want < t.most {
-			shares.Update(t, -t.quotient(), int64(t.order))
+			quotient := int64(t.weight) << 24 / int64(t.want+1) // fixed point
+			shares.update(t, -quotient, int64(t.order))
 		} else {
-			shares.Remove(t)
+			shares.remove(t)
 		}
 	}
-	for shares.Len() > 0 {
-		shares.Remove(shares.Min())
+	for _, t := range teams {
+		t.want = min(n, 1)
+		n -= t.want
+		update(t)
+	}
+	for n > 0 && shares.len() > 0 {
+		t := shares.min()
+		t.want++
+		n--
+		update(t)
+	}
+	for shares.len() > 0 {
+		shares.remove(shares.min())
 	}
 	return n
+}
+
+// divide says how many slots each team is due.
+func (p *byTopic) divide() {
+	n := len(p.ids)
+	p.due = 0
+	p.shared = len(p.teams) > n
+	sum := 0
+	for _, t := range p.teams {
+		t.want, t.most = 0, t.limit
+		if p.auto {
+			// More slots than items would only be kept from others.
+			t.weight = t.n + t.held
+			t.most = min(t.limit, t.weight)
+		}
+		sum += t.weight
+	}
+	switch {
+	case p.shared:
+	case p.rest != nil && n > sum:
+		for _, t := range p.teams {
+			t.want = t.weight
+		}
+		p.rest.want += n - sum
+		p.due = n
+	default:
+		p.due = n - apportion(p.teams, n)
+	}
+}
+
+// deal takes away the slots that are too many where they are, the highest
+// first, and gives those of no team to the teams in their order. Only slots
+// that hold nothing move.
+func (p *byTopic) deal() {
+	for _, id := range slices.Backward(p.ids) {
+		if p.movable(id) {
+			p.move(id, p.spare)
+		}
+	}
+	for _, t := range p.teams {
+		for t.have() < t.want && p.spare.idle.len() > 0 {
+			st := p.spare.idle.min()
+			if st.running > 0 {
+				break
+			}
+			p.move(st.id, t)
+		}
+	}
+	for _, t := range p.teams {
+		p.refresh(t)
+	}
+	p.meetClaims()
+}
+
+// movable reports whether a slot may go to another team. Where slots go from
+// topic to topic, one that its team has an item for takes that item first.
+func (p *byTopic) movable(id int) bool {
+	t := p.home[id]
+	return p.all[id].held == 0 && t.surplus() && (!p.shared || t.n == 0)
+}
+
+// move makes a slot one of another team.
+func (p *byTopic) move(id int, to *team) {
+	st, from := p.stations[id], p.home[id]
+	if from == to {
+		return
+	}
+	p.home[id] = to
+	from.leave(st)
+	p.refresh(from)
+	to.join(st)
+	p.refresh(to)
 }

@@ -2,312 +2,233 @@ package sched
 
 import "math"
 
-// ByTopic has workers dedicated to keys: each topic has a team of workers, and
-// within a team an item goes to a worker as under LeastBusy. Workers change
-// their team only while they are idle.
+// byTopic dedicates slots to keys: each topic has a team of slots, and within a
+// team an item is placed as under leastBusy. A slot counts as one whatever its
+// capacity, and moves to another team only while it holds nothing.
 //
-// Listed topics get the workers that they ask for. If the pool is larger than
-// that, what is over goes to the rest ("*"), or, where there is none, is shared
-// in proportion; if it is smaller, all get fewer in proportion, but each has
-// one at least. Dealing goes by the order of the list, so that in an unchanged
-// pool the first topic has workers 1 and up. Automatic topics have one worker
-// each, and the others go where something waits: at once while some are
-// nobody's, else when Balance says so.
+// Listed topics get the slots that they ask for. If there are more, the others
+// go to the rest ("*") or, without a rest, to all in proportion; if there are
+// fewer, each topic gets fewer in proportion, but at least one. Slots are dealt
+// in the order of the list, so the first topic has the lowest IDs until slots
+// join or leave. Automatic topics have one slot each. The others go where
+// something waits: at once while they are spare, else when Balance says so.
 //
-// With fewer workers than topics the workers go from topic to topic: after
-// each item to the topic that has waited longest for one, so none starves.
-// Automatic topics with nothing outstanding are forgotten then.
-type ByTopic struct {
-	auto  bool
-	slots slots
-	store store
-
-	topics map[uint64]*team // by key
-	teams  []*team          // in the order of the list, the rest last
-	rest   *team            // nil where other keys are refused
-	spare  *team            // workers that are nobody's; always without items
-	home   []*team          // of worker w at w-1, as many as there are workers
-
-	shared  bool        // fewer workers than teams
-	due     int         // the sum of want
-	ready   Heap[*team] // those with an item and an idle worker, by the lowest of these
-	needy   ring[*team] // those that had a claim to a worker when they were put here
-	dormant Heap[*team] // automatic ones with nothing outstanding, for the longest time first
-	unused  []*team
-	made    int   // how many teams came to be
+// With fewer slots than topics, a slot goes after each item to the topic that
+// has waited longest for one, so no topic starves. Automatic topics with
+// nothing outstanding are then forgotten.
+type byTopic struct {
+	store
+	auto    bool
+	topics  map[uint64]*team // by key
+	teams   []*team          // in the order of the list, the rest last
+	rest    *team            // nil where other keys are refused
+	spare   *team            // slots of no team; never has items
+	home    []*team          // by slot; nil if it is not in
+	shared  bool             // fewer slots than teams
+	due     int              // the sum of want
+	ready   heap[*team]      // those with an item and a slot for it, in the order of these slots
+	needy   ring[*team]      // those that had a claim to a slot when they were put here
+	dormant heap[*team]      // automatic ones with nothing outstanding, for the longest time first
+	unused  spares[team]
+	made    int   // how many teams have been made
 	tick    int64 // orders dormant
-	n       int   // queued items
 }
 
-var _ Policy = (*ByTopic)(nil)
-
-// NewByTopic returns an empty ByTopic. The topics must be valid.
-func NewByTopic(workers int, topics Topics) *ByTopic {
-	p := &ByTopic{
+func newByTopic(topics Topics) *byTopic {
+	p := &byTopic{
+		store:   newStore(),
 		auto:    topics.Auto,
-		store:   store{where: map[uint64]int32{}},
 		topics:  map[uint64]*team{},
-		ready:   NewHeap(func(t *team) *int { return &t.ready }),
-		dormant: NewHeap(func(t *team) *int { return &t.dormant }),
+		ready:   newHeap(func(t *team) *int { return &t.ready }),
+		dormant: newHeap(func(t *team) *int { return &t.dormant }),
 	}
 	p.spare = p.newTeam()
 	for _, c := range topics.List {
-		t := p.newTeam()
-		t.key, t.named, t.weight = c.Key, true, c.Workers
-		p.topics[c.Key] = t
-		p.enrol(t)
+		t := p.enrol()
+		t.weight = c.Workers
+		p.name(t, c.Key)
 	}
 	if topics.Rest > 0 {
-		p.rest = p.newTeam()
+		p.rest = p.enrol()
 		p.rest.weight = topics.Rest
-		p.enrol(p.rest)
 	}
-	p.Resize(workers)
 	return p
 }
 
-func (p *ByTopic) newTeam() *team {
-	if last := len(p.unused) - 1; last >= 0 {
-		t := p.unused[last]
-		p.unused = p.unused[:last]
-		return t
+func (p *byTopic) newTeam() *team {
+	t := p.unused.take()
+	if t.order == 0 {
+		p.made++
+		*t = team{pool: newPool(&p.store), order: p.made, limit: math.MaxInt}
 	}
-	p.made++
-	return &team{pool: newPool(&p.store), order: p.made, limit: math.MaxInt}
+	return t
 }
 
-func (p *ByTopic) enrol(t *team) {
-	t.slot = len(p.teams)
+// enrol makes a team and adds it to teams.
+func (p *byTopic) enrol() *team {
+	t := p.newTeam()
+	t.index = len(p.teams)
 	p.teams = append(p.teams, t)
+	return t
 }
 
-// Accepts says whether there are workers for a key. Of a key that it does not
-// accept no item may be pushed.
-func (p *ByTopic) Accepts(key uint64) bool {
-	return p.auto || p.rest != nil || p.topics[key] != nil
+func (p *byTopic) name(t *team, key uint64) {
+	t.key, t.named, t.limit = key, true, math.MaxInt
+	p.topics[key] = t
 }
 
-// team is where the items of a key go, made where it is automatic and new.
-func (p *ByTopic) team(key uint64) *team {
+// team is the team that has the items of a key, or nil.
+func (p *byTopic) team(key uint64) *team {
 	if t := p.topics[key]; t != nil {
 		return t
-	}
-	if p.auto {
-		return p.discover(key)
-	}
-	if p.rest == nil {
-		panic("internal error: an item of a refused topic")
 	}
 	return p.rest
 }
 
-// Push queues an item for its topic, which must be accepted.
-func (p *ByTopic) Push(it Item) {
+func (p *byTopic) Push(it Item) bool {
+	p.update()
 	t := p.team(it.Key)
-	t.push(it)
-	p.n++
-	p.extend(t)
-	p.refresh(t)
-	p.settle()
-}
-
-// Ready is an idle worker whose topic has an item, or 0: the lowest of them.
-func (p *ByTopic) Ready() int {
-	if p.ready.Len() == 0 {
-		return 0
+	if t == nil && p.auto {
+		t = p.discover(it.Key)
 	}
-	return p.ready.Min().idle.Min().worker
-}
-
-// Pop takes the next item of the worker's topic.
-func (p *ByTopic) Pop(worker int) (Item, bool) {
-	if !p.slots.idle.has(worker) {
-		return Item{}, false
-	}
-	t := p.home[worker-1]
-	it, ok := t.pop(p.store.stations[worker-1])
-	if !ok {
-		return it, false
-	}
-	p.n--
-	p.slots.take(worker)
-	p.refresh(t)
-	p.settle()
-	return it, true
-}
-
-// Done makes the worker idle. Where its topic has more workers than it is due,
-// the worker goes to one that has a claim.
-func (p *ByTopic) Done(worker int, _ Item, _ bool) {
-	st := p.store.stations[worker-1]
-	p.slots.free(worker)
-	if worker > p.slots.n {
-		st.running = 0
-		return
-	}
-	t := p.home[worker-1]
-	t.done(st)
-	p.refresh(t)
-	if t.surplus() && !p.grant(worker) && !p.shared {
-		p.move(worker, p.spare)
-	}
-	p.forget(t)
-	p.settle()
-}
-
-// Remove finds the item in O(1) and takes it out in O(log N).
-func (p *ByTopic) Remove(id uint64) bool {
-	i := p.store.where[id]
-	if i == 0 {
+	if t == nil {
 		return false
 	}
-	t := p.team(p.store.slab.nodes[i].Key)
-	t.remove(i)
-	p.n--
+	t.push(it)
+	p.extend(t)
 	p.refresh(t)
-	p.forget(t)
-	p.settle()
+	p.meetClaims()
 	return true
 }
 
-// Len is the number of queued items.
-func (p *ByTopic) Len() int { return p.n }
+func (p *byTopic) Ready() int {
+	p.update()
+	if p.ready.len() == 0 {
+		return 0
+	}
+	return p.ready.min().idle.min().id
+}
+
+func (p *byTopic) Pop(slot int) (Item, bool) {
+	p.update()
+	if !p.hasRoom(slot) {
+		return Item{}, false
+	}
+	t := p.home[slot]
+	it, ok := t.pop(p.stations[slot])
+	if ok {
+		p.refresh(t)
+		p.meetClaims()
+	}
+	return it, ok
+}
+
+// Done moves the slot to a team with a claim, if its own has more than it is
+// due. A slot that still holds items becomes spare until they are done.
+func (p *byTopic) Done(slot int, it Item, _ bool) {
+	p.update()
+	st := p.done(slot, it)
+	if !p.in(slot) {
+		return
+	}
+	t := p.home[slot]
+	t.done(st)
+	p.refresh(t)
+	switch {
+	case !t.surplus():
+	case p.all[slot].held == 0 && p.grant(slot):
+	case !p.shared || p.claimed():
+		p.move(slot, p.spare)
+	}
+	p.forget(t)
+	p.meetClaims()
+}
+
+func (p *byTopic) Remove(id uint64) bool {
+	p.update()
+	i := p.where[id]
+	if i == 0 {
+		return false
+	}
+	t := p.team(p.nodes[i].Key)
+	t.remove(i)
+	p.refresh(t)
+	p.forget(t)
+	p.meetClaims()
+	return true
+}
 
 // Longest is the longest queue of a topic, or of the rest together.
-func (p *ByTopic) Longest() Block {
-	var most *team
+func (p *byTopic) Longest() Block {
+	p.update()
+	most := p.spare
 	for _, t := range p.teams {
-		if t.n > 0 && (most == nil || t.n > most.n) {
+		if t.n > most.n {
 			most = t
 		}
 	}
-	if most == nil {
+	if most.n == 0 {
 		return Block{}
 	}
-	b := Block{N: most.n, Key: most.key, OneKey: most.named}
-	if most.apart.n > 0 {
-		b.ID = p.store.slab.first(&most.apart).ID
-	} else {
-		b.ID = p.store.slab.first(&most.backlog.Min().queue).ID
-	}
+	b := Block{N: most.n, ID: p.nodes[most.oldest()].ID, Key: most.key, OneKey: most.named}
 	if most.have() == 1 && !p.shared {
-		b.Worker = most.load.Min().worker
+		b.Slot = most.load.min().id
 	}
 	return b
 }
 
-// Resize sets the number of workers. What was queued for those that go stays
-// with its topic.
-func (p *ByTopic) Resize(workers int) {
-	old := p.slots.n
-	p.slots.resize(workers)
-	n := p.slots.n
-	p.store.resize(n)
-	for w := old; w > n; w-- {
-		t := p.home[w-1]
-		t.leave(p.store.stations[w-1])
-		p.refresh(t)
+func (p *byTopic) Join(s Slot) {
+	st := p.join(s)
+	for len(p.home) <= s.ID {
+		p.home = append(p.home, nil)
 	}
-	p.home = p.home[:min(old, n)]
-	for w := old + 1; w <= n; w++ {
-		p.home = append(p.home, p.spare)
-		p.spare.join(p.store.stations[w-1])
+	p.home[s.ID] = p.spare
+	p.spare.join(st)
+}
+
+func (p *byTopic) Leave(id int) {
+	p.slots.Leave(id)
+	t := p.home[id]
+	p.home[id] = nil
+	t.leave(p.stations[id])
+	p.refresh(t)
+}
+
+// update divides and deals the slots anew if some have joined or left since it
+// was last called.
+func (p *byTopic) update() {
+	if p.changed {
+		p.reform()
 	}
-	for len(p.teams) > n && p.dormant.Len() > 0 {
-		p.drop(p.dormant.Min())
+}
+
+func (p *byTopic) reform() {
+	p.changed = false
+	for len(p.teams) > len(p.ids) && p.dormant.len() > 0 {
+		p.drop(p.dormant.min())
 	}
 	p.divide()
 	p.deal()
 }
 
-// divide says how many workers each team is due.
-func (p *ByTopic) divide() {
-	n := p.slots.n
-	p.due = 0
-	p.shared = len(p.teams) > n
-	if p.shared {
-		for _, t := range p.teams {
-			t.want = 0
-		}
-		return
-	}
-	sum := 0
-	for _, t := range p.teams {
-		t.most = t.limit
-		if p.auto {
-			// More workers than items would only be kept from others.
-			t.weight = t.n + t.running()
-			t.most = min(t.limit, t.weight)
-		}
-		sum += t.weight
-	}
-	if p.rest != nil && n > sum {
-		p.due = n
-		for _, t := range p.teams {
-			t.want = t.weight
-		}
-		p.rest.want += n - sum
-		return
-	}
-	p.due = n - apportion(p.teams, n)
-}
-
-// deal moves idle workers that are too many where they are to nobody, the
-// highest first, and those that are nobody's to the teams in their order.
-func (p *ByTopic) deal() {
-	for w := p.slots.n; w > 0; w-- {
-		if p.movable(w) {
-			p.move(w, p.spare)
-		}
-	}
-	for _, t := range p.teams {
-		for t.have() < t.want && p.spare.idle.Len() > 0 {
-			p.move(p.spare.idle.Min().worker, t)
-		}
-	}
-	for _, t := range p.teams {
-		p.refresh(t)
-	}
-	p.settle()
-}
-
-// move makes an idle worker one of another team.
-func (p *ByTopic) move(worker int, to *team) {
-	st, from := p.store.stations[worker-1], p.home[worker-1]
-	if from == to {
-		return
-	}
-	p.home[worker-1] = to
-	from.leave(st)
-	p.refresh(from)
-	to.join(st)
-	p.refresh(to)
-}
-
-// settle moves idle workers to where there is a claim to them, as long as
-// there are both. A worker that its team has an item for stays, where workers
-// go from topic to topic: it moves after that item.
-func (p *ByTopic) settle() {
+// meetClaims moves idle slots to the teams that have a claim, as long as there
+// are both.
+func (p *byTopic) meetClaims() {
 	for p.claimed() {
-		w := p.slots.idle.first()
-		for w != 0 && !p.movable(w) {
-			w = p.slots.idle.after(w)
+		id := p.idle.first()
+		for id != 0 && !p.movable(id) {
+			id = p.idle.after(id)
 		}
-		if w == 0 {
+		if id == 0 {
 			return
 		}
-		p.grant(w)
+		p.grant(id)
 	}
 }
 
-func (p *ByTopic) movable(w int) bool {
-	t := p.home[w-1]
-	return p.slots.idle.has(w) && t.surplus() && (!p.shared || t.n == 0)
-}
-
-// claimed says whether a team has a claim to a worker. The first of the needy
-// is one then.
-func (p *ByTopic) claimed() bool {
+// claimed reports whether a team has a claim to a slot. If so, the first of the
+// needy has one.
+func (p *byTopic) claimed() bool {
 	for p.needy.n > 0 {
 		t := *p.needy.at(0)
 		if t.needs() {
@@ -319,43 +240,37 @@ func (p *ByTopic) claimed() bool {
 	return false
 }
 
-// grant moves an idle worker to the team that has had a claim for the longest
-// time, if there is one.
-func (p *ByTopic) grant(worker int) bool {
+// grant moves a slot that holds nothing to the team that has had a claim for the
+// longest time, and reports whether there is one.
+func (p *byTopic) grant(id int) bool {
 	if !p.claimed() {
 		return false
 	}
 	t := p.needy.pop()
 	t.needy = false
-	p.move(worker, t)
+	p.move(id, t)
 	return true
 }
 
-// list notes that a team has a claim.
-func (p *ByTopic) list(t *team) {
-	if !t.needy {
+// refresh puts a team where it belongs after anything about it has changed.
+func (p *byTopic) refresh(t *team) {
+	if t.n > 0 && t.idle.len() > 0 {
+		first := &t.idle.items[0]
+		p.ready.update(t, first.rank, first.tie)
+	} else if t.ready != 0 {
+		p.ready.remove(t)
+	}
+	if t.needs() && !t.needy {
 		t.needy = true
 		p.needy.push(t)
-	}
-}
-
-// refresh brings a team where it belongs after anything about it has changed.
-func (p *ByTopic) refresh(t *team) {
-	if t.n > 0 && t.idle.Len() > 0 {
-		p.ready.Update(t, int64(t.idle.Min().worker), 0)
-	} else {
-		p.ready.Remove(t)
-	}
-	if t.needs() {
-		p.list(t)
 	}
 	if !p.auto || t == p.spare {
 		return
 	}
-	if t.n > 0 || t.running() > 0 {
-		p.dormant.Remove(t)
-	} else if t.dormant == 0 {
+	if active := t.n > 0 || t.held > 0; active && t.dormant != 0 {
+		p.dormant.remove(t)
+	} else if !active && t.dormant == 0 {
 		p.tick++
-		p.dormant.Update(t, p.tick, 0)
+		p.dormant.update(t, p.tick, 0)
 	}
 }

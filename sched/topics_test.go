@@ -37,7 +37,6 @@ func TestParseTopics(t *testing.T) {
 		}
 		require.NoError(t, err, c.in)
 		require.Equal(t, c.want, got, c.in)
-		require.NoError(t, got.Validate())
 	}
 }
 
@@ -50,7 +49,6 @@ func FuzzParseTopics(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.NoError(t, topics.Validate())
 		if topics.Auto {
 			return
 		}
@@ -75,39 +73,4 @@ func FuzzParseTopics(f *testing.F) {
 		require.Len(t, topics.List, i)
 		require.Equal(t, sum, topics.Workers())
 	})
-}
-
-func TestTopicsValidate(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		in   Topics
-	}{
-		{"none", Topics{}},
-		{"auto and rest", Topics{Auto: true, Rest: 1}},
-		{"auto and list", Topics{Auto: true, List: []Topic{{1, 1}}}},
-		{"no worker", Topics{List: []Topic{{1, 0}}}},
-		{"twice", Topics{List: []Topic{{1, 1}, {1, 2}}}},
-		{"rest below 0", Topics{List: []Topic{{1, 1}}, Rest: -1}},
-	} {
-		require.Error(t, c.in.Validate(), c.name)
-		_, err := New("topic", 3, c.in)
-		require.Error(t, err, c.name)
-	}
-	require.NoError(t, Topics{Auto: true}.Validate())
-}
-
-func TestNewKnowsItsNames(t *testing.T) {
-	for _, name := range []string{"fifo", "round-robin", "least-busy", "keyed", "topic"} {
-		p, err := New(name, 3, Topics{Rest: 3})
-		require.NoError(t, err, name)
-		require.Zero(t, p.Longest(), name)
-		p.Push(Item{ID: 1, Cost: 1})
-		w := p.Ready()
-		require.NotZero(t, w, name)
-		it, ok := p.Pop(w)
-		require.True(t, ok, name)
-		require.EqualValues(t, 1, it.ID, name)
-	}
-	_, err := New("lifo", 3, Topics{})
-	require.ErrorContains(t, err, `"lifo"`)
 }

@@ -180,7 +180,7 @@ func TestRefusedJobsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	require.NoError(t, os.WriteFile(file, []byte("many\n"), 0o600))
 	_, err := said(t, "-j "+file+" cat", "")
-	require.EqualError(t, err, fmt.Sprintf("bad value %q for -j: that file must hold N, N%%, +N, -N or 0; N is at most 1048576", file))
+	require.EqualError(t, err, fmt.Sprintf("bad value %q for -j: that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most 1048576", file))
 }
 
 func TestRefusalIsOneLine(t *testing.T) {

@@ -62,12 +62,13 @@ func (c Command) batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
 
 // Pool says how many tasks run at once, and where.
 type Pool struct {
-	Jobs     int    // at least 1
-	JobsFile string // where Jobs was read from; "" where it stood on the command line
-	Buffer   int    // tasks read ahead, at least 1
-	Delay    time.Duration
-	Workdir  string // "" for crew's own
-	Nice     int    // added to crew's own niceness
+	Jobs        int    // at least 1; 0 for a pause, where a file says so
+	JobsFile    string // where Jobs was read from; "" where it stood on the command line
+	Buffer      int    // tasks read ahead, at least 1
+	BufferBytes int    // of these, past the first few, at most so many bytes; 0 for any number
+	Delay       time.Duration
+	Workdir     string // "" for crew's own
+	Nice        int    // added to crew's own niceness
 }
 
 // Sched says which task runs where.
@@ -155,16 +156,27 @@ func defaults() Options {
 	}
 }
 
+// manyAhead is how many tasks are read ahead where keys matter, as long as they
+// take no more than manyBytes.
+const (
+	manyAhead = 4096
+	manyBytes = 16 << 20
+)
+
 // finish fills in the defaults that depend on other options or on the machine.
 func (o *Options) finish() {
-	if o.Pool.Jobs == 0 {
+	if o.Pool.Jobs == 0 && o.Pool.JobsFile == "" {
 		if o.Pool.Jobs = o.Sched.Topics.Workers(); o.Pool.Jobs == 0 {
 			o.Pool.Jobs = hereProcessors()
 		}
 	}
 	if o.Pool.Buffer == 0 {
 		least := 64
-		if o.Command.MaxArgs > 1 || o.Command.MaxChars > 0 {
+		switch {
+		case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0:
+			// The tasks of one key must not keep those of others from being read.
+			least, o.Pool.BufferBytes = manyAhead, manyBytes
+		case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
 			least = 16 // each is many records: more would only be memory
 		}
 		o.Pool.Buffer = max(least, 2*o.Pool.Jobs)
@@ -253,7 +265,7 @@ func (o *Options) anew(command, without []string, options, values string) string
 		words = append(words, options)
 	}
 	for i, w := range command {
-		if i == 0 && (strings.HasPrefix(w, "-") || w == "state" || w == "ctl") {
+		if i == 0 && (strings.HasPrefix(w, "-") || reserved(w)) {
 			words = append(words, "--")
 		}
 		words = append(words, task.Quote(w))

@@ -1,10 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"syscall"
-	"time"
 
-	"crew/runner/catch"
+	"crew/runner"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -20,33 +21,29 @@ const (
 	statusSignal     = 128 // and the signal's number
 )
 
-// ending is how a run came to its end. The zero ending is a run in which
-// nothing went wrong.
+// ending is what is left to do when a run is over.
 type ending struct {
-	err    error          // why crew itself could not go on; may be a usageError
-	signal syscall.Signal // what stopped the run: SIGINT, SIGHUP, SIGTERM or SIGQUIT, SIGPIPE where nobody reads stdout any more; 0 otherwise
-	start  int            // 126 or 127 where the command cannot be started for any task, 1 where it cannot any more; 0 otherwise
-	halt   *task.Result   // the task that fail=1 or a number of successes stopped the run for; nil otherwise
-	failed int64          // how many tasks failed
+	err    error          // what crew itself could not do; may be a usageError
+	signal syscall.Signal // what crew dies by; 0 for none
+	status int            // the exit status, where neither of these says it
 	last   []string       // what is still to be said once all is closed: nothing of crew stands in the way of a signal then
 }
 
-// status is the exit status of a run that ended so. What crew could not do
-// goes before what a person asked it to stop, and both before how the tasks
-// fared.
-func (e ending) status() int {
+// statusOf is the exit status of a run: the table of CLI.md section 5, by why it
+// ended. Broken, which is an error, is not asked for.
+func statusOf(e runner.Ending, halt Halt) int {
 	switch {
-	case isUsage(e.err):
-		return statusUsage
-	case e.err != nil:
+	case e.Reason == runner.Unread:
+		return statusSignal + int(syscall.SIGPIPE)
+	case e.Reason == runner.Told && e.Signal != 0:
+		return statusSignal + e.Signal
+	case e.Reason == runner.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // it may have run before
 		return statusTrouble
-	case e.signal != 0:
-		return statusSignal + int(e.signal)
-	case e.start != 0:
-		return e.start
-	case e.halt != nil:
-		return ownStatus(e.halt)
-	case e.failed > 0:
+	case e.Reason == runner.BadCommand:
+		return e.Result.Code
+	case e.Reason == runner.Halted && (halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
+		return ownStatus(e.Result)
+	case e.Stats.Failed() > 0:
 		return statusFailed
 	}
 	return statusOK
@@ -72,26 +69,14 @@ func ownStatus(r *task.Result) int {
 // where a shell expects crew to die by the signal that stopped it. Everything
 // must be closed before.
 func (e ending) exit() int {
-	if e.err == nil {
-		switch e.signal {
-		case syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT:
-			return dieBy(e.signal)
-		}
+	switch {
+	case isUsage(e.err):
+		return statusUsage
+	case e.err != nil:
+		return statusTrouble
+	case e.signal != 0:
+		runner.Die(e.signal)
+		return statusSignal + int(e.signal)
 	}
-	return e.status()
-}
-
-// dieBy ends the process by sig, so that the parent sees WIFSIGNALED: bash
-// stops a script at Ctrl-C only then. Where sig is ignored or blocked it
-// returns the status that a shell would show for such a death.
-func dieBy(sig syscall.Signal) int {
-	ignored := catch.Ignored(sig)
-	if !ignored {
-		catch.Reset(sig)
-	}
-	if err := syscall.Kill(syscall.Getpid(), sig); err == nil && !ignored {
-		// The kernel may deliver to another thread, a moment after kill returns.
-		time.Sleep(time.Second)
-	}
-	return statusSignal + int(sig)
+	return e.status
 }

@@ -10,39 +10,49 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
 func TestStatus(t *testing.T) {
-	boom := errors.New("write stdout: no space left on device")
 	exit7 := &task.Result{Outcome: task.Exit, Code: 7}
+	failed := task.Stats{}
+	failed.ByOutcome[task.Exit] = 3
+	first, some := Halt{When: "now", On: "fail", N: 1}, Halt{When: "soon", On: "fail", N: 3}
+	ends := func(r task.Result) runner.Ending {
+		return runner.Ending{Reason: runner.Halted, Result: &r, Stats: failed}
+	}
 	for _, c := range []struct {
 		name string
-		end  ending
+		end  runner.Ending
+		halt Halt
 		want int
 	}{
-		{"all well", ending{}, 0},
-		{"trouble", ending{err: boom, failed: 2, signal: syscall.SIGINT}, 1},
-		{"usage", ending{err: &usageError{"a", "b"}}, 2},
-		{"some failed", ending{failed: 1}, 123},
-		{"cannot execute", ending{start: 126, failed: 1}, 126},
-		{"not found", ending{start: 127, failed: 1}, 127},
-		{"interrupt", ending{signal: syscall.SIGINT, failed: 1}, 130},
-		{"hangup", ending{signal: syscall.SIGHUP}, 129},
-		{"terminate", ending{signal: syscall.SIGTERM}, 143},
-		{"pipe", ending{signal: syscall.SIGPIPE}, 141},
-		{"halt: exit", ending{halt: exit7, failed: 3}, 7},
-		{"halt: signal", ending{halt: &task.Result{Outcome: task.Signal, Signal: 9}, failed: 1}, 137},
-		{"halt: timeout", ending{halt: &task.Result{Outcome: task.Timeout, Signal: 15}, failed: 1}, 124},
-		{"halt: start", ending{halt: &task.Result{Outcome: task.StartFailed, Code: 126}, failed: 1}, 126},
-		{"halt: ok", ending{halt: &task.Result{Outcome: task.OK}}, 0},
-		{"halt: cancelled", ending{halt: &task.Result{Outcome: task.Cancelled}, failed: 1}, 123},
+		{"all well", runner.Ending{}, Halt{}, 0},
+		{"some failed", runner.Ending{Stats: failed}, Halt{}, 123},
+		{"cannot execute", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, Halt{}, 126},
+		{"not found", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
+		{"gone for long", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, Halt{}, 1},
+		{"interrupt", runner.Ending{Reason: runner.Told, Signal: 2, Stats: failed}, Halt{}, 130},
+		{"hangup", runner.Ending{Reason: runner.Told, Signal: 1}, Halt{}, 129},
+		{"terminate", runner.Ending{Reason: runner.Told, Signal: 15, Result: exit7}, first, 143},
+		{"a command", runner.Ending{Reason: runner.Told}, Halt{}, 0},
+		{"pipe", runner.Ending{Reason: runner.Unread, Signal: 2}, Halt{}, 141},
+		{"halt: exit", ends(*exit7), first, 7},
+		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
+		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},
+		{"halt: start", ends(task.Result{Outcome: task.StartFailed, Code: 126}), first, 126},
+		{"halt: ok", ends(task.Result{Outcome: task.OK}), Halt{On: "success", N: 2}, 0},
+		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
+		{"halt: one of some", ends(*exit7), some, 123},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, c.end.status()) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, c.halt)) })
 	}
-	require.Equal(t, 141, ending{signal: syscall.SIGPIPE}.exit())
-	require.Equal(t, 7, ending{halt: exit7}.exit())
-	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom}.exit())
+	boom := errors.New("write stdout: no space left on device")
+	require.Equal(t, 2, ending{err: &usageError{"a", "b"}}.exit())
+	require.Equal(t, 141, ending{status: 141}.exit())
+	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom, status: 123}.exit())
 }
 
 func TestDiesBySignal(t *testing.T) {

@@ -79,7 +79,7 @@ func TestFaultFewDescriptors(t *testing.T) {
 	f = newFault(t, "echo").under(`ulimit -n 8; exec "$@"`)
 	f.cmd.Stdin = strings.NewReader("a\n")
 	f.start().ends(1)
-	require.Equal(t, "crew: no run is possible with 8 open files: raise the limit with ulimit -n\n", f.stderr())
+	require.Equal(t, "crew: the run needs 16 open files, and may have 8: raise the limit with ulimit -n\n", f.stderr())
 }
 
 // TestFaultFewDescriptorsAndNobodyReads: that a line about it cannot be said for

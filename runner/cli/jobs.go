@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -76,20 +77,29 @@ func (j jobs) workers(processors, most func() int) int {
 	return max(1, n)
 }
 
-// readJobs is the number of workers that s means, and the file that it came
-// from where s is no number form but names a file that holds one. The error is
-// in the words of a bad value; s is not repeated in it.
+// readJobs is the number of workers that s means, and the file that it came from
+// where s is no number form but names a file that holds one. In a file 0 is a
+// pause, and 0 is the number then. The error is in the words of a bad value; s is
+// not repeated in it.
 func readJobs(s string) (n int, file string, err error) {
 	j, ok := parseJobs(s)
 	if !ok {
+		// A FIFO would wait for a writer, and cannot be read again.
+		st, err := os.Stat(s)
+		if err == nil && !st.Mode().IsRegular() {
+			return 0, "", errors.New("a file of workers must be a regular one, which can be read again")
+		}
 		text, err := os.ReadFile(s)
 		if err != nil {
 			return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
 		}
 		if j, ok = parseJobs(strings.TrimSpace(string(text))); !ok {
-			return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N or 0; N is at most %d", mostWritten)
+			return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", mostWritten)
 		}
 		file = s
+	}
+	if file != "" && j.form == formMost {
+		return 0, file, nil
 	}
 	return j.workers(hereProcessors, hereMost), file, nil
 }

@@ -21,12 +21,12 @@ import (
 // repeated is a Source of n tasks of all sorts.
 type repeated struct{ n, given int }
 
-func (s *repeated) Next() (*task.Task, error) {
+func (s *repeated) Next(number func() uint64) (*task.Task, error) {
 	if s.given == s.n {
 		return nil, io.EOF
 	}
 	s.given++
-	t := &task.Task{ID: uint64(s.given), Cost: 1, Argv: []string{"echo", fmt.Sprint(s.given)}}
+	t := &task.Task{ID: number(), Cost: 1, Argv: []string{"echo", fmt.Sprint(s.given)}}
 	switch s.given % 50 {
 	case 10:
 		t.Argv = []string{"false"}
@@ -48,20 +48,22 @@ func TestManyTasksLeaveNothing(t *testing.T) {
 		many = 100_000
 	}
 	store := spool.New(1<<20, t.TempDir())
-	exec, err := proc.New(proc.Config{Env: os.Environ(), KillAfter: time.Second, Store: store})
+	exec, err := proc.New(proc.Config{Env: os.Environ(), Store: store})
 	require.NoError(t, err)
 	run := func(n int) (goroutines, files int) {
-		policy, err := sched.New("fifo", 8, sched.Topics{})
+		policy, err := sched.New(sched.Config{Name: "fifo"})
 		require.NoError(t, err)
-		out := sink.NewStdout(sink.NewScreen(io.Discard, io.Discard), sink.StdoutConfig{KeepOrder: true, Store: store})
-		end, err := runner.Run(runner.Config{
+		out := sink.NewStdout(sink.NewScreen(io.Discard, io.Discard), sink.StdoutConfig{Plan: task.Plan{Order: true}, Store: store})
+		r, err := runner.New(runner.Config{
 			Pool:  runner.Pool{Workers: 8, Policy: policy, Buffer: 64},
 			Order: runner.Order{Keep: true, Window: 1 << 10},
+			Limit: runner.Limit{KillAfter: time.Second},
 			Retry: runner.Retry{Max: 1, Jitter: func() float64 { return 0 }},
-		}, &repeated{n: n}, exec, []runner.Sink{out}, nil)
+		}, &repeated{n: n}, exec, nil, []runner.Sink{out})
 		require.NoError(t, err)
+		end := r.Wait()
 		require.NoError(t, end.Err)
-		require.EqualValues(t, n, end.Stats.Finished)
+		require.EqualValues(t, n, end.Stats.Finished())
 		entries, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
 		return runtime.NumGoroutine(), len(entries)

@@ -19,18 +19,41 @@ const (
 	// leastFiles and leastProcesses are how many descriptors and threads a run
 	// takes at least; with fewer the Go runtime dies, and not in words that help.
 	leastFiles     = 16
+	stateFiles     = 5 // journal, outputs, lock, index, and a directory while it is synced
 	leastProcesses = 16
 )
 
-// checkLimits refuses limits under which no run is possible.
-func checkLimits() error {
-	if n := limit(syscall.RLIMIT_NOFILE); n < leastFiles {
-		return fmt.Errorf("no run is possible with %d open files: raise the limit with ulimit -n", n)
+// checkLimits refuses limits under which the run is not possible.
+func checkLimits(o *Options) error {
+	if n, needs := limit(syscall.RLIMIT_NOFILE), o.files(); n < needs {
+		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n", needs, n)
 	}
 	if n := limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
 		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u", n)
 	}
 	return nil
+}
+
+// files is how many descriptors the run takes with one task at a time.
+func (o *Options) files() uint64 {
+	n := leastFiles + len(o.Input.Files)
+	for _, g := range o.Input.Groups {
+		if g.Files {
+			n += len(g.Words)
+		}
+	}
+	for _, more := range []struct {
+		given bool
+		files int
+	}{
+		{o.State.Dir != "", stateFiles}, {o.Output.Joblog != "", 1}, {o.Output.Results != "", 1},
+		{o.Command.Stdin || o.Input.JSON, 2}, {o.Failure.Halt.Percent, 1},
+	} {
+		if more.given {
+			n += more.files
+		}
+	}
+	return uint64(n)
 }
 
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a

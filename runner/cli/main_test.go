@@ -7,23 +7,26 @@ import (
 	"syscall"
 	"testing"
 
-	"crew/runner/catch"
+	"crew/runner/linux"
+	"crew/runner/proc"
 )
+
+func processes(cfg proc.Config) (Executor, error) { return proc.New(cfg) }
 
 // TestMain lets the test binary stand in for crew, whole or when it was
 // stopped.
 func TestMain(m *testing.M) {
 	if os.Getenv("CREW_TEST_MAIN") != "" {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
-		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes))
 	}
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())
 	}
 	// As they may be in the background of a script, or under nohup.
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if catch.Ignored(sig) {
-			catch.Reset(sig)
+		if linux.Ignored(sig) {
+			linux.Reset(sig)
 		}
 	}
 	os.Exit(m.Run())

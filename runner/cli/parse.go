@@ -19,7 +19,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if len(args) > 0 {
 		args = args[1:]
 	}
-	if len(args) > 0 && args[0] == "ctl" {
+	if len(args) > 0 && reserved(args[0]) {
 		return nil, false, &usageError{
 			"this version has no command " + args[0],
 			"to run a program of that name, write crew -- " + args[0],
@@ -53,6 +53,12 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	}
 	o.finish()
 	return &o, false, nil
+}
+
+// reserved says whether a word in the first place is a command of crew's own, or
+// will be one.
+func reserved(word string) bool {
+	return slices.Contains([]string{"state", "ctl", "serve", "worker", "engine"}, word)
 }
 
 // answer prints what was asked for instead of a run.

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner"
 	"crew/runner/journal"
-	"crew/runner/sink"
 	"crew/runner/task"
 )
 
@@ -61,16 +62,12 @@ func (w *wiring) openState() error {
 		return err
 	}
 	_, same := w.source.command()
-	again := retry(o.Failure)
 	j, err := journal.Open(journal.Config{
 		Dir: o.State.Dir, Command: command,
 		Past: journal.Past{
 			Replay: o.State.Replay, RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
 		},
-		Show: shown(o.Output),
-		Final: func(r *task.Result) bool {
-			return r.Attempt > again.Max || !again.On(r)
-		},
+		Output:      journal.Output{Plan: w.plan, Logs: o.Output.logs(), Null: maybeNobody(w.out)},
 		SameCommand: same, Notice: w.notice, Slack: slack,
 	})
 	if err != nil {
@@ -78,17 +75,29 @@ func (w *wiring) openState() error {
 	}
 	w.state = j
 	w.close = append(w.close, j.Close)
-	if tasks, failed, interrupted, ok := j.Resumed(); ok && !o.Show.Quiet && tasks+interrupted > 0 {
-		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, tasks)
-		if failed > 0 {
-			text += fmt.Sprintf(", %d of them failed", failed)
+	if left, ok := j.Resumed(); ok && !o.Show.Quiet && left.Tasks+left.Interrupted > 0 {
+		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, left.Tasks)
+		if left.Failed > 0 {
+			text += fmt.Sprintf(", %d of them failed", left.Failed)
 		}
-		if interrupted > 0 {
-			text += fmt.Sprintf(", %d interrupted", interrupted)
+		if left.Interrupted > 0 {
+			text += fmt.Sprintf(", %d interrupted", left.Interrupted)
 		}
 		w.notice(text)
 	}
 	return nil
+}
+
+// maybeNobody says whether stdout may have been closed from the start: Go's
+// runtime opens /dev/null for reading and writing in its place, which a caller
+// hardly does.
+func maybeNobody(stdout *os.File) bool {
+	var out, null unix.Stat_t
+	if unix.Fstat(int(stdout.Fd()), &out) != nil || unix.Stat(os.DevNull, &null) != nil || out.Rdev != null.Rdev {
+		return false
+	}
+	flags, err := unix.FcntlInt(stdout.Fd(), unix.F_GETFL, 0)
+	return err == nil && out.Mode&unix.S_IFMT == unix.S_IFCHR && flags&unix.O_ACCMODE == unix.O_RDWR
 }
 
 // stateError is an error of the journal, a mistake in usage where it is one.
@@ -101,24 +110,6 @@ func stateError(err error) error {
 	return err
 }
 
-// showsAttempts says that what failed attempts wrote is shown with the last one.
-func (o Output) showsAttempts() bool { return o.JSON && o.Mode != "none" }
-
-// shown is how the journal has to think of outputs.
-func shown(o Output) journal.Show {
-	switch {
-	case o.showsAttempts():
-		return journal.KeptAll
-	case o.Mode == "line" && o.KeepOrder:
-		return journal.HeldBack
-	case o.Mode == "line", o.Mode == "raw":
-		return journal.Streamed
-	case o.Mode == "none" && o.Results == "":
-		return journal.Dropped
-	}
-	return journal.Kept
-}
-
 // tasks is where the run gets its tasks from.
 func (w *wiring) tasks() runner.Source {
 	if w.state == nil {
@@ -127,40 +118,44 @@ func (w *wiring) tasks() runner.Source {
 	return w.state.Source(w.source.tasks)
 }
 
-// recorded is what runs attempts, with a record where one is kept.
-func (w *wiring) recorded(exec runner.Executor) runner.Executor {
+// recorder is what is told of attempts, if anything.
+func (w *wiring) recorder() runner.Recorder {
 	if w.state == nil {
-		return exec
+		return nil
 	}
-	return w.state.Executor(exec)
-}
-
-// recording are the sinks that go before all others, and what takes the place
-// of the one that shows results.
-func (w *wiring) recording(show runner.Sink) (first []runner.Sink, last runner.Sink) {
-	if w.state == nil {
-		return nil, show
-	}
-	return []runner.Sink{w.state.Commit()}, w.state.Shown(show)
+	return w.state
 }
 
 // unkept says what a replay could not show, if anything.
 func (w *wiring) unkept() string {
-	if w.state == nil || shown(w.opts.Output) == journal.Dropped || w.state.Unkept() == 0 {
+	if w.state == nil || !w.plan.Keeps() && !w.plan.Streams() || w.state.Unkept() == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d of the replayed tasks ran under --output line, raw or none, which keep no output", w.state.Unkept())
 }
 
-// openJoblog opens the joblog: behind what it holds where a run goes on and
-// does not tell everything once more.
-func (w *wiring) openJoblog(path string) (*sink.Joblog, error) {
-	if w.state != nil && !w.opts.State.Replay {
-		if _, _, _, resumed := w.state.Resumed(); resumed {
-			return sink.AppendJoblog(path)
-		}
+// missing says which tasks of earlier runs the input lacks, if it was read to its
+// end.
+func (w *wiring) missing(e runner.Ending) []string {
+	if w.state == nil || !e.Stats.InputEnd || e.Reason > runner.Halted {
+		return nil
 	}
-	return sink.OpenJoblog(path)
+	first, n := w.state.Missing()
+	if n == 0 {
+		return nil
+	}
+	lines := []string{fmt.Sprintf(
+		"%d tasks that an earlier run began and did not finish are not in this input: to run them, give their records again", n)}
+	if n == 1 {
+		lines[0] = "a task that an earlier run began and did not finish is not in this input: to run it, give its record again"
+	}
+	for _, m := range first {
+		lines = append(lines, "  "+printable(m.Command))
+	}
+	if more := n - len(first); more > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more", more))
+	}
+	return lines
 }
 
 // stateCommand is "crew state DIR": the journal as JSON lines, or on a terminal

@@ -20,12 +20,12 @@ import (
 // numbers is a source of so many tasks.
 type numbers struct{ n, last uint64 }
 
-func (s *numbers) Next() (*task.Task, error) {
+func (s *numbers) Next(number func() uint64) (*task.Task, error) {
 	if s.n == s.last {
 		return nil, io.EOF
 	}
 	s.n++
-	return &task.Task{ID: s.n, Argv: []string{"echo", strconv.FormatUint(s.n, 10)}}, nil
+	return &task.Task{ID: number(), Argv: []string{"echo", strconv.FormatUint(s.n, 10)}}, nil
 }
 
 // brief is an executor whose attempts take some time and no processor.
@@ -35,9 +35,13 @@ func (d brief) Run(_ context.Context, a task.Attempt) *task.Result {
 	start := time.Now()
 	time.Sleep(time.Duration(d))
 	return &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Worker, PID: 12345, Argv: a.Argv(), Outcome: task.OK, Start: start, End: time.Now(),
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, PID: 12345, Argv: a.Argv(), Outcome: task.OK, Start: start, End: time.Now(),
 	}
 }
+
+func (brief) Kill(uint64) {}
+func (brief) Suspend()    {}
+func (brief) Resume()     {}
 
 // drop is a sink that shows nothing.
 type drop struct{}
@@ -53,20 +57,23 @@ func BenchmarkState(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var src runner.Source = &numbers{last: uint64(b.N)}
 			var exec runner.Executor = brief(time.Millisecond)
+			var rec runner.Recorder
 			sinks := []runner.Sink{drop{}}
 			dir := b.TempDir()
 			if with {
 				j, err := journal.Open(journal.Config{Dir: dir, Command: journal.Command{Line: "crew", Dir: "/"}})
 				require.NoError(b, err)
 				defer j.Close()
-				src, exec = j.Source(src), j.Executor(exec)
+				src, rec = j.Source(src), j
 				sinks = []runner.Sink{j.Commit(), j.Shown(drop{})}
 			}
-			e, err := runner.Run(runner.Config{
-				Pool: runner.Pool{Workers: 8, Policy: sched.NewFIFO(8), Buffer: 64}, KillAfter: time.Second,
-			}, src, exec, sinks, nil)
+			policy, err := sched.New(sched.Config{Name: "fifo"})
 			require.NoError(b, err)
-			require.NoError(b, e.Err)
+			r, err := runner.New(runner.Config{
+				Pool: runner.Pool{Workers: 8, Policy: policy, Buffer: 64},
+			}, src, exec, rec, sinks)
+			require.NoError(b, err)
+			require.NoError(b, r.Wait().Err)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			if st, err := os.Stat(filepath.Join(dir, "journal.jsonl")); err == nil {
 				b.ReportMetric(float64(st.Size())/float64(b.N), "B/task")

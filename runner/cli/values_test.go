@@ -29,7 +29,7 @@ func TestParseDuration(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	for _, name := range policies {
-		_, err := sched.New(name, 1, sched.Topics{Auto: true})
+		_, err := sched.New(sched.Config{Name: name, Topics: sched.Topics{Auto: true}})
 		require.NoError(t, err)
 	}
 }

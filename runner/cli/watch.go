@@ -14,11 +14,11 @@ import (
 const watchEvery = 500 * time.Millisecond
 
 // watchJobs reads the file of --jobs again whenever it has changed and has the
-// pool resized, until stop is called. now is the size that was read before;
-// the file may have changed since, so the first look reads it in any case. A
-// file that is gone, or holds no number of workers, changes nothing; notice is
-// told so once.
-func watchJobs(file string, now int, commands chan<- task.Command, notice func(string)) (stop func()) {
+// pool resized, or paused where it says 0, until stop is called. now is what was
+// read before; the file may have changed since, so the first look reads it in any
+// case. A file that is gone, or holds no number of workers, changes nothing;
+// notice is told so once.
+func watchJobs(file string, now int, do func(task.Command), notice func(string)) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	var last os.FileInfo // as it was at the latest look; nil before that and where it was gone
 	gone := false
@@ -51,15 +51,25 @@ func watchJobs(file string, now int, commands chan<- task.Command, notice func(s
 			if n == now {
 				continue
 			}
+			follow(now, n, file, do, notice)
 			now = n
-			select {
-			case commands <- task.Command{Op: task.Resize, N: n}:
-			case <-quit:
-				return
-			}
 		}
 	}()
 	return func() { close(quit); <-done }
+}
+
+// follow has the pool become what its file says, after what it said before.
+func follow(before, now int, file string, do func(task.Command), notice func(string)) {
+	switch {
+	case now == 0:
+		do(task.Command{Op: task.Pause})
+		go notice("paused: --jobs " + file + " says 0")
+		return
+	case before == 0:
+		defer do(task.Command{Op: task.Resume})
+		go notice(fmt.Sprintf("going on: --jobs %s says %d", file, now))
+	}
+	do(task.Command{Op: task.Resize, N: now})
 }
 
 // unchanged says whether a file is as it was; before may be nil.

@@ -19,14 +19,19 @@ func TestWatchJobs(t *testing.T) {
 		write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 		commands := make(chan task.Command, 16)
 		said := make(chan string, 16)
-		// look is what a look at the file leads to: workers, 0 for no change, and
-		// what is said.
+		// look is what a look at the file leads to: workers, 0 for no change, -1 for
+		// a pause, and what is said.
 		look := func() (int, []string) {
 			time.Sleep(watchEvery)
 			synctest.Wait()
 			n, lines := 0, []string{}
 			for len(commands) > 0 {
-				n = (<-commands).N
+				switch cmd := <-commands; cmd.Op {
+				case task.Resize:
+					n = cmd.N
+				case task.Pause:
+					n = -1
+				}
 			}
 			for len(said) > 0 {
 				lines = append(lines, <-said)
@@ -44,14 +49,14 @@ func TestWatchJobs(t *testing.T) {
 		}
 
 		write("3") // after 1 was read from it and before it is watched
-		defer watchJobs(file, 1, commands, func(text string) { said <- text })()
+		defer watchJobs(file, 1, func(cmd task.Command) { commands <- cmd }, func(text string) { said <- text })()
 		expect(3)
 		write("10\n")
 		expect(10)
 		write("many")
-		expect(0, "--jobs "+file+": that file must hold N, N%, +N, -N or 0; N is at most 1048576: the number of workers stays as it is")
+		expect(0, "--jobs "+file+": that file must hold N, N%, +N, -N, or 0 for a pause; N is at most 1048576: the number of workers stays as it is")
 		write("plenty")
-		expect(0, "--jobs "+file+": that file must hold N, N%, +N, -N or 0; N is at most 1048576: the number of workers stays as it is")
+		expect(0, "--jobs "+file+": that file must hold N, N%, +N, -N, or 0 for a pause; N is at most 1048576: the number of workers stays as it is")
 		write("10")
 		expect(0)
 		require.NoError(t, os.Remove(file))
@@ -60,5 +65,9 @@ func TestWatchJobs(t *testing.T) {
 		expect(0)
 		write("2")
 		expect(2)
+		write("0")
+		expect(-1, "paused: --jobs "+file+" says 0")
+		write("2")
+		expect(2, "going on: --jobs "+file+" says 2")
 	})
 }

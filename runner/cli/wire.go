@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"syscall"
@@ -11,7 +12,6 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"crew/runner"
-	"crew/runner/catch"
 	"crew/runner/input"
 	"crew/runner/journal"
 	"crew/runner/proc"
@@ -31,24 +31,31 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Main is crew: it reads the command line, runs what it says and returns the
-// exit status. Where a signal ended the run it does not return but dies by it.
-func Main(args []string, stdin, stdout, stderr *os.File) int {
-	catch.Reset(syscall.SIGQUIT) // for which Go has a trace of all goroutines
+// Executor runs attempts, and is closed when none runs any more.
+type Executor interface {
+	runner.Executor
+	io.Closer
+}
+
+// Main is crew: it reads the command line, runs what it says on the executor
+// that exec makes, and returns the exit status. Where a signal ended the run it
+// does not return but dies by it.
+func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) (Executor, error)) int {
 	if len(args) > 1 && args[1] == "state" {
 		return stateCommand(args[2:], stdout, stderr)
 	}
-	if err := checkLimits(); err != nil {
-		return complain(stderr, err)
-	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)
+	if err == nil && !done {
+		err = checkLimits(opts)
+	}
 	if err != nil {
 		return complain(stderr, err)
 	}
 	if done {
 		return statusOK
 	}
-	end := start(opts, stdin, stdout, stderr)
+	w := &wiring{opts: opts, plan: opts.plan(), newExecutor: exec, in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr)}
+	end := w.run()
 	for _, text := range end.last {
 		_, _ = fmt.Fprintf(stderr, "crew: %s\n", text)
 	}
@@ -60,9 +67,15 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 
 // wiring holds what a run opens, so that every path closes it.
 type wiring struct {
-	opts   *Options
-	stdin  *os.File
-	screen *sink.Screen
+	// configuration
+
+	opts        *Options
+	plan        task.Plan
+	newExecutor func(proc.Config) (Executor, error)
+	in, out     *os.File
+	screen      *sink.Screen
+
+	// what is open
 
 	source     *source
 	inputTasks uint64 // how many there are, where that was counted
@@ -72,9 +85,8 @@ type wiring struct {
 	close      []func() error
 }
 
-// start opens inputs, then outputs, runs, and closes all.
-func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
-	w := &wiring{opts: opts, stdin: stdin, screen: sink.NewScreen(stdout, stderr)}
+// run opens inputs, then outputs, runs, and closes all.
+func (w *wiring) run() (end ending) {
 	defer func() {
 		for i := len(w.close) - 1; i >= 0; i-- {
 			if err := w.close[i](); err != nil && end.err == nil {
@@ -86,38 +98,54 @@ func start(opts *Options, stdin, stdout, stderr *os.File) (end ending) {
 		return ending{err: err}
 	}
 	// Not before: a signal must end a crew that still waits for a header.
-	commands := make(chan task.Command, 16)
-	stop, err := runner.Signals(commands)
+	signals, err := runner.CatchSignals()
 	if err != nil {
 		return ending{err: err}
 	}
-	w.onClose(stop)
-	if err := w.openState(); err != nil {
+	w.onClose(signals.Release)
+	r, err := w.newRun()
+	if err != nil {
 		return ending{err: err}
+	}
+	signals.Serve(r)
+	w.watch(r)
+	return w.ending(r.Wait())
+}
+
+// newRun opens the outputs and makes the run.
+func (w *wiring) newRun() (*runner.Run, error) {
+	if err := w.openState(); err != nil {
+		return nil, err
 	}
 	sinks, err := w.sinks()
 	if err != nil {
-		return ending{err: err}
+		return nil, err
 	}
 	exec, err := w.executor()
 	if err != nil {
-		return ending{err: err}
+		return nil, err
 	}
-	if opts.announces() {
+	if w.announces() {
 		exec = sink.NewVerbose(w.screen).Before(exec)
 	}
 	cfg, err := w.config()
 	if err != nil {
-		return ending{err: err}
+		return nil, err
 	}
-	if file := opts.Pool.JobsFile; file != "" {
-		w.onClose(watchJobs(file, opts.Pool.Jobs, commands, w.notice))
+	return runner.New(cfg, w.tasks(), exec, w.recorder(), sinks)
+}
+
+// watch has the run follow the file of --jobs, if there is one.
+func (w *wiring) watch(r *runner.Run) {
+	pool := w.opts.Pool
+	if pool.JobsFile == "" {
+		return
 	}
-	e, err := runner.Run(cfg, w.tasks(), w.recorded(exec), sinks, commands)
-	if err != nil {
-		return ending{err: err}
+	do := func(cmd task.Command) { r.Do(cmd) }
+	if pool.Jobs == 0 {
+		follow(1, 0, pool.JobsFile, do, w.notice)
 	}
-	return w.ending(e)
+	w.onClose(watchJobs(pool.JobsFile, pool.Jobs, do, w.notice))
 }
 
 // onClose has stop called when all is over.
@@ -136,14 +164,14 @@ func (w *wiring) open() error {
 			}
 		}
 	}
-	if readsStdin(o.Input) && isatty.IsTerminal(w.stdin.Fd()) {
+	if readsStdin(o.Input) && isatty.IsTerminal(w.in.Fd()) {
 		w.notice("reading tasks from the terminal: end with Ctrl-D")
 	}
-	from, stdin := o, w.stdin
+	from, stdin := o, w.in
 	if o.Failure.Halt.Percent {
-		c := &census{opts: *o, stdin: stdin}
-		w.onClose(c.end)
-		if err := c.take(); err != nil {
+		c := &taskCount{opts: *o, stdin: stdin}
+		w.onClose(c.close)
+		if err := c.count(); err != nil {
 			return err
 		}
 		from, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
@@ -153,7 +181,7 @@ func (w *wiring) open() error {
 		return err
 	}
 	// The input is never closed: the reader of a run that was stopped may still
-	// stand in a read of it.
+	// be in a read of it.
 	w.source = src
 	w.store = spool.New(memoryBudget, "")
 	w.close = append(w.close, w.store.Close)
@@ -162,63 +190,6 @@ func (w *wiring) open() error {
 
 // notice is a line of crew's own on stderr.
 func (w *wiring) notice(text string) { w.screen.Notice(text) }
-
-// sinks opens the outputs, in the order in which they look at results: the
-// record first; stdout takes outputs away that have to wait for their turn, so
-// it follows those that read them; the bar comes last.
-func (w *wiring) sinks() ([]runner.Sink, error) {
-	o := w.opts
-	mode := map[string]sink.Mode{"group": sink.Group, "line": sink.Line, "raw": sink.Raw, "none": sink.None}[o.Output.Mode]
-	cfg := sink.StdoutConfig{
-		Mode: mode, KeepOrder: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "", JSON: o.Output.JSON,
-		Batches: o.Command.batches(), Store: w.store,
-	}
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{Progress: w.progress()})
-	w.stdout = sink.NewStdout(w.screen, cfg)
-
-	sinks, last := w.recording(w.stdout)
-	if o.Output.Joblog != "" {
-		log, err := w.openJoblog(o.Output.Joblog)
-		if err != nil {
-			return nil, err
-		}
-		sinks = append(sinks, log)
-	}
-	if o.Output.Results != "" {
-		tree, err := sink.OpenResults(o.Output.Results, o.Command.batches())
-		if err != nil {
-			return nil, err
-		}
-		sinks = append(sinks, tree)
-	}
-	if !o.Show.Quiet {
-		sinks = append(sinks, sink.NewDigest(w.screen, w.source.rerun()))
-	}
-	if o.Show.Verbose && !o.announces() {
-		sinks = append(sinks, sink.NewVerbose(w.screen))
-	}
-	return append(sinks, last, terminal), nil
-}
-
-// announces says whether commands are printed before their tasks start, which
-// then may have to wait for whoever reads that: where tasks write by themselves.
-func (o *Options) announces() bool {
-	return o.Show.Verbose && (o.Output.Mode == "line" || o.Output.Mode == "raw")
-}
-
-// progress is what the bar does: nothing where tasks write past it.
-func (w *wiring) progress() sink.Progress {
-	switch o := w.opts; {
-	case o.Output.Mode == "raw" || o.Show.Progress == "never":
-		return sink.ProgressNever
-	case o.Show.Progress == "always":
-		return sink.ProgressAlways
-	}
-	return sink.ProgressAuto
-}
 
 // executor makes what runs the attempts.
 func (w *wiring) executor() (runner.Executor, error) {
@@ -233,32 +204,15 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if most := o.Pool.Jobs + 2000; most > 10000 {
 		debug.SetMaxThreads(most)
 	}
-	l, err := proc.New(proc.Config{
-		Dir: o.Pool.Workdir, Env: os.Environ(), Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter,
-		Capture: w.capture(), Store: w.store, Open: w.stdout.Open, Notice: w.notice,
+	exec, err := w.newExecutor(proc.Config{
+		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.notice,
+		RunDelay: o.Sched.Topics.Auto,
 	})
 	if err != nil {
 		return nil, err
 	}
-	w.close = append(w.close, l.Close)
-	stop, err := l.JobControl()
-	if err != nil {
-		return nil, err
-	}
-	w.onClose(stop)
-	return l, nil
-}
-
-func (w *wiring) capture() proc.Capture {
-	switch o := w.opts.Output; {
-	case o.Mode == "line":
-		return proc.Stream
-	case o.Mode == "raw":
-		return proc.Inherit
-	case o.Mode == "none" && o.Results == "":
-		return proc.Discard
-	}
-	return proc.Keep
+	w.close = append(w.close, exec.Close)
+	return exec, nil
 }
 
 // config is how the run goes.
@@ -271,35 +225,39 @@ func (w *wiring) config() (runner.Config, error) {
 	_, same := w.source.command()
 	cfg := runner.Config{
 		Pool: runner.Pool{
-			Workers: o.Pool.Jobs, Policy: policy, Buffer: o.Pool.Buffer, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
+			Workers: max(1, o.Pool.Jobs), Policy: policy, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
+			PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
-		Order:     runner.Order{Keep: o.Output.KeepOrder, Window: window},
-		Retry:     retry(o.Failure),
-		Halt:      halt(o.Failure.Halt, w.inputTasks),
-		KillAfter: o.Failure.KillAfter,
-		Tick:      tick,
+		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
+		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Retry: retry(o.Failure),
+		Halt:  halt(o.Failure.Halt, w.inputTasks),
+		Tick:  tick,
 
-		Explain:     o.Show.Verbose,
 		SameCommand: same,
 	}
 	if o.Sched.Topics.Auto {
 		cfg.Pool.Procs = hereProcessors()
 	}
-	cfg.Retry.Keep = o.Output.showsAttempts()
+	cfg.Retry.Keep = w.plan.KeepsAttempts()
 	return cfg, nil
 }
 
-// ending is how the run ended, as the exit status wants to know it.
+// ending is what is left to do once the run has ended.
 func (w *wiring) ending(e runner.Ending) ending {
-	end := ending{signal: syscall.Signal(e.Signal), failed: e.Stats.Failed()}
+	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
+	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO) // the terminal has gone away, as the signal said
 	switch {
-	case errors.Is(e.Err, syscall.EPIPE):
-		end.signal = syscall.SIGPIPE
-	case end.signal == syscall.SIGHUP && errors.Is(e.Err, syscall.EIO):
-		// The terminal has gone away, as the signal said.
-	case e.Err != nil:
+	case e.Reason == runner.Broken && !hungUp:
 		end.err = e.Err
-	case e.Unshown:
+	case e.Reason == runner.Told || hungUp:
+		end.signal = syscall.Signal(e.Signal)
+	case e.Reason == runner.BadCommand && end.status == statusTrouble:
+		end.last = append(end.last, e.Result.Err.Error())
+	case e.Reason == runner.BadCommand:
+		end.last = append(end.last, fmt.Sprintf("%v: no task can run it", e.Result.Err)+w.opts.Command.whyNoShell())
+	}
+	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
 	for _, err := range e.More {
@@ -308,24 +266,12 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if n := e.Abandoned; n > 0 && !e.Unshown {
 		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
-	if r := e.BadCommand; r != nil {
-		if errors.Is(r.Err, proc.ErrInVain) { // it may have run before
-			end.start = statusTrouble
-			end.last = append(end.last, r.Err.Error())
-		} else {
-			end.start = r.Code
-			end.last = append(end.last, fmt.Sprintf("%v: no task can run it", r.Err)+w.opts.Command.whyNoShell())
-		}
-	}
 	if text := w.unkept(); text != "" {
 		end.last = append(end.last, text)
 	}
-	if end.signal != 0 {
+	end.last = append(end.last, w.missing(e)...)
+	if end.signal != 0 || e.Reason == runner.Unread {
 		end.last = nil // who asked for the end does not wait for a reader
-	}
-	switch h := w.opts.Failure.Halt; {
-	case h.On == "fail" && h.N == 1 && !h.Percent, h.On == "success":
-		end.halt = e.Halted
 	}
 	return end
 }

@@ -100,7 +100,10 @@ func (g *seg) appendAll(b []byte, v *Values, nth bool) []byte {
 		}
 		return b
 	}
-	return g.how.append(b, g.value.all(v, nth))
+	from := len(b)
+	b = g.how.append(b, g.value.all(v, nth))
+	v.mark(g.value, b, from)
+	return b
 }
 
 // appendGroup appends a group with the values of one record.
@@ -109,7 +112,9 @@ func appendGroup(b []byte, segs []seg, v *Values, rec []string, nth bool) []byte
 		g := &segs[i]
 		b = append(b, g.text...)
 		if g.value != nil {
+			from := len(b)
 			b = g.how.append(b, g.value.in(v, rec, nth))
+			v.mark(g.value, b, from)
 		}
 	}
 	return b

@@ -9,10 +9,13 @@
 package expand
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"crew/runner/task"
 )
 
 // Config says what a Template is made of.
@@ -144,20 +147,30 @@ func (t *Template) compileScript(s string, cfg *Config, f family) error {
 // shell says that it is the default shell with a script of crew's making, so
 // that the script alone is what a person wants to see. Without a command it
 // differs from record to record.
-func (t *Template) Argv(v Values) (argv []string, shell bool) {
+func (t *Template) Argv(v Values) (argv []string, shell bool) { return t.argv(&v) }
+
+// Fill gives a task its command for v. Where v has no worker, the task's marks
+// say where its number goes.
+func (t *Template) Fill(tk *task.Task, v Values) {
+	tk.Argv, tk.Shell = t.argv(&v)
+	tk.Marks = append(tk.Marks, v.marks...)
+}
+
+func (t *Template) argv(v *Values) (argv []string, shell bool) {
 	switch {
 	case t.lines:
-		return t.line(&v)
+		return t.line(v)
 	case t.script == nil:
-		return t.direct(&v), false
+		return t.direct(v), false
 	}
-	argv = make([]string, 0, len(t.prefix)+1+t.columns(&v))
+	argv = make([]string, 0, len(t.prefix)+1+t.columns(v))
 	argv = append(argv, t.prefix...)
-	argv = append(argv, t.script.expand(&v))
+	v.word = len(argv)
+	argv = append(argv, t.script.expand(v))
 	if t.ends {
 		argv = append(argv, "--")
 	}
-	return t.appendColumns(argv, &v), t.shown
+	return t.appendColumns(argv, v), t.shown
 }
 
 // appendColumns appends what follows the command's own words.
@@ -254,6 +267,20 @@ type Values struct {
 	Fields  map[string]string // {name} of this record where no column has the name
 	Seq     uint64            // {#}
 	Worker  int               // {%}, from 1; 0 leaves it as it stands
+
+	// the {%} that were left as they stand, and the word that is being expanded
+
+	marks []task.Mark
+	word  int
+}
+
+// mark notes that p stands in text, which is the word being expanded so far,
+// behind its first from bytes.
+func (v *Values) mark(p *piece, text []byte, from int) {
+	if p.kind == worker && v.Worker == 0 {
+		off := from + bytes.Index(text[from:], []byte(p.text)) // behind the quotes, if any
+		v.marks = append(v.marks, task.Mark{Word: v.word, Off: off})
+	}
 }
 
 // pointer is what a word of a command occupies besides its bytes: its NUL, and

@@ -1,6 +1,10 @@
 package expand
 
-import "slices"
+import (
+	"slices"
+
+	"crew/runner/task"
+)
 
 // Text is a text with placeholders that no shell ever sees: a key, a cost, a
 // tag. It is safe for concurrent use.
@@ -22,17 +26,26 @@ func (t *Text) UsesWorker() bool {
 // Expand is the text for one task. With several records each placeholder stands
 // for all of them, with a space between them, but {N} for the Nth record where
 // each record has one column.
-func (t *Text) Expand(v Values) string {
-	switch len(t.pieces) {
-	case 0:
-		return ""
-	case 1:
-		return t.pieces[0].all(&v, v.nth())
+func (t *Text) Expand(v Values) string { return t.expand(&v) }
+
+// FillTag makes the text for v the tag of a task. Where v has no worker, the
+// task's marks say where its number goes.
+func (t *Text) FillTag(tk *task.Task, v Values) {
+	v.word = task.InTag
+	tk.Tag = t.expand(&v)
+	tk.Marks = append(tk.Marks, v.marks...)
+}
+
+func (t *Text) expand(v *Values) string {
+	if len(t.pieces) == 1 && t.pieces[0].kind != worker {
+		return t.pieces[0].all(v, v.nth())
 	}
 	var a [256]byte
 	b, nth := a[:0], v.nth()
 	for i := range t.pieces {
-		b = append(b, t.pieces[i].all(&v, nth)...)
+		from := len(b)
+		b = append(b, t.pieces[i].all(v, nth)...)
+		v.mark(&t.pieces[i], b, from)
 	}
 	return string(b)
 }

@@ -134,6 +134,7 @@ func (t *Template) direct(v *Values) []string {
 	argv := make([]string, 0, n)
 	for i := range t.words {
 		w := &t.words[i]
+		v.word = len(argv)
 		switch {
 		case w.script != nil:
 			argv = append(argv, w.script.expand(v))
@@ -145,6 +146,7 @@ func (t *Template) direct(v *Values) []string {
 		argv = append(argv, w.expand(v, first, nth))
 		if len(v.Records) > 1 && w.perRecord(nth) {
 			for _, rec := range v.Records[1:] {
+				v.word = len(argv)
 				argv = append(argv, w.expand(v, rec, nth))
 			}
 		}
@@ -164,13 +166,15 @@ func (w *word) perRecord(nth bool) bool {
 
 // expand is the word with the values of one record.
 func (w *word) expand(v *Values, rec []string, nth bool) string {
-	if len(w.pieces) == 1 {
-		return w.pieces[0].in(v, rec, nth)
+	if p := &w.pieces[0]; len(w.pieces) == 1 && p.kind != worker {
+		return p.in(v, rec, nth)
 	}
 	var a [256]byte
 	b := a[:0]
 	for i := range w.pieces {
+		from := len(b)
 		b = append(b, w.pieces[i].in(v, rec, nth)...)
+		v.mark(&w.pieces[i], b, from)
 	}
 	return string(b)
 }

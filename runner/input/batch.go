@@ -7,7 +7,7 @@ import (
 
 // batch is the task of as many records as go into one command. A record that
 // cannot be run is a task of its own, between those of its neighbours.
-func (t *Tasks) batch() (*task.Task, error) {
+func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	tk := &task.Task{Records: make([][]string, 0, t.last)}
 	rec := &t.rec
 	var used room
@@ -27,7 +27,7 @@ func (t *Tasks) batch() (*task.Task, error) {
 			break
 		}
 		if err != nil {
-			return t.single(rec, err), nil
+			return t.single(rec, number(), err), nil
 		}
 		tk.Records = append(tk.Records, rec.Columns)
 		if t.cfg.Stdin {
@@ -35,6 +35,7 @@ func (t *Tasks) batch() (*task.Task, error) {
 		}
 	}
 	t.last = len(tk.Records)
+	tk.ID = number()
 	v := expand.Values{Records: tk.Records}
 	t.fill(tk, &v)
 	if tk.Err == nil {
@@ -88,7 +89,7 @@ func (t *Tasks) measure(rec *Record, used *room) error {
 		return nil
 	}
 	records := [][]string{rec.Columns}
-	argv, _ := t.cfg.Template.Argv(expand.Values{Records: records, Seq: t.id + 1})
+	argv, _ := t.cfg.Template.Argv(expand.Values{Records: records, Seq: t.latest + 1})
 	return t.fits(argv, &task.Task{Records: records})
 }
 

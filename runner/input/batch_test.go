@@ -96,12 +96,12 @@ func TestBatchErrors(t *testing.T) {
 	broken := errors.New("broken")
 	r, err := Open(Config{Stdin: io.MultiReader(strings.NewReader("a\nb\nto"), iotest.ErrReader(broken))})
 	require.NoError(t, err)
-	src := NewTasks(r, cfg)
-	tk, err := src.Next()
+	src, number := NewTasks(r, cfg), count()
+	tk, err := src.Next(number)
 	require.NoError(t, err)
 	require.Equal(t, []string{"echo", "a", "b"}, tk.Argv)
 	for range 2 {
-		_, err = src.Next()
+		_, err = src.Next(number)
 		require.ErrorIs(t, err, broken)
 	}
 }

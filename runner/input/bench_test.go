@@ -27,9 +27,9 @@ func benchmarkTasks(b *testing.B, cfg expand.Config, l Limits) {
 	b.ReportAllocs()
 	r, err := Open(Config{Stdin: short(b.N)})
 	require.NoError(b, err)
-	src := NewTasks(r, TasksConfig{Template: template(b, cfg), Limits: l})
+	src, number := NewTasks(r, TasksConfig{Template: template(b, cfg), Limits: l}), count()
 	for {
-		if _, err := src.Next(); err == io.EOF {
+		if _, err := src.Next(number); err == io.EOF {
 			return
 		} else if err != nil {
 			b.Fatal(err)

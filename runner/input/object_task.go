@@ -11,9 +11,10 @@ import (
 
 // object is the task of a JSON object. What the object says goes before what
 // the command line says.
-func (t *Tasks) object(rec *Record) *task.Task {
+func (t *Tasks) object(rec *Record, id uint64) *task.Task {
 	o := rec.Object
 	tk := &task.Task{
+		ID:      id,
 		Records: [][]string{o.Args}, Object: strings.TrimSpace(rec.Text),
 		Env: o.Env, Dir: o.Dir, Stdin: o.Stdin, Timeout: o.Timeout,
 	}

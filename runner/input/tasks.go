@@ -60,8 +60,8 @@ type Tasks struct {
 
 	// state
 
-	id       uint64
-	rec      Record                      // the latest one
+	latest   uint64                      // the number of the latest task
+	rec      Record                      // the latest record
 	held     bool                        // rec is left for the next task
 	last     int                         // records in the latest batch
 	empty    room                        // what a command without records occupies
@@ -88,32 +88,32 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 // records of the input, one or more bytes.
 func (t *Tasks) Separator() string { return t.sep }
 
-// Next returns the next task. It blocks until its records have been read: a
-// batch until it is full or the input has ended. A record that cannot be run is
-// a task with an Err; an error is the input's end, io.EOF or another. The task
-// belongs to the caller.
-func (t *Tasks) Next() (*task.Task, error) {
+// Next returns the next task, which number numbers. It blocks until its records
+// have been read: a batch until it is full or the input has ended. A record that
+// cannot be run is a task with an Err; an error is the input's end, io.EOF or
+// another. The task belongs to the caller.
+func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	if t.cfg.Limits.batches() {
-		return t.batch()
+		return t.batch(number)
 	}
 	if err := t.r.read(&t.rec); err != nil {
 		return nil, err
 	}
 	if t.rec.Object != nil {
-		return t.object(&t.rec), nil
+		return t.object(&t.rec, number()), nil
 	}
-	return t.single(&t.rec, t.rec.Err), nil
+	return t.single(&t.rec, number(), t.rec.Err), nil
 }
 
 // single is the task of one record, with what is known to be wrong with it.
-func (t *Tasks) single(rec *Record, err error) *task.Task {
+func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 	// One allocation for the task and the slice that it needs.
 	s := new(struct {
 		task.Task
 		records [1][]string
 	})
 	s.records[0] = rec.Columns
-	s.Records, s.Err = s.records[:], err
+	s.ID, s.Records, s.Err = id, s.records[:], err
 	if t.cfg.Stdin {
 		s.Stdin = t.appendInput(nil, rec)
 	}
@@ -125,49 +125,27 @@ func (t *Tasks) single(rec *Record, err error) *task.Task {
 	return &s.Task
 }
 
-// fill numbers the task and sets what does not depend on its command.
+// fill sets what does not depend on the task's command.
 func (t *Tasks) fill(tk *task.Task, v *expand.Values) {
-	t.id++
-	tk.ID, v.Seq = t.id, t.id
+	t.latest, v.Seq = tk.ID, tk.ID
 	tk.Cost = 1
 	if t.cfg.Key != nil {
 		tk.Key = t.cfg.Key.Expand(*v)
 	}
 	if t.cfg.Tag != nil {
-		tk.Tag = t.cfg.Tag.Expand(*v)
-		if t.cfg.Tag.UsesWorker() {
-			tk.BindTag = t.tagOn(*v)
-		}
+		t.cfg.Tag.FillTag(tk, *v)
 	}
 	if t.cfg.Cost != nil && tk.Err == nil {
 		tk.Cost, tk.Err = parseCost(t.cfg.Cost.Expand(*v))
 	}
 }
 
-// tagOn is the tag of a task with the values v on each worker.
-func (t *Tasks) tagOn(v expand.Values) func(worker int) string {
-	return func(worker int) string {
-		v := v
-		v.Worker = worker
-		return t.cfg.Tag.Expand(v)
-	}
-}
-
 // expand sets the task's command. One that the system would not take becomes
 // the task's Err.
 func (t *Tasks) expand(tk *task.Task, tmpl *expand.Template, v expand.Values) {
-	argv, shell := tmpl.Argv(v)
-	if tk.Err = t.fits(argv, tk); tk.Err != nil {
-		return
-	}
-	tk.Argv, tk.Shell = argv, shell
-	if tmpl.UsesWorker() {
-		tk.Bind = func(worker int) []string {
-			v := v
-			v.Worker = worker
-			argv, _ := tmpl.Argv(v)
-			return argv
-		}
+	tmpl.Fill(tk, v)
+	if tk.Err = t.fits(tk.Argv, tk); tk.Err != nil {
+		tk.Argv, tk.Shell = nil, false
 	}
 }
 
@@ -181,14 +159,18 @@ func (t *Tasks) appendInput(b []byte, rec *Record) []byte {
 	return append(b, t.sep...)
 }
 
-// parseCost reads a positive number, rounded up to a whole one.
+// parseCost reads a positive number, rounded up to a whole one; a larger one than
+// an int64 holds counts as the largest.
 func parseCost(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
 		return n, nil
 	}
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f <= 0 || f >= math.MaxInt64 || f != f || strings.ContainsAny(s, "xX") {
+	switch {
+	case err != nil || !(f > 0) || math.IsInf(f, 1) || strings.ContainsAny(s, "xX"):
 		return 1, fmt.Errorf("cost %q is not a positive number", s)
+	case f >= math.MaxInt64:
+		return math.MaxInt64, nil
 	}
 	return int64(math.Ceil(f)), nil
 }

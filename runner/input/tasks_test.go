@@ -3,6 +3,7 @@ package input
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,12 @@ func textOf(t testing.TB, s string) *expand.Text {
 	return expand.NewText(s, expand.Config{Fields: true})
 }
 
+// count numbers tasks from 1.
+func count() func() uint64 {
+	n := uint64(0)
+	return func() uint64 { n++; return n }
+}
+
 // tasks makes all tasks and checks that they are numbered without a gap.
 func tasks(t *testing.T, in Config, cfg TasksConfig) []*task.Task {
 	t.Helper()
@@ -32,10 +39,10 @@ func tasks(t *testing.T, in Config, cfg TasksConfig) []*task.Task {
 	require.NoError(t, err)
 	defer r.Close()
 	require.NoError(t, cfg.Validate())
-	src := NewTasks(r, cfg)
+	src, number := NewTasks(r, cfg), count()
 	var list []*task.Task
 	for {
-		tk, err := src.Next()
+		tk, err := src.Next(number)
 		if err == io.EOF {
 			return list
 		}
@@ -73,7 +80,7 @@ func TestSingle(t *testing.T) {
 	require.Equal(t, "a b:", tk.Tag)
 	require.EqualValues(t, 1, tk.Cost)
 	require.Nil(t, tk.Stdin)
-	require.Nil(t, tk.Bind)
+	require.Empty(t, tk.Marks)
 	require.False(t, tk.Shell)
 }
 
@@ -83,7 +90,7 @@ func TestShellAndWorker(t *testing.T) {
 	for i, want := range []string{`a'\''b`, "c"} {
 		tk := list[i]
 		require.True(t, tk.Shell)
-		got := task.Attempt{Task: tk, Worker: 7}.Argv()
+		got := tk.ArgvOn(7)
 		require.Len(t, got, 3)
 		require.Contains(t, got[2], want)
 		require.Contains(t, got[2], ">7")
@@ -103,15 +110,15 @@ func TestNoCommand(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	list := tasks(t, lines("3\n0.2\n2.5\n1e3\n0\n-1\nmany\n\ninf\nnan\n0x9p1\n9e99\n"), TasksConfig{
+	list := tasks(t, lines("3\n0.2\n2.5\n1e3\n1e19\n9e99\n0\n-1\nmany\n\ninf\nnan\n0x9p1\n"), TasksConfig{
 		Template: template(t, expand.Config{Words: []string{"x"}, Append: true}), Cost: textOf(t, "{}"),
 	})
-	for i, want := range []int64{3, 1, 3, 1000} {
+	for i, want := range []int64{3, 1, 3, 1000, math.MaxInt64, math.MaxInt64} {
 		require.NoError(t, list[i].Err)
 		require.Equal(t, want, list[i].Cost)
 	}
-	require.Len(t, list, 12)
-	for _, tk := range list[4:] {
+	require.Len(t, list, 13)
+	for _, tk := range list[6:] {
 		require.EqualError(t, tk.Err, fmt.Sprintf("cost %q is not a positive number", tk.Records[0][0]))
 		require.EqualValues(t, 1, tk.Cost)
 	}

@@ -7,20 +7,20 @@ import (
 	"crew/runner/task"
 )
 
-// saveAttempts keeps failed attempts of a task, all in one place: of each its
-// line, sealed like those of the journal, and right behind it what it wrote.
-func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (place, error) {
+// saveAttempts keeps failed attempts of a task in one extent: of each its line,
+// sealed like those of the journal, and right behind it what it wrote.
+func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (extent, error) {
 	lines := make([][]byte, len(before))
 	var n int64
 	for i, r := range before {
 		out, err := task.Length(r.Stdout), task.Length(r.Stderr)
 		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
-			b = appendPlace(b, streams[0], place{n: out})
-			return appendPlace(b, streams[1], place{n: err})
+			b = appendExtent(b, streams[0], extent{n: out})
+			return appendExtent(b, streams[1], extent{n: err})
 		})
 		n += int64(len(lines[i])) + out + err
 	}
-	p := place{off: o.reserve(n), n: n}
+	p := extent{off: o.reserve(n), n: n}
 	w := &summer{w: io.NewOffsetWriter(o.file, p.off)}
 	var written int64
 	for i, r := range before {
@@ -47,7 +47,7 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (place, erro
 }
 
 // openAttempts are the failed attempts that were kept at p.
-func (o *outputs) openAttempts(t *task.Task, p place) ([]*task.Result, error) {
+func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 	if whole, err := o.open(p); whole == nil || err != nil {
 		return nil, err
 	}
@@ -67,11 +67,11 @@ func (o *outputs) openAttempts(t *task.Task, p place) ([]*task.Result, error) {
 		}
 		at += n
 		if n := rec.Stdout.n; n > 0 {
-			r.Stdout = &kept{file: o.file, place: place{off: at, n: n}}
+			r.Stdout = &kept{file: o.file, extent: extent{off: at, n: n}}
 		}
 		at += rec.Stdout.n
 		if n := rec.Stderr.n; n > 0 {
-			r.Stderr = &kept{file: o.file, place: place{off: at, n: n}}
+			r.Stderr = &kept{file: o.file, extent: extent{off: at, n: n}}
 		}
 		at += rec.Stderr.n
 		before = append(before, r)

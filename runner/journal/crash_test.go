@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,12 +18,26 @@ import (
 )
 
 const (
+	holdDir    = "CREW_TEST_HOLD_DIR"  // this process opens that and waits
 	crashDir   = "CREW_TEST_CRASH_DIR" // this process is the one to be killed, and writes there
 	crashKills = "CREW_TEST_KILLS"     // how often, for the long form of the test
 )
 
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(holdDir); dir != "" {
+		j, err := Open(configured(dir))
+		if err != nil {
+			fmt.Println(err)
+		}
+		ballast := make([]byte, 64<<20) // which takes the kernel a while to clear away
+		for i := 0; i < len(ballast); i += 4096 {
+			ballast[i] = 1
+		}
+		fmt.Println("open")
+		time.Sleep(time.Hour)
+		j.Close()
+	}
 	if dir := os.Getenv(crashDir); dir != "" {
 		if err := victim(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -46,9 +59,10 @@ func victim(dir string) error {
 	if err != nil {
 		return err
 	}
-	src, x, commit, show := j.Source(numbered()), j.Executor(ends(ok)), j.Commit(), j.Shown(&shower{})
+	j.pause = time.Millisecond
+	src, commit, show := j.Source(numbered()), j.Commit(), j.Shown(&shower{})
 	for {
-		tk, err := src.Next()
+		tk, err := src.Next(nil)
 		if err == io.EOF {
 			return nil
 		}
@@ -58,7 +72,7 @@ func victim(dir string) error {
 		if tk.Done != nil {
 			continue
 		}
-		r := x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+		r := ends(ok).attempt(j, tk, 1, true)
 		batch := []task.Event{{Kind: task.Finished, ID: tk.ID, Task: tk, Attempt: 1, Result: r}, {Kind: task.Released, ID: tk.ID, Last: tk.ID}}
 		if err := commit.Consume(batch); err != nil {
 			return err

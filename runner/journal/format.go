@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"hash/crc32"
-	"strconv"
-	"time"
 
 	"crew/runner/task"
 )
@@ -37,8 +35,10 @@ const (
 	evStarted  = "started"  // an attempt begins
 	evAttempt  = "attempt"  // an attempt is over that does not finish its task
 	evEnded    = "ended"    // the task is finished
-	evReleased = "released" // the results of these tasks have been shown
-	evKnown    = "known"    // how long a task took before the journal was begun anew
+	evReleased = "released" // the results of these tasks have been shown and logged
+	evShown    = "shown"    // they have been shown
+	evLogged   = "logged"   // they have been logged: the joblog and the results tree have them
+	evKnown    = "known"    // what is known of a task from lines that are gone
 	evClosed   = "closed"   // the run ended in good order
 )
 
@@ -184,35 +184,7 @@ func without(body []byte, name string) []byte {
 	if v == nil {
 		return body
 	}
-	mark := string(append(appendName(nil, name), '['))
+	mark := string(append(task.AppendName(nil, name), '['))
 	before, after, _ := bytes.Cut(body, []byte(mark+string(v)+"]"))
 	return append(before[:len(before):len(before)], after...)
 }
-
-func appendName(b []byte, name string) []byte {
-	return append(append(append(b, `,"`...), name...), `":`...)
-}
-
-func appendInt(b []byte, name string, n int64) []byte {
-	return strconv.AppendInt(appendName(b, name), n, 10)
-}
-
-// appendCount appends a number that is left out where it is zero.
-func appendCount(b []byte, name string, n int64) []byte {
-	if n == 0 {
-		return b
-	}
-	return appendInt(b, name, n)
-}
-
-// appendSeconds appends a duration in seconds, to the nanosecond.
-func appendSeconds(b []byte, name string, d time.Duration) []byte {
-	return strconv.AppendFloat(appendName(b, name), d.Seconds(), 'f', -1, 64)
-}
-
-func appendTime(b []byte, name string, t time.Time) []byte {
-	b = append(appendName(b, name), '"')
-	return append(t.AppendFormat(b, time.RFC3339Nano), '"')
-}
-
-func appendText(b []byte, name, s string) []byte { return task.AppendString(appendName(b, name), s) }

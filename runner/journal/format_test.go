@@ -21,7 +21,7 @@ func TestLinesAreJSON(t *testing.T) {
 		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
 		r := &task.Result{Outcome: task.Exit, Code: 3, Argv: tk.Argv}
 		line := appendResult(nil, evEnded, tk, r, func(b []byte) []byte {
-			return appendPlace(b, "stdout", place{12, 34, 1<<32 - 1})
+			return appendExtent(b, "stdout", extent{12, 34, 1<<32 - 1})
 		})
 		var m map[string]any
 		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
@@ -34,7 +34,7 @@ func TestLinesAreJSON(t *testing.T) {
 		require.Equal(t, "exit", string(field(body, "outcome")), "%s", line)
 		rec, err := parse(body)
 		require.NoError(t, err)
-		require.Equal(t, place{12, 34, 1<<32 - 1}, rec.Stdout)
+		require.Equal(t, extent{12, 34, 1<<32 - 1}, rec.Stdout)
 		require.Equal(t, 3, rec.Exit)
 
 		require.NoError(t, json.Unmarshal(append(without(body, "stdout"), '}'), &m))
@@ -48,14 +48,13 @@ func TestLinesAreJSON(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	bind := func(int) []string { return nil }
 	different := []*task.Task{
 		{Argv: []string{"a"}},
 		{Argv: []string{"a", ""}},
 		{Argv: []string{"a", "b"}},
 		{Argv: []string{"ab"}},
 		{Argv: []string{"a"}, Shell: true},
-		{Argv: []string{"a"}, Bind: bind},
+		{Argv: []string{"a"}, Marks: []task.Mark{{}}},
 		{Argv: []string{"a"}, Dir: "b"},
 		{Argv: []string{"a"}, Env: []string{"b"}},
 		{Argv: []string{"a"}, Env: []string{"b", "c"}},
@@ -82,30 +81,64 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestTable: entries come and go between memory and file, and where the file
+// takes no more they stay in memory.
 func TestTable(t *testing.T) {
-	table, want := newTable(0), map[identity]uint32{}
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		id := identity{0: byte(r.IntN(256)), 1: byte(r.IntN(40)), 9: byte(r.IntN(2))}
-		if r.IntN(2) == 0 {
-			e := table.find(id)
-			require.Equal(t, want[id] > 0, e != nil)
-			continue
+	for _, full := range []bool{false, true} {
+		table, want := newTable(t.TempDir(), 0), map[identity]uint32{}
+		defer table.close()
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range 100_000 {
+			if full && i == 30_000 {
+				// Without a seal nothing of it can be lost, but nothing is added.
+				table.full = true
+			}
+			id := identity{0: byte(r.IntN(256)), 1: byte(r.IntN(160)), 9: byte(r.IntN(2))}
+			if r.IntN(2) == 0 {
+				e := table.find(id)
+				holds(t, want[id] > 0 == (e != nil))
+				continue
+			}
+			e := table.add(id)
+			holds(t, want[id] == e.seen)
+			e.seen++
+			want[id]++
 		}
-		e := table.add(id)
-		require.Equal(t, want[id], e.seen)
-		e.seen++
-		want[id]++
+		require.Equal(t, !full, len(table.pages) <= mostPages)
+		require.NotNil(t, table.file, "there are more than fit into memory")
+		n := 0
+		table.all(func(e *entry) {
+			holds(t, want[e.id] == e.seen)
+			n++
+		})
+		require.Equal(t, len(want), n)
+		require.NoError(t, table.err)
+		require.GreaterOrEqual(t, n*32/10, len(table.index), "at most 24 bytes a task, and half of that before it grows")
 	}
-	n := 0
-	table.all(func(e *entry) {
-		require.Equal(t, want[e.id], e.seen)
-		n++
-	})
-	require.Equal(t, len(want), n)
 	e := entry{}
 	e.setAt(1<<47 + 5)
 	require.Equal(t, int64(1<<47+5), e.at())
+}
+
+// TestTableWithoutAFile: a directory that takes no file costs memory alone.
+func TestTableWithoutAFile(t *testing.T) {
+	table := newTable("/nowhere", 0)
+	defer table.close()
+	id := func(i int) identity { return identity{0: byte(i), 1: byte(i >> 8), 5: byte(i >> 16)} }
+	for i := range 3 * mostPages * pageLen {
+		table.add(id(i)).seen = uint32(i)
+	}
+	for i := range 3 * mostPages * pageLen {
+		holds(t, table.find(id(i)).seen == uint32(i))
+	}
+	require.NoError(t, table.err)
+}
+
+func holds(t *testing.T, ok bool) {
+	t.Helper()
+	if !ok {
+		t.Fatal("it is not as it should be")
+	}
 }
 
 // lines are a good journal, cut into its lines.
@@ -138,13 +171,14 @@ func TestTornTailIsDropped(t *testing.T) {
 		for _, garbage := range []string{"", "\x00\x00\x00", "{\"event\":\"ended\"}\ngarbage\n"} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, journalName), []byte(whole[:size]+garbage), 0o666))
 			j := opened(t, cfg)
-			tasks, _, _, _ := j.Resumed()
-			require.Equal(t, ends[size], tasks, "%d bytes", size)
+			left, _ := j.Resumed()
+			require.Equal(t, ends[size], left.Tasks, "%d bytes", size)
 			require.NoError(t, j.Close())
 			f, err := os.Open(filepath.Join(dir, journalName))
 			require.NoError(t, err)
 			l, err := loadFile(f)
 			require.NoError(t, err)
+			l.table.close()
 			require.Zero(t, l.scanned.damage, "what comes after stands on a line of its own")
 			require.NoError(t, f.Close())
 		}
@@ -203,12 +237,9 @@ func TestSummary(t *testing.T) {
 		}
 		return ok(a)
 	}, &shower{}, "x a", "x b")
-	s, err := Summarize(cfg.Dir)
-	require.NoError(t, err)
-	require.NotEmpty(t, s.Process, "it is open")
 	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, time.Now())))
 	require.NoError(t, j.Close())
-	s, err = Summarize(cfg.Dir)
+	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)
 	require.Empty(t, s.Process)
 	require.Equal(t, cfg.Command, s.Command)

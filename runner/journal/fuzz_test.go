@@ -48,10 +48,10 @@ func FuzzLoad(f *testing.F) {
 		whole = appendStarted(whole, task.Attempt{Task: tk}, time.Unix(int64(i), 0))
 		r := &task.Result{Outcome: task.OK + task.Outcome(i), Argv: tk.Argv}
 		whole = appendResult(whole, evEnded, tk, r, func(b []byte) []byte {
-			return appendPlace(b, "stdout", place{1, 2, 3})
+			return appendExtent(b, "stdout", extent{1, 2, 3})
 		})
 	}
-	whole = appendReleased(whole, []identity{{1}, {2}})
+	whole = appendNote(whole, evReleased, []identity{{1}, {2}})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-100])
 	f.Add(bytes.Replace(whole, []byte("ended"), []byte("enden"), 2))
@@ -61,6 +61,7 @@ func FuzzLoad(f *testing.F) {
 		want := truth(file)
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
 		require.NoError(t, err)
+		defer l.table.close()
 		n := 0
 		l.table.all(func(e *entry) {
 			if e.has(done) {
@@ -85,6 +86,7 @@ func FuzzLine(f *testing.F) {
 		file := append(head(), seal(bytes.Clone(body), 0)...)
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
 		require.NoError(t, err)
+		defer l.table.close()
 		l.table.all(func(e *entry) {
 			if r := recordAt(bytes.NewReader(file), e.at()); r != nil {
 				_, _ = r.result(&task.Task{}, &outputs{file: empty})

@@ -55,7 +55,7 @@ func (h *hasher) sum() identity {
 }
 
 func (h *hasher) flags(t *task.Task) {
-	for _, set := range [...]bool{t.Err != nil, t.Shell, t.Bind != nil, t.Stdin != nil} {
+	for _, set := range [...]bool{t.Err != nil, t.Shell, t.Varies(), t.Stdin != nil} {
 		b := byte(0)
 		if set {
 			b = 1

@@ -90,6 +90,7 @@ func Summarize(dir string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer l.table.close()
 	s := &Summary{
 		Command: Command{l.head.Command, l.head.Dir}, Process: holder(dir), Closed: l.closed,
 		Tasks: l.tasks, Running: len(l.running), JournalBytes: l.scanned.end, OutputBytes: l.outputs,
@@ -103,7 +104,7 @@ func Summarize(dir string) (*Summary, error) {
 			return
 		}
 		s.ByOutcome[e.outcome]++
-		if !e.has(released) {
+		if !e.has(shown) {
 			s.Unshown++
 		}
 		if e.outcome.Failed() && len(s.Failed) < mentions {

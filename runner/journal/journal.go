@@ -4,11 +4,12 @@
 // The record is lines of JSON that are only ever appended (see seal), and a file
 // of outputs beside them. What is known to the journal is known for good: an
 // attempt's start is on file before its process is there, and its end, with its
-// output, before its worker gets another task; so a kill -9 leaves at most as
-// many tasks in doubt as there are workers. That is why the record is written
-// where attempts run (Executor) and not in a sink. The sinks do the rest: one
-// fsync for all that ended since the last makes results durable before they are
-// shown (group commit), and once they are shown the record says so.
+// output, before another attempt starts; so a kill -9 leaves at most as many tasks
+// in doubt as there are workers. For that the run tells the journal (it is a
+// runner.Recorder) after it has decided what an end means, and while the task
+// still holds its slot. The sinks do the rest: one fsync for all that ended since
+// the last makes results durable before they are shown (group commit), and once
+// they are shown, and kept in joblog and results tree, the record says so.
 package journal
 
 import (
@@ -30,11 +31,8 @@ type Config struct {
 	Dir     string // made where it is missing
 	Command Command
 	Past    Past
-	Show    Show
+	Output  Output
 
-	// Final says whether a failed attempt finishes its task when nothing else
-	// does; nil is always.
-	Final func(*task.Result) bool
 	// SameCommand says that a command that cannot be executed for one task ends
 	// the run. That is no end of the task: the next run tries it again.
 	SameCommand bool
@@ -52,18 +50,6 @@ type Past struct {
 	Reset       bool // all of them run again
 	Costs       bool // Source sets the cost of a task to how long it took
 }
-
-// Show says when and from where outputs are shown.
-type Show uint8
-
-// The ways to show.
-const (
-	Kept     Show = iota // from the result, once it is released
-	KeptAll              // and with it those of attempts that failed before, which are open until then
-	Streamed             // as they come; results do not hold them
-	HeldBack             // streamed, but they wait for their task's turn
-	Dropped              // not at all; results do not hold them
-)
 
 // DifferentCommand is the error of Open where the directory is of another
 // command.
@@ -92,7 +78,7 @@ func (e *ForeignDir) Error() string {
 }
 
 // Journal is the open record of a run. Its Source is for one goroutine and its
-// two sinks are for one; its Executor and Close are safe for concurrent use.
+// sinks are for one; Started, Ended and Close are safe for concurrent use.
 type Journal struct {
 	// configuration
 
@@ -103,22 +89,29 @@ type Journal struct {
 
 	past    *loaded
 	resumed bool
+	relog   bool         // what was logged is to be logged once more
 	unkept  atomic.Int64 // results given to be shown once more whose outputs were not kept
+
+	// of the sinks' goroutine
+
+	logsFailed bool
+	synced     time.Time     // when the last sync was over
+	pause      time.Duration // least time between two
 
 	// what is written
 
-	lock   *os.File
-	out    outputs
-	file   *os.File
-	synced time.Time // when the last sync was over; of the sinks' goroutine
+	lock  *os.File
+	out   outputs
+	file  *os.File
+	lines sync.Pool // of *[]byte
 
-	mu     sync.Mutex
-	before map[uint64][]*task.Result // under KeptAll, of tasks that are not finished
-	end    int64                     // of what is good in file
-	room   int64                     // up to where the disk has set bytes aside for it
-	dirty  bool                      // something was written since the last sync
-	fault  error                     // the first: nothing but notes is written after it
-	closed bool
+	mu      sync.Mutex
+	waiting []byte // lines to be written with the next ones
+	end     int64  // of what is good in file
+	room    int64  // up to where the disk has set bytes aside for it
+	dirty   bool   // something was written since the last sync
+	fault   error  // the first: nothing but notes is written after it
+	closed  bool
 }
 
 // Open makes or continues the journal of a directory and takes its lock. An
@@ -144,9 +137,8 @@ func open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{
-		cfg: cfg, lock: lock, path: filepath.Join(cfg.Dir, journalName), before: map[uint64][]*task.Result{},
-	}
+	j := &Journal{cfg: cfg, lock: lock, path: filepath.Join(cfg.Dir, journalName), pause: usualPause}
+	j.lines.New = func() any { return new([]byte) }
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()
@@ -207,6 +199,7 @@ func (j *Journal) openFiles() error {
 // goOn takes over the journal of an earlier run of the same command.
 func (j *Journal) goOn(l *loaded, f *os.File) (*loaded, *os.File, error) {
 	if l.head.Sum != j.cfg.Command.sum() {
+		l.table.close()
 		f.Close()
 		return nil, nil, &DifferentCommand{j.cfg.Dir, Command{l.head.Command, l.head.Dir}, j.cfg.Command}
 	}
@@ -216,6 +209,7 @@ func (j *Journal) goOn(l *loaded, f *os.File) (*loaded, *os.File, error) {
 	if !j.compact(f, l) {
 		return l, f, nil
 	}
+	l.table.close()
 	f.Close()
 	return j.loadNew()
 }
@@ -233,7 +227,11 @@ func (j *Journal) beginAnew(l *loaded, f *os.File, bad error) (*loaded, *os.File
 	default:
 		return nil, nil, bad
 	}
-	if err := anew(j.cfg.Dir, j.cfg.Command, l); err != nil {
+	err := anew(j.cfg.Dir, j.cfg.Command, l)
+	if l != nil {
+		l.table.close()
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return j.loadNew()
@@ -303,9 +301,9 @@ func (j *Journal) openOutputs() error {
 // begin writes that a run begins, and which tasks the last one left running.
 func (j *Journal) begin() error {
 	b := begin(nil, evRun)
-	b = appendTime(b, "at", time.Now())
-	b = appendInt(b, "pid", int64(os.Getpid()))
-	b = appendInt(b, "done", int64(j.past.tasks))
+	b = task.AppendTime(b, "at", time.Now())
+	b = task.AppendInt(b, "pid", int64(os.Getpid()))
+	b = task.AppendInt(b, "done", int64(j.past.tasks))
 	if len(j.past.running) > 0 {
 		b = append(b, `,"interrupted":[`...)
 		n := 0
@@ -323,11 +321,35 @@ func (j *Journal) begin() error {
 // idsInLine is how many tasks one line names at most.
 const idsInLine = 4000
 
-// Resumed says what an earlier run of the same command has left: how many tasks
-// are done, how many of these failed, and how many ran when it was stopped. ok
-// is false where there was no such run.
-func (j *Journal) Resumed() (tasks, failed, interrupted int, ok bool) {
-	return j.past.tasks, j.past.failed, len(j.past.running), j.resumed
+// Resumed is what an earlier run of the same command has left.
+type Resumed struct {
+	Tasks       int // that are done
+	Failed      int // of these
+	Unlogged    int // of these, those that joblog and results tree may lack
+	Interrupted int // that ran when it was stopped
+}
+
+// Resumed says what an earlier run has left. ok is false where there was none.
+func (j *Journal) Resumed() (r Resumed, ok bool) {
+	return Resumed{j.past.tasks, j.past.failed, j.past.unlogged, len(j.past.running)}, j.resumed
+}
+
+// LogAll has Source give every result of earlier runs to be logged, as joblog and
+// results tree have none of them. It is called before the Source is used.
+func (j *Journal) LogAll() { j.relog = true }
+
+// Missing are tasks that an earlier run had begun, that are not done, and that the
+// Source has not given: the first few, and how many there are.
+func (j *Journal) Missing() (first []Mention, n int) {
+	j.past.table.all(func(e *entry) {
+		if !e.has(begun) || e.has(done) || e.seen > 0 {
+			return
+		}
+		if n++; n <= mentions {
+			first = append(first, mention(j.file, e.at()))
+		}
+	})
+	return first, n
 }
 
 // Unkept is how many results of earlier runs were to be shown so far without

@@ -2,9 +2,7 @@ package journal
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -32,18 +30,22 @@ func (s text) Tail(n int) ([]byte, error) { return []byte(s[max(0, len(s)-n):]),
 
 func (s text) Close() error { return nil }
 
-// ends is an executor that ends attempts as it says.
+// ends says how attempts end.
 type ends func(a task.Attempt) *task.Result
 
-func (f ends) Run(_ context.Context, a task.Attempt) *task.Result {
+// attempt makes the nth attempt at a task and tells the journal, as a run does.
+func (f ends) attempt(j *Journal, t *task.Task, n int, final bool) *task.Result {
+	a := task.Attempt{Task: t, Number: n, Slot: task.Slot{ID: 1}}
+	j.Started(a)
 	r := f(a)
-	r.Task, r.Attempt, r.Worker, r.Argv = a.Task, a.Number, a.Worker, a.Argv()
+	r.Task, r.Attempt, r.Worker, r.Argv = t, n, 1, a.Argv()
 	if r.Start.IsZero() {
 		r.Start = time.Now()
 	}
 	if r.End.IsZero() {
 		r.End = r.Start.Add(time.Millisecond)
 	}
+	j.Ended(a, r, final)
 	return r
 }
 
@@ -59,12 +61,20 @@ type list struct {
 	n        int
 }
 
-func (l *list) Next() (*task.Task, error) {
+func (l *list) Next(func() uint64) (*task.Task, error) {
 	if l.n == len(l.commands) {
 		return nil, io.EOF
 	}
 	l.n++
 	return &task.Task{ID: uint64(l.n), Argv: strings.Fields(l.commands[l.n-1])}, nil
+}
+
+// first is the task of one command.
+func first(t *testing.T, j *Journal, command string) *task.Task {
+	t.Helper()
+	tk, err := j.Source(&list{commands: []string{command}}).Next(nil)
+	require.NoError(t, err)
+	return tk
 }
 
 func configured(dir string) Config {
@@ -75,6 +85,7 @@ func opened(t *testing.T, cfg Config) *Journal {
 	t.Helper()
 	j, err := Open(cfg)
 	require.NoError(t, err)
+	j.pause = time.Millisecond
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -110,20 +121,17 @@ func run(t *testing.T, cfg Config, exec ends, commands ...string) (shown string,
 func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string) (ran []string) {
 	t.Helper()
 	src, commit, show := j.Source(&list{commands: commands}), j.Commit(), j.Shown(out)
-	x := j.Executor(ends(func(a task.Attempt) *task.Result {
-		ran = append(ran, strings.Join(a.Argv(), " "))
-		return exec(a)
-	}))
 	for {
-		tk, err := src.Next()
+		tk, err := src.Next(nil)
 		if err == io.EOF {
 			break
 		}
 		require.NoError(t, err)
 		e := task.Event{Kind: task.Finished, ID: tk.ID, Task: tk, Result: tk.Done}
 		if tk.Done == nil {
+			ran = append(ran, strings.Join(tk.Argv, " "))
 			e.Attempt = 1
-			e.Result = x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+			e.Result = exec.attempt(j, tk, 1, true)
 		}
 		events := []task.Event{e, {Kind: task.Released, ID: tk.ID, Last: tk.ID}}
 		require.NoError(t, commit.Consume(events))
@@ -187,7 +195,7 @@ func TestEndedAndNotShown(t *testing.T) {
 // Lines that waited for their turn are gone with the run, so it all runs again.
 func TestHeldBackAndNotShown(t *testing.T) {
 	cfg := configured(t.TempDir())
-	cfg.Show = HeldBack
+	cfg.Output.Plan = task.Plan{Show: task.ShowLines, Order: true}
 	j := opened(t, cfg)
 	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
 	require.NoError(t, j.Close())
@@ -200,16 +208,14 @@ func TestHeldBackAndNotShown(t *testing.T) {
 func TestInterruptedRunsAgain(t *testing.T) {
 	cfg := configured(t.TempDir())
 	j := opened(t, cfg)
-	src := j.Source(&list{commands: []string{"x a"}})
-	tk, err := src.Next()
-	require.NoError(t, err)
-	x := j.Executor(ends(func(task.Attempt) *task.Result { panic("killed") }))
-	require.Panics(t, func() { x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1}) })
+	tk := first(t, j, "x a")
+	require.Panics(t, func() { ends(func(task.Attempt) *task.Result { panic("killed") }).attempt(j, tk, 1, true) })
 	require.NoError(t, j.Close())
 
 	j = opened(t, cfg)
-	tasks, failed, interrupted, resumed := j.Resumed()
-	require.Equal(t, []any{0, 0, 1, true}, []any{tasks, failed, interrupted, resumed})
+	left, resumed := j.Resumed()
+	require.True(t, resumed)
+	require.Equal(t, Resumed{Interrupted: 1}, left)
 	require.Equal(t, []string{"x a"}, drive(t, j, ok, &shower{}, "x a"))
 	require.NoError(t, j.Close())
 	require.Contains(t, read(t, cfg.Dir), `"interrupted":["`, "the journal says so")
@@ -234,12 +240,8 @@ func TestCancelledAndUnfinishedRunAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := configured(t.TempDir())
 			cfg.SameCommand = true
-			cfg.Final = func(r *task.Result) bool { return r.Code != 75 }
 			j := opened(t, cfg)
-			tk, err := j.Source(&list{commands: []string{"x a"}}).Next()
-			require.NoError(t, err)
-			x := j.Executor(ends(func(task.Attempt) *task.Result { return &r }))
-			x.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+			ends(func(task.Attempt) *task.Result { return &r }).attempt(j, first(t, j, "x a"), 1, r.Code != 75)
 			require.NoError(t, j.Close())
 			_, ran := run(t, cfg, ok, "x a")
 			require.Len(t, ran, 1)
@@ -247,14 +249,66 @@ func TestCancelledAndUnfinishedRunAgain(t *testing.T) {
 	}
 }
 
-// A failure that would have been retried counts where the run ends on it.
-func TestFailedWithoutItsRetries(t *testing.T) {
-	cfg := configured(t.TempDir())
-	cfg.Final = func(*task.Result) bool { return false }
-	_, ran := run(t, cfg, func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} }, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
+// Attempts are numbered through all runs. One that was interrupted is made again
+// under its number, and uses up no retry.
+func TestAttemptsGoOn(t *testing.T) {
+	for _, slack := range []int64{1 << 20, -1 << 40} { // which compacts each time
+		cfg := configured(t.TempDir())
+		cfg.Slack = slack
+		fail := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} })
+		is := func(attempts, failures int) (*Journal, *task.Task) {
+			j := opened(t, cfg)
+			tk := first(t, j, "x a")
+			require.Equal(t, []int{attempts, failures}, []int{tk.Attempts, tk.Failures})
+			return j, tk
+		}
+		j, tk := is(0, 0)
+		fail.attempt(j, tk, 1, false)
+		j.Started(task.Attempt{Task: tk, Number: 2})
+		require.NoError(t, j.Close())
+
+		j, tk = is(1, 1)
+		cancel := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Cancelled} })
+		cancel.attempt(j, tk, 2, true)
+		require.NoError(t, j.Close())
+
+		j, _ = is(1, 1)
+		require.NoError(t, j.Close())
+		j, tk = is(1, 1)
+		fail.attempt(j, tk, 2, true)
+		require.NoError(t, j.Close())
+
+		cfg.Past.RetryFailed = true
+		j, tk = is(2, 0)
+		j.Started(task.Attempt{Task: tk, Number: 3})
+		require.NoError(t, j.Close())
+		is(2, 0)
+	}
+}
+
+// What an earlier run had begun, and the input lacks now, is known.
+func TestMissing(t *testing.T) {
+	for _, slack := range []int64{1 << 20, -1 << 40} {
+		cfg := configured(t.TempDir())
+		cfg.Slack = slack
+		j := opened(t, cfg)
+		for i, command := range []string{"x a", "x b", "x c"} {
+			tk := first(t, j, command)
+			j.Started(task.Attempt{Task: tk, Number: 1})
+			if i == 2 {
+				j.Ended(task.Attempt{Task: tk, Number: 1}, &task.Result{Task: tk, Outcome: task.OK}, true)
+			}
+		}
+		require.NoError(t, j.Close())
+		for range 2 {
+			j = opened(t, cfg)
+			first(t, j, "x b")
+			missing, n := j.Missing()
+			require.Equal(t, 1, n)
+			require.Equal(t, "x a", missing[0].Command)
+			require.NoError(t, j.Close())
+		}
+	}
 }
 
 // All that a result says comes back.
@@ -270,8 +324,7 @@ func TestReplayedResult(t *testing.T) {
 	run(t, cfg, func(task.Attempt) *task.Result { r := want; return &r }, "x a")
 	cfg.Past.Replay = true
 	j := opened(t, cfg)
-	tk, err := j.Source(&list{commands: []string{"x a"}}).Next()
-	require.NoError(t, err)
+	tk := first(t, j, "x a")
 	got := *tk.Done
 	for _, o := range [][2]task.Output{{want.Stdout, got.Stdout}, {want.Stderr, got.Stderr}} {
 		var a, b bytes.Buffer
@@ -331,11 +384,6 @@ func TestRefusals(t *testing.T) {
 	_, err = Open(other)
 	require.ErrorContains(t, err, "it was run in /, this is run in /tmp")
 
-	j := opened(t, cfg)
-	_, err = Open(cfg)
-	require.ErrorContains(t, err, fmt.Sprintf("is in use by crew, process %d", os.Getpid()))
-	require.NoError(t, j.Close())
-
 	path := filepath.Join(cfg.Dir, journalName)
 	good := read(t, cfg.Dir)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":1`, `"version":2`, 1)), 0o666))
@@ -371,7 +419,7 @@ func TestResetKeepsDurations(t *testing.T) {
 		defer j.Close()
 		src := j.Source(&list{commands: []string{"x long", "x new", "x short"}})
 		for range 3 {
-			tk, err := src.Next()
+			tk, err := src.Next(nil)
 			require.NoError(t, err)
 			require.Nil(t, tk.Done)
 			costs = append(costs, tk.Cost)
@@ -400,9 +448,8 @@ func TestFullDisk(t *testing.T) {
 			j.out.file.Close()
 			j.out.file = full
 		}
-		tk, err := j.Source(&list{commands: []string{"x b"}}).Next()
-		require.NoError(t, err)
-		r := j.Executor(ends(ok)).Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 1})
+		tk := first(t, j, "x b")
+		r := ends(ok).attempt(j, tk, 1, true)
 		require.Equal(t, task.OK, r.Outcome)
 		err = j.Commit().Consume([]task.Event{{Kind: task.Finished, ID: 1, Task: tk, Attempt: 1, Result: r}})
 		require.ErrorContains(t, err, "no space left on device")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -19,13 +20,14 @@ type loaded struct {
 	running map[identity]int64 // started in the latest run and not ended: where that stands
 	scanned scanned
 
-	tasks   int   // that are done
-	failed  int   // of these
-	needed  int64 // bytes of lines that are still needed
-	outputs int64 // bytes of outputs that are still needed
-	outEnd  int64 // where the last of them ends
-	closed  bool  // the latest run ended in good order
-	last    line  // the latest evRun, without its body
+	tasks    int   // that are done
+	failed   int   // of these
+	unlogged int   // of these, those that the joblog or the results tree may lack
+	needed   int64 // bytes of lines that are still needed
+	outputs  int64 // bytes of outputs that are still needed
+	outEnd   int64 // where the last of them ends
+	closed   bool  // the latest run ended in good order
+	last     line  // the latest evRun, without its body
 }
 
 // versionError says that a journal is of a format that this crew does not know.
@@ -83,10 +85,14 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	const perTask = 500 // bytes, roughly; the table grows where it is less
-	l := &loaded{head: head, table: newTable(int(size / perTask)), running: map[identity]int64{}}
+	const perTask = 700 // bytes, roughly; the table grows where it is less
+	l := &loaded{head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{}}
 	l.scanned, err = scan(io.NewSectionReader(f, 0, size), func(ln line) { l.apply(f, ln) })
+	if err == nil {
+		err = l.table.err
+	}
 	if err != nil {
+		l.table.close()
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return l, nil
@@ -107,7 +113,13 @@ func (l *loaded) apply(f io.ReaderAt, ln line) {
 	ev := event(ln.body)
 	switch ev {
 	case evReleased:
-		l.released(ln.body)
+		l.note(ln.body, shown|logged)
+		return
+	case evShown:
+		l.note(ln.body, shown)
+		return
+	case evLogged:
+		l.note(ln.body, logged)
 		return
 	case evRun:
 		clear(l.running)
@@ -126,18 +138,36 @@ func (l *loaded) apply(f io.ReaderAt, ln line) {
 	}
 	switch ev {
 	case evStarted:
-		if e := l.table.find(id); e != nil {
-			l.forget(f, e)
-		}
+		e := l.table.add(id)
+		l.forget(f, e)
+		e.attempts = max(e.attempts, max(1, attemptOf(ln.body))-1)
+		e.flags |= begun
+		e.setAt(ln.at)
 		l.running[id] = ln.at
 	case evAttempt:
 		delete(l.running, id)
+		if e := l.table.edit(id); e != nil && !e.has(done) {
+			if field(ln.body, "retried") != nil && e.failures < math.MaxUint16 {
+				e.attempts = max(e.attempts, attemptOf(ln.body))
+				e.failures++
+			}
+			e.setAt(ln.at)
+		}
 	case evEnded:
 		delete(l.running, id)
 		l.ended(f, id, ln)
 	case evKnown:
 		l.known(id, ln)
 	}
+}
+
+// attemptOf is the number of the attempt that a line's body is about.
+func attemptOf(body []byte) uint16 {
+	n, err := strconv.ParseUint(string(field(body, "attempt")), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
 }
 
 // forget makes a task one that is not done, as it runs once more.
@@ -149,7 +179,11 @@ func (l *loaded) forget(f io.ReaderAt, e *entry) {
 	if e.outcome.Failed() {
 		l.failed--
 	}
-	e.flags &^= done | released | streamed
+	if !e.has(logged) {
+		l.unlogged--
+	}
+	e.failures = 0
+	e.flags &^= done | shown | logged | streamed | begun
 	if body, n, err := readLine(f, e.at()); err == nil {
 		l.needed -= n
 		if r, err := parse(body); err == nil {
@@ -160,7 +194,7 @@ func (l *loaded) forget(f io.ReaderAt, e *entry) {
 
 func (l *loaded) ended(f io.ReaderAt, id identity, ln line) {
 	var now entry
-	var out [len(streams)]place
+	var out [len(streams)]extent
 	ok := false
 	members(ln.body, func(name, v []byte) bool {
 		switch string(name) {
@@ -168,16 +202,20 @@ func (l *loaded) ended(f io.ReaderAt, id identity, ln line) {
 			now.outcome, ok = outcomeOf(v)
 		case "duration":
 			now.took = duration(v)
-		case "released":
-			now.flags |= released
+		case evReleased:
+			now.flags |= shown | logged
+		case evShown:
+			now.flags |= shown
+		case evLogged:
+			now.flags |= logged
 		case "streamed":
 			now.flags |= streamed
 		case streams[0]:
-			out[0], _ = placeOf(v)
+			out[0], _ = extentOf(v)
 		case streams[1]:
-			out[1], _ = placeOf(v)
+			out[1], _ = extentOf(v)
 		case streams[2]:
-			out[2], _ = placeOf(v)
+			out[2], _ = extentOf(v)
 		}
 		return true
 	})
@@ -186,11 +224,15 @@ func (l *loaded) ended(f io.ReaderAt, id identity, ln line) {
 	}
 	e := l.table.add(id)
 	l.forget(f, e)
-	e.outcome, e.took, e.flags = now.outcome, now.took, now.flags|done
+	e.outcome, e.took, e.flags, e.failures = now.outcome, now.took, now.flags|done, 0
+	e.attempts = max(e.attempts, attemptOf(ln.body))
 	e.setAt(ln.at)
 	l.tasks++
 	if e.outcome.Failed() {
 		l.failed++
+	}
+	if !e.has(logged) {
+		l.unlogged++
 	}
 	l.needed += ln.n
 	for _, p := range out {
@@ -211,8 +253,8 @@ func duration(v []byte) float32 {
 	return float32(d)
 }
 
-// placeOf reads the inside of [offset,length,sum].
-func placeOf(v []byte) (p place, ok bool) {
+// extentOf reads the inside of [offset,length,sum].
+func extentOf(v []byte) (p extent, ok bool) {
 	var n [3]int64
 	for i := range n {
 		digits, rest, _ := bytes.Cut(v, []byte(","))
@@ -225,10 +267,10 @@ func placeOf(v []byte) (p place, ok bool) {
 	if len(v) > 0 || n[2] > math.MaxUint32 || n[0]+n[1] < 0 {
 		return p, false
 	}
-	return place{n[0], n[1], uint32(n[2])}, true
+	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
-// known takes in how long a task took in an earlier life of the journal.
+// known takes in what lines said that are gone.
 func (l *loaded) known(id identity, ln line) {
 	age, err := strconv.ParseUint(string(field(ln.body, "age")), 10, 8)
 	if err != nil || age > maxAge {
@@ -240,12 +282,17 @@ func (l *loaded) known(id identity, ln line) {
 	}
 	e.took = duration(field(ln.body, "duration"))
 	e.flags = flags(age) << ageShift
+	if failures := field(ln.body, "failures"); failures != nil {
+		n, _ := strconv.ParseUint(string(failures), 10, 16)
+		e.flags |= begun
+		e.attempts, e.failures = attemptOf(ln.body), uint16(n)
+	}
 	e.setAt(ln.at)
 	l.needed += ln.n
 }
 
-// released takes in which results have been shown.
-func (l *loaded) released(body []byte) {
+// note takes in what has become of results.
+func (l *loaded) note(body []byte, f flags) {
 	for list := field(body, "tasks"); len(list) > 0; {
 		_, rest, _ := bytes.Cut(list, []byte(`"`))
 		word, rest, _ := bytes.Cut(rest, []byte(`"`))
@@ -254,8 +301,11 @@ func (l *loaded) released(body []byte) {
 		if !ok {
 			continue
 		}
-		if e := l.table.find(id); e != nil && e.has(done) {
-			e.flags |= released
+		if e := l.table.edit(id); e != nil && e.has(done) {
+			if f&logged != 0 && !e.has(logged) {
+				l.unlogged--
+			}
+			e.flags |= f
 		}
 	}
 }
@@ -286,4 +336,4 @@ func readLine(f io.ReaderAt, off int64) (body []byte, n int64, err error) {
 
 // stands says whether the result of a done task can stand in a resumed run.
 // What went past crew and had to wait for its turn is lost with that run.
-func (e *entry) stands() bool { return e.has(done) && (e.has(released) || !e.has(streamed)) }
+func (e *entry) stands() bool { return e.has(done) && (e.has(shown) || !e.has(streamed)) }

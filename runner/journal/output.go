@@ -16,9 +16,9 @@ import (
 // once.
 const smallOutput = 64 << 10
 
-// place is where an output stands in the file of outputs. Written out it is
-// [offset, length, sum]; the zero place is no output.
-type place struct {
+// extent is where an output stands in the file of outputs. Written out it is
+// [offset, length, sum]; the zero extent is no output.
+type extent struct {
 	off, n int64
 	sum    uint32 // CRC-32C
 }
@@ -46,8 +46,18 @@ func (o *outputs) reserve(n int64) int64 {
 	return off
 }
 
+// saveAll keeps the outputs of a task that has ended: stdout, stderr, and with
+// before those of the attempts that failed before.
+func (o *outputs) saveAll(t *task.Task, r *task.Result, before bool) (extents [len(streams)]extent, err error) {
+	extents[0], extents[1], err = o.save(r)
+	if err == nil && before && len(r.Before) > 0 {
+		extents[2], err = o.saveAttempts(t, r.Before)
+	}
+	return extents, err
+}
+
 // save keeps both outputs of an attempt.
-func (o *outputs) save(r *task.Result) (stdout, stderr place, err error) {
+func (o *outputs) save(r *task.Result) (stdout, stderr extent, err error) {
 	n := task.Length(r.Stdout) + task.Length(r.Stderr)
 	if n == 0 {
 		return stdout, stderr, nil
@@ -60,7 +70,7 @@ func (o *outputs) save(r *task.Result) (stdout, stderr place, err error) {
 		return stdout, stderr, err
 	}
 	b := bytes.NewBuffer(make([]byte, 0, n))
-	for i, p := range []*place{&stdout, &stderr} {
+	for i, p := range []*extent{&stdout, &stderr} {
 		out := [...]task.Output{r.Stdout, r.Stderr}[i]
 		from := b.Len()
 		if out != nil {
@@ -68,7 +78,7 @@ func (o *outputs) save(r *task.Result) (stdout, stderr place, err error) {
 				return stdout, stderr, err
 			}
 		}
-		*p = place{off + int64(from), int64(b.Len() - from), crc32.Checksum(b.Bytes()[from:], castagnoli())}
+		*p = extent{off + int64(from), int64(b.Len() - from), crc32.Checksum(b.Bytes()[from:], castagnoli())}
 	}
 	if int64(b.Len()) != n {
 		return stdout, stderr, fmt.Errorf("an output of %d bytes gave %d", n, b.Len())
@@ -77,16 +87,16 @@ func (o *outputs) save(r *task.Result) (stdout, stderr place, err error) {
 	return stdout, stderr, err
 }
 
-func (o *outputs) stream(off int64, out task.Output) (place, error) {
+func (o *outputs) stream(off int64, out task.Output) (extent, error) {
 	if out == nil {
-		return place{}, nil
+		return extent{}, nil
 	}
 	w := summer{w: io.NewOffsetWriter(o.file, off)}
 	n, err := out.WriteTo(&w)
 	if err == nil && n != out.Len() {
 		err = fmt.Errorf("an output of %d bytes gave %d", out.Len(), n)
 	}
-	return place{off, n, w.sum}, err
+	return extent{off, n, w.sum}, err
 }
 
 // sync makes what was saved so far durable.
@@ -114,11 +124,11 @@ func (s *summer) Write(p []byte) (int, error) {
 
 // open is the output at p, after a look at whether it is what was saved; nil
 // where there is none. It stays readable until o's file is closed.
-func (o *outputs) open(p place) (task.Output, error) {
+func (o *outputs) open(p extent) (task.Output, error) {
 	if p.n == 0 {
 		return nil, nil
 	}
-	k := &kept{file: o.file, place: p}
+	k := &kept{file: o.file, extent: p}
 	if p.off < 0 || p.n < 0 {
 		return nil, errDamagedOutput
 	}
@@ -138,7 +148,7 @@ func (o *outputs) open(p place) (task.Output, error) {
 // kept is an output of an earlier run. It is a task.Output.
 type kept struct {
 	file *os.File
-	place
+	extent
 	small []byte // all of it, where it is small
 }
 

@@ -18,43 +18,26 @@ const commandLen = 120
 func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	from := len(b)
 	b = beginTask(b, evStarted, a.Task.Identity)
-	b = appendInt(b, "seq", int64(a.Task.ID))
-	b = appendInt(b, "attempt", int64(a.Number))
-	b = appendInt(b, "worker", int64(a.Worker))
-	b = appendTime(b, "at", now)
-	b = appendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), commandLen))
+	b = task.AppendInt(b, "seq", int64(a.Task.ID))
+	b = task.AppendInt(b, "attempt", int64(a.Number))
+	b = task.AppendInt(b, "worker", int64(a.Slot.ID))
+	b = task.AppendTime(b, "at", now)
+	b = task.AppendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), commandLen))
 	return seal(b, from)
 }
 
-// appendResult appends a line about how an attempt ended: evEnded with what
-// more adds, or evAttempt.
+// appendResult appends a line about how an attempt ended: evEnded or evAttempt,
+// with what more adds.
 func appendResult(b []byte, event string, t *task.Task, r *task.Result, more func([]byte) []byte) []byte {
 	from := len(b)
 	b = beginTask(b, event, t.Identity)
-	b = append(append(append(b, `,"outcome":"`...), r.Outcome.String()...), '"')
-	b = appendSeconds(b, "duration", r.Duration())
-	b = appendInt(b, "seq", int64(t.ID))
-	b = appendCount(b, "attempt", int64(r.Attempt))
-	b = appendCount(b, "worker", int64(r.Worker))
-	b = appendCount(b, "pid", int64(r.PID))
-	if !r.Start.IsZero() {
-		b = appendTime(b, "start", r.Start)
-	}
-	b = appendCount(b, "exit", int64(r.Code))
-	b = appendCount(b, "signal", int64(r.Signal))
-	b = appendSeconds(b, "user", r.User)
-	b = appendSeconds(b, "system", r.System)
-	b = appendCount(b, "maxrss", r.MaxRSS)
-	if r.Leaked {
-		b = append(b, `,"leaked":true`...)
-	}
+	b = r.AppendFacts(b)
+	b = task.AppendInt(b, "seq", int64(t.ID))
 	if r.Err != nil {
-		b = appendText(b, "error", task.Shorten(r.Err.Error(), 1000))
+		b = task.AppendText(b, "error", task.Shorten(r.Err.Error(), 1000))
 	}
-	if more != nil {
-		b = more(b)
-	}
-	b = appendText(b, "command", task.Shorten(t.CommandLine(argvOf(t, r)), commandLen))
+	b = more(b)
+	b = task.AppendText(b, "command", task.Shorten(t.CommandLine(argvOf(t, r)), commandLen))
 	return seal(b, from)
 }
 
@@ -65,14 +48,43 @@ func argvOf(t *task.Task, r *task.Result) []string {
 	return t.Argv
 }
 
-func appendPlace(b []byte, name string, p place) []byte {
+func appendExtent(b []byte, name string, p extent) []byte {
 	if p.n == 0 {
 		return b
 	}
-	b = strconv.AppendInt(append(appendName(b, name), '['), p.off, 10)
+	b = strconv.AppendInt(append(task.AppendName(b, name), '['), p.off, 10)
 	b = strconv.AppendInt(append(b, ','), p.n, 10)
 	b = strconv.AppendUint(append(b, ','), uint64(p.sum), 10)
 	return append(b, ']')
+}
+
+// Output says what becomes of results beside the journal.
+type Output struct {
+	Plan task.Plan
+	Logs bool // a joblog or a results tree keeps them, through Journal.Logs
+	Null bool // stdout may be nobody's: that it has something is not noted
+}
+
+// shownWithEnd says whether a result has been shown when its task ends.
+func (o *Output) shownWithEnd() bool { return o.Plan.Streams() && !o.Plan.Order }
+
+// append adds to the line about the end of a task what becomes of its output.
+func (o *Output) append(b []byte) []byte {
+	switch {
+	case o.Plan.Keeps():
+	case o.Plan.Streams():
+		b = task.AppendTrue(b, "streamed")
+	default:
+		b = task.AppendTrue(b, "dropped")
+	}
+	switch {
+	case !o.shownWithEnd():
+	case o.Logs:
+		b = task.AppendTrue(b, evShown)
+	default:
+		b = task.AppendTrue(b, evReleased)
+	}
+	return b
 }
 
 // record is a line of a journal as it is read back.
@@ -103,9 +115,9 @@ type record struct {
 	MaxRSS   int64     `json:"maxrss"`
 	Leaked   bool      `json:"leaked"`
 	Error    string    `json:"error"`
-	Stdout   place     `json:"stdout"`
-	Stderr   place     `json:"stderr"`
-	Attempts place     `json:"attempts"`
+	Stdout   extent    `json:"stdout"`
+	Stderr   extent    `json:"stderr"`
+	Attempts extent    `json:"attempts"`
 	Streamed bool      `json:"streamed"` // outputs went past crew and are not here
 	Dropped  bool      `json:"dropped"`  // outputs went nowhere
 
@@ -122,10 +134,10 @@ func parse(body []byte) (*record, error) {
 }
 
 // UnmarshalJSON reads [offset, length, sum].
-func (p *place) UnmarshalJSON(b []byte) error {
+func (p *extent) UnmarshalJSON(b []byte) error {
 	var ok bool
-	if *p, ok = placeOf(bytes.Trim(b, "[]")); !ok {
-		return fmt.Errorf("no place of an output: %s", b)
+	if *p, ok = extentOf(bytes.Trim(b, "[]")); !ok {
+		return fmt.Errorf("no extent of an output: %s", b)
 	}
 	return nil
 }
@@ -160,7 +172,7 @@ func (r *record) facts(t *task.Task) (*task.Result, error) {
 	res := &task.Result{
 		Task: t, Attempt: r.Attempt, Worker: r.Worker, PID: r.PID, Outcome: outcome, Code: r.Exit, Signal: r.Signal,
 		Start: r.Start, End: r.Start.Add(seconds(r.Duration)), User: seconds(r.User), System: seconds(r.System),
-		MaxRSS: r.MaxRSS, Leaked: r.Leaked, Argv: task.Attempt{Task: t, Worker: r.Worker}.Argv(),
+		MaxRSS: r.MaxRSS, Leaked: r.Leaked, Argv: t.ArgvOn(r.Worker),
 	}
 	if r.Error != "" {
 		res.Err = errors.New(r.Error)

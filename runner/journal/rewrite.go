@@ -50,12 +50,12 @@ func rewrite(dir string, c Command, out string) (*rewriter, error) {
 func appendHead(b []byte, c Command, out string, now time.Time) []byte {
 	from := len(b)
 	b = begin(b, evJournal)
-	b = appendInt(b, "version", version)
-	b = appendTime(b, "created", now)
-	b = appendText(b, "command", task.Shorten(c.Line, shownCommand))
-	b = appendText(b, "sum", c.sum())
-	b = appendText(b, "dir", c.Dir)
-	b = appendText(b, "output", out)
+	b = task.AppendInt(b, "version", version)
+	b = task.AppendTime(b, "created", now)
+	b = task.AppendText(b, "command", task.Shorten(c.Line, shownCommand))
+	b = task.AppendText(b, "sum", c.sum())
+	b = task.AppendText(b, "dir", c.Dir)
+	b = task.AppendText(b, "output", out)
 	return seal(b, from)
 }
 
@@ -83,8 +83,22 @@ func (r *rewriter) write(lines []byte) { _, _ = r.w.Write(lines) }
 // known writes how long a task took.
 func (r *rewriter) known(e *entry, age int) {
 	b := beginTask(r.buf[:0], evKnown, e.id)
-	b = appendSeconds(b, "duration", seconds(float64(e.took)))
-	b = appendInt(b, "age", int64(age))
+	b = task.AppendSeconds(b, "duration", seconds(float64(e.took)))
+	b = task.AppendInt(b, "age", int64(age))
+	r.buf = seal(b, 0)
+	r.write(r.buf)
+}
+
+// begun writes what is known of a task that was begun and is not done, from the
+// last line about it.
+func (r *rewriter) begun(e *entry, body []byte) {
+	command := string(field(body, "command"))
+	b := beginTask(r.buf[:0], evKnown, e.id)
+	b = task.AppendSeconds(b, "duration", seconds(float64(e.took)))
+	b = task.AppendInt(b, "age", int64(e.age()))
+	b = task.AppendInt(b, "attempt", int64(e.attempts))
+	b = task.AppendInt(b, "failures", int64(e.failures))
+	b = append(append(append(task.AppendName(b, "command"), '"'), command...), '"')
 	r.buf = seal(b, 0)
 	r.write(r.buf)
 }
@@ -216,21 +230,41 @@ func (l *loaded) still(ln line, r *rewriter) []byte {
 	}
 	e := l.table.find(id)
 	latest := e != nil && e.at() == ln.at
-	body := append(r.buf[:0], ln.body...)
+	if !latest {
+		return nil
+	}
+	body := append([]byte(nil), ln.body...)
 	switch ev := event(ln.body); {
-	case ev == evStarted:
-		if at, running := l.running[id]; running && at == ln.at {
-			return body
-		}
-	case ev == evEnded && latest && e.has(done):
-		if e.has(released) && field(body, evReleased) == nil {
-			body = append(body, `,"released":true`...)
+	case e.has(done) && ev == evEnded:
+		return l.ofDone(e, body)
+	case e.has(done):
+	case ev == evStarted && l.running[id] == ln.at:
+		if e.attempts > 0 {
+			r.begun(e, body) // behind which comes the latest line about it
 		}
 		return body
-	case (ev == evEnded || ev == evKnown) && latest && e.took > 0:
+	case e.has(begun):
+		r.begun(e, body)
+	case e.took > 0:
 		r.known(e, e.age())
 	}
 	return nil
+}
+
+// ofDone adds to the line about the end of a task what was noted since.
+func (l *loaded) ofDone(e *entry, body []byte) []byte {
+	for _, f := range []struct {
+		flags flags
+		name  string
+	}{{shown | logged, evReleased}, {shown, evShown}, {logged, evLogged}} {
+		if e.has(f.flags) {
+			if field(body, f.name) == nil {
+				body = task.AppendTrue(body, f.name)
+			}
+			break
+		}
+	}
+	return body
 }
 
 // mover copies outputs into another file. The zero mover moves none.
@@ -255,7 +289,7 @@ func (m *mover) open(dir, from, to string) (err error) {
 // that is not there any more is moved as it is: who wants it will see.
 func (m *mover) move(body []byte) []byte {
 	for _, name := range streams {
-		p, ok := placeOf(field(body, name))
+		p, ok := extentOf(field(body, name))
 		if !ok {
 			continue
 		}
@@ -266,7 +300,7 @@ func (m *mover) move(body []byte) []byte {
 		}
 		p.off = m.end
 		m.end += n
-		body = appendPlace(body, name, p)
+		body = appendExtent(body, name, p)
 	}
 	return body
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -77,8 +76,8 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	require.NoError(t, j.Close())
 	for _, want := range []int{1, 0} {
 		j := opened(t, cfg)
-		_, _, interrupted, _ := j.Resumed()
-		require.Equal(t, want, interrupted, "the latest run is spoken of")
+		left, _ := j.Resumed()
+		require.Equal(t, want, left.Interrupted, "the latest run is spoken of")
 		require.NoError(t, j.Close())
 	}
 	cfg.Slack = -1 << 40
@@ -103,18 +102,16 @@ func TestFailedCompactionChangesNothing(t *testing.T) {
 // What an attempt before the last wrote is void, too, when its task runs again.
 func TestOutputsThatAreNeeded(t *testing.T) {
 	cfg := configured(t.TempDir())
-	cfg.Show, cfg.Past.RetryFailed = KeptAll, true
-	cfg.Final = func(r *task.Result) bool { return r.Attempt > 1 }
+	cfg.Output.Plan, cfg.Past.RetryFailed = task.Plan{Show: task.ShowObjects}, true
 	for range 3 {
 		j := opened(t, cfg)
-		tk, err := j.Source(&list{commands: []string{"x a"}}).Next()
-		require.NoError(t, err)
-		x := j.Executor(ends(func(task.Attempt) *task.Result {
-			return &task.Result{Outcome: task.Exit, Code: 1, Start: time.Unix(1, 0), Stdout: text("no\n")}
-		}))
-		for n := range 2 {
-			x.Run(context.Background(), task.Attempt{Task: tk, Number: n + 1, Worker: 1})
-		}
+		tk := first(t, j, "x a")
+		var before []*task.Result
+		fail := ends(func(task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.Exit, Code: 1, Start: time.Unix(1, 0), Stdout: text("no\n"), Before: before}
+		})
+		before = append(before, fail.attempt(j, tk, 1, false))
+		fail.attempt(j, tk, 2, true)
 		require.NoError(t, j.Close())
 	}
 	j := opened(t, cfg)

@@ -1,28 +1,61 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// append writes whole lines behind the last. After an error nothing is appended
-// any more, and what was written before stays good.
+const (
+	// noteRoom is what is left for notes when nothing can be appended any more:
+	// some hundred results may have been recorded just before, and not been shown
+	// yet.
+	noteRoom = 16 << 10
+	// ahead is how much room the disk is asked for at a time, where it has that.
+	ahead = 1 << 20
+	// mostLater is how many bytes of lines may wait for others.
+	mostLater = 64 << 10
+	// usualPause is the least time between two syncs: each takes processor time
+	// from the tasks, and nobody sees so short a delay.
+	usualPause = 20 * time.Millisecond
+)
+
+// append writes whole lines behind the last, and before them those that were to
+// be written later. After an error nothing is appended any more, and what was
+// written before stays good.
 func (j *Journal) append(lines []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.waiting = append(j.waiting, lines...)
+	return j.flush()
+}
+
+// later has whole lines written with the next that are appended, or that Commit
+// makes durable: a task that ends and one that starts then cost one write.
+func (j *Journal) later(lines []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiting = append(j.waiting, lines...)
+	if len(j.waiting) > mostLater {
+		_ = j.flush()
+	}
+}
+
+// flush writes the lines that wait. It is called with mu held.
+func (j *Journal) flush() error {
+	lines := j.waiting
+	j.waiting = j.waiting[:0]
 	if j.closed && j.fault == nil {
 		j.fault = fs.ErrClosed
 	}
-	if j.fault != nil {
+	if j.fault != nil || len(lines) == 0 {
 		return j.fault
 	}
-	var err error
-	if end := j.end + int64(len(lines)); end+noteRoom > j.room {
-		j.room = end + 2*noteRoom
-		err = makeRoom(j.file, j.end, j.room-j.end)
-	}
+	err := j.makeRoom(int64(len(lines)))
 	if err == nil {
 		err = j.write(lines)
 	}
@@ -32,15 +65,30 @@ func (j *Journal) append(lines []byte) error {
 	return j.fault
 }
 
-// noteRoom is what is left for notes when nothing can be appended any more: some
-// hundred results may have been recorded just before, and not been shown yet.
-const noteRoom = 16 << 10
+// makeRoom has the disk set bytes aside for n bytes and the notes behind them,
+// without a change of the file's length. It is an error only where there are not
+// as many; a file system that sets nothing aside is none.
+func (j *Journal) makeRoom(n int64) error {
+	end := j.end + n + noteRoom
+	if end <= j.room {
+		return nil
+	}
+	var err error
+	for _, j.room = range []int64{end + ahead, end} {
+		err = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.end, j.room-j.end)
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+			return nil
+		}
+	}
+	return &os.PathError{Op: "write", Path: j.file.Name(), Err: err}
+}
 
-// note is append for what was shown. It is tried after an error, too: there is
-// room set aside for it.
+// note appends a line about what was shown. It is tried after an error, too:
+// there is room set aside for it.
 func (j *Journal) note(line []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	_ = j.flush()
 	_ = j.write(line)
 }
 
@@ -69,21 +117,17 @@ func (j *Journal) failure() error {
 	return j.fault
 }
 
-// syncEvery is what has to lie between two syncs: on a fast disk one sync a task
-// would take processor time from the tasks, and nobody sees so short a delay.
-const syncEvery = 5 * time.Millisecond
-
-// sync makes all that was written so far durable, outputs before the lines that
+// sync makes all that was recorded so far durable, outputs before the lines that
 // speak of them.
 func (j *Journal) sync() error {
 	j.mu.Lock()
+	_ = j.flush()
 	dirty, fault := j.dirty, j.fault
 	j.dirty = false
 	j.mu.Unlock()
 	if !dirty {
 		return fault
 	}
-	time.Sleep(time.Until(j.synced.Add(syncEvery)))
 	err := j.out.sync()
 	if err == nil {
 		err = j.file.Sync()
@@ -102,9 +146,13 @@ func (j *Journal) Close() error {
 	if j.closed {
 		return nil
 	}
-	j.closed = true
 	if j.file != nil {
+		_ = j.flush()
 		_ = j.file.Truncate(j.end) // gives back the room for notes
+	}
+	j.closed = true
+	if j.past != nil {
+		j.past.table.close()
 	}
 	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
 		if f != nil {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/linux"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -31,33 +32,29 @@ const (
 
 // stream is one of the two outputs of a task.
 type stream struct {
-	fd   int // our end of its pipe; -1 when it is closed or there is none
-	kept *spool.Buffer
-	to   io.WriteCloser
-	tail []byte // the end of what went through, where it is remembered
-	keep bool   // remember the tail
-	lost bool   // nobody takes what is written: read on and drop it
+	fd       int            // our end of its pipe; -1 when it is closed or there is none
+	kept     *spool.Buffer  // nil where the result does not hold it
+	to       io.WriteCloser // where it goes as it comes; nil for nowhere
+	tail     []byte         // its end
+	keepTail bool
 }
 
 // write passes on what was read.
 func (s *stream) write(p []byte) error {
-	if s.keep {
+	if s.keepTail {
 		s.tail = append(s.tail, p...)
 		if len(s.tail) > 2*tailSize {
 			s.tail = append(s.tail[:0], s.tail[len(s.tail)-tailSize:]...)
 		}
 	}
-	switch {
-	case s.lost:
-	case s.kept != nil:
+	if s.to != nil {
+		// A sink that cannot write tells the run by itself. The task is read on
+		// until it is ended.
+		_, _ = s.to.Write(p)
+	}
+	if s.kept != nil {
 		_, err := s.kept.Write(p)
 		return err
-	case s.to != nil:
-		// A sink that cannot write says so to the run by itself; the task is
-		// read on until it is ended.
-		if _, err := s.to.Write(p); err != nil {
-			s.lost = true
-		}
 	}
 	return nil
 }
@@ -74,15 +71,15 @@ func (p *process) pipes() (files [3]uintptr, err error) {
 		p.unread = in
 		p.feed()
 	}
-	switch p.local.cfg.Capture {
-	case Inherit:
+	switch plan := p.local.cfg.Plan; {
+	case plan.Show == task.ShowRaw:
 		p.child[1], p.child[2] = 1, 2
-	case Discard:
-		err = p.outPipe(&p.err, 2)
-	default:
+	case plan.Streams() || plan.Keeps():
 		if err = p.outPipe(&p.out, 1); err == nil {
 			err = p.outPipe(&p.err, 2)
 		}
+	default:
+		err = p.outPipe(&p.err, 2)
 	}
 	for i, fd := range p.child {
 		files[i] = uintptr(fd)
@@ -144,14 +141,13 @@ func closeFD(fd *int) {
 // openWriters decides where the output of a started process goes.
 func (p *process) openWriters() {
 	cfg := &p.local.cfg
-	switch cfg.Capture {
-	case Keep:
-		p.out.kept, p.err.kept = cfg.Store.Buffer(), cfg.Store.Buffer()
-	case Stream:
+	if cfg.Plan.Show == task.ShowLines {
 		p.out.to, p.err.to = cfg.Open(p.attempt)
-		p.err.keep = true
-	case Discard:
-		p.err.keep = true
+	}
+	if cfg.Plan.Keeps() {
+		p.out.kept, p.err.kept = cfg.Store.Buffer(), cfg.Store.Buffer()
+	} else {
+		p.err.keepTail = true
 	}
 }
 
@@ -179,12 +175,12 @@ func (p *process) feed() {
 func (p *process) capture() {
 	defer p.closeOurEnds()
 	w := watch{p: p, wait: soon}
-	if p.seat != nil {
-		w.wait = brief
+	if p.pin != nil {
+		w.wait = linux.Brief
 	}
 	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
-		if p.seat != nil && time.Since(p.started) >= brief {
-			p.stand()
+		if p.pin != nil && time.Since(p.started) >= linux.Brief {
+			p.unpin()
 		}
 		ready, over := w.poll()
 		if over {
@@ -220,11 +216,11 @@ func (p *process) handle(f unix.PollFd) {
 // thousand sleepers need none.
 func (p *process) read(s *stream, revents int16) {
 	if revents&unix.POLLIN == 0 {
-		closeFD(&s.fd)   // hung up, nothing left in it
-		p.seat.giveWay() // the task is about to close the other, too
+		closeFD(&s.fd) // hung up, nothing left in it
+		p.pin.Yield()  // the task is about to close the other, too
 		return
 	}
-	if s.kept != nil {
+	if s.kept != nil && s.to == nil {
 		if room := s.kept.Room(); len(room) >= leastRoom {
 			s.kept.Grew(p.readInto(room, s))
 			return
@@ -249,7 +245,7 @@ func (p *process) readInto(buf []byte, s *stream) int {
 		closeFD(&s.fd)
 		return 0
 	}
-	p.seat.giveWay() // more comes, and is less work together
+	p.pin.Yield() // more comes, and is less work together
 	return n
 }
 
@@ -319,7 +315,7 @@ func (w *watch) idle() bool {
 		p.signal(syscall.SIGKILL)
 		p.leaked = true
 		w.killed, w.deadline = true, time.Now().Add(parting)
-	case w.wait == brief:
+	case w.wait == linux.Brief:
 		w.wait = soon
 	case p.pidfd < 0:
 		if p.pidfd = openPidfd(p.pid); p.pidfd >= 0 {

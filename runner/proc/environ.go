@@ -49,7 +49,7 @@ func isOwn(name string) bool {
 // of is the environment of an attempt. A task's own additions take the place
 // of inherited variables of the same name.
 func (e *environ) of(a task.Attempt) []string {
-	seq, worker := strconv.FormatUint(a.Task.ID, 10), strconv.Itoa(a.Worker)
+	seq, worker := strconv.FormatUint(a.Task.ID, 10), strconv.Itoa(a.Slot.ID)
 	env := make([]string, 0, len(e.base)+len(own)+len(a.Task.Env))
 	if len(a.Task.Env) == 0 {
 		env = append(env, e.base...)

@@ -6,25 +6,24 @@ import (
 	"syscall"
 )
 
-// groups are the live process groups of a run, each in a slot of its own from
-// before its leader can have ended until just before its id is free. Whoever
-// has to reach all of them at once, to stop them, let them go on or kill them,
-// finds them here. It is safe for concurrent use.
+// groups are the live process groups of a run. Each has a row of its own from
+// before its leader can have ended until just before its id is free. Whoever has
+// to reach them, to stop them, let them go on or kill them, finds them here. It
+// is safe for concurrent use.
 type groups struct {
-	clock clock
 	begin func() // called once, before the first one starts; may be nil
 
 	once     sync.Once
-	starting sync.RWMutex // held for reading by who starts a process, for writing from stop to goOn
+	starting sync.RWMutex // held for reading by whoever starts a process, for writing from stop to goOn
 	mu       sync.Mutex
-	live     []*process // by slot; nil where none has started
-	free     []int      // the free slots
-	table    []int32    // the ids by slot, where the guardian sees them; nil before there is one
+	live     []*process // by row; nil where none has started
+	free     []int      // the free rows
+	table    []int32    // the ids by row, where the guardian sees them; nil before there is one
 }
 
-// reserve gives a process that is about to start its slot, and says where its
-// id is to stand then; nil where there is no such place. What follows is add,
-// or abandon. It blocks while the groups stand still.
+// reserve gives a process that is about to start its row, and returns where its
+// id is to stand then, or nil. What follows is add or abandon. It blocks while
+// the groups are stopped.
 func (g *groups) reserve(p *process) *int32 {
 	g.starting.RLock()
 	g.once.Do(func() {
@@ -35,14 +34,14 @@ func (g *groups) reserve(p *process) *int32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n := len(g.free); n > 0 {
-		p.slot = g.free[n-1]
+		p.row = g.free[n-1]
 		g.free = g.free[:n-1]
 	} else {
-		p.slot = len(g.live)
+		p.row = len(g.live)
 		g.live = append(g.live, nil)
 	}
-	if p.slot < len(g.table) {
-		return &g.table[p.slot]
+	if p.row < len(g.table) {
+		return &g.table[p.row]
 	}
 	return nil
 }
@@ -50,13 +49,13 @@ func (g *groups) reserve(p *process) *int32 {
 // add takes in a process that has just started.
 func (g *groups) add(p *process) {
 	g.mu.Lock()
-	g.live[p.slot] = p
-	g.publish(p.slot, p.pid)
+	g.live[p.row] = p
+	g.publish(p.row, p.pid)
 	g.mu.Unlock()
 	g.starting.RUnlock()
 }
 
-// abandon gives back the slot of a process that has not started.
+// abandon gives back the row of a process that has not started.
 func (g *groups) abandon(p *process) {
 	g.remove(p)
 	g.starting.RUnlock()
@@ -65,28 +64,28 @@ func (g *groups) abandon(p *process) {
 // remove takes out a process that is about to be reaped.
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
-	g.live[p.slot] = nil
-	g.free = append(g.free, p.slot)
-	g.publish(p.slot, 0)
+	g.live[p.row] = nil
+	g.free = append(g.free, p.row)
+	g.publish(p.row, 0)
 	g.mu.Unlock()
 }
 
-// publish lets the guardian see what is in a slot: a store into memory that
-// both share, so that it costs no system call. It is called with mu held.
-func (g *groups) publish(slot, pid int) {
-	if slot < len(g.table) {
-		atomic.StoreInt32(&g.table[slot], int32(pid))
+// publish lets the guardian see what is in a row: a store into memory that both
+// share, so that it costs no system call. It is called with mu held.
+func (g *groups) publish(row, pid int) {
+	if row < len(g.table) {
+		atomic.StoreInt32(&g.table[row], int32(pid))
 	}
 }
 
-// share publishes all slots in table from now on.
+// share publishes all rows in table from now on.
 func (g *groups) share(table []int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.table = table
-	for slot, p := range g.live {
+	for row, p := range g.live {
 		if p != nil {
-			g.publish(slot, p.pid)
+			g.publish(row, p.pid)
 		}
 	}
 }
@@ -105,21 +104,24 @@ func (g *groups) each(f func(*process)) {
 	}
 }
 
-// stop stops every group, and the clock with them. It waits for those that are
-// being started: where crew stopped before they are known here, they would run
-// on without it.
+// stop stops every group. It waits for those that are being started: were crew
+// to stop before they are known here, they would run on without it.
 func (g *groups) stop() {
 	g.starting.Lock()
-	g.clock.stop()
 	g.each(func(p *process) { p.signal(syscall.SIGSTOP) })
 }
 
 // goOn is the end of stop.
 func (g *groups) goOn() {
 	g.each(func(p *process) { p.signal(syscall.SIGCONT) })
-	g.clock.goOn()
 	g.starting.Unlock()
 }
 
-// kill kills every group.
-func (g *groups) kill() { g.each(func(p *process) { p.signal(syscall.SIGKILL) }) }
+// kill kills the groups of which ok holds.
+func (g *groups) kill(ok func(*process) bool) {
+	g.each(func(p *process) {
+		if ok(p) {
+			p.signal(syscall.SIGKILL)
+		}
+	})
+}

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
 )
 
 // No orphans, even when crew is killed by SIGKILL and can do nothing any more:
@@ -50,17 +52,6 @@ func guardianCommand(table int) (argv, env []string) {
 	pid := strconv.Itoa(os.Getpid())
 	return []string{"task-guardian", pid},
 		[]string{guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
-}
-
-// forkGuardian starts a guardian that is a program of its own at once, which
-// takes longer.
-func forkGuardian(null, table int) (pid int, err error) {
-	argv, env := guardianCommand(3)
-	out := uintptr(null)
-	return syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
-		Dir: "/", Env: env, Files: []uintptr{out, out, out, uintptr(table)},
-		Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
 }
 
 // init makes a guardian of a process that was started as one. It stands here,
@@ -126,8 +117,9 @@ type guardian struct {
 	timer  *time.Timer // of the next try or look
 	told   bool
 	closed bool
-	pid    int        // 0 while there is none
-	cradle *fledgling // starts it, and is what it needs until it is a program of its own; nil without a table
+	pid    int                // 0 while there is none
+	table  int                // descriptor of the table
+	start  *linux.DelayedExec // starts it, and is what it needs until it is a program of its own; nil without a table
 }
 
 // try starts the guardian, now or, where the system has not what it takes,
@@ -159,22 +151,22 @@ func (g *guardian) see() (err error) {
 		}
 		return nil
 	}
-	if g.cradle == nil {
-		if g.cradle, err = g.makeTable(); err != nil {
+	if g.start == nil {
+		if err = g.makeTable(); err != nil {
 			return err
 		}
 	}
-	g.pid, err = g.cradle.start()
+	g.pid, err = g.start.Start()
 	return err
 }
 
 // makeTable makes the table, which stays for all guardians of the run: the
-// kernel stores the id of a process that starts in its slot (groups.reserve),
-// and nobody knows for how long a start may take. So it is never unmapped.
-func (g *guardian) makeTable() (*fledgling, error) {
+// kernel stores the id of a process that starts in its row (groups.reserve), and
+// nobody knows how long a start may take. So it is never unmapped.
+func (g *guardian) makeTable() error {
 	fd, err := unix.MemfdCreate("crew-groups", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err = syscall.Ftruncate(fd, 4*tableSize); err != nil {
 		err = syscall.Ftruncate(fd, 4*tableLeast)
@@ -185,10 +177,12 @@ func (g *guardian) makeTable() (*fledgling, error) {
 	}
 	if err != nil {
 		_ = syscall.Close(fd)
-		return nil, err
+		return err
 	}
 	g.groups.share(table)
-	return newFledgling(g.null, fd), nil
+	argv, env := guardianCommand(fd)
+	g.table, g.start = fd, linux.NewDelayedExec("/proc/self/exe", argv, env, g.null, fd, guardAfter)
+	return nil
 }
 
 // close ends the guardian. Every group must be gone, or be meant to live.
@@ -202,8 +196,8 @@ func (g *guardian) close() {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	if g.cradle != nil {
-		_ = syscall.Close(g.cradle.table)
+	if g.start != nil {
+		_ = syscall.Close(g.table)
 	}
 	if g.pid == 0 {
 		return

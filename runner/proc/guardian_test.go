@@ -13,10 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
 )
 
-// TestBothWaysLeadToAGuardian: as a clone that becomes a program later, and
-// where there is none such, as a program at once.
+// TestBothWaysLeadToAGuardian: as a program that starts later, and where that
+// cannot be had, as one that starts at once.
 func TestBothWaysLeadToAGuardian(t *testing.T) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -25,10 +27,11 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 	require.NoError(t, err)
 	defer syscall.Close(table)
 	require.NoError(t, syscall.Ftruncate(table, 4*tableLeast))
-	beside := newFledgling(null, table)
+	argv, env := guardianCommand(table)
+	beside := linux.NewDelayedExec("/proc/self/exe", argv, env, null, table, guardAfter)
 	for name, start := range map[string]func() (int, error){
-		"clone": beside.start,
-		"fork":  func() (int, error) { return forkGuardian(null, table) },
+		"delayed": beside.Start,
+		"at once": beside.StartNow,
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid, err := start()
@@ -126,7 +129,7 @@ func TestTheTableOfGroupsStaysWhereItIs(t *testing.T) {
 	g.try() // which starts another
 	require.NotContains(t, []int{0, first}, g.pid)
 	*born = 12345
-	require.EqualValues(t, 12345, l.groups.table[p.slot], "the new guardian sees it")
+	require.EqualValues(t, 12345, l.groups.table[p.row], "the new guardian sees it")
 	g.close()
 	*born = 0
 }

@@ -1,14 +1,13 @@
 // Package proc runs one attempt as one process group: it starts the process,
-// captures its output, ends it when its time is over or the run says so, and
-// turns the wait status into an outcome.
+// captures its output, ends it when it is told to, and turns the wait status into
+// an outcome.
 //
 // An attempt is one goroutine that blocks in system calls: reading pipes with
 // poll(2) costs less a task than the runtime's own poller, and a blocked
 // thread a task is cheap up to some thousands.
 //
-// It needs Linux: pidfds, memfd_create(2), PR_SET_PDEATHSIG and, where package
-// vfork starts the processes, clone3(2). On other processors than amd64 and
-// arm64 package syscall starts them, and each costs more.
+// It needs Linux: pidfds, memfd_create(2) and PR_SET_PDEATHSIG. What it does
+// below Go's standard library is in package linux.
 package proc
 
 import (
@@ -21,42 +20,29 @@ import (
 	"syscall"
 	"time"
 
+	"crew/runner/linux"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
 
-// Capture is what becomes of a task's stdout and stderr.
-type Capture uint8
-
-// The ways to capture.
-const (
-	Keep    Capture = iota // both are kept and handed over with the result
-	Stream                 // both are written to what Config.Open gives, as they come
-	Inherit                // the task writes to crew's own stdout and stderr
-	Discard                // nothing is kept but the end of stderr
-)
-
 // Config says how tasks run.
 type Config struct {
-	Dir       string        // working directory; empty is crew's own
-	Env       []string      // the environment that tasks inherit
-	Timeout   time.Duration // of one attempt; 0 is none
-	KillAfter time.Duration // from TERM to KILL
-	Capture   Capture
-	Store     *spool.Store                                 // where Keep keeps
-	Open      func(task.Attempt) (out, err io.WriteCloser) // where Stream writes; called once an attempt
-	Notice    func(string)                                 // told of what a person should know, in a goroutine of its own; may be nil
+	Dir      string   // working directory; empty is crew's own
+	Env      []string // the environment that tasks inherit
+	Plan     task.Plan
+	Store    *spool.Store                                 // where outputs are kept that results hold
+	Open     func(task.Attempt) (out, err io.WriteCloser) // where lines are shown as they come; called once an attempt
+	Notice   func(string)                                 // told of what a person should know, in a goroutine of its own; may be nil
+	RunDelay bool                                         // results say how long tasks waited for a processor
 }
 
 // Validate says what is missing.
 func (c Config) Validate() error {
 	switch {
-	case c.Capture == Keep && c.Store == nil:
+	case c.Plan.Keeps() && c.Store == nil:
 		return errors.New("capture without a store")
-	case c.Capture == Stream && c.Open == nil:
+	case c.Plan.Show == task.ShowLines && c.Open == nil:
 		return errors.New("streaming without writers")
-	case c.Timeout < 0 || c.KillAfter < 0:
-		return errors.New("negative duration")
 	}
 	return nil
 }
@@ -68,14 +54,14 @@ type Local struct {
 	env     *environ
 	path    *lookup
 	null    int // /dev/null, open for reading and writing
-	spawner *spawner
+	spawner *linux.Spawner
+	pins    linux.Pins
 	live    atomic.Int64 // processes started and not reaped
+	peak    peak
 
-	seats    seats
-	brief    atomic.Int64 // how many attempts were, one after another
 	groups   groups
 	guardian guardian
-	lack     *lack
+	shortage *shortage
 	ran      atomic.Pointer[program] // what started last
 
 	buffers sync.Pool // of *[pipeSize]byte, to read into
@@ -90,8 +76,10 @@ func New(cfg Config) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/null: %w", err)
 	}
-	env := newEnviron(cfg.Env)
-	l := &Local{cfg: cfg, env: env, path: newLookup(), null: null, spawner: newSpawner(), lack: newLack()}
+	l := &Local{
+		cfg: cfg, env: newEnviron(cfg.Env), path: newLookup(), null: null,
+		spawner: linux.NewSpawner(), shortage: newShortage(),
+	}
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice}
 	l.groups.begin = l.guardian.try
 	l.buffers.New = func() any { return new([pipeSize]byte) }
@@ -109,15 +97,26 @@ func (l *Local) notice(text string) {
 // Close gives back what New opened. An attempt that still runs, because
 // nobody takes its output, loses its process.
 func (l *Local) Close() error {
-	l.groups.kill()
+	l.groups.kill(func(*process) bool { return true })
 	l.guardian.close()
 	return syscall.Close(l.null)
 }
 
+// Kill kills the process group of a task. See runner.Executor.
+func (l *Local) Kill(id uint64) {
+	l.groups.kill(func(p *process) bool { return p.attempt.Task.ID == id })
+}
+
+// Suspend stops all process groups. See runner.Executor.
+func (l *Local) Suspend() { l.groups.stop() }
+
+// Resume lets all process groups go on. See runner.Executor.
+func (l *Local) Resume() { l.groups.goOn() }
+
 // Run runs one attempt to its end. See runner.Executor.
 func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	r := &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Worker, Argv: a.Argv(), Start: time.Now(),
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: a.Argv(), Start: time.Now(),
 	}
 	if ctx.Err() != nil {
 		r.Outcome, r.End = task.Cancelled, r.Start
@@ -130,27 +129,21 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	r.Start, r.PID = p.started, p.pid
 
-	stop := context.AfterFunc(ctx, func() { p.end(cancelled, l.cfg.KillAfter, a.Kill) })
-	timeout := l.cfg.Timeout
-	if a.Task.Timeout > 0 {
-		timeout = a.Task.Timeout
-	}
-	var timer *alarm
-	if timeout > 0 {
-		timer = l.groups.clock.after(timeout, func() { p.end(timedOut, l.cfg.KillAfter, a.Kill) })
-	}
-
+	stop := context.AfterFunc(ctx, func() {
+		why := cancelled
+		if context.Cause(ctx) == task.ErrTimeout {
+			why = timedOut
+		}
+		p.end(why, syscall.SIGTERM)
+	})
 	p.capture()
 	if p.fault != nil {
-		p.end(cancelled, 0, a.Kill)
+		p.end(cancelled, syscall.SIGKILL)
 	}
 	p.reap(r)
-	p.stand()
-	l.lasted(r.End.Sub(r.Start))
+	p.unpin()
+	l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())
 	stop()
-	if timer != nil {
-		timer.stop()
-	}
 	l.live.Add(-1)
 	p.handOver(r)
 	if r.Fault != nil {
@@ -163,7 +156,9 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 func startFailed(ctx context.Context, r *task.Result, err error) {
 	r.End = time.Now()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		r.Outcome = task.Cancelled
+		if r.Outcome = task.Cancelled; context.Cause(ctx) == task.ErrTimeout {
+			r.Outcome = task.Timeout
+		}
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126

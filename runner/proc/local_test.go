@@ -25,7 +25,7 @@ import (
 // local is a Local that keeps output, with changes.
 func local(t *testing.T, change func(*Config)) *Local {
 	store := spool.New(1<<20, t.TempDir())
-	cfg := Config{Env: os.Environ(), KillAfter: 5 * time.Second, Store: store}
+	cfg := Config{Env: os.Environ(), Store: store}
 	if change != nil {
 		change(&cfg)
 	}
@@ -41,7 +41,7 @@ func local(t *testing.T, change func(*Config)) *Local {
 func sh(script string) *task.Task { return &task.Task{ID: 7, Argv: []string{"/bin/sh", "-c", script}} }
 
 func run(l *Local, t *task.Task) *task.Result {
-	return l.Run(context.Background(), task.Attempt{Task: t, Number: 1, Worker: 3})
+	return l.Run(context.Background(), task.Attempt{Task: t, Number: 1, Slot: task.Slot{ID: 3}})
 }
 
 func text(t *testing.T, o task.Output) string {
@@ -170,7 +170,7 @@ func TestEnvironment(t *testing.T) {
 		c.Env = []string{"PATH=" + os.Getenv("PATH"), "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "KEEP=1", "MINE=inherited"}
 	})
 	tk := &task.Task{ID: 7, Key: "k", Argv: []string{"env"}, Env: []string{"MINE=own"}}
-	r := l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Worker: 3})
+	r := l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Slot: task.Slot{ID: 3}})
 	lines := strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
 	require.ElementsMatch(t, []string{
 		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=2", "CREW_KEY=k",
@@ -188,56 +188,56 @@ func gone(t *testing.T, pgid int) {
 	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }, patience, 5*time.Millisecond)
 }
 
-func TestTimeoutEndsTheWholeGroup(t *testing.T) {
-	l := local(t, func(c *Config) { c.Timeout, c.KillAfter = 5*time.Second, 200*time.Millisecond })
-	for name, script := range map[string]string{
-		"plain":                     "sleep 60",
-		"children":                  "sleep 60 & sleep 60; wait",
-		"traps TERM and exits 0":    "trap 'exit 0' TERM; sleep 60 & wait",
-		"ignores TERM":              "trap '' TERM; sleep 60; sleep 60",
-		"closes its output":         "exec >&- 2>&-; sleep 60",
-		"leaves a deaf child there": "(trap '' TERM; sleep 60; sleep 60) & sleep 60",
-		"is stopped":                "kill -STOP $$",
+// TestEndingReachesTheWholeGroup: the run asks an attempt to end, and kills it
+// where that does not help.
+func TestEndingReachesTheWholeGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		deaf   bool // something in the group does not hear TERM
+	}{
+		"plain":                     {"sleep 60", false},
+		"children":                  {"sleep 60 & sleep 60; wait", false},
+		"traps TERM and exits 0":    {"trap 'exit 0' TERM; sleep 60 & wait", false},
+		"ignores TERM":              {"trap '' TERM; sleep 60; sleep 60", true},
+		"closes its output":         {"exec >&- 2>&-; sleep 60", false},
+		"leaves a deaf child there": {"(trap '' TERM; sleep 60; sleep 60) & sleep 60", false},
+		"is stopped":                {"kill -STOP $$", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begin := time.Now()
-			r := run(l, sh("echo begun; "+script))
+			ready := make(chan struct{})
+			l := local(t, func(c *Config) {
+				c.Plan = task.Plan{Show: task.ShowLines, Copy: true}
+				c.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return signalling{ready}, nopWriter{} }
+			})
+			ctx, cancel := context.WithCancelCause(context.Background())
+			done := make(chan *task.Result)
+			go func() { done <- l.Run(ctx, task.Attempt{Task: sh("echo ready; " + c.script), Number: 1}) }()
+			<-ready
+			cancel(task.ErrTimeout)
+			if c.deaf {
+				select {
+				case r := <-done:
+					t.Fatalf("ended by TERM although it ignores it: %v", r.Outcome)
+				case <-time.After(100 * time.Millisecond):
+				}
+				l.Kill(8)
+				l.Kill(7)
+			}
+			r := <-done
 			require.Equal(t, task.Timeout, r.Outcome)
-			require.Equal(t, "begun\n", text(t, r.Stdout))
-			require.Less(t, time.Since(begin), patience)
+			require.Equal(t, "ready\n", text(t, r.Stdout))
 			gone(t, r.PID)
 		})
 	}
 }
 
-func TestCancelAndKill(t *testing.T) {
-	l := local(t, func(c *Config) { c.KillAfter = time.Hour })
-	ready := make(chan struct{})
-	l.cfg.Capture = Stream
-	l.cfg.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return signalling{ready}, nopWriter{} }
+func TestNothingStartsOnceItIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	kill := make(chan struct{})
-	done := make(chan *task.Result)
-	go func() {
-		done <- l.Run(ctx, task.Attempt{Task: sh("trap '' TERM; echo ready; while :; do sleep 1; done"), Number: 1, Worker: 1, Kill: kill})
-	}()
-	<-ready
 	cancel()
-	select {
-	case r := <-done:
-		t.Fatalf("ended by TERM although it ignores it: %v", r.Outcome)
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(kill)
-	r := <-done
+	r := local(t, nil).Run(ctx, task.Attempt{Task: sh("echo never"), Number: 1})
 	require.Equal(t, task.Cancelled, r.Outcome)
-	require.Equal(t, 9, r.Signal)
-	gone(t, r.PID)
-
-	r = l.Run(ctx, task.Attempt{Task: sh("echo never"), Number: 1, Worker: 1})
-	require.Equal(t, task.Cancelled, r.Outcome)
-	require.Zero(t, r.PID, "nothing starts any more")
+	require.Zero(t, r.PID)
 }
 
 type signalling struct{ ready chan struct{} }
@@ -294,7 +294,7 @@ func TestWhatATaskLeavesBehind(t *testing.T) {
 }
 
 func TestDiscardRemembersTheEndOfStderr(t *testing.T) {
-	l := local(t, func(c *Config) { c.Capture = Discard })
+	l := local(t, func(c *Config) { c.Plan = task.Plan{Show: task.ShowNothing} })
 	r := run(l, sh(`echo unseen; i=0; while [ $i -lt 5000 ]; do echo "err $i" >&2; i=$((i+1)); done; exit 1`))
 	require.Equal(t, task.Exit, r.Outcome)
 	require.Nil(t, r.Stdout)

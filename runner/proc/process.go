@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"crew/runner/linux"
 	"crew/runner/task"
 )
 
@@ -24,12 +25,12 @@ type process struct {
 	local   *Local
 	attempt task.Attempt
 	pid     int
-	slot    int // in local.groups
+	row     int // in local.groups
 	started time.Time
 
 	// our ends of the pipes, and more that only the attempt's goroutine touches
 
-	seat     *seat // nil without one
+	pin      *linux.Pin // nil without one
 	out, err stream
 	in       int    // where the task's stdin is written; -1 when done or never
 	unread   []byte // of the task's stdin
@@ -41,18 +42,15 @@ type process struct {
 	// state shared with whoever ends the process
 
 	mu     sync.Mutex
-	exited bool          // the leader has ended by itself or not: too late to be a cause
-	reaped bool          // the id may belong to somebody else: never signal it again
-	cause  cause         // why it was ended; the first one counts
-	done   chan struct{} // closed when reaped; made by the first end
+	exited bool  // the leader has ended, so it is too late for a cause
+	reaped bool  // the id may belong to another process: never signal it again
+	cause  cause // why it was ended; the first one counts
 }
 
-// stand leaves the seat, if there is one.
-func (p *process) stand() {
-	if p.seat != nil {
-		p.seat.leave()
-		p.seat = nil
-	}
+// unpin releases the pin, if there is one.
+func (p *process) unpin() {
+	p.pin.Release()
+	p.pin = nil
 }
 
 // signal sends sig to the group, unless its id is free again.
@@ -64,40 +62,18 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// end is the ladder: TERM to the group, and after the grace or on kill KILL.
-// It returns when the process is reaped; the first cause counts. It is called
-// from goroutines of their own.
-func (p *process) end(why cause, grace time.Duration, kill <-chan struct{}) {
+// end asks the group to end by sig, for a reason.
+func (p *process) end(why cause, sig syscall.Signal) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.reaped {
-		p.mu.Unlock()
 		return
 	}
 	if p.cause == none && !p.exited {
 		p.cause = why
 	}
-	if p.done == nil {
-		p.done = make(chan struct{})
-	}
-	done := p.done
-	p.mu.Unlock()
-
-	select {
-	case <-kill:
-	default:
-		p.signal(syscall.SIGTERM)
-		p.signal(syscall.SIGCONT) // a stopped process hears TERM when it goes on
-		over := make(chan struct{})
-		timer := p.local.groups.clock.after(grace, func() { close(over) })
-		defer timer.stop()
-		select {
-		case <-done:
-			return
-		case <-kill:
-		case <-over:
-		}
-	}
-	p.signal(syscall.SIGKILL)
+	_ = syscall.Kill(-p.pid, sig)
+	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a stopped process hears TERM when it goes on
 }
 
 // reap waits for the leader, kills what it left behind in its group while the
@@ -106,6 +82,10 @@ func (p *process) reap(r *task.Result) {
 	p.local.waitExited(p.pid)
 	var ws syscall.WaitStatus
 	var ru syscall.Rusage
+	var leader schedStat
+	if p.local.cfg.RunDelay {
+		leader = readSchedStat(p.pid)
+	}
 
 	p.mu.Lock()
 	p.exited = true
@@ -118,16 +98,14 @@ func (p *process) reap(r *task.Result) {
 	}
 	p.reaped = true
 	why := p.cause
-	if p.done != nil {
-		close(p.done)
-	}
 	p.mu.Unlock()
 
 	r.End = time.Now()
 	r.Outcome, r.Code, r.Signal = classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
-	r.MaxRSS = int64(ru.Maxrss) << 10
+	r.RunDelay = leader.delay(r.User + r.System)
+	r.MaxRSS = p.local.peak.ofTask(int64(ru.Maxrss) << 10)
 }
 
 // classify tells the outcome from why crew ended the attempt and how its leader

@@ -52,7 +52,7 @@ func unfinished(err error) bool {
 // somebody is writing the program, or it is not there and has run before. One
 // that was waited for in vain is not waited for again until it has run.
 func (l *Local) startLater(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
-	dir, path := l.place(a.Task)
+	dir, path := l.surroundings(a.Task)
 	want := newProgram(argv[0], dir, path)
 	lost := want
 	lost.lost = true

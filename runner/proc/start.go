@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"crew/runner/linux"
 	"crew/runner/task"
 )
 
@@ -23,18 +24,15 @@ type commandError struct {
 
 func (e *commandError) Error() string { return e.name + ": " + e.why }
 
-// place is the directory in which a task runs, empty for crew's own, and the
-// PATH in which its program is looked for.
-func (l *Local) place(t *task.Task) (dir, path string) {
+// surroundings are the directory in which a task runs, empty for crew's own, and
+// the PATH in which its program is looked for.
+func (l *Local) surroundings(t *task.Task) (dir, path string) {
 	dir = l.cfg.Dir
 	if t.Dir != "" {
 		dir = t.Dir
 	}
 	return dir, l.env.pathOf(t)
 }
-
-// dirError says that a task's directory cannot be entered.
-type dirError struct{ syscall.Errno }
 
 // start starts the attempt's process. Where that fails for a reason that may
 // pass, it waits and tries again.
@@ -54,7 +52,7 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 
 // startNow starts the process, when there is what it takes.
 func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	if !l.lack.threads.Load() && l.lack.waiting.Load() == 0 {
+	if !l.shortage.threads.Load() && l.shortage.waiting.Load() == 0 {
 		if p, err := l.try(a, argv); !scarce(err) {
 			return p, err
 		}
@@ -85,14 +83,14 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	born := l.groups.reserve(p)
 	files, err := p.pipes()
 	if err == nil {
-		if !l.lack.threads.Load() {
-			p.seat = l.seats.take()
+		if !l.shortage.threads.Load() {
+			p.pin = l.pins.Take()
 		}
 		err = l.spawn(p, argv, files, born)
 	}
 	p.closeChildEnds()
 	if err != nil {
-		p.stand()
+		p.unpin()
 		p.closeOurEnds()
 		l.groups.abandon(p)
 		return nil, err
@@ -105,7 +103,7 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 
 // spawn execs argv with the three files as its standard streams.
 func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) error {
-	dir, path := l.place(p.attempt.Task)
+	dir, path := l.surroundings(p.attempt.Task)
 	plain := dir == "" && path == l.env.path // what the cache is for
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: l.env.of(p.attempt), Files: files[:],
@@ -123,17 +121,17 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 			return err
 		}
 		p.started = time.Now()
-		p.pid, err = l.spawner.start(full, argv, attr, born, p.seat)
+		p.pid, err = l.spawner.Start(full, argv, attr, born, p.pin)
 		if err == syscall.ENOEXEC {
 			// A script without a #! line: execvp(3) gives it to the shell.
-			p.pid, err = l.spawner.start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born, p.seat)
+			p.pid, err = l.spawner.Start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born, p.pin)
 		}
 		switch {
 		case err == nil:
 			l.hasRun(newProgram(argv[0], dir, path))
 			return nil
-		case err == syscall.EINVAL && p.seat != nil:
-			p.stand()
+		case err == syscall.EINVAL && p.pin != nil:
+			p.unpin()
 		case err == syscall.ENOENT && again && plain && full != argv[0]:
 			l.path.forget(argv[0])
 		default:
@@ -142,21 +140,9 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 	}
 }
 
-// forkExec is syscall.ForkExec where what fails may be a dirError.
-func forkExec(full string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	pid, err = syscall.ForkExec(full, argv, attr)
-	if err != nil && attr.Dir != "" {
-		var st syscall.Stat_t
-		if bad, ok := syscall.Stat(attr.Dir+"/.", &st).(syscall.Errno); ok {
-			return 0, dirError{bad}
-		}
-	}
-	return pid, err
-}
-
 // explain turns what fork and exec say into an error that names its cause.
 func explain(err error, name, full, dir string) error {
-	if bad := (dirError{}); errors.As(err, &bad) {
+	if bad := (linux.DirError{}); errors.As(err, &bad) {
 		return fmt.Errorf("change to directory %s: %w", dir, bad.Errno)
 	}
 	switch err {

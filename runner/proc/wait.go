@@ -15,7 +15,7 @@ const (
 // poll is poll(2), which blocks a thread, or where threads are scarce looks now
 // and then.
 func (l *Local) poll(set []unix.PollFd, timeout int) (int, error) {
-	if !l.lack.threads.Load() {
+	if !l.shortage.threads.Load() {
 		return unix.Poll(set, timeout)
 	}
 	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
@@ -31,7 +31,7 @@ func (l *Local) poll(set []unix.PollFd, timeout int) (int, error) {
 // waitExited blocks until the process has exited and leaves it to be reaped.
 // Where threads are scarce it holds none meanwhile.
 func (l *Local) waitExited(pid int) {
-	if l.lack.threads.Load() {
+	if l.shortage.threads.Load() {
 		for pause := lookFirst; !exitedYet(pid); pause = min(2*pause, lookMost) {
 			time.Sleep(pause)
 		}

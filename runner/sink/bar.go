@@ -27,33 +27,36 @@ const (
 	figFailed
 	figRate
 	figETA
+	figBlocking
 	figures
 )
 
 // dropped is the order in which figures go as the terminal gets narrower. The
 // count stays.
-var dropped = [...]int{figRate, figRunning, figName, figETA, figDone, figFailed}
+var dropped = [...]int{figBlocking, figRate, figRunning, figName, figETA, figDone, figFailed}
 
 // figures are the parts of the progress line, which is made by joining them.
 func (t *Terminal) figures(now time.Time) []string {
 	s := &t.stats
 	f := make([]string, figures)
 	f[figName] = "crew: "
-	f[figCount] = strconv.FormatInt(s.Finished, 10)
+	f[figCount] = strconv.FormatInt(s.Finished(), 10)
 	if s.InputEnd {
 		f[figCount] += "/" + strconv.FormatInt(s.Admitted, 10)
 	}
 	f[figDone] = " done"
 	f[figRunning] = fmt.Sprintf(", %d running", s.Running)
 	f[figFailed] = fmt.Sprintf(", %d failed", s.Failed())
-	passed := now.Sub(s.Start)
-	here := s.Finished - s.Resumed
-	if here == 0 || passed <= 0 {
+	if t.blocking != nil {
+		f[figBlocking] = ", " + harmless(t.blocking.Text(now))
+	}
+	speed := s.Rate(now)
+	if speed == 0 {
 		return f
 	}
-	f[figRate] = ", " + rate(float64(here)/passed.Seconds())
-	if left := s.Admitted - s.Finished; s.InputEnd && left > 0 {
-		eta := time.Duration(float64(passed) / float64(here) * float64(left))
+	f[figRate] = ", " + rate(speed)
+	if left := s.Admitted - s.Finished(); s.InputEnd && left > 0 {
+		eta := time.Duration(float64(left) / speed * float64(time.Second))
 		f[figETA] = ", eta " + eta.Round(time.Second).String()
 	}
 	return f
@@ -87,7 +90,7 @@ func fit(f []string, s *task.Stats, width int) string {
 	}
 	const around = len("  100% []")
 	if room := min(width-len(line)-around, barWidth); s.InputEnd && room >= barLeast {
-		return meter(line, s.Finished, s.Admitted, room)
+		return meter(line, s.Finished(), s.Admitted, room)
 	}
 	return line
 }

@@ -29,7 +29,7 @@ func (v *Verbose) Consume(events []task.Event) error {
 	v.buf = v.buf[:0]
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Started {
-			v.add(task.Attempt{Task: e.Task, Number: e.Attempt, Worker: e.Worker})
+			v.add(e.Task, e.Slot)
 		}
 	}
 	if len(v.buf) > 0 {
@@ -38,8 +38,8 @@ func (v *Verbose) Consume(events []task.Event) error {
 	return nil
 }
 
-func (v *Verbose) add(a task.Attempt) {
-	v.buf = append(v.buf, a.Task.CommandLine(a.Argv())...)
+func (v *Verbose) add(t *task.Task, slot int) {
+	v.buf = append(v.buf, t.CommandLine(t.ArgvOn(slot))...)
 	v.buf = append(v.buf, '\n')
 }
 
@@ -48,24 +48,27 @@ func (v *Verbose) Close(task.Stats) error { return nil }
 
 // Before is an executor (runner.Executor) that prints the command of an attempt
 // and then has exec run it. It is safe for concurrent use.
-func (v *Verbose) Before(exec executor) executor { return announced{v.screen, exec} }
+func (v *Verbose) Before(exec executor) executor { return announced{exec, v.screen} }
 
 type executor interface {
 	Run(ctx context.Context, a task.Attempt) *task.Result
+	Kill(id uint64)
+	Suspend()
+	Resume()
 }
 
 type announced struct {
+	executor
 	screen *Screen
-	exec   executor
 }
 
 func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if ctx.Err() == nil {
 		one := Verbose{}
-		one.add(a)
+		one.add(a.Task, a.Slot.ID)
 		say(n.screen, one.buf)
 	}
-	return n.exec.Run(ctx, a)
+	return n.executor.Run(ctx, a)
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is
@@ -79,11 +82,20 @@ type DryRun struct {
 func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	argv, now := a.Argv(), time.Now()
 	return &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Worker, Argv: argv,
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: argv,
 		Outcome: task.OK, Start: now, End: now,
 		Stdout: commandText(d.runnable(a.Task, argv) + "\n"),
 	}
 }
+
+// Kill does nothing: no attempt takes any time.
+func (DryRun) Kill(uint64) {}
+
+// Suspend does nothing.
+func (DryRun) Suspend() {}
+
+// Resume does nothing.
+func (DryRun) Resume() {}
 
 // runnable is a task's command line for a shell, with the directory, the
 // environment and the input that are the task's own. It leaves the shell where

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 
 // heard is an executor that keeps what stood on stderr when it was asked to run.
 type heard struct {
+	DryRun
 	err  *bytes.Buffer
 	then []string
 }
@@ -29,18 +29,18 @@ func TestVerbosePrintsCommandsBeforeTheyRun(t *testing.T) {
 	v := NewVerbose(NewScreen(&out, &err))
 	x := v.Before(exec)
 	words := &task.Task{ID: 1, Argv: []string{"echo", "a b", "{%}"}}
-	words.Bind = func(worker int) []string { return []string{"echo", "a b", strconv.Itoa(worker)} }
+	words.Marks = []task.Mark{{Word: 2}}
 	shell := &task.Task{ID: 2, Shell: true, Argv: []string{"/bin/sh", "-c", "echo x | wc"}}
-	require.Same(t, words, x.Run(t.Context(), task.Attempt{Task: words, Worker: 3, Number: 1}).Task)
-	x.Run(t.Context(), task.Attempt{Task: shell, Worker: 1, Number: 1})
+	require.Same(t, words, x.Run(t.Context(), task.Attempt{Task: words, Slot: task.Slot{ID: 3}, Number: 1}).Task)
+	x.Run(t.Context(), task.Attempt{Task: shell, Slot: task.Slot{ID: 1}, Number: 1})
 	require.Equal(t, []string{"echo 'a b' 3\n", "echo 'a b' 3\necho x | wc\n"}, exec.then)
 	require.Empty(t, out.String())
 
 	err.Reset()
 	require.NoError(t, v.Consume([]task.Event{
 		{Kind: task.Admitted, Task: words},
-		{Kind: task.Started, Task: words, Worker: 3, Attempt: 1},
-		{Kind: task.Started, Task: shell, Worker: 1, Attempt: 1},
+		{Kind: task.Started, Task: words, Slot: 3, Attempt: 1},
+		{Kind: task.Started, Task: shell, Slot: 1, Attempt: 1},
 	}))
 	require.NoError(t, v.Consume([]task.Event{{Kind: task.Admitted, Task: words}}))
 	require.NoError(t, v.Close(task.Stats{}))
@@ -49,7 +49,7 @@ func TestVerbosePrintsCommandsBeforeTheyRun(t *testing.T) {
 
 func TestDryRunOutputIsTheCommand(t *testing.T) {
 	tk := &task.Task{ID: 7, Argv: []string{"touch", "a b"}}
-	r := DryRun{}.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Worker: 2})
+	r := DryRun{}.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Slot: task.Slot{ID: 2}})
 	require.Equal(t, task.OK, r.Outcome)
 	require.Equal(t, 2, r.Worker)
 	require.Equal(t, 1, r.Attempt)

@@ -45,8 +45,9 @@ type Digest struct {
 	leaked []uint64 // the first of them
 	rerun  *rerun
 	mute   bool
-	bad    bool // a command could not be executed at all
-	untold bool // why the run drains
+	bad    bool                // a command could not be executed at all
+	untold bool                // why the run drains
+	tails  map[uint64][]string // of tasks that are retried: the end of stderr of each attempt that failed
 }
 
 // told is what is shown of a failed task.
@@ -58,7 +59,7 @@ type told struct {
 // NewDigest makes a Digest that writes through screen. Without cfg.Line there
 // is no line to run the failed tasks again.
 func NewDigest(screen *Screen, cfg RerunConfig) *Digest {
-	d := &Digest{screen: screen}
+	d := &Digest{screen: screen, tails: map[uint64][]string{}}
 	if cfg.Line != nil {
 		d.rerun = &rerun{cfg: cfg}
 	}
@@ -73,8 +74,11 @@ func (d *Digest) Consume(events []task.Event) error {
 			d.mute = d.mute || e.Text == brokenPipe
 			d.untold = d.untold || e.Kind == task.Draining && e.Text == ""
 		case task.Retried:
-			d.keepTail(e.Result)
+			tail, _ := stderrTail(e.Result)
+			d.tails[e.ID] = append(d.tails[e.ID], fewLines(tail))
 		case task.Finished:
+			tails := d.tails[e.ID]
+			delete(d.tails, e.ID)
 			if e.Result.Outcome == task.NotRun && len(e.Result.Before) > 0 {
 				d.undone++
 			}
@@ -93,7 +97,7 @@ func (d *Digest) Consume(events []task.Event) error {
 			}
 			d.bad = d.bad || e.Result.BadCommand
 			if len(d.failed) < digestTasks {
-				d.failed = append(d.failed, told{e.ID, describe(e.Task, e.Result)})
+				d.failed = append(d.failed, told{e.ID, describe(e.Task, e.Result, tails)})
 			}
 			if d.rerun != nil {
 				d.rerun.add(e.Task)
@@ -168,7 +172,7 @@ func (d *Digest) head(s *task.Stats) string {
 	for _, c := range []struct {
 		n    int64
 		what string
-	}{{notRun, unrun}, {cancelled, "cancelled"}, {s.Retried, "retried"}, {s.Resumed, "done before"}} {
+	}{{notRun, unrun}, {cancelled, "cancelled"}, {s.Retried, "retried"}, {s.Resumed(), "done before"}} {
 		if c.n > 0 {
 			line += sep + strconv.FormatInt(c.n, 10) + " " + c.what
 			sep = ", "
@@ -177,9 +181,9 @@ func (d *Digest) head(s *task.Stats) string {
 	return line + "\n"
 }
 
-// describe is what the digest shows of one failure: a line about it and the
-// last lines of its stderr.
-func describe(t *task.Task, r *task.Result) string {
+// describe is what the digest shows of one failure: a line about it and the last
+// lines of its stderr. tails are those of the attempts that failed before.
+func describe(t *task.Task, r *task.Result, tails []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, verdict(t, r))
 	if r.Attempt > 1 {
@@ -196,22 +200,24 @@ func describe(t *task.Task, r *task.Result) string {
 	for _, l := range lastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
 	}
-	describeBefore(&b, t, r)
+	describeBefore(&b, t, r, tails)
 	return b.String()
 }
 
 // describeBefore is what the digest shows of the attempts before the last,
 // where they ended otherwise or wrote something else to stderr at their end.
-func describeBefore(b *strings.Builder, t *task.Task, r *task.Result) {
-	before := r.Before
-	if n := len(before) - digestBefore; n > 0 {
-		fmt.Fprintf(b, "crew:   %s before\n", count(int64(n), "attempt"))
-		before = before[n:]
+func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []string) {
+	from := max(0, len(r.Before)-digestBefore)
+	if from > 0 {
+		fmt.Fprintf(b, "crew:   %s before\n", count(int64(from), "attempt"))
 	}
 	last, _ := stderrTail(r)
 	same := fewLines(last)
-	for _, a := range before {
-		lines := string(a.Tail)
+	for i, a := range r.Before[from:] {
+		lines := ""
+		if from+i < len(tails) {
+			lines = tails[from+i]
+		}
 		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == same {
 			continue
 		}
@@ -219,14 +225,6 @@ func describeBefore(b *strings.Builder, t *task.Task, r *task.Result) {
 		if lines != "" && lines != same {
 			b.WriteString("crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n")
 		}
-	}
-}
-
-// keepTail leaves in the result of an attempt that is followed by another what
-// describeBefore may want of its stderr.
-func (d *Digest) keepTail(r *task.Result) {
-	if tail, err := stderrTail(r); err == nil {
-		r.Tail = []byte(fewLines(tail))
 	}
 }
 

@@ -37,12 +37,12 @@ func digestOf(t *testing.T, cfg RerunConfig, events ...task.Event) string {
 
 func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 	var s task.Stats
-	s.Apply(task.Event{At: dawn, Kind: task.Resized, Worker: 2})
+	s.Apply(&task.Event{At: dawn, Kind: task.Resized, Slot: 2})
 	for _, e := range events {
 		if e.Kind == task.Finished {
-			s.Apply(task.Event{At: dawn, Kind: task.Admitted})
+			s.Apply(&task.Event{At: dawn, Kind: task.Admitted})
 		}
-		s.Apply(e)
+		s.Apply(&e)
 	}
 	s.Last = dawn.Add(3200 * time.Millisecond)
 	require.NoError(t, d.Consume(events))
@@ -58,7 +58,7 @@ func TestDigestNamesFailures(t *testing.T) {
 		ended(1, task.Result{Outcome: task.OK}),
 		ended(2, task.Result{Outcome: task.Exit, Code: 3, Stderr: commandText("0\n1\n2\n\n3\r\n4\n\x1b[31mred\xff\n")}),
 		task.Event{Kind: task.Retried, Result: &task.Result{}},
-		task.Event{Kind: task.Started, Attempt: 2},
+		task.Event{Kind: task.Started, Attempt: 2, Retries: 1},
 		ended(3, task.Result{Outcome: task.Signal, Signal: 11, Attempt: 2, Tail: []byte(strings.Repeat("é", 100) + "\n")}),
 		ended(4, task.Result{Outcome: task.Signal, Signal: 63}),
 		timeout, never,

@@ -1,8 +1,10 @@
 package sink
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -25,7 +27,8 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 type Joblog struct {
 	path string
 	file *os.File
-	buf  []byte // the rows of a batch
+	buf  []byte         // the rows of a batch
+	had  map[string]int // how often the file has a row of an earlier result
 }
 
 // OpenJoblog makes the file, or empties it, and writes its header.
@@ -42,47 +45,78 @@ func OpenJoblog(path string) (*Joblog, error) {
 	return j, nil
 }
 
-// AppendJoblog is OpenJoblog for a run that goes on where another stopped: the
-// rows of that one stay, and the last one is ended where a crash has cut it.
-func AppendJoblog(path string) (*Joblog, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+// AppendJoblog is OpenJoblog for a run that goes on where another stopped. The
+// rows of that one stay, except the last where a crash has cut it. Of earlier
+// results that the run brings along, unlogged is how many may have a row: these
+// rows are the last ones, and are not written twice.
+func AppendJoblog(path string, unlogged int) (*Joblog, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
-	j := &Joblog{path: path, file: f}
-	first := joblogHeader
-	if st, err := f.Stat(); err == nil && st.Size() > 0 {
-		if wholeLines(path, st.Size()) {
-			return j, nil
-		}
-		first = "\n"
-	}
-	if _, err := f.WriteString(first); err != nil {
+	j := &Joblog{path: path, file: f, had: map[string]int{}}
+	if err := j.goOn(unlogged); err != nil {
 		f.Close()
 		return nil, j.fail(err)
 	}
 	return j, nil
 }
 
-// wholeLines says whether a file of that size ends with a newline. One that
-// cannot be read is taken to.
-func wholeLines(path string, size int64) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return true
+// goOn makes the file one that ends with a whole row, and takes down the last
+// rows. What cannot be read back, such as a pipe, is written to as it is.
+func (j *Joblog) goOn(unlogged int) error {
+	st, err := j.file.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return err
 	}
-	defer f.Close()
-	var last [1]byte
-	_, err = f.ReadAt(last[:], size-1)
-	return err != nil || last[0] == '\n'
+	if st.Size() == 0 {
+		_, err := j.file.WriteString(joblogHeader)
+		return err
+	}
+	rows := make([]string, max(unlogged, 1))
+	n, whole := 0, int64(0)
+	in := bufio.NewReaderSize(j.file, 64<<10)
+	for {
+		row, err := in.ReadString('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		whole += int64(len(row))
+		rows[n%len(rows)] = row
+		n++
+	}
+	for _, row := range rows[:min(n, unlogged)] {
+		j.had[withoutSeq(row)]++
+	}
+	return j.file.Truncate(whole)
+}
+
+// withoutSeq is a row without the number of its task, which may be another one in
+// another run.
+func withoutSeq(row string) string {
+	_, rest, _ := strings.Cut(row, "\t")
+	return rest
 }
 
 // Consume writes the rows of a batch with one write.
 func (j *Joblog) Consume(events []task.Event) error {
 	j.buf = j.buf[:0]
 	for i := range events {
-		if e := &events[i]; e.Kind == task.Finished && ran(e) {
-			j.buf = appendRow(j.buf, e)
+		e := &events[i]
+		if e.Kind != task.Finished || !ran(e) {
+			continue
+		}
+		from := len(j.buf)
+		j.buf = appendRow(j.buf, e)
+		if e.Task.Done == nil {
+			continue
+		}
+		if row := withoutSeq(string(j.buf[from:])); j.had[row] > 0 {
+			j.had[row]--
+			j.buf = j.buf[:from]
 		}
 	}
 	if len(j.buf) == 0 {
@@ -110,11 +144,11 @@ func (j *Joblog) fail(err error) error {
 	return fmt.Errorf("write joblog %s: %w", j.path, err)
 }
 
-// ran says whether a finished task had its chance, so that there is a result
-// to be noted: it ran, or it was tried and could not be started, and no earlier
-// run has noted it.
+// ran says whether a finished task had its chance, so that there is a result to
+// be logged: it ran, or it was tried and could not be started, and no earlier run
+// has logged it.
 func ran(e *task.Event) bool {
-	return !e.Result.Earlier && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
+	return !e.Result.Logged && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
 }
 
 func appendRow(b []byte, e *task.Event) []byte {

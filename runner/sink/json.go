@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"crew/runner/task"
@@ -33,8 +32,7 @@ type object struct {
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	j.buf = appendFacts(j.buf[:0], t, r, j.batches)
 	for i, b := range r.Before {
-		j.buf = append(j.buf, listSep("attempts", i)...)
-		j.buf = appendAttempt(append(j.buf, '{'), b, "")
+		j.buf = appendAttempt(j.buf, i, b)
 		if err := j.streams(w, b); err != nil {
 			return err
 		}
@@ -62,19 +60,31 @@ func (j *object) streams(w io.Writer, r *task.Result) error {
 	return j.stream(w, "stderr", r.Stderr)
 }
 
-// listSep is what goes before the ith value of a list that is a field.
-func listSep(name string, i int) string {
+// appendAttempt appends the ith attempt that failed before, still open, to their
+// list.
+func appendAttempt(b []byte, i int, r *task.Result) []byte {
 	if i == 0 {
-		return `,"` + name + `":[`
+		b = append(task.AppendName(b, "attempts"), '[')
+	} else {
+		b = append(b, ',')
 	}
-	return ","
+	open := len(b)
+	b = appendError(r.AppendFacts(b), r)
+	b[open] = '{' // where a comma was
+	return b
+}
+
+func appendError(b []byte, r *task.Result) []byte {
+	if r.Outcome == task.StartFailed && r.Err != nil {
+		b = task.AppendText(b, "error", r.Err.Error())
+	}
+	return b
 }
 
 // stream writes what is in buf and then one stream of output.
 func (j *object) stream(w io.Writer, name string, o task.Output) error {
-	j.buf = append(append(j.buf, `,"`...), name...)
 	if o == nil || o.Len() == 0 {
-		j.buf = append(j.buf, `":""`...)
+		j.buf = task.AppendText(j.buf, name, "")
 		return nil
 	}
 	valid, err := j.check.valid(o)
@@ -82,9 +92,9 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 		return err
 	}
 	if !valid {
-		j.buf = append(j.buf, "_base64"...)
+		name += "_base64"
 	}
-	j.buf = append(j.buf, `":"`...)
+	j.buf = append(task.AppendName(j.buf, name), '"')
 	if _, err := w.Write(j.buf); err != nil {
 		return err
 	}
@@ -112,63 +122,18 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, batches bool) []byte {
 		b = appendArgs(b, t.Records, batches, appendBase64)
 	}
 	b = appendText(b, "command", commandLine(t, r))
-	return appendAttempt(append(b, ','), r, t.Key)
-}
-
-// appendAttempt appends what is to be told of one attempt, without a comma
-// before it, and with it the task's key where there is one.
-func appendAttempt(b []byte, r *task.Result, key string) []byte {
-	b = append(b, `"outcome":"`...)
-	b = append(b, r.Outcome.String()...)
-	b = append(b, '"')
-	b = appendInt(b, "exit", int64(r.Code))
-	b = appendInt(b, "signal", int64(r.Signal))
-	b = appendInt(b, "attempt", int64(r.Attempt))
-	b = appendInt(b, "worker", int64(r.Worker))
-	b = appendInt(b, "pid", int64(r.PID))
-	b = append(b, `,"start":`...)
-	if r.Start.IsZero() {
-		b = append(b, "null"...)
-	} else {
-		b = append(b, '"')
-		b = r.Start.AppendFormat(b, time.RFC3339Nano)
-		b = append(b, '"')
+	b = r.AppendFacts(b)
+	if t.Key != "" {
+		b = appendText(b, "key", t.Key)
 	}
-	b = appendDuration(b, "duration", r.Duration())
-	b = appendDuration(b, "user", r.User)
-	b = appendDuration(b, "system", r.System)
-	b = appendInt(b, "maxrss", r.MaxRSS)
-	if r.Leaked {
-		b = append(b, `,"leaked":true`...)
-	}
-	if key != "" {
-		b = appendText(b, "key", key)
-	}
-	if r.Outcome == task.StartFailed && r.Err != nil {
-		b = append(b, `,"error":`...)
-		b = task.AppendString(b, r.Err.Error())
-	}
-	return b
-}
-
-func appendInt(b []byte, name string, n int64) []byte {
-	b = append(append(append(b, `,"`...), name...), `":`...)
-	return strconv.AppendInt(b, n, 10)
-}
-
-// appendDuration appends d in seconds.
-func appendDuration(b []byte, name string, d time.Duration) []byte {
-	b = append(append(append(b, `,"`...), name...), `":`...)
-	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
+	return appendError(b, r)
 }
 
 // appendText appends s, and its bytes beside it where they are not UTF-8.
 func appendText(b []byte, name, s string) []byte {
-	b = append(append(append(b, `,"`...), name...), `":`...)
-	b = task.AppendString(b, s)
+	b = task.AppendText(b, name, s)
 	if !utf8.ValidString(s) {
-		b = append(append(append(b, `,"`...), name...), `_base64":`...)
-		b = appendBase64(b, s)
+		b = appendBase64(task.AppendName(b, name+"_base64"), s)
 	}
 	return b
 }

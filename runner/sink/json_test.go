@@ -53,10 +53,10 @@ func TestObjects(t *testing.T) {
 		want             string
 	}{
 		{"everything", true, false, full, `{"seq":7,"args":["a b"],"command":"job 'a b'","outcome":"exit","exit":3,"signal":0,"attempt":2,"worker":4,"pid":99,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0.0015,"system":0.001,"maxrss":2048,"leaked":true,"key":"k","stdout":"tab\there \"<b>\"\n","stderr_base64":"/w=="}`},
-		{"several records", true, true, several, `{"seq":1,"args":[["a","b"],["c"]],"command":"x","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"stdout":"","stderr":""}`},
-		{"one of several", false, true, single, `{"seq":1,"args":[["a b"]],"command":"job 'a b'","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0}`},
-		{"not run, no output", false, false, never, `{"seq":2,"args":[],"command":"job 'a b'","outcome":"not-run","exit":0,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":0}`},
-		{"bytes", false, false, bytesOnly, `{"seq":3,"args":["a��"],"args_base64":["Yf/+"],"command":"'x�'","command_base64":"J3j/Jw==","outcome":"start-failed","exit":127,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":0,"key":"k�","key_base64":"a/8=","error":"no \"x\""}`},
+		{"several records", true, true, several, `{"seq":1,"args":[["a","b"],["c"]],"command":"x","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":null,"stdout":"","stderr":""}`},
+		{"one of several", false, true, single, `{"seq":1,"args":[["a b"]],"command":"job 'a b'","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":null}`},
+		{"not run, no output", false, false, never, `{"seq":2,"args":[],"command":"job 'a b'","outcome":"not-run","exit":null,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null}`},
+		{"bytes", false, false, bytesOnly, `{"seq":3,"args":["a��"],"args_base64":["Yf/+"],"command":"'x�'","command_base64":"J3j/Jw==","outcome":"start-failed","exit":127,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":null,"key":"k�","key_base64":"a/8=","error":"no \"x\""}`},
 	} {
 		got := objectOf(t, c.outputs, c.batches, c.e)
 		require.Equal(t, c.want+"\n", got, c.name)
@@ -69,7 +69,7 @@ func TestJSONOnStdout(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		rnd := rand.New(rand.NewSource(5))
 		var p page
-		s := NewStdout(p.screen(), StdoutConfig{JSON: true, KeepOrder: ordered, Store: store})
+		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects, Order: ordered}, Store: store})
 		want := map[int][2]string{}
 		var held []task.Event
 		for id := 40; id > 0; id-- {
@@ -123,7 +123,7 @@ func TestLargeOutputDoesNotPassThroughTheHeap(t *testing.T) {
 	for name, text := range map[string]string{"text": "\tä\n", "bytes": "a\xff"} {
 		piece := strings.Repeat(text, 1000)
 		e := ended(1, task.Result{Outcome: task.OK, Stdout: stretch{commandText(piece), int64(len(piece)) * 10_000}})
-		s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{JSON: true})
+		s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		consume(t, s, e)
@@ -201,7 +201,7 @@ func TestJSONHoldsEarlierAttempts(t *testing.T) {
 				Stdout: kept(t, store, strings.Repeat("x", size)), Stderr: kept(t, store, "early"),
 			}
 			e := ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: kept(t, store, "y"), Before: []*task.Result{before}})
-			s := NewStdout(p.screen(), StdoutConfig{JSON: true, KeepOrder: late, Store: store})
+			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects, Order: late}, Store: store})
 			if late {
 				require.NoError(t, s.Consume([]task.Event{e}))
 				e.Result.Close()

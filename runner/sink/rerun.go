@@ -196,7 +196,7 @@ func (r *rerun) listing(t *task.Task) (f failure, ok bool) {
 			line = "exec " + line // the program, and no built-in of that name
 		}
 		f.records = [][]string{{line}}
-		return f, t.Bind == nil && !strings.HasPrefix(line, "#")
+		return f, !t.Varies() && !strings.HasPrefix(line, "#")
 	}
 	if sep := r.cfg.Stdin; sep != "" && !r.cfg.Columns {
 		texts := strings.Split(string(t.Stdin), sep)

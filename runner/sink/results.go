@@ -54,13 +54,13 @@ func (s *Results) Consume(events []task.Event) error {
 		var err error
 		switch {
 		case e.Kind == task.Retried:
-			err = s.outputs(e, attemptSuffix(e.Result))
+			err = s.outputs(e, attemptSuffix(e.Result), e.Retries == 0)
 		case e.Kind == task.Finished && ran(e):
 			if e.Task.Done != nil {
 				err = s.earlier(e)
 			}
 			if err == nil {
-				err = s.outputs(e, "")
+				err = s.outputs(e, "", len(e.Result.Before) == 0)
 			}
 			if err == nil {
 				err = s.result(e)
@@ -81,11 +81,12 @@ func (s *Results) path(e *task.Event) string {
 	return filepath.Join(s.dir, strconv.FormatUint(e.Task.ID, 10))
 }
 
-// outputs writes both streams of an attempt that ended in this run.
-func (s *Results) outputs(e *task.Event, suffix string) error {
+// outputs writes both streams of an attempt. With the first one of this run the
+// directory is begun, though it keeps what attempts of earlier runs have left.
+func (s *Results) outputs(e *task.Event, suffix string, first bool) error {
 	dir := s.path(e)
-	if e.Result.Attempt <= 1 {
-		if err := empty(dir); err != nil {
+	if first {
+		if err := begin(dir, e.Result.Attempt <= 1); err != nil {
 			return err
 		}
 	}
@@ -96,7 +97,7 @@ func (s *Results) outputs(e *task.Event, suffix string) error {
 // that is known of its attempts comes with its end.
 func (s *Results) earlier(e *task.Event) error {
 	dir := s.path(e)
-	err := empty(dir)
+	err := begin(dir, true)
 	for _, b := range e.Result.Before {
 		if err == nil {
 			err = saveBoth(dir, attemptSuffix(b), b)
@@ -108,8 +109,9 @@ func (s *Results) earlier(e *task.Event) error {
 // attemptSuffix is what the files of an attempt before the last end with.
 func attemptSuffix(r *task.Result) string { return "." + strconv.Itoa(r.Attempt) }
 
-// empty makes a task's directory, without the files of an earlier run.
-func empty(dir string) error {
+// begin makes a task's directory, without result.json, and if it is to be empty
+// without any file of an earlier run.
+func begin(dir string, empty bool) error {
 	err := os.Mkdir(dir, 0o777)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -117,6 +119,9 @@ func empty(dir string) error {
 	// It goes first: what it vouches for is about to change.
 	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if !empty {
+		return nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -165,8 +170,7 @@ func (s *Results) result(e *task.Event) error {
 	open := len(text)
 	text = appendFacts(text, e.Task, e.Result, s.batches)
 	for i, b := range e.Result.Before {
-		text = append(text, listSep("attempts", i)...)
-		text = append(appendAttempt(append(text, '{'), b, ""), '}')
+		text = append(appendAttempt(text, i, b), '}')
 	}
 	if len(e.Result.Before) > 0 {
 		text = append(text, ']')

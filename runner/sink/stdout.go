@@ -13,47 +13,28 @@ import (
 	"crew/runner/task"
 )
 
-// Mode is how tasks' output comes to stdout and stderr.
-type Mode uint8
-
-// The modes.
-const (
-	Group Mode = iota // a task's output in one block when it ends
-	Line              // whole lines as they come, through Open
-	Raw               // untouched: tasks write to crew's own stdout and stderr
-	None              // not at all
-)
-
 // StdoutConfig says how results are shown.
 type StdoutConfig struct {
-	Mode      Mode
-	KeepOrder bool         // in the order of release, whatever the order of their ends
-	Tag       bool         // each line after Task.Tag and a tab
-	JSON      bool         // one object a result on stdout, without outputs under None
-	Batches   bool         // with JSON: tasks can have several records
-	Store     *spool.Store // what is held back stays there; nil will do for none of it
+	Plan    task.Plan
+	Batches bool         // in JSON: tasks can have several records
+	Store   *spool.Store // what is held back is kept there; nil will do for none of it
 }
 
 // Validate says what contradicts itself.
 func (c StdoutConfig) Validate() error {
-	switch {
-	case c.Mode > None:
-		return errors.New("unknown output mode")
-	case c.JSON && (c.Mode == Line || c.Mode == Raw):
-		return errors.New("json needs whole results, which this output mode has not")
-	case c.Store == nil && (c.KeepOrder || c.Mode == Line):
+	if c.Store == nil && (c.Plan.Order || c.Plan.Show == task.ShowLines) {
 		return errors.New("output that is held back needs a spool")
 	}
 	return nil
 }
 
-// Stdout shows tasks' output and results. Without KeepOrder a result is shown
+// Stdout shows tasks' output and results. Without Plan.Order a result is shown
 // at Finished, with which Released comes in one batch; with it, at Released.
 // Nothing is kept back longer than a batch but what has to wait for its turn.
 //
-// Where KeepOrder makes a large output wait, Stdout takes it over: it sets the
-// event's Result.Stdout, Result.Stderr and Result.Before to nil. So it has to be the last of
-// the sinks that look at outputs.
+// Where a large output has to wait, Stdout takes it over: it sets the event's
+// Result.Stdout, Result.Stderr and Result.Before to nil. So it has to be the last
+// of the sinks that look at outputs.
 //
 // Consume returns the first error from the one on that met it. Nothing goes to
 // stdout after an error of writing there; after one of the spool, what can be
@@ -68,12 +49,12 @@ type Stdout struct {
 
 	// of the goroutine that consumes
 
-	hold    *hold    // nil without KeepOrder
-	object  object   // room for JSON
-	scratch appender // one rendered result
-	tag     tagger   // room for tags
-	gather  []byte   // what is shown when the batch ends
-	parts   []part   // which of gather goes where
+	reorder *reorderBuffer // nil without Plan.Order
+	object  object         // room for JSON
+	scratch appender       // one rendered result
+	tag     tagger         // room for tags
+	gather  []byte         // what is shown when the batch ends
+	parts   []part         // which of gather goes where
 
 	// under the Screen's lock
 
@@ -83,9 +64,9 @@ type Stdout struct {
 	// of all
 
 	mu    sync.Mutex
-	fault error            // the first
-	turn  uint64           // the task whose lines go out as they come, in Line with KeepOrder
-	lanes map[uint64]*lane // of tasks that run, in Line with KeepOrder
+	fault error                  // the first
+	turn  uint64                 // the task whose lines go out as they come, where they wait for their turn
+	lines map[uint64]*lineBuffer // of tasks that run, likewise
 
 	taggers sync.Pool // of *tagger, for lines
 }
@@ -100,10 +81,10 @@ type part struct {
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
 	s.err.stderr = true
-	s.object.outputs, s.object.batches = cfg.Mode != None, cfg.Batches
-	if cfg.KeepOrder {
-		s.hold = newHold(cfg.Store)
-		s.lanes = map[uint64]*lane{}
+	s.object.outputs, s.object.batches = cfg.Plan.Show == task.ShowObjects, cfg.Batches
+	if cfg.Plan.Order {
+		s.reorder = newReorderBuffer(cfg.Store)
+		s.lines = map[uint64]*lineBuffer{}
 	}
 	return s
 }
@@ -111,7 +92,7 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 // Consume shows what the events let be shown. Without events it still returns
 // what writers of Open met.
 func (s *Stdout) Consume(events []task.Event) error {
-	if s.cfg.Mode == None && !s.cfg.JSON {
+	if s.cfg.Plan.Show == task.ShowNothing {
 		return nil
 	}
 	s.note(s.unread(events))
@@ -128,8 +109,8 @@ func (s *Stdout) Consume(events []task.Event) error {
 		}
 	}
 	s.flush()
-	if s.cfg.Mode == Line && s.hold != nil {
-		s.passTurn(s.hold.head)
+	if s.cfg.Plan.Show == task.ShowLines && s.reorder != nil {
+		s.passTurn(s.reorder.head)
 	}
 	return s.failure()
 }
@@ -137,9 +118,9 @@ func (s *Stdout) Consume(events []task.Event) error {
 // Close drops what was never released, and returns the first error.
 func (s *Stdout) Close(task.Stats) error {
 	s.flush()
-	if s.hold != nil {
-		s.hold.close()
-		s.closeLanes()
+	if s.reorder != nil {
+		s.reorder.close()
+		s.closeLines()
 	}
 	if err := s.failure(); err != nil {
 		return err
@@ -153,7 +134,7 @@ func (s *Stdout) Close(task.Stats) error {
 // own stdout when one has failed, before the next one meets the same.
 func (s *Stdout) unread(events []task.Event) error {
 	failed := func(e task.Event) bool { return e.Kind == task.Finished && e.Result.Outcome.Failed() }
-	if len(events) > 0 && (s.cfg.Mode != Raw || !slices.ContainsFunc(events, failed)) {
+	if len(events) > 0 && (s.cfg.Plan.Show != task.ShowRaw || !slices.ContainsFunc(events, failed)) {
 		return nil
 	}
 	return s.scr.Print(func(out, _ io.Writer) error {
@@ -189,16 +170,16 @@ func (s *Stdout) finished(e *task.Event, next bool) {
 	switch {
 	case r.Earlier:
 		return
-	case e.Task.Done != nil: // its output is in the result, whatever the mode
-	case s.cfg.Mode == Line && s.hold != nil:
-		s.endLane(e.ID)
+	case e.Task.Done != nil: // its output is in the result, whatever the plan
+	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:
+		s.endLines(e.ID)
 		return
-	case s.cfg.Mode == Line, s.cfg.Mode == Raw:
+	case s.cfg.Plan.Streams():
 		return
 	}
 	out, err, small := s.render(e.Task, r)
 	switch {
-	case s.hold == nil || next && e.ID == s.hold.head:
+	case s.reorder == nil || next && e.ID == s.reorder.head:
 		if small {
 			s.add(out, err)
 			return
@@ -206,21 +187,21 @@ func (s *Stdout) finished(e *task.Event, next bool) {
 		l := s.large(e.Task, r)
 		s.show(&l)
 	case small:
-		s.note(s.hold.put(e.ID, out, err))
+		s.note(s.reorder.put(e.ID, out, err))
 	default:
 		own := *r
 		l := s.large(e.Task, &own)
-		s.hold.putLarge(e.ID, &l)
+		s.reorder.putLarge(e.ID, &l)
 		r.Stdout, r.Stderr, r.Before = nil, nil, nil
 	}
 }
 
 // released shows what was held for a task.
 func (s *Stdout) released(id uint64) {
-	if s.hold == nil {
+	if s.reorder == nil {
 		return
 	}
-	p, out, l, err := s.hold.take(id, s.scratch.p[:0])
+	p, out, l, err := s.reorder.take(id, s.scratch.p[:0])
 	s.note(err)
 	if l != nil {
 		s.show(l)
@@ -244,12 +225,12 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 	w.p, w.max = w.p[:0], chunkSize
 	var failed error
 	var mid int
-	if s.cfg.JSON {
+	if s.cfg.Plan.JSON() {
 		failed = s.object.write(w, t, r)
 		mid = len(w.p)
 	} else {
 		var tag string
-		if s.cfg.Tag {
+		if s.cfg.Plan.Tag {
 			tag = prefix(t, r.Worker)
 		}
 		failed = s.copyStream(w, tag, r.Stdout)
@@ -278,9 +259,9 @@ func captured(r *task.Result) int64 {
 func (s *Stdout) large(t *task.Task, r *task.Result) large {
 	l := large{out: r.Stdout, err: r.Stderr}
 	switch {
-	case s.cfg.JSON:
+	case s.cfg.Plan.JSON():
 		l.task, l.result = t, r
-	case s.cfg.Tag:
+	case s.cfg.Plan.Tag:
 		l.tag = prefix(t, r.Worker)
 	}
 	return l
@@ -340,7 +321,7 @@ func (s *Stdout) port(stderr bool, out, err io.Writer) *port {
 func (s *Stdout) show(l *large) {
 	s.flush()
 	s.note(s.scr.Print(func(out, err io.Writer) error {
-		if s.cfg.JSON {
+		if s.cfg.Plan.JSON() {
 			return s.showObject(s.port(false, out, err), l)
 		}
 		failed := s.copyStream(s.port(false, out, err), l.tag, l.out)

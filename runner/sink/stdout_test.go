@@ -86,7 +86,7 @@ func TestGroupShowsBlocks(t *testing.T) {
 	} {
 		for _, ordered := range []bool{false, true} {
 			var p page
-			s := NewStdout(p.screen(), StdoutConfig{Tag: c.tag, KeepOrder: ordered, Store: store})
+			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Tag: c.tag, Order: ordered}, Store: store})
 			e := spoken(t, store, 1, c.out, c.err)
 			retried := e
 			retried.Kind = task.Retried
@@ -112,7 +112,7 @@ func TestTerminalOrderOfStreams(t *testing.T) {
 func TestKeepOrderShowsAtRelease(t *testing.T) {
 	store := newStore(t, 1<<20)
 	var p page
-	s := NewStdout(p.screen(), StdoutConfig{KeepOrder: true, Store: store})
+	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: true}, Store: store})
 	consume(t, s, spoken(t, store, 3, "three\n", ""), spoken(t, store, 2, strings.Repeat("2", 2*piece), "e2"))
 	require.Empty(t, p.both.String())
 	consume(t, s, append([]task.Event{spoken(t, store, 1, "one\n", "")}, released(1)...)...)
@@ -137,7 +137,7 @@ func model(t *testing.T, rnd *rand.Rand, cfg StdoutConfig, n int) (p *page, want
 	}
 	shown := func(id int) {
 		for k, w := range []*string{&wantO, &wantE} {
-			*w += naiveTag(cfg.Tag, fmt.Sprintf("t%d\t", id), texts[id-1][k])
+			*w += naiveTag(cfg.Plan.Tag, fmt.Sprintf("t%d\t", id), texts[id-1][k])
 		}
 	}
 	var batch []task.Event
@@ -150,12 +150,12 @@ func model(t *testing.T, rnd *rand.Rand, cfg StdoutConfig, n int) (p *page, want
 			}
 			ended[id] = true
 			batch = append(batch, spoken(t, cfg.Store, uint64(id), texts[id-1][0], texts[id-1][1]))
-			if !cfg.KeepOrder {
+			if !cfg.Plan.Order {
 				shown(id)
 				batch = append(batch, released(uint64(id))...)
 			}
 			for ; ended[base]; base++ {
-				if cfg.KeepOrder {
+				if cfg.Plan.Order {
 					shown(base)
 					batch = append(batch, released(uint64(base))...)
 				}
@@ -195,7 +195,7 @@ func TestGroupAgainstModel(t *testing.T) {
 	for seed := range int64(12) {
 		rnd := rand.New(rand.NewSource(seed))
 		store := newStore(t, []int64{0, 100_000, 64 << 20}[seed%3])
-		cfg := StdoutConfig{KeepOrder: seed&1 > 0, Tag: seed&2 > 0, Store: store}
+		cfg := StdoutConfig{Plan: task.Plan{Order: seed&1 > 0, Tag: seed&2 > 0}, Store: store}
 		p, wantO, wantE := model(t, rnd, cfg, 80)
 		require.True(t, wantO == p.out.String(), "stdout, seed %d", seed)
 		require.True(t, wantE == p.err.String(), "stderr, seed %d", seed)
@@ -204,9 +204,9 @@ func TestGroupAgainstModel(t *testing.T) {
 
 func TestNothingIsShownUnderRawAndNone(t *testing.T) {
 	store := newStore(t, 1<<20)
-	for _, mode := range []Mode{Raw, None} {
+	for _, mode := range []task.Show{task.ShowRaw, task.ShowNothing} {
 		var p page
-		s := NewStdout(p.screen(), StdoutConfig{Mode: mode})
+		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: mode}})
 		consume(t, s, spoken(t, store, 1, "out", "err"))
 		require.NoError(t, s.Close(task.Stats{}))
 		require.Empty(t, p.both.String())
@@ -220,11 +220,9 @@ func TestStdoutConfigValidate(t *testing.T) {
 		want string
 	}{
 		{StdoutConfig{}, ""},
-		{StdoutConfig{Mode: None, JSON: true}, ""},
-		{StdoutConfig{Mode: Line, KeepOrder: true, Store: store}, ""},
-		{StdoutConfig{Mode: None + 1}, "unknown output mode"},
-		{StdoutConfig{Mode: Line, JSON: true, Store: store}, "json needs whole results, which this output mode has not"},
-		{StdoutConfig{Mode: Line}, "output that is held back needs a spool"},
+		{StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: true}, Store: store}, ""},
+		{StdoutConfig{Plan: task.Plan{Show: task.ShowLines}}, "output that is held back needs a spool"},
+		{StdoutConfig{Plan: task.Plan{Order: true}}, "output that is held back needs a spool"},
 	} {
 		err := c.cfg.Validate()
 		if c.want == "" {
@@ -257,9 +255,9 @@ func TestStdoutErrorsStopTheRun(t *testing.T) {
 	big := strings.Repeat("x", 2*piece)
 	epipe := &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
 	for _, text := range []string{"small", big} {
-		for _, cfg := range []StdoutConfig{{}, {Tag: true}, {JSON: true}} {
+		for _, cfg := range []task.Plan{{}, {Tag: true}, {Show: task.ShowObjects}} {
 			out := &limited{left: 3, err: epipe}
-			s := NewStdout(NewScreen(out, io.Discard), cfg)
+			s := NewStdout(NewScreen(out, io.Discard), StdoutConfig{Plan: cfg})
 			err := s.Consume([]task.Event{spoken(t, store, 1, text, "")})
 			require.ErrorIs(t, err, syscall.EPIPE)
 			require.EqualError(t, err, "write stdout: broken pipe")
@@ -281,10 +279,10 @@ func TestStderrErrorsLoseNoStdout(t *testing.T) {
 }
 
 func TestOutputsThatCannotBeRead(t *testing.T) {
-	for _, cfg := range []StdoutConfig{{}, {Tag: true}, {JSON: true}} {
+	for _, cfg := range []task.Plan{{}, {Tag: true}, {Show: task.ShowObjects}} {
 		for _, o := range []task.Output{brokenOutput{"x"}, brokenOutput{commandText(strings.Repeat("x", 2*piece))}} {
 			var p page
-			s := NewStdout(p.screen(), cfg)
+			s := NewStdout(p.screen(), StdoutConfig{Plan: cfg})
 			events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: o})}
 			require.ErrorIs(t, s.Consume(events), os.ErrClosed)
 			ok := newStore(t, 1<<20)
@@ -299,7 +297,7 @@ func TestFullSpoolLosesNothingHeld(t *testing.T) {
 	gone := spool.New(0, t.TempDir())
 	gone.Close()
 	var p page
-	s := NewStdout(p.screen(), StdoutConfig{KeepOrder: true, Store: gone})
+	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: true}, Store: gone})
 	var want strings.Builder
 	failed := false
 	for id := uint64(2); id < 30; id++ {
@@ -317,11 +315,10 @@ func TestFullSpoolLosesNothingHeld(t *testing.T) {
 }
 
 func BenchmarkGroup(b *testing.B) {
-	for _, cfg := range []StdoutConfig{{}, {Tag: true}, {KeepOrder: true}, {JSON: true}} {
-		b.Run(fmt.Sprintf("tag=%t,order=%t,json=%t", cfg.Tag, cfg.KeepOrder, cfg.JSON), func(b *testing.B) {
+	for _, plan := range []task.Plan{{}, {Tag: true}, {Order: true}, {Show: task.ShowObjects}} {
+		b.Run(fmt.Sprintf("tag=%t,order=%t,json=%t", plan.Tag, plan.Order, plan.JSON()), func(b *testing.B) {
 			store := newStore(b, 16<<20)
-			cfg.Store = store
-			s := NewStdout(NewScreen(io.Discard, io.Discard), cfg)
+			s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{Plan: plan, Store: store})
 			const n = 512
 			var events []task.Event
 			for id := range uint64(n) {

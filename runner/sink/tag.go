@@ -11,13 +11,8 @@ import (
 // that is copied rather than streamed.
 const piece = 64 << 10
 
-// prefix is what --tag puts before each line of a task on a worker.
-func prefix(t *task.Task, worker int) string {
-	if t.BindTag != nil {
-		return t.BindTag(worker) + "\t"
-	}
-	return t.Tag + "\t"
-}
+// prefix is what goes before each line of a task in a slot.
+func prefix(t *task.Task, slot int) string { return t.TagOn(slot) + "\t" }
 
 // tagger writes lines with a prefix and passes them on about a piece at a time.
 // A last line without newline gets one from end.

@@ -23,14 +23,16 @@ const (
 )
 
 const (
-	barEvery  = 200 * time.Millisecond // between two looks of the bar
-	barBack   = 10 * time.Millisecond  // at least between two draws when lines take the bar off
-	lineEvery = 5 * time.Second        // between two plain lines
+	barEvery     = 200 * time.Millisecond // between two looks of the bar
+	barBack      = 10 * time.Millisecond  // at least between two draws when lines take the bar off
+	lineEvery    = 5 * time.Second        // between two plain lines
+	blockedAgain = 10 * time.Second       // between two lines about why nothing starts
 )
 
 // TerminalConfig is how a Terminal behaves. The zero value is --progress auto.
 type TerminalConfig struct {
 	Progress Progress
+	Explain  bool             // a line says why nothing starts, when that is so for a while
 	Now      func() time.Time // the clock; nil is time.Now
 }
 
@@ -44,15 +46,18 @@ type TerminalConfig struct {
 type Terminal struct {
 	// configuration
 
-	screen *Screen
-	now    func() time.Time
-	plain  bool // lines instead of a bar
-	bar    *bar // nil where none is shown
+	screen  *Screen
+	now     func() time.Time
+	explain bool
+	plain   bool // lines instead of a bar
+	bar     *bar // nil where none is shown
 
 	// state
 
-	stats task.Stats
-	next  time.Time // when progress is due; set by the first Consume
+	stats     task.Stats
+	blocking  *task.Blocking // why nothing starts; nil where something does
+	explained time.Time      // when that was last said
+	next      time.Time      // when progress is due; set by the first Consume
 }
 
 // NewTerminal makes a Terminal that writes through screen. Where a bar is to be
@@ -60,7 +65,7 @@ type Terminal struct {
 // that whatever is written to the terminal takes the bar off first; it is
 // therefore called before anything is printed.
 func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
-	t := &Terminal{screen: screen, now: cfg.Now}
+	t := &Terminal{screen: screen, now: cfg.Now, explain: cfg.Explain}
 	if t.now == nil {
 		t.now = time.Now
 	}
@@ -84,7 +89,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 // It never returns an error.
 func (t *Terminal) Consume(events []task.Event) error {
 	for i := range events {
-		t.stats.Apply(events[i])
+		t.stats.Apply(&events[i])
 		if s := t.notice(&events[i]); s != "" {
 			t.print(s)
 		}
@@ -150,13 +155,19 @@ func (t *Terminal) notice(e *task.Event) string {
 	switch e.Kind {
 	case task.Notice:
 		return "crew: " + harmless(e.Text)
+	case task.Blocked:
+		t.blocking = e.Blocking
+		if t.explain && e.Blocking != nil && e.Blocking.By != task.ByInput && e.At.Sub(t.explained) >= blockedAgain {
+			t.explained = e.At
+			return "crew: " + harmless(e.Blocking.Text(e.At))
+		}
 	case task.Draining:
 		if e.Text == "" {
 			// It only goes before something else that is said: tasks being
 			// ended, or why the run cannot go on.
 			return ""
 		}
-		if t.stats.InputEnd && t.stats.Finished == t.stats.Admitted {
+		if t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted {
 			return "" // the last task was the reason: there is nothing to hold back
 		}
 		s := "crew: draining" + why + ": "

@@ -242,7 +242,7 @@ func TestProgressElsewhere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var err bytes.Buffer
 			now := dawn
-			term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{c.progress, func() time.Time { return now }})
+			term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: c.progress, Now: func() time.Time { return now }})
 			require.NoError(t, term.Consume(progressEvents(2, 1, 5, true)))
 			for range 30 {
 				now = now.Add(200 * time.Millisecond)

@@ -4,16 +4,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 )
 
 // Buffer is one stream of output: written by one goroutine, then read by one
-// at a time as often as wanted. It is a task.Output. Its first bytes are in
-// memory where the budget allowed it, the others in the store's file, and the
-// last ones in memory again until they fill an extent of that.
+// at a time as often as wanted; ReadAt may be called by others meanwhile. It is a
+// task.Output. Its first bytes are in memory where the budget allowed it, the
+// others in the store's file, and the last ones in memory again until they fill
+// an extent of that.
 type Buffer struct {
 	store *Store
-	n     int64 // length of all
-	first int   // length of the part that was written to memory
+	mu    sync.Mutex // held by whoever changes what follows, and by ReadAt
+	n     int64      // length of all
+	first int        // length of the part that was written to memory
 	// head is that part. It is nil after Spill, when front is where it went.
 	head    []byte
 	front   int64
@@ -31,6 +34,8 @@ func (s *Store) Buffer() *Buffer { return &Buffer{store: s} }
 // Write appends p. An error means that the file could not take all of it; what
 // was written before stays readable.
 func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
 		return 0, b.store.failed(fs.ErrClosed)
 	}
@@ -64,6 +69,8 @@ func (b *Buffer) Room() []byte {
 
 // Grew says that n bytes more are in what Room returned.
 func (b *Buffer) Grew(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.n += int64(n)
 	if !b.full {
 		b.head = b.head[:len(b.head)+n]
@@ -168,6 +175,8 @@ func (b *Buffer) extend() error {
 // the budget is in use, it moves what is in memory to the file. What that cannot
 // take stays.
 func (b *Buffer) Spill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed || b.store.used.Load() <= b.store.limit/4 {
 		return
 	}
@@ -223,12 +232,34 @@ func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
 	return err
 }
 
+// ReadAt reads what was written so far, as io.ReaderAt has it; io.EOF then says
+// that there is no more yet. It is safe for concurrent use.
+func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, b.store.failed(fs.ErrClosed)
+	}
+	t := tail{p: p[:0]}
+	n := min(int64(len(p)), b.n-off)
+	if off < 0 || n <= 0 {
+		return 0, io.EOF
+	}
+	_, err := b.write(&t, off, n)
+	if err == nil && n < int64(len(p)) {
+		err = io.EOF
+	}
+	return len(t.p), err
+}
+
 // Tail is at most the last n bytes, in memory of the caller's own.
 func (b *Buffer) Tail(n int) ([]byte, error) {
-	size := min(int64(n), b.n)
-	t := tail{p: make([]byte, 0, size)}
-	_, err := b.write(&t, b.n-size, size)
-	return t.p, err
+	p := make([]byte, min(int64(n), b.n))
+	_, err := b.ReadAt(p, b.n-int64(len(p)))
+	if err == io.EOF {
+		err = nil
+	}
+	return p, err
 }
 
 type tail struct{ p []byte }
@@ -290,6 +321,8 @@ func (b *Buffer) place(off, n int64) (at, run int64) {
 // Close gives memory and file space back for others to use. It may be called
 // again.
 func (b *Buffer) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
 		return nil
 	}

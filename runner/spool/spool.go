@@ -87,7 +87,7 @@ func (s *Store) extent() (*os.File, int64, error) {
 		return nil, 0, s.failed(fs.ErrClosed)
 	}
 	if s.file == nil {
-		f, err := openUnnamed(s.dir)
+		f, err := Unnamed(s.dir)
 		if err != nil {
 			return nil, 0, s.failed(err)
 		}
@@ -134,17 +134,4 @@ func (s *Store) failed(err error) error {
 		err = pe.Err
 	}
 	return fmt.Errorf("keep output in %s: %w", s.dir, err)
-}
-
-// createRemoved makes a file in dir whose name is gone at once.
-func createRemoved(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, "crew-output-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }

@@ -3,8 +3,7 @@ package task
 // Outcome is how an attempt or a task ended: one of a closed set.
 type Outcome uint8
 
-// The outcomes. The zero Outcome is none of them, so that a forgotten one
-// shows.
+// The outcomes. The zero value is invalid, so an unset Outcome is noticed.
 const (
 	_           Outcome = iota
 	OK                  // exit status 0
@@ -13,8 +12,8 @@ const (
 	Timeout             // ended by crew because its time was over
 	StartFailed         // no process came to be
 	Cancelled           // ended by crew because the run or a person said so
-	NotRun              // admitted, never started (or never again, between attempts)
-	Outcomes            // how many there are, the zero one counted
+	NotRun              // admitted, and never started, or not started again after a failed attempt
+	Outcomes            // the number of outcomes, counting the invalid zero
 )
 
 var outcomeNames = [Outcomes]string{
@@ -35,3 +34,6 @@ func (o Outcome) String() string {
 func (o Outcome) Failed() bool {
 	return o == Exit || o == Signal || o == Timeout || o == StartFailed
 }
+
+// HasCode says whether an attempt that ended so has an exit status.
+func (o Outcome) HasCode() bool { return o == OK || o == Exit || o == StartFailed }

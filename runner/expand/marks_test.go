@@ -1,0 +1,50 @@
+package expand
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// TestMarksAreWhereTheWorkersNumberGoes: a command that is expanded before its
+// worker is known becomes what it would have been with it.
+func TestMarksAreWhereTheWorkersNumberGoes(t *testing.T) {
+	for _, words := range [][]string{
+		{"x", "{%}", "w{%}-{#}-{%}{}", "{}"},
+		{"x", "{}{%}", "{%}"},
+		{"echo {} >{%}; echo \"$x{%} '{%}'\" '{%}' {%}{%}"},
+		{"echo $x{%} \"$x{%}\" {%}>f $(cat {%}) `cat {%}`; cat <<E\n{%} {}\nE\n"},
+		{"sh", "-c", "echo \"{%}\" $1", "{%}", "{}"},
+	} {
+		for _, shell := range []string{"", "bash", "fish"} {
+			tm, err := New(Config{Words: words, Shell: shell, Append: true, Batch: true})
+			if err != nil {
+				continue
+			}
+			for _, records := range [][][]string{{{"a {%} b"}}, {{"{%}"}, {"it's"}, {""}}} {
+				v := Values{Records: records, Seq: 5}
+				var tk task.Task
+				tm.Fill(&tk, v)
+				v.Worker = 12
+				want, _ := tm.Argv(v)
+				require.Equal(t, want, tk.ArgvOn(12), "%q", words)
+				require.Equal(t, tm.UsesWorker(), tk.Varies(), "%q", words)
+			}
+		}
+	}
+}
+
+func TestMarksInATag(t *testing.T) {
+	v := Values{Records: [][]string{{"{%}", "b"}}, Seq: 5}
+	for _, s := range []string{"{%}", "{}:{%}{%}", "{1}", ""} {
+		text := NewText(s, Config{})
+		tk := task.Task{Marks: []task.Mark{}}
+		text.FillTag(&tk, v)
+		with := v
+		with.Worker = 3
+		require.Equal(t, text.Expand(with), tk.TagOn(3), s)
+		require.False(t, tk.Varies())
+	}
+}

@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"crew/runner/task"
+)
+
+const (
+	// lookEvery is how often the run asks itself whether it could do more.
+	lookEvery = time.Second
+	// mostGroups is how many groups of waiting tasks a snapshot lists.
+	mostGroups = 100
+)
+
+// explainer knows for how long slots were free.
+type explainer struct {
+	idle    bool           // one is free, and something is left to start
+	since   time.Time      // of the latest look
+	last    time.Time      // when idle was last said
+	idleFor time.Duration  // for how long it was true since the latest look
+	told    *task.Blocking // the last reason that was emitted, while it lasts
+	full    bool           // it was said that too many tasks wait outside the read-ahead
+}
+
+// wake is when to look; the zero time is never.
+func (x *explainer) wake() time.Time {
+	if !x.idle && x.told == nil {
+		return time.Time{}
+	}
+	return x.since.Add(lookEvery)
+}
+
+// explain emits why nothing starts, where slots were free for half of the time: a
+// task that starts now and then makes room for a few others, and is no end of
+// that.
+func (c *core) explain() {
+	x := &c.explainer
+	c.explainCrowd()
+	if x.idle {
+		x.idleFor += c.run.Sub(x.last)
+	}
+	left := !c.inputEnd || c.count[queued]+c.count[parked]+c.count[delayed] > 0
+	idle := c.running < c.capacity && left && c.phase == going && !c.paused && !c.clock.stopped()
+	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
+		x.since = c.run
+	}
+	x.idle, x.last = idle, c.run
+	passed := c.run.Sub(x.since)
+	if passed < lookEvery {
+		return
+	}
+	var b *task.Blocking
+	if idle && 2*x.idleFor >= passed {
+		b = c.blocking()
+	}
+	if b != nil && (x.told == nil || *b != *x.told) || b == nil && x.told != nil {
+		c.emit(task.Event{Kind: task.Blocked, Blocking: b})
+	}
+	x.told, x.since, x.idleFor = b, c.run, 0
+}
+
+// explainCrowd says once that tasks wait outside the read-ahead until it cannot
+// go on.
+func (c *core) explainCrowd() {
+	x := &c.explainer
+	aside := c.count[parked] + c.count[delayed]
+	switch {
+	case !x.full && c.crowded() && c.phase == going && !c.inputEnd:
+		x.full = true
+		c.emit(task.Event{Kind: task.Notice, Text: fmt.Sprintf(
+			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", aside)})
+	case x.full && aside < asideTasks/2 && c.bytes[parked]+c.bytes[delayed] < asideBytes/2:
+		x.full = false
+	}
+}
+
+// blocking is why nothing starts; nil where something would, or nothing is left
+// to start.
+func (c *core) blocking() *task.Blocking {
+	all := c.count[queued] + c.count[parked] + c.count[delayed]
+	b := &task.Blocking{Tasks: all}
+	switch {
+	case c.phase > going:
+		b.By = task.ByEnd
+	case c.paused || c.clock.stopped():
+		b.By = task.ByPause
+	case len(c.events) >= outboxFull:
+		b.By = task.ByReader
+	case all == 0 && c.inputEnd:
+		return nil
+	case all == 0 && c.order != nil && c.room() == 0:
+		b.By, b.ID = task.ByOrder, c.order.Base()
+	case all == 0:
+		b.By = task.ByInput
+	case c.running >= c.capacity:
+		b.By = task.BySlots
+	case c.policy.Ready() == 0:
+		b = c.longest()
+		b.Input = !c.inputEnd && (2*c.count[queued] >= c.cfg.Pool.Buffer || c.room() == 0)
+	case c.run.Before(c.nextStart):
+		b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
+	default:
+		return nil
+	}
+	return b
+}
+
+// longest is the longest of the queues in which tasks wait beside a free slot.
+func (c *core) longest() *task.Blocking {
+	b := &task.Blocking{By: task.ByRetry, Tasks: c.count[delayed]}
+	if next, ok := c.delayed.Next(); ok {
+		b.Until = c.clock.real(next)
+	}
+	if q := c.policy.Longest(); q.N >= b.Tasks && q.N > 0 {
+		*b = task.Blocking{By: task.BySlots, Tasks: q.N, Slot: q.Slot}
+		switch {
+		case q.OneKey:
+			b.By, b.Key = task.ByKey, c.entries[q.ID].task.Key
+		case q.Slot > 0:
+			b.By = task.BySlot
+		}
+	}
+	if c.limit != nil {
+		if q := c.limit.Longest(); q.N > b.Tasks {
+			*b = task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey}
+		}
+	}
+	return b
+}
+
+// waiting are the tasks that wait, grouped by what they wait for.
+func (c *core) waiting() []task.Blocking {
+	type group struct {
+		state state
+		key   string
+	}
+	groups := map[group]int{}
+	for _, e := range c.entries {
+		switch e.state {
+		case queued, parked:
+			groups[group{e.state, e.task.Key}]++
+		case delayed:
+			groups[group{state: delayed}]++
+		}
+	}
+	var list []task.Blocking
+	for g, n := range groups {
+		b := task.Blocking{By: task.BySlots, Tasks: n, Key: g.key}
+		switch g.state {
+		case parked:
+			b.By, b.Limit = task.ByLimit, c.cfg.Pool.PerKey
+		case delayed:
+			next, _ := c.delayed.Next()
+			b.By, b.Until = task.ByRetry, c.clock.real(next)
+		}
+		list = append(list, b)
+	}
+	if n := c.stats.Finished() - c.stats.Released; n > 0 {
+		list = append(list, task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.order.Base()})
+	}
+	slices.SortFunc(list, func(a, b task.Blocking) int {
+		return cmp.Or(b.Tasks-a.Tasks, int(a.By)-int(b.By), cmp.Compare(a.Key, b.Key))
+	})
+	return list[:min(len(list), mostGroups)]
+}

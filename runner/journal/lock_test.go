@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// hold has another process open dir, and returns once it has.
+func hold(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holdDir+"="+dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "open\n", line)
+	return cmd
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	dir := t.TempDir()
+	cmd := hold(t, dir)
+	_, err := Open(configured(dir))
+	require.ErrorContains(t, err, fmt.Sprintf("is in use by crew, process %d", cmd.Process.Pid))
+	s, err := Summarize(dir)
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(cmd.Process.Pid), s.Process)
+}
+
+// TestTheLockOfAKilledProcess: it can be had at once, however long the kernel
+// takes to clear the process away, and although nobody has reaped it.
+func TestTheLockOfAKilledProcess(t *testing.T) {
+	dir := t.TempDir()
+	for range 5 {
+		cmd := hold(t, dir)
+		require.NoError(t, cmd.Process.Kill())
+		j, err := Open(configured(dir))
+		require.NoError(t, err)
+		require.NoError(t, j.Close())
+	}
+}

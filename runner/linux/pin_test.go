@@ -1,0 +1,59 @@
+//go:build amd64 || arm64
+
+package linux
+
+import (
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func needProcessors(t *testing.T) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
+		t.Skip("there is no choice of processors")
+	}
+}
+
+func TestPinsAreTakenAndReleased(t *testing.T) {
+	needProcessors(t)
+	runtime.LockOSThread() // so that both times it is this thread
+	defer runtime.UnlockOSThread()
+	var p Pins
+	require.Nil(t, p.Take(), "nothing brief has been seen")
+	p.Lasted(Brief/2, 1)
+	require.Nil(t, p.Take(), "a processor is idle")
+	p.Lasted(Brief/2, int64(runtime.NumCPU()))
+	pin := p.Take()
+	require.NotNil(t, pin)
+	var now unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &now))
+	require.Equal(t, 1, now.Count())
+	pin.Release()
+	require.NoError(t, unix.SchedGetaffinity(0, &now))
+	require.Equal(t, pin.all, now)
+	for cpu := range p.taken {
+		require.False(t, p.taken[cpu].Swap(true), "processor %d", cpu)
+	}
+	require.Nil(t, p.Take(), "all are taken")
+	for cpu := range p.taken {
+		p.taken[cpu].Store(false)
+	}
+	pin = p.Take()
+	require.NotNil(t, pin)
+	pin.Release()
+	p.Lasted(2*Brief, int64(runtime.NumCPU()))
+	require.Nil(t, p.Take())
+}
+
+// TestAPinnedThreadNeedsClone3: ForkExec cannot give the processors back.
+func TestAPinnedThreadNeedsClone3(t *testing.T) {
+	needProcessors(t)
+	s := NewSpawner()
+	s.off.Store(true)
+	_, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{}}, nil, &Pin{})
+	require.Equal(t, syscall.EINVAL, err)
+}

@@ -1,0 +1,6 @@
+package raw
+
+const (
+	sysRtSigaction = 13
+	sysPrlimit64   = 302
+)

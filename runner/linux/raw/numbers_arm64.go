@@ -1,0 +1,6 @@
+package raw
+
+const (
+	sysRtSigaction = 134
+	sysPrlimit64   = 261
+)

@@ -1,0 +1,141 @@
+package linux
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func kill(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(os.Getpid(), sig))
+}
+
+func next(t *testing.T, from <-chan syscall.Signal) syscall.Signal {
+	t.Helper()
+	select {
+	case sig := <-from:
+		return sig
+	case <-time.After(time.Minute):
+		t.Fatal("no signal came")
+		return 0
+	}
+}
+
+func TestSignalsComeWhereTheyAreWanted(t *testing.T) {
+	one, two := make(chan syscall.Signal, 8), make(chan syscall.Signal, 8)
+	require.NoError(t, Take(one, syscall.SIGUSR1, syscall.SIGINT))
+	require.NoError(t, Take(two, syscall.SIGUSR2))
+	for range 100 {
+		kill(t, syscall.SIGUSR1)
+		require.Equal(t, syscall.SIGUSR1, next(t, one))
+		kill(t, syscall.SIGUSR2)
+		require.Equal(t, syscall.SIGUSR2, next(t, two))
+		kill(t, syscall.SIGINT)
+		require.Equal(t, syscall.SIGINT, next(t, one))
+	}
+	require.NoError(t, Take(two, syscall.SIGUSR1))
+	kill(t, syscall.SIGUSR1)
+	require.Equal(t, syscall.SIGUSR1, next(t, two))
+	require.Empty(t, one)
+}
+
+// TestNobodyListens: signals that have no room are dropped, and nothing blocks.
+func TestNobodyListens(t *testing.T) {
+	full, other := make(chan syscall.Signal), make(chan syscall.Signal, 1)
+	require.NoError(t, Take(full, syscall.SIGUSR1))
+	require.NoError(t, Take(other, syscall.SIGUSR2))
+	for range 100 {
+		kill(t, syscall.SIGUSR1)
+	}
+	kill(t, syscall.SIGUSR2)
+	require.Equal(t, syscall.SIGUSR2, next(t, other))
+}
+
+// TestSignalsWhileMuchHappens: the handler may come at any instruction, on any
+// thread, and is not to disturb it.
+func TestSignalsWhileMuchHappens(t *testing.T) {
+	came := make(chan syscall.Signal, 1)
+	require.NoError(t, Take(came, syscall.SIGUSR1))
+	stop := make(chan struct{})
+	sums := make(chan int)
+	for range 4 {
+		go func() {
+			for {
+				sum := 0
+				for i := range 1000 {
+					sum += len(strings.Repeat("x", i))
+				}
+				select {
+				case sums <- sum:
+				case <-stop:
+					return
+				}
+			}
+		}()
+	}
+	for range 2000 {
+		kill(t, syscall.SIGUSR1)
+		require.Equal(t, 999*1000/2, <-sums)
+	}
+	close(stop)
+	next(t, came)
+}
+
+func TestAClosedPipeIsAnErrorAndNoDeath(t *testing.T) {
+	if os.Getenv("CATCH_TEST_PIPE") == "" {
+		// As stdout, where the runtime has its own mind.
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		cmd := exec.Command(os.Args[0], "-test.run", t.Name())
+		cmd.Env = append(os.Environ(), "CATCH_TEST_PIPE=1")
+		var said strings.Builder
+		cmd.Stdout, cmd.Stderr = w, &said
+		require.NoError(t, r.Close())
+		require.NoError(t, cmd.Start())
+		require.NoError(t, w.Close())
+		_ = cmd.Wait()
+		_, ignored, ok := strings.Cut(said.String(), "broken pipe; a child ignores ")
+		require.True(t, ok, said.String())
+		mask, err := strconv.ParseUint(ignored, 16, 64)
+		require.NoError(t, err)
+		require.Zero(t, mask&(1<<(syscall.SIGPIPE-1)))
+		return
+	}
+	SurvivePipes()
+	_, err := os.Stdout.WriteString("x")
+	status, _ := exec.Command("grep", "SigIgn", "/proc/self/status").Output()
+	_, ignored, _ := strings.Cut(strings.TrimSpace(string(status)), "\t")
+	os.Stderr.WriteString(err.Error() + "; a child ignores " + ignored)
+}
+
+// TestResetAndIgnored runs itself: a signal that has its default again is death,
+// and one that was ignored from the start is known to be.
+func TestResetAndIgnored(t *testing.T) {
+	if Ignored(syscall.SIGINT) && os.Getenv("CATCH_TEST_RESET") == "" {
+		Reset(syscall.SIGINT) // the tests run in the background of a script
+	}
+	if os.Getenv("CATCH_TEST_RESET") != "" {
+		os.Stdout.WriteString(map[bool]string{true: "ignored\n", false: "not ignored\n"}[Ignored(syscall.SIGINT)])
+		if err := Take(make(chan syscall.Signal, 1), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		kill(t, syscall.SIGTERM)
+		Reset(syscall.SIGTERM)
+		kill(t, syscall.SIGTERM)
+		time.Sleep(time.Minute)
+	}
+	for trap, want := range map[string]string{"": "not ignored\n", "trap '' INT; ": "ignored\n"} {
+		cmd := exec.Command("sh", "-c", trap+`exec "$0" -test.run TestResetAndIgnored`, os.Args[0])
+		cmd.Env = append(os.Environ(), "CATCH_TEST_RESET=1")
+		out, _ := cmd.Output()
+		require.Equal(t, want, string(out))
+		require.Equal(t, syscall.SIGTERM, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+	}
+}

@@ -1,0 +1,169 @@
+//go:build amd64 || arm64
+
+package linux
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a test waits for what has to happen: far longer than it
+// takes on a busy machine.
+const patience = 30 * time.Second
+
+// both runs a test with clone3 and with what takes over where that cannot be.
+func both(t *testing.T, test func(*testing.T, *Spawner)) {
+	t.Run("clone3", func(t *testing.T) {
+		s := NewSpawner()
+		test(t, s)
+		require.False(t, s.off.Load(), "this kernel has clone3")
+	})
+	t.Run("fork", func(t *testing.T) {
+		s := NewSpawner()
+		s.off.Store(true)
+		test(t, s)
+	})
+}
+
+// spawnOutput is what a program writes to stdout and stderr together, and how
+// it ends.
+func spawnOutput(t *testing.T, s *Spawner, attr syscall.ProcAttr, argv ...string) (string, syscall.WaitStatus) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	attr.Files = []uintptr{null.Fd(), w.Fd(), w.Fd()}
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	// A thread that dies takes its children with it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid, err := s.Start(argv[0], argv, &attr, nil, nil)
+	w.Close()
+	require.NoError(t, err)
+	var out bytes.Buffer
+	_, err = out.ReadFrom(r)
+	require.NoError(t, err)
+	var ws syscall.WaitStatus
+	_, err = syscall.Wait4(pid, &ws, 0, nil)
+	require.NoError(t, err)
+	return out.String(), ws
+}
+
+func TestSpawnedProgramGetsWhatItIsGiven(t *testing.T) {
+	both(t, func(t *testing.T, s *Spawner) {
+		attr := syscall.ProcAttr{Dir: "/usr", Env: []string{"A=1 2", "B=", "PATH=/bin:/usr/bin"}}
+		out, ws := spawnOutput(t, s, attr, "/bin/sh", "-c", `pwd; env | grep '^[AB]='; echo "$#:$1:$2" >&2; exit 7`, "sh", "", "x\ny")
+		require.Equal(t, "/usr\nA=1 2\nB=\n2::x\ny\n", out)
+		require.Equal(t, 7, ws.ExitStatus())
+	})
+}
+
+// TestSpawnedProgramStartsClean: no signal is caught or blocked, and the group is
+// its own.
+func TestSpawnedProgramStartsClean(t *testing.T) {
+	both(t, func(t *testing.T, s *Spawner) {
+		out, _ := spawnOutput(t, s, syscall.ProcAttr{Env: os.Environ()}, "/bin/cat", "/proc/self/status", "/proc/self/stat")
+		require.Regexp(t, `SigBlk:\t0{16}\n`, out)
+		require.Regexp(t, `SigCgt:\t0{16}\n`, out)
+		f := strings.Fields(out[strings.LastIndex(out, ") ")+2:])
+		require.Regexp(t, `Pid:\t`+f[2]+`\n`, out, "the group has the id of its leader")
+	})
+}
+
+func TestSpawnSaysWhyItFailed(t *testing.T) {
+	both(t, func(t *testing.T, s *Spawner) {
+		script := t.TempDir() + "/script"
+		require.NoError(t, os.WriteFile(script, []byte("echo"), 0o755))
+		for _, c := range []struct {
+			full, dir string
+			argv, env []string
+			want      error
+		}{
+			{full: "/no/such/program", want: syscall.ENOENT},
+			{full: "/etc/passwd", want: syscall.EACCES},
+			{full: "/etc/passwd/x", want: syscall.ENOTDIR},
+			{full: script, want: syscall.ENOEXEC},
+			{full: "/bin/true", dir: "/no/such/directory", want: DirError{syscall.ENOENT}},
+			{full: "/bin/true", dir: "/etc/passwd", want: DirError{syscall.ENOTDIR}},
+			{full: "/no/such/program", dir: "/etc", want: syscall.ENOENT},
+			{full: "/bin/true", env: []string{"A=b\x00c"}, want: syscall.EINVAL},
+			{full: "/bin/true", argv: []string{"true", strings.Repeat("x", 3<<20)}, want: syscall.E2BIG},
+		} {
+			_, err := s.Start(c.full, append([]string{c.full}, c.argv...), &syscall.ProcAttr{
+				Dir: c.dir, Env: c.env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+			}, nil, nil)
+			require.Equal(t, c.want, err, "%s in %s", c.full, c.dir)
+		}
+		// Those of other tests may be.
+		require.Eventually(t, func() bool {
+			return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil), unix.ECHILD)
+		}, patience, 5*time.Millisecond, "no failed child is left to reap")
+	})
+}
+
+// TestSpawnGivesBackTheLimitOnFiles runs itself under a low limit, since the
+// one of this process is what it is.
+func TestSpawnGivesBackTheLimitOnFiles(t *testing.T) {
+	const variable = "CREW_TEST_LIMIT"
+	if os.Getenv(variable) == "" {
+		for _, limits := range []string{"ulimit -Sn 200", "ulimit -n 300", "ulimit -Hn 400; ulimit -Sn 399"} {
+			cmd := exec.Command("/bin/sh", "-c", limits+`; export `+variable+`=$(ulimit -n); exec "$0" -test.run='^`+t.Name()+`$'`, os.Args[0])
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s: %s", limits, out)
+			require.Contains(t, string(out), "PASS")
+		}
+		return
+	}
+	both(t, func(t *testing.T, s *Spawner) {
+		out, _ := spawnOutput(t, s, syscall.ProcAttr{}, "/bin/sh", "-c", "ulimit -n")
+		require.Equal(t, os.Getenv(variable)+"\n", out)
+	})
+}
+
+// TestSpawnWhileMemoryIsCollected would find words that the collector has taken
+// for garbage.
+func TestSpawnWhileMemoryIsCollected(t *testing.T) {
+	s := NewSpawner()
+	stop := make(chan struct{})
+	var collecting, spawning sync.WaitGroup
+	collecting.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	for i := range 4 {
+		spawning.Go(func() {
+			for j := range 50 {
+				argv := []string{"/bin/echo"}
+				for k := range 1 + j*7%100 {
+					argv = append(argv, fmt.Sprintf("%d.%d.%d", i, j, k))
+				}
+				out, _ := spawnOutput(t, s, syscall.ProcAttr{Env: []string{"A=b"}}, argv...)
+				require.Equal(t, strings.Join(argv[1:], " ")+"\n", out)
+			}
+		})
+	}
+	spawning.Wait()
+	close(stop)
+	collecting.Wait()
+}

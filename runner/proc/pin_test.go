@@ -1,0 +1,97 @@
+//go:build amd64 || arm64
+
+package proc
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
+	"crew/runner/task"
+)
+
+const allowed = "Cpus_allowed_list"
+
+// threadProcessors is where the threads of this process may run: one line for all
+// whose answer is the same.
+func threadProcessors(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/status")
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has just ended
+		}
+		_, after, _ := strings.Cut(string(text), allowed)
+		list, _, _ := strings.Cut(after, "\n")
+		seen[allowed+list] = true
+	}
+	var lists []string
+	for list := range seen {
+		lists = append(lists, list)
+	}
+	return lists
+}
+
+func needProcessors(t *testing.T) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
+		t.Skip("there is no choice of processors")
+	}
+}
+
+// TestPinsAreNobodysBusiness: tasks and the threads of this process may use all
+// processors, whatever was run by a pinned thread, and how it ended.
+func TestPinsAreNobodysBusiness(t *testing.T) {
+	needProcessors(t)
+	l := local(t, nil)
+	before := threadProcessors(t)
+	require.Len(t, before, 1)
+	script := filepath.Join(t.TempDir(), "script")
+	require.NoError(t, os.WriteFile(script, []byte("grep "+allowed+" /proc/self/status\n"), 0o755))
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for range 20 {
+				for _, argv := range [][]string{{"grep", allowed, "/proc/self/status"}, {script}, {"no-such-command"}} {
+					l.pins.Lasted(linux.Brief/2, int64(runtime.NumCPU()))
+					r := run(l, &task.Task{ID: 1, Argv: argv})
+					if argv[0] == "no-such-command" {
+						continue
+					}
+					if got := strings.TrimSpace(text(t, r.Stdout)); got != before[0] {
+						t.Errorf("%q says %q, not %q", argv, got, before[0])
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	require.Equal(t, before, threadProcessors(t))
+}
+
+func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
+	needProcessors(t)
+	l := local(t, nil)
+	l.pins.Lasted(linux.Brief/2, int64(runtime.NumCPU()))
+	for _, script := range []string{
+		"sleep 0.1; ",
+		"yes | head -c 20000000 >&2; ",
+	} {
+		// Until no thread is pinned.
+		script += "until [ $(grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u | wc -l) = 1 ]; do sleep 0.01; done; " +
+			"grep -h " + allowed + " /proc/$PPID/status"
+		r := run(l, sh(script))
+		require.Equal(t, threadProcessors(t)[0], strings.TrimSpace(text(t, r.Stdout)))
+		require.Nil(t, l.pins.Take())
+	}
+}

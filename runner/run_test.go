@@ -1,0 +1,705 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// tasks is a Source of n tasks, each after a pause, then of err.
+type tasks struct {
+	n      int
+	given  atomic.Int64
+	pause  time.Duration
+	err    error
+	change func(*task.Task)
+	wait   <-chan struct{} // when set, the end of input comes only once it is closed
+}
+
+func (s *tasks) Next(number func() uint64) (*task.Task, error) {
+	if int(s.given.Load()) == s.n {
+		if s.wait != nil {
+			<-s.wait
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+		return nil, io.EOF
+	}
+	time.Sleep(s.pause)
+	s.given.Add(1)
+	id := number()
+	t := &task.Task{ID: id, Argv: []string{"true"}, Records: [][]string{{fmt.Sprint(id)}}, Cost: 1}
+	if s.change != nil {
+		s.change(t)
+	}
+	return t, nil
+}
+
+// fake is an Executor whose attempts take as long and end as do says.
+type fake struct {
+	do func(a task.Attempt) (time.Duration, task.Outcome)
+
+	mu      sync.Mutex
+	running int
+	most    int
+	started []uint64
+	kills   map[uint64]chan struct{} // by task
+	grace   time.Duration            // how long a cancelled attempt takes to end, unless it is killed
+}
+
+// kill is closed when the running attempt of a task is killed.
+func (f *fake) kill(id uint64) chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kills == nil {
+		f.kills = map[uint64]chan struct{}{}
+	}
+	if f.kills[id] == nil {
+		f.kills[id] = make(chan struct{})
+	}
+	return f.kills[id]
+}
+
+func (f *fake) Kill(id uint64) {
+	kill := f.kill(id)
+	select {
+	case <-kill:
+	default:
+		close(kill)
+	}
+}
+
+func (f *fake) Suspend() {}
+func (f *fake) Resume()  {}
+
+func (f *fake) Run(ctx context.Context, a task.Attempt) *task.Result {
+	f.mu.Lock()
+	f.running++
+	f.most = max(f.most, f.running)
+	f.started = append(f.started, a.Task.ID)
+	f.mu.Unlock()
+	defer func() { f.mu.Lock(); f.running--; delete(f.kills, a.Task.ID); f.mu.Unlock() }()
+	r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Start: time.Now()}
+	took, o := time.Second, task.OK
+	if f.do != nil {
+		took, o = f.do(a)
+	}
+	select {
+	case <-time.After(took):
+		r.Outcome = o
+	case <-ctx.Done():
+		if r.Outcome = task.Cancelled; context.Cause(ctx) == task.ErrTimeout {
+			r.Outcome = task.Timeout
+		}
+		select {
+		case <-time.After(f.grace):
+		case <-f.kill(a.Task.ID):
+		}
+	}
+	if r.Outcome == task.Exit {
+		r.Code = 1
+	}
+	r.End = time.Now()
+	return r
+}
+
+func (f *fake) begun() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.started)
+}
+
+// seen is a Sink that remembers.
+type seen struct {
+	mu       sync.Mutex
+	finished map[uint64]task.Outcome
+	released []uint64
+	longest  int // batch
+	kinds    []task.Kind
+	retried  int
+	fail     func(task.Event) error
+	block    <-chan struct{}
+	closed   bool
+	stats    task.Stats
+}
+
+func (s *seen) Consume(batch []task.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished == nil {
+		s.finished = map[uint64]task.Outcome{}
+	}
+	s.longest = max(s.longest, len(batch))
+	for _, e := range batch {
+		s.kinds = append(s.kinds, e.Kind)
+		switch e.Kind {
+		case task.Finished:
+			if o, twice := s.finished[e.ID]; twice {
+				panic(fmt.Sprintf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome))
+			}
+			s.finished[e.ID] = e.Result.Outcome
+		case task.Released:
+			for id := e.ID; id <= e.Last; id++ {
+				s.released = append(s.released, id)
+			}
+		case task.Retried:
+			s.retried++
+		}
+		if s.fail != nil {
+			if err := s.fail(e); err != nil {
+				return err
+			}
+		}
+	}
+	if s.block != nil {
+		<-s.block
+	}
+	return nil
+}
+
+func (s *seen) Close(st task.Stats) error { s.closed, s.stats = true, st; return nil }
+
+func (s *seen) count(o task.Outcome) (n int) {
+	for _, have := range s.finished {
+		if have == o {
+			n++
+		}
+	}
+	return n
+}
+
+func policy(name string, topics ...sched.Topics) sched.Policy {
+	cfg := sched.Config{Name: name}
+	if len(topics) > 0 {
+		cfg.Topics = topics[0]
+	}
+	p, err := sched.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func config(workers int) Config {
+	return Config{
+		Pool:  Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
+		Limit: Limit{KillAfter: 5 * time.Second},
+	}
+}
+
+// run runs everything; the commands of inbox go to the run as they come.
+func run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.Command) (Ending, error) {
+	r, err := New(cfg, src, exec, nil, sinks)
+	if err != nil {
+		return Ending{}, err
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case cmd := <-inbox:
+				r.Do(cmd)
+			case <-over:
+				return
+			}
+		}
+	}()
+	return r.Wait(), nil
+}
+
+func TestRunsAllWithinThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exec, sink := &fake{}, &seen{}
+		begin := time.Now()
+		end, err := run(config(4), &tasks{n: 100}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.NoError(t, end.Err)
+		require.Equal(t, 4, exec.most)
+		require.Equal(t, 100, sink.count(task.OK))
+		require.Equal(t, 25*time.Second, time.Since(begin), "four at a time, none idle")
+		require.True(t, sink.closed)
+		require.EqualValues(t, 100, end.Stats.Admitted)
+		require.EqualValues(t, 100, end.Stats.Of(task.OK))
+		require.Zero(t, end.Stats.Running)
+	})
+}
+
+func TestFirstTaskStartsBeforeInputEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		exec, sink := &fake{}, &seen{}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err := run(config(2), &tasks{n: 1, wait: hold}, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+		}()
+		synctest.Wait()
+		require.Equal(t, []uint64{1}, exec.begun())
+		time.Sleep(time.Second + lag)
+		synctest.Wait()
+		sink.mu.Lock()
+		require.Equal(t, []uint64{1}, sink.released, "shown while the input is open")
+		sink.mu.Unlock()
+		close(hold)
+		<-done
+	})
+}
+
+func TestReadAheadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(2)
+		cfg.Pool.Buffer = 10
+		src := &tasks{n: 1000}
+		go func() {
+			_, err := run(cfg, src, &fake{}, []Sink{&seen{}}, nil)
+			require.NoError(t, err)
+		}()
+		synctest.Wait()
+		require.LessOrEqual(t, int(src.given.Load()), 10+2+1, "buffer, running, and one in the reader's hand")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.EqualValues(t, 1000, src.given.Load())
+	})
+}
+
+func TestKeepOrderReleasesInOrderWithinTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(8)
+		cfg.Order = Order{Keep: true, Window: 50}
+		src := &tasks{n: 300}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Hour, task.OK
+			}
+			return time.Duration(a.Task.ID%7) * time.Millisecond, task.OK
+		}}
+		sink := &seen{}
+		go func() {
+			_, err := run(cfg, src, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, exec.begun(), 50, "the window bounds how far completion runs ahead")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		require.Len(t, sink.released, 300)
+		require.True(t, slices.IsSorted(sink.released))
+	})
+}
+
+// TestManyAreReleasedInFewEvents: what waits for one task takes no memory of its
+// own when that ends.
+func TestManyAreReleasedInFewEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3 * outboxFull
+		cfg := config(8)
+		cfg.Order = Order{Keep: true, Window: n}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Hour, task.OK
+			}
+			return time.Millisecond, task.OK
+		}}
+		sink := &seen{}
+		_, err := run(cfg, &tasks{n: n}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Len(t, sink.released, n)
+		require.True(t, slices.IsSorted(sink.released))
+		require.Less(t, sink.longest, outboxFull)
+	})
+}
+
+func TestAFullOutboxStopsStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Millisecond, task.OK }}
+		sink := &seen{block: hold}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err := run(config(4), &tasks{n: 6000}, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+		}()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Less(t, len(exec.begun()), 2*outboxFull, "a stopped reader stops the run")
+		close(hold)
+		<-done
+		require.Equal(t, 6000, sink.count(task.OK), "and loses nothing")
+	})
+}
+
+func TestDrainEndsWaitingTasksAsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := make(chan task.Command)
+		exec, sink := &fake{}, &seen{}
+		go func() { time.Sleep(1500 * time.Millisecond); inbox <- task.Command{Op: task.Drain, Signal: 2} }()
+		end, err := run(config(2), &tasks{n: 1000}, exec, []Sink{sink}, inbox)
+		require.NoError(t, err)
+		require.Equal(t, 2, end.Signal)
+		require.Equal(t, 4, sink.count(task.OK), "what ran came to its end")
+		require.Positive(t, sink.count(task.NotRun))
+		require.EqualValues(t, len(sink.finished), end.Stats.Admitted)
+		require.Contains(t, sink.kinds, task.Draining)
+	})
+}
+
+func TestStopEndsRunningTasksWithGraceAndKillAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		ops  []task.Op
+		want time.Duration
+	}{
+		{[]task.Op{task.Stop}, time.Second + 3*time.Second},
+		{[]task.Op{task.Drain, task.Stop, task.Kill}, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inbox := make(chan task.Command)
+			exec := &fake{grace: 3 * time.Second, do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Hour, task.OK }}
+			sink := &seen{}
+			go func() {
+				for _, op := range c.ops {
+					time.Sleep(time.Second)
+					inbox <- task.Command{Op: op}
+				}
+			}()
+			begin := time.Now()
+			_, err := run(config(2), &tasks{n: 5}, exec, []Sink{sink}, inbox)
+			require.NoError(t, err)
+			require.Equal(t, c.want, time.Since(begin))
+			require.Equal(t, 2, sink.count(task.Cancelled))
+			require.Equal(t, 3, sink.count(task.NotRun))
+		})
+	}
+}
+
+func TestInputErrorRunsWhatCameBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, sink := errors.New("read stdin: input/output error"), &seen{}
+		end, err := run(config(2), &tasks{n: 7, err: broken}, &fake{}, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, end.Err, broken)
+		require.Equal(t, 7, sink.count(task.OK))
+	})
+}
+
+func TestASinkThatBreaksStopsTheRunAndOthersSeeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("no space left on device")
+		bad, good := &seen{}, &seen{}
+		bad.fail = func(e task.Event) error {
+			if e.Kind == task.Finished && e.ID == 5 {
+				return full
+			}
+			return nil
+		}
+		end, err := run(config(2), &tasks{n: 1000}, &fake{}, []Sink{bad, good}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, end.Err, full)
+		require.EqualValues(t, len(good.finished), end.Stats.Admitted)
+		require.Equal(t, int64(len(good.released)), end.Stats.Released)
+		require.True(t, bad.closed && good.closed)
+		require.Less(t, end.Stats.Admitted, int64(100))
+	})
+}
+
+func TestRetriesWaitWithoutAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(1)
+		cfg.Retry = Retry{Max: 3, Delay: 10 * time.Second, MaxDelay: 15 * time.Second, Jitter: func() float64 { return 1 }}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Second, task.Exit
+			}
+			return time.Second, task.OK
+		}}
+		sink := &seen{}
+		begin := time.Now()
+		end, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Equal(t, []uint64{1, 2, 3, 1, 1, 1}, exec.begun())
+		require.Equal(t, (1+10+1+15+1+15+1)*time.Second, time.Since(begin), "10 s, then 20 s held to 15 s")
+		require.EqualValues(t, 1, end.Stats.Retried, "tasks, not attempts")
+		require.Equal(t, task.Exit, sink.finished[1])
+	})
+}
+
+func TestDrainDuringARetryWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(1)
+		cfg.Retry = Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
+		sink, inbox := &seen{}, make(chan task.Command)
+		go func() { time.Sleep(time.Minute); inbox <- task.Command{Op: task.Drain} }()
+		_, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, inbox)
+		require.NoError(t, err)
+		require.Equal(t, 3, sink.count(task.NotRun))
+	})
+}
+
+func TestHalt(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		halt          Halt
+		ok, cancelled int
+	}{
+		{"soon after one failure", Halt{When: Soon, On: OnFail, N: 1}, 9 + 3, 0},
+		{"now after one failure", Halt{When: Now, On: OnFail, N: 1}, 9, 3},
+		{"soon after 20 done", Halt{When: Soon, On: OnDone, N: 20}, 22, 0},
+		{"now after 8 successes", Halt{When: Now, On: OnSuccess, N: 8}, 8, 3},
+		{"never", Halt{}, 90, 0},
+		{"a tenth failing", Halt{When: Soon, On: OnFail, N: 10, Percent: true, Tasks: 100}, 90, 0},
+		{"a fifth done", Halt{When: Soon, On: OnDone, N: 20, Percent: true, Tasks: 100}, 22, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := config(4)
+				cfg.Halt = c.halt
+				exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+					if a.Task.ID%10 == 0 {
+						return time.Second, task.Exit
+					}
+					return time.Second + time.Duration(a.Task.ID)*time.Millisecond, task.OK
+				}}
+				sink := &seen{}
+				end, err := run(cfg, &tasks{n: 100}, exec, []Sink{sink}, nil)
+				require.NoError(t, err)
+				require.Equal(t, c.cancelled, sink.count(task.Cancelled))
+				if c.halt.When != Never && c.ok < 90 {
+					require.Equal(t, Halted, end.Reason)
+					require.NotNil(t, end.Result)
+					require.Positive(t, sink.count(task.NotRun))
+				}
+				require.EqualValues(t, end.Stats.Admitted, len(sink.finished))
+				require.InDelta(t, c.ok, sink.count(task.OK), 3)
+			})
+		})
+	}
+}
+
+func TestPauseResizeAndCancelWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := make(chan task.Command)
+		exec, sink := &fake{}, &seen{}
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			inbox <- task.Command{Op: task.Pause}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			require.Len(t, exec.begun(), 2, "nothing starts while paused")
+			inbox <- task.Command{Op: task.Cancel, ID: 5}
+			inbox <- task.Command{Op: task.Cancel, ID: 999}
+			inbox <- task.Command{Op: task.Resize, N: 6}
+			inbox <- task.Command{Op: task.Resume}
+			time.Sleep(500 * time.Millisecond)
+			inbox <- task.Command{Op: task.Cancel, ID: 3}
+			inbox <- task.Command{Op: task.Grow, N: -5}
+			inbox <- task.Command{Op: task.Grow, N: -5}
+		}()
+		end, err := run(config(2), &tasks{n: 20}, exec, []Sink{sink}, inbox)
+		require.NoError(t, err)
+		require.Equal(t, 6, exec.most)
+		require.Equal(t, task.Cancelled, sink.finished[5])
+		require.Equal(t, task.Cancelled, sink.finished[3])
+		require.Equal(t, 18, sink.count(task.OK))
+		require.Equal(t, 1, end.Stats.Slots)
+	})
+}
+
+func TestDelayBetweenStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(10)
+		cfg.Pool.Delay = 3 * time.Second
+		begin := time.Now()
+		_, err := run(cfg, &tasks{n: 5}, &fake{}, []Sink{&seen{}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, (4*3+1)*time.Second, time.Since(begin))
+	})
+}
+
+func TestPerKeyHoldsAKeyAndNotOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(8)
+		cfg.Pool.PerKey = 2
+		src := &tasks{n: 40, change: func(t *task.Task) {
+			t.Key = "hot"
+			if t.ID > 30 {
+				t.Key = fmt.Sprint(t.ID)
+			}
+		}}
+		now, most := map[string]int{}, 0
+		var mu sync.Mutex
+		exec := &fake{}
+		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			mu.Lock()
+			now[a.Task.Key]++
+			most = max(most, now[a.Task.Key])
+			mu.Unlock()
+			time.AfterFunc(time.Second-time.Nanosecond, func() { mu.Lock(); now[a.Task.Key]--; mu.Unlock() })
+			return time.Second, task.OK
+		}
+		begin := time.Now()
+		_, err := run(cfg, src, exec, []Sink{&seen{}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, most)
+		require.Equal(t, 15*time.Second, time.Since(begin), "the others fill the free workers meanwhile")
+	})
+}
+
+func TestBadCommandStopsTheRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(2)
+		cfg.SameCommand = true
+		sink := &seen{}
+		end, err := run(cfg, &tasks{n: 1000}, missing{}, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Equal(t, BadCommand, end.Reason)
+		require.NotNil(t, end.Result)
+		require.LessOrEqual(t, sink.count(task.StartFailed), 2)
+	})
+}
+
+// missing is an Executor of a command that is not there.
+type missing struct{ instant }
+
+func (missing) Run(_ context.Context, a task.Attempt) *task.Result {
+	return &task.Result{Task: a.Task, Outcome: task.StartFailed, Code: 127, BadCommand: true, Start: time.Now(), End: time.Now()}
+}
+
+func TestATaskThatCannotRunFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &tasks{n: 10, change: func(t *task.Task) {
+			if t.ID == 4 {
+				t.Err = errors.New("record is too long")
+			}
+		}}
+		sink := &seen{}
+		_, err := run(config(2), src, &fake{}, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.Equal(t, task.StartFailed, sink.finished[4])
+		require.Equal(t, 9, sink.count(task.OK))
+	})
+}
+
+func TestAReaderThatNeverReadsIsGivenUpOnlyWhenTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold, inbox := make(chan struct{}), make(chan task.Command)
+		go func() {
+			time.Sleep(time.Hour)
+			inbox <- task.Command{Op: task.Stop, Signal: 15}
+		}()
+		begin := time.Now()
+		end, err := run(config(2), &tasks{n: 3}, &fake{}, []Sink{&seen{block: hold}}, inbox)
+		require.NoError(t, err)
+		require.True(t, end.Unshown)
+		require.Equal(t, time.Hour+5*time.Second+settle, time.Since(begin))
+		close(hold)
+	})
+}
+
+func TestAHaltedRunWaitsForItsReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		time.AfterFunc(time.Hour, func() { close(hold) })
+		cfg := config(2)
+		cfg.Halt = Halt{When: Now, On: OnFail, N: 2}
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
+		sink := &seen{block: hold}
+		end, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
+		require.NoError(t, err)
+		require.False(t, end.Unshown, "nobody told it to end")
+		require.Equal(t, 2, sink.count(task.Exit))
+		require.EqualValues(t, 2, end.Stats.Failed())
+	})
+}
+
+// unclosable is a Sink that fails at the end.
+type unclosable struct {
+	seen
+	err error
+}
+
+func (s *unclosable) Close(task.Stats) error { return s.err }
+
+func TestEveryErrorAtTheEndIsTold(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	end, err := run(config(1), &tasks{n: 1}, &fake{}, []Sink{&unclosable{err: first}, &unclosable{err: second}}, nil)
+	require.NoError(t, err)
+	require.Equal(t, first, end.Err)
+	require.Equal(t, []error{second}, end.More)
+}
+
+// stuck is an Executor whose attempts end when the channel is closed, whatever
+// they are told.
+type stuck struct {
+	instant
+	end chan struct{}
+}
+
+func (s stuck) Run(_ context.Context, a task.Attempt) *task.Result {
+	<-s.end
+	return &task.Result{Task: a.Task, Outcome: task.OK}
+}
+
+func TestAttemptsThatNeverEndAreAbandonedOnlyWhenTold(t *testing.T) {
+	for _, c := range []struct {
+		op   task.Op
+		took time.Duration
+	}{{task.Stop, 5*time.Second + settle}, {task.Kill, settle}} {
+		synctest.Test(t, func(t *testing.T) {
+			exec, inbox := stuck{end: make(chan struct{})}, make(chan task.Command)
+			go func() {
+				time.Sleep(time.Hour)
+				inbox <- task.Command{Op: c.op, Signal: 15}
+			}()
+			sink := &seen{}
+			begin := time.Now()
+			end, err := run(config(2), &tasks{n: 3}, exec, []Sink{sink}, inbox)
+			require.NoError(t, err)
+			require.Equal(t, time.Hour+c.took, time.Since(begin))
+			require.Equal(t, 2, end.Abandoned)
+			require.Equal(t, 2, sink.count(task.Cancelled))
+			require.Equal(t, 1, sink.count(task.NotRun))
+			require.True(t, sink.closed)
+			close(exec.end)
+		})
+	}
+}
+
+func TestATroubledRunLetsItsTasksFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, good := &seen{}, &seen{}
+		broken.fail = func(e task.Event) error {
+			if e.Kind == task.Finished {
+				return errors.New("no space left")
+			}
+			return nil
+		}
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			return time.Duration(a.Task.ID) * time.Second, task.OK
+		}}
+		end, err := run(config(3), &tasks{n: 50}, exec, []Sink{broken, good}, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, end.Err, "no space left")
+		require.GreaterOrEqual(t, good.count(task.OK), 3, "what ran may finish")
+		require.Less(t, good.count(task.OK), 10)
+		require.Zero(t, good.count(task.Cancelled))
+	})
+}

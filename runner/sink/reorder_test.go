@@ -1,0 +1,175 @@
+package sink
+
+import (
+	"fmt"
+	"io"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// drawn is what hold gives back for a task.
+func drawn(t *testing.T, h *reorderBuffer, id uint64) (out, err string) {
+	p, n, l, failed := h.take(id, nil)
+	require.NoError(t, failed)
+	if l == nil {
+		return string(p[:n]), string(p[n:])
+	}
+	defer l.close()
+	var text [2]strings.Builder
+	for i, o := range []task.Output{l.out, l.err} {
+		if o != nil {
+			o.WriteTo(&text[i])
+		}
+	}
+	return text[0].String(), text[1].String()
+}
+
+func TestHoldAgainstMap(t *testing.T) {
+	for seed := range int64(6) {
+		rnd := rand.New(rand.NewSource(seed))
+		store := newStore(t, []int64{0, 300_000, 64 << 20}[seed%3])
+		h := newReorderBuffer(store)
+		want := map[uint64][2]string{}
+		head := uint64(1)
+		for range 30_000 {
+			id := head + uint64(rnd.Intn(1<<rnd.Intn(13)))
+			if _, ok := want[id]; !ok && rnd.Intn(5) > 0 {
+				out, err := randomText(rnd, rnd.Intn(1<<rnd.Intn(9))), randomText(rnd, rnd.Intn(20))
+				if rnd.Intn(200) == 0 {
+					h.putLarge(id, &large{out: kept(t, store, out+"!")})
+					want[id] = [2]string{out + "!", ""}
+					continue
+				}
+				require.NoError(t, h.put(id, []byte(out), []byte(err)))
+				want[id] = [2]string{out, err}
+				continue
+			}
+			for range rnd.Intn(3) {
+				out, err := drawn(t, h, head)
+				require.Equal(t, want[head], [2]string{out, err}, "task %d, seed %d", head, seed)
+				delete(want, head)
+				head++
+			}
+		}
+		for ; len(want) > 0; head++ {
+			out, err := drawn(t, h, head)
+			require.Equal(t, want[head], [2]string{out, err})
+			delete(want, head)
+		}
+		require.Zero(t, h.held)
+		for i, c := range h.chunks {
+			require.True(t, c.live == 0 && c.kept == nil, "chunk %d is free", i+1)
+		}
+		require.LessOrEqual(t, len(h.ring), keepRing)
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// behind finishes tasks 2 to n, each with text, while task 1 still runs.
+func behind(t testing.TB, s *Stdout, store *spool.Store, n int, text string) {
+	for id := 2; id <= n; id++ {
+		consume(t, s, spoken(t, store, uint64(id), text, ""))
+	}
+}
+
+func TestHeldResultsStaySmall(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		n    int
+		text string
+	}{
+		{"200,000 small", 200_000, strings.Repeat("a line of a small task\n", 5)},
+		{"200 of 1 MB", 200, strings.Repeat("x", 1<<20)},
+	} {
+		dir := t.TempDir()
+		store := spool.New(16<<20, dir)
+		before := heap()
+		var out counter
+		s := NewStdout(NewScreen(&out, io.Discard), StdoutConfig{Plan: task.Plan{Order: true}, Store: store})
+		behind(t, s, store, c.n, c.text)
+		held := heap()
+		require.Less(t, held, before+(12<<20), c.name)
+		for id := 1; id <= c.n; id++ {
+			consume(t, s, released(uint64(id))...)
+		}
+		require.EqualValues(t, (c.n-1)*len(c.text), out, c.name)
+		require.Less(t, heap(), before+(2<<20), c.name)
+		require.NoError(t, s.Close(task.Stats{}))
+		require.Zero(t, inFile(t, dir), "a spool that nothing uses any more is cut: %s", c.name)
+		require.NoError(t, store.Close())
+	}
+}
+
+// inFile is the size of the nameless file that this process has open in dir.
+func inFile(t *testing.T, dir string) int64 {
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if name, err := os.Readlink(fd); err == nil && strings.HasPrefix(name, dir+"/") {
+			info, err := os.Stat(fd)
+			require.NoError(t, err)
+			return info.Size()
+		}
+	}
+	t.Skip("no /proc to see the spool's file in")
+	return 0
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+func TestCloseDropsWhatIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	store := spool.New(64<<20, dir)
+	s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{Plan: task.Plan{Order: true}, Store: store})
+	before := heap()
+	behind(t, s, store, 60_000, "a line of a small task that is never shown\n")
+	consume(t, s, spoken(t, store, 70_000, strings.Repeat("x", 1<<20), ""))
+	require.Greater(t, heap(), before+(2<<20))
+	require.NoError(t, s.Close(task.Stats{}))
+	require.Less(t, heap(), before+(1<<20))
+	require.NoError(t, store.Close())
+}
+
+func BenchmarkHold(b *testing.B) {
+	for _, limit := range []int64{0, 16 << 20} {
+		b.Run(fmt.Sprintf("budget=%d", limit), func(b *testing.B) {
+			h := newReorderBuffer(newStore(b, limit))
+			line := []byte("a line of a small task\n")
+			var room []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				// A result is put 50,000 tasks ahead of the one that is taken.
+				if err := h.put(h.head+50_000, line, nil); err != nil {
+					b.Fatal(err)
+				}
+				p, _, _, err := h.take(h.head, room[:0])
+				if err != nil {
+					b.Fatal(err)
+				}
+				room = p
+			}
+		})
+	}
+}

@@ -1,3 +1,0 @@
-package vfork
-
-const sysPrlimit64 = 302

@@ -1,0 +1,100 @@
+package sched
+
+// ring is a queue in a circular buffer that doubles when it is full. The zero
+// ring is empty.
+type ring[T any] struct {
+	buf  []T // its length is a power of two, or 0
+	head int // index of the oldest element
+	n    int
+}
+
+func (r *ring[T]) at(i int) *T { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
+
+func (r *ring[T]) push(x T) {
+	if r.n == len(r.buf) {
+		buf := make([]T, max(16, 2*r.n))
+		for i := range r.n {
+			buf[i] = *r.at(i)
+		}
+		r.buf, r.head = buf, 0
+	}
+	r.n++
+	*r.at(r.n - 1) = x
+}
+
+func (r *ring[T]) pop() T {
+	var zero T
+	x := *r.at(0)
+	*r.at(0) = zero
+	r.head = (r.head + 1) & (len(r.buf) - 1)
+	r.n--
+	return x
+}
+
+// cut removes element i; those before it move up.
+func (r *ring[T]) cut(i int) {
+	for ; i > 0; i-- {
+		*r.at(i) = *r.at(i - 1)
+	}
+	r.pop()
+}
+
+// priorityQueue holds values by ID and yields them by rank, lowest first, those
+// of equal rank by tie. newPriorityQueue makes one.
+type priorityQueue[T any] struct {
+	heap[*queued[T]]
+	where map[uint64]*queued[T]
+	spare spares[queued[T]]
+}
+
+type queued[T any] struct {
+	id    uint64
+	value T
+	place int
+}
+
+func newPriorityQueue[T any]() priorityQueue[T] {
+	return priorityQueue[T]{
+		heap:  newHeap(func(e *queued[T]) *int { return &e.place }),
+		where: map[uint64]*queued[T]{},
+	}
+}
+
+// put adds a value, or replaces the one of that ID.
+func (q *priorityQueue[T]) put(id uint64, v T, rank, tie int64) {
+	e := q.where[id]
+	if e == nil {
+		e = q.spare.take()
+		q.where[id] = e
+	}
+	e.id, e.value = id, v
+	q.update(e, rank, tie)
+}
+
+// remove removes a value and reports whether it was in.
+func (q *priorityQueue[T]) remove(id uint64) bool {
+	e := q.where[id]
+	if e == nil {
+		return false
+	}
+	q.heap.remove(e)
+	delete(q.where, id)
+	q.spare.put(e)
+	return true
+}
+
+// spares are values kept for reuse.
+type spares[T any] []*T
+
+// take returns a spare value, as it was put there, or a new one.
+func (s *spares[T]) take() *T {
+	last := len(*s) - 1
+	if last < 0 {
+		return new(T)
+	}
+	x := (*s)[last]
+	*s = (*s)[:last]
+	return x
+}
+
+func (s *spares[T]) put(x *T) { *s = append(*s, x) }

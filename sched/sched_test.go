@@ -1,0 +1,62 @@
+package sched
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNewKnowsItsNames(t *testing.T) {
+	for _, c := range policies {
+		p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
+		require.NoError(t, err, c.name)
+		require.Zero(t, p.Longest(), c.name)
+		require.Zero(t, p.Ready(), c.name)
+		require.Equal(t, c.name == "keyed", p.Serial(), c.name)
+	}
+	_, err := New(Config{Name: "lifo"})
+	require.ErrorContains(t, err, `"lifo"`)
+	for _, topics := range []Topics{{}, {Auto: true, Rest: 1}, {Auto: true, List: []Topic{{1, 1}}}} {
+		_, err := New(Config{Name: "topic", Topics: topics})
+		require.Error(t, err)
+	}
+}
+
+func TestJoiningTwiceIsAnInternalError(t *testing.T) {
+	for _, c := range policies {
+		p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
+		require.NoError(t, err)
+		wrong := func(f func()) {
+			t.Helper()
+			defer func() {
+				require.Contains(t, recover(), "internal error: ", c.name)
+			}()
+			f()
+		}
+		p.Join(Slot{ID: 3})
+		wrong(func() { p.Join(Slot{ID: 3, Host: 1}) })
+		wrong(func() { p.Join(Slot{ID: 0}) })
+		wrong(func() { p.Leave(2) })
+		wrong(func() { p.Leave(4) })
+		p.Leave(3)
+		wrong(func() { p.Leave(3) })
+		p.Join(Slot{ID: 3})
+	}
+}
+
+func TestLongestFirst(t *testing.T) {
+	p, err := New(Config{Name: "longest-first"})
+	require.NoError(t, err)
+	p.Join(Slot{ID: 1})
+	for i, cost := range []int64{5, math.MaxInt64, 70, math.MaxInt64, 70, 1} {
+		p.Push(Item{ID: uint64(i + 1), Cost: cost})
+	}
+	var got []uint64
+	for p.Ready() != 0 {
+		it, _ := p.Pop(1)
+		got = append(got, it.ID)
+		p.Done(1, it, false)
+	}
+	require.Equal(t, []uint64{2, 4, 3, 5, 1, 6}, got, "unknown ones as they came, then the longest first")
+}
