@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -63,7 +64,7 @@ type core struct {
 
 	// how the run stands
 
-	numbered uint64 // the last number that was given to a task
+	numbered atomic.Uint64 // the last number that was given to a task
 	inputEnd bool
 	paused   bool
 	phase    phase
@@ -202,13 +203,8 @@ func (c *core) low() bool {
 }
 
 // number is the number of a new task, which must then be admitted. Tasks may be
-// admitted in another order.
-func (c *core) number() uint64 {
-	if !c.sealed {
-		c.numbered++
-	}
-	return c.numbered
-}
+// admitted in another order. It is the only method that needs no door.
+func (c *core) number() uint64 { return c.numbered.Add(1) }
 
 // admit takes a task into the run. Where it cannot be run at all admit returns
 // its result, which is to be recorded.
@@ -216,8 +212,8 @@ func (c *core) admit(t *task.Task) *task.Result {
 	if c.sealed {
 		return nil
 	}
-	if t.ID == 0 || t.ID > c.numbered || c.entries[t.ID] != nil {
-		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.numbered))
+	if t.ID == 0 || t.ID > c.numbered.Load() || c.entries[t.ID] != nil {
+		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.numbered.Load()))
 	}
 	c.emit(task.Event{Kind: task.Admitted, ID: t.ID, Task: t})
 	e := c.newEntry()
@@ -382,22 +378,24 @@ func earlier(a, b time.Time) time.Time {
 // then on none is taken in.
 func (c *core) seal() bool {
 	ends := c.inputEnd || c.phase > going
-	c.sealed = c.sealed || ends && len(c.entries) == 0 && c.stats.Admitted == int64(c.numbered)
+	c.sealed = c.sealed || ends && len(c.entries) == 0 && c.stats.Admitted == int64(c.numbered.Load())
 	return c.sealed
 }
 
-// awaits says whether the run still waits for the end of a task's attempt, and
-// has not given it up.
-func (c *core) awaits(id uint64) bool {
-	return c.entries[id] != nil || c.ending.Abandoned == 0
+// awaited is an unfinished task; nil where the run has given it up.
+func (c *core) awaited(id uint64) *entry {
+	e := c.entries[id]
+	if e == nil && c.ending.Abandoned == 0 {
+		panic(fmt.Sprintf("internal error: a result for task %d, which does not run", id))
+	}
+	return e
 }
 
 // decide takes the result of an attempt and says whether that finishes its task.
 // The task holds its slot until recorded.
-func (c *core) decide(r *task.Result) (final bool) {
-	e := c.entries[r.Task.ID]
-	if e == nil || e.state != running {
-		panic(fmt.Sprintf("internal error: a result for task %d, which does not run", r.Task.ID))
+func (c *core) decide(e *entry, r *task.Result) (final bool) {
+	if e.state != running {
+		panic(fmt.Sprintf("internal error: a result for task %d, which does not run", e.item.ID))
 	}
 	if c.usage != nil {
 		c.usage.saw(e.item.Key, r)
@@ -416,12 +414,11 @@ func (c *core) decide(r *task.Result) (final bool) {
 }
 
 // recorded says that what was decided about a task is on record.
-func (c *core) recorded(id uint64) {
-	e := c.entries[id]
-	if e == nil || e.state != decided {
+func (c *core) recorded(e *entry) {
+	id, r := e.item.ID, e.result
+	if e.state != decided {
 		panic(fmt.Sprintf("internal error: task %d was recorded undecided", id))
 	}
-	r := e.result
 	if !e.again {
 		c.finish(e, r)
 		return
@@ -527,8 +524,8 @@ func (c *core) release(id uint64) {
 // balance checks that nothing was lost: every admitted task has one outcome.
 func (c *core) balance() {
 	s := &c.stats
-	if s.Finished() != s.Admitted || s.Released != s.Admitted || s.Admitted != int64(c.numbered) || len(c.entries) != 0 || c.running != 0 {
-		panic(fmt.Sprintf("internal error: %d tasks numbered, %d admitted, %d finished, %d released, %d left, %d running",
-			c.numbered, s.Admitted, s.Finished(), s.Released, len(c.entries), c.running))
+	if s.Finished() != s.Admitted || s.Released != s.Admitted || len(c.entries) != 0 || c.running != 0 {
+		panic(fmt.Sprintf("internal error: %d tasks admitted, %d finished, %d released, %d left, %d running",
+			s.Admitted, s.Finished(), s.Released, len(c.entries), c.running))
 	}
 }

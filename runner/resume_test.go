@@ -34,8 +34,8 @@ func TestDoneTasks(t *testing.T) {
 	for range 2 {
 		e, ok := c.next()
 		require.True(t, ok)
-		require.True(t, c.decide(&task.Result{Task: e.task, Outcome: task.OK}))
-		c.recorded(e.task.ID)
+		require.True(t, c.decide(e, &task.Result{Task: e.task, Outcome: task.OK}))
+		c.recorded(e)
 	}
 	c.endInput()
 	require.True(t, c.seal())

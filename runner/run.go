@@ -237,8 +237,8 @@ func (r *Run) work(j job) {
 func (r *Run) record(a task.Attempt, res *task.Result) bool {
 	final, awaited := false, false
 	r.do(func(c *core) {
-		if awaited = c.awaits(a.Task.ID); awaited {
-			final = c.decide(res)
+		if e := c.awaited(a.Task.ID); e != nil {
+			final, awaited = c.decide(e, res), true
 		}
 	}, nil)
 	if awaited {
@@ -250,12 +250,11 @@ func (r *Run) record(a task.Attempt, res *task.Result) bool {
 // next takes in the end of an attempt, and is the one that starts in its place.
 func (r *Run) next(j job, res *task.Result) (next job) {
 	r.do(func(c *core) {
-		id := j.attempt.Task.ID
-		if r.rec == nil && c.awaits(id) {
-			c.decide(res)
-		}
-		if c.awaits(id) {
-			c.recorded(id)
+		if e := c.awaited(j.attempt.Task.ID); e != nil {
+			if r.rec == nil {
+				c.decide(e, res)
+			}
+			c.recorded(e)
 		}
 		if j.handle.ctx.Err() == nil {
 			r.handles = append(r.handles, j.handle)
@@ -273,7 +272,7 @@ func (r *Run) read() {
 			return
 		}
 		for more := true; more; {
-			t, err := r.src.Next(r.number)
+			t, err := r.src.Next(r.core.number)
 			if err != nil {
 				r.do(func(c *core) { c.noMore(err) }, nil)
 				return
@@ -289,24 +288,16 @@ func (r *Run) admit(t *task.Task) (more bool) {
 	r.do(func(c *core) {
 		refused = c.admit(t)
 		if refused != nil && r.rec == nil {
-			c.recorded(t.ID)
+			c.recorded(c.entries[t.ID])
 		}
 		more = c.room() > 0
 		r.reading = more
 	}, nil)
 	if refused != nil && r.rec != nil {
 		r.rec.Ended(task.Attempt{Task: t}, refused, true)
-		r.do(func(c *core) { c.recorded(t.ID) }, nil)
+		r.do(func(c *core) { c.recorded(c.entries[t.ID]) }, nil)
 	}
 	return more
-}
-
-// number is a task's number. It goes past the door, since nothing follows from
-// it.
-func (r *Run) number() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.core.number()
 }
 
 // letRead wakes the reader where tasks should be read.

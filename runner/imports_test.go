@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rooms are the packages and what each may import of crew's own; DESIGN.md
+// section 2 says why. Those with std import nothing but the standard library
+// otherwise.
+var rooms = map[string]struct {
+	own []string
+	std bool
+}{
+	"crew":                  {own: []string{"crew/runner/cli", "crew/runner/proc"}, std: true},
+	"crew/runner/cli":       {own: []string{"crew/runner", "crew/runner/expand", "crew/runner/input", "crew/runner/journal", "crew/runner/proc", "crew/runner/sink", "crew/runner/spool", "crew/runner/task", "crew/sched"}},
+	"crew/runner":           {own: []string{"crew/runner/linux", "crew/runner/task", "crew/sched"}},
+	"crew/runner/input":     {own: []string{"crew/runner/expand", "crew/runner/task"}, std: true},
+	"crew/runner/expand":    {own: []string{"crew/runner/task"}},
+	"crew/runner/journal":   {own: []string{"crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/sink":      {own: []string{"crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/proc":      {own: []string{"crew/runner/linux", "crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/linux":     {own: []string{"crew/runner/linux/raw"}},
+	"crew/runner/linux/raw": {std: true},
+	"crew/runner/spool":     {},
+	"crew/runner/task":      {std: true},
+	"crew/sched":            {std: true},
+}
+
+// only are libraries that one room alone may import.
+var only = map[string]string{
+	"github.com/urfave/cli/v2":             "crew/runner/cli",
+	"github.com/schollz/progressbar/v3":    "crew/runner/sink",
+	"mvdan.cc/sh/v3/syntax":                "crew/runner/expand",
+	"github.com/nats-io/nats.go":           "crew/runner/engine",
+	"github.com/nats-io/nats-server/v2":    "crew/runner/engine",
+	"github.com/nats-io/nats.go/jetstream": "crew/runner/engine",
+}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && (d.Name() == "testdata" || d.Name() != ".." && strings.HasPrefix(d.Name(), ".")) {
+			return fs.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		rel, err := filepath.Rel("..", filepath.Dir(file))
+		require.NoError(t, err)
+		pkg := path.Join("crew", filepath.ToSlash(rel))
+		room, known := rooms[pkg]
+		require.True(t, known, "%s is a new room: say what it may import", pkg)
+		seen[pkg] = true
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			first, _, _ := strings.Cut(name, "/")
+			switch {
+			case first == "crew":
+				require.Contains(t, room.own, name, file)
+			case strings.Contains(first, "."):
+				require.False(t, room.std, "%s imports %s", file, name)
+				require.Contains(t, []string{"", pkg}, only[name], "%s imports %s", file, name)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for pkg := range rooms {
+		require.True(t, seen[pkg], "there is no %s", pkg)
+	}
+	require.True(t, slices.IsSorted(rooms["crew/runner/cli"].own))
+}

@@ -1,0 +1,147 @@
+package task
+
+import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnAttemptIsData: an attempt that was sent to another process does the
+// same there.
+func TestAnAttemptIsData(t *testing.T) {
+	a := Attempt{
+		Task: &Task{
+			ID: 7, Key: "k", Identity: [16]byte{1}, Attempts: 1, Failures: 1,
+			Argv: []string{"x", "{%}", "{%}{%} {%}"}, Env: []string{"A=b"}, Dir: "/", Stdin: []byte("in\x00\xff"),
+			Cost: 3, Timeout: -1, Records: [][]string{{"{%}", "b"}}, Tag: "{%}: {%}",
+			Marks: []Mark{{InTag, 0}, {1, 0}, {2, 0}, {2, 7}},
+		},
+		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3, Token: '+'},
+	}
+	var wire bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&wire).Encode(a))
+	var got Attempt
+	require.NoError(t, gob.NewDecoder(&wire).Decode(&got))
+	require.Equal(t, a, got)
+	require.Equal(t, []string{"x", "12", "12{%} 12"}, got.Argv())
+	require.Equal(t, "12: {%}", got.Task.TagOn(12))
+	require.True(t, got.Task.Varies())
+	require.Equal(t, a.Task.Argv, a.Task.ArgvOn(0), "without a slot it stays as it is")
+	got.Task.Marks = got.Task.Marks[:1]
+	require.False(t, got.Task.Varies())
+}
+
+func TestSizeFollowsWhatATaskHolds(t *testing.T) {
+	small := &Task{}
+	for _, large := range []*Task{
+		{Argv: []string{strings.Repeat("x", 1<<20)}}, {Stdin: make([]byte, 1<<20)}, {Object: strings.Repeat("x", 1<<20)},
+		{Records: [][]string{{strings.Repeat("x", 1<<20)}}}, {Tag: strings.Repeat("x", 1<<20)}, {Key: strings.Repeat("x", 1<<20)},
+		{Records: make([][]string, 1<<16)},
+	} {
+		require.InDelta(t, 1<<20, large.Size()-small.Size(), 100)
+	}
+}
+
+func TestStatsAreAFold(t *testing.T) {
+	at := time.Unix(100, 0)
+	done := &Task{Done: &Result{}}
+	var s Stats
+	for i, e := range []Event{
+		{Kind: Resized, Slot: 3},
+		{Kind: Admitted}, {Kind: Admitted}, {Kind: Admitted}, {Kind: Admitted},
+		{Kind: Started}, {Kind: Retried}, {Kind: Started, Retries: 1}, {Kind: Retried}, {Kind: Started, Retries: 2},
+		{Kind: Finished, Attempt: 3, Task: &Task{}, Result: &Result{Outcome: OK}},
+		{Kind: Finished, Task: done, Result: &Result{Outcome: OK}},
+		{Kind: Finished, Task: done, Result: &Result{Outcome: Exit}},
+		{Kind: Started}, {Kind: Finished, Attempt: 1, Task: &Task{}, Result: &Result{Outcome: Timeout}},
+		{Kind: Released, ID: 1, Last: 4}, {Kind: InputEnd}, {Kind: Draining},
+	} {
+		e.At = at.Add(time.Duration(i) * time.Second)
+		s.Apply(&e)
+	}
+	require.EqualValues(t, []int64{4, 4, 4, 0, 1, 2, 2}, []int64{s.Admitted, s.Finished(), s.Released, s.Running, s.Retried, s.Resumed(), s.Failed()})
+	ok, bad := s.Here()
+	require.EqualValues(t, []int64{1, 1}, []int64{ok, bad})
+	require.True(t, s.InputEnd && s.Draining)
+	require.Equal(t, 3, s.Slots)
+	require.InDelta(t, 2.0/17, s.Rate(at.Add(17*time.Second)), 1e-9)
+	require.Zero(t, s.Rate(at))
+	require.Zero(t, new(Stats).Rate(at))
+}
+
+func TestFactsAreJSON(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for _, c := range []struct {
+		r    Result
+		want string
+	}{
+		{Result{Outcome: OK, Attempt: 1, Worker: 2, PID: 3, Start: start, End: start.Add(time.Second), User: 1, MaxRSS: 4, Leaked: true},
+			`"outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
+				`"duration":1,"user":0.000000001,"system":0,"maxrss":4,"leaked":true`},
+		{Result{Outcome: NotRun},
+			`"outcome":"not-run","exit":null,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
+		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no")},
+			`"outcome":"start-failed","exit":127,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
+	} {
+		require.Equal(t, ","+c.want, string(c.r.AppendFacts(nil)))
+		require.True(t, json.Valid([]byte("{"+c.want+"}")))
+	}
+	for o := range Outcomes {
+		require.Equal(t, o == OK || o == Exit || o == StartFailed, o.HasCode(), "%v", o)
+	}
+	require.Equal(t, "unknown", Outcome(0).String())
+	require.Equal(t, "unknown", Outcomes.String())
+}
+
+func TestMembersAreJSON(t *testing.T) {
+	for _, s := range []string{"", "a\"b\\c\n\t\r\b\f\x00\x1f", "é\xff\u2028", strings.Repeat("x", 1000)} {
+		b := AppendText([]byte(`{"a":1`), "text", s)
+		b = AppendTrue(AppendNull(AppendInt(b, "int", math.MinInt64), "null"), "true")
+		b = append(AppendSeconds(b, "seconds", 1500*time.Microsecond), '}')
+		var got map[string]any
+		require.NoError(t, json.Unmarshal(b, &got), "%s", b)
+		require.Equal(t, strings.ToValidUTF8(s, "\ufffd"), got["text"])
+		require.Equal(t, 0.0015, got["seconds"])
+		require.Len(t, got, 6)
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		s    string
+		n    int
+		want string
+	}{{"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"éé", 3, "é…"}, {"\xff\xff\xff\xff\xff", 2, "\xff\xff…"}, {"é", 0, "…"}} {
+		require.Equal(t, c.want, Shorten(c.s, c.n))
+	}
+}
+
+func TestBlockingInWords(t *testing.T) {
+	now := time.Unix(100, 0)
+	for _, c := range []struct {
+		b    Blocking
+		want string
+	}{
+		{Blocking{By: ByPause, Tasks: 3}, "paused"},
+		{Blocking{By: ByEnd}, "nothing more starts"},
+		{Blocking{By: BySlots, Tasks: 1}, "1 task waits for a worker"},
+		{Blocking{By: BySlot, Tasks: 15, Slot: 1, Input: true}, "input waits: 15 tasks wait for worker 1"},
+		{Blocking{By: ByKey, Tasks: 15, Key: "db1", Slot: 2}, "15 tasks of key db1 wait for worker 2"},
+		{Blocking{By: ByLimit, Tasks: 1, Key: "db1", Limit: 2}, "1 task of key db1 waits for the 2 of that key that may run at once"},
+		{Blocking{By: ByRetry, Tasks: 2, Until: now.Add(90 * time.Second)}, "2 tasks wait for a retry, the next in 1m30s"},
+		{Blocking{By: ByDelay, Tasks: 2, Until: now.Add(-time.Second)}, "2 tasks wait for --delay, the next 0s"},
+		{Blocking{By: ByOrder, ID: 7}, "results wait for task 7"},
+		{Blocking{By: ByReader}, "output waits for its reader"},
+		{Blocking{By: ByInput}, "waiting for input"},
+	} {
+		require.Equal(t, c.want, c.b.Text(now))
+	}
+	require.Equal(t, "stopping", Stops.String())
+}
