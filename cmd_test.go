@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +29,8 @@ import (
 
 // TestMain makes this binary stand in for crew in the scripts.
 func TestMain(m *testing.M) {
+	// Most scripts wait most of the time.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
 	testscript.Main(m, map[string]func(){
 		"crew": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes)) },
 	})
@@ -47,6 +51,7 @@ func TestMain(m *testing.M) {
 //	ended END                    wait for its end, as status does
 //	gone FILE                    wait until the process whose id is in FILE is no more
 func TestScript(t *testing.T) {
+	t.Parallel()
 	// As they may be in the background of a script, or under nohup.
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if linux.Ignored(sig) {
@@ -265,17 +270,32 @@ func peak(t *testing.T, pid int) int {
 // mostKiB is what a run may have resident, however long it is.
 const mostKiB = 40 << 10
 
-// TestMemoryManyRecords reads two million records.
-func TestMemoryManyRecords(t *testing.T) {
+// TestMemory runs a crew that was built as people build it. What it has
+// resident depends neither on how much it reads nor on what waits to be shown.
+func TestMemory(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), build(t), "-n1000", "true")
+	crew := build(t)
+	t.Run("many records", func(t *testing.T) {
+		t.Parallel()
+		readMany(t, crew)
+	})
+	t.Run("behind one", func(t *testing.T) {
+		t.Parallel()
+		waitBehindOne(t, crew)
+	})
+}
+
+// readMany has crew read two million records.
+func readMany(t *testing.T, crew string) {
+	cmd := exec.CommandContext(t.Context(), crew, "-n2000", "true")
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	w := bufio.NewWriterSize(in, 64<<10)
 	early := 0
+	line := []byte("/some/where/record-")
 	for i := range 2_000_000 {
-		_, err := fmt.Fprintf(w, "/some/where/record-%d\n", i)
+		_, err := w.Write(append(strconv.AppendInt(line, int64(i), 10), '\n'))
 		require.NoError(t, err)
 		if i == 200_000 {
 			early = peak(t, cmd.Process.Pid)
@@ -289,40 +309,65 @@ func TestMemoryManyRecords(t *testing.T) {
 	require.Less(t, late-early, 8<<10, "grows with the input: %d KiB, then %d KiB", early, late)
 }
 
-// TestMemoryBehindOne has twenty thousand results wait for one slow task.
-func TestMemoryBehindOne(t *testing.T) {
-	t.Parallel()
-	const tasks = 20_000
+// waitBehindOne has results wait for one slow task. They are more bytes than
+// crew may have resident, and once the memory for them is used up each takes
+// next to none. CREW_SOAK makes it twenty thousand results instead of three.
+func waitBehindOne(t *testing.T, crew string) {
+	const early, size = 1000, 20_000
+	tasks := 3000
+	if os.Getenv("CREW_SOAK") != "" {
+		tasks = 20_000
+	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), build(t), "-k", "-j2", "sh", "-c", `
+	cmd := exec.CommandContext(t.Context(), crew, "-k", "-j2", "sh", "-c", fmt.Sprintf(`
 		case $1 in
 		1) while [ ! -e go ]; do sleep 0.05; done ;;
-		20000) > last ;;
+		%d) > early ;;
+		%d) > last ;;
 		esac
-		echo "$1 $PAD"`, "sh")
-	pad := strings.Repeat("x", 1000)
+		echo "$1 $PAD"`, early, tasks), "sh")
+	pad := strings.Repeat("x", size)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PAD="+pad)
-	var records, want strings.Builder
+	var records strings.Builder
 	for i := range tasks {
 		fmt.Fprintln(&records, i+1)
-		fmt.Fprintln(&want, i+1, pad)
 	}
 	cmd.Stdin = strings.NewReader(records.String())
-	var got output
-	cmd.Stdout = &got
+	out, err := os.Create(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	defer out.Close()
+	cmd.Stdout = out
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { // the one worker that is free takes them in order
-		_, err := os.Stat(filepath.Join(dir, "last"))
-		return err == nil
-	}, 5*time.Minute, 20*time.Millisecond)
+	await := func(name string) { // the one worker that is free takes them in order
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		}, 5*time.Minute, 5*time.Millisecond)
+	}
+	await("early")
+	then := peak(t, cmd.Process.Pid)
+	await("last")
 	resident := peak(t, cmd.Process.Pid)
 	fds, err := os.ReadDir("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/fd")
 	require.NoError(t, err)
-	require.Empty(t, got.String())
+	info, err := out.Stat()
+	require.NoError(t, err)
+	require.Zero(t, info.Size(), "task 1 is not done yet")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
 	require.NoError(t, cmd.Wait())
-	require.True(t, got.String() == want.String(), "results are lost or out of order")
+	_, err = out.Seek(0, io.SeekStart)
+	require.NoError(t, err)
+	r := bufio.NewReader(out)
+	for i := range tasks {
+		line, err := r.ReadString('\n')
+		require.NoError(t, err, "result %d is lost", i+1)
+		require.True(t, line == strconv.Itoa(i+1)+" "+pad+"\n", "result %d is another: %.20s", i+1, line)
+	}
+	_, err = r.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+	t.Logf("%d KiB, then %d KiB", then, resident)
 	require.Less(t, resident, mostKiB)
+	require.Less(t, resident-then, tasks-early, "more than 1 KiB for each that waits: %d KiB, then %d KiB", then, resident)
 	require.Less(t, len(fds), 64)
 }
