@@ -97,6 +97,7 @@ func TestAGuardianWithoutCloseRange(t *testing.T) {
 }
 
 func TestAGuardianIsLookedAfter(t *testing.T) {
+	t.Parallel()
 	l := local(t, nil)
 	told := make(chan string, 10)
 	l.guardian.notice = func(s string) { told <- s }

@@ -191,17 +191,18 @@ func gone(t *testing.T, pgid int) {
 // TestEndingReachesTheWholeGroup: the run asks an attempt to end, and kills it
 // where that does not help.
 func TestEndingReachesTheWholeGroup(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		script string
 		deaf   bool // something in the group does not hear TERM
 	}{
-		"plain":                     {"sleep 60", false},
-		"children":                  {"sleep 60 & sleep 60; wait", false},
-		"traps TERM and exits 0":    {"trap 'exit 0' TERM; sleep 60 & wait", false},
-		"ignores TERM":              {"trap '' TERM; sleep 60; sleep 60", true},
-		"closes its output":         {"exec >&- 2>&-; sleep 60", false},
-		"leaves a deaf child there": {"(trap '' TERM; sleep 60; sleep 60) & sleep 60", false},
-		"is stopped":                {"kill -STOP $$", false},
+		"plain":                     {"echo ready; sleep 60", false},
+		"children":                  {"sleep 60 & echo ready; sleep 60; wait", false},
+		"traps TERM and exits 0":    {"trap 'exit 0' TERM; echo ready; sleep 60 & wait", false},
+		"ignores TERM":              {"trap '' TERM; echo ready; sleep 60; sleep 60", true},
+		"closes its output":         {"echo ready; exec >&- 2>&-; sleep 60", false},
+		"leaves a deaf child there": {"(trap '' TERM; echo ready; sleep 60; sleep 60) & sleep 60", true},
+		"is stopped":                {"echo ready; kill -STOP $$", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +213,7 @@ func TestEndingReachesTheWholeGroup(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancelCause(context.Background())
 			done := make(chan *task.Result)
-			go func() { done <- l.Run(ctx, task.Attempt{Task: sh("echo ready; " + c.script), Number: 1}) }()
+			go func() { done <- l.Run(ctx, task.Attempt{Task: sh(c.script), Number: 1}) }()
 			<-ready
 			cancel(task.ErrTimeout)
 			if c.deaf {
@@ -256,6 +257,7 @@ func (nopWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (nopWriter) Close() error                { return nil }
 
 func TestWhatATaskLeavesBehind(t *testing.T) {
+	t.Parallel()
 	l := local(t, nil)
 	// until the daemon has a session of its own
 	const away = `until [ "$(cut -d ' ' -f 6 /proc/$!/stat)" = $! ]; do sleep 0.01; done`
@@ -304,6 +306,7 @@ func TestDiscardRemembersTheEndOfStderr(t *testing.T) {
 }
 
 func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {
+	t.Parallel()
 	l := local(t, func(c *Config) { c.Store = spool.New(1, filepath.Join(t.TempDir(), "none")) })
 	r := run(l, sh("yes"))
 	require.Error(t, r.Fault)
