@@ -2,10 +2,12 @@ package expand
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,9 +133,16 @@ func wanted(want, value string) []string {
 	return w
 }
 
-// check runs a script with a value in every shell and compares.
-func (o *oracle) check(t testing.TB, script, want, value string, bash bool) {
+// trial is a command that a shell runs, and what p is to get.
+type trial struct {
+	argv, want []string
+	about      string
+}
+
+// trials are a script with a value in every shell.
+func (o *oracle) trials(t testing.TB, script, want, value string, bash bool) []trial {
 	t.Helper()
+	var list []trial
 	for _, shell := range o.shells {
 		if bash && shell != "bash" || shell == "zsh" && zshDiffers(script) {
 			continue
@@ -145,7 +154,51 @@ func (o *oracle) check(t testing.TB, script, want, value string, bash bool) {
 		tm, err := New(cfg)
 		require.NoError(t, err, script)
 		argv, _ := tm.Argv(Values{Records: [][]string{{value}}, Seq: 7})
-		require.Equal(t, wanted(want, value), o.run(t, argv), "%s: %s with %q: %q", shell, script, value, argv[len(argv)-1])
+		list = append(list, trial{argv, wanted(want, value), fmt.Sprintf("%s: %s with %q", shell, script, value)})
+	}
+	return list
+}
+
+// check runs each trial as crew would.
+func (o *oracle) check(t testing.TB, list []trial) {
+	t.Helper()
+	for _, tr := range list {
+		require.Equal(t, tr.want, o.run(t, tr.argv), "%s: %q", tr.about, tr.argv[len(tr.argv)-1])
+	}
+}
+
+// together is a script that evaluates each of its arguments in a subshell, where
+// p is a function that does what the program does, and says behind each how it
+// has ended.
+const together = `p() { [ $# -eq 0 ] || printf '%s\0' "$@"; }
+while [ $# -gt 0 ]; do
+	(oracle=$1; shift $#; eval "$oracle")
+	printf '%s\0' "$?" ` + over + `
+	shift
+done`
+
+const over = ":over:"
+
+// checkTogether is check in one process of each shell, which takes a fifth of
+// the time. Trials that fail there run alone once more, to say which they are.
+func (o *oracle) checkTogether(t testing.TB, list []trial) {
+	t.Helper()
+	byShell := map[string][]trial{}
+	for _, tr := range list {
+		shell := strings.Join(tr.argv[:len(tr.argv)-1], " ")
+		byShell[shell] = append(byShell[shell], tr)
+	}
+	for shell, list := range byShell {
+		argv := append(strings.Fields(shell), together, "sh")
+		var want []string
+		for _, tr := range list {
+			argv = append(argv, tr.argv[len(tr.argv)-1])
+			want = append(append(want, tr.want...), "0", over)
+		}
+		if got := o.run(t, argv); !slices.Equal(want, got) {
+			o.check(t, list)
+			require.Equal(t, want, got, "%s differs where scripts run together", shell)
+		}
 	}
 }
 
@@ -162,12 +215,16 @@ func TestShellContexts(t *testing.T) {
 	o := newOracle(t)
 	for i, c := range contexts {
 		t.Run(c.script, func(t *testing.T) {
+			var list []trial
 			for j, v := range awkward {
 				// Every context meets every value in a long run; else a fifth of them.
 				if (i+j)%5 == 0 || long() {
-					o.check(t, c.script, c.want, v, c.bash)
+					list = append(list, o.trials(t, c.script, c.want, v, c.bash)...)
 				}
 			}
+			shells := len(o.trials(t, c.script, c.want, "", c.bash))
+			o.check(t, list[:shells])
+			o.checkTogether(t, list[shells:])
 		})
 	}
 }
@@ -183,7 +240,7 @@ func FuzzShell(f *testing.F) {
 			t.Skip()
 		}
 		c := contexts[i%uint(len(contexts))]
-		o.check(t, c.script, c.want, value, c.bash)
+		o.check(t, o.trials(t, c.script, c.want, value, c.bash))
 	})
 }
 
@@ -302,6 +359,7 @@ func TestShellGrammar(t *testing.T) {
 	}
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
+	var list []trial
 	for range rounds {
 		script, is := grammar{r}.word(4)
 		script, is = "e= n=1; p x"+script, "x"+is
@@ -313,9 +371,11 @@ func TestShellGrammar(t *testing.T) {
 		value := awkward[r.IntN(len(awkward))]
 		for _, shell := range []string{"", "bash"} {
 			argv, _ := must(t, Config{Words: []string{script}, Shell: shell}).Argv(Values{Records: [][]string{{value}}})
-			got := o.run(t, argv)
-			require.Equal(t, []string{strings.ReplaceAll(is, "@", value)}, got, "%s %s\nwith %q:\n%s", shell, script, value, argv[len(argv)-1])
+			list = append(list, trial{argv, []string{strings.ReplaceAll(is, "@", value)}, fmt.Sprintf("%s: %s with %q", shell, script, value)})
 		}
+	}
+	for part := range slices.Chunk(list, 100) {
+		o.checkTogether(t, part)
 	}
 	require.Less(t, refused, rounds/3)
 }
