@@ -73,6 +73,7 @@ func checkOffers(t *testing.T, lines []string, offers, not string) {
 }
 
 func TestCompletionBash(t *testing.T) {
+	t.Parallel()
 	// COMP_WORDS is made as readline makes it, which cuts at = too.
 	const drive = `source "$2"
 line=${1//=/ = }
@@ -83,6 +84,7 @@ _crew
 printf '%s\n' "${COMPREPLY[@]}"`
 	for _, c := range completions {
 		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
 			out := complete(t, "bash", "--norc", "-c", drive, "bash", c.line)
 			checkOffers(t, strings.Split(out, "\n"), c.offers, c.not)
 		})
@@ -90,8 +92,10 @@ printf '%s\n' "${COMPREPLY[@]}"`
 }
 
 func TestCompletionFish(t *testing.T) {
+	t.Parallel()
 	for _, c := range completions {
 		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
 			out := complete(t, "fish", "-c", `source $argv[2]; complete -C $argv[1]`, c.line)
 			var lines []string
 			for l := range strings.Lines(out) {
@@ -106,6 +110,7 @@ func TestCompletionFish(t *testing.T) {
 // zsh completes only at a terminal, so the script drives another zsh through
 // one of its own, in which compadd tells what it is given.
 func TestCompletionZsh(t *testing.T) {
+	t.Parallel()
 	const drive = `zmodload zsh/zpty || exit 1
 zpty z zsh -f -i
 send() { zpty -w z "$1" }
@@ -119,6 +124,7 @@ print -r -- "$got"
 zpty -d z`
 	for _, c := range completions {
 		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
 			out := complete(t, "zsh", "-f", "-c", drive, "zsh", c.line)
 			var lines []string
 			for l := range strings.Lines(out) {

@@ -185,7 +185,7 @@ func fullPipe(t *testing.T) *os.File {
 // take nor one behind an output that stdout does not take keeps crew from ending.
 func TestFaultWhatIsStillToBeSaidHoldsNobody(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "-q", "-j", "jobs", "-n0", "echo > ready; sleep 600", ":::", "a")
+	f := newFault(t, "-q", "-j", "jobs", "--kill-after", "1", "-n0", "echo > ready; sleep 600", ":::", "a")
 	f.write("jobs", "1\n", 0o666)
 	f.cmd.Stderr = fullPipe(t)
 	f.start().await("ready", "\n")

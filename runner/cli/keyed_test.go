@@ -18,6 +18,7 @@ import (
 // once. CREW_KEYED_ROWS sets the number of rows; the promise was tried with
 // 100,000.
 func TestKeyedEndToEnd(t *testing.T) {
+	t.Parallel()
 	rows := 2000
 	if n, err := strconv.Atoi(os.Getenv("CREW_KEYED_ROWS")); err == nil {
 		rows = n

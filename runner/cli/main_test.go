@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"flag"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -29,6 +31,8 @@ func TestMain(m *testing.M) {
 			linux.Reset(sig)
 		}
 	}
+	// Most of what runs in parallel waits most of the time.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
 	os.Exit(m.Run())
 }
 

@@ -33,6 +33,7 @@ echo "end $2"
 // every record is accounted for, and nothing is left of the run. CREW_SOAK is
 // how often, CREW_SOAK_SEED repeats a round that failed.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	rounds, seed := 16, uint64(time.Now().UnixNano())
 	strict := false
 	if n, err := strconv.Atoi(os.Getenv("CREW_SOAK")); err == nil {

@@ -29,6 +29,7 @@ func crashSizes() (tasks, kills int) {
 // task fails twice before it succeeds, so most of the journal is void soon and
 // is compacted, over and over.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	tasks, kills := crashSizes()
 	const jobs = 4
 	dir := t.TempDir()

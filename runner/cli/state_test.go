@@ -20,6 +20,7 @@ import (
 // was recorded before is not lost. The disk fills up once the first three are
 // recorded, whoever ends first.
 func TestStateOnFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
 		t.Skipf("no file system of our own: %v", err)
@@ -66,6 +67,7 @@ func TestStateOnFullDisk(t *testing.T) {
 // What was recorded before the disk was full is shown by this run and not again
 // by the next one; what was not recorded is shown by both.
 func TestStateOnFullDiskShowsOnce(t *testing.T) {
+	t.Parallel()
 	const echo = `exec echo $1`
 	// The output of the first has no room, and it ends after the second is recorded.
 	const large = `[ $1 = 1 ] || exec echo $1
@@ -76,6 +78,7 @@ func TestStateOnFullDiskShowsOnce(t *testing.T) {
 		tasks  int
 	}{"for an output": {large, 2}, "for the journal": {echo, 400}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			if err := syscall.Mount("none", dir, "tmpfs", 0, "size=96k"); err != nil {
 				t.Skipf("no file system of our own: %v", err)

@@ -141,8 +141,10 @@ func withoutSummary(lines []string) []string {
 // TestTerminalBar has the bar say how far the run is, below what tasks print,
 // and go away at the end.
 func TestTerminalBar(t *testing.T) {
+	t.Parallel()
 	for _, width := range []int{80, 30, 12} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			t.Parallel()
 			open := filepath.Join(t.TempDir(), "go")
 			cmd := crew("-j1", "sh", "-c", `[ "$1" != 4 ] || while [ ! -e "$0" ]; do sleep 0.01; done; echo "line $1"`,
 				open, "{}", ":::", "1", "2", "3", "4")
@@ -165,9 +167,11 @@ func TestTerminalBar(t *testing.T) {
 // TestTerminalLines has tasks print on both streams while the bar stands:
 // every line stays whole, and the bar leaves nothing behind.
 func TestTerminalLines(t *testing.T) {
+	t.Parallel()
 	for _, width := range []int{80, 30} {
 		for _, mode := range []string{"group", "line"} {
 			t.Run(fmt.Sprint(width, mode), func(t *testing.T) {
+				t.Parallel()
 				open := filepath.Join(t.TempDir(), "go") // until the bar has been seen
 				args := []string{"-j3", "--output", mode, "sh", "-c", `echo "out $1 a"; echo "err $1" >&2; sleep 0.02
 					[ "$1" != 0 ] || while [ ! -e "$0" ]; do sleep 0.01; done; echo "out $1 b"`, open, "{}", ":::"}
@@ -194,6 +198,7 @@ func TestTerminalLines(t *testing.T) {
 // TestTerminalNoBar has nothing but the tasks' lines where no bar is wanted, or
 // where tasks write past it.
 func TestTerminalNoBar(t *testing.T) {
+	t.Parallel()
 	for _, option := range []string{"--progress=never", "--output=raw"} {
 		v := startOnTerminal(t, 80, crew("-n0", option, "sleep 0.5; echo one", ":::", "a"))
 		status, lines := v.end(t)
@@ -205,6 +210,7 @@ func TestTerminalNoBar(t *testing.T) {
 
 // TestTerminalSummary has a run of more than a second say how it went.
 func TestTerminalSummary(t *testing.T) {
+	t.Parallel()
 	v := startOnTerminal(t, 80, crew("-j2", "sleep", ":::", "1.1", "0"))
 	_, lines := v.end(t)
 	require.Len(t, lines, 1)
@@ -220,6 +226,7 @@ func TestTerminalSummary(t *testing.T) {
 
 // TestTerminalInput has a person type the tasks.
 func TestTerminalInput(t *testing.T) {
+	t.Parallel()
 	v := startOnTerminal(t, 80, crew())
 	v.await(t, `^crew: reading tasks from the terminal: end with Ctrl-D$`)
 	_, err := v.file.WriteString("echo $((40+2))\n")
@@ -237,6 +244,7 @@ func TestTerminalInput(t *testing.T) {
 
 // TestTerminalInterrupt has Ctrl-C reach crew and not its tasks, which finish.
 func TestTerminalInterrupt(t *testing.T) {
+	t.Parallel()
 	open := filepath.Join(t.TempDir(), "go")
 	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.01; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
 	v.await(t, `0/2 done, 1 running`)
