@@ -33,14 +33,15 @@ func records(r *rand.Rand, n int, delim string) []string {
 	return list
 }
 
-// compareDelimitersXargs compares how -d and -0 cut the input.
+// compareDelimitersXargs compares how -d and -0 cut the input. For -d, one
+// command gets all records of an input.
 func compareDelimitersXargs(t *testing.T, b *bench) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, d := range slices.Concat(delimiters, [][2]string{{`\x2c`, ","}, {`\\`, `\`}, {`\a`, "\a"}}) {
 		for _, end := range endings(d[1]) {
 			for range 2 {
 				in := strings.Join(records(r, 1+r.IntN(6), d[1]), d[1]) + end
-				b.asXargs(t, trial{options: []string{"-d", d[0], "-n1"}, input: in})
+				b.asXargs(t, trial{options: []string{"-d", d[0], "-n9"}, input: in})
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // results against each other. What is not wanted to be the same stands, with
 // its reason, in differences.
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a hundred and fifty starts of GNU parallel take a while")
 	}
