@@ -19,7 +19,7 @@ import (
 // 100,000.
 func TestKeyedEndToEnd(t *testing.T) {
 	t.Parallel()
-	rows := 2000
+	rows := 1000
 	if n, err := strconv.Atoi(os.Getenv("CREW_KEYED_ROWS")); err == nil {
 		rows = n
 	}

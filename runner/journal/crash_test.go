@@ -95,6 +95,7 @@ func numbered() *list {
 // A process that is killed at any moment, in a compaction, too, loses nothing
 // of what it had said was durable, and does none of it twice.
 func TestKilledInCompaction(t *testing.T) {
+	t.Parallel()
 	kills := 15
 	if n, err := strconv.Atoi(os.Getenv(crashKills)); err == nil {
 		kills = n

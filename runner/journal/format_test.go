@@ -151,6 +151,7 @@ func lines(t *testing.T) (dir string, all []string) {
 }
 
 func TestTornTailIsDropped(t *testing.T) {
+	t.Parallel()
 	dir, all := lines(t)
 	whole := strings.Join(all, "")
 	ends := map[int]int{} // offset → tasks that are done there

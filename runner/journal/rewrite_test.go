@@ -15,6 +15,7 @@ import (
 
 // However often a run is resumed and fails anew, its directory stays small.
 func TestCompaction(t *testing.T) {
+	t.Parallel()
 	cfg := configured(t.TempDir())
 	cfg.Slack, cfg.Past.RetryFailed = 2000, true
 	var commands []string
