@@ -126,7 +126,7 @@ func TestFaultADirectoryIsClosed(t *testing.T) {
 			f := newFault(t, c.args...).under(`exec "$@"`)
 			f.cmd.Stdin = strings.NewReader("{\"args\": [\"a\"], \"dir\": \"closed\"}\n{\"args\": [\"b\"]}\n")
 			require.NoError(t, os.Mkdir(filepath.Join(f.dir, "closed"), 0o700))
-			f.asUser(uint32(70000 + os.Getpid()%10000))
+			f.asUser(uint32(80000 + os.Getpid()%10000)) // not the one whose processes are limited
 			f.start().ends(c.status)
 			require.Equal(t, c.stdout, f.stdout())
 			require.Contains(t, f.stderr(), c.stderr)
