@@ -7,22 +7,21 @@ import (
 	"crew/runner/task"
 )
 
-// usages knows which topics keep the processors busy: under --topics auto more
-// slots than processors would only slow those down.
+// usages finds the topics that keep the processors busy. With automatic topics,
+// giving those more slots than there are processors would only slow them down.
 type usages struct {
 	procs int
-	of    map[uint64]*usage // by key; forgotten when nothing ran for a while
+	of    map[uint64]*usage // by key; removed when nothing has run for a while
 }
 
-// usage is what a topic's tasks took lately: each round halves it.
+// usage is the time that a topic's tasks took lately. Each round halves it.
 type usage struct {
-	work, wall time.Duration // on a processor or waiting for one, and in all
+	work, wall time.Duration // on a processor or waiting for one; in all
 	bound      bool
 }
 
-// A topic whose tasks are at work for more than boundAbove of their time is
-// limited by the processors. It keeps the mark until its share falls below
-// boundBelow.
+// A topic is CPU-bound once its tasks work for more than boundAbove of their
+// time, and until they work for less than boundBelow of it.
 const (
 	boundAbove = 0.7
 	boundBelow = 0.5
@@ -30,7 +29,7 @@ const (
 
 func newUsages(procs int) *usages { return &usages{procs: procs, of: map[uint64]*usage{}} }
 
-// saw counts a result in.
+// saw adds a result.
 func (u *usages) saw(key uint64, r *task.Result) {
 	t := u.of[key]
 	if t == nil {
@@ -41,7 +40,7 @@ func (u *usages) saw(key uint64, r *task.Result) {
 	t.wall += r.Duration()
 }
 
-// most ends a round and says how many slots a key may have.
+// most ends a round and returns how many slots each key may have.
 func (u *usages) most() func(key uint64) int {
 	for key, t := range u.of {
 		if t.wall < time.Microsecond {

@@ -2,23 +2,22 @@ package runner
 
 import "time"
 
-// clock is the run's time. It stands still while the run is suspended, so that
-// no deadline comes nearer while nothing can run. The zero clock goes.
+// clock is the run's time. It stands still while the run is suspended, so that no
+// deadline passes while nothing can run. The zero clock is running.
 type clock struct {
-	lost  time.Duration // how long it has stood still
-	since time.Time     // when it was stopped; zero while it goes
+	lost  time.Duration // how long it has stood still in all
+	since time.Time     // when it was stopped; zero if it is running
 }
 
-// at is the run's time at a moment of the machine's clock.
+// at returns the run's time at a moment of the machine's clock.
 func (k *clock) at(now time.Time) time.Time {
-	if !k.since.IsZero() {
+	if k.stopped() {
 		now = k.since
 	}
 	return now.Add(-k.lost)
 }
 
-// real is the moment at which it will be the run's time at. The zero time, which
-// is never, stays.
+// real converts a time of a running clock to the machine's. Zero stays zero.
 func (k *clock) real(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
@@ -34,7 +33,7 @@ func (k *clock) stop(now time.Time) {
 	}
 }
 
-func (k *clock) goOn(now time.Time) {
+func (k *clock) start(now time.Time) {
 	if k.stopped() {
 		k.lost += now.Sub(k.since)
 		k.since = time.Time{}

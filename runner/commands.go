@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"crew/runner/task"
@@ -12,7 +11,7 @@ import (
 
 var errOver = errors.New("the run is over")
 
-// apply does what a command asks for.
+// apply carries out a command.
 func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	switch cmd.Op {
 	case task.Drain, task.Stop, task.Kill:
@@ -20,17 +19,15 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	case task.Resize:
 		c.resize(cmd.N)
 	case task.Grow:
-		c.resize(len(c.local()) + cmd.N)
+		c.resize(len(c.own()) + cmd.N)
 	case task.Join:
-		reply.Slot = c.join(cmd.Slot)
-		c.emit(task.Event{Kind: task.Resized, Slot: len(c.slots)})
+		reply.Slot = c.join(cmd.Slot, 1)
 	case task.Leave:
-		if _, ok := c.slots[cmd.N]; !ok {
+		if cmd.N < 1 || cmd.N >= len(c.slots) || c.slots[cmd.N] == nil {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
 			break
 		}
 		c.leave(cmd.N)
-		c.emit(task.Event{Kind: task.Resized, Slot: len(c.slots)})
 	case task.Pause:
 		c.paused = true
 	case task.Resume:
@@ -38,7 +35,7 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	case task.Suspend:
 		c.clock.stop(c.now)
 	case task.Continue:
-		c.clock.goOn(c.now)
+		c.clock.start(c.now)
 		c.tick(c.now)
 	case task.Cancel:
 		if !c.cancel(cmd.ID) {
@@ -50,9 +47,9 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// told ends the run because a person or a program asks for it.
+// told ends the run because a command asks for it.
 func (c *core) told(cmd task.Command) {
-	c.ending.Reason = max(c.ending.Reason, Told)
+	c.ends(Told, nil, nil)
 	if cmd.Signal != 0 {
 		c.ending.Signal = cmd.Signal
 	}
@@ -62,83 +59,99 @@ func (c *core) told(cmd task.Command) {
 		c.drain(why)
 	case task.Stop:
 		c.stop(why)
-		c.wait(c.cfg.Limit.KillAfter + settle)
+		c.wait(c.cfg.Limit.KillAfter + margin)
 	case task.Kill:
 		c.kill(why)
-		c.giveUpAt = c.run.Add(settle)
+		c.giveUpAt = c.run.Add(margin)
 		if c.sealed {
 			c.giveUp()
 		}
 	}
 }
 
-// local are the IDs of this machine's own slots, in order.
-func (c *core) local() []int {
+// resize sets the number of this machine's own slots, at least 1. The highest
+// numbers leave first; attempts running there may finish.
+func (c *core) resize(n int) {
+	own := c.own()
+	n = max(n, 1)
+	if n > len(own) {
+		c.join(task.Slot{}, n-len(own))
+	} else if n < len(own) {
+		c.leave(own[n:]...)
+	}
+}
+
+// own returns the numbers of this machine's own slots, sorted.
+func (c *core) own() []int {
 	var ids []int
-	for _, s := range c.slots {
-		if s.Host == "" && s.Token == 0 {
-			ids = append(ids, s.ID)
+	for id, s := range c.slots {
+		if s != nil && s.Host == "" && s.Token == 0 {
+			ids = append(ids, id)
 		}
 	}
-	slices.Sort(ids)
 	return ids
 }
 
-// resize sets the number of this machine's own slots, at least 1. Those with the
-// highest numbers leave first; what runs there may finish.
-func (c *core) resize(n int) {
-	n = max(n, 1)
-	ids := c.local()
-	if len(ids) == n {
-		return
-	}
-	for len(ids) > n {
-		c.leave(ids[len(ids)-1])
-		ids = ids[:len(ids)-1]
-	}
-	for range n - len(ids) {
-		c.join(task.Slot{Cap: 1})
-	}
-	c.emit(task.Event{Kind: task.Resized, Slot: len(c.slots)})
-}
-
-// join takes in a slot under the lowest number that is free, and not of another
-// host as long as something runs there under it.
-func (c *core) join(s task.Slot) int {
-	foreign := map[int]bool{}
-	for _, e := range c.entries {
-		if e.slot.ID != 0 && e.slot.Host != s.Host {
-			foreign[e.slot.ID] = true
-		}
-	}
-	for s.ID = 1; foreign[s.ID]; s.ID++ {
-	}
-	for _, taken := c.slots[s.ID]; taken || foreign[s.ID]; _, taken = c.slots[s.ID] {
-		s.ID++
-	}
+// join adds n slots like s under the lowest free numbers and returns the last. A
+// number that has left is not given to another host while an attempt still runs
+// under it.
+func (c *core) join(s task.Slot, n int) (last int) {
 	s.Cap = max(s.Cap, 1)
-	c.slots[s.ID] = s
-	c.capacity += s.Cap
-	slot := sched.Slot{ID: s.ID, Cap: s.Cap}
+	slot := sched.Slot{Cap: s.Cap}
 	if s.Host != "" {
 		slot.Host = sched.Hash(s.Host)
 	}
-	c.policy.Join(slot)
-	return s.ID
+	foreign := map[int]bool{}
+	for _, e := range c.entries {
+		if e.slot != nil && e.slot.Host != s.Host {
+			foreign[e.slot.ID] = true
+		}
+	}
+	for s.ID = 1; n > 0; s.ID++ {
+		for s.ID >= len(c.slots) {
+			c.slots = append(c.slots, nil)
+		}
+		if c.slots[s.ID] != nil || foreign[s.ID] {
+			continue
+		}
+		added := s
+		c.slots[s.ID] = &added
+		c.capacity += s.Cap
+		last, slot.ID = s.ID, s.ID
+		c.policy.Join(slot)
+		n--
+	}
+	c.resized()
+	return last
 }
 
-// leave lets no more attempts start in a slot. Those that run there may finish.
-func (c *core) leave(id int) {
-	c.capacity -= c.slots[id].Cap
-	delete(c.slots, id)
-	c.policy.Leave(id)
+// leave removes slots. Attempts running there may finish.
+func (c *core) leave(ids ...int) {
+	for _, id := range ids {
+		c.capacity -= c.slots[id].Cap
+		c.slots[id] = nil
+		c.policy.Leave(id)
+	}
+	c.resized()
 }
 
-// snapshot is what the run does now.
+func (c *core) resized() {
+	n := 0
+	for _, s := range c.slots {
+		if s != nil {
+			n++
+		}
+	}
+	c.emit(task.Event{Kind: task.Resized, Slot: n})
+}
+
+// snapshot describes what the run does now.
 func (c *core) snapshot() *task.Snapshot {
 	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.stats, Blocking: c.blocking()}
-	for _, id := range slices.Sorted(maps.Keys(c.slots)) {
-		s.Slots = append(s.Slots, c.slots[id])
+	for _, slot := range c.slots {
+		if slot != nil {
+			s.Slots = append(s.Slots, *slot)
+		}
 	}
 	for _, id := range c.runningIDs(len(c.entries)) {
 		e := c.entries[id]

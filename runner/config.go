@@ -8,84 +8,84 @@ import (
 	"crew/sched"
 )
 
-// Config says how a run goes.
+// Config configures a run.
 type Config struct {
 	Pool  Pool
 	Order Order
 	Limit Limit
 	Retry Retry
 	Halt  Halt
-	Tick  time.Duration // how often sinks get an empty batch when nothing happens; 0 is never
+	Tick  time.Duration // interval of empty batches for the sinks; 0 for none
 
-	// SameCommand says that all tasks have one command: where it cannot be
-	// executed for one it cannot for any, and the run stops.
+	// SameCommand means that all tasks have the same command: if it cannot be
+	// executed for one task, the run ends.
 	SameCommand bool
 }
 
-// Pool says how many tasks run and which comes next.
+// Pool configures the slots and the queue.
 type Pool struct {
-	Workers int          // slots on this machine
-	Policy  sched.Policy // without slots; the run has them join
-	Buffer  int          // tasks read ahead
-	Bytes   int          // of these, past the first few, at most so many bytes; 0 is any number
-	PerKey  int          // running tasks of one key at most; 0 is any number
-	Delay   time.Duration
-	Procs   int // processors, for topics that share the slots out by themselves; 0 leaves them be
+	Workers int           // slots on this machine
+	Policy  sched.Policy  // without slots: the run adds them
+	Buffer  int           // tasks to read ahead at most
+	Bytes   int           // their size at most, except for the first few tasks; 0 for no limit
+	PerKey  int           // running tasks of one key at most; 0 for no limit
+	Delay   time.Duration // between two starts
+	Procs   int           // processors, if topics are automatic; 0 otherwise
 }
 
-// Order says when results are released.
+// Order configures the order of results.
 type Order struct {
-	Keep   bool
-	Window int // with Keep: how many tasks may be admitted past the first unreleased one
+	Keep   bool // release results in input order
+	Window int  // with Keep: tasks to admit at most, counted from the first unreleased one
 }
 
-// Limit says how long an attempt may take.
+// Limit limits the time of an attempt.
 type Limit struct {
-	Timeout   time.Duration // 0 is any time
-	KillAfter time.Duration // how long an attempt that is being ended has until it is killed
+	Timeout   time.Duration // 0 for none
+	KillAfter time.Duration // from asking an attempt to end to killing it
 }
 
-// Retry says when a failed attempt is followed by another.
+// Retry configures the attempts after a failed one.
 type Retry struct {
 	Max      int           // attempts after the first
-	Delay    time.Duration // before the first of them, doubling with each
+	Delay    time.Duration // before the first retry; doubles with each
 	MaxDelay time.Duration
-	On       func(*task.Result) bool // which failures are worth it; nil is all
+	On       func(*task.Result) bool // whether to retry a failure; nil for always
 	Jitter   func() float64          // uniform in [0,1)
-	Keep     bool                    // the outputs of failed attempts stay open until the task is finished
+	Keep     bool                    // keep outputs of failed attempts open until the task is finished
 }
 
-// Halt says when the run stops early. The zero value is never. Results of an
+// Halt configures when the run ends early. The zero value is never. Results of an
 // earlier run (task.Task.Done) do not count.
 type Halt struct {
 	When    When
 	On      On
 	N       int
-	Percent bool   // N is a percentage of all tasks
-	Tasks   uint64 // how many these are
+	Percent bool   // N is a percentage of Tasks
+	Tasks   uint64 // number of tasks in the input
 }
 
-// When is how a halted run stops.
+// When is how a run halts.
 type When uint8
 
 // The ways to halt.
 const (
 	Never When = iota
-	Soon       // start nothing more, let what runs finish
-	Now        // end what runs, too
+	Soon       // drain
+	Now        // stop
 )
 
-// On is what a halt counts.
+// On is the kind of result that a halt counts.
 type On uint8
 
-// What can be counted.
+// The kinds of result.
 const (
 	OnFail On = iota
 	OnSuccess
 	OnDone
 )
 
-// Validate says what does not make a run.
+// Validate returns an error if no run is possible with c.
 func (c Config) Validate() error {
 	switch {
 	case c.Pool.Workers < 1:
@@ -104,33 +104,32 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Reason is why a run ended. They are in order: the worst one that applies is
-// the run's.
+// Reason is why a run ended. Reasons are ordered, and the worst one counts.
 type Reason uint8
 
 // The reasons, from good to bad.
 const (
-	Completed  Reason = iota // the input came to its end, and every task had its turn
+	Completed  Reason = iota // every task of the input had its turn
 	Halted                   // Config.Halt
 	BadCommand               // the command of all tasks cannot be executed
-	Told                     // a command or a signal asked for the end
+	Told                     // a command or a signal
 	Unread                   // nobody reads stdout any more
-	Broken                   // crew itself could not go on: the input or an output broke
+	Broken                   // the input or an output failed
 )
 
 // Ending is how a run ended.
 type Ending struct {
 	Reason Reason
 	Stats  task.Stats
-	Err    error        // of Broken and Unread; the first one of the worst
-	More   []error      // what went wrong after that and was not said yet
-	Signal int          // of Told: the last signal that asked for the end, or 0
-	Result *task.Result // of Halted and BadCommand: the result that decided it
+	Err    error        // if Broken or Unread: the first error of that kind
+	More   []error      // later errors that no sink has shown
+	Signal int          // if Told: the last signal that asked for the end, or 0
+	Result *task.Result // if Halted or BadCommand: the result that decided it
 
-	// Abandoned is how many attempts did not end although they were killed: they
-	// wait for somebody to take their output, or in the kernel.
+	// Abandoned is the number of attempts that did not end although they were
+	// killed: they are stuck in the kernel, or wait for a reader of their output.
 	Abandoned int
-	// Unshown is true where the run's output was given up because nobody read
-	// it and the run was told to end.
+	// Unshown means that the run was told to end and gave up its output because
+	// nobody read it.
 	Unshown bool
 }

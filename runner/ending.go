@@ -15,10 +15,10 @@ var (
 	errAbandoned = errors.New("did not end in time")
 )
 
-// judge ends the run where a result says so.
+// judge ends the run if a finished task is a reason to.
 func (c *core) judge(r *task.Result) {
 	if r.BadCommand && c.cfg.SameCommand {
-		c.decides(BadCommand, r)
+		c.ends(BadCommand, r, nil)
 		c.drain("")
 	}
 	if c.counts(r) {
@@ -27,27 +27,27 @@ func (c *core) judge(r *task.Result) {
 	}
 }
 
-// decides makes r the result for which the run ends, unless it ends for as bad a
-// reason already.
-func (c *core) decides(why Reason, r *task.Result) {
+// ends notes a reason for the end of the run. The worst one stays, and the first
+// of equals.
+func (c *core) ends(why Reason, r *task.Result, err error) {
 	if c.ending.Reason < why {
-		c.ending.Reason, c.ending.Result = why, r
+		c.ending.Reason, c.ending.Result, c.ending.Err = why, r, err
 	}
 }
 
-// halt ends the run once there are enough results of the kind that counts.
+// halt ends the run once enough results count for Config.Halt.
 func (c *core) halt() {
 	if c.counted == nil || c.ending.Reason >= Halted || !c.enough() {
 		return
 	}
-	c.decides(Halted, c.counted)
+	c.ends(Halted, c.counted, nil)
 	c.drain("--halt")
 	if c.cfg.Halt.When == Now {
 		c.stop("--halt")
 	}
 }
 
-// counts says whether a result is one of those that Config.Halt counts.
+// counts reports whether Config.Halt counts a result.
 func (c *core) counts(r *task.Result) bool {
 	if c.cfg.Halt.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
 		return false
@@ -61,7 +61,7 @@ func (c *core) counts(r *task.Result) bool {
 	return true
 }
 
-// enough says whether this run has met as many of them as Config.Halt says.
+// enough reports whether as many results count as Config.Halt asks for.
 func (c *core) enough() bool {
 	h := c.cfg.Halt
 	ok, failed := c.stats.Here()
@@ -69,20 +69,20 @@ func (c *core) enough() bool {
 	if !h.Percent {
 		return n >= int64(h.N)
 	}
-	of := int64(h.Tasks) - c.stats.Resumed() // of those that an earlier run has done not all may be read yet
+	of := int64(h.Tasks) - c.stats.Resumed() // as far as they have been read
 	return of > 0 && n*100 >= int64(h.N)*of
 }
 
-// drain starts nothing more; what waits is not run.
+// drain starts nothing more. Waiting tasks end as not run.
 func (c *core) drain(why string) {
 	if c.phase >= draining {
 		return
 	}
 	c.phase = draining
-	waiting := c.ids(func(e *entry) bool { return e.state != running && e.state != decided })
+	waiting := c.ids(queued, parked, delayed)
 	retries := 0
 	for _, id := range waiting {
-		if e := c.entries[id]; len(e.before) > 0 {
+		if len(c.entries[id].before) > 0 {
 			retries++
 		}
 	}
@@ -94,7 +94,7 @@ func (c *core) drain(why string) {
 	}
 }
 
-// stop ends what runs, after drain.
+// stop drains and asks running attempts to end.
 func (c *core) stop(why string) {
 	c.drain(why)
 	if c.phase >= stopping {
@@ -111,7 +111,7 @@ func (c *core) stop(why string) {
 	}
 }
 
-// kill ends what runs at once, after stop.
+// kill stops and kills running attempts.
 func (c *core) kill(why string) {
 	c.stop(why)
 	c.phase = killing
@@ -122,94 +122,86 @@ func (c *core) kill(why string) {
 	}
 }
 
-// terminate asks a running task to end. If it does not within the grace, it is
-// killed.
+// terminate asks a running task to end, and sets the time at which it is killed.
 func (c *core) terminate(e *entry, cause error) {
 	if e.stage >= terminated {
 		return
 	}
 	e.stage = terminated
-	c.acts = append(c.acts, act{handle: e.handle, task: e.item.ID, cause: cause})
+	c.acts = append(c.acts, act{e.handle, e.item.ID, cause})
 	c.deadline.Push(e.item.ID, c.run.Add(c.cfg.Limit.KillAfter))
 }
 
+// killTask kills a running task. It is repeated until the task has ended.
 func (c *core) killTask(e *entry) {
 	c.terminate(e, errStopped)
 	e.stage = killed
-	c.acts = append(c.acts, act{handle: e.handle, task: e.item.ID, kill: true})
-	c.deadline.Push(e.item.ID, c.run.Add(settle))
+	c.acts = append(c.acts, act{e.handle, e.item.ID, nil})
+	c.deadline.Push(e.item.ID, c.run.Add(margin))
 }
 
-// overdue takes the next step of ending a running task.
+// overdue takes the next step in ending a running task.
 func (c *core) overdue(e *entry) {
 	if e.stage == untouched {
 		c.terminate(e, task.ErrTimeout)
-		return
-	}
-	c.killTask(e)
-}
-
-// broke notes why crew itself cannot go on.
-func (c *core) broke(why Reason, err error) {
-	if c.ending.Reason < why {
-		c.ending.Reason, c.ending.Err = why, err
+	} else {
+		c.killTask(e)
 	}
 }
 
-// abort ends the run because crew itself cannot go on. What runs may finish,
-// except where nobody reads the results any more.
+// abort ends the run because of an error of crew itself. Running attempts may
+// finish, unless the error is that nobody reads the results any more.
 func (c *core) abort(err error) {
 	if c.sealed {
 		c.late(err)
 		return
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		c.broke(Unread, err)
+		c.ends(Unread, nil, err)
 		c.stop(signalName(int(syscall.SIGPIPE)))
-		c.wait(c.cfg.Limit.KillAfter + settle)
+		c.wait(c.cfg.Limit.KillAfter + margin)
 		return
 	}
 	if c.ending.Reason == Broken {
 		c.emit(task.Event{Kind: task.Notice, Text: err.Error()})
 	}
-	c.broke(Broken, err)
+	c.ends(Broken, nil, err)
 	why := ""
-	if c.running > 0 { // else it is said soon enough, at the end
+	if c.running > 0 { // otherwise the run ends now and reports the error anyway
 		why = err.Error()
 	}
 	c.drain(why)
 }
 
-// late takes an error that came when no event reaches the sinks any more.
+// late takes an error that comes too late for an event to reach the sinks.
 func (c *core) late(err error) {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
-		c.broke(Unread, err)
+		c.ends(Unread, nil, err)
 	case c.ending.Reason == Broken:
 		c.ending.More = append(c.ending.More, err)
 	default:
-		c.broke(Broken, err)
+		c.ends(Broken, nil, err)
 	}
 }
 
-// wait begins the time that a run which was told to end may still take. One that
-// ends its tasks by itself waits for them, and for its reader, as long as they
-// take.
+// wait limits the time that a run which was told to end may still take. A run
+// that ends by itself waits for its tasks and its reader as long as they take.
 func (c *core) wait(d time.Duration) {
 	if c.giveUpAt.IsZero() {
 		c.giveUpAt = c.run.Add(d)
 	}
 }
 
-// giveUp gives up waiting: first for attempts that should long have ended, then
-// for whoever should read the output.
+// giveUp stops waiting for attempts that should have ended by now or, if there
+// are none, for the reader of the output.
 func (c *core) giveUp() {
-	c.giveUpAt = c.run.Add(settle)
+	c.giveUpAt = c.run.Add(margin)
 	if c.sealed {
 		c.ending.Unshown = true
 		return
 	}
-	for _, id := range c.ids(func(e *entry) bool { return e.state == running || e.state == decided }) {
+	for _, id := range c.ids(running, decided) {
 		e := c.entries[id]
 		c.deadline.Remove(id)
 		if e.state == decided {
@@ -223,7 +215,7 @@ func (c *core) giveUp() {
 	}
 }
 
-// withdraw takes a waiting task out of where it waits.
+// withdraw removes a waiting task from its queue.
 func (c *core) withdraw(e *entry) {
 	id := e.item.ID
 	switch e.state {
@@ -238,12 +230,12 @@ func (c *core) withdraw(e *entry) {
 	}
 }
 
-// notRun ends a task that no attempt will be made at any more.
+// notRun finishes a waiting task without another attempt.
 func (c *core) notRun(e *entry) {
 	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.NotRun, Before: e.before, End: c.now})
 }
 
-// cancel ends one task, wherever it is, and says whether there is one.
+// cancel ends one task in whatever state and reports whether it is unfinished.
 func (c *core) cancel(id uint64) bool {
 	e := c.entries[id]
 	if e == nil {
@@ -253,7 +245,7 @@ func (c *core) cancel(id uint64) bool {
 	switch e.state {
 	case running:
 		c.terminate(e, errCancelled)
-	case decided: // see recorded
+	case decided: // recorded cancels it if it is to be retried
 	default:
 		c.withdraw(e)
 		c.finish(e, &task.Result{
@@ -263,17 +255,18 @@ func (c *core) cancel(id uint64) bool {
 	return true
 }
 
-// runningIDs are the lowest n numbers of tasks that hold a slot.
+// runningIDs returns the lowest n numbers of tasks that hold a slot.
 func (c *core) runningIDs(n int) []uint64 {
-	ids := c.ids(func(e *entry) bool { return e.slot.ID != 0 })
+	ids := c.ids(running, decided)
+	ids = slices.DeleteFunc(ids, func(id uint64) bool { return c.entries[id].slot == nil })
 	return ids[:min(n, len(ids))]
 }
 
-// ids are the numbers of the unfinished tasks of which ok holds, in order.
-func (c *core) ids(ok func(*entry) bool) []uint64 {
+// ids returns the numbers of the tasks in any of the states, sorted.
+func (c *core) ids(in ...state) []uint64 {
 	var ids []uint64
 	for id, e := range c.entries {
-		if ok(e) {
+		if slices.Contains(in, e.state) {
 			ids = append(ids, id)
 		}
 	}

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// lookEvery is how often the run asks itself whether it could do more.
+	// lookEvery is how often explain looks for a reason.
 	lookEvery = time.Second
-	// mostGroups is how many groups of waiting tasks a snapshot lists.
+	// mostGroups limits the groups of waiting tasks in a snapshot.
 	mostGroups = 100
 )
 
-// explainer knows for how long slots were free.
+// explainer measures how long slots were free although something is left to run.
 type explainer struct {
-	idle    bool           // one is free, and something is left to start
-	since   time.Time      // of the latest look
-	last    time.Time      // when idle was last said
-	idleFor time.Duration  // for how long it was true since the latest look
-	told    *task.Blocking // the last reason that was emitted, while it lasts
-	full    bool           // it was said that too many tasks wait outside the read-ahead
+	idle    bool           // that is so now
+	since   time.Time      // the last look
+	last    time.Time      // when idle was last set
+	idleFor time.Duration  // how long idle was true since the last look
+	told    *task.Blocking // the reason emitted last, while it holds
+	full    bool           // the notice about tasks outside the read-ahead was given
 }
 
-// wake is when to look; the zero time is never.
+// wake returns the time of the next look. The zero time is never.
 func (x *explainer) wake() time.Time {
 	if !x.idle && x.told == nil {
 		return time.Time{}
@@ -34,9 +34,9 @@ func (x *explainer) wake() time.Time {
 	return x.since.Add(lookEvery)
 }
 
-// explain emits why nothing starts, where slots were free for half of the time: a
-// task that starts now and then makes room for a few others, and is no end of
-// that.
+// explain emits the reason why nothing starts if slots were free at least half of
+// the time since the last look. A task that starts now and then does not count as
+// progress: it only makes room for a few others.
 func (c *core) explain() {
 	x := &c.explainer
 	c.explainCrowd()
@@ -63,8 +63,8 @@ func (c *core) explain() {
 	x.told, x.since, x.idleFor = b, c.run, 0
 }
 
-// explainCrowd says once that tasks wait outside the read-ahead until it cannot
-// go on.
+// explainCrowd gives a notice when so many tasks wait outside the read-ahead that
+// nothing more is read.
 func (c *core) explainCrowd() {
 	x := &c.explainer
 	aside := c.count[parked] + c.count[delayed]
@@ -78,8 +78,8 @@ func (c *core) explainCrowd() {
 	}
 }
 
-// blocking is why nothing starts; nil where something would, or nothing is left
-// to start.
+// blocking returns why nothing starts. It is nil if something can start or
+// nothing is left.
 func (c *core) blocking() *task.Blocking {
 	all := c.count[queued] + c.count[parked] + c.count[delayed]
 	b := &task.Blocking{Tasks: all}
@@ -109,7 +109,7 @@ func (c *core) blocking() *task.Blocking {
 	return b
 }
 
-// longest is the longest of the queues in which tasks wait beside a free slot.
+// longest describes the longest queue of tasks that wait beside a free slot.
 func (c *core) longest() *task.Blocking {
 	b := &task.Blocking{By: task.ByRetry, Tasks: c.count[delayed]}
 	if next, ok := c.delayed.Next(); ok {
@@ -132,7 +132,7 @@ func (c *core) longest() *task.Blocking {
 	return b
 }
 
-// waiting are the tasks that wait, grouped by what they wait for.
+// waiting groups the waiting tasks by what they wait for.
 func (c *core) waiting() []task.Blocking {
 	type group struct {
 		state state

@@ -6,15 +6,14 @@ import (
 	"crew/runner/task"
 )
 
-// pump hands batches of events to the sinks, one after another. Its goroutine is
-// the only one that calls sinks.
+// pump hands batches of events to the sinks. Only its goroutine calls them.
 type pump struct {
 	r      *Run
 	sinks  []Sink
 	tick   time.Duration
-	keep   bool // outputs of failed attempts are closed with the task's result
+	keep   bool // Retry.Keep
 	bell   chan struct{}
-	broken []bool // sinks that had an error: they get nothing more but Close
+	broken []bool // by sink: Consume has failed, and only Close is still called
 }
 
 func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
@@ -24,7 +23,7 @@ func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
 	}
 }
 
-// ring says that there is something to take.
+// ring wakes the pump.
 func (p *pump) ring() {
 	select {
 	case p.bell <- struct{}{}:
@@ -39,14 +38,14 @@ func (p *pump) run() {
 		defer t.Stop()
 		ticks = t.C
 	}
-	var room []task.Event
+	var empty []task.Event
 	for {
 		select {
 		case <-p.bell:
-			events, last := p.r.take(room)
+			events, last := p.r.take(empty)
 			p.consume(events)
 			clear(events)
-			room = events[:0]
+			empty = events[:0]
 			if last {
 				p.close()
 				return
@@ -57,7 +56,7 @@ func (p *pump) run() {
 	}
 }
 
-// consume lets every sink see the batch, then closes what it carried.
+// consume hands a batch to every sink and then closes its results.
 func (p *pump) consume(batch []task.Event) {
 	for i, s := range p.sinks {
 		if p.broken[i] {
@@ -76,7 +75,9 @@ func (p *pump) consume(batch []task.Event) {
 }
 
 func (p *pump) close() {
-	stats := p.r.stats()
+	p.r.mu.Lock()
+	stats := p.r.core.stats
+	p.r.mu.Unlock()
 	for i, s := range p.sinks {
 		if err := s.Close(stats); err != nil && !p.broken[i] {
 			p.r.do(func(c *core) { c.late(err) }, nil)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestDoneTasks(t *testing.T) {
 		require.True(t, c.decide(e, &task.Result{Task: e.task, Outcome: task.OK}))
 		c.recorded(e)
 	}
-	c.endInput()
+	c.endInput(io.EOF)
 	require.True(t, c.seal())
 	c.balance()
 

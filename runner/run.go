@@ -1,21 +1,20 @@
-// Package runner runs tasks. It owns the run's state machine (core), the door
-// through which every fact enters it (Run.do), and the goroutines of a run:
+// Package runner runs tasks. It holds the run's state machine (core) and the one
+// door into it (Run.do). A run has these goroutines:
 //
-//   - the reader asks the Source for tasks while there is room for them;
-//   - an attempt is a goroutine that blocks in the Executor, and goes on with the
-//     attempt that starts in its place, if one does;
+//   - the reader takes tasks from the Source while there is room for them;
+//   - each running attempt has a goroutine that blocks in the Executor and then
+//     goes on with the attempt that starts in its place, if one does;
 //   - the pump hands events to the sinks;
-//   - the timer's goroutine comes and goes when time alone asks for something;
+//   - the timer's goroutine runs briefly when something is due;
 //   - the signal router (Signals.Serve) turns signals into commands.
 //
-// Whoever brings a fact calls the door itself. The door takes a lock, changes the
-// core, lets what follows from that happen, and never writes and never waits, so
-// that a command is obeyed while the reader of the output stands still.
+// Each goroutine brings its facts through the door itself. The door takes the
+// lock, changes the core, acts on what follows, and neither writes nor waits, so
+// commands are obeyed even while the reader of crew's output stands still.
 package runner
 
 import (
 	"context"
-	"io"
 	"sync"
 	"time"
 
@@ -23,50 +22,47 @@ import (
 )
 
 const (
-	// lag is how long events may wait for others to be handed over with them,
-	// and batch how many need not.
-	lag   = 10 * time.Millisecond
+	// Events are handed to the pump once there are batch of them, or lag after
+	// the last time.
 	batch = 256
+	lag   = 10 * time.Millisecond
 )
 
-// Source gives tasks in input order. Next blocks until there is one, then takes
-// its ID by calling number once, and returns it without waiting for anything
-// else. It is called by one goroutine. io.EOF ends the input; any other error
-// ends it too, and fails the run after what came before has run.
+// Source yields tasks in input order. Next blocks until a task has been read,
+// calls number once for its ID, and then returns without blocking again. At the
+// end of the input it returns io.EOF. Any other error ends the input too and
+// fails the run once the tasks read so far have run. One goroutine calls Next.
 type Source interface {
 	Next(number func() uint64) (*task.Task, error)
 }
 
-// Executor runs attempts. It is called from many goroutines.
+// Executor runs attempts. It is safe for concurrent use.
 type Executor interface {
-	// Run runs one attempt and blocks until it is over; it never retries. Every
-	// way to fail is an Outcome of the result. When ctx is done the attempt is
-	// asked to end; the outcome is then Timeout where the context's cause is
-	// task.ErrTimeout, else Cancelled.
+	// Run runs one attempt and returns when it is over; it never retries. Every
+	// failure is an Outcome of the result. When ctx is done, Run asks the attempt
+	// to end; its outcome is then Timeout if the context's cause is
+	// task.ErrTimeout, and Cancelled otherwise.
 	Run(ctx context.Context, a task.Attempt) *task.Result
-	// Kill ends the running attempt of a task at once. It does nothing where
-	// there is none, and may be repeated.
+	// Kill kills the task's running attempt, if there is one. It may be repeated.
 	Kill(id uint64)
-	// Suspend stops everything that runs, and whatever starts before Resume
-	// does not run until then.
+	// Suspend stops all attempts. Those that start later wait for Resume.
 	Suspend()
-	// Resume is the end of Suspend.
+	// Resume undoes Suspend.
 	Resume()
 }
 
-// Recorder is told what the run does, by the goroutine of the attempt concerned,
-// before others can see it: of an attempt before it starts, and of its end
-// before its slot is given to another and before any sink sees it. With final
-// the task is finished, and r.Before are the attempts that failed before. A task
-// that cannot be run at all ends without a start.
+// Recorder records a run durably. Each method is called by the goroutine of the
+// attempt: Started before the attempt starts, Ended before its slot is used again
+// and before a sink sees the result. final means that the task is finished;
+// r.Before then holds its earlier failed attempts. A task that cannot be run has
+// an Ended without a Started.
 type Recorder interface {
 	Started(a task.Attempt)
 	Ended(a task.Attempt, r *task.Result, final bool)
 }
 
-// Sink takes what happened, in order, a batch at a time, from one goroutine.
-// An error from Consume stops the run. Close is called once, after the last
-// batch.
+// Sink consumes events in order, a batch at a time, from one goroutine. An error
+// from Consume ends the run. Close is called once, after the last batch.
 type Sink interface {
 	Consume([]task.Event) error
 	Close(task.Stats) error
@@ -76,65 +72,66 @@ type Sink interface {
 type Run struct {
 	// configuration
 
-	src  Source
-	exec Executor
-	rec  Recorder // nil for none
-	pump *pump
-	ctx  context.Context // of all attempts
-
-	wake chan struct{} // tells the reader to go on
-	over chan struct{} // closed when nothing more will happen
+	src   Source
+	exec  Executor
+	rec   Recorder // nil for none
+	pump  *pump
+	ctx   context.Context // parent of all attempts' contexts
+	began time.Time
+	wake  chan struct{} // tells the reader to go on
+	over  chan struct{} // closed when the run is over
 
 	// state, under the lock
 
 	mu      sync.Mutex
 	core    *core
-	handles []*handle // that no attempt uses
-	reading bool      // the reader goes on by itself
+	handles []*handle // for reuse
+	reading bool      // the reader is awake
 	handed  time.Time // when the pump last took events
 	timer   *time.Timer
-	armed   time.Time // when the timer fires; zero when it does not
+	armed   time.Time // when the timer fires; zero if it is stopped
 	shown   bool      // the sinks are closed
 	ended   bool      // over is closed
 }
 
-// handle is how the run ends an attempt. It goes from attempt to attempt until
-// one of them is cancelled.
+// handle ends an attempt. It is used for one attempt after another until one of
+// them is cancelled.
 type handle struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
-// job is an attempt with what ends it.
+// job is an attempt in the hands of its goroutine. The zero job is none.
 type job struct {
 	attempt task.Attempt
 	handle  *handle
+	entry   *entry // to be touched in the door alone
 }
 
-// New makes a run of the tasks of src on exec, which shows what happens to
-// sinks, and tells rec where that is not nil. Wait runs it.
+// New returns a run of the tasks of src on exec. Events go to sinks; rec may be
+// nil. The run begins with Wait.
 func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	r := &Run{
-		src: src, exec: exec, rec: rec, core: newCore(cfg), ctx: context.Background(),
+		src: src, exec: exec, rec: rec, core: newCore(cfg), ctx: context.Background(), began: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
-	r.core.tick(time.Now())
+	r.core.tick(r.began)
 	r.core.explainer.since = r.core.run
 	r.core.resize(cfg.Pool.Workers)
 	return r, nil
 }
 
-// Wait runs everything until all is done or a command ends it, closes the sinks
-// and returns how it went. It is called once.
+// Wait runs the tasks until all are done or a command ends the run, and closes
+// the sinks. It is called once.
 //
-// All goroutines of the run have ended when it returns, except those that a
-// system call may hold: the reader in a read of an input that never comes, the
-// pump in a write that nobody takes (Ending.Unshown), and attempts that do not
-// end (Ending.Abandoned).
+// When it returns, all goroutines of the run have ended, except those stuck in a
+// system call: the reader, if its input delivers nothing; the pump, if nobody
+// takes the output (Ending.Unshown); and attempts that do not end although they
+// were killed (Ending.Abandoned).
 func (r *Run) Wait() Ending {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -152,24 +149,24 @@ func (r *Run) Wait() Ending {
 	return r.core.ending
 }
 
-// Do asks something of the run.
+// Do carries out a command.
 func (r *Run) Do(cmd task.Command) task.Reply {
 	reply := task.Reply{Err: errOver}
 	r.do(func(c *core) { reply = c.apply(cmd) }, nil)
 	return reply
 }
 
-// do is the door: it lets a fact into the core and does what follows from it. An
-// attempt's goroutine takes what starts next into mine. Once the run is over
-// nothing gets in, and do is false.
-func (r *Run) do(fact func(*core), mine *job) bool {
+// do is the door: it applies a fact to the core and acts on what follows. If an
+// attempt can start, the first goes to mine instead of a goroutine of its own,
+// unless mine is nil. Once the run is over, do does nothing.
+func (r *Run) do(fact func(*core), mine *job) {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
-		return false
+		return
 	}
 	c := r.core
-	c.tick(time.Now())
+	c.tick(r.began.Add(time.Since(r.began))) // half the cost of time.Now
 	fact(c)
 	c.due()
 	r.start(mine)
@@ -182,21 +179,19 @@ func (r *Run) do(fact func(*core), mine *job) bool {
 	c.acts = nil
 	r.mu.Unlock()
 	for _, a := range acts {
-		if a.kill {
+		if a.cause == nil {
 			r.exec.Kill(a.task)
 		} else {
 			a.handle.cancel(a.cause)
 		}
 	}
-	return true
 }
 
-// start starts all that may start now, each in a goroutine of its own, but for
-// the one that the caller takes.
+// start starts every attempt that can start now.
 func (r *Run) start(mine *job) {
 	for e, ok := r.core.next(); ok; e, ok = r.core.next() {
-		j := job{task.Attempt{Task: e.task, Number: e.attempt, Slot: e.slot}, r.newHandle()}
-		e.handle = j.handle
+		e.handle = r.newHandle()
+		j := job{task.Attempt{Task: e.task, Number: e.attempt, Slot: *e.slot}, e.handle, e}
 		if mine != nil && mine.handle == nil {
 			*mine = j
 		} else {
@@ -216,45 +211,45 @@ func (r *Run) newHandle() *handle {
 	return h
 }
 
-// work runs an attempt, and others after it as long as one starts when one has
-// ended.
+// work runs an attempt and those that start in its place.
 func (r *Run) work(j job) {
-	for j.handle != nil {
+	for j.entry != nil {
 		if r.rec != nil {
 			r.rec.Started(j.attempt)
 		}
 		res := r.exec.Run(j.handle.ctx, j.attempt)
-		if r.rec != nil && !r.record(j.attempt, res) {
+		if r.rec != nil && !r.record(j, res) {
 			return
 		}
 		j = r.next(j, res)
 	}
 }
 
-// record has the end of an attempt recorded. The attempt holds its slot
-// meanwhile, so no other is in doubt should crew be killed here. It is false
-// where nobody waits for the attempt any more.
-func (r *Run) record(a task.Attempt, res *task.Result) bool {
+// record has the end of an attempt decided and recorded. The attempt keeps its
+// slot until then, so at most one attempt of a slot is in doubt if crew is
+// killed. It returns false if the run has given the attempt up.
+func (r *Run) record(j job, res *task.Result) bool {
 	final, awaited := false, false
 	r.do(func(c *core) {
-		if e := c.awaited(a.Task.ID); e != nil {
-			final, awaited = c.decide(e, res), true
+		if awaited = j.entry.state != nowhere; awaited {
+			final = c.decide(j.entry, res)
 		}
 	}, nil)
 	if awaited {
-		r.rec.Ended(a, res, final)
+		r.rec.Ended(j.attempt, res, final)
 	}
 	return awaited
 }
 
-// next takes in the end of an attempt, and is the one that starts in its place.
+// next takes the end of an attempt and returns the attempt that starts in its
+// place.
 func (r *Run) next(j job, res *task.Result) (next job) {
 	r.do(func(c *core) {
-		if e := c.awaited(j.attempt.Task.ID); e != nil {
+		if j.entry.state != nowhere {
 			if r.rec == nil {
-				c.decide(e, res)
+				c.decide(j.entry, res)
 			}
-			c.recorded(e)
+			c.recorded(j.entry)
 		}
 		if j.handle.ctx.Err() == nil {
 			r.handles = append(r.handles, j.handle)
@@ -265,6 +260,7 @@ func (r *Run) next(j job, res *task.Result) (next job) {
 
 // read is the reader.
 func (r *Run) read() {
+	number := r.core.number
 	for {
 		select {
 		case <-r.wake:
@@ -272,9 +268,9 @@ func (r *Run) read() {
 			return
 		}
 		for more := true; more; {
-			t, err := r.src.Next(r.core.number)
+			t, err := r.src.Next(number)
 			if err != nil {
-				r.do(func(c *core) { c.noMore(err) }, nil)
+				r.do(func(c *core) { c.endInput(err) }, nil)
 				return
 			}
 			more = r.admit(t)
@@ -282,25 +278,32 @@ func (r *Run) read() {
 	}
 }
 
-// admit takes in a task that was read, and says whether to read on.
+// admit admits a task and returns whether to read on.
 func (r *Run) admit(t *task.Task) (more bool) {
-	var refused *task.Result
+	var refused *entry
+	var res *task.Result
 	r.do(func(c *core) {
-		refused = c.admit(t)
-		if refused != nil && r.rec == nil {
-			c.recorded(c.entries[t.ID])
+		if refused = c.admit(t); refused != nil {
+			res = refused.result
+			if r.rec == nil {
+				c.recorded(refused)
+			}
 		}
 		more = c.room() > 0
 		r.reading = more
 	}, nil)
-	if refused != nil && r.rec != nil {
-		r.rec.Ended(task.Attempt{Task: t}, refused, true)
-		r.do(func(c *core) { c.recorded(c.entries[t.ID]) }, nil)
+	if res != nil && r.rec != nil {
+		r.rec.Ended(task.Attempt{Task: t}, res, true)
+		r.do(func(c *core) {
+			if refused.state != nowhere {
+				c.recorded(refused)
+			}
+		}, nil)
 	}
 	return more
 }
 
-// letRead wakes the reader where tasks should be read.
+// letRead wakes the reader if tasks should be read.
 func (r *Run) letRead() {
 	if !r.reading && r.core.low() {
 		r.reading = true
@@ -308,7 +311,7 @@ func (r *Run) letRead() {
 	}
 }
 
-// handOver wakes the pump where events have waited for long enough, or are many.
+// handOver wakes the pump if events have waited long enough or are many.
 func (r *Run) handOver() {
 	c := r.core
 	n := len(c.events)
@@ -317,8 +320,8 @@ func (r *Run) handOver() {
 	}
 }
 
-// finish ends the run where nothing more will happen: the sinks have seen all
-// and are closed, or are given up.
+// finish ends the run once the sinks have seen everything and are closed, or are
+// given up.
 func (r *Run) finish() {
 	c := r.core
 	if c.seal() && !r.shown {
@@ -330,8 +333,7 @@ func (r *Run) finish() {
 	}
 }
 
-// arm sets the timer for the core's next moment, or for the next look at the
-// events.
+// arm sets the timer to when the core wants to wake up or events are due.
 func (r *Run) arm() {
 	c := r.core
 	at := c.wake()
@@ -351,29 +353,14 @@ func (r *Run) arm() {
 	r.timer.Reset(max(at.Sub(c.now), 0))
 }
 
-// take hands the waiting events to the pump, which gives used room for others in
-// exchange. With last no others will come.
-func (r *Run) take(room []task.Event) (events []task.Event, last bool) {
+// take gives the waiting events to the pump in exchange for an empty slice. If
+// last, no more will come.
+func (r *Run) take(empty []task.Event) (events []task.Event, last bool) {
 	last = true
 	r.do(func(c *core) {
-		events, c.events = c.events, room
+		events, c.events = c.events, empty
 		r.handed = c.now
 		last = c.seal()
 	}, nil)
 	return events, last
-}
-
-func (r *Run) stats() task.Stats {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.core.stats
-}
-
-// noMore says how the input ended.
-func (c *core) noMore(err error) {
-	if err == io.EOF {
-		c.endInput()
-	} else {
-		c.inputFailed(err)
-	}
 }

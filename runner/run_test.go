@@ -609,7 +609,7 @@ func TestAReaderThatNeverReadsIsGivenUpOnlyWhenTold(t *testing.T) {
 		end, err := run(config(2), &tasks{n: 3}, &fake{}, []Sink{&seen{block: hold}}, inbox)
 		require.NoError(t, err)
 		require.True(t, end.Unshown)
-		require.Equal(t, time.Hour+5*time.Second+settle, time.Since(begin))
+		require.Equal(t, time.Hour+5*time.Second+margin, time.Since(begin))
 		close(hold)
 	})
 }
@@ -662,7 +662,7 @@ func TestAttemptsThatNeverEndAreAbandonedOnlyWhenTold(t *testing.T) {
 	for _, c := range []struct {
 		op   task.Op
 		took time.Duration
-	}{{task.Stop, 5*time.Second + settle}, {task.Kill, settle}} {
+	}{{task.Stop, 5*time.Second + margin}, {task.Kill, margin}} {
 		synctest.Test(t, func(t *testing.T) {
 			exec, inbox := stuck{end: make(chan struct{})}, make(chan task.Command)
 			go func() {

@@ -11,22 +11,21 @@ import (
 	"crew/runner/task"
 )
 
-// Signals are the process's own signals: how they are taken, what they mean to a
-// run, and how crew dies by one. Before CatchSignals they do what they do to any
-// program; package linux sees to SIGQUIT, SIGUSR1 and SIGUSR2 from the start,
-// with which the Go runtime has plans of its own.
+// Signals handles the signals that crew itself receives: it catches them, turns
+// them into commands, and makes crew die of one. Until CatchSignals they have
+// their default action, except that package linux catches SIGQUIT, SIGUSR1 and
+// SIGUSR2 from the start, since the Go runtime would act on these itself.
 type Signals struct {
 	in         chan syscall.Signal
-	ends       []syscall.Signal // those taken that ask for the end
-	jobs       bool             // SIGTSTP and SIGCONT are taken, too
+	ends       []syscall.Signal // the caught ones that ask for the end
+	jobs       bool             // SIGTSTP and SIGCONT are caught as well
 	quit, done chan struct{}    // nil before Serve
 }
 
-// CatchSignals takes the signals from now on. They wait until Serve, at most as
-// many as fit. SIGINT, SIGHUP, SIGTSTP stay ignored where they were when the
-// process began (in a background job of a script, under nohup); of the others
-// the Go runtime leaves nobody to know that. A write to a closed pipe is an error
-// from now on, and no death.
+// CatchSignals catches signals and keeps a few of them until Serve. SIGINT, SIGHUP
+// and SIGTSTP stay ignored if they were when the process began, as in background
+// jobs of scripts and under nohup; for other signals the Go runtime does not tell.
+// From now on a write to a closed pipe is an error and does not end the process.
 func CatchSignals() (*Signals, error) {
 	linux.SurvivePipes()
 	s := &Signals{in: make(chan syscall.Signal, 16)}
@@ -45,11 +44,11 @@ func CatchSignals() (*Signals, error) {
 	return s, nil
 }
 
-// Serve passes the signals on to a run until Release: SIGINT drains, a second one
-// stops, a third one kills; SIGTERM stops at once; SIGQUIT kills; SIGHUP drains;
-// SIGUSR1 and SIGUSR2 make the pool one larger or smaller. The tasks are not of
-// the terminal's foreground group, so Ctrl-Z reaches crew alone: at SIGTSTP it
-// stops the tasks and then itself, and at SIGCONT lets them go on.
+// Serve turns signals into commands for a run until Release. The first SIGINT
+// drains, the second stops, the third kills. SIGTERM stops, SIGQUIT kills, SIGHUP
+// drains. SIGUSR1 and SIGUSR2 make the pool one larger or smaller. Tasks are not in
+// the terminal's foreground process group, so Ctrl-Z reaches crew alone: at SIGTSTP
+// crew stops the tasks and then itself, and at SIGCONT it continues them.
 func (s *Signals) Serve(r *Run) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -70,15 +69,15 @@ func (s *Signals) Serve(r *Run) {
 	}()
 }
 
-// suspend stops and continues the run, if that is what sig asks for, and returns
-// the signals that are still to be obeyed.
+// suspend stops and continues the run if sig is SIGTSTP. It returns the signals
+// that are still to be obeyed.
 func (s *Signals) suspend(r *Run, sig syscall.Signal) (others []syscall.Signal) {
 	if sig != syscall.SIGTSTP {
 		return []syscall.Signal{sig}
 	}
 	r.Do(task.Command{Op: task.Suspend})
 	r.exec.Suspend()
-	for old := true; old; { // a SIGCONT from before does not count
+	for old := true; old; { // an earlier SIGCONT does not count
 		select {
 		case sig := <-s.in:
 			others = append(others, sig)
@@ -86,9 +85,9 @@ func (s *Signals) suspend(r *Run, sig syscall.Signal) (others []syscall.Signal) 
 			old = false
 		}
 	}
-	// SIGSTOP and not the default action of SIGTSTP, which is none in an orphaned
-	// process group. It may take hold a moment after kill returns, so what ends
-	// the stop is SIGCONT.
+	// The default action of SIGTSTP would not stop an orphaned process group, but
+	// SIGSTOP does. It may act a moment after kill has returned, so wait for the
+	// SIGCONT.
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil {
 		for sig != syscall.SIGCONT {
 			select {
@@ -104,9 +103,9 @@ func (s *Signals) suspend(r *Run, sig syscall.Signal) (others []syscall.Signal) 
 	return others
 }
 
-// Release gives the signals that ask for the end their default action: the last
-// line of crew may wait for a reader for ever. A resize that comes too late is
-// no reason to die.
+// Release gives the signals that ask for the end their default action, so that
+// they end crew even if its last line waits for a reader. The others stay caught:
+// a resize that comes too late must not kill crew.
 func (s *Signals) Release() {
 	if s.quit != nil {
 		close(s.quit)
@@ -120,10 +119,10 @@ func (s *Signals) Release() {
 	}
 }
 
-// ladder is how far signals have asked for the end.
+// ladder counts how urgently signals have asked for the end.
 type ladder struct{ rung int }
 
-// command is what a signal asks for; its Op is 0 where that is nothing.
+// command returns the command for a signal. Its Op is 0 if there is none.
 func (l *ladder) command(s syscall.Signal) task.Command {
 	switch s {
 	case syscall.SIGUSR1:
@@ -145,7 +144,7 @@ func (l *ladder) command(s syscall.Signal) task.Command {
 	return task.Command{Op: ops[min(l.rung, len(ops))-1], Signal: int(s)}
 }
 
-// signalName is the name of a signal, or nothing for none.
+// signalName returns the name of a signal, and "" for 0.
 func signalName(s int) string {
 	if s == 0 {
 		return ""
@@ -153,15 +152,15 @@ func signalName(s int) string {
 	return unix.SignalName(syscall.Signal(s))
 }
 
-// Die ends the process by sig, so that the parent sees WIFSIGNALED: bash stops a
-// script at Ctrl-C only then. It returns where sig is ignored or blocked.
+// Die ends the process by sig, so that its parent sees a death by signal: bash
+// ends a script at Ctrl-C only then. Die returns if sig is ignored or blocked.
 func Die(sig syscall.Signal) {
 	if linux.Ignored(sig) {
 		return
 	}
 	linux.Reset(sig)
 	if err := syscall.Kill(os.Getpid(), sig); err == nil {
-		// The kernel may deliver to another thread, a moment after kill returns.
+		// The signal may arrive in another thread a moment after kill has returned.
 		time.Sleep(time.Second)
 	}
 }

@@ -1,0 +1,152 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+
+	"crew/runner/task"
+)
+
+// decide takes the result of an attempt and returns whether it finishes its task.
+// The task keeps its slot until recorded.
+func (c *core) decide(e *entry, r *task.Result) (final bool) {
+	e.mustBe(running)
+	if c.usage != nil {
+		c.usage.saw(e.item.Key, r)
+	}
+	c.deadline.Remove(e.item.ID)
+	e.again = c.retries(e, r)
+	if !e.again {
+		r.Before = e.before
+	}
+	e.result = r
+	c.set(e, decided)
+	if r.Fault != nil {
+		c.abort(r.Fault)
+	}
+	return !e.again
+}
+
+func (e *entry) mustBe(s state) {
+	if e.state != s {
+		panic(fmt.Sprintf("internal error: task %d is in state %d instead of %d", e.item.ID, e.state, s))
+	}
+}
+
+// recorded acts on a decision that is on record: the task is finished, or waits
+// for its next attempt.
+func (c *core) recorded(e *entry) {
+	e.mustBe(decided)
+	id, r := e.item.ID, e.result
+	if !e.again {
+		c.finish(e, r)
+		return
+	}
+	e.before = append(e.before, r)
+	wait := c.backoff(e.failures)
+	e.failures++
+	c.emit(task.Event{
+		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: len(e.before) - 1, Wait: wait,
+	})
+	c.vacate(e)
+	c.set(e, delayed)
+	c.delayed.Push(id, c.run.Add(wait))
+	switch {
+	case e.cancelled:
+		c.cancel(id)
+	case c.phase > going:
+		c.withdraw(e)
+		c.notRun(e)
+	}
+}
+
+// vacate gives up the task's slot, if it holds one.
+func (c *core) vacate(e *entry) {
+	if e.slot == nil {
+		return
+	}
+	c.running--
+	c.policy.Done(e.slot.ID, e.item, e.again)
+	e.slot = nil
+	c.unlimit(e)
+}
+
+// unlimit queues the next parked task of the key.
+func (c *core) unlimit(e *entry) {
+	if c.limit == nil {
+		return
+	}
+	if it, ok := c.limit.Done(e.item.Key); ok {
+		c.policy.Push(it)
+		c.set(c.entries[it.ID], queued)
+	}
+}
+
+// retries reports whether another attempt follows this one.
+func (c *core) retries(e *entry, r *task.Result) bool {
+	if !r.Outcome.Failed() || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
+		return false
+	}
+	if r.BadCommand && c.cfg.SameCommand {
+		return false // the run ends
+	}
+	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
+}
+
+// backoff returns how long to wait after a failure that follows n others. It
+// grows exponentially, with full jitter ("Exponential Backoff And Jitter", AWS
+// Architecture Blog, 2015).
+func (c *core) backoff(n int) time.Duration {
+	most := c.cfg.Retry.Delay
+	for ; n > 0 && most < c.cfg.Retry.MaxDelay; n-- {
+		most *= 2
+	}
+	return time.Duration(c.cfg.Retry.Jitter() * float64(min(most, c.cfg.Retry.MaxDelay)))
+}
+
+// finish gives a task its outcome and releases the results that are in order now.
+func (c *core) finish(e *entry, r *task.Result) {
+	id, ran := e.task.ID, 0
+	if e.slot != nil {
+		ran = e.attempt
+		e.again = false
+		c.vacate(e)
+	}
+	c.set(e, nowhere)
+	delete(c.entries, id)
+	c.emit(task.Event{Kind: task.Finished, ID: id, Task: e.task, Result: r, Attempt: ran})
+	e.task, e.result, e.before, e.handle = nil, nil, nil, nil
+	if c.phase == going { // later, a goroutine may still hold an entry that was given up
+		c.spare = append(c.spare, e)
+	}
+	c.release(id)
+	if r != r.Task.Done {
+		c.judge(r)
+	}
+}
+
+// release emits which results may be shown after a task has finished. One event
+// covers them all: there may be as many as the window is long.
+func (c *core) release(id uint64) {
+	if c.order == nil {
+		c.emit(task.Event{Kind: task.Released, ID: id, Last: id})
+		return
+	}
+	c.order.Put(id, struct{}{})
+	first := c.order.Base()
+	for more := true; more; {
+		_, more = c.order.Next()
+	}
+	if next := c.order.Base(); next > first {
+		c.emit(task.Event{Kind: task.Released, ID: first, Last: next - 1})
+	}
+}
+
+// balance panics unless every admitted task has exactly one outcome.
+func (c *core) balance() {
+	s := &c.stats
+	if s.Finished() != s.Admitted || s.Released != s.Admitted || len(c.entries) != 0 || c.running != 0 {
+		panic(fmt.Sprintf("internal error: %d tasks admitted, %d finished, %d released, %d left, %d running",
+			s.Admitted, s.Finished(), s.Released, len(c.entries), c.running))
+	}
+}
