@@ -2,53 +2,51 @@ package task
 
 import "time"
 
-// Kind says what happened.
+// Kind is what an event is about.
 type Kind uint8
 
-// The kinds of events. A task's own come in this order: Admitted, then Started
-// and Retried for each attempt but the last, Started, Finished, Released.
-// Started is missing where a task ends without a process.
+// The kinds of events, with the fields that are set. The events of a task come in
+// this order: Admitted, then Started and Retried for each attempt but the last, then
+// Started, Finished, Released. A task that ends without an attempt has no Started.
 const (
 	Admitted Kind = iota + 1 // Task
 	Started                  // Task, Slot, Attempt, Retries
-	Retried                  // Task, Result: the attempt failed and another follows after Wait; Retries
-	Finished                 // Task, Result: its final one; Attempt is 0 where no attempt was running
-	Released                 // ID to Last: their results may be shown now, in this order
+	Retried                  // Task, Result, Retries: the attempt failed; another follows after Wait
+	Finished                 // Task, Result; Attempt is 0 if no attempt was running
+	Released                 // the results of tasks ID to Last may be shown now, in this order
 	InputEnd                 // the number of tasks is final
-	Resized                  // Slot: how many slots there are
-	Draining                 // nothing more starts; Running are awaited; Retries tasks wait for a retry that they do not get; Text says why
-	Stopping                 // the Running ones are being ended; Text says why
-	Blocked                  // Blocking: why nothing starts beside a free slot; nil once something does
-	Notice                   // Text: a diagnostic, without "crew: "
+	Resized                  // Slot is the number of slots
+	Draining                 // nothing more starts; Running may finish; Retries tasks lose their retry; Text is why
+	Stopping                 // Running are asked to end; Text is why
+	Blocked                  // Blocking is why nothing starts although a slot is free; nil once something starts
+	Notice                   // Text is a diagnostic, without "crew: "
 )
 
-// Event is something that happened in the run. Which fields are set depends on
-// Kind and stands beside each one.
+// Event is something that happened in the run.
 type Event struct {
 	Kind     Kind
 	At       time.Time
-	ID       uint64 // the task's, where one is concerned
+	ID       uint64 // of the task, if the event is about one
 	Last     uint64
 	Task     *Task
-	Result   *Result // its outputs are closed once every sink has consumed the event
+	Result   *Result // closed once every sink has consumed the event
 	Slot     int
 	Attempt  int
-	Retries  int // of a task: its attempts that failed before in this run
+	Retries  int // of a task: its attempts in this run that failed before
 	Wait     time.Duration
-	Running  []uint64 // IDs, at most 10
+	Running  []uint64 // task IDs, at most 10
 	Blocking *Blocking
 	Text     string
 }
 
-// Stats are the totals of a run. Apply is the only place where they are
-// counted; everybody else reads them.
+// Stats are the totals of a run. Only Apply changes them.
 type Stats struct {
 	Admitted  int64
 	Running   int64
-	Retried   int64 // tasks with an attempt that followed a failed one
+	Retried   int64 // tasks that got a second attempt in this run
 	Released  int64
 	ByOutcome [Outcomes]int64 // finished tasks
-	Earlier   [Outcomes]int64 // of these, the ones that an earlier run finished
+	Earlier   [Outcomes]int64 // those of them that an earlier run finished
 	Slots     int
 	InputEnd  bool // Admitted is final
 	Draining  bool
@@ -91,10 +89,10 @@ func (s *Stats) Apply(e *Event) {
 	}
 }
 
-// Finished is the number of tasks that have an outcome.
+// Finished returns the number of finished tasks.
 func (s *Stats) Finished() int64 { return sum(s.ByOutcome[:]) }
 
-// Resumed is the number of tasks that an earlier run finished.
+// Resumed returns the number of tasks that an earlier run finished.
 func (s *Stats) Resumed() int64 { return sum(s.Earlier[:]) }
 
 func sum(counts []int64) (n int64) {
@@ -104,7 +102,7 @@ func sum(counts []int64) (n int64) {
 	return n
 }
 
-// Failed is the number of tasks that failed.
+// Failed returns the number of tasks that failed.
 func (s *Stats) Failed() int64 { return failed(&s.ByOutcome) }
 
 func failed(by *[Outcomes]int64) (n int64) {
@@ -116,16 +114,15 @@ func failed(by *[Outcomes]int64) (n int64) {
 	return n
 }
 
-// Of is the number of tasks that ended with o.
+// Of returns the number of tasks that ended with o.
 func (s *Stats) Of(o Outcome) int64 { return s.ByOutcome[o] }
 
-// Here are the numbers of tasks that succeeded and failed in this run.
+// Here returns how many tasks succeeded and failed in this run.
 func (s *Stats) Here() (ok, bad int64) {
 	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier)
 }
 
-// Rate is how many tasks this run has finished a second until now; 0 where
-// nothing can be said yet.
+// Rate returns how many tasks per second this run has finished; 0 at its start.
 func (s *Stats) Rate(now time.Time) float64 {
 	passed := now.Sub(s.Start)
 	if s.Start.IsZero() || passed <= 0 {

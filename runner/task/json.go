@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// The Append functions write JSON by hand: results are written by the thousand,
-// and their members have a fixed order. A member goes behind others, with its
-// comma.
+// The Append functions write JSON members in a fixed order, without reflection.
+// Each member begins with a comma, so it cannot be the first one of its object.
 
-// AppendName appends the name of a member, behind which its value goes.
+// AppendName appends the name of a member.
 func AppendName(b []byte, name string) []byte {
 	return append(append(append(b, `,"`...), name...), `":`...)
 }
@@ -40,8 +39,8 @@ func AppendTrue(b []byte, name string) []byte { return append(AppendName(b, name
 // AppendText appends a string.
 func AppendText(b []byte, name, s string) []byte { return AppendString(AppendName(b, name), s) }
 
-// AppendFacts appends what there is to say of an attempt besides its output. What
-// is not known, or makes no sense for its outcome, is null.
+// AppendFacts appends the members of a result except its output. A value that is
+// unknown, or does not apply to the outcome, is null.
 func (r *Result) AppendFacts(b []byte) []byte {
 	b = append(append(append(AppendName(b, "outcome"), '"'), r.Outcome.String()...), '"')
 	if r.Outcome.HasCode() {
@@ -72,28 +71,22 @@ func (r *Result) AppendFacts(b []byte) []byte {
 	return b
 }
 
-// AppendString appends s as a JSON string, with U+FFFD for each byte that is
-// not UTF-8.
+// AppendString appends s as a JSON string, with U+FFFD for each byte that is not
+// UTF-8.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	if utf8.ValidString(s) {
-		b = AppendJSON(b, s)
-		return append(b, '"')
+		return append(AppendJSON(b, s), '"')
 	}
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			b = utf8.AppendRune(b, utf8.RuneError)
-		} else {
-			b = AppendJSON(b, s[i:i+n])
-		}
-		i += n
+	var valid []byte
+	for _, r := range s { // U+FFFD for an invalid byte
+		valid = utf8.AppendRune(valid, r)
 	}
-	return append(b, '"')
+	return append(AppendJSON(b, valid), '"')
 }
 
-// AppendJSON appends the inside of a JSON string (RFC 8259, section 7). It looks
-// at bytes alone, so p may begin or end inside of a character.
+// AppendJSON appends p escaped for a JSON string, without the quotes (RFC 8259,
+// section 7). It looks at single bytes, so p may begin or end inside a character.
 func AppendJSON[T string | []byte](b []byte, p T) []byte {
 	const hex = "0123456789abcdef"
 	from := 0
@@ -104,19 +97,11 @@ func AppendJSON[T string | []byte](b []byte, p T) []byte {
 		}
 		b = append(b, p[from:i]...)
 		from = i + 1
-		switch c {
-		case '"', '\\':
+		switch {
+		case c == '"', c == '\\':
 			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\t':
-			b = append(b, '\\', 't')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\b':
-			b = append(b, '\\', 'b')
-		case '\f':
-			b = append(b, '\\', 'f')
+		case '\b' <= c && c <= '\r' && c != '\v':
+			b = append(b, '\\', "btn fr"[c-'\b'])
 		default:
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}

@@ -9,11 +9,11 @@ const (
 	OK                  // exit status 0
 	Exit                // another exit status
 	Signal              // killed by a signal that crew did not send
-	Timeout             // ended by crew because its time was over
-	StartFailed         // no process came to be
-	Cancelled           // ended by crew because the run or a person said so
-	NotRun              // admitted, and never started, or not started again after a failed attempt
-	Outcomes            // the number of outcomes, counting the invalid zero
+	Timeout             // ended by crew at its timeout
+	StartFailed         // no process was started
+	Cancelled           // ended by crew because the run ended or a command asked for it
+	NotRun              // not started, or not started again after a failed attempt
+	Outcomes            // number of outcomes, including the invalid zero
 )
 
 var outcomeNames = [Outcomes]string{
@@ -21,7 +21,7 @@ var outcomeNames = [Outcomes]string{
 	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run",
 }
 
-// String is the outcome's name as it stands in the man page and in JSON.
+// String returns the outcome's name as used in the man page and in JSON.
 func (o Outcome) String() string {
 	if o == 0 || o >= Outcomes {
 		return "unknown"
@@ -29,11 +29,11 @@ func (o Outcome) String() string {
 	return outcomeNames[o]
 }
 
-// Failed says whether the outcome counts as a failure of the task. Cancelled
-// and NotRun do not: the task was not given its chance.
+// Failed reports whether the outcome counts as a failure of the task. Cancelled
+// and NotRun do not: the task had no chance to succeed.
 func (o Outcome) Failed() bool {
 	return o == Exit || o == Signal || o == Timeout || o == StartFailed
 }
 
-// HasCode says whether an attempt that ended so has an exit status.
+// HasCode reports whether a result with this outcome has an exit status.
 func (o Outcome) HasCode() bool { return o == OK || o == Exit || o == StartFailed }

@@ -1,36 +1,36 @@
 package task
 
-// Plan says what becomes of what tasks write. It is made once, in cli, and
-// whoever captures, records or shows output goes by it.
+// Plan says how the output of tasks is captured, shown and kept. It is made once,
+// in cli.
 type Plan struct {
 	Show  Show
-	Order bool // results are shown in input order
-	Tag   bool // lines begin with the task's tag
-	Copy  bool // a sink beside stdout takes whole outputs, whatever Show is
+	Order bool // show results in input order
+	Tag   bool // begin lines with the task's tag
+	Copy  bool // keep whole outputs for another sink, whatever Show is
 }
 
-// Show is how output and results come to stdout and stderr.
+// Show is how output and results are shown on stdout and stderr.
 type Show uint8
 
 // The ways to show.
 const (
-	ShowBlocks  Show = iota // a task's output in one block when it ends
+	ShowBlocks  Show = iota // one block per task, when it ends
 	ShowLines               // whole lines as they come
 	ShowRaw                 // tasks write to crew's own stdout and stderr
-	ShowObjects             // a JSON object a result, with its output
-	ShowFacts               // a JSON object a result, without its output
+	ShowObjects             // one JSON object per result, with its output
+	ShowFacts               // one JSON object per result, without its output
 	ShowNothing
 )
 
-// Streams says whether output is shown while the task writes it.
+// Streams reports whether output is shown while the task writes it.
 func (p Plan) Streams() bool { return p.Show == ShowLines || p.Show == ShowRaw }
 
-// Keeps says whether results hold their outputs.
+// Keeps reports whether results hold their outputs.
 func (p Plan) Keeps() bool { return p.Show == ShowBlocks || p.Show == ShowObjects || p.Copy }
 
-// KeepsAttempts says whether the outputs of failed attempts stay open until
-// their task is finished, since they are shown with it.
+// KeepsAttempts reports whether the outputs of failed attempts are kept open until
+// their task is finished, to be shown with it.
 func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects }
 
-// JSON says whether results are shown as objects.
+// JSON reports whether results are shown as JSON objects.
 func (p Plan) JSON() bool { return p.Show == ShowObjects || p.Show == ShowFacts }

@@ -5,45 +5,44 @@ import (
 	"time"
 )
 
-// Snapshot is what a run does at one moment: what runs where and since when,
-// what waits for what, and the totals. It belongs to whoever asked for it.
+// Snapshot is the state of a run at one moment. It belongs to the caller.
 type Snapshot struct {
 	At       time.Time
 	State    State
 	Stats    Stats
 	Slots    []Slot     // by ID
 	Running  []Running  // by slot and task
-	Waiting  []Blocking // groups of unfinished tasks that do not run, the largest first
-	Blocking *Blocking  // why nothing starts; nil where something would, or nothing is left to start
+	Waiting  []Blocking // waiting tasks by what they wait for, the largest group first
+	Blocking *Blocking  // why nothing starts; nil if something can start or nothing is left
 }
 
-// State is how far a run is.
+// State is how far a run has come.
 type State uint8
 
-// The states of a run. Each but Paused is followed by those after it alone.
+// The states of a run. A run goes back from Paused to Going only.
 const (
-	Going    State = iota // reads and starts
-	Paused                // starts nothing until it is resumed
-	Drains                // starts nothing more, what runs may finish
-	Stops                 // ends what runs
-	Finishes              // every task has its outcome; results are still being shown
+	Going    State = iota
+	Paused         // starts nothing until it is resumed
+	Drains         // starts nothing more; running attempts may finish
+	Stops          // running attempts are asked to end
+	Finishes       // all tasks are finished; results are still being shown
 )
 
-// String is the state's name.
+// String returns the state's name.
 func (s State) String() string {
 	return [...]string{"running", "paused", "draining", "stopping", "finishing"}[s]
 }
 
-// Running is an attempt that runs.
+// Running is a running attempt.
 type Running struct {
-	ID      uint64 // the task's
+	ID      uint64 // of the task
 	Key     string
 	Slot    int
 	Attempt int
 	Since   time.Time
 }
 
-// Cause is what tasks wait for.
+// Cause is the kind of thing that tasks wait for.
 type Cause uint8
 
 // The causes.
@@ -51,30 +50,29 @@ const (
 	ByPause  Cause = iota + 1 // the run is paused or suspended
 	ByEnd                     // the run drains
 	BySlots                   // any slot: all are busy, or there is none
-	BySlot                    // the one slot that they belong to
-	ByKey                     // tasks of their key, which go one at a time
+	BySlot                    // the slot they are bound to
+	ByKey                     // tasks of the same key, which run one at a time
 	ByLimit                   // --per-key
 	ByRetry                   // the time of their next attempt
 	ByDelay                   // --delay
-	ByOrder                   // with --keep-order, the first task that has not finished
-	ByReader                  // whoever reads crew's output
+	ByOrder                   // with --keep-order, the first unfinished task
+	ByReader                  // the reader of crew's output
 	ByInput                   // the next record
 )
 
-// Blocking says what tasks wait for.
+// Blocking is what tasks wait for.
 type Blocking struct {
 	By    Cause
 	Tasks int       // how many wait
-	Input bool      // for want of room nothing more is read
-	Key   string    // of ByKey and ByLimit
-	Slot  int       // of BySlot and ByKey
-	Limit int       // of ByLimit: how many of the key may run at once
-	ID    uint64    // of ByOrder: the task that is waited for
-	Until time.Time // of ByRetry and ByDelay: when the first may start
+	Input bool      // nothing more is read because the read-ahead is full
+	Key   string    // for ByKey and ByLimit
+	Slot  int       // for BySlot and ByKey
+	Limit int       // for ByLimit: how many tasks of the key may run at once
+	ID    uint64    // for ByOrder: the first unfinished task
+	Until time.Time // for ByRetry and ByDelay: when the first task may start
 }
 
-// Text says it in words, without "crew: ". The time matters to ByRetry and
-// ByDelay alone.
+// Text describes b for people, without "crew: ". Only ByRetry and ByDelay use now.
 func (b *Blocking) Text(now time.Time) string {
 	text := b.what(max(b.Until.Sub(now), 0).Round(time.Second))
 	if b.Input {

@@ -1,10 +1,8 @@
-// Package task is the vocabulary of a run: what a task is, what an attempt at
-// it is, how it can end, what happened, what may be asked of a run and what it
-// answers.
+// Package task defines the data of a run: tasks, attempts, results, events, and
+// commands with their replies.
 //
-// Everything here is plain data with no behaviour beyond Stats.Apply and its
-// form as text. Nothing is safe for concurrent change. A Task does not change
-// once the run has admitted it, so any goroutine may read it.
+// All of it is plain data, and nothing is safe for concurrent modification. A Task
+// is not modified once the run has admitted it, so any goroutine may read it.
 package task
 
 import (
@@ -14,20 +12,20 @@ import (
 	"time"
 )
 
-// Task is what one command invocation does: one record, or several with -n. It
-// can be written to another process or host, except for Done and Err.
+// Task is the work of one command invocation: one record, or several with -n. All
+// but Done and Err can be sent to another process or host.
 type Task struct {
 	// identity
 
-	ID  uint64 // number in input order from 1 without a gap; {#} and CREW_SEQ
-	Key string // what policy and limits go by; empty without --key
+	ID  uint64 // number in input order, from 1 without gaps; {#} and CREW_SEQ
+	Key string // for the policy and limits; empty without --key
 
-	// what a journal knows of it
+	// from the journal
 
-	Identity [16]byte // the same in every run; zero where nothing is to be recorded of it
-	Done     *Result  // how it ended in an earlier run; nil where it has to run
-	Attempts int      // attempts that have ended in earlier runs; numbering goes on from there
-	Failures int      // of these, the ones that used up a retry
+	Identity [16]byte // the same in every run; zero if the task is not recorded
+	Done     *Result  // its result in an earlier run; nil if it has to run
+	Attempts int      // attempts that ended in earlier runs; numbers go on from there
+	Failures int      // how many of these used up a retry
 
 	// what to run
 
@@ -35,24 +33,24 @@ type Task struct {
 	Shell bool     // Argv is a shell, its option and one script made by crew
 	Env   []string // additions to the environment, "NAME=value"
 	Dir   string   // working directory; empty is the run's
-	Stdin []byte   // what the task reads; nil is /dev/null
+	Stdin []byte   // standard input; nil is /dev/null
 
 	// how to run it
 
-	Cost    int64         // how heavy it is; less than 1 counts as 1
+	Cost    int64         // weight for the policy; less than 1 counts as 1
 	Timeout time.Duration // of one attempt; 0 is the run's, negative is none
 
 	// how to show it
 
-	Records [][]string // the records it does, each its columns
+	Records [][]string // its records, each split into columns
 	Object  string     // the JSON object it came from, with --input json
-	Tag     string     // the prefix of its lines
-	Marks   []Mark     // where Tag and then Argv hold a {%}, in order
-	Err     error      // why it cannot be run at all; it then finishes as StartFailed
+	Tag     string     // prefix of its output lines
+	Marks   []Mark     // each {%} in Tag and then in Argv, in order
+	Err     error      // why it cannot be run at all; it finishes as StartFailed
 }
 
-// Mark is a {%} in a task's command or tag, which stands for the number of the
-// slot that the task runs in. That number is known only when an attempt starts.
+// Mark is the position of a {%} in a task's command or tag. The {%} stands for the
+// number of the slot, which is known only when an attempt starts.
 type Mark struct {
 	Word int // index in Argv, or InTag
 	Off  int // in bytes
@@ -63,7 +61,7 @@ const InTag = -1
 
 const markText = "{%}"
 
-// number returns text, which is word of t, with the slot's number at its marks.
+// number fills the slot's number into text at the marks of the given word.
 func (t *Task) number(text string, word, slot int) string {
 	var b []byte
 	from := 0
@@ -91,7 +89,7 @@ func (t *Task) ArgvOn(slot int) []string {
 	return argv
 }
 
-// Varies says whether the task's command differs from slot to slot.
+// Varies reports whether the task's command differs from slot to slot.
 func (t *Task) Varies() bool {
 	return len(t.Marks) > 0 && t.Marks[len(t.Marks)-1].Word != InTag
 }
@@ -115,12 +113,12 @@ func (t *Task) Size() int {
 	return n
 }
 
-// Slot is a place where attempts run.
+// Slot is one of the numbered places where attempts run.
 type Slot struct {
 	ID    int    // from 1; {%} and CREW_WORKER
-	Host  string // empty is this machine
+	Host  string // empty for this machine
 	Cap   int    // attempts at once; less than 1 counts as 1
-	Token byte   // the make token that it stands for, given back when it leaves; 0 for a slot of crew's own
+	Token byte   // the make token that the slot stands for; 0 for none
 }
 
 // Attempt is one run of a task's command.
@@ -133,24 +131,23 @@ type Attempt struct {
 // Argv returns the attempt's command. The caller must not change it.
 func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID) }
 
-// ErrTimeout is the cause with which an attempt's context ends when the
-// attempt's time is over.
+// ErrTimeout is the cause with which an attempt's context ends at its timeout.
 var ErrTimeout = errors.New("timed out")
 
-// Output is a finished stream of one attempt's output. It is read by one
-// goroutine at a time, from the start each time, as often as it is wanted.
+// Output is the complete stdout or stderr of an attempt. It can be read any number
+// of times, by one goroutine at a time.
 type Output interface {
-	// Len is the number of bytes.
+	// Len returns the number of bytes.
 	Len() int64
-	// WriteTo writes all of it to w.
+	// WriteTo writes all bytes to w.
 	io.WriterTo
-	// Tail is at most the last n bytes.
+	// Tail returns at most the last n bytes.
 	Tail(n int) ([]byte, error)
-	// Close gives back what the output occupies; it may be called again.
+	// Close frees the memory and disk space of the output. It may be repeated.
 	Close() error
 }
 
-// Length is the number of bytes of o, which may be nil.
+// Length returns the number of bytes of o, which may be nil.
 func Length(o Output) int64 {
 	if o == nil {
 		return 0
@@ -158,49 +155,49 @@ func Length(o Output) int64 {
 	return o.Len()
 }
 
-// Result is how an attempt ended. It belongs to one goroutine at a time: to the
-// executor until Run returns, then to the run, and from its Finished or Retried
-// event on to the sinks.
+// Result is how an attempt ended. One goroutine owns it at a time: the executor
+// until Run returns, then the run, and the sinks from its Finished or Retried event
+// on.
 type Result struct {
 	Task    *Task
 	Attempt int
-	Worker  int      // ID of the slot; 0 where it never ran
-	PID     int      // 0 where no process was started
-	Argv    []string // what was run
+	Worker  int      // ID of the slot; 0 if it never ran
+	PID     int      // 0 if no process was started
+	Argv    []string // the command as it was run
 
 	Outcome Outcome
-	Code    int   // exit status under OK (0) and Exit; 126 or 127 under StartFailed as a shell would say
-	Signal  int   // what killed it, under Signal, Timeout and Cancelled; else 0
-	Err     error // why, under StartFailed; under Cancelled, too, where a reason is known
+	Code    int   // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
+	Signal  int   // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
+	Err     error // the reason if StartFailed, and if Cancelled where one is known
 
-	// BadCommand says that under StartFailed the command itself is at fault,
-	// whatever its arguments: every task with this command would end so.
+	// BadCommand means, with StartFailed, that the command cannot be executed
+	// whatever its arguments.
 	BadCommand bool
 
-	// Earlier says that an earlier run has shown this result: it counts, and is
-	// not shown again. Logged says the same of the joblog and the results tree.
+	// Earlier means that an earlier run has shown this result: it counts but is
+	// not shown again. Logged means the same for the joblog and the results tree.
 	Earlier, Logged bool
 
-	Leaked bool  // something that the task left behind still held its output when it was closed
-	Fault  error // crew itself could not do its part (a full disk, say): the run has to stop
+	Leaked bool  // a process that the task left behind still held its output open
+	Fault  error // an error of crew itself, such as a full disk; the run must stop
 
 	Start, End   time.Time
-	User, System time.Duration // processor time
-	RunDelay     time.Duration // about how long it was ready to run and had no processor; 0 where that was not asked for
-	MaxRSS       int64         // bytes; 0 where it is not known
+	User, System time.Duration // CPU time
+	RunDelay     time.Duration // estimated time it waited for a CPU; 0 if not asked for
+	MaxRSS       int64         // bytes; 0 if unknown
 
-	// Before are the attempts of this run that failed before this one. Their
-	// outputs are open only where the plan keeps them (Plan.KeepsAttempts).
+	// Before holds the attempts of this run that failed before this one. Their
+	// outputs are open only if Plan.KeepsAttempts.
 	Before []*Result
 
-	// Stdout and Stderr are nil where nothing was captured or nothing was
-	// written. The last owner closes them.
+	// Stdout and Stderr are nil if nothing was captured or written. The last owner
+	// closes them.
 	Stdout, Stderr Output
-	// Tail is the end of stderr where stderr itself is not kept.
+	// Tail is the end of stderr if stderr itself is not kept.
 	Tail []byte
 }
 
-// Duration is how long the attempt ran; 0 where none began.
+// Duration returns how long the attempt ran; 0 if it never began.
 func (r *Result) Duration() time.Duration {
 	if r.Start.IsZero() {
 		return 0
