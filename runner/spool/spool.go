@@ -1,9 +1,7 @@
 // Package spool keeps the output of tasks until it is shown: in memory within
-// one budget for the whole run, past it in one unlinked temporary file that all
-// outputs share.
-//
-// It is a room of its own beside the house plan because two others need it:
-// proc fills buffers, and sink holds rendered results back under --keep-order.
+// one budget for the whole run, and beyond that in one unlinked temporary file
+// that all outputs share. Package proc fills its buffers with captured output,
+// and package sink with results that wait for their turn.
 package spool
 
 import (
@@ -14,11 +12,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
-	// blockSize is the most that a buffer keeps in memory and the size of an
-	// extent of the file, so that either fits into the other.
+	// blockSize is the unit in which buffers use memory and the file.
 	blockSize = 128 << 10
 	// keepFile is how large the file may stay once nothing in it is in use.
 	keepFile = 16 << 20
@@ -37,18 +36,18 @@ type Store struct {
 	// state
 
 	used   atomic.Int64 // bytes of the budget that buffers hold
-	blocks sync.Pool    // of *block: full heads, and room to copy through
+	blocks sync.Pool    // of *block
 
-	mu     sync.Mutex
-	file   *os.File // nil until first needed
+	mu     sync.Mutex // guards the fields below
+	file   *os.File   // nil until first needed
 	closed bool
 	end    int64   // offset of the first extent that was never handed out
 	free   []int64 // offsets of extents that came back
 }
 
-// New makes a store that keeps at most limit bytes in memory and the rest in
-// a file in dir, or in os.TempDir where dir is empty. The file is made when it
-// is first needed and never has a name that outlives its making.
+// New returns a store that keeps at most limit bytes in memory and the rest in
+// an unnamed file in dir, or in os.TempDir() if dir is empty. The file is
+// created when it is first needed.
 func New(limit int64, dir string) *Store {
 	if dir == "" {
 		dir = os.TempDir()
@@ -56,7 +55,7 @@ func New(limit int64, dir string) *Store {
 	return &Store{limit: limit, dir: dir}
 }
 
-// Close closes the file, and with it goes what buffers kept there. It may be
+// Close closes the file, which discards what buffers kept there. It may be
 // called again.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -70,7 +69,7 @@ func (s *Store) Close() error {
 	return f.Close()
 }
 
-// reserve takes n bytes of the budget if they are there.
+// reserve takes n bytes of the budget if that many are left.
 func (s *Store) reserve(n int64) bool {
 	if s.used.Add(n) <= s.limit {
 		return true
@@ -79,7 +78,7 @@ func (s *Store) reserve(n int64) bool {
 	return false
 }
 
-// extent hands out blockSize bytes of the file and the file itself.
+// extent hands out blockSize bytes of the file.
 func (s *Store) extent() (*os.File, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,9 +103,8 @@ func (s *Store) extent() (*os.File, int64, error) {
 }
 
 // giveBack takes extents back, to be handed out again in their order. A large
-// file that nothing uses any more is cut, because the directory may well be
-// memory itself.
-func (s *Store) giveBack(extents []int64) {
+// file is truncated once nothing uses it, since the directory may be a tmpfs.
+func (s *Store) giveBack(extents ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, off := range slices.Backward(extents) {
@@ -126,12 +124,35 @@ func (s *Store) block() *block {
 	return new(block)
 }
 
-// failed says that the file could not take or give bytes, without the name
-// that the file no longer has.
+// failed adds the directory to an error of the file, and removes the file's
+// name, which no longer exists.
 func (s *Store) failed(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return fmt.Errorf("keep output in %s: %w", s.dir, err)
+}
+
+// Unnamed creates a file in dir that has no name (open(2), O_TMPFILE), open for
+// reading and writing. If the file system does not support that, the file gets
+// a name and loses it at once.
+func Unnamed(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE|os.O_EXCL, 0o600)
+	if err != nil {
+		return removed(dir)
+	}
+	return f, nil
+}
+
+// removed creates a file in dir and removes its name.
+func removed(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "crew-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

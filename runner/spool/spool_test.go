@@ -89,15 +89,14 @@ func TestUseAfterClose(t *testing.T) {
 }
 
 func TestReadersErrorsAndBounds(t *testing.T) {
-	s := New(5, t.TempDir())
+	s := New(blockSize, t.TempDir())
 	defer s.Close()
 	b := s.Buffer()
-	b.Write([]byte("01234"))
-	b.Write([]byte("56789"))
-	require.ErrorIs(t, b.WriteRange(io.Discard, 8, 3), io.ErrUnexpectedEOF)
+	b.Write(text(2 * blockSize))
+	require.ErrorIs(t, b.WriteRange(io.Discard, 2*blockSize-2, 3), io.ErrUnexpectedEOF)
 	require.ErrorIs(t, b.WriteRange(io.Discard, -1, 3), io.ErrUnexpectedEOF)
 	broken := errors.New("reader went away")
-	for _, after := range []int{0, 5} {
+	for _, after := range []int{0, blockSize} {
 		n, err := b.WriteTo(&failing{after, broken})
 		require.ErrorIs(t, err, broken)
 		require.EqualValues(t, after, n)
