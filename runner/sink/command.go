@@ -10,45 +10,34 @@ import (
 	"crew/runner/task"
 )
 
-// Verbose prints each command on stderr as an attempt of it starts (-t), as a
-// shell would read it and without a prefix, as xargs and parallel do. Errors
-// of stderr are ignored. As a sink it prints what has started with the rest of a
-// batch, and so before what the tasks have written; where they write by
-// themselves Before is ahead of that.
-type Verbose struct {
-	screen *Screen
-	buf    []byte // the commands of a batch
-}
+// Verbose prints each command on stderr when an attempt starts (-t), as a shell
+// would read it and without a prefix, as xargs and parallel do. As a sink it
+// prints commands before the output of their batch. If tasks write to stderr
+// themselves that is too late; Before prints in time.
+type Verbose struct{ screen *Screen }
 
-// NewVerbose makes a Verbose that writes through screen.
-func NewVerbose(screen *Screen) *Verbose { return &Verbose{screen: screen} }
+// NewVerbose returns a Verbose that writes through screen.
+func NewVerbose(screen *Screen) Verbose { return Verbose{screen} }
 
-// Consume prints the commands that have started, with one write. It never
-// returns an error.
-func (v *Verbose) Consume(events []task.Event) error {
-	v.buf = v.buf[:0]
+// Consume prints the commands that have started, in one write. It never returns
+// an error.
+func (v Verbose) Consume(events []task.Event) error {
+	var text strings.Builder
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Started {
-			v.add(e.Task, e.Slot)
+			text.WriteString(e.Task.CommandLine(e.Task.ArgvOn(e.Slot)) + "\n")
 		}
 	}
-	if len(v.buf) > 0 {
-		say(v.screen, v.buf)
-	}
+	v.screen.say(text.String())
 	return nil
 }
 
-func (v *Verbose) add(t *task.Task, slot int) {
-	v.buf = append(v.buf, t.CommandLine(t.ArgvOn(slot))...)
-	v.buf = append(v.buf, '\n')
-}
-
 // Close does nothing.
-func (v *Verbose) Close(task.Stats) error { return nil }
+func (Verbose) Close(task.Stats) error { return nil }
 
-// Before is an executor (runner.Executor) that prints the command of an attempt
+// Before returns an executor (runner.Executor) that prints an attempt's command
 // and then has exec run it. It is safe for concurrent use.
-func (v *Verbose) Before(exec executor) executor { return announced{exec, v.screen} }
+func (v Verbose) Before(exec executor) executor { return announced{exec, v.screen} }
 
 type executor interface {
 	Run(ctx context.Context, a task.Attempt) *task.Result
@@ -64,9 +53,7 @@ type announced struct {
 
 func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if ctx.Err() == nil {
-		one := Verbose{}
-		one.add(a.Task, a.Slot.ID)
-		say(n.screen, one.buf)
+		n.screen.say(a.Task.CommandLine(a.Argv()) + "\n")
 	}
 	return n.executor.Run(ctx, a)
 }
@@ -75,10 +62,10 @@ func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
 // OK, and its stdout is the command line that would have run. So order and tags
 // are those of a real run. It is safe for concurrent use.
 type DryRun struct {
-	Dir string // where tasks run that name no directory; empty is crew's own
+	Dir string // directory of tasks that name none; empty is crew's own
 }
 
-// Run returns the command of the attempt as its output.
+// Run returns the attempt's command as its output.
 func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	argv, now := a.Argv(), time.Now()
 	return &task.Result{
@@ -97,16 +84,15 @@ func (DryRun) Suspend() {}
 // Resume does nothing.
 func (DryRun) Resume() {}
 
-// runnable is a task's command line for a shell, with the directory, the
-// environment and the input that are the task's own. It leaves the shell where
-// it is, so that the next line finds its own directory.
+// runnable returns a task's command line for a shell, with the task's own
+// directory, environment and input. It does not change the shell's directory,
+// so the lines of several tasks make a script.
 func (d DryRun) runnable(t *task.Task, argv []string) string {
 	dir := cmp.Or(t.Dir, d.Dir)
 	if dir == "" && len(t.Env) == 0 && t.Stdin == nil {
 		return t.CommandLine(argv)
 	}
-	var words task.Task // not t: a script has to be one word here
-	line := words.CommandLine(argv)
+	line := new(task.Task).CommandLine(argv) // t would not quote its script
 	if len(t.Env) > 0 {
 		env := "env "
 		for _, e := range t.Env {
@@ -127,16 +113,16 @@ func (d DryRun) runnable(t *task.Task, argv []string) string {
 	return line
 }
 
-// printing is a command for a shell that prints s. No word can hold a NUL byte,
-// but a format can name one.
+// printing returns a shell command that prints s. A NUL byte cannot be part of a
+// word, but an escape in the format can stand for it.
 func printing(s string) string {
-	if strings.IndexByte(s, 0) < 0 {
+	if !strings.Contains(s, "\x00") {
 		return "printf %s " + task.Quote(s)
 	}
 	return "printf -- " + task.Quote(strings.NewReplacer(`\`, `\\`, "%", "%%", "\x00", `\000`).Replace(s))
 }
 
-// commandText is a task.Output whose bytes are in a string.
+// commandText is a string as a task.Output.
 type commandText string
 
 func (c commandText) Len() int64 { return int64(len(c)) }

@@ -142,9 +142,7 @@ func (d *Digest) Close(s task.Stats) error {
 	if d.rerun != nil {
 		text += d.rerun.text()
 	}
-	if text != "" {
-		say(d.screen, []byte(text))
-	}
+	d.screen.say(text)
 	return nil
 }
 

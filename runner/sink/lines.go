@@ -11,49 +11,45 @@ import (
 )
 
 const (
-	// longLine is how much of a line without end is kept in memory; past it
-	// the line goes to the spool.
+	// longLine is how much of an unfinished line is kept in memory. A longer one
+	// goes to the spool.
 	longLine = 64 << 10
-	// keepLine is the largest room for unfinished lines that is kept for the
+	// keepLine is the largest buffer for unfinished lines that is kept for the
 	// next one.
 	keepLine = 4 << 10
 )
 
-// Open gives the writers for one attempt's stdout and stderr where lines are shown
-// as they come.
-// They pass on whole lines; Close passes on the last one and ends it with a
-// newline where it has none. With Plan.Order the lines of tasks whose turn has
-// not come wait in the spool.
+// Open returns the writers for one attempt's stdout and stderr if lines are shown
+// as they come. The writers pass on whole lines. Close passes on an unfinished
+// last line and adds a newline. With Plan.Order the lines of a task wait in the
+// spool until it is the task's turn.
 //
-// Each writer is for one goroutine; the task must not be Finished before both
-// are closed. An error of Write is also returned by Consume.
+// Each writer is for one goroutine. Both must be closed before the task is
+// Finished. Consume returns the errors of Write, too.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
-	w := &[2]lineWriter{{s: s}, {s: s, stderr: true}}
-	if s.cfg.Plan.Tag {
-		w[0].prefix = prefix(a.Task, a.Slot.ID)
-		w[1].prefix = w[0].prefix
-	}
+	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID)}
 	if s.cfg.Plan.Order {
-		w[0].held = s.openLines(a.Task.ID)
-		w[1].held = w[0].held
+		w.held = s.openLines(a.Task.ID)
 	}
-	return &w[0], &w[1]
+	both := &[2]lineWriter{w, w}
+	both[1].stderr = true
+	return &both[0], &both[1]
 }
 
-// lineWriter makes chunks into whole lines.
+// lineWriter passes on its input in whole lines.
 type lineWriter struct {
 	s      *Stdout
-	held   *lineBuffer // nil where lines need not wait
+	held   *lineBuffer // nil if lines need not wait
 	stderr bool
-	prefix string // empty without tags
+	prefix string // put before each line
 	closed bool
 
-	// The line that has begun: in long once it is too much for rest.
+	// The unfinished line is in rest, or in long once rest would exceed longLine.
 	rest []byte
 	long *spool.Buffer
 }
 
-// Write takes p and passes on the lines that it ends.
+// Write keeps an unfinished line at the end of p and passes on what is before it.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	if w.closed {
 		return 0, fs.ErrClosed
@@ -64,13 +60,13 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if err := w.begin(p[end:]); err != nil {
+	if err := w.keep(p[end:]); err != nil {
 		return end, err
 	}
 	return len(p), nil
 }
 
-// Close passes on what is left.
+// Close passes on an unfinished line. It may be called again.
 func (w *lineWriter) Close() error {
 	if w.closed {
 		return nil
@@ -82,17 +78,17 @@ func (w *lineWriter) Close() error {
 	return w.lines([]byte{'\n'})
 }
 
-// begin keeps the start of a line.
-func (w *lineWriter) begin(p []byte) error {
-	if w.long == nil && len(w.rest)+len(p) <= longLine {
-		w.rest = append(w.rest, p...)
-		return nil
-	}
+// keep appends p to the unfinished line.
+func (w *lineWriter) keep(p []byte) error {
 	if w.long == nil {
+		if len(w.rest)+len(p) <= longLine {
+			w.rest = append(w.rest, p...)
+			return nil
+		}
 		w.long = w.s.cfg.Store.Buffer()
 		rest := w.rest
 		w.rest = nil
-		if err := w.begin(rest); err != nil {
+		if err := w.keep(rest); err != nil {
 			return err
 		}
 	}
@@ -101,7 +97,7 @@ func (w *lineWriter) begin(p []byte) error {
 	return err
 }
 
-// lines passes on p, which ends with a newline, after the line that had begun.
+// lines passes on the unfinished line and p, which ends with a newline.
 func (w *lineWriter) lines(p []byte) error {
 	if w.long != nil {
 		n := bytes.IndexByte(p, '\n') + 1
@@ -116,15 +112,7 @@ func (w *lineWriter) lines(p []byte) error {
 		w.rest = nil
 	}
 	if w.prefix == "" {
-		return w.emit(func(dst io.Writer) error {
-			if len(rest) > 0 {
-				if _, err := dst.Write(rest); err != nil {
-					return err
-				}
-			}
-			_, err := dst.Write(p)
-			return err
-		})
+		return w.emit(func(dst io.Writer) error { return writeAll(dst, rest, p) })
 	}
 	t, ok := w.s.taggers.Get().(*tagger)
 	if !ok {
@@ -132,16 +120,13 @@ func (w *lineWriter) lines(p []byte) error {
 	}
 	defer w.s.taggers.Put(t)
 	t.reset(emitter{w}, w.prefix, true)
-	if _, err := t.Write(rest); err != nil {
-		return err
-	}
-	if _, err := t.Write(p); err != nil {
+	if err := writeAll(t, rest, p); err != nil {
 		return err
 	}
 	return t.end()
 }
 
-// endLong passes on the line in long, which end ends.
+// endLong passes on the line in long with its end.
 func (w *lineWriter) endLong(end []byte) error {
 	long := w.long
 	w.long = nil
@@ -153,52 +138,50 @@ func (w *lineWriter) endLong(end []byte) error {
 		if _, err := long.WriteTo(dst); err != nil {
 			return err
 		}
-		_, err := dst.Write(end)
-		return err
+		return writeAll(dst, end)
 	})
 }
 
-// emitter passes on whole lines.
+// writeAll writes the parts to w, except empty ones.
+func writeAll(w io.Writer, parts ...[]byte) error {
+	for _, p := range parts {
+		if len(p) > 0 {
+			if _, err := w.Write(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// emitter passes on whole lines. Each write is emitted at once.
 type emitter struct{ w *lineWriter }
 
 func (e emitter) Write(p []byte) (int, error) {
-	err := e.w.emit(func(dst io.Writer) error {
-		_, err := dst.Write(p)
-		return err
-	})
-	return len(p), err
+	return len(p), e.w.emit(func(dst io.Writer) error { return writeAll(dst, p) })
 }
 
-// emit calls write with the place where whole lines go now.
+// emit calls write with the current destination of whole lines. Nobody else
+// writes to that meanwhile.
 func (w *lineWriter) emit(write func(io.Writer) error) error {
-	s := w.s
 	if w.held != nil {
-		if waits, err := w.held.keep(s.cfg.Store, w.stderr, write); waits {
-			s.note(err)
+		if waits, err := w.held.keep(w.s.cfg.Store, w.stderr, write); waits {
+			w.s.note(err)
 			return err
 		}
 	}
-	err := s.scr.Print(func(out, err io.Writer) error {
-		p := s.port(w.stderr, out, err)
-		if p.err != nil {
-			return p.err
-		}
-		return write(p)
-	})
-	s.note(err)
-	return err
+	return w.s.print(func() error { return write(w.s.port(w.stderr)) })
 }
 
-// lineBuffer is where the lines of a running task go with Plan.Order: they are
-// held until its turn comes, and go straight to the screen from then on. It goes
-// from attempt to attempt.
+// lineBuffer holds the lines of a running task, through all its attempts, until
+// it is the task's turn. From then on lines go straight to the screen.
 type lineBuffer struct {
 	mu   sync.Mutex
-	live bool
-	held large // of buffers
+	live bool        // it is the task's turn
+	held task.Result // its outputs are buffers of the spool, or nil
 }
 
-// openLines is the line buffer of a task, new with its first attempt.
+// openLines returns the line buffer of a task.
 func (s *Stdout) openLines(id uint64) *lineBuffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,16 +193,16 @@ func (s *Stdout) openLines(id uint64) *lineBuffer {
 	return l
 }
 
-// keep calls write with the buffer, unless lines go straight to the screen.
+// keep calls write with the buffer of a stream if the lines have to wait.
 func (l *lineBuffer) keep(store *spool.Store, stderr bool, write func(io.Writer) error) (waits bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.live {
 		return false, nil
 	}
-	held := &l.held.out
+	held := &l.held.Stdout
 	if stderr {
-		held = &l.held.err
+		held = &l.held.Stderr
 	}
 	if *held == nil {
 		*held = store.Buffer()
@@ -227,8 +210,8 @@ func (l *lineBuffer) keep(store *spool.Store, stderr bool, write func(io.Writer)
 	return true, write((*held).(*spool.Buffer))
 }
 
-// passTurn lets the lines of task id, and of none after it, go out as they
-// come, after those that waited. All before it is on the screen.
+// passTurn makes it the turn of task id: it shows the lines that waited, and lets
+// further ones be shown as they come. All tasks before it are on the screen.
 func (s *Stdout) passTurn(id uint64) {
 	s.mu.Lock()
 	if s.turn == id {
@@ -241,16 +224,16 @@ func (s *Stdout) passTurn(id uint64) {
 	if l == nil {
 		return
 	}
-	// Its writers wait while what they wrote before is shown.
+	// The task's writers wait until the earlier lines are shown.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.show(&l.held)
-	l.held.close()
-	l.held = large{}
+	s.show(&large{result: l.held})
+	l.held.Close()
+	l.held = task.Result{}
 	l.live = true
 }
 
-// endLines hands to the reorder buffer what is held of a task that has ended.
+// endLines moves the lines held for a finished task to the reorder buffer.
 func (s *Stdout) endLines(id uint64) {
 	s.mu.Lock()
 	l := s.lines[id]
@@ -261,34 +244,23 @@ func (s *Stdout) endLines(id uint64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := task.Length(l.held.out) + task.Length(l.held.err)
-	switch {
-	case n == 0:
-		return
-	case n > piece:
-		held := l.held
-		s.reorder.putLarge(id, &held)
+	if captured(&l.held) > piece {
+		s.reorder.putLarge(id, &large{result: l.held})
 		return
 	}
-	w := &s.scratch
-	w.p, w.max = w.p[:0], piece
-	err := s.copyStream(w, "", l.held.out)
-	out := len(w.p)
-	if err == nil {
-		err = s.copyStream(w, "", l.held.err)
-	}
-	s.note(err)
-	s.note(s.reorder.put(id, w.p[:out], w.p[out:]))
-	l.held.close()
+	out, err, failed := s.copyBoth(piece, "", &l.held)
+	s.note(failed)
+	s.note(s.reorder.put(id, out, err))
+	l.held.Close()
 }
 
-// closeLines drops the lines that are held.
+// closeLines drops all lines that are held.
 func (s *Stdout) closeLines() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lines {
 		l.mu.Lock()
-		l.held.close()
+		l.held.Close()
 		l.mu.Unlock()
 	}
 	clear(s.lines)

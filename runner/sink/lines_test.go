@@ -68,24 +68,25 @@ func TestTaggedLines(t *testing.T) {
 	require.Equal(t, "t1\te\n", p.err.String())
 }
 
-// prints keeps each write of its own: what another task could come between.
-type prints struct{ all [][]byte }
-
-func (p *prints) screen() *Screen {
-	var now []byte
-	s := NewScreen(writerFunc(func(b []byte) { now = append(now, b...) }), io.Discard)
-	s.clear = func() {
-		p.all = append(p.all, now)
-		now = nil
-	}
-	return s
+// prints is a stdout that keeps what each Print writes. Another task could write
+// between two of them.
+type prints struct {
+	s   *Stdout
+	all [][]byte
 }
 
-type writerFunc func([]byte)
+func (p *prints) Write(b []byte) (int, error) {
+	p.all = append(p.all, nil)
+	p.s.out.w = samePrint{p} // until the next Print
+	return p.s.out.w.Write(b)
+}
 
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
+type samePrint struct{ *prints }
+
+func (p samePrint) Write(b []byte) (int, error) {
+	last := &p.all[len(p.all)-1]
+	*last = append(*last, b...)
+	return len(b), nil
 }
 
 func TestLongLinesAreWholeAndBounded(t *testing.T) {
@@ -93,9 +94,8 @@ func TestLongLinesAreWholeAndBounded(t *testing.T) {
 	for _, tag := range []bool{false, true} {
 		for _, size := range []int{longLine - 1, longLine, longLine + 1, 3 << 20} {
 			var p prints
-			scr := p.screen()
-			s := NewStdout(scr, StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Tag: tag}, Store: store})
-			out, _ := s.Open(attempt(1))
+			p.s = NewStdout(NewScreen(&p, io.Discard), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Tag: tag}, Store: store})
+			out, _ := p.s.Open(attempt(1))
 			long := strings.Repeat("x", size)
 			for i := 0; i < size; i += 10_000 {
 				put(t, out, long[i:min(size, i+10_000)])
@@ -103,11 +103,10 @@ func TestLongLinesAreWholeAndBounded(t *testing.T) {
 			require.Empty(t, p.all)
 			put(t, out, "!\nnext\n"+long)
 			out.Close()
-			scr.Print(func(_, _ io.Writer) error { return nil })
 			got := string(bytes.Join(p.all, nil))
-			want := naiveTag(tag, "t1\t", long+"!\nnext\n"+long)
-			require.True(t, strings.TrimSuffix(want, "\n")+"\n" == got, "tag %t size %d", tag, size)
-			for _, one := range p.all[1:] {
+			want := naiveTag(tag, "t1\t", long+"!\nnext\n"+long+"\n")
+			require.True(t, want == got, "tag %t size %d", tag, size)
+			for _, one := range p.all {
 				require.Equal(t, byte('\n'), one[len(one)-1], "whole lines in one print")
 			}
 		}

@@ -1,19 +1,22 @@
 package sink
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // patient writes everything or fails: it goes on after a short write, and waits
-// where w is not ready. A stdout that crew shares with another program can be
-// made non-blocking by that program at any moment.
+// while w would block. Another program that shares crew's stdout can make it
+// non-blocking at any moment.
 type patient struct{ w io.Writer }
 
-// Write writes all of p unless it fails.
 func (p patient) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
@@ -33,36 +36,83 @@ func (p patient) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// port is stdout or stderr as tasks' output goes there. It is used under the
-// Screen's lock alone.
+// port is stdout or stderr for the output of tasks. It is used only inside
+// Screen.Print.
 type port struct {
 	patient
 	stderr bool
-	err    error // the first error of stdout: nothing is written after it
-	lost   error // the first error of stderr that lost something somebody might have read
+	err    error // the first error; on stderr, one that lost something somebody might have read
 }
 
-// Write writes all of p. An error of stdout stays; one of stderr is no reason
-// to stop, so the bytes count as written.
+// Write writes all of b. After an error of stdout it writes nothing more. An
+// error of stderr is no reason to stop, so Write hides it.
 func (p *port) Write(b []byte) (int, error) {
-	if p.err != nil {
+	if p.err != nil && !p.stderr {
 		return 0, p.err
 	}
 	n, err := p.patient.Write(b)
 	if err == nil {
-		return len(b), nil
+		return n, nil
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	if p.stderr {
-		nobody := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EBADF) || errors.Is(err, fs.ErrClosed)
-		if p.lost == nil && !nobody {
-			p.lost = fmt.Errorf("write stderr: %w", err)
+		unread := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EBADF) || errors.Is(err, fs.ErrClosed)
+		if p.err == nil && !unread {
+			p.err = fmt.Errorf("write stderr: %w", err)
 		}
 		return len(b), nil
 	}
 	p.err = fmt.Errorf("write stdout: %w", err)
 	return n, p.err
+}
+
+// awaitWritable blocks until w can be written to, or its reader is gone.
+func awaitWritable(w io.Writer) error {
+	_, err := poll(w, unix.POLLOUT, -1)
+	return err
+}
+
+// writable reports whether a write to w would not block. It is true of anything
+// that is not a file.
+func writable(w io.Writer) bool {
+	got, err := poll(w, unix.POLLOUT, 0)
+	return err != nil || got&unix.POLLOUT != 0
+}
+
+// abandoned reports whether w is a pipe or socket without a reader. It is false
+// of a terminal that has gone away, which SIGHUP tells of.
+func abandoned(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	if err != nil || st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
+		return false
+	}
+	got, err := poll(w, 0, 0)
+	return err == nil && got&(unix.POLLERR|unix.POLLHUP) != 0
+}
+
+// poll calls poll(2) for w alone. It returns EAGAIN if w has no descriptor.
+func poll(w io.Writer, events int16, timeout int) (got int16, err error) {
+	c, ok := w.(syscall.Conn)
+	if !ok {
+		return 0, syscall.EAGAIN
+	}
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var polled error = unix.EINTR
+	err = rc.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+		for polled == unix.EINTR {
+			_, polled = unix.Poll(fds, timeout)
+		}
+		got = fds[0].Revents
+	})
+	return got, cmp.Or(err, polled)
 }

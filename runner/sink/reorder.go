@@ -10,34 +10,33 @@ import (
 const (
 	// chunkSize is how much of the log is packed into one buffer.
 	chunkSize = 128 << 10
-	// keepRing is the length of index that is kept when nothing is held.
+	// keepRing is the largest index that is kept while nothing is held.
 	keepRing = 4096
 )
 
-// reorderBuffer keeps results that are finished and not yet released. Small ones
-// are packed as they are to be shown, one after another, into a log of chunks;
-// large ones are kept by their handles. Those of IDs below head are gone. It is
-// used by one goroutine.
+// reorderBuffer holds results that are finished and not yet released. Small ones
+// are packed, as they will be shown, into a log of chunks in the spool. Large
+// ones keep their own outputs. It is not safe for concurrent use.
 type reorderBuffer struct {
 	store *spool.Store
-	head  uint64
+	head  uint64 // the lowest ID that is not yet taken
 
 	// ring is the index: the result of task id is at id modulo its length, which
-	// is a power of two and more than the distance of the highest ID from head.
+	// is a power of two and exceeds the distance of the highest ID from head.
 	ring  []extent
 	held  int
 	large map[uint64]*large
 
 	chunks []chunk
-	unused []uint32 // numbers of chunks that are free
-	stage  []byte   // the chunk that is being filled
-	filled uint32   // its number, or 0
-	room   appender // what is read from the spool; here to be no allocation a task
+	unused []uint32 // numbers of free chunks
+	stage  []byte   // content of the chunk that is being filled
+	filled uint32   // number of that chunk, or 0
+	room   appender // reused by read, to save an allocation per task
 }
 
-// extent is where in the log a small result is.
+// extent is the position of a small result in the log.
 type extent struct {
-	chunk    uint32 // from 1; 0 where nothing is held, inLarge where it is large
+	chunk    uint32 // counted from 1; 0 if nothing is held, inLarge if the result is large
 	off      uint32
 	out, err uint32 // bytes of stdout, and of stderr after them
 }
@@ -46,35 +45,13 @@ const inLarge = ^uint32(0)
 
 type chunk struct {
 	live   int           // results in it that are not released
-	kept   *spool.Buffer // nil while it is the stage
-	memory []byte        // its bytes where the buffer could not take them
+	kept   *spool.Buffer // nil while it is being filled
+	memory []byte        // its content if the spool could not take it
 }
 
-// large is a result that is kept by its handles, which it owns.
-type large struct {
-	out, err task.Output // nil where there is nothing to show
-	tag      string      // prefix of its lines; empty without tags, or where they are there already
-
-	// with JSON
-
-	task   *task.Task
-	result *task.Result
-}
-
-func (l *large) close() {
-	if l.result != nil {
-		l.result.Close()
-	}
-	for _, o := range []task.Output{l.out, l.err} {
-		if o != nil {
-			o.Close()
-		}
-	}
-}
-
-// spill moves what l keeps in memory to the file.
+// spill moves what l has in memory to the file of the spool.
 func (l *large) spill() {
-	for _, o := range []task.Output{l.out, l.err} {
+	for _, o := range []task.Output{l.result.Stdout, l.result.Stderr} {
 		if b, ok := o.(*spool.Buffer); ok {
 			b.Spill()
 		}
@@ -85,9 +62,9 @@ func newReorderBuffer(store *spool.Store) *reorderBuffer {
 	return &reorderBuffer{store: store, head: 1, large: map[uint64]*large{}}
 }
 
-// put keeps a small result: out for stdout and err for stderr, chunkSize
-// together at most. An error means that the spool is full; nothing is lost by
-// it, and more can be put.
+// put holds a small result: out for stdout and err for stderr, at most chunkSize
+// together. An error means that the spool is full. Even then the result is held,
+// and more can be put.
 func (h *reorderBuffer) put(id uint64, out, err []byte) error {
 	n := len(out) + len(err)
 	if n == 0 {
@@ -98,25 +75,23 @@ func (h *reorderBuffer) put(id uint64, out, err []byte) error {
 		full = h.seal()
 	}
 	if h.filled == 0 {
-		h.filled = h.number()
+		h.filled = h.newChunk()
 	}
-	c := &h.chunks[h.filled-1]
-	c.live++
-	p := h.cell(id)
-	*p = extent{h.filled, uint32(len(h.stage)), uint32(len(out)), uint32(len(err))}
+	h.chunks[h.filled-1].live++
+	*h.cell(id) = extent{h.filled, uint32(len(h.stage)), uint32(len(out)), uint32(len(err))}
 	h.stage = append(append(h.stage, out...), err...)
 	return full
 }
 
-// putLarge keeps a large result and owns it from now on.
+// putLarge holds a large result and takes ownership of it.
 func (h *reorderBuffer) putLarge(id uint64, l *large) {
 	l.spill()
 	h.cell(id).chunk = inLarge
 	h.large[id] = l
 }
 
-// number is that of a new chunk.
-func (h *reorderBuffer) number() uint32 {
+// newChunk returns the number of an empty chunk.
+func (h *reorderBuffer) newChunk() uint32 {
 	if n := len(h.unused); n > 0 {
 		c := h.unused[n-1]
 		h.unused = h.unused[:n-1]
@@ -126,7 +101,7 @@ func (h *reorderBuffer) number() uint32 {
 	return uint32(len(h.chunks))
 }
 
-// seal ends the stage's chunk and hands its bytes to the spool.
+// seal moves the content of the chunk that is being filled to the spool.
 func (h *reorderBuffer) seal() error {
 	c := &h.chunks[h.filled-1]
 	h.filled = 0
@@ -141,7 +116,7 @@ func (h *reorderBuffer) seal() error {
 	return nil
 }
 
-// cell is where the extent of a new result goes.
+// cell returns the index entry of a new result.
 func (h *reorderBuffer) cell(id uint64) *extent {
 	if id-h.head >= uint64(len(h.ring)) {
 		h.grow(id)
@@ -151,21 +126,21 @@ func (h *reorderBuffer) cell(id uint64) *extent {
 }
 
 func (h *reorderBuffer) grow(id uint64) {
-	size := max(64, len(h.ring))
-	for uint64(size) <= id-h.head {
+	size := uint64(max(64, len(h.ring)))
+	for size <= id-h.head {
 		size *= 2
 	}
 	ring := make([]extent, size)
 	for i := range uint64(len(h.ring)) {
 		old := h.head + i
-		ring[old&uint64(size-1)] = h.ring[old&uint64(len(h.ring)-1)]
+		ring[old&(size-1)] = h.ring[old&uint64(len(h.ring)-1)]
 	}
 	h.ring = ring
 }
 
 // take moves head past id and returns what was held for it: a large result,
-// which is the caller's now, or the bytes of a small one, appended to dst, the
-// first out of them for stdout.
+// which then belongs to the caller, or the bytes of a small one, appended to dst.
+// The first out bytes of these are for stdout, the others for stderr.
 func (h *reorderBuffer) take(id uint64, dst []byte) (p []byte, out int, l *large, err error) {
 	defer func() { h.head = id + 1 }()
 	if h.held == 0 || id-h.head >= uint64(len(h.ring)) {
@@ -191,14 +166,18 @@ func (h *reorderBuffer) take(id uint64, dst []byte) (p []byte, out int, l *large
 	return p, int(at.out), nil, err
 }
 
-// appender is an io.Writer onto a slice.
+// appender is an io.Writer that appends to p, up to a length of max.
 type appender struct {
 	p   []byte
-	max int // what it takes; more is errRoom
+	max int
 }
 
 var errRoom = errors.New("more than there is room for")
 
+// reset empties a, which takes limit bytes from now on.
+func (a *appender) reset(limit int) { a.p, a.max = a.p[:0], limit }
+
+// Write appends all of p, or nothing and returns errRoom.
 func (a *appender) Write(p []byte) (int, error) {
 	if len(a.p)+len(p) > a.max {
 		return 0, errRoom
@@ -207,6 +186,7 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// read appends a small result to dst.
 func (h *reorderBuffer) read(at extent, dst []byte) ([]byte, error) {
 	c := &h.chunks[at.chunk-1]
 	off, n := int64(at.off), int64(at.out)+int64(at.err)
@@ -216,12 +196,13 @@ func (h *reorderBuffer) read(at extent, dst []byte) ([]byte, error) {
 	case c.kept == nil:
 		return append(dst, c.memory[off:off+n]...), nil
 	}
-	h.room.p, h.room.max = dst, len(dst)+int(n)
+	h.room = appender{dst, len(dst) + int(n)}
 	err := c.kept.WriteRange(&h.room, off, n)
 	return h.room.p, err
 }
 
-// release counts a result of a chunk as gone, and with the last one the chunk.
+// release counts a result of a chunk as gone, and frees the chunk with the last
+// one.
 func (h *reorderBuffer) release(number uint32) {
 	c := &h.chunks[number-1]
 	if c.live--; c.live > 0 {
@@ -241,7 +222,7 @@ func (h *reorderBuffer) release(number uint32) {
 // close drops everything.
 func (h *reorderBuffer) close() {
 	for _, l := range h.large {
-		l.close()
+		l.result.Close()
 	}
 	for _, c := range h.chunks {
 		if c.kept != nil {

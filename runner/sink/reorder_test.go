@@ -23,9 +23,9 @@ func drawn(t *testing.T, h *reorderBuffer, id uint64) (out, err string) {
 	if l == nil {
 		return string(p[:n]), string(p[n:])
 	}
-	defer l.close()
+	defer l.result.Close()
 	var text [2]strings.Builder
-	for i, o := range []task.Output{l.out, l.err} {
+	for i, o := range []task.Output{l.result.Stdout, l.result.Stderr} {
 		if o != nil {
 			o.WriteTo(&text[i])
 		}
@@ -45,7 +45,7 @@ func TestHoldAgainstMap(t *testing.T) {
 			if _, ok := want[id]; !ok && rnd.Intn(5) > 0 {
 				out, err := randomText(rnd, rnd.Intn(1<<rnd.Intn(9))), randomText(rnd, rnd.Intn(20))
 				if rnd.Intn(200) == 0 {
-					h.putLarge(id, &large{out: kept(t, store, out+"!")})
+					h.putLarge(id, &large{result: task.Result{Stdout: kept(t, store, out+"!")}})
 					want[id] = [2]string{out + "!", ""}
 					continue
 				}

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +18,10 @@ import (
 type StdoutConfig struct {
 	Plan    task.Plan
 	Batches bool         // in JSON: tasks can have several records
-	Store   *spool.Store // what is held back is kept there; nil will do for none of it
+	Store   *spool.Store // for output that is held back; may be nil if none is
 }
 
-// Validate says what contradicts itself.
+// Validate reports whether the Config makes sense.
 func (c StdoutConfig) Validate() error {
 	if c.Store == nil && (c.Plan.Order || c.Plan.Show == task.ShowLines) {
 		return errors.New("output that is held back needs a spool")
@@ -28,45 +29,44 @@ func (c StdoutConfig) Validate() error {
 	return nil
 }
 
-// Stdout shows tasks' output and results. Without Plan.Order a result is shown
-// at Finished, with which Released comes in one batch; with it, at Released.
-// Nothing is kept back longer than a batch but what has to wait for its turn.
+// Stdout shows tasks' output and results: at Finished, or with Plan.Order at
+// Released. Output that does not have to wait for its turn is written by the end
+// of the batch.
 //
-// Where a large output has to wait, Stdout takes it over: it sets the event's
-// Result.Stdout, Result.Stderr and Result.Before to nil. So it has to be the last
-// of the sinks that look at outputs.
+// If a large output has to wait, Stdout takes ownership and sets the event's
+// Result.Stdout, Result.Stderr and Result.Before to nil. So it has to come after
+// all other sinks that read outputs.
 //
-// Consume returns the first error from the one on that met it. Nothing goes to
-// stdout after an error of writing there; after one of the spool, what can be
-// shown still is. Errors of writing to stderr do not stop the run, and are
-// nobody's where nobody reads it; of others Close returns the first.
+// Consume returns the first error, now and from then on. After an error of
+// stdout nothing more is written there; after one of the spool, everything that
+// can still be shown is. Errors of stderr do not stop the run: Close returns the
+// first one, unless it only says that nobody reads stderr.
 //
-// Consume and Close are for one goroutine; Open and the writers it returns for
-// any.
+// Consume and Close are for one goroutine. Open is safe for concurrent use.
 type Stdout struct {
 	cfg StdoutConfig
 	scr *Screen
 
-	// of the goroutine that consumes
+	// used by Consume and Close alone
 
 	reorder *reorderBuffer // nil without Plan.Order
-	object  object         // room for JSON
+	object  object         // buffers for JSON
 	scratch appender       // one rendered result
-	tag     tagger         // room for tags
-	gather  []byte         // what is shown when the batch ends
+	tag     tagger         // buffer for tagged lines
+	gather  []byte         // what is shown at the end of the batch
 	parts   []part         // which of gather goes where
 
-	// under the Screen's lock
+	// used inside Screen.Print alone
 
 	out, err port
-	wide     *bufio.Writer // for what is streamed in small pieces; nil until needed
+	wide     *bufio.Writer // for JSON that is streamed; nil until needed
 
-	// of all
+	// shared with the writers of Open
 
 	mu    sync.Mutex
-	fault error                  // the first
-	turn  uint64                 // the task whose lines go out as they come, where they wait for their turn
-	lines map[uint64]*lineBuffer // of tasks that run, likewise
+	fault error                  // the first error
+	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
+	lines map[uint64]*lineBuffer // with Plan.Order: of running tasks, by ID
 
 	taggers sync.Pool // of *tagger, for lines
 }
@@ -77,11 +77,19 @@ type part struct {
 	end    int
 }
 
-// NewStdout makes the sink; cfg has to be valid.
+// large is a result that is too large to be copied. It owns result's outputs if
+// it waits for its turn.
+type large struct {
+	task   *task.Task
+	result task.Result
+	tag    string // put before each line
+}
+
+// NewStdout returns a Stdout that writes through scr. The config has to be
+// valid.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
-	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
-	s.err.stderr = true
-	s.object.outputs, s.object.batches = cfg.Plan.Show == task.ShowObjects, cfg.Batches
+	s := &Stdout{cfg: cfg, scr: scr, turn: 1, err: port{stderr: true}}
+	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, batches: cfg.Batches}
 	if cfg.Plan.Order {
 		s.reorder = newReorderBuffer(cfg.Store)
 		s.lines = map[uint64]*lineBuffer{}
@@ -89,8 +97,8 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	return s
 }
 
-// Consume shows what the events let be shown. Without events it still returns
-// what writers of Open met.
+// Consume shows what the events allow to be shown. It also returns errors that
+// the writers of Open met, even without events.
 func (s *Stdout) Consume(events []task.Event) error {
 	if s.cfg.Plan.Show == task.ShowNothing {
 		return nil
@@ -125,13 +133,13 @@ func (s *Stdout) Close(task.Stats) error {
 	if err := s.failure(); err != nil {
 		return err
 	}
-	return s.scr.Print(func(_, _ io.Writer) error { return s.err.lost })
+	return s.scr.Print(func(_, _ io.Writer) error { return s.err.err })
 }
 
-// unread is the error of writing to a stdout that nobody reads any more, where
-// crew has nothing to write. It is looked for now and then, so that a run ends
-// with its reader though its tasks are silent; and where tasks write to crew's
-// own stdout when one has failed, before the next one meets the same.
+// unread returns EPIPE if the reader of stdout has gone. It looks at every empty
+// batch, so a run ends with its reader even if its tasks are silent. If tasks
+// write to crew's own stdout, it also looks when one has failed, before the next
+// one fails for the same reason.
 func (s *Stdout) unread(events []task.Event) error {
 	failed := func(e task.Event) bool { return e.Kind == task.Finished && e.Result.Outcome.Failed() }
 	if len(events) > 0 && (s.cfg.Plan.Show != task.ShowRaw || !slices.ContainsFunc(events, failed)) {
@@ -145,16 +153,14 @@ func (s *Stdout) unread(events []task.Event) error {
 	})
 }
 
-// note keeps the first error for Consume.
+// note keeps err for Consume to return, if it is the first.
 func (s *Stdout) note(err error) {
 	if err == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault == nil {
-		s.fault = err
-	}
+	s.fault = cmp.Or(s.fault, err)
 }
 
 func (s *Stdout) failure() error {
@@ -163,37 +169,36 @@ func (s *Stdout) failure() error {
 	return s.fault
 }
 
-// finished shows a result, or keeps it for its turn. next says that the turn
-// comes with the next event.
+// finished shows a result, or keeps it for its turn. If next is true, the next
+// event releases it.
 func (s *Stdout) finished(e *task.Event, next bool) {
 	r := e.Result
 	switch {
 	case r.Earlier:
 		return
-	case e.Task.Done != nil: // its output is in the result, whatever the plan
+	case e.Task.Done != nil: // from an earlier run: the result has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:
 		s.endLines(e.ID)
 		return
 	case s.cfg.Plan.Streams():
 		return
 	}
-	out, err, small := s.render(e.Task, r)
-	switch {
-	case s.reorder == nil || next && e.ID == s.reorder.head:
-		if small {
+	now := s.reorder == nil || next && e.ID == s.reorder.head
+	if out, err, small := s.render(e.Task, r); small {
+		if now {
 			s.add(out, err)
-			return
+		} else {
+			s.note(s.reorder.put(e.ID, out, err))
 		}
-		l := s.large(e.Task, r)
-		s.show(&l)
-	case small:
-		s.note(s.reorder.put(e.ID, out, err))
-	default:
-		own := *r
-		l := s.large(e.Task, &own)
-		s.reorder.putLarge(e.ID, &l)
-		r.Stdout, r.Stderr, r.Before = nil, nil, nil
+		return
 	}
+	l := &large{e.Task, *r, s.prefix(e.Task, r.Worker)}
+	if now {
+		s.show(l)
+		return
+	}
+	s.reorder.putLarge(e.ID, l)
+	r.Stdout, r.Stderr, r.Before = nil, nil, nil
 }
 
 // released shows what was held for a task.
@@ -205,7 +210,7 @@ func (s *Stdout) released(id uint64) {
 	s.note(err)
 	if l != nil {
 		s.show(l)
-		l.close()
+		l.result.Close()
 		return
 	}
 	s.scratch.p = p
@@ -214,57 +219,56 @@ func (s *Stdout) released(id uint64) {
 	}
 }
 
-// render makes a small result into what is shown of it, valid until the next
-// one. It is not small where its outputs are more than a piece, or what is
-// shown of them is more than a chunk.
+// render returns a small result as it is shown, valid until the next call. A
+// result is not small if its rendering exceeds chunkSize, or, since JSON has to
+// read outputs twice, if these exceed a piece.
 func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
-	if s.object.outputs && captured(r) > piece {
-		return nil, nil, false
-	}
-	w := &s.scratch
-	w.p, w.max = w.p[:0], chunkSize
 	var failed error
-	var mid int
-	if s.cfg.Plan.JSON() {
-		failed = s.object.write(w, t, r)
-		mid = len(w.p)
-	} else {
-		var tag string
-		if s.cfg.Plan.Tag {
-			tag = prefix(t, r.Worker)
-		}
-		failed = s.copyStream(w, tag, r.Stdout)
-		mid = len(w.p)
-		if failed == nil {
-			failed = s.copyStream(w, tag, r.Stderr)
-		}
+	switch {
+	case s.object.outputs && captured(r) > piece:
+		return nil, nil, false
+	case s.cfg.Plan.JSON():
+		s.scratch.reset(chunkSize)
+		failed = s.object.write(&s.scratch, t, r)
+		out = s.scratch.p
+	default:
+		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker), r)
 	}
 	if errors.Is(failed, errRoom) {
 		return nil, nil, false
 	}
 	s.note(failed)
-	return w.p[:mid], w.p[mid:], true
+	return out, err, true
 }
 
-// captured is how much the attempts of a task have written.
+// copyBoth copies both outputs of r to scratch. It returns errRoom if they exceed
+// limit.
+func (s *Stdout) copyBoth(limit int, tag string, r *task.Result) (out, err []byte, failed error) {
+	w := &s.scratch
+	w.reset(limit)
+	failed = s.copyStream(w, tag, r.Stdout)
+	mid := len(w.p)
+	if failed == nil {
+		failed = s.copyStream(w, tag, r.Stderr)
+	}
+	return w.p[:mid], w.p[mid:], failed
+}
+
+// captured returns how much all attempts of a task have written.
 func captured(r *task.Result) int64 {
 	n := task.Length(r.Stdout) + task.Length(r.Stderr)
 	for _, b := range r.Before {
-		n += task.Length(b.Stdout) + task.Length(b.Stderr)
+		n += captured(b)
 	}
 	return n
 }
 
-// large is a result by its handles, which stay r's.
-func (s *Stdout) large(t *task.Task, r *task.Result) large {
-	l := large{out: r.Stdout, err: r.Stderr}
-	switch {
-	case s.cfg.Plan.JSON():
-		l.task, l.result = t, r
-	case s.cfg.Plan.Tag:
-		l.tag = prefix(t, r.Worker)
+// prefix returns what goes before each line of a task in a slot.
+func (s *Stdout) prefix(t *task.Task, slot int) string {
+	if !s.cfg.Plan.Tag {
+		return ""
 	}
-	return l
+	return t.TagOn(slot) + "\t"
 }
 
 // add gathers a small block of each stream.
@@ -293,43 +297,49 @@ func (s *Stdout) flush() {
 	if len(s.gather) == 0 {
 		return
 	}
-	s.note(s.scr.Print(func(out, err io.Writer) error {
+	_ = s.print(func() error {
 		from := 0
 		var failed error
 		for _, p := range s.parts {
-			if _, werr := s.port(p.stderr, out, err).Write(s.gather[from:p.end]); werr != nil {
-				failed = werr
-			}
+			_, err := s.port(p.stderr).Write(s.gather[from:p.end])
+			failed = cmp.Or(err, failed)
 			from = p.end
 		}
 		return failed
-	}))
+	})
 	s.gather, s.parts = s.gather[:0], s.parts[:0]
 }
 
-// port is where a stream goes; it is asked for under the Screen's lock alone.
-func (s *Stdout) port(stderr bool, out, err io.Writer) *port {
+// show streams a large result, after what was gathered.
+func (s *Stdout) show(l *large) {
+	s.flush()
+	_ = s.print(func() error {
+		if s.cfg.Plan.JSON() {
+			return s.showObject(l)
+		}
+		return errors.Join(s.copyStream(&s.out, l.tag, l.result.Stdout), s.copyStream(&s.err, l.tag, l.result.Stderr))
+	})
+}
+
+// print calls write with the ports ready for use, and notes its error.
+func (s *Stdout) print(write func() error) error {
+	failed := s.scr.Print(func(out, err io.Writer) error {
+		s.out.w, s.err.w = out, err
+		return write()
+	})
+	s.note(failed)
+	return failed
+}
+
+// port returns the port of a stream.
+func (s *Stdout) port(stderr bool) *port {
 	if stderr {
-		s.err.w = err
 		return &s.err
 	}
-	s.out.w = out
 	return &s.out
 }
 
-// show streams a large result after what was gathered.
-func (s *Stdout) show(l *large) {
-	s.flush()
-	s.note(s.scr.Print(func(out, err io.Writer) error {
-		if s.cfg.Plan.JSON() {
-			return s.showObject(s.port(false, out, err), l)
-		}
-		failed := s.copyStream(s.port(false, out, err), l.tag, l.out)
-		return errors.Join(failed, s.copyStream(s.port(true, out, err), l.tag, l.err))
-	}))
-}
-
-// copyStream writes a stream to w, its lines after tag where that is not empty.
+// copyStream writes o to w, with tag before each line.
 func (s *Stdout) copyStream(w io.Writer, tag string, o task.Output) error {
 	if o == nil {
 		return nil
@@ -345,12 +355,12 @@ func (s *Stdout) copyStream(w io.Writer, tag string, o task.Output) error {
 	return s.tag.end()
 }
 
-func (s *Stdout) showObject(p *port, l *large) error {
+func (s *Stdout) showObject(l *large) error {
 	if s.wide == nil {
-		s.wide = bufio.NewWriterSize(p, piece)
+		s.wide = bufio.NewWriterSize(nil, piece)
 	}
-	s.wide.Reset(p)
-	if err := s.object.write(s.wide, l.task, l.result); err != nil {
+	s.wide.Reset(&s.out)
+	if err := s.object.write(s.wide, l.task, &l.result); err != nil {
 		return err
 	}
 	return s.wide.Flush()

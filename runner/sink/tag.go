@@ -3,33 +3,27 @@ package sink
 import (
 	"bytes"
 	"io"
-
-	"crew/runner/task"
 )
 
 // piece is how much is gathered before it is written, and the largest output
 // that is copied rather than streamed.
 const piece = 64 << 10
 
-// prefix is what goes before each line of a task in a slot.
-func prefix(t *task.Task, slot int) string { return t.TagOn(slot) + "\t" }
-
-// tagger writes lines with a prefix and passes them on about a piece at a time.
-// A last line without newline gets one from end.
+// tagger puts a prefix before each line and writes to w about a piece at a time.
 type tagger struct {
 	w      io.Writer
 	prefix string
-	whole  bool   // a line is passed on whole, however long it is
-	buf    []byte // not passed on yet
-	inside bool   // the last byte taken was not the end of a line
-	err    error  // the first of w; sticky
+	whole  bool   // never cut a line, however long it is
+	buf    []byte // not yet written to w
+	inside bool   // the last byte was not the end of a line
+	err    error  // the first error of w
 }
 
+// reset prepares t for a new stream.
 func (t *tagger) reset(w io.Writer, prefix string, whole bool) {
 	*t = tagger{w: w, prefix: prefix, whole: whole, buf: t.buf[:0]}
 }
 
-// Write takes p.
 func (t *tagger) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -59,7 +53,7 @@ func (t *tagger) flush() {
 	t.buf = t.buf[:0]
 }
 
-// end finishes the last line and passes on what is left.
+// end adds a newline to an unfinished last line and writes what is left.
 func (t *tagger) end() error {
 	if t.inside {
 		t.buf = append(t.buf, '\n')

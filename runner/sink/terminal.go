@@ -131,16 +131,7 @@ func (t *Terminal) every() time.Duration {
 	return barEvery
 }
 
-func (t *Terminal) print(line string) { say(t.screen, []byte(line+"\n")) }
-
-// say writes text to stderr. What crew says of itself is not worth ending a run
-// for, so there is no error.
-func say(s *Screen, text []byte) {
-	s.Print(func(_, w io.Writer) error {
-		_, err := patient{w}.Write(text)
-		return err
-	})
-}
+func (t *Terminal) print(line string) { t.screen.say(line + "\n") }
 
 // notice is what is to be said about an event, or nothing.
 func (t *Terminal) notice(e *task.Event) string {
