@@ -7,23 +7,21 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"crew/runner/task"
 )
 
 const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 
-// Joblog writes a row for each task that has ended, as it ends, in the nine
-// tab-separated columns of GNU parallel's --joblog (parallel(1)), whose readers
-// can read it.
+// Joblog writes a row for each task as it ends, in the nine tab-separated columns
+// of GNU parallel's --joblog (parallel(1)), so programs that read those can read
+// it.
 //
-// In a command a tab, newline, carriage return and backslash stand as \t, \n,
-// \r and \\, so every task is one line and its command can be had back. Exitval
-// is -1 where crew itself ended the task, and there is no row for one that
-// never ran because the run ended before it.
+// In a command, tab, newline, carriage return and backslash are written as \t,
+// \n, \r and \\, so each task is one line and the command can be recovered. Exitval
+// is -1 if crew itself ended the task. A task that never ran because the run ended
+// before it has no row.
 type Joblog struct {
 	path string
 	file *os.File
@@ -31,7 +29,7 @@ type Joblog struct {
 	had  map[string]int // how often the file has a row of an earlier result
 }
 
-// OpenJoblog makes the file, or empties it, and writes its header.
+// OpenJoblog creates or truncates the file and writes its header.
 func OpenJoblog(path string) (*Joblog, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -45,26 +43,26 @@ func OpenJoblog(path string) (*Joblog, error) {
 	return j, nil
 }
 
-// AppendJoblog is OpenJoblog for a run that goes on where another stopped. The
-// rows of that one stay, except the last where a crash has cut it. Of earlier
-// results that the run brings along, unlogged is how many may have a row: these
-// rows are the last ones, and are not written twice.
+// AppendJoblog is OpenJoblog for a resumed run. Existing rows stay, except a last
+// one that a crash has cut. Up to unlogged of the earlier results that the run
+// brings along may already have a row, among the last ones of the file. Those rows
+// are not written again.
 func AppendJoblog(path string, unlogged int) (*Joblog, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
 	j := &Joblog{path: path, file: f, had: map[string]int{}}
-	if err := j.goOn(unlogged); err != nil {
+	if err := j.resume(unlogged); err != nil {
 		f.Close()
 		return nil, j.fail(err)
 	}
 	return j, nil
 }
 
-// goOn makes the file one that ends with a whole row, and takes down the last
-// rows. What cannot be read back, such as a pipe, is written to as it is.
-func (j *Joblog) goOn(unlogged int) error {
+// resume cuts a last row without newline and remembers the last rows. A file that
+// cannot be read back, such as a pipe, is left as it is.
+func (j *Joblog) resume(unlogged int) error {
 	st, err := j.file.Stat()
 	if err != nil || !st.Mode().IsRegular() {
 		return err
@@ -73,7 +71,7 @@ func (j *Joblog) goOn(unlogged int) error {
 		_, err := j.file.WriteString(joblogHeader)
 		return err
 	}
-	rows := make([]string, max(unlogged, 1))
+	rows := make([]string, max(unlogged, 1)) // a ring
 	n, whole := 0, int64(0)
 	in := bufio.NewReaderSize(j.file, 64<<10)
 	for {
@@ -94,14 +92,14 @@ func (j *Joblog) goOn(unlogged int) error {
 	return j.file.Truncate(whole)
 }
 
-// withoutSeq is a row without the number of its task, which may be another one in
-// another run.
+// withoutSeq returns a row without the task's number, which may differ from run
+// to run.
 func withoutSeq(row string) string {
 	_, rest, _ := strings.Cut(row, "\t")
 	return rest
 }
 
-// Consume writes the rows of a batch with one write.
+// Consume writes the rows of a batch in one write.
 func (j *Joblog) Consume(events []task.Event) error {
 	j.buf = j.buf[:0]
 	for i := range events {
@@ -137,16 +135,14 @@ func (j *Joblog) Close(task.Stats) error {
 }
 
 func (j *Joblog) fail(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return fmt.Errorf("write joblog %s: %w", j.path, err)
 }
 
-// ran says whether a finished task had its chance, so that there is a result to
-// be logged: it ran, or it was tried and could not be started, and no earlier run
-// has logged it.
+// ran reports whether a finished task has a result that no earlier run has
+// logged: it ran, or was tried and could not be started.
 func ran(e *task.Event) bool {
 	return !e.Result.Logged && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
 }
@@ -157,48 +153,14 @@ func appendRow(b []byte, e *task.Event) []byte {
 	if start.IsZero() {
 		start = e.At
 	}
-	b = strconv.AppendUint(b, t.ID, 10)
-	b = append(b, "\t:\t"...)
-	b = appendSeconds(b, start.UnixMilli(), 0)
-	b = append(b, '\t')
-	b = appendSeconds(b, r.Duration().Milliseconds(), 10)
-	b = append(b, '\t')
-	b = strconv.AppendInt(b, int64(len(t.Stdin)), 10)
-	b = append(b, '\t')
-	b = strconv.AppendInt(b, task.Length(r.Stdout), 10)
-	b = append(b, '\t')
-	b = strconv.AppendInt(b, int64(exitval(r)), 10)
-	b = append(b, '\t')
-	b = strconv.AppendInt(b, int64(r.Signal), 10)
-	b = append(b, '\t')
-	b = appendEscaped(b, commandLine(t, r))
-	return append(b, '\n')
-}
-
-func exitval(r *task.Result) int {
+	code := r.Code
 	if r.Outcome == task.Timeout || r.Outcome == task.Cancelled {
-		return -1
+		code = -1
 	}
-	return r.Code
-}
-
-// appendSeconds appends milliseconds as seconds with three decimals, padded
-// with blanks on the left to width.
-func appendSeconds(b []byte, ms int64, width int) []byte {
-	s := time.Duration(ms) * time.Millisecond
-	var a [32]byte
-	text := strconv.AppendFloat(a[:0], s.Seconds(), 'f', 3, 64)
-	for range width - len(text) {
-		b = append(b, ' ')
-	}
-	return append(b, text...)
+	seconds := func(ms int64) float64 { return float64(ms) / 1000 }
+	return fmt.Appendf(b, "%d\t:\t%.3f\t%10.3f\t%d\t%d\t%d\t%d\t%s\n",
+		t.ID, seconds(start.UnixMilli()), seconds(r.Duration().Milliseconds()),
+		len(t.Stdin), task.Length(r.Stdout), code, r.Signal, joblogEscapes.Replace(commandLine(t, r)))
 }
 
 var joblogEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
-
-func appendEscaped(b []byte, s string) []byte {
-	if !strings.ContainsAny(s, "\\\t\n\r") {
-		return append(b, s...)
-	}
-	return append(b, joblogEscapes.Replace(s)...)
-}

@@ -4,24 +4,23 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"crew/runner/task"
 )
 
-// object writes results as JSON, one object on one line each, with the keys
-// always in the same order. However large an output is, it goes through in
-// pieces.
+// object writes results as JSON, one object a line, with the keys always in the
+// same order. It streams outputs, so their size does not matter. If attempts
+// failed before, attempts lists them with their outputs.
 //
-// Where attempts failed before, attempts lists them, each with what it wrote.
-//
-// JSON strings hold no bytes but valid UTF-8. An output that is something else
-// is given in base64, under stdout_base64 or stderr_base64. In args and command
-// each wrong byte becomes U+FFFD, and args_base64 (in the form of args) and
-// command_base64 beside them hold the bytes as they are. So it is with key.
+// JSON strings are UTF-8. An output that is not is given in base64, as
+// stdout_base64 or stderr_base64. In args, command and key each invalid byte
+// becomes U+FFFD, and args_base64, command_base64 and key_base64 beside them hold
+// the original bytes.
 type object struct {
-	outputs bool // stdout and stderr are part of it
+	outputs bool // include stdout and stderr
 	batches bool // tasks can have several records
 	buf     []byte
 	check   utf8Check
@@ -31,15 +30,18 @@ type object struct {
 // write writes the object of a task that ended with r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	j.buf = appendFacts(j.buf[:0], t, r, j.batches)
-	for i, b := range r.Before {
-		j.buf = appendAttempt(j.buf, i, b)
-		if err := j.streams(w, b); err != nil {
-			return err
-		}
-		j.buf = append(j.buf, '}')
-	}
 	if len(r.Before) > 0 {
-		j.buf = append(j.buf, ']')
+		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
+		for _, b := range r.Before {
+			open := len(j.buf)
+			j.buf = appendError(b.AppendFacts(j.buf), b)
+			j.buf[open] = '{' // in place of the comma
+			if err := j.streams(w, b); err != nil {
+				return err
+			}
+			j.buf = append(j.buf, "},"...)
+		}
+		j.buf[len(j.buf)-1] = ']'
 	}
 	if err := j.streams(w, r); err != nil {
 		return err
@@ -49,7 +51,7 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	return err
 }
 
-// streams writes what is in buf and both outputs, where they are part of it.
+// streams writes buf and both outputs, if they are included.
 func (j *object) streams(w io.Writer, r *task.Result) error {
 	if !j.outputs {
 		return nil
@@ -60,30 +62,9 @@ func (j *object) streams(w io.Writer, r *task.Result) error {
 	return j.stream(w, "stderr", r.Stderr)
 }
 
-// appendAttempt appends the ith attempt that failed before, still open, to their
-// list.
-func appendAttempt(b []byte, i int, r *task.Result) []byte {
-	if i == 0 {
-		b = append(task.AppendName(b, "attempts"), '[')
-	} else {
-		b = append(b, ',')
-	}
-	open := len(b)
-	b = appendError(r.AppendFacts(b), r)
-	b[open] = '{' // where a comma was
-	return b
-}
-
-func appendError(b []byte, r *task.Result) []byte {
-	if r.Outcome == task.StartFailed && r.Err != nil {
-		b = task.AppendText(b, "error", r.Err.Error())
-	}
-	return b
-}
-
-// stream writes what is in buf and then one stream of output.
+// stream writes buf and an output. It leaves the rest to be written in buf.
 func (j *object) stream(w io.Writer, name string, o task.Output) error {
-	if o == nil || o.Len() == 0 {
+	if task.Length(o) == 0 {
 		j.buf = task.AppendText(j.buf, name, "")
 		return nil
 	}
@@ -111,13 +92,15 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 	return err
 }
 
-// appendFacts appends the object up to earlier attempts and outputs, still open.
+// appendFacts appends the members before attempts and outputs. The object stays
+// open.
 func appendFacts(b []byte, t *task.Task, r *task.Result, batches bool) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, `,"args":`...)
 	b = appendArgs(b, t.Records, batches, task.AppendString)
-	if !validArgs(t.Records) {
+	invalid := func(column string) bool { return !utf8.ValidString(column) }
+	if slices.ContainsFunc(t.Records, func(r []string) bool { return slices.ContainsFunc(r, invalid) }) {
 		b = append(b, `,"args_base64":`...)
 		b = appendArgs(b, t.Records, batches, appendBase64)
 	}
@@ -129,7 +112,14 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, batches bool) []byte {
 	return appendError(b, r)
 }
 
-// appendText appends s, and its bytes beside it where they are not UTF-8.
+func appendError(b []byte, r *task.Result) []byte {
+	if r.Outcome == task.StartFailed && r.Err != nil {
+		b = task.AppendText(b, "error", r.Err.Error())
+	}
+	return b
+}
+
+// appendText appends s, and its bytes in base64 if they are not UTF-8.
 func appendText(b []byte, name, s string) []byte {
 	b = task.AppendText(b, name, s)
 	if !utf8.ValidString(s) {
@@ -138,42 +128,24 @@ func appendText(b []byte, name, s string) []byte {
 	return b
 }
 
-// appendArgs appends the columns of the record, or a list of such lists where
+// appendArgs appends the columns of the record, or an array of such arrays if
 // tasks can have several records.
 func appendArgs(b []byte, records [][]string, batches bool, value func([]byte, string) []byte) []byte {
 	if len(records) == 1 && !batches {
-		return appendList(b, records[0], value)
+		return appendArray(b, records[0], value)
 	}
+	return appendArray(b, records, func(b []byte, r []string) []byte { return appendArray(b, r, value) })
+}
+
+func appendArray[T any](b []byte, items []T, value func([]byte, T) []byte) []byte {
 	b = append(b, '[')
-	for i, r := range records {
+	for i, v := range items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendList(b, r, value)
+		b = value(b, v)
 	}
 	return append(b, ']')
-}
-
-func appendList(b []byte, columns []string, value func([]byte, string) []byte) []byte {
-	b = append(b, '[')
-	for i, c := range columns {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = value(b, c)
-	}
-	return append(b, ']')
-}
-
-func validArgs(records [][]string) bool {
-	for _, r := range records {
-		for _, c := range r {
-			if !utf8.ValidString(c) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func appendBase64(b []byte, s string) []byte {
@@ -189,19 +161,17 @@ type escaper struct {
 }
 
 func (e *escaper) Write(p []byte) (int, error) {
-	for done := 0; done < len(p); {
-		n := min(len(p)-done, piece)
-		e.buf = task.AppendJSON(e.buf[:0], p[done:done+n])
+	for part := range slices.Chunk(p, piece) {
+		e.buf = task.AppendJSON(e.buf[:0], part)
 		if _, err := e.w.Write(e.buf); err != nil {
-			return done, err
+			return 0, err
 		}
-		done += n
 	}
 	return len(p), nil
 }
 
-// utf8Check reads an output to see whether it is UTF-8. Characters may be cut
-// anywhere between writes.
+// utf8Check finds out whether an output is UTF-8. Writes may cut characters
+// anywhere.
 type utf8Check struct {
 	cut [utf8.UTFMax]byte // the start of a character
 	n   int               // its length
@@ -218,7 +188,7 @@ func (c *utf8Check) valid(o task.Output) (bool, error) {
 	return c.n == 0, err
 }
 
-// Write stops with errNotUTF8 at the first wrong byte, or shortly after it.
+// Write returns errNotUTF8 at the first invalid byte, or shortly after it.
 func (c *utf8Check) Write(p []byte) (int, error) {
 	n := len(p)
 	for c.n > 0 && len(p) > 0 {

@@ -1,6 +1,8 @@
 package sink
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,23 +17,22 @@ import (
 // resultVersion is the version of the format of result.json.
 const resultVersion = 1
 
-// Results writes a directory for each task that has ended, named by its number:
-// stdout, stderr and result.json of its last attempt, and stdout.N and stderr.N
-// of attempt N where another followed. Where nothing was captured the files are
-// empty.
+// Results writes a directory for each task that has ended, named by its number.
+// The directory holds stdout, stderr and result.json of the last attempt, and
+// stdout.N and stderr.N of each attempt N before it. Files of output that was not
+// captured are empty.
 //
-// result.json comes last and at once, so where it is, the rest is complete. A
-// task that never ran because the run ended before it has none.
+// result.json is written last and atomically: if it exists, the rest is complete.
+// A task that never ran because the run ended before it has none.
 type Results struct {
-	dir     string
-	batches bool   // tasks can have several records
-	buf     []byte // room for result.json
+	dir    string
+	object object
+	buf    bytes.Buffer // for result.json
 }
 
-// OpenResults makes the directory where it is missing and tries whether files
-// can be made in it. What it holds stays until a task of the same number ends;
-// then that task's files are replaced. batches says that tasks can have several
-// records.
+// OpenResults creates the directory if it is missing and tries whether files can
+// be created in it. Existing files stay until a task of the same number ends,
+// whose files replace them. batches says that tasks can have several records.
 func OpenResults(dir string, batches bool) (*Results, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
@@ -44,31 +45,18 @@ func OpenResults(dir string, batches bool) (*Results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir, batches: batches}, nil
+	return &Results{dir: dir, object: object{batches: batches}}, nil
 }
 
-// Consume writes what has ended. The first error ends it.
+// Consume writes the files of attempts and tasks that have ended. It stops at the
+// first error.
 func (s *Results) Consume(events []task.Event) error {
 	for i := range events {
 		e := &events[i]
-		var err error
-		switch {
-		case e.Kind == task.Retried:
-			err = s.outputs(e, attemptSuffix(e.Result), e.Retries == 0)
-		case e.Kind == task.Finished && ran(e):
-			if e.Task.Done != nil {
-				err = s.earlier(e)
+		if e.Kind == task.Retried || e.Kind == task.Finished && ran(e) {
+			if err := s.write(e); err != nil {
+				return fmt.Errorf("write results: %w", err) // err names the file
 			}
-			if err == nil {
-				err = s.outputs(e, "", len(e.Result.Before) == 0)
-			}
-			if err == nil {
-				err = s.result(e)
-			}
-		}
-		if err != nil {
-			// The errors of os name the file.
-			return fmt.Errorf("write results: %w", err)
 		}
 	}
 	return nil
@@ -77,46 +65,47 @@ func (s *Results) Consume(events []task.Event) error {
 // Close does nothing.
 func (s *Results) Close(task.Stats) error { return nil }
 
-func (s *Results) path(e *task.Event) string {
-	return filepath.Join(s.dir, strconv.FormatUint(e.Task.ID, 10))
-}
-
-// outputs writes both streams of an attempt. With the first one of this run the
-// directory is begun, though it keeps what attempts of earlier runs have left.
-func (s *Results) outputs(e *task.Event, suffix string, first bool) error {
-	dir := s.path(e)
-	if first {
-		if err := begin(dir, e.Result.Attempt <= 1); err != nil {
+// write writes the files of an attempt that was retried, or of a task's last one.
+func (s *Results) write(e *task.Event) error {
+	r, dir := e.Result, filepath.Join(s.dir, strconv.FormatUint(e.Task.ID, 10))
+	retried, replayed := e.Kind == task.Retried, e.Task.Done != nil
+	first := len(r.Before) == 0 // of the task's attempts in this run
+	if retried {
+		first = e.Retries == 0
+	}
+	if first || replayed {
+		// Files of attempts in earlier runs stay if this run goes on from there.
+		if err := begin(dir, replayed || r.Attempt <= 1); err != nil {
 			return err
 		}
 	}
-	return saveBoth(dir, suffix, e.Result)
-}
-
-// earlier begins the directory of a task that an earlier run has finished. All
-// that is known of its attempts comes with its end.
-func (s *Results) earlier(e *task.Event) error {
-	dir := s.path(e)
-	err := begin(dir, true)
-	for _, b := range e.Result.Before {
-		if err == nil {
-			err = saveBoth(dir, attemptSuffix(b), b)
+	if replayed {
+		for _, b := range r.Before {
+			if err := saveBoth(dir, attemptSuffix(b), b); err != nil {
+				return err
+			}
 		}
 	}
-	return err
+	if retried {
+		return saveBoth(dir, attemptSuffix(r), r)
+	}
+	if err := saveBoth(dir, "", r); err != nil {
+		return err
+	}
+	return s.result(dir, e)
 }
 
-// attemptSuffix is what the files of an attempt before the last end with.
+// attemptSuffix returns how the file names of an attempt before the last end.
 func attemptSuffix(r *task.Result) string { return "." + strconv.Itoa(r.Attempt) }
 
-// begin makes a task's directory, without result.json, and if it is to be empty
-// without any file of an earlier run.
+// begin makes a task's directory, or removes result.json from it. If empty is
+// true it also removes the outputs of an earlier run.
 func begin(dir string, empty bool) error {
 	err := os.Mkdir(dir, 0o777)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// It goes first: what it vouches for is about to change.
+	// It goes first, as the files that it vouches for are about to change.
 	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -145,6 +134,7 @@ func saveBoth(dir, suffix string, r *task.Result) error {
 	return save(filepath.Join(dir, "stderr"+suffix), r.Stderr)
 }
 
+// save writes o to a file. Its errors name the file.
 func save(path string, o task.Output) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -153,33 +143,25 @@ func save(path string, o task.Output) error {
 	if o != nil {
 		_, err = o.WriteTo(f)
 	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
+	err = cmp.Or(err, f.Close())
 	if err != nil && !errors.As(err, new(*fs.PathError)) {
 		err = &fs.PathError{Op: "write", Path: path, Err: err}
 	}
 	return err
 }
 
-// result writes result.json, the object of --json after the format's version,
-// under another name and then gives it its own.
-func (s *Results) result(e *task.Event) error {
-	text := append(s.buf[:0], `{"version":`...)
-	text = strconv.AppendInt(text, resultVersion, 10)
-	open := len(text)
-	text = appendFacts(text, e.Task, e.Result, s.batches)
-	for i, b := range e.Result.Before {
-		text = append(appendAttempt(text, i, b), '}')
+// result writes result.json: the object of --json with the version of the format
+// in front.
+func (s *Results) result(dir string, e *task.Event) error {
+	s.buf.Reset()
+	fmt.Fprintf(&s.buf, `{"version":%d`, resultVersion)
+	open := s.buf.Len()
+	if err := s.object.write(&s.buf, e.Task, e.Result); err != nil {
+		return err
 	}
-	if len(e.Result.Before) > 0 {
-		text = append(text, ']')
-	}
-	text = append(text, "}\n"...)
-	text[open] = ','
-	s.buf = text
-	path := filepath.Join(s.path(e), "result.json")
-	if err := os.WriteFile(path+".tmp", text, 0o666); err != nil {
+	s.buf.Bytes()[open] = ','
+	path := filepath.Join(dir, "result.json")
+	if err := os.WriteFile(path+".tmp", s.buf.Bytes(), 0o666); err != nil {
 		return err
 	}
 	return os.Rename(path+".tmp", path)

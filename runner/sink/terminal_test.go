@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -43,7 +44,7 @@ func progressEvents(done, failed, total int, end bool) []task.Event {
 // tty is a pseudo terminal: what is written to it, and what a person sees.
 type tty struct {
 	*os.File
-	read chan []byte
+	read chan string
 }
 
 func newTTY(t *testing.T, cols int) tty {
@@ -51,19 +52,21 @@ func newTTY(t *testing.T, cols int) tty {
 	master, slave, err := pty.Open()
 	require.NoError(t, err)
 	require.NoError(t, pty.Setsize(slave, &pty.Winsize{Rows: 24, Cols: uint16(cols)}))
-	y := tty{slave, make(chan []byte, 1)}
+	y := tty{slave, make(chan string, 1)}
 	go func() {
-		b, _ := io.ReadAll(master) // ends with EIO when the slave is closed
+		// The end is a NUL: closing the slave may discard what was written to it.
+		text, _ := bufio.NewReader(master).ReadString(0)
 		master.Close()
-		y.read <- b
+		y.read <- strings.TrimSuffix(text, "\x00")
 	}()
 	return y
 }
 
 // all closes the terminal and returns everything that was written to it.
 func (y tty) all() string {
-	y.Close()
-	return string(<-y.read)
+	y.WriteString("\x00")
+	defer y.Close()
+	return <-y.read
 }
 
 // screenOf is what a terminal of that width shows in the end, line by line. It
