@@ -19,54 +19,52 @@ import (
 
 const (
 	digestTasks   = 10      // failed tasks that are described
-	digestLines   = 5       // lines of stderr of each
-	digestTail    = 4 << 10 // bytes of stderr that are looked at for them
-	digestBefore  = 3       // earlier attempts of each that are told of
-	digestFew     = 2       // lines of stderr of each of these
-	digestWidth   = 160     // characters of a line of stderr
+	digestLines   = 5       // lines of stderr for each
+	digestTail    = 4 << 10 // bytes of stderr in which these are looked for
+	digestBefore  = 3       // earlier attempts for each
+	digestFew     = 2       // lines of stderr for each of these
+	digestWidth   = 160     // bytes of a line of stderr
 	digestCommand = 200     // bytes of a command
 	digestLong    = time.Second
 )
 
 // Digest says on stderr, when the run is over, what failed and how to run it
-// again. It prints nothing after a run without failures, except where tasks
-// were cancelled or not run or left something behind, and on a terminal after a
-// run of a second or more.
+// again. After a run without failures it prints something only if tasks were
+// cancelled, were not run, or left something behind, and on a terminal if the run
+// took a second or more.
 //
-// It keeps the first ten failures, each as short text, so its memory does not
-// grow with the run, and shows them in the order of input. Errors of stderr are
-// ignored.
+// It keeps the first ten failures as short text, so its memory is bounded, and
+// shows them in input order. Errors of stderr are ignored.
 type Digest struct {
 	screen *Screen
-	failed []told   // the first failures
-	before int64    // failures that an earlier run has shown
-	undone int64    // tasks that waited for a retry and got none
-	leaks  int64    // tasks that left behind what held their output
-	leaked []uint64 // the first of them
-	rerun  *rerun
-	mute   bool
-	bad    bool                // a command could not be executed at all
-	untold bool                // why the run drains
-	tails  map[uint64][]string // of tasks that are retried: the end of stderr of each attempt that failed
+	rerun  rerun
+	failed []described // the first failures
+	before int64       // failures that an earlier run has shown
+	undone int64       // tasks that did not get the retry they were waiting for
+	leaks  int64       // tasks that left behind something that held their output
+	leaked []uint64    // the first of them
+	mute   bool        // nobody reads stdout, so crew ends quietly
+	bad    bool        // a command could not be executed at all
+	untold bool        // the run drains without a message of its own
+
+	// tails holds, for each task to be retried, the end of stderr of the attempts
+	// that failed.
+	tails map[uint64][]string
 }
 
-// told is what is shown of a failed task.
-type told struct {
+// described is a failed task and what the digest shows of it.
+type described struct {
 	id   uint64
 	text string
 }
 
-// NewDigest makes a Digest that writes through screen. Without cfg.Line there
-// is no line to run the failed tasks again.
+// NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
+// does not say how to run the failed tasks again.
 func NewDigest(screen *Screen, cfg RerunConfig) *Digest {
-	d := &Digest{screen: screen, tails: map[uint64][]string{}}
-	if cfg.Line != nil {
-		d.rerun = &rerun{cfg: cfg}
-	}
-	return d
+	return &Digest{screen: screen, rerun: rerun{cfg: cfg}, tails: map[uint64][]string{}}
 }
 
-// Consume takes down what has failed. It never returns an error.
+// Consume notes what has failed. It never returns an error.
 func (d *Digest) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; e.Kind {
@@ -77,76 +75,65 @@ func (d *Digest) Consume(events []task.Event) error {
 			tail, _ := stderrTail(e.Result)
 			d.tails[e.ID] = append(d.tails[e.ID], fewLines(tail))
 		case task.Finished:
-			tails := d.tails[e.ID]
-			delete(d.tails, e.ID)
-			if e.Result.Outcome == task.NotRun && len(e.Result.Before) > 0 {
-				d.undone++
-			}
-			if e.Task.Done == nil && leaked(e.Result) {
-				d.leaks++
-				if len(d.leaked) < digestTasks {
-					d.leaked = append(d.leaked, e.ID)
-				}
-			}
-			if !e.Result.Outcome.Failed() {
-				continue
-			}
-			if e.Result.Earlier {
-				d.before++
-				continue
-			}
-			d.bad = d.bad || e.Result.BadCommand
-			if len(d.failed) < digestTasks {
-				d.failed = append(d.failed, told{e.ID, describe(e.Task, e.Result, tails)})
-			}
-			if d.rerun != nil {
-				d.rerun.add(e.Task)
-			}
+			d.finished(e)
 		}
 	}
 	return nil
 }
 
-// leaked says whether an attempt of the task left something behind.
-func leaked(r *task.Result) bool {
-	return r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked })
+func (d *Digest) finished(e *task.Event) {
+	r, tails := e.Result, d.tails[e.ID]
+	delete(d.tails, e.ID)
+	if r.Outcome == task.NotRun && len(r.Before) > 0 {
+		d.undone++
+	}
+	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked })
+	if e.Task.Done == nil && leaked {
+		if d.leaks++; d.leaks <= digestTasks {
+			d.leaked = append(d.leaked, e.ID)
+		}
+	}
+	switch {
+	case !r.Outcome.Failed():
+	case r.Earlier:
+		d.before++
+	default:
+		d.bad = d.bad || r.BadCommand
+		if len(d.failed) < digestTasks {
+			d.failed = append(d.failed, described{e.ID, describe(e.Task, r, tails)})
+		}
+		d.rerun.add(e.Task)
+	}
 }
 
-// Close prints the digest. It never returns an error. Where the run ended
-// because its one command cannot be executed there is nothing to tell beyond
-// that, which is said elsewhere.
+// Close prints the digest. It never returns an error. If the run ended because its
+// one command cannot be executed, the command line says so, and there is nothing
+// to add.
 func (d *Digest) Close(s task.Stats) error {
 	if d.mute || d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0 {
-		if d.rerun != nil {
-			d.rerun.drop()
-		}
+		d.rerun.drop()
 		return nil
 	}
 	text := d.head(&s)
-	if n := s.Failed(); n > 0 {
-		slices.SortFunc(d.failed, func(a, b told) int { return cmp.Compare(a.id, b.id) })
-		for _, f := range d.failed {
-			text += f.text
-		}
-		if more := n - d.before - int64(len(d.failed)); more > 0 {
-			text += fmt.Sprintf("crew: … and %d more\n", more)
-		}
-		if d.before > 0 {
-			text += fmt.Sprintf("crew: %d failed in an earlier run: --retry-failed runs them again\n", d.before)
-		}
+	slices.SortFunc(d.failed, func(a, b described) int { return cmp.Compare(a.id, b.id) })
+	for _, f := range d.failed {
+		text += f.text
+	}
+	if more := s.Failed() - d.before - int64(len(d.failed)); more > 0 {
+		text += fmt.Sprintf("crew: … and %d more\n", more)
+	}
+	if d.before > 0 {
+		text += fmt.Sprintf("crew: %d failed in an earlier run: --retry-failed runs them again\n", d.before)
 	}
 	if d.leaks > 0 {
 		slices.Sort(d.leaked)
 		text += "crew: " + count(d.leaks, "task") + " left something running that held the output open" + ids(d.leaked, d.leaks) + "\n"
 	}
-	if d.rerun != nil {
-		text += d.rerun.text()
-	}
-	d.screen.say(text)
+	d.screen.say(text + d.rerun.text())
 	return nil
 }
 
-// head is the first line: how many of how many.
+// head returns the first line: how many tasks failed or were not run.
 func (d *Digest) head(s *task.Stats) string {
 	passed := s.Last.Sub(s.Start)
 	failed, cancelled, notRun := s.Failed(), s.Of(task.Cancelled), s.Of(task.NotRun)
@@ -162,25 +149,25 @@ func (d *Digest) head(s *task.Stats) string {
 		return ""
 	}
 	line = "crew: " + line + " in " + span(passed)
-	sep := "; "
 	unrun := "not run"
 	if d.undone > 0 {
 		unrun += fmt.Sprintf(" (%d after a failed attempt)", d.undone)
 	}
+	sep := "; "
 	for _, c := range []struct {
 		n    int64
-		what string
+		text string
 	}{{notRun, unrun}, {cancelled, "cancelled"}, {s.Retried, "retried"}, {s.Resumed(), "done before"}} {
 		if c.n > 0 {
-			line += sep + strconv.FormatInt(c.n, 10) + " " + c.what
+			line += fmt.Sprint(sep, c.n, " ", c.text)
 			sep = ", "
 		}
 	}
 	return line + "\n"
 }
 
-// describe is what the digest shows of one failure: a line about it and the last
-// lines of its stderr. tails are those of the attempts that failed before.
+// describe returns what the digest shows of a failure: a line about it and the end
+// of its stderr. tails are those of the attempts before.
 func describe(t *task.Task, r *task.Result, tails []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, verdict(t, r))
@@ -198,45 +185,43 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	for _, l := range lastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
 	}
-	describeBefore(&b, t, r, tails)
+	describeBefore(&b, t, r, tails, fewLines(tail))
 	return b.String()
 }
 
-// describeBefore is what the digest shows of the attempts before the last,
-// where they ended otherwise or wrote something else to stderr at their end.
-func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []string) {
+// describeBefore describes the attempts before the last that ended in another way
+// or with other lines on stderr than the last one.
+func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []string, last string) {
 	from := max(0, len(r.Before)-digestBefore)
 	if from > 0 {
 		fmt.Fprintf(b, "crew:   %s before\n", count(int64(from), "attempt"))
 	}
-	last, _ := stderrTail(r)
-	same := fewLines(last)
 	for i, a := range r.Before[from:] {
 		lines := ""
 		if from+i < len(tails) {
 			lines = tails[from+i]
 		}
-		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == same {
+		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == last {
 			continue
 		}
 		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, verdict(t, a))
-		if lines != "" && lines != same {
+		if lines != "" && lines != last {
 			b.WriteString("crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n")
 		}
 	}
 }
 
-// fewLines are the last lines of tail, fit to be shown.
+// fewLines returns the end of a tail as it is shown of an earlier attempt.
 func fewLines(tail []byte) string { return strings.Join(lastLines(tail, digestFew), "\n") }
 
-// verdict is how a task ended, in words.
+// verdict returns in words how a task ended.
 func verdict(t *task.Task, r *task.Result) string {
 	after := " after " + span(r.Duration())
 	switch r.Outcome {
 	case task.Exit:
 		return "exit " + strconv.Itoa(r.Code) + after
 	case task.Signal:
-		return "killed by " + signalName(r.Signal) + after
+		return "killed by " + cmp.Or(unix.SignalName(syscall.Signal(r.Signal)), fmt.Sprint("signal ", r.Signal)) + after
 	case task.Timeout:
 		if t.Timeout > 0 {
 			after = " after " + t.Timeout.String()
@@ -251,14 +236,7 @@ func verdict(t *task.Task, r *task.Result) string {
 	return r.Outcome.String() + after
 }
 
-func signalName(n int) string {
-	if name := unix.SignalName(syscall.Signal(n)); name != "" {
-		return name
-	}
-	return "signal " + strconv.Itoa(n)
-}
-
-// commandLine is the command of a finished task, also where it never ran.
+// commandLine returns the command of a finished task, even if it never ran.
 func commandLine(t *task.Task, r *task.Result) string {
 	if len(r.Argv) > 0 {
 		return t.CommandLine(r.Argv)
@@ -273,8 +251,7 @@ func stderrTail(r *task.Result) ([]byte, error) {
 	return r.Tail, nil
 }
 
-// lastLines are the last n lines of tail that are not empty, each made fit to
-// be shown.
+// lastLines returns the last n non-empty lines of tail, shortened and harmless.
 func lastLines(tail []byte, n int) []string {
 	var lines []string
 	for l := range bytes.SplitSeq(tail, []byte("\n")) {
@@ -289,8 +266,8 @@ func lastLines(tail []byte, n int) []string {
 	return lines
 }
 
-// harmless is s with everything that could move a terminal's cursor, colour it
-// or break the line written as an escape. Tabs stay.
+// harmless returns s with each character as an escape that could break the line,
+// or that a terminal might obey. Tabs stay.
 func harmless(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
 		return s
@@ -314,7 +291,7 @@ func harmless(s string) string {
 
 func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
 
-// span is a duration as people read it.
+// span returns a duration rounded for people.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -325,9 +302,9 @@ func span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// count is a number of things: "1 task", "2 tasks".
-func count(n int64, what string) string {
-	s := strconv.FormatInt(n, 10) + " " + what
+// count returns a number of things: "1 task", "2 tasks".
+func count(n int64, thing string) string {
+	s := strconv.FormatInt(n, 10) + " " + thing
 	if n != 1 {
 		s += "s"
 	}

@@ -16,20 +16,27 @@ import (
 	"crew/runner/task"
 )
 
-// failedTask is the end of a failed task with these records.
+// tempDir makes a new directory os.TempDir() for this test.
+func tempDir(t *testing.T) string {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+// failedTask returns the end of a failed task with these records.
 func failedTask(records ...[]string) task.Event {
 	e := ended(1, task.Result{Outcome: task.Exit, Code: 1})
 	e.Task.Records = records
 	return e
 }
 
-// crewLine spells the line as the command line would: options first.
+// crewLine is a RerunConfig.Line.
 func crewLine(options, values string) string {
 	return strings.Join(strings.Fields("crew -k "+options+" job "+values), " ")
 }
 
-// rerunOf is what stands behind "run them again: " and the other lines after
-// it.
+// rerunOf returns the line after "run them again: " in a digest, and what follows
+// that line.
 func rerunOf(t *testing.T, cfg RerunConfig, events ...task.Event) (line, rest string) {
 	if cfg.Line == nil {
 		cfg.Line = crewLine
@@ -103,12 +110,12 @@ func TestRerunFromFile(t *testing.T) {
 			"{\"args\":[\"a\"]}\n{\"args\":[\"a\"]}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.cfg.Dir = t.TempDir()
+			dir := tempDir(t)
 			line, rest := rerunOf(t, c.cfg, c.events...)
 			require.Empty(t, rest)
 			name := rerunFile.FindStringSubmatch(line)[1]
 			require.Equal(t, "crew -k "+c.options+name+" job", line)
-			require.Equal(t, c.cfg.Dir, filepath.Dir(name))
+			require.Equal(t, dir, filepath.Dir(name))
 			got, err := os.ReadFile(name)
 			require.NoError(t, err)
 			require.Equal(t, c.want, string(got))
@@ -120,18 +127,18 @@ func TestRerunFromFile(t *testing.T) {
 }
 
 func TestRerunHoldsLittleInMemory(t *testing.T) {
-	r := &rerun{cfg: RerunConfig{Line: crewLine, Dir: t.TempDir()}}
+	dir, r := tempDir(t), &rerun{cfg: RerunConfig{Line: crewLine}}
 	for i := range 10_000 {
 		r.add(failedTask([]string{fmt.Sprint(i)}).Task)
 	}
 	require.Empty(t, r.kept)
 	r.drop()
-	left, err := os.ReadDir(r.cfg.Dir)
+	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-func TestRerunLeavesOut(t *testing.T) {
+func TestRerunCountsWhatItCannotList(t *testing.T) {
 	bad := failedTask([]string{"too long"})
 	bad.Task.Err = os.ErrInvalid
 	line, rest := rerunOf(t, RerunConfig{Columns: true}, bad, failedTask([]string{"a\x1fb", "c"}), failedTask(),
@@ -144,7 +151,7 @@ func TestRerunLeavesOut(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// numbered is a task's end with its number.
+// numbered sets the number of a task that ended.
 func numbered(id uint64, e task.Event) task.Event {
 	e.ID, e.Task.ID = id, id
 	return e
@@ -157,12 +164,12 @@ func TestRerunInTheOrderOfInput(t *testing.T) {
 	require.Equal(t, "crew -k job ::: a b c d e", line)
 	require.Empty(t, rest)
 
-	// Two that are short would be one task.
+	// Two short ones would become one task.
 	line, rest = rerunOf(t, RerunConfig{Batch: 2}, short(4, "x"), short(2, "y"), pair(1, "a", "b"))
 	require.Equal(t, "crew -k job ::: a b x", line)
 	require.Equal(t, "crew: 1 failed task cannot be run again from a list\n", rest)
 
-	// In a file, too, pairs stay pairs.
+	// Pairs stay together in a file, too.
 	events := []task.Event{short(300, "last")}
 	want := ""
 	for i := uint64(1); i < 300; i++ {
@@ -170,11 +177,12 @@ func TestRerunInTheOrderOfInput(t *testing.T) {
 		events = append(events, pair(i, a, b))
 		want += a + "\x00" + b + "\x00"
 	}
-	line, _ = rerunOf(t, RerunConfig{Batch: 2, Dir: t.TempDir()}, events...)
+	tempDir(t)
+	line, _ = rerunOf(t, RerunConfig{Batch: 2}, events...)
 	require.Equal(t, want+"last\x00", contents(t, rerunFile.FindStringSubmatch(line)[1]))
 }
 
-func TestRerunOfWhatTasksRead(t *testing.T) {
+func TestRerunOfTasksThatReadRecords(t *testing.T) {
 	reads := func(stdin string, records ...[]string) task.Event {
 		e := failedTask(records...)
 		e.Task.Stdin = []byte(stdin)
@@ -184,18 +192,19 @@ func TestRerunOfWhatTasksRead(t *testing.T) {
 		name, sep string
 		e         task.Event
 		options   string
-		want      string // what stands in the line, or in the file
+		want      string // in the line, or in the file
 	}{
 		{"lines", "\n", reads("a\nb\n", []string{"a"}, []string{"b"}), "", "a b"},
-		{"columns as they stood", "\n", reads("a,b\n", []string{"a", "b"}), "", "a,b"},
+		{"columns as they were read", "\n", reads("a,b\n", []string{"a", "b"}), "", "a,b"},
 		{"NUL", "\x00", reads("a\x00b c\x00", []string{"a"}, []string{"b c"}), "", "a 'b c'"},
 		{"lines in a file", "\n", reads("a\tb\nc\n", []string{"a\tb"}, []string{"c"}), "-a ", "a\tb\nc\n"},
 		{"two bytes in a file", "--", reads("a\nb--c--", []string{"a\nb"}, []string{"c"}), "-a ", "a\nb--c--"},
 		{"NUL in a file", "\x00", reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"}), "-a ", "a\nb\x00c\x00"},
-		{"a line that is two", "\n", reads("a\nb\n", []string{"a\nb"}), "", ""},
+		{"a record of two lines", "\n", reads("a\nb\n", []string{"a\nb"}), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep, Dir: t.TempDir()}, c.e)
+			tempDir(t)
+			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep}, c.e)
 			require.Empty(t, rest)
 			if file := rerunFile.FindStringSubmatch(line); file != nil {
 				require.Equal(t, "crew -k "+c.options+file[1]+" job", line)
@@ -209,10 +218,10 @@ func TestRerunOfWhatTasksRead(t *testing.T) {
 	}
 }
 
-// No file would give tasks a product's columns apart, and their text with a
-// blank between.
+// A product's columns are joined by blanks for tasks that read them, and a file
+// could not keep them apart.
 func TestRerunOfProductsThatTasksRead(t *testing.T) {
-	cfg := RerunConfig{Line: crewLine, Stdin: "\n", Columns: true, Dir: t.TempDir()}
+	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, Stdin: "\n", Columns: true}
 	good, tab, long := failedTask([]string{"a", "1 2"}), failedTask([]string{"a\tb", "1"}), failedTask([]string{strings.Repeat("x", 3000), "1"})
 	line, rest := rerunOf(t, cfg, tab, long, good)
 	require.Equal(t, "crew -k job ::: a :::+ '1 2'", line)
@@ -220,13 +229,13 @@ func TestRerunOfProductsThatTasksRead(t *testing.T) {
 
 	cfg.Header = func() []string { return []string{"a\x01", "b"} }
 	require.Contains(t, digestOf(t, cfg, good), "crew: 1 failed task cannot be run again from a list\n")
-	left, err := os.ReadDir(cfg.Dir)
+	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-// Numbered anew, a command would be another one and might write over what the
-// first run has made.
+// With another number a task would be another command, which might overwrite what
+// the first run has made.
 func TestRerunOfNumberedTasks(t *testing.T) {
 	no := func(cfg RerunConfig, e task.Event) string {
 		cfg.Line = crewLine
@@ -240,40 +249,43 @@ func TestRerunOfNumberedTasks(t *testing.T) {
 	}
 }
 
-func TestRerunWithoutFile(t *testing.T) {
+func TestRerunWhenNoFileCanBeCreated(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	for _, e := range []task.Event{failedTask([]string{"\x01"}), failedTask([]string{strings.Repeat("x", 3000)})} {
-		got := digestOf(t, RerunConfig{Line: crewLine, Dir: missing}, e, e)
+	t.Setenv("TMPDIR", missing)
+	for _, e := range []task.Event{
+		failedTask([]string{"\x01"}), failedTask([]string{strings.Repeat("x", 3000)}), failedTask([]string{"a", "b"}, []string{"c"}),
+	} {
+		got := digestOf(t, RerunConfig{Line: crewLine}, e, e)
 		require.Contains(t, got, "crew: no line to run them again, as their records cannot be kept: open "+missing)
 		require.NotContains(t, got, "again: crew")
 	}
 }
 
 func TestRerunFullDisk(t *testing.T) {
-	r := &rerun{cfg: RerunConfig{Line: crewLine, Dir: t.TempDir()}}
+	dir, r := tempDir(t), &rerun{cfg: RerunConfig{Line: crewLine}}
 	r.add(failedTask([]string{"\x01"}).Task)
-	r.file.Close() // as a disk that takes no more: the write fails
+	r.file.Close() // the write fails, as on a full disk
 	require.Contains(t, r.text(), "crew: no line to run them again, as their records cannot be kept: write ")
-	left, err := os.ReadDir(r.cfg.Dir)
+	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-func TestRerunNotOfferedForQuietEnd(t *testing.T) {
-	dir := t.TempDir()
-	require.Empty(t, digestOf(t, RerunConfig{Line: crewLine, Dir: dir}, failedTask([]string{"\x01"}),
+func TestRerunNotOfferedWhenNobodyReads(t *testing.T) {
+	dir := tempDir(t)
+	require.Empty(t, digestOf(t, RerunConfig{Line: crewLine}, failedTask([]string{"\x01"}),
 		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-// The names of the columns alone are nothing to run.
-func TestRerunLeavesNoFileThatIsNotNamed(t *testing.T) {
-	cfg := RerunConfig{Line: crewLine, Columns: true, Dir: t.TempDir()}
+// A file with nothing but the names of the columns is of no use.
+func TestRerunLeavesNoUnusedFile(t *testing.T) {
+	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, Columns: true}
 	cfg.Header = func() []string { return []string{"h\x01", "z"} }
 	require.Contains(t, digestOf(t, cfg, failedTask([]string{unit, "1"})), "crew: 1 failed task cannot be run again from a list\n")
-	left, err := os.ReadDir(cfg.Dir)
+	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
@@ -281,7 +293,8 @@ func TestRerunLeavesNoFileThatIsNotNamed(t *testing.T) {
 func TestRerunObjectsAreOriginal(t *testing.T) {
 	e := failedTask()
 	e.Task.Object = `{"command":"x","n":1.0}`
-	line, _ := rerunOf(t, RerunConfig{JSON: true, Dir: t.TempDir()}, e)
+	tempDir(t)
+	line, _ := rerunOf(t, RerunConfig{JSON: true}, e)
 	got, err := os.ReadFile(rerunFile.FindStringSubmatch(line)[1])
 	require.NoError(t, err)
 	require.True(t, json.Valid(got))
