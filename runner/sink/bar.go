@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -15,49 +14,38 @@ import (
 
 const (
 	barWidth = 40 // columns of the bar itself, at most
-	barLeast = 8  // columns below which there is no bar, only figures
+	barLeast = 8  // fewer columns than this are not worth a bar
 )
 
-// The figures of a progress line, in the order in which they are shown.
-const (
-	figName = iota
-	figCount
-	figDone
-	figRunning
-	figFailed
-	figRate
-	figETA
-	figBlocking
-	figures
-)
+// figure is a part of the progress line. As the terminal gets narrower, figures are
+// dropped in the order of drop, which is 1 to dropAll; a figure with 0 stays.
+type figure struct {
+	text string
+	drop int
+}
 
-// dropped is the order in which figures go as the terminal gets narrower. The
-// count stays.
-var dropped = [...]int{figBlocking, figRate, figRunning, figName, figETA, figDone, figFailed}
+const dropAll = 7
 
-// figures are the parts of the progress line, which is made by joining them.
-func (t *Terminal) figures(now time.Time) []string {
+// figures returns the parts of the progress line, in the order in which they are
+// joined.
+func (t *Terminal) figures(now time.Time) []figure {
 	s := &t.stats
-	f := make([]string, figures)
-	f[figName] = "crew: "
-	f[figCount] = strconv.FormatInt(s.Finished(), 10)
+	n := strconv.FormatInt(s.Finished(), 10)
 	if s.InputEnd {
-		f[figCount] += "/" + strconv.FormatInt(s.Admitted, 10)
+		n += "/" + strconv.FormatInt(s.Admitted, 10)
 	}
-	f[figDone] = " done"
-	f[figRunning] = fmt.Sprintf(", %d running", s.Running)
-	f[figFailed] = fmt.Sprintf(", %d failed", s.Failed())
+	f := []figure{
+		{"crew: ", 4}, {n, 0}, {" done", 6}, {fmt.Sprintf(", %d running", s.Running), 3}, {fmt.Sprintf(", %d failed", s.Failed()), 7},
+	}
+	if speed := s.Rate(now); speed > 0 {
+		f = append(f, figure{", " + rate(speed), 2})
+		if left := s.Admitted - s.Finished(); s.InputEnd && left > 0 {
+			eta := time.Duration(float64(left) / speed * float64(time.Second))
+			f = append(f, figure{", eta " + eta.Round(time.Second).String(), 5})
+		}
+	}
 	if t.blocking != nil {
-		f[figBlocking] = ", " + harmless(t.blocking.Text(now))
-	}
-	speed := s.Rate(now)
-	if speed == 0 {
-		return f
-	}
-	f[figRate] = ", " + rate(speed)
-	if left := s.Admitted - s.Finished(); s.InputEnd && left > 0 {
-		eta := time.Duration(float64(left) / speed * float64(time.Second))
-		f[figETA] = ", eta " + eta.Round(time.Second).String()
+		f = append(f, figure{", " + harmless(t.blocking.Text(now)), 1})
 	}
 	return f
 }
@@ -72,21 +60,27 @@ func rate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond*60, 'f', 1, 64) + "/min"
 }
 
-// fit is the progress line for a terminal of the given width: what the width
-// has no room for is left out. The last column stays free, since terminals
-// differ in what they do after it.
-func fit(f []string, s *task.Stats, width int) string {
-	width--
-	line := strings.Join(f, "")
-	for _, d := range dropped {
-		if len(line) <= width {
-			break
+// join returns the text of the figures that are left after some were dropped.
+func join(f []figure, dropped int) (line string) {
+	for _, x := range f {
+		if x.drop == 0 || x.drop > dropped {
+			line += x.text
 		}
-		f[d] = ""
-		line = strings.TrimPrefix(strings.Join(f, ""), ", ")
 	}
-	if len(line) > width {
-		return ""
+	return line
+}
+
+// fit returns the progress line for a terminal of the given width, without the
+// figures for which there is no room. The last column stays free, since terminals
+// differ in what they do after it.
+func fit(f []figure, s *task.Stats, width int) string {
+	width--
+	line := join(f, 0)
+	for dropped := 1; len(line) > width; dropped++ {
+		if dropped > dropAll {
+			return ""
+		}
+		line = join(f, dropped)
 	}
 	const around = len("  100% []")
 	if room := min(width-len(line)-around, barWidth); s.InputEnd && room >= barLeast {
@@ -95,16 +89,15 @@ func fit(f []string, s *task.Stats, width int) string {
 	return line
 }
 
-// bar is what stands on the last line of the terminal. It is used inside
-// Screen.Print alone.
+// bar is the last line of the terminal. It is used inside Screen.Print alone.
 type bar struct {
 	tty     *os.File
 	shown   bool
 	drawn   time.Time
-	midLine bool // what was last written to the terminal did not end its line
+	midLine bool // the last write to the terminal did not end its line
 }
 
-// put draws line over what stands there.
+// put draws line over the current one.
 func (b *bar) put(line string, now time.Time) {
 	patient{b.tty}.Write([]byte("\r" + line + "\x1b[K"))
 	b.shown, b.drawn = true, now
@@ -117,14 +110,13 @@ func (b *bar) clear() {
 	}
 }
 
-// overBar is a stream that ends on the terminal of the bar. The first write
-// takes the bar off, so a stream that goes elsewhere leaves it standing.
+// overBar is a stream that goes to the terminal of the bar. A write to it removes
+// the bar first; a stream that goes elsewhere leaves the bar alone.
 type overBar struct {
-	file *os.File // not embedded: its ReadFrom would write under the bar
+	file *os.File // not embedded: its ReadFrom would not remove the bar
 	bar  *bar
 }
 
-// Write writes p where the bar was.
 func (o overBar) Write(p []byte) (int, error) {
 	o.bar.clear()
 	n, err := o.file.Write(p)
@@ -134,10 +126,10 @@ func (o overBar) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn is the file's, for those who wait until it takes more.
+// SyscallConn lets poll wait for the file.
 func (o overBar) SyscallConn() (syscall.RawConn, error) { return o.file.SyscallConn() }
 
-// columns is the width of the terminal at this moment.
+// columns returns the current width of the terminal.
 func columns(tty *os.File) int {
 	const unknown = 80
 	size, err := unix.IoctlGetWinsize(int(tty.Fd()), unix.TIOCGWINSZ)

@@ -9,9 +9,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// meter is the line with a bar behind it. A new progressbar for each look keeps
-// its own state out of the way: it draws nothing more once it has reached its
-// end, and a total of -1 would give it a goroutine.
+// meter returns line followed by a bar. Each call makes a new progressbar, since
+// one that has reached its end draws nothing more.
 func meter(line string, done, total int64, width int) string {
 	b := progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(io.Discard),
@@ -19,7 +18,7 @@ func meter(line string, done, total int64, width int) string {
 		progressbar.OptionSetWidth(width),
 		progressbar.OptionSetDescription(line+" "),
 		progressbar.OptionSetPredictTime(false),
-		progressbar.OptionSetRenderBlankState(true), // or 0 % would not be rendered
+		progressbar.OptionSetRenderBlankState(true), // or 0% is not rendered
 	)
 	if err := b.Set64(done); err != nil {
 		return line

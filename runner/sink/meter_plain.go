@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// meter is the line with a bar behind it, as progressbar draws it. That module
-// links net/http, and what that initialises is a fourth of the time that a
-// short run takes: the tag is for a binary whose start-up counts.
+// meter returns line followed by a bar as progressbar draws it. That module links
+// net/http, whose initialization takes a quarter of the time of a short run: the
+// build tag is for a binary that starts faster.
 func meter(line string, done, total int64, width int) string {
 	share := float64(done) / float64(max(total, 1))
 	n := int(share * float64(width))

@@ -1,9 +1,9 @@
 package sink
 
 import (
+	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,14 +17,14 @@ type Progress uint8
 
 // The values of --progress.
 const (
-	ProgressAuto   Progress = iota // a bar where stderr is a terminal, else nothing
-	ProgressAlways                 // a bar, or a plain line every few seconds
+	ProgressAuto   Progress = iota // a bar if stderr is a terminal, else nothing
+	ProgressAlways                 // a bar if stderr is a terminal, else a plain line every few seconds
 	ProgressNever                  // nothing
 )
 
 const (
-	barEvery     = 200 * time.Millisecond // between two looks of the bar
-	barBack      = 10 * time.Millisecond  // at least between two draws when lines take the bar off
+	barEvery     = 200 * time.Millisecond // between two draws of the bar
+	barBack      = 10 * time.Millisecond  // the same, at least, if other output has removed it
 	lineEvery    = 5 * time.Second        // between two plain lines
 	blockedAgain = 10 * time.Second       // between two lines about why nothing starts
 )
@@ -32,16 +32,15 @@ const (
 // TerminalConfig is how a Terminal behaves. The zero value is --progress auto.
 type TerminalConfig struct {
 	Progress Progress
-	Explain  bool             // a line says why nothing starts, when that is so for a while
+	Explain  bool             // if nothing starts for a while, say why
 	Now      func() time.Time // the clock; nil is time.Now
 }
 
-// Terminal shows how far the run is, on stderr, and says what crew itself has
-// to say: what a drain waits for, that tasks are being ended, and notices.
+// Terminal shows on stderr how far the run is, and what crew itself has to say:
+// what a drain waits for, that tasks are being ended, and notices.
 //
-// It has no goroutine and no timer: Consume decides by the clock whether
-// something is to be drawn, so an empty batch now and then keeps the bar alive.
-// Nothing that it writes is worth ending a run for: errors of stderr are
+// It has no goroutine and no timer: Consume decides by the clock whether to draw,
+// so an empty batch now and then keeps the bar up to date. Errors of stderr are
 // ignored.
 type Terminal struct {
 	// configuration
@@ -50,20 +49,19 @@ type Terminal struct {
 	now     func() time.Time
 	explain bool
 	plain   bool // lines instead of a bar
-	bar     *bar // nil where none is shown
+	bar     *bar // nil if none is shown
 
 	// state
 
 	stats     task.Stats
-	blocking  *task.Blocking // why nothing starts; nil where something does
-	explained time.Time      // when that was last said
-	next      time.Time      // when progress is due; set by the first Consume
+	blocking  *task.Blocking // why nothing starts; nil if something does
+	explained time.Time      // when that was last printed
+	next      time.Time      // when progress is due; zero before the first Consume
 }
 
-// NewTerminal makes a Terminal that writes through screen. Where a bar is to be
-// shown, which takes a terminal as stderr, the screen's streams are changed so
-// that whatever is written to the terminal takes the bar off first; it is
-// therefore called before anything is printed.
+// NewTerminal returns a Terminal that writes through screen. If it shows a bar, it
+// changes the screen's streams so that writes to the terminal remove the bar
+// first. So it must be called before anything is printed.
 func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	t := &Terminal{screen: screen, now: cfg.Now, explain: cfg.Explain}
 	if t.now == nil {
@@ -85,13 +83,13 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	return t
 }
 
-// Consume counts events, prints what has to be said, and draws when it is time.
-// It never returns an error.
+// Consume counts events, prints notices, and draws progress if it is due. It never
+// returns an error.
 func (t *Terminal) Consume(events []task.Event) error {
 	for i := range events {
 		t.stats.Apply(&events[i])
 		if s := t.notice(&events[i]); s != "" {
-			t.print(s)
+			t.screen.Notice(s)
 		}
 	}
 	if !t.plain && t.bar == nil {
@@ -99,118 +97,103 @@ func (t *Terminal) Consume(events []task.Event) error {
 	}
 	now := t.now()
 	switch {
-	case t.next.IsZero():
-		// Nothing is drawn for a run that is over at once.
-		t.next = now.Add(t.every())
+	case t.next.IsZero(): // nothing is drawn if the run is over soon
+		t.next = now.Add(barEvery)
+		if t.plain {
+			t.next = now.Add(lineEvery)
+		}
 	case t.stats.Admitted == 0:
-	case t.plain && !now.Before(t.next):
-		t.next = now.Add(lineEvery)
-		t.print(strings.Join(t.figures(now), ""))
 	case t.bar != nil:
 		t.draw(now)
+	case !now.Before(t.next):
+		t.next = now.Add(lineEvery)
+		t.printLine(now)
 	}
 	return nil
 }
 
-// Close takes the bar off. With plain lines it prints the last of them. It
-// never returns an error.
+// Close removes the bar, or prints a last plain line. It never returns an error.
 func (t *Terminal) Close(task.Stats) error {
 	switch {
 	case t.plain && t.stats.Admitted > 0:
-		t.print(strings.Join(t.figures(t.now()), ""))
+		t.printLine(t.now())
 	case t.bar != nil:
 		t.screen.Print(func(_, _ io.Writer) error { t.bar.clear(); return nil })
 	}
 	return nil
 }
 
-func (t *Terminal) every() time.Duration {
-	if t.plain {
-		return lineEvery
-	}
-	return barEvery
-}
+func (t *Terminal) printLine(now time.Time) { t.screen.say(join(t.figures(now), 0) + "\n") }
 
-func (t *Terminal) print(line string) { t.screen.say(line + "\n") }
-
-// notice is what is to be said about an event, or nothing.
+// notice returns what there is to say about an event, or "".
 func (t *Terminal) notice(e *task.Event) string {
+	if e.Kind == task.Notice {
+		return harmless(e.Text)
+	}
+	if e.Text == brokenPipe {
+		return ""
+	}
 	why := ""
 	if e.Text != "" && e.Text != "SIGINT" {
 		why = " (" + harmless(e.Text) + ")"
 	}
-	if e.Text == brokenPipe && e.Kind != task.Notice {
-		return ""
-	}
 	n := max(t.stats.Running, int64(len(e.Running)))
 	switch e.Kind {
-	case task.Notice:
-		return "crew: " + harmless(e.Text)
 	case task.Blocked:
 		t.blocking = e.Blocking
 		if t.explain && e.Blocking != nil && e.Blocking.By != task.ByInput && e.At.Sub(t.explained) >= blockedAgain {
 			t.explained = e.At
-			return "crew: " + harmless(e.Blocking.Text(e.At))
+			return harmless(e.Blocking.Text(e.At))
 		}
 	case task.Draining:
 		if e.Text == "" {
-			// It only goes before something else that is said: tasks being
-			// ended, or why the run cannot go on.
-			return ""
+			return "" // another message follows: tasks are ended, or the run cannot go on
 		}
 		if t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted {
-			return "" // the last task was the reason: there is nothing to hold back
+			return "" // the last task was the reason, so nothing is left to drain
 		}
-		s := "crew: draining" + why + ": "
-		given := ""
+		s := "draining" + why + ": no task is running"
+		if n > 0 {
+			s = "draining" + why + ": waiting for " + count(n, "running task") + ids(e.Running, n)
+		}
 		if e.Retries > 0 {
-			given = "; not retrying " + count(int64(e.Retries), "failed task")
+			s += "; not retrying " + count(int64(e.Retries), "failed task")
 		}
-		if n == 0 {
-			return s + "no task is running" + given
-		}
-		s += "waiting for " + count(n, "running task") + ids(e.Running, n) + given
-		if e.Text == "SIGINT" {
+		if n > 0 && e.Text == "SIGINT" {
 			s += "; Ctrl-C again ends them"
 		}
 		return s
 	case task.Stopping:
 		if n > 0 {
-			return "crew: ending " + count(n, "running task") + why
+			return "ending " + count(n, "running task") + why
 		}
 	}
 	return ""
 }
 
-// brokenPipe is the Text of a drain or stop because nobody reads stdout any more. Such
-// a run ends without a word, as every program in a pipe does.
+// brokenPipe is the Text of a drain or stop because nobody reads stdout any more.
+// Such a run ends without a message, as programs in a pipe do.
 const brokenPipe = "SIGPIPE"
 
-func ids(running []uint64, n int64) string {
-	if len(running) == 0 {
+// ids returns some of n IDs in parentheses.
+func ids(some []uint64, n int64) string {
+	if len(some) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	sep := " ("
-	for _, id := range running {
-		b.WriteString(sep)
-		b.WriteString(strconv.FormatUint(id, 10))
-		sep = ", "
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
+	if n > int64(len(some)) {
+		text += ", …"
 	}
-	if n > int64(len(running)) {
-		b.WriteString(", …")
-	}
-	return b.String() + ")"
+	return " (" + text + ")"
 }
 
-// draw puts the bar on the terminal when it is due: a new one every barEvery,
-// sooner where a line has taken it off, so that it seems to stand still below
-// the lines.
+// draw draws the bar every barEvery, and sooner if a line has removed it, so the
+// bar seems to stay below the lines.
 func (t *Terminal) draw(now time.Time) {
 	t.screen.Print(func(_, _ io.Writer) error {
 		b := t.bar
-		off := !b.shown && now.Sub(b.drawn) >= barBack && !b.drawn.IsZero()
-		if b.midLine || (now.Before(t.next) && !off) {
+		removed := !b.shown && !b.drawn.IsZero() && now.Sub(b.drawn) >= barBack
+		if b.midLine || (now.Before(t.next) && !removed) {
 			return nil
 		}
 		t.next = now.Add(barEvery)
