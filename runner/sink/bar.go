@@ -35,7 +35,8 @@ func (t *Terminal) figures(now time.Time) []figure {
 		n += "/" + strconv.FormatInt(s.Admitted, 10)
 	}
 	f := []figure{
-		{"crew: ", 4}, {n, 0}, {" done", 6}, {fmt.Sprintf(", %d running", s.Running), 3}, {fmt.Sprintf(", %d failed", s.Failed()), 7},
+		{"crew: ", 4}, {n, 0}, {" done", 6},
+		{fmt.Sprintf(", %d running", s.Running), 3}, {fmt.Sprintf(", %d failed", s.Failed()), 7},
 	}
 	if speed := s.Rate(now); speed > 0 {
 		f = append(f, figure{", " + rate(speed), 2})

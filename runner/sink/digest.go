@@ -127,7 +127,8 @@ func (d *Digest) Close(s task.Stats) error {
 	}
 	if d.leaks > 0 {
 		slices.Sort(d.leaked)
-		text += "crew: " + count(d.leaks, "task") + " left something running that held the output open" + ids(d.leaked, d.leaks) + "\n"
+		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
+			count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
 	d.screen.say(text + d.rerun.text())
 	return nil
@@ -275,15 +276,12 @@ func harmless(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case unprintable(r):
-			q := strconv.QuoteRune(r)
-			b.WriteString(q[1 : len(q)-1])
-		default:
-			b.WriteString(s[:n])
+		c := s[:n]
+		if unprintable(r) || !utf8.ValidString(c) {
+			c = strconv.Quote(c)
+			c = c[1 : len(c)-1]
 		}
+		b.WriteString(c)
 		s = s[n:]
 	}
 	return b.String()

@@ -114,10 +114,7 @@ func (w *lineWriter) lines(p []byte) error {
 	if w.prefix == "" {
 		return w.emit(func(dst io.Writer) error { return writeAll(dst, rest, p) })
 	}
-	t, ok := w.s.taggers.Get().(*tagger)
-	if !ok {
-		t = new(tagger)
-	}
+	t := w.s.taggers.Get().(*tagger)
 	defer w.s.taggers.Put(t)
 	t.reset(emitter{w}, w.prefix, true)
 	if err := writeAll(t, rest, p); err != nil {
@@ -214,14 +211,10 @@ func (l *lineBuffer) keep(store *spool.Store, stderr bool, write func(io.Writer)
 // further ones be shown as they come. All tasks before it are on the screen.
 func (s *Stdout) passTurn(id uint64) {
 	s.mu.Lock()
-	if s.turn == id {
-		s.mu.Unlock()
-		return
-	}
+	before, l := s.turn, s.lines[id]
 	s.turn = id
-	l := s.lines[id]
 	s.mu.Unlock()
-	if l == nil {
+	if before == id || l == nil {
 		return
 	}
 	// The task's writers wait until the earlier lines are shown.

@@ -49,15 +49,6 @@ type chunk struct {
 	memory []byte        // its content if the spool could not take it
 }
 
-// spill moves what l has in memory to the file of the spool.
-func (l *large) spill() {
-	for _, o := range []task.Output{l.result.Stdout, l.result.Stderr} {
-		if b, ok := o.(*spool.Buffer); ok {
-			b.Spill()
-		}
-	}
-}
-
 func newReorderBuffer(store *spool.Store) *reorderBuffer {
 	return &reorderBuffer{store: store, head: 1, large: map[uint64]*large{}}
 }
@@ -85,7 +76,11 @@ func (h *reorderBuffer) put(id uint64, out, err []byte) error {
 
 // putLarge holds a large result and takes ownership of it.
 func (h *reorderBuffer) putLarge(id uint64, l *large) {
-	l.spill()
+	for _, o := range []task.Output{l.result.Stdout, l.result.Stderr} {
+		if b, ok := o.(*spool.Buffer); ok {
+			b.Spill()
+		}
+	}
 	h.cell(id).chunk = inLarge
 	h.large[id] = l
 }

@@ -89,6 +89,7 @@ type large struct {
 // valid.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1, err: port{stderr: true}}
+	s.taggers.New = func() any { return new(tagger) }
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, batches: cfg.Batches}
 	if cfg.Plan.Order {
 		s.reorder = newReorderBuffer(cfg.Store)
@@ -273,23 +274,19 @@ func (s *Stdout) prefix(t *task.Task, slot int) string {
 
 // add gathers a small block of each stream.
 func (s *Stdout) add(out, err []byte) {
-	s.addTo(false, out)
-	s.addTo(true, err)
+	for i, p := range [...][]byte{out, err} {
+		if len(p) == 0 {
+			continue
+		}
+		s.gather = append(s.gather, p...)
+		if n := len(s.parts); n == 0 || s.parts[n-1].stderr != (i == 1) {
+			s.parts = append(s.parts, part{stderr: i == 1})
+		}
+		s.parts[len(s.parts)-1].end = len(s.gather)
+	}
 	if len(s.gather) >= piece {
 		s.flush()
 	}
-}
-
-func (s *Stdout) addTo(stderr bool, p []byte) {
-	if len(p) == 0 {
-		return
-	}
-	s.gather = append(s.gather, p...)
-	if n := len(s.parts); n > 0 && s.parts[n-1].stderr == stderr {
-		s.parts[n-1].end = len(s.gather)
-		return
-	}
-	s.parts = append(s.parts, part{stderr, len(s.gather)})
 }
 
 // flush shows what was gathered.

@@ -79,20 +79,21 @@ func (b *Buffer) put(p []byte) (int, error) {
 		if n := b.toHead(p); n > 0 {
 			return n, nil
 		}
-		if err := b.spillHead(); err != nil {
+		if err := b.extend(0, b.head); err != nil {
 			return 0, err
 		}
+		b.freeHead()
 	}
 	in := b.n % blockSize
 	switch {
 	case b.tail != nil && in == 0: // it is full, as it is never left empty
-		if err := b.extend(b.tail[:]); err != nil {
+		if err := b.extend(len(b.extents), b.tail[:]); err != nil {
 			return 0, err
 		}
 	case b.tail == nil && b.n == b.beforeTail():
 		if b.store.reserve(blockSize) {
-			b.tail = b.store.block()
-		} else if err := b.extend(nil); err != nil {
+			b.tail = b.store.blocks.Get().(*block)
+		} else if err := b.extend(len(b.extents), nil); err != nil {
 			return 0, err
 		}
 	}
@@ -117,7 +118,7 @@ func (b *Buffer) toHead(p []byte) int {
 		}
 		var head []byte
 		if size == blockSize {
-			head = b.store.block()[:0]
+			head = b.store.blocks.Get().(*block)[:0]
 		} else {
 			head = make([]byte, 0, size)
 		}
@@ -133,37 +134,18 @@ func (b *Buffer) beforeTail() int64 {
 	return int64(len(b.head)) + int64(len(b.extents))*blockSize
 }
 
-// extend adds an extent that begins with p.
-func (b *Buffer) extend(p []byte) error {
-	off, err := b.toExtent(p)
-	if err == nil {
-		b.extents = append(b.extents, off)
-	}
-	return err
-}
-
-// toExtent writes p to a new extent and returns its offset.
-func (b *Buffer) toExtent(p []byte) (int64, error) {
+// extend inserts a new extent at index i and writes p to it.
+func (b *Buffer) extend(i int, p []byte) error {
 	f, off, err := b.store.extent()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := f.WriteAt(p, off); err != nil {
 		b.store.giveBack(off)
-		return 0, b.store.failed(err)
+		return b.store.failed(err)
 	}
-	b.file = f
-	return off, nil
-}
-
-// spillHead moves the head to the file.
-func (b *Buffer) spillHead() error {
-	off, err := b.toExtent(b.head)
-	if err == nil {
-		b.extents = slices.Insert(b.extents, 0, off)
-		b.freeHead()
-	}
-	return err
+	b.file, b.extents = f, slices.Insert(b.extents, i, off)
+	return nil
 }
 
 // Spill is for output that will not be read soon: if more than a quarter of the
@@ -173,11 +155,11 @@ func (b *Buffer) Spill() {
 	if b.closed || b.store.used.Load() <= b.store.limit/4 {
 		return
 	}
-	if b.tail != nil && b.extend(b.tail[:b.n-b.beforeTail()]) == nil {
+	if b.tail != nil && b.extend(len(b.extents), b.tail[:b.n-b.beforeTail()]) == nil {
 		b.freeTail()
 	}
-	if len(b.head) > 0 {
-		_ = b.spillHead()
+	if len(b.head) > 0 && b.extend(0, b.head) == nil {
+		b.freeHead()
 	}
 }
 
@@ -245,7 +227,7 @@ func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
 
 // copyExtent writes n bytes of the file to w.
 func (b *Buffer) copyExtent(w io.Writer, off, n int64) (int, error) {
-	room := b.store.block()
+	room := b.store.blocks.Get().(*block)
 	defer b.store.blocks.Put(room)
 	if k, err := b.file.ReadAt(room[:n], off); k < int(n) {
 		return 0, b.store.failed(err)

@@ -52,7 +52,7 @@ func New(limit int64, dir string) *Store {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	return &Store{limit: limit, dir: dir}
+	return &Store{limit: limit, dir: dir, blocks: sync.Pool{New: func() any { return new(block) }}}
 }
 
 // Close closes the file, which discards what buffers kept there. It may be
@@ -115,13 +115,6 @@ func (s *Store) giveBack(extents ...int64) {
 			s.free, s.end = nil, 0
 		}
 	}
-}
-
-func (s *Store) block() *block {
-	if b, ok := s.blocks.Get().(*block); ok {
-		return b
-	}
-	return new(block)
 }
 
 // failed adds the directory to an error of the file, and removes the file's
