@@ -11,7 +11,7 @@ import (
 	"crew/runner/task"
 )
 
-// heard is an executor that keeps what stood on stderr when it was asked to run.
+// heard is an executor that records what was on stderr when Run was called.
 type heard struct {
 	DryRun
 	err  *bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"crew/runner/task"
 )
 
-// ended is the event of a task's end, of a command of one word.
+// ended returns the Finished event of a task.
 func ended(id uint64, r task.Result) task.Event {
 	t := &task.Task{ID: id, Argv: []string{"job", "a b"}, Records: [][]string{{"a b"}}}
 	if r.Start.IsZero() {
@@ -27,7 +27,7 @@ func ended(id uint64, r task.Result) task.Event {
 	return task.Event{Kind: task.Finished, At: dawn, ID: id, Task: t, Result: &r, Attempt: r.Attempt}
 }
 
-// digestOf runs a digest over ended tasks and returns what it prints.
+// digestOf returns the digest of a run with these events.
 func digestOf(t *testing.T, cfg RerunConfig, events ...task.Event) string {
 	var err bytes.Buffer
 	d := NewDigest(NewScreen(io.Discard, &err), cfg)
@@ -95,13 +95,13 @@ func TestDigestShowsTenFailures(t *testing.T) {
 	require.True(t, strings.HasSuffix(got, "crew: … and 2 more\n"), got)
 }
 
-func TestDigestInTheOrderOfInput(t *testing.T) {
+func TestDigestInInputOrder(t *testing.T) {
 	exit := task.Result{Outcome: task.Exit, Code: 1}
 	got := digestOf(t, RerunConfig{}, ended(12, exit), ended(2, exit), ended(1, exit))
 	require.Regexp(t, `(?s)task 1:.*task 2:.*task 12:`, got)
 }
 
-func TestDigestTellsOfWhatWasLeft(t *testing.T) {
+func TestDigestReportsLeaks(t *testing.T) {
 	leaked := task.Result{Outcome: task.OK, Leaked: true}
 	earlier := ended(3, leaked)
 	earlier.Task.Done = earlier.Result
@@ -118,21 +118,21 @@ func TestDigestTellsOfWhatWasLeft(t *testing.T) {
 	require.Contains(t, digestOf(t, RerunConfig{}, many...), "11 tasks left something running that held the output open (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)\n")
 }
 
-func TestDigestAfterNoFailure(t *testing.T) {
+func TestDigestWithoutFailure(t *testing.T) {
 	ok := ended(1, task.Result{Outcome: task.OK})
 	require.Empty(t, digestOf(t, RerunConfig{}, ok))
 	require.Empty(t, digestOf(t, RerunConfig{}))
 	require.Equal(t, "crew: 1 of 2 tasks done in 3.2s; 1 not run\n",
 		digestOf(t, RerunConfig{}, ok, ended(2, task.Result{Outcome: task.NotRun})))
 	require.Empty(t, digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.Cancelled}),
-		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}), "a run that nobody reads ends quietly")
+		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}), "a run ends quietly if nobody reads it")
 
 	y := newTTY(t, 80)
 	closeDigest(t, NewDigest(NewScreen(io.Discard, y.File), RerunConfig{}), []task.Event{ok})
 	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
 }
 
-func TestDigestUnderBar(t *testing.T) {
+func TestDigestOverBar(t *testing.T) {
 	y := newTTY(t, 80)
 	s := NewScreen(io.Discard, y.File)
 	NewTerminal(s, TerminalConfig{})
@@ -159,7 +159,7 @@ func TestSpan(t *testing.T) {
 	require.Equal(t, "2m5s", span(125*time.Second))
 }
 
-func TestVerdictOfOthers(t *testing.T) {
+func TestVerdictOfCancelled(t *testing.T) {
 	e := ended(1, task.Result{Outcome: task.Cancelled})
 	require.Equal(t, "cancelled after 210ms", verdict(e.Task, e.Result))
 }
@@ -179,7 +179,7 @@ func FuzzHarmless(f *testing.F) {
 	})
 }
 
-func TestDigestTellsOfEarlierAttempts(t *testing.T) {
+func TestDigestShowsEarlierAttempts(t *testing.T) {
 	attempt := func(n int, r task.Result) *task.Result {
 		r.Attempt, r.Start, r.End = n, dawn, dawn.Add(50*time.Millisecond)
 		return &r

@@ -38,7 +38,7 @@ func TestJoblogRows(t *testing.T) {
 	require.Equal(t, joblogHeader+
 		"1\t:\t1700000000.123\t     1.234\t3\t4\t0\t0\tjob 'a b'\n"+
 		"2\t:\t1767323045.000\t     0.210\t0\t0\t3\t0\tprintf 'a\\tb\\nc\\rd\\\\'\n", contents(t, path),
-		"rows are there when the batch is consumed")
+		"Consume writes the rows")
 	require.NoError(t, j.Consume(nil))
 	require.NoError(t, j.Consume([]task.Event{killed, timeout, never, unrun, unasked, ended8}))
 	require.NoError(t, j.Close(task.Stats{}))
@@ -56,8 +56,8 @@ func contents(t *testing.T, path string) string {
 	return string(b)
 }
 
-// The rows are those of GNU parallel, but for the times.
-func TestJoblogAsParallel(t *testing.T) {
+// The rows are those of GNU parallel, except for the times.
+func TestJoblogLikeParallel(t *testing.T) {
 	parallel, err := exec.LookPath("parallel")
 	if err != nil {
 		t.Skip("GNU parallel is not installed")

@@ -102,7 +102,7 @@ func TestJSONOnStdout(t *testing.T) {
 	}
 }
 
-// stretch is a long output out of nothing.
+// stretch is a long output that repeats a text.
 type stretch struct {
 	commandText
 	n int64
@@ -132,7 +132,7 @@ func TestLargeOutputDoesNotPassThroughTheHeap(t *testing.T) {
 	}
 }
 
-func TestUTF8IsSeenAcrossWrites(t *testing.T) {
+func TestUTF8CheckAcrossWrites(t *testing.T) {
 	rnd := rand.New(rand.NewSource(3))
 	for range 20_000 {
 		var p []byte
@@ -192,7 +192,7 @@ func FuzzJSONString(f *testing.F) {
 	})
 }
 
-func TestJSONHoldsEarlierAttempts(t *testing.T) {
+func TestJSONListsEarlierAttempts(t *testing.T) {
 	for _, size := range []int{3, 3 * piece} {
 		for _, late := range []bool{false, true} {
 			store, p := newStore(t, 1<<20), new(page)

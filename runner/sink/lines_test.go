@@ -29,7 +29,7 @@ func put(t testing.TB, w io.Writer, text string) {
 	require.Equal(t, len(text), n)
 }
 
-// end is the event of a task's end in Line mode, where nothing is captured.
+// end returns the Finished event of a task in line mode, which captures nothing.
 func end(id uint64) task.Event {
 	return task.Event{Kind: task.Finished, ID: id, Task: &task.Task{ID: id}, Result: &task.Result{}}
 }
@@ -125,8 +125,8 @@ func talk(rnd *rand.Rand, w io.WriteCloser, text string) error {
 	return w.Close()
 }
 
-// lines is a run in Line mode: tasks talk at once, and a pump consumes their
-// ends as they come.
+// lines runs tasks in line mode that write at the same time, while a pump consumes
+// their ends.
 func lines(t *testing.T, seed int64, cfg StdoutConfig, texts [][2]string) *page {
 	p := &page{}
 	s := NewStdout(p.screen(), cfg)
@@ -202,7 +202,7 @@ func TestLinesOfManyTasks(t *testing.T) {
 	}
 }
 
-// perTask brings the tagged lines of each task together, tasks in order.
+// perTask sorts tagged lines by task.
 func perTask(text string) string {
 	tasks := map[string]*strings.Builder{}
 	for line := range strings.Lines(text) {
@@ -302,7 +302,7 @@ func BenchmarkLines(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				out, _ := s.Open(attempt(1))
 				for pb.Next() {
-					// A chunk begins and ends inside of a line.
+					// Each chunk begins and ends inside a line.
 					out.Write(chunk[7:])
 					out.Write(chunk[:7])
 				}

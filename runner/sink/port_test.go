@@ -14,12 +14,12 @@ import (
 	"crew/runner/task"
 )
 
-// halting takes few bytes at a time without saying why, as no writer should.
+// halting writes a few bytes at a time and returns no error, which io.Writer forbids.
 type halting struct{ bytes.Buffer }
 
 func (h *halting) Write(p []byte) (int, error) { return h.Buffer.Write(p[:min(3, len(p))]) }
 
-func TestShortWritesGoOn(t *testing.T) {
+func TestShortWritesAreContinued(t *testing.T) {
 	var h halting
 	n, err := patient{&h}.Write([]byte("0123456789"))
 	require.NoError(t, err)
@@ -32,8 +32,8 @@ func TestShortWritesGoOn(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EAGAIN, "nothing to wait for")
 }
 
-// lateNonblocking is a pipe whose write end another program made non-blocking
-// after crew had opened it.
+// lateNonblocking returns a pipe whose write end became non-blocking after crew
+// had opened it.
 func lateNonblocking(t *testing.T) (r, w *os.File) {
 	var fds [2]int
 	require.NoError(t, unix.Pipe(fds[:]))
@@ -46,7 +46,7 @@ func lateNonblocking(t *testing.T) (r, w *os.File) {
 func TestNonblockingStdoutLosesNothing(t *testing.T) {
 	r, w := lateNonblocking(t)
 	_, err := w.Write(make([]byte, 1<<20))
-	require.ErrorIs(t, err, syscall.EAGAIN, "the pipe is as this test needs it")
+	require.ErrorIs(t, err, syscall.EAGAIN, "the write end is non-blocking")
 
 	store := newStore(t, 1<<20)
 	s := NewStdout(NewScreen(w, io.Discard), StdoutConfig{})

@@ -16,7 +16,7 @@ import (
 	"crew/runner/task"
 )
 
-// drawn is what hold gives back for a task.
+// drawn takes a task's result and returns its outputs.
 func drawn(t *testing.T, h *reorderBuffer, id uint64) (out, err string) {
 	p, n, l, failed := h.take(id, nil)
 	require.NoError(t, failed)
@@ -33,7 +33,7 @@ func drawn(t *testing.T, h *reorderBuffer, id uint64) (out, err string) {
 	return text[0].String(), text[1].String()
 }
 
-func TestHoldAgainstMap(t *testing.T) {
+func TestReorderBufferAgainstMap(t *testing.T) {
 	for seed := range int64(6) {
 		rnd := rand.New(rand.NewSource(seed))
 		store := newStore(t, []int64{0, 300_000, 64 << 20}[seed%3])
@@ -111,12 +111,12 @@ func TestHeldResultsStaySmall(t *testing.T) {
 		require.EqualValues(t, (c.n-1)*len(c.text), out, c.name)
 		require.Less(t, heap(), before+(2<<20), c.name)
 		require.NoError(t, s.Close(task.Stats{}))
-		require.Zero(t, inFile(t, dir), "a spool that nothing uses any more is cut: %s", c.name)
+		require.Zero(t, inFile(t, dir), "an unused file is truncated: %s", c.name)
 		require.NoError(t, store.Close())
 	}
 }
 
-// inFile is the size of the nameless file that this process has open in dir.
+// inFile returns the size of the unnamed file that this process has open in dir.
 func inFile(t *testing.T, dir string) int64 {
 	fds, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func inFile(t *testing.T, dir string) int64 {
 			return info.Size()
 		}
 	}
-	t.Skip("no /proc to see the spool's file in")
+	t.Skip("no /proc, where the spool's file could be found")
 	return 0
 }
 
@@ -152,7 +152,7 @@ func TestCloseDropsWhatIsHeld(t *testing.T) {
 	require.NoError(t, store.Close())
 }
 
-func BenchmarkHold(b *testing.B) {
+func BenchmarkReorderBuffer(b *testing.B) {
 	for _, limit := range []int64{0, 16 << 20} {
 		b.Run(fmt.Sprintf("budget=%d", limit), func(b *testing.B) {
 			h := newReorderBuffer(newStore(b, limit))

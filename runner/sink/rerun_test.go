@@ -157,7 +157,7 @@ func numbered(id uint64, e task.Event) task.Event {
 	return e
 }
 
-func TestRerunInTheOrderOfInput(t *testing.T) {
+func TestRerunInInputOrder(t *testing.T) {
 	pair := func(id uint64, a, b string) task.Event { return numbered(id, failedTask([]string{a}, []string{b})) }
 	short := func(id uint64, a string) task.Event { return numbered(id, failedTask([]string{a})) }
 	line, rest := rerunOf(t, RerunConfig{Batch: 2}, short(3, "e"), pair(2, "c", "d"), pair(1, "a", "b"))

@@ -14,7 +14,7 @@ import (
 	"crew/runner/task"
 )
 
-// tree are the files below dir and what they hold, but for result.json.
+// tree returns the files below dir and their content, except that of result.json.
 func tree(t *testing.T, dir string) map[string]string {
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

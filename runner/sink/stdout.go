@@ -230,8 +230,9 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 		return nil, nil, false
 	case s.cfg.Plan.JSON():
 		s.scratch.reset(chunkSize)
-		failed = s.object.write(&s.scratch, t, r)
-		out = s.scratch.p
+		if failed = s.object.write(&s.scratch, t, r); failed == nil {
+			out = s.scratch.p // nothing is better than half an object
+		}
 	default:
 		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker), r)
 	}
@@ -299,7 +300,7 @@ func (s *Stdout) flush() {
 		var failed error
 		for _, p := range s.parts {
 			_, err := s.port(p.stderr).Write(s.gather[from:p.end])
-			failed = cmp.Or(err, failed)
+			failed = cmp.Or(failed, err)
 			from = p.end
 		}
 		return failed
@@ -314,7 +315,8 @@ func (s *Stdout) show(l *large) {
 		if s.cfg.Plan.JSON() {
 			return s.showObject(l)
 		}
-		return errors.Join(s.copyStream(&s.out, l.tag, l.result.Stdout), s.copyStream(&s.err, l.tag, l.result.Stderr))
+		failed := s.copyStream(&s.out, l.tag, l.result.Stdout)
+		return cmp.Or(failed, s.copyStream(&s.err, l.tag, l.result.Stderr))
 	})
 }
 

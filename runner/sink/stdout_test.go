@@ -31,7 +31,7 @@ func newStore(t testing.TB, limit int64) *spool.Store {
 	return s
 }
 
-// kept is text as proc would hand it over.
+// kept returns text as an output of a task.
 func kept(t testing.TB, s *spool.Store, text string) task.Output {
 	if text == "" {
 		return nil
@@ -42,7 +42,7 @@ func kept(t testing.TB, s *spool.Store, text string) task.Output {
 	return b
 }
 
-// spoken is the end of a task that wrote something.
+// spoken returns the Finished event of a task that wrote something.
 func spoken(t testing.TB, s *spool.Store, id uint64, out, err string) task.Event {
 	e := ended(id, task.Result{Outcome: task.OK, Stdout: kept(t, s, out), Stderr: kept(t, s, err)})
 	e.Task.Tag = fmt.Sprintf("t%d", id)
@@ -57,7 +57,7 @@ func released(ids ...uint64) []task.Event {
 	return events
 }
 
-// consume does as the pump does: outputs are closed after the batch.
+// consume acts as the pump: it closes outputs after the batch.
 func consume(t testing.TB, s *Stdout, events ...task.Event) {
 	t.Helper()
 	require.NoError(t, s.Consume(events))
@@ -122,8 +122,8 @@ func TestKeepOrderShowsAtRelease(t *testing.T) {
 	require.Equal(t, "e2", p.err.String())
 }
 
-// model is a run of tasks that write at random and end at random within a
-// window, released in order.
+// model runs tasks that write and end at random within a window and are released
+// in order.
 func model(t *testing.T, rnd *rand.Rand, cfg StdoutConfig, n int) (p *page, wantO, wantE string) {
 	p = &page{}
 	s := NewStdout(p.screen(), cfg)
@@ -289,6 +289,16 @@ func TestOutputsThatCannotBeRead(t *testing.T) {
 			require.ErrorIs(t, s.Consume([]task.Event{spoken(t, ok, 2, "shown all the same", "")}), os.ErrClosed)
 			require.Contains(t, p.out.String(), "shown all the same")
 		}
+	}
+}
+
+func TestNoHalfObjectOfUnreadableOutput(t *testing.T) {
+	for _, o := range []task.Output{brokenOutput{"x"}, brokenOutput{commandText(strings.Repeat("x", 2*piece))}} {
+		var p page
+		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}})
+		events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: commandText("read"), Stderr: o}), ended(2, task.Result{Outcome: task.OK})}
+		require.ErrorIs(t, s.Consume(events), os.ErrClosed)
+		require.Regexp(t, `^{"seq":2,.*}\n$`, p.out.String())
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 
 var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// progressEvents are those of a run with done of total tasks finished, failed
-// of them badly, and two running.
+// progressEvents returns the events of a run in which done of total tasks have
+// ended, failed of them with an error, and two are running.
 func progressEvents(done, failed, total int, end bool) []task.Event {
 	var es []task.Event
 	for i := range total {
@@ -41,7 +41,7 @@ func progressEvents(done, failed, total int, end bool) []task.Event {
 	return es
 }
 
-// tty is a pseudo terminal: what is written to it, and what a person sees.
+// tty is a pseudo-terminal that keeps what is written to it.
 type tty struct {
 	*os.File
 	read chan string
@@ -69,8 +69,8 @@ func (y tty) all() string {
 	return <-y.read
 }
 
-// screenOf is what a terminal of that width shows in the end, line by line. It
-// fails the test where a line is too long for it.
+// screenOf returns the lines that a terminal of that width shows in the end. It
+// fails the test if a line is too long.
 func screenOf(t *testing.T, written string, cols int) []string {
 	lines, col := []string{""}, 0
 	for len(written) > 0 {
@@ -134,7 +134,7 @@ func TestBarStaysBelowLines(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		outToo  bool
-		barGone int // how often the bar is taken off
+		barGone int // how often the bar is removed
 	}{{"stdout on the terminal", true, 3}, {"stdout elsewhere", false, 2}} {
 		t.Run(c.name, func(t *testing.T) {
 			y, now := newTTY(t, 30), dawn
@@ -195,20 +195,20 @@ func TestBarKeepsItsPace(t *testing.T) {
 			return err
 		}))
 	}
-	draws(barEvery / 2)               // none yet: the run may be over at once
-	draws(barEvery / 2)               // 1
-	draws(barEvery / 2)               // none: it stands
-	line("whole\n")                   //
-	draws(barBack)                    // 2: it was taken off
-	line("whole\n")                   //
-	draws(barBack / 2)                // none: too soon
-	draws(barBack / 2)                // 3
-	line("without its end")           //
-	draws(barEvery)                   // none: it would stand in that line
-	line("; its end\n")               //
-	draws(barEvery)                   // 4
-	got := y.all()                    //
-	n := strings.Count(got, "crew: ") //
+	draws(barEvery / 2) // none yet: the run may be over at once
+	draws(barEvery / 2) // 1
+	draws(barEvery / 2) // none: it is still there
+	line("whole\n")
+	draws(barBack) // 2: the line removed it
+	line("whole\n")
+	draws(barBack / 2) // none: too soon
+	draws(barBack / 2) // 3
+	line("without its end")
+	draws(barEvery) // none: it would be in that line
+	line("; its end\n")
+	draws(barEvery) // 4
+	got := y.all()
+	n := strings.Count(got, "crew: ")
 	require.Equal(t, 4, n, "%q", got)
 	require.Contains(t, got, "without its end; its end\r\n")
 }
@@ -231,7 +231,7 @@ func TestBarFollowsTheWidth(t *testing.T) {
 	require.Greater(t, len(looks[2]), 60)
 }
 
-func TestProgressElsewhere(t *testing.T) {
+func TestProgressWithoutTerminal(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		progress Progress
@@ -309,7 +309,7 @@ func TestNotices(t *testing.T) {
 	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}, {Kind: task.Stopping}}))
 	require.Equal(t, "crew: draining: no task is running\n", err.String())
 
-	// The last task of all is what the run halts for.
+	// The run halts because of its last task.
 	halt := task.Event{Kind: task.Draining, Text: "--halt"}
 	last := []task.Event{{Kind: task.Admitted}, {Kind: task.InputEnd}, ended(1, task.Result{Outcome: task.Exit})}
 	for _, c := range []struct {
@@ -326,12 +326,12 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-func TestTerminalThatIsFull(t *testing.T) {
+func TestStreamsOverBarCanBePolled(t *testing.T) {
 	y := newTTY(t, 80)
 	s := NewScreen(y.File, y.File)
 	NewTerminal(s, TerminalConfig{})
 	require.NoError(t, s.Print(func(out, err io.Writer) error {
-		require.NoError(t, awaitWritable(out), "one can wait for a stream over the bar")
+		require.NoError(t, awaitWritable(out), "poll knows the descriptor")
 		return awaitWritable(err)
 	}))
 	y.all()

@@ -131,10 +131,10 @@ func TestClosedBuffersGiveBackMemoryAndFile(t *testing.T) {
 	}
 	info, err := s.file.Stat()
 	require.NoError(t, err)
-	require.EqualValues(t, 2*blockSize, info.Size(), "extents are used again")
+	require.EqualValues(t, 2*blockSize, info.Size(), "extents are reused")
 }
 
-func TestLargeFileIsCutWhenNothingUsesIt(t *testing.T) {
+func TestLargeUnusedFileIsTruncated(t *testing.T) {
 	s := New(0, t.TempDir())
 	defer s.Close()
 	b := s.Buffer()

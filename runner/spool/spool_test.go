@@ -88,7 +88,7 @@ func TestUseAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrClosed)
 }
 
-func TestReadersErrorsAndBounds(t *testing.T) {
+func TestCopyErrorsAndBounds(t *testing.T) {
 	s := New(blockSize, t.TempDir())
 	defer s.Close()
 	b := s.Buffer()
