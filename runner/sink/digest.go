@@ -106,9 +106,8 @@ func (d *Digest) finished(e *task.Event) {
 	}
 }
 
-// Close prints the digest. It never returns an error. If the run ended because its
-// one command cannot be executed, the command line says so, and there is nothing
-// to add.
+// Close prints the digest. It never returns an error. It prints nothing if the run
+// ended because its command cannot be executed at all, which cli reports.
 func (d *Digest) Close(s task.Stats) error {
 	if d.mute || d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0 {
 		d.rerun.drop()
@@ -267,8 +266,8 @@ func lastLines(tail []byte, n int) []string {
 	return lines
 }
 
-// harmless returns s with each character as an escape that could break the line,
-// or that a terminal might obey. Tabs stay.
+// harmless returns s with escapes for invalid bytes and for all characters that
+// could break the line or change the terminal. Tabs stay.
 func harmless(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
 		return s

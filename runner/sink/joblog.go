@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 
 	"crew/runner/task"
@@ -157,10 +158,15 @@ func appendRow(b []byte, e *task.Event) []byte {
 	if r.Outcome == task.Timeout || r.Outcome == task.Cancelled {
 		code = -1
 	}
-	seconds := func(ms int64) float64 { return float64(ms) / 1000 }
-	return fmt.Appendf(b, "%d\t:\t%.3f\t%10.3f\t%d\t%d\t%d\t%d\t%s\n",
-		t.ID, seconds(start.UnixMilli()), seconds(r.Duration().Milliseconds()),
-		len(t.Stdin), task.Length(r.Stdout), code, r.Signal, joblogEscapes.Replace(commandLine(t, r)))
+	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
+	runtime := seconds(r.Duration().Milliseconds())
+	pad := "         "[min(len(runtime)-1, 9):] // to ten columns
+	b = strconv.AppendUint(b, t.ID, 10)
+	b = append(b, "\t:\t"+seconds(start.UnixMilli())+"\t"+pad+runtime+"\t"...)
+	for _, n := range [...]int64{int64(len(t.Stdin)), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
+		b = append(strconv.AppendInt(b, n, 10), '\t')
+	}
+	return append(append(b, joblogEscapes.Replace(commandLine(t, r))...), '\n')
 }
 
 var joblogEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)

@@ -26,8 +26,9 @@ func (s *Screen) Print(write func(out, err io.Writer) error) error {
 	return write(s.out, s.err)
 }
 
-// Notice prints a line of crew's own on stderr. Errors are ignored.
-func (s *Screen) Notice(text string) { s.say("crew: " + text + "\n") }
+// Notice prints text on stderr as a line of crew's own, with unprintable characters
+// escaped. Errors are ignored.
+func (s *Screen) Notice(text string) { s.say("crew: " + harmless(text) + "\n") }
 
 // say prints text, if any, on stderr. What crew says about itself is not worth
 // ending a run for, so errors are ignored.
@@ -53,6 +54,6 @@ func (s *Screen) Urge(text string) {
 		w = o.file // the bar may be changed only under the lock
 	}
 	if writable(w) {
-		_, _ = io.WriteString(w, "crew: "+text+"\n")
+		_, _ = io.WriteString(w, "crew: "+harmless(text)+"\n")
 	}
 }

@@ -128,14 +128,14 @@ func (t *Terminal) printLine(now time.Time) { t.screen.say(join(t.figures(now), 
 // notice returns what there is to say about an event, or "".
 func (t *Terminal) notice(e *task.Event) string {
 	if e.Kind == task.Notice {
-		return harmless(e.Text)
+		return e.Text
 	}
 	if e.Text == brokenPipe {
 		return ""
 	}
 	why := ""
 	if e.Text != "" && e.Text != "SIGINT" {
-		why = " (" + harmless(e.Text) + ")"
+		why = " (" + e.Text + ")"
 	}
 	n := max(t.stats.Running, int64(len(e.Running)))
 	switch e.Kind {
@@ -143,7 +143,7 @@ func (t *Terminal) notice(e *task.Event) string {
 		t.blocking = e.Blocking
 		if t.explain && e.Blocking != nil && e.Blocking.By != task.ByInput && e.At.Sub(t.explained) >= blockedAgain {
 			t.explained = e.At
-			return harmless(e.Blocking.Text(e.At))
+			return e.Blocking.Text(e.At)
 		}
 	case task.Draining:
 		if e.Text == "" {

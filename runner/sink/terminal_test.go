@@ -309,6 +309,10 @@ func TestNotices(t *testing.T) {
 	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}, {Kind: task.Stopping}}))
 	require.Equal(t, "crew: draining: no task is running\n", err.String())
 
+	err.Reset()
+	NewScreen(io.Discard, &err).Notice("--jobs a\nb\x1b[2J")
+	require.Equal(t, "crew: --jobs a\\nb\\x1b[2J\n", err.String())
+
 	// The run halts because of its last task.
 	halt := task.Event{Kind: task.Draining, Text: "--halt"}
 	last := []task.Event{{Kind: task.Admitted}, {Kind: task.InputEnd}, ended(1, task.Result{Outcome: task.Exit})}
