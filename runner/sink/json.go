@@ -205,11 +205,8 @@ func (c *utf8Check) Write(p []byte) (int, error) {
 	}
 	whole := len(p)
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
-		if utf8.RuneStart(p[len(p)-i]) {
-			if !utf8.FullRune(p[len(p)-i:]) {
-				whole = len(p) - i
-			}
-			break
+		if !utf8.FullRune(p[len(p)-i:]) { // invalid bytes count as full
+			whole = len(p) - i
 		}
 	}
 	if !utf8.Valid(p[:whole]) {

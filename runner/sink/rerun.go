@@ -23,9 +23,9 @@ type RerunConfig struct {
 	// Line returns the whole command line, quoted for a shell. options name the
 	// source of records ("-0 -a FILE") and go among the other options; values
 	// (":::" and what follows) go at the end. Both are empty if only the length is
-	// asked for. The line leaves out how this run read and cut its records (-a, -0,
-	// -d, -C, --csv, --input, -E), but keeps --header and what Stdin mentions. If
-	// Line is nil, no line is shown.
+	// asked for. The line omits the options that read and cut the records of this run
+	// (-a, -0, -d, -C, --csv, --input, -E), but keeps --header and what Stdin
+	// mentions. If Line is nil, no line is shown.
 	Line func(options, values string) string
 	// Header returns the names of the columns. It is called after the first task
 	// has failed. Nil without --header.

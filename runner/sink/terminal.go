@@ -29,7 +29,7 @@ const (
 	blockedAgain = 10 * time.Second       // between two lines about why nothing starts
 )
 
-// TerminalConfig is how a Terminal behaves. The zero value is --progress auto.
+// TerminalConfig configures a Terminal. The zero value is --progress auto.
 type TerminalConfig struct {
 	Progress Progress
 	Explain  bool             // if nothing starts for a while, say why
@@ -48,8 +48,8 @@ type Terminal struct {
 	screen  *Screen
 	now     func() time.Time
 	explain bool
-	plain   bool // lines instead of a bar
-	bar     *bar // nil if none is shown
+	bar     *bar          // nil if none is shown
+	every   time.Duration // between two draws of the bar or two plain lines; 0 for neither
 
 	// state
 
@@ -72,10 +72,12 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	}
 	tty, ok := screen.err.(*os.File)
 	if !ok || !isTerminal(tty) || os.Getenv("TERM") == "dumb" {
-		t.plain = cfg.Progress == ProgressAlways
+		if cfg.Progress == ProgressAlways {
+			t.every = lineEvery
+		}
 		return t
 	}
-	t.bar = &bar{tty: tty}
+	t.bar, t.every = &bar{tty: tty}, barEvery
 	screen.err = overBar{tty, t.bar}
 	if out, ok := screen.out.(*os.File); ok && isTerminal(out) {
 		screen.out = overBar{out, t.bar}
@@ -92,21 +94,18 @@ func (t *Terminal) Consume(events []task.Event) error {
 			t.screen.Notice(s)
 		}
 	}
-	if !t.plain && t.bar == nil {
+	if t.every == 0 {
 		return nil
 	}
 	now := t.now()
 	switch {
 	case t.next.IsZero(): // nothing is drawn if the run is over soon
-		t.next = now.Add(barEvery)
-		if t.plain {
-			t.next = now.Add(lineEvery)
-		}
+		t.next = now.Add(t.every)
 	case t.stats.Admitted == 0:
 	case t.bar != nil:
 		t.draw(now)
 	case !now.Before(t.next):
-		t.next = now.Add(lineEvery)
+		t.next = now.Add(t.every)
 		t.printLine(now)
 	}
 	return nil
@@ -115,10 +114,10 @@ func (t *Terminal) Consume(events []task.Event) error {
 // Close removes the bar, or prints a last plain line. It never returns an error.
 func (t *Terminal) Close(task.Stats) error {
 	switch {
-	case t.plain && t.stats.Admitted > 0:
-		t.printLine(t.now())
 	case t.bar != nil:
 		t.screen.Print(func(_, _ io.Writer) error { t.bar.clear(); return nil })
+	case t.every > 0 && t.stats.Admitted > 0:
+		t.printLine(t.now())
 	}
 	return nil
 }
@@ -196,7 +195,7 @@ func (t *Terminal) draw(now time.Time) {
 		if b.midLine || (now.Before(t.next) && !removed) {
 			return nil
 		}
-		t.next = now.Add(barEvery)
+		t.next = now.Add(t.every)
 		b.put(fit(t.figures(now), &t.stats, columns(b.tty)), now)
 		return nil
 	})
