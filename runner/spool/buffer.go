@@ -6,17 +6,19 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 )
 
-// Buffer is one stream of output: written by one goroutine, then read as often
-// as wanted, by one goroutine at a time. It implements task.Output.
+// Buffer is one stream of output, a task.Output. One goroutine at a time writes it
+// or reads it. Only ReadAt may be called by others meanwhile.
 //
 // The stream is cut into blocks of blockSize. The first block and the last one
 // stay in memory while the budget allows; all others are extents of the store's
 // file.
 type Buffer struct {
 	store *Store
-	n     int64 // bytes in all blocks
+	mu    sync.Mutex // held to change what follows, and by ReadAt
+	n     int64      // bytes in all blocks
 
 	// head is the first block while that is in memory. It is full if other
 	// blocks follow.
@@ -36,6 +38,8 @@ func (s *Store) Buffer() *Buffer { return &Buffer{store: s} }
 // Write appends p. If the file cannot take all of it, Write returns an error,
 // and what was written until then stays readable.
 func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
 		return 0, b.store.failed(fs.ErrClosed)
 	}
@@ -66,6 +70,8 @@ func (b *Buffer) Room() []byte {
 
 // Grew appends the first n bytes of the last Room to b.
 func (b *Buffer) Grew(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.n += int64(n)
 	if b.tail == nil {
 		b.head = b.head[:len(b.head)+n]
@@ -152,6 +158,8 @@ func (b *Buffer) extend(i int, p []byte) error {
 // budget is in use, it moves the blocks in memory to the file. A block that the
 // file cannot take stays in memory.
 func (b *Buffer) Spill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed || b.store.used.Load() <= b.store.limit/4 {
 		return
 	}
@@ -193,6 +201,23 @@ func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
 	}
 	_, err := b.copyTo(w, off, off+n)
 	return err
+}
+
+// ReadAt implements io.ReaderAt for what has been written so far. It is safe for
+// concurrent use, also with Write. io.EOF means that there is no more yet.
+func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(int64(len(p)), b.n-off)
+	if off < 0 || n <= 0 {
+		return 0, io.EOF
+	}
+	w := bytes.NewBuffer(p[:0])
+	_, err := b.copyTo(w, off, off+n)
+	if err == nil && n < int64(len(p)) {
+		err = io.EOF
+	}
+	return w.Len(), err
 }
 
 // Tail returns a copy of the last n bytes, or of all if there are fewer.
@@ -237,6 +262,8 @@ func (b *Buffer) copyExtent(w io.Writer, off, n int64) (int, error) {
 
 // Close gives memory and file space back to the store. It may be called again.
 func (b *Buffer) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.closed = true
 	b.freeHead()
 	b.freeTail()

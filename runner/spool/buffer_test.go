@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"io"
 	"math/rand"
 	"os"
 	"strconv"
@@ -172,6 +173,55 @@ func TestNoFileUntilNeededAndNoNameThen(t *testing.T) {
 	names, err = os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, names)
+}
+
+// TestReadWhileWritten: what ctl shows of a task that runs.
+func TestReadWhileWritten(t *testing.T) {
+	s := New(200<<10, t.TempDir()) // less than is written
+	defer s.Close()
+	b := s.Buffer()
+	defer b.Close()
+	want := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			var got []byte
+			p := make([]byte, 50_000)
+			for last := false; ; {
+				n, err := b.ReadAt(p, int64(len(got)))
+				got = append(got, p[:n]...)
+				switch {
+				case err != nil && err != io.EOF:
+					t.Error(err)
+					return
+				case err == io.EOF && n == 0 && last:
+					if !bytes.Equal(want, got) {
+						t.Errorf("%d bytes of %d came", len(got), len(want))
+					}
+					return
+				}
+				select {
+				case <-done:
+					last = n == 0
+				default:
+				}
+			}
+		})
+	}
+	for rest := want; len(rest) > 0; {
+		n := min(len(rest), 7001)
+		if room := b.Room(); len(room) > 0 {
+			n = copy(room, rest[:n])
+			b.Grew(n)
+		} else {
+			_, err := b.Write(rest[:n])
+			require.NoError(t, err)
+		}
+		rest = rest[n:]
+	}
+	close(done)
+	readers.Wait()
 }
 
 func TestManyBuffersAtOnce(t *testing.T) {
