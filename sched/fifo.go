@@ -26,8 +26,8 @@ func (p *fifo) Pop(slot int) (Item, bool) {
 	return p.queue.pop(), true
 }
 
-// Remove searches from the oldest item on: O(1) for the oldest, O(n) for the
-// newest. An index would cost every item what a few removed ones gain.
+// Remove takes O(1) for the oldest item and O(n) for the newest. An index would
+// cost more for every item than it saves for the few that are removed.
 func (p *fifo) Remove(id uint64) bool {
 	for i := range p.queue.n {
 		if p.queue.at(i).ID == id {
@@ -40,9 +40,4 @@ func (p *fifo) Remove(id uint64) bool {
 
 func (p *fifo) Len() int { return p.queue.n }
 
-func (p *fifo) Longest() Block {
-	if p.queue.n == 0 {
-		return Block{}
-	}
-	return Block{N: p.queue.n, ID: p.queue.at(0).ID}
-}
+func (p *fifo) Longest() Block { return Block{N: p.queue.n} }

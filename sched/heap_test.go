@@ -9,10 +9,10 @@ import (
 )
 
 func TestHeapAgainstSlice(t *testing.T) {
-	type elem struct{ rank, id, place int }
+	type elem struct{ rank, id, pos int }
 	less := func(a, b *elem) bool { return a.rank < b.rank || a.rank == b.rank && a.id < b.id }
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHeap(func(e *elem) *int { return &e.place })
+		var h heap[*elem]
 		all := make([]*elem, 40)
 		for i := range all {
 			all[i] = &elem{id: i}
@@ -22,13 +22,13 @@ func TestHeapAgainstSlice(t *testing.T) {
 			e := all[rapid.IntRange(0, len(all)-1).Draw(t, "element")]
 			had := slices.Index(in, e)
 			if rapid.IntRange(0, 2).Draw(t, "op") == 0 {
-				h.remove(e)
+				h.remove(&e.pos)
 				if had >= 0 {
 					in = slices.Delete(in, had, had+1)
 				}
 			} else {
 				e.rank = rapid.IntRange(0, 20).Draw(t, "rank")
-				h.update(e, int64(e.rank), int64(e.id))
+				h.update(e, &e.pos, int64(e.rank), int64(e.id))
 				if had < 0 {
 					in = append(in, e)
 				}

@@ -25,7 +25,7 @@ type chain struct {
 	queue   list
 	running bool
 	awaited uint64 // ID, or 0
-	place   int    // in ready
+	pos     int    // in ready
 }
 
 func newKeyed() *keyed {
@@ -36,7 +36,7 @@ func newKeyed() *keyed {
 
 func (p *keyed) grow(slot int) {
 	for len(p.ready) <= slot {
-		p.ready = append(p.ready, newHeap(func(c *chain) *int { return &c.place }))
+		p.ready = append(p.ready, heap[*chain]{})
 	}
 }
 
@@ -52,14 +52,14 @@ func (p *keyed) home(key uint64) int {
 func (p *keyed) refresh(c *chain) {
 	blocked := c.running || c.awaited != 0
 	if !c.running && !p.in(c.slot) {
-		p.ready[c.slot].remove(c)
+		p.ready[c.slot].remove(&c.pos)
 		c.slot = p.home(c.key)
 	}
 	h := &p.ready[c.slot]
 	if c.queue.n > 0 && !blocked {
-		h.update(c, int64(p.first(&c.queue).ID), 0)
+		h.update(c, &c.pos, int64(p.first(&c.queue).ID), 0)
 	} else {
-		h.remove(c)
+		h.remove(&c.pos)
 	}
 	p.offer(c.slot, h.len() > 0)
 	if c.queue.n == 0 && !blocked {
@@ -79,7 +79,7 @@ func (p *keyed) Push(it Item) bool {
 		delete(p.awaited, it.ID)
 		c.awaited = 0
 	}
-	p.insert(&c.queue, it, 0)
+	p.insert(&c.queue, it)
 	p.refresh(c)
 	return true
 }
@@ -157,7 +157,7 @@ func (p *keyed) Longest() Block {
 	var b Block
 	for _, c := range p.keys {
 		if p.longer(&c.queue, b) {
-			b = Block{N: c.queue.n, ID: p.first(&c.queue).ID, Key: c.key, OneKey: true, Slot: c.slot}
+			b = Block{N: c.queue.n, ID: p.first(&c.queue).ID, OneKey: true, Slot: c.slot}
 		}
 	}
 	return b

@@ -34,7 +34,7 @@ func (l *Limiter) Admit(it Item) bool {
 		g.through++
 		return true
 	}
-	l.parked.insert(&g.parked, it, 0)
+	l.parked.insert(&g.parked, it)
 	return false
 }
 
@@ -66,9 +66,9 @@ func (l *Limiter) Remove(id uint64) bool {
 // Longest is the key with the most parked items. It looks at all keys.
 func (l *Limiter) Longest() Block {
 	var b Block
-	for key, g := range l.gates {
+	for _, g := range l.gates {
 		if l.parked.longer(&g.parked, b) {
-			b = Block{N: g.parked.n, ID: l.parked.first(&g.parked).ID, Key: key, OneKey: true}
+			b = Block{N: g.parked.n, ID: l.parked.first(&g.parked).ID, OneKey: true}
 		}
 	}
 	return b

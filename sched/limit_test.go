@@ -52,9 +52,9 @@ func TestLimiterRandom(t *testing.T) {
 			}
 			require.Equal(t, waiting, l.parked.n)
 			var want Block
-			for key, p := range parked {
+			for _, p := range parked {
 				if n := len(p); n > want.N || n > 0 && n == want.N && p[0] < want.ID {
-					want = Block{N: n, ID: p[0], Key: key, OneKey: true}
+					want = Block{N: n, ID: p[0], OneKey: true}
 				}
 			}
 			require.Equal(t, want, l.Longest())

@@ -1,10 +1,10 @@
 package sched
 
-// longestFirst is one shared queue in which the item with the highest cost goes
-// first, the oldest among equals. What takes longest is not left for the end,
-// when the other slots would wait for it (Graham's LPT rule, 1969). An item of
-// unknown cost is given the highest cost there is; such items go first, in
-// order of ID. The slot that holds the fewest items is served first.
+// longestFirst is one shared queue from which the item with the highest cost
+// goes first, the oldest among equals (Graham's LPT rule, 1969): a long task
+// must not start last and keep the other slots waiting. Items of unknown cost
+// are given the highest cost there is, so they go first, in order of ID. The
+// slot that holds the fewest items is served first.
 type longestFirst struct {
 	slots
 	queue priorityQueue[Item]
@@ -35,9 +35,4 @@ func (p *longestFirst) Remove(id uint64) bool { return p.queue.remove(id) }
 
 func (p *longestFirst) Len() int { return p.queue.len() }
 
-func (p *longestFirst) Longest() Block {
-	if p.queue.len() == 0 {
-		return Block{}
-	}
-	return Block{N: p.queue.len(), ID: p.queue.min().id}
-}
+func (p *longestFirst) Longest() Block { return Block{N: p.queue.len()} }

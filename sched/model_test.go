@@ -302,10 +302,16 @@ func (d *driver) check() {
 func (d *driver) checkLongest() {
 	b := d.p.Longest()
 	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == d.p.Longest(), "longest: %v", b)
-	if b.N > 0 {
-		i := indexOf(d.queued, b.ID)
-		holds(d.t, i >= 0 && (!b.OneKey || b.Key == d.queued[i].Key), "longest: %v", b)
-		holds(d.t, b.Slot == 0 || d.w.in(b.Slot) || d.w.held[b.Slot] > 0, "longest: %v", b)
+	holds(d.t, b.Slot == 0 || d.w.in(b.Slot) || d.w.held[b.Slot] > 0, "longest: %v", b)
+	if b.OneKey {
+		i, n := indexOf(d.queued, b.ID), 0
+		holds(d.t, i >= 0, "longest: %v", b)
+		for _, it := range d.queued {
+			if it.Key == d.queued[i].Key {
+				n++
+			}
+		}
+		holds(d.t, n == b.N, "longest: %v, but the key has %d", b, n)
 	}
 }
 

@@ -3,18 +3,18 @@ package sched
 // station is a slot as a pool sees it.
 type station struct {
 	id      int
+	team    *team // nil if the slot is not in
 	cap     int64 // of the slot when it joined
-	queue   list  // items placed with it
+	queue   list  // items assigned to it
 	queued  int64 // cost of those
-	running int64 // cost of what it holds
+	running int64 // cost of the items it holds
 
-	// places in the heaps of its pool
-	load, backlog, idle int
+	load, backlog, idle int // positions in the heaps of its pool
 }
 
-// rank is a cost relative to the capacity, the ID deciding between equals, as
-// rank and tie of a heap. The tie holds 31 bits of the fraction, which are
-// enough to compare exactly with capacities up to 1<<15.
+// rank returns a cost relative to the capacity, for use in a heap; the ID decides
+// between equals. tie holds 31 bits of the fraction, enough to compare capacities
+// up to 1<<15 exactly.
 func (st *station) rank(cost int64) (rank, tie int64) {
 	if st.cap == 1 {
 		return cost, int64(st.id)
@@ -26,16 +26,16 @@ func (st *station) rank(cost int64) (rank, tie int64) {
 	return rank, rest<<31/st.cap<<32 | int64(st.id)
 }
 
-// pool shares items out among its stations. An item is placed with the station
-// that has the least outstanding cost, queued and running, relative to its
-// capacity; the lowest ID wins among equals. A station with free capacity and an
-// empty queue takes the oldest item of the queue with the highest cost, again
-// relative to capacity.
+// pool shares items out among its stations. An item is assigned to the station
+// with the least outstanding cost, queued and running, relative to its capacity;
+// the lowest ID wins among equals. A station with free capacity and an empty
+// queue takes the oldest item of the queue with the highest cost, again relative
+// to capacity. So no station is idle while an item waits.
 //
-// While a pool has no station, its items wait in a list apart. What is pushed
-// later queues up behind them until the list is empty, and until then the
-// stations take from it in order. So the queue of a pool whose only station
-// comes and goes is not dealt anew each time.
+// While a pool has no station, its items wait in a list apart. Items pushed later
+// join that list until it is empty, and the stations take from it in order. So
+// the queue of a pool whose only station comes and goes is not dealt anew each
+// time.
 type pool struct {
 	store   *store
 	load    heap[*station] // all stations, the least outstanding first
@@ -49,7 +49,7 @@ type pool struct {
 // store is what the pools of a policy share. A station is in at most one pool.
 type store struct {
 	slots
-	slab                // the owner of a node is the ID of its station, 0 in a list apart
+	slab                // a node's owner is the ID of its station, 0 in a list apart
 	stations []*station // by slot
 }
 
@@ -57,68 +57,41 @@ func newStore() store {
 	return store{slots: newSlots(), slab: newIndexedSlab(), stations: make([]*station, 1)}
 }
 
-// join adds a slot and returns its station, which is in no pool yet.
-func (s *store) join(in Slot) *station {
-	s.slots.Join(in)
-	for id := len(s.stations); id <= in.ID; id++ {
-		s.stations = append(s.stations, &station{id: id})
-	}
-	st := s.stations[in.ID]
-	st.cap = min(int64(s.all[in.ID].Cap), 1<<31)
-	return st
-}
-
-// done ends an item on a slot. If the slot is in, the pool has to be told.
-func (s *store) done(id int, it Item) *station {
-	st := s.stations[id]
-	s.slots.Done(id, it, false)
-	st.running -= weight(it)
-	return st
-}
-
-func newPool(s *store) pool {
-	return pool{
-		store:   s,
-		load:    newHeap(func(st *station) *int { return &st.load }),
-		backlog: newHeap(func(st *station) *int { return &st.backlog }),
-		idle:    newHeap(func(st *station) *int { return &st.idle }),
-	}
-}
-
-// weight is an item's cost, bounded so that no sum of costs overflows.
+// weight returns an item's cost, bounded so that no sum of costs overflows.
 func weight(it Item) int64 { return min(max(it.Cost, 1), 1<<40) }
 
-// refresh puts st where it belongs after anything about it has changed.
+// refresh updates the heaps after anything about st has changed.
 func (p *pool) refresh(st *station) {
 	p.requeue(st)
 	if p.store.hasRoom(st.id) {
 		rank, tie := st.rank(st.running)
-		p.idle.update(st, rank, tie)
-	} else if st.idle != 0 {
-		p.idle.remove(st)
+		p.idle.update(st, &st.idle, rank, tie)
+	} else {
+		p.idle.remove(&st.idle)
 	}
 }
 
-// requeue puts st where it belongs after its queue has changed.
+// requeue updates the heaps after the queue of st has changed.
 func (p *pool) requeue(st *station) {
 	rank, tie := st.rank(st.queued + st.running)
-	p.load.update(st, rank, tie)
+	p.load.update(st, &st.load, rank, tie)
 	if st.queue.n > 0 {
 		rank, tie = st.rank(-st.queued)
-		p.backlog.update(st, rank, tie)
-	} else if st.backlog != 0 {
-		p.backlog.remove(st)
+		p.backlog.update(st, &st.backlog, rank, tie)
+	} else {
+		p.backlog.remove(&st.backlog)
 	}
 }
 
 func (p *pool) push(it Item) {
 	p.n++
 	if p.load.len() == 0 || p.apart.n > 0 {
-		p.store.add(&p.apart, it, 0)
+		p.store.add(&p.apart, it)
 		return
 	}
 	st := p.load.min()
-	p.store.add(&st.queue, it, st.id)
+	i := p.store.add(&st.queue, it)
+	p.store.nodes[i].owner = int32(st.id)
 	st.queued += weight(it)
 	p.requeue(st)
 }
@@ -143,8 +116,8 @@ func (p *pool) pop(st *station) (Item, bool) {
 	return it, true
 }
 
-// oldest is the first node of the heaviest queue, or of apart. Something must be
-// queued.
+// oldest returns the first node of the list apart, or else of the heaviest queue.
+// Something must be queued.
 func (p *pool) oldest() int32 {
 	if p.apart.n > 0 {
 		return p.apart.head
@@ -152,8 +125,8 @@ func (p *pool) oldest() int32 {
 	return p.backlog.min().queue.head
 }
 
-// cut removes the queued item of node i. It returns the station that it was
-// placed with, if any, which is to be refreshed.
+// cut removes the queued item of node i. It returns the station the item was
+// assigned to, if any, which the caller has to requeue.
 func (p *pool) cut(i int32) (Item, *station) {
 	p.n--
 	owner := p.store.nodes[i].owner
@@ -173,24 +146,18 @@ func (p *pool) remove(i int32) {
 	}
 }
 
-// done notes that st, one of the pool's, has ended an item.
-func (p *pool) done(st *station) {
-	p.held--
-	p.refresh(st)
-}
-
 // join makes st one of the pool's stations.
 func (p *pool) join(st *station) {
 	p.held += p.store.all[st.id].held
 	p.refresh(st)
 }
 
-// leave removes st from the pool; what is queued for it stays with the pool.
+// leave removes st from the pool. Items queued for it stay with the pool.
 func (p *pool) leave(st *station) {
 	p.held -= p.store.all[st.id].held
-	p.load.remove(st)
-	p.backlog.remove(st)
-	p.idle.remove(st)
+	p.load.remove(&st.load)
+	p.backlog.remove(&st.backlog)
+	p.idle.remove(&st.idle)
 	st.queued = 0
 	for st.queue.n > 0 {
 		p.n--

@@ -50,14 +50,11 @@ type priorityQueue[T any] struct {
 type queued[T any] struct {
 	id    uint64
 	value T
-	place int
+	pos   int
 }
 
 func newPriorityQueue[T any]() priorityQueue[T] {
-	return priorityQueue[T]{
-		heap:  newHeap(func(e *queued[T]) *int { return &e.place }),
-		where: map[uint64]*queued[T]{},
-	}
+	return priorityQueue[T]{where: map[uint64]*queued[T]{}}
 }
 
 // put adds a value, or replaces the one of that ID.
@@ -68,7 +65,7 @@ func (q *priorityQueue[T]) put(id uint64, v T, rank, tie int64) {
 		q.where[id] = e
 	}
 	e.id, e.value = id, v
-	q.update(e, rank, tie)
+	q.update(e, &e.pos, rank, tie)
 }
 
 // remove removes a value and reports whether it was in.
@@ -77,7 +74,7 @@ func (q *priorityQueue[T]) remove(id uint64) bool {
 	if e == nil {
 		return false
 	}
-	q.heap.remove(e)
+	q.heap.remove(&e.pos)
 	delete(q.where, id)
 	q.spare.put(e)
 	return true

@@ -26,7 +26,7 @@ func (p *roundRobin) slotOf(id uint64) int {
 
 func (p *roundRobin) enqueue(it Item) {
 	slot := p.slotOf(it.ID)
-	p.add(&p.queues[slot], it, slot)
+	p.add(&p.queues[slot], it)
 	p.offer(slot, true)
 }
 
@@ -100,7 +100,7 @@ func (p *roundRobin) Longest() Block {
 	var b Block
 	for slot := range p.queues {
 		if q := &p.queues[slot]; q.n > b.N {
-			b = Block{N: q.n, ID: p.first(q).ID, Slot: slot}
+			b = Block{N: q.n, Slot: slot}
 		}
 	}
 	return b

@@ -7,13 +7,13 @@ type slab struct {
 	nodes  []node           // nodes[0] is not used
 	unused int32            // the first unused node, linked by next
 	n      int              // items in all lists
-	where  map[uint64]int32 // the node of each item by ID; nil if nobody asks
+	where  map[uint64]int32 // the node of each item by ID; nil without an index
 }
 
 type node struct {
 	Item
 	next, prev int32
-	owner      int32 // tells the user of the slab which list it is in
+	owner      int32 // for the user of the slab: which list it is in; 0 at first
 }
 
 // list is a list of items in a slab. The zero list is empty.
@@ -26,10 +26,12 @@ func newSlab() slab { return slab{nodes: make([]node, 1)} }
 
 func newIndexedSlab() slab { return slab{nodes: make([]node, 1), where: map[uint64]int32{}} }
 
-// Len is the number of items in the slab.
+// Len returns the number of items in the slab.
 func (s *slab) Len() int { return s.n }
 
-func (s *slab) alloc(it Item, owner int) int32 {
+// put puts an item into l behind node at, or first if at is 0, and returns its
+// node.
+func (s *slab) put(l *list, it Item, at int32) int32 {
 	i := s.unused
 	if i != 0 {
 		s.unused = s.nodes[i].next
@@ -37,16 +39,6 @@ func (s *slab) alloc(it Item, owner int) int32 {
 		s.nodes = append(s.nodes, node{})
 		i = int32(len(s.nodes) - 1)
 	}
-	s.nodes[i] = node{Item: it, owner: int32(owner)}
-	s.n++
-	if s.where != nil {
-		s.where[it.ID] = i
-	}
-	return i
-}
-
-// link puts node i into l behind node at, or first if at is 0.
-func (s *slab) link(l *list, i, at int32) {
 	next := l.head
 	if at != 0 {
 		next = s.nodes[at].next
@@ -54,24 +46,26 @@ func (s *slab) link(l *list, i, at int32) {
 	} else {
 		l.head = i
 	}
-	s.nodes[i].prev, s.nodes[i].next = at, next
 	if next != 0 {
 		s.nodes[next].prev = i
 	} else {
 		l.tail = i
 	}
+	s.nodes[i] = node{Item: it, next: next, prev: at}
 	l.n++
+	s.n++
+	if s.where != nil {
+		s.where[it.ID] = i
+	}
+	return i
 }
 
-// add appends an item to l.
-func (s *slab) add(l *list, it Item, owner int) {
-	s.link(l, s.alloc(it, owner), l.tail)
-}
+// add appends an item to l and returns its node.
+func (s *slab) add(l *list, it Item) int32 { return s.put(l, it, l.tail) }
 
-// insert inserts an item into l, which is in order of ID. The usual places,
-// last and first, cost O(1).
-func (s *slab) insert(l *list, it Item, owner int) {
-	i := s.alloc(it, owner)
+// insert inserts an item into l, which is in order of ID. At the front and at
+// the back, the usual cases, this takes O(1).
+func (s *slab) insert(l *list, it Item) {
 	at := l.tail
 	if at != 0 && s.nodes[l.head].ID > it.ID {
 		at = 0
@@ -79,7 +73,7 @@ func (s *slab) insert(l *list, it Item, owner int) {
 	for at != 0 && s.nodes[at].ID > it.ID {
 		at = s.nodes[at].prev
 	}
-	s.link(l, i, at)
+	s.put(l, it, at)
 }
 
 // cut removes node i from l and returns its item.
@@ -104,7 +98,7 @@ func (s *slab) cut(l *list, i int32) Item {
 	return n.Item
 }
 
-// first is the first item of l, which must not be empty.
+// first returns the first item of l, which must not be empty.
 func (s *slab) first(l *list) Item { return s.nodes[l.head].Item }
 
 // longer reports whether l holds more items than b counts, or as many and an

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// slot is a Slot as a policy sees it, also after it has left.
+// slot is a Slot as a policy sees it, even after it has left.
 type slot struct {
 	Slot     // Cap is 0 unless the slot is in
 	held int // items it holds, including those from before it left
@@ -18,15 +18,13 @@ type slot struct {
 type slots struct {
 	ids     []int  // of the slots that are in, ascending
 	all     []slot // by ID; all[0] is never in
-	changed bool   // slots have joined or left; for the policy to reset
+	changed bool   // slots have joined or left; the policy resets it
 
-	// the slots with held < room
-	idle   bitset   // those that hold nothing
-	partly []bitset // the others; those that hold n items are at n
-	low    int      // those below are empty
+	levels []bitset // levels[n] are the slots with n == held < room; there is one for each held
+	low    int      // the levels below are empty
 }
 
-func newSlots() slots { return slots{all: make([]slot, 1), changed: true} }
+func newSlots() slots { return slots{all: make([]slot, 1), changed: true, levels: make([]bitset, 1)} }
 
 // Join adds a slot. There is work for it until offer says otherwise.
 func (s *slots) Join(in Slot) {
@@ -44,7 +42,7 @@ func (s *slots) Join(in Slot) {
 	s.offer(in.ID, true)
 }
 
-// Leave removes a slot; what it holds stays there until Done.
+// Leave removes a slot. Items it holds stay with it until Done.
 func (s *slots) Leave(id int) {
 	at, found := slices.BinarySearch(s.ids, id)
 	if !found {
@@ -56,16 +54,11 @@ func (s *slots) Leave(id int) {
 	s.offer(id, false)
 }
 
-// Done makes a slot hold one item less.
+// Done takes an item away from a slot.
 func (s *slots) Done(id int, _ Item, _ bool) {
-	x := &s.all[id]
-	if x.held < x.room {
-		s.level(x.held).del(id)
-	}
-	x.held--
-	if x.held < x.room {
-		s.level(x.held).add(id)
-	}
+	s.unlist(id)
+	s.all[id].held--
+	s.list(id)
 }
 
 // Balance does nothing.
@@ -74,52 +67,49 @@ func (s *slots) Balance(func(uint64) int) {}
 // Serial reports false.
 func (s *slots) Serial() bool { return false }
 
-// take makes a slot hold one item more and reports true, if the slot is in, has
-// free capacity, and there is work for it.
+// take gives a slot one more item, and reports false if it has no room.
 func (s *slots) take(id int) bool {
 	if !s.hasRoom(id) {
 		return false
 	}
-	x := &s.all[id]
-	s.level(x.held).del(id)
-	x.held++
-	if x.held < x.room {
-		s.level(x.held).add(id)
+	s.unlist(id)
+	s.all[id].held++
+	if s.all[id].held == len(s.levels) {
+		s.levels = append(s.levels, nil)
 	}
+	s.list(id)
 	return true
 }
 
-// offer says whether there is work for a slot.
+// offer sets whether there is work for a slot.
 func (s *slots) offer(id int, work bool) {
 	x, room := &s.all[id], 0
 	if work {
 		room = x.Cap
 	}
-	if room == x.room {
-		return
-	}
-	if x.held < x.room {
-		s.level(x.held).del(id)
-	}
-	x.room = room
-	if x.held < room {
-		s.level(x.held).add(id)
+	if room != x.room {
+		s.unlist(id)
+		x.room = room
+		s.list(id)
 	}
 }
 
-// level is the set of the slots that have room and hold so many items.
-func (s *slots) level(held int) *bitset {
-	if held == 0 {
-		return &s.idle
+// list adds a slot to its level, if it has room. unlist, which has to come
+// before any change of held or room, removes it again.
+func (s *slots) list(id int) {
+	if x := &s.all[id]; x.held < x.room {
+		s.levels[x.held].add(id)
+		s.low = min(s.low, x.held)
 	}
-	for held >= len(s.partly) {
-		s.partly = append(s.partly, nil)
-	}
-	s.low = min(s.low, held)
-	return &s.partly[held]
 }
 
-// in reports whether a slot is in that has been in before.
+func (s *slots) unlist(id int) {
+	if x := &s.all[id]; x.held < x.room {
+		s.levels[x.held].del(id)
+	}
+}
+
+// in reports whether a slot that has joined before is in now.
 func (s *slots) in(id int) bool { return s.all[id].Cap > 0 }
 
 // hasRoom reports whether a slot is in, has free capacity, and there is work
@@ -128,19 +118,18 @@ func (s *slots) hasRoom(id int) bool {
 	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].room
 }
 
-// emptiest is the slot that holds the fewest items among those that have room,
-// the lowest ID among equals, or 0.
+// emptiest returns the slot that holds the fewest items among those with room,
+// the lowest ID among equals, or 0 if none has room.
 func (s *slots) emptiest() int {
-	id := s.idle.first()
-	for id == 0 && s.low < len(s.partly) {
-		if id = s.partly[s.low].first(); id == 0 {
-			s.low++
+	for ; s.low < len(s.levels); s.low++ {
+		if id := s.levels[s.low].from(1); id != 0 {
+			return id
 		}
 	}
-	return id
+	return 0
 }
 
-// bitset is a set of IDs. The zero bitset is empty.
+// bitset is a set of IDs from 1. The zero bitset is empty.
 type bitset []uint64
 
 func (b *bitset) add(id int) {
@@ -153,21 +142,10 @@ func (b *bitset) add(id int) {
 // del removes id, which must be in.
 func (b bitset) del(id int) { b[id>>6] &^= 1 << (id & 63) }
 
-// first is the lowest member, or 0.
-func (b bitset) first() int {
-	for i, x := range b {
-		if x != 0 {
-			return i<<6 + bits.TrailingZeros64(x)
-		}
-	}
-	return 0
-}
-
-// after is the lowest member above id, or 0.
-func (b bitset) after(id int) int {
-	i := (id + 1) >> 6
-	mask := ^uint64(0) << ((id + 1) & 63)
-	for ; i < len(b); i++ {
+// from returns the lowest member that is not below id, or 0.
+func (b bitset) from(id int) int {
+	mask := ^uint64(0) << (id & 63)
+	for i := id >> 6; i < len(b); i++ {
 		if x := b[i] & mask; x != 0 {
 			return i<<6 + bits.TrailingZeros64(x)
 		}

@@ -2,7 +2,7 @@ package sched
 
 import "slices"
 
-// team is a topic, or all topics that share slots, and the slots that work for
+// team is a topic, or all topics that share slots, with the slots that work for
 // it.
 type team struct {
 	pool
@@ -12,21 +12,21 @@ type team struct {
 
 	// how many slots it is due
 	want   int // 0 for every team while there are fewer slots than teams
-	weight int // its share: the slots it asked for, or what it has outstanding
+	weight int // its share: the slots it asked for, or the items it has outstanding
 	limit  int // the most it may be due, but one in any case
 	most   int // the most it may be due in this division
 
 	// where the policy keeps it
 	needy                 bool // in the list of those
 	index                 int  // in teams
-	ready, dormant, share int  // places in heaps
+	ready, dormant, share int  // positions in heaps
 }
 
-// have is how many slots work for it, idle or not.
+// have returns how many slots work for it, idle or not.
 func (t *team) have() int { return t.load.len() }
 
 // needs reports whether it has a claim to a slot: it has fewer than it is due,
-// or none at all and something to do.
+// or none at all and items to run.
 func (t *team) needs() bool {
 	return t.have() < t.want || t.have() == 0 && t.n > 0
 }
@@ -34,22 +34,22 @@ func (t *team) needs() bool {
 // surplus reports whether one of its slots may go to another team.
 func (t *team) surplus() bool { return t.have() > t.want }
 
-// apportion divides n slots among teams: one to each as far as they go round,
-// the others one by one to the team with the highest weight/(want+1), up to its
-// most (the D'Hondt method). If the weights sum up to n, each team gets its
-// weight. It returns how many are left.
+// apportion divides n slots among teams: one to each while they last, the others
+// one by one to the team with the highest weight/(want+1), up to its most (the
+// D'Hondt method). If the weights sum up to n, each team gets its weight.
+// apportion returns how many slots are left.
 func apportion(teams []*team, n int) int {
-	shares := newHeap(func(t *team) *int { return &t.share })
+	var shares heap[*team]
 	update := func(t *team) {
 		if t.weight > 0 && t.want < t.most {
 			quotient := int64(t.weight) << 24 / int64(t.want+1) // fixed point
-			shares.update(t, -quotient, int64(t.order))
+			shares.update(t, &t.share, -quotient, int64(t.order))
 		} else {
-			shares.remove(t)
+			shares.remove(&t.share)
 		}
 	}
 	for _, t := range teams {
-		t.want = min(n, 1)
+		t.want, t.share = min(n, 1), 0
 		n -= t.want
 		update(t)
 	}
@@ -59,29 +59,25 @@ func apportion(teams []*team, n int) int {
 		n--
 		update(t)
 	}
-	for shares.len() > 0 {
-		shares.remove(shares.min())
-	}
 	return n
 }
 
-// divide says how many slots each team is due.
+// divide sets how many slots each team is due.
 func (p *byTopic) divide() {
 	n := len(p.ids)
 	p.due = 0
-	p.shared = len(p.teams) > n
 	sum := 0
 	for _, t := range p.teams {
 		t.want, t.most = 0, t.limit
 		if p.auto {
-			// More slots than items would only be kept from others.
+			// More slots than items would only be kept from other teams.
 			t.weight = t.n + t.held
 			t.most = min(t.limit, t.weight)
 		}
 		sum += t.weight
 	}
 	switch {
-	case p.shared:
+	case p.shared():
 	case p.rest != nil && n > sum:
 		for _, t := range p.teams {
 			t.want = t.weight
@@ -93,13 +89,13 @@ func (p *byTopic) divide() {
 	}
 }
 
-// deal takes away the slots that are too many where they are, the highest
-// first, and gives those of no team to the teams in their order. Only slots
-// that hold nothing move.
+// deal takes surplus slots away from their teams, the highest IDs first, and
+// gives the spare ones to the teams in their order. Only slots that hold nothing
+// move.
 func (p *byTopic) deal() {
 	for _, id := range slices.Backward(p.ids) {
 		if p.movable(id) {
-			p.move(id, p.spare)
+			p.move(p.stations[id], p.spare)
 		}
 	}
 	for _, t := range p.teams {
@@ -108,7 +104,7 @@ func (p *byTopic) deal() {
 			if st.running > 0 {
 				break
 			}
-			p.move(st.id, t)
+			p.move(st, t)
 		}
 	}
 	for _, t := range p.teams {
@@ -117,20 +113,20 @@ func (p *byTopic) deal() {
 	p.meetClaims()
 }
 
-// movable reports whether a slot may go to another team. Where slots go from
-// topic to topic, one that its team has an item for takes that item first.
+// movable reports whether a slot may go to another team. While teams share slots,
+// a slot for which its team has an item takes that item first.
 func (p *byTopic) movable(id int) bool {
-	t := p.home[id]
-	return p.all[id].held == 0 && t.surplus() && (!p.shared || t.n == 0)
+	t := p.stations[id].team
+	return p.all[id].held == 0 && t.surplus() && (!p.shared() || t.n == 0)
 }
 
 // move makes a slot one of another team.
-func (p *byTopic) move(id int, to *team) {
-	st, from := p.stations[id], p.home[id]
+func (p *byTopic) move(st *station, to *team) {
+	from := st.team
 	if from == to {
 		return
 	}
-	p.home[id] = to
+	st.team = to
 	from.leave(st)
 	p.refresh(from)
 	to.join(st)

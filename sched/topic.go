@@ -2,46 +2,38 @@ package sched
 
 import "math"
 
-// byTopic dedicates slots to keys: each topic has a team of slots, and within a
-// team an item is placed as under leastBusy. A slot counts as one whatever its
-// capacity, and moves to another team only while it holds nothing.
+// byTopic dedicates slots to keys: each topic has a team of slots, which share
+// its items as a pool. A slot counts as one whatever its capacity, and moves to
+// another team only while it holds nothing.
 //
-// Listed topics get the slots that they ask for. If there are more, the others
-// go to the rest ("*") or, without a rest, to all in proportion; if there are
-// fewer, each topic gets fewer in proportion, but at least one. Slots are dealt
-// in the order of the list, so the first topic has the lowest IDs until slots
-// join or leave. Automatic topics have one slot each. The others go where
-// something waits: at once while they are spare, else when Balance says so.
+// Listed topics get the slots they ask for. If there are more slots, the others
+// go to the rest ("*") or, without a rest, to all topics in proportion; if there
+// are fewer, each topic gets fewer in proportion, but at least one. Slots are
+// dealt in the order of the list, so the first topic has the lowest IDs until
+// slots join or leave. Automatic topics have one slot each. The other slots go
+// where items wait: at once while they are spare, otherwise at the next Balance.
 //
-// With fewer slots than topics, a slot goes after each item to the topic that
-// has waited longest for one, so no topic starves. Automatic topics with
-// nothing outstanding are then forgotten.
+// With fewer slots than topics, the teams share slots: after each item, a slot
+// goes to the topic that has waited longest for one, so no topic starves.
+// Automatic topics with nothing outstanding are then forgotten.
 type byTopic struct {
 	store
 	auto    bool
 	topics  map[uint64]*team // by key
 	teams   []*team          // in the order of the list, the rest last
-	rest    *team            // nil where other keys are refused
+	rest    *team            // nil if other keys are refused
 	spare   *team            // slots of no team; never has items
-	home    []*team          // by slot; nil if it is not in
-	shared  bool             // fewer slots than teams
 	due     int              // the sum of want
-	ready   heap[*team]      // those with an item and a slot for it, in the order of these slots
-	needy   ring[*team]      // those that had a claim to a slot when they were put here
-	dormant heap[*team]      // automatic ones with nothing outstanding, for the longest time first
+	ready   heap[*team]      // those with an item and a slot for it, ordered as these slots are
+	needy   ring[*team]      // those that had a claim to a slot when they were added
+	dormant heap[*team]      // automatic ones with nothing outstanding, the longest dormant first
 	unused  spares[team]
 	made    int   // how many teams have been made
 	tick    int64 // orders dormant
 }
 
 func newByTopic(topics Topics) *byTopic {
-	p := &byTopic{
-		store:   newStore(),
-		auto:    topics.Auto,
-		topics:  map[uint64]*team{},
-		ready:   newHeap(func(t *team) *int { return &t.ready }),
-		dormant: newHeap(func(t *team) *int { return &t.dormant }),
-	}
+	p := &byTopic{store: newStore(), auto: topics.Auto, topics: map[uint64]*team{}}
 	p.spare = p.newTeam()
 	for _, c := range topics.List {
 		t := p.enrol()
@@ -59,7 +51,7 @@ func (p *byTopic) newTeam() *team {
 	t := p.unused.take()
 	if t.order == 0 {
 		p.made++
-		*t = team{pool: newPool(&p.store), order: p.made, limit: math.MaxInt}
+		*t = team{pool: pool{store: &p.store}, order: p.made, limit: math.MaxInt}
 	}
 	return t
 }
@@ -77,13 +69,16 @@ func (p *byTopic) name(t *team, key uint64) {
 	p.topics[key] = t
 }
 
-// team is the team that has the items of a key, or nil.
+// team returns the team that has the items of a key, or nil.
 func (p *byTopic) team(key uint64) *team {
 	if t := p.topics[key]; t != nil {
 		return t
 	}
 	return p.rest
 }
+
+// shared reports whether there are fewer slots than teams.
+func (p *byTopic) shared() bool { return len(p.ids) < len(p.teams) }
 
 func (p *byTopic) Push(it Item) bool {
 	p.update()
@@ -114,8 +109,9 @@ func (p *byTopic) Pop(slot int) (Item, bool) {
 	if !p.hasRoom(slot) {
 		return Item{}, false
 	}
-	t := p.home[slot]
-	it, ok := t.pop(p.stations[slot])
+	st := p.stations[slot]
+	t := st.team
+	it, ok := t.pop(st)
 	if ok {
 		p.refresh(t)
 		p.meetClaims()
@@ -123,22 +119,25 @@ func (p *byTopic) Pop(slot int) (Item, bool) {
 	return it, ok
 }
 
-// Done moves the slot to a team with a claim, if its own has more than it is
-// due. A slot that still holds items becomes spare until they are done.
-func (p *byTopic) Done(slot int, it Item, _ bool) {
+// Done moves the slot to a team with a claim if its own team has more slots than
+// it is due. A slot that still holds items becomes spare until they are done.
+func (p *byTopic) Done(slot int, it Item, again bool) {
 	p.update()
-	st := p.done(slot, it)
-	if !p.in(slot) {
+	st := p.stations[slot]
+	t := st.team
+	p.slots.Done(slot, it, again)
+	st.running -= weight(it)
+	if t == nil {
 		return
 	}
-	t := p.home[slot]
-	t.done(st)
+	t.held--
+	t.pool.refresh(st)
 	p.refresh(t)
 	switch {
 	case !t.surplus():
-	case p.all[slot].held == 0 && p.grant(slot):
-	case !p.shared || p.claimed():
-		p.move(slot, p.spare)
+	case p.all[slot].held == 0 && p.grant(st):
+	case !p.shared() || p.claimed():
+		p.move(st, p.spare)
 	}
 	p.forget(t)
 	p.meetClaims()
@@ -158,7 +157,7 @@ func (p *byTopic) Remove(id uint64) bool {
 	return true
 }
 
-// Longest is the longest queue of a topic, or of the rest together.
+// Longest returns the longest queue of a topic, or of the rest as a whole.
 func (p *byTopic) Longest() Block {
 	p.update()
 	most := p.spare
@@ -170,27 +169,33 @@ func (p *byTopic) Longest() Block {
 	if most.n == 0 {
 		return Block{}
 	}
-	b := Block{N: most.n, ID: p.nodes[most.oldest()].ID, Key: most.key, OneKey: most.named}
-	if most.have() == 1 && !p.shared {
+	b := Block{N: most.n, OneKey: most.named, ID: p.nodes[most.oldest()].ID}
+	if most.have() == 1 && !p.shared() {
 		b.Slot = most.load.min().id
 	}
 	return b
 }
 
 func (p *byTopic) Join(s Slot) {
-	st := p.join(s)
-	for len(p.home) <= s.ID {
-		p.home = append(p.home, nil)
+	p.slots.Join(s)
+	for id := len(p.stations); id <= s.ID; id++ {
+		p.stations = append(p.stations, &station{id: id})
 	}
-	p.home[s.ID] = p.spare
-	p.spare.join(st)
+	st := p.stations[s.ID]
+	st.cap = min(int64(p.all[s.ID].Cap), 1<<31)
+	st.team = p.spare
+	if len(p.teams) == 1 && !p.auto {
+		st.team = p.teams[0] // even with items it has held since before it left
+	}
+	st.team.join(st)
 }
 
 func (p *byTopic) Leave(id int) {
 	p.slots.Leave(id)
-	t := p.home[id]
-	p.home[id] = nil
-	t.leave(p.stations[id])
+	st := p.stations[id]
+	t := st.team
+	st.team = nil
+	t.leave(st)
 	p.refresh(t)
 }
 
@@ -204,7 +209,7 @@ func (p *byTopic) update() {
 
 func (p *byTopic) reform() {
 	p.changed = false
-	for len(p.teams) > len(p.ids) && p.dormant.len() > 0 {
+	for p.shared() && p.dormant.len() > 0 {
 		p.drop(p.dormant.min())
 	}
 	p.divide()
@@ -215,14 +220,14 @@ func (p *byTopic) reform() {
 // are both.
 func (p *byTopic) meetClaims() {
 	for p.claimed() {
-		id := p.idle.first()
+		id := p.levels[0].from(1)
 		for id != 0 && !p.movable(id) {
-			id = p.idle.after(id)
+			id = p.levels[0].from(id + 1)
 		}
 		if id == 0 {
 			return
 		}
-		p.grant(id)
+		p.grant(p.stations[id])
 	}
 }
 
@@ -242,23 +247,23 @@ func (p *byTopic) claimed() bool {
 
 // grant moves a slot that holds nothing to the team that has had a claim for the
 // longest time, and reports whether there is one.
-func (p *byTopic) grant(id int) bool {
+func (p *byTopic) grant(st *station) bool {
 	if !p.claimed() {
 		return false
 	}
 	t := p.needy.pop()
 	t.needy = false
-	p.move(id, t)
+	p.move(st, t)
 	return true
 }
 
-// refresh puts a team where it belongs after anything about it has changed.
+// refresh updates the lists of teams after anything about t has changed.
 func (p *byTopic) refresh(t *team) {
 	if t.n > 0 && t.idle.len() > 0 {
 		first := &t.idle.items[0]
-		p.ready.update(t, first.rank, first.tie)
-	} else if t.ready != 0 {
-		p.ready.remove(t)
+		p.ready.update(t, &t.ready, first.rank, first.tie)
+	} else {
+		p.ready.remove(&t.ready)
 	}
 	if t.needs() && !t.needy {
 		t.needy = true
@@ -267,10 +272,10 @@ func (p *byTopic) refresh(t *team) {
 	if !p.auto || t == p.spare {
 		return
 	}
-	if active := t.n > 0 || t.held > 0; active && t.dormant != 0 {
-		p.dormant.remove(t)
-	} else if !active && t.dormant == 0 {
+	if t.n > 0 || t.held > 0 {
+		p.dormant.remove(&t.dormant)
+	} else if t.dormant == 0 {
 		p.tick++
-		p.dormant.update(t, p.tick, 0)
+		p.dormant.update(t, &t.dormant, p.tick, 0)
 	}
 }

@@ -297,7 +297,7 @@ func checkTeams(d *driver, p *byTopic) {
 	holds(t, p.made <= 60, "%d teams made", p.made)
 	var held [61]int // by order of the team
 	for _, id := range d.w.ids {
-		held[p.home[id].order] += d.w.held[id]
+		held[p.stations[id].team.order] += d.w.held[id]
 	}
 	due, queued := 0, 0
 	for i, m := range p.teams {
@@ -311,10 +311,11 @@ func checkTeams(d *driver, p *byTopic) {
 	holds(t, due == p.due && due <= n, "%d due, not %d", p.due, due)
 	holds(t, queued == p.n && p.spare.n == 0, "%d queued, not %d", p.n, queued)
 	holds(t, p.spare.held == held[p.spare.order], "%d held by spare slots", p.spare.held)
-	holds(t, p.shared == (len(p.teams) > n), "shared")
-	holds(t, !p.auto || !p.shared || p.dormant.len() == 0, "a topic with nothing to do takes room")
+	holds(t, p.due == 0 || len(p.teams) <= n, "shared")
+	holds(t, !p.auto || !p.shared() || p.dormant.len() == 0, "a topic with nothing to do takes room")
 	for _, id := range d.w.ids {
-		m, st := p.home[id], p.stations[id]
+		st := p.stations[id]
+		m := st.team
 		holds(t, m.load.items[st.load-1].x == st, "slot %d is not in its team", id)
 		holds(t, st.idle > 0 == d.w.room(id), "slot %d has room: %v", id, d.w.room(id))
 		if d.w.held[id] == 0 && m.surplus() && m.n == 0 {
@@ -323,7 +324,7 @@ func checkTeams(d *driver, p *byTopic) {
 	}
 	for _, h := range d.running {
 		if d.w.in(h.slot) && d.w.joins[h.slot] == h.joins {
-			m := p.home[h.slot]
+			m := p.stations[h.slot].team
 			holds(t, m == p.team(h.Key) || m == p.spare, "slot %d holds an item of another team", h.slot)
 		}
 	}

@@ -2,11 +2,11 @@ package sched
 
 import "slices"
 
-// Balance shares the slots of automatic topics out by what each topic has
+// Balance divides the slots among automatic topics by what each has
 // outstanding, queued and running.
 func (p *byTopic) Balance(most func(key uint64) int) {
 	p.update()
-	if !p.auto || p.shared {
+	if !p.auto || p.shared() {
 		return
 	}
 	for _, t := range p.teams {
@@ -16,19 +16,18 @@ func (p *byTopic) Balance(most func(key uint64) int) {
 	p.deal()
 }
 
-// extend makes an automatic team due one slot more, if it has more to do than
-// its slots can take at once and there are slots that no team is due.
+// extend makes an automatic team due one more slot, if it has more items than
+// its slots can take at once and some slots are not due to any team.
 func (p *byTopic) extend(t *team) {
-	if p.auto && !p.shared && p.due < len(p.ids) && t.want < t.limit &&
+	if p.auto && !p.shared() && p.due < len(p.ids) && t.want < t.limit &&
 		t.n > t.idle.len() && t.have() >= t.want {
 		t.want++
 		p.due++
 	}
 }
 
-// discover returns a team for a key without one. If that is one more than there
-// are slots, it replaces the team that has had nothing to do for the longest
-// time.
+// discover returns a team for a key without one. If there would be more teams
+// than slots, the team that has been dormant for the longest time is reused.
 func (p *byTopic) discover(key uint64) *team {
 	if len(p.teams) >= len(p.ids) && p.dormant.len() > 0 {
 		t := p.dormant.min()
@@ -39,9 +38,10 @@ func (p *byTopic) discover(key uint64) *team {
 	t := p.enrol()
 	p.name(t, key)
 	switch {
-	case p.shared:
-	case len(p.teams) > len(p.ids):
-		p.divide()
+	case p.shared():
+		if p.due > 0 {
+			p.divide()
+		}
 	case p.due < len(p.ids):
 		t.want = 1
 		p.due++
@@ -53,24 +53,24 @@ func (p *byTopic) discover(key uint64) *team {
 }
 
 // forget drops an automatic team with nothing outstanding while there are more
-// teams than slots, so that memory does not grow with the keys ever seen.
+// teams than slots, so memory does not grow with the number of keys ever seen.
 func (p *byTopic) forget(t *team) {
-	if !p.auto || !p.shared || t.dormant == 0 {
+	if !p.shared() || t.dormant == 0 {
 		return
 	}
 	p.drop(t)
-	if len(p.teams) <= len(p.ids) {
+	if !p.shared() {
 		p.divide()
 		p.deal()
 	}
 }
 
-// drop forgets a team with nothing outstanding; its slots are spare then.
+// drop removes a team with nothing outstanding. Its slots become spare.
 func (p *byTopic) drop(t *team) {
 	for t.idle.len() > 0 {
-		p.move(t.idle.min().id, p.spare)
+		p.move(t.idle.min(), p.spare)
 	}
-	p.dormant.remove(t)
+	p.dormant.remove(&t.dormant)
 	delete(p.topics, t.key)
 	last := len(p.teams) - 1
 	p.teams[t.index], p.teams[last].index = p.teams[last], t.index
