@@ -50,8 +50,8 @@ type core struct {
 	policy   sched.Policy
 	limit    *sched.Limiter // nil without a limit per key
 	delayed  *sched.Delay
-	order    *sched.Reorder[struct{}] // of results; nil without Order.Keep
-	deadline *sched.Delay             // of running tasks: when overdue is called for them
+	order    *sched.Reorder // of results; nil without Order.Keep
+	deadline *sched.Delay   // of running tasks: when overdue is called for them
 
 	// the pool
 
@@ -154,7 +154,7 @@ func newCore(cfg Config) *core {
 		c.limit = sched.NewLimiter(cfg.Pool.PerKey)
 	}
 	if cfg.Order.Keep {
-		c.order = sched.NewReorder[struct{}](1)
+		c.order = sched.NewReorder(1)
 	}
 	return c
 }

@@ -132,11 +132,8 @@ func (c *core) release(id uint64) {
 		c.emit(task.Event{Kind: task.Released, ID: id, Last: id})
 		return
 	}
-	c.order.Put(id, struct{}{})
 	first := c.order.Base()
-	for more := true; more; {
-		_, more = c.order.Next()
-	}
+	c.order.Put(id)
 	if next := c.order.Base(); next > first {
 		c.emit(task.Event{Kind: task.Released, ID: first, Last: next - 1})
 	}

@@ -10,87 +10,67 @@ import (
 
 func TestReorderRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.Uint64Range(0, 1<<40).Draw(t, "base")
-		r := NewReorder[uint64](base)
-		held := map[uint64]bool{}
-		next := base
+		next := rapid.Uint64Range(0, 1<<40).Draw(t, "base")
+		r := NewReorder(next)
+		put := map[uint64]bool{}
 		for range rapid.IntRange(0, 400).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "put") {
-				seq := next + rapid.Uint64Range(0, 300).Draw(t, "ahead")
-				if held[seq] {
-					require.Panics(t, func() { r.Put(seq, 0) })
-					continue
-				}
-				r.Put(seq, seq*7)
-				held[seq] = true
-			} else {
-				v, ok := r.Next()
-				require.Equal(t, held[next], ok)
-				if ok {
-					require.Equal(t, next*7, v)
-					delete(held, next)
-					next++
-				}
+			n := next
+			if rapid.Bool().Draw(t, "ahead") {
+				n += rapid.Uint64Range(0, 300).Draw(t, "by")
 			}
-			require.Equal(t, len(held), r.held)
+			if put[n] {
+				require.Panics(t, func() { r.Put(n) })
+				continue
+			}
+			r.Put(n)
+			put[n] = true
+			for put[next] {
+				next++
+			}
 			require.Equal(t, next, r.Base())
+		}
+		if put[next-1] {
+			require.Panics(t, func() { r.Put(next - 1) })
 		}
 	})
 }
 
 func TestReorderLong(t *testing.T) {
-	r := NewReorder[int](1)
+	r := NewReorder(1)
 	rnd := rand.New(rand.NewPCG(5, 6))
-	pending := []int{}
-	put, got := 0, 0
-	for put < steps() {
+	var pending []uint64
+	last := uint64(0)
+	for last < uint64(steps()) {
 		for len(pending) < 1+rnd.IntN(500) {
-			put++
-			pending = append(pending, put)
+			last++
+			pending = append(pending, last)
 		}
-		i := rnd.IntN(len(pending))
-		r.Put(uint64(pending[i]), pending[i])
-		pending[i] = pending[len(pending)-1]
-		pending = pending[:len(pending)-1]
-		for v, ok := r.Next(); ok; v, ok = r.Next() {
-			got++
-			require.Equal(t, got, v)
-		}
+		r.Put(cut(&pending, rnd.IntN(len(pending))))
+		holds(t, r.Base() <= last+1, "%d is complete, and %d is the last", r.Base(), last)
 	}
-	for _, v := range pending {
-		r.Put(uint64(v), v)
+	for _, n := range pending {
+		require.LessOrEqual(t, r.Base(), n)
+		r.Put(n)
 	}
-	for _, ok := r.Next(); ok; _, ok = r.Next() {
-		got++
-	}
-	require.Equal(t, put, got)
-	require.Zero(t, r.held)
+	require.Equal(t, last+1, r.Base())
 }
 
 func TestReorderGivesMemoryBack(t *testing.T) {
-	r := NewReorder[int](1)
+	r := NewReorder(1)
 	const n = 200_000
 	for i := uint64(2); i <= n; i++ {
-		r.Put(i, int(i))
+		r.Put(i)
 	}
-	_, ok := r.Next()
-	require.False(t, ok, "the first is missing")
-	r.Put(1, 1)
-	for i := 1; i <= n; i++ {
-		v, ok := r.Next()
-		require.True(t, ok)
-		require.Equal(t, i, v)
-	}
+	require.EqualValues(t, 1, r.Base(), "the first is missing")
+	r.Put(1)
+	require.EqualValues(t, n+1, r.Base())
 	require.Len(t, r.cells, minReorder)
-	require.Panics(t, func() { r.Put(5, 5) }, "its turn is over")
+	require.Panics(t, func() { r.Put(5) }, "it was put before")
 }
 
 func TestReorderZeroValue(t *testing.T) {
-	var r Reorder[string]
-	_, ok := r.Next()
-	require.False(t, ok)
-	r.Put(0, "a")
-	v, ok := r.Next()
-	require.True(t, ok)
-	require.Equal(t, "a", v)
+	var r Reorder
+	require.Zero(t, r.Base())
+	r.Put(0)
+	require.EqualValues(t, 1, r.Base())
 }
