@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// carousel keeps a policy with 64 slots and 10,000 queued items going: each
-// turn pushes an item, ends one and starts one.
+// carousel keeps a policy busy with 64 slots and 10,000 queued items: each turn
+// pushes an item, ends one and starts one.
 type carousel struct {
 	p     Policy
 	key   func(id uint64) uint64
@@ -50,7 +50,7 @@ func newCarousel(t testing.TB, name, list string, key func(id uint64) uint64) *c
 	return c
 }
 
-// turn is one push, done and pop; i picks the slot that ends one.
+// turn is one push, one Done and one Pop; i picks the slot whose item ends.
 func (c *carousel) turn(i int) {
 	w := i%benchSlots + 1
 	for c.holds[w].ID == 0 {

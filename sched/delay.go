@@ -2,18 +2,18 @@ package sched
 
 import "time"
 
-// Delay holds IDs that become due at a time. It has no clock: the caller says
-// what time it is. NewDelay makes one.
+// Delay holds IDs that become due at given times. It has no clock: the caller
+// passes the time. NewDelay makes one.
 type Delay struct {
 	queue  priorityQueue[time.Time]
 	base   time.Time // ranks are nanoseconds since then
-	pushed int64     // orders those due at the same time
+	pushed int64     // orders IDs due at the same time
 }
 
 // NewDelay returns an empty Delay.
 func NewDelay() *Delay { return &Delay{queue: newPriorityQueue[time.Time]()} }
 
-// Push makes id due at a time, also if it is in already.
+// Push makes id due at a time. If id is in already, this replaces its time.
 func (d *Delay) Push(id uint64, at time.Time) {
 	if d.pushed == 0 {
 		d.base = at
@@ -22,8 +22,8 @@ func (d *Delay) Push(id uint64, at time.Time) {
 	d.queue.put(id, at, int64(at.Sub(d.base)), d.pushed)
 }
 
-// Due removes and returns the ID that is due first, if it is due at now. IDs
-// due at the same time come in the order of Push.
+// Due removes and returns the ID that is due first, if it is due at now. IDs due
+// at the same time come in the order of Push.
 func (d *Delay) Due(now time.Time) (uint64, bool) {
 	at, ok := d.Next()
 	if !ok || at.After(now) {
@@ -34,7 +34,7 @@ func (d *Delay) Due(now time.Time) (uint64, bool) {
 	return id, true
 }
 
-// Next is when the next ID is due, if there is one.
+// Next returns when the next ID is due. It returns false if there is none.
 func (d *Delay) Next() (time.Time, bool) {
 	if d.queue.len() == 0 {
 		return time.Time{}, false

@@ -2,7 +2,7 @@ package sched
 
 import "slices"
 
-// Hash is the key of a string: 64-bit FNV-1a, the same in every run and on
+// Hash returns the key of a string: 64-bit FNV-1a, the same in every run and on
 // every machine.
 func Hash(s string) uint64 {
 	h := uint64(14695981039346656037)
@@ -13,10 +13,10 @@ func Hash(s string) uint64 {
 	return h
 }
 
-// jump is the bucket of a key, from 0, of a number of buckets. When the number
-// goes from n to m, only about |m-n|/max(m,n) of all keys move. The algorithm is
-// that of Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash
-// Algorithm", 2014. Less than 1 bucket counts as 1.
+// jump returns the bucket of a key, from 0 to buckets-1; less than 1 bucket
+// counts as 1. When the number of buckets goes from n to m, only about
+// |m-n|/max(m,n) of all keys move (Lamping and Veach, "A Fast, Minimal Memory,
+// Consistent Hash Algorithm", 2014).
 func jump(key uint64, buckets int) int {
 	b, j := int64(0), int64(0)
 	for j < int64(buckets) {
@@ -28,8 +28,8 @@ func jump(key uint64, buckets int) int {
 }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
-// Pseudorandom Number Generators", 2014): a bijection of which each bit of the
-// result depends on all bits of x.
+// Pseudorandom Number Generators", 2014): a bijection in which every bit of the
+// result depends on every bit of x.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -58,24 +58,22 @@ func (s *slots) byHost() hosts {
 	return h
 }
 
-// slot is the slot of a key, or 0 if there is none. The host is the one with
-// the highest weight for the key (rendezvous hashing: Thaler and Ravishankar,
-// "Using Name-Based Mappings to Increase Hit Rates", 1998), so that a host that
-// joins takes only keys for itself and one that leaves loses only its own.
-// Among the slots of the host it is the one that jump says.
+// slot returns the slot of a key, or 0 if there are no slots. The host is the
+// one with the highest weight for the key (rendezvous hashing: Thaler and
+// Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998), so a
+// host that joins takes only the keys it gets, and one that leaves gives up only
+// its own. jump chooses among the slots of the host.
 func (h hosts) slot(key uint64) int {
-	if len(h) == 0 {
-		return 0
-	}
-	best := &h[0]
-	if len(h) > 1 {
+	var ids []int
+	var most uint64
+	for i := range h {
 		// No two weights are equal, since mix is a bijection.
-		most := mix(key ^ mix(best.id))
-		for i := range h[1:] {
-			if w := mix(key ^ mix(h[1+i].id)); w > most {
-				best, most = &h[1+i], w
-			}
+		if w := mix(key ^ mix(h[i].id)); ids == nil || w > most {
+			ids, most = h[i].ids, w
 		}
 	}
-	return best.ids[jump(key, len(best.ids))]
+	if ids == nil {
+		return 0
+	}
+	return ids[jump(key, len(ids))]
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table is what the C++ function printed in the paper gives.
+// The table was computed with the C++ function printed in the paper.
 func TestJumpGolden(t *testing.T) {
 	buckets := []int{1, 2, 3, 8, 57, 64, 666, 1000, 1024, 100000}
 	for _, row := range []struct {
@@ -67,7 +67,7 @@ func TestHashIsFNV1a(t *testing.T) {
 
 func TestHostsMoveOnlyTheirOwnKeys(t *testing.T) {
 	const keys, slotsOfHost = 20_000, 3
-	for _, n := range []int{1, 2, 3, 8} { // hosts without the one that joins
+	for _, n := range []int{1, 2, 3, 8} { // hosts before one more joins
 		p := newKeyed()
 		join := func(host int) {
 			for i := range slotsOfHost {
@@ -102,6 +102,6 @@ func TestHostsMoveOnlyTheirOwnKeys(t *testing.T) {
 		for i := range slotsOfHost {
 			p.Leave(n + i*20 + 1)
 		}
-		require.Equal(t, before, homes(), "keys of other hosts moved, or some not back")
+		require.Equal(t, before, homes(), "a key of another host moved, or one did not move back")
 	}
 }

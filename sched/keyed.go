@@ -2,26 +2,26 @@ package sched
 
 // keyed runs the items of a key one at a time and in order of ID, all on one
 // slot, which hosts.slot chooses. A key is blocked while one of its items is
-// running or awaited, so its order holds through retries; meanwhile the slot
+// running or awaited, so its order holds through retries. Meanwhile the slot
 // goes on with its other keys, the one with the oldest item first.
 //
-// When a slot joins or leaves, keys without work move as hosts.slot says. A key
-// with work stays on its slot until all of it is finished or, if the slot has
-// left, until none of its items is running.
+// After a slot has joined or left, hosts.slot chooses anew for the keys without
+// work. A key with work stays on its slot until all of it is finished or, if the
+// slot has left, until none of its items is running.
 type keyed struct {
 	slots
 	slab
 	hosts   hosts
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
-	ready   []heap[*chain]    // by slot: its keys that are not blocked, the oldest item first; ready[0]: those without a slot
+	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, the oldest item first
 	spare   spares[chain]
 }
 
 // chain is a key with work.
 type chain struct {
 	key     uint64
-	slot    int // 0 if there was none to choose
+	slot    int // 0 if there was none to choose from
 	queue   list
 	running bool
 	awaited uint64 // ID, or 0
@@ -29,18 +29,14 @@ type chain struct {
 }
 
 func newKeyed() *keyed {
-	p := &keyed{slots: newSlots(), slab: newIndexedSlab(), keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}}
-	p.grow(0)
-	return p
-}
-
-func (p *keyed) grow(slot int) {
-	for len(p.ready) <= slot {
-		p.ready = append(p.ready, heap[*chain]{})
+	return &keyed{
+		slots: newSlots(), slab: newIndexedSlab(),
+		keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]heap[*chain], 1),
 	}
 }
 
-// home is the slot where a key belongs, 0 while there are no slots.
+// home returns the slot that a key without work belongs to, or 0 while there are
+// no slots.
 func (p *keyed) home(key uint64) int {
 	if p.changed {
 		p.changed, p.hosts = false, p.byHost()
@@ -48,10 +44,10 @@ func (p *keyed) home(key uint64) int {
 	return p.hosts.slot(key)
 }
 
-// refresh puts c where it belongs after anything about it has changed.
+// refresh updates slots and heaps after anything about c has changed.
 func (p *keyed) refresh(c *chain) {
 	blocked := c.running || c.awaited != 0
-	if !c.running && !p.in(c.slot) {
+	if !c.running && p.all[c.slot].Cap == 0 { // the slot is not in
 		p.ready[c.slot].remove(&c.pos)
 		c.slot = p.home(c.key)
 	}
@@ -108,7 +104,7 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 	p.refresh(c)
 }
 
-// Remove lets the key go on if the item was awaited.
+// Remove unblocks the key if the item was awaited.
 func (p *keyed) Remove(id uint64) bool {
 	if c := p.awaited[id]; c != nil {
 		delete(p.awaited, id)
@@ -129,7 +125,9 @@ func (p *keyed) Remove(id uint64) bool {
 func (p *keyed) Join(s Slot) {
 	p.slots.Join(s)
 	p.offer(s.ID, false)
-	p.grow(s.ID)
+	for len(p.ready) <= s.ID {
+		p.ready = append(p.ready, heap[*chain]{})
+	}
 	p.evict(0)
 }
 
@@ -138,7 +136,7 @@ func (p *keyed) Leave(id int) {
 	p.evict(id)
 }
 
-// evict moves the keys that are not running away from a slot that is not in.
+// evict moves the keys without a running item away from a slot that is not in.
 func (p *keyed) evict(slot int) {
 	for h := &p.ready[slot]; h.len() > 0; {
 		p.refresh(h.min())

@@ -1,53 +1,53 @@
 package sched
 
-// Limiter lets at most a certain number of items of each key through at once
-// and parks the others, outside of any policy. An item that was let through
-// counts until Done, queued or running. NewLimiter makes one.
+// Limiter admits a limited number of items of each key at once and parks the
+// others, outside of any policy. An admitted item counts until Done, whether it
+// is queued or running. NewLimiter makes one.
 type Limiter struct {
 	limit  int
-	gates  map[uint64]*gate // of keys with an item let through or parked
+	gates  map[uint64]*gate // of keys with an item admitted or parked
 	parked slab
 	spare  spares[gate]
 }
 
 type gate struct {
-	through int
-	parked  list // in order of ID
+	admitted int
+	parked   list // in order of ID
 }
 
-// NewLimiter returns an empty Limiter that lets limit items of a key through;
-// less than 1 counts as 1.
+// NewLimiter returns an empty Limiter that admits limit items of each key; less
+// than 1 counts as 1.
 func NewLimiter(limit int) *Limiter {
 	return &Limiter{limit: max(limit, 1), gates: map[uint64]*gate{}, parked: newIndexedSlab()}
 }
 
 // Admit reports whether an item may go on to the policy. If not, the item is
-// parked until a Done of its key returns it. An item that gave its place up
-// with Done, such as one that waits for a retry, has to be admitted again.
+// parked until a Done of its key returns it. After its own Done, an item that is
+// to run again, such as a retry, has to be admitted again.
 func (l *Limiter) Admit(it Item) bool {
 	g := l.gates[it.Key]
 	if g == nil {
 		g = l.spare.take()
 		l.gates[it.Key] = g
 	}
-	if g.through < l.limit {
-		g.through++
+	if g.admitted < l.limit {
+		g.admitted++
 		return true
 	}
 	l.parked.insert(&g.parked, it)
 	return false
 }
 
-// Done gives up the place of an item of key that was let through: its attempt
-// is over, or it was removed from the policy. Done returns the parked item of
-// that key with the lowest ID, if there is one, which is let through instead.
+// Done ends an admitted item of a key: its attempt is over, or it was removed
+// from the policy. If items of that key are parked, the one with the lowest ID is
+// admitted instead, and Done returns it.
 func (l *Limiter) Done(key uint64) (Item, bool) {
 	g := l.gates[key]
 	if g.parked.n > 0 {
 		return l.parked.cut(&g.parked, g.parked.head), true
 	}
-	g.through--
-	if g.through == 0 {
+	g.admitted--
+	if g.admitted == 0 {
 		delete(l.gates, key)
 		l.spare.put(g)
 	}
@@ -63,7 +63,7 @@ func (l *Limiter) Remove(id uint64) bool {
 	return i != 0
 }
 
-// Longest is the key with the most parked items. It looks at all keys.
+// Longest returns the key with the most parked items. It looks at all keys.
 func (l *Limiter) Longest() Block {
 	var b Block
 	for _, g := range l.gates {

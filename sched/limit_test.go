@@ -33,7 +33,7 @@ func TestLimiterRandom(t *testing.T) {
 				}
 				through[key] = through[key][1:]
 				it, ok := l.Done(key)
-				require.Equal(t, len(parked[key]) > 0, ok, "work is let through as soon as it may")
+				require.Equal(t, len(parked[key]) > 0, ok, "a parked item is admitted as soon as it may be")
 				if ok {
 					require.Equal(t, Item{ID: parked[key][0], Key: key, Cost: 1}, it, "in the key's order")
 					through[key] = append(through[key], it.ID)
@@ -73,7 +73,7 @@ func TestLimiterForgetsKeys(t *testing.T) {
 	require.Len(t, l.spare, 1)
 }
 
-func TestLimiterOrdersWhatComesOutOfOrder(t *testing.T) {
+func TestLimiterSortsParkedItems(t *testing.T) {
 	l := NewLimiter(1)
 	require.True(t, l.Admit(Item{ID: 1}))
 	for _, id := range []uint64{5, 3, 9, 4, 2} {

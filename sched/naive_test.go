@@ -29,7 +29,7 @@ func (m *naiveFIFO) remove(id uint64)      { m.queue = without(m.queue, id) }
 func (m *naiveFIFO) change(int)            {}
 func (m *naiveFIFO) before(a, b int) bool  { return m.w.held[a] <= m.w.held[b] }
 
-// naiveLongest has the queue in the order in which it is to be served.
+// naiveLongest keeps its queue in the order in which items start.
 type naiveLongest struct{ naiveFIFO }
 
 func (m *naiveLongest) push(it Item) {
@@ -69,7 +69,7 @@ func cost(items []Item) int {
 	return c
 }
 
-// least is the slot with the least cost per capacity, or 0.
+// least returns the slot with the least cost per capacity, or 0.
 func (m *naiveLeastBusy) least(cost func(id int) int) int {
 	least := 0
 	for _, id := range m.w.ids {
@@ -133,14 +133,14 @@ type naiveKeyed struct {
 type naiveKey struct {
 	key     uint64
 	slot    int    // 0 if there is no work, or there was no slot
-	blocked uint64 // by this item
-	running bool   // which runs
+	blocked uint64 // by the item with this ID, or 0
+	running bool   // that item is running, not awaited
 	queue   []Item
 }
 
 func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
 
-// home is where a key without work belongs.
+// home returns the slot that a key without work belongs to.
 func (m *naiveKeyed) home(key uint64) int {
 	var best []int
 	var most uint64
@@ -217,7 +217,7 @@ func (m *naiveKeyed) remove(id uint64) {
 	}
 }
 
-// change moves the keys whose slot is not in and that are not running.
+// change moves the keys without a running item whose slot is not in.
 func (m *naiveKeyed) change(int) {
 	for _, k := range m.keys {
 		if k.work() && !k.running && !m.w.in(k.slot) {

@@ -31,7 +31,7 @@ func (r *ring[T]) pop() T {
 	return x
 }
 
-// cut removes element i; those before it move up.
+// cut removes element i. The elements before it move up by one.
 func (r *ring[T]) cut(i int) {
 	for ; i > 0; i-- {
 		*r.at(i) = *r.at(i - 1)
@@ -39,8 +39,8 @@ func (r *ring[T]) cut(i int) {
 	r.pop()
 }
 
-// priorityQueue holds values by ID and yields them by rank, lowest first, those
-// of equal rank by tie. newPriorityQueue makes one.
+// priorityQueue holds values by ID and orders them by rank, lowest first, and
+// values of equal rank by tie. newPriorityQueue makes one.
 type priorityQueue[T any] struct {
 	heap[*queued[T]]
 	where map[uint64]*queued[T]
@@ -57,7 +57,7 @@ func newPriorityQueue[T any]() priorityQueue[T] {
 	return priorityQueue[T]{where: map[uint64]*queued[T]{}}
 }
 
-// put adds a value, or replaces the one of that ID.
+// put adds a value, or replaces the one with that ID.
 func (q *priorityQueue[T]) put(id uint64, v T, rank, tie int64) {
 	e := q.where[id]
 	if e == nil {
@@ -80,10 +80,10 @@ func (q *priorityQueue[T]) remove(id uint64) bool {
 	return true
 }
 
-// spares are values kept for reuse.
+// spares is a free list.
 type spares[T any] []*T
 
-// take returns a spare value, as it was put there, or a new one.
+// take returns a spare value, as it was put back, or a new one.
 func (s *spares[T]) take() *T {
 	last := len(*s) - 1
 	if last < 0 {

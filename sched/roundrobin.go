@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// roundRobin is deterministic: of N slots in ascending order of ID, item i
-// belongs to number (i-1) mod N, counted from 0, and waits for it even if
-// others are idle; a retried item goes to the same slot. After slots have
-// joined or left, the queued items are dealt anew by the same formula, in order
-// of ID.
+// roundRobin is deterministic: item i belongs to slot (i-1) mod N of the N slots,
+// counted from 0 in ascending order of ID, and waits for it even if others are
+// idle. A retried item goes to the same slot. After slots have joined or left,
+// the queued items are dealt anew by the same formula, in order of ID.
 type roundRobin struct {
 	slots
 	slab
 	queues []list // by slot; queues[0] is used while there are no slots
 }
 
-// slotOf is where an item belongs, 0 while there are no slots.
+// slotOf returns the slot an item belongs to, or 0 while there are no slots.
 func (p *roundRobin) slotOf(id uint64) int {
 	if len(p.ids) == 0 {
 		return 0

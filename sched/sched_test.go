@@ -58,5 +58,5 @@ func TestLongestFirst(t *testing.T) {
 		got = append(got, it.ID)
 		p.Done(1, it, false)
 	}
-	require.Equal(t, []uint64{2, 4, 3, 5, 1, 6}, got, "unknown ones as they came, then the longest first")
+	require.Equal(t, []uint64{2, 4, 3, 5, 1, 6}, got, "first those of unknown cost in order, then the longest")
 }

@@ -109,9 +109,6 @@ func (s *slots) unlist(id int) {
 	}
 }
 
-// in reports whether a slot that has joined before is in now.
-func (s *slots) in(id int) bool { return s.all[id].Cap > 0 }
-
 // hasRoom reports whether a slot is in, has free capacity, and there is work
 // for it.
 func (s *slots) hasRoom(id int) bool {

@@ -14,7 +14,7 @@ func topics(t require.TestingT, s string) Topics {
 	return c
 }
 
-// crowd is a topic policy with slots 1..n of a capacity, and what they hold.
+// crowd is a topic policy with slots 1..n of equal capacity, and their items.
 type crowd struct {
 	*byTopic
 	t       *testing.T
@@ -70,10 +70,10 @@ func TestTopicShares(t *testing.T) {
 		mail, db, rest int
 	}{
 		{"mail=2,db=1,*=5", 8, 2, 1, 5},
-		{"mail=2,db=1,*=5", 12, 2, 1, 9}, // what is over is the rest's
+		{"mail=2,db=1,*=5", 12, 2, 1, 9}, // the rest gets the surplus
 		{"mail=2,db=1,*=5", 4, 1, 1, 2},
 		{"mail=2,db=1,*=5", 3, 1, 1, 1},
-		{"mail=2,db=1", 6, 4, 2, 0}, // no rest: in proportion
+		{"mail=2,db=1", 6, 4, 2, 0}, // no rest, so in proportion
 		{"mail=2,db=1", 3, 2, 1, 0},
 		{"mail=6,db=2", 4, 3, 1, 0},
 		{"mail=900,db=1", 2, 1, 1, 0},
@@ -97,7 +97,7 @@ func TestTopicShares(t *testing.T) {
 	}
 }
 
-func TestTopicRefusesAKeyThatNoTopicTakes(t *testing.T) {
+func TestTopicRefusesAKeyOfNoTopic(t *testing.T) {
 	p := newCrowd(t, "mail=2,db=1", 3, 1)
 	require.False(t, p.Push(Item{ID: 1, Key: Hash("web"), Cost: 1}))
 	require.Zero(t, p.Len())
@@ -107,7 +107,7 @@ func TestTopicRefusesAKeyThatNoTopicTakes(t *testing.T) {
 	newCrowd(t, "auto", 0, 1).fill("web", 1)
 }
 
-func TestTopicIsLeastBusyInside(t *testing.T) {
+func TestTopicAssignsItemsToTheLeastBusySlot(t *testing.T) {
 	p := newCrowd(t, "mail=2", 2, 1)
 	for id, cost := range []int64{10, 1, 1, 1} {
 		p.Push(Item{ID: uint64(id + 1), Key: Hash("mail"), Cost: cost})
@@ -163,7 +163,7 @@ func TestTopicNeverExceedsTheNewShare(t *testing.T) {
 	p.end(2)
 	require.Equal(t, 2, p.Ready())
 	p.start()
-	require.Equal(t, Hash("db"), p.running[2][0].Key, "its first idle slot goes to the topic with none")
+	require.Equal(t, Hash("db"), p.running[2][0].Key, "the first idle slot goes to the topic without one")
 	p.end(1)
 	p.start()
 	require.Equal(t, Hash("mail"), p.running[1][0].Key)
@@ -182,17 +182,17 @@ func TestTopicNeverExceedsTheNewShare(t *testing.T) {
 func TestAutoTopicsGetASlotEachAndShareTheRest(t *testing.T) {
 	p := newCrowd(t, "auto", 8, 1)
 	p.fill("hot", 100)
-	require.Equal(t, 8, p.start()[Hash("hot")], "slots of no topic go where something waits")
+	require.Equal(t, 8, p.start()[Hash("hot")], "spare slots go where items wait")
 
 	p.fill("new", 10)
 	require.Zero(t, p.Ready(), "only idle slots move")
 	p.end(5)
 	p.start()
-	require.Equal(t, Hash("new"), p.running[5][0].Key, "the first that is idle")
+	require.Equal(t, Hash("new"), p.running[5][0].Key, "it gets the first idle slot")
 	for p.Len() > 0 {
 		for slot := 1; slot <= 8; slot++ {
 			p.end(slot)
-			require.LessOrEqual(t, p.start()[Hash("new")], 1, "more comes with Balance")
+			require.LessOrEqual(t, p.start()[Hash("new")], 1, "it gets no second slot before Balance")
 		}
 	}
 	for slot := 1; slot <= 8; slot++ {
@@ -220,7 +220,7 @@ func TestAutoTopicsGetASlotEachAndShareTheRest(t *testing.T) {
 	most = 2
 	balance()
 	n = p.start()
-	require.Equal(t, 6, n[Hash("hot")], "it gets what the limited one may not have")
+	require.Equal(t, 6, n[Hash("hot")], "it gets the slots that the limited topic may not have")
 	require.Equal(t, 2, n[Hash("new")])
 	p.fill("new", 50)
 	for range 20 {
@@ -231,7 +231,7 @@ func TestAutoTopicsGetASlotEachAndShareTheRest(t *testing.T) {
 	}
 }
 
-func TestTopicKeepsASlotThatNoOtherNeeds(t *testing.T) {
+func TestTopicKeepsASlotThatNoOtherTopicNeeds(t *testing.T) {
 	p := newCrowd(t, "a=1,b=1", 1, 3)
 	p.fill("a", 20)
 	for range 10 {
@@ -240,7 +240,7 @@ func TestTopicKeepsASlotThatNoOtherNeeds(t *testing.T) {
 	}
 }
 
-// With room to spare a slot that is to move would never be empty.
+// A slot that kept taking items would never be empty and could never move.
 func TestAutoTopicGetsASlotThatHoldsSeveralItems(t *testing.T) {
 	p := newCrowd(t, "auto", 3, 4)
 	p.fill("hot", 1000)
@@ -284,13 +284,13 @@ func TestAutoTopicWithALimitGivesSlotsUp(t *testing.T) {
 			p.end(round%8 + 1)
 			p.start()
 		}
-		require.Equal(t, 2*capacity, p.start()[Hash("cpu")], "a slot too many takes no more")
+		require.Equal(t, 2*capacity, p.start()[Hash("cpu")], "a surplus slot takes no more items")
 		p.Balance(func(uint64) int { return math.MaxInt })
 		require.Equal(t, 8*capacity, p.start()[Hash("cpu")])
 	}
 }
 
-// checkTeams looks at what must hold of a topic policy at any time.
+// checkTeams checks the invariants of a topic policy.
 func checkTeams(d *driver, p *byTopic) {
 	t, n := d.t, len(d.w.ids)
 	p.update()
@@ -304,7 +304,7 @@ func checkTeams(d *driver, p *byTopic) {
 		holds(t, m.index == i, "index")
 		holds(t, m.held == held[m.order], "%d held, not %d", m.held, held[m.order])
 		holds(t, m.ready > 0 == (m.n > 0 && m.idle.len() > 0), "ready")
-		holds(t, !m.needs() || m.needy, "a claim that is not known")
+		holds(t, !m.needs() || m.needy, "a claim is not listed")
 		due += m.want
 		queued += m.n
 	}
@@ -312,7 +312,7 @@ func checkTeams(d *driver, p *byTopic) {
 	holds(t, queued == p.n && p.spare.n == 0, "%d queued, not %d", p.n, queued)
 	holds(t, p.spare.held == held[p.spare.order], "%d held by spare slots", p.spare.held)
 	holds(t, p.due == 0 || len(p.teams) <= n, "shared")
-	holds(t, !p.auto || !p.shared() || p.dormant.len() == 0, "a topic with nothing to do takes room")
+	holds(t, !p.auto || !p.shared() || p.dormant.len() == 0, "a dormant topic was not forgotten")
 	for _, id := range d.w.ids {
 		st := p.stations[id]
 		m := st.team

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// maxTopicWorkers bounds what a topic may ask for, so that sums and products of
-// such numbers do not overflow.
+// maxTopicWorkers bounds the number of workers of a topic, so sums and products
+// of such numbers do not overflow.
 const maxTopicWorkers = 1 << 20
 
 // Topic is a key with slots of its own.
 type Topic struct {
 	Key     uint64 // Hash of its name
-	Workers int    // how many slots it asks for; at least 1
+	Workers int    // the number of slots it asks for; at least 1
 }
 
-// Topics says which keys have slots of their own. With Auto every key seen has
+// Topics says which keys have slots of their own. With Auto, every key seen has
 // some, and List and Rest are empty.
 type Topics struct {
 	Auto bool
@@ -26,9 +26,9 @@ type Topics struct {
 	Rest int // slots for all other keys; if 0, other keys are refused
 }
 
-// ParseTopics parses a list such as "mail=2,db=1,*=5", or "auto". A name is one
-// or more bytes other than a comma; the number of its slots follows its last
-// "=".
+// ParseTopics parses "auto" or a list such as "mail=2,db=1,*=5". A name is one or
+// more bytes other than a comma. The last "=" separates it from its number of
+// slots.
 func ParseTopics(s string) (Topics, error) {
 	if s == "auto" {
 		return Topics{Auto: true}, nil
@@ -39,13 +39,13 @@ func ParseTopics(s string) (Topics, error) {
 		if i < 1 {
 			return Topics{}, errors.New("write auto, or each topic once with its workers: mail=2,db=1,*=5")
 		}
-		name := part[:i]
-		n, err := strconv.Atoi(part[i+1:])
+		name, workers := part[:i], part[i+1:]
+		n, err := strconv.Atoi(workers)
 		switch {
 		case err != nil || n < 1 || n > maxTopicWorkers:
-			return Topics{}, fmt.Errorf("topic %q: %q is no number of workers from 1 to %d", name, part[i+1:], maxTopicWorkers)
+			return Topics{}, fmt.Errorf("topic %q: %q is not a number of workers from 1 to %d", name, workers, maxTopicWorkers)
 		case name == "*" && t.Rest > 0 || slices.ContainsFunc(t.List, func(o Topic) bool { return o.Key == Hash(name) }):
-			return Topics{}, fmt.Errorf("topic %q stands there twice", name)
+			return Topics{}, fmt.Errorf("topic %q is listed twice", name)
 		case name == "*":
 			t.Rest = n
 		default:
@@ -55,7 +55,7 @@ func ParseTopics(s string) (Topics, error) {
 	return t, nil
 }
 
-// Workers is how many slots the topics ask for together; 0 with Auto.
+// Workers returns how many slots the topics ask for together; 0 with Auto.
 func (t Topics) Workers() int {
 	n := t.Rest
 	for _, o := range t.List {
