@@ -13,9 +13,10 @@ import (
 	"crew/runner/linux/raw"
 )
 
-// DelayedExec is a program to be started after a pause, by a process that shares
-// this one's memory until then: that costs less than a program, and a run that
-// is over before the pause never pays for one. Keep it until the program runs.
+// DelayedExec is a program to be started after a delay. Until then its process
+// shares the memory of this one, which is cheaper: a run that ends before the
+// delay never pays for an exec. Keep the DelayedExec reachable until the program
+// runs.
 type DelayedExec struct {
 	script
 	program
@@ -23,22 +24,20 @@ type DelayedExec struct {
 }
 
 // NewDelayedExec prepares a program that runs in a process group of its own, in
-// the root directory, with null as its three standard streams and keep, which is
-// above 2, as its only other descriptor, where that can be had.
+// the root directory, with null as its three standard streams. keep, which is
+// above 2, is its only other descriptor, if the kernel has close_range(2).
 func NewDelayedExec(path string, argv, env []string, null, keep int, wait time.Duration) *DelayedExec {
 	d := &DelayedExec{program: program{path, argv, env, null, keep}, wait: syscall.NsecToTimespec(int64(wait))}
-	d.begin([]string{path, "/"}, argv, env)
-	file, root := d.word(path), d.word("/")
-	d.addWords(argv)
-	d.addWords(env)
+	file, root := d.begin(path, "/", argv, env)
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
 	for fd := range uintptr(3) {
 		if uintptr(null) != fd {
 			d.call(fd, syscall.SYS_DUP3, uintptr(null), fd, 0)
 		}
 	}
-	// Without close_range(2), before Linux 5.9 or under a seccomp filter, it
-	// holds the rest for as long as it lives, hardly longer than this process.
+	// Before Linux 5.9, or under a seccomp filter, there is no close_range(2).
+	// The child then keeps the descriptors open until it ends, hardly later than
+	// this process.
 	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) == nil {
 		if keep > 3 {
 			d.call(0, unix.SYS_CLOSE_RANGE, 3, uintptr(keep-1), 0)
@@ -52,15 +51,16 @@ func NewDelayedExec(path string, argv, env []string, null, keep int, wait time.D
 	return d
 }
 
-// Start starts it; at once where the kernel or a seccomp filter knows no
-// clone3(2).
+// Start starts the program after the delay, or at once if the kernel lacks
+// clone3(2) or a seccomp filter forbids it. It does not wait.
 func (d *DelayedExec) Start() (pid int, err error) {
-	pid, errno := raw.SpawnBeside(d.calls)
-	switch syscall.Errno(errno) {
+	pid, errno := raw.Spawn(d.calls, nil, true)
+	switch err := syscall.Errno(errno); err {
 	case 0:
 		return pid, nil
 	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
 		return d.StartNow()
+	default:
+		return 0, err
 	}
-	return 0, syscall.Errno(errno)
 }

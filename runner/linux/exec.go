@@ -2,10 +2,20 @@ package linux
 
 import "syscall"
 
-// DirError says that the directory of a process to be started cannot be entered.
+// DirError says that the working directory of a new process cannot be entered.
 type DirError struct{ syscall.Errno }
 
-// forkExec is syscall.ForkExec where what fails may be a DirError.
+// Wait waits until a child has ended and reaps it. ws and ru may be nil.
+func Wait(pid int, ws *syscall.WaitStatus, ru *syscall.Rusage) {
+	for {
+		if _, err := syscall.Wait4(pid, ws, 0, ru); err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// forkExec is syscall.ForkExec, but fails with a DirError if the directory is at
+// fault.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	pid, err = syscall.ForkExec(path, argv, attr)
 	if err != nil && attr.Dir != "" {
@@ -24,20 +34,14 @@ type program struct {
 	null, keep int // descriptors
 }
 
-// StartNow starts it without a delay.
+// StartNow starts the program without a delay.
 func (p *program) StartNow() (pid int, err error) {
-	files := make([]uintptr, p.keep+1)
-	for fd := range files {
-		switch {
-		case fd < 3:
-			files[fd] = uintptr(p.null)
-		case fd < p.keep:
-			files[fd] = ^uintptr(0) // closed
-		default:
-			files[fd] = uintptr(fd)
-		}
+	null, closed := uintptr(p.null), ^uintptr(0)
+	files := []uintptr{null, null, null}
+	for len(files) < p.keep {
+		files = append(files, closed)
 	}
 	return syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir: "/", Env: p.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Dir: "/", Env: p.env, Files: append(files, uintptr(p.keep)), Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }

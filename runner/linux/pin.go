@@ -14,32 +14,33 @@ import (
 // Brief is how long a task may take to count as brief.
 const Brief = 4 * time.Millisecond
 
-// Pins keep the thread that starts and awaits a brief task on the processor where
-// it is. Such a task and its thread take turns, and the kernel, which wakes
-// either on any processor that is idle, spends a quarter of the time of the
-// smallest tasks on waking processors. While some are idle all the time nothing
-// is pinned: the kernel lets a task begin on one of these, and that would be far
-// from its thread. At most one thread is pinned to a processor, tasks keep all
-// processors that they may use, and a thread is free again when its attempt has
-// ended or is not brief. It is safe for concurrent use.
+// Pins keeps the thread that starts a brief task and waits for it on its current
+// processor. The task and the thread take turns. Without a pin the kernel wakes
+// either on any idle processor, and the smallest tasks spend a quarter of their
+// time on waking processors. Nothing is pinned while some processors stay idle:
+// the kernel lets a task begin on one of those, far from its thread.
+//
+// At most one thread is pinned to a processor. Tasks keep all the processors they
+// may use. A thread is unpinned when its attempt has ended or is no longer brief.
+// Pins is safe for concurrent use.
 type Pins struct {
 	busy   atomic.Bool                                   // there have been as many attempts at once as processors
-	wanted atomic.Bool                                   // so there have, and the last one was brief
-	off    atomic.Bool                                   // there is no choice of processors, or not for us
+	wanted atomic.Bool                                   // busy, and the last attempt was brief
+	off    atomic.Bool                                   // affinity cannot be changed, or there is but one processor
 	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // by processor
 }
 
-// Pin is a thread's hold on a processor. A nil Pin is none, and its methods do
-// nothing.
+// Pin ties a thread to a processor. A nil *Pin stands for none, and its methods
+// do nothing.
 type Pin struct {
 	of  *Pins
 	cpu uint32
-	all unix.CPUSet // what the thread may use without the pin, and the task with it
+	all unix.CPUSet // the thread's affinity without the pin, and the task's
 }
 
-// Take pins the calling goroutine to its thread and that to its processor, until
-// Release. It returns nil where that is not worth while, or another thread is
-// pinned there.
+// Take locks the calling goroutine to its thread, and the thread to its current
+// processor, until Release. It returns nil if that is not worthwhile, or if
+// another thread is pinned to that processor.
 func (p *Pins) Take() *Pin {
 	if !p.wanted.Load() || p.off.Load() {
 		return nil
@@ -55,11 +56,9 @@ func (p *Pins) Take() *Pin {
 
 func (pin *Pin) take() bool {
 	p := pin.of
-	if unix.SchedGetaffinity(0, &pin.all) != nil || pin.all.Count() < 2 {
-		p.off.Store(true)
-		return false
-	}
-	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&pin.cpu)), 0, 0); errno != 0 || int(pin.cpu) >= len(p.taken) {
+	_, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&pin.cpu)), 0, 0)
+	err := unix.SchedGetaffinity(0, &pin.all)
+	if errno != 0 || err != nil || pin.all.Count() < 2 || int(pin.cpu) >= len(p.taken) {
 		p.off.Store(true)
 		return false
 	}
@@ -76,7 +75,7 @@ func (pin *Pin) take() bool {
 	return true
 }
 
-// Release is the end of Take, on the same goroutine.
+// Release undoes Take. The goroutine that called Take must call it.
 func (pin *Pin) Release() {
 	if pin == nil {
 		return
@@ -86,14 +85,14 @@ func (pin *Pin) Release() {
 	runtime.UnlockOSThread()
 }
 
-// Yield lets the task go on, which may wait for the same processor.
+// Yield lets the task run, which may be waiting for the same processor.
 func (pin *Pin) Yield() {
 	if pin != nil {
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
 
-// Lasted says how long an attempt took, and how many there are.
+// Lasted reports to p how long an attempt took, and how many were live then.
 func (p *Pins) Lasted(d time.Duration, live int64) {
 	if live >= int64(runtime.NumCPU()) && !p.busy.Load() {
 		p.busy.Store(true)

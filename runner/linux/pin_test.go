@@ -14,16 +14,16 @@ import (
 func needProcessors(t *testing.T) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
-		t.Skip("there is no choice of processors")
+		t.Skip("there is only one processor")
 	}
 }
 
 func TestPinsAreTakenAndReleased(t *testing.T) {
 	needProcessors(t)
-	runtime.LockOSThread() // so that both times it is this thread
+	runtime.LockOSThread() // so that both affinities are of the same thread
 	defer runtime.UnlockOSThread()
 	var p Pins
-	require.Nil(t, p.Take(), "nothing brief has been seen")
+	require.Nil(t, p.Take(), "no brief attempt yet")
 	p.Lasted(Brief/2, 1)
 	require.Nil(t, p.Take(), "a processor is idle")
 	p.Lasted(Brief/2, int64(runtime.NumCPU()))
@@ -49,7 +49,7 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	require.Nil(t, p.Take())
 }
 
-// TestAPinnedThreadNeedsClone3: ForkExec cannot give the processors back.
+// ForkExec cannot reset a child's affinity.
 func TestAPinnedThreadNeedsClone3(t *testing.T) {
 	needProcessors(t)
 	s := NewSpawner()

@@ -12,21 +12,21 @@ import (
 	"crew/runner/linux/raw"
 )
 
-// routes says where the signals go that are taken.
+// routes holds the channel of each signal taken.
 var (
 	routesMu sync.Mutex
 	routes   [65]chan<- syscall.Signal
 )
 
-// Take has the signals sent to a channel from now on, as signal.Notify does. It
-// does not block for that, so the channel needs room for those that may come at
-// once. What is taken stays taken until Reset or the end of the process; a
-// program that the process starts begins with the default. It is safe for
-// concurrent use. Do not use os/signal for the same signals.
+// Take sends the signals to a channel from now on, as signal.Notify does. It
+// drops a signal when the channel has no room, so give it room for those that may
+// arrive at once. The signals stay taken until Reset or the end of the process;
+// child processes start with the default action. Take is safe for concurrent use.
+// Do not use os/signal for the same signals.
 //
-// Package signal starts three threads and switches between two of them for each
-// signal. Here a handler in assembly writes the signal's number to a pipe, and a
-// goroutine that the runtime's poller wakes reads it.
+// Package os/signal starts three threads and switches between two of them for
+// each signal. Here a handler in assembly writes the signal's number to a pipe,
+// and the runtime's poller wakes a goroutine that reads it.
 func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	routesMu.Lock()
 	defer routesMu.Unlock()
@@ -52,7 +52,7 @@ func handler(f, restore uintptr) *raw.Action {
 	return &raw.Action{Handler: f, Flags: raw.HandlerFlags, Restorer: restore, Mask: ^uint64(0)}
 }
 
-// deliver sends what comes out of the pipe where it belongs.
+// deliver sends the signals that arrive through the pipe to their channels.
 func deliver(from *os.File) {
 	var came [16]byte
 	for {
@@ -72,10 +72,12 @@ func deliver(from *os.File) {
 	}
 }
 
-// SurvivePipes makes a write to a closed pipe an error and no death, on stdout
-// and stderr too.
+// SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing
+// the process, on stdout and stderr too.
 func SurvivePipes() {
-	signal.Ignore(syscall.SIGPIPE) // which the runtime asks itself when it sees the error
+	// When a write to stdout or stderr fails, the runtime asks whether SIGPIPE is
+	// ignored. Children must not inherit that, so the kernel gets a handler.
+	signal.Ignore(syscall.SIGPIPE)
 	_, nothing, restore := raw.Handlers()
 	raw.Sigaction(int(syscall.SIGPIPE), handler(nothing, restore), nil)
 }
@@ -83,7 +85,8 @@ func SurvivePipes() {
 // Reset gives a signal its default action.
 func Reset(sig syscall.Signal) { raw.Sigaction(int(sig), &raw.Action{}, nil) }
 
-// Ignored says whether a signal is ignored, as it may have been from the start.
+// Ignored reports whether a signal is ignored, as it may have been from the
+// start.
 func Ignored(sig syscall.Signal) bool {
 	const ignore = 1
 	var now raw.Action

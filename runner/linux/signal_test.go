@@ -23,12 +23,12 @@ func next(t *testing.T, from <-chan syscall.Signal) syscall.Signal {
 	case sig := <-from:
 		return sig
 	case <-time.After(time.Minute):
-		t.Fatal("no signal came")
+		t.Fatal("no signal arrived")
 		return 0
 	}
 }
 
-func TestSignalsComeWhereTheyAreWanted(t *testing.T) {
+func TestSignalsGoToTheirChannels(t *testing.T) {
 	one, two := make(chan syscall.Signal, 8), make(chan syscall.Signal, 8)
 	require.NoError(t, Take(one, syscall.SIGUSR1, syscall.SIGINT))
 	require.NoError(t, Take(two, syscall.SIGUSR2))
@@ -46,8 +46,7 @@ func TestSignalsComeWhereTheyAreWanted(t *testing.T) {
 	require.Empty(t, one)
 }
 
-// TestNobodyListens: signals that have no room are dropped, and nothing blocks.
-func TestNobodyListens(t *testing.T) {
+func TestSignalsWithoutRoomAreDropped(t *testing.T) {
 	full, other := make(chan syscall.Signal), make(chan syscall.Signal, 1)
 	require.NoError(t, Take(full, syscall.SIGUSR1))
 	require.NoError(t, Take(other, syscall.SIGUSR2))
@@ -58,9 +57,8 @@ func TestNobodyListens(t *testing.T) {
 	require.Equal(t, syscall.SIGUSR2, next(t, other))
 }
 
-// TestSignalsWhileMuchHappens: the handler may come at any instruction, on any
-// thread, and is not to disturb it.
-func TestSignalsWhileMuchHappens(t *testing.T) {
+// The handler may run at any instruction, on any thread, and must not disturb it.
+func TestSignalsDisturbNoGoroutine(t *testing.T) {
 	came := make(chan syscall.Signal, 1)
 	require.NoError(t, Take(came, syscall.SIGUSR1))
 	stop := make(chan struct{})
@@ -88,9 +86,9 @@ func TestSignalsWhileMuchHappens(t *testing.T) {
 	next(t, came)
 }
 
-func TestAClosedPipeIsAnErrorAndNoDeath(t *testing.T) {
+func TestAWriteToAClosedPipeFails(t *testing.T) {
 	if os.Getenv("CATCH_TEST_PIPE") == "" {
-		// As stdout, where the runtime has its own mind.
+		// On stdout the runtime treats a closed pipe in its own way.
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
 		cmd := exec.Command(os.Args[0], "-test.run", t.Name())
@@ -115,11 +113,11 @@ func TestAClosedPipeIsAnErrorAndNoDeath(t *testing.T) {
 	os.Stderr.WriteString(err.Error() + "; a child ignores " + ignored)
 }
 
-// TestResetAndIgnored runs itself: a signal that has its default again is death,
-// and one that was ignored from the start is known to be.
+// TestResetAndIgnored runs itself. A signal that was reset kills the process, and
+// Ignored reports a signal that was ignored from the start.
 func TestResetAndIgnored(t *testing.T) {
 	if Ignored(syscall.SIGINT) && os.Getenv("CATCH_TEST_RESET") == "" {
-		Reset(syscall.SIGINT) // the tests run in the background of a script
+		Reset(syscall.SIGINT) // a script may run the tests in the background
 	}
 	if os.Getenv("CATCH_TEST_RESET") != "" {
 		os.Stdout.WriteString(map[bool]string{true: "ignored\n", false: "not ignored\n"}[Ignored(syscall.SIGINT)])

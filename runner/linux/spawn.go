@@ -14,55 +14,54 @@ import (
 	"crew/runner/linux/raw"
 )
 
-// Spawner starts processes as syscall.ForkExec does, with less to do: it takes
-// back no signal handlers (60 calls of rt_sigaction(2)) and needs no pipe to hear
-// of a failure, since the child shares this process's memory until it has its
-// program. Where the kernel has no clone3(2), or a seccomp filter forbids it,
-// ForkExec takes over. It is safe for concurrent use.
+// Spawner starts processes as syscall.ForkExec does, but with fewer system calls.
+// It does not reset signal handlers one by one (60 calls of rt_sigaction(2)), and
+// needs no pipe to learn of a failure, since the child shares this process's
+// memory until it execs. If the kernel lacks clone3(2), or a seccomp filter
+// forbids it, Spawner uses ForkExec. It is safe for concurrent use.
 type Spawner struct {
 	pid     uintptr
-	noFile  *[2]uint64  // the limit that a child gets back; nil where it has it
-	off     atomic.Bool // there is no clone3(2), or not for us
+	noFile  *[2]uint64  // the limit on open files to restore in children; nil if it is unchanged
+	off     atomic.Bool // clone3(2) does not work here
 	scripts sync.Pool   // of *script
 }
 
-// NewSpawner returns a Spawner. The process no longer hears of its children by
-// SIGCHLD.
+// NewSpawner returns a Spawner. It resets SIGCHLD for the whole process.
 func NewSpawner() *Spawner {
 	s := &Spawner{pid: uintptr(os.Getpid())}
 	if first := raw.NoFile; first[0]+1 < first[1] {
-		// Package syscall raises the soft limit to one less than the hard one,
-		// and ForkExec gives a child the old one unless it has been set since.
+		// Package syscall raises the soft limit to one less than the hard one.
+		// ForkExec gives a child the old limit unless it has been set since.
 		var now syscall.Rlimit
 		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now); err == nil && now.Cur == first[1]-1 && now.Max == first[1] {
 			s.noFile = &first
 		}
 	}
-	// The default of SIGCHLD is to be ignored. The runtime's handler costs a
-	// thread's sleep for each child.
+	// By default SIGCHLD is ignored. With the runtime's handler, each child that
+	// ends would wake a thread.
 	Reset(syscall.SIGCHLD)
 	return s
 }
 
-// script is what a child needs from before it exists until it has its program:
-// the calls that it makes and what these point to.
+// script is the list of system calls that a child makes until it execs, with the
+// data they point to.
 type script struct {
 	calls []raw.Call
-	words []*byte // argv and the environment, each with a nil behind it
-	text  []byte  // the words, each with a NUL behind it
+	words []*byte // argv and the environment, each ending in nil
+	text  []byte  // the words, each ending in NUL
 }
 
-// mostText is how much text is kept for the next child.
+// mostText is the largest text that is kept for reuse.
 const mostText = 64 << 10
 
-// Start starts a program in a process group of its own, which is killed when
-// this thread ends. Of attr, Dir, Env and Files count, and in Sys what says that
-// for ForkExec. Files must be three. Where it can, Start stores the id in born,
-// if that is not nil, before the process exists.
+// Start starts a program in a process group of its own, which is killed when the
+// calling thread ends. It uses Dir, Env and Files of attr; Sys must ask ForkExec
+// for the same. Files must have three elements. If born is not nil, and clone3(2)
+// works, the kernel stores the process ID there before the process runs.
 //
 // If pin is not nil, the child's affinity is reset to all processors that the
-// thread may use without it; where that cannot be had, Start fails with EINVAL.
-// Where the directory cannot be entered it fails with a DirError.
+// thread may use without the pin; Start fails with EINVAL if it cannot do that.
+// If the directory cannot be entered, Start fails with a DirError.
 func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, pin *Pin) (pid int, err error) {
 	if s.off.Load() || !plainFiles(attr.Files) {
 		if pin != nil {
@@ -77,32 +76,31 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	if !s.write(c, path, argv, attr, pin) {
 		return 0, syscall.EINVAL
 	}
-	pid, errno := raw.Spawn(c.calls, born)
+	pid, errno := raw.Spawn(c.calls, born, false)
 	runtime.KeepAlive(c)
 	runtime.KeepAlive(pin)
 	failed := c.failed()
 	if cap(c.text) <= mostText {
 		s.scripts.Put(c)
 	}
-	switch {
-	case errno == uintptr(syscall.ENOSYS), errno == uintptr(syscall.EPERM), errno == uintptr(syscall.EINVAL):
+	switch err := syscall.Errno(errno); err {
+	case 0:
+	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
 		s.off.Store(true)
 		return s.Start(path, argv, attr, born, pin)
-	case errno != 0:
-		return 0, syscall.Errno(errno)
-	case failed != nil:
-		for {
-			if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-				break
-			}
-		}
+	default:
+		return 0, err
+	}
+	if failed != nil {
+		Wait(pid, nil, nil)
 		return 0, failed
 	}
 	return pid, nil
 }
 
-// plainFiles says whether each file can become a standard stream without being
-// in the way of another, as it is unless this process began without its own.
+// plainFiles reports whether the files can become the standard streams one by
+// one, without overwriting another file first. That is so unless this process was
+// started without its own standard streams.
 func plainFiles(files []uintptr) bool {
 	for i, fd := range files {
 		if fd < uintptr(len(files)) && fd != uintptr(i) {
@@ -112,12 +110,9 @@ func plainFiles(files []uintptr) bool {
 	return true
 }
 
-// write writes down what the child is to do. It fails where a word holds a NUL.
+// write fills in the script of a child. It returns false if a word holds a NUL.
 func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
-	c.begin([]string{path, attr.Dir}, argv, attr.Env)
-	file, dir := c.word(path), c.word(attr.Dir)
-	c.addWords(argv)
-	c.addWords(attr.Env)
+	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
 	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
 		return false
 	}
@@ -129,7 +124,7 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.call(0, syscall.SYS_CHDIR, pointer(dir))
 	}
 	c.call(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
-	c.call(s.pid, syscall.SYS_GETPPID) // else this process has died before
+	c.call(s.pid, syscall.SYS_GETPPID) // fails if this process died before the prctl
 	for i, fd := range attr.Files {
 		if fd == uintptr(i) {
 			c.call(0, syscall.SYS_FCNTL, fd, syscall.F_SETFD, 0)
@@ -144,10 +139,11 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 	return true
 }
 
-// begin empties the script and makes room for words, which must not move once
-// they are there.
-func (c *script) begin(lists ...[]string) {
-	size := 0
+// begin empties the script and adds the words, with room for all of them, so none
+// of them moves. It returns the program's path and directory.
+func (c *script) begin(path, dir string, argv, env []string) (file, at *byte) {
+	lists := [...][]string{argv, env}
+	size := len(path) + len(dir) + 2
 	for _, words := range lists {
 		for _, w := range words {
 			size += len(w) + 1
@@ -157,39 +153,37 @@ func (c *script) begin(lists ...[]string) {
 		c.text = make([]byte, 0, size+size/4)
 	}
 	c.calls, c.words, c.text = c.calls[:0], c.words[:0], c.text[:0]
+	file, at = c.word(path), c.word(dir)
+	for _, words := range lists {
+		for _, w := range words {
+			c.words = append(c.words, c.word(w))
+		}
+		c.words = append(c.words, nil)
+	}
+	return file, at
 }
 
-func pointer(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
-
-// word adds a word to the text.
 func (c *script) word(w string) *byte {
 	at := len(c.text)
 	c.text = append(append(c.text, w...), 0)
 	return &c.text[at]
 }
 
-// addWords adds a list of words with its nil.
-func (c *script) addWords(words []string) {
-	for _, w := range words {
-		c.words = append(c.words, c.word(w))
-	}
-	c.words = append(c.words, nil)
-}
+func pointer(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// call adds a call that returns want.
+// call adds a system call that has to return want.
 func (c *script) call(want, number uintptr, args ...uintptr) {
 	call := raw.Call{Number: number, Want: want}
 	copy(call.Args[:], args)
 	c.calls = append(c.calls, call)
 }
 
-// exec adds the last call: execve(2) of a file with the words, the first args of
-// which are its arguments.
+// exec adds the last call, execve(2). args is the length of argv.
 func (c *script) exec(file *byte, args int) {
 	c.call(0, syscall.SYS_EXECVE, pointer(file), uintptr(unsafe.Pointer(&c.words[0])), uintptr(unsafe.Pointer(&c.words[args+1])))
 }
 
-// failed is what the calls have failed with, or nil.
+// failed returns the error of the call that failed, or nil.
 func (c *script) failed() error {
 	for i := range c.calls {
 		switch e := syscall.Errno(c.calls[i].Err()); {

@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for what has to happen: far longer than it
-// takes on a busy machine.
+// patience is how long a test waits for something that must happen, far longer
+// than it takes on a busy machine.
 const patience = 30 * time.Second
 
-// both runs a test with clone3 and with what takes over where that cannot be.
+// both runs a test with clone3, and with ForkExec as if there were no clone3.
 func both(t *testing.T, test func(*testing.T, *Spawner)) {
 	t.Run("clone3", func(t *testing.T) {
 		s := NewSpawner()
@@ -37,8 +37,8 @@ func both(t *testing.T, test func(*testing.T, *Spawner)) {
 	})
 }
 
-// spawnOutput is what a program writes to stdout and stderr together, and how
-// it ends.
+// spawnOutput runs a program and returns what it writes to stdout and stderr, and
+// its wait status.
 func spawnOutput(t *testing.T, s *Spawner, attr syscall.ProcAttr, argv ...string) (string, syscall.WaitStatus) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -49,7 +49,7 @@ func spawnOutput(t *testing.T, s *Spawner, attr syscall.ProcAttr, argv ...string
 	defer null.Close()
 	attr.Files = []uintptr{null.Fd(), w.Fd(), w.Fd()}
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// A thread that dies takes its children with it.
+	// When a thread ends, its children are killed.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid, err := s.Start(argv[0], argv, &attr, nil, nil)
@@ -73,8 +73,8 @@ func TestSpawnedProgramGetsWhatItIsGiven(t *testing.T) {
 	})
 }
 
-// TestSpawnedProgramStartsClean: no signal is caught or blocked, and the group is
-// its own.
+// TestSpawnedProgramStartsClean checks that no signal is caught or blocked, and
+// that the program has its own process group.
 func TestSpawnedProgramStartsClean(t *testing.T) {
 	both(t, func(t *testing.T, s *Spawner) {
 		out, _ := spawnOutput(t, s, syscall.ProcAttr{Env: os.Environ()}, "/bin/cat", "/proc/self/status", "/proc/self/stat")
@@ -85,7 +85,7 @@ func TestSpawnedProgramStartsClean(t *testing.T) {
 	})
 }
 
-func TestSpawnSaysWhyItFailed(t *testing.T) {
+func TestSpawnErrors(t *testing.T) {
 	both(t, func(t *testing.T, s *Spawner) {
 		script := t.TempDir() + "/script"
 		require.NoError(t, os.WriteFile(script, []byte("echo"), 0o755))
@@ -109,16 +109,15 @@ func TestSpawnSaysWhyItFailed(t *testing.T) {
 			}, nil, nil)
 			require.Equal(t, c.want, err, "%s in %s", c.full, c.dir)
 		}
-		// Those of other tests may be.
+		// Other tests may have children left for a moment.
 		require.Eventually(t, func() bool {
 			return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil), unix.ECHILD)
 		}, patience, 5*time.Millisecond, "no failed child is left to reap")
 	})
 }
 
-// TestSpawnGivesBackTheLimitOnFiles runs itself under a low limit, since the
-// one of this process is what it is.
-func TestSpawnGivesBackTheLimitOnFiles(t *testing.T) {
+// TestSpawnRestoresTheLimitOnFiles runs itself under low limits.
+func TestSpawnRestoresTheLimitOnFiles(t *testing.T) {
 	const variable = "CREW_TEST_LIMIT"
 	if os.Getenv(variable) == "" {
 		for _, limits := range []string{"ulimit -Sn 200", "ulimit -n 300", "ulimit -Hn 400; ulimit -Sn 399"} {
@@ -135,9 +134,8 @@ func TestSpawnGivesBackTheLimitOnFiles(t *testing.T) {
 	})
 }
 
-// TestSpawnWhileMemoryIsCollected would find words that the collector has taken
-// for garbage.
-func TestSpawnWhileMemoryIsCollected(t *testing.T) {
+// TestSpawnDuringGarbageCollection would find words that were collected too early.
+func TestSpawnDuringGarbageCollection(t *testing.T) {
 	s := NewSpawner()
 	stop := make(chan struct{})
 	var collecting, spawning sync.WaitGroup

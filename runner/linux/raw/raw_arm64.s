@@ -41,7 +41,7 @@ TEXT ·do(SB),NOSPLIT|NOFRAME,$0-8
 	RET
 
 // The kernel calls a handler with the signal in R0, on the thread's signal
-// stack, and restores all registers behind it. It must not touch what is Go's.
+// stack, and restores all registers afterwards. It must not touch Go's state.
 
 TEXT note<>(SB),NOSPLIT|NOFRAME,$0
 	SUB	$16, RSP

@@ -3,6 +3,8 @@
 package linux
 
 import (
+	"os"
+	"os/signal"
 	"syscall"
 	"time"
 )
@@ -13,7 +15,7 @@ type Spawner struct{}
 // NewSpawner returns a Spawner.
 func NewSpawner() *Spawner { return new(Spawner) }
 
-// Start starts a program as attr says. Where the directory cannot be entered it
+// Start starts a program as attr says. If the directory cannot be entered, Start
 // fails with a DirError.
 func (*Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, _ *int32, _ *Pin) (pid int, err error) {
 	return forkExec(path, argv, attr)
@@ -29,13 +31,13 @@ func NewDelayedExec(path string, argv, env []string, null, keep int, _ time.Dura
 	return &DelayedExec{program{path, argv, env, null, keep}}
 }
 
-// Start starts it without a delay.
+// Start starts the program at once.
 func (d *DelayedExec) Start() (pid int, err error) { return d.StartNow() }
 
 // Brief is how long a task may take to count as brief.
 const Brief = 0
 
-// Pins are for processes that can leave them, which ForkExec does not see to.
+// Pins does nothing: ForkExec could not reset the affinity of a child.
 type Pins struct{}
 
 // Pin is always nil.
@@ -52,3 +54,32 @@ func (*Pin) Release() {}
 
 // Yield does nothing.
 func (*Pin) Yield() {}
+
+// Take sends the signals to a channel from now on, if it has room for them. It is
+// safe for concurrent use.
+func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
+	in := make(chan os.Signal, max(1, cap(to)))
+	for _, sig := range sigs {
+		signal.Notify(in, sig)
+	}
+	go func() {
+		for sig := range in {
+			select {
+			case to <- sig.(syscall.Signal):
+			default:
+			}
+		}
+	}()
+	return nil
+}
+
+// SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing
+// the process, on stdout and stderr too.
+func SurvivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// Reset gives a signal its default action.
+func Reset(sig syscall.Signal) { signal.Reset(sig) }
+
+// Ignored reports whether a signal is ignored, as it may have been from the
+// start.
+func Ignored(sig syscall.Signal) bool { return signal.Ignored(sig) }
