@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"io"
 	"syscall"
 	"time"
@@ -13,29 +14,29 @@ import (
 )
 
 const (
-	// soon is how long an attempt is read from before its exit is watched for
-	// with a descriptor of its own: most tasks never pay for one.
+	// soon is when a pidfd is opened to watch for the exit of a task. Most tasks
+	// end before and never pay for one.
 	soon = 50 * time.Millisecond
-	// linger is how long the output of a task that has exited is waited for
-	// while something it left behind holds the pipe.
+	// linger is how long to read from a task that has exited while other
+	// processes hold its pipes open.
 	linger = time.Second
-	// parting is how long the rest is read once that something was killed.
+	// parting is how long to go on reading after those have been killed.
 	parting = 100 * time.Millisecond
-	// tailSize is how much of a stderr that is not kept is remembered.
+	// tailSize is how much is remembered of a stderr that is not kept.
 	tailSize = 4 << 10
-	// pipeSize is what a new pipe takes without a reader.
+	// pipeSize is the capacity of a new pipe.
 	pipeSize = 64 << 10
-	// leastRoom is how much room a buffer of output must have to be read into
-	// without another buffer between.
+	// leastRoom is how much room a spool.Buffer must have to be read into
+	// directly.
 	leastRoom = 16 << 10
 )
 
 // stream is one of the two outputs of a task.
 type stream struct {
-	fd       int            // our end of its pipe; -1 when it is closed or there is none
-	kept     *spool.Buffer  // nil where the result does not hold it
-	to       io.WriteCloser // where it goes as it comes; nil for nowhere
-	tail     []byte         // its end
+	fd       int            // our end of the pipe; -1 if it is closed or there is none
+	kept     *spool.Buffer  // nil if the result does not hold the output
+	to       io.WriteCloser // where the output is streamed to; may be nil
+	tail     []byte         // the end of the output
 	keepTail bool
 }
 
@@ -48,9 +49,7 @@ func (s *stream) write(p []byte) error {
 		}
 	}
 	if s.to != nil {
-		// A sink that cannot write tells the run by itself. The task is read on
-		// until it is ended.
-		_, _ = s.to.Write(p)
+		_, _ = s.to.Write(p) // the sink itself reports an error to the run
 	}
 	if s.kept != nil {
 		_, err := s.kept.Write(p)
@@ -59,72 +58,69 @@ func (s *stream) write(p []byte) error {
 	return nil
 }
 
-// pipes makes what the child gets as its three standard streams.
-func (p *process) pipes() (files [3]uintptr, err error) {
-	null := p.local.null
-	p.child = [3]int{null, null, null}
+// output returns what was kept, or nil if that is nothing.
+func (s *stream) output() task.Output {
+	if s.kept == nil {
+		return nil
+	}
+	if s.kept.Len() == 0 {
+		_ = s.kept.Close()
+		return nil
+	}
+	return s.kept
+}
+
+// pipes makes the child's standard streams.
+func (p *process) pipes() error {
+	null := uintptr(p.local.null)
+	p.child = [3]uintptr{null, null, null}
 	if in := p.attempt.Task.Stdin; in != nil {
-		if p.child[0], p.in, err = inPipe(in); err != nil {
-			p.child[0] = null
-			return files, err
+		if err := p.pipe(0, &p.in); err != nil {
+			return err
+		}
+		// While a task does not read, crew must go on to read its output.
+		if err := syscall.SetNonblock(p.in, true); err != nil {
+			return err
 		}
 		p.unread = in
 		p.feed()
 	}
-	switch plan := p.local.cfg.Plan; {
-	case plan.Show == task.ShowRaw:
+	plan := p.local.cfg.Plan
+	if plan.Show == task.ShowRaw {
 		p.child[1], p.child[2] = 1, 2
-	case plan.Streams() || plan.Keeps():
-		if err = p.outPipe(&p.out, 1); err == nil {
-			err = p.outPipe(&p.err, 2)
+		return nil
+	}
+	if plan.Streams() || plan.Keeps() {
+		if err := p.pipe(1, &p.out.fd); err != nil {
+			return err
 		}
-	default:
-		err = p.outPipe(&p.err, 2)
 	}
-	for i, fd := range p.child {
-		files[i] = uintptr(fd)
-	}
-	return files, err
+	return p.pipe(2, &p.err.fd)
 }
 
-func (p *process) outPipe(s *stream, n int) error {
+// pipe makes the pipe of the child's stream n, with ours as the other end.
+func (p *process) pipe(n int, ours *int) error {
 	var ends [2]int
-	if err := pipe(&ends); err != nil {
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
-	s.fd, p.child[n] = ends[0], ends[1]
+	if n == 0 {
+		ends[0], ends[1] = ends[1], ends[0]
+	}
+	*ours, p.child[n] = ends[0], uintptr(ends[1])
 	return nil
 }
 
-// pipe makes a pipe whose ends no child inherits.
-func pipe(p *[2]int) error { return unix.Pipe2(p[:], unix.O_CLOEXEC) }
-
-// inPipe makes the pipe of a task's stdin. Our end does not block: a task that
-// never reads must not keep crew from reading it.
-func inPipe(content []byte) (read, write int, err error) {
-	var ends [2]int
-	if err := pipe(&ends); err != nil {
-		return -1, -1, err
-	}
-	if err := syscall.SetNonblock(ends[1], true); err != nil {
-		_ = syscall.Close(ends[0])
-		_ = syscall.Close(ends[1])
-		return -1, -1, err
-	}
-	return ends[0], ends[1], nil
-}
-
-// closeChildEnds closes what only the child needs.
+// closeChildEnds closes the child's ends of the pipes.
 func (p *process) closeChildEnds() {
-	for i, fd := range p.child {
-		if fd > 2 && fd != p.local.null {
-			_ = syscall.Close(fd)
+	for _, fd := range p.child {
+		if fd > 2 && int(fd) != p.local.null {
+			_ = syscall.Close(int(fd))
 		}
-		p.child[i] = -1
 	}
 }
 
-// closeOurEnds closes all that is still open on our side.
+// closeOurEnds closes what is still open on our side.
 func (p *process) closeOurEnds() {
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
 		closeFD(fd)
@@ -138,7 +134,7 @@ func closeFD(fd *int) {
 	}
 }
 
-// openWriters decides where the output of a started process goes.
+// openWriters sets where the output of a started process goes.
 func (p *process) openWriters() {
 	cfg := &p.local.cfg
 	if cfg.Plan.Show == task.ShowLines {
@@ -151,7 +147,7 @@ func (p *process) openWriters() {
 	}
 }
 
-// feed writes to the task's stdin what its pipe takes.
+// feed writes as much to the task's stdin as the pipe takes.
 func (p *process) feed() {
 	for len(p.unread) > 0 {
 		n, err := syscall.Write(p.in, p.unread)
@@ -162,7 +158,7 @@ func (p *process) feed() {
 			return
 		}
 		if err != nil {
-			break // the task does not read it, which is its own affair
+			break // the task does not read it all, as it may
 		}
 		p.unread = p.unread[n:]
 	}
@@ -170,57 +166,17 @@ func (p *process) feed() {
 	closeFD(&p.in)
 }
 
-// capture reads the task's output until its end: until all pipes are closed,
-// or the leader has exited and what it left behind holds them for too long.
-func (p *process) capture() {
-	defer p.closeOurEnds()
-	w := watch{p: p, wait: soon}
-	if p.pin != nil {
-		w.wait = linux.Brief
-	}
-	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
-		if p.pin != nil && time.Since(p.started) >= linux.Brief {
-			p.unpin()
-		}
-		ready, over := w.poll()
-		if over {
-			p.leaked = true
-			return
-		}
-		for _, f := range ready {
-			p.handle(f)
-		}
-	}
-}
-
-// handle does what a ready descriptor asks for.
-func (p *process) handle(f unix.PollFd) {
-	if f.Revents == 0 || f.Fd < 0 {
-		return
-	}
-	switch int(f.Fd) {
-	case p.in:
-		if f.Revents&unix.POLLOUT == 0 {
-			closeFD(&p.in)
-			return
-		}
-		p.feed()
-	case p.out.fd:
-		p.read(&p.out, f.Revents)
-	case p.err.fd:
-		p.read(&p.err, f.Revents)
-	}
-}
-
-// read takes what one pipe has. The buffer is borrowed for the read alone: a
-// thousand sleepers need none.
+// read reads once from a pipe. It borrows a buffer only for that: a thousand tasks
+// that sleep need none.
 func (p *process) read(s *stream, revents int16) {
-	if revents&unix.POLLIN == 0 {
-		closeFD(&s.fd) // hung up, nothing left in it
-		p.pin.Yield()  // the task is about to close the other, too
+	switch {
+	case revents == 0:
 		return
-	}
-	if s.kept != nil && s.to == nil {
+	case revents&unix.POLLIN == 0: // hung up, and nothing is left in the pipe
+		closeFD(&s.fd)
+		p.pin.Yield() // the task is about to close the other pipe, too
+		return
+	case s.kept != nil && s.to == nil:
 		if room := s.kept.Room(); len(room) >= leastRoom {
 			s.kept.Grew(p.readInto(room, s))
 			return
@@ -235,7 +191,7 @@ func (p *process) read(s *stream, revents int16) {
 	}
 }
 
-// readInto reads once from one pipe, and closes that at its end.
+// readInto reads once from a pipe, and closes it at its end.
 func (p *process) readInto(buf []byte, s *stream) int {
 	n, err := syscall.Read(s.fd, buf)
 	switch {
@@ -245,120 +201,116 @@ func (p *process) readInto(buf []byte, s *stream) int {
 		closeFD(&s.fd)
 		return 0
 	}
-	p.pin.Yield() // more comes, and is less work together
+	p.pin.Yield() // there may be more soon, and a larger read costs less
 	return n
 }
 
-// watch waits for a process's descriptors and, when the process takes longer,
-// for its exit.
-type watch struct {
-	p    *process
-	set  [4]unix.PollFd
-	wait time.Duration // how long the next poll waits; negative is for ever
-
-	exited   bool
-	killed   bool
-	deadline time.Time // once exited: when to give up
+// capture reads the task's output until all pipes are closed, or until the leader
+// has exited and processes it left behind have held them open for too long.
+func (p *process) capture() {
+	defer p.closeOurEnds()
+	p.wait = soon
+	if p.pin != nil {
+		p.wait = linux.Brief
+	}
+	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
+		if p.pin != nil && time.Since(p.started) >= linux.Brief {
+			p.unpin()
+		}
+		if p.turn() {
+			p.leaked = true
+			return
+		}
+	}
 }
 
-// poll returns the ready descriptors, or over when the leader has exited and
-// its time to be read is up.
-func (w *watch) poll() (ready []unix.PollFd, over bool) {
-	p := w.p
-	if w.exited && !time.Now().Before(w.deadline) {
-		if over = w.idle(); over {
-			return nil, true
+// turn polls once and handles the events. It returns true when it is time to give
+// up.
+func (p *process) turn() (over bool) {
+	if p.exited {
+		if !time.Now().Before(p.deadline) && p.idle() {
+			return true
 		}
-	}
-	n := 0
-	add := func(fd int, events int16) {
-		if fd >= 0 {
-			w.set[n] = unix.PollFd{Fd: int32(fd), Events: events}
-			n++
-		}
-	}
-	add(p.out.fd, unix.POLLIN)
-	add(p.err.fd, unix.POLLIN)
-	add(p.in, unix.POLLOUT)
-	if !w.exited {
-		add(p.pidfd, unix.POLLIN)
+		p.wait = max(time.Until(p.deadline), 0)
 	}
 	timeout := -1
-	if w.exited {
-		w.wait = max(time.Until(w.deadline), 0)
+	if p.wait >= 0 {
+		timeout = int((p.wait + time.Millisecond - 1) / time.Millisecond)
 	}
-	if w.wait >= 0 {
-		timeout = int((w.wait + time.Millisecond - 1) / time.Millisecond)
+	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
+		{Fd: int32(p.out.fd), Events: unix.POLLIN},
+		{Fd: int32(p.err.fd), Events: unix.POLLIN},
+		{Fd: int32(p.in), Events: unix.POLLOUT},
+		{Fd: int32(p.pidfd), Events: unix.POLLIN},
 	}
-	got, err := p.local.poll(w.set[:n], timeout)
-	switch {
-	case err != nil: // EINTR, or no memory for a moment
-		return nil, false
-	case got == 0:
-		return nil, w.idle()
+	n, err := p.local.poll(set[:], timeout)
+	if err != nil { // EINTR, or no memory for a moment
+		return false
 	}
-	if last := w.set[n-1]; p.pidfd >= 0 && int(last.Fd) == p.pidfd && last.Revents != 0 {
-		w.sawExit()
+	if n == 0 {
+		return p.idle()
 	}
-	return w.set[:n], false
+	p.read(&p.out, set[0].Revents)
+	p.read(&p.err, set[1].Revents)
+	switch in := set[2].Revents; {
+	case in&unix.POLLOUT != 0:
+		p.feed()
+	case in != 0:
+		closeFD(&p.in)
+	}
+	if set[3].Revents != 0 {
+		p.sawExit()
+	}
+	return false
 }
 
-// idle is what a poll without any event leads to; it says whether all is over.
-func (w *watch) idle() bool {
-	p := w.p
+// idle decides what to do after a poll without events. It returns true when it is
+// time to give up.
+func (p *process) idle() (over bool) {
 	switch {
-	case w.exited && w.killed:
+	case p.killed:
 		return true
-	case w.exited:
-		// What the task left behind in its group goes with it. The leader is
-		// not reaped yet, so the id is still the group's.
+	case p.exited:
+		// The leader is not reaped yet, so the ID is still the group's.
 		p.signal(syscall.SIGKILL)
 		p.leaked = true
-		w.killed, w.deadline = true, time.Now().Add(parting)
-	case w.wait == linux.Brief:
-		w.wait = soon
+		p.killed, p.deadline = true, time.Now().Add(parting)
+	case p.wait == linux.Brief:
+		p.wait = soon
 	case p.pidfd < 0:
-		if p.pidfd = openPidfd(p.pid); p.pidfd >= 0 {
-			w.wait = -1
-		} else if exitedYet(p.pid) {
-			w.sawExit()
+		fd, err := unix.PidfdOpen(p.pid, 0)
+		if err == nil {
+			p.pidfd, p.wait = fd, -1
+		} else if exited(p.pid, unix.WNOHANG) {
+			p.sawExit()
 		}
 	}
 	return false
 }
 
-// sawExit starts the time that what is left of the output may take.
-func (w *watch) sawExit() {
-	w.exited, w.deadline = true, time.Now().Add(linger)
-	closeFD(&w.p.pidfd)
-	w.p.mu.Lock()
-	w.p.exited = true
-	w.p.mu.Unlock()
-	closeFD(&w.p.in)
+// sawExit limits the time to read the rest of the output.
+func (p *process) sawExit() {
+	p.mu.Lock()
+	p.exited = true
+	p.mu.Unlock()
+	p.deadline = time.Now().Add(linger)
+	closeFD(&p.pidfd)
+	closeFD(&p.in)
 }
 
 // handOver gives what was captured to the result.
 func (p *process) handOver(r *task.Result) {
-	r.Leaked, r.Fault = p.leaked, p.fault
+	if p.fault != nil {
+		r.Fault = fmt.Errorf("task %d: its output is cut: %w", p.attempt.Task.ID, p.fault)
+	}
+	r.Leaked = p.leaked
 	r.Stdout, r.Stderr = p.out.output(), p.err.output()
 	if n := len(p.err.tail); n > 0 {
 		r.Tail = p.err.tail[max(0, n-tailSize):]
 	}
 	for _, w := range []io.WriteCloser{p.out.to, p.err.to} {
 		if w != nil {
-			_ = w.Close() // the sink has its own word with the run
+			_ = w.Close() // the sink itself reports an error to the run
 		}
 	}
-}
-
-// output is what was kept, or nil where that is nothing.
-func (s *stream) output() task.Output {
-	if s.kept == nil {
-		return nil
-	}
-	if s.kept.Len() == 0 {
-		_ = s.kept.Close()
-		return nil
-	}
-	return s.kept
 }

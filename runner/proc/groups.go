@@ -1,29 +1,29 @@
 package proc
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-// groups are the live process groups of a run. Each has a row of its own from
-// before its leader can have ended until just before its id is free. Whoever has
-// to reach them, to stop them, let them go on or kill them, finds them here. It
-// is safe for concurrent use.
+// groups holds the live process groups of a run. Each has a row of its own from
+// before its leader can have ended until just before its ID is free. groups is
+// safe for concurrent use.
 type groups struct {
-	begin func() // called once, before the first one starts; may be nil
+	begin func() // called once, before the first process starts; may be nil
 
 	once     sync.Once
-	starting sync.RWMutex // held for reading by whoever starts a process, for writing from stop to goOn
+	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
 	mu       sync.Mutex
-	live     []*process // by row; nil where none has started
+	live     []*process // by row; nil if none has started
 	free     []int      // the free rows
-	table    []int32    // the ids by row, where the guardian sees them; nil before there is one
+	table    []int32    // the IDs by row, shared with the guardian; nil before there is one
 }
 
-// reserve gives a process that is about to start its row, and returns where its
-// id is to stand then, or nil. What follows is add or abandon. It blocks while
-// the groups are stopped.
+// reserve gives a row to a process that is about to start. It returns where the
+// kernel has to store the process's ID, or nil. The caller must call add or abandon
+// next. reserve blocks while the groups are suspended.
 func (g *groups) reserve(p *process) *int32 {
 	g.starting.RLock()
 	g.once.Do(func() {
@@ -46,7 +46,7 @@ func (g *groups) reserve(p *process) *int32 {
 	return nil
 }
 
-// add takes in a process that has just started.
+// add adds a process that has just started.
 func (g *groups) add(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = p
@@ -55,13 +55,13 @@ func (g *groups) add(p *process) {
 	g.starting.RUnlock()
 }
 
-// abandon gives back the row of a process that has not started.
+// abandon frees the row of a process that did not start.
 func (g *groups) abandon(p *process) {
 	g.remove(p)
 	g.starting.RUnlock()
 }
 
-// remove takes out a process that is about to be reaped.
+// remove removes a process that is about to be reaped.
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = nil
@@ -70,8 +70,8 @@ func (g *groups) remove(p *process) {
 	g.mu.Unlock()
 }
 
-// publish lets the guardian see what is in a row: a store into memory that both
-// share, so that it costs no system call. It is called with mu held.
+// publish shows the guardian the ID in a row. The memory is shared, so this takes
+// no system call. The caller must hold mu.
 func (g *groups) publish(row, pid int) {
 	if row < len(g.table) {
 		atomic.StoreInt32(&g.table[row], int32(pid))
@@ -93,10 +93,10 @@ func (g *groups) share(table []int32) {
 // each calls f with every live process.
 func (g *groups) each(f func(*process)) {
 	g.mu.Lock()
-	live := append([]*process(nil), g.live...)
+	live := slices.Clone(g.live)
 	g.mu.Unlock()
-	// Not under the lock: a process that is being reaped waits for it while it
-	// holds its own, which signal takes.
+	// f takes a process's lock, under which reap takes mu, so f must not run
+	// under mu.
 	for _, p := range live {
 		if p != nil {
 			f(p)
@@ -104,24 +104,15 @@ func (g *groups) each(f func(*process)) {
 	}
 }
 
-// stop stops every group. It waits for those that are being started: were crew
-// to stop before they are known here, they would run on without it.
-func (g *groups) stop() {
+// suspend stops every group. It waits for processes that are being started, which
+// would otherwise run on while crew is stopped.
+func (g *groups) suspend() {
 	g.starting.Lock()
 	g.each(func(p *process) { p.signal(syscall.SIGSTOP) })
 }
 
-// goOn is the end of stop.
-func (g *groups) goOn() {
+// resume undoes suspend.
+func (g *groups) resume() {
 	g.each(func(p *process) { p.signal(syscall.SIGCONT) })
 	g.starting.Unlock()
-}
-
-// kill kills the groups of which ok holds.
-func (g *groups) kill(ok func(*process) bool) {
-	g.each(func(p *process) {
-		if ok(p) {
-			p.signal(syscall.SIGKILL)
-		}
-	})
 }

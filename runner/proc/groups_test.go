@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStopWaitsForWhatStarts: a task that runs already, while crew does not know
-// its id yet, stops with crew, too.
-func TestStopWaitsForWhatStarts(t *testing.T) {
+// A task that is running before crew knows its ID must stop, too.
+func TestSuspendWaitsForStarts(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
@@ -26,12 +25,12 @@ func TestStopWaitsForWhatStarts(t *testing.T) {
 	g.reserve(p)
 	p.pid = cmd.Process.Pid
 	stopped := make(chan struct{})
-	go func() { g.stop(); close(stopped) }()
-	for g.starting.TryRLock() { // which fails once stop waits
+	go func() { g.suspend(); close(stopped) }()
+	for g.starting.TryRLock() { // fails once suspend waits
 		g.starting.RUnlock()
 		select {
 		case <-stopped:
-			t.Fatal("stop has not waited")
+			t.Fatal("suspend did not wait")
 		default:
 			runtime.Gosched()
 		}
@@ -45,10 +44,10 @@ func TestStopWaitsForWhatStarts(t *testing.T) {
 			break
 		}
 	}
-	g.goOn()
+	g.resume()
 	none := &process{}
 	g.reserve(none)
 	g.abandon(none)
-	g.stop() // which nothing holds up
-	g.goOn()
+	g.suspend() // does not block
+	g.resume()
 }

@@ -17,9 +17,7 @@ import (
 	"crew/runner/linux"
 )
 
-// TestBothWaysLeadToAGuardian: as a program that starts later, and where that
-// cannot be had, as one that starts at once.
-func TestBothWaysLeadToAGuardian(t *testing.T) {
+func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer syscall.Close(null)
@@ -42,7 +40,7 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 			}()
 			proc := "/proc/" + strconv.Itoa(pid)
 			awaitGuardian(t, pid)
-			// It is ready once it waits for a pidfd, and has let go all but that.
+			// It is ready once it has a pidfd, and has closed everything else.
 			require.Eventually(t, func() bool {
 				var links []string
 				files, _ := os.ReadDir(proc + "/fd")
@@ -57,7 +55,7 @@ func TestBothWaysLeadToAGuardian(t *testing.T) {
 	}
 }
 
-// awaitGuardian waits until a process is a guardian of this one.
+// awaitGuardian waits until a process is the guardian of this one.
 func awaitGuardian(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -66,8 +64,8 @@ func awaitGuardian(t *testing.T, pid int) {
 	}, patience, 5*time.Millisecond)
 }
 
-// TestAGuardianWithoutCloseRange runs itself as on Linux before 5.9, or under a
-// seccomp filter that does not know close_range(2).
+// TestAGuardianWithoutCloseRange runs itself under a seccomp filter without
+// close_range(2), as if on Linux before 5.9.
 func TestAGuardianWithoutCloseRange(t *testing.T) {
 	const variable = "CREW_TEST_NO_CLOSE_RANGE"
 	if os.Getenv(variable) == "" {
@@ -96,7 +94,7 @@ func TestAGuardianWithoutCloseRange(t *testing.T) {
 	awaitGuardian(t, l.guardian.pid)
 }
 
-func TestAGuardianIsLookedAfter(t *testing.T) {
+func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := local(t, nil)
 	told := make(chan string, 10)
@@ -104,7 +102,7 @@ func TestAGuardianIsLookedAfter(t *testing.T) {
 	r := run(l, sh("true"))
 	r.Close()
 	l.guardian.takeTimer()
-	l.guardian.try() // which finds that all is well
+	l.guardian.try() // the guardian is alive
 	first := l.guardian.kill(t)
 	require.Eventually(t, func() bool {
 		l.guardian.mu.Lock()
@@ -114,9 +112,9 @@ func TestAGuardianIsLookedAfter(t *testing.T) {
 	require.Equal(t, "no guardian yet, so tasks could outlive a crew that is killed: it has ended", <-told)
 }
 
-// TestTheTableOfGroupsStaysWhereItIs: the kernel stores the id of a process that
-// starts where its slot was before, whatever has become of the guardian since.
-func TestTheTableOfGroupsStaysWhereItIs(t *testing.T) {
+// The kernel stores the ID of a starting process in the row it was given, even if
+// the guardian has been replaced since.
+func TestTheTableOfGroupsNeverMoves(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	l := local(t, nil)
 	g := &l.guardian
@@ -125,9 +123,9 @@ func TestTheTableOfGroupsStaysWhereItIs(t *testing.T) {
 	defer l.groups.abandon(p)
 	g.takeTimer()
 	first := g.kill(t)
-	g.try() // which sees that it has ended
+	g.try() // it has ended
 	g.takeTimer()
-	g.try() // which starts another
+	g.try() // starts another
 	require.NotContains(t, []int{0, first}, g.pid)
 	*born = 12345
 	require.EqualValues(t, 12345, l.groups.table[p.row], "the new guardian sees it")
@@ -135,18 +133,18 @@ func TestTheTableOfGroupsStaysWhereItIs(t *testing.T) {
 	*born = 0
 }
 
-// takeTimer leaves the next try to the test.
+// takeTimer stops the timer: the test calls try itself.
 func (g *guardian) takeTimer() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.timer.Stop()
 }
 
-// kill kills the guardian, and leaves it to be seen that it has ended.
+// kill kills the guardian, waits for its exit, and leaves it to be reaped.
 func (g *guardian) kill(t *testing.T) (pid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	require.NoError(t, syscall.Kill(g.pid, syscall.SIGKILL))
-	waitExited(g.pid)
+	exited(g.pid, 0)
 	return g.pid
 }

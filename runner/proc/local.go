@@ -1,13 +1,13 @@
 // Package proc runs one attempt as one process group: it starts the process,
-// captures its output, ends it when it is told to, and turns the wait status into
-// an outcome.
+// captures its output, ends it on request, and turns the wait status into an
+// outcome.
 //
-// An attempt is one goroutine that blocks in system calls: reading pipes with
-// poll(2) costs less a task than the runtime's own poller, and a blocked
-// thread a task is cheap up to some thousands.
+// Each attempt is one goroutine that blocks in system calls. Reading pipes with
+// poll(2) costs less per task than the runtime's poller, and a blocked thread per
+// task is cheap up to some thousands.
 //
-// It needs Linux: pidfds, memfd_create(2) and PR_SET_PDEATHSIG. What it does
-// below Go's standard library is in package linux.
+// The package needs Linux: pidfds, memfd_create(2) and PR_SET_PDEATHSIG. Package
+// linux has the parts below Go's standard library.
 package proc
 
 import (
@@ -27,16 +27,16 @@ import (
 
 // Config says how tasks run.
 type Config struct {
-	Dir      string   // working directory; empty is crew's own
+	Dir      string   // working directory; empty for crew's own
 	Env      []string // the environment that tasks inherit
 	Plan     task.Plan
-	Store    *spool.Store                                 // where outputs are kept that results hold
-	Open     func(task.Attempt) (out, err io.WriteCloser) // where lines are shown as they come; called once an attempt
-	Notice   func(string)                                 // told of what a person should know, in a goroutine of its own; may be nil
-	RunDelay bool                                         // results say how long tasks waited for a processor
+	Store    *spool.Store                                 // holds the outputs of results; needed if Plan.Keeps
+	Open     func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines
+	Notice   func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
+	RunDelay bool                                         // measure how long tasks wait for a processor
 }
 
-// Validate says what is missing.
+// Validate reports what is missing.
 func (c Config) Validate() error {
 	switch {
 	case c.Plan.Keeps() && c.Store == nil:
@@ -47,12 +47,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Local is an Executor that runs each attempt as a process group of its own on
-// this machine. It is safe for concurrent use.
+// Local is a runner.Executor that runs each attempt as a process group on this
+// machine. It is safe for concurrent use.
 type Local struct {
 	cfg     Config
 	env     *environ
-	path    *lookup
+	path    lookup
 	null    int // /dev/null, open for reading and writing
 	spawner *linux.Spawner
 	pins    linux.Pins
@@ -67,7 +67,7 @@ type Local struct {
 	buffers sync.Pool // of *[pipeSize]byte, to read into
 }
 
-// New makes a Local. Close it when no attempt runs any more.
+// New returns a Local. Close it when no more attempts run.
 func New(cfg Config) (*Local, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -76,8 +76,9 @@ func New(cfg Config) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/null: %w", err)
 	}
+	env := newEnviron(cfg.Env)
 	l := &Local{
-		cfg: cfg, env: newEnviron(cfg.Env), path: newLookup(), null: null,
+		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice}
@@ -86,41 +87,40 @@ func New(cfg Config) (*Local, error) {
 	return l, nil
 }
 
-// notice says what a person should know, without waiting until that is shown:
-// nobody may be reading for now.
+// notice shows a message without waiting for it: the reader may be stuck.
 func (l *Local) notice(text string) {
 	if l.cfg.Notice != nil {
 		go l.cfg.Notice(text)
 	}
 }
 
-// Close gives back what New opened. An attempt that still runs, because
-// nobody takes its output, loses its process.
+// Close releases what New opened. If an attempt is still running, because nothing
+// takes its output, its process is killed.
 func (l *Local) Close() error {
-	l.groups.kill(func(*process) bool { return true })
+	l.groups.each(func(p *process) { p.signal(syscall.SIGKILL) })
 	l.guardian.close()
 	return syscall.Close(l.null)
 }
 
 // Kill kills the process group of a task. See runner.Executor.
 func (l *Local) Kill(id uint64) {
-	l.groups.kill(func(p *process) bool { return p.attempt.Task.ID == id })
+	l.groups.each(func(p *process) {
+		if p.attempt.Task.ID == id {
+			p.signal(syscall.SIGKILL)
+		}
+	})
 }
 
 // Suspend stops all process groups. See runner.Executor.
-func (l *Local) Suspend() { l.groups.stop() }
+func (l *Local) Suspend() { l.groups.suspend() }
 
-// Resume lets all process groups go on. See runner.Executor.
-func (l *Local) Resume() { l.groups.goOn() }
+// Resume continues all process groups. See runner.Executor.
+func (l *Local) Resume() { l.groups.resume() }
 
 // Run runs one attempt to its end. See runner.Executor.
 func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	r := &task.Result{
 		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: a.Argv(), Start: time.Now(),
-	}
-	if ctx.Err() != nil {
-		r.Outcome, r.End = task.Cancelled, r.Start
-		return r
 	}
 	p, err := l.start(ctx, a, r.Argv)
 	if err != nil {
@@ -129,16 +129,10 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	r.Start, r.PID = p.started, p.pid
 
-	stop := context.AfterFunc(ctx, func() {
-		why := cancelled
-		if context.Cause(ctx) == task.ErrTimeout {
-			why = timedOut
-		}
-		p.end(why, syscall.SIGTERM)
-	})
+	stop := context.AfterFunc(ctx, func() { p.end(endedBy(ctx), syscall.SIGTERM) })
 	p.capture()
 	if p.fault != nil {
-		p.end(cancelled, syscall.SIGKILL)
+		p.end(task.Cancelled, syscall.SIGKILL)
 	}
 	p.reap(r)
 	p.unpin()
@@ -146,19 +140,22 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	stop()
 	l.live.Add(-1)
 	p.handOver(r)
-	if r.Fault != nil {
-		r.Fault = fmt.Errorf("task %d: its output is cut: %w", a.Task.ID, r.Fault)
-	}
 	return r
 }
 
-// startFailed fills in the result of an attempt that came to no process.
+// endedBy returns the outcome of an attempt that was ended because ctx is done.
+func endedBy(ctx context.Context) task.Outcome {
+	if context.Cause(ctx) == task.ErrTimeout {
+		return task.Timeout
+	}
+	return task.Cancelled
+}
+
+// startFailed fills in the result of an attempt whose process did not start.
 func startFailed(ctx context.Context, r *task.Result, err error) {
 	r.End = time.Now()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		if r.Outcome = task.Cancelled; context.Cause(ctx) == task.ErrTimeout {
-			r.Outcome = task.Timeout
-		}
+		r.Outcome = endedBy(ctx)
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126
@@ -167,9 +164,7 @@ func startFailed(ctx context.Context, r *task.Result, err error) {
 	}
 	var bad *commandError
 	if errors.As(err, &bad) {
-		r.BadCommand, r.Code = true, bad.status
+		r.Code = bad.status
 	}
-	if errors.Is(err, ErrInVain) {
-		r.BadCommand = true
-	}
+	r.BadCommand = bad != nil || errors.Is(err, ErrInVain)
 }

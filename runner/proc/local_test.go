@@ -22,7 +22,7 @@ import (
 	"crew/runner/task"
 )
 
-// local is a Local that keeps output, with changes.
+// local returns a Local that keeps output. change may change its Config.
 func local(t *testing.T, change func(*Config)) *Local {
 	store := spool.New(1<<20, t.TempDir())
 	cfg := Config{Env: os.Environ(), Store: store}
@@ -112,6 +112,7 @@ func TestOutcomes(t *testing.T) {
 			require.Equal(t, c.out, text(t, r.Stdout))
 			if c.why != "" {
 				require.ErrorContains(t, r.Err, c.why)
+				require.NotRegexp(t, "^:", r.Err.Error(), "a name is missing")
 			}
 			require.False(t, r.End.Before(r.Start))
 		})
@@ -178,8 +179,8 @@ func TestEnvironment(t *testing.T) {
 	}, lines)
 }
 
-// patience is how long a test waits for what has to happen: far longer than it
-// takes on a busy machine.
+// patience is how long a test waits for something that must happen, far longer
+// than it takes on a busy machine.
 const patience = 30 * time.Second
 
 // gone waits until no process of the group is alive.
@@ -188,20 +189,19 @@ func gone(t *testing.T, pgid int) {
 	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }, patience, 5*time.Millisecond)
 }
 
-// TestEndingReachesTheWholeGroup: the run asks an attempt to end, and kills it
-// where that does not help.
+// The run asks an attempt to end, and kills it if that does not help.
 func TestEndingReachesTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script string
-		deaf   bool // something in the group does not hear TERM
+		deaf   bool // the leader ignores TERM
 	}{
 		"plain":                     {"echo ready; sleep 60", false},
 		"children":                  {"sleep 60 & echo ready; sleep 60; wait", false},
 		"traps TERM and exits 0":    {"trap 'exit 0' TERM; echo ready; sleep 60 & wait", false},
 		"ignores TERM":              {"trap '' TERM; echo ready; sleep 60; sleep 60", true},
 		"closes its output":         {"echo ready; exec >&- 2>&-; sleep 60", false},
-		"leaves a deaf child there": {"(trap '' TERM; echo ready; sleep 60; sleep 60) & sleep 60", true},
+		"leaves a deaf child there": {"(trap '' TERM; echo ready; sleep 60; sleep 60) & sleep 60", false},
 		"is stopped":                {"echo ready; kill -STOP $$", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,10 +256,10 @@ type nopWriter struct{}
 func (nopWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (nopWriter) Close() error                { return nil }
 
-func TestWhatATaskLeavesBehind(t *testing.T) {
+func TestProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
 	l := local(t, nil)
-	// until the daemon has a session of its own
+	// away waits until the daemon has its own session.
 	const away = `until [ "$(cut -d ' ' -f 6 /proc/$!/stat)" = $! ]; do sleep 0.01; done`
 	for _, c := range []struct {
 		name, script string
@@ -277,8 +277,8 @@ func TestWhatATaskLeavesBehind(t *testing.T) {
 			begin := time.Now()
 			r := run(l, sh(c.script))
 			took := time.Since(begin)
-			require.Equal(t, task.OK, r.Outcome, "its own outcome counts")
-			if c.leaked || took < linger { // nobody may be slow
+			require.Equal(t, task.OK, r.Outcome, "the outcome is the leader's")
+			if c.leaked || took < linger { // a slow child may have been taken for a leak
 				require.Equal(t, c.leaked, r.Leaked)
 			}
 			require.GreaterOrEqual(t, took, c.least)
@@ -288,7 +288,7 @@ func TestWhatATaskLeavesBehind(t *testing.T) {
 				gone(t, r.PID)
 			}
 			if pid, err := strconv.Atoi(out); err == nil && !c.dead {
-				require.NoError(t, syscall.Kill(pid, 0), "a daemon of its own session lives on")
+				require.NoError(t, syscall.Kill(pid, 0), "a daemon in its own session lives on")
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		})
@@ -313,9 +313,7 @@ func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {
 	gone(t, r.PID)
 }
 
-// TestDescriptorsAndProcessesComeBack runs as many tasks at once as a busy run
-// does and finds the descriptors as they were.
-func TestDescriptorsAndProcessesComeBack(t *testing.T) {
+func TestNoDescriptorOrProcessLeaks(t *testing.T) {
 	l := local(t, nil)
 	run(l, sh("true"))
 	count := func() int {
@@ -339,7 +337,7 @@ func TestDescriptorsAndProcessesComeBack(t *testing.T) {
 	require.Equal(t, before, count())
 	require.Zero(t, l.live.Load())
 	l.guardian.close()
-	require.Eventually(t, func() bool { // the guardian is reaped behind our back
+	require.Eventually(t, func() bool { // the guardian is reaped in the background
 		var info unix.Siginfo
 		return unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 	}, patience, time.Millisecond, "no zombie is left")
@@ -360,20 +358,20 @@ func TestClassify(t *testing.T) {
 	exit := func(n int) syscall.WaitStatus { return syscall.WaitStatus(n << 8) }
 	sig := func(n int) syscall.WaitStatus { return syscall.WaitStatus(n) }
 	for _, c := range []struct {
-		why       cause
+		why       task.Outcome
 		ws        syscall.WaitStatus
 		want      task.Outcome
 		code, sig int
 	}{
-		{none, exit(0), task.OK, 0, 0},
-		{none, exit(2), task.Exit, 2, 0},
-		{none, sig(11), task.Signal, 0, 11},
-		{none, sig(15), task.Signal, 0, 15},
-		{timedOut, exit(0), task.Timeout, 0, 0},
-		{timedOut, sig(15), task.Timeout, 0, 15},
-		{cancelled, exit(0), task.Cancelled, 0, 0},
-		{cancelled, exit(1), task.Cancelled, 1, 0},
-		{cancelled, sig(9), task.Cancelled, 0, 9},
+		{0, exit(0), task.OK, 0, 0},
+		{0, exit(2), task.Exit, 2, 0},
+		{0, sig(11), task.Signal, 0, 11},
+		{0, sig(15), task.Signal, 0, 15},
+		{task.Timeout, exit(0), task.Timeout, 0, 0},
+		{task.Timeout, sig(15), task.Timeout, 0, 15},
+		{task.Cancelled, exit(0), task.Cancelled, 0, 0},
+		{task.Cancelled, exit(1), task.Cancelled, 1, 0},
+		{task.Cancelled, sig(9), task.Cancelled, 0, 9},
 	} {
 		o, code, s := classify(c.why, c.ws)
 		require.Equal(t, c.want, o, "%v %v", c.why, c.ws)
@@ -395,9 +393,8 @@ func BenchmarkTrue(b *testing.B) {
 	})
 }
 
-// TestNobodySetsTheClockOfDurations: a clock that is set back in mid-run
-// changes no duration, because times carry a reading of the monotonic one.
-func TestNobodySetsTheClockOfDurations(t *testing.T) {
+// Setting the clock back in the middle of a run must not change durations.
+func TestTimesCarryTheMonotonicClock(t *testing.T) {
 	r := run(local(t, nil), sh("true"))
 	for _, at := range []time.Time{r.Start, r.End} {
 		require.Contains(t, at.String(), " m=")

@@ -9,23 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is where execvp(3) looks when there is no PATH at all (cron's
-// environment has one, env -i has none).
+// defaultPath is where execvp(3) looks if PATH is not set (env -i).
 const defaultPath = "/bin:/usr/bin"
 
-// lookup finds programs as execvp(3) does and remembers what it found: a walk
-// along PATH for each task costs more than all else that crew does for it.
+// lookup finds programs as execvp(3) does and caches them: a walk along PATH costs
+// more than everything else that crew does for a task. It is safe for concurrent
+// use.
 type lookup struct {
+	path  string // the PATH that the cache is for, in crew's own directory
 	mu    sync.RWMutex
-	found map[string]string // by name, for the run's own PATH and directory
+	found map[string]string // by name
 }
 
-func newLookup() *lookup { return &lookup{found: map[string]string{}} }
-
-// cached is find, remembered until forget.
-func (l *lookup) cached(name, path string) (string, error) {
+// find returns the path of a program for a task with this PATH and directory. A
+// name with a slash stands for itself.
+func (l *lookup) find(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
+	}
+	if path != l.path || dir != "" {
+		return walk(name, path, dir)
 	}
 	l.mu.RLock()
 	full, ok := l.found[name]
@@ -33,7 +36,7 @@ func (l *lookup) cached(name, path string) (string, error) {
 	if ok {
 		return full, nil
 	}
-	full, err := find(name, path, "")
+	full, err := walk(name, path, "")
 	if err == nil && filepath.IsAbs(full) {
 		l.mu.Lock()
 		if len(l.found) < 1024 {
@@ -44,26 +47,23 @@ func (l *lookup) cached(name, path string) (string, error) {
 	return full, err
 }
 
-// forget makes the next cached look again: the program has moved.
-func (l *lookup) forget(name string) {
+// forget drops a name from the cache, since the program may have moved, and
+// reports whether it was there.
+func (l *lookup) forget(name string) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.found[name]
 	delete(l.found, name)
-	l.mu.Unlock()
+	return ok
 }
 
-// find looks for name along path. Entries of path that are not absolute are
-// taken from dir, where the task will run. A name with a slash is itself.
-func find(name, path, dir string) (string, error) {
-	if name == "" {
-		return "", &commandError{name: name, why: "the command is empty", status: 127}
-	}
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
+// walk searches path for a program. Relative entries of path are relative to dir,
+// where the task will run.
+func walk(name, path, dir string) (string, error) {
 	if path == "" {
 		path = defaultPath
 	}
-	denied := false
+	err := &commandError{name, "command not found", 127}
 	for _, d := range filepath.SplitList(path) {
 		if d == "" {
 			d = "."
@@ -80,10 +80,7 @@ func find(name, path, dir string) (string, error) {
 		if unix.Access(seen, unix.X_OK) == nil {
 			return full, nil
 		}
-		denied = true
+		err = &commandError{name, "permission denied", 126}
 	}
-	if denied {
-		return "", &commandError{name: name, why: "permission denied", status: 126}
-	}
-	return "", &commandError{name: name, why: "command not found", status: 127}
+	return "", err
 }

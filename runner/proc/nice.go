@@ -6,20 +6,21 @@ import (
 	"syscall"
 )
 
-// Nice adds n to the niceness of this process, of all its threads: on Linux
-// each has its own, and a task inherits that of the thread that started it.
+// Nice adds n to the niceness of this process. On Linux every thread has its own
+// niceness, and a child inherits that of the thread that started it, so Nice
+// changes all threads.
 func Nice(n int) error {
 	if n == 0 {
 		return nil
 	}
-	// getpriority(2) as a system call gives 20 minus the niceness.
+	// As a system call, getpriority(2) returns 20 minus the niceness.
 	now, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	if err != nil {
 		return err
 	}
 	want := 20 - now + n
 	done := map[string]bool{}
-	for changed := true; changed; { // a thread that is born meanwhile may have the old one
+	for changed := true; changed; { // a thread created meanwhile may have the old niceness
 		changed = false
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {

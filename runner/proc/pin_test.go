@@ -19,8 +19,8 @@ import (
 
 const allowed = "Cpus_allowed_list"
 
-// threadProcessors is where the threads of this process may run: one line for all
-// whose answer is the same.
+// threadProcessors returns the affinities of this process's threads, each of them
+// once.
 func threadProcessors(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/status")
@@ -45,13 +45,12 @@ func threadProcessors(t *testing.T) []string {
 func needProcessors(t *testing.T) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
-		t.Skip("there is no choice of processors")
+		t.Skip("there is only one processor")
 	}
 }
 
-// TestPinsAreNobodysBusiness: tasks and the threads of this process may use all
-// processors, whatever was run by a pinned thread, and how it ended.
-func TestPinsAreNobodysBusiness(t *testing.T) {
+// Pins must leave no trace in tasks, however they end, or in this process.
+func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 	needProcessors(t)
 	l := local(t, nil)
 	before := threadProcessors(t)
@@ -87,7 +86,7 @@ func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
 		"sleep 0.1; ",
 		"yes | head -c 20000000 >&2; ",
 	} {
-		// Until no thread is pinned.
+		// Wait until no thread is pinned.
 		script += "until [ $(grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u | wc -l) = 1 ]; do sleep 0.01; done; " +
 			"grep -h " + allowed + " /proc/$PPID/status"
 		r := run(l, sh(script))

@@ -5,20 +5,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/linux"
 	"crew/runner/task"
 )
 
-// cause is why crew ended an attempt, if it did.
-type cause uint8
-
-const (
-	none cause = iota
-	timedOut
-	cancelled
-)
-
-// process is one attempt's process group. Its leader's id is the group's.
+// process is the process group of one attempt. The ID of its leader is the ID of
+// the group.
 type process struct {
 	// configuration
 
@@ -28,23 +22,26 @@ type process struct {
 	row     int // in local.groups
 	started time.Time
 
-	// our ends of the pipes, and more that only the attempt's goroutine touches
+	// state of the attempt's goroutine
 
 	pin      *linux.Pin // nil without one
+	child    [3]uintptr // the child's standard streams, until it has started
 	out, err stream
-	in       int    // where the task's stdin is written; -1 when done or never
-	unread   []byte // of the task's stdin
-	pidfd    int    // readable once the leader has exited; -1 until it is asked for
-	child    [3]int // the child's ends, until it has them
+	in       int           // our end of the task's stdin; -1 if it is closed or there is none
+	unread   []byte        // what is still to be written to in
+	pidfd    int           // readable once the leader has exited; -1 if it is not open
+	wait     time.Duration // how long the next poll waits; negative for ever
+	deadline time.Time     // when to give up reading, once the leader has exited
+	killed   bool          // the processes that the leader left behind have been killed
 	leaked   bool
 	fault    error
 
-	// state shared with whoever ends the process
+	// state shared with the goroutines that signal the process
 
-	mu     sync.Mutex
-	exited bool  // the leader has ended, so it is too late for a cause
-	reaped bool  // the id may belong to another process: never signal it again
-	cause  cause // why it was ended; the first one counts
+	mu      sync.Mutex
+	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
+	reaped  bool         // the ID may belong to another process: never signal it again
+	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
 }
 
 // unpin releases the pin, if there is one.
@@ -53,7 +50,7 @@ func (p *process) unpin() {
 	p.pin = nil
 }
 
-// signal sends sig to the group, unless its id is free again.
+// signal sends sig to the group, unless it has been reaped.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,24 +59,27 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// end asks the group to end by sig, for a reason.
-func (p *process) end(why cause, sig syscall.Signal) {
+// end asks the group to end by sending it sig. The attempt's outcome will be why.
+func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped {
 		return
 	}
-	if p.cause == none && !p.exited {
-		p.cause = why
+	if p.endedBy == 0 && !p.exited {
+		p.endedBy = why
 	}
 	_ = syscall.Kill(-p.pid, sig)
-	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a stopped process hears TERM when it goes on
+	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a stopped process gets a signal only once it continues
 }
 
-// reap waits for the leader, kills what it left behind in its group while the
-// id still is the group's, and frees the id.
+// reap waits for the leader to exit, kills what it left behind in its group while
+// the ID is still the group's, and then frees the ID.
 func (p *process) reap(r *task.Result) {
-	p.local.waitExited(p.pid)
+	if p.local.shortage.threads.Load() { // do not block a thread
+		await(func() bool { return exited(p.pid, unix.WNOHANG) })
+	}
+	exited(p.pid, 0)
 	var ws syscall.WaitStatus
 	var ru syscall.Rusage
 	var leader schedStat
@@ -91,13 +91,9 @@ func (p *process) reap(r *task.Result) {
 	p.exited = true
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	p.local.groups.remove(p)
-	for {
-		if _, err := syscall.Wait4(p.pid, &ws, 0, &ru); err != syscall.EINTR {
-			break
-		}
-	}
+	linux.Wait(p.pid, &ws, &ru)
 	p.reaped = true
-	why := p.cause
+	why := p.endedBy
 	p.mu.Unlock()
 
 	r.End = time.Now()
@@ -108,20 +104,18 @@ func (p *process) reap(r *task.Result) {
 	r.MaxRSS = p.local.peak.ofTask(int64(ru.Maxrss) << 10)
 }
 
-// classify tells the outcome from why crew ended the attempt and how its leader
-// ended. What crew ended is never ok: a task that traps TERM and exits 0 has
-// not done its work.
-func classify(why cause, ws syscall.WaitStatus) (o task.Outcome, code, sig int) {
+// classify returns the outcome of an attempt that crew ended because of why, 0 if
+// it did not, and whose leader left ws. An attempt ended by crew is never ok: a
+// task that traps TERM and exits 0 has not done its work.
+func classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, sig int) {
 	if ws.Signaled() {
 		sig = int(ws.Signal())
 	} else {
 		code = ws.ExitStatus()
 	}
 	switch {
-	case why == timedOut:
-		o = task.Timeout
-	case why == cancelled:
-		o = task.Cancelled
+	case why != 0:
+		o = why
 	case sig != 0:
 		o = task.Signal
 	case code != 0:
@@ -130,4 +124,37 @@ func classify(why cause, ws syscall.WaitStatus) (o task.Outcome, code, sig int) 
 		o = task.OK
 	}
 	return o, code, sig
+}
+
+// exited waits until a child has exited, and leaves it to be reaped. With
+// unix.WNOHANG it does not wait, but reports whether the child has exited.
+func exited(pid, options int) bool {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
+		if err != unix.EINTR {
+			return err != nil || info.Signo != 0
+		}
+	}
+}
+
+// poll is poll(2). While threads are short it polls at intervals, because poll(2)
+// blocks a thread.
+func (l *Local) poll(set []unix.PollFd, timeout int) (n int, err error) {
+	if !l.shortage.threads.Load() {
+		return unix.Poll(set, timeout)
+	}
+	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	await(func() bool {
+		n, err = unix.Poll(set, 0)
+		return n != 0 || err != nil || timeout >= 0 && !time.Now().Before(end)
+	})
+	return n, err
+}
+
+// await calls ready at growing intervals until it returns true.
+func await(ready func() bool) {
+	for pause := time.Millisecond; !ready(); pause = min(2*pause, 16*time.Millisecond) {
+		time.Sleep(pause)
+	}
 }

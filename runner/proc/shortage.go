@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,42 +20,48 @@ import (
 const (
 	backoffFirst = 5 * time.Millisecond
 	backoffMost  = 500 * time.Millisecond
-	// shortageGrace is how long to wait for something that no task of this run
-	// holds, and ownShortageGrace how long where no other process can hold it
-	// either.
+	// shortageGrace is how long to wait for a resource that no task of this run
+	// holds, ownShortageGrace if no other process can hold it either.
 	shortageGrace    = 10 * time.Second
 	ownShortageGrace = time.Second
-	// shortageAgain is the least time between two lines about a shortage.
+	// shortageAgain is the least time between two messages about a shortage.
 	shortageAgain = 10 * time.Second
-	// fewProcesses is a limit on processes so low that crew has to save threads.
+	// fewProcesses is a limit on processes under which crew has to save threads.
 	fewProcesses = 512
+	// replaceGrace is how long to wait for a program that is being written, or
+	// has disappeared after it ran.
+	replaceGrace = 5 * time.Second
 )
 
-// shortage is the state of a run in which the system has run out of something
-// that processes take.
+// ErrInVain is wrapped by the error of an attempt whose program did not become
+// executable in time.
+var ErrInVain = fmt.Errorf("waited %v for it in vain", replaceGrace)
+
+// shortage is the state of a run that is short of a resource that processes need.
 type shortage struct {
-	waiting  atomic.Int64  // attempts that wait for their turn or try in it
-	turn     chan struct{} // holds one value while an attempt tries
-	hopeless atomic.Bool   // an attempt waited in vain, and the run is about to end
+	waiting  atomic.Int64  // attempts that wait for their turn or have it
+	turn     chan struct{} // holds a value while an attempt has the turn
+	hopeless atomic.Bool   // an attempt gave up, and the run is about to end
 	threads  atomic.Bool   // crew has to save threads
-	told     time.Time     // when the last line about it was printed; of the attempt that has the turn
+	told     time.Time     // when the last message was shown; belongs to the attempt that has the turn
 }
 
-// newShortage finds out whether threads have to be saved from the start: the
-// limit on processes counts them, and the runtime dies when it gets none.
+// newShortage finds out whether crew has to save threads from the start: they
+// count towards the limit on processes, and the Go runtime dies if it cannot
+// create one.
 func newShortage() *shortage {
-	w := &shortage{turn: make(chan struct{}, 1)}
+	s := &shortage{turn: make(chan struct{}, 1)}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &limit); err == nil && limit.Cur < fewProcesses && syscall.Getuid() != 0 {
-		w.threads.Store(true)
+		s.threads.Store(true)
 		reserveThreads()
 	}
-	return w
+	return s
 }
 
-// reserveThreads has the runtime make as many threads as a run needs that saves
-// them, while there are some: for the reader, the pump, signals and an attempt
-// that starts, all of which may be in a system call, and for goroutines that run.
+// reserveThreads makes the runtime create all the threads that a run without
+// blocked attempts needs, while there still are some. The reader, the pump, signals
+// and an attempt that starts may each block in a system call.
 func reserveThreads() {
 	const running, blocked = 2, 4
 	runtime.GOMAXPROCS(min(running, runtime.GOMAXPROCS(0)))
@@ -73,30 +81,32 @@ func reserveThreads() {
 	done.Wait()
 }
 
-// scarce says whether err is about something that processes take and give back.
+// scarce reports whether err is a shortage of something that processes hold for a
+// while.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// faultError says that crew could not do its part.
+// faultError means that crew could not do its part, so the run has to end.
 type faultError struct{ error }
 
 func (e faultError) Unwrap() error { return e.error }
 
-// startInTurn starts an attempt while something is scarce: one at a time, since
-// attempts that each hold half of what they need would wait for ever. It is
-// given up as a fault of the run when no task is left that could give it back.
+// startInTurn starts an attempt while something is short. One attempt tries at a
+// time: several, each holding half of what it needs, could wait for ever. When no
+// task of this run is left that could release the resource, startInTurn waits for
+// a grace period and then fails with a faultError.
 func (l *Local) startInTurn(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	w := l.shortage
-	w.waiting.Add(1)
-	defer w.waiting.Add(-1)
+	s := l.shortage
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	select {
-	case w.turn <- struct{}{}:
+	case s.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-w.turn }()
+	defer func() { <-s.turn }()
 	p, err := l.try(a, argv)
 	if !scarce(err) {
 		return p, err
@@ -106,57 +116,98 @@ func (l *Local) startInTurn(ctx context.Context, a task.Attempt, argv []string) 
 		grace = ownShortageGrace
 	}
 	if errors.Is(err, syscall.EAGAIN) {
-		w.threads.Store(true)
+		s.threads.Store(true)
 	}
-	if p, err = l.tryAgain(ctx, a, argv, err, grace); scarce(err) {
-		w.hopeless.Store(true)
-		err = faultError{fmt.Errorf("task %d cannot start: %w", a.Task.ID, err)}
+	if time.Since(s.told) > shortageAgain {
+		s.told = time.Now()
+		l.sayWaits(a, err)
+	}
+	var pause time.Duration
+	for until := time.Now().Add(grace); scarce(err); p, err = l.try(a, argv) {
+		if l.live.Load() > 0 {
+			until = time.Now().Add(grace)
+		} else if time.Now().After(until) || s.hopeless.Load() {
+			s.hopeless.Store(true)
+			return nil, faultError{fmt.Errorf("task %d cannot start: %w", a.Task.ID, err)}
+		}
+		if err := backoff(ctx, &pause); err != nil {
+			return nil, err
+		}
 	}
 	return p, err
 }
 
-// tryAgain tries until it works, fails for another reason than err, or no task
-// has run for as long as grace. It says so first.
-func (l *Local) tryAgain(ctx context.Context, a task.Attempt, argv []string, err error, grace time.Duration) (*process, error) {
-	if time.Since(l.shortage.told) > shortageAgain {
-		l.shortage.told = time.Now()
-		l.sayWaits(a, err)
-	}
-	var b backoff
-	until := time.Now().Add(grace)
-	for {
-		if l.live.Load() > 0 {
-			until = time.Now().Add(grace) // a running task will give something back
-		} else if time.Now().After(until) || l.shortage.hopeless.Load() {
-			return nil, err
-		}
-		if err := b.sleep(ctx); err != nil {
-			return nil, err
-		}
-		var p *process
-		if p, err = l.try(a, argv); !scarce(err) {
-			return p, err
-		}
-	}
-}
-
-// sayWaits says what an attempt waits for.
 func (l *Local) sayWaits(a task.Attempt, err error) {
 	l.notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
 }
 
-// backoff is how long to wait between tries.
-type backoff struct{ next time.Duration }
-
-// sleep waits, longer each time, or until ctx is done.
-func (b *backoff) sleep(ctx context.Context) error {
-	b.next = min(max(2*b.next, backoffFirst), backoffMost)
-	t := time.NewTimer(b.next)
-	defer t.Stop()
+// backoff sleeps for longer each time, twice the last pause within bounds. It
+// returns an error when ctx is done.
+func backoff(ctx context.Context, pause *time.Duration) error {
+	*pause = min(max(2**pause, backoffFirst), backoffMost)
 	select {
-	case <-t.C:
+	case <-time.After(*pause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// program identifies the program of a task: equal values find the same file.
+type program struct {
+	name, dir, path string // dir and path are empty if name does not depend on them
+	lost            bool   // an attempt has waited for it in vain
+}
+
+func newProgram(name, dir, path string) program {
+	switch {
+	case filepath.IsAbs(name):
+		return program{name: name}
+	case strings.Contains(name, "/"):
+		return program{name: name, dir: dir}
+	}
+	return program{name: name, path: path}
+}
+
+// hasRun remembers the program that started last.
+func (l *Local) hasRun(p program) {
+	if last := l.ran.Load(); last == nil || *last != p {
+		l.ran.Store(&p)
+	}
+}
+
+// unfinished reports whether err may mean that the program is being replaced: it
+// is open for writing, or missing.
+func unfinished(err error) bool {
+	return errors.Is(err, syscall.ETXTBSY) || errors.As(err, new(*commandError))
+}
+
+// startLater waits and starts an attempt that failed with err, if its program is
+// being written, or is missing but ran last. After waiting in vain, it does not
+// wait for the same program again until that has run.
+func (l *Local) startLater(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
+	dir, path := l.surroundings(a.Task)
+	want := newProgram(argv[0], dir, path)
+	lost := want
+	lost.lost = true
+	last := l.ran.Load()
+	switch {
+	case last != nil && *last == lost:
+		return nil, fmt.Errorf("%w: %w", err, ErrInVain)
+	case !errors.Is(err, syscall.ETXTBSY) && (last == nil || *last != want):
+		return nil, err
+	}
+	l.sayWaits(a, err)
+	var pause time.Duration
+	for until := time.Now().Add(replaceGrace); time.Now().Before(until); {
+		if err := backoff(ctx, &pause); err != nil {
+			return nil, err
+		}
+		var p *process
+		if p, err = l.startNow(ctx, a, argv); err == nil || !unfinished(err) {
+			return p, err
+		}
+	}
+	l.ran.Store(&lost)
+	return nil, fmt.Errorf("%w: %w", err, ErrInVain)
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,31 +15,38 @@ import (
 	"crew/runner/task"
 )
 
-// commandError says that the command itself is at fault, whatever its
-// arguments are.
+// commandError means that the command is at fault, whatever its arguments.
 type commandError struct {
-	name   string
+	name   string // empty if the command is
 	why    string
-	status int // 126 or 127, as a shell would say
+	status int // 126 or 127, as in a shell
 }
 
-func (e *commandError) Error() string { return e.name + ": " + e.why }
-
-// surroundings are the directory in which a task runs, empty for crew's own, and
-// the PATH in which its program is looked for.
-func (l *Local) surroundings(t *task.Task) (dir, path string) {
-	dir = l.cfg.Dir
-	if t.Dir != "" {
-		dir = t.Dir
+func (e *commandError) Error() string {
+	if e.name == "" {
+		return "the command is empty"
 	}
-	return dir, l.env.pathOf(t)
+	return e.name + ": " + e.why
 }
 
-// start starts the attempt's process. Where that fails for a reason that may
-// pass, it waits and tries again.
+// surroundings returns the directory a task runs in, empty for crew's own, and
+// the PATH to search for its program.
+func (l *Local) surroundings(t *task.Task) (dir, path string) {
+	path, ok := pathIn(t.Env)
+	if !ok {
+		path = l.env.path
+	}
+	return cmp.Or(t.Dir, l.cfg.Dir), path
+}
+
+// start starts the attempt's process. If that fails for a reason that may go
+// away, it waits and tries again.
 func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	if len(argv) == 0 {
-		return nil, &commandError{why: "the command is empty", status: 127}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return nil, &commandError{status: 127}
 	}
 	if err := holdsNUL(a.Task, argv); err != nil {
 		return nil, err
@@ -50,7 +58,7 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 	return p, err
 }
 
-// startNow starts the process, when there is what it takes.
+// startNow starts the process, but waits if resources are short.
 func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	if !l.shortage.threads.Load() && l.shortage.waiting.Load() == 0 {
 		if p, err := l.try(a, argv); !scarce(err) {
@@ -60,7 +68,8 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 	return l.startInTurn(ctx, a, argv)
 }
 
-// holdsNUL says which part of a task holds a NUL byte, where that ends a string.
+// holdsNUL returns an error if a string of the task holds a NUL byte, which would
+// end it.
 func holdsNUL(t *task.Task, argv []string) error {
 	const why = " holds a NUL byte, which no command can be given"
 	has := func(w string) bool { return strings.IndexByte(w, 0) >= 0 }
@@ -81,12 +90,12 @@ func holdsNUL(t *task.Task, argv []string) error {
 func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	p := &process{local: l, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
 	born := l.groups.reserve(p)
-	files, err := p.pipes()
+	err := p.pipes()
 	if err == nil {
 		if !l.shortage.threads.Load() {
 			p.pin = l.pins.Take()
 		}
-		err = l.spawn(p, argv, files, born)
+		err = l.spawn(p, argv, born)
 	}
 	p.closeChildEnds()
 	if err != nil {
@@ -101,29 +110,22 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	return p, nil
 }
 
-// spawn execs argv with the three files as its standard streams.
-func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) error {
+// spawn finds the program and executes it with the child's ends of the pipes.
+func (l *Local) spawn(p *process, argv []string, born *int32) error {
 	dir, path := l.surroundings(p.attempt.Task)
-	plain := dir == "" && path == l.env.path // what the cache is for
 	attr := &syscall.ProcAttr{
-		Dir: dir, Env: l.env.of(p.attempt), Files: files[:],
+		Dir: dir, Env: l.env.of(p.attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}, // see guardian
 	}
 	for again := true; ; again = false {
-		var full string
-		var err error
-		if plain {
-			full, err = l.path.cached(argv[0], path)
-		} else {
-			full, err = find(argv[0], path, dir)
-		}
+		full, err := l.path.find(argv[0], path, dir)
 		if err != nil {
 			return err
 		}
 		p.started = time.Now()
 		p.pid, err = l.spawner.Start(full, argv, attr, born, p.pin)
 		if err == syscall.ENOEXEC {
-			// A script without a #! line: execvp(3) gives it to the shell.
+			// Like execvp(3), run a script without a #! line with the shell.
 			p.pid, err = l.spawner.Start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born, p.pin)
 		}
 		switch {
@@ -132,32 +134,29 @@ func (l *Local) spawn(p *process, argv []string, files [3]uintptr, born *int32) 
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
-		case err == syscall.ENOENT && again && plain && full != argv[0]:
-			l.path.forget(argv[0])
+		case err == syscall.ENOENT && again && l.path.forget(argv[0]):
 		default:
 			return explain(err, argv[0], full, dir)
 		}
 	}
 }
 
-// explain turns what fork and exec say into an error that names its cause.
+// explain turns an error of fork or exec into one that names its cause.
 func explain(err error, name, full, dir string) error {
 	if bad := (linux.DirError{}); errors.As(err, &bad) {
 		return fmt.Errorf("change to directory %s: %w", dir, bad.Errno)
 	}
 	switch err {
-	case syscall.ENOENT:
+	case syscall.ENOENT, syscall.ENOTDIR:
 		if _, e := os.Lstat(full); e == nil {
-			return &commandError{name: name, why: "its interpreter or loader is missing", status: 127}
+			return &commandError{name, "its interpreter or loader is missing", 127}
 		}
-		return &commandError{name: name, why: err.Error(), status: 127}
-	case syscall.ENOTDIR:
-		return &commandError{name: name, why: err.Error(), status: 127}
+		return &commandError{name, err.Error(), 127}
 	case syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ELOOP, syscall.EISDIR, syscall.ELIBBAD:
 		if st, e := os.Stat(full); e == nil && st.IsDir() {
-			return &commandError{name: name, why: "is a directory", status: 126}
+			return &commandError{name, "is a directory", 126}
 		}
-		return &commandError{name: name, why: err.Error(), status: 126}
+		return &commandError{name, err.Error(), 126}
 	case syscall.E2BIG:
 		return fmt.Errorf("%s: %w: give it fewer or shorter records, or use --stdin", name, err)
 	}

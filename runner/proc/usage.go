@@ -2,19 +2,21 @@ package proc
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-// peak is the most memory that this process has occupied, as far as it was
-// looked at. It is safe for concurrent use.
+// peak is the most memory that this process is known to have occupied. It is safe
+// for concurrent use.
 type peak struct{ bytes atomic.Int64 }
 
-// ofTask is the peak of a task whose usage says so, or 0 where that may be this
-// process's own: the kernel carries the peak of the memory from which a program
-// is started over to that program.
+// ofTask returns the peak of a task whose rusage says so, or 0 if it may be this
+// process's own: the kernel carries the peak of a process over to the program that
+// it executes.
 func (p *peak) ofTask(bytes int64) int64 {
 	if bytes > p.bytes.Load() {
 		p.bytes.Store(ownPeak())
@@ -25,47 +27,34 @@ func (p *peak) ofTask(bytes int64) int64 {
 	return bytes
 }
 
-// ownPeak is VmHWM of /proc/self/status (proc_pid_status(5)). getrusage(2) would
-// give the peak of this process's parent, where that is higher.
-func ownPeak() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 1<<63 - 1
+// ownPeak returns VmHWM of /proc/self/status (proc_pid_status(5)), or the largest
+// number if it cannot. getrusage(2) would return the peak of this process's parent
+// if that is higher.
+func ownPeak() (n int64) {
+	status, _ := os.ReadFile("/proc/self/status")
+	_, after, _ := bytes.Cut(status, []byte("\nVmHWM:"))
+	if _, err := fmt.Sscan(string(after), &n); err != nil {
+		return math.MaxInt64
 	}
-	_, rest, _ := bytes.Cut(status, []byte("\nVmHWM:"))
-	line, _, _ := bytes.Cut(rest, []byte(" kB"))
-	kib, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64)
-	if err != nil {
-		return 1<<63 - 1
-	}
-	return kib << 10
+	return n << 10
 }
 
-// schedStat is how long a process, without its children, was on a processor, and
+// schedStat is how long a process, without its children, ran on a processor, and
 // how long it waited for one.
 type schedStat struct{ run, wait time.Duration }
 
-// readSchedStat reads /proc/PID/schedstat, which is there until the process is
-// reaped. The zero schedStat is nothing known.
+// readSchedStat reads /proc/PID/schedstat, which exists until the process is
+// reaped. It returns the zero schedStat if it cannot.
 func readSchedStat(pid int) (s schedStat) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
-	if err != nil {
-		return s
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
+	if _, err := fmt.Sscan(string(text), &s.run, &s.wait); err != nil {
+		return schedStat{}
 	}
-	f := bytes.Fields(text)
-	if len(f) < 2 {
-		return s
-	}
-	run, err := strconv.ParseInt(string(f[0]), 10, 64)
-	wait, err2 := strconv.ParseInt(string(f[1]), 10, 64)
-	if err != nil || err2 != nil {
-		return s
-	}
-	return schedStat{time.Duration(run), time.Duration(wait)}
+	return s
 }
 
-// delay is about how long a task that was on processors for all of cpu waited for
-// them: what its leader did, and its children in proportion.
+// delay estimates how long a task that used cpu in all waited for processors. Its
+// children are taken to have waited in proportion to the leader.
 func (s schedStat) delay(cpu time.Duration) time.Duration {
 	if s.run <= 0 {
 		return 0
