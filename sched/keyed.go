@@ -148,7 +148,6 @@ func (p *keyed) evict(slot int) {
 	}
 }
 
-// Serial reports true.
 func (p *keyed) Serial() bool { return true }
 
 func (p *keyed) Longest() Block {

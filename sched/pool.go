@@ -37,7 +37,7 @@ func (st *station) rank(cost int64) (rank, tie int64) {
 // the queue of a pool whose only station comes and goes is not dealt anew each
 // time.
 type pool struct {
-	store   *store
+	policy  *byTopic
 	load    heap[*station] // all stations, the least outstanding first
 	backlog heap[*station] // those with a queue, the heaviest first
 	idle    heap[*station] // those with free capacity, the one with the least cost running first
@@ -46,24 +46,13 @@ type pool struct {
 	held    int // items that its stations hold
 }
 
-// store is what the pools of a policy share. A station is in at most one pool.
-type store struct {
-	slots
-	slab                // a node's owner is the ID of its station, 0 in a list apart
-	stations []*station // by slot
-}
-
-func newStore() store {
-	return store{slots: newSlots(), slab: newIndexedSlab(), stations: make([]*station, 1)}
-}
-
 // weight returns an item's cost, bounded so that no sum of costs overflows.
 func weight(it Item) int64 { return min(max(it.Cost, 1), 1<<40) }
 
 // refresh updates the heaps after anything about st has changed.
 func (p *pool) refresh(st *station) {
 	p.requeue(st)
-	if p.store.hasRoom(st.id) {
+	if p.policy.hasRoom(st.id) {
 		rank, tie := st.rank(st.running)
 		p.idle.update(st, &st.idle, rank, tie)
 	} else {
@@ -86,12 +75,12 @@ func (p *pool) requeue(st *station) {
 func (p *pool) push(it Item) {
 	p.n++
 	if p.load.len() == 0 || p.apart.n > 0 {
-		p.store.add(&p.apart, it)
+		p.policy.add(&p.apart, it)
 		return
 	}
 	st := p.load.min()
-	i := p.store.add(&st.queue, it)
-	p.store.nodes[i].owner = int32(st.id)
+	i := p.policy.add(&st.queue, it)
+	p.policy.nodes[i].owner = int32(st.id)
 	st.queued += weight(it)
 	p.requeue(st)
 }
@@ -106,7 +95,7 @@ func (p *pool) pop(st *station) (Item, bool) {
 		i = p.oldest()
 	}
 	it, from := p.cut(i)
-	p.store.take(st.id)
+	p.policy.take(st.id)
 	p.held++
 	st.running += weight(it)
 	if from != nil && from != st {
@@ -129,12 +118,12 @@ func (p *pool) oldest() int32 {
 // assigned to, if any, which the caller has to requeue.
 func (p *pool) cut(i int32) (Item, *station) {
 	p.n--
-	owner := p.store.nodes[i].owner
+	owner := p.policy.nodes[i].owner
 	if owner == 0 {
-		return p.store.cut(&p.apart, i), nil
+		return p.policy.cut(&p.apart, i), nil
 	}
-	st := p.store.stations[owner]
-	it := p.store.cut(&st.queue, i)
+	st := p.policy.stations[owner]
+	it := p.policy.cut(&st.queue, i)
 	st.queued -= weight(it)
 	return it, st
 }
@@ -148,19 +137,19 @@ func (p *pool) remove(i int32) {
 
 // join makes st one of the pool's stations.
 func (p *pool) join(st *station) {
-	p.held += p.store.all[st.id].held
+	p.held += p.policy.all[st.id].held
 	p.refresh(st)
 }
 
 // leave removes st from the pool. Items queued for it stay with the pool.
 func (p *pool) leave(st *station) {
-	p.held -= p.store.all[st.id].held
+	p.held -= p.policy.all[st.id].held
 	p.load.remove(&st.load)
 	p.backlog.remove(&st.backlog)
 	p.idle.remove(&st.idle)
 	st.queued = 0
 	for st.queue.n > 0 {
 		p.n--
-		p.push(p.store.cut(&st.queue, st.queue.head))
+		p.push(p.policy.cut(&st.queue, st.queue.head))
 	}
 }

@@ -61,10 +61,8 @@ func (s *slots) Done(id int, _ Item, _ bool) {
 	s.list(id)
 }
 
-// Balance does nothing.
 func (s *slots) Balance(func(uint64) int) {}
 
-// Serial reports false.
 func (s *slots) Serial() bool { return false }
 
 // take gives a slot one more item, and reports false if it has no room.

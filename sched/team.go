@@ -14,7 +14,6 @@ type team struct {
 	want   int // 0 for every team while there are fewer slots than teams
 	weight int // its share: the slots it asked for, or the items it has outstanding
 	limit  int // the most it may be due, but one in any case
-	most   int // the most it may be due in this division
 
 	// where the policy keeps it
 	needy                 bool // in the list of those
@@ -34,21 +33,22 @@ func (t *team) needs() bool {
 // surplus reports whether one of its slots may go to another team.
 func (t *team) surplus() bool { return t.have() > t.want }
 
-// apportion divides n slots among teams: one to each while they last, the others
-// one by one to the team with the highest weight/(want+1), up to its most (the
-// D'Hondt method). If the weights sum up to n, each team gets its weight.
+// apportion divides n slots among the teams: one to each while they last, the
+// others one by one to the team with the highest weight/(want+1), up to its limit
+// (the D'Hondt method). If the weights sum up to n, each team gets its weight.
 // apportion returns how many slots are left.
-func apportion(teams []*team, n int) int {
+func (p *byTopic) apportion(n int) int {
 	var shares heap[*team]
 	update := func(t *team) {
-		if t.weight > 0 && t.want < t.most {
+		// More slots than items would only be kept from other automatic teams.
+		if t.weight > 0 && t.want < t.limit && (!p.auto || t.want < t.weight) {
 			quotient := int64(t.weight) << 24 / int64(t.want+1) // fixed point
 			shares.update(t, &t.share, -quotient, int64(t.order))
 		} else {
 			shares.remove(&t.share)
 		}
 	}
-	for _, t := range teams {
+	for _, t := range p.teams {
 		t.want, t.share = min(n, 1), 0
 		n -= t.want
 		update(t)
@@ -64,15 +64,12 @@ func apportion(teams []*team, n int) int {
 
 // divide sets how many slots each team is due.
 func (p *byTopic) divide() {
-	n := len(p.ids)
+	n, sum := len(p.ids), 0
 	p.due = 0
-	sum := 0
 	for _, t := range p.teams {
-		t.want, t.most = 0, t.limit
+		t.want = 0
 		if p.auto {
-			// More slots than items would only be kept from other teams.
 			t.weight = t.n + t.held
-			t.most = min(t.limit, t.weight)
 		}
 		sum += t.weight
 	}
@@ -85,7 +82,7 @@ func (p *byTopic) divide() {
 		p.rest.want += n - sum
 		p.due = n
 	default:
-		p.due = n - apportion(p.teams, n)
+		p.due = n - p.apportion(n)
 	}
 }
 

@@ -17,23 +17,28 @@ import "math"
 // goes to the topic that has waited longest for one, so no topic starves.
 // Automatic topics with nothing outstanding are then forgotten.
 type byTopic struct {
-	store
-	auto    bool
-	topics  map[uint64]*team // by key
-	teams   []*team          // in the order of the list, the rest last
-	rest    *team            // nil if other keys are refused
-	spare   *team            // slots of no team; never has items
-	due     int              // the sum of want
-	ready   heap[*team]      // those with an item and a slot for it, ordered as these slots are
-	needy   ring[*team]      // those that had a claim to a slot when they were added
-	dormant heap[*team]      // automatic ones with nothing outstanding, the longest dormant first
-	unused  spares[team]
-	made    int   // how many teams have been made
-	tick    int64 // orders dormant
+	slots
+	slab                // a node's owner is the ID of its station, 0 in a list apart
+	stations []*station // by slot
+	auto     bool
+	topics   map[uint64]*team // by key
+	teams    []*team          // in the order of the list, the rest last
+	rest     *team            // nil if other keys are refused
+	spare    *team            // slots of no team; never has items
+	due      int              // the sum of want
+	ready    heap[*team]      // those with an item and a slot for it, ordered as these slots are
+	needy    ring[*team]      // those that had a claim to a slot when they were added
+	dormant  heap[*team]      // automatic ones with nothing outstanding, the longest dormant first
+	unused   spares[team]
+	made     int   // how many teams have been made
+	tick     int64 // orders dormant
 }
 
 func newByTopic(topics Topics) *byTopic {
-	p := &byTopic{store: newStore(), auto: topics.Auto, topics: map[uint64]*team{}}
+	p := &byTopic{
+		slots: newSlots(), slab: newIndexedSlab(), stations: make([]*station, 1),
+		auto: topics.Auto, topics: map[uint64]*team{},
+	}
 	p.spare = p.newTeam()
 	for _, c := range topics.List {
 		t := p.enrol()
@@ -51,7 +56,7 @@ func (p *byTopic) newTeam() *team {
 	t := p.unused.take()
 	if t.order == 0 {
 		p.made++
-		*t = team{pool: pool{store: &p.store}, order: p.made, limit: math.MaxInt}
+		*t = team{pool: pool{policy: p}, order: p.made, limit: math.MaxInt}
 	}
 	return t
 }

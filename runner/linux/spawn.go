@@ -28,7 +28,7 @@ type Spawner struct {
 
 // NewSpawner returns a Spawner. It resets SIGCHLD for the whole process.
 func NewSpawner() *Spawner {
-	s := &Spawner{pid: uintptr(os.Getpid())}
+	s := &Spawner{pid: uintptr(os.Getpid()), scripts: sync.Pool{New: func() any { return new(script) }}}
 	if first := raw.NoFile; first[0]+1 < first[1] {
 		// Package syscall raises the soft limit to one less than the hard one.
 		// ForkExec gives a child the old limit unless it has been set since.
@@ -69,10 +69,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		}
 		return forkExec(path, argv, attr)
 	}
-	c, _ := s.scripts.Get().(*script)
-	if c == nil {
-		c = new(script)
-	}
+	c := s.scripts.Get().(*script)
 	if !s.write(c, path, argv, attr, pin) {
 		return 0, syscall.EINVAL
 	}

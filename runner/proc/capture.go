@@ -14,21 +14,13 @@ import (
 )
 
 const (
-	// soon is when a pidfd is opened to watch for the exit of a task. Most tasks
-	// end before and never pay for one.
-	soon = 50 * time.Millisecond
-	// linger is how long to read from a task that has exited while other
-	// processes hold its pipes open.
-	linger = time.Second
-	// parting is how long to go on reading after those have been killed.
-	parting = 100 * time.Millisecond
-	// tailSize is how much is remembered of a stderr that is not kept.
-	tailSize = 4 << 10
-	// pipeSize is the capacity of a new pipe.
-	pipeSize = 64 << 10
-	// leastRoom is how much room a spool.Buffer must have to be read into
-	// directly.
-	leastRoom = 16 << 10
+	soon    = 50 * time.Millisecond  // when to open a pidfd: most tasks end before and never pay for one
+	linger  = time.Second            // how long to read after a task's exit while other processes hold its pipes
+	parting = 100 * time.Millisecond // how long to read after those have been killed
+
+	tailSize  = 4 << 10  // how much is remembered of a stderr that is not kept
+	pipeSize  = 64 << 10 // the capacity of a new pipe
+	leastRoom = 16 << 10 // how much room a spool.Buffer must have to be read into directly
 )
 
 // stream is one of the two outputs of a task.

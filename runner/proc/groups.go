@@ -11,9 +11,6 @@ import (
 // before its leader can have ended until just before its ID is free. groups is
 // safe for concurrent use.
 type groups struct {
-	begin func() // called once, before the first process starts; may be nil
-
-	once     sync.Once
 	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
 	mu       sync.Mutex
 	live     []*process // by row; nil if none has started
@@ -26,11 +23,6 @@ type groups struct {
 // next. reserve blocks while the groups are suspended.
 func (g *groups) reserve(p *process) *int32 {
 	g.starting.RLock()
-	g.once.Do(func() {
-		if g.begin != nil {
-			g.begin()
-		}
-	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n := len(g.free); n > 0 {

@@ -118,6 +118,7 @@ func TestTheTableOfGroupsNeverMoves(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	l := local(t, nil)
 	g := &l.guardian
+	g.try()
 	p := &process{local: l}
 	born := l.groups.reserve(p)
 	defer l.groups.abandon(p)

@@ -61,6 +61,7 @@ type Local struct {
 
 	groups   groups
 	guardian guardian
+	first    sync.Once // starts the guardian
 	shortage *shortage
 	ran      atomic.Pointer[program] // what started last
 
@@ -82,7 +83,6 @@ func New(cfg Config) (*Local, error) {
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice}
-	l.groups.begin = l.guardian.try
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	return l, nil
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -65,12 +66,9 @@ func walk(name, path, dir string) (string, error) {
 	}
 	err := &commandError{name, "command not found", 127}
 	for _, d := range filepath.SplitList(path) {
-		if d == "" {
-			d = "."
-		}
-		full := d + "/" + name
+		full := cmp.Or(d, ".") + "/" + name
 		seen := full
-		if !filepath.IsAbs(d) && dir != "" {
+		if !filepath.IsAbs(full) {
 			seen = filepath.Join(dir, full)
 		}
 		var st syscall.Stat_t

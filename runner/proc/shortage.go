@@ -20,17 +20,13 @@ import (
 const (
 	backoffFirst = 5 * time.Millisecond
 	backoffMost  = 500 * time.Millisecond
-	// shortageGrace is how long to wait for a resource that no task of this run
-	// holds, ownShortageGrace if no other process can hold it either.
-	shortageGrace    = 10 * time.Second
-	ownShortageGrace = time.Second
-	// shortageAgain is the least time between two messages about a shortage.
-	shortageAgain = 10 * time.Second
-	// fewProcesses is a limit on processes under which crew has to save threads.
-	fewProcesses = 512
-	// replaceGrace is how long to wait for a program that is being written, or
-	// has disappeared after it ran.
-	replaceGrace = 5 * time.Second
+
+	shortageGrace    = 10 * time.Second // how long to wait for a resource that no task of this run holds
+	ownShortageGrace = time.Second      // the same, if no other process can hold it either
+	shortageAgain    = 10 * time.Second // the least time between two messages about a shortage
+	replaceGrace     = 5 * time.Second  // how long to wait for a program that is being written or replaced
+
+	fewProcesses = 512 // a limit on processes under which crew has to save threads
 )
 
 // ErrInVain is wrapped by the error of an attempt whose program did not become
@@ -65,19 +61,16 @@ func newShortage() *shortage {
 func reserveThreads() {
 	const running, blocked = 2, 4
 	runtime.GOMAXPROCS(min(running, runtime.GOMAXPROCS(0)))
-	release := make(chan struct{})
 	var ready, done sync.WaitGroup
+	ready.Add(running + blocked)
 	for range running + blocked {
-		ready.Add(1)
 		done.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			ready.Done()
-			<-release
+			ready.Wait()
 		})
 	}
-	ready.Wait()
-	close(release)
 	done.Wait()
 }
 
@@ -93,12 +86,17 @@ type faultError struct{ error }
 
 func (e faultError) Unwrap() error { return e.error }
 
-// startInTurn starts an attempt while something is short. One attempt tries at a
-// time: several, each holding half of what it needs, could wait for ever. When no
-// task of this run is left that could release the resource, startInTurn waits for
-// a grace period and then fails with a faultError.
-func (l *Local) startInTurn(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
+// startNow starts the process, but waits while something is short. One attempt
+// tries at a time then: several, each holding half of what it needs, could wait for
+// ever. When no task of this run is left that could release the resource, startNow
+// waits for a grace period and then fails with a faultError.
+func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	s := l.shortage
+	if !s.threads.Load() && s.waiting.Load() == 0 {
+		if p, err := l.try(a, argv); !scarce(err) {
+			return p, err
+		}
+	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	select {

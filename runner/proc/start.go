@@ -58,16 +58,6 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 	return p, err
 }
 
-// startNow starts the process, but waits if resources are short.
-func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	if !l.shortage.threads.Load() && l.shortage.waiting.Load() == 0 {
-		if p, err := l.try(a, argv); !scarce(err) {
-			return p, err
-		}
-	}
-	return l.startInTurn(ctx, a, argv)
-}
-
 // holdsNUL returns an error if a string of the task holds a NUL byte, which would
 // end it.
 func holdsNUL(t *task.Task, argv []string) error {
@@ -89,6 +79,7 @@ func holdsNUL(t *task.Task, argv []string) error {
 // try makes the pipes and starts the process once.
 func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	p := &process{local: l, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
+	l.first.Do(l.guardian.try)
 	born := l.groups.reserve(p)
 	err := p.pipes()
 	if err == nil {
