@@ -167,13 +167,6 @@ func newProgram(name, dir, path string) program {
 	return program{name: name, path: path}
 }
 
-// hasRun remembers the program that started last.
-func (l *Local) hasRun(p program) {
-	if last := l.ran.Load(); last == nil || *last != p {
-		l.ran.Store(&p)
-	}
-}
-
 // unfinished reports whether err may mean that the program is being replaced: it
 // is open for writing, or missing.
 func unfinished(err error) bool {

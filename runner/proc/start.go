@@ -121,7 +121,11 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 		}
 		switch {
 		case err == nil:
-			l.hasRun(newProgram(argv[0], dir, path))
+			ran := newProgram(argv[0], dir, path)
+			if last := l.ran.Load(); last == nil || *last != ran {
+				kept := ran // escapes, so that ran need not
+				l.ran.Store(&kept)
+			}
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
