@@ -26,9 +26,9 @@ type byTopic struct {
 	rest     *team            // nil if other keys are refused
 	spare    *team            // slots of no team; never has items
 	due      int              // the sum of want
-	ready    heap[*team]      // those with an item and a slot for it, ordered as these slots are
-	needy    ring[*team]      // those that had a claim to a slot when they were added
-	dormant  heap[*team]      // automatic ones with nothing outstanding, the longest dormant first
+	ready    heap[*team]      // teams with an item and a slot for it, in the order of these slots
+	needy    ring[*team]      // teams that had a claim to a slot when they were added
+	dormant  heap[*team]      // automatic teams with nothing outstanding, the longest dormant first
 	unused   spares[team]
 	made     int   // how many teams have been made
 	tick     int64 // orders dormant
