@@ -2,45 +2,28 @@ package expand
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-var errBackquotes = errors.New("the command holds a placeholder in backquotes that cannot be told apart: write $(…) instead")
+var errBackquotes = errors.New("the command has a placeholder in backquotes that cannot be told apart: write $(…) instead")
 
-// unquoteBackquotes rewrites a command substitution in backquotes that holds a
-// mark as $(…), which means the same and where quotes nest, and says whether
-// there was one. The outermost comes first.
+// unquoteBackquotes rewrites the first and outermost command substitution in
+// backquotes that holds a mark as $(…), which means the same and in which quotes
+// nest. It reports whether there was one.
 func (c *compiler) unquoteBackquotes(f *syntax.File) (bool, error) {
 	if !strings.Contains(c.src, "`") {
 		return false, nil
 	}
 	var found *syntax.CmdSubst
 	var quoted, document bool
-	var stack []syntax.Node
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if n == nil {
-			stack = stack[:len(stack)-1]
-			return true
+	walk(f, func(stack []syntax.Node) {
+		sub, ok := stack[len(stack)-1].(*syntax.CmdSubst)
+		if ok && found == nil && sub.Backquotes && c.holdsMark(sub) {
+			found, quoted, document = sub, inDoubleQuotes(stack), documents(stack) > 0
 		}
-		stack = append(stack, n)
-		sub, ok := n.(*syntax.CmdSubst)
-		if !ok || found != nil || !sub.Backquotes || !c.holds(sub) {
-			return true
-		}
-		found = sub
-		for i, n := range stack[:len(stack)-1] {
-			switch n := n.(type) {
-			case *syntax.Stmt:
-				quoted = false
-			case *syntax.DblQuoted:
-				quoted = true
-			case *syntax.Redirect:
-				document = document || n.Hdoc != nil && stack[i+1] == syntax.Node(n.Hdoc)
-			}
-		}
-		return true
 	})
 	if found == nil {
 		return false, nil
@@ -57,19 +40,15 @@ func (c *compiler) unquoteBackquotes(f *syntax.File) (bool, error) {
 	return true, nil
 }
 
-// holds says whether a mark stands in the node.
-func (c *compiler) holds(n syntax.Node) bool {
-	for _, m := range c.marks {
-		if m.at >= int(n.Pos().Offset()) && m.at < int(n.End().Offset()) {
-			return true
-		}
-	}
-	return false
+// holdsMark reports whether a mark stands in n.
+func (c *compiler) holdsMark(n syntax.Node) bool {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return from <= m.at && m.at < to })
 }
 
-// unescapeBackquoted is what stands in `…` as it is written in $(…): a backslash
-// goes before $, ` and \, and in double quotes before " too (POSIX.1-2024, Shell
-// Command Language, 2.6.3). ok is false where shells differ.
+// unescapeBackquoted returns the text in `…` as it is written in $(…): a
+// backslash goes before $, ` and \, and in double quotes also before "
+// (POSIX.1-2024, Shell Command Language, 2.6.3). ok is false where shells differ.
 func unescapeBackquoted(s string, quoted, document bool) (_ string, ok bool) {
 	var b strings.Builder
 	if strings.HasPrefix(s, "(") {
@@ -88,10 +67,10 @@ func unescapeBackquoted(s string, quoted, document bool) (_ string, ok bool) {
 	}
 	t := b.String()
 	if odd(t) {
-		return "", false // it would take the parenthesis
+		return "", false // the last backslash would escape the parenthesis
 	}
 	if strings.ContainsAny(t, "#\n") {
-		t += "\n" // so that neither a comment nor a here-document takes it
+		t += "\n" // end a comment or a here-document before the parenthesis
 	}
 	return t, true
 }

@@ -2,7 +2,7 @@ package expand
 
 import "strings"
 
-// form says which part of a value a placeholder stands for.
+// form is the part of a value that a placeholder stands for.
 type form uint8
 
 const (
@@ -13,7 +13,7 @@ const (
 	basedStem             // {/.}
 )
 
-// of is the part of s that f stands for. It never allocates.
+// of returns the part of s that f stands for. It does not allocate.
 func (f form) of(s string) string {
 	switch f {
 	case stem:
@@ -28,8 +28,8 @@ func (f form) of(s string) string {
 	return s
 }
 
-// basename is s as basename(1) prints it: without its directories and without
-// slashes at its end. Only slashes give "/", nothing gives nothing.
+// basename returns s without its directories and trailing slashes, as basename(1)
+// prints it: "/" if s consists of slashes, "" if it is empty.
 func basename(s string) string {
 	t := strings.TrimRight(s, "/")
 	if t == "" {
@@ -38,8 +38,8 @@ func basename(s string) string {
 	return t[strings.LastIndexByte(t, '/')+1:]
 }
 
-// dirname is s as dirname(1) prints it: "." where s has no directory, "/" for
-// what stands in the root and for the root itself.
+// dirname returns the directory of s as dirname(1) prints it: "." if s names none,
+// "/" for the root directory and what is in it.
 func dirname(s string) string {
 	t := strings.TrimRight(s, "/")
 	if t == "" {
@@ -58,11 +58,10 @@ func dirname(s string) string {
 	return t
 }
 
-// cutExt is s without the last extension of its last component, and without
-// slashes at its end, as basename and dirname have it; only slashes stay as
-// they are. Dots that a component begins with are no extension, so ".bashrc",
-// "." and ".." stay whole, where GNU parallel cuts them to "", "" and ".". The
-// extension may be empty: "foo." gives "foo", as in GNU parallel.
+// cutExt returns s without trailing slashes and without the last extension of its
+// last component. If s consists of slashes, it stays as it is. Leading dots do not
+// begin an extension, so ".bashrc", "." and ".." stay whole, while GNU parallel
+// cuts them to "", "" and ".". As in GNU parallel, "foo." has an empty extension.
 func cutExt(s string) string {
 	t := strings.TrimRight(s, "/")
 	if t == "" {

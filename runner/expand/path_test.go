@@ -43,7 +43,7 @@ func TestPathForms(t *testing.T) {
 	}
 }
 
-// TestPathTools holds {/} and {//} against the programs that they are named after.
+// TestPathTools compares {/} and {//} with basename(1) and dirname(1).
 func TestPathTools(t *testing.T) {
 	for _, s := range []string{"a", "a/", "a//", "/", "//", "///", "", ".", "..", "a/b", "/a", "//a//b//", "./", "../x", "a/./b/.", " ", "-n", "a\nb/"} {
 		for tool, f := range map[string]form{"basename": base, "dirname": dir} {

@@ -1,12 +1,15 @@
 package expand
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
+
+	"crew/runner/task"
 )
 
-// kind says what a piece of a template stands for.
+// kind is what a piece of a template stands for.
 type kind uint8
 
 const (
@@ -23,17 +26,14 @@ type piece struct {
 	text string // as written
 	kind kind
 	form form
-	n    int    // column: its number, negative from the end; field: its column or 0
+	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
 	name string // field
 }
 
-// ofRecord says whether p takes anything from the record.
-func (p *piece) ofRecord() bool { return p.kind == record || p.kind == column || p.kind == field }
+// ofRecord reports whether p takes anything from the record.
+func (p piece) ofRecord() bool { return p.kind == record || p.kind == column || p.kind == field }
 
-// number says whether p stands for a number that crew makes.
-func (p *piece) number() bool { return p.kind == seq || p.kind == worker }
-
-// scan cuts s into text and placeholders. What is no placeholder is text.
+// scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
 	var out []piece
 	rep := cfg.Replace
@@ -65,8 +65,8 @@ func scan(s string, cfg *Config) []piece {
 	return out
 }
 
-// brace is the placeholder that s, which begins with a brace, begins with; a
-// literal where there is none.
+// brace returns the placeholder at the start of s, which is a brace. It returns a
+// literal if there is none.
 func brace(s string, cfg *Config) piece {
 	end := strings.IndexByte(s, '}')
 	if end < 2 {
@@ -81,43 +81,36 @@ func brace(s string, cfg *Config) piece {
 		p.kind = worker
 		return p
 	}
-	if p.subject(in, cfg) {
-		return p
+	for _, f := range [...]struct {
+		suffix string
+		form   form
+	}{{"", whole}, {"//", dir}, {"/.", basedStem}, {"/", base}, {".", stem}} {
+		name, ok := strings.CutSuffix(in, f.suffix)
+		if !ok {
+			continue
+		}
+		p.form = f.form
+		if name == "" {
+			p.kind = record
+			return p
+		}
+		if p.find(name, cfg) {
+			return p
+		}
 	}
-	switch {
-	case strings.HasSuffix(in, "//"):
-		p.form, in = dir, in[:len(in)-2]
-	case strings.HasSuffix(in, "/."):
-		p.form, in = basedStem, in[:len(in)-2]
-	case strings.HasSuffix(in, "/"):
-		p.form, in = base, in[:len(in)-1]
-	case strings.HasSuffix(in, "."):
-		p.form, in = stem, in[:len(in)-1]
-	default:
-		return piece{}
-	}
-	if in == "" {
-		p.kind = record
-		return p
-	}
-	if !p.subject(in, cfg) {
-		return piece{}
-	}
-	return p
+	return piece{}
 }
 
-// subject makes p the column or field that is called s, and says whether there
-// can be one. A header's name goes before a number.
-func (p *piece) subject(s string, cfg *Config) bool {
+// find makes p the column or field called s, and reports whether there can be
+// one. A column's name takes precedence over a number.
+func (p *piece) find(s string, cfg *Config) bool {
 	if i := slices.Index(cfg.Names, s); i >= 0 {
 		p.kind, p.n, p.name = field, i+1, s
 		return true
 	}
-	if digits := strings.TrimPrefix(s, "-"); digits != "" && digits[0] >= '1' && digits[0] <= '9' && len(digits) < 10 {
-		if n, err := strconv.Atoi(s); err == nil {
-			p.kind, p.n = column, n
-			return true
-		}
+	if n, err := strconv.ParseInt(s, 10, 32); err == nil && n != 0 && strconv.FormatInt(n, 10) == s {
+		p.kind, p.n = column, int(n)
+		return true
 	}
 	if cfg.Fields && fieldName(s) {
 		p.kind, p.name = field, s
@@ -126,9 +119,10 @@ func (p *piece) subject(s string, cfg *Config) bool {
 	return false
 }
 
-// fieldName says whether s may name a field of a record: a letter, an
-// underscore or a byte above ASCII, then also digits, hyphens and single dots.
-// Brace text of a shell, such as {a,b} and {a..z}, is none.
+// fieldName reports whether s may name a field of a record: it starts with a
+// letter, an underscore or a byte above ASCII, and may go on with digits, hyphens
+// and single dots. Brace expressions of a shell, such as {a,b} and {a..z}, are
+// not names.
 func fieldName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -143,102 +137,111 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// value is what p stands for in one record. It allocates only where several
-// columns are joined.
-func (p *piece) value(v *Values, rec []string) string {
+// Values are what one command is made of. This package neither changes nor keeps
+// them.
+type Values struct {
+	Records [][]string        // the columns of each record; several with Config.Batch
+	Fields  map[string]string // what {name} stands for if no column has that name
+	Seq     uint64            // {#}
+	Worker  int               // {%}, from 1; 0 leaves {%} in the text and marks it
+
+	// state of an expansion
+
+	marks []task.Mark // each {%} left in the text
+	word  int         // the word being expanded
+	nth   bool        // {N} stands for the Nth record
+}
+
+// mark records that p was left in text, at or after from.
+func (v *Values) mark(p *piece, text []byte, from int) {
+	if p.kind == worker && v.Worker == 0 {
+		off := from + bytes.Index(text[from:], []byte(p.text)) // quotes may precede it
+		v.marks = append(v.marks, task.Mark{Word: v.word, Off: off})
+	}
+}
+
+// countsRecords reports whether {N} counts records: there are several, and each
+// has one column.
+func (v *Values) countsRecords() bool {
+	several := func(rec []string) bool { return len(rec) != 1 }
+	return len(v.Records) > 1 && !slices.ContainsFunc(v.Records, several)
+}
+
+// record returns the record with index i as a list, which is empty if there is
+// no such record.
+func (v *Values) record(i int) [][]string {
+	n := len(v.Records)
+	return v.Records[min(i, n):min(i+1, n)]
+}
+
+// perRecord reports whether p has a value for each record of v.
+func (p *piece) perRecord(v *Values) bool {
+	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0
+}
+
+// value returns what p stands for in recs, separated by spaces if it has a value
+// for each.
+func (p *piece) value(v *Values, recs [][]string) string {
+	switch {
+	case len(recs) == 0:
+		return p.in(v, nil)
+	case len(recs) == 1 || !p.perRecord(v):
+		return p.in(v, recs[0])
+	}
+	return join(recs, " ", func(rec []string) string { return p.in(v, rec) })
+}
+
+// in returns what p stands for in one record of v. It allocates only to join
+// columns and to format a number.
+func (p *piece) in(v *Values, rec []string) string {
 	switch p.kind {
 	case record:
-		return p.joined(rec)
-	case column:
-		i := p.n - 1
-		if p.n < 0 {
-			i = len(rec) + p.n
-		}
-		if i < 0 || i >= len(rec) {
-			return ""
-		}
-		return p.form.of(rec[i])
-	case field:
-		if p.n > 0 {
-			if p.n > len(rec) {
-				return ""
-			}
-			return p.form.of(rec[p.n-1])
-		}
-		if s, ok := v.Fields[p.name]; ok {
-			return p.form.of(s)
-		}
+		return join(rec, " ", p.form.of)
 	case seq:
 		return strconv.FormatUint(v.Seq, 10)
 	case worker:
 		if v.Worker > 0 {
 			return strconv.Itoa(v.Worker)
 		}
+		return p.text
 	}
-	return p.text
+	if p.n == 0 { // a field
+		if s, ok := v.Fields[p.name]; ok {
+			return p.form.of(s)
+		}
+		return p.text
+	}
+	nth := p.kind == column && v.nth
+	i, n := p.n-1, len(rec)
+	if nth {
+		n = len(v.Records)
+	}
+	if p.n < 0 {
+		i = n + p.n
+	}
+	switch {
+	case i < 0 || i >= n:
+		return ""
+	case nth:
+		return p.form.of(v.Records[i][0])
+	}
+	return p.form.of(rec[i])
 }
 
-// joined is the record's columns, each in p's form, with a space between them.
-func (p *piece) joined(rec []string) string {
-	switch len(rec) {
+// join returns the text of each element of list, with sep between them.
+func join[T any](list []T, sep string, text func(T) string) string {
+	switch len(list) {
 	case 0:
 		return ""
 	case 1:
-		return p.form.of(rec[0])
+		return text(list[0])
 	}
 	var b strings.Builder
-	for i, s := range rec {
+	for i, e := range list {
 		if i > 0 {
-			b.WriteByte(' ')
+			b.WriteString(sep)
 		}
-		b.WriteString(p.form.of(s))
+		b.WriteString(text(e))
 	}
 	return b.String()
-}
-
-// all is what p stands for in all records together, with a space between them.
-func (p *piece) all(v *Values, nth bool) string {
-	switch {
-	case p.kind == column && nth:
-		return p.nth(v)
-	case len(v.Records) == 0:
-		return p.value(v, nil)
-	case len(v.Records) == 1 || !p.ofRecord() || p.kind == field && p.n == 0:
-		return p.value(v, v.Records[0])
-	}
-	var b strings.Builder
-	for i, rec := range v.Records {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(p.value(v, rec))
-	}
-	return b.String()
-}
-
-// nth is the record that {N} stands for where several records of one column
-// are in one command.
-func (p *piece) nth(v *Values) string {
-	i := p.n - 1
-	if p.n < 0 {
-		i = len(v.Records) + p.n
-	}
-	if i < 0 || i >= len(v.Records) {
-		return ""
-	}
-	return p.form.of(v.Records[i][0])
-}
-
-// nth says whether {N} counts records: there are several and each has one
-// column.
-func (v *Values) nth() bool {
-	if len(v.Records) < 2 {
-		return false
-	}
-	for _, rec := range v.Records {
-		if len(rec) != 1 {
-			return false
-		}
-	}
-	return true
 }

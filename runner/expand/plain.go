@@ -1,84 +1,82 @@
 package expand
 
-// plain cuts a command line into words, each its pieces, where it needs no
-// shell: plain words with blanks between them, of which the first is a program.
-// When in doubt it says no.
+import "strings"
+
+// plain splits a command line that needs no shell into words: plain words with
+// blanks between them, the first of which is a program. If in doubt, ok is false.
 func plain(pieces []piece) (words [][]piece, ok bool) {
-	var word []piece
+	const hole = "\x00" // no plain text holds it
+	var line strings.Builder
+	var holes []piece
 	for _, p := range pieces {
-		if p.kind != literal {
-			word = append(word, p)
-			continue
-		}
-		from := 0
-		for i := range len(p.text) {
-			c := p.text[i]
-			blank := c == ' ' || c == '\t'
-			if !blank && !plainByte(c) {
-				return nil, false
-			}
-			if c == '=' && len(words) == 0 {
-				return nil, false
-			}
-			if !blank {
-				continue
-			}
-			if from < i {
-				word = append(word, piece{text: p.text[from:i]})
-			}
-			if len(word) > 0 {
-				words, word = append(words, word), nil
-			}
-			from = i + 1
-		}
-		if from < len(p.text) {
-			word = append(word, piece{text: p.text[from:]})
+		switch {
+		case p.kind != literal:
+			line.WriteString(hole)
+			holes = append(holes, p)
+		case !plainText(p.text):
+			return nil, false
+		default:
+			line.WriteString(p.text)
 		}
 	}
-	if len(word) > 0 {
-		words = append(words, word)
+	list, ok := splitPlain(line.String())
+	for _, w := range list {
+		words = append(words, fill(w, hole, &holes))
 	}
-	if len(words) == 0 {
-		return nil, false
+	return words, ok
+}
+
+// fill returns the pieces of a text in which each hole stands for the next
+// placeholder. It removes those from holes.
+func fill(text, hole string, holes *[]piece) []piece {
+	var pieces []piece
+	for i, s := range strings.Split(text, hole) {
+		if i > 0 {
+			pieces = append(pieces, (*holes)[0])
+			*holes = (*holes)[1:]
+		}
+		if s != "" {
+			pieces = append(pieces, piece{text: s})
+		}
 	}
-	if w := words[0]; len(w) == 1 && w[0].kind == literal && shellWord(w[0].text) {
-		return nil, false
-	}
-	return words, true
+	return pieces
 }
 
 // fields is plain for a text without placeholders.
 func fields(s string) (words []string, ok bool) {
-	n, in := 0, false
-	for i := range len(s) {
-		c := s[i]
-		blank := c == ' ' || c == '\t'
-		if !blank && !plainByte(c) || c == '=' && n < 2 {
-			return nil, false
-		}
-		if !blank && !in {
-			n++
-		}
-		in = !blank
-	}
-	if n == 0 {
+	if !plainText(s) {
 		return nil, false
 	}
-	words = make([]string, 0, n)
-	for i := 0; i < len(s); {
-		from := i
-		for i < len(s) && s[i] != ' ' && s[i] != '\t' {
-			i++
+	return splitPlain(s)
+}
+
+// splitPlain splits a plain text into words. ok is false if the first of them is
+// not known to be a program.
+func splitPlain(s string) (words []string, ok bool) {
+	words = make([]string, 0, 1+strings.Count(s, " "))
+	for from, i := 0, 0; i <= len(s); i++ {
+		if i < len(s) && s[i] != ' ' && s[i] != '\t' {
+			continue
 		}
 		if from < i {
 			words = append(words, s[from:i])
 		}
-		i++
+		from = i + 1
 	}
-	return words, !shellWord(words[0])
+	return words, len(words) > 0 && !strings.Contains(words[0], "=") && !shellWord(words[0])
 }
 
-// plainByte says whether c means itself to every shell, wherever it stands.
+// plainText reports whether s consists of blanks and plain bytes.
+func plainText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != ' ' && c != '\t' && !plainByte(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainByte reports whether c means itself to every shell, in any position.
 func plainByte(c byte) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c >= 0x80:
@@ -91,15 +89,16 @@ func plainByte(c byte) bool {
 	return false
 }
 
-// shellWord says whether s as the first word of a command means something to
-// every shell that no program of that name does: the reserved words and special
-// built-ins of POSIX, and its other built-ins that no program can stand in for.
-// Those of bash alone are left out, since /bin/sh may not have them. So are
-// echo, printf, test, kill, true, false and pwd: they are programs everywhere.
+// shellWord reports whether s, as the first word of a command, means something
+// to every shell that no program of that name can do. These are the reserved
+// words of POSIX, its special built-ins, and the other built-ins that no program
+// can replace. Those of bash alone are missing, since /bin/sh may not have them,
+// and so are echo, printf, test, kill, true, false and pwd, which are programs
+// everywhere.
 func shellWord(s string) bool {
 	switch s {
 	case "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while",
-		"time", // a program, too, which not every machine has
+		"time", // also a program, but not on every machine
 		".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
 		"times", "trap", "unset",
 		"alias", "bg", "cd", "command", "fg", "getopts", "hash", "jobs", "read", "type", "ulimit", "umask",

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oracle is a directory with a program p that prints its arguments, each with a
-// NUL behind it. Commands run there, with nothing else that they could change.
+// oracle is a directory with a program p that prints its arguments, each followed
+// by a NUL. Commands run in it, and anything else they leave there is an error.
 type oracle struct {
 	dir    string
 	shells []string
@@ -33,7 +33,7 @@ func newOracle(t testing.TB) *oracle {
 	return o
 }
 
-// run runs a command and returns the arguments that p got.
+// run runs a command and returns the arguments that p received.
 func (o *oracle) run(t testing.TB, argv []string) []string {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -52,11 +52,11 @@ func (o *oracle) run(t testing.TB, argv []string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// contexts are scripts that run p, and what p gets, where @ is the value and
-// a bar stands between arguments.
+// contexts are scripts that run p, with the arguments that p is to receive: @ is
+// the value, + a bar, and a bar separates arguments.
 var contexts = []struct {
 	script, want string
-	bash         bool // only bash reads it
+	bash         bool // only bash can read it
 }{
 	{script: `p {};`, want: "@"},
 	{script: `p a{}b;`, want: "a@b"},
@@ -118,13 +118,13 @@ var contexts = []struct {
 	{script: `x={}; p ${x@Q} >/dev/null; p {}`, want: "@", bash: true},
 }
 
-// awkward are values that have broken quoting somewhere.
+// awkward are values that have broken some quoting.
 var awkward = []string{"a", "", " ", "a b", "'", "''", `"`, `\`, `\\`, "$x", "${x", "$(touch pwned)", "`touch pwned`", "\n", "a\nE\nb", "a\n\tE\nb", "E", "\nE\n",
 	"; touch pwned", "&& touch pwned", "| touch pwned", "> pwned", "';touch pwned;'", `";touch pwned;"`, ")", "$(", "}", "{}", "{a,b}", "*", "?", "[a]", "~", "~root",
 	"#", "!", "!!", "a=b", "-n", "--", "if", "esac", "1", "2", "1>pwned", "\xff\xfe", "\x81'", "\x81\\", "é", "\t", "\r", "\x01", "=ls", "%1", "&", "a'b\"c`d$e\\f", "a\\", "\\n",
 	"x[$(touch pwned)]", "a[$(touch pwned)]=1", ":h", "^", "_crew1", "${_crew1}", "$'\\''", "'\\''", "<(touch pwned)", "((", "$((1))", "\x7f", "\ue000"}
 
-// wanted is what p is to get.
+// wanted returns the arguments that p is to receive.
 func wanted(want, value string) []string {
 	w := strings.Split(want, "|")
 	for i := range w {
@@ -133,13 +133,13 @@ func wanted(want, value string) []string {
 	return w
 }
 
-// trial is a command that a shell runs, and what p is to get.
+// trial is a command for a shell, and what p must get.
 type trial struct {
 	argv, want []string
 	about      string
 }
 
-// trials are a script with a value in every shell.
+// trials returns a trial of a script with a value in every shell.
 func (o *oracle) trials(t testing.TB, script, want, value string, bash bool) []trial {
 	t.Helper()
 	var list []trial
@@ -202,13 +202,12 @@ func (o *oracle) checkTogether(t testing.TB, list []trial) {
 	}
 }
 
-// zshDiffers says whether the script means something else to zsh, whatever the
-// value is.
+// zshDiffers reports whether the script itself means something else to zsh.
 func zshDiffers(script string) bool {
 	return strings.Contains(script, "~") || strings.Contains(script, "$(p x")
 }
 
-// long says whether there is time for everything.
+// long reports whether to run everything.
 func long() bool { return os.Getenv("CREW_TEST_LONG") != "" }
 
 func TestShellContexts(t *testing.T) {
@@ -217,7 +216,7 @@ func TestShellContexts(t *testing.T) {
 		t.Run(c.script, func(t *testing.T) {
 			var list []trial
 			for j, v := range awkward {
-				// Every context meets every value in a long run; else a fifth of them.
+				// A long run tries every pair of a context and a value, others a fifth of them.
 				if (i+j)%5 == 0 || long() {
 					list = append(list, o.trials(t, c.script, c.want, v, c.bash)...)
 				}
@@ -229,7 +228,7 @@ func TestShellContexts(t *testing.T) {
 	}
 }
 
-// FuzzShell holds values of any bytes against the shells.
+// FuzzShell passes values of any bytes through the shells.
 func FuzzShell(f *testing.F) {
 	o := newOracle(f)
 	for i, v := range awkward {
@@ -244,10 +243,10 @@ func FuzzShell(f *testing.F) {
 	})
 }
 
-// grammar makes random words whose value is known.
+// grammar generates random words of which the value is known.
 type grammar struct{ *rand.Rand }
 
-// word is a word outside of quotes, and what it is, with @ for the value.
+// word returns an unquoted word, and what it expands to, with @ for the value.
 func (g grammar) word(depth int) (text, is string) {
 	for range 1 + g.IntN(3) {
 		t, s := g.part(depth)
@@ -285,7 +284,7 @@ func (g grammar) part(depth int) (text, is string) {
 	}
 }
 
-// quoted is what stands in double quotes.
+// quoted returns a text for double quotes.
 func (g grammar) quoted(depth int) (text, is string) {
 	for range 1 + g.IntN(3) {
 		n := 8
@@ -316,11 +315,11 @@ func (g grammar) quoted(depth int) (text, is string) {
 	return text, is
 }
 
-// subst is a command substitution that gives its words with a + behind each.
+// subst returns a command substitution that prints each word followed by a +.
 func (g grammar) subst(depth int) (text, is string) {
 	t, s := g.word(depth)
 	switch g.IntN(6) {
-	case 0: // in double quotes all of these are escaped in backquotes
+	case 0: // within double quotes, backquotes need all of these escaped
 		r := strings.NewReplacer(`\`, `\\`, "`", "\\`", `"`, `\"`)
 		return "`" + r.Replace("printf '%s+' "+t) + "`", s + "+"
 	case 1:
@@ -336,7 +335,7 @@ func (g grammar) subst(depth int) (text, is string) {
 	return "$(printf '%s+' " + t + ")", s + "+"
 }
 
-// document is the text of a here-document.
+// document returns the text of a here-document.
 func (g grammar) document(depth int) (text, is string) {
 	switch g.IntN(4) {
 	case 0:
@@ -350,7 +349,7 @@ func (g grammar) document(depth int) (text, is string) {
 	return "x{}y", "x@y"
 }
 
-// TestShellGrammar looks for a nesting of contexts in which a value leaks.
+// TestShellGrammar looks for nested contexts in which a value becomes syntax.
 func TestShellGrammar(t *testing.T) {
 	o := newOracle(t)
 	rounds, seed, refused := 150, uint64(1), 0

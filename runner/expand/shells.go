@@ -1,18 +1,21 @@
 package expand
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// family says how far the language of a shell is known here.
+// family says how much is known about the language of a shell.
 type family uint8
 
 const (
-	foreign family = iota // no shell, or one with a grammar of its own
+	foreign family = iota // not known to be a shell
 	posix                 // sh, dash, bash, …
-	korn                  // ksh and zsh: POSIX syntax, and builtins that evaluate their numbers
-	alien                 // a shell where POSIX quoting is not safe
+	korn                  // ksh and zsh: POSIX syntax, but builtins evaluate their numbers
+	alien                 // a shell in which POSIX quoting is not safe
 )
 
-// familyOf tells a shell by the name of its program, without directory and
+// familyOf returns the family of a program, by its name without directory and
 // version.
 func familyOf(program string) family {
 	name := strings.TrimPrefix(basename(program), "-") // a login shell's argv[0]
@@ -30,19 +33,13 @@ func familyOf(program string) family {
 	return foreign
 }
 
-// posixFamily says whether f's language is the POSIX shell's.
+// posixFamily reports whether f has the syntax of the POSIX shell.
 func (f family) posixFamily() bool { return f == posix || f == korn }
 
-// arg is a word of a command as far as it is known before the command runs.
-type arg struct {
-	text   string
-	static bool // text is all of it
-}
-
-// inlined finds the word that a shell among args takes as its script: what
-// follows "sh -c", wherever it stands, since much can stand before it (env,
-// sudo, xargs, find -exec). at is -1 where there is none, and len(args) where
-// the script is still to come. shell is the index of the shell.
+// inlined finds the word that a shell among args takes as its script: the word
+// after "sh -c". Much can stand before the shell (env, sudo, xargs, find -exec).
+// at is -1 if there is none, and len(args) if the script is still to come. shell
+// is the index of the shell, and f its family.
 func inlined(args []arg) (at, shell int, f family) {
 	if len(args) > 0 && args[0].static && (args[0].text == "echo" || args[0].text == "printf") {
 		return -1, 0, foreign
@@ -57,9 +54,9 @@ func inlined(args []arg) (at, shell int, f family) {
 			}
 		}
 		if takesScript(args, i) {
-			for j := i + 1; j < len(args); j++ {
-				if t := args[j].text; args[j].static && (t == "--command" || cluster(t, 'c') && strings.HasSuffix(t, "c")) {
-					return j + 1, i, posix
+			for j, a := range args[i+1:] {
+				if a.static && (a.text == "--command" || cluster(a.text, 'c') && strings.HasSuffix(a.text, "c")) {
+					return i + j + 2, i, posix
 				}
 			}
 		}
@@ -67,10 +64,17 @@ func inlined(args []arg) (at, shell int, f family) {
 	return -1, 0, foreign
 }
 
-// scriptAfter is the index of a shell's script, whose options begin at i; -1
-// where it reads no script from its arguments.
+// readsScript reports whether a command may be a shell that reads its script from
+// its standard input.
+func readsScript(args []arg) bool {
+	at, _, _ := inlined(args)
+	return at < 0 && slices.ContainsFunc(args, func(a arg) bool { return a.static && familyOf(a.text) != foreign })
+}
+
+// scriptAfter returns the index of a shell's script, given that its options begin
+// at i, or -1 if it takes no script from its arguments.
 func scriptAfter(args []arg, i int) int {
-	c := false
+	c := false // there was a -c
 	for ; i < len(args); i++ {
 		a := args[i]
 		if !a.static || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
@@ -101,23 +105,22 @@ func scriptAfter(args []arg, i int) int {
 	return min(i, len(args))
 }
 
-// cluster says whether s is a bundle of short options with c among them.
+// cluster reports whether s is a bundle of short options that includes c.
 func cluster(s string, c byte) bool {
 	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.IndexByte(s, c) > 0
 }
 
-// takesScript says whether args[i] is a program that gives what follows its -c
-// to a shell.
+// takesScript reports whether args[i] is a program that gives the word after its
+// -c to a shell.
 func takesScript(args []arg, i int) bool {
 	switch basename(args[i].text) {
 	case "su", "runuser", "script", "flock":
-	default:
-		return false
+		return i == 0 || args[0].static && wraps(args[0].text)
 	}
-	return i == 0 || args[0].static && wraps(args[0].text)
+	return false
 }
 
-// wraps says whether s runs the command that its arguments name.
+// wraps reports whether s runs the command that its arguments name.
 func wraps(s string) bool {
 	switch basename(s) {
 	case "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset", "flock":

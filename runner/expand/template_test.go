@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recs makes records of text: a record a line, a column a comma.
+// recs makes one record of each line, with a column for each comma-separated field.
 func recs(s string) [][]string {
 	var out [][]string
 	for _, l := range strings.Split(s, "\n") {
@@ -126,21 +126,22 @@ func TestNoCommand(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	for _, c := range []struct {
-		cfg            Config
-		command        string
-		ok, worker, in bool
+		cfg     Config
+		command string
+		ok, in  bool
 	}{
-		{Config{Words: []string{"gzip", "{}"}}, "gzip", true, false, false},
-		{Config{Words: []string{"gzip {}"}}, "gzip", true, false, false},
-		{Config{Words: []string{"{}", "{%}"}}, "", false, true, false},
-		{Config{Words: []string{"x", "{%}"}}, "x", true, true, false},
-		{Config{Words: []string{"x; y {%}"}}, "/bin/sh", true, true, true},
-		{Config{Words: []string{"x; y {}"}}, "/bin/sh", true, false, true},
-		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true, false, true},
-		{Config{Words: []string{"x y {%}"}, Shell: "fish", Append: true}, "fish", true, true, false},
-		{Config{Words: []string{"sh", "-c", "x {} {%}"}}, "sh", true, true, true},
-		{Config{}, "", false, false, true},
-		{Config{Shell: "bash"}, "bash", true, false, true},
+		{Config{Words: []string{"gzip", "{}"}}, "gzip", true, false},
+		{Config{Words: []string{"gzip {}"}}, "gzip", true, false},
+		{Config{Words: []string{"{}", "{%}"}}, "", false, false},
+		{Config{Words: []string{"x", "{%}"}}, "x", true, false},
+		{Config{Words: []string{"x; y {%}"}}, "/bin/sh", true, true},
+		{Config{Words: []string{"x; y {}"}}, "/bin/sh", true, true},
+		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true, true},
+		{Config{Words: []string{"x y {%}"}, Shell: "fish", Append: true}, "fish", true, false},
+		{Config{Words: []string{"sh", "-c", "x {} {%}"}}, "sh", true, true},
+		{Config{Words: []string{"sh", "-c", `x "$@"`, "sh"}, Append: true}, "sh", true, false},
+		{Config{}, "", false, true},
+		{Config{Shell: "bash"}, "bash", true, true},
 	} {
 		tm := must(t, c.cfg)
 		command, ok := tm.Command()
@@ -148,12 +149,11 @@ func TestFacts(t *testing.T) {
 		if ok {
 			require.Equal(t, c.command, command, c.cfg)
 		}
-		require.Equal(t, c.worker, tm.UsesWorker(), c.cfg)
 		require.Equal(t, c.in, tm.SingleWord(), c.cfg)
 	}
 }
 
-// occupied is what the system takes for a command.
+// occupied returns how many bytes of argument space a command takes up.
 func occupied(argv []string) int {
 	n := 0
 	for _, w := range argv {
@@ -220,7 +220,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzWords checks that every value comes through a command of words whole.
+// FuzzWords checks that a command of words gets every value unchanged.
 func FuzzWords(f *testing.F) {
 	f.Add("a", "b", uint64(1))
 	f.Add("{}", "{1}\n$(x)", uint64(7))
