@@ -125,6 +125,8 @@ func TestHeader(t *testing.T) {
 		{"the first of two names", Config{Files: []string{csv("x,,x,\n1,2,3,4\n")}, Format: Format{Kind: CSV}}, []string{"x", "", "", ""}, "1 2 3 4"},
 		{"a header a file", Config{Files: []string{csv("x,y\n1,2\n"), csv("x,y\n3,4\nx,y\n"), csv("5,6\n")}, Format: Format{Kind: CSV}},
 			[]string{"x", "y"}, "1 2/3 4/x y/5 6"},
+		{"a header after blank lines", Config{Files: []string{csv("\nx,y\n1,2\n"), csv("\n\nx,y\n3,4\nx,y\n")}, Format: Format{Kind: CSV}},
+			[]string{"x", "y"}, "1 2/3 4/x y"},
 		{"groups", Config{Groups: []Group{values("a", "1", "2"), linked("b", "3", "4"), values("c", "5")}}, []string{"a", "b", "c"}, "1 3 5/2 4 5"},
 		{"the same group again", Config{Groups: []Group{values("a", "1", "a")}}, []string{"a"}, "1/a"},
 		{"no input", Config{Files: []string{csv("")}}, []string{}, ""},

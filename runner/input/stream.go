@@ -42,6 +42,7 @@ type stream struct {
 	slab   slab
 	name   string
 	header []string // the first file's; the same row at the top of a later file is left out
+	first  bool     // the next record is the first of its file
 	line   int      // where the latest record began
 	lines  int      // line ends read in this file
 	err    error    // what ended the stream
@@ -67,7 +68,7 @@ func newStream(cfg Config, values []string, files []file) *stream {
 }
 
 func (s *stream) open() {
-	s.name = s.files[0].name
+	s.name, s.first = s.files[0].name, true
 	s.line, s.lines = 0, 0
 	s.scan.reset(s.files[0].rd)
 }
@@ -95,6 +96,7 @@ func (s *stream) next(rec *Record) error {
 			break
 		}
 		if size > s.scan.max {
+			s.first = false
 			*rec = Record{Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
 			return nil
 		}
@@ -105,11 +107,13 @@ func (s *stream) next(rec *Record) error {
 		if s.skips(text) {
 			continue
 		}
+		first := s.first
+		s.first = false
 		s.record(rec, text)
 		if s.cfg.SkipEmpty && rec.Object != nil && rec.Object.Empty {
 			continue
 		}
-		if s.line == 1 && s.header != nil && slices.Equal(rec.Columns, s.header) {
+		if first && s.header != nil && slices.Equal(rec.Columns, s.header) {
 			continue
 		}
 		return nil
