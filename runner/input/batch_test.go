@@ -30,11 +30,11 @@ func TestBatch(t *testing.T) {
 		{"chars and records", "a\nb\nc\nd\n", "echo", Limits{Chars: 100, Records: 3}, "echo a b c|echo d"},
 		{"one by one with chars", "a\nbbbbbbbbb\n", "echo", Limits{Chars: 9, Records: 1},
 			"echo a|!argument list too long: record is 9 bytes, the limit is 3"},
-		{"what does not fit", "a\nb\nxxxxxxxxx\nc\nd\n", "echo", Limits{Chars: 12},
+		{"a record that does not fit", "a\nb\nxxxxxxxxx\nc\nd\n", "echo", Limits{Chars: 12},
 			"echo a b|!argument list too long: record is 9 bytes, the limit is 6|echo c d"},
-		{"what does not fit, twice", "xxxxxxxxx\nxxxxxxxxx\nc\n", "echo", Limits{Chars: 12},
+		{"two that do not fit", "xxxxxxxxx\nxxxxxxxxx\nc\n", "echo", Limits{Chars: 12},
 			"!argument list too long: record is 9 bytes, the limit is 6|!argument list too long: record is 9 bytes, the limit is 6|echo c"},
-		{"the system", "aa\nbb\ncc\n", "echo", Limits{Records: 9, ArgMax: 13 + 2*11}, "echo aa bb|echo cc"},
+		{"limit of the system", "aa\nbb\ncc\n", "echo", Limits{Records: 9, ArgMax: 13 + 2*11}, "echo aa bb|echo cc"},
 	} {
 		for _, p := range pieces {
 			t.Run(tc.name+"/"+p.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestBatchLongArguments(t *testing.T) {
 	require.Equal(t, []string{"echo", "b"}, list[2].Argv)
 }
 
-// In a shell all records land in one argument.
+// In a shell, all records go into one argument.
 func TestBatchInShell(t *testing.T) {
 	var in strings.Builder
 	for i := range 40000 {
@@ -83,8 +83,8 @@ func TestBatchInShell(t *testing.T) {
 	require.Less(t, len(list), 8)
 }
 
-// A malformed row is a task of its own between its neighbours, and a read error
-// comes after what was read before it.
+// A malformed row becomes a task of its own, and a read error comes after the
+// records before it.
 func TestBatchErrors(t *testing.T) {
 	cfg := TasksConfig{
 		Template: template(t, expand.Config{Words: []string{"echo"}, Append: true, Batch: true}),

@@ -9,7 +9,7 @@ import (
 	"crew/runner/expand"
 )
 
-// short is b.N records of eight bytes.
+// short returns n records of eight bytes.
 func short(n int) io.Reader { return io.LimitReader(repeat("1234567\n"), 8*int64(n)) }
 
 func BenchmarkLines(b *testing.B) {

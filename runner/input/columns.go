@@ -1,34 +1,14 @@
 package input
 
 import (
-	"errors"
 	"regexp"
-	"regexp/syntax"
 	"strings"
 )
 
-// ParseColsep compiles a column separator: a regular expression as package
-// regexp has it. One that matches the empty string would cut between any two
-// bytes, which nobody means: it is an error, too. Errors say what to write, or
-// what is wrong.
-func ParseColsep(s string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(s)
-	if err != nil {
-		if bad, ok := errors.AsType[*syntax.Error](err); ok {
-			err = errors.New(bad.Code.String()) // without the text, which need not be one line
-		}
-		return nil, err
-	}
-	if re.MatchString("") {
-		return nil, errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
-	}
-	return re, nil
-}
-
-// splitter cuts the text of a record into columns.
+// splitter splits the text of a record into columns.
 type splitter struct {
-	re      *regexp.Regexp // nil: one column
-	literal string         // what re stands for where it is plain text, which needs no regexp engine
+	re      *regexp.Regexp // nil means one column
+	literal string         // the text that re matches, if it is plain text and needs no regexp engine
 	csv     bool
 	scratch []string
 }
@@ -43,8 +23,7 @@ func newSplitter(f Format) splitter {
 	return sp
 }
 
-// columns cuts text, with at least one column as the result. The columns are in
-// the slab.
+// columns splits text into one or more columns, which it stores in sl.
 func (sp *splitter) columns(text string, sl *slab) ([]string, error) {
 	switch {
 	case sp.csv:
@@ -75,15 +54,15 @@ const (
 	slabColumns = 256
 )
 
-// slab gives out strings and slices of them from larger pieces, so that a short
-// record costs no allocation of its own. A piece lives as long as any part of it
-// does, so pieces are small.
+// slab allocates strings and slices of strings from larger chunks, so that a short
+// record needs no allocation of its own. A chunk lives as long as any part of it,
+// so chunks are small.
 type slab struct {
 	text strings.Builder
 	cols []string
 }
 
-// string is a copy of b.
+// string returns a copy of b.
 func (sl *slab) string(b []byte) string {
 	if len(b) > slabText/8 {
 		return string(b)
@@ -97,7 +76,7 @@ func (sl *slab) string(b []byte) string {
 	return sl.text.String()[from:]
 }
 
-// columns is a slice of n empty strings.
+// columns returns a slice of n empty strings.
 func (sl *slab) columns(n int) []string {
 	if cap(sl.cols)-len(sl.cols) < n {
 		sl.cols = make([]string, 0, max(n, slabColumns))

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// columns reads all records and returns their columns; an Err stands as one
-// column with ! before it.
+// columns returns the columns of all records. A record with an Err has one column,
+// the error after a !.
 func columns(t *testing.T, cfg Config) [][]string {
 	t.Helper()
 	r, err := Open(cfg)
@@ -70,7 +70,7 @@ func FuzzColsep(f *testing.F) {
 	})
 }
 
-// More columns than a slab holds, and records that share one, keep apart.
+// Columns of records that share a slab, or that need a larger one, do not overlap.
 func TestColumnsDoNotOverlap(t *testing.T) {
 	wide := strings.Repeat("x,", 600)
 	re, err := ParseColsep(",")
@@ -115,8 +115,7 @@ func TestCSVTooLong(t *testing.T) {
 	require.Equal(t, [][]string{{"!line 1 of standard input: record is 131076 bytes, the limit is 100"}, {"b"}}, got)
 }
 
-// What encoding/csv writes is read back, and nothing that it would read well is
-// read in another way.
+// FuzzCSV checks that what encoding/csv writes is read back.
 func FuzzCSV(f *testing.F) {
 	f.Add("a", "b\"c\n", "")
 	f.Add("\"", "\"\"x,y", "\r")
@@ -128,7 +127,7 @@ func FuzzCSV(f *testing.F) {
 		for _, p := range pieces {
 			got := columns(t, Config{Stdin: p.of(bytes.NewReader(buf.Bytes())), Format: Format{Kind: CSV}})
 			if strings.HasPrefix(a, "\ufeff") {
-				continue // one that the writer did not quote is taken off
+				continue // taken for a byte order mark
 			}
 			require.Equal(t, want, got)
 		}

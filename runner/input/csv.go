@@ -7,54 +7,47 @@ import (
 	"strings"
 )
 
-// rows finds where rows of CSV (RFC 4180) end: at a newline that is not inside
-// quotes. It takes the bytes in pieces. A quote opens only at the start of a
-// field, so that a stray one spoils its own row alone.
-type rows struct {
-	state rowState
-}
-
+// rowState is the state of a search for the end of a CSV row (RFC 4180), a newline
+// outside of quotes. A quote opens only at the start of a field, so a stray one
+// spoils no row but its own.
 type rowState uint8
 
 const (
 	fieldStart rowState = iota
-	bare                // in a field without quotes, or past the closing quote
+	bare                // in a field without quotes, or after the closing quote
 	quoted
 	quoteSeen // a quote inside quotes: the end of the field, or half of ""
 )
 
-func (r *rows) reset() { r.state = fieldStart }
-
-// end returns the place in b of the newline that ends the row, or -1. It must
-// be given the bytes after those once, and then the next row's.
-func (r *rows) end(b []byte) int {
+// end returns the index in b of the newline that ends the row, or -1. Each call
+// goes on where the last one ended.
+func (s *rowState) end(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
-		case r.state == quoted:
+		case *s == quoted:
 			n := bytes.IndexByte(b[i:], '"')
 			if n < 0 {
 				return -1
 			}
 			i += n
-			r.state = quoteSeen
-		case r.state == quoteSeen && c == '"':
-			r.state = quoted
+			*s = quoteSeen
+		case *s == quoteSeen && c == '"':
+			*s = quoted
 		case c == '\n':
-			r.state = fieldStart
+			*s = fieldStart
 			return i
 		case c == ',':
-			r.state = fieldStart
-		case c == '"' && r.state == fieldStart:
-			r.state = quoted
+			*s = fieldStart
+		case c == '"' && *s == fieldStart:
+			*s = quoted
 		default:
-			r.state = bare
+			*s = bare
 		}
 	}
 	return -1
 }
 
-// fields appends the fields of one row, without its line end, to dst. They are
-// parts of the row but where a doubled quote had to be undone.
+// fields appends the fields of a row, which is without its line end, to dst.
 func fields(dst []string, row string) ([]string, error) {
 	for n := 1; ; n++ {
 		if !strings.HasPrefix(row, `"`) {
@@ -86,24 +79,16 @@ func fields(dst []string, row string) ([]string, error) {
 
 var errOpenQuote = errors.New("no closing quote in field")
 
-// quotedField cuts s, which stands after an opening quote, at the closing one.
+// quotedField splits s, the text after an opening quote, at the closing one.
 func quotedField(s string) (field, rest string, err error) {
-	doubled := false
-	for i := 0; ; {
+	for i := 0; ; i += len(`""`) {
 		n := strings.IndexByte(s[i:], '"')
 		if n < 0 {
 			return "", "", errOpenQuote
 		}
 		i += n
-		if i+1 < len(s) && s[i+1] == '"' {
-			doubled = true
-			i += 2
-			continue
+		if !strings.HasPrefix(s[i+1:], `"`) {
+			return strings.ReplaceAll(s[:i], `""`, `"`), s[i+1:], nil
 		}
-		field, rest = s[:i], s[i+1:]
-		if doubled {
-			field = strings.ReplaceAll(field, `""`, `"`)
-		}
-		return field, rest, nil
 	}
 }

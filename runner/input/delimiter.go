@@ -2,16 +2,35 @@ package input
 
 import (
 	"errors"
+	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 )
 
+// ParseColsep compiles a column separator, a regular expression as in package
+// regexp. One that matches the empty string is an error, since it would split
+// between any two bytes. Errors say what is wrong or what to write.
+func ParseColsep(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if err != nil {
+		if bad, ok := errors.AsType[*syntax.Error](err); ok {
+			err = errors.New(bad.Code.String()) // without the expression, which may have several lines
+		}
+		return nil, err
+	}
+	if re.MatchString("") {
+		return nil, errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
+	}
+	return re, nil
+}
+
 var errDelimiter = errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH are known`)
 
-// ParseDelimiter undoes the escapes in a delimiter that a person typed:
-// \n \t \r \a \b \f \v \\, \0 and other octal numbers of up to three digits, and
-// \xHH. A backslash at the end and any other text stand for themselves. The
-// error of an empty one, or of an unknown escape, says what to write.
+// ParseDelimiter interprets the escapes in a delimiter typed by a person:
+// \n \t \r \a \b \f \v \\, octal numbers of up to three digits such as \0, and
+// \xHH. A backslash at the end and all other text stand for themselves. An empty
+// delimiter and an unknown escape are errors, which say what to write.
 func ParseDelimiter(s string) (string, error) {
 	if s == "" {
 		return "", errDelimiter
@@ -33,8 +52,8 @@ func ParseDelimiter(s string) (string, error) {
 	return b.String(), nil
 }
 
-// unescape reads what follows a backslash: the byte meant and the number of
-// bytes that say so.
+// unescape reads what follows a backslash. It returns the byte meant, and how many
+// bytes of s it has read.
 func unescape(s string) (c byte, n int, ok bool) {
 	const letters, meant = `\abfnrtv`, "\\\a\b\f\n\r\t\v"
 	if i := strings.IndexByte(letters, s[0]); i >= 0 {

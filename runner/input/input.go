@@ -1,11 +1,10 @@
-// Package input turns what a run is given (lines, NUL-separated items, columns,
+// Package input turns the input of a run (lines, NUL-separated items, columns,
 // CSV rows, JSON objects and products of values) into records, and records into
 // tasks.
 //
-// It streams. A record is returned as soon as its separator has been read, with
-// no wait for the next one or for a full buffer, and no buffer grows with the
-// input; only the inner groups of a product are held in memory. Nothing here is
-// safe for concurrent use: one goroutine reads.
+// It streams: a record is returned as soon as its separator has been read, and no
+// buffer grows with the input. Only the inner groups of a product are held in
+// memory. Nothing here is safe for concurrent use.
 package input
 
 import (
@@ -15,13 +14,13 @@ import (
 	"regexp"
 )
 
-// Kind is what a record of the input is.
+// Kind is the kind of records in the input.
 type Kind uint8
 
 // The kinds of records.
 const (
-	Lines Kind = iota // text up to a delimiter, perhaps cut into columns
-	CSV               // a row of RFC 4180
+	Lines Kind = iota // text up to a delimiter, perhaps split into columns
+	CSV               // a row as in RFC 4180
 	JSON              // an object on a line
 )
 
@@ -29,34 +28,34 @@ const (
 // Format is lines of one column.
 type Format struct {
 	Kind      Kind
-	Delimiter string         // what ends a record of Lines and JSON; empty is "\n"
-	Colsep    *regexp.Regexp // what separates the columns of Lines; nil is one column a record
-	Header    bool           // the first record of each group names its columns
+	Delimiter string         // ends a record of Lines and JSON; "" means "\n"
+	Colsep    *regexp.Regexp // separates the columns of Lines; nil means one column
+	Header    bool           // the first record of each source names its columns
 }
 
-// Group is one source of a product: values, or the records of a file where
-// Values is nil.
+// Group is one source of a product: the given values or, if Values is nil, the
+// records of a file.
 type Group struct {
 	Values []string
 	File   string // "-" is standard input
-	Linked bool   // goes in step with the group before it; the shortest ends them all
+	Linked bool   // advances together with the group before it; the shortest ends them all
 }
 
-// Config says what a Reader reads. Its fields are not changed by this package.
+// Config says what a Reader reads. This package does not change its fields.
 type Config struct {
-	Stdin     io.Reader // what "-" reads, and a Config without Files and Groups
-	Files     []string  // read one after another as one source, which goes before Groups
-	Groups    []Group   // several sources give their product, the last varying fastest
+	Stdin     io.Reader // read for "-", and if there are neither Files nor Groups
+	Files     []string  // one source, read one after another; it precedes Groups
+	Groups    []Group   // several sources form a product, the last varying fastest
 	Format    Format
-	EOF       *string // a source ends before the record with this text; nil is never
-	SkipEmpty bool    // leave out records without a byte
-	Comments  bool    // leave out blank lines and those that begin with #
-	MaxRecord int     // bytes; a longer record gets an Err. 0 is 16 MiB
+	EOF       *string // a source ends before the record with this text, unless nil
+	SkipEmpty bool    // leave out empty records
+	Comments  bool    // leave out blank records and those that begin with #
+	MaxRecord int     // in bytes; a longer record gets an Err; 0 means 16 MiB
 }
 
 const defaultMaxRecord = 16 << 20
 
-// Validate says what is wrong with the configuration, or nil.
+// Validate returns the first error in the configuration.
 func (c Config) Validate() error {
 	f := c.Format
 	switch {
@@ -81,9 +80,4 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) sources() int {
-	if len(c.Files) > 0 {
-		return 1 + len(c.Groups)
-	}
-	return len(c.Groups)
-}
+func (c Config) sources() int { return min(1, len(c.Files)) + len(c.Groups) }

@@ -9,24 +9,29 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"crew/runner/expand"
+	"crew/runner/task"
 )
 
-// Object is a task as a JSON object says it.
+// Object is a JSON object that describes a task.
 type Object struct {
 	Args    []string          // never nil
-	Command []string          // "command": words, or one string; nil without it
-	Key     *string           // nil without it
-	Cost    *string           // the number as it stands; nil without it
+	Command []string          // words, or one string; nil if missing
+	Key     *string           // nil if missing
+	Cost    *string           // the number as written; nil if missing
 	Env     []string          // "NAME=value", sorted
-	Dir     string            // empty without it
-	Stdin   []byte            // nil without it, not nil where it is ""
-	Timeout time.Duration     // 0 without it
-	Fields  map[string]string // every other field that is no array and no object; null is ""
-	Empty   bool              // there is nothing but args, and in them no byte, as in an empty line
+	Dir     string            // "" if missing
+	Stdin   []byte            // nil if missing, but not if it is ""
+	Timeout time.Duration     // 0 if missing
+	Fields  map[string]string // all other fields except arrays and objects; null is ""
+	Empty   bool              // there are only args, and they hold no byte, as in an empty line
 }
 
-// parseObject reads one JSON object. A known field that is null counts as
-// missing; of two fields of one name the last counts.
+var known = []string{"args", "command", "key", "cost", "env", "dir", "stdin", "timeout"}
+
+// parseObject reads one JSON object. A known field that is null counts as missing.
+// Of two fields with one name, the last counts.
 func parseObject(text string) (*Object, error) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return nil, errors.New("not a JSON object")
@@ -35,10 +40,11 @@ func parseObject(text string) (*Object, error) {
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
 		return nil, fmt.Errorf("not a JSON object: %w", err)
 	}
-	maps.DeleteFunc(raw, func(name string, v json.RawMessage) bool { return known(name) && string(v) == "null" })
 	o := &Object{Args: []string{}}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		if err := o.set(name, raw[name]); err != nil {
+		if string(raw[name]) == "null" && slices.Contains(known, name) {
+			delete(raw, name)
+		} else if err := o.set(name, raw[name]); err != nil {
 			return nil, fmt.Errorf("%q %w", name, err)
 		}
 	}
@@ -47,7 +53,7 @@ func parseObject(text string) (*Object, error) {
 	return o, nil
 }
 
-// set takes one field of the object. Its error goes on after the field's name.
+// set sets one field. Its error goes on from the name of the field.
 func (o *Object) set(name string, v json.RawMessage) (err error) {
 	switch name {
 	case "args":
@@ -61,9 +67,8 @@ func (o *Object) set(name string, v json.RawMessage) (err error) {
 	case "env":
 		o.Env, err = environment(v)
 	case "dir":
-		o.Dir, err = text(v)
-		if err == nil && o.Dir == "" {
-			err = errors.New("is empty")
+		if o.Dir, err = text(v); err == nil && o.Dir == "" {
+			err = errEmpty
 		}
 	case "stdin":
 		var s string
@@ -82,17 +87,14 @@ func (o *Object) set(name string, v json.RawMessage) (err error) {
 	return err
 }
 
-func known(name string) bool {
-	switch name {
-	case "args", "command", "key", "cost", "env", "dir", "stdin", "timeout":
-		return true
-	}
-	return false
-}
-
 func some(s string, err error) (*string, error) { return &s, err }
 
-// text is the value of a JSON string.
+var (
+	errEmpty  = errors.New("is empty")
+	errScalar = errors.New("is not a string, a number, true or false")
+)
+
+// text returns the value of a JSON string.
 func text(v json.RawMessage) (string, error) {
 	if v[0] != '"' {
 		return "", errors.New("is not a string")
@@ -102,14 +104,14 @@ func text(v json.RawMessage) (string, error) {
 	return s, err
 }
 
-// scalar is the value of a JSON string, or the text of a number, true or false;
-// null is empty.
+// scalar returns the value of a JSON string, the text of a number, true or false,
+// and "" for null.
 func scalar(v json.RawMessage) (string, error) {
 	switch v[0] {
 	case '"':
 		return text(v)
 	case '[', '{':
-		return "", errors.New("is not a string, a number, true or false")
+		return "", errScalar
 	case 'n':
 		return "", nil
 	}
@@ -123,29 +125,26 @@ func scalars(v json.RawMessage) ([]string, error) {
 	}
 	list := make([]string, len(raw))
 	for i, e := range raw {
-		s, err := scalar(e)
-		if err != nil || string(e) == "null" {
-			return nil, fmt.Errorf("[%d] is not a string, a number, true or false", i)
+		var err error
+		if list[i], err = scalar(e); err != nil || string(e) == "null" {
+			return nil, fmt.Errorf("[%d] %w", i, errScalar)
 		}
-		list[i] = s
 	}
 	return list, nil
 }
 
-func command(v json.RawMessage) ([]string, error) {
-	if v[0] == '"' {
-		s, err := text(v)
-		if err == nil && strings.TrimSpace(s) == "" {
-			err = errors.New("is empty")
-		}
-		return []string{s}, err
-	}
-	if v[0] != '[' {
+func command(v json.RawMessage) (words []string, err error) {
+	switch v[0] {
+	case '"':
+		words = make([]string, 1)
+		words[0], err = text(v)
+	case '[':
+		words, err = scalars(v)
+	default:
 		return nil, errors.New("is not a string and not an array of words")
 	}
-	words, err := scalars(v)
-	if err == nil && (len(words) == 0 || words[0] == "") {
-		err = errors.New("is empty")
+	if err == nil && (len(words) == 0 || words[0] == "" || v[0] == '"' && strings.TrimSpace(words[0]) == "") {
+		err = errEmpty
 	}
 	return words, err
 }
@@ -169,7 +168,7 @@ func environment(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// timeout reads a duration as package time writes it, or a number of seconds.
+// timeout reads a duration as in package time, or a number of seconds.
 func timeout(v json.RawMessage) (time.Duration, error) {
 	var d time.Duration
 	if s, err := text(v); err == nil {
@@ -189,4 +188,70 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 		return 0, fmt.Errorf("is not a time that can be waited for: %s", v)
 	}
 	return d, nil
+}
+
+// object returns the task of a JSON object. The object takes precedence over the
+// command line.
+func (t *Tasks) object(rec *Record, id uint64) *task.Task {
+	o := rec.Object
+	tk := &task.Task{
+		ID:      id,
+		Records: [][]string{o.Args}, Object: strings.TrimSpace(rec.Text),
+		Env: o.Env, Dir: o.Dir, Stdin: o.Stdin, Timeout: o.Timeout,
+	}
+	if t.cfg.Stdin && tk.Stdin == nil {
+		tk.Stdin = t.appendInput(nil, rec)
+	}
+	v := expand.Values{Records: tk.Records, Fields: o.Fields}
+	t.fill(tk, &v)
+	if o.Key != nil {
+		tk.Key = *o.Key
+	}
+	if o.Cost != nil {
+		tk.Cost, tk.Err = parseCost(*o.Cost)
+	}
+	if tk.Err != nil {
+		return tk
+	}
+	tmpl := t.cfg.Template
+	if o.Command != nil {
+		var err error
+		if tmpl, err = t.compile(o.Command); err != nil {
+			tk.Err = fmt.Errorf("%q: %w", "command", err)
+			return tk
+		}
+	}
+	switch {
+	case tmpl != nil:
+		t.expand(tk, tmpl, v)
+	case len(o.Args) == 0 || o.Args[0] == "":
+		tk.Err = errors.New(`no command: neither the command line nor "command" nor "args" has one`)
+	default:
+		if tk.Err = t.fits(o.Args, tk); tk.Err == nil {
+			tk.Argv = o.Args
+		}
+	}
+	return tk
+}
+
+const maxCompiled = 64
+
+// compile returns the template of a command, and keeps it for the next object with
+// the same command.
+func (t *Tasks) compile(words []string) (*expand.Template, error) {
+	key := fmt.Sprintf("%q", words)
+	if tmpl := t.compiled[key]; tmpl != nil {
+		return tmpl, nil
+	}
+	cfg := t.cfg.Command
+	cfg.Words, cfg.Fields = words, true
+	tmpl, err := expand.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if t.compiled == nil || len(t.compiled) >= maxCompiled {
+		t.compiled = make(map[string]*expand.Template)
+	}
+	t.compiled[key] = tmpl
+	return tmpl, nil
 }

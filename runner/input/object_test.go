@@ -75,7 +75,7 @@ func TestObjectErrors(t *testing.T) {
 	}
 }
 
-// A line that is no task is one record in error, and the others stand.
+// A malformed line becomes one record with an Err and does not affect the others.
 func TestJSONLines(t *testing.T) {
 	in := "\ufeff{\"args\":[\"a\"]}\n\n \r\nnonsense\n{\"args\":[\"b\"]}\r\n{\"args\":1}"
 	for _, p := range pieces {

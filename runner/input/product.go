@@ -2,18 +2,18 @@ package input
 
 import "io"
 
-// axis is one factor of a product: a source, or several that are linked and go
-// in step. The first axis of a product is read as it comes, the others are held
-// in rows.
+// axis is one factor of a product: a source, or several linked ones. A product
+// reads its first axis as it goes and holds the others in rows.
 type axis struct {
 	parts []*stream
-	rows  []Record
 	slab  slab
-	err   error // what ended linked parts
+	err   error // ended linked parts
+	rows  []Record
+	at    int // the current row
 }
 
-// next puts the next record of every part, as one, into rec. The shortest part
-// ends them all.
+// next stores the next record in rec. The record of linked parts has the columns
+// of all parts, and the shortest part ends them.
 func (a *axis) next(rec *Record) error {
 	if len(a.parts) == 1 {
 		return a.parts[0].next(rec)
@@ -28,23 +28,23 @@ func (a *axis) next(rec *Record) error {
 	return a.err
 }
 
-// hold reads all of the axis.
+// hold reads all of the axis into rows. It returns io.EOF if there are none.
 func (a *axis) hold() error {
 	for {
 		var rec Record
-		err := a.next(&rec)
-		if err == io.EOF {
+		switch err := a.next(&rec); {
+		case err == nil:
+			a.rows = append(a.rows, rec)
+		case err == io.EOF && len(a.rows) > 0:
 			return nil
-		}
-		if err != nil {
+		default:
 			return err
 		}
-		a.rows = append(a.rows, rec)
 	}
 }
 
-// join makes one record of several: their columns side by side. It is in error
-// when one of them is.
+// join makes one record of several, with the columns of all. If one of them has
+// an Err, join returns that one.
 func join(recs []Record, sl *slab) Record {
 	n := 0
 	for _, r := range recs {
@@ -61,51 +61,38 @@ func join(recs []Record, sl *slab) Record {
 	return Record{Columns: cols}
 }
 
-// product puts the next record of the product of several axes into rec, the
-// last axis varying fastest.
+// product stores the next record of the product of all axes in rec.
 func (r *Reader) product(rec *Record) error {
-	first, inner := r.axes[0], r.axes[1:]
+	if r.err == nil {
+		r.err = r.advance()
+	}
+	if r.err == nil {
+		*rec = join(r.row, &r.slab)
+	}
+	return r.err
+}
+
+// advance moves the last axis by one record, and each axis before it whenever the
+// one after it starts again.
+func (r *Reader) advance() error {
+	inner := r.axes[1:]
 	if r.row == nil {
 		r.row = make([]Record, len(r.axes))
-		r.at = make([]int, len(inner))
-		r.err = holdAll(inner)
-		if r.err == nil {
-			r.err = first.next(&r.row[0])
+		for i, a := range inner {
+			if err := a.hold(); err != nil {
+				return err
+			}
+			r.row[1+i] = a.rows[0]
 		}
-	} else if r.err == nil && !r.step(inner) {
-		r.err = first.next(&r.row[0])
+		return r.axes[0].next(&r.row[0])
 	}
-	if r.err != nil {
-		return r.err
-	}
-	for i, a := range inner {
-		r.row[1+i] = a.rows[r.at[i]]
-	}
-	*rec = join(r.row, &r.slab)
-	return nil
-}
-
-// holdAll reads the inner axes. One that is empty ends the product: io.EOF.
-func holdAll(inner []*axis) error {
-	for _, a := range inner {
-		if err := a.hold(); err != nil {
-			return err
-		}
-		if len(a.rows) == 0 {
-			return io.EOF
-		}
-	}
-	return nil
-}
-
-// step moves the inner axes on by one and says whether they have not begun anew.
-func (r *Reader) step(inner []*axis) bool {
 	for i := len(inner) - 1; i >= 0; i-- {
-		r.at[i]++
-		if r.at[i] < len(inner[i].rows) {
-			return true
+		a := inner[i]
+		a.at = (a.at + 1) % len(a.rows)
+		r.row[1+i] = a.rows[a.at]
+		if a.at > 0 {
+			return nil
 		}
-		r.at[i] = 0
 	}
-	return false
+	return r.axes[0].next(&r.row[0])
 }

@@ -9,30 +9,28 @@ import (
 	"strings"
 )
 
-// Reader gives the records of an input, one at a time.
+// Reader reads the records of an input.
 type Reader struct {
 	// configuration
 
-	format    Format
 	delimiter string
 	names     []string
 
 	// state
 
 	axes []*axis
-	row  []Record // one of each axis: the product's latest; nil before the first
-	at   []int    // where each inner axis stands
-	err  error    // what ended the product
+	row  []Record // the product's current record of each axis; nil before the first
 	slab slab
+	err  error // ended the product
 }
 
-// Open opens every file at once and reads what names the columns. The Reader
-// owns the files, but for Config.Stdin.
+// Open opens all files and reads the headers, if any. The Reader owns the files,
+// but not Config.Stdin.
 func Open(cfg Config) (*Reader, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Reader{format: cfg.Format}
+	r := &Reader{}
 	if err := r.open(cfg); err != nil {
 		r.Close()
 		return nil, err
@@ -46,20 +44,16 @@ func (r *Reader) open(cfg Config) error {
 		paths = []string{"-"}
 	}
 	if len(paths) > 0 {
-		files, err := openFiles(cfg.Stdin, paths)
-		r.add(newStream(cfg, nil, files), false)
-		if err != nil {
+		if err := r.add(cfg, Group{}, paths); err != nil {
 			return err
 		}
 	}
 	for _, g := range cfg.Groups {
-		if g.File == "" {
-			r.add(newStream(cfg, g.Values, nil), g.Linked)
-			continue
+		paths = nil
+		if g.File != "" {
+			paths = []string{g.File}
 		}
-		files, err := openFiles(cfg.Stdin, []string{g.File})
-		r.add(newStream(cfg, nil, files), g.Linked)
-		if err != nil {
+		if err := r.add(cfg, g, paths); err != nil {
 			return err
 		}
 	}
@@ -70,17 +64,21 @@ func (r *Reader) open(cfg Config) error {
 	return r.readHeaders()
 }
 
-func (r *Reader) add(s *stream, linked bool) {
-	if linked {
-		last := r.axes[len(r.axes)-1]
-		last.parts = append(last.parts, s)
-		return
+// add adds a source: the files at paths or, if there are none, the values of g.
+// On error it adds the files that it has opened.
+func (r *Reader) add(cfg Config, g Group, paths []string) error {
+	files, err := openFiles(cfg.Stdin, paths)
+	s := newStream(cfg, g.Values, files)
+	if !g.Linked {
+		r.axes = append(r.axes, &axis{})
 	}
-	r.axes = append(r.axes, &axis{parts: []*stream{s}})
+	last := r.axes[len(r.axes)-1]
+	last.parts = append(last.parts, s)
+	return err
 }
 
-// readHeaders takes the first record of each source for names. A name that is
-// there already is left empty, so that it means the first column of that name.
+// readHeaders takes the first record of each source for names. A name that occurs
+// again becomes "", so a name means the first column called so.
 func (r *Reader) readHeaders() error {
 	r.names = []string{}
 	seen := make(map[string]bool)
@@ -96,7 +94,7 @@ func (r *Reader) readHeaders() error {
 			}
 			s.header = rec.Columns
 			for _, n := range rec.Columns {
-				n = strings.TrimSuffix(n, "\r") // of a file with CRLF line ends
+				n = strings.TrimSuffix(n, "\r") // the file may have CRLF line ends
 				if seen[n] {
 					n = ""
 				}
@@ -108,8 +106,8 @@ func (r *Reader) readHeaders() error {
 	return nil
 }
 
-// openFiles opens what paths name; "-" is stdin. With an error it returns what
-// was open by then.
+// openFiles opens the files at paths; "-" is stdin. On error it returns the files
+// opened so far.
 func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 	var files []file
 	for _, path := range paths {
@@ -136,7 +134,7 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 	return files, nil
 }
 
-// cause takes the path off an error that is going to name it in its own way.
+// cause strips the path from an error, for a caller that adds its own.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -144,12 +142,13 @@ func cause(err error) error {
 	return err
 }
 
-// Names are the names of the columns, in order; a column without one has "".
-// It is nil without a header.
+// Names returns the names of the columns, with "" for a column without one. It
+// returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
 
-// read puts the next record into rec. It blocks until one has been read; io.EOF
-// ends the records, and so does any other error, which it then goes on to return.
+// read stores the next record in rec. It blocks until the record has been read.
+// It returns io.EOF after the last record, and keeps returning the error that
+// ended the input.
 func (r *Reader) read(rec *Record) error {
 	if len(r.axes) == 1 {
 		return r.axes[0].next(rec)
@@ -157,7 +156,7 @@ func (r *Reader) read(rec *Record) error {
 	return r.product(rec)
 }
 
-// Close closes the files. No reading may be under way.
+// Close closes the files. It must not be called during a read.
 func (r *Reader) Close() error {
 	var errs []error
 	for _, a := range r.axes {

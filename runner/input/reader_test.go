@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write makes a file in a new directory and returns its path.
+// write creates a file in a new directory and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
@@ -23,7 +23,7 @@ func write(t *testing.T, text string) string {
 func values(v ...string) Group { return Group{Values: v} }
 func linked(v ...string) Group { return Group{Values: v, Linked: true} }
 
-// spread shows records as "a b/c d": columns with blanks between them.
+// spread formats records as "a b/c d", with blanks between columns.
 func spread(rows [][]string) string {
 	var list []string
 	for _, r := range rows {
@@ -51,12 +51,12 @@ func TestSources(t *testing.T) {
 		{"values of CSV", Config{Groups: []Group{values(`"a,b",c`)}, Format: Format{Kind: CSV}}, "a,b c"},
 		{"product", Config{Groups: []Group{values("a", "b"), values("x", "y"), values("1", "2")}},
 			"a x 1/a x 2/a y 1/a y 2/b x 1/b x 2/b y 1/b y 2"},
-		{"linked, the shortest ends", Config{Groups: []Group{values("a", "b", "c"), linked("1", "2")}}, "a 1/b 2"},
+		{"linked, the shortest ends them", Config{Groups: []Group{values("a", "b", "c"), linked("1", "2")}}, "a 1/b 2"},
 		{"linked, then a product", Config{Groups: []Group{values("a", "b"), linked("1", "2"), values("x", "y")}},
 			"a 1 x/a 1 y/b 2 x/b 2 y"},
 		{"a product with linked", Config{Groups: []Group{values("x", "y"), values("a", "b"), linked("1", "2"), linked("p", "q")}},
 			"x a 1 p/x b 2 q/y a 1 p/y b 2 q"},
-		{"files go first", Config{Files: []string{one}, Groups: []Group{values("x", "y")}}, "1 x/1 y/2 x/2 y"},
+		{"files come first", Config{Files: []string{one}, Groups: []Group{values("x", "y")}}, "1 x/1 y/2 x/2 y"},
 		{"linked to files", Config{Files: []string{one, two}, Groups: []Group{linked("x", "y", "z")}}, "1 x/2 y/3 z"},
 		{"files in groups", Config{Groups: []Group{{File: one}, {File: "-"}, {File: one, Linked: true}}}, "1 in 1/2 in 1"},
 		{"an empty factor", Config{Groups: []Group{values("a"), {File: none}}}, ""},
@@ -72,8 +72,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// The first factor of a product streams, and stdin is not touched when nothing
-// names it.
+// A product streams its first factor, and stdin is read only if a source names it.
 func TestProductStreams(t *testing.T) {
 	rd, w := io.Pipe()
 	go io.WriteString(w, "one\n")

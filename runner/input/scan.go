@@ -7,43 +7,42 @@ import (
 
 const (
 	bufferSize = 64 << 10
-	emptyReads = 100 // as bufio: so many reads of nothing are an error
+	emptyReads = 100 // as in bufio: that many reads of nothing are an error
 )
 
-// scanner cuts what a reader gives into records. It reads only when it holds no
-// whole record, and then what is there.
+// scanner splits the bytes of a reader into records. It reads only when it holds
+// no whole record, and then takes what is there.
 type scanner struct {
 	// configuration
 
-	delim []byte // what ends a record
-	rows  *rows  // what knows where a row of CSV ends; nil goes by delim
-	max   int    // bytes of a record
+	delim []byte // ends a record, unless csv is set
+	csv   bool
+	max   int // bytes of a record
 
-	// state: buf[pos:end] is unread, and no record ends in buf[pos:seen]
+	// state; buf[pos:end] is unread, and no record ends in buf[pos:seen]
 
 	rd             io.Reader
-	err            error // what ended rd
+	err            error // ended rd
 	buf            []byte
 	pos, seen, end int
-	dropped        int // bytes of the record at pos that were let go because it is too long
+	dropped        int      // bytes dropped from the record at pos, which is too long
+	row            rowState // at seen
 }
 
-// reset goes on with another reader. What was left of the one before is gone.
+// reset continues with another reader. It drops what is left of the last one.
 func (s *scanner) reset(rd io.Reader) {
 	s.rd, s.err = rd, nil
 	s.pos, s.seen, s.end, s.dropped = 0, 0, 0, 0
+	s.row = fieldStart
 	if s.buf == nil {
 		s.buf = make([]byte, bufferSize)
 	}
-	if s.rows != nil {
-		s.rows.reset()
-	}
 }
 
-// next returns the next record without its separator, and its size. The bytes
-// are valid until the next call; those of a record longer than max are nil.
-// A last record needs no separator before io.EOF; before any other error it is
-// a torn one and is not returned.
+// next returns the next record without its separator, and its size. The bytes are
+// valid until the next call. If the record is longer than max, they are nil. The
+// last record needs no separator before io.EOF. Before any other error it is
+// incomplete and is not returned.
 func (s *scanner) next() (rec []byte, size int, err error) {
 	for {
 		if at, sep := s.find(); at >= 0 {
@@ -64,7 +63,7 @@ func (s *scanner) next() (rec []byte, size int, err error) {
 	}
 }
 
-// take returns the record that ends at buf[at] and moves there.
+// take returns the record that ends at buf[at], and moves there.
 func (s *scanner) take(at int) ([]byte, int) {
 	rec := s.buf[s.pos:at:at]
 	size := s.dropped + len(rec)
@@ -75,19 +74,19 @@ func (s *scanner) take(at int) ([]byte, int) {
 	return rec, size
 }
 
-// find returns where in buf the record at pos ends and how long its separator
-// is, or -1 where that has not been read yet.
+// find returns where in buf the record at pos ends and how long its separator is.
+// at is -1 if that has not been read yet.
 func (s *scanner) find() (at, sep int) {
 	b := s.buf[s.seen:s.end]
 	i, keep := -1, 0
 	switch {
-	case s.rows != nil:
-		i, sep = s.rows.end(b), 1
+	case s.csv:
+		i, sep = s.row.end(b), 1
 	case len(s.delim) == 1:
 		i, sep = bytes.IndexByte(b, s.delim[0]), 1
 	default:
 		i, sep = bytes.Index(b, s.delim), len(s.delim)
-		keep = sep - 1 // a separator may have begun
+		keep = sep - 1 // these bytes may begin a separator
 	}
 	if i >= 0 {
 		return s.seen + i, sep
@@ -96,8 +95,8 @@ func (s *scanner) find() (at, sep int) {
 	return -1, 0
 }
 
-// fill reads what is there, after making room: at the front of the buffer, in a
-// larger one, or by letting go of a record that is too long.
+// fill reads what is there. It makes room first: at the front of the buffer, in a
+// larger one, or by dropping part of a record that is too long.
 func (s *scanner) fill() {
 	if s.pos == s.end {
 		s.pos, s.seen, s.end = 0, 0, 0
@@ -121,6 +120,7 @@ func (s *scanner) fill() {
 	s.err = io.ErrNoProgress
 }
 
+// grow enlarges the buffer, or drops its content if a record cannot be that long.
 func (s *scanner) grow() {
 	most := s.max + max(len(s.delim), 1)
 	if len(s.buf) < most {

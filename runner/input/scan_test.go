@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// next is the next record of r.
+// next returns the next record of r.
 func next(r *Reader) (rec Record, err error) {
 	err = r.read(&rec)
 	return rec, err
 }
 
-// texts reads all records and returns their texts, with ! before an Err.
+// texts returns the texts of all records. The text of one with an Err is the error
+// after a !.
 func texts(t *testing.T, cfg Config) ([]string, error) {
 	t.Helper()
 	r, err := Open(cfg)
@@ -41,7 +42,7 @@ func texts(t *testing.T, cfg Config) ([]string, error) {
 	}
 }
 
-// pieces are ways for the same bytes to arrive.
+// pieces are ways in which the same bytes can arrive.
 var pieces = []struct {
 	name string
 	of   func(io.Reader) io.Reader
@@ -73,7 +74,7 @@ func TestLines(t *testing.T) {
 		{name: "longer than the buffer", in: "a\n" + long + "\nb", want: []string{"a", long, "b"}},
 		{name: "NUL", in: "a\nb\x00c\x00", cfg: Config{Format: Format{Delimiter: "\x00"}}, want: []string{"a\nb", "c"}},
 		{name: "several bytes", in: "a;;;b;;;c;;d;;;", cfg: Config{Format: Format{Delimiter: ";;;"}}, want: []string{"a", "b", "c;;d"}},
-		{name: "a delimiter that begins anew", in: "aab aaab", cfg: Config{Format: Format{Delimiter: "aab"}}, want: []string{"", " a"}},
+		{name: "a delimiter that starts twice", in: "aab aaab", cfg: Config{Format: Format{Delimiter: "aab"}}, want: []string{"", " a"}},
 		{name: "skip empty", in: "\na\n\n \n", cfg: Config{SkipEmpty: true}, want: []string{"a", " "}},
 		{name: "comments", in: "#a\n\n \t\r\n#\nb #c\n #d\n", cfg: Config{Comments: true}, want: []string{"b #c", " #d"}},
 		{name: "end", in: "a\nbb\nb\nc\n", cfg: Config{EOF: &stop}, want: []string{"a", "bb"}},
@@ -101,7 +102,7 @@ func TestReadError(t *testing.T) {
 	broken := errors.New("broken")
 	rd := io.MultiReader(strings.NewReader("a\nb\ntorn"), iotest.ErrReader(broken))
 	got, err := texts(t, Config{Stdin: rd})
-	require.Equal(t, []string{"a", "b"}, got, "a torn record is not to be run")
+	require.Equal(t, []string{"a", "b"}, got, "an incomplete record must not run")
 	require.ErrorIs(t, err, broken)
 	require.EqualError(t, err, "read standard input: broken")
 
@@ -113,8 +114,7 @@ type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
 
-// A record is there as soon as its separator is, while the writer goes on
-// holding the pipe.
+// A record is returned as soon as its separator arrives, while the pipe stays open.
 func TestLatency(t *testing.T) {
 	for _, tc := range []struct {
 		format     Format
@@ -143,8 +143,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// What is held does not grow with the input: neither with records nor with one
-// that has no end.
+// The buffer does not grow with a record that never ends.
 func TestMemory(t *testing.T) {
 	endless := io.LimitReader(repeat("x"), 64<<20)
 	s := newStream(Config{MaxRecord: 1 << 20}, nil, []file{{rd: endless}})
@@ -154,7 +153,7 @@ func TestMemory(t *testing.T) {
 	require.LessOrEqual(t, len(s.scan.buf), 1<<20+1)
 }
 
-// repeat gives a string without end.
+// repeat reads as its string repeated forever.
 type repeat string
 
 func (r repeat) Read(b []byte) (int, error) {

@@ -12,20 +12,20 @@ import (
 
 // Record is one item of the input.
 type Record struct {
-	Text    string   // as it stood, without its separator; empty for a product of several sources
-	Columns []string // at least one, but for JSON, where they are the args
-	Object  *Object  // with JSON
-	Err     error    // what is wrong with it; Columns are then its text, or nil where it is too long
+	Text    string   // as read, without its separator; "" in a product of several sources
+	Columns []string // at least one; with JSON, the args
+	Object  *Object  // only with JSON
+	Err     error    // what is wrong with it; Columns are then its text, or nil if it is too long
 }
 
-// file is one file that is open for reading.
+// file is a file open for reading.
 type file struct {
 	name string
 	rd   io.Reader
-	c    io.Closer // nil for what is not ours to close
+	c    io.Closer // nil if it is not ours to close
 }
 
-// stream gives the records of one source: a group of values, or files one after
+// stream reads the records of one source: a group of values, or files one after
 // another.
 type stream struct {
 	// configuration
@@ -41,11 +41,11 @@ type stream struct {
 	scan   scanner
 	slab   slab
 	name   string
-	header []string // the first file's; the same row at the top of a later file is left out
+	header []string // of the first file; a later file that begins with the same row loses it
 	first  bool     // the next record is the first of its file
 	line   int      // where the latest record began
 	lines  int      // line ends read in this file
-	err    error    // what ended the stream
+	err    error    // ended the stream
 }
 
 func newStream(cfg Config, values []string, files []file) *stream {
@@ -54,12 +54,9 @@ func newStream(cfg Config, values []string, files []file) *stream {
 	if s.delim == "" {
 		s.delim = "\n"
 	}
-	s.scan = scanner{delim: []byte(s.delim), max: cfg.MaxRecord}
+	s.scan = scanner{delim: []byte(s.delim), csv: s.split.csv, max: cfg.MaxRecord}
 	if s.scan.max == 0 {
 		s.scan.max = defaultMaxRecord
-	}
-	if s.split.csv {
-		s.scan.rows = &rows{}
 	}
 	if len(files) > 0 {
 		s.open()
@@ -87,7 +84,7 @@ func (s *stream) close() error {
 	return errors.Join(errs...)
 }
 
-// next puts the next record that is not to be left out into rec.
+// next stores the next record that is not left out in rec.
 func (s *stream) next(rec *Record) error {
 	for s.err == nil {
 		text, size, err := s.text()
@@ -121,7 +118,7 @@ func (s *stream) next(rec *Record) error {
 	return s.err
 }
 
-// skips says whether the record is one to leave out.
+// skips reports whether a record is left out because of its text.
 func (s *stream) skips(text string) bool {
 	switch {
 	case text == "":
@@ -134,8 +131,8 @@ func (s *stream) skips(text string) bool {
 	return false
 }
 
-// text returns the text of the next record, and its size, with which a record
-// that is too long has no text.
+// text returns the text and the size of the next record. The text is "" if the
+// record is too long.
 func (s *stream) text() (string, int, error) {
 	if s.files == nil {
 		if len(s.values) == 0 {
@@ -155,7 +152,7 @@ func (s *stream) text() (string, int, error) {
 			return "", 0, fmt.Errorf("read %s: %w", s.name, cause(err))
 		}
 		if c := s.files[0].c; c != nil {
-			c.Close() // it was only read
+			c.Close()
 		}
 		if s.files = s.files[1:]; len(s.files) == 0 {
 			return "", 0, io.EOF
@@ -164,9 +161,8 @@ func (s *stream) text() (string, int, error) {
 	}
 }
 
-// clean counts the lines of a record as it was read, and takes off what is no
-// part of it: the CR that ends a row of CSV, and the byte order mark at the top
-// of a file of CSV or JSON.
+// clean counts the lines of a record and strips what is not part of it: the CR at
+// the end of a CSV row, and the byte order mark at the start of a CSV or JSON file.
 func (s *stream) clean(raw []byte) []byte {
 	s.line = s.lines + 1
 	s.lines++
@@ -199,7 +195,7 @@ func (s *stream) record(rec *Record, text string) {
 	}
 }
 
-// where says which record of which source was read last.
+// where names the latest record and its source.
 func (s *stream) where() string {
 	if s.name == "" {
 		return fmt.Sprintf("value %d", s.line)

@@ -14,38 +14,29 @@ import (
 
 // TasksConfig says how records become tasks.
 type TasksConfig struct {
-	Template *expand.Template // the command; nil with JSON where the command line has none
-	Command  expand.Config    // how the "command" of a JSON object is compiled; its Words are not used
-	Key      *expand.Text     // nil is no key
-	Cost     *expand.Text     // nil is 1
-	Tag      *expand.Text     // nil is no tag
+	Template *expand.Template // the command; nil if each JSON object must bring its own
+	Command  expand.Config    // compiles the "command" of a JSON object; its Words are ignored
+	Key      *expand.Text     // nil means no key
+	Cost     *expand.Text     // nil means 1
+	Tag      *expand.Text     // nil means no tag
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
 }
 
-// Limits say how many records go into one command. The zero Limits is one, of
-// any size that the system takes.
+// Limits bound how many records go into one command. The zero Limits means one
+// record of any size.
 type Limits struct {
-	Records int // at most so many; 0 with Chars is no limit, else 1
-	Chars   int // at most so many bytes of arguments, each with its NUL, as xargs counts; 0 is no limit
-	ArgMax  int // at most so many bytes of arguments with their NULs and pointers, as execve counts; 0 is no limit
+	Records int // number of records; 0 means no limit if Chars is set, else 1
+	Chars   int // bytes of arguments including NULs, counted as xargs does; 0 means no limit
+	ArgMax  int // bytes of arguments including NULs and pointers, counted as execve does; 0 means no limit
 }
 
 func (l Limits) batches() bool { return l.Records > 1 || l.Chars > 0 }
 
-// Validate says what is wrong with the configuration, or nil.
+// Validate returns the first error in the configuration.
 func (c TasksConfig) Validate() error {
-	for _, l := range []struct {
-		n    int
-		what string
-	}{
-		{c.Limits.Records, "records in a command"},
-		{c.Limits.Chars, "bytes in a command"},
-		{c.Limits.ArgMax, "bytes that the system takes"},
-	} {
-		if l.n < 0 {
-			return fmt.Errorf("the number of %s is %d: it must be positive", l.what, l.n)
-		}
+	if n := min(c.Limits.Records, c.Limits.Chars, c.Limits.ArgMax); n < 0 {
+		return fmt.Errorf("a limit for commands is %d: it must be positive", n)
 	}
 	return nil
 }
@@ -54,26 +45,26 @@ func (c TasksConfig) Validate() error {
 type Tasks struct {
 	// configuration
 
-	r   *Reader
-	cfg TasksConfig
-	sep string // after each record on a task's stdin
+	r       *Reader
+	cfg     TasksConfig
+	maxSize int // of a batch's command; 0 means no limit
 
 	// state
 
-	latest   uint64                      // the number of the latest task
+	latest   uint64                      // number of the latest task
 	rec      Record                      // the latest record
-	held     bool                        // rec is left for the next task
+	held     bool                        // rec belongs to the next task
 	last     int                         // records in the latest batch
-	empty    room                        // what a command without records occupies
-	maxSize  int                         // of a batch's command; 0 is no limit
-	words    words                       // of the latest record measured
+	empty    room                        // taken up by a command without records
+	columns  int                         // of the latest record measured
+	words    int                         // that a record of so many columns adds to a command
 	compiled map[string]*expand.Template // the commands of JSON objects
 }
 
-// NewTasks returns the tasks of what is left in r. The configuration must be
-// valid, and with JSON it must not ask for several records in a command.
+// NewTasks returns the tasks of what is left in r. cfg must be valid, and with
+// JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
-	t := &Tasks{r: r, cfg: cfg, sep: r.delimiter}
+	t := &Tasks{r: r, cfg: cfg}
 	if cfg.Limits.batches() {
 		t.empty.size = cfg.Template.BaseSize()
 		t.maxSize = cfg.Limits.ArgMax
@@ -84,14 +75,13 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	return t
 }
 
-// Separator is what ends each record where tasks read them: what ends the
-// records of the input, one or more bytes.
-func (t *Tasks) Separator() string { return t.sep }
+// Separator returns the bytes that end each record on a task's standard input,
+// which are those that end the records of the input.
+func (t *Tasks) Separator() string { return t.r.delimiter }
 
-// Next returns the next task, which number numbers. It blocks until its records
-// have been read: a batch until it is full or the input has ended. A record that
-// cannot be run is a task with an Err; an error is the input's end, io.EOF or
-// another. The task belongs to the caller.
+// Next returns the next task, which gets its ID from number. It blocks until the
+// task's records have been read. A record that cannot be run becomes a task with
+// an Err. An error, such as io.EOF, ends the input. The caller owns the task.
 func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	if t.cfg.Limits.batches() {
 		return t.batch(number)
@@ -105,9 +95,9 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	return t.single(&t.rec, number(), t.rec.Err), nil
 }
 
-// single is the task of one record, with what is known to be wrong with it.
+// single returns the task of one record. If err is not nil, it cannot be run.
 func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
-	// One allocation for the task and the slice that it needs.
+	// Allocate the task together with the slice that it needs.
 	s := new(struct {
 		task.Task
 		records [1][]string
@@ -140,8 +130,7 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values) {
 	}
 }
 
-// expand sets the task's command. One that the system would not take becomes
-// the task's Err.
+// expand sets the task's command, or its Err if the system would not accept it.
 func (t *Tasks) expand(tk *task.Task, tmpl *expand.Template, v expand.Values) {
 	tmpl.Fill(tk, v)
 	if tk.Err = t.fits(tk.Argv, tk); tk.Err != nil {
@@ -156,11 +145,11 @@ func (t *Tasks) appendInput(b []byte, rec *Record) []byte {
 	} else {
 		b = append(b, strings.Join(rec.Columns, " ")...)
 	}
-	return append(b, t.sep...)
+	return append(b, t.r.delimiter...)
 }
 
-// parseCost reads a positive number, rounded up to a whole one; a larger one than
-// an int64 holds counts as the largest.
+// parseCost reads a positive number. It rounds up, and to the largest int64 at the
+// most.
 func parseCost(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
 		return n, nil
@@ -175,7 +164,7 @@ func parseCost(s string) (int64, error) {
 	return int64(math.Ceil(f)), nil
 }
 
-// maxArgument is what Linux takes as one argument, without its NUL
+// maxArgument is the longest argument that Linux accepts, without its NUL
 // (MAX_ARG_STRLEN in linux/binfmts.h).
 const maxArgument = 128<<10 - 1
 
@@ -186,10 +175,10 @@ var (
 	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000, or as its "stdin"`)
 )
 
-// fits returns an error where the system, or Limits.Chars, does not take the
-// command with the environment that the task adds.
+// fits returns an error if the command, with what the task adds to the
+// environment, exceeds a limit of the system or Limits.Chars.
 func (t *Tasks) fits(argv []string, tk *task.Task) error {
-	// Only here is it known that -0 would not help.
+	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL
 	}

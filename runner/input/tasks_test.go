@@ -32,7 +32,7 @@ func count() func() uint64 {
 	return func() uint64 { n++; return n }
 }
 
-// tasks makes all tasks and checks that they are numbered without a gap.
+// tasks returns all tasks, and checks that their numbers have no gap.
 func tasks(t *testing.T, in Config, cfg TasksConfig) []*task.Task {
 	t.Helper()
 	r, err := Open(in)
@@ -52,7 +52,7 @@ func tasks(t *testing.T, in Config, cfg TasksConfig) []*task.Task {
 	}
 }
 
-// show is the tasks as "command|command", with ! before an Err.
+// show formats tasks as "command|command", with ! before an Err.
 func show(list []*task.Task) string {
 	var s []string
 	for _, tk := range list {
@@ -97,7 +97,7 @@ func TestShellAndWorker(t *testing.T) {
 	}
 }
 
-// Without a command each record is one, and only some of them need a shell.
+// Without a command, each record is one, and only some need a shell.
 func TestNoCommand(t *testing.T) {
 	in := lines("# all\n\nls -l\necho $HOME\n")
 	in.Comments = true
@@ -149,8 +149,7 @@ func TestStdin(t *testing.T) {
 	require.Equal(t, "c\n", string(list[1].Stdin))
 }
 
-// A record that the system would not take spoils neither its neighbours nor
-// their numbers.
+// A record too long for the system affects neither other tasks nor their numbers.
 func TestTooLong(t *testing.T) {
 	most := strings.Repeat("x", maxArgument)
 	cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"echo", "{}"}}), Limits: Limits{ArgMax: 1 << 20}}
@@ -201,7 +200,7 @@ func TestJSONTasks(t *testing.T) {
 	require.Equal(t, `{"who":"last"}`+"\n", string(list[6].Stdin))
 }
 
-// What an object says replaces the command line's command, by its rules.
+// An object's command replaces the one on the command line and follows its rules.
 func TestJSONCommand(t *testing.T) {
 	cfg := TasksConfig{
 		Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Append: true}),
@@ -230,7 +229,7 @@ func TestJSONCommand(t *testing.T) {
 	require.NoError(t, one(`{"args":["echo","x"]}`).Err)
 	require.ErrorIs(t, one(`{"args":["echo","x"],"env":{"A":"`+strings.Repeat("x", 30)+`"}}`).Err, errTooLong)
 
-	// More commands than are kept compiled.
+	// Use more commands than are kept compiled.
 	var in strings.Builder
 	for i := range 3 * maxCompiled {
 		fmt.Fprintf(&in, "{\"command\":[\"c%d\"],\"args\":[\"x\"]}\n", i/2%100)
