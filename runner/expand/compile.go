@@ -184,7 +184,7 @@ func (c *compiler) parseError(err error) error {
 		text = strconv.QuoteToASCII(text)
 	}
 	return fmt.Errorf("the command is no shell script that can be read (%s): "+
-		"mend it, or give the command as words of its own", text)
+		"correct it, or give the command as separate words", text)
 }
 
 // places finds the place of each mark, as bash sees it and, if it can read the

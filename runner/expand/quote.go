@@ -103,7 +103,7 @@ func quotePlain(p place, quoted, byRef bool) place {
 // quotes, within whether there are double quotes inside it.
 func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) place {
 	if p.escaped {
-		return refuse("cannot stand behind a backslash within ${…}", "leave out the backslash")
+		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
 	}
 	p.how = single
 	pattern := param.Repl != nil
@@ -154,7 +154,7 @@ func (s *site) beside(leaf *syntax.Lit) place {
 	case m.kind == seq, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(m.name)):
 		return place{text: true} // a parameter of the shell, such as ${1} or ${name}
 	}
-	return refuse("cannot stand behind a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)
+	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)
 }
 
 // afterVariable reports whether a variable without braces stands right before the

@@ -139,7 +139,7 @@ func (s *site) redirect(r *syntax.Redirect, word *syntax.Word, stmt syntax.Node)
 		return refuseDescriptor
 	case s.c.batch && r.Op != syntax.WordHdoc:
 		return refuse("cannot be where a redirection goes when a command takes several records",
-			"write a name of its own, or take one record a command")
+			"write a fixed name, or take one record per command")
 	}
 	return place{}
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 )
 
 // Kind is the kind of records in the input.
@@ -72,10 +73,15 @@ func (c Config) Validate() error {
 	case len(c.Files) == 0 && len(c.Groups) > 0 && c.Groups[0].Linked:
 		return errors.New("nothing stands before the first :::+ or ::::+ to be linked to")
 	}
+	reads := slices.Contains(c.Files, "-") // standard input
 	for _, g := range c.Groups {
-		if g.Values != nil && g.File != "" {
+		switch {
+		case g.Values != nil && g.File != "":
 			return fmt.Errorf("a group has values and the file %s", g.File)
+		case g.File == "-" && reads:
+			return errors.New("standard input cannot be more than one source")
 		}
+		reads = reads || g.File == "-"
 	}
 	return nil
 }

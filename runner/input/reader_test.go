@@ -166,6 +166,8 @@ func TestOpenErrors(t *testing.T) {
 		{Config{Format: Format{Kind: JSON, Header: true}}, "JSON objects name their fields: they have no header"},
 		{Config{Format: Format{Kind: JSON}, Groups: []Group{values("a"), values("b")}}, "JSON objects come from one source: they have no product"},
 		{Config{Groups: []Group{linked("a")}}, "nothing stands before the first :::+ or ::::+ to be linked to"},
+		{Config{Groups: []Group{{File: "-"}, {File: "-", Linked: true}}}, "standard input cannot be more than one source"},
+		{Config{Files: []string{"-"}, Groups: []Group{{File: "-"}}}, "standard input cannot be more than one source"},
 		{Config{Groups: []Group{{Values: []string{"a"}, File: "f"}}}, "a group has values and the file f"},
 	} {
 		_, err := Open(tc.cfg)
