@@ -97,7 +97,7 @@ func (c *compiler) look(f *syntax.File, bash bool) []place {
 	for i := range places {
 		places[i].err = errUnknown
 	}
-	integers := declaresIntegers(f)
+	numbers := c.declaresNumbers(f)
 	walk(f, func(stack []syntax.Node) {
 		leaf, text := stack[len(stack)-1], ""
 		switch n := leaf.(type) {
@@ -116,7 +116,7 @@ func (c *compiler) look(f *syntax.File, bash bool) []place {
 			if m.at < from || m.at+len(markText) > to {
 				continue
 			}
-			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), bash: bash, integers: integers}
+			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), bash: bash, numbers: numbers}
 			if m.piece.ofRecord() {
 				places[i] = s.value()
 			} else {
@@ -127,15 +127,37 @@ func (c *compiler) look(f *syntax.File, bash bool) []place {
 	return places
 }
 
-// declaresIntegers reports whether the script gives variables the integer
-// attribute, with which the shell evaluates what is assigned to them.
-func declaresIntegers(f *syntax.File) bool {
-	found := false
+// declaresNumbers reports whether the script declares variables as numbers, so
+// that the shell evaluates what is assigned to them.
+func (c *compiler) declaresNumbers(f *syntax.File) bool {
+	options, found := "i", false
+	if c.family == korn {
+		options = "iEF"
+	}
 	walk(f, func(stack []syntax.Node) {
-		d, ok := stack[len(stack)-1].(*syntax.DeclClause)
-		found = found || ok && slices.ContainsFunc(d.Args, func(a *syntax.Assign) bool {
-			return a.Naked && a.Value != nil && cluster(staticText(a.Value).text, 'i')
-		})
+		var args []arg
+		switch n := stack[len(stack)-1].(type) {
+		case *syntax.DeclClause:
+			for _, a := range n.Args {
+				if a.Naked && a.Value != nil {
+					args = append(args, staticText(a.Value))
+				}
+			}
+		case *syntax.CallExpr: // such as: command declare -i x
+			args = words(n)
+			args = args[skipPrefixes(args):]
+			if len(args) == 0 {
+				return
+			}
+			switch args[0].text {
+			case "integer", "float":
+				found = true
+			case "declare", "typeset", "local", "readonly", "export":
+			default:
+				return
+			}
+		}
+		found = found || slices.ContainsFunc(args, func(a arg) bool { return cluster(a.text, options) })
 	})
 	return found
 }
@@ -148,7 +170,7 @@ type site struct {
 	stack     []syntax.Node // from the file to the leaf
 	documents int           // here-documents in the stack
 	bash      bool          // the file was parsed as bash
-	integers  bool          // it declares integers
+	numbers   bool          // it declares variables as numbers
 }
 
 // value returns the place of a value, which may hold any bytes.

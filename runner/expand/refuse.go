@@ -15,7 +15,7 @@ const (
 
 var (
 	refuseName       = refuse("cannot be the name of a variable", hintName)
-	refuseDescriptor = refuse("cannot be the number of a descriptor", hintName)
+	refuseDescriptor = refuse("cannot be the number of a descriptor", "write the number itself")
 	refuseIndex      = refuse("cannot be the index of an array", hintNumber)
 	refuseArithmetic = refuse("cannot stand in arithmetic, which evaluates it", hintNumber)
 	refusePattern    = refuse("cannot stand in an extended pattern", "write one case for each pattern")
@@ -62,6 +62,10 @@ func (s *site) holder(first int) place {
 		switch n.Op {
 		case syntax.TsVarSet, syntax.TsRefVar:
 			return refuseName
+		case syntax.TsFdTerm:
+			if s.c.family == korn {
+				return refuseDescriptor
+			}
 		}
 	case *syntax.WordIter:
 		return s.assigned(n.Name)
@@ -96,7 +100,7 @@ func (s *site) assign(i int, isValue bool) place {
 	}
 	for _, o := range d.Args {
 		if o.Naked && o.Value != nil {
-			if t := staticText(o.Value); !t.static || strings.ContainsAny(t.text, "aAin") && strings.HasPrefix(t.text, "-") {
+			if t := staticText(o.Value); !t.static || strings.ContainsAny(t.text, "aAinEF") && strings.HasPrefix(t.text, "-") {
 				return refuseArguments(command, " with options", hintAssign)
 			}
 		}
@@ -106,12 +110,21 @@ func (s *site) assign(i int, isValue bool) place {
 
 // assigned refuses a value assigned to a variable whose value is evaluated.
 func (s *site) assigned(name *syntax.Lit) place {
-	if s.integers {
-		return refuse("cannot be assigned where variables are declared as integers, since the shell evaluates it",
-			"leave out the -i")
+	if s.numbers {
+		return refuse("cannot be assigned where variables are declared as numbers, since the shell evaluates it",
+			"leave out the declaration")
 	}
+	evaluates := false
 	switch name.Value {
 	case "OPTIND", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "ENV", "BASH_ENV":
+		evaluates = true
+	case "BASHPID", "COLUMNS", "EGID", "EPOCHREALTIME", "ERRNO", "EUID", "FUNCNEST", "GID", "HISTSIZE", "KEYTIMEOUT",
+		"KSHEGID", "KSHGID", "KSHUID", "LINES", "LISTMAX", "MAILCHECK", "PGRP", "PPID", "SAVEHIST", "SHLVL", "TMOUT",
+		"TRY_BLOCK_ERROR", "TRY_BLOCK_INTERRUPT", "UID", "USER_ID", // numbers in zsh or ksh
+		"PROMPT4", "functions", "aliases", "galiases", "saliases":
+		evaluates = s.c.family == korn
+	}
+	if evaluates {
 		return refuse("cannot be assigned to "+name.Value+", which the shell evaluates", "use another name")
 	}
 	return place{}
@@ -179,30 +192,55 @@ func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
 			return refuseName
 		}
 	}
-	if s.c.family == korn && kornEvaluates(args[i:]) {
+	switch {
+	case s.c.family != korn:
+	case cmd == "print" && takesOption(args[i:]):
+		return refuseArguments(cmd, ", which may take it for an option", "write -- before it")
+	case kornEvaluates(args[i:], s.c.batch || s.c.tail):
 		return refuseArguments(cmd, ", which this shell evaluates", "use another --shell")
 	}
 	return place{}
 }
 
-// kornEvaluates reports whether a command may be a builtin that evaluates
-// numbers among its arguments as arithmetic in ksh and zsh.
-func kornEvaluates(args []arg) bool {
+// takesOption reports whether the builtin print may take a value for an option,
+// such as -f, which makes it evaluate other values.
+func takesOption(args []arg) bool {
+	for _, a := range args[1:] {
+		switch {
+		case strings.HasPrefix(a.text, markText), a.text == "" && !a.static:
+			return true // it may be an option
+		case !strings.HasPrefix(a.text, "-"), a.static && (a.text == "-" || a.text == "--"):
+			return false
+		case !a.static || strings.ContainsAny(a.text, "fuvCxX"): // with an argument
+			return true
+		}
+	}
+	return false
+}
+
+// kornEvaluates reports whether a command may be a builtin of ksh or zsh that
+// evaluates its arguments, mostly as arithmetic. If several is set, a mark may
+// stand for several words.
+func kornEvaluates(args []arg, several bool) bool {
 	switch args[0].text {
-	case "exit", "return", "shift", "break", "continue", "umask", "ulimit":
+	case "exit", "bye", "logout", "return", "shift", "break", "continue", "repeat", "umask", "ulimit", "sched",
+		"sysread", "vared", "zstyle":
 		return true
 	case "set":
 		return len(args) > 1 && args[1].text != "--"
 	case "printf":
 		return len(args) < 2 || !args[1].static || strings.HasPrefix(args[1].text, "-") || !textOnly(args[1].text)
 	case "test", "[":
-		return slices.ContainsFunc(args, func(a arg) bool {
+		for i, a := range args {
 			switch a.text {
-			case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
+			case "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-t":
 				return true
 			}
-			return !a.static && strings.HasPrefix(a.text, "-")
-		})
+			// Of two values, the first may be such an operator.
+			if !a.static && (several || !args[i-1].static || strings.HasPrefix(a.text, "-")) {
+				return true
+			}
+		}
 	}
 	return false
 }

@@ -55,7 +55,7 @@ func inlined(args []arg) (at, shell int, f family) {
 		}
 		if takesScript(args, i) {
 			for j, a := range args[i+1:] {
-				if a.static && (a.text == "--command" || cluster(a.text, 'c') && strings.HasSuffix(a.text, "c")) {
+				if a.static && (a.text == "--command" || cluster(a.text, "c") && strings.HasSuffix(a.text, "c")) {
 					return i + j + 2, i, posix
 				}
 			}
@@ -93,7 +93,7 @@ func scriptAfter(args []arg, i int) int {
 			c = true
 		case a.text[1] == '-':
 		default:
-			c = c || cluster(a.text, 'c')
+			c = c || cluster(a.text, "c")
 			if last := a.text[len(a.text)-1]; last == 'o' || last == 'O' {
 				i++
 			}
@@ -105,9 +105,10 @@ func scriptAfter(args []arg, i int) int {
 	return min(i, len(args))
 }
 
-// cluster reports whether s is a bundle of short options that includes c.
-func cluster(s string, c byte) bool {
-	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.IndexByte(s, c) > 0
+// cluster reports whether s is a bundle of short options that includes one of
+// options.
+func cluster(s, options string) bool {
+	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.ContainsAny(s[1:], options)
 }
 
 // takesScript reports whether args[i] is a program that gives the word after its

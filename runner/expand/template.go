@@ -94,7 +94,7 @@ func (t *Template) useShell(forced []string) {
 	last := forced[len(forced)-1]
 	complete := len(forced) > 1 && strings.HasPrefix(last, "-")
 	if complete && familyOf(forced[0]) != foreign {
-		complete = cluster(last, 'c') && strings.HasSuffix(last, "c")
+		complete = cluster(last, "c") && strings.HasSuffix(last, "c")
 	}
 	if !complete {
 		t.shell = append(t.shell, "-c")
