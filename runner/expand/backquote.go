@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-var errBackquotes = errors.New("the command has a placeholder in backquotes that cannot be told apart: write $(…) instead")
+var errBackquotes = errors.New("the command has a placeholder in backquotes that shells read differently: write $(…) instead")
 
 // unquoteBackquotes rewrites the first and outermost command substitution in
 // backquotes that holds a mark as $(…), which means the same and in which quotes

@@ -12,11 +12,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// compiler turns a script with placeholders into one in which a value can take
-// the place of each without becoming syntax. It parses the script with a mark,
-// which is a rune that is only a letter to every parser, for each placeholder.
-// The syntax around a mark decides how a value is written there. What is not
-// known to be safe is refused.
+// compiler turns a script with placeholders into one in which a value can replace
+// each of them without becoming syntax. It parses the script with a mark, a rune
+// that is only a letter to every parser, instead of each placeholder. The syntax
+// around a mark decides how a value is written there. What is not known to be safe
+// is refused.
 type compiler struct {
 	// configuration
 

@@ -187,7 +187,8 @@ func (s *site) value() place {
 		return p
 	}
 	if s.documents > 1 {
-		return refuse("cannot stand in a here-document within another, where shells differ", "put the inner text into a variable before it")
+		return refuse("cannot stand in a here-document within another, where shells differ",
+			"put the inner text into a variable before it")
 	}
 	r, ok := s.stack[first-1].(*syntax.Redirect)
 	isDocument := ok && r.Hdoc == s.stack[first]

@@ -116,7 +116,8 @@ func (s *site) assigned(name *syntax.Lit) place {
 	}
 	evaluates := false
 	switch name.Value {
-	case "OPTIND", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "ENV", "BASH_ENV":
+	case "OPTIND", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "PS1", "PS2", "PS4", "PROMPT_COMMAND",
+		"ENV", "BASH_ENV":
 		evaluates = true
 	case "BASHPID", "COLUMNS", "EGID", "EPOCHREALTIME", "ERRNO", "EUID", "FUNCNEST", "GID", "HISTSIZE", "KEYTIMEOUT",
 		"KSHEGID", "KSHGID", "KSHUID", "LINES", "LISTMAX", "MAILCHECK", "PGRP", "PPID", "SAVEHIST", "SHLVL", "TMOUT",

@@ -323,8 +323,9 @@ func (g grammar) subst(depth int) (text, is string) {
 		r := strings.NewReplacer(`\`, `\\`, "`", "\\`", `"`, `\"`)
 		return "`" + r.Replace("printf '%s+' "+t) + "`", s + "+"
 	case 1:
-		t, s := g.document(depth)
-		return "$(cat <<E\n" + t + "+\nE\n)", s + "+"
+		if t, s := g.document(depth); !strings.Contains(t, "<<E") { // bash fails to parse some nested ones
+			return "$(cat <<E\n" + t + "+\nE\n)", s + "+"
+		}
 	case 2:
 		return "$(case " + t + " in (" + t + ") printf '%s+' " + t + ";; esac)", s + "+"
 	case 3:
