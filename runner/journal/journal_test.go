@@ -460,3 +460,21 @@ func TestFullDisk(t *testing.T) {
 		require.Equal(t, []string{"x b"}, ran, what)
 	}
 }
+
+// A journal can hold a note about a result that there was no room for, and nothing
+// else.
+func TestNoteInVain(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	tk := first(t, j, "x a")
+	j.fail(errors.New("no room"))
+	r := ends(ok).attempt(j, tk, 1, true)
+	var out shower
+	require.NoError(t, j.Shown(&out).Consume([]task.Event{
+		{Kind: task.Finished, ID: 1, Task: tk, Attempt: 1, Result: r}, {Kind: task.Released, ID: 1, Last: 1},
+	}))
+	require.NoError(t, j.Close())
+	require.Contains(t, read(t, cfg.Dir), `"event":"released"`)
+	_, ran := run(t, cfg, ok, "x a")
+	require.Len(t, ran, 1)
+}

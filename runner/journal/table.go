@@ -152,7 +152,9 @@ func (t *table) find(id identity) *entry {
 // edit is find for an entry that is changed until the next call.
 func (t *table) edit(id identity) *entry {
 	_, e := t.search(&id)
-	t.last.changed = t.last.changed || e != nil
+	if e != nil {
+		t.last.changed = true
+	}
 	return e
 }
 
