@@ -478,3 +478,28 @@ func TestNoteInVain(t *testing.T) {
 	_, ran := run(t, cfg, ok, "x a")
 	require.Len(t, ran, 1)
 }
+
+// A disk that is full when it is to be noted what was shown is told of, too.
+func TestFullDiskForANote(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	tk := first(t, j, "x a")
+	r := ends(ok).attempt(j, tk, 1, true)
+	events := []task.Event{{Kind: task.Finished, ID: 1, Task: tk, Attempt: 1, Result: r}, {Kind: task.Released, ID: 1, Last: 1}}
+	require.NoError(t, j.Commit().Consume(events))
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	require.NoError(t, err)
+	file := j.file
+	j.file = full
+	var out shower
+	require.NoError(t, j.Shown(&out).Consume(events))
+	require.Equal(t, "a\n", out.String())
+	require.ErrorContains(t, j.Commit().Close(task.Stats{}), "no space left on device")
+	require.NoError(t, j.Shown(&out).Close(task.Stats{}), "it is told once")
+	require.NoError(t, full.Close())
+	j.file = file
+	require.NoError(t, j.Close())
+	shown, ran := run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+	require.Equal(t, "a\n", shown)
+}

@@ -193,9 +193,12 @@ func (s *Shown) Close(stats task.Stats) error {
 		return err
 	}
 	j := s.journal
+	if j.failure() != nil {
+		return nil // Commit has told
+	}
 	b := task.AppendTime(begin(nil, evClosed), "at", time.Now())
 	if err := j.append(seal(b, 0)); err != nil {
-		return nil // Commit has told
+		return err
 	}
 	return j.sync()
 }

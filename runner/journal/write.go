@@ -83,13 +83,15 @@ func (j *Journal) makeRoom(n int64) error {
 	return &os.PathError{Op: "write", Path: j.file.Name(), Err: err}
 }
 
-// note appends a line about what was shown. It is tried after an error, too:
-// there is room set aside for it.
-func (j *Journal) note(line []byte) {
+// note appends lines about what was shown. It is tried after an error, too: there
+// is room set aside for it.
+func (j *Journal) note(lines []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_ = j.flush()
-	_ = j.write(line)
+	if err := j.write(lines); err != nil && j.fault == nil {
+		j.fault = &Fault{err}
+	}
 }
 
 func (j *Journal) write(lines []byte) error {
