@@ -503,3 +503,14 @@ func TestFullDiskForANote(t *testing.T) {
 	require.Empty(t, ran)
 	require.Equal(t, "a\n", shown)
 }
+
+// Two logs that fail are told of in one line.
+func TestLogsFail(t *testing.T) {
+	j := opened(t, configured(t.TempDir()))
+	l := j.Logs()
+	for _, why := range []string{"no log", "no tree"} {
+		l.Add(&shower{err: errors.New(why)})
+	}
+	require.EqualError(t, l.Consume(nil), "no log; no tree")
+	require.EqualError(t, l.Close(task.Stats{}), "no log; no tree")
+}

@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"crew/runner/task"
@@ -55,7 +55,7 @@ func (l *Logs) Add(s sink) { l.sinks = append(l.sinks, s) }
 // Consume has all the sinks consume a batch.
 func (l *Logs) Consume(events []task.Event) (err error) {
 	for _, s := range l.sinks {
-		err = errors.Join(err, s.Consume(events))
+		err = both(err, s.Consume(events))
 	}
 	l.journal.logsFailed = l.journal.logsFailed || err != nil
 	return err
@@ -64,9 +64,20 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 // Close closes all the sinks.
 func (l *Logs) Close(stats task.Stats) (err error) {
 	for _, s := range l.sinks {
-		err = errors.Join(err, s.Close(stats))
+		err = both(err, s.Close(stats))
 	}
 	return err
+}
+
+// both is two errors in one line; either may be nil.
+func both(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 // Shown is a sink that records what became of results: that another sink has
