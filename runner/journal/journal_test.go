@@ -192,6 +192,21 @@ func TestEndedAndNotShown(t *testing.T) {
 	require.Empty(t, shown)
 }
 
+// A run that shows lines as they come also shows whole results that an earlier run
+// has left, and they are not shown again.
+func TestShownInAnotherMode(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
+	require.NoError(t, j.Close())
+	cfg.Output.Plan = task.Plan{Show: task.ShowLines}
+	shown, ran := run(t, cfg, ok, "x a")
+	require.Empty(t, ran)
+	require.Equal(t, "a\n", shown)
+	shown, _ = run(t, cfg, ok, "x a")
+	require.Empty(t, shown)
+}
+
 // Lines that waited for their turn are gone with the run, so it all runs again.
 func TestHeldBackAndNotShown(t *testing.T) {
 	cfg := configured(t.TempDir())

@@ -146,7 +146,7 @@ func (s *Shown) finished(e *task.Event, logs bool) {
 	id := e.Task.Identity
 	switch {
 	case id == identity{} || !s.journal.counts(e.Result):
-	case !s.journal.cfg.Output.shownWithEnd() && !e.Result.Earlier:
+	case (!s.journal.cfg.Output.shownWithEnd() || e.Task.Done != nil) && !e.Result.Earlier:
 		s.waiting[e.ID] = waiter{id: id}
 		s.fresh = append(s.fresh, e.ID)
 	case logs:
