@@ -173,15 +173,23 @@ func (s *Shown) note(event string, id identity) {
 	}
 }
 
+// write writes the notes, with one write unless they are very many.
 func (s *Shown) write() {
+	s.buf = s.buf[:0]
 	for event, ids := range s.notes {
 		for rest := ids; len(rest) > 0; {
 			n := min(len(rest), idsInLine)
-			s.buf = appendNote(s.buf[:0], event, rest[:n])
-			s.journal.note(s.buf)
+			s.buf = appendNote(s.buf, event, rest[:n])
 			rest = rest[n:]
+			if len(s.buf) > mostLater {
+				s.journal.note(s.buf)
+				s.buf = s.buf[:0]
+			}
 		}
 		s.notes[event] = ids[:0]
+	}
+	if len(s.buf) > 0 {
+		s.journal.note(s.buf)
 	}
 }
 
