@@ -386,6 +386,8 @@ func (r *records) Ended(a task.Attempt, res *task.Result, final bool) {
 	}
 }
 
+func (*records) Idle() {}
+
 func TestTheRecorderIsToldBeforeAnybodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(3)

@@ -55,10 +55,12 @@ type Executor interface {
 // attempt: Started before the attempt starts, Ended before its slot is used again
 // and before a sink sees the result. final means that the task is finished;
 // r.Before then holds its earlier failed attempts. A task that cannot be run has
-// an Ended without a Started.
+// an Ended without a Started. Idle follows an Ended after which the slot has
+// nothing to do, and may still come when Wait has returned.
 type Recorder interface {
 	Started(a task.Attempt)
 	Ended(a task.Attempt, r *task.Result, final bool)
+	Idle()
 }
 
 // Sink consumes events in order, a batch at a time, from one goroutine. An error
@@ -222,6 +224,9 @@ func (r *Run) work(j job) {
 			return
 		}
 		j = r.next(j, res)
+	}
+	if r.rec != nil {
+		r.rec.Idle()
 	}
 }
 

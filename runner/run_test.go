@@ -221,6 +221,42 @@ func run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.
 	return r.Wait(), nil
 }
 
+// told is a recorder that takes down what it is told.
+type told struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (r *told) add(call string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, call)
+}
+
+func (r *told) Started(task.Attempt)                   { r.add("started") }
+func (r *told) Ended(task.Attempt, *task.Result, bool) { r.add("ended") }
+func (r *told) Idle()                                  { r.add("idle") }
+
+// Behind the end of an attempt comes the start of the next one in its slot, or the
+// recorder is told that there is none.
+func TestRecorderIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := &told{}
+		r, err := New(config(1), &tasks{n: 3}, &fake{}, rec, nil)
+		require.NoError(t, err)
+		r.Wait()
+		synctest.Wait()
+		require.Equal(t, []string{"started", "ended", "started", "ended", "started", "ended", "idle"}, rec.calls)
+
+		rec = &told{}
+		r, err = New(config(1), &tasks{n: 2, pause: time.Minute}, &fake{}, rec, nil)
+		require.NoError(t, err)
+		r.Wait()
+		synctest.Wait()
+		require.Equal(t, []string{"started", "ended", "idle", "started", "ended", "idle"}, rec.calls)
+	})
+}
+
 func TestRunsAllWithinThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec, sink := &fake{}, &seen{}

@@ -238,6 +238,30 @@ func TestInterruptedRunsAgain(t *testing.T) {
 	require.Empty(t, ran)
 }
 
+// An end may wait for the next start to be written with, and not for longer.
+func TestEndIsWritten(t *testing.T) {
+	for name, next := range map[string]func(*Journal, *task.Task){
+		"start": func(j *Journal, tk *task.Task) { j.Started(task.Attempt{Task: tk, Number: 1}) },
+		"idle":  func(j *Journal, _ *task.Task) { j.Idle() },
+	} {
+		for _, final := range []bool{true, false} {
+			cfg := configured(t.TempDir())
+			j := opened(t, cfg)
+			src := j.Source(&list{commands: []string{"x a", "x b"}})
+			a, err := src.Next(nil)
+			require.NoError(t, err)
+			b, err := src.Next(nil)
+			require.NoError(t, err)
+			ends(ok).attempt(j, a, 1, final)
+			next(j, b)
+			s, err := Summarize(cfg.Dir)
+			require.NoError(t, err)
+			require.Equal(t, final, s.Tasks == 1, name)
+			require.NotContains(t, s.Interrupted, Mention{Command: "x a"}, name)
+		}
+	}
+}
+
 func read(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, journalName))

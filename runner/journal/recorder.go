@@ -17,8 +17,8 @@ func (j *Journal) Started(a task.Attempt) {
 
 // Ended records how an attempt ended, with its outputs where that finishes its
 // task. It need not be in the file when Ended returns: it is before another
-// attempt starts, and before the sinks after Commit see it. What cannot be
-// written Commit reports. See runner.Recorder.
+// attempt starts, or with Idle where none does, and before the sinks after Commit
+// see it. What cannot be written Commit reports. See runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	buf := j.lines.Get().(*[]byte)
 	defer j.lines.Put(buf)
@@ -47,6 +47,16 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 		return j.cfg.Output.append(b)
 	})
 	j.later(*buf)
+}
+
+// Idle writes the ends that wait to be written with a start. It does nothing once
+// the journal is closed. See runner.Recorder.
+func (j *Journal) Idle() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.closed {
+		_ = j.flush()
+	}
 }
 
 // counts says whether a task that ended so is done, and need not run again when

@@ -34,8 +34,9 @@ func (j *Journal) append(lines []byte) error {
 	return j.flush()
 }
 
-// later has whole lines written with the next that are appended, or that Commit
-// makes durable: a task that ends and one that starts then cost one write.
+// later has whole lines written with the next that are appended, with Idle, or when
+// Commit makes them durable: a task that ends and one that starts then cost one
+// write.
 func (j *Journal) later(lines []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
