@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"crew/runner"
-	"crew/runner/journal"
 	"crew/runner/sink"
 	"crew/runner/task"
 	"crew/sched"
@@ -70,17 +69,22 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 // logs opens the sinks that keep results in files.
 func (w *wiring) logs() (logs []runner.Sink, err error) {
 	o := w.opts
-	resumed, ok := w.resumed()
-	if ok && o.Output.logs() && emptyLogs(o.Output) {
-		w.state.LogAll()
-		resumed.Unlogged = 0
+	resumed := w.resumed()
+	anew := o.State.Replay || emptyLogs(o.Output)
+	if resumed && anew && o.Output.logs() {
+		if err := w.state.LogAll(); err != nil {
+			return nil, err
+		}
 	}
 	if path := o.Output.Joblog; path != "" {
 		var log *sink.Joblog
-		if ok && !o.State.Replay {
-			log, err = sink.AppendJoblog(path, resumed.Unlogged)
-		} else {
+		switch {
+		case !resumed || o.State.Replay:
 			log, err = sink.OpenJoblog(path)
+		case anew:
+			log, err = sink.AppendJoblog(path, nil)
+		default:
+			log, err = sink.AppendJoblog(path, w.state.Unlogged)
 		}
 		if err != nil {
 			return nil, err
@@ -115,12 +119,13 @@ func emptyLogs(o Output) bool {
 	return true
 }
 
-// resumed is what an earlier run has left, if there was one.
-func (w *wiring) resumed() (journal.Resumed, bool) {
+// resumed says whether the run goes on with what an earlier one has begun.
+func (w *wiring) resumed() bool {
 	if w.state == nil {
-		return journal.Resumed{}, false
+		return false
 	}
-	return w.state.Resumed()
+	_, ok := w.state.Resumed()
+	return ok
 }
 
 // announces says whether commands are printed before their tasks start, which

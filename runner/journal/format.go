@@ -38,6 +38,7 @@ const (
 	evReleased = "released" // the results of these tasks have been shown and logged
 	evShown    = "shown"    // they have been shown
 	evLogged   = "logged"   // they have been logged: the joblog and the results tree have them
+	evUnlogged = "unlogged" // joblog and results tree begin anew: nothing has been logged
 	evKnown    = "known"    // what is known of a task from lines that are gone
 	evClosed   = "closed"   // the run ended in good order
 )

@@ -89,7 +89,6 @@ type Journal struct {
 
 	past    *loaded
 	resumed bool
-	relog   bool         // what was logged is to be logged once more
 	unkept  atomic.Int64 // results given to be shown once more whose outputs were not kept
 
 	// of the sinks' goroutine
@@ -325,18 +324,36 @@ const idsInLine = 4000
 type Resumed struct {
 	Tasks       int // that are done
 	Failed      int // of these
-	Unlogged    int // of these, those that joblog and results tree may lack
 	Interrupted int // that ran when it was stopped
 }
 
-// Resumed says what an earlier run has left. ok is false where there was none.
+// Resumed says what an earlier run has left. ok is false where there was none, or
+// where it had begun no task.
 func (j *Journal) Resumed() (r Resumed, ok bool) {
-	return Resumed{j.past.tasks, j.past.failed, j.past.unlogged, len(j.past.running)}, j.resumed
+	return Resumed{j.past.tasks, j.past.failed, len(j.past.running)}, j.resumed && j.past.used
 }
 
-// LogAll has Source give every result of earlier runs to be logged, as joblog and
-// results tree have none of them. It is called before the Source is used.
-func (j *Journal) LogAll() { j.relog = true }
+// LogAll has every result of earlier runs logged once more, by this run or, if it
+// does not come to that, by later ones. It is called before the Source is used
+// and before the joblog or the results tree begins anew.
+func (j *Journal) LogAll() error {
+	j.past.table.clear(logged)
+	return j.append(seal(begin(nil, evUnlogged), 0))
+}
+
+// Unlogged is the starts of the tasks that earlier runs have finished and that
+// joblog and results tree may lack, an iter.Seq. It is called before the Source is
+// used.
+func (j *Journal) Unlogged(yield func(time.Time) bool) {
+	more := true
+	j.past.table.all(func(e *entry) {
+		if more && e.has(done) && !e.has(logged) {
+			if r := recordAt(j.file, e.at()); r != nil {
+				more = yield(r.Start)
+			}
+		}
+	})
+}
 
 // Missing are tasks that an earlier run had begun, that are not done, and that the
 // Source has not given: the first few, and how many there are.

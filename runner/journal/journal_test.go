@@ -262,6 +262,62 @@ func TestEndIsWritten(t *testing.T) {
 	}
 }
 
+// A joblog or results tree that begins anew gets every result of earlier runs, if
+// not from the run that began it then from a later one.
+func TestLogAll(t *testing.T) {
+	for _, slack := range []int64{1 << 20, -1 << 40} { // which compacts each time
+		cfg := configured(t.TempDir())
+		cfg.Slack, cfg.Output.Logs = slack, true
+		commands := []string{"x a", "x b", "x c"}
+		run(t, cfg, ok, commands...)
+		unlogged := func(j *Journal) (n int) {
+			for start := range j.Unlogged {
+				require.False(t, start.IsZero())
+				n++
+			}
+			return n
+		}
+		j := opened(t, cfg)
+		require.Zero(t, unlogged(j))
+		require.NoError(t, j.LogAll())
+		require.Equal(t, 3, unlogged(j))
+		drive(t, j, ok, &shower{}, "x b")
+		require.NoError(t, j.Close())
+
+		for _, want := range [][]bool{{false, true, false}, {true, true, true}} {
+			j = opened(t, cfg)
+			src := j.Source(&list{commands: commands})
+			for _, logged := range want {
+				tk, err := src.Next(nil)
+				require.NoError(t, err)
+				require.Equal(t, logged, tk.Done.Logged)
+				require.True(t, tk.Done.Earlier)
+			}
+			require.NoError(t, j.Close())
+			run(t, cfg, ok, commands...)
+		}
+	}
+}
+
+// A journal in which no task has begun is none to go on with.
+func TestNothingBegun(t *testing.T) {
+	cfg := configured(t.TempDir())
+	resumed := func() bool {
+		j := opened(t, cfg)
+		defer j.Close()
+		_, is := j.Resumed()
+		return is
+	}
+	require.False(t, resumed())
+	require.False(t, resumed())
+	run(t, cfg, ok, "x a")
+	require.True(t, resumed())
+	cfg.Past.Reset = true
+	require.False(t, resumed())
+	cfg.Past.Reset = false
+	require.False(t, resumed(), "how long tasks took is all that is left")
+}
+
 func read(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, journalName))
@@ -382,7 +438,7 @@ func TestReplayedResult(t *testing.T) {
 	require.Equal(t, want.Err.Error(), got.Err.Error())
 	require.False(t, got.Earlier)
 	got.Stdout, got.Stderr, got.Start, got.End, got.Err = want.Stdout, want.Stderr, want.Start, want.End, want.Err
-	want.Task, want.Attempt, want.Worker, want.Argv = tk, 1, 1, tk.Argv
+	want.Task, want.Attempt, want.Worker, want.Argv, want.Logged = tk, 1, 1, tk.Argv, true
 	require.Equal(t, want, got)
 }
 

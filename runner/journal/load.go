@@ -20,14 +20,14 @@ type loaded struct {
 	running map[identity]int64 // started in the latest run and not ended: where that stands
 	scanned scanned
 
-	tasks    int   // that are done
-	failed   int   // of these
-	unlogged int   // of these, those that the joblog or the results tree may lack
-	needed   int64 // bytes of lines that are still needed
-	outputs  int64 // bytes of outputs that are still needed
-	outEnd   int64 // where the last of them ends
-	closed   bool  // the latest run ended in good order
-	last     line  // the latest evRun, without its body
+	used    bool  // a task has begun or is done
+	tasks   int   // that are done
+	failed  int   // of these
+	needed  int64 // bytes of lines that are still needed
+	outputs int64 // bytes of outputs that are still needed
+	outEnd  int64 // where the last of them ends
+	closed  bool  // the latest run ended in good order
+	last    line  // the latest evRun, without its body
 }
 
 // versionError says that a journal is of a format that this crew does not know.
@@ -121,6 +121,9 @@ func (l *loaded) apply(f io.ReaderAt, ln line) {
 	case evLogged:
 		l.note(ln.body, logged)
 		return
+	case evUnlogged:
+		l.table.clear(logged)
+		return
 	case evRun:
 		clear(l.running)
 		l.closed, l.last = false, line{at: ln.at, n: ln.n}
@@ -138,6 +141,7 @@ func (l *loaded) apply(f io.ReaderAt, ln line) {
 	}
 	switch ev {
 	case evStarted:
+		l.used = true
 		e := l.table.add(id)
 		l.forget(f, e)
 		e.attempts = max(e.attempts, max(1, attemptOf(ln.body))-1)
@@ -178,9 +182,6 @@ func (l *loaded) forget(f io.ReaderAt, e *entry) {
 	l.tasks--
 	if e.outcome.Failed() {
 		l.failed--
-	}
-	if !e.has(logged) {
-		l.unlogged--
 	}
 	e.failures = 0
 	e.flags &^= done | shown | logged | streamed | begun
@@ -227,12 +228,10 @@ func (l *loaded) ended(f io.ReaderAt, id identity, ln line) {
 	e.outcome, e.took, e.flags, e.failures = now.outcome, now.took, now.flags|done, 0
 	e.attempts = max(e.attempts, attemptOf(ln.body))
 	e.setAt(ln.at)
+	l.used = true
 	l.tasks++
 	if e.outcome.Failed() {
 		l.failed++
-	}
-	if !e.has(logged) {
-		l.unlogged++
 	}
 	l.needed += ln.n
 	for _, p := range out {
@@ -283,6 +282,7 @@ func (l *loaded) known(id identity, ln line) {
 	e.took = duration(field(ln.body, "duration"))
 	e.flags = flags(age) << ageShift
 	if failures := field(ln.body, "failures"); failures != nil {
+		l.used = true
 		n, _ := strconv.ParseUint(string(failures), 10, 16)
 		e.flags |= begun
 		e.attempts, e.failures = attemptOf(ln.body), uint16(n)
@@ -302,9 +302,6 @@ func (l *loaded) note(body []byte, f flags) {
 			continue
 		}
 		if e := l.table.edit(id); e != nil && e.has(done) {
-			if f&logged != 0 && !e.has(logged) {
-				l.unlogged--
-			}
 			e.flags |= f
 		}
 	}

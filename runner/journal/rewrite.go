@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (l *loaded) still(ln line, r *rewriter) []byte {
 	body := append([]byte(nil), ln.body...)
 	switch ev := event(ln.body); {
 	case e.has(done) && ev == evEnded:
-		return l.ofDone(e, body)
+		return ofDone(e, body)
 	case e.has(done):
 	case ev == evStarted && l.running[id] == ln.at:
 		if e.attempts > 0 {
@@ -251,18 +252,18 @@ func (l *loaded) still(ln line, r *rewriter) []byte {
 	return nil
 }
 
-// ofDone adds to the line about the end of a task what was noted since.
-func (l *loaded) ofDone(e *entry, body []byte) []byte {
-	for _, f := range []struct {
-		flags flags
-		name  string
-	}{{shown | logged, evReleased}, {shown, evShown}, {logged, evLogged}} {
-		if e.has(f.flags) {
-			if field(body, f.name) == nil {
-				body = task.AppendTrue(body, f.name)
-			}
-			break
-		}
+// ofDone is the line about the end of a task with what became of its result since.
+func ofDone(e *entry, body []byte) []byte {
+	for _, name := range [...]string{evReleased, evShown, evLogged} {
+		body = bytes.Replace(body, task.AppendTrue(nil, name), nil, 1)
+	}
+	switch {
+	case e.has(shown | logged):
+		body = task.AppendTrue(body, evReleased)
+	case e.has(shown):
+		body = task.AppendTrue(body, evShown)
+	case e.has(logged):
+		body = task.AppendTrue(body, evLogged)
 	}
 	return body
 }

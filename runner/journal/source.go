@@ -45,7 +45,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		if !e.has(done) {
 			t.Failures = int(e.failures)
 		}
-	case e.has(shown|logged) && !past.Replay && !s.journal.relog:
+	case e.has(shown|logged) && !past.Replay:
 		t.Done = &task.Result{Task: t, Outcome: e.outcome, Earlier: true, Logged: true}
 	default:
 		s.recall(t, *e)
@@ -80,7 +80,7 @@ func (s *Source) recall(t *task.Task, e entry) {
 	}
 	t.Done = r
 	r.Earlier = e.has(shown) && !j.cfg.Past.Replay
-	r.Logged = e.has(logged) && !j.cfg.Past.Replay && !j.relog
+	r.Logged = e.has(logged)
 	if !e.has(shown | logged) {
 		t.Identity = e.id
 	}

@@ -200,6 +200,14 @@ func (t *table) all(f func(*entry)) {
 	}
 }
 
+// clear takes flags from every entry.
+func (t *table) clear(f flags) {
+	for n := range uint32(t.n) {
+		t.entry(n + 1).flags &^= f
+		t.last.changed = true
+	}
+}
+
 // page is a page, in memory.
 func (t *table) page(number uint32) *page {
 	if t.last != nil && t.last.number == number {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"crew/runner/task"
 )
@@ -45,35 +47,37 @@ func OpenJoblog(path string) (*Joblog, error) {
 }
 
 // AppendJoblog is OpenJoblog for a resumed run. Existing rows stay, except a last
-// one that a crash has cut. Up to unlogged of the earlier results that the run
-// brings along may already have a row, among the last ones of the file. Those rows
-// are not written again.
-func AppendJoblog(path string, unlogged int) (*Joblog, error) {
+// one that a crash has cut. Of the earlier results that the run brings along,
+// those with these starts may already have a row, and get no second one; starts
+// may be nil.
+func AppendJoblog(path string, starts iter.Seq[time.Time]) (*Joblog, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
 	j := &Joblog{path: path, file: f, had: map[string]int{}}
-	if err := j.resume(unlogged); err != nil {
+	if err := j.resume(starts); err != nil {
 		f.Close()
 		return nil, j.fail(err)
 	}
 	return j, nil
 }
 
-// resume cuts a last row without newline and remembers the last rows. A file that
-// cannot be read back, such as a pipe, is left as it is.
-func (j *Joblog) resume(unlogged int) error {
+// resume cuts a last row without newline, adds a missing header, and remembers the
+// rows with these starts. A file that cannot be read back, such as a pipe, is left
+// as it is.
+func (j *Joblog) resume(starts iter.Seq[time.Time]) error {
 	st, err := j.file.Stat()
 	if err != nil || !st.Mode().IsRegular() {
 		return err
 	}
-	if st.Size() == 0 {
-		_, err := j.file.WriteString(joblogHeader)
-		return err
+	sought := map[int64]bool{} // in milliseconds, as they stand in rows
+	if starts != nil {
+		for start := range starts {
+			sought[start.UnixMilli()] = true
+		}
 	}
-	rows := make([]string, max(unlogged, 1)) // a ring
-	n, whole := 0, int64(0)
+	whole := int64(0)
 	in := bufio.NewReaderSize(j.file, 64<<10)
 	for {
 		row, err := in.ReadString('\n')
@@ -84,13 +88,28 @@ func (j *Joblog) resume(unlogged int) error {
 			return err
 		}
 		whole += int64(len(row))
-		rows[n%len(rows)] = row
-		n++
+		if sought[startOf(row)] {
+			j.had[withoutSeq(row)]++
+		}
 	}
-	for _, row := range rows[:min(n, unlogged)] {
-		j.had[withoutSeq(row)]++
+	if err := j.file.Truncate(whole); err != nil || whole > 0 {
+		return err
 	}
-	return j.file.Truncate(whole)
+	_, err = j.file.WriteString(joblogHeader)
+	return err
+}
+
+// startOf returns when a row's task started, in Unix milliseconds, or 0.
+func startOf(row string) int64 {
+	cell := strings.SplitN(row, "\t", 4)
+	if len(cell) < 4 {
+		return 0
+	}
+	ms, err := strconv.ParseInt(strings.Replace(cell[2], ".", "", 1), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ms
 }
 
 // withoutSeq returns a row without the task's number, which may differ from run

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,46 @@ func TestJoblogRows(t *testing.T) {
 		"4\t:\t1767323045.000\t     0.210\t0\t0\t-1\t15\tjob 'a b'\n"+
 		"5\t:\t1767323045.000\t     0.000\t0\t0\t127\t0\tjib\n"+
 		"8\t:\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n", rows)
+}
+
+// Where an earlier run has logged a result and could not note that, the row is
+// found wherever it stands, and not written again. A cut row goes, and a header
+// comes where there is none.
+func TestJoblogGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	j, err := AppendJoblog(path, nil)
+	require.NoError(t, err)
+	begun := time.UnixMilli(1700000000123)
+	at := func(id uint64, begin time.Time) task.Event {
+		return ended(id, task.Result{Outcome: task.OK, Start: begin, End: begin.Add(time.Second)})
+	}
+	require.NoError(t, j.Consume([]task.Event{at(1, begun), at(2, begun.Add(time.Minute)), at(3, begun.Add(time.Hour))}))
+	require.NoError(t, j.Close(task.Stats{}))
+	whole := contents(t, path)
+	require.NoError(t, os.WriteFile(path, []byte(whole+"4\t:\t17000000"), 0o666))
+
+	j, err = AppendJoblog(path, slices.Values([]time.Time{begun, begun.Add(time.Nanosecond), begun.Add(2 * time.Hour)}))
+	require.NoError(t, err)
+	require.Equal(t, whole, contents(t, path))
+	again := func(e task.Event) task.Event {
+		e.Task.Done = e.Result
+		return e
+	}
+	same := again(at(7, begun))
+	require.NoError(t, j.Consume([]task.Event{same, same, again(at(8, begun.Add(2*time.Hour))), at(1, begun)}))
+	require.NoError(t, j.Close(task.Stats{}))
+	rows, _ := strings.CutPrefix(contents(t, path), whole)
+	var seqs []string
+	for row := range strings.Lines(rows) {
+		seq, _, _ := strings.Cut(row, "\t")
+		seqs = append(seqs, seq)
+	}
+	require.Equal(t, []string{"7", "8", "1"}, seqs)
+
+	require.NoError(t, os.WriteFile(path, []byte(joblogHeader[:10]), 0o666))
+	_, err = AppendJoblog(path, nil)
+	require.NoError(t, err)
+	require.Equal(t, joblogHeader, contents(t, path))
 }
 
 func contents(t *testing.T, path string) string {
