@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -37,9 +38,8 @@ func OpenResults(dir string, batches bool) (*Results, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
 		var f *os.File
-		if f, err = os.CreateTemp(dir, ".crew-*"); err == nil {
-			f.Close()
-			err = os.Remove(f.Name())
+		if f, err = spool.Unnamed(dir); err == nil {
+			err = f.Close()
 		}
 	}
 	if err != nil {
