@@ -74,8 +74,8 @@ func (s *Results) write(e *task.Event) error {
 		first = e.Retries == 0
 	}
 	if first || replayed {
-		// Files of attempts in earlier runs stay if this run goes on from there.
-		if err := begin(dir, replayed || r.Attempt <= 1); err != nil {
+		// Files of attempts in earlier runs stay: a replayed result may not bring them.
+		if err := begin(dir, r.Attempt <= 1); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,28 @@ func TestResultsTree(t *testing.T) {
 	}, tree(t, dir))
 }
 
+// The end of a task that comes from a journal does not bring what attempts before
+// the last have written: that stays.
+func TestResultsOfEarlierRun(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenResults(dir, false)
+	require.NoError(t, err)
+	first := ended(1, task.Result{Outcome: task.Exit, Code: 1, Attempt: 1, Stdout: commandText("half")})
+	first.Kind = task.Retried
+	require.NoError(t, s.Consume([]task.Event{first}))
+
+	s, err = OpenResults(dir, false)
+	require.NoError(t, err)
+	last := ended(1, task.Result{Outcome: task.OK, Attempt: 2, Stdout: commandText("whole")})
+	last.Task.Done = last.Result
+	for range 2 {
+		require.NoError(t, s.Consume([]task.Event{last}))
+		require.Equal(t, map[string]string{
+			"1/stdout.1": "half", "1/stderr.1": "", "1/stdout": "whole", "1/stderr": "", "1/result.json": "",
+		}, tree(t, dir))
+	}
+}
+
 func TestResultJSON(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenResults(dir, false)
