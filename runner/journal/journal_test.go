@@ -527,6 +527,30 @@ func TestResetKeepsDurations(t *testing.T) {
 	require.Equal(t, []int64{1<<63 - 1, 1<<63 - 1, 1<<63 - 1}, costs(), "it is long ago")
 }
 
+// How long a task took is known though it is interrupted when it runs again.
+func TestInterruptedKeepsDuration(t *testing.T) {
+	for _, slack := range []int64{1 << 20, -1 << 40} { // which compacts each time
+		cfg := configured(t.TempDir())
+		cfg.Slack = slack
+		run(t, cfg, func(task.Attempt) *task.Result {
+			start := time.Now()
+			return &task.Result{Outcome: task.OK, Start: start, End: start.Add(time.Hour)}
+		}, "x a")
+		cfg.Past.Reset = true
+		j := opened(t, cfg)
+		j.Started(task.Attempt{Task: first(t, j, "x a"), Number: 1})
+		require.NoError(t, j.Close())
+		cfg.Past = Past{Costs: true}
+		for range 2 {
+			j = opened(t, cfg)
+			tk := first(t, j, "x a")
+			require.Equal(t, int64(3600e6), tk.Cost)
+			require.Zero(t, tk.Attempts)
+			require.NoError(t, j.Close())
+		}
+	}
+}
+
 // A disk that is full ends the record, not what it holds.
 func TestFullDisk(t *testing.T) {
 	for _, what := range []string{"journal", "outputs"} {

@@ -240,7 +240,7 @@ func (l *loaded) still(ln line, r *rewriter) []byte {
 		return ofDone(e, body)
 	case e.has(done):
 	case ev == evStarted && l.running[id] == ln.at:
-		if e.attempts > 0 {
+		if e.attempts > 0 || e.took > 0 {
 			r.begun(e, body) // behind which comes the latest line about it
 		}
 		return body
