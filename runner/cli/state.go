@@ -67,7 +67,7 @@ func (w *wiring) openState() error {
 		Past: journal.Past{
 			Replay: o.State.Replay, RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
 		},
-		Output:      journal.Output{Plan: w.plan, Logs: o.Output.logs(), Null: maybeNobody(w.out)},
+		Output:      journal.Output{Plan: w.plan, Logs: o.Output.logs(), Null: w.plan.Recalls() && maybeNobody(w.out)},
 		SameCommand: same, Notice: w.notice, Slack: slack,
 	})
 	if err != nil {

@@ -62,11 +62,11 @@ func appendExtent(b []byte, name string, p extent) []byte {
 type Output struct {
 	Plan task.Plan
 	Logs bool // a joblog or a results tree keeps them, through Journal.Logs
-	Null bool // stdout may be nobody's: that it has something is not noted
+	Null bool // stdout may be nobody's: that it has a result is not noted
 }
 
 // shownWithEnd says whether a result has been shown when its task ends.
-func (o *Output) shownWithEnd() bool { return o.Plan.Streams() && !o.Plan.Order }
+func (o *Output) shownWithEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
 
 // append adds to the line about the end of a task what becomes of its output.
 func (o *Output) append(b []byte) []byte {

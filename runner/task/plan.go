@@ -28,6 +28,10 @@ func (p Plan) Streams() bool { return p.Show == ShowLines || p.Show == ShowRaw }
 // Keeps reports whether results hold their outputs.
 func (p Plan) Keeps() bool { return p.Show == ShowBlocks || p.Show == ShowObjects || p.Copy }
 
+// Recalls reports whether a result that was not shown can be shown later. What was
+// to be shown while its task wrote it cannot, unless it is kept, too.
+func (p Plan) Recalls() bool { return p.Keeps() || p.JSON() }
+
 // KeepsAttempts reports whether the outputs of failed attempts are kept open until
 // their task is finished, to be shown with it.
 func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects }
