@@ -50,3 +50,32 @@ func TestTheLockOfAKilledProcess(t *testing.T) {
 		require.NoError(t, j.Close())
 	}
 }
+
+// TestNoChildInheritsTheLock: not one that crew was killed over before it had
+// another program, either.
+func TestNoChildInheritsTheLock(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Open(configured(dir))
+	require.NoError(t, err)
+	child := exec.Command("sleep", "1000")
+	child.ExtraFiles = []*os.File{j.lock}
+	require.NoError(t, child.Start())
+	defer func() { _ = child.Wait() }()
+	defer func() { _ = child.Process.Kill() }()
+	require.NoError(t, j.Close())
+	again, err := Open(configured(dir))
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+// TestDying: a process is worth waiting for from when it is killed until it is
+// gone.
+func TestDying(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	require.NoError(t, cmd.Start())
+	require.False(t, dying(cmd.Process.Pid))
+	require.NoError(t, cmd.Process.Kill())
+	require.True(t, dying(cmd.Process.Pid))
+	_ = cmd.Wait()
+	require.True(t, dying(cmd.Process.Pid))
+}
