@@ -53,14 +53,10 @@ const (
 )
 
 // Until crew takes its signals, SIGQUIT kills it without a dump of all goroutines'
-// stacks, and SIGUSR1 and SIGUSR2 do nothing.
+// stacks. The Go runtime itself ignores SIGUSR1 and SIGUSR2.
 func init() {
-	const sigquit, sigusr1, sigusr2 = 3, 10, 12
-	_, nothing, restore := Handlers()
+	const sigquit = 3
 	Sigaction(sigquit, &Action{}, nil)
-	for _, sig := range [...]int{sigusr1, sigusr2} {
-		Sigaction(sig, &Action{nothing, HandlerFlags, restore, ^uint64(0)}, nil)
-	}
 }
 
 // Sigaction calls rt_sigaction(2). It returns an error number, or 0.
