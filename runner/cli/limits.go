@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/proc"
 )
 
 const (
@@ -16,17 +18,21 @@ const (
 	// kernel's own, and because xargs leaves as much.
 	argMaxSpare = 4096
 	pointer     = 8
-	// leastFiles and leastProcesses are how many descriptors and threads a run
-	// takes at least; with fewer the Go runtime dies, and not in words that help.
-	leastFiles     = 16
-	stateFiles     = 5 // journal, outputs, lock, index, and a directory while it is synced
+	// ownFiles are the descriptors that a run always takes beside those of its
+	// executor: the Go runtime's poller, and a pipe for signals.
+	ownFiles = 4
+	// stateFiles are journal, outputs and lock.
+	stateFiles = 3
+	// leastProcesses is how many threads a run takes at least; with fewer the Go
+	// runtime dies, and not in words that help.
 	leastProcesses = 16
 )
 
 // checkLimits refuses limits under which the run is not possible.
 func checkLimits(o *Options) error {
-	if n, needs := limit(syscall.RLIMIT_NOFILE), o.files(); n < needs {
-		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n", needs, n)
+	if left, most := proc.FilesLeft(), limit(syscall.RLIMIT_NOFILE); left < o.files() {
+		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n",
+			int64(most)-left+o.files(), most)
 	}
 	if n := limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
 		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u", n)
@@ -34,26 +40,28 @@ func checkLimits(o *Options) error {
 	return nil
 }
 
-// files is how many descriptors the run takes with one task at a time.
-func (o *Options) files() uint64 {
-	n := leastFiles + len(o.Input.Files)
+// files is how many descriptors the run opens with one task at a time.
+func (o *Options) files() int64 {
+	inputs := len(o.Input.Files)
 	for _, g := range o.Input.Groups {
 		if g.Files {
-			n += len(g.Words)
+			inputs += len(g.Words)
 		}
 	}
-	for _, more := range []struct {
-		given bool
-		files int
-	}{
-		{o.State.Dir != "", stateFiles}, {o.Output.Joblog != "", 1}, {o.Output.Results != "", 1},
-		{o.Command.Stdin || o.Input.JSON, 2}, {o.Failure.Halt.Percent, 1},
-	} {
-		if more.given {
-			n += more.files
-		}
+	if o.Failure.Halt.Percent {
+		inputs += 1 + inputs // copies of what can be read only once, stdin too
 	}
-	return uint64(n)
+	n := ownFiles + proc.LeastFiles + inputs
+	if o.State.Dir != "" {
+		n += stateFiles
+	}
+	if o.Output.Joblog != "" {
+		n++
+	}
+	if o.Command.Stdin || o.Input.JSON {
+		n += 2
+	}
+	return int64(n)
 }
 
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a

@@ -66,6 +66,10 @@ func (s *stream) output() task.Output {
 func (p *process) pipes() error {
 	null := uintptr(p.local.null)
 	p.child = [3]uintptr{null, null, null}
+	p.files = p.local.filesOf(p.attempt.Task)
+	if p.local.room.Add(-p.files) < 0 {
+		return syscall.EMFILE
+	}
 	if in := p.attempt.Task.Stdin; in != nil {
 		if err := p.pipe(0, &p.in); err != nil {
 			return err
@@ -117,6 +121,8 @@ func (p *process) closeOurEnds() {
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
 		closeFD(fd)
 	}
+	p.local.room.Add(p.files)
+	p.files = 0
 }
 
 func closeFD(fd *int) {

@@ -57,6 +57,7 @@ type Local struct {
 	spawner *linux.Spawner
 	pins    linux.Pins
 	live    atomic.Int64 // processes started and not reaped
+	room    atomic.Int64 // descriptors that attempts may still open
 	peak    peak
 
 	groups   groups
@@ -82,6 +83,7 @@ func New(cfg Config) (*Local, error) {
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
+	l.room.Store(FilesLeft() - spareFiles)
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	return l, nil

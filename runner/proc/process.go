@@ -33,6 +33,7 @@ type process struct {
 	wait     time.Duration // how long the next poll waits; negative for ever
 	deadline time.Time     // when to give up reading, once the leader has exited
 	killed   bool          // the processes that the leader left behind have been killed
+	files    int64         // what the attempt took from local.room
 	leaked   bool
 	fault    error
 

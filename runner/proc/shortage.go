@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -26,12 +27,55 @@ const (
 	shortageAgain    = 10 * time.Second // the least time between two messages about a shortage
 	replaceGrace     = 5 * time.Second  // how long to wait for a program that is being written or replaced
 
-	fewProcesses = 512 // a limit on processes under which crew has to save threads
+	fewProcesses = 512  // a limit on processes under which crew has to save threads
+	fewFiles     = 1024 // a limit on descriptors under which the open ones are counted
+
+	// spareFiles is how many descriptors attempts leave to crew: for the guardian's
+	// table, a spool, the journal's index, a list of failed tasks and, for a moment,
+	// a result and a file in /proc.
+	spareFiles = 6
+
+	// LeastFiles is how many descriptors a Local opens to run one task at a time:
+	// its own, those of the attempt, and the spare ones.
+	LeastFiles = 1 + 4 + spareFiles
 )
 
 // ErrInVain is wrapped by the error of an attempt whose program did not become
 // executable in time.
 var ErrInVain = fmt.Errorf("waited %v for it in vain", replaceGrace)
+
+// FilesLeft returns how many more descriptors this process may open.
+func FilesLeft() int64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt64
+	}
+	left := int64(min(limit.Cur, math.MaxInt64))
+	if left >= fewFiles {
+		return left
+	}
+	for fd := range uintptr(left) {
+		if _, err := unix.FcntlInt(fd, unix.F_GETFD, 0); err == nil {
+			left--
+		}
+	}
+	return left
+}
+
+// filesOf returns how many descriptors an attempt of t opens.
+func (l *Local) filesOf(t *task.Task) int64 {
+	n := int64(2)
+	switch plan := l.cfg.Plan; {
+	case plan.Show == task.ShowRaw:
+		n = 1 // a pidfd
+	case plan.Streams() || plan.Keeps():
+		n = 4
+	}
+	if t.Stdin != nil {
+		n += 2
+	}
+	return n
+}
 
 // shortage is the state of a run that is short of a resource that processes need.
 type shortage struct {
