@@ -400,3 +400,13 @@ func TestTimesCarryTheMonotonicClock(t *testing.T) {
 		require.Contains(t, at.String(), " m=")
 	}
 }
+
+// TestATaskMayHaveTheMemoryOfCrew: what the kernel says of it is no task's own
+// where it is about as much as this process has had.
+func TestATaskMayHaveTheMemoryOfCrew(t *testing.T) {
+	var p peak
+	require.Zero(t, p.ofTask(1<<20))
+	require.Zero(t, p.ofTask(ownPeak()+64<<10))
+	more := ownPeak() + 1<<30
+	require.Equal(t, more, p.ofTask(more))
+}

@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-// peak is the most memory that this process is known to have occupied. It is safe
-// for concurrent use.
+// inexact is how many bytes per processor the kernel's count of a process's memory
+// may be off: each processor counts apart and adds its part now and then.
+const inexact = 1 << 20
+
+// peak is the most memory that this process may have occupied. It is safe for
+// concurrent use.
 type peak struct{ bytes atomic.Int64 }
 
 // ofTask returns the peak of a task whose rusage says so, or 0 if it may be this
@@ -19,7 +24,7 @@ type peak struct{ bytes atomic.Int64 }
 // it executes.
 func (p *peak) ofTask(bytes int64) int64 {
 	if bytes > p.bytes.Load() {
-		p.bytes.Store(ownPeak())
+		p.bytes.Store(ownPeak() + inexact*int64(runtime.NumCPU()))
 	}
 	if bytes <= p.bytes.Load() {
 		return 0
@@ -27,14 +32,14 @@ func (p *peak) ofTask(bytes int64) int64 {
 	return bytes
 }
 
-// ownPeak returns VmHWM of /proc/self/status (proc_pid_status(5)), or the largest
-// number if it cannot. getrusage(2) would return the peak of this process's parent
-// if that is higher.
+// ownPeak returns VmHWM of /proc/self/status (proc_pid_status(5)), or more than any
+// task can have if it cannot. getrusage(2) would return the peak of this process's
+// parent if that is higher.
 func ownPeak() (n int64) {
 	status, _ := os.ReadFile("/proc/self/status")
 	_, after, _ := bytes.Cut(status, []byte("\nVmHWM:"))
 	if _, err := fmt.Sscan(string(after), &n); err != nil {
-		return math.MaxInt64
+		return math.MaxInt64 / 2
 	}
 	return n << 10
 }
