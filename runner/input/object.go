@@ -23,7 +23,7 @@ type Object struct {
 	Env     []string          // "NAME=value", sorted
 	Dir     string            // "" if missing
 	Stdin   []byte            // nil if missing, but not if it is ""
-	Timeout time.Duration     // 0 if missing
+	Timeout time.Duration     // 0 if missing, negative for no limit
 	Fields  map[string]string // all other fields except arrays and objects; null is ""
 	Empty   bool              // there are only args, and they hold no byte, as in an empty line
 }
@@ -168,7 +168,8 @@ func environment(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// timeout reads a duration as in package time, or a number of seconds.
+// timeout reads a duration as in package time, or a number of seconds. It returns
+// -1 for 0, which stands for no limit.
 func timeout(v json.RawMessage) (time.Duration, error) {
 	var d time.Duration
 	if s, err := text(v); err == nil {
@@ -180,12 +181,16 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 		if json.Unmarshal(v, &seconds) != nil {
 			return 0, errors.New("is not a duration such as \"1.5s\" and not a number of seconds")
 		}
-		if seconds *= float64(time.Second); seconds < math.MaxInt64 {
-			d = time.Duration(math.Ceil(seconds))
+		d = -1
+		if ns := math.Ceil(seconds * float64(time.Second)); seconds >= 0 && ns < math.MaxInt64 {
+			d = time.Duration(ns)
 		}
 	}
-	if d <= 0 {
+	switch {
+	case d < 0:
 		return 0, fmt.Errorf("is not a time that can be waited for: %s", v)
+	case d == 0:
+		return -1, nil
 	}
 	return d, nil
 }

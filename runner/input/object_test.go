@@ -28,6 +28,8 @@ func TestObject(t *testing.T) {
 		{`{"stdin":""}`, Object{Stdin: []byte{}}},
 		{`{"timeout":"1m30s"}`, Object{Timeout: 90 * time.Second}},
 		{`{"timeout":1.5}`, Object{Timeout: 1500 * time.Millisecond}},
+		{`{"timeout":0}`, Object{Timeout: -1}},
+		{`{"timeout":"0s"}`, Object{Timeout: -1}},
 		{`{"args":null,"command":null,"key":null,"cost":null,"env":null,"dir":null,"stdin":null,"timeout":null}`, Object{Empty: true}},
 		{`{"name":"n","Args":3,"no":null,"yes":false,"list":[1],"o":{}}`, Object{Fields: map[string]string{"name": "n", "Args": "3", "no": "", "yes": "false"}}},
 		{`{"key":"a","key":"b"}`, Object{Key: p("b")}},
@@ -65,7 +67,7 @@ func TestObjectErrors(t *testing.T) {
 		`{"stdin":1}`:                `"stdin" is not a string`,
 		`{"timeout":"soon"}`:         `"timeout" is not a duration such as 1.5s: "soon"`,
 		`{"timeout":true}`:           `"timeout" is not a duration such as "1.5s" and not a number of seconds`,
-		`{"timeout":0}`:              `"timeout" is not a time that can be waited for: 0`,
+		`{"timeout":-1e-20}`:         `"timeout" is not a time that can be waited for: -1e-20`,
 		`{"timeout":"-1s"}`:          `"timeout" is not a time that can be waited for: "-1s"`,
 		`{"timeout":1e300}`:          `"timeout" is not a time that can be waited for: 1e300`,
 		`{"timeout":1,"command":""}`: `"command" is empty`,
@@ -95,6 +97,6 @@ func FuzzJSON(f *testing.F) {
 		}
 		require.True(t, json.Valid([]byte(s)))
 		require.NotNil(t, o.Args)
-		require.GreaterOrEqual(t, o.Timeout, time.Duration(0))
+		require.GreaterOrEqual(t, o.Timeout, time.Duration(-1))
 	})
 }
