@@ -147,7 +147,7 @@ var options = [...]option{
 			return err
 		}},
 	{name: "buffer", value: "N", group: groupPool,
-		text: "read N records ahead (default 2 x jobs, >= 64)",
+		text: "read ahead N (2 x jobs, >= 64; 4096 with keys)",
 		set:  func(o *Options, v string) (err error) { o.Pool.Buffer, err = parseWhole(v, 1, 1<<30); return err }},
 	{name: "delay", value: "DUR", group: groupPool,
 		text: "at least DUR between starts",
