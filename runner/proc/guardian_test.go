@@ -64,20 +64,30 @@ func awaitGuardian(t *testing.T, pid int) {
 	}, patience, 5*time.Millisecond)
 }
 
-// TestAGuardianWithoutCloseRange runs itself under a seccomp filter without
-// close_range(2), as if on Linux before 5.9.
-func TestAGuardianWithoutCloseRange(t *testing.T) {
-	const variable = "CREW_TEST_NO_CLOSE_RANGE"
-	if os.Getenv(variable) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), variable+"=1")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return
+// alone runs the test once more, in a process of its own. It returns true in that
+// process.
+func alone(t *testing.T) bool {
+	t.Helper()
+	const variable = "CREW_TEST_ALONE"
+	if os.Getenv(variable) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return false
+}
+
+// without is alone under a seccomp filter as if there were no such system call.
+func without(t *testing.T, call uint32) bool {
+	t.Helper()
+	if !alone(t) {
+		return false
 	}
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLOSE_RANGE, Jf: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
@@ -86,6 +96,14 @@ func TestAGuardianWithoutCloseRange(t *testing.T) {
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
 		t.Skipf("no filter can be set: %v", errno)
+	}
+	return true
+}
+
+// Linux before 5.9 has no close_range(2).
+func TestAGuardianWithoutCloseRange(t *testing.T) {
+	if !without(t, unix.SYS_CLOSE_RANGE) {
+		return
 	}
 	require.ErrorIs(t, unix.CloseRange(1000, 1000, 0), unix.ENOSYS)
 

@@ -78,6 +78,22 @@ func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 	require.Equal(t, before, threadProcessors(t))
 }
 
+// A sandbox may forbid clone3(2). A start that was to be pinned then is not.
+func TestAPinWithoutClone3(t *testing.T) {
+	needProcessors(t)
+	if !without(t, unix.SYS_CLONE3) {
+		return
+	}
+	l := local(t, nil)
+	before := threadProcessors(t)
+	for range 2 {
+		l.pins.Lasted(linux.Brief/2, int64(runtime.NumCPU()))
+		r := run(l, &task.Task{ID: 1, Argv: []string{"grep", allowed, "/proc/self/status"}})
+		require.Equal(t, before[0], strings.TrimSpace(text(t, r.Stdout)))
+	}
+	require.Equal(t, before, threadProcessors(t))
+}
+
 func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
 	needProcessors(t)
 	l := local(t, nil)
