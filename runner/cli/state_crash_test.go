@@ -16,9 +16,9 @@ import (
 )
 
 // crashSizes are how many tasks and kills the crash test has: a few, or with
-// CREW_TEST_KILLS in the environment as many as that and ten tasks for each.
+// CREW_SOAK in the environment as many as that and ten tasks for each.
 func crashSizes() (tasks, kills int) {
-	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_KILLS")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("CREW_SOAK")); err == nil {
 		return max(100, 10*n), n
 	}
 	return 200, 15

@@ -147,7 +147,7 @@ func (p *killPlan) ends(record string) (least, most int) {
 // may be lost, a task may run twice only if it ran at a kill, and a result may be
 // shown twice only if the journal did not say yet that it had been shown.
 //
-// With CREW_TEST_KILLS set it goes through every call in every plan. To repeat
+// With CREW_SOAK set it goes through every call in every plan. To repeat
 // one turn, name its plan and call: -run 'TestKilledAtEachCall/PLAN/^CALL$'.
 func TestKilledAtEachCall(t *testing.T) {
 	t.Parallel()
@@ -163,9 +163,9 @@ func TestFullDiskAtEachCall(t *testing.T) {
 }
 
 // disturbEach disturbs a run at each of its calls in every plan, or without
-// CREW_TEST_KILLS at two calls in one plan of each mode.
+// CREW_SOAK at two calls in one plan of each mode.
 func disturbEach(t *testing.T, d disturbance) {
-	all := os.Getenv("CREW_TEST_KILLS") != ""
+	all := os.Getenv("CREW_SOAK") != ""
 	plans := killPlans()
 	if !all {
 		rand.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })

@@ -208,7 +208,7 @@ func zshDiffers(script string) bool {
 }
 
 // long reports whether to run everything.
-func long() bool { return os.Getenv("CREW_TEST_LONG") != "" }
+func long() bool { return os.Getenv("CREW_SOAK") != "" }
 
 func TestShellContexts(t *testing.T) {
 	o := newOracle(t)

@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	holdDir    = "CREW_TEST_HOLD_DIR"  // this process opens that and waits
-	crashDir   = "CREW_TEST_CRASH_DIR" // this process is the one to be killed, and writes there
-	crashKills = "CREW_TEST_KILLS"     // how often, for the long form of the test
+	holdDir  = "CREW_TEST_HOLD_DIR"  // this process opens that and waits
+	crashDir = "CREW_TEST_CRASH_DIR" // this process is the one to be killed, and writes there
 )
 
 // TestMain lets the test binary be the process that is killed.
@@ -97,7 +96,7 @@ func numbered() *list {
 func TestKilledInCompaction(t *testing.T) {
 	t.Parallel()
 	kills := 15
-	if n, err := strconv.Atoi(os.Getenv(crashKills)); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("CREW_SOAK")); err == nil {
 		kills = n
 	}
 	dir := t.TempDir()

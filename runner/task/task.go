@@ -113,7 +113,7 @@ func (t *Task) Size() int {
 	return n
 }
 
-// Slot is one of the numbered places where attempts run.
+// Slot is a worker: one of the numbered parts of the pool, in which attempts run.
 type Slot struct {
 	ID    int    // from 1; {%} and CREW_WORKER
 	Host  string // empty for this machine
