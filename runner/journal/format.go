@@ -3,86 +3,87 @@ package journal
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"hash/crc32"
+	"iter"
 
 	"crew/runner/task"
 )
 
-// version is that of the format on disk. A journal of another one is refused.
+// version is the version of the format on disk. A journal of another version is
+// refused.
 const version = 1
 
-// A journal is lines of JSON, one record each, so that people, grep and jq can
-// read it where it lies, and so that after damage the next good record is found
-// by the next newline. Each line ends with the CRC-32C of what is before it:
+// A journal is a file of JSON lines, one record each, that grep and jq can read.
+// After a damaged line, reading goes on at the next newline. Each line ends with
+// the CRC-32C of the bytes before it:
 //
 //	{"event":"ended","task":"…","outcome":"ok",…,"crc":"1a2b3c4d"}
 //
-// A line is read only where its sum is right and its newline is there.
+// A line counts only if its checksum is right and its newline is there. The body of
+// a line is what the checksum covers: the object without its closing brace.
 const (
-	sumStart  = `,"crc":"`
-	sumEnd    = "\"}\n"
-	sumLen    = len(sumStart) + 8 + len(sumEnd)
 	eventMark = `{"event":"`
-	taskMark  = `","task":"`
-	idLen     = 22        // of an identity in base64url without padding (RFC 4648)
-	maxLine   = 256 << 10 // no line is longer
+	taskMark  = `,"task":"`
+	idLen     = 22 // of an identity in base64url without padding (RFC 4648)
+	sumLen    = len(`,"crc":"1a2b3c4d"}` + "\n")
+	maxLine   = 256 << 10 // longer lines are damaged
 )
 
 // The events of a journal.
 const (
-	evJournal  = "journal"  // the first line: format, command, where outputs are
-	evRun      = "run"      // a run begins, or goes on
-	evStarted  = "started"  // an attempt begins
-	evAttempt  = "attempt"  // an attempt is over that does not finish its task
-	evEnded    = "ended"    // the task is finished
-	evReleased = "released" // the results of these tasks have been shown and logged
-	evShown    = "shown"    // they have been shown
-	evLogged   = "logged"   // they have been logged: the joblog and the results tree have them
-	evUnlogged = "unlogged" // joblog and results tree begin anew: nothing has been logged
-	evKnown    = "known"    // what is known of a task from lines that are gone
-	evClosed   = "closed"   // the run ended in good order
+	evJournal  = "journal"  // the first line: format, command, file of outputs
+	evRun      = "run"      // a run begins or resumes
+	evStarted  = "started"  // an attempt starts
+	evAttempt  = "attempt"  // an attempt ended that does not finish its task
+	evEnded    = "ended"    // a task is finished
+	evReleased = "released" // the results of these tasks are shown and logged
+	evShown    = "shown"    // they are shown
+	evLogged   = "logged"   // they are in the joblog and the results tree
+	evUnlogged = "unlogged" // the joblog and the results tree start empty: nothing is logged
+	evKnown    = "known"    // what removed lines said about a task
+	evClosed   = "closed"   // the run ended normally
 )
 
-// castagnoli is the table of CRC-32C. It is made when it is first asked for:
-// most runs keep no journal, and it would delay their start.
+// streams are the names of the members that hold extents: of stdout, of stderr, and
+// of the failed attempts before the last.
+var streams = [...]string{"stdout", "stderr", "attempts"}
+
+// castagnoli returns the table of CRC-32C. The standard library computes it at the
+// first call, so a run without a journal does not pay for it.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// seal ends the object that begins at from and has no closing brace yet.
-func seal(b []byte, from int) []byte {
-	sum := crc32.Checksum(b[from:], castagnoli())
-	b = append(b, sumStart...)
-	b = appendHex(b, sum)
-	return append(b, sumEnd...)
+// seal completes the line whose body is b[from:].
+func seal(b []byte, from int) []byte { return appendSum(b, b[from:]) }
+
+// appendSum appends the end of a line: the checksum of body, brace and newline.
+func appendSum(b, body []byte) []byte {
+	var sum [crc32.Size]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(body, castagnoli()))
+	b = append(b, `,"crc":"`...)
+	b = hex.AppendEncode(b, sum[:])
+	return append(b, "\"}\n"...)
 }
 
-// unseal is the object of a whole line, without its sum and its closing brace.
+// unseal returns the body of a line, if the line is complete and undamaged.
 func unseal(line []byte) (body []byte, ok bool) {
 	n := len(line) - sumLen
-	if n < len(eventMark) || string(line[:len(eventMark)]) != eventMark ||
-		string(line[n:n+len(sumStart)]) != sumStart || string(line[len(line)-len(sumEnd):]) != sumEnd {
+	if n < 0 || !bytes.HasPrefix(line[:n], []byte(eventMark)) {
 		return nil, false
 	}
-	var want [8]byte
-	appendHex(want[:0], crc32.Checksum(line[:n], castagnoli()))
-	return line[:n], string(want[:]) == string(line[n+len(sumStart):n+len(sumStart)+8])
+	var sum [sumLen]byte
+	return line[:n], bytes.Equal(line[n:], appendSum(sum[:0], line[:n]))
 }
 
-func appendHex(b []byte, sum uint32) []byte {
-	const hex = "0123456789abcdef"
-	for shift := 28; shift >= 0; shift -= 4 {
-		b = append(b, hex[sum>>shift&15])
-	}
-	return b
-}
-
-// begin starts the line of an event.
+// begin appends the start of a line about an event.
 func begin(b []byte, event string) []byte {
 	return append(append(append(b, eventMark...), event...), '"')
 }
 
-// beginTask starts the line of an event of a task.
+// beginTask appends the start of a line about an event of a task.
 func beginTask(b []byte, event string, id identity) []byte {
-	b = append(append(append(b, eventMark...), event...), taskMark...)
+	b = append(begin(b, event), taskMark...)
 	return append(appendID(b, id), '"')
 }
 
@@ -90,7 +91,19 @@ func appendID(b []byte, id identity) []byte {
 	return base64.RawURLEncoding.AppendEncode(b, id[:])
 }
 
-// parseID reads an identity in its one spelling.
+// appendIDs appends a member that is a list of identities.
+func appendIDs(b []byte, name string, ids []identity) []byte {
+	b = append(task.AppendName(b, name), '[')
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendID(append(b, '"'), id), '"')
+	}
+	return append(b, ']')
+}
+
+// parseID parses an identity. It accepts only what appendID writes.
 func parseID(b []byte) (id identity, ok bool) {
 	if len(b) != idLen {
 		return id, false
@@ -99,93 +112,83 @@ func parseID(b []byte) (id identity, ok bool) {
 	return id, err == nil && n == len(id)
 }
 
-// event is the name of the event of a line's body.
+// event returns the name of a body's event.
 func event(body []byte) string {
-	rest := body[len(eventMark):]
-	if n := bytes.IndexByte(rest, '"'); n >= 0 {
-		rest = rest[:n]
-	}
-	return string(rest)
+	name, _, _ := bytes.Cut(body[len(eventMark):], []byte(`"`))
+	return string(name)
 }
 
-// taskOf is the task that a line's body is about.
+// taskOf returns the identity of the task that a body is about.
 func taskOf(body []byte) (identity, bool) {
-	i := bytes.Index(body, []byte(taskMark))
-	if i < 0 || i+len(taskMark)+idLen > len(body) {
+	_, rest, found := bytes.Cut(body, []byte(taskMark))
+	if !found || len(rest) < idLen {
 		return identity{}, false
 	}
-	i += len(taskMark)
-	return parseID(body[i : i+idLen])
+	return parseID(rest[:idLen])
 }
 
-// members calls f with the name and the value of each member of a line's body,
-// until f returns false: strings and names without their quotes and with their
-// escapes, lists without their brackets. What is no line of this format ends it.
-func members(body []byte, f func(name, value []byte) bool) {
-	rest := body
-	for len(rest) > 2 && rest[1] == '"' {
-		n := bytes.IndexByte(rest[2:], '"') + 2
-		if n < 2 || n+2 >= len(rest) || rest[n+1] != ':' {
-			return
-		}
-		name, v := rest[2:n], rest[n+2:]
-		end, close := 0, 0
-		switch v[0] {
-		case '"':
-			v = v[1:]
-			end, close = stringLen(v), 1
-		case '[':
-			v = v[1:]
-			end, close = bytes.IndexByte(v, ']'), 1
-		default:
-			if end = bytes.IndexByte(v, ','); end < 0 {
-				end = len(v)
+// members iterates over the members of a body. Names and strings come without their
+// quotes but with their escapes, lists without their brackets. The iteration ends
+// early if the body is not in this format.
+func members(body []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for rest := body; len(rest) > 2 && rest[1] == '"'; {
+			n := bytes.IndexByte(rest[2:], '"') + 2
+			if n < 2 || n+2 >= len(rest) || rest[n+1] != ':' {
+				return
 			}
+			name, value := rest[2:n], rest[n+2:]
+			end, closing := 0, 0
+			switch value[0] {
+			case '"':
+				value = value[1:]
+				end, closing = stringLen(value), 1
+			case '[':
+				value = value[1:]
+				end, closing = bytes.IndexByte(value, ']'), 1
+			default:
+				if end = bytes.IndexByte(value, ','); end < 0 {
+					end = len(value)
+				}
+			}
+			if end < 0 || !yield(name, value[:end]) {
+				return
+			}
+			rest = value[end+closing:]
 		}
-		if end < 0 || !f(name, v[:end]) {
-			return
-		}
-		rest = v[end+close:]
 	}
 }
 
-// stringLen is how far it is to the quote that ends a string, or -1.
+// stringLen returns the offset of the quote that ends a string, or -1.
 func stringLen(b []byte) int {
-	for i := 0; ; i++ {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return -1
-		}
-		i += n
-		slashes := 0
-		for slashes < i && b[i-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
 			return i
 		}
 	}
+	return -1
 }
 
-// field is the value of one member of a line's body, nil where it has none.
-func field(body []byte, name string) (value []byte) {
-	members(body, func(n, v []byte) bool {
+// field returns the value of the named member of a body, or nil.
+func field(body []byte, name string) []byte {
+	for n, value := range members(body) {
 		if string(n) == name {
-			value = v
-			return false
+			return value
 		}
-		return true
-	})
-	return value
+	}
+	return nil
 }
 
-// without is a line's body without a member that is a list.
+// without returns a body without the named member, which is a list.
 func without(body []byte, name string) []byte {
-	v := field(body, name)
-	if v == nil {
+	value := field(body, name)
+	if value == nil {
 		return body
 	}
 	mark := string(append(task.AppendName(nil, name), '['))
-	before, after, _ := bytes.Cut(body, []byte(mark+string(v)+"]"))
+	before, after, _ := bytes.Cut(body, []byte(mark+string(value)+"]"))
 	return append(before[:len(before):len(before)], after...)
 }

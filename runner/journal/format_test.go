@@ -17,7 +17,7 @@ import (
 
 // Every line is JSON that says what went in, whatever the command looks like.
 func TestLinesAreJSON(t *testing.T) {
-	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", commandLen)} {
+	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", maxCommand)} {
 		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
 		r := &task.Result{Outcome: task.Exit, Code: 3, Argv: tk.Argv}
 		line := appendResult(nil, evEnded, tk, r, func(b []byte) []byte {
@@ -25,7 +25,7 @@ func TestLinesAreJSON(t *testing.T) {
 		})
 		var m map[string]any
 		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
-		require.Equal(t, task.Shorten(strings.ToValidUTF8(command, "\ufffd"), commandLen), m["command"])
+		require.Equal(t, task.Shorten(strings.ToValidUTF8(command, "\ufffd"), maxCommand), m["command"])
 		body, ok := unseal(line)
 		require.True(t, ok)
 		id, ok := taskOf(body)
@@ -104,20 +104,20 @@ func TestTable(t *testing.T) {
 			e.seen++
 			want[id]++
 		}
-		require.Equal(t, !full, len(table.pages) <= mostPages)
+		require.Equal(t, !full, len(table.pages) <= maxPages)
 		require.NotNil(t, table.file, "there are more than fit into memory")
 		n := 0
-		table.all(func(e *entry) {
+		for e := range table.all {
 			holds(t, want[e.id] == e.seen)
 			n++
-		})
+		}
 		require.Equal(t, len(want), n)
 		require.NoError(t, table.err)
 		require.GreaterOrEqual(t, n*32/10, len(table.index), "at most 24 bytes a task, and half of that before it grows")
 	}
 	e := entry{}
-	e.setAt(1<<47 + 5)
-	require.Equal(t, int64(1<<47+5), e.at())
+	e.setOffset(1<<47 + 5)
+	require.Equal(t, int64(1<<47+5), e.offset())
 }
 
 // TestTableWithoutAFile: a directory that takes no file costs memory alone.
@@ -125,10 +125,10 @@ func TestTableWithoutAFile(t *testing.T) {
 	table := newTable("/nowhere", 0)
 	defer table.close()
 	id := func(i int) identity { return identity{0: byte(i), 1: byte(i >> 8), 5: byte(i >> 16)} }
-	for i := range 3 * mostPages * pageLen {
+	for i := range 3 * maxPages * pageLen {
 		table.add(id(i)).seen = uint32(i)
 	}
-	for i := range 3 * mostPages * pageLen {
+	for i := range 3 * maxPages * pageLen {
 		holds(t, table.find(id(i)).seen == uint32(i))
 	}
 	require.NoError(t, table.err)

@@ -63,12 +63,12 @@ func FuzzLoad(f *testing.F) {
 		require.NoError(t, err)
 		defer l.table.close()
 		n := 0
-		l.table.all(func(e *entry) {
+		for e := range l.table.all {
 			if e.has(done) {
 				n++
 				require.True(t, want[string(appendID(nil, e.id))])
 			}
-		})
+		}
 		require.Equal(t, len(want), n)
 		require.Equal(t, n, l.tasks)
 	})
@@ -87,14 +87,14 @@ func FuzzLine(f *testing.F) {
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
 		require.NoError(t, err)
 		defer l.table.close()
-		l.table.all(func(e *entry) {
-			if r := recordAt(bytes.NewReader(file), e.at()); r != nil {
+		for e := range l.table.all {
+			if r, _, err := readRecord(l.file, e.offset()); err == nil {
 				_, _ = r.result(&task.Task{}, &outputs{file: empty})
 			}
-		})
+		}
 		r := &rewriter{w: bufio.NewWriter(io.Discard)}
 		_, err = scan(bytes.NewReader(file), func(ln line) {
-			_ = without(l.still(ln, r), streams[0])
+			_ = without(l.compacted(ln, r), streams[0])
 		})
 		require.NoError(t, err)
 	})

@@ -7,23 +7,27 @@ import (
 	"crew/runner/task"
 )
 
-// identity is what makes a task the same one in another run: 128 bits of
-// SHA-256 over what it does and, for the second of equal tasks and those after
-// it, its occurrence.
+// identity identifies a task across runs: 128 bits of SHA-256 over what the task
+// does and, from the second of equal tasks on, over its occurrence.
 type identity = [16]byte
 
-// hasher computes identities. It is used by one goroutine.
+// hasher computes identities. It is not safe for concurrent use.
 type hasher struct{ buf []byte }
 
-// of is the identity of the first task that does what t does: its command, with
-// a {%} that stands for any worker, and the directory, environment and input
-// that are its own. Each part stands behind its length, so no two tasks look
-// alike by where one part ends and the next begins.
+// of returns the identity of the first task that does what t does. It covers the
+// command, in which {%} stands for any worker, and the task's own directory,
+// environment and input. Every part is preceded by its length, so tasks cannot
+// become equal by shifting bytes from one part to the next.
 func (h *hasher) of(t *task.Task) identity {
 	h.buf = h.buf[:0]
-	h.flags(t)
-	if t.Err != nil {
-		// It has no command; its records are what it would have done.
+	for _, set := range [...]bool{t.Err != nil, t.Shell, t.Varies(), t.Stdin != nil} {
+		b := byte(0)
+		if set {
+			b = 1
+		}
+		h.buf = append(h.buf, b)
+	}
+	if t.Err != nil { // it has no command, so its records identify it
 		h.text(t.Object)
 		h.number(len(t.Records))
 		for _, r := range t.Records {
@@ -38,8 +42,8 @@ func (h *hasher) of(t *task.Task) identity {
 	return h.sum()
 }
 
-// occurrence is the identity of the nth of equal tasks, counted from 1, where
-// first is that of the first.
+// occurrence returns the identity of the nth of equal tasks, counted from 1. first
+// is the identity of the first.
 func (h *hasher) occurrence(first identity, n uint32) identity {
 	if n == 1 {
 		return first
@@ -52,16 +56,6 @@ func (h *hasher) occurrence(first identity, n uint32) identity {
 func (h *hasher) sum() identity {
 	s := sha256.Sum256(h.buf)
 	return identity(s[:len(identity{})])
-}
-
-func (h *hasher) flags(t *task.Task) {
-	for _, set := range [...]bool{t.Err != nil, t.Shell, t.Varies(), t.Stdin != nil} {
-		b := byte(0)
-		if set {
-			b = 1
-		}
-		h.buf = append(h.buf, b)
-	}
 }
 
 func (h *hasher) list(words []string) {

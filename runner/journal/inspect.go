@@ -2,86 +2,75 @@ package journal
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"crew/runner/task"
 )
 
-// Dump writes the good lines of a directory's journal without their sums. The
-// run that writes the journal may go on meanwhile. Damage is an error, told
-// after all that is good; a directory without a journal is fs.ErrNotExist.
+// Dump writes the good lines of a directory's journal to w, without their checksums.
+// A run may be writing the journal meanwhile. If lines are damaged, Dump writes all
+// good ones and then returns an error. Without a journal the error is fs.ErrNotExist.
 func Dump(dir string, w io.Writer) error {
-	f, _, err := inspect(dir)
+	f, err := os.Open(filepath.Join(dir, journalName))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if _, err := readHead(f, f.Name()); err != nil {
+		return err
+	}
 	out := bufio.NewWriterSize(w, 64<<10)
 	s, err := scan(f, func(ln line) {
 		_, _ = out.Write(ln.body)
 		_, _ = out.WriteString("}\n")
 	})
-	if e := out.Flush(); err == nil {
-		err = e
-	}
+	err = cmp.Or(err, out.Flush())
 	if err == nil && s.damage.Lines > 0 {
 		err = fmt.Errorf("%s: %v", f.Name(), s.damage)
 	}
 	return err
 }
 
-// inspect opens a journal that somebody else may be writing.
-func inspect(dir string) (*os.File, *record, error) {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if err != nil {
-		return nil, nil, err
-	}
-	head, err := readHead(f, f.Name())
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, head, nil
-}
-
-// Summary is what is to be said about a journal.
+// Summary describes a journal.
 type Summary struct {
 	Command Command
-	Begun   time.Time // the latest run
-	Process string    // of the run that goes on now; empty where none does
-	Closed  bool      // the latest run ended in good order
+	Begun   time.Time // when the latest run began
+	Process string    // ID of the process of a run that goes on now; empty if none
+	Closed  bool      // the latest run ended normally
 
-	Tasks     int // that are done
+	Tasks     int // tasks that are done
 	ByOutcome [task.Outcomes]int
-	Unshown   int // done, but not shown yet
+	Unshown   int // tasks that are done but not shown
 
-	Failed      []Mention // the first of them
-	Interrupted []Mention // running when the run was stopped, or now; the first of them
-	Running     int       // how many these are
+	Failed      []Mention // the first few tasks that failed
+	Interrupted []Mention // a few of the tasks that are running, or were when the run stopped
+	Running     int       // number of the latter
 
 	JournalBytes, OutputBytes int64
 	Damage                    Damage
 }
 
-// Mention is a task in a summary.
+// Mention describes a task in a few words.
 type Mention struct {
-	Outcome      task.Outcome // 0 where it has none yet
+	Outcome      task.Outcome // 0 if it has none yet
 	Code, Signal int
 	Duration     time.Duration
 	Command      string
 }
 
-// mentions is how many tasks of a kind a summary names.
-const mentions = 10
+// maxMentions is how many tasks are mentioned in a list.
+const maxMentions = 10
 
-// Summarize reads the journal of a directory, which may be written meanwhile. A
-// directory without one is fs.ErrNotExist.
+// Summarize reads the journal of a directory. A run may be writing it meanwhile.
+// Without a journal the error is fs.ErrNotExist.
 func Summarize(dir string) (*Summary, error) {
-	f, _, err := inspect(dir)
+	f, err := os.Open(filepath.Join(dir, journalName))
 	if err != nil {
 		return nil, err
 	}
@@ -92,51 +81,55 @@ func Summarize(dir string) (*Summary, error) {
 	}
 	defer l.table.close()
 	s := &Summary{
-		Command: Command{l.head.Command, l.head.Dir}, Process: holder(dir), Closed: l.closed,
+		Command: Command{l.head.Command, l.head.Dir}, Process: process(dir), Closed: l.closed,
 		Tasks: l.tasks, Running: len(l.running), JournalBytes: l.scanned.end, OutputBytes: l.outputs,
 		Damage: l.scanned.damage,
 	}
-	if run := recordAt(f, l.last.at); run != nil {
+	if run, _, err := readRecord(f, l.run); err == nil {
 		s.Begun = run.At
 	}
-	l.table.all(func(e *entry) {
+	for e := range l.table.all {
 		if !e.has(done) {
-			return
+			continue
 		}
 		s.ByOutcome[e.outcome]++
 		if !e.has(shown) {
 			s.Unshown++
 		}
-		if e.outcome.Failed() && len(s.Failed) < mentions {
-			s.Failed = append(s.Failed, mention(f, e.at()))
+		if e.outcome.Failed() && len(s.Failed) < maxMentions {
+			s.Failed = append(s.Failed, mention(f, e.offset()))
 		}
-	})
-	for _, at := range l.running {
-		if len(s.Interrupted) < mentions {
-			s.Interrupted = append(s.Interrupted, mention(f, at))
+	}
+	for _, off := range l.running {
+		if len(s.Interrupted) == maxMentions {
+			break
 		}
+		s.Interrupted = append(s.Interrupted, mention(f, off))
 	}
 	return s, nil
 }
 
-func recordAt(f io.ReaderAt, at int64) *record {
-	body, _, err := readLine(f, at)
+// process returns the ID of the process that holds the lock of dir, or "".
+func process(dir string) string {
+	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
-		return nil
+		return ""
 	}
-	r, err := parse(body)
-	if err != nil {
-		return nil
+	defer f.Close()
+	pid, held := lockHolder(f)
+	if !held {
+		return ""
 	}
-	return r
+	return strconv.Itoa(pid)
 }
 
-func mention(f io.ReaderAt, at int64) Mention {
-	r := recordAt(f, at)
-	if r == nil {
+// mention describes the task that the line at off is about.
+func mention(f io.ReaderAt, off int64) Mention {
+	r, _, err := readRecord(f, off)
+	if err != nil {
 		return Mention{}
 	}
-	outcome, _ := outcomeOf([]byte(r.Outcome))
+	outcome, _ := parseOutcome(r.Outcome)
 	return Mention{
 		Outcome: outcome, Code: r.Exit, Signal: r.Signal, Duration: seconds(r.Duration), Command: r.Command,
 	}

@@ -1,23 +1,25 @@
-// Package journal keeps the record of a run in a directory, so that the same
-// command, started again, goes on where it stopped, however it was stopped.
+// Package journal records a run in a directory, so that the same command, started
+// again, resumes where it stopped, however it was stopped.
 //
-// The record is lines of JSON that are only ever appended (see seal), and a file
-// of outputs beside them. What is known to the journal is known for good: an
-// attempt's start is on file before its process is there, and its end, with its
-// output, before another attempt starts; so a kill -9 leaves at most as many tasks
-// in doubt as there are workers. For that the run tells the journal (it is a
-// runner.Recorder) after it has decided what an end means, and while the task
-// still holds its slot. The sinks do the rest: one fsync for all that ended since
-// the last makes results durable before they are shown (group commit), and once
-// they are shown, and kept in joblog and results tree, the record says so.
+// The record is a file of JSON lines that is only appended to (see seal), beside a
+// file of outputs. An attempt's start is in the file before its process exists, and
+// its end, with its output, before another attempt starts in its slot; so after a
+// kill -9 at most one task per worker is in doubt. To that end the run reports to
+// the journal, which is a runner.Recorder, what it decided about each attempt.
+//
+// The sinks of this package do the rest. Commit makes results durable before they
+// are shown, with one fsync for all that ended since the last (group commit). Shown
+// records that they were shown, and written to the joblog and the results tree.
 package journal
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,100 +28,126 @@ import (
 	"crew/runner/task"
 )
 
-// Config says what is recorded and what becomes of an earlier record.
+// Config configures a journal.
 type Config struct {
-	Dir     string // made where it is missing
+	Dir     string // created if missing
 	Command Command
 	Past    Past
 	Output  Output
 
-	// SameCommand says that a command that cannot be executed for one task ends
-	// the run. That is no end of the task: the next run tries it again.
+	// SameCommand means that a command that cannot be executed for one task ends
+	// the run. The task is then not done, and the next run tries it again.
 	SameCommand bool
-	// Notice is told what a person should know; it may be nil.
+	// Notice receives messages for the user; it may be nil.
 	Notice func(string)
-	// Slack is how many bytes more than are needed a file may hold, beside as
-	// many as are needed, before it is compacted.
+	// Slack is how many bytes a file may waste, beyond as many as it needs, before
+	// it is compacted.
 	Slack int64
 }
 
-// Past says what becomes of tasks that an earlier run has finished.
+// Past says how to treat the tasks that earlier runs finished.
 type Past struct {
-	Replay      bool // their results are shown once more
-	RetryFailed bool // those that failed run again
-	Reset       bool // all of them run again
-	Costs       bool // Source sets the cost of a task to how long it took
+	Replay      bool // show their results again
+	RetryFailed bool // run those that failed again
+	Reset       bool // run all of them again
+	Costs       bool // let Source set the cost of a task to its last duration
 }
 
-// DifferentCommand is the error of Open where the directory is of another
-// command.
+// Output says what happens to results outside the journal.
+type Output struct {
+	Plan task.Plan
+	Logs bool // a joblog or a results tree receives them, through Journal.Logs
+	Null bool // stdout may be closed, so never record that something was shown
+}
+
+// shownAtEnd reports whether the output of a task has been shown when it ends.
+func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
+
+// appendMembers appends what happens to the output of a task that has ended.
+func (o *Output) appendMembers(b []byte) []byte {
+	switch {
+	case o.Plan.Keeps():
+	case o.Plan.Streams():
+		b = task.AppendTrue(b, "streamed")
+	default:
+		b = task.AppendTrue(b, "dropped")
+	}
+	switch {
+	case !o.shownAtEnd():
+	case o.Logs:
+		b = task.AppendTrue(b, evShown)
+	default:
+		b = task.AppendTrue(b, evReleased)
+	}
+	return b
+}
+
+// DifferentCommand is the error of Open if the directory belongs to another command.
 type DifferentCommand struct {
 	Dir      string
 	Was, Now Command
 }
 
-// Error shows where they differ.
+// Error shows how the commands differ.
 func (e *DifferentCommand) Error() string {
 	was, now := e.Was.Line, e.Now.Line
 	if was == now {
 		was, now = "run in "+e.Was.Dir, "run in "+e.Now.Dir
 	}
-	return fmt.Sprintf("%s is of another command: it was %s, this is %s; begin anew with --state-reset, or give another directory",
-		e.Dir, was, now)
+	return fmt.Sprintf("%s belongs to another command: it was %s, this is %s; "+
+		"start over with --state-reset, or give another directory", e.Dir, was, now)
 }
 
-// ForeignDir is the error of Open where a directory without a journal holds
-// something else.
+// ForeignDir is the error of Open if a directory without a journal is not empty.
 type ForeignDir struct{ Dir string }
 
-// Error says so.
+// Error names the directory.
 func (e *ForeignDir) Error() string {
 	return e.Dir + " is not empty and holds no journal: give a directory of its own"
 }
 
-// Journal is the open record of a run. Its Source is for one goroutine and its
-// sinks are for one; Started, Ended and Close are safe for concurrent use.
+// Journal is the open record of a run. Its Source is used by one goroutine and its
+// sinks by one. Started, Ended, Idle, Unkept and Close are safe for concurrent use.
 type Journal struct {
 	// configuration
 
 	cfg  Config
 	path string
 
-	// what earlier runs have left, for the Source alone
+	// earlier runs; used by Open and then by the Source alone
 
 	past    *loaded
 	resumed bool
-	unkept  atomic.Int64 // results given to be shown once more whose outputs were not kept
+	unkept  atomic.Int64 // results to be shown again whose outputs were not kept
 
-	// of the sinks' goroutine
+	// used by the goroutine of the sinks alone
 
 	logsFailed bool
-	synced     time.Time     // when the last sync was over
-	pause      time.Duration // least time between two
+	synced     time.Time     // when the last sync ended
+	pause      time.Duration // least time between two syncs
 
-	// what is written
+	// recording
 
 	lock  *os.File
 	out   outputs
 	file  *os.File
 	lines sync.Pool // of *[]byte
 
-	mu      sync.Mutex
-	waiting []byte // lines to be written with the next ones
-	end     int64  // of what is good in file
-	room    int64  // up to where the disk has set bytes aside for it
-	dirty   bool   // something was written since the last sync
-	fault   error  // the first: nothing but notes is written after it
-	closed  bool
+	mu        sync.Mutex
+	waiting   []byte // lines to be written with the next ones
+	end       int64  // of the last line in file
+	allocated int64  // end of the disk space allocated for file; 0 before the first write
+	dirty     bool   // written to since the last sync
+	fault     error  // the first error; nothing but notes is written after it
+	closed    bool
 }
 
-// Open makes or continues the journal of a directory and takes its lock. An
-// error is a *DifferentCommand or *ForeignDir where the caller has to decide, else
-// what the directory could not do.
+// Open creates or resumes the journal of a directory and locks the directory. The
+// error is a *DifferentCommand or a *ForeignDir if the user has to decide.
 func Open(cfg Config) (*Journal, error) {
 	j, err := open(cfg)
 	switch err.(type) {
-	case nil, *DifferentCommand, *ForeignDir, *versionError, *damagedHead:
+	case nil, *DifferentCommand, *ForeignDir, *headError:
 		return j, err
 	}
 	return nil, fmt.Errorf("open state: %w", err)
@@ -129,14 +157,14 @@ func open(cfg Config) (*Journal, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o777); err != nil {
 		return nil, err
 	}
-	if err := ours(cfg.Dir); err != nil {
+	if err := checkDir(cfg.Dir); err != nil {
 		return nil, err
 	}
 	lock, err := lockDir(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, lock: lock, path: filepath.Join(cfg.Dir, journalName), pause: usualPause}
+	j := &Journal{cfg: cfg, lock: lock, path: filepath.Join(cfg.Dir, journalName), pause: syncPause}
 	j.lines.New = func() any { return new([]byte) }
 	err = j.openFiles()
 	if err == nil {
@@ -149,8 +177,8 @@ func open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-// ours says no to a directory that is somebody else's.
-func ours(dir string) error {
+// checkDir returns an error if a directory without a journal holds foreign files.
+func checkDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -171,116 +199,101 @@ func ours(dir string) error {
 	return nil
 }
 
+// isOutput reports whether a name is that of a file of outputs.
 func isOutput(name string) bool {
-	digits, is := strings.CutPrefix(name, outputPrefix)
-	return is && digits != "" && strings.Trim(digits, "0123456789") == ""
+	digits, found := strings.CutPrefix(name, outputPrefix)
+	return found && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// openFiles sees to it that there is a journal of this command, and loads it.
+// openFiles loads the journal, which it creates or compacts first if needed, and
+// opens the file of outputs.
 func (j *Journal) openFiles() error {
-	l, f, err := j.load()
+	err := j.load()
 	if err == nil && !j.cfg.Past.Reset {
 		j.resumed = true
-		l, f, err = j.goOn(l, f)
+		err = j.resume()
 	} else {
-		l, f, err = j.beginAnew(l, f, err)
+		err = j.create(err)
 	}
 	if err != nil {
 		return err
 	}
-	j.past, j.file, j.end = l, f, l.scanned.end
-	if err := f.Truncate(j.end); err != nil {
+	if err := j.file.Truncate(j.end); err != nil { // drops a torn line
 		return err
 	}
 	return j.openOutputs()
 }
 
-// goOn takes over the journal of an earlier run of the same command.
-func (j *Journal) goOn(l *loaded, f *os.File) (*loaded, *os.File, error) {
-	if l.head.Sum != j.cfg.Command.sum() {
-		l.table.close()
-		f.Close()
-		return nil, nil, &DifferentCommand{j.cfg.Dir, Command{l.head.Command, l.head.Dir}, j.cfg.Command}
-	}
-	if l.scanned.damage.Lines > 0 {
-		j.notice(j.path + ": " + l.scanned.damage.String())
-	}
-	if !j.compact(f, l) {
-		return l, f, nil
-	}
-	l.table.close()
-	f.Close()
-	return j.loadNew()
-}
-
-// beginAnew makes a journal where there is none, or in the place of one; bad is
-// why that one could not be loaded.
-func (j *Journal) beginAnew(l *loaded, f *os.File, bad error) (*loaded, *os.File, error) {
-	var other *versionError
-	var damaged *damagedHead
-	switch {
-	case bad == nil:
-		f.Close()
-	case errors.Is(bad, fs.ErrNotExist):
-	case j.cfg.Past.Reset && (errors.As(bad, &other) || errors.As(bad, &damaged)):
-	default:
-		return nil, nil, bad
-	}
-	err := anew(j.cfg.Dir, j.cfg.Command, l)
-	if l != nil {
-		l.table.close()
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return j.loadNew()
-}
-
-// loadNew loads a journal that has just been put into its place, once it is sure
-// to stay there.
-func (j *Journal) loadNew() (*loaded, *os.File, error) {
-	if err := syncDir(j.cfg.Dir); err != nil {
-		return nil, nil, err
-	}
-	return j.load()
-}
-
-func (j *Journal) load() (*loaded, *os.File, error) {
+// load opens and loads the journal.
+func (j *Journal) load() error {
 	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	l, err := loadFile(f)
 	if err != nil {
 		f.Close()
-		return nil, nil, err
+		return err
 	}
-	return l, f, nil
+	j.past, j.file, j.end = l, f, l.scanned.end
+	return nil
 }
 
-// compact makes files that hold much more than is needed as small as they can
-// be, and says whether it did. Where that does not work out they stay as they
-// are.
-func (j *Journal) compact(f *os.File, l *loaded) bool {
+// reload loads the journal that has replaced the loaded one, if any. It makes the
+// replacement durable first.
+func (j *Journal) reload() error {
+	if j.past != nil {
+		j.past.table.close()
+		j.file.Close()
+		j.past, j.file = nil, nil
+	}
+	if err := syncDir(j.cfg.Dir); err != nil {
+		return err
+	}
+	return j.load()
+}
+
+// resume checks that the loaded journal is of the same command, and compacts it if
+// it wastes much space. If that fails, the journal stays as it is.
+func (j *Journal) resume() error {
+	l := j.past
+	if l.head.Sum != j.cfg.Command.sum() {
+		return &DifferentCommand{j.cfg.Dir, Command{l.head.Command, l.head.Dir}, j.cfg.Command}
+	}
+	if l.scanned.damage.Lines > 0 {
+		j.notice(j.path + ": " + l.scanned.damage.String())
+	}
 	wasteful := func(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
 	size := int64(0)
 	if st, err := os.Stat(filepath.Join(j.cfg.Dir, l.head.Output)); err == nil {
 		size = st.Size()
 	}
-	withOutputs := wasteful(size, l.outputs)
-	if !withOutputs && !wasteful(l.scanned.end, l.needed) {
-		return false
+	outputs := wasteful(size, l.outputs)
+	if !outputs && !wasteful(l.scanned.end, l.needed) {
+		return nil
 	}
-	return compact(j.cfg.Dir, j.cfg.Command, f, l, withOutputs) == nil
+	if compact(j.cfg.Dir, j.cfg.Command, l, outputs) != nil {
+		return nil
+	}
+	return j.reload()
 }
 
-// openOutputs opens the file of outputs and removes what a crash has left
-// beside it.
+// create replaces the loaded journal with an empty one. loadErr is the error of
+// loading it, if any.
+func (j *Journal) create(loadErr error) error {
+	_, unknown := errors.AsType[*headError](loadErr)
+	if loadErr != nil && !errors.Is(loadErr, fs.ErrNotExist) && !(unknown && j.cfg.Past.Reset) {
+		return loadErr
+	}
+	if err := createJournal(j.cfg.Dir, j.cfg.Command, j.past); err != nil {
+		return err
+	}
+	return j.reload()
+}
+
+// openOutputs opens the file of outputs and removes files that a crash has left.
 func (j *Journal) openOutputs() error {
 	name := j.past.head.Output
-	if !isOutput(name) {
-		return &damagedHead{j.path}
-	}
 	entries, err := os.ReadDir(j.cfg.Dir)
 	if err != nil {
 		return err
@@ -297,80 +310,91 @@ func (j *Journal) openOutputs() error {
 	return j.out.file.Truncate(j.out.end)
 }
 
-// begin writes that a run begins, and which tasks the last one left running.
+// begin records that a run begins, and which tasks the last one left running.
 func (j *Journal) begin() error {
 	b := begin(nil, evRun)
 	b = task.AppendTime(b, "at", time.Now())
 	b = task.AppendInt(b, "pid", int64(os.Getpid()))
 	b = task.AppendInt(b, "done", int64(j.past.tasks))
 	if len(j.past.running) > 0 {
-		b = append(b, `,"interrupted":[`...)
-		n := 0
-		for id := range j.past.running {
-			if n++; n > idsInLine {
-				break
-			}
-			b = append(append(appendID(append(b, '"'), id), '"'), ',')
-		}
-		b[len(b)-1] = ']'
+		ids := slices.Collect(maps.Keys(j.past.running))
+		b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
 	}
 	return j.append(seal(b, 0))
 }
 
-// idsInLine is how many tasks one line names at most.
-const idsInLine = 4000
-
-// Resumed is what an earlier run of the same command has left.
-type Resumed struct {
-	Tasks       int // that are done
-	Failed      int // of these
-	Interrupted int // that ran when it was stopped
+// Close closes the files and releases the lock. It may be called again.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return nil
+	}
+	if j.allocated > 0 {
+		_ = j.flush()
+		_ = j.file.Truncate(j.end) // frees the allocated space
+	}
+	j.closed = true
+	if j.past != nil {
+		j.past.table.close()
+	}
+	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	return nil
 }
 
-// Resumed says what an earlier run has left. ok is false where there was none, or
-// where it had begun no task.
+// Resumed counts what earlier runs of the same command left.
+type Resumed struct {
+	Tasks       int // tasks that are done
+	Failed      int // how many of these failed
+	Interrupted int // tasks that were running when the last run stopped
+}
+
+// Resumed returns what earlier runs left. ok is false if no earlier run has begun a
+// task.
 func (j *Journal) Resumed() (r Resumed, ok bool) {
 	return Resumed{j.past.tasks, j.past.failed, len(j.past.running)}, j.resumed && j.past.used
 }
 
-// LogAll has every result of earlier runs logged once more, by this run or, if it
-// does not come to that, by later ones. It is called before the Source is used
-// and before the joblog or the results tree begins anew.
+// LogAll lets every result of earlier runs be logged again, by this run or by later
+// ones. It is called before the Source is used and before the joblog or the results
+// tree is emptied.
 func (j *Journal) LogAll() error {
 	j.past.table.clear(logged)
 	return j.append(seal(begin(nil, evUnlogged), 0))
 }
 
-// Unlogged is the starts of the tasks that earlier runs have finished and that
-// joblog and results tree may lack, an iter.Seq. It is called before the Source is
+// Unlogged is an iter.Seq of the start times of the tasks that earlier runs finished
+// and the joblog or the results tree may lack. It is called before the Source is
 // used.
 func (j *Journal) Unlogged(yield func(time.Time) bool) {
-	more := true
-	j.past.table.all(func(e *entry) {
-		if more && e.has(done) && !e.has(logged) {
-			if r := recordAt(j.file, e.at()); r != nil {
-				more = yield(r.Start)
+	for e := range j.past.table.all {
+		if e.has(done) && !e.has(logged) {
+			if r, _, err := readRecord(j.file, e.offset()); err == nil && !yield(r.Start) {
+				return
 			}
 		}
-	})
+	}
 }
 
-// Missing are tasks that an earlier run had begun, that are not done, and that the
-// Source has not given: the first few, and how many there are.
+// Missing returns the first few of the tasks that an earlier run began, that are not
+// done, and that the Source has not returned; and their number.
 func (j *Journal) Missing() (first []Mention, n int) {
-	j.past.table.all(func(e *entry) {
-		if !e.has(begun) || e.has(done) || e.seen > 0 {
-			return
+	for e := range j.past.table.all {
+		if e.has(begun) && !e.has(done) && e.seen == 0 {
+			if n++; n <= maxMentions {
+				first = append(first, mention(j.file, e.offset()))
+			}
 		}
-		if n++; n <= mentions {
-			first = append(first, mention(j.file, e.at()))
-		}
-	})
+	}
 	return first, n
 }
 
-// Unkept is how many results of earlier runs were to be shown so far without
-// what their tasks wrote: that had not been kept. It is safe for concurrent use.
+// Unkept returns how many results of earlier runs were to be shown so far although
+// their output was not kept.
 func (j *Journal) Unkept() int64 { return j.unkept.Load() }
 
 func (j *Journal) notice(text string) {

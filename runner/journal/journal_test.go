@@ -483,10 +483,10 @@ func TestRefusals(t *testing.T) {
 	good := read(t, cfg.Dir)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":1`, `"version":2`, 1)), 0o666))
 	_, err = Open(cfg)
-	require.ErrorContains(t, err, "has format 2, this crew knows format 1 alone")
+	require.ErrorContains(t, err, "has format 2, but this crew knows only format 1")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
 	_, err = Open(cfg)
-	require.ErrorContains(t, err, "is damaged in its first line")
+	require.ErrorContains(t, err, "its first line is damaged")
 	cfg.Past.Reset = true
 	_, ran := run(t, cfg, ok, "x a")
 	require.Len(t, ran, 1)

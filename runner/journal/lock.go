@@ -16,14 +16,14 @@ import (
 const (
 	lockName = "lock"
 	// lockPatience is how long to wait for the lock of a process that is being
-	// killed: the kernel gives it back when the process's memory is gone.
+	// killed. The kernel releases it only after freeing the process's memory.
 	lockPatience = 2 * time.Second
 )
 
-// lockDir takes the lock of dir: a record lock (fcntl(2)), which no child
-// inherits, and which goes with the process however it ends. The file holds the
-// number of that process. It must not be opened again by this process: closing
-// any descriptor of it would give the lock back.
+// lockDir locks dir and writes the process ID into the lock file. The lock is a
+// record lock (fcntl(2)): children do not inherit it, and it ends with the process,
+// however that ends. This process must not open the file again, because closing any
+// descriptor of it releases the lock.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -43,32 +43,34 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 func takeLock(f *os.File, dir string) error {
-	for until := time.Now().Add(lockPatience); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(5 * time.Millisecond) {
 		lock := unix.Flock_t{Type: unix.F_WRLCK}
 		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock)
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return err
 		}
-		pid, late := lockHolder(f), time.Now().After(until)
+		pid, _ := lockHolder(f)
+		late := time.Now().After(deadline)
 		switch {
 		case pid != 0 && (late || !dying(pid)):
 			return fmt.Errorf("%s is in use by crew, process %d", dir, pid)
-		case late: // a process of another namespace
+		case late: // a process of another PID namespace
 			return fmt.Errorf("%s is in use by another crew", dir)
 		}
 	}
 }
 
-// lockHolder is the process that holds the lock of f, or 0.
-func lockHolder(f *os.File) int {
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
+// lockHolder returns the ID of the process that holds the lock of f; 0 if that is a
+// process of another PID namespace.
+func lockHolder(f *os.File) (pid int, held bool) {
+	lock := unix.Flock_t{Type: unix.F_RDLCK} // f may be open for reading only
 	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
-		return 0
+		return 0, false
 	}
-	return int(lock.Pid)
+	return int(lock.Pid), true
 }
 
-// dying says whether a process has been killed and is not gone yet
+// dying reports whether a process has been killed but still exists
 // (proc_pid_stat(5), proc_pid_status(5)).
 func dying(pid int) bool {
 	const exiting = 0x4 // PF_EXITING of linux/sched.h
@@ -89,18 +91,4 @@ func dying(pid int) bool {
 	pending, _, _ = bytes.Cut(pending, []byte("\n"))
 	mask, err := strconv.ParseUint(string(pending), 16, 64)
 	return f[0][0] == 'Z' || f[0][0] == 'X' || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
-}
-
-// holder is the process that holds the lock of dir, or "".
-func holder(dir string) string {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY, 0)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	lock := unix.Flock_t{Type: unix.F_RDLCK}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
-		return ""
-	}
-	return strconv.Itoa(int(lock.Pid))
 }

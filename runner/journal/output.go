@@ -1,105 +1,183 @@
 package journal
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"sync"
 
 	"crew/runner/task"
 )
 
-// smallOutput is up to where an output is gathered for one write, or read at
-// once.
+// smallOutput is the size up to which outputs are read and written at once.
 const smallOutput = 64 << 10
 
-// extent is where an output stands in the file of outputs. Written out it is
-// [offset, length, sum]; the zero extent is no output.
+var errDamagedOutput = errors.New("its kept output is damaged")
+
+// extent is the position of an output in the file of outputs. In the journal it is
+// [offset,length,checksum]. An empty output has length 0 and is not recorded.
 type extent struct {
 	off, n int64
 	sum    uint32 // CRC-32C
 }
 
-// outputs is the file in which outputs are kept, one after another without
-// marks: the journal says where each is. It is safe for concurrent use.
+// appendExtent appends a member for p unless p is empty.
+func appendExtent(b []byte, name string, p extent) []byte {
+	if p.n == 0 {
+		return b
+	}
+	return fmt.Appendf(task.AppendName(b, name), "[%d,%d,%d]", p.off, p.n, p.sum)
+}
+
+// parseExtent parses an extent without its brackets.
+func parseExtent(v []byte) (p extent, ok bool) {
+	var n [3]int64
+	for i := range n {
+		digits, rest, _ := bytes.Cut(v, []byte(","))
+		d, err := strconv.ParseInt(string(digits), 10, 64)
+		if err != nil || d < 0 {
+			return p, false
+		}
+		n[i], v = d, rest
+	}
+	if len(v) > 0 || n[2] > math.MaxUint32 || n[0]+n[1] < 0 {
+		return p, false
+	}
+	return extent{n[0], n[1], uint32(n[2])}, true
+}
+
+// outputs is the file that holds the outputs, one after another. The journal knows
+// where each one is. It is safe for concurrent use.
 type outputs struct {
 	file *os.File
 
 	mu    sync.Mutex
 	end   int64
-	dirty bool // something was written since the last sync
+	dirty bool // written to since the last sync
 }
 
-var errDamagedOutput = errors.New("its kept output is damaged")
-
-// reserve hands out room for n bytes. Where nothing comes of it the room stays
-// empty until the next compaction.
-func (o *outputs) reserve(n int64) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	off := o.end
-	o.end += n
-	o.dirty = true
-	return off
-}
-
-// saveAll keeps the outputs of a task that has ended: stdout, stderr, and with
-// before those of the attempts that failed before.
-func (o *outputs) saveAll(t *task.Task, r *task.Result, before bool) (extents [len(streams)]extent, err error) {
-	extents[0], extents[1], err = o.save(r)
-	if err == nil && before && len(r.Before) > 0 {
-		extents[2], err = o.saveAttempts(t, r.Before)
-	}
-	return extents, err
-}
-
-// save keeps both outputs of an attempt.
-func (o *outputs) save(r *task.Result) (stdout, stderr extent, err error) {
-	n := task.Length(r.Stdout) + task.Length(r.Stderr)
-	if n == 0 {
-		return stdout, stderr, nil
-	}
-	off := o.reserve(n)
-	if n > smallOutput {
-		if stdout, err = o.stream(off, r.Stdout); err == nil {
-			stderr, err = o.stream(off+stdout.n, r.Stderr)
+// save writes the outputs of a task that has ended, with attempts also those of its
+// failed attempts, and returns their extents in the order of streams.
+func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(streams)]extent, err error) {
+	if n := task.Length(r.Stdout) + task.Length(r.Stderr); n > 0 {
+		w := o.reserve(n)
+		for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
+			if err := w.copy(out); err != nil {
+				return saved, err
+			}
+			saved[i] = w.cut()
 		}
-		return stdout, stderr, err
+		if err := w.buf.Flush(); err != nil {
+			return saved, err
+		}
 	}
-	b := bytes.NewBuffer(make([]byte, 0, n))
-	for i, p := range []*extent{&stdout, &stderr} {
-		out := [...]task.Output{r.Stdout, r.Stderr}[i]
-		from := b.Len()
-		if out != nil {
-			if _, err := out.WriteTo(b); err != nil {
-				return stdout, stderr, err
+	if attempts && len(r.Before) > 0 {
+		saved[2], err = o.saveAttempts(t, r.Before)
+	}
+	return saved, err
+}
+
+// saveAttempts writes failed attempts as one extent. Each is a sealed line like
+// those of the journal, followed by its stdout and stderr.
+func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (extent, error) {
+	lines := make([][]byte, len(before))
+	var n int64
+	for i, r := range before {
+		stdout, stderr := extent{n: task.Length(r.Stdout)}, extent{n: task.Length(r.Stderr)}
+		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
+			return appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
+		})
+		n += int64(len(lines[i])) + stdout.n + stderr.n
+	}
+	w := o.reserve(n)
+	for i, r := range before {
+		if _, err := w.Write(lines[i]); err != nil {
+			return extent{}, err
+		}
+		for _, out := range [...]task.Output{r.Stdout, r.Stderr} {
+			if err := w.copy(out); err != nil {
+				return extent{}, err
 			}
 		}
-		*p = extent{off + int64(from), int64(b.Len() - from), crc32.Checksum(b.Bytes()[from:], castagnoli())}
 	}
-	if int64(b.Len()) != n {
-		return stdout, stderr, fmt.Errorf("an output of %d bytes gave %d", n, b.Len())
-	}
-	_, err = o.file.WriteAt(b.Bytes(), off)
-	return stdout, stderr, err
+	return w.cut(), w.buf.Flush()
 }
 
-func (o *outputs) stream(off int64, out task.Output) (extent, error) {
-	if out == nil {
-		return extent{}, nil
+// openAttempts returns the failed attempts of t that were saved at p.
+func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
+	if whole, err := o.open(p); whole == nil || err != nil {
+		return nil, err
 	}
-	w := summer{w: io.NewOffsetWriter(o.file, off)}
-	n, err := out.WriteTo(&w)
-	if err == nil && n != out.Len() {
-		err = fmt.Errorf("an output of %d bytes gave %d", out.Len(), n)
+	var before []*task.Result
+	for off := p.off; off < p.off+p.n; {
+		rec, n, err := readRecord(o.file, off)
+		if err != nil {
+			return nil, err
+		}
+		r, err := rec.facts(t)
+		if err != nil {
+			return nil, err
+		}
+		off += n
+		r.Stdout = o.saved(off, rec.Stdout.n)
+		off += rec.Stdout.n
+		r.Stderr = o.saved(off, rec.Stderr.n)
+		off += rec.Stderr.n
+		before = append(before, r)
 	}
-	return extent{off, n, w.sum}, err
+	return before, nil
 }
 
-// sync makes what was saved so far durable.
+// saved returns the n bytes at off as an output, without checking them; nil if n is
+// 0.
+func (o *outputs) saved(off, n int64) task.Output {
+	if n == 0 {
+		return nil
+	}
+	return &savedOutput{file: o.file, off: off, n: n}
+}
+
+// open returns the output at p after checking that it is what was saved; nil if p
+// is empty. The output can be read until o's file is closed.
+func (o *outputs) open(p extent) (task.Output, error) {
+	if p.n == 0 {
+		return nil, nil
+	}
+	s := &savedOutput{file: o.file, off: p.off, n: p.n}
+	if p.n <= smallOutput {
+		s.data = make([]byte, p.n)
+		if _, err := o.file.ReadAt(s.data, p.off); err != nil {
+			return nil, errDamagedOutput
+		}
+	}
+	sum := crc32.New(castagnoli())
+	if n, err := s.WriteTo(sum); err != nil || n != p.n || sum.Sum32() != p.sum {
+		return nil, errDamagedOutput
+	}
+	return s, nil
+}
+
+// reserve returns a writer for the next n bytes of the file. If they are not
+// written, they are wasted until the next compaction.
+func (o *outputs) reserve(n int64) *outputWriter {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w := &outputWriter{
+		buf:    bufio.NewWriterSize(io.NewOffsetWriter(o.file, o.end), int(min(n, smallOutput))),
+		extent: extent{off: o.end},
+	}
+	o.end += n
+	o.dirty = true
+	return w
+}
+
+// sync makes everything saved so far durable.
 func (o *outputs) sync() error {
 	o.mu.Lock()
 	dirty := o.dirty
@@ -111,69 +189,66 @@ func (o *outputs) sync() error {
 	return o.file.Sync()
 }
 
-// summer passes bytes on and sums them up.
-type summer struct {
-	w   io.Writer
-	sum uint32
+// outputWriter writes to a reserved part of the file of outputs.
+type outputWriter struct {
+	buf    *bufio.Writer
+	extent extent // written since the last cut
 }
 
-func (s *summer) Write(p []byte) (int, error) {
-	s.sum = crc32.Update(s.sum, castagnoli(), p)
-	return s.w.Write(p)
+func (w *outputWriter) Write(p []byte) (int, error) {
+	w.extent.sum = crc32.Update(w.extent.sum, castagnoli(), p)
+	w.extent.n += int64(len(p))
+	return w.buf.Write(p)
 }
 
-// open is the output at p, after a look at whether it is what was saved; nil
-// where there is none. It stays readable until o's file is closed.
-func (o *outputs) open(p extent) (task.Output, error) {
-	if p.n == 0 {
-		return nil, nil
+// copy writes out, which may be nil.
+func (w *outputWriter) copy(out task.Output) error {
+	if out == nil {
+		return nil
 	}
-	k := &kept{file: o.file, extent: p}
-	if p.off < 0 || p.n < 0 {
-		return nil, errDamagedOutput
+	n, err := out.WriteTo(w)
+	if err == nil && n != out.Len() {
+		err = fmt.Errorf("an output of %d bytes gave %d", out.Len(), n)
 	}
-	w := summer{w: io.Discard}
-	if p.n <= smallOutput {
-		k.small = make([]byte, p.n)
-		if _, err := o.file.ReadAt(k.small, p.off); err != nil {
-			return nil, errDamagedOutput
-		}
-	}
-	if n, err := k.WriteTo(&w); err != nil || n != p.n || w.sum != p.sum {
-		return nil, errDamagedOutput
-	}
-	return k, nil
+	return err
 }
 
-// kept is an output of an earlier run. It is a task.Output.
-type kept struct {
-	file *os.File
-	extent
-	small []byte // all of it, where it is small
+// cut returns the extent of what was written since the last cut.
+func (w *outputWriter) cut() extent {
+	p := w.extent
+	w.extent = extent{off: p.off + p.n}
+	return p
 }
 
-// Len is the number of bytes.
-func (k *kept) Len() int64 { return k.n }
+// savedOutput is an output of an earlier run. It is a task.Output.
+type savedOutput struct {
+	file   *os.File
+	off, n int64
+	data   []byte // the whole output if it is small and was checked
+}
 
-// WriteTo writes all of it to w.
-func (k *kept) WriteTo(w io.Writer) (int64, error) {
-	if k.small != nil {
-		n, err := w.Write(k.small)
+// Len returns the number of bytes.
+func (s *savedOutput) Len() int64 { return s.n }
+
+// WriteTo writes the whole output to w.
+func (s *savedOutput) WriteTo(w io.Writer) (int64, error) {
+	if s.data != nil {
+		n, err := w.Write(s.data)
 		return int64(n), err
 	}
-	return io.Copy(w, io.NewSectionReader(k.file, k.off, k.n))
+	return io.Copy(w, io.NewSectionReader(s.file, s.off, s.n))
 }
 
-// Tail is at most the last n bytes.
-func (k *kept) Tail(n int) ([]byte, error) {
-	size := min(int64(n), k.n)
-	if k.small != nil {
-		return k.small[k.n-size:], nil
+// Tail returns at most the last n bytes.
+func (s *savedOutput) Tail(n int) ([]byte, error) {
+	size := min(int64(n), s.n)
+	if s.data != nil {
+		return s.data[s.n-size:], nil
 	}
 	b := make([]byte, size)
-	_, err := k.file.ReadAt(b, k.off+k.n-size)
+	_, err := s.file.ReadAt(b, s.off+s.n-size)
 	return b, err
 }
 
-// Close does nothing: the file is the journal's.
-func (k *kept) Close() error { return nil }
+// Close does nothing: the file belongs to the journal.
+func (s *savedOutput) Close() error { return nil }

@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"crew/runner/task"
 )
 
-// commandLen is how much of a command stands in a record, for people: what a
-// task is, its identity says.
-const commandLen = 120
+// maxCommand is how many bytes of a task's command a line shows to people. The
+// identity stands for the whole.
+const maxCommand = 120
 
+// appendStarted appends the line about the start of an attempt.
 func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	from := len(b)
 	b = beginTask(b, evStarted, a.Task.Identity)
@@ -22,12 +22,12 @@ func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	b = task.AppendInt(b, "attempt", int64(a.Number))
 	b = task.AppendInt(b, "worker", int64(a.Slot.ID))
 	b = task.AppendTime(b, "at", now)
-	b = task.AppendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), commandLen))
+	b = task.AppendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), maxCommand))
 	return seal(b, from)
 }
 
-// appendResult appends a line about how an attempt ended: evEnded or evAttempt,
-// with what more adds.
+// appendResult appends the line about the end of an attempt, with the members that
+// more appends. event is evEnded or evAttempt.
 func appendResult(b []byte, event string, t *task.Task, r *task.Result, more func([]byte) []byte) []byte {
 	from := len(b)
 	b = beginTask(b, event, t.Identity)
@@ -37,61 +37,19 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result, more fun
 		b = task.AppendText(b, "error", task.Shorten(r.Err.Error(), 1000))
 	}
 	b = more(b)
-	b = task.AppendText(b, "command", task.Shorten(t.CommandLine(argvOf(t, r)), commandLen))
+	argv := r.Argv
+	if len(argv) == 0 {
+		argv = t.Argv
+	}
+	b = task.AppendText(b, "command", task.Shorten(t.CommandLine(argv), maxCommand))
 	return seal(b, from)
 }
 
-func argvOf(t *task.Task, r *task.Result) []string {
-	if len(r.Argv) > 0 {
-		return r.Argv
-	}
-	return t.Argv
-}
-
-func appendExtent(b []byte, name string, p extent) []byte {
-	if p.n == 0 {
-		return b
-	}
-	b = strconv.AppendInt(append(task.AppendName(b, name), '['), p.off, 10)
-	b = strconv.AppendInt(append(b, ','), p.n, 10)
-	b = strconv.AppendUint(append(b, ','), uint64(p.sum), 10)
-	return append(b, ']')
-}
-
-// Output says what becomes of results beside the journal.
-type Output struct {
-	Plan task.Plan
-	Logs bool // a joblog or a results tree keeps them, through Journal.Logs
-	Null bool // stdout may be nobody's: that it has a result is not noted
-}
-
-// shownWithEnd says whether a result has been shown when its task ends.
-func (o *Output) shownWithEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
-
-// append adds to the line about the end of a task what becomes of its output.
-func (o *Output) append(b []byte) []byte {
-	switch {
-	case o.Plan.Keeps():
-	case o.Plan.Streams():
-		b = task.AppendTrue(b, "streamed")
-	default:
-		b = task.AppendTrue(b, "dropped")
-	}
-	switch {
-	case !o.shownWithEnd():
-	case o.Logs:
-		b = task.AppendTrue(b, evShown)
-	default:
-		b = task.AppendTrue(b, evReleased)
-	}
-	return b
-}
-
-// record is a line of a journal as it is read back.
+// record is a line as it is read back.
 type record struct {
 	Event string `json:"event"`
 
-	// of the first line
+	// the first line
 
 	Version int    `json:"version"`
 	Command string `json:"command"` // also of a task
@@ -99,9 +57,12 @@ type record struct {
 	Dir     string `json:"dir"`
 	Output  string `json:"output"`
 
-	// of a task
+	// a run
 
-	Task     string    `json:"task"`
+	At time.Time `json:"at"`
+
+	// the end of an attempt
+
 	Outcome  string    `json:"outcome"`
 	Duration float64   `json:"duration"`
 	Attempt  int       `json:"attempt"`
@@ -118,31 +79,31 @@ type record struct {
 	Stdout   extent    `json:"stdout"`
 	Stderr   extent    `json:"stderr"`
 	Attempts extent    `json:"attempts"`
-	Streamed bool      `json:"streamed"` // outputs went past crew and are not here
-	Dropped  bool      `json:"dropped"`  // outputs went nowhere
-
-	At time.Time `json:"at"`
+	Streamed bool      `json:"streamed"` // the output was shown but not captured
+	Dropped  bool      `json:"dropped"`  // the output was discarded
 }
 
-// parse reads a line's body.
+var errDamagedRecord = errors.New("its record is damaged")
+
+// parse parses the body of a line.
 func parse(body []byte) (*record, error) {
 	r := new(record)
-	if err := json.Unmarshal(append(body[:len(body):len(body)], '}'), r); err != nil {
-		return nil, err
+	if json.Unmarshal(append(body[:len(body):len(body)], '}'), r) != nil {
+		return nil, errDamagedRecord
 	}
 	return r, nil
 }
 
-// UnmarshalJSON reads [offset, length, sum].
+// UnmarshalJSON parses [offset,length,checksum].
 func (p *extent) UnmarshalJSON(b []byte) error {
 	var ok bool
-	if *p, ok = extentOf(bytes.Trim(b, "[]")); !ok {
-		return fmt.Errorf("no extent of an output: %s", b)
+	if *p, ok = parseExtent(bytes.Trim(b, "[]")); !ok {
+		return fmt.Errorf("not an extent: %s", b)
 	}
 	return nil
 }
 
-// result is the recorded result of t, with its outputs.
+// result returns the recorded result of t, with its outputs.
 func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 	if r.Event != evEnded {
 		return nil, errDamagedRecord
@@ -161,11 +122,9 @@ func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 	return res, err
 }
 
-var errDamagedRecord = errors.New("its record is damaged")
-
-// facts is the recorded result of t without its outputs.
+// facts returns the recorded result of t without its outputs.
 func (r *record) facts(t *task.Task) (*task.Result, error) {
-	outcome, ok := outcomeOf([]byte(r.Outcome))
+	outcome, ok := parseOutcome(r.Outcome)
 	if !ok {
 		return nil, errDamagedRecord
 	}
@@ -182,12 +141,16 @@ func (r *record) facts(t *task.Task) (*task.Result, error) {
 
 func seconds(s float64) time.Duration { return time.Duration(s*1e9 + 0.5) }
 
-// outcomeOf is the outcome of that name, where a task that ended so is done.
-func outcomeOf(name []byte) (task.Outcome, bool) {
+// parseOutcome returns the named outcome. ok reports whether it finishes a task.
+func parseOutcome(name string) (o task.Outcome, ok bool) {
 	for o := task.OK; o < task.Outcomes; o++ {
-		if o.String() == string(name) {
-			return o, o == task.OK || o.Failed()
+		if o.String() == name {
+			return o, finishes(o)
 		}
 	}
 	return 0, false
 }
+
+// finishes reports whether a task with this outcome is done, so that it does not
+// run again when the run is resumed.
+func finishes(o task.Outcome) bool { return o == task.OK || o.Failed() }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,21 +10,20 @@ import (
 
 // line is a good line of a journal.
 type line struct {
-	at   int64  // where it begins
-	n    int64  // how long it is
-	body []byte // without its sum; valid until the next line
+	off, n int64  // its offset and length
+	body   []byte // valid until the next line
 }
 
-// Damage is what of a journal cannot be read though good records follow it. An
-// end that cannot be read is none: it is what a crash leaves.
+// Damage describes lines that cannot be read although good lines follow. Damage at
+// the end of a journal is not counted: a crash may leave it.
 type Damage struct {
-	Line, At int64 // where the first of it is: number from 1 and offset
-	Lines    int64 // how many lines it is
-	Before   int64 // good lines before the first of it
-	After    int64 // good lines after that
+	Line, At int64 // number, from 1, and offset of the first damaged line
+	Lines    int64 // number of damaged lines
+	Before   int64 // good lines before the first damaged one
+	After    int64 // good lines after it
 }
 
-// String says where the damage is and what is still good.
+// String says where the damage is and how much is still good.
 func (d Damage) String() string {
 	which := "is"
 	if d.Lines > 1 {
@@ -33,55 +33,109 @@ func (d Damage) String() string {
 		d.Line, d.At, which, d.Before, d.After)
 }
 
-// scanned is what scan has seen.
+// scanned is the result of a scan.
 type scanned struct {
-	end    int64 // where the last good line ends
-	lines  int64 // good ones
+	end    int64 // of the last good line
 	damage Damage
 }
 
 // scan calls visit with each good line of r, in order.
-func scan(r io.Reader, visit func(line)) (scanned, error) {
+func scan(r io.Reader, visit func(line)) (s scanned, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
-	var s scanned
-	var at, number, bad int64
-	var badAt, badLine int64 // the first of bad
-	for {
-		text, err := in.ReadSlice('\n')
-		if len(text) == 0 && err == io.EOF {
+	var off, good int64
+	var bad Damage // since the last good line
+	for number := int64(1); ; number++ {
+		text, n, err := nextLine(in)
+		if n == 0 && err == io.EOF {
 			return s, nil
-		}
-		n := int64(len(text))
-		for errors.Is(err, bufio.ErrBufferFull) {
-			var more []byte
-			more, err = in.ReadSlice('\n')
-			n += int64(len(more))
-			text = nil
 		}
 		if err != nil && err != io.EOF {
 			return s, err
 		}
-		number++
-		if body, ok := unseal(text); ok {
-			if bad > 0 {
-				if s.damage.Lines == 0 {
-					s.damage = Damage{Line: badLine, At: badAt, Before: s.lines}
-				}
-				s.damage.Lines += bad
-				bad = 0
+		body, ok := unseal(text)
+		switch {
+		case ok:
+			if s.damage.Lines == 0 {
+				s.damage = bad
+			} else {
+				s.damage.Lines += bad.Lines
 			}
-			s.lines++
-			s.end = at + n
+			bad = Damage{}
+			good++
 			if s.damage.Lines > 0 {
-				s.damage.After = s.lines - s.damage.Before
+				s.damage.After = good - s.damage.Before
 			}
-			visit(line{at: at, n: n, body: body})
-		} else {
-			if bad == 0 {
-				badAt, badLine = at, number
-			}
-			bad++
+			s.end = off + n
+			visit(line{off, n, body})
+		case bad.Lines == 0:
+			bad = Damage{Line: number, At: off, Lines: 1, Before: good}
+		default:
+			bad.Lines++
 		}
-		at += n
+		off += n
 	}
+}
+
+// nextLine returns the next line of in and its length. The text of a line that
+// exceeds maxLine is missing.
+func nextLine(in *bufio.Reader) (text []byte, n int64, err error) {
+	text, err = in.ReadSlice('\n')
+	n = int64(len(text))
+	for errors.Is(err, bufio.ErrBufferFull) {
+		text, err = in.ReadSlice('\n')
+		n += int64(len(text))
+		text = nil
+	}
+	return text, n, err
+}
+
+// readRecord reads the good line at off and returns its length, too.
+func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
+	b := make([]byte, 1<<10)
+	for {
+		k, err := f.ReadAt(b, off)
+		if end := bytes.IndexByte(b[:k], '\n'); end >= 0 {
+			b = b[:end+1]
+			break
+		}
+		switch {
+		case err != nil && err != io.EOF:
+			return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
+		case err == io.EOF, len(b) == maxLine:
+			return nil, 0, errDamagedRecord
+		}
+		b = make([]byte, maxLine)
+	}
+	body, ok := unseal(b)
+	if !ok {
+		return nil, 0, errDamagedRecord
+	}
+	r, err = parse(body)
+	return r, int64(len(b)), err
+}
+
+// headError is the error for a journal whose first line does not show a journal of
+// this version.
+type headError struct{ text string }
+
+func (e *headError) Error() string { return e.text }
+
+// readHead reads the first line. Its checksum is verified last because another
+// version may have another kind.
+func readHead(f io.ReaderAt, path string) (*record, error) {
+	b := make([]byte, maxLine)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	first := b[:bytes.IndexByte(b[:n], '\n')+1]
+	r, err := parse(bytes.TrimSuffix(first, []byte("}\n")))
+	if err == nil && r.Event == evJournal && r.Version != 0 && r.Version != version {
+		return nil, &headError{fmt.Sprintf("%s has format %d, but this crew knows only format %d: "+
+			"use the crew that wrote it, or start over with --state-reset", path, r.Version, version)}
+	}
+	if _, ok := unseal(first); err != nil || !ok || r.Event != evJournal || r.Version != version || !isOutput(r.Output) {
+		return nil, &headError{path + " is no journal, or its first line is damaged: start over with --state-reset"}
+	}
+	return r, nil
 }

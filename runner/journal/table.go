@@ -11,74 +11,79 @@ import (
 	"crew/runner/task"
 )
 
-// entry is what is remembered of a task. What else the journal has to say of it
-// is read where at says.
+// entry is what is kept in memory, or in the table's file, about a task. The rest
+// can be read from the journal.
 type entry struct {
 	id       identity
-	seen     uint32  // how many tasks of this identity the input has had so far
-	took     float32 // seconds of the last attempt; 0 is unknown
-	atLow    uint32
-	atHigh   uint16
-	attempts uint16       // that have ended; one that was interrupted is made again under its number
-	failures uint16       // of these since the task was last done, the ones that used up a retry
-	outcome  task.Outcome // under done
+	seen     uint32  // how many tasks with this identity the input has had so far
+	duration float32 // of the last attempt in seconds; 0 is unknown
+	offLow   uint32  // see offset
+	offHigh  uint16
+	attempts uint16       // that ended; an interrupted one does not count
+	failures uint16       // attempts since the task was last done that used up a retry
+	outcome  task.Outcome // if done
 	flags    flags
 }
 
 type flags uint8
 
 const (
-	done     flags  = 1 << iota // it has ended, and its record is at at
+	done     flags  = 1 << iota // it has ended
 	shown                       // stdout has its result
-	logged                      // the joblog and the results tree have it
-	streamed                    // under done: what it wrote went past crew and is not kept
-	begun                       // without done: an attempt has begun
-	ageShift = iota             // how often the journal was begun anew since took was measured
+	logged                      // the joblog and the results tree have its result
+	streamed                    // if done: its output was shown but not captured
+	begun                       // if not done: an attempt has begun
+	ageShift = iota             // above the flags: resets since the duration was measured
 )
 
 func (e *entry) has(f flags) bool { return e.flags&f == f }
 
 func (e *entry) age() int { return int(e.flags >> ageShift) }
 
-func (e *entry) at() int64 { return int64(e.atHigh)<<32 | int64(e.atLow) }
+// offset returns the offset of the last line about the task that counts.
+func (e *entry) offset() int64 { return int64(e.offHigh)<<32 | int64(e.offLow) }
 
-func (e *entry) setAt(off int64) { e.atLow, e.atHigh = uint32(off), uint16(off>>32) }
+func (e *entry) setOffset(off int64) { e.offLow, e.offHigh = uint32(off), uint16(off>>32) }
+
+// reusable reports whether a resumed run can use the result of an earlier one. It
+// cannot if the output was held back for order when that run ended: it is lost.
+func (e *entry) reusable() bool { return e.has(done) && (e.has(shown) || !e.has(streamed)) }
 
 const (
-	pageLen   = 128 // entries in a page
-	mostPages = 64  // pages in memory
-	leastRoom = 1024
+	pageLen  = 128 // entries per page
+	maxPages = 64  // pages in memory
+	minIndex = 1024
 )
 
-// table finds entries by identity. The entries are in pages, of which the latest
-// used are in memory and the others in a file without a name, so that what grows
-// with the number of tasks is the index alone: 8 bytes a task over its load,
-// which is between 7/16 and 7/8.
+// table finds entries by identity. The entries are in pages. The most recently used
+// pages are in memory and the others in an unnamed file, so only the index grows
+// with the number of tasks: 8 bytes per entry, at a load between 7/16 and 7/8.
 type table struct {
-	index  []uint64 // an entry's hash in the upper half, its number from 1 in the lower; 0 is free
-	mapped bool     // the index is outside of the heap
-	n      int
+	index  []uint64 // hash in the upper half, number of the entry in the lower; 0 is free
+	mapped bool     // the index is outside the heap
+	n      int      // entries; they are numbered from 1
 	pages  map[uint32]*page
 	last   *page
 	clock  uint64
 
 	dir  string
 	file *os.File
-	full bool  // the file takes no more: all pages stay in memory
-	err  error // the file could not be read
+	full bool  // the file cannot grow: all pages stay in memory
+	err  error // from reading the file
 }
 
 type page struct {
 	number  uint32
-	used    uint64 // when, by the table's clock
+	used    uint64 // time of the last use by the table's clock
 	changed bool
 	entries [pageLen]entry
 }
 
-// newTable makes a table with room for so many entries whose file is in dir.
-func newTable(dir string, room int) *table {
-	size := leastRoom
-	for size/8*7 < room {
+// newTable returns a table with an index for about n entries. Its file will be in
+// dir.
+func newTable(dir string, n int) *table {
+	size := minIndex
+	for size/8*7 < n {
 		size *= 2
 	}
 	t := &table{dir: dir, pages: map[uint32]*page{}}
@@ -86,8 +91,8 @@ func newTable(dir string, room int) *table {
 	return t
 }
 
-// makeIndex makes an empty index of that size, where it can outside of the heap:
-// the collector would let that grow by as much again.
+// makeIndex makes an empty index, outside the heap if possible: because of a large
+// index in the heap, the garbage collector would let the heap grow by as much again.
 func (t *table) makeIndex(size int) {
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(size)*8, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if t.mapped = err == nil; t.mapped {
@@ -103,7 +108,7 @@ func freeIndex(index []uint64, mapped bool) {
 	}
 }
 
-// close gives back what the table occupies. It may be called again.
+// close frees the index and closes the file. It may be called again.
 func (t *table) close() {
 	if t.index != nil {
 		freeIndex(t.index, t.mapped)
@@ -115,11 +120,11 @@ func (t *table) close() {
 	}
 }
 
-// hashOf is evenly spread, as identities are.
+// hashOf returns part of an identity, which is evenly distributed already.
 func hashOf(id *identity) uint32 { return binary.LittleEndian.Uint32(id[:]) }
 
-// search is where in the index id is, or would go, and its entry, nil where it
-// has none. It probes linearly.
+// search returns the position of id in the index and its entry. If the entry is nil,
+// the position is where id belongs. Collisions are resolved by linear probing.
 func (t *table) search(id *identity) (int, *entry) {
 	mask := len(t.index) - 1
 	hash := hashOf(id)
@@ -136,29 +141,29 @@ func (t *table) search(id *identity) (int, *entry) {
 	}
 }
 
-// entry is the entry of a number, valid until the next one is asked for.
+// entry returns an entry by its number. It is valid until the next call.
 func (t *table) entry(number uint32) *entry {
 	number--
 	return &t.page(number / pageLen).entries[number%pageLen]
 }
 
-// find is the entry of id, to be read until the next call; nil where there is
-// none.
+// find returns the entry of id, or nil. The caller may read it until it uses the
+// table again.
 func (t *table) find(id identity) *entry {
 	_, e := t.search(&id)
 	return e
 }
 
-// edit is find for an entry that is changed until the next call.
+// edit is like find, but the caller may also change the entry.
 func (t *table) edit(id identity) *entry {
-	_, e := t.search(&id)
+	e := t.find(id)
 	if e != nil {
 		t.last.changed = true
 	}
 	return e
 }
 
-// add is edit, with a new entry where there was none.
+// add is like edit, but adds an entry if there is none.
 func (t *table) add(id identity) *entry {
 	i, e := t.search(&id)
 	if e == nil {
@@ -175,6 +180,7 @@ func (t *table) add(id identity) *entry {
 	return e
 }
 
+// grow doubles the index.
 func (t *table) grow() {
 	old, mapped := t.index, t.mapped
 	t.makeIndex(2 * len(old))
@@ -192,23 +198,25 @@ func (t *table) grow() {
 	freeIndex(old, mapped)
 }
 
-// all calls f with every entry, to be read, in the order in which they were
-// added.
-func (t *table) all(f func(*entry)) {
+// all is an iter.Seq of the entries in the order in which they were added. The
+// caller may read each entry until it uses the table again.
+func (t *table) all(yield func(*entry) bool) {
 	for n := range uint32(t.n) {
-		f(t.entry(n + 1))
+		if !yield(t.entry(n + 1)) {
+			return
+		}
 	}
 }
 
-// clear takes flags from every entry.
+// clear clears flags of every entry.
 func (t *table) clear(f flags) {
-	for n := range uint32(t.n) {
-		t.entry(n + 1).flags &^= f
+	for e := range t.all {
+		e.flags &^= f
 		t.last.changed = true
 	}
 }
 
-// page is a page, in memory.
+// page returns a page after loading it into memory if needed.
 func (t *table) page(number uint32) *page {
 	if t.last != nil && t.last.number == number {
 		return t.last
@@ -223,26 +231,24 @@ func (t *table) page(number uint32) *page {
 	return p
 }
 
-// load brings a page that is not in memory there, and may put another into the
-// file for it.
+// load loads a page into memory, and evicts another if there are too many.
 func (t *table) load(number uint32) *page {
 	p := &page{}
-	if len(t.pages) >= mostPages && !t.full {
+	if len(t.pages) >= maxPages && !t.full {
 		p = t.evict()
 	}
 	*p = page{number: number}
 	t.pages[number] = p
 	if t.file != nil && int64(number)*pageLen < int64(t.n)-1 {
-		_, err := t.file.ReadAt(p.bytes(), int64(number)*int64(unsafe.Sizeof(p.entries)))
-		if err != nil && t.err == nil {
+		if _, err := t.file.ReadAt(p.bytes(), p.offset()); err != nil && t.err == nil {
 			t.err = err
 		}
 	}
 	return p
 }
 
-// evict takes the page that was not used for the longest time out of memory.
-// Where its file does not take it, it and all others stay.
+// evict removes the least recently used page from memory and returns it for reuse.
+// If the page cannot be written, all pages stay, and it returns a new one.
 func (t *table) evict() *page {
 	var oldest *page
 	for _, p := range t.pages {
@@ -250,7 +256,7 @@ func (t *table) evict() *page {
 			oldest = p
 		}
 	}
-	if oldest.changed && !t.save(oldest) {
+	if oldest.changed && t.save(oldest) != nil {
 		t.full = true
 		return &page{}
 	}
@@ -258,21 +264,22 @@ func (t *table) evict() *page {
 	return oldest
 }
 
-func (t *table) save(p *page) bool {
+// save writes a page to the file, which it creates if needed.
+func (t *table) save(p *page) (err error) {
 	if t.file == nil {
-		f, err := spool.Unnamed(t.dir)
-		if err != nil {
-			return false
+		if t.file, err = spool.Unnamed(t.dir); err != nil {
+			return err
 		}
-		t.file = f
 	}
-	_, err := t.file.WriteAt(p.bytes(), int64(p.number)*int64(unsafe.Sizeof(p.entries)))
-	p.changed = err != nil
-	return err == nil
+	_, err = t.file.WriteAt(p.bytes(), p.offset())
+	return err
 }
 
-// bytes are the page's entries as they are in the file, which no other process
-// ever reads.
+// bytes returns the entries as they are in the file. No other process reads it, so
+// byte order and padding do not matter.
 func (p *page) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&p.entries)), unsafe.Sizeof(p.entries))
 }
+
+// offset returns the page's offset in the file.
+func (p *page) offset() int64 { return int64(p.number) * int64(unsafe.Sizeof(p.entries)) }

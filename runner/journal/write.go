@@ -8,25 +8,84 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 const (
-	// noteRoom is what is left for notes when nothing can be appended any more:
-	// some hundred results may have been recorded just before, and not been shown
-	// yet.
-	noteRoom = 16 << 10
-	// ahead is how much room the disk is asked for at a time, where it has that.
-	ahead = 1 << 20
-	// mostLater is how many bytes of lines may wait for others.
-	mostLater = 64 << 10
-	// usualPause is the least time between two syncs: each takes processor time
-	// from the tasks, and nobody sees so short a delay.
-	usualPause = 20 * time.Millisecond
+	// noteReserve is how much disk space is reserved for notes once nothing else
+	// can be written. Some hundred results may then be recorded but not yet shown.
+	noteReserve = 16 << 10
+	// allocAhead is how much disk space is allocated in advance if there is enough.
+	allocAhead = 1 << 20
+	// maxWaiting is how many bytes of lines may wait to be written.
+	maxWaiting = 64 << 10
+	// syncPause is the least time between two syncs. Each takes CPU time from the
+	// tasks, and nobody notices so short a delay.
+	syncPause = 20 * time.Millisecond
 )
 
-// append writes whole lines behind the last, and before them those that were to
-// be written later. After an error nothing is appended any more, and what was
-// written before stays good.
+// Started records that an attempt is about to start. See runner.Recorder.
+func (j *Journal) Started(a task.Attempt) {
+	buf := j.lines.Get().(*[]byte)
+	*buf = appendStarted((*buf)[:0], a, time.Now())
+	_ = j.append(*buf)
+	j.lines.Put(buf)
+}
+
+// Ended records how an attempt ended, with its outputs if that finishes its task.
+// The line may be written only with the next start, with Idle or by Commit, so that
+// an end and a start together cost one write. Commit reports errors. See
+// runner.Recorder.
+func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
+	buf := j.lines.Get().(*[]byte)
+	defer j.lines.Put(buf)
+	if !final || !j.finishes(r) {
+		*buf = appendResult((*buf)[:0], evAttempt, a.Task, r, func(b []byte) []byte {
+			if !final {
+				b = task.AppendTrue(b, "retried")
+			}
+			return b
+		})
+		j.appendLater(*buf)
+		return
+	}
+	if j.failure() != nil {
+		return
+	}
+	out := &j.cfg.Output
+	saved, err := j.out.save(a.Task, r, out.Plan.KeepsAttempts())
+	if err != nil {
+		j.fail(fmt.Errorf("keep output: %w", err))
+		return
+	}
+	*buf = appendResult((*buf)[:0], evEnded, a.Task, r, func(b []byte) []byte {
+		for i, name := range streams {
+			b = appendExtent(b, name, saved[i])
+		}
+		return out.appendMembers(b)
+	})
+	j.appendLater(*buf)
+}
+
+// Idle writes the lines that wait to be written with a start. It does nothing once
+// the journal is closed. See runner.Recorder.
+func (j *Journal) Idle() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.closed {
+		_ = j.flush()
+	}
+}
+
+// finishes reports whether a task with this result is done, so that it does not run
+// again when the run is resumed.
+func (j *Journal) finishes(r *task.Result) bool {
+	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)
+}
+
+// append writes whole lines, after those that are waiting. After an error it writes
+// nothing more, and returns the error again.
 func (j *Journal) append(lines []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -34,19 +93,28 @@ func (j *Journal) append(lines []byte) error {
 	return j.flush()
 }
 
-// later has whole lines written with the next that are appended, with Idle, or when
-// Commit makes them durable: a task that ends and one that starts then cost one
-// write.
-func (j *Journal) later(lines []byte) {
+// appendLater adds whole lines to those that are waiting.
+func (j *Journal) appendLater(lines []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.waiting = append(j.waiting, lines...)
-	if len(j.waiting) > mostLater {
+	if len(j.waiting) > maxWaiting {
 		_ = j.flush()
 	}
 }
 
-// flush writes the lines that wait. It is called with mu held.
+// appendNotes writes lines about what was shown. It tries even after an error, with
+// the space reserved for that.
+func (j *Journal) appendNotes(lines []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_ = j.flush()
+	if err := j.write(lines); err != nil {
+		j.setFault(err)
+	}
+}
+
+// flush writes the waiting lines. The caller holds mu.
 func (j *Journal) flush() error {
 	lines := j.waiting
 	j.waiting = j.waiting[:0]
@@ -56,43 +124,32 @@ func (j *Journal) flush() error {
 	if j.fault != nil || len(lines) == 0 {
 		return j.fault
 	}
-	err := j.makeRoom(int64(len(lines)))
+	err := j.allocate(int64(len(lines)))
 	if err == nil {
 		err = j.write(lines)
 	}
 	if err != nil {
-		j.fault = &Fault{err}
+		j.setFault(err)
 	}
 	return j.fault
 }
 
-// makeRoom has the disk set bytes aside for n bytes and the notes behind them,
-// without a change of the file's length. It is an error only where there are not
-// as many; a file system that sets nothing aside is none.
-func (j *Journal) makeRoom(n int64) error {
-	end := j.end + n + noteRoom
-	if end <= j.room {
+// allocate allocates disk space for n bytes and notes after them, without changing
+// the file's length. It returns an error only if the disk is full; not every file
+// system can allocate.
+func (j *Journal) allocate(n int64) error {
+	end := j.end + n + noteReserve
+	if end <= j.allocated {
 		return nil
 	}
 	var err error
-	for _, j.room = range []int64{end + ahead, end} {
-		err = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.end, j.room-j.end)
+	for _, j.allocated = range []int64{end + allocAhead, end} {
+		err = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.end, j.allocated-j.end)
 		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 			return nil
 		}
 	}
 	return &os.PathError{Op: "write", Path: j.file.Name(), Err: err}
-}
-
-// note appends lines about what was shown. It is tried after an error, too: there
-// is room set aside for it.
-func (j *Journal) note(lines []byte) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	_ = j.flush()
-	if err := j.write(lines); err != nil && j.fault == nil {
-		j.fault = &Fault{err}
-	}
 }
 
 func (j *Journal) write(lines []byte) error {
@@ -105,23 +162,28 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// fail notes that something could not be recorded.
-func (j *Journal) fail(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// setFault ends the recording because of err. The caller holds mu.
+func (j *Journal) setFault(err error) {
 	if j.fault == nil {
 		j.fault = &Fault{err}
 	}
 }
 
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.setFault(err)
+}
+
+// failure returns why nothing is recorded any more, or nil.
 func (j *Journal) failure() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.fault
 }
 
-// sync makes all that was recorded so far durable, outputs before the lines that
-// speak of them.
+// sync makes everything recorded so far durable: the outputs before the lines that
+// refer to them.
 func (j *Journal) sync() error {
 	j.mu.Lock()
 	_ = j.flush()
@@ -142,36 +204,13 @@ func (j *Journal) sync() error {
 	return j.failure()
 }
 
-// Close closes the files and gives the lock back. It may be called again.
-func (j *Journal) Close() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed {
-		return nil
-	}
-	if j.file != nil {
-		_ = j.flush()
-		_ = j.file.Truncate(j.end) // gives back the room for notes
-	}
-	j.closed = true
-	if j.past != nil {
-		j.past.table.close()
-	}
-	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
-	return nil
-}
-
-// Fault is why nothing can be recorded any more.
+// Fault is the error that ended the recording.
 type Fault struct{ err error }
 
-// Error says what could not be written.
+// Error says what could not be written and what follows.
 func (f *Fault) Error() string {
 	return fmt.Sprintf("record the run: %v; what ended after that runs again in the next run", f.err)
 }
 
-// Unwrap is the system's error.
+// Unwrap returns the underlying error.
 func (f *Fault) Unwrap() error { return f.err }
