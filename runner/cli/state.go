@@ -102,9 +102,8 @@ func maybeNobody(stdout *os.File) bool {
 
 // stateError is an error of the journal, a mistake in usage where it is one.
 func stateError(err error) error {
-	var other *journal.DifferentCommand
-	var foreign *journal.ForeignDir
-	if errors.As(err, &other) || errors.As(err, &foreign) {
+	var wrong *journal.WrongDir
+	if errors.As(err, &wrong) {
 		return &usageError{msg: err.Error()}
 	}
 	return err

@@ -181,14 +181,3 @@ func field(body []byte, name string) []byte {
 	}
 	return nil
 }
-
-// without returns a body without the named member, which is a list.
-func without(body []byte, name string) []byte {
-	value := field(body, name)
-	if value == nil {
-		return body
-	}
-	mark := string(append(task.AppendName(nil, name), '['))
-	before, after, _ := bytes.Cut(body, []byte(mark+string(value)+"]"))
-	return append(before[:len(before):len(before)], after...)
-}

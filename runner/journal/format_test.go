@@ -37,7 +37,6 @@ func TestLinesAreJSON(t *testing.T) {
 		require.Equal(t, extent{12, 34, 1<<32 - 1}, rec.Stdout)
 		require.Equal(t, 3, rec.Exit)
 
-		require.NoError(t, json.Unmarshal(append(without(body, "stdout"), '}'), &m))
 		for i := range line {
 			bad := bytes.Clone(line)
 			bad[i] ^= 1

@@ -94,7 +94,7 @@ func FuzzLine(f *testing.F) {
 		}
 		r := &rewriter{w: bufio.NewWriter(io.Discard)}
 		_, err = scan(bytes.NewReader(file), func(ln line) {
-			_ = without(l.compacted(ln, r), streams[0])
+			_ = new(mover).move(l.compacted(ln, r))
 		})
 		require.NoError(t, err)
 	})

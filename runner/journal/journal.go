@@ -38,7 +38,7 @@ type Config struct {
 	// SameCommand means that a command that cannot be executed for one task ends
 	// the run. The task is then not done, and the next run tries it again.
 	SameCommand bool
-	// Notice receives messages for the user; it may be nil.
+	// Notice receives messages for the user.
 	Notice func(string)
 	// Slack is how many bytes a file may waste, beyond as many as it needs, before
 	// it is compacted.
@@ -82,29 +82,12 @@ func (o *Output) appendMembers(b []byte) []byte {
 	return b
 }
 
-// DifferentCommand is the error of Open if the directory belongs to another command.
-type DifferentCommand struct {
-	Dir      string
-	Was, Now Command
-}
+// WrongDir is the error of Open if the directory belongs to another command, or holds
+// other files than a journal's. The user has to decide what to do.
+type WrongDir struct{ text string }
 
-// Error shows how the commands differ.
-func (e *DifferentCommand) Error() string {
-	was, now := e.Was.Line, e.Now.Line
-	if was == now {
-		was, now = "run in "+e.Was.Dir, "run in "+e.Now.Dir
-	}
-	return fmt.Sprintf("%s belongs to another command: it was %s, this is %s; "+
-		"start over with --state-reset, or give another directory", e.Dir, was, now)
-}
-
-// ForeignDir is the error of Open if a directory without a journal is not empty.
-type ForeignDir struct{ Dir string }
-
-// Error names the directory.
-func (e *ForeignDir) Error() string {
-	return e.Dir + " is not empty and holds no journal: give a directory of its own"
-}
+// Error says what is in the directory and what the user can do.
+func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open record of a run. Its Source is used by one goroutine and its
 // sinks by one. Started, Ended, Idle, Unkept and Close are safe for concurrent use.
@@ -143,11 +126,11 @@ type Journal struct {
 }
 
 // Open creates or resumes the journal of a directory and locks the directory. The
-// error is a *DifferentCommand or a *ForeignDir if the user has to decide.
+// error is a *WrongDir if the directory is not for this run.
 func Open(cfg Config) (*Journal, error) {
 	j, err := open(cfg)
 	switch err.(type) {
-	case nil, *DifferentCommand, *ForeignDir, *headError:
+	case nil, *WrongDir, *headError:
 		return j, err
 	}
 	return nil, fmt.Errorf("open state: %w", err)
@@ -177,26 +160,18 @@ func open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-// checkDir returns an error if a directory without a journal holds foreign files.
+// checkDir returns an error if a directory without a journal holds other files.
 func checkDir(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
+	if _, err := os.Lstat(filepath.Join(dir, journalName)); err == nil {
+		return nil
 	}
-	foreign := false
+	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		switch name := e.Name(); {
-		case name == journalName:
-			return nil
-		case name == lockName, name == newName, isOutput(name):
-		default:
-			foreign = true
+		if name := e.Name(); name != lockName && name != newName && !isOutput(name) {
+			return &WrongDir{dir + " is not empty and holds no journal: give a directory of its own"}
 		}
 	}
-	if foreign {
-		return &ForeignDir{dir}
-	}
-	return nil
+	return err
 }
 
 // isOutput reports whether a name is that of a file of outputs.
@@ -258,10 +233,15 @@ func (j *Journal) reload() error {
 func (j *Journal) resume() error {
 	l := j.past
 	if l.head.Sum != j.cfg.Command.sum() {
-		return &DifferentCommand{j.cfg.Dir, Command{l.head.Command, l.head.Dir}, j.cfg.Command}
+		was, now := l.head.Command, j.cfg.Command.Line
+		if was == now {
+			was, now = "run in "+l.head.Dir, "run in "+j.cfg.Command.Dir
+		}
+		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; "+
+			"start over with --state-reset, or give another directory", j.cfg.Dir, was, now)}
 	}
 	if l.scanned.damage.Lines > 0 {
-		j.notice(j.path + ": " + l.scanned.damage.String())
+		j.cfg.Notice(j.path + ": " + l.scanned.damage.String())
 	}
 	wasteful := func(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
 	size := int64(0)
@@ -306,8 +286,8 @@ func (j *Journal) openOutputs() error {
 	if j.out.file, err = os.OpenFile(filepath.Join(j.cfg.Dir, name), os.O_RDWR|os.O_CREATE, 0o666); err != nil {
 		return err
 	}
-	j.out.end = j.past.outEnd
-	return j.out.file.Truncate(j.out.end)
+	j.out.end.Store(j.past.outEnd)
+	return j.out.file.Truncate(j.past.outEnd)
 }
 
 // begin records that a run begins, and which tasks the last one left running.
@@ -396,9 +376,3 @@ func (j *Journal) Missing() (first []Mention, n int) {
 // Unkept returns how many results of earlier runs were to be shown so far although
 // their output was not kept.
 func (j *Journal) Unkept() int64 { return j.unkept.Load() }
-
-func (j *Journal) notice(text string) {
-	if j.cfg.Notice != nil {
-		j.cfg.Notice(text)
-	}
-}

@@ -78,7 +78,7 @@ func first(t *testing.T, j *Journal, command string) *task.Task {
 }
 
 func configured(dir string) Config {
-	return Config{Dir: dir, Command: Command{"crew x", "/"}, Slack: 1 << 20}
+	return Config{Dir: dir, Command: Command{"crew x", "/"}, Notice: func(string) {}, Slack: 1 << 20}
 }
 
 func opened(t *testing.T, cfg Config) *Journal {
@@ -410,7 +410,7 @@ func TestMissing(t *testing.T) {
 func TestReplayedResult(t *testing.T) {
 	cfg := configured(t.TempDir())
 	start := time.Date(2026, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
-	large := strings.Repeat("0123456789abcdef", smallOutput/8)
+	large := strings.Repeat("0123456789abcdef", bufferSize/8)
 	want := task.Result{
 		PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
 		User: 1500 * time.Microsecond, System: time.Nanosecond, MaxRSS: 1 << 20, Leaked: true, Err: errors.New("a \"reason\"\n"),
@@ -443,7 +443,7 @@ func TestReplayedResult(t *testing.T) {
 }
 
 func TestDamagedOutputRunsAgain(t *testing.T) {
-	for _, size := range []int{5, smallOutput + 5} {
+	for _, size := range []int{5, bufferSize + 5} {
 		cfg := configured(t.TempDir())
 		echo := func(task.Attempt) *task.Result {
 			return &task.Result{Outcome: task.OK, Stdout: text(strings.Repeat("a", size))}
@@ -472,8 +472,8 @@ func TestRefusals(t *testing.T) {
 	other := cfg
 	other.Command.Line = "crew y"
 	_, err := Open(other)
-	var different *DifferentCommand
-	require.ErrorAs(t, err, &different)
+	var wrong *WrongDir
+	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "it was crew x, this is crew y")
 	other.Command = Command{"crew x", "/tmp"}
 	_, err = Open(other)
@@ -494,8 +494,7 @@ func TestRefusals(t *testing.T) {
 	foreign := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o666))
 	_, err = Open(configured(foreign))
-	var notOurs *ForeignDir
-	require.ErrorAs(t, err, &notOurs)
+	require.ErrorAs(t, err, &wrong)
 	_, err = os.Stat(filepath.Join(foreign, lockName))
 	require.ErrorIs(t, err, fs.ErrNotExist, "nothing was made in it")
 }

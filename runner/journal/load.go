@@ -144,7 +144,7 @@ func (l *loaded) forget(e *entry) {
 // ended takes account of the end of a task.
 func (l *loaded) ended(id identity, ln line) {
 	last := entry{flags: done}
-	var out [len(streams)]extent
+	var outputs, outEnd int64
 	ok := false
 	for name, v := range members(ln.body) {
 		switch string(name) {
@@ -152,8 +152,6 @@ func (l *loaded) ended(id identity, ln line) {
 			last.outcome, ok = parseOutcome(string(v))
 		case "duration":
 			last.duration = parseDuration(v)
-		case "attempt":
-			last.attempts = parseNumber(v)
 		case evReleased:
 			last.flags |= shown | logged
 		case evShown:
@@ -162,12 +160,10 @@ func (l *loaded) ended(id identity, ln line) {
 			last.flags |= logged
 		case "streamed":
 			last.flags |= streamed
-		case streams[0]:
-			out[0], _ = parseExtent(v)
-		case streams[1]:
-			out[1], _ = parseExtent(v)
-		case streams[2]:
-			out[2], _ = parseExtent(v)
+		case streams[0], streams[1], streams[2]:
+			p, _ := parseExtent(v)
+			outputs += p.n
+			outEnd = max(outEnd, p.off+p.n)
 		}
 	}
 	if !ok {
@@ -176,7 +172,7 @@ func (l *loaded) ended(id identity, ln line) {
 	e := l.table.add(id)
 	l.forget(e)
 	e.outcome, e.duration, e.flags, e.failures = last.outcome, last.duration, last.flags, 0
-	e.attempts = max(e.attempts, last.attempts)
+	e.attempts = max(e.attempts, number(ln.body, "attempt"))
 	e.setOffset(ln.off)
 	l.used = true
 	l.tasks++
@@ -184,16 +180,14 @@ func (l *loaded) ended(id identity, ln line) {
 		l.failed++
 	}
 	l.needed += ln.n
-	for _, p := range out {
-		l.outputs += p.n
-		l.outEnd = max(l.outEnd, p.off+p.n)
-	}
+	l.outputs += outputs
+	l.outEnd = max(l.outEnd, outEnd)
 }
 
 // known takes account of what removed lines said about a task.
 func (l *loaded) known(id identity, ln line) {
-	age, err := strconv.ParseUint(string(field(ln.body, "age")), 10, 8)
-	if err != nil || age > maxAge {
+	age := number(ln.body, "age")
+	if age > maxAge {
 		return
 	}
 	e := l.table.add(id)
@@ -202,20 +196,18 @@ func (l *loaded) known(id identity, ln line) {
 	}
 	e.duration = parseDuration(field(ln.body, "duration"))
 	e.flags = flags(age) << ageShift
-	if failures := field(ln.body, "failures"); failures != nil {
+	if field(ln.body, "failures") != nil {
 		l.used = true
 		e.flags |= begun
-		e.attempts, e.failures = number(ln.body, "attempt"), parseNumber(failures)
+		e.attempts, e.failures = number(ln.body, "attempt"), number(ln.body, "failures")
 	}
 	e.setOffset(ln.off)
 	l.needed += ln.n
 }
 
-// number returns a member that counts attempts; 0 if there is none.
-func number(body []byte, name string) uint16 { return parseNumber(field(body, name)) }
-
-func parseNumber(v []byte) uint16 {
-	n, err := strconv.ParseUint(string(v), 10, 16)
+// number returns a member that is a small number; 0 if there is none.
+func number(body []byte, name string) uint16 {
+	n, err := strconv.ParseUint(string(field(body, name)), 10, 16)
 	if err != nil {
 		return 0
 	}

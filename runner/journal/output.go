@@ -10,13 +10,13 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"crew/runner/task"
 )
 
-// smallOutput is the size up to which outputs are read and written at once.
-const smallOutput = 64 << 10
+// bufferSize is the size up to which outputs are read and written at once.
+const bufferSize = 64 << 10
 
 var errDamagedOutput = errors.New("its kept output is damaged")
 
@@ -55,11 +55,9 @@ func parseExtent(v []byte) (p extent, ok bool) {
 // outputs is the file that holds the outputs, one after another. The journal knows
 // where each one is. It is safe for concurrent use.
 type outputs struct {
-	file *os.File
-
-	mu    sync.Mutex
-	end   int64
-	dirty bool // written to since the last sync
+	file  *os.File
+	end   atomic.Int64
+	dirty atomic.Bool // something was saved since the last sync
 }
 
 // save writes the outputs of a task that has ended, with attempts also those of its
@@ -73,7 +71,7 @@ func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(
 			}
 			saved[i] = w.cut()
 		}
-		if err := w.buf.Flush(); err != nil {
+		if err := w.flush(); err != nil {
 			return saved, err
 		}
 	}
@@ -106,7 +104,7 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (extent, err
 			}
 		}
 	}
-	return w.cut(), w.buf.Flush()
+	return w.cut(), w.flush()
 }
 
 // openAttempts returns the failed attempts of t that were saved at p.
@@ -125,74 +123,58 @@ func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 			return nil, err
 		}
 		off += n
-		r.Stdout = o.saved(off, rec.Stdout.n)
+		r.Stdout = o.unchecked(off, rec.Stdout.n)
 		off += rec.Stdout.n
-		r.Stderr = o.saved(off, rec.Stderr.n)
+		r.Stderr = o.unchecked(off, rec.Stderr.n)
 		off += rec.Stderr.n
 		before = append(before, r)
 	}
 	return before, nil
 }
 
-// saved returns the n bytes at off as an output, without checking them; nil if n is
-// 0.
-func (o *outputs) saved(off, n int64) task.Output {
+// unchecked returns the n bytes at off as an output; nil if n is 0.
+func (o *outputs) unchecked(off, n int64) task.Output {
 	if n == 0 {
 		return nil
 	}
-	return &savedOutput{file: o.file, off: off, n: n}
+	return &savedOutput{o.file, off, n}
 }
 
-// open returns the output at p after checking that it is what was saved; nil if p
-// is empty. The output can be read until o's file is closed.
+// open returns the output at p after verifying its checksum; nil if p is empty. The
+// output can be read until o's file is closed.
 func (o *outputs) open(p extent) (task.Output, error) {
-	if p.n == 0 {
+	out := o.unchecked(p.off, p.n)
+	if out == nil {
 		return nil, nil
 	}
-	s := &savedOutput{file: o.file, off: p.off, n: p.n}
-	if p.n <= smallOutput {
-		s.data = make([]byte, p.n)
-		if _, err := o.file.ReadAt(s.data, p.off); err != nil {
-			return nil, errDamagedOutput
-		}
-	}
 	sum := crc32.New(castagnoli())
-	if n, err := s.WriteTo(sum); err != nil || n != p.n || sum.Sum32() != p.sum {
+	if n, err := out.WriteTo(sum); err != nil || n != p.n || sum.Sum32() != p.sum {
 		return nil, errDamagedOutput
 	}
-	return s, nil
-}
-
-// reserve returns a writer for the next n bytes of the file. If they are not
-// written, they are wasted until the next compaction.
-func (o *outputs) reserve(n int64) *outputWriter {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	w := &outputWriter{
-		buf:    bufio.NewWriterSize(io.NewOffsetWriter(o.file, o.end), int(min(n, smallOutput))),
-		extent: extent{off: o.end},
-	}
-	o.end += n
-	o.dirty = true
-	return w
+	return out, nil
 }
 
 // sync makes everything saved so far durable.
 func (o *outputs) sync() error {
-	o.mu.Lock()
-	dirty := o.dirty
-	o.dirty = false
-	o.mu.Unlock()
-	if !dirty {
+	if !o.dirty.Swap(false) {
 		return nil
 	}
 	return o.file.Sync()
 }
 
+// reserve returns a writer for the next n bytes of the file. If they are not
+// written, they are wasted until the next compaction.
+func (o *outputs) reserve(n int64) *outputWriter {
+	off := o.end.Add(n) - n
+	buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
+	return &outputWriter{outputs: o, buf: buf, extent: extent{off: off}}
+}
+
 // outputWriter writes to a reserved part of the file of outputs.
 type outputWriter struct {
-	buf    *bufio.Writer
-	extent extent // written since the last cut
+	outputs *outputs
+	buf     *bufio.Writer
+	extent  extent // written since the last cut
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
@@ -220,11 +202,17 @@ func (w *outputWriter) cut() extent {
 	return p
 }
 
+// flush completes the writing. A sync that begins later covers it.
+func (w *outputWriter) flush() error {
+	err := w.buf.Flush()
+	w.outputs.dirty.Store(true)
+	return err
+}
+
 // savedOutput is an output of an earlier run. It is a task.Output.
 type savedOutput struct {
 	file   *os.File
 	off, n int64
-	data   []byte // the whole output if it is small and was checked
 }
 
 // Len returns the number of bytes.
@@ -232,21 +220,13 @@ func (s *savedOutput) Len() int64 { return s.n }
 
 // WriteTo writes the whole output to w.
 func (s *savedOutput) WriteTo(w io.Writer) (int64, error) {
-	if s.data != nil {
-		n, err := w.Write(s.data)
-		return int64(n), err
-	}
-	return io.Copy(w, io.NewSectionReader(s.file, s.off, s.n))
+	return io.CopyBuffer(w, io.NewSectionReader(s.file, s.off, s.n), make([]byte, min(s.n, bufferSize)))
 }
 
 // Tail returns at most the last n bytes.
 func (s *savedOutput) Tail(n int) ([]byte, error) {
-	size := min(int64(n), s.n)
-	if s.data != nil {
-		return s.data[s.n-size:], nil
-	}
-	b := make([]byte, size)
-	_, err := s.file.ReadAt(b, s.off+s.n-size)
+	b := make([]byte, min(int64(n), s.n))
+	_, err := s.file.ReadAt(b, s.off+s.n-int64(len(b)))
 	return b, err
 }
 

@@ -140,7 +140,7 @@ func (l *loaded) compacted(ln line, r *rewriter) []byte {
 	interrupted := ev == evStarted && l.running[id] == ln.off
 	switch {
 	case e.has(done) && ev == evEnded:
-		return endedBody(e, bytes.Clone(ln.body))
+		return endedBody(e, ln.body)
 	case e.has(done):
 	case interrupted:
 		if e.attempts > 0 || e.duration > 0 {
@@ -260,20 +260,19 @@ func newMover(from, to string) (*mover, error) {
 	return &mover{from: src, to: dst}, nil
 }
 
-// move copies the outputs of a body and returns the body with their new extents. An
-// output that is cut short keeps its extent, and is found damaged when it is opened.
+// move copies the outputs of a body and returns a body with their new extents. An
+// output that is cut short keeps its length, so it is found damaged when it is opened.
 func (m *mover) move(body []byte) []byte {
 	for _, name := range streams {
 		p, ok := parseExtent(field(body, name))
-		if !ok {
+		if !ok || p.n == 0 {
 			continue
 		}
-		body = without(body, name)
 		n, err := io.Copy(io.NewOffsetWriter(m.to, m.end), io.NewSectionReader(m.from, p.off, p.n))
 		m.err = cmp.Or(m.err, err)
-		p.off = m.end
+		moved := extent{m.end, p.n, p.sum}
+		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)
 		m.end += n
-		body = appendExtent(body, name, p)
 	}
 	return body
 }

@@ -80,7 +80,7 @@ func (s *Source) recall(t *task.Task, e *entry) {
 		r, err = rec.result(t, &j.out)
 	}
 	if err != nil {
-		j.notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
+		j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 		t.Identity, t.Attempts = e.id, int(e.attempts)
 		return
 	}

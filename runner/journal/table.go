@@ -59,12 +59,12 @@ const (
 // pages are in memory and the others in an unnamed file, so only the index grows
 // with the number of tasks: 8 bytes per entry, at a load between 7/16 and 7/8.
 type table struct {
-	index  []uint64 // hash in the upper half, number of the entry in the lower; 0 is free
-	mapped bool     // the index is outside the heap
-	n      int      // entries; they are numbered from 1
-	pages  map[uint32]*page
-	last   *page
-	clock  uint64
+	index []uint64 // hash in the upper half, number of the entry in the lower; 0 is free
+	free  func()   // frees the index
+	n     int      // entries; they are numbered from 1
+	pages map[uint32]*page
+	last  *page
+	clock uint64
 
 	dir  string
 	file *os.File
@@ -87,31 +87,25 @@ func newTable(dir string, n int) *table {
 		size *= 2
 	}
 	t := &table{dir: dir, pages: map[uint32]*page{}}
-	t.makeIndex(size)
+	t.index, t.free = makeIndex(size)
 	return t
 }
 
 // makeIndex makes an empty index, outside the heap if possible: because of a large
 // index in the heap, the garbage collector would let the heap grow by as much again.
-func (t *table) makeIndex(size int) {
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(size)*8, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if t.mapped = err == nil; t.mapped {
-		t.index = unsafe.Slice((*uint64)(p), size)
-	} else {
-		t.index = make([]uint64, size)
+func makeIndex(size int) (index []uint64, free func()) {
+	n := uintptr(size) * 8
+	p, err := unix.MmapPtr(-1, 0, nil, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return make([]uint64, size), func() {}
 	}
-}
-
-func freeIndex(index []uint64, mapped bool) {
-	if mapped {
-		_ = unix.MunmapPtr(unsafe.Pointer(&index[0]), uintptr(len(index))*8)
-	}
+	return unsafe.Slice((*uint64)(p), size), func() { _ = unix.MunmapPtr(p, n) }
 }
 
 // close frees the index and closes the file. It may be called again.
 func (t *table) close() {
 	if t.index != nil {
-		freeIndex(t.index, t.mapped)
+		t.free()
 		t.index = nil
 	}
 	if t.file != nil {
@@ -182,8 +176,8 @@ func (t *table) add(id identity) *entry {
 
 // grow doubles the index.
 func (t *table) grow() {
-	old, mapped := t.index, t.mapped
-	t.makeIndex(2 * len(old))
+	old, free := t.index, t.free
+	t.index, t.free = makeIndex(2 * len(old))
 	mask := len(t.index) - 1
 	for _, x := range old {
 		if x == 0 {
@@ -195,7 +189,7 @@ func (t *table) grow() {
 		}
 		t.index[i] = x
 	}
-	freeIndex(old, mapped)
+	free()
 }
 
 // all is an iter.Seq of the entries in the order in which they were added. The
