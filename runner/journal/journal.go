@@ -60,7 +60,7 @@ type Output struct {
 	Null bool // stdout may be closed, so never record that something was shown
 }
 
-// shownAtEnd reports whether the output of a task has been shown when it ends.
+// shownAtEnd reports whether a result counts as shown when its task ends.
 func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
 
 // appendMembers appends what happens to the output of a task that has ended.

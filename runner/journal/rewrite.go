@@ -67,11 +67,10 @@ func createJournal(dir string, c Command, old *loaded) error {
 		return err
 	}
 	f.Close()
-	r, err := newRewriter(dir, c, out)
-	if err != nil {
-		return err
-	}
-	if old != nil {
+	return rewrite(dir, c, out, func(r *rewriter) error {
+		if old == nil {
+			return nil
+		}
 		for e := range old.table.all {
 			age := 0
 			if !e.has(done) {
@@ -81,8 +80,8 @@ func createJournal(dir string, c Command, old *loaded) error {
 				r.known(e, age, nil)
 			}
 		}
-	}
-	return r.finish(nil)
+		return nil
+	})
 }
 
 // nextOutput returns the name that follows that of a file of outputs.
@@ -105,24 +104,21 @@ func compact(dir string, c Command, l *loaded, outputs bool) error {
 		defer m.close()
 		out = next
 	}
-	r, err := newRewriter(dir, c, out)
-	if err != nil {
+	return rewrite(dir, c, out, func(r *rewriter) error {
+		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
+			body := l.compacted(ln, r)
+			if body != nil && m != nil {
+				body = m.move(body)
+			}
+			if body != nil {
+				r.write(body)
+			}
+		})
+		if err == nil && m != nil {
+			err = cmp.Or(m.err, m.to.Sync())
+		}
 		return err
-	}
-	_, err = scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
-		body := l.compacted(ln, r)
-		if body == nil {
-			return
-		}
-		if m != nil {
-			body = m.move(body)
-		}
-		r.write(body)
 	})
-	if err == nil && m != nil {
-		err = cmp.Or(m.err, m.to.Sync())
-	}
-	return r.finish(err)
 }
 
 // compacted returns what a line says that no later one does, as the body of a new
@@ -172,22 +168,34 @@ func endedBody(e *entry, body []byte) []byte {
 	return body
 }
 
-// rewriter writes a journal that replaces the one in its directory once it is
-// complete. At any moment one of the two is there and complete.
-type rewriter struct {
-	file *os.File
-	w    *bufio.Writer // keeps its first error for finish
-	buf  []byte
-}
-
-func newRewriter(dir string, c Command, out string) (*rewriter, error) {
+// rewrite replaces the journal of dir by one that consists of its first line and of
+// what write writes. At any moment one of the two is there and complete. The renaming
+// is not durable yet (see Journal.reload).
+func rewrite(dir string, c Command, out string, write func(*rewriter) error) error {
 	f, err := os.Create(filepath.Join(dir, newName))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &rewriter{file: f, w: bufio.NewWriterSize(f, 256<<10)}
+	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10)}
 	_, _ = r.w.Write(appendHead(nil, c, out, time.Now()))
-	return r, nil
+	err = write(r)
+	if err == nil {
+		err = cmp.Or(r.w.Flush(), f.Sync())
+	}
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, journalName))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// rewriter writes the lines of a new journal.
+type rewriter struct {
+	w   *bufio.Writer // keeps its first error until it is flushed
+	buf []byte
 }
 
 // write seals and writes the body of a line.
@@ -210,25 +218,6 @@ func (r *rewriter) known(e *entry, age int, last []byte) {
 		b = append(append(b, field(last, "command")...), '"')
 	}
 	r.write(b)
-}
-
-// finish replaces the journal by the new one, or removes the new one if err or its
-// own error is not nil. Renaming is not durable yet (see Journal.reload).
-func (r *rewriter) finish(err error) error {
-	if err == nil {
-		err = r.w.Flush()
-	}
-	if err == nil {
-		err = r.file.Sync()
-	}
-	err = cmp.Or(err, r.file.Close())
-	if err == nil {
-		err = os.Rename(r.file.Name(), filepath.Join(filepath.Dir(r.file.Name()), journalName))
-	}
-	if err != nil {
-		_ = os.Remove(r.file.Name())
-	}
-	return err
 }
 
 // syncDir makes the names in a directory durable.

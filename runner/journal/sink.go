@@ -23,8 +23,8 @@ type Commit struct{ journal *Journal }
 // Commit returns the sink that makes the record durable.
 func (j *Journal) Commit() *Commit { return &Commit{j} }
 
-// Consume makes the ends in a batch durable with one fsync. An error is a *Fault:
-// nothing is recorded any more.
+// Consume makes the ends in a batch durable with one fsync. After an error nothing
+// is recorded any more.
 func (c *Commit) Consume(events []task.Event) error {
 	j := c.journal
 	ended := func(e task.Event) bool {

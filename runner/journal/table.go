@@ -250,23 +250,21 @@ func (t *table) evict() *page {
 			oldest = p
 		}
 	}
-	if oldest.changed && t.save(oldest) != nil {
-		t.full = true
-		return &page{}
+	if oldest.changed {
+		var err error
+		if t.file == nil {
+			t.file, err = spool.Unnamed(t.dir)
+		}
+		if err == nil {
+			_, err = t.file.WriteAt(oldest.bytes(), oldest.offset())
+		}
+		if err != nil {
+			t.full = true
+			return &page{}
+		}
 	}
 	delete(t.pages, oldest.number)
 	return oldest
-}
-
-// save writes a page to the file, which it creates if needed.
-func (t *table) save(p *page) (err error) {
-	if t.file == nil {
-		if t.file, err = spool.Unnamed(t.dir); err != nil {
-			return err
-		}
-	}
-	_, err = t.file.WriteAt(p.bytes(), p.offset())
-	return err
 }
 
 // bytes returns the entries as they are in the file. No other process reads it, so

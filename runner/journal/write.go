@@ -38,34 +38,32 @@ func (j *Journal) Started(a task.Attempt) {
 // an end and a start together cost one write. Commit reports errors. See
 // runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
-	buf := j.lines.Get().(*[]byte)
-	defer j.lines.Put(buf)
-	if !final || !j.finishes(r) {
-		*buf = appendResult((*buf)[:0], evAttempt, a.Task, r, func(b []byte) []byte {
-			if !final {
-				b = task.AppendTrue(b, "retried")
-			}
-			return b
-		})
-		j.appendLater(*buf)
-		return
-	}
-	if j.failure() != nil {
-		return
-	}
-	out := &j.cfg.Output
-	saved, err := j.out.save(a.Task, r, out.Plan.KeepsAttempts())
-	if err != nil {
-		j.fail(fmt.Errorf("keep output: %w", err))
-		return
-	}
-	*buf = appendResult((*buf)[:0], evEnded, a.Task, r, func(b []byte) []byte {
-		for i, name := range streams {
-			b = appendExtent(b, name, saved[i])
+	event, more := evAttempt, func(b []byte) []byte {
+		if !final {
+			b = task.AppendTrue(b, "retried")
 		}
-		return out.appendMembers(b)
-	})
+		return b
+	}
+	if final && j.finishes(r) {
+		if j.failure() != nil {
+			return
+		}
+		saved, err := j.out.save(a.Task, r, j.cfg.Output.Plan.KeepsAttempts())
+		if err != nil {
+			j.fail(fmt.Errorf("keep output: %w", err))
+			return
+		}
+		event, more = evEnded, func(b []byte) []byte {
+			for i, name := range streams {
+				b = appendExtent(b, name, saved[i])
+			}
+			return j.cfg.Output.appendMembers(b)
+		}
+	}
+	buf := j.lines.Get().(*[]byte)
+	*buf = appendResult((*buf)[:0], event, a.Task, r, more)
 	j.appendLater(*buf)
+	j.lines.Put(buf)
 }
 
 // Idle writes the lines that wait to be written with a start. It does nothing once
@@ -165,7 +163,7 @@ func (j *Journal) write(lines []byte) error {
 // setFault ends the recording because of err. The caller holds mu.
 func (j *Journal) setFault(err error) {
 	if j.fault == nil {
-		j.fault = &Fault{err}
+		j.fault = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
 	}
 }
 
@@ -203,14 +201,3 @@ func (j *Journal) sync() error {
 	}
 	return j.failure()
 }
-
-// Fault is the error that ended the recording.
-type Fault struct{ err error }
-
-// Error says what could not be written and what follows.
-func (f *Fault) Error() string {
-	return fmt.Sprintf("record the run: %v; what ended after that runs again in the next run", f.err)
-}
-
-// Unwrap returns the underlying error.
-func (f *Fault) Unwrap() error { return f.err }
