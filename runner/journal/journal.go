@@ -94,8 +94,7 @@ func (e *WrongDir) Error() string { return e.text }
 type Journal struct {
 	// configuration
 
-	cfg  Config
-	path string
+	cfg Config
 
 	// earlier runs; used by Open and then by the Source alone
 
@@ -147,7 +146,7 @@ func open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, lock: lock, path: filepath.Join(cfg.Dir, journalName), pause: syncPause}
+	j := &Journal{cfg: cfg, lock: lock, pause: syncPause}
 	j.lines.New = func() any { return new([]byte) }
 	err = j.openFiles()
 	if err == nil {
@@ -174,7 +173,6 @@ func checkDir(dir string) error {
 	return err
 }
 
-// isOutput reports whether a name is that of a file of outputs.
 func isOutput(name string) bool {
 	digits, found := strings.CutPrefix(name, outputPrefix)
 	return found && digits != "" && strings.Trim(digits, "0123456789") == ""
@@ -199,9 +197,8 @@ func (j *Journal) openFiles() error {
 	return j.openOutputs()
 }
 
-// load opens and loads the journal.
 func (j *Journal) load() error {
-	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(j.cfg.Dir, journalName), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -241,7 +238,7 @@ func (j *Journal) resume() error {
 			"start over with --state-reset, or give another directory", j.cfg.Dir, was, now)}
 	}
 	if l.scanned.damage.Lines > 0 {
-		j.cfg.Notice(j.path + ": " + l.scanned.damage.String())
+		j.cfg.Notice(fmt.Sprintf("%s: %v", j.file.Name(), l.scanned.damage))
 	}
 	wasteful := func(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
 	size := int64(0)
@@ -319,9 +316,7 @@ func (j *Journal) Close() error {
 		j.past.table.close()
 	}
 	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
-		if f != nil {
-			_ = f.Close()
-		}
+		_ = f.Close() // may be nil
 	}
 	return nil
 }

@@ -85,7 +85,6 @@ func (l *loaded) apply(ln line) {
 	}
 }
 
-// applyTask takes account of a line about one task.
 func (l *loaded) applyTask(ev string, id identity, ln line) {
 	switch ev {
 	case evStarted:
@@ -141,7 +140,6 @@ func (l *loaded) forget(e *entry) {
 	}
 }
 
-// ended takes account of the end of a task.
 func (l *loaded) ended(id identity, ln line) {
 	last := entry{flags: done}
 	var outputs, outEnd int64

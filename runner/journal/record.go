@@ -112,13 +112,12 @@ func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.Stdout, err = o.open(r.Stdout); err != nil {
-		return nil, err
+	if res.Stdout, err = o.open(r.Stdout); err == nil {
+		res.Stderr, err = o.open(r.Stderr)
 	}
-	if res.Stderr, err = o.open(r.Stderr); err != nil {
-		return nil, err
+	if err == nil {
+		res.Before, err = o.openAttempts(t, r.Attempts)
 	}
-	res.Before, err = o.openAttempts(t, r.Attempts)
 	return res, err
 }
 

@@ -96,13 +96,18 @@ func compact(dir string, c Command, l *loaded, outputs bool) error {
 	var m *mover
 	out := l.head.Output
 	if outputs {
-		next := nextOutput(out)
-		var err error
-		if m, err = newMover(filepath.Join(dir, out), filepath.Join(dir, next)); err != nil {
+		from, err := os.Open(filepath.Join(dir, out))
+		if err != nil {
 			return err
 		}
-		defer m.close()
-		out = next
+		defer from.Close()
+		out = nextOutput(out)
+		to, err := os.Create(filepath.Join(dir, out))
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		m = &mover{from: from, to: to}
 	}
 	return rewrite(dir, c, out, func(r *rewriter) error {
 		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
@@ -236,19 +241,6 @@ type mover struct {
 	err      error // the first
 }
 
-func newMover(from, to string) (*mover, error) {
-	src, err := os.Open(from)
-	if err != nil {
-		return nil, err
-	}
-	dst, err := os.Create(to)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return &mover{from: src, to: dst}, nil
-}
-
 // move copies the outputs of a body and returns a body with their new extents. An
 // output that is cut short keeps its length, so it is found damaged when it is opened.
 func (m *mover) move(body []byte) []byte {
@@ -264,9 +256,4 @@ func (m *mover) move(body []byte) []byte {
 		m.end += n
 	}
 	return body
-}
-
-func (m *mover) close() {
-	_ = m.from.Close()
-	_ = m.to.Close()
 }

@@ -17,7 +17,7 @@ func TestCompactionThatMayNotLast(t *testing.T) {
 	cfg := configured(filepath.Join(t.TempDir(), "state"))
 	run(t, cfg, ok, "x a", "x b")
 	cfg.Slack = -1 << 40
-	j := &Journal{cfg: cfg, path: filepath.Join(cfg.Dir, journalName)}
+	j := &Journal{cfg: cfg}
 	require.NoError(t, j.load())
 
 	notRoot(t, cfg.Dir)

@@ -91,27 +91,26 @@ func nextLine(in *bufio.Reader) (text []byte, n int64, err error) {
 
 // readRecord reads the good line at off and returns its length, too.
 func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
-	b := make([]byte, 1<<10)
-	for {
-		k, err := f.ReadAt(b, off)
-		if end := bytes.IndexByte(b[:k], '\n'); end >= 0 {
-			b = b[:end+1]
-			break
-		}
-		switch {
-		case err != nil && err != io.EOF:
-			return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
-		case err == io.EOF, len(b) == maxLine:
-			return nil, 0, errDamagedRecord
-		}
-		b = make([]byte, maxLine)
+	text, err := readLine(f, off)
+	if err != nil {
+		return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
 	}
-	body, ok := unseal(b)
+	body, ok := unseal(text)
 	if !ok {
 		return nil, 0, errDamagedRecord
 	}
 	r, err = parse(body)
-	return r, int64(len(b)), err
+	return r, int64(len(text)), err
+}
+
+// readLine reads the line at off. At the end of f it has no newline.
+func readLine(f io.ReaderAt, off int64) ([]byte, error) {
+	in := bufio.NewReaderSize(io.NewSectionReader(f, off, maxLine), 1<<10)
+	text, err := in.ReadBytes('\n')
+	if err == io.EOF {
+		err = nil
+	}
+	return text, err
 }
 
 // headError is the error for a journal whose first line does not show a journal of
@@ -123,12 +122,10 @@ func (e *headError) Error() string { return e.text }
 // readHead reads the first line. Its checksum is verified last because another
 // version may have another kind.
 func readHead(f io.ReaderAt, path string) (*record, error) {
-	b := make([]byte, maxLine)
-	n, err := f.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
+	first, err := readLine(f, 0)
+	if err != nil {
 		return nil, err
 	}
-	first := b[:bytes.IndexByte(b[:n], '\n')+1]
 	r, err := parse(bytes.TrimSuffix(first, []byte("}\n")))
 	if err == nil && r.Event == evJournal && r.Version != 0 && r.Version != version {
 		return nil, &headError{fmt.Sprintf("%s has format %d, but this crew knows only format %d: "+

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -72,11 +73,8 @@ func (l *Logs) Close(stats task.Stats) (err error) {
 
 // joinErrors is errors.Join with a message of one line.
 func joinErrors(a, b error) error {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
 	return fmt.Errorf("%w; %w", a, b)
 }

@@ -107,10 +107,7 @@ func (t *table) close() {
 	if t.index != nil {
 		t.free()
 		t.index = nil
-	}
-	if t.file != nil {
-		_ = t.file.Close()
-		t.file = nil
+		_ = t.file.Close() // may be nil
 	}
 }
 
@@ -174,7 +171,6 @@ func (t *table) add(id identity) *entry {
 	return e
 }
 
-// grow doubles the index.
 func (t *table) grow() {
 	old, free := t.index, t.free
 	t.index, t.free = makeIndex(2 * len(old))
