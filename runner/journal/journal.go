@@ -57,7 +57,7 @@ type Past struct {
 type Output struct {
 	Plan task.Plan
 	Logs bool // a joblog or a results tree receives them, through Journal.Logs
-	Null bool // stdout may be closed, so never record that something was shown
+	Null bool // stdout may be closed: do not record that it has a result
 }
 
 // shownAtEnd reports whether a result counts as shown when its task ends.
@@ -98,9 +98,8 @@ type Journal struct {
 
 	// earlier runs; used by Open and then by the Source alone
 
-	past    *loaded
-	resumed bool
-	unkept  atomic.Int64 // results to be shown again whose outputs were not kept
+	past   *loaded
+	unkept atomic.Int64 // results to be shown again whose outputs were not kept
 
 	// used by the goroutine of the sinks alone
 
@@ -110,10 +109,9 @@ type Journal struct {
 
 	// recording
 
-	lock  *os.File
-	out   outputs
-	file  *os.File
-	lines sync.Pool // of *[]byte
+	lock *os.File
+	out  outputs
+	file *os.File
 
 	mu        sync.Mutex
 	waiting   []byte // lines to be written with the next ones
@@ -147,7 +145,6 @@ func open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{cfg: cfg, lock: lock, pause: syncPause}
-	j.lines.New = func() any { return new([]byte) }
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()
@@ -183,7 +180,6 @@ func isOutput(name string) bool {
 func (j *Journal) openFiles() error {
 	err := j.load()
 	if err == nil && !j.cfg.Past.Reset {
-		j.resumed = true
 		err = j.resume()
 	} else {
 		err = j.create(err)
@@ -331,7 +327,7 @@ type Resumed struct {
 // Resumed returns what earlier runs left. ok is false if no earlier run has begun a
 // task.
 func (j *Journal) Resumed() (r Resumed, ok bool) {
-	return Resumed{j.past.tasks, j.past.failed, len(j.past.running)}, j.resumed && j.past.used
+	return Resumed{j.past.tasks, j.past.failed, len(j.past.running)}, j.past.used
 }
 
 // LogAll lets every result of earlier runs be logged again, by this run or by later

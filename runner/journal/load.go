@@ -59,8 +59,8 @@ func loadFile(f *os.File) (*loaded, error) {
 	return load(f, st.Size(), f.Name())
 }
 
-// apply takes account of a line, which overrides earlier ones. A line that makes no
-// sense although its checksum is right is ignored.
+// apply updates l by a line, which overrides earlier ones. A line that makes no sense
+// although its checksum is right is ignored.
 func (l *loaded) apply(ln line) {
 	switch ev := event(ln.body); ev {
 	case evJournal:
@@ -123,7 +123,7 @@ func (l *loaded) mark(body []byte, f flags) {
 	}
 }
 
-// forget makes a task that is done one that is not, because it runs again.
+// forget makes a done task one that is not done, because it runs again.
 func (l *loaded) forget(e *entry) {
 	if !e.has(done) {
 		return
@@ -182,7 +182,7 @@ func (l *loaded) ended(id identity, ln line) {
 	l.outEnd = max(l.outEnd, outEnd)
 }
 
-// known takes account of what removed lines said about a task.
+// known restores what removed lines said about a task.
 func (l *loaded) known(id identity, ln line) {
 	age := number(ln.body, "age")
 	if age > maxAge {

@@ -33,7 +33,6 @@ func (d Damage) String() string {
 		d.Line, d.At, which, d.Before, d.After)
 }
 
-// scanned is the result of a scan.
 type scanned struct {
 	end    int64 // of the last good line
 	damage Damage
@@ -89,7 +88,7 @@ func nextLine(in *bufio.Reader) (text []byte, n int64, err error) {
 	return text, n, err
 }
 
-// readRecord reads the good line at off and returns its length, too.
+// readRecord reads the record whose line begins at off. n is the line's length.
 func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
 	text, err := readLine(f, off)
 	if err != nil {
@@ -113,8 +112,7 @@ func readLine(f io.ReaderAt, off int64) ([]byte, error) {
 	return text, err
 }
 
-// headError is the error for a journal whose first line does not show a journal of
-// this version.
+// headError says why the first line of a journal is not accepted.
 type headError struct{ text string }
 
 func (e *headError) Error() string { return e.text }
@@ -132,7 +130,7 @@ func readHead(f io.ReaderAt, path string) (*record, error) {
 			"use the crew that wrote it, or start over with --state-reset", path, r.Version, version)}
 	}
 	if _, ok := unseal(first); err != nil || !ok || r.Event != evJournal || r.Version != version || !isOutput(r.Output) {
-		return nil, &headError{path + " is no journal, or its first line is damaged: start over with --state-reset"}
+		return nil, &headError{path + " is not a journal, or its first line is damaged: start over with --state-reset"}
 	}
 	return r, nil
 }

@@ -190,7 +190,6 @@ func (s *Shown) write() {
 	}
 }
 
-// appendNote appends the line about an event of several tasks.
 func appendNote(b []byte, event string, ids []identity) []byte {
 	from := len(b)
 	return seal(appendIDs(begin(b, event), "tasks", ids), from)

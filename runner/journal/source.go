@@ -34,7 +34,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	past := s.journal.cfg.Past
 	e := s.entry(t)
 	if err := s.journal.past.table.err; err != nil {
-		t.Err = fmt.Errorf("what is known of it cannot be read: %w", err)
+		t.Err = fmt.Errorf("read its entry of the journal: %w", err)
 	}
 	if past.Costs {
 		t.Cost = cost(e)

@@ -18,6 +18,8 @@ const (
 	noteReserve = 16 << 10
 	// allocAhead is how much disk space is allocated in advance if there is enough.
 	allocAhead = 1 << 20
+	// usualLine is the capacity of the buffer for a line; few lines are longer.
+	usualLine = 512
 	// maxWaiting is how many bytes of lines may wait to be written.
 	maxWaiting = 64 << 10
 	// syncPause is the least time between two syncs. Each takes CPU time from the
@@ -27,10 +29,7 @@ const (
 
 // Started records that an attempt is about to start. See runner.Recorder.
 func (j *Journal) Started(a task.Attempt) {
-	buf := j.lines.Get().(*[]byte)
-	*buf = appendStarted((*buf)[:0], a, time.Now())
-	_ = j.append(*buf)
-	j.lines.Put(buf)
+	_ = j.append(appendStarted(make([]byte, 0, usualLine), a, time.Now()))
 }
 
 // Ended records how an attempt ended, with its outputs if that finishes its task.
@@ -60,10 +59,7 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 			return j.cfg.Output.appendMembers(b)
 		}
 	}
-	buf := j.lines.Get().(*[]byte)
-	*buf = appendResult((*buf)[:0], event, a.Task, r, more)
-	j.appendLater(*buf)
-	j.lines.Put(buf)
+	j.appendLater(appendResult(make([]byte, 0, usualLine), event, a.Task, r, more))
 }
 
 // Idle writes the lines that wait to be written with a start. It does nothing once
