@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// use is one option of the command line: which, how it was typed, with what.
+// use is one occurrence of an option.
 type use struct {
 	opt     *option
 	spelled string // as typed, such as -k, for messages
-	value   string // "" for an option without one
-	env     bool   // it stands in CREW_OPTS
+	value   string // "" if the option takes none
+	env     bool   // it comes from CREW_OPTS
 }
 
-// word is the use in the one form that the parser is given: --name or
-// --name=value.
+// word returns the option in the only form that urfave/cli gets to see: --name
+// or --name=value.
 func (u use) word() string {
 	if u.opt.value == "" {
 		return "--" + u.opt.name
@@ -23,141 +23,125 @@ func (u use) word() string {
 	return "--" + u.opt.name + "=" + u.value
 }
 
-// where is the option as typed, and where that was if not on the command line.
-func (u use) where() string {
+// String returns the option as typed, and says so if it comes from CREW_OPTS.
+func (u use) String() string {
 	if u.env {
 		return u.spelled + " (from CREW_OPTS)"
 	}
 	return u.spelled
 }
 
-// name is where, with the value too if that is one of a set.
-func (u use) name() string {
-	if u.opt.choices == nil || u.spelled != "--"+u.opt.name {
-		return u.where()
-	}
-	return u.with(u.value)
-}
-
-// with is where, with that value.
-func (u use) with(value string) string {
+// withValue is like String, with a value after the option.
+func (u use) withValue(value string) string {
 	u.spelled += " " + value
-	return u.where()
+	return u.String()
 }
 
-// line is a command line taken apart into its options and what follows them.
+// withChoice is like String, with the value if it is one of a closed set.
+func (u use) withChoice() string {
+	if u.opt.choices == nil || u.spelled != "--"+u.opt.name {
+		return u.String()
+	}
+	return u.withValue(u.value)
+}
+
+// line is a command line split into its options and its operands.
 type line struct {
 	uses  []use
 	rest  []string
-	ended bool // a -- ended the options; it belongs to neither part
+	ended bool // a -- ended the options; it is in neither part
 }
 
-// split takes args, without the program's name, apart. It does what urfave/cli
-// does not: values that are attached (-j4), bundles (-0kj4), values that begin
-// with a dash (-j -1), and options that end at the first word that is none, so
-// that the command keeps its own.
+// split splits args, which lack the program's name. It does what urfave/cli does
+// not: attached values (-j4), bundles (-0kj4), and values that begin with a dash
+// (-j -1). Options end at the first operand, so the command keeps its own.
 func split(args []string) (line, error) {
 	var l line
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
+	for len(args) > 0 {
+		arg, next := args[0], args[1:]
+		var uses []use
+		var err error
 		switch {
 		case arg == "--":
-			l.rest, l.ended = args[i+1:], true
+			l.rest, l.ended = next, true
 			return l, nil
-		case strings.HasPrefix(arg, "--"):
-			u, took, err := splitLong(arg, args[i+1:])
-			if err != nil {
-				return line{}, err
-			}
-			l.uses = append(l.uses, u)
-			i += took
-		case len(arg) > 1 && arg[0] == '-':
-			us, took, err := splitShort(arg, args[i+1:])
-			if err != nil {
-				return line{}, err
-			}
-			l.uses = append(l.uses, us...)
-			i += took
+		case len(arg) < 2 || arg[0] != '-':
+			l.rest = args
+			return l, nil
+		case arg[1] == '-':
+			uses, args, err = splitLong(arg, next)
 		default:
-			l.rest = args[i:]
-			return l, nil
+			uses, args, err = splitShort(arg, next)
 		}
+		if err != nil {
+			return line{}, err
+		}
+		l.uses = append(l.uses, uses...)
 	}
 	return l, nil
 }
 
-// splitLong reads --name, --name=value or --name value. took is how many of
-// the following words belong to it.
-func splitLong(arg string, next []string) (u use, took int, err error) {
+// splitLong reads --name, --name=value or --name value. next are the arguments
+// that follow arg; rest are those that are left.
+func splitLong(arg string, next []string) (uses []use, rest []string, err error) {
 	name, value, attached := strings.Cut(arg[2:], "=")
-	opt := long(name)
-	if opt == nil {
-		return use{}, 0, unknownOption("--" + name)
-	}
-	u = use{opt: opt, spelled: "--" + name, value: value}
+	u := use{opt: long(name), spelled: "--" + name, value: value}
 	switch {
-	case opt.value == "" && attached:
-		return use{}, 0, &usageError{fmt.Sprintf("%s takes no value", u.spelled), "write " + u.spelled + " alone"}
-	case opt.value != "" && !attached:
+	case u.opt == nil:
+		return nil, nil, unknownOption(u.spelled)
+	case u.opt.value == "" && attached:
+		return nil, nil, &usageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
+	case u.opt.value != "" && !attached:
 		if len(next) == 0 {
-			return use{}, 0, missingValue(u)
+			return nil, nil, missingValue(u)
 		}
-		u.value, took = next[0], 1
+		u.value, next = next[0], next[1:]
 	}
-	return u.resolve(), took, nil
+	return []use{u.resolve()}, next, nil
 }
 
-// splitShort reads a bundle of short options. A value is attached or, for the
-// last of them, in the next word; where it is a number, options may follow it.
-func splitShort(arg string, next []string) (uses []use, took int, err error) {
+// splitShort reads a bundle of short options, of which the last can have its
+// value in the next argument. Options can follow an attached number (-n2k).
+func splitShort(arg string, next []string) (uses []use, rest []string, err error) {
 	for i := 1; i < len(arg); i++ {
-		opt := short(arg[i])
-		if opt == nil {
-			return nil, 0, unknownShort(arg, i)
-		}
-		u := use{opt: opt, spelled: "-" + arg[i:i+1]}
-		if opt.value == "" {
-			uses = append(uses, u.resolve())
-			continue
-		}
-		if n := number(arg[i+1:]); opt.value == "N" && n > 0 && short(arg[i+1+n]) != nil {
-			u.value = arg[i+1 : i+1+n]
-			uses = append(uses, u.resolve())
+		u := use{opt: short(arg[i]), spelled: "-" + arg[i:i+1]}
+		attached := arg[i+1:]
+		n := numberLen(attached)
+		switch {
+		case u.opt == nil:
+			return nil, nil, unknownShort(arg, i)
+		case u.opt.value == "":
+		case u.opt.value == "N" && n < len(attached) && n > 0 && short(attached[n]) != nil:
+			u.value = attached[:n]
 			i += n
-			continue
+		case attached != "":
+			u.value = attached
+			i = len(arg)
+		case len(next) > 0:
+			u.value, next = next[0], next[1:]
+		default:
+			return nil, nil, missingValue(u)
 		}
-		if i+1 < len(arg) {
-			u.value = arg[i+1:]
-		} else if len(next) > 0 {
-			u.value, took = next[0], 1
-		} else {
-			return nil, 0, missingValue(u)
-		}
-		return append(uses, u.resolve()), took, nil
+		uses = append(uses, u.resolve())
 	}
-	return uses, 0, nil
+	return uses, next, nil
 }
 
-// number is the length of the number, with a sign or a percent sign perhaps,
-// that s begins with; 0 where there is none or nothing follows it.
-func number(s string) int {
+// numberLen returns the length of the number that s begins with, which can have a
+// sign before it or a percent sign after it; 0 if there is none.
+func numberLen(s string) int {
 	digits := strings.TrimLeft(s, "+-")
 	rest := strings.TrimLeft(digits, "0123456789")
 	if len(s)-len(digits) > 1 || len(rest) == len(digits) {
 		return 0
 	}
-	rest = strings.TrimPrefix(rest, "%")
-	if rest == "" {
-		return 0
-	}
-	return len(s) - len(rest)
+	return len(s) - len(strings.TrimPrefix(rest, "%"))
 }
 
-// resolve turns an option that only stands for another with a value into that
-// one. The spelling stays.
+// resolve replaces an option that is short for another one with a value (-u is
+// --output raw) by that one. It keeps the spelling.
 func (u use) resolve() use {
-	name, value, is := strings.Cut(u.opt.means, "=")
-	if is {
+	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
 		u.opt, u.value = long(name), value
 	}
 	return u
@@ -167,23 +151,19 @@ func missingValue(u use) error {
 	return &usageError{u.spelled + " needs a value", "write " + u.spelled + " " + u.opt.value}
 }
 
-// Group is one ::: of the command line and what follows it.
+// Group is a ::: or one of its variants, with the words that follow it.
 type Group struct {
-	Files  bool     // the words are names of files that hold the values, each a source of its own
-	Linked bool     // it goes in step with the group before it, with no product
-	Words  []string // the values, as they are
+	Files  bool     // Words are names of files, each a source of its own
+	Linked bool     // linked to the group before it, instead of multiplied with it
+	Words  []string // the values, or names of files
 }
 
-// operands takes what follows the options apart into the command and its
-// groups of values.
+// operands splits the operands into the command and the groups of values.
 func operands(rest []string) (command []string, groups []Group, err error) {
 	for _, w := range rest {
 		switch w {
 		case ":::", "::::", ":::+", "::::+":
-			groups = append(groups, Group{
-				Files:  strings.HasPrefix(w, "::::"),
-				Linked: strings.HasSuffix(w, "+"),
-			})
+			groups = append(groups, Group{Files: strings.HasPrefix(w, "::::"), Linked: strings.HasSuffix(w, "+")})
 			continue
 		}
 		if len(groups) == 0 {
@@ -201,13 +181,13 @@ func operands(rest []string) (command []string, groups []Group, err error) {
 	return command, groups, nil
 }
 
-// shellWords splits the value of CREW_OPTS as a shell would that knows blanks,
-// quotes and backslashes and expands nothing.
+// shellWords splits s as a shell does that knows blanks, quotes and backslashes
+// but no expansions.
 func shellWords(s string) ([]string, error) {
 	var words []string
 	var w strings.Builder
 	var quote byte // the open quote, or 0
-	in := false    // inside a word, which may be empty: ''
+	in := false    // inside a word, which can be empty: ''
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
@@ -215,8 +195,8 @@ func shellWords(s string) ([]string, error) {
 			if i++; i == len(s) {
 				return nil, errors.New("it ends in a backslash")
 			}
-			// Inside "" a backslash is one unless it has something to protect.
-			if quote == '"' && !strings.ContainsRune("\"\\$`", rune(s[i])) {
+			// Inside "" a backslash is literal except before these.
+			if quote == '"' && strings.IndexByte("\"\\$`", s[i]) < 0 {
 				w.WriteByte('\\')
 			}
 			w.WriteByte(s[i])
@@ -247,11 +227,8 @@ func shellWords(s string) ([]string, error) {
 	return words, nil
 }
 
-// fromEnvironment is the options that CREW_OPTS holds.
+// fromEnvironment returns the options in the value of CREW_OPTS.
 func fromEnvironment(value string) ([]use, error) {
-	if value == "" {
-		return nil, nil
-	}
 	words, err := shellWords(value)
 	if err != nil {
 		return nil, &usageError{"CREW_OPTS cannot be split into words", err.Error()}

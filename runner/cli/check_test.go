@@ -203,10 +203,10 @@ func TestComplain(t *testing.T) {
 func TestConditions(t *testing.T) {
 	var conds []string
 	for _, c := range clashes {
-		conds = append(conds, c.a, c.b)
+		conds = append(append(conds, c.cond), strings.Fields(c.others)...)
 	}
 	for _, n := range needs {
-		conds = append(append(conds, n.a), strings.Fields(n.others)...)
+		conds = append(append(conds, n.cond), strings.Fields(n.others)...)
 	}
 	conds = append(conds, onlyWithCommand[:]...)
 	conds = append(conds, cutting[:]...)

@@ -89,7 +89,7 @@ func (s *source) compile(names []string) error {
 		s.template = t
 		if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
 			return &usageError{
-				s.opts.given("max-chars").where() + " leaves no room for a record",
+				s.opts.given("max-chars").String() + " leaves no room for a record",
 				fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars),
 			}
 		}
@@ -110,7 +110,7 @@ func (s *source) compile(names []string) error {
 		text *expand.Text
 	}{{"key", key}, {"cost", cost}} {
 		if t.text != nil && t.text.UsesWorker() {
-			return &usageError{s.opts.given(t.name).where() + " cannot hold {%}", "the worker is chosen only after the " + t.name + " is known"}
+			return &usageError{s.opts.given(t.name).String() + " cannot hold {%}", "the worker is chosen only after the " + t.name + " is known"}
 		}
 	}
 	tc := input.TasksConfig{
