@@ -209,7 +209,7 @@ func TestConditions(t *testing.T) {
 		conds = append(append(conds, n.cond), strings.Fields(n.others)...)
 	}
 	conds = append(conds, onlyWithCommand[:]...)
-	conds = append(conds, cutting[:]...)
+	conds = append(conds, droppedAgain[:]...)
 	for _, cond := range conds {
 		name, value, exact := strings.Cut(cond, "=")
 		o := long(strings.TrimSuffix(name, "!"))

@@ -5,27 +5,39 @@ import (
 	"strings"
 )
 
-// completionScript is the script that teaches one of shells the options of the
-// flag table.
+// completionScript returns the script that completes command lines of crew in a
+// shell: one of shells.
 func completionScript(shell string) string {
+	script, row := bashScript, (*option).bashRow
 	switch shell {
-	case "bash":
-		return bashScript()
 	case "zsh":
-		return zshScript()
+		script, row = zshScript, (*option).zshRows
+	case "fish":
+		script, row = fishScript, (*option).fishRow
 	}
-	return fishScript()
+	var names, valued []string
+	var rows, valuedLetters strings.Builder
+	for i := range options {
+		o := &options[i]
+		names = append(names, "--"+o.name)
+		if o.value != "" {
+			valued = append(valued, "--"+o.name)
+			valuedLetters.WriteString(o.short)
+		}
+		rows.WriteString(row(o))
+	}
+	return strings.NewReplacer(
+		"@ROWS@\n", rows.String(), "@NAMES@", strings.Join(names, " "), "@LETTERS@", valuedLetters.String(),
+		"@VALUED@", strings.Join(valued, " "), "@VALUED|@", strings.Join(valued, " | "),
+	).Replace(script)
 }
 
-// single is s as a word in single quotes. fish knows \' inside them, the others
-// do not; escaped is what stands for a quote.
-func single(s, escaped string) string {
-	return "'" + strings.ReplaceAll(s, "'", escaped) + "'"
-}
+// In the scripts, @ROWS@ stands for what there is to say of each option, @NAMES@
+// for all long options, @VALUED@ for those that take a value, and @LETTERS@ for the
+// short forms of these. Each script finds the end of the options as split does,
+// and leaves the rest to the completion of the command there.
 
-// bashHead finds where the options end, as split does, and hands the rest to
-// the completion of the command that stands there.
-const bashHead = `# bash completion for crew: eval "$(crew --completion bash)"
+const bashScript = `# bash completion for crew: eval "$(crew --completion bash)"
 _crew() {
 	local cur=${COMP_WORDS[COMP_CWORD]} opt='' word i
 	COMPREPLY=()
@@ -41,9 +53,8 @@ _crew() {
 			_crew_command $((i + 1))
 			return
 			;;
-`
-
-const bashMiddle = `		--*) ;;
+		@VALUED|@) opt=$word ;;
+		--*) ;;
 		-?*) opt=$(_crew_open "${word:1}") ;;
 		*)
 			_crew_command "$i"
@@ -53,9 +64,8 @@ const bashMiddle = `		--*) ;;
 	done
 	[[ $cur == '=' ]] && cur=''
 	case $opt in
-`
-
-const bashTail = `	?*) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+@ROWS@
+	?*) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 	*)
 		if [[ $cur == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$_crew_options" -- "$cur")
@@ -75,76 +85,65 @@ _crew_command() {
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 	fi
 }
+_crew_open() {
+	local rest=${1#*[@LETTERS@]}
+	[[ $1 == *[@LETTERS@]* && -z $rest ]] && printf '%s' "-$1"
+}
+_crew_options='@NAMES@'
+complete -F _crew crew
 `
 
-func bashScript() string {
-	var b strings.Builder
-	var takers, names []string
-	var letters strings.Builder
-	for i := range options {
-		o := &options[i]
-		names = append(names, "--"+o.name)
-		if o.value == "" {
-			continue
-		}
-		takers = append(takers, "--"+o.name)
-		letters.WriteString(o.short)
+func (o *option) bashRow() string {
+	if o.choices == nil {
+		return ""
 	}
-	b.WriteString(bashHead)
-	fmt.Fprintf(&b, "\t\t%s) opt=$word ;;\n", strings.Join(takers, " | "))
-	b.WriteString(bashMiddle)
-	for i := range options {
-		if o := &options[i]; o.choices != nil {
-			fmt.Fprintf(&b, "\t--%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\") ;;\n", o.name, strings.Join(o.choices, " "))
-		}
-	}
-	b.WriteString(bashTail)
-	// Of a bundle, the last letter is open where no letter before it takes the rest.
-	fmt.Fprintf(&b, "_crew_open() {\n\tlocal rest=${1#*[%[1]s]}\n\t[[ $1 == *[%[1]s]* && -z $rest ]] && printf '%%s' \"-$1\"\n}\n", letters.String())
-	fmt.Fprintf(&b, "_crew_options='%s'\n", strings.Join(names, " "))
-	b.WriteString("complete -F _crew crew\n")
-	return b.String()
+	return fmt.Sprintf("\t--%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\") ;;\n", o.name, strings.Join(o.choices, " "))
 }
 
-func zshScript() string {
-	var b strings.Builder
-	b.WriteString("#compdef crew\n# zsh completion for crew: source <(crew --completion zsh), or a file _crew in fpath\n")
-	b.WriteString("_crew() {\n\t_arguments -s -S \\\n")
-	for i := range options {
-		o := &options[i]
-		// In a specification brackets and colons have a meaning.
-		text := strings.NewReplacer("[", `\[`, "]", `\]`, ":", `\:`, `\`, `\\`).Replace(o.text)
-		action := ""
-		switch {
-		case o.choices != nil:
-			action = fmt.Sprintf(":%s:(%s)", o.value, strings.Join(o.choices, " "))
-		case o.value != "":
-			action = fmt.Sprintf(":%s:_files", o.value)
-		}
-		long, short := "--"+o.name, "-"
-		if o.value != "" {
-			long, short = long+"=", "-%c+"
-		} else {
-			short = "-%c"
-		}
-		forms := []string{long}
-		for _, c := range o.short {
-			forms = append(forms, fmt.Sprintf(short, c))
-		}
-		for _, form := range forms {
-			// A * lets an option come again: the last one counts, or all of -a do.
-			fmt.Fprintf(&b, "\t\t%s \\\n", single("*"+form+"["+text+"]"+action, `'\''`))
-		}
+// As a file in fpath the script is the body of _crew; if it is sourced, it
+// registers the function.
+const zshScript = `#compdef crew
+# zsh completion for crew: source <(crew --completion zsh), or a file _crew in fpath
+_crew() {
+	_arguments -s -S \
+@ROWS@
+		'(-)1:command:_command_names -e' \
+		'*::arguments:_normal'
+}
+if [[ $funcstack[1] == _crew ]]; then
+	_crew "$@"
+else
+	compdef _crew crew
+fi
+`
+
+func (o *option) zshRows() string {
+	// Brackets and colons have a meaning in a specification.
+	text := strings.NewReplacer("[", `\[`, "]", `\]`, ":", `\:`, `\`, `\\`).Replace(o.text)
+	var action, afterLong, afterShort string
+	if o.value != "" {
+		action, afterLong, afterShort = ":"+o.value+":_files", "=", "+"
 	}
-	b.WriteString("\t\t'(-)1:command:_command_names -e' \\\n\t\t'*::arguments:_normal'\n}\n")
-	// In fpath the file is the function's body and is called; sourced, it is told about.
-	b.WriteString("if [[ $funcstack[1] == _crew ]]; then\n\t_crew \"$@\"\nelse\n\tcompdef _crew crew\nfi\n")
-	return b.String()
+	if o.choices != nil {
+		action = fmt.Sprintf(":%s:(%s)", o.value, strings.Join(o.choices, " "))
+	}
+	forms := []string{"--" + o.name + afterLong}
+	for _, letter := range o.short {
+		forms = append(forms, "-"+string(letter)+afterShort)
+	}
+	rows := ""
+	for _, form := range forms {
+		// With * an option can be repeated.
+		spec := "*" + form + "[" + text + "]" + action
+		rows += "\t\t'" + strings.ReplaceAll(spec, "'", `'\''`) + "' \\\n"
+	}
+	return rows
 }
 
-// fishTail counts as split does: the first word that is neither an option nor
-// the value of one is the command.
-const fishTail = `# prints the command that the line holds so far, or fails
+const fishScript = `# fish completion for crew: crew --completion fish | source
+set -g __crew_takers @VALUED@
+set -g __crew_letters @LETTERS@
+# prints the command that the line holds so far, or fails
 function __crew_command
     set -l words (commandline -opc)
     set -e words[1]
@@ -173,33 +172,20 @@ function __crew_complete_command
 end
 complete -c crew -f
 complete -c crew -a '(__crew_complete_command)'
+@ROWS@
 `
 
-func fishScript() string {
-	var b, rows strings.Builder
-	var takers []string
-	letters := ""
-	for i := range options {
-		o := &options[i]
-		fmt.Fprintf(&rows, "complete -c crew -n 'not __crew_command >/dev/null' -l %s", o.name)
-		for _, c := range o.short {
-			fmt.Fprintf(&rows, " -s %c", c)
-		}
-		switch {
-		case o.choices != nil:
-			fmt.Fprintf(&rows, " -x -a '%s'", strings.Join(o.choices, " "))
-		case o.value != "":
-			rows.WriteString(" -r -F")
-		}
-		fmt.Fprintf(&rows, " -d %s\n", single(strings.ReplaceAll(o.text, `\`, `\\`), `\'`))
-		if o.value != "" {
-			takers = append(takers, "--"+o.name)
-			letters += o.short
-		}
+func (o *option) fishRow() string {
+	row := "complete -c crew -n 'not __crew_command >/dev/null' -l " + o.name
+	for _, letter := range o.short {
+		row += " -s " + string(letter)
 	}
-	b.WriteString("# fish completion for crew: crew --completion fish | source\n")
-	fmt.Fprintf(&b, "set -g __crew_takers %s\nset -g __crew_letters %s\n", strings.Join(takers, " "), letters)
-	b.WriteString(fishTail)
-	b.WriteString(rows.String())
-	return b.String()
+	switch {
+	case o.choices != nil:
+		row += " -x -a '" + strings.Join(o.choices, " ") + "'"
+	case o.value != "":
+		row += " -r -F"
+	}
+	text := strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(o.text)
+	return row + " -d '" + text + "'\n"
 }

@@ -2,16 +2,13 @@ package cli
 
 import (
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
-	"crew/runner/task"
 	"crew/sched"
 )
 
-// Options is what the command line says, checked and with defaults. It never
-// leaves this package: each room gets a Config of its own.
+// Options is a parsed and checked command line. It never leaves this package:
+// each other package has a Config of its own.
 type Options struct {
 	Input   Input
 	Command Command
@@ -22,67 +19,66 @@ type Options struct {
 	Show    Show
 	State   State
 
-	uses []use  // every option given and not left out, in order
-	env  []use  // the options of CREW_OPTS, with those that were left out
+	uses []use  // the options given, in order, without those that were dropped
+	env  []use  // all options of CREW_OPTS
 	ask  string // what to print instead of running: askHelp, askVersion or a shell's name
 }
 
-// What a command line can ask for instead of a run, beside completion.
 const (
 	askHelp    = "help"
 	askVersion = "version"
 )
 
-// Input says where records come from and how they are cut.
+// Input configures where records come from and how they are cut.
 type Input struct {
-	Files     []string       // -a, read one after another before any group; "-" is stdin
-	Groups    []Group        // ::: and its like
-	Delim     string         // what ends a record, one or more bytes; "\n" by default
-	Colsep    *regexp.Regexp // between columns; nil without
+	Files     []string // read one after another, before the groups; "-" is stdin
+	Groups    []Group
+	Delim     string         // ends a record; not empty
+	Colsep    *regexp.Regexp // separates columns; nil for none
 	CSV       bool
 	Header    bool
 	JSON      bool
 	SkipEmpty bool
-	EOF       string // the record to stop at; "" for none
+	EOF       string // record to stop at; "" for none
 }
 
-// Command says what a record becomes.
+// Command configures the command that runs for a record.
 type Command struct {
-	Words    []string // empty where each record is a command line
-	Shell    string   // path of a shell to run it in; "" leaves that to the command's form
-	Replace  string   // what stands for the record; "{}" by default
-	MaxArgs  int      // records a command, at least 1; 0 for as many as MaxChars lets in
-	NoArgs   bool     // -n0: a record makes a command but is not put in
-	MaxChars int      // bytes of a command; 0 for the system's limit alone
+	Words    []string // empty if each record is a command line
+	Shell    string   // path of the shell to run it in; "" if only shell syntax calls for one
+	Replace  string   // placeholder for the record
+	MaxArgs  int      // maximum number of records; 0 for as many as MaxChars allows
+	NoArgs   bool     // -n0: the record is not inserted
+	MaxChars int      // maximum number of bytes; 0 for the system's limit
 	Stdin    bool     // the record goes to the task's standard input
 }
 
-// batches says that a command can take several records.
+// batches reports whether a command can take several records.
 func (c Command) batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
 
-// Pool says how many tasks run at once, and where.
+// Pool configures the workers.
 type Pool struct {
-	Jobs        int    // at least 1; 0 for a pause, where a file says so
-	JobsFile    string // where Jobs was read from; "" where it stood on the command line
-	Buffer      int    // tasks read ahead, at least 1
-	BufferBytes int    // of these, past the first few, at most so many bytes; 0 for any number
+	Jobs        int    // number of workers; 0 for a pause, which only JobsFile can ask for
+	JobsFile    string // file that Jobs was read from; "" for none
+	Buffer      int    // tasks to read ahead
+	BufferBytes int    // bytes to read ahead, except for the first few tasks; 0 for no limit
 	Delay       time.Duration
 	Workdir     string // "" for crew's own
 	Nice        int    // added to crew's own niceness
 }
 
-// Sched says which task runs where.
+// Sched configures the order of tasks and which worker runs them.
 type Sched struct {
 	Policy string       // one of policies
-	Key    string       // template; "" without
+	Key    string       // template; "" for none
 	Cost   string       // template; "" for 1
-	Topics sched.Topics // the zero Topics without
+	Topics sched.Topics // zero for none
 	PerKey int          // 0 for no limit
 
 	LongestFirst bool // what took longest in an earlier run goes first
 }
 
-// Failure says what follows from a failure.
+// Failure configures timeouts, retries and the early end of a run.
 type Failure struct {
 	Retries       int
 	RetryDelay    time.Duration
@@ -93,36 +89,36 @@ type Failure struct {
 	Halt          Halt
 }
 
-// RetryOn says which outcomes are worth another attempt.
+// RetryOn selects the outcomes to retry.
 type RetryOn struct {
 	Any                    bool // every failure
 	Exit                   []ExitRange
 	Signal, Timeout, Start bool
 }
 
-// ExitRange is the exit statuses from From to To, both in it.
+// ExitRange is the exit statuses from From to To, both included.
 type ExitRange struct{ From, To int }
 
-// Halt says when a run ends before its input does. The zero Halt never ends it.
+// Halt configures when a run ends before its input does. Zero means never.
 type Halt struct {
-	When    string // "" never, "soon" starts nothing more, "now" ends what runs
-	On      string // what is counted: "fail", "success" or "done"
+	When    string // "" never, "soon" starts nothing more, "now" ends running tasks
+	On      string // the kind of results counted: "fail", "success" or "done"
 	N       int    // how many, at least 1
-	Percent bool   // N is a share of the tasks in percent
+	Percent bool   // N is a percentage of all tasks
 }
 
-// Output says where results go.
+// Output configures where results go.
 type Output struct {
 	Mode      string // one of modes
 	KeepOrder bool
 	Tag       bool
-	TagString string // template; "" without
+	TagString string // template; "" for none
 	JSON      bool
-	Results   string // directory; "" without
-	Joblog    string // file; "" without
+	Results   string // directory; "" for none
+	Joblog    string // file; "" for none
 }
 
-// Show says what people get to see beside the results.
+// Show configures what people see beside the results.
 type Show struct {
 	Progress string // one of whens
 	Quiet    bool
@@ -130,7 +126,7 @@ type Show struct {
 	DryRun   bool
 }
 
-// State says what of the run lasts, and what of earlier runs counts.
+// State configures the journal.
 type State struct {
 	Dir         string // "" for none
 	Replay      bool
@@ -138,8 +134,8 @@ type State struct {
 	Reset       bool
 }
 
-// defaults is Options before anything was said. What depends on other options
-// is left to finish.
+// defaults returns Options for an empty command line, without the defaults that
+// finish fills in.
 func defaults() Options {
 	return Options{
 		Input:   Input{Delim: "\n"},
@@ -156,11 +152,11 @@ func defaults() Options {
 	}
 }
 
-// manyAhead is how many tasks are read ahead where keys matter, as long as they
-// take no more than manyBytes.
+// With keys, keyedBuffer tasks are read ahead as long as they take no more than
+// keyedBufferBytes.
 const (
-	manyAhead = 4096
-	manyBytes = 16 << 20
+	keyedBuffer      = 4096
+	keyedBufferBytes = 16 << 20
 )
 
 // finish fills in the defaults that depend on other options or on the machine.
@@ -174,10 +170,10 @@ func (o *Options) finish() {
 		least := 64
 		switch {
 		case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0:
-			// The tasks of one key must not keep those of others from being read.
-			least, o.Pool.BufferBytes = manyAhead, manyBytes
+			// Many tasks of one key must not keep those of other keys from being read.
+			least, o.Pool.BufferBytes = keyedBuffer, keyedBufferBytes
 		case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
-			least = 16 // each is many records: more would only be memory
+			least = 16 // each is many records, which take memory
 		}
 		o.Pool.Buffer = max(least, 2*o.Pool.Jobs)
 	}
@@ -189,7 +185,7 @@ func (o *Options) finish() {
 	}
 }
 
-// given is the last use of an option, or nil.
+// given returns the last use of an option, or nil.
 func (o *Options) given(name string) *use {
 	for i := len(o.uses) - 1; i >= 0; i-- {
 		if o.uses[i].opt.name == name {
@@ -199,79 +195,5 @@ func (o *Options) given(name string) *use {
 	return nil
 }
 
-// has says whether the option was given.
+// has reports whether an option was given.
 func (o *Options) has(name string) bool { return o.given(name) != nil }
-
-// cutting are the options that say where records come from and how they are
-// cut, and those whose files a second run would write over.
-var cutting = [...]string{"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "joblog", "results"}
-
-// stateless are the options about earlier runs that have no part in one that
-// only makes up for failures.
-var stateless = [...]string{"replay", "retry-failed", "state-reset"}
-
-// composing are the options that say what commands are made of.
-var composing = [...]string{"header", "max-args", "max-chars", "replace"}
-
-// again is a command line, ready for a shell, that does what this one does to
-// other records. The options before the command and the groups after it that
-// give those records are the caller's, and stand there as they are.
-func (o *Options) again(options, values string) string {
-	return o.anew(o.Command.Words, nil, options, values)
-}
-
-// againWhole is again for records that are command lines.
-func (o *Options) againWhole(options, values string) string {
-	return o.anew(nil, composing[:], options, values)
-}
-
-// cuts says whether the option is one of cutting and has no part in again. Where
-// tasks read their records, what ends these stays, and so does what cuts those
-// of one source, which are given again as they were read.
-func (o *Options) cuts(name string) bool {
-	switch name {
-	case "null", "delimiter":
-		return !o.Command.Stdin
-	case "colsep", "csv":
-		return !o.Command.Stdin || o.Input.sources() > 1
-	}
-	return slices.Contains(cutting[:], name)
-}
-
-func (o *Options) anew(command, without []string, options, values string) string {
-	drops := func(u use) bool {
-		name := u.opt.name
-		return o.cuts(name) || slices.Contains(stateless[:], name) || slices.Contains(without, name)
-	}
-	words := []string{"crew"}
-	// In the line that this makes CREW_OPTS must not say what it does not here.
-	alone := slices.ContainsFunc(o.env, func(u use) bool { return drops(u) || !slices.Contains(o.uses, u) })
-	if alone {
-		words = []string{"CREW_OPTS=", "crew"}
-	}
-	for _, u := range o.uses {
-		if u.env && !alone || drops(u) {
-			continue
-		}
-		words = append(words, u.opt.typed())
-		if u.opt.value != "" {
-			words = append(words, task.Quote(u.value))
-		}
-	}
-	if o.State.Dir != "" {
-		words = append(words, "--retry-failed")
-	}
-	if options != "" {
-		words = append(words, options)
-	}
-	for i, w := range command {
-		if i == 0 && (strings.HasPrefix(w, "-") || reserved(w)) {
-			words = append(words, "--")
-		}
-		words = append(words, task.Quote(w))
-	}
-	if values != "" {
-		words = append(words, values)
-	}
-	return strings.Join(words, " ")
-}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"syscall"
 
 	"crew/runner"
@@ -9,49 +11,80 @@ import (
 	"crew/runner/task"
 )
 
-// The exit statuses of crew; the man page has the same table.
+// The exit statuses of crew. The man page has the same table.
 const (
 	statusOK         = 0
 	statusTrouble    = 1   // crew itself could not go on
-	statusUsage      = 2   // the command line makes no sense
-	statusFailed     = 123 // some task failed; xargs's number
-	statusTimeout    = 124 // a task's own, where its time was over; timeout(1)'s number
-	statusCannotExec = 126 // the command cannot be executed, for every task
-	statusNotFound   = 127 // the command is not found, for every task
-	statusSignal     = 128 // and the signal's number
+	statusUsage      = 2   // the command line is wrong
+	statusFailed     = 123 // a task failed; as xargs
+	statusTimeout    = 124 // the task's own status if it timed out; as timeout(1)
+	statusCannotExec = 126 // the command of all tasks cannot be executed
+	statusNotFound   = 127 // the command of all tasks is not found
+	statusSignal     = 128 // plus the number of the signal
 )
 
-// ending is what is left to do when a run is over.
-type ending struct {
-	err    error          // what crew itself could not do; may be a usageError
-	signal syscall.Signal // what crew dies by; 0 for none
-	status int            // the exit status, where neither of these says it
-	last   []string       // what is still to be said once all is closed: nothing of crew stands in the way of a signal then
+// usageError is a mistake in how crew was called, found before anything ran.
+type usageError struct {
+	msg  string // what is wrong
+	hint string // what to write instead; can be ""
 }
 
-// statusOf is the exit status of a run: the table of CLI.md section 5, by why it
-// ended. Broken, which is an error, is not asked for.
+// Error returns the message and the hint on one line.
+func (e *usageError) Error() string {
+	if e.hint == "" {
+		return e.msg
+	}
+	return e.msg + ": " + e.hint
+}
+
+func isUsage(err error) bool {
+	var u *usageError
+	return errors.As(err, &u)
+}
+
+// complain prints err on w and returns its exit status.
+func complain(w io.Writer, err error) int {
+	_, _ = fmt.Fprintf(w, "crew: %v\n", err) // without a stderr, only the status tells
+	return errorStatus(err)
+}
+
+func errorStatus(err error) int {
+	if isUsage(err) {
+		return statusUsage
+	}
+	return statusTrouble
+}
+
+// ending is what remains to do after a run.
+type ending struct {
+	err    error          // why crew could not go on; nil if it could
+	signal syscall.Signal // the signal that crew dies by; 0 for none
+	status int            // the exit status, if err and signal are zero
+	last   []string       // messages to print once crew no longer catches signals
+}
+
+// statusOf returns the exit status of a run that did not end as Broken.
 func statusOf(e runner.Ending, halt Halt) int {
 	switch {
 	case e.Reason == runner.Unread:
 		return statusSignal + int(syscall.SIGPIPE)
 	case e.Reason == runner.Told && e.Signal != 0:
 		return statusSignal + e.Signal
-	case e.Reason == runner.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // it may have run before
+	case e.Reason == runner.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // the command may have run before
 		return statusTrouble
 	case e.Reason == runner.BadCommand:
 		return e.Result.Code
 	case e.Reason == runner.Halted && (halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
-		return ownStatus(e.Result)
+		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0:
 		return statusFailed
 	}
 	return statusOK
 }
 
-// ownStatus is a task's result as an exit status, as a shell or timeout(1)
-// would give it.
-func ownStatus(r *task.Result) int {
+// taskStatus returns a result as the exit status that a shell or timeout(1) has
+// for it.
+func taskStatus(r *task.Result) int {
 	switch r.Outcome {
 	case task.OK:
 		return statusOK
@@ -65,15 +98,12 @@ func ownStatus(r *task.Result) int {
 	return statusFailed
 }
 
-// exit is the last thing of a run: the status for os.Exit, or no return at all
-// where a shell expects crew to die by the signal that stopped it. Everything
-// must be closed before.
+// exit returns the status for os.Exit, or does not return: a shell expects crew
+// to die by the signal that stopped it. Everything must be closed before.
 func (e ending) exit() int {
 	switch {
-	case isUsage(e.err):
-		return statusUsage
 	case e.err != nil:
-		return statusTrouble
+		return errorStatus(e.err)
 	case e.signal != 0:
 		runner.Die(e.signal)
 		return statusSignal + int(e.signal)

@@ -35,10 +35,9 @@ Exit status: 0 all well, 1 crew could not go on, 2 usage, 123 a task failed,
 See crew(1) for the rest.
 `
 
-// textColumn is where the one-line texts of --help begin.
-const textColumn = 29
+const textColumn = 29 // where the descriptions of options begin
 
-// helpText is what --help prints, made from the flag table.
+// helpText returns what --help prints.
 func helpText() string {
 	var b strings.Builder
 	b.WriteString(helpHead)
@@ -55,25 +54,24 @@ func helpText() string {
 	return b.String()
 }
 
-// forms is the option's names and value as --help lists them.
+// forms returns the option's names and value as --help lists them.
 func (o *option) forms() string {
-	var b strings.Builder
-	for i := range len(o.short) {
-		fmt.Fprintf(&b, ", -%c", o.short[i])
+	s := "  "
+	for _, letter := range o.short {
+		s += "-" + string(letter) + ", "
 	}
-	fmt.Fprintf(&b, ", --%s", o.name)
-	s := "  " + b.String()[2:]
 	if o.short == "" {
-		s = "      " + b.String()[2:]
+		s = "      "
 	}
+	s += "--" + o.name
 	if o.value != "" {
 		s += " " + o.value
 	}
 	return s
 }
 
-// versionText is what --version prints: the module's version as the go command
-// has put it into the binary.
+// versionText returns what --version prints: the version of the module that the go
+// command has recorded in the binary.
 func versionText() string {
 	version := "devel"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {

@@ -8,113 +8,164 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 const (
-	// mostJobs bounds -j 0: beyond it a machine only gets slower.
-	mostJobs = 4096
-	// mostWritten bounds the number in -j.
-	mostWritten = 1 << 20
+	mostJobs    = 4096    // workers with -j 0; more only slow a machine down
+	mostWritten = 1 << 20 // largest number in -j
 )
 
-// jobs is a parsed value of -j, not yet a number: most forms depend on the
-// machine.
+// jobs is a parsed value of -j. Most forms depend on the machine.
 type jobs struct {
-	form byte // one of the form constants
+	form byte // '%', '+' or '-'; 0 for a plain number
 	n    int  // at least 0
 }
 
-// The forms of a jobs value.
-const (
-	formCount   = 'n' // N
-	formPercent = '%' // N%
-	formMore    = '+' // +N: processors and N
-	formFewer   = '-' // -N: processors less N
-	formMost    = '0' // 0: as many as possible
-)
-
-// parseJobs reads N, N%, +N, -N or 0 and says whether s is one of them.
-func parseJobs(s string) (jobs, bool) {
-	j := jobs{form: formCount}
+// parseJobs reads N, N%, +N, -N or 0 and reports whether s is one of them.
+func parseJobs(s string) (j jobs, ok bool) {
 	digits := s
 	switch {
 	case strings.HasPrefix(s, "+"), strings.HasPrefix(s, "-"):
 		j.form, digits = s[0], s[1:]
 	case strings.HasSuffix(s, "%"):
-		j.form, digits = formPercent, s[:len(s)-1]
+		j.form, digits = '%', s[:len(s)-1]
 	}
 	n, err := parseWhole(digits, 0, mostWritten)
-	if err != nil {
-		return jobs{}, false
-	}
 	j.n = n
-	if j.form == formCount && n == 0 {
-		j.form = formMost
-	}
-	return j, true
+	return j, err == nil
 }
 
-// workers is the number of workers that j means, at least 1. The functions
-// tell the number of processors and the largest sensible pool; each is asked
-// only where the form needs it.
+// workers returns the number of workers, at least 1. It calls processors and most
+// (the largest sensible number of workers) only if it needs them.
 func (j jobs) workers(processors, most func() int) int {
 	n := j.n
-	switch j.form {
-	case formPercent:
+	switch {
+	case j.form == '%':
 		n = processors() * j.n / 100
-	case formMore:
-		n += processors()
-	case formFewer:
+	case j.form == '+':
+		n = processors() + j.n
+	case j.form == '-':
 		n = processors() - j.n
-	case formMost:
+	case n == 0:
 		n = most()
 	}
 	return max(1, n)
 }
 
-// readJobs is the number of workers that s means, and the file that it came from
-// where s is no number form but names a file that holds one. In a file 0 is a
-// pause, and 0 is the number then. The error is in the words of a bad value; s is
-// not repeated in it.
+// readJobs returns the number of workers that s stands for. If s is not in a form
+// of parseJobs, it is the name of a file that holds one; file is that name then,
+// and a 0 in it means a pause. The error does not repeat s.
 func readJobs(s string) (n int, file string, err error) {
-	j, ok := parseJobs(s)
-	if !ok {
-		// A FIFO would wait for a writer, and cannot be read again.
-		st, err := os.Stat(s)
-		if err == nil && !st.Mode().IsRegular() {
-			return 0, "", errors.New("a file of workers must be a regular one, which can be read again")
-		}
-		text, err := os.ReadFile(s)
-		if err != nil {
-			return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
-		}
-		if j, ok = parseJobs(strings.TrimSpace(string(text))); !ok {
-			return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", mostWritten)
-		}
-		file = s
+	if j, ok := parseJobs(s); ok {
+		return j.workers(hereProcessors, hereMost), "", nil
 	}
-	if file != "" && j.form == formMost {
-		return 0, file, nil
+	// Reading a FIFO would wait for a writer, and works only once.
+	if st, err := os.Stat(s); err == nil && !st.Mode().IsRegular() {
+		return 0, "", errors.New("a file of workers must be a regular one, which can be read again")
 	}
-	return j.workers(hereProcessors, hereMost), file, nil
+	text, err := os.ReadFile(s)
+	if err != nil {
+		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
+	}
+	switch j, ok := parseJobs(strings.TrimSpace(string(text))); {
+	case !ok:
+		return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", mostWritten)
+	case j == jobs{}:
+		return 0, s, nil
+	default:
+		return j.workers(hereProcessors, hereMost), s, nil
+	}
 }
 
-// hereProcessors is processors on this machine.
+// watchEvery is how often the file of --jobs is checked. Polling works on every
+// file system, unlike notification.
+const watchEvery = 500 * time.Millisecond
+
+// watchJobs reads the file of --jobs again whenever it has changed, and resizes or
+// pauses the pool, until stop is called. now is the number that was read from it
+// before. If the file is gone or holds no number of workers, the pool stays as it
+// is and notice is called once. watchJobs does not wait for notice.
+func watchJobs(file string, now int, do func(task.Command), notice func(string)) (stop func()) {
+	if now == 0 {
+		applyJobs(1, 0, file, do, notice)
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	// As of the last check. The first one reads the file: it may have changed since
+	// now was read.
+	var last os.FileInfo
+	gone := false
+	go func() {
+		defer close(done)
+		t := time.NewTicker(watchEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-t.C:
+			}
+			st, err := os.Stat(file)
+			if err != nil && gone || err == nil && unchanged(last, st) {
+				continue
+			}
+			last, gone = st, err != nil
+			n := now
+			if gone {
+				err = errors.Unwrap(err) // without the path
+			} else {
+				n, _, err = readJobs(file)
+			}
+			switch {
+			case err != nil:
+				go notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
+			case n != now:
+				applyJobs(now, n, file, do, notice)
+				now = n
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// applyJobs resizes, pauses or resumes the pool once its file says now instead of
+// before.
+func applyJobs(before, now int, file string, do func(task.Command), notice func(string)) {
+	if now == 0 {
+		do(task.Command{Op: task.Pause})
+		go notice("paused: --jobs " + file + " says 0")
+		return
+	}
+	do(task.Command{Op: task.Resize, N: now})
+	if before == 0 {
+		go notice(fmt.Sprintf("going on: --jobs %s says %d", file, now))
+		do(task.Command{Op: task.Resume})
+	}
+}
+
+// unchanged reports whether a file is the same as before, which can be nil.
+func unchanged(before, now os.FileInfo) bool {
+	return before != nil && os.SameFile(before, now) &&
+		before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
+}
+
+// hereProcessors returns processors for this machine.
 func hereProcessors() int { return processors(machine{}, runtime.NumCPU()) }
 
-// machine is this machine's file system from / on, for small files: an os.File
-// would have the runtime's poller made for it, which costs more than the files.
+// machine is the file system from / on. Its ReadFile makes no os.File, since the
+// first one starts the runtime's poller, which takes longer than to read the file.
 type machine struct{}
 
-// Open is os.Open.
 func (machine) Open(name string) (fs.File, error) { return os.Open("/" + name) }
 
-// ReadFile is os.ReadFile.
 func (machine) ReadFile(name string) ([]byte, error) {
 	fd, err := syscall.Open("/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -132,12 +183,12 @@ func (machine) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// hereMost is mostTasks under this process's limits.
+// hereMost returns mostTasks for the limits of this process.
 func hereMost() int {
 	return mostTasks(limit(syscall.RLIMIT_NOFILE), limit(unix.RLIMIT_NPROC))
 }
 
-// limit is a resource's soft limit, or the largest number where there is none.
+// limit returns the soft limit of a resource, or math.MaxUint64 for none.
 func limit(resource int) uint64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(resource, &r); err != nil {
@@ -146,9 +197,9 @@ func limit(resource int) uint64 {
 	return r.Cur
 }
 
-// mostTasks is how many tasks can run at once under limits on descriptors and
-// processes: four descriptors a task and 32 for crew, and half the processes,
-// since tasks have children and the user has other work.
+// mostTasks returns how many tasks can run at once under limits on descriptors
+// and processes. It allows four descriptors for each task and 32 for crew, and
+// half of the processes, since tasks have children and the user has other work.
 func mostTasks(files, processes uint64) int {
 	if files < 32+4 {
 		return 1
@@ -156,90 +207,56 @@ func mostTasks(files, processes uint64) int {
 	return int(max(1, min(mostJobs, (files-32)/4, processes/2)))
 }
 
-// processors is the number of processors that this process really gets: those
-// of its affinity mask, fewer where a control group's quota says so, rounded
-// up, at least 1. root is the file system from / on. See cgroups(7) and
+// processors returns the number of processors that this process can use: those of
+// its affinity mask or, if that is less, the CPU quota of its control group,
+// rounded up. root is the file system from / on. See cgroups(7) and
 // Documentation/admin-guide/cgroup-v2.rst, "cpu.max".
 func processors(root fs.FS, affinity int) int {
 	n := float64(affinity)
-	text, err := fs.ReadFile(root, "proc/self/cgroup")
-	if err != nil {
-		return max(1, affinity)
-	}
+	text, _ := fs.ReadFile(root, "proc/self/cgroup") // unreadable without control groups
 	for line := range strings.Lines(string(text)) {
-		// hierarchy:controllers:path; the one hierarchy of version 2 is 0 and
-		// names no controllers.
+		// hierarchy:controllers:path; in version 2 hierarchy is 0 and controllers is empty.
 		part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(part) != 3 {
 			continue
 		}
+		controllers, group := part[1], part[2]
 		switch {
-		case part[0] == "0" && part[1] == "":
-			n = min(n, quota(root, "sys/fs/cgroup", part[2], quotaV2))
-		case hasWord(part[1], "cpu"):
-			n = min(n, quota(root, "sys/fs/cgroup/cpu", part[2], quotaV1))
-			if part[1] != "cpu" {
-				n = min(n, quota(root, path.Join("sys/fs/cgroup", part[1]), part[2], quotaV1))
+		case part[0] == "0" && controllers == "":
+			n = min(n, quota(root, "sys/fs/cgroup", group, "cpu.max"))
+		case slices.Contains(strings.Split(controllers, ","), "cpu"):
+			for _, mount := range [...]string{"cpu", controllers} {
+				mount = path.Join("sys/fs/cgroup", mount)
+				n = min(n, quota(root, mount, group, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
 			}
 		}
 	}
 	return max(1, int(math.Ceil(n)))
 }
 
-func hasWord(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
-
-// quota is the least that one group allows on the way from group up to the
-// mount point, in processors; +Inf where none limits it.
-func quota(root fs.FS, mount, group string, read func(fs.FS, string) float64) float64 {
+// quota returns the least CPU quota of a control group and its ancestors up to
+// the mount point, in processors; +Inf for none. files together hold the quota and
+// its period: one has both in version 2, each has one in version 1.
+func quota(root fs.FS, mount, group string, files ...string) float64 {
 	least := math.Inf(1)
-	// Seen from inside a namespace the path may begin with "/.."; what is above
-	// the mount point cannot be read anyway.
+	// In a namespace the path can begin with "/..", above the mount point, where
+	// nothing can be read.
 	for group = path.Clean("/" + group); ; group = path.Dir(group) {
-		least = min(least, read(root, path.Join(mount, group)))
+		var text []byte
+		for _, name := range files {
+			part, _ := fs.ReadFile(root, path.Join(mount, group, name))
+			text = append(append(text, part...), ' ')
+		}
+		if f := strings.Fields(string(text)); len(f) == 2 {
+			// Without a limit the quota is "max" or -1.
+			quota, err := strconv.ParseUint(f[0], 10, 63)
+			period, err2 := strconv.ParseUint(f[1], 10, 63)
+			if err == nil && err2 == nil && quota > 0 && period > 0 {
+				least = min(least, float64(quota)/float64(period))
+			}
+		}
 		if group == "/" {
 			return least
 		}
 	}
-}
-
-// quotaV2 reads "200000 100000" or "max 100000".
-func quotaV2(root fs.FS, dir string) float64 {
-	text, err := fs.ReadFile(root, path.Join(dir, "cpu.max"))
-	if err != nil {
-		return math.Inf(1)
-	}
-	quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	return share(quota, period)
-}
-
-// quotaV1 reads one number from each of two files; -1 is no limit.
-func quotaV1(root fs.FS, dir string) float64 {
-	quota, err := fs.ReadFile(root, path.Join(dir, "cpu.cfs_quota_us"))
-	if err != nil {
-		return math.Inf(1)
-	}
-	period, err := fs.ReadFile(root, path.Join(dir, "cpu.cfs_period_us"))
-	if err != nil {
-		return math.Inf(1)
-	}
-	return share(strings.TrimSpace(string(quota)), strings.TrimSpace(string(period)))
-}
-
-func share(quota, period string) float64 {
-	q, err := strconv.ParseInt(quota, 10, 64)
-	if err != nil || q <= 0 {
-		return math.Inf(1)
-	}
-	p, err := strconv.ParseInt(period, 10, 64)
-	if err != nil || p <= 0 {
-		return math.Inf(1)
-	}
-	return float64(q) / float64(p)
 }

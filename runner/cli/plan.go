@@ -1,39 +1,39 @@
 package cli
 
 import (
-	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"crew/runner"
 	"crew/runner/sink"
 	"crew/runner/task"
-	"crew/sched"
 )
 
-// shows are the values of --output.
-var shows = map[string]task.Show{
-	"group": task.ShowBlocks, "line": task.ShowLines, "raw": task.ShowRaw, "none": task.ShowNothing,
-}
-
-// plan is what becomes of output: capture, show, record and replay follow from it.
+// plan returns what becomes of output.
 func (o *Options) plan() task.Plan {
 	p := task.Plan{
-		Show: shows[o.Output.Mode], Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
+		Show: task.ShowBlocks, Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
 		Copy: o.Output.Results != "",
 	}
-	switch {
-	case o.Output.JSON && p.Show == task.ShowNothing:
+	switch mode := o.Output.Mode; {
+	case mode == "none" && o.Output.JSON:
 		p.Show = task.ShowFacts
+	case mode == "none":
+		p.Show = task.ShowNothing
+	case mode == "raw":
+		p.Show = task.ShowRaw
+	case mode == "line":
+		p.Show = task.ShowLines
 	case o.Output.JSON:
 		p.Show = task.ShowObjects
 	}
 	return p
 }
 
-// sinks opens the outputs, in the order in which they look at results: the
-// record first; stdout takes outputs away that have to wait for their turn, so
-// it follows those that read them; the bar comes last.
+// sinks opens the outputs and returns them in the order in which they get events:
+// the journal first, stdout after all that read outputs, because it takes those
+// that have to wait for their turn, and the progress bar last.
 func (w *wiring) sinks() ([]runner.Sink, error) {
 	o := w.opts
 	cfg := sink.StdoutConfig{Plan: w.plan, Batches: o.Command.batches(), Store: w.store}
@@ -46,16 +46,14 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sinks []runner.Sink
-	var last runner.Sink = w.stdout
+	sinks := logs
+	var stdout runner.Sink = w.stdout
 	if w.state != nil {
-		kept := w.state.Logs()
+		recorded := w.state.Logs()
 		for _, s := range logs {
-			kept.Add(s)
+			recorded.Add(s)
 		}
-		sinks, last = []runner.Sink{w.state.Commit(), kept}, w.state.Shown(w.stdout)
-	} else {
-		sinks = logs
+		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
 	}
 	if !o.Show.Quiet {
 		sinks = append(sinks, sink.NewDigest(w.screen, w.source.rerun()))
@@ -63,14 +61,17 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if o.Show.Verbose && !w.announces() {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
 	}
-	return append(sinks, last, terminal), nil
+	return append(sinks, stdout, terminal), nil
 }
 
 // logs opens the sinks that keep results in files.
 func (w *wiring) logs() (logs []runner.Sink, err error) {
 	o := w.opts
-	resumed := w.resumed()
-	anew := o.State.Replay || emptyLogs(o.Output)
+	resumed := false
+	if w.state != nil {
+		_, resumed = w.state.Resumed()
+	}
+	anew := o.State.Replay || o.Output.logsEmpty()
 	if resumed && anew && o.Output.logs() {
 		if err := w.state.LogAll(); err != nil {
 			return nil, err
@@ -101,58 +102,34 @@ func (w *wiring) logs() (logs []runner.Sink, err error) {
 	return logs, nil
 }
 
-// logs says whether results are kept in files.
+// logs reports whether results are kept in files.
 func (o Output) logs() bool { return o.Joblog != "" || o.Results != "" }
 
-// emptyLogs says whether the files for results hold none.
-func emptyLogs(o Output) bool {
-	if o.Joblog != "" {
-		if st, err := os.Stat(o.Joblog); err == nil && st.Size() > 0 {
-			return false
-		}
-	}
-	if o.Results != "" {
-		if entries, err := fs.ReadDir(os.DirFS(o.Results), "."); err == nil && len(entries) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// resumed says whether the run goes on with what an earlier one has begun.
-func (w *wiring) resumed() bool {
-	if w.state == nil {
+// logsEmpty reports whether the files for results hold nothing yet.
+func (o Output) logsEmpty() bool {
+	if st, err := os.Stat(o.Joblog); err == nil && st.Size() > 0 {
 		return false
 	}
-	_, ok := w.state.Resumed()
-	return ok
+	entries, err := os.ReadDir(o.Results)
+	return err != nil || len(entries) == 0
 }
 
-// announces says whether commands are printed before their tasks start, which
-// then may have to wait for whoever reads that: where tasks write by themselves.
+// announces reports whether commands are printed before their tasks start. The
+// tasks write to stdout themselves then, so they have to wait for that.
 func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }
 
-// progress is what the bar does: nothing where tasks write past it.
+// progress returns when to show the progress bar: never if tasks write to the
+// terminal themselves.
 func (w *wiring) progress() sink.Progress {
-	switch o := w.opts; {
-	case w.plan.Show == task.ShowRaw || o.Show.Progress == "never":
+	switch when := w.opts.Show.Progress; {
+	case w.plan.Show == task.ShowRaw || when == "never":
 		return sink.ProgressNever
-	case o.Show.Progress == "always":
+	case when == "always":
 		return sink.ProgressAlways
 	}
 	return sink.ProgressAuto
 }
 
-// newPolicy makes the policy that was asked for.
-func newPolicy(o *Options) (sched.Policy, error) {
-	cfg := sched.Config{Name: o.Sched.Policy, Topics: o.Sched.Topics}
-	if o.Sched.LongestFirst {
-		cfg.Name = "longest-first"
-	}
-	return sched.New(cfg)
-}
-
-// retry says which failures get another attempt, and when.
 func retry(f Failure) runner.Retry {
 	return runner.Retry{
 		Max: f.Retries, Delay: f.RetryDelay, MaxDelay: f.RetryMaxDelay,
@@ -160,15 +137,11 @@ func retry(f Failure) runner.Retry {
 	}
 }
 
-// match says whether a failed attempt is worth another.
+// match reports whether to retry after a failed attempt.
 func (on RetryOn) match(r *task.Result) bool {
 	switch r.Outcome {
 	case task.Exit:
-		for _, e := range on.Exit {
-			if e.From <= r.Code && r.Code <= e.To {
-				return true
-			}
-		}
+		return on.Any || slices.ContainsFunc(on.Exit, func(e ExitRange) bool { return e.From <= r.Code && r.Code <= e.To })
 	case task.Signal:
 		return on.Any || on.Signal
 	case task.Timeout:
@@ -179,7 +152,7 @@ func (on RetryOn) match(r *task.Result) bool {
 	return on.Any
 }
 
-// halt is when a run of so many tasks, where that matters, stops early.
+// halt returns when a run stops early. tasks is their number if h is a percentage.
 func halt(h Halt, tasks uint64) runner.Halt {
 	r := runner.Halt{N: h.N, Percent: h.Percent, Tasks: tasks}
 	switch h.When {

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,43 +14,34 @@ import (
 	"crew/runner/task"
 )
 
-// slack is what a journal may hold beyond need before it is compacted.
+// slack is how many superfluous bytes a journal can hold before it is compacted.
 const slack = 64 << 10
 
-// meaning are the options that say what tasks are, whatever records come: a
-// journal of other ones is another command's.
-var meaning = [...]string{
+// commandOptions are the options that decide what the task of a record is. If they
+// differ, a journal belongs to another command.
+var commandOptions = [...]string{
 	"colsep", "csv", "header", "input", "max-args", "max-chars", "replace", "stdin", "workdir", "shell",
 }
 
-// commandOf is what the journal goes by.
+// commandOf returns the command that a journal belongs to.
 func commandOf(o *Options) (journal.Command, error) {
 	words := []string{"crew"}
-	for _, name := range meaning {
-		u := o.given(name)
-		if u == nil {
-			continue
-		}
-		words = append(words, u.opt.typed())
-		if u.opt.value != "" {
-			words = append(words, task.Quote(u.value))
+	for _, name := range commandOptions {
+		if u := o.given(name); u != nil {
+			words = u.appendTyped(words)
 		}
 	}
 	for _, w := range o.Command.Words {
 		words = append(words, task.Quote(w))
 	}
-	dir := o.Pool.Workdir
-	if dir == "" {
-		dir = "."
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(o.Pool.Workdir) // of "": the working directory
 	if err != nil {
 		return journal.Command{}, fmt.Errorf("find the working directory: %w", err)
 	}
 	return journal.Command{Line: strings.Join(words, " "), Dir: dir}, nil
 }
 
-// openState opens the journal, if there is to be one.
+// openState opens the journal with --state, and says what an earlier run left.
 func (w *wiring) openState() error {
 	o := w.opts
 	if o.State.Dir == "" {
@@ -61,17 +51,20 @@ func (w *wiring) openState() error {
 	if err != nil {
 		return err
 	}
-	_, same := w.source.command()
 	j, err := journal.Open(journal.Config{
 		Dir: o.State.Dir, Command: command,
 		Past: journal.Past{
 			Replay: o.State.Replay, RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
 		},
-		Output:      journal.Output{Plan: w.plan, Logs: o.Output.logs(), Null: w.plan.Recalls() && maybeNobody(w.out)},
-		SameCommand: same, Notice: w.notice, Slack: slack,
+		Output:      journal.Output{Plan: w.plan, Logs: o.Output.logs(), Null: w.plan.Recalls() && maybeClosed(w.out)},
+		SameCommand: w.source.sameCommand(), Notice: w.screen.Notice, Slack: slack,
 	})
-	if err != nil {
-		return stateError(err)
+	var wrong *journal.WrongDir
+	switch {
+	case errors.As(err, &wrong):
+		return &usageError{msg: err.Error()}
+	case err != nil:
+		return err
 	}
 	w.state = j
 	w.close = append(w.close, j.Close)
@@ -83,15 +76,15 @@ func (w *wiring) openState() error {
 		if left.Interrupted > 0 {
 			text += fmt.Sprintf(", %d interrupted", left.Interrupted)
 		}
-		w.notice(text)
+		w.screen.Notice(text)
 	}
 	return nil
 }
 
-// maybeNobody says whether stdout may have been closed from the start: Go's
-// runtime opens /dev/null for reading and writing in its place, which a caller
-// hardly does.
-func maybeNobody(stdout *os.File) bool {
+// maybeClosed reports whether stdout was probably closed when crew was started:
+// Go's runtime then opens /dev/null for reading and writing instead, which hardly
+// any caller does.
+func maybeClosed(stdout *os.File) bool {
 	var out, null unix.Stat_t
 	if unix.Fstat(int(stdout.Fd()), &out) != nil || unix.Stat(os.DevNull, &null) != nil || out.Rdev != null.Rdev {
 		return false
@@ -100,80 +93,29 @@ func maybeNobody(stdout *os.File) bool {
 	return err == nil && out.Mode&unix.S_IFMT == unix.S_IFCHR && flags&unix.O_ACCMODE == unix.O_RDWR
 }
 
-// stateError is an error of the journal, a mistake in usage where it is one.
-func stateError(err error) error {
-	var wrong *journal.WrongDir
-	if errors.As(err, &wrong) {
-		return &usageError{msg: err.Error()}
+// stateNotes returns what to say about earlier runs at the end: results that could
+// not be replayed and, if the input was read to its end, tasks that it lacks.
+func (w *wiring) stateNotes(e runner.Ending) (lines []string) {
+	if n := w.state.Unkept(); n > 0 && (w.plan.Keeps() || w.plan.Streams()) {
+		lines = append(lines, fmt.Sprintf(
+			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
 	}
-	return err
-}
-
-// tasks is where the run gets its tasks from.
-func (w *wiring) tasks() runner.Source {
-	if w.state == nil {
-		return w.source.tasks
-	}
-	return w.state.Source(w.source.tasks)
-}
-
-// recorder is what is told of attempts, if anything.
-func (w *wiring) recorder() runner.Recorder {
-	if w.state == nil {
-		return nil
-	}
-	return w.state
-}
-
-// unkept says what a replay could not show, if anything.
-func (w *wiring) unkept() string {
-	if w.state == nil || !w.plan.Keeps() && !w.plan.Streams() || w.state.Unkept() == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of the replayed tasks ran under --output line, raw or none, which keep no output", w.state.Unkept())
-}
-
-// missing says which tasks of earlier runs the input lacks, if it was read to its
-// end.
-func (w *wiring) missing(e runner.Ending) []string {
-	if w.state == nil || !e.Stats.InputEnd || e.Reason > runner.Halted {
-		return nil
+	if !e.Stats.InputEnd || e.Reason > runner.Halted {
+		return lines
 	}
 	first, n := w.state.Missing()
-	if n == 0 {
-		return nil
+	switch n {
+	case 0:
+		return lines
+	case 1:
+		lines = append(lines,
+			"a task that an earlier run began and did not finish is not in this input: to run it, give its record again")
+	default:
+		lines = append(lines, fmt.Sprintf(
+			"%d tasks that an earlier run began and did not finish are not in this input: to run them, give their records again", n))
 	}
-	lines := []string{fmt.Sprintf(
-		"%d tasks that an earlier run began and did not finish are not in this input: to run them, give their records again", n)}
-	if n == 1 {
-		lines[0] = "a task that an earlier run began and did not finish is not in this input: to run it, give its record again"
+	for i := range first {
+		first[i].Outcome = 0 // that of an earlier attempt
 	}
-	for _, m := range first {
-		lines = append(lines, "  "+printable(m.Command))
-	}
-	if more := n - len(first); more > 0 {
-		lines = append(lines, fmt.Sprintf("  … and %d more", more))
-	}
-	return lines
-}
-
-// stateCommand is "crew state DIR": the journal as JSON lines, or on a terminal
-// what is to be said about it.
-func stateCommand(args []string, stdout, stderr *os.File) int {
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	if len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-") {
-		return complain(stderr, &usageError{
-			"crew state takes one directory", "write crew state DIR, or crew -- state for a program of that name",
-		})
-	}
-	err := printState(args[0], stdout)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return complain(stderr, fmt.Errorf("%s holds no journal", args[0]))
-	case err != nil:
-		return complain(stderr, err)
-	}
-	return statusOK
+	return append(lines, mentions(first, n)...)
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -14,8 +16,28 @@ import (
 	"crew/runner/task"
 )
 
-// printState prints the journal of dir: for people where stdout is a terminal,
-// else as JSON lines.
+// stateCommand runs "crew state DIR" and returns its exit status.
+func stateCommand(args []string, stdout, stderr *os.File) int {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-") {
+		return complain(stderr, &usageError{
+			"crew state takes one directory", "write crew state DIR, or crew -- state for a program of that name",
+		})
+	}
+	err := printState(args[0], stdout)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return complain(stderr, fmt.Errorf("%s holds no journal", args[0]))
+	case err != nil:
+		return complain(stderr, err)
+	}
+	return statusOK
+}
+
+// printState prints the journal in dir: a summary on a terminal, otherwise JSON
+// lines.
 func printState(dir string, stdout *os.File) error {
 	if !isatty.IsTerminal(stdout.Fd()) {
 		return journal.Dump(dir, stdout)
@@ -30,76 +52,69 @@ func printState(dir string, stdout *os.File) error {
 	return nil
 }
 
-// stateText is a summary as people read it.
 func stateText(s *journal.Summary) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s", printable(s.Command.Line))
-	line("in %s", printable(s.Command.Dir))
-	line("%s", lastRun(s))
-	text := strconv.Itoa(s.Tasks) + " done"
+	done := strconv.Itoa(s.Tasks) + " done"
 	for o := range task.Outcomes {
 		if n := s.ByOutcome[o]; n > 0 {
-			text += fmt.Sprintf(", %d %v", n, o)
+			done += fmt.Sprintf(", %d %v", n, o)
 		}
 	}
 	if s.Unshown > 0 {
-		text += fmt.Sprintf("; %d not shown yet", s.Unshown)
+		done += fmt.Sprintf("; %d not shown yet", s.Unshown)
 	}
-	line("%s", text)
-	if s.Running > 0 {
-		what := "interrupted"
-		if s.Process != "" {
-			what = "running"
-		}
-		line("%d %s", s.Running, what)
-		list(&b, s.Interrupted, s.Running)
-	}
-	failed := s.Tasks - s.ByOutcome[task.OK]
-	if failed > 0 {
-		line("%d failed", failed)
-		list(&b, s.Failed, failed)
-	}
-	line("journal %s, outputs %s", bytesText(s.JournalBytes), bytesText(s.OutputBytes))
-	if s.Damage.Lines > 0 {
-		line("journal %v", s.Damage)
-	}
-	return b.String()
-}
-
-func lastRun(s *journal.Summary) string {
-	at := "begun " + s.Begun.Local().Format(time.DateTime)
+	run, unfinished := "stopped on the way", "interrupted"
 	switch {
 	case s.Process != "":
-		return at + ", running as process " + s.Process
+		run, unfinished = "running as process "+s.Process, "running"
 	case s.Closed:
-		return at + ", ended in good order"
+		run = "ended in good order"
 	}
-	return at + ", stopped on the way"
+	lines := []string{
+		printable(s.Command.Line),
+		"in " + printable(s.Command.Dir),
+		"begun " + s.Begun.Local().Format(time.DateTime) + ", " + run,
+		done,
+	}
+	if s.Running > 0 {
+		lines = append(lines, fmt.Sprintf("%d %s", s.Running, unfinished))
+		lines = append(lines, mentions(s.Interrupted, s.Running)...)
+	}
+	if failed := s.Tasks - s.ByOutcome[task.OK]; failed > 0 {
+		lines = append(lines, fmt.Sprintf("%d failed", failed))
+		lines = append(lines, mentions(s.Failed, failed)...)
+	}
+	lines = append(lines, fmt.Sprintf("journal %s, outputs %s", byteCount(s.JournalBytes), byteCount(s.OutputBytes)))
+	if s.Damage.Lines > 0 {
+		lines = append(lines, fmt.Sprintf("journal %v", s.Damage))
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
-func list(b *strings.Builder, tasks []journal.Mention, all int) {
-	for _, m := range tasks {
+// mentions returns a line for each of the first tasks of n, and one for the rest.
+func mentions(first []journal.Mention, n int) (lines []string) {
+	for _, m := range first {
 		how := ""
+		after := fmt.Sprintf(" after %v: ", m.Duration.Round(time.Millisecond))
 		switch m.Outcome {
-		case 0:
+		case 0: // not finished
 		case task.Exit:
-			how = fmt.Sprintf("exit %d after %v: ", m.Code, m.Duration.Round(time.Millisecond))
+			how = fmt.Sprintf("exit %d", m.Code) + after
 		case task.Signal:
-			how = fmt.Sprintf("signal %d after %v: ", m.Signal, m.Duration.Round(time.Millisecond))
+			how = fmt.Sprintf("signal %d", m.Signal) + after
 		case task.StartFailed:
 			how = "not started: "
 		default:
-			how = fmt.Sprintf("%v after %v: ", m.Outcome, m.Duration.Round(time.Millisecond))
+			how = m.Outcome.String() + after
 		}
-		fmt.Fprintf(b, "  %s%s\n", how, printable(m.Command))
+		lines = append(lines, "  "+how+printable(m.Command))
 	}
-	if more := all - len(tasks); more > 0 {
-		fmt.Fprintf(b, "  … and %d more\n", more)
+	if more := n - len(first); more > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more", more))
 	}
+	return lines
 }
 
-// printable is s with what is not fit for a terminal escaped.
+// printable returns s with everything escaped that is not fit for a terminal.
 func printable(s string) string {
 	q := strconv.Quote(s)
 	if q[1:len(q)-1] == s {
@@ -108,14 +123,15 @@ func printable(s string) string {
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
-func bytesText(n int64) string {
-	for _, u := range [...]struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.size {
-			return strconv.FormatFloat(float64(n)/float64(u.size), 'f', 1, 64) + " " + u.name
-		}
+// byteCount returns n as people read it: 2.0 MiB.
+func byteCount(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
 	}
-	return strconv.FormatInt(n, 10) + " B"
+	size := float64(n) / (1 << 10)
+	units := []string{"KiB", "MiB", "GiB"}
+	for size >= 1<<10 && len(units) > 1 {
+		size, units = size/(1<<10), units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", size, units[0])
 }

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// unknownOption is the error for a long option that there is none of, with the
-// nearest that there are.
+// unknownOption returns the error for an unknown long option.
 func unknownOption(spelled string) error {
 	return &usageError{"unknown option " + quoteOption(spelled), didYouMean(strings.TrimPrefix(spelled, "--"))}
 }
 
-// unknownShort is the error for the short option at arg[i]. A long word may be
-// a long option with a dash too few.
+// unknownShort returns the error for the unknown short option arg[i], or for a
+// long option with a single dash.
 func unknownShort(arg string, i int) error {
 	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), seeHelp
 	if len(arg) > 2 {
@@ -29,22 +28,23 @@ func unknownShort(arg string, i int) error {
 
 const seeHelp = "see crew --help"
 
+// didYouMean returns a hint for an unknown option.
 func didYouMean(name string) string {
 	if known := fromPeers(name); known != "" {
 		return known
 	}
-	near := nearest(name)
-	switch len(near) {
+	switch near := nearest(name); len(near) {
 	case 0:
 		return seeHelp
 	case 1:
 		return "did you mean " + near[0] + "?"
+	default:
+		return "did you mean " + oneOf(near) + "?"
 	}
-	return "did you mean " + oneOf(near) + "?"
 }
 
-// fromPeers is the hint for an option of xargs or parallel, long or short, that
-// has another name here; "" for any other.
+// fromPeers returns a hint for an option that xargs or parallel has under another
+// name, or "".
 func fromPeers(name string) string {
 	switch name {
 	case "max-procs":
@@ -83,8 +83,7 @@ func fromPeers(name string) string {
 	return ""
 }
 
-// quoteOption is an option as it was typed, quoted only where it would not
-// stand on one line as it is.
+// quoteOption returns an option as typed, quoted if it holds special characters.
 func quoteOption(s string) string {
 	if q := fmt.Sprintf("%q", s); q[1:len(q)-1] != s {
 		return q
@@ -92,8 +91,8 @@ func quoteOption(s string) string {
 	return s
 }
 
-// nearest is the options whose names begin with name, if they are few, else the
-// one that the fewest changed letters make of it; none where all are far.
+// nearest returns the options whose names begin with name, if they are few, or
+// else the one that is most similar. It returns nil if none is similar.
 func nearest(name string) []string {
 	var begins, best []string
 	least := max(1, len(name)/3) + 1
@@ -112,9 +111,9 @@ func nearest(name string) []string {
 	return best
 }
 
-// distance is how many letters must be put in, left out, changed or swapped with
-// their neighbour to make b of a: the distance of optimal string alignment, with
-// the three rows of its table that are needed at a time.
+// distance returns the optimal string alignment distance of a and b: how many
+// letters to insert, delete, change or swap with a neighbour. It keeps three rows
+// of the table at a time.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -11,22 +11,20 @@ import (
 	"crew/runner/spool"
 )
 
-// taskCount counts the tasks of an input before the run, which a --halt with a
-// share of them has to know. The run then reads the input once more, so what can
-// be read only once (a pipe, a terminal) is copied to temporary files first, which
-// close closes.
+// taskCount counts the tasks of an input before the run, for --halt with a
+// percentage. The input is read twice then, so pipes and the like are copied to
+// temporary files.
 type taskCount struct {
-	opts   Options  // those of the run, but with files that can be read twice
-	stdin  *os.File // at its beginning
+	opts   Options  // those of the run; count makes them read the copies
+	stdin  *os.File // that of the run; count makes it the copy
 	tasks  uint64
 	copies []*os.File
-	again  bool // stdin has to go back to its beginning
 }
 
-// count counts. An input that breaks has the tasks before that; the run will say
-// what is wrong with it.
+// count counts the tasks. If the input breaks, it ignores the rest: the run will
+// report the error.
 func (c *taskCount) count() error {
-	if err := c.keepInput(); err != nil {
+	if err := c.copyInput(); err != nil {
 		return err
 	}
 	src, err := openSource(&c.opts, c.stdin)
@@ -34,35 +32,34 @@ func (c *taskCount) count() error {
 		return err
 	}
 	defer src.reader.Close()
-	number := func() uint64 { return c.tasks + 1 }
+	next := func() uint64 { return c.tasks + 1 }
 	for {
-		if _, err := src.tasks.Next(number); err != nil {
+		if _, err := src.tasks.Next(next); err != nil {
 			break
 		}
 		c.tasks++
 	}
-	if c.again {
+	if slices.Contains(c.copies, c.stdin) {
 		_, err = c.stdin.Seek(0, io.SeekStart)
 	}
 	return err
 }
 
-// keepInput copies what cannot be read twice.
-func (c *taskCount) keepInput() (err error) {
+// copyInput copies what cannot be read twice.
+func (c *taskCount) copyInput() (err error) {
 	in := &c.opts.Input
-	if st, e := c.stdin.Stat(); readsStdin(*in) && (e != nil || !st.IsDir()) {
-		if c.stdin, err = c.keep(c.stdin); err != nil {
+	if st, e := c.stdin.Stat(); in.readsStdin() && (e != nil || !st.IsDir()) {
+		if c.stdin, err = c.copy(c.stdin); err != nil {
 			return err
 		}
-		c.again = true
 	}
-	if in.Files, err = c.keepFiles(in.Files); err != nil {
+	if in.Files, err = c.copyFiles(in.Files); err != nil {
 		return err
 	}
 	in.Groups = slices.Clone(in.Groups)
-	for i, g := range in.Groups {
-		if g.Files {
-			if in.Groups[i].Words, err = c.keepFiles(g.Words); err != nil {
+	for i := range in.Groups {
+		if g := &in.Groups[i]; g.Files {
+			if g.Words, err = c.copyFiles(g.Words); err != nil {
 				return err
 			}
 		}
@@ -70,9 +67,9 @@ func (c *taskCount) keepInput() (err error) {
 	return nil
 }
 
-// keepFiles is paths with copies in the place of what is no ordinary file. What
-// cannot be opened is left to whoever opens them all.
-func (c *taskCount) keepFiles(paths []string) ([]string, error) {
+// copyFiles returns paths with those replaced that are not regular files. It
+// ignores a file that cannot be opened: openSource will report the error.
+func (c *taskCount) copyFiles(paths []string) ([]string, error) {
 	paths = slices.Clone(paths)
 	for i, path := range paths {
 		st, err := os.Stat(path)
@@ -83,25 +80,25 @@ func (c *taskCount) keepFiles(paths []string) ([]string, error) {
 		if err != nil {
 			continue
 		}
-		kept, err := c.keep(f)
+		to, err := c.copy(f)
 		f.Close()
 		if err != nil {
 			return nil, err
 		}
-		paths[i] = fmt.Sprintf("/proc/self/fd/%d", kept.Fd())
+		paths[i] = fmt.Sprintf("/proc/self/fd/%d", to.Fd())
 	}
 	return paths, nil
 }
 
-// keep copies what is left of f into a file that has no name.
-func (c *taskCount) keep(f *os.File) (*os.File, error) {
-	kept, err := spool.Unnamed(os.TempDir())
+// copy copies the rest of f to an unnamed file.
+func (c *taskCount) copy(f *os.File) (*os.File, error) {
+	to, err := spool.Unnamed(os.TempDir())
 	if err == nil {
-		c.copies = append(c.copies, kept)
-		_, err = io.Copy(kept, f)
+		c.copies = append(c.copies, to)
+		_, err = io.Copy(to, f)
 	}
 	if err == nil {
-		_, err = kept.Seek(0, io.SeekStart)
+		_, err = to.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
@@ -109,10 +106,9 @@ func (c *taskCount) keep(f *os.File) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("keep the input in %s, to count its tasks for --halt: %w", os.TempDir(), err)
 	}
-	return kept, nil
+	return to, nil
 }
 
-// close closes the copies.
 func (c *taskCount) close() {
 	for _, f := range c.copies {
 		f.Close()

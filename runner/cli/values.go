@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// The functions of this file read one option's value each. Their errors are
-// hints: they say what to write, not what was written.
+// The functions of this file parse the values of options. Their errors are hints:
+// they say what to write instead.
 
-// parseWhole reads a decimal number from least to most, digits alone but for a
-// sign where least allows a negative one.
+// parseWhole parses a decimal number from least to most, without a plus sign.
 func parseWhole(s string, least, most int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err == nil && n >= least && n <= most && s[0] != '+' {
@@ -25,12 +25,11 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
-// mostDuration is the longest time, so that sums of some are within bounds.
+// mostDuration is the longest time allowed, so sums of a few do not overflow.
 const mostDuration = 36500 * 24 * time.Hour
 
-// parseDuration reads a bare number as seconds, as timeout(1) does, and else
-// what time.ParseDuration reads, with days before it: 10, 1.5s, 2m, 500ms,
-// 1h30m, 1d, 1d12h.
+// parseDuration parses a number of seconds, as timeout(1) does, or what
+// time.ParseDuration knows, with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h.
 func parseDuration(s string) (time.Duration, error) {
 	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d")
 	if strings.Trim(s, "0123456789.") == "" {
@@ -54,8 +53,8 @@ func parseDuration(s string) (time.Duration, error) {
 	return days + d, nil
 }
 
-// scale is n units, n a decimal number without sign or exponent; bad is the
-// error where it is none, or too large.
+// scale returns n units. n is a decimal number without sign or exponent; bad is
+// the error if it is not one, or too large.
 func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
 	if strings.Trim(n, "0123456789.") != "" {
 		return 0, bad
@@ -67,8 +66,8 @@ func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
 	return time.Duration(f * float64(unit)), nil
 }
 
-// parseRetryOn reads a list of exit:N, exit:N-M, exit, signal, timeout, start
-// and any.
+// parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start and
+// any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {
 	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, any; N is from 1 to 255")
 	var r RetryOn
@@ -94,11 +93,8 @@ func parseRetryOn(s string) (RetryOn, error) {
 				to = from
 			}
 			a, err := parseWhole(from, 1, 255)
-			if err != nil {
-				return RetryOn{}, hint
-			}
-			b, err := parseWhole(to, a, 255)
-			if err != nil {
+			b, err2 := parseWhole(to, a, 255)
+			if err != nil || err2 != nil {
 				return RetryOn{}, hint
 			}
 			r.Exit = append(r.Exit, ExitRange{a, b})
@@ -107,22 +103,19 @@ func parseRetryOn(s string) (RetryOn, error) {
 	return r, nil
 }
 
-// parseHalt reads never, or soon or now with fail, success or done and a number
-// or a share: now,fail=1 or soon,done=10%.
+// parseHalt parses never, or soon or now with fail, success or done and a number
+// or a percentage: now,fail=1 or soon,done=10%.
 func parseHalt(s string) (Halt, error) {
 	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
 	if s == "never" {
 		return Halt{}, nil
 	}
-	if hint := numericHalt(s); hint != "" {
-		return Halt{}, errors.New("write " + hint)
+	if modern := modernHalt(s); modern != "" {
+		return Halt{}, errors.New("write " + modern)
 	}
-	when, why, found := strings.Cut(s, ",")
-	if !found || when != "soon" && when != "now" {
-		return Halt{}, hint
-	}
-	on, count, found := strings.Cut(why, "=")
-	if !found || on != "fail" && on != "success" && on != "done" {
+	when, why, _ := strings.Cut(s, ",")
+	on, count, _ := strings.Cut(why, "=")
+	if when != "soon" && when != "now" || on != "fail" && on != "success" && on != "done" {
 		return Halt{}, hint
 	}
 	h := Halt{When: when, On: on}
@@ -138,9 +131,8 @@ func parseHalt(s string) (Halt, error) {
 	return h, nil
 }
 
-// numericHalt is what an old form of parallel's --halt means; "" for any other
-// value.
-func numericHalt(s string) string {
+// modernHalt returns what a value of parallel's --halt in its old form means, or "".
+func modernHalt(s string) string {
 	switch s {
 	case "0":
 		return "never"
@@ -156,8 +148,8 @@ func numericHalt(s string) string {
 	return ""
 }
 
-// parseText refuses the empty string, which is a slip of the shell's quoting
-// rather than something meant.
+// parseText refuses the empty string, which is most likely an unset variable of
+// the shell.
 func parseText(s string) (string, error) {
 	if s == "" {
 		return "", errors.New("write something there; it is empty")
@@ -165,17 +157,15 @@ func parseText(s string) (string, error) {
 	return s, nil
 }
 
-// parseChoice returns s where it is among the choices.
+// parseChoice returns s if it is one of the choices.
 func parseChoice(s string, choices []string) (string, error) {
-	for _, c := range choices {
-		if s == c {
-			return s, nil
-		}
+	if !slices.Contains(choices, s) {
+		return "", errors.New("write " + oneOf(choices))
 	}
-	return "", errors.New("write " + oneOf(choices))
+	return s, nil
 }
 
-// oneOf lists two or more things to choose from.
+// oneOf lists two or more choices.
 func oneOf(choices []string) string {
 	last := len(choices) - 1
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]

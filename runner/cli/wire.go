@@ -6,40 +6,37 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mattn/go-isatty"
 
 	"crew/runner"
-	"crew/runner/input"
 	"crew/runner/journal"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
 	"crew/runner/task"
+	"crew/sched"
 )
 
 const (
-	// memoryBudget is what outputs may take in memory, all together; past it
-	// they go to a temporary file.
-	memoryBudget = 16 << 20
-	// window is how many tasks may have ended and still wait for one before
-	// them under --keep-order.
-	window = 1 << 20
-	// tick is how often sinks look around when nothing happens.
-	tick = 200 * time.Millisecond
+	memoryBudget = 16 << 20               // bytes of output in memory; the rest goes to a temporary file
+	window       = 1 << 20                // tasks that --keep-order may admit beyond the first unreleased one
+	tick         = 200 * time.Millisecond // how often the sinks are called while nothing happens
 )
 
-// Executor runs attempts, and is closed when none runs any more.
+// Executor runs attempts. It is closed when none runs any more.
 type Executor interface {
 	runner.Executor
 	io.Closer
 }
 
-// Main is crew: it reads the command line, runs what it says on the executor
-// that exec makes, and returns the exit status. Where a signal ended the run it
-// does not return but dies by it.
+// Main runs crew with a command line and returns its exit status. exec makes the
+// executor. If a signal ended the run, Main does not return: the process dies by
+// that signal.
 func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) (Executor, error)) int {
 	if len(args) > 1 && args[1] == "state" {
 		return stateCommand(args[2:], stdout, stderr)
@@ -54,7 +51,10 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 	if done {
 		return statusOK
 	}
-	w := &wiring{opts: opts, plan: opts.plan(), newExecutor: exec, in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr)}
+	w := &wiring{
+		opts: opts, plan: opts.plan(), newExecutor: exec,
+		in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr),
+	}
 	end := w.run()
 	for _, text := range end.last {
 		_, _ = fmt.Fprintf(stderr, "crew: %s\n", text)
@@ -65,7 +65,8 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 	return end.exit()
 }
 
-// wiring holds what a run opens, so that every path closes it.
+// wiring makes a run of the packages that do the work. It holds what is open, so
+// every path closes it.
 type wiring struct {
 	// configuration
 
@@ -78,26 +79,28 @@ type wiring struct {
 	// what is open
 
 	source     *source
-	inputTasks uint64 // how many there are, where that was counted
+	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
 	state      *journal.Journal // nil without --state
-	close      []func() error
+	close      []func() error   // in order of opening
 }
 
-// run opens inputs, then outputs, runs, and closes all.
+// run opens inputs and outputs, runs the tasks, and closes everything.
 func (w *wiring) run() (end ending) {
 	defer func() {
-		for i := len(w.close) - 1; i >= 0; i-- {
-			if err := w.close[i](); err != nil && end.err == nil {
+		for _, closeOne := range slices.Backward(w.close) {
+			if err := closeOne(); err != nil && end.err == nil {
 				end.err = err
 			}
 		}
 	}()
-	if err := w.open(); err != nil {
+	if err := w.openInput(); err != nil {
 		return ending{err: err}
 	}
-	// Not before: a signal must end a crew that still waits for a header.
+	w.store = spool.New(memoryBudget, "")
+	w.close = append(w.close, w.store.Close)
+	// Not earlier: a signal must end a crew that waits for a header.
 	signals, err := runner.CatchSignals()
 	if err != nil {
 		return ending{err: err}
@@ -108,11 +111,47 @@ func (w *wiring) run() (end ending) {
 		return ending{err: err}
 	}
 	signals.Serve(r)
-	w.watch(r)
+	if file := w.opts.Pool.JobsFile; file != "" {
+		do := func(cmd task.Command) { r.Do(cmd) }
+		w.onClose(watchJobs(file, w.opts.Pool.Jobs, do, w.screen.Notice))
+	}
 	return w.ending(r.Wait())
 }
 
-// newRun opens the outputs and makes the run.
+// onClose calls stop when the run is over.
+func (w *wiring) onClose(stop func()) {
+	w.close = append(w.close, func() error { stop(); return nil })
+}
+
+// openInput opens the input, which stays open: the reader of a stopped run may
+// still be blocked in it.
+func (w *wiring) openInput() (err error) {
+	o := w.opts
+	if o.Pool.Workdir != "" {
+		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
+			return &usageError{
+				"change to directory " + o.Pool.Workdir + ": " + errors.Unwrap(err).Error(),
+				"give --workdir a directory that tasks can run in",
+			}
+		}
+	}
+	if o.Input.readsStdin() && isatty.IsTerminal(w.in.Fd()) {
+		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
+	}
+	stdin := w.in
+	if o.Failure.Halt.Percent {
+		c := &taskCount{opts: *o, stdin: stdin}
+		w.onClose(c.close)
+		if err := c.count(); err != nil {
+			return err
+		}
+		o, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
+	}
+	w.source, err = openSource(o, stdin)
+	return err
+}
+
+// newRun opens the outputs and starts the run.
 func (w *wiring) newRun() (*runner.Run, error) {
 	if err := w.openState(); err != nil {
 		return nil, err
@@ -132,66 +171,12 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return runner.New(cfg, w.tasks(), exec, w.recorder(), sinks)
+	if w.state == nil {
+		return runner.New(cfg, w.source.tasks, exec, nil, sinks)
+	}
+	return runner.New(cfg, w.state.Source(w.source.tasks), exec, w.state, sinks)
 }
 
-// watch has the run follow the file of --jobs, if there is one.
-func (w *wiring) watch(r *runner.Run) {
-	pool := w.opts.Pool
-	if pool.JobsFile == "" {
-		return
-	}
-	do := func(cmd task.Command) { r.Do(cmd) }
-	if pool.Jobs == 0 {
-		follow(1, 0, pool.JobsFile, do, w.notice)
-	}
-	w.onClose(watchJobs(pool.JobsFile, pool.Jobs, do, w.notice))
-}
-
-// onClose has stop called when all is over.
-func (w *wiring) onClose(stop func()) {
-	w.close = append(w.close, func() error { stop(); return nil })
-}
-
-// open opens the input and the store.
-func (w *wiring) open() error {
-	o := w.opts
-	if o.Pool.Workdir != "" {
-		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
-			return &usageError{
-				"change to directory " + o.Pool.Workdir + ": " + errors.Unwrap(err).Error(),
-				"give --workdir a directory that tasks can run in",
-			}
-		}
-	}
-	if readsStdin(o.Input) && isatty.IsTerminal(w.in.Fd()) {
-		w.notice("reading tasks from the terminal: end with Ctrl-D")
-	}
-	from, stdin := o, w.in
-	if o.Failure.Halt.Percent {
-		c := &taskCount{opts: *o, stdin: stdin}
-		w.onClose(c.close)
-		if err := c.count(); err != nil {
-			return err
-		}
-		from, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
-	}
-	src, err := openSource(from, stdin)
-	if err != nil {
-		return err
-	}
-	// The input is never closed: the reader of a run that was stopped may still
-	// be in a read of it.
-	w.source = src
-	w.store = spool.New(memoryBudget, "")
-	w.close = append(w.close, w.store.Close)
-	return nil
-}
-
-// notice is a line of crew's own on stderr.
-func (w *wiring) notice(text string) { w.screen.Notice(text) }
-
-// executor makes what runs the attempts.
 func (w *wiring) executor() (runner.Executor, error) {
 	o := w.opts
 	if o.Show.DryRun {
@@ -200,13 +185,13 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if err := proc.Nice(o.Pool.Nice); err != nil {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
 	}
-	// An attempt is a thread while it runs.
+	// A running attempt takes a thread.
 	if most := o.Pool.Jobs + 2000; most > 10000 {
 		debug.SetMaxThreads(most)
 	}
 	exec, err := w.newExecutor(proc.Config{
-		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.notice,
-		RunDelay: o.Sched.Topics.Auto,
+		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
+		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto,
 	})
 	if err != nil {
 		return nil, err
@@ -215,17 +200,16 @@ func (w *wiring) executor() (runner.Executor, error) {
 	return exec, nil
 }
 
-// config is how the run goes.
 func (w *wiring) config() (runner.Config, error) {
 	o := w.opts
-	policy, err := newPolicy(o)
-	if err != nil {
-		return runner.Config{}, err
+	policy := sched.Config{Name: o.Sched.Policy, Topics: o.Sched.Topics}
+	if o.Sched.LongestFirst {
+		policy.Name = "longest-first"
 	}
-	_, same := w.source.command()
+	p, err := sched.New(policy)
 	cfg := runner.Config{
 		Pool: runner.Pool{
-			Workers: max(1, o.Pool.Jobs), Policy: policy, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
+			Workers: max(1, o.Pool.Jobs), Policy: p, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
 			PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
 		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
@@ -234,19 +218,20 @@ func (w *wiring) config() (runner.Config, error) {
 		Halt:  halt(o.Failure.Halt, w.inputTasks),
 		Tick:  tick,
 
-		SameCommand: same,
+		SameCommand: w.source.sameCommand(),
 	}
 	if o.Sched.Topics.Auto {
 		cfg.Pool.Procs = hereProcessors()
 	}
 	cfg.Retry.Keep = w.plan.KeepsAttempts()
-	return cfg, nil
+	return cfg, err
 }
 
-// ending is what is left to do once the run has ended.
+// ending returns what remains to do after a run that ended with e.
 func (w *wiring) ending(e runner.Ending) ending {
 	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
-	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO) // the terminal has gone away, as the signal said
+	// After SIGHUP the terminal is gone, so writing to it fails.
+	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO)
 	switch {
 	case e.Reason == runner.Broken && !hungUp:
 		end.err = e.Err
@@ -255,7 +240,7 @@ func (w *wiring) ending(e runner.Ending) ending {
 	case e.Reason == runner.BadCommand && end.status == statusTrouble:
 		end.last = append(end.last, e.Result.Err.Error())
 	case e.Reason == runner.BadCommand:
-		end.last = append(end.last, fmt.Sprintf("%v: no task can run it", e.Result.Err)+w.opts.Command.whyNoShell())
+		end.last = append(end.last, fmt.Sprintf("%v: no task can run it", e.Result.Err)+w.opts.Command.shellHint())
 	}
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
@@ -266,24 +251,19 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if n := e.Abandoned; n > 0 && !e.Unshown {
 		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
-	if text := w.unkept(); text != "" {
-		end.last = append(end.last, text)
-	}
-	end.last = append(end.last, w.missing(e)...)
 	if end.signal != 0 || e.Reason == runner.Unread {
-		end.last = nil // who asked for the end does not wait for a reader
+		end.last = nil // exit without waiting for a reader of stderr
+	} else if w.state != nil {
+		end.last = append(end.last, w.stateNotes(e)...)
 	}
 	return end
 }
 
-// inputFormat says how records are cut.
-func inputFormat(o Input) input.Format {
-	f := input.Format{Delimiter: o.Delim, Colsep: o.Colsep, Header: o.Header}
-	switch {
-	case o.CSV:
-		f.Kind = input.CSV
-	case o.JSON:
-		f.Kind = input.JSON
+// shellHint returns a hint for a command that is not found because its first word
+// is shell syntax, or "".
+func (c Command) shellHint() string {
+	if len(c.Words) < 2 || !strings.ContainsAny(c.Words[0], " \t\n;&|<>$`") {
+		return ""
 	}
-	return f
+	return "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
 }
