@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"crew/runner/task"
 )
 
 // A condition holds if an option was given: "name" with any value, "name=value"
@@ -212,7 +214,7 @@ func shortMaxDelay(o *Options) *refusal {
 // retryOnTimeout refuses retries on timeouts alone without a timeout.
 func retryOnTimeout(o *Options) *refusal {
 	f := &o.Failure
-	if !f.RetryOn.Timeout || f.RetryOn.Any || f.Timeout > 0 || o.Input.JSON {
+	if !slices.Contains(f.RetryOn.Outcomes, task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.Input.JSON {
 		return nil
 	}
 	u := o.given("retry-on")

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"time"
 
+	"crew/runner"
+	"crew/runner/task"
 	"crew/sched"
 )
 
@@ -86,26 +88,18 @@ type Failure struct {
 	RetryOn       RetryOn
 	Timeout       time.Duration // 0 for none
 	KillAfter     time.Duration // 0 for KILL at once
-	Halt          Halt
+	Halt          runner.Halt   // without Tasks
 }
 
 // RetryOn selects the outcomes to retry.
 type RetryOn struct {
-	Any                    bool // every failure
-	Exit                   []ExitRange
-	Signal, Timeout, Start bool
+	Any      bool // every failure
+	Exit     []ExitRange
+	Outcomes []task.Outcome
 }
 
 // ExitRange is the exit statuses from From to To, both included.
 type ExitRange struct{ From, To int }
-
-// Halt configures when a run ends before its input does. Zero means never.
-type Halt struct {
-	When    string // "" never, "soon" starts nothing more, "now" ends running tasks
-	On      string // the kind of results counted: "fail", "success" or "done"
-	N       int    // how many, at least 1
-	Percent bool   // N is a percentage of all tasks
-}
 
 // Output configures where results go.
 type Output struct {

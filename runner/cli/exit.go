@@ -64,7 +64,7 @@ type ending struct {
 }
 
 // statusOf returns the exit status of a run that did not end as Broken.
-func statusOf(e runner.Ending, halt Halt) int {
+func statusOf(e runner.Ending, halt runner.Halt) int {
 	switch {
 	case e.Reason == runner.Unread:
 		return statusSignal + int(syscall.SIGPIPE)
@@ -74,7 +74,7 @@ func statusOf(e runner.Ending, halt Halt) int {
 		return statusTrouble
 	case e.Reason == runner.BadCommand:
 		return e.Result.Code
-	case e.Reason == runner.Halted && (halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
+	case e.Reason == runner.Halted && (halt.On == runner.OnSuccess || halt.On == runner.OnFail && halt.N == 1 && !halt.Percent):
 		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0:
 		return statusFailed

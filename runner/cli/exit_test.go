@@ -19,31 +19,31 @@ func TestStatus(t *testing.T) {
 	exit7 := &task.Result{Outcome: task.Exit, Code: 7}
 	failed := task.Stats{}
 	failed.ByOutcome[task.Exit] = 3
-	first, some := Halt{When: "now", On: "fail", N: 1}, Halt{When: "soon", On: "fail", N: 3}
+	first, some := runner.Halt{When: runner.Now, On: runner.OnFail, N: 1}, runner.Halt{When: runner.Soon, On: runner.OnFail, N: 3}
 	ends := func(r task.Result) runner.Ending {
 		return runner.Ending{Reason: runner.Halted, Result: &r, Stats: failed}
 	}
 	for _, c := range []struct {
 		name string
 		end  runner.Ending
-		halt Halt
+		halt runner.Halt
 		want int
 	}{
-		{"all well", runner.Ending{}, Halt{}, 0},
-		{"some failed", runner.Ending{Stats: failed}, Halt{}, 123},
-		{"cannot execute", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, Halt{}, 126},
+		{"all well", runner.Ending{}, runner.Halt{}, 0},
+		{"some failed", runner.Ending{Stats: failed}, runner.Halt{}, 123},
+		{"cannot execute", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, runner.Halt{}, 126},
 		{"not found", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
-		{"gone for long", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, Halt{}, 1},
-		{"interrupt", runner.Ending{Reason: runner.Told, Signal: 2, Stats: failed}, Halt{}, 130},
-		{"hangup", runner.Ending{Reason: runner.Told, Signal: 1}, Halt{}, 129},
+		{"gone for long", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, runner.Halt{}, 1},
+		{"interrupt", runner.Ending{Reason: runner.Told, Signal: 2, Stats: failed}, runner.Halt{}, 130},
+		{"hangup", runner.Ending{Reason: runner.Told, Signal: 1}, runner.Halt{}, 129},
 		{"terminate", runner.Ending{Reason: runner.Told, Signal: 15, Result: exit7}, first, 143},
-		{"a command", runner.Ending{Reason: runner.Told}, Halt{}, 0},
-		{"pipe", runner.Ending{Reason: runner.Unread, Signal: 2}, Halt{}, 141},
+		{"a command", runner.Ending{Reason: runner.Told}, runner.Halt{}, 0},
+		{"pipe", runner.Ending{Reason: runner.Unread, Signal: 2}, runner.Halt{}, 141},
 		{"halt: exit", ends(*exit7), first, 7},
 		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
 		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},
 		{"halt: start", ends(task.Result{Outcome: task.StartFailed, Code: 126}), first, 126},
-		{"halt: ok", ends(task.Result{Outcome: task.OK}), Halt{On: "success", N: 2}, 0},
+		{"halt: ok", ends(task.Result{Outcome: task.OK}), runner.Halt{On: runner.OnSuccess, N: 2}, 0},
 		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
 		{"halt: one of some", ends(*exit7), some, 123},
 	} {

@@ -195,7 +195,7 @@ var options = [...]option{
 		set:  func(o *Options, v string) (err error) { o.Failure.Halt, err = parseHalt(v); return err }},
 	{name: "fail-fast", group: groupFailure,
 		text: "same as --halt now,fail=1",
-		set:  func(o *Options, _ string) error { o.Failure.Halt = Halt{When: "now", On: "fail", N: 1}; return nil }},
+		set:  func(o *Options, _ string) (err error) { o.Failure.Halt, err = parseHalt("now,fail=1"); return err }},
 
 	{name: "keep-order", short: "k", group: groupOutput,
 		text: "results in input order",

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner"
+	"crew/runner/task"
 	"crew/sched"
 )
 
@@ -110,11 +112,11 @@ func TestOptions(t *testing.T) {
 
 		{"--retries 2 --retry-delay 2m cat", func(o *Options) any { return o.Failure.RetryMaxDelay }, 2 * time.Minute},
 		{"--retries 2 --retry-on exit:75,signal cat", func(o *Options) any { return o.Failure.RetryOn },
-			RetryOn{Exit: []ExitRange{{75, 75}}, Signal: true}},
+			RetryOn{Exit: []ExitRange{{75, 75}}, Outcomes: []task.Outcome{task.Signal}}},
 		{"--timeout 10 --kill-after 0 cat", func(o *Options) any { return [2]time.Duration{o.Failure.Timeout, o.Failure.KillAfter} },
 			[2]time.Duration{10 * time.Second, 0}},
-		{"--fail-fast cat", func(o *Options) any { return o.Failure.Halt }, Halt{When: "now", On: "fail", N: 1}},
-		{"--halt soon,done=10% cat", func(o *Options) any { return o.Failure.Halt }, Halt{When: "soon", On: "done", N: 10, Percent: true}},
+		{"--fail-fast cat", func(o *Options) any { return o.Failure.Halt }, runner.Halt{When: runner.Now, On: runner.OnFail, N: 1}},
+		{"--halt soon,done=10% cat", func(o *Options) any { return o.Failure.Halt }, runner.Halt{When: runner.Soon, On: runner.OnDone, N: 10, Percent: true}},
 
 		{"-k --output line cat", func(o *Options) any { return o.Output }, Output{Mode: "line", KeepOrder: true}},
 		{"-u --output group -k cat", func(o *Options) any { return o.Output }, Output{Mode: "group", KeepOrder: true}},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"math/rand/v2"
 	"os"
 	"slices"
 
@@ -130,42 +129,9 @@ func (w *wiring) progress() sink.Progress {
 	return sink.ProgressAuto
 }
 
-func retry(f Failure) runner.Retry {
-	return runner.Retry{
-		Max: f.Retries, Delay: f.RetryDelay, MaxDelay: f.RetryMaxDelay,
-		On: f.RetryOn.match, Jitter: rand.Float64,
-	}
-}
-
 // match reports whether to retry after a failed attempt.
 func (on RetryOn) match(r *task.Result) bool {
-	switch r.Outcome {
-	case task.Exit:
-		return on.Any || slices.ContainsFunc(on.Exit, func(e ExitRange) bool { return e.From <= r.Code && r.Code <= e.To })
-	case task.Signal:
-		return on.Any || on.Signal
-	case task.Timeout:
-		return on.Any || on.Timeout
-	case task.StartFailed:
-		return on.Any || on.Start
-	}
-	return on.Any
-}
-
-// halt returns when a run stops early. tasks is their number if h is a percentage.
-func halt(h Halt, tasks uint64) runner.Halt {
-	r := runner.Halt{N: h.N, Percent: h.Percent, Tasks: tasks}
-	switch h.When {
-	case "soon":
-		r.When = runner.Soon
-	case "now":
-		r.When = runner.Now
-	}
-	switch h.On {
-	case "success":
-		r.On = runner.OnSuccess
-	case "done":
-		r.On = runner.OnDone
-	}
-	return r
+	hasCode := func(e ExitRange) bool { return e.From <= r.Code && r.Code <= e.To }
+	return on.Any || slices.Contains(on.Outcomes, r.Outcome) ||
+		r.Outcome == task.Exit && slices.ContainsFunc(on.Exit, hasCode)
 }

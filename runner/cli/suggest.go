@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ func unknownShort(arg string, i int) error {
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
 	}
-	if known := fromPeers(arg[i : i+1]); known != "" {
+	if known := peerHint(arg[i : i+1]); known != "" {
 		hint = known
 	}
 	if len(arg) > 3 && len(nearest(arg[1:])) > 0 {
@@ -30,7 +31,7 @@ const seeHelp = "see crew --help"
 
 // didYouMean returns a hint for an unknown option.
 func didYouMean(name string) string {
-	if known := fromPeers(name); known != "" {
+	if known := peerHint(name); known != "" {
 		return known
 	}
 	switch near := nearest(name); len(near) {
@@ -43,42 +44,32 @@ func didYouMean(name string) string {
 	}
 }
 
-// fromPeers returns a hint for an option that xargs or parallel has under another
-// name, or "".
-func fromPeers(name string) string {
-	switch name {
-	case "max-procs":
-		return "did you mean --jobs?"
-	case "max-lines", "max-replace-args", "L", "N", "l", "m", "X":
-		return "did you mean --max-args?"
-	case "i":
-		return "{} stands for the record without it; -I STR names another string"
-	case "process-slot-var":
-		return "{%} and CREW_WORKER are the worker's number"
-	case "pipe":
-		return "did you mean --stdin?"
-	case "recend":
-		return "did you mean --delimiter?"
-	case "link", "xapply":
-		return "write :::+ or ::::+ for values in step"
-	case "group":
-		return "did you mean --output group?"
-	case "lb":
-		return "did you mean --line-buffer?"
-	case "files":
-		return "did you mean --results?"
-	case "eta":
-		return "did you mean --bar?"
-	case "wd":
-		return "did you mean --workdir?"
-	case "halt-on-error":
-		return "did you mean --halt?"
-	case "resume":
-		return "a run with --state DIR goes on where it stopped"
-	case "resume-failed":
-		return "did you mean --retry-failed, with --state?"
-	case "tmpdir":
-		return "set TMPDIR in the environment"
+// peerOptions are options of xargs and parallel that have another name here.
+var peerOptions = [...]struct{ names, hint string }{
+	{"max-procs", "did you mean --jobs?"},
+	{"max-lines max-replace-args L N l m X", "did you mean --max-args?"},
+	{"i", "{} stands for the record without it; -I STR names another string"},
+	{"process-slot-var", "{%} and CREW_WORKER are the worker's number"},
+	{"pipe", "did you mean --stdin?"},
+	{"recend", "did you mean --delimiter?"},
+	{"link xapply", "write :::+ or ::::+ for values in step"},
+	{"group", "did you mean --output group?"},
+	{"lb", "did you mean --line-buffer?"},
+	{"files", "did you mean --results?"},
+	{"eta", "did you mean --bar?"},
+	{"wd", "did you mean --workdir?"},
+	{"halt-on-error", "did you mean --halt?"},
+	{"resume", "a run with --state DIR goes on where it stopped"},
+	{"resume-failed", "did you mean --retry-failed, with --state?"},
+	{"tmpdir", "set TMPDIR in the environment"},
+}
+
+// peerHint returns the hint for one of peerOptions, or "".
+func peerHint(name string) string {
+	for _, o := range peerOptions {
+		if slices.Contains(strings.Fields(o.names), name) {
+			return o.hint
+		}
 	}
 	return ""
 }

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crew/runner"
+	"crew/runner/task"
 )
 
 // The functions of this file parse the values of options. Their errors are hints:
@@ -78,23 +81,20 @@ func parseRetryOn(s string) (RetryOn, error) {
 		case "exit":
 			r.Exit = append(r.Exit, ExitRange{1, 255})
 		case "signal":
-			r.Signal = true
+			r.Outcomes = append(r.Outcomes, task.Signal)
 		case "timeout":
-			r.Timeout = true
+			r.Outcomes = append(r.Outcomes, task.Timeout)
 		case "start":
-			r.Start = true
+			r.Outcomes = append(r.Outcomes, task.StartFailed)
 		default:
 			span, found := strings.CutPrefix(item, "exit:")
-			if !found {
-				return RetryOn{}, hint
-			}
 			from, to, isRange := strings.Cut(span, "-")
 			if !isRange {
 				to = from
 			}
 			a, err := parseWhole(from, 1, 255)
 			b, err2 := parseWhole(to, a, 255)
-			if err != nil || err2 != nil {
+			if !found || err != nil || err2 != nil {
 				return RetryOn{}, hint
 			}
 			r.Exit = append(r.Exit, ExitRange{a, b})
@@ -104,48 +104,40 @@ func parseRetryOn(s string) (RetryOn, error) {
 }
 
 // parseHalt parses never, or soon or now with fail, success or done and a number
-// or a percentage: now,fail=1 or soon,done=10%.
-func parseHalt(s string) (Halt, error) {
+// or a percentage: now,fail=1 or soon,done=10%. It returns a Halt without Tasks.
+func parseHalt(s string) (runner.Halt, error) {
 	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
 	if s == "never" {
-		return Halt{}, nil
+		return runner.Halt{}, nil
 	}
-	if modern := modernHalt(s); modern != "" {
-		return Halt{}, errors.New("write " + modern)
+	oldForms := map[string]string{ // of parallel
+		"0": "never", "1": "soon,fail=1", "2": "now,fail=1", "-1": "soon,success=1", "-2": "now,success=1",
+	}
+	if modern, ok := oldForms[s]; ok {
+		return runner.Halt{}, errors.New("write " + modern)
 	}
 	when, why, _ := strings.Cut(s, ",")
-	on, count, _ := strings.Cut(why, "=")
-	if when != "soon" && when != "now" || on != "fail" && on != "success" && on != "done" {
-		return Halt{}, hint
-	}
-	h := Halt{When: when, On: on}
+	what, count, _ := strings.Cut(why, "=")
+	digits, percent := strings.CutSuffix(count, "%")
 	most := math.MaxInt
-	if digits, found := strings.CutSuffix(count, "%"); found {
-		h.Percent, count, most = true, digits, 100
+	if percent {
+		most = 100
 	}
-	n, err := parseWhole(count, 1, most)
-	if err != nil {
-		return Halt{}, hint
+	n, err := parseWhole(digits, 1, most)
+	on, ok := map[string]runner.On{
+		"fail": runner.OnFail, "success": runner.OnSuccess, "done": runner.OnDone,
+	}[what]
+	h := runner.Halt{On: on, N: n, Percent: percent}
+	switch when {
+	case "soon":
+		h.When = runner.Soon
+	case "now":
+		h.When = runner.Now
 	}
-	h.N = n
+	if h.When == runner.Never || !ok || err != nil {
+		return runner.Halt{}, hint
+	}
 	return h, nil
-}
-
-// modernHalt returns what a value of parallel's --halt in its old form means, or "".
-func modernHalt(s string) string {
-	switch s {
-	case "0":
-		return "never"
-	case "1":
-		return "soon,fail=1"
-	case "2":
-		return "now,fail=1"
-	case "-1":
-		return "soon,success=1"
-	case "-2":
-		return "now,success=1"
-	}
-	return ""
 }
 
 // parseText refuses the empty string, which is most likely an unset variable of

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner"
+	"crew/runner/task"
 	"crew/sched"
 )
 
@@ -37,7 +39,7 @@ func TestPolicies(t *testing.T) {
 func TestParseRetryOn(t *testing.T) {
 	r, err := parseRetryOn("exit:75,exit:1-99,exit,signal,timeout,start,any")
 	require.NoError(t, err)
-	require.Equal(t, RetryOn{Any: true, Exit: []ExitRange{{75, 75}, {1, 99}, {1, 255}}, Signal: true, Timeout: true, Start: true}, r)
+	require.Equal(t, RetryOn{Any: true, Exit: []ExitRange{{75, 75}, {1, 99}, {1, 255}}, Outcomes: []task.Outcome{task.Signal, task.Timeout, task.StartFailed}}, r)
 	for _, in := range []string{"", "x", "exit:", "exit:0", "exit:256", "exit:9-1", "exit:1-", "any,", "signal:9"} {
 		_, err := parseRetryOn(in)
 		require.Error(t, err, in)
@@ -45,13 +47,13 @@ func TestParseRetryOn(t *testing.T) {
 }
 
 func TestParseHalt(t *testing.T) {
-	for in, want := range map[string]Halt{
+	for in, want := range map[string]runner.Halt{
 		"never":            {},
-		"now,fail=1":       {When: "now", On: "fail", N: 1},
-		"soon,success=3":   {When: "soon", On: "success", N: 3},
-		"soon,done=100%":   {When: "soon", On: "done", N: 100, Percent: true},
-		"now,success=1%":   {When: "now", On: "success", N: 1, Percent: true},
-		"now,fail=1000000": {When: "now", On: "fail", N: 1000000},
+		"now,fail=1":       {When: runner.Now, On: runner.OnFail, N: 1},
+		"soon,success=3":   {When: runner.Soon, On: runner.OnSuccess, N: 3},
+		"soon,done=100%":   {When: runner.Soon, On: runner.OnDone, N: 100, Percent: true},
+		"now,success=1%":   {When: runner.Now, On: runner.OnSuccess, N: 1, Percent: true},
+		"now,fail=1000000": {When: runner.Now, On: runner.OnFail, N: 1000000},
 	} {
 		got, err := parseHalt(in)
 		require.NoError(t, err, in)
@@ -81,7 +83,7 @@ func FuzzValues(f *testing.F) {
 			require.GreaterOrEqual(t, n, 1)
 		}
 		if h, err := parseHalt(s); err == nil {
-			require.Equal(t, h.When == "", h.N == 0)
+			require.Equal(t, h.When == runner.Never, h.N == 0)
 		}
 		_, _ = parseRetryOn(s)
 	})

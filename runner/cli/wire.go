@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -214,16 +215,19 @@ func (w *wiring) config() (runner.Config, error) {
 		},
 		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
-		Retry: retry(o.Failure),
-		Halt:  halt(o.Failure.Halt, w.inputTasks),
-		Tick:  tick,
+		Retry: runner.Retry{
+			Max: o.Failure.Retries, Delay: o.Failure.RetryDelay, MaxDelay: o.Failure.RetryMaxDelay,
+			On: o.Failure.RetryOn.match, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
+		},
+		Halt: o.Failure.Halt,
+		Tick: tick,
 
 		SameCommand: w.source.sameCommand(),
 	}
 	if o.Sched.Topics.Auto {
 		cfg.Pool.Procs = hereProcessors()
 	}
-	cfg.Retry.Keep = w.plan.KeepsAttempts()
+	cfg.Halt.Tasks = w.inputTasks
 	return cfg, err
 }
 
