@@ -2,12 +2,13 @@ package cli
 
 import (
 	"math"
+	"strings"
 
 	"crew/runner/input"
 	"crew/sched"
 )
 
-// group is what an option is for; --help and the man page follow it.
+// group is the heading of an option in --help and in the man page.
 type group string
 
 const (
@@ -19,20 +20,20 @@ const (
 	groupOther   group = "Other"
 )
 
-// option is one row of the flag table. Parser, --help, completion and, through
-// a test, the man page all go by it.
+// option is a row of the flag table. The parser, --help and the completion scripts
+// use it, and a test compares the man page with it.
 type option struct {
 	name    string // long, without dashes
-	short   string // letters of the short forms; "" without one
-	value   string // what the value is called; "" where the option takes none
-	text    string // one line for --help
+	short   string // letters of the short forms
+	value   string // name of the value; "" if the option takes none
+	text    string // description in --help
 	group   group
-	choices []string // the values, where they are a closed set
-	means   string   // name=value of the option that this one only stands for
+	choices []string // the values, if they are a closed set
+	means   string   // name=value, if the option is short for another one
 	set     func(o *Options, value string) error
 }
 
-// long is the option of that name, or nil.
+// long returns the option with a name, or nil.
 func long(name string) *option {
 	for i := range options {
 		if options[i].name == name {
@@ -42,13 +43,11 @@ func long(name string) *option {
 	return nil
 }
 
-// short is the option with that letter, or nil.
+// short returns the option with a letter, or nil.
 func short(letter byte) *option {
 	for i := range options {
-		for j := range len(options[i].short) {
-			if options[i].short[j] == letter {
-				return &options[i]
-			}
+		if strings.IndexByte(options[i].short, letter) >= 0 {
+			return &options[i]
 		}
 	}
 	return nil
@@ -64,8 +63,8 @@ var (
 	orders   = []string{"input", "longest-first"}
 )
 
-// options is the flag table, in the order of --help. It is laid out by the
-// linker: nothing of it is built at start-up.
+// options is the flag table, in the order of --help. The linker lays it out, so it
+// takes no time at start-up.
 var options = [...]option{
 	{name: "arg-file", short: "a", value: "FILE", group: groupInput,
 		text: "records from FILE, - is stdin; several one by one",
@@ -124,10 +123,7 @@ var options = [...]option{
 
 	{name: "jobs", short: "jP", value: "N", group: groupPool,
 		text: "workers: N, N%, +N, -N, 0 for most, or a FILE",
-		set: func(o *Options, v string) (err error) {
-			o.Pool.Jobs, o.Pool.JobsFile, err = readJobs(v)
-			return err
-		}},
+		set:  func(o *Options, v string) (err error) { o.Pool.Jobs, o.Pool.JobsFile, err = readJobs(v); return err }},
 	{name: "sched", value: "POLICY", group: groupPool, choices: policies,
 		text: "fifo, round-robin, least-busy, keyed or topic",
 		set:  func(o *Options, v string) (err error) { o.Sched.Policy, err = parseChoice(v, policies); return err }},

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path"
@@ -158,16 +157,12 @@ func unchanged(before, now os.FileInfo) bool {
 }
 
 // hereProcessors returns processors for this machine.
-func hereProcessors() int { return processors(machine{}, runtime.NumCPU()) }
+func hereProcessors() int { return processors(readSmall, runtime.NumCPU()) }
 
-// machine is the file system from / on. Its ReadFile makes no os.File, since the
-// first one starts the runtime's poller, which takes longer than to read the file.
-type machine struct{}
-
-func (machine) Open(name string) (fs.File, error) { return os.Open("/" + name) }
-
-func (machine) ReadFile(name string) ([]byte, error) {
-	fd, err := syscall.Open("/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+// readSmall reads a small file without an os.File, the first of which starts the
+// runtime's poller. That takes longer than to read the file.
+func readSmall(name string) ([]byte, error) {
+	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -209,11 +204,11 @@ func mostTasks(files, processes uint64) int {
 
 // processors returns the number of processors that this process can use: those of
 // its affinity mask or, if that is less, the CPU quota of its control group,
-// rounded up. root is the file system from / on. See cgroups(7) and
-// Documentation/admin-guide/cgroup-v2.rst, "cpu.max".
-func processors(root fs.FS, affinity int) int {
+// rounded up. See cgroups(7) and Documentation/admin-guide/cgroup-v2.rst,
+// "cpu.max".
+func processors(readFile func(name string) ([]byte, error), affinity int) int {
 	n := float64(affinity)
-	text, _ := fs.ReadFile(root, "proc/self/cgroup") // unreadable without control groups
+	text, _ := readFile("/proc/self/cgroup") // unreadable without control groups
 	for line := range strings.Lines(string(text)) {
 		// hierarchy:controllers:path; in version 2 hierarchy is 0 and controllers is empty.
 		part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -223,11 +218,11 @@ func processors(root fs.FS, affinity int) int {
 		controllers, group := part[1], part[2]
 		switch {
 		case part[0] == "0" && controllers == "":
-			n = min(n, quota(root, "sys/fs/cgroup", group, "cpu.max"))
+			n = min(n, quota(readFile, "/sys/fs/cgroup", group, "cpu.max"))
 		case slices.Contains(strings.Split(controllers, ","), "cpu"):
 			for _, mount := range [...]string{"cpu", controllers} {
-				mount = path.Join("sys/fs/cgroup", mount)
-				n = min(n, quota(root, mount, group, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
+				mount = path.Join("/sys/fs/cgroup", mount)
+				n = min(n, quota(readFile, mount, group, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
 			}
 		}
 	}
@@ -237,14 +232,14 @@ func processors(root fs.FS, affinity int) int {
 // quota returns the least CPU quota of a control group and its ancestors up to
 // the mount point, in processors; +Inf for none. files together hold the quota and
 // its period: one has both in version 2, each has one in version 1.
-func quota(root fs.FS, mount, group string, files ...string) float64 {
+func quota(readFile func(name string) ([]byte, error), mount, group string, files ...string) float64 {
 	least := math.Inf(1)
 	// In a namespace the path can begin with "/..", above the mount point, where
 	// nothing can be read.
 	for group = path.Clean("/" + group); ; group = path.Dir(group) {
 		var text []byte
 		for _, name := range files {
-			part, _ := fs.ReadFile(root, path.Join(mount, group, name))
+			part, _ := readFile(path.Join(mount, group, name))
 			text = append(append(text, part...), ' ')
 		}
 		if f := strings.Fields(string(text)); len(f) == 2 {

@@ -106,7 +106,8 @@ func TestProcessors(t *testing.T) {
 		}, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, processors(c.root, 8))
+			readFile := func(name string) ([]byte, error) { return c.root.ReadFile(name[1:]) }
+			require.Equal(t, c.want, processors(readFile, 8))
 		})
 	}
 }

@@ -152,7 +152,7 @@ func (w *wiring) openInput() (err error) {
 	return err
 }
 
-// newRun opens the outputs and starts the run.
+// newRun opens the outputs and makes the run.
 func (w *wiring) newRun() (*runner.Run, error) {
 	if err := w.openState(); err != nil {
 		return nil, err
