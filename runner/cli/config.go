@@ -174,7 +174,7 @@ func (o *Options) finish() {
 	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
 		o.Command.MaxArgs = 1
 	}
-	if !o.has("retry-max-delay") {
+	if o.given("retry-max-delay") == nil {
 		o.Failure.RetryMaxDelay = max(o.Failure.RetryMaxDelay, o.Failure.RetryDelay)
 	}
 }
@@ -188,6 +188,3 @@ func (o *Options) given(name string) *use {
 	}
 	return nil
 }
-
-// has reports whether an option was given.
-func (o *Options) has(name string) bool { return o.given(name) != nil }

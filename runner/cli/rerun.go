@@ -59,8 +59,8 @@ func (o *Options) unlike(t *task.Task) string {
 		return number + " would be another number"
 	}
 	for _, name := range [...]string{"colsep", "csv"} {
-		if o.State.Dir != "" && o.has(name) && o.dropsAgain(name) {
-			return "without " + o.given(name).opt.typed() + " they are of another command"
+		if u := o.given(name); u != nil && o.State.Dir != "" && o.dropsAgain(name) {
+			return "without " + u.opt.typed() + " they are of another command"
 		}
 	}
 	return ""

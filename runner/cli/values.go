@@ -28,45 +28,36 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
-// mostDuration is the longest time allowed, so sums of a few do not overflow.
-const mostDuration = 36500 * 24 * time.Hour
+// The longest time allowed. Sums of a few do not overflow.
+const (
+	mostDays     = 36500
+	mostDuration = mostDays * 24 * time.Hour
+)
 
 // parseDuration parses a number of seconds, as timeout(1) does, or what
 // time.ParseDuration knows, with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h.
 func parseDuration(s string) (time.Duration, error) {
 	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d")
-	if strings.Trim(s, "0123456789.") == "" {
-		return scale(s, time.Second, hint)
+	const decimal = "0123456789."
+	if strings.Trim(s, decimal) == "" {
+		s += "s"
 	}
-	var days time.Duration
-	if n, rest, found := strings.Cut(s, "d"); found {
-		var err error
-		if days, err = scale(n, 24*time.Hour, hint); err != nil {
-			return 0, err
-		}
-		if rest == "" {
-			return days, nil
-		}
-		s = rest
+	days, rest, found := strings.Cut(s, "d")
+	switch {
+	case !found:
+		days, rest = "0", s
+	case rest == "":
+		rest = "0"
 	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > mostDuration || days+d > mostDuration {
+	n, err := strconv.ParseFloat(days, 64)
+	d, err2 := time.ParseDuration(rest)
+	if err != nil || err2 != nil || strings.Trim(days, decimal) != "" || n > mostDays || d < 0 || d > mostDuration {
 		return 0, hint
 	}
-	return days + d, nil
-}
-
-// scale returns n units. n is a decimal number without sign or exponent; bad is
-// the error if it is not one, or too large.
-func scale(n string, unit time.Duration, bad error) (time.Duration, error) {
-	if strings.Trim(n, "0123456789.") != "" {
-		return 0, bad
+	if d += time.Duration(n * float64(24*time.Hour)); d > mostDuration {
+		return 0, hint
 	}
-	f, err := strconv.ParseFloat(n, 64)
-	if err != nil || f*float64(unit) > float64(mostDuration) {
-		return 0, bad
-	}
-	return time.Duration(f * float64(unit)), nil
+	return d, nil
 }
 
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start and
