@@ -81,14 +81,14 @@ func (o *Options) answer(w io.Writer) error {
 // no operands, and its built-in options are switched off, so it cannot take
 // anything for a command of its own.
 func (o *Options) read(stdout, stderr io.Writer) error {
-	r := reader{opts: o}
+	s := setter{opts: o}
 	args := []string{"crew"}
 	var flags []cli.Flag
 	for i := range o.uses {
 		u := &o.uses[i]
 		args = append(args, u.word())
 		if o.given(u.opt.name) == u {
-			flags = append(flags, &cli.GenericFlag{Name: u.opt.name, Value: &flagValue{u.opt, &r}})
+			flags = append(flags, &cli.GenericFlag{Name: u.opt.name, Value: &flagValue{u.opt, &s}})
 		}
 	}
 	app := &cli.App{
@@ -106,11 +106,11 @@ func (o *Options) read(stdout, stderr io.Writer) error {
 	if err := app.Run(args); err != nil {
 		return fmt.Errorf("parse options: %w", err)
 	}
-	return r.err
+	return s.err
 }
 
-// reader takes the values that urfave/cli finds.
-type reader struct {
+// setter sets options to the values that urfave/cli finds.
+type setter struct {
 	opts *Options
 	next int   // index in opts.uses; urfave/cli keeps their order
 	err  error // the first bad value
@@ -119,7 +119,7 @@ type reader struct {
 // flagValue is the flag.Value of an option.
 type flagValue struct {
 	opt    *option
-	reader *reader
+	setter *setter
 }
 
 // String returns "": options have no default that is shown.
@@ -128,17 +128,17 @@ func (v *flagValue) String() string { return "" }
 // IsBoolFlag reports whether the option takes no value.
 func (v *flagValue) IsBoolFlag() bool { return v.opt.value == "" }
 
-// Set sets the option. Its error goes to the reader, since the flag package
-// would hide it in a text of its own.
+// Set sets the option. It keeps the error in the setter, since the flag package
+// would wrap it in a message of its own.
 func (v *flagValue) Set(value string) error {
-	r := v.reader
-	u := r.opts.uses[r.next]
-	r.next++
-	if r.err != nil {
+	s := v.setter
+	u := s.opts.uses[s.next]
+	s.next++
+	if s.err != nil {
 		return nil
 	}
-	if err := u.opt.set(r.opts, value); err != nil {
-		r.err = &usageError{fmt.Sprintf("bad value %q for %s", value, u), err.Error()}
+	if err := u.opt.set(s.opts, value); err != nil {
+		s.err = &usageError{fmt.Sprintf("bad value %q for %s", value, u), err.Error()}
 	}
 	return nil
 }

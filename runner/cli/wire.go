@@ -1,3 +1,6 @@
+// Package cli is crew's command line. It parses the options, makes the Configs of
+// the other packages from them, connects these packages to a run, and returns the
+// exit status. It is the only package that imports urfave/cli.
 package cli
 
 import (
