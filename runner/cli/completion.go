@@ -97,7 +97,8 @@ func (o *option) bashRow() string {
 	if o.choices == nil {
 		return ""
 	}
-	return fmt.Sprintf("\t--%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\") ;;\n", o.name, strings.Join(o.choices, " "))
+	choices := strings.Join(o.choices, " ")
+	return fmt.Sprintf("\t--%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\") ;;\n", o.name, choices)
 }
 
 // As a file in fpath the script is the body of _crew; if it is sourced, it

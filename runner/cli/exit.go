@@ -74,7 +74,8 @@ func statusOf(e runner.Ending, halt runner.Halt) int {
 		return statusTrouble
 	case e.Reason == runner.BadCommand:
 		return e.Result.Code
-	case e.Reason == runner.Halted && (halt.On == runner.OnSuccess || halt.On == runner.OnFail && halt.N == 1 && !halt.Percent):
+	case e.Reason == runner.Halted &&
+		(halt.On == runner.OnSuccess || halt.On == runner.OnFail && halt.N == 1 && !halt.Percent):
 		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0:
 		return statusFailed
