@@ -106,21 +106,22 @@ const (
 
 // entry is an unfinished task.
 type entry struct {
-	task  *task.Task
-	item  sched.Item
-	size  int
-	state state
-	slot  *task.Slot // the slot it holds; nil if none
+	task *task.Task
+	item sched.Item
+	size int
 
-	attempt   int            // number of the running attempt, or of the last one
-	since     time.Time      // when that attempt began
-	failures  int            // failed attempts; each used up a retry
-	before    []*task.Result // the failed attempts of this run
-	cancelled bool
-	handle    *handle // ends the attempt
+	state     state
 	stage     stage
-	result    *task.Result // if decided
-	again     bool         // if decided: another attempt follows
+	cancelled bool
+	again     bool // if decided: another attempt follows
+
+	slot     *task.Slot     // the slot it holds; nil if none
+	attempt  int            // number of the running attempt, or of the last one
+	since    time.Time      // when that attempt began
+	failures int            // failed attempts; each used up a retry
+	before   []*task.Result // the failed attempts of this run
+	handle   *handle        // ends the attempt
+	result   *task.Result   // if decided
 }
 
 // stage is how far the run has gone in ending an attempt.
