@@ -14,6 +14,11 @@ import (
 // Brief is how long a task may take to count as brief.
 const Brief = 4 * time.Millisecond
 
+const (
+	noticed   = 200 * time.Microsecond // how long a thread waits before the Go runtime notices
+	manyWaits = 64                     // noticed waits in a row after which GOMAXPROCS is raised
+)
+
 // Pins keeps the thread that starts a brief task and waits for it on its current
 // processor. The task and the thread take turns. Without a pin the kernel wakes
 // either on any idle processor, and the smallest tasks spend a quarter of their
@@ -26,6 +31,7 @@ const Brief = 4 * time.Millisecond
 type Pins struct {
 	busy   atomic.Bool                                   // there have been as many attempts at once as processors
 	wanted atomic.Bool                                   // busy, and the last attempt was brief
+	waits  atomic.Int32                                  // attempts in a row whose threads waited long
 	off    atomic.Bool                                   // affinity cannot be changed, or there is but one processor
 	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // by processor
 }
@@ -99,5 +105,22 @@ func (p *Pins) Lasted(d time.Duration, live int64) {
 	}
 	if brief := d < Brief && p.busy.Load(); brief != p.wanted.Load() {
 		p.wanted.Store(brief)
+	}
+	p.waited(d, live)
+}
+
+// waited raises GOMAXPROCS by one, once, if that saves time: if each thread that
+// waits for its task counts as running, and the Go runtime takes that from it and
+// wakes another thread, at every task. It would cost time with tasks so short that
+// the runtime does not notice, or with more tasks at once.
+func (p *Pins) waited(d time.Duration, live int64) {
+	if p.waits.Load() == manyWaits {
+		return
+	}
+	procs := runtime.GOMAXPROCS(0)
+	if d < noticed || live > int64(procs) {
+		p.waits.Store(0)
+	} else if p.waits.Add(1) == manyWaits {
+		runtime.GOMAXPROCS(procs + 1)
 	}
 }

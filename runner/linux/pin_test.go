@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -47,6 +48,25 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	pin.Release()
 	p.Lasted(2*Brief, int64(runtime.NumCPU()))
 	require.Nil(t, p.Take())
+}
+
+func TestWaitsRaiseGOMAXPROCSOnce(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(procs)
+	var p Pins
+	lasted := func(n int, d time.Duration, live int) int {
+		for range n {
+			p.Lasted(d, int64(live))
+		}
+		return runtime.GOMAXPROCS(0) - procs
+	}
+	require.Zero(t, lasted(3*manyWaits, noticed/2, 1), "too short to be noticed")
+	require.Zero(t, lasted(3*manyWaits, noticed, procs+1), "too many at once")
+	require.Zero(t, lasted(manyWaits-1, noticed, procs))
+	require.Zero(t, lasted(1, noticed/2, procs))
+	require.Zero(t, lasted(manyWaits-1, noticed, procs), "not in a row")
+	require.Equal(t, 1, lasted(1, noticed, procs))
+	require.Equal(t, 1, lasted(3*manyWaits, noticed, 1))
 }
 
 // ForkExec cannot reset a child's affinity.

@@ -138,7 +138,9 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	p.reap(r)
 	p.unpin()
-	l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())
+	if !l.shortage.threads.Load() {
+		l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())
+	}
 	stop()
 	l.live.Add(-1)
 	p.handOver(r)
