@@ -31,6 +31,14 @@ func (p *pump) ring() {
 	}
 }
 
+// answer drops a ring that came since the pump woke up. All events are taken.
+func (p *pump) answer() {
+	select {
+	case <-p.bell:
+	default:
+	}
+}
+
 func (p *pump) run() {
 	var ticks <-chan time.Time
 	if p.tick > 0 {

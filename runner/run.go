@@ -365,6 +365,7 @@ func (r *Run) take(empty []task.Event) (events []task.Event, last bool) {
 	r.do(func(c *core) {
 		events, c.events = c.events, empty
 		r.handed = c.now
+		r.pump.answer()
 		last = c.seal()
 	}, nil)
 	return events, last
