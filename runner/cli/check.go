@@ -134,7 +134,7 @@ func (o *Options) refusals() []*refusal {
 	for _, n := range needs {
 		all = append(all, o.lacks(n))
 	}
-	return append(all, withoutCommand(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o))
+	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -174,6 +174,19 @@ func withoutCommand(o *Options) *refusal {
 		}
 	}
 	return nil
+}
+
+// wronglyReplaced refuses an -I whose value was not meant as one, as that of xargs
+// --replace, which needs none.
+func wronglyReplaced(o *Options) *refusal {
+	u := o.given("replace")
+	if u == nil || anyContains(o.Command.Words, u.value) || !anyContains(o.Command.Words, "{}") {
+		return nil
+	}
+	return &refusal{usageError{
+		u.withValue(u.value) + " is nowhere in the command",
+		"drop " + u.spelled + ", as {} stands for the record without it",
+	}, []*use{u}}
 }
 
 // unlinked refuses a first group of values that is linked.

@@ -16,20 +16,23 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		// unknown options and missing values
 		{"--retires 3 cat", "unknown option --retires: did you mean --retries?"},
-		{"--retry 3 cat", "unknown option --retry: did you mean --retry-delay, --retry-max-delay, --retry-on or --retry-failed?"},
+		{"--retry 3 cat", "unknown option --retry: did you mean --retries N?"},
 		{"--max-a 3 cat", "unknown option --max-a: did you mean --max-args?"},
 		{"--jbos 3 cat", "unknown option --jbos: did you mean --jobs?"},
 		{"--keep cat", "unknown option --keep: did you mean --keep-order?"},
-		{"--tagstring=x cat", "unknown option --tagstring: did you mean --tag-string?"},
+		{"--tagstrin=x cat", "unknown option --tagstrin: did you mean --tag-string?"},
 		{"--frobnicate cat", "unknown option --frobnicate: see crew --help"},
-		{"-x cat", "unknown option -x: see crew --help"},
-		{"-kx cat", "unknown option -x in -kx: see crew --help"},
+		{"-w cat", "unknown option -w: see crew --help"},
+		{"-kw cat", "unknown option -w in -kw: see crew --help"},
+		{"-kS cat", "unknown option -S in -kS: tasks run here: write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
 		{"-quiet cat", "unknown option -i in -quiet: did you mean --quiet?"},
 		{"--keep-order=yes cat", "--keep-order takes no value: write --keep-order alone"},
 		{"-j", "-j needs a value: write -j N"},
 		{"-kj", "-j needs a value: write -j N"},
 		{"--halt", "--halt needs a value: write --halt WHEN"},
 		{"ctl", "this version has no command ctl: to run a program of that name, write crew -- ctl"},
+
+		{"--replace mv {} {}.bak", "--replace mv is nowhere in the command: drop --replace, as {} stands for the record without it"},
 
 		// bad values
 		{"-j4x cat", `bad value "4x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`},

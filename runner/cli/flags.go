@@ -33,14 +33,14 @@ type option struct {
 	set     func(o *Options, value string) error
 }
 
-// long returns the option with a name, or nil.
+// long returns the option with a name of crew's or of its peers, or nil.
 func long(name string) *option {
 	for i := range options {
-		if options[i].name == name {
+		if sameName(options[i].name, name) {
 			return &options[i]
 		}
 	}
-	return nil
+	return accepted(name)
 }
 
 // short returns the option with a letter, or nil.
@@ -50,7 +50,7 @@ func short(letter byte) *option {
 			return &options[i]
 		}
 	}
-	return nil
+	return accepted(string(letter))
 }
 
 // The closed sets of values.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -18,8 +17,8 @@ func unknownShort(arg string, i int) error {
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
 	}
-	if known := peerHint(arg[i : i+1]); known != "" {
-		hint = known
+	if p := peer(arg[i : i+1]); p != nil {
+		hint = p.hint
 	}
 	if len(arg) > 3 && len(nearest(arg[1:])) > 0 {
 		hint = didYouMean(arg[1:])
@@ -31,8 +30,8 @@ const seeHelp = "see crew --help"
 
 // didYouMean returns a hint for an unknown option.
 func didYouMean(name string) string {
-	if known := peerHint(name); known != "" {
-		return known
+	if p := peer(name); p != nil {
+		return p.hint
 	}
 	switch near := nearest(name); len(near) {
 	case 0:
@@ -42,36 +41,6 @@ func didYouMean(name string) string {
 	default:
 		return "did you mean " + oneOf(near) + "?"
 	}
-}
-
-// peerOptions are options of xargs and parallel that have another name here.
-var peerOptions = [...]struct{ names, hint string }{
-	{"max-procs", "did you mean --jobs?"},
-	{"max-lines max-replace-args L N l m X", "did you mean --max-args?"},
-	{"i", "{} stands for the record without it; -I STR names another string"},
-	{"process-slot-var", "{%} and CREW_WORKER are the worker's number"},
-	{"pipe", "did you mean --stdin?"},
-	{"recend", "did you mean --delimiter?"},
-	{"link xapply", "write :::+ or ::::+ for values in step"},
-	{"group", "did you mean --output group?"},
-	{"lb", "did you mean --line-buffer?"},
-	{"files", "did you mean --results?"},
-	{"eta", "did you mean --bar?"},
-	{"wd", "did you mean --workdir?"},
-	{"halt-on-error", "did you mean --halt?"},
-	{"resume", "a run with --state DIR goes on where it stopped"},
-	{"resume-failed", "did you mean --retry-failed, with --state?"},
-	{"tmpdir", "set TMPDIR in the environment"},
-}
-
-// peerHint returns the hint for one of peerOptions, or "".
-func peerHint(name string) string {
-	for _, o := range peerOptions {
-		if slices.Contains(strings.Fields(o.names), name) {
-			return o.hint
-		}
-	}
-	return ""
 }
 
 // quoteOption returns an option as typed, quoted if it holds special characters.

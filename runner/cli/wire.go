@@ -142,6 +142,9 @@ func (w *wiring) openInput() (err error) {
 	if o.Input.readsStdin() && isatty.IsTerminal(w.in.Fd()) {
 		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
 	}
+	if u := o.wholeLines(); u != nil && !o.Show.Quiet {
+		w.screen.Notice(u.spelled + " takes lines as they are: -C ' +' splits them at blanks")
+	}
 	stdin := w.in
 	if o.Failure.Halt.Percent {
 		c := &taskCount{opts: *o, stdin: stdin}

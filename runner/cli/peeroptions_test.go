@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lookUp returns the option with a spelling such as -x or --exit, and what crew
+// says if it has none.
+func lookUp(spelled string) (*option, string) {
+	name := strings.TrimLeft(spelled, "-")
+	o := long(name)
+	if !strings.HasPrefix(spelled, "--") {
+		o = short(name[0])
+	}
+	if p := peer(name); p != nil {
+		return o, p.hint
+	}
+	return o, ""
+}
+
+// Each option of xargs and of parallel is accepted, or answered with what to do
+// instead.
+func TestPeerOptions(t *testing.T) {
+	for _, program := range []string{"xargs", "parallel"} {
+		list, err := os.ReadFile("testdata/options_" + program + ".txt")
+		require.NoError(t, err)
+		for line := range strings.Lines(string(list)) {
+			spelled := strings.TrimSpace(line)
+			if strings.HasPrefix(spelled, "#") {
+				continue
+			}
+			o, hint := lookUp(spelled)
+			require.True(t, (o == nil) == (hint != ""), "%s's %s: %q", program, spelled, hint)
+			if o == nil {
+				_, err := split([]string{spelled})
+				require.EqualError(t, err, "unknown option "+spelled+": "+hint)
+			}
+		}
+	}
+}
+
+// A spelling is in one row, is not crew's own, and hints name options that exist.
+func TestPeerOptionsTable(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range options {
+		for _, letter := range options[i].short {
+			seen[string(letter)] = true
+		}
+		seen[strings.ReplaceAll(options[i].name, "-", "")] = true
+	}
+	for _, p := range peerOptions {
+		for name := range strings.FieldsSeq(p.names) {
+			name = strings.ReplaceAll(name, "-", "")
+			require.False(t, seen[name], name)
+			seen[name] = true
+		}
+		require.True(t, (p.means == "") == (p.hint != ""), p.names)
+		if p.means != "" {
+			name, _, _ := strings.Cut(p.means, "=")
+			require.NotNil(t, long(name), p.names)
+		}
+		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(p.hint, -1) {
+			require.NotNil(t, long(m[2]), p.hint)
+			require.Nil(t, peer(m[2]), p.hint)
+		}
+	}
+}
+
+// The man page lists what is accepted.
+func TestManPageHasThePeersSpellings(t *testing.T) {
+	_, text, found := strings.Cut(manText(t), "These spellings of theirs are accepted:\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, ".Pp\n")
+	want := map[string]string{}
+	for _, p := range peerOptions {
+		for name := range strings.FieldsSeq(p.names) {
+			if p.means != "" {
+				want[name] = p.means
+			}
+		}
+	}
+	got := map[string]string{}
+	list, _, _ := strings.Cut(text, "and every name")
+	for entry := range strings.SplitSeq(list, ";\n") {
+		spellings, means, found := strings.Cut(entry, "\nfor\n.Fl -")
+		if !found {
+			continue
+		}
+		means = strings.NewReplacer(" Cm ", "=", " Ql \\et", "=\t", " ", "").Replace(means)
+		if o := long(means); o != nil && o.means != "" {
+			means = o.means
+		}
+		for _, m := range regexp.MustCompile(`(?:Fl -?|, -?)([\w-]+)`).FindAllStringSubmatch(spellings, -1) {
+			got[m[1]] = means
+		}
+	}
+	require.Equal(t, want, got)
+}
