@@ -41,9 +41,10 @@ func (c *core) halt() {
 		return
 	}
 	c.ends(Halted, c.counted, nil)
-	c.drain("--halt")
 	if c.cfg.Halt.When == Now {
 		c.stop("--halt")
+	} else {
+		c.drain("--halt")
 	}
 }
 
@@ -75,10 +76,32 @@ func (c *core) enough() bool {
 
 // drain starts nothing more. Waiting tasks end as not run.
 func (c *core) drain(why string) {
-	if c.phase >= draining {
+	if c.phase < draining {
+		c.enter(draining, task.Draining, why)
+	}
+}
+
+// stop drains and asks running attempts to end.
+func (c *core) stop(why string) {
+	if c.running == 0 {
+		c.drain(why)
+	}
+	if c.phase >= stopping {
 		return
 	}
-	c.phase = draining
+	c.enter(stopping, task.Stopping, why)
+	for _, e := range c.entries {
+		if e.state == running {
+			c.terminate(e, errStopped)
+		}
+	}
+}
+
+// enter goes to a later phase and says so, unless the run drains already and no
+// task is running. Waiting tasks end as not run.
+func (c *core) enter(p phase, kind task.Kind, why string) {
+	announce := c.phase < draining || c.running > 0
+	c.phase = p
 	waiting := c.ids(queued, parked, delayed)
 	retries := 0
 	for _, id := range waiting {
@@ -86,28 +109,13 @@ func (c *core) drain(why string) {
 			retries++
 		}
 	}
-	c.emit(task.Event{Kind: task.Draining, Running: c.runningIDs(10), Retries: retries, Text: why})
+	if announce {
+		c.emit(task.Event{Kind: kind, Running: c.runningIDs(10), Retries: retries, Text: why})
+	}
 	for _, id := range waiting {
 		e := c.entries[id]
 		c.withdraw(e)
 		c.notRun(e)
-	}
-}
-
-// stop drains and asks running attempts to end.
-func (c *core) stop(why string) {
-	c.drain(why)
-	if c.phase >= stopping {
-		return
-	}
-	c.phase = stopping
-	if c.running > 0 {
-		c.emit(task.Event{Kind: task.Stopping, Running: c.runningIDs(10), Text: why})
-	}
-	for _, e := range c.entries {
-		if e.state == running {
-			c.terminate(e, errStopped)
-		}
 	}
 }
 

@@ -78,7 +78,7 @@ func TestFaultInterruptNamesWhatItWaitsFor(t *testing.T) {
 	f.send(syscall.SIGINT)
 	f.await("stderr", "crew: draining: waiting for 2 running tasks (1, 2); Ctrl-C again ends them\n")
 	f.send(syscall.SIGINT)
-	f.await("stderr", "crew: ending 2 running tasks\n")
+	f.await("stderr", "crew: ending: 2 running tasks (1, 2); Ctrl-C again kills them\n")
 	f.send(syscall.SIGINT)
 	f.dies(syscall.SIGINT)
 	f.gone()

@@ -151,23 +151,33 @@ func (t *Terminal) notice(e *task.Event) string {
 		if t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted {
 			return "" // the last task was the reason, so nothing is left to drain
 		}
-		s := "draining" + why + ": no task is running"
-		if n > 0 {
-			s = "draining" + why + ": waiting for " + count(n, "running task") + ids(e.Running, n)
+		if n == 0 {
+			return "draining" + why + ": no task is running" + unretried(e)
 		}
-		if e.Retries > 0 {
-			s += "; not retrying " + count(int64(e.Retries), "failed task")
-		}
-		if n > 0 && e.Text == "SIGINT" {
+		s := "draining" + why + ": waiting for " + count(n, "running task") + ids(e.Running, n) + unretried(e)
+		if e.Text == "SIGINT" {
 			s += "; Ctrl-C again ends them"
 		}
 		return s
 	case task.Stopping:
-		if n > 0 {
-			return "ending " + count(n, "running task") + why
+		if n == 0 {
+			return ""
 		}
+		s := "ending" + why + ": " + count(n, "running task") + ids(e.Running, n) + unretried(e)
+		if e.Text == "SIGINT" {
+			s += "; Ctrl-C again kills them"
+		}
+		return s
 	}
 	return ""
+}
+
+// unretried says how many tasks lose their retry because the run ends.
+func unretried(e *task.Event) string {
+	if e.Retries == 0 {
+		return ""
+	}
+	return "; not retrying " + count(int64(e.Retries), "failed task")
 }
 
 // brokenPipe is the Text of a drain or stop because nobody reads stdout any more.

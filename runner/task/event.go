@@ -17,7 +17,7 @@ const (
 	InputEnd                 // the number of tasks is final
 	Resized                  // Slot is the number of slots
 	Draining                 // nothing more starts; Running may finish; Retries tasks lose their retry; Text is why
-	Stopping                 // Running are asked to end; Text is why
+	Stopping                 // the same, but Running are asked to end
 	Blocked                  // Blocking is why nothing starts although a slot is free; nil once something starts
 	Notice                   // Text is a diagnostic, without "crew: "
 )
@@ -84,7 +84,7 @@ func (s *Stats) Apply(e *Event) {
 		s.InputEnd = true
 	case Resized:
 		s.Slots = e.Slot
-	case Draining:
+	case Draining, Stopping:
 		s.Draining = true
 	}
 }
