@@ -219,6 +219,15 @@ func (t *Template) argv(v *Values) (argv []string, shell bool) {
 	v.nth = v.countsRecords()
 	for i := range t.words {
 		w, times := &t.words[i], 1
+		if w.lone() && len(v.Records) > 0 {
+			argv = slices.Grow(argv, len(v.Records)+len(t.words)-i-1)
+			for _, rec := range v.Records {
+				for _, c := range rec {
+					argv = append(argv, w.segs[0].value.form.of(c))
+				}
+			}
+			continue
+		}
 		if len(v.Records) > 1 && w.repeats(v) {
 			times = len(v.Records)
 			argv = slices.Grow(argv, times+len(t.words)-i-1)

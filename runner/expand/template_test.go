@@ -24,7 +24,8 @@ func TestWords(t *testing.T) {
 		want []string
 	}{
 		{"record", Config{Words: []string{"ls", "-l", "{}"}}, Values{Records: recs("a b")}, []string{"ls", "-l", "a b"}},
-		{"joined columns", Config{Words: []string{"x", "{}", "{/}"}}, Values{Records: recs("d/a,e/b")}, []string{"x", "d/a e/b", "a b"}},
+		{"columns alone", Config{Words: []string{"x", "{}", "{/}"}}, Values{Records: recs("d/a,e/b")}, []string{"x", "d/a", "e/b", "a", "b"}},
+		{"joined columns", Config{Words: []string{"x", "-{}", "{#}{/}"}}, Values{Records: recs("d/a,e/b"), Seq: 1}, []string{"x", "-d/a e/b", "1a b"}},
 		{"in text", Config{Words: []string{"x", "a{}b{.}c"}}, Values{Records: recs("1.t")}, []string{"x", "a1.tb1c"}},
 		{"forms", Config{Words: []string{"x", "{}", "{.}", "{/}", "{//}", "{/.}"}}, Values{Records: recs("d/a.b")},
 			[]string{"x", "d/a.b", "d/a", "a.b", "d", "a"}},
@@ -40,7 +41,7 @@ func TestWords(t *testing.T) {
 		{"-I", Config{Words: []string{"x", "{}", "<>", "{.}", "a<>"}, Replace: "<>"}, Values{Records: recs("r.c")}, []string{"x", "{}", "r.c", "r", "ar.c"}},
 		{"unknown", Config{Words: []string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{{}}", "{ }", "{99999999999}"}}, Values{Records: recs("r")},
 			[]string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{r}", "{ }", "{99999999999}"}},
-		{"never twice", Config{Words: []string{"x", "{}", "{1}"}}, Values{Records: recs("{#},{}")}, []string{"x", "{#} {}", "{#}"}},
+		{"never twice", Config{Words: []string{"x", "{}", "{1}"}}, Values{Records: recs("{#},{}")}, []string{"x", "{#}", "{}", "{#}"}},
 		{"append", Config{Words: []string{"x", "-v"}, Append: true}, Values{Records: recs("a b,c")}, []string{"x", "-v", "a b", "c"}},
 		{"append to one word", Config{Words: []string{"gzip"}, Append: true}, Values{Records: recs("a b")}, []string{"gzip", "a b"}},
 		{"append beside {#}", Config{Words: []string{"x", "{#}"}, Append: true}, Values{Records: recs("a"), Seq: 1}, []string{"x", "1"}},
@@ -49,6 +50,7 @@ func TestWords(t *testing.T) {
 		{"empty", Config{Words: []string{"x", "{}", "a{}b", "{#}", "{1}{2}"}, Empty: true}, Values{Records: recs("r"), Seq: 4}, []string{"x", "ab", "4"}},
 		{"empty append", Config{Words: []string{"x"}, Append: true, Empty: true}, Values{Records: recs("r")}, []string{"x"}},
 		{"batch", Config{Words: []string{"x", "{}", "end"}, Batch: true}, Values{Records: recs("a\nb\nc")}, []string{"x", "a", "b", "c", "end"}},
+		{"batch of columns alone", Config{Words: []string{"x", "{}", "-{}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d", "-a b", "-c d"}},
 		{"batch in text", Config{Words: []string{"x", "<{}>", "{#}"}, Batch: true}, Values{Records: recs("a\nb"), Seq: 5}, []string{"x", "<a>", "<b>", "5"}},
 		{"batch append", Config{Words: []string{"x"}, Batch: true, Append: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d"}},
 		{"batch columns", Config{Words: []string{"x", "{2}", "-{1}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "b", "d", "-a", "-c"}},
@@ -228,9 +230,9 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string, n uint64) {
 		argv, shell := tm.Argv(Values{Records: [][]string{{a, b}}, Seq: n})
 		require.False(t, shell)
-		require.Len(t, argv, 6)
-		require.Equal(t, []string{"x", a + " " + b, "<" + b + "|" + a + ">"}, argv[:3])
-		require.Equal(t, []string{b, a + " " + b}, argv[4:])
+		require.Len(t, argv, 7)
+		require.Equal(t, []string{"x", a, b, "<" + b + "|" + a + ">"}, argv[:4])
+		require.Equal(t, []string{b, a + " " + b}, argv[5:])
 	})
 }
 

@@ -59,6 +59,12 @@ func (w *word) repeats(v *Values) bool {
 	return !w.script && w.any(func(p piece) bool { return p.perRecord(v) })
 }
 
+// lone reports whether w is {} and nothing else, so that a command has it once for
+// each column of each record.
+func (w *word) lone() bool {
+	return !w.script && len(w.segs) == 1 && w.segs[0].text == "" && w.segs[0].value.kind == record
+}
+
 // expand returns w for the record with index r, or a script for all records.
 func (w *word) expand(v *Values, r int) string {
 	switch {
@@ -215,6 +221,11 @@ func (w *word) recordSize(rec []string) int {
 		n += len(w.segs[i].text)
 		switch p := w.segs[i].value; {
 		case p == nil:
+		case w.lone():
+			for _, c := range rec {
+				n += len(p.form.of(c)) + pointer
+			}
+			n -= pointer
 		case !p.ofRecord():
 			n += digits
 		case p.kind == column && len(rec) == 1:
