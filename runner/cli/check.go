@@ -24,7 +24,6 @@ var clashes = [...]clash{
 	{"input=json", "csv colsep header", "an object has its own names: drop %s"},
 	{"input=json", "null delimiter", "an object ends with its line: drop %s"},
 	{"input=json", "max-args max-chars", "an object is one task: drop %s"},
-	{"input=json", "stdin", `an object has its own: write "stdin" in it, drop --stdin`},
 	{"max-args=0", "max-chars", "-n0 puts nothing in that could grow: drop -s"},
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
 	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
@@ -100,7 +99,10 @@ func (o *Options) dropOverridden() error {
 			return &all[i].usageError
 		}
 		alone := o.draft(o.env)
-		alone.Command.Words, alone.Input.Groups = []string{"any"}, nil // CREW_OPTS is for any command
+		alone.Input.Groups = nil
+		if alone.Command.Words = nil; !alone.Input.JSON { // CREW_OPTS is for any command
+			alone.Command.Words = []string{"any"}
+		}
 		if own := alone.refusals()[i]; own != nil {
 			return &own.usageError
 		}
@@ -153,7 +155,7 @@ func (o *Options) lacks(n need) *refusal {
 		return nil
 	}
 	for other := range strings.FieldsSeq(n.others) {
-		if o.when(other) != nil {
+		if o.when(other) != nil && (other != "input=json" || o.objectTasks()) {
 			return nil
 		}
 	}
@@ -227,7 +229,7 @@ func shortMaxDelay(o *Options) *refusal {
 // retryOnTimeout refuses retries on timeouts alone without a timeout.
 func retryOnTimeout(o *Options) *refusal {
 	f := &o.Failure
-	if !slices.Contains(f.RetryOn.Outcomes, task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.Input.JSON {
+	if !slices.Contains(f.RetryOn.Outcomes, task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.objectTasks() {
 		return nil
 	}
 	u := o.given("retry-on")

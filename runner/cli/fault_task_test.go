@@ -117,14 +117,14 @@ func TestFaultADirectoryIsClosed(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		{"of a task", []string{"-j1", "--input", "json", "echo"}, 123, "b\n", "crew: task 1: not started: change to directory closed: permission denied"},
+		{"of a task", []string{"-j1", "--input", "json"}, 123, "b\n", "crew: task 1: not started: change to directory closed: permission denied"},
 		{"of all", []string{"--workdir", "closed", "echo"}, 2, "",
 			"crew: change to directory closed: permission denied: give --workdir a directory that tasks can run in\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFault(t, c.args...).under(`exec "$@"`)
-			f.cmd.Stdin = strings.NewReader("{\"args\": [\"a\"], \"dir\": \"closed\"}\n{\"args\": [\"b\"]}\n")
+			f.cmd.Stdin = strings.NewReader("{\"command\": \"echo a\", \"dir\": \"closed\"}\n{\"command\": \"echo b\"}\n")
 			require.NoError(t, os.Mkdir(filepath.Join(f.dir, "closed"), 0o700))
 			f.asUser(uint32(80000 + os.Getpid()%10000)) // not the one whose processes are limited
 			f.start().ends(c.status)

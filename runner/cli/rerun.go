@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -69,13 +68,6 @@ func (o *Options) unlike(t *task.Task) string {
 // numberOf returns what stands for the task's number in its command, or "".
 // Inserted values do not count, unless the record is the command.
 func (o *Options) numberOf(t *task.Task) string {
-	if o.Input.JSON {
-		var object map[string]json.RawMessage
-		_ = json.Unmarshal([]byte(t.Object), &object) // valid, or the task would not have run
-		if own := string(object["command"]); own != "" && own != "null" {
-			return o.Command.numberIn(own)
-		}
-	}
 	if len(o.Command.Words) == 0 {
 		return numberVariable(t.Argv...)
 	}

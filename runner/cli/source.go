@@ -15,7 +15,7 @@ import (
 type source struct {
 	opts     *Options
 	reader   *input.Reader
-	template *expand.Template // nil if each JSON object brings its own command
+	template *expand.Template
 	tasks    *input.Tasks
 }
 
@@ -85,6 +85,10 @@ func (in Input) sources() int {
 	return n
 }
 
+// objectTasks reports whether each JSON object describes a task. With a command it
+// is data.
+func (o *Options) objectTasks() bool { return o.Input.JSON && len(o.Command.Words) == 0 }
+
 // compile compiles the templates, for which the reader knows the names of the
 // columns.
 func (s *source) compile() error {
@@ -93,17 +97,15 @@ func (s *source) compile() error {
 		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
 		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.batches(),
 	}
-	if len(c.Words) > 0 || !s.opts.Input.JSON {
-		t, err := expand.New(cfg)
-		if err != nil {
-			return &usageError{msg: err.Error()}
-		}
-		s.template = t
-		if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
-			return &usageError{
-				s.opts.given("max-chars").String() + " leaves no room for a record",
-				fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars),
-			}
+	t, err := expand.New(cfg)
+	if err != nil {
+		return &usageError{msg: err.Error()}
+	}
+	s.template = t
+	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
+		return &usageError{
+			s.opts.given("max-chars").String() + " leaves no room for a record",
+			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars),
 		}
 	}
 	text := func(template string) *expand.Text {
@@ -117,7 +119,7 @@ func (s *source) compile() error {
 		tag = c.Replace
 	}
 	tc := input.TasksConfig{
-		Template: s.template, Command: cfg, Key: text(sched.Key), Cost: text(sched.Cost), Tag: text(tag),
+		Template: s.template, Objects: s.opts.objectTasks(), Key: text(sched.Key), Cost: text(sched.Cost), Tag: text(tag),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
 		Stdin:  c.Stdin,
 	}
@@ -154,7 +156,7 @@ func leastChars(t *expand.Template) int {
 
 // sameCommand reports whether all tasks run the same program.
 func (s *source) sameCommand() bool {
-	if s.template == nil || s.opts.Input.JSON {
+	if s.opts.objectTasks() {
 		return false
 	}
 	_, same := s.template.Command()

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"strings"
+
+	"crew/runner/task"
 )
 
 // unknownOption returns the error for an unknown long option.
@@ -61,7 +63,7 @@ func nearest(name string) []string {
 		if name != "" && strings.HasPrefix(o.name, name) {
 			begins = append(begins, "--"+o.name)
 		}
-		if d := distance(name, o.name); d < least {
+		if d := task.Distance(name, o.name); d < least {
 			best, least = []string{"--" + o.name}, d
 		}
 	}
@@ -69,29 +71,4 @@ func nearest(name string) []string {
 		return begins
 	}
 	return best
-}
-
-// distance returns the optimal string alignment distance of a and b: how many
-// letters to insert, delete, change or swap with a neighbour. It keeps three rows
-// of the table at a time.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before, last, row = last, row, before
-		row[0] = i + 1
-		for j := range len(b) {
-			d := last[j]
-			if a[i] != b[j] {
-				d = 1 + min(d, last[j+1], row[j])
-			}
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				d = min(d, before[j-1]+1)
-			}
-			row[j+1] = d
-		}
-	}
-	return row[len(b)]
 }

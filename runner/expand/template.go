@@ -116,12 +116,16 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 		return nil
 	}
 	t.args = cfg.Append && !cfg.Empty
-	switch basename(t.shell[0]) {
-	case "fish", "perl", "ruby", "node", "php":
-		// Without it they take a value for an option, or for another script.
+	if t.needsDashes() {
 		t.words = append(t.words, word{text: "--"})
 	}
 	return nil
+}
+
+// needsDashes reports whether the shell, without a "--" after its script, takes
+// an argument for an option or for another script.
+func (t *Template) needsDashes() bool {
+	return slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, basename(t.shell[0]))
 }
 
 // newScript compiles a script for a shell of family f. If add is set, the record
@@ -255,6 +259,35 @@ func (t *Template) line(v *Values) (argv []string, shell bool) {
 		}
 	}
 	return append(slices.Clone(t.shell), notOption(text)), t.implied
+}
+
+// Script returns the command that runs a script with args as its arguments. The
+// template has no command. A script that is a plain command line gets args as its
+// last words; any other has to mention them, as with "$@".
+func (t *Template) Script(script string, args []string) (argv []string, shell bool, err error) {
+	argv, shell = t.line(&Values{Records: [][]string{{script}}})
+	switch {
+	case len(args) == 0:
+		return argv, shell, nil
+	case t.implied && !shell: // a plain command line
+	case !familyOf(t.shell[0]).posixFamily():
+		if t.needsDashes() {
+			argv = append(argv, "--")
+		}
+	case !strings.Contains(script, "$"):
+		return nil, false, errors.New(`the script does not mention its arguments: write "$@" where they go`)
+	default:
+		argv = append(argv, basename(t.shell[0])) // $0
+	}
+	return append(argv, args...), false, nil
+}
+
+// Fields returns the names of the entries of Values.Fields that the template uses.
+func (t *Template) Fields() (names []string) {
+	for i := range t.words {
+		names = t.words[i].fields(names)
+	}
+	return names
 }
 
 // Counts reports whether the template holds {N}, which stands for the Nth record

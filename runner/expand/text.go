@@ -15,6 +15,9 @@ func (t *Text) UsesWorker() bool {
 	return t.word.any(func(p piece) bool { return p.kind == worker })
 }
 
+// Fields returns the names of the entries of Values.Fields that the text uses.
+func (t *Text) Fields() []string { return t.word.fields(nil) }
+
 // Expand returns the text for one task. With several records, a placeholder
 // stands for its values in all of them, separated by spaces. But if each record
 // has one column, {N} stands for the Nth record.

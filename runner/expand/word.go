@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"slices"
 	"strings"
 
 	"crew/runner/task"
@@ -52,6 +53,17 @@ func (w *word) any(is func(piece) bool) bool {
 		}
 	}
 	return false
+}
+
+// fields appends the names of the entries of Values.Fields that w uses to names,
+// which holds each once.
+func (w *word) fields(names []string) []string {
+	for i := range w.segs {
+		if p := w.segs[i].value; p != nil && p.kind == field && p.n == 0 && !slices.Contains(names, p.name) {
+			names = append(names, p.name)
+		}
+	}
+	return names
 }
 
 // repeats reports whether a command has w once for each record.

@@ -40,9 +40,9 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	t.last = len(tk.Records)
 	tk.ID = number()
 	v := expand.Values{Records: tk.Records}
-	t.fill(tk, &v)
+	t.fill(tk, &v, nil)
 	if tk.Err == nil {
-		t.expand(tk, t.cfg.Template, v)
+		t.expand(tk, v)
 	}
 	return tk, nil
 }

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,75 +15,70 @@ import (
 	"crew/runner/task"
 )
 
-// Object is a JSON object that describes a task.
-type Object struct {
-	Args    []string          // never nil
-	Command []string          // words, or one string; nil if missing
-	Key     *string           // nil if missing
-	Cost    *string           // the number as written; nil if missing
-	Env     []string          // "NAME=value", sorted
-	Dir     string            // "" if missing
-	Stdin   []byte            // nil if missing, but not if it is ""
-	Timeout time.Duration     // 0 if missing, negative for no limit
-	Fields  map[string]string // all other fields except arrays and objects; null is ""
-	Empty   bool              // there are only args, and they hold no byte, as in an empty line
+// description is a JSON object that describes a task.
+type description struct {
+	Command []string      // words, or one string for a shell; nil if missing
+	Script  bool          // Command is a string
+	Args    []string      // never nil
+	Key     *string       // nil if missing
+	Cost    *string       // the number as written; nil if missing
+	Env     []string      // "NAME=value", sorted
+	Dir     string        // "" if missing
+	Stdin   []byte        // nil if missing, but not if it is ""
+	Timeout time.Duration // 0 if missing, negative for no limit
 }
 
-var known = []string{"args", "command", "key", "cost", "env", "dir", "stdin", "timeout"}
+// known are the members of a description.
+var known = []string{"args", "command", "cost", "dir", "env", "key", "stdin", "timeout"}
 
-// parseObject reads one JSON object. A known field that is null counts as missing.
-// Of two fields with one name, the last counts.
-func parseObject(text string) (*Object, error) {
-	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return nil, errors.New("not a JSON object")
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, fmt.Errorf("not a JSON object: %w", err)
-	}
-	o := &Object{Args: []string{}}
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		if string(raw[name]) == "null" && slices.Contains(known, name) {
-			delete(raw, name)
-		} else if err := o.set(name, raw[name]); err != nil {
+// describe reads a description. A member that is null counts as missing.
+func describe(obj Object) (*description, error) {
+	d := &description{Args: []string{}}
+	for _, name := range slices.Sorted(maps.Keys(obj)) {
+		if !slices.Contains(known, name) {
+			hint := didYouMean(name, known)
+			if hint == "" {
+				hint = ": it has " + strings.Join(known, ", ")
+			}
+			return nil, fmt.Errorf("%q is no member of a task%s", name, hint)
+		}
+		if string(obj[name]) == "null" {
+			continue
+		}
+		if err := d.set(name, obj[name]); err != nil {
 			return nil, fmt.Errorf("%q %w", name, err)
 		}
 	}
-	delete(raw, "args")
-	o.Empty = len(raw) == 0 && (len(o.Args) == 0 || len(o.Args) == 1 && o.Args[0] == "")
-	return o, nil
+	if d.Command == nil && (len(d.Args) == 0 || d.Args[0] == "") {
+		return nil, errors.New(`no command: neither the command line nor "command" nor "args" has one`)
+	}
+	return d, nil
 }
 
-// set sets one field. Its error goes on from the name of the field.
-func (o *Object) set(name string, v json.RawMessage) (err error) {
+// set sets one member. Its error goes on from the name of the member.
+func (d *description) set(name string, v json.RawMessage) (err error) {
 	switch name {
 	case "args":
-		o.Args, err = scalars(v)
+		d.Args, err = scalars(v)
 	case "command":
-		o.Command, err = command(v)
+		d.Script = v[0] == '"'
+		d.Command, err = command(v)
 	case "key":
-		o.Key, err = some(scalar(v))
+		d.Key, err = some(scalar(v))
 	case "cost":
-		o.Cost, err = some(scalar(v))
+		d.Cost, err = some(scalar(v))
 	case "env":
-		o.Env, err = environment(v)
+		d.Env, err = environment(v)
 	case "dir":
-		if o.Dir, err = text(v); err == nil && o.Dir == "" {
+		if d.Dir, err = text(v); err == nil && d.Dir == "" {
 			err = errEmpty
 		}
 	case "stdin":
 		var s string
 		s, err = text(v)
-		o.Stdin = []byte(s)
+		d.Stdin = []byte(s)
 	case "timeout":
-		o.Timeout, err = timeout(v)
-	default:
-		if s, err := scalar(v); err == nil {
-			if o.Fields == nil {
-				o.Fields = make(map[string]string)
-			}
-			o.Fields[name] = s
-		}
+		d.Timeout, err = timeout(v)
 	}
 	return err
 }
@@ -104,18 +100,14 @@ func text(v json.RawMessage) (string, error) {
 	return s, err
 }
 
-// scalar returns the value of a JSON string, the text of a number, true or false,
-// and "" for null.
+// scalar returns the value of a JSON string, or the text of a number, true or
+// false.
 func scalar(v json.RawMessage) (string, error) {
 	switch v[0] {
-	case '"':
-		return text(v)
-	case '[', '{':
+	case '[', '{', 'n':
 		return "", errScalar
-	case 'n':
-		return "", nil
 	}
-	return string(v), nil
+	return plainText(v)
 }
 
 func scalars(v json.RawMessage) ([]string, error) {
@@ -126,8 +118,8 @@ func scalars(v json.RawMessage) ([]string, error) {
 	list := make([]string, len(raw))
 	for i, e := range raw {
 		var err error
-		if list[i], err = scalar(e); err != nil || string(e) == "null" {
-			return nil, fmt.Errorf("[%d] %w", i, errScalar)
+		if list[i], err = scalar(e); err != nil {
+			return nil, fmt.Errorf("[%d] %w", i, err)
 		}
 	}
 	return list, nil
@@ -150,9 +142,9 @@ func command(v json.RawMessage) (words []string, err error) {
 }
 
 func environment(v json.RawMessage) ([]string, error) {
-	var raw map[string]json.RawMessage
-	if json.Unmarshal(v, &raw) != nil {
-		return nil, errors.New("is not an object of strings")
+	raw, err := parseObject(string(v))
+	if err != nil {
+		return nil, fmt.Errorf("is not an object of strings: %w", err)
 	}
 	list := make([]string, 0, len(raw))
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
@@ -195,68 +187,33 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 	return d, nil
 }
 
-// object returns the task of a JSON object. The object takes precedence over the
-// command line.
-func (t *Tasks) object(rec *Record, id uint64) *task.Task {
-	o := rec.Object
+// described returns the task that a JSON object describes. The object takes
+// precedence over the command line.
+func (t *Tasks) described(rec *Record, id uint64) *task.Task {
+	d, err := describe(rec.Object)
+	if err != nil {
+		return t.single(rec, id, t.r.at(err))
+	}
 	tk := &task.Task{
-		ID:      id,
-		Records: [][]string{o.Args}, Object: strings.TrimSpace(rec.Text),
-		Env: o.Env, Dir: o.Dir, Stdin: o.Stdin, Timeout: o.Timeout,
+		ID: id, Records: [][]string{d.Args}, Object: rec.Text, Env: d.Env, Dir: d.Dir, Stdin: d.Stdin, Timeout: d.Timeout,
 	}
-	if t.cfg.Stdin && tk.Stdin == nil {
-		tk.Stdin = t.appendInput(nil, rec)
+	v := expand.Values{Records: tk.Records}
+	t.fill(tk, &v, rec.Object)
+	if d.Key != nil {
+		tk.Key = *d.Key
 	}
-	v := expand.Values{Records: tk.Records, Fields: o.Fields}
-	t.fill(tk, &v)
-	if o.Key != nil {
-		tk.Key = *o.Key
-	}
-	if o.Cost != nil {
-		tk.Cost, tk.Err = parseCost(*o.Cost)
-	}
-	if tk.Err != nil {
-		return tk
-	}
-	tmpl := t.cfg.Template
-	if o.Command != nil {
-		var err error
-		if tmpl, err = t.compile(o.Command); err != nil {
-			tk.Err = fmt.Errorf("%q: %w", "command", err)
-			return tk
-		}
+	if d.Cost != nil {
+		tk.Cost, err = parseCost(*d.Cost)
+		tk.Err = cmp.Or(tk.Err, err)
 	}
 	switch {
-	case tmpl != nil:
-		t.expand(tk, tmpl, v)
-	case len(o.Args) == 0 || o.Args[0] == "":
-		tk.Err = errors.New(`no command: neither the command line nor "command" nor "args" has one`)
+	case tk.Err != nil:
+		return tk
+	case d.Script:
+		tk.Argv, tk.Shell, tk.Err = t.cfg.Template.Script(d.Command[0], d.Args)
 	default:
-		if tk.Err = t.fits(o.Args, tk); tk.Err == nil {
-			tk.Argv = o.Args
-		}
+		tk.Argv = slices.Concat(d.Command, d.Args)
 	}
+	t.bound(tk)
 	return tk
-}
-
-const maxCompiled = 64
-
-// compile returns the template of a command, and keeps it for the next object with
-// the same command.
-func (t *Tasks) compile(words []string) (*expand.Template, error) {
-	key := fmt.Sprintf("%q", words)
-	if tmpl := t.compiled[key]; tmpl != nil {
-		return tmpl, nil
-	}
-	cfg := t.cfg.Command
-	cfg.Words, cfg.Fields = words, true
-	tmpl, err := expand.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if t.compiled == nil || len(t.compiled) >= maxCompiled {
-		t.compiled = make(map[string]*expand.Template)
-	}
-	t.compiled[key] = tmpl
-	return tmpl, nil
 }

@@ -156,6 +156,11 @@ func (r *Reader) read(rec *Record) error {
 	return r.product(rec)
 }
 
+// at returns an error in the latest record of the first source, with its place.
+func (r *Reader) at(err error) error {
+	return fmt.Errorf("%s: %w", r.axes[0].parts[0].where(), err)
+}
+
 // Close closes the files. It must not be called during a read.
 func (r *Reader) Close() error {
 	var errs []error

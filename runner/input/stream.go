@@ -13,8 +13,8 @@ import (
 // Record is one item of the input.
 type Record struct {
 	Text    string   // as read, without its separator; "" in a product of several sources
-	Columns []string // at least one; with JSON, the args
-	Object  *Object  // only with JSON
+	Columns []string // at least one; with JSON, the text
+	Object  Object   // only with JSON
 	Err     error    // what is wrong with it; Columns are then its text, or nil if it is too long
 }
 
@@ -107,9 +107,6 @@ func (s *stream) next(rec *Record) error {
 		first := s.first
 		s.first = false
 		s.record(rec, text)
-		if s.cfg.SkipEmpty && rec.Object != nil && rec.Object.Empty {
-			continue
-		}
 		if first && s.header != nil && slices.Equal(rec.Columns, s.header) {
 			continue
 		}
@@ -182,12 +179,8 @@ func (s *stream) clean(raw []byte) []byte {
 // record makes a record of its text.
 func (s *stream) record(rec *Record, text string) {
 	rec.Text, rec.Object = text, nil
-	if s.cfg.Format.Kind == JSON {
-		if rec.Object, rec.Err = parseObject(text); rec.Err == nil {
-			rec.Columns = rec.Object.Args
-		}
-	} else {
-		rec.Columns, rec.Err = s.split.columns(text, &s.slab)
+	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
+		rec.Object, rec.Err = parseObject(text)
 	}
 	if rec.Err != nil {
 		rec.Columns = []string{text}

@@ -14,8 +14,8 @@ import (
 
 // TasksConfig says how records become tasks.
 type TasksConfig struct {
-	Template *expand.Template // the command; nil if each JSON object must bring its own
-	Command  expand.Config    // compiles the "command" of a JSON object; its Words are ignored
+	Template *expand.Template // the command
+	Objects  bool             // each JSON object describes a task; Template has no command
 	Key      *expand.Text     // nil means no key
 	Cost     *expand.Text     // nil means 1
 	Tag      *expand.Text     // nil means no tag
@@ -47,24 +47,29 @@ type Tasks struct {
 
 	r       *Reader
 	cfg     TasksConfig
-	maxSize int // of a batch's command; 0 means no limit
+	maxSize int      // of a batch's command; 0 means no limit
+	fields  []string // the members of a JSON object that the templates name
 
 	// state
 
-	latest   uint64                      // number of the latest task
-	rec      Record                      // the latest record
-	held     bool                        // rec belongs to the next task
-	last     int                         // records in the latest batch
-	empty    room                        // taken up by a command without records
-	columns  int                         // of the latest record measured
-	words    int                         // that a record of so many columns adds to a command
-	compiled map[string]*expand.Template // the commands of JSON objects
+	latest  uint64 // number of the latest task
+	rec     Record // the latest record
+	held    bool   // rec belongs to the next task
+	last    int    // records in the latest batch
+	empty   room   // taken up by a command without records
+	columns int    // of the latest record measured
+	words   int    // that a record of so many columns adds to a command
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
 // JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
-	t := &Tasks{r: r, cfg: cfg}
+	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields()}
+	for _, text := range [...]*expand.Text{cfg.Key, cfg.Cost, cfg.Tag} {
+		if text != nil {
+			t.fields = append(t.fields, text.Fields()...)
+		}
+	}
 	if cfg.Limits.batches() {
 		t.empty.size = cfg.Template.BaseSize()
 		t.maxSize = cfg.Limits.ArgMax
@@ -89,8 +94,8 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	if err := t.r.read(&t.rec); err != nil {
 		return nil, err
 	}
-	if t.rec.Object != nil {
-		return t.object(&t.rec, number()), nil
+	if t.cfg.Objects && t.rec.Err == nil {
+		return t.described(&t.rec, number()), nil
 	}
 	return t.single(&t.rec, number(), t.rec.Err), nil
 }
@@ -107,18 +112,28 @@ func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 	if t.cfg.Stdin {
 		s.Stdin = t.appendInput(nil, rec)
 	}
+	if rec.Object != nil {
+		s.Object = rec.Text
+	}
 	v := expand.Values{Records: s.Records}
-	t.fill(&s.Task, &v)
+	t.fill(&s.Task, &v, rec.Object)
 	if s.Err == nil {
-		t.expand(&s.Task, t.cfg.Template, v)
+		t.expand(&s.Task, v)
 	}
 	return &s.Task
 }
 
-// fill sets what does not depend on the task's command.
-func (t *Tasks) fill(tk *task.Task, v *expand.Values) {
+// fill sets what does not depend on the task's command. obj is the JSON object
+// that it comes from, if any.
+func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	t.latest, v.Seq = tk.ID, tk.ID
 	tk.Cost = 1
+	if obj != nil && tk.Err == nil {
+		var err error
+		if v.Fields, err = obj.fields(t.fields); err != nil {
+			tk.Err = t.r.at(err)
+		}
+	}
 	if t.cfg.Key != nil {
 		tk.Key = t.cfg.Key.Expand(*v)
 	}
@@ -131,9 +146,17 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values) {
 }
 
 // expand sets the task's command, or its Err if the system would not accept it.
-func (t *Tasks) expand(tk *task.Task, tmpl *expand.Template, v expand.Values) {
-	tmpl.Fill(tk, v)
-	if tk.Err = t.fits(tk.Argv, tk); tk.Err != nil {
+func (t *Tasks) expand(tk *task.Task, v expand.Values) {
+	t.cfg.Template.Fill(tk, v)
+	t.bound(tk)
+}
+
+// bound leaves the task without a command if it has an Err or exceeds a limit.
+func (t *Tasks) bound(tk *task.Task) {
+	if tk.Err == nil {
+		tk.Err = t.fits(tk.Argv, tk)
+	}
+	if tk.Err != nil {
 		tk.Argv, tk.Shell = nil, false
 	}
 }
@@ -172,7 +195,7 @@ const pointerSize = 8
 
 var (
 	errTooLong = errors.New("argument list too long")
-	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000, or as its "stdin"`)
+	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000`)
 )
 
 // fits returns an error if the command, with what the task adds to the

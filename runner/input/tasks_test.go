@@ -166,78 +166,85 @@ func TestTooLong(t *testing.T) {
 	require.Equal(t, "echo 12345678|!argument list too long: record is 9 bytes, the limit is 8|echo b", show(list))
 }
 
-func TestJSONTasks(t *testing.T) {
-	in := Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(strings.Join([]string{
-		`{"args":["a b"],"key":"k","cost":2.5,"env":{"A":"1"},"dir":"/tmp","stdin":"in","timeout":2,"who":"me"}`,
-		`{"args":["a b"],"command":["printf","%s","{who}"],"who":"x y"}`,
-		`{"args":["a b"],"command":"printf '%s' {who}","who":"x'y"}`,
-		`{"command":"{","cost":"none"}`,
-		`{"command":"if"}`,
-		`[]`,
-		`{"who":"last"}`,
-	}, "\n"))}
-	list := tasks(t, in, TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"run", "{who}"}, Fields: true, Append: true}),
-		Command:  expand.Config{Append: true}, Cost: textOf(t, "bad"), Key: textOf(t, "{who}"),
-		Stdin: true,
+func objects(lines ...string) Config {
+	return Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(strings.Join(lines, "\n"))}
+}
+
+// With a command, an object is data, whatever its members are called.
+func TestJSONData(t *testing.T) {
+	hostile := `{"command":"touch X","args":["y"],"env":{"LD_PRELOAD":"z"},"dir":"/nowhere","timeout":1,"key":"k","cost":3,"stdin":"s","who":"me"}`
+	list := tasks(t, objects(hostile, `{"who":{"a": 1},"args":[ ],"key":null,"cost":0.5}`, `{"who":1,"args":1,"key":2,"cost":"none"}`,
+		`{"whom":1,"args":1,"key":2,"cost":1}`, `[]`), TasksConfig{
+		Template: template(t, expand.Config{Words: []string{"run", "{who}", "{args}", "{}"}, Fields: true, Append: true}),
+		Key:      textOf(t, "<{key}>"), Cost: textOf(t, "{cost}"), Stdin: true,
 	})
-	require.Len(t, list, 7)
+	require.Len(t, list, 5)
 	tk := list[0]
 	require.NoError(t, tk.Err)
+	require.Equal(t, []string{"run", "me", `["y"]`, hostile}, tk.Argv)
+	require.Empty(t, tk.Env)
+	require.Empty(t, tk.Dir)
+	require.Zero(t, tk.Timeout)
+	require.Equal(t, hostile+"\n", string(tk.Stdin))
+	require.Equal(t, "<k>", tk.Key)
+	require.EqualValues(t, 3, tk.Cost)
+	require.Equal(t, hostile, tk.Object)
+	require.Equal(t, [][]string{{hostile}}, tk.Records)
+
+	require.Equal(t, []string{"run", `{"a":1}`, "[]"}, list[1].Argv[:3])
+	require.Equal(t, "<>", list[1].Key)
+	require.EqualError(t, list[2].Err, `cost "none" is not a positive number`)
+	require.EqualError(t, list[3].Err, `line 4 of standard input: the object has no member "who": did you mean "whom"?`)
+	require.EqualError(t, list[4].Err, "line 5 of standard input: not a JSON object")
+
+	list = tasks(t, objects(`{"a":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Append: true})})
+	require.Equal(t, []string{"run", `{"a":1}`}, list[0].Argv)
+}
+
+// Without a command, an object is a task, and nothing in it is expanded.
+func TestJSONTasks(t *testing.T) {
+	cfg := TasksConfig{Template: template(t, expand.Config{Fields: true}), Objects: true}
+	one := func(s string) *task.Task { return tasks(t, objects(s), cfg)[0] }
+	tk := one(`{"args":["a b","$HOME"],"command":["printf","{}"],"key":"k","cost":2.5,"env":{"A":"1"},"dir":"/tmp","stdin":"in","timeout":2}`)
+	require.NoError(t, tk.Err)
+	require.Equal(t, []string{"printf", "{}", "a b", "$HOME"}, tk.Argv)
 	require.Equal(t, []string{"A=1"}, tk.Env)
 	require.Equal(t, "/tmp", tk.Dir)
 	require.Equal(t, "in", string(tk.Stdin))
 	require.Equal(t, 2*time.Second, tk.Timeout)
 	require.Equal(t, "k", tk.Key)
 	require.EqualValues(t, 3, tk.Cost)
-	require.Contains(t, tk.Object, `"who":"me"`)
-	require.Equal(t, [][]string{{"a b"}}, tk.Records)
+	require.Equal(t, [][]string{{"a b", "$HOME"}}, tk.Records)
 
-	require.EqualError(t, list[3].Err, `cost "none" is not a positive number`)
-	require.EqualError(t, list[5].Err, "line 6 of standard input: not a JSON object")
-	require.EqualError(t, list[6].Err, `cost "bad" is not a positive number`)
-	require.Equal(t, "last", list[6].Key)
-	require.Equal(t, `{"who":"last"}`+"\n", string(list[6].Stdin))
-}
-
-// An object's command replaces the one on the command line and follows its rules.
-func TestJSONCommand(t *testing.T) {
-	cfg := TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Append: true}),
-		Command:  expand.Config{Append: true},
-	}
-	one := func(s string) *task.Task {
-		list := tasks(t, Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(s)}, cfg)
-		return list[0]
-	}
-	require.Equal(t, []string{"run", "a", "b c"}, one(`{"args":["a","b c"]}`).Argv)
-	require.Equal(t, []string{"printf", "%s", "x y"}, one(`{"args":["a"],"command":["printf","%s","{who}","{1}"],"who":"x y"}`).Argv[:3])
-	require.Equal(t, []string{"ls", "-l", "a b"}, one(`{"args":["a b"],"command":"ls -l"}`).Argv)
-	tk := one(`{"command":"echo {who} | cat","who":"x'; y"}`)
-	require.True(t, tk.Shell)
-	require.Contains(t, tk.Argv[2], `'x'\''; y'`)
-	require.ErrorContains(t, one(`{"command":"if {}"}`).Err, `"command": `)
-
-	cfg.Template = nil
-	tk = one(`{"args":["echo","a b","$HOME"]}`)
-	require.Equal(t, []string{"echo", "a b", "$HOME"}, tk.Argv)
-	require.ErrorContains(t, one(`{"who":"me"}`).Err, "no command")
-	require.ErrorContains(t, one(`{"args":["`+strings.Repeat("x", maxArgument+1)+`"]}`).Err, "the limit is 131071")
 	require.Equal(t, []string{"ls"}, one(`{"command":"ls"}`).Argv)
+	require.Equal(t, []string{"ls", "-l", "a b"}, one(`{"args":["a b"],"command":"ls -l"}`).Argv)
+	require.Equal(t, []string{"echo", "a b"}, one(`{"args":["echo","a b"]}`).Argv)
+	tk = one(`{"command":"echo {} | cat"}`)
+	require.True(t, tk.Shell)
+	require.Equal(t, []string{"/bin/sh", "-c", "echo {} | cat"}, tk.Argv)
+	tk = one(`{"command":"echo \"$@\" | cat","args":["x'; y"]}`)
+	require.False(t, tk.Shell)
+	require.Equal(t, []string{"/bin/sh", "-c", `echo "$@" | cat`, "sh", "x'; y"}, tk.Argv)
 
-	cfg.Limits.ArgMax = 60
+	for in, want := range map[string]string{
+		`{"command":"cd /; ls","args":["x"]}`: `the script does not mention its arguments: write "$@" where they go`,
+		`{"command":"x","timout":1}`:          `line 1 of standard input: "timout" is no member of a task: did you mean "timeout"?`,
+		`{"key":"k"}`:                         `line 1 of standard input: no command: neither the command line nor "command" nor "args" has one`,
+		`{"command":"x","cost":"none"}`:       `cost "none" is not a positive number`,
+		`{"args":["echo","` + strings.Repeat("x", maxArgument+1) + `"]}`: `argument list too long: record is 131077 bytes, the limit is 131076`,
+	} {
+		tk := one(in)
+		require.EqualError(t, tk.Err, want)
+		require.Nil(t, tk.Argv)
+	}
+
+	cfg.Key = textOf(t, "{dir}")
+	require.Equal(t, "/tmp", one(`{"command":"ls","dir":"/tmp"}`).Key)
+	require.EqualError(t, one(`{"command":"ls"}`).Err, `line 1 of standard input: the object has no member "dir"`)
+
+	cfg.Key, cfg.Limits.ArgMax = nil, 60
 	require.NoError(t, one(`{"args":["echo","x"]}`).Err)
 	require.ErrorIs(t, one(`{"args":["echo","x"],"env":{"A":"`+strings.Repeat("x", 30)+`"}}`).Err, errTooLong)
-
-	// Use more commands than are kept compiled.
-	var in strings.Builder
-	for i := range 3 * maxCompiled {
-		fmt.Fprintf(&in, "{\"command\":[\"c%d\"],\"args\":[\"x\"]}\n", i/2%100)
-	}
-	list := tasks(t, Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(in.String())}, cfg)
-	for i, tk := range list {
-		require.Equal(t, []string{fmt.Sprintf("c%d", i/2%100), "x"}, tk.Argv)
-	}
 }
 
 func TestTasksConfigValidate(t *testing.T) {

@@ -102,7 +102,7 @@ func (r *rerun) add(t *task.Task) {
 		}
 	}
 	if r.cfg.JSON {
-		if t.Err != nil || t.Object == "" {
+		if t.Err != nil || t.Object == "" || strings.Contains(t.Object, "\n") {
 			r.left++
 		} else if r.listed++; r.open() {
 			r.w.WriteString(t.Object + "\n")

@@ -1,0 +1,168 @@
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"crew/runner/task"
+)
+
+// Object is a JSON object: its members by name, as JSON text.
+type Object map[string]json.RawMessage
+
+// parseObject reads one JSON object. Text that encoding/json would alter is an
+// error: invalid UTF-8, half a surrogate pair, or two members of one name.
+func parseObject(text string) (Object, error) {
+	if !utf8.ValidString(text) {
+		return nil, errors.New("not UTF-8, as JSON must be")
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	o := make(Object)
+	for dec.More() {
+		name, err := dec.Token()
+		var v json.RawMessage
+		if err == nil {
+			err = dec.Decode(&v)
+		}
+		if err != nil {
+			return nil, notObject(err)
+		}
+		if _, double := o[name.(string)]; double {
+			return nil, fmt.Errorf("two members are called %q", name)
+		}
+		o[name.(string)] = v
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, notObject(err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("not a JSON object: text follows it")
+	}
+	if half := halfSurrogate(text); half != "" {
+		return nil, fmt.Errorf("%s is half of a character", half)
+	}
+	return o, nil
+}
+
+func notObject(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = errors.New("it has no end")
+	}
+	return fmt.Errorf("not a JSON object: %w", err)
+}
+
+// halfSurrogate returns the first escape in valid JSON that is one half of a
+// surrogate pair without the other, or "".
+func halfSurrogate(text string) string {
+	const size = len(`\ud800`)
+	for {
+		i := strings.IndexByte(text, '\\')
+		switch {
+		case i < 0:
+			return ""
+		case text[i+1] != 'u':
+			text = text[i+2:]
+			continue
+		}
+		escape := text[i : i+size]
+		text = text[i+size:]
+		switch high := surrogate(escape); {
+		case high == 0:
+		case high == 'd' && len(text) > size && surrogate(text[:size]) == 'e':
+			text = text[size:]
+		default:
+			return escape
+		}
+	}
+}
+
+// surrogate returns 'd' if s is the escape of the first half of a surrogate pair,
+// 'e' if it is that of the second, and 0 if it is neither.
+func surrogate(s string) byte {
+	if s[:2] != `\u` || s[2] != 'd' && s[2] != 'D' {
+		return 0
+	}
+	switch s[3] {
+	case '8', '9', 'a', 'b', 'A', 'B':
+		return 'd'
+	case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
+		return 'e'
+	}
+	return 0
+}
+
+// member returns what {name} stands for: the member called name or, for a name
+// such as a.b, the member b of the object a. ok is false if there is none.
+func (o Object) member(name string) (value string, ok bool, err error) {
+	if v, ok := o[name]; ok {
+		value, err = plainText(v)
+		return value, true, err
+	}
+	for i, c := range []byte(name) {
+		if v, found := o[name[:i]]; c == '.' && found && v[0] == '{' {
+			inner, err := parseObject(string(v))
+			if err != nil {
+				return "", false, fmt.Errorf("%q: %w", name[:i], err)
+			}
+			if value, ok, err = inner.member(name[i+1:]); ok || err != nil {
+				return value, ok, err
+			}
+		}
+	}
+	return "", false, nil
+}
+
+// fields returns what {name} stands for, for each of names.
+func (o Object) fields(names []string) (map[string]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	fields := make(map[string]string, len(names))
+	for _, name := range names {
+		value, ok, err := o.member(name)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			names := slices.Sorted(maps.Keys(o))
+			return nil, fmt.Errorf("the object has no member %q%s", name, didYouMean(name, names))
+		}
+		fields[name] = value
+	}
+	return fields, nil
+}
+
+// didYouMean returns the one of names that name probably stands for, as a hint, or
+// "".
+func didYouMean(name string, names []string) string {
+	if near := task.Nearest(name, names); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	return ""
+}
+
+// plainText returns the value of a string, "" for null, and the compact JSON text
+// of anything else.
+func plainText(v json.RawMessage) (string, error) {
+	switch v[0] {
+	case '"':
+		return text(v)
+	case 'n':
+		return "", nil
+	case '[', '{':
+		var b bytes.Buffer
+		err := json.Compact(&b, v)
+		return b.String(), err
+	}
+	return string(v), nil
+}
