@@ -223,7 +223,7 @@ func (t *Template) argv(v *Values) (argv []string, shell bool) {
 	v.nth = v.countsRecords()
 	for i := range t.words {
 		w, times := &t.words[i], 1
-		if w.lone() && len(v.Records) > 0 {
+		if w.lone() && len(v.Records) > 0 && len(v.Records[0]) > 0 {
 			argv = slices.Grow(argv, len(v.Records)+len(t.words)-i-1)
 			for _, rec := range v.Records {
 				for _, c := range rec {
