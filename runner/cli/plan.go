@@ -35,7 +35,7 @@ func (o *Options) plan() task.Plan {
 // that have to wait for their turn, and the progress bar last.
 func (w *wiring) sinks() ([]runner.Sink, error) {
 	o := w.opts
-	cfg := sink.StdoutConfig{Plan: w.plan, Batches: o.Command.batches(), Store: w.store}
+	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (w *wiring) logs() (logs []runner.Sink, err error) {
 		logs = append(logs, log)
 	}
 	if dir := o.Output.Results; dir != "" {
-		tree, err := sink.OpenResults(dir, o.Command.batches())
+		tree, err := sink.OpenResults(dir, w.source.records())
 		if err != nil {
 			return nil, err
 		}

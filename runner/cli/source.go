@@ -9,6 +9,7 @@ import (
 
 	"crew/runner/expand"
 	"crew/runner/input"
+	"crew/runner/sink"
 )
 
 // source is the open input and the tasks made from it.
@@ -161,4 +162,10 @@ func (s *source) sameCommand() bool {
 	}
 	_, same := s.template.Command()
 	return same
+}
+
+// records returns what the records of tasks are like.
+func (s *source) records() sink.Records {
+	in, c := s.opts.Input, s.opts.Command
+	return sink.Records{Several: c.batches(), Names: s.reader.Names(), Objects: in.JSON && len(c.Words) > 0}
 }

@@ -18,18 +18,25 @@ import (
 // JSON strings are UTF-8. An output that is not is given in base64, as
 // stdout_base64 or stderr_base64. In args, command and key each invalid byte
 // becomes U+FFFD, and args_base64, command_base64 and key_base64 beside them hold
-// the original bytes.
+// the original bytes. fields has the columns that have names, for each record.
 type object struct {
 	outputs bool // include stdout and stderr
-	batches bool // tasks can have several records
+	records Records
 	buf     []byte
 	check   utf8Check
 	escape  escaper
 }
 
+// Records says what the records of tasks are like.
+type Records struct {
+	Several bool     // a task can have several
+	Names   []string // of the columns, "" for one without; nil if none has one
+	Objects bool     // they are JSON objects, whose members have names
+}
+
 // write writes the object of a task that ended with r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
-	j.buf = appendFacts(j.buf[:0], t, r, j.batches)
+	j.buf = appendFacts(j.buf[:0], t, r, &j.records)
 	if len(r.Before) > 0 {
 		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
 		for _, b := range r.Before {
@@ -94,15 +101,21 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 
 // appendFacts appends the members before attempts and outputs. The object stays
 // open.
-func appendFacts(b []byte, t *task.Task, r *task.Result, batches bool) []byte {
+func appendFacts(b []byte, t *task.Task, r *task.Result, form *Records) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, `,"args":`...)
-	b = appendArgs(b, t.Records, batches, task.AppendString)
+	b = appendRecords(b, t.Records, form, arrayOf(task.AppendString))
 	invalid := func(column string) bool { return !utf8.ValidString(column) }
 	if slices.ContainsFunc(t.Records, func(r []string) bool { return slices.ContainsFunc(r, invalid) }) {
 		b = append(b, `,"args_base64":`...)
-		b = appendArgs(b, t.Records, batches, appendBase64)
+		b = appendRecords(b, t.Records, form, arrayOf(appendBase64))
+	}
+	switch {
+	case form.Objects && t.Object != "":
+		b = append(task.AppendName(b, "fields"), t.Object...)
+	case form.Names != nil && len(t.Records) > 0:
+		b = appendRecords(task.AppendName(b, "fields"), t.Records, form, form.appendFields)
 	}
 	b = appendText(b, "command", commandLine(t, r))
 	b = r.AppendFacts(b)
@@ -128,13 +141,35 @@ func appendText(b []byte, name, s string) []byte {
 	return b
 }
 
-// appendArgs appends the columns of the record, or an array of such arrays if
-// tasks can have several records.
-func appendArgs(b []byte, records [][]string, batches bool, value func([]byte, string) []byte) []byte {
-	if len(records) == 1 && !batches {
-		return appendArray(b, records[0], value)
+// appendRecords appends what value makes of the record, or an array of that if tasks
+// can have several.
+func appendRecords(b []byte, records [][]string, form *Records, value func([]byte, []string) []byte) []byte {
+	if len(records) == 1 && !form.Several {
+		return value(b, records[0])
 	}
-	return appendArray(b, records, func(b []byte, r []string) []byte { return appendArray(b, r, value) })
+	return appendArray(b, records, value)
+}
+
+// arrayOf returns a function that appends an array of strings.
+func arrayOf(value func([]byte, string) []byte) func([]byte, []string) []byte {
+	return func(b []byte, columns []string) []byte { return appendArray(b, columns, value) }
+}
+
+// appendFields appends an object of the columns by name. Of two columns with one
+// name it is the first, as with {name}.
+func (form *Records) appendFields(b []byte, columns []string) []byte {
+	open := len(b)
+	for i, name := range form.Names[:min(len(form.Names), len(columns))] {
+		if name != "" && slices.Index(form.Names, name) == i {
+			b = append(task.AppendString(append(b, ','), name), ':')
+			b = task.AppendString(b, columns[i])
+		}
+	}
+	if len(b) == open {
+		b = append(b, '{')
+	}
+	b[open] = '{' // in place of the comma
+	return append(b, '}')
 }
 
 func appendArray[T any](b []byte, items []T, value func([]byte, T) []byte) []byte {

@@ -20,7 +20,7 @@ import (
 
 func objectOf(t *testing.T, outputs, batches bool, e task.Event) string {
 	var b bytes.Buffer
-	j := object{outputs: outputs, batches: batches}
+	j := object{outputs: outputs, records: Records{Several: batches}}
 	require.NoError(t, j.write(&b, e.Task, e.Result))
 	return b.String()
 }
@@ -61,6 +61,34 @@ func TestObjects(t *testing.T) {
 		got := objectOf(t, c.outputs, c.batches, c.e)
 		require.Equal(t, c.want+"\n", got, c.name)
 		require.True(t, json.Valid([]byte(got)), c.name)
+	}
+}
+
+func TestFields(t *testing.T) {
+	for _, c := range []struct {
+		form    Records
+		records [][]string
+		object  string
+		want    string
+	}{
+		{form: Records{Names: []string{"n", `"v"`}}, records: [][]string{{"a", "b\xff"}}, want: `"fields":{"n":"a","\"v\"":"b�"},`},
+		{form: Records{Names: []string{"n", "", "n", "m"}}, records: [][]string{{"a", "b", "c"}}, want: `"fields":{"n":"a"},`},
+		{form: Records{Names: []string{"n"}}, records: [][]string{{}}, want: `"fields":{},`},
+		{form: Records{Names: []string{"n"}}, records: [][]string{{"a", "b"}}, want: `"fields":{"n":"a"},`},
+		{form: Records{Names: []string{"n"}, Several: true}, records: [][]string{{"a"}, {"b"}}, want: `"fields":[{"n":"a"},{"n":"b"}],`},
+		{form: Records{Objects: true}, object: `{"n": [1]}`, records: [][]string{{"x"}}, want: `"fields":{"n": [1]},`},
+		{form: Records{Objects: true}, records: [][]string{{"x"}}, want: ""},
+		{object: `{}`, records: [][]string{{"x"}}, want: ""},
+	} {
+		tk := &task.Task{ID: 1, Records: c.records, Object: c.object}
+		got := string(appendFacts(nil, tk, &task.Result{}, &c.form)) + "}"
+		require.True(t, json.Valid([]byte(got)), got)
+		_, fields, _ := strings.Cut(got, `],"fields"`)
+		fields, _, _ = strings.Cut(fields, `"command":`)
+		if c.want != "" {
+			fields = `"fields"` + fields
+		}
+		require.Equal(t, c.want, fields)
 	}
 }
 

@@ -33,8 +33,8 @@ type Results struct {
 
 // OpenResults creates the directory if it is missing and tries whether files can
 // be created in it. Existing files stay until a task of the same number ends,
-// whose files replace them. batches says that tasks can have several records.
-func OpenResults(dir string, batches bool) (*Results, error) {
+// whose files replace them.
+func OpenResults(dir string, records Records) (*Results, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
 		var f *os.File
@@ -45,7 +45,7 @@ func OpenResults(dir string, batches bool) (*Results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir, object: object{batches: batches}}, nil
+	return &Results{dir: dir, object: object{records: records}}, nil
 }
 
 // Consume writes the files of attempts and tasks that have ended. It stops at the

@@ -17,7 +17,7 @@ import (
 // StdoutConfig says how results are shown.
 type StdoutConfig struct {
 	Plan    task.Plan
-	Batches bool         // in JSON: tasks can have several records
+	Records Records      // for JSON
 	Store   *spool.Store // for output that is held back; may be nil if none is
 }
 
@@ -90,7 +90,7 @@ type large struct {
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1, err: port{stderr: true}}
 	s.taggers.New = func() any { return new(tagger) }
-	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, batches: cfg.Batches}
+	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
 		s.reorder = newReorderBuffer(cfg.Store)
 		s.lines = map[uint64]*lineBuffer{}
