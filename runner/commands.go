@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"crew/runner/task"
 	"crew/sched"
@@ -49,13 +50,18 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 
 // told ends the run because a command asks for it.
 func (c *core) told(cmd task.Command) {
+	again := c.phase == draining && c.ending.Reason < Told // for another reason
 	c.ends(Told, nil, nil)
+	c.unreadAt = time.Time{}
 	if cmd.Signal != 0 {
 		c.ending.Signal = cmd.Signal
 	}
 	why := signalName(cmd.Signal)
 	switch cmd.Op {
 	case task.Drain:
+		if again {
+			c.enter(draining, task.Draining, why)
+		}
 		c.drain(why)
 	case task.Stop:
 		c.stop(why)

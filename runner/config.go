@@ -112,8 +112,8 @@ const (
 	Completed  Reason = iota // every task of the input had its turn
 	Halted                   // Config.Halt
 	BadCommand               // the command of all tasks cannot be executed
-	Told                     // a command or a signal
 	Unread                   // nobody reads stdout any more
+	Told                     // a command or a signal
 	Broken                   // the input or an output failed
 )
 

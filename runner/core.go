@@ -26,6 +26,9 @@ const (
 	// for the kernel to end them and for a reader to take the rest of the output.
 	// It is also the interval at which a kill is repeated.
 	margin = time.Second
+	// moment is how long the tasks of a run that nobody reads any more go on. Ctrl-C
+	// reaches all of a pipeline, and the reader may die before crew has noticed.
+	moment = 10 * time.Millisecond
 )
 
 // core is the run's state machine. It has no lock, no goroutine and no clock, and
@@ -71,6 +74,7 @@ type core struct {
 	phase    phase
 	sealed   bool      // every task has an outcome, and no more are admitted
 	giveUpAt time.Time // when a run that was told to end stops waiting; zero is never
+	unreadAt time.Time // when a run whose reader has just gone ends its tasks; zero is never
 	stats    task.Stats
 	counted  *task.Result // the latest result that Config.Halt counts
 	ending   Ending
@@ -291,6 +295,11 @@ func (c *core) due() {
 	if !c.giveUpAt.IsZero() && !c.run.Before(c.giveUpAt) {
 		c.giveUp()
 	}
+	if !c.unreadAt.IsZero() && !c.run.Before(c.unreadAt) {
+		c.unreadAt = time.Time{}
+		c.stop(sigpipe)
+		c.wait(c.cfg.Limit.KillAfter + margin)
+	}
 	if c.phase > going || c.paused {
 		return
 	}
@@ -345,7 +354,7 @@ func (c *core) wake() time.Time {
 		return time.Time{}
 	}
 	at, _ := c.deadline.Next()
-	at = earlier(at, c.giveUpAt)
+	at = earlier(earlier(at, c.giveUpAt), c.unreadAt)
 	if c.phase == going && !c.paused {
 		next, _ := c.delayed.Next()
 		at = earlier(at, next)
@@ -371,7 +380,7 @@ func earlier(a, b time.Time) time.Time {
 // seal reports whether every task has its outcome and no more will come. Once it
 // does, the run admits no more.
 func (c *core) seal() bool {
-	ends := c.inputEnd || c.phase > going
+	ends := (c.inputEnd || c.phase > going) && c.unreadAt.IsZero()
 	c.sealed = c.sealed || ends && len(c.entries) == 0 && c.stats.Admitted == int64(c.numbered.Load())
 	return c.sealed
 }

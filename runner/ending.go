@@ -83,13 +83,15 @@ func (c *core) drain(why string) {
 
 // stop drains and asks running attempts to end.
 func (c *core) stop(why string) {
-	if c.running == 0 {
-		c.drain(why)
-	}
 	if c.phase >= stopping {
 		return
 	}
-	c.enter(stopping, task.Stopping, why)
+	if c.running > 0 {
+		c.enter(stopping, task.Stopping, why)
+	} else {
+		c.drain(why)
+		c.phase = stopping
+	}
 	for _, e := range c.entries {
 		if e.state == running {
 			c.terminate(e, errStopped)
@@ -97,10 +99,9 @@ func (c *core) stop(why string) {
 	}
 }
 
-// enter goes to a later phase and says so, unless the run drains already and no
-// task is running. Waiting tasks end as not run.
+// enter goes to a phase in which nothing more starts, and says so with an event of
+// a kind. Waiting tasks end as not run.
 func (c *core) enter(p phase, kind task.Kind, why string) {
-	announce := c.phase < draining || c.running > 0
 	c.phase = p
 	waiting := c.ids(queued, parked, delayed)
 	retries := 0
@@ -109,9 +110,7 @@ func (c *core) enter(p phase, kind task.Kind, why string) {
 			retries++
 		}
 	}
-	if announce {
-		c.emit(task.Event{Kind: kind, Running: c.runningIDs(10), Retries: retries, Text: why})
-	}
+	c.emit(task.Event{Kind: kind, Running: c.runningIDs(10), Retries: retries, Text: why})
 	for _, id := range waiting {
 		e := c.entries[id]
 		c.withdraw(e)
@@ -157,17 +156,16 @@ func (c *core) overdue(e *entry) {
 	}
 }
 
-// abort ends the run because of an error of crew itself. Running attempts may
-// finish, unless the error is that nobody reads the results any more.
+// abort ends the run because of an error of crew itself, or because nobody reads
+// the results any more. Running attempts may finish, in the latter case only if the
+// run drains already.
 func (c *core) abort(err error) {
 	if c.sealed {
 		c.late(err)
 		return
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		c.ends(Unread, nil, err)
-		c.stop(signalName(int(syscall.SIGPIPE)))
-		c.wait(c.cfg.Limit.KillAfter + margin)
+		c.unread(err)
 		return
 	}
 	if c.ending.Reason == Broken {
@@ -181,11 +179,23 @@ func (c *core) abort(err error) {
 	c.drain(why)
 }
 
+// sigpipe is the reason in the events of a run that ends because nobody reads it.
+const sigpipe = "SIGPIPE"
+
+// unread ends a run whose reader has gone, a moment later.
+func (c *core) unread(err error) {
+	if c.ending.Reason < Unread && c.phase < draining {
+		c.unreadAt = c.run.Add(moment)
+	}
+	c.ends(Unread, nil, err)
+	c.drain(sigpipe)
+}
+
 // late takes an error that comes too late for an event to reach the sinks.
 func (c *core) late(err error) {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
-		c.ends(Unread, nil, err)
+		c.unread(err)
 	case c.ending.Reason == Broken:
 		c.ending.More = append(c.ending.More, err)
 	default:

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"errors"
+	"syscall"
 	"time"
 
 	"crew/runner/task"
@@ -13,7 +15,7 @@ type pump struct {
 	tick   time.Duration
 	keep   bool // Retry.Keep
 	bell   chan struct{}
-	broken []bool // by sink: Consume has failed, and only Close is still called
+	broken []bool // by sink: only Close is still called
 }
 
 func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
@@ -71,7 +73,7 @@ func (p *pump) consume(batch []task.Event) {
 			continue
 		}
 		if err := s.Consume(batch); err != nil {
-			p.broken[i] = true
+			p.broken[i] = !errors.Is(err, syscall.EPIPE)
 			p.r.do(func(c *core) { c.abort(err) }, nil)
 		}
 	}

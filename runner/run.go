@@ -64,7 +64,9 @@ type Recorder interface {
 }
 
 // Sink consumes events in order, a batch at a time, from one goroutine. An error
-// from Consume ends the run. Close is called once, after the last batch.
+// from Consume ends the run. Then only Close is called, except after an EPIPE: the
+// run may go on without the reader, and Consume can count what is lost. Close is
+// called once, after the last batch.
 type Sink interface {
 	Consume([]task.Event) error
 	Close(task.Stats) error
@@ -332,7 +334,7 @@ func (r *Run) finish() {
 	if c.seal() && !r.shown {
 		r.pump.ring()
 	}
-	if r.shown || c.ending.Unshown {
+	if r.shown && c.unreadAt.IsZero() || c.ending.Unshown {
 		r.ended = true
 		close(r.over)
 	}

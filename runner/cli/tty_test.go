@@ -258,3 +258,44 @@ func TestTerminalInterrupt(t *testing.T) {
 	require.Contains(t, lines, "done 1")
 	require.NotContains(t, strings.Join(lines, "\n"), "done 2")
 }
+
+// TestTerminalPipeline has Ctrl-C reach a pipeline. It kills the reader, but crew
+// lets its tasks finish, whichever of the two deaths and signals it notices first.
+func TestTerminalPipeline(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, options, loop string }{
+		{"quiet", "", "sleep 0.01"},
+		{"noisy", "--output line", "echo x"}, // crew finds the pipe closed at once
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				cmd := exec.Command("/bin/bash", "-c", `trap : INT
+					"$CREW" -j2 --joblog log `+c.options+` 'echo > on.{}; until [ -e go ]; do `+c.loop+`; done; echo > done.{}; echo end {}' ::: 1 2 3 | tee out
+					echo "status=${PIPESTATUS[*]}"`)
+				cmd.Dir = t.TempDir()
+				cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "CREW="+os.Args[0])
+				v := startOnTerminal(t, 80, cmd)
+				for _, name := range []string{"on.1", "on.2"} {
+					require.Eventually(t, func() bool {
+						_, err := os.Stat(filepath.Join(cmd.Dir, name))
+						return err == nil
+					}, time.Minute, time.Millisecond)
+				}
+				_, err := v.file.WriteString("\x03")
+				require.NoError(t, err)
+				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
+				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
+				v.await(t, `^crew: 2 of 3 tasks done in .*; 1 not run$`)
+				v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
+				v.await(t, `^status=130 130$`)
+				v.end(t)
+				require.FileExists(t, filepath.Join(cmd.Dir, "done.1"))
+				require.FileExists(t, filepath.Join(cmd.Dir, "done.2"))
+				log, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
+				require.NoError(t, err)
+				require.Equal(t, 3, strings.Count(string(log), "\n"), "a header and two tasks: %s", log)
+			}
+		})
+	}
+}

@@ -255,6 +255,9 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
+	if n := w.stdout.Lost(); n > 0 && e.Reason != runner.Unread {
+		w.screen.Urge(w.lostText(n))
+	}
 	for _, err := range e.More {
 		w.screen.Urge(err.Error())
 	}
@@ -267,6 +270,18 @@ func (w *wiring) ending(e runner.Ending) ending {
 		end.last = append(end.last, w.stateNotes(e)...)
 	}
 	return end
+}
+
+// lostText says that n results could not be shown, and how to see them.
+func (w *wiring) lostText(n int64) string {
+	text := fmt.Sprintf("%d results could not be shown: nobody reads stdout any more", n)
+	if n == 1 {
+		text = "1 result could not be shown: nobody reads stdout any more"
+	}
+	if w.state != nil && w.plan.Recalls() {
+		text += ": the same command shows what --state has kept"
+	}
+	return text
 }
 
 // shellHint returns a hint for a command that is not found because its first word

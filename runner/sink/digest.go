@@ -69,7 +69,7 @@ func (d *Digest) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case task.Draining, task.Stopping:
-			d.mute = d.mute || e.Text == brokenPipe
+			d.mute = e.Text == brokenPipe
 			d.untold = d.untold || e.Kind == task.Draining && e.Text == ""
 		case task.Retried:
 			tail, _ := stderrTail(e.Result)

@@ -43,6 +43,7 @@ type lineWriter struct {
 	stderr bool
 	prefix string // put before each line
 	closed bool
+	lost   bool // lines could not be shown; unused if held is not nil
 
 	// The unfinished line is in rest, or in long once rest would exceed longLine.
 	rest []byte
@@ -167,7 +168,15 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 			return err
 		}
 	}
-	return w.s.print(func() error { return write(w.s.port(w.stderr)) })
+	lost := &w.lost
+	if w.held != nil {
+		lost = &w.held.lost
+	}
+	err := w.s.print(func() error { return write(w.s.port(w.stderr)) })
+	if err != nil && !*lost {
+		*lost = w.s.lose(err, 1)
+	}
+	return err
 }
 
 // lineBuffer holds the lines of a running task, through all its attempts, until
@@ -175,6 +184,7 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 type lineBuffer struct {
 	mu   sync.Mutex
 	live bool        // it is the task's turn
+	lost bool        // lines could not be shown; once live, for the task's writers
 	held task.Result // its outputs are buffers of the spool, or nil
 }
 
@@ -220,7 +230,7 @@ func (s *Stdout) passTurn(id uint64) {
 	// The task's writers wait until the earlier lines are shown.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.show(&large{result: l.held})
+	l.lost = s.show(&large{result: l.held})
 	l.held.Close()
 	l.held = task.Result{}
 	l.live = true

@@ -275,6 +275,7 @@ func TestLineErrorsReachTheRun(t *testing.T) {
 			require.Equal(t, 1, out.Len())
 			put(t, e, "stderr goes on\n")
 			require.EqualError(t, s.Consume(nil), "write stdout: broken pipe")
+			require.EqualValues(t, 1, s.Lost(), "once for an attempt")
 		}
 	}
 }

@@ -38,8 +38,8 @@ func (c StdoutConfig) Validate() error {
 // all other sinks that read outputs.
 //
 // Consume returns the first error, now and from then on. After an error of
-// stdout nothing more is written there; after one of the spool, everything that
-// can still be shown is. Errors of stderr do not stop the run: Close returns the
+// stdout nothing more is written there, and results that need it are dropped and
+// counted; after one of the spool, everything that can still be shown is. Errors of stderr do not stop the run: Close returns the
 // first one, unless it only says that nobody reads stderr.
 //
 // Consume and Close are for one goroutine. Open is safe for concurrent use.
@@ -55,6 +55,7 @@ type Stdout struct {
 	tag     tagger         // buffer for tagged lines
 	gather  []byte         // what is shown at the end of the batch
 	parts   []part         // which of gather goes where
+	shows   int            // the results in gather that need stdout
 
 	// used inside Screen.Print alone
 
@@ -65,6 +66,7 @@ type Stdout struct {
 
 	mu    sync.Mutex
 	fault error                  // the first error
+	lost  int64                  // results whose reader had gone
 	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
 	lines map[uint64]*lineBuffer // with Plan.Order: of running tasks, by ID
 
@@ -168,6 +170,26 @@ func (s *Stdout) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault
+}
+
+// lose counts n results as lost if err, from writing them, says that nobody reads
+// stdout. It reports whether it did.
+func (s *Stdout) lose(err error, n int) bool {
+	if n == 0 || !errors.Is(err, syscall.EPIPE) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost += int64(n)
+	return true
+}
+
+// Lost returns how many results could not be shown in whole because nobody read
+// stdout any more. It is safe for concurrent use.
+func (s *Stdout) Lost() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // finished shows a result, or keeps it for its turn. If next is true, the next
@@ -275,6 +297,9 @@ func (s *Stdout) prefix(t *task.Task, slot int) string {
 
 // add gathers a small block of each stream.
 func (s *Stdout) add(out, err []byte) {
+	if len(out) > 0 {
+		s.shows++
+	}
 	for i, p := range [...][]byte{out, err} {
 		if len(p) == 0 {
 			continue
@@ -295,7 +320,7 @@ func (s *Stdout) flush() {
 	if len(s.gather) == 0 {
 		return
 	}
-	_ = s.print(func() error {
+	failed := s.print(func() error {
 		from := 0
 		var failed error
 		for _, p := range s.parts {
@@ -305,19 +330,22 @@ func (s *Stdout) flush() {
 		}
 		return failed
 	})
-	s.gather, s.parts = s.gather[:0], s.parts[:0]
+	s.lose(failed, s.shows)
+	s.gather, s.parts, s.shows = s.gather[:0], s.parts[:0], 0
 }
 
-// show streams a large result, after what was gathered.
-func (s *Stdout) show(l *large) {
+// show streams a large result, after what was gathered. It reports whether the
+// result was lost.
+func (s *Stdout) show(l *large) (lost bool) {
 	s.flush()
-	_ = s.print(func() error {
+	failed := s.print(func() error {
 		if s.cfg.Plan.JSON() {
 			return s.showObject(l)
 		}
 		failed := s.copyStream(&s.out, l.tag, l.result.Stdout)
 		return cmp.Or(failed, s.copyStream(&s.err, l.tag, l.result.Stderr))
 	})
+	return s.lose(failed, 1)
 }
 
 // print calls write with the ports ready for use, and notes its error.

@@ -262,6 +262,13 @@ func TestStdoutErrorsStopTheRun(t *testing.T) {
 			require.ErrorIs(t, err, syscall.EPIPE)
 			require.EqualError(t, err, "write stdout: broken pipe")
 			require.ErrorIs(t, s.Consume(nil), syscall.EPIPE)
+			require.EqualValues(t, 1, s.Lost())
+			require.Error(t, s.Consume([]task.Event{spoken(t, store, 2, "small", ""), spoken(t, store, 3, big, ""), spoken(t, store, 4, "", "")}))
+			want := 3
+			if cfg.Show == task.ShowObjects {
+				want++ // an object without output is a result, too
+			}
+			require.EqualValues(t, want, s.Lost())
 			require.ErrorIs(t, s.Close(task.Stats{}), syscall.EPIPE)
 			require.Equal(t, 3, out.Len(), "nothing is written after an error")
 		}
