@@ -70,7 +70,7 @@ func (w *wiring) logs() (logs []runner.Sink, err error) {
 	if w.state != nil {
 		_, resumed = w.state.Resumed()
 	}
-	anew := o.State.Replay || o.Output.logsEmpty()
+	anew := o.State.Replay || o.Output.logsEmpty(w.source.results)
 	if resumed && anew && o.Output.logs() {
 		if err := w.state.LogAll(); err != nil {
 			return nil, err
@@ -91,8 +91,8 @@ func (w *wiring) logs() (logs []runner.Sink, err error) {
 		}
 		logs = append(logs, log)
 	}
-	if dir := o.Output.Results; dir != "" {
-		tree, err := sink.OpenResults(dir, w.source.records())
+	if dir := w.source.results; dir != "" {
+		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
 		if err != nil {
 			return nil, err
 		}
@@ -104,12 +104,13 @@ func (w *wiring) logs() (logs []runner.Sink, err error) {
 // logs reports whether results are kept in files.
 func (o Output) logs() bool { return o.Joblog != "" || o.Results != "" }
 
-// logsEmpty reports whether the files for results hold nothing yet.
-func (o Output) logsEmpty() bool {
+// logsEmpty reports whether the joblog and the directory for results hold nothing
+// yet.
+func (o Output) logsEmpty(results string) bool {
 	if st, err := os.Stat(o.Joblog); err == nil && st.Size() > 0 {
 		return false
 	}
-	entries, err := os.ReadDir(o.Results)
+	entries, err := os.ReadDir(results)
 	return err != nil || len(entries) == 0
 }
 

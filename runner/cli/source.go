@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"crew/runner/expand"
 	"crew/runner/input"
@@ -18,6 +19,7 @@ type source struct {
 	reader   *input.Reader
 	template *expand.Template
 	tasks    *input.Tasks
+	results  string // the directory that holds all results; "" for none
 }
 
 // openSource opens the input and compiles the templates.
@@ -124,13 +126,18 @@ func (s *source) compile() error {
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
 		Stdin:  c.Stdin,
 	}
-	texts := [...]*expand.Text{tc.Key, tc.Cost}
-	for i, name := range [...]string{"key", "cost"} {
+	if dir := s.opts.Output.Results; dir != "" {
+		tc.Results = expand.NewPath(dir, cfg)
+		s.results = fixedPart(tc.Results)
+	}
+	texts := [...]*expand.Text{tc.Key, tc.Cost, tc.Results}
+	why := [...]string{
+		"the worker is chosen only after the key is known", "the worker is chosen only after the cost is known",
+		"each attempt may have another worker",
+	}
+	for i, name := range [...]string{"key", "cost", "results"} {
 		if t := texts[i]; t != nil && t.UsesWorker() {
-			return &usageError{
-				s.opts.given(name).String() + " cannot hold {%}",
-				"the worker is chosen only after the " + name + " is known",
-			}
+			return &usageError{s.opts.given(name).String() + " cannot hold {%}", why[i]}
 		}
 	}
 	if err := tc.Validate(); err != nil {
@@ -138,6 +145,15 @@ func (s *source) compile() error {
 	}
 	s.tasks = input.NewTasks(s.reader, tc)
 	return nil
+}
+
+// fixedPart returns the directory that is the same for all tasks.
+func fixedPart(results *expand.Text) string {
+	dir, constant := results.Prefix()
+	if constant {
+		return dir
+	}
+	return dir[:strings.LastIndexByte(dir, '/')+1] + "."
 }
 
 // leastChars returns the length of the shortest command with one record, as -s

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"path"
 	"strings"
 	"testing"
 
@@ -220,6 +221,39 @@ func TestText(t *testing.T) {
 	} {
 		require.Equal(t, c.want, NewText(c.text, c.cfg).Expand(c.v), c.text)
 	}
+}
+
+func TestPath(t *testing.T) {
+	for _, c := range []struct{ text, value, want, prefix string }{
+		{"d/e", "a", "d/e", "d/e"},
+		{"d/x-{}/{#}.d", "a b", "d/x-a b/3.d", "d/x-"},
+		{"{}", "../a/", `..\_a\_`, ""},
+		{"{}", "..", `\..`, ""},
+		{"{//}/{/}", "/b", `\_/b`, ""},
+		{"{//}", "b", `\.`, ""},
+		{"d/.{}.", "", `d/.\.`, "d/."},
+		{"d/{}", "a\\_\t\x00", `d/a\\_\t\0`, "d/"},
+	} {
+		p := NewPath(c.text, Config{})
+		require.Equal(t, c.want, p.Expand(Values{Records: [][]string{{c.value}}, Seq: 3}), c.text)
+		prefix, constant := p.Prefix()
+		require.Equal(t, c.prefix, prefix, c.text)
+		require.Equal(t, c.text == "d/e", constant, c.text)
+	}
+}
+
+// FuzzPath checks that no value leaves the directory, and that no two share one.
+func FuzzPath(f *testing.F) {
+	f.Add("..", "/", "")
+	f.Add(`\`, `\\`, `\_`)
+	p := NewPath("d/.{1}/{2}{2}", Config{})
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		dir := p.Expand(Values{Records: [][]string{{a, b}}})
+		require.Equal(t, 2, strings.Count(dir, "/"))
+		require.Equal(t, dir, path.Clean(dir))
+		require.NotContains(t, dir, "\x00")
+		require.Equal(t, b == c, dir == p.Expand(Values{Records: [][]string{{a, c}}}))
+	})
 }
 
 // FuzzWords checks that a command of words gets every value unchanged.

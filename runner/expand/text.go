@@ -10,6 +10,28 @@ type Text struct{ word word }
 // fail: a brace expression that is not a placeholder stays as it is.
 func NewText(s string, cfg Config) *Text { return &Text{newWord(scan(s, &cfg))} }
 
+// NewPath is like NewText, for the name of a file. A value is never more than part
+// of one component of the name: / in it becomes \_, a backslash \\, a tab \t and NUL
+// \0, as in parallel(1), and an empty value, . and .. begin with a backslash.
+func NewPath(s string, cfg Config) *Text {
+	t := NewText(s, cfg)
+	for i := range t.word.segs {
+		if g := &t.word.segs[i]; g.value != nil && g.value.ofRecord() {
+			g.how = component
+		}
+	}
+	return t
+}
+
+// Prefix returns the text before the first placeholder. constant means that there is
+// no placeholder.
+func (t *Text) Prefix() (text string, constant bool) {
+	if t.word.constant() {
+		return t.word.text, true
+	}
+	return t.word.segs[0].text, false
+}
+
 // UsesWorker reports whether the text holds {%}, and so varies by slot.
 func (t *Text) UsesWorker() bool {
 	return t.word.any(func(p piece) bool { return p.kind == worker })

@@ -153,6 +153,7 @@ const (
 	outDouble                // inside "…": in single quotes, with the double quotes closed around it
 	inSingle                 // inside '…'
 	columns                  // every column of every record as a word of its own
+	component                // as part of a component of a path, in no script
 )
 
 // append appends s to b, quoted.
@@ -164,6 +165,11 @@ func (q quoting) append(b []byte, s string) []byte {
 		return append(b, task.Quote(s)...)
 	case inSingle:
 		return appendEscaped(b, s)
+	case component:
+		if s == "" || s == "." || s == ".." {
+			b = append(b, '\\')
+		}
+		return append(b, componentEscapes.Replace(s)...)
 	case inDouble, outDouble:
 		if q == inDouble && mildInDouble(s) {
 			return append(b, s...)
@@ -172,6 +178,8 @@ func (q quoting) append(b []byte, s string) []byte {
 	}
 	return append(appendEscaped(append(b, '\''), s), '\'')
 }
+
+var componentEscapes = strings.NewReplacer("/", `\_`, `\`, `\\`, "\t", `\t`, "\x00", `\0`)
 
 // appendEscaped appends s as it is written between single quotes.
 func appendEscaped(b []byte, s string) []byte {

@@ -19,6 +19,7 @@ type TasksConfig struct {
 	Key      *expand.Text     // nil means no key
 	Cost     *expand.Text     // nil means 1
 	Tag      *expand.Text     // nil means no tag
+	Results  *expand.Text     // the directory for a task's results; nil if nothing asks for it
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
 }
@@ -65,7 +66,7 @@ type Tasks struct {
 // JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields()}
-	for _, text := range [...]*expand.Text{cfg.Key, cfg.Cost, cfg.Tag} {
+	for _, text := range [...]*expand.Text{cfg.Key, cfg.Cost, cfg.Tag, cfg.Results} {
 		if text != nil {
 			t.fields = append(t.fields, text.Fields()...)
 		}
@@ -83,6 +84,27 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 // Separator returns the bytes that end each record on a task's standard input,
 // which are those that end the records of the input.
 func (t *Tasks) Separator() string { return t.r.delimiter }
+
+// Results returns the directory for a task's results. It may be called while Next
+// runs.
+func (t *Tasks) Results(tk *task.Task) string {
+	v := expand.Values{Records: tk.Records, Seq: tk.ID}
+	if tk.Object != "" {
+		obj, err := parseObject(tk.Object)
+		if err == nil {
+			v.Fields, _ = obj.fields(t.cfg.Results.Fields()) // tk.Err has the error
+		}
+	}
+	parts := strings.Split(t.cfg.Results.Expand(v), "/")
+	for i, part := range parts {
+		parts[i] = part[:min(len(part), maxName)]
+	}
+	return strings.Join(parts, "/")
+}
+
+// maxName is the longest name that Linux's file systems accept (NAME_MAX in
+// linux/limits.h).
+const maxName = 255
 
 // Next returns the next task, which gets its ID from number. It blocks until the
 // task's records have been read. A record that cannot be run becomes a task with

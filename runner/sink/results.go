@@ -18,7 +18,8 @@ import (
 // resultVersion is the version of the format of result.json.
 const resultVersion = 1
 
-// Results writes a directory for each task that has ended, named by its number.
+// Results writes a directory for each task that has ended, named by its number
+// beneath the directory for its results.
 // The directory holds stdout, stderr and result.json of the last attempt, and
 // stdout.N and stderr.N of each attempt N before it. Files of output that was not
 // captured are empty.
@@ -26,15 +27,15 @@ const resultVersion = 1
 // result.json is written last and atomically: if it exists, the rest is complete.
 // A task that never ran because the run ended before it has none.
 type Results struct {
-	dir    string
+	of     func(*task.Task) string
 	object object
 	buf    bytes.Buffer // for result.json
 }
 
 // OpenResults creates the directory if it is missing and tries whether files can
 // be created in it. Existing files stay until a task of the same number ends,
-// whose files replace them.
-func OpenResults(dir string, records Records) (*Results, error) {
+// whose files replace them. of returns a task's directory, which is dir or beneath it.
+func OpenResults(dir string, of func(*task.Task) string, records Records) (*Results, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
 		var f *os.File
@@ -45,7 +46,7 @@ func OpenResults(dir string, records Records) (*Results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir, object: object{records: records}}, nil
+	return &Results{of: of, object: object{records: records}}, nil
 }
 
 // Consume writes the files of attempts and tasks that have ended. It stops at the
@@ -67,7 +68,7 @@ func (s *Results) Close(task.Stats) error { return nil }
 
 // write writes the files of an attempt that was retried, or of a task's last one.
 func (s *Results) write(e *task.Event) error {
-	r, dir := e.Result, filepath.Join(s.dir, strconv.FormatUint(e.Task.ID, 10))
+	r, dir := e.Result, filepath.Join(s.of(e.Task), strconv.FormatUint(e.Task.ID, 10))
 	retried, replayed := e.Kind == task.Retried, e.Task.Done != nil
 	first := len(r.Before) == 0 // of the task's attempts in this run
 	if retried {
@@ -102,6 +103,9 @@ func attemptSuffix(r *task.Result) string { return "." + strconv.Itoa(r.Attempt)
 // true it also removes the outputs of an earlier run.
 func begin(dir string, empty bool) error {
 	err := os.Mkdir(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(dir, 0o777)
+	}
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}

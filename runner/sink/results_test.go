@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -31,9 +32,12 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// in returns dir for every task.
+func in(dir string) func(*task.Task) string { return func(*task.Task) string { return dir } }
+
 func TestResultsTree(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	s, err := OpenResults(dir, Records{})
+	s, err := OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
 	require.Empty(t, tree(t, dir))
 
@@ -60,7 +64,7 @@ func TestResultsTree(t *testing.T) {
 
 	// a later run into the same directory
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "2", "mine"), []byte("kept"), 0o666))
-	s, err = OpenResults(dir, Records{})
+	s, err = OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
 	require.NoError(t, s.Consume([]task.Event{ended(2, task.Result{Outcome: task.OK})}))
 	require.Equal(t, map[string]string{
@@ -73,13 +77,13 @@ func TestResultsTree(t *testing.T) {
 // the last have written: that stays.
 func TestResultsOfEarlierRun(t *testing.T) {
 	dir := t.TempDir()
-	s, err := OpenResults(dir, Records{})
+	s, err := OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
 	first := ended(1, task.Result{Outcome: task.Exit, Code: 1, Attempt: 1, Stdout: commandText("half")})
 	first.Kind = task.Retried
 	require.NoError(t, s.Consume([]task.Event{first}))
 
-	s, err = OpenResults(dir, Records{})
+	s, err = OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
 	last := ended(1, task.Result{Outcome: task.OK, Attempt: 2, Stdout: commandText("whole")})
 	last.Task.Done = last.Result
@@ -93,7 +97,7 @@ func TestResultsOfEarlierRun(t *testing.T) {
 
 func TestResultJSON(t *testing.T) {
 	dir := t.TempDir()
-	s, err := OpenResults(dir, Records{})
+	s, err := OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
 	exit := ended(1, task.Result{
 		Outcome: task.Exit, Code: 3, Worker: 2, Attempt: 4, PID: 77, Argv: []string{"job", "x y"}, Leaked: true,
@@ -127,7 +131,7 @@ func resultOf(t *testing.T, dir, seq string) map[string]any {
 func TestResultsErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o666))
-	_, err := OpenResults(file, Records{})
+	_, err := OpenResults(file, in(file), Records{})
 	require.ErrorContains(t, err, "open results: mkdir "+file)
 
 	for _, c := range []struct {
@@ -136,7 +140,7 @@ func TestResultsErrors(t *testing.T) {
 		event   task.Event
 		want    string // after the directory
 	}{
-		{"directory gone", os.RemoveAll, ended(1, task.Result{Outcome: task.OK}), ""},
+		{"a file in place of the directory", func(dir string) error { return cmp.Or(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o666)) }, ended(1, task.Result{Outcome: task.OK}), ""},
 		{"a file in its place", func(dir string) error { return os.WriteFile(filepath.Join(dir, "1"), nil, 0o666) },
 			ended(1, task.Result{Outcome: task.OK}), "/1"},
 		{"result.json cannot be removed", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "result.json", "x"), 0o777) },
@@ -152,7 +156,7 @@ func TestResultsErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			s, err := OpenResults(dir, Records{})
+			s, err := OpenResults(dir, in(dir), Records{})
 			require.NoError(t, err)
 			require.NoError(t, c.prepare(dir))
 			err = s.Consume([]task.Event{c.event})
