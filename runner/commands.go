@@ -162,7 +162,7 @@ func (c *core) snapshot() *task.Snapshot {
 	for _, id := range c.runningIDs(len(c.entries)) {
 		e := c.entries[id]
 		s.Running = append(s.Running, task.Running{
-			ID: id, Key: e.task.Key, Slot: e.slot.ID, Attempt: e.attempt, Since: e.since,
+			Task: e.task, Slot: e.slot.ID, Attempt: e.attempt, Since: e.since,
 		})
 	}
 	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })

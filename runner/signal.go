@@ -45,11 +45,13 @@ func CatchSignals() (*Signals, error) {
 }
 
 // Serve turns signals into commands for a run until Release. The first SIGINT
-// drains, the second stops, the third kills. SIGTERM stops, SIGQUIT kills, SIGHUP
-// drains. SIGUSR1 and SIGUSR2 make the pool one larger or smaller. Tasks are not in
-// the terminal's foreground process group, so Ctrl-Z reaches crew alone: at SIGTSTP
-// crew stops the tasks and then itself, and at SIGCONT it continues them.
-func (s *Signals) Serve(r *Run) {
+// drains, the second stops, the third kills. SIGTERM stops, SIGHUP drains. SIGQUIT
+// has status called, in a goroutine of its own since that may wait for a reader; a
+// second SIGQUIT within two seconds kills. SIGUSR1 and SIGUSR2 make the pool one
+// larger or smaller. Tasks are not in the terminal's foreground process group, so
+// Ctrl-Z reaches crew alone: at SIGTSTP crew stops the tasks and then itself, and at
+// SIGCONT it continues them.
+func (s *Signals) Serve(r *Run, status func(*task.Snapshot)) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.done)
@@ -60,8 +62,12 @@ func (s *Signals) Serve(r *Run) {
 				return
 			case sig := <-s.in:
 				for _, sig := range s.suspend(r, sig) {
-					if cmd := l.command(sig); cmd.Op != 0 {
-						r.Do(cmd)
+					cmd := l.command(sig, time.Now())
+					if cmd.Op == 0 {
+						continue
+					}
+					if now := r.Do(cmd).Snapshot; now != nil {
+						go status(now)
 					}
 				}
 			}
@@ -120,10 +126,16 @@ func (s *Signals) Release() {
 }
 
 // ladder counts how urgently signals have asked for the end.
-type ladder struct{ rung int }
+type ladder struct {
+	rung int
+	quit time.Time // when the last SIGQUIT came
+}
+
+// quitAgain is how soon after a SIGQUIT another one kills.
+const quitAgain = 2 * time.Second
 
 // command returns the command for a signal. Its Op is 0 if there is none.
-func (l *ladder) command(s syscall.Signal) task.Command {
+func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	switch s {
 	case syscall.SIGUSR1:
 		return task.Command{Op: task.Grow, N: 1}
@@ -136,6 +148,11 @@ func (l *ladder) command(s syscall.Signal) task.Command {
 	case syscall.SIGTERM:
 		l.rung = max(l.rung+1, 2)
 	case syscall.SIGQUIT:
+		last := l.quit
+		l.quit = now
+		if now.Sub(last) > quitAgain {
+			return task.Command{Op: task.Look}
+		}
 		l.rung = 3
 	default:
 		return task.Command{}

@@ -3,6 +3,7 @@ package runner
 import (
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,14 +23,17 @@ func TestSignalsAreCommands(t *testing.T) {
 		{[]syscall.Signal{syscall.SIGTERM}, task.Command{Op: task.Stop, Signal: 15}},
 		{[]syscall.Signal{syscall.SIGTERM, syscall.SIGHUP}, task.Command{Op: task.Stop, Signal: 1}},
 		{[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, task.Command{Op: task.Kill, Signal: 15}},
-		{[]syscall.Signal{syscall.SIGQUIT}, task.Command{Op: task.Kill, Signal: 3}},
+		{[]syscall.Signal{syscall.SIGQUIT}, task.Command{Op: task.Look}},
+		{[]syscall.Signal{syscall.SIGQUIT, syscall.SIGINT}, task.Command{Op: task.Drain, Signal: 2}},
+		{[]syscall.Signal{syscall.SIGQUIT, syscall.SIGQUIT}, task.Command{Op: task.Kill, Signal: 3}},
+		{[]syscall.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR1, syscall.SIGQUIT}, task.Command{Op: task.Look}},
 		{[]syscall.Signal{syscall.SIGINT, syscall.SIGUSR1}, task.Command{Op: task.Grow, N: 1}},
 		{[]syscall.Signal{syscall.SIGUSR2}, task.Command{Op: task.Grow, N: -1}},
 	} {
 		var l ladder
 		var last task.Command
-		for _, s := range c.sent {
-			last = l.command(s)
+		for i, s := range c.sent { // a second apart
+			last = l.command(s, time.Unix(int64(i), 0))
 		}
 		require.Equal(t, c.last, last, "%v", c.sent)
 	}

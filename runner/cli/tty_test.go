@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -271,20 +272,22 @@ func TestTerminalPipeline(t *testing.T) {
 			t.Parallel()
 			for range 5 {
 				cmd := exec.Command("/bin/bash", "-c", `trap : INT
-					"$CREW" -j2 --joblog log `+c.options+` 'echo > on.{}; until [ -e go ]; do `+c.loop+`; done; echo > done.{}; echo end {}' ::: 1 2 3 | tee out
+					"$CREW" -j2 --joblog log `+c.options+` 'echo > on.{}; until [ -e go ]; do `+c.loop+`; done; echo > done.{}; echo end {}' ::: 1 2 3 | { echo $BASHPID > reader; exec tee out; }
 					echo "status=${PIPESTATUS[*]}"`)
 				cmd.Dir = t.TempDir()
 				cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "CREW="+os.Args[0])
 				v := startOnTerminal(t, 80, cmd)
-				for _, name := range []string{"on.1", "on.2"} {
-					require.Eventually(t, func() bool {
-						_, err := os.Stat(filepath.Join(cmd.Dir, name))
-						return err == nil
-					}, time.Minute, time.Millisecond)
+				for _, name := range []string{"on.1", "on.2", "reader"} {
+					eventually(t, func() bool { return size(filepath.Join(cmd.Dir, name)) > 0 })
 				}
 				_, err := v.file.WriteString("\x03")
 				require.NoError(t, err)
 				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
+				reader, err := os.ReadFile(filepath.Join(cmd.Dir, "reader"))
+				require.NoError(t, err)
+				pid, err := strconv.Atoi(strings.TrimSpace(string(reader)))
+				require.NoError(t, err)
+				eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
 				v.await(t, `^crew: 2 of 3 tasks done in .*; 1 not run$`)
 				v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
@@ -298,4 +301,35 @@ func TestTerminalPipeline(t *testing.T) {
 			}
 		})
 	}
+}
+
+// eventually waits until ok holds.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 2*time.Millisecond)
+}
+
+// size returns the size of a file, -1 if there is none.
+func size(name string) int64 {
+	st, err := os.Stat(name)
+	if err != nil {
+		return -1
+	}
+	return st.Size()
+}
+
+// TestTerminalStatus has Ctrl-\ say what runs, above the bar, and the run go on.
+func TestTerminalStatus(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "go")
+	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.01; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
+	v.await(t, `0/2 done, 1 running`)
+	_, err := v.file.WriteString("\x1c")
+	require.NoError(t, err)
+	v.await(t, `^crew: running, .* after the start: 0 of 2 tasks finished, 0 failed, 1 running$`)
+	v.await(t, `^crew: 1 task waits for a worker\ncrew: a second SIGQUIT .* and crew\ncrew: 0/2 done`)
+	require.NoError(t, os.WriteFile(open, nil, 0o666))
+	status, lines := v.end(t)
+	require.Zero(t, status.ExitStatus())
+	require.Contains(t, lines, "done 2")
 }

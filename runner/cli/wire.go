@@ -114,7 +114,7 @@ func (w *wiring) run() (end ending) {
 	if err != nil {
 		return ending{err: err}
 	}
-	signals.Serve(r)
+	signals.Serve(r, w.screen.Status)
 	if file := w.opts.Pool.JobsFile; file != "" {
 		do := func(cmd task.Command) { r.Do(cmd) }
 		w.onClose(watchJobs(file, w.opts.Pool.Jobs, do, w.screen.Notice))

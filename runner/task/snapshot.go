@@ -35,8 +35,7 @@ func (s State) String() string {
 
 // Running is a running attempt.
 type Running struct {
-	ID      uint64 // of the task
-	Key     string
+	Task    *Task
 	Slot    int
 	Attempt int
 	Since   time.Time
@@ -65,7 +64,7 @@ type Blocking struct {
 	By    Cause
 	Tasks int       // how many wait
 	Input bool      // nothing more is read because the read-ahead is full
-	Key   string    // for ByKey and ByLimit
+	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once
 	ID    uint64    // for ByOrder: the first unfinished task
@@ -93,6 +92,9 @@ func (b *Blocking) what(left time.Duration) string {
 	case ByEnd:
 		return "nothing more starts"
 	case BySlots:
+		if b.Key != "" {
+			n += " of key " + b.Key
+		}
 		return n + wait + " for a worker"
 	case BySlot:
 		return fmt.Sprintf("%s%s for worker %d", n, wait, b.Slot)
