@@ -47,6 +47,7 @@ type Input struct {
 // Command configures the command that runs for a record.
 type Command struct {
 	Words    []string // empty if each record is a command line
+	Literal  bool     // after a --, so that a word such as ; is what it says
 	Shell    string   // path of the shell to run it in; "" if only shell syntax calls for one
 	Replace  string   // placeholder for the record
 	MaxArgs  int      // maximum number of records; 0 for as many as MaxChars allows

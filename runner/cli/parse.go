@@ -47,6 +47,9 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if o.ask != "" { // whatever else is wrong
 		return nil, true, o.answer(stdout)
 	}
+	if o.Command.Literal = l.ended; err == nil {
+		err = o.Command.checkOperators()
+	}
 	if err != nil {
 		return nil, false, err
 	}

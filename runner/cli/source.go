@@ -95,7 +95,7 @@ func (o *Options) objectTasks() bool { return o.Input.JSON && len(o.Command.Word
 // compile compiles the templates, for which the reader knows the names of the
 // columns.
 func (s *source) compile() error {
-	c, sched := s.opts.Command, s.opts.Sched
+	c := s.opts.Command
 	cfg := expand.Config{
 		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
 		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.batches(),
@@ -111,34 +111,17 @@ func (s *source) compile() error {
 			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars),
 		}
 	}
-	text := func(template string) *expand.Text {
-		if template == "" {
-			return nil
-		}
-		return expand.NewText(template, cfg)
-	}
 	tag := s.opts.Output.TagString
 	if s.opts.Output.Tag {
 		tag = c.Replace
 	}
 	tc := input.TasksConfig{
-		Template: s.template, Objects: s.opts.objectTasks(), Key: text(sched.Key), Cost: text(sched.Cost), Tag: text(tag),
+		Template: s.template, Objects: s.opts.objectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
 		Stdin:  c.Stdin,
 	}
-	if dir := s.opts.Output.Results; dir != "" {
-		tc.Results = expand.NewPath(dir, cfg)
-		s.results = fixedPart(tc.Results)
-	}
-	texts := [...]*expand.Text{tc.Key, tc.Cost, tc.Results}
-	why := [...]string{
-		"the worker is chosen only after the key is known", "the worker is chosen only after the cost is known",
-		"each attempt may have another worker",
-	}
-	for i, name := range [...]string{"key", "cost", "results"} {
-		if t := texts[i]; t != nil && t.UsesWorker() {
-			return &usageError{s.opts.given(name).String() + " cannot hold {%}", why[i]}
-		}
+	if err := s.compileTexts(&tc, tag, cfg); err != nil {
+		return err
 	}
 	if err := tc.Validate(); err != nil {
 		return &usageError{"bad limits", err.Error()}
@@ -154,6 +137,37 @@ func fixedPart(results *expand.Text) string {
 		return dir
 	}
 	return dir[:strings.LastIndexByte(dir, '/')+1] + "."
+}
+
+// compileTexts compiles the templates that no shell reads.
+func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Config) error {
+	o := s.opts
+	for _, t := range [...]struct {
+		name, template, noWorker string
+		text                     **expand.Text
+		compile                  func(string, expand.Config) (*expand.Text, error)
+	}{
+		{"key", o.Sched.Key, "the worker is chosen only after the key is known", &tc.Key, expand.NewText},
+		{"cost", o.Sched.Cost, "the worker is chosen only after the cost is known", &tc.Cost, expand.NewText},
+		{"results", o.Output.Results, "each attempt may have another worker", &tc.Results, expand.NewPath},
+		{"tag-string", tag, "", &tc.Tag, expand.NewText},
+	} {
+		if t.template == "" {
+			continue
+		}
+		text, err := t.compile(t.template, cfg)
+		if err != nil {
+			return &usageError{"bad value for --" + t.name, err.Error()}
+		}
+		if text.UsesWorker() && t.noWorker != "" {
+			return &usageError{o.given(t.name).String() + " cannot hold {%}", t.noWorker}
+		}
+		*t.text = text
+	}
+	if tc.Results != nil {
+		s.results = fixedPart(tc.Results)
+	}
+	return nil
 }
 
 // leastChars returns the length of the shortest command with one record, as -s

@@ -252,6 +252,10 @@ func (w *wiring) ending(e runner.Ending) ending {
 	case e.Reason == runner.BadCommand:
 		end.last = append(end.last, fmt.Sprintf("%v: no task can run it", e.Result.Err)+w.opts.Command.shellHint())
 	}
+	if e.Stats.InputEnd && e.Stats.Admitted == 0 && w.mayLackColons() {
+		end.last = append(end.last, "nothing ran, because standard input holds no records: "+
+			"to give values on the command line, put ::: before them")
+	}
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}

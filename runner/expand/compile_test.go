@@ -331,6 +331,8 @@ func FuzzTemplate(f *testing.F) {
 		require.LessOrEqual(t, occupied(argv), size)
 		tm.Command()
 		tm.SingleWord()
-		NewText(script, cfg).Expand(v)
+		if text, err := NewText(script, cfg); err == nil {
+			text.Expand(v)
+		}
 	})
 }

@@ -57,6 +57,11 @@ func New(cfg Config) (*Template, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	for _, w := range cfg.Words {
+		if err := cfg.check(w); err != nil {
+			return nil, err
+		}
+	}
 	t, err := &Template{}, error(nil)
 	switch forced := strings.Fields(cfg.Shell); {
 	case len(cfg.Words) == 0:
@@ -289,6 +294,10 @@ func (t *Template) Fields() (names []string) {
 	}
 	return names
 }
+
+// Appends reports whether the record is appended to a command without placeholders
+// that runs without a shell.
+func (t *Template) Appends() bool { return t.args }
 
 // Counts reports whether the template holds {N}, which stands for the Nth record
 // of several that have one column each.

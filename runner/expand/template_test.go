@@ -34,8 +34,8 @@ func TestWords(t *testing.T) {
 			[]string{"x", "c", "d/a", "a.b", "d", "a", "c", "a.b", "", ""}},
 		{"numbers", Config{Words: []string{"x", "{#}", "{%}", "w{%}-{#}"}}, Values{Records: recs("a"), Seq: 12, Worker: 3}, []string{"x", "12", "3", "w3-12"}},
 		{"no worker yet", Config{Words: []string{"x", "{%}", "a{%}"}}, Values{Records: recs("a")}, []string{"x", "{%}", "a{%}"}},
-		{"names", Config{Words: []string{"x", "{id}", "{id.}", "{p//}", "{2}", "{nope}"}, Names: []string{"id", "p", "2"}}, Values{Records: recs("a.b,c/d,e")},
-			[]string{"x", "a.b", "a", "c", "e", "{nope}"}},
+		{"names", Config{Words: []string{"x", "{id}", "{id.}", "{p//}", "{2}", "{a,b}"}, Names: []string{"id", "p", "2"}}, Values{Records: recs("a.b,c/d,e")},
+			[]string{"x", "a.b", "a", "c", "e", "{a,b}"}},
 		{"short record", Config{Words: []string{"x", "{p}"}, Names: []string{"id", "p"}}, Values{Records: recs("a")}, []string{"x", ""}},
 		{"fields", Config{Words: []string{"x", "{f}", "{f/}", "{g}", "{a,b}", "{a..b}", "{u.v}"}, Fields: true},
 			Values{Records: recs("r"), Fields: map[string]string{"f": "d/e", "u.v": "w", "a": "no"}}, []string{"x", "d/e", "e", "{g}", "{a,b}", "{a..b}", "w"}},
@@ -210,7 +210,7 @@ func TestText(t *testing.T) {
 		{"{}", Config{}, Values{Records: recs("a b")}, "a b"},
 		{"{1}-{#}-{%}", Config{}, Values{Records: recs("a,b"), Seq: 3}, "a-3-{%}"},
 		{"{//}$(x)", Config{}, Values{Records: recs("d/e")}, "d$(x)"},
-		{"{n}{x}", Config{Names: []string{"n"}}, Values{Records: recs("a")}, "a{x}"},
+		{"{n}${x}", Config{Names: []string{"n"}}, Values{Records: recs("a")}, "a${x}"},
 		{"{f} {g}", Config{Fields: true}, Values{Records: recs("a\nb"), Fields: map[string]string{"f": "v"}}, "v {g}"},
 		{"{}", Config{}, Values{Records: recs("a,b\nc,d")}, "a b c d"},
 		{"{1}", Config{}, Values{Records: recs("a,b\nc,d")}, "a c"},
@@ -219,7 +219,7 @@ func TestText(t *testing.T) {
 		{"@", Config{Replace: "@"}, Values{Records: recs("a")}, "a"},
 		{"{}", Config{Empty: true}, Values{Records: recs("a")}, "a"},
 	} {
-		require.Equal(t, c.want, NewText(c.text, c.cfg).Expand(c.v), c.text)
+		require.Equal(t, c.want, textOf(t, c.text, c.cfg).Expand(c.v), c.text)
 	}
 }
 
@@ -234,7 +234,8 @@ func TestPath(t *testing.T) {
 		{"d/.{}.", "", `d/.\.`, "d/."},
 		{"d/{}", "a\\_\t\x00", `d/a\\_\t\0`, "d/"},
 	} {
-		p := NewPath(c.text, Config{})
+		p, err := NewPath(c.text, Config{})
+		require.NoError(t, err)
 		require.Equal(t, c.want, p.Expand(Values{Records: [][]string{{c.value}}, Seq: 3}), c.text)
 		prefix, constant := p.Prefix()
 		require.Equal(t, c.prefix, prefix, c.text)
@@ -246,7 +247,8 @@ func TestPath(t *testing.T) {
 func FuzzPath(f *testing.F) {
 	f.Add("..", "/", "")
 	f.Add(`\`, `\\`, `\_`)
-	p := NewPath("d/.{1}/{2}{2}", Config{})
+	p, err := NewPath("d/.{1}/{2}{2}", Config{})
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		dir := p.Expand(Values{Records: [][]string{{a, b}}})
 		require.Equal(t, 2, strings.Count(dir, "/"))

@@ -6,21 +6,29 @@ import "crew/runner/task"
 // a tag. It is safe for concurrent use.
 type Text struct{ word word }
 
-// NewText compiles s. It uses only Replace, Names and Fields of cfg. It cannot
-// fail: a brace expression that is not a placeholder stays as it is.
-func NewText(s string, cfg Config) *Text { return &Text{newWord(scan(s, &cfg))} }
+// NewText compiles s. It uses only Replace, Names and Fields of cfg. Its errors are
+// like those of New.
+func NewText(s string, cfg Config) (*Text, error) {
+	if err := cfg.check(s); err != nil {
+		return nil, err
+	}
+	return &Text{newWord(scan(s, &cfg))}, nil
+}
 
 // NewPath is like NewText, for the name of a file. A value is never more than part
 // of one component of the name: / in it becomes \_, a backslash \\, a tab \t and NUL
 // \0, as in parallel(1), and an empty value, . and .. begin with a backslash.
-func NewPath(s string, cfg Config) *Text {
-	t := NewText(s, cfg)
+func NewPath(s string, cfg Config) (*Text, error) {
+	t, err := NewText(s, cfg)
+	if err != nil {
+		return nil, err
+	}
 	for i := range t.word.segs {
 		if g := &t.word.segs[i]; g.value != nil && g.value.ofRecord() {
 			g.how = component
 		}
 	}
-	return t
+	return t, nil
 }
 
 // Prefix returns the text before the first placeholder. constant means that there is

@@ -23,7 +23,9 @@ func template(t testing.TB, cfg expand.Config) *expand.Template {
 
 func textOf(t testing.TB, s string) *expand.Text {
 	t.Helper()
-	return expand.NewText(s, expand.Config{Fields: true})
+	text, err := expand.NewText(s, expand.Config{Fields: true})
+	require.NoError(t, err)
+	return text
 }
 
 // count numbers tasks from 1.

@@ -1,0 +1,101 @@
+package expand
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// check refuses a text with {name} where no column has that name but columns have
+// names, and one with a placeholder of another tool. After a $ or a backslash,
+// braces are text.
+func (c *Config) check(s string) error {
+	if strings.IndexByte(s, '{') < 0 {
+		return nil
+	}
+	for _, p := range scan(s, c) {
+		for from := 0; p.kind == literal; from++ {
+			n := strings.IndexByte(p.text[from:], '{')
+			if n < 0 {
+				break
+			}
+			from += n
+			in, _, closed := strings.Cut(p.text[from+1:], "}")
+			if !closed || from > 0 && (p.text[from-1] == '$' || p.text[from-1] == '\\') {
+				continue
+			}
+			if instead := ofParallel(in); instead != "" {
+				return fmt.Errorf("there is no placeholder {%s}: %s", in, instead)
+			}
+			if err := c.noColumn(in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noColumn returns an error if in, the inside of braces, can only be meant for the
+// name of a column.
+func (c *Config) noColumn(in string) error {
+	name := strings.TrimRight(in, "./")
+	if len(c.Names) == 0 || !fieldName(strings.ReplaceAll(name, " ", "_")) {
+		return nil
+	}
+	near := task.Nearest(name, c.Names)
+	switch {
+	case near != "":
+		return fmt.Errorf("no column is called %q: did you mean {%s}?", name, near+in[len(name):])
+	case strings.Contains(name, " "):
+		return nil
+	}
+	named := slices.DeleteFunc(slices.Clone(c.Names), func(n string) bool { return n == "" })
+	return fmt.Errorf("no column is called %q: the columns are %s", name, task.Shorten(strings.Join(named, ", "), 200))
+}
+
+// ofParallel returns what to write instead of a placeholder of GNU parallel, given the
+// inside of its braces, or "".
+func ofParallel(in string) string {
+	bare := strings.TrimLeft(in, "0123456789")
+	number := in[:len(in)-len(bare)]
+	quoted := "in one quoted command, write f={" + number + "} and then "
+	switch bare {
+	case "+/":
+		return "write {" + number + "//} for the directory"
+	case "..", "...":
+		return quoted + `"${f%` + strings.ReplaceAll(bare, ".", ".*") + `}"`
+	case "/..", "/...":
+		return strings.Replace(quoted, "}", "/}", 1) + `"${f%` + strings.ReplaceAll(bare[1:], ".", ".*") + `}"`
+	case "+.":
+		return quoted + `"${f##*.}" for the extension`
+	case "+..", "+...":
+		return quoted + `"${f#*.}" for the extensions`
+	}
+	if suffix, ok := strings.CutPrefix(bare, "%"); ok && fileSuffix(suffix) {
+		return quoted + `"${f%` + suffix + `}"`
+	}
+	if strings.HasPrefix(bare, "= ") || len(bare) > 2 && bare[0] == '=' && strings.HasSuffix(bare, "=") {
+		return quoted + `change "$f" there, as with sed`
+	}
+	return ""
+}
+
+// fileSuffix reports whether s, behind a percent sign, is rather the end of a file's
+// name than a format of printf or date.
+func fileSuffix(s string) bool {
+	letter := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+	for i := range len(s) {
+		if c := s[i]; !letter(c) && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	switch {
+	case len(s) < 2:
+		return false
+	case s[0] == '.':
+		return letter(s[1])
+	}
+	return s[0] == '_' || len(s) > 2 && letter(s[0]) && s[0] != 'l' && s[0] != 'h' // as in %ld and %hhx
+}
