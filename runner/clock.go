@@ -33,9 +33,12 @@ func (k *clock) stop(now time.Time) {
 	}
 }
 
-func (k *clock) start(now time.Time) {
+// start returns how long the clock has stood still since it was stopped.
+func (k *clock) start(now time.Time) (lost time.Duration) {
 	if k.stopped() {
-		k.lost += now.Sub(k.since)
+		lost = now.Sub(k.since)
+		k.lost += lost
 		k.since = time.Time{}
 	}
+	return lost
 }

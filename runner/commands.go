@@ -36,8 +36,10 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	case task.Suspend:
 		c.clock.stop(c.now)
 	case task.Continue:
-		c.clock.start(c.now)
-		c.tick(c.now)
+		if lost := c.clock.start(c.now); lost > 0 {
+			c.tick(c.now)
+			c.emit(task.Event{Kind: task.Continued, Wait: lost})
+		}
 	case task.Cancel:
 		if !c.cancel(cmd.ID) {
 			reply.Err = fmt.Errorf("task %d does not run and does not wait", cmd.ID)

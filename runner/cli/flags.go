@@ -58,7 +58,7 @@ var (
 	inputs   = []string{"lines", "json"}
 	policies = []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
 	modes    = []string{"group", "line", "raw", "none"}
-	whens    = []string{"auto", "always", "never"}
+	whens    = []string{"auto", "always", "full", "never"}
 	shells   = []string{"bash", "zsh", "fish"}
 	orders   = []string{"input", "longest-first"}
 )
@@ -219,7 +219,7 @@ var options = [...]option{
 		text: "write a line a task, as GNU parallel does",
 		set:  func(o *Options, v string) (err error) { o.Output.Joblog, err = parseText(v); return err }},
 	{name: "progress", value: "WHEN", group: groupOutput, choices: whens,
-		text: "auto (default): a bar on a terminal; always, never",
+		text: "a bar: auto (on a terminal), always, full, never",
 		set:  func(o *Options, v string) (err error) { o.Show.Progress, err = parseChoice(v, whens); return err }},
 	{name: "bar", group: groupOutput, means: "progress=always",
 		text: "same as --progress always"},

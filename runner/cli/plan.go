@@ -39,7 +39,10 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{Progress: w.progress(), Explain: o.Show.Verbose})
+	in := w.known()
+	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
+		Progress: w.progress(), Explain: o.Show.Verbose, Input: in,
+	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
 	logs, err := w.logs()
 	if err != nil {
@@ -55,7 +58,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
 	}
 	if !o.Show.Quiet {
-		sinks = append(sinks, sink.NewDigest(w.screen, w.source.rerun()))
+		sinks = append(sinks, sink.NewDigest(w.screen, in, w.source.rerun()))
 	}
 	if o.Show.Verbose && !w.announces() {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
@@ -126,8 +129,22 @@ func (w *wiring) progress() sink.Progress {
 		return sink.ProgressNever
 	case when == "always":
 		return sink.ProgressAlways
+	case when == "full":
+		return sink.ProgressFull
 	}
 	return sink.ProgressAuto
+}
+
+// known returns what is known of the input.
+func (w *wiring) known() sink.Input {
+	in := sink.Input{Tasks: w.total.get}
+	if w.state != nil {
+		left, _ := w.state.Resumed()
+		if in.Kept, in.Done = true, int64(left.Tasks); w.opts.State.RetryFailed {
+			in.Done -= int64(left.Failed)
+		}
+	}
+	return in
 }
 
 // match reports whether to retry after a failed attempt.

@@ -16,6 +16,8 @@ import (
 // source is the open input and the tasks made from it.
 type source struct {
 	opts     *Options
+	input    input.Config
+	config   input.TasksConfig
 	reader   *input.Reader
 	template *expand.Template
 	tasks    *input.Tasks
@@ -24,19 +26,22 @@ type source struct {
 
 // openSource opens the input and compiles the templates.
 func openSource(o *Options, stdin io.Reader) (*source, error) {
-	r, err := openReader(o, stdin)
-	if err != nil {
+	s := &source{opts: o, input: inputConfig(o, stdin)}
+	if err := s.input.Validate(); err != nil {
+		return nil, &usageError{"bad input", err.Error()}
+	}
+	var err error
+	if s.reader, err = input.Open(s.input); err != nil {
 		return nil, err
 	}
-	s := &source{opts: o, reader: r}
 	if err := s.compile(); err != nil {
-		_ = r.Close()
+		_ = s.reader.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func openReader(o *Options, stdin io.Reader) (*input.Reader, error) {
+func inputConfig(o *Options, stdin io.Reader) input.Config {
 	in := o.Input
 	cfg := input.Config{
 		Stdin: stdin, Files: in.Files, SkipEmpty: in.SkipEmpty,
@@ -64,10 +69,7 @@ func openReader(o *Options, stdin io.Reader) (*input.Reader, error) {
 			cfg.Groups = append(cfg.Groups, input.Group{File: name, Linked: g.Linked})
 		}
 	}
-	if err := cfg.Validate(); err != nil {
-		return nil, &usageError{"bad input", err.Error()}
-	}
-	return input.Open(cfg)
+	return cfg
 }
 
 // readsStdin reports whether records come from standard input.
@@ -126,7 +128,7 @@ func (s *source) compile() error {
 	if err := tc.Validate(); err != nil {
 		return &usageError{"bad limits", err.Error()}
 	}
-	s.tasks = input.NewTasks(s.reader, tc)
+	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
 	return nil
 }
 

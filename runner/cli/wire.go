@@ -61,10 +61,10 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 	}
 	end := w.run()
 	for _, text := range end.last {
-		_, _ = fmt.Fprintf(stderr, "crew: %s\n", text)
+		w.screen.Last(text)
 	}
 	if end.err != nil {
-		complain(stderr, end.err)
+		w.screen.Last(end.err.Error())
 	}
 	return end.exit()
 }
@@ -83,6 +83,7 @@ type wiring struct {
 	// what is open
 
 	source     *source
+	total      *total
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
@@ -146,6 +147,8 @@ func (w *wiring) openInput() (err error) {
 		w.screen.Notice(u.spelled + " takes lines as they are: -C ' +' splits them at blanks")
 	}
 	stdin := w.in
+	w.total = newTotal(o, stdin)
+	w.onClose(w.total.close)
 	if o.Failure.Halt.Percent {
 		c := &taskCount{opts: *o, stdin: stdin}
 		w.onClose(c.close)
@@ -153,8 +156,10 @@ func (w *wiring) openInput() (err error) {
 			return err
 		}
 		o, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
+		w.total.set(c.tasks)
 	}
 	w.source, err = openSource(o, stdin)
+	w.total.source = w.source
 	return err
 }
 

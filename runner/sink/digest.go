@@ -37,6 +37,7 @@ const (
 // shows them in input order. Errors of stderr are ignored.
 type Digest struct {
 	screen *Screen
+	input  Input
 	rerun  rerun
 	failed []described // the first failures
 	before int64       // failures that an earlier run has shown
@@ -60,8 +61,8 @@ type described struct {
 
 // NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
 // does not say how to run the failed tasks again.
-func NewDigest(screen *Screen, cfg RerunConfig) *Digest {
-	return &Digest{screen: screen, rerun: rerun{cfg: cfg}, tails: map[uint64][]string{}}
+func NewDigest(screen *Screen, in Input, cfg RerunConfig) *Digest {
+	return &Digest{screen: screen, input: in, rerun: rerun{cfg: cfg}, tails: map[uint64][]string{}}
 }
 
 // Consume notes what has failed. It never returns an error.
@@ -143,7 +144,7 @@ func (d *Digest) head(s *task.Stats) string {
 		line = fmt.Sprintf("%d of %s failed", failed, count(s.Admitted, "task"))
 	case cancelled+notRun > 0:
 		line = fmt.Sprintf("%d of %s done", s.Of(task.OK), count(s.Admitted, "task"))
-	case s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err):
+	case s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
 		line = count(s.Admitted, "task")
 	default:
 		return ""

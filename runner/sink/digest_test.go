@@ -30,7 +30,7 @@ func ended(id uint64, r task.Result) task.Event {
 // digestOf returns the digest of a run with these events.
 func digestOf(t *testing.T, cfg RerunConfig, events ...task.Event) string {
 	var err bytes.Buffer
-	d := NewDigest(NewScreen(io.Discard, &err), cfg)
+	d := NewDigest(NewScreen(io.Discard, &err), Input{}, cfg)
 	closeDigest(t, d, events)
 	return err.String()
 }
@@ -128,7 +128,7 @@ func TestDigestWithoutFailure(t *testing.T) {
 		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}), "a run ends quietly if nobody reads it")
 
 	y := newTTY(t, 80)
-	closeDigest(t, NewDigest(NewScreen(io.Discard, y.File), RerunConfig{}), []task.Event{ok})
+	closeDigest(t, NewDigest(NewScreen(io.Discard, y.File), Input{}, RerunConfig{}), []task.Event{ok})
 	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
 }
 
@@ -136,7 +136,7 @@ func TestDigestOverBar(t *testing.T) {
 	y := newTTY(t, 80)
 	s := NewScreen(io.Discard, y.File)
 	NewTerminal(s, TerminalConfig{})
-	closeDigest(t, NewDigest(s, RerunConfig{}), []task.Event{ended(1, task.Result{Outcome: task.OK})})
+	closeDigest(t, NewDigest(s, Input{}, RerunConfig{}), []task.Event{ended(1, task.Result{Outcome: task.OK})})
 	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
 }
 

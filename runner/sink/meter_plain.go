@@ -17,5 +17,5 @@ func meter(line string, done, total int64, width int) string {
 	if 0 < n && n < width {
 		bar = bar[1:] + ">"
 	}
-	return fmt.Sprintf("%s %4.0f%% [%s%s]", line, share*100, bar, strings.Repeat(".", width-n))
+	return fmt.Sprintf("%s %4d%% [%s%s]", line, int(share*100), bar, strings.Repeat(".", width-n))
 }

@@ -84,6 +84,9 @@ func writable(w io.Writer) bool {
 // abandoned reports whether w is a pipe or socket without a reader. It is false
 // of a terminal that has gone away, which SIGHUP tells of.
 func abandoned(w io.Writer) bool {
+	if s, ok := w.(*stream); ok {
+		w = s.w
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

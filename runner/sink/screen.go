@@ -4,7 +4,9 @@ package sink
 
 import (
 	"io"
+	"os"
 	"sync"
+	"syscall"
 )
 
 // Screen is the run's stdout and stderr with the progress bar between them.
@@ -12,11 +14,46 @@ import (
 // written into the bar. It is safe for concurrent use.
 type Screen struct {
 	mu       sync.Mutex
-	out, err io.Writer
+	out, err *stream
+	last     *stream // the one written to last
+	bar      *bar    // nil if none is shown
+}
+
+// stream is stdout or stderr of a screen. If it goes to the terminal of the bar, a
+// write removes the bar first.
+type stream struct {
+	screen  *Screen
+	w       io.Writer // not embedded: its ReadFrom would not remove the bar
+	overBar bool
+	midLine bool // the last write did not end its line
 }
 
 // NewScreen returns a screen of the two streams.
-func NewScreen(out, err io.Writer) *Screen { return &Screen{out: out, err: err} }
+func NewScreen(out, err io.Writer) *Screen {
+	s := &Screen{}
+	s.out, s.err = &stream{screen: s, w: out}, &stream{screen: s, w: err}
+	return s
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	if s.overBar {
+		s.screen.bar.clear()
+	}
+	n, err := s.w.Write(p)
+	if n > 0 {
+		s.midLine = p[n-1] != '\n'
+		s.screen.last = s
+	}
+	return n, err
+}
+
+// SyscallConn lets poll wait for the file.
+func (s *stream) SyscallConn() (syscall.RawConn, error) {
+	if c, ok := s.w.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, syscall.EAGAIN
+}
 
 // Print calls write with both streams, one caller at a time, and returns its
 // error.
@@ -30,30 +67,69 @@ func (s *Screen) Print(write func(out, err io.Writer) error) error {
 // escaped. Errors are ignored.
 func (s *Screen) Notice(text string) { s.say("crew: " + harmless(text) + "\n") }
 
-// say prints text, if any, on stderr. What crew says about itself is not worth
-// ending a run for, so errors are ignored.
+// say prints text, if any, on stderr, at the beginning of a line. What crew says
+// about itself is not worth ending a run for, so errors are ignored.
 func (s *Screen) say(text string) {
 	if text == "" {
 		return
 	}
 	_ = s.Print(func(_, err io.Writer) error {
-		_, e := patient{err}.Write([]byte(text))
+		_, e := patient{err}.Write([]byte(s.newline() + text))
 		return e
 	})
 }
 
-// Urge is Notice for the end of a run, when nobody may be reading: it prints
-// nothing if that would have to wait. It does not wait for a Print either, which
-// may be stuck in a write for ever.
+// newline returns what ends an unfinished line that stderr would continue, or "".
+// It is called inside Print alone.
+func (s *Screen) newline() string {
+	at := s.err
+	if s.last == s.out && s.out.midLine != s.err.midLine && s.together() {
+		at = s.out
+	}
+	if at.midLine {
+		return "\n"
+	}
+	return ""
+}
+
+// together reports whether both streams go to the same terminal or file.
+func (s *Screen) together() bool {
+	out, ok := s.out.w.(*os.File)
+	err, ok2 := s.err.w.(*os.File)
+	if !ok || !ok2 {
+		return false
+	}
+	if isTerminal(out) && isTerminal(err) {
+		return true
+	}
+	a, failed := out.Stat()
+	b, failed2 := err.Stat()
+	return failed == nil && failed2 == nil && os.SameFile(a, b)
+}
+
+// Last prints text as a line of crew's own once the run is over. It does not wait for
+// a Print, which may be stuck in a write for ever.
+func (s *Screen) Last(text string) {
+	_, _ = patient{s.err.w}.Write([]byte(s.clean() + "crew: " + text + "\n"))
+}
+
+// Urge is Notice for the end of a run, when nobody may be reading: it is like Last,
+// but prints nothing if that would have to wait.
 func (s *Screen) Urge(text string) {
+	if w := s.err.w; writable(w) {
+		_, _ = io.WriteString(w, s.clean()+"crew: "+harmless(text)+"\n")
+	}
+}
+
+// clean returns what makes the cursor stand at the beginning of an empty line.
+func (s *Screen) clean() (text string) {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()
+		text = s.newline()
+		s.last, s.err.midLine = s.err, false
 	}
-	w := s.err
-	if o, ok := w.(overBar); ok {
-		w = o.file // the bar may be changed only under the lock
+	if s.bar != nil {
+		text += eraseBar // whether it is shown is known only under the lock
 	}
-	if writable(w) {
-		_, _ = io.WriteString(w, "crew: "+harmless(text)+"\n")
-	}
+	return text
 }

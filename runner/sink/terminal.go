@@ -18,21 +18,24 @@ type Progress uint8
 // The values of --progress.
 const (
 	ProgressAuto   Progress = iota // a bar if stderr is a terminal, else nothing
-	ProgressAlways                 // a bar if stderr is a terminal, else a plain line every few seconds
+	ProgressAlways                 // a bar if stderr is a terminal, else a plain line a minute
+	ProgressFull                   // the same, but a line for each worker below the bar
 	ProgressNever                  // nothing
 )
 
 const (
 	barEvery     = 200 * time.Millisecond // between two draws of the bar
 	barBack      = 10 * time.Millisecond  // the same, at least, if other output has removed it
-	lineEvery    = 5 * time.Second        // between two plain lines
+	lineEvery    = time.Minute            // between two plain lines
 	blockedAgain = 10 * time.Second       // between two lines about why nothing starts
+	countFirst   = 10 * time.Millisecond  // how long the first look waits for the number of tasks
 )
 
 // TerminalConfig configures a Terminal. The zero value is --progress auto.
 type TerminalConfig struct {
 	Progress Progress
 	Explain  bool             // if nothing starts for a while, say why
+	Input    Input            // what is known of it
 	Now      func() time.Time // the clock; nil is time.Now
 }
 
@@ -48,40 +51,41 @@ type Terminal struct {
 	screen  *Screen
 	now     func() time.Time
 	explain bool
+	input   Input
+	full    bool          // with a line for each worker
 	bar     *bar          // nil if none is shown
 	every   time.Duration // between two draws of the bar or two plain lines; 0 for neither
 
 	// state
 
 	stats     task.Stats
+	load      load           // kept only if progress is shown
 	blocking  *task.Blocking // why nothing starts; nil if something does
 	explained time.Time      // when that was last printed
 	next      time.Time      // when progress is due; zero before the first Consume
 }
 
 // NewTerminal returns a Terminal that writes through screen. If it shows a bar, it
-// changes the screen's streams so that writes to the terminal remove the bar
-// first. So it must be called before anything is printed.
+// has writes to the terminal remove the bar first. So it must be called before
+// anything is printed.
 func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
-	t := &Terminal{screen: screen, now: cfg.Now, explain: cfg.Explain}
+	t := &Terminal{
+		screen: screen, now: cfg.Now, explain: cfg.Explain, input: cfg.Input, full: cfg.Progress == ProgressFull,
+	}
 	if t.now == nil {
 		t.now = time.Now
 	}
 	if cfg.Progress == ProgressNever {
 		return t
 	}
-	tty, ok := screen.err.(*os.File)
-	if !ok || !isTerminal(tty) || os.Getenv("TERM") == "dumb" {
-		if cfg.Progress == ProgressAlways {
+	if !isTerminal(screen.err.w) || os.Getenv("TERM") == "dumb" {
+		if cfg.Progress != ProgressAuto {
 			t.every = lineEvery
 		}
 		return t
 	}
-	t.bar, t.every = &bar{tty: tty}, barEvery
-	screen.err = overBar{tty, t.bar}
-	if out, ok := screen.out.(*os.File); ok && isTerminal(out) {
-		screen.out = overBar{out, t.bar}
-	}
+	t.bar, t.every = &bar{screen: screen, tty: screen.err.w.(*os.File)}, barEvery
+	screen.bar, screen.err.overBar, screen.out.overBar = t.bar, true, isTerminal(screen.out.w)
 	return t
 }
 
@@ -89,8 +93,12 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 // returns an error.
 func (t *Terminal) Consume(events []task.Event) error {
 	for i := range events {
-		t.stats.Apply(&events[i])
-		if s := t.notice(&events[i]); s != "" {
+		e := &events[i]
+		t.stats.Apply(e)
+		if t.every > 0 {
+			t.load.apply(e, t.stats.Clock(e.At))
+		}
+		if s := t.notice(e); s != "" {
 			t.screen.Notice(s)
 		}
 	}
@@ -122,7 +130,15 @@ func (t *Terminal) Close(task.Stats) error {
 	return nil
 }
 
-func (t *Terminal) printLine(now time.Time) { t.screen.say(join(t.figures(now), 0) + "\n") }
+// printLine prints progress as a line.
+func (t *Terminal) printLine(now time.Time) {
+	const columns = 100 // of the names
+	line := join(t.figures(t.input.tally(&t.stats, countFirst), now), 0)
+	if names := t.longest(columns, now); names != "" {
+		line += "; longest: " + names
+	}
+	t.screen.say(line + "\n")
+}
 
 // notice returns what there is to say about an event, or "".
 func (t *Terminal) notice(e *task.Event) string {
@@ -202,21 +218,41 @@ func (t *Terminal) draw(now time.Time) {
 	t.screen.Print(func(_, _ io.Writer) error {
 		b := t.bar
 		removed := !b.shown && !b.drawn.IsZero() && now.Sub(b.drawn) >= barBack
-		if b.midLine || (now.Before(t.next) && !removed) {
+		if now.Before(t.next) && !removed {
 			return nil
 		}
 		t.next = now.Add(t.every)
-		b.put(fit(t.figures(now), &t.stats, columns(b.tty)), now)
+		b.put(t.lines(now), now)
 		return nil
 	})
 }
 
-func isTerminal(w io.Writer) bool {
-	switch w := w.(type) {
-	case *os.File:
-		return isatty.IsTerminal(w.Fd())
-	case overBar:
-		return true
+// lines returns the lines of the bar: what is known of the run as a whole and, if
+// there is room, the tasks that have run longest or all workers.
+func (t *Terminal) lines(now time.Time) []string {
+	rows, columns := t.bar.size()
+	wait := countFirst
+	if !t.bar.drawn.IsZero() {
+		wait = 0
 	}
-	return false
+	n := t.input.tally(&t.stats, wait)
+	lines := []string{fit(t.figures(n, now), n, columns)}
+	rows -= 2 // the first line, and one for what tasks print
+	columns--
+	const before = "crew: longest: "
+	switch {
+	case rows < 1:
+	case t.full:
+		lines = append(lines, t.workers(rows, columns, now)...)
+	default:
+		if names := t.longest(columns-len(before), now); names != "" {
+			lines = append(lines, before+names)
+		}
+	}
+	return lines
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
 }

@@ -19,24 +19,32 @@ import (
 var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // progressEvents returns the events of a run in which done of total tasks have
-// ended, failed of them with an error, and two are running.
+// ended, failed of them with an error, and two are running. A task takes 5 seconds.
 func progressEvents(done, failed, total int, end bool) []task.Event {
 	var es []task.Event
+	add := func(k task.Kind, at time.Duration, i int) *task.Event {
+		t := &task.Task{ID: uint64(i + 1), Records: [][]string{{fmt.Sprint("file", i+1)}}}
+		es = append(es, task.Event{Kind: k, At: dawn.Add(at), ID: t.ID, Slot: i + 1, Task: t})
+		return &es[len(es)-1]
+	}
 	for i := range total {
-		es = append(es, task.Event{Kind: task.Admitted, At: dawn, ID: uint64(i + 1)})
+		add(task.Admitted, 0, i)
 	}
 	if end {
 		es = append(es, task.Event{Kind: task.InputEnd, At: dawn})
 	}
-	for i := range min(done+2, total) {
-		es = append(es, task.Event{Kind: task.Started, At: dawn, ID: uint64(i + 1)})
+	for i := range done {
+		add(task.Started, 0, i)
 	}
 	for i := range done {
-		r := &task.Result{Outcome: task.OK}
+		e := add(task.Finished, 5*time.Second, i)
+		e.Attempt, e.Result = 1, &task.Result{Outcome: task.OK}
 		if i < failed {
-			r.Outcome = task.Exit
+			e.Result.Outcome = task.Exit
 		}
-		es = append(es, task.Event{Kind: task.Finished, At: dawn, ID: uint64(i + 1), Attempt: 1, Result: r})
+	}
+	for i := done; i < min(done+2, total); i++ {
+		add(task.Started, 5*time.Second, i)
 	}
 	return es
 }
@@ -72,19 +80,30 @@ func (y tty) all() string {
 // screenOf returns the lines that a terminal of that width shows in the end. It
 // fails the test if a line is too long.
 func screenOf(t *testing.T, written string, cols int) []string {
-	lines, col := []string{""}, 0
+	lines, row, col := []string{""}, 0, 0
 	for len(written) > 0 {
-		last := &lines[len(lines)-1]
+		last := &lines[row]
+		var up int
 		switch {
 		case strings.HasPrefix(written, "\x1b[K"):
 			*last, written = (*last)[:col], written[3:]
 			continue
+		case strings.HasPrefix(written, "\x1b[J"):
+			*last, lines, written = (*last)[:col], lines[:row+1], written[3:]
+			continue
+		case written[0] == '\x1b':
+			n, _ := fmt.Sscanf(written, "\x1b[%dA", &up)
+			require.Equal(t, 1, n, "unknown escape in %q", written)
+			row, written = row-up, written[strings.IndexByte(written, 'A')+1:]
+			continue
 		case written[0] == '\r':
 			col = 0
 		case written[0] == '\n':
-			lines = append(lines, strings.Repeat(" ", col))
+			if row++; row == len(lines) {
+				lines = append(lines, "")
+			}
+			lines[row] += strings.Repeat(" ", max(0, col-len(lines[row])))
 		default:
-			require.NotEqual(t, byte('\x1b'), written[0], "unknown escape in %q", written)
 			*last = (*last)[:col] + written[:1] + (*last)[min(len(*last), col+1):]
 			col++
 			require.Less(t, col, cols, "%q fills the line", *last)
@@ -99,35 +118,97 @@ func TestBarOnTerminal(t *testing.T) {
 		cols         int
 		done, failed int
 		end          bool
-		want         string
+		want         []string
 	}{
-		{120, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, 0.3/s, eta 30s   25% [=========>..............................]"},
-		{80, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, 0.3/s, eta 30s   25% [===>..............]"},
-		{80, 0, 0, true, "crew: 0/12 done, 2 running, 0 failed    0% [..................................]"},
-		{80, 12, 0, true, "crew: 12/12 done, 0 running, 0 failed, 1.2/s  100% [==========================]"},
-		{80, 3, 1, false, "crew: 3 done, 2 running, 1 failed, 0.3/s"},
-		{64, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, 0.3/s, eta 30s"},
-		{50, 3, 1, true, "crew: 3/12 done, 2 running, 1 failed, eta 30s"},
-		{40, 3, 1, true, "crew: 3/12 done, 1 failed, eta 30s"},
-		{30, 3, 1, true, "3/12 done, 1 failed, eta 30s"},
-		{25, 3, 1, true, "3/12 done, 1 failed"},
-		{18, 3, 1, true, "3/12, 1 failed"},
-		{10, 3, 1, true, "3/12"},
-		{4, 3, 1, true, ""},
+		{120, 3, 1, true, []string{
+			"crew: 3/12 done, 2 running, 1 failed, after 10s, 0.3/s, eta 14s   25% [=========>..............................]",
+			"crew: longest: 5s file4, 5s file5"}},
+		{80, 3, 1, true, []string{
+			"crew: 3/12 done, 2 running, 1 failed, after 10s, eta 14s   25% [==>...........]",
+			"crew: longest: 5s file4, 5s file5"}},
+		{80, 0, 0, true, []string{
+			"crew: 0/12 done, 2 running, 0 failed, after 10s, oldest 5s    0% [............]",
+			"crew: longest: 5s file1, 5s file2"}},
+		{80, 11, 0, true, []string{
+			"crew: 11/12 done, 1 running, 0 failed, after 10s, oldest 5s   91% [=========>.]",
+			"crew: longest: 5s file12"}},
+		{80, 12, 0, true, []string{
+			"crew: 12/12 done, 0 running, 0 failed, after 10s, 1.2/s  100% [===============]"}},
+		{80, 3, 1, false, []string{
+			"crew: 3 done, 2 running, 1 failed, after 10s, 0.3/s, oldest 5s",
+			"crew: longest: 5s file4, 5s file5"}},
+		{64, 3, 1, true, []string{
+			"crew: 3/12 done, 2 running, 1 failed, after 10s, eta 14s",
+			"crew: longest: 5s file4, 5s file5"}},
+		{50, 3, 1, true, []string{
+			"crew: 3/12 done, 2 running, 1 failed, eta 14s",
+			"crew: longest: 5s file4, 5s file5"}},
+		{40, 3, 1, true, []string{"crew: 3/12 done, 1 failed, eta 14s", "crew: longest: 5s file4, 5s file5"}},
+		{30, 3, 1, true, []string{"3/12 done, 1 failed, eta 14s", "crew: longest: 5s file4"}},
+		{25, 3, 1, true, []string{"3/12 done, 1 failed", "crew: longest: 5s file4"}},
+		{18, 3, 1, true, []string{"3/12, 1 failed"}},
+		{10, 3, 1, true, []string{"3/12"}},
+		{4, 3, 1, true, []string{""}},
 	} {
 		t.Run(fmt.Sprint(c.cols, c.done, c.end), func(t *testing.T) {
 			y, now := newTTY(t, c.cols), dawn
 			term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
-			events := progressEvents(c.done, c.failed, 12, c.end)
-			if c.done == 12 {
-				events = progressEvents(12, 0, 12, true)
-			}
-			require.NoError(t, term.Consume(events))
+			require.NoError(t, term.Consume(progressEvents(c.done, c.failed, 12, c.end)))
 			now = now.Add(10 * time.Second)
 			require.NoError(t, term.Consume(nil))
-			require.Equal(t, []string{c.want}, screenOf(t, y.all(), c.cols))
+			require.Equal(t, c.want, screenOf(t, y.all(), c.cols))
 		})
 	}
+}
+
+func TestBarWithWorkers(t *testing.T) {
+	for _, c := range []struct {
+		rows, cols, slots int
+		want              []string
+	}{
+		{24, 80, 4, []string{
+			"crew: 3/12 done, 2 running, 1 failed, after 12s, eta 14s   25% [==>...........]",
+			"    4       7s  file4",
+			"    5       7s  file5",
+			"             2  idle"}},
+		{24, 40, 2, []string{
+			"crew: 3/12 done, 1 failed, eta 14s",
+			"    4       7s  file4",
+			"    5       7s  file5"}},
+		{24, 20, 2, []string{"3/12 done, 1 failed", "    4       7s  fi…", "    5       7s  fi…"}},
+		{3, 40, 3, []string{"crew: 3/12 done, 1 failed, eta 14s", "             2  more running, 1 idle"}},
+		{4, 40, 3, []string{
+			"crew: 3/12 done, 1 failed, eta 14s",
+			"    4       7s  file4",
+			"             1  more running, 1 idle"}},
+		{2, 40, 3, []string{"crew: 3/12 done, 1 failed, eta 14s"}},
+	} {
+		t.Run(fmt.Sprint(c.rows, c.cols), func(t *testing.T) {
+			y, now := newTTY(t, c.cols), dawn
+			require.NoError(t, pty.Setsize(y.File, &pty.Winsize{Rows: uint16(c.rows), Cols: uint16(c.cols)}))
+			s := NewScreen(y.File, y.File)
+			term := NewTerminal(s, TerminalConfig{Progress: ProgressFull, Now: func() time.Time { return now }})
+			events := append(progressEvents(3, 1, 12, true), task.Event{Kind: task.Resized, At: dawn, Slot: c.slots})
+			require.NoError(t, term.Consume(events))
+			now = now.Add(11 * time.Second)
+			require.NoError(t, term.Consume(nil))
+			s.Notice("hello")
+			now = now.Add(time.Second)
+			require.NoError(t, term.Consume(nil))
+			got := screenOf(t, strings.ReplaceAll(y.all(), "…", "."), c.cols)
+			for i := range c.want {
+				c.want[i] = strings.ReplaceAll(c.want[i], "…", ".")
+			}
+			require.Equal(t, append([]string{"crew: hello"}, c.want...), trimmedRight(got))
+		})
+	}
+}
+
+func trimmedRight(lines []string) []string {
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
 }
 
 func TestBarStaysBelowLines(t *testing.T) {
@@ -168,7 +249,7 @@ func TestBarStaysBelowLines(t *testing.T) {
 				want = append([]string{"to stdout"}, want...)
 			}
 			require.Equal(t, want, trimmed(screenOf(t, got, 30)))
-			require.Equal(t, c.barGone, strings.Count(got, "\r\x1b[K"))
+			require.Equal(t, c.barGone, strings.Count(got, eraseBar))
 		})
 	}
 }
@@ -204,13 +285,13 @@ func TestBarKeepsItsPace(t *testing.T) {
 	draws(barBack / 2) // none: too soon
 	draws(barBack / 2) // 3
 	line("without its end")
-	draws(barEvery) // none: it would be in that line
-	line("; its end\n")
-	draws(barEvery) // 4
+	draws(barEvery) // 4, in a line of its own
+	line("the next\n")
+	draws(barEvery) // 5
 	got := y.all()
 	n := strings.Count(got, "crew: ")
-	require.Equal(t, 4, n, "%q", got)
-	require.Contains(t, got, "without its end; its end\r\n")
+	require.Equal(t, 5, n, "%q", got)
+	require.Equal(t, []string{"whole", "whole", "without its end", "the next"}, screenOf(t, got, 80)[:4])
 }
 
 func TestBarFollowsTheWidth(t *testing.T) {
@@ -222,8 +303,11 @@ func TestBarFollowsTheWidth(t *testing.T) {
 		now = now.Add(barEvery)
 		require.NoError(t, term.Consume(nil))
 	}
-	looks := strings.Split(strings.ReplaceAll(y.all(), "\x1b[K", ""), "\r")[1:]
-	require.Len(t, looks, 3)
+	var looks []string
+	for look := range strings.SplitSeq(y.all(), "\x1b[J\r") {
+		looks = append(looks, strings.TrimPrefix(look, "\r"))
+	}
+	require.Len(t, looks, 4)
 	require.Less(t, len(looks[0]), 80)
 	require.Greater(t, len(looks[0]), 60)
 	require.Less(t, len(looks[1]), 30)
@@ -232,6 +316,8 @@ func TestBarFollowsTheWidth(t *testing.T) {
 }
 
 func TestProgressWithoutTerminal(t *testing.T) {
+	const lines = "crew: 2/5 done, 2 running, 1 failed, after 1m0s, 2.0/min, oldest 55s; longest: 55s file3, 55s file4\n" +
+		"crew: 2/5 done, 2 running, 1 failed, after 1m30s, 1.3/min, oldest 1m25s; longest: 1m25s file3, 1m25s file4\n"
 	for _, c := range []struct {
 		name     string
 		progress Progress
@@ -239,16 +325,16 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	}{
 		{"auto", ProgressAuto, ""},
 		{"never", ProgressNever, ""},
-		{"always", ProgressAlways, "crew: 2/5 done, 2 running, 1 failed, 0.4/s, eta 8s\n" +
-			"crew: 2/5 done, 2 running, 1 failed, 0.3/s, eta 9s\n"},
+		{"always", ProgressAlways, lines},
+		{"full", ProgressFull, lines},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var err bytes.Buffer
 			now := dawn
 			term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: c.progress, Now: func() time.Time { return now }})
 			require.NoError(t, term.Consume(progressEvents(2, 1, 5, true)))
-			for range 30 {
-				now = now.Add(200 * time.Millisecond)
+			for range 90 {
+				now = now.Add(time.Second)
 				require.NoError(t, term.Consume(nil))
 			}
 			require.NoError(t, term.Close(task.Stats{}))
@@ -272,6 +358,13 @@ func TestRate(t *testing.T) {
 	require.Equal(t, "241/s", rate(240.6))
 	require.Equal(t, "2.5/s", rate(2.54))
 	require.Equal(t, "1.5/min", rate(0.025))
+}
+
+func TestBrief(t *testing.T) {
+	require.Equal(t, "0s", brief(0))
+	require.Equal(t, "2m5s", brief(125*time.Second))
+	require.Equal(t, "1h59m", brief(2*time.Hour-time.Second))
+	require.Equal(t, "3d2h", brief(74*time.Hour+30*time.Minute))
 }
 
 func TestNotices(t *testing.T) {

@@ -9,17 +9,18 @@ type Kind uint8
 // this order: Admitted, then Started and Retried for each attempt but the last, then
 // Started, Finished, Released. A task that ends without an attempt has no Started.
 const (
-	Admitted Kind = iota + 1 // Task
-	Started                  // Task, Slot, Attempt, Retries
-	Retried                  // Task, Result, Retries: the attempt failed; another follows after Wait
-	Finished                 // Task, Result; Attempt is 0 if no attempt was running
-	Released                 // the results of tasks ID to Last may be shown now, in this order
-	InputEnd                 // the number of tasks is final
-	Resized                  // Slot is the number of slots
-	Draining                 // nothing more starts; Running may finish; Retries tasks lose their retry; Text is why
-	Stopping                 // the same, but Running are asked to end
-	Blocked                  // Blocking is why nothing starts although a slot is free; nil once something starts
-	Notice                   // Text is a diagnostic, without "crew: "
+	Admitted  Kind = iota + 1 // Task
+	Started                   // Task, Slot, Attempt, Retries
+	Retried                   // Task, Result, Retries: the attempt failed; another follows after Wait
+	Finished                  // Task, Result; Attempt is 0 if no attempt was running
+	Released                  // the results of tasks ID to Last may be shown now, in this order
+	InputEnd                  // the number of tasks is final
+	Resized                   // Slot is the number of slots
+	Draining                  // nothing more starts; Running may finish; Retries tasks lose their retry; Text is why
+	Stopping                  // the same, but Running are asked to end
+	Blocked                   // Blocking is why nothing starts although a slot is free; nil once something starts
+	Continued                 // the run was suspended for Wait
+	Notice                    // Text is a diagnostic, without "crew: "
 )
 
 // Event is something that happened in the run.
@@ -50,8 +51,9 @@ type Stats struct {
 	Slots     int
 	InputEnd  bool // Admitted is final
 	Draining  bool
-	Start     time.Time // of the first event
-	Last      time.Time // of the latest event
+	Start     time.Time     // of the first event
+	Last      time.Time     // of the latest event
+	Suspended time.Duration // how long the run has stood still in all
 }
 
 // Apply folds one event into the totals.
@@ -86,11 +88,24 @@ func (s *Stats) Apply(e *Event) {
 		s.Slots = e.Slot
 	case Draining, Stopping:
 		s.Draining = true
+	case Continued:
+		s.Suspended += e.Wait
 	}
 }
 
+// Clock returns a moment on the run's clock, which stands still while the run is
+// suspended. It is for moments since the latest event.
+func (s *Stats) Clock(at time.Time) time.Time { return at.Add(-s.Suspended) }
+
+// Elapsed returns how long the run has taken until now, without the time for which
+// it was suspended.
+func (s *Stats) Elapsed(now time.Time) time.Duration { return s.Clock(now).Sub(s.Start) }
+
 // Finished returns the number of finished tasks.
 func (s *Stats) Finished() int64 { return sum(s.ByOutcome[:]) }
+
+// Done returns the number of tasks that succeeded or failed.
+func (s *Stats) Done() int64 { return s.ByOutcome[OK] + s.Failed() }
 
 // Resumed returns the number of tasks that an earlier run finished.
 func (s *Stats) Resumed() int64 { return sum(s.Earlier[:]) }
@@ -122,11 +137,12 @@ func (s *Stats) Here() (ok, bad int64) {
 	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier)
 }
 
-// Rate returns how many tasks per second this run has finished; 0 at its start.
+// Rate returns how many tasks per second were done in this run; 0 at its start.
 func (s *Stats) Rate(now time.Time) float64 {
-	passed := now.Sub(s.Start)
+	passed := s.Elapsed(now)
 	if s.Start.IsZero() || passed <= 0 {
 		return 0
 	}
-	return float64(s.Finished()-s.Resumed()) / passed.Seconds()
+	ok, bad := s.Here()
+	return float64(ok+bad) / passed.Seconds()
 }

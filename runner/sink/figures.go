@@ -1,0 +1,221 @@
+package sink
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"crew/runner/task"
+)
+
+const (
+	barWidth  = 40          // columns of the bar itself, at most
+	barLeast  = 8           // fewer columns than this are not worth a bar
+	nameWidth = 30          // columns of a task's name, at most, beside others
+	nameLeast = 6           // fewer columns than this are not worth a name
+	nameAfter = time.Second // how long a task runs before it is named
+	nameTasks = 5           // that are named, at most
+)
+
+// figure is a part of the progress line. As the terminal gets narrower, figures are
+// dropped in the order of drop, which is 1 to dropAll; a figure with 0 stays.
+type figure struct {
+	text string
+	drop int
+}
+
+const dropAll = 8
+
+// figures returns the parts of the progress line, in the order in which they are
+// joined.
+func (t *Terminal) figures(n tally, now time.Time) []figure {
+	s := &t.stats
+	count := strconv.FormatInt(n.done, 10)
+	if n.known {
+		count += "/" + strconv.FormatInt(n.total, 10)
+	}
+	f := []figure{
+		{"crew: ", 5}, {count, 0}, {" done", 7},
+		{fmt.Sprintf(", %d running", s.Running), 4}, {fmt.Sprintf(", %d failed", s.Failed()), 8},
+	}
+	if passed := s.Elapsed(now).Round(time.Second); passed > 0 {
+		f = append(f, figure{", after " + brief(passed), 3})
+	}
+	if speed := s.Rate(now); speed > 0 {
+		f = append(f, figure{", " + rate(speed), 1})
+	}
+	f = append(f, figure{t.rest(n, now), 6})
+	if t.blocking != nil {
+		f = append(f, figure{", " + harmless(t.blocking.Text(now)), 2})
+	}
+	return f
+}
+
+// rest says how long the rest of the run takes or, if that cannot be said, how long
+// the oldest task has been running.
+func (t *Terminal) rest(n tally, now time.Time) string {
+	now = t.stats.Clock(now)
+	if n.known && n.waiting > 0 && !t.stats.Draining {
+		if eta, ok := t.load.eta(n.waiting, now); ok {
+			return ", eta " + brief(max(eta.Round(time.Second), time.Second))
+		}
+	}
+	for _, a := range t.load.oldest(1) {
+		if age := a.age(now); age > 0 {
+			return ", oldest " + brief(age)
+		}
+	}
+	return ""
+}
+
+// age returns how long a has been running, in whole seconds.
+func (a runningTask) age(now time.Time) time.Duration { return now.Sub(a.since).Truncate(time.Second) }
+
+// name returns what tells a from other tasks, in at most so many columns: its
+// records or, without any, its command.
+func (a runningTask) name(columns int) string {
+	var b strings.Builder
+	for _, r := range a.task.Records {
+		for _, c := range r {
+			if b.Len() <= columns {
+				b.WriteString(c + " ")
+			}
+		}
+	}
+	name := strings.TrimSpace(b.String())
+	if name == "" || a.task.Object != "" {
+		name = a.task.CommandLine(a.task.ArgvOn(a.slot))
+	}
+	return cut(harmless(strings.ReplaceAll(task.Shorten(name, 4*columns), "\t", " ")), columns)
+}
+
+// longest names the tasks that have run longest, in at most so many columns.
+func (t *Terminal) longest(columns int, now time.Time) string {
+	now = t.stats.Clock(now)
+	line := ""
+	for _, a := range t.load.oldest(nameTasks) {
+		age := a.age(now)
+		if age < nameAfter {
+			break
+		}
+		next := brief(age) + " "
+		if line != "" {
+			next = ", " + next
+		}
+		room := columns - width(line) - len(next)
+		if room < nameLeast {
+			break
+		}
+		line += next + a.name(min(room, nameWidth))
+	}
+	return line
+}
+
+// workers returns a line for each running task, by worker, and one for all other
+// workers. If these are more than rows, it leaves out what began last.
+func (t *Terminal) workers(rows, columns int, now time.Time) []string {
+	now = t.stats.Clock(now)
+	list := t.load.oldest(len(t.load.running))
+	idle, hidden := max(0, t.stats.Slots-len(list)), 0
+	if most := rows - min(1, idle); len(list) > most {
+		most = rows - 1 // the last line is for the others
+		hidden, list = len(list)-most, list[:most]
+	}
+	slices.SortStableFunc(list, func(a, b runningTask) int { return a.slot - b.slot })
+	lines := make([]string, 0, rows)
+	for _, a := range list {
+		line := fmt.Sprintf("%5d %8s  ", a.slot, brief(a.age(now)))
+		lines = append(lines, cut(line+a.name(max(1, columns-len(line))), columns))
+	}
+	switch {
+	case hidden > 0:
+		lines = append(lines, cut(fmt.Sprintf("      %8d  more running, %d idle", hidden, idle), columns))
+	case idle > 0:
+		lines = append(lines, cut(fmt.Sprintf("      %8d  idle", idle), columns))
+	}
+	return lines
+}
+
+// brief returns a time of whole seconds in its two largest units.
+func brief(d time.Duration) string {
+	switch seconds := int(d / time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", seconds)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", seconds/60, seconds%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", seconds/3600, seconds/60%60)
+	default:
+		return fmt.Sprintf("%dd%dh", seconds/86400, seconds/3600%24)
+	}
+}
+
+func rate(perSecond float64) string {
+	switch {
+	case perSecond >= 10:
+		return strconv.FormatFloat(perSecond, 'f', 0, 64) + "/s"
+	case perSecond >= 0.1:
+		return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
+	}
+	return strconv.FormatFloat(perSecond*60, 'f', 1, 64) + "/min"
+}
+
+// join returns the text of the figures that are left after some were dropped.
+func join(f []figure, dropped int) (line string) {
+	for _, x := range f {
+		if x.drop == 0 || x.drop > dropped {
+			line += x.text
+		}
+	}
+	return line
+}
+
+// fit returns the progress line for a terminal of the given width, without the
+// figures for which there is no room. The last column stays free, since terminals
+// differ in what they do after it. The first figure to be dropped also gives way to
+// a bar.
+func fit(f []figure, n tally, columns int) string {
+	columns--
+	const around = len("  100% []")
+	least := 0
+	if n.known {
+		least = around + barLeast
+	}
+	line := join(f, 0)
+	for dropped := 1; width(line)+least > columns; dropped++ {
+		if dropped > dropAll {
+			return ""
+		}
+		line, least = join(f, dropped), 0
+	}
+	if room := min(columns-width(line)-around, barWidth); n.known && room >= barLeast {
+		return meter(line, n.done, n.total, room)
+	}
+	return line
+}
+
+// width returns how many columns of a terminal s takes up, at most.
+func width(s string) (n int) {
+	for _, r := range s {
+		n++
+		if r >= 0x1100 { // the first wide character: Hangul Jamo
+			n++
+		}
+	}
+	return n
+}
+
+// cut shortens s to a number of columns.
+func cut(s string, columns int) string {
+	if width(s) <= columns {
+		return s
+	}
+	for width(s) >= columns && s != "" {
+		_, n := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-n]
+	}
+	return s + "…"
+}

@@ -1,0 +1,145 @@
+package sink
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// simulate runs tasks that take the times of took on slots, in order, up to a moment.
+func simulate(took []time.Duration, slots int, until time.Duration) (l load, waiting int64) {
+	ends := make([]time.Duration, slots)
+	var events []task.Event
+	for i, d := range took {
+		slot := 0
+		for s := range ends {
+			if ends[s] < ends[slot] {
+				slot = s
+			}
+		}
+		if ends[slot] > until {
+			waiting++
+			continue
+		}
+		e := task.Event{Kind: task.Started, At: dawn.Add(ends[slot]), ID: uint64(i + 1), Slot: slot + 1}
+		events = append(events, e)
+		if ends[slot] += d; ends[slot] <= until {
+			e.Kind, e.At = task.Finished, dawn.Add(ends[slot])
+			events = append(events, e)
+		}
+	}
+	for i := range events {
+		l.apply(&events[i], events[i].At)
+	}
+	return l, waiting
+}
+
+func TestETA(t *testing.T) {
+	equal := make([]time.Duration, 500)
+	for i := range equal {
+		equal[i] = 10 * time.Second
+	}
+	for _, c := range []struct {
+		slots       int
+		total, from time.Duration // of the whole run, and when to look
+	}{
+		{4, 1250 * time.Second, 416 * time.Second},
+		{1, 5000 * time.Second, 1666 * time.Second},
+		{64, 80 * time.Second, 27 * time.Second}, // in waves
+		{64, 80 * time.Second, 39 * time.Second},
+		{250, 20 * time.Second, 12 * time.Second},
+	} {
+		l, waiting := simulate(equal, c.slots, c.from)
+		eta, ok := l.eta(waiting, dawn.Add(c.from))
+		require.True(t, ok)
+		require.InEpsilon(t, c.total-c.from, eta, 0.15, "%d slots", c.slots)
+	}
+
+	slow := append([]time.Duration{time.Hour}, equal...)
+	for i := range slow[1:] {
+		slow[i+1] = 50 * time.Millisecond
+	}
+	for at := 200 * time.Millisecond; at < 20*time.Second; at += 200 * time.Millisecond {
+		l, waiting := simulate(slow, 2, at)
+		_, ok := l.eta(waiting, dawn.Add(at))
+		require.False(t, ok, "after %v one task has run longer than any other", at)
+		require.Equal(t, at, dawn.Add(at).Sub(l.oldest(1)[0].since))
+	}
+
+	l, waiting := simulate(equal, 4, 5*time.Second)
+	_, ok := l.eta(waiting, dawn.Add(5*time.Second))
+	require.False(t, ok, "no task is finished yet")
+}
+
+// TestETAWhileStartsAreRare has the measured number of running tasks count, not the
+// number of slots.
+func TestETAWhileStartsAreRare(t *testing.T) {
+	var l load
+	for i := range 10 {
+		e := task.Event{Kind: task.Started, ID: uint64(i + 1)}
+		at := dawn.Add(time.Duration(i) * time.Second)
+		l.apply(&e, at)
+		e.Kind = task.Finished
+		l.apply(&e, at.Add(100*time.Millisecond))
+	}
+	eta, ok := l.eta(50, dawn.Add(10*time.Second))
+	require.True(t, ok)
+	require.InDelta(t, 50*time.Second, eta, float64(time.Second))
+}
+
+func TestSuspendedTimeIsNotWork(t *testing.T) {
+	now := dawn
+	term := NewTerminal(NewScreen(nil, nil), TerminalConfig{Progress: ProgressAlways, Now: func() time.Time { return now }})
+	require.NoError(t, term.Consume(append(progressEvents(3, 0, 12, true),
+		task.Event{Kind: task.Continued, At: dawn.Add(time.Hour + 6*time.Second), Wait: time.Hour})))
+	now = dawn.Add(time.Hour + 10*time.Second)
+	line := join(term.figures(term.input.tally(&term.stats, 0), now), 0)
+	require.Equal(t, "crew: 3/12 done, 2 running, 0 failed, after 10s, 0.3/s, eta 14s", line)
+	require.Equal(t, "5s file4, 5s file5", term.longest(80, now))
+}
+
+func TestTally(t *testing.T) {
+	knows := func(n int64, ok bool) func(time.Duration) (int64, bool) {
+		return func(time.Duration) (int64, bool) { return n, ok }
+	}
+	s := task.Stats{Admitted: 70, Running: 4}
+	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun] = 10, 2, 1, 50
+	s.Earlier[task.OK] = 5
+	for _, c := range []struct {
+		name string
+		in   Input
+		end  bool
+		want tally
+	}{
+		{"nothing known", Input{}, false, tally{70, false, 12, 5, 1, 53}},
+		{"not counted", Input{Tasks: knows(0, false)}, false, tally{70, false, 12, 5, 1, 53}},
+		{"counted", Input{Tasks: knows(1000, true)}, false, tally{1000, true, 12, 5, 1, 983}},
+		{"the input has grown", Input{Tasks: knows(69, true)}, false, tally{70, false, 12, 5, 1, 53}},
+		{"done before", Input{Tasks: knows(1000, true), Done: 305}, false, tally{1000, true, 312, 305, 1, 683}},
+		{"done before, and the input is another", Input{Tasks: knows(80, true), Done: 305}, false, tally{80, true, 22, 15, 1, 53}},
+		{"read to its end", Input{Tasks: knows(1000, true), Done: 305}, true, tally{70, true, 12, 5, 1, 53}},
+	} {
+		s.InputEnd = c.end
+		require.Equal(t, c.want, c.in.tally(&s, 0), c.name)
+	}
+}
+
+func TestNamesFit(t *testing.T) {
+	for _, c := range []struct {
+		task    task.Task
+		columns int
+		want    string
+	}{
+		{task.Task{Records: [][]string{{"a", "b"}}}, 30, "a b"},
+		{task.Task{Argv: []string{"sleep", "1 2"}}, 30, "sleep '1 2'"},
+		{task.Task{Argv: []string{"x"}, Records: [][]string{{""}}}, 30, "x"},
+		{task.Task{Records: [][]string{{"a\x1b[2J\tb\n"}}}, 30, `a\x1b[2J b`},
+		{task.Task{Records: [][]string{{"日本語日本語"}}}, 7, "日本語…"},
+		{task.Task{Records: [][]string{{"one"}, {"two"}, {"three"}}}, 8, "one two…"},
+	} {
+		require.Equal(t, c.want, runningTask{task: &c.task}.name(c.columns))
+	}
+}
