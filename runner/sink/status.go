@@ -24,16 +24,12 @@ func (s *Screen) Status(snap *task.Snapshot) {
 	text := status(snap)
 	for end := time.Now().Add(statusWithin); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			w := s.err
-			if o, ok := w.(overBar); ok {
-				w, text = o.file, "\r\x1b[K"+text
-			}
-			_, _ = io.WriteString(patient{w}, text)
+			_, _ = io.WriteString(patient{s.err.w}, s.clean()+text)
 			return
 		}
 	}
 	defer s.mu.Unlock()
-	_, _ = io.WriteString(patient{s.err}, text)
+	_, _ = io.WriteString(patient{s.err}, s.newline()+text)
 }
 
 // status returns the lines about a snapshot: the totals, the running tasks, the
