@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 // crew is a crew to be run, in a process of its own.
 func crew(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1")
+	// Without HOME, records of failed tasks go to TMPDIR.
+	cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "HOME=", "XDG_STATE_HOME=")
 	return cmd
 }

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"crew/runner/expand"
 	"crew/runner/sink"
 	"crew/runner/task"
 )
@@ -18,14 +23,16 @@ func (s *source) rerun() sink.RerunConfig {
 	// With -s and {N}, which records are in a task depends on all those before it.
 	regroups := c.MaxChars > 0 && !columns && s.template.Counts()
 	number := c.numberIn(c.Words...)
-	if (number == "{#}" || number == "" && regroups) && o.commandsSuffice() {
-		return sink.RerunConfig{Whole: true, Line: o.againWhole}
+	byRecord := s.results != o.Output.Results
+	if (number == "{#}" || number == "" && regroups) && o.commandsSuffice() && !byRecord {
+		return sink.RerunConfig{Whole: true, Line: o.againWhole, Dir: o.failedDir}
 	}
 	cfg := sink.RerunConfig{
 		Columns: in.sources() > 1 || cuts && !c.Stdin,
 		JSON:    in.JSON,
 		Line:    o.again,
 		Unlike:  o.unlike,
+		Dir:     o.failedDir,
 		State:   o.State.Dir != "",
 	}
 	switch {
@@ -116,11 +123,9 @@ func (o *Options) againWhole(options, values string) string {
 }
 
 // droppedAgain are the options that a run of the failed tasks does without: those
-// that read and cut records, those whose files it would overwrite, and those
-// about earlier runs.
+// that read and cut records, and those about earlier runs.
 var droppedAgain = [...]string{
-	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "joblog", "results",
-	"replay", "retry-failed", "state-reset",
+	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset",
 }
 
 // dropsAgain reports whether a run of the failed tasks does without an option.
@@ -141,14 +146,16 @@ func (o *Options) dropsAgain(name string) bool {
 func (o *Options) commandLine(command []string, drops func(name string) bool, options, values string) string {
 	words := []string{"crew"}
 	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
-	// option that is not in effect there.
-	clearEnv := slices.ContainsFunc(o.env, func(u use) bool { return drops(u.opt.name) || !slices.Contains(o.uses, u) })
+	// option that is not in effect there, or has another value.
+	clearEnv := slices.ContainsFunc(o.env, func(u use) bool {
+		return drops(u.opt.name) || !slices.Contains(o.uses, u) || o.besides(u) != u
+	})
 	if clearEnv {
 		words = []string{"CREW_OPTS=", "crew"}
 	}
 	for _, u := range o.uses {
 		if (!u.env || clearEnv) && !drops(u.opt.name) {
-			words = u.appendTyped(words)
+			words = o.besides(u).appendTyped(words)
 		}
 	}
 	if o.State.Dir != "" {
@@ -176,4 +183,62 @@ func (u use) appendTyped(words []string) []string {
 		words = append(words, task.Quote(u.value))
 	}
 	return words
+}
+
+// besides returns an option for a run of the failed tasks such that this run's joblog
+// and results stay: it names other files. With --state that run adds to them.
+func (o *Options) besides(u use) use {
+	if o.State.Dir != "" {
+		return u
+	}
+	switch u.opt.name {
+	case "joblog":
+		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
+			u.value = unused(u.value)
+		}
+	case "results":
+		path, err := expand.NewPath(u.value, expand.Config{Replace: o.Command.Replace, Fields: true})
+		if err != nil {
+			break
+		}
+		dir, rest := fixedPart(path), ""
+		if _, constant := path.Prefix(); !constant {
+			rest = "/" + u.value[len(dir):]
+		}
+		u.value = unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
+	}
+	return u
+}
+
+// unused returns a path like this one at which there is no file: log, log.2, log.3.
+func unused(path string) string {
+	stem, n := path, 1
+	if i := strings.LastIndexByte(path, '.'); i > 0 {
+		if last, err := strconv.Atoi(path[i+1:]); err == nil && last > 1 {
+			stem, n = path[:i], last
+		}
+	}
+	for {
+		if _, err := os.Lstat(path); err != nil {
+			return path
+		}
+		n++
+		path = stem + "." + strconv.Itoa(n)
+	}
+}
+
+// failedDir returns the directory for files of failed records, or "" if there is no
+// place for it. It follows the XDG Base Directory Specification.
+func (o *Options) failedDir() string {
+	if o.State.Dir != "" {
+		return o.State.Dir
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "crew")
+	}
+	home := os.Getenv("HOME")
+	if st, err := os.Stat(home); !filepath.IsAbs(home) || err != nil || !st.IsDir() {
+		return ""
+	}
+	return filepath.Join(home, ".local/state/crew")
 }

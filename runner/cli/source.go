@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -132,13 +133,14 @@ func (s *source) compile() error {
 	return nil
 }
 
-// fixedPart returns the directory that is the same for all tasks.
+// fixedPart returns the directory that is the same for all tasks; "" if the first
+// part of the path differs.
 func fixedPart(results *expand.Text) string {
 	dir, constant := results.Prefix()
 	if constant {
 		return dir
 	}
-	return dir[:strings.LastIndexByte(dir, '/')+1] + "."
+	return dir[:strings.LastIndexByte(dir, '/')+1]
 }
 
 // compileTexts compiles the templates that no shell reads.
@@ -167,7 +169,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Conf
 		*t.text = text
 	}
 	if tc.Results != nil {
-		s.results = fixedPart(tc.Results)
+		s.results = cmp.Or(fixedPart(tc.Results), ".")
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ type RerunConfig struct {
 	// JSON says that tasks come from JSON objects (--input json). They are run again
 	// from a file of those objects.
 	JSON bool
+	// Dir returns the directory for the file of records that do not fit into the
+	// line. If it is nil or returns "", that is a temporary file.
+	Dir func() string
 	// State says that the run keeps a journal, so --retry-failed knows what has
 	// failed.
 	State bool
@@ -243,14 +246,18 @@ func (r *rerun) open() bool {
 	if r.file != nil {
 		return true
 	}
-	name := "crew-failed-*.nul"
+	extension := ".nul"
 	switch {
 	case r.cfg.JSON:
-		name = "crew-failed-*.json"
+		extension = ".json"
 	case r.cfg.Stdin != "" && r.cfg.Stdin != "\x00":
-		name = "crew-failed-*.txt"
+		extension = ".txt"
 	}
-	f, err := os.CreateTemp("", name) // with mode 0600
+	dir := ""
+	if r.cfg.Dir != nil {
+		dir = r.cfg.Dir()
+	}
+	f, err := createFailed(dir, extension)
 	if err != nil {
 		r.err = err
 		return false
