@@ -353,3 +353,18 @@ func TestTerminalStatus(t *testing.T) {
 	require.Zero(t, status.ExitStatus())
 	require.Contains(t, lines, "done 2")
 }
+
+// TestTerminalWanted has a task read the terminal that is not its own.
+func TestTerminalWanted(t *testing.T) {
+	t.Parallel()
+	v := startOnTerminal(t, 200, crew("-j1", "--timeout", "1m", `read x < /dev/tty; echo "read $x"`, ":::", "a"))
+	v.await(t, `^crew: task 1 \(.*\) has stopped because it wants the terminal: .* ends it$`)
+	pgid := regexp.MustCompile(`kill -KILL (-\d+) ends it`).FindStringSubmatch(v.text())
+	require.Len(t, pgid, 2, v.text())
+	group, err := strconv.Atoi(pgid[1])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(group, syscall.SIGKILL))
+	status, lines := v.end(t)
+	require.Equal(t, 123, status.ExitStatus())
+	require.Contains(t, strings.Join(lines, "\n"), "killed by SIGKILL")
+}

@@ -1,6 +1,11 @@
 package linux
 
-import "syscall"
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // DirError says that the working directory of a new process cannot be entered.
 type DirError struct{ syscall.Errno }
@@ -12,6 +17,28 @@ func Wait(pid int, ws *syscall.WaitStatus, ru *syscall.Rusage) {
 			return
 		}
 	}
+}
+
+// childInfo is what waitid(2) fills in of siginfo_t.
+type childInfo struct {
+	signo, _, code int32
+	fields         struct {
+		_           [0]uintptr // a union with pointers
+		pid, _, sig int32
+	}
+}
+
+// Stopped returns a child that has stopped, and the signal that stopped it. idType
+// and id are as for waitid(2). It does not wait: pid is 0 if there is none. A child
+// that was returned is returned again only once it has been continued and stopped
+// again.
+func Stopped(idType, id int) (pid int, sig syscall.Signal) {
+	var info unix.Siginfo
+	c := (*childInfo)(unsafe.Pointer(&info))
+	if err := unix.Waitid(idType, id, &info, unix.WSTOPPED|unix.WNOHANG, nil); err != nil || c.signo == 0 {
+		return 0, 0
+	}
+	return int(c.fields.pid), syscall.Signal(c.fields.sig)
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at

@@ -32,7 +32,7 @@ import (
 const (
 	guardAfter = 3 * time.Millisecond   // when a guardian execs
 	guardAgain = 200 * time.Millisecond // when to try again if it cannot be started
-	guardLook  = time.Second            // how often to check that it is alive
+	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
 	// In a guardian's environment, guardianVariable holds the ID of the process
 	// to watch, and tableVariable the descriptor of the table.
@@ -109,6 +109,7 @@ type guardian struct {
 	groups *groups
 	null   int
 	notice func(string)
+	look   func() // called at each look
 
 	mu     sync.Mutex
 	timer  *time.Timer // of the next try
@@ -127,6 +128,7 @@ func (g *guardian) try() {
 	if g.closed {
 		return
 	}
+	g.look()
 	again := guardLook
 	if err := g.ensure(); err != nil {
 		again = guardAgain

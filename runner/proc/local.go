@@ -84,7 +84,7 @@ func New(cfg Config) (*Local, error) {
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
 	l.room.Store(FilesLeft() - spareFiles)
-	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice}
+	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.reportStopped}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	return l, nil
 }

@@ -37,6 +37,8 @@ type process struct {
 	leaked   bool
 	fault    error
 
+	stopped bool // the user knows that it stopped; for the guardian's timer
+
 	// state shared with the goroutines that signal the process
 
 	mu      sync.Mutex
