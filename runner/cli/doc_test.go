@@ -183,3 +183,34 @@ func TestManPageLint(t *testing.T) {
 	}
 	require.Empty(t, bad, "%v", err)
 }
+
+// What the README tells to install is found: the program, and its page by man.
+func TestInstallOfTheReadme(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("building crew takes a while")
+	}
+	if _, err := exec.LookPath("man"); err != nil {
+		t.Skip("no man here")
+	}
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, install, _ := strings.Cut(string(readme), "To install\ncrew and its man page:\n\n```sh\n")
+	install, _, found := strings.Cut(install, "```\n")
+	require.True(t, found)
+	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	run := func(script string) string {
+		cmd := exec.Command("/bin/sh", "-ec", script)
+		cmd.Dir = "../.."
+		cmd.Env = append(os.Environ(), "GOBIN=", "GOPATH="+dir, "GOMODCACHE="+strings.TrimSpace(string(cache)),
+			"PATH="+dir+"/bin:"+os.Getenv("PATH"), "MANPATH=", "LC_ALL=C")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	run(install)
+	require.Equal(t, dir+"/bin/crew\n", run("command -v crew"))
+	require.Equal(t, dir+"/share/man/man1/crew.1\n", run("unset MANPATH; man -w crew"))
+}
