@@ -120,8 +120,8 @@ func (s *soak) disturb() {
 }
 
 var (
-	soakDigest = regexp.MustCompile(`(?m)^crew: (\d+) of (\d+) tasks? (failed|done) in `)
-	soakNotRun = regexp.MustCompile(`(?m)^crew: .* tasks? .*[;,] (\d+) not run`)
+	soakDigest = regexp.MustCompile(`(?m)^crew: (\d+) of (?:at least )?(\d+) tasks? (failed|done) in .*`)
+	soakCount  = regexp.MustCompile(`(\d+) (failed|waiting for a retry|not started)`)
 )
 
 // account holds stdout, digest, joblog and exit status against each other.
@@ -132,7 +132,7 @@ func (s *soak) account() {
 	for id, whole := range blocks {
 		exit, logged := rows[id]
 		// By line, what a task wrote is there before its end, or that of its retry.
-		begun := s.line && (s.killed() || strings.Contains(s.stderr(), "after a failed attempt"))
+		begun := s.line && (s.killed() || strings.Contains(s.stderr(), "waiting for a retry"))
 		require.True(t, logged || begun, "task %d is on stdout and not in the joblog", id)
 		require.True(t, whole || exit == -1 || s.killed(), "the output of task %d is cut", id)
 	}
@@ -162,20 +162,24 @@ func (s *soak) account() {
 		read, _ = strconv.Atoi(m[2])
 		if m[3] == "done" {
 			require.Equal(t, ok, n, "%s", s.stderr())
-			require.Zero(t, failed)
-		} else {
-			require.GreaterOrEqual(t, n, failed, "timeouts are failures, too")
-			failed = n
+			n = 0
 		}
+		for _, c := range soakCount.FindAllStringSubmatch(m[0], -1) {
+			some, _ := strconv.Atoi(c[1])
+			if c[2] == "failed" {
+				n = some
+			} else {
+				notRun += some
+			}
+		}
+		require.GreaterOrEqual(t, n, failed, "timeouts are failures, too")
+		failed = n
 	} else {
 		require.Zero(t, failed, "no digest")
 		if s.end.Signaled() {
 			read = len(rows) // all of which was done when the signal came
 		}
 		require.Equal(t, read, ok)
-	}
-	if m := soakNotRun.FindStringSubmatch(s.stderr()); m != nil {
-		notRun, _ = strconv.Atoi(m[1])
 	}
 	require.Equal(t, read, len(rows)+notRun, "every record that was read has an outcome\n%s", s.stderr())
 	if s.end.Signaled() {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"syscall"
@@ -35,7 +36,7 @@ type stream struct {
 // write passes on what was read.
 func (s *stream) write(p []byte) error {
 	if s.keepTail {
-		s.tail = append(s.tail, p...)
+		s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
 		if len(s.tail) > 2*tailSize {
 			s.tail = append(s.tail[:0], s.tail[len(s.tail)-tailSize:]...)
 		}
@@ -141,7 +142,7 @@ func (p *process) openWriters() {
 	if cfg.Plan.Keeps() {
 		p.out.kept, p.err.kept = cfg.Store.Buffer(), cfg.Store.Buffer()
 	} else {
-		p.err.keepTail = true
+		p.out.keepTail, p.err.keepTail = true, true
 	}
 }
 
@@ -303,8 +304,10 @@ func (p *process) handOver(r *task.Result) {
 	}
 	r.Leaked = p.leaked
 	r.Stdout, r.Stderr = p.out.output(), p.err.output()
-	if n := len(p.err.tail); n > 0 {
-		r.Tail = p.err.tail[max(0, n-tailSize):]
+	for _, tail := range [...][]byte{p.err.tail, p.out.tail} {
+		if len(bytes.TrimSpace(r.Tail)) == 0 && len(tail) > 0 {
+			r.Tail = tail[max(0, len(tail)-tailSize):]
+		}
 	}
 	for _, w := range []io.WriteCloser{p.out.to, p.err.to} {
 		if w != nil {

@@ -19,19 +19,20 @@ import (
 
 const (
 	digestTasks   = 10      // failed tasks that are described
-	digestLines   = 5       // lines of stderr for each
-	digestTail    = 4 << 10 // bytes of stderr in which these are looked for
+	digestLines   = 5       // lines of its output for each
+	digestTail    = 4 << 10 // bytes in which these are looked for
 	digestBefore  = 3       // earlier attempts for each
-	digestFew     = 2       // lines of stderr for each of these
-	digestWidth   = 160     // bytes of a line of stderr
+	digestFew     = 2       // lines of output for each of these
+	digestWidth   = 160     // bytes of a line of output
 	digestCommand = 200     // bytes of a command
 	digestLong    = time.Second
+	digestCount   = 500 * time.Millisecond // how long to wait for the number of tasks
 )
 
 // Digest says on stderr, when the run is over, what failed and how to run it
-// again. After a run without failures it prints something only if tasks were
-// cancelled, were not run, or left something behind, and on a terminal if the run
-// took a second or more.
+// again, and after a run that has ended early what became of all tasks and how to go
+// on. After a run without failures it prints something else only if tasks left
+// something behind, and on a terminal if the run took a second or more.
 //
 // It keeps the first ten failures as short text, so its memory is bounded, and
 // shows them in input order. Errors of stderr are ignored.
@@ -44,12 +45,13 @@ type Digest struct {
 	undone int64       // tasks that did not get the retry they were waiting for
 	leaks  int64       // tasks that left behind something that held their output
 	leaked []uint64    // the first of them
-	mute   bool        // nobody reads stdout, so crew ends quietly
+	why    string      // why the run drains; see task.Event
+	read   bool        // the input has been read to its end
 	bad    bool        // a command could not be executed at all
 	untold bool        // the run drains without a message of its own
 
-	// tails holds, for each task to be retried, the end of stderr of the attempts
-	// that failed.
+	// tails holds, for each task to be retried, the last lines of the attempts that
+	// failed.
 	tails map[uint64][]string
 }
 
@@ -70,10 +72,15 @@ func (d *Digest) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case task.Draining, task.Stopping:
-			d.mute = e.Text == brokenPipe
+			d.why = e.Text
+			if !d.read && d.input.Tasks != nil {
+				d.input.Tasks(0) // so the number is known in the end
+			}
 			d.untold = d.untold || e.Kind == task.Draining && e.Text == ""
+		case task.InputEnd:
+			d.read = true
 		case task.Retried:
-			tail, _ := stderrTail(e.Result)
+			tail, _ := outputTail(e.Result)
 			d.tails[e.ID] = append(d.tails[e.ID], fewLines(tail))
 		case task.Finished:
 			d.finished(e)
@@ -110,11 +117,23 @@ func (d *Digest) finished(e *task.Event) {
 // Close prints the digest. It never returns an error. It prints nothing if the run
 // ended because its command cannot be executed at all, which cli reports.
 func (d *Digest) Close(s task.Stats) error {
-	if d.mute || d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0 {
+	switch {
+	case d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
 		d.rerun.drop()
 		return nil
+	case d.why == brokenPipe: // say what did not happen, and no more: few ask for it
+		d.rerun.drop()
+		if line, short := d.cut(&s); short {
+			d.screen.Notice("nobody reads stdout any more: " + line)
+		}
+		return nil
 	}
-	text := d.head(&s)
+	text, hint := "", ""
+	if line, short := d.cut(&s); short {
+		text, hint = "crew: "+line+"\n", d.hint()
+	} else {
+		text = d.head(&s)
+	}
 	slices.SortFunc(d.failed, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 	for _, f := range d.failed {
 		text += f.text
@@ -130,45 +149,83 @@ func (d *Digest) Close(s task.Stats) error {
 		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
 			count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
-	d.screen.say(text + d.rerun.text())
+	d.screen.say(text + d.rerun.text() + hint)
 	return nil
 }
 
-// head returns the first line: how many tasks failed or were not run.
-func (d *Digest) head(s *task.Stats) string {
-	passed := s.Last.Sub(s.Start)
-	failed, cancelled, notRun := s.Failed(), s.Of(task.Cancelled), s.Of(task.NotRun)
-	var line string
+// cut returns what became of the tasks of a run that has ended early. short is
+// false if the run has not left out any.
+func (d *Digest) cut(s *task.Stats) (line string, short bool) {
+	if !s.Draining && s.Of(task.NotRun)+s.Of(task.Cancelled) == 0 {
+		return "", false
+	}
+	n := d.input.tally(s, digestCount)
+	waiting := n.waiting - d.undone
+	if n.known && n.cancelled+n.waiting == 0 {
+		return "", false
+	}
+	least := ""
+	if !n.known {
+		least = "at least "
+	}
+	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, count(n.total, "task"), span(s.Elapsed(s.Last)))
+	line += list([]item{
+		{s.Failed(), "", "failed"}, {n.cancelled, "", "interrupted"}, {d.undone, "", "waiting for a retry"},
+		{waiting, least, "not started"}, {s.Retried, "", "retried"}, {n.before, "", "done before"},
+	})
+	if !n.known && n.waiting == 0 {
+		line += ", the rest of the input not read"
+	}
+	return line, true
+}
+
+// hint says how to go on after a run that has ended early.
+func (d *Digest) hint() string {
 	switch {
+	case d.input.Kept:
+		return "crew: to go on, give the same command again\n"
+	case d.why == "--halt":
+		return ""
+	}
+	return "crew: with --state DIR, the same command would go on where it stopped\n"
+}
+
+// item is a number of tasks in a list.
+type item struct {
+	n           int64
+	least, text string
+}
+
+// list lists the items that are not 0, behind a semicolon.
+func list(items []item) (line string) {
+	sep := "; "
+	for _, x := range items {
+		if x.n > 0 {
+			line += fmt.Sprint(sep, x.least, x.n, " ", x.text)
+			sep = ", "
+		}
+	}
+	return line
+}
+
+// head returns the first line about a run that has come to its end.
+func (d *Digest) head(s *task.Stats) string {
+	passed := s.Elapsed(s.Last)
+	var line string
+	switch failed := s.Failed(); {
 	case failed > 0:
 		line = fmt.Sprintf("%d of %s failed", failed, count(s.Admitted, "task"))
-	case cancelled+notRun > 0:
-		line = fmt.Sprintf("%d of %s done", s.Of(task.OK), count(s.Admitted, "task"))
 	case s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
 		line = count(s.Admitted, "task")
 	default:
 		return ""
 	}
-	line = "crew: " + line + " in " + span(passed)
-	unrun := "not run"
-	if d.undone > 0 {
-		unrun += fmt.Sprintf(" (%d after a failed attempt)", d.undone)
-	}
-	sep := "; "
-	for _, c := range []struct {
-		n    int64
-		text string
-	}{{notRun, unrun}, {cancelled, "cancelled"}, {s.Retried, "retried"}, {s.Resumed(), "done before"}} {
-		if c.n > 0 {
-			line += fmt.Sprint(sep, c.n, " ", c.text)
-			sep = ", "
-		}
-	}
-	return line + "\n"
+	return "crew: " + line + " in " + span(passed) +
+		list([]item{{s.Retried, "", "retried"}, {s.Resumed(), "", "done before"}}) + "\n"
 }
 
 // describe returns what the digest shows of a failure: a line about it and the end
-// of its stderr. tails are those of the attempts before.
+// of its output. tails are those of the attempts before.
 func describe(t *task.Task, r *task.Result, tails []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, verdict(t, r))
@@ -179,9 +236,9 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 		b.WriteString(": " + harmless(task.Shorten(cmd, digestCommand)))
 	}
 	b.WriteByte('\n')
-	tail, err := stderrTail(r)
+	tail, err := outputTail(r)
 	if err != nil {
-		fmt.Fprintf(&b, "crew:   its stderr cannot be read: %s\n", harmless(err.Error()))
+		fmt.Fprintf(&b, "crew:   its output cannot be read: %s\n", harmless(err.Error()))
 	}
 	for _, l := range lastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
@@ -191,7 +248,7 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 }
 
 // describeBefore describes the attempts before the last that ended in another way
-// or with other lines on stderr than the last one.
+// or with other lines than the last one.
 func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []string, last string) {
 	from := max(0, len(r.Before)-digestBefore)
 	if from > 0 {
@@ -245,9 +302,16 @@ func commandLine(t *task.Task, r *task.Result) string {
 	return t.CommandLine(t.Argv)
 }
 
-func stderrTail(r *task.Result) ([]byte, error) {
-	if r.Stderr != nil {
-		return r.Stderr.Tail(digestTail)
+// outputTail returns the end of an attempt's stderr or, if there is nothing to see, of
+// its stdout.
+func outputTail(r *task.Result) (tail []byte, err error) {
+	for _, o := range [...]task.Output{r.Stderr, r.Stdout} {
+		if o == nil {
+			continue
+		}
+		if tail, err = o.Tail(digestTail); err != nil || len(lastLines(tail, 1)) > 0 {
+			return tail, err
+		}
 	}
 	return r.Tail, nil
 }

@@ -27,6 +27,8 @@ func ended(id uint64, r task.Result) task.Event {
 	return task.Event{Kind: task.Finished, At: dawn, ID: id, Task: t, Result: &r, Attempt: r.Attempt}
 }
 
+var inputEnd = task.Event{Kind: task.InputEnd, At: dawn}
+
 // digestOf returns the digest of a run with these events.
 func digestOf(t *testing.T, cfg RerunConfig, events ...task.Event) string {
 	var err bytes.Buffer
@@ -41,9 +43,11 @@ func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 	for _, e := range events {
 		if e.Kind == task.Finished {
 			s.Apply(&task.Event{At: dawn, Kind: task.Admitted})
+			s.Apply(&task.Event{At: dawn, Kind: task.Started})
 		}
 		s.Apply(&e)
 	}
+	s.Running = 0
 	s.Last = dawn.Add(3200 * time.Millisecond)
 	require.NoError(t, d.Consume(events))
 	require.NoError(t, d.Close(s))
@@ -66,8 +70,9 @@ func TestDigestNamesFailures(t *testing.T) {
 		ended(8, task.Result{Outcome: task.NotRun}),
 		ended(9, task.Result{Outcome: task.Cancelled}),
 		ended(10, task.Result{Outcome: task.StartFailed}),
+		inputEnd,
 	)
-	require.Equal(t, `crew: 7 of 10 tasks failed in 3.2s; 1 not run, 1 cancelled, 1 retried
+	require.Equal(t, `crew: 1 of 10 tasks done in 3.2s; 7 failed, 1 interrupted, 1 not started, 1 retried
 crew: task 2: exit 3 after 210ms: job 'a b'
 crew:   | 1
 crew:   | 2
@@ -81,6 +86,7 @@ crew: task 5: timed out after 5s: job 'a b'
 crew: task 6: not started: exec: "job": not found: job `+strings.Repeat("x", 196)+`…
 crew: task 7: timed out after 210ms: job 'a b'
 crew: task 10: not started: job 'a b'
+crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
@@ -122,14 +128,62 @@ func TestDigestWithoutFailure(t *testing.T) {
 	ok := ended(1, task.Result{Outcome: task.OK})
 	require.Empty(t, digestOf(t, RerunConfig{}, ok))
 	require.Empty(t, digestOf(t, RerunConfig{}))
-	require.Equal(t, "crew: 1 of 2 tasks done in 3.2s; 1 not run\n",
-		digestOf(t, RerunConfig{}, ok, ended(2, task.Result{Outcome: task.NotRun})))
-	require.Empty(t, digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.Cancelled}),
-		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}), "a run ends quietly if nobody reads it")
+	require.Empty(t, digestOf(t, RerunConfig{}, ok, inputEnd, task.Event{Kind: task.Stopping, Text: "SIGPIPE"}))
 
 	y := newTTY(t, 80)
 	closeDigest(t, NewDigest(NewScreen(io.Discard, y.File), Input{}, RerunConfig{}), []task.Event{ok})
 	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
+}
+
+// TestDigestAfterAnEarlyEnd has the counts add up to the number of tasks, as far as
+// that is known, and a last line say how to go on.
+func TestDigestAfterAnEarlyEnd(t *testing.T) {
+	const state = "crew: with --state DIR, the same command would go on where it stopped\n"
+	tasks := func(n int64, ok bool) func(time.Duration) (int64, bool) {
+		return func(time.Duration) (int64, bool) { return n, ok }
+	}
+	done, cut, left := ended(1, task.Result{Outcome: task.OK}), ended(2, task.Result{Outcome: task.Cancelled}), ended(3, task.Result{Outcome: task.NotRun})
+	for _, c := range []struct {
+		in   Input
+		why  string
+		rest []task.Event
+		want string
+	}{
+		{Input{}, "SIGINT", []task.Event{inputEnd},
+			"crew: 1 of 3 tasks done in 3.2s; 1 interrupted, 1 not started\n" + state},
+		{Input{Tasks: tasks(3000, true)}, "SIGTERM", nil,
+			"crew: 1 of 3000 tasks done in 3.2s; 1 interrupted, 2998 not started\n" + state},
+		{Input{Tasks: tasks(3000, true), Kept: true, Done: 1000}, "SIGINT", nil,
+			"crew: 1001 of 3000 tasks done in 3.2s; 1 interrupted, 1998 not started, 1000 done before\n" +
+				"crew: to go on, give the same command again\n"},
+		{Input{Tasks: tasks(0, false)}, "SIGINT", nil,
+			"crew: 1 of at least 3 tasks done in 3.2s; 1 interrupted, at least 1 not started\n" + state},
+		{Input{}, "--halt", nil,
+			"crew: 1 of at least 3 tasks done in 3.2s; 1 interrupted, at least 1 not started\n"},
+		{Input{Tasks: tasks(9, true), Kept: true}, "SIGPIPE", nil,
+			"crew: nobody reads stdout any more: 1 of 9 tasks done in 3.2s; 1 interrupted, 7 not started\n"},
+	} {
+		var err bytes.Buffer
+		d := NewDigest(NewScreen(io.Discard, &err), c.in, RerunConfig{})
+		closeDigest(t, d, append([]task.Event{{Kind: task.Draining, Text: c.why}, done, cut, left}, c.rest...))
+		require.Equal(t, c.want, err.String())
+	}
+	drained := task.Event{Kind: task.Draining, Text: "SIGINT"}
+	require.Equal(t, "crew: 1 of at least 1 task done in 3.2s, the rest of the input not read\n"+state,
+		digestOf(t, RerunConfig{}, drained, done))
+	require.Empty(t, digestOf(t, RerunConfig{}, inputEnd, drained, done), "nothing was left out")
+}
+
+func TestDigestShowsStdoutIfStderrIsBlank(t *testing.T) {
+	got := digestOf(t, RerunConfig{},
+		ended(1, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("out 1\n"), Stderr: commandText("\n \n")}),
+		ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("out 2\n"), Stderr: commandText("err 2\n")}),
+		ended(3, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("a\nb\nc\nd\ne\nf")}),
+		ended(4, task.Result{Outcome: task.Exit, Code: 1, Stdout: brokenOutput{}}))
+	require.Contains(t, got, "job 'a b'\ncrew:   | out 1\ncrew: task 2")
+	require.Contains(t, got, "job 'a b'\ncrew:   | err 2\ncrew: task 3")
+	require.Contains(t, got, "job 'a b'\ncrew:   | b\ncrew:   | c\ncrew:   | d\ncrew:   | e\ncrew:   | f\ncrew: task 4")
+	require.Contains(t, got, "its output cannot be read")
 }
 
 func TestDigestOverBar(t *testing.T) {
@@ -149,7 +203,7 @@ func (brokenOutput) WriteTo(io.Writer) (int64, error) { return 0, os.ErrClosed }
 
 func TestDigestStderrUnreadable(t *testing.T) {
 	got := digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.Exit, Code: 1, Stderr: brokenOutput{}}))
-	require.Contains(t, got, "crew:   its stderr cannot be read: file already closed\n")
+	require.Contains(t, got, "crew:   its output cannot be read: file already closed\n")
 }
 
 func TestSpan(t *testing.T) {
@@ -200,6 +254,6 @@ crew:   | three
 `, digestOf(t, RerunConfig{}, retried(first), retried(second), last))
 
 	waiting := ended(1, task.Result{Outcome: task.NotRun, Before: []*task.Result{first}})
-	require.Equal(t, "crew: 0 of 1 task done in 3.2s; 1 not run (1 after a failed attempt)\n",
-		digestOf(t, RerunConfig{}, retried(first), waiting))
+	require.Contains(t, digestOf(t, RerunConfig{}, retried(first), waiting, inputEnd),
+		"crew: 0 of 1 task done in 3.2s; 1 waiting for a retry\n")
 }

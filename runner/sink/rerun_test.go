@@ -273,8 +273,9 @@ func TestRerunFullDisk(t *testing.T) {
 
 func TestRerunNotOfferedWhenNobodyReads(t *testing.T) {
 	dir := tempDir(t)
-	require.Empty(t, digestOf(t, RerunConfig{Line: crewLine}, failedTask([]string{"\x01"}),
-		task.Event{Kind: task.Stopping, Text: "SIGPIPE"}))
+	require.Equal(t, "crew: nobody reads stdout any more: 0 of 2 tasks done in 3.2s; 1 failed, 1 interrupted\n",
+		digestOf(t, RerunConfig{Line: crewLine}, failedTask([]string{"\x01"}),
+			task.Event{Kind: task.Stopping, Text: "SIGPIPE"}, inputEnd, ended(2, task.Result{Outcome: task.Cancelled})))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -193,7 +193,8 @@ type Result struct {
 	// Stdout and Stderr are nil if nothing was captured or written. The last owner
 	// closes them.
 	Stdout, Stderr Output
-	// Tail is the end of stderr if stderr itself is not kept.
+	// Tail is the end of stderr, or of stdout if stderr is blank, if outputs are not
+	// kept.
 	Tail []byte
 }
 
