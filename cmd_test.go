@@ -50,6 +50,8 @@ func TestMain(m *testing.M) {
 //	says stdout|stderr REGEX     wait until the started program has written it
 //	ended END                    wait for its end, as status does
 //	gone FILE                    wait until the process whose id is in FILE is no more
+//
+// Beside testscript's own conditions, [sh:NAME] holds where /bin/sh is that shell.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	// As they may be in the background of a script, or under nohup.
@@ -68,6 +70,10 @@ func TestScript(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[startedKey{}] = &started{env: env.Vars}
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			sh, err := filepath.EvalSymlinks("/bin/sh")
+			return cond == "sh:"+filepath.Base(sh), err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":   cmdStatus,

@@ -96,7 +96,7 @@ func compareHeaders(t *testing.T, b *bench) {
 		words: "{name} {name.} {name/} {name//} {name/.} {1}",
 	})
 	b.asParallel(t, trial{
-		crew: header, parallel: colon, words: "{os}-{arch}-{1}-{not,hing}", values: strings.Fields("::: os linux darwin ::: arch amd64 arm64"),
+		crew: header, parallel: colon, words: "{os}-{arch}-{1}-{not@hing}", values: strings.Fields("::: os linux darwin ::: arch amd64 arm64"),
 	})
 	b.asParallel(t, trial{
 		crew: header, parallel: colon, words: "{a}{b}", values: strings.Fields("::: a 1 2 3 :::+ b x y"),

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 		{"escaped", Config{Words: []string{`echo \{} {};`}}, one, `echo \{} a.b;`},
 		{"comment", Config{Words: []string{"echo {} # {} it's"}}, recs("a\tb"), "echo 'a\tb' # {} it's"},
 		{"-I", Config{Words: []string{"find {} -exec x {} %;%"}, Replace: "%;%"}, one, "find {} -exec x {} a.b"},
-		{"unknown", Config{Words: []string{"echo {foo} {a,b} {};"}}, one, "echo {foo} {a,b} a.b;"},
+		{"unknown", Config{Words: []string{"echo {foo} '{a,b}' {};"}}, one, "echo {foo} '{a,b}' a.b;"},
 
 		{"append", Config{Words: []string{"x | grep -c"}, Append: true}, recs("a b,c"), "x | grep -c 'a b' c"},
 		{"append trimmed", Config{Words: []string{"x;\ny -n \n"}, Append: true}, one, "x;\ny -n a.b"},

@@ -39,7 +39,7 @@ func TestMarks(t *testing.T) {
 func TestTagMarks(t *testing.T) {
 	v := Values{Records: [][]string{{"{%}", "b"}}, Seq: 5}
 	for _, s := range []string{"{%}", "{}:{%}{%}", "{1}", ""} {
-		text := textOf(t, s, Config{})
+		text := compiled(t, s, Config{})
 		tk := task.Task{Marks: []task.Mark{}}
 		text.FillTag(&tk, v)
 		with := v

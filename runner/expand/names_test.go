@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func textOf(t testing.TB, s string, cfg Config) *Text {
+func compiled(t testing.TB, s string, cfg Config) *Text {
 	t.Helper()
 	text, err := NewText(s, cfg)
 	require.NoError(t, err)
@@ -50,10 +50,10 @@ func TestMisspelt(t *testing.T) {
 		"{name} {login.} {full name} {1} {9}", "${nmae}", `\{nmae}`, "{ nmae }", "{print $1}", "{a,b}", "{a..b}", "{1..3}",
 		"{", "{nmae", "{}", "{%s}", "{%d}", "{%ld}", "{%02d}", "{%.2f}", "{%Y-%m}", "{% if %}", "{==}", "{=}", "x{3,}", "{+}",
 	} {
-		textOf(t, text, Config{Names: names})
+		compiled(t, text, Config{Names: names})
 	}
-	textOf(t, "{nmae} {print}", Config{})
-	textOf(t, "{nmae}", Config{Names: []string{}}) // of an empty input
-	textOf(t, "{..}", Config{Replace: "{..}"})
-	textOf(t, "{..}", Config{Names: []string{".."}})
+	compiled(t, "{nmae} {print}", Config{})
+	compiled(t, "{nmae}", Config{Names: []string{}}) // of an empty input
+	compiled(t, "{..}", Config{Replace: "{..}"})
+	compiled(t, "{..}", Config{Names: []string{".."}})
 }

@@ -5,7 +5,8 @@
 // templates never change and are safe for concurrent use. Scripts are parsed
 // with mvdan.cc/sh, both as bash and as a POSIX shell would read them. A
 // placeholder is refused where the two disagree, and wherever it is not known
-// to be safe.
+// to be safe. The package is pure, but for asking /bin/sh whether it understands
+// what a script for it holds and POSIX does not have.
 package expand
 
 import (
@@ -49,6 +50,7 @@ type Template struct {
 	shell   []string // the shell and its options, for scripts
 	implied bool     // the default shell was not asked for, so people are shown its script alone
 	args    bool     // every column of every record is appended as a word
+	dialect *dialect // of the default shell if it is implied
 }
 
 // New compiles a template. Its errors say what is wrong and, after a colon, what
@@ -74,7 +76,9 @@ func New(cfg Config) (*Template, error) {
 			err = t.compileWords(words, &cfg)
 		} else {
 			t.useShell(nil)
-			err = t.compileScript(cfg.Words[0], &cfg)
+			if err = t.compileScript(cfg.Words[0], &cfg); err == nil {
+				err = t.dialect.check(textOf(scan(cfg.Words[0], &cfg)))
+			}
 		}
 	default:
 		words := make([][]piece, len(cfg.Words))
@@ -86,13 +90,18 @@ func New(cfg Config) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.shell == nil && t.words[0].constant() {
+		for i, w := range asFunction(t.words[0].text) {
+			t.words = slices.Insert(t.words, i, word{text: w})
+		}
+	}
 	return t, nil
 }
 
 // useShell sets the shell, and adds -c unless forced ends in such an option.
 func (t *Template) useShell(forced []string) {
 	if len(forced) == 0 {
-		t.shell, t.implied = []string{defaultShell, "-c"}, true
+		t.shell, t.implied, t.dialect = []string{defaultShell, "-c"}, true, newDialect()
 		return
 	}
 	t.shell = slices.Clip(forced)
@@ -207,11 +216,15 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 // alone is worth showing; in a template without a command, that varies by record.
 func (t *Template) Argv(v Values) (argv []string, shell bool) { return t.argv(&v) }
 
-// Fill sets tk's command to the one for v. If v has no worker, it appends a mark
-// to tk.Marks for each {%}.
+// Fill sets tk's command to the one for v, and its Err if the default shell would
+// not understand that. If v has no worker, it appends a mark to tk.Marks for each
+// {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	tk.Argv, tk.Shell = t.argv(&v)
 	tk.Marks = append(tk.Marks, v.marks...)
+	if t.words == nil && tk.Shell {
+		tk.Err = t.dialect.check(tk.Argv[len(tk.Argv)-1])
+	}
 }
 
 func (t *Template) argv(v *Values) (argv []string, shell bool) {
@@ -260,7 +273,7 @@ func (t *Template) line(v *Values) (argv []string, shell bool) {
 	text := join(v.Records, "\n", func(rec []string) string { return strings.Join(rec, " ") })
 	if t.implied {
 		if words, ok := fields(text); ok {
-			return words, false
+			return append(asFunction(words[0]), words...), false
 		}
 	}
 	return append(slices.Clone(t.shell), notOption(text)), t.implied
@@ -271,6 +284,11 @@ func (t *Template) line(v *Values) (argv []string, shell bool) {
 // last words; any other has to mention them, as with "$@".
 func (t *Template) Script(script string, args []string) (argv []string, shell bool, err error) {
 	argv, shell = t.line(&Values{Records: [][]string{{script}}})
+	if shell {
+		if err := t.dialect.check(script); err != nil {
+			return nil, false, err
+		}
+	}
 	switch {
 	case len(args) == 0:
 		return argv, shell, nil

@@ -74,7 +74,7 @@ func TestWords(t *testing.T) {
 
 func TestNeedsShell(t *testing.T) {
 	for _, s := range []string{"a|b", "a & b", "a;b", "a>b", "a (b)", "a $b", "a `b`", `a \b`, `a "b"`, "a 'b'", "a *", "a ?", "a [b]", "a #b", "a ~",
-		"a\nb", "a {b}", "a {b,c}", "X=1 a", "cd a", "exit 1", "export A", ". a", ": a", "if a", "! a", "[ a ]", "[[ a", "time a", "set a", "read a",
+		"a\nb", "a {b}", "a {b,c", "X=1 a", "cd a", "exit 1", "export A", ". a", ": a", "if a", "! a", "[ a ]", "[[ a", "time a", "set a", "read a",
 		"wait", "type a", "a\rb", "a ^b"} {
 		tm, err := New(Config{Words: []string{s}})
 		require.NoError(t, err, s)
@@ -219,7 +219,7 @@ func TestText(t *testing.T) {
 		{"@", Config{Replace: "@"}, Values{Records: recs("a")}, "a"},
 		{"{}", Config{Empty: true}, Values{Records: recs("a")}, "a"},
 	} {
-		require.Equal(t, c.want, textOf(t, c.text, c.cfg).Expand(c.v), c.text)
+		require.Equal(t, c.want, compiled(t, c.text, c.cfg).Expand(c.v), c.text)
 	}
 }
 
