@@ -49,9 +49,9 @@ func CatchSignals() (*Signals, error) {
 // has status called, in a goroutine of its own since that may wait for a reader; a
 // second SIGQUIT within two seconds kills. SIGUSR1 and SIGUSR2 make the pool one
 // larger or smaller. Tasks are not in the terminal's foreground process group, so
-// Ctrl-Z reaches crew alone: at SIGTSTP crew stops the tasks and then itself, and at
-// SIGCONT it continues them.
-func (s *Signals) Serve(r *Run, status func(*task.Snapshot)) {
+// Ctrl-Z reaches crew alone: at SIGTSTP crew stops the tasks, has hide remove what
+// it displays, and then stops itself; at SIGCONT it continues them.
+func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.done)
@@ -61,7 +61,7 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot)) {
 			case <-s.quit:
 				return
 			case sig := <-s.in:
-				for _, sig := range s.suspend(r, sig) {
+				for _, sig := range s.suspend(r, sig, hide) {
 					cmd := l.command(sig, time.Now())
 					if cmd.Op == 0 {
 						continue
@@ -77,7 +77,7 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot)) {
 
 // suspend stops and continues the run if sig is SIGTSTP. It returns the signals
 // that are still to be obeyed.
-func (s *Signals) suspend(r *Run, sig syscall.Signal) (others []syscall.Signal) {
+func (s *Signals) suspend(r *Run, sig syscall.Signal, hide func()) (others []syscall.Signal) {
 	if sig != syscall.SIGTSTP {
 		return []syscall.Signal{sig}
 	}
@@ -91,6 +91,7 @@ func (s *Signals) suspend(r *Run, sig syscall.Signal) (others []syscall.Signal) 
 			old = false
 		}
 	}
+	hide()
 	// The default action of SIGTSTP would not stop an orphaned process group, but
 	// SIGSTOP does. It may act a moment after kill has returned, so wait for the
 	// SIGCONT.

@@ -81,7 +81,11 @@ func (v *terminal) put(c byte) {
 		v.col = 0
 	case c == '\n':
 		v.down()
+	case 0x80 <= c && c < 0xc0: // of a character that stands there already, as "?"
 	default:
+		if c >= 0x80 {
+			c = '?'
+		}
 		if v.col == v.width {
 			v.down()
 			v.col, line = 0, &v.lines[v.row]

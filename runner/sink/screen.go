@@ -63,6 +63,14 @@ func (s *Screen) Print(write func(out, err io.Writer) error) error {
 	return write(s.out, s.err)
 }
 
+// Hide removes the bar until it is drawn again, unless a Print is under way.
+func (s *Screen) Hide() {
+	if s.bar != nil && s.mu.TryLock() {
+		s.bar.clear()
+		s.mu.Unlock()
+	}
+}
+
 // Notice prints text on stderr as a line of crew's own, with unprintable characters
 // escaped. Errors are ignored.
 func (s *Screen) Notice(text string) { s.say("crew: " + harmless(text) + "\n") }
