@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// examples returns the shell text of the README and of the man page.
+func examples(t *testing.T) []string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	var list []string
+	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(readme), -1) {
+		list = append(list, m[1])
+	}
+	unescape := strings.NewReplacer(`\&`, "", `\(dq`, `"`, `\e`, `\`)
+	for _, m := range regexp.MustCompile(`(?m)^\.Dl (.*)`).FindAllStringSubmatch(manText(t), -1) {
+		list = append(list, unescape.Replace(m[1])+"\n")
+	}
+	return list
+}
+
+// Every command line of crew in the README and in the man page is one that crew
+// accepts.
+func TestExamples(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	require.NoError(t, err)
+	seen := 0
+	for _, text := range examples(t) {
+		dir := t.TempDir()
+		for _, m := range regexp.MustCompile(`(?m)< ([\w.-]+)`).FindAllStringSubmatch(text, -1) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]), nil, 0o666))
+		}
+		// The shell finds no program, and gives the words of crew's command lines.
+		cmd := exec.Command(bash, "-c", `crew() { printf '%s\0' "$@" END >&3; }; PATH=; exec 3>&1 >&2 2>/dev/null; `+text)
+		cmd.Dir = dir
+		out, _ := cmd.Output() // the last command may be none of crew's
+		for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "END\x00"), "END\x00") {
+			words := strings.Split(strings.TrimSuffix(line, "\x00"), "\x00")
+			if line == "" || words[0] == "state" {
+				continue
+			}
+			seen++
+			o, done, err := parse(append([]string{"crew"}, words...), func(string) string { return "" }, io.Discard, io.Discard)
+			require.NoError(t, err, "%q", words)
+			if done || o.Input.Header {
+				continue
+			}
+			o.Input.Files, o.Input.Groups = nil, nil
+			s, err := openSource(o, strings.NewReader(""))
+			require.NoError(t, err, "%q", words)
+			require.NoError(t, s.reader.Close())
+		}
+	}
+	require.Greater(t, seen, 25)
+}
