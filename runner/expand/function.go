@@ -16,7 +16,7 @@ const (
 // name, if that is a function exported by bash and no program.
 func asFunction(name string) []string {
 	value, ok := os.LookupEnv(functionPrefix + name + functionSuffix)
-	if !ok || !strings.HasPrefix(value, "() {") || !plainText(name) || isProgram(name) {
+	if !ok || !strings.HasPrefix(value, "() {") || strings.ContainsAny(name, " \t") || !plainText(name) || isProgram(name) {
 		return nil
 	}
 	return []string{"bash", "-c", name + ` "$@"`}

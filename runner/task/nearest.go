@@ -3,7 +3,7 @@ package task
 // Nearest returns the one of names that is most similar to name, or "" if none is
 // similar.
 func Nearest(name string, names []string) string {
-	best, least := "", max(1, len(name)/3)+1
+	best, least := "", min(max(1, len(name)/3)+1, len(name))
 	for _, n := range names {
 		if d := Distance(name, n); d < least {
 			best, least = n, d
