@@ -61,8 +61,19 @@ func (c Command) checkOperators() error {
 	}
 	return &usageError{
 		task.Quote(w) + " would be an argument, because a command of several words runs without a shell",
-		"write " + task.Quote(strings.Join(c.Words, " ")) + " for one, or -- before the command to keep the word",
+		"write " + task.Quote(c.script()) + " for one, or -- before the command to keep the word",
 	}
+}
+
+// script returns the command as its author probably meant it for a shell.
+func (c Command) script() string {
+	words := slices.Clone(c.Words)
+	for i, w := range words {
+		if !slices.Contains(operators[:], w) && strings.ContainsAny(w, " \t\n'\"\\$`*?[]()#&;<>|~!") {
+			words[i] = task.Quote(w)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // mayLackColons reports whether a command without placeholders may end in values

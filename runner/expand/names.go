@@ -52,7 +52,8 @@ func (c *Config) noColumn(in string) error {
 		return nil
 	}
 	named := slices.DeleteFunc(slices.Clone(c.Names), func(n string) bool { return n == "" })
-	return fmt.Errorf("no column is called %q: the columns are %s", name, task.Shorten(strings.Join(named, ", "), 200))
+	return fmt.Errorf("no column is called %q: the columns are %s; { %s } is text",
+		name, task.Shorten(strings.Join(named, ", "), 200), in)
 }
 
 // ofParallel returns what to write instead of a placeholder of GNU parallel, given the

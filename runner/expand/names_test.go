@@ -23,7 +23,7 @@ func TestMisspelt(t *testing.T) {
 		{"{nmae} {login}", names, `no column is called "nmae": did you mean {name}?`},
 		{"{Name/.}", names, `no column is called "Name": did you mean {name/.}?`},
 		{"{full nmae}", names, `no column is called "full nmae": did you mean {full name}?`},
-		{"${n}{print}", names, `no column is called "print": the columns are name, login, full name`},
+		{"${n}{print}", names, `no column is called "print": the columns are name, login, full name; { print } is text`},
 		{"{{logn}}", names, `no column is called "logn": did you mean {login}?`},
 		{"{..}", nil, `there is no placeholder {..}: in one quoted command, write f={} and then "${f%.*.*}"`},
 		{"{2/...}", nil, `there is no placeholder {2/...}: in one quoted command, write f={2/} and then "${f%.*.*.*}"`},
