@@ -41,7 +41,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	}
 	in := w.known()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
-		Progress: w.progress(), Explain: o.Show.Verbose, Input: in,
+		Progress: w.progress(), Explain: o.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
 	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
 	logs, err := w.logs()
@@ -121,15 +121,14 @@ func (o Output) logsEmpty(results string) bool {
 // tasks write to stdout themselves then, so they have to wait for that.
 func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }
 
-// progress returns when to show the progress bar: never if tasks write to the
-// terminal themselves.
+// progress returns when to show progress.
 func (w *wiring) progress() sink.Progress {
-	switch when := w.opts.Show.Progress; {
-	case w.plan.Show == task.ShowRaw || when == "never":
+	switch w.opts.Show.Progress {
+	case "never":
 		return sink.ProgressNever
-	case when == "always":
+	case "always":
 		return sink.ProgressAlways
-	case when == "full":
+	case "full":
 		return sink.ProgressFull
 	}
 	return sink.ProgressAuto

@@ -117,6 +117,21 @@ func TestTerminalUnfinishedLine(t *testing.T) {
 	})
 }
 
+// TestTerminalRaw has crew's lines begin lines although it does not see what tasks
+// write.
+func TestTerminalRaw(t *testing.T) {
+	onWidths(t, 1, func(t *testing.T, width int, dir string) {
+		for _, text := range []string{"x", `x\n`, strings.Repeat("x", width-1), strings.Repeat("x", width+1)} {
+			v := startOnTerminal(t, width, crew("-u", "printf '"+text+"'; exit {}", ":::", "3"))
+			_, lines := v.end(t)
+			for len(lines) > 0 && strings.HasPrefix(lines[0], "x") {
+				lines = lines[1:]
+			}
+			require.Regexp(t, `^crew: 1 of 1 task failed in `, lines[0], text)
+		}
+	})
+}
+
 // TestTerminalResize has a window get narrower and wider while the bar stands, on
 // terminals that break lines and on those that cut them.
 func TestTerminalResize(t *testing.T) {

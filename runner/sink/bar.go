@@ -2,6 +2,7 @@ package sink
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -45,10 +46,14 @@ func (b *bar) clear() {
 	}
 }
 
-// size returns the current size of the terminal.
-func (b *bar) size() (rows, columns int) {
+// size returns the current size of a terminal.
+func size(tty io.Writer) (rows, columns int) {
 	rows, columns = 24, 80
-	size, err := unix.IoctlGetWinsize(int(b.tty.Fd()), unix.TIOCGWINSZ)
+	f, ok := tty.(*os.File)
+	if !ok {
+		return rows, columns
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err == nil && size.Col > 0 {
 		columns = int(size.Col)
 	}

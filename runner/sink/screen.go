@@ -5,6 +5,7 @@ package sink
 import (
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -17,6 +18,7 @@ type Screen struct {
 	out, err *stream
 	last     *stream // the one written to last
 	bar      *bar    // nil if none is shown
+	shared   bool    // stderr is a terminal to which tasks write themselves
 }
 
 // stream is stdout or stderr of a screen. If it goes to the terminal of the bar, a
@@ -90,6 +92,12 @@ func (s *Screen) say(text string) {
 // newline returns what ends an unfinished line that stderr would continue, or "".
 // It is called inside Print alone.
 func (s *Screen) newline() string {
+	if s.shared {
+		// As zsh has it: so many blanks reach the next line if the cursor is not at
+		// the beginning of its line, and otherwise fill it.
+		_, columns := size(s.err.w)
+		return strings.Repeat(" ", columns) + eraseBar
+	}
 	at := s.err
 	if s.last == s.out && s.out.midLine != s.err.midLine && s.together() {
 		at = s.out

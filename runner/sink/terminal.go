@@ -36,6 +36,7 @@ type TerminalConfig struct {
 	Progress Progress
 	Explain  bool             // if nothing starts for a while, say why
 	Input    Input            // what is known of it
+	Raw      bool             // tasks write to stdout and stderr themselves, so there is no bar
 	Now      func() time.Time // the clock; nil is time.Now
 }
 
@@ -75,10 +76,11 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	if t.now == nil {
 		t.now = time.Now
 	}
-	if cfg.Progress == ProgressNever {
+	terminal := isTerminal(screen.err.w) && os.Getenv("TERM") != "dumb"
+	if screen.shared = cfg.Raw && terminal; cfg.Raw || cfg.Progress == ProgressNever {
 		return t
 	}
-	if !isTerminal(screen.err.w) || os.Getenv("TERM") == "dumb" {
+	if !terminal {
 		if cfg.Progress != ProgressAuto {
 			t.every = lineEvery
 		}
@@ -230,7 +232,7 @@ func (t *Terminal) draw(now time.Time) {
 // lines returns the lines of the bar: what is known of the run as a whole and, if
 // there is room, the tasks that have run longest or all workers.
 func (t *Terminal) lines(now time.Time) []string {
-	rows, columns := t.bar.size()
+	rows, columns := size(t.bar.tty)
 	wait := countFirst
 	if !t.bar.drawn.IsZero() {
 		wait = 0
