@@ -88,10 +88,6 @@ var differences = []difference{
 		peer: []string{"parallel", "-n2", angles + "{2} {1}", ":::", "a"}, peerSays: "<a>", crewSays: "<><a>",
 	},
 	{
-		why:  "parallel makes a word of each column for {}; to crew a record in one place is one word, as in quotes",
-		peer: []string{"parallel", "-C,", angles + "{}"}, input: "a,b", peerSays: "<a><b>", crewSays: "<a b>",
-	},
-	{
 		why:  "parallel cuts a CR off with the blanks; crew leaves the bytes of values as they are, and --csv knows CRLF",
 		peer: []string{"parallel", "--header", ":", "-C,", angles + "{a} {b}"}, input: "a,b\r\n1,2\r\n", peerSays: "<1><2>",
 		crew: []string{"--header", "-C,", angles + "{a} {b}"}, crewSays: "<1><2\r>",

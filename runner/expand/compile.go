@@ -31,6 +31,7 @@ type compiler struct {
 	tail    bool    // the only placeholder was added at the script's end
 	src     string  // the script with marks
 	marks   []mark
+	outer   *variables // of the script that this one is part of, which runs in the same shell; may be nil
 }
 
 // mark is a placeholder and its offset in the source.
@@ -39,20 +40,21 @@ type mark struct {
 	piece *piece
 }
 
-// The source holds ASCII and runes of the private use area only. Each byte above
-// ASCII is hidden in the rune privateUse + byte, since the parser accepts UTF-8
-// alone; so nothing in a script is taken for the mark, which is privateUse itself.
+// The source holds printable ASCII, tabs, newlines and runes of the private use area
+// only. Every other byte is hidden in the rune privateUse + byte: the parser accepts
+// UTF-8 alone, and takes a carriage return for a blank, which it is to no shell. So
+// nothing in a script is taken for the mark, which is privateUse itself.
 const (
 	privateUse = 0xe000
 	markText   = string(rune(privateUse))
 )
 
-// hide replaces the bytes above ASCII.
+// hide replaces the bytes that are not printable ASCII, tabs or newlines.
 func hide(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, c := range []byte(s) {
-		if c < utf8.RuneSelf {
+		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' {
 			b.WriteByte(c)
 		} else {
 			b.WriteRune(privateUse + rune(c))
@@ -106,7 +108,7 @@ func (c *compiler) resolve(add bool) (word, error) {
 			add = false
 			continue
 		}
-		if changed, err := c.unquoteBackquotes(f); err != nil {
+		if changed, err := c.rewrite(f); err != nil {
 			return word{}, err
 		} else if changed {
 			continue
@@ -119,6 +121,17 @@ func (c *compiler) resolve(add bool) (word, error) {
 			return word{segs: c.assemble(places)}, nil
 		}
 	}
+}
+
+// rewrite rewrites something that shells read in different ways, or that is easier
+// to read in another form, and reports whether there was any of it.
+func (c *compiler) rewrite(f *syntax.File) (bool, error) {
+	for _, step := range [...]func(*syntax.File) (bool, error){c.joinLine, c.unquoteBackquotes, c.unquoteDocument, c.nest} {
+		if changed, err := step(f); changed || err != nil {
+			return changed, err
+		}
+	}
+	return false, nil
 }
 
 // addTail adds a placeholder for the record's columns at the end of the script.
@@ -187,14 +200,31 @@ func (c *compiler) parseError(err error) error {
 		"correct it, or give the command as separate words", text)
 }
 
-// places finds the place of each mark, as bash sees it and, if it can read the
-// script, a POSIX shell. It refuses what the two see differently.
+// places finds the place of each mark, in every reading of the script. f is the
+// script as bash reads it. It refuses what two of them see differently.
 func (c *compiler) places(f *syntax.File) ([]place, error) {
-	places := c.look(f, true)
-	if f, err := c.parse(syntax.LangPOSIX); err == nil {
-		for i, p := range c.look(f, false) {
-			if c.marks[i].piece.ofRecord() {
-				places[i].agree(p)
+	for _, s := range [...]string{"$$(", "$${", "$$["} {
+		if strings.Contains(c.src, s) && slices.ContainsFunc(c.pieces, piece.ofRecord) {
+			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
+		}
+	}
+	var places []place
+	for i, r := range c.family.readings() {
+		if i > 0 {
+			g, err := c.parse(r.lang)
+			if err != nil && r.optional {
+				continue
+			} else if err != nil {
+				return nil, c.parseError(err)
+			}
+			f = g
+		}
+		for j, p := range c.look(f, r.lang) {
+			switch {
+			case i == 0:
+				places = append(places, p)
+			case c.marks[j].piece.ofRecord():
+				places[j].agree(p)
 			}
 		}
 	}
@@ -254,7 +284,7 @@ func (c *compiler) assemble(places []place) []seg {
 		m := c.marks[i]
 		cut(m.at)
 		inGroup := func(g span) bool { return g.from <= m.at && m.at < g.to }
-		g := seg{how: p.how, value: m.piece, group: 1 + slices.IndexFunc(groups, inGroup)}
+		g := seg{how: p.how, value: m.piece, lone: p.lone, group: 1 + slices.IndexFunc(groups, inGroup)}
 		switch {
 		case c.empty && m.piece.ofRecord():
 			g.value, g.text = nil, p.none

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
 )
 
 // TestScripts checks the scripts that -t and --dry-run show.
@@ -68,25 +70,15 @@ func TestScripts(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ script, want string }{
-		{"cat <<'E'\n{}\nE", "quoted delimiter"},
-		{"cat <<\\E\n{}\nE", "quoted delimiter"},
 		{"cat <<{}\nx\n{}", ""},
-		{"echo $(({}+1))", "arithmetic"},
-		{"echo $((x[{}]))", "arithmetic"},
-		{"echo $[{}]", "arithmetic"},
-		{"(({}>1))", "arithmetic"},
-		{"let x={};", "arithmetic"},
-		{"for ((i=0;i<{};i++)); do x; done", "arithmetic"},
-		{"x[{}]=1", "index"},
-		{"x=([{}]=1)", "index"},
-		{"echo ${x[{}]}", "arithmetic"},
-		{"echo ${x:{}:1}", "arithmetic"},
+		{"echo $[{}]", "--shell bash"},
+		{"(({}>1))", "--shell bash"},
+		{"x[{}]=1", ""},
 		{"echo ${x@{}}", ""},
-		{"[[ x -eq {} ]]", "[[ ]]"},
 		{"[[ -v {} ]]", "name"},
 		{"[ -v {} ]", "name"},
 		{"test -R {};", "name"},
-		{"printf -v {} x;", "name"},
+		{"printf -v {} x;", "fixed format"},
 		{"echo $'{}'", "$'…'"},
 		{`echo $"{}"`, `$"…"`},
 		{"echo ${}", "dollar sign"},
@@ -105,41 +97,21 @@ func TestRefusals(t *testing.T) {
 		{"export {};", "name of a variable"},
 		{"export {}=1;", "var name"},
 		{"readonly {};", "name of a variable"},
-		{"declare x={};", "declare"},
-		{"typeset -i x={};", "typeset"},
 		{"declare -a x=({});", "declare"},
-		{"local -i x={};", "local"},
-		{"declare -i x; x={}", "numbers"},
-		{"command declare -i x; x={}", "numbers"},
-		{"f() { \\typeset -gi x; x={}; }", "numbers"},
-		{"integer x; for x in {}; do :; done", "numbers"},
-		{"OPTIND={};", "OPTIND"},
-		{"for RANDOM in {}; do :; done", "RANDOM"},
 		{"PS4={}; set -x", "PS4"},
 		{"x >&{}", "descriptor"},
 		{"x {}>&1 <&{}", "descriptor"},
-		{"eval {};", "eval"},
-		{`eval "x {}";`, "eval"},
-		{`eval 'x {}';`, "eval"},
+		{"eval {};", "run by eval"},
 		{`\eval {};`, "eval"},
 		{`"ev"al {};`, "eval"},
 		{"command eval {};", "eval"},
 		{"builtin -- eval {};", "eval"},
 		{"x=1 eval {};", "eval"},
-		{"trap 'rm {}' EXIT", "trap"},
 		{"alias x={};", "alias"},
 		{"sh -c {};", `sh -c '… "$1"' sh {}`},
-		{"sh -c 'x {}'", `sh -c '… "$1"' sh {}`},
-		{`bash -ec "x {}"`, "bash -c"},
-		{"bash -e -o pipefail -c 'x {}'", "bash -c"},
-		{"bash --rcfile f --norc -c 'x {}'", "bash -c"},
-		{"/usr/bin/env -i zsh -c 'x {}'", "zsh -c"},
-		{"find . -exec sh -c 'x {}' \\;", "sh -c"},
 		{"timeout 5 fish -c 'x {}'", "fish -c"},
-		{`$SHELL -c 'x {}'`, "sh -c"},
-		{`"${BASH}" -c 'x {}'`, "sh -c"},
-		{`su - me -c 'x {}'`, "su -c"},
-		{`sudo flock f -c 'x {}'`, "flock -c"},
+		{`$SHELL -c 'x {}'`, "name is not known"},
+		{`"${BASH}" -c 'x {}'`, "name is not known"},
 		{"sh <<E\nx {}\nE", "as its script"},
 		{"sudo bash -s <<E\nx {}\nE", "as its script"},
 		{"bash <<<'x {}'", "as its script"},
@@ -158,6 +130,38 @@ func TestRefusals(t *testing.T) {
 		{"echo {} )", "no shell script"},
 		{"echo '{}", "no shell script"},
 		{"if {}; then x", "no shell script"},
+		{"$s '{}'", "name is not known"},
+		{"$(command -v sh) -c '{}'", "name is not known"},
+		{`$s "$(p {})"`, "which command to run"},
+		{"{eval,p} {}", "name is not known"},
+		{"{1} {2};", "given values"},
+		{"command() { eval \"$@\"; }; command {}", "uses eval"},
+		{"alias x=eval\nx {}", "aliases"},
+		{"unset PS4; : ${PS4:={}}", "PS4"},
+		{"read PS4 <<E\n{}\nE", "read into PS4"},
+		{"echo {} | while read RANDOM; do :; done", "read into RANDOM"},
+		{"n=$(basename {}); echo $((n+1))", "output is stored in n"},
+		{"echo $(( $(basename {}) ))", "in a command in arithmetic"},
+		{"echo $((x{}))", "part of a number"},
+		{"echo $(({}{}))", "part of a number"},
+		{"o=-i; declare $o x; x={}", "declaration"},
+		{"declare -n x; x={}", "declaration"},
+		{"printf {};", "without a fixed format"},
+		{"printf '{}\\n';", "without a fixed format"},
+		{"printf -v x %s {};", "without a fixed format"},
+		{"printf 'x%d' a{};", "part of a number"},
+		{"[ -v $(echo {}) ]", "evaluates"},
+		{"echo 'rm {}' | sh", "text for a shell"},
+		{"sh <<E\n$(echo {})\nE", "as its script"},
+		{"bash <(echo {})", "text for a shell"},
+		{`sh -c "$(echo {})"`, "prints a script"},
+		{`sh -c "x {} $y"`, "parts of which are not known"},
+		{"env -S 'x {}'", "env --split-string"},
+		{"su {} me;", "option"},
+		{"watch ls {};", "watch"},
+		{`x "$$({})"`, "$$("},
+		{"cat <<E\nx \\\n{}\nE", "continued lines"},
+		{"echo {} <<E\n\\\nE\nE", "continued lines"},
 	} {
 		t.Run(c.script, func(t *testing.T) {
 			_, err := New(Config{Words: []string{c.script}})
@@ -179,28 +183,18 @@ func TestRefusals(t *testing.T) {
 		{Config{Words: []string{"print {}"}, Shell: "python3"}, "sys.argv"},
 		{Config{Words: []string{"echo {}"}, Shell: "/usr/bin/fish"}, "$argv[1]"},
 		{Config{Words: []string{"echo {1}"}, Shell: "csh"}, "csh"},
-		{Config{Words: []string{"[ {} -eq 1 ]"}, Shell: "zsh"}, "evaluates"},
 		{Config{Words: []string{"[ {} 1 ]"}, Shell: "zsh"}, ""},
-		{Config{Words: []string{"exit {}"}, Shell: "ksh93"}, "evaluates"},
-		{Config{Words: []string{"repeat {} x"}, Shell: "zsh"}, "evaluates"},
-		{Config{Words: []string{"[ -t {} ]"}, Shell: "zsh"}, "evaluates"},
-		{Config{Words: []string{"[ {1} {2} ]"}, Shell: "zsh"}, "evaluates"},
+		{Config{Words: []string{"[ {1} {2} ]"}}, "operator"},
 		{Config{Words: []string{"[ {} = x ]"}, Shell: "zsh"}, ""},
 		{Config{Words: []string{"[ {1} = {2} ]"}, Shell: "zsh"}, ""},
-		{Config{Words: []string{"[ {} ]"}, Shell: "zsh", Batch: true}, "evaluates"},
-		{Config{Words: []string{"[[ -t {} ]]"}, Shell: "zsh"}, "descriptor"},
-		{Config{Words: []string{"[[ -t {} ]]"}, Shell: "bash"}, ""},
+		{Config{Words: []string{"[ {} ]"}, Batch: true}, ""},
 		{Config{Words: []string{"print {1} {2}"}, Shell: "zsh"}, "option"},
 		{Config{Words: []string{"print -f %s {};"}, Shell: "zsh"}, "option"},
 		{Config{Words: []string{"print -l -- {};"}, Shell: "zsh"}, ""},
 		{Config{Words: []string{"print x {};"}, Shell: "zsh"}, ""},
-		{Config{Words: []string{"COLUMNS={} x"}, Shell: "zsh"}, "evaluates"},
-		{Config{Words: []string{"COLUMNS={} x"}}, ""},
-		{Config{Words: []string{"typeset -F x; x={}"}, Shell: "zsh"}, "numbers"},
 		{Config{Words: []string{"f() { local -F x={}; }"}, Shell: "zsh"}, "options"},
 		{Config{Words: []string{"declare -F f; x={}"}, Shell: "bash"}, ""},
-		{Config{Words: []string{"printf %d {}"}, Shell: "mksh"}, "evaluates"},
-		{Config{Words: []string{"set -A x {}"}, Shell: "zsh"}, "evaluates"},
+		{Config{Words: []string{"set -A x {}"}, Shell: "zsh"}, "option"},
 		{Config{Words: []string{`echo "$x[{}]"`}, Shell: "zsh"}, "braces"},
 		{Config{Words: []string{"x # end"}, Append: true}, "write {}"},
 		{Config{Words: []string{"x;"}, Append: true}, "write {}"},
@@ -220,9 +214,8 @@ func TestRefusals(t *testing.T) {
 		{Config{Words: []string{"sh", "-c", "{}"}}, "no command"},
 		{Config{Words: []string{"sh -c {}"}}, "no command"},
 		{Config{Words: []string{"env", "-i", "bash", "-ec", "{1}"}}, "no command"},
-		{Config{Words: []string{"sh", "-c", "eval {}"}}, "eval"},
+		{Config{Words: []string{"sh", "-c", "eval {}"}}, "run by eval"},
 		{Config{Words: []string{"fish", "-c", "echo {}"}}, "fish"},
-		{Config{Words: []string{"zsh", "-c", "exit {}"}}, "evaluates"},
 	} {
 		if c.want == "" {
 			must(t, c.cfg)
@@ -232,6 +225,70 @@ func TestRefusals(t *testing.T) {
 			_, err := New(c.cfg)
 			require.ErrorContains(t, err, c.want)
 		})
+	}
+}
+
+// TestNumbers checks where a value must be a number, and how it is written there.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct{ shell, script, value, want string }{
+		{"", "echo $(({} + 1))", "5", "echo $((5 + 1))"},
+		{"", "echo $((1-{}))", "-5", "echo $((1- -5))"},
+		{"", "head -n $(({}*2)) f", "3", "head -n $((3*2)) f"},
+		{"", "[ {} -gt 5 ]", "-7", "[ -7 -gt 5 ]"},
+		{"", `test 5 -le "{}";`, "7", `test 5 -le "7";`},
+		{"", "exit {};", "3", "exit 3;"},
+		{"", `printf '%s %03d\n' x {};`, "12", `printf '%s %03d\n' x 12;`},
+		{"", "printf %.2f {};", "3", "printf %.2f 3;"},
+		{"", "x={}; echo $((x+1))", "4", "x=4; echo $((x+1))"},
+		{"", "COLUMNS={} ls | cat", "80", "COLUMNS=80 ls | cat"},
+		{"", "f() { echo $(($1)); }; f {}", "4", "f() { echo $(($1)); }; f 4"},
+		{"bash", "(( {} > 3 ))", "4", "(( 4 > 3 ))"},
+		{"bash", "[[ {} -gt 3 ]]", "4", "[[ 4 -gt 3 ]]"},
+		{"bash", "echo ${x:{}:1}", "-4", "echo ${x: -4:1}"},
+		{"bash", "a[{}]=b", "4", "a[4]=b"},
+		{"bash", "declare -i x={};", "4", "declare -i x=4;"},
+		{"bash", "for ((i=0;i<{};i++)); do x; done", "4", "for ((i=0;i<4;i++)); do x; done"},
+		{"bash", "let x={}+1;", "4", "let x=4+1;"},
+		{"zsh", "exit {};", "4", "exit 4;"},
+		{"mksh", "(( {} > 3 ))", "4", "(( 4 > 3 ))"},
+	} {
+		tm := must(t, Config{Words: []string{c.script}, Shell: c.shell})
+		var tk task.Task
+		tm.Fill(&tk, Values{Records: [][]string{{c.value}}})
+		require.NoError(t, tk.Err, c.script)
+		require.Equal(t, c.want, tk.Argv[2])
+		for _, bad := range []string{"", "x", "08", "-", "--1", "+1", "1 ", " 1", "1\n", "1.", ".5", "1e3", "0x10", "a[$(x)]", "٣", "1.2.3"} {
+			tm.Fill(&tk, Values{Records: [][]string{{bad}}})
+			require.ErrorContains(t, tk.Err, "only a decimal number", "%s with %q", c.script, bad)
+		}
+		tm.Fill(&tk, Values{Records: [][]string{{"1234567890123456789"}}})
+		require.ErrorContains(t, tk.Err, "18 digits")
+	}
+	tm := must(t, Config{Words: []string{"printf %.2f {};"}})
+	var tk task.Task
+	tm.Fill(&tk, Values{Records: [][]string{{"-3.14"}}})
+	require.NoError(t, tk.Err)
+}
+
+// TestRewritten checks scripts that have to be rewritten before values can stand in
+// them.
+func TestRewritten(t *testing.T) {
+	for _, c := range []struct{ script, want string }{
+		{"a \\\n {} \\\n c", "a  'x;y'  c"},
+		{"a\\\nb '\\\n'{} # c \\\nd", "ab '\\\n''x;y' # c \nd"},
+		{"a \"b\\\n{}\" \\\\\nc", "a \"bx;y\" \\\\\nc"},
+		{"cat <<'E'\n$a `b` \\ {} \\\nE", "_crew1='x;y'; cat <<E\n\\$a \\`b\\` \\\\ ${_crew1} \\\\\nE"},
+		{`sh -c "a {}" | b`, `sh -c 'a '\''x;y'\''' | b`},
+		{`sh -c 'a "{}"' sh {};`, `sh -c 'a "x;y"' sh 'x;y';`},
+		{`su -c"a {}" me;`, `su -c 'a '\''x;y'\''' me;`},
+		{`script --comm='a {}' f;`, `script --comm 'a '\''x;y'\''' f;`},
+		{`ssh -p 1 {} ls "{}";`, `ssh -p 1 'x;y' 'ls '\''x;y'\''';`},
+		{`trap 'rm -f {}' EXIT;`, `trap 'rm -f '\''x;y'\''' EXIT;`},
+		{`eval a '"$b" {}';`, `eval 'a "$b" '\''x;y'\''';`},
+		{"a\r\n{}\r", "a\r\n'x;y'\r"},
+	} {
+		argv, _ := must(t, Config{Words: []string{c.script}}).Argv(Values{Records: [][]string{{"x;y"}}})
+		require.Equal(t, c.want, argv[2], c.script)
 	}
 }
 

@@ -16,6 +16,8 @@ type place struct {
 	none    string // written if no value is inserted
 	escaped bool   // keep the backslash before it as a backslash
 	list    span   // the word to repeat for each record, if any
+	lone    bool   // it is a word of its own that may become several
+	joined  bool   // it must stay one word, whatever it stands for
 	last    bool   // it is an argument of its own at the very end of the script
 	text    bool   // it is not a placeholder here but text of the script
 	comment bool   // that text is in a comment
@@ -24,6 +26,9 @@ type place struct {
 
 var errUnknown = errors.New("stands where it is not known how the shell reads it: " +
 	`put it into a variable, as in x={}; printf '%s\n' "$x"`)
+
+var errDialect = errors.New("stands in what is arithmetic only to some shells: " +
+	"use $(( )) or [ ], or name the shell, as in --shell bash")
 
 // refuse returns a place where no value can stand, with the reason and what to
 // write instead.
@@ -35,8 +40,15 @@ func (p *place) agree(o place) {
 		p.err = cmp.Or(p.err, o.err)
 		return
 	}
-	if p.how == bare && o.how == single || p.how == single && o.how == bare {
+	switch {
+	case p.how == bare && o.how == single || p.how == single && o.how == bare:
 		p.how, o.how = single, single
+	case p.how == apart && o.how == number || p.how == number && o.how == apart:
+		p.how, o.how = apart, apart
+	}
+	if (p.how == apart) != (o.how == apart) && !p.text && !o.text {
+		p.err = errDialect
+		return
 	}
 	if p.list != o.list {
 		p.list = span{}
@@ -48,6 +60,7 @@ func (p *place) agree(o place) {
 		p.err = errUnknown
 	}
 	p.last = p.last && o.last
+	p.lone = p.lone && o.lone
 }
 
 // walk calls visit for each node of f with the nodes from f down to it. The
@@ -90,14 +103,13 @@ func documents(stack []syntax.Node) int {
 	return n
 }
 
-// look finds the place of every mark in f, which was parsed as bash or else as a
-// POSIX shell's script.
-func (c *compiler) look(f *syntax.File, bash bool) []place {
+// look finds the place of every mark in f, which is the script read as lang.
+func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
 	places := make([]place, len(c.marks))
 	for i := range places {
 		places[i].err = errUnknown
 	}
-	numbers := c.declaresNumbers(f)
+	vars := c.variablesOf(f)
 	walk(f, func(stack []syntax.Node) {
 		leaf, text := stack[len(stack)-1], ""
 		switch n := leaf.(type) {
@@ -116,50 +128,18 @@ func (c *compiler) look(f *syntax.File, bash bool) []place {
 			if m.at < from || m.at+len(markText) > to {
 				continue
 			}
-			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), bash: bash, numbers: numbers}
-			if m.piece.ofRecord() {
+			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), lang: lang, variables: vars}
+			switch {
+			case m.piece.kind == nested:
+				places[i] = s.nested()
+			case m.piece.ofRecord():
 				places[i] = s.value()
-			} else {
+			default:
 				places[i] = s.number()
 			}
 		}
 	})
 	return places
-}
-
-// declaresNumbers reports whether the script declares variables as numbers, so
-// that the shell evaluates what is assigned to them.
-func (c *compiler) declaresNumbers(f *syntax.File) bool {
-	options, found := "i", false
-	if c.family == korn {
-		options = "iEF"
-	}
-	walk(f, func(stack []syntax.Node) {
-		var args []arg
-		switch n := stack[len(stack)-1].(type) {
-		case *syntax.DeclClause:
-			for _, a := range n.Args {
-				if a.Naked && a.Value != nil {
-					args = append(args, staticText(a.Value))
-				}
-			}
-		case *syntax.CallExpr: // such as: command declare -i x
-			args = words(n)
-			args = args[skipPrefixes(args):]
-			if len(args) == 0 {
-				return
-			}
-			switch args[0].text {
-			case "integer", "float":
-				found = true
-			case "declare", "typeset", "local", "readonly", "export":
-			default:
-				return
-			}
-		}
-		found = found || slices.ContainsFunc(args, func(a arg) bool { return cluster(a.text, options) })
-	})
-	return found
 }
 
 // site is a mark and the nodes that it is in.
@@ -169,8 +149,8 @@ type site struct {
 	from      int           // offset of the leaf
 	stack     []syntax.Node // from the file to the leaf
 	documents int           // here-documents in the stack
-	bash      bool          // the file was parsed as bash
-	numbers   bool          // it declares variables as numbers
+	lang      syntax.LangVariant
+	variables *variables
 }
 
 // value returns the place of a value, which may hold any bytes.
@@ -179,12 +159,22 @@ func (s *site) value() place {
 	if _, ok := s.stack[n-1].(*syntax.Comment); ok {
 		return place{text: true, comment: true}
 	}
+	if s.variables.aliases {
+		return refuse("cannot stand in a script with aliases, which change how it is read", "leave out the alias")
+	}
+	if inArithmetic(s.stack) {
+		return s.arithmetic()
+	}
+	if p := s.around(); p.err != nil {
+		return p
+	}
 	first, byRef := s.word()
 	if first < 0 {
 		return refuseNode(s.stack[n-2])
 	}
-	if p := s.holder(first); p.err != nil {
-		return p
+	held := s.holder(first)
+	if held.err != nil {
+		return held
 	}
 	if s.documents > 1 {
 		return refuse("cannot stand in a here-document within another, where shells differ",
@@ -193,10 +183,41 @@ func (s *site) value() place {
 	r, ok := s.stack[first-1].(*syntax.Redirect)
 	isDocument := ok && r.Hdoc == s.stack[first]
 	p := s.quote(s.stack[first:], isDocument, byRef)
-	if p.err == nil && !p.text {
+	switch {
+	case p.err != nil || p.text:
+	case held.how == number || held.how == fraction:
+		return place{how: held.how}
+	default:
 		s.inWord(&p, first)
+		if held.joined {
+			p.list, p.lone = span{}, false
+		}
 	}
 	return p
+}
+
+// nested returns the place of a script that nest has made a word of its own.
+func (s *site) nested() place {
+	if _, byRef := s.word(); byRef {
+		return place{how: single, ref: `"${v}"`}
+	}
+	if s.documents > 1 {
+		return place{err: errUnknown}
+	}
+	return place{how: single}
+}
+
+// arithmetic returns the place of a value in arithmetic, where it must be a number
+// that stands for itself and does not join what is beside it.
+func (s *site) arithmetic() place {
+	n := len(s.stack)
+	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
+		return refuseArithmetic
+	}
+	if _, ok := s.stack[n-3].(*syntax.LetClause); ok {
+		return place{how: number} // a blank would end the word
+	}
+	return place{how: apart}
 }
 
 // word returns the index of the outermost word that holds the mark within its
@@ -250,6 +271,7 @@ func (s *site) inWord(p *place, first int) {
 	case *syntax.Redirect:
 		mild = true
 	}
+	p.lone = alone && p.list.to > 0 && s.mark.piece.kind == record && p.ref == ""
 	if p.how == single && p.ref == "" && mild && s.mildWord(w, to) {
 		p.how = bare
 	}
@@ -271,7 +293,7 @@ func (s *site) topLevel(i int) bool {
 // mildWord reports whether w, which ends at to, consists of marks and harmless
 // bytes alone, and what follows cannot join it.
 func (s *site) mildWord(w *syntax.Word, to int) bool {
-	if text := w.Lit(); text == "" || !plainText(text) || strings.Contains(s.c.src, "\r") {
+	if text := w.Lit(); text == "" || !plainText(text) {
 		return false
 	}
 	return to >= len(s.c.src) || strings.IndexByte(" \t\n;|)", s.c.src[to]) >= 0
@@ -297,7 +319,7 @@ func (s *site) number() place {
 		case *syntax.ArithmExp, *syntax.ArithmCmd:
 			return place{}
 		case *syntax.CallExpr:
-			if !s.bash || len(n.Args) == 0 {
+			if s.lang == syntax.LangPOSIX || len(n.Args) == 0 {
 				continue
 			}
 			from, to := int(n.Args[0].Pos().Offset()), int(n.Args[0].End().Offset())

@@ -19,6 +19,7 @@ const (
 	field        // {name}
 	seq          // {#}
 	worker       // {%}
+	nested       // a script within the script, with the placeholders in it
 )
 
 // piece is a stretch of text or one placeholder.
@@ -28,10 +29,13 @@ type piece struct {
 	form form
 	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
 	name string // field
+	word *word  // nested
 }
 
 // ofRecord reports whether p takes anything from the record.
-func (p piece) ofRecord() bool { return p.kind == record || p.kind == column || p.kind == field }
+func (p piece) ofRecord() bool {
+	return p.kind == record || p.kind == column || p.kind == field || p.kind == nested && p.word.any(piece.ofRecord)
+}
 
 // scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
@@ -150,6 +154,7 @@ type Values struct {
 	marks []task.Mark // each {%} left in the text
 	word  int         // the word being expanded
 	nth   bool        // {N} stands for the Nth record
+	err   error       // why the command cannot be made
 }
 
 // mark records that p was left in text, at or after from.
@@ -183,6 +188,10 @@ func (p *piece) perRecord(v *Values) bool {
 // for each.
 func (p *piece) value(v *Values, recs [][]string) string {
 	switch {
+	case p.kind == nested && p.word.constant():
+		return p.word.text
+	case p.kind == nested:
+		return p.word.build(v, recs)
 	case len(recs) == 0:
 		return p.in(v, nil)
 	case len(recs) == 1 || !p.perRecord(v):

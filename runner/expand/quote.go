@@ -105,6 +105,11 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 	if p.escaped {
 		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
 	}
+	if param.Exp != nil && param.Param != nil && (param.Exp.Op == syntax.AssignUnset || param.Exp.Op == syntax.AssignUnsetOrNull) {
+		if a := s.assigned(param.Param.Value); a.err != nil || a.how == number {
+			return a
+		}
+	}
 	p.how = single
 	pattern := param.Repl != nil
 	if !pattern && param.Exp != nil {
@@ -138,7 +143,7 @@ func (s *site) beside(leaf *syntax.Lit) place {
 	p := place{escaped: odd(src[s.from:at])}
 	if s.afterVariable(leaf) {
 		if !strings.ContainsAny(src[s.from:at], " \t\n") {
-			if s.c.family == korn && src[s.from] == '[' && s.from < at {
+			if s.c.family.korn() && src[s.from] == '[' && s.from < at {
 				return refuse("cannot be the index of an array", "write braces around the variable, as in ${x}[{}]")
 			}
 			p.how = outDouble

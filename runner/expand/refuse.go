@@ -1,14 +1,13 @@
 package expand
 
 import (
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
 const (
-	hintNumber = "compare with [ ] and compute with expr, as in $(expr {} + 1)"
+	hintNumber = "write {} alone between operators, as in $(({} + 1)), which then must be a number in every task"
 	hintName   = "write the name itself"
 	hintAssign = "assign it on its own, as in x={}"
 )
@@ -16,8 +15,8 @@ const (
 var (
 	refuseName       = refuse("cannot be the name of a variable", hintName)
 	refuseDescriptor = refuse("cannot be the number of a descriptor", "write the number itself")
-	refuseIndex      = refuse("cannot be the index of an array", hintNumber)
-	refuseArithmetic = refuse("cannot stand in arithmetic, which evaluates it", hintNumber)
+	refuseIndex      = refuse("cannot be part of the index of an array", hintNumber)
+	refuseArithmetic = refuse("cannot be part of a number in arithmetic", hintNumber)
 	refusePattern    = refuse("cannot stand in an extended pattern", "write one case for each pattern")
 	refuseNested     = refuse(`cannot stand in quotes within "${…}"`, "leave out the inner quotes")
 )
@@ -53,22 +52,13 @@ func (s *site) holder(first int) place {
 		return s.assign(first-1, n.Value == word)
 	case *syntax.ArrayElem: // in an ArrayExpr in an Assign
 		return s.assign(first-3, n.Value == word)
-	case *syntax.BinaryTest:
-		switch n.Op {
-		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
-			return refuse("cannot be a number in [[ ]], which evaluates it", "use [ ] instead")
-		}
 	case *syntax.UnaryTest:
-		switch n.Op {
-		case syntax.TsVarSet, syntax.TsRefVar:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
 			return refuseName
-		case syntax.TsFdTerm:
-			if s.c.family == korn {
-				return refuseDescriptor
-			}
 		}
+	case *syntax.BinaryTest:
 	case *syntax.WordIter:
-		return s.assigned(n.Name)
+		return s.assigned(n.Name.Value)
 	case *syntax.CaseClause, *syntax.CaseItem, *syntax.TestClause, *syntax.ParenTest:
 	case *syntax.CoprocClause:
 		return refuseName
@@ -78,57 +68,53 @@ func (s *site) holder(first int) place {
 	return place{}
 }
 
-// assign refuses the mark if it must because of the assignment stack[i]. isValue
-// is whether the mark is in a value and not in an index.
+// assign says how the mark may stand in the assignment stack[i]. isValue is whether
+// it is in the value and not in an index.
 func (s *site) assign(i int, isValue bool) place {
 	a := s.stack[i].(*syntax.Assign)
 	if !isValue {
 		return refuseIndex
 	}
+	if a.Array != nil && s.c.family == ksh {
+		return refuse("cannot be an element of an array, which this shell may read as an assignment", "assign it on its own, as in x[0]={}")
+	}
 	d, ok := s.stack[i-1].(*syntax.DeclClause)
 	if !ok {
-		return s.assigned(a.Name)
+		return s.assigned(a.Name.Value)
 	}
-	command := d.Variant.Value
-	switch command {
-	case "export", "readonly", "local":
-	default:
-		return refuseArguments(command, ", which evaluates them", hintAssign)
-	}
-	if a.Naked {
-		return refuseName
-	}
-	for _, o := range d.Args {
-		if o.Naked && o.Value != nil {
-			if t := staticText(o.Value); !t.static || strings.ContainsAny(t.text, "aAinEF") && strings.HasPrefix(t.text, "-") {
-				return refuseArguments(command, " with options", hintAssign)
-			}
+	name := ""
+	if a.Name != nil && !a.Naked {
+		name = a.Name.Value
+	} else if a.Value != nil { // in quotes, as in export "x={}"
+		name, _, ok = strings.Cut(known(a.Value).text, "=")
+		if !ok || !syntax.ValidName(name) {
+			return refuseName
 		}
 	}
-	return s.assigned(a.Name)
-}
-
-// assigned refuses a value assigned to a variable whose value is evaluated.
-func (s *site) assigned(name *syntax.Lit) place {
-	if s.numbers {
-		return refuse("cannot be assigned where variables are declared as numbers, since the shell evaluates it",
-			"leave out the declaration")
+	integer := d.Variant.Value == "integer" || d.Variant.Value == "float"
+	for _, o := range d.Args {
+		if !o.Naked || o.Value == nil || o == a {
+			continue
+		}
+		t := known(o.Value)
+		switch {
+		case t.static() && strings.Trim(t.text, "-xrgp") == "":
+		case t.static() && strings.Trim(t.text, "-xrgpi") == "":
+			integer = true
+		case !t.static() || strings.HasPrefix(t.text, "-") || strings.HasPrefix(t.text, "+"):
+			return refuseArguments(d.Variant.Value, " with options", hintAssign)
+		}
 	}
-	evaluates := false
-	switch name.Value {
-	case "OPTIND", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "PS1", "PS2", "PS4", "PROMPT_COMMAND",
-		"ENV", "BASH_ENV":
-		evaluates = true
-	case "BASHPID", "COLUMNS", "EGID", "EPOCHREALTIME", "ERRNO", "EUID", "FUNCNEST", "GID", "HISTSIZE", "KEYTIMEOUT",
-		"KSHEGID", "KSHGID", "KSHUID", "LINES", "LISTMAX", "MAILCHECK", "PGRP", "PPID", "SAVEHIST", "SHLVL", "TMOUT",
-		"TRY_BLOCK_ERROR", "TRY_BLOCK_INTERRUPT", "UID", "USER_ID", // numbers in zsh or ksh
-		"PROMPT4", "functions", "aliases", "galiases", "saliases":
-		evaluates = s.c.family == korn
+	switch p := s.assigned(name); {
+	case p.err != nil:
+		return p
+	case s.variables.arrays[name]:
+		return refuse("cannot be assigned to an array in a declaration, which may evaluate it", hintAssign)
+	case integer:
+		return place{how: number}
+	default:
+		return p
 	}
-	if evaluates {
-		return refuse("cannot be assigned to "+name.Value+", which the shell evaluates", "use another name")
-	}
-	return place{}
 }
 
 // redirect refuses the mark if it must in a redirection's target or in the text
@@ -142,11 +128,6 @@ func (s *site) redirect(r *syntax.Redirect, word *syntax.Word, stmt syntax.Node)
 	}
 	switch {
 	case r.Hdoc == word:
-		for _, p := range r.Word.Parts {
-			if l, ok := p.(*syntax.Lit); !ok || strings.Contains(l.Value, `\`) {
-				return refuse("cannot be in a here-document with a quoted delimiter", "leave out the quotes")
-			}
-		}
 	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc:
 		return refuse("cannot be the delimiter of a here-document", hintName)
 	case r.Op == syntax.DplIn, r.Op == syntax.DplOut:
@@ -156,192 +137,4 @@ func (s *site) redirect(r *syntax.Redirect, word *syntax.Word, stmt syntax.Node)
 			"write a fixed name, or take one record per command")
 	}
 	return place{}
-}
-
-// call refuses the mark in word if it must because the command reads its
-// arguments as syntax.
-func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
-	args, at := words(call), slices.Index(call.Args, word)
-	before, _, assigns := strings.Cut(args[at].text, "=")
-	if assigns && at == 0 && syntax.ValidName(strings.ReplaceAll(before, markText, "_")) {
-		return refuseName
-	}
-	if script, shell, _ := inlined(args); script == at {
-		sh := basename(args[shell].text)
-		return refuse("cannot stand in the script of "+sh+" -c", `pass it as an argument, as in `+sh+` -c '… "$1"' sh {}`)
-	}
-	i := skipPrefixes(args)
-	if i >= at || !args[i].static {
-		return place{}
-	}
-	cmd := args[i].text
-	switch cmd {
-	case "eval", "trap":
-		return refuseArguments(cmd, ", which reads them as shell syntax", `put it into a variable, as in x={}; `+cmd+` '… "$x"'`)
-	case "let":
-		return refuseArithmetic
-	case "alias", "bind", "complete", "compgen", "declare", "typeset", "integer", "float", "nameref", "fc":
-		return refuseArguments(cmd, ", which evaluates them", hintAssign)
-	case "read", "unset", "mapfile", "readarray", "getopts":
-		return refuseName
-	case "export", "readonly", "local":
-		if !assigns || strings.Contains(before, markText) {
-			return refuseName
-		}
-	case "test", "[", "printf", "wait":
-		if prev := args[at-1]; prev.static && (prev.text == "-v" || prev.text == "-R" || cmd == "wait" && prev.text == "-p") {
-			return refuseName
-		}
-	}
-	switch {
-	case s.c.family != korn:
-	case cmd == "print" && takesOption(args[i:]):
-		return refuseArguments(cmd, ", which may take it for an option", "write -- before it")
-	case kornEvaluates(args[i:], s.c.batch || s.c.tail):
-		return refuseArguments(cmd, ", which this shell evaluates", "use another --shell")
-	}
-	return place{}
-}
-
-// takesOption reports whether the builtin print may take a value for an option,
-// such as -f, which makes it evaluate other values.
-func takesOption(args []arg) bool {
-	for _, a := range args[1:] {
-		switch {
-		case strings.HasPrefix(a.text, markText), a.text == "" && !a.static:
-			return true // it may be an option
-		case !strings.HasPrefix(a.text, "-"), a.static && (a.text == "-" || a.text == "--"):
-			return false
-		case !a.static || strings.ContainsAny(a.text, "fuvCxX"): // with an argument
-			return true
-		}
-	}
-	return false
-}
-
-// kornEvaluates reports whether a command may be a builtin of ksh or zsh that
-// evaluates its arguments, mostly as arithmetic. If several is set, a mark may
-// stand for several words.
-func kornEvaluates(args []arg, several bool) bool {
-	switch args[0].text {
-	case "exit", "bye", "logout", "return", "shift", "break", "continue", "repeat", "umask", "ulimit", "sched",
-		"sysread", "vared", "zstyle":
-		return true
-	case "set":
-		return len(args) > 1 && args[1].text != "--"
-	case "printf":
-		return len(args) < 2 || !args[1].static || strings.HasPrefix(args[1].text, "-") || !textOnly(args[1].text)
-	case "test", "[":
-		for i, a := range args {
-			switch a.text {
-			case "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-t":
-				return true
-			}
-			// Of two values, the first may be such an operator.
-			if !a.static && (several || !args[i-1].static || strings.HasPrefix(a.text, "-")) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// textOnly reports whether a format of printf takes its arguments as text alone.
-func textOnly(format string) bool {
-	format = strings.NewReplacer("%s", "", "%b", "", "%q", "", "%%", "").Replace(format)
-	return !strings.Contains(format, "%")
-}
-
-// arg is a word of a command as far as it is known before the command runs.
-type arg struct {
-	text   string
-	static bool // text is the whole word
-}
-
-// words returns what is known of a command's words. A word with a mark is not
-// static.
-func words(call *syntax.CallExpr) []arg {
-	args := make([]arg, len(call.Args))
-	for i, w := range call.Args {
-		args[i] = staticText(w)
-		args[i].static = args[i].static && !strings.Contains(args[i].text, markText)
-	}
-	return args
-}
-
-// staticText returns what is known of a word before the script runs. A variable
-// that holds the name of the shell counts as "sh".
-func staticText(w *syntax.Word) arg {
-	var b strings.Builder
-	static := appendStatic(&b, w.Parts)
-	if len(w.Parts) == 1 && !static {
-		part := w.Parts[0]
-		if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
-			part = q.Parts[0]
-		}
-		if p, ok := part.(*syntax.ParamExp); ok && p.Param != nil {
-			switch p.Param.Value {
-			case "SHELL", "BASH", "0":
-				return arg{"sh", true}
-			}
-		}
-	}
-	return arg{b.String(), static}
-}
-
-// appendStatic writes the text of the parts up to the first that is not known,
-// and reports whether that is all.
-func appendStatic(b *strings.Builder, parts []syntax.WordPart) bool {
-	for _, p := range parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			for i := 0; i < len(p.Value); i++ {
-				if p.Value[i] == '\\' && i+1 < len(p.Value) {
-					i++
-				}
-				b.WriteByte(p.Value[i])
-			}
-		case *syntax.SglQuoted:
-			b.WriteString(p.Value)
-		case *syntax.DblQuoted:
-			if !appendStatic(b, p.Parts) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// skipPrefixes returns the index of the word that names the command, after words
-// that only say how it is run.
-func skipPrefixes(args []arg) int {
-	i := 0
-	for i < len(args)-1 && args[i].static {
-		switch args[i].text {
-		case "command", "builtin", "exec", "noglob", "nocorrect", "time", "-":
-		default:
-			return i
-		}
-		i++
-		for i < len(args)-1 && args[i].static && len(args[i].text) > 1 && args[i].text[0] == '-' {
-			i++
-		}
-	}
-	return i
-}
-
-// tame reports whether the command's first word is only the name of a command to
-// every shell, so that its arguments are only arguments.
-func tame(call *syntax.CallExpr) bool {
-	a := staticText(call.Args[0])
-	if !a.static || a.text == "" || strings.ContainsAny(a.text, "= \t") || !plainText(a.text) {
-		return false
-	}
-	switch a.text {
-	case "time", "coproc", "function", "select", "repeat", "foreach", "nocorrect", "noglob", "-", "let":
-		return false
-	}
-	return true
 }

@@ -3,6 +3,8 @@ package expand
 import (
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // family says how much is known about the language of a shell.
@@ -10,8 +12,10 @@ type family uint8
 
 const (
 	foreign family = iota // not known to be a shell
-	posix                 // sh, dash, bash, …
-	korn                  // ksh and zsh: POSIX syntax, but builtins evaluate their numbers
+	posix                 // sh, dash, busybox, yash: any shell that keeps to POSIX, perhaps with extensions
+	bash                  // bash alone
+	zsh                   // zsh, which evaluates numbers as arithmetic
+	ksh                   // ksh93, mksh and their kin, which do the same
 	alien                 // a shell in which POSIX quoting is not safe
 )
 
@@ -23,52 +27,225 @@ func familyOf(program string) family {
 		name = strings.TrimRight(name, "0123456789.-")
 	}
 	switch name {
-	case "sh", "bash", "dash", "ash", "yash", "rbash", "posh", "busybox-sh":
+	case "sh", "dash", "ash", "yash", "posh", "rsh":
 		return posix
-	case "zsh", "rzsh", "ksh", "ksh88", "ksh93", "mksh", "lksh", "oksh", "loksh", "pdksh", "rksh":
-		return korn
+	case "bash", "rbash":
+		return bash
+	case "zsh", "rzsh":
+		return zsh
+	case "ksh", "ksh88", "ksh93", "mksh", "lksh", "oksh", "loksh", "pdksh", "rksh":
+		return ksh
 	case "fish", "csh", "tcsh", "nu", "elvish", "xonsh", "rc", "es":
 		return alien
 	}
 	return foreign
 }
 
-// posixFamily reports whether f has the syntax of the POSIX shell.
-func (f family) posixFamily() bool { return f == posix || f == korn }
-
-// inlined finds the word that a shell among args takes as its script: the word
-// after "sh -c". Much can stand before the shell (env, sudo, xargs, find -exec).
-// at is -1 if there is none, and len(args) if the script is still to come. shell
-// is the index of the shell, and f its family.
-func inlined(args []arg) (at, shell int, f family) {
-	if len(args) > 0 && args[0].static && (args[0].text == "echo" || args[0].text == "printf") {
-		return -1, 0, foreign
+// familyOfCommand returns the family of the shell that a command starts, such as
+// "busybox sh" or "/usr/bin/env bash", and the index of its name. It is foreign,
+// at index 0, if the command starts no shell.
+func familyOfCommand(words []string) (f family, at int) {
+	for i, w := range words {
+		if f := familyOf(w); f != foreign {
+			return f, i
+		}
+		if i == 0 && basename(w) != "busybox" && !wraps(w) {
+			break
+		}
 	}
-	for i, a := range args {
-		if !a.static {
+	return foreign, 0
+}
+
+// posixFamily reports whether f has the syntax of the POSIX shell.
+func (f family) posixFamily() bool { return f != foreign && f != alien }
+
+// korn reports whether builtins of f evaluate numbers as arithmetic, which runs
+// commands in the subscripts of arrays.
+func (f family) korn() bool { return f == zsh || f == ksh }
+
+// reading is a language in which a script is parsed.
+type reading struct {
+	lang     syntax.LangVariant
+	optional bool // a script that it cannot read is not one that the shell reads so
+}
+
+// readings returns how a shell of family f may read a script. A value can only
+// stand where all of them agree.
+func (f family) readings() []reading {
+	switch f {
+	case bash:
+		return []reading{{lang: syntax.LangBash}}
+	case zsh:
+		return []reading{{lang: syntax.LangBash}, {lang: syntax.LangZsh}}
+	case ksh:
+		return []reading{{lang: syntax.LangBash}, {lang: syntax.LangMirBSDKorn}}
+	}
+	return []reading{{lang: syntax.LangBash}, {lang: syntax.LangPOSIX, optional: true}}
+}
+
+// arg is a word of a command as far as it is known before the command runs.
+type arg struct {
+	text  string // its beginning up to the first expansion, without quotes; a placeholder is a mark
+	known bool   // text is the whole word
+	marks bool   // text holds a mark
+	split bool   // it holds an expansion outside of quotes and may be any number of words
+}
+
+// static reports whether the word is the same in every task.
+func (a arg) static() bool { return a.known && !a.marks }
+
+// option reports whether a is, in every task, a bundle of short options.
+func (a arg) option() bool { return len(a.text) > 1 && a.text[0] == '-' && a.text[1] != '-' }
+
+// script is the text of a script within a command: one of its arguments, or
+// several, which are then joined with blanks.
+type script struct {
+	from, to int    // the words it is made of
+	attached int    // how many bytes of words[from] stand before it, as in -c'…'
+	option   string // the option that it is attached to, written out
+	shell    string // the program that runs it, for messages
+	family   family
+}
+
+// scriptOf finds the script among the arguments of a command. Much can stand before
+// the shell: env, sudo, xargs, find -exec. If family is not foreign, the command
+// is run by a shell of that family, which has builtins. A script that is still to
+// come, as after a final -c, starts at len(args).
+func scriptOf(args []arg, f family) (s script, ok bool) {
+	first := 0
+	if f != foreign {
+		first = skipPrefixes(args)
+	}
+	if first == len(args) {
+		return script{}, false
+	}
+	switch name := args[first]; {
+	case !name.static(), slices.Contains(notWrappers, name.text):
+		return script{}, false
+	case f == foreign:
+	case name.text == "eval":
+		from := skipDashes(args, first+1)
+		return script{from: from, to: len(args), shell: "eval", family: f}, from < len(args)
+	case name.text == "trap":
+		from := skipDashes(args, first+1)
+		return script{from: from, to: from + 1, shell: "trap", family: f}, from+1 < len(args)
+	}
+	for i, a := range args[first:] {
+		i += first
+		if !a.static() {
 			continue
 		}
-		if f := familyOf(a.text); f != foreign {
+		if f := familyOf(a.text); f != foreign && basename(a.text) != "rsh" {
 			if at := scriptAfter(args, i+1); at >= 0 {
-				return at, i, f
+				return script{from: at, to: at + 1, shell: basename(a.text) + " -c", family: f}, true
 			}
 		}
-		if takesScript(args, i) {
-			for j, a := range args[i+1:] {
-				if a.static && (a.text == "--command" || cluster(a.text, "c") && strings.HasSuffix(a.text, "c")) {
-					return i + j + 2, i, posix
-				}
-			}
+		if i > first && !wraps(args[first].text) {
+			continue
+		}
+		if s, ok := scriptOption(args, i); ok {
+			return s, true
+		}
+		if s, ok := remoteScript(args, i); ok {
+			return s, true
 		}
 	}
-	return -1, 0, foreign
+	return script{}, false
+}
+
+// notWrappers are commands that run nothing, even if an argument is called sh.
+var notWrappers = []string{"echo", "printf", "print", "grep", "egrep", "fgrep", "test", "[", "which", "type", "command"}
+
+func skipDashes(args []arg, i int) int {
+	if i < len(args) && args[i].static() && args[i].text == "--" {
+		i++
+	}
+	return i
+}
+
+// scriptOptions are programs with an option whose value is a script for a shell.
+var scriptOptions = []string{"su", "runuser", "script", "flock"}
+
+// scriptOption finds the script that args[i] takes as the value of an option and
+// gives to a shell.
+func scriptOption(args []arg, i int) (script, bool) {
+	name, short, long := basename(args[i].text), "c", "--command"
+	switch {
+	case name == "env":
+		short, long = "S", "--split-string"
+	case !slices.Contains(scriptOptions, name):
+		return script{}, false
+	}
+	for j := i + 1; j < len(args); j++ {
+		a := args[j]
+		s := script{from: j + 1, to: j + 2, shell: name + " " + long, family: posix}
+		if name == "env" {
+			s.family = foreign
+		}
+		switch before, _, attached := strings.Cut(a.text, "="); {
+		case a.option():
+			n := strings.IndexAny(a.text, short)
+			switch {
+			case n < 0 || strings.Contains(a.text[:n], markText):
+				continue
+			case n+len(short) < len(a.text) || !a.known:
+				s.from, s.to, s.attached, s.option = j, j+1, n+1, a.text[:n+1]
+			}
+			return s, true
+		case len(before) > len("--c") && before != "--" && strings.HasPrefix(long, before),
+			len(before) > len("--se") && strings.HasPrefix("--session-command", before):
+			if attached || !a.known {
+				s.from, s.to, s.attached, s.option = j, j+1, len(before)+1, before
+			}
+			return s, true
+		}
+	}
+	return script{}, false
+}
+
+// remoteScript finds the words that ssh, which is args[i], gives to a shell on
+// another host.
+func remoteScript(args []arg, i int) (script, bool) {
+	switch basename(args[i].text) {
+	case "ssh", "autossh", "rsh":
+	default:
+		return script{}, false
+	}
+	host := 0
+	for j := i + 1; j < len(args); j++ {
+		a := args[j]
+		switch {
+		case host == 0 && a.static() && a.text == "--":
+		case a.static() && a.option():
+			// The option's argument is the next word unless it is attached.
+			if n := strings.IndexAny(a.text, "BbcDEeFIiJLlmOopPQRSWw"); n == len(a.text)-1 {
+				j++
+			}
+		case host == 0:
+			host = j
+		default:
+			return script{from: j, to: len(args), shell: "ssh", family: posix}, true
+		}
+	}
+	return script{}, false
 }
 
 // readsScript reports whether a command may be a shell that reads its script from
 // its standard input.
 func readsScript(args []arg) bool {
-	at, _, _ := inlined(args)
-	return at < 0 && slices.ContainsFunc(args, func(a arg) bool { return a.static && familyOf(a.text) != foreign })
+	if _, ok := scriptOf(args, posix); ok {
+		return false
+	}
+	return slices.ContainsFunc(args, func(a arg) bool {
+		if !a.static() {
+			return false
+		}
+		switch basename(a.text) {
+		case "ssh", "at", "batch", "su":
+			return true
+		}
+		return familyOf(a.text) != foreign
+	})
 }
 
 // scriptAfter returns the index of a shell's script, given that its options begin
@@ -77,7 +254,7 @@ func scriptAfter(args []arg, i int) int {
 	c := false // there was a -c
 	for ; i < len(args); i++ {
 		a := args[i]
-		if !a.static || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
+		if !a.static() || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
 			break
 		}
 		switch {
@@ -93,7 +270,7 @@ func scriptAfter(args []arg, i int) int {
 			c = true
 		case a.text[1] == '-':
 		default:
-			c = c || cluster(a.text, "c")
+			c = c || strings.Contains(a.text, "c")
 			if last := a.text[len(a.text)-1]; last == 'o' || last == 'O' {
 				i++
 			}
@@ -111,20 +288,12 @@ func cluster(s, options string) bool {
 	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.ContainsAny(s[1:], options)
 }
 
-// takesScript reports whether args[i] is a program that gives the word after its
-// -c to a shell.
-func takesScript(args []arg, i int) bool {
-	switch basename(args[i].text) {
-	case "su", "runuser", "script", "flock":
-		return i == 0 || args[0].static && wraps(args[0].text)
-	}
-	return false
-}
-
 // wraps reports whether s runs the command that its arguments name.
 func wraps(s string) bool {
 	switch basename(s) {
-	case "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset", "flock":
+	case "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset", "flock",
+		"xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "ssh", "su", "runuser",
+		"script", "systemd-run", "docker", "podman", "kubectl":
 		return true
 	}
 	return false

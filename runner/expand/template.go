@@ -106,8 +106,9 @@ func (t *Template) useShell(forced []string) {
 	}
 	t.shell = slices.Clip(forced)
 	last := forced[len(forced)-1]
-	complete := len(forced) > 1 && strings.HasPrefix(last, "-")
-	if complete && familyOf(forced[0]) != foreign {
+	f, at := familyOfCommand(forced)
+	complete := len(forced) > at+1 && strings.HasPrefix(last, "-")
+	if complete && f != foreign {
 		complete = cluster(last, "c") && strings.HasSuffix(last, "c")
 	}
 	if !complete {
@@ -117,8 +118,9 @@ func (t *Template) useShell(forced []string) {
 
 // compileScript makes t run s in its shell.
 func (t *Template) compileScript(s string, cfg *Config) error {
-	f := familyOf(t.shell[0])
-	script, err := newScript(scan(notOption(s), cfg), cfg, t.shell[0], f, cfg.Append && !cfg.Empty)
+	f, at := familyOfCommand(t.shell)
+	c := compiler{family: f, batch: cfg.Batch, empty: cfg.Empty}
+	script, err := c.script(scan(notOption(s), cfg), t.shell[at], cfg.Append && !cfg.Empty)
 	if err != nil {
 		return err
 	}
@@ -139,14 +141,15 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 // needsDashes reports whether the shell, without a "--" after its script, takes
 // an argument for an option or for another script.
 func (t *Template) needsDashes() bool {
-	return slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, basename(t.shell[0]))
+	_, at := familyOfCommand(t.shell)
+	return slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, basename(t.shell[at]))
 }
 
-// newScript compiles a script for a shell of family f. If add is set, the record
-// is appended to a script without placeholders; only a POSIX shell's can be.
-func newScript(pieces []piece, cfg *Config, shell string, f family, add bool) (word, error) {
-	if f.posixFamily() {
-		return compiler{family: f, batch: cfg.Batch, empty: cfg.Empty}.compile(pieces, add)
+// script compiles a script for the shell of c. If add is set, the record is appended
+// to a script without placeholders; only a POSIX shell's can be.
+func (c compiler) script(pieces []piece, shell string, add bool) (word, error) {
+	if c.family.posixFamily() {
+		return c.compile(pieces, add)
 	}
 	if i := slices.IndexFunc(pieces, piece.ofRecord); i >= 0 {
 		return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: "+
@@ -172,43 +175,76 @@ var errScript = errors.New("a record as the script of a shell would be run, what
 func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	args := make([]arg, len(words))
 	for i, w := range words {
-		args[i].static = true
+		args[i].known = true
 		for _, p := range w {
-			args[i].static = args[i].static && p.kind == literal
-			args[i].text += p.text
+			if p.kind == literal {
+				args[i].text += p.text
+			} else {
+				args[i].text += markText
+				args[i].marks = true
+			}
 		}
 	}
-	at, shell, f := inlined(args)
+	sc, inline := scriptOf(args, foreign)
 	t.args = cfg.Append && !cfg.Empty
-	for i, w := range words {
-		n := len(w)
-		if i == at {
-			if n == 1 && w[0].ofRecord() {
-				return errScript
-			}
-			script, err := newScript(w, cfg, args[shell].text, f, false)
-			if err != nil {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if inline && i == sc.from {
+			if err := t.compileNested(sc, words, cfg); err != nil {
 				return err
 			}
-			t.words = append(t.words, script)
-		} else {
-			if cfg.Empty {
-				w = slices.DeleteFunc(w, piece.ofRecord)
-			}
-			if len(w) == 0 && n > 0 {
-				continue
-			}
-			t.words = append(t.words, newWord(w))
+			i = sc.to - 1
+			t.args = t.args && t.words[len(t.words)-1].constant()
+			continue
 		}
+		n := len(w)
+		if cfg.Empty {
+			w = slices.DeleteFunc(w, piece.ofRecord)
+		}
+		if len(w) == 0 && n > 0 {
+			continue
+		}
+		t.words = append(t.words, newWord(w))
 		t.args = t.args && t.words[len(t.words)-1].constant()
 	}
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
 	}
-	if t.args && at == len(words) {
+	if t.args && inline && sc.from == len(words) {
 		return errScript
 	}
 	return nil
+}
+
+// compileNested appends the script sc among words, which a shell will read.
+func (t *Template) compileNested(sc script, words [][]piece, cfg *Config) error {
+	var pieces []piece
+	for i := sc.from; i < sc.to; i++ {
+		if i > sc.from {
+			pieces = append(pieces, piece{text: " "})
+		}
+		pieces = append(pieces, words[i]...)
+	}
+	isHole := func(p piece) bool { return p.kind != literal }
+	add := sc.shell == "ssh" && cfg.Append && !cfg.Empty &&
+		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, isHole) })
+	if !add && !slices.ContainsFunc(pieces, isHole) {
+		for _, w := range words[sc.from:sc.to] {
+			t.words = append(t.words, newWord(w))
+		}
+		return nil
+	}
+	if sc.attached > 0 {
+		t.words = append(t.words, word{text: sc.option})
+		pieces[0].text = pieces[0].text[sc.attached:]
+	}
+	if len(pieces) == 1 && pieces[0].ofRecord() {
+		return errScript
+	}
+	c := compiler{family: sc.family, batch: cfg.Batch, empty: cfg.Empty}
+	script, err := c.script(pieces, sc.shell, add)
+	t.words = append(t.words, script)
+	return err
 }
 
 // Argv returns the command for v. The caller owns the slice. shell is true if it
@@ -216,13 +252,13 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 // alone is worth showing; in a template without a command, that varies by record.
 func (t *Template) Argv(v Values) (argv []string, shell bool) { return t.argv(&v) }
 
-// Fill sets tk's command to the one for v, and its Err if the default shell would
-// not understand that. If v has no worker, it appends a mark to tk.Marks for each
-// {%}.
+// Fill sets tk's command to the one for v, and its Err if v holds a value that
+// cannot stand where it belongs, or if the default shell would not understand it.
+// If v has no worker, it appends a mark to tk.Marks for each {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	tk.Argv, tk.Shell = t.argv(&v)
 	tk.Marks = append(tk.Marks, v.marks...)
-	if t.words == nil && tk.Shell {
+	if tk.Err = v.err; t.words == nil && tk.Shell {
 		tk.Err = t.dialect.check(tk.Argv[len(tk.Argv)-1])
 	}
 }

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,7 +20,8 @@ type seg struct {
 	text  string
 	value *piece
 	how   quoting
-	group int // segments of one group are repeated for each record; 0 is no group
+	group int  // segments of one group are repeated for each record; 0 is no group
+	lone  bool // it is a word of its own in a script, and so is each column of a record
 }
 
 // newWord returns a word made of pieces, with no quoting. It keeps pieces.
@@ -48,7 +50,7 @@ func (w *word) constant() bool { return w.segs == nil }
 // any reports whether a placeholder in w satisfies is.
 func (w *word) any(is func(piece) bool) bool {
 	for i := range w.segs {
-		if p := w.segs[i].value; p != nil && is(*p) {
+		if p := w.segs[i].value; p != nil && (is(*p) || p.kind == nested && p.word.any(is)) {
 			return true
 		}
 	}
@@ -59,7 +61,11 @@ func (w *word) any(is func(piece) bool) bool {
 // which holds each once.
 func (w *word) fields(names []string) []string {
 	for i := range w.segs {
-		if p := w.segs[i].value; p != nil && p.kind == field && p.n == 0 && !slices.Contains(names, p.name) {
+		switch p := w.segs[i].value; {
+		case p == nil:
+		case p.kind == nested:
+			names = p.word.fields(names)
+		case p.kind == field && p.n == 0 && !slices.Contains(names, p.name):
 			names = append(names, p.name)
 		}
 	}
@@ -135,8 +141,25 @@ func (g *seg) append(b []byte, v *Values, recs [][]string) []byte {
 		}
 		return b
 	}
-	from := len(b)
-	b = g.how.append(b, g.value.value(v, recs))
+	if g.lone && len(recs) == 1 && len(recs[0]) > 1 {
+		for i, c := range recs[0] {
+			if i > 0 {
+				b = append(b, ' ')
+			}
+			b = g.how.append(b, g.value.form.of(c))
+		}
+		return b
+	}
+	from, marks := len(b), len(v.marks)
+	text := g.value.value(v, recs)
+	if err := g.how.check(text); err != nil && v.err == nil {
+		v.err = fmt.Errorf("%s is %w", g.value.text, err)
+	}
+	b = g.how.append(b, text)
+	for i := marks; i < len(v.marks); i++ { // of a nested script, which is in single quotes
+		m := &v.marks[i]
+		m.Off += from + 1 + 3*strings.Count(text[:m.Off], "'")
+	}
 	v.mark(g.value, b, from)
 	return b
 }
@@ -154,12 +177,39 @@ const (
 	inSingle                 // inside '…'
 	columns                  // every column of every record as a word of its own
 	component                // as part of a component of a path, in no script
+	number                   // as it is, and it must be an integer
+	apart                    // the same in arithmetic, where a minus sign must not join another
+	fraction                 // as it is, and it must be a decimal number
 )
+
+// maxDigits is how many digits a number can have in every shell's arithmetic.
+const maxDigits = 18
+
+// check returns an error if s cannot be written in this way.
+func (q quoting) check(s string) error {
+	if q != number && q != apart && q != fraction {
+		return nil
+	}
+	digits, rest, point := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	isDigits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+	switch {
+	case !isDigits(digits), point && (q != fraction || !isDigits(rest)), len(digits) > 1 && digits[0] == '0':
+		return fmt.Errorf("%q, but only a decimal number can stand there", task.Shorten(s, 100))
+	case len(digits)+len(rest) > maxDigits:
+		return fmt.Errorf("%q, but a number can have %d digits at most there", task.Shorten(s, 100), maxDigits)
+	}
+	return nil
+}
 
 // append appends s to b, quoted.
 func (q quoting) append(b []byte, s string) []byte {
 	switch q {
-	case raw:
+	case raw, number, fraction:
+		return append(b, s...)
+	case apart:
+		if strings.HasPrefix(s, "-") {
+			b = append(b, ' ')
+		}
 		return append(b, s...)
 	case bare:
 		return append(b, task.Quote(s)...)
@@ -218,7 +268,11 @@ func (w *word) size() int {
 	for i := range w.segs {
 		g := &w.segs[i]
 		n += len(g.text)
-		if g.value != nil && !g.value.ofRecord() {
+		switch {
+		case g.value == nil:
+		case g.value.kind == nested:
+			n += 4 * g.value.word.size()
+		case !g.value.ofRecord():
 			if n += digits; w.script {
 				n += len(`"''"`)
 			}
@@ -267,7 +321,11 @@ func (w *word) scriptRecordSize(rec []string) int {
 		if g.group != 0 {
 			n += len(g.text) + 1
 		}
-		if g.value != nil && g.value.ofRecord() {
+		switch {
+		case g.value == nil || !g.value.ofRecord():
+		case g.value.kind == nested:
+			n += 4 * g.value.word.scriptRecordSize(rec) // if all of it is quotes
+		default:
 			n += quoted + len(g.value.text) + 6
 		}
 	}

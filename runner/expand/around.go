@@ -1,0 +1,177 @@
+package expand
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const hintOutput = `put the output into a variable, as in x=$(…), and use "$x" where it is only text`
+
+// around refuses the mark if what its statement prints, which may be the value, is
+// read as more than text by something around it.
+func (s *site) around() place {
+	outside, printed := false, true
+	for i, n := range slices.Backward(s.stack) {
+		if _, ok := n.(*syntax.Stmt); ok && !outside {
+			outside, printed = true, s.prints(i)
+			continue
+		}
+		if r, ok := n.(*syntax.Redirect); ok && (r.Op == syntax.WordHdoc || r.Hdoc != nil) {
+			if p := s.reads(); p.err != nil {
+				return p
+			}
+		}
+		if !outside || !printed {
+			continue
+		}
+		if p := s.flows(i); p.err != nil {
+			return p
+		}
+		if b, ok := n.(*syntax.BinaryCmd); ok && s.stack[i+1] == syntax.Node(b.X) && counts(b.Y) {
+			printed = false
+		}
+	}
+	return place{}
+}
+
+// flows refuses the mark if what its statement prints is read as more than text by
+// stack[i].
+func (s *site) flows(i int) place {
+	below := s.stack[i+1:]
+	switch n := s.stack[i].(type) {
+	case *syntax.Word:
+		if isArithmetic(s.stack[i-1], n) {
+			return refuse("cannot be in a command in arithmetic, which evaluates what that prints", hintOutput)
+		}
+	case *syntax.CallExpr:
+		if w, ok := below[0].(*syntax.Word); ok {
+			return s.passed(n, w)
+		}
+	case *syntax.Assign:
+		if n.Value != below[0] {
+			break
+		}
+		name, a := "", known(n.Value)
+		if n.Name != nil {
+			name = n.Name.Value
+		} else {
+			name, _, _ = strings.Cut(a.text, "=")
+		}
+		if _, ok := s.stack[i-1].(*syntax.DeclClause); ok && (a.split || !syntax.ValidName(name)) {
+			return refuse("cannot be in a command whose output a declaration may split into several", `write quotes around it, as in x="$(…)"`)
+		}
+		return s.stored(name)
+	case *syntax.WordIter:
+		return s.stored(n.Name.Value)
+	case *syntax.Redirect:
+		if below[0] == syntax.Node(n.Hdoc) {
+			return s.redirect(n, n.Hdoc, s.stack[i-1])
+		}
+	case *syntax.ProcSubst:
+		return s.reads()
+	case *syntax.BinaryCmd:
+		if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && below[0] == syntax.Node(n.X) {
+			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && readsScript(words(call)) {
+				return refuseText
+			}
+			return s.reads()
+		}
+	}
+	return place{}
+}
+
+var refuseText = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
+
+// reads refuses the mark if it stands in text that the script may read into a
+// variable whose value the shell evaluates.
+func (s *site) reads() place {
+	for _, name := range s.variables.read {
+		if p := s.assigned(name); p.err != nil || p.how == number {
+			return refuse("cannot be in text that may be read into "+name+", which the shell evaluates", "read it into another variable")
+		}
+	}
+	return place{}
+}
+
+// counts reports whether a statement prints numbers alone.
+func counts(st *syntax.Stmt) bool {
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) > 0 && call.Args[0].Lit() == "wc"
+}
+
+// readers are programs that print something of the file that they are given, but not
+// its name.
+var readers = []string{"[", "awk", "cat", "curl", "cut", "date", "ffprobe", "grep", "gunzip", "head", "identify", "jq", "sed", "sort",
+	"soxi", "stat", "tail", "test", "tr", "wget", "xz", "zcat"}
+
+// prints reports whether the mark's statement, stack[i], may print the value. It
+// does not if the value only names a file to read or write, or is an argument of a
+// program known to print something else.
+func (s *site) prints(i int) bool {
+	for j := i + 1; j < len(s.stack); j++ {
+		switch n := s.stack[j].(type) {
+		case *syntax.Redirect:
+			return n.Hdoc != nil || n.Op == syntax.WordHdoc
+		case *syntax.CallExpr:
+			if len(n.Args) == 0 || n.Args[0] == s.stack[j+1] {
+				return true
+			}
+			return s.c.batch || !slices.Contains(readers, known(n.Args[0]).text)
+		}
+	}
+	return true
+}
+
+// passed refuses the mark if what its statement prints becomes a word of a command
+// that reads it as more than text.
+func (s *site) passed(call *syntax.CallExpr, word *syntax.Word) place {
+	args, at := words(call), slices.Index(call.Args, word)
+	if at < 0 {
+		return place{}
+	}
+	i := skipPrefixes(args)
+	switch {
+	case i == len(args), i == at:
+		return refuse("cannot be in a command that prints which command to run, or gives it arguments", "write the name of the command")
+	case i < at && s.evaluates(args[i:], at-i):
+		return refuseArguments(args[i].text+", even as what another command prints", ": it evaluates them", hintOutput)
+	}
+	if sc, ok := scriptOf(args, s.c.family); ok && sc.from <= at && at < sc.to {
+		return refuse("cannot be in a command that prints a script for "+sc.shell, `pass it as an argument, as in sh -c '… "$1"' sh {}`)
+	}
+	if _, ok := word.Parts[0].(*syntax.ProcSubst); ok && (readsScript(args) || args[0].text == "." || args[0].text == "source") {
+		return refuseText
+	}
+	return place{}
+}
+
+// evaluates reports whether a builtin of the shell evaluates args[at].
+func (s *site) evaluates(args []arg, at int) bool {
+	switch builtins(args[0].text, s.c.family) {
+	case aNumber:
+		return s.c.family.korn() || args[0].text == "let"
+	case ofTest:
+		before := args[at-1]
+		return args[at].split || at > 1 && (!before.known || before.text == "-v" || before.text == "-R") ||
+			s.c.family.korn() && (before.text == "-t" || slices.ContainsFunc(args, arg.comparesNumbers))
+	case ofExport:
+		name, _, ok := strings.Cut(args[at].text, "=")
+		return !ok || args[at].split || !syntax.ValidName(name) || s.stored(name).err != nil
+	case ofPrintf:
+		return s.c.family.korn() && strings.Trim(conversions(args[1].text), "s") != ""
+	case unknownRule:
+		return true
+	}
+	return false
+}
+
+// stored refuses the mark if what its statement prints is stored in a variable whose
+// value the shell evaluates.
+func (s *site) stored(name string) place {
+	if p := s.assigned(name); p.err != nil || p.how == number {
+		return refuse("cannot be in a command whose output is stored in "+name+", which the shell evaluates", "use another variable")
+	}
+	return place{}
+}

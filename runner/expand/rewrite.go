@@ -1,0 +1,270 @@
+package expand
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+var (
+	errContinued  = errors.New("the command has a placeholder in or after a here-document with continued lines, which shells read differently: join the lines")
+	errBackquotes = errors.New("the command has a placeholder in backquotes that shells read differently: write $(…) instead")
+)
+
+// joinLine removes the first backslash and newline that continue a line, as a shell
+// does before it recognizes tokens (POSIX.1-2024, Shell Command Language, 2.2.1).
+// The parser does so only between some tokens. What precedes them holds no other, so
+// it is read rightly and tells whether they stand in quotes. It reports whether
+// there were any.
+func (c *compiler) joinLine(f *syntax.File) (bool, error) {
+	for from := 0; ; {
+		i := strings.Index(c.src[from:], "\\\n")
+		if i < 0 {
+			return false, nil
+		}
+		at := from + i
+		from = at + 2
+		if !odd(c.src[:at+1]) {
+			continue
+		}
+		switch where := continuation(f, at); where {
+		case inDocument:
+			return false, errContinued
+		case inComment: // the newline ends it, but not for the parser
+			c.resource(c.src[:at] + c.src[at+1:])
+			return true, nil
+		case inCode:
+			c.resource(c.src[:at] + c.src[from:])
+			return true, nil
+		}
+	}
+}
+
+// context is where a backslash and a newline stand.
+type context uint8
+
+const (
+	inCode     context = iota // anywhere else, double quotes included
+	inQuotes                  // in single quotes, or in a here-document that is taken as it is
+	inComment                 // in a comment
+	inDocument                // in a here-document that the shell expands
+)
+
+// continuation returns the context of the backslash and newline at offset at.
+func continuation(f *syntax.File, at int) (where context) {
+	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
+	walk(f, func(stack []syntax.Node) {
+		switch n := stack[len(stack)-1].(type) {
+		case *syntax.SglQuoted:
+			if holds(n) && where != inDocument {
+				where = inQuotes
+			}
+		case *syntax.Comment:
+			if holds(n) {
+				where = inComment
+			}
+		case *syntax.Redirect:
+			switch {
+			case n.Op != syntax.Hdoc && n.Op != syntax.DashHdoc:
+			case quotedDelimiter(n):
+				if n.Hdoc != nil && holds(n.Hdoc) {
+					where = inQuotes
+				}
+			case at > int(n.Word.Pos().Offset()) && (n.Hdoc == nil || at < int(n.Hdoc.End().Offset())):
+				where = inDocument // or on the line before it: the parser may begin it too late
+			}
+		}
+	})
+	return where
+}
+
+// quotedDelimiter reports whether the here-document r is taken as it is.
+func quotedDelimiter(r *syntax.Redirect) bool {
+	return slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
+		l, ok := p.(*syntax.Lit)
+		return !ok || strings.Contains(l.Value, `\`)
+	})
+}
+
+// unquoteDocument rewrites the first here-document that holds a mark and is taken as
+// it is, so that the shell expands it to the same text. A value can then be written
+// as a variable; as text it might hold the delimiter. It reports whether there was one.
+func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
+	var found *syntax.Redirect
+	walk(f, func(stack []syntax.Node) {
+		r, ok := stack[len(stack)-1].(*syntax.Redirect)
+		if ok && found == nil && r.Hdoc != nil && c.holdsMark(r.Hdoc) && quotedDelimiter(r) {
+			found = r
+		}
+	})
+	if found == nil {
+		return false, nil
+	}
+	delimiter := known(found.Word)
+	if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
+		return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
+	}
+	body := [2]int{int(found.Hdoc.Pos().Offset()), int(found.Hdoc.End().Offset())}
+	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
+	c.resource(c.src[:found.Word.Pos().Offset()] + delimiter.text + c.src[found.Word.End().Offset():body[0]] + text + c.src[body[1]:])
+	return true, nil
+}
+
+// unquoteBackquotes rewrites the first and outermost command substitution in
+// backquotes that holds a mark as $(…), which means the same and in which quotes
+// nest. It reports whether there was one.
+func (c *compiler) unquoteBackquotes(f *syntax.File) (bool, error) {
+	if !strings.Contains(c.src, "`") {
+		return false, nil
+	}
+	var found *syntax.CmdSubst
+	var quoted, document bool
+	walk(f, func(stack []syntax.Node) {
+		sub, ok := stack[len(stack)-1].(*syntax.CmdSubst)
+		if ok && found == nil && sub.Backquotes && c.holdsMark(sub) {
+			found, quoted, document = sub, inDoubleQuotes(stack), documents(stack) > 0
+		}
+	})
+	if found == nil {
+		return false, nil
+	}
+	from, to := int(found.Left.Offset()), int(found.Right.Offset())
+	if from >= to || to >= len(c.src) || c.src[from] != '`' || c.src[to] != '`' {
+		return false, errBackquotes
+	}
+	inner, ok := unescapeBackquoted(c.src[from+1:to], quoted, document)
+	if !ok {
+		return false, errBackquotes
+	}
+	c.resource(c.src[:from] + "$(" + inner + ")" + c.src[to+1:])
+	return true, nil
+}
+
+// holdsMark reports whether a mark stands in n.
+func (c *compiler) holdsMark(n syntax.Node) bool {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return from <= m.at && m.at < to })
+}
+
+// unescapeBackquoted returns the text in `…` as it is written in $(…): a
+// backslash goes before $, ` and \, and in double quotes also before "
+// (POSIX.1-2024, Shell Command Language, 2.6.3). ok is false where shells differ.
+func unescapeBackquoted(s string, quoted, document bool) (_ string, ok bool) {
+	var b strings.Builder
+	if strings.HasPrefix(s, "(") {
+		b.WriteByte(' ') // $(( would be arithmetic
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			switch next := s[i+1]; {
+			case next == '"' && document:
+				return "", false
+			case next == '$', next == '`', next == '\\', next == '"' && quoted:
+				i++
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	t := b.String()
+	if odd(t) {
+		return "", false // the last backslash would escape the parenthesis
+	}
+	if strings.ContainsAny(t, "#\n") {
+		t += "\n" // end a comment or a here-document before the parenthesis
+	}
+	return t, true
+}
+
+// nest replaces the first script within the script that holds a mark, such as the
+// argument of sh -c, by one mark. What that stands for is the inner script with the
+// values in it, quoted for the shell that reads it. It reports whether there was one.
+func (c *compiler) nest(f *syntax.File) (bool, error) {
+	list, sc := c.findNested(f)
+	if list == nil {
+		return false, nil
+	}
+	from, to := int(list[0].Pos().Offset()), int(list[len(list)-1].End().Offset())
+	var inside, rest []piece
+	for _, m := range c.marks {
+		switch {
+		case m.at < from || to <= m.at:
+			rest = append(rest, *m.piece)
+		case len(inside) == 0:
+			rest = append(rest, piece{text: m.piece.text, kind: nested, word: &word{}})
+			fallthrough
+		default:
+			inside = append(inside, *m.piece)
+		}
+	}
+	var texts []string
+	for _, w := range list {
+		texts = append(texts, known(w).text)
+	}
+	text := strings.Join(texts, " ")[sc.attached:]
+	switch {
+	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
+		return false, fmt.Errorf("%s %w", inside[0].text, errUnknown)
+	case text == markText && inside[0].ofRecord():
+		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", show(inside[0].text), sc.shell)
+	}
+	pieces := fill(text, markText, &inside)
+	for i := range pieces {
+		if p := &pieces[i]; p.kind == literal {
+			p.text = show(p.text)
+		}
+	}
+	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty}
+	if sc.shell == "eval" || sc.shell == "trap" {
+		inner.outer = c.variablesOf(f)
+	}
+	w, err := inner.script(pieces, sc.shell, false)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range rest {
+		if p.kind == nested && p.word.segs == nil && p.word.text == "" {
+			*p.word = w
+		}
+	}
+	if sc.option != "" {
+		sc.option += " "
+	}
+	c.pieces = fill(c.src[:from]+sc.option+markText+c.src[to:], markText, &rest)
+	return true, nil
+}
+
+// findNested returns the words of the first script that nest can replace.
+func (c *compiler) findNested(f *syntax.File) (found []*syntax.Word, sc script) {
+	walk(f, func(stack []syntax.Node) {
+		call, ok := stack[len(stack)-1].(*syntax.CallExpr)
+		if !ok || found != nil || len(call.Args) == 0 {
+			return
+		}
+		args := words(call)
+		s, ok := scriptOf(args, c.family)
+		if !ok || s.from >= len(args) {
+			return
+		}
+		list, marks := args[s.from:s.to], false
+		for _, a := range list {
+			if !a.known {
+				return
+			}
+			marks = marks || a.marks
+		}
+		if marks && !c.isNested(call.Args[s.from]) {
+			found, sc = call.Args[s.from:s.to], s
+		}
+	})
+	return found, sc
+}
+
+// isNested reports whether w is a script that nest has replaced.
+func (c *compiler) isNested(w *syntax.Word) bool {
+	return slices.ContainsFunc(c.marks, func(m mark) bool {
+		return m.piece.kind == nested && int(w.Pos().Offset()) == m.at
+	})
+}
