@@ -53,6 +53,8 @@ func compareSources(t *testing.T, b *bench) {
 	b.asParallel(t, trial{options: []string{"-a", "-"}, input: "x\ny", words: "{}"})
 	b.asParallel(t, trial{options: []string{"-a", one}, words: "{1}-{2}", values: []string{":::", "x", "y"}})
 	b.asParallel(t, trial{words: "{1}-{2}", values: []string{"::::", one, two}})
+	b.asParallel(t, trial{words: "{} {/} - {.}", values: []string{":::", "a b/c.d", "'", "", ":::", "x", "$y"}})
+	b.asParallel(t, trial{options: []string{"-C", ","}, words: "{} {2}", input: "a b,c\n,d"})
 	b.asParallel(t, trial{words: "{1}-{2}-{3}", values: []string{"::::", "-", "::::+", one, ":::", "z", ""}, input: "i\nj\nk\nl\nm"})
 	b.asParallel(t, trial{options: []string{"-0"}, values: []string{"::::", file(t, "a\nb\x00c"), ":::", "x\ny"}})
 	b.asParallel(t, trial{options: []string{"-E", "b"}, words: "{1}{2}", values: []string{":::", "a", "b", "c", ":::", "1", "b", "3"}})
