@@ -235,12 +235,13 @@ func TestNoTimePassesWhileSuspended(t *testing.T) {
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			return time.Second, [...]task.Outcome{1: task.Exit, 2: task.OK}[a.Number]
 		}}
-		begin := time.Now()
-		during(t, cfg, &tasks{n: 1}, exec, nil, &seen{}, func(r *Run) {
+		begin, sink := time.Now(), &seen{}
+		during(t, cfg, &tasks{n: 1}, exec, nil, sink, func(r *Run) {
 			time.Sleep(2 * time.Second)
 			suspend(t, r)
 		})
 		require.Equal(t, time.Hour+12*time.Second, time.Since(begin))
+		require.Equal(t, 12*time.Second, sink.stats.Elapsed(sink.stats.Last))
 	})
 	synctest.Test(t, func(t *testing.T) {
 		begin, exec := time.Now(), stuck{end: make(chan struct{})}
