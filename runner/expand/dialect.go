@@ -59,7 +59,7 @@ func (d *dialect) check(script string) error {
 
 // each calls yield with each feature in a script until that returns false.
 func (d *dialect) each(script string, yield func(feature) bool) error {
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(strings.ToValidUTF8(script, "x")), "")
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(strings.ToValidUTF8(joined(script), "x")), "")
 	if err != nil {
 		return err
 	}
@@ -100,52 +100,26 @@ func succeeds(script string) bool {
 	return err != nil || st.Success()
 }
 
-// suspect reports whether a script may hold a feature. It is quick, so a script
-// without one is not parsed for nothing.
+// joined returns a script with continued lines joined, as shells do before anything
+// else. The parser does not do so inside of an operator.
+func joined(script string) string { return strings.ReplaceAll(script, "\\\n", "") }
+
+// suspect reports whether a script may hold a feature. It is quick, so most scripts
+// without one are not parsed for nothing.
 func suspect(s string) bool {
+	s = joined(s)
+	if strings.ContainsAny(s, "{([`") {
+		return true
+	}
 	for _, text := range [...]string{
-		"&>", "<<<", "<(", ">(", "(<", "[[", "=(", "==", "+=", "]=", ";&", "|&", "$'", `$"`, "$[", "RANDOM", "pipefail", "source", "function",
-		"select", "let", "declare", "typeset", "shopt", "mapfile", "readarray", "pushd", "popd", "local -", "export -", "readonly -", "read -",
+		"&>", ">&", "|&", ";&", "<<<", "==", "+=", "$'", `$"`, "RANDOM", "pipefail", "source", "function", "select", "let", "declare",
+		"typeset", "shopt", "mapfile", "readarray", "pushd", "popd", "read", "local", "export",
 	} {
 		if strings.Contains(s, text) {
 			return true
 		}
 	}
-	for i := 0; i+1 < len(s); i++ {
-		switch rest := s[i:]; {
-		case strings.HasPrefix(rest, "${"):
-			if longExpansion(rest[2:]) {
-				return true
-			}
-		case s[i] == '{':
-			if strings.Contains(rest, ",") || strings.Contains(rest, "..") {
-				return true
-			}
-		case strings.HasPrefix(rest, "$(("):
-			if strings.Contains(rest, "++") || strings.Contains(rest, "--") || strings.Contains(rest, "**") {
-				return true
-			}
-			i++
-		case strings.HasPrefix(rest, "(("):
-			return true
-		}
-	}
 	return false
-}
-
-// longExpansion reports whether s, behind a ${, may go on in a way that POSIX does
-// not have.
-func longExpansion(s string) bool {
-	op := strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_#")
-	switch {
-	case op == "" || op[0] == '}' || op[0] == '%':
-		return false
-	case len(op) == len(s): // a special parameter
-		return !strings.HasPrefix(s[1:], "}")
-	case op[0] == ':':
-		return len(op) > 1 && !strings.ContainsRune("-=?+", rune(op[1]))
-	}
-	return !strings.ContainsRune("-=?+", rune(op[0]))
 }
 
 // textOf returns a script with a letter instead of each placeholder.
@@ -176,6 +150,10 @@ func (d *dialect) featureOf(n syntax.Node, script string) feature {
 		switch n.Op {
 		case syntax.RdrAll, syntax.AppAll:
 			return feature{n.Op.String(), `test -z "$(echo a &>/dev/null; wait)"`}
+		case syntax.DplOut:
+			if to := n.Word.Lit(); strings.Trim(to, "0123456789-") != "" {
+				return feature{">& and a file", `: >&/dev/null`}
+			}
 		case syntax.WordHdoc:
 			return feature{"<<<", `read x <<<a && test "$x" = a`}
 		}
@@ -242,12 +220,15 @@ func inWord(n syntax.Node, script string) feature {
 			return feature{"** in $((...))", `test $((2**3)) = 8`}
 		}
 	case *syntax.CmdSubst:
-		if len(n.Stmts) == 1 && n.Stmts[0].Cmd == nil && len(n.Stmts[0].Redirs) == 1 && n.Stmts[0].Redirs[0].Op == syntax.RdrIn {
+		if len(n.Stmts) == 1 && n.Stmts[0].Cmd == nil && len(n.Stmts[0].Redirs) == 1 && readsFile(n.Stmts[0].Redirs[0]) {
 			return feature{"$(<", `test -n "$(</proc/self/status)"`}
 		}
 	}
 	return feature{}
 }
+
+// readsFile reports whether r is a plain <.
+func readsFile(r *syntax.Redirect) bool { return r.Op == syntax.RdrIn && r.N == nil }
 
 // braces returns the feature of words that are subject to brace expansion.
 func braces(words []*syntax.Word) feature {
@@ -339,8 +320,12 @@ func (d *dialect) call(n *syntax.CallExpr, script string) feature {
 		}
 	case "read":
 		for i := 1; strings.HasPrefix(arg(i), "-"); i++ {
-			if letter := strings.TrimLeft(arg(i)[1:], "rs"); letter != "" && (letter[0] == 'd' || letter[0] == 'a') {
-				return feature{"read -" + letter[:1], "echo a | read -" + letter[:1] + " a"}
+			if option := strings.TrimLeft(arg(i)[1:], "r"); option != "" && strings.IndexByte("adnNst", option[0]) >= 0 {
+				value := " 1"
+				if option[0] == 'a' || option[0] == 's' {
+					value = ""
+				}
+				return feature{"read -" + option[:1], "echo a1 | read -" + option[:1] + value + " x"}
 			}
 		}
 	case "source", "shopt", "mapfile", "readarray", "pushd", "popd":
