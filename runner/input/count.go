@@ -80,16 +80,26 @@ var errCountStopped = errors.New("nobody wants to know the number of records any
 
 // count returns how many records are left in s, and adds their sizes to all.
 func (s *stream) count(all *sizes, stop *atomic.Bool) (n int64, err error) {
+	f := &s.cfg.Format
+	// Then it is enough to find the ends of records, which takes a twentieth of the time.
+	ends := s.files != nil && f.Kind == Lines && f.Colsep == nil && !f.Header &&
+		s.cfg.EOF == nil && !s.cfg.SkipEmpty && !s.cfg.Comments
 	for rec := (Record{}); n%1024 != 0 || !stop.Load(); n++ {
-		switch err := s.next(&rec); {
+		size := 0
+		if ends {
+			_, size, err = s.raw()
+		} else {
+			err = s.next(&rec)
+		}
+		switch {
 		case err == io.EOF:
 			return n, nil
 		case err != nil:
 			return 0, err
 		}
-		all.longest = max(all.longest, len(rec.Text))
+		all.longest = max(all.longest, size, len(rec.Text))
 		all.columns = max(all.columns, len(rec.Columns))
-		all.bad = all.bad || rec.Err != nil
+		all.bad = all.bad || rec.Err != nil || size > s.scan.max
 	}
 	return 0, errCountStopped
 }

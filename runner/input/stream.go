@@ -140,19 +140,29 @@ func (s *stream) text() (string, int, error) {
 		s.line++
 		return v, 0, nil
 	}
+	raw, size, err := s.raw()
+	if err != nil {
+		return "", 0, err
+	}
+	return s.slab.string(s.clean(raw)), size, nil
+}
+
+// raw returns the bytes and the size of the next record of a file. The bytes are
+// valid until the next call.
+func (s *stream) raw() ([]byte, int, error) {
 	for {
 		raw, size, err := s.scan.next()
 		if err == nil {
-			return s.slab.string(s.clean(raw)), size, nil
+			return raw, size, nil
 		}
 		if err != io.EOF {
-			return "", 0, fmt.Errorf("read %s: %w", s.name, cause(err))
+			return nil, 0, fmt.Errorf("read %s: %w", s.name, cause(err))
 		}
 		if c := s.files[0].c; c != nil {
 			c.Close()
 		}
 		if s.files = s.files[1:]; len(s.files) == 0 {
-			return "", 0, io.EOF
+			return nil, 0, io.EOF
 		}
 		s.open()
 	}
