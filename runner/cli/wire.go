@@ -115,7 +115,8 @@ func (w *wiring) run() (end ending) {
 	if err != nil {
 		return ending{err: err}
 	}
-	signals.Serve(r, w.screen.Status, w.screen.Hide)
+	in := w.known()
+	signals.Serve(r, func(now *task.Snapshot) { w.screen.Status(now, in) }, w.screen.Hide)
 	if file := w.opts.Pool.JobsFile; file != "" {
 		do := func(cmd task.Command) { r.Do(cmd) }
 		w.onClose(watchJobs(file, w.opts.Pool.Jobs, do, w.screen.Notice))

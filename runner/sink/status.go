@@ -20,8 +20,8 @@ const (
 // Status prints what the run does, since when, and what waits for what. It does not
 // wait for a Print that is stuck because nobody reads stdout, and then leaves the
 // progress bar to the next Print.
-func (s *Screen) Status(snap *task.Snapshot) {
-	text := status(snap)
+func (s *Screen) Status(snap *task.Snapshot, in Input) {
+	text := status(snap, in)
 	for end := time.Now().Add(statusWithin); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			_, _ = io.WriteString(patient{s.err.w}, s.clean()+text)
@@ -34,16 +34,16 @@ func (s *Screen) Status(snap *task.Snapshot) {
 
 // status returns the lines about a snapshot: the totals, the running tasks, the
 // oldest first, and what the others wait for.
-func status(snap *task.Snapshot) string {
+func status(snap *task.Snapshot, in Input) string {
 	var b strings.Builder
 	say := func(text string) { b.WriteString("crew: " + harmless(text) + "\n") }
 	st := &snap.Stats
-	of := ""
-	if !st.InputEnd {
+	n, of := in.tally(st, statusWithin), ""
+	if !n.known {
 		of = "at least "
 	}
 	say(fmt.Sprintf("%s, %s after the start: %d of %s%s finished, %d failed, %d running",
-		snap.State, span(snap.At.Sub(st.Start)), st.Finished(), of, count(st.Admitted, "task"), st.Failed(), len(snap.Running)))
+		snap.State, span(st.Elapsed(snap.At)), n.done, of, count(n.total, "task"), st.Failed(), len(snap.Running)))
 
 	slices.SortStableFunc(snap.Running, func(x, y task.Running) int { return x.Since.Compare(y.Since) })
 	for _, r := range snap.Running[:min(len(snap.Running), statusTasks)] {

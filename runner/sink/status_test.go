@@ -30,7 +30,7 @@ func TestStatus(t *testing.T) {
 		Blocking: &task.Blocking{By: task.BySlots, Tasks: 5},
 	}
 	var err bytes.Buffer
-	NewScreen(io.Discard, &err).Status(snap)
+	NewScreen(io.Discard, &err).Status(snap, Input{})
 	require.Equal(t, `crew: draining, 1m30s after the start: 3 of at least 12 tasks finished, 1 failed, 2 running
 crew: task 9: for 1m29s, since 14:03:06, on worker 9, attempt 2: web1
 crew: task 4: for 1m0s, since 14:03:35, on worker 4: run 4
@@ -39,13 +39,18 @@ crew: 1 task waits for a retry, the next in 10s
 crew: a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew
 `, err.String())
 
+	err.Reset()
+	snap.Stats.Suspended = time.Minute
+	NewScreen(io.Discard, &err).Status(snap, Input{Tasks: func(time.Duration) (int64, bool) { return 3000, true }})
+	require.Contains(t, err.String(), "crew: draining, 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running\n")
+
 	// However much there is to say, it is bounded.
 	for i := range uint64(200) {
 		snap.Running = append(snap.Running, running(i, 0, 1))
 		snap.Waiting = append(snap.Waiting, task.Blocking{By: task.BySlots, Tasks: 1, Key: fmt.Sprint(i)})
 	}
 	err.Reset()
-	NewScreen(io.Discard, &err).Status(snap)
+	NewScreen(io.Discard, &err).Status(snap, Input{})
 	require.Equal(t, 1+statusTasks+1+statusWaits+1+1, strings.Count(err.String(), "\n"))
 	require.Contains(t, err.String(), "crew: … and 102 more\n")
 }
@@ -66,7 +71,7 @@ func TestStatusDoesNotWait(t *testing.T) {
 		})
 	}()
 	<-stuck
-	s.Status(&task.Snapshot{})
+	s.Status(&task.Snapshot{}, Input{})
 	require.Contains(t, err.String(), "crew: running")
 	r.Close()
 	<-done
