@@ -42,6 +42,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	in := w.known()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
 		Progress: w.progress(), Explain: o.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
+		Typed: w.typed(),
 	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
 	logs, err := w.logs()

@@ -141,7 +141,7 @@ func (w *wiring) openInput() (err error) {
 			}
 		}
 	}
-	if o.Input.readsStdin() && isatty.IsTerminal(w.in.Fd()) {
+	if w.typed() {
 		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
 	}
 	if u := o.wholeLines(); u != nil && !o.Show.Quiet {
@@ -163,6 +163,9 @@ func (w *wiring) openInput() (err error) {
 	w.total.source = w.source
 	return err
 }
+
+// typed reports whether records are read from a terminal.
+func (w *wiring) typed() bool { return w.opts.Input.readsStdin() && isatty.IsTerminal(w.in.Fd()) }
 
 // newRun opens the outputs and makes the run.
 func (w *wiring) newRun() (*runner.Run, error) {

@@ -36,6 +36,7 @@ type TerminalConfig struct {
 	Progress Progress
 	Explain  bool             // if nothing starts for a while, say why
 	Input    Input            // what is known of it
+	Typed    bool             // records are typed on the terminal: no bar before their end
 	Raw      bool             // tasks write to stdout and stderr themselves, so there is no bar
 	Now      func() time.Time // the clock; nil is time.Now
 }
@@ -53,6 +54,7 @@ type Terminal struct {
 	now     func() time.Time
 	explain bool
 	input   Input
+	typed   bool          // no bar before the end of the input
 	full    bool          // with a line for each worker
 	bar     *bar          // nil if none is shown
 	every   time.Duration // between two draws of the bar or two plain lines; 0 for neither
@@ -71,7 +73,8 @@ type Terminal struct {
 // anything is printed.
 func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	t := &Terminal{
-		screen: screen, now: cfg.Now, explain: cfg.Explain, input: cfg.Input, full: cfg.Progress == ProgressFull,
+		screen: screen, now: cfg.Now, explain: cfg.Explain, input: cfg.Input,
+		typed: cfg.Typed, full: cfg.Progress == ProgressFull,
 	}
 	if t.now == nil {
 		t.now = time.Now
@@ -111,7 +114,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 	switch {
 	case t.next.IsZero(): // nothing is drawn if the run is over soon
 		t.next = now.Add(t.every)
-	case t.stats.Admitted == 0:
+	case t.stats.Admitted == 0, t.typed && !t.stats.InputEnd:
 	case t.bar != nil:
 		t.draw(now)
 	case !now.Before(t.next):

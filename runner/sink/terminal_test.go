@@ -294,6 +294,20 @@ func TestBarKeepsItsPace(t *testing.T) {
 	require.Equal(t, []string{"whole", "whole", "without its end", "the next"}, screenOf(t, got, 80)[:4])
 }
 
+func TestNoBarWhileRecordsAreTyped(t *testing.T) {
+	y, now := newTTY(t, 80), dawn
+	term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Typed: true, Now: func() time.Time { return now }})
+	require.NoError(t, term.Consume(progressEvents(3, 1, 12, false)))
+	for range 10 {
+		now = now.Add(barEvery)
+		require.NoError(t, term.Consume(nil))
+	}
+	require.False(t, term.bar.shown)
+	require.NoError(t, term.Consume([]task.Event{inputEnd}))
+	require.True(t, term.bar.shown)
+	y.all()
+}
+
 func TestBarFollowsTheWidth(t *testing.T) {
 	y, now := newTTY(t, 80), dawn
 	term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
