@@ -14,9 +14,13 @@ const hintOutput = `put the output into a variable, as in x=$(…), and use "$x"
 func (s *site) around() place {
 	outside, printed := false, true
 	for i, n := range slices.Backward(s.stack) {
-		if _, ok := n.(*syntax.Stmt); ok && !outside {
-			outside, printed = true, s.prints(i)
-			continue
+		if st, ok := n.(*syntax.Stmt); ok {
+			if !outside {
+				outside, printed = true, s.prints(i)
+			}
+			if printed && slices.ContainsFunc(st.Redirs, s.feedsShell) {
+				return refuseText
+			}
 		}
 		if r, ok := n.(*syntax.Redirect); ok && (r.Op == syntax.WordHdoc || r.Hdoc != nil) {
 			if p := s.reads(); p.err != nil {
@@ -34,6 +38,14 @@ func (s *site) around() place {
 		}
 	}
 	return place{}
+}
+
+// feedsShell reports whether r leads to a process that may run the text it reads.
+func (s *site) feedsShell(r *syntax.Redirect) bool {
+	return r.Word != nil && slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
+		sub, ok := p.(*syntax.ProcSubst)
+		return ok && sub.Op == syntax.CmdOut && slices.ContainsFunc(sub.Stmts, s.variables.runsInput)
+	})
 }
 
 // flows refuses the mark if what its statement prints is read as more than text by
@@ -63,17 +75,26 @@ func (s *site) flows(i int) place {
 			return refuse("cannot be in a command whose output a declaration may split into several", `write quotes around it, as in x="$(…)"`)
 		}
 		return s.stored(name)
+	case *syntax.ArrayElem:
+		return s.stored(s.stack[i-2].(*syntax.Assign).Name.Value)
 	case *syntax.WordIter:
 		return s.stored(n.Name.Value)
 	case *syntax.Redirect:
-		if below[0] == syntax.Node(n.Hdoc) {
-			return s.redirect(n, n.Hdoc, s.stack[i-1])
+		if n.Op == syntax.DplIn || n.Op == syntax.DplOut {
+			return refuseDescriptor // bash expands it twice
+		}
+		if st, ok := s.stack[i-1].(*syntax.Stmt); ok && s.variables.runsInput(st) {
+			return refuseText
 		}
 	case *syntax.ProcSubst:
 		return s.reads()
+	case *syntax.ParamExp:
+		if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
+			return s.stored(n.Param.Value)
+		}
 	case *syntax.BinaryCmd:
 		if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && below[0] == syntax.Node(n.X) {
-			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && readsScript(words(call)) {
+			if s.variables.runsInput(n.Y) {
 				return refuseText
 			}
 			return s.reads()
@@ -141,26 +162,35 @@ func (s *site) passed(call *syntax.CallExpr, word *syntax.Word) place {
 	if sc, ok := scriptOf(args, s.c.family); ok && sc.from <= at && at < sc.to {
 		return refuse("cannot be in a command that prints a script for "+sc.shell, `pass it as an argument, as in sh -c '… "$1"' sh {}`)
 	}
+	if i < at && (args[i].text == "set" || s.variables.functions[args[i].text] || givesArguments(args, at)) {
+		if p := s.variables.passed(); p.err != nil || p.how == number {
+			return refuse("cannot be in a command whose output becomes an argument that the script evaluates", hintOutput)
+		}
+	}
 	if _, ok := word.Parts[0].(*syntax.ProcSubst); ok && (readsScript(args) || args[0].text == "." || args[0].text == "source") {
 		return refuseText
+	}
+	isShell := func(a arg) bool { return a.static() && (familyOf(a.text) != foreign || wraps(a.text)) }
+	if args[at].split && slices.ContainsFunc(args[:at], isShell) {
+		return refuse("cannot be in a command whose output may become options", `write quotes around it, as in "$(…)"`)
 	}
 	return place{}
 }
 
 // evaluates reports whether a builtin of the shell evaluates args[at].
 func (s *site) evaluates(args []arg, at int) bool {
+	before := args[at-1]
 	switch builtins(args[0].text, s.c.family) {
 	case aNumber:
-		return s.c.family.korn() || args[0].text == "let"
+		return numeric(args, s.c.family)
 	case ofTest:
-		before := args[at-1]
 		return args[at].split || at > 1 && (!before.known || before.text == "-v" || before.text == "-R") ||
-			s.c.family.korn() && (before.text == "-t" || slices.ContainsFunc(args, arg.comparesNumbers))
+			s.c.family.korn() && before.text == "-t" || numeric(args, s.c.family)
+	case ofPrintf:
+		return at == 1 && args[at].split || at > 1 && strings.HasPrefix(args[1].text, "-") || numeric(args, s.c.family)
 	case ofExport:
 		name, _, ok := strings.Cut(args[at].text, "=")
 		return !ok || args[at].split || !syntax.ValidName(name) || s.stored(name).err != nil
-	case ofPrintf:
-		return s.c.family.korn() && strings.Trim(conversions(args[1].text), "s") != ""
 	case unknownRule:
 		return true
 	}

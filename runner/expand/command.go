@@ -90,10 +90,17 @@ func skipPrefixes(args []arg) int {
 			}
 		}
 	}
-	if i < len(args) && args[i].known && !args[i].split && (args[i].text == "[" || args[i].text == "[[" || !strings.ContainsAny(args[i].text, "{*?[")) {
-		return i
+	if i == len(args) || !args[i].known || args[i].split {
+		return len(args)
 	}
-	return len(args)
+	switch text := args[i].text; {
+	case text == "[", text == "[[", text == ":":
+	case strings.ContainsAny(text, "{*?["), strings.HasSuffix(text, ":"): // a label to ksh93
+		return len(args)
+	case strings.Contains(text, "=") && strings.IndexByte("0123456789", text[0]) >= 0: // an assignment to zsh
+		return len(args)
+	}
+	return i
 }
 
 var prefixes = []string{"command", "builtin", "exec", "noglob", "nocorrect", "time", "-"}
@@ -135,6 +142,10 @@ func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
 		return refuse("cannot be given to a command that is a value, too", "write the path of the command, as in ./{}, or leave out the shell")
 	case i > at:
 		return place{}
+	}
+	isShell := func(a arg) bool { return a.static() && familyOf(a.text) != foreign }
+	if option := args[at].text; option != "" && (option[0] == '-' || option[0] == '+') && slices.ContainsFunc(args[:at], isShell) {
+		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	}
 	for j := i + 1; j < at; j++ {
 		if args[j].known {
@@ -242,10 +253,13 @@ func (s *site) argument(args []arg, at int) place {
 	switch {
 	case strings.Contains(name, "/"):
 		return s.environment(args, at)
-	case s.variables.functions[name] && s.variables.evals:
-		return refuse("cannot be given to a function of a script that uses eval", `put it into a variable, as in x={}, and use "$x" in the function`)
-	case s.variables.positional() && (name == "set" || s.variables.functions[name]):
-		return s.onlyNumber(args, at, "cannot be part of an argument that the script uses in arithmetic")
+	case name == "set", s.variables.functions[name], givesArguments(args, at):
+		switch p := s.variables.passed(); {
+		case p.err != nil:
+			return p
+		case p.how == number:
+			return s.onlyNumber(args, at, "cannot be part of an argument that the script uses in arithmetic")
+		}
 	}
 	switch builtins(name, s.c.family) {
 	case anyValue:
@@ -281,6 +295,12 @@ func (s *site) argument(args []arg, at int) place {
 	return refuseArguments(name, ", which may evaluate them", "put it into a variable, as in x={}, and use \"$x\" where it is needed")
 }
 
+// givesArguments reports whether args[at] is an argument of a script in args.
+func givesArguments(args []arg, at int) bool {
+	sc, ok := scriptOf(args, posix)
+	return ok && sc.to <= at
+}
+
 // onlyNumber returns the place of a value that must be a number and the whole word.
 func (s *site) onlyNumber(args []arg, at int, why string) place {
 	if args[at].known && args[at].text == markText {
@@ -309,7 +329,8 @@ func (s *site) environment(args []arg, at int) place {
 	case args[0].text == "watch" || basename(args[0].text) == "parallel":
 		return refuseArguments(args[0].text, ", which joins them into a shell's script", "pass them to a script, as in sh -c '… \"$1\"' sh {}")
 	case strings.HasPrefix(args[at].text, markText) && slices.Contains(scriptOptions, basename(args[0].text)) &&
-		!slices.ContainsFunc(args[:at], func(a arg) bool { return a.static() && a.text == "--" }):
+		!slices.ContainsFunc(args[:at], func(a arg) bool { return a.static() && a.text == "--" }) &&
+		(args[0].text != "flock" || slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks })):
 		return refuseArguments(args[0].text+", which may take it for an option", "", "write -- before it")
 	case wraps(args[0].text):
 		name, _, ok := strings.Cut(args[at].text, "=")

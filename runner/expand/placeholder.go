@@ -28,7 +28,7 @@ type piece struct {
 	kind kind
 	form form
 	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
-	name string // field
+	name string // field; nested: the script with marks
 	word *word  // nested
 }
 

@@ -57,6 +57,9 @@ func (s *site) holder(first int) place {
 			return refuseName
 		}
 	case *syntax.BinaryTest:
+		if n.Op == syntax.TsReMatch && s.c.family == posix && word.Lit() != markText && strings.Contains(word.Lit(), "(") {
+			return refuse("cannot stand in a group of a regular expression, which shells read differently", "name the shell, as in --shell bash")
+		}
 	case *syntax.WordIter:
 		return s.assigned(n.Name.Value)
 	case *syntax.CaseClause, *syntax.CaseItem, *syntax.TestClause, *syntax.ParenTest:
@@ -121,7 +124,7 @@ func (s *site) assign(i int, isValue bool) place {
 // of a here-document.
 func (s *site) redirect(r *syntax.Redirect, word *syntax.Word, stmt syntax.Node) place {
 	if st, ok := stmt.(*syntax.Stmt); ok && (r.Hdoc == word || r.Op == syntax.WordHdoc) {
-		if call, ok := st.Cmd.(*syntax.CallExpr); ok && readsScript(words(call)) {
+		if s.variables.runsInput(st) {
 			return refuse("cannot be in the text that a shell reads as its script",
 				`pass it as an argument, as in sh -s {} <<'EOF', and write "$1"`)
 		}

@@ -210,6 +210,11 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	case text == markText && inside[0].ofRecord():
 		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", show(inside[0].text), sc.shell)
 	}
+	for i := range rest {
+		if p := &rest[i]; p.kind == nested && p.name == "" {
+			p.name = text
+		}
+	}
 	pieces := fill(text, markText, &inside)
 	for i := range pieces {
 		if p := &pieces[i]; p.kind == literal {
@@ -255,16 +260,20 @@ func (c *compiler) findNested(f *syntax.File) (found []*syntax.Word, sc script) 
 			}
 			marks = marks || a.marks
 		}
-		if marks && !c.isNested(call.Args[s.from]) {
+		if marks && c.nestedAt(call.Args[s.from]) == nil {
 			found, sc = call.Args[s.from:s.to], s
 		}
 	})
 	return found, sc
 }
 
-// isNested reports whether w is a script that nest has replaced.
-func (c *compiler) isNested(w *syntax.Word) bool {
-	return slices.ContainsFunc(c.marks, func(m mark) bool {
-		return m.piece.kind == nested && int(w.Pos().Offset()) == m.at
-	})
+// nestedAt returns what stands for w if that is a script that nest has replaced, or
+// nil.
+func (c *compiler) nestedAt(w *syntax.Word) *piece {
+	for _, m := range c.marks {
+		if m.piece.kind == nested && int(w.Pos().Offset()) == m.at {
+			return m.piece
+		}
+	}
+	return nil
 }

@@ -176,10 +176,11 @@ func scriptOption(args []arg, i int) (script, bool) {
 	case !slices.Contains(scriptOptions, name):
 		return script{}, false
 	}
+	shell := func(a arg) bool { return strings.HasPrefix(a.text, "-s") || strings.HasPrefix(a.text, "--sh") }
 	for j := i + 1; j < len(args); j++ {
 		a := args[j]
 		s := script{from: j + 1, to: j + 2, shell: name + " " + long, family: posix}
-		if name == "env" {
+		if name == "env" || name != "flock" && slices.ContainsFunc(args, shell) {
 			s.family = foreign
 		}
 		switch before, _, attached := strings.Cut(a.text, "="); {
@@ -233,8 +234,10 @@ func remoteScript(args []arg, i int) (script, bool) {
 // readsScript reports whether a command may be a shell that reads its script from
 // its standard input.
 func readsScript(args []arg) bool {
-	if _, ok := scriptOf(args, posix); ok {
-		return false
+	if sc, ok := scriptOf(args, posix); ok {
+		isReplace := func(a arg) bool { return strings.HasPrefix(a.text, "-I") || strings.HasPrefix(a.text, "-i") }
+		builds := slices.Contains([]string{"xargs", "parallel"}, basename(args[0].text))
+		return builds && (sc.from == len(args) || slices.ContainsFunc(args, isReplace))
 	}
 	return slices.ContainsFunc(args, func(a arg) bool {
 		if !a.static() {

@@ -8,50 +8,199 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// variables is what a script says about its variables, wherever it says so.
+// variables is what a script says about its variables, wherever it says so. A name
+// such as 1 or @ is an argument of the script or of a function.
 type variables struct {
-	numbers   map[string]bool // names that it uses in arithmetic or declares as numbers
-	arrays    map[string]bool // names that it makes arrays
-	functions map[string]bool
-	read      []string // names that it reads text into
-	unknown   bool     // it may give any variable an attribute
-	evals     bool     // it evaluates text that is not known
-	aliases   bool     // it gives words another meaning
+	numbers   map[string]bool     // names that it uses in arithmetic or declares as numbers
+	evaluated map[string]bool     // names that it evaluates as commands
+	arrays    map[string]bool     // names that it makes arrays
+	functions map[string]bool     // names of functions
+	sources   map[string][]string // for a name, others whose values it is given
+	read      []string            // names that it reads text into
+	unknown   bool                // it may give any variable an attribute
+	aliases   bool                // it gives words another meaning
+	readers   bool                // a function may run text that it reads
 }
 
 // variablesOf looks for the variables of f whose values the shell evaluates.
 func (c *compiler) variablesOf(f *syntax.File) *variables {
-	v := &variables{numbers: map[string]bool{}, arrays: map[string]bool{}, functions: map[string]bool{}}
+	v := &variables{numbers: map[string]bool{}, evaluated: map[string]bool{}, arrays: map[string]bool{},
+		functions: map[string]bool{}, sources: map[string][]string{}}
 	if c.outer != nil {
 		maps.Copy(v.numbers, c.outer.numbers)
+		maps.Copy(v.evaluated, c.outer.evaluated)
 		maps.Copy(v.arrays, c.outer.arrays)
 		v.unknown = c.outer.unknown
 	}
+	c.note(v, f)
+	for again := true; again; {
+		again = false
+		for _, m := range []map[string]bool{v.numbers, v.evaluated} {
+			for name, is := range m {
+				m["@"] = m["@"] || is && isArgument(name)
+			}
+		}
+		for name, from := range v.sources {
+			number := v.numbers[name] || slices.Contains(integers, name) || c.family.korn() && slices.Contains(kornIntegers, name)
+			evaluates := v.evaluated[name] || c.evaluates(name)
+			for _, s := range from {
+				again = again || number && !v.numbers[s] || evaluates && !v.evaluated[s]
+				v.numbers[s] = v.numbers[s] || number
+				v.evaluated[s] = v.evaluated[s] || evaluates
+			}
+		}
+	}
+	return v
+}
+
+// note adds what f says to v.
+func (c *compiler) note(v *variables, f *syntax.File) {
 	walk(f, func(stack []syntax.Node) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.DeclClause:
 			v.declare(n, c.family)
 		case *syntax.CallExpr: // such as: command declare -i x
-			v.call(words(n), c.family)
+			args := words(n)
+			v.call(args, c.family)
+			c.noteEvaluated(v, n, args)
 		case *syntax.Assign:
 			if n.Array != nil || n.Index != nil {
 				v.arrays[n.Name.Value] = true
 			}
-		case *syntax.Lit:
-			if inArithmetic(stack) {
-				v.numbers[n.Value] = true
+			if n.Name != nil {
+				v.sources[n.Name.Value] = append(v.sources[n.Name.Value], params(n)...)
 			}
+		case *syntax.WordIter:
+			if !n.InPos.IsValid() {
+				v.sources[n.Name.Value] = append(v.sources[n.Name.Value], "@")
+			}
+			v.sources[n.Name.Value] = append(v.sources[n.Name.Value], params(n)...)
 		case *syntax.FuncDecl:
 			if n.Name != nil {
 				v.functions[n.Name.Value] = true
 			}
-		case *syntax.ParamExp:
-			if n.Param != nil && inArithmetic(stack) {
-				v.numbers[n.Param.Value] = true
+			v.readers = v.readers || v.runsInput(n.Body)
+		case *syntax.Redirect:
+			v.noteRedirect(n, stack[len(stack)-2])
+		case *syntax.Lit:
+			if inArithmetic(stack) {
+				v.numbers[n.Value] = true
 			}
+		case *syntax.ParamExp:
+			if n.Param == nil {
+				break
+			}
+			name := n.Param.Value
+			v.numbers[name] = v.numbers[name] || inArithmetic(stack)
+			v.evaluated[name] = v.evaluated[name] || n.Excl || n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P"
 		}
 	})
-	return v
+}
+
+// noteEvaluated notes the variables that a command evaluates, and what a script
+// within it says of them.
+func (c *compiler) noteEvaluated(v *variables, call *syntax.CallExpr, args []arg) {
+	if len(args) == 0 {
+		return
+	}
+	i := skipPrefixes(args)
+	if i == len(args) {
+		v.evaluate(call)
+		return
+	}
+	if numeric(args[i:], c.family) {
+		for _, w := range call.Args[i:] {
+			for _, name := range params(w) {
+				v.numbers[name] = true
+			}
+		}
+	}
+	if args[i].text == "set" || v.functions[args[i].text] {
+		v.sources["@"] = append(v.sources["@"], params(call)...)
+	}
+	sc, ok := scriptOf(args, c.family)
+	if !ok || sc.from >= len(args) {
+		return
+	}
+	text := ""
+	for j, w := range call.Args[sc.from:sc.to] {
+		if !args[sc.from+j].known {
+			v.evaluate(w)
+			v.unknown = v.unknown || sc.shell == "eval"
+			return
+		}
+		text += args[sc.from+j].text + " "
+		if m := c.nestedAt(w); m != nil {
+			text = m.name
+		}
+	}
+	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	if f, err := parser.Parse(strings.NewReader(text[sc.attached:]), ""); err == nil {
+		inner := compiler{family: sc.family} // without the marks of c
+		inner.note(v, f)
+	}
+}
+
+// numeric reports whether a builtin of a shell of family f evaluates its arguments
+// as numbers.
+func numeric(args []arg, f family) bool {
+	switch builtins(args[0].text, f) {
+	case aNumber:
+		return f.korn() || args[0].text == "let"
+	case ofTest:
+		return f.korn() && slices.ContainsFunc(args, arg.comparesNumbers)
+	case ofPrintf:
+		return f.korn() && len(args) > 1 && strings.Trim(conversions(args[1].text), "s") != ""
+	}
+	return false
+}
+
+// noteRedirect notes the variables in text that a shell reads as its script.
+func (v *variables) noteRedirect(r *syntax.Redirect, holder syntax.Node) {
+	switch {
+	case r.Op == syntax.DplOut || r.Op == syntax.DplIn: // bash expands these twice
+		v.evaluate(r.Word)
+	case r.Hdoc != nil || r.Op == syntax.WordHdoc:
+		if st, ok := holder.(*syntax.Stmt); ok && v.runsInput(st) {
+			v.evaluate(r)
+		}
+	}
+}
+
+// evaluate notes that the variables in n are evaluated.
+func (v *variables) evaluate(n syntax.Node) {
+	for _, name := range params(n) {
+		v.evaluated[name] = true
+	}
+}
+
+// params returns the names of the variables that n expands.
+func params(n syntax.Node) (names []string) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
+			names = append(names, p.Param.Value)
+		}
+		return true
+	})
+	return names
+}
+
+// runsInput reports whether a statement may run text that it reads.
+func (v *variables) runsInput(st *syntax.Stmt) (found bool) {
+	if st == nil || st.Cmd == nil {
+		return false
+	}
+	syntax.Walk(st.Cmd, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		args := words(call)
+		i := skipPrefixes(args)
+		found = found || i == len(args) || !args[i].static() || v.readers && v.functions[args[i].text] || readsScript(args)
+		return true
+	})
+	return found
 }
 
 // declare notes what a declaration does to its variables.
@@ -59,6 +208,8 @@ func (v *variables) declare(d *syntax.DeclClause, f family) {
 	args := []arg{{text: d.Variant.Value, known: true}}
 	for _, a := range d.Args {
 		switch {
+		case a.Name != nil && a.Value != nil:
+			args = append(args, arg{text: a.Name.Value + "=" + known(a.Value).text, known: true})
 		case a.Name != nil:
 			args = append(args, arg{text: a.Name.Value, known: true})
 		case a.Value != nil:
@@ -84,9 +235,6 @@ func (v *variables) call(args []arg, f family) {
 	case "alias", "unalias":
 		v.aliases = true
 		return
-	case "eval":
-		v.evals = v.evals || slices.ContainsFunc(args[i+1:], func(a arg) bool { return !a.known })
-		return
 	case "read", "mapfile", "readarray", "getopts":
 		for _, a := range args[i+1:] {
 			v.read = append(v.read, a.text)
@@ -96,12 +244,18 @@ func (v *variables) call(args []arg, f family) {
 		return
 	}
 	for _, a := range args[i+1:] {
-		name, _, _ := strings.Cut(a.text, "=")
+		name, value, _ := strings.Cut(a.text, "=")
 		option := strings.HasPrefix(a.text, "-") || strings.HasPrefix(a.text, "+")
 		switch {
 		case !option && syntax.ValidName(name):
 			v.numbers[name] = v.numbers[name] || number
 			v.arrays[name] = v.arrays[name] || array
+			if number {
+				notName := func(r rune) bool { return !syntax.ValidName(string(r)) && (r < '0' || r > '9') }
+				for _, n := range strings.FieldsFunc(value, notName) {
+					v.numbers[n] = true
+				}
+			}
 		case !a.static() || !option:
 			v.unknown = true
 		default:
@@ -112,15 +266,19 @@ func (v *variables) call(args []arg, f family) {
 	}
 }
 
-// positional reports whether the script uses its arguments, or a function's, in
-// arithmetic.
-func (v *variables) positional() bool {
-	for name := range v.numbers {
-		if strings.Trim(name, "0123456789@*") == "" {
-			return true
-		}
+// isArgument reports whether name is an argument of a script or a function.
+func isArgument(name string) bool { return name != "" && strings.Trim(name, "0123456789@*") == "" }
+
+// passed says how a value may be an argument of a function, or of a script within
+// the script.
+func (v *variables) passed() place {
+	switch {
+	case v.evaluated["@"]:
+		return refuse("cannot be an argument that the script evaluates", "leave out the eval, or what stands for it")
+	case v.numbers["@"]:
+		return place{how: number}
 	}
-	return false
+	return place{}
 }
 
 // inArithmetic reports whether the last node of the stack is in arithmetic that is
@@ -168,12 +326,19 @@ func (s *site) assigned(name string) place {
 	switch {
 	case s.variables.unknown:
 		return refuse("cannot be assigned where a declaration may make the variable evaluate it", "leave out the declaration")
-	case slices.Contains(evaluated, name), s.c.family == zsh && slices.Contains(evaluatedByZsh, name):
+	case s.c.evaluates(name):
 		return refuse("cannot be assigned to "+name+", which the shell evaluates", "use another name")
+	case s.variables.evaluated[name]:
+		return refuse("cannot be assigned to "+name+", which the script evaluates", `leave out the eval, or what stands for it`)
 	case s.variables.numbers[name], slices.Contains(integers, name), s.c.family.korn() && slices.Contains(kornIntegers, name):
 		return place{how: number}
 	}
 	return place{}
+}
+
+// evaluates reports whether the shell evaluates the value of a variable.
+func (c *compiler) evaluates(name string) bool {
+	return slices.Contains(evaluated, name) || c.family == zsh && slices.Contains(evaluatedByZsh, name)
 }
 
 // evaluated are the variables whose values shells expand or read as commands, and
