@@ -1,0 +1,143 @@
+package expand
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// idiom is an entry of testdata/idioms.txt.
+type idiom struct {
+	script string
+	marks  map[string]string // by shell
+	want   string            // what programs get, or ""
+}
+
+// readIdioms reads testdata/idioms.txt, which says what its lines mean.
+func readIdioms(t testing.TB) []idiom {
+	t.Helper()
+	text, err := os.ReadFile("testdata/idioms.txt")
+	require.NoError(t, err)
+	var list []idiom
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		head, rest, ok := strings.Cut(line, "\t")
+		switch {
+		case line == "", line[0] == '#':
+		case !ok:
+			t.Fatalf("no tab in %q", line)
+		case head == "=":
+			list[len(list)-1].want = rest
+		case head == "":
+			list[len(list)-1].script += "\n" + rest
+		default:
+			words := strings.Fields(head)
+			i := idiom{script: rest, marks: map[string]string{"sh": words[0], "bash": words[0], "zsh": words[0]}}
+			for _, w := range words[1:] {
+				shell, mark, _ := strings.Cut(w, ":")
+				i.marks[shell] = mark
+			}
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// verdict returns what the package makes of a script: run, number or refused.
+func verdict(script, shell string) (string, error) {
+	if shell == "sh" {
+		shell = ""
+	}
+	tm, err := New(Config{Words: []string{script}, Shell: shell})
+	if err != nil {
+		return "refused", err
+	}
+	if _, ok := fillIn(tm, Values{Records: [][]string{{"x y"}}, Seq: 7}); !ok {
+		return "number", nil
+	}
+	return "run", nil
+}
+
+// TestIdioms checks what becomes of the shell idioms that people write most.
+func TestIdioms(t *testing.T) {
+	asked, refused := 0, 0
+	for _, i := range readIdioms(t) {
+		for shell, mark := range i.marks {
+			if mark == "-" {
+				continue
+			}
+			got, err := verdict(i.script, shell)
+			if got != mark && !(mark == "number" && got == "run") {
+				t.Errorf("%s: %q is %s instead of %s: %v", shell, i.script, got, mark, err)
+			}
+			if shell == "sh" {
+				asked++
+				if got == "refused" {
+					refused++
+				}
+			}
+		}
+	}
+	t.Logf("sh: %d of %d idioms are refused (%.1f %%)", refused, asked, 100*float64(refused)/float64(asked))
+	require.LessOrEqual(t, refused*100, asked*12)
+}
+
+// printName is a program that prints its name and its arguments.
+const printName = "#!/bin/sh\nprintf '%s\\0' \"${0##*/}\" \"$@\"\n"
+
+// TestIdiomsRun checks what programs get from the idioms, with awkward values.
+func TestIdiomsRun(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range strings.Fields(`awk cp curl cut docker envprog ffmpeg find flock gzip git grep head jq mkdir mkfifo mv mysql perl prog psql
+		python3 rm rsync scp sed show sleep sort sqlite3 ssh sudo sync tac tail tar tee touch tr uniq wc xargs date mkdir rmdir seq sha1sum
+		basename dirname mktemp chmod cc host openssl mail ping wget zcat convert make kubectl unzip ls id nohup ln`) {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(printName), 0o755))
+	}
+	o := newOracle(t)
+	o.path = bin
+	for _, name := range []string{"sh", "bash", "cat", "env", "timeout", "nice", "expr", "printf"} {
+		link(t, bin, name)
+	}
+	for n, i := range readIdioms(t) {
+		if i.want == "" {
+			continue
+		}
+		values := []string{"12"}
+		if i.marks["sh"] == "run" || i.marks["bash"] == "run" {
+			values = nil
+			for j, v := range awkward {
+				if v != "" && v != "-n" && ((n+j)%7 == 0 || long()) {
+					values = append(values, v)
+				}
+			}
+		}
+		for shell, mark := range i.marks {
+			if mark == "-" || !slices.Contains(o.shells, shell) && shell != "sh" {
+				continue
+			}
+			cfg := Config{Words: []string{i.script}, Shell: shell}
+			if shell == "sh" {
+				cfg.Shell = ""
+			}
+			tm, err := New(cfg)
+			if err != nil {
+				continue // TestIdioms has said so
+			}
+			var list []trial
+			for _, v := range values {
+				argv, ok := fillIn(tm, Values{Records: [][]string{{v}}, Seq: 7})
+				require.True(t, ok, i.script)
+				list = append(list, trial{argv, strings.Split(strings.ReplaceAll(i.want, "@", v), "¦"), fmt.Sprintf("%s: %s with %q", shell, i.script, v)})
+			}
+			o.check(t, list[:1])
+			if argv := list[0].argv; slices.Contains([]string{"/bin/sh", "bash", "zsh"}, argv[0]) && len(argv) == 3 {
+				o.checkTogether(t, list[1:])
+			}
+		}
+	}
+}

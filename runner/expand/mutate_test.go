@@ -1,0 +1,217 @@
+package expand
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tokens are what mutations insert into templates, by what they are.
+var tokens = [][]string{
+	{"{}", "{}", "{}", "'{}'", `"{}"`, "x{}", "{}x", `\{}`, "{.}", "{#}", "{1}"},
+	{"\\\n", "\\\n", "\r", "\r\n", "\n", "\\\r\n", " ", "\t", "\v", "\\", "\\\\", "\x01", "\x7f", "\xff", "\xc3", "é", "\u00a0", "\ue000", "\u2028"},
+	{"'", `"`, "`", "$'", `$"`, "#", " # ", "!", "! ", "{", "}", "(", ")", "((", "))", "[", "]", "[[ ", " ]]", ";", ";;", ";&", ";;&", "&", "&&", "|", "||", "|&", "<", ">", "<<", "<<<", ">&", "&>", "<&", ">|", "<>", "<<-", "{ ", "; }", "*", "?", "~", "=", "+=", "%", "^", ",", "@"},
+	{"$", "$(", "${", "$((", "$[", "`", "$s", "$k", "${k}", "$k[", "${k", "${k:", "${k#", "${k%", "${k:-", "${u:-", "${u-", "${u:=", "${u=", "${u:?", "${k:+", "${k/", "${k//", "${k^", "${k@", "${!k", "${#k", "${#", "${(e)u:-", "${(P)u:-", "${ ", "${|", "$(<", "<(", ">(", "=(", "@(", "+(", "!(", "?(", "$#", "$?", "$$", "$-", "$!"},
+	{"cat <<E\n", "\nE\n", "\nE", "cat <<-E\n\t", "\n\tE\n", "cat <<'E'\n", "cat <<\\E\n", "cat <<\"E\"\n", "cat <<E <<F\n", "\nF\n", "cat <<E\r\n", "\nE\r\n", "\n\\\nE\n", "\nE\\\n\n", "E", "cat <<$k\n", "cat <<E; p {}\n", "cat <<E\\\nF\n", "\nEF\n", "cat <<E |\n", "p <<<"},
+	{"p ", "p {} ", "eval ", "$s ", "\"$s\" ", "`p eval` ", "$(printf eval) ", "let ", "let x=", "printf ", "printf -v ", "printf -v x ", "printf %s ", "printf %d ", "printf '%s %d' ", "typeset -i x; ", "typeset $o x; ", "declare -i x;", "integer x; ", "typeset x=", "declare x=", "local x=", "export x=", "readonly x=", "export ", "typeset ", "trap ", "trap '", "trap - ", "alias x=", "alias ", "read ", "read x <<E\n", "unset ", "set ", "set -- ", "set -A x ", "shift ", "exit ", "return ", "break ", "test ", "[ ", "test -v ", "[ -t ", "[ k -eq ", "-eq ", "-v ", "-o ", "print ", "print -P ", "print -f ", "print -- ", "echo ", "echo -n ", ". ", ": ", "true ", "command ", "builtin ", "exec ", "noglob ", "nocorrect ", "time ", "coproc ", "repeat ", "select i in ", "getopts a ", "wait ", "hash ", "type ", "whence ", "emulate sh -c ", "typeset -n x=", "nameref x=", "declare -n x; ", "enable -f ", "mapfile x <<<", "jobs -x ", "zstyle ", "sysread ", "local -i x=", "float x; ", "shopt -s extglob; ", "setopt ksh_glob; ", "set -x; ", "set -e; ", "set -o posix; ", "set -k; ", "set -f; "},
+	{"x=", "x={} ", "x={}; ", "u={} p ", "x+=", "x[0]=", "x[", "x=(", "k[{}]=", "PS4=", "OPTIND=", "RANDOM=", "COLUMNS=", "SECONDS=", "LINENO=", "IFS=", "ENV=", "BASH_ENV=", "PROMPT_COMMAND=", "for x in ", "for COLUMNS in ", "${COLUMNS:=", "unset PS4; ", "${PS4:=", "unset OPTIND; ", "${OPTIND:=", "HISTSIZE=", "EDITOR=", "path=", "argv=", "functions=", "0=", "1="},
+	{"sh -c ", "sh -c '", "sh -c \"", "sh -ec ", "sh +c ", "bash -c ", "zsh -c ", "mksh -c ", "ksh93 -c ", "yash -c ", "busybox sh -c ", "bash -O extglob -c ", "sh -c -- ", "sh -s ", "env sh -c ", "env -S", "env -S ", "env --split-string=", "env x=1 ", "env -- ", "nice sh -c ", "nice -n 1 ", "timeout 1 sh -c ", "xargs sh -c ", "p | xargs ", "p | sh -c ", "p | sh ", "sh <<E\n", "find . -exec sh -c ", "find . -exec p ", " +", " \\;", "su -c ", "su -c", "su -c\"", "su --command=", "su --comm ", "su - x -c ", "script -c ", "script --command=", "script -qc ", "flock x -c ", "runuser -c ", "$h -c ", "x=sh; $x -c ", "busybox ash -c ", "sh -o errexit -c ", "--command=", "-c ", "-c", " -- "},
+	{"if p; then ", "; fi", "; else ", "while p; do break; ", "until p; do break; ", "; done", "for i in {}; do ", "for i do ", "case x in x) ", "case {} in ", "esac", "x) ", "(x) ", "x|{}) ", ";; {}) ", "{ ", "; }", "( ", " )", "[[ x = ", "[[ x == {} ]]", "[[ x =~ ", "[[ {} -eq ", " ]]", "((k=", "))", "for ((i=0;i<", "f() { ", "function f { ", "f() ( ", "&& ", "| p ", "; ", "& ", "> ", "< ", "2>&1 ", ">& ", "&> ", "{k}> ", "2>", "do ", "then ", "in ", "!", "for i ({}) ", "if [[ {} ]] { ", "{ p } always { ", "foreach i ({}); ", "end", "while (( k > {} )) ", "} "},
+}
+
+// mutator makes templates.
+type mutator struct {
+	*rand.Rand
+	seeds []string
+}
+
+func (m mutator) pick(list []string) string { return list[m.IntN(len(list))] }
+
+func (m mutator) token() string { return m.pick(tokens[m.IntN(len(tokens))]) }
+
+// template returns a seed that has been changed a few times.
+func (m mutator) template() string {
+	s := m.pick(m.seeds)
+	for range 1 + m.IntN(4) {
+		s = m.change(s)
+	}
+	return s
+}
+
+// span returns a part of s that is short more often than long.
+func (m mutator) span(s string) (from, to int) {
+	from = m.IntN(len(s) + 1)
+	return from, min(len(s), from+m.IntN(1+m.IntN(12)))
+}
+
+// boundary returns a place between two words of s, or any place.
+func (m mutator) boundary(s string) int {
+	if at := boundaries.FindAllStringIndex(s, -1); len(at) > 0 && m.IntN(3) > 0 {
+		return at[m.IntN(len(at))][m.IntN(2)]
+	}
+	return m.IntN(len(s) + 1)
+}
+
+var boundaries = regexp.MustCompile(`\{\}|[ \n;]+|\b`)
+
+func (m mutator) change(s string) string {
+	from, to := m.span(s)
+	at := m.boundary(s)
+	switch m.IntN(14) {
+	case 0, 1, 2, 3:
+		return s[:at] + m.token() + s[at:]
+	case 4:
+		return s[:from] + s[to:]
+	case 5:
+		return s[:from] + m.token() + s[to:]
+	case 6:
+		o := m.pick(m.seeds)
+		i, j := m.span(o)
+		return s[:at] + o[i:j] + s[at:]
+	case 7:
+		return s + m.pick([]string{"; ", "\n", " | ", " && ", "\r\n", " ", "\\\n", " & "}) + m.pick(m.seeds)
+	case 8:
+		return m.wrap(s)
+	case 9:
+		return s[:from] + m.wrap(s[from:to]) + s[to:]
+	case 10: // a command in front of any
+		return strings.Replace(s, "p ", m.token()+m.pick([]string{"", "p "}), 1)
+	case 11: // other words around the placeholder
+		return strings.Replace(s, "{}", m.wrap("{}"), 1)
+	case 12:
+		return s[:at] + "\\\n" + s[at:]
+	}
+	return m.pick([]string{
+		strings.ReplaceAll(s, "\n", "\r\n"), strings.ReplaceAll(s, "'", `"`), strings.ReplaceAll(s, `"`, "'"), strings.Replace(s, "$", "$\\\n", 1),
+		strings.Replace(s, "\n", "\r\n", 1), strings.ReplaceAll(s, " ", "\\\n "), strings.Replace(s, "<", "<\\\n", 1), strings.Replace(s, "E", "'E'", 1), strings.ReplaceAll(s, "p ", m.token()),
+		strings.Replace(s, "(", "(\\\n", 1), strings.Replace(s, "{}", "{} {}", 1), strings.Replace(s, "\n", "\\\n", 1), strings.Replace(s, "\n", "\\\n\n", 1),
+	})
+}
+
+func (m mutator) wrap(s string) string {
+	w := m.pick([]string{
+		"$(@)", "`@`", `"$(@)"`, "\"`@`\"", "{ @; }", "(@)", "( (@) )", "((@))", "$((@))", `"@"`, "'@'", "$'@'", `$"@"`, "${u:-@}", `"${u:-@}"`, `"${k#@}"`, "${k/@/@}", "$[@]", "cat <<E\n@\nE\n", "cat <<'E'\n@\nE\n", "cat <<E\n$(@)\nE\n", "cat <<E\n`@`\nE\n",
+		"sh -c '@'", `sh -c "@"`, "eval '@'", `eval "@"`, "trap '@' 0", `trap "@" EXIT`, "$s '@'", `export "x=@"`, "x=@", "x=(@)", "x[@]=1", "$(cat <<E\n@\nE\n)", "if @; then @; fi", "case @ in @) @;; esac", "[[ @ ]]", "[ @ ]", "<(@)", "f() { @; }; f", "for i in @; do p; done", "! @", "time @", "$(( (@) ))", "\\@",
+		"su -c '@'", "su -c\"@\"", "env -S '@'", "x() (@)", "$k[@]", "{a,@}", "~@", "=@", "%@", "-@", "@=@", "# @\n", "{@}", "${@}", "$@", "@[@]", "*(@)", "@(@)", "**(@)", "<<<@", ">@", "p ${(e)k:-@}", "alias x='@'", `$(sh -c "@")`,
+	})
+	return strings.ReplaceAll(w, "@", s)
+}
+
+// A template can be at fault itself: it may put a value into a variable and then
+// have the shell evaluate the variable. Such templates are left out.
+var (
+	evaluates = regexp.MustCompile(`>&|<&|eval|let|\(\(|\$\[|sh |sh$|sh<|-c|-S|split|su|flock|trap|alias|source|\. |emulate|\[\[|-eq|-[gln][te]|print|typeset|declare|local|integer|float|nameref|\$[shko]|repeat|\(e\)|\(P\)|\(z|%|\[|-v|-R|-t|PS4|@|!|:|read|unset|exit|return|shift|break|continue|test|set|wait|getopts|mapfile|enable|select|xargs|jobs|fc|hash|command|builtin`)
+	carries   = regexp.MustCompile(`(^|[^\\])\$(\{[#!=^~+(]*)?[a-gijl-nt-zA-Z_0-9@*]`)
+)
+
+// ownFault reports whether the template may evaluate a value by itself.
+func ownFault(template string) bool {
+	s := strings.ReplaceAll(template, "\\\n", "")
+	return evaluates.MatchString(s) && carries.MatchString(s)
+}
+
+// seedTemplates returns the templates that mutations begin with.
+func seedTemplates(t testing.TB) []string {
+	seeds := append(readAttacks(t), cagedIdioms(t)...)
+	for _, c := range contexts {
+		s := strings.NewReplacer(" >/dev/null", "", "</dev/null", "", "/dev/stdout", "x", "/dev/stderr", "x").Replace(c.script)
+		if caged(s) {
+			seeds = append(seeds, s)
+		}
+	}
+	return seeds
+}
+
+// count is what a run of mutated templates has done.
+type count struct {
+	templates, accepted, trials int
+	shells                      map[string]int
+}
+
+// attack tries n mutated templates in every shell, with some values each.
+func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad []attempt) {
+	t.Helper()
+	lists := map[string][]attempt{}
+	for range n {
+		template := m.template()
+		if len(template) > 1000 || !caged(template) || ownFault(template) {
+			continue
+		}
+		sum.templates++
+		accepted := false
+		from := m.IntN(len(payloads))
+		for _, shell := range c.shells {
+			if !slices.Contains(distinct, shell) {
+				continue
+			}
+			for i := range values {
+				a, ok := newAttempt(template, payloads[(from+i*17)%len(payloads)], shell, len(lists[shell]))
+				if !ok {
+					continue
+				}
+				accepted = true
+				lists[shell] = append(lists[shell], a)
+				sum.trials++
+				sum.shells[shell]++
+			}
+		}
+		if accepted {
+			sum.accepted++
+		}
+	}
+	for _, list := range lists {
+		bad = append(bad, c.try(t, list)...)
+	}
+	return bad
+}
+
+var distinct = []string{"/bin/sh", "bash", "zsh", "mksh", "ksh93", "yash", "busybox sh"}
+
+func FuzzMutated(f *testing.F) {
+	c, seeds := newCage(f), seedTemplates(f)
+	for i := range uint64(3) {
+		f.Add(i)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		sum := count{shells: map[string]int{}}
+		for _, a := range c.attack(t, mutator{rand.New(rand.NewPCG(seed, 3)), seeds}, 50, 2, &sum) {
+			t.Error(a)
+		}
+	})
+}
+
+// TestSoakMutated runs for as long as CREW_SOAK says, such as 1h or a number of
+// seconds, and prints what it has tried.
+func TestSoakMutated(t *testing.T) {
+	soak := os.Getenv("CREW_SOAK")
+	if _, err := strconv.Atoi(soak); err == nil {
+		soak += "s"
+	}
+	d, err := time.ParseDuration(soak)
+	if err != nil {
+		t.Skip("CREW_SOAK is not set")
+	}
+	c := newCage(t)
+	seed := rand.Uint64()
+	m := mutator{rand.New(rand.NewPCG(seed, 4)), seedTemplates(t)}
+	sum := count{shells: map[string]int{}}
+	seen := map[string]bool{}
+	for begin := time.Now(); time.Since(begin) < d; {
+		for _, a := range c.attack(t, m, 300, 3, &sum) {
+			if !seen[a.template] {
+				seen[a.template] = true
+				fmt.Println(a)
+			}
+		}
+	}
+	fmt.Printf("seed %d: %d templates, %d accepted, %d trials, %d ended their process, by shell %v\n", seed, sum.templates, sum.accepted, sum.trials, c.ended, sum.shells)
+	require.Empty(t, seen)
+}
