@@ -26,9 +26,12 @@ const (
 	// for the kernel to end them and for a reader to take the rest of the output.
 	// It is also the interval at which a kill is repeated.
 	margin = time.Second
-	// moment is how long the tasks of a run that nobody reads any more go on. Ctrl-C
-	// reaches all of a pipeline, and the reader may die before crew has noticed.
-	moment = 10 * time.Millisecond
+	// moment is how long a run whose reader has gone waits for a signal. Ctrl-C
+	// reaches all of a pipeline, and the reader may die before crew has noticed. If
+	// tasks are running, the run waits for up to moments, since a busy machine can
+	// take long to deliver a signal.
+	moment  = 10 * time.Millisecond
+	moments = 10
 )
 
 // core is the run's state machine. It has no lock, no goroutine and no clock, and
@@ -68,16 +71,17 @@ type core struct {
 
 	// progress
 
-	numbered atomic.Uint64 // the last task number handed out
-	inputEnd bool
-	paused   bool
-	phase    phase
-	sealed   bool      // every task has an outcome, and no more are admitted
-	giveUpAt time.Time // when a run that was told to end stops waiting; zero is never
-	unreadAt time.Time // when a run whose reader has just gone ends its tasks; zero is never
-	stats    task.Stats
-	counted  *task.Result // the latest result that Config.Halt counts
-	ending   Ending
+	numbered  atomic.Uint64 // the last task number handed out
+	inputEnd  bool
+	paused    bool
+	phase     phase
+	sealed    bool      // every task has an outcome, and no more are admitted
+	giveUpAt  time.Time // when a run that was told to end stops waiting; zero is never
+	unreadAt  time.Time // when a run whose reader has just gone acts on that; zero is never
+	unreadFor int       // moments that have passed since
+	stats     task.Stats
+	counted   *task.Result // the latest result that Config.Halt counts
+	ending    Ending
 
 	// output
 
@@ -296,9 +300,7 @@ func (c *core) due() {
 		c.giveUp()
 	}
 	if !c.unreadAt.IsZero() && !c.run.Before(c.unreadAt) {
-		c.unreadAt = time.Time{}
-		c.stop(sigpipe)
-		c.wait(c.cfg.Limit.KillAfter + margin)
+		c.unreadDue()
 	}
 	if c.phase > going || c.paused {
 		return

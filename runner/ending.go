@@ -191,6 +191,17 @@ func (c *core) unread(err error) {
 	c.drain(sigpipe)
 }
 
+// unreadDue handles the end of a moment.
+func (c *core) unreadDue() {
+	if c.unreadFor++; c.running > 0 && c.unreadFor < moments {
+		c.unreadAt = c.run.Add(moment)
+		return
+	}
+	c.unreadAt = time.Time{}
+	c.stop(sigpipe)
+	c.wait(c.cfg.Limit.KillAfter + margin)
+}
+
 // late takes an error that comes too late for an event to reach the sinks.
 func (c *core) late(err error) {
 	switch {
