@@ -126,6 +126,9 @@ type Ending struct {
 	Signal int          // if Told: the last signal that asked for the end, or 0
 	Result *task.Result // if Halted or BadCommand: the result that decided it
 
+	// Interrupted means that the signal was sent to a task (task.Result.Interrupted),
+	// and not to crew's process group.
+	Interrupted bool
 	// Abandoned is the number of attempts that did not end although they were
 	// killed: they are stuck in the kernel, or wait for a reader of their output.
 	Abandoned int

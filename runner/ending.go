@@ -17,6 +17,10 @@ var (
 
 // judge ends the run if a finished task is a reason to.
 func (c *core) judge(r *task.Result) {
+	if r.Interrupted {
+		c.ending.Interrupted = true
+		c.told(task.Command{Op: task.Drain, Signal: r.Signal})
+	}
 	if r.BadCommand && c.cfg.SameCommand {
 		c.ends(BadCommand, r, nil)
 		c.drain("")

@@ -84,7 +84,7 @@ func (c *core) unlimit(e *entry) {
 
 // retries reports whether another attempt follows this one.
 func (c *core) retries(e *entry, r *task.Result) bool {
-	if !r.Outcome.Failed() || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
+	if !r.Outcome.Failed() || r.Interrupted || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
 	}
 	if r.BadCommand && c.cfg.SameCommand {

@@ -171,13 +171,18 @@ func signalName(s int) string {
 }
 
 // Die ends the process by sig, so that its parent sees a death by signal: bash
-// ends a script at Ctrl-C only then. Die returns if sig is ignored or blocked.
-func Die(sig syscall.Signal) {
+// ends a script at Ctrl-C only then. If group, sig goes to the process group. Die
+// returns if sig is ignored or blocked.
+func Die(sig syscall.Signal, group bool) {
 	if linux.Ignored(sig) {
 		return
 	}
 	linux.Reset(sig)
-	if err := syscall.Kill(os.Getpid(), sig); err == nil {
+	pid := os.Getpid()
+	if group {
+		pid = 0
+	}
+	if err := syscall.Kill(pid, sig); err == nil {
 		// The signal may arrive in another thread a moment after kill has returned.
 		time.Sleep(time.Second)
 	}

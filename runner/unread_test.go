@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -112,6 +113,37 @@ func TestUnreadAtTheEnd(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.want, end.Reason)
 			require.Equal(t, 1, sink.count(task.OK))
+		})
+	}
+}
+
+// interrupted is an executor whose second task the user interrupts at the terminal.
+type interrupted struct{ fake }
+
+func (f *interrupted) Run(ctx context.Context, a task.Attempt) *task.Result {
+	r := f.fake.Run(ctx, a)
+	if a.Task.ID == 2 {
+		r.Outcome, r.Signal, r.Interrupted = task.Signal, int(syscall.SIGINT), true
+	}
+	return r
+}
+
+// TestInterruptedTaskEndsTheRun has it not be retried, and nothing start after it.
+func TestInterruptedTaskEndsTheRun(t *testing.T) {
+	for _, rec := range []Recorder{nil, &told{}} {
+		synctest.Test(t, func(t *testing.T) {
+			sink := &seen{}
+			cfg := config(1)
+			cfg.Retry = Retry{Max: 3, Jitter: func() float64 { return 0 }}
+			r, err := New(cfg, &tasks{n: 5}, &interrupted{}, rec, []Sink{sink})
+			require.NoError(t, err)
+			end := r.Wait()
+			synctest.Wait()
+			require.Equal(t, Told, end.Reason)
+			require.True(t, end.Interrupted)
+			require.Equal(t, int(syscall.SIGINT), end.Signal)
+			require.Equal(t, []int{1, 1, 3}, []int{sink.count(task.OK), sink.count(task.Signal), sink.count(task.NotRun)})
+			require.Zero(t, sink.retried)
 		})
 	}
 }

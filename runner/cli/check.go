@@ -39,6 +39,11 @@ var clashes = [...]clash{
 	{"json", "tag", "an object holds the record already: drop --tag"},
 	{"json", "tag-string", "a line of JSON cannot begin with it: drop --tag-string"},
 
+	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
+	{"tty", "output=group output=line output=none", "tasks write to the terminal themselves: drop one of them"},
+	{"tty", "keep-order tag tag-string json results", "tasks write to the terminal themselves: drop %s"},
+	{"tty", "stdin", "tasks read the terminal: drop one of them"},
+
 	{
 		"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
 		"each policy has its own order: drop --sched",
@@ -48,6 +53,7 @@ var clashes = [...]clash{
 	{"retry-failed", "state-reset", "everything runs again: drop --retry-failed"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
 	{"replay", "output=raw", "raw output is not kept: use --output group"},
+	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
 	{"dry-run", "json results", "nothing runs, so there are no results: drop one of them"},
 	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},

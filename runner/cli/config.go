@@ -68,6 +68,7 @@ type Pool struct {
 	Delay       time.Duration
 	Workdir     string // "" for crew's own
 	Nice        int    // added to crew's own niceness
+	TTY         bool   // tasks run in the terminal's foreground, one at a time
 }
 
 // Sched configures the order of tasks and which worker runs them.
@@ -156,6 +157,9 @@ const (
 
 // finish fills in the defaults that depend on other options or on the machine.
 func (o *Options) finish() {
+	if o.Pool.TTY {
+		o.Pool.Jobs, o.Output.Mode = 1, "raw"
+	}
 	if o.Pool.Jobs == 0 && o.Pool.JobsFile == "" {
 		if o.Pool.Jobs = o.Sched.Topics.Workers(); o.Pool.Jobs == 0 {
 			o.Pool.Jobs = hereProcessors()

@@ -59,6 +59,7 @@ func errorStatus(err error) int {
 type ending struct {
 	err    error          // why crew could not go on; nil if it could
 	signal syscall.Signal // the signal that crew dies by; 0 for none
+	group  bool           // with its process group
 	status int            // the exit status, if err and signal are zero
 	last   []string       // messages to print once crew no longer catches signals
 }
@@ -106,7 +107,7 @@ func (e ending) exit() int {
 	case e.err != nil:
 		return errorStatus(e.err)
 	case e.signal != 0:
-		runner.Die(e.signal)
+		runner.Die(e.signal, e.group)
 		return statusSignal + int(e.signal)
 	}
 	return e.status

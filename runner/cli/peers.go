@@ -63,7 +63,7 @@ var peerOptions = [...]peerOption{
 	{names: "cat fifo", hint: "--stdin gives the record to standard input, which /dev/stdin names as a file"},
 	{names: "tee", hint: "read the file in each command: crew 'grep {} < FILE' ::: ..."},
 	{names: "shard bin group-by", hint: "--sched keyed --key TEMPLATE runs what belongs together in order"},
-	{names: "open-tty o tty", hint: "tasks read /dev/null: name what they read in the command, as in 'cmd {} < FILE'"},
+	{names: "open-tty o", hint: "--tty gives the terminal to the tasks, one at a time"},
 
 	// The pool.
 	{

@@ -141,7 +141,12 @@ func (w *wiring) openInput() (err error) {
 			}
 		}
 	}
-	if w.typed() {
+	switch {
+	case o.Pool.TTY && w.typed():
+		return &usageError{"--tty gives the terminal to the tasks", "give the records with :::, -a FILE or a pipe"}
+	case o.Pool.TTY && !o.Show.DryRun && !proc.HasTerminal():
+		return &usageError{"--tty needs a terminal, and crew has none", "drop --tty"}
+	case w.typed():
 		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
 	}
 	if u := o.wholeLines(); u != nil && !o.Show.Quiet {
@@ -207,7 +212,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	exec, err := w.newExecutor(proc.Config{
 		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
-		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto,
+		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY,
 	})
 	if err != nil {
 		return nil, err
@@ -255,7 +260,7 @@ func (w *wiring) ending(e runner.Ending) ending {
 	case e.Reason == runner.Broken && !hungUp:
 		end.err = e.Err
 	case e.Reason == runner.Told || hungUp:
-		end.signal = syscall.Signal(e.Signal)
+		end.signal, end.group = syscall.Signal(e.Signal), e.Interrupted
 	case e.Reason == runner.BadCommand && end.status == statusTrouble:
 		end.last = append(end.last, e.Result.Err.Error())
 	case e.Reason == runner.BadCommand:

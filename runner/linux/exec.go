@@ -42,9 +42,13 @@ func Stopped(idType, id int) (pid int, sig syscall.Signal) {
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at
-// fault.
+// fault. It ignores Foreground: ForkExec does not block SIGTTOU, so a child in the
+// background would stop, and ForkExec wait for ever.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	pid, err = syscall.ForkExec(path, argv, attr)
+	plain, sys := *attr, *attr.Sys
+	sys.Foreground = false
+	plain.Sys = &sys
+	pid, err = syscall.ForkExec(path, argv, &plain)
 	if err != nil && attr.Dir != "" {
 		var st syscall.Stat_t
 		if bad, ok := syscall.Stat(attr.Dir+"/.", &st).(syscall.Errno); ok {

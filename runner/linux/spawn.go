@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/linux/raw"
 )
 
@@ -59,6 +61,9 @@ const mostText = 64 << 10
 // for the same. Files must have three elements. If born is not nil, and clone3(2)
 // works, the kernel stores the process ID there before the process runs.
 //
+// If attr.Sys.Foreground, the child puts itself into the foreground of the terminal
+// attr.Sys.Ctty. Without clone3(2) the caller has to do that.
+//
 // If pin is not nil, the child's affinity is reset to all processors that the
 // thread may use without the pin; Start fails with EINVAL if it cannot do that.
 // If the directory cannot be entered, Start fails with a DirError.
@@ -70,7 +75,10 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		return forkExec(path, argv, attr)
 	}
 	c := s.scripts.Get().(*script)
-	if !s.write(c, path, argv, attr, pin) {
+	if attr.Sys.Foreground && born == nil {
+		born = new(int32)
+	}
+	if !s.write(c, path, argv, attr, born, pin) {
 		return 0, syscall.EINVAL
 	}
 	pid, errno := raw.Spawn(c.calls, born, false)
@@ -108,12 +116,17 @@ func plainFiles(files []uintptr) bool {
 }
 
 // write fills in the script of a child. It returns false if a word holds a NUL.
-func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
+func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, born *int32, pin *Pin) bool {
 	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
 	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
 		return false
 	}
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
+	if attr.Sys.Foreground {
+		c.mask(unix.SIG_BLOCK) // SIGTTOU would stop a process that is not in the foreground yet
+		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(born)))
+		c.mask(unix.SIG_UNBLOCK)
+	}
 	if pin != nil {
 		c.call(0, syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(pin.all), uintptr(unsafe.Pointer(&pin.all)))
 	}
@@ -173,6 +186,14 @@ func (c *script) call(want, number uintptr, args ...uintptr) {
 	call := raw.Call{Number: number, Want: want}
 	copy(call.Args[:], args)
 	c.calls = append(c.calls, call)
+}
+
+// sigttou is the set of SIGTTOU alone.
+var sigttou uint64 = 1 << (syscall.SIGTTOU - 1)
+
+// mask adds a call that changes the signal mask by SIGTTOU.
+func (c *script) mask(how uintptr) {
+	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&sigttou)), 0, unsafe.Sizeof(sigttou))
 }
 
 // exec adds the last call, execve(2). args is the length of argv.

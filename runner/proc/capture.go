@@ -71,7 +71,8 @@ func (p *process) pipes() error {
 	if p.local.room.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
-	if in := p.attempt.Task.Stdin; in != nil {
+	switch in := p.attempt.Task.Stdin; {
+	case in != nil:
 		if err := p.pipe(0, &p.in); err != nil {
 			return err
 		}
@@ -81,6 +82,13 @@ func (p *process) pipes() error {
 		}
 		p.unread = in
 		p.feed()
+	case p.local.terminal != nil:
+		// A descriptor of its own: a task may change its flags.
+		fd, err := openTerminal()
+		if err != nil {
+			return fmt.Errorf("open %s: %w", terminalName, err)
+		}
+		p.child[0] = uintptr(fd)
 	}
 	plan := p.local.cfg.Plan
 	if plan.Show == task.ShowRaw {

@@ -34,6 +34,7 @@ type Config struct {
 	Open     func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines
 	Notice   func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
 	RunDelay bool                                         // measure how long tasks wait for a processor
+	Terminal bool                                         // tasks run one at a time in the foreground of the controlling terminal
 }
 
 // Validate reports what is missing.
@@ -43,6 +44,8 @@ func (c Config) Validate() error {
 		return errors.New("capture without a store")
 	case c.Plan.Show == task.ShowLines && c.Open == nil:
 		return errors.New("streaming without writers")
+	case c.Terminal && c.Plan.Show != task.ShowRaw:
+		return errors.New("a terminal whose output is captured")
 	}
 	return nil
 }
@@ -65,6 +68,7 @@ type Local struct {
 	first    sync.Once // starts the guardian
 	shortage *shortage
 	ran      atomic.Pointer[program] // what started last
+	terminal *terminal               // nil without Config.Terminal
 
 	buffers sync.Pool // of *[pipeSize]byte, to read into
 }
@@ -86,6 +90,11 @@ func New(cfg Config) (*Local, error) {
 	l.room.Store(FilesLeft() - spareFiles)
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.reportStopped}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
+	if cfg.Terminal {
+		if l.terminal, err = newTerminal(); err != nil {
+			return nil, errors.Join(err, syscall.Close(null))
+		}
+	}
 	return l, nil
 }
 
@@ -101,6 +110,9 @@ func (l *Local) notice(text string) {
 func (l *Local) Close() error {
 	l.groups.each(func(p *process) { p.signal(syscall.SIGKILL) })
 	l.guardian.close()
+	if l.terminal != nil {
+		closeFD(&l.terminal.fd)
+	}
 	return syscall.Close(l.null)
 }
 
@@ -114,16 +126,35 @@ func (l *Local) Kill(id uint64) {
 }
 
 // Suspend stops all process groups. See runner.Executor.
-func (l *Local) Suspend() { l.groups.suspend() }
+func (l *Local) Suspend() {
+	l.groups.suspend()
+	if l.terminal != nil {
+		l.terminal.suspend()
+	}
+}
 
 // Resume continues all process groups. See runner.Executor.
-func (l *Local) Resume() { l.groups.resume() }
+func (l *Local) Resume() {
+	if l.terminal != nil {
+		l.terminal.resume()
+	}
+	l.groups.resume()
+}
 
 // Run runs one attempt to its end. See runner.Executor.
 func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
-	r := &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: a.Argv(), Start: time.Now(),
+	if l.terminal != nil {
+		return l.runOnTerminal(ctx, a)
 	}
+	return l.run(ctx, a)
+}
+
+func newResult(a task.Attempt) *task.Result {
+	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: a.Argv(), Start: time.Now()}
+}
+
+func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
+	r := newResult(a)
 	p, err := l.start(ctx, a, r.Argv)
 	if err != nil {
 		startFailed(ctx, r, err)
@@ -135,6 +166,9 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	p.capture()
 	if p.fault != nil {
 		p.end(task.Cancelled, syscall.SIGKILL)
+	}
+	if l.terminal != nil {
+		p.attend(l.terminal)
 	}
 	p.reap(r)
 	p.unpin()

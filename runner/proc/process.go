@@ -129,14 +129,16 @@ func classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, si
 	return o, code, sig
 }
 
-// exited waits until a child has exited, and leaves it to be reaped. With
-// unix.WNOHANG it does not wait, but reports whether the child has exited.
+// exited waits until a child has exited, and leaves it to be reaped. It reports
+// whether the child has exited: with unix.WNOHANG it does not wait, and with
+// unix.WSTOPPED it also returns if the child has stopped.
 func exited(pid, options int) bool {
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
 		if err != unix.EINTR {
-			return err != nil || info.Signo != 0
+			const stopped = 5 // CLD_STOPPED of sigaction(2)
+			return err != nil || info.Signo != 0 && info.Code != stopped
 		}
 	}
 }

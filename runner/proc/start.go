@@ -92,10 +92,14 @@ func (l *Local) try(a task.Attempt, argv []string) (*process, error) {
 	if err != nil {
 		p.unpin()
 		p.closeOurEnds()
+		l.terminal.failed()
 		l.groups.abandon(p)
 		return nil, err
 	}
 	l.live.Add(1)
+	if l.terminal != nil {
+		l.terminal.start(p)
+	}
 	l.groups.add(p)
 	p.openWriters()
 	return p, nil
@@ -107,6 +111,9 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: l.env.of(p.attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}, // see guardian
+	}
+	if l.terminal != nil {
+		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd
 	}
 	for again := true; ; again = false {
 		full, err := l.path.find(argv[0], path, dir)

@@ -14,8 +14,8 @@ import (
 // once a second. It takes one system call unless something has stopped, so a task
 // costs neither a thread nor a signal for this.
 func (l *Local) reportStopped() {
-	if !l.groups.starting.TryRLock() {
-		return // crew itself stops them
+	if l.terminal != nil || !l.groups.starting.TryRLock() {
+		return // the attempt sees to it; or crew itself stops them
 	}
 	defer l.groups.starting.RUnlock()
 	for {
@@ -37,7 +37,7 @@ func (p *process) whyStopped(sig syscall.Signal) string {
 	const width = 60
 	name := fmt.Sprintf("task %d (%s)", p.attempt.Task.ID, task.Shorten(p.attempt.Task.CommandLine(p.attempt.Argv()), width))
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
-		return fmt.Sprintf("%s has stopped because it wants the terminal: kill -KILL -%d ends it", name, p.pid)
+		return fmt.Sprintf("%s has stopped because it wants the terminal: --tty gives it to tasks; kill -KILL -%d ends it", name, p.pid)
 	}
 	return fmt.Sprintf("%s was stopped by %s: kill -CONT -%d lets it go on", name, unix.SignalName(sig), p.pid)
 }

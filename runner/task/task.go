@@ -178,6 +178,10 @@ type Result struct {
 	// not shown again. Logged means the same for the joblog and the results tree.
 	Earlier, Logged bool
 
+	// Interrupted means, with Signal, that the user interrupted the task at the terminal,
+	// which means the run, too.
+	Interrupted bool
+
 	Leaked bool  // a process that the task left behind still held its output open
 	Fault  error // an error of crew itself, such as a full disk; the run must stop
 
