@@ -381,7 +381,7 @@ func (s *site) printf(args []arg, at int) place {
 		kind = kinds[(at-format-1)%len(kinds)]
 	}
 	if kind == 's' {
-		return place{}
+		return place{joined: true}
 	}
 	p := s.onlyNumber(args, at, "cannot be part of a number for printf")
 	if p.err == nil && kind == 'f' {

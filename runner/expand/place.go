@@ -159,6 +159,9 @@ func (s *site) value() place {
 	if _, ok := s.stack[n-1].(*syntax.Comment); ok {
 		return place{text: true, comment: true}
 	}
+	if s.variables.patterns {
+		return refuse("cannot stand in a script with quotes in an extended pattern, which shells read differently", "write one case for each pattern")
+	}
 	if s.variables.aliases {
 		return refuse("cannot stand in a script with aliases, which change how it is read", "leave out the alias")
 	}

@@ -110,6 +110,9 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 			return a
 		}
 	}
+	if text := s.c.src[param.Pos().Offset():param.End().Offset()]; s.c.family == zsh && strings.Count(text, "(") > strings.Count(text, "$(") {
+		return refuse("cannot stand in ${…} beside a parenthesis, which zsh may take for a qualifier", "leave out the parenthesis")
+	}
 	p.how = single
 	pattern := param.Repl != nil
 	if !pattern && param.Exp != nil {

@@ -22,7 +22,7 @@ const (
 // familyOf returns the family of a program, by its name without directory and
 // version.
 func familyOf(program string) family {
-	name := strings.TrimPrefix(basename(program), "-") // a login shell's argv[0]
+	name := strings.TrimLeft(basename(program), "-=") // a login shell's argv[0], or =NAME in zsh
 	if name != "ksh93" && name != "ksh88" {
 		name = strings.TrimRight(name, "0123456789.-")
 	}
@@ -192,11 +192,17 @@ func scriptOption(args []arg, i int) (script, bool) {
 			case n+len(short) < len(a.text) || !a.known:
 				s.from, s.to, s.attached, s.option = j, j+1, n+1, a.text[:n+1]
 			}
+			if name == "env" {
+				s.to = len(args) // what it splits may end in sh -c
+			}
 			return s, true
 		case len(before) > len("--c") && before != "--" && strings.HasPrefix(long, before),
 			len(before) > len("--se") && strings.HasPrefix("--session-command", before):
 			if attached || !a.known {
 				s.from, s.to, s.attached, s.option = j, j+1, len(before)+1, before
+			}
+			if name == "env" {
+				s.to = len(args)
 			}
 			return s, true
 		}
@@ -237,7 +243,10 @@ func readsScript(args []arg) bool {
 	if sc, ok := scriptOf(args, posix); ok {
 		isReplace := func(a arg) bool { return strings.HasPrefix(a.text, "-I") || strings.HasPrefix(a.text, "-i") }
 		builds := slices.Contains([]string{"xargs", "parallel"}, basename(args[0].text))
-		return builds && (sc.from == len(args) || slices.ContainsFunc(args, isReplace))
+		if sc.from == len(args) || builds && slices.ContainsFunc(args, isReplace) {
+			return builds
+		}
+		return runsItsInput(args[sc.from:sc.to], sc)
 	}
 	return slices.ContainsFunc(args, func(a arg) bool {
 		if !a.static() {
@@ -249,6 +258,19 @@ func readsScript(args []arg) bool {
 		}
 		return familyOf(a.text) != foreign
 	})
+}
+
+// runsItsInput reports whether a script may run text that it reads.
+func runsItsInput(list []arg, sc script) bool {
+	text := ""
+	for _, a := range list {
+		if !a.static() {
+			return !a.known // a script with values has been looked at where they stand
+		}
+		text += a.text + " "
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text[sc.attached:]), "")
+	return err != nil || slices.ContainsFunc(f.Stmts, new(variables).runsInput)
 }
 
 // scriptAfter returns the index of a shell's script, given that its options begin

@@ -19,6 +19,7 @@ type variables struct {
 	read      []string            // names that it reads text into
 	unknown   bool                // it may give any variable an attribute
 	aliases   bool                // it gives words another meaning
+	patterns  bool                // quotes or expansions stand in extended patterns
 	readers   bool                // a function may run text that it reads
 }
 
@@ -80,6 +81,8 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 				v.functions[n.Name.Value] = true
 			}
 			v.readers = v.readers || v.runsInput(n.Body)
+		case *syntax.ExtGlob:
+			v.patterns = v.patterns || strings.ContainsAny(n.Pattern.Value, "'\"\\`$")
 		case *syntax.Redirect:
 			v.noteRedirect(n, stack[len(stack)-2])
 		case *syntax.Lit:
