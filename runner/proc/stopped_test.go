@@ -1,0 +1,62 @@
+package proc
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// TestOwnStopsAreNotReported has crew stop a task, and then somebody else, twice.
+func TestOwnStopsAreNotReported(t *testing.T) {
+	t.Parallel()
+	notices := make(chan string, 10)
+	l := local(t, func(c *Config) { c.Notice = func(text string) { notices <- text } })
+	ended := make(chan *task.Result)
+	pidFile := t.TempDir() + "/pid"
+	go func() { ended <- run(l, sh("echo $$ > "+pidFile+"; exec sleep 1000")) }()
+
+	var pid int
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(pidFile)
+		var err error
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	}, patience, time.Millisecond)
+	until := func(state string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+			return strings.Contains(string(text), ") "+state+" ")
+		}, patience, time.Millisecond)
+	}
+	look := func() {
+		l.guardian.mu.Lock()
+		defer l.guardian.mu.Unlock()
+		l.reportStopped()
+	}
+
+	l.Suspend()
+	until("T")
+	look()
+	l.Resume()
+	until("S")
+	look()
+	for range 2 {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		until("T")
+		look()
+		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+		until("S")
+	}
+	l.Kill(7)
+	<-ended
+	require.Contains(t, <-notices, " was stopped by SIGSTOP: kill -CONT -"+strconv.Itoa(pid)+" lets it go on")
+	require.Empty(t, notices)
+}
