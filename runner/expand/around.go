@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -109,8 +110,8 @@ var refuseText = refuse("cannot be in text for a shell to run", `give it to that
 // variable whose value the shell evaluates.
 func (s *site) reads() place {
 	for _, name := range s.variables.read {
-		if p := s.assigned(name); p.err != nil || p.how == number {
-			return refuse("cannot be in text that may be read into "+name+", which the shell evaluates", "read it into another variable")
+		if p := s.assigned(name); name == "" || p.err != nil || p.how == number {
+			return refuse("cannot be in text that may be read into "+cmp.Or(name, "a variable")+", which the shell evaluates", "read it into another variable")
 		}
 	}
 	return place{}

@@ -250,6 +250,12 @@ var (
 // argument says how the mark in w may stand in args[at], an argument of args[0].
 func (s *site) argument(args []arg, at int) place {
 	name := args[0].text
+	if firstOperand(args, at) && strings.HasPrefix(args[at].text, markText) {
+		if slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks || !a.known }) {
+			return refuseArguments(name, ", which may take it for an option and the next for a script", "write -- before it")
+		}
+		return place{joined: true}
+	}
 	switch {
 	case strings.Contains(name, "/"):
 		return s.environment(args, at)

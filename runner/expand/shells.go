@@ -234,7 +234,7 @@ func remoteScript(args []arg, i int) (script, bool) {
 			return script{from: j, to: len(args), shell: "ssh", family: posix}, true
 		}
 	}
-	return script{}, false
+	return script{from: len(args), to: len(args), shell: "ssh", family: posix}, host > 0
 }
 
 // readsScript reports whether a command may be a shell that reads its script from
@@ -244,7 +244,7 @@ func readsScript(args []arg) bool {
 		isReplace := func(a arg) bool { return strings.HasPrefix(a.text, "-I") || strings.HasPrefix(a.text, "-i") }
 		builds := slices.Contains([]string{"xargs", "parallel"}, basename(args[0].text))
 		if sc.from == len(args) || builds && slices.ContainsFunc(args, isReplace) {
-			return builds
+			return builds || sc.shell == "ssh"
 		}
 		return runsItsInput(args[sc.from:sc.to], sc)
 	}
@@ -305,6 +305,25 @@ func scriptAfter(args []arg, i int) int {
 		return -1
 	}
 	return min(i, len(args))
+}
+
+// firstOperand reports whether args[at] is the first argument of a shell that is no
+// option, if it is none.
+func firstOperand(args []arg, at int) bool {
+	i := slices.IndexFunc(args[:at], func(a arg) bool { return a.static() && familyOf(a.text).posixFamily() })
+	if i < 0 || i > 0 && !wraps(args[0].text) {
+		return false
+	}
+	for i++; i < at; i++ {
+		text := args[i].text
+		switch {
+		case !args[i].static(), text == "--", text == "" || text[0] != '-' && text[0] != '+':
+			return false
+		case text[len(text)-1] == 'o' || text[len(text)-1] == 'O':
+			i++ // its argument
+		}
+	}
+	return i == at
 }
 
 // cluster reports whether s is a bundle of short options that includes one of

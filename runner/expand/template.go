@@ -168,8 +168,14 @@ func notOption(script string) string {
 	return script
 }
 
-var errScript = errors.New("a record as the script of a shell would be run, whatever it holds: " +
-	"give no command at all to run each record as a command line")
+// errRecord returns the error for a record that would be the whole of sc.
+func errRecord(sc script) error {
+	how := "give no command at all to run each record as a command line"
+	if sc.shell == "ssh" {
+		how = "give it to a shell on the other side, as in crew --stdin ssh host sh"
+	}
+	return fmt.Errorf("a record as the script of a shell would be run, whatever it holds: %s", how)
+}
 
 // compileWords makes t a command of words. A shell among them may have a script.
 func (t *Template) compileWords(words [][]piece, cfg *Config) error {
@@ -198,6 +204,9 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			continue
 		}
 		n := len(w)
+		if n > 0 && w[0].ofRecord() && firstOperand(args, i) {
+			t.words = append(t.words, word{text: "--"}) // the record may be an option, and the next a script
+		}
 		if cfg.Empty {
 			w = slices.DeleteFunc(w, piece.ofRecord)
 		}
@@ -210,8 +219,11 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
 	}
-	if t.args && inline && sc.from == len(words) {
-		return errScript
+	switch {
+	case t.args && inline && sc.from == len(words):
+		return errRecord(sc)
+	case t.args && firstOperand(args, len(args)):
+		t.words = append(t.words, word{text: "--"})
 	}
 	return nil
 }
@@ -239,7 +251,7 @@ func (t *Template) compileNested(sc script, words [][]piece, cfg *Config) error 
 		pieces[0].text = pieces[0].text[sc.attached:]
 	}
 	if len(pieces) == 1 && pieces[0].ofRecord() {
-		return errScript
+		return errRecord(sc)
 	}
 	c := compiler{family: sc.family, batch: cfg.Batch, empty: cfg.Empty}
 	script, err := c.script(pieces, sc.shell, add)

@@ -16,10 +16,10 @@ type variables struct {
 	arrays    map[string]bool     // names that it makes arrays
 	functions map[string]bool     // names of functions
 	sources   map[string][]string // for a name, others whose values it is given
-	read      []string            // names that it reads text into
+	read      []string            // names that it reads text into; "" is any
 	unknown   bool                // it may give any variable an attribute
 	aliases   bool                // it gives words another meaning
-	patterns  bool                // quotes or expansions stand in extended patterns
+	patterns  bool                // quotes stand in extended patterns or in indexes
 	readers   bool                // a function may run text that it reads
 }
 
@@ -68,6 +68,7 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 			if n.Array != nil || n.Index != nil {
 				v.arrays[n.Name.Value] = true
 			}
+			v.patterns = v.patterns || n.Index != nil && quotes(n.Index)
 			if n.Name != nil {
 				v.sources[n.Name.Value] = append(v.sources[n.Name.Value], params(n)...)
 			}
@@ -177,6 +178,20 @@ func (v *variables) evaluate(n syntax.Node) {
 	}
 }
 
+// quotes reports whether there are quotes or backslashes in n.
+func quotes(n syntax.Node) (found bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.SglQuoted, *syntax.DblQuoted:
+			found = true
+		case *syntax.Lit:
+			found = found || strings.Contains(n.Value, `\`)
+		}
+		return true
+	})
+	return found
+}
+
 // params returns the names of the variables that n expands.
 func params(n syntax.Node) (names []string) {
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -240,6 +255,9 @@ func (v *variables) call(args []arg, f family) {
 		return
 	case "read", "mapfile", "readarray", "getopts":
 		for _, a := range args[i+1:] {
+			if !a.known {
+				a.text = ""
+			}
 			v.read = append(v.read, a.text)
 		}
 		return
