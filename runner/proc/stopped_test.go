@@ -36,22 +36,24 @@ func TestOwnStopsAreNotReported(t *testing.T) {
 			return strings.Contains(string(text), ") "+state+" ")
 		}, patience, time.Millisecond)
 	}
-	look := func() {
+	look := func() (reported bool) {
 		l.guardian.mu.Lock()
 		defer l.guardian.mu.Unlock()
 		l.reportStopped()
+		l.groups.each(func(p *process) { reported = p.stopped })
+		return reported
 	}
 
 	l.Suspend()
 	until("T")
-	look()
+	require.False(t, look())
 	l.Resume()
 	until("S")
-	look()
+	require.False(t, look())
 	for range 2 {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		until("T")
-		look()
+		require.True(t, look())
 		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 		until("S")
 	}
