@@ -379,7 +379,8 @@ func (s *site) printf(args []arg, at int) place {
 		return place{}
 	}
 	kind := kinds[0]
-	if strings.Trim(kinds, kinds[:1]) != "" {
+	mixed := strings.Trim(kinds, kinds[:1]) != ""
+	if mixed {
 		splits := func(a arg) bool { return a.split }
 		if s.c.batch || slices.ContainsFunc(args[format+1:at], splits) {
 			return refuse("cannot stand where it is not known whether printf wants text or a number", "write the words before it in quotes, or %s alone")
@@ -387,7 +388,7 @@ func (s *site) printf(args []arg, at int) place {
 		kind = kinds[(at-format-1)%len(kinds)]
 	}
 	if kind == 's' {
-		return place{joined: true}
+		return place{joined: mixed} // more words would move a number's value on
 	}
 	p := s.onlyNumber(args, at, "cannot be part of a number for printf")
 	if p.err == nil && kind == 'f' {
