@@ -41,7 +41,7 @@ type mark struct {
 }
 
 // The source holds printable ASCII, tabs, newlines and runes of the private use area
-// only. Every other byte is hidden in the rune privateUse + byte: the parser accepts
+// only. Every other byte but NUL is hidden in the rune privateUse + byte: the parser accepts
 // UTF-8 alone, and takes a carriage return for a blank, which it is to no shell. So
 // nothing in a script is taken for the mark, which is privateUse itself.
 const (
@@ -54,7 +54,7 @@ func hide(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, c := range []byte(s) {
-		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' {
+		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' || c == 0 { // the parser skips a NUL; the system will refuse it
 			b.WriteByte(c)
 		} else {
 			b.WriteRune(privateUse + rune(c))

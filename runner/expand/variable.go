@@ -139,10 +139,13 @@ func (c *compiler) noteEvaluated(v *variables, call *syntax.CallExpr, args []arg
 		}
 	}
 	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
-	if f, err := parser.Parse(strings.NewReader(text[sc.attached:]), ""); err == nil {
-		inner := compiler{family: sc.family} // without the marks of c
-		inner.note(v, f)
+	f, err := parser.Parse(strings.NewReader(text[sc.attached:]), "")
+	if err != nil {
+		v.unknown = true
+		return
 	}
+	inner := compiler{family: sc.family} // without the marks of c
+	inner.note(v, f)
 }
 
 // numeric reports whether a builtin of a shell of family f evaluates its arguments
@@ -178,11 +181,11 @@ func (v *variables) evaluate(n syntax.Node) {
 	}
 }
 
-// quotes reports whether there are quotes or backslashes in n.
+// quotes reports whether there are quotes, backslashes or substitutions in n.
 func quotes(n syntax.Node) (found bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
-		case *syntax.SglQuoted, *syntax.DblQuoted:
+		case *syntax.SglQuoted, *syntax.DblQuoted, *syntax.CmdSubst:
 			found = true
 		case *syntax.Lit:
 			found = found || strings.Contains(n.Value, `\`)
