@@ -76,6 +76,10 @@ func (s *site) flows(i int) place {
 			return refuse("cannot be in a command whose output a declaration may split into several", `write quotes around it, as in x="$(…)"`)
 		}
 		return s.stored(name)
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			return refuseName
+		}
 	case *syntax.ArrayElem:
 		return s.stored(s.stack[i-2].(*syntax.Assign).Name.Value)
 	case *syntax.WordIter:

@@ -160,7 +160,7 @@ func (s *site) value() place {
 		return place{text: true, comment: true}
 	}
 	if s.variables.patterns {
-		return refuse("cannot stand in a script with quotes in an extended pattern or an index, which shells read differently", "leave out those quotes")
+		return refuse("cannot stand in a script with quotes or blanks in an extended pattern or an index, which shells read differently", "leave them out")
 	}
 	if s.variables.aliases {
 		return refuse("cannot stand in a script with aliases, which change how it is read", "leave out the alias")

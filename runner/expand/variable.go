@@ -19,7 +19,7 @@ type variables struct {
 	read      []string            // names that it reads text into; "" is any
 	unknown   bool                // it may give any variable an attribute
 	aliases   bool                // it gives words another meaning
-	patterns  bool                // quotes stand in extended patterns or in indexes
+	patterns  bool                // quotes or blanks stand in extended patterns or indexes
 	readers   bool                // a function may run text that it reads
 }
 
@@ -68,7 +68,7 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 			if n.Array != nil || n.Index != nil {
 				v.arrays[n.Name.Value] = true
 			}
-			v.patterns = v.patterns || n.Index != nil && quotes(n.Index)
+			v.patterns = v.patterns || n.Index != nil && (quotes(n.Index) || spaced(n))
 			if n.Name != nil {
 				v.sources[n.Name.Value] = append(v.sources[n.Name.Value], params(n)...)
 			}
@@ -88,7 +88,7 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 			v.noteRedirect(n, stack[len(stack)-2])
 		case *syntax.Lit:
 			if inArithmetic(stack) {
-				v.numbers[n.Value] = true
+				v.use(n.Value)
 			}
 		case *syntax.ParamExp:
 			if n.Param == nil {
@@ -195,6 +195,20 @@ func quotes(n syntax.Node) (found bool) {
 	return found
 }
 
+// spaced reports whether there may be blanks in the index of an assignment, where
+// the word ends in some shells.
+func spaced(a *syntax.Assign) bool {
+	gap := a.Index.Pos().Offset() != a.Name.End().Offset()+1 || a.Value != nil && a.Value.Pos().Offset() > a.Index.End().Offset()+3
+	syntax.Walk(a.Index, func(n syntax.Node) bool {
+		if b, ok := n.(*syntax.BinaryArithm); ok {
+			end := b.OpPos.Offset() + uint(len(b.Op.String()))
+			gap = gap || b.X.End() != b.OpPos || b.Y.Pos().Offset() != end
+		}
+		return true
+	})
+	return gap
+}
+
 // params returns the names of the variables that n expands.
 func params(n syntax.Node) (names []string) {
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -275,10 +289,7 @@ func (v *variables) call(args []arg, f family) {
 			v.numbers[name] = v.numbers[name] || number
 			v.arrays[name] = v.arrays[name] || array
 			if number {
-				notName := func(r rune) bool { return !syntax.ValidName(string(r)) && (r < '0' || r > '9') }
-				for _, n := range strings.FieldsFunc(value, notName) {
-					v.numbers[n] = true
-				}
+				v.use(value)
 			}
 		case !a.static() || !option:
 			v.unknown = true
@@ -287,6 +298,14 @@ func (v *variables) call(args []arg, f family) {
 			array = array || strings.ContainsAny(a.text, "aA")
 			v.unknown = v.unknown || strings.Trim(a.text, "-+xrgpiaAEFlufZLR0123456789") != ""
 		}
+	}
+}
+
+// use notes the names in an arithmetic expression.
+func (v *variables) use(text string) {
+	notName := func(r rune) bool { return !syntax.ValidName(string(r)) && (r < '0' || r > '9') }
+	for _, name := range strings.FieldsFunc(text, notName) {
+		v.numbers[name] = true
 	}
 }
 
