@@ -2,11 +2,19 @@
 // into shell scripts in which no value ever becomes syntax.
 //
 // A template is compiled once, and every error in it is reported then. Compiled
-// templates never change and are safe for concurrent use. Scripts are parsed
-// with mvdan.cc/sh, both as bash and as a POSIX shell would read them. A
-// placeholder is refused where the two disagree, and wherever it is not known
-// to be safe. The package is pure, but for asking /bin/sh whether it understands
-// what a script for it holds and POSIX does not have.
+// templates never change and are safe for concurrent use.
+//
+// A script is parsed with mvdan.cc/sh in each language in which its shell may read
+// it, after what the parser reads differently from shells has been rewritten
+// (rewrite.go). A value may only stand where all of them see the same place, and
+// one that is known to be safe (place.go, refuse.go, quote.go, command.go); what
+// the script then does with it is followed as far as the script shows it
+// (around.go, variable.go). Where only a number is safe, each value is checked. A
+// script within the script is compiled like the outer one, for the shell that will
+// read it.
+//
+// The package is pure, but for asking /bin/sh whether it understands what a script
+// for it holds and POSIX does not have (dialect.go).
 package expand
 
 import (
