@@ -243,6 +243,23 @@ func TestNoTimePassesWhileSuspended(t *testing.T) {
 		require.Equal(t, time.Hour+12*time.Second, time.Since(begin))
 		require.Equal(t, 12*time.Second, sink.stats.Elapsed(sink.stats.Last))
 	})
+	// What is noticed only after SIGCONT, but before the command to continue, happened
+	// when the clock was stopped.
+	synctest.Test(t, func(t *testing.T) {
+		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+			return [...]time.Duration{1: 10 * time.Second, 2: 10 * time.Hour}[a.Task.ID], task.OK
+		}}
+		begin, sink := time.Now(), &seen{}
+		during(t, config(2), &tasks{n: 2}, exec, nil, sink, func(r *Run) {
+			time.Sleep(2 * time.Second)
+			ask(t, r, task.Command{Op: task.Suspend})
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			ask(t, r, task.Command{Op: task.Continue})
+		})
+		require.Equal(t, task.OK, sink.finished[1])
+		require.Equal(t, begin.Add(2*time.Second), sink.at[1])
+	})
 	synctest.Test(t, func(t *testing.T) {
 		begin, exec := time.Now(), stuck{end: make(chan struct{})}
 		end := during(t, config(1), &tasks{n: 2}, exec, nil, &seen{}, func(r *Run) {

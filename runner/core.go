@@ -43,7 +43,7 @@ type core struct {
 
 	// time
 
-	now   time.Time // on the machine's clock, for events
+	now   time.Time // on the machine's clock
 	run   time.Time // on the run's clock, for deadlines
 	clock clock
 
@@ -172,7 +172,7 @@ func newCore(cfg Config) *core {
 func (c *core) tick(now time.Time) { c.now, c.run = now, c.clock.at(now) }
 
 func (c *core) emit(e task.Event) {
-	e.At = c.now
+	e.At = c.clock.real(c.run) // while the clock is stopped, when that was
 	c.stats.Apply(&e)
 	c.events = append(c.events, e)
 }

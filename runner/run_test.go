@@ -126,6 +126,7 @@ func (f *fake) begun() []uint64 {
 type seen struct {
 	mu       sync.Mutex
 	finished map[uint64]task.Outcome
+	at       map[uint64]time.Time // when a task finished
 	released []uint64
 	longest  int // batch
 	kinds    []task.Kind
@@ -140,7 +141,7 @@ func (s *seen) Consume(batch []task.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finished == nil {
-		s.finished = map[uint64]task.Outcome{}
+		s.finished, s.at = map[uint64]task.Outcome{}, map[uint64]time.Time{}
 	}
 	s.longest = max(s.longest, len(batch))
 	for _, e := range batch {
@@ -150,7 +151,7 @@ func (s *seen) Consume(batch []task.Event) error {
 			if o, twice := s.finished[e.ID]; twice {
 				panic(fmt.Sprintf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome))
 			}
-			s.finished[e.ID] = e.Result.Outcome
+			s.finished[e.ID], s.at[e.ID] = e.Result.Outcome, e.At
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
 				s.released = append(s.released, id)
