@@ -120,7 +120,7 @@ func (l *Local) Close() error {
 func (l *Local) Kill(id uint64) {
 	l.groups.each(func(p *process) {
 		if p.attempt.Task.ID == id {
-			p.signal(syscall.SIGKILL)
+			p.end(endedBy(p.ctx), syscall.SIGKILL) // what end does when ctx is done may still be under way
 		}
 	})
 }

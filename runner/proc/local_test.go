@@ -243,6 +243,25 @@ func TestNothingStartsOnceItIsCancelled(t *testing.T) {
 	require.Zero(t, r.PID)
 }
 
+// TestKillTellsWhy kills attempts right after their contexts are done, before those
+// may have had an effect.
+func TestKillTellsWhy(t *testing.T) {
+	l := local(t, nil)
+	for i := range 50 {
+		cause, want := task.ErrTimeout, task.Timeout
+		if i%2 == 0 {
+			cause, want = context.Canceled, task.Cancelled
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		done := make(chan *task.Result)
+		go func() { done <- l.Run(ctx, task.Attempt{Task: sh("sleep 60"), Number: 1}) }()
+		require.Eventually(t, func() bool { return l.live.Load() > 0 }, patience, time.Millisecond)
+		cancel(cause)
+		l.Kill(7)
+		require.Equal(t, want, (<-done).Outcome)
+	}
+}
+
 type signalling struct{ ready chan struct{} }
 
 func (s signalling) Write(p []byte) (int, error) {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ type process struct {
 	// configuration
 
 	local   *Local
+	ctx     context.Context // of the attempt
 	attempt task.Attempt
 	pid     int
 	row     int // in local.groups

@@ -137,7 +137,7 @@ func (e faultError) Unwrap() error { return e.error }
 func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	s := l.shortage
 	if !s.threads.Load() && s.waiting.Load() == 0 {
-		if p, err := l.try(a, argv); !scarce(err) {
+		if p, err := l.try(ctx, a, argv); !scarce(err) {
 			return p, err
 		}
 	}
@@ -149,7 +149,7 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 		return nil, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	p, err := l.try(a, argv)
+	p, err := l.try(ctx, a, argv)
 	if !scarce(err) {
 		return p, err
 	}
@@ -165,7 +165,7 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 		l.sayWaits(a, err)
 	}
 	var pause time.Duration
-	for until := time.Now().Add(grace); scarce(err); p, err = l.try(a, argv) {
+	for until := time.Now().Add(grace); scarce(err); p, err = l.try(ctx, a, argv) {
 		if l.live.Load() > 0 {
 			until = time.Now().Add(grace)
 		} else if time.Now().After(until) || s.hopeless.Load() {
