@@ -21,7 +21,7 @@ func TestFaultNobodyReadsAnyMore(t *testing.T) {
 	for _, mode := range []string{"group", "line", "raw"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			f := newFault(t, "-j3", "--output", mode, `echo {}; [ {} = 1 ] || sleep 600`)
+			f := newFault(t, "-j3", "--output", mode, `echo {}; echo > ready{}; [ {} = 1 ] || sleep 600`)
 			f.cmd.Stdin = strings.NewReader(counted(1000))
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
@@ -30,7 +30,9 @@ func TestFaultNobodyReadsAnyMore(t *testing.T) {
 			require.NoError(t, w.Close())
 			_, err = bufio.NewReader(r).ReadString('\n')
 			require.NoError(t, err)
-			f.until(func() bool { return len(f.alive()) >= 3 }, "all workers to be busy")
+			for _, ready := range []string{"ready2", "ready3", "ready4"} { // they write no more
+				f.await(ready, "\n")
+			}
 			require.NoError(t, r.Close())
 			begin := time.Now()
 			f.ends(141)
