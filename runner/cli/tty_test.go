@@ -313,7 +313,7 @@ func TestTerminalPipeline(t *testing.T) {
 				require.NoError(t, err)
 				eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
-				v.await(t, `^crew: 2 of 3 tasks done in .*; 1 not started$`)
+				v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)
 				v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
 				v.await(t, `^status=130 130$`)
 				v.end(t)
