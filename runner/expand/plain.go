@@ -90,11 +90,10 @@ func plainByte(c byte) bool {
 }
 
 // shellWord reports whether s, as the first word of a command, means something
-// to every shell that no program of that name can do. These are the reserved
+// to a shell that no program of that name can do. These are the reserved
 // words of POSIX, its special built-ins, and the other built-ins that no program
-// can replace. Those of bash alone are missing, since /bin/sh may not have them,
-// and so are echo, printf, test, kill, true, false and pwd, which are programs
-// everywhere.
+// can replace. Those of bash alone are there for dialect to refuse. Missing are echo,
+// printf, test, kill, true, false and pwd, which are programs everywhere.
 func shellWord(s string) bool {
 	switch s {
 	case "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while",
@@ -102,7 +101,8 @@ func shellWord(s string) bool {
 		".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
 		"times", "trap", "unset",
 		"alias", "bg", "cd", "command", "fg", "getopts", "hash", "jobs", "read", "type", "ulimit", "umask",
-		"unalias", "wait":
+		"unalias", "wait",
+		"declare", "function", "let", "local", "mapfile", "popd", "pushd", "readarray", "select", "shopt", "source", "typeset":
 		return true
 	}
 	return false
