@@ -143,7 +143,12 @@ func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
 	case i > at:
 		return place{}
 	}
-	isShell := func(a arg) bool { return a.static() && familyOf(a.text) != foreign }
+	isShell := func(a arg) bool {
+		return a.static() && (familyOf(a.text) != foreign || slices.Contains(scriptOptions, programName(a.text)))
+	}
+	if !args[at].known && args[at].text == "" && slices.ContainsFunc(args[:at], isShell) {
+		return refuse("cannot be part of a word that may be an option of a shell", "write the beginning of the word as it is")
+	}
 	if option := args[at].text; option != "" && (option[0] == '-' || option[0] == '+') && slices.ContainsFunc(args[:at], isShell) {
 		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	}
@@ -332,9 +337,9 @@ func isolated(s string) bool {
 // variable whose value a shell evaluates.
 func (s *site) environment(args []arg, at int) place {
 	switch {
-	case args[0].text == "watch" || basename(args[0].text) == "parallel":
+	case args[0].text == "watch" || programName(args[0].text) == "parallel":
 		return refuseArguments(args[0].text, ", which joins them into a shell's script", "pass them to a script, as in sh -c '… \"$1\"' sh {}")
-	case strings.HasPrefix(args[at].text, markText) && slices.Contains(scriptOptions, basename(args[0].text)) &&
+	case strings.HasPrefix(args[at].text, markText) && slices.Contains(scriptOptions, programName(args[0].text)) &&
 		!slices.ContainsFunc(args[:at], func(a arg) bool { return a.static() && a.text == "--" }) &&
 		(args[0].text != "flock" || slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks })):
 		return refuseArguments(args[0].text+", which may take it for an option", "", "write -- before it")

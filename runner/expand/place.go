@@ -163,7 +163,7 @@ func (s *site) value() place {
 		return refuse("cannot stand in a script with quotes or blanks in an extended pattern or an index, which shells read differently", "leave them out")
 	}
 	if s.variables.aliases {
-		return refuse("cannot stand in a script with aliases, which change how it is read", "leave out the alias")
+		return refuse("cannot stand in a script with aliases or coproc, which change how it is read", "leave them out")
 	}
 	if inArithmetic(s.stack) {
 		return s.arithmetic()
@@ -201,6 +201,9 @@ func (s *site) value() place {
 
 // nested returns the place of a script that nest has made a word of its own.
 func (s *site) nested() place {
+	if p := s.around(); p.err != nil {
+		return p
+	}
 	if _, byRef := s.word(); byRef {
 		return place{how: single, ref: `"${v}"`}
 	}

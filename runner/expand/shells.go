@@ -22,7 +22,7 @@ const (
 // familyOf returns the family of a program, by its name without directory and
 // version.
 func familyOf(program string) family {
-	name := strings.TrimLeft(basename(program), "-=") // a login shell's argv[0], or =NAME in zsh
+	name := strings.TrimPrefix(programName(program), "-") // a login shell's argv[0]
 	if name != "ksh93" && name != "ksh88" {
 		name = strings.TrimRight(name, "0123456789.-")
 	}
@@ -41,6 +41,10 @@ func familyOf(program string) family {
 	return foreign
 }
 
+// programName returns the name of a program without its directory. To zsh, =NAME is
+// the program NAME.
+func programName(s string) string { return basename(strings.TrimPrefix(s, "=")) }
+
 // familyOfCommand returns the family of the shell that a command starts, such as
 // "busybox sh" or "/usr/bin/env bash", and the index of its name. It is foreign,
 // at index 0, if the command starts no shell.
@@ -49,7 +53,7 @@ func familyOfCommand(words []string) (f family, at int) {
 		if f := familyOf(w); f != foreign {
 			return f, i
 		}
-		if i == 0 && basename(w) != "busybox" && !wraps(w) {
+		if i == 0 && programName(w) != "busybox" && !wraps(w) {
 			break
 		}
 	}
@@ -135,12 +139,12 @@ func scriptOf(args []arg, f family) (s script, ok bool) {
 		if !a.static() {
 			continue
 		}
-		if f := familyOf(a.text); f != foreign && basename(a.text) != "rsh" {
+		if f := familyOf(a.text); f != foreign && programName(a.text) != "rsh" {
 			if at := scriptAfter(args, i+1); at >= 0 {
-				return script{from: at, to: at + 1, shell: basename(a.text) + " -c", family: f}, true
+				return script{from: at, to: at + 1, shell: programName(a.text) + " -c", family: f}, true
 			}
 		}
-		if i > first && !wraps(args[first].text) {
+		if i > first && !wraps(args[first].text) && familyOf(args[first].text) == foreign {
 			continue
 		}
 		if s, ok := scriptOption(args, i); ok {
@@ -169,7 +173,7 @@ var scriptOptions = []string{"su", "runuser", "script", "flock"}
 // scriptOption finds the script that args[i] takes as the value of an option and
 // gives to a shell.
 func scriptOption(args []arg, i int) (script, bool) {
-	name, short, long := basename(args[i].text), "c", "--command"
+	name, short, long := programName(args[i].text), "c", "--command"
 	switch {
 	case name == "env":
 		short, long = "S", "--split-string"
@@ -184,6 +188,9 @@ func scriptOption(args []arg, i int) (script, bool) {
 			s.family = foreign
 		}
 		switch before, _, attached := strings.Cut(a.text, "="); {
+		case !a.known && strings.HasPrefix(a.text, "-"):
+			s.from, s.to = j, j+1
+			return s, true
 		case a.option():
 			n := strings.IndexAny(a.text, short)
 			switch {
@@ -213,7 +220,7 @@ func scriptOption(args []arg, i int) (script, bool) {
 // remoteScript finds the words that ssh, which is args[i], gives to a shell on
 // another host.
 func remoteScript(args []arg, i int) (script, bool) {
-	switch basename(args[i].text) {
+	switch programName(args[i].text) {
 	case "ssh", "autossh", "rsh":
 	default:
 		return script{}, false
@@ -242,7 +249,7 @@ func remoteScript(args []arg, i int) (script, bool) {
 func readsScript(args []arg) bool {
 	if sc, ok := scriptOf(args, posix); ok {
 		isReplace := func(a arg) bool { return strings.HasPrefix(a.text, "-I") || strings.HasPrefix(a.text, "-i") }
-		builds := slices.Contains([]string{"xargs", "parallel"}, basename(args[0].text))
+		builds := slices.Contains([]string{"xargs", "parallel"}, programName(args[0].text))
 		if sc.from == len(args) || builds && slices.ContainsFunc(args, isReplace) {
 			return builds || sc.shell == "ssh"
 		}
@@ -252,7 +259,7 @@ func readsScript(args []arg) bool {
 		if !a.static() {
 			return false
 		}
-		switch basename(a.text) {
+		switch programName(a.text) {
 		case "ssh", "at", "batch", "su":
 			return true
 		}
@@ -334,7 +341,7 @@ func cluster(s, options string) bool {
 
 // wraps reports whether s runs the command that its arguments name.
 func wraps(s string) bool {
-	switch basename(s) {
+	switch programName(s) {
 	case "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset", "flock",
 		"xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "ssh", "su", "runuser",
 		"script", "systemd-run", "docker", "podman", "kubectl":

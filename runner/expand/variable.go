@@ -18,7 +18,7 @@ type variables struct {
 	sources   map[string][]string // for a name, others whose values it is given
 	read      []string            // names that it reads text into; "" is any
 	unknown   bool                // it may give any variable an attribute
-	aliases   bool                // it gives words another meaning
+	aliases   bool                // it gives words another meaning, or holds a coproc, whose name bash may take for a command
 	patterns  bool                // quotes or blanks stand in extended patterns or indexes
 	readers   bool                // a function may run text that it reads
 }
@@ -82,6 +82,8 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 				v.functions[n.Name.Value] = true
 			}
 			v.readers = v.readers || v.runsInput(n.Body)
+		case *syntax.CoprocClause:
+			v.aliases = true
 		case *syntax.ExtGlob:
 			v.patterns = v.patterns || strings.ContainsAny(n.Pattern.Value, "'\"\\`$")
 		case *syntax.Redirect:
@@ -110,6 +112,7 @@ func (c *compiler) noteEvaluated(v *variables, call *syntax.CallExpr, args []arg
 	i := skipPrefixes(args)
 	if i == len(args) {
 		v.evaluate(call)
+		v.unknown = v.unknown || len(args) > 1
 		return
 	}
 	if numeric(args[i:], c.family) {
