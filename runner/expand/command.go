@@ -157,7 +157,7 @@ func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
 			continue
 		}
 		last := args[at-1]
-		if args[j].split && (wraps(args[i].text) || slices.ContainsFunc(args[:j], isShell)) || last.option() && strings.HasSuffix(last.text, "c") {
+		if strings.HasPrefix(args[j].text, "-") && slices.ContainsFunc(args[:j], isShell) || args[j].split && (wraps(args[i].text) || slices.ContainsFunc(args[:j], isShell)) || last.option() && strings.HasSuffix(last.text, "c") {
 			return refuse("cannot stand where it is not known what "+args[i].text+" runs", "write quotes around the words before it")
 		}
 	}

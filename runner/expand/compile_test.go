@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 		{`echo "${u#'{}'}"`, "inner quotes"},
 		{`echo ${u:-\{}}`, ""},
 		{"cat <<E\n${x#{}}\nE", "here-document"},
-		{"cat <<E\n$(cat <<F\n{}\nF\n)\nE", "within another"},
+		{"cat <<E\n$(cat <<F\n{}\nF\n)\nE", "here-documents in here-documents"},
 		{"cat <<E\n$x{#}\nE", "braces"},
 		{"cat <<E\n`x \\\"{}\\\"`\nE", "$(…)"},
 		{"x `y {} \\\\`", ""},

@@ -159,8 +159,9 @@ func (s *site) value() place {
 	if _, ok := s.stack[n-1].(*syntax.Comment); ok {
 		return place{text: true, comment: true}
 	}
-	if s.variables.patterns {
-		return refuse("cannot stand in a script with quotes or blanks in an extended pattern or an index, which shells read differently", "leave them out")
+	if s.variables.odd {
+		return refuse("cannot stand in a script that shells read differently",
+			"leave out quotes and blanks in patterns and indexes, quotes after $$, and here-documents in here-documents")
 	}
 	if s.variables.aliases {
 		return refuse("cannot stand in a script with aliases or coproc, which change how it is read", "leave them out")
@@ -178,10 +179,6 @@ func (s *site) value() place {
 	held := s.holder(first)
 	if held.err != nil {
 		return held
-	}
-	if s.documents > 1 {
-		return refuse("cannot stand in a here-document within another, where shells differ",
-			"put the inner text into a variable before it")
 	}
 	r, ok := s.stack[first-1].(*syntax.Redirect)
 	isDocument := ok && r.Hdoc == s.stack[first]
@@ -206,9 +203,6 @@ func (s *site) nested() place {
 	}
 	if _, byRef := s.word(); byRef {
 		return place{how: single, ref: `"${v}"`}
-	}
-	if s.documents > 1 {
-		return place{err: errUnknown}
 	}
 	return place{how: single}
 }

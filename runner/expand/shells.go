@@ -303,9 +303,7 @@ func scriptAfter(args []arg, i int) int {
 		case a.text[1] == '-':
 		default:
 			c = c || strings.Contains(a.text, "c")
-			if last := a.text[len(a.text)-1]; last == 'o' || last == 'O' {
-				i++
-			}
+			i += optionArguments(a.text)
 		}
 	}
 	if !c {
@@ -326,11 +324,20 @@ func firstOperand(args []arg, at int) bool {
 		switch {
 		case !args[i].static(), text == "--", text == "" || text[0] != '-' && text[0] != '+':
 			return false
-		case text[len(text)-1] == 'o' || text[len(text)-1] == 'O':
-			i++ // its argument
+		default:
+			i += optionArguments(text)
 		}
 	}
 	return i == at
+}
+
+// optionArguments returns how many of the words after a bundle of a shell's options
+// are arguments of these.
+func optionArguments(bundle string) int {
+	if strings.HasPrefix(bundle, "--") {
+		return 0
+	}
+	return strings.Count(bundle, "o") + strings.Count(bundle, "O")
 }
 
 // cluster reports whether s is a bundle of short options that includes one of

@@ -19,7 +19,7 @@ type variables struct {
 	read      []string            // names that it reads text into; "" is any
 	unknown   bool                // it may give any variable an attribute
 	aliases   bool                // it gives words another meaning, or holds a coproc, whose name bash may take for a command
-	patterns  bool                // quotes or blanks stand in extended patterns or indexes
+	odd       bool                // it holds what shells may read differently
 	readers   bool                // a function may run text that it reads
 }
 
@@ -68,7 +68,7 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 			if n.Array != nil || n.Index != nil {
 				v.arrays[n.Name.Value] = true
 			}
-			v.patterns = v.patterns || n.Index != nil && (quotes(n.Index) || spaced(n))
+			v.odd = v.odd || n.Index != nil && (quotes(n.Index) || spaced(n))
 			if n.Name != nil {
 				v.sources[n.Name.Value] = append(v.sources[n.Name.Value], params(n)...)
 			}
@@ -84,9 +84,12 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 			v.readers = v.readers || v.runsInput(n.Body)
 		case *syntax.CoprocClause:
 			v.aliases = true
+		case *syntax.Word:
+			v.odd = v.odd || quotedAfterPID(n)
 		case *syntax.ExtGlob:
-			v.patterns = v.patterns || strings.ContainsAny(n.Pattern.Value, "'\"\\`$")
+			v.odd = v.odd || strings.ContainsAny(n.Pattern.Value, "'\"\\`$")
 		case *syntax.Redirect:
+			v.odd = v.odd || n.Hdoc != nil && documents(stack) > 0
 			v.noteRedirect(n, stack[len(stack)-2])
 		case *syntax.Lit:
 			if inArithmetic(stack) {
@@ -113,6 +116,7 @@ func (c *compiler) noteEvaluated(v *variables, call *syntax.CallExpr, args []arg
 	if i == len(args) {
 		v.evaluate(call)
 		v.unknown = v.unknown || len(args) > 1
+		v.aliases = v.aliases || slices.ContainsFunc(args, func(a arg) bool { return strings.Contains(a.text, "alias") })
 		return
 	}
 	if numeric(args[i:], c.family) {
@@ -196,6 +200,20 @@ func quotes(n syntax.Node) (found bool) {
 		return true
 	})
 	return found
+}
+
+// quotedAfterPID reports whether quotes stand right after a $$, which some shells
+// take for $'…' or $"…" after a $.
+func quotedAfterPID(w *syntax.Word) bool {
+	for i, p := range w.Parts[1:] {
+		if pid, ok := w.Parts[i].(*syntax.ParamExp); ok && pid.Short && pid.Param != nil && pid.Param.Value == "$" {
+			switch p.(type) {
+			case *syntax.SglQuoted, *syntax.DblQuoted:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // spaced reports whether there may be blanks in the index of an assignment, where
