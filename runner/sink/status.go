@@ -60,10 +60,14 @@ func status(snap *task.Snapshot, in Input) string {
 	}
 
 	var waits []string
-	if snap.Blocking != nil {
+	delayed := snap.Blocking != nil && snap.Blocking.By == task.ByDelay
+	if snap.Blocking != nil && snap.State != task.Paused {
 		waits = append(waits, snap.Blocking.Text(snap.At))
 	}
 	for _, w := range snap.Waiting {
+		if delayed && w.By == task.BySlots {
+			continue // they are those that wait for --delay, as a worker is idle
+		}
 		if text := w.Text(snap.At); !slices.Contains(waits, text) {
 			waits = append(waits, text)
 		}

@@ -44,6 +44,20 @@ crew: a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew
 	NewScreen(io.Discard, &err).Status(snap, Input{Tasks: func(time.Duration) (int64, bool) { return 3000, true }})
 	require.Contains(t, err.String(), "crew: draining, 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running\n")
 
+	// Tasks that wait for --delay do not wait for a worker, too.
+	err.Reset()
+	snap.Blocking = &task.Blocking{By: task.ByDelay, Tasks: 5, Until: snap.At.Add(28 * time.Second)}
+	NewScreen(io.Discard, &err).Status(snap, Input{})
+	require.Contains(t, err.String(), "crew: 5 tasks wait for --delay, the next in 28s\ncrew: 1 task waits for a retry,")
+	require.NotContains(t, err.String(), "worker\n")
+
+	// The first line says already that the run is paused.
+	err.Reset()
+	snap.State, snap.Blocking = task.Paused, &task.Blocking{By: task.ByPause, Tasks: 5}
+	NewScreen(io.Discard, &err).Status(snap, Input{})
+	require.Equal(t, 1, strings.Count(err.String(), "paused"))
+	require.Contains(t, err.String(), "crew: 5 tasks wait for a worker\n")
+
 	// However much there is to say, it is bounded.
 	for i := range uint64(200) {
 		snap.Running = append(snap.Running, running(i, 0, 1))

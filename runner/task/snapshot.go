@@ -105,7 +105,7 @@ func (b *Blocking) what(left time.Duration) string {
 	case ByRetry:
 		return fmt.Sprintf("%s%s for a retry, the next in %v", n, wait, left)
 	case ByDelay:
-		return fmt.Sprintf("%s%s for --delay, the next %v", n, wait, left)
+		return fmt.Sprintf("%s%s for --delay, the next in %v", n, wait, left)
 	case ByOrder:
 		return fmt.Sprintf("results wait for task %d", b.ID)
 	case ByReader:
