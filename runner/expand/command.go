@@ -153,11 +153,12 @@ func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
 		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	}
 	for j := i + 1; j < at; j++ {
-		if args[j].known {
+		if args[j].static() {
 			continue
 		}
-		last := args[at-1]
-		if strings.HasPrefix(args[j].text, "-") && slices.ContainsFunc(args[:j], isShell) || args[j].split && (wraps(args[i].text) || slices.ContainsFunc(args[:j], isShell)) || last.option() && strings.HasSuffix(last.text, "c") {
+		shell, last := slices.ContainsFunc(args[:j], isShell), args[at-1]
+		unknown := !args[j].known && (args[j].split && (shell || wraps(args[i].text)) || last.option() && strings.HasSuffix(last.text, "c"))
+		if unknown || shell && strings.HasPrefix(args[j].text, "-") {
 			return refuse("cannot stand where it is not known what "+args[i].text+" runs", "write quotes around the words before it")
 		}
 	}

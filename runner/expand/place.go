@@ -129,7 +129,9 @@ func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
 				continue
 			}
 			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), lang: lang, variables: vars}
-			switch {
+			switch p := vars.readAlike(); {
+			case p.err != nil && m.piece.ofRecord() && !isComment(leaf):
+				places[i] = p
 			case m.piece.kind == nested:
 				places[i] = s.nested()
 			case m.piece.ofRecord():
@@ -140,6 +142,11 @@ func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
 		}
 	})
 	return places
+}
+
+func isComment(n syntax.Node) bool {
+	_, ok := n.(*syntax.Comment)
+	return ok
 }
 
 // site is a mark and the nodes that it is in.
@@ -156,15 +163,8 @@ type site struct {
 // value returns the place of a value, which may hold any bytes.
 func (s *site) value() place {
 	n := len(s.stack)
-	if _, ok := s.stack[n-1].(*syntax.Comment); ok {
+	if isComment(s.stack[n-1]) {
 		return place{text: true, comment: true}
-	}
-	if s.variables.odd {
-		return refuse("cannot stand in a script that shells read differently",
-			"leave out quotes and blanks in patterns and indexes, quotes after $$, and here-documents in here-documents")
-	}
-	if s.variables.aliases {
-		return refuse("cannot stand in a script with aliases or coproc, which change how it is read", "leave them out")
 	}
 	if inArithmetic(s.stack) {
 		return s.arithmetic()

@@ -330,6 +330,18 @@ func (v *variables) use(text string) {
 	}
 }
 
+// readAlike refuses any value in a script that shells may read differently.
+func (v *variables) readAlike() place {
+	if v.odd {
+		return refuse("cannot stand in a script that shells read differently",
+			"leave out quotes and blanks in patterns and indexes, quotes after $$, and here-documents in here-documents")
+	}
+	if v.aliases {
+		return refuse("cannot stand in a script with aliases or coproc, which change how it is read", "leave them out")
+	}
+	return place{}
+}
+
 // isArgument reports whether name is an argument of a script or a function.
 func isArgument(name string) bool { return name != "" && strings.Trim(name, "0123456789@*") == "" }
 
