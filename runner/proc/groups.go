@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // groups holds the live process groups of a run. Each has a row of its own from
@@ -99,8 +100,31 @@ func (g *groups) each(f func(*process)) {
 // suspend stops every group. It waits for processes that are being started, which
 // would otherwise run on while crew is stopped.
 func (g *groups) suspend() {
+	locked := make(chan struct{})
+	go g.unstick(locked)
 	g.starting.Lock()
+	close(locked)
 	g.each(func(p *process) { p.signal(syscall.SIGSTOP) })
+}
+
+// unstick continues processes that are being started, until locked is closed. A
+// Ctrl-Z that comes before such a process has left crew's group stops it, and the
+// call that starts it would wait for its exec for ever.
+func (g *groups) unstick(locked <-chan struct{}) {
+	for {
+		select {
+		case <-locked:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		g.mu.Lock()
+		for row := range min(len(g.live), len(g.table)) {
+			if pid := atomic.LoadInt32(&g.table[row]); g.live[row] == nil && pid > 0 {
+				_ = syscall.Kill(int(pid), syscall.SIGCONT)
+			}
+		}
+		g.mu.Unlock()
+	}
 }
 
 // resume undoes suspend.

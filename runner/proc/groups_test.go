@@ -8,8 +8,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
 )
 
 // A task that is running before crew knows its ID must stop, too.
@@ -45,6 +49,24 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 		}
 	}
 	g.resume()
+
+	// A process that Ctrl-Z has stopped before it could exec is continued.
+	g.share(make([]int32, 4))
+	late := &process{}
+	*g.reserve(late) = int32(cmd.Process.Pid)
+	require.NoError(t, syscall.Kill(cmd.Process.Pid, syscall.SIGSTOP))
+	require.Eventually(t, func() bool { pid, _ := linux.Stopped(unix.P_PID, cmd.Process.Pid); return pid != 0 }, patience, time.Millisecond)
+	stopped = make(chan struct{})
+	go func() { g.suspend(); close(stopped) }()
+	require.Eventually(t, func() bool {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WCONTINUED|unix.WNOHANG, nil)
+		return err == nil && info.Signo != 0
+	}, patience, time.Millisecond)
+	g.abandon(late)
+	<-stopped
+	g.resume()
+
 	none := &process{}
 	g.reserve(none)
 	g.abandon(none)
