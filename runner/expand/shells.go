@@ -349,7 +349,7 @@ func cluster(s, options string) bool {
 // wraps reports whether s runs the command that its arguments name.
 func wraps(s string) bool {
 	switch programName(s) {
-	case "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset", "flock",
+	case ".", "source", "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset", "flock",
 		"xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "ssh", "su", "runuser",
 		"script", "systemd-run", "docker", "podman", "kubectl":
 		return true
