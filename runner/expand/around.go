@@ -19,7 +19,7 @@ func (s *site) around() place {
 			if !outside {
 				outside, printed = true, s.prints(i)
 			}
-			if printed && slices.ContainsFunc(st.Redirs, s.feedsShell) {
+			if printed && s.feedsShell(st) {
 				return refuseText
 			}
 		}
@@ -41,12 +41,19 @@ func (s *site) around() place {
 	return place{}
 }
 
-// feedsShell reports whether r leads to a process that may run the text it reads.
-func (s *site) feedsShell(r *syntax.Redirect) bool {
-	return r.Word != nil && slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
+// feedsShell reports whether a statement writes to a process that may run the text
+// it reads. Such an argument is a redirection to yash.
+func (s *site) feedsShell(st *syntax.Stmt) bool {
+	runs := func(p syntax.WordPart) bool {
 		sub, ok := p.(*syntax.ProcSubst)
 		return ok && sub.Op == syntax.CmdOut && slices.ContainsFunc(sub.Stmts, s.variables.runsInput)
-	})
+	}
+	inWord := func(w *syntax.Word) bool { return w != nil && slices.ContainsFunc(w.Parts, runs) }
+	if slices.ContainsFunc(st.Redirs, func(r *syntax.Redirect) bool { return inWord(r.Word) }) {
+		return true
+	}
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	return ok && slices.ContainsFunc(call.Args, inWord)
 }
 
 // flows refuses the mark if what its statement prints is read as more than text by

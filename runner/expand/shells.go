@@ -286,10 +286,11 @@ func scriptAfter(args []arg, i int) int {
 	c := false // there was a -c
 	for ; i < len(args); i++ {
 		a := args[i]
-		if !a.static() || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
+		if !a.static() || a.text == "" || a.text[0] != '-' && a.text[0] != '+' {
 			break
 		}
 		switch {
+		case len(a.text) == 1: // it ends the options of some shells
 		case a.text == "--":
 			i++
 			if c {
