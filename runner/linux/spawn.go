@@ -98,6 +98,9 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	}
 	if failed != nil {
 		Wait(pid, nil, nil)
+		if failed == syscall.EINTR { // Ctrl-C killed it while it was in this process's group
+			return s.Start(path, argv, attr, born, pin)
+		}
 		return 0, failed
 	}
 	return pid, nil
@@ -122,6 +125,7 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		return false
 	}
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
+	c.calls[0].Await()
 	if attr.Sys.Foreground {
 		c.mask(unix.SIG_BLOCK) // SIGTTOU would stop a process that is not in the foreground yet
 		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(born)))

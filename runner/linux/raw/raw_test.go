@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	_ "crew/runner/linux/raw"
+	"crew/runner/linux/raw"
 )
 
 // start starts this test program without tests; its runtime traces on stderr which
@@ -68,4 +68,19 @@ func TestEarlySignals(t *testing.T) {
 	_ = cmd.Wait()
 	require.Equal(t, syscall.SIGQUIT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	require.NotContains(t, string(said), "goroutine")
+}
+
+// TestAwait tells a call that a child did not come to make from one that it made.
+func TestAwait(t *testing.T) {
+	calls := []raw.Call{{Number: syscall.SYS_GETPPID, Want: uintptr(os.Getpid())}, {Number: syscall.SYS_EXIT}, {Number: syscall.SYS_GETPPID}}
+	for i := range calls {
+		calls[i].Await()
+		require.EqualValues(t, syscall.EINTR, calls[i].Err())
+	}
+	pid, errno := raw.Spawn(calls, nil, false)
+	require.Zero(t, errno)
+	_, err := syscall.Wait4(pid, nil, 0, nil)
+	require.NoError(t, err)
+	require.Zero(t, calls[0].Err())
+	require.EqualValues(t, syscall.EINTR, calls[2].Err(), "the child has exited before")
 }
