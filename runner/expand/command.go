@@ -97,7 +97,7 @@ func skipPrefixes(args []arg) int {
 	case text == "[", text == "[[", text == ":":
 	case strings.ContainsAny(text, "{*?["), strings.HasSuffix(text, ":"): // a label to ksh93
 		return len(args)
-	case strings.Contains(text, "=") && strings.IndexByte("0123456789", text[0]) >= 0: // an assignment to zsh
+	case strings.Contains(text, "="): // an assignment to some shell: 1=x to zsh, .sh.x=y to ksh93
 		return len(args)
 	}
 	return i
@@ -338,8 +338,6 @@ func isolated(s string) bool {
 // variable whose value a shell evaluates.
 func (s *site) environment(args []arg, at int) place {
 	switch {
-	case args[0].text == "watch" || programName(args[0].text) == "parallel":
-		return refuseArguments(args[0].text, ", which joins them into a shell's script", "pass them to a script, as in sh -c '… \"$1\"' sh {}")
 	case strings.HasPrefix(args[at].text, markText) && slices.Contains(scriptOptions, programName(args[0].text)) &&
 		!slices.ContainsFunc(args[:at], func(a arg) bool { return a.static() && a.text == "--" }) &&
 		(args[0].text != "flock" || slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks })):

@@ -153,6 +153,9 @@ func scriptOf(args []arg, f family) (s script, ok bool) {
 		if s, ok := remoteScript(args, i); ok {
 			return s, true
 		}
+		if s, ok := joinedScript(args, i); ok {
+			return s, true
+		}
 	}
 	return script{}, false
 }
@@ -242,6 +245,30 @@ func remoteScript(args []arg, i int) (script, bool) {
 		}
 	}
 	return script{from: len(args), to: len(args), shell: "ssh", family: posix}, host > 0
+}
+
+// joinedScript finds the words that args[i] gives to a shell after quoting of its own,
+// or none.
+func joinedScript(args []arg, i int) (script, bool) {
+	s := script{from: i + 1, to: len(args), shell: programName(args[i].text), family: foreign}
+	switch s.shell {
+	case "watch":
+		isExec := func(a arg) bool {
+			return a.static() && (a.option() && strings.Contains(a.text, "x") || a.text == "--exec")
+		}
+		return s, !slices.ContainsFunc(args[s.from:], isExec) && s.from < s.to
+	case "parallel":
+		return s, s.from < s.to
+	case "crew", "tmux": // one word with blanks is a script
+		for j, a := range args[s.from:] {
+			if a.marks && strings.ContainsAny(a.text, " \t\n;|&") {
+				s.from += j
+				s.to = s.from + 1
+				return s, true
+			}
+		}
+	}
+	return script{}, false
 }
 
 // readsScript reports whether a command may be a shell that reads its script from

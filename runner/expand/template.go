@@ -160,8 +160,12 @@ func (c compiler) script(pieces []piece, shell string, add bool) (word, error) {
 		return c.compile(pieces, add)
 	}
 	if i := slices.IndexFunc(pieces, piece.ofRecord); i >= 0 {
-		return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: "+
-			"leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python", pieces[i].text, shell)
+		how := "leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python"
+		switch shell {
+		case "watch", "parallel", "crew", "tmux", "env --split-string":
+			how = `pass it as an argument, as in sh -c '… "$1"' sh {}`
+		}
+		return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
 	}
 	w := newWord(pieces)
 	w.script = true
@@ -258,7 +262,7 @@ func (t *Template) compileNested(sc script, words [][]piece, cfg *Config) error 
 		t.words = append(t.words, word{text: sc.option})
 		pieces[0].text = pieces[0].text[sc.attached:]
 	}
-	if len(pieces) == 1 && pieces[0].ofRecord() {
+	if len(pieces) == 1 && pieces[0].ofRecord() && sc.family != foreign {
 		return errRecord(sc)
 	}
 	c := compiler{family: sc.family, batch: cfg.Batch, empty: cfg.Empty}

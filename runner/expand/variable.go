@@ -400,12 +400,12 @@ func isArithmetic(holder syntax.Node, w *syntax.Word) bool {
 // assigned says how a value may be assigned to a variable.
 func (s *site) assigned(name string) place {
 	switch {
-	case s.variables.unknown:
-		return refuse("cannot be assigned where a declaration may make the variable evaluate it", "leave out the declaration")
 	case s.c.evaluates(name):
 		return refuse("cannot be assigned to "+name+", which the shell evaluates", "use another name")
 	case s.variables.evaluated[name]:
 		return refuse("cannot be assigned to "+name+", which the script evaluates", `leave out the eval, or what stands for it`)
+	case s.variables.unknown:
+		return refuse("cannot be assigned where a declaration or an unknown command may make the shell evaluate it", "write it where it is used")
 	case s.variables.numbers[name], slices.Contains(integers, name), s.c.family.korn() && slices.Contains(kornIntegers, name):
 		return place{how: number}
 	}
