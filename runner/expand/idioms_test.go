@@ -112,7 +112,7 @@ func TestIdiomsRun(t *testing.T) {
 		if i.marks["sh"] == "run" || i.marks["bash"] == "run" {
 			values = nil
 			for j, v := range awkward {
-				if v != "" && v != "-n" && ((n+j)%12 == 0 || long()) {
+				if v != "" && v != "-n" && ((n+j)%24 == 0 || long()) {
 					values = append(values, v)
 				}
 			}

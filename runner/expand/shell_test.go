@@ -161,6 +161,8 @@ func (o *oracle) trials(t testing.TB, script, want, value string, bash bool) []t
 			continue
 		case shell == "yash" && strings.ContainsFunc(script+value, func(r rune) bool { return r >= utf8.RuneSelf }):
 			continue // in this locale, it reads an empty script instead
+		case shell == "ksh93" && value == "" && strings.Contains(script, "${u:-"):
+			continue // it makes no word of an empty one within ${…}
 		}
 		cfg := Config{Words: []string{script}}
 		if shell != "/bin/sh" {
@@ -237,10 +239,13 @@ func TestShellContexts(t *testing.T) {
 	for i, c := range contexts {
 		first := len(list)
 		for j, v := range awkward {
-			// A long run tries every context with every value in every shell, others a
-			// fifth of these pairs in every other shell.
+			// A long run tries every context with every value in every shell, others an
+			// eighth of these pairs in every other shell.
+			if (i+j)%8 != 0 && !long() {
+				continue
+			}
 			for k, tr := range o.trials(t, c.script, c.want, v, c.bash) {
-				if (i+j)%5 == 0 && (i+j/5+k)%2 == 0 || long() {
+				if (i+j/8+k)%2 == 0 || long() {
 					list = append(list, tr)
 				}
 			}
@@ -254,7 +259,9 @@ func TestShellContexts(t *testing.T) {
 func FuzzShell(f *testing.F) {
 	o := newOracle(f)
 	for i, v := range awkward {
-		f.Add(uint(i), v)
+		if i%5 == 0 || long() {
+			f.Add(uint(i), v)
+		}
 	}
 	f.Fuzz(func(t *testing.T, i uint, value string) {
 		if strings.Contains(value, "\x00") || len(value) > 10000 {

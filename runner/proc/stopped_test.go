@@ -13,9 +13,9 @@ import (
 	"crew/runner/task"
 )
 
-// TestOwnStopsAreNotReported has crew stop a task, and then somebody else, twice.
+// TestOwnStopsAreNotReported has crew stop a task, and then somebody else, twice. It
+// runs alone: a stop of any child is told once, to whichever test asks first.
 func TestOwnStopsAreNotReported(t *testing.T) {
-	t.Parallel()
 	notices := make(chan string, 10)
 	l := local(t, func(c *Config) { c.Notice = func(text string) { notices <- text } })
 	ended := make(chan *task.Result)
