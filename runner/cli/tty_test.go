@@ -304,13 +304,17 @@ func TestTerminalPipeline(t *testing.T) {
 				for _, name := range []string{"on.1", "on.2", "reader"} {
 					eventually(t, func() bool { return size(filepath.Join(cmd.Dir, name)) > 0 })
 				}
-				_, err := v.file.WriteString("\x03")
-				require.NoError(t, err)
-				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
 				reader, err := os.ReadFile(filepath.Join(cmd.Dir, "reader"))
 				require.NoError(t, err)
 				pid, err := strconv.Atoi(strings.TrimSpace(string(reader)))
 				require.NoError(t, err)
+				eventually(t, func() bool { // until then bash may take Ctrl-C for itself
+					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+					return string(name) == "tee\n"
+				})
+				_, err = v.file.WriteString("\x03")
+				require.NoError(t, err)
+				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
 				eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
 				v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)
