@@ -33,7 +33,7 @@ func TestUnread(t *testing.T) {
 		{"Ctrl-C too late", false, drain, 150 * ms, Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
 		{"SIGTERM a little later", false, stop, 5 * ms, Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
 		{"while draining", true, drain, 5 * ms, Told, task.OK, []task.Kind{task.Draining}},
-		{"while stopping", true, stop, 0, Told, task.Cancelled, []task.Kind{task.Stopping}},
+		{"while stopping", true, stop, 5 * ms, Told, task.Cancelled, []task.Kind{task.Stopping}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
