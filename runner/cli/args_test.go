@@ -103,7 +103,7 @@ func TestShellWords(t *testing.T) {
 }
 
 func FuzzArgs(f *testing.F) {
-	for _, s := range []string{"", "-kj4\x00ls\x00-l", "-j\x00-1\x00--\x00x", "--output=raw\x00-u\x00:::\x00a", "-0n1P8", "--retires\x00x"} {
+	for _, s := range []string{"", "-kj4\x00ls\x00-l", "-j\x00-1\x00--\x00x", "--output=raw\x00-u\x00:::\x00a", "-0n1P8", "--retires\x00x", "\n\x00&"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, joined string) {
@@ -137,7 +137,9 @@ func FuzzArgs(f *testing.F) {
 			env := func(string) string { return "" }
 			if _, _, err = parse(append([]string{"crew"}, args...), env, &strings.Builder{}, &strings.Builder{}); err != nil {
 				require.True(t, isUsage(err), err)
-				require.NotContains(t, err.Error(), "\n")
+				var b strings.Builder
+				complain(&b, err)
+				require.Equal(t, 1, strings.Count(b.String(), "\n"))
 			}
 		}
 	})

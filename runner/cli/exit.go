@@ -42,9 +42,9 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
-// complain prints err on w and returns its exit status.
+// complain prints err on w as one line and returns its exit status.
 func complain(w io.Writer, err error) int {
-	_, _ = fmt.Fprintf(w, "crew: %v\n", err) // without a stderr, only the status tells
+	_, _ = fmt.Fprintf(w, "crew: %s\n", task.Printable(err.Error())) // without a stderr, only the status tells
 	return errorStatus(err)
 }
 

@@ -70,8 +70,8 @@ func stateText(s *journal.Summary) string {
 		run = "ended in good order"
 	}
 	lines := []string{
-		printable(s.Command.Line),
-		"in " + printable(s.Command.Dir),
+		task.Printable(s.Command.Line),
+		"in " + task.Printable(s.Command.Dir),
 		"begun " + s.Begun.Local().Format(time.DateTime) + ", " + run,
 		done,
 	}
@@ -106,21 +106,12 @@ func mentions(first []journal.Mention, n int) (lines []string) {
 		default:
 			how = m.Outcome.String() + after
 		}
-		lines = append(lines, "  "+how+printable(m.Command))
+		lines = append(lines, "  "+how+task.Printable(m.Command))
 	}
 	if more := n - len(first); more > 0 {
 		lines = append(lines, fmt.Sprintf("  … and %d more", more))
 	}
 	return lines
-}
-
-// printable returns s with everything escaped that is not fit for a terminal.
-func printable(s string) string {
-	q := strconv.Quote(s)
-	if q[1:len(q)-1] == s {
-		return s
-	}
-	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
 // byteCount returns n as people read it: 2.0 MiB.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -233,12 +231,12 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
 	}
 	if cmd := commandLine(t, r); cmd != "" {
-		b.WriteString(": " + harmless(task.Shorten(cmd, digestCommand)))
+		b.WriteString(": " + task.Printable(task.Shorten(cmd, digestCommand)))
 	}
 	b.WriteByte('\n')
 	tail, err := outputTail(r)
 	if err != nil {
-		fmt.Fprintf(&b, "crew:   its output cannot be read: %s\n", harmless(err.Error()))
+		fmt.Fprintf(&b, "crew:   its output cannot be read: %s\n", task.Printable(err.Error()))
 	}
 	for _, l := range lastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
@@ -289,7 +287,7 @@ func verdict(t *task.Task, r *task.Result) string {
 		if r.Err == nil {
 			return "not started"
 		}
-		return "not started: " + harmless(task.Shorten(r.Err.Error(), digestCommand))
+		return "not started: " + task.Printable(task.Shorten(r.Err.Error(), digestCommand))
 	}
 	return r.Outcome.String() + after
 }
@@ -326,32 +324,10 @@ func lastLines(tail []byte, n int) []string {
 	}
 	lines = lines[max(0, len(lines)-n):]
 	for i, l := range lines {
-		lines[i] = harmless(task.Shorten(l, digestWidth))
+		lines[i] = task.Printable(task.Shorten(l, digestWidth))
 	}
 	return lines
 }
-
-// harmless returns s with escapes for invalid bytes and for all characters that
-// could break the line or change the terminal. Tabs stay.
-func harmless(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		c := s[:n]
-		if unprintable(r) || !utf8.ValidString(c) {
-			c = strconv.Quote(c)
-			c = c[1 : len(c)-1]
-		}
-		b.WriteString(c)
-		s = s[n:]
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
 
 // span returns a duration rounded for people.
 func span(d time.Duration) string {

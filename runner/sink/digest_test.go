@@ -218,21 +218,6 @@ func TestVerdictOfCancelled(t *testing.T) {
 	require.Equal(t, "cancelled after 210ms", verdict(e.Task, e.Result))
 }
 
-func FuzzHarmless(f *testing.F) {
-	for _, s := range []string{"", "plain", "\x1b[2J", "a\r\nb", "\xff\xfe", "é\u202e", "\tx"} {
-		f.Add(s, 3)
-	}
-	f.Fuzz(func(t *testing.T, s string, n int) {
-		got := harmless(task.Shorten(s, max(0, min(n, len(s)))))
-		for _, r := range got {
-			require.False(t, r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0, "%q", got)
-		}
-		if harmless(s) == s {
-			require.True(t, strings.HasPrefix(s, strings.TrimSuffix(got, "…")), "%q is cut to %q", s, got)
-		}
-	})
-}
-
 func TestDigestShowsEarlierAttempts(t *testing.T) {
 	attempt := func(n int, r task.Result) *task.Result {
 		r.Attempt, r.Start, r.End = n, dawn, dawn.Add(50*time.Millisecond)

@@ -49,7 +49,7 @@ func (t *Terminal) figures(n tally, now time.Time) []figure {
 	}
 	f = append(f, figure{t.rest(n, now), 6})
 	if t.blocking != nil {
-		f = append(f, figure{", " + harmless(t.blocking.Text(now)), 2})
+		f = append(f, figure{", " + task.Printable(t.blocking.Text(now)), 2})
 	}
 	return f
 }
@@ -89,7 +89,7 @@ func (a runningTask) name(columns int) string {
 	if name == "" || a.task.Object != "" {
 		name = a.task.CommandLine(a.task.ArgvOn(a.slot))
 	}
-	return cut(harmless(strings.ReplaceAll(task.Shorten(name, 4*columns), "\t", " ")), columns)
+	return cut(task.Printable(strings.ReplaceAll(task.Shorten(name, 4*columns), "\t", " ")), columns)
 }
 
 // longest names the tasks that have run longest, in at most so many columns.

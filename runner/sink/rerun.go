@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"crew/runner/task"
 )
@@ -208,7 +207,7 @@ func (r *rerun) fits(records [][]string) bool {
 		for _, c := range cols {
 			size += len(task.Quote(c)) + 1
 			if slices.Contains([]string{":::", ":::+", "::::", "::::+"}, c) ||
-				!utf8.ValidString(c) || strings.Contains(c, "\t") || strings.IndexFunc(c, unprintable) >= 0 {
+				strings.Contains(c, "\t") || task.Printable(c) != c {
 				return false
 			}
 		}
@@ -278,7 +277,7 @@ func (r *rerun) text() string {
 		values = r.values()
 	}
 	if r.err != nil {
-		return "crew: no line to run them again, as their records cannot be kept: " + harmless(r.err.Error()) + "\n"
+		return "crew: no line to run them again, as their records cannot be kept: " + task.Printable(r.err.Error()) + "\n"
 	}
 	s := ""
 	if r.listed > 0 {

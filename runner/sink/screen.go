@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"crew/runner/task"
 )
 
 // Screen is the run's stdout and stderr with the progress bar between them.
@@ -75,7 +77,7 @@ func (s *Screen) Hide() {
 
 // Notice prints text on stderr as a line of crew's own, with unprintable characters
 // escaped. Errors are ignored.
-func (s *Screen) Notice(text string) { s.say("crew: " + harmless(text) + "\n") }
+func (s *Screen) Notice(text string) { s.say("crew: " + task.Printable(text) + "\n") }
 
 // say prints text, if any, on stderr, at the beginning of a line. What crew says
 // about itself is not worth ending a run for, so errors are ignored.
@@ -133,7 +135,7 @@ func (s *Screen) Last(text string) {
 // but prints nothing if that would have to wait.
 func (s *Screen) Urge(text string) {
 	if w := s.err.w; writable(w) {
-		_, _ = io.WriteString(w, s.clean()+"crew: "+harmless(text)+"\n")
+		_, _ = io.WriteString(w, s.clean()+"crew: "+task.Printable(text)+"\n")
 	}
 }
 

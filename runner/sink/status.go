@@ -36,7 +36,7 @@ func (s *Screen) Status(snap *task.Snapshot, in Input) {
 // oldest first, and what the others wait for.
 func status(snap *task.Snapshot, in Input) string {
 	var b strings.Builder
-	say := func(text string) { b.WriteString("crew: " + harmless(text) + "\n") }
+	say := func(text string) { b.WriteString("crew: " + task.Printable(text) + "\n") }
 	st := &snap.Stats
 	n, of := in.tally(st, statusWithin), ""
 	if !n.known {

@@ -145,3 +145,18 @@ func TestBlockingInWords(t *testing.T) {
 	}
 	require.Equal(t, "stopping", Stops.String())
 }
+
+func FuzzPrintable(f *testing.F) {
+	for _, s := range []string{"", "plain", "\x1b[2J", "a\r\nb", "\xff\xfe", "é\u202e", "\tx"} {
+		f.Add(s, 3)
+	}
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		got := Printable(Shorten(s, max(0, min(n, len(s)))))
+		for _, r := range got {
+			require.False(t, r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0, "%q", got)
+		}
+		if Printable(s) == s {
+			require.True(t, strings.HasPrefix(s, strings.TrimSuffix(got, "…")), "%q is cut to %q", s, got)
+		}
+	})
+}

@@ -1,7 +1,9 @@
 package task
 
 import (
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -48,3 +50,25 @@ func Shorten(s string, n int) string {
 	}
 	return s[:n] + "…"
 }
+
+// Printable returns s with escapes for invalid bytes and for all characters that
+// could break the line or change the terminal. Tabs stay.
+func Printable(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		c := s[:n]
+		if unprintable(r) || !utf8.ValidString(c) {
+			c = strconv.Quote(c)
+			c = c[1 : len(c)-1]
+		}
+		b.WriteString(c)
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
