@@ -182,11 +182,11 @@ func (s *site) passed(call *syntax.CallExpr, word *syntax.Word) place {
 	if _, ok := word.Parts[0].(*syntax.ProcSubst); ok && (readsScript(args) || args[0].text == "." || args[0].text == "source") {
 		return refuseText
 	}
-	isShell := func(a arg) bool { return a.static() && (familyOf(a.text) != foreign || wraps(a.text)) }
-	if args[at].split && slices.ContainsFunc(args[:at], isShell) {
+	runs := func(a arg) bool { return isShell(a) || a.static() && wraps(a.text) }
+	if args[at].split && slices.ContainsFunc(args[:at], runs) {
 		return refuse("cannot be in a command whose output may become options", `write quotes around it, as in "$(…)"`)
 	}
-	return place{}
+	return unclear(args[i:], at-i)
 }
 
 // evaluates reports whether a builtin of the shell evaluates args[at].

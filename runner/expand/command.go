@@ -7,77 +7,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// words returns what is known of a command's words.
-func words(call *syntax.CallExpr) []arg {
-	args := make([]arg, len(call.Args))
-	for i, w := range call.Args {
-		args[i] = known(w)
-	}
-	return args
-}
-
-// known returns what is known of a word before the script runs.
-func known(w *syntax.Word) arg {
-	var b strings.Builder
-	a := arg{known: appendKnown(&b, w.Parts)}
-	a.text = b.String()
-	a.marks = strings.Contains(a.text, markText)
-	a.split = slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
-		switch p.(type) {
-		case *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
-			return false
-		}
-		return true
-	})
-	return a
-}
-
-// appendKnown writes the text of the parts up to the first that is not known,
-// and reports whether that is all.
-func appendKnown(b *strings.Builder, parts []syntax.WordPart) bool {
-	for _, p := range parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			for i := 0; i < len(p.Value); i++ {
-				if p.Value[i] == '\\' && i+1 < len(p.Value) {
-					i++
-				}
-				b.WriteByte(p.Value[i])
-			}
-		case *syntax.SglQuoted:
-			if p.Dollar {
-				return false
-			}
-			b.WriteString(p.Value)
-		case *syntax.DblQuoted:
-			if p.Dollar || !appendKnownQuoted(b, p.Parts) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// appendKnownQuoted is appendKnown for the parts of a text in double quotes, where
-// a backslash only escapes some characters.
-func appendKnownQuoted(b *strings.Builder, parts []syntax.WordPart) bool {
-	for _, p := range parts {
-		l, ok := p.(*syntax.Lit)
-		if !ok {
-			return false
-		}
-		for i := 0; i < len(l.Value); i++ {
-			if l.Value[i] == '\\' && i+1 < len(l.Value) && strings.IndexByte("$`\"\\", l.Value[i+1]) >= 0 {
-				i++
-			}
-			b.WriteByte(l.Value[i])
-		}
-	}
-	return true
-}
-
 // skipPrefixes returns the index of the word that names the command, after words
 // that only say how it is run. It is len(args) if that word is not known.
 func skipPrefixes(args []arg) int {
@@ -143,26 +72,39 @@ func (s *site) call(call *syntax.CallExpr, word *syntax.Word) place {
 	case i > at:
 		return place{}
 	}
-	isShell := func(a arg) bool {
-		return a.static() && (familyOf(a.text) != foreign || slices.Contains(scriptOptions, programName(a.text)))
+	if slices.ContainsFunc(args[:at], isShell) {
+		switch {
+		case !args[at].known && args[at].text == "":
+			return refuse("cannot be part of a word that may be an option of a shell", "write the beginning of the word as it is")
+		case startsOption(args[at].text):
+			return refuse("cannot be part of an option of a shell", "write the option as it is")
+		}
 	}
-	if !args[at].known && args[at].text == "" && slices.ContainsFunc(args[:at], isShell) {
-		return refuse("cannot be part of a word that may be an option of a shell", "write the beginning of the word as it is")
+	if p := unclear(args[i:], at-i); p.err != nil {
+		return p
 	}
-	if option := args[at].text; option != "" && (option[0] == '-' || option[0] == '+') && slices.ContainsFunc(args[:at], isShell) {
-		return refuse("cannot be part of an option of a shell", "write the option as it is")
-	}
-	for j := i + 1; j < at; j++ {
+	return s.argument(args[i:], at-i)
+}
+
+// unclear refuses args[at] if a word before it makes it unclear whether that is an
+// argument or a script.
+func unclear(args []arg, at int) place {
+	for j := 1; j < at; j++ {
 		if args[j].static() {
 			continue
 		}
 		shell, last := slices.ContainsFunc(args[:j], isShell), args[at-1]
-		unknown := !args[j].known && (args[j].split && (shell || wraps(args[i].text)) || last.option() && strings.HasSuffix(last.text, "c"))
-		if unknown || shell && strings.HasPrefix(args[j].text, "-") {
-			return refuse("cannot stand where it is not known what "+args[i].text+" runs", "write quotes around the words before it")
+		unknown := !args[j].known && (args[j].split && (shell || wraps(args[0].text)) || last.options() && strings.HasSuffix(last.text, "c"))
+		if unknown || shell && (args[j].option || strings.HasPrefix(args[j].text, "-")) {
+			return refuse("cannot stand where it is not known what "+args[0].text+" runs", "write quotes around the words before it")
 		}
 	}
-	return s.argument(args[i:], at-i)
+	return place{}
+}
+
+// isShell reports whether a is a program that takes a script as an option.
+func isShell(a arg) bool {
+	return a.static() && (familyOf(a.text) != foreign || slices.Contains(scriptOptions, programName(a.text)))
 }
 
 // nameWithMark reports whether s, with values in it, may be the name of a variable.

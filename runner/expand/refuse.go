@@ -57,7 +57,7 @@ func (s *site) holder(first int) place {
 			return refuseName
 		}
 	case *syntax.BinaryTest:
-		if n.Op == syntax.TsReMatch && s.c.family == posix && word.Lit() != markText && strings.Contains(word.Lit(), "(") {
+		if n.Op == syntax.TsReMatch && s.c.family == posix && strings.Contains(s.c.src[word.Pos().Offset():word.End().Offset()], "(") {
 			return refuse("cannot stand in a group of a regular expression, which shells read differently", "name the shell, as in --shell bash")
 		}
 	case *syntax.WordIter:

@@ -87,20 +87,6 @@ func (f family) readings() []reading {
 	return []reading{{lang: syntax.LangBash}, {lang: syntax.LangPOSIX, optional: true}}
 }
 
-// arg is a word of a command as far as it is known before the command runs.
-type arg struct {
-	text  string // its beginning up to the first expansion, without quotes; a placeholder is a mark
-	known bool   // text is the whole word
-	marks bool   // text holds a mark
-	split bool   // it holds an expansion outside of quotes and may be any number of words
-}
-
-// static reports whether the word is the same in every task.
-func (a arg) static() bool { return a.known && !a.marks }
-
-// option reports whether a is, in every task, a bundle of short options.
-func (a arg) option() bool { return len(a.text) > 1 && a.text[0] == '-' && a.text[1] != '-' }
-
 // script is the text of a script within a command: one of its arguments, or
 // several, which are then joined with blanks.
 type script struct {
@@ -194,7 +180,7 @@ func scriptOption(args []arg, i int) (script, bool) {
 		case !a.known && strings.HasPrefix(a.text, "-"):
 			s.from, s.to = j, j+1
 			return s, true
-		case a.option():
+		case a.options():
 			n := strings.IndexAny(a.text, short)
 			switch {
 			case n < 0 || strings.Contains(a.text[:n], markText):
@@ -233,7 +219,7 @@ func remoteScript(args []arg, i int) (script, bool) {
 		a := args[j]
 		switch {
 		case host == 0 && a.static() && a.text == "--":
-		case a.static() && a.option():
+		case a.static() && a.options():
 			// The option's argument is the next word unless it is attached.
 			if n := strings.IndexAny(a.text, "BbcDEeFIiJLlmOopPQRSWw"); n == len(a.text)-1 {
 				j++
@@ -254,7 +240,7 @@ func joinedScript(args []arg, i int) (script, bool) {
 	switch s.shell {
 	case "watch":
 		isExec := func(a arg) bool {
-			return a.static() && (a.option() && strings.Contains(a.text, "x") || a.text == "--exec")
+			return a.static() && (a.options() && strings.Contains(a.text, "x") || a.text == "--exec")
 		}
 		return s, !slices.ContainsFunc(args[s.from:], isExec) && s.from < s.to
 	case "parallel":

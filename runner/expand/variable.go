@@ -84,6 +84,8 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 			v.readers = v.readers || v.runsInput(n.Body)
 		case *syntax.CoprocClause:
 			v.aliases = true
+		case *syntax.Stmt:
+			v.odd = v.odd || c.family == posix && goesOnAfterBoth(n)
 		case *syntax.Word:
 			v.odd = v.odd || quotedAfterPID(n)
 		case *syntax.ExtGlob:
@@ -200,6 +202,14 @@ func quotes(n syntax.Node) (found bool) {
 		return true
 	})
 	return found
+}
+
+// goesOnAfterBoth reports whether a command goes on after an &> and its file. Where
+// that is no operator, the rest is a command of its own.
+func goesOnAfterBoth(st *syntax.Stmt) bool {
+	return st.Cmd != nil && slices.ContainsFunc(st.Redirs, func(r *syntax.Redirect) bool {
+		return (r.Op == syntax.RdrAll || r.Op == syntax.AppAll) && r.Pos().Offset() < st.Cmd.End().Offset()
+	})
 }
 
 // quotedAfterPID reports whether quotes stand right after a $$, which some shells
@@ -334,7 +344,7 @@ func (v *variables) use(text string) {
 func (v *variables) readAlike() place {
 	if v.odd {
 		return refuse("cannot stand in a script that shells read differently",
-			"leave out quotes and blanks in patterns and indexes, quotes after $$, and here-documents in here-documents")
+			"leave out quotes and blanks in patterns and indexes, quotes after $$, words after &> and its file, and here-documents in here-documents")
 	}
 	if v.aliases {
 		return refuse("cannot stand in a script with aliases or coproc, which change how it is read", "leave them out")

@@ -1,0 +1,120 @@
+package expand
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// arg is a word of a command as far as it is known before the command runs.
+type arg struct {
+	text  string // its beginning up to the first expansion, without quotes; a placeholder is a mark
+	known bool   // text is the whole word
+	marks bool   // text holds a mark
+	split bool   // it holds an expansion outside of quotes and may be any number of words
+
+	option bool // it is not known, and may be a bundle of a shell's options
+}
+
+// static reports whether the word is the same in every task.
+func (a arg) static() bool { return a.known && !a.marks }
+
+// options reports whether a is, in every task, a bundle of short options.
+func (a arg) options() bool { return len(a.text) > 1 && a.text[0] == '-' && a.text[1] != '-' }
+
+// words returns what is known of a command's words.
+func words(call *syntax.CallExpr) []arg {
+	args := make([]arg, len(call.Args))
+	for i, w := range call.Args {
+		args[i] = known(w)
+	}
+	return args
+}
+
+// known returns what is known of a word before the script runs.
+func known(w *syntax.Word) arg {
+	var b strings.Builder
+	a := arg{known: appendKnown(&b, w.Parts)}
+	a.text = b.String()
+	a.option = !a.known && startsOption(literalText(w))
+	a.marks = strings.Contains(a.text, markText)
+	a.split = slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+		switch p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+			return false
+		}
+		return true
+	})
+	return a
+}
+
+// literalText returns the text of a word without quotes, backslashes and
+// expansions. What $'…' stands for counts as a dash.
+func literalText(w *syntax.Word) string {
+	var b strings.Builder
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Word, *syntax.DblQuoted, nil:
+			return true
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(n.Value, `\`, ""))
+		case *syntax.SglQuoted:
+			if n.Dollar {
+				b.WriteString("-")
+			}
+			b.WriteString(n.Value)
+		}
+		return false
+	})
+	return b.String()
+}
+
+// startsOption reports whether s begins as the options of a shell do.
+func startsOption(s string) bool { return strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") }
+
+// appendKnown writes the text of the parts up to the first that is not known,
+// and reports whether that is all.
+func appendKnown(b *strings.Builder, parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			for i := 0; i < len(p.Value); i++ {
+				if p.Value[i] == '\\' && i+1 < len(p.Value) {
+					i++
+				}
+				b.WriteByte(p.Value[i])
+			}
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return false
+			}
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			if p.Dollar || !appendKnownQuoted(b, p.Parts) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// appendKnownQuoted is appendKnown for the parts of a text in double quotes, where
+// a backslash only escapes some characters.
+func appendKnownQuoted(b *strings.Builder, parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			return false
+		}
+		for i := 0; i < len(l.Value); i++ {
+			if l.Value[i] == '\\' && i+1 < len(l.Value) && strings.IndexByte("$`\"\\", l.Value[i+1]) >= 0 {
+				i++
+			}
+			b.WriteByte(l.Value[i])
+		}
+	}
+	return true
+}
