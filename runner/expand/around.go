@@ -182,6 +182,9 @@ func (s *site) passed(call *syntax.CallExpr, word *syntax.Word) place {
 	if _, ok := word.Parts[0].(*syntax.ProcSubst); ok && (readsScript(args) || args[0].text == "." || args[0].text == "source") {
 		return refuseText
 	}
+	if args[at].text == "" && mayBeOption(args, at) {
+		return refuse("cannot be in a command whose output may become an option", "write -- before it")
+	}
 	runs := func(a arg) bool { return isShell(a) || a.static() && wraps(a.text) }
 	if args[at].split && slices.ContainsFunc(args[:at], runs) {
 		return refuse("cannot be in a command whose output may become options", `write quotes around it, as in "$(…)"`)

@@ -280,9 +280,7 @@ func isolated(s string) bool {
 // variable whose value a shell evaluates.
 func (s *site) environment(args []arg, at int) place {
 	switch {
-	case strings.HasPrefix(args[at].text, markText) && slices.Contains(scriptOptions, programName(args[0].text)) &&
-		!slices.ContainsFunc(args[:at], func(a arg) bool { return a.static() && a.text == "--" }) &&
-		(args[0].text != "flock" || slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks })):
+	case strings.HasPrefix(args[at].text, markText) && mayBeOption(args, at):
 		return refuseArguments(args[0].text+", which may take it for an option", "", "write -- before it")
 	case wraps(args[0].text):
 		name, _, ok := strings.Cut(args[at].text, "=")

@@ -89,6 +89,8 @@ func (c compiler) compile(pieces []piece, add bool) (word, error) {
 	return w, err
 }
 
+var errBackslash = errors.New("the command ends with a backslash, which shells read differently: leave it out")
+
 // resolve parses the script until every mark has its place. It starts again
 // whenever it rewrites the source.
 func (c *compiler) resolve(add bool) (word, error) {
@@ -107,6 +109,8 @@ func (c *compiler) resolve(add bool) (word, error) {
 			c.addTail()
 			add = false
 			continue
+		case odd(c.src):
+			return word{}, errBackslash
 		}
 		if changed, err := c.rewrite(f); err != nil {
 			return word{}, err

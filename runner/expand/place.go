@@ -129,7 +129,7 @@ func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
 				continue
 			}
 			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), lang: lang, variables: vars}
-			switch p := vars.readAlike(); {
+			switch p := vars.readAlike(c.family); {
 			case p.err != nil && m.piece.ofRecord() && !isComment(leaf):
 				places[i] = p
 			case m.piece.kind == nested:

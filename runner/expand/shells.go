@@ -187,6 +187,9 @@ func scriptOption(args []arg, i int) (script, bool) {
 				continue
 			case n+len(short) < len(a.text) || !a.known:
 				s.from, s.to, s.attached, s.option = j, j+1, n+1, a.text[:n+1]
+			default: // the shell takes what looks like an option for one
+				for ; s.from < len(args) && startsOption(args[s.from].text); s.from, s.to = s.from+1, s.to+1 {
+				}
 			}
 			if name == "env" {
 				s.to = len(args) // what it splits may end in sh -c
@@ -204,6 +207,22 @@ func scriptOption(args []arg, i int) (script, bool) {
 		}
 	}
 	return script{}, false
+}
+
+// mayBeOption reports whether args[at], of which the first character is not known,
+// may be an option that takes a script.
+func mayBeOption(args []arg, at int) bool {
+	for i, a := range args[:at] {
+		switch {
+		case !a.static():
+		case a.text == "--":
+			return false
+		case slices.Contains(scriptOptions, programName(a.text)) && (i == 0 || wraps(args[0].text)):
+			rest := slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks || !a.known })
+			return rest || programName(a.text) != "flock"
+		}
+	}
+	return false
 }
 
 // remoteScript finds the words that ssh, which is args[i], gives to a shell on

@@ -20,6 +20,7 @@ type variables struct {
 	unknown   bool                // it may give any variable an attribute
 	aliases   bool                // it gives words another meaning, or holds a coproc, whose name bash may take for a command
 	odd       bool                // it holds what shells may read differently
+	bash      bool                // it holds what other shells may read as several commands
 	readers   bool                // a function may run text that it reads
 }
 
@@ -85,7 +86,7 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 		case *syntax.CoprocClause:
 			v.aliases = true
 		case *syntax.Stmt:
-			v.odd = v.odd || c.family == posix && goesOnAfterBoth(n)
+			v.bash = v.bash || goesOnAfterBoth(n)
 		case *syntax.Word:
 			v.odd = v.odd || quotedAfterPID(n)
 		case *syntax.ExtGlob:
@@ -93,7 +94,10 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 		case *syntax.Redirect:
 			v.odd = v.odd || n.Hdoc != nil && documents(stack) > 0
 			v.noteRedirect(n, stack[len(stack)-2])
+		case *syntax.ArithmExp:
+			v.bash = v.bash || n.Bracket
 		case *syntax.Lit:
+			v.odd = v.odd || c.family == zsh && zshFlag(n.Value)
 			if inArithmetic(stack) {
 				v.use(n.Value)
 			}
@@ -204,6 +208,16 @@ func quotes(n syntax.Node) (found bool) {
 	return found
 }
 
+// zshFlag reports whether s holds a dollar sign that begins an expansion to zsh alone.
+func zshFlag(s string) bool {
+	for i := 1; i < len(s); i++ {
+		if s[i-1] == '$' && strings.IndexByte("=~^+#:-[", s[i]) >= 0 && !odd(s[:i-1]) {
+			return true
+		}
+	}
+	return false
+}
+
 // goesOnAfterBoth reports whether a command goes on after an &> and its file. Where
 // that is no operator, the rest is a command of its own.
 func goesOnAfterBoth(st *syntax.Stmt) bool {
@@ -243,8 +257,15 @@ func spaced(a *syntax.Assign) bool {
 // params returns the names of the variables that n expands.
 func params(n syntax.Node) (names []string) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
-			names = append(names, p.Param.Value)
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			if n.Param != nil {
+				names = append(names, n.Param.Value)
+			}
+		case *syntax.Word:
+			if startsTilde(n) {
+				names = append(names, "HOME")
+			}
 		}
 		return true
 	})
@@ -253,10 +274,10 @@ func params(n syntax.Node) (names []string) {
 
 // runsInput reports whether a statement may run text that it reads.
 func (v *variables) runsInput(st *syntax.Stmt) (found bool) {
-	if st == nil || st.Cmd == nil {
+	if st == nil {
 		return false
 	}
-	syntax.Walk(st.Cmd, func(n syntax.Node) bool {
+	syntax.Walk(st, func(n syntax.Node) bool {
 		call, ok := n.(*syntax.CallExpr)
 		if !ok || len(call.Args) == 0 {
 			return true
@@ -341,10 +362,13 @@ func (v *variables) use(text string) {
 }
 
 // readAlike refuses any value in a script that shells may read differently.
-func (v *variables) readAlike() place {
+func (v *variables) readAlike(f family) place {
 	if v.odd {
 		return refuse("cannot stand in a script that shells read differently",
-			"leave out quotes and blanks in patterns and indexes, quotes after $$, words after &> and its file, and here-documents in here-documents")
+			"leave out quotes and blanks in patterns and indexes, quotes after $$, and here-documents in here-documents")
+	}
+	if v.bash && f == posix {
+		return refuse("cannot stand in a script with $[…], or with words after &> and its file, since not all shells read these so", "add --shell bash")
 	}
 	if v.aliases {
 		return refuse("cannot stand in a script with aliases or coproc, which change how it is read", "leave them out")
