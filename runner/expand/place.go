@@ -330,12 +330,12 @@ func (s *site) number() place {
 	}
 	quoted, next := inDoubleQuotes(s.stack), src[at+len(markText):]
 	switch {
+	case p.escaped && !quoted:
+		return place{text: true}
 	case p.how == outDouble && quoted:
 		return place{how: outDouble}
 	case p.how == outDouble, !quoted && next != "" && (next[0] == '<' || next[0] == '>'):
 		return place{how: single}
-	case p.escaped && !quoted:
-		return place{text: true}
 	}
 	return place{}
 }

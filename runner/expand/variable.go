@@ -88,16 +88,17 @@ func (c *compiler) note(v *variables, f *syntax.File) {
 		case *syntax.Stmt:
 			v.bash = v.bash || goesOnAfterBoth(n)
 		case *syntax.Word:
-			v.odd = v.odd || quotedAfterPID(n)
+			v.odd = v.odd || quotedAfterPID(n) || c.family == zsh && zshFlag(n.Parts)
+		case *syntax.DblQuoted:
+			v.odd = v.odd || c.family == zsh && zshFlag(n.Parts)
 		case *syntax.ExtGlob:
-			v.odd = v.odd || strings.ContainsAny(n.Pattern.Value, "'\"\\`$")
+			v.odd = v.odd || strings.ContainsAny(n.Pattern.Value, "'\"\\`$ \t\n<>&;#")
 		case *syntax.Redirect:
 			v.odd = v.odd || n.Hdoc != nil && documents(stack) > 0
 			v.noteRedirect(n, stack[len(stack)-2])
 		case *syntax.ArithmExp:
 			v.bash = v.bash || n.Bracket
 		case *syntax.Lit:
-			v.odd = v.odd || c.family == zsh && zshFlag(n.Value)
 			if inArithmetic(stack) {
 				v.use(n.Value)
 			}
@@ -122,7 +123,7 @@ func (c *compiler) noteEvaluated(v *variables, call *syntax.CallExpr, args []arg
 	if i == len(args) {
 		v.evaluate(call)
 		v.unknown = v.unknown || len(args) > 1
-		v.aliases = v.aliases || slices.ContainsFunc(args, func(a arg) bool { return strings.Contains(a.text, "alias") })
+		v.aliases = v.aliases || slices.ContainsFunc(args, mayAlias)
 		return
 	}
 	if numeric(args[i:], c.family) {
@@ -144,6 +145,7 @@ func (c *compiler) noteEvaluated(v *variables, call *syntax.CallExpr, args []arg
 		if !args[sc.from+j].known {
 			v.evaluate(w)
 			v.unknown = v.unknown || sc.shell == "eval"
+			v.aliases = v.aliases || sc.shell == "eval" && slices.ContainsFunc(args, mayAlias)
 			return
 		}
 		text += args[sc.from+j].text + " "
@@ -208,10 +210,13 @@ func quotes(n syntax.Node) (found bool) {
 	return found
 }
 
-// zshFlag reports whether s holds a dollar sign that begins an expansion to zsh alone.
-func zshFlag(s string) bool {
-	for i := 1; i < len(s); i++ {
-		if s[i-1] == '$' && strings.IndexByte("=~^+#:-[", s[i]) >= 0 && !odd(s[:i-1]) {
+// zshFlag reports whether one of the parts is a dollar sign that begins an expansion
+// to zsh alone.
+func zshFlag(parts []syntax.WordPart) bool {
+	for i := 1; i < len(parts); i++ {
+		sign, ok := parts[i-1].(*syntax.Lit)
+		next, isText := parts[i].(*syntax.Lit)
+		if ok && isText && sign.Value == "$" && next.Value != "" && strings.IndexByte("=~^+#:-[", next.Value[0]) >= 0 {
 			return true
 		}
 	}
@@ -231,9 +236,11 @@ func goesOnAfterBoth(st *syntax.Stmt) bool {
 func quotedAfterPID(w *syntax.Word) bool {
 	for i, p := range w.Parts[1:] {
 		if pid, ok := w.Parts[i].(*syntax.ParamExp); ok && pid.Short && pid.Param != nil && pid.Param.Value == "$" {
-			switch p.(type) {
+			switch p := p.(type) {
 			case *syntax.SglQuoted, *syntax.DblQuoted:
 				return true
+			case *syntax.Lit:
+				return strings.HasPrefix(p.Value, markText) // whose value is quoted
 			}
 		}
 	}
@@ -360,6 +367,9 @@ func (v *variables) use(text string) {
 		v.numbers[name] = true
 	}
 }
+
+// mayAlias reports whether a command or script that a belongs to may make an alias.
+func mayAlias(a arg) bool { return strings.Contains(a.text, "alias") }
 
 // readAlike refuses any value in a script that shells may read differently.
 func (v *variables) readAlike(f family) place {
