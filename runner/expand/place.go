@@ -190,7 +190,7 @@ func (s *site) value() place {
 	default:
 		s.inWord(&p, first)
 		if held.joined {
-			p.list, p.lone = span{}, false
+			p.list, p.lone, p.last = span{}, false, false
 		}
 	}
 	return p

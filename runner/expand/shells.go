@@ -170,6 +170,10 @@ func scriptOption(args []arg, i int) (script, bool) {
 		return script{}, false
 	}
 	shell := func(a arg) bool { return strings.HasPrefix(a.text, "-s") || strings.HasPrefix(a.text, "--sh") }
+	takes := func(a arg) bool { return name != "env" && name != "flock" && cluster(a.text, short) }
+	if first := slices.IndexFunc(args[i+1:], takes); first >= 0 && slices.ContainsFunc(args[i+first+2:], takes) {
+		return script{from: i + 1, to: len(args), shell: name + " " + long}, true // which of them counts?
+	}
 	for j := i + 1; j < len(args); j++ {
 		a := args[j]
 		s := script{from: j + 1, to: j + 2, shell: name + " " + long, family: posix}

@@ -369,7 +369,9 @@ func (v *variables) use(text string) {
 }
 
 // mayAlias reports whether a command or script that a belongs to may make an alias.
-func mayAlias(a arg) bool { return strings.Contains(a.text, "alias") }
+func mayAlias(a arg) bool {
+	return strings.Contains(strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", "").Replace(a.text), "alias")
+}
 
 // readAlike refuses any value in a script that shells may read differently.
 func (v *variables) readAlike(f family) place {
