@@ -199,8 +199,8 @@ func scriptOption(args []arg, i int) (script, bool) {
 				s.to = len(args) // what it splits may end in sh -c
 			}
 			return s, true
-		case len(before) > len("--c") && before != "--" && strings.HasPrefix(long, before),
-			len(before) > len("--se") && strings.HasPrefix("--session-command", before):
+		case len(before) >= len("--c") && strings.HasPrefix(long, before),
+			len(before) >= len("--se") && strings.HasPrefix("--session-command", before):
 			if attached || !a.known {
 				s.from, s.to, s.attached, s.option = j, j+1, len(before)+1, before
 			}
