@@ -41,8 +41,12 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 			c.emit(task.Event{Kind: task.Continued, Wait: lost})
 		}
 	case task.Cancel:
-		if !c.cancel(cmd.ID) {
-			reply.Err = fmt.Errorf("task %d does not run and does not wait", cmd.ID)
+		for _, id := range cmd.IDs {
+			if c.cancel(id) {
+				reply.IDs = append(reply.IDs, id)
+			} else if reply.Err == nil {
+				reply.Err = fmt.Errorf("task %d does not run and does not wait", id)
+			}
 		}
 	case task.Look:
 		reply.Snapshot = c.snapshot()

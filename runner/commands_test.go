@@ -201,7 +201,7 @@ func TestNothingIsAskedOfARunThatIsOver(t *testing.T) {
 	require.NoError(t, err)
 	r.Wait()
 	require.Error(t, r.Do(task.Command{Op: task.Look}).Err)
-	require.Error(t, r.Do(task.Command{Op: task.Cancel, ID: 1}).Err)
+	require.Error(t, r.Do(task.Command{Op: task.Cancel, IDs: []uint64{1}}).Err)
 }
 
 // TestNoTimePassesWhileSuspended: neither timeouts, nor the grace before a kill,

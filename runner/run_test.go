@@ -541,12 +541,12 @@ func TestPauseResizeAndCancelWhileRunning(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			require.Len(t, exec.begun(), 2, "nothing starts while paused")
-			inbox <- task.Command{Op: task.Cancel, ID: 5}
-			inbox <- task.Command{Op: task.Cancel, ID: 999}
+			inbox <- task.Command{Op: task.Cancel, IDs: []uint64{5}}
+			inbox <- task.Command{Op: task.Cancel, IDs: []uint64{999}}
 			inbox <- task.Command{Op: task.Resize, N: 6}
 			inbox <- task.Command{Op: task.Resume}
 			time.Sleep(500 * time.Millisecond)
-			inbox <- task.Command{Op: task.Cancel, ID: 3}
+			inbox <- task.Command{Op: task.Cancel, IDs: []uint64{3}}
 			inbox <- task.Command{Op: task.Grow, N: -5}
 			inbox <- task.Command{Op: task.Grow, N: -5}
 		}()

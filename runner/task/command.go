@@ -1,11 +1,14 @@
 package task
 
+import "errors"
+
 // Op is what a Command asks for.
 type Op uint8
 
-// The operations. Each is allowed in every state of a run and from any source.
+// The operations. Which are allowed in which state of a run is in package runner's table.
 const (
 	Drain    Op = iota + 1 // start nothing more; running attempts may finish
+	Rest                   // read nothing more, and run everything that was read
 	Stop                   // drain, and ask running attempts to end
 	Kill                   // stop, and kill running attempts
 	Resize                 // set the number of this machine's slots to N
@@ -16,22 +19,32 @@ const (
 	Resume                 // undo Pause
 	Suspend                // stop the run's clock and start nothing until Continue
 	Continue               // undo Suspend
-	Cancel                 // end task ID
+	Add                    // admit Tasks, whose IDs ascend and exceed those of all tasks added before
+	Cancel                 // end the tasks IDs or, without any, those with Key
+	Retry                  // start the next attempt of the tasks IDs now, or run them again if they have failed
 	Look                   // reply with a Snapshot
+	Explain                // reply with what is known of the tasks IDs
 )
 
 // Command is a request to a run.
 type Command struct {
 	Op     Op
 	N      int
-	ID     uint64
+	IDs    []uint64
+	Key    string
 	Slot   Slot
+	Tasks  []*Task
 	Signal int // the signal that caused it, or 0
 }
 
 // Reply answers a Command.
 type Reply struct {
-	Err      error     // why nothing was done; nil if the command was carried out
+	Err      error     // why nothing was done, or not all; nil if the command was carried out
 	Slot     int       // for Join: the new slot's ID
+	IDs      []uint64  // for Cancel: the tasks that end; for Retry: those that run, by their new IDs if they have failed
 	Snapshot *Snapshot // for Look
+	Wheres   []Where   // for Explain, one for each ID
 }
+
+// ErrFull is the error of an Add that would exceed Config.Feed.MaxQueued.
+var ErrFull = errors.New("the queue is full")

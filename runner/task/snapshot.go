@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -14,6 +15,32 @@ type Snapshot struct {
 	Running  []Running  // by slot and task
 	Waiting  []Blocking // waiting tasks by what they wait for, the largest group first
 	Blocking *Blocking  // why nothing starts; nil if something can start or nothing is left
+	Queued   int        // tasks read ahead, which wait for a slot or their key
+	Buffer   int        // how many tasks may be read ahead
+	Aside    int        // tasks that wait for a retry, a limit or other tasks
+}
+
+// Where is what is known of one task.
+type Where struct {
+	ID       uint64
+	Task     *Task     // nil unless it waits, runs, or is remembered because it failed
+	Known    bool      // false if there was no such task yet
+	Running  *Running  // if it runs
+	Blocking *Blocking // if it waits: for what
+	Attempt  int       // the latest one
+	Outcome  Outcome   // if it has ended: how, if that is remembered; else 0
+	Held     uint64    // if it has ended and its result is held back: by this unfinished task
+}
+
+// Live is the output of an attempt, which may still grow. Its methods are safe for
+// concurrent use, also with each other and with the attempt.
+type Live interface {
+	// ReadAt reads what has been written so far. io.EOF means that there is no more
+	// yet, or no more at all once the attempt has ended.
+	io.ReaderAt
+	// Close gives up the interest in the output, which stays readable until then
+	// even after the run has no more use for it.
+	Close() error
 }
 
 // State is how far a run has come.
@@ -57,6 +84,7 @@ const (
 	ByOrder                   // with --keep-order, the first unfinished task
 	ByReader                  // the reader of crew's output
 	ByInput                   // the next record
+	ByAfter                   // other tasks, which they come after
 )
 
 // Blocking is what tasks wait for.
@@ -67,7 +95,7 @@ type Blocking struct {
 	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once
-	ID    uint64    // for ByOrder: the first unfinished task
+	ID    uint64    // for ByOrder: the first unfinished task; for ByAfter: a task waited for; for ByKey: the one that runs, if one task is described
 	Until time.Time // for ByRetry and ByDelay: when the first task may start
 }
 
@@ -106,6 +134,8 @@ func (b *Blocking) what(left time.Duration) string {
 		return fmt.Sprintf("%s%s for a retry, the next in %v", n, wait, left)
 	case ByDelay:
 		return fmt.Sprintf("%s%s for --delay, the next in %v", n, wait, left)
+	case ByAfter:
+		return fmt.Sprintf("%s%s for task %d", n, wait, b.ID)
 	case ByOrder:
 		return fmt.Sprintf("results wait for task %d", b.ID)
 	case ByReader:

@@ -32,6 +32,7 @@ type Task struct {
 	Argv  []string // the command
 	Shell bool     // Argv is a shell, its option and one script made by crew
 	Env   []string // additions to the environment, "NAME=value"
+	Bare  bool     // Env is the whole environment, but for what crew sets
 	Dir   string   // working directory; empty is the run's
 	Stdin []byte   // standard input; nil is /dev/null
 
@@ -39,6 +40,7 @@ type Task struct {
 
 	Cost    int64         // weight for the policy; less than 1 counts as 1
 	Timeout time.Duration // of one attempt; 0 is the run's, negative is none
+	After   []uint64      // tasks that must have succeeded first
 
 	// how to show it
 
