@@ -48,7 +48,7 @@ func parseObject(text string) (Object, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("not a JSON object: text follows it")
 	}
-	if half := halfSurrogate(text); half != "" {
+	if half := task.HalfSurrogate(text); half != "" {
 		return nil, fmt.Errorf("%s is half of a character", half)
 	}
 	return o, nil
@@ -59,46 +59,6 @@ func notObject(err error) error {
 		err = errors.New("it has no end")
 	}
 	return fmt.Errorf("not a JSON object: %w", err)
-}
-
-// halfSurrogate returns the first escape in valid JSON that is one half of a
-// surrogate pair without the other, or "".
-func halfSurrogate(text string) string {
-	const size = len(`\ud800`)
-	for {
-		i := strings.IndexByte(text, '\\')
-		switch {
-		case i < 0:
-			return ""
-		case text[i+1] != 'u':
-			text = text[i+2:]
-			continue
-		}
-		escape := text[i : i+size]
-		text = text[i+size:]
-		switch high := surrogate(escape); {
-		case high == 0:
-		case high == 'd' && len(text) > size && surrogate(text[:size]) == 'e':
-			text = text[size:]
-		default:
-			return escape
-		}
-	}
-}
-
-// surrogate returns 'd' if s is the escape of the first half of a surrogate pair,
-// 'e' if it is that of the second, and 0 if it is neither.
-func surrogate(s string) byte {
-	if s[:2] != `\u` || s[2] != 'd' && s[2] != 'D' {
-		return 0
-	}
-	switch s[3] {
-	case '8', '9', 'a', 'b', 'A', 'B':
-		return 'd'
-	case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
-		return 'e'
-	}
-	return 0
 }
 
 // member returns what {name} stands for: the member called name or, for a name

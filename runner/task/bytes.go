@@ -1,0 +1,97 @@
+package task
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bytes are the bytes of an argument, a path or an environment variable, which need
+// not be UTF-8. In JSON they are a string if they are UTF-8 and {"base64":"…"} (RFC
+// 4648, section 4) otherwise, so no byte is lost.
+type Bytes string
+
+// Append appends s in its JSON form.
+func (s Bytes) Append(b []byte) []byte {
+	if utf8.ValidString(string(s)) {
+		return AppendString(b, string(s))
+	}
+	b = append(b, `{"base64":"`...)
+	return append(base64.StdEncoding.AppendEncode(b, []byte(s)), `"}`...)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s Bytes) MarshalJSON() ([]byte, error) { return s.Append(nil), nil }
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses what Append cannot have
+// meant: null, text that is not UTF-8, half of a surrogate pair, and other objects.
+func (s *Bytes) UnmarshalJSON(text []byte) error {
+	var form struct {
+		Base64 *string `json:"base64"`
+	}
+	switch {
+	case !json.Valid(text):
+		return errors.New("not JSON")
+	case !utf8.Valid(text):
+		return errors.New("not UTF-8, as JSON must be")
+	case text[0] == '"':
+		if half := HalfSurrogate(string(text)); half != "" {
+			return fmt.Errorf("%s is half of a character", half)
+		}
+		return json.Unmarshal(text, (*string)(s))
+	}
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.DisallowUnknownFields()
+	if dec.Decode(&form) != nil || form.Base64 == nil {
+		return errors.New(`neither a string nor {"base64":"…"}`)
+	}
+	p, err := base64.StdEncoding.Strict().DecodeString(*form.Base64)
+	if err != nil {
+		return errors.New(`the value of "base64" is not base64`)
+	}
+	*s = Bytes(p)
+	return nil
+}
+
+// HalfSurrogate returns the first escape in valid JSON that is one half of a
+// surrogate pair without the other, or "".
+func HalfSurrogate(text string) string {
+	const size = len(`\ud800`)
+	for {
+		i := strings.IndexByte(text, '\\')
+		switch {
+		case i < 0:
+			return ""
+		case text[i+1] != 'u':
+			text = text[i+2:]
+			continue
+		}
+		escape := text[i : i+size]
+		text = text[i+size:]
+		switch high := surrogate(escape); {
+		case high == 0:
+		case high == 'd' && len(text) > size && surrogate(text[:size]) == 'e':
+			text = text[size:]
+		default:
+			return escape
+		}
+	}
+}
+
+// surrogate returns 'd' if s is the escape of the first half of a surrogate pair,
+// 'e' if it is that of the second, and 0 if it is neither.
+func surrogate(s string) byte {
+	if s[:2] != `\u` || s[2] != 'd' && s[2] != 'D' {
+		return 0
+	}
+	switch s[3] {
+	case '8', '9', 'a', 'b', 'A', 'B':
+		return 'd'
+	case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
+		return 'e'
+	}
+	return 0
+}
