@@ -5,12 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
@@ -145,7 +141,7 @@ func (d *Digest) Close(s task.Stats) error {
 	if d.leaks > 0 {
 		slices.Sort(d.leaked)
 		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
-			count(d.leaks, "task"), ids(d.leaked, d.leaks))
+			task.Count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
 	d.screen.say(text + d.rerun.text() + hint)
 	return nil
@@ -166,7 +162,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short bool) {
 	if !n.known {
 		least = "at least "
 	}
-	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, count(n.total, "task"), span(s.Elapsed(s.Last)))
+	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += list([]item{
 		{s.Failed(), "", "failed"}, {n.cancelled, "", "interrupted"}, {d.undone, "", "waiting for a retry"},
 		{waiting, least, "not started"}, {s.Retried, "", "retried"}, {n.before, "", "done before"},
@@ -212,13 +208,13 @@ func (d *Digest) head(s *task.Stats) string {
 	var line string
 	switch failed := s.Failed(); {
 	case failed > 0:
-		line = fmt.Sprintf("%d of %s failed", failed, count(s.Admitted, "task"))
+		line = fmt.Sprintf("%d of %s failed", failed, task.Count(s.Admitted, "task"))
 	case s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
-		line = count(s.Admitted, "task")
+		line = task.Count(s.Admitted, "task")
 	default:
 		return ""
 	}
-	return "crew: " + line + " in " + span(passed) +
+	return "crew: " + line + " in " + task.Span(passed) +
 		list([]item{{s.Retried, "", "retried"}, {s.Resumed(), "", "done before"}}) + "\n"
 }
 
@@ -226,7 +222,7 @@ func (d *Digest) head(s *task.Stats) string {
 // of its output. tails are those of the attempts before.
 func describe(t *task.Task, r *task.Result, tails []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, verdict(t, r))
+	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, r.Verdict())
 	if r.Attempt > 1 {
 		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
 	}
@@ -241,16 +237,16 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	for _, l := range lastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
 	}
-	describeBefore(&b, t, r, tails, fewLines(tail))
+	describeBefore(&b, r, tails, fewLines(tail))
 	return b.String()
 }
 
 // describeBefore describes the attempts before the last that ended in another way
 // or with other lines than the last one.
-func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []string, last string) {
+func describeBefore(b *strings.Builder, r *task.Result, tails []string, last string) {
 	from := max(0, len(r.Before)-digestBefore)
 	if from > 0 {
-		fmt.Fprintf(b, "crew:   %s before\n", count(int64(from), "attempt"))
+		fmt.Fprintf(b, "crew:   %s before\n", task.Count(int64(from), "attempt"))
 	}
 	for i, a := range r.Before[from:] {
 		lines := ""
@@ -260,7 +256,7 @@ func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []st
 		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == last {
 			continue
 		}
-		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, verdict(t, a))
+		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
 		if lines != "" && lines != last {
 			b.WriteString("crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n")
 		}
@@ -269,28 +265,6 @@ func describeBefore(b *strings.Builder, t *task.Task, r *task.Result, tails []st
 
 // fewLines returns the end of a tail as it is shown of an earlier attempt.
 func fewLines(tail []byte) string { return strings.Join(lastLines(tail, digestFew), "\n") }
-
-// verdict returns in words how a task ended.
-func verdict(t *task.Task, r *task.Result) string {
-	after := " after " + span(r.Duration())
-	switch r.Outcome {
-	case task.Exit:
-		return "exit " + strconv.Itoa(r.Code) + after
-	case task.Signal:
-		return "killed by " + cmp.Or(unix.SignalName(syscall.Signal(r.Signal)), fmt.Sprint("signal ", r.Signal)) + after
-	case task.Timeout:
-		if t.Timeout > 0 {
-			after = " after " + t.Timeout.String()
-		}
-		return "timed out" + after
-	case task.StartFailed:
-		if r.Err == nil {
-			return "not started"
-		}
-		return "not started: " + task.Printable(task.Shorten(r.Err.Error(), digestCommand))
-	}
-	return r.Outcome.String() + after
-}
 
 // commandLine returns the command of a finished task, even if it never ran.
 func commandLine(t *task.Task, r *task.Result) string {
@@ -327,24 +301,4 @@ func lastLines(tail []byte, n int) []string {
 		lines[i] = task.Printable(task.Shorten(l, digestWidth))
 	}
 	return lines
-}
-
-// span returns a duration rounded for people.
-func span(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
-
-// count returns a number of things: "1 task", "2 tasks".
-func count(n int64, thing string) string {
-	s := strconv.FormatInt(n, 10) + " " + thing
-	if n != 1 {
-		s += "s"
-	}
-	return s
 }

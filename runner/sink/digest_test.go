@@ -207,15 +207,15 @@ func TestDigestStderrUnreadable(t *testing.T) {
 }
 
 func TestSpan(t *testing.T) {
-	require.Equal(t, "0s", span(0))
-	require.Equal(t, "999ms", span(999*time.Millisecond))
-	require.Equal(t, "5s", span(5*time.Second+time.Millisecond))
-	require.Equal(t, "2m5s", span(125*time.Second))
+	require.Equal(t, "0s", task.Span(0))
+	require.Equal(t, "999ms", task.Span(999*time.Millisecond))
+	require.Equal(t, "5s", task.Span(5*time.Second+time.Millisecond))
+	require.Equal(t, "2m5s", task.Span(125*time.Second))
 }
 
 func TestVerdictOfCancelled(t *testing.T) {
 	e := ended(1, task.Result{Outcome: task.Cancelled})
-	require.Equal(t, "cancelled after 210ms", verdict(e.Task, e.Result))
+	require.Equal(t, "cancelled after 210ms", e.Result.Verdict())
 }
 
 func TestDigestShowsEarlierAttempts(t *testing.T) {

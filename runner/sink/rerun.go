@@ -284,7 +284,7 @@ func (r *rerun) text() string {
 		s = "crew: run them again: " + r.cfg.Line(options, values) + "\n"
 	}
 	if r.left > 0 {
-		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", count(r.left, "failed task"))
+		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", task.Count(r.left, "failed task"))
 	}
 	if r.unlike > 0 {
 		how := "with --state, --retry-failed"
@@ -292,7 +292,7 @@ func (r *rerun) text() string {
 			how = "--retry-failed"
 		}
 		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s; %s runs them again\n",
-			count(r.unlike, "failed task"), r.why, how)
+			task.Count(r.unlike, "failed task"), r.why, how)
 	}
 	return s
 }

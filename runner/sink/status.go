@@ -43,7 +43,7 @@ func status(snap *task.Snapshot, in Input) string {
 		of = "at least "
 	}
 	say(fmt.Sprintf("%s, %s after the start: %d of %s%s finished, %d failed, %d running",
-		snap.State, span(st.Elapsed(snap.At)), n.done, of, count(n.total, "task"), st.Failed(), len(snap.Running)))
+		snap.State, task.Span(st.Elapsed(snap.At)), n.done, of, task.Count(n.total, "task"), st.Failed(), len(snap.Running)))
 
 	slices.SortStableFunc(snap.Running, func(x, y task.Running) int { return x.Since.Compare(y.Since) })
 	for _, r := range snap.Running[:min(len(snap.Running), statusTasks)] {
@@ -53,7 +53,7 @@ func status(snap *task.Snapshot, in Input) string {
 		}
 		name := cmp.Or(r.Task.TagOn(r.Slot), r.Task.CommandLine(r.Task.ArgvOn(r.Slot)))
 		say(fmt.Sprintf("task %d: for %s, since %s, on worker %d%s: %s",
-			r.Task.ID, span(snap.At.Sub(r.Since)), r.Since.Format(time.TimeOnly), r.Slot, attempt, task.Shorten(name, digestCommand)))
+			r.Task.ID, task.Span(snap.At.Sub(r.Since)), r.Since.Format(time.TimeOnly), r.Slot, attempt, task.Shorten(name, digestCommand)))
 	}
 	if n := len(snap.Running) - statusTasks; n > 0 {
 		say(fmt.Sprintf("… and %d more", n))

@@ -175,7 +175,7 @@ func (t *Terminal) notice(e *task.Event) string {
 		if n == 0 {
 			return "draining" + why + ": no task is running" + unretried(e)
 		}
-		s := "draining" + why + ": waiting for " + count(n, "running task") + ids(e.Running, n) + unretried(e)
+		s := "draining" + why + ": waiting for " + task.Count(n, "running task") + ids(e.Running, n) + unretried(e)
 		if e.Text == "SIGINT" {
 			s += "; Ctrl-C again ends them"
 		}
@@ -184,7 +184,7 @@ func (t *Terminal) notice(e *task.Event) string {
 		if n == 0 {
 			return ""
 		}
-		s := "ending" + why + ": " + count(n, "running task") + ids(e.Running, n) + unretried(e)
+		s := "ending" + why + ": " + task.Count(n, "running task") + ids(e.Running, n) + unretried(e)
 		if e.Text == "SIGINT" {
 			s += "; Ctrl-C again kills them"
 		}
@@ -198,7 +198,7 @@ func unretried(e *task.Event) string {
 	if e.Retries == 0 {
 		return ""
 	}
-	return "; not retrying " + count(int64(e.Retries), "failed task")
+	return "; not retrying " + task.Count(int64(e.Retries), "failed task")
 }
 
 // brokenPipe is the Text of a drain or stop because nobody reads stdout any more.

@@ -3,6 +3,8 @@ package task
 import (
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -72,3 +74,65 @@ func Printable(s string) string {
 }
 
 func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
+
+// Span returns a duration rounded for people.
+func Span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// Count returns a number of things: "1 task", "2 tasks".
+func Count(n int64, thing string) string {
+	s := strconv.FormatInt(n, 10) + " " + thing
+	if n != 1 {
+		s += "s"
+	}
+	return s
+}
+
+// maxReason is how many bytes a verdict shows of the reason why nothing started.
+const maxReason = 200
+
+// Verdict returns in words how the attempt ended: "exit 3 after 1.2s".
+func (r *Result) Verdict() string {
+	after := " after " + Span(r.Duration())
+	switch r.Outcome {
+	case Exit:
+		return "exit " + strconv.Itoa(r.Code) + after
+	case Signal:
+		return "killed by " + signalName(r.Signal) + after
+	case Timeout:
+		if r.Task != nil && r.Task.Timeout > 0 {
+			after = " after " + r.Task.Timeout.String()
+		}
+		return "timed out" + after
+	case StartFailed:
+		if r.Err == nil {
+			return "not started"
+		}
+		return "not started: " + Printable(Shorten(r.Err.Error(), maxReason))
+	}
+	return r.Outcome.String() + after
+}
+
+// signalName returns the name of a signal that ends processes by default, and
+// otherwise its number.
+func signalName(n int) string {
+	name := map[syscall.Signal]string{
+		syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL",
+		syscall.SIGTRAP: "TRAP", syscall.SIGABRT: "ABRT", syscall.SIGBUS: "BUS", syscall.SIGFPE: "FPE",
+		syscall.SIGKILL: "KILL", syscall.SIGUSR1: "USR1", syscall.SIGSEGV: "SEGV", syscall.SIGUSR2: "USR2",
+		syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGTERM: "TERM", syscall.SIGXCPU: "XCPU",
+		syscall.SIGXFSZ: "XFSZ", syscall.SIGVTALRM: "VTALRM", syscall.SIGPROF: "PROF", syscall.SIGIO: "IO",
+		syscall.SIGSYS: "SYS",
+	}[syscall.Signal(n)]
+	if name == "" {
+		return "signal " + strconv.Itoa(n)
+	}
+	return "SIG" + name
+}
