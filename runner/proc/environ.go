@@ -23,10 +23,14 @@ type environ struct {
 }
 
 func newEnviron(inherited []string) *environ {
-	e := &environ{pid: "CREW_PID=" + strconv.Itoa(os.Getpid())}
-	e.base = slices.DeleteFunc(slices.Clone(inherited), func(kv string) bool { return slices.Contains(own, nameOf(kv)) })
+	e := &environ{base: others(inherited), pid: "CREW_PID=" + strconv.Itoa(os.Getpid())}
 	e.path, _ = pathIn(e.base)
 	return e
+}
+
+// others returns an environment without crew's own variables.
+func others(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(own, nameOf(kv)) })
 }
 
 // nameOf returns the name in NAME=value.
@@ -46,17 +50,22 @@ func pathIn(env []string) (path string, ok bool) {
 }
 
 // of returns the environment of an attempt. The task's own variables replace
-// inherited ones of the same name.
+// inherited ones of the same name or, if the task is bare, all of them.
 func (e *environ) of(a task.Attempt) []string {
 	seq, worker := strconv.FormatUint(a.Task.ID, 10), strconv.Itoa(a.Slot.ID)
-	env := append(make([]string, 0, len(e.base)+len(own)+len(a.Task.Env)), e.base...)
-	if len(a.Task.Env) > 0 {
+	env := make([]string, 0, len(e.base)+len(own)+len(a.Task.Env))
+	switch {
+	case a.Task.Bare:
+		env = append(env, others(a.Task.Env)...)
+	case len(a.Task.Env) > 0:
 		set := make(map[string]bool, len(a.Task.Env))
 		for _, kv := range a.Task.Env {
 			set[nameOf(kv)] = true
 		}
-		env = slices.DeleteFunc(env, func(kv string) bool { return set[nameOf(kv)] })
+		env = slices.DeleteFunc(append(env, e.base...), func(kv string) bool { return set[nameOf(kv)] })
 		env = append(env, a.Task.Env...)
+	default:
+		env = append(env, e.base...)
 	}
 	return append(env,
 		"CREW_SEQ="+seq, "CREW_WORKER="+worker, "CREW_ATTEMPT="+strconv.Itoa(a.Number), "CREW_KEY="+a.Task.Key,

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,6 +180,32 @@ func TestEnvironment(t *testing.T) {
 		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=2", "CREW_KEY=k",
 		"CREW_PID=" + strconv.Itoa(os.Getpid()), "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
 	}, lines)
+}
+
+// TestBareEnvironment: a bare task inherits nothing, and its program is found in
+// its own PATH, seen from its own directory.
+func TestBareEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/bin", 0o777))
+	require.NoError(t, os.WriteFile(dir+"/bin/mine", []byte("#!/bin/sh\npwd; exec /usr/bin/env"), 0o777))
+	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + os.Getenv("PATH"), "INHERITED=1"} })
+	run := func(env ...string) *task.Result {
+		tk := &task.Task{ID: 7, Argv: []string{"mine"}, Env: env, Bare: true, Dir: dir}
+		return l.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Slot: task.Slot{ID: 3}})
+	}
+	r := run("PATH=bin", "PWD="+dir, "CREW_SEQ=outer", "BYTES=\xff", "empty")
+	require.Equal(t, task.OK, r.Outcome, "%v", r.Err)
+	lines := strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
+	lines = slices.DeleteFunc(lines, func(s string) bool { return s == "_=/usr/bin/env" }) // bash sets it
+	require.ElementsMatch(t, []string{
+		dir, "PATH=bin", "PWD=" + dir, "BYTES=\xff", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=1", "CREW_KEY=",
+		"CREW_PID=" + strconv.Itoa(os.Getpid()), "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
+	}, lines)
+	for _, env := range [][]string{{"PATH=/nowhere"}, {}, nil} {
+		r = run(env...)
+		require.Equal(t, task.StartFailed, r.Outcome)
+		require.Equal(t, 127, r.Code, "the PATH of crew does not count")
+	}
 }
 
 // patience is how long a test waits for something that must happen, far longer

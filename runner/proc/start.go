@@ -33,7 +33,7 @@ func (e *commandError) Error() string {
 // the PATH to search for its program.
 func (l *Local) surroundings(t *task.Task) (dir, path string) {
 	path, ok := pathIn(t.Env)
-	if !ok {
+	if !ok && !t.Bare {
 		path = l.env.path
 	}
 	return cmp.Or(t.Dir, l.cfg.Dir), path
