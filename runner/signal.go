@@ -16,6 +16,10 @@ import (
 // their default action, except that package linux catches SIGQUIT, SIGUSR1 and
 // SIGUSR2 from the start, since the Go runtime would act on these itself.
 type Signals struct {
+	// Gentle is set before Serve if the first SIGTERM is to drain: a run that others
+	// feed is ended like that as a matter of routine.
+	Gentle bool
+
 	in         chan syscall.Signal
 	ends       []syscall.Signal // the caught ones that ask for the end
 	jobs       bool             // SIGTSTP and SIGCONT are caught as well
@@ -45,17 +49,18 @@ func CatchSignals() (*Signals, error) {
 }
 
 // Serve turns signals into commands for a run until Release. The first SIGINT
-// drains, the second stops, the third kills. SIGTERM stops, SIGHUP drains. SIGQUIT
-// has status called, in a goroutine of its own since that may wait for a reader; a
-// second SIGQUIT within two seconds kills. SIGUSR1 and SIGUSR2 make the pool one
-// larger or smaller. Tasks are not in the terminal's foreground process group, so
-// Ctrl-Z reaches crew alone: at SIGTSTP crew stops the tasks, has hide remove what
-// it displays, and then stops itself; at SIGCONT it continues them.
+// drains, the second stops, the third kills. SIGTERM stops, unless Gentle makes it
+// like SIGINT; SIGHUP drains. SIGQUIT has status called, in a goroutine of its own
+// since that may wait for a reader; a second SIGQUIT within two seconds kills.
+// SIGUSR1 and SIGUSR2 make the pool one larger or smaller. Tasks are not in the
+// terminal's foreground process group, so Ctrl-Z reaches crew alone: at SIGTSTP
+// crew stops the tasks, has hide remove what it displays, and then stops itself;
+// at SIGCONT it continues them.
 func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.done)
-		var l ladder
+		l := ladder{gentle: s.Gentle}
 		for {
 			select {
 			case <-s.quit:
@@ -128,8 +133,9 @@ func (s *Signals) Release() {
 
 // ladder counts how urgently signals have asked for the end.
 type ladder struct {
-	rung int
-	quit time.Time // when the last SIGQUIT came
+	gentle bool
+	rung   int
+	quit   time.Time // when the last SIGQUIT came
 }
 
 // quitAgain is how soon after a SIGQUIT another one kills.
@@ -147,7 +153,9 @@ func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	case syscall.SIGINT:
 		l.rung++
 	case syscall.SIGTERM:
-		l.rung = max(l.rung+1, 2)
+		if l.rung++; !l.gentle {
+			l.rung = max(l.rung, 2)
+		}
 	case syscall.SIGQUIT:
 		last := l.quit
 		l.quit = now

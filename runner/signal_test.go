@@ -37,4 +37,8 @@ func TestSignalsAreCommands(t *testing.T) {
 		}
 		require.Equal(t, c.last, last, "%v", c.sent)
 	}
+	gentle := ladder{gentle: true}
+	for _, want := range []task.Op{task.Drain, task.Stop, task.Kill} {
+		require.Equal(t, task.Command{Op: want, Signal: 15}, gentle.command(syscall.SIGTERM, time.Unix(0, 0)))
+	}
 }
