@@ -141,16 +141,20 @@ func closeFD(fd *int) {
 	}
 }
 
-// openWriters sets where the output of a started process goes.
-func (p *process) openWriters() {
-	cfg := &p.local.cfg
-	if cfg.Plan.Show == task.ShowLines {
-		p.out.to, p.err.to = cfg.Open(p.attempt)
-	}
-	if cfg.Plan.Keeps() {
+// keep sets where the output of a started process is kept. Live looks there from
+// groups.add on.
+func (p *process) keep() {
+	if cfg := &p.local.cfg; cfg.Plan.Keeps() {
 		p.out.kept, p.err.kept = cfg.Store.Buffer(), cfg.Store.Buffer()
 	} else {
 		p.out.keepTail, p.err.keepTail = true, true
+	}
+}
+
+// openWriters sets where the output of a started process is streamed to.
+func (p *process) openWriters() {
+	if cfg := &p.local.cfg; cfg.Plan.Show == task.ShowLines {
+		p.out.to, p.err.to = cfg.Open(p.attempt)
 	}
 }
 

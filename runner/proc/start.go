@@ -100,6 +100,7 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 	if l.terminal != nil {
 		l.terminal.start(p)
 	}
+	p.keep()
 	l.groups.add(p)
 	p.openWriters()
 	return p, nil

@@ -7,10 +7,12 @@ import (
 	"os"
 	"slices"
 	"sync"
+
+	"crew/runner/task"
 )
 
 // Buffer is one stream of output, a task.Output. One goroutine at a time writes it
-// or reads it. Only ReadAt may be called by others meanwhile.
+// or reads it. Only ReadAt and Hold may be called by others meanwhile.
 //
 // The stream is cut into blocks of blockSize. The first block and the last one
 // stay in memory while the budget allows; all others are extents of the store's
@@ -29,6 +31,7 @@ type Buffer struct {
 	file    *os.File // nil before the first extent
 	tail    *block   // the block after extents, or nil
 	closed  bool
+	holds   int // how many readers that Hold returned are open
 }
 
 // Buffer returns a new, empty buffer. It allocates nothing else before the
@@ -160,7 +163,14 @@ func (b *Buffer) extend(i int, p []byte) error {
 func (b *Buffer) Spill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || b.store.used.Load() <= b.store.limit/4 {
+	if !b.closed {
+		b.spill()
+	}
+}
+
+// spill is Spill for a caller that holds mu.
+func (b *Buffer) spill() {
+	if b.store.used.Load() <= b.store.limit/4 {
 		return
 	}
 	if b.tail != nil && b.extend(len(b.extents), b.tail[:b.n-b.beforeTail()]) == nil {
@@ -208,12 +218,15 @@ func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
 func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed && b.holds == 0 {
+		return 0, b.store.failed(fs.ErrClosed)
+	}
 	n := min(int64(len(p)), b.n-off)
 	if off < 0 || n <= 0 {
 		return 0, io.EOF
 	}
 	w := bytes.NewBuffer(p[:0])
-	_, err := b.copyTo(w, off, off+n)
+	_, err := b.copyBlocks(w, off, off+n)
 	if err == nil && n < int64(len(p)) {
 		err = io.EOF
 	}
@@ -228,11 +241,16 @@ func (b *Buffer) Tail(n int) ([]byte, error) {
 	return w.Bytes(), err
 }
 
-// copyTo writes the bytes from offset off to offset end to w.
-func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
+// copyTo writes the bytes from offset off to offset end to w. It is for the
+// goroutine that closes b.
+func (b *Buffer) copyTo(w io.Writer, off, end int64) (int64, error) {
 	if b.closed {
 		return 0, b.store.failed(fs.ErrClosed)
 	}
+	return b.copyBlocks(w, off, end)
+}
+
+func (b *Buffer) copyBlocks(w io.Writer, off, end int64) (done int64, err error) {
 	head, tail := int64(len(b.head)), b.beforeTail()
 	for at := off; at < end && err == nil; at = off + done {
 		var k int
@@ -260,16 +278,61 @@ func (b *Buffer) copyExtent(w io.Writer, off, n int64) (int, error) {
 	return w.Write(room[:n])
 }
 
-// Close gives memory and file space back to the store. It may be called again.
+// Close gives memory and file space back to the store, once all readers that Hold
+// returned are closed, too. It may be called again.
 func (b *Buffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	if b.holds > 0 {
+		b.spill()
+		return nil
+	}
+	b.free()
+	return nil
+}
+
+// free gives everything back. The caller must hold mu.
+func (b *Buffer) free() {
 	b.freeHead()
 	b.freeTail()
 	if len(b.extents) > 0 {
 		b.store.giveBack(b.extents...)
 		b.extents = nil
+	}
+}
+
+// hold is a task.Live.
+type hold struct {
+	b      *Buffer
+	closed bool // under b.mu
+}
+
+// Hold returns a reader of b, which stays readable until that is closed. It returns
+// nil if b is closed already. It is safe for concurrent use.
+func (b *Buffer) Hold() task.Live {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.holds++
+	return &hold{b: b}
+}
+
+// ReadAt is the Buffer's.
+func (h *hold) ReadAt(p []byte, off int64) (int, error) { return h.b.ReadAt(p, off) }
+
+// Close gives up the hold. It may be called again. h must not be read afterwards.
+func (h *hold) Close() error {
+	h.b.mu.Lock()
+	defer h.b.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	if h.b.holds--; h.b.holds == 0 && h.b.closed {
+		h.b.free()
 	}
 	return nil
 }

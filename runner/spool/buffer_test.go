@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"math/rand"
 	"os"
 	"strconv"
@@ -222,6 +223,70 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
+}
+
+// TestHoldKeepsAClosedBuffer: what a follower has not read yet outlives the result,
+// and costs nothing once the last follower is gone.
+func TestHoldKeepsAClosedBuffer(t *testing.T) {
+	for _, limit := range []int64{0, 200 << 10, 1 << 30} {
+		s := New(limit, t.TempDir())
+		b := s.Buffer()
+		want := text(3*blockSize + 17)
+		b.Write(want[:1000])
+		one, two := b.Hold(), b.Hold()
+		b.Write(want[1000:])
+		require.NoError(t, b.Close())
+		require.Nil(t, b.Hold(), "it is too late for another")
+		_, err := b.WriteTo(io.Discard)
+		require.ErrorIs(t, err, fs.ErrClosed)
+		require.NoError(t, one.Close())
+		require.NoError(t, one.Close(), "which counts once")
+		require.LessOrEqual(t, s.used.Load(), max(limit/4, limit-2*blockSize), "what waits for a follower leaves the memory to others")
+		got, err := io.ReadAll(io.NewSectionReader(two, 0, 1<<30))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got))
+		require.NoError(t, two.Close())
+		_, err = two.ReadAt(got, 0)
+		require.ErrorIs(t, err, fs.ErrClosed)
+		require.NoError(t, b.Close())
+		require.Zero(t, s.used.Load())
+		require.Equal(t, int(s.end/blockSize), len(s.free), "every extent came back, once")
+		s.Close()
+	}
+}
+
+func TestHoldsWhileClosing(t *testing.T) {
+	s := New(1<<20, t.TempDir())
+	defer s.Close()
+	want := text(2 * blockSize)
+	for range 200 {
+		b := s.Buffer()
+		var followers sync.WaitGroup
+		for range 3 {
+			followers.Go(func() {
+				for {
+					h := b.Hold()
+					if h == nil {
+						return
+					}
+					got, err := io.ReadAll(io.NewSectionReader(h, 0, 1<<30))
+					if err != nil || !bytes.Equal(want[:len(got)], got) {
+						t.Errorf("%d bytes: %v", len(got), err)
+					}
+					h.Close()
+				}
+			})
+		}
+		for p := want; len(p) > 0; p = p[min(len(p), 70_000):] {
+			b.Write(p[:min(len(p), 70_000)])
+		}
+		var got bytes.Buffer
+		b.WriteTo(&got)
+		require.True(t, bytes.Equal(want, got.Bytes()))
+		b.Close()
+		followers.Wait()
+	}
+	require.Zero(t, s.used.Load())
 }
 
 func TestManyBuffersAtOnce(t *testing.T) {
