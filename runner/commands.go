@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,9 +15,14 @@ var errOver = errors.New("the run is over")
 
 // apply carries out a command.
 func (c *core) apply(cmd task.Command) (reply task.Reply) {
+	if err := c.refusal(cmd); err != nil {
+		return task.Reply{Err: err}
+	}
 	switch cmd.Op {
 	case task.Drain, task.Stop, task.Kill:
 		c.told(cmd)
+	case task.Rest:
+		c.restAfter()
 	case task.Resize:
 		c.resize(cmd.N)
 	case task.Grow:
@@ -40,18 +46,84 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 			c.tick(c.now)
 			c.emit(task.Event{Kind: task.Continued, Wait: lost})
 		}
+	case task.Add:
+		reply.Err = c.hasRoom(cmd)
+		if reply.Err == nil {
+			reply.Err = c.add(cmd.Tasks)
+		}
+		reply.Waiting = c.waits()
 	case task.Cancel:
+		reply.IDs, reply.Err = c.cancelAll(cmd)
+	case task.Retry:
 		for _, id := range cmd.IDs {
-			if c.cancel(id) {
-				reply.IDs = append(reply.IDs, id)
-			} else if reply.Err == nil {
-				reply.Err = fmt.Errorf("task %d does not run and does not wait", id)
+			again, err := c.retry(id)
+			if err == nil {
+				reply.IDs = append(reply.IDs, again)
 			}
+			reply.Err = cmp.Or(reply.Err, err)
 		}
 	case task.Look:
 		reply.Snapshot = c.snapshot()
+	case task.Explain:
+		for _, id := range cmd.IDs {
+			reply.Wheres = append(reply.Wheres, c.where(id))
+		}
 	}
 	return reply
+}
+
+// hasRoom returns an error if there is no room for the tasks that a command brings.
+// Those that idle slots can take at once need none.
+func (c *core) hasRoom(cmd task.Command) error {
+	free := 0
+	if c.phase == going && !c.paused {
+		free = max(0, c.capacity-c.running)
+	}
+	if most := c.cfg.Feed.MaxQueued; most > 0 && cmd.N == 0 && c.waits()+len(cmd.Tasks) > most+free {
+		return task.ErrFull
+	}
+	return nil
+}
+
+// cancelAll cancels the tasks that a command names, and returns those that it could
+// cancel.
+func (c *core) cancelAll(cmd task.Command) (ids []uint64, err error) {
+	named := cmd.IDs
+	if len(named) == 0 {
+		for id, e := range c.entries {
+			if e.task.Key == cmd.Key {
+				named = append(named, id)
+			}
+		}
+		slices.Sort(named)
+		if len(named) == 0 {
+			return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
+		}
+	}
+	for _, id := range named {
+		switch {
+		case c.cancel(id):
+			ids = append(ids, id)
+		case c.exists(id):
+			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
+		default:
+			err = cmp.Or(err, noTask(id))
+		}
+	}
+	return ids, err
+}
+
+// restAfter has the run take no more tasks and run those that it has.
+func (c *core) restAfter() {
+	if c.readAll() {
+		return
+	}
+	c.endFeed()
+	c.rest = true
+	if !c.inputEnd {
+		c.ends(Told, nil, nil)
+	}
+	c.emit(task.Event{Kind: task.Notice, Text: "draining: nothing more is read; what was read still runs"})
 }
 
 // told ends the run because a command asks for it.
@@ -166,26 +238,15 @@ func (c *core) snapshot() *task.Snapshot {
 		}
 	}
 	for _, id := range c.runningIDs(len(c.entries)) {
-		e := c.entries[id]
-		s.Running = append(s.Running, task.Running{
-			Task: e.task, Slot: e.slot.ID, Attempt: e.attempt, Since: e.since,
-		})
+		s.Running = append(s.Running, *c.entries[id].running())
 	}
 	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })
 	s.Waiting = c.waiting()
+	s.Queued, s.Buffer, s.Aside = c.count[queued], c.cfg.Pool.Buffer, c.aside()
 	return s
 }
 
-func (c *core) state() task.State {
-	switch {
-	case c.sealed:
-		return task.Finishes
-	case c.phase >= stopping:
-		return task.Stops
-	case c.phase == draining:
-		return task.Drains
-	case c.paused || c.clock.stopped():
-		return task.Paused
-	}
-	return task.Going
+// running describes the attempt of a task that holds a slot.
+func (e *entry) running() *task.Running {
+	return &task.Running{Task: e.task, Slot: e.slot.ID, Attempt: e.attempt, Since: e.since}
 }

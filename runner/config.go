@@ -15,6 +15,7 @@ type Config struct {
 	Limit Limit
 	Retry Retry
 	Halt  Halt
+	Feed  Feed
 	Tick  time.Duration // interval of empty batches for the sinks; 0 for none
 
 	// SameCommand means that all tasks have the same command: if it cannot be
@@ -63,6 +64,14 @@ type Halt struct {
 	N       int
 	Percent bool   // N is a percentage of Tasks
 	Tasks   uint64 // number of tasks in the input
+}
+
+// Feed configures what commands do with tasks.
+type Feed struct {
+	Open      bool          // tasks come by task.Add, and the Source has none
+	MaxQueued int           // waiting tasks at most, or task.Add is refused; 0 for no limit
+	IdleExit  time.Duration // end the run after so long without a task; 0 for never
+	Remember  bool          // remember tasks that have failed, so that task.Retry can run them again
 }
 
 // When is how a run halts.

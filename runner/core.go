@@ -69,6 +69,15 @@ type core struct {
 	balanceAt time.Time
 	explainer explainer
 
+	// tasks that commands bring or refer to
+
+	after   map[uint64][]uint64 // by task: those that come after it
+	memory  memory              // empty without Feed.Remember
+	skipped uint64              // numbers below numbered that no task has
+	rest    bool                // nothing more is read or added
+	idleAt  time.Time           // when the last task finished; zero if some are unfinished
+	refused []refused           // tasks that cannot be run, to be recorded
+
 	// progress
 
 	numbered  atomic.Uint64 // the last task number handed out
@@ -106,6 +115,7 @@ const (
 	nowhere state = iota // not admitted, or finished
 	queued               // in the policy
 	parked               // in the limiter
+	held                 // waiting for the tasks that it comes after
 	delayed              // waiting for its next attempt
 	running              // in a slot
 	decided              // its end is being recorded; a task that ran still holds its slot
@@ -122,14 +132,24 @@ type entry struct {
 	stage     stage
 	cancelled bool
 	again     bool // if decided: another attempt follows
+	awaits    int  // if held: the number of tasks
 
 	slot     *task.Slot     // the slot it holds; nil if none
 	attempt  int            // number of the running attempt, or of the last one
-	since    time.Time      // when that attempt began
+	since    time.Time      // when that attempt began, on the machine's clock
+	begun    time.Time      // the same on the run's clock
+	due      time.Time      // if delayed: when the next attempt may start
 	failures int            // failed attempts; each used up a retry
 	before   []*task.Result // the failed attempts of this run
 	handle   *handle        // ends the attempt
 	result   *task.Result   // if decided
+}
+
+// refused is a task that ends as start-failed without an attempt.
+type refused struct {
+	entry  *entry
+	task   *task.Task
+	result *task.Result
 }
 
 // stage is how far the run has gone in ending an attempt.
@@ -152,7 +172,7 @@ type act struct {
 func newCore(cfg Config) *core {
 	c := &core{
 		cfg: cfg, policy: cfg.Pool.Policy,
-		entries: map[uint64]*entry{}, delayed: sched.NewDelay(), deadline: sched.NewDelay(),
+		entries: map[uint64]*entry{}, after: map[uint64][]uint64{}, delayed: sched.NewDelay(), deadline: sched.NewDelay(),
 	}
 	if cfg.Pool.Procs > 0 {
 		c.usage = newUsages(cfg.Pool.Procs)
@@ -188,7 +208,7 @@ func (c *core) set(e *entry, s state) {
 
 // room is the number of tasks that may still be read.
 func (c *core) room() int {
-	if c.inputEnd || c.phase > going || c.sealed || c.crowded() || len(c.events) >= outboxFull {
+	if c.readAll() || c.phase > going || c.sealed || c.crowded() || len(c.events) >= outboxFull {
 		return 0
 	}
 	n := c.cfg.Pool.Buffer - c.count[queued]
@@ -203,8 +223,17 @@ func (c *core) room() int {
 
 // crowded reports whether the space outside the read-ahead is used up.
 func (c *core) crowded() bool {
-	return c.count[parked]+c.count[delayed] >= asideTasks || c.bytes[parked]+c.bytes[delayed] >= asideBytes
+	return c.aside() >= asideTasks || c.bytes[parked]+c.bytes[held]+c.bytes[delayed] >= asideBytes
 }
+
+// aside is the number of tasks that wait outside the read-ahead.
+func (c *core) aside() int { return c.count[parked] + c.count[held] + c.count[delayed] }
+
+// waits is the number of waiting tasks.
+func (c *core) waits() int { return c.count[queued] + c.aside() }
+
+// readAll reports whether no more tasks come.
+func (c *core) readAll() bool { return c.inputEnd || c.rest }
 
 // low reports whether to wake the reader: when half of the read-ahead is used up,
 // so that it reads many tasks at a time, or when a slot is free.
@@ -216,11 +245,10 @@ func (c *core) low() bool {
 // order. It is safe for concurrent use and the only method called outside Run.do.
 func (c *core) number() uint64 { return c.numbered.Add(1) }
 
-// admit takes a task into the run. If the task cannot be run at all, admit
-// returns its entry, whose result is to be recorded.
-func (c *core) admit(t *task.Task) (refused *entry) {
+// admit takes a task into the run.
+func (c *core) admit(t *task.Task) {
 	if c.sealed {
-		return nil
+		return
 	}
 	if t.ID == 0 || t.ID > c.numbered.Load() {
 		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.numbered.Load()))
@@ -235,24 +263,34 @@ func (c *core) admit(t *task.Task) (refused *entry) {
 		e.item.Key = sched.Hash(t.Key)
 	}
 	c.entries[t.ID] = e
-	err := t.Err
+	waits, vain := c.holds(e)
 	switch {
 	case t.Done != nil:
 		c.finish(e, t.Done)
 		c.halt() // fewer tasks are left, so the share that counts has grown
-		return nil
-	case err != nil:
+	case t.Err != nil:
+		c.refuse(e, t.Err)
 	case c.phase > going:
 		c.notRun(e)
-		return nil
-	case c.enqueue(e):
-		return nil
-	default:
-		err = fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", t.Key)
+	case vain != nil:
+		c.refuse(e, vain)
+	case waits:
+		c.set(e, held)
+	case !c.enqueue(e):
+		c.refuse(e, noWorker(t.Key))
 	}
+}
+
+// refuse ends a task that cannot be run, once that is recorded.
+func (c *core) refuse(e *entry, err error) {
 	c.set(e, decided)
+	t := e.task
 	e.result = &task.Result{Task: t, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now}
-	return e
+	c.refused = append(c.refused, refused{e, t, e.result})
+}
+
+func noWorker(key string) error {
+	return fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", key)
 }
 
 func (c *core) newEntry() *entry {
@@ -288,6 +326,14 @@ func (c *core) endInput(err error) {
 	c.emit(task.Event{Kind: task.InputEnd})
 }
 
+// endFeed ends the input of a run that takes its tasks from commands: its number of
+// tasks is final.
+func (c *core) endFeed() {
+	if c.cfg.Feed.Open && !c.inputEnd {
+		c.endInput(io.EOF)
+	}
+}
+
 // due handles whatever is due now.
 func (c *core) due() {
 	if c.clock.stopped() {
@@ -302,7 +348,11 @@ func (c *core) due() {
 	if !c.unreadAt.IsZero() && !c.run.Before(c.unreadAt) {
 		c.unreadDue()
 	}
-	if c.phase > going || c.paused {
+	if c.phase > going {
+		return
+	}
+	c.idle()
+	if c.paused {
 		return
 	}
 	for id, ok := c.delayed.Due(c.run); ok; id, ok = c.delayed.Due(c.run) {
@@ -311,6 +361,21 @@ func (c *core) due() {
 	if c.usage != nil && !c.run.Before(c.balanceAt) {
 		c.balanceAt = c.run.Add(balanceEvery)
 		c.policy.Balance(c.usage.most())
+	}
+}
+
+// idle ends a run that has had nothing to do for Feed.IdleExit.
+func (c *core) idle() {
+	limit := c.cfg.Feed.IdleExit
+	switch {
+	case limit == 0:
+	case len(c.entries) > 0:
+		c.idleAt = time.Time{}
+	case c.idleAt.IsZero():
+		c.idleAt = c.run
+	case !c.run.Before(c.idleAt.Add(limit)):
+		c.endFeed()
+		c.rest = true
 	}
 }
 
@@ -336,7 +401,7 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 	c.set(e, running)
 	c.running++
 	c.nextStart = c.run.Add(c.cfg.Pool.Delay)
-	e.slot, e.attempt, e.since, e.stage = slot, e.attempt+1, c.now, untouched
+	e.slot, e.attempt, e.since, e.begun, e.stage = slot, e.attempt+1, c.now, c.run, untouched
 	timeout := c.cfg.Limit.Timeout
 	if e.task.Timeout != 0 {
 		timeout = e.task.Timeout
@@ -357,6 +422,9 @@ func (c *core) wake() time.Time {
 	}
 	at, _ := c.deadline.Next()
 	at = earlier(earlier(at, c.giveUpAt), c.unreadAt)
+	if !c.idleAt.IsZero() && c.phase == going {
+		at = earlier(at, c.idleAt.Add(c.cfg.Feed.IdleExit))
+	}
 	if c.phase == going && !c.paused {
 		next, _ := c.delayed.Next()
 		at = earlier(at, next)
@@ -382,7 +450,7 @@ func earlier(a, b time.Time) time.Time {
 // seal reports whether every task has its outcome and no more will come. Once it
 // does, the run admits no more.
 func (c *core) seal() bool {
-	ends := (c.inputEnd || c.phase > going) && c.unreadAt.IsZero()
-	c.sealed = c.sealed || ends && len(c.entries) == 0 && c.stats.Admitted == int64(c.numbered.Load())
+	ends := (c.readAll() || c.phase > going) && c.unreadAt.IsZero()
+	c.sealed = c.sealed || ends && len(c.entries) == 0 && uint64(c.stats.Admitted)+c.skipped == c.numbered.Load()
 	return c.sealed
 }

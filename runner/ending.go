@@ -107,7 +107,8 @@ func (c *core) stop(why string) {
 // a kind. Waiting tasks end as not run.
 func (c *core) enter(p phase, kind task.Kind, why string) {
 	c.phase = p
-	waiting := c.ids(queued, parked, delayed)
+	c.endFeed()
+	waiting := c.ids(queued, parked, held, delayed)
 	retries := 0
 	for _, id := range waiting {
 		if len(c.entries[id].before) > 0 {
@@ -283,6 +284,7 @@ func (c *core) cancel(id uint64) bool {
 		c.withdraw(e)
 		c.finish(e, &task.Result{
 			Task: e.task, Attempt: e.attempt, Outcome: task.Cancelled, Err: errCancelled, Before: e.before, End: c.now,
+			Final: true,
 		})
 	}
 	return true

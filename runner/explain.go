@@ -43,7 +43,7 @@ func (c *core) explain() {
 	if x.idle {
 		x.idleFor += c.run.Sub(x.last)
 	}
-	left := !c.inputEnd || c.count[queued]+c.count[parked]+c.count[delayed] > 0
+	left := !c.readAll() || c.waits() > 0
 	idle := c.running < c.capacity && left && c.phase == going && !c.paused && !c.clock.stopped()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
@@ -67,9 +67,9 @@ func (c *core) explain() {
 // nothing more is read.
 func (c *core) explainCrowd() {
 	x := &c.explainer
-	aside := c.count[parked] + c.count[delayed]
+	aside := c.aside()
 	switch {
-	case !x.full && c.crowded() && c.phase == going && !c.inputEnd:
+	case !x.full && c.crowded() && c.phase == going && !c.readAll() && !c.cfg.Feed.Open:
 		x.full = true
 		c.emit(task.Event{Kind: task.Notice, Text: fmt.Sprintf(
 			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", aside)})
@@ -81,7 +81,7 @@ func (c *core) explainCrowd() {
 // blocking returns why nothing starts. It is nil if something can start or
 // nothing is left.
 func (c *core) blocking() *task.Blocking {
-	all := c.count[queued] + c.count[parked] + c.count[delayed]
+	all := c.waits()
 	b := &task.Blocking{Tasks: all}
 	switch {
 	case c.phase > going:
@@ -90,7 +90,7 @@ func (c *core) blocking() *task.Blocking {
 		b.By = task.ByPause
 	case len(c.events) >= outboxFull:
 		b.By = task.ByReader
-	case all == 0 && c.inputEnd:
+	case all == 0 && c.readAll():
 		return nil
 	case all == 0 && c.order != nil && c.room() == 0:
 		b.By, b.ID = task.ByOrder, c.order.Base()
@@ -100,7 +100,7 @@ func (c *core) blocking() *task.Blocking {
 		b.By = task.BySlots
 	case c.policy.Ready() == 0:
 		b = c.longest()
-		b.Input = !c.inputEnd && (2*c.count[queued] >= c.cfg.Pool.Buffer || c.room() == 0)
+		b.Input = !c.readAll() && !c.cfg.Feed.Open && (2*c.count[queued] >= c.cfg.Pool.Buffer || c.room() == 0)
 	case c.run.Before(c.nextStart):
 		b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
 	default:
@@ -124,6 +124,13 @@ func (c *core) longest() *task.Blocking {
 			b.By = task.BySlot
 		}
 	}
+	if n := c.count[held]; n > b.Tasks {
+		for id, tasks := range c.after {
+			if b.By != task.ByAfter || len(tasks) > b.Tasks || len(tasks) == b.Tasks && id < b.ID {
+				*b = task.Blocking{By: task.ByAfter, Tasks: len(tasks), ID: id}
+			}
+		}
+	}
 	if c.limit != nil {
 		if q := c.limit.Longest(); q.N > b.Tasks {
 			*b = task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey}
@@ -137,12 +144,15 @@ func (c *core) waiting() []task.Blocking {
 	type group struct {
 		state state
 		key   string
+		after uint64
 	}
 	groups := map[group]int{}
 	for _, e := range c.entries {
 		switch e.state {
 		case queued, parked:
-			groups[group{e.state, e.task.Key}]++
+			groups[group{state: e.state, key: e.task.Key}]++
+		case held:
+			groups[group{state: held, after: c.reason(e).ID}]++
 		case delayed:
 			groups[group{state: delayed}]++
 		}
@@ -153,6 +163,8 @@ func (c *core) waiting() []task.Blocking {
 		switch g.state {
 		case parked:
 			b.By, b.Limit = task.ByLimit, c.cfg.Pool.PerKey
+		case held:
+			b.By, b.ID = task.ByAfter, g.after
 		case delayed:
 			next, _ := c.delayed.Next()
 			b.By, b.Until = task.ByRetry, c.clock.real(next)
@@ -163,7 +175,7 @@ func (c *core) waiting() []task.Blocking {
 		list = append(list, task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.order.Base()})
 	}
 	slices.SortFunc(list, func(a, b task.Blocking) int {
-		return cmp.Or(b.Tasks-a.Tasks, int(a.By)-int(b.By), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(b.Tasks-a.Tasks, int(a.By)-int(b.By), cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID))
 	})
 	return list[:min(len(list), mostGroups)]
 }

@@ -19,6 +19,7 @@ func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	if !e.again {
 		r.Before = e.before
 	}
+	r.Final = e.cancelled && r.Outcome == task.Cancelled
 	e.result = r
 	c.set(e, decided)
 	if r.Fault != nil {
@@ -47,10 +48,12 @@ func (c *core) recorded(e *entry) {
 	e.failures++
 	c.emit(task.Event{
 		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: len(e.before) - 1, Wait: wait,
+		Took: c.run.Sub(e.begun),
 	})
 	c.vacate(e)
 	c.set(e, delayed)
-	c.delayed.Push(id, c.run.Add(wait))
+	e.due = c.run.Add(wait)
+	c.delayed.Push(id, e.due)
 	switch {
 	case e.cancelled:
 		c.cancel(id)
@@ -106,20 +109,24 @@ func (c *core) backoff(n int) time.Duration {
 
 // finish gives a task its outcome and releases the results that are in order now.
 func (c *core) finish(e *entry, r *task.Result) {
-	id, ran := e.task.ID, 0
+	id, ran, took := e.task.ID, 0, time.Duration(0)
 	if e.slot != nil {
-		ran = e.attempt
+		ran, took = e.attempt, c.run.Sub(e.begun)
 		e.again = false
 		c.vacate(e)
 	}
 	c.set(e, nowhere)
 	delete(c.entries, id)
-	c.emit(task.Event{Kind: task.Finished, ID: id, Task: e.task, Result: r, Attempt: ran})
+	c.emit(task.Event{Kind: task.Finished, ID: id, Task: e.task, Result: r, Attempt: ran, Took: took})
+	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
+		c.memory.keep(r, e.task)
+	}
 	e.task, e.result, e.before, e.handle = nil, nil, nil, nil
 	if c.phase == going { // later, a goroutine may still hold an entry that was given up
 		c.spare = append(c.spare, e)
 	}
 	c.release(id)
+	c.goOn(id, r.Outcome)
 	if r != r.Task.Done {
 		c.judge(r)
 	}

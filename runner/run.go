@@ -164,10 +164,29 @@ func (r *Run) Do(cmd task.Command) task.Reply {
 // attempt can start, the first goes to mine instead of a goroutine of its own,
 // unless mine is nil. Once the run is over, do does nothing.
 func (r *Run) do(fact func(*core), mine *job) {
+	for refused := r.apply(fact, mine); len(refused) > 0; {
+		if r.rec != nil {
+			for _, f := range refused {
+				r.rec.Ended(task.Attempt{Task: f.task}, f.result, true)
+			}
+		}
+		refused = r.apply(func(c *core) {
+			for _, f := range refused {
+				if f.entry.state == decided && f.entry.result == f.result {
+					c.recorded(f.entry)
+				}
+			}
+		}, nil)
+	}
+}
+
+// apply does the work of do, and returns the tasks whose end is to be recorded
+// before the run goes on with them.
+func (r *Run) apply(fact func(*core), mine *job) []refused {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
-		return
+		return nil
 	}
 	c := r.core
 	c.tick(r.began.Add(time.Since(r.began))) // half the cost of time.Now
@@ -179,8 +198,8 @@ func (r *Run) do(fact func(*core), mine *job) {
 	r.handOver()
 	r.finish()
 	r.arm()
-	acts := c.acts
-	c.acts = nil
+	acts, refused := c.acts, c.refused
+	c.acts, c.refused = nil, nil
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.cause == nil {
@@ -189,6 +208,7 @@ func (r *Run) do(fact func(*core), mine *job) {
 			a.handle.cancel(a.cause)
 		}
 	}
+	return refused
 }
 
 // start starts every attempt that can start now.
@@ -287,26 +307,11 @@ func (r *Run) read() {
 
 // admit admits a task and returns whether to read on.
 func (r *Run) admit(t *task.Task) (more bool) {
-	var refused *entry
-	var res *task.Result
 	r.do(func(c *core) {
-		if refused = c.admit(t); refused != nil {
-			res = refused.result
-			if r.rec == nil {
-				c.recorded(refused)
-			}
-		}
+		c.admit(t)
 		more = c.room() > 0
 		r.reading = more
 	}, nil)
-	if res != nil && r.rec != nil {
-		r.rec.Ended(task.Attempt{Task: t}, res, true)
-		r.do(func(c *core) {
-			if refused.state != nowhere {
-				c.recorded(refused)
-			}
-		}, nil)
-	}
 	return more
 }
 

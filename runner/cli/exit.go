@@ -16,7 +16,7 @@ const (
 	statusOK         = 0
 	statusTrouble    = 1   // crew itself could not go on
 	statusUsage      = 2   // the command line is wrong
-	statusFailed     = 123 // a task failed; as xargs
+	statusFailed     = 123 // a task failed, was cancelled or not run; as xargs
 	statusTimeout    = 124 // the task's own status if it timed out; as timeout(1)
 	statusCannotExec = 126 // the command of all tasks cannot be executed
 	statusNotFound   = 127 // the command of all tasks is not found
@@ -80,6 +80,9 @@ func statusOf(e runner.Ending, halt runner.Halt) int {
 		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0:
 		return statusFailed
+	case e.Reason != runner.Halted && e.Stats.Of(task.Cancelled)+e.Stats.Of(task.NotRun) > 0,
+		e.Reason == runner.Told && !e.Stats.InputEnd:
+		return statusFailed // what was asked for was not done, at somebody's command
 	}
 	return statusOK
 }

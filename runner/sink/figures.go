@@ -57,14 +57,14 @@ func (t *Terminal) figures(n tally, now time.Time) []figure {
 // rest says how long the rest of the run takes or, if that cannot be said, how long
 // the oldest task has been running.
 func (t *Terminal) rest(n tally, now time.Time) string {
-	now = t.stats.Clock(now)
+	at := t.stats.Clock(now)
 	if n.known && n.waiting > 0 && !t.stats.Draining {
-		if eta, ok := t.load.eta(n.waiting, now); ok {
+		if eta, ok := t.stats.ETA(n.waiting, t.load.ages(at), now); ok {
 			return ", eta " + brief(max(eta.Round(time.Second), time.Second))
 		}
 	}
 	for _, a := range t.load.oldest(1) {
-		if age := a.age(now); age > 0 {
+		if age := a.age(at); age > 0 {
 			return ", oldest " + brief(age)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // simulate runs tasks that take the times of took on slots, in order, up to a moment.
-func simulate(took []time.Duration, slots int, until time.Duration) (l load, waiting int64) {
+func simulate(took []time.Duration, slots int, until time.Duration) (l load, s task.Stats, waiting int64) {
 	ends := make([]time.Duration, slots)
 	var events []task.Event
 	for i, d := range took {
@@ -27,14 +27,16 @@ func simulate(took []time.Duration, slots int, until time.Duration) (l load, wai
 		e := task.Event{Kind: task.Started, At: dawn.Add(ends[slot]), ID: uint64(i + 1), Slot: slot + 1}
 		events = append(events, e)
 		if ends[slot] += d; ends[slot] <= until {
-			e.Kind, e.At = task.Finished, dawn.Add(ends[slot])
+			e.Kind, e.At, e.Took, e.Attempt = task.Finished, dawn.Add(ends[slot]), d, 1
+			e.Result = &task.Result{Outcome: task.OK}
 			events = append(events, e)
 		}
 	}
 	for i := range events {
 		l.apply(&events[i], events[i].At)
+		s.Apply(&events[i])
 	}
-	return l, waiting
+	return l, s, waiting
 }
 
 func TestETA(t *testing.T) {
@@ -52,8 +54,9 @@ func TestETA(t *testing.T) {
 		{64, 80 * time.Second, 39 * time.Second},
 		{250, 20 * time.Second, 12 * time.Second},
 	} {
-		l, waiting := simulate(equal, c.slots, c.from)
-		eta, ok := l.eta(waiting, dawn.Add(c.from))
+		l, s, waiting := simulate(equal, c.slots, c.from)
+		now := dawn.Add(c.from)
+		eta, ok := s.ETA(waiting, l.ages(now), now)
 		require.True(t, ok)
 		require.InEpsilon(t, c.total-c.from, eta, 0.15, "%d slots", c.slots)
 	}
@@ -63,29 +66,31 @@ func TestETA(t *testing.T) {
 		slow[i+1] = 50 * time.Millisecond
 	}
 	for at := 200 * time.Millisecond; at < 20*time.Second; at += 200 * time.Millisecond {
-		l, waiting := simulate(slow, 2, at)
-		_, ok := l.eta(waiting, dawn.Add(at))
+		l, s, waiting := simulate(slow, 2, at)
+		_, ok := s.ETA(waiting, l.ages(dawn.Add(at)), dawn.Add(at))
 		require.False(t, ok, "after %v one task has run longer than any other", at)
 		require.Equal(t, at, dawn.Add(at).Sub(l.oldest(1)[0].since))
 	}
 
-	l, waiting := simulate(equal, 4, 5*time.Second)
-	_, ok := l.eta(waiting, dawn.Add(5*time.Second))
+	l, s, waiting := simulate(equal, 4, 5*time.Second)
+	now := dawn.Add(5 * time.Second)
+	_, ok := s.ETA(waiting, l.ages(now), now)
 	require.False(t, ok, "no task is finished yet")
 }
 
 // TestETAWhileStartsAreRare has the measured number of running tasks count, not the
 // number of slots.
 func TestETAWhileStartsAreRare(t *testing.T) {
-	var l load
+	var s task.Stats
 	for i := range 10 {
-		e := task.Event{Kind: task.Started, ID: uint64(i + 1)}
 		at := dawn.Add(time.Duration(i) * time.Second)
-		l.apply(&e, at)
-		e.Kind = task.Finished
-		l.apply(&e, at.Add(100*time.Millisecond))
+		s.Apply(&task.Event{Kind: task.Started, ID: uint64(i + 1), At: at})
+		s.Apply(&task.Event{
+			Kind: task.Finished, ID: uint64(i + 1), At: at.Add(100 * time.Millisecond), Attempt: 1,
+			Took: 100 * time.Millisecond, Result: &task.Result{Outcome: task.OK},
+		})
 	}
-	eta, ok := l.eta(50, dawn.Add(10*time.Second))
+	eta, ok := s.ETA(50, nil, dawn.Add(10*time.Second))
 	require.True(t, ok)
 	require.InDelta(t, 50*time.Second, eta, float64(time.Second))
 }

@@ -72,7 +72,7 @@ func status(snap *task.Snapshot, in Input) string {
 			waits = append(waits, text)
 		}
 	}
-	if snap.State == task.Finishes {
+	if snap.State == task.Done {
 		waits = append(waits, "output waits for its reader")
 	}
 	for _, text := range waits[:min(len(waits), statusWaits)] {

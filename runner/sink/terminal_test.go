@@ -38,7 +38,7 @@ func progressEvents(done, failed, total int, end bool) []task.Event {
 	}
 	for i := range done {
 		e := add(task.Finished, 5*time.Second, i)
-		e.Attempt, e.Result = 1, &task.Result{Outcome: task.OK}
+		e.Attempt, e.Took, e.Result = 1, 5*time.Second, &task.Result{Outcome: task.OK}
 		if i < failed {
 			e.Result.Outcome = task.Exit
 		}

@@ -19,7 +19,7 @@ const (
 	Resume                 // undo Pause
 	Suspend                // stop the run's clock and start nothing until Continue
 	Continue               // undo Suspend
-	Add                    // admit Tasks, whose IDs ascend and exceed those of all tasks added before
+	Add                    // admit Tasks, whose IDs ascend and exceed those of all tasks before; unless N, only if there is room
 	Cancel                 // end the tasks IDs or, without any, those with Key
 	Retry                  // start the next attempt of the tasks IDs now, or run them again if they have failed
 	Look                   // reply with a Snapshot
@@ -44,6 +44,7 @@ type Reply struct {
 	IDs      []uint64  // for Cancel: the tasks that end; for Retry: those that run, by their new IDs if they have failed
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain, one for each ID
+	Waiting  int       // for Add: how many tasks wait now, with the added ones
 }
 
 // ErrFull is the error of an Add that would exceed Config.Feed.MaxQueued.

@@ -11,8 +11,8 @@ type Kind uint8
 const (
 	Admitted  Kind = iota + 1 // Task
 	Started                   // Task, Slot, Attempt, Retries
-	Retried                   // Task, Result, Retries: the attempt failed; another follows after Wait
-	Finished                  // Task, Result; Attempt is 0 if no attempt was running
+	Retried                   // Task, Result, Retries, Took: the attempt failed; another follows after Wait
+	Finished                  // Task, Result; Attempt and Took, or 0 if no attempt was running
 	Released                  // the results of tasks ID to Last may be shown now, in this order
 	InputEnd                  // the number of tasks is final
 	Resized                   // Slot is the number of slots
@@ -35,7 +35,8 @@ type Event struct {
 	Attempt  int
 	Retries  int // of a task: its attempts in this run that failed before
 	Wait     time.Duration
-	Running  []uint64 // task IDs, at most 10
+	Took     time.Duration // how long the attempt ran, without the time for which the run was suspended
+	Running  []uint64      // task IDs, at most 10
 	Blocking *Blocking
 	Text     string
 }
@@ -54,6 +55,10 @@ type Stats struct {
 	Start     time.Time     // of the first event
 	Last      time.Time     // of the latest event
 	Suspended time.Duration // how long the run has stood still in all
+	First     time.Time     // of the first attempt, on the run's clock
+	Busy      time.Duration // sum of the attempts that have ended
+	Longest   time.Duration // of them
+	Ran       int64         // tasks that finished after an attempt
 }
 
 // Apply folds one event into the totals.
@@ -66,19 +71,23 @@ func (s *Stats) Apply(e *Event) {
 	case Admitted:
 		s.Admitted++
 	case Started:
+		if s.First.IsZero() {
+			s.First = s.Clock(e.At)
+		}
 		s.Running++
 		if e.Retries == 1 {
 			s.Retried++
 		}
 	case Retried:
-		s.Running--
+		s.ran(e.Took)
 	case Finished:
 		s.ByOutcome[e.Result.Outcome]++
 		if e.Task != nil && e.Task.Done != nil {
 			s.Earlier[e.Result.Outcome]++
 		}
 		if e.Attempt > 0 {
-			s.Running--
+			s.ran(e.Took)
+			s.Ran++
 		}
 	case Released:
 		s.Released += int64(e.Last - e.ID + 1)
@@ -91,6 +100,35 @@ func (s *Stats) Apply(e *Event) {
 	case Continued:
 		s.Suspended += e.Wait
 	}
+}
+
+func (s *Stats) ran(took time.Duration) {
+	s.Running--
+	s.Busy += took
+	s.Longest = max(s.Longest, took)
+}
+
+// ETA estimates how long it takes until the running tasks, of the given ages, and
+// the waiting ones are done, from how long tasks took and how many ran at once until
+// now. ok is false if nothing can be said: no task is finished yet, or one runs much
+// longer than any has taken, so it may take as long again.
+func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left time.Duration, ok bool) {
+	passed := s.Clock(now).Sub(s.First)
+	if s.Ran == 0 || passed <= 0 {
+		return 0, false
+	}
+	mean := s.Busy / time.Duration(s.Ran)
+	work, busy := time.Duration(waiting)*mean, s.Busy
+	for _, age := range ages {
+		if age > 2*s.Longest {
+			return 0, false
+		}
+		busy += age
+		rest := max(0, mean-age)
+		work += rest
+		left = max(left, rest)
+	}
+	return max(left, time.Duration(float64(work)*float64(passed)/float64(max(busy, 1)))), true
 }
 
 // Clock returns a moment on the run's clock, which stands still while the run is

@@ -46,18 +46,20 @@ type Live interface {
 // State is how far a run has come.
 type State uint8
 
-// The states of a run. A run goes back from Paused to Going only.
+// The states of a run, in the order in which it goes through them. A run goes back
+// from Paused only.
 const (
-	Going    State = iota
-	Paused         // starts nothing until it is resumed
-	Drains         // starts nothing more; running attempts may finish
-	Stops          // running attempts are asked to end
-	Finishes       // all tasks are finished; results are still being shown
+	Going  State = iota
+	Paused       // starts nothing until it is resumed
+	Rests        // takes no more tasks, and runs those that it has
+	Drains       // starts nothing more; running attempts may finish
+	Stops        // running attempts are asked to end
+	Done         // all tasks are finished; results are still being shown
 )
 
 // String returns the state's name.
 func (s State) String() string {
-	return [...]string{"running", "paused", "draining", "stopping", "finishing"}[s]
+	return [...]string{"running", "paused", "draining", "draining", "stopping", "done"}[s]
 }
 
 // Running is a running attempt.

@@ -180,6 +180,9 @@ type Result struct {
 	// not shown again. Logged means the same for the joblog and the results tree.
 	Earlier, Logged bool
 
+	// Final means, with Cancelled, that a command cancelled this task, not the end of the
+	// run: it must not run again.
+	Final bool
 	// Interrupted means, with Signal, that the user interrupted the task at the terminal,
 	// which means the run, too.
 	Interrupted bool
