@@ -114,8 +114,11 @@ func (w *wiring) stateNotes(e runner.Ending) (lines []string) {
 		lines = append(lines, fmt.Sprintf(
 			"%d tasks that an earlier run began and did not finish are not in this input: to run them, give their records again", n))
 	}
-	for i := range first {
-		first[i].Outcome = 0 // that of an earlier attempt
+	for _, m := range first {
+		lines = append(lines, "  "+task.Printable(m.Command))
 	}
-	return append(lines, mentions(first, n)...)
+	if more := n - len(first); more > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more", more))
+	}
+	return lines
 }

@@ -169,7 +169,7 @@ func (k *killed) check() {
 	k.checkTree()
 	s, err := journal.Summarize(filepath.Join(k.dir, "state"))
 	require.NoError(k.t, err)
-	require.Equal(k.t, len(killRecords), s.Tasks)
+	require.Equal(k.t, len(killRecords), s.Total.Tasks)
 	require.Equal(k.t, []int{0, 0}, []int{s.Unshown, s.Running})
 	require.True(k.t, s.Closed)
 	require.Zero(k.t, s.Damage)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -132,35 +133,62 @@ func TestStateCommandLine(t *testing.T) {
 }
 
 func TestStateText(t *testing.T) {
+	begun := time.Date(2026, 7, 1, 12, 0, 0, 0, time.Local)
+	about := func(id uint64, command string, r task.Result) journal.Mention {
+		r.Task = &task.Task{ID: id}
+		return journal.Mention{Result: &r, Command: command}
+	}
 	s := &journal.Summary{
-		Command: journal.Command{Line: "crew x\x1b[1m", Dir: "/w"}, Begun: time.Date(2026, 7, 1, 12, 0, 0, 0, time.Local),
-		Tasks: 25, Unshown: 2, Running: 1, JournalBytes: 1 << 21, OutputBytes: 512,
-		Interrupted: []journal.Mention{{Command: "x 7"}},
+		Command: journal.Command{Line: "crew x\x1b[1m", Dir: "/w"}, Begun: begun, Until: begun.Add(90 * time.Second),
+		Total:   journal.Totals{Tasks: 25, Failed: 5, Time: 50 * time.Second, User: time.Second, System: time.Millisecond},
+		Retries: 3, Begins: 4, Before: 8, Unshown: 2, Running: 1, JournalBytes: 1 << 21, OutputBytes: 512,
+		Interrupted: []journal.Mention{about(7, "x 7", task.Result{Start: begun.Add(time.Minute), Worker: 2, Attempt: 2})},
 		Failed: []journal.Mention{
-			{Outcome: task.Exit, Code: 3, Duration: time.Second, Command: "x 1"},
-			{Outcome: task.Signal, Signal: 9, Duration: time.Second, Command: "x 2"},
-			{Outcome: task.StartFailed, Command: "x 3"},
-			{Outcome: task.Timeout, Duration: time.Minute, Command: "x 4"},
+			about(1, "x 1", task.Result{Outcome: task.Exit, Code: 3, Start: begun, End: begun.Add(time.Second), Attempt: 2}),
+			about(2, "x\n2", task.Result{Outcome: task.Signal, Signal: 9, Start: begun, End: begun.Add(time.Second), Attempt: 1}),
+			about(3, "x 3", task.Result{Outcome: task.StartFailed, Err: errors.New("no such thing")}),
+			about(4, "x 4", task.Result{Outcome: task.Timeout, Start: begun, End: begun.Add(time.Minute)}),
 		},
-		Damage: journal.Damage{Line: 7, At: 700, Lines: 1, Before: 6, After: 50},
+		Slowest: []journal.Mention{
+			about(9, "x 9", task.Result{Outcome: task.OK, Start: begun, End: begun.Add(time.Hour)}),
+			about(4, "x 4", task.Result{Outcome: task.Timeout, Start: begun, End: begun.Add(time.Minute)}),
+		},
+		Keys: []journal.KeyTotals{
+			{Key: "a\x1b", Totals: journal.Totals{Tasks: 2, Failed: 1, Time: time.Second}},
+			{Key: "", Totals: journal.Totals{Tasks: 1000000, Time: time.Second}},
+		},
+		MoreKeys: 3,
+		Damage:   journal.Damage{Line: 7, At: 700, Lines: 1, Before: 6, After: 50},
 	}
 	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Signal] = 20, 4, 1
+	text := func() string { return (&stateText{s: s, now: begun.Add(2 * time.Minute)}).all() }
 	require.Equal(t, `crew x\x1b[1m
 in /w
-begun 2026-07-01 12:00:00, stopped on the way
-25 done, 20 ok, 4 exit, 1 signal; 2 not shown yet
-1 interrupted
-  x 7
-5 failed
-  exit 3 after 1s: x 1
-  signal 9 after 1s: x 2
-  not started: x 3
-  timeout after 1m0s: x 4
+stopped on the way, 1m30s after the start at 2026-07-01 12:00:00: 25 tasks finished, 5 failed, 1 interrupted
+20 ok, 4 exit, 1 signal, 3 retried, 4 to run again, 8 done before, 2 not shown yet
+2s a task, 50s in all; CPU time 1s user, 1ms system
+1 task interrupted
+  task 7: since 2026-07-01 12:01:00, on worker 2, attempt 2: x 7
+5 tasks failed
+  task 1: exit 3 after 1s, attempt 2: x 1
+  task 2: killed by SIGKILL after 1s: x\n2
+  task 3: not started: no such thing: x 3
+  task 4: timed out after 1m0s: x 4
   … and 1 more
+slowest tasks
+  task 9: ok after 1h0m0s: x 9
+  task 4: timed out after 1m0s: x 4
+    tasks   failed    in all    a task  key
+        2        1        1s     500ms  a\x1b
+  1000000        0        1s        0s  (no key)
+  … and 3 more
 journal 2.0 MiB, outputs 512 B
 journal line 7 at byte 700 is damaged and left out; 6 good before it, 50 after
-`, stateText(s))
-	s.Process, s.Damage, s.Failed, s.Tasks = "42", journal.Damage{}, nil, 20
-	require.Contains(t, stateText(s), ", running as process 42\n")
-	require.Contains(t, stateText(s), "\n1 running\n")
+`, text())
+	s.Process, s.ManyKeys = "42", true
+	require.Contains(t, text(), "\nrunning as process 42, 2m0s after the start at 2026-07-01 12:00:00: 25 tasks finished, 5 failed, 1 running\n")
+	require.Contains(t, text(), "\n1 task running\n  task 7: for 1m0s, since 12:01:00, on worker 2, attempt 2: x 7\n")
+	require.Contains(t, text(), "\n  … and others: there are more than 5 keys\n")
+	s = &journal.Summary{Closed: true, Begun: begun, Until: begun}
+	require.Equal(t, "\nin \nended, 0s after the start at 2026-07-01 12:00:00: 0 tasks finished, 0 failed\njournal 0 B, outputs 0 B\n", text())
 }

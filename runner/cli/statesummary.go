@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,108 +11,205 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
-
 	"crew/runner/journal"
 	"crew/runner/task"
 )
 
-// stateCommand runs "crew state DIR" and returns its exit status.
+// stateCommand runs "crew state [--json] DIR" and returns its exit status.
 func stateCommand(args []string, stdout, stderr *os.File) int {
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
+	var dirs []string
+	events, wrong := false, false
+	for i, arg := range args {
+		if arg == "--" {
+			dirs = append(dirs, args[i+1:]...)
+			break
+		}
+		switch {
+		case arg == "--json":
+			events = true
+		case strings.HasPrefix(arg, "-"):
+			wrong = true
+		default:
+			dirs = append(dirs, arg)
+		}
 	}
-	if len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-") {
+	if wrong || len(dirs) != 1 || dirs[0] == "" {
 		return complain(stderr, &usageError{
-			"crew state takes one directory", "write crew state DIR, or crew -- state for a program of that name",
+			"crew state takes one directory",
+			"write crew state DIR, crew state --json DIR for the events, or crew -- state for a program of that name",
 		})
 	}
-	err := printState(args[0], stdout)
+	show := printSummary
+	if events {
+		show = journal.Dump
+	}
+	err := show(dirs[0], stdout)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return complain(stderr, fmt.Errorf("%s holds no journal", args[0]))
+		return complain(stderr, fmt.Errorf("%s holds no journal", dirs[0]))
 	case err != nil:
 		return complain(stderr, err)
 	}
 	return statusOK
 }
 
-// printState prints the journal in dir: a summary on a terminal, otherwise JSON
-// lines.
-func printState(dir string, stdout *os.File) error {
-	if !isatty.IsTerminal(stdout.Fd()) {
-		return journal.Dump(dir, stdout)
-	}
+// printSummary prints a summary of the journal in dir.
+func printSummary(dir string, stdout io.Writer) error {
 	s, err := journal.Summarize(dir)
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, stateText(s)); err != nil {
+	text := &stateText{s: s, now: time.Now()}
+	if _, err := io.WriteString(stdout, text.all()); err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
 	}
 	return nil
 }
 
-func stateText(s *journal.Summary) string {
-	done := strconv.Itoa(s.Tasks) + " done"
-	for o := range task.Outcomes {
-		if n := s.ByOutcome[o]; n > 0 {
-			done += fmt.Sprintf(", %d %v", n, o)
-		}
-	}
-	if s.Unshown > 0 {
-		done += fmt.Sprintf("; %d not shown yet", s.Unshown)
-	}
-	run, unfinished := "stopped on the way", "interrupted"
-	switch {
-	case s.Process != "":
-		run, unfinished = "running as process "+s.Process, "running"
-	case s.Closed:
-		run = "ended in good order"
-	}
-	lines := []string{
-		task.Printable(s.Command.Line),
-		"in " + task.Printable(s.Command.Dir),
-		"begun " + s.Begun.Local().Format(time.DateTime) + ", " + run,
-		done,
-	}
-	if s.Running > 0 {
-		lines = append(lines, fmt.Sprintf("%d %s", s.Running, unfinished))
-		lines = append(lines, mentions(s.Interrupted, s.Running)...)
-	}
-	if failed := s.Tasks - s.ByOutcome[task.OK]; failed > 0 {
-		lines = append(lines, fmt.Sprintf("%d failed", failed))
-		lines = append(lines, mentions(s.Failed, failed)...)
-	}
-	lines = append(lines, fmt.Sprintf("journal %s, outputs %s", byteCount(s.JournalBytes), byteCount(s.OutputBytes)))
-	if s.Damage.Lines > 0 {
-		lines = append(lines, fmt.Sprintf("journal %v", s.Damage))
-	}
-	return strings.Join(lines, "\n") + "\n"
+const (
+	slowest    = 5   // tasks
+	shownWidth = 120 // bytes of a key
+)
+
+// stateText is what people read about a journal.
+type stateText struct {
+	s   *journal.Summary
+	now time.Time
+	b   strings.Builder
 }
 
-// mentions returns a line for each of the first tasks of n, and one for the rest.
-func mentions(first []journal.Mention, n int) (lines []string) {
-	for _, m := range first {
-		how := ""
-		after := fmt.Sprintf(" after %v: ", m.Duration.Round(time.Millisecond))
-		switch m.Outcome {
-		case 0: // not finished
-		case task.Exit:
-			how = fmt.Sprintf("exit %d", m.Code) + after
-		case task.Signal:
-			how = fmt.Sprintf("signal %d", m.Signal) + after
-		case task.StartFailed:
-			how = "not started: "
-		default:
-			how = m.Outcome.String() + after
+func (t *stateText) say(format string, args ...any) {
+	t.b.WriteString(task.Printable(fmt.Sprintf(format, args...)) + "\n")
+}
+
+func (t *stateText) all() string {
+	s := t.s
+	t.say("%s", s.Command.Line)
+	t.say("in %s", s.Command.Dir)
+	t.head()
+	if s.Running > 0 {
+		t.say("%s %s", task.Count(int64(s.Running), "task"), t.unfinished())
+		for _, m := range s.Interrupted {
+			t.running(m)
 		}
-		lines = append(lines, "  "+how+task.Printable(m.Command))
+		t.more(s.Running - len(s.Interrupted))
 	}
-	if more := n - len(first); more > 0 {
-		lines = append(lines, fmt.Sprintf("  … and %d more", more))
+	if s.Total.Failed > 0 {
+		t.say("%s failed", task.Count(int64(s.Total.Failed), "task"))
+		for _, m := range s.Failed {
+			t.ended(m)
+		}
+		t.more(s.Total.Failed - len(s.Failed))
 	}
-	return lines
+	if len(s.Slowest) > 1 {
+		t.say("slowest tasks")
+		for _, m := range s.Slowest[:min(len(s.Slowest), slowest)] {
+			t.ended(m)
+		}
+	}
+	t.byKey()
+	t.say("journal %s, outputs %s", byteCount(s.JournalBytes), byteCount(s.OutputBytes))
+	if s.Damage.Lines > 0 {
+		t.say("journal %v", s.Damage)
+	}
+	return t.b.String()
+}
+
+// head says how the latest run stands and what became of the tasks.
+func (t *stateText) head() {
+	s := t.s
+	state, until := "stopped on the way", s.Until
+	switch {
+	case s.Process == "0": // of another PID namespace
+		state, until = "running", t.now
+	case s.Process != "":
+		state, until = "running as process "+s.Process, t.now
+	case s.Closed:
+		state = "ended"
+	}
+	head := fmt.Sprintf("%s, %s after the start at %s: %s finished, %d failed", state, task.Span(max(0, until.Sub(s.Begun))),
+		s.Begun.Local().Format(time.DateTime), task.Count(int64(s.Total.Tasks), "task"), s.Total.Failed)
+	if s.Running > 0 {
+		head += fmt.Sprintf(", %d %s", s.Running, t.unfinished())
+	}
+	t.say("%s", head)
+	var counts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			counts = append(counts, strconv.Itoa(n)+" "+what)
+		}
+	}
+	for o := range task.Outcomes {
+		add(s.ByOutcome[o], o.String())
+	}
+	add(s.Retries, "retried")
+	add(s.Begins, "to run again")
+	add(s.Before, "done before")
+	add(s.Unshown, "not shown yet")
+	if len(counts) > 0 {
+		t.say("%s", strings.Join(counts, ", "))
+	}
+	if n := time.Duration(s.Total.Tasks); n > 0 {
+		t.say("%s a task, %s in all; CPU time %s user, %s system", task.Span(s.Total.Time/n),
+			task.Span(s.Total.Time), task.Span(s.Total.User), task.Span(s.Total.System))
+	}
+}
+
+// unfinished says what the tasks do that have started and not ended.
+func (t *stateText) unfinished() string {
+	if t.s.Process == "" {
+		return "interrupted"
+	}
+	return "running"
+}
+
+// running describes a task that runs, or was running when the run stopped.
+func (t *stateText) running(m journal.Mention) {
+	since := "since " + m.Start.Local().Format(time.DateTime)
+	if t.s.Process != "" {
+		since = "for " + task.Span(max(0, t.now.Sub(m.Start))) + ", since " + m.Start.Local().Format(time.TimeOnly)
+	}
+	t.say("  task %d: %s, on worker %d%s", m.Task.ID, since, m.Worker, attemptAndCommand(m))
+}
+
+// ended describes a task that has ended.
+func (t *stateText) ended(m journal.Mention) {
+	t.say("  task %d: %s%s", m.Task.ID, m.Verdict(), attemptAndCommand(m))
+}
+
+func attemptAndCommand(m journal.Mention) (text string) {
+	if m.Attempt > 1 {
+		text = ", attempt " + strconv.Itoa(m.Attempt)
+	}
+	if m.Command != "" {
+		text += ": " + m.Command
+	}
+	return text
+}
+
+// more says that a list lacks n lines.
+func (t *stateText) more(n int) {
+	if n > 0 {
+		t.say("  … and %d more", n)
+	}
+}
+
+// byKey prints the totals of the keys that took longest.
+func (t *stateText) byKey() {
+	if len(t.s.Keys) == 0 {
+		return
+	}
+	const row = "  %7s  %7s  %8s  %8s  %s"
+	t.say(row, "tasks", "failed", "in all", "a task", "key")
+	for _, k := range t.s.Keys {
+		t.say(row, strconv.Itoa(k.Tasks), strconv.Itoa(k.Failed), task.Span(k.Time),
+			task.Span(k.Time/time.Duration(k.Tasks)), task.Shorten(cmp.Or(k.Key, "(no key)"), shownWidth))
+	}
+	if t.s.ManyKeys {
+		t.say("  … and others: there are more than %d keys", len(t.s.Keys)+t.s.MoreKeys)
+	} else {
+		t.more(t.s.MoreKeys)
+	}
 }
 
 // byteCount returns n as people read it: 2.0 MiB.

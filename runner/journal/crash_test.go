@@ -125,7 +125,7 @@ func TestKilledInCompaction(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Zero(t, s.Damage)
-		require.GreaterOrEqual(t, s.Tasks, len(said))
+		require.GreaterOrEqual(t, s.Total.Tasks, len(said))
 	}
 	_, ran := run(t, configured(dir), ok, numbered().commands...)
 	require.LessOrEqual(t, len(ran), crashTasks-len(said))

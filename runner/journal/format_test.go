@@ -2,10 +2,14 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -243,11 +247,74 @@ func TestSummary(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, s.Process)
 	require.Equal(t, cfg.Command, s.Command)
-	require.Equal(t, 2, s.Tasks)
+	require.Equal(t, 2, s.Total.Tasks)
 	require.Equal(t, 1, s.ByOutcome[task.OK])
 	require.Equal(t, 1, s.Running)
 	require.Equal(t, "x c", s.Interrupted[0].Command)
 	require.Equal(t, "x b", s.Failed[0].Command)
+	require.Empty(t, s.Keys)
 	require.Equal(t, 3, s.Failed[0].Code)
 	require.WithinDuration(t, time.Now(), s.Begun, time.Hour)
+}
+
+// A summary of many tasks, of which some ended twice, against sums made here.
+func TestSummaryOfMany(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	const tasks, keys = 3 * maxKeys, maxKeys + 5
+	start := time.Now()
+	var lines []byte
+	write := func(n, attempt int, o task.Outcome, took time.Duration) {
+		r := &task.Result{Outcome: o, Code: 3, Attempt: attempt, Worker: 1, Start: start, End: start.Add(took), User: took / 2}
+		tk := &task.Task{ID: uint64(n), Argv: []string{"x", strconv.Itoa(n)}, Key: fmt.Sprintf("k\"%d", n%keys)}
+		binary.LittleEndian.PutUint64(tk.Identity[:], uint64(n))
+		lines = appendStarted(lines, task.Attempt{Task: tk, Number: attempt, Slot: task.Slot{ID: 1}}, start)
+		lines = appendResult(lines, evEnded, tk, r, func(b []byte) []byte { return b })
+	}
+	for n := tasks; n > 0; n-- {
+		write(n, 1, task.Exit, time.Millisecond)
+	}
+	for n := 51; n <= tasks; n++ {
+		write(n, 2, task.OK, time.Second+time.Duration(n)*time.Microsecond)
+	}
+	require.NoError(t, j.append(lines))
+	before := heap()
+	s, err := Summarize(cfg.Dir)
+	require.NoError(t, err)
+	require.Less(t, heap()-before, int64(1<<20))
+	require.NoError(t, j.Close())
+
+	require.Equal(t, tasks, s.Total.Tasks)
+	require.Equal(t, tasks-50, s.Retries)
+	require.Equal(t, 50, s.Total.Failed)
+	require.Equal(t, 50, s.ByOutcome[task.Exit])
+	require.Equal(t, tasks, s.Unshown)
+	sum := 50 * time.Millisecond
+	for n := 51; n <= tasks; n++ {
+		sum += time.Second + time.Duration(n)*time.Microsecond
+	}
+	require.Equal(t, sum, s.Total.Time)
+	require.Equal(t, sum/2, s.Total.User)
+	require.Len(t, s.Failed, maxMentions)
+	require.Len(t, s.Slowest, maxMentions)
+	for i := range maxMentions {
+		require.Equal(t, uint64(i+1), s.Failed[i].Task.ID)
+		require.Equal(t, "exit 3 after 1ms", s.Failed[i].Verdict())
+		require.Equal(t, uint64(tasks-i), s.Slowest[i].Task.ID)
+		require.Equal(t, "x "+strconv.Itoa(tasks-i), s.Slowest[i].Command)
+	}
+	require.True(t, s.ManyKeys)
+	require.Len(t, s.Keys, maxMentions)
+	require.Equal(t, maxKeys-maxMentions, s.MoreKeys)
+	require.GreaterOrEqual(t, s.Keys[0].Time, s.Keys[9].Time)
+	require.Contains(t, s.Keys[0].Key, `k"`)
+	require.Equal(t, 3, s.Keys[0].Tasks)
+}
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -3,10 +3,13 @@ package journal
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,8 +28,13 @@ func Dump(dir string, w io.Writer) error {
 	if _, err := readHead(f, f.Name()); err != nil {
 		return err
 	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
 	out := bufio.NewWriterSize(w, 64<<10)
-	s, err := scan(f, func(ln line) {
+	// What is written from now on may be read in part, which would look like damage.
+	s, err := scan(io.NewSectionReader(f, 0, st.Size()), func(ln line) {
 		_, _ = out.Write(ln.body)
 		_, _ = out.WriteString("}\n")
 	})
@@ -37,39 +45,75 @@ func Dump(dir string, w io.Writer) error {
 	return err
 }
 
-// Summary describes a journal.
+// Summary describes a journal. Times and attempts are of the tasks that are done, and
+// times of their last attempts.
 type Summary struct {
 	Command Command
 	Begun   time.Time // when the latest run began
+	Until   time.Time // the last that is known of it: when it ended, if it is closed
 	Process string    // ID of the process of a run that goes on now; empty if none
 	Closed  bool      // the latest run ended normally
 
-	Tasks     int // tasks that are done
+	Total     Totals // of all tasks that are done
 	ByOutcome [task.Outcomes]int
+	Retries   int // attempts after the first
+	Before    int // tasks that were done when the latest run began
 	Unshown   int // tasks that are done but not shown
+	Begins    int // tasks that have begun, do not run, and are not done
 
 	Failed      []Mention // the first few tasks that failed
+	Slowest     []Mention // the few that took longest, the slowest first
 	Interrupted []Mention // a few of the tasks that are running, or were when the run stopped
 	Running     int       // number of the latter
+
+	Keys     []KeyTotals // the few that took longest in all; empty if no task has a key
+	MoreKeys int         // keys that are not in Keys; if ManyKeys at least so many
+	ManyKeys bool        // there are too many keys to count
 
 	JournalBytes, OutputBytes int64
 	Damage                    Damage
 }
 
-// Mention describes a task in a few words.
-type Mention struct {
-	Outcome      task.Outcome // 0 if it has none yet
-	Code, Signal int
-	Duration     time.Duration
-	Command      string
+// Totals are about several tasks.
+type Totals struct {
+	Tasks, Failed      int
+	Time, User, System time.Duration
 }
 
-// maxMentions is how many tasks are mentioned in a list.
-const maxMentions = 10
+// KeyTotals are about the tasks of a key.
+type KeyTotals struct {
+	Key string
+	Totals
+}
+
+// Mention describes a task in a few words. The outcome is 0 if it has none yet.
+type Mention struct {
+	*task.Result
+	Command string
+}
+
+const (
+	maxMentions = 10    // tasks or keys that are mentioned in a list
+	maxKeys     = 20000 // keys that are told apart
+)
 
 // Summarize reads the journal of a directory. A run may be writing it meanwhile.
 // Without a journal the error is fs.ErrNotExist.
 func Summarize(dir string) (*Summary, error) {
+	for {
+		before := process(dir)
+		s, err := summarize(dir)
+		if err != nil {
+			return nil, err
+		}
+		if s.Process = process(dir); s.Process == before {
+			return s, nil
+		}
+		// A run began or ended meanwhile.
+	}
+}
+
+func summarize(dir string) (*Summary, error) {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if err != nil {
 		return nil, err
@@ -80,33 +124,163 @@ func Summarize(dir string) (*Summary, error) {
 		return nil, err
 	}
 	defer l.table.close()
-	s := &Summary{
-		Command: Command{l.head.Command, l.head.Dir}, Process: process(dir), Closed: l.closed,
-		Tasks: l.tasks, Running: len(l.running), JournalBytes: l.scanned.end, OutputBytes: l.outputs,
-		Damage: l.scanned.damage,
+	c := &counter{loaded: l, last: l.run, keys: map[string]*Totals{}, Summary: Summary{
+		Command: Command{l.head.Command, l.head.Dir}, Closed: l.closed, Running: len(l.running),
+		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
+	}}
+	if _, err := scan(io.NewSectionReader(f, 0, l.scanned.end), c.count); err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
-	if run, _, err := readRecord(f, l.run); err == nil {
-		s.Begun = run.At
+	c.complete()
+	s := c.Summary // alone: the rest of c is large
+	return &s, l.table.err
+}
+
+// counter makes a Summary of a loaded journal. The lines are read once more, because
+// only then it is known which of them count.
+type counter struct {
+	*loaded
+	Summary
+
+	last            int64 // offset of the last line that has a time
+	failed, slowest []ranked
+	keys            map[string]*Totals // by key as JSON
+	others          Totals             // of the keys beyond maxKeys
+}
+
+// ranked is a line that may be mentioned, the one with the lowest rank first.
+type ranked struct{ rank, off int64 }
+
+// insert inserts m into a list if it is among the first few of it.
+func insert(list []ranked, m ranked) []ranked {
+	i, _ := slices.BinarySearchFunc(list, m, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.off, b.off))
+	})
+	if i == maxMentions {
+		return list
 	}
-	for e := range l.table.all {
-		if !e.has(done) {
-			continue
-		}
-		s.ByOutcome[e.outcome]++
-		if !e.has(shown) {
-			s.Unshown++
-		}
-		if e.outcome.Failed() && len(s.Failed) < maxMentions {
-			s.Failed = append(s.Failed, mention(f, e.offset()))
+	list = slices.Insert(list, i, m)
+	return list[:min(len(list), maxMentions)]
+}
+
+// count counts a line if it is the end of a task that is done.
+func (c *counter) count(ln line) {
+	switch event(ln.body) {
+	case evStarted, evAttempt, evClosed:
+		c.last = ln.off
+		return
+	case evEnded:
+		c.last = ln.off
+	default:
+		return
+	}
+	id, _ := taskOf(ln.body)
+	e := c.table.find(id)
+	if e == nil || !e.has(done) || e.offset() != ln.off {
+		return
+	}
+	one, key := Totals{Tasks: 1}, ""
+	seq, attempt := int64(0), 1
+	for name, v := range members(ln.body) {
+		switch string(name) {
+		case "seq":
+			seq, _ = strconv.ParseInt(string(v), 10, 64)
+		case "attempt":
+			attempt, _ = strconv.Atoi(string(v))
+		case "duration":
+			one.Time = parseTime(v)
+		case "user":
+			one.User = parseTime(v)
+		case "system":
+			one.System = parseTime(v)
+		case "key":
+			key = string(v)
 		}
 	}
-	for _, off := range l.running {
-		if len(s.Interrupted) == maxMentions {
+	if e.outcome.Failed() {
+		one.Failed = 1
+		c.failed = insert(c.failed, ranked{seq, ln.off})
+	}
+	c.slowest = insert(c.slowest, ranked{-int64(one.Time), ln.off})
+	c.Total.add(&one)
+	c.ByOutcome[e.outcome]++
+	c.Retries += max(0, attempt-1)
+	if !e.has(shown) {
+		c.Unshown++
+	}
+	t := c.keys[key]
+	switch {
+	case t != nil:
+	case len(c.keys) < maxKeys:
+		t = new(Totals)
+		c.keys[key] = t
+	default:
+		t = &c.others
+	}
+	t.add(&one)
+}
+
+func (t *Totals) add(u *Totals) {
+	t.Tasks += u.Tasks
+	t.Failed += u.Failed
+	t.Time += u.Time
+	t.User += u.User
+	t.System += u.System
+}
+
+// parseTime parses seconds; 0 means unknown.
+func parseTime(v []byte) time.Duration {
+	s, _ := strconv.ParseFloat(string(v), 64)
+	return seconds(s)
+}
+
+// complete fills in what can be said when all lines have been counted.
+func (c *counter) complete() {
+	if run, _, err := readRecord(c.file, c.run); err == nil {
+		c.Begun, c.Before = run.At, run.Done
+	}
+	if last, _, err := readRecord(c.file, c.last); err == nil {
+		c.Until = last.At
+		if last.At.IsZero() {
+			c.Until = last.Start.Add(seconds(last.Duration))
+		}
+	}
+	for e := range c.table.all {
+		if e.has(begun) && !e.has(done) {
+			c.Begins++
+		}
+	}
+	c.Begins -= len(c.running)
+	var running []ranked
+	for _, off := range c.running {
+		running = insert(running, ranked{off, off})
+	}
+	c.Failed, c.Slowest, c.Interrupted = c.mention(c.failed), c.mention(c.slowest), c.mention(running)
+
+	if _, none := c.keys[""]; none && len(c.keys) == 1 {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(c.keys), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(c.keys[a].Time, c.keys[b].Time), cmp.Compare(a, b))
+	})
+	c.ManyKeys = c.others.Tasks > 0
+	for i, key := range keys {
+		if i == maxMentions {
+			c.MoreKeys = len(keys) - i
 			break
 		}
-		s.Interrupted = append(s.Interrupted, mention(f, off))
+		var text string
+		_ = json.Unmarshal([]byte(`"`+key+`"`), &text)
+		c.Keys = append(c.Keys, KeyTotals{text, *c.keys[key]})
 	}
-	return s, nil
+}
+
+// mention returns what the lines of a list are about.
+func (c *counter) mention(list []ranked) (mentions []Mention) {
+	for _, m := range list {
+		mentions = append(mentions, mention(c.file, m.off))
+	}
+	return mentions
 }
 
 // process returns the ID of the process that holds the lock of dir, or "".
@@ -125,12 +299,15 @@ func process(dir string) string {
 
 // mention describes the task that the line at off is about.
 func mention(f io.ReaderAt, off int64) Mention {
+	t := new(task.Task)
 	r, _, err := readRecord(f, off)
 	if err != nil {
-		return Mention{}
+		return Mention{Result: &task.Result{Task: t}}
 	}
-	outcome, _ := parseOutcome(r.Outcome)
-	return Mention{
-		Outcome: outcome, Code: r.Exit, Signal: r.Signal, Duration: seconds(r.Duration), Command: r.Command,
+	t.ID, t.Key = r.Seq, r.Key
+	result, err := r.facts(t)
+	if err != nil { // it has not ended
+		result = &task.Result{Task: t, Attempt: r.Attempt, Worker: r.Worker, Start: r.At}
 	}
+	return Mention{result, r.Command}
 }

@@ -256,7 +256,7 @@ func TestEndIsWritten(t *testing.T) {
 			next(j, b)
 			s, err := Summarize(cfg.Dir)
 			require.NoError(t, err)
-			require.Equal(t, final, s.Tasks == 1, name)
+			require.Equal(t, final, s.Total.Tasks == 1, name)
 			require.NotContains(t, s.Interrupted, Mention{Command: "x a"}, name)
 		}
 	}

@@ -10,9 +10,12 @@ import (
 	"crew/runner/task"
 )
 
-// maxCommand is how many bytes of a task's command a line shows to people. The
-// identity stands for the whole.
-const maxCommand = 120
+// maxCommand and maxKey are how many bytes of a task's command and key a line shows
+// to people. The identity stands for the whole.
+const (
+	maxCommand = 120
+	maxKey     = 250
+)
 
 // appendStarted appends the line about the start of an attempt.
 func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
@@ -37,6 +40,9 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result, more fun
 		b = task.AppendText(b, "error", task.Shorten(r.Err.Error(), 1000))
 	}
 	b = more(b)
+	if t.Key != "" {
+		b = task.AppendText(b, "key", task.Shorten(t.Key, maxKey))
+	}
 	argv := r.Argv
 	if len(argv) == 0 {
 		argv = t.Argv
@@ -57,9 +63,17 @@ type record struct {
 	Dir     string `json:"dir"`
 	Output  string `json:"output"`
 
-	// a run
+	// a run, or the start of an attempt
 
 	At time.Time `json:"at"`
+
+	// a run
+
+	Done int `json:"done"` // tasks that were done before
+
+	// an attempt
+
+	Seq uint64 `json:"seq"`
 
 	// the end of an attempt
 
@@ -76,6 +90,7 @@ type record struct {
 	MaxRSS   int64     `json:"maxrss"`
 	Leaked   bool      `json:"leaked"`
 	Error    string    `json:"error"`
+	Key      string    `json:"key"`
 	Stdout   extent    `json:"stdout"`
 	Stderr   extent    `json:"stderr"`
 	Attempts extent    `json:"attempts"`
