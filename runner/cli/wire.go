@@ -240,6 +240,7 @@ func (w *wiring) config() (runner.Config, error) {
 			On: o.Failure.RetryOn.match, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
 		},
 		Halt: o.Failure.Halt,
+		Feed: runner.Feed{Remember: o.State.Dir != ""},
 		Tick: tick,
 
 		SameCommand: w.source.sameCommand(),

@@ -145,7 +145,7 @@ func (s *Shown) Consume(events []task.Event) error {
 func (s *Shown) finished(e *task.Event, logs bool) {
 	id := e.Task.Identity
 	switch {
-	case id == identity{} || !s.journal.finishes(e.Result):
+	case id == identity{} || !s.journal.finishes(e.Result) || e.Result.Earlier && e.Result.Logged:
 	case (!s.journal.cfg.Output.shownAtEnd() || e.Task.Done != nil) && !e.Result.Earlier:
 		s.pending[e.ID] = pending{id: id}
 	case logs:

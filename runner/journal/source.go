@@ -25,7 +25,7 @@ type Source struct {
 func (j *Journal) Source(src tasks) *Source { return &Source{journal: j, tasks: src} }
 
 // Next returns the next task. It sets Done if the task is done, and Identity if
-// something is still to be recorded about it.
+// something may still be recorded about it: a failed one can be run again.
 func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	t, err := s.tasks.Next(number)
 	if err != nil {
@@ -46,7 +46,10 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 			t.Failures = int(e.failures)
 		}
 	case e.has(shown|logged) && !past.Replay:
-		t.Done = &task.Result{Task: t, Outcome: e.outcome, Earlier: true, Logged: true}
+		t.Done = &task.Result{Task: t, Attempt: int(e.attempts), Outcome: e.outcome, Earlier: true, Logged: true}
+		if e.outcome.Failed() {
+			t.Identity = e.id
+		}
 	default:
 		s.recall(t, e)
 	}
@@ -90,7 +93,7 @@ func (s *Source) recall(t *task.Task, e *entry) {
 		j.unkept.Add(1)
 	}
 	t.Done = r
-	if !e.has(shown | logged) {
+	if !e.has(shown|logged) || e.outcome.Failed() {
 		t.Identity = e.id
 	}
 }
