@@ -196,6 +196,26 @@ func TestASnapshotSaysWhatWaitsForWhat(t *testing.T) {
 	})
 }
 
+func TestASnapshotNamesTheWorkerOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(2)
+		cfg.Pool.Policy = policy("keyed")
+		src := &tasks{n: 10, change: func(t *task.Task) { t.Key = string(rune('a' + t.ID%2)) }}
+		during(t, cfg, src, &fake{}, nil, &seen{}, func(r *Run) {
+			s := look(t, r)
+			slot := map[string]int{}
+			for _, a := range s.Running {
+				slot[a.Task.Key] = a.Slot
+			}
+			require.Equal(t, []task.Blocking{
+				{By: task.ByKey, Tasks: 4, Key: "a", Slot: slot["a"]}, {By: task.ByKey, Tasks: 4, Key: "b", Slot: slot["b"]},
+			}, s.Waiting)
+			require.Equal(t, task.Blocking{By: task.ByKey, Tasks: 1, Key: "b", Slot: slot["b"], ID: 1},
+				*ask(t, r, task.Command{Op: task.Explain, IDs: []uint64{9}}).Wheres[0].Blocking)
+		})
+	})
+}
+
 func TestNothingIsAskedOfARunThatIsOver(t *testing.T) {
 	r, err := New(config(1), &tasks{}, &fake{}, nil, nil)
 	require.NoError(t, err)

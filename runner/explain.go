@@ -147,7 +147,11 @@ func (c *core) waiting() []task.Blocking {
 		after uint64
 	}
 	groups := map[group]int{}
+	busy := map[string]int{} // by key: the slot in which a task of it runs, under a serial policy
 	for _, e := range c.entries {
+		if e.slot != nil && e.task.Key != "" && c.policy.Serial() {
+			busy[e.task.Key] = e.slot.ID
+		}
 		switch e.state {
 		case queued, parked:
 			groups[group{state: e.state, key: e.task.Key}]++
@@ -161,6 +165,10 @@ func (c *core) waiting() []task.Blocking {
 	for g, n := range groups {
 		b := task.Blocking{By: task.BySlots, Tasks: n, Key: g.key}
 		switch g.state {
+		case queued:
+			if b.Slot = busy[g.key]; b.Slot > 0 {
+				b.By = task.ByKey
+			}
 		case parked:
 			b.By, b.Limit = task.ByLimit, c.cfg.Pool.PerKey
 		case held:
@@ -178,4 +186,71 @@ func (c *core) waiting() []task.Blocking {
 		return cmp.Or(b.Tasks-a.Tasks, int(a.By)-int(b.By), cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID))
 	})
 	return list[:min(len(list), mostGroups)]
+}
+
+// where says what is known of a task.
+func (c *core) where(id uint64) task.Where {
+	w := task.Where{ID: id, Known: c.exists(id)}
+	if e := c.entries[id]; e != nil {
+		w.Task, w.Attempt = e.task, e.attempt
+		if e.slot != nil {
+			w.Running = e.running()
+		} else {
+			w.Blocking = c.reason(e)
+		}
+		return w
+	}
+	if was, ok := c.memory.tasks[id]; ok {
+		w.Task, w.Outcome, w.Attempt = was.task, was.outcome, was.attempt
+	}
+	if c.order != nil && w.Known && id >= c.order.Base() {
+		w.Held = c.order.Base()
+	}
+	return w
+}
+
+// reason returns what a waiting task waits for.
+func (c *core) reason(e *entry) *task.Blocking {
+	b := &task.Blocking{By: task.BySlots, Tasks: 1}
+	switch {
+	case e.state == decided:
+		return nil
+	case e.state == held:
+		b.By = task.ByAfter
+		for _, id := range e.task.After {
+			if b.ID == 0 && c.entries[id] != nil {
+				b.ID = id
+			}
+		}
+	case c.paused || c.clock.stopped():
+		b.By = task.ByPause
+	case e.state == delayed:
+		b.By, b.Until = task.ByRetry, c.clock.real(e.due)
+	case e.state == parked:
+		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Pool.PerKey
+	default:
+		if first := c.ahead(e); first != nil {
+			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID
+			if first.slot != nil {
+				b.Slot = first.slot.ID
+			}
+		} else if c.run.Before(c.nextStart) {
+			b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
+		}
+	}
+	return b
+}
+
+// ahead returns the task that keeps a queued one from its turn because both have
+// one key, under a policy that runs such tasks one at a time.
+func (c *core) ahead(e *entry) (first *entry) {
+	if !c.policy.Serial() || e.task.Key == "" {
+		return nil
+	}
+	for id, o := range c.entries {
+		if o.item.Key == e.item.Key && id < e.item.ID && o.state != held && (first == nil || id < first.item.ID) {
+			first = o
+		}
+	}
+	return first
 }

@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"fmt"
+
+	"crew/runner/task"
+)
+
+// memory holds the latest tasks that have failed or were cancelled, the oldest
+// first.
+type memory struct {
+	tasks map[uint64]remembered
+	order []uint64
+	bytes int
+}
+
+type remembered struct {
+	task    *task.Task
+	outcome task.Outcome
+	attempt int
+}
+
+// keep remembers a task and forgets others if there are too many.
+func (m *memory) keep(r *task.Result, t *task.Task) {
+	if m.tasks == nil {
+		m.tasks = map[uint64]remembered{}
+	}
+	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt}
+	m.order = append(m.order, t.ID)
+	m.bytes += t.Size()
+	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {
+		m.forget(m.order[0])
+		m.order = m.order[1:]
+	}
+}
+
+func (m *memory) forget(id uint64) {
+	if was, ok := m.tasks[id]; ok {
+		m.bytes -= was.task.Size()
+		delete(m.tasks, id)
+	}
+}
+
+// retry starts the next attempt of a task now or, if it has failed for good, runs it
+// again as a new task. It returns the number under which it runs.
+func (c *core) retry(id uint64) (uint64, error) {
+	if e := c.entries[id]; e != nil {
+		if e.state != delayed {
+			return 0, fmt.Errorf("task %d does not wait for a retry", id)
+		}
+		e.due = c.run
+		c.delayed.Push(id, c.run)
+		return id, nil
+	}
+	was, ok := c.memory.tasks[id]
+	switch {
+	case ok:
+	case !c.exists(id):
+		return 0, noTask(id)
+	case c.cfg.Feed.Remember:
+		return 0, fmt.Errorf("task %d has not failed, or was long ago", id)
+	default:
+		return 0, fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
+	}
+	c.memory.forget(id)
+	again := *was.task
+	again.ID, again.Done, again.Failures, again.Attempts = c.number(), nil, 0, was.attempt
+	c.admit(&again)
+	return again.ID, nil
+}
+
+func (c *core) exists(id uint64) bool { return id > 0 && id <= c.numbered.Load() }
+
+func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }
