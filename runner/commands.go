@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -47,11 +48,12 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 			c.emit(task.Event{Kind: task.Continued, Wait: lost})
 		}
 	case task.Add:
-		reply.Err = c.hasRoom(cmd)
-		if reply.Err == nil {
+		if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
+			reply.Err = task.ErrFull
+		} else {
 			reply.Err = c.add(cmd.Tasks)
 		}
-		reply.Waiting = c.waits()
+		reply.Room = c.mayAdd()
 	case task.Cancel:
 		reply.IDs, reply.Err = c.cancelAll(cmd)
 	case task.Retry:
@@ -72,17 +74,18 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// hasRoom returns an error if there is no room for the tasks that a command brings.
-// Those that idle slots can take at once need none.
-func (c *core) hasRoom(cmd task.Command) error {
+// mayAdd returns how many tasks there is room for. Those that idle slots can take at
+// once need none.
+func (c *core) mayAdd() int {
+	most := c.cfg.Feed.MaxQueued
+	if most == 0 {
+		return math.MaxInt
+	}
 	free := 0
 	if c.phase == going && !c.paused {
 		free = max(0, c.capacity-c.running)
 	}
-	if most := c.cfg.Feed.MaxQueued; most > 0 && cmd.N == 0 && c.waits()+len(cmd.Tasks) > most+free {
-		return task.ErrFull
-	}
-	return nil
+	return max(0, most+free-c.waits())
 }
 
 // cancelAll cancels the tasks that a command names, and returns those that it could

@@ -44,7 +44,7 @@ type Reply struct {
 	IDs      []uint64  // for Cancel: the tasks that end; for Retry: those that run, by their new IDs if they have failed
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain, one for each ID
-	Waiting  int       // for Add: how many tasks wait now, with the added ones
+	Room     int       // for Add: how many more tasks may be added now
 }
 
 // ErrFull is the error of an Add that would exceed Config.Feed.MaxQueued.
