@@ -1,0 +1,63 @@
+package input
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/expand"
+	"crew/runner/task"
+)
+
+// TestGive: values that are given one after another make the tasks that they would
+// make together on the command line.
+func TestGive(t *testing.T) {
+	values := []string{"a b", "", "c\nd", "\xff", `"x,y",z`, "#"}
+	for _, format := range []Format{{}, {Kind: CSV}} {
+		cfg := TasksConfig{
+			Template: template(t, expand.Config{Words: []string{"run", "{1}", "{#}"}}), Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:"),
+		}
+		want := tasks(t, Config{Groups: []Group{{Values: values}}, Format: format}, cfg)
+
+		r, err := Open(Config{Groups: []Group{{Values: []string{}}}, Format: format})
+		require.NoError(t, err)
+		src, number := NewTasks(r, cfg), count()
+		var got []*task.Task
+		for _, v := range values {
+			_, err := src.Next(number)
+			require.Equal(t, io.EOF, err)
+			src.Give([]string{v})
+			tk, err := src.Next(number)
+			if err == nil {
+				got = append(got, tk)
+			}
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	r, err := Open(Config{Groups: []Group{{Values: []string{}}}})
+	require.NoError(t, err)
+	src := NewTasks(r, TasksConfig{Template: template(t, expand.Config{}), Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:")})
+	for _, c := range []struct {
+		words, argv []string
+		record      string
+	}{
+		{[]string{"echo", "{}", "a b", "\xff"}, []string{"echo", "{}", "a b", "\xff"}, "echo '{}' 'a b' '\xff'"},
+		{[]string{"gzip -9 x"}, []string{"gzip", "-9", "x"}, "gzip -9 x"},
+		{[]string{"make"}, []string{"make"}, "make"},
+		{[]string{"echo $HOME | wc -c"}, []string{"/bin/sh", "-c", "echo $HOME | wc -c"}, "echo $HOME | wc -c"},
+		{[]string{"my prog", "x"}, []string{"my prog", "x"}, "'my prog' x"},
+	} {
+		tk := src.Command(c.words, 7)
+		require.NoError(t, tk.Err)
+		require.Equal(t, c.argv, tk.Argv)
+		require.Equal(t, [][]string{{c.record}}, tk.Records)
+		require.Equal(t, "k-"+c.record, tk.Key)
+		require.Equal(t, c.record+":", tk.Tag)
+		require.EqualValues(t, 7, tk.ID)
+	}
+	require.ErrorContains(t, src.Command([]string{"cat <(ls)"}, 1).Err, "bash")
+}
