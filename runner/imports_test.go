@@ -31,6 +31,7 @@ var rooms = map[string]struct {
 	"crew/runner/proc":      {own: []string{"crew/runner/linux", "crew/runner/spool", "crew/runner/task"}},
 	"crew/runner/linux":     {own: []string{"crew/runner/linux/raw"}},
 	"crew/runner/linux/raw": {std: true},
+	"crew/runner/control":   {own: []string{"crew/runner/task"}},
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
 	"crew/sched":            {std: true},

@@ -1,0 +1,210 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// helloTime is how long a client waits for a run to say what it is.
+	helloTime = 2 * time.Second
+	// answerTime is how long it waits for the answer to a request that takes no time.
+	answerTime = 20 * time.Second
+)
+
+// List returns the user's live runs, the oldest first, and removes the sockets of
+// dead ones. A run that does not answer has the state Silent.
+func List() []Hello {
+	var paths []string
+	for _, dir := range dirs() {
+		paths = append(paths, sockets(dir)...)
+	}
+	found := make([]*Hello, len(paths))
+	var wg sync.WaitGroup
+	for i, path := range paths {
+		wg.Go(func() { found[i] = ask(path) })
+	}
+	wg.Wait()
+	var list []Hello
+	for _, h := range found {
+		if h != nil {
+			list = append(list, *h)
+		}
+	}
+	slices.SortFunc(list, func(a, b Hello) int { return cmp.Or(a.Since.Compare(b.Since), a.PID-b.PID) })
+	return list
+}
+
+// ask asks the run at path what it is. It returns nil if there is none.
+func ask(path string) *Hello {
+	silent := &Hello{PID: pidOf(path), State: Silent, path: path}
+	c, err := dial(silent)
+	if errors.Is(err, unix.EAGAIN) {
+		return silent
+	}
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	_ = c.f.SetDeadline(time.Now().Add(helloTime))
+	var hello *Hello
+	err = c.call(Request{Op: "hello"}, func(_ []byte, r *Reply) error {
+		hello = r.Hello
+		return nil
+	})
+	switch {
+	case hello != nil:
+		hello.path = path
+		return hello
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return silent
+	}
+	return nil
+}
+
+// Find returns the run with a process ID or a name. "" stands for the only one.
+func Find(run string) (Hello, error) {
+	if pid, err := strconv.Atoi(run); err == nil && pid > 0 {
+		for _, dir := range dirs() {
+			path := filepath.Join(dir, strconv.Itoa(pid)+suffix)
+			if _, err := os.Lstat(path); err == nil && private(dir) {
+				if h := ask(path); h != nil {
+					return *h, nil
+				}
+			}
+		}
+	}
+	all := List()
+	list := all
+	if run != "" {
+		list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return h.Name != run })
+	}
+	switch {
+	case len(list) == 1:
+		return list[0], nil
+	case len(all) == 0:
+		return Hello{}, errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
+	case len(list) == 0:
+		return Hello{}, fmt.Errorf("no run has the process ID or name %q: running are %s", run, names(all))
+	case run == "":
+		return Hello{}, fmt.Errorf("%d runs are there: name one of %s", len(list), names(list))
+	}
+	return Hello{}, fmt.Errorf("%d runs are called %q: give the process ID of one of %s", len(list), run, names(list))
+}
+
+// names lists runs for an error.
+func names(list []Hello) string {
+	var b strings.Builder
+	for i, h := range list[:min(len(list), 10)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Itoa(h.PID))
+		if what := cmp.Or(h.Name, string(h.Command)); what != "" {
+			fmt.Fprintf(&b, " (%.40s)", what)
+		}
+	}
+	if len(list) > 10 {
+		b.WriteString(" …")
+	}
+	return b.String()
+}
+
+// Client is a connection to a run. One goroutine at a time may use it, but any may
+// close it.
+type Client struct {
+	f   *os.File
+	in  *bufio.Reader
+	run Hello
+}
+
+// Dial connects to a run that List or Find returned.
+func Dial(h Hello) (*Client, error) {
+	c, err := dial(&h)
+	if err != nil {
+		return nil, fmt.Errorf("run %d has ended or cannot be reached: %w", h.PID, err)
+	}
+	return c, nil
+}
+
+func dial(h *Hello) (*Client, error) {
+	f, err := connect(h.path, helloTime)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{f: f, in: bufio.NewReader(f), run: *h}, nil
+}
+
+// Close closes the connection. A call that is under way then fails.
+func (c *Client) Close() error { return c.f.Close() }
+
+// Call sends a request, whose V it sets, and calls f once for each reply, the last
+// one and that of an error included: with the line, without its newline and valid
+// until f returns, and with what it says. It returns the first error of f, after which
+// the client is of no more use, a *Refused, or why the connection failed.
+func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
+	if r.Op != "add" && r.Op != "log" && r.Op != "watch" {
+		_ = c.f.SetDeadline(time.Now().Add(answerTime))
+		defer c.f.SetDeadline(time.Time{})
+	}
+	err := c.call(r, f)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("run %d does not answer: is it stopped?", c.run.PID)
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("run %d ended before it answered", c.run.PID)
+	}
+	return err
+}
+
+func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
+	r.V = version
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	if b.Len() > maxLine {
+		return &Refused{"the request is longer than 8 MiB: add less at once", malformed}
+	}
+	// A server that has no room for the client says so and does not read.
+	_, sent := c.f.Write(b.Bytes())
+	for {
+		line, err := c.in.ReadBytes('\n')
+		if err != nil {
+			if sent != nil {
+				err = sent
+			}
+			return err
+		}
+		line = line[:len(line)-1]
+		reply := &Reply{}
+		if err := json.Unmarshal(line, reply); err != nil {
+			return fmt.Errorf("run %d sent no reply of this version: %w", c.run.PID, err)
+		}
+		if err := f(line, reply); err != nil {
+			return err
+		}
+		switch {
+		case reply.Error != "":
+			return &Refused{reply.Error, reply.Status}
+		case reply.End:
+			return nil
+		}
+	}
+}

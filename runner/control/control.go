@@ -1,0 +1,176 @@
+// Package control is the socket of a run: the server through which a running crew
+// is seen, steered and fed, and the client of it.
+//
+// The socket is made once a run is a little older than most are, and until then the
+// server is a timer. Afterwards it is one goroutine that waits to accept, and one
+// for each connection. Each request is answered by the goroutine of its connection,
+// which calls the run's door. Nobody waits for a connection: what a sink has to tell
+// goes to bounded buffers, and a follower of output reads it where the run keeps it.
+//
+// The wire format is in wire.go, and where sockets are in dir.go. Package net is not
+// used: it would double what a start costs.
+package control
+
+import (
+	"time"
+
+	"crew/runner/task"
+)
+
+// Config says what a run offers.
+type Config struct {
+	// what ls shows
+
+	Name, Command, Dir string
+
+	// where requests go
+
+	Do   func(task.Command) task.Reply // the run's door
+	Feed Feed                          // nil if the run takes no tasks
+
+	// what else can be seen
+
+	// Live returns the output of the running attempt of a task and its number, which is
+	// 0 if none runs. The caller closes both. Live is nil if output is not kept.
+	Live func(id uint64) (stdout, stderr task.Live, attempt int)
+	// Ended returns the output of a task that has ended. ok is false if it is not known
+	// or not kept any more. The caller closes both, which may be nil. Ended may be nil.
+	Ended func(id uint64) (stdout, stderr task.Live, ok bool)
+	// Total returns the number of tasks of the whole input. It may be nil.
+	Total func() (tasks int64, known bool)
+	// PIDs returns the process IDs of the running tasks. It may be nil.
+	PIDs func() map[uint64]int
+
+	Soon time.Duration // how long after Serve the socket is made
+}
+
+// Feed takes tasks into the run. It is safe for concurrent use.
+type Feed interface {
+	// Add adds all tasks of an addition, or none. It calls numbered with their IDs, in
+	// order, before any of them can end, and returns when they are accepted. The error
+	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
+	// again later.
+	Add(a *Addition, numbered func(ids []uint64)) error
+}
+
+// Addition is what a request adds: Values or a Command.
+type Addition struct {
+	Values  []task.Bytes `json:"values,omitempty"`  // a record each, or, with Lines, a shell command line each
+	Lines   bool         `json:"lines,omitempty"`   //
+	Command []task.Bytes `json:"command,omitempty"` // the words of one command
+	Dir     task.Bytes   `json:"dir,omitempty"`     // the client's working directory
+	Env     []task.Bytes `json:"env,omitempty"`     // the client's environment
+	Key     *task.Bytes  `json:"key,omitempty"`     // of all tasks; nil for the run's own
+	After   []uint64     `json:"after,omitempty"`   // tasks that must have succeeded first
+	Block   bool         `json:"block,omitempty"`   // wait for room instead of being refused
+}
+
+// Hello is what a run says of itself.
+type Hello struct {
+	PID     int        `json:"pid"`
+	Name    string     `json:"name,omitempty"`
+	Command task.Bytes `json:"command,omitempty"`
+	Dir     task.Bytes `json:"dir,omitempty"`
+	Feeds   bool       `json:"feeds,omitempty"` // the run takes tasks
+	Since   time.Time  `json:"since,omitzero"`
+	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer
+
+	Progress
+
+	path string // of the socket
+}
+
+// Silent is the state of a run that does not answer, for example because it is
+// stopped.
+const Silent = "silent"
+
+// Progress counts tasks.
+type Progress struct {
+	Total   *int64 `json:"total"`   // of the whole input; null if that is not known
+	Done    int64  `json:"done"`    // ended, however they did
+	Failed  int64  `json:"failed"`  // those of them that failed
+	Running int64  `json:"running"` //
+	Waiting int64  `json:"waiting"` // read and neither running nor done
+}
+
+// Status is the JSON form of a task.Snapshot. Times that have passed are in seconds.
+type Status struct {
+	At      time.Time `json:"at"`
+	State   string    `json:"state"` // running, paused, draining, stopping or finishing
+	Since   time.Time `json:"since"`
+	Elapsed float64   `json:"elapsed"` // without the time for which the run was suspended
+
+	Progress
+
+	Outcomes map[string]int64 `json:"outcomes"`           // tasks that ended, by outcome
+	Earlier  map[string]int64 `json:"earlier,omitempty"`  // those of them that an earlier run finished
+	Retried  int64            `json:"retried"`            // tasks that got a second attempt
+	InputEnd bool             `json:"input_end"`          // no more tasks will come
+	Queued   int64            `json:"queued"`             // read ahead, waiting for a worker or their key
+	Buffer   int64            `json:"buffer"`             // how many may be read ahead
+	Aside    int64            `json:"aside"`              // waiting for a retry, a limit or other tasks
+	Held     int64            `json:"held"`               // ended, but their results are not shown yet
+	Rate     float64          `json:"rate"`               // tasks a second
+	ETA      *float64         `json:"eta"`                // how long the rest takes; null if that is not known
+	Workers  []Worker         `json:"workers"`            // by number
+	Tasks    []Running        `json:"tasks"`              // those that run, by worker and number
+	Waits    []Blocking       `json:"waits"`              // the waiting tasks by what they wait for
+	Blocking *Blocking        `json:"blocking,omitempty"` // why nothing starts
+}
+
+// Worker is a place where attempts run.
+type Worker struct {
+	Worker int    `json:"worker"`
+	Host   string `json:"host,omitempty"`
+	Places int    `json:"places,omitempty"` // attempts at once, if more than one
+}
+
+// Running is a running attempt.
+type Running struct {
+	Task    uint64     `json:"task"`
+	Key     task.Bytes `json:"key,omitempty"`
+	Tag     task.Bytes `json:"tag,omitempty"`
+	Command task.Bytes `json:"command"` // as a person would type it; cut if it is very long
+	Worker  int        `json:"worker"`
+	Attempt int        `json:"attempt"`
+	PID     int        `json:"pid,omitempty"`
+	Since   time.Time  `json:"since"`
+	Age     float64    `json:"age"`
+}
+
+// Blocking is what tasks wait for.
+type Blocking struct {
+	By     string     `json:"by"` // a name of causes
+	Text   string     `json:"text"`
+	Tasks  int        `json:"tasks"`
+	Input  bool       `json:"input,omitempty"` // nothing more is read meanwhile
+	Key    task.Bytes `json:"key,omitempty"`
+	Worker int        `json:"worker,omitempty"`
+	Limit  int        `json:"limit,omitempty"`
+	Task   uint64     `json:"task,omitempty"`
+	Until  time.Time  `json:"until,omitzero"`
+}
+
+// Where says where a task is.
+type Where struct {
+	Task     uint64     `json:"task"`
+	State    string     `json:"state"` // unknown, waiting, running, held (its result is) or ended
+	Key      task.Bytes `json:"key,omitempty"`
+	Command  task.Bytes `json:"command,omitempty"`
+	Worker   int        `json:"worker,omitempty"`
+	Attempt  int        `json:"attempt,omitempty"`
+	Since    time.Time  `json:"since,omitzero"`
+	Age      float64    `json:"age,omitempty"`
+	Blocking *Blocking  `json:"blocking,omitempty"` // if it waits
+	Outcome  string     `json:"outcome,omitempty"`  // if it has ended
+	Held     uint64     `json:"held,omitempty"`     // the unfinished task that its result waits for
+}
+
+// Ended says how a task ended.
+type Ended struct {
+	Task    uint64 `json:"task"`
+	Outcome string `json:"outcome"`
+	Exit    *int   `json:"exit"` // null if the outcome has no exit status
+	Signal  int    `json:"signal"`
+	Reason  string `json:"reason,omitempty"` // why no process was started
+}

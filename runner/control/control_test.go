@@ -1,0 +1,371 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// run is a fake run: it records commands, and a test says what happens.
+type run struct {
+	t     *testing.T
+	s     *Server
+	store *spool.Store
+
+	mu     sync.Mutex
+	did    []task.Command
+	err    error
+	snap   task.Snapshot
+	wheres map[uint64]task.Where
+	live   map[uint64]*attempt
+	last   uint64 // the number given last
+	room   int    // tasks that may still be added
+	added  []*Addition
+}
+
+// attempt is a running attempt of a fake run.
+type attempt struct {
+	task     *task.Task
+	number   int
+	out, err *spool.Buffer
+}
+
+// newRun serves a fake run, with a directory for its socket and for no other run's.
+// change may change its Config.
+func newRun(t *testing.T, change func(*Config)) *run {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt}
+	cfg := Config{Name: "fake", Command: "gzip {}", Dir: "/data", Do: r.do, Live: r.output, Feed: r}
+	if change != nil {
+		change(&cfg)
+	}
+	r.s = Serve(cfg)
+	t.Cleanup(func() {
+		r.s.Close()
+		require.Zero(t, r.s.sink.asked.Load(), "nobody listens any more")
+		require.NoError(t, r.store.Close())
+	})
+	return r
+}
+
+func (r *run) do(cmd task.Command) task.Reply {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch cmd.Op {
+	case task.Look:
+		snap := r.snap
+		return task.Reply{Snapshot: &snap, Err: r.err}
+	case task.Explain:
+		reply := task.Reply{Err: r.err}
+		for _, id := range cmd.IDs {
+			w := r.wheres[id]
+			w.ID = id
+			reply.Wheres = append(reply.Wheres, w)
+		}
+		return reply
+	}
+	r.did = append(r.did, cmd)
+	return task.Reply{Err: r.err, IDs: cmd.IDs}
+}
+
+// commands returns what the run was told since the last call.
+func (r *run) commands() []task.Command {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	did := r.did
+	r.did = nil
+	return did
+}
+
+func (r *run) output(id uint64) (stdout, stderr task.Live, number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.live[id]; a != nil {
+		return a.out.Hold(), a.err.Hold(), a.number
+	}
+	return nil, nil, 0
+}
+
+func (r *run) Add(a *Addition, numbered func([]uint64)) error {
+	n := max(len(a.Values), 1)
+	r.mu.Lock()
+	if r.err != nil || n > r.room {
+		defer r.mu.Unlock()
+		if r.err != nil {
+			return r.err
+		}
+		return fmt.Errorf("add %d tasks: %w", n, task.ErrFull)
+	}
+	r.room -= n
+	r.added = append(r.added, a)
+	ids := make([]uint64, n)
+	for i := range ids {
+		r.last++
+		ids[i] = r.last
+	}
+	r.mu.Unlock()
+	numbered(ids)
+	return nil
+}
+
+// start starts an attempt of a task.
+func (r *run) start(id uint64, number int) *attempt {
+	a := &attempt{&task.Task{ID: id, Argv: []string{"work"}}, number, r.store.Buffer(), r.store.Buffer()}
+	r.mu.Lock()
+	r.live[id] = a
+	r.wheres[id] = task.Where{Known: true, Task: a.task, Running: &task.Running{Task: a.task, Slot: 1, Attempt: number}}
+	r.mu.Unlock()
+	r.event(task.Event{Kind: task.Started, Task: a.task, Slot: 1, Attempt: number})
+	return a
+}
+
+// end ends an attempt, as proc and the pump do.
+func (r *run) end(a *attempt, o task.Outcome, final bool) {
+	r.mu.Lock()
+	delete(r.live, a.task.ID)
+	r.wheres[a.task.ID] = task.Where{Known: true}
+	r.mu.Unlock()
+	res := &task.Result{Task: a.task, Attempt: a.number, Outcome: o, Start: time.Now(), End: time.Now()}
+	if o == task.Exit {
+		res.Code = 3
+	}
+	for _, s := range []struct {
+		b  *spool.Buffer
+		to *task.Output
+	}{{a.out, &res.Stdout}, {a.err, &res.Stderr}} {
+		if s.b.Len() == 0 {
+			s.b.Close()
+		} else {
+			*s.to = s.b
+		}
+	}
+	kind := task.Retried
+	if final {
+		kind = task.Finished
+	}
+	r.event(task.Event{Kind: kind, Task: a.task, Result: res, Attempt: a.number})
+	res.Close()
+}
+
+func (r *run) event(events ...task.Event) {
+	for i := range events {
+		events[i].At = time.Now()
+	}
+	require.NoError(r.t, r.s.Sink().Consume(events))
+}
+
+// dial connects to the run.
+func (r *run) dial() *Client {
+	c, err := Dial(Hello{PID: os.Getpid(), path: r.s.path})
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// ask sends a request over a new connection and returns all replies.
+func (r *run) ask(q Request) ([]Reply, error) {
+	c := r.dial()
+	defer c.Close()
+	return ask1(c, q)
+}
+
+func ask1(c *Client, q Request) (replies []Reply, err error) {
+	err = c.Call(q, func(_ []byte, reply *Reply) error {
+		replies = append(replies, *reply)
+		return nil
+	})
+	return replies, err
+}
+
+// raw sends bytes over a new connection and returns all that comes back until the
+// server has nothing more to say.
+func (r *run) raw(text string) string {
+	f, err := connect(r.s.path, time.Second)
+	require.NoError(r.t, err)
+	defer f.Close()
+	_, err = io.WriteString(f, text)
+	require.NoError(r.t, err)
+	closeWrite(r.t, f)
+	got, err := io.ReadAll(f)
+	require.NoError(r.t, err)
+	return string(got)
+}
+
+// outputs joins what replies say of the output of tasks.
+func outputs(replies []Reply) map[string]string {
+	got := map[string]string{}
+	for _, r := range replies {
+		if r.Stream != "" {
+			got[fmt.Sprintf("%d %s", r.Task, r.Stream)] += string(r.Data)
+		}
+	}
+	return got
+}
+
+func TestHello(t *testing.T) {
+	r := newRun(t, func(c *Config) { c.Total = func() (int64, bool) { return 9, true } })
+	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
+	r.snap.Stats.ByOutcome[task.Exit] = 2
+	nine := int64(9)
+	want := Hello{
+		PID: os.Getpid(), Name: "fake", Command: "gzip {}", Dir: "/data", Feeds: true, State: "running",
+		Progress: Progress{Total: &nine, Done: 2, Failed: 2, Running: 1, Waiting: 2},
+	}
+	check := func(got Hello) {
+		require.WithinDuration(t, time.Now(), got.Since, time.Minute)
+		require.Equal(t, r.s.path, got.path)
+		got.Since, got.path = time.Time{}, ""
+		require.Equal(t, want, got)
+	}
+	for _, name := range []string{"fake", fmt.Sprint(os.Getpid())} {
+		got, err := Find(name)
+		require.NoError(t, err)
+		check(got)
+	}
+	for _, got := range List() { // and maybe real runs elsewhere
+		if got.PID == os.Getpid() {
+			check(got)
+			return
+		}
+	}
+	t.Error("it is not in the list")
+}
+
+func TestSteering(t *testing.T) {
+	r := newRun(t, nil)
+	key := task.Bytes("k\xff")
+	for _, c := range []struct {
+		q    Request
+		want task.Command
+	}{
+		{Request{Op: "pause"}, task.Command{Op: task.Pause}},
+		{Request{Op: "resume"}, task.Command{Op: task.Resume}},
+		{Request{Op: "resize", N: 3}, task.Command{Op: task.Resize, N: 3}},
+		{Request{Op: "resize", N: -3, Relative: true}, task.Command{Op: task.Grow, N: -3}},
+		{Request{Op: "cancel", Tasks: []uint64{3, 4}}, task.Command{Op: task.Cancel, IDs: []uint64{3, 4}}},
+		{Request{Op: "cancel", Key: &key}, task.Command{Op: task.Cancel, Key: "k\xff"}},
+		{Request{Op: "retry", Tasks: []uint64{math.MaxUint64}}, task.Command{Op: task.Retry, IDs: []uint64{math.MaxUint64}}},
+		{Request{Op: "drain"}, task.Command{Op: task.Drain}},
+		{Request{Op: "drain", Rest: true}, task.Command{Op: task.Rest}},
+		{Request{Op: "stop"}, task.Command{Op: task.Stop}},
+	} {
+		r.err = nil
+		replies, err := r.ask(c.q)
+		require.NoError(t, err, "%v", c.q)
+		require.Equal(t, []Reply{{V: 1, End: true, Tasks: c.want.IDs}}, replies)
+		require.Equal(t, []task.Command{c.want}, r.commands())
+		r.err = errors.New("the run drains: nothing more starts")
+		replies, err = r.ask(c.q)
+		require.Equal(t, &Refused{"the run drains: nothing more starts", 1}, err)
+		require.Len(t, replies, 1)
+		require.Equal(t, c.want.IDs, replies[0].Tasks, "what was done all the same")
+		r.commands()
+	}
+}
+
+func TestManyTasksInParts(t *testing.T) {
+	r := newRun(t, nil)
+	ids := make([]uint64, 2500)
+	for i := range ids {
+		ids[i] = uint64(i + 1)
+	}
+	replies, err := r.ask(Request{Op: "cancel", Tasks: ids})
+	require.NoError(t, err)
+	require.Equal(t, ids, replies[0].Tasks)
+	require.Len(t, r.commands(), 3)
+}
+
+func TestBadRequests(t *testing.T) {
+	r := newRun(t, nil)
+	for _, c := range [][2]string{
+		{`{"v":2,"op":"status","new":1}`, "version 2: this crew speaks version 1"},
+		{`{"op":"status"}`, "version 0"},
+		{`{"v":1}`, `there is no op \"\"`},
+		{`{"v":1,"op":"frob"}`, `there is no op \"frob\"`},
+		{`{"v":1,"op":"status","x":1}`, `unknown member \"x\"`},
+		{`{"v":1,"OP":"status"}`, `unknown member \"OP\"`},
+		{`{"v":1,"op":"stop","o\u0070":"status"}`, `unknown member \"o\\\\u0070\"`},
+		{`{"v":1,"op":"stop","op":"status"}`, `two members are called \"op\"`},
+		{`{"v":1,"op":"stop","tasks":[7]}`, `stop takes no \"tasks\"`},
+		{`{"v":1,"op":"add","add":{"Values":["a"]}}`, `unknown member \"Values\"`},
+		{`{"v":1,"op":"add","add":{"values":["\ud800"]}}`, `half of a character`},
+		{`{"v":1,"op":"add","add":{"values":["` + "\xff" + `"]}}`, `not UTF-8`},
+		{`{"v":1,"op":"add","add":{"values":[null]}}`, `neither a string nor`},
+		{`{"v":1,"op":"add","add":{}}`, `add needs either values or a command`},
+		{`{"v":1,"op":"add"}`, `add needs either values or a command`},
+		{`{"v":1,"op":"add","add":{"values":["a"],"command":["b"]}}`, `add needs either values or a command`},
+		{`{"v":1,"op":"add","add":{"command":["b"],"lines":true}}`, `lines are values`},
+		{`{"v":1,"op":"cancel"}`, `cancel needs either tasks or a key`},
+		{`{"v":1,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks or a key`},
+		{`{"v":1,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
+		{`{"v":1,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
+		{`{"v":1,"op":"retry"}`, `retry needs tasks`},
+		{`{"v":1,"op":"explain"}`, `explain needs tasks`},
+		{`{"v":1,"op":"log"}`, `log needs one task`},
+		{`{"v":1,"op":"log","tasks":[1,2]}`, `log needs one task`},
+		{`{"v":1,"op":"resize"}`, `resize needs a number`},
+		{`{"v":1,"op":"resize","n":-1}`, `resize needs a number`},
+		{`{"v":1,"op":"resize","n":100001}`, `at most 100000 workers`},
+		{`{"v":1,"op":"resize","n":-100001,"relative":true}`, `at most 100000 workers`},
+		{`[]`, "not an object"}, {`null`, "version 0"}, {`7`, "not an object"},
+		{``, "not a line of JSON"}, {`GET / HTTP/1.1`, "not a line of JSON"}, {"\x00\xff", "not a line of JSON"},
+		{`{"v":1,"op":"status"} {}`, "something follows the object"},
+		{strings.Repeat("[", 100_000), "not a line of JSON"},
+	} {
+		got := r.raw(c[0] + "\n")
+		require.Contains(t, got, c[1], "%s", c[0])
+		require.Contains(t, got, `"end":true,"error":"bad request: `, "%s", c[0])
+		require.Contains(t, got, `"status":2}`)
+		require.Equal(t, 1, strings.Count(got, "\n"), "%s", got)
+	}
+	require.Empty(t, r.commands())
+	require.Contains(t, r.raw(`{"v":1,"op":"pause"`), "the line has no end")
+	require.Empty(t, r.commands())
+	require.Equal(t, "{\"v\":1,\"end\":true}\n{\"v\":1,\"end\":true}\n",
+		r.raw(" { \"op\" : \"pause\" ,\t\"v\":1 } \r\n"+`{"v":1,"op":"resume"}`+"\n"), "several requests at once")
+	require.Len(t, r.commands(), 2)
+}
+
+func TestSocketGoes(t *testing.T) {
+	r := newRun(t, nil)
+	path := r.s.path
+	st, err := os.Lstat(filepath.Dir(path))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o700, st.Mode().Perm())
+	r.s.Close()
+	r.s.Close()
+	_, err = os.Lstat(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Dial(Hello{PID: 7, path: path})
+	require.ErrorContains(t, err, "run 7 has ended")
+
+	soon := Serve(Config{Do: r.do, Soon: time.Hour})
+	require.Empty(t, soon.path)
+	soon.Close()
+	soon = Serve(Config{Do: r.do, Soon: time.Nanosecond})
+	require.Eventually(t, func() bool { _, err := os.Lstat(path); return err == nil }, time.Minute, time.Millisecond)
+	soon.Close()
+	_, err = os.Lstat(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func closeWrite(t *testing.T, f *os.File) {
+	raw, err := f.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) }))
+	require.NoError(t, err)
+}

@@ -1,0 +1,116 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// suffix ends the name of a socket, which begins with the process ID.
+const suffix = ".sock"
+
+// dirs returns the directories in which sockets may be, the preferred ones first:
+// where a run makes its socket, and where a client looks for it. They can differ,
+// since a crew started by cron lacks the variables of a login shell.
+func dirs() []string {
+	uid := strconv.Itoa(os.Geteuid())
+	var list []string
+	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
+		if filepath.IsAbs(base) && mine(base) {
+			list = append(list, filepath.Join(base, "crew"))
+		}
+	}
+	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp"} {
+		if filepath.IsAbs(base) {
+			list = append(list, filepath.Join(base, "crew-"+uid))
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		list = slices.DeleteFunc(list, func(d string) bool { return d == list[i] && slices.Index(list, d) < i })
+	}
+	return list
+}
+
+// mine reports whether path is a directory, no symbolic link to one, that belongs to
+// the user.
+func mine(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Uid == uint32(os.Geteuid())
+}
+
+// private reports whether, besides, only the user can do anything there.
+func private(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && mine(path) && st.Mode().Perm() == 0o700
+}
+
+// listen makes the socket of this process in the first directory that works, and
+// removes what dead runs have left there.
+func listen() (f *os.File, path string, err error) {
+	err = errors.New("there is no directory for sockets")
+	for _, dir := range dirs() {
+		if e := os.Mkdir(dir, 0o700); e != nil && !errors.Is(e, os.ErrExist) {
+			err = e
+			continue
+		}
+		if !private(dir) {
+			continue
+		}
+		clean(dir)
+		path := filepath.Join(dir, strconv.Itoa(os.Getpid())+suffix)
+		if f, err = listenAt(path); err == nil {
+			return f, path, nil
+		}
+	}
+	return nil, "", err
+}
+
+// clean removes the sockets of dead runs. It leaves those of living processes alone:
+// a connection would disturb them. This process's own can only be an earlier one's.
+func clean(dir string) {
+	for _, path := range sockets(dir) {
+		pid := pidOf(path)
+		if unix.Kill(pid, 0) == nil && pid != os.Getpid() {
+			continue
+		}
+		if f, err := connect(path, 0); err == nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// pidOf returns the process ID in the path of a socket, or 0 if that is another path.
+func pidOf(path string) int {
+	name, ok := strings.CutSuffix(filepath.Base(path), suffix)
+	pid, err := strconv.Atoi(name)
+	if !ok || err != nil || pid < 1 || strconv.Itoa(pid) != name {
+		return 0
+	}
+	return pid
+}
+
+// sockets returns the paths of the sockets in a directory, and removes those that
+// were never finished.
+func sockets(dir string) (paths []string) {
+	if !private(dir) {
+		return nil
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if e.Type() == os.ModeSocket && pidOf(path) > 0 {
+			paths = append(paths, path)
+		} else if strings.HasPrefix(e.Name(), unfinished) {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
+				_ = os.Remove(path)
+			}
+		}
+	}
+	return paths
+}

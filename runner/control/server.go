@@ -1,0 +1,286 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+const (
+	mostConns = 64
+	// idleLeast is how long a connection is idle before another may take its place.
+	idleLeast = time.Second
+	// Once the server closes, a connection may still be written to while its client
+	// takes something every partingGap, and for parting at most.
+	partingGap = 500 * time.Millisecond
+	parting    = 3 * time.Second
+)
+
+// Server answers the clients of a run.
+type Server struct {
+	// configuration
+
+	cfg   Config
+	since time.Time
+	sink  Sink
+	looks looks
+
+	// state
+
+	closing chan struct{} // closed when the run is over
+	wg      sync.WaitGroup
+	written atomic.Int64 // replies written, to see whether clients take them
+
+	mu     sync.Mutex
+	timer  *time.Timer // until the socket is made
+	socket *os.File    // nil without one
+	path   string
+	conns  map[*conn]struct{}
+	closed bool
+}
+
+// Serve makes the server of a run. Where no socket can be made, the run has none.
+func Serve(cfg Config) *Server {
+	s := &Server{cfg: cfg, since: time.Now(), closing: make(chan struct{})}
+	s.looks.do = cfg.Do
+	if cfg.Soon > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.timer = time.AfterFunc(cfg.Soon, s.open)
+	} else {
+		s.open()
+	}
+	return s
+}
+
+// Sink returns the runner.Sink that tells the server's clients what happens. It must
+// come before sinks that can block.
+func (s *Server) Sink() *Sink { return &s.sink }
+
+// open makes the socket and waits for clients.
+func (s *Server) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	f, path, err := listen()
+	if err != nil {
+		return
+	}
+	s.socket, s.path, s.conns = f, path, map[*conn]struct{}{}
+	s.wg.Go(func() { s.accept(f) })
+}
+
+// accept gives each client a goroutine, until the socket is closed.
+func (s *Server) accept(socket *os.File) {
+	for {
+		f, err := accept(socket)
+		switch {
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.closing:
+			}
+		case err != nil:
+			return
+		default:
+			s.welcome(f)
+		}
+	}
+}
+
+// welcome serves a client, or tells it why not.
+func (s *Server) welcome(f *os.File) {
+	c := newConn(s, f)
+	uid, err := peer(f)
+	switch {
+	case err != nil:
+	case !allowed(uid, uint32(os.Geteuid())):
+		err = &Refused{"this run belongs to another user", refused}
+	case !s.enter(c):
+		err = &Refused{"too many clients are connected to this run: try again later", refused}
+	default:
+		s.wg.Go(func() {
+			defer s.leave(c)
+			c.serve()
+		})
+		return
+	}
+	c.fail(err)
+	_ = f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
+	_ = c.flush()
+	_ = f.Close()
+}
+
+// enter adds a connection. If there are too many, the one that has been idle for the
+// longest time is closed for it.
+func (s *Server) enter(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if len(s.conns) >= mostConns {
+		var oldest *conn
+		since := time.Now().Add(-idleLeast).UnixNano()
+		for o := range s.conns {
+			if idle := o.idle.Load(); idle != 0 && idle < since {
+				oldest, since = o, idle
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		_ = oldest.f.SetReadDeadline(time.Unix(1, 0))
+		delete(s.conns, oldest)
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) leave(c *conn) {
+	_ = c.f.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Close removes the socket and ends the connections. Clients may still read what is
+// on its way to them; those that hang hold Close up for less than a second.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	close(s.closing)
+	if s.socket == nil {
+		s.mu.Unlock()
+		return
+	}
+	_ = os.Remove(s.path)
+	_ = s.socket.Close()
+	for c := range s.conns {
+		_ = c.f.SetReadDeadline(time.Unix(1, 0))
+		_ = c.f.SetWriteDeadline(time.Now().Add(partingGap))
+	}
+	s.mu.Unlock()
+	s.part()
+}
+
+// part waits for the connections to end, and cuts those that do not.
+func (s *Server) part() {
+	over := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(over)
+	}()
+	last, end := s.written.Load(), time.Now().Add(parting)
+	for again := true; again; again = time.Now().Before(end) {
+		select {
+		case <-over:
+			return
+		case <-time.After(partingGap + 100*time.Millisecond):
+		}
+		n := s.written.Load()
+		if n == last {
+			break
+		}
+		last = n
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		_ = c.f.Close()
+	}
+	s.mu.Unlock()
+	select {
+	case <-over:
+	case <-time.After(100 * time.Millisecond): // a feed that is stuck
+	}
+}
+
+// over reports whether the server closes.
+func (s *Server) over() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// looks takes snapshots for clients. Together they hold the door for a small share of
+// the time only, however many clients ask.
+type looks struct {
+	do func(task.Command) task.Reply
+
+	turn sync.Mutex // held from the wait for a look to its end
+	from time.Time  // when the next may begin; under turn
+
+	mu   sync.Mutex
+	next *look // the one that those who ask now share; nil if nobody waits for one
+}
+
+type look struct {
+	done  chan struct{}
+	reply task.Reply
+}
+
+const (
+	// share is the part of the time, as a divisor, for which snapshots may hold the
+	// door.
+	share = 20
+	// rarest is the longest wait for a snapshot.
+	rarest = 500 * time.Millisecond
+)
+
+// snapshot returns a snapshot that is not older than the call.
+func (l *looks) snapshot(closing <-chan struct{}) (*task.Snapshot, error) {
+	l.mu.Lock()
+	mine, first := l.next, l.next == nil
+	if first {
+		mine = &look{done: make(chan struct{})}
+		l.next = mine
+	}
+	l.mu.Unlock()
+	if first {
+		l.take(mine, closing)
+	}
+	<-mine.done
+	if mine.reply.Snapshot == nil && mine.reply.Err == nil {
+		return nil, errOver
+	}
+	return mine.reply.Snapshot, mine.reply.Err
+}
+
+func (l *looks) take(mine *look, closing <-chan struct{}) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if wait := time.Until(l.from); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-closing:
+		}
+	}
+	l.mu.Lock()
+	l.next = nil
+	l.mu.Unlock()
+	began := time.Now()
+	mine.reply = l.do(task.Command{Op: task.Look})
+	now := time.Now()
+	l.from = now.Add(min(share*now.Sub(began), rarest))
+	close(mine.done)
+}
+
+var errOver = &Refused{"the run is over", refused}

@@ -1,0 +1,202 @@
+package control
+
+import (
+	"cmp"
+	"time"
+
+	"crew/runner/task"
+)
+
+// longest is how many bytes of a command are shown. Whole ones can be megabytes.
+const longest = 1000
+
+// StatusOf returns the JSON form of a snapshot. total is the number of tasks of the
+// whole input, if that is known.
+func StatusOf(s *task.Snapshot, total int64, known bool) *Status {
+	st := &s.Stats
+	out := &Status{
+		At: s.At, State: s.State.String(), Since: st.Start, Elapsed: st.Elapsed(s.At).Seconds(),
+		Progress: progress(s, total, known), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried,
+		InputEnd: st.InputEnd, Queued: int64(s.Queued), Buffer: int64(s.Buffer), Aside: int64(s.Aside),
+		Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
+		Workers: []Worker{}, Tasks: []Running{}, Waits: []Blocking{}, Blocking: blocking(s.Blocking, s.At),
+	}
+	if st.Resumed() > 0 {
+		out.Earlier = outcomes(&st.Earlier)
+	}
+	for _, slot := range s.Slots {
+		w := Worker{Worker: slot.ID, Host: slot.Host}
+		if slot.Cap > 1 {
+			w.Places = slot.Cap
+		}
+		out.Workers = append(out.Workers, w)
+	}
+	for i := range s.Running {
+		out.Tasks = append(out.Tasks, running(&s.Running[i], s.At))
+	}
+	for i := range s.Waiting {
+		out.Waits = append(out.Waits, *blocking(&s.Waiting[i], s.At))
+	}
+	return out
+}
+
+func progress(s *task.Snapshot, total int64, known bool) Progress {
+	st := &s.Stats
+	p := Progress{Done: st.Finished(), Failed: st.Failed(), Running: st.Running}
+	p.Waiting = max(0, st.Admitted-p.Done-p.Running)
+	switch {
+	case known:
+		p.Total = &total
+	case st.InputEnd:
+		p.Total = &st.Admitted
+	}
+	return p
+}
+
+// outcomes returns the counts that are not zero, by name.
+func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
+	by := map[string]int64{}
+	for o, n := range counts {
+		if n != 0 {
+			by[task.Outcome(o).String()] = n
+		}
+	}
+	return by
+}
+
+func running(r *task.Running, now time.Time) Running {
+	return Running{
+		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Tag: task.Bytes(r.Task.TagOn(r.Slot)), Command: command(r.Task, r.Slot),
+		Worker: r.Slot, Attempt: r.Attempt, Since: r.Since, Age: age(r.Since, now),
+	}
+}
+
+func age(since, now time.Time) float64 { return max(0, now.Sub(since)).Seconds() }
+
+// command returns the command of a task as a person would type it on a worker.
+func command(t *task.Task, worker int) task.Bytes {
+	return task.Bytes(task.Shorten(t.CommandLine(t.ArgvOn(worker)), longest))
+}
+
+// causeName returns the name of what tasks wait for.
+func causeName(by task.Cause) string {
+	switch by {
+	case task.ByPause:
+		return "pause"
+	case task.ByEnd:
+		return "end"
+	case task.BySlots:
+		return "workers"
+	case task.BySlot:
+		return "worker"
+	case task.ByKey:
+		return "key"
+	case task.ByLimit:
+		return "limit"
+	case task.ByRetry:
+		return "retry"
+	case task.ByDelay:
+		return "delay"
+	case task.ByOrder:
+		return "order"
+	case task.ByReader:
+		return "reader"
+	case task.ByAfter:
+		return "after"
+	}
+	return "input"
+}
+
+func blocking(b *task.Blocking, now time.Time) *Blocking {
+	if b == nil {
+		return nil
+	}
+	return &Blocking{
+		By: causeName(b.By), Text: b.Text(now), Tasks: b.Tasks, Input: b.Input, Key: task.Bytes(b.Key),
+		Worker: b.Slot, Limit: b.Limit, Task: b.ID, Until: b.Until,
+	}
+}
+
+func whereOf(w *task.Where, now time.Time) Where {
+	out := Where{Task: w.ID, Attempt: w.Attempt, Held: w.Held, Blocking: blocking(w.Blocking, now)}
+	worker := 0
+	switch {
+	case w.Running != nil:
+		out.State, worker = "running", w.Running.Slot
+		out.Worker, out.Since, out.Age = worker, w.Running.Since, age(w.Running.Since, now)
+		out.Attempt = cmp.Or(w.Running.Attempt, w.Attempt)
+	case w.Blocking != nil:
+		out.State = "waiting"
+	case w.Held != 0:
+		out.State = "held"
+	case w.Known:
+		out.State = "ended"
+	default:
+		out.State = "unknown"
+	}
+	if w.Task != nil {
+		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, worker)
+	}
+	if w.Outcome != 0 {
+		out.Outcome = w.Outcome.String()
+	}
+	return out
+}
+
+// endedOf describes the end of a task.
+func endedOf(r *task.Result, id uint64) Ended {
+	e := Ended{Task: id, Outcome: r.Outcome.String(), Signal: r.Signal, Exit: exitOf(r)}
+	if r.Err != nil {
+		e.Reason = r.Err.Error()
+	}
+	return e
+}
+
+func exitOf(r *task.Result) *int {
+	if !r.Outcome.HasCode() {
+		return nil
+	}
+	return &r.Code
+}
+
+// eventOf describes an event. The name is empty if watch does not tell it.
+func eventOf(e *task.Event) (id uint64, out Event) {
+	out = Event{At: e.At, Text: e.Text}
+	if t := e.Task; t != nil {
+		id, out.Key = t.ID, task.Bytes(t.Key)
+		out.Command = command(t, e.Slot)
+	}
+	switch e.Kind {
+	case task.Admitted:
+		out.Name = "admitted"
+	case task.Started:
+		out.Name, out.Worker, out.Attempt = "started", e.Slot, e.Attempt
+	case task.Retried, task.Finished:
+		r := e.Result
+		out.Name = "finished"
+		if e.Kind == task.Retried {
+			out.Name, out.Wait = "retried", e.Wait.Seconds()
+		}
+		if len(r.Argv) > 0 {
+			out.Command = task.Bytes(task.Shorten(e.Task.CommandLine(r.Argv), longest))
+		}
+		end := endedOf(r, id)
+		out.Outcome, out.Exit, out.Signal, out.Reason = end.Outcome, end.Exit, end.Signal, end.Reason
+		out.Worker, out.Attempt, out.PID, out.Duration = r.Worker, r.Attempt, r.PID, r.Duration().Seconds()
+	case task.InputEnd:
+		out.Name = "input-end"
+	case task.Resized:
+		out.Name, out.Workers = "resized", e.Slot
+	case task.Draining:
+		out.Name = "draining"
+	case task.Stopping:
+		out.Name = "stopping"
+	case task.Blocked:
+		out.Name, out.Blocking = "blocked", blocking(e.Blocking, e.At)
+	case task.Continued:
+		out.Name, out.Wait = "continued", e.Wait.Seconds()
+	case task.Notice:
+		out.Name = "notice"
+	}
+	return id, out
+}

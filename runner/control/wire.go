@@ -1,0 +1,191 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+const (
+	// version is that of the wire format. Requests of another one are refused.
+	version = 1
+	maxLine = 8 << 20 // bytes of a request
+)
+
+// Request is one line from a client. The server handles the requests of a connection
+// one after another, and a client may send some ahead.
+type Request struct {
+	V        int         `json:"v"`
+	Op       string      `json:"op"`
+	Tasks    []uint64    `json:"tasks,omitempty"`
+	Key      *task.Bytes `json:"key,omitempty"`
+	N        int         `json:"n,omitempty"`        // resize: the number of workers
+	Relative bool        `json:"relative,omitempty"` // resize: N more
+	Rest     bool        `json:"rest,omitempty"`     // drain: run what has been read
+	Follow   bool        `json:"follow,omitempty"`   // log: until the task has ended
+	Wait     bool        `json:"wait,omitempty"`     // add: until the tasks have ended
+	Add      *Addition   `json:"add,omitempty"`
+}
+
+// takes returns the members that a request has beside v and op, separated by blanks,
+// and false if there is no such op.
+func takes(op string) (members string, known bool) {
+	switch op {
+	case "hello", "status", "pause", "resume", "stop", "watch":
+		return "", true
+	case "log":
+		return "tasks follow", true
+	case "explain", "retry":
+		return "tasks", true
+	case "resize":
+		return "n relative", true
+	case "cancel":
+		return "tasks key", true
+	case "drain":
+		return "rest", true
+	case "add":
+		return "add wait", true
+	}
+	return "", false
+}
+
+// Reply is one line from the server. Each request has one or more, and exactly the
+// last one has End. The other members depend on the request, as the comments say.
+type Reply struct {
+	V      int    `json:"v"`
+	End    bool   `json:"end,omitempty"`
+	Error  string `json:"error,omitempty"`  // why the request was not carried out, or not wholly
+	Status int    `json:"status,omitempty"` // of an error: the client's exit status
+
+	Hello  *Hello   `json:"hello,omitempty"`  // hello
+	Run    *Status  `json:"run,omitempty"`    // status
+	Wheres []Where  `json:"wheres,omitempty"` // explain
+	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; cancel: those that end; retry: those that run, under their new numbers
+	Ended  []Ended  `json:"ended,omitempty"`  // add with wait, log with follow: at the end
+
+	// add with wait, log: output of Task; watch: an event, maybe of Task
+	Task   uint64 `json:"task,omitempty"`
+	Stream string `json:"stream,omitempty"` // stdout or stderr
+	Data   []byte `json:"data,omitempty"`
+
+	*Event
+}
+
+// Event is what watch tells. Which members an event has follows from its name.
+type Event struct {
+	// Name is watching (the first one: from here on nothing is missed), admitted, started, retried, finished, input-end, resized, draining,
+	// stopping, blocked, continued, notice or lost.
+	Name     string     `json:"event"`
+	At       time.Time  `json:"at,omitzero"`
+	Key      task.Bytes `json:"key,omitempty"`
+	Command  task.Bytes `json:"command,omitempty"`
+	Attempt  int        `json:"attempt,omitempty"`
+	Worker   int        `json:"worker,omitempty"`
+	PID      int        `json:"pid,omitempty"`
+	Outcome  string     `json:"outcome,omitempty"`
+	Exit     *int       `json:"exit,omitempty"`
+	Signal   int        `json:"signal,omitempty"`
+	Reason   string     `json:"reason,omitempty"`   // why no process was started
+	Duration float64    `json:"duration,omitempty"` // of the attempt, in seconds
+	Wait     float64    `json:"wait,omitempty"`     // retried: until the next attempt, in seconds
+	Workers  int        `json:"workers,omitempty"`  // resized
+	Blocking *Blocking  `json:"blocking,omitempty"` // blocked; missing if something starts again
+	Text     string     `json:"text,omitempty"`     // draining, stopping: why; notice
+	Count    int64      `json:"count,omitempty"`    // lost: how many events did not fit
+}
+
+// Refused is the error of a request that was not carried out.
+type Refused struct {
+	Text   string
+	Status int // what the client exits with: refused, malformed or full
+}
+
+// The statuses of refused requests.
+const (
+	refused   = 1
+	malformed = 2
+	full      = 75
+)
+
+func (e *Refused) Error() string { return e.Text }
+
+// bad returns the error of a request that no run would carry out.
+func bad(format string, args ...any) error {
+	return &Refused{"bad request: " + fmt.Sprintf(format, args...), malformed}
+}
+
+// decode decodes a line. It refuses whatever the client cannot have learned from the
+// description of this version.
+func decode(line []byte) (*Request, error) {
+	r := &Request{}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(r)
+	if err != nil {
+		var any struct{ V *int }
+		kind, isKind := errors.AsType[*json.UnmarshalTypeError](err)
+		switch {
+		case !json.Valid(line):
+			return nil, bad("not a line of JSON")
+		case json.Unmarshal(line, &any) == nil && any.V != nil && *any.V != version:
+			r.V = *any.V
+		case isKind && kind.Field == "":
+			return nil, bad("not an object")
+		case isKind:
+			return nil, bad("%q cannot be %s", kind.Field, kind.Value)
+		default:
+			return nil, bad("%s", strings.Replace(err.Error(), "json: unknown field", "unknown member", 1))
+		}
+	} else if _, err = dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, bad("something follows the object")
+	}
+	if r.V != version {
+		return nil, bad("version %d: this crew speaks version %d", r.V, version)
+	}
+	members, known := takes(r.Op)
+	if !known {
+		return nil, bad("there is no op %q", r.Op)
+	}
+	return r, checkNames(line, r.Op, strings.Fields(members))
+}
+
+// checkNames checks the names of members in valid JSON, which encoding/json compares
+// without regard to case and accepts more than once.
+func checkNames(line []byte, op string, members []string) error {
+	depth, seen := 0, []string(nil)
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case '"':
+			from := i + 1
+			for i++; line[i] != '"'; i++ {
+				if line[i] == '\\' {
+					i++
+				}
+			}
+			name := string(line[from:min(i, from+100)])
+			switch rest := bytes.TrimLeft(line[i+1:], " \t\r\n"); {
+			case len(rest) == 0 || rest[0] != ':':
+			case strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "":
+				return bad("unknown member %q", name)
+			case depth == 1 && slices.Contains(seen, name):
+				return bad("two members are called %q", name)
+			case depth == 1 && name != "v" && name != "op" && !slices.Contains(members, name):
+				return bad("%s takes no %q", op, name)
+			case depth == 1:
+				seen = append(seen, name)
+			}
+		}
+	}
+	return nil
+}
