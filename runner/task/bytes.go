@@ -29,6 +29,10 @@ func (s Bytes) MarshalJSON() ([]byte, error) { return s.Append(nil), nil }
 // UnmarshalJSON implements json.Unmarshaler. It refuses what Append cannot have
 // meant: null, text that is not UTF-8, half of a surrogate pair, and other objects.
 func (s *Bytes) UnmarshalJSON(text []byte) error {
+	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' && isPlain(text[1:n-1]) {
+		*s = Bytes(text[1 : n-1]) // environments have many
+		return nil
+	}
 	var form struct {
 		Base64 *string `json:"base64"`
 	}
@@ -54,6 +58,16 @@ func (s *Bytes) UnmarshalJSON(text []byte) error {
 	}
 	*s = Bytes(p)
 	return nil
+}
+
+// isPlain reports whether a JSON string with this text has no escapes.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return utf8.Valid(text)
 }
 
 // HalfSurrogate returns the first escape in valid JSON that is one half of a
