@@ -189,6 +189,9 @@ journal line 7 at byte 700 is damaged and left out; 6 good before it, 50 after
 	require.Contains(t, text(), "\nrunning as process 42, 2m0s after the start at 2026-07-01 12:00:00: 25 tasks finished, 5 failed, 1 running\n")
 	require.Contains(t, text(), "\n1 task running\n  task 7: for 1m0s, since 12:01:00, on worker 2, attempt 2: x 7\n")
 	require.Contains(t, text(), "\n  … and others: there are more than 5 keys\n")
-	s = &journal.Summary{Closed: true, Begun: begun, Until: begun}
-	require.Equal(t, "\nin \nended, 0s after the start at 2026-07-01 12:00:00: 0 tasks finished, 0 failed\njournal 0 B, outputs 0 B\n", text())
+	s = &journal.Summary{Command: journal.Command{Line: "crew serve"}, Closed: true, Begun: begun, Until: begun, Waiting: 2}
+	require.Equal(t, `crew serve
+ended, 0s after the start at 2026-07-01 12:00:00: 0 tasks finished, 0 failed, 2 waiting
+journal 0 B, outputs 0 B
+`, text())
 }

@@ -85,7 +85,9 @@ func (t *stateText) say(format string, args ...any) {
 func (t *stateText) all() string {
 	s := t.s
 	t.say("%s", s.Command.Line)
-	t.say("in %s", s.Command.Dir)
+	if s.Command.Dir != "" {
+		t.say("in %s", s.Command.Dir)
+	}
 	t.head()
 	if s.Running > 0 {
 		t.say("%s %s", task.Count(int64(s.Running), "task"), t.unfinished())
@@ -131,6 +133,9 @@ func (t *stateText) head() {
 		s.Begun.Local().Format(time.DateTime), task.Count(int64(s.Total.Tasks), "task"), s.Total.Failed)
 	if s.Running > 0 {
 		head += fmt.Sprintf(", %d %s", s.Running, t.unfinished())
+	}
+	if s.Waiting > 0 {
+		head += fmt.Sprintf(", %d waiting", s.Waiting)
 	}
 	t.say("%s", head)
 	var counts []string

@@ -28,7 +28,7 @@ const (
 	taskMark  = `,"task":"`
 	idLen     = 22 // of an identity in base64url without padding (RFC 4648)
 	sumLen    = len(`,"crc":"1a2b3c4d"}` + "\n")
-	maxLine   = 256 << 10 // longer lines are damaged
+	maxLine   = 32 << 20 // longer lines are damaged
 )
 
 // The events of a journal.
@@ -44,6 +44,13 @@ const (
 	evUnlogged = "unlogged" // the joblog and the results tree start empty: nothing is logged
 	evKnown    = "known"    // what removed lines said about a task
 	evClosed   = "closed"   // the run ended normally
+)
+
+// More events of the journal of a queue.
+const (
+	evAccepted    = "accepted"    // a task was added
+	evWithdrawn   = "withdrawn"   // these tasks were not added after all
+	evEnvironment = "environment" // of the tasks in the lines after it that refer to it
 )
 
 // streams are the names of the members that hold extents: of stdout, of stderr, and
@@ -110,6 +117,17 @@ func parseID(b []byte) (id identity, ok bool) {
 	}
 	n, err := base64.RawURLEncoding.Strict().Decode(id[:], b)
 	return id, err == nil && n == len(id)
+}
+
+// identities is an iterator over the tasks that a body lists.
+func identities(body []byte) iter.Seq[identity] {
+	return func(yield func(identity) bool) {
+		for word := range bytes.SplitSeq(field(body, "tasks"), []byte(",")) {
+			if id, ok := parseID(bytes.Trim(word, `"`)); ok && !yield(id) {
+				return
+			}
+		}
+	}
 }
 
 // event returns the name of a body's event.

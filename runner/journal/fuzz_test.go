@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -16,15 +17,19 @@ import (
 	"crew/runner/task"
 )
 
-// truth is what a journal says, read as slowly as can be.
-func truth(file []byte) map[string]bool {
-	isDone := map[string]bool{}
+// truth is what a journal says of the tasks that are done and, in a queue, of those
+// that wait, read as slowly as can be.
+func truth(file []byte) (isDone, waits map[string]bool) {
+	isDone, accepted := map[string]bool{}, map[string]bool{}
 	for _, l := range bytes.SplitAfter(file, []byte("\n")) {
 		i := bytes.LastIndex(l, []byte(`,"crc":"`))
 		if i < 0 || string(l[i:]) != fmt.Sprintf(",\"crc\":\"%08x\"}\n", crc32.Checksum(l[:i], crc32.MakeTable(crc32.Castagnoli))) {
 			continue
 		}
-		var r struct{ Event, Task, Outcome string }
+		var r struct {
+			Event, Task, Outcome string
+			Tasks                []string
+		}
 		if json.Unmarshal(l, &r) != nil {
 			continue
 		}
@@ -33,9 +38,18 @@ func truth(file []byte) map[string]bool {
 			delete(isDone, r.Task)
 		case "ended":
 			isDone[r.Task] = true
+		case "accepted":
+			accepted[r.Task] = true
+		case "withdrawn":
+			for _, id := range r.Tasks {
+				if !isDone[id] {
+					delete(accepted, id)
+				}
+			}
 		}
 	}
-	return isDone
+	maps.DeleteFunc(accepted, func(id string, _ bool) bool { return isDone[id] })
+	return isDone, accepted
 }
 
 // FuzzLoad: whatever stands in a journal, nothing is done that no good line says
@@ -52,13 +66,21 @@ func FuzzLoad(f *testing.F) {
 		})
 	}
 	whole = appendNote(whole, evReleased, []identity{{1}, {2}})
+	whole = appendEnvironment(whole, identity{9}, []string{"A=1", "B=\xff"})
+	for i := range byte(4) {
+		var err error
+		tk := &task.Task{ID: uint64(3 + i), Argv: []string{"x", "\xff"}, Bare: true, Identity: identity{3 + i}}
+		whole, err = appendAccepted(whole, tk, identity{9 + i}, time.Unix(int64(i), 0))
+		require.NoError(f, err)
+	}
+	whole = appendNote(whole, evWithdrawn, []identity{{4}, {3}})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-100])
 	f.Add(bytes.Replace(whole, []byte("ended"), []byte("enden"), 2))
 	f.Add(bytes.Replace(whole, []byte("\n"), []byte("\x00"), 3))
 	f.Fuzz(func(t *testing.T, rest []byte) {
-		file := append(head(), rest...)
-		want := truth(file)
+		file := append(headOf("0123456789abcdef"), rest...)
+		want, waits := truth(file)
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
 		require.NoError(t, err)
 		defer l.table.close()
@@ -71,6 +93,10 @@ func FuzzLoad(f *testing.F) {
 		}
 		require.Equal(t, len(want), n)
 		require.Equal(t, n, l.tasks)
+		for e := range l.table.all {
+			require.Equal(t, waits[string(appendID(nil, e.id))], e.spec() > 0 && !e.has(done))
+		}
+		require.Equal(t, len(waits), l.waiting)
 	})
 }
 
@@ -80,10 +106,13 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"event":"released","tasks":["AAAAAAAAAAAAAAAAAAAAAA",""`))
 	f.Add([]byte(`{"event":"ended","outcome":"ok","stdout":[`))
 	f.Add([]byte(`{"event":"known","task":"AAAAAAAAAAAAAAAAAAAAAA","duration":-1,"age":9`))
+	f.Add([]byte(`{"event":"accepted","task":"AAAAAAAAAAAAAAAAAAAAAA","seq":1,"environment":"AAAAAAAAAAAAAAAAAAAAAA","spec":{"bare":true}`))
+	f.Add([]byte(`{"event":"accepted","task":"AAAAAAAAAAAAAAAAAAAAAA","seq":-1,"spec":{"argv":[{"base64":"?"}]}`))
+	f.Add([]byte(`{"event":"environment","sum":"AAAAAAAAAAAAAAAAAAAAAA","env":[1]`))
 	empty, err := os.Open(os.DevNull)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		file := append(head(), seal(bytes.Clone(body), 0)...)
+		file := append(headOf("0123456789abcdef"), seal(bytes.Clone(body), 0)...)
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
 		require.NoError(t, err)
 		defer l.table.close()
@@ -91,8 +120,10 @@ func FuzzLine(f *testing.F) {
 			if r, _, err := readRecord(l.file, e.offset()); err == nil {
 				_, _ = r.result(&task.Task{}, &outputs{file: empty})
 			}
+			j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{file: empty}}
+			_, _ = j.restore(e, map[identity][]string{})
 		}
-		r := &rewriter{w: bufio.NewWriter(io.Discard)}
+		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}}
 		_, err = scan(bytes.NewReader(file), func(ln line) {
 			_ = new(mover).move(l.compacted(ln, r))
 		})
@@ -100,5 +131,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// head is the first line of a journal.
-func head() []byte { return appendHead(nil, Command{"crew x", "/"}, outputPrefix+"1", time.Time{}) }
+// headOf is the first line of the journal of a queue.
+func headOf(queue string) []byte {
+	h := heading{Command{"crew x", "/"}, outputPrefix + "1", queue, 0}
+	return h.append(nil, time.Time{})
+}

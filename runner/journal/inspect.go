@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"crew/runner/task"
 )
 
-// Dump writes the good lines of a directory's journal to w, without their checksums.
+// Dump writes the good lines of a directory's journal to w, without their checksums,
+// and of a queue without the environments and the specifications of its tasks.
 // A run may be writing the journal meanwhile. If lines are damaged, Dump writes all
 // good ones and then returns an error. Without a journal the error is fs.ErrNotExist.
 func Dump(dir string, w io.Writer) error {
@@ -35,7 +37,14 @@ func Dump(dir string, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	// What is written from now on may be read in part, which would look like damage.
 	s, err := scan(io.NewSectionReader(f, 0, st.Size()), func(ln line) {
-		_, _ = out.Write(ln.body)
+		body := ln.body
+		switch event(body) {
+		case evEnvironment:
+			return
+		case evAccepted:
+			body, _, _ = bytes.Cut(body, []byte(envMark))
+		}
+		_, _ = out.Write(body)
 		_, _ = out.WriteString("}\n")
 	})
 	err = cmp.Or(err, out.Flush())
@@ -54,6 +63,7 @@ type Summary struct {
 	Process string    // ID of the process of a run that goes on now; empty if none
 	Closed  bool      // the latest run ended normally
 
+	Waiting   int    // tasks of a queue that are not done and do not run
 	Total     Totals // of all tasks that are done
 	ByOutcome [task.Outcomes]int
 	Retries   int // attempts after the first
@@ -127,6 +137,7 @@ func summarize(dir string) (*Summary, error) {
 	c := &counter{loaded: l, last: l.run, keys: map[string]*Totals{}, Summary: Summary{
 		Command: Command{l.head.Command, l.head.Dir}, Closed: l.closed, Running: len(l.running),
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
+		Waiting: max(0, l.waiting-len(l.running)),
 	}}
 	if _, err := scan(io.NewSectionReader(f, 0, l.scanned.end), c.count); err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.Name(), err)

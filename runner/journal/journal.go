@@ -7,6 +7,9 @@
 // kill -9 at most one task per worker is in doubt. To that end the run reports to
 // the journal, which is a runner.Recorder, what it decided about each attempt.
 //
+// A queue has no input that could be read again, so its journal holds the tasks
+// themselves (see Journal.Accept), and is compacted while the run goes on.
+//
 // The sinks of this package do the rest. Commit makes results durable before they
 // are shown, with one fsync for all that ended since the last (group commit). Shown
 // records that they were shown, and written to the joblog and the results tree.
@@ -43,6 +46,8 @@ type Config struct {
 	// Slack is how many bytes a file may waste, beyond as many as it needs, before
 	// it is compacted.
 	Slack int64
+	// Queue makes it the journal of a queue, if not nil.
+	Queue *Queue
 }
 
 // Past says how to treat the tasks that earlier runs finished.
@@ -90,7 +95,8 @@ type WrongDir struct{ text string }
 func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open record of a run. Its Source is used by one goroutine and its
-// sinks by one. Started, Ended, Idle, Unkept and Close are safe for concurrent use.
+// sinks by one. Started, Ended, Idle, Unkept, Output, Accept, Withdraw, Last and Close
+// are safe for concurrent use.
 type Journal struct {
 	// configuration
 
@@ -109,9 +115,12 @@ type Journal struct {
 
 	// recording
 
-	lock *os.File
-	out  outputs
-	file *os.File
+	reading sync.Mutex // held while Output reads the journal
+
+	began int64 // offset of the first line that counts for Output
+	lock  *os.File
+	out   outputs
+	file  *os.File
 
 	mu        sync.Mutex
 	waiting   []byte // lines to be written with the next ones
@@ -120,6 +129,10 @@ type Journal struct {
 	dirty     bool   // written to since the last sync
 	fault     error  // the first error; nothing but notes is written after it
 	closed    bool
+
+	syncing sync.Mutex   // held, before mu is taken, while file is synced or replaced
+	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
+	queue   queue
 }
 
 // Open creates or resumes the journal of a directory and locks the directory. The
@@ -134,13 +147,13 @@ func Open(cfg Config) (*Journal, error) {
 }
 
 func open(cfg Config) (*Journal, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o777); err != nil {
+	if err := makeDir(cfg.Dir, cfg.Queue != nil); err != nil {
 		return nil, err
 	}
 	if err := checkDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(cfg.Dir)
+	lock, err := lockDir(cfg.Dir, cfg.Queue != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +167,21 @@ func open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// makeDir makes a directory unless it exists. Nobody but the user can look into that
+// of a queue.
+func makeDir(dir string, queue bool) error {
+	if !queue {
+		return os.MkdirAll(dir, 0o777)
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o777); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // checkDir returns an error if a directory without a journal holds other files.
@@ -179,6 +207,11 @@ func isOutput(name string) bool {
 // opens the file of outputs.
 func (j *Journal) openFiles() error {
 	err := j.load()
+	if err == nil {
+		if err := j.checkKind(); err != nil {
+			return err
+		}
+	}
 	if err == nil && !j.cfg.Past.Reset {
 		err = j.resume()
 	} else {
@@ -189,6 +222,11 @@ func (j *Journal) openFiles() error {
 	}
 	if err := j.file.Truncate(j.end); err != nil { // drops a torn line
 		return err
+	}
+	if j.cfg.Queue != nil {
+		if err := j.openQueue(); err != nil {
+			return err
+		}
 	}
 	return j.openOutputs()
 }
@@ -221,6 +259,18 @@ func (j *Journal) reload() error {
 	return j.load()
 }
 
+// checkKind returns an error if the loaded journal is that of a queue and this one is
+// not, or the other way round.
+func (j *Journal) checkKind() error {
+	switch queue := j.past.head.Queue != ""; {
+	case queue == (j.cfg.Queue != nil):
+		return nil
+	case queue:
+		return &WrongDir{j.cfg.Dir + " holds the tasks of a crew serve: give another directory"}
+	}
+	return &WrongDir{j.cfg.Dir + " holds the journal of a run, which is not a crew serve: give another directory"}
+}
+
 // resume checks that the loaded journal is of the same command, and compacts it if
 // it wastes much space. If that fails, the journal stays as it is.
 func (j *Journal) resume() error {
@@ -230,26 +280,31 @@ func (j *Journal) resume() error {
 		if was == now {
 			was, now = "run in "+l.head.Dir, "run in "+j.cfg.Command.Dir
 		}
-		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; "+
-			"start over with --state-reset, or give another directory", j.cfg.Dir, was, now)}
+		hint := "start over with --state-reset, or give another directory"
+		if j.cfg.Queue != nil {
+			hint = "give another directory"
+		}
+		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
 	}
 	if l.scanned.damage.Lines > 0 {
 		j.cfg.Notice(fmt.Sprintf("%s: %v", j.file.Name(), l.scanned.damage))
 	}
-	wasteful := func(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
 	size := int64(0)
 	if st, err := os.Stat(filepath.Join(j.cfg.Dir, l.head.Output)); err == nil {
 		size = st.Size()
 	}
-	outputs := wasteful(size, l.outputs)
-	if !outputs && !wasteful(l.scanned.end, l.needed) {
+	outputs := j.wasteful(size, l.outputs)
+	if !outputs && !j.wasteful(l.scanned.end, l.needed) {
 		return nil
 	}
+	j.forget(l)
 	if compact(j.cfg.Dir, j.cfg.Command, l, outputs) != nil {
 		return nil
 	}
 	return j.reload()
 }
+
+func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
 
 // create replaces the loaded journal with an empty one. loadErr is the error of
 // loading it, if any.
@@ -258,7 +313,7 @@ func (j *Journal) create(loadErr error) error {
 	if loadErr != nil && !errors.Is(loadErr, fs.ErrNotExist) && !(unknown && j.cfg.Past.Reset) {
 		return loadErr
 	}
-	if err := createJournal(j.cfg.Dir, j.cfg.Command, j.past); err != nil {
+	if err := createJournal(j.cfg.Dir, heading{command: j.cfg.Command, queue: j.cfg.Queue.newID()}, j.past); err != nil {
 		return err
 	}
 	return j.reload()
@@ -276,7 +331,7 @@ func (j *Journal) openOutputs() error {
 			_ = os.Remove(filepath.Join(j.cfg.Dir, e.Name()))
 		}
 	}
-	if j.out.file, err = os.OpenFile(filepath.Join(j.cfg.Dir, name), os.O_RDWR|os.O_CREATE, 0o666); err != nil {
+	if j.out.file, err = openFile(filepath.Join(j.cfg.Dir, name), os.O_CREATE, j.cfg.Queue != nil); err != nil {
 		return err
 	}
 	j.out.end.Store(j.past.outEnd)
@@ -285,6 +340,9 @@ func (j *Journal) openOutputs() error {
 
 // begin records that a run begins, and which tasks the last one left running.
 func (j *Journal) begin() error {
+	if j.cfg.Queue == nil {
+		j.began = j.end
+	}
 	b := begin(nil, evRun)
 	b = task.AppendTime(b, "at", time.Now())
 	b = task.AppendInt(b, "pid", int64(os.Getpid()))
@@ -298,6 +356,12 @@ func (j *Journal) begin() error {
 
 // Close closes the files and releases the lock. It may be called again.
 func (j *Journal) Close() error {
+	j.mu.Lock()
+	j.queue.stopping.Store(true)
+	j.mu.Unlock()
+	j.queue.compaction.Wait()
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -319,6 +383,7 @@ func (j *Journal) Close() error {
 
 // Resumed counts what earlier runs of the same command left.
 type Resumed struct {
+	Waiting     int // tasks of a queue that are not done
 	Tasks       int // tasks that are done
 	Failed      int // how many of these failed
 	Interrupted int // tasks that were running when the last run stopped
@@ -327,7 +392,7 @@ type Resumed struct {
 // Resumed returns what earlier runs left. ok is false if no earlier run has begun a
 // task.
 func (j *Journal) Resumed() (r Resumed, ok bool) {
-	return Resumed{j.past.tasks, j.past.failed, len(j.past.running)}, j.past.used
+	return Resumed{j.past.waiting, j.past.tasks, j.past.failed, len(j.past.running)}, j.past.used || j.past.waiting > 0
 }
 
 // LogAll lets every result of earlier runs be logged again, by this run or by later
@@ -354,6 +419,9 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 // Missing returns the first few of the tasks that an earlier run began, that are not
 // done, and that the Source has not returned; and their number.
 func (j *Journal) Missing() (first []Mention, n int) {
+	if j.cfg.Queue != nil {
+		return nil, 0
+	}
 	for e := range j.past.table.all {
 		if e.has(begun) && !e.has(done) && e.seen == 0 {
 			if n++; n <= maxMentions {

@@ -1,13 +1,13 @@
 package journal
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 )
 
 const journalName = "journal.jsonl"
@@ -18,16 +18,21 @@ type loaded struct {
 	head    *record
 	table   *table
 	running map[identity]int64 // offsets of the starts in the latest run without an end
+	envs    map[identity]int64 // of a queue: offsets of the environments, by checksum
 	scanned scanned
 
-	used    bool  // a task has begun or is done
-	tasks   int   // tasks that are done
-	failed  int   // how many of these failed
-	needed  int64 // bytes of lines that a compaction would keep
-	outputs int64 // bytes of outputs that a compaction would keep
-	outEnd  int64 // end of the last output
-	closed  bool  // the latest run ended normally
-	run     int64 // offset of the latest evRun
+	before  uint32 // tasks that ended before that may be forgotten, in seconds since 1970
+	settled flags  // of a task that may be forgotten
+	last    uint64 // the highest number of a task of a queue
+	waiting int    // tasks of a queue that are not done
+	used    bool   // a task has begun or is done
+	tasks   int    // tasks that are done
+	failed  int    // how many of these failed
+	needed  int64  // bytes of lines that a compaction would keep
+	outputs int64  // bytes of outputs that a compaction would keep
+	outEnd  int64  // end of the last output
+	closed  bool   // the latest run ended normally
+	run     int64  // offset of the latest evRun
 }
 
 // load reads the first size bytes of the journal in f.
@@ -39,6 +44,7 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
+		envs: map[identity]int64{}, last: head.Last,
 	}
 	l.scanned, err = scan(io.NewSectionReader(f, 0, size), l.apply)
 	if err == nil {
@@ -78,6 +84,13 @@ func (l *loaded) apply(ln line) {
 		l.mark(ln.body, logged)
 	case evUnlogged:
 		l.table.clear(logged)
+	case evWithdrawn:
+		l.withdraw(ln.body)
+	case evEnvironment:
+		if sum, ok := parseID(field(ln.body, "sum")); ok {
+			l.envs[sum] = ln.off
+			l.needed += ln.n
+		}
 	default:
 		if id, ok := taskOf(ln.body); ok {
 			l.applyTask(ev, id, ln)
@@ -86,7 +99,12 @@ func (l *loaded) apply(ln line) {
 }
 
 func (l *loaded) applyTask(ev string, id identity, ln line) {
+	if l.head.Queue != "" {
+		l.last = max(l.last, bigNumber(ln.body, "seq"))
+	}
 	switch ev {
+	case evAccepted:
+		l.accepted(l.table.add(id), ln)
 	case evStarted:
 		l.used = true
 		e := l.table.add(id)
@@ -114,11 +132,9 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 
 // mark sets flags of the tasks that a body lists, if they are done.
 func (l *loaded) mark(body []byte, f flags) {
-	for word := range bytes.SplitSeq(field(body, "tasks"), []byte(",")) {
-		if id, ok := parseID(bytes.Trim(word, `"`)); ok {
-			if e := l.table.edit(id); e != nil && e.has(done) {
-				e.flags |= f
-			}
+	for id := range identities(body) {
+		if e := l.table.edit(id); e != nil && e.has(done) {
+			e.flags |= f
 		}
 	}
 }
@@ -127,6 +143,9 @@ func (l *loaded) mark(body []byte, f flags) {
 func (l *loaded) forget(e *entry) {
 	if !e.has(done) {
 		return
+	}
+	if e.spec() > 0 {
+		l.waiting++
 	}
 	l.tasks--
 	if e.outcome.Failed() {
@@ -148,6 +167,8 @@ func (l *loaded) ended(id identity, ln line) {
 		switch string(name) {
 		case "outcome":
 			last.outcome, ok = parseOutcome(string(v))
+		case "at":
+			last.ended = parseMoment(v)
 		case "duration":
 			last.duration = parseDuration(v)
 		case evReleased:
@@ -171,7 +192,11 @@ func (l *loaded) ended(id identity, ln line) {
 	l.forget(e)
 	e.outcome, e.duration, e.flags, e.failures = last.outcome, last.duration, last.flags, 0
 	e.attempts = max(e.attempts, number(ln.body, "attempt"))
+	e.ended = last.ended
 	e.setOffset(ln.off)
+	if e.spec() > 0 {
+		l.waiting--
+	}
 	l.used = true
 	l.tasks++
 	if e.outcome.Failed() {
@@ -203,13 +228,58 @@ func (l *loaded) known(id identity, ln line) {
 	l.needed += ln.n
 }
 
+// accepted notes where the whole task of a queue is.
+func (l *loaded) accepted(e *entry, ln line) {
+	if e.spec() > 0 {
+		return
+	}
+	e.setSpec(ln.off)
+	l.needed += ln.n
+	if !e.has(done) {
+		l.waiting++
+	}
+}
+
+// forgets reports whether a compaction leaves out a task of a queue: it ended long
+// ago, and nothing remains to be done with its result.
+func (l *loaded) forgets(e *entry) bool {
+	return l.before > 0 && e.has(done|l.settled) && e.ended < l.before
+}
+
+// withdraw forgets the tasks that a body lists.
+func (l *loaded) withdraw(body []byte) {
+	for id := range identities(body) {
+		if e := l.table.edit(id); e != nil && e.spec() > 0 && !e.has(done) {
+			e.setSpec(0)
+			l.waiting--
+		}
+	}
+}
+
 // number returns a member that is a small number; 0 if there is none.
 func number(body []byte, name string) uint16 {
-	n, err := strconv.ParseUint(string(field(body, name)), 10, 16)
-	if err != nil {
+	n := bigNumber(body, name)
+	if n > math.MaxUint16 {
 		return 0
 	}
 	return uint16(n)
+}
+
+func bigNumber(body []byte, name string) uint64 {
+	n, err := strconv.ParseUint(string(field(body, name)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// parseMoment parses a time to the second; 0 means unknown.
+func parseMoment(v []byte) uint32 {
+	at, err := time.Parse(time.RFC3339Nano, string(v))
+	if err != nil {
+		return 0
+	}
+	return uint32(at.Unix())
 }
 
 // parseDuration parses seconds; 0 means unknown.

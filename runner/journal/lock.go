@@ -24,8 +24,8 @@ const (
 // record lock (fcntl(2)): children do not inherit it, and it ends with the process,
 // however that ends. This process must not open the file again, because closing any
 // descriptor of it releases the lock.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o666)
+func lockDir(dir string, queue bool) (*os.File, error) {
+	f, err := openFile(filepath.Join(dir, lockName), os.O_CREATE, queue)
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,14 @@ type record struct {
 	Sum     string `json:"sum"`
 	Dir     string `json:"dir"`
 	Output  string `json:"output"`
+	Queue   string `json:"queue"` // ID of the queue; empty for a run
+	Last    uint64 `json:"last"`  // the highest number that was given in the queue
+
+	// a task of a queue
+
+	Environment string       `json:"environment"` // checksum
+	Spec        *spec        `json:"spec"`
+	Env         []task.Bytes `json:"env"` // the environment itself
 
 	// a run, or the start of an attempt
 
@@ -155,11 +163,12 @@ func (r *record) facts(t *task.Task) (*task.Result, error) {
 
 func seconds(s float64) time.Duration { return time.Duration(s*1e9 + 0.5) }
 
-// parseOutcome returns the named outcome. ok reports whether it finishes a task.
+// parseOutcome returns the named outcome. ok reports whether it can be that of a task
+// that is done: a command may have cancelled the task of a queue.
 func parseOutcome(name string) (o task.Outcome, ok bool) {
 	for o := task.OK; o < task.Outcomes; o++ {
 		if o.String() == name {
-			return o, finishes(o)
+			return o, finishes(o) || o == task.Cancelled
 		}
 	}
 	return 0, false

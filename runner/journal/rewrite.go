@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,34 +41,60 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
-// appendHead appends the first line of a journal whose outputs are in the file out.
-func appendHead(b []byte, c Command, out string, now time.Time) []byte {
+// heading is what the first line of a journal says.
+type heading struct {
+	command Command
+	output  string // name of the file of outputs
+	queue   string // ID of the queue; empty for a run
+	last    uint64 // the highest number that was given in the queue
+}
+
+func (h *heading) append(b []byte, now time.Time) []byte {
 	from := len(b)
 	b = begin(b, evJournal)
 	b = task.AppendInt(b, "version", version)
 	b = task.AppendTime(b, "created", now)
-	b = task.AppendText(b, "command", task.Shorten(c.Line, maxCommandLine))
-	b = task.AppendText(b, "sum", c.sum())
-	b = task.AppendText(b, "dir", c.Dir)
-	b = task.AppendText(b, "output", out)
+	b = task.AppendText(b, "command", task.Shorten(h.command.Line, maxCommandLine))
+	b = task.AppendText(b, "sum", h.command.sum())
+	b = task.AppendText(b, "dir", h.command.Dir)
+	b = task.AppendText(b, "output", h.output)
+	if h.queue != "" {
+		b = task.AppendText(b, "queue", h.queue)
+		b = task.AppendInt(b, "last", int64(h.last))
+	}
 	return seal(b, from)
+}
+
+// openFile opens or creates a file. Nobody but the user can open those of a queue,
+// whatever their modes were.
+func openFile(path string, flags int, queue bool) (*os.File, error) {
+	if !queue {
+		return os.OpenFile(path, os.O_RDWR|flags, 0o666)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|flags, 0o600)
+	if err == nil {
+		if err = f.Chmod(0o600); err != nil {
+			f.Close()
+		}
+	}
+	return f, err
 }
 
 // createJournal writes a journal without tasks, and creates its file of outputs. Of
 // the old journal, if not nil, it keeps how long the tasks took.
-func createJournal(dir string, c Command, old *loaded) error {
-	out := outputPrefix + "1"
+func createJournal(dir string, h heading, old *loaded) error {
+	h.output = outputPrefix + "1"
 	if old != nil {
-		out = nextOutput(old.head.Output)
+		h.output = nextOutput(old.head.Output)
 	}
 	// The file must not be truncated yet: it may belong to a journal that cannot be
 	// read, and that stays if this one cannot be completed.
-	f, err := os.OpenFile(filepath.Join(dir, out), os.O_CREATE|os.O_RDWR, 0o666)
+	f, err := openFile(filepath.Join(dir, h.output), os.O_CREATE, h.queue != "")
 	if err != nil {
 		return err
 	}
 	f.Close()
-	return rewrite(dir, c, out, func(r *rewriter) error {
+	return rewrite(dir, h, func(r *rewriter) error {
 		if old == nil {
 			return nil
 		}
@@ -94,31 +121,23 @@ func nextOutput(name string) string {
 // copies the needed outputs to a new file.
 func compact(dir string, c Command, l *loaded, outputs bool) error {
 	var m *mover
-	out := l.head.Output
+	h := heading{c, l.head.Output, l.head.Queue, l.last}
 	if outputs {
-		from, err := os.Open(filepath.Join(dir, out))
+		from, err := os.Open(filepath.Join(dir, h.output))
 		if err != nil {
 			return err
 		}
 		defer from.Close()
-		out = nextOutput(out)
-		to, err := os.Create(filepath.Join(dir, out))
+		h.output = nextOutput(h.output)
+		to, err := openFile(filepath.Join(dir, h.output), os.O_CREATE|os.O_TRUNC, h.queue != "")
 		if err != nil {
 			return err
 		}
 		defer to.Close()
 		m = &mover{from: from, to: to}
 	}
-	return rewrite(dir, c, out, func(r *rewriter) error {
-		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
-			body := l.compacted(ln, r)
-			if body != nil && m != nil {
-				body = m.move(body)
-			}
-			if body != nil {
-				r.write(body)
-			}
-		})
+	return rewrite(dir, h, func(r *rewriter) error {
+		err := l.compact(r, m)
 		if err == nil && m != nil {
 			err = cmp.Or(m.err, m.to.Sync())
 		}
@@ -126,21 +145,47 @@ func compact(dir string, c Command, l *loaded, outputs bool) error {
 	})
 }
 
+// compact writes what is still needed of the loaded lines. If m is not nil, it moves
+// the outputs.
+func (l *loaded) compact(r *rewriter, m *mover) error {
+	_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
+		body := l.compacted(ln, r)
+		if body != nil && m != nil {
+			body = m.move(body)
+		}
+		if body != nil {
+			r.write(body)
+		}
+	})
+	return err
+}
+
 // compacted returns what a line says that no later one does, as the body of a new
 // line. The result is nil if that is nothing, or if r has written it.
 func (l *loaded) compacted(ln line, r *rewriter) []byte {
+	ev := event(ln.body)
+	if ev == evRun && l.run == ln.off {
+		return bytes.Clone(ln.body)
+	}
 	id, ok := taskOf(ln.body)
 	if !ok {
 		return nil
 	}
 	e := l.table.find(id)
-	if e == nil || e.offset() != ln.off {
+	if e == nil || l.forgets(e) {
 		return nil
 	}
-	ev := event(ln.body)
+	if ev == evAccepted && e.spec() == ln.off {
+		r.environment(l, field(ln.body, "environment"))
+		return bytes.Clone(ln.body)
+	}
+	if e.offset() != ln.off {
+		return nil
+	}
 	interrupted := ev == evStarted && l.running[id] == ln.off
 	switch {
 	case e.has(done) && ev == evEnded:
+		r.keepOutputs(ln.body)
 		return endedBody(e, ln.body)
 	case e.has(done):
 	case interrupted:
@@ -176,18 +221,12 @@ func endedBody(e *entry, body []byte) []byte {
 // rewrite replaces the journal of dir by one that consists of its first line and of
 // what write writes. At any moment one of the two is there and complete. The renaming
 // is not durable yet (see Journal.reload).
-func rewrite(dir string, c Command, out string, write func(*rewriter) error) error {
-	f, err := os.Create(filepath.Join(dir, newName))
+func rewrite(dir string, h heading, write func(*rewriter) error) error {
+	f, err := draft(dir, h, write)
 	if err != nil {
 		return err
 	}
-	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10)}
-	_, _ = r.w.Write(appendHead(nil, c, out, time.Now()))
-	err = write(r)
-	if err == nil {
-		err = cmp.Or(r.w.Flush(), f.Sync())
-	}
-	err = cmp.Or(err, f.Close())
+	err = f.Close()
 	if err == nil {
 		err = os.Rename(f.Name(), filepath.Join(dir, journalName))
 	}
@@ -197,16 +236,63 @@ func rewrite(dir string, c Command, out string, write func(*rewriter) error) err
 	return err
 }
 
+// draft writes the journal that is to replace the one of dir, and makes it durable.
+func draft(dir string, h heading, write func(*rewriter) error) (*os.File, error) {
+	f, err := openFile(filepath.Join(dir, newName), os.O_CREATE|os.O_TRUNC, h.queue != "")
+	if err != nil {
+		return nil, err
+	}
+	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10), envs: map[identity]bool{}, lowest: math.MaxInt64}
+	_, _ = r.w.Write(h.append(nil, time.Now()))
+	err = write(r)
+	if err == nil {
+		err = cmp.Or(r.w.Flush(), f.Sync())
+	}
+	if err != nil {
+		f.Close()
+		_ = os.Remove(f.Name())
+		return nil, err
+	}
+	return f, nil
+}
+
 // rewriter writes the lines of a new journal.
 type rewriter struct {
 	w   *bufio.Writer // keeps its first error until it is flushed
 	buf []byte
+
+	envs   map[identity]bool // the environments that were written
+	lowest int64             // offset of the first output that a line refers to
 }
 
 // write seals and writes the body of a line.
 func (r *rewriter) write(body []byte) {
 	r.buf = seal(body, 0)
 	_, _ = r.w.Write(r.buf)
+}
+
+// environment writes the line about an environment unless it was written already.
+// Without that line, the task that refers to it cannot run.
+func (r *rewriter) environment(l *loaded, name []byte) {
+	sum, ok := parseID(name)
+	if !ok || r.envs[sum] {
+		return
+	}
+	r.envs[sum] = true
+	if text, err := readLine(l.file, l.envs[sum]); err == nil {
+		if body, ok := unseal(text); ok && event(body) == evEnvironment {
+			r.write(body)
+		}
+	}
+}
+
+// keepOutputs notes the outputs that a body refers to.
+func (r *rewriter) keepOutputs(body []byte) {
+	for _, name := range streams {
+		if p, ok := parseExtent(field(body, name)); ok && p.n > 0 {
+			r.lowest = min(r.lowest, p.off)
+		}
+	}
 }
 
 // known writes what is known of a task that is not done: its duration and, if it has

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,3 +54,6 @@ func notRoot(t *testing.T, dir string) {
 		runtime.UnlockOSThread()
 	})
 }
+
+// blocks returns how many blocks of 512 bytes a file takes.
+func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks }

@@ -40,11 +40,11 @@ type scanned struct {
 
 // scan calls visit with each good line of r, in order.
 func scan(r io.Reader, visit func(line)) (s scanned, err error) {
-	in := bufio.NewReaderSize(r, maxLine)
+	in := lineReader{Reader: bufio.NewReaderSize(r, usualMost)}
 	var off, good int64
 	var bad Damage // since the last good line
 	for number := int64(1); ; number++ {
-		text, n, err := nextLine(in)
+		text, n, err := in.next()
 		if n == 0 && err == io.EOF {
 			return s, nil
 		}
@@ -75,17 +75,35 @@ func scan(r io.Reader, visit func(line)) (s scanned, err error) {
 	}
 }
 
-// nextLine returns the next line of in and its length. The text of a line that
-// exceeds maxLine is missing.
-func nextLine(in *bufio.Reader) (text []byte, n int64, err error) {
-	text, err = in.ReadSlice('\n')
+// lineReader reads lines. Those that exceed its buffer are copied.
+type lineReader struct {
+	*bufio.Reader
+	long []byte
+}
+
+// usualMost is the length that lines of a run have at most. Lines of a queue can be
+// longer.
+const usualMost = 256 << 10
+
+// next returns the next line, which is valid until the one after it is read, and its
+// length. The text of a line that exceeds maxLine is missing.
+func (l *lineReader) next() (text []byte, n int64, err error) {
+	text, err = l.ReadSlice('\n')
 	n = int64(len(text))
-	for errors.Is(err, bufio.ErrBufferFull) {
-		text, err = in.ReadSlice('\n')
-		n += int64(len(text))
-		text = nil
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return text, n, err
 	}
-	return text, n, err
+	l.long = append(l.long[:0], text...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		text, err = l.ReadSlice('\n')
+		if n += int64(len(text)); n <= maxLine {
+			l.long = append(l.long, text...)
+		}
+	}
+	if n > maxLine {
+		return nil, n, err
+	}
+	return l.long, n, err
 }
 
 // readRecord reads the record whose line begins at off. n is the line's length.

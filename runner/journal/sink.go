@@ -34,8 +34,23 @@ func (c *Commit) Consume(events []task.Event) error {
 	if !slices.ContainsFunc(events, ended) {
 		return j.failure()
 	}
+	if j.cfg.Queue != nil {
+		j.endedWithout(events)
+		defer j.compactIfWasteful()
+	}
 	time.Sleep(time.Until(j.synced.Add(j.pause)))
 	return j.sync()
+}
+
+// endedWithout records the ends of the tasks of a queue that had no attempt running,
+// of which a runner.Recorder is not told.
+func (j *Journal) endedWithout(events []task.Event) {
+	for i := range events {
+		e := &events[i]
+		if e.Kind == task.Finished && e.Attempt == 0 && e.Task.Done == nil && j.finishes(e.Result) {
+			j.appendLater(appendResult(make([]byte, 0, usualLine), evEnded, e.Task, e.Result, j.endMembers))
+		}
+	}
 }
 
 // Close returns the error that ended the recording, if any. The journal stays open.
@@ -188,6 +203,14 @@ func (s *Shown) write() {
 	if len(s.buf) > 0 {
 		s.journal.appendNotes(s.buf)
 	}
+}
+
+// appendNotes appends notes about tasks, each about some of them.
+func appendNotes(b []byte, event string, ids []identity) []byte {
+	for some := range slices.Chunk(ids, maxIDs) {
+		b = appendNote(b, event, some)
+	}
+	return b
 }
 
 func appendNote(b []byte, event string, ids []identity) []byte {

@@ -23,6 +23,12 @@ type entry struct {
 	failures uint16       // attempts since the task was last done that used up a retry
 	outcome  task.Outcome // if done
 	flags    flags
+
+	// of a task of a queue
+
+	ended    uint32 // if done: when, in seconds since 1970
+	specLow  uint32 // see spec
+	specHigh uint16
 }
 
 type flags uint8
@@ -44,6 +50,11 @@ func (e *entry) age() int { return int(e.flags >> ageShift) }
 func (e *entry) offset() int64 { return int64(e.offHigh)<<32 | int64(e.offLow) }
 
 func (e *entry) setOffset(off int64) { e.offLow, e.offHigh = uint32(off), uint16(off>>32) }
+
+// spec returns the offset of the line that holds the whole task; 0 if there is none.
+func (e *entry) spec() int64 { return int64(e.specHigh)<<32 | int64(e.specLow) }
+
+func (e *entry) setSpec(off int64) { e.specLow, e.specHigh = uint32(off), uint16(off>>32) }
 
 // reusable reports whether a resumed run can use the result of an earlier one. It
 // cannot if the output was held back for order when that run ended: it is lost.

@@ -47,6 +47,8 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 		if j.failure() != nil {
 			return
 		}
+		j.saving.RLock()
+		defer j.saving.RUnlock()
 		saved, err := j.out.save(a.Task, r, j.cfg.Output.Plan.KeepsAttempts())
 		if err != nil {
 			j.fail(fmt.Errorf("keep output: %w", err))
@@ -56,10 +58,18 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 			for i, name := range streams {
 				b = appendExtent(b, name, saved[i])
 			}
-			return j.cfg.Output.appendMembers(b)
+			return j.endMembers(b)
 		}
 	}
 	j.appendLater(appendResult(make([]byte, 0, usualLine), event, a.Task, r, more))
+}
+
+// endMembers appends what a line says of a task that has ended, besides its result.
+func (j *Journal) endMembers(b []byte) []byte {
+	if j.cfg.Queue != nil {
+		b = task.AppendTime(b, "at", time.Now())
+	}
+	return j.cfg.Output.appendMembers(b)
 }
 
 // Idle writes the lines that wait to be written with a start. It does nothing once
@@ -75,6 +85,9 @@ func (j *Journal) Idle() {
 // finishes reports whether a task with this result is done, so that it does not run
 // again when the run is resumed.
 func (j *Journal) finishes(r *task.Result) bool {
+	if j.cfg.Queue != nil && r.Final && r.Outcome == task.Cancelled {
+		return true
+	}
 	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)
 }
 
@@ -115,6 +128,11 @@ func (j *Journal) flush() error {
 	if j.closed && j.fault == nil {
 		j.fault = fs.ErrClosed
 	}
+	return j.put(lines)
+}
+
+// put writes lines. The caller holds mu.
+func (j *Journal) put(lines []byte) error {
 	if j.fault != nil || len(lines) == 0 {
 		return j.fault
 	}
@@ -189,7 +207,9 @@ func (j *Journal) sync() error {
 	}
 	err := j.out.sync()
 	if err == nil {
+		j.syncing.Lock()
 		err = j.file.Sync()
+		j.syncing.Unlock()
 	}
 	j.synced = time.Now()
 	if err != nil {

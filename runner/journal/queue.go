@@ -1,0 +1,304 @@
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"crew/runner/task"
+)
+
+// Queue makes a journal that of a queue. It holds whole tasks, with their
+// environments, so only the user can read it. A task that it accepted is not lost,
+// and runs again only if an attempt was running when crew was killed or stopped.
+type Queue struct {
+	Keep time.Duration // how long a task is remembered after its end, at least
+}
+
+// newID returns a random ID for a new queue; "" if q is nil.
+func (q *Queue) newID() string {
+	if q == nil {
+		return ""
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// queue is the state of the journal of a queue.
+type queue struct {
+	id   [8]byte
+	last atomic.Uint64 // the highest number that was given
+
+	// under Journal.mu
+
+	next *group            // the additions for the next sync; nil if there are none
+	envs map[identity]bool // the environments that the file has for tasks to come
+
+	compactor
+}
+
+// group is what is added with one sync.
+type group struct {
+	lines []byte
+	ids   []identity
+
+	// under Journal.syncing
+
+	done bool
+	err  error
+}
+
+func (j *Journal) openQueue() error {
+	q := &j.queue
+	if n, err := hex.Decode(q.id[:], []byte(j.past.head.Queue)); err != nil || n != len(q.id) {
+		return &headError{j.file.Name() + " has no valid queue in its first line: give another directory"}
+	}
+	q.last.Store(j.past.last)
+	q.envs = map[identity]bool{}
+	for sum := range j.past.envs {
+		q.envs[sum] = true
+	}
+	return j.file.Chmod(0o600)
+}
+
+// identity returns the identity of the task that was given a number. The number
+// comes first because the table hashes the first bytes.
+func (q *queue) identity(number uint64) (id identity) {
+	binary.LittleEndian.PutUint64(id[:8], number)
+	copy(id[8:], q.id[:])
+	return id
+}
+
+// numberOf returns the number that q.identity was given.
+func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
+
+// Last returns the highest number that a task of the queue was ever given.
+func (j *Journal) Last() uint64 { return j.queue.last.Load() }
+
+// Accept records whole tasks, which have their IDs, and sets their Identities. When
+// it returns, they are on disk. Callers that come while the disk is busy share one
+// write and one sync. If Accept returns an error, none of the tasks was accepted; if
+// the disk failed, nothing is recorded any more, and the sinks return the error, too.
+func (j *Journal) Accept(tasks []*task.Task) error {
+	lines, ids, envs, err := j.encode(tasks)
+	if err != nil {
+		return err
+	}
+	g, err := j.join(lines, ids, envs)
+	if err != nil {
+		return err
+	}
+	j.commit(g)
+	if g.err != nil {
+		return g.err
+	}
+	j.compactIfWasteful()
+	return nil
+}
+
+// encode returns the lines of tasks, their identities, and the environments to which
+// the lines refer.
+func (j *Journal) encode(tasks []*task.Task) (lines []byte, ids []identity, envs map[identity][]string, err error) {
+	var h hasher
+	var sum identity
+	var last []string
+	envs = map[identity][]string{}
+	now := time.Now()
+	for _, t := range tasks {
+		t.Identity = j.queue.identity(t.ID)
+		if t.Bare && (last == nil || !same(t.Env, last)) {
+			sum, last = h.sumOf(t.Env), t.Env
+			envs[sum] = t.Env
+		}
+		if lines, err = appendAccepted(lines, t, sum, now); err != nil {
+			return nil, nil, nil, err
+		}
+		ids = append(ids, t.Identity)
+	}
+	return lines, ids, envs, nil
+}
+
+// same reports whether two slices are one.
+func same(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// join adds lines to those that the next sync is for, after the environments that
+// are new.
+func (j *Journal) join(lines []byte, ids []identity, envs map[identity][]string) (*group, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	q := &j.queue
+	if j.closed {
+		return nil, errors.New("the queue is closed")
+	}
+	if j.fault != nil {
+		return nil, j.fault
+	}
+	if q.next == nil {
+		q.next = &group{}
+	}
+	g := q.next
+	for sum, env := range envs {
+		if !q.envs[sum] {
+			from := len(g.lines)
+			g.lines = appendEnvironment(g.lines, sum, env)
+			if n := len(g.lines) - from; n > maxLine {
+				g.lines = g.lines[:from]
+				return nil, fmt.Errorf("an environment takes %d bytes: at most %d can be recorded", n, maxLine)
+			}
+			q.envs[sum] = true
+		}
+	}
+	g.lines = append(g.lines, lines...)
+	g.ids = append(g.ids, ids...)
+	for _, id := range ids {
+		q.last.Store(max(q.last.Load(), numberOf(id)))
+	}
+	return g, nil
+}
+
+// commit makes a group durable unless another caller has done so.
+func (j *Journal) commit(g *group) {
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
+	if g.done {
+		return
+	}
+	j.mu.Lock()
+	j.queue.next = nil
+	if g.err = j.flush(); g.err == nil {
+		g.err = j.put(g.lines)
+	}
+	j.mu.Unlock()
+	g.done = true
+	if g.err != nil {
+		return
+	}
+	if err := j.file.Sync(); err != nil {
+		j.fail(err)
+		g.err = j.failure()
+		j.appendNotes(appendNotes(nil, evWithdrawn, g.ids)) // which may be on disk all the same
+		_ = j.file.Sync()
+	}
+}
+
+// Withdraw forgets tasks that were accepted and that the run refused. When it
+// returns, that is on disk.
+func (j *Journal) Withdraw(tasks []*task.Task) error {
+	var ids []identity
+	for _, t := range tasks {
+		ids = append(ids, t.Identity)
+	}
+	if err := j.append(appendNotes(nil, evWithdrawn, ids)); err != nil {
+		return err
+	}
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
+	return j.file.Sync()
+}
+
+// Queue iterates over the tasks that earlier runs of the queue have left, ascending
+// by ID. Those that have ended have Done set, and of those that succeeded and were
+// shown only the number is known. It must be used once, after LogAll and Unlogged:
+// then the journal may be compacted.
+func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
+	return func(yield func(*task.Task, error) bool) {
+		table := j.past.table
+		var numbers []uint64
+		for e := range table.all {
+			if e.spec() > 0 {
+				numbers = append(numbers, numberOf(e.id))
+			}
+		}
+		slices.Sort(numbers)
+		envs := map[identity][]string{}
+		for _, n := range numbers {
+			e := *table.find(j.queue.identity(n))
+			t, err := j.restore(&e, envs)
+			if err == nil {
+				err = table.err
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("read task %d of the queue: %w", n, err))
+				return
+			}
+			if !yield(t, nil) {
+				return
+			}
+		}
+		table.close()
+		j.startCompacting()
+	}
+}
+
+// restore returns the task of an entry. envs holds the environments read so far.
+func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, error) {
+	t := &task.Task{ID: numberOf(e.id), Identity: e.id, Attempts: int(e.attempts)}
+	if e.has(done|shown|logged) && e.outcome == task.OK {
+		t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
+		return t, nil
+	}
+	rec, _, err := readRecord(j.past.file, e.spec())
+	if err == nil && rec.Spec == nil {
+		err = errDamagedRecord
+	}
+	if err == nil {
+		rec.Spec.fill(t)
+		if t.Bare {
+			t.Env, err = j.environment(rec.Environment, envs)
+		}
+	}
+	if errors.Is(err, errDamagedRecord) {
+		t.Err, err = err, nil
+	}
+	if e.has(done) {
+		j.recallEnded(t, e)
+	} else {
+		t.Failures = int(e.failures)
+	}
+	return t, err
+}
+
+// environment returns the environment with the given checksum.
+func (j *Journal) environment(name string, envs map[identity][]string) ([]string, error) {
+	sum, ok := parseID([]byte(name))
+	if env, ok := envs[sum]; ok {
+		return env, nil
+	}
+	off := j.past.envs[sum]
+	if !ok || off == 0 {
+		return nil, fmt.Errorf("its environment is missing: %w", errDamagedRecord)
+	}
+	rec, _, err := readRecord(j.past.file, off)
+	if err != nil {
+		return nil, err
+	}
+	envs[sum] = convert[string](rec.Env)
+	return envs[sum], nil
+}
+
+// recallEnded sets the result of a task that has ended. It is to be shown if it was
+// not, and if it still can be.
+func (j *Journal) recallEnded(t *task.Task, e *entry) {
+	t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
+	if !e.has(shown|logged) && e.reusable() {
+		rec, _, err := readRecord(j.past.file, e.offset())
+		var r *task.Result
+		if err == nil {
+			r, err = rec.result(t, &j.out)
+		}
+		if err != nil {
+			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
+		} else {
+			r.Earlier, r.Logged = e.has(shown), e.has(logged)
+			t.Done = r
+		}
+	}
+	t.Done.Final = e.outcome == task.Cancelled
+}

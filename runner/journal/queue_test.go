@@ -1,0 +1,612 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+func queued(dir string) Config {
+	cfg := configured(dir)
+	cfg.Command = Command{Line: "crew serve"}
+	cfg.Queue = &Queue{Keep: time.Hour}
+	return cfg
+}
+
+// left returns the tasks that a queue holds at its start, by number.
+func left(t testing.TB, j *Journal) map[uint64]*task.Task {
+	t.Helper()
+	tasks := map[uint64]*task.Task{}
+	last := uint64(0)
+	for tk, err := range j.Queue() {
+		require.NoError(t, err)
+		require.Greater(t, tk.ID, last)
+		last = tk.ID
+		tasks[tk.ID] = tk
+	}
+	require.LessOrEqual(t, last, j.Last())
+	return tasks
+}
+
+// reopened returns the tasks that the queue of dir holds when it is opened.
+func reopened(t testing.TB, cfg Config) map[uint64]*task.Task {
+	t.Helper()
+	j, err := Open(cfg)
+	require.NoError(t, err)
+	defer j.Close()
+	return left(t, j)
+}
+
+func accept(t testing.TB, j *Journal, ids ...uint64) (tasks []*task.Task) {
+	t.Helper()
+	for _, id := range ids {
+		tasks = append(tasks, &task.Task{ID: id, Argv: []string{"x", fmt.Sprint(id)}, Bare: true, Env: []string{"A=1", "SECRET=2"}})
+	}
+	require.NoError(t, j.Accept(tasks))
+	return tasks
+}
+
+// finish tells the sinks how tasks ended.
+func finish(t testing.TB, j *Journal, attempt int, results ...*task.Result) {
+	t.Helper()
+	var events []task.Event
+	for _, r := range results {
+		id := r.Task.ID
+		events = append(events,
+			task.Event{Kind: task.Finished, ID: id, Task: r.Task, Result: r, Attempt: attempt},
+			task.Event{Kind: task.Released, ID: id, Last: id})
+	}
+	require.NoError(t, j.Commit().Consume(events))
+	require.NoError(t, j.Shown(&shower{}).Consume(events))
+}
+
+func TestQueueHoldsWholeTasks(t *testing.T) {
+	cfg := queued(filepath.Join(t.TempDir(), "deep", "queue"))
+	j := opened(t, cfg)
+	require.Empty(t, left(t, j))
+	env := []string{"PATH=/bin", "ODD=\xff\n\"", `LINE=,"task":"`, ""}
+	want := []*task.Task{
+		{ID: 3, Argv: []string{"x", "\xfe", "é\x00\u2028<", ""}, Bare: true, Env: env, Dir: "/\xfd", Key: "k\xff"},
+		{ID: 7, Argv: []string{"sh", "-c", "echo"}, Shell: true, Env: []string{"B=\x80"}, Stdin: []byte{}, Cost: -3,
+			Timeout: -time.Second, After: []uint64{3}, Records: [][]string{{"a", "\xff"}, {}}, Object: `{"a":1}`, Tag: "t{%}\xff",
+			Marks: []task.Mark{{Word: task.InTag, Off: 1}, {Word: 2, Off: 0}}},
+		{ID: 8, Err: errors.New("no such column"), Stdin: []byte("in\xff")},
+		{ID: 9, Argv: []string{"y"}, Bare: true, Env: env},
+		{ID: 10, Argv: []string{"y"}, Bare: true, Env: []string{}},
+	}
+	require.NoError(t, j.Accept(want[:2]))
+	require.NoError(t, j.Accept(want[2:]))
+	require.NoError(t, j.Close())
+	require.Equal(t, 2, strings.Count(read(t, cfg.Dir), `"event":"environment"`), "each once")
+
+	for _, slack := range []int64{1 << 20, -1 << 40, -1 << 40} { // which compacts each time
+		cfg.Slack = slack
+		j := opened(t, cfg)
+		waits, ok := j.Resumed()
+		require.True(t, ok)
+		require.Equal(t, Resumed{Waiting: 5}, waits)
+		got := left(t, j)
+		require.Len(t, got, len(want))
+		for _, w := range want {
+			if w.ID == 7 {
+				w.Records[1] = got[7].Records[1] // empty or nil
+			}
+			require.Equal(t, w, got[w.ID])
+		}
+		require.Same(t, &got[3].Env[0], &got[9].Env[0])
+		require.Equal(t, uint64(10), j.Last())
+		require.NoError(t, j.Close())
+	}
+}
+
+// A task that ended does not run again, one that did not does.
+func TestQueueEnds(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tasks := accept(t, j, 1, 2, 3, 4, 5, 6, 7, 8)
+	result := func(id int, r task.Result) *task.Result {
+		return ends(func(task.Attempt) *task.Result { return &r }).attempt(j, tasks[id-1], 1, true)
+	}
+	finish(t, j, 1,
+		result(1, task.Result{Outcome: task.OK, Stdout: text("1\n")}),
+		result(2, task.Result{Outcome: task.Exit, Code: 3}),
+		result(3, task.Result{Outcome: task.Cancelled, Signal: 15, Final: true}),
+		result(4, task.Result{Outcome: task.Cancelled, Signal: 15}))
+	finish(t, j, 0,
+		&task.Result{Task: tasks[4], Outcome: task.Cancelled, Final: true},
+		&task.Result{Task: tasks[5], Outcome: task.StartFailed, Err: errors.New("task 2 failed")},
+		&task.Result{Task: tasks[6], Outcome: task.NotRun})
+	j.Started(task.Attempt{Task: tasks[7], Number: 1})
+	require.NoError(t, j.Close())
+
+	done := map[uint64]task.Outcome{1: task.OK, 2: task.Exit, 3: task.Cancelled, 5: task.Cancelled, 6: task.StartFailed}
+	for _, slack := range []int64{1 << 20, -1 << 40, -1 << 40} {
+		cfg.Slack = slack
+		j := opened(t, cfg)
+		for id, tk := range left(t, j) {
+			require.Equal(t, done[id] == 0, tk.Done == nil, id)
+			if id > 1 {
+				require.Equal(t, []string{"x", fmt.Sprint(id)}, tk.Argv, "it may be run again")
+			}
+			if tk.Done != nil {
+				require.Equal(t, done[id], tk.Done.Outcome)
+				require.Equal(t, tk.Done.Outcome == task.Cancelled, tk.Done.Final)
+				require.True(t, tk.Done.Earlier && tk.Done.Logged)
+			}
+		}
+		s, err := Summarize(cfg.Dir)
+		require.NoError(t, err)
+		require.Equal(t, []int{5, 3, 0, 2}, []int{s.Total.Tasks, s.Waiting, s.Running, s.Total.Failed})
+		require.Equal(t, 2, s.ByOutcome[task.Cancelled])
+		require.NoError(t, j.Close())
+	}
+}
+
+// A failed task that is run again under another number is one that has not ended
+// until it has.
+func TestQueueRunsAgain(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tk := accept(t, j, 1)[0]
+	fail := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} })
+	finish(t, j, 1, fail.attempt(j, tk, 1, true))
+	again := *tk
+	again.ID = 2
+	j.Started(task.Attempt{Task: &again, Number: 2})
+	require.NoError(t, j.Close())
+	j = opened(t, cfg)
+	tk = left(t, j)[1]
+	require.Nil(t, tk.Done)
+	require.Equal(t, 1, tk.Attempts)
+	require.Equal(t, uint64(2), j.Last(), "no number is given twice")
+	finish(t, j, 2, ends(ok).attempt(j, tk, 2, true))
+	require.NoError(t, j.Close())
+	require.Equal(t, task.OK, reopened(t, cfg)[1].Done.Outcome)
+}
+
+// What ended but was not shown is shown by the next run.
+func TestQueueShowsWhatWasNotShown(t *testing.T) {
+	cfg := queued(t.TempDir())
+	cfg.Queue.Keep = 0
+	j := opened(t, cfg)
+	left(t, j)
+	tk := accept(t, j, 1)[0]
+	ends(ok).attempt(j, tk, 1, true)
+	require.NoError(t, j.Close())
+	cfg.Slack = -1 << 40
+	j = opened(t, cfg)
+	r := left(t, j)[1].Done
+	require.False(t, r.Earlier)
+	var out bytes.Buffer
+	_, err := r.Stdout.WriteTo(&out)
+	require.NoError(t, err)
+	require.Equal(t, "1\n", out.String())
+	require.NoError(t, j.Close())
+}
+
+// However a file is cut, every task whose line is whole is there, and no other.
+func TestQueueCutAnywhere(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tasks := accept(t, j, 1)
+	accept(t, j, 2, 3)
+	finish(t, j, 1, ends(ok).attempt(j, tasks[0], 1, true))
+	require.NoError(t, j.Accept([]*task.Task{{ID: 4, Argv: []string{"x"}, Bare: true, Env: []string{"B=2"}}}))
+	require.NoError(t, j.Withdraw([]*task.Task{{Identity: j.queue.identity(3)}}))
+	require.NoError(t, j.Close())
+	whole := read(t, cfg.Dir)
+	path := filepath.Join(cfg.Dir, journalName)
+	from := strings.Index(whole, `{"event":"run"`)
+	for n := from; n <= len(whole); n++ {
+		require.NoError(t, os.WriteFile(path, []byte(whole[:n]), 0o600))
+		want := map[uint64]bool{}
+		for l := range strings.SplitAfterSeq(whole[:n], "\n") {
+			var id uint64
+			switch {
+			case !strings.HasSuffix(l, "\n"):
+			case strings.Contains(l, `"event":"accepted"`):
+				_, seq, _ := strings.Cut(l, `"seq":`)
+				_, _ = fmt.Sscan(seq[:1], &id)
+				want[id] = false
+			case strings.Contains(l, `"event":"ended"`):
+				want[1] = true
+			case strings.Contains(l, `"event":"withdrawn"`):
+				delete(want, 3)
+			}
+		}
+		got := reopened(t, cfg)
+		require.Len(t, got, len(want), "cut at %d", n)
+		for id, tk := range got {
+			require.Equal(t, want[id], tk.Done != nil)
+			require.NoError(t, tk.Err)
+		}
+		require.True(t, n == len(whole) || got[4] == nil || len(got[4].Env) == 1)
+	}
+}
+
+// A task whose environment cannot be read does not run without it.
+func TestQueueMissesEnvironment(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	accept(t, j, 1)
+	require.NoError(t, j.Close())
+	bad := strings.Replace(read(t, cfg.Dir), "SECRET", "public", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, journalName), []byte(bad), 0o600))
+	for range 2 {
+		require.ErrorContains(t, reopened(t, cfg)[1].Err, "its environment is missing")
+		cfg.Slack = -1 << 40
+	}
+}
+
+func TestQueueAcceptsAtOnce(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	const callers, each = 8, 50
+	var wg sync.WaitGroup
+	for c := range uint64(callers) {
+		wg.Go(func() {
+			for i := range uint64(each) {
+				id := i*callers + c + 1
+				tk := &task.Task{ID: id, Argv: []string{"x"}, Bare: true, Env: []string{fmt.Sprint("N=", i%3)}}
+				if err := j.Accept([]*task.Task{tk}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, j.Close())
+	require.Error(t, j.Accept(nil))
+	got := reopened(t, cfg)
+	require.Len(t, got, callers*each)
+	for id, tk := range got {
+		require.Equal(t, fmt.Sprint("N=", (id-1)/callers%3), tk.Env[0])
+	}
+}
+
+// A disk that fails refuses what is added, keeps what was, and ends the recording.
+func TestQueueOnABadDisk(t *testing.T) {
+	for device, why := range map[string]string{
+		"/dev/full": "no space left on device", // cannot be written
+		"/dev/null": "invalid argument",        // cannot be synced
+	} {
+		cfg := queued(t.TempDir())
+		j := opened(t, cfg)
+		left(t, j)
+		accept(t, j, 1)
+		bad, err := os.OpenFile(device, os.O_RDWR, 0)
+		require.NoError(t, err)
+		j.file.Close()
+		j.file = bad
+		more := []*task.Task{{ID: 2, Argv: []string{"x"}}}
+		require.ErrorContains(t, j.Accept(more), why)
+		require.ErrorContains(t, j.Accept(more), why)
+		require.ErrorContains(t, j.Commit().Consume(nil), why)
+		require.NoError(t, j.Close())
+		got := reopened(t, cfg)
+		require.Len(t, got, 1)
+	}
+}
+
+// What cannot be synced is withdrawn, because it may be on disk all the same.
+func TestQueueWithdraws(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	accept(t, j, 1)
+	lost, _, _, err := j.encode([]*task.Task{{ID: 2}, {ID: 3}})
+	require.NoError(t, err)
+	lost = appendNotes(lost, evWithdrawn, []identity{j.queue.identity(2), j.queue.identity(3)})
+	require.NoError(t, j.append(lost))
+	withdrawn := accept(t, j, 4)
+	accept(t, j, 5)
+	require.NoError(t, j.Withdraw(withdrawn))
+	require.NoError(t, j.Close())
+	for _, slack := range []int64{1 << 20, -1 << 40, -1 << 40} {
+		cfg.Slack = slack
+		got := reopened(t, cfg)
+		require.Len(t, got, 2)
+		require.NotNil(t, got[5])
+	}
+	require.NotContains(t, read(t, cfg.Dir), `"seq":4`)
+}
+
+func TestQueueIsPrivate(t *testing.T) {
+	parent := t.TempDir()
+	modes := func(dir string) {
+		cfg := queued(dir)
+		j := opened(t, cfg)
+		left(t, j)
+		finish(t, j, 1, ends(ok).attempt(j, accept(t, j, 1)[0], 1, true))
+		j.cfg.Slack = -1 << 40
+		accept(t, j, 2)
+		require.NoError(t, j.Close())
+		for range 2 {
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, entries, 3)
+			for _, e := range entries {
+				info, err := e.Info()
+				require.NoError(t, err)
+				require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), e.Name())
+				require.NoError(t, os.Chmod(filepath.Join(dir, e.Name()), 0o644))
+			}
+			j = opened(t, cfg) // which makes them private again
+			require.NoError(t, j.Close())
+		}
+	}
+	modes(filepath.Join(parent, "new"))
+	info, err := os.Stat(filepath.Join(parent, "new"))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
+	require.NoError(t, os.Mkdir(filepath.Join(parent, "old"), 0o755))
+	modes(filepath.Join(parent, "old"))
+}
+
+// Neither its environment nor more of a task than a part of its command is printed.
+func TestQueueIsNotPrinted(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	tk := &task.Task{ID: 1, Argv: []string{"x", strings.Repeat("a", 200) + "SECRET"}, Bare: true, Env: []string{"P=SECRET"}, Stdin: []byte("SECRET")}
+	require.NoError(t, j.Accept([]*task.Task{tk}))
+	require.NoError(t, j.Close())
+	require.Equal(t, 3, strings.Count(read(t, cfg.Dir), "SECRET"))
+	var out bytes.Buffer
+	require.NoError(t, Dump(cfg.Dir, &out))
+	require.Contains(t, out.String(), `"event":"accepted"`)
+	require.NotContains(t, out.String(), "SECRET")
+	require.NotContains(t, out.String(), "environment")
+}
+
+func TestQueueRefusals(t *testing.T) {
+	dir := t.TempDir()
+	run(t, configured(dir), ok, "x a")
+	before := read(t, dir)
+	_, err := Open(queued(dir))
+	var wrong *WrongDir
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorContains(t, err, "holds the journal of a run, which is not a crew serve: give another directory")
+	require.Equal(t, before, read(t, dir))
+
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	accept(t, j, 1)
+	require.NoError(t, j.Close())
+	for _, reset := range []bool{false, true} {
+		plain := configured(cfg.Dir)
+		plain.Past.Reset = reset
+		_, err = Open(plain)
+		require.ErrorAs(t, err, &wrong)
+		require.ErrorContains(t, err, "holds the tasks of a crew serve: give another directory")
+	}
+	other := cfg
+	other.Command.Line = "crew serve y"
+	_, err = Open(other)
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorContains(t, err, "it was crew serve, this is crew serve y; give another directory")
+	require.Len(t, reopened(t, cfg), 1)
+}
+
+// A task may be as large as the kernel lets a process be, and a little larger.
+func TestQueueOfLargeTasks(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	large := strings.Repeat("x\xff", 1<<20)
+	require.NoError(t, j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
+	accept(t, j, 2)
+	huge := strings.Repeat("x", maxLine)
+	require.ErrorContains(t, j.Accept([]*task.Task{{ID: 3, Argv: []string{huge}}}), "at most 33554432 can be recorded")
+	require.ErrorContains(t, j.Accept([]*task.Task{{ID: 3, Bare: true, Env: []string{huge}}}), "at most 33554432 can be recorded")
+	accept(t, j, 3)
+	require.NoError(t, j.Close())
+	for range 2 {
+		got := reopened(t, cfg)
+		require.Len(t, got, 3)
+		require.Equal(t, large, got[1].Argv[0])
+		require.Equal(t, "A="+large, got[1].Env[0])
+		cfg.Slack = -1 << 40
+	}
+}
+
+func TestOutput(t *testing.T) {
+	of := func(j *Journal, id uint64) string {
+		stdout, stderr, ok := j.Output(id)
+		if !ok {
+			return "none"
+		}
+		defer stdout.Close()
+		defer stderr.Close()
+		all := ""
+		for _, live := range []task.Live{stdout, stderr} {
+			b := make([]byte, 100)
+			n, err := live.ReadAt(b, 0)
+			require.ErrorIs(t, err, io.EOF)
+			all += string(b[:n]) + "|"
+		}
+		return all
+	}
+	both := ends(func(a task.Attempt) *task.Result {
+		return &task.Result{Outcome: task.OK, Stdout: text(a.Task.Argv[1]), Stderr: text("e")}
+	})
+
+	cfg := configured(t.TempDir())
+	for _, name := range []string{"a", "b"} {
+		j := opened(t, cfg)
+		tk := first(t, j, "x "+name)
+		require.Equal(t, "none", of(j, 1), "it is of another run")
+		both.attempt(j, tk, 1, true)
+		require.Equal(t, name+"|e|", of(j, 1))
+		require.Equal(t, "none", of(j, 11))
+		require.NoError(t, j.Close())
+		require.Equal(t, "none", of(j, 2))
+	}
+
+	cfg = queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tasks := accept(t, j, 1, 2, 12)
+	both.attempt(j, tasks[0], 1, true)
+	finish(t, j, 1, ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.OK} }).attempt(j, tasks[2], 1, true))
+	require.NoError(t, j.Close())
+	j = opened(t, cfg)
+	require.Equal(t, []string{"1|e|", "none", "||"}, []string{of(j, 1), of(j, 2), of(j, 12)})
+}
+
+// Tasks come and go while the journal is compacted again and again: what is
+// remembered is what a model of it remembers, and the directory stays small.
+func TestQueueUnderLoad(t *testing.T) {
+	t.Parallel()
+	n := 3000
+	if os.Getenv("CREW_SOAK") != "" {
+		n = 100_000
+	}
+	cfg := queued(t.TempDir())
+	cfg.Queue.Keep, cfg.Slack = -time.Hour, 10_000
+	j := opened(t, cfg)
+	left(t, j)
+	ended := make(chan *task.Result, 100)
+	var adders sync.WaitGroup
+	var mu sync.Mutex
+	waiting := map[uint64]bool{}
+	id := uint64(0)
+	for range 4 {
+		adders.Go(func() {
+			for {
+				mu.Lock()
+				id++
+				tk := &task.Task{ID: id, Argv: []string{"x", fmt.Sprint(id)}, Bare: true, Env: []string{fmt.Sprint("A=", id%5)}}
+				mu.Unlock()
+				if tk.ID > uint64(n) {
+					return
+				}
+				if err := j.Accept([]*task.Task{tk}); err != nil {
+					t.Error(err)
+					return
+				}
+				if tk.ID%1000 == 0 {
+					mu.Lock()
+					waiting[tk.ID] = true
+					mu.Unlock()
+					continue
+				}
+				ended <- ends(func(task.Attempt) *task.Result {
+					return &task.Result{Outcome: task.OK, Stdout: text(strings.Repeat("o", 1000))}
+				}).attempt(j, tk, 1, true)
+			}
+		})
+	}
+	go func() { adders.Wait(); close(ended) }()
+	most := int64(0)
+	seen := 0
+	for r := range ended {
+		if seen++; seen%50 == 0 {
+			finish(t, j, 1, r)
+			most = max(most, size(t, cfg.Dir))
+			continue
+		}
+		j.Shown(&shower{}).Consume([]task.Event{
+			{Kind: task.Finished, ID: r.Task.ID, Task: r.Task, Result: r, Attempt: 1}, {Kind: task.Released, ID: r.Task.ID, Last: r.Task.ID},
+		})
+	}
+	if n > 10_000 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		t.Log("directory at most", most, "bytes; heap", m.HeapAlloc)
+		require.Less(t, m.HeapAlloc, uint64(20<<20))
+	}
+	require.Less(t, most, int64(n)*1000/2)
+	require.NoError(t, j.Close())
+	cfg.Slack = -1 << 40
+	got := reopened(t, cfg)
+	require.Len(t, got, len(waiting))
+	for id, tk := range got {
+		require.True(t, waiting[id])
+		require.Equal(t, []string{fmt.Sprint("A=", id%5)}, tk.Env)
+	}
+	j = opened(t, cfg)
+	require.Equal(t, uint64(n), j.Last(), "it is known although most are forgotten")
+}
+
+// size returns how much disk space a directory takes.
+func size(t testing.TB, dir string) (n int64) {
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			n += blocks(info) * 512
+		}
+	}
+	return n
+}
+
+func BenchmarkAccept(b *testing.B) {
+	for _, callers := range []int{1, 8} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			dir, err := os.MkdirTemp(".", "bench")
+			require.NoError(b, err)
+			defer os.RemoveAll(dir)
+			j, err := Open(queued(dir))
+			require.NoError(b, err)
+			defer j.Close()
+			left(b, j)
+			env := os.Environ()
+			var mu sync.Mutex
+			id := uint64(0)
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for range callers {
+				wg.Go(func() {
+					for {
+						mu.Lock()
+						id++
+						tk := &task.Task{ID: id, Argv: []string{"convert", "a.png", "b.jpg"}, Bare: true, Env: env, Dir: "/home"}
+						mu.Unlock()
+						if tk.ID > uint64(b.N) {
+							return
+						}
+						if err := j.Accept([]*task.Task{tk}); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func BenchmarkQueue(b *testing.B) {
+	const n = 100_000
+	cfg := queued(b.TempDir())
+	j, err := Open(cfg)
+	require.NoError(b, err)
+	env := os.Environ()
+	var tasks []*task.Task
+	for i := range uint64(n) {
+		tasks = append(tasks, &task.Task{ID: i + 1, Argv: []string{"convert", "a.png", "b.jpg"}, Bare: true, Env: env, Dir: "/home"})
+	}
+	require.NoError(b, j.Accept(tasks))
+	require.NoError(b, j.Close())
+	for b.Loop() {
+		require.Len(b, reopened(b, cfg), n)
+	}
+}

@@ -1,0 +1,129 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"crew/runner/task"
+)
+
+// spec is a whole task in the journal of a queue, except its number and the
+// environment of a bare task. Such an environment has a line of its own, to which
+// the line of each task that has it refers by a checksum.
+type spec struct {
+	Argv    []task.Bytes   `json:"argv,omitempty"`
+	Shell   bool           `json:"shell,omitempty"`
+	Env     []task.Bytes   `json:"env,omitempty"`
+	Bare    bool           `json:"bare,omitempty"`
+	Dir     task.Bytes     `json:"dir,omitempty"`
+	Stdin   *task.Bytes    `json:"stdin,omitempty"` // nil is /dev/null
+	Key     task.Bytes     `json:"key,omitempty"`
+	Cost    int64          `json:"cost,omitempty"`
+	Timeout time.Duration  `json:"timeout,omitempty"`
+	After   []uint64       `json:"after,omitempty"`
+	Records [][]task.Bytes `json:"records,omitempty"`
+	Object  task.Bytes     `json:"object,omitempty"`
+	Tag     task.Bytes     `json:"tag,omitempty"`
+	Marks   []task.Mark    `json:"marks,omitempty"`
+	Error   string         `json:"error,omitempty"` // why the task cannot be run
+}
+
+func specOf(t *task.Task) *spec {
+	s := &spec{
+		Argv: convert[task.Bytes](t.Argv), Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
+		Cost: t.Cost, Timeout: t.Timeout, After: t.After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
+	}
+	if !t.Bare {
+		s.Env = convert[task.Bytes](t.Env)
+	}
+	if t.Stdin != nil {
+		stdin := task.Bytes(t.Stdin)
+		s.Stdin = &stdin
+	}
+	for _, r := range t.Records {
+		s.Records = append(s.Records, convert[task.Bytes](r))
+	}
+	if t.Err != nil {
+		s.Error = t.Err.Error()
+	}
+	return s
+}
+
+// fill sets the fields of t that s holds.
+func (s *spec) fill(t *task.Task) {
+	t.Argv, t.Shell, t.Env, t.Bare = convert[string](s.Argv), s.Shell, convert[string](s.Env), s.Bare
+	t.Dir, t.Key, t.Cost, t.Timeout, t.After = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.After
+	t.Object, t.Tag, t.Marks = string(s.Object), string(s.Tag), s.Marks
+	if s.Stdin != nil {
+		t.Stdin = []byte(*s.Stdin)
+	}
+	for _, r := range s.Records {
+		t.Records = append(t.Records, convert[string](r))
+	}
+	if s.Error != "" {
+		t.Err = errors.New(s.Error)
+	}
+}
+
+// convert converts strings of one type to another. The result is nil for nil.
+func convert[To, From ~string](from []From) []To {
+	if from == nil {
+		return nil
+	}
+	to := make([]To, len(from))
+	for i, s := range from {
+		to[i] = To(s)
+	}
+	return to
+}
+
+// envMark begins the part of an evAccepted line that is printed nowhere. No string
+// before it can contain it, because their quotes are escaped.
+const envMark = `,"environment":`
+
+// appendAccepted appends the line about a task that was accepted. env is the
+// checksum of the environment of a bare task.
+func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte, error) {
+	spec, err := json.Marshal(specOf(t))
+	if err != nil {
+		return b, fmt.Errorf("task %d: %w", t.ID, err)
+	}
+	from := len(b)
+	b = beginTask(b, evAccepted, t.Identity)
+	b = task.AppendInt(b, "seq", int64(t.ID))
+	b = task.AppendTime(b, "at", now)
+	b = task.AppendText(b, "command", task.Shorten(t.CommandLine(t.Argv), maxCommand))
+	b = append(b, envMark+`"`...)
+	if t.Bare {
+		b = appendID(b, env)
+	}
+	b = append(append(b, `","spec":`...), spec...)
+	b = seal(b, from)
+	if n := len(b) - from; n > maxLine {
+		return b[:from], fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
+	}
+	return b, nil
+}
+
+// appendEnvironment appends the line about an environment.
+func appendEnvironment(b []byte, sum identity, env []string) []byte {
+	from := len(b)
+	b = append(task.AppendName(begin(b, evEnvironment), "sum"), '"')
+	b = append(task.AppendName(append(appendID(b, sum), '"'), "env"), '[')
+	for i, v := range env {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = task.Bytes(v).Append(b)
+	}
+	return seal(append(b, ']'), from)
+}
+
+// sumOf returns the checksum of an environment.
+func (h *hasher) sumOf(env []string) identity {
+	h.buf = h.buf[:0]
+	h.list(env)
+	return h.sum()
+}
