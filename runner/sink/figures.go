@@ -42,10 +42,10 @@ func (t *Terminal) figures(n tally, now time.Time) []figure {
 		{fmt.Sprintf(", %d running", s.Running), 4}, {fmt.Sprintf(", %d failed", s.Failed()), 8},
 	}
 	if passed := s.Elapsed(now).Round(time.Second); passed > 0 {
-		f = append(f, figure{", after " + brief(passed), 3})
+		f = append(f, figure{", after " + task.Brief(passed), 3})
 	}
 	if speed := s.Rate(now); speed > 0 {
-		f = append(f, figure{", " + rate(speed), 1})
+		f = append(f, figure{", " + task.Rate(speed), 1})
 	}
 	f = append(f, figure{t.rest(n, now), 6})
 	if t.blocking != nil {
@@ -60,12 +60,12 @@ func (t *Terminal) rest(n tally, now time.Time) string {
 	at := t.stats.Clock(now)
 	if n.known && n.waiting > 0 && !t.stats.Draining {
 		if eta, ok := t.stats.ETA(n.waiting, t.load.ages(at), now); ok {
-			return ", eta " + brief(max(eta.Round(time.Second), time.Second))
+			return ", eta " + task.Brief(max(eta.Round(time.Second), time.Second))
 		}
 	}
 	for _, a := range t.load.oldest(1) {
 		if age := a.age(at); age > 0 {
-			return ", oldest " + brief(age)
+			return ", oldest " + task.Brief(age)
 		}
 	}
 	return ""
@@ -101,7 +101,7 @@ func (t *Terminal) longest(columns int, now time.Time) string {
 		if age < nameAfter {
 			break
 		}
-		next := brief(age) + " "
+		next := task.Brief(age) + " "
 		if line != "" {
 			next = ", " + next
 		}
@@ -127,7 +127,7 @@ func (t *Terminal) workers(rows, columns int, now time.Time) []string {
 	slices.SortStableFunc(list, func(a, b runningTask) int { return a.slot - b.slot })
 	lines := make([]string, 0, rows)
 	for _, a := range list {
-		line := fmt.Sprintf("%5d %8s  ", a.slot, brief(a.age(now)))
+		line := fmt.Sprintf("%5d %8s  ", a.slot, task.Brief(a.age(now)))
 		lines = append(lines, cut(line+a.name(max(1, columns-len(line))), columns))
 	}
 	switch {
@@ -137,30 +137,6 @@ func (t *Terminal) workers(rows, columns int, now time.Time) []string {
 		lines = append(lines, cut(fmt.Sprintf("      %8d  idle", idle), columns))
 	}
 	return lines
-}
-
-// brief returns a time of whole seconds in its two largest units.
-func brief(d time.Duration) string {
-	switch seconds := int(d / time.Second); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", seconds)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", seconds/60, seconds%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", seconds/3600, seconds/60%60)
-	default:
-		return fmt.Sprintf("%dd%dh", seconds/86400, seconds/3600%24)
-	}
-}
-
-func rate(perSecond float64) string {
-	switch {
-	case perSecond >= 10:
-		return strconv.FormatFloat(perSecond, 'f', 0, 64) + "/s"
-	case perSecond >= 0.1:
-		return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
-	}
-	return strconv.FormatFloat(perSecond*60, 'f', 1, 64) + "/min"
 }
 
 // join returns the text of the figures that are left after some were dropped.

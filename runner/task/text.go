@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
@@ -84,6 +85,31 @@ func Span(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
+}
+
+// Brief returns a time of whole seconds in its two largest units.
+func Brief(d time.Duration) string {
+	switch seconds := int(d / time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", seconds)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", seconds/60, seconds%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", seconds/3600, seconds/60%60)
+	default:
+		return fmt.Sprintf("%dd%dh", seconds/86400, seconds/3600%24)
+	}
+}
+
+// Rate returns how often a second something happens, or a minute if that is rare.
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond >= 10:
+		return strconv.FormatFloat(perSecond, 'f', 0, 64) + "/s"
+	case perSecond >= 0.1:
+		return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
+	}
+	return strconv.FormatFloat(perSecond*60, 'f', 1, 64) + "/min"
 }
 
 // Count returns a number of things: "1 task", "2 tasks".
