@@ -50,6 +50,11 @@ func TestMain(m *testing.M) {
 //	says stdout|stderr REGEX     wait until the started program has written it
 //	ended END                    wait for its end, as status does
 //	gone FILE                    wait until the process whose id is in FILE is no more
+//	until REGEX program args...  run it again and again until it succeeds and its
+//	                             standard output has a match
+//
+// Each script has a directory for the sockets of runs, so it does not see those of
+// others.
 //
 // Beside testscript's own conditions, [sh:NAME] holds where /bin/sh is that shell.
 func TestScript(t *testing.T) {
@@ -68,8 +73,10 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// Under -race a program sleeps for a second before it exits, unless told.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			runtime := filepath.Join(env.WorkDir, ".run")
+			env.Setenv("XDG_RUNTIME_DIR", runtime)
 			env.Values[startedKey{}] = &started{env: env.Vars}
-			return nil
+			return os.Mkdir(runtime, 0o700)
 		},
 		Condition: func(cond string) (bool, error) {
 			sh, err := filepath.EvalSymlinks("/bin/sh")
@@ -85,6 +92,7 @@ func TestScript(t *testing.T) {
 			"says":     cmdSays,
 			"ended":    cmdEnded,
 			"gone":     cmdGone,
+			"until":    cmdUntil,
 		},
 	})
 }
@@ -249,6 +257,19 @@ func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 	waitUntil(ts, "the end of process "+pid, func() bool {
 		line, _ := os.ReadFile("/proc/" + pid + "/cmdline") // a zombie's is empty
 		return len(line) == 0
+	})
+}
+
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 1, "until REGEX program args...")
+	re, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	waitUntil(ts, args[1]+" to say "+args[0], func() bool {
+		if ts.Exec(args[1], args[2:]...) == nil && re.MatchString(ts.ReadFile("stdout")) {
+			return true
+		}
+		time.Sleep(50 * time.Millisecond)
+		return false
 	})
 }
 

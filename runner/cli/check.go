@@ -55,8 +55,11 @@ var clashes = [...]clash{
 	{"replay", "output=raw", "raw output is not kept: use --output group"},
 	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
+	{"no-control", "name", "without a socket nobody sees the name: drop one of them"},
+
 	{"dry-run", "json results", "nothing runs, so there are no results: drop one of them"},
 	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
+	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
 	{"dry-run", "joblog", "nothing runs, so there is nothing to log: drop one of them"},
 }
 

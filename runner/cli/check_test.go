@@ -30,7 +30,7 @@ func TestRefusals(t *testing.T) {
 		{"-j", "-j needs a value: write -j N"},
 		{"-kj", "-j needs a value: write -j N"},
 		{"--halt", "--halt needs a value: write --halt WHEN"},
-		{"ctl", "this version has no command ctl: to run a program of that name, write crew -- ctl"},
+		{"worker", "this version has no command worker: to run a program of that name, write crew -- worker"},
 
 		{"--replace mv {} {}.bak", "--replace mv is nowhere in the command: drop --replace, as {} stands for the record without it"},
 

@@ -29,18 +29,60 @@ func completionScript(shell string) string {
 	return strings.NewReplacer(
 		"@ROWS@\n", rows.String(), "@NAMES@", strings.Join(names, " "), "@LETTERS@", valuedLetters.String(),
 		"@VALUED@", strings.Join(valued, " "), "@VALUED|@", strings.Join(valued, " | "),
+		"@COMMANDS@", "ctl serve state", "@VERBS@", verbRows(shell), "@VERBOPTIONS@\n", verbOptionRows(shell),
 	).Replace(script)
+}
+
+// verbRows returns the verbs of crew ctl, for zsh and fish with descriptions.
+func verbRows(shell string) string {
+	var rows []string
+	for _, v := range verbs() {
+		switch shell {
+		case "bash":
+			rows = append(rows, v.name)
+		case "zsh":
+			rows = append(rows, "'"+v.name+":"+v.text+"'")
+		case "fish":
+			rows = append(rows, v.name+`\t'`+v.text+"'")
+		}
+	}
+	return strings.Join(rows, " ")
+}
+
+// verbOptionRows returns a branch of the shell's case command for each verb, which
+// has its options.
+func verbOptionRows(shell string) string {
+	var rows strings.Builder
+	for _, v := range verbs() {
+		var names []string
+		for i := range ctlOptions {
+			if o := &ctlOptions[i]; v.takes(o) {
+				names = append(names, "--"+o.name)
+			}
+		}
+		format := "\t%s) options=(%s) ;;\n"
+		if shell == "fish" {
+			format = "        case %s\n            printf '%%s\\n' %s\n"
+		}
+		fmt.Fprintf(&rows, format, v.name, strings.Join(names, " "))
+	}
+	return rows.String()
 }
 
 // In the scripts, @ROWS@ stands for what there is to say of each option, @NAMES@
 // for all long options, @VALUED@ for those that take a value, and @LETTERS@ for the
-// short forms of these. Each script finds the end of the options as split does,
+// short forms of these. @COMMANDS@ are crew's own commands, @VERBS@ those of crew
+// ctl, and @VERBOPTIONS@ has the options of each of these. Each script finds the end of the options as split does,
 // and leaves the rest to the completion of the command there.
 
 const bashScript = `# bash completion for crew: eval "$(crew --completion bash)"
 _crew() {
 	local cur=${COMP_WORDS[COMP_CWORD]} opt='' word i
 	COMPREPLY=()
+	if [[ ${COMP_WORDS[1]} == ctl ]] && ((COMP_CWORD > 1)); then
+		_crew_ctl
+		return
+	fi
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
 		if [[ -n $opt ]]; then
@@ -75,9 +117,23 @@ _crew() {
 		;;
 	esac
 }
+_crew_ctl() {
+	local options=()
+	case ${COMP_WORDS[2]} in
+@VERBOPTIONS@
+	esac
+	if ((COMP_CWORD == 2)); then
+		mapfile -t COMPREPLY < <(compgen -W '@VERBS@' -- "$cur")
+	elif [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "${options[*]}" -- "$cur")
+	elif [[ ${COMP_WORDS[2]} == add ]]; then
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+	fi
+}
 _crew_command() {
 	if ((COMP_CWORD == $1)); then
-		mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -c -- "$cur"; (($1 > 1)) || compgen -W '@COMMANDS@' -- "$cur")
 	elif declare -F _command_offset >/dev/null; then
 		_command_offset "$1"
 	else
@@ -106,6 +162,22 @@ func (o *option) bashRow() string {
 const zshScript = `#compdef crew
 # zsh completion for crew: source <(crew --completion zsh), or a file _crew in fpath
 _crew() {
+	local -a options verbs=(@VERBS@)
+	if [[ $words[2] == ctl ]] && (( CURRENT == 3 )); then
+		_describe verb verbs
+		return
+	elif [[ $words[2] == ctl ]] && (( CURRENT > 3 )); then
+		case $words[3] in
+@VERBOPTIONS@
+		esac
+		if [[ $PREFIX == -* ]]; then
+			compadd -- $options
+		elif [[ $words[3] == add ]]; then
+			_files
+		fi
+		return
+	fi
+	(( CURRENT > 2 )) || compadd -- @COMMANDS@
 	_arguments -s -S \
 @ROWS@
 		'(-)1:command:_command_names -e' \
@@ -164,11 +236,22 @@ function __crew_command
     end
     return 1
 end
+function __crew_ctl
+    switch "$argv[2]"
+        case ''
+            printf '%s\n' @VERBS@
+@VERBOPTIONS@
+    end
+end
 function __crew_complete_command
-    if set -l words (__crew_command)
+    set -l words (__crew_command)
+    if test "$words[1]" = ctl
+        __crew_ctl $words
+    else if set -q words[1]
         complete -C "$words "(commandline -ct)
     else
         __fish_complete_command
+        printf '%s\n' @COMMANDS@
     end
 end
 complete -c crew -f

@@ -56,6 +56,11 @@ var completions = []struct{ line, offers, not string }{
 	{"crew --output=line mkfif", "mkfifo", "--"},
 	{"crew cat fi", "file-of-mine", "find"},
 	{"crew -j4 cat --retr", "", "--retries"},
+	{"crew ct", "ctl", "--"},
+	{"crew ctl expl", "explain", "--"},
+	{"crew ctl ", "drain", "file-of-mine"},
+	{"crew ctl log --f", "--follow", "--rest"},
+	{"crew ctl drain --re", "--rest", "--retries"},
 }
 
 func checkOffers(t *testing.T, lines []string, offers, not string) {

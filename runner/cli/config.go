@@ -20,6 +20,7 @@ type Options struct {
 	Output  Output
 	Show    Show
 	State   State
+	Control Control
 
 	uses []use  // the options given, in order, without those that were dropped
 	env  []use  // all options of CREW_OPTS
@@ -128,6 +129,12 @@ type State struct {
 	Replay      bool
 	RetryFailed bool
 	Reset       bool
+}
+
+// Control configures how others see and steer the run.
+type Control struct {
+	Name string // "" for none
+	Off  bool   // there is no socket
 }
 
 // defaults returns Options for an empty command line, without the defaults that

@@ -29,7 +29,10 @@ func manText(t *testing.T) string {
 func manOptions(t *testing.T) []string {
 	t.Helper()
 	var list []string
-	for line := range strings.Lines(manText(t)) {
+	text, rest, found := strings.Cut(manText(t), ".Sh CONTROLLING A RUN")
+	require.True(t, found)
+	_, rest, _ = strings.Cut(rest, ".Sh ")
+	for line := range strings.Lines(text + rest) {
 		line = strings.TrimSuffix(line, "\n")
 		if heading, found := strings.CutPrefix(line, ".Ss "); found {
 			list = append(list, heading+":")
@@ -65,6 +68,25 @@ func tableOptions() []string {
 
 func TestManPageHasTheOptions(t *testing.T) {
 	require.Equal(t, tableOptions(), manOptions(t))
+}
+
+// TestManPageHasTheVerbs looks for the verbs of crew ctl in their order, each with
+// its options. RUN, where it is an argument, can be an option, too.
+func TestManPageHasTheVerbs(t *testing.T) {
+	_, section, _ := strings.Cut(manText(t), ".Sh CONTROLLING A RUN")
+	section, _, _ = strings.Cut(section, ".Sh ")
+	for _, v := range verbs() {
+		_, rest, found := strings.Cut(section, ".It Cm "+v.name)
+		require.True(t, found, v.name)
+		section = rest
+		entry, _, _ := strings.Cut(rest, ".It Cm ")
+		for option := range strings.FieldsSeq(v.options) {
+			if option != "run" || !strings.Contains(v.operands, "RUN") {
+				require.Regexp(t, `(Fl|,) -`+option+`\b`, entry, v.name)
+			}
+		}
+	}
+	require.NotContains(t, section, ".It Cm ")
 }
 
 // helpOptions are the same out of what --help prints.

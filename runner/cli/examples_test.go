@@ -49,6 +49,10 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			seen++
+			if words[0] == "ctl" {
+				require.NoError(t, new(ctl).parse(words[1:]), "%q", words)
+				continue
+			}
 			o, done, err := parse(append([]string{"crew"}, words...), func(string) string { return "" }, io.Discard, io.Discard)
 			require.NoError(t, err, "%q", words)
 			if done || o.Input.Header {

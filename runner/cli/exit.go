@@ -16,6 +16,7 @@ const (
 	statusOK         = 0
 	statusTrouble    = 1   // crew itself could not go on
 	statusUsage      = 2   // the command line is wrong
+	statusFull       = 75  // the queue of a crew serve is full; EX_TEMPFAIL of sysexits.h
 	statusFailed     = 123 // a task failed, was cancelled or not run; as xargs
 	statusTimeout    = 124 // the task's own status if it timed out; as timeout(1)
 	statusCannotExec = 126 // the command of all tasks cannot be executed

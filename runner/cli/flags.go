@@ -249,6 +249,12 @@ var options = [...]option{
 		text: "begin anew in a DIR that holds another run",
 		set:  func(o *Options, _ string) error { o.State.Reset = true; return nil }},
 
+	{name: "name", value: "NAME", group: groupOther,
+		text: "what crew ctl calls the run",
+		set:  func(o *Options, v string) (err error) { o.Control.Name, err = parseName(v); return err }},
+	{name: "no-control", group: groupOther,
+		text: "make no socket for crew ctl",
+		set:  func(o *Options, _ string) error { o.Control.Off = true; return nil }},
 	{name: "help", short: "h", group: groupOther,
 		text: "print this",
 		set:  func(o *Options, _ string) error { o.ask = askHelp; return nil }},

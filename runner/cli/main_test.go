@@ -39,7 +39,19 @@ func TestMain(m *testing.M) {
 	}
 	// Most of what runs in parallel waits most of the time.
 	_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
-	os.Exit(m.Run())
+	os.Exit(withRuntimeDir(m.Run))
+}
+
+// withRuntimeDir calls run with a directory for the sockets of runs, which are not
+// seen by crew ctl outside.
+func withRuntimeDir(run func() int) int {
+	dir, err := os.MkdirTemp("", "crew-test")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
+	return run()
 }
 
 // crew is a crew to be run, in a process of its own.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"crew/runner"
 	"crew/runner/task"
@@ -26,6 +27,18 @@ func parseWhole(s string, least, most int) (int, error) {
 		return 0, fmt.Errorf("write a whole number from %d up", least)
 	}
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
+}
+
+// parseName parses the name of a run, which must not look like the number of a
+// process.
+func parseName(s string) (string, error) {
+	wrong := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && !strings.ContainsRune("-_.", r)
+	}
+	if s == "" || len(s) > 64 || strings.ContainsFunc(s, wrong) || s[0] == '-' || isNumber(s) {
+		return "", errors.New("write up to 64 letters, digits and -_. that are not a number")
+	}
+	return s, nil
 }
 
 // The longest time allowed. Sums of a few do not overflow.

@@ -18,6 +18,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"crew/runner"
+	"crew/runner/control"
 	"crew/runner/journal"
 	"crew/runner/proc"
 	"crew/runner/sink"
@@ -42,8 +43,13 @@ type Executor interface {
 // executor. If a signal ended the run, Main does not return: the process dies by
 // that signal.
 func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) (Executor, error)) int {
-	if len(args) > 1 && args[1] == "state" {
-		return stateCommand(args[2:], stdout, stderr)
+	if len(args) > 1 {
+		switch args[1] {
+		case "state":
+			return stateCommand(args[2:], stdout, stderr)
+		case "ctl":
+			return ctlCommand(args[2:], stdin, stdout, stderr)
+		}
 	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)
 	if err == nil && !done {
@@ -56,8 +62,8 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 		return statusOK
 	}
 	w := &wiring{
-		opts: opts, plan: opts.plan(), newExecutor: exec,
-		in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr),
+		args: args, opts: opts, plan: opts.plan(), newExecutor: exec,
+		in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
 	}
 	end := w.run()
 	for _, text := range end.last {
@@ -74,6 +80,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 type wiring struct {
 	// configuration
 
+	args        []string // the command line
 	opts        *Options
 	plan        task.Plan
 	newExecutor func(proc.Config) (Executor, error)
@@ -87,6 +94,9 @@ type wiring struct {
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
+	control    *control.Server  // nil if the run cannot be steered
+	begun      chan struct{}    // closed once the run is made
+	made       *runner.Run      // the run, once it is
 	state      *journal.Journal // nil without --state
 	close      []func() error   // in order of opening
 }
@@ -115,8 +125,9 @@ func (w *wiring) run() (end ending) {
 	if err != nil {
 		return ending{err: err}
 	}
-	in := w.known()
-	signals.Serve(r, func(now *task.Snapshot) { w.screen.Status(now, in) }, w.screen.Hide)
+	w.made = r
+	close(w.begun)
+	signals.Serve(r, w.status, w.screen.Hide)
 	if file := w.opts.Pool.JobsFile; file != "" {
 		do := func(cmd task.Command) { r.Do(cmd) }
 		w.onClose(watchJobs(file, w.opts.Pool.Jobs, do, w.screen.Notice))
@@ -185,6 +196,7 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	sinks = w.openControl(exec, sinks)
 	if w.announces() {
 		exec = sink.NewVerbose(w.screen).Before(exec)
 	}

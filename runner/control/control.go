@@ -27,6 +27,9 @@ type Config struct {
 
 	Do   func(task.Command) task.Reply // the run's door
 	Feed Feed                          // nil if the run takes no tasks
+	// Values means that Feed takes values, for the run's own command or as JSON tasks. It
+	// takes commands otherwise.
+	Values bool
 
 	// what else can be seen
 
@@ -71,7 +74,8 @@ type Hello struct {
 	Name    string     `json:"name,omitempty"`
 	Command task.Bytes `json:"command,omitempty"`
 	Dir     task.Bytes `json:"dir,omitempty"`
-	Feeds   bool       `json:"feeds,omitempty"` // the run takes tasks
+	Feeds   bool       `json:"feeds,omitempty"`  // the run takes tasks
+	Values  bool       `json:"values,omitempty"` // they are values, and not commands
 	Since   time.Time  `json:"since,omitzero"`
 	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer
 

@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// verb is a row of the table of what crew ctl does. The parser, the help and the
+// completion scripts use it, and a test compares the man page with it.
+type verb struct {
+	name     string
+	operands string // as the help has them; some forms have a meaning for ctl.take
+	options  string // names of the options it takes beside --json and --help
+	text     string // description in the help
+	do       func(*ctl) error
+}
+
+// The operands that ctl.take knows.
+const (
+	takesNothing = ""
+	takesRun     = "[RUN]"
+	takesTask    = "TASK"
+	takesTasks   = "TASK..."
+	takesKey     = "TASK...|--key KEY"
+	takesSize    = "N|+N|-N [RUN]"
+	takesWork    = "VALUE...|-|COMMAND..."
+)
+
+// verbs returns the table, in the order of the help. It is no variable, as the
+// functions in it come back to it.
+func verbs() []verb {
+	return []verb{
+		{"ls", takesNothing, "", "list your running crews", (*ctl).ls},
+		{"status", takesRun, "run", "what runs, what waits for what, and why", (*ctl).status},
+		{"log", takesTask, "follow run", "the output of a task so far", (*ctl).log},
+		{"explain", takesTasks, "run", "where a task is, and what it waits for", (*ctl).explain},
+		{"watch", takesRun, "run", "print events as they happen", (*ctl).watch},
+		{"pause", takesRun, "run", "start nothing; running tasks finish", (*ctl).steer},
+		{"resume", takesRun, "run", "undo pause", (*ctl).steer},
+		{"resize", takesSize, "run", "set, add or take away workers", (*ctl).steer},
+		{"cancel", takesKey, "key run", "end running tasks, remove waiting ones", (*ctl).cancel},
+		{"retry", takesTasks, "run", "retry now; run failed tasks again", (*ctl).retry},
+		{"drain", takesRun, "rest run", "start nothing more, let what runs finish", (*ctl).steer},
+		{"stop", takesRun, "run", "drain, and end what runs", (*ctl).steer},
+		{"add", takesWork, "to key after wait block null", "give tasks to a crew serve", (*ctl).add},
+	}
+}
+
+// ctlOption is an option of crew ctl.
+type ctlOption struct {
+	name  string
+	short string
+	value string // name of the value; "" if the option takes none
+	text  string
+	set   func(*ctl, string) error
+}
+
+var ctlOptions = [...]ctlOption{
+	{"run", "", "RUN", "the pid or the name of the run", func(c *ctl, v string) error { c.run = v; return nil }},
+	{"to", "", "RUN", "the pid or the name of the crew serve", func(c *ctl, v string) error { c.run = v; return nil }},
+	{"follow", "f", "", "go on until the task ends", func(c *ctl, _ string) error { c.follow = true; return nil }},
+	{"rest", "", "", "first run everything that was read", func(c *ctl, _ string) error { c.rest = true; return nil }},
+	{"key", "", "KEY", "the key of the tasks", func(c *ctl, v string) error { key := task.Bytes(v); c.key = &key; return nil }},
+	{"after", "", "TASK", "wait until this one succeeded; repeatable", (*ctl).setAfter},
+	{"wait", "", "", "show the output, end with the task's status", func(c *ctl, _ string) error { c.wait = true; return nil }},
+	{"block", "", "", "wait while the queue is full", func(c *ctl, _ string) error { c.block = true; return nil }},
+	{"null", "0", "", "records of - end with a NUL byte", func(c *ctl, _ string) error { c.null = true; return nil }},
+	{"json", "", "", "print the replies as lines of JSON", func(c *ctl, _ string) error { c.json = true; return nil }},
+	{"help", "h", "", "print this", func(c *ctl, _ string) error { c.help = true; return nil }},
+}
+
+// ctl is a parsed command line of crew ctl.
+type ctl struct {
+	in, out, errs *os.File
+
+	verb     *verb
+	run      string // "" for the only one
+	tasks    []uint64
+	after    []uint64
+	key      *task.Bytes
+	n        int
+	relative bool     // n is a difference
+	work     []string // what to add
+	stdin    bool     // records of standard input are to be added
+
+	follow, rest, wait, block, null, json, help bool
+
+	ended []control.Ended // how tasks ended, as far as replies have said so
+}
+
+// exitStatus is an error that was told already, or needs no telling.
+type exitStatus int
+
+func (e exitStatus) Error() string { return "exit status " + strconv.Itoa(int(e)) }
+
+// ctlCommand runs "crew ctl" and returns its exit status.
+func ctlCommand(args []string, stdin, stdout, stderr *os.File) int {
+	c := &ctl{in: stdin, out: stdout, errs: stderr}
+	err := c.parse(args)
+	switch {
+	case err == nil && c.help:
+		_, err = io.WriteString(stdout, c.helpText())
+	case err == nil:
+		err = c.verb.do(c)
+	}
+	if told, ok := errors.AsType[exitStatus](err); ok {
+		return int(told)
+	}
+	if refused, ok := errors.AsType[*control.Refused](err); ok {
+		complain(stderr, err)
+		return refused.Status
+	}
+	if err != nil {
+		return complain(stderr, err)
+	}
+	return statusOK
+}
+
+const seeCtlHelp = "see crew ctl --help"
+
+// parse reads the verb, its options and its operands, which may be mixed. Only the
+// options of add end at its first operand, which may be a command with options of
+// its own.
+func (c *ctl) parse(args []string) error {
+	if len(args) == 0 {
+		return &usageError{"crew ctl needs a verb, such as ls or status", seeCtlHelp}
+	}
+	if args[0] == "--help" || args[0] == "-h" {
+		c.help = true
+		return nil
+	}
+	if c.verb = findVerb(args[0]); c.verb == nil {
+		return unknownVerb(args[0])
+	}
+	operands, ended, err := c.options(args[1:])
+	if err != nil || c.help {
+		return err
+	}
+	return c.take(operands, ended)
+}
+
+func findVerb(name string) *verb {
+	all := verbs()
+	if i := slices.IndexFunc(all, func(v verb) bool { return v.name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+func unknownVerb(word string) error {
+	var names, begin []string
+	for _, v := range verbs() {
+		names = append(names, v.name)
+		if word != "" && strings.HasPrefix(v.name, word) {
+			begin = append(begin, v.name)
+		}
+	}
+	hint := seeCtlHelp
+	if near := task.Nearest(word, names); len(begin) > 1 {
+		hint = "did you mean " + oneOf(begin) + "?"
+	} else if near = strings.Join(append(begin, near)[:1], ""); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return &usageError{fmt.Sprintf("crew ctl knows no %q", word), hint}
+}
+
+// options sets the options in args and returns the operands. ended reports whether
+// a -- came before the first of these.
+func (c *ctl) options(args []string) (operands []string, ended bool, err error) {
+	for len(args) > 0 {
+		arg := args[0]
+		switch {
+		case arg == "--":
+			return append(operands, args[1:]...), len(operands) == 0, nil
+		case len(arg) < 2 || arg[0] != '-' || c.verb.operands == takesSize && isNumber(arg[1:]):
+			if c.verb.operands == takesWork {
+				return args, false, nil
+			}
+			operands, args = append(operands, arg), args[1:]
+		default:
+			if args, err = c.option(arg, args[1:]); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	return operands, false, nil
+}
+
+// option sets the option arg, or a bundle of them. next are the arguments that
+// follow; rest are those that are left.
+func (c *ctl) option(arg string, next []string) (rest []string, err error) {
+	name, value, attached := strings.Cut(arg, "=")
+	if !strings.HasPrefix(arg, "--") { // no short option takes a value
+		name, attached = arg[:2], false
+	}
+	o := c.verb.option(strings.TrimLeft(name, "-"), len(name) > 2)
+	switch {
+	case o == nil:
+		return nil, &usageError{"crew ctl " + c.verb.name + " has no option " + quoteOption(name), "it takes " + c.verb.optionList()}
+	case o.value == "" && attached:
+		return nil, &usageError{name + " takes no value", "write " + name + " alone"}
+	case o.value != "" && !attached:
+		if len(next) == 0 {
+			return nil, &usageError{name + " needs a value", "write " + name + " " + o.value}
+		}
+		value, next = next[0], next[1:]
+	}
+	if err := o.set(c, value); err != nil {
+		return nil, &usageError{fmt.Sprintf("bad value %q for %s", value, name), err.Error()}
+	}
+	if name != arg && len(name) == 2 {
+		next = append([]string{"-" + arg[2:]}, next...)
+	}
+	return next, nil
+}
+
+// option returns the option of v with a name, long or short, or nil.
+func (v *verb) option(name string, long bool) *ctlOption {
+	for i := range ctlOptions {
+		o := &ctlOptions[i]
+		if v.takes(o) && (long && o.name == name || !long && o.short == name) {
+			return o
+		}
+	}
+	return nil
+}
+
+// takes reports whether o is an option of v.
+func (v *verb) takes(o *ctlOption) bool {
+	return o.name == "json" || o.name == "help" || slices.Contains(strings.Fields(v.options), o.name)
+}
+
+// take reads the operands that the verb takes.
+func (c *ctl) take(operands []string, ended bool) (err error) {
+	wrong := &usageError{"", "write " + c.verb.usage()}
+	switch c.verb.operands {
+	case takesSize:
+		if len(operands) == 0 {
+			wrong.msg = "crew ctl resize needs a number"
+			return wrong
+		}
+		if err := c.setSize(operands[0]); err != nil {
+			return err
+		}
+		operands = operands[1:]
+		fallthrough
+	case takesRun:
+		if len(operands) > 0 && c.run == "" {
+			c.run, operands = operands[0], operands[1:]
+		}
+	case takesTask, takesTasks, takesKey:
+		for _, w := range operands {
+			id, err := strconv.ParseUint(w, 10, 64)
+			if err != nil || id == 0 {
+				wrong.msg = fmt.Sprintf("%q is no number of a task", w)
+				return wrong
+			}
+			c.tasks = append(c.tasks, id)
+		}
+		if len(c.tasks) == 0 && c.key == nil {
+			wrong.msg = "crew ctl " + c.verb.name + " needs the number of a task"
+			return wrong
+		}
+		if len(c.tasks) > 0 && c.key != nil {
+			return &usageError{"task numbers and --key do not go together", "drop one of them"}
+		}
+		operands = nil
+		if c.verb.operands == takesTask && len(c.tasks) > 1 {
+			wrong.msg = "crew ctl " + c.verb.name + " takes one task"
+			return wrong
+		}
+	case takesWork:
+		c.work, operands = operands, nil
+		if c.stdin = len(c.work) == 1 && c.work[0] == "-" && !ended; c.stdin {
+			c.work = nil
+		}
+		switch {
+		case len(c.work) == 0 && !c.stdin:
+			return &usageError{"there is nothing to add", "write values or a command, or - for the lines of standard input"}
+		case c.null && !c.stdin:
+			return &usageError{"-0 is for the records of standard input", "add -, or drop -0"}
+		}
+	}
+	if len(operands) > 0 {
+		wrong.msg = fmt.Sprintf("%q is one word too many", operands[0])
+		return wrong
+	}
+	return nil
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func (c *ctl) setSize(text string) error {
+	digits := strings.TrimLeft(text, "+-")
+	n, err := strconv.Atoi(text)
+	c.n, c.relative = n, text != digits
+	switch {
+	case text == "0":
+		return &usageError{"a run has at least one worker", "write crew ctl pause to start nothing"}
+	case err != nil || !isNumber(digits):
+		return &usageError{fmt.Sprintf("%q is no number of workers", text), "write a number from 1, or +N or -N for more or fewer"}
+	}
+	return nil
+}
+
+func (c *ctl) setAfter(text string) error {
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || id == 0 {
+		return errors.New("write the number that add has printed for the task")
+	}
+	c.after = append(c.after, id)
+	return nil
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+const ctlHelpHead = `Usage: crew ctl VERB [options] ...
+
+Sees, steers and feeds the crews that run.
+
+`
+
+const ctlHelpTail = `
+RUN is the pid of a crew or the name that --name gave it. It can be left out
+while only one runs. --json prints the replies as lines of JSON.
+See crew ctl VERB --help, and crew(1) for the rest.
+`
+
+// helpText returns what --help prints, for all verbs or for the given one.
+func (c *ctl) helpText() string {
+	var b strings.Builder
+	if c.verb == nil {
+		b.WriteString(ctlHelpHead)
+		for _, v := range verbs() {
+			fmt.Fprintf(&b, "  %-*s%s\n", textColumn-2, strings.TrimSpace(v.name+" "+v.operands), v.text)
+		}
+		b.WriteString(ctlHelpTail)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "Usage: %s\n\n%s.\n\nOptions:\n", c.verb.usage(), sentence(c.verb.text))
+	for i := range ctlOptions {
+		if o := &ctlOptions[i]; c.verb.takes(o) {
+			row := option{name: o.name, short: o.short, value: o.value}
+			fmt.Fprintf(&b, "%-*s%s\n", textColumn, row.forms(), o.text)
+		}
+	}
+	return b.String()
+}
+
+// sentence returns text with a capital letter.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// usage returns how v is written.
+func (v *verb) usage() string {
+	words := []string{"crew ctl", v.name}
+	if v.options != "" {
+		words = append(words, "[options]")
+	}
+	return strings.TrimSpace(strings.Join(append(words, v.operands), " "))
+}
+
+// optionList returns the options of v, as in a sentence.
+func (v *verb) optionList() string {
+	var names []string
+	for i := range ctlOptions {
+		if o := &ctlOptions[i]; v.takes(o) {
+			names = append(names, "--"+o.name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// call makes a request of the run, and has show take each reply. With --json it
+// prints the replies instead.
+func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
+	h, err := control.Find(c.run)
+	if err != nil {
+		return err
+	}
+	client, err := control.Dial(h)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.request(client, h, req, show)
+}
+
+// request is call for a run that was found.
+func (c *ctl) request(client *control.Client, h control.Hello, req control.Request, show func(*control.Reply) error) error {
+	err := client.Call(req, func(line []byte, r *control.Reply) error {
+		c.ended = append(c.ended, r.Ended...)
+		switch {
+		case c.json:
+			return c.write(c.out, append(line, '\n'))
+		case show == nil, r.Error != "" && len(r.Tasks) == 0:
+			return nil
+		}
+		return show(r)
+	})
+	if refused, ok := errors.AsType[*control.Refused](err); ok {
+		return &control.Refused{Text: refusalText(h, refused.Text), Status: refused.Status}
+	}
+	return err
+}
+
+// refusalText says which run refused a request.
+func refusalText(h control.Hello, why string) string {
+	run := "run " + strconv.Itoa(h.PID)
+	if h.Name != "" {
+		run += " (" + h.Name + ")"
+	}
+	for _, subject := range []string{"it ", "this run "} {
+		if rest, ok := strings.CutPrefix(why, subject); ok {
+			return run + " " + rest
+		}
+	}
+	return run + ": " + why
+}
+
+func (c *ctl) write(f *os.File, p []byte) error {
+	if _, err := f.Write(p); err != nil {
+		return fmt.Errorf("write to %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// print prints lines on stdout, with what is unprintable in them escaped.
+func (c *ctl) print(lines ...string) error {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(task.Printable(l) + "\n")
+	}
+	return c.write(c.out, []byte(b.String()))
+}
+
+func (c *ctl) printNumbers(ids []uint64) error {
+	lines := make([]string, len(ids))
+	for i, id := range ids {
+		lines[i] = strconv.FormatUint(id, 10)
+	}
+	return c.print(lines...)
+}
+
+func (c *ctl) ls() error {
+	for _, h := range control.List() {
+		line := h.Line()
+		if c.json {
+			text, err := json.Marshal(h)
+			if err != nil {
+				return fmt.Errorf("describe run %d: %w", h.PID, err)
+			}
+			line = string(text)
+		}
+		if err := c.print(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *ctl) status() error {
+	return c.call(control.Request{Op: "status"}, func(r *control.Reply) error { return c.print(r.Run.Lines()...) })
+}
+
+func (c *ctl) explain() error {
+	return c.call(control.Request{Op: "explain", Tasks: c.tasks}, func(r *control.Reply) error {
+		for i := range r.Wheres {
+			if err := c.print(r.Wheres[i].Line()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *ctl) watch() error {
+	return c.call(control.Request{Op: "watch"}, func(r *control.Reply) error {
+		if r.Event == nil {
+			return nil
+		}
+		return c.print(r.Line())
+	})
+}
+
+// log prints the output of a task, which may still grow.
+func (c *ctl) log() error {
+	return c.call(control.Request{Op: "log", Tasks: c.tasks, Follow: c.follow}, c.output)
+}
+
+// output writes a piece of a task's output.
+func (c *ctl) output(r *control.Reply) error {
+	switch r.Stream {
+	case "stdout":
+		return c.write(c.out, r.Data)
+	case "stderr":
+		return c.write(c.errs, r.Data)
+	}
+	return nil
+}
+
+// steer makes a request to which the only answer is that it was carried out.
+func (c *ctl) steer() error {
+	return c.call(control.Request{Op: c.verb.name, N: c.n, Relative: c.relative, Rest: c.rest}, nil)
+}
+
+func (c *ctl) cancel() error {
+	return c.call(control.Request{Op: "cancel", Tasks: c.tasks, Key: c.key}, func(r *control.Reply) error {
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
+	})
+}
+
+func (c *ctl) retry() error {
+	return c.call(control.Request{Op: "retry", Tasks: c.tasks}, func(r *control.Reply) error { return c.printNumbers(r.Tasks) })
+}

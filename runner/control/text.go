@@ -1,0 +1,218 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+const (
+	mostTasks   = 100 // running tasks in a status
+	mostWaits   = 10  // groups of waiting tasks
+	commandSize = 200 // bytes of a command
+)
+
+// The texts are for people, in the words of the status that SIGQUIT prints. What is
+// unprintable in them is not escaped.
+
+// Lines returns the status of a run, in at most 115 lines: the totals and the speed,
+// the running tasks, the oldest first, and what the others wait for.
+func (s *Status) Lines() []string {
+	lines := []string{
+		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(seconds(s.Elapsed)), s.Progress.text()),
+		s.pace(),
+	}
+	running := slices.Clone(s.Tasks)
+	slices.SortStableFunc(running, func(x, y Running) int { return x.Since.Compare(y.Since) })
+	for i := range running[:min(len(running), mostTasks)] {
+		lines = append(lines, running[i].text())
+	}
+	if n := len(running) - mostTasks; n > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", n))
+	}
+	waits := s.reasons()
+	lines = append(lines, waits[:min(len(waits), mostWaits)]...)
+	if len(waits) > mostWaits {
+		lines = append(lines, "… and more")
+	}
+	return lines
+}
+
+func (p *Progress) text() string {
+	of := fmt.Sprintf("at least %s", task.Count(p.Done+p.Running+p.Waiting, "task"))
+	if p.Total != nil {
+		of = task.Count(*p.Total, "task")
+	}
+	return fmt.Sprintf("%d of %s finished, %d failed, %d running", p.Done, of, p.Failed, p.Running)
+}
+
+// pace says how many workers there are, how much was read for them, and how fast
+// they are.
+func (s *Status) pace() string {
+	parts := []string{task.Count(int64(len(s.Workers)), "worker")}
+	if s.Queued > 0 {
+		parts = append(parts, fmt.Sprintf("%d of at most %d tasks read ahead", s.Queued, s.Buffer))
+	}
+	if s.Rate > 0 {
+		parts = append(parts, task.Rate(s.Rate))
+	}
+	if s.ETA != nil {
+		parts = append(parts, "eta "+task.Brief(max(seconds(*s.ETA), time.Second)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+func (r *Running) text() string {
+	attempt, name := "", r.Tag
+	if r.Attempt > 1 {
+		attempt = fmt.Sprintf(", attempt %d", r.Attempt)
+	}
+	if name == "" {
+		name = r.Command
+	}
+	return fmt.Sprintf("task %d: for %s, since %s, on worker %d%s: %s", r.Task, task.Span(seconds(r.Age)),
+		r.Since.Local().Format(time.TimeOnly), r.Worker, attempt, task.Shorten(string(name), commandSize))
+}
+
+// reasons says why nothing starts, and what tasks wait for.
+func (s *Status) reasons() (lines []string) {
+	if s.Blocking != nil && s.State != task.Paused.String() {
+		lines = append(lines, s.Blocking.Text)
+	}
+	for _, w := range s.Waits {
+		if s.Blocking != nil && s.Blocking.By == "delay" && w.By == "workers" {
+			continue // they are those that wait for --delay, as a worker is idle
+		}
+		if !slices.Contains(lines, w.Text) {
+			lines = append(lines, w.Text)
+		}
+	}
+	if s.State == task.Done.String() {
+		lines = append(lines, "output waits for its reader")
+	}
+	return lines
+}
+
+// Line returns a run as crew ctl ls lists it.
+func (h *Hello) Line() string {
+	who := fmt.Sprint(h.PID)
+	if h.Name != "" {
+		who += " (" + h.Name + ")"
+	}
+	if h.State == Silent {
+		return who + " does not answer"
+	}
+	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, clock(h.Since), h.Progress.text(), task.Shorten(string(h.Command), commandSize))
+}
+
+// clock returns a moment as a time of the day or, if that is long ago, with its date.
+func clock(t time.Time) string {
+	if time.Since(t) < 20*time.Hour {
+		return t.Local().Format(time.TimeOnly)
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// Line says where a task is and what it waits for.
+func (w *Where) Line() string {
+	at := fmt.Sprintf("task %d", w.Task)
+	switch w.State {
+	case "running":
+		r := Running{Task: w.Task, Worker: w.Worker, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Command: w.Command}
+		return r.text()
+	case "waiting":
+		if w.Blocking == nil {
+			return at + " waits"
+		}
+		text := strings.Replace(w.Blocking.Text, "1 task", at, 1)
+		if text == w.Blocking.Text {
+			text = at + " waits: " + text
+		}
+		return strings.Replace(text, ", the next in", ", in", 1)
+	case "held", "ended":
+		if at += " has ended"; w.Outcome != "" {
+			at += ": " + w.Outcome
+		}
+		if w.Held > 0 {
+			at += fmt.Sprintf("; its result waits for task %d", w.Held)
+		}
+		return at
+	}
+	return "there is no " + at + " yet"
+}
+
+// Line returns an event as crew ctl watch prints it. r has a task if the event is
+// about one.
+func (r *Reply) Line() string {
+	e := r.Event
+	if e.Name == "lost" {
+		return "lost " + task.Count(e.Count, "event")
+	}
+	return e.At.Local().Format(time.TimeOnly) + " " + e.text(fmt.Sprintf("task %d", r.Task))
+}
+
+func (e *Event) text(id string) string {
+	command := ": " + task.Shorten(string(e.Command), commandSize)
+	switch e.Name {
+	case "admitted":
+		return id + " was read" + command
+	case "started":
+		attempt := ""
+		if e.Attempt > 1 {
+			attempt = fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		return fmt.Sprintf("%s started on worker %d%s%s", id, e.Worker, attempt, command)
+	case "retried":
+		return fmt.Sprintf("%s: %s; again in %s", id, e.verdict(), task.Span(seconds(e.Wait)))
+	case "finished":
+		return id + ": " + e.verdict()
+	case "input-end":
+		return "the input has been read"
+	case "resized":
+		return task.Count(int64(e.Workers), "worker")
+	case "draining", "stopping":
+		if e.Text != "" {
+			return e.Name + ": " + e.Text
+		}
+	case "blocked":
+		if e.Blocking == nil {
+			return "tasks start again"
+		}
+		return e.Blocking.Text
+	case "notice":
+		return e.Text
+	}
+	return e.Name
+}
+
+// verdict says how an attempt ended, in the words of the digest.
+func (e *Event) verdict() string {
+	end := Ended{Outcome: e.Outcome, Exit: e.Exit, Signal: e.Signal, Reason: e.Reason}
+	r := end.Result()
+	r.Start = time.Unix(0, 0)
+	r.End = r.Start.Add(seconds(e.Duration))
+	return r.Verdict()
+}
+
+// Result returns e as a result that lacks all else.
+func (e *Ended) Result() *task.Result {
+	r := &task.Result{Signal: e.Signal}
+	for o := range task.Outcomes {
+		if o.String() == e.Outcome {
+			r.Outcome = o
+		}
+	}
+	if e.Exit != nil {
+		r.Code = *e.Exit
+	}
+	if e.Reason != "" {
+		r.Err = errors.New(e.Reason)
+	}
+	return r
+}

@@ -1,0 +1,107 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+func TestStatusLines(t *testing.T) {
+	start := time.Date(2026, 1, 2, 14, 3, 5, 0, time.Local)
+	running := func(id uint64, after time.Duration, attempt int) task.Running {
+		return task.Running{
+			Task: &task.Task{ID: id, Argv: []string{"run", fmt.Sprint(id)}}, Slot: int(id), Attempt: attempt, Since: start.Add(after),
+		}
+	}
+	tagged := running(9, time.Second, 2)
+	tagged.Task.Tag = "web1"
+	snap := &task.Snapshot{
+		At: start.Add(90 * time.Second), State: task.Drains,
+		Stats:    task.Stats{Start: start, Admitted: 12, Running: 2, ByOutcome: [task.Outcomes]int64{task.OK: 2, task.Exit: 1}},
+		Slots:    []task.Slot{{ID: 4}, {ID: 9}},
+		Running:  []task.Running{running(4, 30*time.Second, 1), tagged},
+		Waiting:  []task.Blocking{{By: task.BySlots, Tasks: 5}, {By: task.ByRetry, Tasks: 1, Until: start.Add(100 * time.Second)}},
+		Blocking: &task.Blocking{By: task.BySlots, Tasks: 5},
+	}
+	text := func(total int64, known bool) string {
+		return strings.Join(StatusOf(snap, total, known).Lines(), "\n") + "\n"
+	}
+	require.Equal(t, `draining, 1m30s after the start: 3 of at least 12 tasks finished, 1 failed, 2 running
+2 workers, 2.0/min
+task 9: for 1m29s, since 14:03:06, on worker 9, attempt 2: web1
+task 4: for 1m0s, since 14:03:35, on worker 4: run 4
+5 tasks wait for a worker
+1 task waits for a retry, the next in 10s
+`, text(0, false))
+
+	snap.Stats.Suspended, snap.Queued, snap.Buffer = time.Minute, 5, 64
+	require.Contains(t, text(3000, true), `draining, 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running
+2 workers, 5 of at most 64 tasks read ahead, 0.1/s
+`)
+
+	// Tasks that wait for --delay do not wait for a worker, too.
+	snap.Blocking = &task.Blocking{By: task.ByDelay, Tasks: 5, Until: snap.At.Add(28 * time.Second)}
+	require.Contains(t, text(0, false), "\n5 tasks wait for --delay, the next in 28s\n1 task waits for a retry,")
+	require.NotContains(t, text(0, false), "worker\n")
+
+	// The first line says already that the run is paused.
+	snap.State, snap.Blocking = task.Paused, &task.Blocking{By: task.ByPause, Tasks: 5}
+	require.Equal(t, 1, strings.Count(text(0, false), "paused"))
+	require.Contains(t, text(0, false), "\n5 tasks wait for a worker\n")
+
+	// However much there is to say, it is bounded.
+	for i := range uint64(200) {
+		snap.Running = append(snap.Running, running(i, 0, 1))
+		snap.Waiting = append(snap.Waiting, task.Blocking{By: task.BySlots, Tasks: 1, Key: fmt.Sprint(i)})
+	}
+	require.Equal(t, 2+mostTasks+1+mostWaits+1, strings.Count(text(0, false), "\n"))
+	require.Contains(t, text(0, false), "\n… and 102 more\n")
+}
+
+func TestLines(t *testing.T) {
+	now := time.Now()
+	clock := now.Local().Format(time.TimeOnly)
+	total, three := int64(10), 3
+	for _, c := range []struct {
+		got  interface{ Line() string }
+		want string
+	}{
+		{&Hello{PID: 7, State: Silent}, "7 does not answer"},
+		{
+			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Running: 2}},
+			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running: gzip {}",
+		},
+		{&Where{Task: 4, State: "unknown"}, "there is no task 4 yet"},
+		{&Where{Task: 4, State: "ended"}, "task 4 has ended"},
+		{&Where{Task: 4, State: "held", Outcome: "exit", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
+		{
+			&Where{Task: 4, State: "running", Worker: 2, Attempt: 2, Age: 3.14, Since: now, Command: "a b"},
+			"task 4: for 3.1s, since " + clock + ", on worker 2, attempt 2: a b",
+		},
+		{&Where{Task: 4, State: "waiting", Blocking: &Blocking{Text: "1 task waits for a retry, the next in 9s"}}, "task 4 waits for a retry, in 9s"},
+		{&Where{Task: 4, State: "waiting", Blocking: &Blocking{Text: "paused"}}, "task 4 waits: paused"},
+		{&Reply{Event: &Event{Name: "lost", Count: 2}}, "lost 2 events"},
+		{&Reply{Task: 4, Event: &Event{Name: "admitted", At: now, Command: "a b"}}, clock + " task 4 was read: a b"},
+		{&Reply{Task: 4, Event: &Event{Name: "started", At: now, Worker: 2, Attempt: 2, Command: "a b"}}, clock + " task 4 started on worker 2, attempt 2: a b"},
+		{
+			&Reply{Task: 4, Event: &Event{Name: "retried", At: now, Outcome: "exit", Exit: &three, Duration: 1.2, Wait: 0.5}},
+			clock + " task 4: exit 3 after 1.2s; again in 500ms",
+		},
+		{
+			&Reply{Task: 4, Event: &Event{Name: "finished", At: now, Outcome: "start-failed", Reason: "no x"}},
+			clock + " task 4: not started: no x",
+		},
+		{&Reply{Event: &Event{Name: "resized", At: now, Workers: 1}}, clock + " 1 worker"},
+		{&Reply{Event: &Event{Name: "draining", At: now, Text: "SIGINT"}}, clock + " draining: SIGINT"},
+		{&Reply{Event: &Event{Name: "stopping", At: now}}, clock + " stopping"},
+		{&Reply{Event: &Event{Name: "blocked", At: now}}, clock + " tasks start again"},
+		{&Reply{Event: &Event{Name: "input-end", At: now}}, clock + " the input has been read"},
+	} {
+		require.Equal(t, c.want, c.got.Line())
+	}
+}
