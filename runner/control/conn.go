@@ -15,7 +15,7 @@ import (
 const (
 	lineTime  = 10 * time.Second // for a whole request, from its first byte on
 	writeTime = time.Minute      // for a client to take something
-	block     = 64 << 10         // bytes to read and write at once
+	block     = 64 << 10         // how many bytes to read and write at once
 )
 
 // conn is a connection of a client. Its goroutine answers one request after another.
@@ -90,7 +90,7 @@ func (c *conn) line() ([]byte, error) {
 			c.idle.Store(time.Now().UnixNano())
 		case !limited:
 			limited = true
-			_ = c.f.SetReadDeadline(time.Now().Add(lineTime))
+			_ = c.f.SetReadDeadline(time.Now().Add(c.s.lineTime))
 		}
 		if c.s.over() { // Close may have come before the deadline was set
 			return nil, io.EOF
@@ -127,10 +127,11 @@ func (c *conn) makeRoom() {
 
 // put adds a reply. It is sent at once if many wait.
 func (c *conn) put(r *Reply) {
-	r.V = version
-	if err := c.enc.Encode(r); err != nil && c.err == nil {
-		c.err = err
+	if c.err != nil {
+		return
 	}
+	r.V = version
+	c.err = c.enc.Encode(r)
 	if c.out.Len() >= block {
 		_ = c.flush()
 	}
@@ -156,13 +157,13 @@ func (c *conn) fail(err error) { c.end(&Reply{}, err) }
 // flush sends the replies. Once that has failed, it fails for good.
 func (c *conn) flush() error {
 	for c.err == nil && c.out.Len() > 0 {
-		wait := writeTime
-		_ = c.f.SetWriteDeadline(time.Now().Add(wait))
+		_ = c.f.SetWriteDeadline(time.Now().Add(c.s.writeTime))
 		if c.s.over() { // otherwise Close sets the deadline
 			_ = c.f.SetWriteDeadline(time.Now().Add(partingGap))
 		}
-		_, c.err = c.f.Write(c.out.Next(block))
-		c.s.written.Add(1)
+		if _, c.err = c.f.Write(c.out.Next(block)); c.err == nil {
+			c.s.written.Add(1)
+		}
 	}
 	if cap := c.out.Cap(); c.out.Len() == 0 && cap > 4*block {
 		c.out = bytes.Buffer{}

@@ -100,7 +100,7 @@ type Progress struct {
 // Status is the JSON form of a task.Snapshot. Times that have passed are in seconds.
 type Status struct {
 	At      time.Time `json:"at"`
-	State   string    `json:"state"` // running, paused, draining, stopping or finishing
+	State   string    `json:"state"` // running, paused, draining, stopping or done
 	Since   time.Time `json:"since"`
 	Elapsed float64   `json:"elapsed"` // without the time for which the run was suspended
 

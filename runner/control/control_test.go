@@ -34,6 +34,7 @@ type run struct {
 	last   uint64 // the number given last
 	room   int    // tasks that may still be added
 	added  []*Addition
+	tried  map[*Addition]bool
 }
 
 // attempt is a running attempt of a fake run.
@@ -48,7 +49,7 @@ type attempt struct {
 func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
-	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt}
+	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
 	cfg := Config{Name: "fake", Command: "gzip {}", Dir: "/data", Do: r.do, Live: r.output, Feed: r}
 	if change != nil {
 		change(&cfg)
@@ -103,6 +104,7 @@ func (r *run) output(id uint64) (stdout, stderr task.Live, number int) {
 func (r *run) Add(a *Addition, numbered func([]uint64)) error {
 	n := max(len(a.Values), 1)
 	r.mu.Lock()
+	r.tried[a] = true
 	if r.err != nil || n > r.room {
 		defer r.mu.Unlock()
 		if r.err != nil {
@@ -120,6 +122,13 @@ func (r *run) Add(a *Addition, numbered func([]uint64)) error {
 	r.mu.Unlock()
 	numbered(ids)
 	return nil
+}
+
+// asked returns how many additions were tried.
+func (r *run) asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.tried)
 }
 
 // start starts an attempt of a task.

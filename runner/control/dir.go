@@ -21,18 +21,20 @@ const suffix = ".sock"
 func dirs() []string {
 	uid := strconv.Itoa(os.Geteuid())
 	var list []string
+	add := func(dir string) {
+		if !slices.Contains(list, dir) {
+			list = append(list, dir)
+		}
+	}
 	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
 		if filepath.IsAbs(base) && mine(base) {
-			list = append(list, filepath.Join(base, "crew"))
+			add(filepath.Join(base, "crew"))
 		}
 	}
 	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp"} {
 		if filepath.IsAbs(base) {
-			list = append(list, filepath.Join(base, "crew-"+uid))
+			add(filepath.Join(base, "crew-"+uid))
 		}
-	}
-	for i := 0; i < len(list); i++ {
-		list = slices.DeleteFunc(list, func(d string) bool { return d == list[i] && slices.Index(list, d) < i })
 	}
 	return list
 }

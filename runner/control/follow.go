@@ -181,7 +181,7 @@ func (c *conn) log(r *Request) {
 	id := r.Tasks[0]
 	f := c.s.sink.follow(id) // before the question, so that no end is missed
 	defer c.s.sink.unfollow(f)
-	got := c.s.cfg.Do(task.Command{Op: task.Explain, IDs: []uint64{id}})
+	got := c.s.looks.ask(task.Command{Op: task.Explain, IDs: []uint64{id}}, nil)
 	switch {
 	case got.Err != nil:
 		c.fail(got.Err)

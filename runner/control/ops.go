@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// mostIDs is how many tasks one pass through the door is about.
-	mostIDs = 1000
+	// mostIDs is how many tasks one pass through the door is about, and mostAsked if it
+	// is a question, for which the run may have to look at all tasks.
+	mostIDs   = 1000
+	mostAsked = 20
 	// mostWorkers is the largest number that a resize may name.
 	mostWorkers = 100_000
 )
@@ -73,7 +75,7 @@ func (s *Server) total() (int64, bool) {
 }
 
 func (s *Server) hello() (*Hello, error) {
-	snap, err := s.looks.snapshot(s.closing)
+	snap, err := s.looks.snapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (s *Server) hello() (*Hello, error) {
 }
 
 func (s *Server) status() (*Status, error) {
-	snap, err := s.looks.snapshot(s.closing)
+	snap, err := s.looks.snapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +106,15 @@ func (s *Server) status() (*Status, error) {
 func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
-	for part := range slices.Chunk(ids, mostIDs) {
-		got := s.cfg.Do(task.Command{Op: op, IDs: part})
+	do, most := s.cfg.Do, mostIDs
+	if op == task.Explain {
+		do, most = func(cmd task.Command) task.Reply { return s.looks.ask(cmd, nil) }, mostAsked
+	}
+	for part := range slices.Chunk(ids, most) {
+		if s.over() {
+			return reply, errOver
+		}
+		got := do(task.Command{Op: op, IDs: part})
 		reply.Tasks = append(reply.Tasks, got.IDs...)
 		now := time.Now()
 		for i := range got.Wheres {

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"crew/runner/task"
 )
 
 const (
@@ -18,7 +16,7 @@ const (
 	idleLeast = time.Second
 	// Once the server closes, a connection may still be written to while its client
 	// takes something every partingGap, and for parting at most.
-	partingGap = 500 * time.Millisecond
+	partingGap = 300 * time.Millisecond
 	parting    = 3 * time.Second
 )
 
@@ -30,6 +28,8 @@ type Server struct {
 	since time.Time
 	sink  Sink
 	looks looks
+
+	lineTime, writeTime time.Duration // other than the constants in tests
 
 	// state
 
@@ -47,8 +47,8 @@ type Server struct {
 
 // Serve makes the server of a run. Where no socket can be made, the run has none.
 func Serve(cfg Config) *Server {
-	s := &Server{cfg: cfg, since: time.Now(), closing: make(chan struct{})}
-	s.looks.do = cfg.Do
+	s := &Server{cfg: cfg, since: time.Now(), lineTime: lineTime, writeTime: writeTime, closing: make(chan struct{})}
+	s.looks.do, s.looks.closing = cfg.Do, s.closing
 	if cfg.Soon > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -104,14 +104,14 @@ func (s *Server) welcome(f *os.File) {
 	case err != nil:
 	case !allowed(uid, uint32(os.Geteuid())):
 		err = &Refused{"this run belongs to another user", refused}
-	case !s.enter(c):
-		err = &Refused{"too many clients are connected to this run: try again later", refused}
 	default:
-		s.wg.Go(func() {
-			defer s.leave(c)
-			c.serve()
-		})
-		return
+		if err = s.enter(c); err == nil {
+			s.wg.Go(func() {
+				defer s.leave(c)
+				c.serve()
+			})
+			return
+		}
 	}
 	c.fail(err)
 	_ = f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
@@ -121,11 +121,11 @@ func (s *Server) welcome(f *os.File) {
 
 // enter adds a connection. If there are too many, the one that has been idle for the
 // longest time is closed for it.
-func (s *Server) enter(c *conn) bool {
+func (s *Server) enter(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return errOver
 	}
 	if len(s.conns) >= mostConns {
 		var oldest *conn
@@ -136,13 +136,13 @@ func (s *Server) enter(c *conn) bool {
 			}
 		}
 		if oldest == nil {
-			return false
+			return &Refused{"too many clients are connected to this run: try again later", refused}
 		}
 		_ = oldest.f.SetReadDeadline(time.Unix(1, 0))
 		delete(s.conns, oldest)
 	}
 	s.conns[c] = struct{}{}
-	return true
+	return nil
 }
 
 func (s *Server) leave(c *conn) {
@@ -153,7 +153,8 @@ func (s *Server) leave(c *conn) {
 }
 
 // Close removes the socket and ends the connections. Clients may still read what is
-// on its way to them; those that hang hold Close up for less than a second.
+// on its way to them; those that hang hold Close up for less than a
+// second, and those that take something every now and then for a few.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -191,7 +192,7 @@ func (s *Server) part() {
 		select {
 		case <-over:
 			return
-		case <-time.After(partingGap + 100*time.Millisecond):
+		case <-time.After(partingGap + 50*time.Millisecond):
 		}
 		n := s.written.Load()
 		if n == last {
@@ -218,69 +219,6 @@ func (s *Server) over() bool {
 	default:
 		return false
 	}
-}
-
-// looks takes snapshots for clients. Together they hold the door for a small share of
-// the time only, however many clients ask.
-type looks struct {
-	do func(task.Command) task.Reply
-
-	turn sync.Mutex // held from the wait for a look to its end
-	from time.Time  // when the next may begin; under turn
-
-	mu   sync.Mutex
-	next *look // the one that those who ask now share; nil if nobody waits for one
-}
-
-type look struct {
-	done  chan struct{}
-	reply task.Reply
-}
-
-const (
-	// share is the part of the time, as a divisor, for which snapshots may hold the
-	// door.
-	share = 20
-	// rarest is the longest wait for a snapshot.
-	rarest = 500 * time.Millisecond
-)
-
-// snapshot returns a snapshot that is not older than the call.
-func (l *looks) snapshot(closing <-chan struct{}) (*task.Snapshot, error) {
-	l.mu.Lock()
-	mine, first := l.next, l.next == nil
-	if first {
-		mine = &look{done: make(chan struct{})}
-		l.next = mine
-	}
-	l.mu.Unlock()
-	if first {
-		l.take(mine, closing)
-	}
-	<-mine.done
-	if mine.reply.Snapshot == nil && mine.reply.Err == nil {
-		return nil, errOver
-	}
-	return mine.reply.Snapshot, mine.reply.Err
-}
-
-func (l *looks) take(mine *look, closing <-chan struct{}) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	if wait := time.Until(l.from); wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-closing:
-		}
-	}
-	l.mu.Lock()
-	l.next = nil
-	l.mu.Unlock()
-	began := time.Now()
-	mine.reply = l.do(task.Command{Op: task.Look})
-	now := time.Now()
-	l.from = now.Add(min(share*now.Sub(began), rarest))
-	close(mine.done)
 }
 
 var errOver = &Refused{"the run is over", refused}

@@ -37,7 +37,26 @@ func StatusOf(s *task.Snapshot, total int64, known bool) *Status {
 	for i := range s.Waiting {
 		out.Waits = append(out.Waits, *blocking(&s.Waiting[i], s.At))
 	}
+	out.ETA = eta(s, out.Total)
 	return out
+}
+
+// eta returns how many seconds the rest of the tasks takes. It is nil if that cannot
+// be said, as when they do not all run.
+func eta(s *task.Snapshot, total *int64) *float64 {
+	if total == nil || s.State >= task.Drains {
+		return nil
+	}
+	ages := make([]time.Duration, len(s.Running))
+	for i, r := range s.Running {
+		ages[i] = s.At.Sub(r.Since)
+	}
+	left, ok := s.Stats.ETA(max(0, *total-s.Stats.Finished()-s.Stats.Running), ages, s.At)
+	if !ok {
+		return nil
+	}
+	seconds := left.Seconds()
+	return &seconds
 }
 
 func progress(s *task.Snapshot, total int64, known bool) Progress {

@@ -1,0 +1,237 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+func nothing(task.Command) task.Reply { return task.Reply{Snapshot: &task.Snapshot{}} }
+
+// TestDirectories: the socket is made in the first directory that is the user's own
+// and private, and silently nowhere if there is none.
+func TestDirectories(t *testing.T) {
+	t.Cleanup(func() { os.Remove(filepath.Join("/tmp", "crew-"+uid())) }) // if nothing else is there
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, first string)
+		first   bool // the first directory is used
+	}{
+		"missing": {func(*testing.T, string) {}, true},
+		"private": {func(t *testing.T, dir string) { require.NoError(t, os.Mkdir(dir, 0o700)) }, true},
+		"open": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, os.Chmod(dir, 0o777))
+		}, false},
+		"readable": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, os.Chmod(dir, 0o750))
+		}, false},
+		"link": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Mkdir(dir+"2", 0o700))
+			require.NoError(t, os.Symlink(dir+"2", dir))
+		}, false},
+		"file":         {func(t *testing.T, dir string) { require.NoError(t, os.WriteFile(dir, nil, 0o700)) }, false},
+		"dangling":     {func(t *testing.T, dir string) { require.NoError(t, os.Symlink("/none", dir)) }, false},
+		"base is gone": {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Dir(dir))) }, false},
+		"base is a link": {func(t *testing.T, dir string) {
+			base := filepath.Dir(dir)
+			require.NoError(t, os.Rename(base, base+"2"))
+			require.NoError(t, os.Symlink(base+"2", base))
+		}, false},
+		"another's": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			if os.Chown(dir, 12345, 12345) != nil {
+				t.Skip("needs root")
+			}
+		}, false},
+		"base is another's": {func(t *testing.T, dir string) {
+			if os.Chown(filepath.Dir(dir), 12345, 12345) != nil {
+				t.Skip("needs root")
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, tmp := filepath.Join(t.TempDir(), "run"), t.TempDir()
+			require.NoError(t, os.Mkdir(base, 0o700))
+			t.Setenv("XDG_RUNTIME_DIR", base)
+			t.Setenv("TMPDIR", tmp)
+			first := filepath.Join(base, "crew")
+			c.prepare(t, first)
+			s := Serve(Config{Do: nothing})
+			defer s.Close()
+			if c.first {
+				require.Equal(t, first, filepath.Dir(s.path))
+			} else {
+				require.NotContains(t, s.path, base)
+				require.NotEmpty(t, s.path, "the next one is used")
+			}
+			h, err := Find(strings.TrimSuffix(filepath.Base(s.path), suffix))
+			require.NoError(t, err)
+			require.Equal(t, s.path, h.path)
+		})
+	}
+}
+
+func uid() string { return strings.TrimPrefix(filepath.Base(dirs()[len(dirs())-1]), "crew-") }
+
+func TestOrderOfDirectories(t *testing.T) {
+	run, tmp := t.TempDir(), t.TempDir()
+	for _, c := range []struct{ run, tmp, want string }{
+		{run, tmp, run + "/crew " + tmp + "/crew-" + uid() + " /tmp/crew-" + uid()},
+		{run, "/tmp", run + "/crew /tmp/crew-" + uid()},
+		{"relative", "relative", "/tmp/crew-" + uid()},
+		{run, "/tmp/", run + "/crew /tmp/crew-" + uid()},
+		{"", "", "/tmp/crew-" + uid()},
+		{run + "/none", tmp, tmp + "/crew-" + uid() + " /tmp/crew-" + uid()},
+	} {
+		t.Setenv("XDG_RUNTIME_DIR", c.run)
+		t.Setenv("TMPDIR", c.tmp)
+		got := strings.ReplaceAll(strings.Join(dirs(), " "), "/run/user/"+uid()+"/crew ", "")
+		require.Equal(t, c.want, got)
+	}
+}
+
+func TestNoDirectory(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	require.NoError(t, os.Mkdir(base+"/crew", 0o700))
+	// No socket can be made there, as its name is taken by something else.
+	own := filepath.Join(base, "crew", filepath.Base(ownPath("")))
+	require.NoError(t, os.Mkdir(own, 0o700))
+	_, err := listenAt(own)
+	require.ErrorIs(t, err, os.ErrExist)
+	_, err = listenAt(filepath.Join(base, "none", "1.sock"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Empty(t, sockets(base+"/none"))
+	require.Empty(t, sockets(base+"/crew"), "what is no socket stays")
+	_, err = os.Lstat(own)
+	require.NoError(t, err)
+}
+
+// TestLongPath: a socket may be deeper than an address is long.
+func TestLongPath(t *testing.T) {
+	base := filepath.Join(t.TempDir(), strings.Repeat("long/", 50))
+	require.NoError(t, os.MkdirAll(base, 0o700))
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	s := Serve(Config{Do: nothing, Name: "deep"})
+	defer s.Close()
+	require.Equal(t, filepath.Join(base, "crew"), filepath.Dir(s.path))
+	h, err := Find("deep")
+	require.NoError(t, err)
+	c, err := Dial(h)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Call(Request{Op: "status"}, func([]byte, *Reply) error { return nil }))
+}
+
+// stale makes a socket on which nobody listens.
+func stale(t *testing.T, path string) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	require.NoError(t, unix.Close(fd))
+}
+
+func TestStaleSockets(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := filepath.Join(base, "crew")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	const dead = "4194305" // larger than any process ID
+	names := func() (list []string) {
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	fill := func() {
+		for _, name := range []string{dead + suffix, "1" + suffix, unfinished + "5" + suffix, "notes.txt", "x" + suffix} {
+			os.Remove(filepath.Join(dir, name))
+		}
+		stale(t, filepath.Join(dir, dead+suffix))
+		stale(t, filepath.Join(dir, "1"+suffix)) // another process has got the ID
+		stale(t, filepath.Join(dir, unfinished+"5"+suffix))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "x"+suffix), nil, 0o600))
+	}
+	fill()
+	List()
+	require.Equal(t, []string{unfinished + "5" + suffix, "notes.txt", "x" + suffix}, names(), "a list removes what is dead")
+	require.NoError(t, os.Chtimes(filepath.Join(dir, unfinished+"5"+suffix), time.Time{}, time.Now().Add(-time.Hour)))
+	List()
+	require.Equal(t, []string{"notes.txt", "x" + suffix}, names())
+
+	fill()
+	stale(t, ownPath(dir))
+	s := Serve(Config{Do: nothing})
+	require.Equal(t, ownPath(dir), s.path, "it was left by a dead run with the same process ID")
+	require.NotContains(t, names(), dead+suffix, "the next run removes what is dead")
+
+	// A run elsewhere may have the same process ID, in a container.
+	_, err := listenAt(s.path)
+	require.ErrorIs(t, err, os.ErrExist)
+	s.Close()
+	require.NotContains(t, names(), filepath.Base(s.path))
+}
+
+func ownPath(dir string) string { return filepath.Join(dir, itoa(os.Getpid())+suffix) }
+
+func TestFindErrors(t *testing.T) {
+	r := newRun(t, nil)
+	_, err := Find("nobody")
+	require.ErrorContains(t, err, `no run has the process ID or name "nobody": running are `)
+	require.ErrorContains(t, err, itoa(os.Getpid())+" (fake)")
+	if h, err := Find(""); err == nil {
+		require.Equal(t, r.s.path, h.path)
+	} else {
+		require.ErrorContains(t, err, "name one of") // others run on this machine
+	}
+
+	// A second run, in another directory.
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	two := Serve(Config{Do: nothing, Name: "fake"})
+	defer two.Close()
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Dir(filepath.Dir(r.s.path)))
+	_, err = Find("fake")
+	require.ErrorContains(t, err, `2 runs are called "fake": give the process ID of one of `)
+	_, err = Find("")
+	require.ErrorContains(t, err, "runs are there: name one of ")
+}
+
+// TestSilentRun: a run that is stopped is there, and does not hold up the others.
+func TestSilentRun(t *testing.T) {
+	r := newRun(t, nil)
+	path := filepath.Join(filepath.Dir(r.s.path), "1"+suffix)
+	f, err := listenAt(path)
+	require.NoError(t, err)
+	defer f.Close()
+	var silent, fake bool
+	for _, h := range List() {
+		silent = silent || h.path == path && h.State == Silent && h.PID == 1
+		fake = fake || h.Name == "fake"
+	}
+	require.True(t, silent)
+	require.True(t, fake)
+}
+
+func TestOnlyTheUserAndRoot(t *testing.T) {
+	require.True(t, allowed(1000, 1000))
+	require.True(t, allowed(0, 1000))
+	require.False(t, allowed(1001, 1000))
+	require.False(t, allowed(1000, 0))
+	r := newRun(t, nil)
+	c := r.dial()
+	uid, err := peer(c.f)
+	require.NoError(t, err)
+	require.EqualValues(t, os.Geteuid(), uid)
+}

@@ -1,0 +1,394 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// connect returns a bare connection to the run.
+func (r *run) connect() *os.File {
+	f, err := connect(r.s.path, time.Minute)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// works checks that the run still answers.
+func (r *run) works() {
+	r.t.Helper()
+	replies, err := r.ask(Request{Op: "hello"})
+	require.NoError(r.t, err)
+	require.Equal(r.t, "fake", replies[0].Hello.Name)
+}
+
+func TestLongLines(t *testing.T) {
+	r := newRun(t, nil)
+	long := strings.Repeat("x", maxLine-len(`{"v":1,"op":"add","add":{"values":[""]}}`)-1)
+	for range 3 { // over one connection
+		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
+		require.NoError(t, err)
+		require.Len(t, replies[0].Tasks, 1)
+	}
+	_, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long + "x")}}})
+	require.ErrorContains(t, err, "longer than 8 MiB")
+
+	f := r.connect()
+	go io.WriteString(f, strings.Repeat("y", 2*maxLine)) // ends when the server has had enough
+	got := make([]byte, 1000)
+	n, err := f.Read(got)
+	require.NoError(t, err)
+	require.Contains(t, string(got[:n]), "the line is longer than 8 MiB")
+	_, err = io.ReadAll(f)
+	require.True(t, err == nil || strings.Contains(err.Error(), "connection reset"), "%v", err)
+	r.works()
+
+	c := r.dial() // requests around the size of what is read at once
+	for size := block - 200; size < block+200; size += 7 {
+		replies, err := ask1(c, Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long[:size])}}})
+		require.NoError(t, err)
+		require.Len(t, replies[0].Tasks, 1)
+	}
+}
+
+func TestHalfALine(t *testing.T) {
+	r := newRun(t, nil)
+	r.s.lineTime = 100 * time.Millisecond
+	f := r.connect()
+	io.WriteString(f, `{"v":1,"op":"pause"}`+"\n"+`{"v":1,`)
+	got, err := io.ReadAll(f)
+	require.NoError(t, err)
+	require.Equal(t, "{\"v\":1,\"end\":true}\n"+
+		`{"v":1,"end":true,"error":"bad request: the line took longer than 10 seconds","status":2}`+"\n", string(got))
+
+	// The time counts from the first byte of a line, and between lines there is none.
+	r.s.lineTime = time.Minute
+	f = r.connect()
+	for _, part := range []string{`{"v":1,`, `"op":"pau`, `se"}`, "\n", `{"v":1,"op":"pause"}`, "\n"} {
+		io.WriteString(f, part)
+	}
+	closeWrite(t, f)
+	got, err = io.ReadAll(f)
+	require.NoError(t, err)
+	require.Equal(t, "{\"v\":1,\"end\":true}\n{\"v\":1,\"end\":true}\n", string(got))
+}
+
+// TestClientsThatHang: those that take nothing neither slow the run nor its end.
+func TestClientsThatHang(t *testing.T) {
+	r := newRun(t, nil)
+	a := r.start(1, 1)
+	a.out.Write(make([]byte, 4<<20))
+	for _, text := range []string{
+		"", `{"v":1,`, `{"v":1,"op":"watch"}` + "\n", `{"v":1,"op":"log","tasks":[1],"follow":true}` + "\n",
+		`{"v":1,"op":"add","wait":true,"add":{"values":["x"]}}` + "\n",
+		strings.Repeat(`{"v":1,"op":"status"}`+"\n", 2000),
+	} {
+		for range 3 {
+			io.WriteString(r.connect(), text)
+		}
+	}
+	until(t, func() bool { return r.s.sink.asked.Load() == 9 })
+	long := strings.Repeat("x", 10_000)
+	began := time.Now()
+	for range 5000 {
+		r.event(task.Event{Kind: task.Notice, Text: long})
+	}
+	require.Less(t, time.Since(began), 5*time.Second, "0.1s on an idle machine")
+	r.end(a, task.OK, true)
+	r.works()
+	began = time.Now()
+	r.s.Close()
+	require.Less(t, time.Since(began), 950*time.Millisecond)
+	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+}
+
+// TestClientThatTakesNothing: its output is given up.
+func TestClientThatTakesNothing(t *testing.T) {
+	r := newRun(t, nil)
+	r.s.writeTime = 50 * time.Millisecond
+	a := r.start(1, 1)
+	a.out.Write(make([]byte, 4<<20))
+	io.WriteString(r.connect(), `{"v":1,"op":"log","tasks":[1],"follow":true}`+"\n")
+	until(t, func() bool { return r.s.sink.asked.Load() == 1 })
+	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+	r.works()
+	r.end(a, task.OK, true)
+}
+
+// TestSlowReaderAtTheEnd: a client that takes its time, but takes something, still
+// gets all of what its task has written.
+func TestSlowReaderAtTheEnd(t *testing.T) {
+	r := newRun(t, nil)
+	c := r.dial()
+	got, slow := 0, true
+	over := make(chan error)
+	numbered := make(chan struct{})
+	go func() {
+		over <- c.Call(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"x"}}}, func(_ []byte, reply *Reply) error {
+			if len(reply.Tasks) > 0 {
+				close(numbered)
+			}
+			if got += len(reply.Data); slow && got > 1<<20 {
+				slow = false
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		})
+	}()
+	<-numbered
+	a := r.start(1, 1)
+	a.out.Write(make([]byte, 4<<20))
+	r.end(a, task.OK, true)
+	r.s.Close()
+	require.NoError(t, <-over)
+	require.Equal(t, 4<<20, got)
+}
+
+func TestManyConnections(t *testing.T) {
+	r := newRun(t, nil)
+	var files []*os.File
+	for range mostConns {
+		f := r.connect()
+		files = append(files, f)
+		io.WriteString(f, `{"v":1,"op":"watch"}`+"\n")
+	}
+	until(t, func() bool { return r.s.sink.asked.Load() == mostConns })
+	for range 3 {
+		_, err := r.ask(Request{Op: "hello"})
+		require.ErrorContains(t, err, "too many clients")
+	}
+	for _, f := range files {
+		f.Close()
+	}
+	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+
+	// Those that do nothing make room.
+	until(func() (*testing.T, func() bool) {
+		return t, func() bool { r.s.mu.Lock(); defer r.s.mu.Unlock(); return len(r.s.conns) == 0 }
+	}())
+	for range mostConns {
+		io.WriteString(r.connect(), `{"v":1,"op":"pause"}`+"\n")
+	}
+	until(t, func() bool {
+		_, err := r.ask(Request{Op: "hello"})
+		return err == nil
+	})
+	require.LessOrEqual(t, len(r.commands()), mostConns)
+}
+
+func TestTwentyClientsAtOnce(t *testing.T) {
+	r := newRun(t, nil)
+	stop := make(chan struct{})
+	var load, clients sync.WaitGroup
+	load.Go(func() {
+		for id := uint64(1_000_000); ; id++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			a := r.start(id, 1)
+			fmt.Fprint(a.out, id)
+			r.end(a, task.OK, true)
+		}
+	})
+	for n := range 20 {
+		clients.Go(func() {
+			c := r.dial()
+			rnd := rand.New(rand.NewSource(int64(n)))
+			for i := range 50 {
+				var q Request
+				switch rnd.Intn(7) {
+				case 0:
+					q = Request{Op: "status"}
+				case 1:
+					q = Request{Op: "pause"}
+				case 2:
+					q = Request{Op: "resize", N: 1, Relative: true}
+				case 3:
+					q = Request{Op: "add", Add: &Addition{Values: []task.Bytes{"a", "b"}}}
+				case 4:
+					q = Request{Op: "explain", Tasks: []uint64{1, 2, 3}}
+				case 5:
+					q = Request{Op: "cancel", Tasks: []uint64{uint64(i + 1)}}
+				case 6:
+					w := r.dial()
+					err := w.Call(Request{Op: "watch"}, func(_ []byte, reply *Reply) error {
+						if reply.Name == "finished" || i%2 == 0 {
+							return io.EOF
+						}
+						return nil
+					})
+					w.Close()
+					if !strings.Contains(err.Error(), "ended before") {
+						t.Error(err)
+					}
+					continue
+				}
+				if _, err := ask1(c, q); err != nil {
+					t.Errorf("%v: %v", q, err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	close(stop)
+	load.Wait()
+}
+
+// TestFloodOfQuestions: the door is held for a small share of the time, whatever is
+// asked.
+func TestFloodOfQuestions(t *testing.T) {
+	const takes = 10 * time.Millisecond
+	var mu sync.Mutex
+	looks := 0
+	r := newRun(t, func(c *Config) {
+		c.Do = func(cmd task.Command) task.Reply {
+			mu.Lock()
+			defer mu.Unlock()
+			looks++
+			time.Sleep(takes)
+			return task.Reply{Snapshot: &task.Snapshot{}}
+		}
+	})
+	began := time.Now()
+	var clients sync.WaitGroup
+	for range 10 {
+		clients.Go(func() {
+			c := r.dial()
+			for time.Since(began) < time.Second {
+				if _, err := ask1(c, Request{Op: "status"}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	took := time.Since(began)
+	require.Greater(t, looks, 1)
+	require.Less(t, time.Duration(looks)*takes, took/8)
+}
+
+// TestCloseAtAnyMoment: clients that ask while the run ends get an answer or none.
+func TestCloseAtAnyMoment(t *testing.T) {
+	for i := range 20 {
+		r := newRun(t, nil)
+		var clients sync.WaitGroup
+		for n := range 5 {
+			c := r.dial()
+			clients.Go(func() {
+				for {
+					q := Request{Op: "add", Wait: n == 0, Add: &Addition{Values: []task.Bytes{"x"}}}
+					if n == 1 {
+						q = Request{Op: "watch"}
+					}
+					if n == 2 {
+						q = Request{Op: "status"}
+					}
+					replies, err := ask1(c, q)
+					_, isRefused := errors.AsType[*Refused](err)
+					switch {
+					case n == 1 && err == nil:
+						return
+					case isRefused && err.Error() == "the run is over", err != nil && strings.Contains(err.Error(), "ended before"):
+						return
+					case err != nil:
+						t.Errorf("%v", err)
+						return
+					case len(replies) == 0:
+						t.Error("no reply")
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(i) * time.Millisecond / 4)
+		r.s.Close()
+		clients.Wait()
+	}
+}
+
+// FuzzRequest: whatever is accepted means the same when it is sent again.
+func FuzzRequest(f *testing.F) {
+	for _, s := range []string{
+		`{"v":1,"op":"status"}`, `{"v":1,"op":"cancel","key":{"base64":"/w=="}}`, `{"v":1,"op":"resize","n":-1,"relative":true}`,
+		`{"v":1,"op":"add","wait":true,"add":{"command":["a"],"env":["A=b"],"dir":"/","after":[1],"block":true}}`,
+		`{"v":2,"op":"x"}`, `{"op":"hello","v":1}x`, `{"v":1,"op":"log","tasks":[18446744073709551615],"follow":true}`, `"{`, `{"a":{"b":"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		q, err := decode(line)
+		if err != nil {
+			e, ours := errors.AsType[*Refused](err)
+			require.True(t, ours)
+			require.Equal(t, malformed, e.Status)
+			return
+		}
+		require.Equal(t, version, q.V)
+		again, err := decode(encode(t, q))
+		require.NoError(t, err)
+		require.Equal(t, encode(t, q), encode(t, again))
+	})
+}
+
+// FuzzConnection: whatever bytes come, and however they are cut, each line gets an
+// answer and the run goes on.
+func FuzzConnection(f *testing.F) {
+	f.Add([]byte("{\"v\":1,\"op\":\"status\"}\n"), 3)
+	f.Add([]byte("\n\n{}\n\x00\xff"), 1)
+	f.Add([]byte("{\"v\":1,\"op\":\"log\",\"tasks\":[7]}\n{\"v\":1,\"op\":\"add\",\"add\":{\"values\":[\"a\"]}}\n"), 50)
+	dir := f.TempDir()
+	f.Setenv("XDG_RUNTIME_DIR", dir)
+	r := &run{wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: 1 << 30, tried: map[*Addition]bool{}}
+	r.s = Serve(Config{Name: "fake", Do: r.do, Live: r.output, Feed: r})
+	f.Cleanup(r.s.Close)
+	f.Fuzz(func(t *testing.T, text []byte, cut int) {
+		if strings.Contains(string(text), "watch") || strings.Contains(string(text), "wait") || strings.Contains(string(text), `\u`) {
+			return // which wait for what does not happen here
+		}
+		r.t = t
+		c := r.connect()
+		go func() {
+			for rest := text; len(rest) > 0; {
+				n := len(rest)
+				if cut > 0 {
+					n = min(n, cut)
+				}
+				if _, err := c.Write(rest[:n]); err != nil {
+					break
+				}
+				rest = rest[n:]
+			}
+			closeWrite(t, c)
+		}()
+		got, err := io.ReadAll(c)
+		require.NoError(t, err)
+		lines := strings.Count(string(text), "\n")
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			lines++
+		}
+		require.Equal(t, lines, strings.Count(string(got), `"end":true`), "%s", got)
+		require.Equal(t, lines, strings.Count(string(got), "\n"))
+	})
+}
+
+func encode(t *testing.T, q *Request) []byte {
+	b, err := json.Marshal(q)
+	require.NoError(t, err)
+	return b
+}
