@@ -92,8 +92,6 @@ type ctl struct {
 	stdin    bool     // records of standard input are to be added
 
 	follow, rest, wait, block, null, json, help bool
-
-	ended []control.Ended // how tasks ended, as far as replies have said so
 }
 
 // exitStatus is an error that was told already, or needs no telling.

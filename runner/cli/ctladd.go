@@ -8,18 +8,46 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"crew/runner/control"
 	"crew/runner/task"
 )
 
 const (
-	batchTasks = 1000      // records of standard input in a request
+	batchTasks = 1000      // records of standard input in a request, at most
 	batchBytes = 256 << 10 // their size, unless one is larger
 	mostRecord = 2 << 20   // bytes of a record
+	mostWaits  = 16        // connections at once, for requests that wait for their tasks
+	mostPart   = 64 << 10  // bytes of a line that wait for its end
 )
 
-// add gives tasks to a run: records of its template or, if it has none, a command.
+// adder is what one crew ctl add adds.
+type adder struct {
+	// configuration
+
+	ctl    *ctl
+	run    control.Hello
+	client *control.Client
+	all    control.Addition // without values
+
+	// state of the requests that wait for their tasks
+
+	places chan struct{} // has an item for each
+	wg     sync.WaitGroup
+	mu     sync.Mutex // held for each reply
+	ended  []control.Ended
+	err    error             // the first one
+	parts  map[stream][]byte // what tasks have written of lines that they have not ended
+}
+
+// stream is stdout or stderr of a task.
+type stream struct {
+	task uint64
+	name string
+}
+
+// add gives tasks to a run: values or, if it takes none, a command.
 func (c *ctl) add() error {
 	h, err := control.Find(c.run)
 	if err != nil {
@@ -30,39 +58,37 @@ func (c *ctl) add() error {
 		return err
 	}
 	defer client.Close()
-	a := control.Addition{Key: c.key, After: c.after, Block: c.block}
+	a := &adder{
+		ctl: c, run: h, client: client, all: control.Addition{Key: c.key, After: c.after, Block: c.block},
+		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
+	}
 	if !h.Values {
-		if a.Dir, a.Env, err = here(); err != nil {
+		a.all.Lines = c.stdin
+		if a.all.Dir, a.all.Env, err = here(); err != nil {
 			return err
 		}
-	}
-	send := func(values []task.Bytes) error {
-		a := a
-		switch {
-		case h.Values || c.stdin:
-			a.Values, a.Lines = values, !h.Values
-		default:
-			a.Command = values
-		}
-		return c.request(client, h, control.Request{Op: "add", Wait: c.wait, Add: &a}, c.added)
 	}
 	if c.stdin {
 		delim := byte('\n')
 		if c.null {
 			delim = 0
 		}
-		err = batches(c.in, delim, send)
+		err = batches(c.in, delim, a.send)
 	} else {
-		values := make([]task.Bytes, len(c.work))
-		for i, v := range c.work {
-			values[i] = task.Bytes(v)
+		words := make([]task.Bytes, len(c.work))
+		for i, w := range c.work {
+			words[i] = task.Bytes(w)
 		}
-		err = send(values)
+		err = a.send(words)
 	}
-	if err == nil && c.wait {
-		err = c.waited()
+	a.wg.Wait()
+	switch {
+	case err != nil:
+		return err
+	case a.err != nil:
+		return a.err
 	}
-	return err
+	return a.status()
 }
 
 // here returns the working directory and the environment.
@@ -77,6 +103,83 @@ func here() (dir task.Bytes, env []task.Bytes, err error) {
 	return task.Bytes(path), env, nil
 }
 
+// send adds values, or the words of a command. It returns when the run has accepted
+// them; with --wait, a goroutine then waits for them.
+func (a *adder) send(words []task.Bytes) error {
+	all := a.all
+	if all.Values = words; !a.run.Values && !a.ctl.stdin {
+		all.Values, all.Command = nil, words
+	}
+	req := control.Request{Op: "add", Wait: a.ctl.wait, Add: &all}
+	if !a.ctl.wait {
+		return a.ctl.request(a.client, a.run, req, a.added)
+	}
+	a.places <- struct{}{}
+	accepted := make(chan struct{})
+	accept := sync.OnceFunc(func() { close(accepted) })
+	a.wg.Go(func() {
+		defer func() { <-a.places }()
+		defer accept()
+		if err := a.await(req, accept); err != nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.err == nil {
+				a.err = err
+			}
+		}
+	})
+	<-accepted
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// added takes the reply to an addition that is not waited for.
+func (a *adder) added(line []byte, r *control.Reply) error {
+	if a.ctl.json {
+		return a.ctl.printJSON(line)
+	}
+	return a.ctl.printNumbers(r.Tasks)
+}
+
+// await makes a request on a connection of its own, and shows what the tasks write.
+// It calls accept once they are accepted.
+func (a *adder) await(req control.Request, accept func()) error {
+	client, err := control.Dial(a.run)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return a.ctl.request(client, a.run, req, func(line []byte, r *control.Reply) error {
+		accept()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.ended = append(a.ended, r.Ended...)
+		switch {
+		case a.ctl.json:
+			return a.ctl.printJSON(line)
+		case a.ctl.stdin || len(req.Add.Values) > 1:
+			return a.output(r)
+		}
+		return a.ctl.output(r)
+	})
+}
+
+// output writes what a task has written, up to the end of a line, so that tasks that
+// write at the same time do not mix within a line.
+func (a *adder) output(r *control.Reply) error {
+	from := stream{r.Task, r.Stream}
+	data := append(a.parts[from], r.Data...)
+	end := bytes.LastIndexByte(data, '\n') + 1
+	if len(data)-end > mostPart {
+		end = len(data)
+	}
+	if a.parts[from] = data[end:]; end == len(data) {
+		delete(a.parts, from)
+	}
+	return a.ctl.output(&control.Reply{Stream: r.Stream, Data: data[:end]})
+}
+
 // batches calls send with the records of r, several at a time. It does not wait for
 // more while it has some, and reads no more than a buffer ahead.
 func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
@@ -88,50 +191,45 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return fmt.Errorf("a record of standard input is longer than %s", byteCount(mostRecord))
 		}
-		ended := err != nil
-		if !ended || len(record) > 0 {
+		if err == nil || len(record) > 0 {
 			batch = append(batch, task.Bytes(strings.TrimSuffix(string(record), string(rune(delim)))))
 			size += len(record)
 		}
 		ahead, _ := in.Peek(in.Buffered())
-		if full := size >= batchBytes || len(batch) == batchTasks; full || ended || bytes.IndexByte(ahead, delim) < 0 {
-			if len(batch) > 0 {
-				if err := send(batch); err != nil {
-					return err
-				}
+		full := size >= batchBytes || len(batch) == batchTasks
+		if len(batch) > 0 && (full || err != nil || bytes.IndexByte(ahead, delim) < 0) {
+			if err := send(batch); err != nil {
+				return err
 			}
 			batch, size = nil, 0
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case ended:
+		case err != nil:
 			return fmt.Errorf("read standard input: %w", err)
 		}
 	}
 }
 
-// added takes a reply to an addition.
-func (c *ctl) added(r *control.Reply) error {
-	if len(r.Tasks) > 0 && !c.wait {
-		return c.printNumbers(r.Tasks)
+// status writes the lines that tasks have not ended, and returns how the tasks ended
+// as an exit status, which is nil if all succeeded.
+func (a *adder) status() error {
+	for from, data := range a.parts {
+		if err := a.ctl.output(&control.Reply{Stream: from.name, Data: data}); err != nil {
+			return err
+		}
 	}
-	return c.output(r)
-}
-
-// waited returns how the tasks ended as an exit status, which is nil if all
-// succeeded.
-func (c *ctl) waited() error {
 	status := statusOK
-	for i := range c.ended {
-		if s := taskStatus(c.ended[i].Result()); s != statusOK {
+	for i := range a.ended {
+		if s := taskStatus(a.ended[i].Result()); s != statusOK {
 			status = s
 		}
 	}
 	switch {
 	case status == statusOK:
 		return nil
-	case len(c.ended) > 1:
+	case len(a.ended) > 1:
 		status = statusFailed
 	}
 	return exitStatus(status)

@@ -24,26 +24,32 @@ func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
 		return err
 	}
 	defer client.Close()
-	return c.request(client, h, req, show)
-}
-
-// request is call for a run that was found.
-func (c *ctl) request(client *control.Client, h control.Hello, req control.Request, show func(*control.Reply) error) error {
-	err := client.Call(req, func(line []byte, r *control.Reply) error {
-		c.ended = append(c.ended, r.Ended...)
+	return c.request(client, h, req, func(line []byte, r *control.Reply) error {
 		switch {
 		case c.json:
-			return c.write(c.out, append(line, '\n'))
+			return c.printJSON(line)
 		case show == nil, r.Error != "" && len(r.Tasks) == 0:
 			return nil
 		}
 		return show(r)
 	})
-	if refused, ok := errors.AsType[*control.Refused](err); ok {
-		return &control.Refused{Text: refusalText(h, refused.Text), Status: refused.Status}
-	}
-	return err
 }
+
+// request makes a request of a run that was found.
+func (c *ctl) request(client *control.Client, h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
+	err := client.Call(req, take)
+	refused, ok := errors.AsType[*control.Refused](err)
+	if !ok {
+		return err
+	}
+	text := refusalText(h, refused.Text)
+	if refused.Status == statusFull {
+		text += ": add --block to wait for room"
+	}
+	return &control.Refused{Text: text, Status: refused.Status}
+}
+
+func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
 
 // refusalText says which run refused a request.
 func refusalText(h control.Hello, why string) string {
