@@ -35,10 +35,13 @@ var rooms = map[string]struct {
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
 	"crew/sched":            {std: true},
+
+	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
 }
 
 // only are libraries that one room alone may import.
 var only = map[string]string{
+	"github.com/gdamore/tcell/v2":          "crew/runner/control/crew-top",
 	"github.com/urfave/cli/v2":             "crew/runner/cli",
 	"github.com/schollz/progressbar/v3":    "crew/runner/sink",
 	"mvdan.cc/sh/v3/syntax":                "crew/runner/expand",

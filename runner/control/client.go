@@ -172,7 +172,7 @@ func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 }
 
 func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
-	r.V = version
+	r.V = Version
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

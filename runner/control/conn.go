@@ -130,7 +130,7 @@ func (c *conn) put(r *Reply) {
 	if c.err != nil {
 		return
 	}
-	r.V = version
+	r.V = Version
 	c.err = c.enc.Encode(r)
 	if c.out.Len() >= block {
 		_ = c.flush()

@@ -339,7 +339,7 @@ func FuzzRequest(f *testing.F) {
 			require.Equal(t, malformed, e.Status)
 			return
 		}
-		require.Equal(t, version, q.V)
+		require.Equal(t, Version, q.V)
 		again, err := decode(encode(t, q))
 		require.NoError(t, err)
 		require.Equal(t, encode(t, q), encode(t, again))

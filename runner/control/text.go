@@ -34,7 +34,7 @@ func (s *Status) Lines() []string {
 	if n := len(running) - mostTasks; n > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", n))
 	}
-	waits := s.reasons()
+	waits := s.Reasons()
 	lines = append(lines, waits[:min(len(waits), mostWaits)]...)
 	if len(waits) > mostWaits {
 		lines = append(lines, "… and more")
@@ -80,9 +80,9 @@ func (r *Running) text() string {
 		r.Since.Local().Format(time.TimeOnly), r.Worker, attempt, task.Shorten(string(name), commandSize))
 }
 
-// reasons says why nothing starts, and what tasks wait for.
-func (s *Status) reasons() (lines []string) {
-	if s.Blocking != nil && s.State != task.Paused.String() {
+// Reasons says why nothing starts although a worker is idle, and what tasks wait for.
+func (s *Status) Reasons() (lines []string) {
+	if s.Blocking != nil && s.State != task.Paused.String() && s.Blocking.By != causeName(task.BySlots) {
 		lines = append(lines, s.Blocking.Text)
 	}
 	for _, w := range s.Waits {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// version is that of the wire format. Requests of another one are refused.
-	version = 1
+	// Version is that of the wire format. Requests of another one are refused.
+	Version = 1
 	maxLine = 8 << 20 // bytes of a request
 )
 
@@ -134,7 +134,7 @@ func decode(line []byte) (*Request, error) {
 		switch {
 		case !json.Valid(line):
 			return nil, bad("not a line of JSON")
-		case json.Unmarshal(line, &any) == nil && any.V != nil && *any.V != version:
+		case json.Unmarshal(line, &any) == nil && any.V != nil && *any.V != Version:
 			r.V = *any.V
 		case isKind && kind.Field == "":
 			return nil, bad("not an object")
@@ -146,8 +146,8 @@ func decode(line []byte) (*Request, error) {
 	} else if _, err = dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, bad("something follows the object")
 	}
-	if r.V != version {
-		return nil, bad("version %d: this crew speaks version %d", r.V, version)
+	if r.V != Version {
+		return nil, bad("version %d: this crew speaks version %d", r.V, Version)
 	}
 	members, known := takes(r.Op)
 	if !known {

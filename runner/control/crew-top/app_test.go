@@ -1,0 +1,93 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/control"
+)
+
+// keyed is an app that shows busy tasks, after some keys. Its requests stay in asks.
+func keyed(t *testing.T, tasks int, keys string) *app {
+	s := tcell.NewSimulationScreen("UTF-8")
+	require.NoError(t, s.Init())
+	t.Cleanup(s.Fini)
+	a := newApp(s)
+	a.view, a.page = *busy(tasks), 10
+	a.follow = func(l *log) { l.add([]byte("output\n"), false) }
+	for _, r := range keys {
+		special := map[rune]tcell.Key{'U': tcell.KeyUp, 'D': tcell.KeyDown, 'P': tcell.KeyPgDn, 'E': tcell.KeyEnd, '^': tcell.KeyEscape}
+		if k, ok := special[r]; ok {
+			a.key(k, 0)
+		} else {
+			a.key(tcell.KeyRune, r)
+		}
+	}
+	return a
+}
+
+// asked returns the requests of an app.
+func (a *app) asked() (asked []control.Request) {
+	for len(a.asks) > 0 {
+		asked = append(asked, <-a.asks)
+	}
+	return asked
+}
+
+func TestKeys(t *testing.T) {
+	for keys, want := range map[string][]control.Request{
+		"p":      {{Op: "pause"}},
+		"+":      {{Op: "resize", N: 1, Relative: true}},
+		"-":      {{Op: "resize", N: -1, Relative: true}},
+		"c":      nil,
+		"cn":     nil,
+		"c^":     nil,
+		"cy":     {{Op: "cancel", Tasks: []uint64{1235}}},
+		"DDcy":   {{Op: "cancel", Tasks: []uint64{1237}}},
+		"Ecy":    {{Op: "cancel", Tasks: []uint64{1264}}},
+		"EPDUcy": {{Op: "cancel", Tasks: []uint64{1263}}},
+		"Pcy":    {{Op: "cancel", Tasks: []uint64{1245}}},
+		"scy":    {{Op: "cancel", Tasks: []uint64{1235}}}, // sorted by age; the choice stays
+		"d":      nil,
+		"dy":     {{Op: "drain"}},
+		"?p":     nil, // closes the help
+		"?pp":    {{Op: "pause"}},
+		"lp":     nil, // no key of the log
+		"lqp":    {{Op: "pause"}},
+		"x!":     nil,
+	} {
+		a := keyed(t, 30, keys)
+		require.Equal(t, want, a.asked(), keys)
+		require.False(t, a.quit, keys)
+	}
+	require.True(t, keyed(t, 30, "q").quit)
+	require.False(t, keyed(t, 30, "lq").quit)
+
+	a := keyed(t, 30, "")
+	a.run.state = "paused"
+	a.key(tcell.KeyRune, 'p')
+	require.Equal(t, []control.Request{{Op: "resume"}}, a.asked())
+
+	// What is asked about is what is done, even if it ends meanwhile.
+	a = keyed(t, 30, "c")
+	a.learn(a.run, a.tasks[1:], a.looked)
+	a.key(tcell.KeyRune, 'y')
+	require.Equal(t, []control.Request{{Op: "cancel", Tasks: []uint64{1235}}}, a.asked())
+
+	// Nothing to choose, and nobody to ask.
+	a = keyed(t, 0, "c")
+	require.Equal(t, "no task is running", a.message)
+	a = keyed(t, 3, "")
+	a.over = "ended"
+	for _, key := range "pc+-dl" {
+		a.key(tcell.KeyRune, key)
+		require.Empty(t, a.asked())
+		require.Equal(t, "the run has ended", a.message)
+	}
+	for range 2 * keptAsks {
+		a = keyed(t, 3, "+++++++++++++++++")
+	}
+	require.Equal(t, "the run does not answer", a.message)
+}

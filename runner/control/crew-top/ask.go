@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// connect starts to exchange requests and answers with the run, and to learn of
+// failures. The goroutines end with the program, or before it with the run.
+func (a *app) connect(hello control.Hello) {
+	a.looked = time.Now()
+	a.run = run{name: hello.Name, command: string(hello.Command), pid: hello.PID, state: hello.State, eta: -1}
+	a.follow = func(l *log) { go a.followLog(hello, l) }
+	go a.exchange(hello)
+	go a.watch(hello)
+}
+
+// call sends a request on a connection of its own: the run closes those that idle if
+// there are too many.
+func call(hello control.Hello, r control.Request, each func(*control.Reply)) error {
+	client, err := control.Dial(hello)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Call(r, func(_ []byte, reply *control.Reply) error { each(reply); return nil })
+}
+
+// exchange sends the requests to the run one after another, and posts the answers.
+func (a *app) exchange(hello control.Hello) {
+	m := &meter{}
+	for request := range a.asks {
+		var last control.Reply
+		err := call(hello, request, func(r *control.Reply) { last = *r })
+		if err == nil && last.Run != nil {
+			used := m.measure(time.Now(), attempts(last.Run))
+			a.post(func() { a.looking = false; a.see(last.Run, used) })
+			continue
+		}
+		a.post(func() { a.answered(&request, err) })
+	}
+}
+
+// attempts returns when the running attempts began, by process id.
+func attempts(s *control.Status) map[int]time.Time {
+	pids := map[int]time.Time{}
+	for i := range s.Tasks {
+		if pid := s.Tasks[i].PID; pid > 0 {
+			pids[pid] = s.Tasks[i].Since
+		}
+	}
+	return pids
+}
+
+// answered takes the answer to a request that asked for something to be done.
+func (a *app) answered(request *control.Request, err error) {
+	if request.Op == "status" {
+		a.looking = false
+	}
+	switch {
+	case request.Op == "status": // the watch knows whether the run is over
+		return
+	case err != nil:
+		a.message = err.Error()
+	case request.Op == "pause":
+		a.message = "paused: running tasks finish; p resumes"
+	case request.Op == "cancel":
+		a.message = fmt.Sprintf("task %d is being cancelled", request.Tasks[0])
+	}
+	a.look()
+}
+
+// see takes the state of the run and what its tasks use.
+func (a *app) see(s *control.Status, used map[int]usage) {
+	if a.over != "" {
+		return
+	}
+	r := a.run
+	r.state, r.workers, r.rate = s.State, len(s.Workers), s.Rate
+	r.done, r.failed, r.known, r.total = s.Done, s.Failed, s.Total != nil, 0
+	r.cancelled, r.notRun = s.Outcomes[task.Cancelled.String()], s.Outcomes[task.NotRun.String()]
+	if r.known {
+		r.total = *s.Total
+	}
+	r.elapsed, r.eta = seconds(s.Elapsed), -1
+	if s.ETA != nil {
+		r.eta = seconds(*s.ETA)
+	}
+	r.queue, r.waits = queue(s), s.Reasons()
+	r.blocked = s.Blocking != nil && len(r.waits) > 0 && r.waits[0] == s.Blocking.Text
+	rows := make([]row, len(s.Tasks))
+	for i, t := range s.Tasks {
+		rows[i] = row{
+			id: t.Task, worker: t.Worker, attempt: t.Attempt, age: seconds(t.Age),
+			command: cmp.Or(string(t.Tag), string(t.Command)),
+		}
+		rows[i].usage, rows[i].measured = used[t.PID]
+	}
+	a.at = s.At
+	a.learn(r, rows, time.Now())
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// queue says how many tasks wait, and where.
+func queue(s *control.Status) string {
+	var parts []string
+	add := func(n int64, text string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(text, n))
+		}
+	}
+	add(s.Queued, "%d read ahead")
+	add(s.Aside, "%d set aside")
+	add(s.Held, "%d results held back")
+	return strings.Join(parts, ", ")
+}
+
+// watch posts failures as they happen, and at last how the run ended.
+func (a *app) watch(hello control.Hello) {
+	w := &watcher{app: a}
+	for {
+		err := call(hello, control.Request{Op: "watch"}, w.take)
+		switch {
+		case err == nil:
+			a.post(func() { a.finish(w) })
+			return
+		case errors.Is(err, os.ErrNotExist): // while nothing was watched
+			a.post(func() { a.end("ended") })
+			return
+		case errors.Is(err, unix.ECONNREFUSED):
+			a.post(func() { a.end(killed) })
+			return
+		case refused(err): // there is no room for one more client
+			a.post(func() { a.message = "failures are not shown: " + err.Error() })
+			time.Sleep(patience)
+		default: // killed, or it has given up this client, which was stopped
+			time.Sleep(again)
+		}
+	}
+}
+
+// refused reports whether err is that of a run that answers.
+func refused(err error) bool {
+	_, ok := errors.AsType[*control.Refused](err)
+	return ok
+}
+
+// watcher takes the events of a run.
+type watcher struct {
+	app    *app
+	recent []ended   // tasks that ended in the last patience
+	last   time.Time // when the latest event was
+	lost   time.Time // when the latest one before lost events was
+}
+
+// ended is a task that ended.
+type ended struct {
+	at      time.Time
+	outcome string
+}
+
+func (w *watcher) take(r *control.Reply) {
+	e := r.Event
+	if e == nil {
+		return
+	}
+	failed := slices.Contains(failures[:], e.Outcome)
+	switch e.Name {
+	case "lost":
+		w.lost = w.last
+	case "finished":
+		for len(w.recent) > 0 && e.At.Sub(w.recent[0].at) > patience { // the run has been looked at since
+			w.recent = w.recent[1:]
+		}
+		w.recent = append(w.recent, ended{e.At, e.Outcome})
+	}
+	w.last = e.At
+	if failed {
+		text := r.Line() + ": " + string(e.Command)
+		w.app.post(func() { w.app.fail(text) })
+	}
+}
+
+// failures are the outcomes of attempts that failed.
+var failures = [...]string{task.Exit.String(), task.Signal.String(), task.Timeout.String(), task.StartFailed.String()}
+
+// finish takes the end of the run.
+func (a *app) finish(w *watcher) {
+	for _, e := range w.recent {
+		switch r := &a.run; {
+		case !e.at.After(a.at):
+			continue
+		case slices.Contains(failures[:], e.outcome):
+			r.failed++
+		case e.outcome == task.Cancelled.String():
+			r.cancelled++
+		case e.outcome == task.NotRun.String():
+			r.notRun++
+		}
+		a.run.done++
+	}
+	a.end("ended")
+	if w.lost.After(a.at) {
+		a.message = "the run has ended; these totals may be those of a moment before"
+	}
+}
+
+// killed is how a run ended that could not say so.
+const killed = "killed"
+
+// end takes it that the run is over.
+func (a *app) end(how string) {
+	if a.over == "" {
+		a.over, a.ask, a.message, a.tasks, a.run.waits = how, nil, "", nil, nil
+	}
+}
+
+// followLog posts the output of a task to a log, until it is left.
+func (a *app) followLog(hello control.Hello, l *log) {
+	client, err := control.Dial(hello)
+	if err == nil {
+		a.post(func() { l.close = func() { _ = client.Close() } })
+		err = client.Call(control.Request{Op: "log", Tasks: []uint64{l.id}, Follow: true}, func(_ []byte, r *control.Reply) error {
+			a.post(func() { l.take(r) })
+			return nil
+		})
+		_ = client.Close()
+	}
+	a.post(func() {
+		switch {
+		case a.log == l && len(l.lines) == 0 && err != nil:
+			a.log, a.message = nil, err.Error()
+		case err != nil:
+			l.ended = err.Error()
+		default:
+			l.ended = cmp.Or(l.ended, "ended")
+		}
+	})
+}

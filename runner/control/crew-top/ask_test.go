@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// fake is a run that this test tells what happens, and that records what it is asked.
+type fake struct {
+	mu   sync.Mutex
+	snap task.Snapshot
+	did  []task.Command
+	err  error
+}
+
+func (f *fake) do(cmd task.Command) task.Reply {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cmd.Op == task.Look {
+		snap := f.snap
+		snap.At = time.Now()
+		return task.Reply{Snapshot: &snap}
+	}
+	f.did = append(f.did, cmd)
+	return task.Reply{Err: f.err}
+}
+
+// await waits until the screen shows a text.
+func await(t *testing.T, s tcell.SimulationScreen, text string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		now := strings.Join(lines(s), "\n")
+		if strings.Contains(now, text) {
+			return
+		}
+		require.True(t, time.Now().Before(end), "waited in vain for %q:\n%s", text, now)
+	}
+}
+
+// The whole program but its terminal and the run's processes.
+func TestApp(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	start := time.Now()
+	one := &task.Task{ID: 7, Argv: []string{"sleep", "1"}}
+	f := &fake{snap: task.Snapshot{
+		Stats: task.Stats{Admitted: 9, Start: start}, Slots: []task.Slot{{ID: 1}},
+		Running: []task.Running{{Task: one, Slot: 1, Attempt: 2, Since: start}},
+		Waiting: []task.Blocking{{By: task.ByKey, Key: "a", Tasks: 2, Slot: 1}}, Queued: 2,
+	}}
+	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2
+	server := control.Serve(control.Config{
+		Name: "fake", Do: f.do, PIDs: func() map[uint64]int { return map[uint64]int{7: os.Getpid()} },
+		Total: func() (int64, bool) { return 9, true },
+	})
+	defer server.Close()
+	hello, err := control.Find("fake")
+	require.NoError(t, err)
+
+	s := tcell.NewSimulationScreen("UTF-8")
+	require.NoError(t, s.Init())
+	s.SetSize(80, 24)
+	a := newApp(s)
+	over := make(chan error)
+	a.connect(hello)
+	go func() { over <- a.loop() }()
+	await(t, s, " 6/9 done  2 failed  1/1 workers busy")
+	await(t, s, "2 read ahead")
+	await(t, s, "of key a wait for worker 1")
+	require.Regexp(t, `(?m)^ +1 +7 +\ds +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
+
+	f.mu.Lock()
+	f.err = errors.New("the run drains: nothing more starts")
+	f.mu.Unlock()
+	s.InjectKey(tcell.KeyRune, '+', 0)
+	await(t, s, " the run drains: nothing more starts")
+	f.mu.Lock()
+	require.Equal(t, []task.Command{{Op: task.Grow, N: 1}}, f.did)
+	f.err = nil
+	f.mu.Unlock()
+	s.InjectKey(tcell.KeyRune, 'l', 0)
+	await(t, s, "this run keeps no output")
+
+	s.SetSize(40, 10)
+	require.NoError(t, s.PostEvent(tcell.NewEventResize(40, 10)))
+	await(t, s, "\n  W  TASK")
+	s.SetSize(80, 24)
+	require.NoError(t, s.PostEvent(tcell.NewEventResize(80, 24)))
+
+	// What happens after the last look is counted as well.
+	await(t, s, "TRY")
+	now := time.Now().Add(time.Hour)
+	result := &task.Result{Task: one, Outcome: task.Exit, Code: 3, Attempt: 2, Start: now.Add(-2 * time.Second), End: now}
+	require.NoError(t, server.Sink().Consume([]task.Event{
+		{Kind: task.Finished, At: now, ID: 7, Task: one, Result: result, Attempt: 2},
+		{Kind: task.Finished, At: now, ID: 8, Task: &task.Task{ID: 8}, Result: &task.Result{Outcome: task.NotRun}},
+	}))
+	await(t, s, "task 7")
+	server.Close()
+	await(t, s, "the run has ended")
+	await(t, s, " 8/9 done  3 failed  1 not run")
+	s.InjectKey(tcell.KeyRune, 'p', 0)
+	s.InjectKey(tcell.KeyRune, 'q', 0)
+	require.NoError(t, <-over)
+	require.Len(t, f.did, 1)
+	s.Fini()
+}
+
+// A run that is gone without a word was killed.
+func TestKilled(t *testing.T) {
+	v := &view{over: killed, run: run{state: "running", eta: -1}}
+	got := picture(t, v, 40, 10)
+	require.Contains(t, got[0], "killed")
+	require.Equal(t, " the run is gone: it was killed  q quit", got[9])
+	require.Zero(t, v.silent(time.Unix(math.MaxInt32, 0)))
+}

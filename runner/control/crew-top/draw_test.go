@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// picture draws a view on a screen of some size and returns its lines.
+func picture(t *testing.T, v *view, w, h int) []string {
+	s := tcell.NewSimulationScreen("UTF-8")
+	require.NoError(t, s.Init())
+	defer s.Fini()
+	s.SetSize(w, h)
+	v.draw(s)
+	return lines(s)
+}
+
+// lines returns what a screen shows, without blanks at the ends of lines.
+func lines(s tcell.SimulationScreen) (lines []string) {
+	w, h := s.Size()
+	for y := range h {
+		var b strings.Builder
+		for x := 0; x < w; x++ {
+			text, _, width := s.Get(x, y)
+			b.WriteString(text)
+			x += max(width, 1) - 1
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
+// busy is a view of a run with so many running tasks.
+func busy(tasks int) *view {
+	v := &view{}
+	for i := range 100 {
+		v.rates = append(v.rates, float64(i%20))
+	}
+	r := run{
+		name: "encode", command: "ffmpeg -i {} {.}.mkv", state: "running", pid: 4242, workers: tasks,
+		done: 1234, total: 5000, failed: 3, known: true, elapsed: 432 * time.Second, eta: 20 * time.Minute, rate: 8.4,
+		queue: "120 read ahead of 128, 3 aside",
+		waits: []string{"12 tasks of key a wait for worker 3", "3 tasks wait for a retry, the next in 4s"},
+	}
+	var rows []row
+	for i := range tasks {
+		rows = append(rows, row{
+			id: uint64(1235 + i), worker: i + 1, attempt: 1 + i%3, pid: 100 + i, age: time.Duration(i*i) * time.Second,
+			command: fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i), measured: i != 1,
+			usage: usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678},
+		})
+	}
+	v.learn(r, rows, time.Now())
+	for i := range 5 {
+		v.fail(fmt.Sprintf("10:41:0%d task %d: exit 3 after 2s: ffmpeg -i 'film %d.avi'", i, i, i))
+	}
+	return v
+}
+
+// Everything has its place at every size, no line is too long, and what matters
+// most is seen on a small screen, too.
+func TestPicture(t *testing.T) {
+	for _, size := range [][2]int{{40, 10}, {80, 24}, {200, 60}} {
+		for _, tasks := range []int{0, 4, 30, 500} {
+			w, h := size[0], size[1]
+			got := picture(t, busy(tasks), w, h)
+			text := strings.Join(got, "\n")
+			what := fmt.Sprintf("%d tasks on %d columns:\n%s", tasks, w, text)
+			require.Len(t, got, h, what)
+			require.Regexp(t, `^ encode  pid 4242 +running  7m12s$`, got[0], what)
+			require.Contains(t, text, " 1234/5000 done  3 failed  eta 20m0s", what)
+			require.Regexp(t, `(?m)^ +W(ORKER)?  TASK +AGE( TRY)? +CPU%( +MEM)?  `, text, what)
+			require.Regexp(t, `(?m)^ WAITING  120 read ahead of 128, 3 as.*\n 12 tasks of key a wait for worker 3$`, text, what)
+			require.Regexp(t, `^ q quit  \? help  p pause`, got[h-1], what)
+			if tasks == 0 {
+				require.Contains(t, text, "no task is runn", what)
+			} else {
+				require.Regexp(t, `(?m)^ +3  1237 +4s( +3)? +74( +24M)?  ffmpeg -i '`, text, what)
+			}
+			require.Equal(t, h > 10, strings.Contains(text, "throughput "), what)
+			require.Equal(t, h > 10, strings.Contains(text, " ffmpeg -i {} {.}.mkv"), what)
+			require.Equal(t, h > 10 || tasks == 0, strings.Contains(text, " FAILED "), what)
+			require.Equal(t, tasks > h, strings.Contains(text, fmt.Sprintf(" of %d\n", tasks)), what)
+		}
+	}
+}
+
+// The table scrolls with the chosen task.
+func TestScroll(t *testing.T) {
+	v := busy(500)
+	v.choose(499)
+	text := strings.Join(picture(t, v, 80, 24), "\n")
+	require.Contains(t, text, "500  1734 ")
+	require.Regexp(t, `COMMAND +\d+-500 of 500`, text)
+	v.choose(0)
+	require.Contains(t, strings.Join(picture(t, v, 80, 24), "\n"), "  1  1235 ")
+}
+
+// Every size is drawn, however small.
+func TestTiny(t *testing.T) {
+	for _, w := range []int{0, 1, 2, 3, 8, 20, 39, 59, 60, 90} {
+		for _, h := range []int{0, 1, 2, 3, 4, 6, 9, 15, 16, 20} {
+			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{question: "cancel?"}}} {
+				picture(t, v, w, h)
+			}
+		}
+	}
+}
+
+// What commands hold never reaches the terminal as it is, and wide characters are
+// cut between columns.
+func TestHostile(t *testing.T) {
+	v := busy(4)
+	v.run.command = "printf '\x1b[2J\x07\xff\u202e\n\tend'"
+	v.run.name = "日本語日本語日本語日本語日本語日本語"
+	v.tasks[0].command = strings.Repeat("界", 200)
+	v.tasks[1].command = "x" + strings.Repeat("界", 200)
+	v.tasks[2].command = strings.Repeat("e\u0301", 500)
+	for w := 30; w < 100; w++ {
+		got := picture(t, v, w, 24)
+		for _, line := range got {
+			for _, r := range line {
+				require.True(t, r >= ' ' && r != 0x7f && r != 0x202e && r != 0xfffd, "%q", line)
+			}
+		}
+		require.Regexp(t, `^ 日.*running  7m12s$`, got[0])
+	}
+	got := picture(t, v, 80, 24)
+	require.Equal(t, ` printf '\x1b[2J\a\xff\u202e\n end'`, got[1])
+	require.Equal(t, "界界界…", got[5][len(got[5])-len("界界界…"):])
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0B", 999: "999B", 1000: "1.0K", 10 << 10: "10K", 1 << 20: "1.0M", 1023 << 20: "1.0G", 5 << 40: "5.0T",
+	} {
+		require.Equal(t, want, size(n))
+	}
+}
+
+// A graph shows the latest values, and only 0 at the lowest level.
+func TestGraph(t *testing.T) {
+	v := busy(1)
+	v.rates = []float64{9, 9, 9, 0, 0.01, 8}
+	require.Equal(t, " throughput "+strings.Repeat(" ", 44)+"███▁▂▇ max 9.0/s", picture(t, v, 73, 24)[3])
+	v.rates = nil
+	require.Regexp(t, "^ throughput$", picture(t, v, 73, 24)[3])
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/gdamore/tcell/v2"
+
+	"crew/runner/control"
+)
+
+const (
+	keptLines = 5000
+	longest   = 2048 // bytes of a line; the rest is left out
+)
+
+// log is the output of a task, as it comes.
+type log struct {
+	id      uint64
+	command string
+	close   func() // ends the wait for more
+
+	lines []*logLine
+	open  [2]*logLine // of stdout and stderr: the lines without an end
+	ended string      // how the task ended; "" while it runs
+
+	first  int // the first line shown, unless follow
+	follow bool
+	left   int // columns that are scrolled out on the left
+	page   int // how many lines were shown
+}
+
+// logLine is a line of output.
+type logLine struct {
+	text   []byte
+	stderr bool
+}
+
+// take takes a reply to a request for the output.
+func (l *log) take(r *control.Reply) {
+	l.add(r.Data, r.Stream == "stderr")
+	if len(r.Ended) > 0 {
+		l.ended = "ended: " + r.Ended[0].Outcome
+	}
+}
+
+// add adds output. As on a terminal, a carriage return makes what follows replace
+// the line.
+func (l *log) add(p []byte, stderr bool) {
+	stream := 0
+	if stderr {
+		stream = 1
+	}
+	for len(p) > 0 {
+		piece, rest, whole := bytes.Cut(p, []byte("\n"))
+		line := l.open[stream]
+		if line == nil {
+			line = &logLine{stderr: stderr}
+			l.lines = append(l.lines, line)
+		}
+		line.text = append(line.text, piece...)
+		if whole {
+			line.text = bytes.TrimSuffix(line.text, []byte("\r"))
+		}
+		if i := bytes.LastIndexByte(line.text, '\r'); i >= 0 && i < len(line.text)-1 {
+			line.text = line.text[i+1:]
+		}
+		line.text = line.text[:min(len(line.text), longest)]
+		l.open[stream], p = line, rest
+		if whole {
+			l.open[stream] = nil
+		}
+	}
+	if more := len(l.lines) - keptLines; more > 0 {
+		l.lines = append([]*logLine(nil), l.lines[more:]...)
+		l.first = max(0, l.first-more)
+	}
+}
+
+// draw draws the log on the whole screen but its last line.
+func (l *log) draw(c *canvas) {
+	c.fill(0, c.bar)
+	state := l.ended
+	if state == "" {
+		state = "running"
+	}
+	x := c.text(1, 0, c.w-2, fmt.Sprintf("task %d  %s  ", l.id, state), c.bar.Bold(true))
+	c.text(x, 0, c.w-1-x, l.command, c.bar)
+	l.page = max(1, c.h-2)
+	last := max(0, len(l.lines)-l.page)
+	if l.follow {
+		l.first = last
+	}
+	l.first = max(0, min(l.first, last))
+	for y, line := range l.lines[l.first:min(len(l.lines), l.first+l.page)] {
+		style := c.plain
+		if line.stderr {
+			style = c.bad
+		}
+		if y+1 < c.h-1 {
+			c.text(0, y+1, c.w, printable(string(line.text), l.left), style)
+		}
+	}
+	if len(l.lines) == 0 {
+		c.text(0, 1, c.w, "no output yet", c.dim)
+	}
+}
+
+// key scrolls. It reports whether the log is to be left.
+func (l *log) key(k tcell.Key, r rune) (leave bool) {
+	scroll := func(n int) {
+		l.first += n
+		l.follow = l.first >= len(l.lines)-l.page
+	}
+	switch {
+	case k == tcell.KeyEscape, k == tcell.KeyRune && (r == 'q' || r == 'l'):
+		return true
+	case k == tcell.KeyUp, k == tcell.KeyRune && r == 'k':
+		scroll(-1)
+	case k == tcell.KeyDown, k == tcell.KeyRune && r == 'j':
+		scroll(1)
+	case k == tcell.KeyPgUp:
+		scroll(-l.page)
+	case k == tcell.KeyPgDn, k == tcell.KeyRune && r == ' ':
+		scroll(l.page)
+	case k == tcell.KeyHome, k == tcell.KeyRune && r == 'g':
+		l.first, l.follow = 0, false
+	case k == tcell.KeyEnd, k == tcell.KeyRune && r == 'G':
+		l.follow = true
+	case k == tcell.KeyLeft:
+		l.left = max(0, l.left-sideways)
+	case k == tcell.KeyRight:
+		l.left += sideways
+	}
+	return false
+}

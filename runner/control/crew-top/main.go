@@ -1,0 +1,93 @@
+// Command crew-top shows a running crew on the whole screen and steers it; "crew ctl
+// top" starts it. It is a program of its own so that crew itself does without a
+// terminal library.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/gdamore/tcell/v2"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/control"
+	"crew/runner/linux"
+	"crew/runner/task"
+)
+
+func main() {
+	status, err := show(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crew-top: "+task.Printable(err.Error()))
+	}
+	os.Exit(status)
+}
+
+// show shows the run that the arguments name, and returns the exit status.
+func show(args []string) (int, error) {
+	if len(args) > 1 && args[0] == "--protocol" {
+		if args[1] != strconv.Itoa(control.Version) {
+			return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
+				args[1], control.Version)
+		}
+		args = args[2:]
+	}
+	if len(args) > 1 || len(args) == 1 && args[0] != "" && args[0][0] == '-' {
+		return 1, errors.New("usage: crew ctl top [RUN]")
+	}
+	hello, err := control.Find(append(args, "")[0])
+	if err != nil {
+		return 1, err
+	}
+	screen, err := newScreen()
+	if err != nil {
+		return 1, err
+	}
+	a := newApp(screen)
+	// Also at a panic. The signals come from crew, too, if it ends.
+	defer screen.Fini()
+	signals := make(chan syscall.Signal, 4)
+	if err := linux.Take(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP); err != nil {
+		return 1, err
+	}
+	go a.obey(signals)
+	a.connect(hello)
+	if err := a.loop(); err != nil {
+		return 1, fmt.Errorf("read the terminal: %w", err)
+	}
+	if a.signal != 0 {
+		return 128 + int(a.signal), nil
+	}
+	return 0, nil
+}
+
+// newScreen takes the terminal.
+func newScreen() (tcell.Screen, error) {
+	name := os.Getenv("TERM")
+	if _, err := unix.IoctlGetTermios(int(os.Stdout.Fd()), unix.TCGETS); err != nil || name == "dumb" || name == "" {
+		return nil, errors.New("this needs a terminal that can place the cursor: use crew ctl status")
+	}
+	known, err := tcell.LookupTerminfo(name)
+	if err != nil {
+		return nil, fmt.Errorf("the terminal %s is unknown: set TERM to one that it resembles, or use crew ctl status", name)
+	}
+	// As an xterm it would get keyboard protocols and a window title, which crew
+	// could not take back if this process were killed.
+	plain := *known
+	plain.Name, plain.XTermLike = "crew-"+name, false
+	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII)
+	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(nil, &plain)
+	if err == nil {
+		err = screen.Init()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the terminal: %w: use crew ctl status", err)
+	}
+	for _, f := range fallbacks {
+		screen.RegisterRuneFallback([]rune(f.char)[0], f.instead)
+	}
+	return screen, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// tick is the unit of times in /proc, on every processor that Go has Linux for.
+const tick = time.Second / 100
+
+// usage is what the processes of a task use.
+type usage struct {
+	cpu    float64 // of one processor, since the last measurement or the start
+	memory int64   // resident bytes, of which shared ones count several times
+}
+
+// meter measures what attempts use. The zero value is ready for use.
+type meter struct {
+	root string           // the directory to read; "" is /proc
+	at   time.Time        // of the last measurement
+	used map[int]int64    // the ticks of each attempt until then, by process id
+	pids map[int]*process // of this measurement
+}
+
+// process is what /proc tells of one.
+type process struct {
+	parent, group int
+	ticks, pages  int64 // ticks are its own and those of children that have ended
+}
+
+// measure returns the usage of attempts, given by process id and start. The
+// processes of an attempt are its process group and all their descendants. Those
+// that cannot be seen are missing from the result.
+func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage {
+	m.scan(len(attempts) > 0)
+	ticks, found := map[int]int64{}, map[int]usage{}
+	for pid, p := range m.pids {
+		owner := m.owner(pid, attempts)
+		if owner == 0 {
+			continue
+		}
+		ticks[owner] += p.ticks
+		u := found[owner]
+		u.memory += p.pages * int64(os.Getpagesize())
+		found[owner] = u
+	}
+	for pid, u := range found {
+		since, before := attempts[pid], int64(0)
+		if old, ok := m.used[pid]; ok && since.Before(m.at) {
+			since, before = m.at, old
+		}
+		if passed := now.Sub(since); passed >= tick {
+			u.cpu = max(0, float64(ticks[pid]-before)) * float64(tick) / float64(passed)
+			found[pid] = u
+		}
+	}
+	m.at, m.used, m.pids = now, ticks, nil
+	return found
+}
+
+// owner returns the attempt that a process belongs to, or 0.
+func (m *meter) owner(pid int, attempts map[int]time.Time) int {
+	for range m.pids { // a parent's id may have been used again meanwhile: no endless loop
+		p := m.pids[pid]
+		if _, ok := attempts[pid]; ok {
+			return pid
+		}
+		if p == nil {
+			return 0
+		}
+		if _, ok := attempts[p.group]; ok {
+			return p.group
+		}
+		pid = p.parent
+	}
+	return 0
+}
+
+// scan reads all processes, if there is a reason to.
+func (m *meter) scan(wanted bool) {
+	m.pids = map[int]*process{}
+	if m.root == "" {
+		m.root = "/proc"
+	}
+	dir, err := os.Open(m.root)
+	if err != nil || !wanted {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			stat, _ := os.ReadFile(filepath.Join(m.root, name, "stat"))
+			if p := parseStat(stat); p != nil {
+				m.pids[pid] = p
+			}
+		}
+	}
+}
+
+// parseStat reads /proc/PID/stat, see proc_pid_stat(5). It returns nil if the
+// process is gone.
+func parseStat(stat []byte) *process {
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third field on
+	if len(f) < 22 {
+		return nil
+	}
+	n := func(field int) int64 {
+		v, _ := strconv.ParseInt(string(f[field-3]), 10, 64)
+		return v
+	}
+	return &process{parent: int(n(4)), group: int(n(5)), ticks: n(14) + n(15) + n(16) + n(17), pages: n(24)}
+}
