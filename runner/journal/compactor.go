@@ -157,6 +157,10 @@ func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) (int
 		j.setFault(err)
 		return 0, err
 	}
+	if f, err := os.OpenFile(filepath.Join(j.cfg.Dir, journalName), os.O_RDWR, 0); err == nil {
+		file.Close()
+		file = f // whose errors have the right name
+	}
 	j.file.Close()
 	j.file, j.end, j.allocated = file, size, 0
 	for sum := range envs {

@@ -28,7 +28,7 @@ const (
 	taskMark  = `,"task":"`
 	idLen     = 22 // of an identity in base64url without padding (RFC 4648)
 	sumLen    = len(`,"crc":"1a2b3c4d"}` + "\n")
-	maxLine   = 32 << 20 // longer lines are damaged
+	maxLine   = 64 << 20 // longer lines are damaged
 )
 
 // The events of a journal.

@@ -1,13 +1,13 @@
 package journal
 
 import (
-	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -26,14 +26,12 @@ func (q *Queue) newID() string {
 	if q == nil {
 		return ""
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:])
-	return hex.EncodeToString(id[:])
+	return fmt.Sprintf("%016x", rand.Uint64())
 }
 
 // queue is the state of the journal of a queue.
 type queue struct {
-	id   [8]byte
+	id   uint64
 	last atomic.Uint64 // the highest number that was given
 
 	// under Journal.mu
@@ -57,7 +55,8 @@ type group struct {
 
 func (j *Journal) openQueue() error {
 	q := &j.queue
-	if n, err := hex.Decode(q.id[:], []byte(j.past.head.Queue)); err != nil || n != len(q.id) {
+	var err error
+	if q.id, err = strconv.ParseUint(j.past.head.Queue, 16, 64); err != nil {
 		return &headError{j.file.Name() + " has no valid queue in its first line: give another directory"}
 	}
 	q.last.Store(j.past.last)
@@ -72,7 +71,7 @@ func (j *Journal) openQueue() error {
 // comes first because the table hashes the first bytes.
 func (q *queue) identity(number uint64) (id identity) {
 	binary.LittleEndian.PutUint64(id[:8], number)
-	copy(id[8:], q.id[:])
+	binary.LittleEndian.PutUint64(id[8:], q.id)
 	return id
 }
 

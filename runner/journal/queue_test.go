@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,6 +171,8 @@ func TestQueueRunsAgain(t *testing.T) {
 	j.Started(task.Attempt{Task: &again, Number: 2})
 	require.NoError(t, j.Close())
 	j = opened(t, cfg)
+	waits, _ := j.Resumed()
+	require.Equal(t, Resumed{Waiting: 1, Interrupted: 1}, waits)
 	tk = left(t, j)[1]
 	require.Nil(t, tk.Done)
 	require.Equal(t, 1, tk.Attempts)
@@ -413,8 +416,8 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	require.NoError(t, j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
 	accept(t, j, 2)
 	huge := strings.Repeat("x", maxLine)
-	require.ErrorContains(t, j.Accept([]*task.Task{{ID: 3, Argv: []string{huge}}}), "at most 33554432 can be recorded")
-	require.ErrorContains(t, j.Accept([]*task.Task{{ID: 3, Bare: true, Env: []string{huge}}}), "at most 33554432 can be recorded")
+	require.ErrorContains(t, j.Accept([]*task.Task{{ID: 3, Argv: []string{huge}}}), "at most 67108864 can be recorded")
+	require.ErrorContains(t, j.Accept([]*task.Task{{ID: 3, Bare: true, Env: []string{huge}}}), "at most 67108864 can be recorded")
 	accept(t, j, 3)
 	require.NoError(t, j.Close())
 	for range 2 {
@@ -474,9 +477,9 @@ func TestOutput(t *testing.T) {
 // remembered is what a model of it remembers, and the directory stays small.
 func TestQueueUnderLoad(t *testing.T) {
 	t.Parallel()
-	n := 3000
+	n := 3001
 	if os.Getenv("CREW_SOAK") != "" {
-		n = 100_000
+		n = 100_001
 	}
 	cfg := queued(t.TempDir())
 	cfg.Queue.Keep, cfg.Slack = -time.Hour, 10_000
@@ -544,6 +547,78 @@ func TestQueueUnderLoad(t *testing.T) {
 	}
 	j = opened(t, cfg)
 	require.Equal(t, uint64(n), j.Last(), "it is known although most are forgotten")
+}
+
+// What is forgotten while the run goes on is gone, with its output, and the rest
+// stays, and can be added to.
+func TestQueueForgets(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	fill := ends(func(task.Attempt) *task.Result {
+		return &task.Result{Outcome: task.Exit, Code: 1, Stdout: text(strings.Repeat("o", 200<<10))}
+	})
+	tasks := accept(t, j, 1, 2, 3, 4, 5)
+	forgotten := func(ids ...uint64) {
+		t.Helper()
+		_, _, err := j.compactLive()
+		require.NoError(t, err)
+		for id := range uint64(3) {
+			stdout, stderr, ok := j.Output(id + 1)
+			require.Equal(t, !slices.Contains(ids, id+1), ok)
+			if ok {
+				b := make([]byte, 200<<10)
+				_, err := stdout.ReadAt(b, 0)
+				require.NoError(t, err)
+				require.Equal(t, b, bytes.Repeat([]byte("o"), 200<<10))
+				require.NoError(t, errors.Join(stdout.Close(), stderr.Close()))
+			}
+		}
+	}
+	r1, r2 := fill.attempt(j, tasks[0], 1, true), fill.attempt(j, tasks[1], 1, true)
+	finish(t, j, 1, r1)
+	held, stderr, ok := j.Output(1)
+	require.True(t, ok)
+	defer held.Close()
+	defer stderr.Close()
+	fill.attempt(j, tasks[2], 1, true)
+	j.Started(task.Attempt{Task: tasks[3], Number: 1})
+	forgotten() // because it is not long ago
+	require.Greater(t, size(t, cfg.Dir), int64(600<<10))
+
+	j.cfg.Queue.Keep = -time.Hour
+	forgotten(1) // the others are not shown yet
+	require.Less(t, size(t, cfg.Dir), int64(500<<10))
+	_, err := held.ReadAt(make([]byte, 1), 0)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	finish(t, j, 1, r2)
+	accept(t, j, 6)
+	require.Equal(t, 1, strings.Count(read(t, cfg.Dir), `"event":"environment"`))
+	forgotten(1, 2)
+	s, err := Summarize(cfg.Dir)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 1, 2}, []int{s.Total.Tasks, s.Running, s.Waiting})
+	require.False(t, s.Begun.IsZero())
+	require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, newName), 0o700))
+	_, _, err = j.compactLive()
+	require.Error(t, err)
+	accept(t, j, 7)
+	require.NoError(t, j.Close())
+
+	for range 2 {
+		j = opened(t, cfg)
+		waits, _ := j.Resumed()
+		require.Equal(t, Resumed{Waiting: 4, Tasks: 1, Failed: 1, Interrupted: waits.Interrupted}, waits)
+		got := left(t, j)
+		require.Len(t, got, 5)
+		require.NotNil(t, got[3].Done)
+		require.False(t, got[3].Done.Earlier)
+		for _, id := range []uint64{4, 5, 6, 7} {
+			require.Len(t, got[id].Env, 2)
+		}
+		require.NoError(t, j.Close())
+		cfg.Slack = -1 << 40
+	}
 }
 
 // size returns how much disk space a directory takes.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,8 +87,10 @@ const envMark = `,"environment":`
 // appendAccepted appends the line about a task that was accepted. env is the
 // checksum of the environment of a bare task.
 func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte, error) {
-	spec, err := json.Marshal(specOf(t))
-	if err != nil {
+	var spec bytes.Buffer
+	enc := json.NewEncoder(&spec)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(specOf(t)); err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	from := len(b)
@@ -99,7 +102,7 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 	if t.Bare {
 		b = appendID(b, env)
 	}
-	b = append(append(b, `","spec":`...), spec...)
+	b = append(append(b, `","spec":`...), bytes.TrimSpace(spec.Bytes())...)
 	b = seal(b, from)
 	if n := len(b) - from; n > maxLine {
 		return b[:from], fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
