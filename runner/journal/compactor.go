@@ -27,8 +27,8 @@ type compactor struct {
 	outputs int64 // bytes of outputs after the last compaction
 }
 
-// forget lets a compaction of l leave out what ended long ago.
-func (j *Journal) forget(l *loaded) {
+// keep says which tasks of l are still needed.
+func (j *Journal) keep(l *loaded) {
 	if q := j.cfg.Queue; q != nil {
 		l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
 		out := &j.cfg.Output
@@ -89,7 +89,7 @@ func (j *Journal) compactLive() (needed, outputs int64, err error) {
 		return 0, 0, err
 	}
 	defer l.table.close()
-	j.forget(l)
+	j.keep(l)
 	var envs map[identity]bool
 	lowest := outEnd
 	h := heading{j.cfg.Command, l.head.Output, l.head.Queue, l.last}

@@ -241,6 +241,7 @@ func (j *Journal) load() error {
 		f.Close()
 		return err
 	}
+	j.keep(l)
 	j.past, j.file, j.end = l, f, l.scanned.end
 	return nil
 }
@@ -297,7 +298,6 @@ func (j *Journal) resume() error {
 	if !outputs && !j.wasteful(l.scanned.end, l.needed) {
 		return nil
 	}
-	j.forget(l)
 	if compact(j.cfg.Dir, j.cfg.Command, l, outputs) != nil {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"crew/runner/task"
 )
 
 const journalName = "journal.jsonl"
@@ -22,7 +24,7 @@ type loaded struct {
 	scanned scanned
 
 	before  uint32 // tasks that ended before that may be forgotten, in seconds since 1970
-	settled flags  // of a task that may be forgotten
+	settled flags  // of a task with whose result nothing remains to be done
 	last    uint64 // the highest number of a task of a queue
 	waiting int    // tasks of a queue that are not done
 	used    bool   // a task has begun or is done
@@ -244,6 +246,12 @@ func (l *loaded) accepted(e *entry, ln line) {
 // ago, and nothing remains to be done with its result.
 func (l *loaded) forgets(e *entry) bool {
 	return l.before > 0 && e.has(done|l.settled) && e.ended < l.before
+}
+
+// succeeded reports whether a task of a queue has succeeded and nothing remains to be
+// done with its result. Nobody will ask how to run it.
+func (l *loaded) succeeded(e *entry) bool {
+	return e.has(done|l.settled) && e.outcome == task.OK
 }
 
 // withdraw forgets the tasks that a body lists.

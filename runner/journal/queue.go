@@ -203,15 +203,15 @@ func (j *Journal) Withdraw(tasks []*task.Task) error {
 }
 
 // Queue iterates over the tasks that earlier runs of the queue have left, ascending
-// by ID. Those that have ended have Done set, and of those that succeeded and were
-// shown only the number is known. It must be used once, after LogAll and Unlogged:
+// by ID. Those that have ended have Done set; those that have succeeded and were
+// shown are left out. It must be used once, after LogAll and Unlogged:
 // then the journal may be compacted.
 func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {
 		table := j.past.table
 		var numbers []uint64
 		for e := range table.all {
-			if e.spec() > 0 {
+			if e.spec() > 0 && !j.past.succeeded(e) {
 				numbers = append(numbers, numberOf(e.id))
 			}
 		}
@@ -239,10 +239,6 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 // restore returns the task of an entry. envs holds the environments read so far.
 func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, error) {
 	t := &task.Task{ID: numberOf(e.id), Identity: e.id, Attempts: int(e.attempts)}
-	if e.has(done|shown|logged) && e.outcome == task.OK {
-		t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
-		return t, nil
-	}
 	rec, _, err := readRecord(j.past.file, e.spec())
 	if err == nil && rec.Spec == nil {
 		err = errDamagedRecord

@@ -175,7 +175,7 @@ func (l *loaded) compacted(ln line, r *rewriter) []byte {
 	if e == nil || l.forgets(e) {
 		return nil
 	}
-	if ev == evAccepted && e.spec() == ln.off {
+	if ev == evAccepted && e.spec() == ln.off && !l.succeeded(e) {
 		r.environment(l, field(ln.body, "environment"))
 		return bytes.Clone(ln.body)
 	}
