@@ -27,16 +27,28 @@ type compactor struct {
 	outputs int64 // bytes of outputs after the last compaction
 }
 
-// keep says which tasks of l are still needed.
+// keep says which tasks of l are still needed, and about how much of the files.
 func (j *Journal) keep(l *loaded) {
-	if q := j.cfg.Queue; q != nil {
-		l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
-		out := &j.cfg.Output
-		if !out.Null {
-			l.settled = shown | logged
-		} else if out.Logs {
-			l.settled = logged
+	q := j.cfg.Queue
+	if q == nil {
+		return
+	}
+	l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
+	switch out := &j.cfg.Output; {
+	case !out.Null:
+		l.settled = shown | logged
+	case out.Logs:
+		l.settled = logged
+	}
+	all, old := int64(l.table.n), int64(0)
+	for e := range l.table.all {
+		if l.forgets(e) {
+			old++
 		}
+	}
+	if old > 0 {
+		l.needed -= l.needed / all * old
+		l.outputs -= l.outputs / all * old
 	}
 }
 

@@ -624,6 +624,28 @@ func TestQueueForgets(t *testing.T) {
 	}
 }
 
+// However often a queue is opened, what ended long ago does not pile up.
+func TestQueueStaysSmall(t *testing.T) {
+	cfg := queued(t.TempDir())
+	cfg.Queue.Keep, cfg.Slack = -time.Hour, 10_000
+	for round := range uint64(30) {
+		j := opened(t, cfg)
+		left(t, j)
+		for _, tk := range accept(t, j, round*2+1, round*2+2) {
+			r := ends(func(task.Attempt) *task.Result {
+				return &task.Result{Outcome: task.Exit, Stdout: text(strings.Repeat("o", 1000))}
+			})
+			finish(t, j, 1, r.attempt(j, tk, 1, true))
+		}
+		require.NoError(t, j.Close())
+		for _, name := range []string{journalName, j.past.head.Output} {
+			info, err := os.Stat(filepath.Join(cfg.Dir, name))
+			require.NoError(t, err)
+			require.Less(t, info.Size(), int64(20_000), name)
+		}
+	}
+}
+
 // size returns how much disk space a directory takes.
 func size(t testing.TB, dir string) (n int64) {
 	entries, err := os.ReadDir(dir)
