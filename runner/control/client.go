@@ -158,7 +158,11 @@ func (c *Client) Close() error { return c.f.Close() }
 // the client is of no more use, a *Refused, or why the connection failed.
 func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 	if r.Op != "add" && r.Op != "log" && r.Op != "watch" {
-		_ = c.f.SetDeadline(time.Now().Add(answerTime))
+		wait := answerTime
+		if c.run.State == Silent {
+			wait = helloTime // it was given time already
+		}
+		_ = c.f.SetDeadline(time.Now().Add(wait))
 		defer c.f.SetDeadline(time.Time{})
 	}
 	err := c.call(r, f)

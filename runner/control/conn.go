@@ -42,9 +42,9 @@ func newConn(s *Server, f *os.File) *conn {
 }
 
 var (
-	errLong   = bad("the line is longer than 8 MiB")
-	errSlow   = bad("the line took longer than 10 seconds")
-	errNoLine = bad("the line has no end")
+	errLong   = &Refused{"bad request: the line is longer than 8 MiB", malformed}
+	errSlow   = &Refused{"bad request: the line took longer than 10 seconds", malformed}
+	errNoLine = &Refused{"bad request: the line has no end", malformed}
 )
 
 // serve answers the client's requests until it goes or the server closes.
@@ -165,7 +165,7 @@ func (c *conn) flush() error {
 			c.s.written.Add(1)
 		}
 	}
-	if cap := c.out.Cap(); c.out.Len() == 0 && cap > 4*block {
+	if c.out.Len() == 0 && c.out.Cap() > 4*block {
 		c.out = bytes.Buffer{}
 	}
 	return c.err

@@ -112,7 +112,7 @@ func TestClientsThatHang(t *testing.T) {
 	r.works()
 	began = time.Now()
 	r.s.Close()
-	require.Less(t, time.Since(began), 950*time.Millisecond)
+	require.Less(t, time.Since(began), 3*time.Second, "0.4s on an idle machine")
 	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
 }
 
@@ -174,12 +174,15 @@ func TestManyConnections(t *testing.T) {
 	for _, f := range files {
 		f.Close()
 	}
+	r.works() // those that are gone make room at once
 	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
 
 	// Those that do nothing make room.
-	until(func() (*testing.T, func() bool) {
-		return t, func() bool { r.s.mu.Lock(); defer r.s.mu.Unlock(); return len(r.s.conns) == 0 }
-	}())
+	until(t, func() bool {
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		return len(r.s.conns) == 0
+	})
 	for range mostConns {
 		io.WriteString(r.connect(), `{"v":1,"op":"pause"}`+"\n")
 	}
@@ -228,7 +231,9 @@ func TestTwentyClientsAtOnce(t *testing.T) {
 				case 6:
 					w := r.dial()
 					err := w.Call(Request{Op: "watch"}, func(_ []byte, reply *Reply) error {
-						if reply.Name == "finished" || i%2 == 0 {
+						if reply.Event == nil {
+							t.Error(reply.Error)
+						} else if reply.Name == "finished" || i%2 == 0 {
 							return io.EOF
 						}
 						return nil

@@ -16,7 +16,7 @@ const (
 	idleLeast = time.Second
 	// Once the server closes, a connection may still be written to while its client
 	// takes something every partingGap, and for parting at most.
-	partingGap = 300 * time.Millisecond
+	partingGap = 250 * time.Millisecond
 	parting    = 3 * time.Second
 )
 
@@ -119,30 +119,37 @@ func (s *Server) welcome(f *os.File) {
 	_ = f.Close()
 }
 
-// enter adds a connection. If there are too many, the one that has been idle for the
-// longest time is closed for it.
+// enter adds a connection, if there are not too many.
 func (s *Server) enter(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errOver
 	}
-	if len(s.conns) >= mostConns {
-		var oldest *conn
-		since := time.Now().Add(-idleLeast).UnixNano()
-		for o := range s.conns {
-			if idle := o.idle.Load(); idle != 0 && idle < since {
-				oldest, since = o, idle
-			}
-		}
-		if oldest == nil {
-			return &Refused{"too many clients are connected to this run: try again later", refused}
-		}
-		_ = oldest.f.SetReadDeadline(time.Unix(1, 0))
-		delete(s.conns, oldest)
+	if len(s.conns) >= mostConns && !s.makeRoom() {
+		return &Refused{"too many clients are connected to this run: try again later", refused}
 	}
 	s.conns[c] = struct{}{}
 	return nil
+}
+
+// makeRoom gives up the connections whose clients are gone or, without any, the one
+// that has been idle for the longest time. The caller must hold mu.
+func (s *Server) makeRoom() bool {
+	var oldest *conn
+	since := time.Now().Add(-idleLeast).UnixNano()
+	for c := range s.conns {
+		if gone(c.f) {
+			delete(s.conns, c)
+		} else if idle := c.idle.Load(); idle != 0 && idle < since {
+			oldest, since = c, idle
+		}
+	}
+	if len(s.conns) >= mostConns && oldest != nil {
+		_ = oldest.f.SetReadDeadline(time.Unix(1, 0))
+		delete(s.conns, oldest)
+	}
+	return len(s.conns) < mostConns
 }
 
 func (s *Server) leave(c *conn) {
