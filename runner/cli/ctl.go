@@ -43,6 +43,7 @@ func verbs() []verb {
 		{"log", takesTask, "follow run", "the output of a task so far", (*ctl).log},
 		{"explain", takesTasks, "run", "where a task is, and what it waits for", (*ctl).explain},
 		{"watch", takesRun, "run", "print events as they happen", (*ctl).watch},
+		{"top", takesRun, "run", "show and steer the run on the whole screen", (*ctl).top},
 		{"pause", takesRun, "run", "start nothing; running tasks finish", (*ctl).steer},
 		{"resume", takesRun, "run", "undo pause", (*ctl).steer},
 		{"resize", takesSize, "run", "set, add or take away workers", (*ctl).steer},

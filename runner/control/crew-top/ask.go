@@ -72,6 +72,9 @@ func (a *app) answered(request *control.Request, err error) {
 		return
 	case err != nil:
 		a.message = err.Error()
+		if what, ok := strings.CutPrefix(a.message, "it "); ok {
+			a.message = "the run " + what
+		}
 	case request.Op == "pause":
 		a.message = "paused: running tasks finish; p resumes"
 	case request.Op == "cancel":
