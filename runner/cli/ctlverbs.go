@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -66,10 +68,11 @@ func refusalText(h control.Hello, why string) string {
 }
 
 func (c *ctl) write(f *os.File, p []byte) error {
-	if _, err := f.Write(p); err != nil {
-		return fmt.Errorf("write to %s: %w", f.Name(), err)
+	_, err := f.Write(p)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write to %s: %w", filepath.Base(failed.Path), failed.Err)
 	}
-	return nil
+	return err
 }
 
 // print prints lines on stdout, with what is unprintable in them escaped.

@@ -218,10 +218,8 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if err := proc.Nice(o.Pool.Nice); err != nil {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
 	}
-	// A running attempt takes a thread.
-	if most := o.Pool.Jobs + 2000; most > 10000 {
-		debug.SetMaxThreads(most)
-	}
+	// A running attempt takes a thread, and crew ctl can make the pool larger.
+	debug.SetMaxThreads(max(o.Pool.Jobs, 100_000) + 2000)
 	exec, err := w.newExecutor(proc.Config{
 		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY,
