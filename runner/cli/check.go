@@ -28,6 +28,19 @@ var clashes = [...]clash{
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
 	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
 
+	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
+	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
+	{"serve", "header", "no record comes first: write {1} for the first column"},
+	{"serve", "max-args!=0 max-chars no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
+	{"serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
+	{"serve", "order=longest-first", "tasks start in the order in which they were added: drop --order"},
+	{"serve", "keep-order", "the first task would hold back the results of all others: drop -k"},
+	{"serve", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
+	{"serve", "dry-run", "others add tasks so that they run: drop --dry-run"},
+	{"serve", "replay", "results are shown once: drop --replay"},
+	{"serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
+	{"serve", "no-control", "tasks come by the socket: drop --no-control"},
+
 	{"fail-fast", "halt", "--fail-fast is --halt now,fail=1: keep one of them"},
 
 	{"output=raw", "keep-order", "raw output cannot wait its turn: use --output group"},
@@ -71,15 +84,19 @@ var needs = [...]need{
 	{"retry-delay", "retries", "--retries", "add --retries N"},
 	{"retry-max-delay", "retries", "--retries", "add --retries N"},
 	{"retry-on", "retries", "--retries", "add --retries N"},
-	{"sched=keyed", "key input=json", "a key", "add --key TEMPLATE, such as --key '{1}'"},
-	{"sched=topic", "key input=json", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"max-queued", "serve", "crew serve", "write crew serve before the options"},
+	{"idle-exit", "serve", "crew serve", "write crew serve before the options"},
+	{"keep", "serve", "crew serve", "write crew serve before the options"},
+	{"keep", "state", "--state", "add --state DIR"},
+	{"sched=keyed", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"sched=topic", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
 	{"replay", "state", "--state", "add --state DIR"},
 	{"retry-failed", "state", "--state", "add --state DIR"},
 	{"state-reset", "state", "--state", "add --state DIR"},
-	{"per-key", "key input=json", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"per-key", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
 }
 
@@ -145,7 +162,7 @@ func (o *Options) refusals() []*refusal {
 	for _, n := range needs {
 		all = append(all, o.lacks(n))
 	}
-	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o))
+	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), shareOfQueue(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -243,6 +260,27 @@ func retryOnTimeout(o *Options) *refusal {
 	}
 	u := o.given("retry-on")
 	return &refusal{usageError{u.withValue("timeout") + " needs a timeout", "add --timeout DUR"}, []*use{u}}
+}
+
+// givenValues refuses values on the command line of crew serve.
+func givenValues(o *Options) *refusal {
+	if o.given(serving.name) == nil || len(o.Input.Groups) == 0 {
+		return nil
+	}
+	return &refusal{usageError{
+		"serve and values on the command line do not go together", "crew ctl add brings them: drop what follows the command",
+	}, nil}
+}
+
+// shareOfQueue refuses a --halt at a share of tasks whose number nobody knows.
+func shareOfQueue(o *Options) *refusal {
+	u := o.given("halt")
+	if u == nil || o.given(serving.name) == nil || !o.Failure.Halt.Percent {
+		return nil
+	}
+	return &refusal{usageError{
+		u.withValue(u.value) + " and serve do not go together", "the number of tasks is not known: write a number instead of the percentage",
+	}, []*use{u}}
 }
 
 // when returns the use that makes the condition hold, or nil.

@@ -21,6 +21,7 @@ type Options struct {
 	Show    Show
 	State   State
 	Control Control
+	Serve   Serve
 
 	uses []use  // the options given, in order, without those that were dropped
 	env  []use  // all options of CREW_OPTS
@@ -137,6 +138,14 @@ type Control struct {
 	Off  bool   // there is no socket
 }
 
+// Serve configures a run that others feed.
+type Serve struct {
+	On        bool          // tasks come by crew ctl add
+	MaxQueued int           // waiting tasks at most
+	IdleExit  time.Duration // how long without a task until the run ends; 0 for ever
+	Keep      time.Duration // how long the journal keeps tasks that have ended
+}
+
 // defaults returns Options for an empty command line, without the defaults that
 // finish fills in.
 func defaults() Options {
@@ -152,6 +161,7 @@ func defaults() Options {
 		},
 		Output: Output{Mode: "group"},
 		Show:   Show{Progress: "auto"},
+		Serve:  Serve{MaxQueued: 100_000, Keep: 24 * time.Hour},
 	}
 }
 
@@ -164,6 +174,9 @@ const (
 
 // finish fills in the defaults that depend on other options or on the machine.
 func (o *Options) finish() {
+	if o.Serve.On {
+		o.Input.Groups = []Group{{}} // values, of which none is there yet
+	}
 	if o.Pool.TTY {
 		o.Pool.Jobs, o.Output.Mode = 1, "raw"
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,13 +74,13 @@ func (c *ctl) add() error {
 		if c.null {
 			delim = 0
 		}
-		err = batches(c.in, delim, a.send)
+		err = batches(c.in, delim, a.sendParts)
 	} else {
 		words := make([]task.Bytes, len(c.work))
 		for i, w := range c.work {
 			words[i] = task.Bytes(w)
 		}
-		err = a.send(words)
+		err = a.sendParts(words)
 	}
 	a.wg.Wait()
 	switch {
@@ -101,6 +102,21 @@ func here() (dir task.Bytes, env []task.Bytes, err error) {
 		env = append(env, task.Bytes(v))
 	}
 	return task.Bytes(path), env, nil
+}
+
+// sendParts calls send and, if the tasks may wait for room, does so in parts for which
+// there will be some.
+func (a *adder) sendParts(words []task.Bytes) error {
+	most := max(a.run.Most/2, 1)
+	if !a.all.Block || !a.run.Values && !a.ctl.stdin {
+		most = len(words)
+	}
+	for part := range slices.Chunk(words, most) {
+		if err := a.send(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // send adds values, or the words of a command. It returns when the run has accepted

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"math"
 	"strings"
 
@@ -17,6 +18,7 @@ const (
 	groupFailure group = "When tasks fail"
 	groupOutput  group = "Results out"
 	groupState   group = "Lasting state"
+	groupServe   group = "Serving a queue"
 	groupOther   group = "Other"
 )
 
@@ -249,6 +251,24 @@ var options = [...]option{
 		text: "begin anew in a DIR that holds another run",
 		set:  func(o *Options, _ string) error { o.State.Reset = true; return nil }},
 
+	{name: "max-queued", value: "N", group: groupServe,
+		text: "at most N tasks wait (100000)",
+		set: func(o *Options, v string) (err error) {
+			o.Serve.MaxQueued, err = parseWhole(v, 1, math.MaxInt)
+			return err
+		}},
+	{name: "idle-exit", value: "DUR", group: groupServe,
+		text: "end after DUR without a task",
+		set: func(o *Options, v string) (err error) {
+			if o.Serve.IdleExit, err = parseDuration(v); err == nil && o.Serve.IdleExit == 0 {
+				err = errors.New("write a time that others can add a task in, such as 10m")
+			}
+			return err
+		}},
+	{name: "keep", value: "DUR", group: groupServe,
+		text: "with --state: forget ended tasks after DUR (24h)",
+		set:  func(o *Options, v string) (err error) { o.Serve.Keep, err = parseDuration(v); return err }},
+
 	{name: "name", value: "NAME", group: groupOther,
 		text: "what crew ctl calls the run",
 		set:  func(o *Options, v string) (err error) { o.Control.Name, err = parseName(v); return err }},
@@ -269,3 +289,7 @@ var options = [...]option{
 			return err
 		}},
 }
+
+// serving stands in Options.uses for the word serve, so that rules can name it like
+// an option.
+var serving = option{name: "serve", set: func(o *Options, _ string) error { o.Serve.On = true; return nil }}

@@ -8,6 +8,7 @@ import (
 
 const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]...
        crew [options]        each record is a shell command line
+       crew serve [options] [command [args...]]   run what crew ctl add brings
        crew ctl VERB         see and steer runs: crew ctl --help
 
 Runs a command for each record of its input, several at a time.

@@ -18,7 +18,10 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if len(args) > 0 {
 		args = args[1:]
 	}
-	if len(args) > 0 && reserved(args[0]) {
+	var word []use
+	if len(args) > 0 && args[0] == serving.name {
+		word, args = []use{{opt: &serving, spelled: serving.name}}, args[1:]
+	} else if len(args) > 0 && reserved(args[0]) {
 		return nil, false, &usageError{
 			"this version has no command " + args[0],
 			"to run a program of that name, write crew -- " + args[0],
@@ -36,7 +39,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 		return nil, false, &usageError{"--header takes no value", "drop the : behind it"}
 	}
 	o := defaults()
-	o.uses, o.env = slices.Concat(before, l.uses), before
+	o.uses, o.env = slices.Concat(before, word, l.uses), before
 	o.Command.Words, o.Input.Groups, err = operands(l.rest)
 	if refused := o.dropOverridden(); err == nil {
 		err = refused

@@ -159,7 +159,7 @@ func TestCrewOpts(t *testing.T) {
 		"-k echo":  `CREW_OPTS holds "echo": it may hold options only`,
 		"-k --":    `CREW_OPTS holds "--": it may hold options only`,
 		"::: a":    `CREW_OPTS holds ":::": it may hold options only`,
-		"--ke":     "CREW_OPTS: unknown option --ke: did you mean --key or --keep-order?",
+		"--ke":     "CREW_OPTS: unknown option --ke: did you mean --key, --keep-order or --keep?",
 		"-j":       "CREW_OPTS: -j needs a value: write -j N",
 		"-0 -d,":   `-0 (from CREW_OPTS) and -d (from CREW_OPTS) do not go together: -0 is -d '\0': keep one of them`,
 		"--nice x": `bad value "x" for --nice (from CREW_OPTS): write a whole number from -20 to 19`,

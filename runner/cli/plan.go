@@ -13,7 +13,7 @@ import (
 func (o *Options) plan() task.Plan {
 	p := task.Plan{
 		Show: task.ShowBlocks, Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
-		Copy: o.Output.Results != "",
+		Copy: o.Output.Results != "" || o.Serve.On && o.Output.Mode != "raw", // crew ctl shows them
 	}
 	switch mode := o.Output.Mode; {
 	case mode == "none" && o.Output.JSON:
@@ -128,6 +128,10 @@ func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams
 // progress returns when to show progress.
 func (w *wiring) progress() sink.Progress {
 	switch w.opts.Show.Progress {
+	case "auto":
+		if w.opts.Serve.On { // it mostly runs in the background of a shell
+			return sink.ProgressNever
+		}
 	case "never":
 		return sink.ProgressNever
 	case "always":

@@ -17,6 +17,9 @@ import (
 // rerun returns how to write the command line that runs failed tasks again.
 func (s *source) rerun() sink.RerunConfig {
 	o := s.opts
+	if o.Serve.On {
+		return sink.RerunConfig{} // crew ctl retry does it
+	}
 	in, c := o.Input, o.Command
 	cuts := in.Colsep != nil || in.CSV
 	columns := in.sources() > 1 || cuts || in.Header

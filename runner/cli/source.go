@@ -189,9 +189,10 @@ func leastChars(t *expand.Template) int {
 	return least
 }
 
-// sameCommand reports whether all tasks run the same program.
+// sameCommand reports whether all tasks run the same program, without which nothing
+// can go on. A queue can: others may mend it.
 func (s *source) sameCommand() bool {
-	if s.opts.objectTasks() {
+	if s.opts.objectTasks() || s.opts.Serve.On {
 		return false
 	}
 	_, same := s.template.Command()

@@ -26,6 +26,9 @@ var commandOptions = [...]string{
 // commandOf returns the command that a journal belongs to.
 func commandOf(o *Options) (journal.Command, error) {
 	words := []string{"crew"}
+	if o.Serve.On {
+		words = append(words, serving.name)
+	}
 	for _, name := range commandOptions {
 		if u := o.given(name); u != nil {
 			words = u.appendTyped(words)
@@ -51,8 +54,12 @@ func (w *wiring) openState() error {
 	if err != nil {
 		return err
 	}
+	var queue *journal.Queue
+	if o.Serve.On {
+		queue = &journal.Queue{Keep: o.Serve.Keep}
+	}
 	j, err := journal.Open(journal.Config{
-		Dir: o.State.Dir, Command: command,
+		Dir: o.State.Dir, Command: command, Queue: queue,
 		Past: journal.Past{
 			Replay: o.State.Replay, RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
 		},
@@ -68,7 +75,7 @@ func (w *wiring) openState() error {
 	}
 	w.state = j
 	w.close = append(w.close, j.Close)
-	if left, ok := j.Resumed(); ok && !o.Show.Quiet && left.Tasks+left.Interrupted > 0 {
+	if left, ok := j.Resumed(); ok && !o.Show.Quiet && !o.Serve.On && left.Tasks+left.Interrupted > 0 {
 		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, left.Tasks)
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)

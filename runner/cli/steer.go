@@ -38,6 +38,10 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 			cfg.Live = x.Live
 		}
 	}
+	if w.feed != nil {
+		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed, 0
+		cfg.Values, cfg.Most = w.opts.takesValues(), w.opts.Serve.MaxQueued
+	}
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)
 	at := 0

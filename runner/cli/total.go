@@ -70,6 +70,9 @@ func (t *total) get(wait time.Duration) (int64, bool) {
 func (t *total) count() {
 	defer close(t.done)
 	cfg := t.source.input
+	if t.source.opts.Serve.On {
+		return
+	}
 	if t.source.opts.Input.readsStdin() {
 		if st, err := t.stdin.Stat(); t.from < 0 || err != nil || !st.Mode().IsRegular() {
 			return

@@ -97,6 +97,7 @@ type wiring struct {
 	control    *control.Server  // nil if the run cannot be steered
 	begun      chan struct{}    // closed once the run is made
 	made       *runner.Run      // the run, once it is
+	feed       *feed            // nil unless others feed the run
 	state      *journal.Journal // nil without --state
 	close      []func() error   // in order of opening
 }
@@ -121,12 +122,16 @@ func (w *wiring) run() (end ending) {
 		return ending{err: err}
 	}
 	w.onClose(signals.Release)
+	signals.Gentle = w.opts.Serve.On
 	r, err := w.newRun()
 	if err != nil {
 		return ending{err: err}
 	}
 	w.made = r
 	close(w.begun)
+	if err := w.announce(); err != nil {
+		return ending{err: err}
+	}
 	signals.Serve(r, w.status, w.screen.Hide)
 	if file := w.opts.Pool.JobsFile; file != "" {
 		do := func(cmd task.Command) { r.Do(cmd) }
@@ -188,6 +193,7 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err := w.openState(); err != nil {
 		return nil, err
 	}
+	w.openFeed()
 	sinks, err := w.sinks()
 	if err != nil {
 		return nil, err
@@ -204,10 +210,13 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.state == nil {
-		return runner.New(cfg, w.source.tasks, exec, nil, sinks)
+	switch {
+	case w.feed != nil:
+		return w.feed.newRun(cfg, exec, sinks)
+	case w.state != nil:
+		return runner.New(cfg, w.state.Source(w.source.tasks), exec, w.state, sinks)
 	}
-	return runner.New(cfg, w.state.Source(w.source.tasks), exec, w.state, sinks)
+	return runner.New(cfg, w.source.tasks, exec, nil, sinks)
 }
 
 func (w *wiring) executor() (runner.Executor, error) {
@@ -250,7 +259,9 @@ func (w *wiring) config() (runner.Config, error) {
 			On: o.Failure.RetryOn.match, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
 		},
 		Halt: o.Failure.Halt,
-		Feed: runner.Feed{Remember: o.State.Dir != ""},
+		Feed: runner.Feed{
+			Open: o.Serve.On, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Serve.On || o.State.Dir != "",
+		},
 		Tick: tick,
 
 		SameCommand: w.source.sameCommand(),

@@ -30,6 +30,8 @@ type Config struct {
 	// Values means that Feed takes values, for the run's own command or as JSON tasks. It
 	// takes commands otherwise.
 	Values bool
+	// Most is how many tasks the queue has room for when it is empty.
+	Most int
 
 	// what else can be seen
 
@@ -76,6 +78,7 @@ type Hello struct {
 	Dir     task.Bytes `json:"dir,omitempty"`
 	Feeds   bool       `json:"feeds,omitempty"`  // the run takes tasks
 	Values  bool       `json:"values,omitempty"` // they are values, and not commands
+	Most    int        `json:"most,omitempty"`   // how many have room in an empty queue
 	Since   time.Time  `json:"since,omitzero"`
 	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer
 

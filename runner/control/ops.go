@@ -82,7 +82,7 @@ func (s *Server) hello() (*Hello, error) {
 	total, known := s.total()
 	return &Hello{
 		PID: os.Getpid(), Name: s.cfg.Name, Command: task.Bytes(task.Shorten(s.cfg.Command, longest)), Dir: task.Bytes(s.cfg.Dir),
-		Feeds: s.cfg.Feed != nil, Values: s.cfg.Values, Since: s.since, State: snap.State.String(), Progress: progress(snap, total, known),
+		Feeds: s.cfg.Feed != nil, Values: s.cfg.Values, Most: s.cfg.Most, Since: s.since, State: snap.State.String(), Progress: progress(snap, total, known),
 	}, nil
 }
 

@@ -41,6 +41,7 @@ type Server struct {
 	timer  *time.Timer // until the socket is made
 	socket *os.File    // nil without one
 	path   string
+	err    error // why there is no socket
 	conns  map[*conn]struct{}
 	closed bool
 }
@@ -59,6 +60,13 @@ func Serve(cfg Config) *Server {
 	return s
 }
 
+// Err returns why no socket could be made, or nil.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
 // Sink returns the runner.Sink that tells the server's clients what happens. It must
 // come before sinks that can block.
 func (s *Server) Sink() *Sink { return &s.sink }
@@ -71,7 +79,7 @@ func (s *Server) open() {
 		return
 	}
 	f, path, err := listen()
-	if err != nil {
+	if s.err = err; err != nil {
 		return
 	}
 	s.socket, s.path, s.conns = f, path, map[*conn]struct{}{}

@@ -136,7 +136,11 @@ func (d *Digest) Close(s task.Stats) error {
 		text += fmt.Sprintf("crew: … and %d more\n", more)
 	}
 	if d.before > 0 {
-		text += fmt.Sprintf("crew: %d failed in an earlier run: --retry-failed runs them again\n", d.before)
+		text += fmt.Sprintf("crew: %d failed in an earlier run", d.before)
+		if d.rerun.cfg.Line != nil {
+			text += ": --retry-failed runs them again"
+		}
+		text += "\n"
 	}
 	if d.leaks > 0 {
 		slices.Sort(d.leaked)

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"crew/runner"
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// openFeed makes the feed of crew serve.
+func (w *wiring) openFeed() {
+	if w.opts.Serve.On {
+		w.feed = newFeed(w.source, w.state, w.do, w.goesOn)
+		w.onClose(w.feed.close)
+	}
+}
+
+// newRun makes the run of crew serve.
+func (f *feed) newRun(cfg runner.Config, exec runner.Executor, sinks []runner.Sink) (*runner.Run, error) {
+	if f.queue == nil {
+		return runner.New(cfg, f, exec, nil, sinks)
+	}
+	return runner.New(cfg, f, exec, f.queue, sinks)
+}
+
+// announce says how to add tasks to crew serve. It returns an error if nobody could:
+// there is no socket, or another crew serve has the name.
+func (w *wiring) announce() error {
+	if w.feed == nil {
+		return nil
+	}
+	if err := w.control.Err(); err != nil {
+		return fmt.Errorf("crew serve needs a socket: %w: set XDG_RUNTIME_DIR to a directory that only you can enter", err)
+	}
+	name := w.opts.Control.Name
+	if name != "" {
+		if other := older(name); other != 0 {
+			return fmt.Errorf("a crew serve called %s runs already, as process %d: give another --name", name, other)
+		}
+	}
+	if !w.opts.Show.Quiet {
+		name = cmp.Or(name, strconv.Itoa(os.Getpid()))
+		w.screen.Notice("serving as " + name + ": add tasks with crew ctl add --to " + name)
+	}
+	return nil
+}
+
+// older returns the process of another crew serve with a name, or 0. Of two that have
+// begun at the same time, one is the older.
+func older(name string) int {
+	list := control.List() // by age
+	same := func(h control.Hello) bool { return h.PID == os.Getpid() || h.Feeds && h.Name == name }
+	if i := slices.IndexFunc(list, same); i >= 0 && list[i].PID != os.Getpid() {
+		return list[i].PID
+	}
+	return 0
+}
+
+// goesOn says how many tasks an earlier crew serve has left.
+func (w *wiring) goesOn(tasks int) {
+	if tasks == 0 || w.opts.Show.Quiet {
+		return
+	}
+	text := "going on in " + w.opts.State.Dir + ": " + task.Count(int64(tasks), "task") + " to run"
+	if left, _ := w.state.Resumed(); left.Interrupted > 0 {
+		text += fmt.Sprintf(", %d interrupted", left.Interrupted)
+	}
+	w.screen.Notice(text)
+}
