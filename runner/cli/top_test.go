@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 // whole is a terminal of which a program may use the whole screen. It knows what was
@@ -119,7 +122,7 @@ func programTop(t *testing.T) []string {
 // startRun starts a run that goes on until the end of the test, and waits until it can
 // be seen.
 func startRun(t *testing.T, name string) *exec.Cmd {
-	run := crew("--name", name, "-j2", "sleep 1000; : {}", ":::", "a", "b", "c")
+	run := crew("--name", name, "-j2", "echo 界 {}; sleep 1000", ":::", "a", "b", "c")
 	require.NoError(t, run.Start())
 	t.Cleanup(func() {
 		_ = run.Process.Signal(syscall.SIGTERM)
@@ -137,6 +140,7 @@ func TestTop(t *testing.T) {
 	env := programTop(t)
 	t.Run("restores", func(t *testing.T) { t.Parallel(); topRestores(t, env) })
 	t.Run("ends", func(t *testing.T) { t.Parallel(); topEnds(t, env) })
+	t.Run("screen", func(t *testing.T) { t.Parallel(); topScreen(t, env) })
 	t.Run("needs", func(t *testing.T) { t.Parallel(); topNeeds(t, env) })
 }
 
@@ -194,6 +198,61 @@ func topEnds(t *testing.T, env []string) {
 		w.typeKeys(t, "q")
 		require.NoError(t, top.Wait())
 	}
+}
+
+// What a person sees in tmux, at several sizes, with a task's output and after a
+// refusal.
+func topScreen(t *testing.T, env []string) {
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Skip("there is no tmux")
+	}
+	socket := filepath.Join(t.TempDir(), "tmux")
+	do := func(args ...string) string {
+		cmd := exec.Command(tmux, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
+		cmd.Env = append(crew().Env, env...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	shows := func(parts ...string) {
+		t.Helper()
+		screen := ""
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			screen = do("capture-pane", "-p")
+			missing := slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
+			if !missing {
+				return
+			}
+		}
+		t.Fatalf("waited in vain for %q on the screen:\n%s", parts, screen)
+	}
+	startRun(t, "top-screen")
+	do("new-session", "-d", "-x", "80", "-y", "24", task.Quote(os.Args[0])+" ctl top top-screen")
+	defer do("kill-server")
+	table := `^ +1 +1 +\d+s +1 +\d+ +[0-9.]+[KM]  echo 界 a; sleep 1000$`
+	shows(`^ top-screen  pid \d+ +running  \d+s$`, `^ 0/3 done  0 failed  2/2 workers busy  ░+ 0%$`, `^ WORKER  TASK `, table,
+		`^ 1 task waits for a worker$`, `^ q quit  \? help `)
+	do("resize-window", "-x", "40", "-y", "10")
+	shows(`^ top-screen  pid \d+ +running  \d+s$`, `^  W  TASK    AGE CPU%  COMMAND$`, `^  1     1 +\d+s +\d+  echo 界 a; slee…$`)
+	do("resize-window", "-x", "200", "-y", "60")
+	shows(`^ 0/3 done  0 failed  2/2 workers busy  ░{100}`, table)
+	do("send-keys", "l")
+	shows(`^ task 1  running  echo 界 a; sleep 1000$`, `^界 a$`)
+	do("send-keys", "q")
+	shows(table)
+	do("send-keys", "-")
+	shows(`^ 0/3 done  0 failed  2/1 workers busy`)
+	do("send-keys", "d")
+	shows(`^ drain: .*  y/n$`)
+	do("send-keys", "y")
+	shows(`^ top-screen .* draining `)
+	do("send-keys", "+")
+	shows(`^ the run drains: nothing more starts$`)
+	do("send-keys", "c")
+	shows(`^ cancel task 1: echo 界 a; sleep 1000  y/n$`)
+	do("send-keys", "y")
+	shows(`^ 2/3 done  0 failed  1 cancelled  1 not run  1/1 workers busy`)
 }
 
 // Without a terminal or the program there is a line that says what to do.

@@ -81,7 +81,7 @@ func (c *canvas) fill(y int, style tcell.Style) {
 
 // fallbacks are what terminals without Unicode show.
 var fallbacks = [...]struct{ char, instead string }{
-	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"},
+	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"}, {"░", "."},
 }
 
 // levels are the columns of a graph by height.

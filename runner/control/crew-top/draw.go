@@ -64,7 +64,10 @@ func (v *view) header(c *canvas) int {
 	v.progress(c, y)
 	y++
 	if c.h >= tall {
-		const before = "throughput "
+		before := "throughput "
+		if r.rate > 0 {
+			before += task.Rate(r.rate) + " "
+		}
 		highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
 		scale := ""
 		if highest > 0 {
@@ -98,7 +101,7 @@ func (v *view) progress(c *canvas, y int) {
 		}
 		parts = append(parts, fmt.Sprintf("%d/%d workers busy", len(v.tasks), r.workers))
 	}
-	if r.rate > 0 {
+	if r.rate > 0 && c.h < tall {
 		parts = append(parts, task.Rate(r.rate))
 	}
 	for len(strings.Join(parts, "  ")) > c.w-2 && len(parts) > 2 {

@@ -147,7 +147,7 @@ func TestSize(t *testing.T) {
 func TestGraph(t *testing.T) {
 	v := busy(1)
 	v.rates = []float64{9, 9, 9, 0, 0.01, 8}
-	require.Equal(t, " throughput "+strings.Repeat(" ", 44)+"███▁▂▇ max 9.0/s", picture(t, v, 73, 24)[3])
+	require.Equal(t, " throughput 8.4/s "+strings.Repeat(" ", 38)+"███▁▂▇ max 9.0/s", picture(t, v, 73, 24)[3])
 	v.rates = nil
-	require.Regexp(t, "^ throughput$", picture(t, v, 73, 24)[3])
+	require.Regexp(t, "^ throughput 8.4/s$", picture(t, v, 73, 24)[3])
 }

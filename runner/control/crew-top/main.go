@@ -78,6 +78,7 @@ func newScreen() (tcell.Screen, error) {
 	// could not take back if this process were killed.
 	plain := *known
 	plain.Name, plain.XTermLike = "crew-"+name, false
+	plain.AltChars = "" // few terminals have all that is drawn here
 	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII)
 	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(nil, &plain)
 	if err == nil {
