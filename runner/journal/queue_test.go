@@ -624,6 +624,29 @@ func TestQueueForgets(t *testing.T) {
 	}
 }
 
+// A task that is being added while a compaction begins keeps its environment, although
+// nothing else needs that any more.
+func TestQueueAddsDuringCompaction(t *testing.T) {
+	cfg := queued(t.TempDir())
+	cfg.Queue.Keep = -time.Hour
+	j := opened(t, cfg)
+	left(t, j)
+	finish(t, j, 1, ends(ok).attempt(j, accept(t, j, 1)[0], 1, true))
+	more := []*task.Task{{ID: 2, Bare: true, Env: []string{"A=1", "SECRET=2"}}}
+	lines, ids, envs, err := j.encode(more)
+	require.NoError(t, err)
+	g, err := j.join(lines, ids, envs)
+	require.NoError(t, err)
+	_, _, err = j.compactLive()
+	require.NoError(t, err)
+	j.commit(g)
+	require.NoError(t, g.err)
+	require.NoError(t, j.Close())
+	got := reopened(t, cfg)
+	require.Len(t, got, 1)
+	require.NoError(t, got[2].Err)
+}
+
 // However often a queue is opened, what ended long ago does not pile up.
 func TestQueueStaysSmall(t *testing.T) {
 	cfg := queued(t.TempDir())
