@@ -176,6 +176,7 @@ const (
 func (o *Options) finish() {
 	if o.Serve.On {
 		o.Input.Groups = []Group{{}} // values, of which none is there yet
+		o.Pool.Buffer = o.Serve.MaxQueued
 	}
 	if o.Pool.TTY {
 		o.Pool.Jobs, o.Output.Mode = 1, "raw"
