@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,12 @@ type steerable struct {
 
 // ctl runs crew ctl and returns its exit status and what it prints.
 func (s *steerable) ctl(words ...string) (status int, text string) {
+	if run := "--run"; words[0] != "ls" {
+		if words[0] == "add" {
+			run = "--to"
+		}
+		words = slices.Insert(words, 1, run, "r") // there may be other runs
+	}
 	cmd := crew(append([]string{"ctl"}, words...)...)
 	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+s.dir)
 	cmd.Dir = s.dir
