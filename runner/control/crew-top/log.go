@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -13,6 +14,10 @@ const (
 	keptLines = 5000
 	longest   = 2048 // bytes of a line; the rest is left out
 )
+
+// colors matches what many programs write to color their output or to end a line of
+// progress, ECMA-48's SGR and EL.
+var colors = regexp.MustCompile(`\x1b\[[0-9;:]*[mK]`)
 
 // log is the output of a task, as it comes.
 type log struct {
@@ -59,10 +64,7 @@ func (l *log) add(p []byte, stderr bool) {
 			l.lines = append(l.lines, line)
 		}
 		line.text = append(line.text, piece...)
-		if whole {
-			line.text = bytes.TrimSuffix(line.text, []byte("\r"))
-		}
-		if i := bytes.LastIndexByte(line.text, '\r'); i >= 0 && i < len(line.text)-1 {
+		if i := bytes.LastIndexByte(bytes.TrimSuffix(line.text, []byte("\r")), '\r'); i >= 0 {
 			line.text = line.text[i+1:]
 		}
 		line.text = line.text[:min(len(line.text), longest)]
@@ -98,7 +100,8 @@ func (l *log) draw(c *canvas) {
 			style = c.bad
 		}
 		if y+1 < c.h-1 {
-			c.text(0, y+1, c.w, printable(string(line.text), l.left), style)
+			text := colors.ReplaceAll(bytes.TrimSuffix(line.text, []byte("\r")), nil)
+			c.text(0, y+1, c.w, printable(string(text), l.left), style)
 		}
 	}
 	if len(l.lines) == 0 {

@@ -21,16 +21,18 @@ func TestLogLines(t *testing.T) {
 	l := &log{}
 	l.add([]byte("one\ntw"), false)
 	l.add([]byte("error\r\n"), true)
+	l.add([]byte(" 1%\r 5%\r"), true)
+	l.add([]byte(" 9%\r\n"), true)
 	l.add([]byte("o\n\n 10%\r 20"), false)
-	require.Equal(t, []string{"one", "two", "error", "", " 20"}, l.texts())
+	require.Equal(t, []string{"one", "two", "error\r", " 9%\r", "", " 20"}, l.texts())
 	l.add([]byte("%\r"), false)
-	require.Equal(t, " 20%\r", l.texts()[4])
+	require.Equal(t, " 20%\r", l.texts()[5])
 	l.add([]byte(" 30%\nend"), false)
-	require.Equal(t, []string{"one", "two", "error", "", " 30%", "end"}, l.texts())
+	require.Equal(t, []string{"one", "two", "error\r", " 9%\r", "", " 30%", "end"}, l.texts())
 	require.True(t, l.lines[2].stderr)
 
 	l.add([]byte(strings.Repeat("x", 10*longest)), false)
-	require.Len(t, l.texts()[5], longest)
+	require.Len(t, l.texts()[6], longest)
 	l.add([]byte(strings.Repeat("\n", 3*keptLines)), false)
 	require.Len(t, l.lines, keptLines)
 }
@@ -38,7 +40,7 @@ func TestLogLines(t *testing.T) {
 func TestLogView(t *testing.T) {
 	l := &log{id: 7, command: "make all", follow: true}
 	for i := range 100 {
-		l.add(fmt.Appendf(nil, "line %d \x1b[2J\t%s\n", i, strings.Repeat("=", 50)), false)
+		l.add(fmt.Appendf(nil, "line %d \x1b[1;31m\x1b[2J\t%s\x1b[0m\r\n", i, strings.Repeat("=", 50)), false)
 	}
 	v := &view{log: l}
 	got := picture(t, v, 40, 10)
