@@ -271,7 +271,9 @@ func (v *view) table(c *canvas, y, rows int) {
 }
 
 // hints are what the last line says of the keys, the most important first.
-var hints = [...]string{"q quit", "? help", "p pause", "+ - workers", "c cancel", "l log", "s sort", "d drain"}
+var hints = [...]struct{ key, does string }{
+	{"q", "quit"}, {"?", "help"}, {"p", "pause"}, {"+ -", "workers"}, {"c", "cancel"}, {"l", "log"}, {"s", "sort"}, {"d", "drain"},
+}
 
 // footer draws the last line: what there is to say, or the keys.
 func (v *view) footer(c *canvas) {
@@ -294,15 +296,11 @@ func (v *view) footer(c *canvas) {
 	default:
 		x := 1
 		for _, hint := range hints {
-			if x+len(hint) > c.w-1 {
+			if x+len(hint.key)+1+len(hint.does) > c.w-1 {
 				break
 			}
-			key, word, _ := strings.Cut(hint, " ")
-			if key == "+" {
-				key, word = "+ -", "workers"
-			}
-			x = c.text(x, y, c.w, key, c.bold)
-			x = c.text(x+1, y, c.w, word, c.dim) + 2
+			x = c.text(x, y, c.w, hint.key, c.bold)
+			x = c.text(x+1, y, c.w, hint.does, c.dim) + 2
 		}
 	}
 }
