@@ -84,6 +84,7 @@ _crew() {
 		return
 	fi
 	for ((i = 1; i < COMP_CWORD; i++)); do
+		((i > 1)) || [[ ${COMP_WORDS[1]} != serve ]] || continue
 		word=${COMP_WORDS[i]}
 		if [[ -n $opt ]]; then
 			# readline makes three words of --output=line
@@ -178,6 +179,10 @@ _crew() {
 		return
 	fi
 	(( CURRENT > 2 )) || compadd -- @COMMANDS@
+	if [[ $words[2] == serve ]] && (( CURRENT > 2 )); then
+		shift words
+		(( CURRENT-- ))
+	fi
 	_arguments -s -S \
 @ROWS@
 		'(-)1:command:_command_names -e' \
@@ -220,6 +225,7 @@ set -g __crew_letters @LETTERS@
 function __crew_command
     set -l words (commandline -opc)
     set -e words[1]
+    test "$words[1]" = serve; and set -e words[1]
     while set -q words[1]
         set -l word $words[1]
         set -e words[1]

@@ -238,8 +238,12 @@ func (a *adder) status() error {
 	}
 	status := statusOK
 	for i := range a.ended {
-		if s := taskStatus(a.ended[i].Result()); s != statusOK {
+		e := &a.ended[i]
+		if s := taskStatus(e.Result()); s != statusOK {
 			status = s
+		}
+		if e.Reason != "" && !a.ctl.json {
+			complain(a.ctl.errs, fmt.Errorf("task %d: %s", e.Task, e.Result().Verdict()))
 		}
 	}
 	switch {
