@@ -115,6 +115,23 @@ func TestNoDirectory(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestNoSocket: a run that can make a socket nowhere does without.
+func TestNoSocket(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, dir := range dirs() {
+		err := os.Mkdir(dir, 0o700)
+		require.True(t, err == nil || os.IsExist(err))
+		require.NoError(t, os.Mkdir(ownPath(dir), 0o700))
+		defer os.Remove(dir) // if nothing else is there
+		defer os.Remove(ownPath(dir))
+	}
+	s := Serve(Config{Do: nothing})
+	require.Empty(t, s.path)
+	require.NoError(t, s.Sink().Consume([]task.Event{{Kind: task.InputEnd}}))
+	s.Close()
+}
+
 // TestLongPath: a socket may be deeper than an address is long.
 func TestLongPath(t *testing.T) {
 	base := filepath.Join(t.TempDir(), strings.Repeat("long/", 50))

@@ -122,6 +122,41 @@ func TestFollowThroughRetries(t *testing.T) {
 	require.Equal(t, "(1) (2) (3) (4) (5) (6) (7) (8) (9) (10) (11) (12) (13) (14) (15) (16) (17) (18) (19) (20) ", got["8 stderr"])
 }
 
+// TestFollowWhenEventsAreLate: the events of a task come a little later than what its
+// attempts write.
+func TestFollowWhenEventsAreLate(t *testing.T) {
+	r := newRun(t, nil)
+	one := r.start(7, 1)
+	one.out.Write([]byte("one "))
+	two := &attempt{one.task, 2, r.store.Buffer(), r.store.Buffer()}
+	two.out.Write([]byte("two "))
+	r.mu.Lock()
+	r.live[7] = two
+	r.mu.Unlock()
+	replies, over := r.call(Request{Op: "log", Tasks: []uint64{7}, Follow: true})
+	until(t, func() bool { return r.s.sink.asked.Load() == 1 })
+	r.end(one, task.Exit, false)
+	require.Equal(t, "one ", string((<-replies).Data))
+	r.event(task.Event{Kind: task.Started, Task: one.task, Slot: 1, Attempt: 2})
+	r.end(two, task.OK, true)
+	require.Equal(t, map[string]string{"7 stdout": "two "}, outputs(all(replies)))
+	require.NoError(t, <-over)
+
+	// log is asked for after an attempt has ended, but before its event.
+	one, two = r.start(8, 1), r.start(8, 2)
+	one.out.Write([]byte("old"))
+	replies, over = r.call(Request{Op: "log", Tasks: []uint64{8}, Follow: true})
+	two.out.Write([]byte("two "))
+	require.Equal(t, "two ", string((<-replies).Data))
+	res := &task.Result{Task: one.task, Attempt: 1, Outcome: task.Exit, Stdout: one.out}
+	r.event(task.Event{Kind: task.Retried, Task: one.task, Result: res}, task.Event{Kind: task.Started, Task: one.task, Slot: 1, Attempt: 2})
+	res.Close()
+	two.out.Write([]byte("end"))
+	r.end(two, task.OK, true)
+	require.Equal(t, map[string]string{"8 stdout": "end"}, outputs(all(replies)))
+	require.NoError(t, <-over)
+}
+
 func TestLogOfOtherTasks(t *testing.T) {
 	r := newRun(t, func(c *Config) {
 		c.Ended = func(id uint64) (task.Live, task.Live, bool) {

@@ -158,6 +158,28 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 	require.Equal(t, 4<<20, got)
 }
 
+// TestFeedThatHangs holds up the end of the run no more than a client.
+func TestFeedThatHangs(t *testing.T) {
+	hangs, goOn := make(chan struct{}), make(chan struct{})
+	r := newRun(t, nil)
+	r.s.cfg.Feed = feedFunc(func(*Addition, func([]uint64)) error {
+		close(hangs)
+		<-goOn
+		return task.ErrFull
+	})
+	defer close(goOn)
+	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})
+	<-hangs
+	began := time.Now()
+	r.s.Close()
+	require.Less(t, time.Since(began), 3*time.Second, "0.4s on an idle machine")
+	require.ErrorContains(t, <-over, "ended before it answered")
+}
+
+type feedFunc func(*Addition, func([]uint64)) error
+
+func (f feedFunc) Add(a *Addition, numbered func([]uint64)) error { return f(a, numbered) }
+
 func TestManyConnections(t *testing.T) {
 	r := newRun(t, nil)
 	var files []*os.File
