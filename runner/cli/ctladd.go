@@ -238,12 +238,19 @@ func (a *adder) status() error {
 	}
 	status := statusOK
 	for i := range a.ended {
-		e := &a.ended[i]
-		if s := taskStatus(e.Result()); s != statusOK {
+		r := a.ended[i].Result()
+		if s := taskStatus(r); s != statusOK {
 			status = s
 		}
-		if e.Reason != "" && !a.ctl.json {
-			complain(a.ctl.errs, fmt.Errorf("task %d: %s", e.Task, e.Result().Verdict()))
+		why := ""
+		switch r.Outcome {
+		case task.StartFailed:
+			why = r.Verdict()
+		case task.NotRun:
+			why = "not started: the run ended before"
+		}
+		if why != "" && !a.ctl.json {
+			complain(a.ctl.errs, fmt.Errorf("task %d: %s", a.ended[i].Task, why))
 		}
 	}
 	switch {

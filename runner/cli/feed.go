@@ -14,9 +14,9 @@ import (
 	"crew/runner/task"
 )
 
-// mostEnvironments is how many environments are kept in mind, so that tasks can
-// share them.
-const mostEnvironments = 256
+// mostEnvironments is how many bytes of environments are kept in mind, so that tasks
+// can share them.
+const mostEnvironments = 4 << 20
 
 // feed brings the tasks of crew serve into its run: it is the control.Feed that takes
 // them from clients, and the run's Source, which has none of its own. Many clients may
@@ -44,6 +44,7 @@ type feed struct {
 	last  uint64 // number of the latest task
 	seed  maphash.Seed
 	known map[uint64][]string // environments by their hashes
+	bytes int                 // their size
 }
 
 // addition is a request to add tasks.
@@ -260,15 +261,18 @@ func (f *feed) number() uint64 {
 func (f *feed) environment(env []task.Bytes) []string {
 	var h maphash.Hash
 	h.SetSeed(f.seed)
+	size := 0
 	for _, kv := range env {
 		h.WriteString(string(kv))
 		h.WriteByte(0)
+		size += len(kv)
 	}
 	sum := h.Sum64()
 	known := f.known[sum]
 	if known == nil || !slices.EqualFunc(known, env, func(a string, b task.Bytes) bool { return a == string(b) }) {
-		if len(f.known) >= mostEnvironments {
+		if f.bytes += size; f.bytes > mostEnvironments {
 			clear(f.known)
+			f.bytes = size
 		}
 		known = plain(env)
 		f.known[sum] = known
