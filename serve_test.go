@@ -106,6 +106,21 @@ func (s *served) await() {
 	})
 }
 
+// listen starts a client that watches the run and does not read what it is told.
+func (s *served) listen() {
+	read, write, err := os.Pipe()
+	require.NoError(s.t, err)
+	cmd := s.command("ctl", "watch", "queue")
+	cmd.Stdout = write
+	require.NoError(s.t, cmd.Start())
+	write.Close()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		read.Close()
+	})
+}
+
 // until waits until ok holds.
 func (s *served) until(what string, ok func() bool) {
 	for end := time.Now().Add(10 * patience); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -166,6 +181,7 @@ func TestServeSteered(t *testing.T) {
 		"--retries", strconv.Itoa(retries), "--retry-delay", "1ms", "sh", "task", "{1}", "{2}", "{3}", "{4}")
 	s.start()
 	s.await()
+	s.listen()
 
 	var feeding sync.WaitGroup
 	for f := range feeders {
@@ -194,9 +210,9 @@ func TestServeSteered(t *testing.T) {
 			verb := [][]string{
 				{"resize", "1", "queue"}, {"cancel", "--key", key, "--run", "queue"}, {"resize", "64", "queue"},
 				{"pause", "queue"}, {"cancel", "--key", key, "--run", "queue"}, {"resume", "queue"},
-				{"resize", "-62", "queue"}, {"resize", "+14", "queue"},
-			}[step%8]
-			if _, err := s.ctl("", verb...); err != nil && verb[0] != "cancel" { // there may be no task of the key
+				{"explain", "1", strconv.Itoa(1 + step%tasks), "--run", "queue"}, {"resize", "-62", "queue"}, {"resize", "+14", "queue"},
+			}[step%9]
+			if _, err := s.ctl("", verb...); err != nil && verb[0] != "cancel" && verb[0] != "explain" { // there may be no such task
 				t.Error(err)
 			}
 			select {
