@@ -323,17 +323,17 @@ func checkSteered(t *testing.T, log [][]string, outcomes map[string]string, retr
 // begin twice. CREW_SOAK makes it a hundred kills.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
-	for name, keep := range map[string]string{"kept": "1d", "forgotten": "1ms"} {
+	for name, keyed := range map[string]bool{"keyed": true, "forgetful": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			serveKilled(t, keep)
+			serveKilled(t, keyed)
 		})
 	}
 }
 
-// serveKilled is TestServeKilled with a journal that is compacted of tasks that ended
-// some time ago.
-func serveKilled(t *testing.T, keep string) {
+// serveKilled is TestServeKilled with tasks that run in order for each client, or with
+// a journal from which most tasks vanish soon after their end.
+func serveKilled(t *testing.T, keyed bool) {
 	const adders, workers = 4, 4
 	kills, crew := 4, "crew"
 	if soaking() {
@@ -341,7 +341,11 @@ func serveKilled(t *testing.T, keep string) {
 	}
 	// With --output raw the tasks hold the pipe that wait reads to its end, so after it
 	// none of them is left.
-	s := newServed(t, crew, "-q", "-j"+strconv.Itoa(workers), "--state", "state", "--keep", keep, "--output", "raw")
+	options := []string{"--keep", "1ms"}
+	if keyed {
+		options = []string{"--sched", "keyed"}
+	}
+	s := newServed(t, crew, append(options, "-q", "-j"+strconv.Itoa(workers), "--state", "state", "--output", "raw")...)
 	stop := make(chan struct{})
 	accepted := make([][]string, adders)
 	var confirmed atomic.Int64 // additions
@@ -361,13 +365,13 @@ func serveKilled(t *testing.T, keep string) {
 					ids = append(ids, fmt.Sprintf("a%d 0 %d", a, n+i))
 					lines = append(lines, "sh task "+ids[i]+" 0 0.02")
 				}
-				var err error
+				add := []string{"add", "--to", "queue", "--key", strconv.Itoa(a)}
 				if some == 1 {
-					_, err = s.ctl("", append([]string{"add", "--to", "queue"}, strings.Fields(lines[0])...)...)
+					add = append(add, strings.Fields(lines[0])...)
 				} else {
-					_, err = s.ctl(strings.Join(lines, "\n"), "add", "--to", "queue", "-")
+					add = append(add, "-")
 				}
-				if err == nil {
+				if _, err := s.ctl(strings.Join(lines, "\n"), add...); err == nil {
 					accepted[a] = append(accepted[a], ids...)
 					confirmed.Add(1)
 				}
@@ -395,6 +399,7 @@ func serveKilled(t *testing.T, keep string) {
 	s.drain()
 	require.Equal(t, 0, s.wait())
 
+	latest := map[string]int{}                          // the last task of a client that began
 	begun, ended := map[string]int{}, map[string]bool{} // the last kill before a task began
 	killed, again := 0, make([]int, kills+1)            // tasks that had to begin again, by kill
 	for _, l := range s.log() {
@@ -412,15 +417,19 @@ func serveKilled(t *testing.T, keep string) {
 			again[before]++
 		}
 		begun[id] = killed
+		n, err := strconv.Atoi(l[3])
+		require.NoError(t, err)
+		require.True(t, !keyed || n >= latest[l[1]], "%v after %d", l, latest[l[1]])
+		latest[l[1]] = n
 	}
 	all, outcomes := slices.Concat(accepted...), s.recorded()
 	for _, id := range all {
 		require.True(t, ended[id], "task %s was accepted and has not run", id)
-		if keep == "1d" {
+		if keyed {
 			require.Equal(t, "ok", outcomes["sh task "+id+" 0 0.02"], id)
 		}
 	}
-	if keep == "1d" {
+	if keyed {
 		require.Len(t, outcomes, len(ended))
 	}
 	t.Logf("%d kills, %d tasks accepted, %d ran, %d in the journal, again after each kill: %v",
