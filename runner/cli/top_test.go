@@ -252,7 +252,7 @@ func topScreen(t *testing.T, env []string) {
 	do("send-keys", "c")
 	shows(`^ cancel task 1: echo 界 a; sleep 1000  y/n$`)
 	do("send-keys", "y")
-	shows(`^ 2/3 done  0 failed  1 cancelled  1 not run  1/1 workers busy`)
+	shows(`^ 0/3 done  0 failed  1 cancelled  1 not run  1/1 workers busy`)
 }
 
 // Without a terminal or the program there is a line that says what to do.

@@ -93,11 +93,12 @@ const Silent = "silent"
 
 // Progress counts tasks.
 type Progress struct {
-	Total   *int64 `json:"total"`   // of the whole input; null if that is not known
-	Done    int64  `json:"done"`    // ended, however they did
-	Failed  int64  `json:"failed"`  // those of them that failed
-	Running int64  `json:"running"` //
-	Waiting int64  `json:"waiting"` // read and neither running nor done
+	Total   *int64 `json:"total"`             // of the whole input; null if that is not known
+	Done    int64  `json:"done"`              // succeeded or failed
+	Failed  int64  `json:"failed"`            // those of them that failed
+	Dropped int64  `json:"dropped,omitempty"` // cancelled or not run
+	Running int64  `json:"running"`           //
+	Waiting int64  `json:"waiting"`           // read, and none of these
 }
 
 // Status is the JSON form of a task.Snapshot. Times that have passed are in seconds.

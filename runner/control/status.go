@@ -61,8 +61,8 @@ func eta(s *task.Snapshot, total *int64) *float64 {
 
 func progress(s *task.Snapshot, total int64, known bool) Progress {
 	st := &s.Stats
-	p := Progress{Done: st.Finished(), Failed: st.Failed(), Running: st.Running}
-	p.Waiting = max(0, st.Admitted-p.Done-p.Running)
+	p := Progress{Done: st.Done(), Failed: st.Failed(), Dropped: st.Finished() - st.Done(), Running: st.Running}
+	p.Waiting = max(0, st.Admitted-st.Finished()-p.Running)
 	switch {
 	case known:
 		p.Total = &total

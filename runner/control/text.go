@@ -43,11 +43,15 @@ func (s *Status) Lines() []string {
 }
 
 func (p *Progress) text() string {
-	of := fmt.Sprintf("at least %s", task.Count(p.Done+p.Running+p.Waiting, "task"))
+	of := fmt.Sprintf("at least %s", task.Count(p.Done+p.Dropped+p.Running+p.Waiting, "task"))
 	if p.Total != nil {
 		of = task.Count(*p.Total, "task")
 	}
-	return fmt.Sprintf("%d of %s finished, %d failed, %d running", p.Done, of, p.Failed, p.Running)
+	text := fmt.Sprintf("%d of %s finished, %d failed, %d running", p.Done, of, p.Failed, p.Running)
+	if p.Dropped > 0 {
+		text += fmt.Sprintf(", %d cancelled or not run", p.Dropped)
+	}
+	return text
 }
 
 // pace says how many workers there are, how much was read for them, and how fast

@@ -73,8 +73,8 @@ func TestLines(t *testing.T) {
 	}{
 		{&Hello{PID: 7, State: Silent}, "7 does not answer"},
 		{
-			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Running: 2}},
-			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running: gzip {}",
+			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Dropped: 4, Running: 2}},
+			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 4 cancelled or not run: gzip {}",
 		},
 		{&Where{Task: 4, State: "unknown"}, "there is no task 4 yet"},
 		{&Where{Task: 4, State: "ended"}, "task 4 has ended"},
