@@ -50,7 +50,7 @@ type stream struct {
 
 // add gives tasks to a run: values or, if it takes none, a command.
 func (c *ctl) add() error {
-	h, err := control.Find(c.run)
+	h, err := control.FindFeed(c.run)
 	if err != nil {
 		return err
 	}

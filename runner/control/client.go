@@ -77,7 +77,13 @@ func ask(path string) *Hello {
 }
 
 // Find returns the run with a process ID or a name. "" stands for the only one.
-func Find(run string) (Hello, error) {
+func Find(run string) (Hello, error) { return find(run, false) }
+
+// FindFeed is Find for adding tasks: "" stands for the only run that takes any, if
+// there is one.
+func FindFeed(run string) (Hello, error) { return find(run, true) }
+
+func find(run string, feeds bool) (Hello, error) {
 	if pid, err := strconv.Atoi(run); err == nil && pid > 0 {
 		for _, dir := range dirs() {
 			path := filepath.Join(dir, strconv.Itoa(pid)+suffix)
@@ -92,6 +98,8 @@ func Find(run string) (Hello, error) {
 	list := all
 	if run != "" {
 		list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return h.Name != run })
+	} else if some := slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !h.Feeds }); feeds && len(some) > 0 {
+		list = some
 	}
 	switch {
 	case len(list) == 1:

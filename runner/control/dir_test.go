@@ -223,6 +223,14 @@ func TestFindErrors(t *testing.T) {
 	require.ErrorContains(t, err, `2 runs are called "fake": give the process ID of one of `)
 	_, err = Find("")
 	require.ErrorContains(t, err, "runs are there: name one of ")
+	if h, err := FindFeed(""); err == nil {
+		require.Equal(t, r.s.path, h.path, "only the first takes tasks")
+	} else {
+		require.ErrorContains(t, err, "name one of") // others on this machine take tasks, too
+	}
+	r.s.Close()
+	_, err = FindFeed("fake")
+	require.NoError(t, err, "which then refuses them")
 }
 
 // TestSilentRun: a run that is stopped is there, and does not hold up the others.
