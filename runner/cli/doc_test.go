@@ -217,7 +217,7 @@ func TestInstallOfTheReadme(t *testing.T) {
 	}
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	_, install, _ := strings.Cut(string(readme), "To install\ncrew and its man page:\n\n```sh\n")
+	_, install, _ := strings.Cut(string(readme), "To install\ncrew, the program behind `crew ctl top` and the man page:\n\n```sh\n")
 	install, _, found := strings.Cut(install, "```\n")
 	require.True(t, found)
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
@@ -234,5 +234,6 @@ func TestInstallOfTheReadme(t *testing.T) {
 	}
 	run(install)
 	require.Equal(t, dir+"/bin/crew\n", run("command -v crew"))
+	require.Equal(t, dir+"/bin/crew-top\n", run("command -v crew-top"))
 	require.Equal(t, dir+"/share/man/man1/crew.1\n", run("unset MANPATH; man -w crew"))
 }
