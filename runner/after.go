@@ -27,6 +27,16 @@ func inVain(id uint64, o task.Outcome) error {
 	return fmt.Errorf("task %d, which it comes after, did not succeed: %v", id, o)
 }
 
+// holding returns how many tasks wait for one.
+func (c *core) holding(id uint64) (n int) {
+	for _, id2 := range c.after[id] {
+		if e := c.entries[id2]; e != nil && e.state == held {
+			n++
+		}
+	}
+	return n
+}
+
 // goOn tells the tasks that come after one how that has ended.
 func (c *core) goOn(id uint64, o task.Outcome) {
 	waiting, ok := c.after[id]

@@ -67,9 +67,7 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	case task.Look:
 		reply.Snapshot = c.snapshot()
 	case task.Explain:
-		for _, id := range cmd.IDs {
-			reply.Wheres = append(reply.Wheres, c.where(id))
-		}
+		reply.Wheres = c.wheres(cmd.IDs)
 	}
 	return reply
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 const (
@@ -115,24 +116,18 @@ func (c *core) longest() *task.Blocking {
 	if next, ok := c.delayed.Next(); ok {
 		b.Until = c.clock.real(next)
 	}
-	if q := c.policy.Longest(); q.N >= b.Tasks && q.N > 0 {
-		*b = task.Blocking{By: task.BySlots, Tasks: q.N, Slot: q.Slot}
-		switch {
-		case q.OneKey:
-			b.By, b.Key = task.ByKey, c.entries[q.ID].task.Key
-		case q.Slot > 0:
-			b.By = task.BySlot
-		}
+	if q := sched.Longest(c.policy.Blocks); q.N >= b.Tasks && q.N > 0 {
+		*b = c.blockOf(q)
 	}
 	if n := c.count[held]; n > b.Tasks {
-		for id, tasks := range c.after {
-			if b.By != task.ByAfter || len(tasks) > b.Tasks || len(tasks) == b.Tasks && id < b.ID {
-				*b = task.Blocking{By: task.ByAfter, Tasks: len(tasks), ID: id}
+		for id := range c.after {
+			if n := c.holding(id); b.By != task.ByAfter || n > b.Tasks || n == b.Tasks && id < b.ID {
+				*b = task.Blocking{By: task.ByAfter, Tasks: n, ID: id}
 			}
 		}
 	}
 	if c.limit != nil {
-		if q := c.limit.Longest(); q.N > b.Tasks {
+		if q := sched.Longest(c.limit.Blocks); q.N > b.Tasks {
 			*b = task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey}
 		}
 	}
@@ -141,62 +136,78 @@ func (c *core) longest() *task.Blocking {
 
 // waiting groups the waiting tasks by what they wait for.
 func (c *core) waiting() []task.Blocking {
-	type group struct {
-		state state
-		key   string
-		after uint64
-	}
-	groups := map[group]int{}
-	busy := map[string]int{} // by key: the slot in which a task of it runs, under a serial policy
-	for _, e := range c.entries {
-		if e.slot != nil && e.task.Key != "" && c.policy.Serial() {
-			busy[e.task.Key] = e.slot.ID
-		}
-		switch e.state {
-		case queued, parked:
-			groups[group{state: e.state, key: e.task.Key}]++
-		case held:
-			groups[group{state: held, after: c.reason(e).ID}]++
-		case delayed:
-			groups[group{state: delayed}]++
+	var list []task.Blocking // the largest groups, sorted
+	add := func(b task.Blocking) {
+		i, _ := slices.BinarySearchFunc(list, b, func(x, y task.Blocking) int {
+			return cmp.Or(y.Tasks-x.Tasks, int(x.By)-int(y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID))
+		})
+		if i < mostGroups {
+			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
 		}
 	}
-	var list []task.Blocking
-	for g, n := range groups {
-		b := task.Blocking{By: task.BySlots, Tasks: n, Key: g.key}
-		switch g.state {
-		case queued:
-			if b.Slot = busy[g.key]; b.Slot > 0 {
-				b.By = task.ByKey
-			}
-		case parked:
-			b.By, b.Limit = task.ByLimit, c.cfg.Pool.PerKey
-		case held:
-			b.By, b.ID = task.ByAfter, g.after
-		case delayed:
-			next, _ := c.delayed.Next()
-			b.By, b.Until = task.ByRetry, c.clock.real(next)
+	for q := range c.policy.Blocks {
+		if len(list) < mostGroups || q.N >= list[mostGroups-1].Tasks {
+			add(c.blockOf(q))
 		}
-		list = append(list, b)
+	}
+	if c.limit != nil {
+		for q := range c.limit.Blocks {
+			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey})
+		}
+	}
+	for id := range c.after {
+		if n := c.holding(id); n > 0 {
+			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
+		}
+	}
+	if next, ok := c.delayed.Next(); ok {
+		add(task.Blocking{By: task.ByRetry, Tasks: c.count[delayed], Until: c.clock.real(next)})
 	}
 	if n := c.stats.Finished() - c.stats.Released; n > 0 {
-		list = append(list, task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.order.Base()})
+		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.order.Base()})
 	}
-	slices.SortFunc(list, func(a, b task.Blocking) int {
-		return cmp.Or(b.Tasks-a.Tasks, int(a.By)-int(b.By), cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID))
-	})
-	return list[:min(len(list), mostGroups)]
+	return list
 }
 
-// where says what is known of a task.
-func (c *core) where(id uint64) task.Where {
+// blockOf describes a queue of the policy.
+func (c *core) blockOf(q sched.Block) task.Blocking {
+	b := task.Blocking{By: task.BySlots, Tasks: q.N, Slot: q.Slot}
+	if q.OneKey {
+		b.Key = c.entries[q.ID].task.Key
+	}
+	switch {
+	case b.Key != "":
+		b.By = task.ByKey
+	case q.Slot > 0:
+		b.By = task.BySlot
+	}
+	return b
+}
+
+// wheres says what is known of some tasks.
+func (c *core) wheres(ids []uint64) (list []task.Where) {
+	firsts := map[uint64]*entry{} // by key, under a policy that runs its tasks one at a time
+	if c.policy.Serial() {
+		for id, e := range c.entries {
+			if first := firsts[e.item.Key]; e.state != held && (first == nil || id < first.item.ID) {
+				firsts[e.item.Key] = e
+			}
+		}
+	}
+	for _, id := range ids {
+		list = append(list, c.where(id, firsts))
+	}
+	return list
+}
+
+func (c *core) where(id uint64, firsts map[uint64]*entry) task.Where {
 	w := task.Where{ID: id, Known: c.exists(id)}
 	if e := c.entries[id]; e != nil {
 		w.Task, w.Attempt = e.task, e.attempt
 		if e.slot != nil {
 			w.Running = e.running()
 		} else {
-			w.Blocking = c.reason(e)
+			w.Blocking = c.reason(e, firsts[e.item.Key])
 		}
 		return w
 	}
@@ -209,8 +220,9 @@ func (c *core) where(id uint64) task.Where {
 	return w
 }
 
-// reason returns what a waiting task waits for.
-func (c *core) reason(e *entry) *task.Blocking {
+// reason returns what a waiting task waits for. first is the first task of its key if
+// these run one at a time.
+func (c *core) reason(e, first *entry) *task.Blocking {
 	b := &task.Blocking{By: task.BySlots, Tasks: 1}
 	switch {
 	case e.state == decided:
@@ -229,7 +241,7 @@ func (c *core) reason(e *entry) *task.Blocking {
 	case e.state == parked:
 		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Pool.PerKey
 	default:
-		if first := c.ahead(e); first != nil {
+		if first != nil && first != e {
 			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID
 			if first.slot != nil {
 				b.Slot = first.slot.ID
@@ -239,18 +251,4 @@ func (c *core) reason(e *entry) *task.Blocking {
 		}
 	}
 	return b
-}
-
-// ahead returns the task that keeps a queued one from its turn because both have
-// one key, under a policy that runs such tasks one at a time.
-func (c *core) ahead(e *entry) (first *entry) {
-	if !c.policy.Serial() || e.task.Key == "" {
-		return nil
-	}
-	for id, o := range c.entries {
-		if o.item.Key == e.item.Key && id < e.item.ID && o.state != held && (first == nil || id < first.item.ID) {
-			first = o
-		}
-	}
-	return first
 }

@@ -64,7 +64,7 @@ func (c *core) retry(id uint64) (uint64, error) {
 	}
 	c.memory.forget(id)
 	again := *was.task
-	again.ID, again.Done, again.Failures, again.Attempts = c.number(), nil, 0, was.attempt
+	again.ID, again.Done, again.Failures, again.Attempts, again.After = c.number(), nil, 0, was.attempt, nil
 	c.admit(&again)
 	return again.ID, nil
 }

@@ -40,4 +40,8 @@ func (p *fifo) Remove(id uint64) bool {
 
 func (p *fifo) Len() int { return p.queue.n }
 
-func (p *fifo) Longest() Block { return Block{N: p.queue.n} }
+func (p *fifo) Blocks(yield func(Block) bool) {
+	if p.queue.n > 0 {
+		yield(Block{N: p.queue.n})
+	}
+}

@@ -150,12 +150,10 @@ func (p *keyed) evict(slot int) {
 
 func (p *keyed) Serial() bool { return true }
 
-func (p *keyed) Longest() Block {
-	var b Block
+func (p *keyed) Blocks(yield func(Block) bool) {
 	for _, c := range p.keys {
-		if p.longer(&c.queue, b) {
-			b = Block{N: c.queue.n, ID: p.first(&c.queue).ID, OneKey: true, Slot: c.slot}
+		if c.queue.n > 0 && !yield(Block{N: c.queue.n, ID: p.first(&c.queue).ID, OneKey: true, Slot: c.slot}) {
+			return
 		}
 	}
-	return b
 }

@@ -63,13 +63,11 @@ func (l *Limiter) Remove(id uint64) bool {
 	return i != 0
 }
 
-// Longest returns the key with the most parked items. It looks at all keys.
-func (l *Limiter) Longest() Block {
-	var b Block
+// Blocks is an iter.Seq of the keys with parked items, in any order.
+func (l *Limiter) Blocks(yield func(Block) bool) {
 	for _, g := range l.gates {
-		if l.parked.longer(&g.parked, b) {
-			b = Block{N: g.parked.n, ID: l.parked.first(&g.parked).ID, OneKey: true}
+		if g.parked.n > 0 && !yield(Block{N: g.parked.n, ID: l.parked.first(&g.parked).ID, OneKey: true}) {
+			return
 		}
 	}
-	return b
 }

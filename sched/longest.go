@@ -35,4 +35,8 @@ func (p *longestFirst) Remove(id uint64) bool { return p.queue.remove(id) }
 
 func (p *longestFirst) Len() int { return p.queue.len() }
 
-func (p *longestFirst) Longest() Block { return Block{N: p.queue.len()} }
+func (p *longestFirst) Blocks(yield func(Block) bool) {
+	if n := p.queue.len(); n > 0 {
+		yield(Block{N: n})
+	}
+}

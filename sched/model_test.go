@@ -300,8 +300,8 @@ func (d *driver) check() {
 }
 
 func (d *driver) checkLongest() {
-	b := d.p.Longest()
-	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == d.p.Longest(), "longest: %v", b)
+	b := Longest(d.p.Blocks)
+	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == Longest(d.p.Blocks), "longest: %v", b)
 	holds(d.t, b.Slot == 0 || d.w.in(b.Slot) || d.w.held[b.Slot] > 0, "longest: %v", b)
 	if b.OneKey {
 		i, n := indexOf(d.queued, b.ID), 0

@@ -94,13 +94,11 @@ func (p *roundRobin) Remove(id uint64) bool {
 	return true
 }
 
-func (p *roundRobin) Longest() Block {
+func (p *roundRobin) Blocks(yield func(Block) bool) {
 	p.update()
-	var b Block
 	for slot := range p.queues {
-		if q := &p.queues[slot]; q.n > b.N {
-			b = Block{N: q.n, Slot: slot}
+		if n := p.queues[slot].n; n > 0 && !yield(Block{N: n, Slot: slot}) {
+			return
 		}
 	}
-	return b
 }

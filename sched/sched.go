@@ -10,6 +10,7 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"iter"
 )
 
 // Item is a task as a policy sees it.
@@ -77,9 +78,21 @@ type Policy interface {
 	Serial() bool
 	// Len returns the number of queued items.
 	Len() int
-	// Longest returns the queue that holds the most items. It may look at all
-	// queues, so it is for diagnostics, not for every task.
-	Longest() Block
+	// Blocks is an iter.Seq of the queues that hold items, in any order. It is for
+	// diagnostics.
+	Blocks(yield func(Block) bool)
+}
+
+// Longest returns the longest of several queues: of equal ones that with the lowest
+// ID and slot.
+func Longest(blocks iter.Seq[Block]) Block {
+	var most Block
+	for b := range blocks {
+		if b.N > most.N || b.N == most.N && (b.ID < most.ID || b.ID == most.ID && b.Slot < most.Slot) {
+			most = b
+		}
+	}
+	return most
 }
 
 // Config selects a policy.

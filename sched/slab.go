@@ -100,9 +100,3 @@ func (s *slab) cut(l *list, i int32) Item {
 
 // first returns the first item of l, which must not be empty.
 func (s *slab) first(l *list) Item { return s.nodes[l.head].Item }
-
-// longer reports whether l holds more items than b counts, or as many and an
-// older one in front.
-func (s *slab) longer(l *list, b Block) bool {
-	return l.n > b.N || l.n > 0 && l.n == b.N && s.first(l).ID < b.ID
-}

@@ -162,23 +162,27 @@ func (p *byTopic) Remove(id uint64) bool {
 	return true
 }
 
-// Longest returns the longest queue of a topic, or of the rest as a whole.
-func (p *byTopic) Longest() Block {
+// Blocks yields the queues of the topics, and that of the rest as a whole.
+func (p *byTopic) Blocks(yield func(Block) bool) {
 	p.update()
-	most := p.spare
+	block := func(t *team) bool {
+		if t.n == 0 {
+			return true
+		}
+		b := Block{N: t.n, OneKey: t.named, ID: p.nodes[t.oldest()].ID}
+		if t.have() == 1 && !p.shared() {
+			b.Slot = t.load.min().id
+		}
+		return yield(b)
+	}
+	if !block(p.spare) {
+		return
+	}
 	for _, t := range p.teams {
-		if t.n > most.n {
-			most = t
+		if t != p.spare && !block(t) {
+			return
 		}
 	}
-	if most.n == 0 {
-		return Block{}
-	}
-	b := Block{N: most.n, OneKey: most.named, ID: p.nodes[most.oldest()].ID}
-	if most.have() == 1 && !p.shared() {
-		b.Slot = most.load.min().id
-	}
-	return b
 }
 
 func (p *byTopic) Join(s Slot) {

@@ -38,6 +38,9 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 			cfg.Live = x.Live
 		}
 	}
+	if w.state != nil {
+		cfg.Ended = w.state.Output
+	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed, 0
 		cfg.Values, cfg.Most = w.opts.takesValues(), w.opts.Serve.MaxQueued

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 const (
@@ -123,7 +125,7 @@ func names(list []Hello) string {
 		}
 		b.WriteString(strconv.Itoa(h.PID))
 		if what := cmp.Or(h.Name, string(h.Command)); what != "" {
-			fmt.Fprintf(&b, " (%.40s)", what)
+			fmt.Fprintf(&b, " (%s)", task.Printable(task.Shorten(what, 40)))
 		}
 	}
 	if len(list) > 10 {

@@ -129,6 +129,11 @@ func (b *Blocking) what(left time.Duration) string {
 	case BySlot:
 		return fmt.Sprintf("%s%s for worker %d", n, wait, b.Slot)
 	case ByKey:
+		if b.Slot == 0 && b.ID > 0 {
+			return fmt.Sprintf("%s of key %s%s for task %d", n, b.Key, wait, b.ID)
+		} else if b.Slot == 0 {
+			return fmt.Sprintf("%s of key %s%s for a worker", n, b.Key, wait)
+		}
 		return fmt.Sprintf("%s of key %s%s for worker %d", n, b.Key, wait, b.Slot)
 	case ByLimit:
 		return fmt.Sprintf("%s of key %s%s for the %d of that key that may run at once", n, b.Key, wait, b.Limit)

@@ -244,7 +244,9 @@ func (a *app) obey(signals chan syscall.Signal) {
 			a.post(func() { a.suspend(signals) })
 			continue
 		}
-		linux.Reset(sig) // once more, and it acts at once
+		if sig != syscall.SIGTERM { // the kernel may send that for each thread of a crew that dies
+			linux.Reset(sig) // once more, and it acts at once
+		}
 		a.post(func() { a.quit, a.signal = true, sig })
 	}
 }
