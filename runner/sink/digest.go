@@ -37,6 +37,7 @@ type Digest struct {
 	failed []described // the first failures
 	before int64       // failures that an earlier run has shown
 	undone int64       // tasks that did not get the retry they were waiting for
+	ended  int64       // tasks that a command cancelled
 	leaks  int64       // tasks that left behind something that held their output
 	leaked []uint64    // the first of them
 	why    string      // why the run drains; see task.Event
@@ -89,6 +90,9 @@ func (d *Digest) finished(e *task.Event) {
 	if r.Outcome == task.NotRun && len(r.Before) > 0 {
 		d.undone++
 	}
+	if r.Final {
+		d.ended++
+	}
 	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked })
 	if e.Task.Done == nil && leaked {
 		if d.leaks++; d.leaks <= digestTasks {
@@ -117,14 +121,16 @@ func (d *Digest) Close(s task.Stats) error {
 		return nil
 	case d.why == brokenPipe: // say what did not happen, and no more: few ask for it
 		d.rerun.drop()
-		if line, short := d.cut(&s); short {
+		if line, short, _ := d.cut(&s); short {
 			d.screen.Notice("nobody reads stdout any more: " + line)
 		}
 		return nil
 	}
 	text, hint := "", ""
-	if line, short := d.cut(&s); short {
-		text, hint = "crew: "+line+"\n", d.hint()
+	if line, short, left := d.cut(&s); short {
+		if text = "crew: " + line + "\n"; left {
+			hint = d.hint()
+		}
 	} else {
 		text = d.head(&s)
 	}
@@ -151,16 +157,16 @@ func (d *Digest) Close(s task.Stats) error {
 	return nil
 }
 
-// cut returns what became of the tasks of a run that has ended early. short is
-// false if the run has not left out any.
-func (d *Digest) cut(s *task.Stats) (line string, short bool) {
+// cut returns what became of the tasks of a run that did not run all of them. short
+// is false if it did, and left reports whether another run could go on.
+func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	if !s.Draining && s.Of(task.NotRun)+s.Of(task.Cancelled) == 0 {
-		return "", false
+		return "", false, false
 	}
 	n := d.input.tally(s, digestCount)
 	waiting := n.waiting - d.undone
 	if n.known && n.cancelled+n.waiting == 0 {
-		return "", false
+		return "", false, false
 	}
 	least := ""
 	if !n.known {
@@ -168,13 +174,13 @@ func (d *Digest) cut(s *task.Stats) (line string, short bool) {
 	}
 	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += list([]item{
-		{s.Failed(), "", "failed"}, {n.cancelled, "", "interrupted"}, {d.undone, "", "waiting for a retry"},
+		{s.Failed(), "", "failed"}, {n.cancelled - d.ended, "", "interrupted"}, {d.ended, "", "cancelled"}, {d.undone, "", "waiting for a retry"},
 		{waiting, least, "not started"}, {s.Retried, "", "retried"}, {n.before, "", "done before"},
 	})
 	if !n.known && n.waiting == 0 {
 		line += ", the rest of the input not read"
 	}
-	return line, true
+	return line, true, !n.known || n.cancelled+n.waiting > d.ended
 }
 
 // hint says how to go on after a run that has ended early.
