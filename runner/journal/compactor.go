@@ -91,10 +91,6 @@ func (j *Journal) compactLive() (needed, outputs int64, err error) {
 	outEnd := j.out.end.Load()
 	j.mu.Lock()
 	_ = j.flush()
-	if g := j.queue.next; g != nil {
-		_ = j.put(g.lines) // which may refer to environments before them
-		g.lines = nil
-	}
 	old, end := j.file, j.end
 	j.queue.envs = map[identity]bool{} // later lines refer to none before end
 	j.mu.Unlock()

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -32,25 +32,9 @@ func (q *Queue) newID() string {
 // queue is the state of the journal of a queue.
 type queue struct {
 	id   uint64
-	last atomic.Uint64 // the highest number that was given
-
-	// under Journal.mu
-
-	next *group            // the additions for the next sync; nil if there are none
-	envs map[identity]bool // the environments that the file has for tasks to come
+	envs map[identity]bool // the environments that the file has for tasks to come; under Journal.mu
 
 	compactor
-}
-
-// group is what is added with one sync.
-type group struct {
-	lines []byte
-	ids   []identity
-
-	// under Journal.syncing
-
-	done bool
-	err  error
 }
 
 func (j *Journal) openQueue() error {
@@ -59,7 +43,6 @@ func (j *Journal) openQueue() error {
 	if q.id, err = strconv.ParseUint(j.past.head.Queue, 16, 64); err != nil {
 		return &headError{j.file.Name() + " has no valid queue in its first line: give another directory"}
 	}
-	q.last.Store(j.past.last)
 	q.envs = map[identity]bool{}
 	for sum := range j.past.envs {
 		q.envs[sum] = true
@@ -78,33 +61,36 @@ func (q *queue) identity(number uint64) (id identity) {
 // numberOf returns the number that q.identity was given.
 func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 
-// Last returns the highest number that a task of the queue was ever given.
-func (j *Journal) Last() uint64 { return j.queue.last.Load() }
+// Last returns the highest number that earlier runs gave to a task of the queue.
+func (j *Journal) Last() uint64 { return j.past.last }
 
 // Accept records whole tasks, which have their IDs, and sets their Identities. When
-// it returns, they are on disk. Callers that come while the disk is busy share one
-// write and one sync. If Accept returns an error, none of the tasks was accepted; if
-// the disk failed, nothing is recorded any more, and the sinks return the error, too.
+// it returns, they are on disk. Each call costs a sync, so callers that have several
+// tasks should bring them at once. If Accept returns an error, none of the tasks was
+// accepted; if the disk failed, nothing is recorded any more, and the sinks return
+// the error, too.
 func (j *Journal) Accept(tasks []*task.Task) error {
-	lines, ids, envs, err := j.encode(tasks)
+	lines, envs, err := j.encode(tasks)
 	if err != nil {
 		return err
 	}
-	g, err := j.join(lines, ids, envs)
-	if err != nil {
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
+	if err := j.accept(lines, envs); err != nil {
 		return err
 	}
-	j.commit(g)
-	if g.err != nil {
-		return g.err
+	if err := j.file.Sync(); err != nil {
+		j.fail(err)
+		j.appendNotes(appendNotes(nil, evWithdrawn, identitiesOf(tasks))) // they may be on disk all the same
+		_ = j.file.Sync()
+		return j.failure()
 	}
 	j.compactIfWasteful()
 	return nil
 }
 
-// encode returns the lines of tasks, their identities, and the environments to which
-// the lines refer.
-func (j *Journal) encode(tasks []*task.Task) (lines []byte, ids []identity, envs map[identity][]string, err error) {
+// encode returns the lines of tasks, and the environments to which they refer.
+func (j *Journal) encode(tasks []*task.Task) (lines []byte, envs map[identity][]string, err error) {
 	var h hasher
 	var sum identity
 	var last []string
@@ -117,89 +103,56 @@ func (j *Journal) encode(tasks []*task.Task) (lines []byte, ids []identity, envs
 			envs[sum] = t.Env
 		}
 		if lines, err = appendAccepted(lines, t, sum, now); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		ids = append(ids, t.Identity)
 	}
-	return lines, ids, envs, nil
+	return lines, envs, nil
 }
 
 // same reports whether two slices are one.
 func same(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// join adds lines to those that the next sync is for, after the environments that
-// are new.
-func (j *Journal) join(lines []byte, ids []identity, envs map[identity][]string) (*group, error) {
+// accept writes lines after the environments that are new. It does both under one
+// lock, as a compaction that begins drops the environments that no task needs.
+func (j *Journal) accept(lines []byte, envs map[identity][]string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	q := &j.queue
-	if j.closed {
-		return nil, errors.New("the queue is closed")
-	}
-	if j.fault != nil {
-		return nil, j.fault
-	}
-	if q.next == nil {
-		q.next = &group{}
-	}
-	g := q.next
+	var b []byte
 	for sum, env := range envs {
-		if !q.envs[sum] {
-			from := len(g.lines)
-			g.lines = appendEnvironment(g.lines, sum, env)
-			if n := len(g.lines) - from; n > maxLine {
-				g.lines = g.lines[:from]
-				return nil, fmt.Errorf("an environment takes %d bytes: at most %d can be recorded", n, maxLine)
+		if !j.queue.envs[sum] {
+			from := len(b)
+			b = appendEnvironment(b, sum, env)
+			if n := len(b) - from; n > maxLine {
+				return fmt.Errorf("an environment takes %d bytes: at most %d can be recorded", n, maxLine)
 			}
-			q.envs[sum] = true
 		}
 	}
-	g.lines = append(g.lines, lines...)
-	g.ids = append(g.ids, ids...)
-	for _, id := range ids {
-		q.last.Store(max(q.last.Load(), numberOf(id)))
+	if err := cmp.Or(j.flush(), j.put(append(b, lines...))); err != nil {
+		return err
 	}
-	return g, nil
-}
-
-// commit makes a group durable unless another caller has done so.
-func (j *Journal) commit(g *group) {
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
-	if g.done {
-		return
+	for sum := range envs {
+		j.queue.envs[sum] = true
 	}
-	j.mu.Lock()
-	j.queue.next = nil
-	if g.err = j.flush(); g.err == nil {
-		g.err = j.put(g.lines)
-	}
-	j.mu.Unlock()
-	g.done = true
-	if g.err != nil {
-		return
-	}
-	if err := j.file.Sync(); err != nil {
-		j.fail(err)
-		g.err = j.failure()
-		j.appendNotes(appendNotes(nil, evWithdrawn, g.ids)) // which may be on disk all the same
-		_ = j.file.Sync()
-	}
+	return nil
 }
 
 // Withdraw forgets tasks that were accepted and that the run refused. When it
 // returns, that is on disk.
 func (j *Journal) Withdraw(tasks []*task.Task) error {
-	var ids []identity
-	for _, t := range tasks {
-		ids = append(ids, t.Identity)
-	}
-	if err := j.append(appendNotes(nil, evWithdrawn, ids)); err != nil {
+	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks))); err != nil {
 		return err
 	}
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	return j.file.Sync()
+}
+
+func identitiesOf(tasks []*task.Task) []identity {
+	ids := make([]identity, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.Identity
+	}
+	return ids
 }
 
 // Queue iterates over the tasks that earlier runs of the queue have left, ascending
