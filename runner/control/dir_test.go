@@ -18,7 +18,6 @@ func nothing(task.Command) task.Reply { return task.Reply{Snapshot: &task.Snapsh
 // TestDirectories: the socket is made in the first directory that is the user's own
 // and private, and silently nowhere if there is none.
 func TestDirectories(t *testing.T) {
-	t.Cleanup(func() { os.Remove(filepath.Join("/tmp", "crew-"+uid())) }) // if nothing else is there
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, first string)
 		first   bool // the first directory is used
@@ -123,7 +122,6 @@ func TestNoSocket(t *testing.T) {
 		err := os.Mkdir(dir, 0o700)
 		require.True(t, err == nil || os.IsExist(err))
 		require.NoError(t, os.Mkdir(ownPath(dir), 0o700))
-		defer os.Remove(dir) // if nothing else is there
 		defer os.Remove(ownPath(dir))
 	}
 	s := Serve(Config{Do: nothing})
@@ -204,10 +202,11 @@ func TestStaleSockets(t *testing.T) {
 func ownPath(dir string) string { return filepath.Join(dir, itoa(os.Getpid())+suffix) }
 
 func TestFindErrors(t *testing.T) {
-	r := newRun(t, nil)
+	name := "find-errors-" + itoa(os.Getpid()) // no other test's
+	r := newRun(t, func(c *Config) { c.Name = name })
 	_, err := Find("nobody")
 	require.ErrorContains(t, err, `no run has the process ID or name "nobody": running are `)
-	require.ErrorContains(t, err, itoa(os.Getpid())+" (fake)")
+	require.ErrorContains(t, err, itoa(os.Getpid())+" ("+name+")")
 	if h, err := Find(""); err == nil {
 		require.Equal(t, r.s.path, h.path)
 	} else {
@@ -216,11 +215,11 @@ func TestFindErrors(t *testing.T) {
 
 	// A second run, in another directory.
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	two := Serve(Config{Do: nothing, Name: "fake"})
+	two := Serve(Config{Do: nothing, Name: name})
 	defer two.Close()
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Dir(filepath.Dir(r.s.path)))
-	_, err = Find("fake")
-	require.ErrorContains(t, err, `2 runs are called "fake": give the process ID of one of `)
+	_, err = Find(name)
+	require.ErrorContains(t, err, `2 runs are called "`+name+`": give the process ID of one of `)
 	_, err = Find("")
 	require.ErrorContains(t, err, "runs are there: name one of ")
 	if h, err := FindFeed(""); err == nil {
@@ -229,7 +228,7 @@ func TestFindErrors(t *testing.T) {
 		require.ErrorContains(t, err, "name one of") // others on this machine take tasks, too
 	}
 	r.s.Close()
-	_, err = FindFeed("fake")
+	_, err = FindFeed(name)
 	require.NoError(t, err, "which then refuses them")
 }
 

@@ -122,8 +122,10 @@ func TestClientThatTakesNothing(t *testing.T) {
 	r.s.writeTime = 50 * time.Millisecond
 	a := r.start(1, 1)
 	a.out.Write(make([]byte, 4<<20))
-	io.WriteString(r.connect(), `{"v":1,"op":"log","tasks":[1],"follow":true}`+"\n")
-	until(t, func() bool { return r.s.sink.asked.Load() == 1 })
+	f := r.connect()
+	io.WriteString(f, `{"v":1,"op":"log","tasks":[1],"follow":true}`+"\n")
+	_, err := f.Read(make([]byte, 1)) // now the output is on its way
+	require.NoError(t, err)
 	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
 	r.works()
 	r.end(a, task.OK, true)

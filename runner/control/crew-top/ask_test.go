@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ func TestApp(t *testing.T) {
 		Total: func() (int64, bool) { return 9, true },
 	})
 	defer server.Close()
-	hello, err := control.Find("fake")
+	hello, err := control.Find(strconv.Itoa(os.Getpid()))
 	require.NoError(t, err)
 
 	s := tcell.NewSimulationScreen("UTF-8")
