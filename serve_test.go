@@ -123,7 +123,11 @@ func (s *served) listen() {
 
 // until waits until ok holds.
 func (s *served) until(what string, ok func() bool) {
-	for end := time.Now().Add(10 * patience); !ok(); time.Sleep(10 * time.Millisecond) {
+	end := time.Now().Add(patience)
+	if soaking() {
+		end = end.Add(9 * patience)
+	}
+	for ; !ok(); time.Sleep(10 * time.Millisecond) {
 		require.True(s.t, time.Now().Before(end), "waited in vain for %s", what)
 	}
 }
@@ -249,14 +253,14 @@ func (s *served) finished(tasks int) (byOutcome map[string]int) {
 		require.NoError(s.t, err)
 		var reply struct {
 			Run struct {
-				Done     int
-				Outcomes map[string]int
+				Done, Dropped int
+				Outcomes      map[string]int
 			}
 		}
 		require.NoError(s.t, json.Unmarshal([]byte(text), &reply), text)
 		byOutcome = reply.Run.Outcomes
 		maps.DeleteFunc(byOutcome, func(_ string, n int) bool { return n == 0 })
-		return reply.Run.Done == tasks
+		return reply.Run.Done+reply.Run.Dropped == tasks
 	})
 	return byOutcome
 }
