@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,8 @@ type conn struct {
 	s *Server
 	f *os.File
 
-	in       []byte       // the room for requests
-	from, to int          // in[from:to] was received and is not handled
-	idle     atomic.Int64 // since when no request is under way, as Unix time in nanoseconds; 0 if one is
+	in   *bufio.Reader
+	idle atomic.Int64 // since when no request is under way, as Unix time in nanoseconds; 0 if one is
 
 	out bytes.Buffer  // replies
 	enc *json.Encoder // to out
@@ -35,7 +35,7 @@ type conn struct {
 }
 
 func newConn(s *Server, f *os.File) *conn {
-	c := &conn{s: s, f: f}
+	c := &conn{s: s, f: f, in: bufio.NewReaderSize(f, block)}
 	c.enc = json.NewEncoder(&c.out)
 	c.enc.SetEscapeHTML(false)
 	return c
@@ -68,61 +68,56 @@ func (c *conn) serve() {
 
 // line returns the next request, which is valid until the next call. The replies to
 // earlier ones are sent before it waits.
-func (c *conn) line() ([]byte, error) {
-	limited := false
-	for scanned := c.from; ; {
-		if i := bytes.IndexByte(c.in[scanned:c.to], '\n'); i >= 0 {
-			line := c.in[c.from : scanned+i]
-			c.from = scanned + i + 1
-			if limited {
-				_ = c.f.SetReadDeadline(time.Time{})
-			}
-			return line, nil
-		}
-		if err := c.flush(); err != nil {
+func (c *conn) line() (line []byte, err error) {
+	received, _ := c.in.Peek(c.in.Buffered())
+	if bytes.IndexByte(received, '\n') < 0 {
+		if err := c.begin(len(received) > 0); err != nil {
 			return nil, err
 		}
-		begun := c.to > c.from
+		defer c.f.SetReadDeadline(time.Time{})
+	}
+	for {
+		part, err := c.in.ReadSlice('\n')
+		if line == nil && err == nil {
+			return part[:len(part)-1], nil
+		}
+		line = append(line, part...)
 		switch {
-		case c.to-c.from >= maxLine:
+		case len(line) > maxLine:
 			return nil, errLong
-		case !begun:
-			c.idle.Store(time.Now().UnixNano())
-		case !limited:
-			limited = true
-			_ = c.f.SetReadDeadline(time.Now().Add(c.s.lineTime))
-		}
-		if c.s.over() { // Close may have come before the deadline was set
-			return nil, io.EOF
-		}
-		c.makeRoom()
-		scanned = c.to
-		n, err := c.f.Read(c.in[c.to:])
-		c.idle.Store(0)
-		c.to += n
-		switch {
-		case err == io.EOF && begun:
+		case err == nil:
+			return line[:len(line)-1], nil
+		case errors.Is(err, io.EOF):
 			return nil, errNoLine
-		case errors.Is(err, os.ErrDeadlineExceeded) && begun && !c.s.over():
+		case errors.Is(err, os.ErrDeadlineExceeded) && !c.s.over():
 			return nil, errSlow
-		case err != nil:
+		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}
 	}
 }
 
-// makeRoom makes room to read into behind what was received.
-func (c *conn) makeRoom() {
-	if c.from > 0 || c.to == 0 && len(c.in) != block {
-		rest := c.in[c.from:c.to]
-		if len(rest) < block && len(c.in) != block {
-			c.in = make([]byte, block) // a long line needs its memory only once
+// begin sends the replies, waits for the first byte of a request unless that has come,
+// and sets the deadline for the others.
+func (c *conn) begin(begun bool) error {
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if !begun {
+		c.idle.Store(time.Now().UnixNano())
+		defer c.idle.Store(0)
+		if c.s.over() { // Close may have come while there was a deadline
+			return io.EOF
 		}
-		c.from, c.to = 0, copy(c.in, rest)
+		if _, err := c.in.Peek(1); err != nil {
+			return err
+		}
 	}
-	if c.to == len(c.in) {
-		c.in = append(c.in, make([]byte, min(3*len(c.in), maxLine+1-len(c.in)))...)
+	_ = c.f.SetReadDeadline(time.Now().Add(c.s.lineTime))
+	if c.s.over() { // Close may have come before the deadline was set
+		return io.EOF
 	}
+	return nil
 }
 
 // put adds a reply. It is sent at once if many wait.
@@ -137,8 +132,12 @@ func (c *conn) put(r *Reply) {
 	}
 }
 
-// end adds the last reply to a request: r or, if err is not nil, why it failed.
+// end adds the last reply to a request: r, which may be nil, and why it failed unless
+// err is nil.
 func (c *conn) end(r *Reply, err error) {
+	if r == nil {
+		r = &Reply{}
+	}
 	r.End = true
 	if err != nil {
 		r.Error, r.Status = err.Error(), refused
@@ -152,7 +151,7 @@ func (c *conn) end(r *Reply, err error) {
 }
 
 // fail adds the reply to a request that is not carried out.
-func (c *conn) fail(err error) { c.end(&Reply{}, err) }
+func (c *conn) fail(err error) { c.end(nil, err) }
 
 // flush sends the replies. Once that has failed, it fails for good.
 func (c *conn) flush() error {

@@ -169,37 +169,33 @@ func sizes(outs [2]task.Live) (n [2]int64) {
 }
 
 // log passes on the output of one task.
-func (c *conn) log(r *Request) {
+func (c *conn) log(r *Request) (*Reply, error) {
 	switch {
 	case len(r.Tasks) != 1:
-		c.fail(bad("log needs one task"))
-		return
+		return nil, bad("log needs one task")
 	case c.s.cfg.Live == nil:
-		c.fail(&Refused{"this run keeps no output that could be shown here: --output group does", refused})
-		return
+		return nil, &Refused{"this run keeps no output that could be shown here: --output group does", refused}
 	}
 	id := r.Tasks[0]
 	f := c.s.sink.follow(id) // before the question, so that no end is missed
 	defer c.s.sink.unfollow(f)
-	got := c.s.looks.ask(task.Command{Op: task.Explain, IDs: []uint64{id}}, nil)
+	got := c.s.looks.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
 	switch {
 	case got.Err != nil:
-		c.fail(got.Err)
+		return nil, got.Err
 	case len(got.Wheres) == 0:
-		c.fail(errOver)
+		return nil, errOver
 	case got.Wheres[0].Running == nil:
-		c.end(&Reply{}, c.past(&got.Wheres[0]))
-	default:
-		t := f.tasks[id]
-		t.attempt = got.Wheres[0].Running.Attempt
-		if r.Follow {
-			ended, err := c.follow(f)
-			c.end(&Reply{Ended: ended}, err)
-			return
-		}
-		c.now(f, t)
-		c.end(&Reply{}, nil)
+		return nil, c.past(&got.Wheres[0])
 	}
+	t := f.tasks[id]
+	t.attempt = got.Wheres[0].Running.Attempt
+	if r.Follow {
+		ended, err := c.follow(f)
+		return &Reply{Ended: ended}, err
+	}
+	c.now(f, t)
+	return nil, nil
 }
 
 // now passes on what a running attempt has written so far. If it is just about to
@@ -249,7 +245,7 @@ func (c *conn) past(w *task.Where) error {
 }
 
 // watch tells the client what happens until it goes or the run is over.
-func (c *conn) watch() {
+func (c *conn) watch(*Request) (*Reply, error) {
 	w := c.s.sink.watch()
 	defer c.s.sink.unwatch(w)
 	c.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}})
@@ -270,18 +266,17 @@ func (c *conn) watch() {
 		clear(events) // the tasks may be large
 		spare = events[:0]
 		if last {
-			c.end(&Reply{}, nil)
-			return
+			return nil, nil
 		}
 		if c.flush() != nil {
-			return
+			return nil, c.err
 		}
 		timer.Reset(watchGap)
 		select {
 		case <-w.wake:
 		case <-timer.C:
 			if c.gone() {
-				return
+				return nil, io.EOF
 			}
 		case <-c.s.closing:
 		}

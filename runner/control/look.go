@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -21,30 +22,25 @@ type looks struct {
 	do      func(task.Command) task.Reply
 	closing <-chan struct{}
 
-	turn sync.Mutex // held from the wait for a question's turn to its answer
-	from time.Time  // when the next one may be asked; under turn
-
-	mu   sync.Mutex
-	next *look // the snapshot that those who ask now share; nil if nobody waits for one
+	turn   sync.Mutex     // held from the wait for a question's turn to its answer
+	from   time.Time      // when the next one may be asked; under turn
+	latest *task.Snapshot // under turn
 }
 
-type look struct {
-	done  chan struct{}
-	reply task.Reply
-}
-
-// ask asks when it is the question's turn. It calls first, which may be nil, before.
-func (l *looks) ask(cmd task.Command, first func()) task.Reply {
+// ask asks when it is the question's turn.
+func (l *looks) ask(cmd task.Command) task.Reply {
 	l.turn.Lock()
 	defer l.turn.Unlock()
+	return l.next(cmd)
+}
+
+// next is ask for a caller that holds turn.
+func (l *looks) next(cmd task.Command) task.Reply {
 	if wait := time.Until(l.from); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-l.closing:
 		}
-	}
-	if first != nil {
-		first()
 	}
 	began := time.Now()
 	reply := l.do(cmd)
@@ -53,26 +49,18 @@ func (l *looks) ask(cmd task.Command, first func()) task.Reply {
 	return reply
 }
 
-// snapshot returns a snapshot that is not older than the call.
+// snapshot returns a snapshot that is not older than the call. Those who ask while
+// one is on the way share it.
 func (l *looks) snapshot() (*task.Snapshot, error) {
-	l.mu.Lock()
-	mine, first := l.next, l.next == nil
-	if first {
-		mine = &look{done: make(chan struct{})}
-		l.next = mine
+	asked := time.Now()
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.latest == nil || l.latest.At.Before(asked) {
+		reply := l.next(task.Command{Op: task.Look})
+		if reply.Snapshot == nil || reply.Err != nil {
+			return nil, cmp.Or(reply.Err, error(errOver))
+		}
+		l.latest = reply.Snapshot
 	}
-	l.mu.Unlock()
-	if first {
-		mine.reply = l.ask(task.Command{Op: task.Look}, func() {
-			l.mu.Lock()
-			l.next = nil
-			l.mu.Unlock()
-		})
-		close(mine.done)
-	}
-	<-mine.done
-	if mine.reply.Snapshot == nil && mine.reply.Err == nil {
-		return nil, errOver
-	}
-	return mine.reply.Snapshot, mine.reply.Err
+	return l.latest, nil
 }

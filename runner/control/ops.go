@@ -18,54 +18,53 @@ const (
 	mostWorkers = 100_000
 )
 
+// op is what a request can ask for.
+type op struct {
+	name  string
+	takes string  // the members of such a request beside v and op, separated by blanks
+	sends task.Op // the command that carries it out, unless do does
+	do    func(*conn, *Request) (*Reply, error)
+}
+
+var ops = [...]op{
+	{name: "hello", do: (*conn).hello},
+	{name: "status", do: (*conn).status},
+	{name: "watch", do: (*conn).watch},
+	{name: "log", takes: "tasks follow", do: (*conn).log},
+	{name: "explain", takes: "tasks", do: (*conn).explain},
+	{name: "pause", sends: task.Pause},
+	{name: "resume", sends: task.Resume},
+	{name: "resize", takes: "n relative", do: (*conn).resize},
+	{name: "cancel", takes: "tasks key", do: (*conn).cancel},
+	{name: "retry", takes: "tasks", do: (*conn).retry},
+	{name: "drain", takes: "rest", do: (*conn).drain},
+	{name: "stop", sends: task.Stop},
+	{name: "add", takes: "add wait", do: (*conn).add},
+}
+
+// opOf returns the op with a name, or nil.
+func opOf(name string) *op {
+	for i := range ops {
+		if ops[i].name == name {
+			return &ops[i]
+		}
+	}
+	return nil
+}
+
 // answer carries out a request and replies to it.
 func (c *conn) answer(r *Request) {
-	s := c.s
-	switch r.Op {
-	case "hello":
-		hello, err := s.hello()
-		c.end(&Reply{Hello: hello}, err)
-	case "status":
-		status, err := s.status()
-		c.end(&Reply{Run: status}, err)
-	case "log":
-		c.log(r)
-	case "explain":
-		if len(r.Tasks) == 0 {
-			c.fail(bad("explain needs tasks"))
-			return
-		}
-		reply, err := s.each(task.Explain, r.Tasks)
-		c.end(reply, err)
-	case "pause":
-		c.end(&Reply{}, s.cfg.Do(task.Command{Op: task.Pause}).Err)
-	case "resume":
-		c.end(&Reply{}, s.cfg.Do(task.Command{Op: task.Resume}).Err)
-	case "resize":
-		c.end(&Reply{}, s.resize(r))
-	case "cancel":
-		c.cancel(r)
-	case "retry":
-		if len(r.Tasks) == 0 {
-			c.fail(bad("retry needs tasks"))
-			return
-		}
-		reply, err := s.each(task.Retry, r.Tasks)
-		c.end(reply, err)
-	case "drain":
-		op := task.Drain
-		if r.Rest {
-			op = task.Rest
-		}
-		c.end(&Reply{}, s.cfg.Do(task.Command{Op: op}).Err)
-	case "stop":
-		c.end(&Reply{}, s.cfg.Do(task.Command{Op: task.Stop}).Err)
-	case "add":
-		c.add(r)
-	case "watch":
-		c.watch()
+	switch o := opOf(r.Op); {
+	case o.takes == "tasks" && len(r.Tasks) == 0:
+		c.fail(bad("%s needs tasks", r.Op))
+	case o.do == nil:
+		c.end(c.send(task.Command{Op: o.sends}))
+	default:
+		c.end(o.do(c, r))
 	}
 }
+
+func (c *conn) send(cmd task.Command) (*Reply, error) { return nil, c.s.cfg.Do(cmd).Err }
 
 func (s *Server) total() (int64, bool) {
 	if s.cfg.Total == nil {
@@ -74,33 +73,38 @@ func (s *Server) total() (int64, bool) {
 	return s.cfg.Total()
 }
 
-func (s *Server) hello() (*Hello, error) {
+func (c *conn) hello(*Request) (*Reply, error) {
+	s := c.s
 	snap, err := s.looks.snapshot()
 	if err != nil {
 		return nil, err
 	}
 	total, known := s.total()
-	return &Hello{
+	return &Reply{Hello: &Hello{
 		PID: os.Getpid(), Name: s.cfg.Name, Command: task.Bytes(task.Shorten(s.cfg.Command, longest)), Dir: task.Bytes(s.cfg.Dir),
 		Feeds: s.cfg.Feed != nil, Values: s.cfg.Values, Most: s.cfg.Most, Since: s.since, State: snap.State.String(), Progress: progress(snap, total, known),
-	}, nil
+	}}, nil
 }
 
-func (s *Server) status() (*Status, error) {
-	snap, err := s.looks.snapshot()
+func (c *conn) status(*Request) (*Reply, error) {
+	snap, err := c.s.looks.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	total, known := s.total()
+	total, known := c.s.total()
 	status := StatusOf(snap, total, known)
-	if s.cfg.PIDs != nil {
-		pids := s.cfg.PIDs()
+	if c.s.cfg.PIDs != nil {
+		pids := c.s.cfg.PIDs()
 		for i := range status.Tasks {
 			status.Tasks[i].PID = pids[status.Tasks[i].Task]
 		}
 	}
-	return status, nil
+	return &Reply{Run: status}, nil
 }
+
+func (c *conn) explain(r *Request) (*Reply, error) { return c.s.each(task.Explain, r.Tasks) }
+
+func (c *conn) retry(r *Request) (*Reply, error) { return c.s.each(task.Retry, r.Tasks) }
 
 // each sends a command about tasks through the door, in parts.
 func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
@@ -108,7 +112,7 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	var errs error
 	do, most := s.cfg.Do, mostIDs
 	if op == task.Explain {
-		do, most = func(cmd task.Command) task.Reply { return s.looks.ask(cmd, nil) }, mostAsked
+		do, most = s.looks.ask, mostAsked
 	}
 	for part := range slices.Chunk(ids, most) {
 		if s.over() {
@@ -127,45 +131,47 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	return reply, errs
 }
 
-func (s *Server) resize(r *Request) error {
+func (c *conn) resize(r *Request) (*Reply, error) {
 	cmd := task.Command{Op: task.Resize, N: r.N}
 	switch {
 	case r.N > mostWorkers || r.N < -mostWorkers:
-		return bad("a run has at most %d workers", mostWorkers)
+		return nil, bad("a run has at most %d workers", mostWorkers)
 	case r.Relative && r.N != 0:
 		cmd.Op = task.Grow
 	case r.N < 1:
-		return bad("resize needs a number of workers: pause starts nothing more")
+		return nil, bad("resize needs a number of workers: pause starts nothing more")
 	}
-	return s.cfg.Do(cmd).Err
+	return c.send(cmd)
 }
 
-func (c *conn) cancel(r *Request) {
+func (c *conn) drain(r *Request) (*Reply, error) {
+	if r.Rest {
+		return c.send(task.Command{Op: task.Rest})
+	}
+	return c.send(task.Command{Op: task.Drain})
+}
+
+func (c *conn) cancel(r *Request) (*Reply, error) {
 	switch {
 	case len(r.Tasks) > 0 == (r.Key != nil):
-		c.fail(bad("cancel needs either tasks or a key"))
+		return nil, bad("cancel needs either tasks or a key")
 	case r.Key != nil:
 		got := c.s.cfg.Do(task.Command{Op: task.Cancel, Key: string(*r.Key)})
-		c.end(&Reply{Tasks: got.IDs}, got.Err)
-	default:
-		reply, err := c.s.each(task.Cancel, r.Tasks)
-		c.end(reply, err)
+		return &Reply{Tasks: got.IDs}, got.Err
 	}
+	return c.s.each(task.Cancel, r.Tasks)
 }
 
 // add adds tasks and, if asked to, follows them.
-func (c *conn) add(r *Request) {
+func (c *conn) add(r *Request) (*Reply, error) {
 	a := r.Add
 	switch {
 	case c.s.cfg.Feed == nil:
-		c.fail(&Refused{"this run takes no tasks: crew serve makes one that does", refused})
-		return
+		return nil, &Refused{"this run takes no tasks: crew serve makes one that does", refused}
 	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
-		c.fail(bad("add needs either values or a command"))
-		return
+		return nil, bad("add needs either values or a command")
 	case a.Lines && len(a.Values) == 0:
-		c.fail(bad("lines are values"))
-		return
+		return nil, bad("lines are values")
 	}
 	var ids []uint64
 	var f *follower
@@ -182,18 +188,15 @@ func (c *conn) add(r *Request) {
 		c.s.sink.unfollow(f)
 		f = nil
 		if !a.Block || !errors.Is(err, task.ErrFull) {
-			c.fail(err)
-			return
+			return nil, err
 		}
 		_ = c.flush()
 		if !c.pause(wait) {
-			c.fail(errOver)
-			return
+			return nil, errOver
 		}
 	}
 	if f == nil {
-		c.end(&Reply{Tasks: ids}, nil)
-		return
+		return &Reply{Tasks: ids}, nil
 	}
 	defer c.s.sink.unfollow(f)
 	c.put(&Reply{Tasks: ids})
@@ -202,7 +205,7 @@ func (c *conn) add(r *Request) {
 	if left := f.left(); err != nil && len(left) > 0 {
 		_, _ = c.s.each(task.Cancel, left)
 	}
-	c.end(&Reply{Ended: ended}, err)
+	return &Reply{Ended: ended}, err
 }
 
 // pause waits for a while. It returns false if the client went away or the run is

@@ -34,28 +34,6 @@ type Request struct {
 	Add      *Addition   `json:"add,omitempty"`
 }
 
-// takes returns the members that a request has beside v and op, separated by blanks,
-// and false if there is no such op.
-func takes(op string) (members string, known bool) {
-	switch op {
-	case "hello", "status", "pause", "resume", "stop", "watch":
-		return "", true
-	case "log":
-		return "tasks follow", true
-	case "explain", "retry":
-		return "tasks", true
-	case "resize":
-		return "n relative", true
-	case "cancel":
-		return "tasks key", true
-	case "drain":
-		return "rest", true
-	case "add":
-		return "add wait", true
-	}
-	return "", false
-}
-
 // Reply is one line from the server. Each request has one or more, and exactly the
 // last one has End. The other members depend on the request, as the comments say.
 type Reply struct {
@@ -149,11 +127,11 @@ func decode(line []byte) (*Request, error) {
 	if r.V != Version {
 		return nil, bad("version %d: this crew speaks version %d", r.V, Version)
 	}
-	members, known := takes(r.Op)
-	if !known {
+	o := opOf(r.Op)
+	if o == nil {
 		return nil, bad("there is no op %q", r.Op)
 	}
-	return r, checkNames(line, r.Op, strings.Fields(members))
+	return r, checkNames(line, r.Op, strings.Fields(o.takes))
 }
 
 // checkNames checks the names of members in valid JSON, which encoding/json compares
