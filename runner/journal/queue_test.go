@@ -538,11 +538,12 @@ func TestQueueUnderLoad(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		t.Log("directory at most", most, "bytes; heap", m.HeapAlloc)
 		require.Less(t, m.HeapAlloc, uint64(20<<20))
+		require.Less(t, most, int64(n)*1000/2) // of fewer, a slow disk holds most before the first compaction has ended
 	}
-	require.Less(t, most, int64(n)*1000/2)
 	require.NoError(t, j.Close())
 	cfg.Slack = -1 << 40
 	got := reopened(t, cfg)
+	require.Less(t, size(t, cfg.Dir), int64(n)*1000/10)
 	require.Len(t, got, len(waiting))
 	for id, tk := range got {
 		require.True(t, waiting[id])
