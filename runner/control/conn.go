@@ -158,7 +158,7 @@ func (c *conn) flush() error {
 	for c.err == nil && c.out.Len() > 0 {
 		_ = c.f.SetWriteDeadline(time.Now().Add(c.s.writeTime))
 		if c.s.over() { // otherwise Close sets the deadline
-			_ = c.f.SetWriteDeadline(time.Now().Add(partingGap))
+			_ = c.f.SetWriteDeadline(time.Now().Add(c.s.gap))
 		}
 		if _, c.err = c.f.Write(c.out.Next(block)); c.err == nil {
 			c.s.written.Add(1)

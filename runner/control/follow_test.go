@@ -369,6 +369,7 @@ func TestWatch(t *testing.T) {
 // TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.
 func TestSlowWatcher(t *testing.T) {
 	r := newRun(t, nil)
+	r.s.gap = time.Minute
 	c := r.dial()
 	watching, goOn := make(chan struct{}), make(chan struct{})
 	var got, lost int64

@@ -135,6 +135,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 // gets all of what its task has written.
 func TestSlowReaderAtTheEnd(t *testing.T) {
 	r := newRun(t, nil)
+	r.s.gap = time.Minute
 	c := r.dial()
 	got, slow := 0, true
 	over := make(chan error)

@@ -29,7 +29,7 @@ type Server struct {
 	sink  Sink
 	looks looks
 
-	lineTime, writeTime time.Duration // other than the constants in tests
+	lineTime, writeTime, gap time.Duration // other than the constants in tests
 
 	// state
 
@@ -48,7 +48,7 @@ type Server struct {
 
 // Serve makes the server of a run. Where no socket can be made, the run has none.
 func Serve(cfg Config) *Server {
-	s := &Server{cfg: cfg, since: time.Now(), lineTime: lineTime, writeTime: writeTime, closing: make(chan struct{})}
+	s := &Server{cfg: cfg, since: time.Now(), lineTime: lineTime, writeTime: writeTime, gap: partingGap, closing: make(chan struct{})}
 	s.looks.do, s.looks.closing = cfg.Do, s.closing
 	if cfg.Soon > 0 {
 		s.mu.Lock()
@@ -189,7 +189,7 @@ func (s *Server) Close() {
 	_ = s.socket.Close()
 	for c := range s.conns {
 		_ = c.f.SetReadDeadline(time.Unix(1, 0))
-		_ = c.f.SetWriteDeadline(time.Now().Add(partingGap))
+		_ = c.f.SetWriteDeadline(time.Now().Add(s.gap))
 	}
 	s.mu.Unlock()
 	s.part()
@@ -207,7 +207,7 @@ func (s *Server) part() {
 		select {
 		case <-over:
 			return
-		case <-time.After(partingGap + 50*time.Millisecond):
+		case <-time.After(s.gap + 50*time.Millisecond):
 		}
 		n := s.written.Load()
 		if n == last {
