@@ -319,6 +319,7 @@ func TestFull(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	r := newRun(t, nil)
+	r.s.gap = time.Minute
 	replies, over := r.call(Request{Op: "watch"})
 	require.Equal(t, "watching", (<-replies).Name)
 	r.snap.At = time.Now()
