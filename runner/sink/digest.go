@@ -160,7 +160,7 @@ func (d *Digest) Close(s task.Stats) error {
 // cut returns what became of the tasks of a run that did not run all of them. short
 // is false if it did, and left reports whether another run could go on.
 func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
-	if !s.Draining && s.Of(task.NotRun)+s.Of(task.Cancelled) == 0 {
+	if !s.Draining && s.InputEnd && s.Of(task.NotRun)+s.Of(task.Cancelled) == 0 {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCount)

@@ -47,7 +47,7 @@ func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 		}
 		s.Apply(&e)
 	}
-	s.Running = 0
+	s.Running, s.InputEnd = 0, s.InputEnd || !s.Draining
 	s.Last = dawn.Add(3200 * time.Millisecond)
 	require.NoError(t, d.Consume(events))
 	require.NoError(t, d.Close(s))
