@@ -230,11 +230,11 @@ func topScreen(t *testing.T, env []string) {
 	startRun(t, "top-screen")
 	do("new-session", "-d", "-x", "80", "-y", "24", task.Quote(os.Args[0])+" ctl top top-screen")
 	defer do("kill-server")
-	table := `^ +1 +1 +\d+s +1 +\d+ +[0-9.]+[KM]  echo 界 a; sleep 1000$`
-	shows(`^ top-screen  pid \d+ +running  \d+s$`, `^ 0/3 done  0 failed  2/2 workers busy  ░+ 0%$`, `^ WORKER  TASK `, table,
+	table := `^ +1 +1 +[\dms]+ +1 +\d+ +[0-9.]+[KM]  echo 界 a; sleep 1000$`
+	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^ 0/3 done  0 failed  2/2 workers busy  ░+ 0%$`, `^ WORKER  TASK `, table,
 		`^ 1 task waits for a worker$`, `^ q quit  \? help `)
 	do("resize-window", "-x", "40", "-y", "10")
-	shows(`^ top-screen  pid \d+ +running  \d+s$`, `^  W  TASK    AGE CPU%  COMMAND$`, `^  1     1 +\d+s +\d+  echo 界 a; slee…$`)
+	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^  W  TASK    AGE CPU%  COMMAND$`, `^  1     1 +[\dms]+ +\d+  echo 界 a; slee…$`)
 	do("resize-window", "-x", "200", "-y", "60")
 	shows(`^ 0/3 done  0 failed  2/2 workers busy  ░{100}`, table)
 	do("send-keys", "l")

@@ -107,7 +107,7 @@ func TestClientsThatHang(t *testing.T) {
 	for range 5000 {
 		r.event(task.Event{Kind: task.Notice, Text: long})
 	}
-	require.Less(t, time.Since(began), 5*time.Second, "0.1s on an idle machine")
+	require.Less(t, time.Since(began), time.Minute/2, "0.1s on an idle machine")
 	r.end(a, task.OK, true)
 	r.works()
 	began = time.Now()

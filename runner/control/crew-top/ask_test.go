@@ -78,7 +78,7 @@ func TestApp(t *testing.T) {
 	await(t, s, " 6/9 done  2 failed  1/1 workers busy")
 	await(t, s, "2 read ahead")
 	await(t, s, "of key a wait for worker 1")
-	require.Regexp(t, `(?m)^ +1 +7 +\ds +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
+	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
 
 	f.mu.Lock()
 	f.err = errors.New("the run drains: nothing more starts")
