@@ -48,6 +48,7 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 			c.emit(task.Event{Kind: task.Continued, Wait: lost})
 		}
 	case task.Add:
+		c.fed = true
 		if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
 			reply.Err = task.ErrFull
 		} else {

@@ -70,7 +70,7 @@ type Halt struct {
 type Feed struct {
 	Open      bool          // tasks come by task.Add, and the Source has none
 	MaxQueued int           // waiting tasks at most, or task.Add is refused; 0 for no limit
-	IdleExit  time.Duration // end the run after so long without a task; 0 for never
+	IdleExit  time.Duration // end the run after so long without a task, counted from the first task.Add; 0 for never
 	Remember  bool          // remember tasks that have failed, so that task.Retry can run them again
 }
 

@@ -74,6 +74,7 @@ type core struct {
 	memory  memory              // empty without Feed.Remember
 	skipped uint64              // numbers below numbered that no task has
 	rest    bool                // nothing more is read or added
+	fed     bool                // task.Add has come
 	idleAt  time.Time           // when the last task finished; zero if some are unfinished
 	refused []refused           // tasks that cannot be run, to be recorded
 
@@ -239,7 +240,7 @@ func (c *core) due() {
 func (c *core) idle() {
 	limit := c.cfg.Feed.IdleExit
 	switch {
-	case limit == 0:
+	case limit == 0 || !c.fed:
 	case len(c.entries) > 0:
 		c.idleAt = time.Time{}
 	case c.idleAt.IsZero():

@@ -98,6 +98,7 @@ func (f *feed) Next(func() uint64) (*task.Task, error) {
 func (f *feed) restore() error {
 	defer f.begin()
 	if f.queue == nil {
+		f.mayAdd() // from now on it can be idle
 		return nil
 	}
 	f.last = f.queue.Last()
