@@ -244,7 +244,8 @@ func (c *conn) past(w *task.Where) error {
 	return &Refused{text, refused}
 }
 
-// watch tells the client what happens until it goes or the run is over.
+// watch tells the client what happens until it goes or the run is over, and then the
+// totals.
 func (c *conn) watch(*Request) (*Reply, error) {
 	w := c.s.sink.watch()
 	defer c.s.sink.unwatch(w)
@@ -266,7 +267,7 @@ func (c *conn) watch(*Request) (*Reply, error) {
 		clear(events) // the tasks may be large
 		spare = events[:0]
 		if last {
-			return nil, nil
+			return &Reply{Run: c.s.final()}, nil
 		}
 		if c.flush() != nil {
 			return nil, c.err

@@ -359,12 +359,16 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	r.event(task.Event{Kind: task.Notice, Text: "last words"})
+	final := task.Stats{Admitted: 3}
+	final.ByOutcome[task.OK] = 2
+	require.NoError(t, r.s.Sink().Close(final))
 	r.s.Close()
 	list := all(replies)
 	require.NoError(t, <-over)
 	require.Len(t, list, 2)
 	require.Equal(t, "last words", list[0].Text)
 	require.True(t, list[1].End)
+	require.EqualValues(t, 2, list[1].Run.Done)
 }
 
 // TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.

@@ -102,6 +102,18 @@ func (c *conn) status(*Request) (*Reply, error) {
 	return &Reply{Run: status}, nil
 }
 
+// final returns the status of a run that is over, or nil if it did not get to its end.
+func (s *Server) final() *Status {
+	s.sink.mu.Lock()
+	stats := s.sink.final
+	s.sink.mu.Unlock()
+	if stats == nil {
+		return nil
+	}
+	total, known := s.total()
+	return StatusOf(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats}, total, known)
+}
+
 func (c *conn) explain(r *Request) (*Reply, error) { return c.s.each(task.Explain, r.Tasks) }
 
 func (c *conn) retry(r *Request) (*Reply, error) { return c.s.each(task.Retry, r.Tasks) }

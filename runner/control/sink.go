@@ -19,6 +19,7 @@ type Sink struct {
 	mu        sync.Mutex
 	watchers  []*watcher
 	followers map[uint64][]*follower // by task
+	final     *task.Stats            // the totals, once no more events come
 }
 
 // watcher collects events for a connection.
@@ -124,8 +125,13 @@ func (k *Sink) forget(id uint64) {
 	delete(k.followers, id)
 }
 
-// Close is called when no more events come.
-func (k *Sink) Close(task.Stats) error { return nil }
+// Close keeps the totals for the watchers. No more events come.
+func (k *Sink) Close(final task.Stats) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.final = &final
+	return nil
+}
 
 // watch returns a new watcher.
 func (k *Sink) watch() *watcher {

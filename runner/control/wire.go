@@ -43,7 +43,7 @@ type Reply struct {
 	Status int    `json:"status,omitempty"` // of an error: the client's exit status
 
 	Hello  *Hello   `json:"hello,omitempty"`  // hello
-	Run    *Status  `json:"run,omitempty"`    // status
+	Run    *Status  `json:"run,omitempty"`    // status; watch: at the end
 	Wheres []Where  `json:"wheres,omitempty"` // explain
 	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; cancel: those that end; retry: those that run, under their new numbers
 	Ended  []Ended  `json:"ended,omitempty"`  // add with wait, log with follow: at the end

@@ -29,7 +29,6 @@ type app struct {
 	screen  tcell.Screen
 	asks    chan control.Request // to the goroutine that talks to the run
 	follow  func(*log)           // starts to show the output of a task
-	at      time.Time            // what is shown was so then, by the run's clock
 	looking bool                 // a look is under way or will be
 	last    time.Time            // when the latest one began
 	drawn   time.Time
@@ -189,7 +188,7 @@ func (a *app) command(k tcell.Key, r rune) {
 	switch {
 	case k == tcell.KeyEnter, r == 'l':
 		if chosen := a.chosenTask(); chosen != nil {
-			a.log = &log{id: chosen.id, command: chosen.command, follow: true, close: func() {}}
+			a.log = &log{id: chosen.Task, command: chosen.name(), follow: true, close: func() {}}
 			a.follow(a.log)
 		}
 	case r == 'q':
@@ -200,7 +199,7 @@ func (a *app) command(k tcell.Key, r rune) {
 		a.order = (a.order + 1) % unordered
 		a.sort()
 		a.message = "sorted by " + orderNames[a.order]
-	case r == 'p' && a.run.state == "paused":
+	case r == 'p' && a.status.State == "paused":
 		a.steer(control.Request{Op: "resume"})
 	case r == 'p':
 		a.steer(control.Request{Op: "pause"})
@@ -216,8 +215,8 @@ func (a *app) command(k tcell.Key, r rune) {
 		}}
 	case r == 'c':
 		if chosen := a.chosenTask(); chosen != nil {
-			id := chosen.id
-			a.ask = &question{fmt.Sprintf("cancel task %d: %s", id, chosen.command), func() {
+			id := chosen.Task
+			a.ask = &question{fmt.Sprintf("cancel task %d: %s", id, chosen.name()), func() {
 				a.steer(control.Request{Op: "cancel", Tasks: []uint64{id}})
 			}}
 		}

@@ -66,13 +66,14 @@ func TestKeys(t *testing.T) {
 	require.False(t, keyed(t, 30, "lq").quit)
 
 	a := keyed(t, 30, "")
-	a.run.state = "paused"
+	a.status.State = "paused"
 	a.key(tcell.KeyRune, 'p')
 	require.Equal(t, []control.Request{{Op: "resume"}}, a.asked())
 
 	// What is asked about is what is done, even if it ends meanwhile.
 	a = keyed(t, 30, "c")
-	a.learn(a.run, a.tasks[1:], a.looked)
+	a.status.Tasks = a.status.Tasks[1:]
+	a.learn(&a.status, nil, a.looked)
 	a.key(tcell.KeyRune, 'y')
 	require.Equal(t, []control.Request{{Op: "cancel", Tasks: []uint64{1235}}}, a.asked())
 

@@ -19,7 +19,7 @@ import (
 // failures. The goroutines end with the program, or before it with the run.
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
-	a.run = run{name: hello.Name, command: string(hello.Command), pid: hello.PID, state: hello.State, eta: -1}
+	a.hello, a.status.State = hello, hello.State
 	a.follow = func(l *log) { go a.followLog(hello, l) }
 	go a.exchange(hello)
 	go a.watch(hello)
@@ -44,7 +44,11 @@ func (a *app) exchange(hello control.Hello) {
 		err := call(hello, request, func(r *control.Reply) { last = *r })
 		if err == nil && last.Run != nil {
 			used := m.measure(time.Now(), attempts(last.Run))
-			a.post(func() { a.looking = false; a.see(last.Run, used) })
+			a.post(func() {
+				if a.looking = false; a.over == "" {
+					a.learn(last.Run, used, time.Now())
+				}
+			})
 			continue
 		}
 		a.post(func() { a.answered(&request, err) })
@@ -83,36 +87,6 @@ func (a *app) answered(request *control.Request, err error) {
 	a.look()
 }
 
-// see takes the state of the run and what its tasks use.
-func (a *app) see(s *control.Status, used map[int]usage) {
-	if a.over != "" {
-		return
-	}
-	r := a.run
-	r.state, r.workers, r.rate = s.State, len(s.Workers), s.Rate
-	r.done, r.failed, r.known, r.total = s.Done, s.Failed, s.Total != nil, 0
-	r.cancelled, r.notRun = s.Outcomes[task.Cancelled.String()], s.Outcomes[task.NotRun.String()]
-	if r.known {
-		r.total = *s.Total
-	}
-	r.elapsed, r.eta = seconds(s.Elapsed), -1
-	if s.ETA != nil {
-		r.eta = seconds(*s.ETA)
-	}
-	r.queue, r.waits = queue(s), s.Reasons()
-	r.blocked = s.Blocking != nil && len(r.waits) > 0 && r.waits[0] == s.Blocking.Text
-	rows := make([]row, len(s.Tasks))
-	for i, t := range s.Tasks {
-		rows[i] = row{
-			id: t.Task, worker: t.Worker, attempt: t.Attempt, age: seconds(t.Age),
-			command: cmp.Or(string(t.Tag), string(t.Command)),
-		}
-		rows[i].usage, rows[i].measured = used[t.PID]
-	}
-	a.at = s.At
-	a.learn(r, rows, time.Now())
-}
-
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // queue says how many tasks wait, and where.
@@ -131,12 +105,23 @@ func queue(s *control.Status) string {
 
 // watch posts failures as they happen, and at last how the run ended.
 func (a *app) watch(hello control.Hello) {
-	w := &watcher{app: a}
 	for {
-		err := call(hello, control.Request{Op: "watch"}, w.take)
+		var final *control.Status
+		err := call(hello, control.Request{Op: "watch"}, func(r *control.Reply) {
+			final = r.Run
+			if e := r.Event; e != nil && slices.Contains(failures[:], e.Outcome) {
+				text := r.Line() + ": " + string(e.Command)
+				a.post(func() { a.fail(text) })
+			}
+		})
 		switch {
 		case err == nil:
-			a.post(func() { a.finish(w) })
+			a.post(func() {
+				if final != nil {
+					a.learn(final, nil, time.Now())
+				}
+				a.end("ended")
+			})
 			return
 		case errors.Is(err, os.ErrNotExist): // while nothing was watched
 			a.post(func() { a.end("ended") })
@@ -159,65 +144,8 @@ func refused(err error) bool {
 	return ok
 }
 
-// watcher takes the events of a run.
-type watcher struct {
-	app    *app
-	recent []ended   // tasks that ended in the last patience
-	last   time.Time // when the latest event was
-	lost   time.Time // when the latest one before lost events was
-}
-
-// ended is a task that ended.
-type ended struct {
-	at      time.Time
-	outcome string
-}
-
-func (w *watcher) take(r *control.Reply) {
-	e := r.Event
-	if e == nil {
-		return
-	}
-	failed := slices.Contains(failures[:], e.Outcome)
-	switch e.Name {
-	case "lost":
-		w.lost = w.last
-	case "finished":
-		for len(w.recent) > 0 && e.At.Sub(w.recent[0].at) > patience { // the run has been looked at since
-			w.recent = w.recent[1:]
-		}
-		w.recent = append(w.recent, ended{e.At, e.Outcome})
-	}
-	w.last = e.At
-	if failed {
-		text := r.Line() + ": " + string(e.Command)
-		w.app.post(func() { w.app.fail(text) })
-	}
-}
-
 // failures are the outcomes of attempts that failed.
 var failures = [...]string{task.Exit.String(), task.Signal.String(), task.Timeout.String(), task.StartFailed.String()}
-
-// finish takes the end of the run.
-func (a *app) finish(w *watcher) {
-	for _, e := range w.recent {
-		switch r := &a.run; {
-		case !e.at.After(a.at):
-			continue
-		case slices.Contains(failures[:], e.outcome):
-			r.failed++
-		case e.outcome == task.Cancelled.String():
-			r.cancelled++
-		case e.outcome == task.NotRun.String():
-			r.notRun++
-		}
-		a.run.done++
-	}
-	a.end("ended")
-	if w.lost.After(a.at) {
-		a.message = "the run has ended; these totals may be those of a moment before"
-	}
-}
 
 // killed is how a run ended that could not say so.
 const killed = "killed"
@@ -225,7 +153,7 @@ const killed = "killed"
 // end takes it that the run is over.
 func (a *app) end(how string) {
 	if a.over == "" {
-		a.over, a.ask, a.message, a.tasks, a.run.waits = how, nil, "", nil, nil
+		a.over, a.ask, a.message, a.tasks, a.waits = how, nil, "", nil, nil
 	}
 }
 

@@ -104,12 +104,15 @@ func TestApp(t *testing.T) {
 	result := &task.Result{Task: one, Outcome: task.Exit, Code: 3, Attempt: 2, Start: now.Add(-2 * time.Second), End: now}
 	require.NoError(t, server.Sink().Consume([]task.Event{
 		{Kind: task.Finished, At: now, ID: 7, Task: one, Result: result, Attempt: 2},
-		{Kind: task.Finished, At: now, ID: 8, Task: &task.Task{ID: 8}, Result: &task.Result{Outcome: task.NotRun}},
 	}))
 	await(t, s, "task 7")
+	final := f.snap.Stats
+	final.ByOutcome[task.Exit]++
+	final.ByOutcome[task.NotRun]++
+	require.NoError(t, server.Sink().Close(final))
 	server.Close()
 	await(t, s, "the run has ended")
-	await(t, s, " 8/9 done  3 failed  1 not run")
+	await(t, s, " 7/9 done  3 failed  1 not run")
 	s.InjectKey(tcell.KeyRune, 'p', 0)
 	s.InjectKey(tcell.KeyRune, 'q', 0)
 	require.NoError(t, <-over)
@@ -119,7 +122,7 @@ func TestApp(t *testing.T) {
 
 // A run that is gone without a word was killed.
 func TestKilled(t *testing.T) {
-	v := &view{over: killed, run: run{state: "running", eta: -1}}
+	v := &view{over: killed, status: control.Status{State: "running"}}
 	got := picture(t, v, 40, 10)
 	require.Contains(t, got[0], "killed")
 	require.Equal(t, " the run is gone: it was killed  q quit", got[9])

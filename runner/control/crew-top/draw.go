@@ -42,31 +42,27 @@ func (v *view) draw(s tcell.Screen) {
 
 // header draws the totals. It returns the row below.
 func (v *view) header(c *canvas) int {
-	r := &v.run
+	s := &v.status
 	c.fill(0, c.bar)
-	state := r.state
-	if v.over != "" {
-		state = v.over
-	}
-	state += "  " + task.Brief(r.elapsed)
+	state := cmp.Or(v.over, s.State) + "  " + task.Brief(seconds(s.Elapsed))
 	left := c.w - 3 - len(state)
 	c.right(1, 0, c.w-2, state, c.bar.Bold(true))
-	pid := fmt.Sprintf("  pid %d", r.pid)
-	x := c.text(1, 0, max(left-len(pid), min(left, leastName)), cmp.Or(r.name, "crew"), c.bar.Bold(true))
+	pid := fmt.Sprintf("  pid %d", v.hello.PID)
+	x := c.text(1, 0, max(left-len(pid), min(left, leastName)), cmp.Or(v.hello.Name, "crew"), c.bar.Bold(true))
 	if x+len(pid) <= 1+left {
 		c.text(x, 0, len(pid), pid, c.bar)
 	}
 	y := 1
 	if c.h >= tall {
-		c.text(1, y, c.w-2, r.command, c.dim)
+		c.text(1, y, c.w-2, string(v.hello.Command), c.dim)
 		y++
 	}
 	v.progress(c, y)
 	y++
 	if c.h >= tall {
 		before := "throughput "
-		if r.rate > 0 {
-			before += task.Rate(r.rate) + " "
+		if s.Rate > 0 {
+			before += task.Rate(s.Rate) + " "
 		}
 		highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
 		scale := ""
@@ -83,26 +79,28 @@ func (v *view) header(c *canvas) int {
 
 // progress draws the totals and, if there is room, a bar.
 func (v *view) progress(c *canvas, y int) {
-	r := &v.run
-	count := fmt.Sprintf("%d done", r.done)
-	if r.known {
-		count = fmt.Sprintf("%d/%d done", r.done, r.total)
+	s := &v.status
+	count, percent := fmt.Sprintf("%d done", s.Done), ""
+	if s.Total != nil {
+		count = fmt.Sprintf("%d/%d done", s.Done, *s.Total)
+		if *s.Total > 0 {
+			percent = fmt.Sprintf(" %d%%", 100*s.Done / *s.Total)
+		}
 	}
-	parts := []string{count, fmt.Sprintf("%d failed", r.failed)}
-	if r.cancelled > 0 {
-		parts = append(parts, fmt.Sprintf("%d cancelled", r.cancelled))
-	}
-	if r.notRun > 0 {
-		parts = append(parts, fmt.Sprintf("%d not run", r.notRun))
+	parts := []string{count, fmt.Sprintf("%d failed", s.Failed)}
+	for _, o := range []task.Outcome{task.Cancelled, task.NotRun} {
+		if n := s.Outcomes[o.String()]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(o.String(), "-", " ")))
+		}
 	}
 	if v.over == "" {
-		if r.eta >= 0 {
-			parts = append(parts, "eta "+task.Brief(r.eta))
+		if s.ETA != nil {
+			parts = append(parts, "eta "+task.Brief(seconds(*s.ETA)))
 		}
-		parts = append(parts, fmt.Sprintf("%d/%d workers busy", len(v.tasks), r.workers))
+		parts = append(parts, fmt.Sprintf("%d/%d workers busy", len(v.tasks), len(s.Workers)))
 	}
-	if r.rate > 0 && c.h < tall {
-		parts = append(parts, task.Rate(r.rate))
+	if s.Rate > 0 && c.h < tall {
+		parts = append(parts, task.Rate(s.Rate))
 	}
 	for len(strings.Join(parts, "  ")) > c.w-2 && len(parts) > 2 {
 		parts = parts[:len(parts)-1]
@@ -110,17 +108,13 @@ func (v *view) progress(c *canvas, y int) {
 	x := 1
 	for i, p := range parts {
 		style := c.plain
-		if i == 1 && r.failed > 0 {
+		if i == 1 && s.Failed > 0 {
 			style = c.bad
 		}
 		x = c.text(x, y, c.w-1-x, p, style) + 2
 	}
-	percent := ""
-	if r.known && r.total > 0 {
-		percent = fmt.Sprintf(" %d%%", 100*r.done/r.total)
-	}
 	if room := c.w - 1 - x - len(percent); percent != "" && room >= leastBar {
-		full := int(int64(room) * min(r.done, r.total) / r.total)
+		full := int(int64(room) * min(s.Done, *s.Total) / *s.Total)
 		c.text(x, y, room, strings.Repeat("█", full), c.good)
 		c.text(x+full, y, room-full, strings.Repeat("░", room-full), c.dim)
 		c.text(x+room, y, len(percent), percent, c.plain)
@@ -138,7 +132,7 @@ func (v *view) body(c *canvas, y, rows int) {
 		}
 		return 0
 	}
-	waits := share(len(v.run.waits), max(2, rest-min(1+len(v.failures), rest/2)))
+	waits := share(len(v.waits), max(2, rest-min(1+len(v.failures), rest/2)))
 	failed := share(len(v.failures), rest)
 	tasks = min(tasks, rows-waits-failed)
 	gap := 0
@@ -149,12 +143,12 @@ func (v *view) body(c *canvas, y, rows int) {
 	y += tasks
 	if waits > 0 {
 		y += gap
-		c.section(y, "WAITING", v.run.queue)
+		c.section(y, "WAITING", queue(&v.status))
 		first := c.plain
-		if v.run.blocked {
+		if b := v.status.Blocking; b != nil && v.waits[0] == b.Text { // why nothing starts
 			first = c.warn
 		}
-		c.list(y+1, waits-1, v.run.waits, first, c.plain)
+		c.list(y+1, waits-1, v.waits, first, c.plain)
 		y += waits
 	}
 	if failed > 0 {
@@ -204,12 +198,12 @@ func (v *view) columns(w int) []column {
 		worker, age = "W", 7
 	}
 	cols := []column{
-		number(worker, 3, byWorker, func(r *row) string { return strconv.Itoa(r.worker) }),
-		number("TASK", 6, unordered, func(r *row) string { return strconv.FormatUint(r.id, 10) }),
-		number("AGE", age, byAge, func(r *row) string { return task.Brief(r.age) }),
+		number(worker, 3, byWorker, func(r *row) string { return strconv.Itoa(r.Worker) }),
+		number("TASK", 6, unordered, func(r *row) string { return strconv.FormatUint(r.Task, 10) }),
+		number("AGE", age, byAge, func(r *row) string { return task.Brief(seconds(r.Age)) }),
 	}
 	if w >= narrow {
-		cols = append(cols, number("TRY", 4, unordered, func(r *row) string { return strconv.Itoa(r.attempt) }))
+		cols = append(cols, number("TRY", 4, unordered, func(r *row) string { return strconv.Itoa(r.Attempt) }))
 	}
 	cols = append(cols, number("CPU%", 5, byCPU, func(r *row) string {
 		if !r.measured {
@@ -266,7 +260,7 @@ func (v *view) table(c *canvas, y, rows int) {
 			c.right(x+1, y+1+i, col.width-1, col.value(r), style)
 			x += col.width
 		}
-		c.text(x+2, y+1+i, c.w-3-x, printable(r.command, v.left), style)
+		c.text(x+2, y+1+i, c.w-3-x, printable(r.name(), v.left), style)
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/control"
+	"crew/runner/task"
 )
 
 // picture draws a view on a screen of some size and returns its lines.
@@ -41,21 +44,24 @@ func busy(tasks int) *view {
 	for i := range 100 {
 		v.rates = append(v.rates, float64(i%20))
 	}
-	r := run{
-		name: "encode", command: "ffmpeg -i {} {.}.mkv", state: "running", pid: 4242, workers: tasks,
-		done: 1234, total: 5000, failed: 3, known: true, elapsed: 432 * time.Second, eta: 20 * time.Minute, rate: 8.4,
-		queue: "120 read ahead of 128, 3 aside",
-		waits: []string{"12 tasks of key a wait for worker 3", "3 tasks wait for a retry, the next in 4s"},
+	total, eta := int64(5000), 1200.0
+	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
+	r := &control.Status{
+		State: "running", Workers: make([]control.Worker, tasks), Progress: control.Progress{Done: 1234, Total: &total, Failed: 3},
+		Elapsed: 432, ETA: &eta, Rate: 8.4, Queued: 120, Aside: 3,
+		Waits: []control.Blocking{{Text: "12 tasks of key a wait for worker 3"}, {Text: "3 tasks wait for a retry, the next in 4s"}},
 	}
-	var rows []row
+	used := map[int]usage{}
 	for i := range tasks {
-		rows = append(rows, row{
-			id: uint64(1235 + i), worker: i + 1, attempt: 1 + i%3, pid: 100 + i, age: time.Duration(i*i) * time.Second,
-			command: fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i), measured: i != 1,
-			usage: usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678},
+		r.Tasks = append(r.Tasks, control.Running{
+			Task: uint64(1235 + i), Worker: i + 1, Attempt: 1 + i%3, PID: 100 + i, Age: float64(i * i),
+			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i)),
 		})
+		if i != 1 {
+			used[100+i] = usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678}
+		}
 	}
-	v.learn(r, rows, time.Now())
+	v.learn(r, used, time.Now())
 	for i := range 5 {
 		v.fail(fmt.Sprintf("10:41:0%d task %d: exit 3 after 2s: ffmpeg -i 'film %d.avi'", i, i, i))
 	}
@@ -75,7 +81,7 @@ func TestPicture(t *testing.T) {
 			require.Regexp(t, `^ encode  pid 4242 +running  7m12s$`, got[0], what)
 			require.Contains(t, text, " 1234/5000 done  3 failed  eta 20m0s", what)
 			require.Regexp(t, `(?m)^ +W(ORKER)?  TASK +AGE( TRY)? +CPU%( +MEM)?  `, text, what)
-			require.Regexp(t, `(?m)^ WAITING  120 read ahead of 128, 3 as.*\n 12 tasks of key a wait for worker 3$`, text, what)
+			require.Regexp(t, `(?m)^ WAITING  120 read ahead, 3 set as.*\n 12 tasks of key a wait for worker 3$`, text, what)
 			require.Regexp(t, `^ q quit  \? help  p pause`, got[h-1], what)
 			if tasks == 0 {
 				require.Contains(t, text, "no task is runn", what)
@@ -116,11 +122,11 @@ func TestTiny(t *testing.T) {
 // cut between columns.
 func TestHostile(t *testing.T) {
 	v := busy(4)
-	v.run.command = "printf '\x1b[2J\x07\xff\u202e\n\tend'"
-	v.run.name = "日本語日本語日本語日本語日本語日本語"
-	v.tasks[0].command = strings.Repeat("界", 200)
-	v.tasks[1].command = "x" + strings.Repeat("界", 200)
-	v.tasks[2].command = strings.Repeat("e\u0301", 500)
+	v.hello.Command = "printf '\x1b[2J\x07\xff\u202e\n\tend'"
+	v.hello.Name = "日本語日本語日本語日本語日本語日本語"
+	v.tasks[0].Command = task.Bytes(strings.Repeat("界", 200))
+	v.tasks[1].Command = task.Bytes("x" + strings.Repeat("界", 200))
+	v.tasks[2].Command = task.Bytes(strings.Repeat("e\u0301", 500))
 	for w := 30; w < 100; w++ {
 		got := picture(t, v, w, 24)
 		for _, line := range got {

@@ -4,18 +4,22 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"crew/runner/control"
 )
 
 // view is what the screen shows, and which task of it is chosen.
 type view struct {
 	// what is known of the run
 
-	run      run
-	tasks    []row     // running ones, in order
-	rates    []float64 // tasks per second, one for each look at the run
-	failures []string  // the latest first
-	over     string    // "ended" or killed; "" while it runs
-	looked   time.Time // when the run last answered
+	hello    control.Hello
+	status   control.Status // when it was last looked at
+	tasks    []row          // running ones, in order
+	waits    []string       // what waits for what
+	rates    []float64      // tasks per second, one for each look at the run
+	failures []string       // the latest first
+	over     string         // "ended" or killed; "" while it runs
+	looked   time.Time      // when the run last answered
 
 	// what the user wants
 
@@ -31,29 +35,15 @@ type view struct {
 	message string    // what there is to say, until the next key
 }
 
-// run is the state of the run as a whole.
-type run struct {
-	name, command, state string
-	pid, workers         int
-	done, total, failed  int64
-	cancelled, notRun    int64         // of those done
-	known                bool          // total is final
-	elapsed, eta         time.Duration // eta is negative if it cannot be said
-	rate                 float64       // tasks per second
-	queue                string        // how many tasks wait where
-	waits                []string      // what waits for what
-	blocked              bool          // the first of waits is why nothing starts
-}
-
 // row is a running task.
 type row struct {
-	id                   uint64
-	worker, attempt, pid int
-	age                  time.Duration
-	command              string
-	measured             bool
+	control.Running
 	usage
+	measured bool
 }
+
+// name returns what the table calls the task.
+func (r *row) name() string { return cmp.Or(string(r.Tag), string(r.Command)) }
 
 // question is what is asked before something is done.
 type question struct {
@@ -81,14 +71,19 @@ const (
 	again        = 50 * time.Millisecond // until it is asked again after an error
 )
 
-// learn takes the state of the run at a moment.
-func (v *view) learn(r run, tasks []row, now time.Time) {
-	if passed := now.Sub(v.looked).Seconds(); v.run.elapsed > 0 && passed > 0 {
-		v.rates = append(v.rates, float64(max(0, r.done-v.run.done))/passed)
+// learn takes the state of the run at a moment, and what its tasks use, by process ID.
+func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
+	if passed := now.Sub(v.looked).Seconds(); v.status.Elapsed > 0 && passed > 0 {
+		v.rates = append(v.rates, float64(max(0, s.Done-v.status.Done))/passed)
 		v.rates = v.rates[max(0, len(v.rates)-keptRates):]
 	}
 	v.place = v.chosenRow()
-	v.run, v.tasks, v.looked = r, tasks, now
+	v.status, v.waits, v.looked = *s, s.Reasons(), now
+	v.tasks = make([]row, len(s.Tasks))
+	for i, t := range s.Tasks {
+		use, measured := used[t.PID]
+		v.tasks[i] = row{t, use, measured}
+	}
 	v.sort()
 }
 
@@ -99,13 +94,13 @@ func (v *view) sort() {
 		by := 0
 		switch v.order {
 		case byAge:
-			by = cmp.Compare(b.age, a.age)
+			by = cmp.Compare(b.Age, a.Age)
 		case byCPU:
 			by = cmp.Compare(b.cpu, a.cpu)
 		case byMemory:
 			by = cmp.Compare(b.memory, a.memory)
 		}
-		return cmp.Or(by, cmp.Compare(a.worker, b.worker), cmp.Compare(a.id, b.id))
+		return cmp.Or(by, cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Task, b.Task))
 	})
 	v.choose(v.chosenRow())
 }
@@ -113,7 +108,7 @@ func (v *view) sort() {
 // chosenRow returns the row of the chosen task or, if that has ended, its place.
 func (v *view) chosenRow() int {
 	for i := range v.tasks {
-		if v.tasks[i].id == v.chosen {
+		if v.tasks[i].Task == v.chosen {
 			return i
 		}
 	}
@@ -124,7 +119,7 @@ func (v *view) chosenRow() int {
 func (v *view) choose(row int) {
 	v.place = max(0, min(row, len(v.tasks)-1))
 	if v.chosen = 0; v.place < len(v.tasks) {
-		v.chosen = v.tasks[v.place].id
+		v.chosen = v.tasks[v.place].Task
 	}
 }
 
