@@ -226,12 +226,13 @@ func outputs(replies []Reply) map[string]string {
 }
 
 func TestHello(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.Total = func() (int64, bool) { return 9, true } })
+	own := "hello-" + itoa(os.Getpid()) // no other run's
+	r := newRun(t, func(c *Config) { c.Name, c.Total = own, func() (int64, bool) { return 9, true } })
 	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
 	r.snap.Stats.ByOutcome[task.Exit] = 2
 	nine := int64(9)
 	want := Hello{
-		PID: os.Getpid(), Name: "fake", Command: "gzip {}", Dir: "/data", Feeds: true, State: "running",
+		PID: os.Getpid(), Name: own, Command: "gzip {}", Dir: "/data", Feeds: true, State: "running",
 		Progress: Progress{Total: &nine, Done: 2, Failed: 2, Running: 1, Waiting: 2},
 	}
 	check := func(got Hello) {
@@ -240,7 +241,7 @@ func TestHello(t *testing.T) {
 		got.Since, got.path = time.Time{}, ""
 		require.Equal(t, want, got)
 	}
-	for _, name := range []string{"fake", fmt.Sprint(os.Getpid())} {
+	for _, name := range []string{own, itoa(os.Getpid())} {
 		got, err := Find(name)
 		require.NoError(t, err)
 		check(got)

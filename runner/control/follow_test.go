@@ -227,8 +227,7 @@ func (i instant) Add(a *Addition, numbered func([]uint64)) error {
 }
 
 func TestAddAndWait(t *testing.T) {
-	var r *run
-	r = newRun(t, func(c *Config) { c.Feed = instant{&run{}, nil} })
+	r := newRun(t, nil)
 	r.s.cfg.Feed = instant{r, func(uint64) {}}
 	replies, err := r.ask(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"a", "b\xff", "c"}}})
 	require.NoError(t, err)

@@ -51,7 +51,10 @@ type posted struct {
 func (p posted) When() time.Time { return p.at }
 
 // post has loop call do. It is safe for concurrent use, but do must not call it.
-func (a *app) post(do func()) { a.screen.PostEventWait(posted{time.Now(), do}) }
+func (a *app) post(do func()) {
+	//lint:ignore SA1019 it is safe where, as here, the loop that polls never waits for it
+	a.screen.PostEventWait(posted{time.Now(), do})
+}
 
 // after is post after some time.
 func (a *app) after(d time.Duration, do func()) { time.AfterFunc(d, func() { a.post(do) }) }
