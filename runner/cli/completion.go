@@ -54,17 +54,11 @@ func verbRows(shell string) string {
 func verbOptionRows(shell string) string {
 	var rows strings.Builder
 	for _, v := range verbs() {
-		var names []string
-		for i := range ctlOptions {
-			if o := &ctlOptions[i]; v.takes(o) {
-				names = append(names, "--"+o.name)
-			}
-		}
 		format := "\t%s) options=(%s) ;;\n"
 		if shell == "fish" {
 			format = "        case %s\n            printf '%%s\\n' %s\n"
 		}
-		fmt.Fprintf(&rows, format, v.name, strings.Join(names, " "))
+		fmt.Fprintf(&rows, format, v.name, strings.Join(v.optionNames(), " "))
 	}
 	return rows.String()
 }

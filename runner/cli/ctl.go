@@ -203,7 +203,7 @@ func (c *ctl) option(arg string, next []string) (rest []string, err error) {
 	o := c.verb.option(strings.TrimLeft(name, "-"), len(name) > 2)
 	switch {
 	case o == nil:
-		return nil, &usageError{"crew ctl " + c.verb.name + " has no option " + quoteOption(name), "it takes " + c.verb.optionList()}
+		return nil, &usageError{"crew ctl " + c.verb.name + " has no option " + quoteOption(name), "it takes " + oneOf(c.verb.optionNames())}
 	case o.value == "" && attached:
 		return nil, &usageError{name + " takes no value", "write " + name + " alone"}
 	case o.value != "" && !attached:

@@ -50,11 +50,7 @@ type stream struct {
 
 // add gives tasks to a run: values or, if it takes none, a command.
 func (c *ctl) add() error {
-	h, err := control.FindFeed(c.run)
-	if err != nil {
-		return err
-	}
-	client, err := control.Dial(h)
+	h, client, err := c.dial(control.FindFeed)
 	if err != nil {
 		return err
 	}

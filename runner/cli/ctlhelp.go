@@ -50,14 +50,12 @@ func (v *verb) usage() string {
 	return strings.TrimSpace(strings.Join(append(words, v.operands), " "))
 }
 
-// optionList returns the options of v, as in a sentence.
-func (v *verb) optionList() string {
-	var names []string
+// optionNames returns the options of v in their long form.
+func (v *verb) optionNames() (names []string) {
 	for i := range ctlOptions {
 		if o := &ctlOptions[i]; v.takes(o) {
 			names = append(names, "--"+o.name)
 		}
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	return names
 }

@@ -17,11 +17,7 @@ import (
 // call makes a request of the run, and has show take each reply. With --json it
 // prints the replies instead.
 func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
-	h, err := control.Find(c.run)
-	if err != nil {
-		return err
-	}
-	client, err := control.Dial(h)
+	h, client, err := c.dial(control.Find)
 	if err != nil {
 		return err
 	}
@@ -35,6 +31,14 @@ func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
 		}
 		return show(r)
 	})
+}
+
+// dial connects to the run that the command line names.
+func (c *ctl) dial(find func(string) (control.Hello, error)) (h control.Hello, client *control.Client, err error) {
+	if h, err = find(c.run); err == nil {
+		client, err = control.Dial(h)
+	}
+	return h, client, err
 }
 
 // request makes a request of a run that was found.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"crew/runner/control"
@@ -41,9 +41,8 @@ type feed struct {
 	// earlier crew serve are admitted
 
 	turn  sync.Mutex
-	last  uint64 // number of the latest task
-	seed  maphash.Seed
-	known map[uint64][]string // environments by their hashes
+	last  uint64              // number of the latest task
+	known map[string][]string // environments by all they hold
 	bytes int                 // their size
 }
 
@@ -61,7 +60,7 @@ type addition struct {
 func newFeed(s *source, queue *journal.Journal, do func(task.Command) task.Reply, goesOn func(left int)) *feed {
 	f := &feed{
 		source: s, queue: queue, do: do, goesOn: goesOn,
-		over: make(chan struct{}), seed: maphash.MakeSeed(), known: map[uint64][]string{},
+		over: make(chan struct{}), known: map[string][]string{},
 	}
 	f.turn.Lock()
 	f.begin = sync.OnceFunc(f.turn.Unlock)
@@ -260,25 +259,17 @@ func (f *feed) number() uint64 {
 
 // environment returns env, in the memory of an equal one if that is known.
 func (f *feed) environment(env []task.Bytes) []string {
-	var h maphash.Hash
-	h.SetSeed(f.seed)
-	size := 0
-	for _, kv := range env {
-		h.WriteString(string(kv))
-		h.WriteByte(0)
-		size += len(kv)
+	list := plain(env)
+	key := strings.Join(list, "\x00")
+	if known, ok := f.known[key]; ok {
+		return known
 	}
-	sum := h.Sum64()
-	known := f.known[sum]
-	if known == nil || !slices.EqualFunc(known, env, func(a string, b task.Bytes) bool { return a == string(b) }) {
-		if f.bytes += size; f.bytes > mostEnvironments {
-			clear(f.known)
-			f.bytes = size
-		}
-		known = plain(env)
-		f.known[sum] = known
+	if f.bytes += len(key); f.bytes > mostEnvironments {
+		clear(f.known)
+		f.bytes = len(key)
 	}
-	return known
+	f.known[key] = list
+	return list
 }
 
 func plain(list []task.Bytes) []string {

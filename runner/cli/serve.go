@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/task"
 )
@@ -18,14 +17,6 @@ func (w *wiring) openFeed() {
 		w.feed = newFeed(w.source, w.state, w.do, w.goesOn)
 		w.onClose(w.feed.close)
 	}
-}
-
-// newRun makes the run of crew serve.
-func (f *feed) newRun(cfg runner.Config, exec runner.Executor, sinks []runner.Sink) (*runner.Run, error) {
-	if f.queue == nil {
-		return runner.New(cfg, f, exec, nil, sinks)
-	}
-	return runner.New(cfg, f, exec, f.queue, sinks)
 }
 
 // announce says how to add tasks to crew serve. It returns an error if nobody could:

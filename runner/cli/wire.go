@@ -210,13 +210,15 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case w.feed != nil:
-		return w.feed.newRun(cfg, exec, sinks)
-	case w.state != nil:
-		return runner.New(cfg, w.state.Source(w.source.tasks), exec, w.state, sinks)
+	var in runner.Source = w.source.tasks
+	var rec runner.Recorder // nil without --state
+	if w.state != nil {
+		in, rec = w.state.Source(w.source.tasks), w.state
 	}
-	return runner.New(cfg, w.source.tasks, exec, nil, sinks)
+	if w.feed != nil {
+		in = w.feed
+	}
+	return runner.New(cfg, in, exec, rec, sinks)
 }
 
 func (w *wiring) executor() (runner.Executor, error) {
