@@ -42,6 +42,9 @@ echo "end $1 $2 $3 $CREW_ATTEMPT $s" >> log
 exit $s
 `
 
+// queueName is no other run's, however many of them the user has.
+const queueName = "queue-of-serve-test"
+
 func newServed(t *testing.T, crew string, args ...string) *served {
 	s := &served{t: t, crew: crew, dir: t.TempDir(), args: args}
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "task"), []byte(servedTask), 0o666))
@@ -68,7 +71,7 @@ func (s *served) command(args ...string) *exec.Cmd {
 
 // start starts crew serve.
 func (s *served) start() {
-	s.cmd = s.command(append([]string{"serve", "--name", "queue"}, s.args...)...)
+	s.cmd = s.command(append([]string{"serve", "--name", queueName}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	require.NoError(s.t, s.cmd.Start())
 }
@@ -101,7 +104,7 @@ func (s *served) ctl(stdin string, args ...string) (string, error) {
 // await waits until crew serve can be reached.
 func (s *served) await() {
 	s.until("crew serve", func() bool {
-		_, err := s.ctl("", "status", "queue")
+		_, err := s.ctl("", "status", queueName)
 		return err == nil
 	})
 }
@@ -110,7 +113,7 @@ func (s *served) await() {
 func (s *served) listen() {
 	read, write, err := os.Pipe()
 	require.NoError(s.t, err)
-	cmd := s.command("ctl", "watch", "queue")
+	cmd := s.command("ctl", "watch", queueName)
 	cmd.Stdout = write
 	require.NoError(s.t, cmd.Start())
 	write.Close()
@@ -134,7 +137,7 @@ func (s *served) until(what string, ok func() bool) {
 
 // drain lets crew serve end once all tasks have ended.
 func (s *served) drain() {
-	for _, verb := range [][]string{{"resume", "queue"}, {"drain", "--rest", "queue"}} {
+	for _, verb := range [][]string{{"resume", queueName}, {"drain", "--rest", queueName}} {
 		_, err := s.ctl("", verb...)
 		require.NoError(s.t, err)
 	}
@@ -201,7 +204,7 @@ func TestServeSteered(t *testing.T) {
 			fmt.Fprintf(&records, "k%d %d %d %d\n", rand.IntN(tasks/20), f, n, fails)
 		}
 		feeding.Go(func() {
-			if _, err := s.ctl(records.String(), "add", "--to", "queue", "-"); err != nil {
+			if _, err := s.ctl(records.String(), "add", "--to", queueName, "-"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -212,9 +215,9 @@ func TestServeSteered(t *testing.T) {
 		for step := 0; ; step++ {
 			key := "k" + strconv.Itoa(rand.IntN(tasks/20))
 			verb := [][]string{
-				{"resize", "1", "queue"}, {"cancel", "--key", key, "--run", "queue"}, {"resize", "64", "queue"},
-				{"pause", "queue"}, {"cancel", "--key", key, "--run", "queue"}, {"resume", "queue"},
-				{"explain", "1", strconv.Itoa(1 + step%tasks), "--run", "queue"}, {"resize", "-62", "queue"}, {"resize", "+14", "queue"},
+				{"resize", "1", queueName}, {"cancel", "--key", key, "--run", queueName}, {"resize", "64", queueName},
+				{"pause", queueName}, {"cancel", "--key", key, "--run", queueName}, {"resume", queueName},
+				{"explain", "1", strconv.Itoa(1 + step%tasks), "--run", queueName}, {"resize", "-62", queueName}, {"resize", "+14", queueName},
 			}[step%9]
 			if _, err := s.ctl("", verb...); err != nil && verb[0] != "cancel" && verb[0] != "explain" { // there may be no such task
 				t.Error(err)
@@ -249,7 +252,7 @@ func TestServeSteered(t *testing.T) {
 // finished waits until so many tasks have ended, and returns how many did how.
 func (s *served) finished(tasks int) (byOutcome map[string]int) {
 	s.until("the end of all tasks", func() bool {
-		text, err := s.ctl("", "status", "--json", "queue")
+		text, err := s.ctl("", "status", "--json", queueName)
 		require.NoError(s.t, err)
 		var reply struct {
 			Run struct {
@@ -369,7 +372,7 @@ func serveKilled(t *testing.T, keyed bool) {
 					ids = append(ids, fmt.Sprintf("a%d 0 %d", a, n+i))
 					lines = append(lines, "sh task "+ids[i]+" 0 0.02")
 				}
-				add := []string{"add", "--to", "queue", "--key", strconv.Itoa(a)}
+				add := []string{"add", "--to", queueName, "--key", strconv.Itoa(a)}
 				if some == 1 {
 					add = append(add, strings.Fields(lines[0])...)
 				} else {
