@@ -22,12 +22,13 @@ type compactor struct {
 
 	// under Journal.mu
 
-	ready   bool  // a compaction may begin: none is on the way
+	ready   bool  // a compaction may begin: none is under way
 	needed  int64 // bytes of the journal after the last compaction
 	outputs int64 // bytes of outputs after the last compaction
 }
 
-// keep says which tasks of l are still needed, and about how much of the files.
+// keep sets which tasks of l a compaction may forget, and corrects how much of the
+// files it would keep.
 func (j *Journal) keep(l *loaded) {
 	q := j.cfg.Queue
 	if q == nil {
@@ -181,9 +182,9 @@ func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) (int
 	return size, nil
 }
 
-// freeOutputs frees the disk space of the outputs before an offset. They keep their
-// place in the file, so that those after them can be written and read meanwhile. Not
-// every file system can do that; there the space is free after the next start.
+// freeOutputs frees the disk space of the outputs before an offset. The later ones
+// keep their offsets, so they can be written and read meanwhile. Where the file system
+// cannot punch holes, the next start frees the space.
 func (j *Journal) freeOutputs(to int64) {
 	const block = 64 << 10 // a multiple of that of any file system
 	from := j.queue.freed.Swap(to)

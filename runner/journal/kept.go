@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 
 	"crew/runner/task"
 )
@@ -24,18 +23,7 @@ func (j *Journal) Output(id uint64) (stdout, stderr task.Live, ok bool) {
 	if err != nil || r.Streamed || r.Dropped {
 		return nil, nil, false
 	}
-	var kept [2]*keptOutput
-	for i, p := range [...]extent{r.Stdout, r.Stderr} {
-		f, err := os.Open(j.out.file.Name())
-		if err != nil {
-			if i > 0 {
-				kept[0].Close()
-			}
-			return nil, nil, false
-		}
-		kept[i] = &keptOutput{file: f, extent: p, freed: &j.queue.freed}
-	}
-	return kept[0], kept[1], true
+	return &keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}, true
 }
 
 // endOf returns the record of the end of a task.
@@ -67,19 +55,18 @@ func (j *Journal) endOf(id uint64) (*record, error) {
 
 // keptOutput is an output in the file of outputs. It is a task.Live.
 type keptOutput struct {
+	journal *Journal
 	extent
-	file  *os.File
-	freed *atomic.Int64
 }
 
 // ReadAt reads from the output. The error is fs.ErrNotExist once it is forgotten.
 func (k *keptOutput) ReadAt(p []byte, off int64) (int, error) {
-	n, err := io.NewSectionReader(k.file, k.off, k.n).ReadAt(p, off)
-	if k.n > 0 && k.off < k.freed.Load() {
+	n, err := io.NewSectionReader(k.journal.out.file, k.off, k.n).ReadAt(p, off)
+	if k.n > 0 && k.off < k.journal.queue.freed.Load() {
 		return 0, fs.ErrNotExist
 	}
 	return n, err
 }
 
-// Close closes the output.
-func (k *keptOutput) Close() error { return k.file.Close() }
+// Close does nothing: the file stays open as long as the journal.
+func (k *keptOutput) Close() error { return nil }

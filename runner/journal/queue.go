@@ -14,8 +14,8 @@ import (
 	"crew/runner/task"
 )
 
-// Queue makes a journal that of a queue. It holds whole tasks, with their
-// environments, so only the user can read it. A task that it accepted is not lost,
+// Queue configures the journal of a queue. Such a journal holds whole tasks with their
+// environments, so only the user can read it. A task that it has accepted is not lost,
 // and runs again only if an attempt was running when crew was killed or stopped.
 type Queue struct {
 	Keep time.Duration // how long a task is remembered after its end, at least
@@ -109,7 +109,7 @@ func (j *Journal) encode(tasks []*task.Task) (lines []byte, envs map[identity][]
 	return lines, envs, nil
 }
 
-// same reports whether two slices are one.
+// same reports whether two slices are the same memory.
 func same(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // accept writes lines after the environments that are new. It does both under one
