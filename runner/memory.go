@@ -58,7 +58,7 @@ func (c *core) retry(id uint64) (uint64, error) {
 	case !c.exists(id):
 		return 0, noTask(id)
 	case c.cfg.Feed.Remember:
-		return 0, fmt.Errorf("task %d has not failed, or was long ago", id)
+		return 0, fmt.Errorf("task %d has not failed, or did so long ago", id)
 	default:
 		return 0, fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
 	}

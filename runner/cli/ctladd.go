@@ -92,7 +92,7 @@ func (c *ctl) add() error {
 func here() (dir task.Bytes, env []task.Bytes, err error) {
 	path, err := os.Getwd()
 	if err != nil {
-		return "", nil, fmt.Errorf("find the working directory: %w", err)
+		return "", nil, fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
 	}
 	for _, v := range os.Environ() {
 		env = append(env, task.Bytes(v))
@@ -201,7 +201,7 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 	for {
 		record, err := in.ReadSlice(delim)
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("a record of standard input is longer than %s", byteCount(mostRecord))
+			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", byteCount(mostRecord))
 		}
 		if err == nil || len(record) > 0 {
 			batch = append(batch, task.Bytes(strings.TrimSuffix(string(record), string(rune(delim)))))

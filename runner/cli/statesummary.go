@@ -15,6 +15,17 @@ import (
 	"crew/runner/task"
 )
 
+const stateHelp = `Usage: crew state [--json] DIR
+
+Prints a summary of the runs that had --state DIR: what ran, what failed, and
+what took longest. It can be used during a run.
+
+      --json   print the journal as lines of JSON
+  -h, --help   print this
+
+See crew(1) for the rest.
+`
+
 // stateCommand runs "crew state [--json] DIR" and returns its exit status.
 func stateCommand(args []string, stdout, stderr *os.File) int {
 	var dirs []string
@@ -25,6 +36,9 @@ func stateCommand(args []string, stdout, stderr *os.File) int {
 			break
 		}
 		switch {
+		case arg == "--help", arg == "-h":
+			_, _ = io.WriteString(stdout, stateHelp)
+			return statusOK
 		case arg == "--json":
 			events = true
 		case strings.HasPrefix(arg, "-"):

@@ -124,7 +124,9 @@ func names(list []Hello) string {
 			b.WriteString(", ")
 		}
 		b.WriteString(strconv.Itoa(h.PID))
-		if what := cmp.Or(h.Name, string(h.Command)); what != "" {
+		if h.State == Silent {
+			b.WriteString(", which does not answer")
+		} else if what := cmp.Or(h.Name, string(h.Command)); what != "" {
 			fmt.Fprintf(&b, " (%s)", task.Printable(task.Shorten(what, 40)))
 		}
 	}
