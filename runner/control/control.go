@@ -23,7 +23,7 @@ type Config struct {
 
 	Name, Command, Dir string
 
-	// where requests go
+	// what requests change
 
 	Do   func(task.Command) task.Reply // the run's door
 	Feed Feed                          // nil if the run takes no tasks
@@ -33,7 +33,7 @@ type Config struct {
 	// Most is how many tasks the queue has room for when it is empty.
 	Most int
 
-	// what else can be seen
+	// what else a client can see
 
 	// Live returns the output of the running attempt of a task and its number, which is
 	// 0 if none runs. The caller closes both. Live is nil if output is not kept.
@@ -60,8 +60,8 @@ type Feed interface {
 
 // Addition is what a request adds: Values or a Command.
 type Addition struct {
-	Values  []task.Bytes `json:"values,omitempty"`  // a record each, or, with Lines, a shell command line each
-	Lines   bool         `json:"lines,omitempty"`   //
+	Values  []task.Bytes `json:"values,omitempty"` // a record each, or, with Lines, a shell command line each
+	Lines   bool         `json:"lines,omitempty"`
 	Command []task.Bytes `json:"command,omitempty"` // the words of one command
 	Dir     task.Bytes   `json:"dir,omitempty"`     // the client's working directory
 	Env     []task.Bytes `json:"env,omitempty"`     // the client's environment
@@ -97,8 +97,8 @@ type Progress struct {
 	Done    int64  `json:"done"`              // succeeded or failed
 	Failed  int64  `json:"failed"`            // those of them that failed
 	Dropped int64  `json:"dropped,omitempty"` // cancelled or not run
-	Running int64  `json:"running"`           //
-	Waiting int64  `json:"waiting"`           // read, and none of these
+	Running int64  `json:"running"`
+	Waiting int64  `json:"waiting"` // read, and none of these
 }
 
 // Status is the JSON form of a task.Snapshot. Times that have passed are in seconds.

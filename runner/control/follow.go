@@ -39,6 +39,7 @@ func closeAll(outs [2]task.Live) {
 	}
 }
 
+// letGo closes the outputs of the attempt.
 func (c *course) letGo() {
 	closeAll(c.outs)
 	c.outs, c.sent = [2]task.Live{}, [2]int64{}
@@ -53,7 +54,7 @@ func (c *conn) follow(f *follower) ([]Ended, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for wait := followLeast; ; wait = min(2*wait, followMost) {
-		last := c.s.over() // before the news are taken: no more come
+		last := c.s.over() // read first: no news come after that
 		some := false
 		for _, n := range c.s.sink.heard(f) {
 			some = true
@@ -83,7 +84,7 @@ func (c *conn) follow(f *follower) ([]Ended, error) {
 	}
 }
 
-// hear takes in that an attempt started or ended.
+// hear records that an attempt started or ended.
 func (c *conn) hear(f *follower, n news) {
 	t := f.tasks[n.id]
 	switch {
@@ -254,7 +255,7 @@ func (c *conn) watch(*Request) (*Reply, error) {
 	defer timer.Stop()
 	var spare []task.Event
 	for {
-		last := c.s.over() // before the events are taken: no more come
+		last := c.s.over() // read first: no events come after that
 		events, lost := c.s.sink.take(w, spare)
 		for i := range events {
 			if id, e := eventOf(&events[i]); e.Name != "" {

@@ -16,8 +16,8 @@ const (
 	rarest = 500 * time.Millisecond
 )
 
-// looks asks the run questions that can take it long to answer. Together they hold
-// the door for a small share of the time only, however many clients ask.
+// looks asks the run questions whose answers can take a while. Together they hold the
+// door for a small share of the time only, however many clients ask.
 type looks struct {
 	do      func(task.Command) task.Reply
 	closing <-chan struct{}

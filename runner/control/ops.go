@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// mostIDs is how many tasks one pass through the door is about, and mostAsked if it
-	// is a question, for which the run may have to look at all tasks.
+	// mostIDs is how many tasks a command may name. Explain may name mostAsked only,
+	// because the run may have to look at all its tasks for each.
 	mostIDs   = 1000
 	mostAsked = 20
 	// mostWorkers is the largest number that a resize may name.

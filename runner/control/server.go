@@ -167,9 +167,9 @@ func (s *Server) leave(c *conn) {
 	delete(s.conns, c)
 }
 
-// Close removes the socket and ends the connections. Clients may still read what is
-// on its way to them; those that hang hold Close up for less than a
-// second, and those that take something every now and then for a few.
+// Close removes the socket and ends the connections. Clients that go on reading get
+// what is on its way to them: Close waits for parting at most, and less than a second
+// if none of them reads. It may be called again.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {

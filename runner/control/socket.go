@@ -59,8 +59,8 @@ func at(path string, do func(*unix.SockaddrUnix) error) error {
 	return do(&unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(dir) + "/" + filepath.Base(path)})
 }
 
-// connect connects to the socket at path, and removes it if nobody listens there. It
-// waits that long for a place in the backlog.
+// connect connects to the socket at path, and removes it if nobody listens there. If
+// the backlog is full, it tries again for as long as patience.
 func connect(path string, patience time.Duration) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

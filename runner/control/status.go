@@ -99,31 +99,11 @@ func command(t *task.Task, worker int) task.Bytes {
 
 // causeName returns the name of what tasks wait for.
 func causeName(by task.Cause) string {
-	switch by {
-	case task.ByPause:
-		return "pause"
-	case task.ByEnd:
-		return "end"
-	case task.BySlots:
-		return "workers"
-	case task.BySlot:
-		return "worker"
-	case task.ByKey:
-		return "key"
-	case task.ByLimit:
-		return "limit"
-	case task.ByRetry:
-		return "retry"
-	case task.ByDelay:
-		return "delay"
-	case task.ByOrder:
-		return "order"
-	case task.ByReader:
-		return "reader"
-	case task.ByAfter:
-		return "after"
-	}
-	return "input"
+	return [...]string{
+		task.ByPause: "pause", task.ByEnd: "end", task.BySlots: "workers", task.BySlot: "worker", task.ByKey: "key",
+		task.ByLimit: "limit", task.ByRetry: "retry", task.ByDelay: "delay", task.ByOrder: "order", task.ByReader: "reader",
+		task.ByInput: "input", task.ByAfter: "after",
+	}[by]
 }
 
 func blocking(b *task.Blocking, now time.Time) *Blocking {
@@ -164,58 +144,43 @@ func whereOf(w *task.Where, now time.Time) Where {
 
 // endedOf describes the end of a task.
 func endedOf(r *task.Result, id uint64) Ended {
-	e := Ended{Task: id, Outcome: r.Outcome.String(), Signal: r.Signal, Exit: exitOf(r)}
+	e := Ended{Task: id, Outcome: r.Outcome.String(), Signal: r.Signal}
+	if r.Outcome.HasCode() {
+		e.Exit = &r.Code
+	}
 	if r.Err != nil {
 		e.Reason = r.Err.Error()
 	}
 	return e
 }
 
-func exitOf(r *task.Result) *int {
-	if !r.Outcome.HasCode() {
-		return nil
-	}
-	return &r.Code
-}
-
 // eventOf describes an event. The name is empty if watch does not tell it.
 func eventOf(e *task.Event) (id uint64, out Event) {
-	out = Event{At: e.At, Text: e.Text}
+	out = Event{At: e.At, Text: e.Text, Name: [...]string{
+		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
+		task.InputEnd: "input-end", task.Resized: "resized", task.Draining: "draining", task.Stopping: "stopping",
+		task.Blocked: "blocked", task.Continued: "continued", task.Notice: "notice",
+	}[e.Kind]}
 	if t := e.Task; t != nil {
 		id, out.Key = t.ID, task.Bytes(t.Key)
 		out.Command = command(t, e.Slot)
 	}
 	switch e.Kind {
-	case task.Admitted:
-		out.Name = "admitted"
 	case task.Started:
-		out.Name, out.Worker, out.Attempt = "started", e.Slot, e.Attempt
+		out.Worker, out.Attempt = e.Slot, e.Attempt
 	case task.Retried, task.Finished:
-		r := e.Result
-		out.Name = "finished"
-		if e.Kind == task.Retried {
-			out.Name, out.Wait = "retried", e.Wait.Seconds()
-		}
+		r, end := e.Result, endedOf(e.Result, id)
 		if len(r.Argv) > 0 {
 			out.Command = task.Bytes(task.Shorten(e.Task.CommandLine(r.Argv), longest))
 		}
-		end := endedOf(r, id)
-		out.Outcome, out.Exit, out.Signal, out.Reason = end.Outcome, end.Exit, end.Signal, end.Reason
+		out.Outcome, out.Exit, out.Signal, out.Reason, out.Wait = end.Outcome, end.Exit, end.Signal, end.Reason, e.Wait.Seconds()
 		out.Worker, out.Attempt, out.PID, out.Duration = r.Worker, r.Attempt, r.PID, r.Duration().Seconds()
-	case task.InputEnd:
-		out.Name = "input-end"
 	case task.Resized:
-		out.Name, out.Workers = "resized", e.Slot
-	case task.Draining:
-		out.Name = "draining"
-	case task.Stopping:
-		out.Name = "stopping"
+		out.Workers = e.Slot
 	case task.Blocked:
-		out.Name, out.Blocking = "blocked", blocking(e.Blocking, e.At)
+		out.Blocking = blocking(e.Blocking, e.At)
 	case task.Continued:
-		out.Name, out.Wait = "continued", e.Wait.Seconds()
-	case task.Notice:
-		out.Name = "notice"
+		out.Wait = e.Wait.Seconds()
 	}
 	return id, out
 }

@@ -58,8 +58,9 @@ type Reply struct {
 
 // Event is what watch tells. Which members an event has follows from its name.
 type Event struct {
-	// Name is watching (the first one: from here on nothing is missed), admitted, started, retried, finished, input-end, resized, draining,
-	// stopping, blocked, continued, notice or lost.
+	// Name is watching (the first one: from here on nothing is missed), admitted,
+	// started, retried, finished, input-end, resized, draining, stopping, blocked,
+	// continued, notice or lost.
 	Name     string     `json:"event"`
 	At       time.Time  `json:"at,omitzero"`
 	Key      task.Bytes `json:"key,omitempty"`

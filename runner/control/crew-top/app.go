@@ -41,7 +41,7 @@ func newApp(screen tcell.Screen) *app {
 	return &app{screen: screen, asks: make(chan control.Request, keptAsks)}
 }
 
-// posted is what another goroutine wants to have done.
+// posted is a function that another goroutine wants loop to call.
 type posted struct {
 	at time.Time
 	do func()
@@ -159,7 +159,8 @@ func (a *app) key(k tcell.Key, r rune) {
 	}
 }
 
-// move chooses another task, or shifts the commands. It reports whether the key is one of those that do.
+// move chooses another task, or shifts the commands. It reports whether the key does
+// that.
 func (a *app) move(k tcell.Key, r rune) bool {
 	row := a.chosenRow()
 	switch {

@@ -66,7 +66,7 @@ func attempts(s *control.Status) map[int]time.Time {
 	return pids
 }
 
-// answered takes the answer to a request that asked for something to be done.
+// answered shows the answer to a request that steers the run.
 func (a *app) answered(request *control.Request, err error) {
 	if request.Op == "status" {
 		a.looking = false
@@ -150,7 +150,7 @@ var failures = [...]string{task.Exit.String(), task.Signal.String(), task.Timeou
 // killed is how a run ended that could not say so.
 const killed = "killed"
 
-// end takes it that the run is over.
+// end records that the run is over.
 func (a *app) end(how string) {
 	if a.over == "" {
 		a.over, a.ask, a.message, a.tasks, a.waits = how, nil, "", nil, nil

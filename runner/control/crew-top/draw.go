@@ -164,7 +164,8 @@ func (c *canvas) section(y int, title, more string) {
 	c.text(x+2, y, c.w-3-x, more, c.dim)
 }
 
-// list draws texts on some rows, the first with a style of its own. If there are more, the last row says how many.
+// list draws texts on some rows, the first with a style of its own. If there are
+// more, the last row says how many.
 func (c *canvas) list(y, rows int, items []string, first, other tcell.Style) {
 	style := first
 	for i, text := range items[:min(rows, len(items))] {

@@ -71,7 +71,7 @@ const (
 	again        = 50 * time.Millisecond // until it is asked again after an error
 )
 
-// learn takes the state of the run at a moment, and what its tasks use, by process ID.
+// learn takes the status of the run at a moment, and what its tasks use by process ID.
 func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 	if passed := now.Sub(v.looked).Seconds(); v.status.Elapsed > 0 && passed > 0 {
 		v.rates = append(v.rates, float64(max(0, s.Done-v.status.Done))/passed)
