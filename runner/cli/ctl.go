@@ -237,14 +237,17 @@ func (v *verb) takes(o *ctlOption) bool {
 	return o.name == "json" || o.name == "help" || slices.Contains(strings.Fields(v.options), o.name)
 }
 
+// wrong returns the error of operands that the verb does not take.
+func (c *ctl) wrong(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...), "write " + c.verb.usage()}
+}
+
 // take reads the operands that the verb takes.
 func (c *ctl) take(operands []string, ended bool) (err error) {
-	wrong := &usageError{"", "write " + c.verb.usage()}
 	switch c.verb.operands {
 	case takesSize:
 		if len(operands) == 0 {
-			wrong.msg = "crew ctl resize needs a number"
-			return wrong
+			return c.wrong("crew ctl resize needs a number")
 		}
 		if err := c.setSize(operands[0]); err != nil {
 			return err
@@ -257,25 +260,21 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 		}
 	case takesTask, takesTasks, takesKey:
 		for _, w := range operands {
-			id, err := strconv.ParseUint(w, 10, 64)
-			if err != nil || id == 0 {
-				wrong.msg = fmt.Sprintf("%q is no number of a task", w)
-				return wrong
+			id, ok := parseTask(w)
+			if !ok {
+				return c.wrong("%q is no number of a task", w)
 			}
 			c.tasks = append(c.tasks, id)
 		}
-		if len(c.tasks) == 0 && c.key == nil {
-			wrong.msg = "crew ctl " + c.verb.name + " needs the number of a task"
-			return wrong
-		}
-		if len(c.tasks) > 0 && c.key != nil {
+		switch {
+		case len(c.tasks) == 0 && c.key == nil:
+			return c.wrong("crew ctl %s needs the number of a task", c.verb.name)
+		case len(c.tasks) > 0 && c.key != nil:
 			return &usageError{"task numbers and --key do not go together", "drop one of them"}
+		case c.verb.operands == takesTask && len(c.tasks) > 1:
+			return c.wrong("crew ctl %s takes one task", c.verb.name)
 		}
 		operands = nil
-		if c.verb.operands == takesTask && len(c.tasks) > 1 {
-			wrong.msg = "crew ctl " + c.verb.name + " takes one task"
-			return wrong
-		}
 	case takesWork:
 		c.work, operands = operands, nil
 		if c.stdin = len(c.work) == 1 && c.work[0] == "-" && !ended; c.stdin {
@@ -289,8 +288,7 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 		}
 	}
 	if len(operands) > 0 {
-		wrong.msg = fmt.Sprintf("%q is one word too many", operands[0])
-		return wrong
+		return c.wrong("%q is one word too many", operands[0])
 	}
 	return nil
 }
@@ -311,10 +309,16 @@ func (c *ctl) setSize(text string) error {
 }
 
 func (c *ctl) setAfter(text string) error {
-	id, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || id == 0 {
+	id, ok := parseTask(text)
+	if !ok {
 		return errors.New("write the number that add has printed for the task")
 	}
 	c.after = append(c.after, id)
 	return nil
+}
+
+// parseTask parses the number of a task.
+func parseTask(text string) (id uint64, ok bool) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	return id, err == nil && id > 0
 }

@@ -14,7 +14,7 @@ import (
 	"crew/runner/task"
 )
 
-// mostEnvironments is how many bytes of environments are kept in mind, so that tasks
+// mostEnvironments is how many bytes of environments are remembered, so that tasks
 // can share them.
 const mostEnvironments = 4 << 20
 
