@@ -160,9 +160,7 @@ func (c *conn) flush() error {
 		if c.s.over() { // otherwise Close sets the deadline
 			_ = c.f.SetWriteDeadline(time.Now().Add(c.s.gap))
 		}
-		if _, c.err = c.f.Write(c.out.Next(block)); c.err == nil {
-			c.s.written.Add(1)
-		}
+		_, c.err = c.f.Write(c.out.Next(block))
 	}
 	if c.out.Len() == 0 && c.out.Cap() > 4*block {
 		c.out = bytes.Buffer{}

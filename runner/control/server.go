@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +34,6 @@ type Server struct {
 
 	closing chan struct{} // closed when the run is over
 	wg      sync.WaitGroup
-	written atomic.Int64 // replies written, to see whether clients take them
 
 	mu     sync.Mutex
 	timer  *time.Timer // until the socket is made
@@ -169,7 +167,7 @@ func (s *Server) leave(c *conn) {
 
 // Close removes the socket and ends the connections. Clients that go on reading get
 // what is on its way to them: Close waits for parting at most, and less than a second
-// if none of them reads. It may be called again.
+// for those that do not read. It may be called again.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -202,18 +200,10 @@ func (s *Server) part() {
 		s.wg.Wait()
 		close(over)
 	}()
-	last, end := s.written.Load(), time.Now().Add(parting)
-	for again := true; again; again = time.Now().Before(end) {
-		select {
-		case <-over:
-			return
-		case <-time.After(s.gap + 50*time.Millisecond):
-		}
-		n := s.written.Load()
-		if n == last {
-			break
-		}
-		last = n
+	select {
+	case <-over:
+		return
+	case <-time.After(parting):
 	}
 	s.mu.Lock()
 	for c := range s.conns {
