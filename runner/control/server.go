@@ -14,9 +14,9 @@ const (
 	// idleLeast is how long a connection is idle before another may take its place.
 	idleLeast = time.Second
 	// Once the server closes, a connection may still be written to while its client
-	// takes something every partingGap, and for parting at most.
-	partingGap = 250 * time.Millisecond
-	parting    = 3 * time.Second
+	// takes something every partingGap, and for partingGaps of them at most.
+	partingGap  = 250 * time.Millisecond
+	partingGaps = 12
 )
 
 // Server answers the clients of a run.
@@ -166,7 +166,7 @@ func (s *Server) leave(c *conn) {
 }
 
 // Close removes the socket and ends the connections. Clients that go on reading get
-// what is on its way to them: Close waits for parting at most, and less than a second
+// what is on its way to them: Close waits for 3 seconds at most, and less than a second
 // for those that do not read. It may be called again.
 func (s *Server) Close() {
 	s.mu.Lock()
@@ -203,7 +203,7 @@ func (s *Server) part() {
 	select {
 	case <-over:
 		return
-	case <-time.After(parting):
+	case <-time.After(partingGaps * s.gap):
 	}
 	s.mu.Lock()
 	for c := range s.conns {
