@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	// mostIDs is how many tasks a command may name. Explain may name mostAsked only,
-	// because the run may have to look at all its tasks for each.
-	mostIDs   = 1000
-	mostAsked = 20
+	// mostIDs is how many tasks one pass through the door is about.
+	mostIDs = 1000
 	// mostWorkers is the largest number that a resize may name.
 	mostWorkers = 100_000
 )
@@ -122,11 +120,11 @@ func (c *conn) retry(r *Request) (*Reply, error) { return c.s.each(task.Retry, r
 func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
-	do, most := s.cfg.Do, mostIDs
+	do := s.cfg.Do
 	if op == task.Explain {
-		do, most = s.looks.ask, mostAsked
+		do = s.looks.ask // the run may have to look at all tasks
 	}
-	for part := range slices.Chunk(ids, most) {
+	for part := range slices.Chunk(ids, mostIDs) {
 		if s.over() {
 			return reply, errOver
 		}
