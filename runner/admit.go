@@ -133,11 +133,19 @@ func (c *core) add(tasks []*task.Task) error {
 		last = t.ID
 	}
 	for _, t := range tasks {
-		c.skipped += t.ID - 1 - c.numbered.Load()
+		c.skip(t.ID - 1)
 		c.numbered.Store(t.ID)
 		c.admit(t)
 	}
 	return nil
+}
+
+// skip leaves out the numbers up to last.
+func (c *core) skip(last uint64) {
+	if n := c.numbered.Load(); last > n {
+		c.skipped += last - n
+		c.numbered.Store(last)
+	}
 }
 
 // endInput takes the end of the input: io.EOF, or what broke it. After a broken

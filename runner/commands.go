@@ -53,6 +53,7 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 			reply.Err = task.ErrFull
 		} else {
 			reply.Err = c.add(cmd.Tasks)
+			c.skip(uint64(cmd.N))
 		}
 		reply.Room = c.mayAdd()
 	case task.Cancel:

@@ -114,7 +114,7 @@ func (f *feed) restore() error {
 		}
 		list = append(list, t)
 	}
-	f.do(task.Command{Op: task.Add, N: 1, Tasks: list})
+	f.do(task.Command{Op: task.Add, N: int(f.last), Tasks: list})
 	f.goesOn(left)
 	return nil
 }

@@ -19,7 +19,7 @@ const (
 	Resume                 // undo Pause
 	Suspend                // stop the run's clock and start nothing until Continue
 	Continue               // undo Suspend
-	Add                    // admit Tasks, whose IDs ascend and exceed those of all tasks before; unless N, only if there is room
+	Add                    // admit Tasks, whose IDs ascend and exceed those of all tasks before; if N is 0, only if there is room; numbers up to N count as given
 	Cancel                 // end the tasks IDs or, without any, those with Key
 	Retry                  // start the next attempt of the tasks IDs now, or run them again if they have failed
 	Look                   // reply with a Snapshot
