@@ -25,36 +25,40 @@ func TestPeers(t *testing.T) {
 		name  string
 		needs string
 		run   func(*testing.T, *bench)
+		long  bool // only with CREW_SOAK, as in .ci/run: parallel takes a second for three starts
 	}{
-		{"paths", "parallel", comparePaths},
-		{"path tools", "basename", comparePathTools},
-		{"quoting", "parallel", compareQuoting},
-		{"delimiters of xargs", "xargs", compareDelimitersXargs},
-		{"delimiters of parallel", "parallel", compareDelimitersParallel},
-		{"records", "parallel", compareRecords},
-		{"batches of xargs", "xargs", compareBatchesXargs},
-		{"batches of parallel", "parallel", compareBatchesParallel},
-		{"replacing as xargs", "xargs", compareReplaceXargs},
-		{"products", "parallel", compareProducts},
-		{"sources", "parallel", compareSources},
-		{"columns", "parallel", compareColumns},
-		{"headers", "parallel", compareHeaders},
-		{"order", "parallel", compareOrder},
-		{"tags", "parallel", compareTags},
-		{"stdin", "parallel", compareStdin},
-		{"dry run", "parallel", compareDryRun},
-		{"verbose", "xargs", compareVerbose},
-		{"joblog", "parallel", compareJoblog},
-		{"environment", "parallel", compareEnvironment},
-		{"halt", "parallel", compareHalt},
-		{"statuses of xargs", "xargs", compareStatusXargs},
-		{"statuses of parallel", "parallel", compareStatusParallel},
-		{"differences", "parallel", compareDifferences},
+		{"paths", "parallel", comparePaths, true},
+		{"path tools", "basename", comparePathTools, false},
+		{"quoting", "parallel", compareQuoting, true},
+		{"delimiters of xargs", "xargs", compareDelimitersXargs, false},
+		{"delimiters of parallel", "parallel", compareDelimitersParallel, true},
+		{"records", "parallel", compareRecords, false},
+		{"batches of xargs", "xargs", compareBatchesXargs, false},
+		{"batches of parallel", "parallel", compareBatchesParallel, false},
+		{"replacing as xargs", "xargs", compareReplaceXargs, false},
+		{"products", "parallel", compareProducts, true},
+		{"sources", "parallel", compareSources, true},
+		{"columns", "parallel", compareColumns, true},
+		{"headers", "parallel", compareHeaders, false},
+		{"order", "parallel", compareOrder, true},
+		{"tags", "parallel", compareTags, false},
+		{"stdin", "parallel", compareStdin, false},
+		{"dry run", "parallel", compareDryRun, false},
+		{"verbose", "xargs", compareVerbose, false},
+		{"joblog", "parallel", compareJoblog, false},
+		{"environment", "parallel", compareEnvironment, false},
+		{"halt", "parallel", compareHalt, true},
+		{"statuses of xargs", "xargs", compareStatusXargs, false},
+		{"statuses of parallel", "parallel", compareStatusParallel, false},
+		{"differences", "parallel", compareDifferences, true},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := exec.LookPath(group.needs); err != nil {
 				t.Skipf("no %s here: it comes with the packages of .ci/run", group.needs)
+			}
+			if group.long && os.Getenv("CREW_SOAK") == "" {
+				t.Skip("it takes long: set CREW_SOAK")
 			}
 			group.run(t, b)
 		})
