@@ -148,7 +148,8 @@ func TestTop(t *testing.T) {
 // crew-top, that of crew, and a signal for crew.
 func topRestores(t *testing.T, env []string) {
 	startRun(t, "top-restores")
-	sh := exec.Command("sh", "-c", `while read line; do eval "$line"; echo "status $?"; done`)
+	// While crew-top leaves the terminal, a read of the shell may return at once.
+	sh := exec.Command("sh", "-c", `while :; do if read line; then eval "$line"; echo "status $?"; else sleep 0.01; fi; done`)
 	sh.Env = append(append(crew().Env, env...), "CREW="+os.Args[0])
 	w := startOnWhole(t, sh)
 	before := w.modes(t)
