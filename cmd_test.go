@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	// Most scripts wait most of the time.
 	_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
 	testscript.Main(m, map[string]func(){
-		"crew": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes)) },
+		"crew": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{Local: processes})) },
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes))
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{Local: processes}))
 }
 
 // processes runs tasks as processes of this machine.

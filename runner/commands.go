@@ -25,11 +25,11 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	case task.Rest:
 		c.restAfter()
 	case task.Resize:
-		c.resize(cmd.N)
+		reply.Err = c.resizeTo(cmd.N)
 	case task.Grow:
-		c.resize(len(c.own()) + cmd.N)
+		reply.Err = c.resizeTo(len(c.own()) + cmd.N)
 	case task.Join:
-		reply.Slot = c.join(cmd.Slot, 1)
+		reply.Slots = c.join(cmd.Slot, max(cmd.N, 1))
 	case task.Leave:
 		if cmd.N < 1 || cmd.N >= len(c.slots) || c.slots[cmd.N] == nil {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
@@ -156,6 +156,17 @@ func (c *core) told(cmd task.Command) {
 	}
 }
 
+var errRemote = errors.New("its workers are other machines': start or end crew worker there")
+
+// resizeTo is resize where the run has slots of its own.
+func (c *core) resizeTo(n int) error {
+	if c.cfg.Pool.Remote {
+		return errRemote
+	}
+	c.resize(n)
+	return nil
+}
+
 // resize sets the number of this machine's own slots, at least 1. The highest
 // numbers leave first; attempts running there may finish.
 func (c *core) resize(n int) {
@@ -179,14 +190,17 @@ func (c *core) own() []int {
 	return ids
 }
 
-// join adds n slots like s under the lowest free numbers and returns the last. A
+// join adds n slots like s under the lowest free numbers, which it returns. A
 // number that has left is not given to another host while an attempt still runs
 // under it.
-func (c *core) join(s task.Slot, n int) (last int) {
+func (c *core) join(s task.Slot, n int) (ids []int) {
 	s.Cap = max(s.Cap, 1)
 	slot := sched.Slot{Cap: s.Cap}
 	if s.Host != "" {
 		slot.Host = sched.Hash(s.Host)
+	}
+	for _, l := range s.Labels {
+		slot.Labels = append(slot.Labels, sched.Hash(l))
 	}
 	foreign := map[int]bool{}
 	for _, e := range c.entries {
@@ -204,12 +218,13 @@ func (c *core) join(s task.Slot, n int) (last int) {
 		added := s
 		c.slots[s.ID] = &added
 		c.capacity += s.Cap
-		last, slot.ID = s.ID, s.ID
+		slot.ID = s.ID
 		c.policy.Join(slot)
+		ids = append(ids, s.ID)
 		n--
 	}
 	c.resized()
-	return last
+	return ids
 }
 
 // leave removes slots. Attempts running there may finish.

@@ -45,12 +45,12 @@ type hosts struct {
 	fake
 	mu   sync.Mutex
 	ran  map[string]map[int]int // host, slot, attempts
-	peak map[task.Slot]int
+	peak map[int]int            // by slot
 }
 
 func newHosts() *hosts {
-	h := &hosts{ran: map[string]map[int]int{}, peak: map[task.Slot]int{}}
-	busy := map[task.Slot]int{}
+	h := &hosts{ran: map[string]map[int]int{}, peak: map[int]int{}}
+	busy := map[int]int{}
 	h.do = func(a task.Attempt) (time.Duration, task.Outcome) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -58,9 +58,9 @@ func newHosts() *hosts {
 			h.ran[a.Slot.Host] = map[int]int{}
 		}
 		h.ran[a.Slot.Host][a.Slot.ID]++
-		busy[a.Slot]++
-		h.peak[a.Slot] = max(h.peak[a.Slot], busy[a.Slot])
-		time.AfterFunc(time.Second-1, func() { h.mu.Lock(); busy[a.Slot]--; h.mu.Unlock() })
+		busy[a.Slot.ID]++
+		h.peak[a.Slot.ID] = max(h.peak[a.Slot.ID], busy[a.Slot.ID])
+		time.AfterFunc(time.Second-1, func() { h.mu.Lock(); busy[a.Slot.ID]--; h.mu.Unlock() })
 		return time.Second, task.OK
 	}
 	return h
@@ -71,7 +71,7 @@ func TestSlotsOfOtherHostsJoinAndLeave(t *testing.T) {
 		exec := newHosts()
 		end := during(t, config(1), &tasks{n: 100}, exec, nil, &seen{}, func(r *Run) {
 			far := task.Slot{Host: "far", Cap: 3}
-			require.Equal(t, 2, ask(t, r, task.Command{Op: task.Join, Slot: far}).Slot)
+			require.Equal(t, []int{2}, ask(t, r, task.Command{Op: task.Join, Slot: far}).Slots)
 			require.Equal(t, []task.Slot{{ID: 1, Cap: 1}, {ID: 2, Host: "far", Cap: 3}}, look(t, r).Slots)
 			require.Len(t, look(t, r).Running, 4, "it takes tasks at once, as many as it has room for")
 			time.Sleep(5500 * time.Millisecond)
@@ -90,8 +90,8 @@ func TestSlotsOfOtherHostsJoinAndLeave(t *testing.T) {
 		})
 		require.EqualValues(t, 100, end.Stats.Of(task.OK))
 		require.Equal(t, 2, end.Stats.Slots)
-		require.Equal(t, 3, exec.peak[task.Slot{ID: 2, Host: "far", Cap: 3}])
-		require.Equal(t, 1, exec.peak[task.Slot{ID: 1, Cap: 1}])
+		require.Equal(t, 3, exec.peak[2])
+		require.Equal(t, 1, exec.peak[1])
 	})
 }
 
@@ -112,7 +112,7 @@ func TestALeavingHostMovesNoOtherKeys(t *testing.T) {
 		src := &tasks{n: 400, change: func(t *task.Task) { t.Key = string(rune('a' + t.ID%20)) }}
 		during(t, cfg, src, exec, nil, &seen{}, func(r *Run) {
 			time.Sleep(10 * time.Second)
-			id := ask(t, r, task.Command{Op: task.Join, Slot: task.Slot{Host: "far"}}).Slot
+			id := ask(t, r, task.Command{Op: task.Join, Slot: task.Slot{Host: "far"}}).Slots[0]
 			time.Sleep(10 * time.Second)
 			ask(t, r, task.Command{Op: task.Leave, N: id})
 		})

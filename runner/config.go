@@ -26,6 +26,7 @@ type Config struct {
 // Pool configures the slots and the queue.
 type Pool struct {
 	Workers int           // slots on this machine
+	Remote  bool          // there are none, but slots of other machines join and leave; the executor ends attempts at their timeouts
 	Policy  sched.Policy  // without slots: the run adds them
 	Buffer  int           // tasks to read ahead at most
 	Bytes   int           // their size at most, except for the first few tasks; 0 for no limit
@@ -97,7 +98,7 @@ const (
 // Validate returns an error if no run is possible with c.
 func (c Config) Validate() error {
 	switch {
-	case c.Pool.Workers < 1:
+	case c.Pool.Workers < 1 && !c.Pool.Remote:
 		return errors.New("a pool needs a worker")
 	case c.Pool.Policy == nil:
 		return errors.New("a pool needs a policy")

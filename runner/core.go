@@ -25,6 +25,9 @@ const (
 	// for the kernel to end them and for a reader to take the rest of the output.
 	// It is also the interval at which a kill is repeated.
 	margin = time.Second
+	// poison is how many of its attempts a task may lose before nobody should run it
+	// any more: it may be what their workers died of.
+	poison = 5
 	// moment is how long a run whose reader has gone waits for a signal. Ctrl-C
 	// reaches all of a pipeline, and the reader may die before crew has noticed. If
 	// tasks are running, the run waits for up to moments, since a busy machine can
@@ -140,6 +143,7 @@ type entry struct {
 	begun    time.Time      // the same on the run's clock
 	due      time.Time      // if delayed: when the next attempt may start
 	failures int            // failed attempts; each used up a retry
+	losses   int            // lost attempts; none did
 	before   []*task.Result // the failed attempts of this run
 	handle   *handle        // ends the attempt
 	result   *task.Result   // if decided
@@ -278,7 +282,7 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 	if e.task.Timeout != 0 {
 		timeout = e.task.Timeout
 	}
-	if timeout > 0 {
+	if timeout > 0 && !c.cfg.Pool.Remote {
 		c.deadline.Push(e.item.ID, c.run.Add(timeout))
 	}
 	c.emit(task.Event{

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"syscall"
@@ -141,7 +142,7 @@ func (c *core) terminate(e *entry, cause error) {
 	}
 	e.stage = terminated
 	c.acts = append(c.acts, act{e.handle, e.item.ID, cause})
-	c.deadline.Push(e.item.ID, c.run.Add(c.cfg.Limit.KillAfter))
+	c.deadline.Push(e.item.ID, c.run.Add(cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter)))
 }
 
 // killTask kills a running task. It is repeated until the task has ended.

@@ -44,8 +44,11 @@ func (c *core) recorded(e *entry) {
 		return
 	}
 	e.before = append(e.before, r)
-	wait := c.backoff(e.failures)
-	e.failures++
+	wait := time.Duration(0)
+	if r.Outcome != task.Lost {
+		wait = c.backoff(e.failures)
+		e.failures++
+	}
 	c.emit(task.Event{
 		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: len(e.before) - 1, Wait: wait,
 		Took: c.run.Sub(e.begun),
@@ -87,6 +90,12 @@ func (c *core) unlimit(e *entry) {
 
 // retries reports whether another attempt follows this one.
 func (c *core) retries(e *entry, r *task.Result) bool {
+	if r.Outcome == task.Lost && r.Fault == nil && !e.cancelled {
+		if !r.Unbegun {
+			e.losses++
+		}
+		return e.losses < poison // if the run ends, recorded sees to that
+	}
 	if !r.Outcome.Failed() || r.Interrupted || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
 	}

@@ -36,18 +36,22 @@ var rooms = map[string]struct {
 	"crew/runner/task":      {std: true},
 	"crew/sched":            {std: true},
 
+	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/cli", "crew/runner/engine", "crew/runner/proc"}, std: true},
+
 	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
 }
 
 // only are libraries that one room alone may import.
 var only = map[string]string{
-	"github.com/gdamore/tcell/v2":          "crew/runner/control/crew-top",
-	"github.com/urfave/cli/v2":             "crew/runner/cli",
-	"github.com/schollz/progressbar/v3":    "crew/runner/sink",
-	"mvdan.cc/sh/v3/syntax":                "crew/runner/expand",
-	"github.com/nats-io/nats.go":           "crew/runner/engine",
-	"github.com/nats-io/nats-server/v2":    "crew/runner/engine",
-	"github.com/nats-io/nats.go/jetstream": "crew/runner/engine",
+	"github.com/gdamore/tcell/v2":              "crew/runner/control/crew-top",
+	"github.com/urfave/cli/v2":                 "crew/runner/cli",
+	"github.com/schollz/progressbar/v3":        "crew/runner/sink",
+	"mvdan.cc/sh/v3/syntax":                    "crew/runner/expand",
+	"github.com/nats-io/nats.go":               "crew/runner/engine",
+	"github.com/nats-io/nats.go/jetstream":     "crew/runner/engine",
+	"github.com/nats-io/nats-server/v2/server": "crew/runner/engine",
+	"github.com/nats-io/nkeys":                 "crew/runner/engine",
 }
 
 func TestImports(t *testing.T) {

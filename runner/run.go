@@ -125,7 +125,9 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
 	r.core.tick(r.began)
 	r.core.explainer.since = r.core.run
-	r.core.resize(cfg.Pool.Workers)
+	if !cfg.Pool.Remote {
+		r.core.resize(cfg.Pool.Workers)
+	}
 	return r, nil
 }
 

@@ -22,9 +22,10 @@ type Item struct {
 
 // Slot is one of the numbered places where items run.
 type Slot struct {
-	ID   int    // from 1; kept small, since policies index by it
-	Host uint64 // the machine it is on; 0 is this one
-	Cap  int    // how many items it holds at once; less than 1 counts as 1
+	ID     int      // from 1; kept small, since policies index by it
+	Host   uint64   // the machine it is on; 0 is this one
+	Cap    int      // how many items it holds at once; less than 1 counts as 1
+	Labels []uint64 // hashes; a topic whose key is the label of a slot has only such slots
 }
 
 // Block describes a queue of waiting items. The zero Block describes none.

@@ -24,13 +24,12 @@ func TestRefusals(t *testing.T) {
 		{"--frobnicate cat", "unknown option --frobnicate: see crew --help"},
 		{"-w cat", "unknown option -w: see crew --help"},
 		{"-kw cat", "unknown option -w in -kw: see crew --help"},
-		{"-kS cat", "unknown option -S in -kS: tasks run here: write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
+		{"-kM cat", "unknown option -M in -kM: write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
 		{"-quiet cat", "unknown option -i in -quiet: did you mean --quiet?"},
 		{"--keep-order=yes cat", "--keep-order takes no value: write --keep-order alone"},
 		{"-j", "-j needs a value: write -j N"},
 		{"-kj", "-j needs a value: write -j N"},
 		{"--halt", "--halt needs a value: write --halt WHEN"},
-		{"worker", "this version has no command worker: to run a program of that name, write crew -- worker"},
 
 		{"--replace mv {} {}.bak", "--replace mv is nowhere in the command: drop --replace, as {} stands for the record without it"},
 

@@ -22,6 +22,7 @@ type Options struct {
 	State   State
 	Control Control
 	Serve   Serve
+	Engine  Engine
 
 	uses []use  // the options given, in order, without those that were dropped
 	env  []use  // all options of CREW_OPTS
@@ -146,6 +147,34 @@ type Serve struct {
 	Keep      time.Duration // how long the journal keeps tasks that have ended
 }
 
+// Engine configures runs on other machines, and crew worker.
+type Engine struct {
+	URL   string   // or the name of a NATS context; "" for none
+	Hosts []string // of --ssh, one HOSTS each
+	Queue string
+	TTL   time.Duration // how long a worker that is not heard of counts as alive
+
+	// of a run
+
+	Env       []string // names of the variables that travel
+	Sign      string   // file of the key that signs commands; "" for none
+	Detach    bool
+	BaseFiles []string // that every host gets
+	Transfer  []string // templates of files that a task's host gets
+	Return    []string // templates of files that come back
+	Cleanup   bool     // remove all of those there
+
+	// of crew worker
+
+	Worker   bool // this is one
+	Labels   []string
+	Commands bool     // runs what is signed, beside or instead of its own command
+	Trust    []string // files of the keys that may sign
+}
+
+// far reports whether the tasks run on other machines.
+func (e *Engine) far() bool { return !e.Worker && (e.URL != "" || len(e.Hosts) > 0) }
+
 // defaults returns Options for an empty command line, without the defaults that
 // finish fills in.
 func defaults() Options {
@@ -161,6 +190,7 @@ func defaults() Options {
 		},
 		Output: Output{Mode: "group"},
 		Show:   Show{Progress: "auto"},
+		Engine: Engine{Queue: "default", TTL: 10 * time.Second},
 		Serve:  Serve{MaxQueued: 100_000, Keep: 24 * time.Hour},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"time"
 
 	"crew/runner/input"
 	"crew/sched"
@@ -19,6 +20,7 @@ const (
 	groupOutput  group = "Results out"
 	groupState   group = "Lasting state"
 	groupServe   group = "Serving a queue"
+	groupEngine  group = "Other machines"
 	groupOther   group = "Other"
 )
 
@@ -269,6 +271,80 @@ var options = [...]option{
 		text: "with --state: forget ended tasks after DUR (24h)",
 		set:  func(o *Options, v string) (err error) { o.Serve.Keep, err = parseDuration(v); return err }},
 
+	{name: "engine", value: "URL", group: groupEngine,
+		text: "run the tasks on the workers of a NATS server",
+		set:  func(o *Options, v string) (err error) { o.Engine.URL, err = parseText(v); return err }},
+	{name: "queue", value: "NAME", group: groupEngine,
+		text: "which workers of the engine (default)",
+		set:  func(o *Options, v string) (err error) { o.Engine.Queue, err = parseName(v); return err }},
+	{name: "ssh", short: "S", value: "HOSTS", group: groupEngine,
+		text: "run on 8/host,user@host,: over ssh; or a FILE",
+		set: func(o *Options, v string) error {
+			v, err := parseText(v)
+			o.Engine.Hosts = append(o.Engine.Hosts, v)
+			return err
+		}},
+	{name: "env", value: "NAME", group: groupEngine,
+		text: "tasks there have this variable, too",
+		set: func(o *Options, v string) error {
+			v, err := parseVariable(v)
+			o.Engine.Env = append(o.Engine.Env, v)
+			return err
+		}},
+	{name: "sign", value: "FILE", group: groupEngine,
+		text: "sign commands with the key in FILE",
+		set:  func(o *Options, v string) (err error) { o.Engine.Sign, err = parseText(v); return err }},
+	{name: "detach", group: groupEngine,
+		text: "hand the tasks over, print the run's name and end",
+		set:  func(o *Options, _ string) error { o.Engine.Detach = true; return nil }},
+	{name: "basefile", value: "FILE", group: groupEngine,
+		text: "copy FILE to every host first",
+		set: func(o *Options, v string) error {
+			v, err := parseText(v)
+			o.Engine.BaseFiles = append(o.Engine.BaseFiles, v)
+			return err
+		}},
+	{name: "transfer", group: groupEngine, means: "transfer-file={}",
+		text: "same as --transfer-file {}"},
+	{name: "transfer-file", value: "FILE", group: groupEngine,
+		text: "copy this file to the task's host",
+		set: func(o *Options, v string) error {
+			v, err := parseText(v)
+			o.Engine.Transfer = append(o.Engine.Transfer, v)
+			return err
+		}},
+	{name: "return", value: "TEMPLATE", group: groupEngine,
+		text: "copy this file back when the task has ended",
+		set: func(o *Options, v string) error {
+			v, err := parseText(v)
+			o.Engine.Return = append(o.Engine.Return, v)
+			return err
+		}},
+	{name: "cleanup", group: groupEngine,
+		text: "remove copied files from the hosts",
+		set:  func(o *Options, _ string) error { o.Engine.Cleanup = true; return nil }},
+	{name: "labels", value: "LIST", group: groupEngine,
+		text: "crew worker: topics of these names run there alone",
+		set:  func(o *Options, v string) (err error) { o.Engine.Labels, err = parseLabels(v); return err }},
+	{name: "worker-ttl", value: "DUR", group: groupEngine,
+		text: "a worker counts as lost when silent for DUR (10s)",
+		set: func(o *Options, v string) (err error) {
+			if o.Engine.TTL, err = parseDuration(v); err == nil && o.Engine.TTL < time.Second {
+				err = errors.New("write a time of at least 1s")
+			}
+			return err
+		}},
+	{name: "allow-commands", group: groupEngine,
+		text: "crew worker: run commands that are signed",
+		set:  func(o *Options, _ string) error { o.Engine.Commands = true; return nil }},
+	{name: "trust", value: "FILE", group: groupEngine,
+		text: "crew worker: whose signatures count",
+		set: func(o *Options, v string) error {
+			v, err := parseText(v)
+			o.Engine.Trust = append(o.Engine.Trust, v)
+			return err
+		}},
+
 	{name: "name", value: "NAME", group: groupOther,
 		text: "what crew ctl calls the run",
 		set:  func(o *Options, v string) (err error) { o.Control.Name, err = parseName(v); return err }},
@@ -290,6 +366,9 @@ var options = [...]option{
 		}},
 }
 
-// serving stands in Options.uses for the word serve, so that rules can name it like
-// an option.
-var serving = option{name: "serve", set: func(o *Options, _ string) error { o.Serve.On = true; return nil }}
+// serving and working stand in Options.uses for the words serve and worker, so that
+// rules can name them like options.
+var (
+	serving = option{name: "serve", set: func(o *Options, _ string) error { o.Serve.On = true; return nil }}
+	working = option{name: "worker", set: func(o *Options, _ string) error { o.Engine.Worker = true; return nil }}
+)

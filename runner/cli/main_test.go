@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 				os.Exit(notJudged)
 			}
 		}
-		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, processes))
+		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, Programs{Local: processes}))
 	}
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())

@@ -21,6 +21,8 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	var word []use
 	if len(args) > 0 && args[0] == serving.name {
 		word, args = []use{{opt: &serving, spelled: serving.name}}, args[1:]
+	} else if len(args) > 0 && args[0] == working.name {
+		word, args = []use{{opt: &working, spelled: working.name}}, args[1:]
 	} else if len(args) > 0 && reserved(args[0]) {
 		return nil, false, &usageError{
 			"this version has no command " + args[0],

@@ -78,21 +78,22 @@ var peerOptions = [...]peerOption{
 		hint: "nproc and lscpu print the number of processors: write -j N",
 	},
 	{names: "semaphore semaphore-name id semaphore-timeout st fg bg wait", hint: "write flock FILE command"},
-	{names: "env record-env session", hint: "tasks have crew's environment: write export NAME before"},
+	{names: "record-env session", hint: "tasks have crew's environment: write export NAME before"},
 	{names: "_parset", hint: "read results with x=$(crew -k ...), or with --results DIR"},
 	{names: "embed", hint: "crew is one file: copy it beside the script"},
 	{names: "shebang hashbang shebang-wrap", hint: "write #!/usr/bin/env -S crew -a as the first line of a list of commands"},
 
 	// Other machines.
 	{
-		names: "sshlogin S sshlogin-file slf onall nonall filter-hosts filter-host hostgroups hostgroup hostgrp hgrp " +
-			"ssh ssh-delay controlmaster M",
-		hint: "tasks run here: write ssh in the command, as in crew ssh {} uptime :::: HOSTS",
+		names: "onall nonall filter-hosts filter-host hostgroups hostgroup hostgrp hgrp " +
+			"ssh-delay controlmaster M",
+		hint: "write ssh in the command, as in crew ssh {} uptime :::: HOSTS",
 	},
-	{
-		names: "transfer-files transfer-file transfer tf return trc cleanup basefile bf rsync-opts",
-		hint:  "tasks run here: write scp or rsync in the command",
-	},
+	{names: "sshlogin sshlogin-file slf", hint: "did you mean -S HOSTS?"},
+	{names: "transfer-files tf", hint: "did you mean --transfer-file FILE?"},
+	{names: "bf", hint: "did you mean --basefile FILE?"},
+	{names: "trc", hint: "write --transfer --return TEMPLATE --cleanup"},
+	{names: "rsync-opts", hint: "--transfer and --return need no rsync: drop it"},
 	{names: "sql sql-master sql-worker sql-and-worker", hint: "--joblog FILE and --json record what tasks did"},
 
 	// Failures.

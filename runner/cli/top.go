@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -30,7 +28,7 @@ func (c *ctl) top() error {
 	if c.json {
 		return &usageError{"crew ctl top has a screen to show, no replies", "write crew ctl status --json"}
 	}
-	path, err := findTop()
+	path, err := findProgram(topProgram, "crew ctl top", engineHint+", or use crew ctl status")
 	if err != nil {
 		return err
 	}
@@ -87,23 +85,6 @@ func waitForTop(child *os.Process) (syscall.WaitStatus, error) {
 		return 0, err
 	}
 	return state.Sys().(syscall.WaitStatus), nil
-}
-
-// findTop returns the path of crew-top beside this program, or else in PATH.
-func findTop() (string, error) {
-	own, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", topProgram, err)
-	}
-	dirs := append([]string{filepath.Dir(own)}, filepath.SplitList(os.Getenv("PATH"))...)
-	for _, dir := range dirs {
-		path := filepath.Join(dir, topProgram)
-		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("crew ctl top needs the program " + topProgram +
-		", which is neither beside crew nor in PATH: run go install ./... in crew's source, or use crew ctl status")
 }
 
 // ttyModes are the attributes of the controlling terminal.

@@ -47,6 +47,26 @@ const (
 	mostDuration = mostDays * 24 * time.Hour
 )
 
+// parseVariable parses the name of an environment variable.
+func parseVariable(s string) (string, error) {
+	wrong := func(r rune) bool { return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && r != '_' }
+	if s == "" || strings.ContainsFunc(s, wrong) || s[0] >= '0' && s[0] <= '9' {
+		return "", errors.New("write the name of a variable, such as LANG; its value is that of crew's")
+	}
+	return s, nil
+}
+
+// parseLabels parses names separated by commas.
+func parseLabels(s string) ([]string, error) {
+	list := strings.Split(s, ",")
+	for _, l := range list {
+		if _, err := parseName(l); err != nil {
+			return nil, errors.New("write names separated by commas, such as gpu,eu")
+		}
+	}
+	return list, nil
+}
+
 // parseDuration parses a number of seconds, as timeout(1) does, or what
 // time.ParseDuration knows, with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h.
 func parseDuration(s string) (time.Duration, error) {

@@ -39,21 +39,29 @@ type Executor interface {
 	io.Closer
 }
 
-// Main runs crew with a command line and returns its exit status. exec makes the
-// executor. If a signal ended the run, Main does not return: the process dies by
-// that signal.
-func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) (Executor, error)) int {
+// Main runs crew with a command line and returns its exit status. If a signal ended
+// the run, Main does not return: the process dies by that signal.
+func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int {
 	if len(args) > 1 {
 		switch args[1] {
 		case "state":
 			return stateCommand(args[2:], stdout, stderr)
 		case "ctl":
 			return ctlCommand(args[2:], stdin, stdout, stderr)
+		case "engine":
+			if programs.Far != nil {
+				return programs.Far.Engine(args[2:], stdin, stdout, stderr)
+			}
+			return complain(stderr, becomeEngine(args))
 		}
 	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)
 	if err == nil && !done {
-		err = checkLimits(opts)
+		if programs.Far == nil && (opts.Engine.Worker || opts.Engine.far()) {
+			err = becomeEngine(args)
+		} else {
+			err = checkLimits(opts)
+		}
 	}
 	if err != nil {
 		return complain(stderr, err)
@@ -62,7 +70,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 		return statusOK
 	}
 	w := &wiring{
-		args: args, opts: opts, plan: opts.plan(), newExecutor: exec,
+		args: args, opts: opts, plan: opts.plan(), programs: programs,
 		in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
 	}
 	end := w.run()
@@ -80,12 +88,12 @@ func Main(args []string, stdin, stdout, stderr *os.File, exec func(proc.Config) 
 type wiring struct {
 	// configuration
 
-	args        []string // the command line
-	opts        *Options
-	plan        task.Plan
-	newExecutor func(proc.Config) (Executor, error)
-	in, out     *os.File
-	screen      *sink.Screen
+	args     []string // the command line
+	opts     *Options
+	plan     task.Plan
+	programs Programs
+	in, out  *os.File
+	screen   *sink.Screen
 
 	// what is open
 
@@ -231,7 +239,10 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	// A running attempt takes a thread, and crew ctl can make the pool larger.
 	debug.SetMaxThreads(max(o.Pool.Jobs, 100_000) + 2000)
-	exec, err := w.newExecutor(proc.Config{
+	if o.Engine.far() {
+		return w.submit()
+	}
+	exec, err := w.programs.Local(proc.Config{
 		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY,
 	})
@@ -251,7 +262,7 @@ func (w *wiring) config() (runner.Config, error) {
 	p, err := sched.New(policy)
 	cfg := runner.Config{
 		Pool: runner.Pool{
-			Workers: max(1, o.Pool.Jobs), Policy: p, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
+			Workers: max(1, o.Pool.Jobs), Remote: o.Engine.far(), Policy: p, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
 			PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
 		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},

@@ -13,7 +13,7 @@ const (
 	Kill                   // stop, and kill running attempts
 	Resize                 // set the number of this machine's slots to N
 	Grow                   // add N to the number of this machine's slots
-	Join                   // add Slot; the run chooses its ID
+	Join                   // add N slots like Slot, at least one; the run chooses their IDs
 	Leave                  // remove slot N; attempts running there may finish
 	Pause                  // start nothing until Resume
 	Resume                 // undo Pause
@@ -40,7 +40,7 @@ type Command struct {
 // Reply answers a Command.
 type Reply struct {
 	Err      error     // why nothing was done, or not all; nil if the command was carried out
-	Slot     int       // for Join: the new slot's ID
+	Slots    []int     // for Join: the new slots' IDs
 	IDs      []uint64  // for Cancel: the tasks that end; for Retry: those that run, by their new IDs if they have failed
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain, one for each ID

@@ -13,12 +13,13 @@ const (
 	StartFailed         // no process was started
 	Cancelled           // ended by crew because the run ended or a command asked for it
 	NotRun              // not started, or not started again after a failed attempt
+	Lost                // its worker is lost, and nobody knows what became of it
 	Outcomes            // number of outcomes, including the invalid zero
 )
 
 var outcomeNames = [Outcomes]string{
 	OK: "ok", Exit: "exit", Signal: "signal", Timeout: "timeout",
-	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run",
+	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run", Lost: "lost",
 }
 
 // String returns the outcome's name as used in the man page and in JSON.
@@ -32,7 +33,7 @@ func (o Outcome) String() string {
 // Failed reports whether the outcome counts as a failure of the task. Cancelled
 // and NotRun do not: the task had no chance to succeed.
 func (o Outcome) Failed() bool {
-	return o == Exit || o == Signal || o == Timeout || o == StartFailed
+	return o == Exit || o == Signal || o == Timeout || o == StartFailed || o == Lost
 }
 
 // HasCode reports whether a result with this outcome has an exit status.

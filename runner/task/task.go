@@ -38,9 +38,11 @@ type Task struct {
 
 	// how to run it
 
-	Cost    int64         // weight for the policy; less than 1 counts as 1
-	Timeout time.Duration // of one attempt; 0 is the run's, negative is none
-	After   []uint64      // tasks that must have succeeded first
+	Cost      int64         // weight for the policy; less than 1 counts as 1
+	Timeout   time.Duration // of one attempt; 0 is the run's, negative is none
+	KillAfter time.Duration // from asking an attempt to end to killing it; 0 is the run's
+	After     []uint64      // tasks that must have succeeded first
+	Origin    *Origin       // the attempt of another run that it carries out; nil for none
 
 	// how to show it
 
@@ -115,12 +117,22 @@ func (t *Task) Size() int {
 	return n
 }
 
+// Origin is an attempt of a run on another machine, whose task this one carries out.
+// It is what the task's command and environment tell of.
+type Origin struct {
+	Task   uint64 // {#}
+	Number int    // CREW_ATTEMPT
+	Slot   int    // {%}
+	Host   string // {host}
+}
+
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.
 type Slot struct {
-	ID    int    // from 1; {%} and CREW_WORKER
-	Host  string // empty for this machine
-	Cap   int    // attempts at once; less than 1 counts as 1
-	Token byte   // the make token that the slot stands for; 0 for none
+	ID     int      // from 1; {%} and CREW_WORKER
+	Host   string   // empty for this machine
+	Cap    int      // attempts at once; less than 1 counts as 1
+	Labels []string // of the host; topics of these names run there alone
+	Token  byte     // the make token that the slot stands for; 0 for none
 }
 
 // Attempt is one run of a task's command.
@@ -164,6 +176,7 @@ type Result struct {
 	Task    *Task
 	Attempt int
 	Worker  int      // ID of the slot; 0 if it never ran
+	Host    string   // the other machine that it ran on; empty for this one
 	PID     int      // 0 if no process was started
 	Argv    []string // the command as it was run
 
@@ -180,6 +193,9 @@ type Result struct {
 	// not shown again. Logged means the same for the joblog and the results tree.
 	Earlier, Logged bool
 
+	// Unbegun means, with Lost, that the attempt had certainly not begun, so it does not
+	// count as lost.
+	Unbegun bool
 	// Final means, with Cancelled, that a command cancelled this task, not the end of the
 	// run: it must not run again.
 	Final bool

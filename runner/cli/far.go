@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner"
+	"crew/runner/proc"
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+const (
+	// engineProgram runs what needs the library of NATS, so that crew's start-up does
+	// not pay for it.
+	engineProgram = "crew-engine"
+	// engineProtocol is the version of what crew hands over to crew-engine: its command
+	// line.
+	engineProtocol = 1
+	engineHint     = "run go install ./... in crew's source"
+)
+
+// Programs are what runs tasks.
+type Programs struct {
+	Local func(proc.Config) (Executor, error) // on this machine
+	Far   *Far                                // on others; nil in crew, which has crew-engine do it
+}
+
+// Far is the part of crew-engine that package cli does not import.
+type Far struct {
+	Submit func(Submission) (Executor, error)
+	Work   func(Work) (Worker, error)
+	Engine func(args []string, stdin, stdout, stderr *os.File) int // crew engine; args begin behind that
+}
+
+// Submission describes a run whose tasks run on other machines. The executor that is
+// made of it has slots join and leave the run. If it is a runner.Sink, too, it gets
+// the events after the journal.
+type Submission struct {
+	URL   string   // or the name of a NATS context; "" with Hosts
+	Hosts []string // of --ssh
+	Queue string
+	TTL   time.Duration // with Hosts
+	Dir   string        // of --state; "" for none
+	Name  string        // of --name; "" for none
+
+	Command Template
+	Workdir string // "" for the worker's own
+	Env     []string
+	Limit   runner.Limit
+	Plan    task.Plan
+	Store   *spool.Store
+	Open    func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
+	Notice  func(string)
+	Do      func(task.Command) task.Reply
+
+	Sign   string
+	Detach bool
+	Files  Files
+}
+
+// Template is what makes a command of values.
+type Template struct {
+	Words   []string
+	Shell   string
+	Replace string
+	Stdin   bool // the record goes to standard input
+	NoArgs  bool
+	Objects bool     // the records are JSON objects
+	Names   []string // of columns
+}
+
+// Files are the files that travel.
+type Files struct {
+	Base             []string
+	Transfer, Return func(*task.Task) []string // nil for none
+	Cleanup          bool
+}
+
+// Work describes a worker: a run whose tasks the engine brings.
+type Work struct {
+	URL      string
+	Queue    string
+	Name     string // "" for the machine's
+	Labels   []string
+	TTL      time.Duration
+	Slots    int
+	Commands bool
+	Trust    []string
+	Template Template                                 // without Words, it has none
+	Make     func(t *task.Task, names []string) error // expands the template with the task's Records and Object
+	Do       func(task.Command) task.Reply
+	Notice   func(string)
+}
+
+// Worker takes tasks from the engine, runs them, and brings back their results.
+type Worker interface {
+	runner.Source // blocks until the run is over
+	runner.Sink
+	Open(task.Attempt) (out, err io.WriteCloser)
+	Executor(local Executor) Executor // runs what the run starts
+}
+
+// submit makes the executor of a run on other machines.
+func (w *wiring) submit() (Executor, error) {
+	o, e := w.opts, &w.opts.Engine
+	exec, err := w.programs.Far.Submit(Submission{
+		URL: e.URL, Hosts: e.Hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Name: o.Control.Name,
+		Command: w.source.commandTemplate(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
+		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
+		Sign: e.Sign, Detach: e.Detach, Files: w.files(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, exec.Close)
+	return exec, nil
+}
+
+// commandTemplate returns the command as a worker compares it with its own.
+func (s *source) commandTemplate() Template {
+	c := s.opts.Command
+	return Template{
+		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
+		Objects: s.opts.Input.JSON, Names: s.reader.Names(),
+	}
+}
+
+// travelling returns the variables of crew's environment with these names.
+func travelling(names []string) (env []string) {
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// files returns which files travel.
+func (w *wiring) files() Files {
+	return Files{Base: w.opts.Engine.BaseFiles, Cleanup: w.opts.Engine.Cleanup}
+}
+
+// becomeEngine replaces this process by crew-engine. It returns only if that fails.
+func becomeEngine(args []string) error {
+	path, err := findProgram(engineProgram, "this", engineHint)
+	if err != nil {
+		return err
+	}
+	argv := append([]string{engineProgram, "--protocol", strconv.Itoa(engineProtocol)}, args[1:]...)
+	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, argv, os.Environ())}
+}
+
+// EngineArgs checks that the crew that has become crew-engine speaks its version of
+// their protocol, and returns the command line as crew got it.
+func EngineArgs(args []string) ([]string, error) {
+	if len(args) < 3 || args[1] != "--protocol" {
+		return nil, errors.New(engineProgram + " is started by crew: write crew worker, crew engine or crew --engine URL")
+	}
+	if args[2] != strconv.Itoa(engineProtocol) {
+		return nil, errors.New("crew and " + engineProgram + " are of different versions: " + engineHint)
+	}
+	return append([]string{"crew"}, args[3:]...), nil
+}
+
+// findProgram returns the path of a program of crew's, which something needs, beside
+// this one, or else in PATH.
+func findProgram(name, something, hint string) (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	dirs := append([]string{filepath.Dir(own)}, filepath.SplitList(os.Getenv("PATH"))...)
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New(something + " needs the program " + name + ", which is neither beside crew nor in PATH: " + hint)
+}

@@ -1,0 +1,25 @@
+// Command crew-engine is the part of crew that works with other machines: it runs
+// crew worker, crew engine, and crew with --engine or --ssh. It is a program of its
+// own so that crew's start-up does not pay for the library of NATS. crew starts it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"crew/runner/cli"
+	"crew/runner/engine"
+	"crew/runner/proc"
+)
+
+func main() {
+	args, err := cli.EngineArgs(os.Args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crew-engine:", err)
+		os.Exit(2)
+	}
+	os.Exit(cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
+		Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
+		Far:   &cli.Far{Submit: engine.Submit, Work: engine.Work, Engine: engine.Main},
+	}))
+}

@@ -1,0 +1,117 @@
+// Package engine runs crew's tasks on many machines over NATS JetStream: the wire
+// format, the executor of a run that submits its tasks, the worker's loop, and the
+// server that crew can embed. Only crew-engine is made of it, so that crew itself does
+// not link NATS.
+//
+// The submitter keeps the run's core. Its slots are those of the workers that have
+// told of themselves in the bucket of workers, whose records are leases: a worker that
+// cannot renew its own kills its tasks before submitters take it for lost. An attempt
+// is a message for one worker on the stream of tasks. Its output and its end are
+// messages on the stream of results, which only the submitter removes, once they are
+// on record.
+package engine
+
+import "time"
+
+// What init makes in an account.
+const (
+	tasksStream   = "CREW_TASKS"   // work queue; crew.t.QUEUE.WORKER.RUN, or anyone for WORKER
+	resultsStream = "CREW_RESULTS" // crew.r.QUEUE.RUN
+	workersBucket = "crew_workers" // QUEUE.WORKER: Presence
+	runsBucket    = "crew_runs"    // QUEUE.RUN: Enrolment
+	filesBucket   = "crew_files"   // object store: big messages and files that travel
+
+	anyone = "_" // tasks that any worker of the queue may take
+)
+
+// Subjects of the streams, and of messages that nobody keeps.
+func taskSubject(queue, worker, run string) string {
+	return "crew.t." + queue + "." + worker + "." + run
+}
+func resultSubject(queue, run string) string   { return "crew.r." + queue + "." + run }
+func orderSubject(queue, worker string) string { return "crew.w." + queue + "." + worker } // Order to a worker, answered
+func beatSubject(queue string) string          { return "crew.b." + queue }                // Beat of submitters
+func runSubject(queue, run string) string      { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
+
+// Presence is a worker's record, as JSON. It is renewed every quarter of TTL. A worker
+// that starts, or goes on after it could not renew it, has a new ID.
+type Presence struct {
+	Version  int           `json:"version"`
+	ID       string        `json:"id"`   // NAME-RANDOM; part of subjects
+	Host     string        `json:"host"` // NAME; CREW_HOST
+	Slots    int           `json:"slots"`
+	Labels   []string      `json:"labels,omitempty"`
+	TTL      time.Duration `json:"ttl"`
+	State    string        `json:"state"`              // ready, paused (no slots), draining, gone
+	Template string        `json:"template,omitempty"` // digest of its command, in hexadecimal
+	Command  string        `json:"command,omitempty"`  // the same for people
+	Signed   bool          `json:"signed,omitempty"`   // it runs signed commands
+	Since    time.Time     `json:"since"`
+	Busy     int           `json:"busy"`
+	Done     int64         `json:"done"`
+	Failed   int64         `json:"failed"`
+}
+
+// The states of a worker.
+const (
+	ready    = "ready"
+	paused   = "paused"
+	draining = "draining"
+	gone     = "gone" // it has ended: what it was given and has no result has not begun
+)
+
+// Enrolment is a run's record, as JSON.
+type Enrolment struct {
+	Version  int       `json:"version"`
+	Run      string    `json:"run"`
+	Name     string    `json:"name,omitempty"`
+	Epoch    uint64    `json:"epoch"`
+	Host     string    `json:"host"` // of the submitter
+	PID      int       `json:"pid"`
+	Since    time.Time `json:"since"`
+	State    string    `json:"state"` // running, handed-over (detached, all tasks are in the stream), cancelled, done
+	Detached bool      `json:"detached,omitempty"`
+	Tasks    uint64    `json:"tasks,omitempty"` // if handed over: how many
+	Paused   bool      `json:"paused,omitempty"`
+}
+
+// Beat keeps a run's attempts alive, as JSON. Workers end those of a run of which they
+// have not heard for three times their TTL, and of older epochs at once.
+type Beat struct {
+	Version   int    `json:"version"`
+	Run       string `json:"run"`
+	Epoch     uint64 `json:"epoch"`
+	Suspended bool   `json:"suspended,omitempty"` // the submitter stands still: wait for it
+	Over      bool   `json:"over,omitempty"`      // the run is over: end what is left and forget it
+}
+
+// Order is a request to a worker or a submitter, as JSON.
+type Order struct {
+	Version  int      `json:"version"`
+	Op       string   `json:"op"`
+	Run      string   `json:"run,omitempty"`
+	Epoch    uint64   `json:"epoch,omitempty"`
+	Task     uint64   `json:"task,omitempty"`
+	Number   int      `json:"number,omitempty"`
+	IDs      []uint64 `json:"ids,omitempty"`      // holds: pairs of task and number
+	Graceful bool     `json:"graceful,omitempty"` // to a submitter, cancel: drain
+}
+
+// The requests. Those to a worker come from submitters, those to a submitter from
+// crew engine.
+const (
+	opCancel = "cancel" // end the attempt (TERM, then KILL); its result tells
+	opKill   = "kill"   // kill the attempt
+	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
+	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
+
+	opPause  = "pause"
+	opResume = "resume"
+	// opCancel: end the run
+)
+
+// Answer replies to an Order, as JSON.
+type Answer struct {
+	Err string   `json:"err,omitempty"`
+	IDs []uint64 `json:"ids,omitempty"` // holds: those it holds
+}

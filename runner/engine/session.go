@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	reconnectWait = 200 * time.Millisecond
+	answerWait    = 5 * time.Second // for a reply of the server
+	leastServer   = "2.11.0"        // limits and TTLs of messages
+)
+
+// session is a connection to the engine. It reconnects for ever.
+type session struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+// connect connects to the engine and checks the server's version. notice is told what
+// goes wrong later, once for each kind of it; it may be nil.
+func connect(url string, notice func(string), options ...nats.Option) (*session, error) {
+	told := &once{notice: notice}
+	options = append([]nats.Option{
+		nats.Name("crew"),
+		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
+		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				told.say("the engine is away (" + err.Error() + "): trying to reconnect")
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { told.say("the engine is back") }),
+		// A refused permission comes here alone; whoever waits for a reply sees a time-out.
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { told.say("the engine says: " + err.Error()) }),
+	}, options...)
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", url, err)
+	}
+	s := &session{nc: nc}
+	if err = s.check(); err == nil {
+		s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// check refuses a server that is too old or has no JetStream.
+func (s *session) check() error {
+	version := s.nc.ConnectedServerVersion()
+	if olderThan(version, leastServer) {
+		return fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
+			version, leastServer)
+	}
+	return nil
+}
+
+// olderThan compares versions such as 2.11.0, of which it ignores what follows.
+func olderThan(a, b string) bool {
+	parse := func(v string) (n [3]int) {
+		_, _ = fmt.Sscanf(v, "%d.%d.%d", &n[0], &n[1], &n[2])
+		return n
+	}
+	x, y := parse(a), parse(b)
+	return slices.Compare(x[:], y[:]) < 0
+}
+
+func (s *session) close() { s.nc.Close() }
+
+// notReady explains an error of looking for crew's streams.
+func notReady(err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
+		return errors.New("the engine has no streams of crew's: run crew engine init there")
+	}
+	return err
+}
+
+// limits are those of the streams.
+type limits struct {
+	storage  jetstream.StorageType
+	tasks    int64 // messages; a submitter then waits
+	results  int64 // bytes; workers then wait
+	files    int64 // bytes; -1 for no limit
+	replicas int
+}
+
+var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, files: -1, replicas: 1}
+
+// create makes the streams and buckets, or leaves those that there are as they are.
+func (s *session) create(ctx context.Context, l limits) error {
+	_, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: tasksStream, Subjects: []string{"crew.t.>"}, Storage: l.storage, Replicas: l.replicas,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: l.tasks,
+		Duplicates: 2 * time.Minute, AllowDirect: true,
+	})
+	if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		_, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, Replicas: l.replicas,
+			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxBytes: l.results,
+			Duplicates: 2 * time.Minute, AllowDirect: true,
+		})
+	}
+	for _, bucket := range []string{workersBucket, runsBucket} {
+		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			_, err = s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: bucket, Storage: l.storage, Replicas: l.replicas, LimitMarkerTTL: time.Minute,
+			})
+			if errors.Is(err, jetstream.ErrBucketExists) {
+				err = nil
+			}
+		}
+	}
+	if err == nil {
+		_, err = s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: filesBucket, Storage: l.storage, Replicas: l.replicas, MaxBytes: l.files,
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			err = nil
+		}
+	}
+	return err
+}
