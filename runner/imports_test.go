@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -90,4 +91,14 @@ func TestImports(t *testing.T) {
 		require.True(t, seen[pkg], "there is no %s", pkg)
 	}
 	require.True(t, slices.IsSorted(rooms["crew/runner/cli"].own))
+}
+
+// What crew links, go version -m crew lists. Its start-up would pay for these.
+func TestCrewLinksNoCompanion(t *testing.T) {
+	list, err := exec.Command("go", "list", "-deps", "..").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(list), "crew/runner/cli")
+	for _, lib := range []string{"nats", "tcell"} {
+		require.NotContains(t, string(list), lib)
+	}
 }
