@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+)
+
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	seen := map[[32]byte]bool{}
+	for _, c := range []cli.Template{
+		{}, {Words: []string{"a b"}}, {Words: []string{"a", "b"}}, {Words: []string{"a"}, Shell: "b"}, {Words: []string{"a"}, Replace: "b"},
+		{Words: []string{"a"}, Stdin: true}, {Words: []string{"a"}, NoArgs: true}, {Words: []string{"a"}, Objects: true},
+	} {
+		sum, _ := digest(c)
+		require.False(t, seen[sum], "%+v", c)
+		seen[sum] = true
+		c.Names = []string{"x"}
+		again, _ := digest(c)
+		require.Equal(t, sum, again, "names of columns travel with the tasks")
+	}
+	_, text := digest(cli.Template{Words: []string{"convert", "{}", "a b"}})
+	require.Equal(t, "convert '{}' 'a b'", text)
+}
