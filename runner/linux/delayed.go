@@ -24,9 +24,9 @@ type DelayedExec struct {
 }
 
 // NewDelayedExec prepares a program that runs in a process group of its own, in
-// the root directory, with null as its three standard streams. keep, which is
-// above 2, is its only other descriptor, if the kernel has close_range(2).
-func NewDelayedExec(path string, argv, env []string, null, keep int, wait time.Duration) *DelayedExec {
+// the root directory, with null as its three standard streams. keep, which ascends
+// and is above 2, are its only other descriptors, if the kernel has close_range(2).
+func NewDelayedExec(path string, argv, env []string, null int, keep []int, wait time.Duration) *DelayedExec {
 	d := &DelayedExec{program: program{path, argv, env, null, keep}, wait: syscall.NsecToTimespec(int64(wait))}
 	file, root := d.begin(path, "/", argv, env)
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
@@ -39,12 +39,18 @@ func NewDelayedExec(path string, argv, env []string, null, keep int, wait time.D
 	// The child then keeps the descriptors open until it ends, hardly later than
 	// this process.
 	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) == nil {
-		if keep > 3 {
-			d.call(0, unix.SYS_CLOSE_RANGE, 3, uintptr(keep-1), 0)
+		from := 3
+		for _, fd := range keep {
+			if fd > from {
+				d.call(0, unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(fd-1), 0)
+			}
+			from = fd + 1
 		}
-		d.call(0, unix.SYS_CLOSE_RANGE, uintptr(keep+1), math.MaxUint32, 0)
+		d.call(0, unix.SYS_CLOSE_RANGE, uintptr(from), math.MaxUint32, 0)
 	}
-	d.call(0, syscall.SYS_FCNTL, uintptr(keep), syscall.F_SETFD, 0)
+	for _, fd := range keep {
+		d.call(0, syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFD, 0)
+	}
 	d.call(0, syscall.SYS_CHDIR, pointer(root))
 	d.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&d.wait)), 0)
 	d.exec(file, len(argv))

@@ -60,19 +60,23 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 
 // program is what a DelayedExec starts.
 type program struct {
-	path       string
-	argv, env  []string
-	null, keep int // descriptors
+	path      string
+	argv, env []string
+	null      int   // descriptor
+	keep      []int // descriptors
 }
 
 // StartNow starts the program without a delay.
 func (p *program) StartNow() (pid int, err error) {
 	null, closed := uintptr(p.null), ^uintptr(0)
 	files := []uintptr{null, null, null}
-	for len(files) < p.keep {
-		files = append(files, closed)
+	for _, fd := range p.keep {
+		for len(files) < fd {
+			files = append(files, closed)
+		}
+		files = append(files, uintptr(fd))
 	}
 	return syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir: "/", Env: p.env, Files: append(files, uintptr(p.keep)), Sys: &syscall.SysProcAttr{Setpgid: true},
+		Dir: "/", Env: p.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }

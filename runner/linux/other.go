@@ -25,9 +25,9 @@ func (*Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, _ *int
 type DelayedExec struct{ program }
 
 // NewDelayedExec prepares a program that runs in a process group of its own, in
-// the root directory, with null as its three standard streams and keep, which is
-// above 2, as its only other descriptor.
-func NewDelayedExec(path string, argv, env []string, null, keep int, _ time.Duration) *DelayedExec {
+// the root directory, with null as its three standard streams and keep, which
+// ascends and is above 2, as its only other descriptors.
+func NewDelayedExec(path string, argv, env []string, null int, keep []int, _ time.Duration) *DelayedExec {
 	return &DelayedExec{program{path, argv, env, null, keep}}
 }
 

@@ -35,9 +35,13 @@ const (
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
 	// In a guardian's environment, guardianVariable holds the ID of the process
-	// to watch, and tableVariable the descriptor of the table.
+	// to watch, tableVariable the descriptor of the table, and leaseVariable that of
+	// the lease's timer, or -1.
 	guardianVariable = "CREW_GUARDIAN_OF"
 	tableVariable    = "CREW_GUARDIAN_TABLE"
+	leaseVariable    = "CREW_GUARDIAN_LEASE"
+
+	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
 
 	// tableSize is how many groups the table holds, tableLeast if a limit on the
 	// size of files allows no more.
@@ -47,10 +51,12 @@ const (
 
 // guardianCommand returns the command line and environment of a guardian. Its name
 // is not crew's, so that killing every crew by name spares it.
-func guardianCommand(table int) (argv, env []string) {
+func guardianCommand(table, lease int) (argv, env []string) {
 	pid := strconv.Itoa(os.Getpid())
-	return []string{"task-guardian", pid},
-		[]string{guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+	return []string{"task-guardian", pid}, []string{
+		guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), leaseVariable + "=" + strconv.Itoa(lease),
+		"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0",
+	}
 }
 
 // init turns a process that was started as a guardian into one. It is not in main,
@@ -58,19 +64,21 @@ func guardianCommand(table int) (argv, env []string) {
 // tasks, such as a test, is its own guardian.
 func init() {
 	if pid, err := strconv.Atoi(os.Getenv(guardianVariable)); err == nil {
-		if fd, err := strconv.Atoi(os.Getenv(tableVariable)); err == nil {
-			watchOver(pid, fd)
+		table, err1 := strconv.Atoi(os.Getenv(tableVariable))
+		lease, err2 := strconv.Atoi(os.Getenv(leaseVariable))
+		if err1 == nil && err2 == nil {
+			watchOver(pid, table, lease)
 		}
 		os.Exit(0)
 	}
 }
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then
-// kills the groups that are left.
-func watchOver(pid, fd int) {
+// kills the groups that are left. It also kills them while the lease has run out.
+func watchOver(pid, fd, lease int) {
 	signal.Ignore()
 	// Do not hold open what crew inherited from its caller.
-	_ = unix.CloseRange(uint(fd)+1, ^uint(0), 0)
+	_ = unix.CloseRange(uint(max(fd, lease))+1, ^uint(0), 0)
 	table, err := mapTable(fd, unix.PROT_READ)
 	if err != nil {
 		return
@@ -81,8 +89,18 @@ func watchOver(pid, fd int) {
 		crew, timeout = -1, 10 // poll(2) ignores the descriptor and sleeps
 	}
 	for os.Getppid() == pid {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(crew), Events: unix.POLLIN}}, timeout)
+		fds := []unix.PollFd{{Fd: int32(crew), Events: unix.POLLIN}, {Fd: int32(lease), Events: unix.POLLIN}}
+		_, _ = unix.Poll(fds, timeout)
+		if fds[1].Revents&unix.POLLIN != 0 {
+			killListed(table)
+			time.Sleep(leaseAgain) // a process that crew starts meanwhile is not listed yet
+		}
 	}
+	killListed(table)
+}
+
+// killListed kills the groups in a table.
+func killListed(table []int32) {
 	for _, pgid := range table {
 		if pgid > 0 {
 			_ = syscall.Kill(-int(pgid), syscall.SIGKILL)
@@ -117,6 +135,7 @@ type guardian struct {
 	closed bool
 	pid    int                // 0 if there is none
 	table  int                // descriptor of the table
+	lease  int                // descriptor of the lease's timer; 0 if there is none
 	start  *linux.DelayedExec // must stay reachable until the guardian execs; nil without a table
 }
 
@@ -178,9 +197,43 @@ func (g *guardian) makeTable() error {
 		return err
 	}
 	g.groups.share(table)
-	argv, env := guardianCommand(fd)
-	g.table, g.start = fd, linux.NewDelayedExec("/proc/self/exe", argv, env, g.null, fd, guardAfter)
+	keep, lease := []int{fd}, -1
+	if g.lease > 0 {
+		keep, lease = []int{min(fd, g.lease), max(fd, g.lease)}, g.lease
+	}
+	argv, env := guardianCommand(fd, lease)
+	g.table, g.start = fd, linux.NewDelayedExec("/proc/self/exe", argv, env, g.null, keep, guardAfter)
 	return nil
+}
+
+// expire sets the time at which the guardian begins to kill; zero is never.
+func (g *guardian) expire(at time.Time) (err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	if g.lease == 0 {
+		if g.start != nil {
+			panic("internal error: a lease after the first attempt")
+		}
+		if g.lease, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC); err != nil {
+			return err
+		}
+	}
+	var spec unix.ItimerSpec
+	if !at.IsZero() {
+		// This process may be stopped, and the machine suspended, at any moment, also
+		// here. The clock that counts both is read first, and the time left afterwards:
+		// by the wall clock, too, since the other one stands still during suspension.
+		var now unix.Timespec
+		if err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+			return err
+		}
+		left := min(time.Until(at), time.Until(at.Round(0)))
+		spec.Value = unix.NsecToTimespec(max(now.Nano()+int64(left), 1))
+	}
+	return unix.TimerfdSettime(g.lease, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
 // close ends the guardian. Every group must be gone by then, or be meant to live.
@@ -196,6 +249,9 @@ func (g *guardian) close() {
 	}
 	if g.start != nil {
 		_ = syscall.Close(g.table)
+	}
+	if g.lease != 0 {
+		_ = syscall.Close(g.lease)
 	}
 	if g.pid != 0 {
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)

@@ -25,8 +25,8 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer syscall.Close(table)
 	require.NoError(t, syscall.Ftruncate(table, 4*tableLeast))
-	argv, env := guardianCommand(table)
-	beside := linux.NewDelayedExec("/proc/self/exe", argv, env, null, table, guardAfter)
+	argv, env := guardianCommand(table, -1)
+	beside := linux.NewDelayedExec("/proc/self/exe", argv, env, null, []int{table}, guardAfter)
 	for name, start := range map[string]func() (int, error){
 		"delayed": beside.Start,
 		"at once": beside.StartNow,

@@ -125,6 +125,17 @@ func (l *Local) Kill(id uint64) {
 	})
 }
 
+// Lease has the guardian kill all process groups from the given time on until
+// another one is set, even if this process is stopped or hangs; the zero time is
+// never. until must have been computed from time.Now shortly before. The first call
+// must come before the first attempt.
+func (l *Local) Lease(until time.Time) {
+	if err := l.guardian.expire(until); err != nil {
+		l.notice("tasks could outlive the lease of a worker that hangs: " + err.Error())
+	}
+	l.first.Do(l.guardian.try)
+}
+
 // Suspend stops all process groups. See runner.Executor.
 func (l *Local) Suspend() {
 	l.groups.suspend()

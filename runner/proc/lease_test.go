@@ -1,0 +1,97 @@
+package proc
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// leaseOfTest makes a test binary the worker of TestTasksDieWithTheLease.
+const leaseOfTest = "CREW_TEST_LEASE"
+
+// A worker that is stopped cannot kill its tasks when its lease runs out.
+func TestTasksDieWithTheLease(t *testing.T) {
+	if os.Getenv(leaseOfTest) != "" {
+		l := local(t, func(c *Config) { c.Plan.Show = task.ShowRaw })
+		l.Lease(time.Now().Add(time.Hour))
+		go run(l, sh("sleep 1000 & echo $$ $!; wait"))
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		l.Lease(time.Now().Add(300 * time.Millisecond))
+		fmt.Println("leased")
+		time.Sleep(patience)
+	}
+	t.Parallel()
+	worker := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	worker.Env = append(os.Environ(), leaseOfTest+"=1")
+	in, err := worker.StdinPipe()
+	require.NoError(t, err)
+	out, err := worker.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, worker.Start())
+	defer func() {
+		require.NoError(t, worker.Process.Kill())
+		_ = worker.Wait()
+	}()
+	from := bufio.NewReader(out)
+	line, err := from.ReadString('\n')
+	require.NoError(t, err)
+	_, err = in.Write([]byte{'\n'})
+	require.NoError(t, err)
+	leased, err := from.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "leased\n", leased)
+	require.NoError(t, worker.Process.Signal(syscall.SIGSTOP))
+	for _, pid := range strings.Fields(line) {
+		n, err := strconv.Atoi(pid)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return ended(n) }, patience, 5*time.Millisecond)
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(worker.Process.Pid) + "/stat")
+	require.NoError(t, err)
+	require.Contains(t, string(stat), ") T ", "the worker still stands still")
+}
+
+// ended reports whether a process has ended, though its parent may not have noticed.
+func ended(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+func TestALeaseIsRenewed(t *testing.T) {
+	t.Parallel()
+	l := local(t, nil)
+	soon := time.Now().Add(time.Second)
+	l.Lease(soon)
+	done := make(chan *task.Result)
+	go func() { done <- run(l, sh("read x <"+fifo(t)+"; exit 3")) }()
+	l.Lease(time.Time{})
+	select {
+	case r := <-done:
+		require.Fail(t, "the task has ended", "%v", r.Outcome)
+	case <-time.After(time.Until(soon) + 100*time.Millisecond):
+	}
+	l.Lease(time.Now().Add(time.Hour))
+	l.Lease(time.Now().Add(-time.Hour))
+	require.Equal(t, 9, (<-done).Signal)
+	require.Equal(t, 9, run(l, sh("sleep 1000")).Signal, "nothing runs until the lease is renewed")
+	l.Lease(time.Now().Add(time.Hour))
+	require.Equal(t, task.OK, run(l, sh("true")).Outcome)
+}
+
+// fifo returns the path of a FIFO that nobody writes to.
+func fifo(t *testing.T) string {
+	path := t.TempDir() + "/fifo"
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	return path
+}
