@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,9 +24,18 @@ type session struct {
 	js jetstream.JetStream
 }
 
-// connect connects to the engine and checks the server's version. notice is told what
-// goes wrong later, once for each kind of it; it may be nil.
-func connect(url string, notice func(string), options ...nats.Option) (*session, error) {
+// connect connects to an engine, as dialOptions finds it, and checks the server's
+// version. Without engine, options say how to connect. notice is told what goes wrong
+// later, once for each kind of it; it may be nil.
+func connect(engine string, notice func(string), options ...nats.Option) (*session, error) {
+	url := ""
+	if engine != "" || len(options) == 0 {
+		found, how, err := dialOptions(engine)
+		if err != nil {
+			return nil, err
+		}
+		url, options = found, append(options, how...)
+	}
 	told := &once{notice: notice}
 	options = append([]nats.Option{
 		nats.Name("crew"),
@@ -42,7 +52,7 @@ func connect(url string, notice func(string), options ...nats.Option) (*session,
 	}, options...)
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", url, err)
+		return nil, fmt.Errorf("connect to %s: %w", withoutPassword(url), connectHint(err))
 	}
 	s := &session{nc: nc}
 	if err = s.check(); err == nil {
@@ -53,6 +63,20 @@ func connect(url string, notice func(string), options ...nats.Option) (*session,
 		return nil, err
 	}
 	return s, nil
+}
+
+// connectHint adds what to do about an error of connecting.
+func connectHint(err error) error {
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	switch {
+	case errors.Is(err, nats.ErrNoServers):
+		return errors.New("no server answers: start one there with crew engine serve, or correct the URL")
+	case errors.Is(err, nats.ErrAuthorization):
+		return errors.New("the server refuses the credentials, or that there are none: set NATS_CREDS, or name a NATS context")
+	case unknown:
+		return fmt.Errorf("%w: set NATS_CA to the file of its certificate", err)
+	}
+	return err
 }
 
 // check refuses a server that is too old or has no JetStream.

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// natsContext is where a server is and who connects to it, as the nats command keeps
+// it in a file.
+type natsContext struct {
+	URL      string `json:"url"`
+	User     string `json:"user,omitempty"`
+	Password string `json:"password,omitempty"`
+	Token    string `json:"token,omitempty"`
+	Creds    string `json:"creds,omitempty"`
+	NKey     string `json:"nkey,omitempty"`
+	CA       string `json:"ca,omitempty"`
+	Cert     string `json:"cert,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Inbox    string `json:"inbox_prefix,omitempty"`
+	TLSFirst bool   `json:"tls_first,omitempty"`
+
+	// what crew cannot do
+
+	NSC     string `json:"nsc,omitempty"`
+	UserJWT string `json:"user_jwt,omitempty"`
+	Proxy   string `json:"socks_proxy,omitempty"`
+	Domain  string `json:"jetstream_domain,omitempty"`
+	Prefix  string `json:"jetstream_api_prefix,omitempty"`
+}
+
+// dialOptions returns how to connect to an engine: a URL, or several with commas
+// between them, or the name of a NATS context, or its file. The variables of the nats
+// command say what is not in there. url may hold a password: see withoutPassword.
+func dialOptions(engine string) (url string, options []nats.Option, err error) {
+	c := &natsContext{}
+	switch {
+	case engine == "":
+		if c.URL = os.Getenv("NATS_URL"); c.URL != "" {
+			break
+		}
+		if engine = os.Getenv("NATS_CONTEXT"); engine == "" {
+			return "", nil, errors.New("no engine is given: write --engine URL, or set NATS_URL")
+		}
+		c, err = namedContext(engine)
+	case strings.HasSuffix(engine, ".json") && strings.Contains(engine, "/") && !strings.Contains(engine, "://"):
+		c, err = readContext(engine)
+	case strings.Contains(engine, ":"):
+		c.URL = engine
+	default:
+		c, err = namedContext(engine)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	c.URL = cmp.Or(c.URL, nats.DefaultURL)
+	known, err := checkURLs(c.URL)
+	if err != nil {
+		return "", nil, err
+	}
+	c.fromEnvironment(known)
+	options, err = c.options()
+	return c.URL, options, err
+}
+
+// fromEnvironment takes the files of TLS from the environment, and credentials unless
+// some are known.
+func (c *natsContext) fromEnvironment(known bool) {
+	c.CA = cmp.Or(os.Getenv("NATS_CA"), c.CA)
+	c.Cert = cmp.Or(os.Getenv("NATS_CERT"), c.Cert)
+	c.Key = cmp.Or(os.Getenv("NATS_KEY"), c.Key)
+	if known || c.User != "" || c.Creds != "" || c.NKey != "" || c.Token != "" {
+		return
+	}
+	c.User, c.Password = os.Getenv("NATS_USER"), os.Getenv("NATS_PASSWORD")
+	c.Creds, c.NKey, c.Token = os.Getenv("NATS_CREDS"), os.Getenv("NATS_NKEY"), os.Getenv("NATS_TOKEN")
+}
+
+func (c *natsContext) options() (options []nats.Option, err error) {
+	add := func(o nats.Option) { options = append(options, o) }
+	for _, file := range []*string{&c.Creds, &c.NKey, &c.CA, &c.Cert, &c.Key} {
+		if rest, ok := strings.CutPrefix(*file, "~/"); ok {
+			*file = filepath.Join(os.Getenv("HOME"), rest)
+		}
+		if *file != "" {
+			f, err := os.Open(*file) // the errors of nats.go come late, and again at each attempt
+			if err != nil {
+				return nil, err
+			}
+			f.Close()
+		}
+	}
+	switch {
+	case c.User != "":
+		add(nats.UserInfo(c.User, c.Password))
+	case c.Creds != "":
+		add(nats.UserCredentials(c.Creds))
+	case c.NKey != "":
+		o, err := nats.NkeyOptionFromSeed(c.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("read the key %s: %w", c.NKey, err)
+		}
+		add(o)
+	case c.Token != "":
+		add(nats.Token(c.Token))
+	}
+	if c.CA != "" {
+		add(nats.RootCAs(c.CA))
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
+	}
+	if c.Cert != "" {
+		add(nats.ClientCert(c.Cert, c.Key))
+	}
+	if c.TLSFirst {
+		add(nats.TLSHandshakeFirst())
+	}
+	if c.Inbox != "" {
+		add(nats.CustomInboxPrefix(c.Inbox))
+	}
+	return options, nil
+}
+
+// checkURLs refuses what is no URL of a server. known reports whether credentials are
+// in it.
+func checkURLs(list string) (known bool, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		if !strings.Contains(text, "://") {
+			text = "nats://" + text
+		}
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Host == "":
+			// The error of Parse would show the password.
+			return false, fmt.Errorf("%q is no URL of a server: write it as nats://HOST:4222", list[strings.LastIndexByte(list, '@')+1:])
+		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
+			return false, fmt.Errorf("no engine is reached by %s: write nats://HOST:4222, or tls, ws or wss for nats", u.Scheme)
+		case u.User != nil:
+			known = true
+		}
+	}
+	return known, nil
+}
+
+// withoutPassword returns URLs without what is before an @.
+func withoutPassword(list string) string {
+	var safe []string
+	for text := range strings.SplitSeq(list, ",") {
+		scheme, rest, found := strings.Cut(text, "://")
+		if !found {
+			scheme, rest = "nats", text
+		}
+		safe = append(safe, scheme+"://"+rest[strings.LastIndexByte(rest, '@')+1:])
+	}
+	return strings.Join(safe, ",")
+}
+
+// contextDir is where the nats command keeps its contexts.
+func contextDir() string {
+	return filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "nats", "context")
+}
+
+func namedContext(name string) (*natsContext, error) {
+	c, err := readContext(filepath.Join(contextDir(), name+".json"))
+	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
+		return c, err
+	}
+	files, _ := filepath.Glob(filepath.Join(contextDir(), "*.json"))
+	if len(files) == 0 {
+		return nil, fmt.Errorf("there is no NATS context %q, nor any other: write a URL such as nats://%s:4222", name, name)
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(f), ".json")
+	}
+	return nil, fmt.Errorf("there is no NATS context %q: there are %s; or write a URL such as nats://%s:4222",
+		name, strings.Join(files, ", "), name)
+}
+
+func readContext(file string) (*natsContext, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the NATS context: %w", err)
+	}
+	c := &natsContext{}
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("read the NATS context %s: it is no JSON of such a context", file)
+	}
+	for name, value := range map[string]string{
+		"nsc": c.NSC, "user_jwt": c.UserJWT, "socks_proxy": c.Proxy,
+		"jetstream_domain": c.Domain, "jetstream_api_prefix": c.Prefix,
+	} {
+		if value != "" {
+			return nil, fmt.Errorf("the NATS context %s has %s, which crew does not support: make one without it", file, name)
+		}
+	}
+	return c, nil
+}
