@@ -44,8 +44,8 @@ type Far struct {
 // made of it has slots join and leave the run. If it is a runner.Sink, too, it gets
 // the events after the journal.
 type Submission struct {
-	URL   string   // or the name of a NATS context; "" with Hosts
-	Hosts []string // of --ssh
+	URL   string // or the name of a NATS context; "" with Hosts
+	Hosts []Host // of --ssh
 	Queue string
 	TTL   time.Duration // with Hosts
 	Dir   string        // of --state; "" for none
@@ -111,8 +111,15 @@ type Worker interface {
 // submit makes the executor of a run on other machines.
 func (w *wiring) submit() (Executor, error) {
 	o, e := w.opts, &w.opts.Engine
+	var hosts []Host
+	if len(e.Hosts) > 0 {
+		var err error
+		if hosts, err = sshHosts(e.Hosts); err != nil {
+			return nil, err
+		}
+	}
 	exec, err := w.programs.Far.Submit(Submission{
-		URL: e.URL, Hosts: e.Hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Name: o.Control.Name,
+		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,

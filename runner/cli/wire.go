@@ -157,7 +157,7 @@ func (w *wiring) onClose(stop func()) {
 // still be blocked in it.
 func (w *wiring) openInput() (err error) {
 	o := w.opts
-	if o.Pool.Workdir != "" {
+	if o.Pool.Workdir != "" && !o.Engine.far() {
 		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
 			return &usageError{
 				"change to directory " + o.Pool.Workdir + ": " + errors.Unwrap(err).Error(),
