@@ -266,5 +266,5 @@ func (c *core) snapshot() *task.Snapshot {
 
 // running describes the attempt of a task that holds a slot.
 func (e *entry) running() *task.Running {
-	return &task.Running{Task: e.task, Slot: e.slot.ID, Attempt: e.attempt, Since: e.since}
+	return &task.Running{Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Attempt: e.attempt, Since: e.since}
 }

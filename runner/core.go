@@ -286,7 +286,7 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 		c.deadline.Push(e.item.ID, c.run.Add(timeout))
 	}
 	c.emit(task.Event{
-		Kind: task.Started, ID: e.task.ID, Task: e.task, Slot: slot.ID, Attempt: e.attempt, Retries: len(e.before),
+		Kind: task.Started, ID: e.task.ID, Task: e.task, Slot: slot.ID, Host: slot.Host, Attempt: e.attempt, Retries: len(e.before),
 	})
 }
 

@@ -245,7 +245,8 @@ func (c *core) giveUp() {
 		}
 		c.ending.Abandoned++
 		c.finish(e, &task.Result{
-			Task: e.task, Attempt: e.attempt, Worker: e.slot.ID, Outcome: task.Cancelled, Err: errAbandoned, End: c.now,
+			Task: e.task, Attempt: e.attempt, Worker: e.slot.ID, Host: e.slot.Host, Outcome: task.Cancelled,
+			Err: errAbandoned, End: c.now,
 		})
 	}
 }

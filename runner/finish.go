@@ -19,6 +19,7 @@ func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	if !e.again {
 		r.Before = e.before
 	}
+	r.Host = e.slot.Host
 	r.Final = e.cancelled && r.Outcome == task.Cancelled
 	e.result = r
 	c.set(e, decided)

@@ -19,7 +19,7 @@ Options end at the first word that is none: the rest is the command's.
 
   {} record   {.} no extension   {/} basename   {//} dirname   {/.} both
   {1} column or source 1, {-1} the last, {1/.} and so on; {name} with --header
-  {#} task number   {%} worker number
+  {#} task number   {%} worker number   {host} its machine
 `
 
 const helpTail = `

@@ -163,8 +163,8 @@ func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Conf
 		if err != nil {
 			return &usageError{"bad value for --" + t.name, err.Error()}
 		}
-		if text.UsesWorker() && t.noWorker != "" {
-			return &usageError{o.given(t.name).String() + " cannot hold {%}", t.noWorker}
+		if p := text.OfSlot(); p != "" && t.noWorker != "" {
+			return &usageError{o.given(t.name).String() + " cannot hold " + p, t.noWorker}
 		}
 		*t.text = text
 	}

@@ -140,6 +140,7 @@ type Running struct {
 	Tag     task.Bytes `json:"tag,omitempty"`
 	Command task.Bytes `json:"command"` // as a person would type it; cut if it is very long
 	Worker  int        `json:"worker"`
+	Host    string     `json:"host,omitempty"` // another machine that it runs on
 	Attempt int        `json:"attempt"`
 	PID     int        `json:"pid,omitempty"`
 	Since   time.Time  `json:"since"`
@@ -166,6 +167,7 @@ type Where struct {
 	Key      task.Bytes `json:"key,omitempty"`
 	Command  task.Bytes `json:"command,omitempty"`
 	Worker   int        `json:"worker,omitempty"`
+	Host     string     `json:"host,omitempty"`
 	Attempt  int        `json:"attempt,omitempty"`
 	Since    time.Time  `json:"since,omitzero"`
 	Age      float64    `json:"age,omitempty"`

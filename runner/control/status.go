@@ -85,16 +85,17 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 
 func running(r *task.Running, now time.Time) Running {
 	return Running{
-		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Tag: task.Bytes(r.Task.TagOn(r.Slot)), Command: command(r.Task, r.Slot),
-		Worker: r.Slot, Attempt: r.Attempt, Since: r.Since, Age: age(r.Since, now),
+		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)),
+		Command: command(r.Task, r.Slot, r.Host), Worker: r.Slot, Host: r.Host, Attempt: r.Attempt, Since: r.Since, Age: age(r.Since, now),
 	}
 }
 
 func age(since, now time.Time) float64 { return max(0, now.Sub(since)).Seconds() }
 
-// command returns the command of a task as a person would type it on a worker.
-func command(t *task.Task, worker int) task.Bytes {
-	return task.Bytes(task.Shorten(t.CommandLine(t.ArgvOn(worker)), longest))
+// command returns the command of a task as a person would type it on a worker of a
+// host.
+func command(t *task.Task, worker int, host string) task.Bytes {
+	return task.Bytes(task.Shorten(t.CommandLine(t.ArgvOn(worker, host)), longest))
 }
 
 // causeName returns the name of what tasks wait for.
@@ -118,11 +119,10 @@ func blocking(b *task.Blocking, now time.Time) *Blocking {
 
 func whereOf(w *task.Where, now time.Time) Where {
 	out := Where{Task: w.ID, Attempt: w.Attempt, Held: w.Held, Blocking: blocking(w.Blocking, now)}
-	worker := 0
 	switch {
 	case w.Running != nil:
-		out.State, worker = "running", w.Running.Slot
-		out.Worker, out.Since, out.Age = worker, w.Running.Since, age(w.Running.Since, now)
+		out.State, out.Worker, out.Host = "running", w.Running.Slot, w.Running.Host
+		out.Since, out.Age = w.Running.Since, age(w.Running.Since, now)
 		out.Attempt = cmp.Or(w.Running.Attempt, w.Attempt)
 	case w.Blocking != nil:
 		out.State = "waiting"
@@ -134,7 +134,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 		out.State = "unknown"
 	}
 	if w.Task != nil {
-		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, worker)
+		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, out.Worker, out.Host)
 	}
 	if w.Outcome != 0 {
 		out.Outcome = w.Outcome.String()
@@ -163,18 +163,19 @@ func eventOf(e *task.Event) (id uint64, out Event) {
 	}[e.Kind]}
 	if t := e.Task; t != nil {
 		id, out.Key = t.ID, task.Bytes(t.Key)
-		out.Command = command(t, e.Slot)
+		out.Command = command(t, e.Slot, e.Host)
 	}
 	switch e.Kind {
 	case task.Started:
-		out.Worker, out.Attempt = e.Slot, e.Attempt
+		out.Worker, out.Host, out.Attempt = e.Slot, e.Host, e.Attempt
 	case task.Retried, task.Finished:
 		r, end := e.Result, endedOf(e.Result, id)
 		if len(r.Argv) > 0 {
 			out.Command = task.Bytes(task.Shorten(e.Task.CommandLine(r.Argv), longest))
 		}
 		out.Outcome, out.Exit, out.Signal, out.Reason, out.Wait = end.Outcome, end.Exit, end.Signal, end.Reason, e.Wait.Seconds()
-		out.Worker, out.Attempt, out.PID, out.Duration = r.Worker, r.Attempt, r.PID, r.Duration().Seconds()
+		out.Worker, out.Host, out.Attempt, out.PID = r.Worker, r.Host, r.Attempt, r.PID
+		out.Duration = r.Duration().Seconds()
 	case task.Resized:
 		out.Workers = e.Slot
 	case task.Blocked:

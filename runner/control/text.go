@@ -80,8 +80,16 @@ func (r *Running) text() string {
 	if name == "" {
 		name = r.Command
 	}
-	return fmt.Sprintf("task %d: for %s, since %s, on worker %d%s: %s", r.Task, task.Span(seconds(r.Age)),
-		r.Since.Local().Format(time.TimeOnly), r.Worker, attempt, task.Shorten(string(name), commandSize))
+	return fmt.Sprintf("task %d: for %s, since %s, on %s%s: %s", r.Task, task.Span(seconds(r.Age)),
+		r.Since.Local().Format(time.TimeOnly), worker(r.Worker, r.Host), attempt, task.Shorten(string(name), commandSize))
+}
+
+// worker names a worker and the machine that it is on, if that is another one.
+func worker(n int, host string) string {
+	if host == "" {
+		return fmt.Sprintf("worker %d", n)
+	}
+	return fmt.Sprintf("worker %d (%s)", n, host)
 }
 
 // Reasons says why nothing starts although a worker is idle, and what tasks wait for.
@@ -128,7 +136,7 @@ func (w *Where) Line() string {
 	at := fmt.Sprintf("task %d", w.Task)
 	switch w.State {
 	case "running":
-		r := Running{Task: w.Task, Worker: w.Worker, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Command: w.Command}
+		r := Running{Task: w.Task, Worker: w.Worker, Host: w.Host, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Command: w.Command}
 		return r.text()
 	case "waiting":
 		if w.Blocking == nil {
@@ -171,7 +179,7 @@ func (e *Event) text(id string) string {
 		if e.Attempt > 1 {
 			attempt = fmt.Sprintf(", attempt %d", e.Attempt)
 		}
-		return fmt.Sprintf("%s started on worker %d%s%s", id, e.Worker, attempt, command)
+		return fmt.Sprintf("%s started on %s%s%s", id, worker(e.Worker, e.Host), attempt, command)
 	case "retried":
 		return fmt.Sprintf("%s: %s; again in %s", id, e.verdict(), task.Span(seconds(e.Wait)))
 	case "finished":

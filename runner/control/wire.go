@@ -67,6 +67,7 @@ type Event struct {
 	Command  task.Bytes `json:"command,omitempty"`
 	Attempt  int        `json:"attempt,omitempty"`
 	Worker   int        `json:"worker,omitempty"`
+	Host     string     `json:"host,omitempty"`
 	PID      int        `json:"pid,omitempty"`
 	Outcome  string     `json:"outcome,omitempty"`
 	Exit     *int       `json:"exit,omitempty"`

@@ -227,7 +227,7 @@ func (c *compiler) places(f *syntax.File) ([]place, error) {
 			switch {
 			case i == 0:
 				places = append(places, p)
-			case c.marks[j].piece.ofRecord():
+			case c.marks[j].piece.anyText():
 				places[j].agree(p)
 			}
 		}
@@ -236,6 +236,8 @@ func (c *compiler) places(f *syntax.File) ([]place, error) {
 		switch {
 		case c.tail && (p.err != nil || !p.last):
 			return nil, c.noEnd()
+		case p.err == nil && !p.text && c.marks[i].piece.kind == host && p.how.counts():
+			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
 		case p.err != nil && !p.text:
 			return nil, fmt.Errorf("%s %w", c.marks[i].piece.text, p.err)
 		}
@@ -296,7 +298,7 @@ func (c *compiler) assemble(places []place) []seg {
 			g.how = columns
 			last := &segs[len(segs)-1]
 			last.text = strings.TrimSuffix(last.text, " ")
-		case p.ref != "" && m.piece.ofRecord():
+		case p.ref != "" && m.piece.anyText():
 			n := slices.IndexFunc(refs, func(r *piece) bool { return *r == *m.piece })
 			if n < 0 {
 				n = len(refs)

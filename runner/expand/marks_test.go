@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func TestMarks(t *testing.T) {
 				tm.Fill(&tk, v)
 				v.Worker = 12
 				want, _ := tm.Argv(v)
-				require.Equal(t, want, tk.ArgvOn(12), "%q", words)
+				require.Equal(t, want, tk.ArgvOn(12, ""), "%q", words)
 				require.True(t, tk.Varies(), "%q", words)
 			}
 		}
@@ -44,7 +45,46 @@ func TestTagMarks(t *testing.T) {
 		text.FillTag(&tk, v)
 		with := v
 		with.Worker = 3
-		require.Equal(t, text.Expand(with), tk.TagOn(3), s)
+		require.Equal(t, text.Expand(with), tk.TagOn(3, ""), s)
 		require.False(t, tk.Varies())
 	}
+}
+
+// TestHost checks that the name of a host, which is put in last, is read like any
+// value, wherever one can stand.
+func TestHost(t *testing.T) {
+	o := newOracle(t)
+	var list []trial
+	for _, c := range contexts {
+		for _, shell := range []string{"", "bash"} {
+			if c.bash && shell == "" {
+				continue
+			}
+			script := strings.ReplaceAll(c.script, "{}", "{host}")
+			tm, err := New(Config{Words: []string{script}, Shell: shell})
+			require.NoError(t, err, script)
+			tk := task.Task{ID: 7}
+			tm.Fill(&tk, Values{Records: [][]string{{"x"}}, Seq: 7})
+			list = append(list, trial{tk.ArgvOn(3, "web-1.if"), wanted(c.want, "web-1.if"), script})
+		}
+	}
+	o.checkTogether(t, list)
+
+	for _, c := range []struct {
+		words, want []string
+		names       []string
+	}{
+		{[]string{"x", "a{host}{%}{host}", "{}"}, []string{"x", "aweb3web", "r"}, nil},
+		{[]string{"x", "{host}"}, []string{"x", "r"}, []string{"host"}},
+		{[]string{"x", "{host.}", "{host/}"}, []string{"x", "{host.}", "{host/}", "r"}, nil},
+		{[]string{"sh", "-c", "for host in {}; do x ${host}; done"}, []string{"sh", "-c", "for host in 'r'; do x ${host}; done"}, nil},
+	} {
+		tm, err := New(Config{Words: c.words, Names: c.names, Append: true})
+		require.NoError(t, err)
+		var tk task.Task
+		tm.Fill(&tk, Values{Records: [][]string{{"r"}}})
+		require.Equal(t, c.want, tk.ArgvOn(3, "web"), "%q", c.words)
+	}
+	_, err := New(Config{Words: []string{"echo $(({host} + 1))"}})
+	require.EqualError(t, err, "{host} cannot stand where only a number can: write {%} for that of the worker")
 }

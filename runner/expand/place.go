@@ -130,11 +130,11 @@ func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
 			}
 			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), lang: lang, variables: vars}
 			switch p := vars.readAlike(c.family); {
-			case p.err != nil && m.piece.ofRecord() && !isComment(leaf):
+			case p.err != nil && m.piece.anyText() && !isComment(leaf):
 				places[i] = p
 			case m.piece.kind == nested:
 				places[i] = s.nested()
-			case m.piece.ofRecord():
+			case m.piece.anyText():
 				places[i] = s.value()
 			default:
 				places[i] = s.number()

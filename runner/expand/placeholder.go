@@ -19,6 +19,7 @@ const (
 	field        // {name}
 	seq          // {#}
 	worker       // {%}
+	host         // {host}
 	nested       // a script within the script, with the placeholders in it
 )
 
@@ -36,6 +37,12 @@ type piece struct {
 func (p piece) ofRecord() bool {
 	return p.kind == record || p.kind == column || p.kind == field || p.kind == nested && p.word.any(piece.ofRecord)
 }
+
+// ofSlot reports whether p is known only when an attempt starts.
+func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host }
+
+// anyText reports whether p may stand for more than digits.
+func (p piece) anyText() bool { return p.ofRecord() || p.kind == host }
 
 // scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
@@ -102,6 +109,9 @@ func brace(s string, cfg *Config) piece {
 			return p
 		}
 	}
+	if p.text == task.HostMark {
+		return piece{text: p.text, kind: host}
+	}
 	return piece{}
 }
 
@@ -147,11 +157,11 @@ type Values struct {
 	Records [][]string        // the columns of each record; several with Config.Batch
 	Fields  map[string]string // what {name} stands for if no column has that name
 	Seq     uint64            // {#}
-	Worker  int               // {%}, from 1; 0 leaves {%} in the text and marks it
+	Worker  int               // {%}, from 1; 0 leaves {%} in the text and marks it, as {host} always is
 
 	// state of an expansion
 
-	marks []task.Mark // each {%} left in the text
+	marks []task.Mark // each {%} and {host} left in the text
 	word  int         // the word being expanded
 	nth   bool        // {N} stands for the Nth record
 	err   error       // why the command cannot be made
@@ -159,7 +169,7 @@ type Values struct {
 
 // mark records that p was left in text, at or after from.
 func (v *Values) mark(p *piece, text []byte, from int) {
-	if p.kind == worker && v.Worker == 0 {
+	if p.kind == worker && v.Worker == 0 || p.kind == host {
 		off := from + bytes.Index(text[from:], []byte(p.text)) // quotes may precede it
 		v.marks = append(v.marks, task.Mark{Word: v.word, Off: off})
 	}
@@ -177,6 +187,14 @@ func (v *Values) countsRecords() bool {
 func (v *Values) record(i int) [][]string {
 	n := len(v.Records)
 	return v.Records[min(i, n):min(i+1, n)]
+}
+
+// room returns how long a placeholder can become that takes nothing from the record.
+func (p *piece) room() int {
+	if p.kind == host {
+		return task.MaxHost
+	}
+	return len("18446744073709551615") // a task's or a slot's number
 }
 
 // perRecord reports whether p has a value for each record of v.
@@ -212,6 +230,8 @@ func (p *piece) in(v *Values, rec []string) string {
 		if v.Worker > 0 {
 			return strconv.Itoa(v.Worker)
 		}
+		return p.text
+	case host:
 		return p.text
 	}
 	if p.n == 0 { // a field

@@ -278,7 +278,7 @@ func (t *Template) Argv(v Values) (argv []string, shell bool) { return t.argv(&v
 
 // Fill sets tk's command to the one for v, and its Err if v holds a value that
 // cannot stand where it belongs, or if the default shell would not understand it.
-// If v has no worker, it appends a mark to tk.Marks for each {%}.
+// It appends a mark to tk.Marks for each {host} and, if v has no worker, each {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	tk.Argv, tk.Shell = t.argv(&v)
 	tk.Marks = append(tk.Marks, v.marks...)

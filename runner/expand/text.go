@@ -40,9 +40,15 @@ func (t *Text) Prefix() (text string, constant bool) {
 	return t.word.segs[0].text, false
 }
 
-// UsesWorker reports whether the text holds {%}, and so varies by slot.
-func (t *Text) UsesWorker() bool {
-	return t.word.any(func(p piece) bool { return p.kind == worker })
+// OfSlot returns a placeholder in the text that varies by slot, or "".
+func (t *Text) OfSlot() (placeholder string) {
+	t.word.any(func(p piece) bool {
+		if p.ofSlot() {
+			placeholder = p.text
+		}
+		return p.ofSlot()
+	})
+	return placeholder
 }
 
 // Fields returns the names of the entries of Values.Fields that the text uses.
@@ -53,8 +59,8 @@ func (t *Text) Fields() []string { return t.word.fields(nil) }
 // has one column, {N} stands for the Nth record.
 func (t *Text) Expand(v Values) string { return t.expand(&v) }
 
-// FillTag sets tk's tag to the text for v. If v has no worker, it appends a mark
-// to tk.Marks for each {%}.
+// FillTag sets tk's tag to the text for v. It appends a mark to tk.Marks for each
+// {host} and, if v has no worker, each {%}.
 func (t *Text) FillTag(tk *task.Task, v Values) {
 	v.word = task.InTag
 	tk.Tag = t.expand(&v)

@@ -96,7 +96,7 @@ func (w *word) expand(v *Values, r int) string {
 
 // build returns w with the values that its placeholders have in recs.
 func (w *word) build(v *Values, recs [][]string) string {
-	if g := &w.segs[0]; len(w.segs) == 1 && g.text == "" && g.how == raw && g.value.kind != worker {
+	if g := &w.segs[0]; len(w.segs) == 1 && g.text == "" && g.how == raw && !g.value.ofSlot() {
 		return g.value.value(v, recs)
 	}
 	var a [512]byte
@@ -185,9 +185,12 @@ const (
 // maxDigits is how many digits a number can have in every shell's arithmetic.
 const maxDigits = 18
 
+// counts reports whether only a number can be written in this way.
+func (q quoting) counts() bool { return q == number || q == apart || q == fraction }
+
 // check returns an error if s cannot be written in this way.
 func (q quoting) check(s string) error {
-	if q != number && q != apart && q != fraction {
+	if !q.counts() {
 		return nil
 	}
 	digits, rest, point := strings.Cut(strings.TrimPrefix(s, "-"), ".")
@@ -255,9 +258,6 @@ func mildInDouble(s string) bool {
 	return true
 }
 
-// digits is room for a task's or a slot's number.
-const digits = len("18446744073709551615")
-
 // size returns what w takes up in a command without records, or an upper bound
 // for it. It is 0 if w is repeated for each record.
 func (w *word) size() int {
@@ -273,7 +273,7 @@ func (w *word) size() int {
 		case g.value.kind == nested:
 			n += 4 * g.value.word.size()
 		case !g.value.ofRecord():
-			if n += digits; w.script {
+			if n += g.value.room(); w.script {
 				n += len(`"''"`)
 			}
 		}
@@ -301,7 +301,7 @@ func (w *word) recordSize(rec []string) int {
 			}
 			n -= pointer
 		case !p.ofRecord():
-			n += digits
+			n += p.room()
 		case p.kind == column && len(rec) == 1:
 			n += len(p.form.of(rec[0])) // whichever record {N} will stand for
 		default:

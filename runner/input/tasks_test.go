@@ -92,7 +92,7 @@ func TestShellAndWorker(t *testing.T) {
 	for i, want := range []string{`a'\''b`, "c"} {
 		tk := list[i]
 		require.True(t, tk.Shell)
-		got := tk.ArgvOn(7)
+		got := tk.ArgvOn(7, "")
 		require.Len(t, got, 3)
 		require.Contains(t, got[2], want)
 		require.Contains(t, got[2], ">7")

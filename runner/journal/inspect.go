@@ -318,7 +318,7 @@ func mention(f io.ReaderAt, off int64) Mention {
 	t.ID, t.Key = r.Seq, r.Key
 	result, err := r.facts(t)
 	if err != nil { // it has not ended
-		result = &task.Result{Task: t, Attempt: r.Attempt, Worker: r.Worker, Start: r.At}
+		result = &task.Result{Task: t, Attempt: r.Attempt, Worker: r.Worker, Host: r.Host, Start: r.At}
 	}
 	return Mention{result, r.Command}
 }

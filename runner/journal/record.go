@@ -24,6 +24,9 @@ func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	b = task.AppendInt(b, "seq", int64(a.Task.ID))
 	b = task.AppendInt(b, "attempt", int64(a.Number))
 	b = task.AppendInt(b, "worker", int64(a.Slot.ID))
+	if a.Slot.Host != "" {
+		b = task.AppendText(b, "host", a.Slot.Host)
+	}
 	b = task.AppendTime(b, "at", now)
 	b = task.AppendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), maxCommand))
 	return seal(b, from)
@@ -89,6 +92,7 @@ type record struct {
 	Duration float64   `json:"duration"`
 	Attempt  int       `json:"attempt"`
 	Worker   int       `json:"worker"`
+	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
 	Start    time.Time `json:"start"`
 	Exit     int       `json:"exit"`
@@ -151,9 +155,9 @@ func (r *record) facts(t *task.Task) (*task.Result, error) {
 		return nil, errDamagedRecord
 	}
 	res := &task.Result{
-		Task: t, Attempt: r.Attempt, Worker: r.Worker, PID: r.PID, Outcome: outcome, Code: r.Exit, Signal: r.Signal,
+		Task: t, Attempt: r.Attempt, Worker: r.Worker, Host: r.Host, PID: r.PID, Outcome: outcome, Code: r.Exit, Signal: r.Signal,
 		Start: r.Start, End: r.Start.Add(seconds(r.Duration)), User: seconds(r.User), System: seconds(r.System),
-		MaxRSS: r.MaxRSS, Leaked: r.Leaked, Argv: t.ArgvOn(r.Worker),
+		MaxRSS: r.MaxRSS, Leaked: r.Leaked, Argv: t.ArgvOn(r.Worker, r.Host),
 	}
 	if r.Error != "" {
 		res.Err = errors.New(r.Error)

@@ -12,7 +12,7 @@ import (
 // own are the variables that crew sets for each attempt. Inherited ones of these
 // names (crew inside crew) are dropped.
 var own = []string{
-	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
+	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "CREW_HOST", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
 }
 
 // environ is the environment that attempts start from. It does not change.
@@ -52,7 +52,8 @@ func pathIn(env []string) (path string, ok bool) {
 // of returns the environment of an attempt. The task's own variables replace
 // inherited ones of the same name or, if the task is bare, all of them.
 func (e *environ) of(a task.Attempt) []string {
-	seq, worker := strconv.FormatUint(a.Task.ID, 10), strconv.Itoa(a.Slot.ID)
+	o := a.Origin()
+	seq, worker := strconv.FormatUint(o.Task, 10), strconv.Itoa(o.Slot)
 	env := make([]string, 0, len(e.base)+len(own)+len(a.Task.Env))
 	switch {
 	case a.Task.Bare:
@@ -68,6 +69,6 @@ func (e *environ) of(a task.Attempt) []string {
 		env = append(env, e.base...)
 	}
 	return append(env,
-		"CREW_SEQ="+seq, "CREW_WORKER="+worker, "CREW_ATTEMPT="+strconv.Itoa(a.Number), "CREW_KEY="+a.Task.Key,
-		e.pid, "PARALLEL_SEQ="+seq, "PARALLEL_JOBSLOT="+worker)
+		"CREW_SEQ="+seq, "CREW_WORKER="+worker, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key,
+		"CREW_HOST="+o.Host, e.pid, "PARALLEL_SEQ="+seq, "PARALLEL_JOBSLOT="+worker)
 }

@@ -170,21 +170,33 @@ func TestStdin(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
+	host, err := os.Hostname()
+	require.NoError(t, err)
 	l := local(t, func(c *Config) {
-		c.Env = []string{"PATH=" + os.Getenv("PATH"), "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "KEEP=1", "MINE=inherited"}
+		c.Env = []string{"PATH=" + os.Getenv("PATH"), "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "CREW_HOST=outer", "KEEP=1", "MINE=inherited"}
 	})
 	tk := &task.Task{ID: 7, Key: "k", Argv: []string{"env"}, Env: []string{"MINE=own"}}
 	r := l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Slot: task.Slot{ID: 3}})
 	lines := strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
 	require.ElementsMatch(t, []string{
 		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=2", "CREW_KEY=k",
-		"CREW_PID=" + strconv.Itoa(os.Getpid()), "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
+		"CREW_PID=" + strconv.Itoa(os.Getpid()), "CREW_HOST=" + host, "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
+	}, lines)
+
+	tk.Origin = &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away"}
+	r = l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Slot: task.Slot{ID: 3}})
+	lines = strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
+	require.ElementsMatch(t, []string{
+		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=70", "CREW_WORKER=30", "CREW_ATTEMPT=20", "CREW_KEY=k",
+		"CREW_PID=" + strconv.Itoa(os.Getpid()), "CREW_HOST=far_away", "PARALLEL_SEQ=70", "PARALLEL_JOBSLOT=30",
 	}, lines)
 }
 
 // TestBareEnvironment: a bare task inherits nothing, and its program is found in
 // its own PATH, seen from its own directory.
 func TestBareEnvironment(t *testing.T) {
+	host, err := os.Hostname()
+	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/bin", 0o777))
 	require.NoError(t, os.WriteFile(dir+"/bin/mine", []byte("#!/bin/sh\npwd; exec /usr/bin/env"), 0o777))
@@ -199,7 +211,7 @@ func TestBareEnvironment(t *testing.T) {
 	lines = slices.DeleteFunc(lines, func(s string) bool { return s == "_=/usr/bin/env" }) // bash sets it
 	require.ElementsMatch(t, []string{
 		dir, "PATH=bin", "PWD=" + dir, "BYTES=\xff", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=1", "CREW_KEY=",
-		"CREW_PID=" + strconv.Itoa(os.Getpid()), "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
+		"CREW_PID=" + strconv.Itoa(os.Getpid()), "CREW_HOST=" + host, "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
 	}, lines)
 	for _, env := range [][]string{{"PATH=/nowhere"}, {}, nil} {
 		r = run(env...)

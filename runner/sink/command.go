@@ -25,7 +25,7 @@ func (v Verbose) Consume(events []task.Event) error {
 	var text strings.Builder
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Started {
-			text.WriteString(e.Task.CommandLine(e.Task.ArgvOn(e.Slot)) + "\n")
+			text.WriteString(e.Task.CommandLine(e.Task.ArgvOn(e.Slot, e.Host)) + "\n")
 		}
 	}
 	v.screen.say(text.String())

@@ -87,7 +87,7 @@ func (a runningTask) name(columns int) string {
 	}
 	name := strings.TrimSpace(b.String())
 	if name == "" || a.task.Object != "" {
-		name = a.task.CommandLine(a.task.ArgvOn(a.slot))
+		name = a.task.CommandLine(a.task.ArgvOn(a.slot, a.host))
 	}
 	return cut(task.Printable(strings.ReplaceAll(task.Shorten(name, 4*columns), "\t", " ")), columns)
 }

@@ -17,6 +17,7 @@ type load struct {
 type runningTask struct {
 	task  *task.Task
 	slot  int
+	host  string
 	since time.Time
 }
 
@@ -27,7 +28,7 @@ func (l *load) apply(e *task.Event, at time.Time) {
 		if l.running == nil {
 			l.running = map[uint64]runningTask{}
 		}
-		l.running[e.ID] = runningTask{e.Task, e.Slot, at}
+		l.running[e.ID] = runningTask{e.Task, e.Slot, e.Host, at}
 	case task.Retried, task.Finished:
 		delete(l.running, e.ID)
 	}

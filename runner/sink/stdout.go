@@ -215,7 +215,7 @@ func (s *Stdout) finished(e *task.Event, next bool) {
 		}
 		return
 	}
-	l := &large{e.Task, *r, s.prefix(e.Task, r.Worker)}
+	l := &large{e.Task, *r, s.prefix(e.Task, r.Worker, r.Host)}
 	if now {
 		s.show(l)
 		return
@@ -256,7 +256,7 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 			out = s.scratch.p // nothing is better than half an object
 		}
 	default:
-		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker), r)
+		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker, r.Host), r)
 	}
 	if errors.Is(failed, errRoom) {
 		return nil, nil, false
@@ -287,12 +287,12 @@ func captured(r *task.Result) int64 {
 	return n
 }
 
-// prefix returns what goes before each line of a task in a slot.
-func (s *Stdout) prefix(t *task.Task, slot int) string {
+// prefix returns what goes before each line of a task in a slot of a host.
+func (s *Stdout) prefix(t *task.Task, slot int, host string) string {
 	if !s.cfg.Plan.Tag {
 		return ""
 	}
-	return t.TagOn(slot) + "\t"
+	return t.TagOn(slot, host) + "\t"
 }
 
 // add gathers a small block of each stream.

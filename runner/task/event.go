@@ -10,7 +10,7 @@ type Kind uint8
 // Started, Finished, Released. A task that ends without an attempt has no Started.
 const (
 	Admitted  Kind = iota + 1 // Task
-	Started                   // Task, Slot, Attempt, Retries
+	Started                   // Task, Slot, Host, Attempt, Retries
 	Retried                   // Task, Result, Retries, Took: the attempt failed; another follows after Wait
 	Finished                  // Task, Result; Attempt and Took, or 0 if no attempt was running
 	Released                  // the results of tasks ID to Last may be shown now, in this order
@@ -32,6 +32,7 @@ type Event struct {
 	Task     *Task
 	Result   *Result // closed once every sink has consumed the event
 	Slot     int
+	Host     string // of the slot; empty for this machine
 	Attempt  int
 	Retries  int // of a task: its attempts in this run that failed before
 	Wait     time.Duration

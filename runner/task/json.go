@@ -51,6 +51,9 @@ func (r *Result) AppendFacts(b []byte) []byte {
 	b = AppendInt(b, "signal", int64(r.Signal))
 	b = AppendInt(b, "attempt", int64(r.Attempt))
 	b = AppendInt(b, "worker", int64(r.Worker))
+	if r.Host != "" {
+		b = AppendText(b, "host", r.Host)
+	}
 	b = AppendInt(b, "pid", int64(r.PID))
 	if r.Start.IsZero() {
 		b = AppendNull(b, "start")

@@ -66,6 +66,7 @@ func (s State) String() string {
 type Running struct {
 	Task    *Task
 	Slot    int
+	Host    string // of the slot; empty for this machine
 	Attempt int
 	Since   time.Time
 }

@@ -8,7 +8,10 @@ package task
 import (
 	"errors"
 	"io"
+	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -49,12 +52,12 @@ type Task struct {
 	Records [][]string // its records, each split into columns
 	Object  string     // the JSON object it came from, with --input json
 	Tag     string     // prefix of its output lines
-	Marks   []Mark     // each {%} in Tag and then in Argv, in order
+	Marks   []Mark     // each {%} and {host} in Tag and then in Argv, in order
 	Err     error      // why it cannot be run at all; it finishes as StartFailed
 }
 
-// Mark is the position of a {%} in a task's command or tag. The {%} stands for the
-// number of the slot, which is known only when an attempt starts.
+// Mark is the position of a {%} or {host} in a task's command or tag. These stand for
+// the number and the host of the slot, which is known only when an attempt starts.
 type Mark struct {
 	Word int // index in Argv, or InTag
 	Off  int // in bytes
@@ -63,16 +66,27 @@ type Mark struct {
 // InTag is the Word of a mark in a task's tag.
 const InTag = -1
 
-const markText = "{%}"
+// What stands at a mark.
+const (
+	NumberMark = "{%}"
+	HostMark   = "{host}"
+)
 
-// number fills the slot's number into text at the marks of the given word.
-func (t *Task) number(text string, word, slot int) string {
+// fill fills the slot's number and host into text at the marks of the given word.
+func (t *Task) fill(text string, word int, o *Origin) string {
 	var b []byte
 	from := 0
 	for _, m := range t.Marks {
-		if m.Word == word {
-			b = strconv.AppendInt(append(b, text[from:m.Off]...), int64(slot), 10)
-			from = m.Off + len(markText)
+		if m.Word != word {
+			continue
+		}
+		b = append(b, text[from:m.Off]...)
+		if strings.HasPrefix(text[m.Off:], HostMark) {
+			b = append(b, o.Host...)
+			from = m.Off + len(HostMark)
+		} else {
+			b = strconv.AppendInt(b, int64(o.Slot), 10)
+			from = m.Off + len(NumberMark)
 		}
 	}
 	if from == 0 {
@@ -81,14 +95,16 @@ func (t *Task) number(text string, word, slot int) string {
 	return string(append(b, text[from:]...))
 }
 
-// ArgvOn returns the task's command in a slot. The caller must not change it.
-func (t *Task) ArgvOn(slot int) []string {
+// ArgvOn returns the task's command in a slot of a host, which is empty for this
+// machine. The caller must not change it.
+func (t *Task) ArgvOn(slot int, host string) []string {
 	if len(t.Marks) == 0 || slot == 0 {
 		return t.Argv
 	}
+	o := t.origin(0, slot, host)
 	argv := make([]string, len(t.Argv))
 	for i, w := range t.Argv {
-		argv[i] = t.number(w, i, slot)
+		argv[i] = t.fill(w, i, &o)
 	}
 	return argv
 }
@@ -98,8 +114,15 @@ func (t *Task) Varies() bool {
 	return len(t.Marks) > 0 && t.Marks[len(t.Marks)-1].Word != InTag
 }
 
-// TagOn returns the prefix of the task's lines in a slot.
-func (t *Task) TagOn(slot int) string { return t.number(t.Tag, InTag, slot) }
+// TagOn returns the prefix of the task's lines in a slot of a host, which is empty for
+// this machine.
+func (t *Task) TagOn(slot int, host string) string {
+	if len(t.Marks) == 0 {
+		return t.Tag
+	}
+	o := t.origin(0, slot, host)
+	return t.fill(t.Tag, InTag, &o)
+}
 
 // Size returns about how many bytes the task occupies in memory.
 func (t *Task) Size() int {
@@ -117,13 +140,55 @@ func (t *Task) Size() int {
 	return n
 }
 
-// Origin is an attempt of a run on another machine, whose task this one carries out.
-// It is what the task's command and environment tell of.
+// Origin is what a task's command and environment tell of an attempt. If a task
+// carries out the attempt of a run on another machine, it is that one's.
 type Origin struct {
-	Task   uint64 // {#}
+	Task   uint64 // {#} and CREW_SEQ
 	Number int    // CREW_ATTEMPT
-	Slot   int    // {%}
-	Host   string // {host}
+	Slot   int    // {%} and CREW_WORKER
+	Host   string // {host} and CREW_HOST
+}
+
+// origin returns what attempt number n of the task in a slot tells of. The host, which
+// another machine may have named, holds only what is text to every shell.
+func (t *Task) origin(n, slot int, host string) Origin {
+	o := Origin{t.ID, n, slot, host}
+	if t.Origin != nil {
+		o = *t.Origin
+	}
+	if o.Host == "" {
+		o.Host = thisHost()
+	}
+	o.Host = HostName(o.Host)
+	return o
+}
+
+// thisHost returns the name of this machine.
+var thisHost = sync.OnceValue(func() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name
+})
+
+// MaxHost is the length of the longest name of a host (RFC 1035, section 2.3.4).
+const MaxHost = 253
+
+// HostName returns s as the name of a host: of letters, digits, dots, hyphens and
+// underscores, of which it replaces other bytes, and not a hyphen first. It is at most
+// MaxHost bytes long.
+func HostName(s string) string {
+	text := func(i int, c byte) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' && i > 0
+	}
+	s = s[:min(len(s), MaxHost)]
+	for i := range len(s) {
+		if !text(i, s[i]) {
+			s = s[:i] + "_" + s[i+1:]
+		}
+	}
+	return s
 }
 
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.
@@ -143,7 +208,10 @@ type Attempt struct {
 }
 
 // Argv returns the attempt's command. The caller must not change it.
-func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID) }
+func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host) }
+
+// Origin returns what the attempt's command and environment tell of.
+func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.Slot.Host) }
 
 // ErrTimeout is the cause with which an attempt's context ends at its timeout.
 var ErrTimeout = errors.New("timed out")

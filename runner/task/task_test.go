@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +20,9 @@ func TestAnAttemptIsData(t *testing.T) {
 	a := Attempt{
 		Task: &Task{
 			ID: 7, Key: "k", Identity: [16]byte{1}, Attempts: 1, Failures: 1,
-			Argv: []string{"x", "{%}", "{%}{%} {%}"}, Env: []string{"A=b"}, Dir: "/", Stdin: []byte("in\x00\xff"),
-			Cost: 3, Timeout: -1, Records: [][]string{{"{%}", "b"}}, Tag: "{%}: {%}",
-			Marks: []Mark{{InTag, 0}, {1, 0}, {2, 0}, {2, 7}},
+			Argv: []string{"x", "{%}", "{%}{%} {%}{host}"}, Env: []string{"A=b"}, Dir: "/", Stdin: []byte("in\x00\xff"),
+			Cost: 3, Timeout: -1, Records: [][]string{{"{%}", "b"}}, Tag: "{%}: {%}{host}",
+			Marks: []Mark{{InTag, 0}, {InTag, 8}, {1, 0}, {2, 0}, {2, 7}, {2, 10}},
 		},
 		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3, Token: '+'},
 	}
@@ -30,11 +31,16 @@ func TestAnAttemptIsData(t *testing.T) {
 	var got Attempt
 	require.NoError(t, gob.NewDecoder(&wire).Decode(&got))
 	require.Equal(t, a, got)
-	require.Equal(t, []string{"x", "12", "12{%} 12"}, got.Argv())
-	require.Equal(t, "12: {%}", got.Task.TagOn(12))
+	require.Equal(t, []string{"x", "12", "12{%} 12web1"}, got.Argv())
+	require.Equal(t, "12: {%}web2", got.Task.TagOn(12, "web2"))
 	require.True(t, got.Task.Varies())
-	require.Equal(t, a.Task.Argv, a.Task.ArgvOn(0), "without a slot it stays as it is")
-	got.Task.Marks = got.Task.Marks[:1]
+	require.Equal(t, a.Task.Argv, a.Task.ArgvOn(0, "web1"), "without a slot it stays as it is")
+	require.Equal(t, Origin{7, 2, 12, "web1"}, got.Origin())
+	got.Task.Origin = &Origin{70, 20, 120, "far"}
+	require.Equal(t, []string{"x", "120", "120{%} 120far"}, got.Argv())
+	require.Equal(t, "120: {%}far", got.Task.TagOn(12, "web2"))
+	require.Equal(t, *got.Task.Origin, got.Origin())
+	got.Task.Marks = got.Task.Marks[:2]
 	require.False(t, got.Task.Varies())
 }
 
@@ -159,4 +165,19 @@ func FuzzPrintable(f *testing.F) {
 			require.True(t, strings.HasPrefix(s, strings.TrimSuffix(got, "…")), "%q is cut to %q", s, got)
 		}
 	})
+}
+
+func TestNamesOfHosts(t *testing.T) {
+	for name, want := range map[string]string{
+		"web-1.example_x": "web-1.example_x", "-rf": "_rf", "a b'$(x)\té": "a_b___x____", "{%}": "___",
+		strings.Repeat("a", 300): strings.Repeat("a", MaxHost),
+	} {
+		require.Equal(t, want, HostName(name))
+	}
+	here, err := os.Hostname()
+	require.NoError(t, err)
+	a := Attempt{Task: &Task{Argv: []string{"{host}"}, Marks: []Mark{{0, 0}}}, Slot: Slot{ID: 1}}
+	require.Equal(t, []string{HostName(here)}, a.Argv(), "no host is this machine")
+	a.Slot.Host = "$(x)"
+	require.Equal(t, []string{"__x_"}, a.Argv())
 }
