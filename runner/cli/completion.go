@@ -29,14 +29,15 @@ func completionScript(shell string) string {
 	return strings.NewReplacer(
 		"@ROWS@\n", rows.String(), "@NAMES@", strings.Join(names, " "), "@LETTERS@", valuedLetters.String(),
 		"@VALUED@", strings.Join(valued, " "), "@VALUED|@", strings.Join(valued, " | "),
-		"@COMMANDS@", "ctl serve state", "@VERBS@", verbRows(shell), "@VERBOPTIONS@\n", verbOptionRows(shell),
+		"@COMMANDS@", "ctl engine serve state worker", "@VERBS@", ctlTool().verbRows(shell),
+		"@ENGINEVERBS@", engineTool().verbRows(shell), "@VERBOPTIONS@\n", verbOptionRows(shell),
 	).Replace(script)
 }
 
-// verbRows returns the verbs of crew ctl, for zsh and fish with descriptions.
-func verbRows(shell string) string {
+// verbRows returns the verbs of t, for zsh and fish with descriptions.
+func (t *tool) verbRows(shell string) string {
 	var rows []string
-	for _, v := range verbs() {
+	for _, v := range t.verbs {
 		switch shell {
 		case "bash":
 			rows = append(rows, v.name)
@@ -53,12 +54,15 @@ func verbRows(shell string) string {
 // has its options.
 func verbOptionRows(shell string) string {
 	var rows strings.Builder
-	for _, v := range verbs() {
-		format := "\t%s) options=(%s) ;;\n"
-		if shell == "fish" {
-			format = "        case %s\n            printf '%%s\\n' %s\n"
+	for _, t := range []*tool{ctlTool(), engineTool()} {
+		for _, v := range t.verbs {
+			format := "\t'%s') options=(%s) ;;\n"
+			if shell == "fish" {
+				format = "        case '%s'\n            printf '%%s\\n' %s\n"
+			}
+			word := strings.TrimPrefix(t.name, "crew ") + " " + v.name
+			fmt.Fprintf(&rows, format, word, strings.Join(v.optionNames(), " "))
 		}
-		fmt.Fprintf(&rows, format, v.name, strings.Join(v.optionNames(), " "))
 	}
 	return rows.String()
 }
@@ -66,19 +70,20 @@ func verbOptionRows(shell string) string {
 // In the scripts, @ROWS@ stands for what there is to say of each option, @NAMES@
 // for all long options, @VALUED@ for those that take a value, and @LETTERS@ for the
 // short forms of these. @COMMANDS@ are crew's own commands, @VERBS@ those of crew
-// ctl, and @VERBOPTIONS@ has the options of each of these. Each script finds the end of the options as split does,
-// and leaves the rest to the completion of the command there.
+// ctl, @ENGINEVERBS@ those of crew engine, and @VERBOPTIONS@ has the options of each
+// of these. Each script finds the end of the options as split does, and leaves the
+// rest to the completion of the command there.
 
 const bashScript = `# bash completion for crew: eval "$(crew --completion bash)"
 _crew() {
 	local cur=${COMP_WORDS[COMP_CWORD]} opt='' word i
 	COMPREPLY=()
-	if [[ ${COMP_WORDS[1]} == ctl ]] && ((COMP_CWORD > 1)); then
+	if [[ ${COMP_WORDS[1]} == @(ctl|engine) ]] && ((COMP_CWORD > 1)); then
 		_crew_ctl
 		return
 	fi
 	for ((i = 1; i < COMP_CWORD; i++)); do
-		((i > 1)) || [[ ${COMP_WORDS[1]} != serve ]] || continue
+		((i > 1)) || [[ ${COMP_WORDS[1]} != @(serve|worker) ]] || continue
 		word=${COMP_WORDS[i]}
 		if [[ -n $opt ]]; then
 			# readline makes three words of --output=line
@@ -113,15 +118,16 @@ _crew() {
 	esac
 }
 _crew_ctl() {
-	local options=()
-	case ${COMP_WORDS[2]} in
+	local options=() verbs='@VERBS@'
+	[[ ${COMP_WORDS[1]} == ctl ]] || verbs='@ENGINEVERBS@'
+	case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
 @VERBOPTIONS@
 	esac
 	if ((COMP_CWORD == 2)); then
-		mapfile -t COMPREPLY < <(compgen -W '@VERBS@' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur")
 	elif [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "${options[*]}" -- "$cur")
-	elif [[ ${COMP_WORDS[2]} == add ]]; then
+	elif [[ ${COMP_WORDS[2]} == add || ${COMP_WORDS[1]} == engine ]]; then
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 	fi
@@ -158,22 +164,23 @@ const zshScript = `#compdef crew
 # zsh completion for crew: source <(crew --completion zsh), or a file _crew in fpath
 _crew() {
 	local -a options verbs=(@VERBS@)
-	if [[ $words[2] == ctl ]] && (( CURRENT == 3 )); then
+	[[ $words[2] == engine ]] && verbs=(@ENGINEVERBS@)
+	if [[ $words[2] == (ctl|engine) ]] && (( CURRENT == 3 )); then
 		_describe verb verbs
 		return
-	elif [[ $words[2] == ctl ]] && (( CURRENT > 3 )); then
-		case $words[3] in
+	elif [[ $words[2] == (ctl|engine) ]] && (( CURRENT > 3 )); then
+		case "$words[2] $words[3]" in
 @VERBOPTIONS@
 		esac
 		if [[ $PREFIX == -* ]]; then
 			compadd -- $options
-		elif [[ $words[3] == add ]]; then
+		elif [[ $words[3] == add || $words[2] == engine ]]; then
 			_files
 		fi
 		return
 	fi
 	(( CURRENT > 2 )) || compadd -- @COMMANDS@
-	if [[ $words[2] == serve ]] && (( CURRENT > 2 )); then
+	if [[ $words[2] == (serve|worker) ]] && (( CURRENT > 2 )); then
 		shift words
 		(( CURRENT-- ))
 	fi
@@ -219,7 +226,7 @@ set -g __crew_letters @LETTERS@
 function __crew_command
     set -l words (commandline -opc)
     set -e words[1]
-    test "$words[1]" = serve; and set -e words[1]
+    contains -- "$words[1]" serve worker; and set -e words[1]
     while set -q words[1]
         set -l word $words[1]
         set -e words[1]
@@ -237,15 +244,17 @@ function __crew_command
     return 1
 end
 function __crew_ctl
-    switch "$argv[2]"
-        case ''
+    switch "$argv[1] $argv[2]"
+        case 'ctl '
             printf '%s\n' @VERBS@
+        case 'engine '
+            printf '%s\n' @ENGINEVERBS@
 @VERBOPTIONS@
     end
 end
 function __crew_complete_command
     set -l words (__crew_command)
-    if test "$words[1]" = ctl
+    if contains -- "$words[1]" ctl engine
         __crew_ctl $words
     else if set -q words[1]
         complete -C "$words "(commandline -ct)

@@ -66,6 +66,10 @@ var completions = []struct{ line, offers, not string }{
 	{"crew ctl ", "drain", "file-of-mine"},
 	{"crew ctl log --f", "--follow", "--rest"},
 	{"crew ctl drain --re", "--rest", "--retries"},
+	{"crew eng", "engine", "--"},
+	{"crew engine ", "serve", "drain"},
+	{"crew engine serve --tls-c", "--tls-cert", "--json"},
+	{"crew worker --lab", "--labels", "--keep-order"},
 }
 
 func checkOffers(t *testing.T, lines []string, offers, not string) {

@@ -13,14 +13,22 @@ import (
 	"crew/runner/task"
 )
 
-// verb is a row of the table of what crew ctl does. The parser, the help and the
-// completion scripts use it, and a test compares the man page with it.
+// verb is a row of the table of what crew ctl does, or crew engine. The parser, the
+// help and the completion scripts use it, and a test compares the man page with it.
 type verb struct {
 	name     string
 	operands string // as the help has them; some forms have a meaning for ctl.take
-	options  string // names of the options it takes beside --json and --help
+	options  string // names of the options it takes beside --help
 	text     string // description in the help
 	do       func(*ctl) error
+}
+
+// tool is a command of crew's that has verbs.
+type tool struct {
+	name       string
+	head, tail string // of its help
+	such       string // examples of verbs
+	verbs      []verb
 }
 
 // The operands that ctl.take knows.
@@ -32,12 +40,14 @@ const (
 	takesKey     = "TASK...|--key KEY"
 	takesSize    = "N|+N|-N [RUN]"
 	takesWork    = "VALUE...|-|COMMAND..."
+	takesFile    = "FILE"
+	takesFarRun  = "RUN"
 )
 
-// verbs returns the table, in the order of the help. It is no variable, as the
+// ctlTool returns the table, in the order of the help. It is no variable, as the
 // functions in it come back to it.
-func verbs() []verb {
-	return []verb{
+func ctlTool() *tool {
+	all := []verb{
 		{"ls", takesNothing, "", "list your running crews", (*ctl).ls},
 		{"status", takesRun, "run", "what runs, what waits for what, and why", (*ctl).status},
 		{"log", takesTask, "follow run", "the output of a task so far", (*ctl).log},
@@ -53,9 +63,13 @@ func verbs() []verb {
 		{"stop", takesRun, "run", "drain, and end what runs", (*ctl).steer},
 		{"add", takesWork, "to key after wait block null", "give tasks to a crew serve", (*ctl).add},
 	}
+	for i := range all {
+		all[i].options = strings.TrimSpace(all[i].options + " json")
+	}
+	return &tool{"crew ctl", ctlHelpHead, ctlHelpTail, "ls or status", all}
 }
 
-// ctlOption is an option of crew ctl.
+// ctlOption is an option of crew ctl or crew engine.
 type ctlOption struct {
 	name  string
 	short string
@@ -74,23 +88,35 @@ var ctlOptions = [...]ctlOption{
 	{"wait", "", "", "show the output, end with the task's status", func(c *ctl, _ string) error { c.wait = true; return nil }},
 	{"block", "", "", "wait while the queue is full", func(c *ctl, _ string) error { c.block = true; return nil }},
 	{"null", "0", "", "records of - end with a NUL byte", func(c *ctl, _ string) error { c.null = true; return nil }},
+	{"engine", "", "URL", "the NATS server, or the name of a NATS context", (*ctl).setEngine},
+	{"dir", "", "DIR", "where the hub keeps everything", func(c *ctl, v string) error { return setText(&c.hub.Dir, v) }},
+	{"listen", "", "HOST:PORT", "where it listens (127.0.0.1:4222)", func(c *ctl, v string) error { return setText(&c.hub.Listen, v) }},
+	{"tls-cert", "", "FILE", "its certificate; then it may listen anywhere", func(c *ctl, v string) error { return setText(&c.hub.Cert, v) }},
+	{"tls-key", "", "FILE", "the key of the certificate", func(c *ctl, v string) error { return setText(&c.hub.Key, v) }},
+	{"max-tasks", "", "N", "tasks in the stream; submitters then wait (100000)", (*ctl).setMaxTasks},
+	{"max-output", "", "SIZE", "output in the stream; workers then wait (1G)", (*ctl).setMaxOutput},
+	{"replicas", "", "N", "how many servers of a cluster keep each message (1)", (*ctl).setReplicas},
 	{"json", "", "", "print the replies as lines of JSON", func(c *ctl, _ string) error { c.json = true; return nil }},
 	{"help", "h", "", "print this", func(c *ctl, _ string) error { c.help = true; return nil }},
 }
 
-// ctl is a parsed command line of crew ctl.
+// ctl is a parsed command line of crew ctl or crew engine.
 type ctl struct {
 	in, out, errs *os.File
 
+	tool     *tool
 	verb     *verb
 	run      string // "" for the only one
 	tasks    []uint64
 	after    []uint64
 	key      *task.Bytes
 	n        int
-	relative bool     // n is a difference
-	work     []string // what to add
-	stdin    bool     // records of standard input are to be added
+	relative bool       // n is a difference
+	work     []string   // what to add
+	stdin    bool       // records of standard input are to be added
+	line     []string   // all of it, with crew itself
+	hub      EngineCall // of crew engine
+	far      *Far       // nil in crew
 
 	follow, rest, wait, block, null, json, help bool
 }
@@ -102,7 +128,11 @@ func (e exitStatus) Error() string { return "exit status " + strconv.Itoa(int(e)
 
 // ctlCommand runs "crew ctl" and returns its exit status.
 func ctlCommand(args []string, stdin, stdout, stderr *os.File) int {
-	c := &ctl{in: stdin, out: stdout, errs: stderr}
+	return (&ctl{tool: ctlTool(), in: stdin, out: stdout, errs: stderr}).main(args)
+}
+
+func (c *ctl) main(args []string) int {
+	stdout, stderr := c.out, c.errs
 	err := c.parse(args)
 	switch {
 	case err == nil && c.help:
@@ -123,22 +153,22 @@ func ctlCommand(args []string, stdin, stdout, stderr *os.File) int {
 	return statusOK
 }
 
-const seeCtlHelp = "see crew ctl --help"
-
 // parse reads the verb, its options and its operands, which may be mixed. Only the
 // options of add end at its first operand, which may be a command with options of
 // its own.
 func (c *ctl) parse(args []string) error {
 	if len(args) == 0 {
-		return &usageError{"crew ctl needs a verb, such as ls or status", seeCtlHelp}
+		return &usageError{c.tool.name + " needs a verb, such as " + c.tool.such, "see " + c.tool.name + " --help"}
 	}
 	if args[0] == "--help" || args[0] == "-h" {
 		c.help = true
 		return nil
 	}
-	if c.verb = findVerb(args[0]); c.verb == nil {
-		return unknownVerb(args[0])
+	i := slices.IndexFunc(c.tool.verbs, func(v verb) bool { return v.name == args[0] })
+	if i < 0 {
+		return c.tool.unknownVerb(args[0])
 	}
+	c.verb = &c.tool.verbs[i]
 	operands, ended, err := c.options(args[1:])
 	if err != nil || c.help {
 		return err
@@ -146,29 +176,21 @@ func (c *ctl) parse(args []string) error {
 	return c.take(operands, ended)
 }
 
-func findVerb(name string) *verb {
-	all := verbs()
-	if i := slices.IndexFunc(all, func(v verb) bool { return v.name == name }); i >= 0 {
-		return &all[i]
-	}
-	return nil
-}
-
-func unknownVerb(word string) error {
+func (t *tool) unknownVerb(word string) error {
 	var names, begin []string
-	for _, v := range verbs() {
+	for _, v := range t.verbs {
 		names = append(names, v.name)
 		if word != "" && strings.HasPrefix(v.name, word) {
 			begin = append(begin, v.name)
 		}
 	}
-	hint := seeCtlHelp
+	hint := "see " + t.name + " --help"
 	if near := task.Nearest(word, names); len(begin) > 1 {
 		hint = "did you mean " + oneOf(begin) + "?"
 	} else if near = strings.Join(append(begin, near)[:1], ""); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	return &usageError{fmt.Sprintf("crew ctl knows no %q", word), hint}
+	return &usageError{fmt.Sprintf("%s knows no %q", t.name, word), hint}
 }
 
 // options sets the options in args and returns the operands. ended reports whether
@@ -203,7 +225,7 @@ func (c *ctl) option(arg string, next []string) (rest []string, err error) {
 	o := c.verb.option(strings.TrimLeft(name, "-"), len(name) > 2)
 	switch {
 	case o == nil:
-		return nil, &usageError{"crew ctl " + c.verb.name + " has no option " + quoteOption(name), "it takes " + oneOf(c.verb.optionNames())}
+		return nil, &usageError{c.tool.name + " " + c.verb.name + " has no option " + quoteOption(name), "it takes " + oneOf(c.verb.optionNames())}
 	case o.value == "" && attached:
 		return nil, &usageError{name + " takes no value", "write " + name + " alone"}
 	case o.value != "" && !attached:
@@ -234,12 +256,12 @@ func (v *verb) option(name string, long bool) *ctlOption {
 
 // takes reports whether o is an option of v.
 func (v *verb) takes(o *ctlOption) bool {
-	return o.name == "json" || o.name == "help" || slices.Contains(strings.Fields(v.options), o.name)
+	return o.name == "help" || slices.Contains(strings.Fields(v.options), o.name)
 }
 
 // wrong returns the error of operands that the verb does not take.
 func (c *ctl) wrong(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...), "write " + c.verb.usage()}
+	return &usageError{fmt.Sprintf(format, args...), "write " + c.tool.usage(c.verb)}
 }
 
 // take reads the operands that the verb takes.
@@ -258,6 +280,11 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 		if len(operands) > 0 && c.run == "" {
 			c.run, operands = operands[0], operands[1:]
 		}
+	case takesFile, takesFarRun:
+		if len(operands) == 0 {
+			return c.wrong("%s %s needs the name of a %s", c.tool.name, c.verb.name, strings.ToLower(c.verb.operands))
+		}
+		c.run, operands = operands[0], operands[1:]
 	case takesTask, takesTasks, takesKey:
 		for _, w := range operands {
 			id, ok := parseTask(w)

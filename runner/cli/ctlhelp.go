@@ -21,14 +21,14 @@ See crew ctl VERB --help, and crew(1) for the rest.
 func (c *ctl) helpText() string {
 	var b strings.Builder
 	if c.verb == nil {
-		b.WriteString(ctlHelpHead)
-		for _, v := range verbs() {
+		b.WriteString(c.tool.head)
+		for _, v := range c.tool.verbs {
 			fmt.Fprintf(&b, "  %-*s%s\n", textColumn-2, strings.TrimSpace(v.name+" "+v.operands), v.text)
 		}
-		b.WriteString(ctlHelpTail)
+		b.WriteString(c.tool.tail)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "Usage: %s\n\n%s.\n\nOptions:\n", c.verb.usage(), sentence(c.verb.text))
+	fmt.Fprintf(&b, "Usage: %s\n\n%s.\n\nOptions:\n", c.tool.usage(c.verb), sentence(c.verb.text))
 	for i := range ctlOptions {
 		if o := &ctlOptions[i]; c.verb.takes(o) {
 			row := option{name: o.name, short: o.short, value: o.value}
@@ -42,9 +42,9 @@ func (c *ctl) helpText() string {
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // usage returns how v is written.
-func (v *verb) usage() string {
-	words := []string{"crew ctl", v.name}
-	if v.options != "" {
+func (t *tool) usage(v *verb) string {
+	words := []string{t.name, v.name}
+	if v.options != "" && v.options != "json" {
 		words = append(words, "[options]")
 	}
 	return strings.TrimSpace(strings.Join(append(words, v.operands), " "))

@@ -29,10 +29,9 @@ func manText(t *testing.T) string {
 func manOptions(t *testing.T) []string {
 	t.Helper()
 	var list []string
-	text, rest, found := strings.Cut(manText(t), ".Sh CONTROLLING A RUN")
+	text, _, found := strings.Cut(manText(t), ".Sh JSON")
 	require.True(t, found)
-	_, rest, _ = strings.Cut(rest, ".Sh ")
-	for line := range strings.Lines(text + rest) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if heading, found := strings.CutPrefix(line, ".Ss "); found {
 			list = append(list, heading+":")
@@ -70,23 +69,32 @@ func TestManPageHasTheOptions(t *testing.T) {
 	require.Equal(t, tableOptions(), manOptions(t))
 }
 
-// TestManPageHasTheVerbs looks for the verbs of crew ctl in their order, each with
-// its options. RUN, where it is an argument, can be an option, too.
+// TestManPageHasTheVerbs looks for the verbs of crew ctl and crew engine in their
+// order, each with its options. RUN, where it is an argument, can be an option, too;
+// what the section says of all verbs, no entry has.
 func TestManPageHasTheVerbs(t *testing.T) {
-	_, section, _ := strings.Cut(manText(t), ".Sh CONTROLLING A RUN")
-	section, _, _ = strings.Cut(section, ".Sh ")
-	for _, v := range verbs() {
-		_, rest, found := strings.Cut(section, ".It Cm "+v.name)
-		require.True(t, found, v.name)
-		section = rest
-		entry, _, _ := strings.Cut(rest, ".It Cm ")
-		for option := range strings.FieldsSeq(v.options) {
-			if option != "run" || !strings.Contains(v.operands, "RUN") {
-				require.Regexp(t, `(Fl|,) -`+option+`\b`, entry, v.name)
+	for _, c := range []struct {
+		tool                 *tool
+		heading, end, common string
+	}{
+		{ctlTool(), ".Sh CONTROLLING A RUN", ".Sh ", "json"},
+		{engineTool(), ".Ss The hub", ".Ss ", "engine"},
+	} {
+		_, section, _ := strings.Cut(manText(t), c.heading)
+		section, _, _ = strings.Cut(section, c.end)
+		for _, v := range c.tool.verbs {
+			_, rest, found := strings.Cut(section, ".It Cm "+v.name)
+			require.True(t, found, v.name)
+			section = rest
+			entry, _, _ := strings.Cut(rest, ".It Cm ")
+			for option := range strings.FieldsSeq(v.options) {
+				if option != c.common && (option != "run" || !strings.Contains(v.operands, "RUN")) {
+					require.Regexp(t, `(Fl|,) -`+option+`\b`, entry, v.name)
+				}
 			}
 		}
+		require.NotContains(t, section, ".It Cm ")
 	}
-	require.NotContains(t, section, ".It Cm ")
 }
 
 // helpOptions are the same out of what --help prints.

@@ -37,7 +37,7 @@ type Programs struct {
 type Far struct {
 	Submit func(Submission) (Executor, error)
 	Work   func(Work) (Worker, error)
-	Engine func(args []string, stdin, stdout, stderr *os.File) int // crew engine; args begin behind that
+	Engine func(EngineCall) error
 }
 
 // Submission describes a run whose tasks run on other machines. The executor that is

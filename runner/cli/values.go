@@ -181,8 +181,11 @@ func parseChoice(s string, choices []string) (string, error) {
 	return s, nil
 }
 
-// oneOf lists two or more choices.
+// oneOf lists choices.
 func oneOf(choices []string) string {
 	last := len(choices) - 1
+	if last == 0 {
+		return choices[0]
+	}
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }

@@ -49,10 +49,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 		case "ctl":
 			return ctlCommand(args[2:], stdin, stdout, stderr)
 		case "engine":
-			if programs.Far != nil {
-				return programs.Far.Engine(args[2:], stdin, stdout, stderr)
-			}
-			return complain(stderr, becomeEngine(args))
+			return engineCommand(args, programs, stdout, stderr)
 		}
 	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)

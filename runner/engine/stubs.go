@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"os"
 
 	"crew/runner/cli"
 )
@@ -14,6 +13,3 @@ func Submit(cli.Submission) (cli.Executor, error) { return nil, errLater }
 
 // Work returns a worker.
 func Work(cli.Work) (cli.Worker, error) { return nil, errLater }
-
-// Main runs crew engine.
-func Main(args []string, stdin, stdout, stderr *os.File) int { return 1 }

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// workerInbox begins the subjects of the replies that workers get, so that they need
+// not be allowed to see those for submitters.
+const workerInbox = "_INBOX.worker"
+
+// The streams behind the buckets.
+const (
+	workersStream = "KV_" + workersBucket
+	runsStream    = "KV_" + runsBucket
+	filesStream   = "OBJ_" + filesBucket
+)
+
+// rights are the least that a part of crew needs. They include answering requests.
+type rights struct{ publish, subscribe []string }
+
+// api returns the subjects of requests about streams. A %s in verb is for the stream.
+func api(verb string, streams ...string) (subjects []string) {
+	for _, s := range streams {
+		subjects = append(subjects, "$JS.API."+strings.Replace(verb, "%s", s, 1))
+	}
+	return subjects
+}
+
+// reading returns the subjects of requests that read streams.
+func reading(streams ...string) (subjects []string) {
+	for _, verb := range []string{"CONSUMER.CREATE.%s.>", "CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*", "DIRECT.GET.%s.>"} {
+		subjects = append(subjects, api(verb, streams...)...)
+	}
+	return subjects
+}
+
+// submitterRights are those of runs, and of crew engine but for serve and init.
+func submitterRights() (r rights) {
+	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
+	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", "$O."+filesBucket+".>", "$JS.FC.>")
+	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, runsStream, filesStream)...)
+	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, filesStream)...)
+	may(api("DIRECT.GET.%s", resultsStream)...)
+	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
+	r.subscribe = []string{"_INBOX.>", "crew.c.>"}
+	return r
+}
+
+// workerRights are those of crew worker. It can tell of itself and bring results,
+// which nobody believes who has not given it the task; it can take tasks, but bring
+// none, give no orders, and read no results.
+func workerRights() (r rights) {
+	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
+	may("crew.r.>", "$KV."+workersBucket+".>", "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
+	may(api("STREAM.INFO.%s", tasksStream, workersStream, runsStream, filesStream)...)
+	may(api("CONSUMER.CREATE.%s.*.crew.t.>", tasksStream)...)
+	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {
+		may(api(verb, tasksStream)...)
+	}
+	may(api("DIRECT.GET.%s.>", workersStream)...)
+	may(reading(runsStream, filesStream)...)
+	r.subscribe = []string{workerInbox + ".>", "crew.w.>", "crew.b.*"}
+	return r
+}
+
+// permissions returns the rights as a server has them.
+func (r rights) permissions() *server.Permissions {
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: r.publish},
+		Subscribe: &server.SubjectPermission{Allow: r.subscribe},
+		Response:  &server.ResponsePermission{MaxMsgs: server.DEFAULT_ALLOW_RESPONSE_MAX_MSGS, Expires: server.DEFAULT_ALLOW_RESPONSE_EXPIRATION},
+	}
+}
+
+// leastRights returns the rights of all as a part of the configuration of a server,
+// with passwords from its environment.
+func leastRights() string {
+	var b strings.Builder
+	b.WriteString("authorization {\n  users = [\n")
+	list := func(name string, subjects []string) {
+		fmt.Fprintf(&b, "      %s: [\n", name)
+		for _, s := range subjects {
+			fmt.Fprintf(&b, "        %q\n", s)
+		}
+		b.WriteString("      ]\n")
+	}
+	for _, u := range []struct {
+		name, use string
+		rights    rights
+	}{
+		{"submitter", "crew --engine, crew engine status and so on", submitterRights()},
+		{"worker", "crew worker", workerRights()},
+	} {
+		fmt.Fprintf(&b, "    # %s\n    { user: %s, password: $CREW_%s, permissions: {\n", u.use, u.name, strings.ToUpper(u.name))
+		list("publish", u.rights.publish)
+		list("subscribe", u.rights.subscribe)
+		b.WriteString("      allow_responses: true\n    } }\n")
+	}
+	b.WriteString("  ]\n}\n")
+	return b.String()
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"crew/runner/cli"
+)
+
+// Main carries out a command of crew engine.
+func Main(c cli.EngineCall) error {
+	switch c.Verb {
+	case "serve":
+		return serve(&c)
+	case "key":
+		return makeKey(&c)
+	}
+	s, err := connect(c.URL, c.Notice)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	switch c.Verb {
+	case "init":
+		return s.init(&c)
+	}
+	return errors.New("not built yet")
+}
+
+// makeKey makes a key that signs, and prints the line that makes workers trust it.
+func makeKey(c *cli.EngineCall) error {
+	k, err := newSigningKey()
+	if err != nil {
+		return err
+	}
+	if err := k.save(c.Operand); err != nil {
+		return err
+	}
+	return say(c, k.public()+"\n")
+}
+
+// init makes the streams, and prints the least rights.
+func (s *session) init(c *cli.EngineCall) error {
+	l := diskLimits
+	if c.MaxTasks > 0 {
+		l.tasks = c.MaxTasks
+	}
+	if c.MaxOutput > 0 {
+		l.results = c.MaxOutput
+	}
+	if c.Replicas > 0 {
+		l.replicas = c.Replicas
+	}
+	if err := s.create(context.Background(), l); err != nil {
+		return fmt.Errorf("make the streams: %w", err)
+	}
+	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())
+}
+
+func say(c *cli.EngineCall, text string) error {
+	_, err := io.WriteString(c.Out, text)
+	return err
+}

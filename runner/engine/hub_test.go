@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+)
+
+func quiet(string) {}
+
+// testHub returns a hub at a free port of loopback.
+func testHub(t *testing.T, dir string) *hub {
+	t.Helper()
+	h, err := openHub(&cli.EngineCall{Dir: dir, Listen: "127.0.0.1:0", Notice: quiet})
+	require.NoError(t, err)
+	t.Cleanup(h.close)
+	return h
+}
+
+// testConnect connects as a user of a server. Without a name it is anonymous.
+func testConnect(t *testing.T, url, name, password string, options ...nats.Option) *session {
+	t.Helper()
+	if name != "" {
+		options = append(options, nats.UserInfo(name, password))
+	}
+	s, err := connect(url, nil, options...)
+	require.NoError(t, err)
+	t.Cleanup(s.close)
+	return s
+}
+
+func TestHub(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := testHub(t, dir)
+	_, err := openHub(&cli.EngineCall{Dir: dir, Listen: "127.0.0.1:0", Notice: quiet})
+	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
+	_, err = openHub(&cli.EngineCall{Dir: t.TempDir(), Listen: h.server.Addr().String(), Notice: quiet})
+	require.ErrorContains(t, err, "address already in use: end what listens there")
+	for _, listen := range []string{":0", "0.0.0.0:0", "192.0.2.1:4222", "[::]:0"} {
+		_, err = openHub(&cli.EngineCall{Dir: t.TempDir(), Listen: listen, Notice: quiet})
+		require.ErrorContains(t, err, "listens on loopback alone", listen)
+	}
+
+	_, err = connect(h.url, nil)
+	require.ErrorContains(t, err, "refuses the credentials")
+	s, err := connect(h.file("submitter"), nil)
+	require.NoError(t, err)
+	kv, err := s.js.KeyValue(t.Context(), runsBucket)
+	require.NoError(t, err)
+	_, err = kv.PutString(t.Context(), "q.r", "it stays")
+	require.NoError(t, err)
+	s.close()
+	info, err := os.Stat(h.file("worker"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	h.close()
+	h = testHub(t, dir)
+	s, err = connect(h.file("submitter"), nil)
+	require.NoError(t, err)
+	defer s.close()
+	kv, err = s.js.KeyValue(t.Context(), runsBucket)
+	require.NoError(t, err)
+	e, err := kv.Get(t.Context(), "q.r")
+	require.NoError(t, err)
+	require.Equal(t, "it stays", string(e.Value()))
+}
+
+// certificate makes a certificate for a name, and returns its files.
+func certificate(t *testing.T, name string) (cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(secret)
+	require.NoError(t, err)
+	write := func(file, kind string, der []byte) string {
+		file = filepath.Join(dir, file)
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return file
+	}
+	return write("cert", "CERTIFICATE", der), write("key", "PRIVATE KEY", private)
+}
+
+func TestHubTLS(t *testing.T) {
+	t.Parallel()
+	c := &cli.EngineCall{Dir: t.TempDir(), Listen: "0.0.0.0:0", Notice: quiet}
+	c.Cert, c.Key = certificate(t, "localhost")
+	h, err := openHub(c)
+	require.NoError(t, err)
+	defer h.close()
+	require.Regexp(t, `^nats://localhost:\d+$`, h.url)
+	_, err = connect(h.file("worker"), nil)
+	require.ErrorContains(t, err, "set NATS_CA")
+	s, err := connect(h.file("worker"), nil, nats.RootCAs(c.Cert))
+	require.NoError(t, err)
+	require.True(t, s.nc.TLSRequired())
+	s.close()
+	c.Key = c.Cert
+	_, err = openHub(c)
+	require.ErrorContains(t, err, "read the certificate")
+}
+
+// TestRights has a server with the rights that crew engine init prints, and nothing
+// more.
+func TestRights(t *testing.T) {
+	t.Setenv("CREW_SUBMITTER", "s")
+	t.Setenv("CREW_WORKER", "w")
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	text := strings.Replace(leastRights(), "users = [", "users = [\n{ user: owner, password: o }", 1)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	o, err := server.ProcessConfigFile(file)
+	require.NoError(t, err)
+	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
+	server, err := startServer(o)
+	require.NoError(t, err)
+	defer server.Shutdown()
+	url := server.ClientURL()
+	require.NoError(t, testConnect(t, url, "owner", "o").create(t.Context(), diskLimits))
+	submitter := testConnect(t, url, "submitter", "s")
+	worker := testConnect(t, url, "worker", "w", nats.CustomInboxPrefix(workerInbox))
+	mayOnly(t, url, "worker", map[string]bool{
+		taskSubject("q", "w", "r"): false, taskSubject("q", anyone, "r"): false, resultSubject("q", "r"): true,
+		orderSubject("q", "w"): false, beatSubject("q"): false, runSubject("q", "r"): false,
+		"$KV.crew_workers.q.w": true, "$KV.crew_runs.q.r": false, "$O.crew_files.C.x": true, "_INBOX.x.y": false,
+		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.PURGE.CREW_RESULTS": false,
+		"$JS.API.STREAM.UPDATE.CREW_TASKS": false, "$JS.API.STREAM.MSG.GET.CREW_RESULTS": false, "$JS.API.DIRECT.GET.CREW_RESULTS": false,
+		"$JS.API.CONSUMER.CREATE.CREW_RESULTS.x.crew.r.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS": false,
+		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
+		"$SYS.REQ.SERVER.PING": false, "x": false,
+	})
+	mayOnly(t, url, "submitter", map[string]bool{
+		resultSubject("q", "r"): false, "$KV.crew_workers.q.w": false, taskSubject("q", "w", "r"): true, beatSubject("q"): true,
+		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.UPDATE.CREW_TASKS": false,
+		"$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$SYS.REQ.SERVER.PING": false, "x": false,
+	})
+	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", ">", "crew.r.>", "crew.t.>", "crew.c.>", "$KV.>")
+	mayNotRead(t, url, "submitter", ">", "crew.w.>", "crew.t.>")
+
+	// What each has to do goes through.
+	ctx := t.Context()
+	kv, err := worker.js.KeyValue(ctx, workersBucket)
+	require.NoError(t, err)
+	_, err = kv.PutString(ctx, "q.w", "{}")
+	require.NoError(t, err)
+	require.NoError(t, submitter.watches(ctx, workersBucket))
+	require.NoError(t, worker.watches(ctx, runsBucket))
+	files, err := submitter.js.ObjectStore(ctx, filesBucket)
+	require.NoError(t, err)
+	_, err = files.PutString(ctx, "f", "content")
+	require.NoError(t, err)
+	files, err = worker.js.ObjectStore(ctx, filesBucket)
+	require.NoError(t, err)
+	content, err := files.GetString(ctx, "f")
+	require.NoError(t, err)
+	require.Equal(t, "content", content)
+	tasks, err := worker.js.CreateOrUpdateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
+		FilterSubject: taskSubject("q", "w", ">"), AckPolicy: jetstream.AckExplicitPolicy, InactiveThreshold: time.Minute,
+	})
+	require.NoError(t, err)
+	_, err = submitter.js.Publish(ctx, taskSubject("q", "w", "r"), []byte("x"))
+	require.NoError(t, err)
+	msg, err := tasks.Next()
+	require.NoError(t, err)
+	require.NoError(t, msg.DoubleAck(ctx))
+	_, err = worker.js.Publish(ctx, resultSubject("q", "r"), []byte("x"))
+	require.NoError(t, err)
+	results, err := submitter.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{resultSubject("q", "r")}})
+	require.NoError(t, err)
+	_, err = results.Next()
+	require.NoError(t, err)
+	stream, err := submitter.js.Stream(ctx, resultsStream)
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(ctx, jetstream.WithPurgeSubject(resultSubject("q", "r"))))
+	sub, err := worker.nc.Subscribe(orderSubject("q", "w"), func(m *nats.Msg) { _ = m.Respond([]byte("yes")) })
+	require.NoError(t, err)
+	require.NoError(t, worker.nc.Flush())
+	answer, err := submitter.nc.Request(orderSubject("q", "w"), nil, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, "yes", string(answer.Data))
+	require.NoError(t, sub.Unsubscribe())
+}
+
+// refuses reports whether the server refuses a user of it what do does.
+func refuses(t *testing.T, url, user string, do func(*nats.Conn)) bool {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.UserInfo(user, user[:1]))
+	require.NoError(t, err)
+	defer nc.Close()
+	do(nc)
+	require.NoError(t, nc.Flush()) // refusals come before the reply
+	return errors.Is(nc.LastError(), nats.ErrPermissionViolation)
+}
+
+func mayOnly(t *testing.T, url, user string, subjects map[string]bool) {
+	t.Helper()
+	for subject, may := range subjects {
+		require.Equal(t, !may, refuses(t, url, user, func(nc *nats.Conn) { _ = nc.Publish(subject, []byte("{}")) }), subject)
+	}
+}
+
+func mayNotRead(t *testing.T, url, user string, subjects ...string) {
+	t.Helper()
+	for _, subject := range subjects {
+		require.True(t, refuses(t, url, user, func(nc *nats.Conn) { _, _ = nc.SubscribeSync(subject) }), subject)
+	}
+}
+
+// watches reads a bucket to its end.
+func (s *session) watches(ctx context.Context, bucket string) error {
+	kv, err := s.js.KeyValue(ctx, bucket)
+	if err != nil {
+		return err
+	}
+	w, err := kv.WatchAll(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for e := range w.Updates() {
+		if e == nil {
+			return nil
+		}
+	}
+	return nil
+}
