@@ -21,9 +21,9 @@ const (
 	// engineProgram runs what needs the library of NATS, so that crew's start-up does
 	// not pay for it.
 	engineProgram = "crew-engine"
-	// engineProtocol is the version of what crew hands over to crew-engine: its command
+	// EngineProtocol is the version of what crew hands over to crew-engine: its command
 	// line.
-	engineProtocol = 1
+	EngineProtocol = 1
 	engineHint     = "run go install ./... in crew's source"
 )
 
@@ -162,7 +162,7 @@ func becomeEngine(args []string) error {
 	if err != nil {
 		return err
 	}
-	argv := append([]string{engineProgram, "--protocol", strconv.Itoa(engineProtocol)}, args[1:]...)
+	argv := append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, args[1:]...)
 	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, argv, os.Environ())}
 }
 
@@ -172,7 +172,7 @@ func EngineArgs(args []string) ([]string, error) {
 	if len(args) < 3 || args[1] != "--protocol" {
 		return nil, errors.New(engineProgram + " is started by crew: write crew worker, crew engine or crew --engine URL")
 	}
-	if args[2] != strconv.Itoa(engineProtocol) {
+	if args[2] != strconv.Itoa(EngineProtocol) {
 		return nil, errors.New("crew and " + engineProgram + " are of different versions: " + engineHint)
 	}
 	return append([]string{"crew"}, args[3:]...), nil

@@ -99,7 +99,10 @@ func olderThan(a, b string) bool {
 	return slices.Compare(x[:], y[:]) < 0
 }
 
-func (s *session) close() { s.nc.Close() }
+func (s *session) close() {
+	s.nc.SetClosedHandler(nil) // this end is no surprise
+	s.nc.Close()
+}
 
 // notReady explains an error of looking for crew's streams.
 func notReady(err error) error {

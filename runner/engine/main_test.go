@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crew/runner/cli"
+	"crew/runner/proc"
+)
+
+// TestMain makes this binary stand in for crew-engine where crew would start that.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
+		os.Exit(engineMain())
+	}
+	os.Exit(m.Run())
+}
+
+func engineMain() int {
+	args, err := cli.EngineArgs(os.Args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crew-engine:", err)
+		return 2
+	}
+	if slices.Contains(args, "echo") {
+		return echo(args)
+	}
+	return cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
+		Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
+		Far:   &cli.Far{Submit: Submit, Work: Work, Engine: Main},
+	})
+}
+
+// echo is a worker that says who it is, until its connection ends.
+func echo(args []string) int {
+	c, err := connect(stdioURL, nil, dialStdio())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("stray output")
+	fmt.Fprintln(os.Stderr, "crew: it speaks")
+	for {
+		_ = c.nc.Publish("echo", fmt.Append(nil, os.Getpid(), " ", strings.Join(args, " ")))
+		time.Sleep(10 * time.Millisecond)
+	}
+}

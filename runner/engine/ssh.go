@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/cli"
+)
+
+// With --ssh there is no port: the server is part of the submitter's process. What a
+// worker on another host says to it goes through the standard input and output of its
+// ssh, whose end therefore is the worker's.
+
+const (
+	leastPause = time.Second      // before another try to have a worker on a host
+	mostPause  = 30 * time.Second // it doubles until then
+	lasting    = 10 * time.Second // a worker that was there for so long counts as started
+	answerTime = 30 * time.Second // for the shell of a host
+	endTime    = 3 * time.Second  // for ssh, once the run is over
+)
+
+// privateLimits are those of the streams in the memory of a run with --ssh. Files that
+// travel are on disk.
+var privateLimits = limits{storage: jetstream.MemoryStorage, tasks: 10_000, results: 64 << 20, files: -1, replicas: 1}
+
+// sshOptions make ssh ask nothing, forward nothing, and notice that a host is gone.
+// It may use a connection that its user shares, but must not become it: ssh is killed
+// with crew.
+var sshOptions = []string{
+	"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
+	"-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "RemoteCommand=none",
+}
+
+// party keeps a worker on each host of a run with --ssh.
+type party struct {
+	server  *server.Server
+	program func() (*program, error) // what runs there
+	args    []string                 // of a worker, but for those of its host
+	notice  func(string)
+	wg      sync.WaitGroup
+}
+
+// startHosts starts a server in this process and keeps a worker on each host until
+// stop, after which none is left there. They trust key alone. url and options connect
+// to the server, which has crew's streams. Hosts that cannot be reached are tried again
+// until stop.
+func startHosts(sub cli.Submission) (url string, options []nats.Option, key *signingKey, stop func(), err error) {
+	p := &party{notice: sub.Notice, program: sync.OnceValues(openProgram)}
+	if err := needSSH(sub.Hosts); err != nil {
+		return "", nil, nil, nil, err
+	}
+	if key, err = newSigningKey(); err != nil {
+		return "", nil, nil, nil, err
+	}
+	removeDir, err := p.serve()
+	if err != nil {
+		return "", nil, nil, nil, err
+	}
+	p.args = []string{
+		"--protocol", strconv.Itoa(cli.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
+		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", key.public(), "--quiet", "--progress", "never",
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, h := range sub.Hosts {
+		p.wg.Go(func() { (&host{Host: h, party: p}).keep(ctx) })
+	}
+	stop = func() {
+		cancel()
+		p.wg.Wait()
+		p.server.Shutdown()
+		p.server.WaitForShutdown()
+		removeDir()
+	}
+	return "", []nats.Option{within(p.server)}, key, stop, nil
+}
+
+// needSSH returns an error if ssh is missing and needed.
+func needSSH(hosts []cli.Host) error {
+	for _, h := range hosts {
+		if h.Target != "" {
+			if _, err := exec.LookPath("ssh"); err != nil {
+				return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// serve starts the server, with crew's streams in its memory.
+func (p *party) serve() (removeDir func(), err error) {
+	dir, removeDir, err := privateDir()
+	if err != nil {
+		return nil, err
+	}
+	o := privateServer(dir)
+	o.WriteDeadline = time.Minute // an ssh that stands still so long is cut off
+	if p.server, err = startServer(o); err != nil {
+		removeDir()
+		return nil, err
+	}
+	c, err := connect("", nil, within(p.server))
+	if err == nil {
+		err = c.create(context.Background(), privateLimits)
+		c.close()
+	}
+	if err != nil {
+		p.server.Shutdown()
+		removeDir()
+		return nil, fmt.Errorf("make the streams of the run: %w", err)
+	}
+	return removeDir, nil
+}
+
+// host keeps a worker on one machine. It belongs to one goroutine.
+type host struct {
+	cli.Host
+	party *party
+	down  bool // and its user knows
+}
+
+// keep has a worker on the host until ctx is done.
+func (h *host) keep(ctx context.Context) {
+	pause := leastPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := h.visit(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			h.say("its worker has ended: it is not started again")
+			return
+		}
+		if !h.down {
+			h.down = true
+			h.say(err.Error())
+		}
+		if time.Since(began) > lasting {
+			pause = leastPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+func (h *host) say(text string) { h.party.notice(h.String() + ": " + text) }
+
+// visit has one worker run on the host. It returns nil if that has ended by itself.
+func (h *host) visit(ctx context.Context) error {
+	cmd, err := h.command(ctx)
+	if err != nil {
+		return err
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	said := &said{show: h.say}
+	cmd.Stderr = said
+	cmd.WaitDelay = endTime
+	cmd.Cancel = func() error {
+		if said.live.Swap(false) {
+			return stdin.Close() // which ends the worker
+		}
+		return cmd.Process.Kill()
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	from := bufio.NewReader(stdout)
+	if h.Target != "" {
+		err = h.install(cmd, stdin, from)
+	}
+	up := false
+	if err == nil {
+		up, err = h.bridge(stdin, from, func() {
+			said.live.Store(ctx.Err() == nil)
+			if h.down {
+				h.down = false
+				h.say("it is there now")
+			}
+		})
+	}
+	said.live.Store(false)
+	_ = stdin.Close()
+	return h.explain(cmd.Wait(), err, up, said.last())
+}
+
+// command returns the command that has the worker, or the shell that will become it.
+func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
+	if h.Target == "" {
+		cmd = exec.CommandContext(ctx, "/proc/self/exe", h.args()...)
+		cmd.Args[0] = engineName
+		for _, v := range os.Environ() {
+			if !strings.HasPrefix(v, "CREW_OPTS=") {
+				cmd.Env = append(cmd.Env, v)
+			}
+		}
+	} else {
+		args := sshOptions
+		if h.Port != "" {
+			args = append(args[:len(args):len(args)], "-p", h.Port)
+		}
+		// Any login shell reads this alike. All the rest is for /bin/sh to read.
+		cmd = exec.CommandContext(ctx, "ssh", append(args[:len(args):len(args)], "--", h.Target, "exec /bin/sh")...)
+	}
+	// A Ctrl-C at the terminal is not for it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd, nil
+}
+
+// args returns the arguments of crew-engine on the host.
+func (h *host) args() []string {
+	args := h.party.args[:len(h.party.args):len(h.party.args)]
+	if h.Name != "" {
+		args = append(args, "--name", h.Name)
+	}
+	if h.Slots > 0 {
+		args = append(args, "--jobs", strconv.Itoa(h.Slots))
+	}
+	return args
+}
+
+// bridge connects a worker to the server until one of them ends that. It calls there
+// once the worker has spoken.
+func (h *host) bridge(stdin io.WriteCloser, stdout io.Reader, there func()) (up bool, err error) {
+	conn, err := h.party.server.InProcessConn()
+	if err != nil {
+		return false, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(stdin, conn)
+		_ = stdin.Close()
+	}()
+	first := make([]byte, 4096)
+	if n, _ := stdout.Read(first); n > 0 {
+		up = true
+		there()
+		if _, err := conn.Write(first[:n]); err == nil {
+			_, _ = io.Copy(conn, stdout)
+		}
+	}
+	_ = conn.Close()
+	<-done
+	// What is left, until the worker has ended.
+	_, _ = io.Copy(io.Discard, stdout)
+	return up, nil
+}
+
+// explain returns why a worker is not there any more. ended is how its process ended,
+// err what went wrong before, last what was said last.
+func (h *host) explain(ended, err error, up bool, last string) error {
+	var exit *exec.ExitError
+	status := -1
+	if errors.As(ended, &exit) {
+		status = exit.ExitCode()
+	}
+	switch {
+	case err != nil && err != errEnded:
+		return err
+	case up && ended == nil:
+		return nil
+	case ended == nil:
+		ended = errEnded
+	}
+	last = cmp.Or(last, ended.Error())
+	switch {
+	case up:
+		return fmt.Errorf("its worker is gone (%s): starting it again", last)
+	case status == 255 && h.Target != "":
+		return fmt.Errorf("it cannot be reached (%s): trying again; %s must work without a question%s", last, h.likeThis(), h.maybeFile())
+	}
+	return fmt.Errorf("no worker starts there (%s): trying again", last)
+}
+
+// likeThis is a command that must work.
+func (h *host) likeThis() string {
+	if h.Port != "" {
+		return "ssh -p " + h.Port + " " + h.Target + " true"
+	}
+	return "ssh " + h.Target + " true"
+}
+
+// maybeFile is a hint for a host that is the name of a file.
+func (h *host) maybeFile() string {
+	if info, err := os.Stat(h.Target); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return "; if you mean the file, write ./" + h.Target
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+)
+
+// sshd is a server on the loopback device, and what reaches it.
+type sshd struct {
+	t    *testing.T
+	home string // of who logs in
+	path string // PATH, in which ssh knows the hosts web1, web2, away and closed
+}
+
+// newSSHD starts a server. It skips the test where there is none.
+func newSSHD(t *testing.T) *sshd {
+	server, err := exec.LookPath("sshd")
+	if err != nil {
+		server = "/usr/sbin/sshd"
+	}
+	for _, p := range []string{server, "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("no openssh: %v", err)
+		}
+	}
+	if os.Getuid() == 0 {
+		_ = os.MkdirAll("/run/sshd", 0o755) // sshd wants to be locked up there
+	}
+	me, err := user.Current()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	s := &sshd{t: t, home: filepath.Join(dir, "the home of $(who)")}
+	require.NoError(t, os.Mkdir(s.home, 0o700))
+	for _, name := range []string{"host", "user"} {
+		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	write := func(name, text string, mode os.FileMode) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
+		require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "@@", dir)), mode))
+		return file
+	}
+	port, closed := freePort(t), freePort(t)
+	login := write("login", fmt.Sprintf("#!/bin/sh\necho 'a noisy start-up file'\nHOME='%s'\nexport HOME\ncd\nunset XDG_RUNTIME_DIR\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n", s.home), 0o755)
+	config := write("sshd_config", fmt.Sprintf("ListenAddress 127.0.0.1\nPort %d\nHostKey @@/host\nAuthorizedKeysFile @@/user.pub\n"+
+		"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nForceCommand %s\n", port, login), 0o600)
+	hosts := fmt.Sprintf("Host web* away closed\n HostName 127.0.0.1\n Port %d\n User %s\n IdentityFile @@/user\n IdentitiesOnly yes\n"+
+		" UserKnownHostsFile @@/known\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n", port, me.Username)
+	hosts = fmt.Sprintf("Host closed\n Port %d\nHost away\n HostName host.invalid\n", closed) + hosts
+	ssh, err := exec.LookPath("ssh")
+	require.NoError(t, err)
+	write("bin/ssh", fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, write("ssh_config", hosts, 0o600)), 0o755)
+	s.path = filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")
+
+	var log bytes.Buffer
+	cmd := exec.Command(server, "-D", "-e", "-f", config)
+	cmd.Stderr = &log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("sshd said: %s", &log)
+		}
+	})
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, time.Minute, 5*time.Millisecond)
+	return s
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// notices are what a run has said.
+type notices struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notices) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text.WriteString(text + "\n")
+}
+
+func (n *notices) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+// hasEnded waits for the end of a process.
+func hasEnded(t *testing.T, pid int) {
+	require.Eventually(t, func() bool {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // a zombie's is empty
+		return len(line) == 0
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// TestHosts has workers of the queue echo, which TestMain makes, on hosts that cannot
+// all be reached.
+func TestHosts(t *testing.T) {
+	s := newSSHD(t)
+	t.Setenv("PATH", s.path)
+	t.Setenv("TMPDIR", t.TempDir())
+	var said notices
+	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
+	for _, installed := range []bool{false, true} {
+		said = notices{}
+		_, options, key, stop, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		require.NoError(t, err)
+		stop = sync.OnceFunc(stop)
+		defer stop()
+		c, err := connect("", nil, options...)
+		require.NoError(t, err)
+		heard, err := c.nc.SubscribeSync("echo")
+		require.NoError(t, err)
+		pids := map[string]int{}
+		for len(pids) < 3 {
+			m, err := heard.NextMsg(time.Minute)
+			require.NoError(t, err, &said)
+			pid, args, _ := strings.Cut(string(m.Data), " ")
+			require.Contains(t, args, "--allow-commands --trust "+key.public())
+			pids[args[strings.Index(args, "never")+5:]], err = strconv.Atoi(pid)
+			require.NoError(t, err)
+		}
+		require.Contains(t, pids, " --name web1 --jobs 3")
+		require.Contains(t, pids, " --name web2")
+		require.Contains(t, pids, "")
+		require.Eventually(t, func() bool {
+			text := said.String()
+			return strings.Count(text, "cannot be reached") == 2 && strings.Count(text, "it speaks") == 3
+		}, time.Minute, time.Millisecond)
+		c.close()
+		stop()
+		for _, pid := range pids {
+			hasEnded(t, pid)
+		}
+		require.Regexp(t, `(?m)^web1: it speaks$`, said.String())
+		require.Regexp(t, `(?m)^this machine: stray output$`, said.String())
+		require.Regexp(t, `(?m)^away: it cannot be reached \(ssh: Could not resolve hostname .*\): trying again; ssh away true must work`, said.String())
+		require.Regexp(t, `(?m)^closed: it cannot be reached \(.* Connection refused\): trying again; ssh closed true must`, said.String())
+		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there, "), &said)
+	}
+	there, err := filepath.Glob(filepath.Join(s.home, ".cache/crew/*/*"))
+	require.NoError(t, err)
+	require.Len(t, there, 1)
+	info, err := os.Stat(there[0])
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode())
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestPrivateDir(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	require.NoError(t, os.MkdirAll(filepath.Join(tmp, dirPrefix+"killed", "jetstream"), 0o700))
+	first, removeFirst, err := privateDir()
+	require.NoError(t, err)
+	_, removeSecond, err := privateDir()
+	require.NoError(t, err)
+	entries, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "that of the killed run has gone")
+	require.DirExists(t, first)
+	removeFirst()
+	removeSecond()
+	entries, err = os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
