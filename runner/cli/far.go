@@ -41,14 +41,15 @@ type Far struct {
 }
 
 // Submission describes a run whose tasks run on other machines. The executor that is
-// made of it has slots join and leave the run. If it is a runner.Sink, too, it gets
-// the events after the journal.
+// made of it has slots join and leave the run. If it has a Sink, that gets the events
+// after the journal.
 type Submission struct {
 	URL   string // or the name of a NATS context; "" with Hosts
 	Hosts []Host // of --ssh
 	Queue string
 	TTL   time.Duration // with Hosts
 	Dir   string        // of --state; "" for none
+	Anew  bool          // of --state-reset: nothing of an earlier run counts
 	Name  string        // of --name; "" for none
 
 	Command Template
@@ -119,7 +120,7 @@ func (w *wiring) submit() (Executor, error) {
 		}
 	}
 	exec, err := w.programs.Far.Submit(Submission{
-		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Name: o.Control.Name,
+		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,

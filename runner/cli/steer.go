@@ -23,6 +23,9 @@ type liveExecutor interface {
 	PIDs() map[uint64]int
 }
 
+// recordingExecutor is an executor whose sink is to know what the journal holds.
+type recordingExecutor interface{ Sink() runner.Sink }
+
 // openControl makes the server that crew ctl talks to, and returns sinks with its
 // own. It comes right behind the journal's, before those that can wait for a reader.
 func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner.Sink {

@@ -207,6 +207,9 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if x, ok := exec.(recordingExecutor); ok && w.state != nil {
+		sinks = slices.Insert(sinks, 1, x.Sink())
+	}
 	sinks = w.openControl(exec, sinks)
 	if w.announces() {
 		exec = sink.NewVerbose(w.screen).Before(exec)

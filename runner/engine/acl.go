@@ -45,7 +45,7 @@ func submitterRights() (r rights) {
 	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, filesStream)...)
 	may(api("DIRECT.GET.%s", resultsStream)...)
 	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
-	r.subscribe = []string{"_INBOX.>", "crew.c.>"}
+	r.subscribe = []string{"_INBOX.>", "crew.c.>", kvPrefix + ">"}
 	return r
 }
 

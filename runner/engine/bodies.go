@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// kindBig is the kind of a message that names an object, which holds the message that
+// was too long.
+const kindBig = 'b'
+
+// mostBody is the longest message that pack and unpack take.
+const mostBody = 1 << 30
+
+const bodyPrefix = "body."
+
+// bodyName returns the name of the object for an attempt's message.
+func bodyName(id ID) string {
+	return fmt.Sprintf("%s%s.%d.%d.%d", bodyPrefix, id.Run, id.Epoch, id.Task, id.Number)
+}
+
+// pack returns what to send for an attempt's message: the message itself or, if that
+// is too long, the name of an object that it makes. The caller then drops the object
+// when the attempt has ended.
+func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big bool, err error) {
+	if len(msg) <= maxBody {
+		return msg, false, nil
+	}
+	if len(msg) > mostBody {
+		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
+	}
+	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	if err != nil {
+		return nil, false, notReady(err)
+	}
+	e := head(kindBig)
+	e.text(bodyName(id))
+	_, err = objects.PutBytes(ctx, bodyName(id), msg)
+	return e.b, true, err
+}
+
+// unpack returns the message that pack was given.
+func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
+	d, err := open(msg, kindBig)
+	if err != nil {
+		return msg, nil
+	}
+	name := d.text()
+	if d.end() != nil || !strings.HasPrefix(name, bodyPrefix) {
+		return nil, errGarbage
+	}
+	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	if err != nil {
+		return nil, notReady(err)
+	}
+	info, err := objects.GetInfo(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size > mostBody {
+		return nil, errGarbage
+	}
+	return objects.GetBytes(ctx, name)
+}
+
+// dropBody removes what pack has made for an attempt.
+func (s *session) dropBody(ctx context.Context, id ID) error {
+	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	if err == nil {
+		err = objects.Delete(ctx, bodyName(id))
+	}
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil
+	}
+	return err
+}
+
+// dropBodies removes what pack has made for a run.
+func (s *session) dropBodies(ctx context.Context, run string) error {
+	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	if err != nil {
+		return err
+	}
+	all, err := objects.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return err
+	}
+	for _, o := range all {
+		if strings.HasPrefix(o.Name, bodyPrefix+run+".") {
+			err = errors.Join(err, objects.Delete(ctx, o.Name))
+		}
+	}
+	return err
+}

@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+// submitter is the executor of a run whose attempts workers run. Three goroutines of
+// its own bring news: that of the results, that of the workers' records, and the
+// ticker.
+//
+// Locks: roster.mu may be held when flights.mu is taken, never the other way round.
+// The run calls Kill with its own goroutines' locks free, maybe from within a command
+// that the roster has given with roster.mu held, so Kill takes flights.mu alone.
+type submitter struct {
+	// configuration
+
+	sub      cli.Submission
+	s        *session
+	run      string
+	epoch    uint64
+	secret   cipher.Block // makes tokens
+	key      *signingKey  // nil if tasks bring values
+	template [32]byte
+
+	// state
+
+	flights flights
+	roster  roster
+	results results
+	past    past
+	beats   beats
+	ctx     context.Context
+	cancel  context.CancelFunc
+	end     sync.WaitGroup
+}
+
+// Submit returns the executor of a run. It fails at once if the engine cannot be
+// reached, or if workers are there and none takes the run's tasks.
+func Submit(sub cli.Submission) (cli.Executor, error) {
+	var key *signingKey // nil if tasks bring values
+	var err error
+	if sub.Sign != "" {
+		if key, err = loadSigningKey(sub.Sign); err != nil {
+			return nil, err
+		}
+	}
+	if key == nil && len(sub.Command.Words) == 0 {
+		return nil, errors.New("without a command each record is one, and workers run only signed ones: " +
+			"add --sign FILE, which crew engine key makes")
+	}
+	s, err := connect(sub.URL, sub.Notice)
+	if err != nil {
+		return nil, err
+	}
+	return submit(sub, s, key)
+}
+
+// submit is Submit with a connection, which it takes over.
+func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
+	x := &submitter{sub: sub, s: s, key: key}
+	x.beats.since = time.Now()
+	x.template, _ = digest(sub.Command)
+	x.ctx, x.cancel = context.WithCancel(context.Background())
+	if err := x.open(); err != nil {
+		x.cancel()
+		x.s.close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// open opens what the run needs and starts its goroutines.
+func (x *submitter) open() error {
+	id, err := x.identify()
+	if err != nil {
+		return err
+	}
+	x.run, x.epoch = id.Run, id.Epoch
+	if x.secret, err = aes.NewCipher(id.Secret); err != nil {
+		return err
+	}
+	if err = x.flights.open(x.s.nc, x.sub.Notice); err != nil {
+		return err
+	}
+	if err = x.openRoster(); err != nil {
+		return err
+	}
+	if err = x.openResults(); err != nil {
+		return err
+	}
+	if _, err = x.s.nc.Subscribe(runSubject(x.sub.Queue, x.run), x.obey); err != nil {
+		return err
+	}
+	x.end.Go(x.begin)
+	x.end.Go(x.tick)
+	return nil
+}
+
+// Close ends the run on the engine, too: what workers still hold of it, they drop.
+func (x *submitter) Close() error {
+	x.cancel()
+	x.results.stop()
+	x.part()
+	x.s.close()
+	x.end.Wait()
+	return nil
+}
+
+// token returns the proof that a result of an attempt must bring. Only the worker that
+// was given the attempt knows it.
+func (x *submitter) token(epoch, id uint64, number int) (t Token) {
+	binary.BigEndian.PutUint64(t[:], id)
+	binary.BigEndian.PutUint32(t[8:], uint32(number))
+	binary.BigEndian.PutUint32(t[12:], uint32(epoch))
+	x.secret.Encrypt(t[:], t[:])
+	return t
+}
+
+// Run has a worker run an attempt. See runner.Executor.
+func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
+	if r := x.take(ctx, a); r != nil {
+		return r
+	}
+	f := x.board(a)
+	if f == nil {
+		return outcome(a, task.Lost, nil, true) // the slot has just left
+	}
+	defer x.done(f)
+	if err := x.depart(ctx, f); err != nil {
+		f.finish(end{})
+		if ctx.Err() != nil {
+			return outcome(a, endedBy(ctx), nil, false)
+		}
+		r := outcome(a, task.StartFailed, err, false)
+		r.Code = 126
+		return r
+	}
+	var e end
+	select {
+	case e = <-f.done:
+	case <-ctx.Done():
+		x.flights.order(f, opCancel)
+		e = <-f.done
+	}
+	return x.result(ctx, f, e)
+}
+
+// done forgets a flight that has ended.
+func (x *submitter) done(f *flight) {
+	x.flights.remove(f)
+	if f.big {
+		_ = x.s.dropBody(x.ctx, f.id) // it only takes up room
+	}
+}
+
+// Kill has the worker kill a task's attempt. See runner.Executor.
+func (x *submitter) Kill(id uint64) {
+	if f := x.flights.find(id); f != nil {
+		x.flights.order(f, opKill)
+	}
+}
+
+// Live returns the output of a running task, as far as it has come. See proc.Local.
+func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
+	if f := x.flights.find(id); f != nil {
+		return f.live()
+	}
+	return nil, nil, 0
+}
+
+// Sink returns the sink that gets the events after the journal.
+func (x *submitter) Sink() runner.Sink { return &x.results }
+
+// PIDs returns nothing: the processes are other machines'. See proc.Local.
+func (x *submitter) PIDs() map[uint64]int { return nil }
+
+// endedBy returns the outcome of an attempt that has ended because ctx is done.
+func endedBy(ctx context.Context) task.Outcome {
+	if context.Cause(ctx) == task.ErrTimeout {
+		return task.Timeout
+	}
+	return task.Cancelled
+}
+
+// outcome returns the result of an attempt that no Final tells of.
+func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
+	r := &task.Result{
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
+		Outcome: o, Err: err, Unbegun: unbegun, End: time.Now(),
+	}
+	r.Start = r.End
+	return r
+}
+
+// depart sends an attempt to its worker.
+func (x *submitter) depart(ctx context.Context, f *flight) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	m := x.message(f)
+	if x.key != nil {
+		x.key.sign(m, f.subject)
+	}
+	msg, big, err := x.s.pack(ctx, m.ID, m.Encode())
+	if err != nil {
+		return fmt.Errorf("hand the task over: %w", err)
+	}
+	f.big = big
+	x.flights.publish(f, msg)
+	return nil
+}
+
+// message returns what the worker is told of an attempt.
+func (x *submitter) message(f *flight) *Attempt {
+	t, c := f.attempt.Task, &x.sub
+	m := &Attempt{
+		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Host: f.attempt.Slot.Host, Key: t.Key,
+		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Live: c.Plan.Streams(),
+		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
+	}
+	if x.key == nil {
+		m.Template, m.Names, m.Records, m.Object = x.template, c.Command.Names, t.Records, t.Object
+		return m
+	}
+	m.Argv, m.Shell, m.Dir = f.attempt.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
+	m.Env = slices.Concat(c.Env, t.Env)
+	return m
+}

@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/spool"
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// broker is a server that can be killed and restarted.
+type broker struct {
+	t       testing.TB
+	dir     string
+	limits  limits
+	current atomic.Pointer[server.Server]
+}
+
+func newBroker(t testing.TB, l limits) *broker {
+	b := &broker{t: t, dir: t.TempDir(), limits: l}
+	b.start()
+	t.Cleanup(b.stop)
+	s := b.connect(nil)
+	defer s.close()
+	require.NoError(t, s.create(context.Background(), l))
+	return b
+}
+
+func (b *broker) start() {
+	s, err := startServer(privateServer(b.dir))
+	require.NoError(b.t, err)
+	b.current.Store(s)
+}
+
+func (b *broker) stop() {
+	if s := b.current.Swap(nil); s != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+}
+
+// InProcessConn connects to the server that runs now.
+func (b *broker) InProcessConn() (net.Conn, error) {
+	if s := b.current.Load(); s != nil {
+		return s.InProcessConn()
+	}
+	return nil, io.ErrClosedPipe
+}
+
+func (b *broker) connect(notice func(string)) *session {
+	s, err := connect("", notice, nats.InProcessServer(b))
+	require.NoError(b.t, err)
+	return s
+}
+
+// fake is a worker that speaks the wire format and runs nothing.
+type fake struct {
+	t        testing.TB
+	s        *session
+	queue    string
+	presence Presence
+	run      func(f *fake, a *Attempt, m jetstream.Msg) // called in turn
+	orders   chan Order
+	silent   atomic.Bool
+	mu       sync.Mutex // held to put presence
+}
+
+var testCommand = cli.Template{Words: []string{"true", "{}"}, Replace: "{}"}
+
+func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstream.Msg)) *fake {
+	sum, text := digest(testCommand)
+	f := &fake{
+		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
+		presence: Presence{
+			Version: Version, ID: name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: 2 * time.Second,
+			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
+		},
+	}
+	b.t.Cleanup(f.s.close)
+	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID), func(m *nats.Msg) {
+		var o Order
+		require.NoError(b.t, json.Unmarshal(m.Data, &o))
+		f.orders <- o
+		_ = m.Respond([]byte(`{}`))
+	})
+	require.NoError(b.t, err)
+	cons, err := f.s.js.CreateConsumer(context.Background(), tasksStream, jetstream.ConsumerConfig{
+		FilterSubject: taskSubject("q", f.presence.ID, ">"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxAckPending: -1,
+	})
+	require.NoError(b.t, err)
+	cc, err := cons.Consume(func(m jetstream.Msg) {
+		body, err := f.s.unpack(context.Background(), m.Data())
+		if err == nil {
+			if a, err := DecodeAttempt(body); err == nil {
+				f.run(f, a, m)
+			}
+		}
+	}, jetstream.PullHeartbeat(time.Second))
+	require.NoError(b.t, err)
+	b.t.Cleanup(cc.Stop)
+	f.put(ready)
+	stop := make(chan struct{})
+	b.t.Cleanup(func() { close(stop) })
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(500 * time.Millisecond):
+				if !f.silent.Load() {
+					f.mu.Lock()
+					f.store()
+					f.mu.Unlock()
+				}
+			}
+		}
+	}()
+	return f
+}
+
+// put puts the worker's record.
+func (f *fake) put(state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.presence.State = state
+	require.NoError(f.t, f.store())
+}
+
+func (f *fake) store() error {
+	b, err := json.Marshal(f.presence)
+	if err == nil {
+		_, err = f.s.js.Publish(context.Background(), kvPrefix+f.queue+"."+f.presence.ID, b)
+	}
+	return err
+}
+
+// final returns the result of an attempt that went well.
+func (f *fake) final(a *Attempt) *Final {
+	return &Final{
+		ID: a.ID, Token: a.Token, Identity: a.Identity, Worker: f.presence.ID, Host: f.presence.Host,
+		Outcome: task.OK, Took: time.Millisecond,
+	}
+}
+
+func (f *fake) publish(a *Attempt, msg []byte) {
+	_ = f.s.nc.Publish(resultSubject(f.queue, a.Run), msg)
+}
+
+// answer answers at once.
+func answer(f *fake, a *Attempt, m jetstream.Msg) {
+	fin := f.final(a)
+	fin.Stdout = []byte(a.Records[0][0] + "\n")
+	fin.StdoutLen = int64(len(fin.Stdout))
+	f.publish(a, fin.Encode())
+	_ = m.Ack()
+}
+
+// records is a runner.Source of n tasks.
+type records struct{ n, next int }
+
+func (r *records) Next(number func() uint64) (*task.Task, error) {
+	if r.next == r.n {
+		return nil, io.EOF
+	}
+	r.next++
+	id := number()
+	t := &task.Task{ID: id, Argv: []string{"true", fmt.Sprint(r.next)}, Records: [][]string{{fmt.Sprint(r.next)}}}
+	t.Identity[0], t.Identity[1], t.Identity[2] = 1, byte(r.next), byte(r.next>>8)
+	return t, nil
+}
+
+// collect is a runner.Sink.
+type collect struct {
+	mu      sync.Mutex
+	results map[uint64]*task.Result
+	outputs map[uint64]string
+	lost    int
+	long    bool // outputs are not collected
+}
+
+func (c *collect) Consume(events []task.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range events {
+		switch {
+		case e.Kind == task.Finished:
+			c.results[e.ID] = e.Result
+			if e.Result.Stdout != nil && !c.long {
+				var b strings.Builder
+				if _, err := e.Result.Stdout.WriteTo(&b); err != nil {
+					return err
+				}
+				c.outputs[e.ID] = b.String()
+			}
+		case e.Kind == task.Retried && e.Result.Outcome == task.Lost:
+			c.lost++
+		}
+	}
+	return nil
+}
+
+func (c *collect) Close(task.Stats) error { return nil }
+
+// testRun is a run whose tasks go to workers.
+type testRun struct {
+	*collect
+	t       testing.TB
+	x       *submitter
+	run     *runner.Run
+	notices chan string
+	ending  chan runner.Ending
+}
+
+// start starts a run of n tasks. change may change what is submitted.
+func (b *broker) run(n int, change func(*cli.Submission)) *testRun {
+	r, err := b.tryRun(&records{n: n}, change)
+	require.NoError(b.t, err)
+	return r
+}
+
+func (b *broker) tryRun(source runner.Source, change func(*cli.Submission)) (*testRun, error) {
+	store := spool.New(1<<20, b.t.TempDir())
+	b.t.Cleanup(func() { store.Close() })
+	r := &testRun{
+		t: b.t, collect: &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}},
+		notices: make(chan string, 1000), ending: make(chan runner.Ending, 1),
+	}
+	made := make(chan struct{})
+	notice := func(text string) { r.notices <- text }
+	sub := cli.Submission{
+		Queue: "q", Command: testCommand, Store: store, Notice: notice,
+		Do: func(c task.Command) task.Reply { <-made; return r.run.Do(c) },
+	}
+	if change != nil {
+		change(&sub)
+	}
+	var err error
+	if r.x, err = submit(sub, b.connect(notice), nil); err != nil {
+		return nil, err
+	}
+	policy, err := sched.New(sched.Config{Name: "fifo"})
+	require.NoError(b.t, err)
+	r.run, err = runner.New(runner.Config{
+		Pool: runner.Pool{Workers: 1, Remote: true, Policy: policy, Buffer: 1024}, Limit: runner.Limit{KillAfter: time.Second},
+	}, source, r.x, nil, []runner.Sink{r.x.Sink(), r.collect})
+	require.NoError(b.t, err)
+	close(made)
+	go func() {
+		ending := r.run.Wait()
+		_ = r.x.Close()
+		r.ending <- ending
+	}()
+	return r, nil
+}
+
+// wait returns how the run ended.
+func (r *testRun) wait() runner.Ending {
+	r.t.Helper()
+	select {
+	case e := <-r.ending:
+		return e
+	case <-time.After(60 * time.Second):
+		require.FailNow(r.t, "the run does not end")
+		return runner.Ending{}
+	}
+}
+
+// said waits for a notice that holds a text.
+func (r *testRun) said(text string) string {
+	r.t.Helper()
+	for timeout := time.After(30 * time.Second); ; {
+		select {
+		case n := <-r.notices:
+			if strings.Contains(n, text) {
+				return n
+			}
+		case <-timeout:
+			require.FailNow(r.t, "nobody says "+text)
+		}
+	}
+}
+
+func TestSubmit(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	b.worker("a", 4, answer)
+	b.worker("b", 4, answer)
+	r := b.run(200, nil)
+	e := r.wait()
+	require.Equal(t, int64(200), e.Stats.Of(task.OK))
+	hosts := map[string]int{}
+	for id := uint64(1); id <= 200; id++ {
+		require.Equal(t, fmt.Sprintln(id), r.outputs[id])
+		hosts[r.results[id].Host]++
+	}
+	require.Len(t, hosts, 2)
+	for _, name := range []string{tasksStream, resultsStream} {
+		s := b.connect(nil)
+		stream, err := s.js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		require.Zero(t, stream.CachedInfo().State.Msgs, "what the run leaves in %s", name)
+		s.close()
+	}
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/task"
+)
+
+const (
+	tickEvery  = 100 * time.Millisecond
+	beatEvery  = time.Second
+	enrolEvery = 10 * time.Second
+	partWait   = 2 * time.Second // for the server, at the end
+)
+
+// beats are what this process tells of the run.
+type beats struct {
+	since     time.Time
+	suspended atomic.Bool
+	paused    atomic.Bool
+	checking  atomic.Bool
+}
+
+// tick does what recurs, until the run is over.
+func (x *submitter) tick() {
+	t := time.NewTicker(tickEvery)
+	defer t.Stop()
+	var beat, enrol time.Time
+	reconnects := x.s.nc.Stats().Reconnects
+	for {
+		now := time.Now()
+		connected := x.s.nc.IsConnected()
+		x.watch(now, connected)
+		if connected {
+			if n := x.s.nc.Stats().Reconnects; n != reconnects {
+				reconnects = n
+				x.flights.resend(time.Time{})
+				x.end.Go(x.relist)
+			}
+			x.flights.resend(now)
+			x.purge(now.Sub(beat) >= beatEvery)
+			if now.Sub(beat) >= beatEvery {
+				beat = now
+				x.beat(false)
+				x.check(now)
+			}
+			if now.Sub(enrol) >= enrolEvery {
+				enrol = now
+				x.end.Go(x.enrol)
+			}
+		}
+		select {
+		case <-x.ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// beat tells the workers that the run goes on, or that it is over.
+func (x *submitter) beat(over bool) {
+	b, _ := json.Marshal(Beat{Version: Version, Run: x.run, Epoch: x.epoch, Suspended: x.beats.suspended.Load(), Over: over})
+	_ = x.s.nc.Publish(beatSubject(x.sub.Queue), b) // the next one follows
+}
+
+// Suspend tells the workers that this process is about to stand still. Their tasks go
+// on. See runner.Executor.
+func (x *submitter) Suspend() {
+	x.beats.suspended.Store(true)
+	x.beat(false)
+	_ = x.s.nc.FlushTimeout(time.Second)
+}
+
+// Resume undoes Suspend. See runner.Executor.
+func (x *submitter) Resume() {
+	x.beats.suspended.Store(false)
+	x.beat(false)
+}
+
+// enrol renews the run's record, which crew engine status reads.
+func (x *submitter) enrol() {
+	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
+	defer cancel()
+	host, _ := os.Hostname()
+	b, _ := json.Marshal(Enrolment{
+		Version: Version, Run: x.run, Name: x.sub.Name, Epoch: x.epoch, Host: host, PID: os.Getpid(),
+		Since: x.beats.since, State: "running", Paused: x.beats.paused.Load(),
+	})
+	if kv, err := x.s.js.KeyValue(ctx, runsBucket); err == nil {
+		_, _ = kv.Put(ctx, x.sub.Queue+"."+x.run, b) // the next one follows
+	}
+}
+
+// obey carries out the orders of crew engine.
+func (x *submitter) obey(m *nats.Msg) {
+	var o Order
+	if json.Unmarshal(m.Data, &o) != nil || o.Version != Version {
+		return
+	}
+	go func() { // a command waits until the run has begun
+		var a Answer
+		if err := x.command(o); err != nil {
+			a.Err = err.Error()
+		}
+		b, _ := json.Marshal(a)
+		_ = m.Respond(b)
+	}()
+}
+
+func (x *submitter) command(o Order) error {
+	op, known := map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]
+	if !known {
+		return errors.New("unknown order " + o.Op)
+	}
+	if op == task.Stop && o.Graceful {
+		op = task.Drain
+	}
+	err := x.sub.Do(task.Command{Op: op}).Err
+	if err == nil && op != task.Stop && op != task.Drain {
+		x.beats.paused.Store(op == task.Pause)
+		x.enrol()
+	}
+	return err
+}
+
+// part ends the run on the engine: workers drop what they still hold of it, and what
+// is left of it in the streams is removed.
+func (x *submitter) part() {
+	if !x.s.nc.IsConnected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), partWait)
+	defer cancel()
+	x.beat(true)
+	if stream, err := x.s.js.Stream(ctx, tasksStream); err == nil {
+		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(taskSubject(x.sub.Queue, "*", x.run)))
+	}
+	r := &x.results
+	first := r.seq.Load() + 1
+	if x.sub.Dir != "" {
+		r.mu.Lock()
+		first, _ = r.mark.first()
+		r.mu.Unlock()
+	}
+	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
+	if kv, err := x.s.js.KeyValue(ctx, runsBucket); err == nil {
+		_ = kv.Delete(ctx, x.sub.Queue+"."+x.run)
+	}
+	_ = x.s.nc.FlushWithContext(ctx)
+}

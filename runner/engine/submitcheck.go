@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+)
+
+// askMost is how many attempts one question is about.
+const askMost = 1000
+
+// check asks workers about attempts that they were given more than a TTL ago, in the
+// background. It is a safety net: what a worker twice does not know is lost, as after a
+// power cut.
+func (x *submitter) check(now time.Time) {
+	asked := map[*worker][]*flight{}
+	x.flights.mu.Lock()
+	for _, f := range x.flights.m {
+		if !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > f.worker.ttl {
+			if len(asked[f.worker]) < askMost {
+				f.checked = now
+				asked[f.worker] = append(asked[f.worker], f)
+			}
+		}
+	}
+	x.flights.mu.Unlock()
+	if len(asked) > 0 && x.beats.checking.CompareAndSwap(false, true) {
+		x.end.Go(func() {
+			defer x.beats.checking.Store(false)
+			for w, flights := range asked {
+				x.ask(w, flights)
+			}
+		})
+	}
+}
+
+func (x *submitter) ask(w *worker, flights []*flight) {
+	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
+	defer cancel()
+	o := Order{Version: Version, Op: opHolds, Run: x.run, Epoch: x.epoch}
+	for _, f := range flights {
+		o.IDs = append(o.IDs, f.id.Task, uint64(f.id.Number))
+	}
+	b, _ := json.Marshal(o)
+	m, err := x.s.nc.RequestWithContext(ctx, w.orders, b)
+	var a Answer
+	if err != nil || json.Unmarshal(m.Data, &a) != nil || a.Err != "" {
+		return // its lease tells whether it is there
+	}
+	var unknown []*flight
+	holds := map[attemptKey]bool{}
+	for pair := range slices.Chunk(a.IDs, 2) {
+		holds[attemptKey{pair[0], int(pair[len(pair)-1])}] = true
+	}
+	for _, f := range flights {
+		if !holds[attemptKey{f.id.Task, f.id.Number}] {
+			unknown = append(unknown, f)
+		}
+	}
+	if len(unknown) == 0 || x.catchUp(ctx) != nil {
+		return
+	}
+	for _, f := range unknown { // those whose results have come have ended
+		if f.unknown++; f.unknown >= 2 {
+			f.finish(end{err: errors.New("its worker does not know it")})
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// tailSize is how much is remembered of an output that is not kept.
+const tailSize = 4 << 10
+
+// outputs are what an attempt has written, as far as it has come.
+type outputs struct {
+	mu    sync.Mutex
+	over  bool      // nothing more comes
+	both  [2]stream // stdout and stderr
+	fault error     // why something could not be kept
+}
+
+// stream is one of the outputs.
+type stream struct {
+	n    int64          // how much has come
+	gap  bool           // something is missing
+	kept *spool.Buffer  // nil if nothing has come, or it is not kept
+	to   io.WriteCloser // where it is streamed to; may be nil
+	tail []byte         // its end, if it is not kept
+}
+
+// write takes the bytes at an offset. They come in order, maybe again.
+func (s *stream) write(off int64, p []byte) error {
+	switch {
+	case off+int64(len(p)) <= s.n || s.gap:
+		return nil
+	case off != s.n:
+		s.gap = true
+		return nil
+	}
+	s.n += int64(len(p))
+	if s.to != nil {
+		_, _ = s.to.Write(p) // the sink itself reports an error to the run
+	}
+	if s.kept != nil {
+		_, err := s.kept.Write(p)
+		return err
+	}
+	s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
+	s.tail = s.tail[max(0, len(s.tail)-tailSize):]
+	return nil
+}
+
+// openOutputs sets where the output of a flight goes, once there is some. keep is for
+// the attempt of an earlier epoch, whose turn to be shown comes later. The caller holds
+// out.mu or is the only one to use out.
+func (x *submitter) openOutputs(f *flight, keep bool) {
+	both := &f.out.both
+	if both[0].kept != nil || both[0].to != nil {
+		return
+	}
+	if keep || x.sub.Plan.Keeps() {
+		both[0].kept, both[1].kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
+	}
+	if !keep && x.sub.Plan.Show == task.ShowLines {
+		both[0].to, both[1].to = x.sub.Open(f.attempt)
+	}
+}
+
+// chunk takes a part of a flight's output.
+func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
+	o := &f.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over {
+		return
+	}
+	x.openOutputs(f, keep)
+	if err := o.stream(c.Stderr).write(c.Offset, c.Data); err != nil && o.fault == nil {
+		if o.fault = err; f.worker == nil {
+			return
+		}
+		go x.flights.order(f, opKill)
+	}
+}
+
+func (o *outputs) stream(stderr bool) *stream {
+	if stderr {
+		return &o.both[1]
+	}
+	return &o.both[0]
+}
+
+// close closes the writers, and what was kept if it is not handed over.
+func (o *outputs) close(kept bool) {
+	for i := range o.both {
+		if s := &o.both[i]; s.to != nil {
+			_ = s.to.Close() // the sink itself reports an error to the run
+		}
+		if s := &o.both[i]; kept && s.kept != nil {
+			_ = s.kept.Close()
+		}
+	}
+}
+
+// finish ends the flight unless it has ended.
+func (f *flight) finish(e end) {
+	f.out.mu.Lock()
+	first := !f.out.over
+	f.out.over = true
+	f.out.mu.Unlock()
+	if first {
+		f.done <- e
+	}
+}
+
+// live returns what has come. See submitter.Live.
+func (f *flight) live() (stdout, stderr task.Live, attempt int) {
+	f.out.mu.Lock()
+	defer f.out.mu.Unlock()
+	out, err := f.out.both[0].kept, f.out.both[1].kept
+	if f.out.over || out == nil {
+		return nil, nil, 0
+	}
+	return out.Hold(), err.Hold(), f.id.Number
+}
+
+var errCut = errors.New("its worker has not sent all of its output")
+
+// result makes the result of a flight that has ended.
+func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
+	e = x.land(ctx, f, e)
+	fin := e.final
+	if fin == nil {
+		f.out.close(true)
+		if ctx.Err() != nil {
+			return outcome(f.attempt, endedBy(ctx), e.err, false)
+		}
+		return outcome(f.attempt, task.Lost, e.err, e.unbegun)
+	}
+	f.out.close(false)
+	r := outcome(f.attempt, fin.Outcome, nil, false)
+	r.PID, r.BadCommand, r.Leaked, r.Fault = fin.PID, fin.BadCommand, fin.Leaked, f.out.fault
+	r.User, r.System, r.MaxRSS = fin.User, fin.System, fin.MaxRSS
+	r.Start = r.End.Add(-max(0, fin.Took))
+	if fin.Outcome.HasCode() {
+		r.Code = fin.Code
+	} else {
+		r.Signal = fin.Signal
+	}
+	if fin.Err != "" {
+		r.Err = errors.New(fin.Err)
+	}
+	r.Stdout, r.Stderr = f.out.both[0].output(), f.out.both[1].output()
+	for _, tail := range [...][]byte{f.out.both[1].tail, f.out.both[0].tail} {
+		if len(bytes.TrimSpace(r.Tail)) == 0 && len(tail) > 0 {
+			r.Tail = tail
+		}
+	}
+	return r
+}
+
+// output returns what was kept, or nil if that is nothing.
+func (s *stream) output() task.Output {
+	if s.kept == nil {
+		return nil
+	}
+	if s.kept.Len() == 0 {
+		_ = s.kept.Close()
+		return nil
+	}
+	return s.kept
+}
+
+// land takes what the Final of a flight brings, and returns the end that it amounts
+// to: an attempt that its worker gave back, or that it ended for reasons of its own, is
+// lost.
+func (x *submitter) land(ctx context.Context, f *flight, e end) end {
+	fin := e.final
+	if fin == nil {
+		return e
+	}
+	switch {
+	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun:
+		return end{err: errors.New("its worker gave it back"), unbegun: true}
+	case fin.Outcome == task.Cancelled && ctx.Err() == nil:
+		return end{err: errors.New("its worker ended")}
+	}
+	if len(fin.Stdout)+len(fin.Stderr) > 0 {
+		x.openOutputs(f, false)
+	}
+	for i, part := range [...]struct {
+		rest []byte
+		n    int64
+	}{{fin.Stdout, fin.StdoutLen}, {fin.Stderr, fin.StderrLen}} {
+		s := &f.out.both[i]
+		if err := s.write(s.n, part.rest); err != nil && f.out.fault == nil {
+			f.out.fault = err
+		}
+		if s.gap || s.n != part.n {
+			return end{err: errCut}
+		}
+	}
+	return e
+}

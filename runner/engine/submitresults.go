@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/task"
+)
+
+const (
+	unreadBytes = 8 << 20         // results on their way to this process
+	purgeBytes  = 8 << 20         // results that are not needed any more, at which to purge at once
+	keptShare   = 4               // of the stream's limit: how much of it this run may keep for its next epoch
+	keptBytes   = 256 << 20       // the same where the stream has no limit
+	catchUpWait = 5 * time.Second // how long to wait for results that are in the stream
+)
+
+// results reads the run's results and removes what is done with from the stream.
+type results struct {
+	stream  jetstream.Stream
+	subject string
+	cons    jetstream.ConsumeContext
+	seq     atomic.Uint64 // of the latest message that was read
+
+	mu      sync.Mutex
+	mark    mark
+	held    map[attemptKey]*held // with --state: results that are not on record
+	purged  uint64
+	purging atomic.Bool
+}
+
+// attemptKey names an attempt within an epoch.
+type attemptKey struct {
+	task   uint64
+	number int
+}
+
+// openResults begins to read the run's results, from the first there is.
+func (x *submitter) openResults() (err error) {
+	r := &x.results
+	r.subject, r.held = resultSubject(x.sub.Queue, x.run), map[attemptKey]*held{}
+	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
+	defer cancel()
+	if r.stream, err = x.s.js.Stream(ctx, resultsStream); err != nil {
+		return notReady(err)
+	}
+	r.mark.most = keptBytes
+	if most := r.stream.CachedInfo().Config.MaxBytes; most > 0 {
+		r.mark.most = most / keptShare
+	}
+	ordered, err := x.s.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
+	if err != nil {
+		return err
+	}
+	r.cons, err = ordered.Consume(x.receive, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
+	return err
+}
+
+func (r *results) stop() {
+	if r.cons != nil {
+		r.cons.Stop()
+	}
+}
+
+// receive takes a message of the results' stream. It ignores what no attempt of the
+// run waits for, and garbage: the token tells.
+func (x *submitter) receive(m jetstream.Msg) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return
+	}
+	data, seq := m.Data(), meta.Sequence.Stream
+	var f *flight
+	if c, err := DecodeChunk(data); err == nil {
+		if f = x.awaits(c.ID, c.Token); f != nil {
+			x.keep(f, seq)
+			x.chunk(f, c, f.worker == nil)
+		}
+	} else if fin, err := DecodeFinal(data); err == nil {
+		if f = x.awaits(fin.ID, fin.Token); f != nil {
+			x.keep(f, seq)
+			x.final(f, fin)
+		}
+	}
+	x.results.passed(seq, len(data))
+}
+
+// awaits returns the flight that a result with this token belongs to, or nil.
+func (x *submitter) awaits(id ID, t Token) *flight {
+	if id.Run != x.run {
+		return nil
+	}
+	if id.Epoch != x.epoch {
+		return x.earlier(id, t)
+	}
+	if f := x.flights.find(id.Task); f != nil && f.id == id && f.token == t {
+		return f
+	}
+	return nil
+}
+
+func (x *submitter) final(f *flight, fin *Final) {
+	if f.worker == nil {
+		x.past.add(f, fin)
+	} else {
+		f.finish(end{final: fin})
+	}
+}
+
+// keep keeps a message, and those behind it, in the stream until the attempt's end is
+// on record, if the run has one.
+func (x *submitter) keep(f *flight, seq uint64) {
+	if x.sub.Dir == "" || f.held != nil {
+		return
+	}
+	f.held = &held{seq: seq}
+	r := &x.results
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mark.hold(f.held)
+	if f.worker != nil {
+		r.held[attemptKey{f.id.Task, f.id.Number}] = f.held
+	}
+}
+
+// await keeps what is held until the attempt's end is on record.
+func (r *results) await(key attemptKey, h *held) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h != nil {
+		r.held[key] = h
+	}
+}
+
+func (r *results) passed(seq uint64, size int) {
+	r.seq.Store(seq)
+	r.mu.Lock()
+	r.mark.pass(seq, int64(size))
+	r.mu.Unlock()
+}
+
+// Consume sees which attempts are on record. See runner.Sink.
+func (r *results) Consume(events []task.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		if e.Kind != task.Finished && e.Kind != task.Retried {
+			continue
+		}
+		key := attemptKey{e.ID, e.Attempt}
+		if h := r.held[key]; h != nil {
+			h.done = true
+			delete(r.held, key)
+		}
+	}
+	return nil
+}
+
+// Close does nothing. See runner.Sink.
+func (r *results) Close(task.Stats) error { return nil }
+
+// purge removes from the stream what is done with, in the background. Unless urgent,
+// it waits until that is much.
+func (x *submitter) purge(urgent bool) {
+	r := &x.results
+	r.mu.Lock()
+	first, size := r.mark.first()
+	r.mu.Unlock()
+	if first <= r.purged+1 || !urgent && size < purgeBytes || !r.purging.CompareAndSwap(false, true) {
+		return
+	}
+	x.end.Go(func() {
+		defer r.purging.Store(false)
+		ctx, cancel := context.WithTimeout(x.ctx, answerWait)
+		defer cancel()
+		if r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first)) == nil {
+			r.mu.Lock()
+			r.purged = first - 1
+			r.mark.forget(size)
+			r.mu.Unlock()
+		}
+	})
+}
+
+// catchUp waits until all results have been read that are in the stream now.
+func (x *submitter) catchUp(ctx context.Context) error {
+	r := &x.results
+	m, err := r.stream.GetLastMsgForSubject(ctx, r.subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for r.seq.Load() < m.Sequence {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// mark is up to where the stream of results is done with.
+type mark struct {
+	most int64   // how many bytes may be held at once
+	last uint64  // the latest message
+	size int64   // of messages since the latest purge
+	open []*held // in order
+}
+
+// held is the first message of an attempt whose end is not on record.
+type held struct {
+	seq  uint64
+	size int64 // of it and the messages behind it, up to the next held
+	done bool
+}
+
+func (m *mark) hold(h *held) { m.open = append(m.open, h) }
+
+// pass notes that a message was read.
+func (m *mark) pass(seq uint64, size int64) {
+	m.last = seq
+	m.size += size
+	if n := len(m.open); n > 0 {
+		m.open[n-1].size += size
+	}
+}
+
+// first returns the first message that is still needed, and how many bytes have come
+// since the latest purge. Where that is more than most, the oldest are given up: if
+// the submitter dies now, their attempts run again.
+func (m *mark) first() (seq uint64, size int64) {
+	var open int64
+	for _, h := range m.open {
+		open += h.size
+	}
+	for len(m.open) > 0 && (m.open[0].done || open > m.most) {
+		open -= m.open[0].size
+		m.open = m.open[1:]
+	}
+	if len(m.open) > 0 {
+		return m.open[0].seq, m.size - open
+	}
+	return m.last + 1, m.size
+}
+
+// forget notes that messages of so many bytes are purged.
+func (m *mark) forget(size int64) { m.size -= size }

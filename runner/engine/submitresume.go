@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/task"
+)
+
+const (
+	engineFile    = "engine" // in the directory of --state
+	engineVersion = "crew-engine-1"
+)
+
+// identity is what a run is known by on the engine. With --state it is kept, so that
+// the next epoch finds the results of those before.
+type identity struct {
+	Run    string
+	Epoch  uint64 // how many submitters the run has had
+	Secret []byte
+}
+
+// newIdentity returns the identity of a run that nobody knows yet.
+func newIdentity() identity {
+	return identity{Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
+}
+
+// identify returns the run's identity. With --state it is on disk when identify
+// returns.
+func (x *submitter) identify() (identity, error) {
+	if x.sub.Dir == "" {
+		return newIdentity(), nil
+	}
+	path := filepath.Join(x.sub.Dir, engineFile)
+	id, err := readIdentity(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Anew:
+		id = newIdentity()
+	case err != nil:
+		return id, fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
+	default:
+		id.Epoch++
+	}
+	return id, id.save(path)
+}
+
+func readIdentity(path string) (id identity, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return id, err
+	}
+	var version, secret string
+	if _, err = fmt.Sscanln(string(text), &version, &id.Run, &id.Epoch, &secret); err == nil && version != engineVersion {
+		err = errors.New("it is of version " + version)
+	}
+	if err == nil {
+		id.Secret, err = hex.DecodeString(secret)
+	}
+	if err == nil && (len(id.Secret) != aes.BlockSize || !validName(id.Run)) {
+		err = errors.New("it is damaged")
+	}
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", path, err)
+	}
+	return id, err
+}
+
+// validName reports whether a name can be a part of a subject.
+func validName(name string) bool {
+	for _, c := range name {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// save replaces the file.
+func (id *identity) save(path string) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, engineVersion, id.Run, id.Epoch, hex.EncodeToString(id.Secret))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// past holds the results that attempts of earlier epochs have brought since those
+// ended.
+type past struct {
+	mu      sync.Mutex
+	closed  bool // no more are taken
+	pending map[ID]*flight
+	results map[[16]byte][]*arrival
+}
+
+// arrival is the result of an attempt of an earlier epoch.
+type arrival struct {
+	flight *flight // whose worker is nil
+	final  *Final
+}
+
+// earlier returns the flight of an attempt of an earlier epoch, or nil if nobody waits
+// for it.
+func (x *submitter) earlier(id ID, t Token) *flight {
+	p := &x.past
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || id.Epoch >= x.epoch || x.token(id.Epoch, id.Task, id.Number) != t {
+		return nil
+	}
+	f := p.pending[id]
+	if f == nil {
+		f = &flight{id: id, token: t}
+		if p.pending == nil {
+			p.pending = map[ID]*flight{}
+		}
+		p.pending[id] = f
+	}
+	return f
+}
+
+// add adds the result of an attempt of an earlier epoch.
+func (p *past) add(f *flight, fin *Final) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pending[f.id] != f {
+		return
+	}
+	delete(p.pending, f.id)
+	switch {
+	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{}:
+		f.out.close(true)
+		return
+	case p.results == nil:
+		p.results = map[[16]byte][]*arrival{}
+	}
+	p.results[fin.Identity] = append(p.results[fin.Identity], &arrival{f, fin})
+}
+
+// close takes no more results. Attempts whose results have not come by now run again.
+func (p *past) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.pending {
+		f.out.close(true)
+	}
+	p.closed, p.pending = true, nil
+}
+
+// take returns the result that an attempt of a task had in an earlier epoch, or nil.
+// Results of attempts before that one are on record already.
+func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
+	p := &x.past
+	if x.epoch == 1 {
+		return nil
+	}
+	p.mu.Lock()
+	list := p.results[a.Task.Identity]
+	i := slices.IndexFunc(list, func(r *arrival) bool { return r.flight.id.Number >= a.Number })
+	if i < 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	f, fin := list[i].flight, list[i].final
+	p.results[a.Task.Identity] = slices.Delete(list, i, i+1)
+	p.mu.Unlock()
+	x.results.await(attemptKey{a.Task.ID, a.Number}, f.held)
+	f.attempt = a
+	x.replay(f)
+	return x.result(ctx, f, end{final: fin})
+}
+
+// replay shows the output of an earlier epoch's attempt, where output is shown as it
+// comes.
+func (x *submitter) replay(f *flight) {
+	both := &f.out.both
+	if x.sub.Plan.Show != task.ShowLines {
+		return
+	}
+	both[0].to, both[1].to = x.sub.Open(f.attempt)
+	for i := range both {
+		if s := &both[i]; s.kept != nil {
+			_, _ = s.kept.WriteTo(s.to)
+		}
+	}
+}
+
+// begin has what earlier epochs left come to an end, reads their results, and lets
+// slots join.
+func (x *submitter) begin() {
+	if x.epoch > 1 {
+		for x.inherit() != nil && x.ctx.Err() == nil {
+			select {
+			case <-x.ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+		x.past.close()
+	}
+	r := &x.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open, r.looked = true, time.Now()
+	for _, w := range r.workers {
+		x.fit(w)
+	}
+	x.missing(r.looked.Add(-time.Minute), 0)
+}
+
+// inherit does that once all attempts of earlier epochs have ended.
+func (x *submitter) inherit() error {
+	ctx, cancel := context.WithTimeout(x.ctx, time.Minute)
+	defer cancel()
+	stream, err := x.s.js.Stream(ctx, tasksStream)
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(taskSubject(x.sub.Queue, "*", x.run)))
+	}
+	if err != nil {
+		return err
+	}
+	_ = x.s.dropBodies(ctx, x.run) // they only take up room
+	left := map[string]bool{}
+	for x.remain(ctx, left) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return x.catchUp(ctx)
+}
+
+// remain asks the workers to end what they hold of earlier epochs, notes those that
+// have done so in left, and reports whether there are others whose leases hold.
+func (x *submitter) remain(ctx context.Context, left map[string]bool) (others bool) {
+	order, _ := json.Marshal(Order{Version: Version, Op: opLeave, Run: x.run, Epoch: x.epoch})
+	for _, id := range x.roster.ids() {
+		if left[id] {
+			continue
+		}
+		m, err := x.s.nc.RequestWithContext(ctx, orderSubject(x.sub.Queue, id), order)
+		var a Answer
+		if err == nil && json.Unmarshal(m.Data, &a) == nil && a.Err == "" {
+			left[id] = true
+		} else {
+			others = true
+		}
+	}
+	return others
+}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/task"
+)
+
+// roster is the workers that this run uses, and their slots.
+type roster struct {
+	mu      sync.RWMutex // held while slots join, so that an attempt finds its slot's worker
+	open    bool         // slots may join
+	workers map[string]*worker
+	bySlot  map[int]*worker
+	told    map[string]bool // notices given
+	empty   time.Time       // since when there has been no slot; zero if there are some
+	grace   time.Time       // when this process last could not have heard of workers
+	looked  time.Time       // when it last looked for silent ones
+}
+
+// worker is a worker that this run uses.
+type worker struct {
+	Presence
+	orders string        // subject
+	ttl    time.Duration // Presence.TTL, which does not change
+	heard  time.Time
+	slots  []int // of the run
+	ending bool  // it has no slots any more, and its attempts are about to end
+}
+
+// kvSubject is the subject on which the records of a queue's workers are stored. Those
+// who listen there hear of a renewal at once, and go on to when the server restarts.
+func kvSubject(queue string) string { return kvPrefix + queue + ".*" }
+
+const kvPrefix = "$KV." + workersBucket + "."
+
+// openRoster begins to listen to the workers of the queue.
+func (x *submitter) openRoster() error {
+	r := &x.roster
+	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
+	_, err := x.s.nc.Subscribe(kvSubject(x.sub.Queue), func(m *nats.Msg) {
+		if p, ok := x.presence(strings.TrimPrefix(m.Subject, kvPrefix), m.Data); ok {
+			x.heard(p, time.Now())
+		}
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
+	defer cancel()
+	live, err := x.list(ctx)
+	if err != nil {
+		return notReady(err)
+	}
+	why := ""
+	for _, l := range live {
+		w := x.refuses(l.Presence)
+		if w == "" || l.State != ready {
+			return nil
+		}
+		why = w
+	}
+	if why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// presence reads a worker's record. It ignores one that names another worker than its
+// key does.
+func (x *submitter) presence(key string, data []byte) (p Presence, ok bool) {
+	_, id, _ := strings.Cut(key, ".")
+	if json.Unmarshal(data, &p) != nil || p.ID != id || !validName(id) || p.Host == "" {
+		return p, false
+	}
+	p.Slots, p.TTL = min(max(p.Slots, 0), 1<<16), max(p.TTL, time.Second)
+	return p, true
+}
+
+// listed is a worker's record in the bucket.
+type listed struct {
+	Presence
+	age time.Duration
+}
+
+// list notes all workers in the bucket whose leases hold, and returns them.
+func (x *submitter) list(ctx context.Context) (live []listed, err error) {
+	kv, err := x.s.js.KeyValue(ctx, workersBucket)
+	if err != nil {
+		return nil, err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok && !s.StreamInfo().TimeStamp.IsZero() {
+		now = s.StreamInfo().TimeStamp // by the clock that the records' times come from
+	}
+	all, err := kv.Watch(ctx, x.sub.Queue+".*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer all.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case e := <-all.Updates():
+			if e == nil {
+				return live, nil
+			}
+			p, ok := x.presence(e.Key(), e.Value())
+			if age := max(0, now.Sub(e.Created())); ok && age < p.TTL && p.State != gone {
+				live = append(live, listed{p, age})
+				x.heard(p, time.Now().Add(-age))
+			} else if ok && p.State == gone {
+				x.heard(p, time.Now())
+			}
+		}
+	}
+}
+
+// relist looks for news in the bucket that did not come because the engine was away.
+func (x *submitter) relist() {
+	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
+	defer cancel()
+	_, _ = x.list(ctx) // what is not there is noticed by its silence
+}
+
+// refuses returns why this run does not use a worker, or "".
+func (x *submitter) refuses(p Presence) string {
+	_, mine := digest(x.sub.Command)
+	switch {
+	case p.Version != Version:
+		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, this is version %d: install the same crew on all machines",
+			p.Host, p.Version, Version)
+	case x.key != nil && !p.Signed:
+		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"
+	case x.key == nil && p.Template == "":
+		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + mine + ", or give this run --sign FILE"
+	case x.key == nil && p.Template != fmt.Sprintf("%x", x.template):
+		return "worker " + p.Host + " runs " + p.Command + ", not " + mine + ": write the same command here and there"
+	}
+	return ""
+}
+
+// heard takes a worker's record.
+func (x *submitter) heard(p Presence, at time.Time) {
+	r := &x.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.workers[p.ID]
+	if w == nil {
+		if p.State == gone {
+			return
+		}
+		if why := x.refuses(p); why != "" {
+			x.tell(why)
+			return
+		}
+		w = &worker{orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
+		r.workers[p.ID] = w
+	}
+	if w.ending {
+		return
+	}
+	w.Presence = p
+	if at.After(w.heard) {
+		w.heard = at
+	}
+	if p.State == gone {
+		x.lose(w, true)
+	} else {
+		x.fit(w)
+	}
+}
+
+// tell gives a notice once.
+func (x *submitter) tell(text string) {
+	if r := &x.roster; !r.told[text] && len(r.told) < 100 {
+		r.told[text] = true
+		go x.sub.Notice(text) // which may wait for a reader
+	}
+}
+
+// fit has as many slots of a worker in the run as it offers. The caller holds mu.
+func (x *submitter) fit(w *worker) {
+	r := &x.roster
+	want := 0
+	if r.open && w.State == ready && !w.ending {
+		want = w.Slots
+	}
+	for len(w.slots) > want {
+		last := len(w.slots) - 1
+		id := w.slots[last]
+		w.slots = w.slots[:last]
+		delete(r.bySlot, id)
+		x.sub.Do(task.Command{Op: task.Leave, N: id})
+	}
+	if n := want - len(w.slots); n > 0 {
+		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: w.Host, Labels: w.Labels}}).Slots
+		for _, id := range ids {
+			r.bySlot[id] = w
+		}
+		w.slots = append(w.slots, ids...)
+	}
+}
+
+// board makes the flight of an attempt, or nil if its slot has just left.
+func (x *submitter) board(a task.Attempt) *flight {
+	r := &x.roster
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	w := r.bySlot[a.Slot.ID]
+	if w == nil {
+		return nil
+	}
+	f := &flight{
+		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.token(x.epoch, a.Task.ID, a.Number),
+		worker: w, subject: taskSubject(x.sub.Queue, w.ID, x.run), done: make(chan end, 1),
+	}
+	x.flights.add(f)
+	return f
+}
+
+// lose takes the slots of a worker away, which has ended or is silent, and ends what
+// it was given and has not brought back. The caller holds mu.
+func (x *submitter) lose(w *worker, unbegun bool) {
+	w.ending = true
+	x.fit(w)
+	x.end.Go(func() {
+		x.giveUp(w, unbegun)
+		x.roster.mu.Lock()
+		if x.roster.workers[w.ID] == w {
+			delete(x.roster.workers, w.ID)
+		}
+		x.roster.mu.Unlock()
+	})
+}
+
+// giveUp ends the flights with a worker once all results are read that it has
+// published.
+func (x *submitter) giveUp(w *worker, unbegun bool) {
+	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
+	defer cancel()
+	_ = x.catchUp(ctx) // without the engine nothing comes anyway
+	lost := x.flights.of(w)
+	for _, f := range lost {
+		x.flights.send(f, opKill) // in case it is there after all
+		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.Host), unbegun: unbegun})
+	}
+	if stream, err := x.s.js.Stream(ctx, tasksStream); err == nil {
+		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(taskSubject(x.sub.Queue, w.ID, x.run)))
+	}
+	if !unbegun && x.ctx.Err() == nil {
+		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, elsewhere(len(lost))))
+	}
+}
+
+func elsewhere(n int) string {
+	switch n {
+	case 0:
+		return "it ran nothing"
+	case 1:
+		return "its task starts elsewhere"
+	}
+	return fmt.Sprintf("its %d tasks start elsewhere", n)
+}
+
+// watch looks for workers that are silent. connected says whether this process can
+// hear of them.
+func (x *submitter) watch(now time.Time, connected bool) {
+	r := &x.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !connected || now.Sub(r.looked) > time.Second {
+		r.grace = now // or this process stood still
+	}
+	r.looked = now
+	slots := 0
+	for _, w := range r.workers {
+		if !w.ending && now.Sub(latest(w.heard, r.grace)) > w.ttl {
+			x.lose(w, false)
+		}
+		slots += len(w.slots)
+	}
+	x.missing(now, slots)
+}
+
+// missing says when there is no slot, and hence nothing runs.
+func (x *submitter) missing(now time.Time, slots int) {
+	r := &x.roster
+	switch {
+	case slots > 0:
+		r.empty = time.Time{}
+		delete(r.told, x.nobody())
+	case !r.open || len(x.sub.Hosts) > 0:
+	case r.empty.IsZero():
+		r.empty = now
+	case now.Sub(r.empty) > time.Second:
+		x.tell(x.nobody())
+	}
+}
+
+func (x *submitter) nobody() string {
+	return "no worker of queue " + x.sub.Queue + " is there: the run waits for a crew worker"
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// ids returns the IDs of the workers that are used, sorted.
+func (r *roster) ids() (ids []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for id := range r.workers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
