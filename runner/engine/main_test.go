@@ -45,7 +45,7 @@ func echo(args []string) int {
 	fmt.Println("stray output")
 	fmt.Fprintln(os.Stderr, "crew: it speaks")
 	for {
-		_ = c.nc.Publish("echo", fmt.Append(nil, os.Getpid(), " ", strings.Join(args, " ")))
+		_ = c.nc.Publish(resultSubject("echo", "hosts"), fmt.Append(nil, os.Getpid(), " ", strings.Join(args, " ")))
 		time.Sleep(10 * time.Millisecond)
 	}
 }

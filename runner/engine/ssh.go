@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,7 @@ var sshOptions = []string{
 // party keeps a worker on each host of a run with --ssh.
 type party struct {
 	server  *server.Server
+	owner   nats.Option              // what the submitter connects as
 	program func() (*program, error) // what runs there
 	args    []string                 // of a worker, but for those of its host
 	notice  func(string)
@@ -86,7 +88,7 @@ func startHosts(sub cli.Submission) (url string, options []nats.Option, key *sig
 		p.server.WaitForShutdown()
 		removeDir()
 	}
-	return "", []nats.Option{within(p.server)}, key, stop, nil
+	return "", []nats.Option{within(p.server), p.owner}, key, stop, nil
 }
 
 // needSSH returns an error if ssh is missing and needed.
@@ -110,11 +112,15 @@ func (p *party) serve() (removeDir func(), err error) {
 	}
 	o := privateServer(dir)
 	o.WriteDeadline = time.Minute // an ssh that stands still so long is cut off
+	worker, owner := &server.User{Username: "worker", Permissions: workerRights().permissions()}, &server.User{Username: "owner", Password: rand.Text()}
+	// What comes from another host is a worker's.
+	o.Users, o.NoAuthUser = []*server.User{worker, owner}, worker.Username
+	p.owner = nats.UserInfo(owner.Username, owner.Password)
 	if p.server, err = startServer(o); err != nil {
 		removeDir()
 		return nil, err
 	}
-	c, err := connect("", nil, within(p.server))
+	c, err := connect("", nil, within(p.server), p.owner)
 	if err == nil {
 		err = c.create(context.Background(), privateLimits)
 		c.close()

@@ -138,7 +138,7 @@ func TestHosts(t *testing.T) {
 		defer stop()
 		c, err := connect("", nil, options...)
 		require.NoError(t, err)
-		heard, err := c.nc.SubscribeSync("echo")
+		heard, err := c.nc.SubscribeSync(resultSubject("echo", "hosts"))
 		require.NoError(t, err)
 		pids := map[string]int{}
 		for len(pids) < 3 {

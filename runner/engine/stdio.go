@@ -21,8 +21,9 @@ const lastMoment = 2 * time.Second
 // for session.close, the tasks of this process are killed and it ends.
 func dialStdio() nats.Option {
 	return func(o *nats.Options) error {
-		o.Servers = []string{"nats://" + nats.DefaultURL[len("nats://"):]} // never looked up
+		o.Servers = []string{nats.DefaultURL} // it is never dialled
 		o.SkipHostLookup, o.AllowReconnect = true, false
+		o.InboxPrefix = workerInbox
 		o.CustomDialer = stdioDialer{}
 		o.ClosedCB = func(*nats.Conn) { endNow() }
 		return nil
