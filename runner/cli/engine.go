@@ -42,9 +42,13 @@ See crew engine VERB --help, and crew(1) for the rest.
 // engineTool returns the table of what crew engine does.
 func engineTool() *tool {
 	const at = "engine"
-	return &tool{"crew engine", engineHelpHead, engineHelpTail, "serve or init", []verb{
+	return &tool{"crew engine", engineHelpHead, engineHelpTail, "serve or status", []verb{
 		{"serve", takesNothing, "dir listen tls-cert tls-key", "run a hub: a NATS server with its files in DIR", (*ctl).engine},
 		{"init", takesNothing, at + " max-tasks max-output replicas", "make the streams on a server, print the least rights", (*ctl).engine},
+		{"status", takesNothing, at + " json", "list workers, queues and runs", (*ctl).engine},
+		{"pause", takesFarRun, at, "start nothing of a run until resume", (*ctl).engine},
+		{"resume", takesFarRun, at, "undo pause", (*ctl).engine},
+		{"cancel", takesFarRun, at, "end a run", (*ctl).engine},
 		{"key", takesFile, "", "make a key that signs commands, print what trusts it", (*ctl).engine},
 	}}
 }

@@ -55,7 +55,7 @@ func submitterRights() (r rights) {
 func workerRights() (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
 	may("crew.r.>", "$KV."+workersBucket+".>", "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", tasksStream, workersStream, runsStream, filesStream)...)
+	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, runsStream, filesStream)...)
 	may(api("CONSUMER.CREATE.%s.*.crew.t.>", tasksStream)...)
 	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {
 		may(api(verb, tasksStream)...)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -25,8 +24,10 @@ func Main(c cli.EngineCall) error {
 	switch c.Verb {
 	case "init":
 		return s.init(&c)
+	case "status":
+		return s.status(&c)
 	}
-	return errors.New("not built yet")
+	return s.steer(&c)
 }
 
 // makeKey makes a key that signs, and prints the line that makes workers trust it.

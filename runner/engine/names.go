@@ -75,6 +75,8 @@ type Enrolment struct {
 	Paused   bool      `json:"paused,omitempty"`
 }
 
+const handedOver = "handed-over" // Enrolment.State of a run whose tasks are all in the stream
+
 // Beat keeps a run's attempts alive, as JSON. Workers end those of a run of which they
 // have not heard for three times their TTL, and of older epochs at once.
 type Beat struct {

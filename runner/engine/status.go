@@ -1,0 +1,303 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+// engineStatus is what crew engine status prints, as JSON.
+type engineStatus struct {
+	Workers []workerStatus `json:"workers"`
+	Queues  []queueStatus  `json:"queues"`
+	Runs    []runStatus    `json:"runs"`
+}
+
+type workerStatus struct {
+	Queue string  `json:"queue"`
+	Seen  float64 `json:"seen_s"` // how long ago it was last heard of
+	Presence
+}
+
+type queueStatus struct {
+	Queue   string `json:"queue"`
+	Workers int    `json:"workers"`
+	Slots   int    `json:"slots"`
+	Busy    int    `json:"busy"`
+	Tasks   uint64 `json:"tasks"` // handed over or out, and not ended
+}
+
+type runStatus struct {
+	Queue string `json:"queue"`
+	Enrolment
+}
+
+const lostState = "lost" // of a worker that is not heard of
+
+// status prints who works and which runs there are.
+func (s *session) status(c *cli.EngineCall) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	st, err := s.look(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the engine: %w", notReady(err))
+	}
+	if c.JSON {
+		text, err := json.Marshal(st)
+		if err != nil {
+			return err
+		}
+		return say(c, string(text)+"\n")
+	}
+	return say(c, st.text())
+}
+
+// look reads what status prints.
+func (s *session) look(ctx context.Context) (*engineStatus, error) {
+	st := &engineStatus{Workers: []workerStatus{}, Queues: []queueStatus{}, Runs: []runStatus{}}
+	queues := map[string]*queueStatus{}
+	queue := func(name string) *queueStatus {
+		if queues[name] == nil {
+			queues[name] = &queueStatus{Queue: name}
+		}
+		return queues[name]
+	}
+	err := s.records(ctx, workersBucket, func(name string, value []byte, age time.Duration) {
+		w := workerStatus{Queue: name, Seen: age.Seconds()}
+		if json.Unmarshal(value, &w.Presence) != nil || w.State == gone {
+			return
+		}
+		if age > w.TTL {
+			w.State = lostState
+		}
+		st.Workers = append(st.Workers, w)
+		if w.State != lostState {
+			q := queue(name)
+			q.Workers++
+			q.Slots += w.Slots
+			q.Busy += w.Busy
+		}
+	})
+	if err == nil {
+		err = s.records(ctx, runsBucket, func(name string, value []byte, _ time.Duration) {
+			r := runStatus{Queue: name}
+			if json.Unmarshal(value, &r.Enrolment) == nil {
+				queue(name)
+				st.Runs = append(st.Runs, r)
+			}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	stream, err := s.js.Stream(ctx, tasksStream)
+	if err != nil {
+		return nil, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter("crew.t.>"))
+	if err != nil {
+		return nil, err
+	}
+	for subject, n := range info.State.Subjects {
+		if parts := strings.Split(subject, "."); len(parts) == 5 {
+			queue(parts[2]).Tasks += n
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		st.Queues = append(st.Queues, *queues[name])
+	}
+	slices.SortFunc(st.Workers, func(a, b workerStatus) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(st.Runs, func(a, b runStatus) int { return a.Since.Compare(b.Since) })
+	return st, nil
+}
+
+// records calls take with the records of a bucket: the queue, the value, and how old
+// it is by the server's clock.
+func (s *session) records(ctx context.Context, bucket string, take func(queue string, value []byte, age time.Duration)) error {
+	kv, err := s.js.KeyValue(ctx, bucket)
+	if err != nil {
+		return err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if st, ok := status.(*jetstream.KeyValueBucketStatus); ok && !st.StreamInfo().TimeStamp.IsZero() {
+		now = st.StreamInfo().TimeStamp
+	}
+	all, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = all.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-all.Updates():
+			if !ok || e == nil {
+				return nil
+			}
+			queue, _, _ := strings.Cut(e.Key(), ".")
+			take(queue, e.Value(), max(0, now.Sub(e.Created())))
+		}
+	}
+}
+
+// text returns tables.
+func (st *engineStatus) text() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		for i, c := range cells {
+			if i > 0 {
+				_, _ = t.Write([]byte{'\t'})
+			}
+			// What others have written must not break the table or the terminal.
+			_, _ = t.Write([]byte(strings.ReplaceAll(task.Printable(cmp.Or(fmt.Sprint(c), "-")), "\t", " ")))
+		}
+		_, _ = t.Write([]byte{'\n'})
+	}
+	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "SEEN", "STATE", "LABELS", "COMMAND")
+	for _, w := range st.Workers {
+		command := w.Command
+		if w.Signed {
+			command = strings.TrimPrefix(command+" or what is signed", " or ")
+		}
+		seen := task.Brief(time.Duration(w.Seen * float64(time.Second)))
+		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, seen, w.State, strings.Join(w.Labels, ","), command)
+	}
+	_ = t.Flush()
+	b.WriteByte('\n')
+	row("QUEUE", "WORKERS", "SLOTS", "BUSY", "TASKS")
+	for _, q := range st.Queues {
+		row(q.Queue, q.Workers, q.Slots, q.Busy, q.Tasks)
+	}
+	_ = t.Flush()
+	b.WriteByte('\n')
+	row("RUN", "NAME", "QUEUE", "STATE", "SINCE", "SUBMITTER")
+	for _, r := range st.Runs {
+		state := r.State
+		if r.Paused {
+			state = paused
+		}
+		if r.Detached {
+			state += fmt.Sprintf(" (%d tasks)", r.Tasks)
+		}
+		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
+	}
+	_ = t.Flush()
+	return b.String()
+}
+
+// find returns the run with an ID or, if there is just one, with a name.
+func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
+	st, err := s.look(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for run %s: %w", name, notReady(err))
+	}
+	var found []string
+	var run *runStatus
+	for i := range st.Runs {
+		switch r := &st.Runs[i]; name {
+		case r.Run:
+			return r, nil
+		case r.Name:
+			run, found = r, append(found, r.Run)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("there is no run %s: crew engine status lists them", name)
+	case 1:
+		return run, nil
+	}
+	return nil, fmt.Errorf("several runs are called %s: write one of %s", name, strings.Join(found, ", "))
+}
+
+// steer has a run pause, go on, or end.
+func (s *session) steer(c *cli.EngineCall) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
+	defer cancel()
+	r, err := s.find(ctx, c.Operand)
+	if err != nil {
+		return err
+	}
+	if r.State == handedOver {
+		if c.Verb == opCancel {
+			return s.drop(ctx, r)
+		}
+		return fmt.Errorf("the tasks of run %s are handed over, so nobody holds them back: pause the workers with crew ctl pause there, or cancel the run", r.Run)
+	}
+	order, err := json.Marshal(Order{Version: Version, Op: c.Verb, Run: r.Run, Epoch: r.Epoch})
+	if err != nil {
+		return err
+	}
+	m, err := s.nc.RequestWithContext(ctx, runSubject(r.Queue, r.Run), order)
+	if err != nil {
+		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
+	}
+	var a Answer
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return fmt.Errorf("run %s answers what crew does not understand: %w", r.Run, err)
+	}
+	if a.Err != "" {
+		return errors.New("run " + r.Run + ": " + a.Err)
+	}
+	return nil
+}
+
+// drop ends a run that was handed over: it removes what waits, has workers end what
+// runs, and removes the results.
+func (s *session) drop(ctx context.Context, r *runStatus) error {
+	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, anyone, r.Run))
+	if err == nil {
+		b, _ := json.Marshal(Beat{Version: Version, Run: r.Run, Epoch: r.Epoch, Over: true})
+		if err = s.nc.Publish(beatSubject(r.Queue), b); err == nil {
+			err = s.nc.FlushWithContext(ctx)
+		}
+	}
+	if err == nil {
+		err = s.forget(ctx, r)
+	}
+	if err != nil {
+		return fmt.Errorf("cancel run %s: %w", r.Run, err)
+	}
+	return nil
+}
+
+// forget removes what the engine has of a run whose tasks have ended.
+func (s *session) forget(ctx context.Context, r *runStatus) error {
+	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
+	if err != nil {
+		return err
+	}
+	kv, err := s.js.KeyValue(ctx, runsBucket)
+	if err == nil {
+		err = kv.Purge(ctx, r.Queue+"."+r.Run)
+	}
+	return err
+}
+
+func (s *session) purge(ctx context.Context, stream, subject string) error {
+	st, err := s.js.Stream(ctx, stream)
+	if err == nil {
+		err = st.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+)
+
+// prints returns what a call of crew engine prints.
+func (s *session) prints(t *testing.T, call func(*cli.EngineCall) error, c cli.EngineCall) string {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "out")
+	require.NoError(t, err)
+	defer file.Close()
+	c.Out = file
+	require.NoError(t, call(&c))
+	_, err = file.Seek(0, io.SeekStart)
+	require.NoError(t, err)
+	text, err := io.ReadAll(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func (s *session) enrol(t *testing.T, queue string, e Enrolment) {
+	t.Helper()
+	kv, err := s.js.KeyValue(t.Context(), runsBucket)
+	require.NoError(t, err)
+	b, err := json.Marshal(e)
+	require.NoError(t, err)
+	_, err = kv.Put(t.Context(), queue+"."+e.Run, b)
+	require.NoError(t, err)
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	s := b.connect(nil)
+	defer s.close()
+	require.Equal(t, `{"workers":[],"queues":[],"runs":[]}`+"\n", s.prints(t, s.status, cli.EngineCall{JSON: true}))
+
+	f := b.worker("web1", 8, answer)
+	f.mu.Lock()
+	f.presence.Labels, f.presence.Busy, f.presence.Command = []string{"gpu"}, 3, "evil\x1b[2J\tx"
+	f.mu.Unlock()
+	f.put(ready)
+	b.worker("web2", 2, answer).put(gone)
+	now := time.Now()
+	s.enrol(t, "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: "running"})
+	s.enrol(t, "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: handedOver, Detached: true, Tasks: 2})
+	for _, subject := range []string{taskSubject("other", anyone, "r2"), taskSubject("other", anyone, "r2"), resultSubject("other", "r2")} {
+		_, err := s.js.Publish(t.Context(), subject, []byte("x"))
+		require.NoError(t, err)
+	}
+	_, err := s.js.Publish(t.Context(), kvPrefix+"q.bad", []byte("no JSON"))
+	require.NoError(t, err)
+	text := s.prints(t, s.status, cli.EngineCall{})
+	lines := strings.Split(text, "\n")
+	require.Regexp(t, `^web1-\w+ +q +8 +3 +0 +0 +0s +ready +gpu +evil\\x1b\[2J x$`, lines[1])
+	require.Regexp(t, `^\z`, lines[2])
+	require.Regexp(t, `^other +0 +0 +0 +2$`, lines[4])
+	require.Regexp(t, `^q +1 +8 +3 +0$`, lines[5])
+	require.Regexp(t, `^r1 +nightly +q +running +\d{4}-.* +ada, process 7$`, lines[8])
+	require.Regexp(t, `^r2 +- +other +handed-over \(2 tasks\) `, lines[9])
+
+	// A worker that is silent for longer than its TTL counts as lost.
+	f.silent.Store(true)
+	f.mu.Lock()
+	f.presence.TTL = time.Millisecond
+	require.NoError(t, f.store())
+	f.mu.Unlock()
+	require.Eventually(t, func() bool {
+		var st engineStatus
+		require.NoError(t, json.Unmarshal([]byte(s.prints(t, s.status, cli.EngineCall{JSON: true})), &st))
+		return st.Workers[0].State == lostState && st.Queues[1].Workers == 0
+	}, time.Minute, 10*time.Millisecond)
+
+	// Those that submit are asked; what was handed over is removed.
+	orders := make(chan Order, 1)
+	reply := `{}`
+	_, err = s.nc.Subscribe(runSubject("q", "r1"), func(m *nats.Msg) {
+		var o Order
+		require.NoError(t, json.Unmarshal(m.Data, &o))
+		orders <- o
+		_ = m.Respond([]byte(reply))
+	})
+	require.NoError(t, err)
+	steer := func(verb, run string) error { return s.steer(&cli.EngineCall{Verb: verb, Operand: run}) }
+	for _, verb := range []string{opPause, opResume, opCancel} {
+		require.NoError(t, steer(verb, "nightly"))
+		require.Equal(t, Order{Version: Version, Op: verb, Run: "r1"}, <-orders)
+	}
+	reply = `{"err": "is over"}`
+	require.EqualError(t, steer(opPause, "r1"), "run r1: is over")
+	require.ErrorContains(t, steer(opPause, "r2"), "pause the workers")
+	require.ErrorContains(t, steer(opPause, "r3"), "there is no run r3: crew engine status lists them")
+	s.enrol(t, "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"})
+	require.ErrorContains(t, steer(opPause, "nightly"), "write one of r4, r1")
+	require.ErrorContains(t, steer(opPause, "r4"), "does not answer: see process 9 on bob")
+	require.NoError(t, steer(opCancel, "r2"))
+	require.ErrorContains(t, steer(opCancel, "r2"), "there is no run")
+	for _, stream := range []string{tasksStream, resultsStream} {
+		st, err := s.js.Stream(context.Background(), stream)
+		require.NoError(t, err)
+		require.Zero(t, st.CachedInfo().State.Msgs)
+	}
+}
