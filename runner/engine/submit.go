@@ -27,13 +27,15 @@ import (
 type submitter struct {
 	// configuration
 
-	sub      cli.Submission
-	s        *session
-	run      string
-	epoch    uint64
-	secret   cipher.Block // makes tokens
-	key      *signingKey  // nil if tasks bring values
-	template [32]byte
+	sub       cli.Submission
+	s         *session
+	run       string
+	epoch     uint64
+	secret    cipher.Block // makes tokens
+	key       *signingKey  // nil if tasks bring values
+	template  [32]byte
+	lasting   bool   // the run's next epoch may want what this one leaves in the stream
+	stopHosts func() // nil without hosts of its own
 
 	// state
 
@@ -50,14 +52,17 @@ type submitter struct {
 // Submit returns the executor of a run. It fails at once if the engine cannot be
 // reached, or if workers are there and none takes the run's tasks.
 func Submit(sub cli.Submission) (cli.Executor, error) {
+	if len(sub.Hosts) > 0 {
+		return submitToHosts(sub)
+	}
 	var key *signingKey // nil if tasks bring values
 	var err error
-	if sub.Sign != "" {
+	switch {
+	case sub.Sign != "":
 		if key, err = loadSigningKey(sub.Sign); err != nil {
 			return nil, err
 		}
-	}
-	if key == nil && len(sub.Command.Words) == 0 {
+	case len(sub.Command.Words) == 0:
 		return nil, errors.New("without a command each record is one, and workers run only signed ones: " +
 			"add --sign FILE, which crew engine key makes")
 	}
@@ -68,9 +73,30 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 	return submit(sub, s, key)
 }
 
+// submitToHosts returns the executor of a run with a server and workers of its own,
+// which end with it.
+func submitToHosts(sub cli.Submission) (cli.Executor, error) {
+	url, options, key, stop, err := startHosts(sub)
+	if err != nil {
+		return nil, err
+	}
+	s, err := connect(url, sub.Notice, options...)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	x, err := submit(sub, s, key)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	x.stopHosts = stop
+	return x, nil
+}
+
 // submit is Submit with a connection, which it takes over.
 func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
-	x := &submitter{sub: sub, s: s, key: key}
+	x := &submitter{sub: sub, s: s, key: key, lasting: sub.Dir != "" && len(sub.Hosts) == 0}
 	x.beats.since = time.Now()
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -116,6 +142,9 @@ func (x *submitter) Close() error {
 	x.part()
 	x.s.close()
 	x.end.Wait()
+	if x.stopHosts != nil {
+		x.stopHosts()
+	}
 	return nil
 }
 

@@ -78,6 +78,7 @@ type fake struct {
 	run      func(f *fake, a *Attempt, m jetstream.Msg) // called in turn
 	orders   chan Order
 	silent   atomic.Bool
+	forgets  atomic.Bool // what it was given
 	mu       sync.Mutex // held to put presence
 }
 
@@ -88,7 +89,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	f := &fake{
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
 		presence: Presence{
-			Version: Version, ID: name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: 2 * time.Second,
+			Version: Version, ID: name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: time.Second,
 			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
 		},
 	}
@@ -96,8 +97,14 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID), func(m *nats.Msg) {
 		var o Order
 		require.NoError(b.t, json.Unmarshal(m.Data, &o))
-		f.orders <- o
-		_ = m.Respond([]byte(`{}`))
+		var a Answer
+		if o.Op == opHolds && !f.forgets.Load() {
+			a.IDs = o.IDs
+		} else {
+			f.orders <- o
+		}
+		b, _ := json.Marshal(a)
+		_ = m.Respond(b)
 	})
 	require.NoError(b.t, err)
 	cons, err := f.s.js.CreateConsumer(context.Background(), tasksStream, jetstream.ConsumerConfig{
@@ -122,7 +129,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 			select {
 			case <-stop:
 				return
-			case <-time.After(500 * time.Millisecond):
+			case <-time.After(250 * time.Millisecond):
 				if !f.silent.Load() {
 					f.mu.Lock()
 					f.store()
@@ -191,7 +198,7 @@ type collect struct {
 	results map[uint64]*task.Result
 	outputs map[uint64]string
 	lost    int
-	long    bool // outputs are not collected
+	seen    []func(*task.Result) // called instead of collecting outputs, if there are any
 }
 
 func (c *collect) Consume(events []task.Event) error {
@@ -201,7 +208,10 @@ func (c *collect) Consume(events []task.Event) error {
 		switch {
 		case e.Kind == task.Finished:
 			c.results[e.ID] = e.Result
-			if e.Result.Stdout != nil && !c.long {
+			for _, seen := range c.seen {
+				seen(e.Result)
+			}
+			if e.Result.Stdout != nil && c.seen == nil {
 				var b strings.Builder
 				if _, err := e.Result.Stdout.WriteTo(&b); err != nil {
 					return err
@@ -227,18 +237,18 @@ type testRun struct {
 	ending  chan runner.Ending
 }
 
-// start starts a run of n tasks. change may change what is submitted.
-func (b *broker) run(n int, change func(*cli.Submission)) *testRun {
-	r, err := b.tryRun(&records{n: n}, change)
+// run starts a run of n tasks. change may change what is submitted.
+func (b *broker) run(n int, change func(*cli.Submission), seen ...func(*task.Result)) *testRun {
+	r, err := b.tryRun(&records{n: n}, change, seen...)
 	require.NoError(b.t, err)
 	return r
 }
 
-func (b *broker) tryRun(source runner.Source, change func(*cli.Submission)) (*testRun, error) {
+func (b *broker) tryRun(source runner.Source, change func(*cli.Submission), seen ...func(*task.Result)) (*testRun, error) {
 	store := spool.New(1<<20, b.t.TempDir())
 	b.t.Cleanup(func() { store.Close() })
 	r := &testRun{
-		t: b.t, collect: &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}},
+		t: b.t, collect: &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}, seen: seen},
 		notices: make(chan string, 1000), ending: make(chan runner.Ending, 1),
 	}
 	made := make(chan struct{})

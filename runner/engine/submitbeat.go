@@ -145,7 +145,7 @@ func (x *submitter) part() {
 	}
 	r := &x.results
 	first := r.seq.Load() + 1
-	if x.sub.Dir != "" {
+	if x.lasting {
 		r.mu.Lock()
 		first, _ = r.mark.first()
 		r.mu.Unlock()

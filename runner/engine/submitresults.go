@@ -115,7 +115,7 @@ func (x *submitter) final(f *flight, fin *Final) {
 // keep keeps a message, and those behind it, in the stream until the attempt's end is
 // on record, if the run has one.
 func (x *submitter) keep(f *flight, seq uint64) {
-	if x.sub.Dir == "" || f.held != nil {
+	if !x.lasting || f.held != nil {
 		return
 	}
 	f.held = &held{seq: seq}

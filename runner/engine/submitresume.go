@@ -41,7 +41,7 @@ func newIdentity() identity {
 // identify returns the run's identity. With --state it is on disk when identify
 // returns.
 func (x *submitter) identify() (identity, error) {
-	if x.sub.Dir == "" {
+	if !x.lasting {
 		return newIdentity(), nil
 	}
 	path := filepath.Join(x.sub.Dir, engineFile)

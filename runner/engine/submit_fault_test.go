@@ -1,0 +1,422 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+// ok requires that all of n tasks succeeded and showed their record.
+func (r *testRun) ok(n int) {
+	r.t.Helper()
+	e := r.wait()
+	require.Equal(r.t, int64(n), e.Stats.Of(task.OK), "%+v", e)
+	for id := range uint64(n) {
+		require.Equal(r.t, fmt.Sprintln(id+1), r.outputs[id+1])
+	}
+}
+
+func TestSilentWorker(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	a := b.worker("a", 2, func(f *fake, _ *Attempt, m jetstream.Msg) { f.silent.Store(true) })
+	r := b.run(20, nil)
+	r.said("worker a is lost")
+	b.worker("b", 2, answer)
+	r.ok(20)
+	require.Equal(t, 2, r.lost)
+	require.NotEmpty(t, a.orders, "in case it is there after all")
+}
+
+func TestGoneWorker(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	var first atomic.Uint64
+	a := b.worker("a", 2, func(f *fake, at *Attempt, m jetstream.Msg) {
+		if first.CompareAndSwap(0, at.Task) { // the result of the first one is in the stream before the worker is gone
+			answer(f, at, m)
+			return
+		}
+		f.put(gone)
+		f.silent.Store(true)
+	})
+	r := b.run(20, nil)
+	require.Eventually(t, func() bool { return a.silent.Load() }, 20*time.Second, time.Millisecond)
+	b.worker("b", 2, answer)
+	r.ok(20)
+	require.Equal(t, "a", r.results[first.Load()].Host)
+	for _, res := range r.results {
+		for _, before := range res.Before {
+			require.True(t, before.Unbegun)
+		}
+	}
+}
+
+// TestGivenBack has a worker give back what it does not want to begin.
+func TestGivenBack(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	var n atomic.Int32
+	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+		if n.Add(1) > 10 {
+			answer(f, a, m)
+			return
+		}
+		fin := f.final(a)
+		fin.Outcome = task.Lost
+		f.publish(a, fin.Encode())
+		_ = m.Ack()
+	})
+	r := b.run(1, nil)
+	r.ok(1)
+	require.Equal(t, 10, r.lost, "more often than a task may be lost")
+}
+
+func TestForgedResults(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+		bad := f.final(a)
+		bad.Token[0]++
+		f.publish(a, bad.Encode())
+		bad = f.final(a)
+		bad.Epoch++
+		f.publish(a, bad.Encode())
+		bad = f.final(a)
+		bad.Number++
+		f.publish(a, bad.Encode())
+		bad = f.final(a)
+		bad.Run = "other"
+		f.publish(a, bad.Encode())
+		other := f.final(a).Encode()
+		other[2]++ // the version
+		f.publish(a, other)
+		f.publish(a, []byte("garbage"))
+		f.publish(a, nil)
+		c := &Chunk{ID: a.ID, Token: a.Token, Offset: 7, Data: []byte("x")}
+		c.Token[3]++
+		f.publish(a, c.Encode())
+		for range 2 { // the second counts no more
+			answer(f, a, m)
+		}
+	})
+	r := b.run(50, nil)
+	r.ok(50)
+	require.Zero(t, r.lost)
+}
+
+// TestCutOutput has a worker whose first results lack a part of the output.
+func TestCutOutput(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+		if a.Number > 1 {
+			answer(f, a, m)
+			return
+		}
+		fin := f.final(a)
+		fin.StdoutLen = 5
+		f.publish(a, fin.Encode())
+		_ = m.Ack()
+	})
+	r := b.run(2, nil)
+	r.ok(2)
+	require.Equal(t, 2, r.lost)
+}
+
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	given := make(chan *Attempt, 10)
+	a := b.worker("a", 3, func(f *fake, a *Attempt, m jetstream.Msg) { given <- a; _ = m.Ack() })
+	r := b.run(3, nil)
+	byTask := map[uint64]*Attempt{}
+	for range 3 {
+		got := <-given
+		byTask[got.Task] = got
+	}
+	require.Empty(t, r.run.Do(task.Command{Op: task.Cancel, IDs: []uint64{1, 2}}).Err)
+	seen := map[string]bool{}
+	for len(seen) < 4 { // TERM, and then KILL after a second
+		o := <-a.orders
+		seen[fmt.Sprint(o.Op, o.Task)] = true
+		require.Equal(t, r.x.run, o.Run)
+	}
+	require.Equal(t, map[string]bool{"cancel1": true, "cancel2": true, "kill1": true, "kill2": true}, seen)
+	fin := a.final(byTask[1])
+	fin.Outcome, fin.Signal = task.Cancelled, 9
+	a.publish(byTask[1], fin.Encode())
+	a.publish(byTask[2], a.final(byTask[2]).Encode())
+	fin = a.final(byTask[3])
+	fin.Outcome = task.Cancelled // nobody asked for that: the worker ends
+	a.publish(byTask[3], fin.Encode())
+	again := <-given
+	require.Equal(t, 2, again.Number)
+	fin = a.final(again)
+	fin.Outcome, fin.Code, fin.Err, fin.Took = task.Exit, 3, "why", time.Hour
+	a.publish(again, fin.Encode())
+	e := r.wait()
+	require.Equal(t, int64(1), e.Stats.Of(task.Cancelled))
+	require.Equal(t, task.OK, r.results[2].Outcome, "it had ended by itself")
+	require.Equal(t, 3, r.results[3].Code)
+	require.Equal(t, time.Hour, r.results[3].Duration())
+}
+
+func TestFullStream(t *testing.T) {
+	t.Parallel()
+	l := diskLimits
+	l.tasks = 3
+	b := newBroker(t, l)
+	b.worker("a", 20, answer)
+	b.run(200, nil).ok(200)
+}
+
+// TestBrokerRestarts has the server die and start again, again and again, while
+// workers take their time.
+func TestBrokerRestarts(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	var done atomic.Int32
+	slow := func(f *fake, a *Attempt, m jetstream.Msg) {
+		for time.Sleep(5 * time.Millisecond); ; time.Sleep(50 * time.Millisecond) {
+			fin := f.final(a)
+			fin.Stdout = []byte(a.Records[0][0] + "\n")
+			fin.StdoutLen = int64(len(fin.Stdout))
+			_, err := f.s.js.Publish(t.Context(), resultSubject("q", a.Run), fin.Encode())
+			if err == nil {
+				done.Add(1)
+				_ = m.Ack()
+				return
+			}
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		w := b.worker(name, 8, slow)
+		w.mu.Lock()
+		w.presence.TTL = 30 * time.Second
+		w.mu.Unlock()
+		w.put(ready)
+	}
+	r := b.run(300, nil)
+	for i := range int32(3) {
+		require.Eventually(t, func() bool { return done.Load() >= 50*(i+1) }, 30*time.Second, time.Millisecond)
+		b.stop()
+		b.start()
+	}
+	r.ok(300)
+	require.Zero(t, r.lost)
+}
+
+// TestForgottenTask has a worker that takes a task and forgets it, as after a power cut.
+func TestForgottenTask(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	w := b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+		if a.Number > 1 || a.Task > 1 {
+			answer(f, a, m)
+		}
+		_ = m.Ack()
+	})
+	w.forgets.Store(true)
+	r := b.run(2, nil)
+	r.ok(2)
+	require.Equal(t, 1, r.lost)
+	require.Equal(t, opHolds, (<-w.orders).Op)
+}
+
+func TestLongOutputs(t *testing.T) {
+	t.Parallel()
+	l := diskLimits
+	l.storage, l.results = jetstream.MemoryStorage, 32<<20
+	b := newBroker(t, l)
+	long := bytes.Repeat([]byte("0123456789abcdef"), chunkSize/16)
+	sizes := []int64{0, 5 << 20, 200 << 20}
+	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+		var n int64
+		size := sizes[a.Task-1]
+		for ; n < size; n += chunkSize {
+			c := &Chunk{ID: a.ID, Token: a.Token, Stderr: a.Task == 2, Offset: n, Data: long}
+			for { // the stream may be full for a moment
+				if _, err := f.s.js.Publish(t.Context(), resultSubject("q", a.Run), c.Encode()); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		fin := f.final(a)
+		fin.StdoutLen = size
+		if a.Task == 2 {
+			fin.StdoutLen, fin.StderrLen = 0, size
+		}
+		f.publish(a, fin.Encode())
+		_ = m.Ack()
+	})
+	digests := map[uint64]int64{}
+	r := b.run(3, nil, func(res *task.Result) {
+		for _, o := range []task.Output{res.Stdout, res.Stderr} {
+			if o != nil {
+				n, err := o.WriteTo(io.Discard)
+				require.NoError(t, err)
+				digests[res.Task.ID] += n
+			}
+		}
+		if res.Task.ID == 2 {
+			require.Nil(t, res.Stdout)
+		}
+	})
+	e := r.wait()
+	require.Equal(t, int64(3), e.Stats.Of(task.OK))
+	require.Equal(t, map[uint64]int64{2: 5 << 20, 3: 200 << 20}, digests)
+}
+
+// lines is where a run with --output line shows what comes.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) Close() error { return nil }
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestOutputAsItComes(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	var out, errs lines
+	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		require.True(t, a.Live)
+		f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("one\n")}).Encode())
+		require.Eventually(t, func() bool { return out.String() == "one\n" }, 20*time.Second, time.Millisecond)
+		fin := f.final(a)
+		fin.Outcome, fin.Code = task.Exit, 1
+		fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
+		f.publish(a, fin.Encode())
+		_ = m.Ack()
+	})
+	r := b.run(1, func(s *cli.Submission) {
+		s.Plan.Show = task.ShowLines
+		s.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return &out, &errs }
+	})
+	r.wait()
+	require.Equal(t, "one\ntwo\n", out.String())
+	require.Equal(t, "why\n", errs.String())
+	require.Equal(t, "why\n", string(r.results[1].Tail))
+	require.Nil(t, r.results[1].Stdout)
+}
+
+// TestLongInput has tasks whose standard input is too long for a message.
+func TestLongInput(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	in := bytes.Repeat([]byte("x"), 3<<20)
+	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		require.Equal(t, in, a.Stdin)
+		answer(f, a, m)
+	})
+	r, err := b.tryRun(&withInput{records{n: 2}, in}, nil)
+	require.NoError(t, err)
+	r.ok(2)
+	s := b.connect(nil)
+	defer s.close()
+	objects, err := s.js.ObjectStore(t.Context(), filesBucket)
+	require.NoError(t, err)
+	_, err = objects.List(t.Context())
+	require.ErrorIs(t, err, jetstream.ErrNoObjectsFound, "they are removed")
+}
+
+type withInput struct {
+	records
+	in []byte
+}
+
+func (r *withInput) Next(number func() uint64) (*task.Task, error) {
+	t, err := r.records.Next(number)
+	if t != nil {
+		t.Stdin = r.in
+	}
+	return t, err
+}
+
+func TestRefusedWorkers(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	_, err := b.tryRun(&records{}, nil)
+	require.NoError(t, err, "workers may come later")
+	w := b.worker("a", 2, answer)
+	other := func(s *cli.Submission) { s.Command.Words = []string{"false"} }
+	_, err = b.tryRun(&records{}, other)
+	require.EqualError(t, err, "worker a runs true '{}', not false: write the same command here and there")
+	for _, c := range []struct {
+		change func(*Presence)
+		want   string
+	}{
+		{func(p *Presence) { p.Template, p.Command = "", "" }, "worker a has no command of its own: start it with crew worker ... -- true '{}', or give this run --sign FILE"},
+		{func(p *Presence) { p.Version++ }, fmt.Sprintf("worker a speaks version %d of crew's wire format, this is version %d: install the same crew on all machines", Version+1, Version)},
+	} {
+		w.mu.Lock()
+		was := w.presence
+		c.change(&w.presence)
+		require.NoError(t, w.store())
+		_, err = b.tryRun(&records{}, nil)
+		w.presence = was
+		w.mu.Unlock()
+		require.EqualError(t, err, c.want)
+	}
+	w.put(ready)
+	b.worker("b", 2, answer)
+	r := b.run(5, nil)
+	r.ok(5)
+}
+
+func TestNoWorkers(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	r := b.run(5, nil)
+	r.said("no worker of queue q is there")
+	w := b.worker("a", 2, answer)
+	require.NotNil(t, w)
+	r.ok(5)
+	_, err := Submit(cli.Submission{URL: "nats://127.0.0.1:1"})
+	require.ErrorContains(t, err, "--sign FILE")
+}
+
+func TestSubmitterOrders(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	r := b.run(5, nil)
+	s := b.connect(nil)
+	defer s.close()
+	ask := func(body string) string {
+		m, err := s.nc.Request(runSubject("q", r.x.run), []byte(body), 10*time.Second)
+		require.NoError(t, err)
+		return string(m.Data)
+	}
+	require.Equal(t, `{}`, ask(`{"version":1,"op":"pause"}`))
+	require.Equal(t, task.Paused, r.run.Do(task.Command{Op: task.Look}).Snapshot.State)
+	require.Equal(t, `{}`, ask(`{"version":1,"op":"resume"}`))
+	require.Contains(t, ask(`{"version":1,"op":"dance"}`), "unknown order dance")
+	require.Equal(t, `{}`, ask(`{"version":1,"op":"cancel"}`))
+	e := r.wait()
+	require.Equal(t, int64(5), e.Stats.Of(task.NotRun))
+}
