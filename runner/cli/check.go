@@ -41,6 +41,15 @@ var clashes = [...]clash{
 	{"serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
 	{"serve", "no-control", "tasks come by the socket: drop --no-control"},
 
+	{"worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof buffer", "submitters bring the records: give them %s"},
+	{"worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
+	{"worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast", "submitters say what becomes of a failure: give them %s"},
+	{"worker", "keep-order output tag tag-string json results joblog", "results go to the submitters: give them %s"},
+	{"worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
+	{"worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
+	{"worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
+	{"worker", "max-queued idle-exit keep", "it is for crew serve: drop %s"},
+
 	{"fail-fast", "halt", "--fail-fast is --halt now,fail=1: keep one of them"},
 
 	{"output=raw", "keep-order", "raw output cannot wait its turn: use --output group"},
@@ -88,6 +97,11 @@ var needs = [...]need{
 	{"idle-exit", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "state", "--state", "add --state DIR"},
+	{"labels", "worker", "crew worker", "write crew worker before the options"},
+	{"allow-commands", "worker", "crew worker", "write crew worker before the options"},
+	{"trust", "worker", "crew worker", "write crew worker before the options"},
+	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
+	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
 	{"sched=keyed", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
@@ -162,7 +176,7 @@ func (o *Options) refusals() []*refusal {
 	for _, n := range needs {
 		all = append(all, o.lacks(n))
 	}
-	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), shareOfQueue(o))
+	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), shareOfQueue(o), idleWorker(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -262,9 +276,28 @@ func retryOnTimeout(o *Options) *refusal {
 	return &refusal{usageError{u.withValue("timeout") + " needs a timeout", "add --timeout DUR"}, []*use{u}}
 }
 
+// idleWorker refuses a crew worker that could run nothing.
+func idleWorker(o *Options) *refusal {
+	if o.given(working.name) == nil || o.given("allow-commands") != nil || len(o.Command.Words) > 0 {
+		return nil
+	}
+	return &refusal{usageError{
+		"worker needs a command, for which runs bring the values",
+		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
+	}, nil}
+}
+
 // givenValues refuses values on the command line of crew serve.
 func givenValues(o *Options) *refusal {
-	if o.given(serving.name) == nil || len(o.Input.Groups) == 0 {
+	if len(o.Input.Groups) == 0 {
+		return nil
+	}
+	if o.given(working.name) != nil {
+		return &refusal{usageError{
+			"worker and values on the command line do not go together", "runs with --engine bring them: drop what follows the command",
+		}, nil}
+	}
+	if o.given(serving.name) == nil {
 		return nil
 	}
 	return &refusal{usageError{

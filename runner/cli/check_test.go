@@ -233,7 +233,7 @@ func TestConditions(t *testing.T) {
 	conds = append(conds, onlyWithCommand[:]...)
 	conds = append(conds, droppedAgain[:]...)
 	for _, cond := range conds {
-		if cond == serving.name {
+		if cond == serving.name || cond == working.name {
 			continue
 		}
 		name, value, exact := strings.Cut(cond, "=")

@@ -175,6 +175,9 @@ type Engine struct {
 // far reports whether the tasks run on other machines.
 func (e *Engine) far() bool { return !e.Worker && (e.URL != "" || len(e.Hosts) > 0) }
 
+// fed reports whether others bring the run's tasks.
+func (o *Options) fed() bool { return o.Serve.On || o.Engine.Worker }
+
 // defaults returns Options for an empty command line, without the defaults that
 // finish fills in.
 func defaults() Options {
@@ -204,7 +207,7 @@ const (
 
 // finish fills in the defaults that depend on other options or on the machine.
 func (o *Options) finish() {
-	if o.Serve.On {
+	if o.fed() {
 		o.Input.Groups = []Group{{}} // values, of which none is there yet
 		o.Pool.Buffer = o.Serve.MaxQueued
 	}

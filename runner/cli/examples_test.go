@@ -49,8 +49,8 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			seen++
-			if words[0] == "ctl" {
-				require.NoError(t, new(ctl).parse(words[1:]), "%q", words)
+			if tool := map[string]func() *tool{"ctl": ctlTool, "engine": engineTool}[words[0]]; tool != nil {
+				require.NoError(t, (&ctl{tool: tool()}).parse(words[1:]), "%q", words)
 				continue
 			}
 			o, done, err := parse(append([]string{"crew"}, words...), func(string) string { return "" }, io.Discard, io.Discard)

@@ -107,6 +107,7 @@ type Worker interface {
 	runner.Sink
 	Open(task.Attempt) (out, err io.WriteCloser)
 	Executor(local Executor) Executor // runs what the run starts
+	Host() string                     // its name
 }
 
 // submit makes the executor of a run on other machines.

@@ -276,7 +276,7 @@ var options = [...]option{
 		set:  func(o *Options, v string) (err error) { o.Engine.URL, err = parseText(v); return err }},
 	{name: "queue", value: "NAME", group: groupEngine,
 		text: "which workers of the engine (default)",
-		set:  func(o *Options, v string) (err error) { o.Engine.Queue, err = parseName(v); return err }},
+		set:  func(o *Options, v string) (err error) { o.Engine.Queue, err = parseQueue(v); return err }},
 	{name: "ssh", short: "S", value: "HOSTS", group: groupEngine,
 		text: "run on 8/host,user@host,: over ssh; or a FILE",
 		set: func(o *Options, v string) error {

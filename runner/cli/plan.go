@@ -27,6 +27,9 @@ func (o *Options) plan() task.Plan {
 	case o.Output.JSON:
 		p.Show = task.ShowObjects
 	}
+	if o.Engine.Worker {
+		p.Show = task.ShowNothing // here: the output goes to the tasks' own runs
+	}
 	if o.Show.DryRun && p.Streams() {
 		p.Show = task.ShowBlocks // nothing runs that could write by itself
 	}

@@ -22,6 +22,9 @@ func (w *wiring) openFeed() {
 // announce says how to add tasks to crew serve. It returns an error if nobody could:
 // there is no socket, or another crew serve has the name.
 func (w *wiring) announce() error {
+	if w.worker != nil {
+		w.announceWorker()
+	}
 	if w.feed == nil {
 		return nil
 	}

@@ -192,7 +192,7 @@ func leastChars(t *expand.Template) int {
 // sameCommand reports whether all tasks run the same program, without which nothing
 // can go on. A queue can: others may mend it.
 func (s *source) sameCommand() bool {
-	if s.opts.objectTasks() || s.opts.Serve.On {
+	if s.opts.objectTasks() || s.opts.fed() {
 		return false
 	}
 	_, same := s.template.Command()

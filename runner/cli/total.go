@@ -70,7 +70,7 @@ func (t *total) get(wait time.Duration) (int64, bool) {
 func (t *total) count() {
 	defer close(t.done)
 	cfg := t.source.input
-	if t.source.opts.Serve.On {
+	if t.source.opts.fed() {
 		return
 	}
 	if t.source.opts.Input.readsStdin() {

@@ -41,6 +41,14 @@ func parseName(s string) (string, error) {
 	return s, nil
 }
 
+// parseQueue reads the name of a queue, which is a part of the names of NATS's subjects.
+func parseQueue(s string) (string, error) {
+	if _, err := parseName(s); err != nil || strings.Contains(s, ".") {
+		return "", errors.New("write up to 64 letters, digits, - and _ that are not a number")
+	}
+	return s, nil
+}
+
 // The longest time allowed. Sums of a few do not overflow.
 const (
 	mostDays     = 36500

@@ -103,6 +103,7 @@ type wiring struct {
 	begun      chan struct{}    // closed once the run is made
 	made       *runner.Run      // the run, once it is
 	feed       *feed            // nil unless others feed the run
+	worker     Worker           // nil unless its tasks are those of other runs
 	state      *journal.Journal // nil without --state
 	close      []func() error   // in order of opening
 }
@@ -127,7 +128,7 @@ func (w *wiring) run() (end ending) {
 		return ending{err: err}
 	}
 	w.onClose(signals.Release)
-	signals.Gentle = w.opts.Serve.On
+	signals.Gentle = w.opts.Serve.On || w.opts.Engine.Worker
 	r, err := w.newRun()
 	if err != nil {
 		return ending{err: err}
@@ -199,6 +200,9 @@ func (w *wiring) newRun() (*runner.Run, error) {
 		return nil, err
 	}
 	w.openFeed()
+	if err := w.openWorker(); err != nil {
+		return nil, err
+	}
 	sinks, err := w.sinks()
 	if err != nil {
 		return nil, err
@@ -225,6 +229,8 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	}
 	if w.feed != nil {
 		in = w.feed
+	} else if w.worker != nil {
+		in, sinks = w.worker, append([]runner.Sink{w.worker}, sinks...)
 	}
 	return runner.New(cfg, in, exec, rec, sinks)
 }
@@ -242,10 +248,14 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if o.Engine.far() {
 		return w.submit()
 	}
-	exec, err := w.programs.Local(proc.Config{
+	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY,
-	})
+	}
+	if w.worker != nil {
+		return w.workLocally(cfg)
+	}
+	exec, err := w.programs.Local(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +283,7 @@ func (w *wiring) config() (runner.Config, error) {
 		},
 		Halt: o.Failure.Halt,
 		Feed: runner.Feed{
-			Open: o.Serve.On, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Serve.On || o.State.Dir != "",
+			Open: o.fed(), MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Serve.On || o.State.Dir != "",
 		},
 		Tick: tick,
 
@@ -289,6 +299,9 @@ func (w *wiring) config() (runner.Config, error) {
 // ending returns what remains to do after a run that ended with e.
 func (w *wiring) ending(e runner.Ending) ending {
 	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
+	if w.worker != nil && end.status == statusFailed {
+		end.status = statusOK // that is for the tasks' own runs to tell
+	}
 	// After SIGHUP the terminal is gone, so writing to it fails.
 	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO)
 	switch {

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
 		os.Exit(engineMain())
 	}
+	if dir := os.Getenv(asHub); dir != "" {
+		fmt.Fprintln(os.Stderr, serveHub(dir, os.Getenv(hubPort)))
+		os.Exit(1)
+	}
+	// Most of what runs in parallel waits most of the time.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
 	os.Exit(m.Run())
 }
 

@@ -157,3 +157,15 @@ func (s *session) create(ctx context.Context, l limits) error {
 	}
 	return err
 }
+
+// ready returns an error unless the engine has crew's streams.
+func (s *session) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	for _, name := range [...]string{tasksStream, workersStream} {
+		if _, err := s.js.Stream(ctx, name); err != nil {
+			return notReady(err)
+		}
+	}
+	return nil
+}

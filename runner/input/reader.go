@@ -146,6 +146,9 @@ func cause(err error) error {
 // returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
 
+// Named returns a Reader without records whose columns have these names.
+func Named(names []string) *Reader { return &Reader{names: names} }
+
 // read stores the next record in rec. It blocks until the record has been read.
 // It returns io.EOF after the last record, and keeps returning the error that
 // ended the input.

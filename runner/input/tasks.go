@@ -145,6 +145,23 @@ func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 	return &s.Task
 }
 
+// Fill sets the command of a task whose records another machine has read. It may be
+// called while Next runs.
+func (t *Tasks) Fill(tk *task.Task) error {
+	v := expand.Values{Records: tk.Records, Seq: tk.Origin.Task}
+	if tk.Object != "" {
+		obj, err := parseObject(tk.Object)
+		if err == nil {
+			v.Fields, err = obj.fields(t.fields)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.expand(tk, v)
+	return tk.Err
+}
+
 // fill sets what does not depend on the task's command. obj is the JSON object
 // that it comes from, if any.
 func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"github.com/nats-io/nats.go"
+
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+// crewWorker brings the attempts of other runs into the run of crew worker: it is the
+// run's Source, admits each attempt as a task, has its executor publish what comes of
+// it, and keeps the lease without which it must run nothing.
+//
+// It has these goroutines: keep, which has the lease renewed and ends the tasks if it
+// cannot be; one that talks to the engine for it (renew); one that takes tasks that any
+// worker may run (takeShared); and those of the connection's subscriptions.
+type crewWorker struct {
+	// configuration
+
+	work   cli.Work
+	host   string
+	digest [32]byte // of the template
+	values bool     // there is a template
+	text   string   // the template for people
+	trust  *trust
+
+	// what is open
+
+	s     *session
+	out   *outbox
+	local cli.Executor
+	over  chan struct{} // closed when the run is over
+	kick  chan struct{} // the record is to be renewed now
+	freed chan struct{} // a task has ended
+	told  *once
+
+	// state
+
+	turn sync.Mutex // held while tasks are numbered and admitted
+	last uint64     // number of the latest task
+
+	record sync.Mutex // held while the worker's record is written
+	left   bool       // the record says that it has gone
+
+	mu        sync.Mutex
+	forgotten sync.Cond // an attempt was forgotten
+	tenure    *tenure   // nil while there is none
+	state     string    // ready, paused, draining or gone
+	held      map[ID]*job
+	tasks     map[uint64]*job // by their numbers here; also those of earlier tenures
+	runs      map[string]*runLease
+	slots     int
+	seen      seen
+	early     []ID // ends that were ordered before the attempts came
+}
+
+// Work returns a worker. It is connected to the engine.
+func Work(work cli.Work) (cli.Worker, error) {
+	w := &crewWorker{
+		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
+		over: make(chan struct{}), kick: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+		told: &once{notice: work.Notice}, state: ready,
+		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runLease{},
+	}
+	w.forgotten.L = &w.mu
+	if w.values {
+		w.digest, w.text = digest(work.Template)
+	}
+	var err error
+	if !work.Commands {
+		w.seen.most = mostSeen
+	} else {
+		if w.trust, err = loadTrust(work.Trust); err != nil {
+			return nil, err
+		}
+	}
+	if w.s, err = w.connect(); err != nil {
+		return nil, err
+	}
+	if err = w.s.ready(); err == nil {
+		w.out, err = newOutbox(w.s.nc, work.Notice)
+	}
+	if err == nil {
+		_, err = w.s.nc.Subscribe(beatSubject(work.Queue), w.beat)
+	}
+	if err != nil {
+		w.s.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// connect connects to the engine, or to the run that has started this worker.
+func (w *crewWorker) connect() (*session, error) {
+	inbox := nats.CustomInboxPrefix(workerInbox)
+	if w.work.URL == stdioURL {
+		return connect("", w.work.Notice, inbox, dialStdio())
+	}
+	engine := cmp.Or(w.work.URL, os.Getenv("NATS_URL"), os.Getenv("NATS_CONTEXT"))
+	if engine == "" {
+		return connect("", w.work.Notice) // says what is missing
+	}
+	return connect(engine, w.work.Notice, inbox)
+}
+
+// hostName returns a name, or this machine's if it is empty, as a part of subjects.
+func hostName(name string) string {
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	name, _, _ = strings.Cut(cmp.Or(name, "localhost"), ".")
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name)
+}
+
+// newID returns the ID of a worker with a host's name.
+func newID(host string) string { return host + "-" + strings.ToLower(rand.Text()[:10]) }
+
+// sinceBoot is the time on a clock that goes on while the machine or the process is
+// suspended.
+func sinceBoot() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return time.Duration(ts.Nano())
+}
+
+// Next takes tasks from the engine until the run is over.
+func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
+	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on it can be idle
+		if err := w.renew(); err != nil {
+			return nil, fmt.Errorf("join the engine's workers: %w", err)
+		}
+		go w.takeShared()
+		w.keep()
+	}
+	<-w.over
+	return nil, io.EOF
+}
+
+// Executor returns an executor that publishes what comes of attempts that local runs.
+func (w *crewWorker) Executor(local cli.Executor) cli.Executor {
+	w.local = local
+	return &publisher{local, w}
+}
+
+// Consume looks at events for tasks that ended without an attempt, and for changes
+// that submitters should know of soon.
+func (w *crewWorker) Consume(events []task.Event) error {
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case task.Finished:
+			w.finished(e)
+		case task.Draining, task.Stopping:
+			w.setState(draining)
+		case task.Blocked:
+			if e.Blocking == nil || e.Blocking.By == task.ByPause {
+				w.renewSoon()
+			}
+		case task.Resized:
+			w.renewSoon()
+		}
+	}
+	return nil
+}
+
+// Close returns once the engine has all results, or the lease is lost, and says that
+// the worker has gone.
+func (w *crewWorker) Close(task.Stats) error {
+	w.setState(draining)
+	w.out.flush()
+	w.leave()
+	return nil
+}
+
+// close closes the connection. The run is over.
+func (w *crewWorker) close() {
+	close(w.over)
+	w.s.close()
+}
+
+func (w *crewWorker) setState(state string) {
+	w.mu.Lock()
+	changed := w.state != state
+	w.state = state
+	w.mu.Unlock()
+	if changed {
+		w.renewSoon()
+	}
+}
+
+func (w *crewWorker) renewSoon() { nudge(w.kick) }
+
+// nudge wakes the goroutine that waits for c, or has it not wait the next time.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+var errNoCommands = errors.New("this worker runs no commands: start it with --allow-commands --trust FILE")
+
+// tell says something that is not said again until something else was.
+func (w *crewWorker) tell(format string, args ...any) { w.told.say(fmt.Sprintf(format, args...)) }
+
+// Host returns the name of the worker.
+func (w *crewWorker) Host() string { return w.host }

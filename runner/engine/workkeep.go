@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/task"
+)
+
+const (
+	// A worker kills its tasks when it has not confirmed its lease for fence of TTL,
+	// and its guardian does at lastFence if the worker itself cannot.
+	fence     = 70 // per cent
+	lastFence = 80
+	lookEvery = 250 * time.Millisecond
+	leastLook = 20 * time.Millisecond
+)
+
+// tenure is what a worker has under one ID: a lease, and a consumer for its tasks. When
+// the lease is lost, so is all that was taken under it.
+type tenure struct {
+	id    string
+	since time.Time
+
+	// under crewWorker.mu
+
+	lost    bool
+	renewed time.Duration // since boot, when the last confirmed renewal was sent; 0 for none
+	stale   bool          // the consumer has to be made anew
+
+	// of the goroutine that renews, and under mu
+
+	consume jetstream.ConsumeContext
+	orders  *nats.Subscription
+
+	// of the goroutine that renews
+
+	name  string // of the consumer
+	count int    // how many there have been
+}
+
+// guarded is an executor that kills its tasks at a time even if this process is
+// stopped.
+type guarded interface{ Lease(until time.Time) }
+
+// keep has the lease renewed in time until the run is over, and ends the tasks if that
+// fails for too long.
+func (w *crewWorker) keep() {
+	look := time.NewTicker(max(min(lookEvery, w.work.TTL/40), leastLook))
+	defer look.Stop()
+	status := w.s.nc.StatusChanged(nats.CONNECTED)
+	results := make(chan error, 1)
+	busy, due := false, time.Now().Add(w.work.TTL/4)
+	for {
+		select {
+		case <-w.over:
+			return
+		case <-w.kick:
+			due = time.Time{}
+		case <-status:
+			w.reconnected()
+			due = time.Time{}
+		case err := <-results:
+			if busy = false; err == nil {
+				w.progress()
+			} else {
+				w.tell("the lease of this worker could not be renewed: %v", err)
+				due = time.Now().Add(w.work.TTL / 20)
+			}
+		case <-look.C:
+		}
+		w.expire()
+		w.endSilent()
+		w.out.again(false)
+		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
+			busy, due = true, time.Now().Add(w.work.TTL/4)
+			go func() { results <- w.renew() }()
+		}
+	}
+}
+
+// reconnected sends again what may have been lost with the connection, and has the
+// consumer made anew, so that it delivers again what may have been, too.
+func (w *crewWorker) reconnected() {
+	w.mu.Lock()
+	if w.tenure != nil {
+		w.tenure.stale = true
+	}
+	now := sinceBoot()
+	for _, t := range w.runs { // their beats could not come
+		t.heard = now
+	}
+	w.mu.Unlock()
+	w.out.again(true)
+}
+
+// renew renews the worker's record, under a new ID if the lease is lost.
+func (w *crewWorker) renew() error {
+	w.record.Lock()
+	defer w.record.Unlock()
+	if w.left {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), w.work.TTL/2)
+	defer cancel()
+	w.mu.Lock()
+	t := w.tenure
+	fresh := t == nil
+	if fresh {
+		t = &tenure{id: newID(w.host), since: time.Now(), stale: true}
+	}
+	stale := t.stale
+	t.stale = false
+	w.mu.Unlock()
+	var err error
+	if stale {
+		err = w.listen(ctx, t)
+	}
+	sent := sinceBoot()
+	if err == nil {
+		err = w.put(ctx, w.presence(t))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil && fresh:
+		t.end()
+		return err
+	case err != nil:
+		t.stale = t.stale || stale
+		return err
+	case t.lost:
+		return nil
+	}
+	t.renewed = sent
+	if fresh {
+		w.tenure = t
+	}
+	if g, ok := w.local.(guarded); ok {
+		g.Lease(time.Now().Add(sent + w.work.TTL*lastFence/100 - sinceBoot()))
+	}
+	return nil
+}
+
+// listen makes the tenure's consumer, in place of the last one, and takes tasks and
+// orders.
+func (w *crewWorker) listen(ctx context.Context, t *tenure) error {
+	if t.consume != nil {
+		t.consume.Stop()
+		if err := w.s.js.DeleteConsumer(ctx, tasksStream, t.name); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	t.count++
+	t.name = fmt.Sprintf("%s-%d", t.id, t.count)
+	c, err := w.s.js.CreateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
+		Durable: t.name, FilterSubject: taskSubject(w.work.Queue, t.id, ">"),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 24 * time.Hour, MaxDeliver: -1, MaxAckPending: -1,
+		InactiveThreshold: max(3*w.work.TTL, time.Minute), Replicas: 1,
+	})
+	if err != nil {
+		return notReady(err)
+	}
+	broken := jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		w.mu.Lock()
+		t.stale = t.stale || isGone(err)
+		w.mu.Unlock()
+	})
+	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m, false) }, broken)
+	if err != nil {
+		return err
+	}
+	orders := t.orders
+	if orders == nil {
+		orders, err = w.s.nc.Subscribe(orderSubject(w.work.Queue, t.id), func(m *nats.Msg) { w.obey(t, m) })
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.consume, t.orders = consume, orders; t.lost {
+		t.end()
+	}
+	return err
+}
+
+// end stops taking tasks and orders. Its caller holds mu.
+func (t *tenure) end() {
+	t.lost = true
+	if t.consume != nil {
+		t.consume.Stop()
+	}
+	if t.orders != nil {
+		_ = t.orders.Unsubscribe()
+	}
+}
+
+// presence describes the worker for submitters.
+func (w *crewWorker) presence(t *tenure) *Presence {
+	p := &Presence{
+		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
+	}
+	if w.values {
+		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
+	}
+	if now := w.work.Do(task.Command{Op: task.Look}).Snapshot; now != nil {
+		p.Slots, p.Busy = len(now.Slots), len(now.Running)
+		p.Done, p.Failed = now.Stats.Finished(), now.Stats.Failed()
+		switch now.State {
+		case task.Going:
+			w.setState(ready)
+		case task.Paused:
+			w.setState(paused)
+			w.handBack()
+		default:
+			w.setState(draining)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.State, w.slots = w.state, p.Slots
+	return p
+}
+
+// put publishes the worker's record.
+func (w *crewWorker) put(ctx context.Context, p *Presence) error {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = w.s.js.Publish(ctx, "$KV."+workersBucket+"."+w.work.Queue+"."+p.ID, data,
+		jetstream.WithMsgTTL(max(10*w.work.TTL, time.Minute).Round(time.Second)))
+	return err
+}
+
+// expire ends everything if the lease cannot be renewed.
+func (w *crewWorker) expire() {
+	w.mu.Lock()
+	t := w.tenure
+	if t == nil || w.leased(t) {
+		w.mu.Unlock()
+		return
+	}
+	t.end()
+	w.tenure = nil
+	var tasks []uint64
+	for id, h := range w.tasks {
+		if h.tenure == t && !h.ended {
+			tasks = append(tasks, id)
+			defer h.wake()
+		}
+	}
+	clear(w.held)
+	clear(w.runs)
+	w.forgotten.Broadcast()
+	w.mu.Unlock()
+	w.out.clear()
+	w.kill(tasks)
+	text := "the engine has not confirmed the lease of this worker in time"
+	if n := len(tasks); n > 0 {
+		text += ": killed " + task.Count(int64(n), "task") + ", which will run elsewhere"
+	}
+	w.work.Notice(text)
+	w.renewSoon()
+}
+
+// leased reports whether a tenure's lease is certain. Its caller holds mu.
+func (w *crewWorker) leased(t *tenure) bool {
+	return !t.lost && sinceBoot() < t.renewed+w.work.TTL*fence/100
+}
+
+// leave says that the worker has gone. Nothing runs any more.
+func (w *crewWorker) leave() {
+	w.record.Lock()
+	defer w.record.Unlock()
+	w.left = true
+	w.mu.Lock()
+	t := w.tenure
+	w.mu.Unlock()
+	if t == nil || !w.s.nc.IsConnected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	t.consume.Stop()
+	p := w.presence(t)
+	p.State, p.Slots, p.Busy = gone, 0, 0
+	if w.put(ctx, p) == nil {
+		_ = w.s.js.DeleteConsumer(ctx, tasksStream, t.name)
+	}
+}

@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"crew/runner/task"
+)
+
+const (
+	silences    = 3 // times TTL after which a run that is not heard of is over
+	leastSilent = 30 * time.Second
+	mostEarly   = 4096 // orders to remember that came before their attempts
+)
+
+// obey carries out an order of a submitter and answers.
+func (w *crewWorker) obey(t *tenure, m *nats.Msg) {
+	var o Order
+	if err := json.Unmarshal(m.Data, &o); err != nil {
+		respond(m, Answer{Err: errGarbage.Error()})
+		return
+	}
+	if o.Version != Version {
+		respond(m, Answer{Err: (&versionError{o.Version}).Error()})
+		return
+	}
+	switch o.Op {
+	case opCancel, opKill:
+		w.cancel(ID{o.Run, o.Epoch, o.Task, o.Number}, o.Op == opKill)
+		respond(m, Answer{})
+	case opLeave:
+		go func() { // what runs may take its time to end
+			w.leaveRun(t, o.Run, o.Epoch)
+			respond(m, Answer{})
+		}()
+	case opHolds:
+		respond(m, Answer{IDs: w.holds(&o)})
+	default:
+		respond(m, Answer{Err: fmt.Sprintf("there is no order %q", o.Op)})
+	}
+}
+
+func respond(m *nats.Msg, a Answer) {
+	if data, err := json.Marshal(a); err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+// cancel ends an attempt that its submitter wants to end. It may still be on its way.
+func (w *crewWorker) cancel(id ID, kill bool) {
+	w.mu.Lock()
+	h := w.held[id]
+	if h == nil {
+		if w.early = append(w.early, id); len(w.early) > mostEarly {
+			w.early = slices.Delete(w.early, 0, mostEarly/2)
+		}
+		w.mu.Unlock()
+		return
+	}
+	h.ordered = true
+	n := h.number()
+	w.mu.Unlock()
+	if kill {
+		w.kill(n)
+	} else {
+		w.end(n)
+	}
+}
+
+// number returns the number of the attempt's task here, if it has one. Its caller holds
+// worker.mu.
+func (h *job) number() []uint64 {
+	if h.worker.tasks[h.task.ID] != h {
+		return nil
+	}
+	return []uint64{h.task.ID}
+}
+
+// wasEarly reports whether an order to end an attempt came before it. Its caller holds
+// mu.
+func (w *crewWorker) wasEarly(id ID) bool {
+	i := slices.Index(w.early, id)
+	if i >= 0 {
+		w.early = slices.Delete(w.early, i, i+1)
+	}
+	return i >= 0
+}
+
+// end asks tasks to end.
+func (w *crewWorker) end(tasks []uint64) {
+	if len(tasks) > 0 {
+		w.work.Do(task.Command{Op: task.Cancel, IDs: tasks})
+	}
+}
+
+// kill kills tasks.
+func (w *crewWorker) kill(tasks []uint64) {
+	w.end(tasks)
+	for _, id := range tasks {
+		w.local.Kill(id)
+	}
+}
+
+// handBack gives back all attempts that have not begun.
+func (w *crewWorker) handBack() {
+	var tasks []uint64
+	w.mu.Lock()
+	for _, h := range w.held {
+		if !h.begun {
+			h.back = true
+			tasks = append(tasks, h.number()...)
+		}
+	}
+	w.mu.Unlock()
+	w.end(tasks)
+}
+
+// holds returns those of the attempts in o that the worker holds.
+func (w *crewWorker) holds(o *Order) (ids []uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for pair := range slices.Chunk(o.IDs, 2) {
+		if len(pair) == 2 && w.held[ID{o.Run, o.Epoch, pair[0], int(pair[1])}] != nil {
+			ids = append(ids, pair...)
+		}
+	}
+	return ids
+}
+
+// leaveRun ends all attempts of a run's epochs before one, and returns once they have
+// ended and what they had to tell is stored.
+func (w *crewWorker) leaveRun(t *tenure, run string, epoch uint64) {
+	w.mute(run, epoch)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := func() bool {
+		for id := range w.held {
+			if id.Run == run && id.Epoch < epoch {
+				return true
+			}
+		}
+		return false
+	}
+	for !t.lost && left() {
+		w.forgotten.Wait()
+	}
+}
+
+// mute ends all attempts of a run's epochs before one. Nobody wants their results any
+// more, except those that are on their way.
+func (w *crewWorker) mute(run string, epoch uint64) {
+	w.mu.Lock()
+	if t := w.runs[run]; t != nil {
+		t.epoch = max(t.epoch, epoch)
+	}
+	var tasks []uint64
+	var list []*job
+	for id, h := range w.held {
+		if id.Run == run && id.Epoch < epoch && !h.ended {
+			h.mute = true
+			list = append(list, h)
+			tasks = append(tasks, h.number()...)
+		}
+	}
+	w.mu.Unlock()
+	for _, h := range list {
+		h.wake()
+	}
+	w.end(tasks)
+}
+
+// forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
+func (w *crewWorker) forgetRun(run string) {
+	w.mute(run, math.MaxUint64)
+	w.out.drop(run)
+	w.mu.Lock()
+	var list []*job
+	for id, h := range w.held {
+		if id.Run == run && h.ended {
+			list = append(list, h)
+		}
+	}
+	w.mu.Unlock()
+	for _, h := range list {
+		w.forget(h)
+	}
+}
+
+// beat takes a sign of life of a run.
+func (w *crewWorker) beat(m *nats.Msg) {
+	var b Beat
+	if json.Unmarshal(m.Data, &b) != nil {
+		return
+	}
+	if b.Version != Version {
+		w.tell("a run was ignored: %v", &versionError{b.Version})
+		return
+	}
+	w.mu.Lock()
+	t := w.runs[b.Run]
+	if t == nil || b.Epoch < t.epoch {
+		w.mu.Unlock()
+		return
+	}
+	newer := b.Epoch > t.epoch
+	t.heard, t.suspended = sinceBoot(), b.Suspended
+	w.mu.Unlock()
+	if b.Over {
+		w.forgetRun(b.Run)
+	} else if newer {
+		w.mute(b.Run, b.Epoch)
+	}
+}
+
+// endSilent ends the attempts of runs that have not been heard of for too long.
+func (w *crewWorker) endSilent() {
+	most := max(silences*w.work.TTL, leastSilent)
+	now := sinceBoot()
+	var runs []string
+	w.mu.Lock()
+	if !w.s.nc.IsConnected() {
+		w.mu.Unlock()
+		return
+	}
+	for run, t := range w.runs {
+		if !t.detached && !t.suspended && now-t.heard > most {
+			t.heard = now // not again at once
+			runs = append(runs, run)
+		}
+	}
+	w.mu.Unlock()
+	for _, run := range runs {
+		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
+		w.forgetRun(run)
+	}
+}

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+const (
+	restSize  = 64 << 10 // the most of a stream that rides with the end of its attempt
+	liveAfter = 100 * time.Millisecond
+)
+
+// publisher is the executor of the worker's run.
+type publisher struct {
+	cli.Executor
+	w *crewWorker
+}
+
+// Run runs an attempt and publishes how it ended.
+func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
+	w := p.w
+	w.mu.Lock()
+	h := w.tasks[a.Task.ID]
+	h.begun = true
+	w.mu.Unlock()
+	r := p.Executor.Run(ctx, a)
+	w.finish(h, r)
+	return r
+}
+
+// Close closes the worker, too.
+func (p *publisher) Close() error {
+	p.w.close()
+	return p.Executor.Close()
+}
+
+// Open returns where the output of an attempt goes.
+func (w *crewWorker) Open(a task.Attempt) (out, err io.WriteCloser) {
+	w.mu.Lock()
+	h := w.tasks[a.Task.ID]
+	w.mu.Unlock()
+	return &h.out, &h.err
+}
+
+// finished publishes the end of a task that has ended without an attempt.
+func (w *crewWorker) finished(e *task.Event) {
+	w.mu.Lock()
+	h := w.tasks[e.ID]
+	delete(w.tasks, e.ID)
+	w.mu.Unlock()
+	if h != nil && e.Attempt == 0 {
+		w.finish(h, e.Result)
+	}
+	nudge(w.freed)
+}
+
+// finish publishes the end of an attempt. It waits for the streams to take its output.
+func (w *crewWorker) finish(h *job, r *task.Result) {
+	f := h.final(r)
+	w.mu.Lock()
+	if h.ended {
+		w.mu.Unlock()
+		return
+	}
+	h.ended = true
+	alive, mute := w.leased(h.tenure), h.mute
+	w.mu.Unlock()
+	switch {
+	case !alive: // whatever it did counts as lost
+	case mute:
+		w.forget(h)
+	default:
+		w.out.wait()
+		w.out.send(resultSubject(w.work.Queue, h.Run), h.Run, h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
+	}
+}
+
+// forget lets go of an attempt whose result the engine has, or nobody wants.
+func (w *crewWorker) forget(h *job) {
+	w.mu.Lock()
+	if h.tenure.lost || w.held[h.ID] != h {
+		w.mu.Unlock()
+		return
+	}
+	msg := h.msg
+	delete(w.held, h.ID)
+	if run := w.runs[h.Run]; run != nil {
+		if run.attempts--; run.attempts == 0 {
+			delete(w.runs, h.Run)
+		}
+	}
+	w.forgotten.Broadcast()
+	w.mu.Unlock()
+	_ = msg.Ack()
+}
+
+// final describes how an attempt ended, once all its output but the rest is stored.
+func (h *job) final(r *task.Result) *Final {
+	f := &Final{
+		ID: h.ID, Token: h.Token, Identity: h.Identity, Worker: h.tenure.id, Host: h.worker.host,
+		Outcome: h.outcome(r), Code: r.Code, Signal: r.Signal, BadCommand: r.BadCommand, Leaked: r.Leaked, PID: r.PID,
+		Took: r.Duration(), User: r.User, System: r.System, MaxRSS: r.MaxRSS,
+	}
+	if r.Err != nil {
+		f.Err = task.Shorten(r.Err.Error(), restSize)
+	}
+	if len(h.Argv) == 0 && textSize(r.Argv) <= restSize {
+		f.Argv = r.Argv
+	}
+	f.Stdout, f.StdoutLen = h.out.rest()
+	f.Stderr, f.StderrLen = h.err.rest()
+	return f
+}
+
+// outcome returns the attempt's outcome for its submitter. What was ended here, and
+// neither by the submitter nor by name, runs elsewhere.
+func (h *job) outcome(r *task.Result) task.Outcome {
+	h.worker.mu.Lock()
+	defer h.worker.mu.Unlock()
+	switch r.Outcome {
+	case task.NotRun:
+		return task.Lost
+	case task.Cancelled:
+		if h.back || !h.ordered && !r.Final {
+			return task.Lost
+		}
+	}
+	return r.Outcome
+}
+
+func textSize(list []string) (n int) {
+	for _, s := range list {
+		n += len(s) + 8
+	}
+	return n
+}
+
+// msgID is the ID by which a stream knows a message of the attempt again.
+func (h *job) msgID(kind byte, offset int64) string {
+	var b [64]byte
+	id := base64.RawURLEncoding.AppendEncode(b[:0], h.Token[:])
+	id = append(id, kind)
+	return string(strconv.AppendInt(id, offset, 36)) + h.tenure.id
+}
+
+// wake lets those go on who wait for the streams to take the attempt's output.
+func (h *job) wake() {
+	for _, o := range [...]*outlet{&h.out, &h.err} {
+		o.mu.Lock()
+		o.changed.Broadcast()
+		o.mu.Unlock()
+	}
+}
+
+// outlet is one of the outputs of an attempt on its way to the submitter.
+type outlet struct {
+	h      *job
+	stderr bool
+
+	mu      sync.Mutex
+	changed sync.Cond // flying is false, or the lease is lost
+	buf     []byte    // not sent yet
+	sent    int64
+	flying  bool // a chunk is not confirmed yet: chunks come in order
+	due     bool // to be sent as soon as possible
+	timer   *time.Timer
+}
+
+func (s *outlet) init(h *job, stderr bool) {
+	s.h, s.stderr = h, stderr
+	s.changed.L = &s.mu
+}
+
+// Write takes output. It blocks while the engine does not take what there is.
+func (s *outlet) Write(p []byte) (int, error) {
+	s.h.worker.out.wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.buf)+len(p) > chunkSize && !s.vain() {
+		if s.flying {
+			s.changed.Wait()
+		} else {
+			s.send()
+		}
+	}
+	if s.vain() {
+		s.buf = nil
+		return len(p), nil
+	}
+	s.buf = append(s.buf, p...)
+	switch {
+	case len(s.buf) > restSize && !s.flying:
+		s.send()
+	case s.h.Live && s.timer == nil:
+		s.timer = time.AfterFunc(liveAfter, s.flush)
+	}
+	return len(p), nil
+}
+
+// Close does nothing: the rest goes with the end of the attempt.
+func (s *outlet) Close() error { return nil }
+
+// vain reports whether nobody is to get the output any more.
+func (s *outlet) vain() bool {
+	w := s.h.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return s.h.mute || s.h.tenure.lost
+}
+
+// send sends what there is as a chunk. Its caller holds the lock.
+func (s *outlet) send() {
+	w, h := s.h.worker, s.h
+	c := Chunk{ID: h.ID, Token: h.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf}
+	kind := byte('o')
+	if s.stderr {
+		kind = 'e'
+	}
+	msg, id := c.Encode(), h.msgID(kind, s.sent)
+	s.sent += int64(len(s.buf))
+	s.buf, s.flying, s.due = s.buf[:0], true, false
+	w.out.send(resultSubject(w.work.Queue, h.Run), h.Run, id, msg, s.landed)
+}
+
+// landed notes that the chunk is stored.
+func (s *outlet) landed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flying = false
+	if s.due && len(s.buf) > 0 {
+		s.send()
+	}
+	s.changed.Broadcast()
+}
+
+// flush sends what a live attempt has written by now.
+func (s *outlet) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = nil
+	if len(s.buf) > 0 && !s.vain() {
+		if s.due = true; !s.flying {
+			s.send()
+		}
+	}
+}
+
+// rest returns what no chunk brings, once all chunks are stored, and the length of the
+// whole stream.
+func (s *outlet) rest() (rest []byte, length int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for (s.flying || len(s.buf) > restSize) && !s.vain() {
+		if s.flying {
+			s.changed.Wait()
+		} else {
+			s.send()
+		}
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	rest, s.buf = s.buf, nil
+	return rest, s.sent + int64(len(rest))
+}
