@@ -13,7 +13,7 @@ func (c *core) room() int {
 	if c.readAll() || c.phase > going || c.sealed || c.crowded() || len(c.events) >= outboxFull {
 		return 0
 	}
-	n := c.cfg.Pool.Buffer - c.count[queued]
+	n := c.buffer() - c.count[queued]
 	if most := c.cfg.Pool.Bytes; most > 0 && c.bytes[queued] >= most {
 		n = min(n, fewTasks-c.count[queued])
 	}
@@ -21,6 +21,14 @@ func (c *core) room() int {
 		n = min(n, c.cfg.Order.Window-int(c.stats.Admitted-c.stats.Released))
 	}
 	return max(n, 0)
+}
+
+// buffer returns how many tasks may be read ahead.
+func (c *core) buffer() int {
+	if c.cfg.Pool.Remote { // the number of slots is not known before
+		return max(c.cfg.Pool.Buffer, 2*c.capacity)
+	}
+	return c.cfg.Pool.Buffer
 }
 
 // crowded reports whether the space outside the read-ahead is used up.
@@ -40,7 +48,7 @@ func (c *core) readAll() bool { return c.inputEnd || c.rest }
 // low reports whether to wake the reader: when half of the read-ahead is used up,
 // so that it reads many tasks at a time, or when a slot is free.
 func (c *core) low() bool {
-	return c.room() > 0 && (c.count[queued] <= c.cfg.Pool.Buffer/2 || c.running < c.capacity)
+	return c.room() > 0 && (c.count[queued] <= c.buffer()/2 || c.running < c.capacity)
 }
 
 // number returns the number of a new task, which must then be admitted, in any

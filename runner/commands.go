@@ -194,7 +194,7 @@ func (c *core) own() []int {
 // number that has left is not given to another host while an attempt still runs
 // under it.
 func (c *core) join(s task.Slot, n int) (ids []int) {
-	s.Cap = max(s.Cap, 1)
+	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
 	slot := sched.Slot{Cap: s.Cap}
 	if s.Host != "" {
 		slot.Host = sched.Hash(s.Host)
@@ -260,7 +260,7 @@ func (c *core) snapshot() *task.Snapshot {
 	}
 	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })
 	s.Waiting = c.waiting()
-	s.Queued, s.Buffer, s.Aside = c.count[queued], c.cfg.Pool.Buffer, c.aside()
+	s.Queued, s.Buffer, s.Aside = c.count[queued], c.buffer(), c.aside()
 	return s
 }
 

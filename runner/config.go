@@ -28,7 +28,7 @@ type Pool struct {
 	Workers int           // slots on this machine
 	Remote  bool          // there are none, but slots of other machines join and leave; the executor ends attempts at their timeouts
 	Policy  sched.Policy  // without slots: the run adds them
-	Buffer  int           // tasks to read ahead at most
+	Buffer  int           // tasks to read ahead at most; with Remote, twice the slots if that is more
 	Bytes   int           // their size at most, except for the first few tasks; 0 for no limit
 	PerKey  int           // running tasks of one key at most; 0 for no limit
 	Delay   time.Duration // between two starts

@@ -25,8 +25,8 @@ const (
 	// for the kernel to end them and for a reader to take the rest of the output.
 	// It is also the interval at which a kill is repeated.
 	margin = time.Second
-	// poison is how many of its attempts a task may lose before nobody should run it
-	// any more: it may be what their workers died of.
+	// poison is how many of its attempts a task may lose until nobody should run it
+	// any more: it may be what their workers die of.
 	poison = 5
 	// moment is how long a run whose reader has gone waits for a signal. Ctrl-C
 	// reaches all of a pipeline, and the reader may die before crew has noticed. If
@@ -143,8 +143,8 @@ type entry struct {
 	begun    time.Time      // the same on the run's clock
 	due      time.Time      // if delayed: when the next attempt may start
 	failures int            // failed attempts; each used up a retry
-	losses   int            // lost attempts; none did
-	before   []*task.Result // the failed attempts of this run
+	losses   int            // lost attempts of this run that had begun; none did
+	before   []*task.Result // the failed and lost attempts of this run
 	handle   *handle        // ends the attempt
 	result   *task.Result   // if decided
 }
@@ -285,8 +285,12 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 	if timeout > 0 && !c.cfg.Pool.Remote {
 		c.deadline.Push(e.item.ID, c.run.Add(timeout))
 	}
+	retry := 0
+	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost {
+		retry = e.failures - e.task.Failures
+	}
 	c.emit(task.Event{
-		Kind: task.Started, ID: e.task.ID, Task: e.task, Slot: slot.ID, Host: slot.Host, Attempt: e.attempt, Retries: len(e.before),
+		Kind: task.Started, ID: e.task.ID, Task: e.task, Slot: slot.ID, Host: slot.Host, Attempt: e.attempt, Retries: retry,
 	})
 }
 

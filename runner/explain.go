@@ -45,7 +45,7 @@ func (c *core) explain() {
 		x.idleFor += c.run.Sub(x.last)
 	}
 	left := !c.readAll() || c.waits() > 0
-	idle := c.running < c.capacity && left && c.phase == going && !c.paused && !c.clock.stopped()
+	idle := (c.running < c.capacity || c.capacity == 0) && left && c.phase == going && !c.paused && !c.clock.stopped()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
 	}
@@ -98,16 +98,22 @@ func (c *core) blocking() *task.Blocking {
 	case all == 0:
 		b.By = task.ByInput
 	case c.running >= c.capacity:
-		b.By = task.BySlots
+		b.By, b.None = task.BySlots, c.capacity == 0
+		b.Input = b.None && c.full()
 	case c.policy.Ready() == 0:
 		b = c.longest()
-		b.Input = !c.readAll() && !c.cfg.Feed.Open && (2*c.count[queued] >= c.cfg.Pool.Buffer || c.room() == 0)
+		b.Input = c.full()
 	case c.run.Before(c.nextStart):
 		b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
 	default:
 		return nil
 	}
 	return b
+}
+
+// full reports whether nothing more is read because the read-ahead is full.
+func (c *core) full() bool {
+	return !c.readAll() && !c.cfg.Feed.Open && (2*c.count[queued] >= c.buffer() || c.room() == 0)
 }
 
 // longest describes the longest queue of tasks that wait beside a free slot.
@@ -180,6 +186,8 @@ func (c *core) blockOf(q sched.Block) task.Blocking {
 		b.By = task.ByKey
 	case q.Slot > 0:
 		b.By = task.BySlot
+	default:
+		b.None = c.capacity == 0
 	}
 	return b
 }
@@ -223,7 +231,7 @@ func (c *core) where(id uint64, firsts map[uint64]*entry) task.Where {
 // reason returns what a waiting task waits for. first is the first task of its key if
 // these run one at a time.
 func (c *core) reason(e, first *entry) *task.Blocking {
-	b := &task.Blocking{By: task.BySlots, Tasks: 1}
+	b := &task.Blocking{By: task.BySlots, Tasks: 1, None: c.capacity == 0}
 	switch {
 	case e.state == decided:
 		return nil

@@ -11,7 +11,11 @@ import (
 // The task keeps its slot until recorded.
 func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	e.mustBe(running)
-	if c.usage != nil {
+	r.Host = e.slot.Host
+	if r.Outcome == task.Lost && (e.cancelled || c.phase >= stopping) {
+		r.Outcome = task.Cancelled // it would have been ended anyway
+	}
+	if c.usage != nil && r.Outcome != task.Lost {
 		c.usage.saw(e.item.Key, r)
 	}
 	c.deadline.Remove(e.item.ID)
@@ -19,7 +23,6 @@ func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	if !e.again {
 		r.Before = e.before
 	}
-	r.Host = e.slot.Host
 	r.Final = e.cancelled && r.Outcome == task.Cancelled
 	e.result = r
 	c.set(e, decided)
@@ -91,11 +94,11 @@ func (c *core) unlimit(e *entry) {
 
 // retries reports whether another attempt follows this one.
 func (c *core) retries(e *entry, r *task.Result) bool {
-	if r.Outcome == task.Lost && r.Fault == nil && !e.cancelled {
+	if r.Outcome == task.Lost && r.Fault == nil {
 		if !r.Unbegun {
 			e.losses++
 		}
-		return e.losses < poison // if the run ends, recorded sees to that
+		return e.losses < poison // recorded ends the task as not run if the run drains
 	}
 	if !r.Outcome.Failed() || r.Interrupted || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false

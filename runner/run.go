@@ -39,7 +39,8 @@ type Source interface {
 // Executor runs attempts. It is safe for concurrent use.
 type Executor interface {
 	// Run runs one attempt and returns when it is over; it never retries. Every
-	// failure is an Outcome of the result. When ctx is done, Run asks the attempt
+	// failure is an Outcome of the result; Lost means that nobody runs the attempt any
+	// more, and that what became of it is unknown. When ctx is done, Run asks the attempt
 	// to end; its outcome is then Timeout if the context's cause is
 	// task.ErrTimeout, and Cancelled otherwise.
 	Run(ctx context.Context, a task.Attempt) *task.Result

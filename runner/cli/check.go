@@ -176,7 +176,8 @@ func (o *Options) refusals() []*refusal {
 	for _, n := range needs {
 		all = append(all, o.lacks(n))
 	}
-	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), shareOfQueue(o), idleWorker(o))
+	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o),
+		shareOfQueue(o), idleWorker(o), jobsElsewhere(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -314,6 +315,17 @@ func shareOfQueue(o *Options) *refusal {
 	return &refusal{usageError{
 		u.withValue(u.value) + " and serve do not go together", "the number of tasks is not known: write a number instead of the percentage",
 	}, []*use{u}}
+}
+
+// jobsElsewhere refuses a number of workers where they are started elsewhere.
+func jobsElsewhere(o *Options) *refusal {
+	u, engine := o.given("jobs"), o.given("engine")
+	if u == nil || engine == nil || !o.Engine.far() {
+		return nil
+	}
+	return &refusal{usageError{
+		u.spelled + " and --engine do not go together", "each worker has its own, as in crew worker -j 4: drop " + u.spelled,
+	}, []*use{u, engine}}
 }
 
 // when returns the use that makes the condition hold, or nil.

@@ -30,6 +30,7 @@ func TestRefusals(t *testing.T) {
 		{"-j", "-j needs a value: write -j N"},
 		{"-kj", "-j needs a value: write -j N"},
 		{"--halt", "--halt needs a value: write --halt WHEN"},
+		{"-j4 --engine nats://hub cat", "-j and --engine do not go together: each worker has its own, as in crew worker -j 4: drop -j"},
 
 		{"--replace mv {} {}.bak", "--replace mv is nowhere in the command: drop --replace, as {} stands for the record without it"},
 

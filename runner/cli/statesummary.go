@@ -188,7 +188,11 @@ func (t *stateText) running(m journal.Mention) {
 	if t.s.Process != "" {
 		since = "for " + task.Span(max(0, t.now.Sub(m.Start))) + ", since " + m.Start.Local().Format(time.TimeOnly)
 	}
-	t.say("  task %d: %s, on worker %d%s", m.Task.ID, since, m.Worker, attemptAndCommand(m))
+	where := fmt.Sprintf("worker %d", m.Worker)
+	if m.Host != "" {
+		where += " (" + m.Host + ")"
+	}
+	t.say("  task %d: %s, on %s%s", m.Task.ID, since, where, attemptAndCommand(m))
 }
 
 // ended describes a task that has ended.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -290,7 +291,9 @@ func (w *wiring) config() (runner.Config, error) {
 		SameCommand: w.source.sameCommand(),
 	}
 	if o.Sched.Topics.Auto {
-		cfg.Pool.Procs = hereProcessors()
+		if cfg.Pool.Procs = hereProcessors(); cfg.Pool.Remote {
+			cfg.Pool.Procs = math.MaxInt // other machines have their own
+		}
 	}
 	cfg.Halt.Tasks = w.inputTasks
 	return cfg, err

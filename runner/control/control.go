@@ -112,7 +112,8 @@ type Status struct {
 
 	Outcomes map[string]int64 `json:"outcomes"`           // tasks that ended, by outcome
 	Earlier  map[string]int64 `json:"earlier,omitempty"`  // those of them that an earlier run finished
-	Retried  int64            `json:"retried"`            // tasks that got a second attempt
+	Retried  int64            `json:"retried"`            // tasks that were tried again after a failure
+	Lost     int64            `json:"lost,omitempty"`     // attempts that were lost with their worker
 	InputEnd bool             `json:"input_end"`          // no more tasks will come
 	Queued   int64            `json:"queued"`             // read ahead, waiting for a worker or their key
 	Buffer   int64            `json:"buffer"`             // how many may be read ahead

@@ -16,7 +16,7 @@ func StatusOf(s *task.Snapshot, total int64, known bool) *Status {
 	st := &s.Stats
 	out := &Status{
 		At: s.At, State: s.State.String(), Since: st.Start, Elapsed: st.Elapsed(s.At).Seconds(),
-		Progress: progress(s, total, known), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried,
+		Progress: progress(s, total, known), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Queued: int64(s.Queued), Buffer: int64(s.Buffer), Aside: int64(s.Aside),
 		Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
 		Workers: []Worker{}, Tasks: []Running{}, Waits: []Blocking{}, Blocking: blocking(s.Blocking, s.At),

@@ -57,7 +57,19 @@ func (p *Progress) text() string {
 // pace says how many workers there are, how much was read for them, and how fast
 // they are.
 func (s *Status) pace() string {
-	parts := []string{task.Count(int64(len(s.Workers)), "worker")}
+	hosts := map[string]bool{}
+	for _, w := range s.Workers {
+		hosts[w.Host] = true
+	}
+	delete(hosts, "")
+	workers := task.Count(int64(len(s.Workers)), "worker")
+	if n := len(hosts); n > 0 {
+		workers += " on " + task.Count(int64(n), "host")
+	}
+	parts := []string{workers}
+	if s.Lost > 0 {
+		parts = append(parts, task.Count(s.Lost, "attempt")+" lost")
+	}
 	if s.Queued > 0 {
 		parts = append(parts, fmt.Sprintf("%d of at most %d tasks read ahead", s.Queued, s.Buffer))
 	}

@@ -381,6 +381,34 @@ func TestAttemptsGoOn(t *testing.T) {
 	}
 }
 
+// An attempt that was lost has its number, but uses up no retry. A task that is given
+// up because it was lost again and again has failed.
+func TestLostAttempts(t *testing.T) {
+	for _, slack := range []int64{1 << 20, -1 << 40} {
+		cfg := configured(t.TempDir())
+		cfg.Slack = slack
+		lost := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Lost} })
+		fail := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} })
+		j := opened(t, cfg)
+		tk := first(t, j, "x a")
+		lost.attempt(j, tk, 1, false)
+		fail.attempt(j, tk, 2, false)
+		lost.attempt(j, tk, 3, false)
+		require.NoError(t, j.Close())
+		for range 2 {
+			j = opened(t, cfg)
+			tk = first(t, j, "x a")
+			require.Equal(t, []int{3, 1}, []int{tk.Attempts, tk.Failures})
+			require.NoError(t, j.Close())
+		}
+		j = opened(t, cfg)
+		lost.attempt(j, first(t, j, "x a"), 4, true)
+		require.NoError(t, j.Close())
+		j = opened(t, cfg)
+		require.Equal(t, task.Lost, first(t, j, "x a").Done.Outcome)
+	}
+}
+
 // What an earlier run had begun, and the input lacks now, is known.
 func TestMissing(t *testing.T) {
 	for _, slack := range []int64{1 << 20, -1 << 40} {
@@ -412,7 +440,7 @@ func TestReplayedResult(t *testing.T) {
 	start := time.Date(2026, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
 	large := strings.Repeat("0123456789abcdef", bufferSize/8)
 	want := task.Result{
-		PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
+		Host: "web1", PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
 		User: 1500 * time.Microsecond, System: time.Nanosecond, MaxRSS: 1 << 20, Leaked: true, Err: errors.New("a \"reason\"\n"),
 		Stdout: text(large), Stderr: text("err\xff\x00"),
 	}

@@ -118,8 +118,11 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 	case evAttempt:
 		delete(l.running, id)
 		if e := l.table.edit(id); e != nil && !e.has(done) {
-			if field(ln.body, "retried") != nil && e.failures < math.MaxUint16 {
+			retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
+			if retried || string(field(ln.body, "outcome")) == task.Lost.String() {
 				e.attempts = max(e.attempts, number(ln.body, "attempt"))
+			}
+			if retried {
 				e.failures++
 			}
 			e.setOffset(ln.off)

@@ -38,7 +38,7 @@ func (j *Journal) Started(a task.Attempt) {
 // runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	event, more := evAttempt, func(b []byte) []byte {
-		if !final {
+		if !final && r.Outcome != task.Lost {
 			b = task.AppendTrue(b, "retried")
 		}
 		return b

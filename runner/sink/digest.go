@@ -37,6 +37,7 @@ type Digest struct {
 	failed []described // the first failures
 	before int64       // failures that an earlier run has shown
 	undone int64       // tasks that did not get the retry they were waiting for
+	lost   int64       // tasks whose last attempt was lost, and that did not get another
 	ended  int64       // tasks that a command cancelled
 	leaks  int64       // tasks that left behind something that held their output
 	leaked []uint64    // the first of them
@@ -87,8 +88,12 @@ func (d *Digest) Consume(events []task.Event) error {
 func (d *Digest) finished(e *task.Event) {
 	r, tails := e.Result, d.tails[e.ID]
 	delete(d.tails, e.ID)
-	if r.Outcome == task.NotRun && len(r.Before) > 0 {
-		d.undone++
+	if n := len(r.Before); r.Outcome == task.NotRun && n > 0 {
+		if r.Before[n-1].Outcome == task.Lost {
+			d.lost++
+		} else {
+			d.undone++
+		}
 	}
 	if r.Final {
 		d.ended++
@@ -164,7 +169,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCount)
-	waiting := n.waiting - d.undone
+	waiting := n.waiting - d.undone - d.lost
 	if n.known && n.cancelled+n.waiting == 0 {
 		return "", false, false
 	}
@@ -175,7 +180,8 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += list([]item{
 		{s.Failed(), "", "failed"}, {n.cancelled - d.ended, "", "interrupted"}, {d.ended, "", "cancelled"}, {d.undone, "", "waiting for a retry"},
-		{waiting, least, "not started"}, {s.Retried, "", "retried"}, {n.before, "", "done before"},
+		{d.lost, "", "lost with their worker"}, {waiting, least, "not started"}, {s.Retried, "", "retried"},
+		{d.restarted(s), "", "restarted"}, {n.before, "", "done before"},
 	})
 	if !n.known && n.waiting == 0 {
 		line += ", the rest of the input not read"
@@ -225,8 +231,11 @@ func (d *Digest) head(s *task.Stats) string {
 		return ""
 	}
 	return "crew: " + line + " in " + task.Span(passed) +
-		list([]item{{s.Retried, "", "retried"}, {s.Resumed(), "", "done before"}}) + "\n"
+		list([]item{{s.Retried, "", "retried"}, {d.restarted(s), "", "restarted"}, {s.Resumed(), "", "done before"}}) + "\n"
 }
+
+// restarted returns how many attempts took the place of lost ones.
+func (d *Digest) restarted(s *task.Stats) int64 { return s.Lost - s.Of(task.Lost) - d.lost }
 
 // describe returns what the digest shows of a failure: a line about it and the end
 // of its output. tails are those of the attempts before.

@@ -90,6 +90,31 @@ crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
+// What was lost with a worker is told apart from what failed.
+func TestDigestTellsOfLosses(t *testing.T) {
+	lost := func(id uint64, unbegun bool) task.Event {
+		r := ended(id, task.Result{Outcome: task.Lost, Host: "web1", Unbegun: unbegun})
+		r.Kind = task.Retried
+		return r
+	}
+	poison := ended(1, task.Result{Outcome: task.Lost, Host: "web1", Attempt: 5})
+	poison.Result.Before = []*task.Result{lost(1, false).Result}
+	failed := ended(2, task.Result{Outcome: task.Exit, Code: 3, Host: "web2"})
+	got := digestOf(t, RerunConfig{}, lost(1, false), lost(1, true), lost(1, false), poison, failed, inputEnd)
+	require.Equal(t, `crew: 2 of 2 tasks failed in 3.2s; 2 restarted
+crew: task 1: lost with web1 after 210ms, attempt 5: job 'a b'
+crew: task 2: exit 3 after 210ms on web2: job 'a b'
+`, got)
+
+	unrun := ended(3, task.Result{Outcome: task.NotRun})
+	unrun.Result.Before = []*task.Result{lost(3, false).Result}
+	unrun.Attempt = 0
+	got = digestOf(t, RerunConfig{}, lost(4, false), ended(4, task.Result{Outcome: task.OK}), lost(3, false), unrun, inputEnd)
+	require.Equal(t, `crew: 1 of 2 tasks done in 3.2s; 1 lost with their worker, 1 restarted
+crew: with --state DIR, the same command would go on where it stopped
+`, got)
+}
+
 func TestDigestShowsTenFailures(t *testing.T) {
 	var events []task.Event
 	for i := range uint64(12) {

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +24,8 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 //
 // In a command, tab, newline, carriage return and backslash are written as \t,
 // \n, \r and \\, so each task is one line and the command can be recovered. Exitval
-// is -1 if crew itself ended the task. A task that never ran because the run ended
-// before it has no row.
+// is -1 if crew itself ended the task or lost it, and Host a colon for this machine.
+// A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
 	file *os.File
@@ -174,14 +175,14 @@ func appendRow(b []byte, e *task.Event) []byte {
 		start = e.At
 	}
 	code := r.Code
-	if r.Outcome == task.Timeout || r.Outcome == task.Cancelled {
+	if r.Outcome == task.Timeout || r.Outcome == task.Cancelled || r.Outcome == task.Lost {
 		code = -1
 	}
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 	runtime := seconds(r.Duration().Milliseconds())
 	pad := "         "[min(len(runtime)-1, 9):] // to ten columns
 	b = strconv.AppendUint(b, t.ID, 10)
-	b = append(b, "\t:\t"+seconds(start.UnixMilli())+"\t"+pad+runtime+"\t"...)
+	b = append(b, "\t"+cmp.Or(r.Host, ":")+"\t"+seconds(start.UnixMilli())+"\t"+pad+runtime+"\t"...)
 	for _, n := range [...]int64{int64(len(t.Stdin)), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
 		b = append(strconv.AppendInt(b, n, 10), '\t')
 	}

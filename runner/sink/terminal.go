@@ -34,7 +34,7 @@ const (
 // TerminalConfig configures a Terminal. The zero value is --progress auto.
 type TerminalConfig struct {
 	Progress Progress
-	Explain  bool             // if nothing starts for a while, say why
+	Explain  bool             // if nothing starts for a while, say why; that there is no worker is always said
 	Input    Input            // what is known of it
 	Typed    bool             // records are typed on the terminal: no bar before their end
 	Raw      bool             // tasks write to stdout and stderr themselves, so there is no bar
@@ -161,9 +161,9 @@ func (t *Terminal) notice(e *task.Event) string {
 	switch e.Kind {
 	case task.Blocked:
 		t.blocking = e.Blocking
-		if t.explain && e.Blocking != nil && e.Blocking.By != task.ByInput && e.At.Sub(t.explained) >= blockedAgain {
+		if b := e.Blocking; b != nil && (t.explain && b.By != task.ByInput || b.None) && e.At.Sub(t.explained) >= blockedAgain {
 			t.explained = e.At
-			return e.Blocking.Text(e.At)
+			return b.Text(e.At)
 		}
 	case task.Draining:
 		if e.Text == "" {

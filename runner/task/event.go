@@ -11,7 +11,7 @@ type Kind uint8
 const (
 	Admitted  Kind = iota + 1 // Task
 	Started                   // Task, Slot, Host, Attempt, Retries
-	Retried                   // Task, Result, Retries, Took: the attempt failed; another follows after Wait
+	Retried                   // Task, Result, Retries, Took: the attempt failed or was lost; another follows after Wait
 	Finished                  // Task, Result; Attempt and Took, or 0 if no attempt was running
 	Released                  // the results of tasks ID to Last may be shown now, in this order
 	InputEnd                  // the number of tasks is final
@@ -25,16 +25,18 @@ const (
 
 // Event is something that happened in the run.
 type Event struct {
-	Kind     Kind
-	At       time.Time
-	ID       uint64 // of the task, if the event is about one
-	Last     uint64
-	Task     *Task
-	Result   *Result // closed once every sink has consumed the event
-	Slot     int
-	Host     string // of the slot; empty for this machine
-	Attempt  int
-	Retries  int // of a task: its attempts in this run that failed before
+	Kind    Kind
+	At      time.Time
+	ID      uint64 // of the task, if the event is about one
+	Last    uint64
+	Task    *Task
+	Result  *Result // closed once every sink has consumed the event
+	Slot    int
+	Host    string // of the slot; empty for this machine
+	Attempt int
+	// Retries is the number of the retry in this run, and 0 if the attempt is none but the
+	// first or replaces a lost one; for Retried, how many attempts of this run came before.
+	Retries  int
 	Wait     time.Duration
 	Took     time.Duration // how long the attempt ran, without the time for which the run was suspended
 	Running  []uint64      // task IDs, at most 10
@@ -46,7 +48,8 @@ type Event struct {
 type Stats struct {
 	Admitted  int64
 	Running   int64
-	Retried   int64 // tasks that got a second attempt in this run
+	Retried   int64 // tasks that were tried again in this run after a failure
+	Lost      int64 // attempts that were lost after they had begun
 	Released  int64
 	ByOutcome [Outcomes]int64 // finished tasks
 	Earlier   [Outcomes]int64 // those of them that an earlier run finished
@@ -81,6 +84,7 @@ func (s *Stats) Apply(e *Event) {
 		}
 	case Retried:
 		s.ran(e.Took)
+		s.lost(e.Result)
 	case Finished:
 		s.ByOutcome[e.Result.Outcome]++
 		if e.Task != nil && e.Task.Done != nil {
@@ -88,6 +92,7 @@ func (s *Stats) Apply(e *Event) {
 		}
 		if e.Attempt > 0 {
 			s.ran(e.Took)
+			s.lost(e.Result)
 			s.Ran++
 		}
 	case Released:
@@ -100,6 +105,12 @@ func (s *Stats) Apply(e *Event) {
 		s.Draining = true
 	case Continued:
 		s.Suspended += e.Wait
+	}
+}
+
+func (s *Stats) lost(r *Result) {
+	if r != nil && r.Outcome == Lost && !r.Unbegun {
+		s.Lost++
 	}
 }
 

@@ -95,6 +95,7 @@ type Blocking struct {
 	By    Cause
 	Tasks int       // how many wait
 	Input bool      // nothing more is read because the read-ahead is full
+	None  bool      // for BySlots: there is no slot at all
 	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once
@@ -126,7 +127,12 @@ func (b *Blocking) what(left time.Duration) string {
 		if b.Key != "" {
 			n += " of key " + b.Key
 		}
-		return n + wait + " for a worker"
+		if b.None {
+			wait += " for a worker: none is connected"
+		} else {
+			wait += " for a worker"
+		}
+		return n + wait
 	case BySlot:
 		return fmt.Sprintf("%s%s for worker %d", n, wait, b.Slot)
 	case ByKey:

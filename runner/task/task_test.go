@@ -91,6 +91,8 @@ func TestFactsAreJSON(t *testing.T) {
 		{Result{Outcome: OK, Attempt: 1, Worker: 2, PID: 3, Start: start, End: start.Add(time.Second), User: 1, MaxRSS: 4, Leaked: true},
 			`"outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
 				`"duration":1,"user":0.000000001,"system":0,"maxrss":4,"leaked":true`},
+		{Result{Outcome: Lost, Host: "web1"},
+			`"outcome":"lost","exit":null,"signal":0,"attempt":0,"worker":0,"host":"web1","pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
 		{Result{Outcome: NotRun},
 			`"outcome":"not-run","exit":null,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
 		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no")},
@@ -138,6 +140,7 @@ func TestBlockingInWords(t *testing.T) {
 		{Blocking{By: ByPause, Tasks: 3}, "paused"},
 		{Blocking{By: ByEnd}, "nothing more starts"},
 		{Blocking{By: BySlots, Tasks: 1}, "1 task waits for a worker"},
+		{Blocking{By: BySlots, Tasks: 5, None: true}, "5 tasks wait for a worker: none is connected"},
 		{Blocking{By: BySlot, Tasks: 15, Slot: 1, Input: true}, "input waits: 15 tasks wait for worker 1"},
 		{Blocking{By: ByKey, Tasks: 15, Key: "db1", Slot: 2}, "15 tasks of key db1 wait for worker 2"},
 		{Blocking{By: ByLimit, Tasks: 1, Key: "db1", Limit: 2}, "1 task of key db1 waits for the 2 of that key that may run at once"},

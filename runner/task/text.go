@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -127,6 +128,9 @@ const maxReason = 200
 // Verdict returns in words how the attempt ended: "exit 3 after 1.2s".
 func (r *Result) Verdict() string {
 	after := " after " + Span(r.Duration())
+	if r.Host != "" && r.Outcome != Lost {
+		after += " on " + r.Host
+	}
 	switch r.Outcome {
 	case Exit:
 		return "exit " + strconv.Itoa(r.Code) + after
@@ -134,7 +138,7 @@ func (r *Result) Verdict() string {
 		return "killed by " + signalName(r.Signal) + after
 	case Timeout:
 		if r.Task != nil && r.Task.Timeout > 0 {
-			after = " after " + r.Task.Timeout.String()
+			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
 		}
 		return "timed out" + after
 	case StartFailed:
@@ -142,6 +146,8 @@ func (r *Result) Verdict() string {
 			return "not started"
 		}
 		return "not started: " + Printable(Shorten(r.Err.Error(), maxReason))
+	case Lost:
+		return "lost with " + cmp.Or(r.Host, "its worker") + after
 	}
 	return r.Outcome.String() + after
 }

@@ -145,7 +145,7 @@ func refused(err error) bool {
 }
 
 // failures are the outcomes of attempts that failed.
-var failures = [...]string{task.Exit.String(), task.Signal.String(), task.Timeout.String(), task.StartFailed.String()}
+var failures = [...]string{task.Exit.String(), task.Signal.String(), task.Timeout.String(), task.StartFailed.String(), task.Lost.String()}
 
 // killed is how a run ended that could not say so.
 const killed = "killed"
