@@ -139,6 +139,9 @@ func (x *submitter) open() error {
 func (x *submitter) Close() error {
 	x.cancel()
 	x.results.stop()
+	for _, f := range x.flights.of(nil) { // which the run has given up
+		f.finish(end{err: errors.New("the run is over")})
+	}
 	x.part()
 	x.s.close()
 	x.end.Wait()

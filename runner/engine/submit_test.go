@@ -79,7 +79,8 @@ type fake struct {
 	orders   chan Order
 	silent   atomic.Bool
 	forgets  atomic.Bool // what it was given
-	mu       sync.Mutex // held to put presence
+	deaf     atomic.Bool // to orders
+	mu       sync.Mutex  // held to put presence
 }
 
 var testCommand = cli.Template{Words: []string{"true", "{}"}, Replace: "{}"}
@@ -97,6 +98,9 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID), func(m *nats.Msg) {
 		var o Order
 		require.NoError(b.t, json.Unmarshal(m.Data, &o))
+		if f.deaf.Load() {
+			return
+		}
 		var a Answer
 		if o.Op == opHolds && !f.forgets.Load() {
 			a.IDs = o.IDs

@@ -23,6 +23,8 @@ import (
 const (
 	engineFile    = "engine" // in the directory of --state
 	engineVersion = "crew-engine-1"
+
+	evictWait = time.Second // for one answer
 )
 
 // identity is what a run is known by on the engine. With --state it is kept, so that
@@ -234,7 +236,7 @@ func (x *submitter) begin() {
 
 // inherit does that once all attempts of earlier epochs have ended.
 func (x *submitter) inherit() error {
-	ctx, cancel := context.WithTimeout(x.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
 	defer cancel()
 	stream, err := x.s.js.Stream(ctx, tasksStream)
 	if err == nil {
@@ -244,31 +246,28 @@ func (x *submitter) inherit() error {
 		return err
 	}
 	_ = x.s.dropBodies(ctx, x.run) // they only take up room
-	left := map[string]bool{}
-	for x.remain(ctx, left) && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+	x.evict()
+	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
+	defer cancel()
 	return x.catchUp(ctx)
 }
 
-// remain asks the workers to end what they hold of earlier epochs, notes those that
-// have done so in left, and reports whether there are others whose leases hold.
-func (x *submitter) remain(ctx context.Context, left map[string]bool) (others bool) {
+// evict has the workers end what they hold of earlier epochs. It returns once each has
+// answered that it has, or its lease has ended.
+func (x *submitter) evict() {
 	order, _ := json.Marshal(Order{Version: Version, Op: opLeave, Run: x.run, Epoch: x.epoch})
-	for _, id := range x.roster.ids() {
-		if left[id] {
-			continue
-		}
-		m, err := x.s.nc.RequestWithContext(ctx, orderSubject(x.sub.Queue, id), order)
-		var a Answer
-		if err == nil && json.Unmarshal(m.Data, &a) == nil && a.Err == "" {
-			left[id] = true
-		} else {
-			others = true
-		}
+	var all sync.WaitGroup
+	for _, w := range x.roster.all() {
+		all.Go(func() {
+			for x.roster.has(w) && x.ctx.Err() == nil {
+				m, err := x.s.nc.Request(w.orders, order, evictWait)
+				var a Answer
+				if err == nil && json.Unmarshal(m.Data, &a) == nil && a.Err == "" {
+					return
+				}
+				time.Sleep(evictWait / 10) // where nobody listens, the request fails at once
+			}
+		})
 	}
-	return others
+	all.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -324,13 +325,16 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// ids returns the IDs of the workers that are used, sorted.
-func (r *roster) ids() (ids []string) {
+// all returns the workers that are used.
+func (r *roster) all() []*worker {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for id := range r.workers {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Collect(maps.Values(r.workers))
+}
+
+// has reports whether a worker is still used.
+func (r *roster) has(w *worker) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.workers[w.ID] == w
 }
