@@ -142,8 +142,10 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 func (r *Run) Wait() Ending {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	r.mu.Lock() // commands may come already
 	r.ctx = ctx
 	r.timer = time.AfterFunc(time.Hour, func() { r.do(func(*core) { r.armed = time.Time{} }, nil) })
+	r.mu.Unlock()
 	defer r.timer.Stop()
 	go r.read()
 	go r.pump.run()
