@@ -171,8 +171,9 @@ func (x *submitter) purge(urgent bool) {
 	r := &x.results
 	r.mu.Lock()
 	first, size := r.mark.first()
+	purged := r.purged
 	r.mu.Unlock()
-	if first <= r.purged+1 || !urgent && size < purgeBytes || !r.purging.CompareAndSwap(false, true) {
+	if first <= purged+1 || !urgent && size < purgeBytes || !r.purging.CompareAndSwap(false, true) {
 		return
 	}
 	x.end.Go(func() {
