@@ -148,4 +148,3 @@ func (p *process) kill() {
 	err := <-p.end
 	p.end <- err
 }
-

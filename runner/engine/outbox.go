@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,13 +15,16 @@ import (
 const (
 	// outboxBytes is how much may wait for the stream's confirmation.
 	outboxBytes = 32 << 20
-	letterSize  = 1 << 10       // counted for a message beside its data
+	noteSize    = 1 << 10       // counted for a message beside its data
+	mostLetters = 4             // of one subject that are under way at once
 	ackPatience = answerWait    // after which a message without an answer is sent again
 	errorPause  = reconnectWait // after which a refused message is sent again
 )
 
 // outbox publishes messages to streams, each again and again until the stream has it.
-// The stream drops what it gets twice. It is safe for concurrent use.
+// The stream drops what it gets twice. While a message of a subject is under way, those
+// that come after it wait, and then go in one: so a slow disk of the engine has few
+// writes, each of much. It is safe for concurrent use.
 type outbox struct {
 	nc    *nats.Conn
 	inbox string // subjects of answers are this and a number
@@ -29,20 +33,37 @@ type outbox struct {
 	mu      sync.Mutex
 	changed sync.Cond // less is pending
 	pending map[uint64]*letter
+	lanes   map[string]*lane // by subject; those with notes or letters
 	last    uint64
-	bytes   int // pending
+	bytes   int // of notes that are not confirmed
 }
 
-// letter is a message that no stream has confirmed yet.
-type letter struct {
-	run  string
-	msg  *nats.Msg
+// note is a message as its sender sees it.
+type note struct {
+	id   string
+	data []byte
 	done func() // the stream has it; called once by the goroutine of the answers
-	next time.Time
+}
+
+// lane is what has the same subject.
+type lane struct {
+	notes  []note // not sent yet
+	size   int    // their bytes
+	flying int    // letters
+}
+
+// letter is a message with one note or more that no stream has confirmed yet.
+type letter struct {
+	subject string
+	lane    *lane
+	notes   []note
+	msg     *nats.Msg
+	next    time.Time
+	refused bool // the stream certainly does not have it
 }
 
 func newOutbox(nc *nats.Conn, notice func(string)) (*outbox, error) {
-	o := &outbox{nc: nc, inbox: nc.NewInbox() + ".", told: &once{notice: notice}, pending: map[uint64]*letter{}}
+	o := &outbox{nc: nc, inbox: nc.NewInbox() + ".", told: &once{notice: notice}, pending: map[uint64]*letter{}, lanes: map[string]*lane{}}
 	o.changed.L = &o.mu
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	return o, err
@@ -57,21 +78,36 @@ func (o *outbox) wait() {
 	}
 }
 
-// drop forgets the pending messages of a run.
-func (o *outbox) drop(run string) {
+// drop forgets what is pending for some subjects.
+func (o *outbox) drop(which func(subject string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for n, l := range o.pending {
-		if l.run == run {
+		if which(l.subject) {
 			o.remove(n)
+		}
+	}
+	for subject, l := range o.lanes {
+		if which(subject) {
+			o.settle(l.notes)
+			delete(o.lanes, subject)
 		}
 	}
 }
 
-// remove takes a message off. Its caller holds mu.
+// remove takes a letter off. Its caller holds mu.
 func (o *outbox) remove(n uint64) {
-	o.bytes -= len(o.pending[n].msg.Data) + letterSize
+	l := o.pending[n]
 	delete(o.pending, n)
+	l.lane.flying--
+	o.settle(l.notes)
+}
+
+// settle counts notes no more. Its caller holds mu.
+func (o *outbox) settle(notes []note) {
+	for _, n := range notes {
+		o.bytes -= len(n.data) + noteSize
+	}
 	o.changed.Broadcast()
 }
 
@@ -84,20 +120,86 @@ func (o *outbox) flush() {
 	}
 }
 
-// send publishes a message of a run, which the stream knows by id, and calls done when it is
+// send publishes a message, which the stream knows by id, and calls done when it is
 // confirmed.
-func (o *outbox) send(subject, run, id string, data []byte, done func()) {
-	l := &letter{run: run, done: done, next: time.Now().Add(ackPatience)}
+func (o *outbox) send(subject, id string, data []byte, done func()) {
 	o.mu.Lock()
-	o.last++
-	n := o.last
-	l.msg = &nats.Msg{
-		Subject: subject, Reply: o.inbox + strconv.FormatUint(n, 36), Data: data, Header: nats.Header{"Nats-Msg-Id": {id}},
+	l := o.lanes[subject]
+	if l == nil {
+		l = &lane{}
+		o.lanes[subject] = l
 	}
-	o.pending[n] = l
-	o.bytes += len(data) + letterSize
+	l.notes = append(l.notes, note{id, data, done})
+	l.size += len(data)
+	o.bytes += len(data) + noteSize
+	msgs := o.post(subject, l)
 	o.mu.Unlock()
-	_ = o.nc.PublishMsg(l.msg) // or else at the next reconnection
+	o.publish(msgs)
+}
+
+// post makes letters of the notes of a lane, as many as may be under way. Its caller
+// holds mu.
+func (o *outbox) post(subject string, l *lane) (msgs []*nats.Msg) {
+	for len(l.notes) > 0 && (l.flying == 0 || l.flying < mostLetters && l.size >= chunkSize) {
+		k, size := 1, len(l.notes[0].data)
+		for ; k < len(l.notes) && size+len(l.notes[k].data) <= maxBody; k++ {
+			size += len(l.notes[k].data)
+		}
+		x := &letter{subject: subject, lane: l, notes: l.notes[:k:k], next: time.Now().Add(ackPatience)}
+		l.notes, l.size, l.flying = l.notes[k:], l.size-size, l.flying+1
+		o.last++
+		o.pending[o.last] = x
+		id, data := x.notes[0].id, x.notes[0].data
+		if k > 1 {
+			id, data = id+"+"+strconv.Itoa(k-1), bundle(x.notes)
+		}
+		x.msg = &nats.Msg{
+			Subject: subject, Reply: o.inbox + strconv.FormatUint(o.last, 36), Data: data, Header: nats.Header{nats.MsgIdHdr: {id}},
+		}
+		msgs = append(msgs, x.msg)
+	}
+	if len(l.notes) == 0 && l.flying == 0 {
+		delete(o.lanes, subject)
+	}
+	return msgs
+}
+
+func (o *outbox) publish(msgs []*nats.Msg) {
+	for _, m := range msgs {
+		_ = o.nc.PublishMsg(m) // or else at the next reconnection
+	}
+}
+
+// withdraw takes back a note that the stream certainly does not have.
+func (o *outbox) withdraw(subject, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lanes[subject]
+	if l == nil {
+		return false
+	}
+	named := func(n note) bool { return n.id == id }
+	if i := slices.IndexFunc(l.notes, named); i >= 0 {
+		o.settle(l.notes[i : i+1])
+		l.size -= len(l.notes[i].data)
+		l.notes = slices.Delete(l.notes, i, i+1)
+		return true
+	}
+	for n, x := range o.pending {
+		if x.lane != l || !x.refused || !slices.ContainsFunc(x.notes, named) {
+			continue
+		}
+		o.remove(n) // the others go in another letter
+		for _, y := range x.notes {
+			if y.id != id {
+				l.notes = append(l.notes, y)
+				l.size += len(y.data)
+				o.bytes += len(y.data) + noteSize
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // clear forgets what is pending.
@@ -105,6 +207,7 @@ func (o *outbox) clear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clear(o.pending)
+	clear(o.lanes)
 	o.bytes = 0
 	o.changed.Broadcast()
 }
@@ -112,18 +215,16 @@ func (o *outbox) clear() {
 // again publishes what is pending and due; all of it if everything is.
 func (o *outbox) again(everything bool) {
 	now := time.Now()
-	var list []*letter
+	var list []*nats.Msg
 	o.mu.Lock()
 	for _, l := range o.pending {
 		if everything || !now.Before(l.next) {
-			l.next = now.Add(ackPatience)
-			list = append(list, l)
+			l.next, l.refused = now.Add(ackPatience), false
+			list = append(list, l.msg)
 		}
 	}
 	o.mu.Unlock()
-	for _, l := range list {
-		_ = o.nc.PublishMsg(l.msg)
-	}
+	o.publish(list)
 }
 
 var errorMark = []byte(`"error":`)
@@ -142,14 +243,21 @@ func (o *outbox) answered(m *nats.Msg) {
 		return
 	}
 	if bad {
-		l.next = time.Now().Add(errorPause)
+		l.next, l.refused = time.Now().Add(errorPause), true
 		o.mu.Unlock()
 		o.told.say(refusal(m.Data))
 		return
 	}
 	o.remove(n)
+	var msgs []*nats.Msg
+	if o.lanes[l.subject] == l.lane {
+		msgs = o.post(l.subject, l.lane)
+	}
 	o.mu.Unlock()
-	l.done()
+	o.publish(msgs)
+	for _, n := range l.notes {
+		n.done()
+	}
 }
 
 // refusal says why a stream takes no message.

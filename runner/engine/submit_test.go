@@ -116,10 +116,12 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	})
 	require.NoError(b.t, err)
 	cc, err := cons.Consume(func(m jetstream.Msg) {
-		body, err := f.s.unpack(context.Background(), m.Data())
-		if err == nil {
-			if a, err := DecodeAttempt(body); err == nil {
-				f.run(f, a, m)
+		for part := range parts(m.Data()) {
+			body, err := f.s.unpack(context.Background(), part)
+			if err == nil {
+				if a, err := DecodeAttempt(body); err == nil {
+					f.run(f, a, m)
+				}
 			}
 		}
 	}, jetstream.PullHeartbeat(time.Second))

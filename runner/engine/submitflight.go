@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -15,19 +14,15 @@ import (
 )
 
 const (
-	resendAfter = 3 * time.Second        // a message whose storage nobody has confirmed
-	fullAfter   = 100 * time.Millisecond // one that the stream had no room for
-	orderAfter  = time.Second            // an order that nobody has answered
-
-	streamFull = 10077 // JetStream's error code: maximum messages exceeded
+	orderAfter = time.Second // after which an order that nobody has answered is sent again
 )
 
 // flights are the attempts that workers have been given and that have not ended, and
 // what is sent for them until it has arrived.
 type flights struct {
-	nc     *nats.Conn
-	inbox  string // confirmations and answers come to INBOX.OP.TASK.NUMBER
-	notice *once
+	nc    *nats.Conn
+	out   *outbox
+	inbox string // answers to orders come to INBOX.OP.TASK.NUMBER
 
 	mu sync.Mutex
 	m  map[uint64]*flight // by task
@@ -46,10 +41,7 @@ type flight struct {
 
 	// sending, under flights.mu
 
-	msg     *nats.Msg // nil once it is stored
-	sent    time.Time
-	full    bool      // the stream had no room for it
-	stored  time.Time // when that was confirmed; zero if it was not
+	stored  time.Time // when the stream confirmed its message; zero if it has not
 	op      string    // the latest order; "" for none
 	ordered time.Time // when that was sent; zero once it is answered
 	unknown int       // how often the worker has said that it does not hold it
@@ -66,9 +58,11 @@ type end struct {
 	unbegun bool   // then that it had not begun
 }
 
-func (s *flights) open(nc *nats.Conn, notice func(string)) error {
-	s.nc, s.inbox, s.m, s.notice = nc, nc.NewInbox(), map[uint64]*flight{}, &once{notice: notice}
-	_, err := nc.Subscribe(s.inbox+".>", s.answered)
+func (s *flights) open(nc *nats.Conn, notice func(string)) (err error) {
+	s.nc, s.inbox, s.m = nc, nc.NewInbox(), map[uint64]*flight{}
+	if s.out, err = newOutbox(nc, notice); err == nil {
+		_, err = nc.Subscribe(s.inbox+".>", s.answered)
+	}
 	return err
 }
 
@@ -113,21 +107,21 @@ func (s *flights) reply(op string, id ID) string {
 	return string(strconv.AppendInt(b, int64(id.Number), 10))
 }
 
-// opStore stands for the storing of an attempt's message.
-const opStore = "store"
-
 // publish sends the message of a flight, again and again until it is stored.
 func (s *flights) publish(f *flight, data []byte) {
-	id := f.id
-	key := id.Run + "." + strconv.FormatUint(id.Epoch, 10) + "." + strconv.FormatUint(id.Task, 10) + "." + strconv.Itoa(id.Number)
-	msg := &nats.Msg{
-		Subject: f.subject, Reply: s.reply(opStore, id), Data: data,
-		Header: nats.Header{nats.MsgIdHdr: []string{key}},
-	}
-	s.mu.Lock()
-	f.msg, f.sent = msg, time.Now()
-	s.mu.Unlock()
-	_ = s.nc.PublishMsg(msg) // resend tries again
+	s.out.send(f.subject, f.id.name(), data, func() {
+		s.mu.Lock()
+		f.stored = time.Now()
+		s.mu.Unlock()
+	})
+}
+
+// name is by what the stream of tasks knows an attempt again.
+func (id *ID) name() string {
+	b := append(make([]byte, 0, 64), id.Run...)
+	b = strconv.AppendUint(append(b, '.'), id.Epoch, 10)
+	b = strconv.AppendUint(append(b, '.'), id.Task, 10)
+	return string(strconv.AppendInt(append(b, '.'), int64(id.Number), 10))
 }
 
 // order sends an order about a flight, again and again until it is answered. A flight
@@ -138,10 +132,9 @@ func (s *flights) order(f *flight, op string) {
 		op = opKill
 	}
 	f.op, f.ordered = op, time.Now()
-	waits := f.full
 	s.mu.Unlock()
-	if waits {
-		f.finish(end{err: errors.New("the engine's queue is full"), unbegun: true})
+	if s.out.withdraw(f.subject, f.id.name()) {
+		f.finish(end{err: errors.New("the engine had no room for it"), unbegun: true})
 	}
 	s.send(f, op)
 }
@@ -154,33 +147,22 @@ func (s *flights) send(f *flight, op string) {
 // resend sends again what has not arrived. now is zero if nothing that was sent before
 // is believed to arrive.
 func (s *flights) resend(now time.Time) {
-	var msgs []*nats.Msg
+	s.out.again(now.IsZero())
 	var orders []*flight
 	s.mu.Lock()
 	for _, f := range s.m {
-		after := resendAfter
-		if f.full {
-			after = fullAfter
-		}
-		if f.msg != nil && (now.IsZero() || now.Sub(f.sent) >= after) {
-			f.sent, f.full = time.Now(), false
-			msgs = append(msgs, f.msg)
-		}
 		if !f.ordered.IsZero() && (now.IsZero() || now.Sub(f.ordered) >= orderAfter) {
 			f.ordered = time.Now()
 			orders = append(orders, f)
 		}
 	}
 	s.mu.Unlock()
-	for _, m := range msgs {
-		_ = s.nc.PublishMsg(m)
-	}
 	for _, f := range orders {
 		s.send(f, f.op)
 	}
 }
 
-// answered takes confirmations of storage and answers to orders.
+// answered takes answers to orders.
 func (s *flights) answered(m *nats.Msg) {
 	part := strings.Split(m.Subject[min(len(m.Subject), len(s.inbox)+1):], ".")
 	if len(part) != 3 {
@@ -188,35 +170,11 @@ func (s *flights) answered(m *nats.Msg) {
 	}
 	id, _ := strconv.ParseUint(part[1], 10, 64)
 	number, _ := strconv.Atoi(part[2])
+	var a Answer
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.m[id]
-	switch {
-	case f == nil || f.id.Number != number || len(m.Data) == 0: // there are no responders now
-	case part[0] != opStore:
-		var a Answer
-		if json.Unmarshal(m.Data, &a) == nil && a.Err == "" && part[0] == f.op {
-			f.ordered = time.Time{}
-		}
-	case !bytes.Contains(m.Data, []byte(`"error"`)):
-		f.msg, f.full, f.stored = nil, false, time.Now()
-	default:
-		s.refused(f, m.Data)
-	}
-}
-
-// refused takes the news that a message was not stored. The caller holds mu.
-func (s *flights) refused(f *flight, data []byte) {
-	var a struct {
-		Error struct {
-			Code        int    `json:"err_code"`
-			Description string `json:"description"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(data, &a) != nil || f.msg == nil {
-		return
-	}
-	if f.full = a.Error.Code == streamFull; !f.full {
-		s.notice.say("the engine refuses tasks: " + a.Error.Description)
+	if f != nil && f.id.Number == number && json.Unmarshal(m.Data, &a) == nil && a.Err == "" && part[0] == f.op {
+		f.ordered = time.Time{}
 	}
 }

@@ -74,7 +74,14 @@ func (x *submitter) receive(m jetstream.Msg) {
 	if err != nil {
 		return
 	}
-	data, seq := m.Data(), meta.Sequence.Stream
+	seq := meta.Sequence.Stream
+	for part := range parts(m.Data()) {
+		x.receiveOne(part, seq)
+	}
+	x.results.passed(seq, len(m.Data()))
+}
+
+func (x *submitter) receiveOne(data []byte, seq uint64) {
 	var f *flight
 	if c, err := DecodeChunk(data); err == nil {
 		if f = x.awaits(c.ID, c.Token); f != nil {
@@ -87,7 +94,6 @@ func (x *submitter) receive(m jetstream.Msg) {
 			x.final(f, fin)
 		}
 	}
-	x.results.passed(seq, len(data))
 }
 
 // awaits returns the flight that a result with this token belongs to, or nil.

@@ -261,8 +261,10 @@ func (x *submitter) giveUp(w *worker, unbegun bool) {
 		x.flights.send(f, opKill) // in case it is there after all
 		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.Host), unbegun: unbegun})
 	}
+	subject := taskSubject(x.sub.Queue, w.ID, x.run)
+	x.flights.out.drop(func(s string) bool { return s == subject })
 	if stream, err := x.s.js.Stream(ctx, tasksStream); err == nil {
-		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(taskSubject(x.sub.Queue, w.ID, x.run)))
+		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 	}
 	if !unbegun && x.ctx.Err() == nil {
 		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, elsewhere(len(lost))))

@@ -115,6 +115,7 @@ const (
 	kindAttempt = 'a'
 	kindChunk   = 'c'
 	kindFinal   = 'f'
+	kindBundle  = 'l' // several of the others
 )
 
 var errGarbage = errors.New("not a message of crew's")

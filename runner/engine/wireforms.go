@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"crew/runner/task"
@@ -143,6 +144,32 @@ func DecodeFinal(msg []byte) (*Final, error) {
 	f.MaxRSS, f.Argv, f.Stdout, f.Stderr = d.int(), d.texts(), d.bytes(), d.bytes()
 	f.StdoutLen, f.StderrLen, f.Returned = d.int(), d.int(), d.files()
 	return f, d.end()
+}
+
+// bundle returns one message of several.
+func bundle(notes []note) []byte {
+	e := head(kindBundle)
+	for _, n := range notes {
+		e.bytes(n.data)
+	}
+	return e.b
+}
+
+// parts returns the messages of one that may be a bundle. Those of a broken one come up
+// to the mistake.
+func parts(msg []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		d, err := open(msg, kindBundle)
+		if err != nil {
+			yield(msg)
+			return
+		}
+		for len(d.b) > 0 {
+			if part := d.bytes(); d.bad || !yield(part) {
+				return
+			}
+		}
+	}
 }
 
 func (e *enc) time(t time.Time) {

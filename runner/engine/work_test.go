@@ -168,4 +168,3 @@ func TestWorkerRunsItsOwnCommand(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())
 	require.Equal(t, gone, b.worker(func(p *Presence) bool { return p.State == gone }).State)
 }
-

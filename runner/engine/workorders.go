@@ -177,7 +177,7 @@ func (w *crewWorker) mute(run string, epoch uint64) {
 // forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
 func (w *crewWorker) forgetRun(run string) {
 	w.mute(run, math.MaxUint64)
-	w.out.drop(run)
+	w.out.drop(func(subject string) bool { return subject == resultSubject(w.work.Queue, run) })
 	w.mu.Lock()
 	var list []*job
 	for id, h := range w.held {

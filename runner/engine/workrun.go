@@ -78,7 +78,7 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 		w.forget(h)
 	default:
 		w.out.wait()
-		w.out.send(resultSubject(w.work.Queue, h.Run), h.Run, h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
+		w.out.send(resultSubject(w.work.Queue, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *crewWorker) forget(h *job) {
 	}
 	w.forgotten.Broadcast()
 	w.mu.Unlock()
-	_ = msg.Ack()
+	msg.done()
 }
 
 // final describes how an attempt ended, once all its output but the rest is stored.
@@ -226,7 +226,7 @@ func (s *outlet) send() {
 	msg, id := c.Encode(), h.msgID(kind, s.sent)
 	s.sent += int64(len(s.buf))
 	s.buf, s.flying, s.due = s.buf[:0], true, false
-	w.out.send(resultSubject(w.work.Queue, h.Run), h.Run, id, msg, s.landed)
+	w.out.send(resultSubject(w.work.Queue, h.Run), id, msg, s.landed)
 }
 
 // landed notes that the chunk is stored.

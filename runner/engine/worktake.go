@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,12 +33,25 @@ type job struct {
 
 	// under worker.mu
 
-	msg     jetstream.Msg // its latest delivery
+	msg     *delivery // the latest one
 	begun   bool
 	back    bool // handed back
 	ended   bool // its result is made
 	ordered bool // the submitter had it ended
 	mute    bool // nobody wants its result
+}
+
+// delivery is a message with one attempt or more.
+type delivery struct {
+	jetstream.Msg
+	left atomic.Int32 // attempts that are not done with
+}
+
+// done acknowledges the message once all its attempts are done with.
+func (d *delivery) done() {
+	if d.left.Add(-1) == 0 {
+		_ = d.Ack()
+	}
 }
 
 // runLease is what a worker knows of a run that has attempts here.
@@ -49,16 +63,25 @@ type runLease struct {
 	detached  bool // nobody keeps the run alive, and nobody has to
 }
 
-// take takes a message with an attempt.
+// take takes a message with attempts.
 func (w *crewWorker) take(t *tenure, m jetstream.Msg, shared bool) {
-	data := m.Data()
+	d := &delivery{Msg: m}
+	d.left.Store(1)
+	for part := range parts(m.Data()) {
+		d.left.Add(1)
+		w.takeOne(t, d, part, shared)
+	}
+	d.done()
+}
+
+func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 	a, err := DecodeAttempt(data)
 	if err == nil && m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:] != a.Run {
 		err = errGarbage
 	}
 	if err != nil {
 		w.tell("a task was dropped: %v", err)
-		_ = m.Ack()
+		m.done()
 		return
 	}
 	h := w.newJob(t, a, m)
@@ -75,7 +98,7 @@ func (w *crewWorker) take(t *tenure, m jetstream.Msg, shared bool) {
 }
 
 // newJob makes the task of an attempt.
-func (w *crewWorker) newJob(t *tenure, a *Attempt, m jetstream.Msg) *job {
+func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 	s := new(struct { // allocate all together
 		job
 		task.Task
@@ -106,7 +129,7 @@ func (w *crewWorker) hold(h *job) bool {
 	}
 	if old := w.held[h.ID]; old != nil {
 		if old.Token == h.Token {
-			old.msg = h.msg // to acknowledge this delivery, too
+			old.msg = h.msg // to acknowledge this delivery, and not that before
 		}
 		w.mu.Unlock()
 		return false
@@ -114,7 +137,7 @@ func (w *crewWorker) hold(h *job) bool {
 	run := w.runs[h.Run]
 	if run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
 		w.mu.Unlock()
-		_ = h.msg.Ack()
+		h.msg.done()
 		return false
 	}
 	if run == nil {
@@ -280,7 +303,7 @@ func (w *crewWorker) fetch(c jetstream.Consumer, t *tenure, n int) error {
 // nobody else.
 func (w *crewWorker) progress() {
 	w.mu.Lock()
-	var list []jetstream.Msg
+	var list []*delivery
 	for _, h := range w.held {
 		if h.shared && !h.mute {
 			list = append(list, h.msg)

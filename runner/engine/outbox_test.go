@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What waits for a message of its subject goes in one, in order, and nothing comes twice.
+func TestOutboxBundles(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits).connect(nil)
+	defer b.close()
+	out, err := newOutbox(b.nc, nil)
+	require.NoError(t, err)
+	const n = 1000
+	var done sync.WaitGroup
+	done.Add(n)
+	for i := range n {
+		text := strconv.Itoa(i)
+		out.send("crew.r.q.run", text, []byte(text), done.Done)
+	}
+	out.again(true) // what is under way is not stored twice
+	done.Wait()
+	out.flush()
+	require.Empty(t, out.lanes)
+	require.Zero(t, out.bytes)
+	stream, err := b.js.Stream(t.Context(), resultsStream)
+	require.NoError(t, err)
+	count := stream.CachedInfo().State.Msgs
+	require.Less(t, count, uint64(n/2))
+	i := 0
+	for seq := range count {
+		m, err := stream.GetMsg(t.Context(), seq+1)
+		require.NoError(t, err)
+		for part := range parts(m.Data) {
+			require.Equal(t, strconv.Itoa(i), string(part))
+			i++
+		}
+	}
+	require.Equal(t, n, i)
+}
+
+// What a full stream has refused, and what waits behind it, can be taken back.
+func TestOutboxWithdraws(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits).connect(nil)
+	defer b.close()
+	told := make(chan string, 1)
+	out, err := newOutbox(b.nc, func(text string) { told <- text })
+	require.NoError(t, err)
+	const subject = "elsewhere" // no stream has it
+	out.send(subject, "a", []byte("a"), func() { t.Error("a is stored") })
+	require.Contains(t, <-told, "cannot store messages now")
+	out.send(subject, "b", []byte("b"), func() { t.Error("b is stored") })
+	require.True(t, out.withdraw(subject, "b"), "not sent yet")
+	require.True(t, out.withdraw(subject, "a"), "refused")
+	require.False(t, out.withdraw(subject, "a"))
+	out.flush()
+	require.Zero(t, out.bytes)
+}
+
+func FuzzParts(f *testing.F) {
+	f.Add([]byte("a"), []byte("bc"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		for range parts(a) { // whatever it is
+		}
+		if len(a) == 0 || len(b) == 0 {
+			return
+		}
+		var got []string
+		for p := range parts(bundle([]note{{data: a}, {data: b}})) {
+			got = append(got, string(p))
+		}
+		require.Equal(t, []string{string(a), string(b)}, got)
+	})
+}
