@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"crew/runner/task"
@@ -49,6 +50,16 @@ var clashes = [...]clash{
 	{"worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
 	{"worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
 	{"worker", "max-queued idle-exit keep", "it is for crew serve: drop %s"},
+
+	{"engine", "ssh", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
+	{"serve", "engine ssh", "crew serve runs its tasks here: drop %s"},
+	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
+	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
+	{"ssh", "detach", "the workers that crew starts end with this run: use --engine"},
+	{"tty", "engine ssh", "this terminal is not there: drop one of them"},
+	{"output=raw", "engine ssh", "output comes back in pieces: use --output line"},
+	{"nice", "engine", "each worker has its own, as in crew worker --nice 10: drop --nice"},
+	{"nice", "ssh", "put nice -n before the command: drop --nice"},
 
 	{"fail-fast", "halt", "--fail-fast is --halt now,fail=1: keep one of them"},
 
@@ -97,6 +108,15 @@ var needs = [...]need{
 	{"idle-exit", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "state", "--state", "add --state DIR"},
+	{"queue", "engine worker", "--engine", "add --engine URL"},
+	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
+	{"sign", "engine", "--engine", "add --engine URL"},
+	{"detach", "engine", "--engine", "add --engine URL"},
+	{"basefile", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
+	{"transfer-file", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
+	{"return", "engine ssh", "--engine or --ssh", "add one of them: what tasks write here is here"},
+	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
+	{"worker-ttl", "worker ssh", "crew worker or --ssh", "give it to each crew worker"},
 	{"labels", "worker", "crew worker", "write crew worker before the options"},
 	{"allow-commands", "worker", "crew worker", "write crew worker before the options"},
 	{"trust", "worker", "crew worker", "write crew worker before the options"},
@@ -177,7 +197,7 @@ func (o *Options) refusals() []*refusal {
 		all = append(all, o.lacks(n))
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o),
-		shareOfQueue(o), idleWorker(o), jobsElsewhere(o))
+		shareOfQueue(o), idleWorker(o), jobsElsewhere(o), unsigned(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -319,13 +339,38 @@ func shareOfQueue(o *Options) *refusal {
 
 // jobsElsewhere refuses a number of workers where they are started elsewhere.
 func jobsElsewhere(o *Options) *refusal {
-	u, engine := o.given("jobs"), o.given("engine")
-	if u == nil || engine == nil || !o.Engine.far() {
+	u, engine, ssh := o.given("jobs"), o.given("engine"), o.given("ssh")
+	if u == nil || o.given(working.name) != nil {
+		return nil
+	}
+	if n, err := strconv.Atoi(u.value); ssh != nil && (err != nil || n < 1 || u.value[0] == '+') {
+		return &refusal{usageError{
+			u.withValue(u.value) + " and " + ssh.spelled + " do not go together", "write how many tasks each host runs, as in -j 8 or -S 8/web1",
+		}, []*use{u, ssh}}
+	}
+	if engine == nil {
 		return nil
 	}
 	return &refusal{usageError{
 		u.spelled + " and --engine do not go together", "each worker has its own, as in crew worker -j 4: drop " + u.spelled,
 	}, []*use{u, engine}}
+}
+
+// unsigned refuses options that say more than values where workers take only those.
+func unsigned(o *Options) *refusal {
+	engine := o.given("engine")
+	if engine == nil || !o.Engine.far() || o.given("sign") != nil {
+		return nil
+	}
+	for _, name := range [...]string{"env", "workdir"} {
+		if u := o.given(name); u != nil {
+			return &refusal{usageError{
+				u.withChoice() + " and --engine do not go together without --sign",
+				"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed(),
+			}, []*use{u, engine}}
+		}
+	}
+	return nil
 }
 
 // when returns the use that makes the condition hold, or nil.

@@ -120,6 +120,11 @@ func (w *wiring) submit() (Executor, error) {
 			return nil, err
 		}
 	}
+	for i := range hosts {
+		if hosts[i].Slots == 0 && o.given("jobs") != nil {
+			hosts[i].Slots = o.Pool.Jobs
+		}
+	}
 	exec, err := w.programs.Far.Submit(Submission{
 		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
