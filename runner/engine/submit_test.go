@@ -334,3 +334,17 @@ func TestSubmit(t *testing.T) {
 		s.close()
 	}
 }
+
+// BenchmarkSubmit is the cost of an attempt that its worker answers at once, with the
+// server and the worker in this process.
+func BenchmarkSubmit(b *testing.B) {
+	broker := newBroker(b, limits{storage: jetstream.MemoryStorage, tasks: 100_000, results: 64 << 20, files: -1, replicas: 1})
+	for _, name := range []string{"a", "b"} {
+		broker.worker(name, 32, answer)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	r := broker.run(b.N, nil)
+	e := r.wait()
+	require.Equal(b, int64(b.N), e.Stats.Of(task.OK))
+}

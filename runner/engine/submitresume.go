@@ -228,10 +228,10 @@ func (x *submitter) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open, r.looked = true, time.Now()
+	r.empty = r.looked.Add(-loneFor) // where nobody is there now, say so at once
 	for _, w := range r.workers {
 		x.fit(w)
 	}
-	x.missing(r.looked.Add(-time.Minute), 0)
 }
 
 // inherit does that once all attempts of earlier epochs have ended.

@@ -167,7 +167,9 @@ func (x *submitter) heard(p Presence, at time.Time) {
 			return
 		}
 		if why := x.refuses(p); why != "" {
-			x.tell(why)
+			if r.open { // before that, Submit may return it as an error
+				x.tell(why)
+			}
 			return
 		}
 		w = &worker{orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
@@ -301,6 +303,10 @@ func (x *submitter) watch(now time.Time, connected bool) {
 	x.missing(now, slots)
 }
 
+// loneFor is how long a run may be without slots, as while the last worker is started
+// anew, before it says so.
+const loneFor = time.Second
+
 // missing says when there is no slot, and hence nothing runs.
 func (x *submitter) missing(now time.Time, slots int) {
 	r := &x.roster
@@ -311,7 +317,7 @@ func (x *submitter) missing(now time.Time, slots int) {
 	case !r.open || len(x.sub.Hosts) > 0:
 	case r.empty.IsZero():
 		r.empty = now
-	case now.Sub(r.empty) > time.Second:
+	case now.Sub(r.empty) > loneFor:
 		x.tell(x.nobody())
 	}
 }
