@@ -85,11 +85,15 @@ type Files struct {
 	Cleanup          bool
 }
 
+// Any reports whether there are any.
+func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Return != nil }
+
 // Work describes a worker: a run whose tasks the engine brings.
 type Work struct {
 	URL      string
 	Queue    string
 	Name     string // "" for the machine's
+	Workdir  string // of tasks that have none; "" for this process's
 	Labels   []string
 	TTL      time.Duration
 	Slots    int
@@ -160,7 +164,10 @@ func travelling(names []string) (env []string) {
 
 // files returns which files travel.
 func (w *wiring) files() Files {
-	return Files{Base: w.opts.Engine.BaseFiles, Cleanup: w.opts.Engine.Cleanup}
+	return Files{
+		Base: w.opts.Engine.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns),
+		Cleanup: w.opts.Engine.Cleanup,
+	}
 }
 
 // becomeEngine replaces this process by crew-engine. It returns only if that fails.

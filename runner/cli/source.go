@@ -12,6 +12,7 @@ import (
 	"crew/runner/expand"
 	"crew/runner/input"
 	"crew/runner/sink"
+	"crew/runner/task"
 )
 
 // source is the open input and the tasks made from it.
@@ -23,6 +24,8 @@ type source struct {
 	template *expand.Template
 	tasks    *input.Tasks
 	results  string // the directory that holds all results; "" for none
+
+	transfer, returns []*expand.Text // files that travel
 }
 
 // openSource opens the input and compiles the templates.
@@ -171,7 +174,47 @@ func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Conf
 	if tc.Results != nil {
 		s.results = cmp.Or(fixedPart(tc.Results), ".")
 	}
-	return nil
+	var err error
+	if s.transfer, err = s.compilePaths("transfer-file", o.Engine.Transfer, cfg); err == nil {
+		s.returns, err = s.compilePaths("return", o.Engine.Return, cfg)
+	}
+	return err
+}
+
+// compilePaths compiles templates of files that travel.
+func (s *source) compilePaths(name string, templates []string, cfg expand.Config) (texts []*expand.Text, err error) {
+	for _, t := range templates {
+		if t == "{}" { // of --transfer
+			t = cfg.Replace
+		}
+		text, err := expand.NewText(t, cfg)
+		if err != nil {
+			return nil, &usageError{"bad value for --" + name, err.Error()}
+		}
+		if p := text.OfSlot(); p != "" {
+			return nil, &usageError{"--" + name + " cannot hold " + p, "each attempt may have another worker"}
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// pathsOf returns what yields the paths that templates make of a task, each once; nil
+// without templates.
+func pathsOf(texts []*expand.Text) func(*task.Task) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return func(t *task.Task) (list []string) {
+		for _, text := range texts {
+			for _, path := range input.EachRecord(text, t) {
+				if !slices.Contains(list, path) {
+					list = append(list, path)
+				}
+			}
+		}
+		return list
+	}
 }
 
 // leastChars returns the length of the shortest command with one record, as -s

@@ -16,7 +16,7 @@ import (
 func (w *wiring) openWorker() (err error) {
 	if o := w.opts; o.Engine.Worker {
 		w.worker, err = w.programs.Far.Work(Work{
-			URL: o.Engine.URL, Queue: o.Engine.Queue, Name: o.Control.Name, Labels: o.Engine.Labels, TTL: o.Engine.TTL,
+			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, Labels: o.Engine.Labels, TTL: o.Engine.TTL,
 			Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
 			Make: newMaker(w.source).fill, Do: w.do, Notice: w.screen.Notice,
 		})

@@ -15,7 +15,7 @@ func testAttempt() *Attempt {
 		ID: ID{"run", 1, 2, 1}, Token: Token{9}, Slot: 3, Host: "h", Key: "k",
 		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Dir: "/tmp", Records: [][]string{{"x", ""}},
 		Stdin: []byte("in"), HasStdin: true, Timeout: time.Second, KillAfter: time.Second,
-		Take: []File{{"p", "o", 0o644}}, Return: []string{"r"}, Cleanup: true,
+		Take: []File{{"p", "o", 0o644, false}}, Return: []string{"r"}, Cleanup: true,
 	}
 }
 

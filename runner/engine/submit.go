@@ -34,8 +34,9 @@ type submitter struct {
 	secret    cipher.Block // makes tokens
 	key       *signingKey  // nil if tasks bring values
 	template  [32]byte
-	lasting   bool   // the run's next epoch may want what this one leaves in the stream
-	stopHosts func() // nil without hosts of its own
+	lasting   bool     // the run's next epoch may want what this one leaves in the stream
+	stopHosts func()   // nil without hosts of its own
+	courier   *courier // nil if no files travel
 
 	// state
 
@@ -64,6 +65,9 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 		}
 	case len(sub.Command.Words) == 0:
 		return nil, errors.New("without a command each record is one, and workers run only signed ones: " +
+			"add --sign FILE, which crew engine key makes")
+	case sub.Files.Any():
+		return nil, errors.New("files travel with commands alone, and workers run only signed ones: " +
 			"add --sign FILE, which crew engine key makes")
 	}
 	s, err := connect(sub.URL, sub.Notice)
@@ -121,6 +125,11 @@ func (x *submitter) open() error {
 	if err = x.flights.open(x.s.nc, x.sub.Notice); err != nil {
 		return err
 	}
+	if x.sub.Files.Any() {
+		if x.courier, err = newCourier(x.ctx, x.s, x.run, x.sub.Files, x.sub.Notice); err != nil {
+			return err
+		}
+	}
 	if err = x.openRoster(); err != nil {
 		return err
 	}
@@ -143,6 +152,9 @@ func (x *submitter) Close() error {
 		f.finish(end{err: errors.New("the run is over")})
 	}
 	x.part()
+	if x.courier != nil {
+		x.courier.close()
+	}
 	x.s.close()
 	x.end.Wait()
 	if x.stopHosts != nil {
@@ -196,6 +208,9 @@ func (x *submitter) done(f *flight) {
 	if f.big {
 		_ = x.s.dropBody(x.ctx, f.id) // it only takes up room
 	}
+	if x.courier != nil {
+		x.courier.release(f.take)
+	}
 }
 
 // Kill has the worker kill a task's attempt. See runner.Executor.
@@ -243,6 +258,12 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 		return err
 	}
 	m := x.message(f)
+	if x.courier != nil {
+		if err := x.courier.send(ctx, f.attempt, m); err != nil {
+			return err
+		}
+		f.take = m.Take
+	}
 	if x.key != nil {
 		x.key.sign(m, f.subject)
 	}

@@ -36,6 +36,7 @@ type flight struct {
 	worker  *worker
 	subject string
 	big     bool     // its message is an object
+	take    []File   // that its task takes
 	held    *held    // its first result; nil if there is none, or without --state
 	done    chan end // gets one end
 

@@ -159,6 +159,11 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 			r.Tail = tail
 		}
 	}
+	if x.courier != nil {
+		if err := x.courier.fetch(x.ctx, r.Task, fin); err != nil && r.Fault == nil {
+			r.Fault = err
+		}
+	}
 	return r
 }
 

@@ -73,6 +73,7 @@ type File struct {
 	Path   string
 	Object string
 	Mode   uint32
+	Base   bool // it serves all tasks of the run
 }
 
 // Chunk is a part of the output of an attempt. Those of a stream come in order.

@@ -193,12 +193,13 @@ func (e *enc) files(list []File) {
 		e.text(f.Path)
 		e.text(f.Object)
 		e.uint(uint64(f.Mode))
+		e.bool(f.Base)
 	}
 }
 
 func (d *dec) files() (list []File) {
 	for n := d.size(); n > 0 && !d.bad; n-- {
-		list = append(list, File{d.text(), d.text(), uint32(d.uint())})
+		list = append(list, File{d.text(), d.text(), uint32(d.uint()), d.bool()})
 	}
 	return list
 }

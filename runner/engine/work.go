@@ -41,6 +41,7 @@ type crewWorker struct {
 	s     *session
 	out   *outbox
 	local cli.Executor
+	files *porter
 	over  chan struct{} // closed when the run is over
 	kick  chan struct{} // the record is to be renewed now
 	freed chan struct{} // a task has ended
@@ -89,6 +90,7 @@ func Work(work cli.Work) (cli.Worker, error) {
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
 	}
+	w.files = &porter{s: w.s, dir: work.Workdir}
 	if err = w.s.ready(); err == nil {
 		w.out, err = newOutbox(w.s.nc, work.Notice)
 	}
@@ -190,6 +192,7 @@ func (w *crewWorker) Close(task.Stats) error {
 
 // close closes the connection. The run is over.
 func (w *crewWorker) close() {
+	w.files.end("")
 	close(w.over)
 	w.s.close()
 }

@@ -201,6 +201,9 @@ func (w *crewWorker) beat(m *nats.Msg) {
 		w.tell("a run was ignored: %v", &versionError{b.Version})
 		return
 	}
+	if b.Over {
+		w.files.end(b.Run)
+	}
 	w.mu.Lock()
 	t := w.runs[b.Run]
 	if t == nil || b.Epoch < t.epoch {

@@ -30,8 +30,35 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	h := w.tasks[a.Task.ID]
 	h.begun = true
 	w.mu.Unlock()
-	r := p.Executor.Run(ctx, a)
+	r := p.run(ctx, h, a)
 	w.finish(h, r)
+	return r
+}
+
+// run runs an attempt once its files are there, and sends those that it was to leave.
+func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Result {
+	if len(h.Take)+len(h.Return) == 0 {
+		return p.Executor.Run(ctx, a)
+	}
+	files := p.w.files
+	defer files.leave(h.Attempt)
+	if err := files.take(ctx, h.Attempt); err != nil {
+		r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.StartFailed, Code: 126, Err: err}
+		r.Start = time.Now()
+		r.End = r.Start
+		if ctx.Err() != nil {
+			r.Outcome, r.Err = endedBy(ctx), nil
+		}
+		return r
+	}
+	r := p.Executor.Run(ctx, a)
+	switch r.Outcome {
+	case task.OK, task.Exit, task.Signal, task.Timeout:
+		var err error
+		if h.returned, err = files.bring(context.Background(), h.Attempt); err != nil {
+			r.Outcome, r.Err = task.Lost, err
+		}
+	}
 	return r
 }
 
@@ -111,6 +138,7 @@ func (h *job) final(r *task.Result) *Final {
 	if r.Err != nil {
 		f.Err = task.Shorten(r.Err.Error(), restSize)
 	}
+	f.Returned = h.returned
 	if len(h.Argv) == 0 && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
 	}

@@ -30,6 +30,7 @@ type job struct {
 	shared bool       // any worker could have run it
 
 	out, err outlet
+	returned []File
 
 	// under worker.mu
 
@@ -185,6 +186,8 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 		return fmt.Errorf("the command is not that of the worker, which runs %s", w.text)
 	case a.Dir != "":
 		return errors.New("this worker runs its own command in its own directory: drop --workdir")
+	case len(a.Take)+len(a.Return) > 0:
+		return errors.New("this worker runs its own command with its own files: drop --transfer-file, --return and --basefile")
 	case len(a.Env) > 0:
 		return errors.New("this worker runs its own command in its own environment: drop --env")
 	}

@@ -88,18 +88,30 @@ func (t *Tasks) Separator() string { return t.r.delimiter }
 // Results returns the directory for a task's results. It may be called while Next
 // runs.
 func (t *Tasks) Results(tk *task.Task) string {
-	v := expand.Values{Records: tk.Records, Seq: tk.ID}
-	if tk.Object != "" {
-		obj, err := parseObject(tk.Object)
-		if err == nil {
-			v.Fields, _ = obj.fields(t.cfg.Results.Fields()) // tk.Err has the error
-		}
-	}
-	parts := strings.Split(t.cfg.Results.Expand(v), "/")
+	parts := strings.Split(t.cfg.Results.Expand(valuesOf(tk, tk.Records, t.cfg.Results)), "/")
 	for i, part := range parts {
 		parts[i] = part[:min(len(part), maxName)]
 	}
 	return strings.Join(parts, "/")
+}
+
+// EachRecord returns the text for each of the records of a task.
+func EachRecord(text *expand.Text, tk *task.Task) (texts []string) {
+	for i := range tk.Records {
+		texts = append(texts, text.Expand(valuesOf(tk, tk.Records[i:i+1], text)))
+	}
+	return texts
+}
+
+// valuesOf returns what a text stands for with some of a task's records.
+func valuesOf(tk *task.Task, records [][]string, text *expand.Text) expand.Values {
+	v := expand.Values{Records: records, Seq: tk.ID}
+	if tk.Object != "" {
+		if obj, err := parseObject(tk.Object); err == nil {
+			v.Fields, _ = obj.fields(text.Fields()) // tk.Err has the error
+		}
+	}
+	return v
 }
 
 // maxName is the longest name that Linux's file systems accept (NAME_MAX in

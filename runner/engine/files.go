@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+// Files travel as objects: those that tasks take are named by the run and their
+// content, so that each is sent once; those that tasks bring back by their attempt.
+
+// courier sends the files that a run's attempts take, and fetches those that they bring
+// back. It is safe for concurrent use.
+type courier struct {
+	objects objects
+	run     string
+	files   cli.Files
+	notice  func(string)
+	base    []File // sent already
+
+	mu   sync.Mutex
+	sent map[string]*parcel // by objects
+}
+
+// parcel is an object that attempts take.
+type parcel struct {
+	uses int // attempts that need it; under courier.mu
+
+	mu   sync.Mutex // held while it is sent or removed
+	sent bool
+}
+
+// newCourier returns a courier, once it has sent the base files.
+func newCourier(ctx context.Context, s *session, run string, files cli.Files, notice func(string)) (*courier, error) {
+	c := &courier{run: run, files: files, notice: notice, sent: map[string]*parcel{}}
+	var err error
+	if c.objects, err = s.objects(ctx); err != nil {
+		return nil, err
+	}
+	for _, path := range files.Base {
+		f, err := c.put(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("send the base file: %w", err)
+		}
+		f.Base = true
+		c.base = append(c.base, f)
+	}
+	return c, nil
+}
+
+// send sends the files that an attempt takes and names them in its message, with those
+// that it is to bring back. If it fails, the attempt cannot start.
+func (c *courier) send(ctx context.Context, a task.Attempt, to *Attempt) error {
+	to.Take, to.Cleanup = c.base[:len(c.base):len(c.base)], c.files.Cleanup
+	if c.files.Return != nil {
+		to.Return = c.files.Return(a.Task)
+		for _, path := range to.Return {
+			if _, err := inside(path); err != nil {
+				return fmt.Errorf("return a file: %w", err)
+			}
+		}
+	}
+	if c.files.Transfer == nil {
+		return nil
+	}
+	for _, path := range c.files.Transfer(a.Task) {
+		f, err := c.put(ctx, path)
+		if err != nil {
+			c.release(to.Take)
+			return fmt.Errorf("send a file: %w", err)
+		}
+		to.Take = append(to.Take, f)
+	}
+	return nil
+}
+
+// release removes the objects of files that an attempt has taken, unless others take
+// them. The attempt has ended.
+func (c *courier) release(files []File) {
+	for _, f := range files {
+		if f.Base {
+			continue
+		}
+		c.mu.Lock()
+		p := c.sent[f.Object]
+		p.uses--
+		c.mu.Unlock()
+		c.remove(f.Object, p)
+	}
+}
+
+// remove removes an object unless an attempt takes it.
+func (c *courier) remove(name string, p *parcel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unused := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return p.uses == 0
+	}
+	if p.sent && unused() {
+		c.objects.remove(context.Background(), name)
+		p.sent = false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.uses == 0 && !p.sent {
+		delete(c.sent, name)
+	}
+}
+
+// put sends a file unless another attempt has sent the same content.
+func (c *courier) put(ctx context.Context, path string) (File, error) {
+	to, err := inside(path)
+	if err != nil {
+		return File{}, err
+	}
+	in, mode, err := openRegular(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer in.Close()
+	h := sha256.New()
+	if _, err = io.Copy(h, in); err != nil {
+		return File{}, err
+	}
+	f := File{Path: to, Object: c.run + "." + hex.EncodeToString(h.Sum(nil)), Mode: mode}
+	c.mu.Lock()
+	p := c.sent[f.Object]
+	if p == nil {
+		p = &parcel{}
+		c.sent[f.Object] = p
+	}
+	p.uses++
+	c.mu.Unlock()
+	p.mu.Lock()
+	if !p.sent {
+		err = c.objects.put(ctx, f.Object, in)
+		p.sent = err == nil
+	}
+	p.mu.Unlock()
+	if err != nil {
+		c.release([]File{f})
+		return File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// fetch writes the files that an attempt of t has brought back. It says which are
+// missing although the attempt has succeeded.
+func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
+	if c.files.Return == nil {
+		return nil
+	}
+	brought := map[string]File{}
+	for _, file := range f.Returned {
+		brought[file.Path] = file
+	}
+	for _, path := range c.files.Return(t) {
+		file, ok := brought[path]
+		if !ok {
+			if f.Outcome == task.OK {
+				c.notice(fmt.Sprintf("task %d has left no %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+			}
+			continue
+		}
+		to, err := inside(path)
+		if err == nil {
+			err = c.objects.write(ctx, "", to, file)
+		}
+		if err != nil {
+			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+		}
+		c.objects.remove(ctx, file.Object)
+	}
+	return nil
+}
+
+// close removes what is left of the run's objects.
+func (c *courier) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	list, _ := c.objects.List(ctx)
+	for _, o := range list {
+		if strings.HasPrefix(o.Name, c.run+".") {
+			c.objects.remove(ctx, o.Name)
+		}
+	}
+}
+
+// inside returns where a file belongs that is sent as path: below the working
+// directory, or at path if that is absolute. As with rsync, what is before /./ is not
+// part of the way there.
+func inside(path string) (string, error) {
+	if _, rest, found := strings.Cut(path, "/./"); found {
+		path = rest
+	}
+	if !filepath.IsAbs(path) && !filepath.IsLocal(path) || strings.ContainsRune(path, 0) {
+		return "", fmt.Errorf("%q is no file below the working directory: give it an absolute path", path)
+	}
+	return filepath.Clean(path), nil
+}
+
+// openRegular opens a file to read it and returns its permissions.
+func openRegular(path string) (*os.File, uint32, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is not a regular file")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, uint32(info.Mode().Perm()), nil
+}
+
+// openRoot returns the directory that a write to path must stay in, and the path from
+// there. A relative path is below dir, and no symbolic link leads out of that.
+func openRoot(dir, path string) (*os.Root, string, error) {
+	if filepath.IsAbs(path) {
+		dir, path = filepath.Split(path)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, "", err
+		}
+	} else if dir == "" {
+		dir = "."
+	}
+	root, err := os.OpenRoot(dir)
+	return root, path, err
+}
+
+// replace writes what is read from r to path, below dir unless it is absolute.
+func replace(dir, path string, mode uint32, r io.Reader) error {
+	root, name, err := openRoot(dir, path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	part := filepath.Join(filepath.Dir(name), ".crew."+rand.Text())
+	w, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	err = errors.Join(err, w.Chmod(os.FileMode(mode).Perm()), w.Close())
+	if err == nil {
+		err = root.Rename(part, name)
+	}
+	if err != nil {
+		_ = root.Remove(part)
+	}
+	return err
+}

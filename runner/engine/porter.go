@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// mostIdle is how many files that no attempt needs a porter remembers, so as not to
+// fetch them again.
+const mostIdle = 1000
+
+// porter fetches the files that attempts take to a worker's machine, and sends those
+// that they bring back. It is safe for concurrent use.
+type porter struct {
+	s   *session
+	dir string // working directory of tasks that have none of their own; "" for this process's
+
+	mu    sync.Mutex
+	files map[string]*placed // by their paths
+	idle  int                // how many of them no attempt needs
+	dirs  map[string]string  // made for runs that clean up
+	store *objects           // once it was needed
+}
+
+// placed is a file that was fetched.
+type placed struct {
+	dir, path string // path is below dir, unless it is absolute
+	uses      int    // attempts that need it; under porter.mu
+	base      string // the run that removes it at its end; "" for none
+
+	mu     sync.Mutex // held while it is fetched
+	object string     // "" for none
+	size   int64      // as it was fetched
+	since  time.Time
+}
+
+// objects returns the object store.
+func (p *porter) objects(ctx context.Context) (objects, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.store == nil {
+		o, err := p.s.objects(ctx)
+		if err != nil {
+			return o, err
+		}
+		p.store = &o
+	}
+	return *p.store, nil
+}
+
+// dirOf returns the working directory of an attempt's task.
+func (p *porter) dirOf(a *Attempt) string { return cmp.Or(a.Dir, p.dir) }
+
+// take fetches the files of an attempt to where they belong: below the working
+// directory of its task, unless their paths are absolute. What is there already stays.
+// The caller calls leave once the attempt has ended, even if take fails.
+func (p *porter) take(ctx context.Context, a *Attempt) error {
+	dir := p.dirOf(a)
+	held := make([]*placed, len(a.Take))
+	for i, f := range a.Take {
+		held[i] = p.hold(a, f, dir)
+	}
+	if err := p.makeDir(a, dir); err != nil {
+		return err
+	}
+	for i, f := range a.Take {
+		if err := p.fetch(ctx, held[i], f); err != nil {
+			return fmt.Errorf("fetch %s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+// makeDir makes the working directory of an attempt's task if it is missing.
+func (p *porter) makeDir(a *Attempt, dir string) error {
+	if _, err := os.Stat(dir); dir == "" || !errors.Is(err, fs.ErrNotExist) {
+		return nil // if it is no directory, the task says so
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if a.Cleanup {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.dirs == nil {
+			p.dirs = map[string]string{}
+		}
+		p.dirs[dir] = a.Run
+	}
+	return nil
+}
+
+// hold notes that an attempt needs a file.
+func (p *porter) hold(a *Attempt, f File, dir string) *placed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := below(dir, f.Path)
+	h := p.files[key]
+	switch {
+	case h == nil:
+		h = &placed{dir: dir, path: f.Path}
+		if p.files == nil {
+			p.files = map[string]*placed{}
+		}
+		p.files[key] = h
+	case h.uses == 0:
+		p.idle--
+	}
+	if f.Base && a.Cleanup {
+		h.base = a.Run
+	}
+	h.uses++
+	return h
+}
+
+// fetch has a file be there.
+func (p *porter) fetch(ctx context.Context, h *placed, f File) error {
+	if _, err := inside(f.Path); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.object == f.Object && h.unchanged() {
+		return nil
+	}
+	h.object = ""
+	o, err := p.objects(ctx)
+	if err == nil {
+		err = o.write(ctx, h.dir, h.path, f)
+	}
+	if err != nil {
+		return err
+	}
+	if info, err := os.Lstat(below(h.dir, h.path)); err == nil {
+		h.object, h.size, h.since = f.Object, info.Size(), info.ModTime()
+	}
+	return nil
+}
+
+// unchanged reports whether the file is as it was fetched.
+func (h *placed) unchanged() bool {
+	info, err := os.Lstat(below(h.dir, h.path))
+	return err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
+}
+
+// bring sends the files that an attempt was to leave. Those that are not there are left
+// out.
+func (p *porter) bring(ctx context.Context, a *Attempt) (list []File, err error) {
+	for i, path := range a.Return {
+		f := File{Path: path, Object: fmt.Sprintf("%s.%d.%d.%d.%d", a.Run, a.Epoch, a.Task, a.Number, i)}
+		switch f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path)); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("return %s: %w", path, err)
+		default:
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+func (p *porter) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
+	in, mode, err := openRegular(path)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	o, err := p.objects(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return mode, o.put(ctx, object, in)
+}
+
+// leave notes that an attempt has ended. If it is to clean up, the files go that it has
+// taken and no other needs, and those that it has left.
+func (p *porter) leave(a *Attempt) {
+	dir := p.dirOf(a)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range a.Take {
+		key := below(dir, f.Path)
+		h := p.files[key]
+		if h.uses--; h.uses > 0 {
+			continue
+		}
+		p.idle++
+		if a.Cleanup && !f.Base {
+			p.remove(key, h)
+		}
+	}
+	if a.Cleanup {
+		for _, path := range a.Return {
+			removeFile(dir, path)
+		}
+	}
+	for key, h := range p.files {
+		if p.idle <= mostIdle {
+			break
+		}
+		if h.uses == 0 && h.base == "" {
+			delete(p.files, key)
+			p.idle--
+		}
+	}
+}
+
+// remove removes a file that no attempt needs. Its caller holds mu.
+func (p *porter) remove(key string, h *placed) {
+	removeFile(h.dir, h.path)
+	delete(p.files, key)
+	p.idle--
+}
+
+// end removes the base files of a run, or of all runs if it is "", that clean up, and
+// the working directories that were made for it and are empty.
+func (p *porter) end(run string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, h := range p.files {
+		if h.base != "" && (run == "" || run == h.base) && h.uses == 0 {
+			p.remove(key, h)
+		}
+	}
+	for dir, of := range p.dirs {
+		if run == "" || run == of {
+			_ = os.Remove(dir)
+			delete(p.dirs, dir)
+		}
+	}
+}
+
+// below returns a path, which is relative to dir or absolute, as this process sees it.
+func below(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// removeFile removes a file and the directories between it and dir that are then empty.
+func removeFile(dir, path string) {
+	if filepath.IsAbs(path) {
+		_ = os.Remove(path)
+		return
+	}
+	root, err := os.OpenRoot(below(".", dir))
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; name = filepath.Dir(name) {
+	}
+}
