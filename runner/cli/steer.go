@@ -48,6 +48,9 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed, 0
 		cfg.Values, cfg.Most = w.opts.takesValues(), w.opts.Serve.MaxQueued
 	}
+	if w.worker != nil {
+		cfg.Soon = 0
+	}
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)
 	at := 0

@@ -3,13 +3,16 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,20 +29,27 @@ const (
 	hubPort = "CREW_TEST_PORT"
 )
 
-// serveHub serves for ever.
-func serveHub(dir, port string) error {
+// openTestHub starts a server with crew's streams.
+func openTestHub(dir, port string) (*server.Server, error) {
 	n, _ := strconv.Atoi(port)
 	if n == 0 {
 		n = server.RANDOM_PORT
 	}
 	s, err := startServer(&server.Options{Host: "127.0.0.1", Port: n, StoreDir: dir})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := connect("", nil, within(s))
-	if err == nil {
-		err = c.create(context.Background(), diskLimits)
+	if err != nil {
+		return nil, err
 	}
+	defer c.close()
+	return s, c.create(context.Background(), diskLimits)
+}
+
+// serveHub serves for ever.
+func serveHub(dir, port string) error {
+	s, err := openTestHub(dir, port)
 	if err != nil {
 		return err
 	}
@@ -115,11 +125,24 @@ func runtimeDir(t *testing.T) string {
 	return dir
 }
 
-// startHub starts a server in a process of its own and returns its URL.
+// startHub starts a server in this process and returns its URL.
 func startHub(t *testing.T) string {
 	t.Helper()
-	h := start(t, []string{asHub + "=" + t.TempDir()})
-	return strings.TrimSpace(h.says(&h.out, "nats://"))
+	s, err := openTestHub(t.TempDir(), "")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	return s.ClientURL()
+}
+
+// startHubProcess starts a server in a process of its own, with its files in dir and at
+// a port that may be empty, and returns its URL.
+func startHubProcess(t *testing.T, dir, port string) (hub *process, url string) {
+	t.Helper()
+	hub = start(t, []string{asHub + "=" + dir, hubPort + "=" + port})
+	return hub, strings.TrimSpace(hub.says(&hub.out, "nats://"))
 }
 
 // says waits until the process has written text, and returns all it has written.
@@ -147,4 +170,49 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	err := <-p.end
 	p.end <- err
+}
+
+// signal sends the process a signal.
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(sig))
+}
+
+// diedOf waits for the end of the process and checks which signal it died of.
+func (p *process) diedOf(sig syscall.Signal) {
+	p.t.Helper()
+	var exit *exec.ExitError
+	require.True(p.t, errors.As(p.ended(), &exit), "it did not fail")
+	require.Equal(p.t, sig, exit.Sys().(syscall.WaitStatus).Signal(), p.err.String())
+}
+
+// obeys returns the path of a program that runs its argument as a shell script.
+func obeys(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "obey")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\neval \"$1\"\n"), 0o700))
+	return path
+}
+
+// exists waits until there is a file.
+func exists(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, patience, 5*time.Millisecond, path)
+}
+
+// pidIn waits until a file holds the ID of a process, and returns that.
+func pidIn(t *testing.T, path string) (pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(path)
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		pid = n
+		return err == nil && strings.HasSuffix(string(text), "\n")
+	}, patience, 5*time.Millisecond, path)
+	return pid
+}
+
+// alive reports whether a process runs.
+func alive(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(text), ") Z ")
 }

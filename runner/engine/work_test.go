@@ -2,9 +2,10 @@ package engine
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
+	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 type bench struct {
 	t       *testing.T
 	s       *session
+	words   []string
 	sum     [32]byte
 	results chan any // *Chunk and *Final, in order
 	last    uint64
@@ -29,7 +31,7 @@ func newBench(t *testing.T, url string, words ...string) *bench {
 	s, err := connect(url, func(text string) { t.Log(text) })
 	require.NoError(t, err)
 	t.Cleanup(s.close)
-	b := &bench{t: t, s: s, results: make(chan any, 10_000)}
+	b := &bench{t: t, s: s, words: words, results: make(chan any, 10_000)}
 	b.sum, _ = digest(cli.Template{Words: words, Replace: "{}"})
 	c, err := s.js.OrderedConsumer(t.Context(), resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"crew.r.>"}})
 	require.NoError(t, err)
@@ -124,9 +126,6 @@ func (b *bench) allAcknowledged() {
 	require.Eventually(b.t, func() bool { return b.tasksLeft() == 0 }, patience, 10*time.Millisecond)
 }
 
-// runs reports whether a process has text in its command line.
-func running(text string) bool { return exec.Command("pgrep", "-f", text).Run() == nil }
-
 func TestWorkerRunsItsOwnCommand(t *testing.T) {
 	t.Parallel()
 	url := startHub(t)
@@ -162,9 +161,275 @@ func TestWorkerRunsItsOwnCommand(t *testing.T) {
 		require.Contains(t, f.Err, what)
 	}
 	b.allAcknowledged()
-	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
-	var exit *exec.ExitError
-	require.True(t, errors.As(w.ended(), &exit))
-	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())
+	w.signal(syscall.SIGTERM)
+	w.diedOf(syscall.SIGTERM)
 	require.Equal(t, gone, b.worker(func(p *Presence) bool { return p.State == gone }).State)
+}
+
+// newWorker starts a worker that runs scripts, and returns the engine's side of it.
+func newWorker(t *testing.T, url string, options ...string) (*bench, *process, *Presence) {
+	t.Helper()
+	obey := obeys(t)
+	b := newBench(t, url, obey, "{}")
+	return b, crew(t, slices.Concat([]string{"worker", "--engine", url}, options, []string{obey, "{}"})...), b.worker(isReady)
+}
+
+func TestWorkerSendsLongOutput(t *testing.T) {
+	t.Parallel()
+	b, _, p := newWorker(t, startHub(t), "-j1")
+	b.give(p.ID, b.attempt(`head -c 1000000 /dev/zero | tr '\0' x; printf abc >&2; exit 3`))
+	f, chunks := b.final()
+	require.Equal(t, task.Exit, f.Outcome)
+	require.Equal(t, 3, f.Code)
+	require.Equal(t, "abc", string(f.Stderr))
+	require.Equal(t, int64(1_000_000), f.StdoutLen)
+	var out []byte
+	for _, c := range chunks {
+		require.False(t, c.Stderr)
+		require.Equal(t, int64(len(out)), c.Offset)
+		require.LessOrEqual(t, len(c.Data), chunkSize)
+		out = append(out, c.Data...)
+	}
+	out = append(out, f.Stdout...)
+	require.LessOrEqual(t, len(f.Stdout), restSize)
+	require.Equal(t, 1_000_000, len(out))
+	require.Empty(t, strings.Trim(string(out), "x"))
+}
+
+func TestWorkerSendsOutputThatIsWatched(t *testing.T) {
+	t.Parallel()
+	b, _, p := newWorker(t, startHub(t), "-j1")
+	dir := t.TempDir()
+	a := b.attempt("printf one; until [ -e " + dir + "/go ]; do sleep 0.01; done; printf two")
+	a.Live = true
+	b.give(p.ID, a)
+	c := (<-b.results).(*Chunk)
+	require.Equal(t, "one", string(c.Data))
+	touch(t, dir+"/go")
+	f, chunks := b.final()
+	for _, c := range chunks { // if the machine is slow
+		require.Equal(t, "two", string(c.Data))
+	}
+	require.Equal(t, int64(6), f.StdoutLen)
+}
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+}
+
+func TestWorkerObeysOrders(t *testing.T) {
+	t.Parallel()
+	b, _, p := newWorker(t, startHub(t), "-j4")
+	dir := t.TempDir()
+	epoch := uint64(1)
+	hang := func(name string) *Attempt {
+		a := b.attempt("trap '' TERM; echo $$ > " + dir + "/" + name + "; while :; do sleep 0.01; done")
+		a.Epoch, a.KillAfter = epoch, 50*time.Millisecond
+		b.give(p.ID, a)
+		return a
+	}
+	about := func(op string, a *Attempt) Order {
+		return Order{Op: op, Run: a.Run, Epoch: a.Epoch, Task: a.Task, Number: a.Number}
+	}
+	one, two := hang("one"), hang("two")
+	pids := []int{pidIn(t, dir+"/one"), pidIn(t, dir+"/two")}
+	require.Equal(t, []uint64{1, 1, 2, 1}, b.order(p.ID, Order{Op: opHolds, Run: "run", Epoch: 1, IDs: []uint64{1, 1, 2, 1, 3, 1, 1, 2}}).IDs)
+	require.Empty(t, b.order(p.ID, about(opCancel, one)).Err)
+	f, _ := b.final()
+	require.Equal(t, one.ID, f.ID)
+	require.Equal(t, task.Cancelled, f.Outcome)
+	require.Equal(t, int(syscall.SIGKILL), f.Signal)
+	require.Empty(t, b.order(p.ID, about(opKill, two)).Err)
+	f, _ = b.final()
+	require.Equal(t, two.ID, f.ID)
+	for _, pid := range pids {
+		require.False(t, alive(pid))
+	}
+
+	// An order may overtake its attempt.
+	three := b.attempt("echo $$ > " + dir + "/three")
+	b.order(p.ID, about(opCancel, three))
+	b.give(p.ID, three)
+	f, _ = b.final()
+	require.Equal(t, three.ID, f.ID)
+	require.Equal(t, task.Cancelled, f.Outcome)
+	require.NoFileExists(t, dir+"/three")
+
+	// A submitter that was restarted has what is left of its past end, and hears
+	// nothing more of it.
+	hang("four")
+	pid := pidIn(t, dir+"/four")
+	require.Empty(t, b.order(p.ID, Order{Op: opLeave, Run: "run", Epoch: 2}).Err)
+	require.False(t, alive(pid))
+	epoch = 2
+	fresh := b.attempt("echo fresh")
+	fresh.Epoch = epoch
+	b.give(p.ID, fresh)
+	f, _ = b.final()
+	require.Equal(t, fresh.ID, f.ID)
+
+	// So does one that is over.
+	hang("five")
+	pid = pidIn(t, dir+"/five")
+	b.beat(Beat{Run: "run", Epoch: 2, Over: true})
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	b.allAcknowledged()
+	require.Empty(t, b.results)
+}
+
+func (b *bench) beat(beat Beat) {
+	b.t.Helper()
+	beat.Version = Version
+	data, err := json.Marshal(beat)
+	require.NoError(b.t, err)
+	require.NoError(b.t, b.s.nc.Publish(beatSubject("default"), data))
+}
+
+func TestWorkerTakesAnAttemptOnce(t *testing.T) {
+	t.Parallel()
+	b, _, p := newWorker(t, startHub(t), "-j2")
+	dir := t.TempDir()
+	slow := b.attempt("echo >> " + dir + "/slow; until [ -e " + dir + "/go ]; do sleep 0.01; done")
+	quick := b.attempt("echo >> " + dir + "/quick")
+	b.give(p.ID, slow)
+	b.give(p.ID, quick)
+	f, _ := b.final()
+	require.Equal(t, quick.ID, f.ID)
+	forged := *slow
+	forged.Token[0]++
+	for _, a := range []*Attempt{slow, quick, &forged} { // while it runs, and after it
+		b.give(p.ID, a)
+	}
+	other := b.attempt("echo other")
+	b.give(p.ID, other)
+	f, _ = b.final()
+	require.Equal(t, other.ID, f.ID)
+	touch(t, dir+"/go")
+	f, _ = b.final()
+	require.Equal(t, slow.ID, f.ID)
+	require.Equal(t, slow.Token, f.Token)
+	b.allAcknowledged()
+	for _, name := range []string{"/slow", "/quick"} {
+		text, err := os.ReadFile(dir + name)
+		require.NoError(t, err)
+		require.Equal(t, "\n", string(text))
+	}
+	require.Empty(t, b.results)
+}
+
+func TestWorkerDrains(t *testing.T) {
+	t.Parallel()
+	b, w, p := newWorker(t, startHub(t), "-j1")
+	dir := t.TempDir()
+	running := b.attempt("touch " + dir + "/runs; until [ -e " + dir + "/go ]; do sleep 0.01; done; echo done")
+	waiting := b.attempt("touch " + dir + "/waits")
+	b.give(p.ID, running)
+	b.give(p.ID, waiting)
+	exists(t, dir+"/runs")
+	w.signal(syscall.SIGINT)
+	f, _ := b.final()
+	require.Equal(t, waiting.ID, f.ID)
+	require.Equal(t, task.Lost, f.Outcome, "handed back")
+	b.worker(func(p *Presence) bool { return p.State == draining })
+	late := b.attempt("touch " + dir + "/late")
+	b.give(p.ID, late)
+	f, _ = b.final()
+	require.Equal(t, late.ID, f.ID)
+	require.Equal(t, task.Lost, f.Outcome, "refused")
+	touch(t, dir+"/go")
+	f, _ = b.final()
+	require.Equal(t, running.ID, f.ID)
+	require.Equal(t, "done\n", string(f.Stdout))
+	w.diedOf(syscall.SIGINT)
+	require.NoFileExists(t, dir+"/waits")
+	b.worker(func(p *Presence) bool { return p.State == gone })
+	b.allAcknowledged()
+}
+
+func TestWorkerIsPaused(t *testing.T) {
+	t.Parallel()
+	b, _, p := newWorker(t, startHub(t), "-j1", "--name", "paused", "--worker-ttl", "1s")
+	dir := t.TempDir()
+	b.give(p.ID, b.attempt("touch "+dir+"/runs; until [ -e "+dir+"/go ]; do sleep 0.01; done"))
+	b.give(p.ID, b.attempt("touch "+dir+"/waits"))
+	exists(t, dir+"/runs")
+	require.NoError(t, crew(t, "ctl", "pause", "paused").ended())
+	f, _ := b.final()
+	require.Equal(t, task.Lost, f.Outcome)
+	require.Equal(t, uint64(2), f.Task)
+	require.Equal(t, paused, b.worker(func(p *Presence) bool { return p.State != ready }).State)
+	require.NoError(t, crew(t, "ctl", "resume", "paused").ended())
+	b.worker(isReady)
+	touch(t, dir+"/go")
+	f, _ = b.final()
+	require.Equal(t, task.OK, f.Outcome)
+	require.NoFileExists(t, dir+"/waits")
+	require.NoError(t, crew(t, "ctl", "drain", "paused").ended())
+}
+
+func TestWorkerIsKilled(t *testing.T) {
+	t.Parallel()
+	b, w, p := newWorker(t, startHub(t), "-j1")
+	dir := t.TempDir()
+	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
+	pid := pidIn(t, dir+"/pid")
+	w.signal(syscall.SIGKILL)
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+}
+
+func TestWorkerIsStopped(t *testing.T) {
+	t.Parallel()
+	b, w, p := newWorker(t, startHub(t), "-j1", "--worker-ttl", "2s")
+	dir := t.TempDir()
+	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
+	pid := pidIn(t, dir+"/pid")
+	w.signal(syscall.SIGSTOP)
+	stopped := time.Now()
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	require.Less(t, time.Since(stopped), 2*time.Second, "its lease had not ended")
+	w.signal(syscall.SIGCONT)
+	again := b.worker(func(q *Presence) bool { return isReady(q) && q.ID != p.ID })
+	b.give(again.ID, b.attempt("echo again"))
+	f, _ := b.final()
+	require.Equal(t, "again\n", string(f.Stdout), "it says nothing of what its lease did not cover")
+	w.says(&w.err, "its tasks are killed, and 1 task will start elsewhere")
+}
+
+func TestWorkerWithoutEngine(t *testing.T) {
+	t.Parallel()
+	dir, data := t.TempDir(), t.TempDir()
+	hub, url := startHubProcess(t, data, "")
+	b, w, p := newWorker(t, url, "-j2", "--worker-ttl", "4s")
+	port := url[strings.LastIndexByte(url, ':')+1:]
+
+	// A short absence costs nothing.
+	short := b.attempt("touch " + dir + "/short; until [ -e " + dir + "/go ]; do sleep 0.01; done; echo short")
+	b.give(p.ID, short)
+	exists(t, dir+"/short")
+	hub.kill()
+	touch(t, dir+"/go")
+	w.says(&w.err, "the engine is away")
+	hub, _ = startHubProcess(t, data, port)
+	b = newBench(t, url, b.words...)
+	f, _ := b.final()
+	require.Equal(t, short.ID, f.ID)
+	require.Equal(t, "short\n", string(f.Stdout))
+	b.allAcknowledged()
+
+	// A long one costs the lease.
+	b.last = 10
+	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
+	pid := pidIn(t, dir+"/pid")
+	hub.kill()
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	startHubProcess(t, data, port)
+	b = newBench(t, url, b.words...)
+	again := b.worker(func(q *Presence) bool { return isReady(q) && q.ID != p.ID })
+	b.last = 20
+	b.give(again.ID, b.attempt("echo again"))
+	for f.Task != 21 {
+		f, _ = b.final()
+		require.NotEqual(t, uint64(11), f.Task)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -124,7 +125,13 @@ func (w *crewWorker) renew() error {
 	}
 	sent := sinceBoot()
 	if err == nil {
+		if fresh { // tasks may come before this is confirmed
+			w.extend(t, sent)
+		}
 		err = w.put(ctx, w.presence(t))
+	}
+	if err == nil {
+		w.extend(t, sent)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,17 +142,21 @@ func (w *crewWorker) renew() error {
 	case err != nil:
 		t.stale = t.stale || stale
 		return err
-	case t.lost:
-		return nil
-	}
-	t.renewed = sent
-	if fresh {
+	case fresh:
 		w.tenure = t
 	}
-	if g, ok := w.local.(guarded); ok {
-		g.Lease(time.Now().Add(sent + w.work.TTL*lastFence/100 - sinceBoot()))
-	}
 	return nil
+}
+
+// extend counts a tenure's lease from a time since boot.
+func (w *crewWorker) extend(t *tenure, from time.Duration) {
+	w.mu.Lock()
+	t.renewed = from
+	lost := t.lost
+	w.mu.Unlock()
+	if g, ok := w.local.(guarded); ok && !lost {
+		g.Lease(time.Now().Add(from + w.work.TTL*lastFence/100 - sinceBoot()))
+	}
 }
 
 // listen makes the tenure's consumer, in place of the last one, and takes tasks and
@@ -254,6 +265,12 @@ func (w *crewWorker) expire() {
 			defer h.wake()
 		}
 	}
+	for _, h := range w.held {
+		if h.shared {
+			w.seen.remove(h.Token) // it comes again, perhaps to this worker
+		}
+	}
+	lost := len(w.held)
 	clear(w.held)
 	clear(w.runs)
 	w.forgotten.Broadcast()
@@ -261,8 +278,8 @@ func (w *crewWorker) expire() {
 	w.out.clear()
 	w.kill(tasks)
 	text := "the engine has not confirmed the lease of this worker in time"
-	if n := len(tasks); n > 0 {
-		text += ": killed " + task.Count(int64(n), "task") + ", which will run elsewhere"
+	if lost > 0 {
+		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"
 	}
 	w.work.Notice(text)
 	w.renewSoon()
@@ -292,4 +309,9 @@ func (w *crewWorker) leave() {
 	if w.put(ctx, p) == nil {
 		_ = w.s.js.DeleteConsumer(ctx, tasksStream, t.name)
 	}
+}
+
+// isGone reports whether err says that a consumer is no more.
+func isGone(err error) bool {
+	return errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDoesNotExist)
 }

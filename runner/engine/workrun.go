@@ -103,6 +103,8 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 	case !alive: // whatever it did counts as lost
 	case mute:
 		w.forget(h)
+	case f.Outcome == task.Lost && h.shared && !h.poison:
+		w.giveBack(h)
 	default:
 		w.out.wait()
 		w.out.send(resultSubject(w.work.Queue, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
@@ -112,11 +114,19 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 // forget lets go of an attempt whose result the engine has, or nobody wants.
 func (w *crewWorker) forget(h *job) {
 	w.mu.Lock()
-	if h.tenure.lost || w.held[h.ID] != h {
-		w.mu.Unlock()
-		return
+	msg := w.letGo(h)
+	w.mu.Unlock()
+	if msg != nil {
+		msg.done()
 	}
-	msg := h.msg
+}
+
+// letGo takes an attempt from those that are held and returns its message, or nil if
+// it is not among them. Its caller holds mu.
+func (w *crewWorker) letGo(h *job) *delivery {
+	if h.tenure.lost || w.held[h.ID] != h {
+		return nil
+	}
 	delete(w.held, h.ID)
 	if run := w.runs[h.Run]; run != nil {
 		if run.attempts--; run.attempts == 0 {
@@ -124,8 +134,7 @@ func (w *crewWorker) forget(h *job) {
 		}
 	}
 	w.forgotten.Broadcast()
-	w.mu.Unlock()
-	msg.done()
+	return h.msg
 }
 
 // final describes how an attempt ended, once all its output but the rest is stored.

@@ -14,11 +14,8 @@ import (
 )
 
 const (
-	// fetchWait is how long a request for tasks that any worker may run stays open.
-	fetchWait = 5 * time.Second
-	// mostDeliveries is how often such a task is given to a worker.
-	mostDeliveries = 5
-	sharedPrefix   = "any-" // and the queue: the name of their consumer
+	bodyWait  = time.Minute // for a message that is too long for the stream
+	bodyPause = time.Second // after which it is asked for again
 )
 
 // job is an attempt in this worker's hands, until the engine has its result.
@@ -28,6 +25,7 @@ type job struct {
 	*Attempt
 	task   *task.Task // here
 	shared bool       // any worker could have run it
+	poison bool       // too many have lost it
 
 	out, err outlet
 	returned []File
@@ -70,11 +68,39 @@ func (w *crewWorker) take(t *tenure, m jetstream.Msg, shared bool) {
 	d.left.Store(1)
 	for part := range parts(m.Data()) {
 		d.left.Add(1)
-		w.takeOne(t, d, part, shared)
+		if _, err := open(part, kindBig); err == nil {
+			go w.takeBig(t, d, part, shared) // others need not wait for it
+		} else {
+			w.takeOne(t, d, part, shared)
+		}
 	}
 	d.done()
 }
 
+// takeBig takes an attempt that is too long for the stream.
+func (w *crewWorker) takeBig(t *tenure, m *delivery, data []byte, shared bool) {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), bodyWait)
+		whole, err := w.s.unpack(ctx, data)
+		cancel()
+		switch {
+		case err == nil:
+			w.takeOne(t, m, whole, shared)
+			return
+		case errors.Is(err, errGarbage), errors.Is(err, jetstream.ErrObjectNotFound): // its submitter may have given it up
+			m.done()
+			return
+		}
+		w.tell("a long task cannot be fetched: %v: trying again", err)
+		select {
+		case <-w.over:
+			return
+		case <-time.After(bodyPause):
+		}
+	}
+}
+
+// takeOne takes an attempt.
 func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 	a, err := DecodeAttempt(data)
 	if err == nil && m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:] != a.Run {
@@ -86,7 +112,7 @@ func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 		return
 	}
 	h := w.newJob(t, a, m)
-	h.shared = shared
+	h.shared, h.poison = shared, shared && deliveries(m) > mostDeliveries
 	if !w.hold(h) {
 		return
 	}
@@ -129,10 +155,14 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	if old := w.held[h.ID]; old != nil {
-		if old.Token == h.Token {
-			old.msg = h.msg // to acknowledge this delivery, and not that before
+		again := sequence(old.msg) == sequence(h.msg)
+		if again {
+			old.msg = h.msg // to acknowledge this delivery
 		}
 		w.mu.Unlock()
+		if !again {
+			h.msg.done()
+		}
 		return false
 	}
 	run := w.runs[h.Run]
@@ -151,23 +181,26 @@ func (w *crewWorker) hold(h *job) bool {
 	h.ordered = early
 	idle := w.state != ready
 	w.mu.Unlock()
-	if early || idle || h.shared && deliveries(h.msg) > mostDeliveries {
-		r := &task.Result{Outcome: task.Lost}
-		if early {
-			r.Outcome = task.Cancelled
-		}
-		w.finish(h, r)
-		return false
+	switch {
+	case early:
+		w.finish(h, &task.Result{Outcome: task.Cancelled})
+	case idle:
+		w.finish(h, &task.Result{Outcome: task.Lost})
+	case h.poison:
+		w.finish(h, &task.Result{Outcome: task.Lost, Err: errPoison})
+	default:
+		return true
 	}
-	return true
+	return false
 }
 
-func deliveries(m jetstream.Msg) uint64 {
+// sequence returns a message's number in the stream.
+func sequence(m jetstream.Msg) uint64 {
 	meta, err := m.Metadata()
 	if err != nil {
-		return 1
+		return 0
 	}
-	return meta.NumDelivered
+	return meta.Sequence.Stream
 }
 
 // equip gives an attempt's task its command, or returns why it must not run.
@@ -217,107 +250,6 @@ func (w *crewWorker) admit(h *job) error {
 	return err
 }
 
-// takeShared takes tasks that any worker of the queue may run, as slots are free.
-func (w *crewWorker) takeShared() {
-	var c jetstream.Consumer
-	for {
-		w.mu.Lock()
-		t := w.tenure
-		room := w.room()
-		w.mu.Unlock()
-		if t == nil || room < 1 || !w.s.nc.IsConnected() {
-			if !w.pause(fetchWait) {
-				return
-			}
-			continue
-		}
-		var err error
-		if c == nil {
-			c, err = w.sharedConsumer()
-		}
-		if err == nil {
-			err = w.fetch(c, t, room)
-		}
-		if err != nil {
-			c = nil
-			if !w.pause(fetchWait) {
-				return
-			}
-		}
-	}
-}
-
-// pause waits for a slot to become free, or for d. It returns false if the run is over.
-func (w *crewWorker) pause(d time.Duration) bool {
-	late := time.NewTimer(d)
-	defer late.Stop()
-	select {
-	case <-w.over:
-		return false
-	case <-w.freed:
-	case <-late.C:
-	}
-	return true
-}
-
-// room is how many more attempts can begin at once. Its caller holds mu.
-func (w *crewWorker) room() int {
-	if w.state != ready {
-		return 0
-	}
-	n := w.slots
-	for _, h := range w.held {
-		if !h.ended {
-			n--
-		}
-	}
-	return n
-}
-
-// sharedConsumer returns the consumer that all workers of the queue share. It waits for
-// as long as the longest of their leases before it gives a task to another one.
-func (w *crewWorker) sharedConsumer() (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	name := sharedPrefix + w.work.Queue
-	c, err := w.s.js.Consumer(ctx, tasksStream, name)
-	if err == nil && c.CachedInfo().Config.AckWait >= w.work.TTL || err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return c, err
-	}
-	return w.s.js.CreateOrUpdateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
-		Durable: name, FilterSubject: taskSubject(w.work.Queue, anyone, ">"),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: w.work.TTL, MaxDeliver: -1, MaxAckPending: -1,
-	})
-}
-
-// fetch takes up to n tasks from the consumer that all workers share.
-func (w *crewWorker) fetch(c jetstream.Consumer, t *tenure, n int) error {
-	batch, err := c.Fetch(n, jetstream.FetchMaxWait(fetchWait))
-	if err != nil {
-		return err
-	}
-	for m := range batch.Messages() {
-		w.take(t, m, true)
-	}
-	return batch.Error()
-}
-
-// progress tells the engine that shared tasks are still run, so that it gives them to
-// nobody else.
-func (w *crewWorker) progress() {
-	w.mu.Lock()
-	var list []*delivery
-	for _, h := range w.held {
-		if h.shared && !h.mute {
-			list = append(list, h.msg)
-		}
-	}
-	w.mu.Unlock()
-	for _, m := range list {
-		_ = m.InProgress()
-	}
-}
-
 // seen remembers which attempts were taken, by their tokens: for at least seenFor, or
 // only the latest ones.
 type seen struct {
@@ -345,7 +277,8 @@ func (s *seen) add(t Token, at time.Time) bool {
 	return true
 }
 
-// isGone reports whether err says that a consumer is no more.
-func isGone(err error) bool {
-	return errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDoesNotExist)
+// remove forgets a token.
+func (s *seen) remove(t Token) {
+	delete(s.now, t)
+	delete(s.before, t)
 }
