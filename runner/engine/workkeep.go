@@ -285,9 +285,10 @@ func (w *crewWorker) expire() {
 	w.renewSoon()
 }
 
-// leased reports whether a tenure's lease is certain. Its caller holds mu.
+// leased reports whether a tenure's lease is certain, and the connection not lost for
+// ever, as that of a worker of --ssh can be. Its caller holds mu.
 func (w *crewWorker) leased(t *tenure) bool {
-	return !t.lost && sinceBoot() < t.renewed+w.work.TTL*fence/100
+	return !t.lost && !w.s.nc.IsClosed() && sinceBoot() < t.renewed+w.work.TTL*fence/100
 }
 
 // leave says that the worker has gone. Nothing runs any more.

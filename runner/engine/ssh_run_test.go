@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+)
+
+// crew starts crew, with the ssh that reaches the server.
+func (s *sshd) crew(args ...string) *process {
+	s.t.Helper()
+	return start(s.t, []string{"PATH=" + s.path}, append([]string{"--protocol", strconv.Itoa(cli.EngineProtocol)}, args...)...)
+}
+
+// waiting is a task that tells who it is and who runs it, and waits.
+type waiting struct{ pid, worker int }
+
+const waitingTask = `echo $$ $PPID >> %[1]s/begun; while ! [ -e %[1]s/go ]; do sleep 0.02; done; echo done {}`
+
+// begun waits until n waiting tasks have begun, and returns them.
+func begun(t *testing.T, dir string, n int) (list []waiting) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "begun"))
+		list = nil
+		for line := range strings.Lines(string(text)) {
+			var w waiting
+			if _, err := fmt.Sscan(line, &w.pid, &w.worker); err == nil {
+				list = append(list, w)
+			}
+		}
+		return len(list) >= n
+	}, patience, 5*time.Millisecond, "%d tasks have begun", n)
+	return list
+}
+
+// sshOf returns the ssh that a process has started.
+func sshOf(t *testing.T, pid int) (ssh int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, name := range stats {
+		text, _ := os.ReadFile(name)
+		id, rest, _ := strings.Cut(string(text), " ")
+		if fields := strings.Fields(strings.TrimPrefix(rest, "(ssh) ")); len(fields) > 1 && strings.HasPrefix(rest, "(ssh) ") && fields[1] == strconv.Itoa(pid) {
+			require.Zero(t, ssh, "one")
+			ssh, err = strconv.Atoi(id)
+			require.NoError(t, err)
+		}
+	}
+	require.NotZero(t, ssh)
+	return ssh
+}
+
+func TestSSHRun(t *testing.T) {
+	t.Parallel()
+	s := newSSHD(t)
+	here := t.TempDir()
+	for _, name := range []string{"a b", "c'\"$"} {
+		require.NoError(t, os.WriteFile(filepath.Join(here, name), []byte(name+" is here\n"), 0o666))
+	}
+	hosts := filepath.Join(here, "hosts")
+	require.NoError(t, os.WriteFile(hosts, []byte("2/web1 # the best\nclosed\n"), 0o666))
+	p := s.crew("-S", hosts, "-k", "--tag", "--transfer-file", here+"/{}", "--return", here+"/{}.out", "--workdir", "new dir",
+		"cat "+here+"/{} | tr a-z A-Z > "+here+"/{}.out; echo {host} $CREW_HOST $PWD {%}", ":::", "a b", "c'\"$")
+	require.NoError(t, p.ended())
+	require.Regexp(t, "^a b\tweb1 web1 "+regexp.QuoteMeta(s.home)+"/new dir [12]\nc'\"\\$\tweb1 web1 .*/new dir [12]\n$", p.out.String())
+	require.Equal(t, "A B IS HERE\n", read(t, filepath.Join(here, "a b.out")))
+	require.Equal(t, "C'\"$ IS HERE\n", read(t, filepath.Join(here, "c'\"$.out")))
+}
+
+// TestSSHKilled kills the ssh of a run, and then the worker on the other host. What
+// they ran goes, runs again, and at the end nothing is left.
+func TestSSHKilled(t *testing.T) {
+	t.Parallel()
+	s, dir := newSSHD(t), t.TempDir()
+	p := s.crew("-S", "1/web1", "--worker-ttl", "1s", fmt.Sprintf(waitingTask, dir), ":::", "it")
+	first := begun(t, dir, 1)[0]
+	ssh := sshOf(t, p.cmd.Process.Pid)
+	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))
+	hasEnded(t, first.pid)
+	hasEnded(t, first.worker)
+	second := begun(t, dir, 2)[1]
+	require.NoError(t, syscall.Kill(second.worker, syscall.SIGKILL))
+	hasEnded(t, second.pid)
+	third := begun(t, dir, 3)[2]
+	ssh = sshOf(t, p.cmd.Process.Pid)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
+	require.NoError(t, p.ended())
+	require.Equal(t, "done it\n", p.out.String())
+	require.Contains(t, p.err.String(), "web1: its worker is gone (signal: killed): starting it again")
+	require.Contains(t, p.err.String(), "web1: it is there now")
+	for _, pid := range []int{third.pid, third.worker, ssh} {
+		hasEnded(t, pid)
+	}
+}
+
+// TestSSHCrewKilled kills crew itself. No process is left anywhere.
+func TestSSHCrewKilled(t *testing.T) {
+	t.Parallel()
+	s, dir := newSSHD(t), t.TempDir()
+	p := s.crew("-S", "1/web1,1/:", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
+	tasks := begun(t, dir, 2)
+	require.NotEqual(t, tasks[0].worker, tasks[1].worker)
+	ssh := sshOf(t, p.cmd.Process.Pid)
+	p.kill()
+	for _, pid := range []int{tasks[0].pid, tasks[1].pid, tasks[0].worker, tasks[1].worker, ssh} {
+		hasEnded(t, pid)
+	}
+}
