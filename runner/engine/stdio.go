@@ -30,11 +30,12 @@ func dialStdio() nats.Option {
 	}
 }
 
-// endNow ends this process as SIGTERM and then another one do: that kills its tasks. If
-// something still holds it up, it kills itself, and its guardian the tasks.
+// endNow ends this process as several SIGTERM do, of which the first would let its tasks
+// finish, and the third kills them. If something still holds it up, it kills itself, and
+// its guardian the tasks.
 func endNow() {
 	time.AfterFunc(lastMoment, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
-	for range 2 {
+	for range 3 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 	}
 }
