@@ -183,7 +183,7 @@ func (c *core) blockOf(q sched.Block) task.Blocking {
 	}
 	switch {
 	case b.Key != "":
-		b.By = task.ByKey
+		b.By, b.None = task.ByKey, q.Label
 	case q.Slot > 0:
 		b.By = task.BySlot
 	default:

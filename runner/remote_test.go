@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 // remote is a configuration without slots of its own.
@@ -295,5 +296,31 @@ func TestKeysStayInOrderWhenHostsDie(t *testing.T) {
 		})
 		require.EqualValues(t, 2000, end.Stats.Of(task.OK))
 		require.Positive(t, end.Stats.Lost)
+	})
+}
+
+func TestTopicsRunOnWorkersWithTheirLabel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exec := newFar(nil)
+		cfg := remote("fifo")
+		cfg.Pool.Policy = policy("topic", sched.Topics{List: []sched.Topic{{Key: sched.Hash("gpu"), Workers: 2}}, Rest: 2})
+		src := &tasks{n: 60, change: func(t *task.Task) { t.Key = []string{"gpu", "mail", "db"}[t.ID%3] }}
+		end := during(t, cfg, src, exec, nil, &seen{}, func(r *Run) {
+			gpu := ask(t, r, task.Command{Op: task.Join, N: 2, Slot: task.Slot{Host: "gpu1", Labels: []string{"big", "gpu"}}}).Slots
+			ask(t, r, task.Command{Op: task.Join, N: 2, Slot: task.Slot{Host: "web1"}})
+			time.Sleep(3500 * time.Millisecond)
+			for _, id := range gpu {
+				ask(t, r, task.Command{Op: task.Leave, N: id})
+			}
+			time.Sleep(time.Hour)
+			require.Equal(t, "13 tasks of key gpu wait for a worker with that label: none is connected", look(t, r).Blocking.Text(time.Now()))
+			ask(t, r, task.Command{Op: task.Join, N: 1, Slot: task.Slot{Host: "gpu2", Labels: []string{"gpu"}}})
+		})
+		require.EqualValues(t, 60, end.Stats.Of(task.OK))
+		for id, hosts := range exec.times {
+			if id%3 == 0 {
+				require.Contains(t, []string{"gpu1", "gpu2"}, hosts[0])
+			}
+		}
 	})
 }

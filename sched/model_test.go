@@ -56,6 +56,9 @@ type driver struct {
 	local bool // slots 1..N of this host, with capacity 1; the highest leave first
 
 	keys    []uint64
+	labels  int               // how many of the keys are labels of slots
+	named   func(uint64) bool // whether a key is a topic
+	bound   map[uint64]bool   // topics that were labels of slots
 	maxIn   int
 	queued  []Item
 	awaited []Item
@@ -67,7 +70,13 @@ type driver struct {
 func newDriver(t require.TestingT, n func(int) int, c modelled, local bool) *driver {
 	p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
 	require.NoError(t, err)
-	d := &driver{t: t, n: n, p: p, w: &world{}, local: local, maxIn: 1 + n(40)}
+	list := topics(t, c.topics)
+	d := &driver{
+		t: t, n: n, p: p, w: &world{}, local: local && c.labels == 0, maxIn: 1 + n(40), labels: c.labels, bound: map[uint64]bool{},
+		named: func(key uint64) bool {
+			return c.name == "topic" && (list.Auto || slices.ContainsFunc(list.List, func(t Topic) bool { return t.Key == key }))
+		},
+	}
 	if c.model != nil {
 		d.m = c.model(d.w)
 	}
@@ -185,6 +194,7 @@ func (d *driver) pop(slot int) bool {
 	}
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0 && d.queued[i] == it, "%v was not queued", it)
+	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
 	cut(&d.queued, i)
 	d.running = append(d.running, holding{slot, d.w.joins[slot], it})
 	d.w.held[slot]++
@@ -241,8 +251,16 @@ func (d *driver) change() {
 	} else if id := 1 + d.n(maxSlot); d.w.in(id) {
 		d.leave(id)
 	} else {
-		d.join(Slot{ID: id, Host: uint64(d.n(3)), Cap: d.n(5)})
+		d.join(Slot{ID: id, Host: uint64(d.n(3)), Cap: d.n(5), Labels: d.someLabels()})
 	}
+}
+
+// someLabels returns labels for a slot, mostly one or none.
+func (d *driver) someLabels() (labels []uint64) {
+	for d.labels > 0 && d.n(2) == 0 {
+		labels = append(labels, d.keys[d.n(d.labels)])
+	}
+	return labels
 }
 
 // resize lets slots join or leave so that 1..n are in.
@@ -258,6 +276,9 @@ func (d *driver) resize(n int) {
 func (d *driver) join(s Slot) {
 	d.w.slots[s.ID] = s
 	d.w.joins[s.ID]++
+	for _, l := range s.Labels {
+		d.bound[l] = d.named(l)
+	}
 	d.p.Join(s)
 	d.changed(s.ID)
 }
@@ -317,9 +338,10 @@ func (d *driver) checkLongest() {
 
 // drain runs all items to their end. Nothing may be left.
 func (d *driver) drain() {
-	if len(d.w.ids) == 0 {
-		d.join(Slot{ID: 3})
+	if d.w.in(3) {
+		d.leave(3)
 	}
+	d.join(Slot{ID: 3, Labels: d.keys[:d.labels]}) // nothing waits for a label in vain
 	for len(d.queued)+len(d.running)+len(d.awaited) > 0 {
 		for len(d.awaited) > 0 {
 			d.pushAgain()
@@ -336,20 +358,25 @@ func (d *driver) drain() {
 // modelled is a policy under test, with its model if there is one.
 type modelled struct {
 	name, topics string
-	keys         int
+	keys, labels int
 	model        func(*world) model
 }
 
 var policies = []modelled{
-	{"fifo", "auto", 8, func(w *world) model { return &naiveFIFO{w: w} }},
-	{"longest-first", "auto", 8, func(w *world) model { return &naiveLongest{naiveFIFO{w: w}} }},
-	{"round-robin", "auto", 8, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
-	{"least-busy", "auto", 8, func(w *world) model { return &naiveLeastBusy{w: w} }},
-	{"keyed", "auto", 8, func(w *world) model { return &naiveKeyed{w: w} }},
-	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, nil},
-	{"topic", "a=2,b=1,*=3", 5, nil},
-	{"topic", "*=4", 5, func(w *world) model { return &naiveLeastBusy{w: w} }},
-	{"topic", "auto", 12, nil},
+	{"fifo", "auto", 8, 0, func(w *world) model { return &naiveFIFO{w: w} }},
+	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveLongest{naiveFIFO{w: w}} }},
+	{"round-robin", "auto", 8, 0, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
+	{"least-busy", "auto", 8, 0, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"keyed", "auto", 8, 0, func(w *world) model { return &naiveKeyed{w: w} }},
+	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 0, nil},
+	{"topic", "a=2,b=1,*=3", 5, 0, nil},
+	{"topic", "*=4", 5, 0, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"topic", "auto", 12, 0, nil},
+	{"least-busy", "auto", 8, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 3, nil},
+	{"topic", "a=2,b=1,*=3", 5, 3, nil},
+	{"topic", "*=4", 5, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"topic", "auto", 12, 4, nil},
 }
 
 // drive takes steps and then drains. After each step it checks the teams of a
@@ -367,7 +394,7 @@ func (d *driver) drive(steps int) {
 
 func TestPoliciesRandom(t *testing.T) {
 	for _, c := range policies {
-		t.Run(c.name+" "+c.topics, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.name, " ", c.topics, " ", c.labels), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				n := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
 				d := newDriver(t, n, c, n(2) == 0)
@@ -387,7 +414,7 @@ func steps() int {
 
 func TestPoliciesRandomLong(t *testing.T) {
 	for _, c := range policies {
-		t.Run(c.name+" "+c.topics, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.name, " ", c.topics, " ", c.labels), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(1, 2))
 			newDriver(t, r.IntN, c, true).drive(steps() / 4)

@@ -34,6 +34,7 @@ type Block struct {
 	OneKey bool   // all of them have the same key
 	ID     uint64 // the first item; set only if OneKey is, to look up the key's name
 	Slot   int    // the only slot they wait for, or 0
+	Label  bool   // they wait for a slot with a label that no slot has
 }
 
 // Policy decides which slot runs which item.

@@ -8,26 +8,28 @@ type team struct {
 	pool
 	key   uint64
 	named bool // key is its topic; false for the rest and for the spare slots
+	bound bool // only slots with the label key can work for it
+	needy bool // the policy has it in that list
 	order int  // in which teams were made, for ties
 
 	// how many slots it is due
 	want   int // 0 for every team while there are fewer slots than teams
 	weight int // its share: the slots it asked for, or the items it has outstanding
 	limit  int // the most it may be due, but one in any case
+	most   int // how many can work for it: if bound, those with the label that are in, else math.MaxInt
 
 	// where the policy keeps it
-	needy                 bool // in the list of those
-	index                 int  // in teams
-	ready, dormant, share int  // positions in heaps
+	index                 int // in teams
+	ready, dormant, share int // positions in heaps
 }
 
 // have returns how many slots work for it, idle or not.
 func (t *team) have() int { return t.load.len() }
 
 // needs reports whether it has a claim to a slot: it has fewer than it is due,
-// or none at all and items to run.
+// or none at all and items to run, and there are slots for it.
 func (t *team) needs() bool {
-	return t.have() < t.want || t.have() == 0 && t.n > 0
+	return t.have() < t.want || t.have() == 0 && t.n > 0 && t.most > 0
 }
 
 // surplus reports whether one of its slots may go to another team.
@@ -41,7 +43,7 @@ func (p *byTopic) apportion(n int) int {
 	var shares heap[*team]
 	update := func(t *team) {
 		// More slots than items would only be kept from other automatic teams.
-		if t.weight > 0 && t.want < t.limit && (!p.auto || t.want < t.weight) {
+		if t.weight > 0 && t.want < min(t.limit, t.most) && (!p.auto || t.want < t.weight) {
 			quotient := int64(t.weight) << 24 / int64(t.want+1) // fixed point
 			shares.update(t, &t.share, -quotient, int64(t.order))
 		} else {
@@ -49,7 +51,7 @@ func (p *byTopic) apportion(n int) int {
 		}
 	}
 	for _, t := range p.teams {
-		t.want, t.share = min(n, 1), 0
+		t.want, t.share = min(n, 1, t.most), 0
 		n -= t.want
 		update(t)
 	}
@@ -76,11 +78,12 @@ func (p *byTopic) divide() {
 	switch {
 	case p.shared():
 	case p.rest != nil && n > sum:
-		for _, t := range p.teams {
-			t.want = t.weight
-		}
-		p.rest.want += n - sum
 		p.due = n
+		for _, t := range p.teams {
+			t.want = min(t.weight, t.most)
+			n -= t.want
+		}
+		p.rest.want += n
 	default:
 		p.due = n - p.apportion(n)
 	}
@@ -90,6 +93,19 @@ func (p *byTopic) divide() {
 // gives the spare ones to the teams in their order. Only slots that hold nothing
 // move.
 func (p *byTopic) deal() {
+	if p.labels != nil {
+		p.dealLabelled()
+	} else {
+		p.dealPlain()
+	}
+	for _, t := range p.teams {
+		p.refresh(t)
+	}
+	p.meetClaims()
+}
+
+// dealPlain does the work of deal where no slot has a label.
+func (p *byTopic) dealPlain() {
 	for _, id := range slices.Backward(p.ids) {
 		if p.movable(id) {
 			p.move(p.stations[id], p.spare)
@@ -104,10 +120,6 @@ func (p *byTopic) deal() {
 			p.move(st, t)
 		}
 	}
-	for _, t := range p.teams {
-		p.refresh(t)
-	}
-	p.meetClaims()
 }
 
 // movable reports whether a slot may go to another team. While teams share slots,

@@ -16,6 +16,13 @@ import "math"
 // With fewer slots than topics, the teams share slots: after each item, a slot
 // goes to the topic that has waited longest for one, so no topic starves.
 // Automatic topics with nothing outstanding are then forgotten.
+//
+// A topic whose key has been the label of a slot is bound from then on: only slots
+// with that label work for it, and while none is in, its items wait. Its slots are
+// those that it is due, as far as there are any with its label. Other topics get the
+// rest, first the slots without labels of topics, and give such a slot back after
+// the item that it holds. A slot with the labels of several topics works for one of
+// them at a time; after an item it goes to one that has none and waits.
 type byTopic struct {
 	slots
 	slab                // a node's owner is the ID of its station, 0 in a list apart
@@ -30,8 +37,9 @@ type byTopic struct {
 	needy    ring[*team]      // teams that had a claim to a slot when they were added
 	dormant  heap[*team]      // automatic teams with nothing outstanding, the longest dormant first
 	unused   spares[team]
-	made     int   // how many teams have been made
-	tick     int64 // orders dormant
+	made     int            // how many teams have been made
+	tick     int64          // orders dormant
+	labels   map[uint64]int // how many slots that are in have a label, for those seen that may name topics; nil without any
 }
 
 func newByTopic(topics Topics) *byTopic {
@@ -56,7 +64,7 @@ func (p *byTopic) newTeam() *team {
 	t := p.unused.take()
 	if t.order == 0 {
 		p.made++
-		*t = team{pool: pool{policy: p}, order: p.made, limit: math.MaxInt}
+		*t = team{pool: pool{policy: p}, order: p.made, limit: math.MaxInt, most: math.MaxInt}
 	}
 	return t
 }
@@ -71,6 +79,9 @@ func (p *byTopic) enrol() *team {
 
 func (p *byTopic) name(t *team, key uint64) {
 	t.key, t.named, t.limit = key, true, math.MaxInt
+	if t.most, t.bound = p.labels[key]; !t.bound {
+		t.most = math.MaxInt
+	}
 	p.topics[key] = t
 }
 
@@ -139,9 +150,9 @@ func (p *byTopic) Done(slot int, it Item, again bool) {
 	t.pool.refresh(st)
 	p.refresh(t)
 	switch {
-	case !t.surplus():
+	case !t.surplus() && (p.labels == nil || !p.sought(st)):
 	case p.all[slot].held == 0 && p.grant(st):
-	case !p.shared() || p.claimed():
+	case !p.shared() || p.sought(st):
 		p.move(st, p.spare)
 	}
 	p.forget(t)
@@ -169,7 +180,7 @@ func (p *byTopic) Blocks(yield func(Block) bool) {
 		if t.n == 0 {
 			return true
 		}
-		b := Block{N: t.n, OneKey: t.named, ID: p.nodes[t.oldest()].ID}
+		b := Block{N: t.n, OneKey: t.named, ID: p.nodes[t.oldest()].ID, Label: t.most == 0}
 		if t.have() == 1 && !p.shared() {
 			b.Slot = t.load.min().id
 		}
@@ -187,13 +198,14 @@ func (p *byTopic) Blocks(yield func(Block) bool) {
 
 func (p *byTopic) Join(s Slot) {
 	p.slots.Join(s)
+	p.count(s.ID, 1)
 	for id := len(p.stations); id <= s.ID; id++ {
 		p.stations = append(p.stations, &station{id: id})
 	}
 	st := p.stations[s.ID]
 	st.cap = min(int64(p.all[s.ID].Cap), 1<<31)
 	st.team = p.spare
-	if len(p.teams) == 1 && !p.auto {
+	if len(p.teams) == 1 && !p.auto && p.fits(p.teams[0], s.ID) {
 		st.team = p.teams[0] // even with items it has held since before it left
 	}
 	st.team.join(st)
@@ -201,6 +213,7 @@ func (p *byTopic) Join(s Slot) {
 
 func (p *byTopic) Leave(id int) {
 	p.slots.Leave(id)
+	p.count(id, -1)
 	st := p.stations[id]
 	t := st.team
 	st.team = nil
@@ -218,6 +231,7 @@ func (p *byTopic) update() {
 
 func (p *byTopic) reform() {
 	p.changed = false
+	p.expel()
 	for p.shared() && p.dormant.len() > 0 {
 		p.drop(p.dormant.min())
 	}
@@ -229,10 +243,7 @@ func (p *byTopic) reform() {
 // are both.
 func (p *byTopic) meetClaims() {
 	for p.claimed() {
-		id := p.levels[0].from(1)
-		for id != 0 && !p.movable(id) {
-			id = p.levels[0].from(id + 1)
-		}
+		id := p.takable()
 		if id == 0 {
 			return
 		}
@@ -257,10 +268,12 @@ func (p *byTopic) claimed() bool {
 // grant moves a slot that holds nothing to the team that has had a claim for the
 // longest time, and reports whether there is one.
 func (p *byTopic) grant(st *station) bool {
-	if !p.claimed() {
+	i := p.claimant(st)
+	if i < 0 {
 		return false
 	}
-	t := p.needy.pop()
+	t := *p.needy.at(i)
+	p.needy.cut(i)
 	t.needy = false
 	p.move(st, t)
 	return true

@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -319,7 +320,14 @@ func checkTeams(d *driver, p *byTopic) {
 		holds(t, m.load.items[st.load-1].x == st, "slot %d is not in its team", id)
 		holds(t, st.idle > 0 == d.w.room(id), "slot %d has room: %v", id, d.w.room(id))
 		if d.w.held[id] == 0 && m.surplus() && m.n == 0 {
-			holds(t, !p.claimed(), "slot %d is idle and another topic has a claim to it", id)
+			holds(t, !p.sought(st), "slot %d is idle and another topic has a claim to it", id)
+		}
+		fits := func(u *team) bool { return !d.bound[u.key] || slices.Contains(d.w.slots[id].Labels, u.key) }
+		holds(t, fits(m), "slot %d is in a team whose label it lacks", id)
+		for _, u := range p.teams {
+			starves := u.n > 0 && u.have() == 0 && fits(u) && (u.bound || m.surplus())
+			holds(t, !starves || m.n > 0 || d.w.held[id] > 0, "slot %d is idle and another topic starves", id)
+			holds(t, u.bound == d.bound[u.key], "bound")
 		}
 	}
 	for _, h := range d.running {

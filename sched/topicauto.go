@@ -19,7 +19,7 @@ func (p *byTopic) Balance(most func(key uint64) int) {
 // extend makes an automatic team due one more slot, if it has more items than
 // its slots can take at once and some slots are not due to any team.
 func (p *byTopic) extend(t *team) {
-	if p.auto && !p.shared() && p.due < len(p.ids) && t.want < t.limit &&
+	if p.auto && !p.shared() && p.due < len(p.ids) && t.want < min(t.limit, t.most) &&
 		t.n > t.idle.len() && t.have() >= t.want {
 		t.want++
 		p.due++
@@ -33,11 +33,19 @@ func (p *byTopic) discover(key uint64) *team {
 		t := p.dormant.min()
 		delete(p.topics, t.key)
 		p.name(t, key)
+		if p.labels != nil {
+			p.expel()
+			p.divide()
+			p.deal()
+		}
 		return t
 	}
 	t := p.enrol()
 	p.name(t, key)
 	switch {
+	case p.labels != nil:
+		p.divide()
+		p.deal()
 	case p.shared():
 		if p.due > 0 {
 			p.divide()

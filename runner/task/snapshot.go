@@ -95,7 +95,7 @@ type Blocking struct {
 	By    Cause
 	Tasks int       // how many wait
 	Input bool      // nothing more is read because the read-ahead is full
-	None  bool      // for BySlots: there is no slot at all
+	None  bool      // for BySlots: there is no slot at all; for ByKey: there is none with the label that is the key
 	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once
@@ -138,6 +138,8 @@ func (b *Blocking) what(left time.Duration) string {
 	case ByKey:
 		if b.Slot == 0 && b.ID > 0 {
 			return fmt.Sprintf("%s of key %s%s for task %d", n, b.Key, wait, b.ID)
+		} else if b.None {
+			return fmt.Sprintf("%s of key %s%s for a worker with that label: none is connected", n, b.Key, wait)
 		} else if b.Slot == 0 {
 			return fmt.Sprintf("%s of key %s%s for a worker", n, b.Key, wait)
 		}

@@ -140,6 +140,7 @@ func TestBlockingInWords(t *testing.T) {
 		{Blocking{By: ByPause, Tasks: 3}, "paused"},
 		{Blocking{By: ByEnd}, "nothing more starts"},
 		{Blocking{By: BySlots, Tasks: 1}, "1 task waits for a worker"},
+		{Blocking{By: ByKey, Tasks: 2, Key: "gpu", None: true}, "2 tasks of key gpu wait for a worker with that label: none is connected"},
 		{Blocking{By: BySlots, Tasks: 5, None: true}, "5 tasks wait for a worker: none is connected"},
 		{Blocking{By: BySlot, Tasks: 15, Slot: 1, Input: true}, "input waits: 15 tasks wait for worker 1"},
 		{Blocking{By: ByKey, Tasks: 15, Key: "db1", Slot: 2}, "15 tasks of key db1 wait for worker 2"},
