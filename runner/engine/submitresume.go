@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -228,8 +229,9 @@ func (x *submitter) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open, r.looked = true, time.Now()
-	r.empty = r.looked.Add(-loneFor) // where nobody is there now, say so at once
-	for _, w := range r.workers {
+	r.empty = r.looked.Add(-loneFor)                                         // where nobody is there now, say so at once
+	first := func(a, b *worker) int { return len(b.Labels) - len(a.Labels) } // topics learn of their labels before they start
+	for _, w := range slices.SortedFunc(maps.Values(r.workers), first) {
 		x.fit(w)
 	}
 }
