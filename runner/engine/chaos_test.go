@@ -95,7 +95,15 @@ func newChaos(t *testing.T, bin string, seed uint64) *chaos {
 	require.NoError(t, l.Close())
 	c.startBroker()
 	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
-	c.crew("engine", "init", "--engine", "nats://127.0.0.1:"+c.port)
+	for _, who := range []string{"worker.json", "submitter.json"} {
+		var text []byte
+		require.Eventually(t, func() bool {
+			text, err = os.ReadFile(filepath.Join(c.dir, "hub", who))
+			return err == nil
+		}, time.Minute, 10*time.Millisecond)
+		text = bytes.ReplaceAll(text, []byte("127.0.0.1:"+c.port), []byte(c.proxy.listener.Addr().String()))
+		require.NoError(t, os.WriteFile(filepath.Join(c.dir, who), text, 0o600))
+	}
 	t.Cleanup(func() {
 		for _, w := range append(c.workers[:], c.broker) {
 			if w != nil {
@@ -117,13 +125,6 @@ func (c *chaos) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.said.Write(p)
-}
-
-// crew runs crew to its end.
-func (c *chaos) crew(args ...string) {
-	cmd := c.command(args...)
-	out, err := cmd.CombinedOutput()
-	require.NoError(c.t, err, "%v: %s", args, out)
 }
 
 func (c *chaos) command(args ...string) *exec.Cmd {
@@ -151,13 +152,14 @@ func (c *chaos) startBroker() {
 }
 
 func (c *chaos) startWorker(i int) {
-	c.workers[i] = c.start("worker", "--engine", c.proxy.url(), "-j", strconv.Itoa(chaosSlots), "--name", "host"+strconv.Itoa(i),
-		"--worker-ttl", chaosTTL, "--no-control", "--", "sh", "task", "{1}", c.dir)
+	c.proxy.wait()
+	c.workers[i] = c.start("worker", "--engine", filepath.Join(c.dir, "worker.json"), "-j", strconv.Itoa(chaosSlots), "--name", "host"+strconv.Itoa(i),
+		"--worker-ttl", chaosTTL, "--", "sh", "task", "{1}", c.dir)
 }
 
 func (c *chaos) submitter(more ...string) *exec.Cmd {
 	args := append([]string{
-		"--engine", c.proxy.url(), "-k", "--state", filepath.Join(c.dir, "state"), "--no-control",
+		"--engine", filepath.Join(c.dir, "submitter.json"), "-k", "--state", filepath.Join(c.dir, "state"), "--no-control",
 		"--sched", "keyed", "-C", " ", "--key", "{2}"}, more...)
 	args = append(args, "sh", "task", "{1}", c.dir, ":::")
 	for i := range chaosTasks {
@@ -237,6 +239,7 @@ func (c *chaos) round() {
 				<-over
 			}
 			c.stdout.Reset()
+			c.proxy.wait()
 			sub = c.submitter("--replay")
 			require.NoError(c.t, sub.Start())
 			wait()
@@ -325,8 +328,6 @@ func newProxy(t *testing.T, to string) *proxy {
 	return p
 }
 
-func (p *proxy) url() string { return "nats://" + p.listener.Addr().String() }
-
 func (p *proxy) serve(conn net.Conn) {
 	defer conn.Close()
 	p.mu.Lock()
@@ -345,6 +346,15 @@ func (p *proxy) serve(conn net.Conn) {
 	p.mu.Unlock()
 	go func() { _, _ = io.Copy(far, conn); _ = far.Close() }()
 	_, _ = io.Copy(conn, far)
+}
+
+// wait waits until connections can be made again: programs that cannot connect when
+// they start give up.
+func (p *proxy) wait() {
+	p.mu.Lock()
+	until := p.until
+	p.mu.Unlock()
+	time.Sleep(time.Until(until))
 }
 
 // cut closes all connections and lets none be made for a while.
