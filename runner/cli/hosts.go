@@ -124,8 +124,9 @@ func hostName(target string) string {
 		}
 	}
 	name = name[strings.LastIndexByte(name, '@')+1:]
+	numeric := strings.Trim(name, "0123456789.") == "" // its parts are no domains
 	name = strings.Map(func(r rune) rune {
-		if strings.ContainsRune("-_.", r) || r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+		if strings.ContainsRune("-_", r) || r == '.' && !numeric || r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
 		}
 		return '-'

@@ -25,7 +25,7 @@ func TestSSHHosts(t *testing.T) {
 		{values: []string{"a,b", "3/a"}, want: []Host{{Target: "a", Slots: 3, Name: "a"}, {Target: "b", Name: "b"}}},
 		{values: []string{"a:2222,a"}, want: []Host{{Target: "a", Port: "2222", Name: "a"}, {Target: "a", Name: "a"}}},
 		{values: []string{"2/ssh://me@h:22,::1"}, want: []Host{{Target: "ssh://me@h:22", Slots: 2, Name: "h"}, {Target: "::1", Name: "host1"}}},
-		{values: []string{"10.0.0.1,7"}, want: []Host{{Target: "10.0.0.1", Name: "10.0.0.1"}, {Target: "7", Name: "host7"}}},
+		{values: []string{"10.0.0.1,7"}, want: []Host{{Target: "10.0.0.1", Name: "10-0-0-1"}, {Target: "7", Name: "host7"}}},
 		{values: []string{file}, want: []Host{{Target: "web1", Name: "web1"}, {Target: "web2", Slots: 4, Name: "web2"}, {Target: "web3", Name: "web3"}, {}}},
 		{values: []string{bad}, err: bad + `, line 2: bad host for --ssh: "0/web2": write 1 to `},
 		{values: []string{"/nowhere/hosts"}, err: "read the hosts of --ssh: open /nowhere/hosts: no such file or directory"},

@@ -149,7 +149,7 @@ func (s *session) create(ctx context.Context, l limits) error {
 	}
 	if err == nil {
 		_, err = s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: filesBucket, Storage: l.storage, Replicas: l.replicas, MaxBytes: l.files,
+			Bucket: filesBucket, Storage: jetstream.FileStorage, Replicas: l.replicas, MaxBytes: l.files,
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) {
 			err = nil

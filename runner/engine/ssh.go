@@ -39,6 +39,10 @@ const (
 // travel are on disk.
 var privateLimits = limits{storage: jetstream.MemoryStorage, tasks: 10_000, results: 64 << 20, files: -1, replicas: 1}
 
+// privateMemory is the most that all streams may take. The server would make it depend
+// on the machine, and refuse the streams where that is small.
+const privateMemory = 1 << 30
+
 // sshOptions make ssh ask nothing, forward nothing, and notice that a host is gone.
 // It may use a connection that its user shares, but must not become it: ssh is killed
 // with crew.
@@ -111,6 +115,7 @@ func (p *party) serve() (removeDir func(), err error) {
 		return nil, err
 	}
 	o := privateServer(dir)
+	o.JetStreamMaxMemory = privateMemory
 	o.WriteDeadline = time.Minute // an ssh that stands still so long is cut off
 	worker, owner := &server.User{Username: "worker", Permissions: workerRights().permissions()}, &server.User{Username: "owner", Password: rand.Text()}
 	// What comes from another host is a worker's.

@@ -123,7 +123,9 @@ func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) err
 			return fmt.Errorf("crew runs on %s here, and that is %s: install crew there and have it run crew worker", p.platform, task.Printable(platform))
 		default:
 			timer.Stop()
-			h.say(fmt.Sprintf("copying %s there, %d MiB", engineName, p.size>>20))
+			if !h.down {
+				h.say(fmt.Sprintf("copying %s there, %d MiB", engineName, p.size>>20))
+			}
 			if _, err := io.Copy(stdin, io.NewSectionReader(p.file, 0, p.size)); err != nil {
 				return errEnded
 			}
