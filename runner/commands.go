@@ -156,7 +156,7 @@ func (c *core) told(cmd task.Command) {
 	}
 }
 
-var errRemote = errors.New("its workers are other machines': start or end crew worker there")
+var errRemote = errors.New("its workers are on other machines: start or end crew worker there")
 
 // resizeTo is resize where the run has slots of its own.
 func (c *core) resizeTo(n int) error {

@@ -229,8 +229,9 @@ func (x *submitter) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open, r.looked = true, time.Now()
-	r.empty = r.looked.Add(-loneFor)                                         // where nobody is there now, say so at once
-	first := func(a, b *worker) int { return len(b.Labels) - len(a.Labels) } // topics learn of their labels before they start
+	r.empty = r.looked.Add(-loneFor) // where nobody is there now, say so at once
+	// Topics must have learnt of their labels before any task starts.
+	first := func(a, b *worker) int { return len(b.Labels) - len(a.Labels) }
 	for _, w := range slices.SortedFunc(maps.Values(r.workers), first) {
 		x.fit(w)
 	}

@@ -128,6 +128,9 @@ func (t *Terminal) workers(rows, columns int, now time.Time) []string {
 	lines := make([]string, 0, rows)
 	for _, a := range list {
 		line := fmt.Sprintf("%5d %8s  ", a.slot, task.Brief(a.age(now)))
+		if a.host != "" {
+			line += a.host + ": "
+		}
 		lines = append(lines, cut(line+a.name(max(1, columns-len(line))), columns))
 	}
 	switch {

@@ -169,7 +169,7 @@ func TestBarWithWorkers(t *testing.T) {
 		{24, 80, 4, []string{
 			"crew: 3/12 done, 2 running, 1 failed, after 12s, eta 14s   25% [==>...........]",
 			"    4       7s  file4",
-			"    5       7s  file5",
+			"    5       7s  web1: file5",
 			"             2  idle"}},
 		{24, 40, 2, []string{
 			"crew: 3/12 done, 1 failed, eta 14s",
@@ -189,6 +189,9 @@ func TestBarWithWorkers(t *testing.T) {
 			s := NewScreen(y.File, y.File)
 			term := NewTerminal(s, TerminalConfig{Progress: ProgressFull, Now: func() time.Time { return now }})
 			events := append(progressEvents(3, 1, 12, true), task.Event{Kind: task.Resized, At: dawn, Slot: c.slots})
+			if c.slots == 4 {
+				events[len(events)-2].Host = "web1"
+			}
 			require.NoError(t, term.Consume(events))
 			now = now.Add(11 * time.Second)
 			require.NoError(t, term.Consume(nil))

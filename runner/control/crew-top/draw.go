@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	tall   = 16 // so many rows have room for more than the tasks
-	narrow = 60 // fewer columns have no room for memory and attempts
+	tall     = 16 // so many rows have room for more than the tasks
+	narrow   = 60 // fewer columns have no room for memory and attempts
+	longHost = 20 // bytes of the name of a machine
 
 	leastBar  = 12 // fewer columns are not worth a progress bar
 	leastName = 8  // columns of the run's name
@@ -198,11 +199,14 @@ func (v *view) columns(w int) []column {
 	if w < narrow {
 		worker, age = "W", 7
 	}
-	cols := []column{
-		number(worker, 3, byWorker, func(r *row) string { return strconv.Itoa(r.Worker) }),
+	cols := []column{number(worker, 3, byWorker, func(r *row) string { return strconv.Itoa(r.Worker) })}
+	if w >= narrow && slices.ContainsFunc(v.tasks, func(r row) bool { return r.Host != "" }) {
+		cols = append(cols, number("HOST", 5, unordered, func(r *row) string { return task.HostName(r.Host[:min(len(r.Host), longHost)]) }))
+	}
+	cols = append(cols,
 		number("TASK", 6, unordered, func(r *row) string { return strconv.FormatUint(r.Task, 10) }),
 		number("AGE", age, byAge, func(r *row) string { return task.Brief(seconds(r.Age)) }),
-	}
+	)
 	if w >= narrow {
 		cols = append(cols, number("TRY", 4, unordered, func(r *row) string { return strconv.Itoa(r.Attempt) }))
 	}

@@ -96,6 +96,16 @@ func TestPicture(t *testing.T) {
 	}
 }
 
+// Tasks on other machines have their host beside them, if there is room.
+func TestHosts(t *testing.T) {
+	v := busy(3)
+	v.tasks[2].Host = "web1.\x1bexample.org.of.a.long.name"
+	text := strings.Join(picture(t, v, 100, 24), "\n")
+	require.Contains(t, text, " WORKER                 HOST  TASK ")
+	require.Contains(t, text, "      3 web1._example.org.of  1237 ")
+	require.NotContains(t, strings.Join(picture(t, v, 50, 24), "\n"), "web1")
+}
+
 // The table scrolls with the chosen task.
 func TestScroll(t *testing.T) {
 	v := busy(500)
