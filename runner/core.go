@@ -28,6 +28,9 @@ const (
 	// poison is how many of its attempts a task may lose until nobody should run it
 	// any more: it may be what their workers die of.
 	poison = 5
+	// returnedWait is how much longer a task waits each time that it comes back without
+	// having begun: there may be no worker that really takes it.
+	returnedWait = 100 * time.Millisecond
 	// moment is how long a run whose reader has gone waits for a signal. Ctrl-C
 	// reaches all of a pipeline, and the reader may die before crew has noticed. If
 	// tasks are running, the run waits for up to moments, since a busy machine can
@@ -144,6 +147,7 @@ type entry struct {
 	due      time.Time      // if delayed: when the next attempt may start
 	failures int            // failed attempts; each used up a retry
 	losses   int            // lost attempts of this run that had begun; none did
+	returned int            // those that had not
 	before   []*task.Result // the failed and lost attempts of this run
 	handle   *handle        // ends the attempt
 	result   *task.Result   // if decided

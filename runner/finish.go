@@ -49,9 +49,13 @@ func (c *core) recorded(e *entry) {
 	}
 	e.before = append(e.before, r)
 	wait := time.Duration(0)
-	if r.Outcome != task.Lost {
+	switch {
+	case r.Outcome != task.Lost:
 		wait = c.backoff(e.failures)
 		e.failures++
+	case r.Unbegun:
+		wait = time.Duration(min(e.returned, 10)) * returnedWait
+		e.returned++
 	}
 	c.emit(task.Event{
 		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: len(e.before) - 1, Wait: wait,

@@ -194,8 +194,11 @@ func TestATaskThatIsLostAgainAndAgainIsGivenUp(t *testing.T) {
 		require.EqualValues(t, 1, end.Stats.Failed())
 		require.EqualValues(t, poison, end.Stats.Lost)
 
-		// An attempt that had not begun does not count.
+		// An attempt that had not begun does not count, but a task that nobody takes waits
+		// longer and longer.
+		begin := time.Now()
 		r, end = lossy(t, Retry{}, 20, nil, nil)
+		require.Equal(t, 25*time.Second+(45+10*10)*returnedWait, time.Since(begin).Truncate(returnedWait))
 		require.Equal(t, 20+poison, r.Attempt)
 		require.EqualValues(t, poison, end.Stats.Lost)
 
