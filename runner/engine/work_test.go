@@ -433,3 +433,102 @@ func TestWorkerWithoutEngine(t *testing.T) {
 		require.NotEqual(t, uint64(11), f.Task)
 	}
 }
+
+func TestWorkersShareTasks(t *testing.T) {
+	t.Parallel()
+	url := startHub(t)
+	b, w, one := newWorker(t, url, "-j1", "--worker-ttl", "1s")
+	dir := t.TempDir()
+	hand := func(script string) *Attempt {
+		a := b.attempt(script)
+		b.give(anyone, a)
+		return a
+	}
+	first := hand("echo $CREW_SEQ {%} $CREW_WORKER")
+	f, _ := b.final()
+	require.Equal(t, first.ID, f.ID)
+	require.Equal(t, "1 {%} 1\n", string(f.Stdout))
+
+	// What a worker has begun and did not end, another one runs.
+	script := "echo $$ >> " + dir + "/pids; until [ -e " + dir + "/go ]; do sleep 0.01; done; echo $CREW_HOST"
+	second := hand(script)
+	third := hand("touch " + dir + "/third")
+	pid := pidIn(t, dir+"/pids")
+	other := crew(t, "worker", "--engine", url, "-j1", "--name", "other", "--worker-ttl", "1s", b.words[0], "{}")
+	b.worker(func(p *Presence) bool { return isReady(p) && p.ID != one.ID })
+	f, _ = b.final()
+	require.Equal(t, third.ID, f.ID)
+	require.Equal(t, "other", f.Host, "the first worker has no free slot")
+	w.signal(syscall.SIGKILL)
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(dir + "/pids")
+		return strings.Count(string(text), "\n") == 2
+	}, patience, 5*time.Millisecond)
+	require.False(t, alive(pid))
+	touch(t, dir+"/go")
+	f, _ = b.final()
+	require.Equal(t, second.ID, f.ID)
+	require.Equal(t, "other\n", string(f.Stdout))
+	b.allAcknowledged()
+
+	// What was cancelled ends, and nobody hears of it.
+	require.NoError(t, os.Remove(dir+"/go"))
+	require.NoError(t, os.Remove(dir+"/pids"))
+	hand(script)
+	pid = pidIn(t, dir+"/pids")
+	b.beat(Beat{Run: "run", Epoch: 1, Over: true})
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	b.allAcknowledged()
+
+	// A worker that drains gives back what it has not begun, and ends what it has.
+	require.NoError(t, os.Remove(dir+"/pids"))
+	last := hand(script)
+	pidIn(t, dir+"/pids")
+	other.signal(syscall.SIGINT)
+	b.worker(func(p *Presence) bool { return p.State == draining })
+	touch(t, dir+"/go")
+	f, _ = b.final()
+	require.Equal(t, last.ID, f.ID)
+	other.diedOf(syscall.SIGINT)
+	require.Empty(t, b.results)
+}
+
+func TestRunOutlivesItsWorkers(t *testing.T) {
+	t.Parallel()
+	url := startHub(t)
+	obey := obeys(t)
+	worker := func(name string) *process {
+		return crew(t, "worker", "--engine", url, "-j2", "--worker-ttl", "1s", "--name", name, obey, "{}")
+	}
+	killed, drained := worker("killed"), worker("drained")
+	args := []string{"--engine", url, "-k", "--json", "--output", "none", obey, "{}", ":::"}
+	dir := t.TempDir()
+	for i := range 40 {
+		args = append(args, fmt.Sprintf("echo x >> %s/%d; sleep 0.05", dir, i))
+	}
+	run := crew(t, args...)
+	exists(t, dir+"/9")
+	killed.signal(syscall.SIGKILL)
+	drained.signal(syscall.SIGTERM)
+	worker("last")
+	require.NoError(t, run.ended())
+	drained.diedOf(syscall.SIGTERM)
+	lines := strings.Split(strings.TrimSpace(run.out.String()), "\n")
+	require.Len(t, lines, 40)
+	attempts := 0
+	for i, l := range lines {
+		var r struct {
+			Task    int
+			Outcome string
+			Host    string
+		}
+		require.NoError(t, json.Unmarshal([]byte(l), &r))
+		require.Equal(t, "ok", r.Outcome)
+		require.Contains(t, []string{"killed", "drained", "last"}, r.Host)
+		text, err := os.ReadFile(fmt.Sprintf("%s/%d", dir, i))
+		require.NoError(t, err)
+		attempts += strings.Count(string(text), "x")
+	}
+	require.LessOrEqual(t, attempts, 42, "more was repeated than ran on the worker that died")
+	run.says(&run.err, "lost")
+}

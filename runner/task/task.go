@@ -6,6 +6,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -145,7 +146,7 @@ func (t *Task) Size() int {
 type Origin struct {
 	Task   uint64 // {#} and CREW_SEQ
 	Number int    // CREW_ATTEMPT
-	Slot   int    // {%} and CREW_WORKER
+	Slot   int    // {%} and CREW_WORKER; 0 for the one where it runs
 	Host   string // {host} and CREW_HOST
 }
 
@@ -155,6 +156,7 @@ func (t *Task) origin(n, slot int, host string) Origin {
 	o := Origin{t.ID, n, slot, host}
 	if t.Origin != nil {
 		o = *t.Origin
+		o.Slot = cmp.Or(o.Slot, slot)
 	}
 	if o.Host == "" {
 		o.Host = thisHost()
