@@ -45,6 +45,7 @@ type submitter struct {
 	results results
 	past    past
 	beats   beats
+	begun   chan struct{} // closed once slots have joined
 	ctx     context.Context
 	cancel  context.CancelFunc
 	end     sync.WaitGroup
@@ -100,7 +101,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 
 // submit is Submit with a connection, which it takes over.
 func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
-	x := &submitter{sub: sub, s: s, key: key, lasting: sub.Dir != "" && len(sub.Hosts) == 0}
+	x := &submitter{sub: sub, s: s, key: key, lasting: sub.Dir != "" && len(sub.Hosts) == 0, begun: make(chan struct{})}
 	x.beats.since = time.Now()
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -156,7 +157,11 @@ func (x *submitter) Close() error {
 		x.courier.close()
 	}
 	x.s.close()
-	x.end.Wait()
+	select {
+	case <-x.begun:
+		x.end.Wait()
+	default: // the run was never made, and what waits for that does so for ever
+	}
 	if x.stopHosts != nil {
 		x.stopHosts()
 	}

@@ -422,3 +422,18 @@ func TestSubmitterOrders(t *testing.T) {
 	e := r.wait()
 	require.Equal(t, int64(5), e.Stats.Of(task.NotRun))
 }
+
+// TestRunNeverMade has a run fail to begin after its executor was made.
+func TestRunNeverMade(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	b.worker("a", 1, answer)
+	asked := make(chan struct{})
+	x, err := submit(cli.Submission{
+		Queue: "q", Command: testCommand, Notice: func(string) {},
+		Do: func(task.Command) task.Reply { close(asked); select {} },
+	}, b.connect(nil), nil)
+	require.NoError(t, err)
+	<-asked
+	require.NoError(t, x.Close())
+}

@@ -216,6 +216,7 @@ func (x *submitter) replay(f *flight) {
 // begin has what earlier epochs left come to an end, reads their results, and lets
 // slots join.
 func (x *submitter) begin() {
+	defer close(x.begun)
 	if x.epoch > 1 {
 		for x.inherit() != nil && x.ctx.Err() == nil {
 			select {

@@ -242,6 +242,9 @@ func (x *submitter) board(a task.Attempt) *flight {
 func (x *submitter) lose(w *worker, unbegun bool) {
 	w.ending = true
 	x.fit(w)
+	if x.ctx.Err() != nil {
+		return // Close ends its attempts
+	}
 	x.end.Go(func() {
 		x.giveUp(w, unbegun)
 		x.roster.mu.Lock()
