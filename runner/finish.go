@@ -11,7 +11,9 @@ import (
 // The task keeps its slot until recorded.
 func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	e.mustBe(running)
-	r.Host = e.slot.Host
+	if e.slot.Host != "" {
+		r.Host = e.slot.Host
+	}
 	if r.Outcome == task.Lost && (e.cancelled || c.phase >= stopping) {
 		r.Outcome = task.Cancelled // it would have been ended anyway
 	}

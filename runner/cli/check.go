@@ -91,6 +91,16 @@ var clashes = [...]clash{
 
 	{"no-control", "name", "without a socket nobody sees the name: drop one of them"},
 
+	{"attach", "output=raw", "the engine keeps the results: use --output group"},
+
+	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
+	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
+	{"detach", "retries retry-delay retry-max-delay retry-on halt fail-fast", "nobody is there to see a failure: drop %s"},
+	{"detach", "sched!=fifo per-key order delay", "workers take tasks in input order, as they are free: drop %s"},
+	{"detach", "keep-order output tag tag-string json results joblog", "crew engine attach shows the results: give it %s"},
+	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
+	{"detach", "dry-run", "nothing is handed over: drop one of them"},
+
 	{"dry-run", "json results", "nothing runs, so there are no results: drop one of them"},
 	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
@@ -199,7 +209,7 @@ func (o *Options) refusals() []*refusal {
 		all = append(all, o.lacks(n))
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o),
-		shareOfQueue(o), idleWorker(o), jobsElsewhere(o), unsigned(o))
+		shareOfQueue(o), idleWorker(o), notShown(o), jobsElsewhere(o), unsigned(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {

@@ -68,6 +68,7 @@ var completions = []struct{ line, offers, not string }{
 	{"crew ctl drain --re", "--rest", "--retries"},
 	{"crew eng", "engine", "--"},
 	{"crew engine ", "serve", "drain"},
+	{"crew engine attach --jo", "--joblog", "--jobs"},
 	{"crew engine serve --tls-c", "--tls-cert", "--json"},
 	{"crew worker --lab", "--labels", "--keep-order"},
 }

@@ -164,6 +164,8 @@ type Engine struct {
 	Return    []string // templates of files that come back
 	Cleanup   bool     // remove all of those there
 
+	Attach string // the run whose results are shown; "" for none
+
 	// of crew worker
 
 	Worker   bool // this is one
@@ -173,10 +175,10 @@ type Engine struct {
 }
 
 // far reports whether the tasks run on other machines.
-func (e *Engine) far() bool { return !e.Worker && (e.URL != "" || len(e.Hosts) > 0) }
+func (e *Engine) far() bool { return !e.Worker && e.Attach == "" && (e.URL != "" || len(e.Hosts) > 0) }
 
 // fed reports whether others bring the run's tasks.
-func (o *Options) fed() bool { return o.Serve.On || o.Engine.Worker }
+func (o *Options) fed() bool { return o.Serve.On || o.Engine.Worker || o.Engine.Attach != "" }
 
 // defaults returns Options for an empty command line, without the defaults that
 // finish fills in.
@@ -210,6 +212,10 @@ func (o *Options) finish() {
 	if o.fed() {
 		o.Input.Groups = []Group{{}} // values, of which none is there yet
 		o.Pool.Buffer = o.Serve.MaxQueued
+	}
+	if o.Engine.Attach != "" {
+		o.Output.KeepOrder = o.Output.Mode != "raw"
+		o.Pool.Jobs, o.Pool.Buffer = attachJobs, 2*attachJobs
 	}
 	if o.Pool.TTY {
 		o.Pool.Jobs, o.Output.Mode = 1, "raw"

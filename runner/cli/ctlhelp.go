@@ -35,7 +35,19 @@ func (c *ctl) helpText() string {
 			fmt.Fprintf(&b, "%-*s%s\n", textColumn, row.forms(), o.text)
 		}
 	}
+	for name := range strings.FieldsSeq(c.verb.also()) {
+		o := long(name)
+		fmt.Fprintf(&b, "%-*s%s\n", textColumn, o.forms(), o.text)
+	}
 	return b.String()
+}
+
+// also returns the names of options of runs that v takes, too.
+func (v *verb) also() string {
+	if v.name == attaching.name {
+		return attachOptions
+	}
+	return ""
 }
 
 // sentence returns text with a capital letter.
@@ -56,6 +68,9 @@ func (v *verb) optionNames() (names []string) {
 		if o := &ctlOptions[i]; v.takes(o) {
 			names = append(names, "--"+o.name)
 		}
+	}
+	for name := range strings.FieldsSeq(v.also()) {
+		names = append(names, "--"+name)
 	}
 	return names
 }

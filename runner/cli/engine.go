@@ -49,6 +49,7 @@ func engineTool() *tool {
 		{"pause", takesFarRun, at, "start nothing of a run until resume", (*ctl).engine},
 		{"resume", takesFarRun, at, "undo pause", (*ctl).engine},
 		{"cancel", takesFarRun, at, "end a run", (*ctl).engine},
+		{attaching.name, takesFarRun, at, "show the results of a run that was handed over", (*ctl).engine},
 		{"key", takesFile, "", "make a key that signs commands, print what trusts it", (*ctl).engine},
 	}}
 }

@@ -37,6 +37,7 @@ type Programs struct {
 type Far struct {
 	Submit func(Submission) (Executor, error)
 	Work   func(Work) (Worker, error)
+	Attach func(Attachment) (Attached, error)
 	Engine func(EngineCall) error
 }
 
@@ -64,7 +65,26 @@ type Submission struct {
 
 	Sign   string
 	Detach bool
+	Out    io.Writer // where a run that was handed over is printed
 	Files  Files
+}
+
+// Attachment names a run that was handed over.
+type Attachment struct {
+	URL, Run string
+	Plan     task.Plan
+	Store    *spool.Store
+	Open     func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
+	Notice   func(string)
+}
+
+// Attached brings the results of a run that was handed over: its tasks come in input
+// order once they have ended.
+type Attached interface {
+	runner.Source
+	Executor
+	Tasks() uint64 // how many there are
+	Forget() error // removes the run from the engine
 }
 
 // Template is what makes a command of values.
@@ -134,7 +154,7 @@ func (w *wiring) submit() (Executor, error) {
 		Command: w.source.commandTemplate(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
-		Sign: e.Sign, Detach: e.Detach, Files: w.files(),
+		Sign: e.Sign, Detach: e.Detach, Out: w.out, Files: w.files(),
 	})
 	if err != nil {
 		return nil, err

@@ -19,10 +19,13 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 		args = args[1:]
 	}
 	var word []use
+	cut := split
 	if len(args) > 0 && args[0] == serving.name {
 		word, args = []use{{opt: &serving, spelled: serving.name}}, args[1:]
 	} else if len(args) > 0 && args[0] == working.name {
 		word, args = []use{{opt: &working, spelled: working.name}}, args[1:]
+	} else if attaches(args) {
+		args, cut = args[2:], splitAttach
 	} else if len(args) > 0 && reserved(args[0]) {
 		return nil, false, &usageError{
 			"this version has no command " + args[0],
@@ -33,7 +36,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if err != nil {
 		return nil, false, err
 	}
-	l, err := split(args)
+	l, err := cut(args)
 	if err != nil {
 		return nil, false, err
 	}

@@ -64,7 +64,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		}
 		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
 	}
-	if !o.Show.Quiet {
+	if !o.Show.Quiet && !o.Engine.Detach {
 		sinks = append(sinks, sink.NewDigest(w.screen, in, w.source.rerun()))
 	}
 	if o.Show.Verbose && !w.announces() {

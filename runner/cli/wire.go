@@ -50,12 +50,14 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 		case "ctl":
 			return ctlCommand(args[2:], stdin, stdout, stderr)
 		case "engine":
-			return engineCommand(args, programs, stdout, stderr)
+			if !attaches(args[1:]) {
+				return engineCommand(args, programs, stdout, stderr)
+			}
 		}
 	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)
 	if err == nil && !done {
-		if programs.Far == nil && (opts.Engine.Worker || opts.Engine.far()) {
+		if programs.Far == nil && (opts.Engine.Worker || opts.Engine.far() || opts.Engine.Attach != "") {
 			err = becomeEngine(args)
 		} else {
 			err = checkLimits(opts)
@@ -105,6 +107,7 @@ type wiring struct {
 	made       *runner.Run      // the run, once it is
 	feed       *feed            // nil unless others feed the run
 	worker     Worker           // nil unless its tasks are those of other runs
+	attached   Attached         // nil unless it shows the results of another run
 	state      *journal.Journal // nil without --state
 	close      []func() error   // in order of opening
 }
@@ -208,12 +211,17 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.attach(); err != nil {
+		return nil, err
+	}
 	exec, err := w.executor()
 	if err != nil {
 		return nil, err
 	}
 	if x, ok := exec.(recordingExecutor); ok && w.state != nil {
 		sinks = slices.Insert(sinks, 1, x.Sink())
+	} else if ok && w.opts.Engine.Detach {
+		sinks = append(sinks, x.Sink())
 	}
 	sinks = w.openControl(exec, sinks)
 	if w.announces() {
@@ -232,6 +240,8 @@ func (w *wiring) newRun() (*runner.Run, error) {
 		in = w.feed
 	} else if w.worker != nil {
 		in, sinks = w.worker, append([]runner.Sink{w.worker}, sinks...)
+	} else if w.attached != nil {
+		in = tagged{w.attached, w.source.tasks.Tag}
 	}
 	return runner.New(cfg, in, exec, rec, sinks)
 }
@@ -246,7 +256,10 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	// A running attempt takes a thread, and crew ctl can make the pool larger.
 	debug.SetMaxThreads(max(o.Pool.Jobs, 100_000) + 2000)
-	if o.Engine.far() {
+	switch {
+	case w.attached != nil:
+		return w.attached, nil
+	case o.Engine.far():
 		return w.submit()
 	}
 	cfg := proc.Config{
@@ -284,7 +297,7 @@ func (w *wiring) config() (runner.Config, error) {
 		},
 		Halt: o.Failure.Halt,
 		Feed: runner.Feed{
-			Open: o.fed(), MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Serve.On || o.State.Dir != "",
+			Open: o.fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Serve.On || o.State.Dir != "",
 		},
 		Tick: tick,
 
@@ -316,6 +329,9 @@ func (w *wiring) ending(e runner.Ending) ending {
 		end.last = append(end.last, e.Result.Err.Error())
 	case e.Reason == runner.BadCommand:
 		end.last = append(end.last, fmt.Sprintf("%v: no task can run it", e.Result.Err)+w.opts.Command.shellHint())
+	}
+	if err := w.detached(e); err != nil {
+		end.err = err
 	}
 	if e.Stats.InputEnd && e.Stats.Admitted == 0 && w.mayLackColons() {
 		end.last = append(end.last, "nothing ran, because standard input holds no records: "+

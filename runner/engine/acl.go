@@ -55,13 +55,13 @@ func submitterRights() (r rights) {
 func workerRights() (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
 	may("crew.r.>", "$KV."+workersBucket+".>", "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, runsStream, filesStream)...)
+	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, filesStream)...)
 	may(api("CONSUMER.CREATE.%s.*.crew.t.>", tasksStream)...)
 	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {
 		may(api(verb, tasksStream)...)
 	}
 	may(api("DIRECT.GET.%s.>", workersStream)...)
-	may(reading(runsStream, filesStream)...)
+	may(reading(filesStream)...)
 	r.subscribe = []string{workerInbox + ".>", "crew.w.>", "crew.b.*"}
 	return r
 }

@@ -86,7 +86,10 @@ func (s *session) dropBodies(ctx context.Context, run string) error {
 		return err
 	}
 	all, err := objects.List(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	for _, o := range all {

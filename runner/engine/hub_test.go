@@ -151,6 +151,7 @@ func TestRights(t *testing.T) {
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.PURGE.CREW_RESULTS": false,
 		"$JS.API.STREAM.UPDATE.CREW_TASKS": false, "$JS.API.STREAM.MSG.GET.CREW_RESULTS": false, "$JS.API.DIRECT.GET.CREW_RESULTS": false,
 		"$JS.API.CONSUMER.CREATE.CREW_RESULTS.x.crew.r.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS": false,
+		"$JS.API.CONSUMER.CREATE.KV_crew_runs.x.$KV.crew_runs.>": false, "$JS.API.DIRECT.GET.KV_crew_runs.x": false,
 		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
 		"$SYS.REQ.SERVER.PING": false, "x": false,
 	})
@@ -169,7 +170,7 @@ func TestRights(t *testing.T) {
 	_, err = kv.PutString(ctx, "q.w", "{}")
 	require.NoError(t, err)
 	require.NoError(t, submitter.watches(ctx, workersBucket))
-	require.NoError(t, worker.watches(ctx, runsBucket))
+	require.NoError(t, submitter.watches(ctx, runsBucket))
 	files, err := submitter.js.ObjectStore(ctx, filesBucket)
 	require.NoError(t, err)
 	_, err = files.PutString(ctx, "f", "content")

@@ -71,7 +71,8 @@ type Enrolment struct {
 	Since    time.Time `json:"since"`
 	State    string    `json:"state"` // running, handed-over (detached, all tasks are in the stream), cancelled, done
 	Detached bool      `json:"detached,omitempty"`
-	Tasks    uint64    `json:"tasks,omitempty"` // if handed over: how many
+	Tasks    uint64    `json:"tasks,omitempty"`  // if handed over: how many
+	Secret   []byte    `json:"secret,omitempty"` // if detached: what results are believed by; workers cannot read it
 	Paused   bool      `json:"paused,omitempty"`
 }
 

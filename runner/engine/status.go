@@ -54,6 +54,9 @@ func (s *session) status(c *cli.EngineCall) error {
 	if err != nil {
 		return fmt.Errorf("look at the engine: %w", notReady(err))
 	}
+	for i := range st.Runs {
+		st.Runs[i].Secret = nil
+	}
 	if c.JSON {
 		text, err := json.Marshal(st)
 		if err != nil {
@@ -238,7 +241,7 @@ func (s *session) steer(c *cli.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	if r.State == handedOver {
+	if r.Detached {
 		if c.Verb == opCancel {
 			return s.drop(ctx, r)
 		}
@@ -284,6 +287,9 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 // forget removes what the engine has of a run whose tasks have ended.
 func (s *session) forget(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
+	if err == nil {
+		err = s.dropBodies(ctx, r.Run)
+	}
 	if err != nil {
 		return err
 	}

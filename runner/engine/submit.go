@@ -75,6 +75,9 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if sub.Detach {
+		return detach(sub, s)
+	}
 	return submit(sub, s, key)
 }
 

@@ -106,6 +106,12 @@ type Final struct {
 	MaxRSS     int64
 	Argv       []string // of a task that brought values
 
+	// of a task that any worker could take
+
+	Records [][]string
+	Object  string
+	Key     string
+
 	Stdout, Stderr       []byte // what no chunk has brought: all of it, or the rest
 	StdoutLen, StderrLen int64  // of chunks and rest
 	Returned             []File

@@ -25,7 +25,7 @@ func FuzzAttempt(f *testing.F) {
 
 func FuzzResult(f *testing.F) {
 	f.Add((&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode())
-	f.Add((&Final{ID: ID{"r", 1, 2, 3}, Outcome: task.Exit, Code: 3, Err: "no", Argv: []string{""}, Stdout: []byte("x")}).Encode())
+	f.Add((&Final{ID: ID{"r", 1, 2, 3}, Outcome: task.Exit, Code: 3, Err: "no", Argv: []string{""}, Records: [][]string{{"a"}}, Key: "k", Stdout: []byte("x")}).Encode())
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		if c, err := DecodeChunk(msg); err == nil {
 			again, err := DecodeChunk(c.Encode())

@@ -30,10 +30,7 @@ func (a *Attempt) Encode() []byte {
 	e.text(a.Dir)
 	e.raw(a.Template[:])
 	e.texts(a.Names)
-	e.uint(uint64(len(a.Records)))
-	for _, r := range a.Records {
-		e.texts(r)
-	}
+	e.records(a.Records)
 	e.text(a.Object)
 	e.bytes(a.Stdin)
 	e.bool(a.HasStdin)
@@ -62,9 +59,7 @@ func DecodeAttempt(msg []byte) (*Attempt, error) {
 	a.Argv, a.Shell, a.Env, a.Dir = d.texts(), d.bool(), d.texts(), d.text()
 	d.raw(a.Template[:])
 	a.Names = d.texts()
-	for n := d.size(); n > 0 && !d.bad; n-- {
-		a.Records = append(a.Records, d.texts())
-	}
+	a.Records = d.records()
 	a.Object, a.Stdin, a.HasStdin, a.Live = d.text(), d.bytes(), d.bool(), d.bool()
 	a.Timeout, a.KillAfter = time.Duration(d.int()), time.Duration(d.int())
 	a.Take, a.Return, a.Cleanup = d.files(), d.texts(), d.bool()
@@ -115,6 +110,9 @@ func (f *Final) Encode() []byte {
 	e.int(int64(f.System))
 	e.int(f.MaxRSS)
 	e.texts(f.Argv)
+	e.records(f.Records)
+	e.text(f.Object)
+	e.text(f.Key)
 	e.bytes(f.Stdout)
 	e.bytes(f.Stderr)
 	e.int(f.StdoutLen)
@@ -141,7 +139,8 @@ func DecodeFinal(msg []byte) (*Final, error) {
 	}
 	f.Code, f.Signal, f.Err, f.BadCommand, f.Leaked = int(d.int()), int(d.int()), d.text(), d.bool(), d.bool()
 	f.PID, f.Took, f.User, f.System = int(d.int()), time.Duration(d.int()), time.Duration(d.int()), time.Duration(d.int())
-	f.MaxRSS, f.Argv, f.Stdout, f.Stderr = d.int(), d.texts(), d.bytes(), d.bytes()
+	f.MaxRSS, f.Argv, f.Records, f.Object, f.Key = d.int(), d.texts(), d.records(), d.text(), d.text()
+	f.Stdout, f.Stderr = d.bytes(), d.bytes()
 	f.StdoutLen, f.StderrLen, f.Returned = d.int(), d.int(), d.files()
 	return f, d.end()
 }
@@ -185,6 +184,20 @@ func (d *dec) time() time.Time {
 		return time.Unix(0, n)
 	}
 	return time.Time{}
+}
+
+func (e *enc) records(list [][]string) {
+	e.uint(uint64(len(list)))
+	for _, r := range list {
+		e.texts(r)
+	}
+}
+
+func (d *dec) records() (list [][]string) {
+	for n := d.size(); n > 0 && !d.bad; n-- {
+		list = append(list, d.texts())
+	}
+	return list
 }
 
 func (e *enc) files(list []File) {

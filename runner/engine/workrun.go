@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -150,6 +151,9 @@ func (h *job) final(r *task.Result) *Final {
 	f.Returned = h.returned
 	if len(h.Argv) == 0 && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
+	}
+	if h.shared && len(h.Object)+len(h.Key)+textSize(slices.Concat(h.Records...)) <= restSize {
+		f.Records, f.Object, f.Key = h.Records, h.Object, h.Key
 	}
 	f.Stdout, f.StdoutLen = h.out.rest()
 	f.Stderr, f.StderrLen = h.err.rest()

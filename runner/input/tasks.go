@@ -174,6 +174,13 @@ func (t *Tasks) Fill(tk *task.Task) error {
 	return tk.Err
 }
 
+// Tag sets the tag of a task that has its records.
+func (t *Tasks) Tag(tk *task.Task) {
+	if t.cfg.Tag != nil {
+		t.cfg.Tag.FillTag(tk, expand.Values{Records: tk.Records, Seq: tk.ID})
+	}
+}
+
 // fill sets what does not depend on the task's command. obj is the JSON object
 // that it comes from, if any.
 func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {

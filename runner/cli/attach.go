@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"crew/runner"
+	"crew/runner/task"
+)
+
+// attaching stands in Options.uses for the words engine attach and the run's name. It
+// is not in the table.
+var attaching = option{name: "attach", value: takesFarRun, set: func(o *Options, v string) (err error) {
+	o.Engine.Attach, err = parseText(v)
+	return err
+}}
+
+// attachJobs is how many results are fetched at once.
+const attachJobs = 4
+
+// attachOptions are the options of runs that crew engine attach takes.
+const attachOptions = "keep-order output tag tag-string json results joblog progress quiet"
+
+// attaches reports whether a command line, without the program's name, is one of crew
+// engine attach, other than for its help.
+func attaches(args []string) bool {
+	return len(args) > 1 && args[0] == "engine" && args[1] == "attach" &&
+		!slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "--help" })
+}
+
+// splitAttach splits the arguments of crew engine attach. The run's name may come
+// before the options or behind them.
+func splitAttach(args []string) (line, error) {
+	run, rest := "", args
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		run, rest = args[0], args[1:]
+	}
+	l, err := split(rest)
+	if err != nil {
+		return l, err
+	}
+	if run == "" && len(l.rest) > 0 {
+		run, l.rest = l.rest[0], l.rest[1:]
+	}
+	const write = "write crew engine attach RUN [options]"
+	switch {
+	case run == "":
+		return l, &usageError{"crew engine attach needs the name of a run", write}
+	case len(l.rest) > 0:
+		return l, &usageError{"\"" + l.rest[0] + "\" is one word too many", write}
+	}
+	l.uses = append([]use{{opt: &attaching, spelled: "engine attach", value: run}}, l.uses...)
+	return l, nil
+}
+
+// notShown refuses options with crew engine attach that do not say how to show
+// results.
+func notShown(o *Options) *refusal {
+	if o.given(attaching.name) == nil {
+		return nil
+	}
+	for i := range o.uses {
+		u := &o.uses[i]
+		if name := u.opt.name; u.opt != &attaching && name != "engine" && !slices.Contains(strings.Fields(attachOptions), name) {
+			return &refusal{usageError{
+				u.withChoice() + " and engine attach do not go together", "the tasks have run or run already: drop " + u.opt.typed(),
+			}, []*use{u}}
+		}
+	}
+	return nil
+}
+
+// attach connects to the run whose results are to be shown.
+func (w *wiring) attach() (err error) {
+	o := w.opts
+	if o.Engine.Attach == "" {
+		return nil
+	}
+	w.attached, err = w.programs.Far.Attach(Attachment{
+		URL: o.Engine.URL, Run: o.Engine.Attach, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
+	})
+	if err == nil {
+		w.close = append(w.close, w.attached.Close)
+		w.total.set(w.attached.Tasks())
+	}
+	return err
+}
+
+// tagged is a source whose tasks get their tags here.
+type tagged struct {
+	runner.Source
+	tag func(*task.Task)
+}
+
+// Next returns the next task. See runner.Source.
+func (s tagged) Next(number func() uint64) (*task.Task, error) {
+	t, err := s.Source.Next(number)
+	if err == nil {
+		s.tag(t)
+	}
+	return t, err
+}
+
+// detached removes a run from the engine once all its results were shown.
+func (w *wiring) detached(e runner.Ending) error {
+	if w.attached == nil || e.Reason != runner.Completed || e.Unshown || w.stdout.Lost() > 0 {
+		return nil
+	}
+	return w.attached.Forget()
+}

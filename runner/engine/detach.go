@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"crypto/aes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+const (
+	handingSlots = 64                     // tasks on their way to the stream at once
+	handAgain    = 200 * time.Millisecond // after the stream did not take one
+)
+
+// detacher is the executor of a run that hands its tasks over: an attempt has ended
+// when the engine has its message.
+type detacher struct {
+	x      *submitter // makes the messages; nothing of it runs
+	record Enrolment
+	told   *once
+	sent   atomic.Int64
+}
+
+// detach returns the executor of a run with --detach. It takes the connection over.
+func detach(sub cli.Submission, s *session) (_ *detacher, err error) {
+	id := newIdentity()
+	host, _ := os.Hostname()
+	d := &detacher{
+		x: &submitter{sub: sub, s: s, run: id.Run, epoch: id.Epoch}, told: &once{notice: sub.Notice},
+		record: Enrolment{
+			Version: Version, Run: id.Run, Name: sub.Name, Epoch: id.Epoch, Secret: id.Secret, Host: host, PID: os.Getpid(),
+			Since: time.Now(), State: "running", Detached: true,
+		},
+	}
+	d.x.template, _ = digest(sub.Command)
+	if d.x.secret, err = aes.NewCipher(id.Secret); err == nil {
+		err = d.enrol() // from now on crew engine cancel finds it
+	}
+	if err != nil {
+		s.close()
+		return nil, notReady(err)
+	}
+	go func() { // a command waits until the run has begun
+		sub.Do(task.Command{Op: task.Join, N: handingSlots})
+	}()
+	return d, nil
+}
+
+func (d *detacher) enrol() error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	kv, err := d.x.s.js.KeyValue(ctx, runsBucket)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(d.record)
+	if err == nil {
+		_, err = kv.Put(ctx, d.x.sub.Queue+"."+d.record.Run, b)
+	}
+	return err
+}
+
+// Run hands an attempt over. See runner.Executor.
+func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
+	x := d.x
+	f := &flight{attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.token(x.epoch, a.Task.ID, a.Number)}
+	m := x.message(f)
+	m.Slot, m.Host = 0, "" // those where it runs
+	msg, _, err := x.s.pack(ctx, m.ID, m.Encode())
+	if err == nil {
+		err = d.publish(ctx, taskSubject(x.sub.Queue, anyone, x.run), m.ID, msg)
+	}
+	if err != nil {
+		return outcome(a, endedBy(ctx), err, false)
+	}
+	d.sent.Add(1)
+	return outcome(a, task.OK, nil, false)
+}
+
+// publish has a stream take a message, and tries until ctx is done.
+func (d *detacher) publish(ctx context.Context, subject string, id ID, msg []byte) error {
+	for {
+		key := id.Run + "." + strconv.FormatUint(id.Task, 10) + "." + strconv.Itoa(id.Number)
+		// Even if ctx is done: what is under way could not be withdrawn.
+		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWait)
+		_, err := d.x.s.js.PublishMsg(once, &nats.Msg{Subject: subject, Data: msg}, jetstream.WithMsgID(key))
+		cancel()
+		switch api, ok := errors.AsType[*jetstream.APIError](err); {
+		case err == nil:
+			return nil
+		case ok && api.ErrorCode == codeFull:
+			d.told.say("a stream of the engine is full: waiting until there is room")
+		case d.x.s.nc.IsConnected():
+			d.told.say("the engine does not take a task: " + err.Error() + ": trying again")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(handAgain):
+		}
+	}
+}
+
+// Close closes the connection.
+func (d *detacher) Close() error {
+	d.x.s.close()
+	return nil
+}
+
+// Sink returns the sink that gets the run's events.
+func (d *detacher) Sink() runner.Sink { return handOver{d} }
+
+// handOver is the sink of a run that hands its tasks over.
+type handOver struct{ *detacher }
+
+// Consume brings the results of tasks that cannot be run. See runner.Sink.
+func (d handOver) Consume(events []task.Event) error {
+	for i := range events {
+		e := &events[i]
+		if e.Kind != task.Finished || e.Result.Outcome != task.StartFailed {
+			continue
+		}
+		x, r := d.x, e.Result
+		f := &Final{
+			ID: ID{x.run, x.epoch, e.ID, 1}, Token: x.token(x.epoch, e.ID, 1), Outcome: r.Outcome, Code: r.Code, Argv: r.Task.Argv,
+			Records: r.Task.Records, Object: r.Task.Object, Key: r.Task.Key,
+		}
+		if r.Err != nil {
+			f.Err = r.Err.Error()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		err := d.publish(ctx, resultSubject(x.sub.Queue, x.run), f.ID, f.Encode())
+		cancel()
+		if err != nil {
+			return fmt.Errorf("hand the result of task %d over: %w", e.ID, err)
+		}
+	}
+	return nil
+}
+
+// Close says that all tasks are handed over, and prints the run, or withdraws them. See
+// runner.Sink.
+func (d handOver) Close(st task.Stats) error {
+	if st.InputEnd && st.Of(task.Cancelled)+st.Of(task.NotRun) == 0 {
+		d.record.State, d.record.Tasks = handedOver, uint64(st.Admitted)
+		if err := d.enrol(); err != nil {
+			return fmt.Errorf("say that run %s is handed over: %w", d.record.Run, err)
+		}
+		_, err := fmt.Fprintln(d.x.sub.Out, d.record.Run)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	if err := d.x.s.drop(ctx, &runStatus{Queue: d.x.sub.Queue, Enrolment: d.record}); err != nil {
+		return err
+	}
+	d.x.sub.Notice(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", d.sent.Load()))
+	return nil
+}
+
+// Kill does nothing: no attempt takes long. See runner.Executor.
+func (d *detacher) Kill(uint64) {}
+
+// Suspend does nothing. See runner.Executor.
+func (d *detacher) Suspend() {}
+
+// Resume does nothing. See runner.Executor.
+func (d *detacher) Resume() {}
