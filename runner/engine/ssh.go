@@ -62,24 +62,21 @@ type party struct {
 }
 
 // startHosts starts a server in this process and keeps a worker on each host until
-// stop, after which none is left there. They trust key alone. url and options connect
-// to the server, which has crew's streams. Hosts that cannot be reached are tried again
-// until stop.
-func startHosts(sub cli.Submission) (url string, options []nats.Option, key *signingKey, stop func(), err error) {
+// stop, after which none is left there. They run what comes by the server, which nobody
+// else can reach. url and options connect to it, and it has crew's streams. Hosts that
+// cannot be reached are tried again until stop.
+func startHosts(sub cli.Submission) (url string, options []nats.Option, stop func(), err error) {
 	p := &party{notice: sub.Notice, program: sync.OnceValues(openProgram)}
 	if err := needSSH(sub.Hosts); err != nil {
-		return "", nil, nil, nil, err
-	}
-	if key, err = newSigningKey(); err != nil {
-		return "", nil, nil, nil, err
+		return "", nil, nil, err
 	}
 	removeDir, err := p.serve()
 	if err != nil {
-		return "", nil, nil, nil, err
+		return "", nil, nil, err
 	}
 	p.args = []string{
 		"--protocol", strconv.Itoa(cli.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
-		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", key.public(), "--quiet", "--progress", "never",
+		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, h := range sub.Hosts {
@@ -92,7 +89,7 @@ func startHosts(sub cli.Submission) (url string, options []nats.Option, key *sig
 		p.server.WaitForShutdown()
 		removeDir()
 	}
-	return "", []nats.Option{within(p.server), p.owner}, key, stop, nil
+	return "", []nats.Option{within(p.server), p.owner}, stop, nil
 }
 
 // needSSH returns an error if ssh is missing and needed.

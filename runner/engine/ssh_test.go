@@ -132,7 +132,7 @@ func TestHosts(t *testing.T) {
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
 		said = notices{}
-		_, options, key, stop, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		_, options, stop, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
 		stop = sync.OnceFunc(stop)
 		defer stop()
@@ -145,7 +145,7 @@ func TestHosts(t *testing.T) {
 			m, err := heard.NextMsg(time.Minute)
 			require.NoError(t, err, &said)
 			pid, args, _ := strings.Cut(string(m.Data), " ")
-			require.Contains(t, args, "--allow-commands --trust "+key.public())
+			require.Contains(t, args, "--allow-commands --trust "+stdioURL)
 			pids[args[strings.Index(args, "never")+5:]], err = strconv.Atoi(pid)
 			require.NoError(t, err)
 		}

@@ -32,7 +32,8 @@ type submitter struct {
 	run       string
 	epoch     uint64
 	secret    cipher.Block // makes tokens
-	key       *signingKey  // nil if tasks bring values
+	commands  bool         // tasks bring commands, not values
+	key       *signingKey  // nil if nothing needs a signature
 	template  [32]byte
 	lasting   bool     // the run's next epoch may want what this one leaves in the stream
 	stopHosts func()   // nil without hosts of its own
@@ -84,7 +85,7 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 // submitToHosts returns the executor of a run with a server and workers of its own,
 // which end with it.
 func submitToHosts(sub cli.Submission) (cli.Executor, error) {
-	url, options, key, stop, err := startHosts(sub)
+	url, options, stop, err := startHosts(sub)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 		stop()
 		return nil, err
 	}
-	x, err := submit(sub, s, key)
+	x, err := submit(sub, s, nil)
 	if err != nil {
 		stop()
 		return nil, err
@@ -104,7 +105,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 
 // submit is Submit with a connection, which it takes over.
 func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
-	x := &submitter{sub: sub, s: s, key: key, lasting: sub.Dir != "" && len(sub.Hosts) == 0, begun: make(chan struct{})}
+	x := &submitter{sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0, begun: make(chan struct{})}
 	x.beats.since = time.Now()
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -292,7 +293,7 @@ func (x *submitter) message(f *flight) *Attempt {
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Live: c.Plan.Streams(),
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}
-	if x.key == nil {
+	if !x.commands {
 		m.Template, m.Names, m.Records, m.Object = x.template, c.Command.Names, t.Records, t.Object
 		return m
 	}

@@ -146,11 +146,11 @@ func (x *submitter) refuses(p Presence) string {
 	case p.Version != Version:
 		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, this is version %d: install the same crew on all machines",
 			p.Host, p.Version, Version)
-	case x.key != nil && !p.Signed:
+	case x.commands && !p.Signed:
 		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"
-	case x.key == nil && p.Template == "":
+	case !x.commands && p.Template == "":
 		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + mine + ", or give this run --sign FILE"
-	case x.key == nil && p.Template != fmt.Sprintf("%x", x.template):
+	case !x.commands && p.Template != fmt.Sprintf("%x", x.template):
 		return "worker " + p.Host + " runs " + p.Command + ", not " + mine + ": write the same command here and there"
 	}
 	return ""

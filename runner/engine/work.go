@@ -34,7 +34,7 @@ type crewWorker struct {
 	digest [32]byte // of the template
 	values bool     // there is a template
 	text   string   // the template for people
-	trust  *trust
+	trust  *trust   // nil if every command is from who has started this worker
 
 	// what is open
 
@@ -80,12 +80,10 @@ func Work(work cli.Work) (cli.Worker, error) {
 		w.digest, w.text = digest(work.Template)
 	}
 	var err error
-	if !work.Commands {
+	if !work.Commands || work.URL == stdioURL {
 		w.seen.most = mostSeen
-	} else {
-		if w.trust, err = loadTrust(work.Trust); err != nil {
-			return nil, err
-		}
+	} else if w.trust, err = loadTrust(work.Trust); err != nil {
+		return nil, err
 	}
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
