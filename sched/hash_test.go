@@ -78,8 +78,9 @@ func TestHostsMoveOnlyTheirOwnKeys(t *testing.T) {
 			join(host)
 		}
 		homes := func() (at []int) {
+			p.settle()
 			for k := range keys {
-				at = append(at, p.home(Hash("user"+strconv.Itoa(k))))
+				at = append(at, p.hosts.slot(Hash("user"+strconv.Itoa(k))))
 			}
 			return at
 		}

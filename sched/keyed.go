@@ -5,9 +5,9 @@ package sched
 // running or awaited, so its order holds through retries. Meanwhile the slot
 // goes on with its other keys, the one with the oldest item first.
 //
-// After a slot has joined or left, hosts.slot chooses anew for the keys without
-// work. A key with work stays on its slot until all of it is finished or, if the
-// slot has left, until none of its items is running.
+// After slots have joined or left, hosts.slot chooses anew: for a key with a running
+// item once that has ended, for the others before anything else happens. So those
+// that were queued while the first slot joined do not all stay there.
 type keyed struct {
 	slots
 	slab
@@ -15,6 +15,7 @@ type keyed struct {
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
 	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, the oldest item first
+	era     int               // how often hosts.slot has chosen anew
 	spare   spares[chain]
 }
 
@@ -22,6 +23,7 @@ type keyed struct {
 type chain struct {
 	key     uint64
 	slot    int // 0 if there was none to choose from
+	era     int // in which that was chosen
 	queue   list
 	running bool
 	awaited uint64 // ID, or 0
@@ -35,21 +37,28 @@ func newKeyed() *keyed {
 	}
 }
 
-// home returns the slot that a key without work belongs to, or 0 while there are
-// no slots.
-func (p *keyed) home(key uint64) int {
-	if p.changed {
-		p.changed, p.hosts = false, p.byHost()
+// settle moves the keys to where they belong after slots have joined or left.
+func (p *keyed) settle() {
+	if !p.changed {
+		return
 	}
-	return p.hosts.slot(key)
+	p.changed, p.hosts = false, p.byHost()
+	p.era++
+	for _, c := range p.keys {
+		p.refresh(c)
+	}
 }
 
 // refresh updates slots and heaps after anything about c has changed.
 func (p *keyed) refresh(c *chain) {
 	blocked := c.running || c.awaited != 0
-	if !c.running && p.all[c.slot].Cap == 0 { // the slot is not in
-		p.ready[c.slot].remove(&c.pos)
-		c.slot = p.home(c.key)
+	if !c.running && c.era != p.era {
+		old := c.slot
+		c.slot, c.era = p.hosts.slot(c.key), p.era
+		if c.slot != old {
+			p.ready[old].remove(&c.pos)
+			p.offer(old, p.ready[old].len() > 0)
+		}
 	}
 	h := &p.ready[c.slot]
 	if c.queue.n > 0 && !blocked {
@@ -65,10 +74,11 @@ func (p *keyed) refresh(c *chain) {
 }
 
 func (p *keyed) Push(it Item) bool {
+	p.settle()
 	c := p.keys[it.Key]
 	if c == nil {
 		c = p.spare.take()
-		*c = chain{key: it.Key, slot: p.home(it.Key)}
+		*c = chain{key: it.Key, slot: p.hosts.slot(it.Key), era: p.era}
 		p.keys[it.Key] = c
 	}
 	if c.awaited == it.ID {
@@ -80,9 +90,13 @@ func (p *keyed) Push(it Item) bool {
 	return true
 }
 
-func (p *keyed) Ready() int { return p.emptiest() }
+func (p *keyed) Ready() int {
+	p.settle()
+	return p.emptiest()
+}
 
 func (p *keyed) Pop(slot int) (Item, bool) {
+	p.settle()
 	if !p.take(slot) {
 		return Item{}, false
 	}
@@ -94,6 +108,7 @@ func (p *keyed) Pop(slot int) (Item, bool) {
 }
 
 func (p *keyed) Done(slot int, it Item, again bool) {
+	p.settle()
 	p.slots.Done(slot, it, again)
 	c := p.keys[it.Key]
 	c.running = false
@@ -106,6 +121,7 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 
 // Remove unblocks the key if the item was awaited.
 func (p *keyed) Remove(id uint64) bool {
+	p.settle()
 	if c := p.awaited[id]; c != nil {
 		delete(p.awaited, id)
 		c.awaited = 0
@@ -128,29 +144,12 @@ func (p *keyed) Join(s Slot) {
 	for len(p.ready) <= s.ID {
 		p.ready = append(p.ready, heap[*chain]{})
 	}
-	p.evict(0)
-}
-
-func (p *keyed) Leave(id int) {
-	p.slots.Leave(id)
-	p.evict(id)
-}
-
-// evict moves the keys without a running item away from a slot that is not in.
-func (p *keyed) evict(slot int) {
-	for h := &p.ready[slot]; h.len() > 0; {
-		p.refresh(h.min())
-	}
-	for _, c := range p.awaited {
-		if c.slot == slot {
-			p.refresh(c)
-		}
-	}
 }
 
 func (p *keyed) Serial() bool { return true }
 
 func (p *keyed) Blocks(yield func(Block) bool) {
+	p.settle()
 	for _, c := range p.keys {
 		if c.queue.n > 0 && !yield(Block{N: c.queue.n, ID: p.first(&c.queue).ID, OneKey: true, Slot: c.slot}) {
 			return

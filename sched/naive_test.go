@@ -140,7 +140,7 @@ type naiveKey struct {
 
 func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
 
-// home returns the slot that a key without work belongs to.
+// home returns the slot that a key belongs to.
 func (m *naiveKeyed) home(key uint64) int {
 	var best []int
 	var most uint64
@@ -217,10 +217,10 @@ func (m *naiveKeyed) remove(id uint64) {
 	}
 }
 
-// change moves the keys without a running item whose slot is not in.
+// change moves the keys without a running item to where they belong.
 func (m *naiveKeyed) change(int) {
 	for _, k := range m.keys {
-		if k.work() && !k.running && !m.w.in(k.slot) {
+		if k.work() && !k.running {
 			k.slot = m.home(k.key)
 		}
 	}

@@ -60,3 +60,22 @@ func TestLongestFirst(t *testing.T) {
 	}
 	require.Equal(t, []uint64{2, 4, 3, 5, 1, 6}, got, "first those of unknown cost in order, then the longest")
 }
+
+// TestKeyedSpreads has keys queue before there is a slot.
+func TestKeyedSpreads(t *testing.T) {
+	p := newKeyed()
+	for id := range uint64(40) {
+		p.Push(Item{ID: id + 1, Key: Hash(string(rune(id))), Cost: 1})
+	}
+	for id := 1; id <= 4; id++ {
+		p.Join(Slot{ID: id})
+	}
+	for range 4 {
+		_, ok := p.Pop(p.Ready())
+		require.True(t, ok)
+	}
+	require.Zero(t, p.Ready(), "each slot has one")
+	for id := range 4 {
+		require.Equal(t, 1, p.all[id+1].held)
+	}
+}
