@@ -47,6 +47,8 @@ type crewWorker struct {
 	freed chan struct{} // a task has ended
 	told  *once
 
+	dropped, ignored sync.Once // something was, and that was said
+
 	// state
 
 	turn sync.Mutex // held while tasks are numbered and admitted

@@ -198,7 +198,9 @@ func (w *crewWorker) beat(m *nats.Msg) {
 		return
 	}
 	if b.Version != Version {
-		w.tell("a run was ignored: %v", &versionError{b.Version})
+		w.ignored.Do(func() {
+			w.tell("a run was ignored: %v; more of them are ignored without a word", &versionError{b.Version})
+		})
 		return
 	}
 	if b.Over {

@@ -107,7 +107,7 @@ func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 		err = errGarbage
 	}
 	if err != nil {
-		w.tell("a task was dropped: %v", err)
+		w.dropped.Do(func() { w.tell("a task was dropped: %v; more of them are dropped without a word", err) })
 		m.done()
 		return
 	}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// keyFile makes a key in a file.
+func keyFile(t *testing.T) (file string, key *signingKey) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "key")
+	key, err := newSigningKey()
+	require.NoError(t, err)
+	require.NoError(t, key.save(file))
+	return file, key
+}
+
+// A hub whose users have the least rights has workers that run signed commands, and
+// nothing else.
+func TestWorkerRefuses(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	file, key := keyFile(t)
+	_, other := keyFile(t)
+	b := newBench(t, h.file("submitter"))
+	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", "--allow-commands", "--trust", key.public())
+	p := b.worker(isReady)
+	require.True(t, p.Signed)
+	subject := taskSubject("default", p.ID, "run")
+	signed := func(k *signingKey) *Attempt {
+		a := b.attempt("x")
+		a.Argv = []string{"echo", "ran"}
+		k.sign(a, subject)
+		return a
+	}
+	good := signed(key)
+	b.give(p.ID, good)
+	f, _ := b.final()
+	require.Equal(t, "ran\n", string(f.Stdout), f.Err)
+
+	late := b.attempt("x")
+	late.Argv, late.Expires = []string{"echo"}, time.Now().Add(-time.Minute)
+	key.sign(late, subject)
+	changed := signed(key)
+	changed.Argv = []string{"echo", "changed"}
+	unsigned := b.attempt("x")
+	unsigned.Argv = []string{"echo"}
+	moved := b.attempt("x")
+	moved.Argv = []string{"echo"}
+	key.sign(moved, taskSubject("default", "another", "run"))
+	for why, a := range map[string]*Attempt{
+		"clocks": late, "was changed on its way": changed, "is not signed": unsigned, "not trusted": signed(other),
+		"signature is wrong": moved, "no command of its own": b.attempt("x"),
+	} {
+		b.give(p.ID, a)
+		f, _ := b.final()
+		require.Equal(t, task.StartFailed, f.Outcome)
+		require.Contains(t, f.Err, why)
+	}
+
+	// What is taken is not taken again, for this run or another.
+	b.give(p.ID, good)
+	again := *good
+	b.give(p.ID, &again)
+	_, err := b.s.js.Publish(t.Context(), taskSubject("default", p.ID, "other"), good.Encode())
+	require.NoError(t, err)
+	b.give(p.ID, signed(key))
+	f, _ = b.final()
+	require.Equal(t, b.last, f.Task)
+	b.allAcknowledged()
+	require.Empty(t, b.results)
+
+	// Runs with the key come through, others say why not.
+	run := crew(t, "--engine", h.file("submitter"), "--sign", file, "-k", "printf", "got %s\\n", ":::", "a", "b", "c")
+	require.NoError(t, run.ended())
+	require.Equal(t, "got a\ngot b\ngot c\n", run.out.String())
+	run = crew(t, "--engine", h.file("submitter"), "true", ":::", "a")
+	require.Error(t, run.ended())
+	require.Contains(t, run.err.String(), "has no command of its own")
+	require.NotContains(t, w.err.String(), "iolation")
+}
+
+// What was handed over goes through a hub whose users have the least rights.
+func TestHandedOver(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	obey := obeys(t)
+	run := crew(t, "--engine", h.file("submitter"), "--detach", "--name", "nightly", obey, "{}", ":::", "echo a", "exit 3", "echo c; head -c 300000 /dev/zero | tr '\\0' x")
+	require.NoError(t, run.ended())
+	require.Regexp(t, `^\w+\n$`, run.out.String())
+	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", obey, "{}")
+	attached := crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
+	require.Error(t, attached.ended())
+	require.Equal(t, 123, attached.cmd.ProcessState.ExitCode(), attached.err.String())
+	require.Equal(t, "a\nc\n"+strings.Repeat("x", 300000), attached.out.String())
+	require.Contains(t, attached.err.String(), "1 of 3 tasks failed")
+	attached = crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
+	require.Error(t, attached.ended())
+	require.Contains(t, attached.err.String(), "there is no run nightly")
+	require.NotContains(t, w.err.String(), "iolation")
+}
+
+// garbage returns bytes that may be nearly a message.
+func garbage(like [][]byte) []byte {
+	p := slices.Clone(like[rand.IntN(len(like))])
+	for range rand.IntN(8) {
+		switch n := len(p); {
+		case n == 0 || rand.IntN(4) == 0:
+			p = append(p, byte(rand.Uint32()))
+		case rand.IntN(4) == 0:
+			p = p[:rand.IntN(n)]
+		default:
+			p[rand.IntN(n)] ^= byte(1 << rand.IntN(8))
+		}
+	}
+	return p
+}
+
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	obey := obeys(t)
+	b := newBench(t, h.file("submitter"), obey, "{}")
+	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", obey, "{}")
+	p := b.worker(isReady)
+	dir := t.TempDir()
+	run := crew(t, "--engine", h.file("submitter"), "-k", obey, "{}", ":::",
+		"touch "+dir+"/begun; until [ -e "+dir+"/go ]; do sleep 0.01; done; echo 1", "echo 2", "echo 3")
+	exists(t, dir+"/begun")
+	st, err := b.s.look(t.Context())
+	require.NoError(t, err)
+	id := "none"
+	if len(st.Runs) > 0 {
+		id = st.Runs[0].Run
+	}
+	encode := func(v any) []byte { text, _ := json.Marshal(v); return text }
+	a := b.attempt("true")
+	like := [][]byte{
+		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Outcome: task.OK}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
+		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, Run: id}), encode(p), encode(Enrolment{Run: "x"}),
+		head(kindBundle).b, []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
+	}
+	worker, err := connect(h.file("worker"), nil)
+	require.NoError(t, err)
+	defer worker.close()
+	for range 300 {
+		for _, subject := range []string{
+			taskSubject("default", p.ID, id), taskSubject("default", p.ID, "none"), taskSubject("default", anyone, "none"),
+			orderSubject("default", p.ID), beatSubject("default"), runSubject("default", id), "$KV.crew_runs.default.none", "$O.crew_files.M.x",
+		} {
+			require.NoError(t, b.s.nc.PublishRequest(subject, "_INBOX.nobody", garbage(like)))
+		}
+		for _, subject := range []string{resultSubject("default", id), kvPrefix + "default.none", kvPrefix + "default.a.b.c"} {
+			require.NoError(t, worker.nc.Publish(subject, garbage(like)))
+		}
+	}
+	require.NoError(t, b.s.nc.Flush())
+	require.NoError(t, worker.nc.Flush())
+	_, err = b.s.look(t.Context())
+	require.NoError(t, err)
+	touch(t, dir+"/go")
+	require.NoError(t, run.ended(), run.err.String())
+	require.Equal(t, "1\n2\n3\n", run.out.String())
+	b.give(p.ID, b.attempt("echo last"))
+	for f, _ := b.final(); string(f.Stdout) != "last\n"; f, _ = b.final() {
+	}
+	for _, lines := range []string{w.err.String(), run.err.String()} {
+		said := map[string]int{}
+		for line := range strings.Lines(lines) {
+			said[line]++
+		}
+		for line, n := range said {
+			require.Equal(t, 1, n, line+lines)
+		}
+		require.LessOrEqual(t, len(said), 10, lines)
+	}
+}
