@@ -80,7 +80,7 @@ type ctlOption struct {
 
 var ctlOptions = [...]ctlOption{
 	{"run", "", "RUN", "the pid or the name of the run", func(c *ctl, v string) error { c.run = v; return nil }},
-	{"to", "", "RUN", "the pid or the name of the crew serve", func(c *ctl, v string) error { c.run = v; return nil }},
+	{"to", "", "RUN", "the crew serve, or engine:URL/QUEUE", func(c *ctl, v string) error { c.run = v; return nil }},
 	{"follow", "f", "", "go on until the task ends", func(c *ctl, _ string) error { c.follow = true; return nil }},
 	{"rest", "", "", "first run everything that was read", func(c *ctl, _ string) error { c.rest = true; return nil }},
 	{"key", "", "KEY", "the key of the tasks", func(c *ctl, v string) error { key := task.Bytes(v); c.key = &key; return nil }},
@@ -127,8 +127,9 @@ type exitStatus int
 func (e exitStatus) Error() string { return "exit status " + strconv.Itoa(int(e)) }
 
 // ctlCommand runs "crew ctl" and returns its exit status.
-func ctlCommand(args []string, stdin, stdout, stderr *os.File) int {
-	return (&ctl{tool: ctlTool(), in: stdin, out: stdout, errs: stderr}).main(args)
+func ctlCommand(args []string, programs Programs, stdin, stdout, stderr *os.File) int {
+	c := &ctl{tool: ctlTool(), line: args, far: programs.Far, in: stdin, out: stdout, errs: stderr}
+	return c.main(args[2:])
 }
 
 func (c *ctl) main(args []string) int {

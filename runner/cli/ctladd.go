@@ -50,6 +50,9 @@ type stream struct {
 
 // add gives tasks to a run: values or, if it takes none, a command.
 func (c *ctl) add() error {
+	if strings.HasPrefix(c.run, enginePrefix) {
+		return c.addFar()
+	}
 	h, client, err := c.dial(control.FindFeed)
 	if err != nil {
 		return err
@@ -72,11 +75,7 @@ func (c *ctl) add() error {
 		}
 		err = batches(c.in, delim, a.sendParts)
 	} else {
-		words := make([]task.Bytes, len(c.work))
-		for i, w := range c.work {
-			words[i] = task.Bytes(w)
-		}
-		err = a.sendParts(words)
+		err = a.sendParts(toBytes(c.work))
 	}
 	a.wg.Wait()
 	switch {
@@ -86,6 +85,14 @@ func (c *ctl) add() error {
 		return a.err
 	}
 	return a.status()
+}
+
+func toBytes(words []string) []task.Bytes {
+	list := make([]task.Bytes, len(words))
+	for i, w := range words {
+		list[i] = task.Bytes(w)
+	}
+	return list
 }
 
 // here returns the working directory and the environment.

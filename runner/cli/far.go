@@ -38,6 +38,7 @@ type Far struct {
 	Submit func(Submission) (Executor, error)
 	Work   func(Work) (Worker, error)
 	Attach func(Attachment) (Attached, error)
+	Add    func(Values) (run string, err error) // hands values over
 	Engine func(EngineCall) error
 }
 

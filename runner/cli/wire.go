@@ -48,7 +48,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 		case "state":
 			return stateCommand(args[2:], stdout, stderr)
 		case "ctl":
-			return ctlCommand(args[2:], stdin, stdout, stderr)
+			return ctlCommand(args, programs, stdin, stdout, stderr)
 		case "engine":
 			if !attaches(args[1:]) {
 				return engineCommand(args, programs, stdout, stderr)

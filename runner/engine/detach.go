@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/aes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,20 +35,9 @@ type detacher struct {
 }
 
 // detach returns the executor of a run with --detach. It takes the connection over.
-func detach(sub cli.Submission, s *session) (_ *detacher, err error) {
-	id := newIdentity()
-	host, _ := os.Hostname()
-	d := &detacher{
-		x: &submitter{sub: sub, s: s, run: id.Run, epoch: id.Epoch}, told: &once{notice: sub.Notice},
-		record: Enrolment{
-			Version: Version, Run: id.Run, Name: sub.Name, Epoch: id.Epoch, Secret: id.Secret, Host: host, PID: os.Getpid(),
-			Since: time.Now(), State: "running", Detached: true,
-		},
-	}
-	d.x.template, _ = digest(sub.Command)
-	if d.x.secret, err = aes.NewCipher(id.Secret); err == nil {
-		err = d.enrol() // from now on crew engine cancel finds it
-	}
+func detach(sub cli.Submission, s *session) (*detacher, error) {
+	sum, _ := digest(sub.Command)
+	d, err := newDetacher(sub, s, sum)
 	if err != nil {
 		s.close()
 		return nil, notReady(err)
@@ -56,6 +46,23 @@ func detach(sub cli.Submission, s *session) (_ *detacher, err error) {
 		sub.Do(task.Command{Op: task.Join, N: handingSlots})
 	}()
 	return d, nil
+}
+
+// newDetacher enrols a run whose tasks are for a command with a digest.
+func newDetacher(sub cli.Submission, s *session, template [32]byte) (d *detacher, err error) {
+	id := newIdentity()
+	host, _ := os.Hostname()
+	d = &detacher{
+		x: &submitter{sub: sub, s: s, run: id.Run, epoch: id.Epoch, template: template}, told: &once{notice: sub.Notice},
+		record: Enrolment{
+			Version: Version, Run: id.Run, Name: sub.Name, Epoch: id.Epoch, Secret: id.Secret, Host: host, PID: os.Getpid(),
+			Since: time.Now(), State: "running", Detached: true,
+		},
+	}
+	if d.x.secret, err = aes.NewCipher(id.Secret); err == nil {
+		err = d.enrol() // from now on crew engine cancel finds it
+	}
+	return d, err
 }
 
 func (d *detacher) enrol() error {
@@ -74,19 +81,24 @@ func (d *detacher) enrol() error {
 
 // Run hands an attempt over. See runner.Executor.
 func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
+	if err := d.hand(ctx, a); err != nil {
+		return outcome(a, endedBy(ctx), err, false)
+	}
+	d.sent.Add(1)
+	return outcome(a, task.OK, nil, false)
+}
+
+// hand hands an attempt over.
+func (d *detacher) hand(ctx context.Context, a task.Attempt) error {
 	x := d.x
 	f := &flight{attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.token(x.epoch, a.Task.ID, a.Number)}
 	m := x.message(f)
 	m.Slot, m.Host = 0, "" // those where it runs
 	msg, _, err := x.s.pack(ctx, m.ID, m.Encode())
-	if err == nil {
-		err = d.publish(ctx, taskSubject(x.sub.Queue, anyone, x.run), m.ID, msg)
-	}
 	if err != nil {
-		return outcome(a, endedBy(ctx), err, false)
+		return err
 	}
-	d.sent.Add(1)
-	return outcome(a, task.OK, nil, false)
+	return d.publish(ctx, taskSubject(x.sub.Queue, anyone, x.run), m.ID, msg)
 }
 
 // publish has a stream take a message, and tries until ctx is done.
@@ -178,3 +190,65 @@ func (d *detacher) Suspend() {}
 
 // Resume does nothing. See runner.Executor.
 func (d *detacher) Resume() {}
+
+// Add hands values over to the workers of a queue, each of them a task, and returns the
+// run that they make up. The workers' command must be the same.
+func Add(v cli.Values) (run string, err error) {
+	s, err := connect(v.URL, v.Notice)
+	if err != nil {
+		return "", err
+	}
+	defer s.close()
+	template, err := s.commandOf(v.Queue)
+	if err != nil {
+		return "", err
+	}
+	d, err := newDetacher(cli.Submission{Queue: v.Queue, Notice: v.Notice}, s, template)
+	if err != nil {
+		return "", notReady(err)
+	}
+	tasks := uint64(0)
+	err = v.Each(func(value string) error {
+		tasks++
+		t := &task.Task{ID: tasks, Key: v.Key, Records: [][]string{{value}}}
+		return d.hand(context.Background(), task.Attempt{Task: t, Number: 1})
+	})
+	if err == nil {
+		d.record.State, d.record.Tasks = handedOver, tasks
+		err = d.enrol()
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+		defer cancel()
+		return "", errors.Join(err, s.drop(ctx, &runStatus{Queue: v.Queue, Enrolment: d.record}))
+	}
+	return d.record.Run, nil
+}
+
+// commandOf returns the digest of the command that the workers of a queue run.
+func (s *session) commandOf(queue string) (sum [32]byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	st, err := s.look(ctx)
+	if err != nil {
+		return sum, fmt.Errorf("look for workers: %w", notReady(err))
+	}
+	found := ""
+	for _, w := range st.Workers {
+		switch {
+		case w.Queue != queue || w.State == lostState || w.Template == "":
+		case found != "" && w.Template != found:
+			return sum, fmt.Errorf("the workers of queue %s run different commands: start them with the same one, or in queues of their own", queue)
+		default:
+			found = w.Template
+		}
+	}
+	if found == "" {
+		return sum, fmt.Errorf("no worker of queue %s is there, whose command the values would be for: start crew worker first", queue)
+	}
+	b, err := hex.DecodeString(found)
+	if err != nil || len(b) != len(sum) {
+		return sum, errors.New("a worker of queue " + queue + " tells garbage of its command")
+	}
+	return [32]byte(b), nil
+}

@@ -40,7 +40,7 @@ func engineMain() int {
 	}
 	return cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
 		Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
-		Far:   &cli.Far{Submit: Submit, Work: Work, Attach: Attach, Engine: Main},
+		Far:   &cli.Far{Submit: Submit, Work: Work, Attach: Attach, Add: Add, Engine: Main},
 	})
 }
 

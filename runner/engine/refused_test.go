@@ -107,6 +107,16 @@ func TestHandedOver(t *testing.T) {
 	require.Error(t, attached.ended())
 	require.Contains(t, attached.err.String(), "there is no run nightly")
 	require.NotContains(t, w.err.String(), "iolation")
+
+	// Values can be added without the command.
+	add := crew(t, "ctl", "add", "--to", "engine:"+h.file("submitter"), "echo one", "echo two")
+	require.NoError(t, add.ended())
+	attached = crew(t, "engine", "attach", strings.TrimSpace(add.out.String()), "--engine", h.file("submitter"), "--tag")
+	require.NoError(t, attached.ended())
+	require.Equal(t, "echo one\tone\necho two\ttwo\n", attached.out.String())
+	add = crew(t, "ctl", "add", "--to", "engine:"+h.file("submitter")+"/other", "echo one")
+	require.Error(t, add.ended())
+	require.Contains(t, add.err.String(), "no worker of queue other is there")
 }
 
 // garbage returns bytes that may be nearly a message.

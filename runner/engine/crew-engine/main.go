@@ -20,6 +20,6 @@ func main() {
 	}
 	os.Exit(cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
 		Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
-		Far:   &cli.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Engine: engine.Main},
+		Far:   &cli.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main},
 	}))
 }
