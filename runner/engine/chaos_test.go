@@ -34,10 +34,7 @@ func TestChaos(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
 		rounds, seed = 1, n
 	}
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "crew", "crew/runner/engine/crew-engine")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	bin := soakPrograms(t)
 	again := 0
 	for i := range uint64(rounds) {
 		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
@@ -47,6 +44,18 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	t.Logf("%d rounds of %d tasks: %d attempts were run again", rounds, chaosTasks, again)
+}
+
+// soakPrograms returns a directory with crew and crew-engine. Without CREW_SOAK it
+// skips the test.
+func soakPrograms(t *testing.T) (dir string) {
+	if os.Getenv("CREW_SOAK") == "" {
+		t.Skip("it runs with CREW_SOAK")
+	}
+	dir = t.TempDir()
+	out, err := exec.Command("go", "build", "-o", dir, "crew", "crew/runner/engine/crew-engine").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return dir
 }
 
 const (
