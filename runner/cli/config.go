@@ -177,6 +177,9 @@ type Engine struct {
 // far reports whether the tasks run on other machines.
 func (e *Engine) far() bool { return !e.Worker && e.Attach == "" && (e.URL != "" || len(e.Hosts) > 0) }
 
+// far reports whether anything is to run on other machines.
+func (o *Options) far() bool { return o.Engine.far() && !o.Show.DryRun }
+
 // fed reports whether others bring the run's tasks.
 func (o *Options) fed() bool { return o.Serve.On || o.Engine.Worker || o.Engine.Attach != "" }
 

@@ -57,7 +57,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 	}
 	opts, done, err := parse(args, os.Getenv, stdout, stderr)
 	if err == nil && !done {
-		if programs.Far == nil && (opts.Engine.Worker || opts.Engine.far() || opts.Engine.Attach != "") {
+		if programs.Far == nil && (opts.Engine.Worker || opts.far() || opts.Engine.Attach != "") {
 			err = becomeEngine(args)
 		} else {
 			err = checkLimits(opts)
@@ -259,7 +259,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	switch {
 	case w.attached != nil:
 		return w.attached, nil
-	case o.Engine.far():
+	case o.far():
 		return w.submit()
 	}
 	cfg := proc.Config{
@@ -286,7 +286,7 @@ func (w *wiring) config() (runner.Config, error) {
 	p, err := sched.New(policy)
 	cfg := runner.Config{
 		Pool: runner.Pool{
-			Workers: max(1, o.Pool.Jobs), Remote: o.Engine.far(), Policy: p, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
+			Workers: max(1, o.Pool.Jobs), Remote: o.far(), Policy: p, Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes,
 			PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
 		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
