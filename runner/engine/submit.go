@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crew/runner"
@@ -21,9 +22,9 @@ import (
 // its own bring news: that of the results, that of the workers' records, and the
 // ticker.
 //
-// Locks: roster.mu may be held when flights.mu is taken, never the other way round.
-// The run calls Kill with its own goroutines' locks free, maybe from within a command
-// that the roster has given with roster.mu held, so Kill takes flights.mu alone.
+// Locks: roster.mu may be held when flights.mu is taken, never the other way round. A
+// command that is given with roster.mu held can call Kill, which therefore takes
+// flights.mu alone.
 type submitter struct {
 	// configuration
 
@@ -46,6 +47,7 @@ type submitter struct {
 	results results
 	past    past
 	beats   beats
+	bodies  atomic.Bool   // messages were objects
 	begun   chan struct{} // closed once slots have joined
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -105,7 +107,10 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 
 // submit is Submit with a connection, which it takes over.
 func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
-	x := &submitter{sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0, begun: make(chan struct{})}
+	x := &submitter{
+		sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0,
+		begun: make(chan struct{}),
+	}
 	x.beats.since = time.Now()
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -280,7 +285,9 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 	if err != nil {
 		return fmt.Errorf("hand the task over: %w", err)
 	}
-	f.big = big
+	if f.big = big; big {
+		x.bodies.Store(true)
+	}
 	x.flights.publish(f, msg)
 	return nil
 }

@@ -151,6 +151,9 @@ func (x *submitter) part() {
 		r.mu.Unlock()
 	}
 	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
+	if x.bodies.Load() {
+		_ = x.s.dropBodies(ctx, x.run) // of attempts that the run has given up
+	}
 	if kv, err := x.s.js.KeyValue(ctx, runsBucket); err == nil {
 		_ = kv.Delete(ctx, x.sub.Queue+"."+x.run)
 	}
