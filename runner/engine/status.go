@@ -44,7 +44,7 @@ type runStatus struct {
 	Enrolment
 }
 
-const lostState = "lost" // of a worker that is not heard of
+const lostState = "lost" // of a worker, or a run's submitter, that is not heard of
 
 // status prints who works and which runs there are.
 func (s *session) status(c *cli.EngineCall) error {
@@ -94,9 +94,12 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 		}
 	})
 	if err == nil {
-		err = s.records(ctx, runsBucket, func(name string, value []byte, _ time.Duration) {
+		err = s.records(ctx, runsBucket, func(name string, value []byte, age time.Duration) {
 			r := runStatus{Queue: name}
 			if json.Unmarshal(value, &r.Enrolment) == nil {
+				if !r.Detached && age > 3*enrolEvery {
+					r.State = lostState
+				}
 				queue(name)
 				st.Runs = append(st.Runs, r)
 			}
@@ -295,7 +298,7 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 	}
 	kv, err := s.js.KeyValue(ctx, runsBucket)
 	if err == nil {
-		err = kv.Purge(ctx, r.Queue+"."+r.Run)
+		err = kv.Purge(ctx, r.Queue+"."+r.Run, jetstream.PurgeTTL(enrolFor))
 	}
 	return err
 }

@@ -18,6 +18,7 @@ const (
 	tickEvery  = 100 * time.Millisecond
 	beatEvery  = time.Second
 	enrolEvery = 10 * time.Second
+	enrolFor   = time.Hour
 	partWait   = 2 * time.Second // for the server, at the end
 )
 
@@ -94,9 +95,8 @@ func (x *submitter) enrol() {
 		Version: Version, Run: x.run, Name: x.sub.Name, Epoch: x.epoch, Host: host, PID: os.Getpid(),
 		Since: x.beats.since, State: "running", Paused: x.beats.paused.Load(),
 	})
-	if kv, err := x.s.js.KeyValue(ctx, runsBucket); err == nil {
-		_, _ = kv.Put(ctx, x.sub.Queue+"."+x.run, b) // the next one follows
-	}
+	// The next one follows; if none does, it goes.
+	_, _ = x.s.js.Publish(ctx, "$KV."+runsBucket+"."+x.sub.Queue+"."+x.run, b, jetstream.WithMsgTTL(enrolFor))
 }
 
 // obey carries out the orders of crew engine.
@@ -155,7 +155,7 @@ func (x *submitter) part() {
 		_ = x.s.dropBodies(ctx, x.run) // of attempts that the run has given up
 	}
 	if kv, err := x.s.js.KeyValue(ctx, runsBucket); err == nil {
-		_ = kv.Delete(ctx, x.sub.Queue+"."+x.run)
+		_ = kv.Purge(ctx, x.sub.Queue+"."+x.run, jetstream.PurgeTTL(enrolFor))
 	}
 	_ = x.s.nc.FlushWithContext(ctx)
 }
