@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -242,7 +243,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 
 // args returns the arguments of crew-engine on the host.
 func (h *host) args() []string {
-	args := h.party.args[:len(h.party.args):len(h.party.args)]
+	args := slices.Clone(h.party.args)
 	if h.Name != "" {
 		args = append(args, "--name", h.Name)
 	}
