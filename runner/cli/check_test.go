@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -261,7 +262,7 @@ func TestConditions(t *testing.T) {
 	conds = append(conds, onlyWithCommand[:]...)
 	conds = append(conds, droppedAgain[:]...)
 	for _, cond := range conds {
-		if cond == serving.name || cond == working.name {
+		if slices.Contains([]string{serving.name, working.name, attaching.name}, cond) {
 			continue
 		}
 		name, value, exact := strings.Cut(cond, "=")

@@ -147,7 +147,7 @@ func (w *wiring) progress() sink.Progress {
 
 // known returns what is known of the input.
 func (w *wiring) known() sink.Input {
-	in := sink.Input{Tasks: w.total.get}
+	in := sink.Input{Tasks: w.total.get, Foreign: w.worker != nil}
 	in.Kept = w.opts.Engine.Attach != "" // by the engine
 	if w.state != nil {
 		left, _ := w.state.Resumed()

@@ -342,6 +342,7 @@ func TestWorkerDrains(t *testing.T) {
 	require.Equal(t, running.ID, f.ID)
 	require.Equal(t, "done\n", string(f.Stdout))
 	w.diedOf(syscall.SIGINT)
+	require.NotContains(t, w.err.String(), "--state", "it is the tasks' own run that goes on")
 	require.NoFileExists(t, dir+"/waits")
 	b.worker(func(p *Presence) bool { return p.State == gone })
 	b.allAcknowledged()

@@ -166,7 +166,7 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	run := w.runs[h.Run]
-	if run != nil && h.Epoch < run.epoch || !h.shared && !w.seen.add(h.Token, time.Now()) {
+	if run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
 		w.mu.Unlock()
 		h.msg.done()
 		return false

@@ -194,7 +194,7 @@ func (d *Digest) hint() string {
 	switch {
 	case d.input.Kept:
 		return "crew: to go on, give the same command again\n"
-	case d.why == "--halt":
+	case d.why == "--halt" || d.input.Foreign:
 		return ""
 	}
 	return "crew: with --state DIR, the same command would go on where it stopped\n"

@@ -18,6 +18,8 @@ type Input struct {
 	// Kept means that a journal is kept, so the same command goes on where a run
 	// has stopped.
 	Kept bool
+	// Foreign means that the tasks are those of other runs, which go on with them.
+	Foreign bool
 }
 
 // tally says how many tasks there are and what became of them.
