@@ -303,6 +303,8 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
 		return fmt.Errorf("it cannot be reached (%s): trying again; %s must work without a question%s", last, h.likeThis(), h.maybeFile())
+	case err == nil && h.Target != "":
+		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", engineName, last)
 	}
 	return fmt.Errorf("no worker starts there (%s): trying again", last)
 }

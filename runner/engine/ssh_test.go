@@ -56,7 +56,7 @@ func newSSHD(t *testing.T) *sshd {
 		return file
 	}
 	port, closed := freePort(t), freePort(t)
-	login := write("login", fmt.Sprintf("#!/bin/sh\necho 'a noisy start-up file'\nHOME='%s'\nexport HOME\ncd\nunset XDG_RUNTIME_DIR\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n", s.home), 0o755)
+	login := write("login", fmt.Sprintf("#!/bin/sh\necho 'a noisy start-up file'\nHOME='%s'\nexport HOME\nPATH=\"$HOME/bin:$PATH\"\ncd\nunset XDG_RUNTIME_DIR\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n", s.home), 0o755)
 	config := write("sshd_config", fmt.Sprintf("ListenAddress 127.0.0.1\nPort %d\nHostKey @@/host\nAuthorizedKeysFile @@/user.pub\n"+
 		"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nForceCommand %s\n", port, login), 0o600)
 	hosts := fmt.Sprintf("Host web* away closed\n HostName 127.0.0.1\n Port %d\n User %s\n IdentityFile @@/user\n IdentitiesOnly yes\n"+
@@ -176,6 +176,31 @@ func TestHosts(t *testing.T) {
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestHostsUnfit has hosts on which crew-engine cannot run.
+func TestHostsUnfit(t *testing.T) {
+	s := newSSHD(t)
+	t.Setenv("PATH", s.path)
+	script := func(name, text string) {
+		name = filepath.Join(s.home, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	}
+	p, err := openProgram()
+	require.NoError(t, err)
+	for _, c := range []struct{ name, text, want string }{
+		{"bin/uname", "echo Linux sparc", "web1: crew runs on " + p.platform + " here, and that is Linux sparc: "},
+		{".cache/crew/" + p.hash + "/" + engineName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
+	} {
+		script(c.name, c.text)
+		var said notices
+		_, _, stop, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return said.String() != "" }, time.Minute, time.Millisecond)
+		stop()
+		require.True(t, strings.HasPrefix(said.String(), c.want), &said)
+	}
 }
 
 func TestPrivateDir(t *testing.T) {
