@@ -152,7 +152,7 @@ func trustKey(line string) (key [32]byte, err error) {
 	b, err := keyText.DecodeString(text)
 	switch {
 	case strings.HasPrefix(word, secretPrefix):
-		return key, errors.New("this is the secret key: write the public one, which begins with " + publicPrefix)
+		return key, errors.New("this is the secret key: write the public one, " + publicPrefix + "... instead")
 	case !public || err != nil || len(b) != len(key):
 		return key, errors.New("this is no public key: write what crew engine key has printed")
 	}
