@@ -167,11 +167,11 @@ func (h *hub) openDir(dir string) (err error) {
 	if h.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
-		return err
+	if err = os.MkdirAll(h.dir, 0o700); err == nil {
+		h.lock, err = os.OpenFile(filepath.Join(h.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	}
-	if h.lock, err = os.OpenFile(filepath.Join(h.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("%w: give a --dir where the hub can write", err)
 	}
 	err = unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
