@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +34,15 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if len(msg) > mostBody {
 		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
-	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
+	objects, err := s.objects(ctx)
 	if err != nil {
-		return nil, false, notReady(err)
+		return nil, false, err
 	}
 	e := head(kindBig)
 	e.text(bodyName(id))
-	_, err = objects.PutBytes(ctx, bodyName(id), msg)
-	return e.b, true, err
+	return e.b, true, objects.put(ctx, bodyName(id), bytes.NewReader(msg))
 }
 
 // unpack returns the message that pack was given.
@@ -53,9 +55,11 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	if d.end() != nil || !strings.HasPrefix(name, bodyPrefix) {
 		return nil, errGarbage
 	}
-	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
+	objects, err := s.objects(ctx)
 	if err != nil {
-		return nil, notReady(err)
+		return nil, err
 	}
 	info, err := objects.GetInfo(ctx, name)
 	if err != nil {
@@ -67,21 +71,16 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	return objects.GetBytes(ctx, name)
 }
 
-// dropBody removes what pack has made for an attempt.
-func (s *session) dropBody(ctx context.Context, id ID) error {
-	objects, err := s.js.ObjectStore(ctx, filesBucket)
-	if err == nil {
-		err = objects.Delete(ctx, bodyName(id))
+// dropBody removes what pack has made for an attempt. It would only take up room.
+func (s *session) dropBody(ctx context.Context, id ID) {
+	if objects, err := s.objects(ctx); err == nil {
+		objects.remove(ctx, bodyName(id))
 	}
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil
-	}
-	return err
 }
 
 // dropBodies removes what pack has made for a run.
 func (s *session) dropBodies(ctx context.Context, run string) error {
-	objects, err := s.js.ObjectStore(ctx, filesBucket)
+	objects, err := s.objects(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,12 +88,9 @@ func (s *session) dropBodies(ctx context.Context, run string) error {
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
 	for _, o := range all {
 		if strings.HasPrefix(o.Name, bodyPrefix+run+".") {
-			err = errors.Join(err, objects.Delete(ctx, o.Name))
+			objects.remove(ctx, o.Name)
 		}
 	}
 	return err

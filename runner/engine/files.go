@@ -165,7 +165,7 @@ func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
 	if c.files.Return == nil {
 		return nil
 	}
-	brought := map[string]File{}
+	brought, fetched := map[string]File{}, []string(nil)
 	for _, file := range f.Returned {
 		brought[file.Path] = file
 	}
@@ -184,7 +184,10 @@ func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
 		if err != nil {
 			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
 		}
-		c.objects.remove(ctx, file.Object)
+		fetched = append(fetched, file.Object)
+	}
+	for _, object := range fetched { // not earlier: after an error all are fetched again
+		c.objects.remove(ctx, object)
 	}
 	return nil
 }

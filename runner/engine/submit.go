@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/task"
@@ -202,6 +204,9 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 		if ctx.Err() != nil {
 			return outcome(a, endedBy(ctx), nil, false)
 		}
+		if x.away(err) {
+			return outcome(a, task.Lost, err, true)
+		}
 		r := outcome(a, task.StartFailed, err, false)
 		r.Code = 126
 		return r
@@ -220,7 +225,7 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 func (x *submitter) done(f *flight) {
 	x.flights.remove(f)
 	if f.big {
-		_ = x.s.dropBody(x.ctx, f.id) // it only takes up room
+		x.s.dropBody(x.ctx, f.id)
 	}
 	if x.courier != nil {
 		x.courier.release(f.take)
@@ -290,6 +295,19 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 	}
 	x.flights.publish(f, msg)
 	return nil
+}
+
+// away reports whether an error of talking to the engine is one of the connection.
+func (x *submitter) away(err error) bool {
+	for _, e := range [...]error{
+		nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders, nats.ErrTimeout,
+		context.DeadlineExceeded,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return !x.s.nc.IsConnected()
 }
 
 // message returns what the worker is told of an attempt.

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -160,9 +162,11 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		}
 	}
 	if x.courier != nil {
-		if err := x.courier.fetch(x.ctx, r.Task, fin); err != nil && r.Fault == nil {
-			r.Fault = err
+		err := x.courier.fetch(x.ctx, r.Task, fin)
+		for ; err != nil && x.away(err) && x.ctx.Err() == nil; err = x.courier.fetch(x.ctx, r.Task, fin) {
+			time.Sleep(time.Second)
 		}
+		r.Fault = cmp.Or(r.Fault, err)
 	}
 	return r
 }
