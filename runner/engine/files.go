@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"crew/runner/cli"
 	"crew/runner/task"
 )
@@ -173,13 +175,16 @@ func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
 		file, ok := brought[path]
 		if !ok {
 			if f.Outcome == task.OK {
-				c.notice(fmt.Sprintf("task %d has left no %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+				c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
 			}
 			continue
 		}
 		to, err := inside(path)
 		if err == nil {
 			err = c.objects.write(ctx, "", to, file)
+		}
+		if _, missing := os.Lstat(to); errors.Is(err, jetstream.ErrObjectNotFound) && missing == nil {
+			continue // a submitter that was killed before it could record the result has fetched it
 		}
 		if err != nil {
 			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)

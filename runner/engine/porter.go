@@ -150,13 +150,13 @@ func (h *placed) unchanged() bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
 }
 
-// bring sends the files that an attempt was to leave. Those that are not there are left
-// out.
+// bring sends the files that an attempt was to leave. What is not there, or no file that
+// can be read, is left out. An error is the engine's.
 func (p *porter) bring(ctx context.Context, a *Attempt) (list []File, err error) {
 	for i, path := range a.Return {
 		f := File{Path: path, Object: fmt.Sprintf("%s.%d.%d.%d.%d", a.Run, a.Epoch, a.Task, a.Number, i)}
 		switch f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path)); {
-		case errors.Is(err, fs.ErrNotExist):
+		case isPathError(err):
 		case err != nil:
 			return nil, fmt.Errorf("return %s: %w", path, err)
 		default:
@@ -164,6 +164,11 @@ func (p *porter) bring(ctx context.Context, a *Attempt) (list []File, err error)
 		}
 	}
 	return list, nil
+}
+
+func isPathError(err error) bool {
+	_, is := errors.AsType[*fs.PathError](err)
+	return is
 }
 
 func (p *porter) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
