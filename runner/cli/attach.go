@@ -28,29 +28,29 @@ func attaches(args []string) bool {
 		!slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "--help" })
 }
 
-// splitAttach splits the arguments of crew engine attach. The run's name may come
-// before the options or behind them.
-func splitAttach(args []string) (line, error) {
-	run, rest := "", args
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		run, rest = args[0], args[1:]
-	}
-	l, err := split(rest)
-	if err != nil {
-		return l, err
-	}
-	if run == "" && len(l.rest) > 0 {
-		run, l.rest = l.rest[0], l.rest[1:]
-	}
+// splitAttach splits the arguments of crew engine attach. The run's name may be among
+// the options.
+func splitAttach(args []string) (all line, err error) {
 	const write = "write crew engine attach RUN [options]"
-	switch {
-	case run == "":
-		return l, &usageError{"crew engine attach needs the name of a run", write}
-	case len(l.rest) > 0:
-		return l, &usageError{"\"" + l.rest[0] + "\" is one word too many", write}
+	var words []string
+	for len(args) > 0 {
+		l, err := split(args)
+		if err != nil {
+			return l, err
+		}
+		all.uses = append(all.uses, l.uses...)
+		if args = l.rest; len(args) > 0 {
+			words, args = append(words, args[0]), args[1:]
+		}
 	}
-	l.uses = append([]use{{opt: &attaching, spelled: "engine attach", value: run}}, l.uses...)
-	return l, nil
+	switch {
+	case len(words) == 0:
+		return all, &usageError{"crew engine attach needs the name of a run", write}
+	case len(words) > 1:
+		return all, &usageError{"\"" + words[1] + "\" is one word too many", write}
+	}
+	all.uses = append([]use{{opt: &attaching, spelled: "engine attach", value: words[0]}}, all.uses...)
+	return all, nil
 }
 
 // notShown refuses options with crew engine attach that do not say how to show
