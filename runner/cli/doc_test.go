@@ -225,7 +225,7 @@ func TestInstallOfTheReadme(t *testing.T) {
 	}
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	_, install, _ := strings.Cut(string(readme), "To install\ncrew, the program behind `crew ctl top` and the man page:\n\n```sh\n")
+	_, install, _ := strings.Cut(string(readme), "To install\ncrew, its companions for `crew ctl top` and for other machines, and the man page:\n\n```sh\n")
 	install, _, found := strings.Cut(install, "```\n")
 	require.True(t, found)
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
