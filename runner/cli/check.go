@@ -89,8 +89,6 @@ var clashes = [...]clash{
 	{"replay", "output=raw", "raw output is not kept: use --output group"},
 	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
-	{"no-control", "name", "without a socket nobody sees the name: drop one of them"},
-
 	{"attach", "output=raw", "the engine keeps the results: use --output group"},
 
 	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
@@ -209,7 +207,7 @@ func (o *Options) refusals() []*refusal {
 		all = append(all, o.lacks(n))
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o),
-		shareOfQueue(o), idleWorker(o), notShown(o), jobsElsewhere(o), unsigned(o))
+		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsigned(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -318,6 +316,14 @@ func idleWorker(o *Options) *refusal {
 		"worker needs a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
 	}, nil}
+}
+
+// unseenName refuses a name that neither a socket nor an engine tells of.
+func unseenName(o *Options) *refusal {
+	if o.given(working.name) != nil || o.given("engine") != nil {
+		return nil
+	}
+	return o.clash("no-control", "name", "without a socket nobody sees the name: drop one of them")
 }
 
 // givenValues refuses values on the command line of crew serve.

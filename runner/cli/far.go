@@ -99,6 +99,26 @@ type Template struct {
 	Names   []string // of columns
 }
 
+// Options returns the options that the command has beside its words, as a shell reads
+// them.
+func (t *Template) Options() (words []string) {
+	if t.Replace != "" && t.Replace != "{}" {
+		words = append(words, "-I", task.Quote(t.Replace))
+	}
+	if t.Shell != "" {
+		words = append(words, "--shell", task.Quote(t.Shell))
+	}
+	for _, o := range []struct {
+		on   bool
+		text string
+	}{{t.Stdin, "--stdin"}, {t.NoArgs, "-n0"}, {t.Objects, "--input json"}} {
+		if o.on {
+			words = append(words, o.text)
+		}
+	}
+	return words
+}
+
 // Files are the files that travel.
 type Files struct {
 	Base             []string

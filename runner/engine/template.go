@@ -20,9 +20,9 @@ func digest(t cli.Template) (sum [32]byte, text string) {
 	for _, set := range [...]bool{t.Stdin, t.NoArgs, t.Objects} {
 		e.bool(set)
 	}
-	words := make([]string, len(t.Words))
-	for i, w := range t.Words {
-		words[i] = task.Quote(w)
+	words := t.Options()
+	for _, w := range t.Words {
+		words = append(words, task.Quote(w))
 	}
 	return sha256.Sum256(e.b), strings.Join(words, " ")
 }

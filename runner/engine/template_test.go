@@ -24,4 +24,6 @@ func TestDigest(t *testing.T) {
 	}
 	_, text := digest(cli.Template{Words: []string{"convert", "{}", "a b"}})
 	require.Equal(t, "convert '{}' 'a b'", text)
+	_, text = digest(cli.Template{Words: []string{"a"}, NoArgs: true, Replace: "x y", Shell: "bash"})
+	require.Equal(t, "-I 'x y' --shell bash -n0 a", text)
 }
