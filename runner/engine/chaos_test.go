@@ -46,6 +46,51 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d rounds of %d tasks: %d attempts were run again", rounds, chaosTasks, again)
 }
 
+// TestKeysStay has a worker join and one killed while a run with keys goes on, and says
+// which share of the keys has changed hosts.
+func TestKeysStay(t *testing.T) {
+	const tasks = 2000
+	c := newChaos(t, soakPrograms(t), 0)
+	for i := range 3 {
+		c.startWorker(i)
+	}
+	sub := c.submitter(tasks)
+	require.NoError(t, sub.Start())
+	moved := [2]int{}
+	for i, change := range []func(){func() { c.startWorker(3) }, func() { c.kill(0) }} {
+		before := c.hosts((i + 1) * tasks / 3)
+		change()
+		after := c.hosts((i+1)*tasks/3 + tasks/4)
+		for key, host := range after {
+			if host != before[key] {
+				moved[i]++
+			}
+		}
+	}
+	require.NoError(t, sub.Wait())
+	c.account(tasks)
+	t.Logf("of %d keys, %d moved when a fourth worker joined, %d when one of four was killed; %d attempts were run again",
+		chaosKeys, moved[0], moved[1], c.again)
+}
+
+// hosts waits until so many tasks have begun, and returns the latest host of each key.
+func (c *chaos) hosts(tasks int) (hosts map[int]string) {
+	require.Eventually(c.t, func() bool {
+		log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+		hosts = map[int]string{}
+		n := 0
+		for l := range strings.Lines(string(log)) {
+			if f := strings.Fields(l); len(f) == 4 && f[0] == "begin" {
+				id, _ := strconv.Atoi(f[1])
+				hosts[id%chaosKeys] = f[3]
+				n++
+			}
+		}
+		return n >= tasks
+	}, 2*time.Minute, 10*time.Millisecond)
+	return hosts
+}
+
 // soakPrograms returns a directory with crew and crew-engine. Without CREW_SOAK it
 // skips the test.
 func soakPrograms(t *testing.T) (dir string) {
@@ -69,7 +114,7 @@ const (
 // attempt at it, still runs.
 const chaosTask = `exec 9>>"$2/lock.$CREW_KEY"
 flock -n 9 || echo "overlap $1 $CREW_ATTEMPT" >> "$2/log"
-echo "begin $1 $CREW_ATTEMPT" >> "$2/log"
+echo "begin $1 $CREW_ATTEMPT $CREW_HOST" >> "$2/log"
 sleep 0.0$(($1 * 7 % 10))
 echo "this is the output of $1"
 echo "end $1 $CREW_ATTEMPT" >> "$2/log"
@@ -85,7 +130,7 @@ type chaos struct {
 	proxy   *proxy
 	port    string
 	broker  *exec.Cmd
-	workers [3]*exec.Cmd
+	workers [4]*exec.Cmd
 	stdout  bytes.Buffer
 	mayRun  int // how many attempts may have been run again
 	again   int
@@ -166,12 +211,12 @@ func (c *chaos) startWorker(i int) {
 		"--worker-ttl", chaosTTL, "--", "sh", "task", "{1}", c.dir)
 }
 
-func (c *chaos) submitter(more ...string) *exec.Cmd {
+func (c *chaos) submitter(tasks int, more ...string) *exec.Cmd {
 	args := append([]string{
 		"--engine", filepath.Join(c.dir, "submitter.json"), "-k", "--state", filepath.Join(c.dir, "state"), "--no-control",
 		"--sched", "keyed", "-C", " ", "--key", "{2}"}, more...)
 	args = append(args, "sh", "task", "{1}", c.dir, ":::")
-	for i := range chaosTasks {
+	for i := range tasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))
 	}
 	cmd := c.command(args...)
@@ -181,10 +226,10 @@ func (c *chaos) submitter(more ...string) *exec.Cmd {
 
 // round runs all tasks, disturbs them three times, and checks what has become of them.
 func (c *chaos) round() {
-	for i := range c.workers {
+	for i := range 3 {
 		c.startWorker(i)
 	}
-	sub := c.submitter()
+	sub := c.submitter(chaosTasks)
 	require.NoError(c.t, sub.Start())
 	over := make(chan error, 1)
 	wait := func() {
@@ -221,10 +266,10 @@ func (c *chaos) round() {
 			c.startWorker(i)
 		case 1:
 			fmt.Fprintf(c, "-- kill all workers\n")
-			for i := range c.workers {
+			for i := range 3 {
 				c.kill(i)
 			}
-			for i := range c.workers {
+			for i := range 3 {
 				c.startWorker(i)
 			}
 		case 2:
@@ -249,7 +294,7 @@ func (c *chaos) round() {
 			}
 			c.stdout.Reset()
 			c.proxy.wait()
-			sub = c.submitter("--replay")
+			sub = c.submitter(chaosTasks, "--replay")
 			require.NoError(c.t, sub.Start())
 			wait()
 		case 5:
@@ -269,7 +314,7 @@ func (c *chaos) round() {
 	if killed && c.stdout.Len() == 0 {
 		return
 	}
-	c.account()
+	c.account(chaosTasks)
 }
 
 func (c *chaos) kill(i int) {
@@ -279,9 +324,9 @@ func (c *chaos) kill(i int) {
 }
 
 // account checks what has happened.
-func (c *chaos) account() {
+func (c *chaos) account(tasks int) {
 	var want strings.Builder
-	for i := range chaosTasks {
+	for i := range tasks {
 		fmt.Fprintf(&want, "this is the output of %d\n", i)
 	}
 	require.Equal(c.t, want.String(), c.stdout.String())
@@ -303,7 +348,7 @@ func (c *chaos) account() {
 			ended[f[1]]++
 		}
 	}
-	for i := range chaosTasks {
+	for i := range tasks {
 		id := strconv.Itoa(i)
 		require.Positive(c.t, ended[id], id)
 		c.again += begun[id] - 1
