@@ -36,6 +36,7 @@ type outbox struct {
 	lanes   map[string]*lane // by subject; those with notes or letters
 	last    uint64
 	bytes   int // of notes that are not confirmed
+	telling int // letters that are confirmed and whose senders do not all know it yet
 }
 
 // note is a message as its sender sees it.
@@ -111,11 +112,11 @@ func (o *outbox) settle(notes []note) {
 	o.changed.Broadcast()
 }
 
-// flush blocks until nothing is pending.
+// flush blocks until nothing is pending and all senders know it.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.pending) > 0 {
+	for len(o.pending) > 0 || o.telling > 0 {
 		o.changed.Wait()
 	}
 }
@@ -249,6 +250,7 @@ func (o *outbox) answered(m *nats.Msg) {
 		return
 	}
 	o.remove(n)
+	o.telling++
 	var msgs []*nats.Msg
 	if o.lanes[l.subject] == l.lane {
 		msgs = o.post(l.subject, l.lane)
@@ -258,6 +260,10 @@ func (o *outbox) answered(m *nats.Msg) {
 	for _, n := range l.notes {
 		n.done()
 	}
+	o.mu.Lock()
+	o.telling--
+	o.changed.Broadcast()
+	o.mu.Unlock()
 }
 
 // refusal says why a stream takes no message.

@@ -3,7 +3,9 @@ package engine
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,6 +43,22 @@ func TestOutboxBundles(t *testing.T) {
 		}
 	}
 	require.Equal(t, n, i)
+}
+
+// Who flushes goes on when the senders know that all is stored, and not earlier.
+func TestOutboxFlushes(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits).connect(nil)
+	defer b.close()
+	out, err := newOutbox(b.nc, nil)
+	require.NoError(t, err)
+	var known atomic.Bool
+	out.send("crew.r.q.run", "a", []byte("a"), func() {
+		time.Sleep(20 * time.Millisecond) // long enough for a flush that does not wait
+		known.Store(true)
+	})
+	out.flush()
+	require.True(t, known.Load())
 }
 
 // What a full stream has refused, and what waits behind it, can be taken back.

@@ -291,7 +291,9 @@ func (w *crewWorker) leased(t *tenure) bool {
 	return !t.lost && !w.s.nc.IsClosed() && sinceBoot() < t.renewed+w.work.TTL*fence/100
 }
 
-// leave says that the worker has gone. Nothing runs any more.
+// leave says that the worker has gone. Nothing runs any more. The consumer stays until
+// the server removes it as inactive: to delete it would drop acknowledgements that the
+// server has got but not dealt with.
 func (w *crewWorker) leave() {
 	w.record.Lock()
 	defer w.record.Unlock()
@@ -307,9 +309,7 @@ func (w *crewWorker) leave() {
 	t.consume.Stop()
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	if w.put(ctx, p) == nil {
-		_ = w.s.js.DeleteConsumer(ctx, tasksStream, t.name)
-	}
+	_ = w.put(ctx, p)
 }
 
 // isGone reports whether err says that a consumer is no more.
