@@ -174,11 +174,20 @@ func (o *outbox) publish(msgs []*nats.Msg) {
 // withdraw takes back a note that the stream certainly does not have.
 func (o *outbox) withdraw(subject, id string) bool {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	l := o.lanes[subject]
-	if l == nil {
-		return false
+	found := l != nil && o.takeBack(l, id)
+	var msgs []*nats.Msg
+	if found {
+		msgs = o.post(subject, l) // what waited for the letter that has gone
 	}
+	o.mu.Unlock()
+	o.publish(msgs)
+	return found
+}
+
+// takeBack takes a note off a lane, or off a letter that was refused, whose other notes
+// wait again. Its caller holds mu.
+func (o *outbox) takeBack(l *lane, id string) bool {
 	named := func(n note) bool { return n.id == id }
 	if i := slices.IndexFunc(l.notes, named); i >= 0 {
 		o.settle(l.notes[i : i+1])

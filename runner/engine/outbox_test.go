@@ -77,6 +77,13 @@ func TestOutboxWithdraws(t *testing.T) {
 	require.True(t, out.withdraw(subject, "a"), "refused")
 	require.False(t, out.withdraw(subject, "a"))
 	out.flush()
+
+	out.send(subject, "c", []byte("c"), func() { t.Error("c is stored") })
+	out.send(subject, "d", []byte("d"), func() { t.Error("d is stored") })
+	require.Eventually(t, func() bool { return out.withdraw(subject, "c") }, time.Minute, time.Millisecond)
+	require.Len(t, out.pending, 1, "d goes when c, for which it waited, is gone")
+	require.Eventually(t, func() bool { return out.withdraw(subject, "d") }, time.Minute, time.Millisecond)
+	require.Empty(t, out.lanes)
 	require.Zero(t, out.bytes)
 }
 
