@@ -40,19 +40,15 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if err != nil {
 		return nil, false, err
 	}
-	e := head(kindBig)
-	e.text(bodyName(id))
-	return e.b, true, objects.put(ctx, bodyName(id), bytes.NewReader(msg))
+	name := bodyName(id)
+	send = encode(kindBig, func(c *codec) { c.text(&name) })
+	return send, true, objects.put(ctx, name, bytes.NewReader(msg))
 }
 
-// unpack returns the message that pack was given.
+// unpack returns the message that pack was given, of which msg names the object.
 func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
-	d, err := open(msg, kindBig)
-	if err != nil {
-		return msg, nil
-	}
-	name := d.text()
-	if d.end() != nil || !strings.HasPrefix(name, bodyPrefix) {
+	name, err := decode(msg, kindBig, func(name *string, c *codec) { c.text(name) })
+	if err != nil || !strings.HasPrefix(*name, bodyPrefix) {
 		return nil, errGarbage
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
@@ -61,14 +57,14 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := objects.GetInfo(ctx, name)
+	info, err := objects.GetInfo(ctx, *name)
 	if err != nil {
 		return nil, err
 	}
 	if info.Size > mostBody {
 		return nil, errGarbage
 	}
-	return objects.GetBytes(ctx, name)
+	return objects.GetBytes(ctx, *name)
 }
 
 // dropBody removes what pack has made for an attempt. It would only take up room.

@@ -314,7 +314,7 @@ func (x *submitter) away(err error) bool {
 func (x *submitter) message(f *flight) *Attempt {
 	t, c := f.attempt.Task, &x.sub
 	m := &Attempt{
-		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Host: f.attempt.Slot.Host, Key: t.Key,
+		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Key: t.Key,
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Live: c.Plan.Streams(),
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}

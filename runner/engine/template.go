@@ -12,17 +12,14 @@ import (
 // command as people read it. Two commands with the same digest make the same of a
 // record, as far as that has the same columns: their names travel with each task.
 func digest(t cli.Template) (sum [32]byte, text string) {
-	e := &enc{}
-	e.text("crew-template-1")
-	e.texts(t.Words)
-	e.text(t.Shell)
-	e.text(t.Replace)
-	for _, set := range [...]bool{t.Stdin, t.NoArgs, t.Objects} {
-		e.bool(set)
-	}
+	c := &codec{b: []byte("crew-template-1")}
+	c.texts(&t.Words)
+	c.text(&t.Shell)
+	c.text(&t.Replace)
+	c.bools(&t.Stdin, &t.NoArgs, &t.Objects)
 	words := t.Options()
 	for _, w := range t.Words {
 		words = append(words, task.Quote(w))
 	}
-	return sha256.Sum256(e.b), strings.Join(words, " ")
+	return sha256.Sum256(c.b), strings.Join(words, " ")
 }

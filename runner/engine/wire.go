@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
-	"errors"
 	"time"
 
 	"crew/runner/task"
@@ -37,7 +35,6 @@ type Attempt struct {
 	Token    Token
 	Identity [16]byte // of the task, with --state
 	Slot     int
-	Host     string // of the worker that it is for; empty if any may take it
 	Key      string
 
 	// a command
@@ -68,6 +65,37 @@ type Attempt struct {
 	Sig     [64]byte  // of all the rest and the subject
 }
 
+// fields are those of the message. Its last bytes are Sig, so what is signed is all
+// before them.
+func (a *Attempt) fields(c *codec) {
+	c.id(&a.ID, &a.Token)
+	c.raw(a.Identity[:])
+	c.num(&a.Slot)
+	c.text(&a.Key)
+	c.texts(&a.Argv)
+	c.texts(&a.Env)
+	c.text(&a.Dir)
+	c.raw(a.Template[:])
+	c.texts(&a.Names)
+	c.records(&a.Records)
+	c.text(&a.Object)
+	c.bytes(&a.Stdin)
+	c.int((*int64)(&a.Timeout))
+	c.int((*int64)(&a.KillAfter))
+	c.files(&a.Take)
+	c.texts(&a.Return)
+	c.bools(&a.Shell, &a.HasStdin, &a.Live, &a.Cleanup)
+	c.time(&a.Expires)
+	c.raw(a.Signer[:])
+	c.raw(a.Sig[:])
+}
+
+// Encode returns the message.
+func (a *Attempt) Encode() []byte { return encode(kindAttempt, a.fields) }
+
+// DecodeAttempt reads a message. It does not look at the signature.
+func DecodeAttempt(msg []byte) (*Attempt, error) { return decode(msg, kindAttempt, (*Attempt).fields) }
+
 // File is a file that travels through the object store.
 type File struct {
 	Path   string
@@ -85,12 +113,24 @@ type Chunk struct {
 	Data   []byte
 }
 
+func (k *Chunk) fields(c *codec) {
+	c.id(&k.ID, &k.Token)
+	c.bools(&k.Stderr)
+	c.int(&k.Offset)
+	c.bytes(&k.Data)
+}
+
+// Encode returns the message.
+func (k *Chunk) Encode() []byte { return encode(kindChunk, k.fields) }
+
+// DecodeChunk reads a message, of which Data is a part.
+func DecodeChunk(msg []byte) (*Chunk, error) { return decode(msg, kindChunk, (*Chunk).fields) }
+
 // Final is how an attempt ended. It comes after all chunks.
 type Final struct {
 	ID
 	Token    Token
 	Identity [16]byte
-	Worker   string // its Presence.ID
 	Host     string
 
 	Outcome    task.Outcome // Lost if it was handed back
@@ -104,10 +144,10 @@ type Final struct {
 	User       time.Duration
 	System     time.Duration
 	MaxRSS     int64
-	Argv       []string // of a task that brought values
 
 	// of a task that any worker could take
 
+	Argv    []string
 	Records [][]string
 	Object  string
 	Key     string
@@ -117,6 +157,41 @@ type Final struct {
 	Returned             []File
 }
 
+func (f *Final) fields(c *codec) {
+	c.id(&f.ID, &f.Token)
+	c.raw(f.Identity[:])
+	c.text(&f.Host)
+	o := int(f.Outcome)
+	if c.num(&o); c.reading && (o <= 0 || o >= int(task.Outcomes)) {
+		c.fail()
+	}
+	f.Outcome = task.Outcome(o)
+	c.num(&f.Code)
+	c.num(&f.Signal)
+	c.text(&f.Err)
+	c.bools(&f.BadCommand, &f.Leaked)
+	c.num(&f.PID)
+	c.int((*int64)(&f.Took))
+	c.int((*int64)(&f.User))
+	c.int((*int64)(&f.System))
+	c.int(&f.MaxRSS)
+	c.texts(&f.Argv)
+	c.records(&f.Records)
+	c.text(&f.Object)
+	c.text(&f.Key)
+	c.bytes(&f.Stdout)
+	c.bytes(&f.Stderr)
+	c.int(&f.StdoutLen)
+	c.int(&f.StderrLen)
+	c.files(&f.Returned)
+}
+
+// Encode returns the message.
+func (f *Final) Encode() []byte { return encode(kindFinal, f.fields) }
+
+// DecodeFinal reads a message, of which the outputs are a part.
+func DecodeFinal(msg []byte) (*Final, error) { return decode(msg, kindFinal, (*Final).fields) }
+
 // The kinds of messages on the streams.
 const (
 	kindAttempt = 'a'
@@ -124,149 +199,3 @@ const (
 	kindFinal   = 'f'
 	kindBundle  = 'l' // several of the others
 )
-
-var errGarbage = errors.New("not a message of crew's")
-
-// enc appends to a message. Numbers are varints, and what varies in length begins with
-// its length.
-type enc struct{ b []byte }
-
-func (e *enc) uint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
-func (e *enc) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
-func (e *enc) raw(p []byte)  { e.b = append(e.b, p...) }
-func (e *enc) bytes(p []byte) {
-	e.uint(uint64(len(p)))
-	e.b = append(e.b, p...)
-}
-func (e *enc) text(s string) {
-	e.uint(uint64(len(s)))
-	e.b = append(e.b, s...)
-}
-func (e *enc) texts(list []string) {
-	e.uint(uint64(len(list)))
-	for _, s := range list {
-		e.text(s)
-	}
-}
-func (e *enc) bool(v bool) {
-	if v {
-		e.b = append(e.b, 1)
-	} else {
-		e.b = append(e.b, 0)
-	}
-}
-
-// dec reads a message. After the first mistake it yields zeros.
-type dec struct {
-	b   []byte
-	bad bool
-}
-
-func (d *dec) fail() { d.b, d.bad = nil, true }
-
-func (d *dec) uint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *dec) int() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// size reads the length of what follows, of which each part takes at least a byte.
-func (d *dec) size() int {
-	n := d.uint()
-	if n > uint64(len(d.b)) {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (d *dec) take(n int) []byte {
-	if n > len(d.b) {
-		d.fail()
-		return nil
-	}
-	p := d.b[:n]
-	d.b = d.b[n:]
-	return p
-}
-
-func (d *dec) raw(to []byte) { copy(to, d.take(len(to))) }
-
-// bytes returns a part of the message, nil if it is empty.
-func (d *dec) bytes() []byte {
-	if p := d.take(d.size()); len(p) > 0 {
-		return p
-	}
-	return nil
-}
-
-func (d *dec) text() string { return string(d.take(d.size())) }
-
-func (d *dec) texts() (list []string) {
-	for n := d.size(); n > 0 && !d.bad; n-- {
-		list = append(list, d.text())
-	}
-	return list
-}
-
-func (d *dec) bool() bool {
-	p := d.take(1)
-	if len(p) == 1 && p[0] > 1 {
-		d.fail()
-	}
-	return len(p) == 1 && p[0] == 1
-}
-
-func head(kind byte) *enc { return &enc{[]byte{'c', 'r', Version, kind}} }
-
-// open returns the body of a message of a kind.
-func open(msg []byte, kind byte) (*dec, error) {
-	if len(msg) < 4 || msg[0] != 'c' || msg[1] != 'r' {
-		return nil, errGarbage
-	}
-	if msg[2] != Version {
-		return nil, &versionError{int(msg[2])}
-	}
-	if msg[3] != kind {
-		return nil, errGarbage
-	}
-	return &dec{b: msg[4:]}, nil
-}
-
-// end returns an error unless the whole message was read, without a mistake.
-func (d *dec) end() error {
-	if d.bad || len(d.b) > 0 {
-		return errGarbage
-	}
-	return nil
-}
-
-func (e *enc) id(id ID, t Token) {
-	e.text(id.Run)
-	e.uint(id.Epoch)
-	e.uint(id.Task)
-	e.uint(uint64(id.Number))
-	e.raw(t[:])
-}
-
-func (d *dec) id(id *ID, t *Token) {
-	id.Run, id.Epoch, id.Task, id.Number = d.text(), d.uint(), d.uint(), int(d.uint())
-	d.raw(t[:])
-	if id.Number < 0 {
-		d.fail()
-	}
-}

@@ -141,7 +141,7 @@ func (w *crewWorker) letGo(h *job) *delivery {
 // final describes how an attempt ended, once all its output but the rest is stored.
 func (h *job) final(r *task.Result) *Final {
 	f := &Final{
-		ID: h.ID, Token: h.Token, Identity: h.Identity, Worker: h.tenure.id, Host: h.worker.host,
+		ID: h.ID, Token: h.Token, Identity: h.Identity, Host: h.worker.host,
 		Outcome: h.outcome(r), Code: r.Code, Signal: r.Signal, BadCommand: r.BadCommand, Leaked: r.Leaked, PID: r.PID,
 		Took: r.Duration(), User: r.User, System: r.System, MaxRSS: r.MaxRSS,
 	}
@@ -149,7 +149,7 @@ func (h *job) final(r *task.Result) *Final {
 		f.Err = task.Shorten(r.Err.Error(), restSize)
 	}
 	f.Returned = h.returned
-	if len(h.Argv) == 0 && textSize(r.Argv) <= restSize {
+	if h.shared && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
 	}
 	if h.shared && len(h.Object)+len(h.Key)+textSize(slices.Concat(h.Records...)) <= restSize {
