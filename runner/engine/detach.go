@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/aes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -37,10 +35,14 @@ type detacher struct {
 // detach returns the executor of a run with --detach. It takes the connection over.
 func detach(sub cli.Submission, s *session) (*detacher, error) {
 	sum, _ := digest(sub.Command)
-	d, err := newDetacher(sub, s, sum)
+	err := s.ready()
+	var d *detacher
+	if err == nil {
+		d, err = newDetacher(sub, s, sum)
+	}
 	if err != nil {
 		s.close()
-		return nil, notReady(err)
+		return nil, err
 	}
 	go func() { // a command waits until the run has begun
 		sub.Do(task.Command{Op: task.Join, N: handingSlots})
@@ -51,14 +53,11 @@ func detach(sub cli.Submission, s *session) (*detacher, error) {
 // newDetacher enrols a run whose tasks are for a command with a digest.
 func newDetacher(sub cli.Submission, s *session, template [32]byte) (d *detacher, err error) {
 	id := newIdentity()
-	host, _ := os.Hostname()
 	d = &detacher{
 		x: &submitter{sub: sub, s: s, run: id.Run, epoch: id.Epoch, template: template}, told: &once{notice: sub.Notice},
-		record: Enrolment{
-			Version: Version, Run: id.Run, Name: sub.Name, Epoch: id.Epoch, Secret: id.Secret, Host: host, PID: os.Getpid(),
-			Since: time.Now(), State: "running", Detached: true,
-		},
+		record: newEnrolment(sub.Name, id),
 	}
+	d.record.Secret, d.record.Detached = id.Secret, true
 	if d.x.secret, err = aes.NewCipher(id.Secret); err == nil {
 		err = d.enrol() // from now on crew engine cancel finds it
 	}
@@ -68,15 +67,7 @@ func newDetacher(sub cli.Submission, s *session, template [32]byte) (d *detacher
 func (d *detacher) enrol() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
-	kv, err := d.x.s.js.KeyValue(ctx, runsBucket)
-	if err != nil {
-		return err
-	}
-	b, err := json.Marshal(d.record)
-	if err == nil {
-		_, err = kv.Put(ctx, d.x.sub.Queue+"."+d.record.Run, b)
-	}
-	return err
+	return d.x.s.enrol(ctx, d.x.sub.Queue, d.record)
 }
 
 // Run hands an attempt over. See runner.Executor.
@@ -205,7 +196,7 @@ func Add(v cli.Values) (run string, err error) {
 	}
 	d, err := newDetacher(cli.Submission{Queue: v.Queue, Notice: v.Notice}, s, template)
 	if err != nil {
-		return "", notReady(err)
+		return "", err
 	}
 	tasks := uint64(0)
 	err = v.Each(func(value string) error {

@@ -33,6 +33,12 @@ func orderSubject(queue, worker string) string { return "crew.w." + queue + "." 
 func beatSubject(queue string) string          { return "crew.b." + queue }                // Beat of submitters
 func runSubject(queue, run string) string      { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
 
+// Subjects of the records in the buckets, with * for the records of all.
+func presenceSubject(queue, worker string) string { return kvPrefix + queue + "." + worker }
+func enrolSubject(queue, run string) string       { return "$KV." + runsBucket + "." + queue + "." + run }
+
+const kvPrefix = "$KV." + workersBucket + "."
+
 // Presence is a worker's record, as JSON. It is renewed every quarter of TTL. A worker
 // that starts, or goes on after it could not renew it, has a new ID.
 type Presence struct {
@@ -86,35 +92,4 @@ type Beat struct {
 	Epoch     uint64 `json:"epoch"`
 	Suspended bool   `json:"suspended,omitempty"` // the submitter stands still: wait for it
 	Over      bool   `json:"over,omitempty"`      // the run is over: end what is left and forget it
-}
-
-// Order is a request to a worker or a submitter, as JSON.
-type Order struct {
-	Version  int      `json:"version"`
-	Op       string   `json:"op"`
-	Run      string   `json:"run,omitempty"`
-	Epoch    uint64   `json:"epoch,omitempty"`
-	Task     uint64   `json:"task,omitempty"`
-	Number   int      `json:"number,omitempty"`
-	IDs      []uint64 `json:"ids,omitempty"`      // holds: pairs of task and number
-	Graceful bool     `json:"graceful,omitempty"` // to a submitter, cancel: drain
-}
-
-// The requests. Those to a worker come from submitters, those to a submitter from
-// crew engine.
-const (
-	opCancel = "cancel" // end the attempt (TERM, then KILL); its result tells
-	opKill   = "kill"   // kill the attempt
-	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
-	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
-
-	opPause  = "pause"
-	opResume = "resume"
-	// opCancel: end the run
-)
-
-// Answer replies to an Order, as JSON.
-type Answer struct {
-	Err string   `json:"err,omitempty"`
-	IDs []uint64 `json:"ids,omitempty"` // holds: those it holds
 }

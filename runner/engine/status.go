@@ -77,7 +77,8 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 		}
 		return queues[name]
 	}
-	err := s.records(ctx, workersBucket, func(name string, value []byte, age time.Duration) {
+	err := s.records(ctx, workersBucket, "*.*", func(key string, value []byte, age time.Duration) {
+		name, _, _ := strings.Cut(key, ".")
 		w := workerStatus{Queue: name, Seen: age.Seconds()}
 		if json.Unmarshal(value, &w.Presence) != nil || w.State == gone {
 			return
@@ -94,7 +95,8 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 		}
 	})
 	if err == nil {
-		err = s.records(ctx, runsBucket, func(name string, value []byte, age time.Duration) {
+		err = s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) {
+			name, _, _ := strings.Cut(key, ".")
 			r := runStatus{Queue: name}
 			if json.Unmarshal(value, &r.Enrolment) == nil {
 				if !r.Detached && age > 3*enrolEvery {
@@ -129,40 +131,6 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 	})
 	slices.SortFunc(st.Runs, func(a, b runStatus) int { return a.Since.Compare(b.Since) })
 	return st, nil
-}
-
-// records calls take with the records of a bucket: the queue, the value, and how old
-// it is by the server's clock.
-func (s *session) records(ctx context.Context, bucket string, take func(queue string, value []byte, age time.Duration)) error {
-	kv, err := s.js.KeyValue(ctx, bucket)
-	if err != nil {
-		return err
-	}
-	status, err := kv.Status(ctx)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	if st, ok := status.(*jetstream.KeyValueBucketStatus); ok && !st.StreamInfo().TimeStamp.IsZero() {
-		now = st.StreamInfo().TimeStamp
-	}
-	all, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = all.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e, ok := <-all.Updates():
-			if !ok || e == nil {
-				return nil
-			}
-			queue, _, _ := strings.Cut(e.Key(), ".")
-			take(queue, e.Value(), max(0, now.Sub(e.Created())))
-		}
-	}
 }
 
 // text returns tables.
@@ -250,17 +218,9 @@ func (s *session) steer(c *cli.EngineCall) error {
 		}
 		return fmt.Errorf("the tasks of run %s are handed over, so nobody holds them back: pause the workers with crew ctl pause there, or cancel the run", r.Run)
 	}
-	order, err := json.Marshal(Order{Version: Version, Op: c.Verb, Run: r.Run, Epoch: r.Epoch})
-	if err != nil {
-		return err
-	}
-	m, err := s.nc.RequestWithContext(ctx, runSubject(r.Queue, r.Run), order)
+	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, Run: r.Run, Epoch: r.Epoch})
 	if err != nil {
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
-	}
-	var a Answer
-	if err := json.Unmarshal(m.Data, &a); err != nil {
-		return fmt.Errorf("run %s answers what crew does not understand: %w", r.Run, err)
 	}
 	if a.Err != "" {
 		return errors.New("run " + r.Run + ": " + a.Err)
@@ -273,8 +233,7 @@ func (s *session) steer(c *cli.EngineCall) error {
 func (s *session) drop(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, anyone, r.Run))
 	if err == nil {
-		b, _ := json.Marshal(Beat{Version: Version, Run: r.Run, Epoch: r.Epoch, Over: true})
-		if err = s.nc.Publish(beatSubject(r.Queue), b); err == nil {
+		if err = s.beat(r.Queue, Beat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
 			err = s.nc.FlushWithContext(ctx)
 		}
 	}
@@ -293,20 +252,8 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 	if err == nil {
 		err = s.dropBodies(ctx, r.Run)
 	}
-	if err != nil {
-		return err
-	}
-	kv, err := s.js.KeyValue(ctx, runsBucket)
 	if err == nil {
-		err = kv.Purge(ctx, r.Queue+"."+r.Run, jetstream.PurgeTTL(enrolFor))
-	}
-	return err
-}
-
-func (s *session) purge(ctx context.Context, stream, subject string) error {
-	st, err := s.js.Stream(ctx, stream)
-	if err == nil {
-		err = st.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		err = s.unenrol(ctx, r.Queue, r.Run)
 	}
 	return err
 }

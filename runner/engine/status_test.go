@@ -30,16 +30,6 @@ func (s *session) prints(t *testing.T, call func(*cli.EngineCall) error, c cli.E
 	return string(text)
 }
 
-func (s *session) enrol(t *testing.T, queue string, e Enrolment) {
-	t.Helper()
-	kv, err := s.js.KeyValue(t.Context(), runsBucket)
-	require.NoError(t, err)
-	b, err := json.Marshal(e)
-	require.NoError(t, err)
-	_, err = kv.Put(t.Context(), queue+"."+e.Run, b)
-	require.NoError(t, err)
-}
-
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, diskLimits)
@@ -54,8 +44,8 @@ func TestStatus(t *testing.T) {
 	f.put(ready)
 	b.worker("web2", 2, answer).put(gone)
 	now := time.Now()
-	s.enrol(t, "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: "running"})
-	s.enrol(t, "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: handedOver, Detached: true, Tasks: 2})
+	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: "running"}))
+	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: handedOver, Detached: true, Tasks: 2}))
 	for _, subject := range []string{taskSubject("other", anyone, "r2"), taskSubject("other", anyone, "r2"), resultSubject("other", "r2")} {
 		_, err := s.js.Publish(t.Context(), subject, []byte("x"))
 		require.NoError(t, err)
@@ -102,7 +92,7 @@ func TestStatus(t *testing.T) {
 	require.EqualError(t, steer(opPause, "r1"), "run r1: is over")
 	require.ErrorContains(t, steer(opPause, "r2"), "pause the workers")
 	require.ErrorContains(t, steer(opPause, "r3"), "there is no run r3: crew engine status lists them")
-	s.enrol(t, "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"})
+	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"}))
 	require.ErrorContains(t, steer(opPause, "nightly"), "write one of r4, r1")
 	require.ErrorContains(t, steer(opPause, "r4"), "does not answer: see process 9 on bob")
 	require.NoError(t, steer(opCancel, "r2"))

@@ -113,7 +113,6 @@ func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error)
 		sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0,
 		begun: make(chan struct{}),
 	}
-	x.beats.since = time.Now()
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
@@ -130,7 +129,7 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.run, x.epoch = id.Run, id.Epoch
+	x.run, x.epoch, x.beats.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
 	if x.secret, err = aes.NewCipher(id.Secret); err != nil {
 		return err
 	}

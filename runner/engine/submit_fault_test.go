@@ -417,7 +417,7 @@ func TestSubmitterOrders(t *testing.T) {
 	require.Equal(t, `{}`, ask(`{"version":1,"op":"pause"}`))
 	require.Equal(t, task.Paused, r.run.Do(task.Command{Op: task.Look}).Snapshot.State)
 	require.Equal(t, `{}`, ask(`{"version":1,"op":"resume"}`))
-	require.Contains(t, ask(`{"version":1,"op":"dance"}`), "unknown order dance")
+	require.Contains(t, ask(`{"version":1,"op":"dance"}`), "there is no order")
 	require.Equal(t, `{}`, ask(`{"version":1,"op":"cancel"}`))
 	e := r.wait()
 	require.Equal(t, int64(5), e.Stats.Of(task.NotRun))

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +22,7 @@ const (
 
 // beats are what this process tells of the run.
 type beats struct {
-	since     time.Time
+	record    Enrolment
 	suspended atomic.Bool
 	paused    atomic.Bool
 	checking  atomic.Bool
@@ -68,8 +66,13 @@ func (x *submitter) tick() {
 
 // beat tells the workers that the run goes on, or that it is over.
 func (x *submitter) beat(over bool) {
-	b, _ := json.Marshal(Beat{Version: Version, Run: x.run, Epoch: x.epoch, Suspended: x.beats.suspended.Load(), Over: over})
-	_ = x.s.nc.Publish(beatSubject(x.sub.Queue), b) // the next one follows
+	_ = x.s.beat(x.sub.Queue, Beat{Run: x.run, Epoch: x.epoch, Suspended: x.beats.suspended.Load(), Over: over}) // the next one follows
+}
+
+func (s *session) beat(queue string, b Beat) error {
+	b.Version = Version
+	text, _ := json.Marshal(b)
+	return s.nc.Publish(beatSubject(queue), text)
 }
 
 // Suspend tells the workers that this process is about to stand still. Their tasks go
@@ -90,41 +93,26 @@ func (x *submitter) Resume() {
 func (x *submitter) enrol() {
 	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
 	defer cancel()
-	host, _ := os.Hostname()
-	b, _ := json.Marshal(Enrolment{
-		Version: Version, Run: x.run, Name: x.sub.Name, Epoch: x.epoch, Host: host, PID: os.Getpid(),
-		Since: x.beats.since, State: "running", Paused: x.beats.paused.Load(),
-	})
+	e := x.beats.record
+	e.Paused = x.beats.paused.Load()
 	// The next one follows; if none does, it goes.
-	_, _ = x.s.js.Publish(ctx, "$KV."+runsBucket+"."+x.sub.Queue+"."+x.run, b, jetstream.WithMsgTTL(enrolFor))
+	_ = x.s.enrol(ctx, x.sub.Queue, e, jetstream.WithMsgTTL(enrolFor))
 }
 
 // obey carries out the orders of crew engine.
 func (x *submitter) obey(m *nats.Msg) {
-	var o Order
-	if json.Unmarshal(m.Data, &o) != nil || o.Version != Version {
-		return
+	if o, ok := orderIn(m); ok {
+		go func() { respond(m, x.command(o)) }() // a command waits until the run has begun
 	}
-	go func() { // a command waits until the run has begun
-		var a Answer
-		if err := x.command(o); err != nil {
-			a.Err = err.Error()
-		}
-		b, _ := json.Marshal(a)
-		_ = m.Respond(b)
-	}()
 }
 
 func (x *submitter) command(o Order) error {
 	op, known := map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]
 	if !known {
-		return errors.New("unknown order " + o.Op)
-	}
-	if op == task.Stop && o.Graceful {
-		op = task.Drain
+		return o.unknown()
 	}
 	err := x.sub.Do(task.Command{Op: op}).Err
-	if err == nil && op != task.Stop && op != task.Drain {
+	if err == nil && op != task.Stop {
 		x.beats.paused.Store(op == task.Pause)
 		x.enrol()
 	}
@@ -140,9 +128,7 @@ func (x *submitter) part() {
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
 	x.beat(true)
-	if stream, err := x.s.js.Stream(ctx, tasksStream); err == nil {
-		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(taskSubject(x.sub.Queue, "*", x.run)))
-	}
+	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run))
 	r := &x.results
 	first := r.seq.Load() + 1
 	if x.lasting {
@@ -154,8 +140,6 @@ func (x *submitter) part() {
 	if x.bodies.Load() {
 		_ = x.s.dropBodies(ctx, x.run) // of attempts that the run has given up
 	}
-	if kv, err := x.s.js.KeyValue(ctx, runsBucket); err == nil {
-		_ = kv.Purge(ctx, x.sub.Queue+"."+x.run, jetstream.PurgeTTL(enrolFor))
-	}
+	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
 	_ = x.s.nc.FlushWithContext(ctx)
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -15,47 +14,48 @@ const askMost = 1000
 // background. It is a safety net: what a worker twice does not know is lost, as after a
 // power cut.
 func (x *submitter) check(now time.Time) {
+	if !x.beats.checking.CompareAndSwap(false, true) {
+		return
+	}
 	asked := map[*worker][]*flight{}
 	x.flights.mu.Lock()
 	for _, f := range x.flights.m {
-		if !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > f.worker.ttl {
-			if len(asked[f.worker]) < askMost {
-				f.checked = now
-				asked[f.worker] = append(asked[f.worker], f)
-			}
+		if w := f.worker; !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > w.ttl && len(asked[w]) < askMost {
+			f.checked = now
+			asked[w] = append(asked[w], f)
 		}
 	}
 	x.flights.mu.Unlock()
-	if len(asked) > 0 && x.beats.checking.CompareAndSwap(false, true) {
-		x.end.Go(func() {
-			defer x.beats.checking.Store(false)
-			for w, flights := range asked {
-				x.ask(w, flights)
-			}
-		})
+	if len(asked) == 0 {
+		x.beats.checking.Store(false)
+		return
 	}
+	x.end.Go(func() {
+		defer x.beats.checking.Store(false)
+		for w, flights := range asked {
+			x.ask(w, flights)
+		}
+	})
 }
 
 func (x *submitter) ask(w *worker, flights []*flight) {
 	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
 	defer cancel()
-	o := Order{Version: Version, Op: opHolds, Run: x.run, Epoch: x.epoch}
+	o := Order{Op: opHolds, Run: x.run, Epoch: x.epoch}
 	for _, f := range flights {
 		o.IDs = append(o.IDs, f.id.Task, uint64(f.id.Number))
 	}
-	b, _ := json.Marshal(o)
-	m, err := x.s.nc.RequestWithContext(ctx, w.orders, b)
-	var a Answer
-	if err != nil || json.Unmarshal(m.Data, &a) != nil || a.Err != "" {
+	a, err := x.s.ask(ctx, w.orders, o)
+	if err != nil || a.Err != "" {
 		return // its lease tells whether it is there
 	}
 	var unknown []*flight
-	holds := map[attemptKey]bool{}
+	held := map[attemptKey]bool{}
 	for pair := range slices.Chunk(a.IDs, 2) {
-		holds[attemptKey{pair[0], int(pair[len(pair)-1])}] = true
+		held[attemptKey{pair[0], int(pair[len(pair)-1])}] = true
 	}
 	for _, f := range flights {
-		if !holds[attemptKey{f.id.Task, f.id.Number}] {
+		if !held[attemptKey{f.id.Task, f.id.Number}] {
 			unknown = append(unknown, f)
 		}
 	}

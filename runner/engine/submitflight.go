@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,16 +11,14 @@ import (
 	"crew/runner/task"
 )
 
-const (
-	orderAfter = time.Second // after which an order that nobody has answered is sent again
-)
+// orderAfter is after which time an order is sent again if the attempt has not ended.
+const orderAfter = time.Second
 
 // flights are the attempts that workers have been given and that have not ended, and
 // what is sent for them until it has arrived.
 type flights struct {
-	nc    *nats.Conn
-	out   *outbox
-	inbox string // answers to orders come to INBOX.OP.TASK.NUMBER
+	nc  *nats.Conn
+	out *outbox
 
 	mu sync.Mutex
 	m  map[uint64]*flight // by task
@@ -44,7 +40,7 @@ type flight struct {
 
 	stored  time.Time // when the stream confirmed its message; zero if it has not
 	op      string    // the latest order; "" for none
-	ordered time.Time // when that was sent; zero once it is answered
+	ordered time.Time // when that was sent
 	unknown int       // how often the worker has said that it does not hold it
 
 	checked time.Time // when its worker was last asked about it
@@ -60,10 +56,8 @@ type end struct {
 }
 
 func (s *flights) open(nc *nats.Conn, notice func(string)) (err error) {
-	s.nc, s.inbox, s.m = nc, nc.NewInbox(), map[uint64]*flight{}
-	if s.out, err = newOutbox(nc, notice); err == nil {
-		_, err = nc.Subscribe(s.inbox+".>", s.answered)
-	}
+	s.nc, s.m = nc, map[uint64]*flight{}
+	s.out, err = newOutbox(nc, notice)
 	return err
 }
 
@@ -100,14 +94,6 @@ func (s *flights) of(w *worker) (list []*flight) {
 	return list
 }
 
-// reply returns where the answer to an op on a flight goes.
-func (s *flights) reply(op string, id ID) string {
-	b := append(make([]byte, 0, 80), s.inbox...)
-	b = append(append(append(b, '.'), op...), '.')
-	b = append(strconv.AppendUint(b, id.Task, 10), '.')
-	return string(strconv.AppendInt(b, int64(id.Number), 10))
-}
-
 // publish sends the message of a flight, again and again until it is stored.
 func (s *flights) publish(f *flight, data []byte) {
 	s.out.send(f.subject, f.id.name(), data, func() {
@@ -125,8 +111,8 @@ func (id *ID) name() string {
 	return string(strconv.AppendInt(append(b, '.'), int64(id.Number), 10))
 }
 
-// order sends an order about a flight, again and again until it is answered. A flight
-// that is certainly not under way ends at once.
+// order sends an order about a flight, again and again until that ends. A flight that is
+// certainly not under way ends at once.
 func (s *flights) order(f *flight, op string) {
 	s.mu.Lock()
 	if f.op == opKill && op == opCancel {
@@ -141,8 +127,8 @@ func (s *flights) order(f *flight, op string) {
 }
 
 func (s *flights) send(f *flight, op string) {
-	b, _ := json.Marshal(Order{Version: Version, Op: op, Run: f.id.Run, Epoch: f.id.Epoch, Task: f.id.Task, Number: f.id.Number})
-	_ = s.nc.PublishRequest(f.worker.orders, s.reply(op, f.id), b) // resend tries again
+	o := Order{Op: op, Run: f.id.Run, Epoch: f.id.Epoch, Task: f.id.Task, Number: f.id.Number}
+	_ = s.nc.Publish(f.worker.orders, o.encode()) // resend tries again
 }
 
 // resend sends again what has not arrived. now is zero if nothing that was sent before
@@ -152,7 +138,7 @@ func (s *flights) resend(now time.Time) {
 	var orders []*flight
 	s.mu.Lock()
 	for _, f := range s.m {
-		if !f.ordered.IsZero() && (now.IsZero() || now.Sub(f.ordered) >= orderAfter) {
+		if f.op != "" && (now.IsZero() || now.Sub(f.ordered) >= orderAfter) {
 			f.ordered = time.Now()
 			orders = append(orders, f)
 		}
@@ -160,22 +146,5 @@ func (s *flights) resend(now time.Time) {
 	s.mu.Unlock()
 	for _, f := range orders {
 		s.send(f, f.op)
-	}
-}
-
-// answered takes answers to orders.
-func (s *flights) answered(m *nats.Msg) {
-	part := strings.Split(m.Subject[min(len(m.Subject), len(s.inbox)+1):], ".")
-	if len(part) != 3 {
-		return
-	}
-	id, _ := strconv.ParseUint(part[1], 10, 64)
-	number, _ := strconv.Atoi(part[2])
-	var a Answer
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.m[id]
-	if f != nil && f.id.Number == number && json.Unmarshal(m.Data, &a) == nil && a.Err == "" && part[0] == f.op {
-		f.ordered = time.Time{}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/aes"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +14,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 )
@@ -242,11 +239,7 @@ func (x *submitter) begin() {
 func (x *submitter) inherit() error {
 	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
 	defer cancel()
-	stream, err := x.s.js.Stream(ctx, tasksStream)
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(taskSubject(x.sub.Queue, "*", x.run)))
-	}
-	if err != nil {
+	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run)); err != nil {
 		return err
 	}
 	_ = x.s.dropBodies(ctx, x.run) // they only take up room
@@ -259,14 +252,15 @@ func (x *submitter) inherit() error {
 // evict has the workers end what they hold of earlier epochs. It returns once each has
 // answered that it has, or its lease has ended.
 func (x *submitter) evict() {
-	order, _ := json.Marshal(Order{Version: Version, Op: opLeave, Run: x.run, Epoch: x.epoch})
+	order := Order{Op: opLeave, Run: x.run, Epoch: x.epoch}
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
 		all.Go(func() {
 			for x.roster.has(w) && x.ctx.Err() == nil {
-				m, err := x.s.nc.Request(w.orders, order, evictWait)
-				var a Answer
-				if err == nil && json.Unmarshal(m.Data, &a) == nil && a.Err == "" {
+				ctx, cancel := context.WithTimeout(x.ctx, evictWait)
+				a, err := x.s.ask(ctx, w.orders, order)
+				cancel()
+				if err == nil && a.Err == "" {
 					return
 				}
 				time.Sleep(evictWait / 10) // where nobody listens, the request fails at once

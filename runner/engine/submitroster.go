@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 )
@@ -39,18 +38,13 @@ type worker struct {
 	ending bool  // it has no slots any more, and its attempts are about to end
 }
 
-// kvSubject is the subject on which the records of a queue's workers are stored. Those
-// who listen there hear of a renewal at once, and go on to when the server restarts.
-func kvSubject(queue string) string { return kvPrefix + queue + ".*" }
-
-const kvPrefix = "$KV." + workersBucket + "."
-
 // openRoster begins to listen to the workers of the queue.
 func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
-	_, err := x.s.nc.Subscribe(kvSubject(x.sub.Queue), func(m *nats.Msg) {
-		if p, ok := x.presence(strings.TrimPrefix(m.Subject, kvPrefix), m.Data); ok {
+	// This way the run hears of a renewal at once, and goes on to when the server restarts.
+	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, "*"), func(m *nats.Msg) {
+		if p, ok := presence(strings.TrimPrefix(m.Subject, kvPrefix), m.Data); ok {
 			x.heard(p, time.Now())
 		}
 	})
@@ -64,12 +58,10 @@ func (x *submitter) openRoster() error {
 		return notReady(err)
 	}
 	why := ""
-	for _, l := range live {
-		w := x.refuses(l.Presence)
-		if w == "" || l.State != ready {
+	for _, p := range live {
+		if why = x.refuses(p); why == "" || p.State != ready {
 			return nil
 		}
-		why = w
 	}
 	if why != "" {
 		return errors.New(why)
@@ -79,7 +71,7 @@ func (x *submitter) openRoster() error {
 
 // presence reads a worker's record. It ignores one that names another worker than its
 // key does.
-func (x *submitter) presence(key string, data []byte) (p Presence, ok bool) {
+func presence(key string, data []byte) (p Presence, ok bool) {
 	_, id, _ := strings.Cut(key, ".")
 	if json.Unmarshal(data, &p) != nil || p.ID != id || !validName(id) || p.Host == "" {
 		return p, false
@@ -88,48 +80,19 @@ func (x *submitter) presence(key string, data []byte) (p Presence, ok bool) {
 	return p, true
 }
 
-// listed is a worker's record in the bucket.
-type listed struct {
-	Presence
-	age time.Duration
-}
-
 // list notes all workers in the bucket whose leases hold, and returns them.
-func (x *submitter) list(ctx context.Context) (live []listed, err error) {
-	kv, err := x.s.js.KeyValue(ctx, workersBucket)
-	if err != nil {
-		return nil, err
-	}
-	status, err := kv.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok && !s.StreamInfo().TimeStamp.IsZero() {
-		now = s.StreamInfo().TimeStamp // by the clock that the records' times come from
-	}
-	all, err := kv.Watch(ctx, x.sub.Queue+".*", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, err
-	}
-	defer all.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case e := <-all.Updates():
-			if e == nil {
-				return live, nil
-			}
-			p, ok := x.presence(e.Key(), e.Value())
-			if age := max(0, now.Sub(e.Created())); ok && age < p.TTL && p.State != gone {
-				live = append(live, listed{p, age})
-				x.heard(p, time.Now().Add(-age))
-			} else if ok && p.State == gone {
-				x.heard(p, time.Now())
-			}
+func (x *submitter) list(ctx context.Context) (live []Presence, err error) {
+	err = x.s.records(ctx, workersBucket, x.sub.Queue+".*", func(key string, value []byte, age time.Duration) {
+		p, ok := presence(key, value)
+		if !ok || p.State != gone && age >= p.TTL {
+			return
 		}
-	}
+		if p.State != gone {
+			live = append(live, p)
+		}
+		x.heard(p, time.Now().Add(-age))
+	})
+	return live, err
 }
 
 // relist looks for news in the bucket that did not come because the engine was away.
@@ -268,9 +231,7 @@ func (x *submitter) giveUp(w *worker, unbegun bool) {
 	}
 	subject := taskSubject(x.sub.Queue, w.ID, x.run)
 	x.flights.out.drop(func(s string) bool { return s == subject })
-	if stream, err := x.s.js.Stream(ctx, tasksStream); err == nil {
-		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
-	}
+	_ = x.s.purge(ctx, tasksStream, subject)
 	if !unbegun && x.ctx.Err() == nil {
 		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, elsewhere(len(lost))))
 	}

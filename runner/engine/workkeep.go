@@ -243,7 +243,7 @@ func (w *crewWorker) put(ctx context.Context, p *Presence) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.s.js.Publish(ctx, "$KV."+workersBucket+"."+w.work.Queue+"."+p.ID, data,
+	_, err = w.s.js.Publish(ctx, presenceSubject(w.work.Queue, p.ID), data,
 		jetstream.WithMsgTTL(max(10*w.work.TTL, time.Minute).Round(time.Second)))
 	return err
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -20,34 +19,23 @@ const (
 
 // obey carries out an order of a submitter and answers.
 func (w *crewWorker) obey(t *tenure, m *nats.Msg) {
-	var o Order
-	if err := json.Unmarshal(m.Data, &o); err != nil {
-		respond(m, Answer{Err: errGarbage.Error()})
-		return
-	}
-	if o.Version != Version {
-		respond(m, Answer{Err: (&versionError{o.Version}).Error()})
+	o, ok := orderIn(m)
+	if !ok {
 		return
 	}
 	switch o.Op {
 	case opCancel, opKill:
 		w.cancel(ID{o.Run, o.Epoch, o.Task, o.Number}, o.Op == opKill)
-		respond(m, Answer{})
+		respond(m, nil)
 	case opLeave:
 		go func() { // what runs may take its time to end
 			w.leaveRun(t, o.Run, o.Epoch)
-			respond(m, Answer{})
+			respond(m, nil)
 		}()
 	case opHolds:
-		respond(m, Answer{IDs: w.holds(&o)})
+		respondWith(m, Answer{IDs: w.holds(&o)})
 	default:
-		respond(m, Answer{Err: fmt.Sprintf("there is no order %q", o.Op)})
-	}
-}
-
-func respond(m *nats.Msg, a Answer) {
-	if data, err := json.Marshal(a); err == nil {
-		_ = m.Respond(data)
+		respond(m, o.unknown())
 	}
 }
 
@@ -56,8 +44,8 @@ func (w *crewWorker) cancel(id ID, kill bool) {
 	w.mu.Lock()
 	h := w.held[id]
 	if h == nil {
-		if w.early = append(w.early, id); len(w.early) > mostEarly {
-			w.early = slices.Delete(w.early, 0, mostEarly/2)
+		if !slices.Contains(w.early, id) {
+			w.early = append(w.early[max(0, len(w.early)-mostEarly):], id)
 		}
 		w.mu.Unlock()
 		return

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Order is a request to a worker or a submitter, as JSON.
+type Order struct {
+	Version int      `json:"version"`
+	Op      string   `json:"op"`
+	Run     string   `json:"run,omitempty"`
+	Epoch   uint64   `json:"epoch,omitempty"`
+	Task    uint64   `json:"task,omitempty"`
+	Number  int      `json:"number,omitempty"`
+	IDs     []uint64 `json:"ids,omitempty"` // holds: pairs of task and number
+}
+
+// The requests. Those to a worker come from submitters, those to a submitter from
+// crew engine.
+const (
+	opCancel = "cancel" // end the attempt (TERM, then KILL), or the run
+	opKill   = "kill"   // kill the attempt
+	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
+	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
+
+	opPause  = "pause"
+	opResume = "resume"
+)
+
+// Answer replies to an Order, as JSON.
+type Answer struct {
+	Err string   `json:"err,omitempty"`
+	IDs []uint64 `json:"ids,omitempty"` // holds: those it holds
+}
+
+func (o Order) encode() []byte {
+	o.Version = Version
+	b, _ := json.Marshal(o)
+	return b
+}
+
+// ask sends an order and returns the answer.
+func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, err error) {
+	m, err := s.nc.RequestWithContext(ctx, subject, o.encode())
+	if err == nil {
+		err = json.Unmarshal(m.Data, &a)
+	}
+	return a, err
+}
+
+// orderIn returns the order that a message brings, or answers that it brings none.
+func orderIn(m *nats.Msg) (o Order, ok bool) {
+	switch err := json.Unmarshal(m.Data, &o); {
+	case err != nil:
+		respond(m, errGarbage)
+	case o.Version != Version:
+		respond(m, &versionError{o.Version})
+	default:
+		return o, true
+	}
+	return o, false
+}
+
+// respond answers that an order was carried out, or why not.
+func respond(m *nats.Msg, err error) {
+	a := Answer{}
+	if err != nil {
+		a.Err = err.Error()
+	}
+	respondWith(m, a)
+}
+
+func respondWith(m *nats.Msg, a Answer) {
+	b, _ := json.Marshal(a)
+	_ = m.Respond(b) // who asks again gets another
+}
+
+func (o *Order) unknown() error { return fmt.Errorf("there is no order %q", o.Op) }
