@@ -73,6 +73,23 @@ func TestKeysStay(t *testing.T) {
 		chaosKeys, moved[0], moved[1], c.again)
 }
 
+// logged returns how much the tasks have logged.
+func (c *chaos) logged() int64 {
+	info, err := os.Stat(filepath.Join(c.dir, "log"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// underway waits until a submitter, which gives up if the engine is away when it starts,
+// has had tasks begun or has ended.
+func (c *chaos) underway(before int64, sub *exec.Cmd) {
+	require.Eventually(c.t, func() bool {
+		return c.logged() > before || sub.Process.Signal(syscall.Signal(0)) != nil
+	}, time.Minute, 10*time.Millisecond)
+}
+
 // hosts waits until so many tasks have begun, and returns the latest host of each key.
 func (c *chaos) hosts(tasks int) (hosts map[int]string) {
 	require.Eventually(c.t, func() bool {
@@ -231,6 +248,7 @@ func (c *chaos) round() {
 	}
 	sub := c.submitter(chaosTasks)
 	require.NoError(c.t, sub.Start())
+	c.underway(0, sub)
 	over := make(chan error, 1)
 	wait := func() {
 		s := sub
@@ -295,8 +313,10 @@ func (c *chaos) round() {
 			c.stdout.Reset()
 			c.proxy.wait()
 			sub = c.submitter(chaosTasks, "--replay")
+			before := c.logged()
 			require.NoError(c.t, sub.Start())
 			wait()
+			c.underway(before, sub)
 		case 5:
 			cut := time.Duration(c.rand.IntN(4000)) * time.Millisecond
 			fmt.Fprintf(c, "-- cut all connections for %v\n", cut)

@@ -109,6 +109,9 @@ func notReady(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
 		return errors.New("the engine has no streams of crew's: run crew engine init there")
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("the engine does not answer: try again once it is up")
+	}
 	return err
 }
 

@@ -118,7 +118,7 @@ func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error)
 	if err := x.open(); err != nil {
 		x.cancel()
 		x.s.close()
-		return nil, err
+		return nil, notReady(err)
 	}
 	return x, nil
 }
