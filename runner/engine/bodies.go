@@ -3,16 +3,12 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// kindBig is the kind of a message that names an object, which holds the message that
-// was too long.
-const kindBig = 'b'
+// A message that is too long for the streams travels as an object, whose name a short
+// one brings.
 
 // mostBody is the longest message that pack and unpack take.
 const mostBody = 1 << 30
@@ -20,9 +16,7 @@ const mostBody = 1 << 30
 const bodyPrefix = "body."
 
 // bodyName returns the name of the object for an attempt's message.
-func bodyName(id ID) string {
-	return fmt.Sprintf("%s%s.%d.%d.%d", bodyPrefix, id.Run, id.Epoch, id.Task, id.Number)
-}
+func bodyName(id ID) string { return bodyPrefix + id.name() }
 
 // pack returns what to send for an attempt's message: the message itself or, if that
 // is too long, the name of an object that it makes. The caller then drops the object
@@ -34,15 +28,12 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if len(msg) > mostBody {
 		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
-	ctx, cancel := context.WithTimeout(ctx, transferTime)
-	defer cancel()
-	objects, err := s.objects(ctx)
-	if err != nil {
-		return nil, false, err
-	}
 	name := bodyName(id)
-	send = encode(kindBig, func(c *codec) { c.text(&name) })
-	return send, true, objects.put(ctx, name, bytes.NewReader(msg))
+	objects, err := s.objects(ctx)
+	if err == nil {
+		err = objects.put(ctx, name, bytes.NewReader(msg))
+	}
+	return encode(kindBig, func(c *codec) { c.text(&name) }), true, err
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
@@ -51,8 +42,6 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	if err != nil || !strings.HasPrefix(*name, bodyPrefix) {
 		return nil, errGarbage
 	}
-	ctx, cancel := context.WithTimeout(ctx, transferTime)
-	defer cancel()
 	objects, err := s.objects(ctx)
 	if err != nil {
 		return nil, err
@@ -80,14 +69,5 @@ func (s *session) dropBodies(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	all, err := objects.List(ctx)
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil
-	}
-	for _, o := range all {
-		if strings.HasPrefix(o.Name, bodyPrefix+run+".") {
-			objects.remove(ctx, o.Name)
-		}
-	}
-	return err
+	return objects.removeAll(ctx, bodyPrefix+run+".")
 }

@@ -32,10 +32,7 @@ func Main(c cli.EngineCall) error {
 
 // makeKey makes a key that signs, and prints the line that makes workers trust it.
 func makeKey(c *cli.EngineCall) error {
-	k, err := newSigningKey()
-	if err != nil {
-		return err
-	}
+	k := newSigningKey()
 	if err := k.save(c.Operand); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -95,10 +94,9 @@ func (d *detacher) hand(ctx context.Context, a task.Attempt) error {
 // publish has a stream take a message, and tries until ctx is done.
 func (d *detacher) publish(ctx context.Context, subject string, id ID, msg []byte) error {
 	for {
-		key := id.Run + "." + strconv.FormatUint(id.Task, 10) + "." + strconv.Itoa(id.Number)
 		// Even if ctx is done: what is under way could not be withdrawn.
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWait)
-		_, err := d.x.s.js.PublishMsg(once, &nats.Msg{Subject: subject, Data: msg}, jetstream.WithMsgID(key))
+		_, err := d.x.s.js.PublishMsg(once, &nats.Msg{Subject: subject, Data: msg}, jetstream.WithMsgID(id.name()))
 		cancel()
 		switch api, ok := errors.AsType[*jetstream.APIError](err); {
 		case err == nil:

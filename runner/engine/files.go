@@ -201,12 +201,7 @@ func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
 func (c *courier) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
-	list, _ := c.objects.List(ctx)
-	for _, o := range list {
-		if strings.HasPrefix(o.Name, c.run+".") {
-			c.objects.remove(ctx, o.Name)
-		}
-	}
+	_ = c.objects.removeAll(ctx, c.run+".")
 }
 
 // inside returns where a file belongs that is sent as path: below the working

@@ -30,7 +30,7 @@ func newTravel(t *testing.T, files cli.Files) *travel {
 	require.NoError(t, err)
 	t.Cleanup(v.s.close)
 	require.NoError(t, v.s.create(t.Context(), privateLimits))
-	v.p = &porter{s: v.s, dir: v.there}
+	v.p = newPorter(v.s, v.there)
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "run": "#!/bin/sh\n"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,7 +31,13 @@ type objects struct {
 	stream jetstream.Stream // behind it
 }
 
+// objects looks for the store once it is needed.
 func (s *session) objects(ctx context.Context) (o objects, err error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	if s.store.stream != nil {
+		return s.store.objects, nil
+	}
 	o.js = s.js
 	if o.ObjectStore, err = s.js.ObjectStore(ctx, filesBucket); err == nil {
 		o.stream, err = s.js.Stream(ctx, filesStream)
@@ -38,11 +45,14 @@ func (s *session) objects(ctx context.Context) (o objects, err error) {
 	if err != nil {
 		return o, notReady(err)
 	}
+	s.store.objects = o
 	return o, nil
 }
 
 // put makes an object of what is read from r, from its beginning.
 func (o objects) put(ctx context.Context, name string, r io.ReadSeeker) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
 	for range transferTry {
 		if _, err = r.Seek(0, io.SeekStart); err != nil {
 			return err
@@ -142,4 +152,18 @@ func (o objects) remove(ctx context.Context, name string) {
 	}
 	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(metaSubject(name)))
 	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(chunkSubject(info.NUID)))
+}
+
+// removeAll removes the objects whose names begin with prefix.
+func (o objects) removeAll(ctx context.Context, prefix string) error {
+	all, err := o.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	for _, x := range all {
+		if strings.HasPrefix(x.Name, prefix) {
+			o.remove(ctx, x.Name)
+		}
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -26,7 +27,6 @@ type porter struct {
 	files map[string]*placed // by their paths
 	idle  int                // how many of them no attempt needs
 	dirs  map[string]string  // made for runs that clean up
-	store *objects           // once it was needed
 }
 
 // placed is a file that was fetched.
@@ -41,18 +41,8 @@ type placed struct {
 	since  time.Time
 }
 
-// objects returns the object store.
-func (p *porter) objects(ctx context.Context) (objects, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.store == nil {
-		o, err := p.s.objects(ctx)
-		if err != nil {
-			return o, err
-		}
-		p.store = &o
-	}
-	return *p.store, nil
+func newPorter(s *session, dir string) *porter {
+	return &porter{s: s, dir: dir, files: map[string]*placed{}, dirs: map[string]string{}}
 }
 
 // dirOf returns the working directory of an attempt's task.
@@ -89,9 +79,6 @@ func (p *porter) makeDir(a *Attempt, dir string) error {
 	if a.Cleanup {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.dirs == nil {
-			p.dirs = map[string]string{}
-		}
 		p.dirs[dir] = a.Run
 	}
 	return nil
@@ -106,9 +93,6 @@ func (p *porter) hold(a *Attempt, f File, dir string) *placed {
 	switch {
 	case h == nil:
 		h = &placed{dir: dir, path: f.Path}
-		if p.files == nil {
-			p.files = map[string]*placed{}
-		}
 		p.files[key] = h
 	case h.uses == 0:
 		p.idle--
@@ -131,7 +115,7 @@ func (p *porter) fetch(ctx context.Context, h *placed, f File) error {
 		return nil
 	}
 	h.object = ""
-	o, err := p.objects(ctx)
+	o, err := p.s.objects(ctx)
 	if err == nil {
 		err = o.write(ctx, h.dir, h.path, f)
 	}
@@ -154,7 +138,7 @@ func (h *placed) unchanged() bool {
 // can be read, is left out. An error is the engine's.
 func (p *porter) bring(ctx context.Context, a *Attempt) (list []File, err error) {
 	for i, path := range a.Return {
-		f := File{Path: path, Object: fmt.Sprintf("%s.%d.%d.%d.%d", a.Run, a.Epoch, a.Task, a.Number, i)}
+		f := File{Path: path, Object: a.name() + "." + strconv.Itoa(i)}
 		switch f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path)); {
 		case isPathError(err):
 		case err != nil:
@@ -177,7 +161,7 @@ func (p *porter) sendBack(ctx context.Context, object, path string) (mode uint32
 		return 0, err
 	}
 	defer in.Close()
-	o, err := p.objects(ctx)
+	o, err := p.s.objects(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -18,8 +18,7 @@ import (
 func keyFile(t *testing.T) (file string, key *signingKey) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "key")
-	key, err := newSigningKey()
-	require.NoError(t, err)
+	key = newSigningKey()
 	require.NoError(t, key.save(file))
 	return file, key
 }

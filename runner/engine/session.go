@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +23,11 @@ const (
 type session struct {
 	nc *nats.Conn
 	js jetstream.JetStream
+
+	store struct {
+		mu sync.Mutex // held while it is looked for
+		objects
+	}
 }
 
 // connect connects to an engine, as dialOptions finds it, and checks the server's
@@ -120,11 +126,10 @@ type limits struct {
 	storage  jetstream.StorageType
 	tasks    int64 // messages; a submitter then waits
 	results  int64 // bytes; workers then wait
-	files    int64 // bytes; -1 for no limit
 	replicas int
 }
 
-var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, files: -1, replicas: 1}
+var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, replicas: 1}
 
 // create makes the streams and buckets, or leaves those that there are as they are.
 func (s *session) create(ctx context.Context, l limits) error {
@@ -152,7 +157,7 @@ func (s *session) create(ctx context.Context, l limits) error {
 	}
 	if err == nil {
 		_, err = s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: filesBucket, Storage: jetstream.FileStorage, Replicas: l.replicas, MaxBytes: l.files,
+			Bucket: filesBucket, Storage: jetstream.FileStorage, Replicas: l.replicas, MaxBytes: -1,
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) {
 			err = nil

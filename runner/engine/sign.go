@@ -28,12 +28,10 @@ type signingKey struct {
 }
 
 // newSigningKey returns a key that nobody has yet.
-func newSigningKey() (*signingKey, error) {
+func newSigningKey() *signingKey {
 	seed := make([]byte, ed25519.SeedSize)
-	if _, err := rand.Read(seed); err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	return seededKey(seed), nil
+	_, _ = rand.Read(seed) // never fails
+	return seededKey(seed)
 }
 
 func seededKey(seed []byte) *signingKey {
@@ -45,21 +43,18 @@ func seededKey(seed []byte) *signingKey {
 // loadSigningKey reads a key that crew engine key has made. It refuses a file that
 // others can read.
 func loadSigningKey(file string) (*signingKey, error) {
-	f, err := os.Open(file)
+	info, err := os.Stat(file)
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(file)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the signing key: %w: crew engine key FILE makes one", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read the signing key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("others can read the signing key %s: make a new one, or chmod 600 %s", file, file)
 	}
-	buf := make([]byte, 4096)
-	n, _ := f.Read(buf)
-	for line := range strings.Lines(string(buf[:n])) {
+	for line := range strings.Lines(string(text)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), secretPrefix); ok {
 			if seed, err := keyText.DecodeString(text); err == nil && len(seed) == ed25519.SeedSize {
 				return seededKey(seed), nil
@@ -111,12 +106,12 @@ func signedText(msg []byte, subject string) []byte {
 }
 
 // trust holds the keys whose signatures count. It is safe for concurrent use.
-type trust struct{ keys map[[32]byte]bool }
+type trust map[[32]byte]bool
 
 // loadTrust reads files of public keys, one a line. Blank lines, and those that begin
 // with #, are skipped. A key can also stand in place of a file.
-func loadTrust(files []string) (*trust, error) {
-	t := &trust{keys: map[[32]byte]bool{}}
+func loadTrust(files []string) (trust, error) {
+	t := trust{}
 	for _, file := range files {
 		text := []byte(file)
 		if !strings.HasPrefix(file, publicPrefix) {
@@ -136,10 +131,10 @@ func loadTrust(files []string) (*trust, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s, line %d: %w", file, n, err)
 			}
-			t.keys[key] = true
+			t[key] = true
 		}
 	}
-	if len(t.keys) == 0 {
+	if len(t) == 0 {
 		return nil, errors.New("no key is trusted: give --trust a file of what crew engine key has printed")
 	}
 	return t, nil
@@ -162,16 +157,15 @@ func trustKey(line string) (key [32]byte, err error) {
 // check returns why an attempt must not run: msg, which came on subject and which a
 // was decoded from, is not signed by a trusted key, or no longer. The caller must
 // refuse what it has taken before.
-func (t *trust) check(a *Attempt, subject string, msg []byte) error {
+func (t trust) check(a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	switch {
 	case a.Signer == [32]byte{}:
 		return errors.New("its command is not signed: give the run --sign FILE")
-	case t == nil || !t.keys[a.Signer]:
+	case !t[a.Signer]:
 		return errors.New("its command is signed by a key that is not trusted: add " +
 			publicPrefix + keyText.EncodeToString(a.Signer[:]) + " to a file of --trust")
-	case len(msg) < ed25519.SignatureSize,
-		!ed25519.Verify(a.Signer[:], signedText(msg, subject), msg[len(msg)-ed25519.SignatureSize:]):
+	case !ed25519.Verify(a.Signer[:], signedText(msg, subject), msg[len(msg)-ed25519.SignatureSize:]):
 		return errors.New("its signature is wrong: it was changed on its way")
 	case left <= 0:
 		return fmt.Errorf("its signature expired %v ago: compare the clocks of the two machines", -left.Round(time.Second))

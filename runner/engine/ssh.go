@@ -38,7 +38,7 @@ const (
 
 // privateLimits are those of the streams in the memory of a run with --ssh. Files that
 // travel are on disk.
-var privateLimits = limits{storage: jetstream.MemoryStorage, tasks: 10_000, results: 64 << 20, files: -1, replicas: 1}
+var privateLimits = limits{storage: jetstream.MemoryStorage, tasks: 10_000, results: 64 << 20, replicas: 1}
 
 // privateMemory is the most that all streams may take. The server would make it depend
 // on the machine, and refuse the streams where that is small.
@@ -64,16 +64,16 @@ type party struct {
 
 // startHosts starts a server in this process and keeps a worker on each host until
 // stop, after which none is left there. They run what comes by the server, which nobody
-// else can reach. url and options connect to it, and it has crew's streams. Hosts that
-// cannot be reached are tried again until stop.
-func startHosts(sub cli.Submission) (url string, options []nats.Option, stop func(), err error) {
+// else can reach. options connect to it, and it has crew's streams. Hosts that cannot be
+// reached are tried again until stop.
+func startHosts(sub cli.Submission) (options []nats.Option, stop func(), err error) {
 	p := &party{notice: sub.Notice, program: sync.OnceValues(openProgram)}
 	if err := needSSH(sub.Hosts); err != nil {
-		return "", nil, nil, err
+		return nil, nil, err
 	}
 	removeDir, err := p.serve()
 	if err != nil {
-		return "", nil, nil, err
+		return nil, nil, err
 	}
 	p.args = []string{
 		"--protocol", strconv.Itoa(cli.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
@@ -90,7 +90,7 @@ func startHosts(sub cli.Submission) (url string, options []nats.Option, stop fun
 		p.server.WaitForShutdown()
 		removeDir()
 	}
-	return "", []nats.Option{within(p.server), p.owner}, stop, nil
+	return []nats.Option{within(p.server), p.owner}, stop, nil
 }
 
 // needSSH returns an error if ssh is missing and needed.

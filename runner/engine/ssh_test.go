@@ -132,7 +132,7 @@ func TestHosts(t *testing.T) {
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
 		said = notices{}
-		_, options, stop, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		options, stop, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
 		stop = sync.OnceFunc(stop)
 		defer stop()
@@ -195,7 +195,7 @@ func TestHostsUnfit(t *testing.T) {
 	} {
 		script(c.name, c.text)
 		var said notices
-		_, _, stop, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
+		_, stop, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return said.String() != "" }, time.Minute, time.Millisecond)
 		stop()

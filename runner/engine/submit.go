@@ -89,11 +89,11 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 // submitToHosts returns the executor of a run with a server and workers of its own,
 // which end with it.
 func submitToHosts(sub cli.Submission) (cli.Executor, error) {
-	url, options, stop, err := startHosts(sub)
+	options, stop, err := startHosts(sub)
 	if err != nil {
 		return nil, err
 	}
-	s, err := connect(url, sub.Notice, options...)
+	s, err := connect("", sub.Notice, options...)
 	if err != nil {
 		stop()
 		return nil, err

@@ -338,7 +338,7 @@ func TestSubmit(t *testing.T) {
 // BenchmarkSubmit is the cost of an attempt that its worker answers at once, with the
 // server and the worker in this process.
 func BenchmarkSubmit(b *testing.B) {
-	broker := newBroker(b, limits{storage: jetstream.MemoryStorage, tasks: 100_000, results: 64 << 20, files: -1, replicas: 1})
+	broker := newBroker(b, limits{storage: jetstream.MemoryStorage, tasks: 100_000, results: 64 << 20, replicas: 1})
 	for _, name := range []string{"a", "b"} {
 		broker.worker(name, 32, answer)
 	}

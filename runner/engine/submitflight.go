@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -101,14 +100,6 @@ func (s *flights) publish(f *flight, data []byte) {
 		f.stored = time.Now()
 		s.mu.Unlock()
 	})
-}
-
-// name is by what the stream of tasks knows an attempt again.
-func (id *ID) name() string {
-	b := append(make([]byte, 0, 64), id.Run...)
-	b = strconv.AppendUint(append(b, '.'), id.Epoch, 10)
-	b = strconv.AppendUint(append(b, '.'), id.Task, 10)
-	return string(strconv.AppendInt(append(b, '.'), int64(id.Number), 10))
 }
 
 // order sends an order about a flight, again and again until that ends. A flight that is

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"time"
 
 	"crew/runner/task"
@@ -26,6 +27,14 @@ type ID struct {
 	Epoch  uint64 // which of the submitters that the run has had; from 1
 	Task   uint64
 	Number int
+}
+
+// name is by what the engine knows an attempt: the messages' IDs and objects.
+func (id *ID) name() string {
+	b := append(make([]byte, 0, 64), id.Run...)
+	b = strconv.AppendUint(append(b, '.'), id.Epoch, 10)
+	b = strconv.AppendUint(append(b, '.'), id.Task, 10)
+	return string(strconv.AppendInt(append(b, '.'), int64(id.Number), 10))
 }
 
 // Attempt is what a worker is given to run. It brings either a command (Argv), with a
@@ -198,4 +207,5 @@ const (
 	kindChunk   = 'c'
 	kindFinal   = 'f'
 	kindBundle  = 'l' // several of the others
+	kindBig     = 'b' // the name of an object that holds the message
 )

@@ -34,7 +34,7 @@ type crewWorker struct {
 	digest [32]byte // of the template
 	values bool     // there is a template
 	text   string   // the template for people
-	trust  *trust   // nil if every command is from who has started this worker
+	trust  trust    // nil if every command is from who has started this worker
 
 	// what is open
 
@@ -90,7 +90,7 @@ func Work(work cli.Work) (cli.Worker, error) {
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
 	}
-	w.files = &porter{s: w.s, dir: work.Workdir}
+	w.files = newPorter(w.s, work.Workdir)
 	if err = w.s.ready(); err == nil {
 		w.out, err = newOutbox(w.s.nc, work.Notice)
 	}
