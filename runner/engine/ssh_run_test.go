@@ -84,7 +84,7 @@ func TestSSHRun(t *testing.T) {
 func TestSSHKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := newSSHD(t), t.TempDir()
-	p := s.crew("-S", "1/web1", "--worker-ttl", "1s", fmt.Sprintf(waitingTask, dir), ":::", "it")
+	p := s.crew("-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
 	first := begun(t, dir, 1)[0]
 	ssh := sshOf(t, p.cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))

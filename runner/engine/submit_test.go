@@ -69,6 +69,9 @@ func (b *broker) connect(notice func(string)) *session {
 	return s
 }
 
+// fakeTTL is that of a fake, which puts its record every 250 ms.
+const fakeTTL = 3 * time.Second
+
 // fake is a worker that speaks the wire format and runs nothing.
 type fake struct {
 	t        testing.TB
@@ -90,7 +93,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	f := &fake{
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
 		presence: Presence{
-			Version: Version, ID: name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: time.Second,
+			Version: Version, ID: name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
 			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
 		},
 	}

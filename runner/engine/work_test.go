@@ -349,7 +349,7 @@ func TestWorkerDrains(t *testing.T) {
 
 func TestWorkerIsPaused(t *testing.T) {
 	t.Parallel()
-	b, _, p := newWorker(t, startHub(t), "-j1", "--name", "paused", "--worker-ttl", "1s")
+	b, _, p := newWorker(t, startHub(t), "-j1", "--name", "paused", "--worker-ttl", "4s")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("touch "+dir+"/runs; until [ -e "+dir+"/go ]; do sleep 0.01; done"))
 	b.give(p.ID, b.attempt("touch "+dir+"/waits"))
@@ -380,14 +380,14 @@ func TestWorkerIsKilled(t *testing.T) {
 
 func TestWorkerIsStopped(t *testing.T) {
 	t.Parallel()
-	b, w, p := newWorker(t, startHub(t), "-j1", "--worker-ttl", "2s")
+	b, w, p := newWorker(t, startHub(t), "-j1", "--worker-ttl", "6s")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
 	pid := pidIn(t, dir+"/pid")
 	w.signal(syscall.SIGSTOP)
 	stopped := time.Now()
 	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
-	require.Less(t, time.Since(stopped), 2*time.Second, "its lease had not ended")
+	require.Less(t, time.Since(stopped), 6*time.Second, "its lease had not ended")
 	w.signal(syscall.SIGCONT)
 	again := b.worker(func(q *Presence) bool { return isReady(q) && q.ID != p.ID })
 	b.give(again.ID, b.attempt("echo again"))
@@ -400,7 +400,7 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()
 	hub, url := startHubProcess(t, data, "")
-	b, w, p := newWorker(t, url, "-j2", "--worker-ttl", "4s")
+	b, w, p := newWorker(t, url, "-j2", "--worker-ttl", "8s")
 	port := url[strings.LastIndexByte(url, ':')+1:]
 
 	// A short absence costs nothing.
@@ -437,7 +437,7 @@ func TestWorkerWithoutEngine(t *testing.T) {
 func TestWorkersShareTasks(t *testing.T) {
 	t.Parallel()
 	url := startHub(t)
-	b, w, one := newWorker(t, url, "-j1", "--worker-ttl", "1s")
+	b, w, one := newWorker(t, url, "-j1", "--worker-ttl", "4s")
 	dir := t.TempDir()
 	hand := func(script string) *Attempt {
 		a := b.attempt(script)
@@ -454,7 +454,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	second := hand(script)
 	third := hand("touch " + dir + "/third")
 	pid := pidIn(t, dir+"/pids")
-	other := crew(t, "worker", "--engine", url, "-j1", "--name", "other", "--worker-ttl", "1s", b.words[0], "{}")
+	other := crew(t, "worker", "--engine", url, "-j1", "--name", "other", "--worker-ttl", "4s", b.words[0], "{}")
 	b.worker(func(p *Presence) bool { return isReady(p) && p.ID != one.ID })
 	f, _ = b.final()
 	require.Equal(t, third.ID, f.ID)
@@ -498,7 +498,7 @@ func TestRunOutlivesItsWorkers(t *testing.T) {
 	url := startHub(t)
 	obey := obeys(t)
 	worker := func(name string) *process {
-		return crew(t, "worker", "--engine", url, "-j2", "--worker-ttl", "1s", "--name", name, obey, "{}")
+		return crew(t, "worker", "--engine", url, "-j2", "--worker-ttl", "4s", "--name", name, obey, "{}")
 	}
 	killed, drained := worker("killed"), worker("drained")
 	args := []string{"--engine", url, "-k", "--json", "--output", "none", obey, "{}", ":::"}

@@ -108,17 +108,17 @@ func (w *crewWorker) renew() error {
 	if w.left {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), w.work.TTL/2)
-	defer cancel()
 	w.mu.Lock()
-	t := w.tenure
+	t, patience := w.tenure, w.work.TTL/5 // short enough to try again before the lease ends
 	fresh := t == nil
 	if fresh {
-		t = &tenure{id: newID(w.host), since: time.Now(), stale: true}
+		t, patience = &tenure{id: newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
 	}
 	stale := t.stale
 	t.stale = false
 	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	var err error
 	if stale {
 		err = w.listen(ctx, t)
