@@ -312,7 +312,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// readMany has crew read two million records.
+// readMany has crew read 800,000 records, 20 MB.
 func readMany(t *testing.T, crew string) {
 	cmd := exec.CommandContext(t.Context(), crew, "-n2000", "true")
 	in, err := cmd.StdinPipe()
@@ -321,10 +321,10 @@ func readMany(t *testing.T, crew string) {
 	w := bufio.NewWriterSize(in, 64<<10)
 	early := 0
 	line := []byte("/some/where/record-")
-	for i := range 2_000_000 {
+	for i := range 800_000 {
 		_, err := w.Write(append(strconv.AppendInt(line, int64(i), 10), '\n'))
 		require.NoError(t, err)
-		if i == 200_000 {
+		if i == 100_000 {
 			early = peak(t, cmd.Process.Pid)
 		}
 	}
@@ -338,10 +338,10 @@ func readMany(t *testing.T, crew string) {
 
 // waitBehindOne has results wait for one slow task. They are more bytes than
 // crew may have resident, and once the memory for them is used up each takes
-// next to none. CREW_SOAK makes it twenty thousand results instead of three.
+// next to none. CREW_SOAK makes it twenty thousand results instead of 1500.
 func waitBehindOne(t *testing.T, crew string) {
-	const early, size = 1000, 20_000
-	tasks := 3000
+	const early, size = 500, 40_000
+	tasks := 1500
 	if os.Getenv("CREW_SOAK") != "" {
 		tasks = 20_000
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -404,12 +405,15 @@ func TestPoliciesRandom(t *testing.T) {
 	}
 }
 
-// steps is the length of the long random runs.
+// steps is the length of the long random runs. CREW_SOAK makes them ten times as long.
 func steps() int {
-	if testing.Short() {
+	switch {
+	case os.Getenv("CREW_SOAK") != "":
+		return 1_000_000
+	case testing.Short():
 		return 20_000
 	}
-	return 1_000_000
+	return 100_000
 }
 
 func TestPoliciesRandomLong(t *testing.T) {
