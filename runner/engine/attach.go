@@ -19,6 +19,7 @@ import (
 // attached brings the results of a run that was handed over, in input order. As a
 // source it waits for each; its attempts only read what there is.
 type attached struct {
+	still
 	x      *submitter // reads the messages; nothing of it runs
 	run    *runStatus
 	stream jetstream.Stream
@@ -92,6 +93,8 @@ func (a *attached) open(ctx context.Context, name string) (err error) {
 		return err
 	}
 	switch r := a.run; {
+	case r.Version != Version:
+		return fmt.Errorf("run %s was handed over by another crew: %w", r.Run, &versionError{r.Version})
 	case !r.Detached:
 		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
 	case r.State != handedOver:
@@ -323,12 +326,3 @@ func (a *attached) Close() error {
 	a.fail(io.EOF)
 	return nil
 }
-
-// Kill does nothing: what ran has ended. See runner.Executor.
-func (a *attached) Kill(uint64) {}
-
-// Suspend does nothing. See runner.Executor.
-func (a *attached) Suspend() {}
-
-// Resume does nothing. See runner.Executor.
-func (a *attached) Resume() {}

@@ -25,11 +25,24 @@ const (
 // detacher is the executor of a run that hands its tasks over: an attempt has ended
 // when the engine has its message.
 type detacher struct {
+	still
 	x      *submitter // makes the messages; nothing of it runs
 	record Enrolment
 	told   *once
 	sent   atomic.Int64
 }
+
+// still is the part of an executor none of whose attempts takes long.
+type still struct{}
+
+// Kill does nothing. See runner.Executor.
+func (still) Kill(uint64) {}
+
+// Suspend does nothing. See runner.Executor.
+func (still) Suspend() {}
+
+// Resume does nothing. See runner.Executor.
+func (still) Resume() {}
 
 // detach returns the executor of a run with --detach. It takes the connection over.
 func detach(sub cli.Submission, s *session) (*detacher, error) {
@@ -170,15 +183,6 @@ func (d handOver) Close(st task.Stats) error {
 	d.x.sub.Notice(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", d.sent.Load()))
 	return nil
 }
-
-// Kill does nothing: no attempt takes long. See runner.Executor.
-func (d *detacher) Kill(uint64) {}
-
-// Suspend does nothing. See runner.Executor.
-func (d *detacher) Suspend() {}
-
-// Resume does nothing. See runner.Executor.
-func (d *detacher) Resume() {}
 
 // Add hands values over to the workers of a queue, each of them a task, and returns the
 // run that they make up. The workers' command must be the same.

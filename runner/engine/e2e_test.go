@@ -39,7 +39,7 @@ func openTestHub(dir, port string) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := connect("", nil, within(s))
+	c, err := dial("", nil, within(s))
 	if err != nil {
 		return nil, err
 	}

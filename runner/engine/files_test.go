@@ -26,7 +26,7 @@ func newTravel(t *testing.T, files cli.Files) *travel {
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
 	v := &travel{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
-	v.s, err = connect("", nil, within(server))
+	v.s, err = dial("", nil, within(server))
 	require.NoError(t, err)
 	t.Cleanup(v.s.close)
 	require.NoError(t, v.s.create(t.Context(), privateLimits))

@@ -86,7 +86,7 @@ func openHub(c *cli.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
-	s, err := connect("", c.Notice, within(h.server), nats.UserInfo(owner.Username, owner.Password))
+	s, err := dial("", c.Notice, within(h.server), nats.UserInfo(owner.Username, owner.Password))
 	if err != nil {
 		return h, err
 	}
@@ -206,11 +206,7 @@ func (h *hub) write(name string, c *natsContext) error {
 	if old, err := os.ReadFile(h.file(name)); err == nil && string(old) == string(text) {
 		return nil
 	}
-	temp := h.file(name) + ".new"
-	if err := os.WriteFile(temp, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, h.file(name))
+	return writePrivate(h.file(name), text)
 }
 
 // close ends the server, once all is on disk.

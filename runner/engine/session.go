@@ -30,18 +30,18 @@ type session struct {
 	}
 }
 
-// connect connects to an engine, as dialOptions finds it, and checks the server's
-// version. Without engine, options say how to connect. notice is told what goes wrong
-// later, once for each kind of it; it may be nil.
+// connect connects to an engine, as dialOptions finds it. See dial.
 func connect(engine string, notice func(string), options ...nats.Option) (*session, error) {
-	url := ""
-	if engine != "" || len(options) == 0 {
-		found, how, err := dialOptions(engine)
-		if err != nil {
-			return nil, err
-		}
-		url, options = found, append(options, how...)
+	url, how, err := dialOptions(engine)
+	if err != nil {
+		return nil, err
 	}
+	return dial(url, notice, append(options, how...)...)
+}
+
+// dial connects to a server and checks its version. Without a URL, options say where it
+// is. notice is told what goes wrong later, once for each kind of it; it may be nil.
+func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
 	told := &once{notice: notice}
 	options = append([]nats.Option{
 		nats.Name("crew"),
@@ -133,37 +133,32 @@ var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results:
 
 // create makes the streams and buckets, or leaves those that there are as they are.
 func (s *session) create(ctx context.Context, l limits) error {
-	_, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: tasksStream, Subjects: []string{"crew.t.>"}, Storage: l.storage, Replicas: l.replicas,
-		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: l.tasks,
-		Duplicates: 2 * time.Minute, AllowDirect: true,
-	})
-	if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		_, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, Replicas: l.replicas,
-			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxBytes: l.results,
-			Duplicates: 2 * time.Minute, AllowDirect: true,
-		})
+	there := func(err error) bool {
+		return err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrBucketExists)
+	}
+	for _, c := range []jetstream.StreamConfig{
+		{Name: tasksStream, Subjects: []string{"crew.t.>"}, Retention: jetstream.WorkQueuePolicy, MaxMsgs: l.tasks},
+		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.results},
+	} {
+		c.Storage, c.Replicas, c.Discard = l.storage, l.replicas, jetstream.DiscardNew
+		c.Duplicates, c.AllowDirect = 2*time.Minute, true
+		if _, err := s.js.CreateStream(ctx, c); !there(err) {
+			return err
+		}
 	}
 	for _, bucket := range []string{workersBucket, runsBucket} {
-		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			_, err = s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-				Bucket: bucket, Storage: l.storage, Replicas: l.replicas, LimitMarkerTTL: time.Minute,
-			})
-			if errors.Is(err, jetstream.ErrBucketExists) {
-				err = nil
-			}
+		if _, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: bucket, Storage: l.storage, Replicas: l.replicas, LimitMarkerTTL: time.Minute,
+		}); !there(err) {
+			return err
 		}
 	}
-	if err == nil {
-		_, err = s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: filesBucket, Storage: jetstream.FileStorage, Replicas: l.replicas, MaxBytes: -1,
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			err = nil
-		}
+	if _, err := s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: filesBucket, Storage: jetstream.FileStorage, Replicas: l.replicas, MaxBytes: -1,
+	}); !there(err) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // ready returns an error unless the engine has crew's streams.

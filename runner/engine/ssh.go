@@ -123,7 +123,7 @@ func (p *party) serve() (removeDir func(), err error) {
 		removeDir()
 		return nil, err
 	}
-	c, err := connect("", nil, within(p.server), p.owner)
+	c, err := dial("", nil, within(p.server), p.owner)
 	if err == nil {
 		err = c.create(context.Background(), privateLimits)
 		c.close()

@@ -136,7 +136,7 @@ func TestHosts(t *testing.T) {
 		require.NoError(t, err)
 		stop = sync.OnceFunc(stop)
 		defer stop()
-		c, err := connect("", nil, options...)
+		c, err := dial("", nil, options...)
 		require.NoError(t, err)
 		heard, err := c.nc.SubscribeSync(resultSubject("echo", "hosts"))
 		require.NoError(t, err)

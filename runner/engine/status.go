@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -70,42 +69,9 @@ func (s *session) status(c *cli.EngineCall) error {
 // look reads what status prints.
 func (s *session) look(ctx context.Context) (*engineStatus, error) {
 	st := &engineStatus{Workers: []workerStatus{}, Queues: []queueStatus{}, Runs: []runStatus{}}
-	queues := map[string]*queueStatus{}
-	queue := func(name string) *queueStatus {
-		if queues[name] == nil {
-			queues[name] = &queueStatus{Queue: name}
-		}
-		return queues[name]
-	}
-	err := s.records(ctx, workersBucket, "*.*", func(key string, value []byte, age time.Duration) {
-		name, _, _ := strings.Cut(key, ".")
-		w := workerStatus{Queue: name, Seen: age.Seconds()}
-		if json.Unmarshal(value, &w.Presence) != nil || w.State == gone {
-			return
-		}
-		if age > w.TTL {
-			w.State = lostState
-		}
-		st.Workers = append(st.Workers, w)
-		if w.State != lostState {
-			q := queue(name)
-			q.Workers++
-			q.Slots += w.Slots
-			q.Busy += w.Busy
-		}
-	})
+	err := s.records(ctx, workersBucket, "*.*", st.addWorker)
 	if err == nil {
-		err = s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) {
-			name, _, _ := strings.Cut(key, ".")
-			r := runStatus{Queue: name}
-			if json.Unmarshal(value, &r.Enrolment) == nil {
-				if !r.Detached && age > 3*enrolEvery {
-					r.State = lostState
-				}
-				queue(name)
-				st.Runs = append(st.Runs, r)
-			}
-		})
+		err = s.records(ctx, runsBucket, "*.*", st.addRun)
 	}
 	if err != nil {
 		return nil, err
@@ -120,17 +86,55 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 	}
 	for subject, n := range info.State.Subjects {
 		if parts := strings.Split(subject, "."); len(parts) == 5 {
-			queue(parts[2]).Tasks += n
+			st.queue(parts[2]).Tasks += n
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		st.Queues = append(st.Queues, *queues[name])
 	}
 	slices.SortFunc(st.Workers, func(a, b workerStatus) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
 	})
+	slices.SortFunc(st.Queues, func(a, b queueStatus) int { return cmp.Compare(a.Queue, b.Queue) })
 	slices.SortFunc(st.Runs, func(a, b runStatus) int { return a.Since.Compare(b.Since) })
 	return st, nil
+}
+
+// queue returns the row of a queue, until the next call.
+func (st *engineStatus) queue(name string) *queueStatus {
+	i := slices.IndexFunc(st.Queues, func(q queueStatus) bool { return q.Queue == name })
+	if i < 0 {
+		i = len(st.Queues)
+		st.Queues = append(st.Queues, queueStatus{Queue: name})
+	}
+	return &st.Queues[i]
+}
+
+func (st *engineStatus) addWorker(key string, value []byte, age time.Duration) {
+	w := workerStatus{Seen: age.Seconds()}
+	w.Queue, _, _ = strings.Cut(key, ".")
+	if json.Unmarshal(value, &w.Presence) != nil || w.State == gone {
+		return
+	}
+	if age > w.TTL {
+		w.State = lostState
+	} else {
+		q := st.queue(w.Queue)
+		q.Workers++
+		q.Slots += w.Slots
+		q.Busy += w.Busy
+	}
+	st.Workers = append(st.Workers, w)
+}
+
+func (st *engineStatus) addRun(key string, value []byte, age time.Duration) {
+	r := runStatus{}
+	r.Queue, _, _ = strings.Cut(key, ".")
+	if json.Unmarshal(value, &r.Enrolment) != nil {
+		return
+	}
+	if !r.Detached && age > 3*enrolEvery {
+		r.State = lostState
+	}
+	st.queue(r.Queue)
+	st.Runs = append(st.Runs, r)
 }
 
 // text returns tables.

@@ -23,7 +23,6 @@ func dialStdio() nats.Option {
 	return func(o *nats.Options) error {
 		o.Servers = []string{nats.DefaultURL} // it is never dialled
 		o.SkipHostLookup, o.AllowReconnect = true, false
-		o.InboxPrefix = workerInbox
 		o.CustomDialer = stdioDialer{}
 		o.ClosedCB = func(*nats.Conn) { endNow() }
 		return nil

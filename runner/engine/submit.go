@@ -93,7 +93,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := connect("", sub.Notice, options...)
+	s, err := dial("", sub.Notice, options...)
 	if err != nil {
 		stop()
 		return nil, err
@@ -111,7 +111,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
 	x := &submitter{
 		sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0,
-		begun: make(chan struct{}),
+		begun: make(chan struct{}), past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},
 	}
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())

@@ -64,7 +64,7 @@ func (b *broker) InProcessConn() (net.Conn, error) {
 }
 
 func (b *broker) connect(notice func(string)) *session {
-	s, err := connect("", notice, nats.InProcessServer(b))
+	s, err := dial("", notice, nats.InProcessServer(b))
 	require.NoError(b.t, err)
 	return s
 }

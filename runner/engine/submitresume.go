@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,27 +80,34 @@ func readIdentity(path string) (id identity, err error) {
 }
 
 // validName reports whether a name can be a part of a subject.
-func validName(name string) bool {
-	for _, c := range name {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
-			return false
-		}
-	}
-	return name != ""
+func validName(name string) bool { return name != "" && !strings.ContainsFunc(name, outOfName) }
+
+func outOfName(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 }
 
 // save replaces the file.
 func (id *identity) save(path string) error {
+	text := fmt.Sprintln(engineVersion, id.Run, id.Epoch, hex.EncodeToString(id.Secret))
+	if err := writePrivate(path, []byte(text)); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// writePrivate replaces a file that only its user can read. It is on disk when
+// writePrivate returns.
+func writePrivate(path string, text []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, engineVersion, id.Run, id.Epoch, hex.EncodeToString(id.Secret))
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -136,9 +144,6 @@ func (x *submitter) earlier(id ID, t Token) *flight {
 	f := p.pending[id]
 	if f == nil {
 		f = &flight{id: id, token: t}
-		if p.pending == nil {
-			p.pending = map[ID]*flight{}
-		}
 		p.pending[id] = f
 	}
 	return f
@@ -152,12 +157,9 @@ func (p *past) add(f *flight, fin *Final) {
 		return
 	}
 	delete(p.pending, f.id)
-	switch {
-	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{}:
+	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
 		return
-	case p.results == nil:
-		p.results = map[[16]byte][]*arrival{}
 	}
 	p.results[fin.Identity] = append(p.results[fin.Identity], &arrival{f, fin})
 }

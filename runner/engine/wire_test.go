@@ -45,7 +45,7 @@ func TestStreams(t *testing.T) {
 	s, err := startServer(privateServer(t.TempDir()))
 	require.NoError(t, err)
 	defer s.Shutdown()
-	c, err := connect("", nil, within(s))
+	c, err := dial("", nil, within(s))
 	require.NoError(t, err)
 	defer c.close()
 	l := diskLimits

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"github.com/nats-io/nats.go"
-
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -13,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
@@ -108,13 +107,9 @@ func Work(work cli.Work) (cli.Worker, error) {
 func (w *crewWorker) connect() (*session, error) {
 	inbox := nats.CustomInboxPrefix(workerInbox)
 	if w.work.URL == stdioURL {
-		return connect("", w.work.Notice, inbox, dialStdio())
+		return dial("", w.work.Notice, inbox, dialStdio())
 	}
-	engine := cmp.Or(w.work.URL, os.Getenv("NATS_URL"), os.Getenv("NATS_CONTEXT"))
-	if engine == "" {
-		return connect("", w.work.Notice) // says what is missing
-	}
-	return connect(engine, w.work.Notice, inbox)
+	return connect(w.work.URL, w.work.Notice, inbox)
 }
 
 // hostName returns a name, or this machine's if it is empty, as a part of subjects.
@@ -124,10 +119,10 @@ func hostName(name string) string {
 	}
 	name, _, _ = strings.Cut(cmp.Or(name, "localhost"), ".")
 	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
+		if outOfName(r) {
+			return '-'
 		}
-		return '-'
+		return r
 	}, name)
 }
 
