@@ -38,11 +38,11 @@ func records(r *rand.Rand, n int, delim string) []string {
 func compareDelimitersXargs(t *testing.T, b *bench) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, d := range slices.Concat(delimiters, [][2]string{{`\x2c`, ","}, {`\\`, `\`}, {`\a`, "\a"}}) {
-		for _, end := range endings(d[1]) {
-			for range 2 {
-				in := strings.Join(records(r, 1+r.IntN(6), d[1]), d[1]) + end
-				b.asXargs(t, trial{options: []string{"-d", d[0], "-n9"}, input: in})
-			}
+		ends := endings(d[1])
+		r.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+		for _, end := range slices.Concat(ends, ends)[:b.most(2*len(ends))] {
+			in := strings.Join(records(r, 1+r.IntN(6), d[1]), d[1]) + end
+			b.asXargs(t, trial{options: []string{"-d", d[0], "-n9"}, input: in})
 		}
 	}
 	for _, in := range []string{"", "\x00", "a", "a\x00", "a\x00\x00", "\x00a", "a\nb\x00'c \" \\\x00"} {
@@ -69,14 +69,18 @@ func compareDelimitersParallel(t *testing.T, b *bench) {
 
 // compareRecords compares what is a record and what is none.
 func compareRecords(t *testing.T, b *bench) {
-	for _, in := range []string{"", "\n", "a", "a\n\n\nb\n\n", "\n\na", " a\n b \n\t\n", "a\r\nb\r\n", "# a\n#\n"} {
+	inputs := []string{"\n\na\n\n\nb\n", " a\n b \n\t\n", "a\r\nb\r\n", "# a\n#\n", "", "\n", "a", "a\n\n\nb\n\n", "\n\na"}
+	for _, in := range inputs[:b.most(len(inputs))] {
 		b.asParallel(t, trial{input: in})
 	}
 	b.asParallel(t, trial{options: []string{"-r"}, input: "a\n\nb\n\n\nc"})
 	require.Equal(t, [][]string{{"a"}, {"b"}}, b.asParallel(t, trial{options: []string{"-E", "END"}, input: "a\nb\nEND\nc\n"}))
+	b.asParallel(t, trial{options: []string{"-I", ",,"}, words: "x,,y ,, {/} {.} {#}", input: "a/b.c\nd\n"})
+	if !b.long {
+		return
+	}
 	b.asParallel(t, trial{options: []string{"-E", "END"}, input: "a\n END\nEND \nEND"})
 	b.asParallel(t, trial{options: []string{"-n0"}, input: "a\n\nb", words: "x {#}"})
-	b.asParallel(t, trial{options: []string{"-I", ",,"}, words: "x,,y ,, {/} {.} {#}", input: "a/b.c\nd\n"})
 	b.asParallel(t, trial{options: []string{"-I", "@"}, words: "x@y @@", input: "a/b.c\n@\n"})
 
 	lines := "echo a 'b  c'\n\n# comment\n  \necho \"$((1+1))\" | tr 2 3; printf '%s.' x y\nprintf 'no newline'"
@@ -88,7 +92,7 @@ func compareRecords(t *testing.T, b *bench) {
 // compareBatchesXargs compares where -n and -s cut batches.
 func compareBatchesXargs(t *testing.T, b *bench) {
 	r := rand.New(rand.NewPCG(9, 10))
-	for range 60 {
+	for range b.most(60) {
 		in := strings.Join(records(r, r.IntN(25), "\n"), "\n")
 		tr := trial{options: []string{"-d", `\n`}, input: in}
 		n, s := fmt.Sprint(1+r.IntN(7)), fmt.Sprint(30+r.IntN(40))
@@ -111,8 +115,12 @@ func compareBatchesXargs(t *testing.T, b *bench) {
 // all batches are full: see differences.
 func compareBatchesParallel(t *testing.T, b *bench) {
 	r := rand.New(rand.NewPCG(11, 12))
-	for i, words := range []string{"{} x{}y {1} {-1}", "", "x{}y {} {/}.z", "{1} {4.} {-2/} {#} a{3}b{1}", "{.} {//}- {/.}"} {
+	words := []string{"{} x{}y {1} {-1}", "", "x{}y {} {/}.z", "{1} {4.} {-2/} {#} a{3}b{1}", "{.} {//}- {/.}"}
+	for i, words := range words {
 		n := i + 1
+		if n != 4 && !b.long {
+			continue
+		}
 		var values []string
 		for range 4 * n {
 			values = append(values, names[20+r.IntN(20)]+"/"+names[r.IntN(5)])

@@ -50,15 +50,18 @@ func compareOrder(t *testing.T, b *bench) {
 func compareTags(t *testing.T, b *bench) {
 	lines := `printf '%s\n' {} '' 'x	y'`
 	b.same(t, "", "-k", "--tag", lines, ":::", "a b", "c'd", "$e", "\xff", "")
-	b.same(t, "", "-k", "--tag", "echo {1}; echo {2}", ":::", "a b", "c", ":::", "1", "2")
-	b.same(t, "a,b\nc,d\n", "-k", "-C,", "--tag", "echo {2}")
-	b.same(t, "", "-k", "--tag", "-n2", "echo {}", ":::", "a", "b", "c", "d")
-	b.same(t, "", "-k", "--tag", "true", ":::", "a", "b")
 	tagged := func(tag string, args ...string) {
 		require.Equal(t, b.ok(t, "", "parallel", slices.Concat([]string{"-k", "--tagstring", tag}, args)...),
 			b.ok(t, "", "crew", slices.Concat([]string{"-k", "--tag-string", tag}, args)...), tag)
 	}
 	tagged("{1}-{2/.}:{-1}", "echo {2}; echo x", ":::", "a", "b", ":::", "c/d.e", "f.g")
+	if !b.long {
+		return
+	}
+	b.same(t, "", "-k", "--tag", "echo {1}; echo {2}", ":::", "a b", "c", ":::", "1", "2")
+	b.same(t, "a,b\nc,d\n", "-k", "-C,", "--tag", "echo {2}")
+	b.same(t, "", "-k", "--tag", "-n2", "echo {}", ":::", "a", "b", "c", "d")
+	b.same(t, "", "-k", "--tag", "true", ":::", "a", "b")
 	tagged("no placeholder", "echo {}", ":::", "a", "b")
 	tagged("{/}", "echo {}", ":::", "a/b c", "d/$e")
 }
@@ -68,7 +71,7 @@ func compareTags(t *testing.T, b *bench) {
 func compareDryRun(t *testing.T, b *bench) {
 	values := slices.Concat([]string{":::"}, []string{"a", "a b", "q'q", `d"q`, "", "$x", "`id`", "~", "=", "*", "#", "-n", "a\\b", "\xff", "é", "a;b", "{1}"})
 	run := func(script string) [][]string { return argvs(t, b.ok(t, script, "sh")) }
-	for _, words := range []string{"{}", "x{}y {/} {.}", "{#} {1}"} {
+	for _, words := range []string{"x{}y {/} {.}", "{}", "{#} {1}"}[:b.most(3)] {
 		want := run(b.ok(t, "", "parallel", slices.Concat([]string{"-k", "--dry-run", showScript + words}, values)...))
 		require.Len(t, want, len(values)-1)
 		require.Equal(t, want, run(b.ok(t, "", "crew", slices.Concat([]string{"-k", "--dry-run", showScript + words}, values)...)), "script")
@@ -120,15 +123,16 @@ func joblog(t *testing.T, path string) (header string, rows []string) {
 
 // compareJoblog compares the columns of --joblog but for the times.
 func compareJoblog(t *testing.T, b *bench) {
-	for i, args := range [][]string{
+	trials := [][]string{
 		{"-j1", "echo {}; exit {#}", ":::", "a", "bcd", "e"},
-		{"-j4", "sleep 0.0{}; exit {}", ":::", "5", "0", "3", "255"},
 		{"kill -{} $$; sleep 10", ":::", "TERM", "KILL", "HUP"},
+		{"-j4", "sleep 0.0{}; exit {}", ":::", "5", "0", "3", "255"},
 		{"echo {1}{2}", ":::", "a", "b", ":::", "c", "d"},
 		{"-n2", "-j1", "echo", ":::", "a", "b", "c"},
 		{"-j1", "--halt", "soon,fail=2", "exit {}", ":::", "1", "0", "3", "4"},
 		{"echo {} >&2; echo {} {}", ":::", "x"},
-	} {
+	}
+	for i, args := range trials[:b.most(len(trials))] {
 		log := func(program string) (string, []string) {
 			path := filepath.Join(b.dir, fmt.Sprint(program, i))
 			b.run(t, "", program, slices.Concat([]string{"--joblog", path}, args)...)

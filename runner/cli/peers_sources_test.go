@@ -97,6 +97,9 @@ func compareHeaders(t *testing.T, b *bench) {
 		crew: header, parallel: colon, options: []string{"-C", ","}, input: "name,to x\na/b.c,d\ne,f'g\n",
 		words: "{name} {name.} {name/} {name//} {name/.} {1}",
 	})
+	if !b.long {
+		return
+	}
 	b.asParallel(t, trial{
 		crew: header, parallel: colon, words: "{os}-{arch}-{1}-{not@hing}", values: strings.Fields("::: os linux darwin ::: arch amd64 arm64"),
 	})

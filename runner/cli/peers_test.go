@@ -25,7 +25,7 @@ func TestPeers(t *testing.T) {
 		name  string
 		needs string
 		run   func(*testing.T, *bench)
-		long  bool // only with CREW_SOAK, as in .ci/run: parallel takes a second for three starts
+		long  bool // only in the long form
 	}{
 		{"paths", "parallel", comparePaths, true},
 		{"path tools", "basename", comparePathTools, false},
@@ -57,7 +57,7 @@ func TestPeers(t *testing.T) {
 			if _, err := exec.LookPath(group.needs); err != nil {
 				t.Skipf("no %s here: it comes with the packages of .ci/run", group.needs)
 			}
-			if group.long && os.Getenv("CREW_SOAK") == "" {
+			if group.long && !b.long {
 				t.Skip("it takes long: set CREW_SOAK")
 			}
 			group.run(t, b)
@@ -67,6 +67,7 @@ func TestPeers(t *testing.T) {
 
 // bench is where the programs run side by side. It does not change.
 type bench struct {
+	long bool     // CREW_SOAK is set, as in .ci/run: parallel takes a second for three starts
 	dir  string   // holds the crew under test; HOME of all programs
 	env  []string // what they all get
 	crew string
@@ -75,7 +76,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir := t.TempDir()
-	b := &bench{dir: dir, crew: filepath.Join(dir, "crew")}
+	b := &bench{long: os.Getenv("CREW_SOAK") != "", dir: dir, crew: filepath.Join(dir, "crew")}
 	// A binary without the race detector starts in a tenth of the time.
 	out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", b.crew, "crew").CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -87,6 +88,14 @@ func newBench(t *testing.T) *bench {
 type seen struct {
 	stdout, stderr string
 	status         int
+}
+
+// most returns how many of n like trials to make.
+func (b *bench) most(n int) int {
+	if b.long {
+		return n
+	}
+	return (n + 3) / 4
 }
 
 // run runs crew, parallel or xargs.
