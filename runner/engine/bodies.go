@@ -65,9 +65,5 @@ func (s *session) dropBody(ctx context.Context, id ID) {
 
 // dropBodies removes what pack has made for a run.
 func (s *session) dropBodies(ctx context.Context, run string) error {
-	objects, err := s.objects(ctx)
-	if err != nil {
-		return err
-	}
-	return objects.removeAll(ctx, bodyPrefix+run+".")
+	return s.dropObjects(ctx, bodyPrefix+run+".")
 }

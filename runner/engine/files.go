@@ -27,6 +27,7 @@ import (
 // courier sends the files that a run's attempts take, and fetches those that they bring
 // back. It is safe for concurrent use.
 type courier struct {
+	s       *session
 	objects objects
 	run     string
 	files   cli.Files
@@ -47,7 +48,7 @@ type parcel struct {
 
 // newCourier returns a courier, once it has sent the base files.
 func newCourier(ctx context.Context, s *session, run string, files cli.Files, notice func(string)) (*courier, error) {
-	c := &courier{run: run, files: files, notice: notice, sent: map[string]*parcel{}}
+	c := &courier{s: s, run: run, files: files, notice: notice, sent: map[string]*parcel{}}
 	var err error
 	if c.objects, err = s.objects(ctx); err != nil {
 		return nil, err
@@ -55,12 +56,20 @@ func newCourier(ctx context.Context, s *session, run string, files cli.Files, no
 	for _, path := range files.Base {
 		f, err := c.put(ctx, path)
 		if err != nil {
+			c.abort()
 			return nil, fmt.Errorf("send the base file: %w", err)
 		}
 		f.Base = true
 		c.base = append(c.base, f)
 	}
 	return c, nil
+}
+
+// abort removes what newCourier has sent. Results of earlier epochs may need the rest.
+func (c *courier) abort() {
+	for _, f := range c.base {
+		c.objects.remove(context.Background(), f.Object)
+	}
 }
 
 // send sends the files that an attempt takes and names them in its message, with those
@@ -201,7 +210,7 @@ func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
 func (c *courier) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
-	_ = c.objects.removeAll(ctx, c.run+".")
+	_ = c.s.dropObjects(ctx, c.run+".")
 }
 
 // inside returns where a file belongs that is sent as path: below the working

@@ -72,6 +72,15 @@ func (v *travel) objects() (n int) {
 	return int(info.State.Msgs)
 }
 
+// What was sent for a run that cannot begin is removed.
+func TestBaseFileMissing(t *testing.T) {
+	v := newTravel(t, cli.Files{})
+	none := v.objects()
+	_, err := newCourier(t.Context(), v.s, "OTHER", cli.Files{Base: []string{"base", "missing"}}, nil)
+	require.ErrorContains(t, err, "missing")
+	require.Equal(t, none, v.objects())
+}
+
 func named(prefix string) func(*task.Task) []string {
 	return func(t *task.Task) []string { return []string{prefix + t.Records[0][0]} }
 }

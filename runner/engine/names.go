@@ -1,14 +1,24 @@
 // Package engine runs crew's tasks on many machines over NATS JetStream: the wire
-// format, the executor of a run that submits its tasks, the worker's loop, and the
-// server that crew can embed. Only crew-engine is made of it, so that crew itself does
-// not link NATS.
+// format, the executor of a run that submits its tasks, the worker's loop, the hub, and
+// what crew engine does. Only crew-engine is made of it, so that crew itself does not
+// link NATS.
 //
 // The submitter keeps the run's core. Its slots are those of the workers that have
 // told of themselves in the bucket of workers, whose records are leases: a worker that
 // cannot renew its own kills its tasks before submitters take it for lost. An attempt
 // is a message for one worker on the stream of tasks. Its output and its end are
 // messages on the stream of results, which only the submitter removes, once they are
-// on record.
+// on record. Orders about attempts, and the beats that keep a run's attempts alive, are
+// messages that nobody stores.
+//
+// What goes to a stream goes through an outbox, which repeats each message until it is
+// stored and, while the stream is busy, sends several in one: a bundle. What is too long
+// for a message, and files that travel, are objects.
+//
+// With --ssh the server is in the submitter's process and listens nowhere: each worker
+// speaks with it through its standard input and output, which are those of its ssh, and
+// ends when they do. With --detach the submitter only stores the attempts, for whichever
+// worker takes them, and ends; crew engine attach reads the results as another run.
 package engine
 
 import "time"

@@ -154,8 +154,12 @@ func (o objects) remove(ctx context.Context, name string) {
 	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(chunkSubject(info.NUID)))
 }
 
-// removeAll removes the objects whose names begin with prefix.
-func (o objects) removeAll(ctx context.Context, prefix string) error {
+// dropObjects removes the objects whose names begin with prefix.
+func (s *session) dropObjects(ctx context.Context, prefix string) error {
+	o, err := s.objects(ctx)
+	if err != nil {
+		return err
+	}
 	all, err := o.List(ctx)
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil

@@ -223,6 +223,9 @@ func (s *session) steer(c *cli.EngineCall) error {
 		return fmt.Errorf("the tasks of run %s are handed over, so nobody holds them back: pause the workers with crew ctl pause there, or cancel the run", r.Run)
 	}
 	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, Run: r.Run, Epoch: r.Epoch})
+	if err != nil && c.Verb == opCancel && r.State == lostState {
+		return s.drop(ctx, r) // it was killed, and left what it had there
+	}
 	if err != nil {
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
 	}
@@ -232,10 +235,10 @@ func (s *session) steer(c *cli.EngineCall) error {
 	return nil
 }
 
-// drop ends a run that was handed over: it removes what waits, has workers end what
-// runs, and removes the results.
+// drop ends a run that has no submitter any more: it removes what waits, has workers end
+// what runs, and removes the results.
 func (s *session) drop(ctx context.Context, r *runStatus) error {
-	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, anyone, r.Run))
+	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, "*", r.Run))
 	if err == nil {
 		if err = s.beat(r.Queue, Beat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
 			err = s.nc.FlushWithContext(ctx)
@@ -255,6 +258,9 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
 	if err == nil {
 		err = s.dropBodies(ctx, r.Run)
+	}
+	if err == nil {
+		err = s.dropObjects(ctx, r.Run+".") // files
 	}
 	if err == nil {
 		err = s.unenrol(ctx, r.Queue, r.Run)

@@ -95,6 +95,13 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"}))
 	require.ErrorContains(t, steer(opPause, "nightly"), "write one of r4, r1")
 	require.ErrorContains(t, steer(opPause, "r4"), "does not answer: see process 9 on bob")
+	lost := Enrolment{Run: "r5", State: lostState}
+	require.NoError(t, s.enrol(t.Context(), "q", lost))
+	for _, subject := range []string{taskSubject("q", "web1-gone", lost.Run), resultSubject("q", lost.Run)} {
+		_, err = s.js.Publish(t.Context(), subject, []byte("left"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, steer(opCancel, lost.Run), "its submitter was killed")
 	require.NoError(t, steer(opCancel, "r2"))
 	require.ErrorContains(t, steer(opCancel, "r2"), "there is no run")
 	for _, stream := range []string{tasksStream, resultsStream} {

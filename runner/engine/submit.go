@@ -117,6 +117,9 @@ func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel()
+		if x.courier != nil {
+			x.courier.abort()
+		}
 		x.s.close()
 		return nil, notReady(err)
 	}
