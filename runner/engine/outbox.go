@@ -212,16 +212,6 @@ func (o *outbox) takeBack(l *lane, id string) bool {
 	return false
 }
 
-// clear forgets what is pending.
-func (o *outbox) clear() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	clear(o.pending)
-	clear(o.lanes)
-	o.bytes = 0
-	o.changed.Broadcast()
-}
-
 // again publishes what is pending and due; all of it if everything is.
 func (o *outbox) again(everything bool) {
 	now := time.Now()

@@ -60,15 +60,13 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", withoutPassword(url), connectHint(err))
 	}
-	s := &session{nc: nc}
-	if err = s.check(); err == nil {
-		s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
-	}
-	if err != nil {
+	if version := nc.ConnectedServerVersion(); olderThan(version, leastServer) {
 		nc.Close()
-		return nil, err
+		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
+			version, leastServer)
 	}
-	return s, nil
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
+	return &session{nc: nc, js: js}, err
 }
 
 // connectHint adds what to do about an error of connecting.
@@ -83,16 +81,6 @@ func connectHint(err error) error {
 		return fmt.Errorf("%w: set NATS_CA to the file of its certificate", err)
 	}
 	return err
-}
-
-// check refuses a server that is too old or has no JetStream.
-func (s *session) check() error {
-	version := s.nc.ConnectedServerVersion()
-	if olderThan(version, leastServer) {
-		return fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
-			version, leastServer)
-	}
-	return nil
 }
 
 // olderThan compares versions such as 2.11.0, of which it ignores what follows.

@@ -111,7 +111,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
 	x := &submitter{
 		sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0,
-		begun: make(chan struct{}), past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},
+		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},
 	}
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -136,7 +136,7 @@ func (x *submitter) open() error {
 	if x.secret, err = aes.NewCipher(id.Secret); err != nil {
 		return err
 	}
-	if err = x.flights.open(x.s.nc, x.sub.Notice); err != nil {
+	if x.flights.out, err = newOutbox(x.s.nc, x.sub.Notice); err != nil {
 		return err
 	}
 	if x.sub.Files.Any() {
@@ -161,7 +161,7 @@ func (x *submitter) open() error {
 // Close ends the run on the engine, too: what workers still hold of it, they drop.
 func (x *submitter) Close() error {
 	x.cancel()
-	x.results.stop()
+	x.results.cons.Stop()
 	for _, f := range x.flights.of(nil) { // which the run has given up
 		f.finish(end{err: errors.New("the run is over")})
 	}

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"crew/runner/task"
 )
 
@@ -16,7 +14,6 @@ const orderAfter = time.Second
 // flights are the attempts that workers have been given and that have not ended, and
 // what is sent for them until it has arrived.
 type flights struct {
-	nc  *nats.Conn
 	out *outbox
 
 	mu sync.Mutex
@@ -52,12 +49,6 @@ type end struct {
 	final   *Final // nil if the attempt is lost
 	err     error  // then why
 	unbegun bool   // then that it had not begun
-}
-
-func (s *flights) open(nc *nats.Conn, notice func(string)) (err error) {
-	s.nc, s.m = nc, map[uint64]*flight{}
-	s.out, err = newOutbox(nc, notice)
-	return err
 }
 
 func (s *flights) add(f *flight) {
@@ -119,7 +110,7 @@ func (s *flights) order(f *flight, op string) {
 
 func (s *flights) send(f *flight, op string) {
 	o := Order{Op: op, Run: f.id.Run, Epoch: f.id.Epoch, Task: f.id.Task, Number: f.id.Number}
-	_ = s.nc.Publish(f.worker.orders, o.encode()) // resend tries again
+	_ = s.out.nc.Publish(f.worker.orders, o.encode()) // resend tries again
 }
 
 // resend sends again what has not arrived. now is zero if nothing that was sent before

@@ -61,12 +61,6 @@ func (x *submitter) openResults() (err error) {
 	return err
 }
 
-func (r *results) stop() {
-	if r.cons != nil {
-		r.cons.Stop()
-	}
-}
-
 // receive takes a message of the results' stream. It ignores what no attempt of the
 // run waits for, and garbage: the token tells.
 func (x *submitter) receive(m jetstream.Msg) {
@@ -78,7 +72,11 @@ func (x *submitter) receive(m jetstream.Msg) {
 	for part := range parts(m.Data()) {
 		x.receiveOne(part, seq)
 	}
-	x.results.passed(seq, len(m.Data()))
+	r := &x.results
+	r.seq.Store(seq)
+	r.mu.Lock()
+	r.mark.pass(seq, int64(len(m.Data())))
+	r.mu.Unlock()
 }
 
 func (x *submitter) receiveOne(data []byte, seq uint64) {
@@ -91,7 +89,11 @@ func (x *submitter) receiveOne(data []byte, seq uint64) {
 	} else if fin, err := DecodeFinal(data); err == nil {
 		if f = x.awaits(fin.ID, fin.Token); f != nil {
 			x.keep(f, seq)
-			x.final(f, fin)
+			if f.worker == nil {
+				x.past.add(f, fin)
+			} else {
+				f.finish(end{final: fin})
+			}
 		}
 	}
 }
@@ -110,14 +112,6 @@ func (x *submitter) awaits(id ID, t Token) *flight {
 	return nil
 }
 
-func (x *submitter) final(f *flight, fin *Final) {
-	if f.worker == nil {
-		x.past.add(f, fin)
-	} else {
-		f.finish(end{final: fin})
-	}
-}
-
 // keep keeps a message, and those behind it, in the stream until the attempt's end is
 // on record, if the run has one.
 func (x *submitter) keep(f *flight, seq uint64) {
@@ -132,22 +126,6 @@ func (x *submitter) keep(f *flight, seq uint64) {
 	if f.worker != nil {
 		r.held[attemptKey{f.id.Task, f.id.Number}] = f.held
 	}
-}
-
-// await keeps what is held until the attempt's end is on record.
-func (r *results) await(key attemptKey, h *held) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if h != nil {
-		r.held[key] = h
-	}
-}
-
-func (r *results) passed(seq uint64, size int) {
-	r.seq.Store(seq)
-	r.mu.Lock()
-	r.mark.pass(seq, int64(size))
-	r.mu.Unlock()
 }
 
 // Consume sees which attempts are on record. See runner.Sink.

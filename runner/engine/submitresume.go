@@ -191,7 +191,11 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	f, fin := list[i].flight, list[i].final
 	p.results[a.Task.Identity] = slices.Delete(list, i, i+1)
 	p.mu.Unlock()
-	x.results.await(attemptKey{a.Task.ID, a.Number}, f.held)
+	if r := &x.results; f.held != nil {
+		r.mu.Lock()
+		r.held[attemptKey{a.Task.ID, a.Number}] = f.held
+		r.mu.Unlock()
+	}
 	f.attempt = a
 	x.replay(f)
 	return x.result(ctx, f, end{final: fin})

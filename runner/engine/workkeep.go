@@ -275,7 +275,7 @@ func (w *crewWorker) expire() {
 	clear(w.runs)
 	w.forgotten.Broadcast()
 	w.mu.Unlock()
-	w.out.clear()
+	w.out.drop(func(string) bool { return true })
 	w.kill(tasks)
 	text := "the engine has not confirmed the lease of this worker in time"
 	if lost > 0 {

@@ -131,11 +131,3 @@ func (w *crewWorker) giveBack(h *job) {
 		_ = msg.Nak()
 	}
 }
-
-func deliveries(m jetstream.Msg) uint64 {
-	meta, err := m.Metadata()
-	if err != nil {
-		return 1
-	}
-	return meta.NumDelivered
-}

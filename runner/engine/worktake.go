@@ -46,6 +46,14 @@ type delivery struct {
 	left atomic.Int32 // attempts that are not done with
 }
 
+// sequence returns the message's number in the stream.
+func (d *delivery) sequence() uint64 {
+	if meta, err := d.Metadata(); err == nil {
+		return meta.Sequence.Stream
+	}
+	return 0
+}
+
 // done acknowledges the message once all its attempts are done with.
 func (d *delivery) done() {
 	if d.left.Add(-1) == 0 {
@@ -112,7 +120,10 @@ func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 		return
 	}
 	h := w.newJob(t, a, m)
-	h.shared, h.poison = shared, shared && deliveries(m) > mostDeliveries
+	if h.shared = shared; shared {
+		meta, err := m.Metadata()
+		h.poison = err == nil && meta.NumDelivered > mostDeliveries
+	}
 	if !w.hold(h) {
 		return
 	}
@@ -155,7 +166,7 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	if old := w.held[h.ID]; old != nil {
-		again := sequence(old.msg) == sequence(h.msg)
+		again := old.msg.sequence() == h.msg.sequence()
 		if again {
 			old.msg = h.msg // to acknowledge this delivery
 		}
@@ -192,15 +203,6 @@ func (w *crewWorker) hold(h *job) bool {
 		return true
 	}
 	return false
-}
-
-// sequence returns a message's number in the stream.
-func sequence(m jetstream.Msg) uint64 {
-	meta, err := m.Metadata()
-	if err != nil {
-		return 0
-	}
-	return meta.Sequence.Stream
 }
 
 // equip gives an attempt's task its command, or returns why it must not run.
