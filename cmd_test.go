@@ -338,10 +338,10 @@ func readMany(t *testing.T, crew string) {
 
 // waitBehindOne has results wait for one slow task. They are more bytes than
 // crew may have resident, and once the memory for them is used up each takes
-// next to none. CREW_SOAK makes it twenty thousand results instead of 1500.
+// next to none. CREW_SOAK makes it twenty thousand results instead of three.
 func waitBehindOne(t *testing.T, crew string) {
-	const early, size = 500, 40_000
-	tasks := 1500
+	const early, size = 1000, 20_000
+	tasks := 3000
 	if os.Getenv("CREW_SOAK") != "" {
 		tasks = 20_000
 	}

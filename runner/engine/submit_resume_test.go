@@ -54,7 +54,8 @@ func TestNextEpoch(t *testing.T) {
 					f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("partial")}).Encode())
 				}
 				_ = m.Ack()
-				_ = f.s.nc.Flush()
+				_, err := f.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // those before it are stored, too
+				require.NoError(t, err)
 				held <- struct{}{}
 			}()
 			return
