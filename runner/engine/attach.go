@@ -160,10 +160,7 @@ func (a *attached) receive(m jetstream.Msg) {
 func (a *attached) receiveOne(msg []byte, at place, stored time.Time) {
 	if c, err := DecodeChunk(msg); err == nil {
 		if f := a.of(c.ID, c.Token); f != nil {
-			i := 0
-			if c.Stderr {
-				i = 1
-			}
+			i := c.stream()
 			f.parts[i] = append(f.parts[i], part{at, c.Offset, c.Offset + int64(len(c.Data))})
 		}
 		return

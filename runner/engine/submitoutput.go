@@ -80,19 +80,12 @@ func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
 		return
 	}
 	x.openOutputs(f, keep)
-	if err := o.stream(c.Stderr).write(c.Offset, c.Data); err != nil && o.fault == nil {
+	if err := o.both[c.stream()].write(c.Offset, c.Data); err != nil && o.fault == nil {
 		if o.fault = err; f.worker == nil {
 			return
 		}
 		go x.flights.order(f, opKill)
 	}
-}
-
-func (o *outputs) stream(stderr bool) *stream {
-	if stderr {
-		return &o.both[1]
-	}
-	return &o.both[0]
 }
 
 // close closes the writers, and what was kept if it is not handed over.

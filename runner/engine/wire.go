@@ -122,6 +122,14 @@ type Chunk struct {
 	Data   []byte
 }
 
+// stream is 0 for stdout and 1 for stderr.
+func (k *Chunk) stream() int {
+	if k.Stderr {
+		return 1
+	}
+	return 0
+}
+
 func (k *Chunk) fields(c *codec) {
 	c.id(&k.ID, &k.Token)
 	c.bools(&k.Stderr)

@@ -88,7 +88,7 @@ func (t *Tasks) Separator() string { return t.r.delimiter }
 // Results returns the directory for a task's results. It may be called while Next
 // runs.
 func (t *Tasks) Results(tk *task.Task) string {
-	parts := strings.Split(t.cfg.Results.Expand(valuesOf(tk, tk.Records, t.cfg.Results)), "/")
+	parts := strings.Split(expandFor(t.cfg.Results, tk, tk.Records), "/")
 	for i, part := range parts {
 		parts[i] = part[:min(len(part), maxName)]
 	}
@@ -98,20 +98,26 @@ func (t *Tasks) Results(tk *task.Task) string {
 // EachRecord returns the text for each of the records of a task.
 func EachRecord(text *expand.Text, tk *task.Task) (texts []string) {
 	for i := range tk.Records {
-		texts = append(texts, text.Expand(valuesOf(tk, tk.Records[i:i+1], text)))
+		texts = append(texts, expandFor(text, tk, tk.Records[i:i+1]))
 	}
 	return texts
 }
 
-// valuesOf returns what a text stands for with some of a task's records.
-func valuesOf(tk *task.Task, records [][]string, text *expand.Text) expand.Values {
-	v := expand.Values{Records: records, Seq: tk.ID}
+// expandFor returns what a text is with some of a task's records.
+func expandFor(text *expand.Text, tk *task.Task, records [][]string) string {
+	v, _ := valuesOf(tk, records, tk.ID, text.Fields()) // tk.Err has the error
+	return text.Expand(v)
+}
+
+func valuesOf(tk *task.Task, records [][]string, seq uint64, fields []string) (v expand.Values, err error) {
+	v.Records, v.Seq = records, seq
 	if tk.Object != "" {
-		if obj, err := parseObject(tk.Object); err == nil {
-			v.Fields, _ = obj.fields(text.Fields()) // tk.Err has the error
+		var obj Object
+		if obj, err = parseObject(tk.Object); err == nil {
+			v.Fields, err = obj.fields(fields)
 		}
 	}
-	return v
+	return v, err
 }
 
 // maxName is the longest name that Linux's file systems accept (NAME_MAX in
@@ -160,15 +166,9 @@ func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 // Fill sets the command of a task whose records another machine has read. It may be
 // called while Next runs.
 func (t *Tasks) Fill(tk *task.Task) error {
-	v := expand.Values{Records: tk.Records, Seq: tk.Origin.Task}
-	if tk.Object != "" {
-		obj, err := parseObject(tk.Object)
-		if err == nil {
-			v.Fields, err = obj.fields(t.fields)
-		}
-		if err != nil {
-			return err
-		}
+	v, err := valuesOf(tk, tk.Records, tk.Origin.Task, t.fields)
+	if err != nil {
+		return err
 	}
 	t.expand(tk, v)
 	return tk.Err
