@@ -10,6 +10,7 @@ const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]..
        crew [options]        each record is a shell command line
        crew serve [options] [command [args...]]   run what crew ctl add brings
        crew ctl VERB         see and steer runs: crew ctl --help
+       crew worker [options] [command [args...]]   run what --engine brings
        crew engine VERB      other machines: crew engine --help
 
 Runs a command for each record of its input, several at a time.

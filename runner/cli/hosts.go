@@ -50,7 +50,7 @@ func sshHosts(values []string) (hosts []Host, err error) {
 func appendHostFile(hosts []Host, name string) ([]Host, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read the hosts of --ssh: %w", err)
+		return nil, fmt.Errorf("read the hosts of --ssh: %w: what has a slash is the name of a file, or such as 8/host", err)
 	}
 	n := 0
 	for line := range strings.Lines(string(text)) {

@@ -52,7 +52,7 @@ func (s *session) init(c *cli.EngineCall) error {
 		l.replicas = c.Replicas
 	}
 	if err := s.create(context.Background(), l); err != nil {
-		return fmt.Errorf("make the streams: %w", err)
+		return fmt.Errorf("make the streams: %w", notReady(err))
 	}
 	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 }

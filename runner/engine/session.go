@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,7 +45,7 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 // dial connects to a server and checks its version. Without a URL, options say where it
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
-	told := &once{notice: notice}
+	told, denied := &once{notice: notice}, atomic.Bool{}
 	options = append([]nats.Option{
 		nats.Name("crew"),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
@@ -54,7 +57,13 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) { told.say("the engine is back") }),
 		// A refused permission comes here alone; whoever waits for a reply sees a time-out.
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { told.say("the engine says: " + err.Error()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				told.say("the engine says: " + plain(err))
+			} else if denied.CompareAndSwap(false, true) {
+				told.say(denial(err))
+			}
+		}),
 	}, options...)
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
@@ -69,19 +78,40 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	return &session{nc: nc, js: js}, err
 }
 
+// denial explains that the server refuses what the user of a connection has no right to.
+func denial(err error) string {
+	_, what, _ := strings.Cut(err.Error(), "Permissions Violation for ")
+	return "the engine does not let this user do what crew needs (" + what +
+		"): runs need the rights of a submitter, crew worker those of a worker, crew engine init all"
+}
+
+// errNoServer says that no server is there, maybe not yet.
+var errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")
+
 // connectHint adds what to do about an error of connecting.
 func connectHint(err error) error {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, network := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(err, nats.ErrNoServers):
-		return errors.New("no server answers: start one there with crew engine serve, or correct the URL")
+		return errNoServer
 	case errors.Is(err, nats.ErrAuthorization):
-		return errors.New("the server refuses the credentials, or that there are none: set NATS_CREDS, or name a NATS context")
+		return errors.New("the server refuses the credentials, or that there are none: " +
+			"name a NATS context that has them, such as ./worker.json, or set NATS_CREDS")
 	case unknown:
 		return fmt.Errorf("%w: set NATS_CA to the file of its certificate", err)
+	case errors.Is(err, nats.ErrNoInfoReceived):
+		return errors.New("what answers is no NATS server: correct the URL")
+	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		return errors.New("one side wants TLS, and the other does not: write tls:// or nats://")
+	case network:
+		return fmt.Errorf("%w: correct the URL", err)
 	}
-	return err
+	return errors.New(plain(err))
 }
+
+// plain returns an error of the client without the name of its package.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
 
 // olderThan compares versions such as 2.11.0, of which it ignores what follows.
 func olderThan(a, b string) bool {

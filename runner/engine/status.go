@@ -175,7 +175,7 @@ func (st *engineStatus) text() string {
 			state = paused
 		}
 		if r.Detached {
-			state += fmt.Sprintf(" (%d tasks)", r.Tasks)
+			state += " (" + task.Count(int64(r.Tasks), "task") + ")"
 		}
 		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
 	}
