@@ -126,7 +126,10 @@ func (w *wiring) run() (end ending) {
 	}
 	w.store = spool.New(memoryBudget, "")
 	w.close = append(w.close, w.store.Close)
-	// Not earlier: a signal must end a crew that waits for a header.
+	if err := w.openWorker(); err != nil {
+		return ending{err: err}
+	}
+	// Not earlier: a signal must end a crew that waits for a header, or for the engine.
 	signals, err := runner.CatchSignals()
 	if err != nil {
 		return ending{err: err}
@@ -204,9 +207,6 @@ func (w *wiring) newRun() (*runner.Run, error) {
 		return nil, err
 	}
 	w.openFeed()
-	if err := w.openWorker(); err != nil {
-		return nil, err
-	}
 	sinks, err := w.sinks()
 	if err != nil {
 		return nil, err

@@ -85,6 +85,35 @@ func TestHub(t *testing.T) {
 	require.Equal(t, "it stays", string(e.Value()))
 }
 
+func TestWorkerWaitsForItsHub(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := testHub(t, dir)
+	listen := h.server.Addr().String()
+	h.close()
+	said := make(chan string, 8)
+	worker := make(chan cli.Worker)
+	go func() {
+		w, err := Work(cli.Work{URL: h.file("worker"), Queue: "q", TTL: time.Minute, Notice: func(text string) { said <- text }})
+		if err != nil {
+			said <- err.Error()
+		}
+		worker <- w
+	}()
+	require.Regexp(t, "no server answers: .*; trying again$", <-said)
+	h, err := openHub(&cli.EngineCall{Dir: dir, Listen: listen, Notice: quiet})
+	require.NoError(t, err)
+	defer h.close()
+	w, ok := (<-worker).(*crewWorker)
+	require.True(t, ok)
+	defer w.s.close()
+	_, err = w.s.js.Stream(t.Context(), tasksStream)
+	require.NoError(t, err)
+	_, err = w.s.nc.SubscribeSync("forbidden")
+	require.NoError(t, err)
+	require.Contains(t, <-said, `what crew needs (Subscription to "forbidden"): runs need the rights of a submitter`)
+}
+
 // certificate makes a certificate for a name, and returns its files.
 func certificate(t *testing.T, name string) (cert, key string) {
 	t.Helper()

@@ -103,13 +103,24 @@ func Work(work cli.Work) (cli.Worker, error) {
 	return w, nil
 }
 
-// connect connects to the engine, or to the run that has started this worker.
+// connectAgain is how long a worker waits for a server that is not there yet.
+const connectAgain = time.Second
+
+// connect connects to the engine, for which it waits, or to the run that has started
+// this worker.
 func (w *crewWorker) connect() (*session, error) {
 	inbox := nats.CustomInboxPrefix(workerInbox)
 	if w.work.URL == stdioURL {
 		return dial("", w.work.Notice, inbox, dialStdio())
 	}
-	return connect(w.work.URL, w.work.Notice, inbox)
+	for {
+		s, err := connect(w.work.URL, w.work.Notice, inbox)
+		if !errors.Is(err, errNoServer) {
+			return s, err
+		}
+		w.told.say(err.Error() + "; trying again")
+		time.Sleep(connectAgain)
+	}
 }
 
 // hostName returns a name, or this machine's if it is empty, as a part of subjects.
