@@ -139,6 +139,10 @@ func notReady(err error) error {
 	return err
 }
 
+// keptFor is how long the streams keep what nobody removes, such as what a run has left
+// that was killed, or what was handed over and that nobody fetches.
+const keptFor = 30 * 24 * time.Hour
+
 // limits are those of the streams.
 type limits struct {
 	storage  jetstream.StorageType
@@ -155,8 +159,8 @@ func (s *session) create(ctx context.Context, l limits) error {
 		return err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrBucketExists)
 	}
 	for _, c := range []jetstream.StreamConfig{
-		{Name: tasksStream, Subjects: []string{"crew.t.>"}, Retention: jetstream.WorkQueuePolicy, MaxMsgs: l.tasks},
-		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.results},
+		{Name: tasksStream, Subjects: []string{"crew.t.>"}, Retention: jetstream.WorkQueuePolicy, MaxMsgs: l.tasks, MaxAge: keptFor},
+		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.results, MaxAge: keptFor},
 	} {
 		c.Storage, c.Replicas, c.Discard = l.storage, l.replicas, jetstream.DiscardNew
 		c.Duplicates, c.AllowDirect = 2*time.Minute, true
