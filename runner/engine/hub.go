@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
@@ -49,6 +50,9 @@ type hub struct {
 	server *server.Server
 	url    string // for clients
 }
+
+// codeNoRoom is the server's error code for a stream that its disk could not hold.
+const codeNoRoom = 10047
 
 // openHub starts the server, makes the streams, and writes the files by which clients
 // connect.
@@ -92,6 +96,9 @@ func openHub(c *cli.EngineCall) (h *hub, err error) {
 	}
 	defer s.close()
 	if err := s.create(context.Background(), diskLimits); err != nil {
+		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
+			err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
+		}
 		return h, fmt.Errorf("make the streams in %s: %w", h.dir, err)
 	}
 	port := h.server.Addr().(*net.TCPAddr).Port
