@@ -44,17 +44,23 @@ func (still) Suspend() {}
 // Resume does nothing. See runner.Executor.
 func (still) Resume() {}
 
-// detach returns the executor of a run with --detach. It takes the connection over.
+// detach returns the executor of a run with --detach. It takes the connection over, and
+// fails if workers are there and none runs the command.
 func detach(sub cli.Submission, s *session) (*detacher, error) {
 	sum, _ := digest(sub.Command)
-	err := s.ready()
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	live, err := s.present(ctx, sub.Queue, func(Presence, time.Duration) {})
+	if err == nil {
+		err = (&submitter{sub: sub, template: sum}).refusesAll(live)
+	}
 	var d *detacher
 	if err == nil {
 		d, err = newDetacher(sub, s, sum)
 	}
 	if err != nil {
 		s.close()
-		return nil, err
+		return nil, notReady(err)
 	}
 	go func() { // a command waits until the run has begun
 		sub.Do(task.Command{Op: task.Join, N: handingSlots})

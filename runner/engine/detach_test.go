@@ -52,6 +52,22 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 	return strings.TrimSpace(out.String()), e
 }
 
+// Nothing is handed over to workers that would not run it.
+func TestDetachIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits)
+	b.worker("w1", 1, nil)
+	other := testCommand
+	other.Words = []string{"another"}
+	_, err := detach(cli.Submission{Queue: "q", Command: other, Notice: quiet}, b.connect(nil))
+	require.ErrorContains(t, err, "worker w1 runs ")
+	d, err := detach(cli.Submission{
+		Queue: "q", Command: testCommand, Notice: quiet, Do: func(task.Command) task.Reply { return task.Reply{} },
+	}, b.connect(nil))
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+}
+
 // shared takes tasks that any worker may run, as workers do, and gives them to run in
 // an order of its own.
 func (b *broker) shared(n int, run func(f *fake, a *Attempt, m jetstream.Msg)) {

@@ -18,6 +18,7 @@ const (
 	noteSize    = 1 << 10       // counted for a message beside its data
 	mostLetters = 4             // of one subject that are under way at once
 	ackPatience = answerWait    // after which a message without an answer is sent again
+	mostTries   = 3             // that nobody answers until this is told
 	errorPause  = reconnectWait // after which a refused message is sent again
 )
 
@@ -61,6 +62,7 @@ type letter struct {
 	msg     *nats.Msg
 	next    time.Time
 	refused bool // the stream certainly does not have it
+	tries   int  // that nobody has answered
 }
 
 func newOutbox(nc *nats.Conn, notice func(string)) (*outbox, error) {
@@ -216,15 +218,21 @@ func (o *outbox) takeBack(l *lane, id string) bool {
 func (o *outbox) again(everything bool) {
 	now := time.Now()
 	var list []*nats.Msg
+	silent := false
 	o.mu.Lock()
 	for _, l := range o.pending {
 		if everything || !now.Before(l.next) {
+			l.tries++
+			silent = silent || l.tries == mostTries
 			l.next, l.refused = now.Add(ackPatience), false
 			list = append(list, l.msg)
 		}
 	}
 	o.mu.Unlock()
 	o.publish(list)
+	if silent {
+		o.told.say("the engine does not confirm what it is sent: if its disk is full, make room there and restart it")
+	}
 }
 
 var errorMark = []byte(`"error":`)
@@ -243,7 +251,7 @@ func (o *outbox) answered(m *nats.Msg) {
 		return
 	}
 	if bad {
-		l.next, l.refused = time.Now().Add(errorPause), true
+		l.next, l.refused, l.tries = time.Now().Add(errorPause), true, 0
 		o.mu.Unlock()
 		o.told.say(refusal(m.Data))
 		return

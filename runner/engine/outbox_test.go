@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,6 +86,25 @@ func TestOutboxWithdraws(t *testing.T) {
 	require.Eventually(t, func() bool { return out.withdraw(subject, "d") }, time.Minute, time.Millisecond)
 	require.Empty(t, out.lanes)
 	require.Zero(t, out.bytes)
+}
+
+// An engine that takes messages and confirms none, as with a full disk, is told of.
+func TestOutboxUnconfirmed(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, diskLimits).connect(nil)
+	defer b.close()
+	_, err := b.nc.Subscribe("elsewhere", func(*nats.Msg) {})
+	require.NoError(t, err)
+	require.NoError(t, b.nc.Flush())
+	told := make(chan string, 1)
+	out, err := newOutbox(b.nc, func(text string) { told <- text })
+	require.NoError(t, err)
+	out.send("elsewhere", "a", []byte("a"), func() { t.Error("a is stored") })
+	for range mostTries {
+		require.Empty(t, told)
+		out.again(true)
+	}
+	require.Contains(t, <-told, "does not confirm what it is sent: if its disk is full")
 }
 
 func FuzzParts(f *testing.F) {

@@ -57,6 +57,11 @@ func (x *submitter) openRoster() error {
 	if err != nil {
 		return notReady(err)
 	}
+	return x.refusesAll(live)
+}
+
+// refusesAll returns why this run uses none of the workers that are there, or nil.
+func (x *submitter) refusesAll(live []Presence) error {
 	why := ""
 	for _, p := range live {
 		if why = x.refuses(p); why == "" || p.State != ready {
@@ -82,7 +87,13 @@ func presence(key string, data []byte) (p Presence, ok bool) {
 
 // list notes all workers in the bucket whose leases hold, and returns them.
 func (x *submitter) list(ctx context.Context) (live []Presence, err error) {
-	err = x.s.records(ctx, workersBucket, x.sub.Queue+".*", func(key string, value []byte, age time.Duration) {
+	return x.s.present(ctx, x.sub.Queue, func(p Presence, age time.Duration) { x.heard(p, time.Now().Add(-age)) })
+}
+
+// present returns the workers of a queue that are there. It calls heard with these and
+// with those that have gone, and how old their records are.
+func (s *session) present(ctx context.Context, queue string, heard func(Presence, time.Duration)) (live []Presence, err error) {
+	err = s.records(ctx, workersBucket, queue+".*", func(key string, value []byte, age time.Duration) {
 		p, ok := presence(key, value)
 		if !ok || p.State != gone && age >= p.TTL {
 			return
@@ -90,7 +101,7 @@ func (x *submitter) list(ctx context.Context) (live []Presence, err error) {
 		if p.State != gone {
 			live = append(live, p)
 		}
-		x.heard(p, time.Now().Add(-age))
+		heard(p, age)
 	})
 	return live, err
 }
