@@ -52,6 +52,22 @@ type Executor interface {
 	Resume()
 }
 
+// Streamer is an Executor whose slots hold many brief attempts at a time. The run
+// hands it attempts and takes results in batches, and leaves the attempts' timeouts
+// to it.
+type Streamer interface {
+	Executor
+	// Serve runs the attempts of a slot, which swap brings. The run calls it in a
+	// goroutine for each slot that joins. It returns once swap has returned
+	// task.LeftNone and every attempt it took is reported.
+	Serve(slot task.Slot, swap task.Swap)
+	// Wake says that the next swap of the slot has something new.
+	Wake(slot int)
+	// End asks the running attempt of a task to end, as a context of Run does when it is
+	// done with that cause.
+	End(id uint64, cause error)
+}
+
 // Recorder records a run durably. Each method is called by the goroutine of the
 // attempt: Started before the attempt starts, Ended before its slot is used again
 // and before a sink sees the result. final means that the task is finished;

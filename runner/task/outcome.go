@@ -14,12 +14,16 @@ const (
 	Cancelled           // ended by crew because the run ended or a command asked for it
 	NotRun              // not started, or not started again after a failed attempt
 	Lost                // its worker is lost, and nobody knows what became of it
-	Outcomes            // number of outcomes, including the invalid zero
+	// BadAnswer means that a persistent worker broke its protocol: it answered something
+	// else, or ended without an answer although it reported no failure.
+	BadAnswer
+	Outcomes // number of outcomes, including the invalid zero
 )
 
 var outcomeNames = [Outcomes]string{
 	OK: "ok", Exit: "exit", Signal: "signal", Timeout: "timeout",
 	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run", Lost: "lost",
+	BadAnswer: "bad-answer",
 }
 
 // String returns the outcome's name as used in the man page and in JSON.
@@ -33,7 +37,7 @@ func (o Outcome) String() string {
 // Failed reports whether the outcome counts as a failure of the task. Cancelled
 // and NotRun do not: the task had no chance to succeed.
 func (o Outcome) Failed() bool {
-	return o == Exit || o == Signal || o == Timeout || o == StartFailed || o == Lost
+	return o == Exit || o == Signal || o == Timeout || o == StartFailed || o == Lost || o == BadAnswer
 }
 
 // HasCode reports whether a result with this outcome has an exit status.

@@ -39,6 +39,11 @@ type Task struct {
 	Bare  bool     // Env is the whole environment, but for what crew sets
 	Dir   string   // working directory; empty is the run's
 	Stdin []byte   // standard input; nil is /dev/null
+	Block *Block   // standard input instead of Stdin; nil for none
+
+	// Protocol is how a persistent worker with this command takes the task; NoProtocol is
+	// a process of its own.
+	Protocol Protocol
 
 	// how to run it
 
@@ -129,8 +134,13 @@ func (t *Task) TagOn(slot int, host string) string {
 func (t *Task) Size() int {
 	const word, fixed = 16, 512
 	n := fixed + len(t.Stdin) + len(t.Object) + len(t.Tag) + len(t.Key)
-	for _, w := range t.Argv {
-		n += word + len(w)
+	if t.Protocol == NoProtocol { // else they share it
+		for _, w := range t.Argv {
+			n += word + len(w)
+		}
+	}
+	if t.Block != nil {
+		n += len(t.Block.Text)
 	}
 	for _, r := range t.Records {
 		n += word * (len(r) + 1)

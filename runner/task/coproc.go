@@ -1,0 +1,72 @@
+package task
+
+import (
+	"io"
+	"os"
+)
+
+// Protocol is how a persistent worker takes tasks and answers. A task's record is its
+// Stdin, without what ends it in the protocol.
+type Protocol uint8
+
+// The protocols.
+const (
+	NoProtocol   Protocol = iota // a process of its own for each attempt
+	LineProtocol                 // a record and a newline in, one line out
+	NULProtocol                  // the same with NUL bytes
+	// JSONProtocol is an object on a line in and one out, in any order. Stdin holds the
+	// members "args" and "fields" of the object, without its braces.
+	JSONProtocol
+	FilterProtocol // blocks in; the output is the worker's and belongs to no block
+)
+
+// Swap is how a worker of an Executor gets the attempts of its slot: it reports the
+// results of those that have ended and takes those that are to run from now on. It
+// does not block. The slice is valid until the next call.
+type Swap func(ended []*Result) (next []Attempt, left Left)
+
+// Left is what a slot still has to expect.
+type Left uint8
+
+// What a slot has to expect.
+const (
+	LeftMore Left = iota // attempts may come
+	LeftRest             // no task waits and none will come, but one that runs may be tried again
+	LeftNone             // nothing runs or waits, or the slot has left: its worker shall end
+)
+
+// Block is a part of a stream that is a task's standard input: Head, then Text or a
+// range of File.
+type Block struct {
+	Head []byte // the header
+	Text []byte
+
+	File     *os.File // read by offset; nil if Text is all
+	Off, Len int64
+
+	Free func() // called once when no attempt needs the block any more; may be nil
+}
+
+// Size returns the number of bytes.
+func (b *Block) Size() int64 { return int64(len(b.Head)+len(b.Text)) + b.Len }
+
+// WriteTo writes all bytes to w. It may be called again.
+func (b *Block) WriteTo(w io.Writer) (n int64, err error) {
+	for _, p := range [...][]byte{b.Head, b.Text} {
+		if len(p) == 0 {
+			continue
+		}
+		k, err := w.Write(p)
+		if n += int64(k); err != nil {
+			return n, err
+		}
+	}
+	if b.File != nil {
+		k, err := io.Copy(w, io.NewSectionReader(b.File, b.Off, b.Len))
+		if err == nil && k < b.Len {
+			err = io.ErrUnexpectedEOF
+		}
+		return n + k, err
+	}
+	return n, nil
+}
