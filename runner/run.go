@@ -44,7 +44,8 @@ type Executor interface {
 	// to end; its outcome is then Timeout if the context's cause is
 	// task.ErrTimeout, and Cancelled otherwise.
 	Run(ctx context.Context, a task.Attempt) *task.Result
-	// Kill kills the task's running attempt, if there is one. It may be repeated.
+	// Kill kills the task's running attempt, if there is one. It may be repeated. Task 0
+	// stands for whatever a Streamer runs.
 	Kill(id uint64)
 	// Suspend stops all attempts. Those that start later wait for Resume.
 	Suspend()
@@ -59,13 +60,15 @@ type Streamer interface {
 	Executor
 	// Serve runs the attempts of a slot, which swap brings. The run calls it in a
 	// goroutine for each slot that joins. It returns once swap has returned
-	// task.LeftNone and every attempt it took is reported.
+	// task.LeftNone, every attempt it took is reported, and the slot's worker has ended.
 	Serve(slot task.Slot, swap task.Swap)
-	// Wake says that the next swap of the slot has something new.
+	// Wake says that the next swap of a slot has something new. It may come when no Serve
+	// of the slot runs.
 	Wake(slot int)
-	// End asks the running attempt of a task to end, as a context of Run does when it is
-	// done with that cause.
-	End(id uint64, cause error)
+	// End asks the attempt of a task that a swap of the slot has returned to end, as the
+	// context of Run does when it is done with that cause. Task 0 stands for the slot's
+	// worker itself, with all that it runs: if it does not end, End has it killed later.
+	End(slot int, id uint64, cause error)
 }
 
 // Recorder records a run durably. Each method is called by the goroutine of the
