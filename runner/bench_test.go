@@ -71,3 +71,31 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkStream is the same on a Streamer, with a batch of tasks at a time.
+func BenchmarkStream(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		window int
+		keep   bool
+	}{{"window=1", 1, false}, {"window=64", 64, false}, {"window=64/keep", 64, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			src := &sameTask{tasks: make([]task.Task, b.N)}
+			for i := range src.tasks {
+				src.tasks[i] = task.Task{Cost: 1}
+			}
+			cfg := Config{
+				Pool:  Pool{Workers: 2, Window: c.window, Policy: policy("fifo"), Buffer: 256},
+				Order: Order{Keep: c.keep, Window: 1 << 20},
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			ending, err := run(cfg, src, newLanes(answer), []Sink{null{}}, nil)
+			require.NoError(b, err)
+			require.EqualValues(b, b.N, ending.Stats.Of(task.OK))
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+func (s *sameTask) Buffered() bool { return s.next < len(s.tasks) }

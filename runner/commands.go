@@ -173,7 +173,7 @@ func (c *core) resize(n int) {
 	own := c.own()
 	n = max(n, 1)
 	if n > len(own) {
-		c.join(task.Slot{}, n-len(own))
+		c.join(task.Slot{Cap: c.cfg.Pool.Window}, n-len(own))
 	} else if n < len(own) {
 		c.leave(own[n:]...)
 	}
@@ -238,6 +238,7 @@ func (c *core) leave(ids ...int) {
 }
 
 func (c *core) resized() {
+	c.resizes++
 	n := 0
 	for _, s := range c.slots {
 		if s != nil {

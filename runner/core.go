@@ -70,6 +70,8 @@ type core struct {
 	capacity  int          // of all slots together
 	running   int          // tasks that hold a slot
 	nextStart time.Time    // not before this time, because of Pool.Delay
+	resizes   int          // how often slots have joined or left
+	timeless  bool         // the executor ends attempts at their timeouts
 	usage     *usages      // nil unless topics are automatic
 	balanceAt time.Time
 	explainer explainer
@@ -102,6 +104,10 @@ type core struct {
 
 	events []task.Event // for the sinks
 	acts   []act        // for the executor
+
+	// of a Streamer
+
+	serving int // slots that are being served
 }
 
 // phase is how far the run has come towards its end. It never goes back.
@@ -169,10 +175,11 @@ const (
 	killed
 )
 
-// act ends a running attempt: it cancels the attempt's context with cause, or,
-// if cause is nil, kills the attempt.
+// act ends a running attempt because of cause or, if that is nil, kills it. Task 0
+// stands for all workers of a Streamer.
 type act struct {
-	handle *handle
+	handle *handle // nil if a Streamer runs it
+	slot   int
 	task   uint64
 	cause  error
 }
@@ -286,7 +293,7 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 	if e.task.Timeout != 0 {
 		timeout = e.task.Timeout
 	}
-	if timeout > 0 && !c.cfg.Pool.Remote {
+	if timeout > 0 && !c.timeless {
 		c.deadline.Push(e.item.ID, c.run.Add(timeout))
 	}
 	retry := 0
@@ -335,6 +342,6 @@ func earlier(a, b time.Time) time.Time {
 // does, the run admits no more.
 func (c *core) seal() bool {
 	ends := (c.readAll() || c.phase > going) && c.unreadAt.IsZero()
-	c.sealed = c.sealed || ends && len(c.entries) == 0 && uint64(c.stats.Admitted)+c.skipped == c.numbered.Load()
+	c.sealed = c.sealed || ends && len(c.entries) == 0 && c.serving == 0 && uint64(c.stats.Admitted)+c.skipped == c.numbered.Load()
 	return c.sealed
 }

@@ -102,6 +102,9 @@ func (c *core) stop(why string) {
 			c.terminate(e, errStopped)
 		}
 	}
+	if c.serving > 0 {
+		c.acts = append(c.acts, act{cause: errStopped})
+	}
 }
 
 // enter goes to a phase in which nothing more starts, and says so with an event of
@@ -133,6 +136,9 @@ func (c *core) kill(why string) {
 			c.killTask(e)
 		}
 	}
+	if c.serving > 0 {
+		c.acts = append(c.acts, act{})
+	}
 }
 
 // terminate asks a running task to end, and sets the time at which it is killed.
@@ -141,7 +147,7 @@ func (c *core) terminate(e *entry, cause error) {
 		return
 	}
 	e.stage = terminated
-	c.acts = append(c.acts, act{e.handle, e.item.ID, cause})
+	c.acts = append(c.acts, act{e.handle, e.slot.ID, e.item.ID, cause})
 	c.deadline.Push(e.item.ID, c.run.Add(cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter)))
 }
 
@@ -149,7 +155,7 @@ func (c *core) terminate(e *entry, cause error) {
 func (c *core) killTask(e *entry) {
 	c.terminate(e, errStopped)
 	e.stage = killed
-	c.acts = append(c.acts, act{e.handle, e.item.ID, nil})
+	c.acts = append(c.acts, act{e.handle, e.slot.ID, e.item.ID, nil})
 	c.deadline.Push(e.item.ID, c.run.Add(margin))
 }
 
@@ -236,7 +242,12 @@ func (c *core) giveUp() {
 		c.ending.Unshown = true
 		return
 	}
-	for _, id := range c.ids(running, decided) {
+	left := c.ids(running, decided)
+	if len(left) == 0 {
+		c.ending.Abandoned += c.serving
+	}
+	c.serving = 0
+	for _, id := range left {
 		e := c.entries[id]
 		c.deadline.Remove(id)
 		if e.state == decided {

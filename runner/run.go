@@ -32,6 +32,9 @@ const (
 // calls number once for its ID, and then returns without blocking again. At the
 // end of the input it returns io.EOF. Any other error ends the input too and
 // fails the run once the tasks read so far have run. One goroutine calls Next.
+//
+// A Source may have a method Buffered() bool, which returns true if the next Next will
+// not block: the run then takes several tasks at a time.
 type Source interface {
 	Next(number func() uint64) (*task.Task, error)
 }
@@ -96,10 +99,13 @@ type Sink interface {
 type Run struct {
 	// configuration
 
-	src   Source
-	exec  Executor
-	rec   Recorder // nil for none
-	pump  *pump
+	src  Source
+	exec Executor
+	rec  Recorder // nil for none
+	pump *pump
+
+	streamer Streamer // exec, if it is one; else nil
+
 	ctx   context.Context // parent of all attempts' contexts
 	began time.Time
 	wake  chan struct{} // tells the reader to go on
@@ -115,7 +121,16 @@ type Run struct {
 	timer   *time.Timer
 	armed   time.Time // when the timer fires; zero if it is stopped
 	shown   bool      // the sinks are closed
-	ended   bool      // over is closed
+
+	// state of a run on a Streamer, under the lock
+
+	lanes   []*lane   // by slot
+	taker   *lane     // whose goroutine is in the door
+	wakes   []int     // slots to wake
+	left    task.Left // what tellLanes has told them
+	resizes int       // likewise
+
+	ended bool // over is closed
 }
 
 // handle ends an attempt. It is used for one attempt after another until one of
@@ -143,6 +158,8 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
+	r.streamer, _ = exec.(Streamer)
+	r.core.timeless = cfg.Pool.Remote || r.streamer != nil
 	r.core.tick(r.began)
 	r.core.explainer.since = r.core.run
 	if !cfg.Pool.Remote {
@@ -217,27 +234,30 @@ func (r *Run) apply(fact func(*core), mine *job) []refused {
 	fact(c)
 	c.due()
 	r.start(mine)
+	r.deal()
 	c.explain()
 	r.letRead()
 	r.handOver()
 	r.finish()
 	r.arm()
-	acts, refused := c.acts, c.refused
-	c.acts, c.refused = nil, nil
-	r.mu.Unlock()
-	for _, a := range acts {
-		if a.cause == nil {
-			r.exec.Kill(a.task)
-		} else {
-			a.handle.cancel(a.cause)
-		}
+	r.tellLanes()
+	if r.streamer != nil && len(c.acts) > 0 {
+		r.recall()
 	}
+	acts, wakes, refused := c.acts, r.wakes, c.refused
+	c.acts, r.wakes, c.refused = nil, nil, nil
+	r.mu.Unlock()
+	r.call(acts, wakes)
 	return refused
 }
 
 // start starts every attempt that can start now.
 func (r *Run) start(mine *job) {
 	for e, ok := r.core.next(); ok; e, ok = r.core.next() {
+		if r.streamer != nil {
+			r.assign(e)
+			continue
+		}
 		e.handle = r.newHandle()
 		j := job{task.Attempt{Task: e.task, Number: e.attempt, Slot: *e.slot}, e.handle, e}
 		if mine != nil && mine.handle == nil {
@@ -312,31 +332,48 @@ func (r *Run) next(j job, res *task.Result) (next job) {
 // read is the reader.
 func (r *Run) read() {
 	number := r.core.number
+	buffered := func() bool { return false }
+	if s, ok := r.src.(interface{ Buffered() bool }); ok {
+		buffered = s.Buffered
+	}
+	var tasks []*task.Task
 	for {
 		select {
 		case <-r.wake:
 		case <-r.over:
 			return
 		}
-		for more := true; more; {
+		for room := 1; room > 0; {
 			t, err := r.src.Next(number)
+			if err == nil {
+				tasks = append(tasks, t)
+				if len(tasks) < min(room, batch) && buffered() {
+					continue
+				}
+			}
+			if len(tasks) > 0 {
+				room = r.admit(tasks)
+				clear(tasks)
+				tasks = tasks[:0]
+			}
 			if err != nil {
 				r.do(func(c *core) { c.endInput(err) }, nil)
 				return
 			}
-			more = r.admit(t)
 		}
 	}
 }
 
-// admit admits a task and returns whether to read on.
-func (r *Run) admit(t *task.Task) (more bool) {
+// admit admits tasks and returns how many more to read.
+func (r *Run) admit(tasks []*task.Task) (room int) {
 	r.do(func(c *core) {
-		c.admit(t)
-		more = c.room() > 0
-		r.reading = more
+		for _, t := range tasks {
+			c.admit(t)
+		}
+		room = c.room()
+		r.reading = room > 0
 	}, nil)
-	return more
+	return room
 }
 
 // letRead wakes the reader if tasks should be read.
