@@ -29,6 +29,12 @@ var clashes = [...]clash{
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
 	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
 
+	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
+	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
+	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
+	{"worker", "output=raw", "an answer is no output until it is whole: use --output line"},
+	{"worker", "crew-worker engine ssh", "persistent workers run on this machine: drop one of them"},
+
 	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
 	{"serve", "header", "no record comes first: write {1} for the first column"},
@@ -42,14 +48,14 @@ var clashes = [...]clash{
 	{"serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
 	{"serve", "no-control", "tasks come by the socket: drop --no-control"},
 
-	{"worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof buffer", "submitters bring the records: give them %s"},
-	{"worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
-	{"worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast", "submitters say what becomes of a failure: give them %s"},
-	{"worker", "keep-order output tag tag-string json results joblog", "results go to the submitters: give them %s"},
-	{"worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
-	{"worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
-	{"worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
-	{"worker", "max-queued idle-exit keep", "it is for crew serve: drop %s"},
+	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof buffer", "submitters bring the records: give them %s"},
+	{"crew-worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
+	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast", "submitters say what becomes of a failure: give them %s"},
+	{"crew-worker", "keep-order output tag tag-string json results joblog", "results go to the submitters: give them %s"},
+	{"crew-worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
+	{"crew-worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
+	{"crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
+	{"crew-worker", "max-queued idle-exit keep", "it is for crew serve: drop %s"},
 
 	{"engine", "ssh", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"serve", "engine ssh", "crew serve runs its tasks here: drop %s"},
@@ -113,11 +119,17 @@ var needs = [...]need{
 	{"retry-delay", "retries", "--retries", "add --retries N"},
 	{"retry-max-delay", "retries", "--retries", "add --retries N"},
 	{"retry-on", "retries", "--retries", "add --retries N"},
+	{"worker-protocol", "worker", "--worker", "add --worker CMD"},
+	{"worker-window", "worker", "--worker", "add --worker CMD"},
+	{"worker-start", "worker", "--worker", "add --worker CMD"},
+	{"worker-ready", "worker", "--worker", "add --worker CMD"},
+	{"worker-max", "worker", "--worker", "add --worker CMD"},
+	{"worker-age", "worker", "--worker", "add --worker CMD"},
 	{"max-queued", "serve", "crew serve", "write crew serve before the options"},
 	{"idle-exit", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "state", "--state", "add --state DIR"},
-	{"queue", "engine worker", "--engine", "add --engine URL"},
+	{"queue", "engine crew-worker", "--engine", "add --engine URL"},
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
 	{"sign", "engine", "--engine", "add --engine URL"},
 	{"detach", "engine", "--engine", "add --engine URL"},
@@ -126,10 +138,10 @@ var needs = [...]need{
 	{"return", "engine ssh", "--engine or --ssh", "add one of them: what tasks write here is here"},
 	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
-	{"worker-ttl", "worker ssh", "crew worker or --ssh", "give it to each crew worker"},
-	{"labels", "worker", "crew worker", "write crew worker before the options"},
-	{"allow-commands", "worker", "crew worker", "write crew worker before the options"},
-	{"trust", "worker", "crew worker", "write crew worker before the options"},
+	{"worker-ttl", "crew-worker ssh", "crew worker or --ssh", "give it to each crew worker"},
+	{"labels", "crew-worker", "crew worker", "write crew worker before the options"},
+	{"allow-commands", "crew-worker", "crew worker", "write crew worker before the options"},
+	{"trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
 	{"sched=keyed", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
@@ -170,7 +182,7 @@ func (o *Options) dropOverridden() error {
 		}
 		alone := o.draft(o.env)
 		alone.Input.Groups = nil
-		if alone.Command.Words = nil; !alone.Input.JSON { // CREW_OPTS is for any command
+		if alone.Command.Words = nil; !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
 			alone.Command.Words = []string{"any"}
 		}
 		if own := alone.refusals()[i]; own != nil {
@@ -207,7 +219,7 @@ func (o *Options) refusals() []*refusal {
 		all = append(all, o.lacks(n))
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o),
-		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsigned(o))
+		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsigned(o), workersAlone(o), answerOfWorker(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -235,7 +247,7 @@ func (o *Options) lacks(n need) *refusal {
 
 // withoutCommand refuses options that make sense only with a command.
 func withoutCommand(o *Options) *refusal {
-	if len(o.Command.Words) > 0 {
+	if len(o.words()) > 0 {
 		return nil
 	}
 	for _, name := range onlyWithCommand {
@@ -253,7 +265,7 @@ func withoutCommand(o *Options) *refusal {
 // --replace, which needs none.
 func wronglyReplaced(o *Options) *refusal {
 	u := o.given("replace")
-	if u == nil || anyContains(o.Command.Words, u.value) || !anyContains(o.Command.Words, "{}") {
+	if u == nil || anyContains(o.words(), u.value) || !anyContains(o.words(), "{}") {
 		return nil
 	}
 	return &refusal{usageError{
@@ -300,7 +312,7 @@ func shortMaxDelay(o *Options) *refusal {
 // retryOnTimeout refuses retries on timeouts alone without a timeout.
 func retryOnTimeout(o *Options) *refusal {
 	f := &o.Failure
-	if !slices.Contains(f.RetryOn.Outcomes, task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.objectTasks() {
+	if !f.RetryOn.has(task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.objectTasks() {
 		return nil
 	}
 	u := o.given("retry-on")
@@ -309,7 +321,7 @@ func retryOnTimeout(o *Options) *refusal {
 
 // idleWorker refuses a crew worker that could run nothing.
 func idleWorker(o *Options) *refusal {
-	if o.given(working.name) == nil || o.given("allow-commands") != nil || len(o.Command.Words) > 0 {
+	if o.given(working.name) == nil || o.given("allow-commands") != nil || len(o.words()) > 0 {
 		return nil
 	}
 	return &refusal{usageError{

@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		{"--completion tcsh", `bad value "tcsh" for --completion: write bash, zsh or fish`},
 		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1 or soon,done=10%`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
-		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, any; N is from 1 to 255`},
+		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, any; N is from 1 to 255`},
 		{"-I= cat ::::", ":::: names no file: write :::: FILE, or ::: for values on the command line"},
 		{"--results= cat", `bad value "" for --results: write something there; it is empty`},
 

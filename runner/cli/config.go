@@ -14,6 +14,7 @@ import (
 type Options struct {
 	Input   Input
 	Command Command
+	Coproc  Coproc
 	Pool    Pool
 	Sched   Sched
 	Failure Failure
@@ -61,6 +62,17 @@ type Command struct {
 
 // batches reports whether a command can take several records.
 func (c Command) batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
+
+// Coproc configures persistent workers, which take the records instead of a command.
+type Coproc struct {
+	Words    string // the command of each; "" for none
+	Protocol task.Protocol
+	Window   int            // records in a worker at once
+	Eager    bool           // all start at once, not with their first records
+	Ready    *regexp.Regexp // matches the line that says that a worker is ready; nil for none
+	Max      int            // records until a fresh worker takes over; 0 for no limit
+	Age      time.Duration  // time until one does; 0 for no limit
+}
 
 // Pool configures the workers.
 type Pool struct {
@@ -189,6 +201,7 @@ func defaults() Options {
 	return Options{
 		Input:   Input{Delim: "\n"},
 		Command: Command{Replace: "{}"},
+		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
 		Sched:   Sched{Policy: "fifo"},
 		Failure: Failure{
 			RetryDelay:    time.Second,
@@ -237,7 +250,7 @@ func (o *Options) finish() {
 		case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
 			least = 16 // each is many records, which take memory
 		}
-		o.Pool.Buffer = max(least, 2*o.Pool.Jobs)
+		o.Pool.Buffer = max(least, 2*o.Pool.Jobs*o.Coproc.Window)
 	}
 	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
 		o.Command.MaxArgs = 1

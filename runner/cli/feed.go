@@ -156,7 +156,7 @@ func (f *feed) check(a *control.Addition) error {
 }
 
 // takesValues reports whether values are added to crew serve, and not commands.
-func (o *Options) takesValues() bool { return len(o.Command.Words) > 0 || o.Input.JSON }
+func (o *Options) takesValues() bool { return len(o.words()) > 0 || o.Input.JSON }
 
 // admit admits the tasks of additions, each as a whole or not at all.
 func (f *feed) admit(list []*addition) {

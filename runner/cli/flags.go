@@ -3,10 +3,12 @@ package cli
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"crew/runner/input"
+	"crew/runner/task"
 	"crew/sched"
 )
 
@@ -59,12 +61,14 @@ func short(letter byte) *option {
 
 // The closed sets of values.
 var (
-	inputs   = []string{"lines", "json"}
-	policies = []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
-	modes    = []string{"group", "line", "raw", "none"}
-	whens    = []string{"auto", "always", "full", "never"}
-	shells   = []string{"bash", "zsh", "fish"}
-	orders   = []string{"input", "longest-first"}
+	inputs    = []string{"lines", "json"}
+	policies  = []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
+	modes     = []string{"group", "line", "raw", "none"}
+	whens     = []string{"auto", "always", "full", "never"}
+	shells    = []string{"bash", "zsh", "fish"}
+	orders    = []string{"input", "longest-first"}
+	protocols = []string{"line", "nul", "json"} // in the order of task's constants
+	starts    = []string{"lazy", "eager"}
 )
 
 // options is the flag table, in the order of --help. The linker lays it out, so it
@@ -171,6 +175,43 @@ var options = [...]option{
 	{name: "shell", value: "PATH", group: groupPool,
 		text: "run the command in this shell",
 		set:  func(o *Options, v string) (err error) { o.Command.Shell, err = parseText(v); return err }},
+	{name: "worker", value: "CMD", group: groupPool,
+		text: "give the records to long-lived processes",
+		set:  func(o *Options, v string) (err error) { o.Coproc.Words, err = parseText(v); return err }},
+	{name: "worker-protocol", value: "NAME", group: groupPool, choices: protocols,
+		text: "line (default), nul or json",
+		set: func(o *Options, v string) error {
+			v, err := parseChoice(v, protocols)
+			o.Coproc.Protocol = task.LineProtocol + task.Protocol(slices.Index(protocols, v))
+			return err
+		}},
+	{name: "worker-window", value: "N", group: groupPool,
+		text: "up to N records in a worker at once (1)",
+		set:  func(o *Options, v string) (err error) { o.Coproc.Window, err = parseWhole(v, 1, 1<<16); return err }},
+	{name: "worker-start", value: "WHEN", group: groupPool, choices: starts,
+		text: "lazy (default), with the first record, or eager",
+		set: func(o *Options, v string) error {
+			v, err := parseChoice(v, starts)
+			o.Coproc.Eager = v == "eager"
+			return err
+		}},
+	{name: "worker-ready", value: "REGEX", group: groupPool,
+		text: "wait for a line of the worker that matches",
+		set:  func(o *Options, v string) (err error) { o.Coproc.Ready, err = parseReady(v); return err }},
+	{name: "worker-max", value: "N", group: groupPool,
+		text: "a fresh worker after N records",
+		set: func(o *Options, v string) (err error) {
+			o.Coproc.Max, err = parseWhole(v, 1, math.MaxInt)
+			return err
+		}},
+	{name: "worker-age", value: "DUR", group: groupPool,
+		text: "a fresh worker after DUR",
+		set: func(o *Options, v string) (err error) {
+			if o.Coproc.Age, err = parseDuration(v); err == nil && o.Coproc.Age == 0 {
+				err = errors.New("write a time in which a worker can start, such as 10m")
+			}
+			return err
+		}},
 
 	{name: "retries", value: "N", group: groupFailure,
 		text: "N more attempts after the first",
@@ -185,7 +226,7 @@ var options = [...]option{
 		text: "longest wait before a retry (1m)",
 		set:  func(o *Options, v string) (err error) { o.Failure.RetryMaxDelay, err = parseDuration(v); return err }},
 	{name: "retry-on", value: "LIST", group: groupFailure,
-		text: "exit:75, exit:1-99, signal, timeout, start, any",
+		text: "exit:1-99, signal, timeout, start, answer, any",
 		set:  func(o *Options, v string) (err error) { o.Failure.RetryOn, err = parseRetryOn(v); return err }},
 	{name: "timeout", value: "DUR", group: groupFailure,
 		text: "end an attempt after DUR",
@@ -367,8 +408,8 @@ var options = [...]option{
 }
 
 // serving and working stand in Options.uses for the words serve and worker, so that
-// rules can name them like options.
+// rules can name them like options. There is an option --worker, too.
 var (
 	serving = option{name: "serve", set: func(o *Options, _ string) error { o.Serve.On = true; return nil }}
-	working = option{name: "worker", set: func(o *Options, _ string) error { o.Engine.Worker = true; return nil }}
+	working = option{name: "crew-worker", set: func(o *Options, _ string) error { o.Engine.Worker = true; return nil }}
 )

@@ -58,7 +58,7 @@ func (o *Options) files() int64 {
 	if o.Output.Joblog != "" {
 		n++
 	}
-	if o.Command.Stdin || o.objectTasks() {
+	if o.Command.Stdin || o.objectTasks() || o.Coproc.Words != "" {
 		n += 2
 	}
 	return int64(n)

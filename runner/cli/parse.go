@@ -22,8 +22,8 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	cut := split
 	if len(args) > 0 && args[0] == serving.name {
 		word, args = []use{{opt: &serving, spelled: serving.name}}, args[1:]
-	} else if len(args) > 0 && args[0] == working.name {
-		word, args = []use{{opt: &working, spelled: working.name}}, args[1:]
+	} else if len(args) > 0 && args[0] == "worker" {
+		word, args = []use{{opt: &working, spelled: args[0]}}, args[1:]
 	} else if attaches(args) {
 		args, cut = args[2:], splitAttach
 	} else if len(args) > 0 && reserved(args[0]) {

@@ -158,9 +158,12 @@ func (w *wiring) known() sink.Input {
 	return in
 }
 
+// has reports whether the outcome is in the list.
+func (on RetryOn) has(o task.Outcome) bool { return slices.Contains(on.Outcomes, o) }
+
 // match reports whether to retry after a failed attempt.
 func (on RetryOn) match(r *task.Result) bool {
 	hasCode := func(e ExitRange) bool { return e.From <= r.Code && r.Code <= e.To }
-	return on.Any || slices.Contains(on.Outcomes, r.Outcome) ||
+	return on.Any || on.has(r.Outcome) ||
 		r.Outcome == task.Exit && slices.ContainsFunc(on.Exit, hasCode)
 }

@@ -25,7 +25,7 @@ func (s *source) rerun() sink.RerunConfig {
 	columns := in.sources() > 1 || cuts || in.Header
 	// With -s and {N}, which records are in a task depends on all those before it.
 	regroups := c.MaxChars > 0 && !columns && s.template.Counts()
-	number := c.numberIn(c.Words...)
+	number := c.numberIn(o.words()...)
 	byRecord := s.results != o.Output.Results
 	if (number == "{#}" || number == "" && regroups) && o.commandsSuffice() && !byRecord {
 		return sink.RerunConfig{Whole: true, Line: o.againWhole, Dir: o.failedDir}
@@ -78,10 +78,10 @@ func (o *Options) unlike(t *task.Task) string {
 // numberOf returns what stands for the task's number in its command, or "".
 // Inserted values do not count, unless the record is the command.
 func (o *Options) numberOf(t *task.Task) string {
-	if len(o.Command.Words) == 0 {
+	if len(o.words()) == 0 {
 		return numberVariable(t.Argv...)
 	}
-	return o.Command.numberIn(o.Command.Words...)
+	return o.Command.numberIn(o.words()...)
 }
 
 // numberIn returns what stands for the task's number in the words of a template,

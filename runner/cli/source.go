@@ -50,7 +50,7 @@ func inputConfig(o *Options, stdin io.Reader) input.Config {
 	cfg := input.Config{
 		Stdin: stdin, Files: in.Files, SkipEmpty: in.SkipEmpty,
 		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header},
-		Comments: len(o.Command.Words) == 0 && !in.JSON,
+		Comments: len(o.words()) == 0 && !in.JSON,
 	}
 	switch {
 	case in.CSV:
@@ -58,7 +58,7 @@ func inputConfig(o *Options, stdin io.Reader) input.Config {
 	case in.JSON:
 		cfg.Format.Kind = input.JSON
 	}
-	if !o.Command.Stdin {
+	if !o.Command.Stdin && o.Coproc.Words == "" {
 		cfg.MaxRecord = 2 << 20 // more than fits into arguments
 	}
 	if in.EOF != "" {
@@ -96,15 +96,22 @@ func (in Input) sources() int {
 
 // objectTasks reports whether each JSON object describes a task. With a command it
 // is data.
-func (o *Options) objectTasks() bool { return o.Input.JSON && len(o.Command.Words) == 0 }
+func (o *Options) objectTasks() bool { return o.Input.JSON && len(o.words()) == 0 }
 
 // compile compiles the templates, for which the reader knows the names of the
 // columns.
 func (s *source) compile() error {
 	c := s.opts.Command
 	cfg := expand.Config{
-		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
+		Words: s.opts.words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
 		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.batches(),
+	}
+	protocol := s.opts.protocol()
+	if protocol != task.NoProtocol {
+		cfg.Append = false
+		if err := s.opts.checkWorker(cfg); err != nil {
+			return err
+		}
 	}
 	t, err := expand.New(cfg)
 	if err != nil {
@@ -124,7 +131,7 @@ func (s *source) compile() error {
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.objectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
-		Stdin:  c.Stdin,
+		Stdin:  c.Stdin, Protocol: protocol,
 	}
 	if err := s.compileTexts(&tc, tag, cfg); err != nil {
 		return err
@@ -245,5 +252,5 @@ func (s *source) sameCommand() bool {
 // records returns what the records of tasks are like.
 func (s *source) records() sink.Records {
 	in, c := s.opts.Input, s.opts.Command
-	return sink.Records{Several: c.batches(), Names: s.reader.Names(), Objects: in.JSON && len(c.Words) > 0}
+	return sink.Records{Several: c.batches(), Names: s.reader.Names(), Objects: in.JSON && len(s.opts.words()) > 0}
 }

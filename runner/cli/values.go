@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,10 +103,10 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start and
-// any, separated by commas.
+// parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
+// answer and any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {
-	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, any; N is from 1 to 255")
+	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, any; N is from 1 to 255")
 	var r RetryOn
 	for item := range strings.SplitSeq(s, ",") {
 		switch item {
@@ -118,6 +120,8 @@ func parseRetryOn(s string) (RetryOn, error) {
 			r.Outcomes = append(r.Outcomes, task.Timeout)
 		case "start":
 			r.Outcomes = append(r.Outcomes, task.StartFailed)
+		case "answer":
+			r.Outcomes = append(r.Outcomes, task.BadAnswer)
 		default:
 			span, found := strings.CutPrefix(item, "exit:")
 			from, to, isRange := strings.Cut(span, "-")
@@ -133,6 +137,15 @@ func parseRetryOn(s string) (RetryOn, error) {
 		}
 	}
 	return r, nil
+}
+
+// parseReady parses the expression for the line that says that a worker is ready.
+func parseReady(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
+		err = errors.New(bad.Code.String()) // without the expression, which may have several lines
+	}
+	return re, err
 }
 
 // parseHalt parses never, or soon or now with fail, success or done and a number

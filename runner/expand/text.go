@@ -51,6 +51,17 @@ func (t *Text) OfSlot() (placeholder string) {
 	return placeholder
 }
 
+// OfTask returns a placeholder in the text that varies by task, or "".
+func (t *Text) OfTask() (placeholder string) {
+	t.word.any(func(p piece) bool {
+		if !p.ofSlot() {
+			placeholder = p.text
+		}
+		return !p.ofSlot()
+	})
+	return placeholder
+}
+
 // Fields returns the names of the entries of Values.Fields that the text uses.
 func (t *Text) Fields() []string { return t.word.fields(nil) }
 

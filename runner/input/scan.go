@@ -27,13 +27,14 @@ type scanner struct {
 	pos, seen, end int
 	dropped        int      // bytes dropped from the record at pos, which is too long
 	row            rowState // at seen
+	at, sep        int      // where the record at pos ends and how long its separator is; sep is 0 if that is not known
 }
 
 // reset continues with another reader. It drops what is left of the last one.
 func (s *scanner) reset(rd io.Reader) {
 	s.rd, s.err = rd, nil
 	s.pos, s.seen, s.end, s.dropped = 0, 0, 0, 0
-	s.row = fieldStart
+	s.row, s.sep = fieldStart, 0
 	if s.buf == nil {
 		s.buf = make([]byte, bufferSize)
 	}
@@ -45,10 +46,10 @@ func (s *scanner) reset(rd io.Reader) {
 // incomplete and is not returned.
 func (s *scanner) next() (rec []byte, size int, err error) {
 	for {
-		if at, sep := s.find(); at >= 0 {
-			rec, size = s.take(at)
-			s.pos += sep
-			s.seen = s.pos
+		if s.whole() {
+			rec, size = s.take(s.at)
+			s.pos += s.sep
+			s.seen, s.sep = s.pos, 0
 			return rec, size, nil
 		}
 		if s.err == nil {
@@ -63,6 +64,15 @@ func (s *scanner) next() (rec []byte, size int, err error) {
 	}
 }
 
+// whole reports whether the record at pos has been read to its separator. It looks at
+// no byte twice.
+func (s *scanner) whole() bool {
+	if s.sep == 0 {
+		s.at, s.sep = s.find()
+	}
+	return s.sep > 0
+}
+
 // take returns the record that ends at buf[at], and moves there.
 func (s *scanner) take(at int) ([]byte, int) {
 	rec := s.buf[s.pos:at:at]
@@ -75,7 +85,7 @@ func (s *scanner) take(at int) ([]byte, int) {
 }
 
 // find returns where in buf the record at pos ends and how long its separator is.
-// at is -1 if that has not been read yet.
+// sep is 0 if that has not been read yet.
 func (s *scanner) find() (at, sep int) {
 	b := s.buf[s.seen:s.end]
 	i, keep := -1, 0
@@ -92,7 +102,7 @@ func (s *scanner) find() (at, sep int) {
 		return s.seen + i, sep
 	}
 	s.seen = max(s.seen, s.end-keep)
-	return -1, 0
+	return 0, 0
 }
 
 // fill reads what is there. It makes room first: at the front of the buffer, in a

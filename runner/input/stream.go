@@ -115,6 +115,25 @@ func (s *stream) next(rec *Record) error {
 	return s.err
 }
 
+// buffered reports whether next certainly returns without reading any more.
+func (s *stream) buffered() bool {
+	f := &s.cfg.Format
+	switch {
+	case s.err != nil:
+		return false
+	case s.files == nil:
+		return true
+	case !s.scan.whole() || s.first && s.header != nil:
+		return false
+	case f.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments:
+		return true
+	}
+	// What is left out is empty or blank, or a comment. At the start of a file a byte
+	// order mark may hide that.
+	rec := s.scan.buf[s.scan.pos:s.scan.at]
+	return s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#'
+}
+
 // skips reports whether a record is left out because of its text.
 func (s *stream) skips(text string) bool {
 	switch {

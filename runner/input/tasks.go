@@ -22,6 +22,10 @@ type TasksConfig struct {
 	Results  *expand.Text     // the directory for a task's results; nil if nothing asks for it
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
+
+	// Protocol says how records reach the persistent worker whose command Template is.
+	// That must not take anything from records, and Limits must be one record.
+	Protocol task.Protocol
 }
 
 // Limits bound how many records go into one command. The zero Limits means one
@@ -48,8 +52,9 @@ type Tasks struct {
 
 	r       *Reader
 	cfg     TasksConfig
-	maxSize int      // of a batch's command; 0 means no limit
-	fields  []string // the members of a JSON object that the templates name
+	maxSize int       // of a batch's command; 0 means no limit
+	fields  []string  // the members of a JSON object that the templates name
+	worker  task.Task // with cfg.Protocol: has the command
 
 	// state
 
@@ -70,6 +75,9 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 		if text != nil {
 			t.fields = append(t.fields, text.Fields()...)
 		}
+	}
+	if cfg.Protocol != task.NoProtocol {
+		t.expand(&t.worker, expand.Values{})
 	}
 	if cfg.Limits.batches() {
 		t.empty.size = cfg.Template.BaseSize()
@@ -140,6 +148,14 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	return t.single(&t.rec, number(), t.rec.Err), nil
 }
 
+// Buffered reports whether Next certainly returns without blocking, since a whole record
+// has been read. It is false where that is not known, as in a product. The goroutine of
+// Next may call it.
+func (t *Tasks) Buffered() bool {
+	axes := t.r.axes
+	return !t.cfg.Limits.batches() && len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
+}
+
 // single returns the task of one record. If err is not nil, it cannot be run.
 func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 	// Allocate the task together with the slice that it needs.
@@ -157,7 +173,11 @@ func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 	}
 	v := expand.Values{Records: s.Records}
 	t.fill(&s.Task, &v, rec.Object)
-	if s.Err == nil {
+	switch {
+	case s.Err != nil:
+	case t.cfg.Protocol != task.NoProtocol:
+		t.send(&s.Task, rec)
+	default:
 		t.expand(&s.Task, v)
 	}
 	return &s.Task

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"crew/runner/expand"
+	"crew/runner/task"
+)
+
+// words returns the command that takes the records, which with --worker is that of
+// the workers. It is empty if each record is a command line.
+func (o *Options) words() []string {
+	if o.Coproc.Words != "" {
+		return []string{o.Coproc.Words}
+	}
+	return o.Command.Words
+}
+
+// protocol returns how records reach the command.
+func (o *Options) protocol() task.Protocol {
+	if o.Coproc.Words == "" {
+		return task.NoProtocol
+	}
+	return o.Coproc.Protocol
+}
+
+// workersAlone refuses a command beside --worker.
+func workersAlone(o *Options) *refusal {
+	u := o.given("worker")
+	if u == nil || len(o.Command.Words) == 0 {
+		return nil
+	}
+	return &refusal{usageError{
+		u.String() + " and a command do not go together",
+		"the records go to the worker: drop " + task.Quote(task.Shorten(o.Command.Words[0], 40)) + ", or put it into " + u.spelled + " '...'",
+	}, []*use{u}}
+}
+
+// answerOfWorker refuses retries on bad answers alone without a worker.
+func answerOfWorker(o *Options) *refusal {
+	if on := o.Failure.RetryOn; on.Any || o.given("worker") != nil || !on.has(task.BadAnswer) {
+		return nil
+	}
+	u := o.given("retry-on")
+	return &refusal{usageError{u.withValue("answer") + " needs --worker", "add --worker CMD"}, []*use{u}}
+}
+
+// checkWorker refuses placeholders in the worker's command that differ from record to
+// record.
+func (o *Options) checkWorker(cfg expand.Config) error {
+	text, err := expand.NewText(o.Coproc.Words, cfg)
+	if err != nil {
+		return &usageError{"bad value for --worker", err.Error()}
+	}
+	if p := text.OfTask(); p != "" {
+		return &usageError{
+			o.given("worker").String() + " cannot hold " + p,
+			"a worker takes many records, and reads them from its standard input; {%} and {host} are known",
+		}
+	}
+	return nil
+}

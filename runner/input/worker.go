@@ -1,0 +1,73 @@
+package input
+
+import (
+	"errors"
+	"strings"
+	"unsafe"
+
+	"crew/runner/task"
+)
+
+var errTerminator = map[task.Protocol]error{
+	task.LineProtocol: errors.New("the record holds a newline, which ends a record for the worker: use --worker-protocol nul or json"),
+	task.NULProtocol:  errors.New("the record holds a NUL byte, which ends a record for the worker: use --worker-protocol json"),
+}
+
+// send makes tk the task of a persistent worker that takes the record. Tasks share the
+// worker's command.
+func (t *Tasks) send(tk *task.Task, rec *Record) {
+	w := &t.worker
+	tk.Protocol, tk.Argv, tk.Shell, tk.Err = t.cfg.Protocol, w.Argv, w.Shell, w.Err
+	if tk.Marks == nil {
+		tk.Marks = w.Marks
+	} else {
+		tk.Marks = append(tk.Marks, w.Marks...)
+	}
+	if tk.Protocol == task.JSONProtocol {
+		tk.Stdin = t.appendMembers(make([]byte, 0, 64+2*len(rec.Text)), tk, rec)
+		return
+	}
+	text := rec.Text
+	if text == "" && len(rec.Columns) > 0 {
+		text = strings.Join(rec.Columns, " ")
+	}
+	// There may be a million a second. Nobody changes the record, so share its memory.
+	tk.Stdin = unsafe.Slice(unsafe.StringData(text), len(text))
+	end := byte('\n')
+	if tk.Protocol == task.NULProtocol {
+		end = 0
+	}
+	if strings.IndexByte(text, end) >= 0 {
+		tk.Err = errTerminator[tk.Protocol]
+	}
+}
+
+// appendMembers appends what an object for a worker says of a record: its columns, and
+// those with a name by name or the members of its object.
+func (t *Tasks) appendMembers(b []byte, tk *task.Task, rec *Record) []byte {
+	b = append(b, `"args":[`...)
+	for i, c := range rec.Columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = task.Bytes(c).Append(b)
+	}
+	b = append(b, `],"fields":{`...)
+	if tk.Object != "" {
+		text := strings.TrimSpace(tk.Object)
+		return append(b, strings.ReplaceAll(text[1:], "\n", " ")...)
+	}
+	first := true
+	for i, name := range t.r.names[:min(len(t.r.names), len(rec.Columns))] {
+		if name == "" {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(task.AppendString(b, name), ':')
+		b = task.Bytes(rec.Columns[i]).Append(b)
+	}
+	return append(b, '}')
+}
