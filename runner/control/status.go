@@ -95,7 +95,7 @@ func age(since, now time.Time) float64 { return max(0, now.Sub(since)).Seconds()
 // command returns the command of a task as a person would type it on a worker of a
 // host.
 func command(t *task.Task, worker int, host string) task.Bytes {
-	return task.Bytes(task.Shorten(t.CommandLine(t.ArgvOn(worker, host)), longest))
+	return task.Bytes(t.ShortCommandLine(t.ArgvOn(worker, host), longest))
 }
 
 // causeName returns the name of what tasks wait for.
@@ -171,7 +171,7 @@ func eventOf(e *task.Event) (id uint64, out Event) {
 	case task.Retried, task.Finished:
 		r, end := e.Result, endedOf(e.Result, id)
 		if len(r.Argv) > 0 {
-			out.Command = task.Bytes(task.Shorten(e.Task.CommandLine(r.Argv), longest))
+			out.Command = task.Bytes(e.Task.ShortCommandLine(r.Argv, longest))
 		}
 		out.Outcome, out.Exit, out.Signal, out.Reason, out.Wait = end.Outcome, end.Exit, end.Signal, end.Reason, e.Wait.Seconds()
 		out.Worker, out.Host, out.Attempt, out.PID = r.Worker, r.Host, r.Attempt, r.PID

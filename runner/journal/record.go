@@ -28,7 +28,7 @@ func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 		b = task.AppendText(b, "host", a.Slot.Host)
 	}
 	b = task.AppendTime(b, "at", now)
-	b = task.AppendText(b, "command", task.Shorten(a.Task.CommandLine(a.Argv()), maxCommand))
+	b = task.AppendText(b, "command", a.Task.ShortCommandLine(a.Argv(), maxCommand))
 	return seal(b, from)
 }
 
@@ -50,7 +50,7 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result, more fun
 	if len(argv) == 0 {
 		argv = t.Argv
 	}
-	b = task.AppendText(b, "command", task.Shorten(t.CommandLine(argv), maxCommand))
+	b = task.AppendText(b, "command", t.ShortCommandLine(argv, maxCommand))
 	return seal(b, from)
 }
 

@@ -97,7 +97,7 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 	b = beginTask(b, evAccepted, t.Identity)
 	b = task.AppendInt(b, "seq", int64(t.ID))
 	b = task.AppendTime(b, "at", now)
-	b = task.AppendText(b, "command", task.Shorten(t.CommandLine(t.Argv), maxCommand))
+	b = task.AppendText(b, "command", t.ShortCommandLine(t.Argv, maxCommand))
 	b = append(b, envMark+`"`...)
 	if t.Bare {
 		b = appendID(b, env)

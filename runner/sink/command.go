@@ -37,13 +37,27 @@ func (Verbose) Close(task.Stats) error { return nil }
 
 // Before returns an executor (runner.Executor) that prints an attempt's command
 // and then has exec run it. It is safe for concurrent use.
-func (v Verbose) Before(exec executor) executor { return announced{exec, v.screen} }
+func (v Verbose) Before(exec executor) executor {
+	n := announced{exec, v.screen}
+	if s, ok := exec.(streamer); ok {
+		return announcedStream{s, n}
+	}
+	return n
+}
 
 type executor interface {
 	Run(ctx context.Context, a task.Attempt) *task.Result
 	Kill(id uint64)
 	Suspend()
 	Resume()
+}
+
+// streamer is an executor that is a runner.Streamer.
+type streamer interface {
+	executor
+	Serve(slot task.Slot, swap task.Swap)
+	Wake(slot int)
+	End(slot int, id uint64, cause error)
 }
 
 type announced struct {
@@ -56,6 +70,29 @@ func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
 		n.screen.say(a.Task.CommandLine(a.Argv()) + "\n")
 	}
 	return n.executor.Run(ctx, a)
+}
+
+type announcedStream struct {
+	streamer
+	announced announced
+}
+
+func (n announcedStream) Run(ctx context.Context, a task.Attempt) *task.Result {
+	return n.announced.Run(ctx, a)
+}
+
+func (n announcedStream) Serve(slot task.Slot, swap task.Swap) {
+	n.streamer.Serve(slot, func(ended []*task.Result) ([]task.Attempt, task.Left) {
+		next, left := swap(ended)
+		var text strings.Builder
+		for _, a := range next {
+			text.WriteString(a.Task.CommandLine(a.Argv()) + "\n")
+		}
+		if text.Len() > 0 {
+			n.announced.screen.say(text.String())
+		}
+		return next, left
+	})
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is
@@ -71,7 +108,7 @@ func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	return &task.Result{
 		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: argv,
 		Outcome: task.OK, Start: now, End: now,
-		Stdout: commandText(d.runnable(a.Task, argv) + "\n"),
+		Stdout: commandText(d.runnable(a, argv) + "\n"),
 	}
 }
 
@@ -87,9 +124,14 @@ func (DryRun) Resume() {}
 // runnable returns a task's command line for a shell, with the task's own
 // directory, environment and input. It does not change the shell's directory,
 // so the lines of several tasks make a script.
-func (d DryRun) runnable(t *task.Task, argv []string) string {
+func (d DryRun) runnable(a task.Attempt, argv []string) string {
+	t := a.Task
+	stdin := t.Stdin
+	if t.Protocol != task.NoProtocol {
+		stdin = a.AppendMessage(nil)
+	}
 	dir := cmp.Or(t.Dir, d.Dir)
-	if dir == "" && len(t.Env) == 0 && t.Stdin == nil {
+	if dir == "" && len(t.Env) == 0 && stdin == nil {
 		return t.CommandLine(argv)
 	}
 	line := new(task.Task).CommandLine(argv) // t would not quote its script
@@ -101,8 +143,8 @@ func (d DryRun) runnable(t *task.Task, argv []string) string {
 		}
 		line = env + line
 	}
-	if t.Stdin != nil {
-		line = printing(string(t.Stdin)) + " | " + line
+	if stdin != nil {
+		line = printing(string(stdin)) + " | " + line
 	}
 	if strings.HasPrefix(dir, "-") {
 		dir = "./" + dir
@@ -117,6 +159,9 @@ func (d DryRun) runnable(t *task.Task, argv []string) string {
 // word, but an escape in the format can stand for it.
 func printing(s string) string {
 	if !strings.Contains(s, "\x00") {
+		if line, ok := strings.CutSuffix(s, "\n"); ok {
+			return `printf '%s\n' ` + task.Quote(line)
+		}
 		return "printf %s " + task.Quote(s)
 	}
 	return "printf -- " + task.Quote(strings.NewReplacer(`\`, `\\`, "%", "%%", "\x00", `\000`).Replace(s))

@@ -245,8 +245,8 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	if r.Attempt > 1 {
 		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
 	}
-	if cmd := commandLine(t, r); cmd != "" {
-		b.WriteString(": " + task.Printable(task.Shorten(cmd, digestCommand)))
+	if cmd := t.ShortCommandLine(argvOf(t, r), digestCommand); cmd != "" {
+		b.WriteString(": " + task.Printable(cmd))
 	}
 	b.WriteByte('\n')
 	tail, err := outputTail(r)
@@ -285,12 +285,12 @@ func describeBefore(b *strings.Builder, r *task.Result, tails []string, last str
 // fewLines returns the end of a tail as it is shown of an earlier attempt.
 func fewLines(tail []byte) string { return strings.Join(lastLines(tail, digestFew), "\n") }
 
-// commandLine returns the command of a finished task, even if it never ran.
-func commandLine(t *task.Task, r *task.Result) string {
+// argvOf returns the command of a finished task, even if it never ran.
+func argvOf(t *task.Task, r *task.Result) []string {
 	if len(r.Argv) > 0 {
-		return t.CommandLine(r.Argv)
+		return r.Argv
 	}
-	return t.CommandLine(t.Argv)
+	return t.Argv
 }
 
 // outputTail returns the end of an attempt's stderr or, if there is nothing to see, of

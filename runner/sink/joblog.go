@@ -24,7 +24,7 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 //
 // In a command, tab, newline, carriage return and backslash are written as \t,
 // \n, \r and \\, so each task is one line and the command can be recovered. Exitval
-// is -1 if crew itself ended the task or lost it, and Host a colon for this machine.
+// is -1 if crew itself ended the task or lost it or got no answer, and Host a colon for this machine.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
@@ -175,7 +175,8 @@ func appendRow(b []byte, e *task.Event) []byte {
 		start = e.At
 	}
 	code := r.Code
-	if r.Outcome == task.Timeout || r.Outcome == task.Cancelled || r.Outcome == task.Lost {
+	switch r.Outcome {
+	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer:
 		code = -1
 	}
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
@@ -186,7 +187,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	for _, n := range [...]int64{int64(len(t.Stdin)), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
 		b = append(strconv.AppendInt(b, n, 10), '\t')
 	}
-	return append(append(b, joblogEscapes.Replace(commandLine(t, r))...), '\n')
+	return append(append(b, joblogEscapes.Replace(t.CommandLine(argvOf(t, r)))...), '\n')
 }
 
 var joblogEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)

@@ -117,7 +117,7 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, form *Records) []byte {
 	case form.Names != nil && len(t.Records) > 0:
 		b = appendRecords(task.AppendName(b, "fields"), t.Records, form, form.appendFields)
 	}
-	b = appendText(b, "command", commandLine(t, r))
+	b = appendText(b, "command", t.CommandLine(argvOf(t, r)))
 	b = r.AppendFacts(b)
 	if t.Key != "" {
 		b = appendText(b, "key", t.Key)
@@ -126,7 +126,7 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, form *Records) []byte {
 }
 
 func appendError(b []byte, r *task.Result) []byte {
-	if r.Outcome == task.StartFailed && r.Err != nil {
+	if r.Err != nil && r.Outcome.Failed() && r.Outcome != task.Lost {
 		b = task.AppendText(b, "error", r.Err.Error())
 	}
 	return b

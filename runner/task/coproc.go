@@ -3,6 +3,7 @@ package task
 import (
 	"io"
 	"os"
+	"strconv"
 )
 
 // Protocol is how a persistent worker takes tasks and answers. A task's record is its
@@ -19,6 +20,23 @@ const (
 	JSONProtocol
 	FilterProtocol // blocks in; the output is the worker's and belongs to no block
 )
+
+// AppendMessage appends what a persistent worker reads of the attempt, unless that is a
+// block.
+func (a Attempt) AppendMessage(b []byte) []byte {
+	t := a.Task
+	switch t.Protocol {
+	case LineProtocol:
+		return append(append(b, t.Stdin...), '\n')
+	case NULProtocol:
+		return append(append(b, t.Stdin...), 0)
+	case JSONProtocol:
+		b = strconv.AppendUint(append(b, `{"id":`...), t.ID, 10)
+		b = append(append(b, ','), t.Stdin...)
+		return append(AppendInt(b, "attempt", int64(a.Number)), "}\n"...)
+	}
+	return b
+}
 
 // Swap is how a worker of an Executor gets the attempts of its slot: it reports the
 // results of those that have ended and takes those that are to run from now on. It

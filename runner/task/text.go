@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,8 +30,39 @@ func needsQuote(r rune) bool {
 }
 
 // CommandLine returns argv, a form of t.Argv, as a person would type it: the script
-// if crew put it into a shell, otherwise the quoted words.
-func (t *Task) CommandLine(argv []string) string {
+// if crew put it into a shell, otherwise the quoted words. The record of a persistent
+// worker's task follows as a here-string.
+func (t *Task) CommandLine(argv []string) string { return t.Words(argv) + t.hereString(math.MaxInt) }
+
+// ShortCommandLine is like CommandLine, in at most n bytes and an ellipsis. It cuts a
+// worker's command, which is the same for all tasks, rather than its record.
+func (t *Task) ShortCommandLine(argv []string, n int) string {
+	words, record := t.Words(argv), t.hereString(n)
+	if record != "" {
+		words = Shorten(words, max(n-len(record)-len("…"), n/4))
+	}
+	return Shorten(words+record, n)
+}
+
+// hereString returns " <<< " and at most n bytes of the record of a persistent worker's
+// task, or "".
+func (t *Task) hereString(n int) string {
+	record := ""
+	switch t.Protocol {
+	case LineProtocol, NULProtocol:
+		record = string(t.Stdin[:min(len(t.Stdin), n)])
+	case JSONProtocol:
+		if record = t.Object; record == "" && len(t.Records) > 0 {
+			record = strings.Join(t.Records[0], " ")
+		}
+	default:
+		return ""
+	}
+	return " <<< " + Quote(record[:min(len(record), n)])
+}
+
+// Words is CommandLine without a record.
+func (t *Task) Words(argv []string) string {
 	if t.Shell && len(argv) > 0 {
 		return argv[len(argv)-1]
 	}
@@ -131,11 +163,16 @@ func (r *Result) Verdict() string {
 	if r.Host != "" && r.Outcome != Lost {
 		after += " on " + r.Host
 	}
+	if r.Err != nil && r.Outcome != StartFailed && r.Outcome != Lost && r.Outcome.Failed() {
+		after += ", " + Printable(Shorten(r.Err.Error(), maxReason))
+	}
 	switch r.Outcome {
 	case Exit:
 		return "exit " + strconv.Itoa(r.Code) + after
 	case Signal:
 		return "killed by " + signalName(r.Signal) + after
+	case BadAnswer:
+		return "bad answer" + after
 	case Timeout:
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)

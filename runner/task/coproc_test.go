@@ -1,0 +1,56 @@
+package task
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMessagesForWorkers(t *testing.T) {
+	for p, want := range map[Protocol]string{
+		LineProtocol: "\"args\":[]\n", NULProtocol: "\"args\":[]\x00", JSONProtocol: `{"id":7,"args":[],"attempt":2}` + "\n", FilterProtocol: "",
+	} {
+		a := Attempt{Task: &Task{ID: 7, Protocol: p, Stdin: []byte(`"args":[]`)}, Number: 2}
+		require.Equal(t, "x"+want, string(a.AppendMessage([]byte("x"))))
+	}
+}
+
+func TestTheRecordOfAWorkerShows(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for _, c := range []struct {
+		task        Task
+		line, short string // within 30 bytes
+	}{
+		{Task{Argv: []string{"echo", "a b"}}, "echo 'a b'", "echo 'a b'"},
+		{Task{Argv: []string{"jq"}, Protocol: LineProtocol, Stdin: []byte("a b")}, "jq <<< 'a b'", "jq <<< 'a b'"},
+		{Task{Argv: []string{"jq"}, Protocol: NULProtocol}, "jq <<< ''", "jq <<< ''"},
+		{Task{Argv: []string{"jq", long}, Protocol: LineProtocol, Stdin: []byte("abc")}, "jq " + long + " <<< abc", "jq xxxxxxxxxxxxxxxx… <<< abc"},
+		{Task{Argv: []string{"jq"}, Protocol: LineProtocol, Stdin: []byte(long)}, "jq <<< " + long, "jq <<< " + long[:23] + "…"},
+		{Task{Argv: []string{"/bin/sh", "-c", "a | b"}, Shell: true, Protocol: JSONProtocol, Records: [][]string{{"x", "y"}}}, "a | b <<< 'x y'", "a | b <<< 'x y'"},
+		{Task{Argv: []string{"jq"}, Protocol: JSONProtocol, Object: "{}", Records: [][]string{{"{}"}}}, "jq <<< '{}'", "jq <<< '{}'"},
+		{Task{Argv: []string{"wc"}, Protocol: FilterProtocol}, "wc", "wc"},
+	} {
+		require.Equal(t, c.line, c.task.CommandLine(c.task.Argv))
+		require.Equal(t, c.short, c.task.ShortCommandLine(c.task.Argv, 30))
+	}
+}
+
+func TestVerdictSaysWhy(t *testing.T) {
+	at := time.Unix(1, 0)
+	why := errors.New("it died")
+	for want, r := range map[string]Result{
+		"exit 3 after 2s":                     {Outcome: Exit, Code: 3},
+		"exit 3 after 2s, it died":            {Outcome: Exit, Code: 3, Err: why},
+		"killed by SIGKILL after 2s, it died": {Outcome: Signal, Signal: 9, Err: why},
+		"bad answer after 2s, it died":        {Outcome: BadAnswer, Err: why},
+		"not started: it died":                {Outcome: StartFailed, Err: why},
+		"lost with its worker after 2s":       {Outcome: Lost, Err: why},
+		"cancelled after 2s":                  {Outcome: Cancelled, Err: why},
+	} {
+		r.Start, r.End = at, at.Add(2*time.Second)
+		require.Equal(t, want, r.Verdict())
+	}
+}
