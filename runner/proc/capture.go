@@ -71,6 +71,9 @@ func (p *process) pipes() error {
 	if p.local.room.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
+	if p.attempt.Task.Protocol != task.NoProtocol {
+		return p.workerPipes()
+	}
 	switch in := p.attempt.Task.Stdin; {
 	case in != nil:
 		if err := p.pipe(0, &p.in); err != nil {

@@ -68,7 +68,9 @@ func (e *environ) of(a task.Attempt) []string {
 	default:
 		env = append(env, e.base...)
 	}
-	return append(env,
-		"CREW_SEQ="+seq, "CREW_WORKER="+worker, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key,
-		"CREW_HOST="+o.Host, e.pid, "PARALLEL_SEQ="+seq, "PARALLEL_JOBSLOT="+worker)
+	env = append(env, "CREW_WORKER="+worker, "CREW_HOST="+o.Host, e.pid, "PARALLEL_JOBSLOT="+worker)
+	if a.Task.Protocol != task.NoProtocol { // the process serves many attempts
+		return env
+	}
+	return append(env, "CREW_SEQ="+seq, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key, "PARALLEL_SEQ="+seq)
 }

@@ -26,6 +26,10 @@ func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 // PIDs returns the process IDs of the running tasks. It is safe for concurrent use.
 func (l *Local) PIDs() map[uint64]int {
 	pids := map[uint64]int{}
-	l.groups.each(func(p *process) { pids[p.attempt.Task.ID] = p.pid })
+	l.groups.each(func(p *process) {
+		if p.attempt.Task.Protocol == task.NoProtocol {
+			pids[p.attempt.Task.ID] = p.pid
+		}
+	})
 	return pids
 }

@@ -168,7 +168,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	r := newResult(a)
 	p, err := l.start(ctx, a, r.Argv)
 	if err != nil {
-		startFailed(ctx, r, err)
+		StartFailed(ctx, r, err)
 		return r
 	}
 	r.Start, r.PID = p.started, p.pid
@@ -200,8 +200,8 @@ func endedBy(ctx context.Context) task.Outcome {
 	return task.Cancelled
 }
 
-// startFailed fills in the result of an attempt whose process did not start.
-func startFailed(ctx context.Context, r *task.Result, err error) {
+// StartFailed fills in the result of an attempt whose process did not start.
+func StartFailed(ctx context.Context, r *task.Result, err error) {
 	r.End = time.Now()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		r.Outcome = endedBy(ctx)

@@ -78,35 +78,37 @@ func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a stopped process gets a signal only once it continues
 }
 
-// reap waits for the leader to exit, kills what it left behind in its group while
-// the ID is still the group's, and then frees the ID.
+// reap is wait for a result.
 func (p *process) reap(r *task.Result) {
-	if p.local.shortage.threads.Load() { // do not block a thread
-		await(func() bool { return exited(p.pid, unix.WNOHANG) })
-	}
-	exited(p.pid, 0)
-	var ws syscall.WaitStatus
-	var ru syscall.Rusage
-	var leader schedStat
-	if p.local.cfg.RunDelay {
-		leader = readSchedStat(p.pid)
-	}
-
-	p.mu.Lock()
-	p.exited = true
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	p.local.groups.remove(p)
-	linux.Wait(p.pid, &ws, &ru)
-	p.reaped = true
-	why := p.endedBy
-	p.mu.Unlock()
-
+	ws, ru, leader, why := p.await()
 	r.End = time.Now()
 	r.Outcome, r.Code, r.Signal = classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
 	r.RunDelay = leader.delay(r.User + r.System)
 	r.MaxRSS = p.local.peak.ofTask(int64(ru.Maxrss) << 10)
+}
+
+// await waits for the leader to exit, kills what it left behind in its group while
+// the ID is still the group's, and then frees the ID. It returns why crew ended the
+// group.
+func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader schedStat, why task.Outcome) {
+	if p.local.shortage.threads.Load() { // do not block a thread
+		await(func() bool { return exited(p.pid, unix.WNOHANG) })
+	}
+	exited(p.pid, 0)
+	if p.local.cfg.RunDelay {
+		leader = readSchedStat(p.pid)
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exited = true
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.local.groups.remove(p)
+	linux.Wait(p.pid, &ws, &ru)
+	p.reaped = true
+	return ws, ru, leader, p.endedBy
 }
 
 // classify returns the outcome of an attempt that crew ended because of why, 0 if

@@ -66,6 +66,8 @@ func FilesLeft() int64 {
 func (l *Local) filesOf(t *task.Task) int64 {
 	n := int64(2)
 	switch plan := l.cfg.Plan; {
+	case t.Protocol != task.NoProtocol:
+		return 6
 	case plan.Show == task.ShowRaw:
 		n = 1 // a pidfd
 	case plan.Streams() || plan.Keeps():
@@ -170,7 +172,7 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 			until = time.Now().Add(grace)
 		} else if time.Now().After(until) || s.hopeless.Load() {
 			s.hopeless.Store(true)
-			return nil, faultError{fmt.Errorf("task %d cannot start: %w", a.Task.ID, err)}
+			return nil, faultError{fmt.Errorf("%s cannot start: %w", nameOfAttempt(a), err)}
 		}
 		if err := backoff(ctx, &pause); err != nil {
 			return nil, err
@@ -180,7 +182,7 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 }
 
 func (l *Local) sayWaits(a task.Attempt, err error) {
-	l.notice(fmt.Sprintf("task %d waits to start: %v", a.Task.ID, err))
+	l.notice(fmt.Sprintf("%s waits to start: %v", nameOfAttempt(a), err))
 }
 
 // backoff sleeps for longer each time, twice the last pause within bounds. It

@@ -83,7 +83,7 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 	born := l.groups.reserve(p)
 	err := p.pipes()
 	if err == nil {
-		if !l.shortage.threads.Load() {
+		if !l.shortage.threads.Load() && a.Task.Protocol == task.NoProtocol {
 			p.pin = l.pins.Take()
 		}
 		err = l.spawn(p, argv, born)
@@ -99,6 +99,10 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 	l.live.Add(1)
 	if l.terminal != nil {
 		l.terminal.start(p)
+	}
+	if a.Task.Protocol != task.NoProtocol {
+		l.groups.add(p)
+		return p, nil
 	}
 	p.keep()
 	l.groups.add(p)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/linux"
+	"crew/runner/task"
 )
 
 // reportStopped tells the user about each task that has stopped, once. crew calls it
@@ -34,7 +35,7 @@ func (l *Local) reportStopped() {
 // whyStopped says that a signal has stopped the task, and the way out.
 func (p *process) whyStopped(sig syscall.Signal) string {
 	const width = 60
-	name := fmt.Sprintf("task %d (%s)", p.attempt.Task.ID, p.attempt.Task.ShortCommandLine(p.attempt.Argv(), width))
+	name := fmt.Sprintf("%s (%s)", nameOfAttempt(p.attempt), task.Shorten(p.attempt.Task.Words(p.attempt.Argv()), width))
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
 		return fmt.Sprintf("%s has stopped because it wants the terminal: --tty gives it to tasks; kill -KILL -%d ends it", name, p.pid)
 	}

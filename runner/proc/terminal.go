@@ -194,7 +194,7 @@ func (l *Local) runOnTerminal(ctx context.Context, a task.Attempt) *task.Result 
 	defer t.turn.Unlock()
 	if err := t.await(ctx); err != nil {
 		r := newResult(a)
-		startFailed(ctx, r, err)
+		StartFailed(ctx, r, err)
 		return r
 	}
 	r := l.run(ctx, a)

@@ -1,0 +1,93 @@
+package proc
+
+import (
+	"context"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// Worker is a process group that serves many attempts. One goroutine uses it; only
+// Signal is safe for concurrent use.
+type Worker struct {
+	// The other ends of its standard streams, which do not block; -1 when closed. The
+	// caller may close them.
+	In, Out, Err int
+
+	// PID is the ID of its leader, and of the group.
+	PID int
+
+	p *process
+}
+
+// StartWorker starts the command of an attempt as a worker: with the environment and
+// directory of its task, and with pipes for its standard streams. It waits as Run does
+// while something is short, and fails as Run does: see StartFailed. The guardian,
+// Suspend, Resume and Close cover the worker; Kill, PIDs and Live do not know it.
+func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error) {
+	t := a.Task
+	a.Task = &task.Task{
+		Argv: t.Argv, Shell: t.Shell, Env: t.Env, Bare: t.Bare, Dir: t.Dir, Protocol: t.Protocol, Marks: t.Marks,
+		Origin: t.Origin,
+	}
+	p, err := l.start(ctx, a, a.Argv())
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{In: p.in, Out: p.out.fd, Err: p.err.fd, PID: p.pid, p: p}, nil
+}
+
+// Signal sends sig to the group, unless it has been reaped. A stopped group continues.
+func (w *Worker) Signal(sig syscall.Signal) { w.p.end(task.Cancelled, sig) }
+
+// Poll is poll(2). It does not block a thread while threads are short.
+func (l *Local) Poll(set []unix.PollFd, timeout int) (int, error) { return l.poll(set, timeout) }
+
+// Exit returns a descriptor that is readable once the leader has exited, or -1 if there
+// is none to be had. Reap closes it.
+func (w *Worker) Exit() int {
+	if w.p.pidfd < 0 {
+		if fd, err := unix.PidfdOpen(w.PID, 0); err == nil {
+			w.p.pidfd = fd
+		}
+	}
+	return w.p.pidfd
+}
+
+// Exited reports whether the leader has exited.
+func (w *Worker) Exited() bool { return exited(w.PID, unix.WNOHANG) }
+
+// Reap waits for the leader to exit, kills what it left behind in its group, and closes
+// all descriptors.
+func (w *Worker) Reap() syscall.WaitStatus {
+	ws, _, _, _ := w.p.await()
+	w.p.local.live.Add(-1)
+	w.p.in, w.p.out.fd, w.p.err.fd = w.In, w.Out, w.Err
+	w.p.closeOurEnds()
+	w.In, w.Out, w.Err = -1, -1, -1
+	return ws
+}
+
+// workerPipes makes the standard streams of a worker.
+func (p *process) workerPipes() error {
+	for n, ours := range [...]*int{&p.in, &p.out.fd, &p.err.fd} {
+		if err := p.pipe(n, ours); err != nil {
+			return err
+		}
+		if err := syscall.SetNonblock(*ours, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameOfAttempt returns how messages call the process of an attempt.
+func nameOfAttempt(a task.Attempt) string {
+	if a.Task.Protocol != task.NoProtocol {
+		return "worker " + strconv.Itoa(a.Slot.ID)
+	}
+	return "task " + strconv.FormatUint(a.Task.ID, 10)
+}
