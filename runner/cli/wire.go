@@ -257,8 +257,6 @@ func (w *wiring) executor() (runner.Executor, error) {
 	// A running attempt takes a thread, and crew ctl can make the pool larger.
 	debug.SetMaxThreads(max(o.Pool.Jobs, 100_000) + 2000)
 	switch {
-	case o.Coproc.Words != "":
-		return nil, errors.New("--worker: this version runs no persistent workers yet: give the command alone")
 	case w.attached != nil:
 		return w.attached, nil
 	case o.far():
@@ -276,6 +274,9 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
+	if o.Coproc.Words != "" {
+		return w.workers(exec.(*proc.Local))
+	}
 	return exec, nil
 }
 

@@ -1,7 +1,13 @@
 package cli
 
 import (
+	"io"
+	"strconv"
+
+	"crew/runner"
+	"crew/runner/coproc"
 	"crew/runner/expand"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -57,4 +63,23 @@ func (o *Options) checkWorker(cfg expand.Config) error {
 		}
 	}
 	return nil
+}
+
+// workers returns the executor of records for persistent workers.
+func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
+	o := w.opts
+	life := coproc.Life{Ready: o.Coproc.Ready, Records: o.Coproc.Max, Age: o.Coproc.Age}
+	if o.Coproc.Eager {
+		life.Eager = w.source.tasks.Worker()
+	}
+	exec, err := coproc.New(coproc.Config{
+		Local: local, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
+		Stray: func(s task.Slot) io.WriteCloser { return w.stdout.Stray("worker " + strconv.Itoa(s.ID)) },
+		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, exec.Close)
+	return exec, nil
 }

@@ -13,6 +13,13 @@ var errTerminator = map[task.Protocol]error{
 	task.NULProtocol:  errors.New("the record holds a NUL byte, which ends a record for the worker: use --worker-protocol json"),
 }
 
+// Worker returns a task with the command of the persistent workers alone.
+func (t *Tasks) Worker() *task.Task {
+	w := t.worker
+	w.Protocol = t.cfg.Protocol
+	return &w
+}
+
 // send makes tk the task of a persistent worker that takes the record. Tasks share the
 // worker's command.
 func (t *Tasks) send(tk *task.Task, rec *Record) {

@@ -36,6 +36,16 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 	return &both[0], &both[1]
 }
 
+// Stray returns a writer for lines on stderr that belong to no task. It is for one
+// goroutine.
+func (s *Stdout) Stray(tag string) io.WriteCloser {
+	w := &lineWriter{s: s, stderr: true}
+	if s.cfg.Plan.Tag {
+		w.prefix = tag + "\t"
+	}
+	return w
+}
+
 // lineWriter passes on its input in whole lines.
 type lineWriter struct {
 	s      *Stdout

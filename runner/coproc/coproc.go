@@ -1,0 +1,227 @@
+// Package coproc runs attempts in persistent workers: long-lived processes that take
+// records on stdin and answer on stdout.
+//
+// Each slot is a lane: one goroutine that blocks in poll(2), writes all records that it
+// holds in one system call, reads the answers that are there in another, and reports
+// them in one task.Swap. Package proc starts and reaps the processes.
+package coproc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crew/runner/proc"
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// Config says how workers run.
+type Config struct {
+	Local  *proc.Local // starts the workers, and runs tasks without a protocol
+	Plan   task.Plan
+	Store  *spool.Store                                 // holds large outputs
+	Open   func(task.Attempt) (out, err io.WriteCloser) // called for each attempt that has output, with task.ShowLines
+	Stray  func(task.Slot) io.WriteCloser               // takes stderr that belongs to no record; may be nil
+	Notice func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
+	Limit  Limit
+	Life   Life
+}
+
+// Limit bounds how long an attempt runs, unless its task says otherwise.
+type Limit struct {
+	Timeout   time.Duration // 0 is none
+	KillAfter time.Duration // from asking a worker to end to killing it
+}
+
+// Life says when workers start and end.
+type Life struct {
+	Eager   *task.Task     // its command starts at once; if nil, that of the first record starts with that
+	Ready   *regexp.Regexp // of the line on stdout that says that the worker is ready; nil for none
+	Records int            // records after which a worker is replaced; 0 is never
+	Age     time.Duration  // time after which it is; 0 is never
+}
+
+// Validate reports what is missing.
+func (c Config) Validate() error {
+	switch {
+	case c.Local == nil:
+		return errors.New("workers without package proc")
+	case c.Store == nil:
+		return errors.New("capture without a store")
+	case c.Plan.Show == task.ShowLines && c.Open == nil:
+		return errors.New("streaming without writers")
+	case c.Plan.Show == task.ShowRaw:
+		return errors.New("answers of workers that write to crew's own stdout")
+	}
+	return nil
+}
+
+// Workers is a runner.Streamer. It is safe for concurrent use.
+type Workers struct {
+	cfg   Config
+	clock clock
+
+	failures atomic.Int32 // workers in a row that ended before they read a record, with no answer of any between
+	hinted   atomic.Bool  // the user knows of workers that do not flush
+
+	mu     sync.Mutex
+	served map[int]*lane   // by slot
+	parked map[int][]*lane // by slot: those of Run that wait for the next attempt
+	busy   map[*lane]bool  // those of Run that run one
+}
+
+// New returns Workers. Close it when no more attempts run.
+func New(cfg Config) (*Workers, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Workers{
+		cfg: cfg, clock: clock{base: time.Now()},
+		served: map[int]*lane{}, parked: map[int][]*lane{}, busy: map[*lane]bool{},
+	}, nil
+}
+
+// Close closes the stdin of the workers that Run has left, and waits for them to exit.
+func (w *Workers) Close() error {
+	w.mu.Lock()
+	parked := w.parked
+	w.parked = nil
+	w.mu.Unlock()
+	for _, lanes := range parked {
+		for _, l := range lanes {
+			l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
+			l.bell.close()
+		}
+	}
+	return nil
+}
+
+// Serve runs the attempts of a slot. See runner.Streamer.
+func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
+	l := newLane(w, slot)
+	defer l.bell.close()
+	w.mu.Lock()
+	w.served[slot.ID] = l
+	w.mu.Unlock()
+	l.serve(swap)
+	w.mu.Lock()
+	if w.served[slot.ID] == l {
+		delete(w.served, slot.ID)
+	}
+	w.mu.Unlock()
+}
+
+// Run runs one attempt. A task without a protocol gets a process of its own. See
+// runner.Executor.
+func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
+	if a.Task.Protocol == task.NoProtocol {
+		return w.cfg.Local.Run(ctx, a)
+	}
+	l := w.unpark(a.Slot)
+	defer w.park(l)
+	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, endedBy(context.Cause(ctx)), false}) })
+	defer stop()
+	var given bool
+	var res *task.Result
+	l.serve(func(ended []*task.Result) ([]task.Attempt, task.Left) {
+		if len(ended) > 0 {
+			res = ended[0]
+			if given = res.Outcome == task.Lost && ctx.Err() == nil; !given {
+				return nil, leftParked
+			}
+			given = false
+		}
+		if given {
+			return nil, task.LeftMore
+		}
+		given = true
+		return []task.Attempt{a}, task.LeftMore
+	})
+	return res
+}
+
+// leftParked has a lane return while its worker lives on.
+const leftParked = task.LeftNone + 1
+
+func (w *Workers) unpark(slot task.Slot) (l *lane) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if lanes := w.parked[slot.ID]; len(lanes) > 0 {
+		l = lanes[len(lanes)-1]
+		w.parked[slot.ID] = lanes[:len(lanes)-1]
+	} else {
+		l = newLane(w, slot)
+	}
+	w.busy[l] = true
+	return l
+}
+
+func (w *Workers) park(l *lane) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.busy, l)
+	w.parked[l.slot.ID] = append(w.parked[l.slot.ID], l)
+}
+
+// Wake says that the next swap of a slot has something new. See runner.Streamer.
+func (w *Workers) Wake(slot int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l := w.served[slot]; l != nil {
+		l.bell.ring()
+	}
+}
+
+// End asks an attempt to end. See runner.Streamer.
+func (w *Workers) End(slot int, id uint64, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l := w.served[slot]; l != nil {
+		l.order(order{id, 0, endedBy(cause), false})
+	}
+}
+
+// Kill kills the worker that runs a task. See runner.Executor.
+func (w *Workers) Kill(id uint64) {
+	w.cfg.Local.Kill(id)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.served {
+		l.order(order{id, 0, task.Cancelled, true})
+	}
+	for l := range w.busy {
+		l.order(order{id, 0, task.Cancelled, true})
+	}
+}
+
+// Suspend stops all workers and the run clock. See runner.Executor.
+func (w *Workers) Suspend() {
+	w.clock.stop()
+	w.cfg.Local.Suspend()
+}
+
+// Resume undoes Suspend. See runner.Executor.
+func (w *Workers) Resume() {
+	w.cfg.Local.Resume()
+	w.clock.resume()
+}
+
+// notice shows a message without waiting for it.
+func (w *Workers) notice(text string) {
+	if w.cfg.Notice != nil {
+		go w.cfg.Notice(text)
+	}
+}
+
+// endedBy returns the outcome of an attempt that is asked to end because of cause.
+func endedBy(cause error) task.Outcome {
+	if cause == task.ErrTimeout {
+		return task.Timeout
+	}
+	return task.Cancelled
+}

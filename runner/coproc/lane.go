@@ -1,0 +1,295 @@
+package coproc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crew/runner/proc"
+	"crew/runner/task"
+)
+
+const (
+	backoffFirst = 100 * time.Millisecond // the pause before the second start in a row without an answer
+	backoffMost  = 5 * time.Second
+
+	// So many workers in a row that end before they read a record stop the run: of one
+	// slot, and of all.
+	mostFailures    = 3
+	mostFailuresAll = 10
+
+	never = time.Duration(math.MaxInt64)
+)
+
+// lane is a slot with its worker. All but order and the bell belong to the goroutine of
+// serve.
+type lane struct {
+	// configuration
+
+	*Workers
+	slot task.Slot
+	swap task.Swap
+
+	// state
+
+	bell     bell
+	run      time.Duration // the run's clock at the beginning of the turn
+	at       time.Time     // the time at the beginning of the turn
+	left     task.Left
+	flights  []flight // attempts in the order in which they came
+	first    int      // index of the first one that has not ended
+	ended    []*task.Result
+	w        *worker // nil if none lives
+	deaths   int     // workers in a row that ended without an answer
+	failures int     // the same, before they read a record
+	restart  time.Duration
+	slab     []byte         // for small outputs
+	strays   io.WriteCloser // nil before anything has come
+
+	mu     sync.Mutex
+	orders []order
+	cancel context.CancelFunc // ends a start; nil if none is under way
+}
+
+// flight is an attempt in the hands of a lane.
+type flight struct {
+	task       *task.Task
+	number     int
+	begin, end int64         // its bytes in what the worker gets; unset until it is placed
+	since      time.Duration // since when the worker owes the answer
+	start      time.Time
+	fate       task.Outcome // why the lane ends the worker because of it; 0 if it does not
+	why        error
+	said       *said // nil if nothing has come
+}
+
+// order asks for the end of an attempt.
+type order struct {
+	id     uint64 // 0 for all, and the worker
+	number int    // 0 for any
+	why    task.Outcome
+	kill   bool
+}
+
+func newLane(w *Workers, slot task.Slot) *lane {
+	return &lane{Workers: w, slot: slot, bell: bell{fd: -1}}
+}
+
+// order gives the lane an order. It is safe for concurrent use.
+func (l *lane) order(o order) {
+	l.mu.Lock()
+	l.orders = append(l.orders, o)
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.mu.Unlock()
+	l.bell.ring()
+}
+
+// serve runs what swap brings until it returns task.LeftNone.
+func (l *lane) serve(swap task.Swap) {
+	l.swap = swap
+	for fresh := true; ; {
+		l.run, l.at = l.clock.now()
+		if l.bell.rang() || len(l.ended) > 0 || fresh {
+			fresh = false
+			var next []task.Attempt
+			next, l.left = l.swap(l.ended)
+			clear(l.ended)
+			l.ended = l.ended[:0]
+			for _, a := range next {
+				l.push(flight{task: a.Task, number: a.Number})
+			}
+			l.obey()
+		}
+		switch {
+		case l.left == leftParked && len(l.ended) == 0:
+			return
+		case len(l.ended) > 0:
+		case l.w != nil:
+			l.w.turn()
+		case len(l.waiting()) == 0 && l.left == task.LeftNone:
+			return
+		default:
+			l.begin()
+		}
+	}
+}
+
+// push adds a flight. It moves the others to the front instead of growing.
+func (l *lane) push(f flight) {
+	if l.first > 0 && len(l.flights) == cap(l.flights) {
+		n := copy(l.flights, l.flights[l.first:])
+		clear(l.flights[n:])
+		l.flights, l.first = l.flights[:n], 0
+	}
+	l.flights = append(l.flights, f)
+}
+
+// waiting returns the flights that have not ended.
+func (l *lane) waiting() []flight { return l.flights[l.first:] }
+
+// pop removes the first flight.
+func (l *lane) pop() {
+	l.flights[l.first] = flight{}
+	if l.first++; l.first == len(l.flights) {
+		l.flights, l.first = l.flights[:0], 0
+	}
+}
+
+// remove removes the waiting flight i.
+func (l *lane) remove(i int) {
+	if i == 0 {
+		l.pop()
+		return
+	}
+	l.flights = slices.Delete(l.flights, l.first+i, l.first+i+1)
+}
+
+// obey carries out the orders.
+func (l *lane) obey() {
+	l.mu.Lock()
+	orders := l.orders
+	l.orders = nil
+	l.mu.Unlock()
+	for _, o := range orders {
+		if o.id == 0 && l.w != nil {
+			l.w.finish(o.kill)
+		}
+		for i := len(l.waiting()) - 1; i >= 0; i-- {
+			f := &l.waiting()[i]
+			if o.id != 0 && (f.task.ID != o.id || o.number != 0 && f.number != o.number) {
+				continue
+			}
+			if l.w != nil && i < l.w.placed {
+				if f.fate == 0 {
+					f.fate = o.why
+				}
+				l.w.finish(o.kill)
+			} else if l.w == nil || i > 0 || l.w.part == 0 {
+				l.report(f, o.why, nil)
+				l.remove(i)
+			}
+		}
+	}
+}
+
+// report ends a flight, which the caller removes, without an answer.
+func (l *lane) report(f *flight, o task.Outcome, err error) *result {
+	r := l.newResult(f)
+	r.Outcome, r.Err = o, err
+	l.ended = append(l.ended, &r.Result)
+	return r
+}
+
+// giveBack gives back all flights, uncounted.
+func (l *lane) giveBack() {
+	for i := range l.waiting() {
+		l.report(&l.waiting()[i], task.Lost, nil).Unbegun = true
+	}
+	clear(l.flights)
+	l.flights, l.first = l.flights[:0], 0
+}
+
+// begin starts a worker if one is needed, and sleeps otherwise.
+func (l *lane) begin() {
+	wait := never
+	if eager := l.cfg.Life.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures; eager || len(l.waiting()) > 0 {
+		wait = l.restart - l.run
+	}
+	if wait > 0 {
+		l.sleep(nil, wait)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l.mu.Lock()
+	l.cancel = cancel
+	ordered := len(l.orders) > 0
+	l.mu.Unlock()
+	var p *proc.Worker
+	var err error
+	if !ordered {
+		p, err = l.cfg.Local.StartWorker(ctx, l.model())
+	}
+	l.mu.Lock()
+	l.cancel = nil
+	l.mu.Unlock()
+	switch {
+	case p != nil:
+		l.w = newWorker(l, p)
+	case err != nil && ctx.Err() == nil:
+		l.cannotStart(ctx, err)
+	}
+}
+
+// model returns the attempt whose command the next worker runs.
+func (l *lane) model() task.Attempt {
+	if len(l.waiting()) == 0 {
+		return task.Attempt{Task: l.cfg.Life.Eager, Slot: l.slot}
+	}
+	return task.Attempt{Task: l.waiting()[0].task, Slot: l.slot}
+}
+
+// cannotStart reports that no worker could be started.
+func (l *lane) cannotStart(ctx context.Context, err error) {
+	if len(l.waiting()) == 0 {
+		l.failures = mostFailures // until there is a record that can tell
+		l.restart = l.run
+		return
+	}
+	r := l.newResult(&l.waiting()[0])
+	proc.StartFailed(ctx, &r.Result, err)
+	r.Start, r.End, r.PID = l.at, l.at, 0
+	l.ended = append(l.ended, &r.Result)
+	l.pop()
+	l.giveBack()
+}
+
+// died takes note of a worker that ended of itself, having answered or read something or
+// not. Until one has answered, the next one starts later each time.
+func (l *lane) died(how string, said []byte, answered, read bool) {
+	if answered {
+		l.deaths, l.failures = 0, 0
+		return
+	}
+	l.restart = l.run
+	if l.deaths > 0 {
+		l.restart += min(backoffFirst<<min(l.deaths-1, 10), backoffMost)
+	}
+	l.deaths++
+	if read {
+		l.failures = 0
+		return
+	}
+	l.failures++
+	all := int(l.Workers.failures.Add(1))
+	if last := lastLines(said); last != "" {
+		how += ": " + last
+	}
+	times := l.failures
+	if times < mostFailures {
+		times = all
+	}
+	if len(l.waiting()) == 0 || l.failures < mostFailures && all < mostFailuresAll {
+		l.notice(fmt.Sprintf("worker %d ended before it read a record: %s", l.slot.ID, how))
+		return
+	}
+	f := &l.waiting()[0]
+	f.fate = task.StartFailed
+	f.why = fmt.Errorf("worker %s ended %d times before it read a record: %s",
+		task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host)), excerptSize), times, how)
+}
+
+// lastLines returns the end of what a worker said, on one line.
+func lastLines(said []byte) string {
+	const most = 200
+	lines := strings.FieldsFunc(string(said), func(r rune) bool { return r == '\n' || r == '\r' })
+	text := strings.Join(lines[max(0, len(lines)-2):], " | ")
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], "\uFFFD")
+}

@@ -1,0 +1,167 @@
+package coproc
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+const (
+	smallOutput = 1 << 10  // up to this size outputs share the memory of a slab
+	slabSize    = 16 << 10 // the size of that
+	mostMemory  = 64 << 10 // how much of an unfinished output is kept outside of the spool
+	tailSize    = 4 << 10  // how much is remembered of an output that is not kept
+	excerptSize = 60       // how much of an answer a message shows
+)
+
+// result is a Result with its outputs, in one allocation.
+type result struct {
+	task.Result
+	out, err text
+}
+
+// text is a small task.Output.
+type text []byte
+
+func (t *text) Len() int64 { return int64(len(*t)) }
+
+func (t *text) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(*t)
+	return int64(n), err
+}
+
+func (t *text) Tail(n int) ([]byte, error) {
+	return append([]byte(nil), (*t)[max(0, len(*t)-n):]...), nil
+}
+
+func (t *text) Close() error { return nil }
+
+// newResult returns the result of a flight that ends now, with its stderr.
+func (l *lane) newResult(f *flight) *result {
+	r := new(result)
+	r.Task, r.Attempt, r.Worker, r.Host, r.Start, r.End = f.task, f.number, l.slot.ID, l.slot.Host, f.start, l.at
+	if l.w != nil && !f.start.IsZero() {
+		r.PID, r.Argv = l.w.p.PID, l.w.argv
+	} else {
+		r.Argv = f.task.ArgvOn(l.slot.ID, l.slot.Host)
+	}
+	if f.said != nil {
+		l.keep(&f.said.capture, r, &r.err, &r.Stderr)
+		f.said.close()
+	}
+	return r
+}
+
+// said is the stderr of a flight, and where its outputs are streamed to.
+type said struct {
+	capture
+	out, err io.WriteCloser // nil if they are not
+}
+
+// open returns the stderr of a flight.
+func (l *lane) open(f *flight) *said {
+	if f.said == nil {
+		f.said = new(said)
+		if l.cfg.Plan.Show == task.ShowLines {
+			f.said.out, f.said.err = l.cfg.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot})
+		}
+	}
+	return f.said
+}
+
+// close ends the streams.
+func (s *said) close() {
+	for _, w := range [...]io.WriteCloser{s.out, s.err} {
+		if w != nil {
+			_ = w.Close() // the sink itself reports an error to the run
+		}
+	}
+}
+
+// complain adds to the stderr of a flight.
+func (l *lane) complain(f *flight, p []byte) {
+	s := l.open(f)
+	if s.err != nil {
+		_, _ = s.err.Write(p) // the sink itself reports an error to the run
+	}
+	l.collect(&s.capture, p, l.cfg.Plan.Keeps())
+}
+
+// capture is an output that is being collected.
+type capture struct {
+	text []byte        // all of it, or its end if it is not kept
+	kept *spool.Buffer // all of it, instead of text, once it is long
+	err  error         // of kept
+}
+
+// collect appends p to c. If not all, it may forget what came first.
+func (l *lane) collect(c *capture, p []byte, all bool) {
+	switch {
+	case c.err != nil:
+	case c.kept != nil:
+		_, c.err = c.kept.Write(p)
+	case len(c.text)+len(p) <= mostMemory:
+		c.text = append(c.text, p...)
+	case all:
+		c.kept = l.cfg.Store.Buffer()
+		if _, c.err = c.kept.Write(c.text); c.err == nil {
+			_, c.err = c.kept.Write(p)
+		}
+		c.text = nil
+	default:
+		c.text = append(c.text[:0], p[max(0, len(p)-mostMemory):]...)
+	}
+}
+
+// keep moves what c has collected to a result. Small output goes to small, which is a
+// part of the result.
+func (l *lane) keep(c *capture, r *result, small *text, to *task.Output) {
+	switch {
+	case c.err != nil:
+		r.Fault = fmt.Errorf("record %d: its output is cut: %w", r.Task.ID, c.err)
+		if c.kept != nil {
+			*to = c.kept
+		}
+	case c.kept != nil:
+		*to = c.kept
+	case len(c.text) == 0:
+	case !l.cfg.Plan.Keeps():
+		r.Tail = append([]byte(nil), c.text[max(0, len(c.text)-tailSize):]...)
+	default:
+		l.keepText(c.text, r, small, to)
+	}
+	*c = capture{text: c.text[:0]}
+}
+
+// keepText copies an output to a result.
+func (l *lane) keepText(p []byte, r *result, small *text, to *task.Output) {
+	if len(p) <= smallOutput {
+		if len(l.slab)+len(p) > cap(l.slab) {
+			l.slab = make([]byte, 0, slabSize)
+		}
+		n := len(l.slab)
+		l.slab = append(l.slab, p...)
+		*small = l.slab[n:len(l.slab):len(l.slab)]
+		*to = small
+		return
+	}
+	b := l.cfg.Store.Buffer()
+	if _, err := b.Write(p); err != nil {
+		r.Fault = fmt.Errorf("record %d: its output is cut: %w", r.Task.ID, err)
+	}
+	*to = b
+}
+
+// excerpt returns the beginning of what a worker wrote, for a message.
+func excerpt(p []byte) string {
+	p, cut := p[:min(len(p), excerptSize)], len(p) > excerptSize
+	s := strconv.Quote(strings.TrimRight(string(p), "\r\n\x00"))
+	if cut {
+		s += "..."
+	}
+	return s
+}
