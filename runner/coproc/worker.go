@@ -94,7 +94,7 @@ func (w *worker) turn() {
 	}
 	n := w.sleep(set[:], wait)
 	w.run, w.at = w.clock.now()
-	w.silent = n == 0
+	w.silent = n == 0 && wait > 0
 	if set[3].Revents != 0 {
 		w.full = false
 	}
