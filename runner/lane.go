@@ -23,7 +23,9 @@ func (r *Run) assign(e *entry) {
 	l := r.lane(*e.slot)
 	l.next = append(l.next, task.Attempt{Task: e.task, Number: e.attempt, Slot: *e.slot})
 	r.serve(l)
-	r.rouse(l)
+	if l != r.taker { // which takes it now
+		r.rouse(l)
+	}
 }
 
 // lane returns the lane of a slot.
