@@ -73,6 +73,11 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// Under -race a program sleeps for a second before it exits, unless told.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			workers, err := filepath.Abs("testdata/workers")
+			if err != nil {
+				return err
+			}
+			env.Setenv("WORKERS", workers)
 			runtime := filepath.Join(env.WorkDir, ".run")
 			env.Setenv("XDG_RUNTIME_DIR", runtime)
 			env.Values[startedKey{}] = &started{env: env.Vars}

@@ -198,6 +198,22 @@ func TestManPageHasTheChoices(t *testing.T) {
 	}
 }
 
+// The man page shows each of the workers that TestScript runs.
+func TestManPageHasTheWorkers(t *testing.T) {
+	const dir = "../../testdata/workers"
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 6)
+	_, section, _ := strings.Cut(manText(t), ".Ss Six workers")
+	section, _, _ = strings.Cut(section, ".Sh ")
+	section = strings.NewReplacer(`\&`, "", `\e`, `\`).Replace(section)
+	for _, f := range files {
+		text, err := os.ReadFile(dir + "/" + f.Name())
+		require.NoError(t, err)
+		require.Contains(t, section, "\n.Bd -literal -offset indent\n"+string(text)+".Ed\n", f.Name())
+	}
+}
+
 func TestManPageLint(t *testing.T) {
 	mandoc, err := exec.LookPath("mandoc")
 	if err != nil {

@@ -163,16 +163,16 @@ func (r *Result) Verdict() string {
 	if r.Host != "" && r.Outcome != Lost {
 		after += " on " + r.Host
 	}
-	if r.Err != nil && r.Outcome != StartFailed && r.Outcome != Lost && r.Outcome.Failed() {
-		after += ", " + Printable(Shorten(r.Err.Error(), maxReason))
-	}
 	switch r.Outcome {
 	case Exit:
 		return "exit " + strconv.Itoa(r.Code) + after
 	case Signal:
 		return "killed by " + signalName(r.Signal) + after
 	case BadAnswer:
-		return "bad answer" + after
+		if r.Err == nil {
+			return "bad answer" + after
+		}
+		return "bad answer" + after + ", " + Printable(Shorten(r.Err.Error(), maxReason))
 	case Timeout:
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
