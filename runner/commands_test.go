@@ -395,7 +395,7 @@ type records struct {
 	between func() // called while an end is recorded
 }
 
-func (r *records) Started(a task.Attempt) {
+func (r *records) Started(a task.Attempt, _ bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	require.Zero(r.t, r.open[a.Task.ID])

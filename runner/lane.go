@@ -134,8 +134,8 @@ func (r *Run) swap(l *lane, ended []*task.Result) ([]task.Attempt, task.Left) {
 		return nil, task.LeftNone
 	}
 	if r.rec != nil {
-		for _, a := range l.taken {
-			r.rec.Started(a)
+		for i, a := range l.taken {
+			r.rec.Started(a, i < len(l.taken)-1)
 		}
 		if len(ended) > 0 && len(l.taken) == 0 {
 			r.rec.Idle()

@@ -76,12 +76,13 @@ type Streamer interface {
 
 // Recorder records a run durably. Each method is called by the goroutine of the
 // attempt: Started before the attempt starts, Ended before its slot is used again
-// and before a sink sees the result. final means that the task is finished;
+// and before a sink sees the result. more means that the start may be recorded only
+// with the next one, which follows at once and before either starts. final means that the task is finished;
 // r.Before then holds its earlier failed attempts. A task that cannot be run has
 // an Ended without a Started. Idle follows an Ended after which the slot has
 // nothing to do, and may still come when Wait has returned.
 type Recorder interface {
-	Started(a task.Attempt)
+	Started(a task.Attempt, more bool)
 	Ended(a task.Attempt, r *task.Result, final bool)
 	Idle()
 }
@@ -283,7 +284,7 @@ func (r *Run) newHandle() *handle {
 func (r *Run) work(j job) {
 	for j.entry != nil {
 		if r.rec != nil {
-			r.rec.Started(j.attempt)
+			r.rec.Started(j.attempt, false)
 		}
 		res := r.exec.Run(j.handle.ctx, j.attempt)
 		if r.rec != nil && !r.record(j, res) {

@@ -234,7 +234,7 @@ func (r *told) add(call string) {
 	r.calls = append(r.calls, call)
 }
 
-func (r *told) Started(task.Attempt)                   { r.add("started") }
+func (r *told) Started(task.Attempt, bool)             { r.add("started") }
 func (r *told) Ended(task.Attempt, *task.Result, bool) { r.add("ended") }
 func (r *told) Idle()                                  { r.add("idle") }
 

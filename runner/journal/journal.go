@@ -115,6 +115,7 @@ type Journal struct {
 
 	// recording
 
+	lines   sync.Pool  // of *[]byte, to make lines in
 	reading sync.Mutex // held while Output reads the journal
 
 	began int64 // offset of the first line that counts for Output
@@ -158,6 +159,7 @@ func open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{cfg: cfg, lock: lock, pause: syncPause}
+	j.lines.New = func() any { b := make([]byte, 0, usualLine); return &b }
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()

@@ -3,10 +3,12 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +38,7 @@ type ends func(a task.Attempt) *task.Result
 // attempt makes the nth attempt at a task and tells the journal, as a run does.
 func (f ends) attempt(j *Journal, t *task.Task, n int, final bool) *task.Result {
 	a := task.Attempt{Task: t, Number: n, Slot: task.Slot{ID: 1}}
-	j.Started(a)
+	j.Started(a, false)
 	r := f(a)
 	r.Task, r.Attempt, r.Worker, r.Argv = t, n, 1, a.Argv()
 	if r.Start.IsZero() {
@@ -241,7 +243,7 @@ func TestInterruptedRunsAgain(t *testing.T) {
 // An end may wait for the next start to be written with, and not for longer.
 func TestEndIsWritten(t *testing.T) {
 	for name, next := range map[string]func(*Journal, *task.Task){
-		"start": func(j *Journal, tk *task.Task) { j.Started(task.Attempt{Task: tk, Number: 1}) },
+		"start": func(j *Journal, tk *task.Task) { j.Started(task.Attempt{Task: tk, Number: 1}, false) },
 		"idle":  func(j *Journal, _ *task.Task) { j.Idle() },
 	} {
 		for _, final := range []bool{true, false} {
@@ -359,7 +361,7 @@ func TestAttemptsGoOn(t *testing.T) {
 		}
 		j, tk := is(0, 0)
 		fail.attempt(j, tk, 1, false)
-		j.Started(task.Attempt{Task: tk, Number: 2})
+		j.Started(task.Attempt{Task: tk, Number: 2}, false)
 		require.NoError(t, j.Close())
 
 		j, tk = is(1, 1)
@@ -375,7 +377,7 @@ func TestAttemptsGoOn(t *testing.T) {
 
 		cfg.Past.RetryFailed = true
 		j, tk = is(2, 0)
-		j.Started(task.Attempt{Task: tk, Number: 3})
+		j.Started(task.Attempt{Task: tk, Number: 3}, false)
 		require.NoError(t, j.Close())
 		is(2, 0)
 	}
@@ -417,7 +419,7 @@ func TestMissing(t *testing.T) {
 		j := opened(t, cfg)
 		for i, command := range []string{"x a", "x b", "x c"} {
 			tk := first(t, j, command)
-			j.Started(task.Attempt{Task: tk, Number: 1})
+			j.Started(task.Attempt{Task: tk, Number: 1}, false)
 			if i == 2 {
 				j.Ended(task.Attempt{Task: tk, Number: 1}, &task.Result{Task: tk, Outcome: task.OK}, true)
 			}
@@ -468,6 +470,38 @@ func TestReplayedResult(t *testing.T) {
 	got.Stdout, got.Stderr, got.Start, got.End, got.Err = want.Stdout, want.Stderr, want.Start, want.End, want.Err
 	want.Task, want.Attempt, want.Worker, want.Argv, want.Logged = tk, 1, 1, tk.Argv, true
 	require.Equal(t, want, got)
+}
+
+// TestBatch has a slot end and start several attempts at a time, with outputs that wait
+// to be written and with others between them.
+func TestBatch(t *testing.T) {
+	cfg := configured(t.TempDir())
+	j := opened(t, cfg)
+	var commands, want []string
+	var ended []*task.Result
+	for i, size := range []int{1, 0, 5, 5000, 3, smallOutput, 70_000, 2, 0, 9} {
+		commands = append(commands, fmt.Sprint("x ", i))
+		want = append(want, strings.Repeat(strconv.Itoa(i), size))
+	}
+	src := j.Source(&list{commands: commands})
+	for i, output := range want {
+		tk, err := src.Next(nil)
+		require.NoError(t, err)
+		j.Started(task.Attempt{Task: tk, Number: 1}, i < len(want)-1)
+		ended = append(ended, &task.Result{Task: tk, Attempt: 1, Outcome: task.OK, Stdout: text(output)})
+	}
+	lines, err := os.ReadFile(j.file.Name())
+	require.NoError(t, err)
+	require.Equal(t, len(want), bytes.Count(lines, []byte(evStarted)), "before the first one starts")
+	for _, r := range ended[:9] {
+		j.Ended(task.Attempt{Task: r.Task, Number: 1}, r, true)
+	}
+	require.NoError(t, j.Close())
+
+	cfg.Past.Replay = true
+	shown, ran := run(t, cfg, ok, commands...)
+	require.Equal(t, commands[9:], ran)
+	require.Equal(t, strings.Join(want[:9], "")+"9\n", shown)
 }
 
 func TestDamagedOutputRunsAgain(t *testing.T) {
@@ -565,7 +599,7 @@ func TestInterruptedKeepsDuration(t *testing.T) {
 		}, "x a")
 		cfg.Past.Reset = true
 		j := opened(t, cfg)
-		j.Started(task.Attempt{Task: first(t, j, "x a"), Number: 1})
+		j.Started(task.Attempt{Task: first(t, j, "x a"), Number: 1}, false)
 		require.NoError(t, j.Close())
 		cfg.Past = Past{Costs: true}
 		for range 2 {

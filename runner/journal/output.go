@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"crew/runner/task"
@@ -52,33 +53,74 @@ func parseExtent(v []byte) (p extent, ok bool) {
 	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
+// smallOutput is the size up to which outputs wait to be written together.
+const smallOutput = 4 << 10
+
 // outputs is the file that holds the outputs, one after another. The journal knows
 // where each one is. It is safe for concurrent use.
 type outputs struct {
 	file  *os.File
 	end   atomic.Int64
 	dirty atomic.Bool // something was saved since the last sync
+
+	mu      sync.Mutex
+	small   outputWriter // whose buffer is waiting
+	waiting bytes.Buffer // what is to be written at from
+	from    int64
 }
 
 // save writes the outputs of a task that has ended, with attempts also those of its
 // failed attempts, and returns their extents in the order of streams.
 func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(streams)]extent, err error) {
-	if n := task.Length(r.Stdout) + task.Length(r.Stderr); n > 0 {
+	switch n := task.Length(r.Stdout) + task.Length(r.Stderr); {
+	case n > smallOutput:
 		w := o.reserve(n)
-		for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
-			if err := w.copy(out); err != nil {
-				return saved, err
-			}
-			saved[i] = w.cut()
+		if err = w.both(r, &saved); err == nil {
+			err = w.flush()
 		}
-		if err := w.flush(); err != nil {
-			return saved, err
-		}
+	case n > 0:
+		err = o.saveSmall(r, n, &saved)
+	}
+	if err != nil {
+		return saved, err
 	}
 	if attempts && len(r.Before) > 0 {
 		saved[2], err = o.saveAttempts(t, r.Before)
 	}
 	return saved, err
+}
+
+// saveSmall is save for n bytes, which wait for flush.
+func (o *outputs) saveSmall(r *task.Result, n int64, saved *[len(streams)]extent) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	off := o.end.Add(n) - n
+	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
+		if err := o.flushWaiting(); err != nil {
+			return err
+		}
+		o.from = off
+	}
+	o.small = outputWriter{outputs: o, buf: &o.waiting, extent: extent{off: off}}
+	return o.small.both(r, saved)
+}
+
+// flush writes the outputs that wait.
+func (o *outputs) flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.flushWaiting()
+}
+
+func (o *outputs) flushWaiting() error {
+	if o.waiting.Len() == 0 {
+		return nil
+	}
+	_, err := o.file.WriteAt(o.waiting.Bytes(), o.from)
+	o.from += int64(o.waiting.Len())
+	o.waiting.Reset()
+	o.dirty.Store(true)
+	return err
 }
 
 // saveAttempts writes failed attempts as one extent. Each is a sealed line like
@@ -167,14 +209,26 @@ func (o *outputs) sync() error {
 func (o *outputs) reserve(n int64) *outputWriter {
 	off := o.end.Add(n) - n
 	buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
-	return &outputWriter{outputs: o, buf: buf, extent: extent{off: off}}
+	return &outputWriter{outputs: o, buf: buf, flushed: buf.Flush, extent: extent{off: off}}
 }
 
 // outputWriter writes to a reserved part of the file of outputs.
 type outputWriter struct {
 	outputs *outputs
-	buf     *bufio.Writer
+	buf     io.Writer
+	flushed func() error
 	extent  extent // written since the last cut
+}
+
+// both writes the outputs of a result and sets where they are.
+func (w *outputWriter) both(r *task.Result, saved *[len(streams)]extent) error {
+	for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
+		if err := w.copy(out); err != nil {
+			return err
+		}
+		saved[i] = w.cut()
+	}
+	return nil
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
@@ -204,7 +258,7 @@ func (w *outputWriter) cut() extent {
 
 // flush completes the writing. A sync that begins later covers it.
 func (w *outputWriter) flush() error {
-	err := w.buf.Flush()
+	err := w.flushed()
 	w.outputs.dirty.Store(true)
 	return err
 }

@@ -81,7 +81,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 	env := []string{"PATH=/bin", "ODD=\xff\n\"", `LINE=,"task":"`, ""}
 	want := []*task.Task{
 		{ID: 3, Argv: []string{"x", "\xfe", "é\x00\u2028<", ""}, Bare: true, Env: env, Dir: "/\xfd", Key: "k\xff"},
-		{ID: 7, Argv: []string{"sh", "-c", "echo"}, Shell: true, Env: []string{"B=\x80"}, Stdin: []byte{}, Cost: -3,
+		{ID: 7, Argv: []string{"sh", "-c", "echo"}, Shell: true, Env: []string{"B=\x80"}, Stdin: []byte{}, Protocol: task.JSONProtocol, Cost: -3,
 			Timeout: -time.Second, After: []uint64{3}, Records: [][]string{{"a", "\xff"}, {}}, Object: `{"a":1}`, Tag: "t{%}\xff",
 			Marks: []task.Mark{{Word: task.InTag, Off: 1}, {Word: 2, Off: 0}}},
 		{ID: 8, Err: errors.New("no such column"), Stdin: []byte("in\xff")},
@@ -131,7 +131,7 @@ func TestQueueEnds(t *testing.T) {
 		&task.Result{Task: tasks[4], Outcome: task.Cancelled, Final: true},
 		&task.Result{Task: tasks[5], Outcome: task.StartFailed, Err: errors.New("task 2 failed")},
 		&task.Result{Task: tasks[6], Outcome: task.NotRun})
-	j.Started(task.Attempt{Task: tasks[7], Number: 1})
+	j.Started(task.Attempt{Task: tasks[7], Number: 1}, false)
 	require.NoError(t, j.Close())
 
 	done := map[uint64]task.Outcome{2: task.Exit, 3: task.Cancelled, 5: task.Cancelled, 6: task.StartFailed}
@@ -169,7 +169,7 @@ func TestQueueRunsAgain(t *testing.T) {
 	finish(t, j, 1, fail.attempt(j, tk, 1, true))
 	again := *tk
 	again.ID = 2
-	j.Started(task.Attempt{Task: &again, Number: 2})
+	j.Started(task.Attempt{Task: &again, Number: 2}, false)
 	require.NoError(t, j.Close())
 	j = opened(t, cfg)
 	waits, _ := j.Resumed()
@@ -586,7 +586,7 @@ func TestQueueForgets(t *testing.T) {
 	defer held.Close()
 	defer stderr.Close()
 	fill.attempt(j, tasks[2], 1, true)
-	j.Started(task.Attempt{Task: tasks[3], Number: 1})
+	j.Started(task.Attempt{Task: tasks[3], Number: 1}, false)
 	forgotten() // because it is not long ago
 	require.Greater(t, size(t, cfg.Dir), int64(600<<10))
 

@@ -38,7 +38,9 @@ func (c *Commit) Consume(events []task.Event) error {
 		j.endedWithout(events)
 		defer j.compactIfWasteful()
 	}
-	time.Sleep(time.Until(j.synced.Add(j.pause)))
+	if len(events) < manyEvents {
+		time.Sleep(time.Until(j.synced.Add(j.pause)))
+	}
 	return j.sync()
 }
 

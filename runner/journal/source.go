@@ -56,6 +56,12 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	return t, nil
 }
 
+// Buffered reports whether Next returns at once. See runner.Source.
+func (s *Source) Buffered() bool {
+	b, ok := s.tasks.(interface{ Buffered() bool })
+	return ok && b.Buffered()
+}
+
 // entry returns the entry of the next task, and counts the task as seen. The entry
 // is valid until the table is used again.
 func (s *Source) entry(t *task.Task) *entry {

@@ -14,27 +14,28 @@ import (
 // environment of a bare task. Such an environment has a line of its own, to which
 // the line of each task that has it refers by a checksum.
 type spec struct {
-	Argv    []task.Bytes   `json:"argv,omitempty"`
-	Shell   bool           `json:"shell,omitempty"`
-	Env     []task.Bytes   `json:"env,omitempty"`
-	Bare    bool           `json:"bare,omitempty"`
-	Dir     task.Bytes     `json:"dir,omitempty"`
-	Stdin   *task.Bytes    `json:"stdin,omitempty"` // nil is /dev/null
-	Key     task.Bytes     `json:"key,omitempty"`
-	Cost    int64          `json:"cost,omitempty"`
-	Timeout time.Duration  `json:"timeout,omitempty"`
-	After   []uint64       `json:"after,omitempty"`
-	Records [][]task.Bytes `json:"records,omitempty"`
-	Object  task.Bytes     `json:"object,omitempty"`
-	Tag     task.Bytes     `json:"tag,omitempty"`
-	Marks   []task.Mark    `json:"marks,omitempty"`
-	Error   string         `json:"error,omitempty"` // why the task cannot be run
+	Argv     []task.Bytes   `json:"argv,omitempty"`
+	Shell    bool           `json:"shell,omitempty"`
+	Env      []task.Bytes   `json:"env,omitempty"`
+	Bare     bool           `json:"bare,omitempty"`
+	Dir      task.Bytes     `json:"dir,omitempty"`
+	Stdin    *task.Bytes    `json:"stdin,omitempty"` // nil is /dev/null
+	Protocol task.Protocol  `json:"protocol,omitempty"`
+	Key      task.Bytes     `json:"key,omitempty"`
+	Cost     int64          `json:"cost,omitempty"`
+	Timeout  time.Duration  `json:"timeout,omitempty"`
+	After    []uint64       `json:"after,omitempty"`
+	Records  [][]task.Bytes `json:"records,omitempty"`
+	Object   task.Bytes     `json:"object,omitempty"`
+	Tag      task.Bytes     `json:"tag,omitempty"`
+	Marks    []task.Mark    `json:"marks,omitempty"`
+	Error    string         `json:"error,omitempty"` // why the task cannot be run
 }
 
 func specOf(t *task.Task) *spec {
 	s := &spec{
 		Argv: convert[task.Bytes](t.Argv), Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
-		Cost: t.Cost, Timeout: t.Timeout, After: t.After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
+		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, After: t.After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
 		s.Env = convert[task.Bytes](t.Env)
@@ -56,7 +57,7 @@ func specOf(t *task.Task) *spec {
 func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Shell, t.Env, t.Bare = convert[string](s.Argv), s.Shell, convert[string](s.Env), s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.After = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.After
-	t.Object, t.Tag, t.Marks = string(s.Object), string(s.Tag), s.Marks
+	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
 	if s.Stdin != nil {
 		t.Stdin = []byte(*s.Stdin)
 	}

@@ -25,11 +25,21 @@ const (
 	// syncPause is the least time between two syncs. Each takes CPU time from the
 	// tasks, and nobody notices so short a delay.
 	syncPause = 20 * time.Millisecond
+	// manyEvents is how many wait for no pause: they may be all that the run lets wait.
+	manyEvents = 2000
 )
 
-// Started records that an attempt is about to start. See runner.Recorder.
-func (j *Journal) Started(a task.Attempt) {
-	_ = j.append(appendStarted(make([]byte, 0, usualLine), a, time.Now()))
+// Started records that an attempt is about to start. The starts of several cost one
+// write. See runner.Recorder.
+func (j *Journal) Started(a task.Attempt, more bool) {
+	line := j.lines.Get().(*[]byte)
+	defer j.lines.Put(line)
+	*line = appendStarted((*line)[:0], a, time.Now())
+	if more {
+		j.appendLater(*line)
+	} else {
+		_ = j.append(*line)
+	}
 }
 
 // Ended records how an attempt ended, with its outputs if that finishes its task.
@@ -61,7 +71,10 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 			return j.endMembers(b)
 		}
 	}
-	j.appendLater(appendResult(make([]byte, 0, usualLine), event, a.Task, r, more))
+	line := j.lines.Get().(*[]byte)
+	defer j.lines.Put(line)
+	*line = appendResult((*line)[:0], event, a.Task, r, more)
+	j.appendLater(*line)
 }
 
 // endMembers appends what a line says of a task that has ended, besides its result.
@@ -121,8 +134,12 @@ func (j *Journal) appendNotes(lines []byte) {
 	}
 }
 
-// flush writes the waiting lines. The caller holds mu.
+// flush writes the waiting lines, and before them the outputs that wait. The caller
+// holds mu.
 func (j *Journal) flush() error {
+	if err := j.out.flush(); err != nil {
+		j.setFault(fmt.Errorf("keep output: %w", err))
+	}
 	lines := j.waiting
 	j.waiting = j.waiting[:0]
 	if j.closed && j.fault == nil {
