@@ -54,3 +54,17 @@ func TestStderrBelongsToTheOldestRecord(t *testing.T) {
 	require.Equal(t, "ok|1: b\n|about b\n", c.show(t, 2))
 	require.Equal(t, "bye\n", c.stray.String())
 }
+
+// A worker that ends after an answer is to blame for no record that it did not read,
+// whether crew had written that one before or found the pipe closed.
+func TestUnreadRecordsAreNobodysFault(t *testing.T) {
+	for _, window := range []int{1, 4, 50} {
+		c := newCrowd(t, Config{}, "sh", "-c", `read -r x; echo "$x"`)
+		c.slots, c.window = 2, window
+		c.add(numbers(50)...)
+		c.run()
+		for id := uint64(1); id <= 50; id++ {
+			require.Equal(t, "ok|record "+strconv.Itoa(int(id))+"\n|", c.show(t, id))
+		}
+	}
+}

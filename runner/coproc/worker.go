@@ -207,7 +207,7 @@ func (w *worker) finish(kill bool) {
 
 // hangUp ends a worker that has closed a stream and lives on.
 func (w *worker) hangUp() {
-	if w.placed > 0 && !w.finished {
+	if w.placed > 0 && !w.finished && w.waiting()[0].begin < w.read() {
 		stream := "stdin"
 		if w.p.Out < 0 {
 			stream = "stdout"
@@ -252,6 +252,7 @@ func (w *worker) send() {
 		case err != nil: // it may still answer what it has read, or be about to end
 			w.retired, w.full = true, false
 			w.over = min(w.over, w.run+grace)
+			w.placing -= int64(len(w.out))
 			w.out = w.out[:0]
 			return
 		case n == len(w.out):
@@ -271,7 +272,7 @@ func (w *worker) place(b []byte) []byte {
 			if w.retired {
 				break
 			}
-			f.begin, f.since, f.start = w.placing, w.run, w.at
+			f.begin, f.since, f.start = w.placing+int64(len(b)), w.run, w.at
 			w.count++
 			if w.count == w.cfg.Life.Records {
 				w.retired = true
@@ -449,11 +450,7 @@ func (w *worker) bury() {
 	}
 	for w.p.Out >= 0 && w.readOut() {
 	}
-	read := w.placing - int64(len(w.out))
-	if w.p.In >= 0 {
-		unread, _ := unix.IoctlGetInt(w.p.In, unix.TIOCINQ)
-		read -= int64(unread)
-	}
+	read := w.read()
 	ws := w.p.Reap()
 	l, how := w.lane, exitText(ws)
 	switch {
@@ -481,6 +478,16 @@ func (w *worker) bury() {
 	clear(l.flights)
 	l.flights, l.first = l.flights[:0], 0
 	l.w = nil
+}
+
+// read returns how many bytes the worker can have read.
+func (w *worker) read() int64 {
+	read := w.placing - int64(len(w.out))
+	if w.p.In >= 0 {
+		unread, _ := unix.IoctlGetInt(w.p.In, unix.TIOCINQ)
+		read -= int64(unread)
+	}
+	return read
 }
 
 // end ends a record with its fate.
