@@ -40,6 +40,9 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 		if cfg.PIDs = x.PIDs; w.plan.Keeps() {
 			cfg.Live = x.Live
 		}
+	} else if w.opts.Coproc.Words != "" && w.plan.Keeps() {
+		// An answer is there as a whole or not at all.
+		cfg.Live = func(uint64) (stdout, stderr task.Live, attempt int) { return nil, nil, 0 }
 	}
 	if w.state != nil {
 		cfg.Ended = w.state.Output

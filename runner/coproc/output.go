@@ -1,6 +1,7 @@
 package coproc
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -39,6 +40,11 @@ func (t *text) Tail(n int) ([]byte, error) {
 }
 
 func (t *text) Close() error { return nil }
+
+// Hold returns t, which does not change.
+func (t *text) Hold() task.Live { return t }
+
+func (t *text) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(*t).ReadAt(p, off) }
 
 // newResult returns the result of a flight that ends now, with its stderr.
 func (l *lane) newResult(f *flight) *result {
