@@ -33,6 +33,7 @@ Examples:
   crew -k --tag ping -c1 {} :::: hosts
   crew --csv --header 'mail -s {subject} {to} < {file}' < list.csv
   crew --retries 2 --timeout 30 curl -fsSO {} < urls
+  crew -k --worker 'jq --unbuffered -c .user' < events.json
 
 Exit status: 0 all well, 1 crew could not go on, 2 usage, 123 a task failed,
 126 the command cannot be executed, 127 not found, 128+N ended by signal N.
