@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/expand"
+	"crew/runner/task"
 )
 
 // short returns n records of eight bytes.
@@ -24,10 +25,14 @@ func BenchmarkLines(b *testing.B) {
 }
 
 func benchmarkTasks(b *testing.B, cfg expand.Config, l Limits) {
+	benchmarkConfig(b, TasksConfig{Template: template(b, cfg), Limits: l})
+}
+
+func benchmarkConfig(b *testing.B, cfg TasksConfig) {
 	b.ReportAllocs()
 	r, err := Open(Config{Stdin: short(b.N)})
 	require.NoError(b, err)
-	src, number := NewTasks(r, TasksConfig{Template: template(b, cfg), Limits: l}), count()
+	src, number := NewTasks(r, cfg), count()
 	for {
 		if _, err := src.Next(number); err == io.EOF {
 			return
@@ -40,6 +45,14 @@ func benchmarkTasks(b *testing.B, cfg expand.Config, l Limits) {
 // An operation is a record, not a batch.
 func BenchmarkBatch1000(b *testing.B) {
 	benchmarkTasks(b, expand.Config{Words: []string{"true"}, Append: true, Batch: true}, Limits{Records: 1000, ArgMax: 2 << 20})
+}
+
+func BenchmarkWorker(b *testing.B) {
+	benchmarkConfig(b, TasksConfig{Template: template(b, expand.Config{Words: []string{"cat"}}), Protocol: task.LineProtocol})
+}
+
+func BenchmarkWorkerJSON(b *testing.B) {
+	benchmarkConfig(b, TasksConfig{Template: template(b, expand.Config{Words: []string{"cat"}}), Protocol: task.JSONProtocol})
 }
 
 func BenchmarkSingle(b *testing.B) {

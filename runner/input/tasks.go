@@ -58,13 +58,14 @@ type Tasks struct {
 
 	// state
 
-	latest  uint64 // number of the latest task
-	rec     Record // the latest record
-	held    bool   // rec belongs to the next task
-	last    int    // records in the latest batch
-	empty   room   // taken up by a command without records
-	columns int    // of the latest record measured
-	words   int    // that a record of so many columns adds to a command
+	latest  uint64      // number of the latest task
+	rec     Record      // the latest record
+	held    bool        // rec belongs to the next task
+	last    int         // records in the latest batch
+	empty   room        // taken up by a command without records
+	columns int         // of the latest record measured
+	spare   []oneRecord // not yet returned by allocate
+	words   int         // that a record of so many columns adds to a command
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
@@ -156,13 +157,30 @@ func (t *Tasks) Buffered() bool {
 	return !t.cfg.Limits.batches() && len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
 }
 
+// oneRecord is a task together with the slice that it needs.
+type oneRecord struct {
+	task.Task
+	records [1][]string
+}
+
+// allocate returns a zero oneRecord. Those for workers, of which there may be a million
+// a second, share an allocation, which lives as long as any of them. This takes a fifth
+// less of the CPU.
+func (t *Tasks) allocate() *oneRecord {
+	if t.cfg.Protocol == task.NoProtocol {
+		return new(oneRecord)
+	}
+	if len(t.spare) == 0 {
+		t.spare = make([]oneRecord, 16)
+	}
+	s := &t.spare[0]
+	t.spare = t.spare[1:]
+	return s
+}
+
 // single returns the task of one record. If err is not nil, it cannot be run.
 func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
-	// Allocate the task together with the slice that it needs.
-	s := new(struct {
-		task.Task
-		records [1][]string
-	})
+	s := t.allocate()
 	s.records[0] = rec.Columns
 	s.ID, s.Records, s.Err = id, s.records[:], err
 	if t.cfg.Stdin {

@@ -88,7 +88,7 @@ func TestRecordsForWorkersAreCheap(t *testing.T) {
 			t.Error(tk, err)
 		}
 	})
-	require.Less(t, per, 2.0)
+	require.Less(t, per, 1.0)
 }
 
 // watched fails the test if it is read while it must not be.
