@@ -293,7 +293,7 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 	if e.task.Timeout != 0 {
 		timeout = e.task.Timeout
 	}
-	if timeout > 0 && !c.timeless {
+	if timeout > 0 && !c.timeless && e.task.Protocol == task.NoProtocol {
 		c.deadline.Push(e.item.ID, c.run.Add(timeout))
 	}
 	retry := 0

@@ -33,7 +33,8 @@ var clashes = [...]clash{
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
 	{"worker", "output=raw", "an answer is no output until it is whole: use --output line"},
-	{"worker", "crew-worker engine ssh", "persistent workers run on this machine: drop one of them"},
+	{"worker-window!=1", "crew-worker engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+	{"worker-start=eager", "crew-worker engine ssh", "workers on other machines start with their first records: drop --worker-start"},
 
 	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
@@ -392,12 +393,13 @@ func unsigned(o *Options) *refusal {
 	if engine == nil || !o.Engine.far() || o.given("sign") != nil {
 		return nil
 	}
-	for _, name := range [...]string{"env", "workdir"} {
+	for _, name := range [...]string{"env", "workdir", "worker-ready", "worker-max", "worker-age"} {
 		if u := o.given(name); u != nil {
-			return &refusal{usageError{
-				u.withChoice() + " and --engine do not go together without --sign",
-				"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed(),
-			}, []*use{u, engine}}
+			hint := "workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed()
+			if strings.HasPrefix(name, "worker-") {
+				hint = "it is for each crew worker, whose process answers: give it there, or add --sign FILE"
+			}
+			return &refusal{usageError{u.withChoice() + " and --engine do not go together without --sign", hint}, []*use{u, engine}}
 		}
 	}
 	return nil

@@ -55,6 +55,7 @@ type Submission struct {
 	Name  string        // of --name; "" for none
 
 	Command Template
+	Life    Life   // of persistent workers
 	Workdir string // "" for the worker's own
 	Env     []string
 	Limit   runner.Limit
@@ -88,15 +89,25 @@ type Attached interface {
 	Forget() error // removes the run from the engine
 }
 
-// Template is what makes a command of values.
+// Life says how long a persistent worker on another machine lives, as the options do.
+type Life struct {
+	Ready   string // "" for none
+	Records int
+	Age     time.Duration
+}
+
+// Template is what makes a command of values, or the command of persistent workers.
 type Template struct {
 	Words   []string
 	Shell   string
 	Replace string
 	Stdin   bool // the record goes to standard input
 	NoArgs  bool
-	Objects bool     // the records are JSON objects
-	Names   []string // of columns
+	Objects bool // the records are JSON objects
+
+	Protocol task.Protocol // of persistent workers, whose command Words is
+
+	Names []string // of columns
 }
 
 // Options returns the options that the command has beside its words, as a shell reads
@@ -116,7 +127,15 @@ func (t *Template) Options() (words []string) {
 			words = append(words, o.text)
 		}
 	}
-	return words
+	switch t.Protocol {
+	case task.NoProtocol:
+		return words
+	case task.NULProtocol:
+		words = append(words, "--worker-protocol nul")
+	case task.JSONProtocol:
+		words = append(words, "--worker-protocol json")
+	}
+	return append(words, "--worker")
 }
 
 // Files are the files that travel.
@@ -151,6 +170,7 @@ type Worker interface {
 	runner.Source // blocks until the run is over
 	runner.Sink
 	Open(task.Attempt) (out, err io.WriteCloser)
+	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for that of Template
 	Executor(local Executor) Executor // runs what the run starts
 	Host() string                     // its name
 }
@@ -172,7 +192,7 @@ func (w *wiring) submit() (Executor, error) {
 	}
 	exec, err := w.programs.Far.Submit(Submission{
 		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
-		Command: w.source.commandTemplate(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
+		Command: w.source.commandTemplate(), Life: o.Coproc.far(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
 		Sign: e.Sign, Detach: e.Detach, Out: w.out, Files: w.files(),
@@ -188,7 +208,7 @@ func (w *wiring) submit() (Executor, error) {
 func (s *source) commandTemplate() Template {
 	c := s.opts.Command
 	return Template{
-		Words: c.Words, Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
+		Words: s.opts.words(), Protocol: s.opts.protocol(), Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
 		Objects: s.opts.Input.JSON, Names: s.reader.Names(),
 	}
 }

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"crew/runner"
+	"crew/runner/coproc"
 	"crew/runner/input"
 	"crew/runner/proc"
 	"crew/runner/task"
@@ -32,7 +34,27 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	exec := w.worker.Executor(local)
+	w.close = append(w.close, local.Close)
+	o := w.opts
+	workers, err := coproc.New(coproc.Config{
+		Local: local.(*proc.Local), Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
+		Stray: w.stray,
+		Limit: coproc.Limit{KillAfter: o.Failure.KillAfter},
+		LifeOf: func(t *task.Task) coproc.Life {
+			if l := w.worker.Life(t); l != nil {
+				life := coproc.Life{Records: l.Records, Age: l.Age}
+				if l.Ready != "" {
+					life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
+				}
+				return life
+			}
+			return coproc.Life{Ready: o.Coproc.Ready, Records: o.Coproc.Max, Age: o.Coproc.Age}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	exec := w.worker.Executor(workers)
 	w.close = append(w.close, exec.Close)
 	return exec, nil
 }

@@ -65,6 +65,20 @@ func (o *Options) checkWorker(cfg expand.Config) error {
 	return nil
 }
 
+// far returns the life of workers on other machines.
+func (c *Coproc) far() Life {
+	l := Life{Records: c.Max, Age: c.Age}
+	if c.Ready != nil {
+		l.Ready = c.Ready.String()
+	}
+	return l
+}
+
+// stray returns where stderr of a worker goes that belongs to no record.
+func (w *wiring) stray(s task.Slot) io.WriteCloser {
+	return w.stdout.Stray("worker " + strconv.Itoa(s.ID))
+}
+
 // workers returns the executor of records for persistent workers.
 func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
 	o := w.opts
@@ -74,7 +88,7 @@ func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
 	}
 	exec, err := coproc.New(coproc.Config{
 		Local: local, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
-		Stray: func(s task.Slot) io.WriteCloser { return w.stdout.Stray("worker " + strconv.Itoa(s.ID)) },
+		Stray: w.stray,
 		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life,
 	})
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +32,7 @@ type Config struct {
 	Notice func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
 	Limit  Limit
 	Life   Life
+	LifeOf func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
 }
 
 // Limit bounds how long an attempt runs, unless its task says otherwise.
@@ -70,9 +73,11 @@ type Workers struct {
 	hinted   atomic.Bool  // the user knows of workers that do not flush
 
 	mu     sync.Mutex
-	served map[int]*lane   // by slot
-	parked map[int][]*lane // by slot: those of Run that wait for the next attempt
-	busy   map[*lane]bool  // those of Run that run one
+	served map[int]*lane  // by slot
+	parked map[int]*lane  // by slot: those of Run that wait for the next attempt
+	busy   map[*lane]bool // those of Run that run one, or end
+
+	ending sync.WaitGroup // parked workers that end
 }
 
 // New returns Workers. Close it when no more attempts run.
@@ -82,24 +87,51 @@ func New(cfg Config) (*Workers, error) {
 	}
 	return &Workers{
 		cfg: cfg, clock: clock{base: time.Now()},
-		served: map[int]*lane{}, parked: map[int][]*lane{}, busy: map[*lane]bool{},
+		served: map[int]*lane{}, parked: map[int]*lane{}, busy: map[*lane]bool{},
 	}, nil
 }
 
-// Close closes the stdin of the workers that Run has left, and waits for them to exit.
+// Close ends the workers that Run has left, and waits for them to exit.
 func (w *Workers) Close() error {
 	w.mu.Lock()
-	parked := w.parked
-	w.parked = nil
+	slots := slices.Collect(maps.Keys(w.parked))
 	w.mu.Unlock()
-	for _, lanes := range parked {
-		for _, l := range lanes {
-			l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
-			l.bell.close()
-		}
+	for _, slot := range slots {
+		w.Dismiss(slot)
 	}
+	w.ending.Wait()
 	return nil
 }
+
+// patience is how long a worker that is dismissed may take to exit before it is asked
+// to.
+const patience = 30 * time.Second
+
+// Dismiss ends the worker that Run has left in a slot, if there is one. It closes its
+// stdin and does not wait.
+func (w *Workers) Dismiss(slot int) {
+	w.mu.Lock()
+	l := w.parked[slot]
+	if l == nil {
+		w.mu.Unlock()
+		return
+	}
+	delete(w.parked, slot)
+	w.busy[l] = true
+	w.mu.Unlock()
+	late := time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
+	w.ending.Go(func() {
+		l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
+		late.Stop()
+		l.bell.close()
+		w.mu.Lock()
+		delete(w.busy, l)
+		w.mu.Unlock()
+	})
+}
+
+// Lease is that of proc.Local.
+func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
 
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
@@ -116,13 +148,14 @@ func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	w.mu.Unlock()
 }
 
-// Run runs one attempt. A task without a protocol gets a process of its own. See
+// Run runs one attempt, in the worker that the latest Run of the slot has left there,
+// whatever its command is. A task without a protocol gets a process of its own. See
 // runner.Executor.
 func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
 		return w.cfg.Local.Run(ctx, a)
 	}
-	l := w.unpark(a.Slot)
+	l := w.unpark(a)
 	defer w.park(l)
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, endedBy(context.Cause(ctx)), false}) })
 	defer stop()
@@ -148,14 +181,15 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 // leftParked has a lane return while its worker lives on.
 const leftParked = task.LeftNone + 1
 
-func (w *Workers) unpark(slot task.Slot) (l *lane) {
+func (w *Workers) unpark(a task.Attempt) *lane {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if lanes := w.parked[slot.ID]; len(lanes) > 0 {
-		l = lanes[len(lanes)-1]
-		w.parked[slot.ID] = lanes[:len(lanes)-1]
-	} else {
-		l = newLane(w, slot)
+	l := w.parked[a.Slot.ID]
+	delete(w.parked, a.Slot.ID)
+	if l == nil {
+		if l = newLane(w, a.Slot); w.cfg.LifeOf != nil {
+			l.cfg.Life = w.cfg.LifeOf(a.Task)
+		}
 	}
 	w.busy[l] = true
 	return l
@@ -165,7 +199,7 @@ func (w *Workers) park(l *lane) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.busy, l)
-	w.parked[l.slot.ID] = append(w.parked[l.slot.ID], l)
+	w.parked[l.slot.ID] = l
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.

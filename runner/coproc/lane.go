@@ -32,6 +32,7 @@ type lane struct {
 	// configuration
 
 	*Workers
+	cfg  Config // that of Workers, with the life of the lane's own worker
 	slot task.Slot
 	swap task.Swap
 
@@ -77,7 +78,7 @@ type order struct {
 }
 
 func newLane(w *Workers, slot task.Slot) *lane {
-	return &lane{Workers: w, slot: slot, bell: bell{fd: -1}}
+	return &lane{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}}
 }
 
 // order gives the lane an order. It is safe for concurrent use.

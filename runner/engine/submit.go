@@ -317,7 +317,7 @@ func (x *submitter) message(f *flight) *Attempt {
 	t, c := f.attempt.Task, &x.sub
 	m := &Attempt{
 		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Key: t.Key,
-		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Live: c.Plan.Streams(),
+		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: c.Plan.Streams(),
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}
 	if !x.commands {
@@ -325,6 +325,6 @@ func (x *submitter) message(f *flight) *Attempt {
 		return m
 	}
 	m.Argv, m.Shell, m.Dir = f.attempt.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
-	m.Env = slices.Concat(c.Env, t.Env)
+	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
 	return m
 }

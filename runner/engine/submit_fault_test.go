@@ -414,11 +414,11 @@ func TestSubmitterOrders(t *testing.T) {
 		require.NoError(t, err)
 		return string(m.Data)
 	}
-	require.Equal(t, `{}`, ask(`{"version":1,"op":"pause"}`))
+	require.Equal(t, `{}`, ask(`{"version":2,"op":"pause"}`))
 	require.Equal(t, task.Paused, r.run.Do(task.Command{Op: task.Look}).Snapshot.State)
-	require.Equal(t, `{}`, ask(`{"version":1,"op":"resume"}`))
-	require.Contains(t, ask(`{"version":1,"op":"dance"}`), "there is no order")
-	require.Equal(t, `{}`, ask(`{"version":1,"op":"cancel"}`))
+	require.Equal(t, `{}`, ask(`{"version":2,"op":"resume"}`))
+	require.Contains(t, ask(`{"version":2,"op":"dance"}`), "there is no order")
+	require.Equal(t, `{}`, ask(`{"version":2,"op":"cancel"}`))
 	e := r.wait()
 	require.Equal(t, int64(5), e.Stats.Of(task.NotRun))
 }

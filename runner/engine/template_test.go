@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/task"
 )
 
 func TestDigest(t *testing.T) {
@@ -13,7 +14,7 @@ func TestDigest(t *testing.T) {
 	seen := map[[32]byte]bool{}
 	for _, c := range []cli.Template{
 		{}, {Words: []string{"a b"}}, {Words: []string{"a", "b"}}, {Words: []string{"a"}, Shell: "b"}, {Words: []string{"a"}, Replace: "b"},
-		{Words: []string{"a"}, Stdin: true}, {Words: []string{"a"}, NoArgs: true}, {Words: []string{"a"}, Objects: true},
+		{Words: []string{"a"}, Protocol: task.LineProtocol}, {Words: []string{"a"}, Protocol: task.JSONProtocol}, {Words: []string{"a"}, Stdin: true}, {Words: []string{"a"}, NoArgs: true}, {Words: []string{"a"}, Objects: true},
 	} {
 		sum, _ := digest(c)
 		require.False(t, seen[sum], "%+v", c)
@@ -26,4 +27,6 @@ func TestDigest(t *testing.T) {
 	require.Equal(t, "convert '{}' 'a b'", text)
 	_, text = digest(cli.Template{Words: []string{"a"}, NoArgs: true, Replace: "x y", Shell: "bash"})
 	require.Equal(t, "-I 'x y' --shell bash -n0 a", text)
+	_, text = digest(cli.Template{Words: []string{"a b"}, Shell: "bash", Protocol: task.NULProtocol})
+	require.Equal(t, "--shell bash --worker-protocol nul --worker 'a b'", text)
 }

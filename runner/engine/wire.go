@@ -4,12 +4,13 @@ import (
 	"strconv"
 	"time"
 
+	"crew/runner/cli"
 	"crew/runner/task"
 )
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 1
+const Version = 2
 
 // maxBody is how long a message may be. What is longer travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -62,7 +63,9 @@ type Attempt struct {
 
 	Stdin     []byte
 	HasStdin  bool
-	Live      bool // output is wanted while the attempt runs
+	Protocol  task.Protocol // of the persistent worker that gets Stdin
+	Life      cli.Life      // of that worker
+	Live      bool          // output is wanted while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration
 	Take      []File   // to fetch before it starts
@@ -89,6 +92,14 @@ func (a *Attempt) fields(c *codec) {
 	c.records(&a.Records)
 	c.text(&a.Object)
 	c.bytes(&a.Stdin)
+	p := int(a.Protocol)
+	if c.num(&p); p < 0 || p > int(task.JSONProtocol) {
+		c.fail()
+	}
+	a.Protocol = task.Protocol(p)
+	c.text(&a.Life.Ready)
+	c.num(&a.Life.Records)
+	c.int((*int64)(&a.Life.Age))
 	c.int((*int64)(&a.Timeout))
 	c.int((*int64)(&a.KillAfter))
 	c.files(&a.Take)

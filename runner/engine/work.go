@@ -40,6 +40,7 @@ type crewWorker struct {
 	s     *session
 	out   *outbox
 	local cli.Executor
+	seats seats
 	files *porter
 	over  chan struct{} // closed when the run is over
 	kick  chan struct{} // the record is to be renewed now
@@ -164,6 +165,9 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 // Executor returns an executor that publishes what comes of attempts that local runs.
 func (w *crewWorker) Executor(local cli.Executor) cli.Executor {
 	w.local = local
+	if l, ok := local.(seated); ok {
+		w.seats.dismiss = l.Dismiss
+	}
 	return &publisher{local, w}
 }
 

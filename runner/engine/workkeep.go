@@ -234,6 +234,7 @@ func (w *crewWorker) presence(t *tenure) *Presence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.State, w.slots = w.state, p.Slots
+	go w.seats.end(func(c *seat) bool { return c.number > p.Slots })
 	return p
 }
 
@@ -277,6 +278,7 @@ func (w *crewWorker) expire() {
 	w.mu.Unlock()
 	w.out.drop(func(string) bool { return true })
 	w.kill(tasks)
+	w.seats.end(func(c *seat) bool { return !c.own })
 	text := "the engine has not confirmed the lease of this worker in time"
 	if lost > 0 {
 		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"

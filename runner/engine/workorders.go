@@ -193,7 +193,9 @@ func (w *crewWorker) beat(m *nats.Msg) {
 	}
 	if b.Over {
 		w.files.end(b.Run)
+		w.seats.end(func(c *seat) bool { return !c.own && c.run == b.Run })
 	}
+	w.seats.hear(b.Run)
 	w.mu.Lock()
 	t := w.runs[b.Run]
 	if t == nil || b.Epoch < t.epoch {
@@ -227,6 +229,7 @@ func (w *crewWorker) endSilent() {
 		}
 	}
 	w.mu.Unlock()
+	w.seats.end(func(c *seat) bool { return !c.own && !c.busy && now-c.heard > most })
 	for _, run := range runs {
 		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
 		w.forgetRun(run)

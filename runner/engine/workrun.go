@@ -31,7 +31,13 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	h := w.tasks[a.Task.ID]
 	h.begun = true
 	w.mu.Unlock()
-	r := p.run(ctx, h, a)
+	run := func(a task.Attempt) *task.Result { return p.run(ctx, h, a) }
+	var r *task.Result
+	if a.Task.Protocol == task.NoProtocol {
+		r = run(a)
+	} else {
+		r = w.runSeated(run, h, a)
+	}
 	w.finish(h, r)
 	return r
 }

@@ -146,6 +146,7 @@ func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Shell: a.Shell,
+		Protocol: a.Protocol,
 	}
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
@@ -208,7 +209,7 @@ func (w *crewWorker) hold(h *job) bool {
 // equip gives an attempt's task its command, or returns why it must not run.
 func (w *crewWorker) equip(h *job, msg []byte) error {
 	a := h.Attempt
-	if len(a.Argv) > 0 || a.Shell {
+	if !h.ownCommand() {
 		if !w.work.Commands {
 			return errNoCommands
 		}
@@ -229,7 +230,11 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 	case len(a.Env) > 0:
 		return errors.New("this worker runs its own command in its own environment: drop --env")
 	}
-	return w.work.Make(h.task, a.Names)
+	err := w.work.Make(h.task, a.Names)
+	if h.task.Protocol != task.NoProtocol { // the worker serves many runs
+		h.task.Origin.Slot = 0
+	}
+	return err
 }
 
 // admit gives an attempt's task to the run.

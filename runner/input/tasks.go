@@ -204,6 +204,9 @@ func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 // Fill sets the command of a task whose records another machine has read. It may be
 // called while Next runs.
 func (t *Tasks) Fill(tk *task.Task) error {
+	if t.cfg.Protocol != task.NoProtocol {
+		return t.sendFilled(tk)
+	}
 	v, err := valuesOf(tk, tk.Records, tk.Origin.Task, t.fields)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"unsafe"
@@ -47,6 +48,24 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 	if strings.IndexByte(text, end) >= 0 {
 		tk.Err = errTerminator[tk.Protocol]
 	}
+}
+
+// sendFilled is send for a task that has its records and, unless they are all there is
+// to it, what the worker gets of them.
+func (t *Tasks) sendFilled(tk *task.Task) error {
+	sent, rec := tk.Stdin, Record{}
+	if len(tk.Records) > 0 {
+		rec.Columns = tk.Records[0]
+	}
+	if sent != nil {
+		rec.Text = string(sent)
+	}
+	if t.send(tk, &rec); sent != nil && tk.Protocol == task.JSONProtocol {
+		if tk.Stdin = sent; bytes.IndexByte(sent, '\n') >= 0 {
+			tk.Err = errors.New("what a worker gets of a record holds a newline")
+		}
+	}
+	return tk.Err
 }
 
 // appendMembers appends what an object for a worker says of a record: its columns, and

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	var dismissed []int
+	s := seats{dismiss: func(n int) { dismissed = append(dismissed, n) }}
+	one, two, other := holder{"a", 1, 1}, holder{"a", 1, 2}, holder{"b", 1, 1}
+	use := func(h holder, own bool) int {
+		c := s.take(h, own, 2)
+		s.leave(c, 2)
+		return c.number
+	}
+	require.Equal(t, 1, use(one, false))
+	require.Equal(t, 2, use(two, false), "a process of its own while there is room")
+	require.Equal(t, 1, use(one, false), "what the slot has had")
+	require.Equal(t, 2, use(two, false))
+	require.Empty(t, dismissed)
+	require.Equal(t, 1, use(other, false), "the one that was not used for longest")
+	require.Equal(t, []int{1}, dismissed)
+	require.Equal(t, 2, use(one, true), "of the own command")
+	require.Equal(t, []int{1, 2}, dismissed)
+	require.Equal(t, 1, use(two, true))
+	require.Equal(t, 2, use(other, true))
+	require.Equal(t, []int{1, 2, 1}, dismissed, "the process of the own command serves all runs")
+
+	busy := s.take(other, true, 2)
+	more := s.take(one, false, 2)
+	third := s.take(two, false, 2) // the pool is about to be smaller
+	require.Equal(t, []int{2, 1, 3}, []int{busy.number, more.number, third.number})
+	dismissed = nil
+	s.end(func(c *seat) bool { return !c.own && c.run == "a" })
+	require.Empty(t, dismissed, "they are busy")
+	s.leave(more, 2)
+	s.leave(third, 2)
+	require.Equal(t, []int{1, 3}, dismissed)
+	s.leave(busy, 1)
+	require.Equal(t, []int{1, 3, 2}, dismissed)
+	s.end(func(*seat) bool { return true })
+	require.Equal(t, []int{1, 3, 2}, dismissed, "there is none left")
+}
+
+// persistent is a worker that answers each record with its process, its number and the
+// record. Its standard input has to end before it does.
+const persistent = `while read -r x; do echo "$$ {%} $x"; done`
+
+// newPersistent starts a worker whose command is that of a persistent worker.
+func newPersistent(t *testing.T, url string, options ...string) (*bench, *process, *Presence) {
+	t.Helper()
+	b := newBench(t, url)
+	b.sum, _ = digest(cli.Template{Words: []string{persistent}, Replace: "{}", Protocol: task.LineProtocol})
+	args := append([]string{"worker", "--engine", url, "--worker", persistent}, options...)
+	return b, crew(t, args...), b.worker(isReady)
+}
+
+// answer gives a persistent worker a record for a slot of a run, and returns what it
+// has said: a process, a number and the record.
+func (b *bench) answer(p *Presence, run string, slot int, change func(*Attempt)) (pid, number int, record string) {
+	b.t.Helper()
+	b.last++
+	a := b.attempt("r" + strconv.Itoa(slot))
+	a.Run, a.Slot, a.Protocol = run, slot, task.LineProtocol
+	if change != nil {
+		change(a)
+	}
+	b.give(p.ID, a)
+	f, _ := b.final()
+	require.Equal(b.t, task.OK, f.Outcome, f.Err)
+	_, err := fmt.Sscan(string(f.Stdout), &pid, &number, &record)
+	require.NoError(b.t, err, string(f.Stdout))
+	require.Equal(b.t, pid, f.PID)
+	return pid, number, record
+}
+
+func TestPersistentWorkerOfTheWorker(t *testing.T) {
+	t.Parallel()
+	b, w, p := newPersistent(t, startHub(t), "-j2")
+	require.Equal(t, "--worker '"+persistent+"'", p.Command)
+	first, n, text := b.answer(p, "a", 7, nil)
+	require.Equal(t, 1, n, "its number here")
+	require.Equal(t, "r7", text)
+	second, n, _ := b.answer(p, "a", 9, nil)
+	require.NotEqual(t, first, second)
+	require.Equal(t, 2, n)
+	again, _, text := b.answer(p, "a", 7, func(a *Attempt) { a.Stdin, a.HasStdin = []byte("what,the,run,read"), true })
+	require.Equal(t, first, again)
+	require.Equal(t, "what,the,run,read", text)
+	b.beat(Beat{Run: "a", Epoch: 1, Over: true})
+	pid, _, _ := b.answer(p, "b", 1, nil)
+	require.Contains(t, []int{first, second}, pid, "it serves all runs")
+
+	a := b.attempt("x")
+	a.Stdin, a.HasStdin = []byte("two\nlines"), true
+	b.give(p.ID, a)
+	f, _ := b.final()
+	require.Equal(t, task.StartFailed, f.Outcome)
+	require.Contains(t, f.Err, "--worker-protocol nul")
+
+	w.signal(syscall.SIGTERM)
+	w.diedOf(syscall.SIGTERM)
+	require.False(t, alive(first) || alive(second))
+}
+
+func TestPersistentWorkersOfRuns(t *testing.T) {
+	t.Parallel()
+	url, key := startHub(t), newSigningKey()
+	b := newBench(t, url)
+	crew(t, "worker", "--engine", url, "-j3", "--allow-commands", "--trust", key.public())
+	p := b.worker(isReady)
+	command := func(a *Attempt) {
+		a.Stdin, a.HasStdin, a.Records, a.Template = []byte(a.Records[0][0]), true, nil, [32]byte{}
+		a.Argv, a.Shell = []string{"sh", "-c", "echo ready; " + strings.ReplaceAll(persistent, "{%}", strconv.Itoa(a.Slot))}, true
+		a.Life = cli.Life{Ready: "^ready$", Records: 2}
+		key.sign(a, taskSubject("default", p.ID, a.Run))
+	}
+	pids := map[int]bool{}
+	var list []int
+	for i, slot := range []int{5, 6, 5, 5} {
+		pid, n, text := b.answer(p, "a", slot, command)
+		require.Equal(t, slot, n, "that of the run")
+		require.Equal(t, fmt.Sprint("r", slot), text)
+		list = append(list, pid)
+		if pids[pid] = true; i == 2 {
+			require.Equal(t, list[0], pid)
+		}
+	}
+	require.Len(t, pids, 3, "the first one had its two records")
+	other, _, _ := b.answer(p, "b", 5, command)
+	require.False(t, pids[other], "each run has its own")
+	b.beat(Beat{Run: "a", Epoch: 1, Over: true})
+	require.Eventually(t, func() bool { return !alive(list[1]) && !alive(list[3]) }, patience, 5*time.Millisecond)
+	require.True(t, alive(other))
+}
+
+// TestRunBringsPersistentWorkers has a run bring its worker's command to a host, where
+// each slot keeps its process.
+func TestRunBringsPersistentWorkers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	input := filepath.Join(dir, "in")
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, "k%d\n", i%10)
+	}
+	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
+	c := crew(t, "-S", "3/:", "--sched", "keyed", "--key", "{}", "-a", input, "-k", "--worker-ready", "^ready", "--worker-max", "1000",
+		"--worker", `echo hello; echo ready; while read -r x; do eval "n=\$((c_$x+1)); c_$x=\$n"; echo $x {%} $CREW_WORKER {host} $n; done
+echo over >> `+dir+`/ends`)
+	require.NoError(t, c.ended(), c.err.String())
+	counts := map[string]int{}
+	i := 0
+	for line := range strings.Lines(c.out.String()) {
+		f := strings.Fields(line)
+		require.Len(t, f, 5, line)
+		require.Equal(t, fmt.Sprint("k", i%10), f[0], "in order")
+		require.Equal(t, f[1], f[2], "the number in the command and in the environment")
+		require.NotContains(t, f[3], "{")
+		n, _ := strconv.Atoi(f[4])
+		counts[f[0]+f[1]]++
+		require.Equal(t, counts[f[0]+f[1]], n, "each slot keeps its process")
+		i++
+	}
+	require.Equal(t, 200, i)
+	ends, err := os.ReadFile(filepath.Join(dir, "ends"))
+	require.NoError(t, err)
+	require.NotEmpty(t, ends, "a worker whose input ends has the time to end")
+}
