@@ -154,7 +154,8 @@ type entry struct {
 	failures int            // failed attempts; each used up a retry
 	losses   int            // lost attempts of this run that had begun; none did
 	returned int            // those that had not
-	before   []*task.Result // the failed and lost attempts of this run
+	back     bool           // the latest one had not
+	before   []*task.Result // the failed and lost attempts of this run, without those that had not begun
 	handle   *handle        // ends the attempt
 	result   *task.Result   // if decided
 }
@@ -297,7 +298,7 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 		c.deadline.Push(e.item.ID, c.run.Add(timeout))
 	}
 	retry := 0
-	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost {
+	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost && !e.back {
 		retry = e.failures - e.task.Failures
 	}
 	c.emit(task.Event{

@@ -49,20 +49,25 @@ func (c *core) recorded(e *entry) {
 		c.finish(e, r)
 		return
 	}
-	e.before = append(e.before, r)
-	wait := time.Duration(0)
+	wait, before := time.Duration(0), len(e.before)
 	switch {
-	case r.Outcome != task.Lost:
-		wait = c.backoff(e.failures)
-		e.failures++
 	case r.Unbegun:
 		wait = time.Duration(min(e.returned, 10)) * returnedWait
 		e.returned++
+	case r.Outcome != task.Lost:
+		wait = c.backoff(e.failures)
+		e.failures++
+	}
+	if !r.Unbegun {
+		e.before = append(e.before, r)
 	}
 	c.emit(task.Event{
-		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: len(e.before) - 1, Wait: wait,
+		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: before, Wait: wait,
 		Took: c.run.Sub(e.begun),
 	})
+	if e.back = r.Unbegun; e.back && r.Host == "" {
+		e.attempt-- // other machines know attempts by their number
+	}
 	c.vacate(e)
 	c.set(e, delayed)
 	e.due = c.run.Add(wait)

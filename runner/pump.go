@@ -78,7 +78,7 @@ func (p *pump) consume(batch []task.Event) {
 		}
 	}
 	for _, e := range batch {
-		if e.Result != nil && !(p.keep && e.Kind == task.Retried) {
+		if e.Result != nil && !(p.keep && e.Kind == task.Retried && !e.Result.Unbegun) {
 			e.Result.Close()
 		}
 	}

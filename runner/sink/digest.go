@@ -76,6 +76,9 @@ func (d *Digest) Consume(events []task.Event) error {
 		case task.InputEnd:
 			d.read = true
 		case task.Retried:
+			if e.Result.Unbegun {
+				break
+			}
 			tail, _ := outputTail(e.Result)
 			d.tails[e.ID] = append(d.tails[e.ID], fewLines(tail))
 		case task.Finished:

@@ -54,7 +54,7 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 func (s *Results) Consume(events []task.Event) error {
 	for i := range events {
 		e := &events[i]
-		if e.Kind == task.Retried || e.Kind == task.Finished && ran(e) {
+		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && ran(e) {
 			if err := s.write(e); err != nil {
 				return fmt.Errorf("write results: %w", err) // err names the file
 			}

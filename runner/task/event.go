@@ -35,7 +35,7 @@ type Event struct {
 	Host    string // of the slot; empty for this machine
 	Attempt int
 	// Retries is the number of the retry in this run, and 0 if the attempt is none but the
-	// first or replaces a lost one; for Retried, how many attempts of this run came before.
+	// first or replaces one that was lost or had not begun; for Retried, how many attempts of this run came before.
 	Retries  int
 	Wait     time.Duration
 	Took     time.Duration // how long the attempt ran, without the time for which the run was suspended

@@ -291,7 +291,7 @@ type Result struct {
 	RunDelay     time.Duration // estimated time it waited for a CPU; 0 if not asked for
 	MaxRSS       int64         // bytes; 0 if unknown
 
-	// Before holds the attempts of this run that failed or were lost before. Their
+	// Before holds the attempts of this run that failed or, once begun, were lost before. Their
 	// outputs are open only if Plan.KeepsAttempts.
 	Before []*Result
 
