@@ -23,6 +23,8 @@ type TasksConfig struct {
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
 
+	Blocks *Blocks // what each task reads one of, instead of records; nil for none
+
 	// Protocol says how records reach the persistent worker whose command Template is.
 	// That must not take anything from records, and Limits must be one record.
 	Protocol task.Protocol
@@ -137,7 +139,10 @@ const maxName = 255
 // task's records have been read. A record that cannot be run becomes a task with
 // an Err. An error, such as io.EOF, ends the input. The caller owns the task.
 func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
-	if t.cfg.Limits.batches() {
+	switch {
+	case t.cfg.Blocks != nil:
+		return t.block(number)
+	case t.cfg.Limits.batches():
 		return t.batch(number)
 	}
 	if err := t.r.read(&t.rec); err != nil {
@@ -199,6 +204,28 @@ func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
 		t.expand(&s.Task, v)
 	}
 	return &s.Task
+}
+
+// block returns the task of the next block.
+func (t *Tasks) block(number func() uint64) (*task.Task, error) {
+	s := new(struct {
+		task.Task
+		block task.Block
+	})
+	if err := t.cfg.Blocks.next(&s.block); err != nil {
+		return nil, err
+	}
+	s.ID, s.Block = number(), &s.block
+	var v expand.Values
+	t.fill(&s.Task, &v, nil)
+	switch {
+	case s.Err != nil:
+	case t.cfg.Protocol != task.NoProtocol:
+		t.send(&s.Task, nil)
+	default:
+		t.expand(&s.Task, v)
+	}
+	return &s.Task, nil
 }
 
 // Fill sets the command of a task whose records another machine has read. It may be

@@ -31,7 +31,10 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 	} else {
 		tk.Marks = append(tk.Marks, w.Marks...)
 	}
-	if tk.Protocol == task.JSONProtocol {
+	switch tk.Protocol {
+	case task.FilterProtocol: // it has a block
+		return
+	case task.JSONProtocol:
 		tk.Stdin = t.appendMembers(make([]byte, 0, 64+2*len(rec.Text)), tk, rec)
 		return
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -53,16 +54,25 @@ const (
 	LeftNone             // nothing runs or waits, or the slot has left: its worker shall end
 )
 
-// Block is a part of a stream that is a task's standard input: Head, then Text or a
-// range of File.
+// Block is a part of a file or stream that is a task's standard input: Head, then Text
+// or a range of File.
 type Block struct {
 	Head []byte // the header
 	Text []byte
 
+	Name     string   // of the file or stream
 	File     *os.File // read by offset; nil if Text is all
-	Off, Len int64
+	Off, Len int64    // where the block begins, without Head; Len is 0 without File
 
-	Free func() // called once when no attempt needs the block any more; may be nil
+	// Free is called once the task is finished, so that Text can be used for another
+	// block; it does not wait. It may be nil.
+	Free func()
+}
+
+// Place says which bytes of which file or stream the block is.
+func (b *Block) Place() string {
+	n := int64(len(b.Text)) + b.Len
+	return fmt.Sprintf("bytes %d-%d of %s", b.Off, b.Off+n-1, b.Name)
 }
 
 // Size returns the number of bytes.

@@ -17,7 +17,7 @@ import (
 )
 
 // Task is the work of one command invocation: one record, or several with -n. All
-// but Done and Err can be sent to another process or host.
+// but Done, Err and Block can be sent to another process or host.
 type Task struct {
 	// identity
 
@@ -39,7 +39,7 @@ type Task struct {
 	Bare  bool     // Env is the whole environment, but for what crew sets
 	Dir   string   // working directory; empty is the run's
 	Stdin []byte   // standard input; nil is /dev/null
-	Block *Block   // standard input instead of Stdin; nil for none
+	Block *Block   `json:"-"` // standard input instead of Stdin; nil for none
 
 	// Protocol is how a persistent worker with this command takes the task; NoProtocol is
 	// a process of its own.
@@ -140,7 +140,7 @@ func (t *Task) Size() int {
 		}
 	}
 	if t.Block != nil {
-		n += len(t.Block.Text)
+		n += cap(t.Block.Text)
 	}
 	for _, r := range t.Records {
 		n += word * (len(r) + 1)
@@ -149,6 +149,14 @@ func (t *Task) Size() int {
 		}
 	}
 	return n
+}
+
+// InputSize returns the number of bytes of the task's standard input.
+func (t *Task) InputSize() int64 {
+	if t.Block != nil {
+		return t.Block.Size()
+	}
+	return int64(len(t.Stdin))
 }
 
 // Origin is what a task's command and environment tell of an attempt. If a task

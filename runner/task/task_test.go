@@ -1,8 +1,6 @@
 package task
 
 import (
-	"bytes"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"math"
@@ -26,10 +24,10 @@ func TestAnAttemptIsData(t *testing.T) {
 		},
 		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3, Token: '+'},
 	}
-	var wire bytes.Buffer
-	require.NoError(t, gob.NewEncoder(&wire).Encode(a))
+	wire, err := json.Marshal(a)
+	require.NoError(t, err)
 	var got Attempt
-	require.NoError(t, gob.NewDecoder(&wire).Decode(&got))
+	require.NoError(t, json.Unmarshal(wire, &got))
 	require.Equal(t, a, got)
 	require.Equal(t, []string{"x", "12", "12{%} 12web1"}, got.Argv())
 	require.Equal(t, "12: {%}web2", got.Task.TagOn(12, "web2"))
@@ -49,7 +47,7 @@ func TestSizeFollowsWhatATaskHolds(t *testing.T) {
 	for _, large := range []*Task{
 		{Argv: []string{strings.Repeat("x", 1<<20)}}, {Stdin: make([]byte, 1<<20)}, {Object: strings.Repeat("x", 1<<20)},
 		{Records: [][]string{{strings.Repeat("x", 1<<20)}}}, {Tag: strings.Repeat("x", 1<<20)}, {Key: strings.Repeat("x", 1<<20)},
-		{Records: make([][]string, 1<<16)},
+		{Records: make([][]string, 1<<16)}, {Block: &Block{Text: make([]byte, 10, 1<<20)}},
 	} {
 		require.InDelta(t, 1<<20, large.Size()-small.Size(), 100)
 	}

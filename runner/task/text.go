@@ -179,10 +179,14 @@ func (r *Result) Verdict() string {
 		}
 		return "timed out" + after
 	case StartFailed:
-		if r.Err == nil {
-			return "not started"
+		did := "not started"
+		if r.PID != 0 {
+			did = "broken off"
 		}
-		return "not started: " + Printable(Shorten(r.Err.Error(), maxReason))
+		if r.Err == nil {
+			return did
+		}
+		return did + ": " + Printable(Shorten(r.Err.Error(), maxReason))
 	case Lost:
 		return "lost with " + cmp.Or(r.Host, "its worker") + after
 	}

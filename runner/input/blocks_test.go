@@ -1,0 +1,241 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crew/runner/expand"
+	"crew/runner/task"
+)
+
+// naive returns where the blocks of text end, from its beginning on.
+func naive(text []byte, c BlocksConfig) (ends []int) {
+	around := []byte(c.End + c.Start)
+	// after returns the first end of a record from i on, in a block that begins at off.
+	after := func(off, i int) int {
+		for p := max(i, off+1, off+len(c.End)); p < len(text); p++ {
+			if bytes.HasPrefix(text[p-len(c.End):], around) {
+				return p
+			}
+		}
+		return len(text)
+	}
+	for off := 0; off < len(text); {
+		end := after(off, 0)
+		if c.Records > 0 {
+			for n := 1; n < c.Records && end < len(text); n++ {
+				next := after(end, 0)
+				if c.Bytes > 0 && next-off > int(c.Bytes) {
+					break
+				}
+				end = next
+			}
+		} else if to := off + int(c.Bytes); to >= len(text) {
+			end = len(text)
+		} else {
+			for next := end; next <= to; next = after(off, next+1) {
+				end = next
+			}
+		}
+		ends = append(ends, end)
+		off = end
+	}
+	return ends
+}
+
+// blocksOf returns what the tasks of all blocks read, and frees each block once the
+// next one has been read.
+func blocksOf(t require.TestingT, cfg BlocksConfig) (list []string) {
+	b, err := OpenBlocks(cfg)
+	require.NoError(t, err)
+	free := func() {}
+	for {
+		var blk task.Block
+		err := b.next(&blk)
+		if err == io.EOF {
+			free()
+			require.Equal(t, io.EOF, b.next(&blk))
+			return list
+		}
+		require.NoError(t, err)
+		free()
+		var w bytes.Buffer
+		_, err = blk.WriteTo(&w)
+		require.NoError(t, err)
+		require.Equal(t, int64(w.Len()), blk.Size())
+		list = append(list, w.String())
+		free = func() {}
+		if blk.Free != nil {
+			free = blk.Free
+		}
+	}
+}
+
+// checkBlocks compares the blocks of text, as a stream and as a file, with naive ones.
+func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig, of func(io.Reader) io.Reader) {
+	want, off := []string(nil), 0
+	for _, end := range naive(text, cfg) {
+		want = append(want, string(text[off:end]))
+		off = end
+	}
+	if cfg.Header && len(want) > 0 {
+		one := cfg
+		one.Bytes, one.Records = 0, 1
+		n := naive(text, one)[0]
+		want, off = nil, n
+		for _, end := range naive(text[n:], cfg) {
+			want = append(want, string(text[:n])+string(text[off:n+end]))
+			off = n + end
+		}
+	}
+	same := func(got []string) {
+		if !slices.Equal(want, got) { // they may be long
+			require.Equal(t, len(want), len(got))
+			for i := range want {
+				require.Equal(t, len(want[i]), len(got[i]), "block %d of %+v", i, cfg)
+			}
+			require.Fail(t, "blocks hold other bytes", "%+v", cfg)
+		}
+	}
+	cfg.Stdin = of(bytes.NewReader(text))
+	same(blocksOf(t, cfg))
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	cfg.Stdin, cfg.Files = nil, []string{path}
+	same(blocksOf(t, cfg))
+	n, ok := CountBlocks(cfg, new(atomic.Bool))
+	require.Equal(t, len(text) > 0, ok)
+	require.True(t, !ok || int(n) == len(want))
+}
+
+func TestBlocksAreThoseOfAModel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	rapid.Check(t, func(t *rapid.T) {
+		marks := rapid.SampledFrom([]string{"", "\n", "\n\n", "aba", "ab", ">", "-\n-", "\x00"})
+		cfg := BlocksConfig{Start: marks.Draw(t, "start"), End: marks.Draw(t, "end"), Header: rapid.Bool().Draw(t, "header")}
+		size := rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 3*span))
+		cfg.Bytes = int64(size.Draw(t, "bytes"))
+		cfg.Records = rapid.IntRange(0, 4).Draw(t, "records")
+		if cfg.Records > 0 && rapid.Bool().Draw(t, "of any size") {
+			cfg.Bytes = 0
+		}
+		var text []byte
+		for range rapid.IntRange(0, 12).Draw(t, "runs") {
+			run := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 2*span))
+			if cfg.Start+cfg.End == "" || cfg.Bytes < 100 {
+				run = rapid.IntRange(0, 30)
+			}
+			text = append(text, strings.Repeat("x", run.Draw(t, "run"))...)
+			text = append(text, rapid.SampledFrom([]string{cfg.End + cfg.Start, cfg.End, cfg.Start, "ababa", "\n\n\n", ""}).Draw(t, "mark")...)
+		}
+		checkBlocks(t, path, text, cfg, pieces[rapid.IntRange(0, len(pieces)-1).Draw(t, "pieces")].of)
+	})
+}
+
+func FuzzBlocks(f *testing.F) {
+	f.Add([]byte("a\nb\n\nc"), "", "\n", 3, 0, false)
+	f.Add([]byte("junk>a\n>b\n"), ">", "", 4, 2, true)
+	f.Add([]byte("ababababa"), "aba", "ab", 2, 0, false)
+	path := filepath.Join(f.TempDir(), "text")
+	f.Fuzz(func(t *testing.T, text []byte, start, end string, size, records int, header bool) {
+		cfg := BlocksConfig{Start: start, End: end, Bytes: int64(size), Records: records, Header: header}
+		if size < 0 || records < 0 || size == 0 && records == 0 || len(text) > 1<<10 {
+			t.Skip()
+		}
+		for _, p := range pieces {
+			checkBlocks(t, path, text, cfg, p.of)
+		}
+	})
+}
+
+func TestBlocksOfSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		return filepath.Join(dir, name)
+	}
+	one, two, none := file("one", "h\na\nb"), file("two", "h\nc\n"), file("none", "")
+	cfg := BlocksConfig{Stdin: strings.NewReader("h\nd\ne\n"), Files: []string{none, one, "-", two, none}, Bytes: 4, End: "\n"}
+	require.Equal(t, []string{"h\na\n", "b", "h\nd\n", "e\n", "h\nc\n"}, blocksOf(t, cfg))
+	cfg.Stdin, cfg.Header = strings.NewReader("g\ne\n"), true
+	require.Equal(t, []string{"h\na\nb", "h\ng\ne\n", "h\nc\n"}, blocksOf(t, cfg))
+
+	// A part ends behind its share, so there are not more parts than asked for.
+	for parts := 1; parts < 7; parts++ {
+		cfg := BlocksConfig{Files: []string{file("parts", "aaaa\nbbb\ncc\nd\n\n")}, Parts: parts, End: "\n"}
+		list := blocksOf(t, cfg)
+		require.Equal(t, "aaaa\nbbb\ncc\nd\n\n", strings.Join(list, ""))
+		require.LessOrEqual(t, len(list), parts)
+	}
+	_, err := OpenBlocks(BlocksConfig{Stdin: strings.NewReader(""), Parts: 2})
+	require.ErrorContains(t, err, "standard input is no regular file")
+	_, err = OpenBlocks(BlocksConfig{Files: []string{dir}, Bytes: 1})
+	require.ErrorContains(t, err, "is a directory")
+}
+
+func TestBlocksThatCannotBeRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("line\n"), 100_000), 0o600))
+	b, err := OpenBlocks(BlocksConfig{Files: []string{path}, Bytes: 100_000, End: "\n"})
+	require.NoError(t, err)
+	var blk task.Block
+	require.NoError(t, b.next(&blk))
+	require.NoError(t, os.Truncate(path, 10))
+	require.ErrorContains(t, b.next(&blk), "it has become shorter")
+	_, err = blk.WriteTo(io.Discard)
+	require.Equal(t, io.ErrUnexpectedEOF, err)
+
+	broken := io.MultiReader(strings.NewReader("a\nb"), failing{})
+	b, err = OpenBlocks(BlocksConfig{Stdin: broken, Records: 1, End: "\n"})
+	require.NoError(t, err)
+	require.NoError(t, b.next(&blk))
+	require.EqualError(t, b.next(&blk), "read standard input: broken")
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("broken") }
+
+// Blocks use the memory of those before them, which must not change before they are
+// freed.
+func TestBlocksUseMemoryAgain(t *testing.T) {
+	const size, many, held = 64 << 10, 200, 3
+	text := strings.Repeat(strings.Repeat("x", 99)+"\n", many*size/100)
+	for _, cfg := range []BlocksConfig{{Bytes: size, End: "\n"}, {Records: size / 100, End: "\n"}, {Bytes: size / 3, Start: "x", End: "\n"}} {
+		cfg.Stdin = strings.NewReader(text)
+		b, err := OpenBlocks(cfg)
+		require.NoError(t, err)
+		src, number := NewTasks(Named(nil), TasksConfig{Template: template(t, expand.Config{Words: []string{"cat"}}), Blocks: b}), count()
+		var queue []*task.Task
+		memory := map[*byte]bool{}
+		got := strings.Builder{}
+		for err == nil {
+			var tk *task.Task
+			if tk, err = src.Next(number); err == nil {
+				require.Equal(t, []string{"cat"}, tk.Argv)
+				queue = append(queue, tk)
+			}
+			for len(queue) > held || err != nil && len(queue) > 0 {
+				_, _ = queue[0].Block.WriteTo(&got)
+				memory[&queue[0].Block.Text[:1][0]] = true
+				queue[0].Block.Free()
+				queue = queue[1:]
+			}
+		}
+		require.Equal(t, io.EOF, err)
+		require.True(t, text == got.String())
+		require.LessOrEqual(t, len(b.buffers.spare), held+2)
+		if cfg.Records == 0 { // else several share a buffer
+			require.LessOrEqual(t, len(memory), held+2)
+		}
+	}
+}
