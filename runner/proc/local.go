@@ -182,6 +182,9 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		p.attend(l.terminal)
 	}
 	p.reap(r)
+	if r.Outcome == task.StartFailed {
+		r.Err, r.Code, r.Signal = p.unread.broken, 126, 0
+	}
 	p.unpin()
 	if !l.shortage.threads.Load() {
 		l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())

@@ -30,7 +30,7 @@ type process struct {
 	child    [3]uintptr // the child's standard streams, until it has started
 	out, err stream
 	in       int           // our end of the task's stdin; -1 if it is closed or there is none
-	unread   []byte        // what is still to be written to in
+	unread   input         // what is still to be written to in
 	pidfd    int           // readable once the leader has exited; -1 if it is not open
 	wait     time.Duration // how long the next poll waits; negative for ever
 	deadline time.Time     // when to give up reading, once the leader has exited

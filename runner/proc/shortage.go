@@ -73,7 +73,7 @@ func (l *Local) filesOf(t *task.Task) int64 {
 	case plan.Streams() || plan.Keeps():
 		n = 4
 	}
-	if t.Stdin != nil {
+	if t.Stdin != nil || t.Block != nil {
 		n += 2
 	}
 	return n
