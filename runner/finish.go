@@ -145,6 +145,9 @@ func (c *core) finish(e *entry, r *task.Result) {
 	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
 		c.memory.keep(r, e.task)
 	}
+	if b := e.task.Block; b != nil && b.Free != nil {
+		b.Free() // no attempt follows, however long the result waits to be shown
+	}
 	e.task, e.result, e.before, e.handle = nil, nil, nil, nil
 	if c.phase == going { // later, a goroutine may still hold an entry that was given up
 		c.spare = append(c.spare, e)

@@ -62,6 +62,9 @@ func (c *core) retry(id uint64) (uint64, error) {
 	default:
 		return 0, fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
 	}
+	if b := was.task.Block; b != nil && b.Free != nil {
+		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
+	}
 	c.memory.forget(id)
 	again := *was.task
 	again.ID, again.Done, again.Failures, again.Attempts, again.After = c.number(), nil, 0, was.attempt, nil

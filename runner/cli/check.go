@@ -29,6 +29,15 @@ var clashes = [...]clash{
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
 	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
 
+	{"pipe", "null", `write --recend '\0'`},
+	{"pipe", "delimiter", "--recend STR says what ends a record: drop -d"},
+	{"pipe", "colsep csv input=json", "blocks are not looked into, but for the ends of records: drop %s"},
+	{"pipe", "max-args max-chars", "a block goes to standard input, not into the command: write -N N for N records in a block"},
+	{"pipe", "stdin", "each task has its block on standard input: drop --stdin"},
+	{"pipe", "no-run-if-empty", "without input nothing runs anyway: drop -r"},
+	{"pipe", "eof", "blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
+	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
+
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
@@ -38,6 +47,7 @@ var clashes = [...]clash{
 
 	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
+	{"serve", "pipe", "crew ctl add brings values, not a stream: drop --pipe"},
 	{"serve", "header", "no record comes first: write {1} for the first column"},
 	{"serve", "max-args!=0 max-chars no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
 	{"serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
@@ -49,7 +59,7 @@ var clashes = [...]clash{
 	{"serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
 	{"serve", "no-control", "tasks come by the socket: drop --no-control"},
 
-	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof buffer", "submitters bring the records: give them %s"},
+	{"crew-worker", "arg-file pipe null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof buffer", "submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast", "submitters say what becomes of a failure: give them %s"},
 	{"crew-worker", "keep-order output tag tag-string json results joblog", "results go to the submitters: give them %s"},
@@ -63,6 +73,7 @@ var clashes = [...]clash{
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
+	{"detach", "pipe", "blocks are read while tasks run: drop --detach"},
 	{"ssh", "detach", "the workers that crew starts end with this run: use --engine"},
 	{"tty", "engine ssh", "this terminal is not there: drop one of them"},
 	{"output=raw", "engine ssh", "output comes back in pieces: use --output line"},
@@ -120,6 +131,10 @@ var needs = [...]need{
 	{"retry-delay", "retries", "--retries", "add --retries N"},
 	{"retry-max-delay", "retries", "--retries", "add --retries N"},
 	{"retry-on", "retries", "--retries", "add --retries N"},
+	{"block", "pipe", "--pipe", "add --pipe"},
+	{"records", "pipe", "--pipe", "add --pipe"},
+	{"recend", "pipe", "--pipe", "add --pipe"},
+	{"recstart", "pipe", "--pipe", "add --pipe"},
 	{"worker-protocol", "worker", "--worker", "add --worker CMD"},
 	{"worker-window", "worker", "--worker", "add --worker CMD"},
 	{"worker-start", "worker", "--worker", "add --worker CMD"},
@@ -158,7 +173,7 @@ var needs = [...]need{
 }
 
 // onlyWithCommand are the options that say how records go into a command.
-var onlyWithCommand = [...]string{"stdin", "replace", "max-args", "max-chars", "colsep", "csv", "header"}
+var onlyWithCommand = [...]string{"stdin", "replace", "max-args", "max-chars", "colsep", "csv", "header", "pipe"}
 
 // refusal says why options are refused.
 type refusal struct {
@@ -219,7 +234,7 @@ func (o *Options) refusals() []*refusal {
 	for _, n := range needs {
 		all = append(all, o.lacks(n))
 	}
-	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o),
+	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), valuesOfStream(o), outputOfFilters(o),
 		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsigned(o), workersAlone(o), answerOfWorker(o))
 }
 
@@ -393,7 +408,7 @@ func unsigned(o *Options) *refusal {
 	if engine == nil || !o.Engine.far() || o.given("sign") != nil {
 		return nil
 	}
-	for _, name := range [...]string{"env", "workdir", "worker-ready", "worker-max", "worker-age"} {
+	for _, name := range [...]string{"env", "workdir", "pipe", "worker-ready", "worker-max", "worker-age"} {
 		if u := o.given(name); u != nil {
 			hint := "workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed()
 			if strings.HasPrefix(name, "worker-") {

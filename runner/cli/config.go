@@ -15,6 +15,7 @@ type Options struct {
 	Input   Input
 	Command Command
 	Coproc  Coproc
+	Pipe    Pipe
 	Pool    Pool
 	Sched   Sched
 	Failure Failure
@@ -72,6 +73,14 @@ type Coproc struct {
 	Ready    *regexp.Regexp // matches the line that says that a worker is ready; nil for none
 	Max      int            // records until a fresh worker takes over; 0 for no limit
 	Age      time.Duration  // time until one does; 0 for no limit
+}
+
+// Pipe configures how a stream is cut into blocks.
+type Pipe struct {
+	On         bool
+	Block      int64  // bytes; if negative, blocks of a worker; 0 for any size
+	Records    int    // in a block; 0 for any number
+	Start, End string // of a record; "" for any
 }
 
 // Pool configures the workers.
@@ -241,6 +250,7 @@ func (o *Options) finish() {
 			o.Pool.Jobs = hereProcessors()
 		}
 	}
+	o.finishPipe()
 	if o.Pool.Buffer == 0 {
 		least := 64
 		switch {

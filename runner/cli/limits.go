@@ -58,7 +58,7 @@ func (o *Options) files() int64 {
 	if o.Output.Joblog != "" {
 		n++
 	}
-	if o.Command.Stdin || o.objectTasks() || o.Coproc.Words != "" {
+	if o.Command.Stdin || o.objectTasks() || o.Coproc.Words != "" || o.Pipe.On {
 		n += 2
 	}
 	return int64(n)

@@ -45,6 +45,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	}
 	o := defaults()
 	o.uses, o.env = slices.Concat(before, word, l.uses), before
+	o.respell()
 	o.Command.Words, o.Input.Groups, err = operands(l.rest)
 	if refused := o.dropOverridden(); err == nil {
 		err = refused

@@ -18,7 +18,10 @@ type peerOption struct {
 var peerOptions = [...]peerOption{
 	// Other spellings of what crew has.
 	{names: "max-procs", means: "jobs"},
-	{names: "max-replace-args N max-lines L", means: "max-args"},
+	{names: "max-lines L", means: "max-args"},
+	{names: "max-replace-args", means: "records"},
+	{names: "spreadstdin pipe-part", means: "pipe"},
+	{names: "block-size", means: "block"},
 	{names: "line-buffered lb", means: "output=line"},
 	{names: "group", means: "output=group"},
 	{names: "eta", means: "progress=always"},
@@ -54,13 +57,11 @@ var peerOptions = [...]peerOption{
 	{names: "show-limits max-line-length-allowed", hint: "getconf ARG_MAX prints the limit"},
 
 	// Standard input.
-	{
-		names: "pipe spreadstdin pipe-part block-size block block-timeout bt round-robin round",
-		hint:  "--stdin -n N gives each task N records on its standard input",
-	},
-	{names: "recend", hint: "-d STR ends records, with --stdin -n N"},
-	{names: "recstart regexp regex remove-rec-sep rrs", hint: "records have only an end: write -d STR, with --stdin -n N"},
-	{names: "cat fifo", hint: "--stdin gives the record to standard input, which /dev/stdin names as a file"},
+	{names: "block-timeout bt", hint: "a smaller --block, or -N N, ends a block earlier"},
+	{names: "round-robin round", hint: "--pipe --worker 'CMD' spreads blocks over long-lived processes"},
+	{names: "regexp regex", hint: "--recend STR and --recstart STR are text: change the ends of records first, as with sed"},
+	{names: "remove-rec-sep rrs", hint: "blocks keep what ends records: drop it, and have the command remove it"},
+	{names: "cat fifo", hint: "a task's standard input, which /dev/stdin names as a file, has the record with --stdin, the block with --pipe"},
 	{names: "tee", hint: "read the file in each command: crew 'grep {} < FILE' ::: ..."},
 	{names: "shard bin group-by", hint: "--sched keyed --key TEMPLATE runs what belongs together in order"},
 	{names: "open-tty o", hint: "--tty gives the terminal to the tasks, one at a time"},

@@ -64,6 +64,9 @@ func (o *Options) commandsSuffice() bool {
 
 // unlike returns why a task would change in a run of the failed tasks, or "".
 func (o *Options) unlike(t *task.Task) string {
+	if t.Block != nil {
+		return "there are no blocks"
+	}
 	if number := o.numberOf(t); number != "" {
 		return number + " would be another number"
 	}

@@ -22,6 +22,7 @@ type source struct {
 	config   input.TasksConfig
 	reader   *input.Reader
 	template *expand.Template
+	blocks   *input.Blocks // with --pipe; the reader has no records then
 	tasks    *input.Tasks
 	results  string // the directory that holds all results; "" for none
 
@@ -35,7 +36,14 @@ func openSource(o *Options, stdin io.Reader) (*source, error) {
 		return nil, &usageError{"bad input", err.Error()}
 	}
 	var err error
-	if s.reader, err = input.Open(s.input); err != nil {
+	if o.Pipe.On {
+		s.reader = input.Named(nil)
+		widen(stdin)
+		s.blocks, err = input.OpenBlocks(o.blocksConfig(stdin))
+	} else {
+		s.reader, err = input.Open(s.input)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := s.compile(); err != nil {
@@ -104,7 +112,7 @@ func (s *source) compile() error {
 	c := s.opts.Command
 	cfg := expand.Config{
 		Words: s.opts.words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
-		Append: !c.Stdin && !c.NoArgs, Empty: c.NoArgs, Batch: c.batches(),
+		Append: !c.Stdin && !c.NoArgs && s.blocks == nil, Empty: c.NoArgs, Batch: c.batches(), NoRecord: s.blocks != nil,
 	}
 	protocol := s.opts.protocol()
 	if protocol != task.NoProtocol {
@@ -126,12 +134,14 @@ func (s *source) compile() error {
 	}
 	tag := s.opts.Output.TagString
 	if s.opts.Output.Tag {
-		tag = c.Replace
+		if tag = c.Replace; s.blocks != nil {
+			tag = "{#}"
+		}
 	}
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.objectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
-		Stdin:  c.Stdin, Protocol: protocol,
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol,
 	}
 	if err := s.compileTexts(&tc, tag, cfg); err != nil {
 		return err

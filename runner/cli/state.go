@@ -21,7 +21,7 @@ const slack = 64 << 10
 // differ, a journal belongs to another command.
 var commandOptions = [...]string{
 	"colsep", "csv", "header", "input", "max-args", "max-chars", "replace", "stdin", "workdir", "shell",
-	"worker", "worker-protocol",
+	"worker", "worker-protocol", "pipe", "block", "records", "recend", "recstart",
 }
 
 // commandOf returns the command that a journal belongs to.

@@ -79,6 +79,10 @@ func (t *total) count() {
 		}
 		cfg.Stdin = io.NewSectionReader(t.stdin, t.from, math.MaxInt64-t.from)
 	}
+	if o := t.source.opts; o.Pipe.On {
+		t.tasks, t.ok = input.CountBlocks(o.blocksConfig(t.stdin), &t.stop)
+		return
+	}
 	t.tasks, t.ok = input.Count(cfg, t.source.config, &t.stop)
 }
 

@@ -22,8 +22,11 @@ func (o *Options) words() []string {
 
 // protocol returns how records reach the command.
 func (o *Options) protocol() task.Protocol {
-	if o.Coproc.Words == "" {
+	switch {
+	case o.Coproc.Words == "":
 		return task.NoProtocol
+	case o.Pipe.On:
+		return task.FilterProtocol
 	}
 	return o.Coproc.Protocol
 }

@@ -9,13 +9,16 @@ import (
 )
 
 // check refuses a text with {name} where no column has that name but columns have
-// names, and one with a placeholder of another tool. After a $ or a backslash,
+// names, one with a placeholder of another tool, and with NoRecord one with a record. After a $ or a backslash,
 // braces are text.
 func (c *Config) check(s string) error {
-	if strings.IndexByte(s, '{') < 0 {
+	if strings.IndexByte(s, '{') < 0 && !c.NoRecord {
 		return nil
 	}
 	for _, p := range scan(s, c) {
+		if c.NoRecord && p.ofRecord() {
+			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
+		}
 		for from := 0; p.kind == literal; from++ {
 			n := strings.IndexByte(p.text[from:], '{')
 			if n < 0 {

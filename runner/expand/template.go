@@ -36,6 +36,8 @@ type Config struct {
 	Append  bool     // append the record to a command without placeholders
 	Empty   bool     // insert nothing of the record
 	Batch   bool     // a command may take several records
+
+	NoRecord bool // there are only blocks of a stream, so what takes something of a record is refused
 }
 
 const defaultShell = "/bin/sh"

@@ -39,6 +39,12 @@ func (h *hasher) of(t *task.Task) identity {
 	h.list(t.Env)
 	h.number(len(t.Stdin))
 	h.buf = append(h.buf, t.Stdin...)
+	if t.Block != nil {
+		block := sha256.New()
+		n, _ := t.Block.WriteTo(block) // a file that cannot be read fails the attempt
+		h.number(int(n))
+		h.buf = block.Sum(h.buf)
+	}
 	return h.sum()
 }
 

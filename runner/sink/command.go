@@ -3,6 +3,7 @@ package sink
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -131,6 +132,12 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 		stdin = a.AppendMessage(nil)
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
+	if t.Block != nil {
+		block := *t
+		block.Block = nil
+		a.Task = &block
+		return ofBlock(d.runnable(a, argv), t.Block)
+	}
 	if dir == "" && len(t.Env) == 0 && stdin == nil {
 		return t.CommandLine(argv)
 	}
@@ -153,6 +160,19 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 		line = "(cd " + task.Quote(dir) + " && " + line + ")"
 	}
 	return line
+}
+
+// ofBlock returns a command line that reads a block, or says which one it has read if
+// the block cannot be read again.
+func ofBlock(line string, b *task.Block) string {
+	if b.File == nil || b.Name != b.File.Name() {
+		return line + " # " + task.Printable(b.Place())
+	}
+	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", b.Off+1, task.Quote(b.Name), b.Len)
+	if b.Head != nil {
+		from = "{ " + printing(string(b.Head)) + "; " + from + "; }"
+	}
+	return from + " | " + line
 }
 
 // printing returns a shell command that prints s. A NUL byte cannot be part of a

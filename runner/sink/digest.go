@@ -248,6 +248,9 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	if r.Attempt > 1 {
 		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
 	}
+	if t.Block != nil {
+		b.WriteString(", " + task.Printable(t.Block.Place()))
+	}
 	if cmd := t.ShortCommandLine(argvOf(t, r), digestCommand); cmd != "" {
 		b.WriteString(": " + task.Printable(cmd))
 	}

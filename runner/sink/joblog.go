@@ -184,7 +184,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	pad := "         "[min(len(runtime)-1, 9):] // to ten columns
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, "\t"+cmp.Or(r.Host, ":")+"\t"+seconds(start.UnixMilli())+"\t"+pad+runtime+"\t"...)
-	for _, n := range [...]int64{int64(len(t.Stdin)), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
+	for _, n := range [...]int64{t.InputSize(), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
 		b = append(strconv.AppendInt(b, n, 10), '\t')
 	}
 	return append(append(b, joblogEscapes.Replace(t.CommandLine(argvOf(t, r)))...), '\n')

@@ -125,12 +125,24 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, form *Records) []byte {
 	case form.Names != nil && len(t.Records) > 0:
 		b = appendRecords(task.AppendName(b, "fields"), t.Records, form, form.appendFields)
 	}
+	if t.Block != nil {
+		b = appendBlock(b, t.Block)
+	}
 	b = appendText(b, "command", t.CommandLine(argvOf(t, r)))
 	b = r.AppendFacts(b)
 	if t.Key != "" {
 		b = appendText(b, "key", t.Key)
 	}
 	return appendError(b, r)
+}
+
+// appendBlock appends where the block begins in the input, and its size.
+func appendBlock(b []byte, block *task.Block) []byte {
+	b = append(task.AppendName(b, "block"), `{"input":`...)
+	b = task.Bytes(block.Name).Append(b)
+	b = strconv.AppendInt(append(b, `,"offset":`...), block.Off, 10)
+	b = strconv.AppendInt(append(b, `,"bytes":`...), block.Size()-int64(len(block.Head)), 10)
+	return append(b, '}')
 }
 
 func appendError(b []byte, r *task.Result) []byte {
