@@ -167,15 +167,15 @@ func (l *lane) obey() {
 			if o.id != 0 && (f.task.ID != o.id || o.number != 0 && f.number != o.number) {
 				continue
 			}
-			if l.w != nil && i < l.w.placed {
-				if f.fate == 0 {
-					f.fate = o.why
-				}
-				l.w.finish(o.kill)
-			} else if l.w == nil || i > 0 || l.w.part == 0 {
+			if l.w == nil || i >= l.w.begun() {
 				l.report(f, o.why, nil)
 				l.remove(i)
+				continue
 			}
+			if f.fate == 0 {
+				f.fate = o.why
+			}
+			l.w.finish(o.kill)
 		}
 	}
 }
@@ -283,9 +283,12 @@ func (l *lane) died(how string, said []byte, answered, read bool) {
 	}
 	f := &l.waiting()[0]
 	f.fate = task.StartFailed
-	f.why = fmt.Errorf("worker %s ended %d times before it read a record: %s",
-		task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host)), excerptSize), times, how)
+	f.why = stillborn{fmt.Errorf("worker %s ended %d times before it read a record: %s",
+		task.Quote(task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host)), excerptSize)), times, how)}
 }
+
+// stillborn is the error of a command whose workers end before they read anything.
+type stillborn struct{ error }
 
 // lastLines returns the end of what a worker said, on one line.
 func lastLines(said []byte) string {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,17 +24,24 @@ type crowd struct {
 	slots, window int
 	argv          []string
 	protocol      task.Protocol
+	dir           string
 	hold          bool // do not say that no more come
+	gone          bool // end as soon as a task has failed
 
 	mu      sync.Mutex
 	queue   []task.Attempt
+	over    bool
 	out     int            // attempts in the hands of workers
 	held    map[uint64]int // the slots of these
 	results map[uint64]*task.Result
 	back    map[uint64]int // how often a task came back uncounted
 	notices []string
 	stray   bytes.Buffer
-	ended   func(*task.Result) // called with each result; may be nil
+
+	// Called as that happens, if not nil.
+	ended   func(*task.Result)
+	taken   func()
+	noticed func(string)
 }
 
 func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
@@ -50,6 +58,9 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.notices = append(c.notices, text)
+		if c.noticed != nil {
+			c.noticed(text)
+		}
 	}
 	cfg.Stray = func(task.Slot) io.WriteCloser { return &stray{c} }
 	if cfg.Limit.KillAfter == 0 {
@@ -85,7 +96,7 @@ func (c *crowd) add(records ...string) {
 	defer c.mu.Unlock()
 	for _, rec := range records {
 		id := uint64(len(c.queue) + c.out + len(c.results) + 1)
-		t := &task.Task{ID: id, Argv: c.argv, Protocol: c.protocol, Stdin: []byte(rec)}
+		t := &task.Task{ID: id, Argv: c.argv, Dir: c.dir, Protocol: c.protocol, Stdin: []byte(rec)}
 		c.queue = append(c.queue, task.Attempt{Task: t, Number: 1})
 	}
 	for slot := 1; slot <= c.slots; slot++ {
@@ -102,6 +113,22 @@ func (c *crowd) run() {
 	wg.Wait()
 }
 
+// said returns the notices once n have come.
+func (c *crowd) said(t *testing.T, n int) []string {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.notices) >= n
+	}, time.Minute, time.Millisecond)
+	return c.notices
+}
+
+func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
+
+// fill writes to a FIFO that somebody reads.
+func fill(path string) { _ = os.WriteFile(path, []byte("\n"), 0) }
+
 func (c *crowd) swap(slot int) task.Swap {
 	mine := 0
 	return func(ended []*task.Result) (next []task.Attempt, left task.Left) {
@@ -113,7 +140,9 @@ func (c *crowd) swap(slot int) task.Swap {
 			id := r.Task.ID
 			delete(c.held, id)
 			if r.Outcome == task.Lost && r.Unbegun {
-				c.back[id]++
+				if c.back[id]++; c.over {
+					continue
+				}
 				c.queue = append([]task.Attempt{{Task: r.Task, Number: r.Attempt}}, c.queue...)
 				r.Close()
 				continue
@@ -122,6 +151,9 @@ func (c *crowd) swap(slot int) task.Swap {
 				panic(fmt.Sprintf("task %d ended twice", id))
 			}
 			c.results[id] = r
+			if c.gone && r.Outcome.Failed() {
+				c.over, c.queue = true, nil
+			}
 			if c.ended != nil {
 				c.ended(r)
 			}
@@ -132,6 +164,9 @@ func (c *crowd) swap(slot int) task.Swap {
 			c.queue = c.queue[1:]
 			mine++
 			c.out++
+		}
+		if len(next) > 0 && c.taken != nil {
+			c.taken()
 		}
 		switch {
 		case len(c.queue)+c.out == 0 && !c.hold:
@@ -172,4 +207,16 @@ func (c *crowd) show(t *testing.T, id uint64) string {
 		text += "|" + r.Err.Error()
 	}
 	return text
+}
+
+// lines returns a lane whose worker owes n answers, without a process.
+func lines(t *testing.T, n int) *lane {
+	c := newCrowd(t, Config{}, "cat")
+	l := newLane(c.Workers, task.Slot{ID: 1})
+	for id := range n {
+		l.push(flight{task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
+	}
+	l.w = newWorker(l, &proc.Worker{In: -1, Out: -1, Err: -1})
+	l.w.placed = n
+	return l
 }

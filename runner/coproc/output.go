@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -162,12 +161,19 @@ func (l *lane) keepText(p []byte, r *result, small *text, to *task.Output) {
 	*to = b
 }
 
-// excerpt returns the beginning of what a worker wrote, for a message.
-func excerpt(p []byte) string {
-	p, cut := p[:min(len(p), excerptSize)], len(p) > excerptSize
-	s := strconv.Quote(strings.TrimRight(string(p), "\r\n\x00"))
-	if cut {
-		s += "..."
+// excerpt returns the beginning of an answer, of which p is the last part, for a
+// message.
+func (w *worker) excerpt(p []byte) string {
+	if kept := w.partial.kept; kept != nil {
+		first := make([]byte, excerptSize+1)
+		n, _ := kept.ReadAt(first, 0)
+		p = first[:n]
+	} else if len(w.partial.text) > 0 {
+		p = append(w.partial.text, p...)
 	}
-	return s
+	p = bytes.TrimRight(p, "\r\n\x00")
+	if len(p) > excerptSize {
+		return strconv.Quote(string(p[:excerptSize])) + "..."
+	}
+	return strconv.Quote(string(p))
 }

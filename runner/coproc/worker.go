@@ -15,11 +15,14 @@ import (
 )
 
 const (
-	pipeSize = 64 << 10              // the capacity of a pipe, and how much is read at once
-	soon     = 50 * time.Millisecond // how long a worker is silent before its exit is looked for
-	grace    = time.Second           // how long a worker may live on after it has closed stdin or stdout
-	deafness = 10 * time.Millisecond // how often a lane without a bell looks for orders
-	lastSaid = 4 << 10               // how much stderr of a worker is remembered
+	pipeSize   = 64 << 10              // the capacity of a pipe, and how much is read at once
+	soon       = 50 * time.Millisecond // how long a worker is silent before its exit is looked for
+	grace      = time.Second           // how long a worker may live on after it has closed stdin or stdout
+	deafness   = 10 * time.Millisecond // how often a lane without a bell looks for orders
+	mostJSON   = 256 << 20             // the length of the longest JSON object, without what comes last
+	mostIdle   = 1 << 20               // the largest buffer that a worker keeps
+	floodReads = 8                     // how often stderr is read in a turn
+	lastSaid   = 4 << 10               // how much stderr of a worker is remembered
 )
 
 // worker is the process of a lane.
@@ -41,21 +44,29 @@ type worker struct {
 	finished  bool          // the lane has asked it to end; if it lives at killAt, it is killed
 	killAt    time.Duration // never once it has been killed
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
+	hung      string        // how it has closed stdin or stdout and lived on; empty if it has not
 	silent    bool          // nothing has come for a while, so its exit is looked for
 	answers   int
 
-	placed  int    // flights that the worker gets, from the first waiting one on
-	part    int    // bytes of the next one that are placed
-	count   int    // records placed in all
-	placing int64  // bytes placed in all
-	out     []byte // what is placed and not written
-	full    bool   // the pipe takes no more
+	// The worker gets the flights in order. A flight is placed once its bytes are in out.
+	placed int           // flights that are placed, from the first waiting one on
+	part   int64         // bytes of the next one that are placed
+	count  int           // flights placed in all
+	put    int64         // bytes placed in all
+	out    []byte        // bytes that are placed
+	sent   int           // how many of these are written
+	full   bool          // the pipe takes no more
+	shut   bool          // the worker has closed its end of the pipe
+	look   time.Duration // when to look next whether the worker flushes
+
 	pending []byte // stderr before the first record
 	said    []byte // the end of stderr
+	errs    []byte // to read stderr into
 
 	buf      []byte // what has come on stdout: buf[from:to] is not looked at yet
 	from, to int
-	partial  capture // the beginning of an answer that does not fit in buf
+	partial  capture // the beginning of an answer that does not fit in buf, or the whole output of a filter
+	own      *said   // the stderr of a filter; nil if there is none
 }
 
 func newWorker(l *lane, p *proc.Worker) *worker {
@@ -72,11 +83,11 @@ func newWorker(l *lane, p *proc.Worker) *worker {
 
 // turn does what can be done, or waits for something to do.
 func (w *worker) turn() {
+	w.send()
 	wait := w.due() - w.run
 	if len(w.ended) > 0 {
 		return
 	}
-	w.send()
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
 		{Fd: int32(w.p.Out), Events: unix.POLLIN},
 		{Fd: int32(w.p.Err), Events: unix.POLLIN},
@@ -94,12 +105,14 @@ func (w *worker) turn() {
 	}
 	n := w.sleep(set[:], wait)
 	w.run, w.at = w.clock.now()
-	w.silent = n == 0 && wait > 0
+	w.silent = n == 0
 	if set[3].Revents != 0 {
 		w.full = false
 	}
 	if set[1].Revents != 0 {
-		w.readErr()
+		// All of it, as an answer may follow it; but that of a flood never ends.
+		for i := 0; i < floodReads && w.p.Err >= 0 && w.readErr(); i++ {
+		}
 	}
 	if set[0].Revents != 0 {
 		w.readOut()
@@ -110,7 +123,7 @@ func (w *worker) turn() {
 }
 
 // sleep polls set, in which the third element is the bell's, until something happens or
-// wait is over.
+// wait is over. It returns 0 only in the latter case.
 func (l *lane) sleep(set []unix.PollFd, wait time.Duration) (n int) {
 	ok, deaf := l.bell.sleep()
 	if !ok {
@@ -129,6 +142,9 @@ func (l *lane) sleep(set []unix.PollFd, wait time.Duration) (n int) {
 	}
 	n, _ = l.cfg.Local.Poll(set, timeout)
 	l.bell.wake(set[2].Revents)
+	if !ok || deaf {
+		return max(n, 1)
+	}
 	return n
 }
 
@@ -145,30 +161,48 @@ func (w *worker) due() time.Duration {
 	if w.finished {
 		return w.killAt
 	}
-	next := min(w.over, w.expire())
-	if age := w.cfg.Life.Age; age > 0 && !w.retired {
+	next := min(w.over, w.expire(), w.hint())
+	if age := w.cfg.Life.Age; age > 0 && !w.retired && w.count > 0 {
 		if w.run-w.born >= age {
 			w.retired = true
 		} else {
 			next = min(next, w.born+age)
 		}
 	}
-	if w.p.In >= 0 && w.placed == 0 && w.part == 0 && (w.retired || w.left == task.LeftNone && len(w.waiting()) == 0) {
+	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
+	if w.p.In >= 0 && w.idle() && (w.retired || last && len(w.waiting()) == w.held()) {
 		w.retired, w.dismissed = true, true
 		closeFD(&w.p.In)
+		for i := range w.waiting()[:w.held()] {
+			w.waiting()[i].since = w.run
+		}
 	}
 	return next
 }
 
+// begun returns how many flights the worker has got at least a part of.
+func (w *worker) begun() int {
+	if w.part > 0 {
+		return w.placed + 1
+	}
+	return w.placed
+}
+
+// idle reports whether the worker owes nothing that it can give while its stdin is open.
+func (w *worker) idle() bool { return w.begun() == w.held() && w.sent == len(w.out) }
+
 // expire ends the worker if a record has timed out, and returns when the next one does.
 func (w *worker) expire() time.Duration {
 	next := never
-	placed := w.waiting()[:w.placed]
-	if w.protocol != task.JSONProtocol {
-		placed = placed[:min(w.placed, 1)]
+	owed := w.waiting()[:w.begun()]
+	switch {
+	case w.protocol == task.FilterProtocol && !w.dismissed:
+		owed = owed[w.placed:]
+	case w.protocol != task.JSONProtocol:
+		owed = owed[:min(len(owed), 1)]
 	}
-	for i := range placed {
-		f := &placed[i]
+	for i := range owed {
+		f := &owed[i]
 		limit := cmp.Or(f.task.Timeout, w.cfg.Limit.Timeout)
 		if limit <= 0 {
 			continue
@@ -207,12 +241,17 @@ func (w *worker) finish(kill bool) {
 
 // hangUp ends a worker that has closed a stream and lives on.
 func (w *worker) hangUp() {
-	if w.placed > 0 && !w.finished && w.waiting()[0].begin < w.read() {
-		stream := "stdin"
-		if w.p.Out < 0 {
-			stream = "stdout"
-		}
-		w.bad(fmt.Sprintf("the worker closed %s", stream))
+	stream := "stdin"
+	if w.p.Out < 0 {
+		stream = "stdout"
+	}
+	w.hung = "it closed " + stream
+	read := w.read()
+	if read == 0 {
+		w.put, w.out, w.sent = 0, nil, 0 // and will not be read
+	}
+	if w.begun() > 0 && !w.finished && w.waiting()[0].begin < read {
+		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
 }
@@ -232,81 +271,18 @@ func (w *worker) expected() string {
 		return "one answer that ends in NUL"
 	case task.JSONProtocol:
 		return "one JSON object with id and exit"
+	case task.FilterProtocol:
+		return "an exit"
 	}
 	return "one line"
 }
 
-// send writes as much as the worker takes.
-func (w *worker) send() {
-	for w.ready && !w.full && !w.finished && w.p.In >= 0 {
-		if len(w.out) == 0 {
-			if w.out = w.place(w.out); len(w.out) == 0 {
-				return
-			}
-		}
-		n, err := syscall.Write(w.p.In, w.out)
-		switch {
-		case err == syscall.EAGAIN:
-			w.full = true
-		case err == syscall.EINTR:
-		case err != nil: // it may still answer what it has read, or be about to end
-			w.retired, w.full = true, false
-			w.over = min(w.over, w.run+grace)
-			w.placing -= int64(len(w.out))
-			w.out = w.out[:0]
-			return
-		case n == len(w.out):
-			w.out = w.out[:0]
-		default:
-			w.out = w.out[n:]
-		}
-	}
-}
-
-// place appends what the worker gets next to b.
-func (w *worker) place(b []byte) []byte {
-	waiting := w.waiting()
-	for w.placed < len(waiting) && len(b) < pipeSize {
-		f := &waiting[w.placed]
-		if w.part == 0 {
-			if w.retired {
-				break
-			}
-			f.begin, f.since, f.start = w.placing+int64(len(b)), w.run, w.at
-			w.count++
-			if w.count == w.cfg.Life.Records {
-				w.retired = true
-			}
-			if w.pending != nil {
-				w.complain(f, w.pending)
-				w.pending = nil
-			}
-			if w.protocol == task.JSONProtocol {
-				b = strconv.AppendUint(append(b, `{"id":`...), f.task.ID, 10)
-				b = append(b, ',')
-			}
-		}
-		n := min(len(f.task.Stdin)-w.part, pipeSize)
-		b = append(b, f.task.Stdin[w.part:w.part+n]...)
-		if w.part += n; w.part < len(f.task.Stdin) {
-			break
-		}
-		if w.protocol == task.JSONProtocol {
-			b = strconv.AppendInt(append(b, `,"attempt":`...), int64(f.number), 10)
-			b = append(b, '}')
-		}
-		b = append(b, w.mark)
-		w.part = 0
-		w.placed++
-	}
-	w.placing += int64(len(b))
-	return b
-}
-
 // readErr reads stderr once.
 func (w *worker) readErr() (more bool) {
-	var buf [4 << 10]byte
-	n, err := syscall.Read(w.p.Err, buf[:])
+	if w.errs == nil {
+		w.errs = make([]byte, pipeSize/4)
+	}
+	n, err := syscall.Read(w.p.Err, w.errs)
 	switch {
 	case err == syscall.EINTR:
 		return true
@@ -316,12 +292,15 @@ func (w *worker) readErr() (more bool) {
 		closeFD(&w.p.Err)
 		return false
 	}
-	p := buf[:n]
-	if w.said = append(w.said, p...); len(w.said) > 2*lastSaid {
-		w.said = append(w.said[:0], w.said[len(w.said)-lastSaid:]...)
+	p := w.errs[:n]
+	if w.answers == 0 {
+		w.said = append(w.said, p...)
+		w.said = w.said[max(0, len(w.said)-lastSaid):]
 	}
 	switch {
-	case w.placed > 0 || w.part > 0:
+	case w.protocol == task.FilterProtocol:
+		w.filtered(p, true)
+	case w.begun() > 0:
 		w.complain(&w.waiting()[0], p)
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
@@ -355,7 +334,21 @@ func (w *worker) readOut() (more bool) {
 		w.over = min(w.over, w.run+grace)
 		return false
 	}
+	if w.protocol == task.FilterProtocol && w.ready {
+		w.filtered(w.buf[:n], false)
+		return true
+	}
 	w.to += n
+	w.split()
+	if w.placed > 0 && w.protocol != task.JSONProtocol {
+		f := &w.waiting()[0]
+		f.since = max(f.since, w.run)
+	}
+	return true
+}
+
+// split looks at the answers in buf.
+func (w *worker) split() {
 	for {
 		i := bytes.IndexByte(w.buf[w.from:w.to], w.mark)
 		if i < 0 {
@@ -365,26 +358,30 @@ func (w *worker) readOut() (more bool) {
 		w.from += i + 1
 		w.line(line)
 	}
+	w.makeRoom()
+}
+
+// makeRoom makes room in buf.
+func (w *worker) makeRoom() {
 	switch {
 	case w.from == w.to:
 		w.from, w.to = 0, 0
+		if len(w.buf) > mostIdle {
+			w.buf = make([]byte, pipeSize)
+		}
 	case w.from > 0:
 		w.to = copy(w.buf, w.buf[w.from:w.to])
 		w.from = 0
-	case w.to == len(w.buf):
-		w.overflow()
+	case w.to < len(w.buf):
+	case w.protocol != task.JSONProtocol:
+		w.collect(&w.partial, w.buf, true)
+		w.to = 0
+	case len(w.buf) < mostJSON:
+		w.buf = append(w.buf, make([]byte, len(w.buf))...)
+	default:
+		w.to = 0
+		w.garbage(w.buf, "it is too long")
 	}
-	if w.placed > 0 && w.protocol != task.JSONProtocol {
-		f := &w.waiting()[0]
-		f.since = max(f.since, w.run)
-	}
-	return true
-}
-
-// overflow makes room for the rest of a long answer.
-func (w *worker) overflow() {
-	w.collect(&w.partial, w.buf[:w.to], true)
-	w.to = 0
 }
 
 // line takes a line of stdout with its end.
@@ -392,13 +389,26 @@ func (w *worker) line(p []byte) {
 	switch {
 	case !w.ready:
 		w.ready = w.cfg.Life.Ready.Match(p[:len(p)-1])
-		w.partial = capture{}
+		w.drop()
 	case w.finished:
-	case w.placed == 0:
+		w.drop()
+	case w.protocol == task.JSONProtocol:
+		w.object(p)
+	case w.placed == 0 && w.part == 0:
 		w.surplus(p)
+	case w.placed == 0 || w.waiting()[0].end > w.put-int64(len(w.out)-w.sent):
+		w.bad("one before the record was read: " + w.excerpt(p))
 	default:
 		w.answer(p)
 	}
+}
+
+// drop forgets the beginning of an answer.
+func (w *worker) drop() {
+	if w.partial.kept != nil {
+		_ = w.partial.kept.Close()
+	}
+	w.partial = capture{}
 }
 
 // answer ends the oldest record with its answer, of which p is the last part.
@@ -425,23 +435,33 @@ func (w *worker) answer(p []byte) {
 	w.ended = append(w.ended, &r.Result)
 	w.pop()
 	w.placed--
-	w.answers++
+	w.answered()
+}
+
+// answered counts an answer.
+func (w *worker) answered() {
+	if w.answers++; w.answers == 1 {
+		w.deaths, w.lane.failures = 0, 0
+		w.Workers.failures.Store(0)
+		w.said = nil
+	}
 }
 
 // surplus takes an answer for which there is no record.
 func (w *worker) surplus(p []byte) {
-	if w.p.In < 0 {
-		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, excerpt(p)))
+	defer w.drop()
+	if w.dismissed {
+		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, w.excerpt(p)))
 		return
 	}
 	w.finish(false)
 	if len(w.ended) == 0 {
-		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, excerpt(p)))
+		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, w.excerpt(p)))
 		return
 	}
 	r := w.ended[len(w.ended)-1]
 	r.Outcome, r.Code = task.BadAnswer, 0
-	r.Err = fmt.Errorf("expected %s for record %d, got another one: %s", w.expected(), r.Task.ID, excerpt(p))
+	r.Err = fmt.Errorf("expected %s for record %d, got another one: %s", w.expected(), r.Task.ID, w.excerpt(p))
 }
 
 // bury reads what a worker that has exited has left, reaps it, and ends its flights.
@@ -452,21 +472,27 @@ func (w *worker) bury() {
 	}
 	read := w.read()
 	ws := w.p.Reap()
-	l, how := w.lane, exitText(ws)
+	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
 	switch {
-	case w.finished:
+	case w.finished && w.hung == "":
 	case !w.dismissed:
 		l.died(how, w.said, w.answers > 0, read > 0)
-		if w.answers > 0 && w.placed == 0 && w.part == 0 && ws != 0 {
+		if w.answers > 0 && w.begun() == 0 && ws != 0 {
 			l.notice(fmt.Sprintf("worker %d ended while it had no record: %s", l.slot.ID, how))
 		}
-	case ws != 0:
+	case w.begun() == 0 && ws != 0:
 		l.notice(fmt.Sprintf("worker %d ended after its last answer: %s", l.slot.ID, how))
 	}
-	for i := range w.waiting() {
-		f := &w.waiting()[i]
-		begun := (i < w.placed || i == w.placed && w.part > 0) && f.begin < read
+	took := w.waiting()
+	if w.dismissed && !w.finished {
+		took = took[:w.begun()] // the next worker runs the others
+	}
+	for i := range took {
+		f := &took[i]
+		begun := i < w.begun() && f.begin < read
 		switch {
+		case w.protocol == task.FilterProtocol && i == 0 && read > 0 && (f.fate != 0 || !w.finished):
+			w.endFilter(f, ws, how, begun)
 		case f.fate != 0:
 			w.end(f, ws)
 		case begun && !w.finished && (i == 0 || w.protocol == task.JSONProtocol):
@@ -475,14 +501,19 @@ func (w *worker) bury() {
 			w.report(f, task.Lost, nil).Unbegun = true
 		}
 	}
-	clear(l.flights)
-	l.flights, l.first = l.flights[:0], 0
+	w.drop()
+	if w.own != nil {
+		w.own.close()
+	}
+	for range took {
+		l.pop()
+	}
 	l.w = nil
 }
 
 // read returns how many bytes the worker can have read.
 func (w *worker) read() int64 {
-	read := w.placing - int64(len(w.out))
+	read := w.put - int64(len(w.out)-w.sent)
 	if w.p.In >= 0 {
 		unread, _ := unix.IoctlGetInt(w.p.In, unix.TIOCINQ)
 		read -= int64(unread)
@@ -491,14 +522,16 @@ func (w *worker) read() int64 {
 }
 
 // end ends a record with its fate.
-func (w *worker) end(f *flight, ws syscall.WaitStatus) {
+func (w *worker) end(f *flight, ws syscall.WaitStatus) *result {
 	r := w.report(f, f.fate, f.why)
 	switch {
 	case f.fate == task.StartFailed:
-		r.Code, r.BadCommand = 126, true
+		r.Code = 126
+		_, r.BadCommand = f.why.(stillborn)
 	case ws.Signaled() && f.fate != task.BadAnswer:
 		r.Signal = int(ws.Signal())
 	}
+	return r
 }
 
 // blame ends a record that the worker had begun when it ended of itself.
@@ -511,7 +544,7 @@ func (w *worker) blame(f *flight, ws syscall.WaitStatus, how string) {
 	default:
 		came := "none before it ended"
 		if w.partial.kept != nil || len(w.partial.text) > 0 || w.to > 0 {
-			came = "half of one before it ended: " + excerpt(append(w.partial.text, w.buf[:w.to]...))
+			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
 		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came))
 	}

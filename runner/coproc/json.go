@@ -1,0 +1,93 @@
+package coproc
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"crew/runner/task"
+)
+
+// reply is an object that a worker writes.
+type reply struct {
+	ID       *uint64         `json:"id"`
+	Exit     *int            `json:"exit"`
+	Stdout   task.Bytes      `json:"stdout"`
+	Stderr   task.Bytes      `json:"stderr"`
+	Progress json.RawMessage `json:"progress"`
+}
+
+// parseReply returns what a worker wrote, or why it cannot be that.
+func parseReply(line []byte) (r reply, fault string) {
+	switch err := json.Unmarshal(line, &r); {
+	case err != nil:
+		return r, err.Error()
+	case r.ID == nil:
+		return r, `it has no "id"`
+	case r.Exit == nil && r.Progress == nil:
+		return r, `it has no "exit"`
+	case r.Exit != nil && (*r.Exit < 0 || *r.Exit > 255):
+		return r, `its "exit" is no exit status`
+	}
+	return r, ""
+}
+
+// object takes an object of the JSON protocol.
+func (w *worker) object(p []byte) {
+	o, fault := parseReply(p)
+	if fault != "" {
+		w.garbage(p, fault)
+		return
+	}
+	at := -1
+	for i := range w.waiting()[:w.placed] {
+		if w.waiting()[i].task.ID == *o.ID {
+			at = i
+			break
+		}
+	}
+	switch {
+	case at < 0 && o.Exit == nil: // of a record that has just ended
+	case at < 0:
+		w.garbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID))
+	case o.Exit == nil:
+		w.waiting()[at].since = w.run
+	default:
+		w.ends(at, &o)
+	}
+}
+
+// ends ends the waiting flight at with its answer.
+func (w *worker) ends(at int, o *reply) {
+	f := &w.waiting()[at]
+	out := []byte(o.Stdout)
+	if len(o.Stderr) > 0 {
+		w.complain(f, []byte(o.Stderr))
+	}
+	if w.cfg.Plan.Show == task.ShowLines && len(out) > 0 {
+		_, _ = w.open(f).out.Write(out) // the sink itself reports an error to the run
+	}
+	r := w.newResult(f)
+	if r.Outcome = task.OK; *o.Exit != 0 {
+		r.Outcome, r.Code = task.Exit, *o.Exit
+	}
+	switch {
+	case len(out) == 0:
+	case w.cfg.Plan.Keeps():
+		w.keepText(out, r, &r.out, &r.Stdout)
+	case len(r.Tail) == 0 && r.Outcome != task.OK:
+		r.Tail = out[max(0, len(out)-tailSize):]
+	}
+	w.ended = append(w.ended, &r.Result)
+	w.remove(at)
+	w.placed--
+	w.answered()
+}
+
+// garbage takes what is no answer.
+func (w *worker) garbage(p []byte, fault string) {
+	if w.begun() == 0 {
+		w.surplus(p)
+		return
+	}
+	w.bad(w.excerpt(p) + ": " + fault)
+}

@@ -1,0 +1,128 @@
+package coproc
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
+)
+
+// reverse answers three records at a time, the last first.
+const reverse = `awk -F'[:,]' '{ id[NR%3] = $2 } NR%3 == 0 {
+	for (i = 2; i >= 0; i--) { k = (NR-2+i)%3; printf "{\"id\":%s,\"exit\":%d,\"stdout\":\"out %s\\n\",\"stderr\":\"err\"}\n", id[k], id[k]%2, id[k] }
+	fflush() }'`
+
+func TestObjectsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", reverse)
+	c.protocol, c.window = task.JSONProtocol, 3
+	var order []uint64
+	c.ended = func(r *task.Result) { order = append(order, r.Task.ID) }
+	for range 6 {
+		c.add(`"args":["x"],"fields":{}`)
+	}
+	c.run()
+	require.Equal(t, []uint64{3, 2, 1, 6, 5, 4}, order)
+	require.Equal(t, "exit 1|out 1\n|err", c.show(t, 1))
+	require.Equal(t, "ok|out 2\n|err", c.show(t, 2))
+}
+
+func TestObjectsThatAreSent(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; printf '%s\n' "$x" >&2; echo '{"id":1,"exit":0}'`)
+	c.protocol = task.JSONProtocol
+	c.add(`"args":["a\n"],"fields":{"k":1}`)
+	c.run()
+	require.Equal(t, `ok||{"id":1,"args":["a\n"],"fields":{"k":1},"attempt":1}`+"\n", c.show(t, 1))
+}
+
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`nonsense`:                   `"nonsense": invalid character`,
+		`{"exit":0}`:                 `"{\"exit\":0}": it has no "id"`,
+		`{"id":1}`:                   `"{\"id\":1}": it has no "exit"`,
+		`{"id":7,"exit":0}`:          `"{\"id\":7,\"exit\":0}": record 7 is not to be answered`,
+		`{"id":1,"exit":1000}`:       `"{\"id\":1,\"exit\":1000}": its "exit" is no exit status`,
+		strings.Repeat("x", 100_000): `"` + strings.Repeat("x", excerptSize) + `"...: invalid`,
+	} {
+		c := newCrowd(t, Config{}, "sh", "-c", `read -r x; cat answer; cat`)
+		c.dir = t.TempDir()
+		require.NoError(t, os.WriteFile(c.dir+"/answer", []byte(answer+"\n"), 0o600))
+		c.protocol = task.JSONProtocol
+		c.add(`"args":[],"fields":{}`)
+		c.run()
+		require.Contains(t, c.show(t, 1), "bad-answer|||expected one JSON object with id and exit for record 1, got "+want)
+	}
+}
+
+func TestACrashCountsForAllThatWereRead(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; read -r x; exit 3`)
+	c.protocol, c.window, c.gone = task.JSONProtocol, 3, true
+	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`, `"args":[],"fields":{}`)
+	c.run()
+	require.Contains(t, c.show(t, 1), "exit 3|")
+	require.Contains(t, c.show(t, 2), "exit 3|")
+	require.NotZero(t, c.back[3])
+}
+
+func TestProgressResetsTheTimeout(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{Limit: Limit{Timeout: 200 * time.Millisecond}}, "sh", "-c", `read -r x
+for i in 1 2 3 4 5 6; do sleep 0.1; echo '{"id":1,"progress":'$i'}'; done; echo '{"id":1,"exit":0}'; read -r x; sleep 1000`)
+	c.protocol = task.JSONProtocol
+	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
+	c.run()
+	require.Contains(t, []string{"ok||", "timeout signal 15||"}, c.show(t, 1)) // on a machine that is slow
+	require.Equal(t, "timeout signal 15||", c.show(t, 2))
+}
+
+func FuzzParseReply(f *testing.F) {
+	for _, s := range []string{
+		`{"id":1,"exit":0,"stdout":"a\n","stderr":"\u00e9"}`, `{"id":1,"progress":{}}`, `{"id":-1}`, `{"id":1,"exit":256}`, `{`, `[]`,
+		`{"id":1,"exit":0,"stdout":{"base64":"AAE="}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, fault := parseReply(line)
+		if fault != "" {
+			return
+		}
+		require.NotNil(t, r.ID)
+		require.True(t, r.Exit != nil || r.Progress != nil)
+		require.True(t, r.Exit == nil || *r.Exit >= 0 && *r.Exit <= 255)
+	})
+}
+
+// FuzzLines cuts a stream of answers into reads in any way.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("a\nb\n\nccc\n"), uint8(1))
+	f.Add(bytes.Repeat([]byte("long"), 40_000), uint8(200))
+	f.Fuzz(func(t *testing.T, stream []byte, size uint8) {
+		stream = append(stream, '\n')
+		want := bytes.SplitAfter(stream, []byte("\n"))
+		want = want[:len(want)-1]
+		l := lines(t, len(want))
+		for p := stream; len(p) > 0; {
+			n := copy(l.w.buf[l.w.to:], p[:min(len(p), 1+int(size)*97)])
+			l.w.to += n
+			p = p[n:]
+			l.w.split()
+		}
+		require.Len(t, l.ended, len(want))
+		for i, r := range l.ended {
+			var b bytes.Buffer
+			_, err := r.Stdout.WriteTo(&b)
+			require.NoError(t, err)
+			require.Equal(t, string(want[i]), b.String())
+			r.Close()
+		}
+	})
+}

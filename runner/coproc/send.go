@@ -1,0 +1,100 @@
+package coproc
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"syscall"
+
+	"crew/runner/task"
+)
+
+// send writes as much as the worker takes.
+func (w *worker) send() {
+	for w.ready && !w.full && !w.shut && w.p.In >= 0 {
+		if w.sent == len(w.out) {
+			w.out, w.sent = w.out[:0], 0
+			if w.protocol == task.FilterProtocol {
+				if !w.feed() {
+					return
+				}
+				continue
+			}
+			if w.place(); len(w.out) == 0 {
+				return
+			}
+		}
+		n, err := syscall.Write(w.p.In, w.out[w.sent:])
+		if err != nil {
+			n = 0
+			w.cannotWrite(err)
+		}
+		w.sent += n
+	}
+}
+
+// cannotWrite takes note of an error of a write to the worker.
+func (w *worker) cannotWrite(err error) {
+	switch err {
+	case syscall.EAGAIN:
+		w.full = true
+	case syscall.EINTR:
+	case io.ErrUnexpectedEOF:
+		f := &w.waiting()[w.placed]
+		f.fate, f.why = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.task.ID)
+		w.finish(false)
+	default: // it may still answer what it has read, or be about to end
+		w.retired, w.shut = true, true
+		w.over = min(w.over, w.run+grace)
+	}
+}
+
+// start places the first byte of a flight.
+func (w *worker) start(f *flight) {
+	f.begin, f.since, f.start = w.put+int64(len(w.out)), w.run, w.at
+	w.count++
+	if w.count == w.cfg.Life.Records {
+		w.retired = true
+	}
+	if w.pending != nil {
+		w.complain(f, w.pending)
+		w.pending = nil
+	}
+}
+
+// place places what the worker gets next.
+func (w *worker) place() {
+	waiting := w.waiting()
+	b := w.out
+	for w.placed < len(waiting) && len(b) < pipeSize {
+		f := &waiting[w.placed]
+		if w.part == 0 {
+			if w.retired {
+				break
+			}
+			w.out = b
+			w.start(f)
+			if w.protocol == task.JSONProtocol {
+				b = strconv.AppendUint(append(b, `{"id":`...), f.task.ID, 10)
+				b = append(b, ',')
+			}
+		}
+		rest := f.task.Stdin[w.part:]
+		n := min(len(rest), pipeSize)
+		b = append(b, rest[:n]...)
+		if n < len(rest) {
+			w.part += int64(n)
+			break
+		}
+		if w.protocol == task.JSONProtocol {
+			b = strconv.AppendInt(append(b, `,"attempt":`...), int64(f.number), 10)
+			b = append(b, '}')
+		}
+		b = append(b, w.mark)
+		f.end = w.put + int64(len(b))
+		w.part = 0
+		w.placed++
+	}
+	w.out = b
+	w.put += int64(len(b))
+}
