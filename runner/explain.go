@@ -46,6 +46,7 @@ func (c *core) explain() {
 	}
 	left := !c.readAll() || c.waits() > 0
 	idle := (c.running < c.capacity || c.capacity == 0) && left && c.phase == going && !c.paused && !c.clock.stopped()
+	idle = idle || c.waitsForWorkers()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
 	}
@@ -85,6 +86,8 @@ func (c *core) blocking() *task.Blocking {
 	all := c.waits()
 	b := &task.Blocking{Tasks: all}
 	switch {
+	case c.waitsForWorkers():
+		b.By, b.Tasks = task.ByWorkers, c.serving
 	case c.phase > going:
 		b.By = task.ByEnd
 	case c.paused || c.clock.stopped():
@@ -109,6 +112,11 @@ func (c *core) blocking() *task.Blocking {
 		return nil
 	}
 	return b
+}
+
+// waitsForWorkers reports whether only the end of persistent workers is missing.
+func (c *core) waitsForWorkers() bool {
+	return c.serving > 0 && len(c.entries) == 0 && (c.readAll() || c.phase > going)
 }
 
 // full reports whether nothing more is read because the read-ahead is full.

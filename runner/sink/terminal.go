@@ -161,7 +161,7 @@ func (t *Terminal) notice(e *task.Event) string {
 	switch e.Kind {
 	case task.Blocked:
 		t.blocking = e.Blocking
-		if b := e.Blocking; b != nil && (t.explain && b.By != task.ByInput || b.None) && e.At.Sub(t.explained) >= blockedAgain {
+		if b := e.Blocking; b != nil && (t.explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers) && e.At.Sub(t.explained) >= blockedAgain {
 			t.explained = e.At
 			return b.Text(e.At)
 		}

@@ -88,12 +88,13 @@ const (
 	ByReader                  // the reader of crew's output
 	ByInput                   // the next record
 	ByAfter                   // other tasks, which they come after
+	ByWorkers                 // the end of the run: that of persistent workers
 )
 
 // Blocking is what tasks wait for.
 type Blocking struct {
 	By    Cause
-	Tasks int       // how many wait
+	Tasks int       // how many wait, or for ByWorkers how many workers there are
 	Input bool      // nothing more is read because the read-ahead is full
 	None  bool      // for BySlots: there is no slot at all; for ByKey: there is none with the label that is the key
 	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
@@ -156,6 +157,8 @@ func (b *Blocking) what(left time.Duration) string {
 		return fmt.Sprintf("results wait for task %d", b.ID)
 	case ByReader:
 		return "output waits for its reader"
+	case ByWorkers:
+		return "waiting for " + Count(int64(b.Tasks), "worker") + " to end"
 	}
 	return "waiting for input"
 }
