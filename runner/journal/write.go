@@ -25,8 +25,8 @@ const (
 	// syncPause is the least time between two syncs. Each takes CPU time from the
 	// tasks, and nobody notices so short a delay.
 	syncPause = 20 * time.Millisecond
-	// manyEvents is how many wait for no pause: they may be all that the run lets wait.
-	manyEvents = 2000
+	// manyEvents are more than processes bring in a pause, and do not wait for it.
+	manyEvents = 1000
 )
 
 // Started records that an attempt is about to start. The starts of several cost one
