@@ -58,8 +58,11 @@ func (o *Options) files() int64 {
 	if o.Output.Joblog != "" {
 		n++
 	}
-	if o.Command.Stdin || o.objectTasks() || o.Coproc.Words != "" || o.Pipe.On {
+	if o.Command.Stdin || o.objectTasks() || o.Pipe.On && o.Coproc.Words == "" {
 		n += 2
+	}
+	if o.Coproc.Words != "" {
+		n += 3 // stdin, and the eventfd that wakes its goroutine
 	}
 	return int64(n)
 }

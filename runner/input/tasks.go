@@ -66,8 +66,8 @@ type Tasks struct {
 	last    int         // records in the latest batch
 	empty   room        // taken up by a command without records
 	columns int         // of the latest record measured
-	spare   []oneRecord // not yet returned by allocate
 	words   int         // that a record of so many columns adds to a command
+	spare   []oneRecord // not yet returned by allocate
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
