@@ -31,7 +31,7 @@ func (s *source) rerun() sink.RerunConfig {
 		return sink.RerunConfig{Whole: true, Line: o.againWhole, Dir: o.failedDir}
 	}
 	cfg := sink.RerunConfig{
-		Columns: in.sources() > 1 || cuts && !c.Stdin,
+		Columns: in.sources() > 1 || cuts && !o.asRead(),
 		JSON:    in.JSON,
 		Line:    o.again,
 		Unlike:  o.unlike,
@@ -44,7 +44,7 @@ func (s *source) rerun() sink.RerunConfig {
 	case c.MaxChars == 0:
 		cfg.Batch = c.MaxArgs
 	}
-	if c.Stdin {
+	if o.asRead() {
 		cfg.Stdin = s.tasks.Separator()
 	}
 	if in.Header {
@@ -134,15 +134,21 @@ var droppedAgain = [...]string{
 	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset",
 }
 
+// asRead reports whether a task gets the text of its records, and not their columns.
+func (o *Options) asRead() bool {
+	p := o.protocol()
+	return o.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
+}
+
 // dropsAgain reports whether a run of the failed tasks does without an option.
 // Tasks that read their records need what ends those; records of one source are
 // given to them uncut.
 func (o *Options) dropsAgain(name string) bool {
 	switch name {
 	case "null", "delimiter":
-		return !o.Command.Stdin
+		return !o.asRead()
 	case "colsep", "csv":
-		return !o.Command.Stdin || o.Input.sources() > 1
+		return !o.asRead() || o.Input.sources() > 1
 	}
 	return slices.Contains(droppedAgain[:], name)
 }

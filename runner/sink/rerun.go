@@ -35,7 +35,7 @@ type RerunConfig struct {
 	// Batch is how many records a task takes if there are enough (-n). 0: a task may
 	// have any number. math.MaxInt: list at most one task.
 	Batch int
-	// Stdin is what ends each record if tasks read them (--stdin), else empty. Then
+	// Stdin is what ends each record if tasks read them (--stdin, --worker), else empty. Then
 	// -0 or -d stays in the line. Without Columns records are run again as they were
 	// read, so -C and --csv stay in the line, too.
 	Stdin string
@@ -171,7 +171,11 @@ func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 		return [][]string{{line}}, !t.Varies() && !strings.HasPrefix(line, "#")
 	}
 	if sep := r.cfg.Stdin; sep != "" && !r.cfg.Columns {
-		texts := strings.Split(string(t.Stdin), sep)
+		text := string(t.Stdin)
+		if t.Protocol != task.NoProtocol {
+			text += sep
+		}
+		texts := strings.Split(text, sep)
 		last := len(texts) - 1
 		for _, text := range texts[:last] {
 			records = append(records, []string{text})
