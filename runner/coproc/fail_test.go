@@ -196,6 +196,15 @@ func TestDeathsOfAllWorkersCount(t *testing.T) {
 	require.NotZero(t, bad)
 }
 
+func TestAnswersToWhatWasNotRead(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "yes")
+	c.window, c.gone = 2, true
+	c.add("1", "2")
+	c.run()
+	require.Contains(t, c.show(t, 1), `ended 3 times before it read a record: it wrote "y"`)
+}
+
 func TestReady(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready")}}, "sh", "-c", "echo loading; echo ready to go; exec cat")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"syscall"
@@ -217,6 +218,6 @@ func lines(t *testing.T, n int) *lane {
 		l.push(flight{task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
 	}
 	l.w = newWorker(l, &proc.Worker{In: -1, Out: -1, Err: -1})
-	l.w.placed = n
+	l.w.placed, l.w.put = n, math.MaxInt64
 	return l
 }

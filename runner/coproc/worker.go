@@ -44,7 +44,7 @@ type worker struct {
 	finished  bool          // the lane has asked it to end; if it lives at killAt, it is killed
 	killAt    time.Duration // never once it has been killed
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
-	hung      string        // how it has closed stdin or stdout and lived on; empty if it has not
+	hung      string        // why it is ended although it has read nothing; empty if it is not
 	silent    bool          // nothing has come for a while, so its exit is looked for
 	answers   int
 
@@ -245,15 +245,18 @@ func (w *worker) hangUp() {
 	if w.p.Out < 0 {
 		stream = "stdout"
 	}
-	w.hung = "it closed " + stream
-	read := w.read()
-	if read == 0 {
-		w.put, w.out, w.sent = 0, nil, 0 // and will not be read
-	}
-	if w.begun() > 0 && !w.finished && w.waiting()[0].begin < read {
+	w.useless("it closed " + stream)
+	if w.begun() > 0 && !w.finished && w.waiting()[0].begin < w.read() {
 		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
+}
+
+// useless takes note of why the worker is ended if it has not read a record.
+func (w *worker) useless(why string) {
+	if w.read() == 0 {
+		w.hung, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
+	}
 }
 
 // bad ends the worker because of what it answered to its oldest record.
@@ -349,6 +352,7 @@ func (w *worker) readOut() (more bool) {
 
 // split looks at the answers in buf.
 func (w *worker) split() {
+	read := w.read()
 	for {
 		i := bytes.IndexByte(w.buf[w.from:w.to], w.mark)
 		if i < 0 {
@@ -356,7 +360,7 @@ func (w *worker) split() {
 		}
 		line := w.buf[w.from : w.from+i+1]
 		w.from += i + 1
-		w.line(line)
+		w.line(line, read)
 	}
 	w.makeRoom()
 }
@@ -384,8 +388,9 @@ func (w *worker) makeRoom() {
 	}
 }
 
-// line takes a line of stdout with its end.
-func (w *worker) line(p []byte) {
+// line takes a line of stdout with its end, written when the worker had read at most so
+// many bytes.
+func (w *worker) line(p []byte, read int64) {
 	switch {
 	case !w.ready:
 		w.ready = w.cfg.Life.Ready.Match(p[:len(p)-1])
@@ -394,7 +399,7 @@ func (w *worker) line(p []byte) {
 		w.drop()
 	case w.protocol == task.JSONProtocol:
 		w.object(p)
-	case w.placed == 0 && w.part == 0:
+	case w.begun() == 0 || w.waiting()[0].begin >= read:
 		w.surplus(p)
 	case w.placed == 0 || w.waiting()[0].end > w.put-int64(len(w.out)-w.sent):
 		w.bad("one before the record was read: " + w.excerpt(p))
@@ -454,6 +459,7 @@ func (w *worker) surplus(p []byte) {
 		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, w.excerpt(p)))
 		return
 	}
+	w.useless("it wrote " + w.excerpt(p))
 	w.finish(false)
 	if len(w.ended) == 0 {
 		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, w.excerpt(p)))
