@@ -123,7 +123,7 @@ func (w *worker) endFilter(f *flight, ws syscall.WaitStatus, how string, begun b
 			r.Outcome, r.Code, r.Signal = task.Signal, 0, int(ws.Signal())
 		}
 	case !begun && !w.dismissed:
-		r = w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.task.ID, how))
+		r = w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how))
 	default:
 		r = w.report(f, task.OK, nil)
 	}

@@ -33,7 +33,7 @@ func (w *worker) hint() time.Duration {
 	w.look = w.run + hintAfter
 	if w.waits() && w.hinted.CompareAndSwap(false, true) {
 		w.notice(fmt.Sprintf("worker %d has read record %d, answers nothing and waits for more: "+
-			"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()", w.slot.ID, f.task.ID))
+			"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()", w.slot.ID, f.record()))
 	}
 	return w.look
 }

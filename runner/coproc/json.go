@@ -40,7 +40,7 @@ func (w *worker) object(p []byte) {
 	}
 	at := -1
 	for i := range w.waiting()[:w.placed] {
-		if w.waiting()[i].task.ID == *o.ID {
+		if w.waiting()[i].record() == *o.ID {
 			at = i
 			break
 		}

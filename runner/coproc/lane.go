@@ -69,6 +69,22 @@ type flight struct {
 	said       *said // nil if nothing has come
 }
 
+// record returns the number by which the worker and the user know the task.
+func (f *flight) record() uint64 {
+	if o := f.task.Origin; o != nil {
+		return o.Task
+	}
+	return f.task.ID
+}
+
+// attempt returns the attempt's number for them.
+func (f *flight) attempt() int {
+	if o := f.task.Origin; o != nil {
+		return o.Number
+	}
+	return f.number
+}
+
 // order asks for the end of an attempt.
 type order struct {
 	id     uint64 // 0 for all, and the worker

@@ -41,7 +41,7 @@ func (w *worker) cannotWrite(err error) {
 	case syscall.EINTR:
 	case io.ErrUnexpectedEOF:
 		f := &w.waiting()[w.placed]
-		f.fate, f.why = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.task.ID)
+		f.fate, f.why = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.record())
 		w.finish(false)
 	default: // it may still answer what it has read, or be about to end
 		w.retired, w.shut = true, true
@@ -75,7 +75,7 @@ func (w *worker) place() {
 			w.out = b
 			w.start(f)
 			if w.protocol == task.JSONProtocol {
-				b = strconv.AppendUint(append(b, `{"id":`...), f.task.ID, 10)
+				b = strconv.AppendUint(append(b, `{"id":`...), f.record(), 10)
 				b = append(b, ',')
 			}
 		}
@@ -87,7 +87,7 @@ func (w *worker) place() {
 			break
 		}
 		if w.protocol == task.JSONProtocol {
-			b = strconv.AppendInt(append(b, `,"attempt":`...), int64(f.number), 10)
+			b = strconv.AppendInt(append(b, `,"attempt":`...), int64(f.attempt()), 10)
 			b = append(b, '}')
 		}
 		b = append(b, w.mark)

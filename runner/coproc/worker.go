@@ -262,7 +262,7 @@ func (w *worker) useless(why string) {
 // bad ends the worker because of what it answered to its oldest record.
 func (w *worker) bad(came string) {
 	if f := &w.waiting()[0]; f.fate == 0 {
-		f.fate, f.why = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came)
+		f.fate, f.why = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.record(), came)
 	}
 	w.finish(false)
 }
@@ -552,7 +552,7 @@ func (w *worker) blame(f *flight, ws syscall.WaitStatus, how string) {
 		if w.partial.kept != nil || len(w.partial.text) > 0 || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
-		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came))
+		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.record(), came))
 	}
 }
 

@@ -147,6 +147,20 @@ func TestPersistentWorkersOfRuns(t *testing.T) {
 	require.True(t, alive(other))
 }
 
+// TestPersistentWorkerKnowsTheRunsNumbers has a worker see records as its run does.
+func TestPersistentWorkerKnowsTheRunsNumbers(t *testing.T) {
+	t.Parallel()
+	c := crew(t, "-S", "1/:", "-q", "--retries", "1", "--retry-delay", "0", "--worker-protocol", "json", "--worker",
+		`while read -r x; do printf '%s\n' "$x" >&2; case $x in *'"id":3,'*) ;; *) false ;; esac && echo '{"id":3,"exit":0}' || echo no; done`,
+		":::", "a", "b", "c")
+	require.Error(t, c.ended())
+	for _, want := range []string{
+		`{"id":1,"args":["a"],"fields":{},"attempt":2}`, `{"id":2,"args":["b"],"fields":{},"attempt":2}`, `{"id":3,"args":["c"],"fields":{},"attempt":1}`,
+	} {
+		require.Contains(t, c.err.String(), want+"\n")
+	}
+}
+
 // TestRunBringsPersistentWorkers has a run bring its worker's command to a host, where
 // each slot keeps its process.
 func TestRunBringsPersistentWorkers(t *testing.T) {

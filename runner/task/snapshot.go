@@ -76,19 +76,19 @@ type Cause uint8
 
 // The causes.
 const (
-	ByPause  Cause = iota + 1 // the run is paused or suspended
-	ByEnd                     // the run drains
-	BySlots                   // any slot: all are busy, or there is none
-	BySlot                    // the slot they are bound to
-	ByKey                     // tasks of the same key, which run one at a time
-	ByLimit                   // --per-key
-	ByRetry                   // the time of their next attempt
-	ByDelay                   // --delay
-	ByOrder                   // with --keep-order, the first unfinished task
-	ByReader                  // the reader of crew's output
-	ByInput                   // the next record
-	ByAfter                   // other tasks, which they come after
-	ByWorkers                 // the end of the run: that of persistent workers
+	ByPause   Cause = iota + 1 // the run is paused or suspended
+	ByEnd                      // the run drains
+	BySlots                    // any slot: all are busy, or there is none
+	BySlot                     // the slot they are bound to
+	ByKey                      // tasks of the same key, which run one at a time
+	ByLimit                    // --per-key
+	ByRetry                    // the time of their next attempt
+	ByDelay                    // --delay
+	ByOrder                    // with --keep-order, the first unfinished task
+	ByReader                   // the reader of crew's output
+	ByInput                    // the next record
+	ByAfter                    // other tasks, which they come after
+	ByWorkers                  // the end of the run: that of persistent workers
 )
 
 // Blocking is what tasks wait for.
