@@ -278,7 +278,7 @@ func describeBefore(b *strings.Builder, r *task.Result, tails []string, last str
 		if from+i < len(tails) {
 			lines = tails[from+i]
 		}
-		if a.Unbegun || a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == last {
+		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == last {
 			continue
 		}
 		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())

@@ -13,7 +13,7 @@ import (
 
 // object writes results as JSON, one object a line, with the keys always in the
 // same order. It streams outputs, so their size does not matter. If attempts
-// failed before, attempts lists them with their outputs, unless they had not begun.
+// failed before, attempts lists them with their outputs.
 //
 // JSON strings are UTF-8. An output that is not is given in base64, as
 // stdout_base64 or stderr_base64. In args, command and key each invalid byte
@@ -37,26 +37,18 @@ type Records struct {
 // write writes the object of a task that ended with r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	j.buf = appendFacts(j.buf[:0], t, r, &j.records)
-	sep := ""
-	for _, b := range r.Before {
-		if b.Unbegun {
-			continue
+	if len(r.Before) > 0 {
+		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
+		for _, b := range r.Before {
+			open := len(j.buf)
+			j.buf = appendError(b.AppendFacts(j.buf), b)
+			j.buf[open] = '{' // in place of the comma
+			if err := j.streams(w, b); err != nil {
+				return err
+			}
+			j.buf = append(j.buf, "},"...)
 		}
-		if sep == "" {
-			j.buf = append(task.AppendName(j.buf, "attempts"), '[')
-		}
-		j.buf = append(j.buf, sep...)
-		open := len(j.buf)
-		j.buf = appendError(b.AppendFacts(j.buf), b)
-		j.buf[open] = '{' // in place of the comma
-		if err := j.streams(w, b); err != nil {
-			return err
-		}
-		j.buf = append(j.buf, '}')
-		sep = ","
-	}
-	if sep != "" {
-		j.buf = append(j.buf, ']')
+		j.buf[len(j.buf)-1] = ']'
 	}
 	if err := j.streams(w, r); err != nil {
 		return err

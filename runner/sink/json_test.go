@@ -228,8 +228,7 @@ func TestJSONListsEarlierAttempts(t *testing.T) {
 				Attempt: 1, Outcome: task.Exit, Code: 75,
 				Stdout: kept(t, store, strings.Repeat("x", size)), Stderr: kept(t, store, "early"),
 			}
-			unbegun := &task.Result{Attempt: 2, Outcome: task.Lost, Unbegun: true}
-			e := ended(2, task.Result{Outcome: task.OK, Attempt: 3, Stdout: kept(t, store, "y"), Before: []*task.Result{unbegun, before, unbegun}})
+			e := ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: kept(t, store, "y"), Before: []*task.Result{before}})
 			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects, Order: late}, Store: store})
 			if late {
 				require.NoError(t, s.Consume([]task.Event{e}))
