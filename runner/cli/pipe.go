@@ -86,6 +86,9 @@ func (o *Options) finishPipe() {
 	if o.given("recend") == nil && o.given("recstart") == nil {
 		p.End = "\n"
 	}
+	if o.Coproc.Words != "" { // a worker is done with a block once it gets the next one
+		o.Coproc.Window = max(o.Coproc.Window, 2)
+	}
 	if o.Pool.Buffer == 0 { // each may be a block in memory
 		o.Pool.Buffer = o.Pool.Jobs
 	}
@@ -114,20 +117,26 @@ func valuesOfStream(o *Options) *refusal {
 	}, []*use{u}}
 }
 
-// outputOfFilters refuses what needs to know which output belongs to which block, where
-// blocks go to persistent workers.
+// outputOfFilters refuses what needs to know which output belongs to which block, and
+// other machines, where blocks go to persistent workers.
 func outputOfFilters(o *Options) *refusal {
 	u, pipe := o.given("worker"), o.given("pipe")
 	if u == nil || pipe == nil {
 		return nil
 	}
-	for _, name := range [...]string{"keep-order", "retries", "state", "json", "results", "tag", "tag-string", "worker-protocol"} {
-		if other := o.given(name); other != nil {
-			return &refusal{usageError{
-				pipe.String() + " " + u.String() + " and " + other.String() + " do not go together",
-				"a worker reads many blocks, and its output belongs to none: drop " + other.opt.typed() + ", or " + u.spelled,
-			}, []*use{u, pipe, other}}
+	names := [...]string{"ssh", "engine", "keep-order", "retries", "state", "json", "results", "tag", "tag-string", "worker-protocol"}
+	for i, name := range names {
+		other := o.given(name)
+		if other == nil {
+			continue
 		}
+		why := "a worker reads many blocks, and its output belongs to none"
+		if i < 2 {
+			why = "workers that read many blocks run on this machine"
+		}
+		return &refusal{usageError{
+			pipe.String() + " " + u.String() + " and " + other.String() + " do not go together", why + ": drop " + other.opt.typed() + ", or " + u.spelled,
+		}, []*use{u, pipe, other}}
 	}
 	return nil
 }

@@ -101,7 +101,10 @@ func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
 func (d *detacher) hand(ctx context.Context, a task.Attempt) error {
 	x := d.x
 	f := &flight{attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.token(x.epoch, a.Task.ID, a.Number)}
-	m := x.message(f)
+	m, err := x.message(f)
+	if err != nil {
+		return err
+	}
 	m.Slot = 0 // that where it runs
 	msg, _, err := x.s.pack(ctx, m.ID, m.Encode())
 	if err != nil {

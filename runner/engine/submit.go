@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/aes"
@@ -278,7 +279,10 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	m := x.message(f)
+	m, err := x.message(f)
+	if err != nil {
+		return err
+	}
 	if x.courier != nil {
 		if err := x.courier.send(ctx, f.attempt, m); err != nil {
 			return err
@@ -312,8 +316,11 @@ func (x *submitter) away(err error) bool {
 	return !x.s.nc.IsConnected()
 }
 
-// message returns what the worker is told of an attempt.
-func (x *submitter) message(f *flight) *Attempt {
+// mostBlock is the size of the largest block of a stream that travels.
+const mostBlock = 64 << 20
+
+// message returns what the worker is told of an attempt. A block goes along as a whole.
+func (x *submitter) message(f *flight) (*Attempt, error) {
 	t, c := f.attempt.Task, &x.sub
 	m := &Attempt{
 		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Key: t.Key,
@@ -322,9 +329,18 @@ func (x *submitter) message(f *flight) *Attempt {
 	}
 	if !x.commands {
 		m.Template, m.Names, m.Records, m.Object = x.template, c.Command.Names, t.Records, t.Object
-		return m
+		return m, nil
 	}
 	m.Argv, m.Shell, m.Dir = f.attempt.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
 	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
-	return m
+	if t.Block == nil {
+		return m, nil
+	}
+	if n := t.Block.Size(); n > mostBlock {
+		return nil, fmt.Errorf("its block is %d bytes, and other machines take %d: write a smaller --block", n, mostBlock)
+	}
+	block := bytes.NewBuffer(make([]byte, 0, t.Block.Size()))
+	_, err := t.Block.WriteTo(block)
+	m.Stdin, m.HasStdin = block.Bytes(), true
+	return m, err
 }

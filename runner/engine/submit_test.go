@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -350,4 +353,26 @@ func BenchmarkSubmit(b *testing.B) {
 	r := broker.run(b.N, nil)
 	e := r.wait()
 	require.Equal(b, int64(b.N), e.Stats.Of(task.OK))
+}
+
+// TestBlocksTravel has tasks on a host read blocks of a file and of a stream.
+func TestBlocksTravel(t *testing.T) {
+	t.Parallel()
+	input := filepath.Join(t.TempDir(), "in")
+	var text strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintln(&text, i)
+	}
+	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
+	for _, size := range []string{"100k", "1M"} {
+		c := crew(t, "-S", "2/:", "-k", "--pipe", "--block", size, "-a", input, "cat")
+		require.NoError(t, c.ended(), c.err.String())
+		require.True(t, text.String() == c.out.String())
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	c := crew(t, "-S", "2/:", "-k", "--pipe", "-N30000", "-a", fifo, "tail -n 1")
+	require.NoError(t, os.WriteFile(fifo, []byte(text.String()), 0))
+	require.NoError(t, c.ended(), c.err.String())
+	require.Equal(t, "29999\n59999\n89999\n99999\n", c.out.String())
 }
