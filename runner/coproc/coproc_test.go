@@ -68,3 +68,16 @@ func TestUnreadRecordsAreNobodysFault(t *testing.T) {
 		}
 	}
 }
+
+// A line on stderr that is complete only after an answer is not cut, unless no other
+// record is there that it can go to.
+func TestStderrIsGivenInWholeLines(t *testing.T) {
+	l := lines(t, 3)
+	for _, text := range []string{"one\ntw", "o\nthree", " "} {
+		l.w.mutter([]byte(text))
+		l.w.answer([]byte("x\n"))
+	}
+	for i, want := range []string{"one\n", "two\n", "three "} {
+		require.Equal(t, want, string(*l.ended[i].Stderr.(*text)))
+	}
+}

@@ -60,6 +60,9 @@ func (w *worker) object(p []byte) {
 func (w *worker) ends(at int, o *reply) {
 	f := &w.waiting()[at]
 	out := []byte(o.Stdout)
+	if w.begun() == 1 {
+		w.flush()
+	}
 	if len(o.Stderr) > 0 {
 		w.complain(f, []byte(o.Stderr))
 	}

@@ -56,9 +56,8 @@ func (w *worker) start(f *flight) {
 	if w.count == w.cfg.Life.Records {
 		w.retired = true
 	}
-	if w.pending != nil {
-		w.complain(f, w.pending)
-		w.pending = nil
+	if w.begun() == 0 {
+		w.flush()
 	}
 }
 

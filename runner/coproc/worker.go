@@ -59,7 +59,7 @@ type worker struct {
 	shut   bool          // the worker has closed its end of the pipe
 	look   time.Duration // when to look next whether the worker flushes
 
-	pending []byte // stderr before the first record
+	pending []byte // stderr before the first record, or a line of it that is not complete
 	said    []byte // the end of stderr
 	errs    []byte // to read stderr into
 
@@ -304,13 +304,35 @@ func (w *worker) readErr() (more bool) {
 	case w.protocol == task.FilterProtocol:
 		w.filtered(p, true)
 	case w.begun() > 0:
-		w.complain(&w.waiting()[0], p)
+		w.mutter(p)
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
 	default:
 		w.stray(p)
 	}
 	return true
+}
+
+// mutter gives stderr to the oldest record. As the end of a line may come after the answer
+// and another record is then the oldest, whole lines go there as long as there is another.
+func (w *worker) mutter(p []byte) {
+	whole := len(p)
+	if w.begun() > 1 && len(w.pending) < mostMemory {
+		whole = bytes.LastIndexByte(p, '\n') + 1
+	}
+	if whole > 0 {
+		w.flush()
+		w.complain(&w.waiting()[0], p[:whole])
+	}
+	w.pending = append(w.pending, p[whole:]...)
+}
+
+// flush gives what is held back of stderr to the oldest record.
+func (w *worker) flush() {
+	if len(w.pending) > 0 {
+		w.complain(&w.waiting()[0], w.pending)
+		w.pending = nil
+	}
 }
 
 // stray shows stderr that belongs to no record.
@@ -419,6 +441,9 @@ func (w *worker) drop() {
 // answer ends the oldest record with its answer, of which p is the last part.
 func (w *worker) answer(p []byte) {
 	f := &w.waiting()[0]
+	if w.begun() == 1 {
+		w.flush()
+	}
 	if w.cfg.Plan.Show == task.ShowLines {
 		s := w.open(f)
 		if w.partial.kept != nil {
@@ -476,6 +501,9 @@ func (w *worker) bury() {
 	}
 	for w.p.Out >= 0 && w.readOut() {
 	}
+	if w.begun() > 0 {
+		w.flush()
+	}
 	read := w.read()
 	ws := w.p.Reap()
 	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
@@ -504,6 +532,9 @@ func (w *worker) bury() {
 		case begun && !w.finished && (i == 0 || w.protocol == task.JSONProtocol):
 			w.blame(f, ws, how)
 		default:
+			if s := f.said; s != nil && s.err == nil && read > 0 { // died has told of it otherwise
+				w.stray(s.text)
+			}
 			w.report(f, task.Lost, nil).Unbegun = true
 		}
 	}
