@@ -70,7 +70,8 @@ type Workers struct {
 	clock clock
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, with no answer of any between
-	hinted   atomic.Bool  // the user knows of workers that do not flush
+	notices  atomic.Int32
+	hinted   atomic.Bool // the user knows of workers that do not flush
 
 	mu     sync.Mutex
 	served map[int]*lane  // by slot
@@ -245,11 +246,19 @@ func (w *Workers) Resume() {
 	w.clock.resume()
 }
 
+// mostNotices is how many messages a run shows, as all its workers may fail all the time.
+const mostNotices = 20
+
 // notice shows a message without waiting for it.
 func (w *Workers) notice(text string) {
-	if w.cfg.Notice != nil {
-		go w.cfg.Notice(text)
+	n := w.notices.Add(1)
+	if w.cfg.Notice == nil || n > mostNotices {
+		return
 	}
+	if n == mostNotices {
+		text += "; what else goes wrong with workers is not shown"
+	}
+	go w.cfg.Notice(text)
 }
 
 // endedBy returns the outcome of an attempt that is asked to end because of cause.

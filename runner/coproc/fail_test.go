@@ -205,6 +205,17 @@ func TestAnswersToWhatWasNotRead(t *testing.T) {
 	require.Contains(t, c.show(t, 1), `ended 3 times before it read a record: it wrote "y"`)
 }
 
+func TestProcessesThatOutliveTheirWorker(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", `read x; (yes >&2 & sleep 1000 & echo $x); exit 0`)
+	c.add("1")
+	c.run()
+	require.Equal(t, task.OK, c.results[1].Outcome)
+	c = blocks(t, 1, "sh", "-c", `(trap "" TERM; cat; echo late) & exit 0`)
+	c.addBlock(&task.Block{Text: []byte("text\n")})
+	c.run()
+}
+
 func TestReady(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready")}}, "sh", "-c", "echo loading; echo ready to go; exec cat")
@@ -213,6 +224,14 @@ func TestReady(t *testing.T) {
 	c.run()
 	for id, want := range map[uint64]string{1: "ok|1\n|", 2: "ok|2\n|", 3: "ok|3\n|"} {
 		require.Equal(t, want, c.show(t, id))
+	}
+
+	for _, protocol := range []task.Protocol{task.NULProtocol, task.FilterProtocol} {
+		c = newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo ready; echo and; exec cat")
+		c.window, c.protocol = 2, protocol
+		c.add("1")
+		c.run()
+		require.Contains(t, c.show(t, 1), "and\n1")
 	}
 
 	c = newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready")}}, "sh", "-c", "echo loading; echo never")

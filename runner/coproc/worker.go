@@ -45,8 +45,10 @@ type worker struct {
 	killAt    time.Duration // never once it has been killed
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
 	hung      string        // why it is ended although it has read nothing; empty if it is not
-	silent    bool          // nothing has come for a while, so its exit is looked for
+	heard     time.Duration // when something came last on stdout; soon after, its exit is not looked for
 	answers   int
+	exited    bool // its streams are read to their ends, or until over
+	spoke     bool // it has written a line after its last answer
 
 	// The worker gets the flights in order. A flight is placed once its bytes are in out.
 	placed int           // flights that are placed, from the first waiting one on
@@ -73,7 +75,7 @@ func newWorker(l *lane, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
 		lane: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host), protocol: t.Protocol, mark: '\n', born: l.run,
-		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, buf: make([]byte, pipeSize),
+		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
 		w.mark = 0
@@ -95,17 +97,20 @@ func (w *worker) turn() {
 		{Fd: -1, Events: unix.POLLOUT},
 		{Fd: -1, Events: unix.POLLIN},
 	}
+	looks := false // for an exit that cannot be polled
 	if w.full {
 		set[3].Fd = int32(w.p.In)
 	}
-	if !w.silent && w.p.Out >= 0 {
+	if w.exited {
+		wait = w.over - w.run
+	} else if w.p.Out >= 0 && w.run < w.heard+soon {
 		wait = min(wait, soon)
 	} else if set[4].Fd = int32(w.p.Exit()); set[4].Fd < 0 {
+		looks = true
 		wait = min(wait, soon)
 	}
-	n := w.sleep(set[:], wait)
+	w.sleep(set[:], wait)
 	w.run, w.at = w.clock.now()
-	w.silent = n == 0
 	if set[3].Revents != 0 {
 		w.full = false
 	}
@@ -115,16 +120,20 @@ func (w *worker) turn() {
 		}
 	}
 	if set[0].Revents != 0 {
+		w.heard = w.run
 		w.readOut()
 	}
-	if set[4].Revents != 0 || set[4].Fd < 0 && (w.silent || w.p.Out < 0) && w.p.Exited() {
+	if !w.exited && (set[4].Revents != 0 || looks && set[4].Fd < 0 && w.p.Exited()) {
+		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
+	}
+	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
 		w.bury()
 	}
 }
 
 // sleep polls set, in which the third element is the bell's, until something happens or
-// wait is over. It returns 0 only in the latter case.
-func (l *lane) sleep(set []unix.PollFd, wait time.Duration) (n int) {
+// wait is over.
+func (l *lane) sleep(set []unix.PollFd, wait time.Duration) {
 	ok, deaf := l.bell.sleep()
 	if !ok {
 		wait = 0
@@ -140,16 +149,19 @@ func (l *lane) sleep(set []unix.PollFd, wait time.Duration) (n int) {
 	if wait != never {
 		timeout = int((min(max(wait, 0), time.Hour) + time.Millisecond - 1) / time.Millisecond)
 	}
-	n, _ = l.cfg.Local.Poll(set, timeout)
-	l.bell.wake(set[2].Revents)
-	if !ok || deaf {
-		return max(n, 1)
+	if n, _ := l.cfg.Local.Poll(set, timeout); n <= 0 {
+		for i := range set {
+			set[i].Revents = 0
+		}
 	}
-	return n
+	l.bell.wake(set[2].Revents)
 }
 
 // due does what its time has come for, and returns when to look again.
 func (w *worker) due() time.Duration {
+	if w.exited {
+		return w.over
+	}
 	if w.run >= w.killAt {
 		w.p.Signal(syscall.SIGKILL)
 		w.killAt = never
@@ -259,27 +271,6 @@ func (w *worker) useless(why string) {
 	}
 }
 
-// bad ends the worker because of what it answered to its oldest record.
-func (w *worker) bad(came string) {
-	if f := &w.waiting()[0]; f.fate == 0 {
-		f.fate, f.why = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.record(), came)
-	}
-	w.finish(false)
-}
-
-// expected says what a record's answer is.
-func (w *worker) expected() string {
-	switch w.protocol {
-	case task.NULProtocol:
-		return "one answer that ends in NUL"
-	case task.JSONProtocol:
-		return "one JSON object with id and exit"
-	case task.FilterProtocol:
-		return "an exit"
-	}
-	return "one line"
-}
-
 // readErr reads stderr once.
 func (w *worker) readErr() (more bool) {
 	if w.errs == nil {
@@ -346,161 +337,8 @@ func (l *lane) stray(p []byte) {
 	_, _ = l.strays.Write(p) // the sink itself reports an error to the run
 }
 
-// readOut reads stdout once and looks at the answers in it.
-func (w *worker) readOut() (more bool) {
-	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
-	switch {
-	case err == syscall.EINTR:
-		return true
-	case err == syscall.EAGAIN:
-		return false
-	case err != nil || n <= 0:
-		closeFD(&w.p.Out)
-		w.over = min(w.over, w.run+grace)
-		return false
-	}
-	if w.protocol == task.FilterProtocol && w.ready {
-		w.filtered(w.buf[:n], false)
-		return true
-	}
-	w.to += n
-	w.split()
-	if w.placed > 0 && w.protocol != task.JSONProtocol {
-		f := &w.waiting()[0]
-		f.since = max(f.since, w.run)
-	}
-	return true
-}
-
-// split looks at the answers in buf.
-func (w *worker) split() {
-	read := w.read()
-	for {
-		i := bytes.IndexByte(w.buf[w.from:w.to], w.mark)
-		if i < 0 {
-			break
-		}
-		line := w.buf[w.from : w.from+i+1]
-		w.from += i + 1
-		w.line(line, read)
-	}
-	w.makeRoom()
-}
-
-// makeRoom makes room in buf.
-func (w *worker) makeRoom() {
-	switch {
-	case w.from == w.to:
-		w.from, w.to = 0, 0
-		if len(w.buf) > mostIdle {
-			w.buf = make([]byte, pipeSize)
-		}
-	case w.from > 0:
-		w.to = copy(w.buf, w.buf[w.from:w.to])
-		w.from = 0
-	case w.to < len(w.buf):
-	case w.protocol != task.JSONProtocol:
-		w.collect(&w.partial, w.buf, true)
-		w.to = 0
-	case len(w.buf) < mostJSON:
-		w.buf = append(w.buf, make([]byte, len(w.buf))...)
-	default:
-		w.to = 0
-		w.garbage(w.buf, "it is too long")
-	}
-}
-
-// line takes a line of stdout with its end, written when the worker had read at most so
-// many bytes.
-func (w *worker) line(p []byte, read int64) {
-	switch {
-	case !w.ready:
-		w.ready = w.cfg.Life.Ready.Match(p[:len(p)-1])
-		w.drop()
-	case w.finished:
-		w.drop()
-	case w.protocol == task.JSONProtocol:
-		w.object(p)
-	case w.begun() == 0 || w.waiting()[0].begin >= read:
-		w.surplus(p)
-	case w.placed == 0 || w.waiting()[0].end > w.put-int64(len(w.out)-w.sent):
-		w.bad("one before the record was read: " + w.excerpt(p))
-	default:
-		w.answer(p)
-	}
-}
-
-// drop forgets the beginning of an answer.
-func (w *worker) drop() {
-	if w.partial.kept != nil {
-		_ = w.partial.kept.Close()
-	}
-	w.partial = capture{}
-}
-
-// answer ends the oldest record with its answer, of which p is the last part.
-func (w *worker) answer(p []byte) {
-	f := &w.waiting()[0]
-	if w.begun() == 1 {
-		w.flush()
-	}
-	if w.cfg.Plan.Show == task.ShowLines {
-		s := w.open(f)
-		if w.partial.kept != nil {
-			_, _ = w.partial.kept.WriteTo(s.out)
-		} else {
-			_, _ = s.out.Write(w.partial.text)
-		}
-		_, _ = s.out.Write(p) // the sink itself reports an error to the run
-	}
-	r := w.newResult(f)
-	r.Outcome = task.OK
-	switch whole := len(w.partial.text) == 0 && w.partial.kept == nil; {
-	case whole && w.cfg.Plan.Keeps():
-		w.keepText(p, r, &r.out, &r.Stdout)
-	case !whole:
-		w.collect(&w.partial, p, true)
-		w.keep(&w.partial, r, &r.out, &r.Stdout)
-	}
-	w.ended = append(w.ended, &r.Result)
-	w.pop()
-	w.placed--
-	w.answered()
-}
-
-// answered counts an answer.
-func (w *worker) answered() {
-	if w.answers++; w.answers == 1 {
-		w.deaths, w.lane.failures = 0, 0
-		w.Workers.failures.Store(0)
-		w.said = nil
-	}
-}
-
-// surplus takes an answer for which there is no record.
-func (w *worker) surplus(p []byte) {
-	defer w.drop()
-	if w.dismissed {
-		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, w.excerpt(p)))
-		return
-	}
-	w.useless("it wrote " + w.excerpt(p))
-	w.finish(false)
-	if len(w.ended) == 0 {
-		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, w.excerpt(p)))
-		return
-	}
-	r := w.ended[len(w.ended)-1]
-	r.Outcome, r.Code = task.BadAnswer, 0
-	r.Err = fmt.Errorf("expected %s for record %d, got another one: %s", w.expected(), r.Task.ID, w.excerpt(p))
-}
-
 // bury reads what a worker that has exited has left, reaps it, and ends its flights.
 func (w *worker) bury() {
-	for w.p.Err >= 0 && w.readErr() {
-	}
-	for w.p.Out >= 0 && w.readOut() {
-	}
 	if w.begun() > 0 {
 		w.flush()
 	}
@@ -541,6 +379,10 @@ func (w *worker) bury() {
 	w.drop()
 	if w.own != nil {
 		w.own.close()
+	}
+	if w.strays != nil {
+		_ = w.strays.Close() // the sink itself reports an error to the run
+		l.strays = nil
 	}
 	for range took {
 		l.pop()
@@ -583,7 +425,7 @@ func (w *worker) blame(f *flight, ws syscall.WaitStatus, how string) {
 		if w.partial.kept != nil || len(w.partial.text) > 0 || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
-		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.record(), came))
+		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came))
 	}
 }
 

@@ -1,0 +1,189 @@
+package coproc
+
+import (
+	"bytes"
+	"fmt"
+	"syscall"
+
+	"crew/runner/task"
+)
+
+// readOut reads stdout once and looks at the answers in it.
+func (w *worker) readOut() (more bool) {
+	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
+	switch {
+	case err == syscall.EINTR:
+		return true
+	case err == syscall.EAGAIN:
+		return false
+	case err != nil || n <= 0:
+		closeFD(&w.p.Out)
+		if !w.exited {
+			w.over = min(w.over, w.run+grace)
+		}
+		return false
+	}
+	w.to += n
+	before := w.answers
+	w.split()
+	if w.answers > before && w.placed > 0 && w.protocol != task.JSONProtocol {
+		f := &w.waiting()[0]
+		f.since = max(f.since, w.run)
+	}
+	return true
+}
+
+// split looks at the answers in buf.
+func (w *worker) split() {
+	read := w.read()
+	for {
+		mark := w.mark
+		if !w.ready {
+			mark = '\n'
+		} else if w.protocol == task.FilterProtocol {
+			w.filtered(w.buf[w.from:w.to], false)
+			w.from = w.to
+		}
+		i := bytes.IndexByte(w.buf[w.from:w.to], mark)
+		if i < 0 {
+			break
+		}
+		line := w.buf[w.from : w.from+i+1]
+		w.from += i + 1
+		w.line(line, read)
+	}
+	w.makeRoom()
+}
+
+// makeRoom makes room in buf.
+func (w *worker) makeRoom() {
+	switch {
+	case w.from == w.to:
+		w.from, w.to = 0, 0
+		if len(w.buf) > mostIdle {
+			w.buf = make([]byte, pipeSize)
+		}
+	case w.from > 0:
+		w.to = copy(w.buf, w.buf[w.from:w.to])
+		w.from = 0
+	case w.to < len(w.buf):
+	case w.protocol != task.JSONProtocol:
+		w.collect(&w.partial, w.buf, true)
+		w.to = 0
+	case len(w.buf) < mostJSON:
+		w.buf = append(w.buf, make([]byte, len(w.buf))...)
+	default:
+		w.to = 0
+		w.garbage(w.buf, "it is too long")
+	}
+}
+
+// line takes a line of stdout with its end, written when the worker had read at most so
+// many bytes.
+func (w *worker) line(p []byte, read int64) {
+	switch {
+	case !w.ready:
+		w.ready = w.cfg.Life.Ready.Match(p[:len(p)-1])
+		w.drop()
+	case w.finished:
+		w.drop()
+	case w.protocol == task.JSONProtocol:
+		w.object(p)
+	case w.begun() == 0 || w.waiting()[0].begin >= read:
+		w.surplus(p)
+	case w.placed == 0 || w.waiting()[0].end > w.put-int64(len(w.out)-w.sent):
+		w.bad("one before the record was read: " + w.excerpt(p))
+	default:
+		w.answer(p)
+	}
+}
+
+// answer ends the oldest record with its answer, of which p is the last part.
+func (w *worker) answer(p []byte) {
+	f := &w.waiting()[0]
+	if w.begun() == 1 {
+		w.flush()
+	}
+	if w.cfg.Plan.Show == task.ShowLines {
+		s := w.open(f)
+		if w.partial.kept != nil {
+			_, _ = w.partial.kept.WriteTo(s.out)
+		} else {
+			_, _ = s.out.Write(w.partial.text)
+		}
+		_, _ = s.out.Write(p) // the sink itself reports an error to the run
+	}
+	r := w.newResult(f)
+	r.Outcome = task.OK
+	switch whole := len(w.partial.text) == 0 && w.partial.kept == nil; {
+	case whole && w.cfg.Plan.Keeps():
+		w.keepText(p, r, &r.out, &r.Stdout)
+	case !whole:
+		w.collect(&w.partial, p, true)
+		w.keep(&w.partial, r, &r.out, &r.Stdout)
+	}
+	w.ended = append(w.ended, &r.Result)
+	w.pop()
+	w.placed--
+	w.answered()
+}
+
+// answered counts an answer.
+func (w *worker) answered() {
+	if w.answers++; w.answers == 1 {
+		w.deaths, w.lane.failures = 0, 0
+		w.Workers.failures.Store(0)
+		w.said = nil
+	}
+}
+
+// surplus takes an answer for which there is no record.
+func (w *worker) surplus(p []byte) {
+	defer w.drop()
+	if w.dismissed {
+		if w.spoke {
+			return
+		}
+		w.spoke = true
+		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, w.excerpt(p)))
+		return
+	}
+	w.useless("it wrote " + w.excerpt(p))
+	w.finish(false)
+	if len(w.ended) == 0 {
+		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, w.excerpt(p)))
+		return
+	}
+	r := w.ended[len(w.ended)-1]
+	r.Outcome, r.Code = task.BadAnswer, 0
+	r.Err = fmt.Errorf("expected %s for record %d, got another one: %s", w.expected(), r.Task.ID, w.excerpt(p))
+}
+
+// bad ends the worker because of what it answered to its oldest record.
+func (w *worker) bad(came string) {
+	if f := &w.waiting()[0]; f.fate == 0 {
+		f.fate, f.why = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came)
+	}
+	w.finish(false)
+}
+
+// expected says what a record's answer is.
+func (w *worker) expected() string {
+	switch w.protocol {
+	case task.NULProtocol:
+		return "one answer that ends in NUL"
+	case task.JSONProtocol:
+		return "one JSON object with id and exit"
+	case task.FilterProtocol:
+		return "an exit"
+	}
+	return "one line"
+}
+
+// drop forgets the beginning of an answer.
+func (w *worker) drop() {
+	if w.partial.kept != nil {
+		_ = w.partial.kept.Close()
+	}
+	w.partial = capture{}
+}
