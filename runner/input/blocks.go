@@ -81,8 +81,8 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	return b, nil
 }
 
-// seekable returns r as a regular file with its offset and size, or nil. A file without
-// bytes may be one of proc(5), which has some.
+// seekable returns r as a regular file with its offset and size, or nil. Those of proc(5)
+// and sysfs(5) do not have the size that they say.
 func seekable(r io.Reader) (f *os.File, at, size int64) {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -90,6 +90,9 @@ func seekable(r io.Reader) (f *os.File, at, size int64) {
 	}
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
+		return nil, 0, 0
+	}
+	if n, _ := f.ReadAt(make([]byte, 1), st.Size()-1); n == 0 {
 		return nil, 0, 0
 	}
 	if at, err = f.Seek(0, io.SeekCurrent); err != nil {

@@ -23,10 +23,9 @@ func naive(text []byte, c BlocksConfig) (ends []int) {
 	around := []byte(c.End + c.Start)
 	// after returns the first end of a record from i on, in a block that begins at off.
 	after := func(off, i int) int {
-		for p := max(i, off+1, off+len(c.End)); p < len(text); p++ {
-			if bytes.HasPrefix(text[p-len(c.End):], around) {
-				return p
-			}
+		from := max(i, off+1, off+len(c.End)) - len(c.End)
+		if at := bytes.Index(text[min(from, len(text)):], around); at >= 0 {
+			return min(from+at+len(c.End), len(text))
 		}
 		return len(text)
 	}
@@ -139,6 +138,18 @@ func TestBlocksAreThoseOfAModel(t *testing.T) {
 		}
 		checkBlocks(t, path, text, cfg, pieces[rapid.IntRange(0, len(pieces)-1).Draw(t, "pieces")].of)
 	})
+}
+
+// What is looked at in one go may end within a boundary.
+func TestBlocksEndAnywhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	const size = 3 * span
+	for _, mark := range []int{size - span, size + span, size + 2*span} { // these are cut within a few bytes of it
+		for p := mark - 8; p < mark+8; p++ {
+			text := []byte(strings.Repeat("x", p) + "-\n-" + strings.Repeat("y", 2*size))
+			checkBlocks(t, path, text, BlocksConfig{Bytes: size, End: "-\n", Start: "-"}, pieces[0].of)
+		}
+	}
 }
 
 func FuzzBlocks(f *testing.F) {

@@ -7,6 +7,7 @@
 #   TASKS=N      tasks where the milestone has 20,000 (5000); slow tools run fewer
 #   RECORDS=N    records of the -n1000 row (10000000)
 #   LINES=N      lines a task of the tagged row (1000000)
+#   BYTES=N      bytes of the rows of blocks (1073741824); parallel gets an eighth
 #   HELD=N       fast tasks held back by a slow one (200000)
 #   ONLY=REGEX   the rows whose names match
 #   QUICK=1      a short form of all: small numbers, 3 rounds
@@ -21,9 +22,9 @@ export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -n "${QUICK:-}" ]; then
-	: "${ROUNDS:=3}" "${TASKS:=1000}" "${RECORDS:=1000000}" "${LINES:=100000}" "${HELD:=5000}"
+	: "${ROUNDS:=3}" "${TASKS:=1000}" "${RECORDS:=1000000}" "${LINES:=100000}" "${HELD:=5000}" "${BYTES:=100000000}"
 fi
-ROUNDS=${ROUNDS:-7} TASKS=${TASKS:-5000} RECORDS=${RECORDS:-10000000} LINES=${LINES:-1000000} HELD=${HELD:-200000}
+ROUNDS=${ROUNDS:-7} TASKS=${TASKS:-5000} RECORDS=${RECORDS:-10000000} LINES=${LINES:-1000000} HELD=${HELD:-200000} BYTES=${BYTES:-1073741824}
 ONLY=${ONLY:-.}
 
 if [ -z "${DIR:-}" ]; then
@@ -228,6 +229,25 @@ if row "records"; then
 	line "-n1000 true, records/s" crew xargs rate ge 2
 	limit "-n1000 true" crew memory 16
 	rm records
+fi
+
+if row "blocks"; then
+	yes 'a line of text that is about fifty bytes long, ok' | head -c "$BYTES" >big
+	head -c $((BYTES / 8)) big >eighth
+	for size in 1 10; do
+		tools=() commands=() inputs=() amounts=()
+		tool stream "$BYTES" big "cat | meter crew -j2 --pipe --block ${size}M 'cat >/dev/null'"
+		tool file "$BYTES" big "meter crew -j2 --pipe --block ${size}M -a big 'cat >/dev/null'"
+		if have parallel; then
+			tool theirs $((BYTES / 8)) eighth "cat | meter parallel -j2 --pipe --block ${size}M 'cat >/dev/null'"
+			tool part $((BYTES / 8)) eighth "meter parallel -j2 --pipepart --block ${size}M -a eighth 'cat >/dev/null'"
+		fi
+		measure "blocks of $size MiB" "$((ROUNDS / 2 + 1))"
+		line "--pipe --block ${size}M, bytes/s" stream theirs rate ge 5
+		line "--pipe --block ${size}M -a, bytes/s" file part rate ge 1
+		limit "--pipe --block ${size}M" stream memory $((16 + 8 * size))
+	done
+	rm big eighth
 fi
 
 if row "held back"; then
