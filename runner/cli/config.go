@@ -225,11 +225,11 @@ func defaults() Options {
 	}
 }
 
-// With keys, keyedBuffer tasks are read ahead as long as they take no more than
-// keyedBufferBytes.
+// With keys, keyedBuffer tasks are read ahead. With keys and with persistent workers,
+// what is read ahead takes no more than mostBufferBytes.
 const (
-	keyedBuffer      = 4096
-	keyedBufferBytes = 16 << 20
+	keyedBuffer     = 4096
+	mostBufferBytes = 16 << 20
 )
 
 // finish fills in the defaults that depend on other options or on the machine.
@@ -256,7 +256,9 @@ func (o *Options) finish() {
 		switch {
 		case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0:
 			// Many tasks of one key must not keep those of other keys from being read.
-			least, o.Pool.BufferBytes = keyedBuffer, keyedBufferBytes
+			least, o.Pool.BufferBytes = keyedBuffer, mostBufferBytes
+		case o.Coproc.Words != "":
+			o.Pool.BufferBytes = mostBufferBytes // the window can be large, and so can records
 		case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
 			least = 16 // each is many records, which take memory
 		}

@@ -195,7 +195,12 @@ var options = [...]option{
 		set:  func(o *Options, v string) (err error) { o.Command.Shell, err = parseText(v); return err }},
 	{name: "worker", value: "CMD", group: groupPool,
 		text: "give the records to long-lived processes",
-		set:  func(o *Options, v string) (err error) { o.Coproc.Words, err = parseText(v); return err }},
+		set: func(o *Options, v string) (err error) {
+			if o.Coproc.Words, err = parseText(v); isNumber(v) {
+				err = errors.New("write the command of a worker; -j N says how many there are")
+			}
+			return err
+		}},
 	{name: "worker-protocol", value: "NAME", group: groupPool, choices: protocols,
 		text: "line (default), nul or json",
 		set: func(o *Options, v string) error {
