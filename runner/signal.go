@@ -117,11 +117,12 @@ func (s *Signals) suspend(r *Run, sig syscall.Signal, hide func()) (others []sys
 
 // Release gives the signals that ask for the end their default action, so that
 // they end crew even if its last line waits for a reader. The others stay caught:
-// a resize that comes too late must not kill crew.
+// a resize that comes too late must not kill crew. It may be called again.
 func (s *Signals) Release() {
 	if s.quit != nil {
 		close(s.quit)
 		<-s.done
+		s.quit = nil
 	}
 	for _, sig := range s.ends {
 		linux.Reset(sig)

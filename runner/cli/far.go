@@ -201,6 +201,7 @@ func (w *wiring) submit() (Executor, error) {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
+	w.onClose(w.signals.Release) // see workLocally
 	return exec, nil
 }
 

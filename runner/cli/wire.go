@@ -102,10 +102,11 @@ type wiring struct {
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
-	control    *control.Server  // nil if the run cannot be steered
-	begun      chan struct{}    // closed once the run is made
-	made       *runner.Run      // the run, once it is
-	feed       *feed            // nil unless others feed the run
+	control    *control.Server // nil if the run cannot be steered
+	begun      chan struct{}   // closed once the run is made
+	made       *runner.Run     // the run, once it is
+	feed       *feed           // nil unless others feed the run
+	signals    *runner.Signals
 	worker     Worker           // nil unless its tasks are those of other runs
 	attached   Attached         // nil unless it shows the results of another run
 	state      *journal.Journal // nil without --state
@@ -135,6 +136,7 @@ func (w *wiring) run() (end ending) {
 		return ending{err: err}
 	}
 	w.onClose(signals.Release)
+	w.signals = signals
 	signals.Gentle = w.opts.Serve.On || w.opts.Engine.Worker
 	r, err := w.newRun()
 	if err != nil {

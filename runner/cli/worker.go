@@ -56,6 +56,7 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	}
 	exec := w.worker.Executor(workers)
 	w.close = append(w.close, exec.Close)
+	w.onClose(w.signals.Release) // first, so that a signal ends the wait for persistent workers
 	return exec, nil
 }
 

@@ -109,13 +109,15 @@ func (w *Workers) Close() error {
 const patience = 30 * time.Second
 
 // Dismiss ends the worker that Run has left in a slot, if there is one. It closes its
-// stdin and does not wait.
-func (w *Workers) Dismiss(slot int) {
+// stdin and does not wait. ended is closed once the worker has exited.
+func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
+	gone := make(chan struct{})
 	w.mu.Lock()
 	l := w.parked[slot]
 	if l == nil {
 		w.mu.Unlock()
-		return
+		close(gone)
+		return gone
 	}
 	delete(w.parked, slot)
 	w.busy[l] = true
@@ -128,7 +130,9 @@ func (w *Workers) Dismiss(slot int) {
 		w.mu.Lock()
 		delete(w.busy, l)
 		w.mu.Unlock()
+		close(gone)
 	})
+	return gone
 }
 
 // Lease is that of proc.Local.

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -125,6 +127,7 @@ func (x *submitter) part() {
 	if !x.s.nc.IsConnected() {
 		return
 	}
+	x.dismiss()
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
 	x.beat(true)
@@ -142,4 +145,26 @@ func (x *submitter) part() {
 	}
 	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
 	_ = x.s.nc.FlushWithContext(ctx)
+}
+
+const (
+	dismissWait = 45 * time.Second // for persistent workers to end
+	sayDismiss  = time.Second      // after which the user is told
+)
+
+// dismiss waits for the end of persistent workers on hosts of the run's own, which would
+// be killed with the connection.
+func (x *submitter) dismiss() {
+	if x.sub.Command.Protocol == task.NoProtocol || len(x.sub.Hosts) == 0 {
+		return
+	}
+	late := time.AfterFunc(sayDismiss, func() { x.sub.Notice("waiting for workers to end") })
+	defer late.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), dismissWait)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, w := range x.roster.all() {
+		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, Run: x.run, Epoch: math.MaxUint64}) })
+	}
+	asked.Wait()
 }

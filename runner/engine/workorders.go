@@ -123,7 +123,9 @@ func (w *crewWorker) holds(o *Order) (ids []uint64) {
 // leaveRun ends all attempts of a run's epochs before one, and returns once they have
 // ended and what they had to tell is stored.
 func (w *crewWorker) leaveRun(t *tenure, run string, epoch uint64) {
-	w.mute(run, epoch)
+	for _, ended := range w.mute(run, epoch) {
+		defer func() { <-ended }()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := func() bool {
@@ -139,9 +141,9 @@ func (w *crewWorker) leaveRun(t *tenure, run string, epoch uint64) {
 	}
 }
 
-// mute ends all attempts of a run's epochs before one. Nobody wants their results any
-// more, except those that are on their way.
-func (w *crewWorker) mute(run string, epoch uint64) {
+// mute ends all attempts of a run's epochs before one, and their processes. Nobody wants
+// their results any more, except those that are on their way. For ended see seats.end.
+func (w *crewWorker) mute(run string, epoch uint64) (ended []<-chan struct{}) {
 	w.mu.Lock()
 	if t := w.runs[run]; t != nil {
 		t.epoch = max(t.epoch, epoch)
@@ -160,6 +162,7 @@ func (w *crewWorker) mute(run string, epoch uint64) {
 		h.wake()
 	}
 	w.end(tasks)
+	return w.seats.end(func(c *seat) bool { return !c.own && c.run == run && c.epoch < epoch })
 }
 
 // forgetRun ends all attempts of a run that is over. Nobody wants any of their results.

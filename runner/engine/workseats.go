@@ -17,7 +17,7 @@ type seats struct {
 	list  []*seat // by number, less 1
 	turns int     // counts takes
 
-	dismiss func(number int) // ends the process of a seat
+	dismiss func(number int) <-chan struct{} // see coproc.Workers
 }
 
 // seat is the place of a persistent worker. The zero seat but for its number is free.
@@ -79,15 +79,17 @@ func (s *seats) leave(c *seat, most int) {
 }
 
 // free ends the process of a seat, if it has one. Its caller holds mu.
-func (s *seats) free(c *seat) {
+func (s *seats) free(c *seat) (ended <-chan struct{}) {
 	if c.run != "" {
-		s.dismiss(c.number)
+		ended = s.dismiss(c.number)
 	}
 	*c = seat{number: c.number}
+	return ended
 }
 
-// end ends the processes for which over holds.
-func (s *seats) end(over func(c *seat) bool) {
+// end ends the processes for which over holds. ended are closed when those that were
+// not busy have exited.
+func (s *seats) end(over func(c *seat) bool) (ended []<-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.list {
@@ -96,9 +98,10 @@ func (s *seats) end(over func(c *seat) bool) {
 		case c.busy:
 			c.over = true
 		default:
-			s.free(c)
+			ended = append(ended, s.free(c))
 		}
 	}
+	return ended
 }
 
 // hear notes that a run lives.
@@ -127,7 +130,9 @@ func (w *crewWorker) Life(t *task.Task) *cli.Life {
 func (h *job) ownCommand() bool { return len(h.Argv) == 0 && !h.Shell }
 
 // seated is an executor that keeps processes in its slots.
-type seated interface{ Dismiss(slot int) }
+type seated interface {
+	Dismiss(slot int) (ended <-chan struct{})
+}
 
 // runSeated runs an attempt that is for a persistent worker.
 func (w *crewWorker) runSeated(run func(task.Attempt) *task.Result, h *job, a task.Attempt) *task.Result {

@@ -19,7 +19,7 @@ import (
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	var dismissed []int
-	s := seats{dismiss: func(n int) { dismissed = append(dismissed, n) }}
+	s := seats{dismiss: func(n int) <-chan struct{} { dismissed = append(dismissed, n); return nil }}
 	one, two, other := holder{"a", 1, 1}, holder{"a", 1, 2}, holder{"b", 1, 1}
 	use := func(h holder, own bool) int {
 		c := s.take(h, own, 2)
@@ -147,6 +147,21 @@ func TestPersistentWorkersOfRuns(t *testing.T) {
 	require.True(t, alive(other))
 }
 
+func TestPersistentWorkerThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	url, over := startHub(t), filepath.Join(t.TempDir(), "over")
+	b := newBench(t, url)
+	script := "trap '' TERM; " + persistent + "; echo > " + over + "; while :; do sleep 0.05; done"
+	b.sum, _ = digest(cli.Template{Words: []string{script}, Replace: "{}", Protocol: task.LineProtocol})
+	w := crew(t, "worker", "--engine", url, "--worker", script)
+	pid, _, _ := b.answer(b.worker(isReady), "a", 1, nil)
+	w.signal(syscall.SIGTERM)
+	exists(t, over)
+	w.signal(syscall.SIGTERM)
+	w.diedOf(syscall.SIGTERM)
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+}
+
 // TestPersistentWorkerKnowsTheRunsNumbers has a worker see records as its run does.
 func TestPersistentWorkerKnowsTheRunsNumbers(t *testing.T) {
 	t.Parallel()
@@ -173,10 +188,10 @@ func TestRunBringsPersistentWorkers(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
 	c := crew(t, "-S", "3/:", "--sched", "keyed", "--key", "{}", "-a", input, "-k", "--worker-ready", "^ready", "--worker-max", "1000",
-		"--worker", `echo hello; echo ready; while read -r x; do eval "n=\$((c_$x+1)); c_$x=\$n"; echo $x {%} $CREW_WORKER {host} $n; done
+		"--worker", `echo hello; echo ready; while read -r x; do eval "n=\$((c_$x+1)); c_$x=\$n"; echo $x {%} $CREW_WORKER {host} $n; done; sleep 0.1
 echo over >> `+dir+`/ends`)
 	require.NoError(t, c.ended(), c.err.String())
-	counts := map[string]int{}
+	counts, slots := map[string]int{}, map[string]bool{}
 	i := 0
 	for line := range strings.Lines(c.out.String()) {
 		f := strings.Fields(line)
@@ -185,6 +200,7 @@ echo over >> `+dir+`/ends`)
 		require.Equal(t, f[1], f[2], "the number in the command and in the environment")
 		require.NotContains(t, f[3], "{")
 		n, _ := strconv.Atoi(f[4])
+		slots[f[1]] = true
 		counts[f[0]+f[1]]++
 		require.Equal(t, counts[f[0]+f[1]], n, "each slot keeps its process")
 		i++
@@ -192,5 +208,5 @@ echo over >> `+dir+`/ends`)
 	require.Equal(t, 200, i)
 	ends, err := os.ReadFile(filepath.Join(dir, "ends"))
 	require.NoError(t, err)
-	require.NotEmpty(t, ends, "a worker whose input ends has the time to end")
+	require.Equal(t, len(slots), strings.Count(string(ends), "over"), "each has the time to end")
 }
