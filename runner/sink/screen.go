@@ -128,7 +128,7 @@ func (s *Screen) together() bool {
 // Last prints text as a line of crew's own once the run is over. It does not wait for
 // a Print, which may be stuck in a write for ever.
 func (s *Screen) Last(text string) {
-	_, _ = patient{s.err.w}.Write([]byte(s.clean() + "crew: " + text + "\n"))
+	_, _ = patient{s.err.w}.Write([]byte(s.clean() + "crew: " + task.Printable(text) + "\n"))
 }
 
 // Urge is Notice for the end of a run, when nobody may be reading: it is like Last,
