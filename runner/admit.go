@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -15,7 +16,7 @@ func (c *core) room() int {
 	}
 	n := c.buffer() - c.count[queued]
 	if most := c.cfg.Pool.Bytes; most > 0 && c.bytes[queued] >= most {
-		n = min(n, fewTasks-c.count[queued])
+		n = min(n, cmp.Or(c.cfg.Pool.Few, fewTasks)-c.count[queued])
 	}
 	if c.order != nil {
 		n = min(n, c.cfg.Order.Window-int(c.stats.Admitted-c.stats.Released))

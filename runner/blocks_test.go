@@ -59,3 +59,24 @@ func TestBlocksAreFreed(t *testing.T) {
 		}
 	})
 }
+
+// Few large tasks are read ahead, and many small ones.
+func TestReadAheadGoesByBytes(t *testing.T) {
+	for size, want := range map[int]int64{1 << 20: 2 + 3, 1: 2 + 64} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &tasks{n: 1000, change: func(tk *task.Task) { tk.Block = &task.Block{Text: make([]byte, size)} }}
+			cfg := config(2)
+			cfg.Pool.Buffer, cfg.Pool.Bytes, cfg.Pool.Few = 64, 3<<20, 3
+			r, err := New(cfg, src, &fake{}, nil, []Sink{&seen{}})
+			require.NoError(t, err)
+			go func() {
+				time.Sleep(time.Second / 2)
+				if got := src.given.Load(); got != want {
+					t.Errorf("%d tasks of %d bytes were read, not %d", got, size, want)
+				}
+				r.Do(task.Command{Op: task.Drain})
+			}()
+			r.Wait()
+		})
+	}
+}

@@ -30,6 +30,7 @@ type Pool struct {
 	Policy  sched.Policy  // without slots: the run adds them
 	Buffer  int           // tasks to read ahead at most; with Remote, twice the slots if that is more
 	Bytes   int           // their size at most, except for the first few tasks; 0 for no limit
+	Few     int           // how many these are; 0 for as many as are no burden
 	Window  int           // attempts that a slot of this machine runs at once; less than 1 is 1
 	PerKey  int           // running tasks of one key at most; 0 for no limit
 	Delay   time.Duration // between two starts

@@ -13,7 +13,7 @@ const (
 	// outboxFull is the number of events waiting for the sinks at which nothing
 	// more starts, so that a stalled reader of the output slows the run down.
 	outboxFull = 4096
-	// fewTasks may be read ahead whatever their size.
+	// fewTasks may be read ahead whatever their size, unless Pool.Few says how many.
 	fewTasks = 64
 	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead,
 	// for a retry or for a limit.

@@ -89,6 +89,7 @@ type Pool struct {
 	JobsFile    string // file that Jobs was read from; "" for none
 	Buffer      int    // tasks to read ahead
 	BufferBytes int    // bytes to read ahead, except for the first few tasks; 0 for no limit
+	BufferFew   int    // how many these are; 0 for the run's default
 	Delay       time.Duration
 	Workdir     string // "" for crew's own
 	Nice        int    // added to crew's own niceness
@@ -254,6 +255,9 @@ func (o *Options) finish() {
 	if o.Pool.Buffer == 0 {
 		least := 64
 		switch {
+		case o.Pipe.On: // a block for each worker, or many small ones
+			o.Pool.BufferFew = max(1, o.Pool.Jobs)
+			o.Pool.BufferBytes = o.Pool.BufferFew * int(max(o.Pipe.Block, oneBlock))
 		case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0:
 			// Many tasks of one key must not keep those of other keys from being read.
 			least, o.Pool.BufferBytes = keyedBuffer, mostBufferBytes

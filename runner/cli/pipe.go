@@ -89,9 +89,6 @@ func (o *Options) finishPipe() {
 	if o.Coproc.Words != "" { // a worker is done with a block once it gets the next one
 		o.Coproc.Window = max(o.Coproc.Window, 2)
 	}
-	if o.Pool.Buffer == 0 { // each may be a block in memory
-		o.Pool.Buffer = o.Pool.Jobs
-	}
 }
 
 // blocksConfig returns what is cut into blocks.

@@ -292,7 +292,7 @@ func (w *wiring) config() (runner.Config, error) {
 	cfg := runner.Config{
 		Pool: runner.Pool{
 			Workers: max(1, o.Pool.Jobs), Window: o.window(), Remote: o.far(), Policy: p,
-			Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
+			Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes, Few: o.Pool.BufferFew, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
 		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},

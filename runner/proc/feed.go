@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -86,9 +87,9 @@ func (p *process) splice() error {
 		return nil
 	case err == nil:
 		err = syscall.ENODATA
-		in.broken = fmt.Errorf("its input has become shorter: %s are gone", p.attempt.Task.Block.Place())
+		in.broken = errors.New("the file of its block has become shorter")
 	case err != syscall.EAGAIN && err != syscall.EINTR && err != syscall.EPIPE:
-		in.broken = fmt.Errorf("read its input, %s: %w", p.attempt.Task.Block.Place(), err)
+		in.broken = fmt.Errorf("read its block: %w", err)
 	}
 	return err
 }

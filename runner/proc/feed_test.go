@@ -59,6 +59,6 @@ func TestABlockIsGone(t *testing.T) {
 	r := run(local(t, nil), &task.Task{ID: 1, Argv: []string{"cat"}, Block: &task.Block{Name: path, File: file, Off: 900, Len: 101}})
 	require.Equal(t, task.StartFailed, r.Outcome)
 	require.Equal(t, 126, r.Code)
-	require.EqualError(t, r.Err, "its input has become shorter: bytes 900-1000 of "+path+" are gone")
-	require.Contains(t, r.Verdict(), "broken off: its input")
+	require.EqualError(t, r.Err, "the file of its block has become shorter")
+	require.Contains(t, r.Verdict(), "broken off: the file")
 }
