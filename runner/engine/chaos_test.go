@@ -24,7 +24,7 @@ import (
 // behind a proxy, and does something to them at random moments. CREW_SOAK is how often;
 // CREW_SOAK_SEED repeats a round that failed. Nothing may be lost, every result is
 // shown once and in order, no task runs twice at the same time, and only what ran at a
-// fault runs again.
+// fault runs again. In each second round persistent workers run the tasks.
 func TestChaos(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("CREW_SOAK"))
 	if err != nil {
@@ -137,6 +137,13 @@ echo "this is the output of $1"
 echo "end $1 $CREW_ATTEMPT" >> "$2/log"
 `
 
+// chaosLoop is a persistent worker that does the same.
+const chaosLoop = `while read -r id CREW_KEY; do
+	export CREW_KEY
+	CREW_ATTEMPT=0 sh task "$id" "$1"
+done
+`
+
 // chaos is one round.
 type chaos struct {
 	t       *testing.T
@@ -144,6 +151,7 @@ type chaos struct {
 	dir     string
 	rand    *rand.Rand
 	env     []string
+	words   []string // the command
 	proxy   *proxy
 	port    string
 	broker  *exec.Cmd
@@ -158,6 +166,10 @@ type chaos struct {
 func newChaos(t *testing.T, bin string, seed uint64) *chaos {
 	c := &chaos{t: t, bin: bin, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 0))}
 	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "task"), []byte(chaosTask), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "loop"), []byte(chaosLoop), 0o666))
+	if c.words = []string{"sh", "task", "{1}", c.dir}; seed%2 == 1 {
+		c.words = []string{"--worker", "sh loop " + c.dir}
+	}
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "runtime"), 0o700))
 	c.env = append(os.Environ(), "XDG_RUNTIME_DIR="+filepath.Join(c.dir, "runtime"), "CREW_OPTS=")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -224,15 +236,16 @@ func (c *chaos) startBroker() {
 
 func (c *chaos) startWorker(i int) {
 	c.proxy.wait()
-	c.workers[i] = c.start("worker", "--engine", filepath.Join(c.dir, "worker.json"), "-j", strconv.Itoa(chaosSlots), "--name", "host"+strconv.Itoa(i),
-		"--worker-ttl", chaosTTL, "--", "sh", "task", "{1}", c.dir)
+	args := []string{"worker", "--engine", filepath.Join(c.dir, "worker.json"), "-j", strconv.Itoa(chaosSlots), "--name", "host" + strconv.Itoa(i),
+		"--worker-ttl", chaosTTL}
+	c.workers[i] = c.start(append(args, c.words...)...)
 }
 
 func (c *chaos) submitter(tasks int, more ...string) *exec.Cmd {
 	args := append([]string{
 		"--engine", filepath.Join(c.dir, "submitter.json"), "-k", "--state", filepath.Join(c.dir, "state"), "--no-control",
 		"--sched", "keyed", "-C", " ", "--key", "{2}"}, more...)
-	args = append(args, "sh", "task", "{1}", c.dir, ":::")
+	args = append(append(args, c.words...), ":::")
 	for i := range tasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))
 	}
