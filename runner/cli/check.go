@@ -36,6 +36,7 @@ var clashes = [...]clash{
 	{"pipe", "stdin", "each task has its block on standard input: drop --stdin"},
 	{"pipe", "no-run-if-empty", "without input nothing runs anyway: drop -r"},
 	{"pipe", "eof", "blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
+	{"recend=", "header", "without ends there are no records, of which one could be the header: drop --header"},
 	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
 
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},

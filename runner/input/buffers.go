@@ -16,6 +16,9 @@ type buffers struct {
 	usual int // size of the latest block; 0 if that is less than least
 }
 
+// mostBuffer is the size of the largest buffer: behind a block comes a boundary.
+const mostBuffer = MaxBlock + 1<<20
+
 // buffer holds one block or more, and what has been read of the next one.
 type buffer struct {
 	bytes []byte
@@ -95,8 +98,7 @@ func (m *inMemory) at(off int64, n int) ([]byte, error) {
 // read reads what is there, but not much more than the n bytes that the next block is
 // to have at least.
 func (m *inMemory) read(n int) {
-	const least = 1 << 20 // beyond MaxBlock, for a boundary
-	if n > MaxBlock+least {
+	if n > mostBuffer {
 		m.err = fmt.Errorf("no record ends in 1 GiB from byte %d on: tell where with --recend, or give a regular file with -a", m.off)
 		return
 	}
@@ -119,7 +121,7 @@ func (m *inMemory) read(n int) {
 func (m *inMemory) move(n int) {
 	old := m.buf
 	if old != nil && m.begin == 0 {
-		n = max(n, min(2*len(old.bytes), MaxBlock))
+		n = max(n, min(2*len(old.bytes), mostBuffer))
 	}
 	m.buf = m.from.get(n)
 	if old != nil {
