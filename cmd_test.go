@@ -315,6 +315,10 @@ func TestMemory(t *testing.T) {
 		t.Parallel()
 		waitBehindOne(t, crew)
 	})
+	t.Run("long answers", func(t *testing.T) {
+		t.Parallel()
+		answerLong(t, crew)
+	})
 }
 
 // readMany has crew read 800,000 records, 20 MB.
@@ -402,4 +406,40 @@ func waitBehindOne(t *testing.T, crew string) {
 	require.Less(t, resident, mostKiB)
 	require.Less(t, resident-then, tasks-early, "more than 1 KiB for each that waits: %d KiB, then %d KiB", then, resident)
 	require.Less(t, len(fds), 64)
+}
+
+// answerLong has persistent workers answer lines of 10 MB, which together are more than
+// crew may have resident.
+func answerLong(t *testing.T, crew string) {
+	const size, records = 10_000_000, 10
+	cmd := exec.CommandContext(t.Context(), crew, "-k", "-j2", "--worker-window", "4", "--worker",
+		`pad=$(head -c 1000000 /dev/zero | tr "\0" x); while read -r n; do printf %s $n; for i in 0 1 2 3 4 5 6 7 8 9; do printf %s $pad; done; echo; done`)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	for i := range records {
+		_, err := fmt.Fprintln(in, i)
+		require.NoError(t, err)
+	}
+	r := bufio.NewReaderSize(out, 64<<10)
+	for i := range records {
+		first, err := r.ReadByte()
+		require.NoError(t, err)
+		require.Equal(t, strconv.Itoa(i), string(first))
+		n := 0
+		for prefix := true; prefix; {
+			var part []byte
+			part, prefix, err = r.ReadLine()
+			require.NoError(t, err)
+			n += len(part)
+		}
+		require.Equal(t, size, n)
+	}
+	resident := peak(t, cmd.Process.Pid)
+	require.NoError(t, in.Close())
+	require.NoError(t, cmd.Wait())
+	t.Logf("%d KiB", resident)
+	require.Less(t, resident, mostKiB)
 }

@@ -239,10 +239,10 @@ func match(l, format string, into ...any) bool {
 }
 
 // rows are the tasks in the joblog and their exit values.
-func (s *soak) rows() map[int]int {
-	t := s.t
+func (f *fault) rows() map[int]int {
+	t := f.t
 	rows := map[int]int{}
-	lines := strings.Split(s.read("log"), "\n")
+	lines := strings.Split(f.read("log"), "\n")
 	require.Empty(t, lines[len(lines)-1], "the last row is cut")
 	for _, l := range lines[1:max(1, len(lines)-1)] {
 		cell := strings.Split(l, "\t")
