@@ -34,7 +34,7 @@ func (c *core) buffer() int {
 
 // crowded reports whether the space outside the read-ahead is used up.
 func (c *core) crowded() bool {
-	return c.aside() >= asideTasks || c.bytes[parked]+c.bytes[held]+c.bytes[delayed] >= asideBytes
+	return c.aside() >= asideTasks || c.bytes[parked]+c.bytes[held]+c.bytes[delayed] >= max(asideBytes, c.cfg.Pool.Bytes)
 }
 
 // aside is the number of tasks that wait outside the read-ahead.

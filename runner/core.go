@@ -16,7 +16,7 @@ const (
 	// fewTasks may be read ahead whatever their size, unless Pool.Few says how many.
 	fewTasks = 64
 	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead,
-	// for a retry or for a limit.
+	// for a retry or for a limit. Pool.Bytes is allowed, too.
 	asideTasks = 32 << 10
 	asideBytes = 16 << 20
 	// balanceEvery is how often automatic topics share out the slots again.

@@ -65,18 +65,14 @@ func (c *core) explain() {
 	x.told, x.since, x.idleFor = b, c.run, 0
 }
 
-// explainCrowd gives a notice when so many tasks wait outside the read-ahead that
+// explainCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
 // nothing more is read.
 func (c *core) explainCrowd() {
 	x := &c.explainer
-	aside := c.aside()
-	switch {
-	case !x.full && c.crowded() && c.phase == going && !c.readAll() && !c.cfg.Feed.Open:
+	if !x.full && c.crowded() && c.phase == going && !c.readAll() && !c.cfg.Feed.Open {
 		x.full = true
 		c.emit(task.Event{Kind: task.Notice, Text: fmt.Sprintf(
-			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", aside)})
-	case x.full && aside < asideTasks/2 && c.bytes[parked]+c.bytes[delayed] < asideBytes/2:
-		x.full = false
+			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", c.aside())})
 	}
 }
 
