@@ -71,7 +71,8 @@ type Workers struct {
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, with no answer of any between
 	notices  atomic.Int32
-	hinted   atomic.Bool // the user knows of workers that do not flush
+	short    atomic.Int32 // lanes that need something to start that other workers hold
+	hinted   atomic.Bool  // the user knows of workers that do not flush
 
 	mu     sync.Mutex
 	served map[int]*lane  // by slot
@@ -222,6 +223,19 @@ func (w *Workers) End(slot int, id uint64, cause error) {
 	defer w.mu.Unlock()
 	if l := w.served[slot]; l != nil {
 		l.order(order{id, 0, endedBy(cause), false})
+	}
+}
+
+// free has idle workers end.
+func (w *Workers) free() {
+	w.mu.Lock()
+	for _, l := range w.served {
+		l.bell.ring()
+	}
+	slots := slices.Collect(maps.Keys(w.parked))
+	w.mu.Unlock()
+	for _, slot := range slots {
+		w.Dismiss(slot)
 	}
 }
 

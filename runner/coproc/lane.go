@@ -2,6 +2,7 @@ package coproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,6 +18,7 @@ import (
 const (
 	backoffFirst = 100 * time.Millisecond // the pause before the second start in a row without an answer
 	backoffMost  = 5 * time.Second
+	shortAgain   = 50 * time.Millisecond // when to start a worker again for which something was short
 
 	// So many workers in a row that end before they read a record stop the run: of one
 	// slot, and of all.
@@ -49,6 +51,7 @@ type lane struct {
 	deaths   int     // workers in a row that ended without an answer
 	failures int     // the same, before they read a record
 	restart  time.Duration
+	short    bool           // it needs something that other workers hold
 	slab     []byte         // for small outputs
 	strays   io.WriteCloser // nil before anything has come
 
@@ -216,7 +219,10 @@ func (l *lane) giveBack() {
 // begin starts a worker if one is needed, and sleeps otherwise.
 func (l *lane) begin() {
 	wait := never
-	if eager := l.cfg.Life.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures; eager || len(l.waiting()) > 0 {
+	if len(l.waiting()) == 0 {
+		l.setShort(false, nil)
+	}
+	if eager := l.cfg.Life.Eager != nil && l.Workers.short.Load() == 0 && l.left == task.LeftMore && l.failures < mostFailures; eager || len(l.waiting()) > 0 {
 		wait = l.restart - l.run
 	}
 	if wait > 0 {
@@ -239,6 +245,7 @@ func (l *lane) begin() {
 	l.mu.Unlock()
 	switch {
 	case p != nil:
+		l.setShort(false, nil)
 		l.w = newWorker(l, p)
 	case err != nil && ctx.Err() == nil:
 		l.cannotStart(ctx, err)
@@ -253,8 +260,29 @@ func (l *lane) model() task.Attempt {
 	return task.Attempt{Task: l.waiting()[0].task, Slot: l.slot}
 }
 
+// setShort says whether the lane needs something that other workers hold. Those that are
+// idle end then.
+func (l *lane) setShort(short bool, err error) {
+	switch {
+	case l.short == short:
+	case short:
+		l.notice(fmt.Sprintf("worker %d %v", l.slot.ID, err))
+		l.Workers.short.Add(1)
+	default:
+		l.Workers.short.Add(-1)
+	}
+	if l.short = short; short {
+		l.free()
+	}
+}
+
 // cannotStart reports that no worker could be started.
 func (l *lane) cannotStart(ctx context.Context, err error) {
+	if errors.Is(err, proc.ErrShort) {
+		l.restart = l.run + shortAgain
+		l.setShort(true, err)
+		return
+	}
 	if len(l.waiting()) == 0 {
 		l.failures = mostFailures // until there is a record that can tell
 		l.restart = l.run

@@ -181,6 +181,9 @@ func (w *worker) due() time.Duration {
 			next = min(next, w.born+age)
 		}
 	}
+	if w.Workers.short.Load() > 0 && len(w.waiting()) == 0 {
+		w.retired = true // others need what it holds
+	}
 	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
 	if w.p.In >= 0 && w.idle() && (w.retired || last && len(w.waiting()) == w.held()) {
 		w.retired, w.dismissed = true, true

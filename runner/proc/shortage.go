@@ -44,6 +44,10 @@ const (
 // executable in time.
 var ErrInVain = fmt.Errorf("waited %v for it in vain", replaceGrace)
 
+// ErrShort is wrapped by the error of a worker for which something is short that other
+// workers hold, perhaps as long as the run lasts.
+var ErrShort = errors.New("waits to start")
+
 // FilesLeft returns how many more descriptors this process may open.
 func FilesLeft() int64 {
 	var limit syscall.Rlimit
@@ -138,9 +142,14 @@ func (e faultError) Unwrap() error { return e.error }
 // waits for a grace period and then fails with a faultError.
 func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	s := l.shortage
-	if !s.threads.Load() && s.waiting.Load() == 0 {
-		if p, err := l.try(ctx, a, argv); !scarce(err) {
+	worker := a.Task.Protocol != task.NoProtocol
+	if worker || !s.threads.Load() && s.waiting.Load() == 0 {
+		p, err := l.try(ctx, a, argv)
+		if !scarce(err) {
 			return p, err
+		}
+		if worker && l.live.Load() > 0 {
+			return nil, fmt.Errorf("%w: %w", ErrShort, err)
 		}
 	}
 	s.waiting.Add(1)
@@ -168,6 +177,9 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 	}
 	var pause time.Duration
 	for until := time.Now().Add(grace); scarce(err); p, err = l.try(ctx, a, argv) {
+		if worker && l.live.Load() > 0 {
+			return nil, fmt.Errorf("%w: %w", ErrShort, err)
+		}
 		if l.live.Load() > 0 {
 			until = time.Now().Add(grace)
 		} else if time.Now().After(until) || s.hopeless.Load() {
