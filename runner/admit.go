@@ -64,7 +64,7 @@ func (c *core) admit(t *task.Task) {
 	if t.ID == 0 || t.ID > c.numbered.Load() {
 		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.numbered.Load()))
 	}
-	c.emit(task.Event{Kind: task.Admitted, ID: t.ID, Task: t})
+	c.stats.Apply(c.event(task.Admitted, t.ID, t))
 	e := c.newEntry()
 	*e = entry{
 		task: t, item: sched.Item{ID: t.ID, Cost: max(t.Cost, 1)}, size: t.Size(),

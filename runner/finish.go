@@ -141,7 +141,9 @@ func (c *core) finish(e *entry, r *task.Result) {
 	}
 	c.set(e, nowhere)
 	delete(c.entries, id)
-	c.emit(task.Event{Kind: task.Finished, ID: id, Task: e.task, Result: r, Attempt: ran, Took: took})
+	ev := c.event(task.Finished, id, e.task)
+	ev.Result, ev.Attempt, ev.Took = r, ran, took
+	c.stats.Apply(ev)
 	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
 		c.memory.keep(r, e.task)
 	}
@@ -162,14 +164,16 @@ func (c *core) finish(e *entry, r *task.Result) {
 // release emits which results may be shown after a task has finished. One event
 // covers them all: there may be as many as the window is long.
 func (c *core) release(id uint64) {
-	if c.order == nil {
-		c.emit(task.Event{Kind: task.Released, ID: id, Last: id})
-		return
+	first, next := id, id+1
+	if c.order != nil {
+		first = c.order.Base()
+		c.order.Put(id)
+		next = c.order.Base()
 	}
-	first := c.order.Base()
-	c.order.Put(id)
-	if next := c.order.Base(); next > first {
-		c.emit(task.Event{Kind: task.Released, ID: first, Last: next - 1})
+	if next > first {
+		ev := c.event(task.Released, first, nil)
+		ev.Last = next - 1
+		c.stats.Apply(ev)
 	}
 }
 

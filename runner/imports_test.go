@@ -30,7 +30,7 @@ var rooms = map[string]struct {
 	"crew/runner/journal":   {own: []string{"crew/runner/spool", "crew/runner/task"}},
 	"crew/runner/sink":      {own: []string{"crew/runner/spool", "crew/runner/task"}},
 	"crew/runner/proc":      {own: []string{"crew/runner/linux", "crew/runner/spool", "crew/runner/task"}},
-	"crew/runner/coproc":    {own: []string{"crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/coproc":    {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
 	"crew/runner/linux":     {own: []string{"crew/runner/linux/raw"}},
 	"crew/runner/linux/raw": {std: true},
 	"crew/runner/control":   {own: []string{"crew/runner/task"}},

@@ -226,10 +226,12 @@ func defaults() Options {
 	}
 }
 
-// With keys, keyedBuffer tasks are read ahead. With keys and with persistent workers,
+// With keys, keyedBuffer tasks are read ahead, and workerBuffer with persistent workers,
+// so that the reader is not woken for every few. With keys and with persistent workers,
 // what is read ahead takes no more than mostBufferBytes.
 const (
 	keyedBuffer     = 4096
+	workerBuffer    = 512
 	mostBufferBytes = 16 << 20
 )
 
@@ -262,7 +264,7 @@ func (o *Options) finish() {
 			// Many tasks of one key must not keep those of other keys from being read.
 			least, o.Pool.BufferBytes = keyedBuffer, mostBufferBytes
 		case o.Coproc.Words != "":
-			o.Pool.BufferBytes = mostBufferBytes // the window can be large, and so can records
+			least, o.Pool.BufferBytes = workerBuffer, mostBufferBytes // the window can be large, and so can records
 		case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
 			least = 16 // each is many records, which take memory
 		}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crew/runner/linux"
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -68,6 +69,7 @@ func (c Config) Validate() error {
 type Workers struct {
 	cfg   Config
 	clock clock
+	pins  linux.Pins
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, with no answer of any between
 	notices  atomic.Int32
@@ -142,6 +144,7 @@ func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	l := newLane(w, slot)
+	l.served = true
 	defer l.bell.close()
 	w.mu.Lock()
 	w.served[slot.ID] = l

@@ -38,6 +38,8 @@ type lane struct {
 	slot task.Slot
 	swap task.Swap
 
+	served bool // by one goroutine for its life
+
 	// state
 
 	bell     bell
@@ -53,6 +55,7 @@ type lane struct {
 	restart  time.Duration
 	short    bool           // it needs something that other workers hold
 	slab     []byte         // for small outputs
+	results  []result       // for the next attempts that end
 	strays   io.WriteCloser // nil before anything has come
 
 	mu     sync.Mutex

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	smallOutput = 1 << 10  // up to this size outputs share the memory of a slab
-	slabSize    = 16 << 10 // the size of that
-	mostMemory  = 64 << 10 // how much of an unfinished output is kept outside of the spool
-	tailSize    = 4 << 10  // how much is remembered of an output that is not kept
-	excerptSize = 60       // how much of an answer a message shows
+	smallOutput   = 1 << 10  // up to this size outputs share the memory of a slab
+	slabSize      = 16 << 10 // the size of that
+	resultsAtOnce = 16       // results that are allocated together, which costs less
+	mostMemory    = 64 << 10 // how much of an unfinished output is kept outside of the spool
+	tailSize      = 4 << 10  // how much is remembered of an output that is not kept
+	excerptSize   = 60       // how much of an answer a message shows
 )
 
-// result is a Result with its outputs, in one allocation.
+// result is a Result with its outputs.
 type result struct {
 	task.Result
 	out, err text
@@ -47,7 +48,11 @@ func (t *text) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader
 
 // newResult returns the result of a flight that ends now, with its stderr.
 func (l *lane) newResult(f *flight) *result {
-	r := new(result)
+	if len(l.results) == 0 {
+		l.results = make([]result, resultsAtOnce)
+	}
+	r := &l.results[0]
+	l.results = l.results[1:]
 	r.Task, r.Attempt, r.Worker, r.Host, r.Start, r.End = f.task, f.number, l.slot.ID, l.slot.Host, f.start, l.at
 	if l.w != nil && !f.start.IsZero() {
 		r.PID, r.Argv = l.w.p.PID, l.w.argv

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/linux"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -69,6 +70,9 @@ type worker struct {
 	from, to int
 	partial  capture // the beginning of an answer that does not fit in buf, or the whole output of a filter
 	own      *said   // the stderr of a filter; nil if there is none
+
+	quick int        // turns in a row with an answer at once
+	pin   *linux.Pin // nil without one
 }
 
 func newWorker(l *lane, p *proc.Worker) *worker {
@@ -109,8 +113,10 @@ func (w *worker) turn() {
 		looks = true
 		wait = min(wait, soon)
 	}
+	before := w.run
 	w.sleep(set[:], wait)
 	w.run, w.at = w.clock.now()
+	w.pace(w.run - before)
 	if set[3].Revents != 0 {
 		w.full = false
 	}
@@ -129,6 +135,31 @@ func (w *worker) turn() {
 	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
 		w.bury()
 	}
+}
+
+// pace keeps the lane's thread and the worker on one processor while answers come at
+// once, and only then. Otherwise each wakes the other on an idle processor, which takes
+// longer than the answer: cat answers twice as many records.
+func (w *worker) pace(waited time.Duration) {
+	const atOnce, late, often = 100 * time.Microsecond, time.Millisecond, 64
+	switch {
+	case waited > late || !w.served:
+		w.quick = 0
+		w.unpin()
+	case waited > atOnce:
+	case w.quick < often:
+		w.quick++
+	case w.pin == nil:
+		w.quick = 0
+		if w.pin = w.pins.TakeAny(); w.pin != nil {
+			w.pin.Join(w.p.PID)
+		}
+	}
+}
+
+func (w *worker) unpin() {
+	w.pin.Release()
+	w.pin = nil
 }
 
 // sleep polls set, in which the third element is the bell's, until something happens or
@@ -346,6 +377,7 @@ func (w *worker) bury() {
 		w.flush()
 	}
 	read := w.read()
+	w.unpin()
 	ws := w.p.Reap()
 	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
 	switch {

@@ -46,6 +46,12 @@ type Pin struct{}
 // Take returns nil.
 func (*Pins) Take() *Pin { return nil }
 
+// TakeAny returns nil.
+func (*Pins) TakeAny() *Pin { return nil }
+
+// Join does nothing.
+func (*Pin) Join(int) {}
+
 // Lasted does nothing.
 func (*Pins) Lasted(time.Duration, int64) {}
 

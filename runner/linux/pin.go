@@ -39,16 +39,26 @@ type Pins struct {
 // Pin ties a thread to a processor. A nil *Pin stands for none, and its methods
 // do nothing.
 type Pin struct {
-	of  *Pins
-	cpu uint32
-	all unix.CPUSet // the thread's affinity without the pin, and the task's
+	of   *Pins
+	cpu  uint32
+	all  unix.CPUSet // the thread's affinity without the pin, and the task's
+	peer int         // a process that is kept there, too; 0 for none
+	free unix.CPUSet // its affinity without that
 }
 
 // Take locks the calling goroutine to its thread, and the thread to its current
 // processor, until Release. It returns nil if that is not worthwhile, or if
 // another thread is pinned to that processor.
 func (p *Pins) Take() *Pin {
-	if !p.wanted.Load() || p.off.Load() {
+	if !p.wanted.Load() {
+		return nil
+	}
+	return p.TakeAny()
+}
+
+// TakeAny is Take for whom it is worthwhile in any case.
+func (p *Pins) TakeAny() *Pin {
+	if p.off.Load() {
 		return nil
 	}
 	runtime.LockOSThread()
@@ -81,12 +91,25 @@ func (pin *Pin) take() bool {
 	return true
 }
 
-// Release undoes Take. The goroutine that called Take must call it.
+// Join keeps the main thread of a process on the pin's processor, too, until Release,
+// which must come before the process is reaped.
+func (pin *Pin) Join(pid int) {
+	var one unix.CPUSet
+	one.Set(int(pin.cpu))
+	if unix.SchedGetaffinity(pid, &pin.free) == nil && pin.free.IsSet(int(pin.cpu)) && unix.SchedSetaffinity(pid, &one) == nil {
+		pin.peer = pid
+	}
+}
+
+// Release undoes Take and Join. The goroutine that called Take must call it.
 func (pin *Pin) Release() {
 	if pin == nil {
 		return
 	}
 	_ = unix.SchedSetaffinity(0, &pin.all)
+	if pin.peer != 0 {
+		_ = unix.SchedSetaffinity(pin.peer, &pin.free)
+	}
 	pin.of.taken[pin.cpu].Store(false)
 	runtime.UnlockOSThread()
 }
