@@ -131,8 +131,7 @@ func (w *worker) answer(p []byte) {
 // answered counts an answer.
 func (w *worker) answered() {
 	if w.answers++; w.answers == 1 {
-		w.deaths, w.lane.failures = 0, 0
-		w.Workers.failures.Store(0)
+		w.proven()
 		w.said = nil
 	}
 }

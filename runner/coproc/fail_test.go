@@ -3,6 +3,7 @@ package coproc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -31,8 +32,22 @@ func TestCrashCountsForTheOldestRecordAlone(t *testing.T) {
 	require.Equal(t, "ok|3\n|", c.show(t, 3))
 	require.Equal(t, "signal signal 11|||the worker ended before it answered: killed by SIGSEGV", c.show(t, 4))
 	require.Equal(t, "ok|5\n|", c.show(t, 5))
-	require.NotZero(t, c.back[3])
-	require.Zero(t, c.back[2])
+	require.Empty(t, c.back)
+}
+
+// To end is how a worker fails a record, so it delays no other.
+func TestFailedRecordsDelayNothing(t *testing.T) {
+	t.Parallel()
+	c := shells(t, Config{})
+	c.add("exit 3", "exit 3", "exit 3", "kill -SEGV $$", "kill -SEGV $$", "exit 3", "echo 7")
+	var deaths []int
+	c.ended = func(*task.Result) {
+		c.Workers.mu.Lock()
+		defer c.Workers.mu.Unlock()
+		deaths = append(deaths, c.served[1].deaths)
+	}
+	c.run()
+	require.Equal(t, []int{0, 0, 0, 1, 2, 0, 0}, deaths)
 }
 
 func TestTooLittle(t *testing.T) {
@@ -79,15 +94,16 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 
 func TestTimeoutReplacesTheWorker(t *testing.T) {
 	t.Parallel()
-	c := shells(t, Config{Limit: Limit{Timeout: 100 * time.Millisecond, KillAfter: 50 * time.Millisecond}})
-	c.window = 3
-	c.add("exec sleep 1000", "echo 2", "trap '' TERM; sleep 1000; sleep 1000; sleep 1000", "echo 4")
-	c.run()
-	require.Equal(t, "timeout signal 15||", c.show(t, 1))
-	require.Equal(t, "timeout signal 9||", c.show(t, 3))
-	for _, id := range []uint64{2, 4} {
-		require.Contains(t, c.show(t, id), "ok|")
-		require.NotZero(t, c.back[id])
+	for first, signal := range map[string]int{"": 15, "trap '' TERM; ": 9} {
+		c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+loop)
+		c.window = 3
+		c.add("echo 1", "sleep 1000; sleep 1000; sleep 1000", "echo 3")
+		c.queue[1].Task.Timeout = 50 * time.Millisecond
+		c.run()
+		require.Equal(t, "ok|1\n|", c.show(t, 1))
+		require.Equal(t, fmt.Sprintf("timeout signal %d||", signal), c.show(t, 2))
+		require.Equal(t, "ok|3\n|", c.show(t, 3))
+		require.Empty(t, c.back)
 	}
 }
 

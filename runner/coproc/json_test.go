@@ -63,13 +63,16 @@ func TestGarbage(t *testing.T) {
 
 func TestACrashCountsForAllThatWereRead(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; read -r x; exit 3`)
-	c.protocol, c.window, c.gone = task.JSONProtocol, 3, true
-	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`, `"args":[],"fields":{}`)
+	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; case $x in *:3,*) kill -SEGV $$; esac; read -r x; exit 3`)
+	c.protocol, c.window = task.JSONProtocol, 3
+	for range 5 {
+		c.add(`"args":[],"fields":{}`)
+	}
 	c.run()
-	require.Contains(t, c.show(t, 1), "exit 3|")
-	require.Contains(t, c.show(t, 2), "exit 3|")
-	require.NotZero(t, c.back[3])
+	for id, want := range []string{"exit 3|", "exit 3|", "signal signal 11|", "exit 3|", "exit 3|"} {
+		require.Contains(t, c.show(t, uint64(id+1)), want)
+	}
+	require.NotZero(t, c.back[4], "of a worker that did nothing")
 }
 
 func TestProgressResetsTheTimeout(t *testing.T) {

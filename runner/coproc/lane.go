@@ -50,7 +50,7 @@ type lane struct {
 	first    int      // index of the first one that has not ended
 	ended    []*task.Result
 	w        *worker // nil if none lives
-	deaths   int     // workers in a row that ended without an answer
+	deaths   int     // workers in a row that ended without having worked
 	failures int     // the same, before they read a record
 	restart  time.Duration
 	short    bool           // it needs something that other workers hold
@@ -81,6 +81,17 @@ func (f *flight) record() uint64 {
 		return o.Task
 	}
 	return f.task.ID
+}
+
+// forget makes the flight as it came.
+func (f *flight) forget() {
+	if s := f.said; s != nil {
+		s.close()
+		if s.kept != nil {
+			_ = s.kept.Close()
+		}
+	}
+	*f = flight{task: f.task, number: f.number}
 }
 
 // attempt returns the attempt's number for them.
@@ -299,11 +310,11 @@ func (l *lane) cannotStart(ctx context.Context, err error) {
 	l.giveBack()
 }
 
-// died takes note of a worker that ended of itself, having answered or read something or
-// not. Until one has answered, the next one starts later each time.
-func (l *lane) died(how string, said []byte, answered, read bool) {
-	if answered {
-		l.deaths, l.failures = 0, 0
+// died takes note of a worker that ended of itself. Unless it worked, which means that
+// it answered or failed a record, the next one starts later each time.
+func (l *lane) died(how string, said []byte, worked, read bool) {
+	if worked {
+		l.proven()
 		return
 	}
 	l.restart = l.run
@@ -332,6 +343,12 @@ func (l *lane) died(how string, said []byte, answered, read bool) {
 	f.fate = task.StartFailed
 	f.why = stillborn{fmt.Errorf("worker %s ended %d times before it read a record: %s",
 		task.Quote(task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host)), excerptSize)), times, how)}
+}
+
+// proven takes note of a worker that works.
+func (l *lane) proven() {
+	l.deaths, l.failures = 0, 0
+	l.Workers.failures.Store(0)
 }
 
 // stillborn is the error of a command whose workers end before they read anything.

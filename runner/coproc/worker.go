@@ -380,10 +380,12 @@ func (w *worker) bury() {
 	w.unpin()
 	ws := w.p.Reap()
 	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
+	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
 	case w.finished && w.hung == "":
+		worked = true
 	case !w.dismissed:
-		l.died(how, w.said, w.answers > 0, read > 0)
+		l.died(how, w.said, worked, read > 0)
 		if w.answers > 0 && w.begun() == 0 && ws != 0 {
 			l.notice(fmt.Sprintf("worker %d ended while it had no record: %s", l.slot.ID, how))
 		}
@@ -391,9 +393,7 @@ func (w *worker) bury() {
 		l.notice(fmt.Sprintf("worker %d ended after its last answer: %s", l.slot.ID, how))
 	}
 	took := w.waiting()
-	if w.dismissed && !w.finished {
-		took = took[:w.begun()] // the next worker runs the others
-	}
+	var stay []flight // for the next worker
 	for i := range took {
 		f := &took[i]
 		begun := i < w.begun() && f.begin < read
@@ -408,7 +408,12 @@ func (w *worker) bury() {
 			if s := f.said; s != nil && s.err == nil && read > 0 { // died has told of it otherwise
 				w.stray(s.text)
 			}
-			w.report(f, task.Lost, nil).Unbegun = true
+			if l.left != task.LeftNone && (worked || w.dismissed) {
+				f.forget()
+				stay = append(stay, *f)
+			} else {
+				w.report(f, task.Lost, nil).Unbegun = true
+			}
 		}
 	}
 	w.drop()
@@ -419,9 +424,8 @@ func (w *worker) bury() {
 		_ = w.strays.Close() // the sink itself reports an error to the run
 		l.strays = nil
 	}
-	for range took {
-		l.pop()
-	}
+	clear(took)
+	l.flights, l.first = append(l.flights[:0], stay...), 0
 	l.w = nil
 }
 
