@@ -147,10 +147,17 @@ func (w *worker) surplus(p []byte) {
 		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, w.excerpt(p)))
 		return
 	}
-	w.useless("it wrote " + w.excerpt(p))
+	what := w.excerpt(p)
+	if w.answers == 0 && w.cfg.Life.Ready == nil {
+		what += ": if that says that it is ready, add --worker-ready REGEX"
+	}
+	w.useless("it wrote " + what)
 	w.finish(false)
-	if len(w.ended) == 0 {
-		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, w.excerpt(p)))
+	switch {
+	case w.hung != "": // the user is told once it has ended
+		return
+	case len(w.ended) == 0:
+		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, what))
 		return
 	}
 	r := w.ended[len(w.ended)-1]

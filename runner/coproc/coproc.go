@@ -71,10 +71,11 @@ type Workers struct {
 	clock clock
 	pins  linux.Pins
 
-	failures atomic.Int32 // workers in a row that ended before they read a record, with no answer of any between
+	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
 	notices  atomic.Int32
 	short    atomic.Int32 // lanes that need something to start that other workers hold
 	hinted   atomic.Bool  // the user knows of workers that do not flush
+	slow     atomic.Bool  // the user knows of workers that are not ready
 
 	mu     sync.Mutex
 	served map[int]*lane  // by slot

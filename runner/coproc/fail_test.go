@@ -317,10 +317,53 @@ func TestEager(t *testing.T) {
 func TestHint(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{}, "sh", "-c", "while read x; do :; done")
+	c.hold = true
 	c.add("1")
+	c.ended = func(*task.Result) { c.hold = false }
 	c.noticed = func(string) { go c.End(1, 1, errors.New("enough")) }
 	c.run()
 	require.Contains(t, c.notices[0], "worker 1 has read record 1, answers nothing and waits for more: does it flush?")
+}
+
+// When no record follows, a worker that does not flush is at the end of its input.
+func TestLastRecordsOfAWorkerThatDoesNotFlush(t *testing.T) {
+	t.Parallel()
+	for _, life := range []Life{{}, {Records: 2}} {
+		c := newCrowd(t, Config{Life: life}, "tr", "a-z", "A-Z")
+		c.window = 4
+		c.add("a", "b", "c", "d")
+		c.run()
+		for id := uint64(1); id <= 4; id++ {
+			require.Equal(t, "ok|"+string(rune('@'+id))+"\n|", c.show(t, id))
+		}
+		require.Contains(t, c.said(t, 1)[0], "does it flush?")
+	}
+}
+
+func TestWorkersThatAreNotReady(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, mkfifo(dir+"/go"))
+	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo >go; cat; echo loading; cat")
+	c.dir = dir
+	c.add("1")
+	go func() {
+		_, _ = os.ReadFile(dir + "/go")
+		c.clock.lost.Add(-int64(readyAfter))
+		c.Wake(1)
+	}()
+	c.noticed = func(string) { go c.End(1, 1, errors.New("enough")) }
+	c.run()
+	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.said(t, 1))
+}
+
+func TestBanner(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", "echo hello; exec sleep 1000")
+	c.add("1")
+	c.gone = true
+	c.run()
+	require.Contains(t, c.said(t, 2)[0], `worker 1 ended before it read a record: it wrote "hello": if that says that it is ready, add --worker-ready REGEX`)
 }
 
 func TestFloodOnStderr(t *testing.T) {

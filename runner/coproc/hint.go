@@ -14,32 +14,67 @@ import (
 	"crew/runner/task"
 )
 
-// hintAfter is how long a record is unanswered when the lane looks whether its worker
-// flushes, and how long until it looks again.
-const hintAfter = 3 * time.Second
+const (
+	// So long is a record unanswered when the lane looks whether its worker flushes.
+	hintAfter = 3 * time.Second
+	lastAfter = 500 * time.Millisecond // if no record will follow
+	lookAgain = 100 * time.Millisecond // at least, until it looks again
+
+	readyAfter = 10 * time.Second // how long a worker may say nothing that Life.Ready matches
+)
 
 // hint looks at times whether the worker has read a record and waits for the next one
-// without having answered, and tells the user once per run. It returns when it is to be
-// called again.
+// without having answered, and tells the user once per run. If no record will follow, it
+// closes the worker's stdin, at which a program writes what it has held back. It returns
+// when it is to be called again.
 func (w *worker) hint() time.Duration {
-	if w.placed == 0 || w.protocol == task.FilterProtocol || w.hinted.Load() {
+	if !w.ready {
+		return w.unready()
+	}
+	last := w.left != task.LeftMore || w.retired
+	if w.placed == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && w.hinted.Load() {
 		return never
 	}
 	f := &w.waiting()[0]
-	at := max(f.since+hintAfter, w.look)
+	after := hintAfter
+	if last && w.protocol != task.JSONProtocol { // one that reads on may be at work on all that it has read
+		after = lastAfter
+	}
+	at := max(f.since+after, w.look)
 	if w.run < at {
 		return at
 	}
-	w.look = w.run + hintAfter
-	if w.waits() && w.hinted.CompareAndSwap(false, true) {
+	// A look takes longer the more processes there are.
+	w.look = w.run + min(max((w.run-f.since)/8, lookAgain), hintAfter)
+	if !w.waits() {
+		return w.look
+	}
+	if w.hinted.CompareAndSwap(false, true) {
 		w.notice(fmt.Sprintf("worker %d has read record %d, answers nothing and waits for more: "+
 			"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()", w.slot.ID, f.record()))
+	}
+	if last {
+		w.dismiss()
 	}
 	return w.look
 }
 
-// waits reports whether the worker has read all that it got, and a process of its group
-// sits in read(2) for more.
+// unready tells the user once per run of a worker that takes long to get ready. It
+// returns when it is to be called again.
+func (w *worker) unready() time.Duration {
+	switch at := w.born + readyAfter; {
+	case w.slow.Load():
+	case w.run < at:
+		return at
+	case w.slow.CompareAndSwap(false, true):
+		w.notice(fmt.Sprintf("worker %d has not said that it is ready for %d s: expected a line on stdout that matches %s",
+			w.slot.ID, int(readyAfter.Seconds()), task.Quote(w.cfg.Life.Ready.String())))
+	}
+	return never
+}
+
+// waits reports whether the worker has read all that it got, a process of its group
+// sits in read(2) for more, and none is running.
 func (w *worker) waits() bool {
 	if w.sent < len(w.out) || w.p.In < 0 {
 		return false
@@ -49,14 +84,18 @@ func (w *worker) waits() bool {
 	if err != nil || unread > 0 || unix.Fstat(w.p.In, &pipe) != nil {
 		return false
 	}
+	waits := false
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
-		dir := filepath.Dir(name)
-		if groupOf(name) == w.p.PID && reads(dir, pipe.Ino) {
-			return true
+		if groupOf(name) == w.p.PID {
+			reads, busy := stateOf(filepath.Dir(name), pipe.Ino)
+			if busy {
+				return false
+			}
+			waits = waits || reads
 		}
 	}
-	return false
+	return waits
 }
 
 // groupOf returns the process group in a /proc/PID/stat, or 0.
@@ -71,22 +110,25 @@ func groupOf(stat string) int {
 	return pgrp
 }
 
-// reads reports whether a thread of a process sits in read(2) of a pipe.
-func reads(dir string, pipe uint64) bool {
+// stateOf reports whether a thread of a process sits in read(2) of a pipe, and whether
+// one is running.
+func stateOf(dir string, pipe uint64) (reads, busy bool) {
 	calls, _ := filepath.Glob(dir + "/task/*/syscall")
 	for _, name := range calls {
 		text, _ := os.ReadFile(name)
 		call := strings.Fields(string(text))
-		if len(call) < 2 || call[0] != strconv.Itoa(unix.SYS_READ) {
+		switch {
+		case len(call) == 1 && call[0] == "running":
+			return false, true
+		case len(call) < 2 || call[0] != strconv.Itoa(unix.SYS_READ):
 			continue
 		}
 		fd, err := strconv.ParseUint(call[1], 0, 64)
 		if err != nil {
 			continue
 		}
-		if link, _ := os.Readlink(dir + "/fd/" + strconv.FormatUint(fd, 10)); link == fmt.Sprintf("pipe:[%d]", pipe) {
-			return true
-		}
+		link, _ := os.Readlink(dir + "/fd/" + strconv.FormatUint(fd, 10))
+		reads = reads || link == fmt.Sprintf("pipe:[%d]", pipe)
 	}
-	return false
+	return reads, false
 }

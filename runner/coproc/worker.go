@@ -217,13 +217,18 @@ func (w *worker) due() time.Duration {
 	}
 	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
 	if w.p.In >= 0 && w.idle() && (w.retired || last && len(w.waiting()) == w.held()) {
-		w.retired, w.dismissed = true, true
-		closeFD(&w.p.In)
+		w.dismiss()
 		for i := range w.waiting()[:w.held()] {
 			w.waiting()[i].since = w.run
 		}
 	}
 	return next
+}
+
+// dismiss closes the worker's stdin, so that it ends.
+func (w *worker) dismiss() {
+	w.retired, w.dismissed = true, true
+	closeFD(&w.p.In)
 }
 
 // begun returns how many flights the worker has got at least a part of.
