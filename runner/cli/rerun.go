@@ -17,8 +17,8 @@ import (
 // rerun returns how to write the command line that runs failed tasks again.
 func (s *source) rerun() sink.RerunConfig {
 	o := s.opts
-	if o.fed() {
-		return sink.RerunConfig{} // crew ctl retry does it, or the tasks' own run
+	if o.fed() || o.protocol() == task.FilterProtocol {
+		return sink.RerunConfig{} // crew ctl retry does it, or the tasks' own run; nothing does for filters
 	}
 	in, c := o.Input, o.Command
 	cuts := in.Colsep != nil || in.CSV
