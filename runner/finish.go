@@ -20,6 +20,9 @@ func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	if c.usage != nil && r.Outcome != task.Lost {
 		c.usage.saw(e.item.Key, r)
 	}
+	if r.Fault != nil && r.Outcome == task.OK {
+		r.Outcome = task.Cancelled // a part of its output is missing
+	}
 	c.deadline.Remove(e.item.ID)
 	e.again = c.retries(e, r)
 	if !e.again {

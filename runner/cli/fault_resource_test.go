@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,6 +63,20 @@ func TestFaultADiskIsFull(t *testing.T) {
 			f.gone()
 		})
 	}
+}
+
+// TestFaultADiskIsFullOfAnswers: a record whose answer is cut is not done.
+func TestFaultADiskIsFullOfAnswers(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFault(t, "-j2", "--joblog", "log", "--worker", "while read x; do "+blocks(20<<10)+"; echo; done").under("export TMPDIR=full;" + tiny)
+	require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
+	f.cmd.Stdin = strings.NewReader(counted(1000))
+	f.start().ends(1)
+	require.Regexp(t, `\ncrew: record \d+: its output is cut: keep output in full: no space left on device\n\z`, f.stderr())
+	done := regexp.MustCompile(`(?m)^\d+\t.*\t0\t0\twhile `).FindAllString(f.read("log"), -1)
+	require.Len(t, done, strings.Count(f.stdout(), strings.Repeat("x", 20<<20)))
+	f.gone()
 }
 
 // TestFaultFewDescriptors: with few of them all tasks run, if not so many at
