@@ -124,51 +124,33 @@ var clashes = [...]clash{
 	{"dry-run", "joblog", "nothing runs, so there is nothing to log: drop one of them"},
 }
 
-// need refuses a condition that holds while none of others does.
-type need struct{ cond, others, what, hint string }
+// need refuses conditions that hold while none of others does.
+type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{"retry-delay", "retries", "--retries", "add --retries N"},
-	{"retry-max-delay", "retries", "--retries", "add --retries N"},
-	{"retry-on", "retries", "--retries", "add --retries N"},
-	{"block", "pipe", "--pipe", "add --pipe"},
-	{"records", "pipe", "--pipe", "add --pipe"},
-	{"recend", "pipe", "--pipe", "add --pipe"},
-	{"recstart", "pipe", "--pipe", "add --pipe"},
-	{"worker-protocol", "worker", "--worker", "add --worker CMD"},
-	{"worker-window", "worker", "--worker", "add --worker CMD"},
-	{"worker-start", "worker", "--worker", "add --worker CMD"},
-	{"worker-ready", "worker", "--worker", "add --worker CMD"},
-	{"worker-max", "worker", "--worker", "add --worker CMD"},
-	{"worker-age", "worker", "--worker", "add --worker CMD"},
-	{"max-queued", "serve", "crew serve", "write crew serve before the options"},
-	{"idle-exit", "serve", "crew serve", "write crew serve before the options"},
-	{"keep", "serve", "crew serve", "write crew serve before the options"},
+	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
+	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
+	{"worker-protocol worker-window worker-start worker-ready worker-max worker-age", "worker", "--worker", "add --worker CMD"},
+	{"max-queued idle-exit keep", "serve", "crew serve", "write crew serve before the options"},
 	{"keep", "state", "--state", "add --state DIR"},
 	{"queue", "engine crew-worker", "--engine", "add --engine URL"},
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
 	{"sign", "engine", "--engine", "add --engine URL"},
 	{"detach", "engine", "--engine", "add --engine URL"},
-	{"basefile", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
-	{"transfer-file", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
+	{"basefile transfer-file", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
 	{"return", "engine ssh", "--engine or --ssh", "add one of them: what tasks write here is here"},
 	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
 	{"worker-ttl", "crew-worker ssh", "crew worker or --ssh", "give it to each crew worker"},
-	{"labels", "crew-worker", "crew worker", "write crew worker before the options"},
-	{"allow-commands", "crew-worker", "crew worker", "write crew worker before the options"},
-	{"trust", "crew-worker", "crew worker", "write crew worker before the options"},
+	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
-	{"sched=keyed", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
-	{"sched=topic", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"sched=keyed sched=topic", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
-	{"replay", "state", "--state", "add --state DIR"},
-	{"retry-failed", "state", "--state", "add --state DIR"},
-	{"state-reset", "state", "--state", "add --state DIR"},
+	{"replay retry-failed state-reset", "state", "--state", "add --state DIR"},
 	{"per-key", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
 }
@@ -233,7 +215,9 @@ func (o *Options) refusals() []*refusal {
 		}
 	}
 	for _, n := range needs {
-		all = append(all, o.lacks(n))
+		for cond := range strings.FieldsSeq(n.conds) {
+			all = append(all, o.lacks(cond, n))
+		}
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), valuesOfStream(o), outputOfFilters(o),
 		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsigned(o), workersAlone(o), answerOfWorker(o))
@@ -249,8 +233,8 @@ func (o *Options) clash(a, b, hint string) *refusal {
 	}, []*use{ua, ub}}
 }
 
-func (o *Options) lacks(n need) *refusal {
-	u := o.when(n.cond)
+func (o *Options) lacks(cond string, n need) *refusal {
+	u := o.when(cond)
 	if u == nil {
 		return nil
 	}

@@ -257,7 +257,7 @@ func TestConditions(t *testing.T) {
 		conds = append(append(conds, c.cond), strings.Fields(c.others)...)
 	}
 	for _, n := range needs {
-		conds = append(append(conds, n.cond), strings.Fields(n.others)...)
+		conds = append(append(conds, strings.Fields(n.conds)...), strings.Fields(n.others)...)
 	}
 	conds = append(conds, onlyWithCommand[:]...)
 	conds = append(conds, droppedAgain[:]...)

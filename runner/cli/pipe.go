@@ -86,7 +86,7 @@ func (o *Options) finishPipe() {
 	if o.given("recend") == nil && o.given("recstart") == nil {
 		p.End = "\n"
 	}
-	if o.Coproc.Words != "" { // a worker is done with a block once it gets the next one
+	if o.Coproc.Words != "" { // a filter's last block lasts until the filter exits, beside the next one
 		o.Coproc.Window = max(o.Coproc.Window, 2)
 	}
 }

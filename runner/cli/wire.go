@@ -291,7 +291,7 @@ func (w *wiring) config() (runner.Config, error) {
 	p, err := sched.New(policy)
 	cfg := runner.Config{
 		Pool: runner.Pool{
-			Workers: max(1, o.Pool.Jobs), Window: o.window(), Remote: o.far(), Policy: p,
+			Workers: max(1, o.Pool.Jobs), Window: o.Coproc.Window, Remote: o.far(), Policy: p,
 			Buffer: o.Pool.Buffer, Bytes: o.Pool.BufferBytes, Few: o.Pool.BufferFew, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
 		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},

@@ -33,15 +33,6 @@ func (o *Options) protocol() task.Protocol {
 	return o.Coproc.Protocol
 }
 
-// window returns how many tasks a slot has at once. That of a filter has a block that is
-// written and perhaps its last one, which ends as the filter does, and the next one.
-func (o *Options) window() int {
-	if o.protocol() == task.FilterProtocol {
-		return max(2, o.Coproc.Window)
-	}
-	return o.Coproc.Window
-}
-
 // workersAlone refuses a command beside --worker.
 func workersAlone(o *Options) *refusal {
 	u := o.given("worker")
