@@ -1,20 +1,15 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
 	"crew/runner/spool"
 	"crew/runner/task"
 )
-
-// tailSize is how much is remembered of an output that is not kept.
-const tailSize = 4 << 10
 
 // outputs are what an attempt has written, as far as it has come.
 type outputs struct {
@@ -24,17 +19,15 @@ type outputs struct {
 	fault error     // why something could not be kept
 }
 
-// stream is one of the outputs.
+// stream is one of the outputs. It keeps nothing before anything has come.
 type stream struct {
-	n    int64          // how much has come
-	gap  bool           // something is missing
-	kept *spool.Buffer  // nil if nothing has come, or it is not kept
-	to   io.WriteCloser // where it is streamed to; may be nil
-	tail []byte         // its end, if it is not kept
+	n   int64 // how much has come
+	gap bool  // something is missing
+	spool.Stream
 }
 
-// write takes the bytes at an offset. They come in order, maybe again.
-func (s *stream) write(off int64, p []byte) error {
+// writeAt takes the bytes at an offset. They come in order, maybe again.
+func (s *stream) writeAt(off int64, p []byte) error {
 	switch {
 	case off+int64(len(p)) <= s.n || s.gap:
 		return nil
@@ -43,16 +36,8 @@ func (s *stream) write(off int64, p []byte) error {
 		return nil
 	}
 	s.n += int64(len(p))
-	if s.to != nil {
-		_, _ = s.to.Write(p) // the sink itself reports an error to the run
-	}
-	if s.kept != nil {
-		_, err := s.kept.Write(p)
-		return err
-	}
-	s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
-	s.tail = s.tail[max(0, len(s.tail)-tailSize):]
-	return nil
+	_, err := s.Write(p)
+	return err
 }
 
 // openOutputs sets where the output of a flight goes, once there is some. keep is for
@@ -60,14 +45,14 @@ func (s *stream) write(off int64, p []byte) error {
 // out.mu or is the only one to use out.
 func (x *submitter) openOutputs(f *flight, keep bool) {
 	both := &f.out.both
-	if both[0].kept != nil || both[0].to != nil {
+	if both[0].Kept != nil || both[0].To != nil {
 		return
 	}
 	if keep || x.sub.Plan.Keeps() {
-		both[0].kept, both[1].kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
+		both[0].Kept, both[1].Kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
 	}
 	if !keep && x.sub.Plan.Show == task.ShowLines {
-		both[0].to, both[1].to = x.sub.Open(f.attempt)
+		both[0].To, both[1].To = x.sub.Open(f.attempt)
 	}
 }
 
@@ -80,7 +65,7 @@ func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
 		return
 	}
 	x.openOutputs(f, keep)
-	if err := o.both[c.stream()].write(c.Offset, c.Data); err != nil && o.fault == nil {
+	if err := o.both[c.stream()].writeAt(c.Offset, c.Data); err != nil && o.fault == nil {
 		if o.fault = err; f.worker == nil {
 			return
 		}
@@ -91,11 +76,10 @@ func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
 // close closes the writers, and what was kept if it is not handed over.
 func (o *outputs) close(kept bool) {
 	for i := range o.both {
-		if s := &o.both[i]; s.to != nil {
-			_ = s.to.Close() // the sink itself reports an error to the run
-		}
-		if s := &o.both[i]; kept && s.kept != nil {
-			_ = s.kept.Close()
+		s := &o.both[i]
+		s.End()
+		if kept && s.Kept != nil {
+			_ = s.Kept.Close()
 		}
 	}
 }
@@ -115,7 +99,7 @@ func (f *flight) finish(e end) {
 func (f *flight) live() (stdout, stderr task.Live, attempt int) {
 	f.out.mu.Lock()
 	defer f.out.mu.Unlock()
-	out, err := f.out.both[0].kept, f.out.both[1].kept
+	out, err := f.out.both[0].Kept, f.out.both[1].Kept
 	if f.out.over || out == nil {
 		return nil, nil, 0
 	}
@@ -148,12 +132,7 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	if fin.Err != "" {
 		r.Err = errors.New(fin.Err)
 	}
-	r.Stdout, r.Stderr = f.out.both[0].output(), f.out.both[1].output()
-	for _, tail := range [...][]byte{f.out.both[1].tail, f.out.both[0].tail} {
-		if len(bytes.TrimSpace(r.Tail)) == 0 && len(tail) > 0 {
-			r.Tail = tail
-		}
-	}
+	spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
 	if x.courier != nil {
 		err := x.courier.fetch(x.ctx, r.Task, fin)
 		for ; err != nil && x.away(err) && x.ctx.Err() == nil; err = x.courier.fetch(x.ctx, r.Task, fin) {
@@ -162,18 +141,6 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		r.Fault = cmp.Or(r.Fault, err)
 	}
 	return r
-}
-
-// output returns what was kept, or nil if that is nothing.
-func (s *stream) output() task.Output {
-	if s.kept == nil {
-		return nil
-	}
-	if s.kept.Len() == 0 {
-		_ = s.kept.Close()
-		return nil
-	}
-	return s.kept
 }
 
 // land takes what the Final of a flight brings, and returns the end that it amounts
@@ -198,7 +165,7 @@ func (x *submitter) land(ctx context.Context, f *flight, e end) end {
 		n    int64
 	}{{fin.Stdout, fin.StdoutLen}, {fin.Stderr, fin.StderrLen}} {
 		s := &f.out.both[i]
-		if err := s.write(s.n, part.rest); err != nil && f.out.fault == nil {
+		if err := s.writeAt(s.n, part.rest); err != nil && f.out.fault == nil {
 			f.out.fault = err
 		}
 		if s.gap || s.n != part.n {

@@ -208,10 +208,10 @@ func (x *submitter) replay(f *flight) {
 	if x.sub.Plan.Show != task.ShowLines {
 		return
 	}
-	both[0].to, both[1].to = x.sub.Open(f.attempt)
+	both[0].To, both[1].To = x.sub.Open(f.attempt)
 	for i := range both {
-		if s := &both[i]; s.kept != nil {
-			_, _ = s.kept.WriteTo(s.to)
+		if s := &both[i]; s.Kept != nil {
+			_, _ = s.Kept.WriteTo(s.To)
 		}
 	}
 }

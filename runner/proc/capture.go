@@ -1,9 +1,7 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"syscall"
 	"time"
 
@@ -19,7 +17,6 @@ const (
 	linger  = time.Second            // how long to read after a task's exit while other processes hold its pipes
 	parting = 100 * time.Millisecond // how long to read after those have been killed
 
-	tailSize   = 4 << 10  // how much is remembered of a stderr that is not kept
 	pipeSize   = 64 << 10 // the capacity of a new pipe
 	splicePipe = 1 << 20  // of one that a file is spliced to, which takes an eighth less time; for copies the processor's cache is too small
 	leastRoom  = 16 << 10 // how much room a spool.Buffer must have to be read into directly
@@ -27,41 +24,8 @@ const (
 
 // stream is one of the two outputs of a task.
 type stream struct {
-	fd       int            // our end of the pipe; -1 if it is closed or there is none
-	kept     *spool.Buffer  // nil if the result does not hold the output
-	to       io.WriteCloser // where the output is streamed to; may be nil
-	tail     []byte         // the end of the output
-	keepTail bool
-}
-
-// write passes on what was read.
-func (s *stream) write(p []byte) error {
-	if s.keepTail {
-		s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
-		if len(s.tail) > 2*tailSize {
-			s.tail = append(s.tail[:0], s.tail[len(s.tail)-tailSize:]...)
-		}
-	}
-	if s.to != nil {
-		_, _ = s.to.Write(p) // the sink itself reports an error to the run
-	}
-	if s.kept != nil {
-		_, err := s.kept.Write(p)
-		return err
-	}
-	return nil
-}
-
-// output returns what was kept, or nil if that is nothing.
-func (s *stream) output() task.Output {
-	if s.kept == nil {
-		return nil
-	}
-	if s.kept.Len() == 0 {
-		_ = s.kept.Close()
-		return nil
-	}
-	return s.kept
+	fd int // our end of the pipe; -1 if it is closed or there is none
+	spool.Stream
 }
 
 // pipes makes the child's standard streams.
@@ -143,16 +107,14 @@ func closeFD(fd *int) {
 // groups.add on.
 func (p *process) keep() {
 	if cfg := &p.local.cfg; cfg.Plan.Keeps() {
-		p.out.kept, p.err.kept = cfg.Store.Buffer(), cfg.Store.Buffer()
-	} else {
-		p.out.keepTail, p.err.keepTail = true, true
+		p.out.Kept, p.err.Kept = cfg.Store.Buffer(), cfg.Store.Buffer()
 	}
 }
 
 // openWriters sets where the output of a started process is streamed to.
 func (p *process) openWriters() {
 	if cfg := &p.local.cfg; cfg.Plan.Show == task.ShowLines {
-		p.out.to, p.err.to = cfg.Open(p.attempt)
+		p.out.To, p.err.To = cfg.Open(p.attempt)
 	}
 }
 
@@ -166,16 +128,16 @@ func (p *process) read(s *stream, revents int16) {
 		closeFD(&s.fd)
 		p.pin.Yield() // the task is about to close the other pipe, too
 		return
-	case s.kept != nil && s.to == nil:
-		if room := s.kept.Room(); len(room) >= leastRoom {
-			s.kept.Grew(p.readInto(room, s))
+	case s.Kept != nil && s.To == nil:
+		if room := s.Kept.Room(); len(room) >= leastRoom {
+			s.Kept.Grew(p.readInto(room, s))
 			return
 		}
 	}
 	buf := p.local.buffers.Get().(*[pipeSize]byte)
 	defer p.local.buffers.Put(buf)
 	if n := p.readInto(buf[:], s); n > 0 {
-		if err := s.write(buf[:n]); err != nil {
+		if _, err := s.Write(buf[:n]); err != nil {
 			p.fault = err
 		}
 	}
@@ -294,15 +256,7 @@ func (p *process) handOver(r *task.Result) {
 		r.Fault = fmt.Errorf("task %d: its output is cut: %w", p.attempt.Task.ID, p.fault)
 	}
 	r.Leaked = p.leaked
-	r.Stdout, r.Stderr = p.out.output(), p.err.output()
-	for _, tail := range [...][]byte{p.err.tail, p.out.tail} {
-		if len(bytes.TrimSpace(r.Tail)) == 0 && len(tail) > 0 {
-			r.Tail = tail[max(0, len(tail)-tailSize):]
-		}
-	}
-	for _, w := range []io.WriteCloser{p.out.to, p.err.to} {
-		if w != nil {
-			_ = w.Close() // the sink itself reports an error to the run
-		}
-	}
+	spool.HandOver(r, &p.out.Stream, &p.err.Stream)
+	p.out.End()
+	p.err.End()
 }

@@ -7,10 +7,10 @@ import "crew/runner/task"
 // or its output is not kept. Live is safe for concurrent use.
 func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.ID != id || p.out.kept == nil {
+		if p.attempt.Task.ID != id || p.out.Kept == nil {
 			return
 		}
-		out, err := p.out.kept.Hold(), p.err.kept.Hold()
+		out, err := p.out.Kept.Hold(), p.err.Kept.Hold()
 		switch {
 		case out != nil && err != nil:
 			stdout, stderr, attempt = out, err, p.attempt.Number
