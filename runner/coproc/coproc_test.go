@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -78,6 +79,6 @@ func TestStderrIsGivenInWholeLines(t *testing.T) {
 		l.w.answer([]byte("x\n"))
 	}
 	for i, want := range []string{"one\n", "two\n", "three "} {
-		require.Equal(t, want, string(*l.ended[i].Stderr.(*text)))
+		require.Equal(t, want, string(*l.ended[i].Stderr.(*spool.Text)))
 	}
 }

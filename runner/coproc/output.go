@@ -22,29 +22,8 @@ const (
 // result is a Result with its outputs.
 type result struct {
 	task.Result
-	out, err text
+	out, err spool.Text
 }
-
-// text is a small task.Output.
-type text []byte
-
-func (t *text) Len() int64 { return int64(len(*t)) }
-
-func (t *text) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(*t)
-	return int64(n), err
-}
-
-func (t *text) Tail(n int) ([]byte, error) {
-	return append([]byte(nil), (*t)[max(0, len(*t)-n):]...), nil
-}
-
-func (t *text) Close() error { return nil }
-
-// Hold returns t, which does not change.
-func (t *text) Hold() task.Live { return t }
-
-func (t *text) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(*t).ReadAt(p, off) }
 
 // newResult returns the result of a flight that ends now, with its stderr.
 func (l *lane) newResult(f *flight) *result {
@@ -129,7 +108,7 @@ func (l *lane) collect(c *capture, p []byte, all bool) {
 
 // keep moves what c has collected to a result. Small output goes to small, which is a
 // part of the result.
-func (l *lane) keep(c *capture, r *result, small *text, to *task.Output) {
+func (l *lane) keep(c *capture, r *result, small *spool.Text, to *task.Output) {
 	switch {
 	case c.err != nil:
 		r.Fault = fmt.Errorf("record %d: its output is cut: %w", r.Task.ID, c.err)
@@ -148,7 +127,7 @@ func (l *lane) keep(c *capture, r *result, small *text, to *task.Output) {
 }
 
 // keepText copies an output to a result.
-func (l *lane) keepText(p []byte, r *result, small *text, to *task.Output) {
+func (l *lane) keepText(p []byte, r *result, small *spool.Text, to *task.Output) {
 	if len(p) <= smallOutput {
 		if len(l.slab)+len(p) > cap(l.slab) {
 			l.slab = make([]byte, 0, slabSize)

@@ -15,22 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
-// text is an output that is a string.
-type text string
-
-func (s text) Len() int64 { return int64(len(s)) }
-
-func (s text) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.WriteString(w, string(s))
-	return int64(n), err
-}
-
-func (s text) Tail(n int) ([]byte, error) { return []byte(s[max(0, len(s)-n):]), nil }
-
-func (s text) Close() error { return nil }
+// text returns an output.
+func text(s string) task.Output { return spool.Text(s) }
 
 // ends says how attempts end.
 type ends func(a task.Attempt) *task.Result

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -109,7 +109,7 @@ func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	return &task.Result{
 		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: argv,
 		Outcome: task.OK, Start: now, End: now,
-		Stdout: commandText(d.runnable(a, argv) + "\n"),
+		Stdout: spool.Text(d.runnable(a, argv) + "\n"),
 	}
 }
 
@@ -186,17 +186,3 @@ func printing(s string) string {
 	}
 	return "printf -- " + task.Quote(strings.NewReplacer(`\`, `\\`, "%", "%%", "\x00", `\000`).Replace(s))
 }
-
-// commandText is a string as a task.Output.
-type commandText string
-
-func (c commandText) Len() int64 { return int64(len(c)) }
-
-func (c commandText) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.WriteString(w, string(c))
-	return int64(n), err
-}
-
-func (c commandText) Tail(n int) ([]byte, error) { return []byte(c[max(0, len(c)-n):]), nil }
-
-func (c commandText) Close() error { return nil }

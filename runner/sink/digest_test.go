@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -60,7 +61,7 @@ func TestDigestNamesFailures(t *testing.T) {
 	never.Task.Argv = []string{"job", strings.Repeat("x", 500)}
 	got := digestOf(t, RerunConfig{},
 		ended(1, task.Result{Outcome: task.OK}),
-		ended(2, task.Result{Outcome: task.Exit, Code: 3, Stderr: commandText("0\n1\n2\n\n3\r\n4\n\x1b[31mred\xff\n")}),
+		ended(2, task.Result{Outcome: task.Exit, Code: 3, Stderr: spool.Text("0\n1\n2\n\n3\r\n4\n\x1b[31mred\xff\n")}),
 		task.Event{Kind: task.Retried, Result: &task.Result{}},
 		task.Event{Kind: task.Started, Attempt: 2, Retries: 1},
 		ended(3, task.Result{Outcome: task.Signal, Signal: 11, Attempt: 2, Tail: []byte(strings.Repeat("é", 100) + "\n")}),
@@ -201,9 +202,9 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 
 func TestDigestShowsStdoutIfStderrIsBlank(t *testing.T) {
 	got := digestOf(t, RerunConfig{},
-		ended(1, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("out 1\n"), Stderr: commandText("\n \n")}),
-		ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("out 2\n"), Stderr: commandText("err 2\n")}),
-		ended(3, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("a\nb\nc\nd\ne\nf")}),
+		ended(1, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("out 1\n"), Stderr: spool.Text("\n \n")}),
+		ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("out 2\n"), Stderr: spool.Text("err 2\n")}),
+		ended(3, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("a\nb\nc\nd\ne\nf")}),
 		ended(4, task.Result{Outcome: task.Exit, Code: 1, Stdout: brokenOutput{}}))
 	require.Contains(t, got, "job 'a b'\ncrew:   | out 1\ncrew: task 2")
 	require.Contains(t, got, "job 'a b'\ncrew:   | err 2\ncrew: task 3")
@@ -220,7 +221,7 @@ func TestDigestOverBar(t *testing.T) {
 }
 
 // brokenOutput cannot be read.
-type brokenOutput struct{ commandText }
+type brokenOutput struct{ spool.Text }
 
 func (brokenOutput) Tail(int) ([]byte, error) { return nil, os.ErrClosed }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -22,7 +23,7 @@ func TestJoblogRows(t *testing.T) {
 	j, err := OpenJoblog(path)
 	require.NoError(t, err)
 
-	ok := ended(1, task.Result{Outcome: task.OK, Stdout: commandText("four"), Start: time.UnixMilli(1700000000123), End: time.UnixMilli(1700000001357)})
+	ok := ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("four"), Start: time.UnixMilli(1700000000123), End: time.UnixMilli(1700000001357)})
 	ok.Task.Stdin = []byte("123")
 	odd := ended(2, task.Result{Outcome: task.Exit, Code: 3})
 	odd.Task.Argv = []string{"printf", "a\tb\nc\rd\\"}
@@ -119,7 +120,7 @@ func TestJoblogLikeParallel(t *testing.T) {
 	j, err := OpenJoblog(ours)
 	require.NoError(t, err)
 	for i, r := range []task.Result{
-		{Outcome: task.OK, Stdout: commandText("hi\n")}, {Outcome: task.Exit, Code: 3}, {Outcome: task.Signal, Signal: 9},
+		{Outcome: task.OK, Stdout: spool.Text("hi\n")}, {Outcome: task.Exit, Code: 3}, {Outcome: task.Signal, Signal: 9},
 	} {
 		e := ended(uint64(i+1), r)
 		e.Task.Shell = true

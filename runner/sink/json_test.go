@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -26,7 +27,7 @@ func objectOf(t *testing.T, outputs, batches bool, e task.Event) string {
 }
 
 func TestObjects(t *testing.T) {
-	out := func(s string) task.Output { return commandText(s) }
+	out := func(s string) task.Output { return spool.Text(s) }
 	full := ended(7, task.Result{
 		Outcome: task.Exit, Code: 3, Attempt: 2, Worker: 4, PID: 99, Argv: []string{"job", "a b"}, Leaked: true,
 		User: 1500 * time.Microsecond, System: time.Millisecond, MaxRSS: 2048,
@@ -132,15 +133,15 @@ func TestJSONOnStdout(t *testing.T) {
 
 // stretch is a long output that repeats a text.
 type stretch struct {
-	commandText
+	spool.Text
 	n int64
 }
 
 func (s stretch) Len() int64 { return s.n }
 
 func (s stretch) WriteTo(w io.Writer) (int64, error) {
-	for done := int64(0); done < s.n; done += int64(len(s.commandText)) {
-		if _, err := io.WriteString(w, string(s.commandText)); err != nil {
+	for done := int64(0); done < s.n; done += int64(len(s.Text)) {
+		if _, err := io.WriteString(w, string(s.Text)); err != nil {
 			return done, err
 		}
 	}
@@ -150,7 +151,7 @@ func (s stretch) WriteTo(w io.Writer) (int64, error) {
 func TestLargeOutputDoesNotPassThroughTheHeap(t *testing.T) {
 	for name, text := range map[string]string{"text": "\tä\n", "bytes": "a\xff"} {
 		piece := strings.Repeat(text, 1000)
-		e := ended(1, task.Result{Outcome: task.OK, Stdout: stretch{commandText(piece), int64(len(piece)) * 40_000}})
+		e := ended(1, task.Result{Outcome: task.OK, Stdout: stretch{spool.Text(piece), int64(len(piece)) * 40_000}})
 		s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -170,7 +171,7 @@ func TestUTF8CheckAcrossWrites(t *testing.T) {
 		if len(p) > 0 && rnd.Intn(2) == 0 {
 			p[rnd.Intn(len(p))] = byte(rnd.Intn(256))
 		}
-		got, err := new(utf8Check).valid(crumbs{commandText(p), rnd})
+		got, err := new(utf8Check).valid(crumbs{spool.Text(p), rnd})
 		require.NoError(t, err)
 		require.Equal(t, utf8.Valid(p), got, "%q", p)
 	}
@@ -178,12 +179,12 @@ func TestUTF8CheckAcrossWrites(t *testing.T) {
 
 // crumbs writes itself a few bytes at a time.
 type crumbs struct {
-	commandText
+	spool.Text
 	rnd *rand.Rand
 }
 
 func (c crumbs) WriteTo(w io.Writer) (int64, error) {
-	for p := []byte(c.commandText); len(p) > 0; {
+	for p := []byte(c.Text); len(p) > 0; {
 		n := c.rnd.Intn(len(p) + 1)
 		if _, err := w.Write(p[:n]); err != nil {
 			return 0, err
@@ -208,7 +209,7 @@ func FuzzJSONString(f *testing.F) {
 
 		var b bytes.Buffer
 		j := object{outputs: true}
-		require.NoError(t, j.write(&b, &task.Task{}, &task.Result{Stdout: crumbs{commandText(s), rand.New(rand.NewSource(1))}}))
+		require.NoError(t, j.write(&b, &task.Task{}, &task.Result{Stdout: crumbs{spool.Text(s), rand.New(rand.NewSource(1))}}))
 		var o struct {
 			Stdout string
 			Raw    string `json:"stdout_base64"`

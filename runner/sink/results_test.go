@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -41,11 +42,11 @@ func TestResultsTree(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, tree(t, dir))
 
-	first := ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: commandText("half")})
+	first := ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("half")})
 	first.Kind = task.Retried
 	require.NoError(t, s.Consume([]task.Event{
 		{Kind: task.Started},
-		ended(1, task.Result{Outcome: task.OK, Stdout: commandText("out"), Stderr: commandText("err")}),
+		ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("out"), Stderr: spool.Text("err")}),
 		first,
 	}))
 	require.Equal(t, map[string]string{
@@ -54,7 +55,7 @@ func TestResultsTree(t *testing.T) {
 	}, tree(t, dir))
 	unrun := ended(3, task.Result{Outcome: task.NotRun})
 	require.NoError(t, s.Consume([]task.Event{
-		ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: commandText("whole")}), unrun,
+		ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: spool.Text("whole")}), unrun,
 	}))
 	require.NoError(t, s.Close(task.Stats{}))
 	require.Equal(t, map[string]string{
@@ -79,13 +80,13 @@ func TestResultsOfEarlierRun(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
-	first := ended(1, task.Result{Outcome: task.Exit, Code: 1, Attempt: 1, Stdout: commandText("half")})
+	first := ended(1, task.Result{Outcome: task.Exit, Code: 1, Attempt: 1, Stdout: spool.Text("half")})
 	first.Kind = task.Retried
 	require.NoError(t, s.Consume([]task.Event{first}))
 
 	s, err = OpenResults(dir, in(dir), Records{})
 	require.NoError(t, err)
-	last := ended(1, task.Result{Outcome: task.OK, Attempt: 2, Stdout: commandText("whole")})
+	last := ended(1, task.Result{Outcome: task.OK, Attempt: 2, Stdout: spool.Text("whole")})
 	last.Task.Done = last.Result
 	for range 2 {
 		require.NoError(t, s.Consume([]task.Event{last}))
@@ -101,7 +102,7 @@ func TestResultJSON(t *testing.T) {
 	require.NoError(t, err)
 	exit := ended(1, task.Result{
 		Outcome: task.Exit, Code: 3, Worker: 2, Attempt: 4, PID: 77, Argv: []string{"job", "x y"}, Leaked: true,
-		User: 30 * time.Millisecond, System: 10 * time.Millisecond, MaxRSS: 4096, Stdout: commandText("abc"),
+		User: 30 * time.Millisecond, System: 10 * time.Millisecond, MaxRSS: 4096, Stdout: spool.Text("abc"),
 	})
 	exit.Task.Key = "k"
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "1"), 0o777)) // attempts 1 to 3 made it

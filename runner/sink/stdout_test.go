@@ -287,7 +287,7 @@ func TestStderrErrorsLoseNoStdout(t *testing.T) {
 
 func TestOutputsThatCannotBeRead(t *testing.T) {
 	for _, cfg := range []task.Plan{{}, {Tag: true}, {Show: task.ShowObjects}} {
-		for _, o := range []task.Output{brokenOutput{"x"}, brokenOutput{commandText(strings.Repeat("x", 2*piece))}} {
+		for _, o := range []task.Output{brokenOutput{spool.Text("x")}, brokenOutput{spool.Text(strings.Repeat("x", 2*piece))}} {
 			var p page
 			s := NewStdout(p.screen(), StdoutConfig{Plan: cfg})
 			events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: o})}
@@ -300,10 +300,10 @@ func TestOutputsThatCannotBeRead(t *testing.T) {
 }
 
 func TestNoHalfObjectOfUnreadableOutput(t *testing.T) {
-	for _, o := range []task.Output{brokenOutput{"x"}, brokenOutput{commandText(strings.Repeat("x", 2*piece))}} {
+	for _, o := range []task.Output{brokenOutput{spool.Text("x")}, brokenOutput{spool.Text(strings.Repeat("x", 2*piece))}} {
 		var p page
 		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}})
-		events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: commandText("read"), Stderr: o}), ended(2, task.Result{Outcome: task.OK})}
+		events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("read"), Stderr: o}), ended(2, task.Result{Outcome: task.OK})}
 		require.ErrorIs(t, s.Consume(events), os.ErrClosed)
 		require.Regexp(t, `^{"seq":2,.*}\n$`, p.out.String())
 	}
