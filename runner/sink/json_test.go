@@ -141,7 +141,7 @@ func (s stretch) Len() int64 { return s.n }
 
 func (s stretch) WriteTo(w io.Writer) (int64, error) {
 	for done := int64(0); done < s.n; done += int64(len(s.Text)) {
-		if _, err := io.WriteString(w, string(s.Text)); err != nil {
+		if _, err := w.Write(s.Text); err != nil {
 			return done, err
 		}
 	}
