@@ -3,7 +3,6 @@ package coproc
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"syscall"
 
 	"crew/runner/task"
@@ -73,10 +72,7 @@ func (w *worker) place() {
 			}
 			w.out = b
 			w.start(f)
-			if w.protocol == task.JSONProtocol {
-				b = strconv.AppendUint(append(b, `{"id":`...), f.record(), 10)
-				b = append(b, ',')
-			}
+			b = w.protocol.Begin(b, f.record())
 		}
 		rest := f.task.Stdin[w.part:]
 		n := min(len(rest), pipeSize)
@@ -85,11 +81,7 @@ func (w *worker) place() {
 			w.part += int64(n)
 			break
 		}
-		if w.protocol == task.JSONProtocol {
-			b = strconv.AppendInt(append(b, `,"attempt":`...), int64(f.attempt()), 10)
-			b = append(b, '}')
-		}
-		b = append(b, w.mark)
+		b = w.protocol.End(b, f.attempt())
 		f.end = w.put + int64(len(b))
 		w.part = 0
 		w.placed++

@@ -129,7 +129,7 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	t := a.Task
 	stdin := t.Stdin
 	if t.Protocol != task.NoProtocol {
-		stdin = a.AppendMessage(nil)
+		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number)
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
 	if t.Block != nil {

@@ -22,19 +22,23 @@ const (
 	FilterProtocol // blocks in; the output is the worker's and belongs to no block
 )
 
-// AppendMessage appends what a persistent worker reads of the attempt, unless that is a
-// block.
-func (a Attempt) AppendMessage(b []byte) []byte {
-	t := a.Task
-	switch t.Protocol {
+// Begin appends what a persistent worker reads before the Stdin of a task.
+func (p Protocol) Begin(b []byte, record uint64) []byte {
+	if p == JSONProtocol {
+		b = append(strconv.AppendUint(append(b, `{"id":`...), record, 10), ',')
+	}
+	return b
+}
+
+// End appends what the worker reads behind it.
+func (p Protocol) End(b []byte, attempt int) []byte {
+	switch p {
 	case LineProtocol:
-		return append(append(b, t.Stdin...), '\n')
+		return append(b, '\n')
 	case NULProtocol:
-		return append(append(b, t.Stdin...), 0)
+		return append(b, 0)
 	case JSONProtocol:
-		b = strconv.AppendUint(append(b, `{"id":`...), t.ID, 10)
-		b = append(append(b, ','), t.Stdin...)
-		return append(AppendInt(b, "attempt", int64(a.Number)), "}\n"...)
+		return append(AppendInt(b, "attempt", int64(attempt)), "}\n"...)
 	}
 	return b
 }

@@ -11,10 +11,9 @@ import (
 
 func TestMessagesForWorkers(t *testing.T) {
 	for p, want := range map[Protocol]string{
-		LineProtocol: "\"args\":[]\n", NULProtocol: "\"args\":[]\x00", JSONProtocol: `{"id":7,"args":[],"attempt":2}` + "\n", FilterProtocol: "",
+		LineProtocol: "\"args\":[]\n", NULProtocol: "\"args\":[]\x00", JSONProtocol: `{"id":7,"args":[],"attempt":2}` + "\n", FilterProtocol: `"args":[]`,
 	} {
-		a := Attempt{Task: &Task{ID: 7, Protocol: p, Stdin: []byte(`"args":[]`)}, Number: 2}
-		require.Equal(t, "x"+want, string(a.AppendMessage([]byte("x"))))
+		require.Equal(t, want, string(p.End(append(p.Begin(nil, 7), `"args":[]`...), 2)))
 	}
 }
 
