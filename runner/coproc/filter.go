@@ -2,11 +2,9 @@ package coproc
 
 import (
 	"fmt"
-	"io"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -30,14 +28,16 @@ func (w *worker) feed() bool {
 			return false
 		}
 		w.start(f)
+		w.rest = proc.InputOf(f.task, w.count == 1)
 	}
-	n, err := w.feedBlock(f.task)
+	n, err := w.rest.Write(w.p.In, w.buf)
 	w.part += n
 	w.put += n
 	switch {
 	case err != nil:
 		w.cannotWrite(err)
 	case n == 0: // it is complete
+		w.rest = proc.Input{}
 		f.end = w.put
 		w.part = 0
 		w.placed++
@@ -46,42 +46,6 @@ func (w *worker) feed() bool {
 		}
 	}
 	return true
-}
-
-// feedBlock writes a part of a task's block and returns its size, or 0 after the last.
-// The header goes before the first block alone.
-func (w *worker) feedBlock(t *task.Task) (int64, error) {
-	b := t.Block
-	if b == nil {
-		b = &task.Block{Text: t.Stdin}
-	}
-	at, head := w.part, b.Head
-	if w.count > 1 {
-		head = nil
-	}
-	for _, p := range [...][]byte{head, b.Text} {
-		if at < int64(len(p)) {
-			n, err := syscall.Write(w.p.In, p[at:])
-			return int64(max(n, 0)), err
-		}
-		at -= int64(len(p))
-	}
-	if b.File == nil || at >= b.Len {
-		return 0, nil
-	}
-	off := b.Off + at
-	n, err := unix.Splice(int(b.File.Fd()), &off, w.p.In, nil, int(b.Len-at), unix.SPLICE_F_NONBLOCK)
-	if err == syscall.EINVAL { // the file's system has no splice(2)
-		var k int
-		if k, err = b.File.ReadAt(w.buf[:min(b.Len-at, pipeSize)], off); k > 0 {
-			k, err = syscall.Write(w.p.In, w.buf[:k])
-		}
-		n = int64(max(k, 0))
-	}
-	if n == 0 && err == nil {
-		err = io.ErrUnexpectedEOF
-	}
-	return max(n, 0), err
 }
 
 // written ends the first block, which is not the last one of its filter.

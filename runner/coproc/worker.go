@@ -56,6 +56,7 @@ type worker struct {
 	part   int64         // bytes of the next one that are placed
 	count  int           // flights placed in all
 	put    int64         // bytes placed in all
+	rest   proc.Input    // of the next one, if that is a block
 	out    []byte        // bytes that are placed
 	sent   int           // how many of these are written
 	full   bool          // the pipe takes no more

@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 
@@ -11,14 +12,59 @@ import (
 	"crew/runner/task"
 )
 
-// input is what is still to be written to a task's stdin.
-type input struct {
+// Input is what is still to be written to a standard input.
+type Input struct {
 	text []byte
 	rest []byte // behind text
 
 	file      *os.File // the range of it that comes last
 	off, left int64
-	broken    error // why the range cannot be read
+}
+
+// InputOf returns what a task reads, with or without the header of its block.
+func InputOf(t *task.Task, header bool) Input {
+	b := t.Block
+	if b == nil {
+		return Input{text: t.Stdin}
+	}
+	in := Input{rest: b.Text, file: b.File, off: b.Off, left: b.Len}
+	if header {
+		in.text = b.Head
+	}
+	return in
+}
+
+// Write writes a part to a pipe and returns its size, which is 0 if nothing is left. If
+// the file has become shorter, it returns io.ErrUnexpectedEOF. Where a file system has
+// no splice(2), the part goes through buf.
+func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
+	if len(in.text) == 0 {
+		in.text, in.rest = in.rest, nil
+	}
+	if len(in.text) > 0 {
+		k, err := syscall.Write(fd, in.text)
+		in.text = in.text[max(k, 0):]
+		return int64(max(k, 0)), err
+	}
+	if in.left == 0 {
+		return 0, nil
+	}
+	off := in.off
+	n, err = unix.Splice(int(in.file.Fd()), &off, fd, nil, int(min(in.left, 1<<30)), unix.SPLICE_F_NONBLOCK)
+	if err == syscall.EINVAL {
+		var k int
+		if k, err = syscall.Pread(int(in.file.Fd()), buf[:min(in.left, int64(len(buf)))], in.off); k > 0 {
+			k, err = syscall.Write(fd, buf[:k])
+		}
+		n = int64(k)
+	}
+	if n == 0 && err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	n = max(n, 0)
+	in.off += n
+	in.left -= n
+	return n, err
 }
 
 // openInput makes the pipe of the child's stdin.
@@ -30,80 +76,39 @@ func (p *process) openInput(t *task.Task) error {
 	if err := syscall.SetNonblock(p.in, true); err != nil {
 		return err
 	}
-	if b := t.Block; b != nil {
-		if b.Len > pipeSize {
-			_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, splicePipe)
-		}
-		p.unread = input{text: b.Head, rest: b.Text, file: b.File, off: b.Off, left: b.Len}
-		return nil
+	p.unread = InputOf(t, true)
+	if b := t.Block; b == nil {
+		p.feed()
+	} else if b.Len > pipeSize {
+		_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, splicePipe)
 	}
-	p.unread.text = t.Stdin
-	p.feed()
 	return nil
 }
 
 // feed writes as much to the task's stdin as the pipe takes.
 func (p *process) feed() {
-	in := &p.unread
-	for len(in.text) > 0 || len(in.rest) > 0 || in.left > 0 {
-		var n int
-		var err error
-		switch {
-		case len(in.text) > 0:
-			if n, err = syscall.Write(p.in, in.text); n > 0 {
-				in.text = in.text[n:]
-			}
-		case len(in.rest) > 0:
-			in.text, in.rest = in.rest, nil
-		default:
-			err = p.splice()
-		}
-		if err == syscall.EAGAIN {
-			return
-		}
-		if err != nil && err != syscall.EINTR {
-			break // the task does not read it all, as it may
-		}
+	var buf []byte
+	if p.unread.left > 0 {
+		b := p.local.buffers.Get().(*[pipeSize]byte)
+		defer p.local.buffers.Put(b)
+		buf = b[:]
 	}
-	in.text, in.rest, in.left = nil, nil, 0
+	n, err := int64(1), error(nil)
+	for n > 0 && err == nil || err == syscall.EINTR {
+		n, err = p.unread.Write(p.in, buf)
+	}
+	switch err {
+	case syscall.EAGAIN:
+		return
+	case nil, syscall.EPIPE: // the task need not read it all
+	case io.ErrUnexpectedEOF:
+		p.broken = errors.New("the file of its block has become shorter")
+	default:
+		p.broken = fmt.Errorf("read its block: %w", err)
+	}
+	p.unread = Input{}
 	closeFD(&p.in)
-	if in.broken != nil {
+	if p.broken != nil {
 		p.end(task.StartFailed, syscall.SIGKILL)
 	}
-}
-
-// splice moves a part of the file to the task's stdin without copying it, if the file
-// system can do that.
-func (p *process) splice() error {
-	in := &p.unread
-	fd := int(in.file.Fd())
-	n, err := unix.Splice(fd, &in.off, p.in, nil, int(min(in.left, 1<<30)), unix.SPLICE_F_NONBLOCK)
-	if err == syscall.EINVAL {
-		n, err = p.copy(fd)
-	}
-	switch {
-	case n > 0:
-		in.left -= n
-		return nil
-	case err == nil:
-		err = syscall.ENODATA
-		in.broken = errors.New("the file of its block has become shorter")
-	case err != syscall.EAGAIN && err != syscall.EINTR && err != syscall.EPIPE:
-		in.broken = fmt.Errorf("read its block: %w", err)
-	}
-	return err
-}
-
-// copy is splice for other file systems.
-func (p *process) copy(fd int) (int64, error) {
-	buf := p.local.buffers.Get().(*[pipeSize]byte)
-	defer p.local.buffers.Put(buf)
-	n, err := syscall.Pread(fd, buf[:min(p.unread.left, pipeSize)], p.unread.off)
-	if n > 0 {
-		n, err = syscall.Write(p.in, buf[:n])
-	}
-	if n > 0 {
-		p.unread.off += int64(n)
-	}
-	return int64(n), err
 }

@@ -183,7 +183,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	p.reap(r)
 	if r.Outcome == task.StartFailed {
-		r.Err, r.Code, r.Signal = p.unread.broken, 126, 0
+		r.Err, r.Code, r.Signal = p.broken, 126, 0
 	}
 	p.unpin()
 	if !l.shortage.threads.Load() {

@@ -30,7 +30,8 @@ type process struct {
 	child    [3]uintptr // the child's standard streams, until it has started
 	out, err stream
 	in       int           // our end of the task's stdin; -1 if it is closed or there is none
-	unread   input         // what is still to be written to in
+	unread   Input         // what is still to be written to in
+	broken   error         // why that cannot be read
 	pidfd    int           // readable once the leader has exited; -1 if it is not open
 	wait     time.Duration // how long the next poll waits; negative for ever
 	deadline time.Time     // when to give up reading, once the leader has exited
