@@ -2,6 +2,7 @@ package coproc
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -73,6 +74,26 @@ func TestACrashCountsForAllThatWereRead(t *testing.T) {
 		require.Contains(t, c.show(t, uint64(id+1)), want)
 	}
 	require.NotZero(t, c.back[4], "of a worker that did nothing")
+}
+
+// What came on stderr while another record ended the worker is not lost, however long
+// it is.
+func TestStderrOfARecordThatGoesToTheNextWorker(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
+if mkdir once 2>&-; then head -c 100000 /dev/zero >&2; echo >go; sleep 1000; fi
+echo '{"id":1,"exit":0}'`)
+	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
+	require.NoError(t, mkfifo(c.dir+"/go"))
+	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
+	go func() {
+		_, _ = os.ReadFile(c.dir + "/go")
+		c.End(1, 2, errors.New("enough"))
+	}()
+	c.run()
+	require.Equal(t, "ok||", c.show(t, 1))
+	require.Equal(t, "cancelled signal 15||", c.show(t, 2))
+	require.Equal(t, 100_000, c.stray.Len())
 }
 
 func TestProgressResetsTheTimeout(t *testing.T) {

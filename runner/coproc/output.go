@@ -80,6 +80,25 @@ func (l *lane) complain(f *flight, p []byte) {
 	l.collect(&s.capture, p, l.cfg.Plan.Keeps())
 }
 
+// stray shows stderr that belongs to no record.
+func (l *lane) stray(p []byte) {
+	if l.cfg.Stray == nil || len(p) == 0 {
+		return
+	}
+	if l.strays == nil {
+		l.strays = l.cfg.Stray(l.slot)
+	}
+	_, _ = l.strays.Write(p) // the sink itself reports an error to the run
+}
+
+// strayer is an io.Writer to stray.
+type strayer struct{ *lane }
+
+func (s strayer) Write(p []byte) (int, error) {
+	s.stray(p)
+	return len(p), nil
+}
+
 // capture is an output that is being collected.
 type capture struct {
 	text []byte        // all of it, or its end if it is not kept

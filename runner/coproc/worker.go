@@ -366,17 +366,6 @@ func (w *worker) flush() {
 	}
 }
 
-// stray shows stderr that belongs to no record.
-func (l *lane) stray(p []byte) {
-	if l.cfg.Stray == nil || len(p) == 0 {
-		return
-	}
-	if l.strays == nil {
-		l.strays = l.cfg.Stray(l.slot)
-	}
-	_, _ = l.strays.Write(p) // the sink itself reports an error to the run
-}
-
 // bury reads what a worker that has exited has left, reaps it, and ends its flights.
 func (w *worker) bury() {
 	if w.begun() > 0 {
@@ -412,7 +401,9 @@ func (w *worker) bury() {
 			w.blame(f, ws, how)
 		default:
 			if s := f.said; s != nil && s.err == nil && read > 0 { // died has told of it otherwise
-				w.stray(s.text)
+				if w.stray(s.text); s.kept != nil {
+					_, _ = s.kept.WriteTo(strayer{l})
+				}
 			}
 			if l.left != task.LeftNone && (worked || w.dismissed) {
 				f.forget()
