@@ -166,7 +166,8 @@ func (c *chaos) checkPlain() {
 	for seq, exit := range rows {
 		switch {
 		case c.poison(seq):
-			require.Equal(t, c.spec.protocol == "json" && exit == 7, shown[seq], "poison")
+			answered := c.spec.protocol == "json" && exit == 7
+			require.True(t, answered == shown[seq] || answered && c.killed(), "poison: %v %v\n%s", c.way, c.end.Signal(), c.stderr())
 			require.True(t, exit == 7 || c.end.Signaled(), "poison")
 		case exit == 0:
 			require.True(t, shown[seq] || c.killed(), "record %d has ended and is not on stdout: %v %v\n%s", seq, c.way, c.end.Signal(), c.stderr())
@@ -174,7 +175,7 @@ func (c *chaos) checkPlain() {
 			require.True(t, c.end.Signaled(), "record %d has failed for good\n%s", seq, c.stderr())
 		}
 	}
-	c.checkNoise(c.stderr())
+	c.checkNoise(c.stderr(), false)
 }
 
 // chaosResult is what --json tells of an attempt.
@@ -229,7 +230,7 @@ func (c *chaos) checkJSON() {
 			require.Contains(t, []string{"cancelled", "signal", "timeout", "bad-answer", "exit", "lost", "not-run"}, r.Outcome)
 		}
 	}
-	c.checkNoise(noise.String() + c.stderr())
+	c.checkNoise(noise.String()+c.stderr(), true)
 	if !c.end.Signaled() {
 		require.Len(t, seen, len(c.records))
 		c.checkCharges(failed, timeouts)
@@ -278,18 +279,28 @@ func (c *chaos) resultOf(record string) string {
 	return ""
 }
 
-// checkNoise looks whether all that workers wrote to stderr is there, in whole lines.
-func (c *chaos) checkNoise(text string) {
-	lines := 0
+// checkNoise looks whether what workers wrote to stderr is there, in whole lines, unless
+// something ended the worker meanwhile. If not all, that of failed attempts is missing.
+func (c *chaos) checkNoise(text string, all bool) {
+	t := c.t
+	lines, torn := 0, 0
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "noise ") {
 			lines++
-			_, err := strconv.Unquote(strings.TrimSpace(line[len("noise "):]))
-			require.NoError(c.t, err, "%q", line)
+			if _, err := strconv.Unquote(strings.TrimSpace(line[len("noise "):])); err != nil {
+				torn++
+			}
 		}
 	}
-	if !c.end.Signaled() {
-		require.Equal(c.t, len(c.read("floods"))*chaosNoise, lines, "lines on stderr")
+	whole := strings.Count(c.read("floods"), ")")
+	cut := strings.Count(c.read("floods"), "(") - whole
+	if c.killed() {
+		cut++
+	}
+	require.LessOrEqual(t, torn, cut, "cut lines on stderr")
+	require.LessOrEqual(t, lines, (whole+cut)*chaosNoise, "lines on stderr")
+	if all && cut == 0 && !c.end.Signaled() {
+		require.Equal(t, whole*chaosNoise, lines, "lines on stderr")
 	}
 }
 
@@ -308,4 +319,7 @@ func (c *chaos) checkEnd() {
 
 func (c *chaos) poison(seq int) bool { return strings.Contains(c.records[seq-1], " poison ") }
 
-func (c *chaos) killed() bool { return c.end.Signaled() && c.end.Signal() == syscall.SIGKILL }
+// killed says whether crew had no time to show all: by SIGKILL, or as it says.
+func (c *chaos) killed() bool {
+	return c.end.Signaled() && (c.end.Signal() == syscall.SIGKILL || strings.Contains(c.stderr(), "nobody reads stdout"))
+}

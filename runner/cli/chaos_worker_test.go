@@ -208,8 +208,9 @@ func (w *chaosWorker) fault(i int) {
 	switch name {
 	case "flood":
 		line := fmt.Appendf(nil, "noise %q\n", w.hand[i].Args[0])
+		chaosNote("floods", "(")
 		_, _ = os.Stderr.Write(bytes.Repeat(line, chaosNoise))
-		chaosNote("floods", ".")
+		chaosNote("floods", ")")
 		w.answer(i)
 		return
 	case "deaf":

@@ -238,7 +238,7 @@ func match(l, format string, into ...any) bool {
 	return fmt.Sprintf(format, values...) == l
 }
 
-// rows are the tasks in the joblog and their exit values.
+// rows are the tasks in the joblog and their exit values, 128+N after signal N.
 func (f *fault) rows() map[int]int {
 	t := f.t
 	rows := map[int]int{}
@@ -253,6 +253,11 @@ func (f *fault) rows() map[int]int {
 		require.False(t, twice, "task %d is logged twice", id)
 		rows[id], err = strconv.Atoi(cell[6])
 		require.NoError(t, err)
+		signal, err := strconv.Atoi(cell[7])
+		require.NoError(t, err)
+		if rows[id] == 0 && signal != 0 {
+			rows[id] = 128 + signal
+		}
 	}
 	return rows
 }
