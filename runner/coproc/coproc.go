@@ -83,6 +83,7 @@ type Workers struct {
 	busy   map[*lane]bool // those of Run that run one, or end
 
 	ending sync.WaitGroup // parked workers that end
+	saying sync.WaitGroup // messages that are being shown
 }
 
 // New returns Workers. Close it when no more attempts run.
@@ -96,7 +97,12 @@ func New(cfg Config) (*Workers, error) {
 	}, nil
 }
 
-// Close ends the workers that Run has left, and waits for them to exit.
+// lastWords is how long the user's terminal, or what reads stderr, may take for the last
+// messages.
+const lastWords = time.Second
+
+// Close ends the workers that Run has left, waits for them to exit, and sees the last
+// messages shown if that does not take long.
 func (w *Workers) Close() error {
 	w.mu.Lock()
 	slots := slices.Collect(maps.Keys(w.parked))
@@ -105,6 +111,15 @@ func (w *Workers) Close() error {
 		w.Dismiss(slot)
 	}
 	w.ending.Wait()
+	said := make(chan struct{})
+	go func() {
+		w.saying.Wait()
+		close(said)
+	}()
+	select {
+	case <-said:
+	case <-time.After(lastWords):
+	}
 	return nil
 }
 
@@ -280,7 +295,7 @@ func (w *Workers) notice(text string) {
 	if n == mostNotices {
 		text += "; what else goes wrong with workers is not shown"
 	}
-	go w.cfg.Notice(text)
+	w.saying.Go(func() { w.cfg.Notice(text) })
 }
 
 // endedBy returns the outcome of an attempt that is asked to end because of cause.
