@@ -28,12 +28,12 @@ var callNames = map[int32]string{
 	unix.SYS_OPENAT: "openat", unix.SYS_CLOSE: "close", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite", unix.SYS_FSYNC: "fsync",
 	unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FALLOCATE: "fallocate", unix.SYS_FCNTL: "fcntl",
 	unix.SYS_COPY_FILE_RANGE: "copy_file_range", unix.SYS_SENDFILE: "sendfile", unix.SYS_SPLICE: "splice",
-	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2",
+	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT2: "renameat2",
 }
 
 // byName are those that take the name of a file, as their second argument.
 var byName = map[int32]bool{
-	unix.SYS_OPENAT: true, unix.SYS_MKDIRAT: true, unix.SYS_UNLINKAT: true, unix.SYS_RENAMEAT: true, unix.SYS_RENAMEAT2: true,
+	unix.SYS_OPENAT: true, unix.SYS_MKDIRAT: true, unix.SYS_UNLINKAT: true, unix.SYS_RENAMEAT2: true,
 }
 
 // notice is a call that waits to be judged: struct seccomp_notif of
