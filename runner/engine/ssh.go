@@ -175,10 +175,7 @@ func (h *host) say(text string) { h.party.notice(h.String() + ": " + text) }
 
 // visit has one worker run on the host. It returns nil if that has ended by itself.
 func (h *host) visit(ctx context.Context) error {
-	cmd, err := h.command(ctx)
-	if err != nil {
-		return err
-	}
+	cmd := h.command(ctx)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -219,7 +216,7 @@ func (h *host) visit(ctx context.Context) error {
 }
 
 // command returns the command that has the worker, or the shell that will become it.
-func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
+func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
 	if h.Target == "" {
 		cmd = exec.CommandContext(ctx, "/proc/self/exe", h.args()...)
 		cmd.Args[0] = engineName
@@ -238,7 +235,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 	}
 	// A Ctrl-C at the terminal is not for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	return cmd, nil
+	return cmd
 }
 
 // args returns the arguments of crew-engine on the host.

@@ -36,8 +36,7 @@ func (s *stream) writeAt(off int64, p []byte) error {
 		return nil
 	}
 	s.n += int64(len(p))
-	_, err := s.Write(p)
-	return err
+	return s.Write(p)
 }
 
 // openOutputs sets where the output of a flight goes, once there is some. keep is for

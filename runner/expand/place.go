@@ -188,7 +188,7 @@ func (s *site) value() place {
 	case held.how == number || held.how == fraction:
 		return place{how: held.how}
 	default:
-		s.inWord(&p, first)
+		s.inWord(&p)
 		if held.joined {
 			p.list, p.lone, p.last = span{}, false, false
 		}
@@ -243,7 +243,7 @@ func (s *site) word() (first int, byRef bool) {
 
 // inWord sets what depends on the innermost word around the mark: whether it is
 // repeated for each record, and whether quotes can be left out.
-func (s *site) inWord(p *place, first int) {
+func (s *site) inWord(p *place) {
 	var w *syntax.Word
 	i := len(s.stack)
 	for ok := false; !ok; {

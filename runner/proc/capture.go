@@ -137,7 +137,7 @@ func (p *process) read(s *stream, revents int16) {
 	buf := p.local.buffers.Get().(*[pipeSize]byte)
 	defer p.local.buffers.Put(buf)
 	if n := p.readInto(buf[:], s); n > 0 {
-		if _, err := s.Write(buf[:n]); err != nil {
+		if err := s.Write(buf[:n]); err != nil {
 			p.fault = err
 		}
 	}

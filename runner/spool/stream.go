@@ -18,18 +18,19 @@ type Stream struct {
 }
 
 // Write passes p on, and returns the error of Kept.
-func (s *Stream) Write(p []byte) (int, error) {
+func (s *Stream) Write(p []byte) error {
 	if s.To != nil {
 		_, _ = s.To.Write(p) // the sink itself reports an error to the run
 	}
 	if s.Kept != nil {
-		return s.Kept.Write(p)
+		_, err := s.Kept.Write(p)
+		return err
 	}
 	s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
 	if len(s.tail) > 2*tailSize {
 		s.tail = append(s.tail[:0], s.tail[len(s.tail)-tailSize:]...)
 	}
-	return len(p), nil
+	return nil
 }
 
 // HandOver gives what stdout and stderr hold to a result.
