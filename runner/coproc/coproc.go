@@ -104,12 +104,7 @@ const lastWords = time.Second
 // Close ends the workers that Run has left, waits for them to exit, and sees the last
 // messages shown if that does not take long.
 func (w *Workers) Close() error {
-	w.mu.Lock()
-	slots := slices.Collect(maps.Keys(w.parked))
-	w.mu.Unlock()
-	for _, slot := range slots {
-		w.Dismiss(slot)
-	}
+	w.free()
 	w.ending.Wait()
 	said := make(chan struct{})
 	go func() {
@@ -182,7 +177,7 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	l := w.unpark(a)
 	defer w.park(l)
-	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, endedBy(context.Cause(ctx)), false}) })
+	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
 	defer stop()
 	var given bool
 	var res *task.Result
@@ -241,7 +236,7 @@ func (w *Workers) End(slot int, id uint64, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l := w.served[slot]; l != nil {
-		l.order(order{id, 0, endedBy(cause), false})
+		l.order(order{id, 0, task.EndedBy(cause), false})
 	}
 }
 
@@ -296,12 +291,4 @@ func (w *Workers) notice(text string) {
 		text += "; what else goes wrong with workers is not shown"
 	}
 	w.saying.Go(func() { w.cfg.Notice(text) })
-}
-
-// endedBy returns the outcome of an attempt that is asked to end because of cause.
-func endedBy(cause error) task.Outcome {
-	if cause == task.ErrTimeout {
-		return task.Timeout
-	}
-	return task.Cancelled
 }

@@ -91,7 +91,7 @@ func (d *detacher) enrol() error {
 // Run hands an attempt over. See runner.Executor.
 func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if err := d.hand(ctx, a); err != nil {
-		return outcome(a, endedBy(ctx), err, false)
+		return outcome(a, task.EndedBy(context.Cause(ctx)), err, false)
 	}
 	d.sent.Add(1)
 	return outcome(a, task.OK, nil, false)

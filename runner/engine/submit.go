@@ -205,7 +205,7 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if err := x.depart(ctx, f); err != nil {
 		f.finish(end{})
 		if ctx.Err() != nil {
-			return outcome(a, endedBy(ctx), nil, false)
+			return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
 		}
 		if x.away(err) {
 			return outcome(a, task.Lost, err, true)
@@ -255,14 +255,6 @@ func (x *submitter) Sink() runner.Sink { return &x.results }
 
 // PIDs returns nothing: the processes are other machines'. See proc.Local.
 func (x *submitter) PIDs() map[uint64]int { return nil }
-
-// endedBy returns the outcome of an attempt that has ended because ctx is done.
-func endedBy(ctx context.Context) task.Outcome {
-	if context.Cause(ctx) == task.ErrTimeout {
-		return task.Timeout
-	}
-	return task.Cancelled
-}
 
 // outcome returns the result of an attempt that no Final tells of.
 func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {

@@ -114,7 +114,7 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	if fin == nil {
 		f.out.close(true)
 		if ctx.Err() != nil {
-			return outcome(f.attempt, endedBy(ctx), e.err, false)
+			return outcome(f.attempt, task.EndedBy(context.Cause(ctx)), e.err, false)
 		}
 		return outcome(f.attempt, task.Lost, e.err, e.unbegun)
 	}

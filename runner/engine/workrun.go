@@ -54,7 +54,7 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 		r.Start = time.Now()
 		r.End = r.Start
 		if ctx.Err() != nil {
-			r.Outcome, r.Err = endedBy(ctx), nil
+			r.Outcome, r.Err = task.EndedBy(context.Cause(ctx)), nil
 		}
 		return r
 	}

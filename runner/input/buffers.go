@@ -106,15 +106,9 @@ func (m *inMemory) read(n int) {
 		m.move(n)
 	}
 	room := m.buf.bytes[m.end:min(len(m.buf.bytes), m.begin+max(n, m.end-m.begin+2*span))]
-	for range emptyReads {
-		got, err := m.rd.Read(room)
-		m.end += got
-		m.err = err
-		if got > 0 || err != nil {
-			return
-		}
-	}
-	m.err = io.ErrNoProgress
+	got := 0
+	got, m.err = readSome(m.rd, room)
+	m.end += got
 }
 
 // move moves what has been read of the next block to a buffer with room for n bytes.

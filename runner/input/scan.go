@@ -119,15 +119,19 @@ func (s *scanner) fill() {
 		s.seen -= s.pos
 		s.pos = 0
 	}
+	n := 0
+	n, s.err = readSome(s.rd, s.buf[s.end:])
+	s.end += n
+}
+
+// readSome reads something, unless there is an error.
+func readSome(rd io.Reader, p []byte) (n int, err error) {
 	for range emptyReads {
-		n, err := s.rd.Read(s.buf[s.end:])
-		s.end += n
-		s.err = err
-		if n > 0 || err != nil {
-			return
+		if n, err = rd.Read(p); n > 0 || err != nil {
+			return n, err
 		}
 	}
-	s.err = io.ErrNoProgress
+	return 0, io.ErrNoProgress
 }
 
 // grow enlarges the buffer, or drops its content if a record cannot be that long.

@@ -120,7 +120,7 @@ func (l *Local) Close() error {
 func (l *Local) Kill(id uint64) {
 	l.groups.each(func(p *process) {
 		if p.attempt.Task.ID == id {
-			p.end(endedBy(p.ctx), syscall.SIGKILL) // what end does when ctx is done may still be under way
+			p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
 		}
 	})
 }
@@ -173,7 +173,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	r.Start, r.PID = p.started, p.pid
 
-	stop := context.AfterFunc(ctx, func() { p.end(endedBy(ctx), syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, func() { p.end(task.EndedBy(context.Cause(ctx)), syscall.SIGTERM) })
 	p.capture()
 	if p.fault != nil {
 		p.end(task.Cancelled, syscall.SIGKILL)
@@ -195,19 +195,11 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// endedBy returns the outcome of an attempt that was ended because ctx is done.
-func endedBy(ctx context.Context) task.Outcome {
-	if context.Cause(ctx) == task.ErrTimeout {
-		return task.Timeout
-	}
-	return task.Cancelled
-}
-
 // StartFailed fills in the result of an attempt whose process did not start.
 func StartFailed(ctx context.Context, r *task.Result, err error) {
 	r.End = time.Now()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		r.Outcome = endedBy(ctx)
+		r.Outcome = task.EndedBy(context.Cause(ctx))
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126

@@ -236,6 +236,14 @@ func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.S
 // ErrTimeout is the cause with which an attempt's context ends at its timeout.
 var ErrTimeout = errors.New("timed out")
 
+// EndedBy returns the outcome of an attempt that was asked to end because of cause.
+func EndedBy(cause error) Outcome {
+	if cause == ErrTimeout {
+		return Timeout
+	}
+	return Cancelled
+}
+
 // Output is the complete stdout or stderr of an attempt. It can be read any number
 // of times, by one goroutine at a time.
 type Output interface {
