@@ -132,13 +132,14 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number)
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
-	if t.Block != nil {
-		block := *t
-		block.Block = nil
-		a.Task = &block
-		return ofBlock(d.runnable(a, argv), t.Block)
+	again := t.Block != nil && t.Block.File != nil && t.Block.Name == t.Block.File.Name()
+	if t.Block != nil && !again {
+		other := *t
+		other.Block = nil
+		a.Task = &other
+		return d.runnable(a, argv) + " # " + task.Printable(t.Block.Place())
 	}
-	if dir == "" && len(t.Env) == 0 && stdin == nil {
+	if dir == "" && len(t.Env) == 0 && stdin == nil && !again {
 		return t.CommandLine(argv)
 	}
 	line := new(task.Task).CommandLine(argv) // t would not quote its script
@@ -159,20 +160,19 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	if dir != "" {
 		line = "(cd " + task.Quote(dir) + " && " + line + ")"
 	}
+	if again {
+		line = reading(t.Block) + " | " + line
+	}
 	return line
 }
 
-// ofBlock returns a command line that reads a block, or says which one it has read if
-// the block cannot be read again.
-func ofBlock(line string, b *task.Block) string {
-	if b.File == nil || b.Name != b.File.Name() {
-		return line + " # " + task.Printable(b.Place())
-	}
+// reading returns a shell command that prints a block of a file.
+func reading(b *task.Block) string {
 	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", b.Off+1, task.Quote(b.Name), b.Len)
 	if b.Head != nil {
 		from = "{ " + printing(string(b.Head)) + "; " + from + "; }"
 	}
-	return from + " | " + line
+	return from
 }
 
 // printing returns a shell command that prints s. A NUL byte cannot be part of a
