@@ -73,8 +73,8 @@ func (w *worker) unready() time.Duration {
 	return never
 }
 
-// waits reports whether the worker has read all that it got, a process of its group
-// sits in read(2) for more, and none is running.
+// waits reports whether the worker has read all that it got and written nothing since, a
+// process of its group sits in read(2) for more, and none is running.
 func (w *worker) waits() bool {
 	if w.sent < len(w.out) || w.p.In < 0 {
 		return false
@@ -95,7 +95,9 @@ func (w *worker) waits() bool {
 			waits = waits || reads
 		}
 	}
-	return waits
+	// It may have answered just before it read on.
+	came, _ := unix.IoctlGetInt(w.p.Out, unix.TIOCINQ)
+	return waits && came == 0
 }
 
 // groupOf returns the process group in a /proc/PID/stat, or 0.
