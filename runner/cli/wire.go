@@ -227,7 +227,7 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	}
 	sinks = w.openControl(exec, sinks)
 	if w.announces() {
-		exec = sink.NewVerbose(w.screen).Before(exec)
+		exec = announce(exec, sink.NewVerbose(w.screen))
 	}
 	cfg, err := w.config()
 	if err != nil {

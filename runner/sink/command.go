@@ -36,64 +36,14 @@ func (v Verbose) Consume(events []task.Event) error {
 // Close does nothing.
 func (Verbose) Close(task.Stats) error { return nil }
 
-// Before returns an executor (runner.Executor) that prints an attempt's command
-// and then has exec run it. It is safe for concurrent use.
-func (v Verbose) Before(exec executor) executor {
-	n := announced{exec, v.screen}
-	if s, ok := exec.(streamer); ok {
-		return announcedStream{s, n}
+// Before prints the commands of attempts that are about to start, in one write. It is
+// safe for concurrent use.
+func (v Verbose) Before(attempts ...task.Attempt) {
+	var text strings.Builder
+	for _, a := range attempts {
+		text.WriteString(a.Task.CommandLine(a.Argv()) + "\n")
 	}
-	return n
-}
-
-type executor interface {
-	Run(ctx context.Context, a task.Attempt) *task.Result
-	Kill(id uint64)
-	Suspend()
-	Resume()
-}
-
-// streamer is an executor that is a runner.Streamer.
-type streamer interface {
-	executor
-	Serve(slot task.Slot, swap task.Swap)
-	Wake(slot int)
-	End(slot int, id uint64, cause error)
-}
-
-type announced struct {
-	executor
-	screen *Screen
-}
-
-func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
-	if ctx.Err() == nil {
-		n.screen.say(a.Task.CommandLine(a.Argv()) + "\n")
-	}
-	return n.executor.Run(ctx, a)
-}
-
-type announcedStream struct {
-	streamer
-	announced announced
-}
-
-func (n announcedStream) Run(ctx context.Context, a task.Attempt) *task.Result {
-	return n.announced.Run(ctx, a)
-}
-
-func (n announcedStream) Serve(slot task.Slot, swap task.Swap) {
-	n.streamer.Serve(slot, func(ended []*task.Result) ([]task.Attempt, task.Left) {
-		next, left := swap(ended)
-		var text strings.Builder
-		for _, a := range next {
-			text.WriteString(a.Task.CommandLine(a.Argv()) + "\n")
-		}
-		if text.Len() > 0 {
-			n.announced.screen.say(text.String())
-		}
-		return next, left
-	})
+	v.screen.say(text.String())
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is

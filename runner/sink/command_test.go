@@ -11,29 +11,16 @@ import (
 	"crew/runner/task"
 )
 
-// heard is an executor that records what was on stderr when Run was called.
-type heard struct {
-	DryRun
-	err  *bytes.Buffer
-	then []string
-}
-
-func (h *heard) Run(_ context.Context, a task.Attempt) *task.Result {
-	h.then = append(h.then, h.err.String())
-	return &task.Result{Task: a.Task}
-}
-
-func TestVerbosePrintsCommandsBeforeTheyRun(t *testing.T) {
+func TestVerbosePrintsCommands(t *testing.T) {
 	var out, err bytes.Buffer
-	exec := &heard{err: &err}
 	v := NewVerbose(NewScreen(&out, &err))
-	x := v.Before(exec)
 	words := &task.Task{ID: 1, Argv: []string{"echo", "a b", "{%}"}}
 	words.Marks = []task.Mark{{Word: 2}}
 	shell := &task.Task{ID: 2, Shell: true, Argv: []string{"/bin/sh", "-c", "echo x | wc"}}
-	require.Same(t, words, x.Run(t.Context(), task.Attempt{Task: words, Slot: task.Slot{ID: 3}, Number: 1}).Task)
-	x.Run(t.Context(), task.Attempt{Task: shell, Slot: task.Slot{ID: 1}, Number: 1})
-	require.Equal(t, []string{"echo 'a b' 3\n", "echo 'a b' 3\necho x | wc\n"}, exec.then)
+	v.Before()
+	require.Empty(t, err.String())
+	v.Before(task.Attempt{Task: words, Slot: task.Slot{ID: 3}, Number: 1}, task.Attempt{Task: shell, Slot: task.Slot{ID: 1}, Number: 1})
+	require.Equal(t, "echo 'a b' 3\necho x | wc\n", err.String())
 	require.Empty(t, out.String())
 
 	err.Reset()
