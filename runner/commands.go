@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 	"crew/sched"
@@ -137,7 +140,7 @@ func (c *core) told(cmd task.Command) {
 	if cmd.Signal != 0 {
 		c.ending.Signal = cmd.Signal
 	}
-	why := signalName(cmd.Signal)
+	why := unix.SignalName(syscall.Signal(cmd.Signal)) // "" for none
 	switch cmd.Op {
 	case task.Drain:
 		if again {

@@ -5,8 +5,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"crew/runner/linux"
 	"crew/runner/task"
 )
@@ -169,14 +167,6 @@ func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	}
 	ops := [...]task.Op{task.Drain, task.Stop, task.Kill}
 	return task.Command{Op: ops[min(l.rung, len(ops))-1], Signal: int(s)}
-}
-
-// signalName returns the name of a signal, and "" for 0.
-func signalName(s int) string {
-	if s == 0 {
-		return ""
-	}
-	return unix.SignalName(syscall.Signal(s))
 }
 
 // Die ends the process by sig, so that its parent sees a death by signal: bash
