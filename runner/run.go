@@ -76,11 +76,12 @@ type Streamer interface {
 
 // Recorder records a run durably. Each method is called by the goroutine of the
 // attempt: Started before the attempt starts, Ended before its slot is used again
-// and before a sink sees the result. more means that the start may be recorded only
-// with the next one, which follows at once and before either starts. final means that the task is finished;
-// r.Before then holds its earlier failed attempts. A task that cannot be run has
-// an Ended without a Started. Idle follows an Ended after which the slot has
-// nothing to do, and may still come when Wait has returned.
+// and before a sink sees the result. more means that the start may be recorded
+// together with the next one: that follows at once, before either attempt starts.
+// final means that the task is finished; r.Before then holds its earlier failed
+// attempts. A task that cannot be run has an Ended without a Started. Idle follows an
+// Ended after which the slot has nothing to do, and may still come when Wait has
+// returned.
 type Recorder interface {
 	Started(a task.Attempt, more bool)
 	Ended(a task.Attempt, r *task.Result, final bool)

@@ -9,8 +9,8 @@ import (
 )
 
 // check refuses a text with {name} where no column has that name but columns have
-// names, one with a placeholder of another tool, and with NoRecord one with a record. After a $ or a backslash,
-// braces are text.
+// names, one with a placeholder of another tool, and with NoRecord one with a record.
+// After a $ or a backslash, braces are text.
 func (c *Config) check(s string) error {
 	if strings.IndexByte(s, '{') < 0 && !c.NoRecord {
 		return nil

@@ -25,8 +25,8 @@ type Worker struct {
 
 // StartWorker starts the command of an attempt as a worker: with the environment and
 // directory of its task, and with pipes for its standard streams. It fails as Run
-// does, or with ErrShort: see StartFailed. The guardian,
-// Suspend, Resume and Close cover the worker; Kill, PIDs and Live do not know it.
+// does, or with ErrShort: see StartFailed. The guardian, Suspend, Resume and Close
+// cover the worker; Kill, PIDs and Live do not know it.
 func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error) {
 	t := a.Task
 	a.Task = &task.Task{
