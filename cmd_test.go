@@ -321,7 +321,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// readMany has crew read 800,000 records, 20 MB.
+// readMany has crew read 500,000 records, 13 MB.
 func readMany(t *testing.T, crew string) {
 	cmd := exec.CommandContext(t.Context(), crew, "-n2000", "true")
 	in, err := cmd.StdinPipe()
@@ -330,9 +330,8 @@ func readMany(t *testing.T, crew string) {
 	w := bufio.NewWriterSize(in, 64<<10)
 	early := 0
 	line := []byte("/some/where/record-")
-	for i := range 800_000 {
-		_, err := w.Write(append(strconv.AppendInt(line, int64(i), 10), '\n'))
-		require.NoError(t, err)
+	for i := range 500_000 {
+		_, _ = w.Write(append(strconv.AppendInt(line, int64(i), 10), '\n')) // Flush returns the error
 		if i == 100_000 {
 			early = peak(t, cmd.Process.Pid)
 		}
@@ -347,10 +346,10 @@ func readMany(t *testing.T, crew string) {
 
 // waitBehindOne has results wait for one slow task. They are more bytes than
 // crew may have resident, and once the memory for them is used up each takes
-// next to none. CREW_SOAK makes it twenty thousand results instead of three.
+// next to none. CREW_SOAK makes it twenty thousand results instead of fifteen hundred.
 func waitBehindOne(t *testing.T, crew string) {
-	const early, size = 1000, 20_000
-	tasks := 3000
+	const early, size = 800, 40_000 // early ones fill the memory
+	tasks := 1500
 	if os.Getenv("CREW_SOAK") != "" {
 		tasks = 20_000
 	}
@@ -404,7 +403,7 @@ func waitBehindOne(t *testing.T, crew string) {
 	require.ErrorIs(t, err, io.EOF)
 	t.Logf("%d KiB, then %d KiB", then, resident)
 	require.Less(t, resident, mostKiB)
-	require.Less(t, resident-then, tasks-early, "more than 1 KiB for each that waits: %d KiB, then %d KiB", then, resident)
+	require.Less(t, resident-then, 2*(tasks-early), "more than 2 KiB for each that waits: %d KiB, then %d KiB", then, resident)
 	require.Less(t, len(fds), 64)
 }
 
