@@ -108,6 +108,9 @@ printf '%s\n' "${COMPREPLY[@]}"`
 
 func TestCompletionFish(t *testing.T) {
 	t.Parallel()
+	if _, err := exec.LookPath("awk"); err != nil {
+		t.Skip("fish describes commands with awk")
+	}
 	for _, c := range completions {
 		t.Run(c.line, func(t *testing.T) {
 			t.Parallel()
