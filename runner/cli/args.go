@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"crew/runner/task"
 )
 
 // use is one occurrence of an option.
@@ -74,11 +76,21 @@ func split(args []string) (line, error) {
 			uses, args, err = splitShort(arg, next)
 		}
 		if err != nil {
-			return line{}, err
+			return line{}, ofWorker(err, l.uses, arg)
 		}
 		l.uses = append(l.uses, uses...)
 	}
 	return l, nil
+}
+
+// ofWorker returns err, which arg has caused, with another hint if arg is probably an
+// option of the worker's command, which was not quoted.
+func ofWorker(err error, before []use, arg string) error {
+	var e *usageError
+	if n := len(before); n > 0 && before[n-1].opt.name == "worker" && errors.As(err, &e) {
+		e.hint = "if it is the worker's, quote the whole command: " + before[n-1].spelled + " " + task.Quote(before[n-1].value+" "+arg+" ...")
+	}
+	return err
 }
 
 // splitLong reads --name, --name=value or --name value. next are the arguments

@@ -42,7 +42,7 @@ var clashes = [...]clash{
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
-	{"worker", "output=raw", "an answer is no output until it is whole: use --output line"},
+	{"worker", "output=raw", "an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
 	{"worker-window!=1", "crew-worker engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
 	{"worker-start=eager", "crew-worker engine ssh", "workers on other machines start with their first records: drop --worker-start"},
 
