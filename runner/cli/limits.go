@@ -23,6 +23,9 @@ const (
 	ownFiles = 4
 	// stateFiles are journal, outputs and lock.
 	stateFiles = 3
+	// workerFiles are what a persistent worker takes as long as it lives: its standard
+	// streams, a pidfd, and what wakes its goroutine.
+	workerFiles = 5
 	// leastProcesses is how many threads a run takes at least; with fewer the Go
 	// runtime dies, and not in words that help.
 	leastProcesses = 16
@@ -30,9 +33,14 @@ const (
 
 // checkLimits refuses limits under which the run is not possible.
 func checkLimits(o *Options) error {
-	if left, most := proc.FilesLeft(), limit(syscall.RLIMIT_NOFILE); left < o.files() {
+	left, most, need := proc.FilesLeft(), limit(syscall.RLIMIT_NOFILE), o.files()
+	if left < need {
 		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n",
-			int64(most)-left+o.files(), most)
+			int64(most)-left+need, most)
+	}
+	if n := int64(o.Pool.Jobs); o.Coproc.Words != "" && !o.far() && (left-need)/workerFiles < n-1 {
+		return fmt.Errorf("%d persistent workers need %d open files, and may have %d: raise the limit with ulimit -n, or write -j%d",
+			n, int64(most)-left+need+workerFiles*(n-1), most, 1+(left-need)/workerFiles)
 	}
 	if n := limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
 		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u", n)

@@ -50,12 +50,15 @@ func (w *worker) feed() bool {
 
 // written ends the first block, which is not the last one of its filter.
 func (w *worker) written() {
-	r := w.newResult(&w.waiting()[0])
+	f := &w.waiting()[0]
+	r := w.newResult(f)
 	r.Outcome = task.OK
+	if f.end <= w.read() { // and not just in the pipe
+		w.answered()
+	}
 	w.ended = append(w.ended, &r.Result)
 	w.pop()
 	w.placed--
-	w.answered()
 }
 
 // filtered takes output of the filter, which belongs to its last block.
