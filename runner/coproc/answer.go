@@ -23,6 +23,33 @@ func (w *worker) readOut() (more bool) {
 		}
 		return false
 	}
+	w.came(n)
+	return true
+}
+
+// peek lets the worker go first while it shares a processor with the lane, and takes its
+// answer if that has come. It saves a poll(2), and with it a tenth of the time.
+func (w *worker) peek() bool {
+	if w.pin == nil || w.placed == 0 || w.p.Out < 0 {
+		return false
+	}
+	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
+	if err == syscall.EAGAIN {
+		w.pin.Yield()
+		n, err = syscall.Read(w.p.Out, w.buf[w.to:])
+	}
+	if err != nil || n <= 0 {
+		return false
+	}
+	w.run, w.at = w.clock.now()
+	w.heard = w.run
+	w.readErrs()
+	w.came(n)
+	return true
+}
+
+// came looks at the answers in n more bytes in buf.
+func (w *worker) came(n int) {
 	w.to += n
 	before := w.answers
 	w.split()
@@ -30,7 +57,6 @@ func (w *worker) readOut() (more bool) {
 		f := &w.waiting()[0]
 		f.since = max(f.since, w.run)
 	}
-	return true
 }
 
 // split looks at the answers in buf.

@@ -129,7 +129,9 @@ func (l *lane) order(o order) {
 func (l *lane) serve(swap task.Swap) {
 	l.swap = swap
 	for fresh := true; ; {
-		l.run, l.at = l.clock.now()
+		if len(l.ended) == 0 { // otherwise they ended just now
+			l.run, l.at = l.clock.now()
+		}
 		if l.bell.rang() || len(l.ended) > 0 || fresh {
 			fresh = false
 			var next []task.Attempt

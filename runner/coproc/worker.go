@@ -95,6 +95,9 @@ func (w *worker) turn() {
 	if len(w.ended) > 0 {
 		return
 	}
+	if w.peek() {
+		return
+	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
 		{Fd: int32(w.p.Out), Events: unix.POLLIN},
 		{Fd: int32(w.p.Err), Events: unix.POLLIN},
@@ -122,9 +125,7 @@ func (w *worker) turn() {
 		w.full = false
 	}
 	if set[1].Revents != 0 {
-		// All of it, as an answer may follow it; but that of a flood never ends.
-		for i := 0; i < floodReads && w.p.Err >= 0 && w.readErr(); i++ {
-		}
+		w.readErrs()
 	}
 	if set[0].Revents != 0 {
 		w.heard = w.run
@@ -308,6 +309,12 @@ func (w *worker) hangUp() {
 func (w *worker) useless(why string) {
 	if w.read() == 0 {
 		w.hung, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
+	}
+}
+
+// readErrs reads all stderr, as an answer may follow it; but that of a flood never ends.
+func (w *worker) readErrs() {
+	for i := 0; i < floodReads && w.p.Err >= 0 && w.readErr(); i++ {
 	}
 }
 
