@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"crew/runner/control"
 	"crew/runner/task"
@@ -21,6 +22,8 @@ const (
 	mostRecord = 2 << 20   // bytes of a record
 	mostWaits  = 16        // connections at once, for requests that wait for their tasks
 	mostPart   = 64 << 10  // bytes of a line that wait for its end
+
+	startTime = 2 * time.Second // for a crew serve to make its socket
 )
 
 // adder is what one crew ctl add adds.
@@ -53,7 +56,7 @@ func (c *ctl) add() error {
 	if strings.HasPrefix(c.run, enginePrefix) {
 		return c.addFar()
 	}
-	h, client, err := c.dial(control.FindFeed)
+	h, client, err := c.dialFeed()
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,20 @@ func (c *ctl) add() error {
 		return a.err
 	}
 	return a.status()
+}
+
+// dialFeed finds the run to add tasks to. A script that has just started crew serve
+// may be here before its socket is, so dialFeed looks again until startTime has passed.
+func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
+	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+		h, client, err = c.dial(control.FindFeed)
+		if err == nil && (h.Feeds || c.run != "") || time.Now().After(end) {
+			return h, client, err
+		}
+		if err == nil {
+			client.Close()
+		}
+	}
 }
 
 func toBytes(words []string) []task.Bytes {
