@@ -19,6 +19,7 @@ const (
 	digestFew     = 2       // lines of output for each of these
 	digestWidth   = 160     // bytes of a line of output
 	digestCommand = 200     // bytes of a command
+	digestSubject = 60      // bytes of a command in the first line, which may become a mail's subject
 	digestLong    = time.Second
 	digestCount   = 500 * time.Millisecond // how long to wait for the number of tasks
 )
@@ -53,8 +54,9 @@ type Digest struct {
 
 // described is a failed task and what the digest shows of it.
 type described struct {
-	id   uint64
-	text string
+	id    uint64
+	short string // its command, as the first line has it
+	text  string
 }
 
 // NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
@@ -114,7 +116,9 @@ func (d *Digest) finished(e *task.Event) {
 	default:
 		d.bad = d.bad || r.BadCommand
 		if len(d.failed) < digestTasks {
-			d.failed = append(d.failed, described{e.ID, describe(e.Task, r, tails)})
+			short := task.Printable(e.Task.ShortCommandLine(argvOf(e.Task, r), digestSubject))
+			short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
+			d.failed = append(d.failed, described{e.ID, short, describe(e.Task, r, tails)})
 		}
 		d.rerun.add(e.Task)
 	}
@@ -134,6 +138,7 @@ func (d *Digest) Close(s task.Stats) error {
 		}
 		return nil
 	}
+	slices.SortFunc(d.failed, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 	text, hint := "", ""
 	if line, short, left := d.cut(&s); short {
 		if text = "crew: " + line + "\n"; left {
@@ -142,7 +147,6 @@ func (d *Digest) Close(s task.Stats) error {
 	} else {
 		text = d.head(&s)
 	}
-	slices.SortFunc(d.failed, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 	for _, f := range d.failed {
 		text += f.text
 	}
@@ -234,7 +238,19 @@ func (d *Digest) head(s *task.Stats) string {
 		return ""
 	}
 	return "crew: " + line + " in " + task.Span(passed) +
-		list([]item{{s.Retried, "", "retried"}, {d.restarted(s), "", "restarted"}, {s.Resumed(), "", "done before"}}) + "\n"
+		list([]item{{s.Retried, "", "retried"}, {d.restarted(s), "", "restarted"}, {s.Resumed(), "", "done before"}}) +
+		d.first(s.Failed()) + "\n"
+}
+
+// first names the first of n failed tasks, behind a colon.
+func (d *Digest) first(n int64) (text string) {
+	if len(d.failed) == 0 || d.failed[0].short == "" {
+		return ""
+	}
+	if text = ": " + d.failed[0].short; n > 1 {
+		text += ", …"
+	}
+	return text
 }
 
 // restarted returns how many attempts took the place of lost ones.

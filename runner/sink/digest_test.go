@@ -102,7 +102,7 @@ func TestDigestTellsOfLosses(t *testing.T) {
 	poison.Result.Before = []*task.Result{lost(1, false).Result}
 	failed := ended(2, task.Result{Outcome: task.Exit, Code: 3, Host: "web2"})
 	got := digestOf(t, RerunConfig{}, lost(1, false), lost(1, true), lost(1, false), poison, failed, inputEnd)
-	require.Equal(t, `crew: 2 of 2 tasks failed in 3.2s; 2 restarted
+	require.Equal(t, `crew: 2 of 2 tasks failed in 3.2s; 2 restarted: job 'a b', …
 crew: task 1: lost with web1 after 210ms, attempt 5: job 'a b'
 crew: task 2: exit 3 after 210ms on web2: job 'a b'
 `, got)
@@ -256,7 +256,7 @@ func TestDigestShowsEarlierAttempts(t *testing.T) {
 	retried := func(r *task.Result) task.Event {
 		return task.Event{Kind: task.Retried, At: dawn, ID: 1, Task: last.Task, Result: r}
 	}
-	require.Equal(t, `crew: 1 of 1 task failed in 3.2s
+	require.Equal(t, `crew: 1 of 1 task failed in 3.2s: job 'a b'
 crew: task 1: exit 1 after 210ms, attempt 3: job 'a b'
 crew:   | same
 crew:   attempt 1: exit 7 after 50ms
