@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/cli"
 	"crew/runner/linux"
 )
 
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 	// Most scripts wait most of the time.
 	_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
 	testscript.Main(m, map[string]func(){
-		"crew": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{Local: processes})) },
+		"crew": main,
 	})
 }
 
@@ -56,7 +55,8 @@ func TestMain(m *testing.M) {
 // Each script has a directory for the sockets of runs, so it does not see those of
 // others.
 //
-// Beside testscript's own conditions, [sh:NAME] holds where /bin/sh is that shell.
+// Beside testscript's own conditions, [sh:NAME] holds where /bin/sh is that shell, and
+// [namespaces] where the user may make a PID namespace.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	// As they may be in the background of a script, or under nohup.
@@ -84,6 +84,9 @@ func TestScript(t *testing.T) {
 			return os.Mkdir(runtime, 0o700)
 		},
 		Condition: func(cond string) (bool, error) {
+			if cond == "namespaces" {
+				return exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
+			}
 			sh, err := filepath.EvalSymlinks("/bin/sh")
 			return cond == "sh:"+filepath.Base(sh), err
 		},

@@ -6,11 +6,14 @@ import (
 	"os"
 
 	"crew/runner/cli"
+	"crew/runner/linux"
 	"crew/runner/proc"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{Local: processes}))
+	os.Exit(linux.Run(func() int {
+		return cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{Local: processes})
+	}))
 }
 
 // processes runs tasks as processes of this machine.

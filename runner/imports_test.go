@@ -22,7 +22,7 @@ var rooms = map[string]struct {
 	own []string
 	std bool
 }{
-	"crew":                  {own: []string{"crew/runner/cli", "crew/runner/proc"}, std: true},
+	"crew":                  {own: []string{"crew/runner/cli", "crew/runner/linux", "crew/runner/proc"}, std: true},
 	"crew/runner/cli":       {own: []string{"crew/runner", "crew/runner/control", "crew/runner/coproc", "crew/runner/expand", "crew/runner/input", "crew/runner/journal", "crew/runner/proc", "crew/runner/sink", "crew/runner/spool", "crew/runner/task", "crew/sched"}},
 	"crew/runner":           {own: []string{"crew/runner/linux", "crew/runner/task", "crew/sched"}},
 	"crew/runner/input":     {own: []string{"crew/runner/expand", "crew/runner/task"}, std: true},
@@ -39,7 +39,7 @@ var rooms = map[string]struct {
 	"crew/sched":            {std: true},
 
 	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
-	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/cli", "crew/runner/engine", "crew/runner/proc"}, std: true},
+	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/cli", "crew/runner/engine", "crew/runner/linux", "crew/runner/proc"}, std: true},
 
 	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
 }

@@ -27,6 +27,7 @@ type Signals struct {
 // CatchSignals catches signals and keeps a few of them until Serve. SIGINT, SIGHUP
 // and SIGTSTP stay ignored if they were when the process began, as in background
 // jobs of scripts and under nohup; for other signals the Go runtime does not tell.
+// Process 1 ignores SIGTSTP, since no shell could continue it.
 // From now on a write to a closed pipe is an error and does not end the process.
 func CatchSignals() (*Signals, error) {
 	linux.SurvivePipes()
@@ -37,7 +38,7 @@ func CatchSignals() (*Signals, error) {
 		}
 	}
 	all := append(s.ends[:len(s.ends):len(s.ends)], syscall.SIGUSR1, syscall.SIGUSR2)
-	if s.jobs = !linux.Ignored(syscall.SIGTSTP); s.jobs {
+	if s.jobs = !linux.Ignored(syscall.SIGTSTP) && !linux.IsInit(); s.jobs {
 		all = append(all, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	if err := linux.Take(s.in, all...); err != nil {

@@ -83,8 +83,7 @@ func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 // the process, on stdout and stderr too.
 func SurvivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// Reset gives a signal its default action.
-func Reset(sig syscall.Signal) { signal.Reset(sig) }
+func reset(sig syscall.Signal) { signal.Reset(sig) }
 
 // Ignored reports whether a signal is ignored, as it may have been from the
 // start.

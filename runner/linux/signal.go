@@ -82,8 +82,7 @@ func SurvivePipes() {
 	raw.Sigaction(int(syscall.SIGPIPE), handler(nothing, restore), nil)
 }
 
-// Reset gives a signal its default action.
-func Reset(sig syscall.Signal) { raw.Sigaction(int(sig), &raw.Action{}, nil) }
+func reset(sig syscall.Signal) { raw.Sigaction(int(sig), &raw.Action{}, nil) }
 
 // Ignored reports whether a signal is ignored, as it may have been from the
 // start.

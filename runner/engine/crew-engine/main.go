@@ -9,6 +9,7 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/engine"
+	"crew/runner/linux"
 	"crew/runner/proc"
 )
 
@@ -18,8 +19,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "crew-engine:", err)
 		os.Exit(2)
 	}
-	os.Exit(cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
-		Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
-		Far:   &cli.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main},
+	os.Exit(linux.Run(func() int {
+		return cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
+			Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
+			Far:   &cli.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main},
+		})
 	}))
 }
