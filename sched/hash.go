@@ -27,6 +27,10 @@ func jump(key uint64, buckets int) int {
 	return int(b)
 }
 
+// Bucket returns the bucket of a string, from 0 to buckets-1, the same in every run and
+// on every machine. When there are more buckets, strings move only to the new ones.
+func Bucket(s string, buckets int) int { return jump(mix(Hash(s)), buckets) }
+
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
 // Pseudorandom Number Generators", 2014): a bijection in which every bit of the
 // result depends on every bit of x.

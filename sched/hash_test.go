@@ -32,18 +32,18 @@ func TestJumpGolden(t *testing.T) {
 	require.Equal(t, 0, jump(7, -3))
 }
 
-func TestJumpMovesFewKeysAndSpreadsThem(t *testing.T) {
+func TestBucketsMoveFewStringsAndSpreadThem(t *testing.T) {
 	const keys = 100_000
 	for _, c := range [][2]int{{4, 5}, {5, 4}, {8, 16}, {64, 63}, {3, 1}} {
 		n, m := c[0], c[1]
 		moved, load := 0, make([]int, m)
 		for k := range keys {
-			h := Hash("user" + strconv.Itoa(k))
-			a, b := jump(h, n), jump(h, m)
+			s := "user" + strconv.Itoa(k)
+			a, b := Bucket(s, n), Bucket(s, m)
 			load[b]++
 			if a != b {
 				moved++
-				require.False(t, m > n && b < n, "a key moved between old slots")
+				require.False(t, m > n && b < n, "a string moved between old buckets")
 			}
 		}
 		want := math.Abs(float64(m-n)) / float64(max(m, n))

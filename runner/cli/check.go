@@ -36,6 +36,7 @@ var clashes = [...]clash{
 	{"pipe", "stdin", "each task has its block on standard input: drop --stdin"},
 	{"pipe", "no-run-if-empty", "without input nothing runs anyway: drop -r"},
 	{"pipe", "eof", "blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
+	{"pipe", "shard", "blocks are cut wherever a record ends, so they have no share: give each run a stream of its own"},
 	{"recend=", "header", "without ends there are no records, of which one could be the header: drop --header"},
 	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
 
@@ -47,6 +48,7 @@ var clashes = [...]clash{
 	{"worker-start=eager", "crew-worker engine ssh", "workers on other machines start with their first records: drop --worker-start"},
 
 	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
+	{"serve", "shard", "it runs whatever is added: drop --shard"},
 	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
 	{"serve", "pipe", "crew ctl add brings values, not a stream: drop --pipe"},
 	{"serve", "header", "no record comes first: write {1} for the first column"},
@@ -60,7 +62,7 @@ var clashes = [...]clash{
 	{"serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
 	{"serve", "no-control", "tasks come by the socket: drop --no-control"},
 
-	{"crew-worker", "arg-file pipe null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof buffer", "submitters bring the records: give them %s"},
+	{"crew-worker", "arg-file pipe null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof shard buffer", "submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast", "submitters say what becomes of a failure: give them %s"},
 	{"crew-worker", "keep-order output tag tag-string json results joblog", "results go to the submitters: give them %s"},
@@ -220,7 +222,7 @@ func (o *Options) refusals() []*refusal {
 		}
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), valuesOfStream(o), outputOfFilters(o),
-		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsigned(o), workersAlone(o), answerOfWorker(o))
+		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), numberedShare(o), unsigned(o), workersAlone(o), answerOfWorker(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {

@@ -47,7 +47,11 @@ type Input struct {
 	JSON      bool
 	SkipEmpty bool
 	EOF       string // record to stop at; "" for none
+	Shard     Shard
 }
+
+// Shard is the part of the records that the run takes. The zero Shard is all of them.
+type Shard struct{ Number, Of int } // Number from 1
 
 // Command configures the command that runs for a record.
 type Command struct {

@@ -63,7 +63,7 @@ var peerOptions = [...]peerOption{
 	{names: "remove-rec-sep rrs", hint: "blocks keep what ends records: drop it, and have the command remove it"},
 	{names: "cat fifo", hint: "a task's standard input, which /dev/stdin names as a file, has the record with --stdin, the block with --pipe"},
 	{names: "tee", hint: "read the file in each command: crew 'grep {} < FILE' ::: ..."},
-	{names: "shard bin group-by", hint: "--sched keyed --key TEMPLATE runs what belongs together in order"},
+	{names: "bin group-by", hint: "--sched keyed --key TEMPLATE runs what belongs together in order"},
 	{names: "open-tty o", hint: "--tty gives the terminal to the tasks, one at a time"},
 
 	// The pool.

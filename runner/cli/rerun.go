@@ -149,6 +149,8 @@ func (o *Options) dropsAgain(name string) bool {
 		return !o.asRead()
 	case "colsep", "csv":
 		return !o.asRead() || o.Input.sources() > 1
+	case "shard": // it is part of what the state is of
+		return o.State.Dir == ""
 	}
 	return slices.Contains(droppedAgain[:], name)
 }

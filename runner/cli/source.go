@@ -141,7 +141,7 @@ func (s *source) compile() error {
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.objectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
-		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol,
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Share: s.opts.share(),
 	}
 	if err := s.compileTexts(&tc, tag, cfg); err != nil {
 		return err

@@ -13,7 +13,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	var used room
 	for n := t.cfg.Limits.Records; n == 0 || len(tk.Records) < n; {
 		if !t.held {
-			if err := t.r.read(rec); err != nil {
+			if err := t.read(); err != nil {
 				if len(tk.Records) == 0 {
 					return nil, err
 				}

@@ -22,6 +22,9 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 		return 0, false
 	}
 	defer r.Close()
+	if tc.Share != nil {
+		return countShare(r, tc, stop)
+	}
 	n = 1
 	var all sizes
 	for _, a := range r.axes {
@@ -45,6 +48,19 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 		n = (n + per - 1) / per
 	}
 	return n, true
+}
+
+// countShare counts the tasks of a share, record by record.
+func countShare(r *Reader, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
+	if tc.Limits.batches() {
+		return 0, false
+	}
+	for t := NewTasks(r, tc); n%1024 != 0 || !stop.Load(); n++ {
+		if err := t.read(); err != nil {
+			return n, err == io.EOF
+		}
+	}
+	return 0, false
 }
 
 // regular reports whether all files of the input are regular ones. To read another

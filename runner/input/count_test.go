@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/expand"
+	"crew/runner/task"
 )
 
 // countTasks returns how many tasks there are in fact.
@@ -86,6 +87,9 @@ func TestCountIsExact(t *testing.T) {
 		var tc TasksConfig
 		if chance(30) && cfg.Format.Kind != JSON {
 			tc.Limits = Limits{Records: 1 + rnd.Intn(4), ArgMax: []int{300, 2000, 1 << 20}[rnd.Intn(3)]}
+		}
+		if chance(30) {
+			tc.Share = func(tk *task.Task) bool { return len(fmt.Sprint(tk.Records))%3 == 0 }
 		}
 		var err error
 		tc.Template, err = expand.New(expand.Config{Words: words, Batch: true})

@@ -23,6 +23,10 @@ type TasksConfig struct {
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
 
+	// Share reports whether to take a record, by the task of that record alone, which has
+	// no number; nil takes all. It is safe for concurrent use.
+	Share func(*task.Task) bool
+
 	Blocks *Blocks // what each task reads one of, instead of records; nil for none
 
 	// Protocol says how records reach the persistent worker whose command Template is.
@@ -60,7 +64,7 @@ type Tasks struct {
 
 	// state
 
-	latest  uint64      // number of the latest task
+	latest  uint64      // number of the latest task, if it may be a batch
 	rec     Record      // the latest record
 	held    bool        // rec belongs to the next task
 	last    int         // records in the latest batch
@@ -143,23 +147,42 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	case t.cfg.Blocks != nil:
 		return t.block(number)
 	case t.cfg.Limits.batches():
-		return t.batch(number)
+		tk, err := t.batch(number)
+		if err == nil {
+			t.latest = tk.ID
+		}
+		return tk, err
 	}
-	if err := t.r.read(&t.rec); err != nil {
+	if err := t.read(); err != nil {
 		return nil, err
 	}
-	if t.cfg.Objects && t.rec.Err == nil {
-		return t.described(&t.rec, number()), nil
+	return t.of(&t.rec, number()), nil
+}
+
+// read stores the next record of the share in rec.
+func (t *Tasks) read() error {
+	for {
+		err := t.r.read(&t.rec)
+		if err != nil || t.cfg.Share == nil || t.cfg.Share(t.of(&t.rec, 0)) {
+			return err
+		}
 	}
-	return t.single(&t.rec, number(), t.rec.Err), nil
+}
+
+// of returns the task of one record.
+func (t *Tasks) of(rec *Record, id uint64) *task.Task {
+	if t.cfg.Objects && rec.Err == nil {
+		return t.described(rec, id)
+	}
+	return t.single(rec, id, rec.Err)
 }
 
 // Buffered reports whether Next certainly returns without blocking, since a whole record
-// has been read. It is false where that is not known, as in a product. The goroutine of
+// has been read. It is false where that is not known, as in a product or with a Share. The goroutine of
 // Next may call it.
 func (t *Tasks) Buffered() bool {
 	axes := t.r.axes
-	return !t.cfg.Limits.batches() && len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
+	return t.cfg.Share == nil && !t.cfg.Limits.batches() && len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
 }
 
 // oneRecord is a task together with the slice that it needs.
@@ -252,7 +275,7 @@ func (t *Tasks) Tag(tk *task.Task) {
 // fill sets what does not depend on the task's command. obj is the JSON object
 // that it comes from, if any.
 func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
-	t.latest, v.Seq = tk.ID, tk.ID
+	v.Seq = tk.ID
 	tk.Cost = 1
 	if obj != nil && tk.Err == nil {
 		var err error

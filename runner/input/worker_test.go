@@ -149,5 +149,8 @@ func TestBuffered(t *testing.T) {
 	values := Config{Groups: []Group{{Values: []string{"a", "b"}}}}
 	r, err := Open(values)
 	require.NoError(t, err)
-	require.True(t, NewTasks(r, TasksConfig{Template: template(t, expand.Config{Words: []string{"cat"}})}).Buffered())
+	cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"cat"}})}
+	require.True(t, NewTasks(r, cfg).Buffered())
+	cfg.Share = func(*task.Task) bool { return false }
+	require.False(t, NewTasks(r, cfg).Buffered())
 }
