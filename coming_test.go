@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// use is something that people do with another tool, and how they do it with crew: a
+// command line of the shell each.
+type use struct{ theirs, crew string }
+
+// usesOfManPage returns the pairs of lines in the section of the man page, the one line
+// that stands alone, and the table below it.
+func usesOfManPage(t *testing.T) (uses []use, alone string, table []use) {
+	t.Helper()
+	text, err := os.ReadFile("man/crew.1")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), ".Sh COMING FROM OTHER TOOLS\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n.Sh ")
+	section = strings.NewReplacer(`\&`, "", `\(dq`, `"`, `\e`, `\`).Replace(section)
+	for _, m := range regexp.MustCompile(`(?m)(?:^\.Dl .*\n)+`).FindAllString(section, -1) {
+		lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll("\n"+m, "\n.Dl ", "\n"), "\n"), "\n")[1:]
+		switch len(lines) {
+		case 1:
+			require.Empty(t, alone)
+			alone = lines[0]
+		default:
+			require.Len(t, lines, 2)
+			uses = append(uses, use{lines[0], lines[1]})
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^(tsp .*?)  +(crew .*)$`).FindAllStringSubmatch(section, -1) {
+		table = append(table, use{m[1], m[2]})
+	}
+	return uses, alone, table
+}
+
+// place is what the command lines find in their directory: files, and programs that
+// stand in for those that need a network or are not installed everywhere.
+var place = map[string]string{
+	"a.log": "ERROR a\nfine\n", "b.log": "fine\n", "big.log": "1\nERROR 2\n3\nERROR 4\n",
+	"a.csv": "2\n1\n", "b c.csv": "4\n3\n", "list.csv": "to,subject\nada@a,hello there\nbob@b,it's $me\n",
+	"pairs": "a.log x\nb.log  y\n", "urls": "http://h/one\nhttp://h/flaky\n", "hosts": "web1\nweb2\n", "seeds": "1\n2\n3\n",
+	"a.jpg": "A\n", "b.jpg": "B\n", "a.wav": "A\n", "b.wav": "B\n", "a.md": "A\n", "b.md": "B\n",
+	"commands": "echo one\n\n# no command\necho two | tr a-z A-Z\n",
+	"Makefile": "all:\n\t@echo built\n%.html: %.md\n\tpandoc -o $@ $<\ncheck-%:\n\t./check $*\n" +
+		"install:\n\t@echo installed\ntest:\n\t@echo tested; exit 1\n",
+
+	"check":       "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
+	"simulate":    "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
+	"bin/convert": "cp $1 $2\n",
+	"bin/curl":    "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
+	"bin/lame":    "cp $1 ${1%.wav}.mp3\n",
+	"bin/mail":    "printf '<%s>' \"$@\"; echo\n",
+	"bin/pandoc":  "cp $3 $2\n",
+	"bin/ssh":     "echo $1 runs $2\n",
+}
+
+// comings has what becomes of each use of the man page, by crew's line: what run
+// returns. theirs is empty if the other tool does the same.
+var comings = map[string]struct{ crew, theirs string }{
+	"find . -name '*.log' -print0 | crew -0 -j8 gzip": {
+		crew: "-a.log -b.log -big.log a.log.gz b.log.gz big.log.gz",
+	},
+	"find . -name '*.log' -print0 | crew -0 -n100 -j8 grep -l ERROR": {crew: "./a.log|./big.log|"},
+	"ls *.csv | crew -j8 'sort {} > {}.sorted'": {
+		crew:   "a.csv.sorted=1|2| b c.csv.sorted=3|4| list.csv.sorted=ada@a,hello there|bob@b,it's $me|to,subject|",
+		theirs: "status 123 a.csv.sorted=1|2| b= list.csv.sorted=ada@a,hello there|bob@b,it's $me|to,subject|",
+	},
+	"crew -C ' +' -j8 cp < pairs":       {crew: "x=ERROR a|fine| y=fine|"},
+	"crew -a urls -j8 curl -O":          {crew: "status 123 flaky=try| one=try|"},
+	"crew convert {} {.}.png ::: *.jpg": {crew: "a.png=A| b.png=B|"},
+	"crew -j4 < commands":               {crew: "TWO|one|"},
+	"crew -j20 -k --tag ssh {} uptime :::: hosts": {
+		crew: "web1\tweb1 runs uptime|web2\tweb2 runs uptime|",
+	},
+	"crew --csv --header mail -s {subject} {to} :::: list.csv": {
+		crew: "<-s><hello there><ada@a>|<-s><it's $me><bob@b>|",
+	},
+	"crew -k --pipe --block 10M grep ERROR < big.log": {crew: "ERROR 2|ERROR 4|"},
+	"crew --retries 2 --timeout 60 --halt now,fail=1 curl -O :::: urls": {
+		crew: "flaky=try|try|try| one=try|",
+	},
+	"crew --state run --retry-failed ./simulate :::: seeds": {
+		crew: "seed 1|seed 2|seed 3|failed= runs.1=ran| runs.2=ran|ran| runs.3=ran|",
+	},
+	"crew -j4 'pandoc -o {.}.html {}' ::: a.md b.md": {crew: "a.html=A| b.html=B|"},
+	"crew -j4 --halt soon,fail=1 ./check ::: a b c": {
+		crew:   "checked a|checked b|checked c|status 3 on.a= on.b= on.c=",
+		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
+	},
+	"crew -j4 lame ::: *.wav": {crew: "a.mp3=A| b.mp3=B|"},
+}
+
+// TestComingFrom runs what the man page sets side by side, theirs where it is
+// installed. GNU parallel starts slowly, so its lines need CREW_SOAK.
+func TestComingFrom(t *testing.T) {
+	t.Parallel()
+	uses, _, _ := usesOfManPage(t)
+	for _, u := range uses {
+		want, known := comings[u.crew]
+		require.True(t, known, "what becomes of %q?", u.crew)
+		if want.theirs == "" {
+			want.theirs = want.crew
+		}
+		t.Run(u.crew, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, want.crew, comeOf(t, u.crew))
+			tool := regexp.MustCompile(`\b(xargs|parallel|make|sem)\b`).FindString(u.theirs)
+			require.NotEmpty(t, tool)
+			if (tool == "parallel" || tool == "sem") && !soaking() {
+				return
+			}
+			if _, err := exec.LookPath(tool); err == nil {
+				require.Equal(t, want.theirs, comeOf(t, u.theirs), u.theirs)
+			}
+		})
+	}
+	require.Len(t, comings, len(uses))
+}
+
+// The README shows uses of the man page, without the program that feeds the command and
+// its last words.
+func TestReadmeComingFrom(t *testing.T) {
+	uses, _, table := usesOfManPage(t)
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Coming from other tools\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*?)`").FindAllStringSubmatch(section, -1)
+	require.Len(t, rows, 10)
+	for _, row := range rows {
+		require.True(t, slices.ContainsFunc(slices.Concat(uses, table), func(u use) bool {
+			return strings.Contains(u.theirs, row[1]) && strings.Contains(u.crew, row[2])
+		}), "%q is not in the man page", row[1:])
+	}
+}
+
+// TestComingFromTsp runs the table of the man page from top to bottom.
+func TestComingFromTsp(t *testing.T) {
+	t.Parallel()
+	_, serve, table := usesOfManPage(t)
+	require.Greater(t, len(table), 3)
+	var theirs, crew strings.Builder
+	for _, u := range table {
+		if strings.HasPrefix(u.theirs, "tsp -c") { // which does not wait for its turn
+			theirs.WriteString("tsp -w 1\n")
+		}
+		fmt.Fprintf(&theirs, "%s\necho status $?\n", u.theirs)
+		fmt.Fprintf(&crew, "%s\necho status $?\n", u.crew)
+	}
+	require.Equal(t, "1|status 0|status 0|2|status 0|installed|status 0|tested|status 2|",
+		comeOf(t, "exec 3>&1 >served\n"+serve+"\nexec >&3\n"+crew.String()+"crew ctl drain --rest; wait; rm -r served queue"))
+	if _, err := exec.LookPath("tsp"); err != nil {
+		t.Skip("no tsp here: it comes with the packages of .ci/run")
+	}
+	require.Equal(t, "0|status 0|status 0|1|status 0|installed|status 0|tested|status 2|",
+		comeOf(t, "export TS_SOCKET=$HOME/socket\n"+theirs.String()+"tsp -K"))
+}
+
+// comeOf runs a command line in a directory of its own with the files of place. It
+// returns the lines of its stdout, in order of their text unless that is fixed, its
+// status, and what has become of the files, with | for a newline.
+func comeOf(t *testing.T, line string) string {
+	t.Helper()
+	dir, home := t.TempDir(), t.TempDir()
+	for name, text := range place {
+		mode := fs.FileMode(0o666)
+		if strings.HasPrefix(name, "bin/") || name == "check" || name == "simulate" {
+			mode, text = 0o777, "#!/bin/sh\n"+text
+		}
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	}
+	run := func() (string, int) {
+		cmd := exec.Command("/bin/sh", "-c", line)
+		var stdout, stderr bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home,
+			"XDG_RUNTIME_DIR="+home, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "CREW_OPTS=")
+		if strings.Contains(line, "--retries") {
+			cmd.Env = append(cmd.Env, "CREW_OPTS=--retry-delay 1ms")
+		}
+		_ = cmd.Run()
+		t.Logf("%s\n%s", line, &stderr)
+		return stdout.String(), cmd.ProcessState.ExitCode()
+	}
+	out, status := run()
+	if strings.Contains(line, "resume") || strings.Contains(line, "--state run") {
+		var more string
+		more, status = run()
+		out += more
+	}
+	if !strings.Contains(line, "ctl") && !strings.Contains(line, "tsp") {
+		lines := slices.Sorted(strings.Lines(out))
+		out = strings.Join(lines, "")
+	}
+	var changes []string
+	if status != 0 {
+		changes = append(changes, fmt.Sprint("status ", status))
+	}
+	changes = append(changes, changed(t, dir)...)
+	return strings.ReplaceAll(out+strings.Join(changes, " "), "\n", "|")
+}
+
+// changed lists the files that were removed, and those that came or changed, with what
+// is in them.
+func changed(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	for name := range place {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			list = append(list, "-"+name)
+		}
+	}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name == "run": // of --state
+			return fs.SkipDir
+		case !d.Type().IsRegular() || name == "log": // of --joblog
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		was, known := place[name]
+		switch {
+		case known && strings.HasSuffix(string(text), was):
+		case strings.HasSuffix(name, ".gz"):
+			list = append(list, name)
+		default:
+			list = append(list, name+"="+string(text))
+		}
+		return err
+	}))
+	slices.Sort(list)
+	return list
+}
