@@ -97,7 +97,9 @@ type Pool struct {
 	Delay       time.Duration
 	Workdir     string // "" for crew's own
 	Nice        int    // added to crew's own niceness
-	TTY         bool   // tasks run in the terminal's foreground, one at a time
+	Lock        string // file that at most one run holds; "" for none
+	LockWait    time.Duration
+	TTY         bool // tasks run in the terminal's foreground, one at a time
 }
 
 // Sched configures the order of tasks and which worker runs them.

@@ -49,7 +49,7 @@ func (c *ctl) request(client *control.Client, h control.Hello, req control.Reque
 		return err
 	}
 	text := refusalText(h, refused.Text)
-	if refused.Status == statusFull {
+	if refused.Status == statusBusy {
 		text += ": add --block to wait for room"
 	}
 	return &control.Refused{Text: text, Status: refused.Status}

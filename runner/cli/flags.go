@@ -184,6 +184,12 @@ var options = [...]option{
 			o.Sched.LongestFirst = v == "longest-first"
 			return err
 		}},
+	{name: "lock", value: "FILE", group: groupPool,
+		text: "refuse, with status 75, while another run has it",
+		set:  func(o *Options, v string) (err error) { o.Pool.Lock, err = parseText(v); return err }},
+	{name: "lock-wait", value: "DUR", group: groupPool,
+		text: "with --lock: wait for the other run up to DUR",
+		set:  func(o *Options, v string) (err error) { o.Pool.LockWait, err = parseDuration(v); return err }},
 	{name: "workdir", value: "DIR", group: groupPool,
 		text: "run tasks in DIR",
 		set:  func(o *Options, v string) (err error) { o.Pool.Workdir, err = parseText(v); return err }},

@@ -71,7 +71,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 	}
 	w := &wiring{
 		args: args, opts: opts, plan: opts.plan(), programs: programs,
-		in: stdin, out: stdout, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
+		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
 	}
 	end := w.run()
 	for _, text := range end.last {
@@ -93,6 +93,7 @@ type wiring struct {
 	plan     task.Plan
 	programs Programs
 	in, out  *os.File
+	errs     *os.File
 	screen   *sink.Screen
 
 	// what is open
@@ -107,6 +108,7 @@ type wiring struct {
 	made       *runner.Run     // the run, once it is
 	feed       *feed           // nil unless others feed the run
 	signals    *runner.Signals
+	lock       int              // descriptor of the file of --lock; 0 for none
 	worker     Worker           // nil unless its tasks are those of other runs
 	attached   Attached         // nil unless it shows the results of another run
 	state      *journal.Journal // nil without --state
@@ -122,6 +124,9 @@ func (w *wiring) run() (end ending) {
 			}
 		}
 	}()
+	if err := w.takeLock(); err != nil {
+		return ending{err: err}
+	}
 	if err := w.openInput(); err != nil {
 		return ending{err: err}
 	}
@@ -271,13 +276,25 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.worker != nil {
 		return w.workLocally(cfg)
 	}
+	exec, err := w.local(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if o.Coproc.Words != "" {
+		return w.workers(exec.(*proc.Local))
+	}
+	return exec, nil
+}
+
+// local returns the executor of tasks on this machine.
+func (w *wiring) local(cfg proc.Config) (Executor, error) {
 	exec, err := w.programs.Local(cfg)
 	if err != nil {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
-	if o.Coproc.Words != "" {
-		return w.workers(exec.(*proc.Local))
+	if l, ok := exec.(*proc.Local); ok && w.lock != 0 {
+		l.Hold(w.lock)
 	}
 	return exec, nil
 }

@@ -30,11 +30,10 @@ func (w *wiring) openWorker() (err error) {
 // worker takes it.
 func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
-	local, err := w.programs.Local(cfg)
+	local, err := w.local(cfg)
 	if err != nil {
 		return nil, err
 	}
-	w.close = append(w.close, local.Close)
 	o := w.opts
 	workers, err := coproc.New(coproc.Config{
 		Local: local.(*proc.Local), Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -35,13 +36,16 @@ const (
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
 	// In a guardian's environment, guardianVariable holds the ID of the process
-	// to watch, tableVariable the descriptor of the table, and leaseVariable that of
-	// the lease's timer, or -1.
+	// to watch, tableVariable the descriptor of the table, leaseVariable that of
+	// the lease's timer, and heldVariable the one to keep open until the groups are
+	// gone. The last two can be -1.
 	guardianVariable = "CREW_GUARDIAN_OF"
 	tableVariable    = "CREW_GUARDIAN_TABLE"
 	leaseVariable    = "CREW_GUARDIAN_LEASE"
+	heldVariable     = "CREW_GUARDIAN_HELD"
 
 	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
+	goneWithin = time.Second           // how long it waits for killed groups
 
 	// tableSize is how many groups the table holds, tableLeast if a limit on the
 	// size of files allows no more.
@@ -51,11 +55,11 @@ const (
 
 // guardianCommand returns the command line and environment of a guardian. Its name
 // is not crew's, so that killing every crew by name spares it.
-func guardianCommand(table, lease int) (argv, env []string) {
+func guardianCommand(table, lease, held int) (argv, env []string) {
 	pid := strconv.Itoa(os.Getpid())
 	return []string{"task-guardian", pid}, []string{
 		guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), leaseVariable + "=" + strconv.Itoa(lease),
-		"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0",
+		heldVariable + "=" + strconv.Itoa(held), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0",
 	}
 }
 
@@ -66,8 +70,9 @@ func init() {
 	if pid, err := strconv.Atoi(os.Getenv(guardianVariable)); err == nil {
 		table, err1 := strconv.Atoi(os.Getenv(tableVariable))
 		lease, err2 := strconv.Atoi(os.Getenv(leaseVariable))
-		if err1 == nil && err2 == nil {
-			watchOver(pid, table, lease)
+		held, err3 := strconv.Atoi(os.Getenv(heldVariable))
+		if err1 == nil && err2 == nil && err3 == nil {
+			watchOver(pid, table, lease, held)
 		}
 		os.Exit(0)
 	}
@@ -75,10 +80,10 @@ func init() {
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then
 // kills the groups that are left. It also kills them while the lease has run out.
-func watchOver(pid, fd, lease int) {
+func watchOver(pid, fd, lease, held int) {
 	signal.Ignore()
 	// Do not hold open what crew inherited from its caller.
-	_ = unix.CloseRange(uint(max(fd, lease))+1, ^uint(0), 0)
+	_ = unix.CloseRange(uint(max(fd, lease, held))+1, ^uint(0), 0)
 	table, err := mapTable(fd, unix.PROT_READ)
 	if err != nil {
 		return
@@ -97,6 +102,14 @@ func watchOver(pid, fd, lease int) {
 		}
 	}
 	killListed(table)
+	for end := time.Now().Add(goneWithin); held >= 0 && anyLives(table) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// anyLives reports whether a process of the groups in a table is left.
+func anyLives(table []int32) bool {
+	return slices.ContainsFunc(table, func(pgid int32) bool { return pgid > 0 && syscall.Kill(-int(pgid), 0) != syscall.ESRCH })
 }
 
 // killListed kills the groups in a table.
@@ -136,6 +149,7 @@ type guardian struct {
 	pid    int                // 0 if there is none
 	table  int                // descriptor of the table
 	lease  int                // descriptor of the lease's timer; 0 if there is none
+	held   int                // descriptor that stays open until the groups are gone; 0 if there is none
 	start  *linux.DelayedExec // must stay reachable until the guardian execs; nil without a table
 }
 
@@ -197,11 +211,16 @@ func (g *guardian) makeTable() error {
 		return err
 	}
 	g.groups.share(table)
-	keep, lease := []int{fd}, -1
-	if g.lease > 0 {
-		keep, lease = []int{min(fd, g.lease), max(fd, g.lease)}, g.lease
+	keep := []int{fd}
+	also := func(fd int) int {
+		if fd == 0 {
+			return -1
+		}
+		keep = append(keep, fd)
+		return fd
 	}
-	argv, env := guardianCommand(fd, lease)
+	argv, env := guardianCommand(fd, also(g.lease), also(g.held))
+	slices.Sort(keep)
 	g.table, g.start = fd, linux.NewDelayedExec("/proc/self/exe", argv, env, g.null, keep, guardAfter)
 	return nil
 }

@@ -136,6 +136,10 @@ func (l *Local) Lease(until time.Time) {
 	l.first.Do(l.guardian.try)
 }
 
+// Hold keeps a descriptor open, should this process be killed, until all process
+// groups are gone. It must come before the first attempt.
+func (l *Local) Hold(fd int) { l.guardian.held = fd }
+
 // Suspend stops all process groups. See runner.Executor.
 func (l *Local) Suspend() {
 	l.groups.suspend()
