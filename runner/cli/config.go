@@ -143,6 +143,7 @@ type Output struct {
 	JSON      bool
 	Results   string // directory; "" for none
 	Joblog    string // file; "" for none
+	JUnit     string // file; "" for none
 }
 
 // Show configures what people see beside the results.

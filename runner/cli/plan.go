@@ -3,8 +3,10 @@ package cli
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"crew/runner"
+	"crew/runner/report"
 	"crew/runner/sink"
 	"crew/runner/task"
 )
@@ -13,7 +15,8 @@ import (
 func (o *Options) plan() task.Plan {
 	p := task.Plan{
 		Show: task.ShowBlocks, Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
-		Copy: o.Output.Results != "" || o.Serve.On && o.Output.Mode != "raw", // crew ctl shows them
+		Copy:  o.Output.Results != "" || (o.Serve.On || o.Output.JUnit != "") && o.Output.Mode != "raw", // crew ctl shows them
+		Tries: o.Output.JUnit != "",
 	}
 	switch mode := o.Output.Mode; {
 	case mode == "none" && o.Output.JSON:
@@ -63,6 +66,14 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 			recorded.Add(s)
 		}
 		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
+	}
+	if o.Output.JUnit != "" {
+		junit, err := report.OpenJUnit(o.Output.JUnit, strings.Join(o.words(), " "))
+		if err != nil {
+			return nil, err
+		}
+		w.onClose(junit.Drop)
+		sinks = append(sinks, junit)
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
 		sinks = append(sinks, sink.NewDigest(w.screen, in, w.source.rerun()))

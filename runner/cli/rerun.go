@@ -199,14 +199,14 @@ func (u use) appendTyped(words []string) []string {
 	return words
 }
 
-// besides returns an option for a run of the failed tasks such that this run's joblog
-// and results stay: it names other files. With --state that run adds to them.
+// besides returns an option for a run of the failed tasks such that this run's joblog,
+// report and results stay: it names other files. With --state that run completes them.
 func (o *Options) besides(u use) use {
 	if o.State.Dir != "" {
 		return u
 	}
 	switch u.opt.name {
-	case "joblog":
+	case "joblog", "junit":
 		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
 			u.value = unused(u.value)
 		}

@@ -62,7 +62,7 @@ func (w *wiring) openState() error {
 	j, err := journal.Open(journal.Config{
 		Dir: o.State.Dir, Command: command, Queue: queue,
 		Past: journal.Past{
-			Replay: o.State.Replay, RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
+			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
 		},
 		Output:      journal.Output{Plan: w.plan, Logs: o.Output.logs(), Null: w.plan.Recalls() && maybeClosed(w.out)},
 		SameCommand: w.source.sameCommand(), Notice: w.screen.Notice, Slack: slack,

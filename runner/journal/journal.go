@@ -53,6 +53,7 @@ type Config struct {
 // Past says how to treat the tasks that earlier runs finished.
 type Past struct {
 	Replay      bool // show their results again
+	Recall      bool // bring their whole results along although they were shown
 	RetryFailed bool // run those that failed again
 	Reset       bool // run all of them again
 	Costs       bool // let Source set the cost of a task to its last duration

@@ -45,7 +45,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		if !e.has(done) {
 			t.Failures = int(e.failures)
 		}
-	case e.has(shown|logged) && !past.Replay:
+	case e.has(shown|logged) && !past.Replay && !past.Recall:
 		t.Done = &task.Result{Task: t, Attempt: int(e.attempts), Outcome: e.outcome, Earlier: true, Logged: true}
 		if e.outcome.Failed() {
 			t.Identity = e.id

@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -12,14 +11,12 @@ import (
 )
 
 const (
-	digestTasks   = 10      // failed tasks that are described
-	digestLines   = 5       // lines of its output for each
-	digestTail    = 4 << 10 // bytes in which these are looked for
-	digestBefore  = 3       // earlier attempts for each
-	digestFew     = 2       // lines of output for each of these
-	digestWidth   = 160     // bytes of a line of output
-	digestCommand = 200     // bytes of a command
-	digestSubject = 60      // bytes of a command in the first line, which may become a mail's subject
+	digestTasks   = 10  // failed tasks that are described
+	digestLines   = 5   // lines of its output for each
+	digestBefore  = 3   // earlier attempts for each
+	digestFew     = 2   // lines of output for each of these
+	digestCommand = 200 // bytes of a command
+	digestSubject = 60  // bytes of a command in the first line, which may become a mail's subject
 	digestLong    = time.Second
 	digestCount   = 500 * time.Millisecond // how long to wait for the number of tasks
 )
@@ -81,7 +78,7 @@ func (d *Digest) Consume(events []task.Event) error {
 			if e.Result.Unbegun {
 				break
 			}
-			tail, _ := outputTail(e.Result)
+			tail, _ := e.Result.OutputTail()
 			d.tails[e.ID] = append(d.tails[e.ID], fewLines(tail))
 		case task.Finished:
 			d.finished(e)
@@ -271,11 +268,11 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 		b.WriteString(": " + task.Printable(cmd))
 	}
 	b.WriteByte('\n')
-	tail, err := outputTail(r)
+	tail, err := r.OutputTail()
 	if err != nil {
 		fmt.Fprintf(&b, "crew:   its output cannot be read: %s\n", task.Printable(err.Error()))
 	}
-	for _, l := range lastLines(tail, digestLines) {
+	for _, l := range task.LastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
 	}
 	describeBefore(&b, r, tails, fewLines(tail))
@@ -305,7 +302,7 @@ func describeBefore(b *strings.Builder, r *task.Result, tails []string, last str
 }
 
 // fewLines returns the end of a tail as it is shown of an earlier attempt.
-func fewLines(tail []byte) string { return strings.Join(lastLines(tail, digestFew), "\n") }
+func fewLines(tail []byte) string { return strings.Join(task.LastLines(tail, digestFew), "\n") }
 
 // argvOf returns the command of a finished task, even if it never ran.
 func argvOf(t *task.Task, r *task.Result) []string {
@@ -313,33 +310,4 @@ func argvOf(t *task.Task, r *task.Result) []string {
 		return r.Argv
 	}
 	return t.Argv
-}
-
-// outputTail returns the end of an attempt's stderr or, if there is nothing to see, of
-// its stdout.
-func outputTail(r *task.Result) (tail []byte, err error) {
-	for _, o := range [...]task.Output{r.Stderr, r.Stdout} {
-		if o == nil {
-			continue
-		}
-		if tail, err = o.Tail(digestTail); err != nil || len(lastLines(tail, 1)) > 0 {
-			return tail, err
-		}
-	}
-	return r.Tail, nil
-}
-
-// lastLines returns the last n non-empty lines of tail, shortened and harmless.
-func lastLines(tail []byte, n int) []string {
-	var lines []string
-	for l := range bytes.SplitSeq(tail, []byte("\n")) {
-		if l = bytes.TrimRight(l, "\r \t"); len(l) > 0 {
-			lines = append(lines, string(l))
-		}
-	}
-	lines = lines[max(0, len(lines)-n):]
-	for i, l := range lines {
-		lines[i] = task.Printable(task.Shorten(l, digestWidth))
-	}
-	return lines
 }

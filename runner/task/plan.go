@@ -7,6 +7,7 @@ type Plan struct {
 	Order bool // show results in input order
 	Tag   bool // begin lines with the task's tag
 	Copy  bool // keep whole outputs for another sink, whatever Show is
+	Tries bool // keep those of failed attempts as well
 }
 
 // Show is how output and results are shown on stdout and stderr.
@@ -33,8 +34,8 @@ func (p Plan) Keeps() bool { return p.Show == ShowBlocks || p.Show == ShowObject
 func (p Plan) Recalls() bool { return p.Keeps() || p.JSON() }
 
 // KeepsAttempts reports whether the outputs of failed attempts are kept open until
-// their task is finished, to be shown with it.
-func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects }
+// their task is finished, to be shown or reported with it.
+func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects || p.Tries && p.Keeps() }
 
 // JSON reports whether results are shown as JSON objects.
 func (p Plan) JSON() bool { return p.Show == ShowObjects || p.Show == ShowFacts }

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+// JUnit writes a report of the run as JUnit XML, in the form of Maven Surefire: one
+// test suite with a test case for each task that has finished.
+//
+// As with Surefire, the case of a failed task shows its first attempt, and
+// rerunFailure and rerunError the others; that of a task that passed at last shows the
+// attempt that passed, and flakyFailure and flakyError those before. Outputs are
+// copied in a stream. The file appears when it is complete: Close renames it.
+type JUnit struct {
+	path, suite string
+	file        *os.File // nil once it is complete or dropped
+	head        int      // bytes that the head may take
+	w           *bufio.Writer
+	text        xmlText
+	counts      counts
+	unread      error // the first error of an output
+	err         error // the first error
+}
+
+// most is more than any number in the head of a report, and for its time in milliseconds.
+const most = 1_000_000_000_000
+
+// counts are the attributes of the test suite.
+type counts struct{ tests, failures, errors, skipped int64 }
+
+// OpenJUnit begins a report of a test suite. The caller must call Drop in the end. If
+// path is a symbolic link, the file that it names is replaced.
+func OpenJUnit(path, suite string) (*JUnit, error) {
+	j := &JUnit{path: path, suite: cmp.Or(task.Shorten(suite, nameBytes), "crew")}
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("write JUnit report %s: not a regular file: name one that can be replaced as a whole", path)
+	}
+	target := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		target = real
+	}
+	var err error
+	j.path = target
+	if j.file, err = os.OpenFile(fmt.Sprintf("%s.%08x.tmp", target, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+		return nil, j.fail(err)
+	}
+	j.w = bufio.NewWriterSize(j.file, 64<<10)
+	j.text.w = j.w
+	j.head = len(j.heading(counts{most, most, most, most}, most*time.Millisecond, time.Now()))
+	j.w.WriteString(strings.Repeat(" ", j.head))
+	return j, nil
+}
+
+// Consume writes the cases of the tasks that have finished.
+func (j *JUnit) Consume(events []task.Event) error {
+	for i := range events {
+		if e := &events[i]; e.Kind == task.Finished && j.err == nil {
+			if err := j.testCase(e.Task, e.Result); err != nil {
+				j.err = j.fail(err)
+			}
+		}
+	}
+	return j.err
+}
+
+// Close completes the report and puts it in place. After an error it leaves the old
+// file, if there is one.
+func (j *JUnit) Close(s task.Stats) error {
+	if j.err != nil || j.file == nil {
+		return nil // Consume has returned it
+	}
+	defer j.Drop()
+	j.w.WriteString(" </testsuite>\n</testsuites>\n")
+	err := j.w.Flush()
+	if err == nil {
+		head := j.heading(j.counts, s.Elapsed(s.Last), s.Start)
+		pad := strings.Repeat(" ", j.head-len(head))
+		_, err = j.file.WriteAt([]byte(strings.TrimSuffix(head, ">\n")+pad+">\n"), 0)
+	}
+	if err == nil {
+		err = os.Rename(j.file.Name(), j.path)
+	}
+	if err != nil {
+		return j.fail(err)
+	}
+	err = j.file.Close()
+	j.file = nil
+	return err
+}
+
+// Drop removes what is not complete. It may be repeated.
+func (j *JUnit) Drop() {
+	if j.file != nil {
+		j.file.Close()
+		os.Remove(j.file.Name())
+		j.file = nil
+	}
+}
+
+func (j *JUnit) fail(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("write JUnit report %s: %w", j.path, err)
+}
+
+// heading returns the beginning of the file. Only the suite has the attributes
+// skipped and timestamp, as Jenkins' schema has it.
+func (j *JUnit) heading(n counts, took time.Duration, start time.Time) string {
+	var b bytes.Buffer
+	w := bufio.NewWriter(&b)
+	x := xmlText{w: w, attribute: true}
+	numbers := fmt.Sprintf(`tests="%d" failures="%d" errors="%d" time="%s"`, n.tests, n.failures, n.errors, seconds(took))
+	fmt.Fprintf(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"crew\" %s>\n <testsuite name=\"", numbers)
+	x.Write([]byte(j.suite))
+	x.end()
+	fmt.Fprintf(w, "\" %s skipped=\"%d\" timestamp=\"%s\">\n", numbers, n.skipped, start.UTC().Format(time.RFC3339))
+	w.Flush()
+	return b.String()
+}

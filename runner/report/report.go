@@ -1,0 +1,57 @@
+// Package report writes what CI servers read about a run: a JUnit report, workflow
+// commands and a summary in Markdown.
+package report
+
+import (
+	"strings"
+
+	"crew/runner/task"
+)
+
+const (
+	nameBytes    = 1000 // of the name of a test case, at most
+	commandBytes = 200  // of a command
+	traceLines   = 20   // of the end of an output
+)
+
+// label returns what tells a task from others: its tag, its records or, without any,
+// its command.
+func label(t *task.Task, r *task.Result) string {
+	if t.Tag != "" {
+		return t.TagOn(r.Worker, r.Host)
+	}
+	if t.Block != nil {
+		return t.Block.Place()
+	}
+	var words []string
+	for _, columns := range t.Records {
+		words = append(words, columns...)
+	}
+	if name := strings.Join(words, " "); t.Object == "" && strings.TrimSpace(name) != "" {
+		return name
+	}
+	return command(t, r)
+}
+
+// command returns the start of a task's command.
+func command(t *task.Task, r *task.Result) string {
+	argv := r.Argv
+	if len(argv) == 0 {
+		argv = t.Argv // it never ran
+	}
+	return t.ShortCommandLine(argv, commandBytes)
+}
+
+// failures returns the attempts of a task that failed, but for those that were lost
+// and replaced. The last attempt is among them if the task failed.
+func failures(r *task.Result) (list []*task.Result) {
+	for _, b := range r.Before {
+		if b.Outcome.Failed() && b.Outcome != task.Lost {
+			list = append(list, b)
+		}
+	}
+	if r.Outcome.Failed() {
+		list = append(list, r)
+	}
+	return list
+}
