@@ -59,6 +59,8 @@ var place = map[string]string{
 
 	"check":       "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
 	"simulate":    "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
+	"migrate":     "echo migrated\nexit 4\n",
+	"sync":        "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
 	"bin/convert": "cp $1 $2\n",
 	"bin/curl":    "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
 	"bin/lame":    "cp $1 ${1%.wav}.mp3\n",
@@ -101,6 +103,12 @@ var comings = map[string]struct{ crew, theirs string }{
 		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
 	},
 	"crew -j4 lame ::: *.wav": {crew: "a.mp3=A| b.mp3=B|"},
+	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {
+		crew: "migrated|status 4 db.lock=", theirs: "migrated|status 4",
+	},
+	"crew --fail-fast --lock sync.lock ::: ./sync": {
+		crew: "synced|status 75 sync.lock=", theirs: "synced|status 1 sync.lock=",
+	},
 }
 
 // TestComingFrom runs what the man page sets side by side, theirs where it is
@@ -117,7 +125,7 @@ func TestComingFrom(t *testing.T) {
 		t.Run(u.crew, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, want.crew, comeOf(t, u.crew))
-			tool := regexp.MustCompile(`\b(xargs|parallel|make|sem)\b`).FindString(u.theirs)
+			tool := regexp.MustCompile(`\b(xargs|parallel|make|sem|flock)\b`).FindString(u.theirs)
 			require.NotEmpty(t, tool)
 			if (tool == "parallel" || tool == "sem") && !soaking() {
 				return
@@ -178,7 +186,7 @@ func comeOf(t *testing.T, line string) string {
 	dir, home := t.TempDir(), t.TempDir()
 	for name, text := range place {
 		mode := fs.FileMode(0o666)
-		if strings.HasPrefix(name, "bin/") || name == "check" || name == "simulate" {
+		if strings.HasPrefix(name, "bin/") || slices.Contains([]string{"check", "migrate", "simulate", "sync"}, name) {
 			mode, text = 0o777, "#!/bin/sh\n"+text
 		}
 		path := filepath.Join(dir, name)
@@ -190,7 +198,7 @@ func comeOf(t *testing.T, line string) string {
 		var stdout, stderr bytes.Buffer
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home,
-			"XDG_RUNTIME_DIR="+home, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "CREW_OPTS=")
+			"XDG_RUNTIME_DIR="+home, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "CREW_OPTS=", "LINE="+line)
 		if strings.Contains(line, "--retries") {
 			cmd.Env = append(cmd.Env, "CREW_OPTS=--retry-delay 1ms")
 		}

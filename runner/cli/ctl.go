@@ -186,12 +186,33 @@ func (t *tool) unknownVerb(word string) error {
 		}
 	}
 	hint := "see " + t.name + " --help"
-	if near := task.Nearest(word, names); len(begin) > 1 {
+	if known := peerVerb(word); slices.Contains(names, known) {
+		hint = "write " + t.name + " " + known
+	} else if near := task.Nearest(word, names); len(begin) > 1 {
 		hint = "did you mean " + oneOf(begin) + "?"
 	} else if near = strings.Join(append(begin, near)[:1], ""); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return &usageError{fmt.Sprintf("%s knows no %q", t.name, word), hint}
+}
+
+// peerVerb returns the verb for what other queues, such as pueue, call word, or "".
+func peerVerb(word string) string {
+	switch word {
+	case "list", "jobs", "ps":
+		return "status"
+	case "kill", "remove", "rm":
+		return "cancel"
+	case "follow", "tail", "cat", "wait":
+		return "log"
+	case "parallel", "slots":
+		return "resize"
+	case "restart":
+		return "retry"
+	case "start":
+		return "resume"
+	}
+	return ""
 }
 
 // options sets the options in args and returns the operands. ended reports whether
