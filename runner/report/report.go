@@ -41,17 +41,3 @@ func command(t *task.Task, r *task.Result) string {
 	}
 	return t.ShortCommandLine(argv, commandBytes)
 }
-
-// failures returns the attempts of a task that failed, but for those that were lost
-// and replaced. The last attempt is among them if the task failed.
-func failures(r *task.Result) (list []*task.Result) {
-	for _, b := range r.Before {
-		if b.Outcome.Failed() && b.Outcome != task.Lost {
-			list = append(list, b)
-		}
-	}
-	if r.Outcome.Failed() {
-		list = append(list, r)
-	}
-	return list
-}

@@ -13,7 +13,7 @@ import (
 // schema wants.
 func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 	j.counts.tests++
-	shown, others, again := r, failures(r), "rerun"
+	shown, others, again := r, r.Failures(), "rerun"
 	element := "" // for how the attempt that the case shows failed
 	switch {
 	case r.Outcome.Failed():

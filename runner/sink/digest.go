@@ -15,6 +15,7 @@ const (
 	digestLines   = 5   // lines of its output for each
 	digestBefore  = 3   // earlier attempts for each
 	digestFew     = 2   // lines of output for each of these
+	digestFlaky   = 3   // flaky tasks that are named
 	digestCommand = 200 // bytes of a command
 	digestSubject = 60  // bytes of a command in the first line, which may become a mail's subject
 	digestLong    = time.Second
@@ -23,8 +24,8 @@ const (
 
 // Digest says on stderr, when the run is over, what failed and how to run it
 // again, and after a run that has ended early what became of all tasks and how to go
-// on. After a run without failures it prints something else only if tasks left
-// something behind, and on a terminal if the run took a second or more.
+// on. After a run without failures it prints something else only if tasks were flaky or
+// left something behind, and on a terminal if the run took a second or more.
 //
 // It keeps the first ten failures as short text, so its memory is bounded, and
 // shows them in input order. Errors of stderr are ignored.
@@ -33,6 +34,7 @@ type Digest struct {
 	input  Input
 	rerun  rerun
 	failed []described // the first failures
+	flaky  []described // the first tasks that failed and then passed
 	before int64       // failures that an earlier run has shown
 	undone int64       // tasks that did not get the retry they were waiting for
 	lost   int64       // tasks whose last attempt was lost, and that did not get another
@@ -107,6 +109,8 @@ func (d *Digest) finished(e *task.Event) {
 		}
 	}
 	switch {
+	case e.Task.Done == nil && r.Flaky() && len(d.flaky) < digestFlaky:
+		d.flaky = append(d.flaky, described{id: e.ID, text: describeFlaky(e.Task, r, tails)})
 	case !r.Outcome.Failed():
 	case r.Earlier:
 		d.before++
@@ -135,7 +139,9 @@ func (d *Digest) Close(s task.Stats) error {
 		}
 		return nil
 	}
-	slices.SortFunc(d.failed, func(a, b described) int { return cmp.Compare(a.id, b.id) })
+	byID := func(a, b described) int { return cmp.Compare(a.id, b.id) }
+	slices.SortFunc(d.failed, byID)
+	slices.SortFunc(d.flaky, byID)
 	text, hint := "", ""
 	if line, short, left := d.cut(&s); short {
 		if text = "crew: " + line + "\n"; left {
@@ -156,6 +162,9 @@ func (d *Digest) Close(s task.Stats) error {
 			text += ": --retry-failed runs them again"
 		}
 		text += "\n"
+	}
+	for _, f := range d.flaky {
+		text += f.text
 	}
 	if d.leaks > 0 {
 		slices.Sort(d.leaked)
@@ -184,7 +193,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += list([]item{
 		{s.Failed(), "", "failed"}, {n.cancelled - d.ended, "", "interrupted"}, {d.ended, "", "cancelled"}, {d.undone, "", "waiting for a retry"},
-		{d.lost, "", "lost with their worker"}, {waiting, least, "not started"}, {s.Retried, "", "retried"},
+		{d.lost, "", "lost with their worker"}, {waiting, least, "not started"}, {s.Retried, "", "retried"}, {s.Flaky, "", "flaky"},
 		{d.restarted(s), "", "restarted"}, {n.before, "", "done before"},
 	})
 	if !n.known && n.waiting == 0 {
@@ -229,13 +238,13 @@ func (d *Digest) head(s *task.Stats) string {
 	switch failed := s.Failed(); {
 	case failed > 0:
 		line = fmt.Sprintf("%d of %s failed", failed, task.Count(s.Admitted, "task"))
-	case s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
+	case s.Flaky > 0, s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
 		line = task.Count(s.Admitted, "task")
 	default:
 		return ""
 	}
 	return "crew: " + line + " in " + task.Span(passed) +
-		list([]item{{s.Retried, "", "retried"}, {d.restarted(s), "", "restarted"}, {s.Resumed(), "", "done before"}}) +
+		list([]item{{s.Retried, "", "retried"}, {s.Flaky, "", "flaky"}, {d.restarted(s), "", "restarted"}, {s.Resumed(), "", "done before"}}) +
 		d.first(s.Failed()) + "\n"
 }
 
@@ -279,6 +288,26 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	return b.String()
 }
 
+// describeFlaky returns what the digest shows of a task that failed and then passed: how
+// it failed the last time, and the end of what it wrote then.
+func describeFlaky(t *task.Task, r *task.Result, tails []string) string {
+	failed := r.Failures()
+	text := fmt.Sprintf("crew: flaky task %d: %s, passed in attempt %d", t.ID, failed[len(failed)-1].Verdict(), r.Attempt)
+	if cmd := t.ShortCommandLine(argvOf(t, r), digestCommand); cmd != "" {
+		text += ": " + task.Printable(cmd)
+	}
+	text += "\n"
+	if n := len(tails); n == len(r.Before) && r.Before[n-1] == failed[len(failed)-1] && tails[n-1] != "" {
+		text += quoted(tails[n-1])
+	}
+	return text
+}
+
+// quoted returns lines of output as the digest shows them.
+func quoted(lines string) string {
+	return "crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n"
+}
+
 // describeBefore describes the attempts before the last that ended in another way
 // or with other lines than the last one.
 func describeBefore(b *strings.Builder, r *task.Result, tails []string, last string) {
@@ -296,7 +325,7 @@ func describeBefore(b *strings.Builder, r *task.Result, tails []string, last str
 		}
 		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
 		if lines != "" && lines != last {
-			b.WriteString("crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n")
+			b.WriteString(quoted(lines))
 		}
 	}
 }

@@ -49,6 +49,7 @@ type Stats struct {
 	Admitted  int64
 	Running   int64
 	Retried   int64 // tasks that were tried again in this run after a failure
+	Flaky     int64 // tasks that failed in this run before they succeeded
 	Lost      int64 // attempts that were lost after they had begun
 	Released  int64
 	ByOutcome [Outcomes]int64 // finished tasks
@@ -89,6 +90,8 @@ func (s *Stats) Apply(e *Event) {
 		s.ByOutcome[e.Result.Outcome]++
 		if e.Task != nil && e.Task.Done != nil {
 			s.Earlier[e.Result.Outcome]++
+		} else if e.Result.Flaky() {
+			s.Flaky++
 		}
 		if e.Attempt > 0 {
 			s.ran(e.Took)

@@ -327,6 +327,23 @@ func (r *Result) Duration() time.Duration {
 	return r.End.Sub(r.Start)
 }
 
+// Failures returns the attempts that failed, in order, without those that were lost
+// and replaced. The last one is r itself if the task failed.
+func (r *Result) Failures() (list []*Result) {
+	for _, b := range r.Before {
+		if b.Outcome.Failed() && b.Outcome != Lost {
+			list = append(list, b)
+		}
+	}
+	if r.Outcome.Failed() {
+		list = append(list, r)
+	}
+	return list
+}
+
+// Flaky reports whether the task failed and then succeeded.
+func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Before) > 0 && len(r.Failures()) > 0 }
+
 // Close closes all outputs.
 func (r *Result) Close() {
 	if r.Stdout != nil {
