@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -75,12 +76,15 @@ func (o *option) forms() string {
 	return s
 }
 
-// versionText returns what --version prints: the version of the module that the go
-// command has recorded in the binary.
+// version is the version of a release, which .ci/release has the linker fill in.
+var version string
+
+// versionText returns what --version prints: the version of the release or, in any
+// other build, the version of the module that the go command has recorded.
 func versionText() string {
-	version := "devel"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		version = info.Main.Version
+	name := version
+	if info, ok := debug.ReadBuildInfo(); name == "" && ok {
+		name = strings.Trim(info.Main.Version, "()")
 	}
-	return "crew " + version + "\n"
+	return "crew " + cmp.Or(name, "devel") + "\n"
 }
