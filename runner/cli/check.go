@@ -48,6 +48,8 @@ var clashes = [...]clash{
 	{"worker-start=eager", "crew-worker engine ssh", "workers on other machines start with their first records: drop --worker-start"},
 
 	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
+	{"shard-times", "key", "a key says which share it is in: drop one of them"},
+	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
 	{"serve", "shard", "it runs whatever is added: drop --shard"},
 	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
 	{"serve", "pipe", "crew ctl add brings values, not a stream: drop --pipe"},
@@ -132,6 +134,7 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
+	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
 	{"worker-protocol worker-window worker-start worker-ready worker-max worker-age", "worker", "--worker", "add --worker CMD"},
@@ -224,7 +227,7 @@ func (o *Options) refusals() []*refusal {
 		}
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), valuesOfStream(o), outputOfFilters(o),
-		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), numberedShare(o), unsigned(o), workersAlone(o), answerOfWorker(o))
+		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsharable(o), unsigned(o), workersAlone(o), answerOfWorker(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {

@@ -26,9 +26,10 @@ type Options struct {
 	Serve   Serve
 	Engine  Engine
 
-	uses []use  // the options given, in order, without those that were dropped
-	env  []use  // all options of CREW_OPTS
-	ask  string // what to print instead of running: askHelp, askVersion or a shell's name
+	uses  []use  // the options given, in order, without those that were dropped
+	env   []use  // all options of CREW_OPTS
+	share *share // nil until openSource, and for all records
+	ask   string // what to print instead of running: askHelp, askVersion or a shell's name
 }
 
 const (
@@ -47,7 +48,9 @@ type Input struct {
 	JSON      bool
 	SkipEmpty bool
 	EOF       string // record to stop at; "" for none
-	Shard     Shard
+
+	Shard      Shard
+	ShardTimes string // file with the times of commands; "" for none
 }
 
 // Shard is the part of the records that the run takes. The zero Shard is all of them.

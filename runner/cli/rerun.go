@@ -149,7 +149,7 @@ func (o *Options) dropsAgain(name string) bool {
 		return !o.asRead()
 	case "colsep", "csv":
 		return !o.asRead() || o.Input.sources() > 1
-	case "shard": // it is part of what the state is of
+	case "shard", "shard-times": // they are part of what the state is of
 		return o.State.Dir == ""
 	}
 	return slices.Contains(droppedAgain[:], name)

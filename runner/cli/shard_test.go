@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/sink"
 	"crew/runner/task"
 )
 
@@ -89,6 +93,12 @@ func TestShares(t *testing.T) {
 		if strings.HasPrefix(key, "{") {
 			options = append(options, "--key", key)
 		}
+		plain := slices.Concat(options, command)
+		if !slices.Contains(options, "-n") && !slices.Contains(options, "--key") && rnd.IntN(2) == 0 {
+			some := tasksOf(t, strings.Join(lines, "\n"), plain...)
+			some = slices.DeleteFunc(some, func(*task.Task) bool { return rnd.IntN(3) == 0 })
+			options = append(options, "--shard-times", joblogOf(t, some, func(*task.Task) int { return rnd.IntN(3000) }))
+		}
 		n := 1 + rnd.IntN(8)
 		shares := func(lines []string) (of map[string]int, all []string) {
 			of = map[string]int{}
@@ -112,7 +122,7 @@ func TestShares(t *testing.T) {
 			return of, all
 		}
 		of, all := shares(lines)
-		want := recordsOf(tasksOf(t, strings.Join(lines, "\n"), slices.Concat(options, command)...))
+		want := recordsOf(tasksOf(t, strings.Join(lines, "\n"), plain...))
 		slices.Sort(all)
 		slices.Sort(want)
 		require.Equal(t, want, all)
@@ -122,6 +132,45 @@ func TestShares(t *testing.T) {
 				require.Equal(t, of[r], k, r)
 			}
 		}
+	}
+}
+
+// joblogOf writes a joblog of tasks that took so many milliseconds.
+func joblogOf(t *testing.T, list []*task.Task, took func(*task.Task) int) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "log")
+	j, err := sink.OpenJoblog(path)
+	require.NoError(t, err)
+	for _, tk := range list {
+		r := &task.Result{Task: tk, Outcome: task.OK, Start: time.Unix(1, 0)}
+		r.End = r.Start.Add(time.Duration(took(tk)) * time.Millisecond)
+		require.NoError(t, j.Consume([]task.Event{{Kind: task.Finished, Task: tk, Result: r}}))
+	}
+	require.NoError(t, j.Close(task.Stats{}))
+	return path
+}
+
+func TestSharesByTimesAreEven(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var lines []string
+	cost := map[string]int{}
+	for i := range 300 {
+		cost[fmt.Sprint("t ", i)] = 1 + int(100*math.Exp(2*rnd.NormFloat64()))
+		lines = append(lines, fmt.Sprint(i))
+	}
+	took := func(tk *task.Task) int { return cost[tk.CommandLine(tk.Argv)] }
+	stdin := strings.Join(lines, "\n")
+	log := joblogOf(t, tasksOf(t, stdin, "t", "{}"), took)
+	for _, n := range []int{1, 2, 4} {
+		sum, most := 0, 0
+		for k := 1; k <= n; k++ {
+			share := 0
+			for _, tk := range tasksOf(t, stdin, "--shard", fmt.Sprintf("%d/%d", k, n), "--shard-times", log, "t", "{}") {
+				share += took(tk)
+			}
+			sum, most = sum+share, max(most, share)
+		}
+		require.Less(t, float64(most), 1.01*float64(sum)/float64(n))
 	}
 }
 

@@ -35,7 +35,10 @@ func openSource(o *Options, stdin io.Reader) (*source, error) {
 	if err := s.input.Validate(); err != nil {
 		return nil, &usageError{"bad input", err.Error()}
 	}
-	var err error
+	err := o.openShare()
+	if err != nil {
+		return nil, err
+	}
 	if o.Pipe.On {
 		s.reader = input.Named(nil)
 		widen(stdin)
@@ -141,7 +144,10 @@ func (s *source) compile() error {
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.objectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
-		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Share: s.opts.share(),
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol,
+	}
+	if s.opts.share != nil {
+		tc.Share = s.opts.share.has
 	}
 	if err := s.compileTexts(&tc, tag, cfg); err != nil {
 		return err

@@ -20,7 +20,7 @@ const slack = 64 << 10
 // commandOptions are the options that decide what the task of a record is. If they
 // differ, a journal belongs to another command.
 var commandOptions = [...]string{
-	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "replace", "stdin", "workdir", "shell",
+	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "shard-times", "replace", "stdin", "workdir", "shell",
 	"worker", "worker-protocol", "pipe", "block", "records", "recend", "recstart",
 }
 

@@ -359,6 +359,9 @@ func (w *wiring) ending(e runner.Ending) ending {
 		end.last = append(end.last, "nothing ran, because standard input holds no records: "+
 			"to give values on the command line, put ::: before them")
 	}
+	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
+		end.last = append(end.last, w.source.opts.share.notes(w.opts)...)
+	}
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}

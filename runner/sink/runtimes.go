@@ -1,0 +1,58 @@
+package sink
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Runtimes returns how many milliseconds each command took, at least 1, by the joblogs
+// that the file at path holds one after another. The last row of a command counts, and
+// rows that are damaged do not. It is an error if a file with text in it holds no joblog.
+func Runtimes(path string) (map[string]int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	times := map[string]int64{}
+	in := bufio.NewReader(f)
+	text, log := false, false
+	for {
+		row, err := in.ReadString('\n')
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if row == "" {
+			break
+		}
+		command, ms, ok := runtimeOf(row)
+		if ok {
+			times[command] = ms
+		}
+		text, log = true, log || ok || row == joblogHeader
+	}
+	if text && !log {
+		return nil, errors.New("it is no joblog")
+	}
+	return times, nil
+}
+
+// runtimeOf returns the command of a row and how long it took.
+func runtimeOf(row string) (command string, ms int64, ok bool) {
+	cells := strings.SplitN(strings.TrimSuffix(row, "\n"), "\t", strings.Count(joblogHeader, "\t")+1)
+	if len(cells) <= strings.Count(joblogHeader, "\t") {
+		return "", 0, false
+	}
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(cells[3]), 64)
+	if err != nil || !(seconds >= 0 && seconds < 1e9) {
+		return "", 0, false
+	}
+	return joblogPlain.Replace(cells[len(cells)-1]), max(1, int64(seconds*1000)), true
+}
+
+// joblogPlain undoes joblogEscapes.
+var joblogPlain = strings.NewReplacer(`\\`, "\\", `\t`, "\t", `\n`, "\n", `\r`, "\r")
