@@ -186,7 +186,7 @@ func (c *core) resize(n int) {
 func (c *core) own() []int {
 	var ids []int
 	for id, s := range c.slots {
-		if s != nil && s.Host == "" && s.Token == 0 {
+		if s != nil && s.Host == "" {
 			ids = append(ids, id)
 		}
 	}

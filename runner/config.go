@@ -35,6 +35,7 @@ type Pool struct {
 	PerKey  int           // running tasks of one key at most; 0 for no limit
 	Delay   time.Duration // between two starts
 	Procs   int           // processors, if topics are automatic; 0 otherwise
+	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
 }
 
 // Order configures the order of results.

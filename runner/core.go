@@ -74,6 +74,7 @@ type core struct {
 	resizes   int          // how often slots have joined or left
 	timeless  bool         // the executor ends attempts at their timeouts
 	usage     *usages      // nil unless topics are automatic
+	tokens    tokens
 	balanceAt time.Time
 	explainer explainer
 
@@ -199,6 +200,9 @@ func newCore(cfg Config) *core {
 		// the turn of a task that waits for its retry to the next one and jam it.
 		c.limit = sched.NewLimiter(cfg.Pool.PerKey)
 	}
+	if t := cfg.Pool.Tokens; t != nil {
+		c.tokens.on, c.tokens.own = true, t.Own()
+	}
 	if cfg.Order.Keep {
 		c.order = sched.NewReorder(1)
 	}
@@ -288,12 +292,16 @@ func (c *core) idle() {
 
 // next starts an attempt if one can start now, and returns its task.
 func (c *core) next() (*entry, bool) {
+	c.tokens.short = false
 	if c.phase > going || c.paused || c.clock.stopped() || len(c.events) >= outboxFull || c.run.Before(c.nextStart) {
 		return nil, false
 	}
 	s := c.policy.Ready()
 	if s == 0 {
 		return nil, false
+	}
+	if !c.tokens.allow(s) {
+		return c.nextBeside()
 	}
 	it, ok := c.policy.Pop(s)
 	if !ok {
@@ -307,6 +315,7 @@ func (c *core) next() (*entry, bool) {
 func (c *core) begin(e *entry, slot *task.Slot) {
 	c.set(e, running)
 	c.running++
+	c.tokens.hold(slot.ID, 1)
 	c.nextStart = c.run.Add(c.cfg.Pool.Delay)
 	e.slot, e.attempt, e.since, e.begun, e.stage = slot, e.attempt+1, c.now, c.run, untouched
 	timeout := c.cfg.Limit.Timeout

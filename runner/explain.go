@@ -96,6 +96,8 @@ func (c *core) blocking() *task.Blocking {
 		b.By, b.ID = task.ByOrder, c.order.Base()
 	case all == 0:
 		b.By = task.ByInput
+	case c.tokens.short:
+		b.By = task.ByTokens
 	case c.running >= c.capacity:
 		b.By, b.None = task.BySlots, c.capacity == 0
 		b.Input = b.None && c.full()

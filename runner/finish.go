@@ -90,6 +90,7 @@ func (c *core) vacate(e *entry) {
 		return
 	}
 	c.running--
+	c.tokens.hold(e.slot.ID, -1)
 	c.policy.Done(e.slot.ID, e.item, e.again)
 	e.slot = nil
 	c.unlimit(e)

@@ -164,6 +164,9 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 	r.core.timeless = cfg.Pool.Remote || r.streamer != nil
 	r.core.tick(r.began)
 	r.core.explainer.since = r.core.run
+	if t := cfg.Pool.Tokens; t != nil {
+		t.Watch(func(got bool, err error) { r.do(func(c *core) { c.answered(got, err) }, nil) })
+	}
 	if !cfg.Pool.Remote {
 		r.core.resize(cfg.Pool.Workers)
 	}
@@ -236,6 +239,7 @@ func (r *Run) apply(fact func(*core), mine *job) []refused {
 	fact(c)
 	c.due()
 	r.start(mine)
+	r.settle()
 	r.deal()
 	c.explain()
 	r.letRead()

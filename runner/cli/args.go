@@ -41,7 +41,11 @@ func (u use) withValue(value string) string {
 
 // withChoice is like String, with the value if it is one of a closed set.
 func (u use) withChoice() string {
-	if u.opt.choices == nil || u.spelled != "--"+u.opt.name {
+	if u.opt.alone != "" && u.value != u.opt.alone {
+		u.spelled += "=" + u.value
+		return u.String()
+	}
+	if u.opt.choices == nil || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
 		return u.String()
 	}
 	return u.withValue(u.value)
@@ -103,6 +107,8 @@ func splitLong(arg string, next []string) (uses []use, rest []string, err error)
 		return nil, nil, unknownOption(u.spelled)
 	case u.opt.value == "" && attached:
 		return nil, nil, &usageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
+	case u.opt.alone != "" && !attached:
+		u.value = u.opt.alone
 	case u.opt.value != "" && !attached:
 		if len(next) == 0 {
 			return nil, nil, missingValue(u)

@@ -20,7 +20,7 @@ func completionScript(shell string) string {
 	for i := range options {
 		o := &options[i]
 		names = append(names, "--"+o.name)
-		if o.value != "" {
+		if o.value != "" && o.alone == "" {
 			valued = append(valued, "--"+o.name)
 			valuedLetters.WriteString(o.short)
 		}
@@ -205,6 +205,9 @@ func (o *option) zshRows() string {
 	}
 	if o.choices != nil {
 		action = fmt.Sprintf(":%s:(%s)", o.value, strings.Join(o.choices, " "))
+		if o.alone != "" {
+			action, afterLong = ":"+action, "=-" // optional, and only attached
+		}
 	}
 	forms := []string{"--" + o.name + afterLong}
 	for _, letter := range o.short {
@@ -274,9 +277,9 @@ func (o *option) fishRow() string {
 		row += " -s " + string(letter)
 	}
 	switch {
-	case o.choices != nil:
+	case o.choices != nil && o.alone == "":
 		row += " -x -a '" + strings.Join(o.choices, " ") + "'"
-	case o.value != "":
+	case o.value != "" && o.alone == "":
 		row += " -r -F"
 	}
 	text := strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(o.text)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"crew/runner"
+	"crew/runner/jobserver"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -17,6 +18,9 @@ type Options struct {
 	Coproc  Coproc
 	Pipe    Pipe
 	Pool    Pool
+
+	Jobserver Jobserver
+
 	Sched   Sched
 	Failure Failure
 	Output  Output
@@ -103,6 +107,13 @@ type Pool struct {
 	Lock        string // file that at most one run holds; "" for none
 	LockWait    time.Duration
 	TTY         bool // tasks run in the terminal's foreground, one at a time
+}
+
+// Jobserver configures with whom the run shares the places for its tasks.
+type Jobserver struct {
+	Mode string          // one of sharings
+	Pipe bool            // the form of the one to share
+	Join *jobserver.Auth // make's, which the run joins; nil for none
 }
 
 // Sched configures the order of tasks and which worker runs them.
@@ -246,7 +257,7 @@ const (
 )
 
 // finish fills in the defaults that depend on other options or on the machine.
-func (o *Options) finish() {
+func (o *Options) finish(makeflags string) {
 	if o.fed() {
 		o.Input.Groups = []Group{{}} // values, of which none is there yet
 		o.Pool.Buffer = o.Serve.MaxQueued
@@ -258,6 +269,7 @@ func (o *Options) finish() {
 	if o.Pool.TTY {
 		o.Pool.Jobs, o.Output.Mode = 1, "raw"
 	}
+	o.finishJobserver(makeflags)
 	if o.Pool.Jobs == 0 && o.Pool.JobsFile == "" {
 		if o.Pool.Jobs = o.Sched.Topics.Workers(); o.Pool.Jobs == 0 {
 			o.Pool.Jobs = hereProcessors()

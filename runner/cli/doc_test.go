@@ -41,8 +41,11 @@ func manOptions(t *testing.T) []string {
 			continue
 		}
 		item, value, hasValue := strings.Cut(item, " Ar ")
+		item, optional := strings.CutSuffix(item, " Oo Ns =")
 		item = "-" + strings.ReplaceAll(item, " , Fl ", ", -")
-		if hasValue {
+		if optional {
+			item += "[=" + strings.TrimSuffix(value, " Oc") + "]"
+		} else if hasValue {
 			item += " " + value
 		}
 		list = append(list, item)

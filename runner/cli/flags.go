@@ -32,6 +32,7 @@ type option struct {
 	name    string // long, without dashes
 	short   string // letters of the short forms
 	value   string // name of the value; "" if the option takes none
+	alone   string // the value if none is attached; "" if one has to follow
 	text    string // description in --help
 	group   group
 	choices []string // the values, if they are a closed set
@@ -69,6 +70,8 @@ var (
 	orders    = []string{"input", "longest-first"}
 	protocols = []string{"line", "nul", "json"} // in the order of task's constants
 	starts    = []string{"lazy", "eager"}
+	sharings  = []string{"share", "join", "no"}
+	styles    = []string{"fifo", "pipe"}
 )
 
 // options is the flag table, in the order of --help. The linker lays it out, so it
@@ -193,6 +196,16 @@ var options = [...]option{
 	{name: "lock-wait", value: "DUR", group: groupPool,
 		text: "with --lock: wait for the other run up to DUR",
 		set:  func(o *Options, v string) (err error) { o.Pool.LockWait, err = parseDuration(v); return err }},
+	{name: "jobserver", value: "WHEN", alone: "share", group: groupPool, choices: sharings,
+		text: "share the places as make -j does; =no: join none",
+		set:  func(o *Options, v string) (err error) { o.Jobserver.Mode, err = parseChoice(v, sharings); return err }},
+	{name: "jobserver-style", value: "FORM", group: groupPool, choices: styles,
+		text: "fifo (default), or pipe for make before 4.4",
+		set: func(o *Options, v string) error {
+			v, err := parseChoice(v, styles)
+			o.Jobserver.Pipe = v == "pipe"
+			return err
+		}},
 	{name: "workdir", value: "DIR", group: groupPool,
 		text: "run tasks in DIR",
 		set:  func(o *Options, v string) (err error) { o.Pool.Workdir, err = parseText(v); return err }},

@@ -70,7 +70,9 @@ func (o *option) forms() string {
 		s = "      "
 	}
 	s += "--" + o.name
-	if o.value != "" {
+	if o.alone != "" {
+		s += "[=" + o.value + "]"
+	} else if o.value != "" {
 		s += " " + o.value
 	}
 	return s

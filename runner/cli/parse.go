@@ -62,7 +62,7 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	if err != nil {
 		return nil, false, err
 	}
-	o.finish()
+	o.finish(env("MAKEFLAGS"))
 	return &o, false, nil
 }
 

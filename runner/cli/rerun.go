@@ -192,6 +192,9 @@ func (o *Options) commandLine(command []string, drops func(name string) bool, op
 
 // appendTyped appends the option in its shortest form, quoted for a shell.
 func (u use) appendTyped(words []string) []string {
+	if u.opt.alone != "" {
+		return append(words, u.word())
+	}
 	words = append(words, u.opt.typed())
 	if u.opt.value != "" {
 		words = append(words, task.Quote(u.value))

@@ -20,6 +20,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/control"
+	"crew/runner/jobserver"
 	"crew/runner/journal"
 	"crew/runner/proc"
 	"crew/runner/sink"
@@ -108,11 +109,12 @@ type wiring struct {
 	made       *runner.Run     // the run, once it is
 	feed       *feed           // nil unless others feed the run
 	signals    *runner.Signals
-	lock       int              // descriptor of the file of --lock; 0 for none
-	worker     Worker           // nil unless its tasks are those of other runs
-	attached   Attached         // nil unless it shows the results of another run
-	state      *journal.Journal // nil without --state
-	close      []func() error   // in order of opening
+	lock       int               // descriptor of the file of --lock; 0 for none
+	tokens     *jobserver.Tokens // nil if the places are shared with nobody
+	worker     Worker            // nil unless its tasks are those of other runs
+	attached   Attached          // nil unless it shows the results of another run
+	state      *journal.Journal  // nil without --state
+	close      []func() error    // in order of opening
 }
 
 // run opens inputs and outputs, runs the tasks, and closes everything.
@@ -221,6 +223,9 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err := w.attach(); err != nil {
 		return nil, err
 	}
+	if err := w.openTokens(); err != nil {
+		return nil, err
+	}
 	exec, err := w.executor()
 	if err != nil {
 		return nil, err
@@ -270,7 +275,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return w.submit()
 	}
 	cfg := proc.Config{
-		Dir: o.Pool.Workdir, Env: os.Environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
+		Dir: o.Pool.Workdir, Env: w.environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY,
 	}
 	if w.worker != nil {
@@ -331,6 +336,9 @@ func (w *wiring) config() (runner.Config, error) {
 		}
 	}
 	cfg.Halt.Tasks = w.inputTasks
+	if w.tokens != nil {
+		cfg.Pool.Tokens = w.tokens
+	}
 	return cfg, err
 }
 

@@ -89,6 +89,7 @@ const (
 	ByInput                    // the next record
 	ByAfter                    // other tasks, which they come after
 	ByWorkers                  // the end of the run: that of persistent workers
+	ByTokens                   // a token of make's jobserver
 )
 
 // Blocking is what tasks wait for.
@@ -157,6 +158,8 @@ func (b *Blocking) what(left time.Duration) string {
 		return fmt.Sprintf("results wait for task %d", b.ID)
 	case ByReader:
 		return "output waits for its reader"
+	case ByTokens:
+		return n + wait + " for a token of the jobserver"
 	case ByWorkers:
 		return "waiting for " + Count(int64(b.Tasks), "worker") + " to end"
 	}

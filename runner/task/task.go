@@ -217,7 +217,6 @@ type Slot struct {
 	Host   string   // empty for this machine
 	Cap    int      // attempts at once; less than 1 counts as 1
 	Labels []string // of the host; topics of these names run there alone
-	Token  byte     // the make token that the slot stands for; 0 for none
 }
 
 // Attempt is one run of a task's command.

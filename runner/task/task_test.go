@@ -22,7 +22,7 @@ func TestAnAttemptIsData(t *testing.T) {
 			Cost: 3, Timeout: -1, Records: [][]string{{"{%}", "b"}}, Tag: "{%}: {%}{host}",
 			Marks: []Mark{{InTag, 0}, {InTag, 8}, {1, 0}, {2, 0}, {2, 7}, {2, 10}},
 		},
-		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3, Token: '+'},
+		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3},
 	}
 	wire, err := json.Marshal(a)
 	require.NoError(t, err)

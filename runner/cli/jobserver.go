@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"crew/runner/jobserver"
+)
+
+// mostShared is how many places a jobserver can have: as many bytes fit a pipe.
+const mostShared = 64 << 10
+
+// finishJobserver finds make's jobserver, which gives the number of workers unless
+// options do.
+func (o *Options) finishJobserver(makeflags string) {
+	if makeflags == "" || o.Jobserver.Mode == "no" || o.Engine.far() || o.Engine.Attach != "" {
+		return
+	}
+	if auth, found := jobserver.Parse(makeflags); found {
+		o.Jobserver.Join = &auth
+		if o.ownJobs() == nil && o.Pool.Jobs == 0 {
+			o.Pool.Jobs = auth.Jobs
+		}
+	}
+}
+
+// ownJobs returns the option that says how many workers there are, or nil.
+func (o *Options) ownJobs() *use {
+	if u := o.given("jobs"); u != nil {
+		return u
+	}
+	return o.when("topics!=auto")
+}
+
+// openTokens joins make's jobserver, or opens one for the tasks.
+func (w *wiring) openTokens() (err error) {
+	o := w.opts
+	j := &o.Jobserver
+	if o.Show.DryRun {
+		return nil
+	}
+	if j.Join != nil {
+		if w.tokens, err = jobserver.Join(*j.Join); err == nil {
+			w.close = append(w.close, w.tokens.Close)
+			return nil
+		}
+		w.tokens = nil
+		text := "one task at a time"
+		if u := o.ownJobs(); u != nil {
+			text = u.withValue(u.value) + " holds, beside whatever else make runs"
+		} else {
+			o.Pool.Jobs = 1
+		}
+		w.screen.Notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: begin the recipe's line with + to share it", err, text))
+	}
+	if j.Mode != "share" {
+		return nil
+	}
+	if o.Pool.Jobs > mostShared {
+		return &usageError{fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j"}
+	}
+	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, o.Pool.Jobs), j.Pipe); err != nil {
+		w.tokens = nil
+		return fmt.Errorf("--jobserver: %w", err)
+	}
+	w.close = append(w.close, w.tokens.Close)
+	return nil
+}
+
+// environ returns the environment that tasks inherit.
+func (w *wiring) environ() []string {
+	env := os.Environ()
+	if w.tokens == nil || w.tokens.Makeflags() == "" {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		return strings.HasPrefix(kv, "MAKEFLAGS=") || strings.HasPrefix(kv, "MFLAGS=")
+	})
+	return append(env, "MAKEFLAGS="+w.tokens.Makeflags())
+}

@@ -1,0 +1,254 @@
+package jobserver
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+const patience = 30 * time.Second
+
+func TestParse(t *testing.T) {
+	r, w := pipe(t)
+	file, err := os.Open("jobserver_test.go")
+	require.NoError(t, err)
+	defer file.Close()
+	closed := func(a Auth) bool { return a.fifo == "" && a.r == -1 && a.w == -1 }
+	for _, c := range []struct {
+		flags string
+		found bool
+		want  func(Auth) bool
+	}{
+		{"", false, closed0},
+		{"ks", false, closed0},
+		{" -j4", false, func(a Auth) bool { return a.Jobs == 4 }},
+		{fmt.Sprintf(" -j4 --jobserver-auth=%d,%d", r, w), true, func(a Auth) bool { return a.Jobs == 4 && a.r == r && a.w == w }},
+		{fmt.Sprintf("k -j --jobserver-fds=%d,%d -- X=1", r, w), true, func(a Auth) bool { return a.Jobs == 0 && a.r == r && a.w == w }},
+		{"s -j8 --jobserver-auth=fifo:/tmp/x -- A=b", true, func(a Auth) bool { return a.Jobs == 8 && a.fifo == "/tmp/x" }},
+		{fmt.Sprintf(" --jobserver-auth=%d,%d --jobserver-auth=fifo:/x", r, w), true, func(a Auth) bool { return a.fifo == "/x" }},
+		{fmt.Sprintf(" --jobserver-auth=fifo:/x --jobserver-auth=%d,%d", r, w), true, func(a Auth) bool { return a.fifo == "" && a.r == r }},
+		{" -j4 --jobserver-auth=-2,-2", true, closed},
+		{" -j4 --jobserver-auth=0,1", true, closed},
+		{" -j4 --jobserver-auth=x", true, closed},
+		{fmt.Sprintf(" --jobserver-auth=%d,%d", w, r), true, closed},
+		{fmt.Sprintf(" --jobserver-auth=%d,%d", r, file.Fd()), true, closed},
+		{" --jobserver-auth=1000,1001", true, closed},
+		{"k -- --jobserver-auth=fifo:/x", false, closed0},
+	} {
+		a, found := Parse(c.flags)
+		require.Equal(t, c.found, found, c.flags)
+		require.True(t, c.want(a), "%q: %+v", c.flags, a)
+	}
+}
+
+func closed0(a Auth) bool { return a == Auth{} }
+
+func TestMakeflags(t *testing.T) {
+	for inherited, want := range map[string]string{
+		"":                                   " -j3 --jobserver-auth=fifo:/x",
+		"ks":                                 "ks -j3 --jobserver-auth=fifo:/x",
+		" -j8 --jobserver-auth=3,4":          " -j3 --jobserver-auth=fifo:/x",
+		"k -j8 --jobserver-fds=3,4 -j -- A=": "k -j3 --jobserver-auth=fifo:/x -- A=",
+		" -- A=1 B=2":                        " -j3 --jobserver-auth=fifo:/x -- A=1 B=2",
+		" --no-print-directory":              " --no-print-directory -j3 --jobserver-auth=fifo:/x",
+	} {
+		require.Equal(t, want, makeflags(inherited, "fifo:/x", 3), inherited)
+	}
+}
+
+// Whatever was in MAKEFLAGS, tasks find the jobserver, and make its variables.
+func FuzzMakeflags(f *testing.F) {
+	f.Add("ks -j4 --jobserver-auth=3,4 -- A=b", 4)
+	f.Add("", 1)
+	f.Fuzz(func(t *testing.T, inherited string, n int) {
+		if n < 1 {
+			return
+		}
+		a, found := Parse(makeflags(inherited, "fifo:/x", n))
+		require.True(t, found)
+		require.Equal(t, Auth{Jobs: n, fifo: "/x", r: -1, w: -1}, a)
+		_, before, _ := strings.Cut(" "+inherited+" ", " -- ")
+		_, after, _ := strings.Cut(makeflags(inherited, "fifo:/x", n)+" ", " -- ")
+		require.Equal(t, strings.TrimSpace(before), strings.TrimSpace(after))
+	})
+}
+
+// pipe returns the ends of a pipe.
+func pipe(t *testing.T) (r, w int) {
+	var ends [2]int
+	require.NoError(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+	t.Cleanup(func() { _, _ = unix.Close(ends[0]), unix.Close(ends[1]) })
+	return ends[0], ends[1]
+}
+
+// server is a jobserver of the test's, with tokens of which each is another byte.
+type server struct {
+	t    *testing.T
+	r, w int
+	auth string
+}
+
+func newServer(t *testing.T, fifo bool, tokens string) *server {
+	s := &server{t: t}
+	if fifo {
+		name := filepath.Join(t.TempDir(), "fifo")
+		require.NoError(t, unix.Mkfifo(name, 0o600))
+		fd, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		s.r, s.w, s.auth = fd, fd, "fifo:"+name
+	} else {
+		s.r, s.w = pipe(t)
+		s.auth = fmt.Sprintf("%d,%d", s.r, s.w)
+	}
+	s.put(tokens)
+	return s
+}
+
+func (s *server) put(tokens string) {
+	_, err := unix.Write(s.w, []byte(tokens))
+	require.NoError(s.t, err)
+}
+
+// there is how many tokens nobody holds.
+func (s *server) there() int {
+	n, err := unix.IoctlGetInt(s.r, unix.TIOCINQ)
+	require.NoError(s.t, err)
+	return n
+}
+
+// take takes as many tokens as were put, and returns them sorted.
+func (s *server) take(n int) string {
+	require.Eventually(s.t, func() bool { return s.there() >= n }, patience, time.Millisecond)
+	all := make([]byte, n+1)
+	got, err := unix.Read(s.r, all)
+	require.NoError(s.t, err)
+	slices.Sort(all[:got])
+	return string(all[:got])
+}
+
+func (s *server) join() (*Tokens, chan bool) {
+	a, found := Parse(" -j4 --jobserver-auth=" + s.auth)
+	require.True(s.t, found)
+	tokens, err := Join(a)
+	require.NoError(s.t, err)
+	answers := make(chan bool, 100)
+	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
+	return tokens, answers
+}
+
+func forms(t *testing.T, f func(t *testing.T, fifo bool)) {
+	t.Run("pipe", func(t *testing.T) { t.Parallel(); f(t, false) })
+	t.Run("fifo", func(t *testing.T) { t.Parallel(); f(t, true) })
+}
+
+func TestEachTokenComesBack(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		s := newServer(t, fifo, "+a\x00")
+		tokens, answers := s.join()
+		require.False(t, tokens.Own())
+		for range 3 {
+			tokens.Ask()
+			require.True(t, <-answers)
+		}
+		require.Zero(t, s.there())
+		tokens.Ask()
+		tokens.Withdraw()
+		require.False(t, <-answers)
+		tokens.Return(1)
+		require.Eventually(t, func() bool { return s.there() == 1 }, patience, time.Millisecond)
+		tokens.Ask()
+		require.True(t, <-answers)
+		tokens.Ask() // to be answered by nobody
+		require.NoError(t, tokens.Close())
+		require.Equal(t, "\x00+a", s.take(3))
+	})
+}
+
+func TestATokenThatComesLater(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		s := newServer(t, fifo, "")
+		tokens, answers := s.join()
+		tokens.Ask()
+		s.put("x")
+		require.True(t, <-answers)
+		require.NoError(t, tokens.Close())
+		require.Equal(t, "x", s.take(1))
+	})
+}
+
+// Nothing is started, and nothing waited for, unless a token is needed.
+func TestTokensThatNobodyAsksFor(t *testing.T) {
+	s := newServer(t, true, "+")
+	tokens, _ := s.join()
+	require.NoError(t, tokens.Close())
+	require.Zero(t, tokens.pid)
+	require.Equal(t, "+", s.take(1))
+}
+
+func TestAKeeperThatIsKilled(t *testing.T) {
+	s := newServer(t, true, "++")
+	tokens, answers := s.join()
+	tokens.Ask()
+	require.True(t, <-answers)
+	require.NoError(t, syscall.Kill(tokens.pid, syscall.SIGKILL))
+	require.False(t, <-answers, "an error")
+	tokens.Ask()
+	tokens.Return(1)
+	require.NoError(t, tokens.Close())
+}
+
+func TestNoJobserver(t *testing.T) {
+	for name, flags := range map[string]string{
+		"closed":  " --jobserver-auth=-2,-2",
+		"missing": " --jobserver-auth=fifo:" + filepath.Join(t.TempDir(), "none"),
+		"file":    " --jobserver-auth=fifo:jobserver_test.go",
+	} {
+		a, found := Parse(flags)
+		require.True(t, found, name)
+		_, err := Join(a)
+		require.Error(t, err, name)
+	}
+}
+
+func TestShare(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		own, err := Share("k", 3, !fifo)
+		require.NoError(t, err)
+		require.True(t, own.Own())
+		answers := make(chan bool, 10)
+		own.Watch(func(got bool, err error) { answers <- got && err == nil })
+		a, found := Parse(own.Makeflags())
+		require.True(t, found)
+		require.Equal(t, 3, a.Jobs)
+		other, err := Join(a)
+		require.NoError(t, err)
+		others := make(chan bool, 10)
+		other.Watch(func(got bool, err error) { others <- got && err == nil })
+
+		own.Create(3)
+		other.Ask()
+		own.Return(1)
+		require.True(t, <-others)
+		own.Ask()
+		own.Withdraw()
+		require.False(t, <-answers)
+		own.Destroy(2)
+		require.NoError(t, other.Close())
+		own.Ask()
+		require.True(t, <-answers)
+		require.NoError(t, own.Close())
+		if fifo {
+			require.NoFileExists(t, a.fifo)
+			require.NoDirExists(t, filepath.Dir(a.fifo))
+		}
+	})
+}

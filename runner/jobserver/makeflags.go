@@ -1,0 +1,87 @@
+package jobserver
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Auth is where the tokens of a jobserver are, as a variable MAKEFLAGS says. See "POSIX
+// Jobserver Interaction" in the manual of GNU make.
+type Auth struct {
+	Jobs int    // of -jN; 0 if it is not given
+	fifo string // path of the FIFO; "" for a pipe
+	r, w int    // descriptors of the pipe; -1 if they are not open in this process
+}
+
+// Parse finds the jobserver in the value of MAKEFLAGS. It must be called before this
+// process opens descriptors, which may have the numbers of the closed ones of the pipe.
+func Parse(makeflags string) (a Auth, found bool) {
+	for _, word := range flags(makeflags) {
+		name, value, _ := strings.Cut(word, "=")
+		switch {
+		case name == "--jobserver-auth" || name == "--jobserver-fds": // the last one counts
+			a.fifo, found = strings.CutPrefix(value, "fifo:")
+			if a.r, a.w = -1, -1; !found {
+				a.fifo = ""
+				a.pipe(value)
+			}
+			found = true
+		case strings.HasPrefix(word, "-j"):
+			a.Jobs, _ = strconv.Atoi(word[2:])
+		}
+	}
+	return a, found
+}
+
+// pipe reads the descriptors in R,W if both are ends of a pipe.
+func (a *Auth) pipe(value string) {
+	one, other, _ := strings.Cut(value, ",")
+	r, err1 := strconv.Atoi(one)
+	w, err2 := strconv.Atoi(other)
+	if err1 == nil && err2 == nil && isPipe(r, unix.O_WRONLY) && isPipe(w, unix.O_RDONLY) {
+		a.r, a.w = r, w
+	}
+}
+
+// isPipe reports whether fd is open on a pipe, and not in the given mode alone.
+func isPipe(fd, not int) bool {
+	var st unix.Stat_t
+	if fd <= 2 || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return false
+	}
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && mode&unix.O_ACCMODE != not
+}
+
+// flags returns the words of MAKEFLAGS up to the variables, which follow a --.
+func flags(makeflags string) []string {
+	words := strings.Fields(makeflags)
+	if i := slices.Index(words, "--"); i >= 0 {
+		words = words[:i]
+	}
+	return words
+}
+
+// makeflags returns the value of MAKEFLAGS for tasks that share n places at auth: what
+// inherited says, without its number of jobs and its jobserver.
+func makeflags(inherited, auth string, n int) string {
+	before, variables, _ := strings.Cut(" "+inherited+" ", " -- ")
+	words := slices.DeleteFunc(strings.Fields(before), func(w string) bool {
+		return strings.HasPrefix(w, "-j") || strings.HasPrefix(w, "--jobserver-")
+	})
+	text := strings.Join(append(words, "-j"+strconv.Itoa(n), "--jobserver-auth="+auth), " ")
+	if len(words) == 0 || strings.Contains(words[0], "=") || words[0][0] == '-' {
+		text = " " + text // the first word of make's would hold flags of one letter
+	}
+	if v := strings.TrimSpace(variables); v != "" {
+		text += " -- " + v
+	}
+	return text
+}
+
+// fifoIn returns the name of the FIFO in its directory.
+func fifoIn(dir string) string { return filepath.Join(dir, "tokens") }

@@ -1,0 +1,237 @@
+// Package jobserver shares places for processes by the protocol of GNU make's
+// jobserver: a pipe or FIFO holds a token, which is a byte, for each place that is
+// free. Whoever takes one may run one process more until it writes the byte back.
+package jobserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
+)
+
+// Tokens are the tokens that this process holds of a jobserver's, a make's or its own.
+// Its methods are safe for concurrent use; only Close waits. It is called once.
+type Tokens struct {
+	own       bool
+	makeflags string
+
+	mu     sync.Mutex
+	r, w   int                // the ends of the pipe or FIFO, until the keeper starts
+	dir    string             // holds the FIFO; "" for none
+	socket int                // to the keeper; -1 if there is none
+	keeper *linux.DelayedExec // must stay reachable until it execs
+	pid    int
+	watch  func(got bool, err error)
+	closed bool
+	done   chan struct{} // closed when the answers have ended
+}
+
+// Join returns the tokens of a jobserver that this process is a client of. It holds
+// none at first, and has the place that its parent has taken a token for.
+func Join(a Auth) (*Tokens, error) {
+	rName, wName := a.fifo, a.fifo
+	if a.fifo == "" {
+		if a.r < 0 {
+			return nil, errors.New("its pipe is closed")
+		}
+		// Opened anew, they can be set to not block without doing so for all others.
+		rName, wName = fmt.Sprintf("/proc/self/fd/%d", a.r), fmt.Sprintf("/proc/self/fd/%d", a.w)
+	}
+	t := &Tokens{socket: -1, done: make(chan struct{})}
+	return t, t.open(rName, wName)
+}
+
+// open opens the ends of the pipe or FIFO.
+func (t *Tokens) open(rName, wName string) (err error) {
+	open := func(name string, mode int) (fd int) {
+		if err == nil {
+			fd, err = unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		}
+		var st unix.Stat_t
+		if err == nil && (unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO) {
+			_, err = unix.Close(fd), errors.New("it is no FIFO")
+		}
+		return fd
+	}
+	t.r = open(rName, unix.O_RDONLY)
+	if t.w = open(wName, unix.O_WRONLY); err != nil && t.r > 0 {
+		_ = unix.Close(t.r)
+	}
+	return err
+}
+
+// Share makes a jobserver for this process and those that it starts. It has no tokens
+// until Create. inherited is the value of MAKEFLAGS that they would have otherwise, and
+// n the number of places. With pipe it has the older form, whose descriptors all
+// processes inherit that this one starts.
+func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
+	t = &Tokens{own: true, socket: -1, done: make(chan struct{})}
+	if pipe {
+		var ends [2]int
+		if err = unix.Pipe2(ends[:], 0); err != nil {
+			return nil, err
+		}
+		t.makeflags = makeflags(inherited, fmt.Sprintf("%d,%d", ends[0], ends[1]), n)
+		err = t.open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), fmt.Sprintf("/proc/self/fd/%d", ends[1]))
+	} else {
+		if t.dir, err = os.MkdirTemp("", "crew-jobserver-"); err != nil {
+			return nil, err
+		}
+		fifo := fifoIn(t.dir)
+		t.makeflags = makeflags(inherited, "fifo:"+fifo, n)
+		if strings.ContainsAny(fifo, " \t\n") {
+			err = errors.New("the path has a blank: set TMPDIR to another directory")
+		} else if err = unix.Mkfifo(fifo, 0o600); err == nil {
+			err = t.open(fifo, fifo)
+		}
+	}
+	if err == nil {
+		err = t.start() // it removes the FIFO at the end
+	}
+	if err != nil && t.dir != "" {
+		_ = os.RemoveAll(t.dir)
+	}
+	return t, err
+}
+
+// Own reports whether the tokens are those of Share: their number is up to Create and
+// Destroy, and every process needs one.
+func (t *Tokens) Own() bool { return t.own }
+
+// Makeflags returns the value of MAKEFLAGS for the processes that share the tokens; ""
+// if they inherit it.
+func (t *Tokens) Makeflags() string { return t.makeflags }
+
+// Watch sets the function that gets the answer to each Ask: whether there is a token.
+// It is called by one goroutine, before the first Ask. After an error none will come.
+func (t *Tokens) Watch(answer func(got bool, err error)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watch = answer
+	if t.socket >= 0 {
+		go t.listen(t.socket)
+	}
+}
+
+// Ask asks for a token.
+func (t *Tokens) Ask() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	if t.socket < 0 {
+		if err := t.start(); err != nil {
+			go t.watch(false, err)
+			return
+		}
+		go t.listen(t.socket)
+	}
+	t.send(ask, 1)
+}
+
+// Withdraw has Ask answered at once.
+func (t *Tokens) Withdraw() { t.request(withdraw, 1) }
+
+// Return returns n tokens that this process holds.
+func (t *Tokens) Return(n int) { t.request(giveBack, n) }
+
+// Create makes n tokens, which this process holds.
+func (t *Tokens) Create(n int) { t.request(create, n) }
+
+// Destroy destroys n tokens that this process holds.
+func (t *Tokens) Destroy(n int) { t.request(destroy, n) }
+
+func (t *Tokens) request(b byte, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.socket >= 0 && !t.closed {
+		t.send(b, n)
+	}
+}
+
+// send sends n requests. If the keeper has gone, listen learns of it, too.
+func (t *Tokens) send(b byte, n int) {
+	for text := []byte(strings.Repeat(string(b), n)); len(text) > 0; {
+		sent, err := unix.SendmsgN(t.socket, text, nil, nil, unix.MSG_NOSIGNAL)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		text = text[max(sent, 0):]
+	}
+}
+
+// start starts the keeper, which takes over the ends of the pipe or FIFO.
+func (t *Tokens) start() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		fds := []string{strconv.Itoa(pair[1]), strconv.Itoa(t.r), strconv.Itoa(t.w)}
+		argv := []string{"token-keeper", strconv.Itoa(os.Getpid())}
+		env := []string{keeperVariable + "=" + strings.Join(fds, " ") + " " + t.dir, "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+		keep := []int{pair[1], t.r, t.w}
+		slices.Sort(keep)
+		t.keeper = linux.NewDelayedExec("/proc/self/exe", argv, env, null, keep, 0)
+		t.pid, err = t.keeper.Start()
+		_ = unix.Close(null)
+	}
+	for _, fd := range []int{pair[1], t.r, t.w} {
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		_ = unix.Close(pair[0])
+		return fmt.Errorf("start the keeper of the tokens: %w", err)
+	}
+	t.socket = pair[0]
+	return nil
+}
+
+// listen hands on the keeper's answers.
+func (t *Tokens) listen(socket int) {
+	defer close(t.done)
+	var answers [64]byte
+	for {
+		n, err := unix.Read(socket, answers[:])
+		if err == unix.EINTR {
+			continue
+		}
+		for _, b := range answers[:max(n, 0)] {
+			t.watch(b == got, nil)
+		}
+		if n <= 0 {
+			t.watch(false, errors.New("the keeper of the tokens has ended"))
+			return
+		}
+	}
+}
+
+// Close returns all tokens that this process holds. A jobserver of its own ends.
+func (t *Tokens) Close() error {
+	t.mu.Lock()
+	socket, watched := t.socket, t.watch != nil
+	t.closed = true
+	t.mu.Unlock()
+	if socket < 0 {
+		return errors.Join(unix.Close(t.r), unix.Close(t.w))
+	}
+	_ = unix.Shutdown(socket, unix.SHUT_WR)
+	linux.Wait(t.pid, nil, nil)
+	if watched {
+		<-t.done
+	}
+	if t.dir != "" {
+		_ = os.RemoveAll(t.dir) // if the keeper was killed
+	}
+	return unix.Close(socket)
+}

@@ -1,0 +1,132 @@
+package runner
+
+import "crew/runner/task"
+
+// Tokens are places for processes that the run shares with other programs, as by GNU
+// make's jobserver. The run may hold some, each for one more running attempt. The
+// methods do not wait and are called in the door. answer is called outside of it, once
+// for each Ask.
+type Tokens interface {
+	// Own reports whether the tokens are the run's own: it creates one for each slot, and
+	// every attempt needs one. With tokens of others one attempt needs none.
+	Own() bool
+	// Watch sets answer, which learns whether there is a token, or that none will ever
+	// come because of err.
+	Watch(answer func(got bool, err error))
+	Ask()          // for one token
+	Withdraw()     // wants the answer at once
+	Return(n int)  // tokens that the run holds
+	Create(n int)  // tokens, which the run holds
+	Destroy(n int) // tokens that the run holds
+}
+
+// tokens are what the run holds of Tokens. The zero value needs none.
+type tokens struct {
+	on        bool
+	own       bool
+	held      int
+	all       int   // if own: how many there are
+	attempts  []int // by slot
+	busy      int   // slots with attempts
+	short     bool  // a task could start now with one more
+	asked     bool
+	withdrawn bool // the request
+}
+
+// hold counts n more attempts in a slot.
+func (t *tokens) hold(slot, n int) {
+	if !t.on {
+		return
+	}
+	for slot >= len(t.attempts) {
+		t.attempts = append(t.attempts, 0)
+	}
+	before := t.attempts[slot]
+	t.attempts[slot] += n
+	if before == 0 {
+		t.busy++
+	} else if before+n == 0 {
+		t.busy--
+	}
+}
+
+// free is how many slots need no token.
+func (t *tokens) free() int {
+	if t.own {
+		return 0
+	}
+	return 1
+}
+
+// surplus is how many tokens no slot needs.
+func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.free()) }
+
+// allow reports whether an attempt may start in a slot. If not, the run is short of a
+// token.
+func (t *tokens) allow(slot int) bool {
+	t.short = t.on && t.busy >= t.free()+t.held && (slot >= len(t.attempts) || t.attempts[slot] == 0)
+	return !t.short
+}
+
+// nextBeside is next where only slots that are busy may have more attempts.
+func (c *core) nextBeside() (*entry, bool) {
+	if c.cfg.Pool.Window < 2 {
+		return nil, false
+	}
+	for slot, n := range c.tokens.attempts {
+		if n == 0 {
+			continue
+		}
+		if it, ok := c.policy.Pop(slot); ok {
+			e := c.entries[it.ID]
+			c.begin(e, c.slots[slot])
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// answered takes the answer to a request.
+func (c *core) answered(got bool, err error) {
+	t := &c.tokens
+	t.asked, t.withdrawn = false, false
+	switch {
+	case err != nil:
+		t.on, t.own, t.held = true, false, 0
+		t.asked = true // for ever
+		c.emit(task.Event{Kind: task.Notice, Text: "no more tokens of the jobserver, so one task at a time: " + err.Error()})
+	case got:
+		t.held++
+	}
+}
+
+// settle asks for a token if a task waits for one, and returns those that none needs.
+// The tokens of the run's own follow the size of the pool.
+func (r *Run) settle() {
+	c, t, pool := r.core, &r.core.tokens, r.core.cfg.Pool.Tokens
+	if !t.on {
+		return
+	}
+	if n := c.capacity - t.all; t.own && n > 0 {
+		pool.Create(n)
+		t.all, t.held = t.all+n, t.held+n
+		r.start(nil)
+	}
+	if n := min(t.all-c.capacity, t.surplus()); t.own && n > 0 {
+		pool.Destroy(n)
+		t.all, t.held = t.all-n, t.held-n
+	}
+	// Before the first attempt nobody else is there to use them.
+	if n := t.surplus(); n > 0 && !c.stats.First.IsZero() {
+		pool.Return(n)
+		t.held -= n
+	}
+	switch want := t.short || t.own && t.all > c.capacity; {
+	case want && !t.asked:
+		t.asked = true
+		pool.Ask()
+	case !want && t.asked && !t.withdrawn:
+		t.withdrawn = true
+		pool.Withdraw()
+	}
+}
