@@ -192,6 +192,8 @@ func (c *core) blockOf(q sched.Block) task.Blocking {
 		b.By, b.None = task.ByKey, q.Label
 	case q.Slot > 0:
 		b.By = task.BySlot
+	case c.tokens.short:
+		b.By = task.ByTokens
 	default:
 		b.None = c.capacity == 0
 	}

@@ -233,6 +233,7 @@ func TestARunSaysThatItWaitsForTokens(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		b := look(t, r).Blocking
 		require.Equal(t, task.ByTokens, b.By)
+		require.Equal(t, []task.Blocking{*b}, look(t, r).Waiting)
 		require.Equal(t, "1 task waits for a token of the jobserver", b.Text(time.Now()))
 		time.Sleep(time.Hour)
 	})
