@@ -239,7 +239,7 @@ func (o *Options) clash(a, b, hint string) *refusal {
 		return nil
 	}
 	return &refusal{usageError{
-		ua.withChoice() + " and " + ub.withChoice() + " do not go together", strings.Replace(hint, "%s", ub.opt.typed(), 1),
+		ua.withChoice() + " and " + ub.withChoice() + " do not go together", strings.Replace(hint, "%s", ub.typed(), 1),
 	}, []*use{ua, ub}}
 }
 
@@ -424,6 +424,14 @@ func (o *Options) when(cond string) *use {
 		return nil
 	}
 	return u
+}
+
+// typed returns the option as typed if that is short, or else its shortest form.
+func (u use) typed() string {
+	if len(u.spelled) == 2 {
+		return u.spelled
+	}
+	return u.opt.typed()
 }
 
 // typed returns the option's shortest form.
