@@ -43,6 +43,7 @@ var clashes = [...]clash{
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
+	{"worker", "pty", "a worker answers into a pipe: drop --pty"},
 	{"worker", "output=raw", "an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
 	{"worker-window!=1", "crew-worker engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
 	{"worker-start=eager", "crew-worker engine ssh", "workers on other machines start with their first records: drop --worker-start"},
@@ -85,7 +86,6 @@ var clashes = [...]clash{
 	{"jobserver=share", "tty", "only one task at a time has the terminal: drop one of them"},
 	{"tty", "engine ssh", "this terminal is not there: drop one of them"},
 	{"output=raw", "engine ssh", "output comes back in pieces: use --output line"},
-	{"nice", "engine", "each worker has its own, as in crew worker --nice 10: drop --nice"},
 	{"nice", "ssh", "put nice -n before the command: drop --nice"},
 
 	{"fail-fast", "halt", "--fail-fast is --halt now,fail=1: keep one of them"},
@@ -98,6 +98,9 @@ var clashes = [...]clash{
 	{"tag", "tag-string", "--tag-string says it all: drop --tag"},
 	{"json", "tag", "an object holds the record already: drop --tag"},
 	{"json", "tag-string", "a line of JSON cannot begin with it: drop --tag-string"},
+
+	{"pty", "tty", "--tty gives tasks the terminal itself: drop one of them"},
+	{"pty", "output=raw", "raw output does not pass through crew: use --output line"},
 
 	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
 	{"tty", "output=group output=line output=none", "tasks write to the terminal themselves: drop one of them"},
@@ -230,7 +233,7 @@ func (o *Options) refusals() []*refusal {
 		}
 	}
 	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), valuesOfStream(o), outputOfFilters(o),
-		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsharable(o), unsigned(o), workersAlone(o), answerOfWorker(o))
+		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsharable(o), unsigned(o), workersAlone(o), answerOfWorker(o), ownOfWorkers(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {

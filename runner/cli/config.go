@@ -106,6 +106,7 @@ type Pool struct {
 	Nice        int    // added to crew's own niceness
 	Lock        string // file that at most one run holds; "" for none
 	LockWait    time.Duration
+	PTY         bool // tasks write to pseudo-terminals
 	TTY         bool // tasks run in the terminal's foreground, one at a time
 }
 

@@ -58,6 +58,7 @@ type Submission struct {
 	Life    Life   // of persistent workers
 	Workdir string // "" for the worker's own
 	Env     []string
+	PTY     bool // with Hosts: tasks write to pseudo-terminals
 	Limit   runner.Limit
 	Plan    task.Plan
 	Store   *spool.Store
@@ -192,7 +193,7 @@ func (w *wiring) submit() (Executor, error) {
 	}
 	exec, err := w.programs.Far.Submit(Submission{
 		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
-		Command: w.source.commandTemplate(), Life: o.Coproc.far(), Workdir: o.Pool.Workdir, Env: travelling(e.Env),
+		Command: w.source.commandTemplate(), Life: o.Coproc.far(), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
 		Sign: e.Sign, Detach: e.Detach, Out: w.out, Files: w.files(),

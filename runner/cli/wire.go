@@ -179,6 +179,11 @@ func (w *wiring) openInput() (err error) {
 			}
 		}
 	}
+	if o.Pool.PTY && !o.Show.DryRun && !o.far() {
+		if err := proc.HasPTYs(); err != nil {
+			return &usageError{"--pty needs pseudo-terminals: " + err.Error(), "drop --pty"}
+		}
+	}
 	switch {
 	case o.Pool.TTY && w.typed():
 		return &usageError{"--tty gives the terminal to the tasks", "give the records with :::, -a FILE or a pipe"}
@@ -276,7 +281,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: w.environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
-		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY,
+		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 	}
 	if w.worker != nil {
 		return w.workLocally(cfg)

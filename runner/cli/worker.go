@@ -59,6 +59,19 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	return exec, nil
 }
 
+// ownOfWorkers refuses options with --engine that say how a worker runs its tasks.
+func ownOfWorkers(o *Options) *refusal {
+	if !o.Engine.far() {
+		return nil
+	}
+	for _, name := range [...]string{"nice", "pty"} {
+		if r := o.clash("engine", name, "give it to each crew worker: drop %s"); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
 // announceWorker says what the worker waits for.
 func (w *wiring) announceWorker() {
 	if o := w.opts; !o.Show.Quiet {

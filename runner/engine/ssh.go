@@ -79,6 +79,9 @@ func startHosts(sub cli.Submission) (options []nats.Option, stop func(), err err
 		"--protocol", strconv.Itoa(cli.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
 		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
 	}
+	if sub.PTY {
+		p.args = append(p.args, "--pty")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, h := range sub.Hosts {
 		p.wg.Go(func() { (&host{Host: h, party: p}).keep(ctx) })

@@ -355,7 +355,8 @@ func BenchmarkSubmit(b *testing.B) {
 	require.Equal(b, int64(b.N), e.Stats.Of(task.OK))
 }
 
-// TestBlocksTravel has tasks on a host read blocks of a file and of a stream.
+// TestBlocksTravel has tasks on a host read blocks of a file and of a stream. Some
+// write to terminals there.
 func TestBlocksTravel(t *testing.T) {
 	t.Parallel()
 	input := filepath.Join(t.TempDir(), "in")
@@ -364,8 +365,8 @@ func TestBlocksTravel(t *testing.T) {
 		fmt.Fprintln(&text, i)
 	}
 	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
-	for _, size := range []string{"100k", "1M"} {
-		c := crew(t, "-S", "2/:", "-k", "--pipe", "--block", size, "-a", input, "cat")
+	for size, command := range map[string][]string{"100k": {"cat"}, "1M": {"--pty", "test -t 1 && cat"}} {
+		c := crew(t, append([]string{"-S", "2/:", "-k", "--pipe", "--block", size, "-a", input}, command...)...)
 		require.NoError(t, c.ended(), c.err.String())
 		require.True(t, text.String() == c.out.String())
 	}

@@ -57,7 +57,8 @@ func (p *process) pipes() error {
 		p.child[1], p.child[2] = 1, 2
 		return nil
 	}
-	if plan.Streams() || plan.Keeps() {
+	p.size = winSize(p.local.size.Load())
+	if plan.Streams() || plan.Keeps() || p.local.cfg.PTY {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -65,8 +66,12 @@ func (p *process) pipes() error {
 	return p.pipe(2, &p.err.fd)
 }
 
-// pipe makes the pipe of the child's stream n, with ours as the other end.
+// pipe makes the pipe of the child's stream n, with ours as the other end; or a
+// terminal for the output of a task that is to have one.
 func (p *process) pipe(n int, ours *int) error {
+	if n > 0 && p.size > 0 {
+		return p.pty(n, ours)
+	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
@@ -89,11 +94,20 @@ func (p *process) closeChildEnds() {
 
 // closeOurEnds closes what is still open on our side.
 func (p *process) closeOurEnds() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
 		closeFD(fd)
 	}
 	p.local.room.Add(p.files)
 	p.files = 0
+}
+
+// closeOutput closes our end of an output, which resize must not use any more.
+func (p *process) closeOutput(s *stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	closeFD(&s.fd)
 }
 
 func closeFD(fd *int) {
@@ -124,8 +138,8 @@ func (p *process) read(s *stream, revents int16) {
 	switch {
 	case revents == 0:
 		return
-	case revents&unix.POLLIN == 0: // hung up, and nothing is left in the pipe
-		closeFD(&s.fd)
+	case revents&unix.POLLIN == 0 && !p.local.cfg.PTY: // hung up, and nothing is left in the pipe
+		p.closeOutput(s)
 		p.pin.Yield() // the task is about to close the other pipe, too
 		return
 	case s.Kept != nil && s.To == nil:
@@ -149,8 +163,8 @@ func (p *process) readInto(buf []byte, s *stream) int {
 	switch {
 	case err == syscall.EINTR || err == syscall.EAGAIN:
 		return 0
-	case err != nil || n == 0:
-		closeFD(&s.fd)
+	case err != nil || n == 0: // a terminal ends with EIO
+		p.closeOutput(s)
 		return 0
 	}
 	p.pin.Yield() // there may be more soon, and a larger read costs less

@@ -20,12 +20,28 @@ type environ struct {
 	base []string
 	path string // PATH of base
 	pid  string
+	pty  bool // attempts write to terminals
 }
 
-func newEnviron(inherited []string) *environ {
-	e := &environ{base: others(inherited), pid: "CREW_PID=" + strconv.Itoa(os.Getpid())}
+func newEnviron(inherited []string, pty bool) *environ {
+	e := &environ{pid: "CREW_PID=" + strconv.Itoa(os.Getpid()), pty: pty}
+	e.base = e.from(inherited)
 	e.path, _ = pathIn(e.base)
 	return e
+}
+
+// from returns what attempts inherit of an environment. To those that write to
+// terminals, TERM is xterm if it is not set, as under docker run -t, and PAGER is cat,
+// since nobody is there to turn pages.
+func (e *environ) from(env []string) []string {
+	env = others(env)
+	if e.pty {
+		env = append(slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == "PAGER" }), "PAGER=cat")
+		if !slices.ContainsFunc(env, func(kv string) bool { return nameOf(kv) == "TERM" }) {
+			env = append(env, "TERM=xterm")
+		}
+	}
+	return env
 }
 
 // others returns an environment without crew's own variables.
@@ -57,7 +73,7 @@ func (e *environ) of(a task.Attempt) []string {
 	env := make([]string, 0, len(e.base)+len(own)+len(a.Task.Env))
 	switch {
 	case a.Task.Bare:
-		env = append(env, others(a.Task.Env)...)
+		env = append(env, e.from(a.Task.Env)...)
 	case len(a.Task.Env) > 0:
 		set := make(map[string]bool, len(a.Task.Env))
 		for _, kv := range a.Task.Env {

@@ -35,6 +35,7 @@ type Config struct {
 	Notice   func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
 	RunDelay bool                                         // measure how long tasks wait for a processor
 	Terminal bool                                         // tasks run one at a time in the foreground of the controlling terminal
+	PTY      bool                                         // tasks write to pseudo-terminals, one for each output
 }
 
 // Validate reports what is missing.
@@ -46,6 +47,8 @@ func (c Config) Validate() error {
 		return errors.New("streaming without writers")
 	case c.Terminal && c.Plan.Show != task.ShowRaw:
 		return errors.New("a terminal whose output is captured")
+	case c.PTY && c.Plan.Show == task.ShowRaw:
+		return errors.New("pseudo-terminals whose output is not captured")
 	}
 	return nil
 }
@@ -59,8 +62,9 @@ type Local struct {
 	null    int // /dev/null, open for reading and writing
 	spawner *linux.Spawner
 	pins    linux.Pins
-	live    atomic.Int64 // processes started and not reaped
-	room    atomic.Int64 // descriptors that attempts may still open
+	live    atomic.Int64  // processes started and not reaped
+	room    atomic.Int64  // descriptors that attempts may still open
+	size    atomic.Uint32 // the winSize of terminals that are to be made; 0 without Config.PTY
 	peak    peak
 
 	groups   groups
@@ -82,13 +86,13 @@ func New(cfg Config) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/null: %w", err)
 	}
-	env := newEnviron(cfg.Env)
+	env := newEnviron(cfg.Env, cfg.PTY)
 	l := &Local{
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
 	l.room.Store(FilesLeft() - spareFiles)
-	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.reportStopped}
+	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	if cfg.Terminal {
 		if l.terminal, err = newTerminal(); err != nil {
@@ -103,6 +107,12 @@ func (l *Local) notice(text string) {
 	if l.cfg.Notice != nil {
 		go l.cfg.Notice(text)
 	}
+}
+
+// lookAfter looks after the tasks; see guardian.
+func (l *Local) lookAfter() {
+	l.reportStopped()
+	l.followSize()
 }
 
 // Close releases what New opened. If an attempt is still running, because nothing

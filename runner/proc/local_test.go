@@ -41,6 +41,16 @@ func local(t *testing.T, change func(*Config)) *Local {
 	return l
 }
 
+// pipesAndPTYs runs a test with a Local whose tasks write to pipes, and with one whose
+// tasks write to terminals.
+func pipesAndPTYs(t *testing.T, test func(*testing.T, *Local)) {
+	for _, pty := range []bool{false, true} {
+		t.Run(fmt.Sprint("pty=", pty), func(t *testing.T) {
+			test(t, local(t, func(c *Config) { c.PTY = pty }))
+		})
+	}
+}
+
 func sh(script string) *task.Task { return &task.Task{ID: 7, Argv: []string{"/bin/sh", "-c", script}} }
 
 func run(l *Local, t *task.Task) *task.Result {
@@ -122,8 +132,9 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestStreamsAreApartAndWhole(t *testing.T) {
-	l := local(t, nil)
+func TestStreamsAreApartAndWhole(t *testing.T) { pipesAndPTYs(t, streamsAreApartAndWhole) }
+
+func streamsAreApartAndWhole(t *testing.T, l *Local) {
 	r := run(l, sh(`i=0; while [ $i -lt 20000 ]; do echo "out $i"; echo "err $i" >&2; i=$((i+1)); done`))
 	require.Equal(t, task.OK, r.Outcome)
 	var out, err strings.Builder
@@ -318,7 +329,11 @@ func (nopWriter) Close() error                { return nil }
 
 func TestProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
-	l := local(t, nil)
+	pipesAndPTYs(t, processesLeftBehind)
+}
+
+func processesLeftBehind(t *testing.T, l *Local) {
+	t.Parallel()
 	// away waits until the daemon has its own session.
 	const away = `until [ "$(cut -d ' ' -f 6 /proc/$!/stat)" = $! ]; do sleep 0.01; done`
 	for _, c := range []struct {
@@ -373,8 +388,9 @@ func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {
 	gone(t, r.PID)
 }
 
-func TestNoDescriptorOrProcessLeaks(t *testing.T) {
-	l := local(t, nil)
+func TestNoDescriptorOrProcessLeaks(t *testing.T) { pipesAndPTYs(t, noDescriptorOrProcessLeaks) }
+
+func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 	run(l, sh("true"))
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")

@@ -46,6 +46,7 @@ type process struct {
 
 	mu      sync.Mutex
 	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
+	size    winSize      // of its terminals; 0 without
 	reaped  bool         // the ID may belong to another process: never signal it again
 	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
 }

@@ -74,7 +74,7 @@ func (l *Local) filesOf(t *task.Task) int64 {
 		return 6
 	case plan.Show == task.ShowRaw:
 		n = 1 // a pidfd
-	case plan.Streams() || plan.Keeps():
+	case plan.Streams() || plan.Keeps() || l.cfg.PTY:
 		n = 4
 	}
 	if t.Stdin != nil || t.Block != nil {
@@ -128,7 +128,7 @@ func reserveThreads() {
 // while.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
-		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, errNoPTY)
 }
 
 // faultError means that crew could not do its part, so the run has to end.
