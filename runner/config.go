@@ -34,6 +34,7 @@ type Pool struct {
 	Window  int           // attempts that a slot of this machine runs at once; less than 1 is 1
 	PerKey  int           // running tasks of one key at most; 0 for no limit
 	Delay   time.Duration // between two starts
+	Jitter  time.Duration // before the first start
 	Procs   int           // processors, if topics are automatic; 0 otherwise
 	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
 }
@@ -44,10 +45,13 @@ type Order struct {
 	Window int  // with Keep: tasks to admit at most, counted from the first unreleased one
 }
 
-// Limit limits the time of an attempt.
+// Limit limits the time of an attempt, and that of the run, which has one of two
+// limits at most.
 type Limit struct {
 	Timeout   time.Duration // 0 for none
-	KillAfter time.Duration // from asking an attempt to end to killing it
+	KillAfter time.Duration // from asking an attempt to end to killing it; also from the end of the run's time to asking
+	Run       time.Duration // of the run; 0 for none
+	Until     time.Time     // when the run's time is over, by the machine's clock, however long it was suspended; zero for never
 }
 
 // Retry configures the attempts after a failed one.
@@ -124,6 +128,7 @@ type Reason uint8
 const (
 	Completed  Reason = iota // every task of the input had its turn
 	Halted                   // Config.Halt
+	Late                     // Limit.Run or Limit.Until
 	BadCommand               // the command of all tasks cannot be executed
 	Unread                   // nobody reads stdout any more
 	Told                     // a command or a signal

@@ -98,6 +98,8 @@ type core struct {
 	giveUpAt  time.Time // when a run that was told to end stops waiting; zero is never
 	unreadAt  time.Time // when a run whose reader has just gone acts on that; zero is never
 	unreadFor int       // moments that have passed since
+	lateAt    time.Time // when deadlineDue takes its next step; zero is never
+	overtime  bool      // the run's time is over
 	stats     task.Stats
 	counted   *task.Result // the latest result that Config.Halt counts
 	ending    Ending
@@ -259,6 +261,7 @@ func (c *core) due() {
 	if !c.unreadAt.IsZero() && !c.run.Before(c.unreadAt) {
 		c.unreadDue()
 	}
+	c.deadlineDue()
 	if c.phase > going {
 		return
 	}
@@ -341,7 +344,7 @@ func (c *core) wake() time.Time {
 		return time.Time{}
 	}
 	at, _ := c.deadline.Next()
-	at = earlier(earlier(at, c.giveUpAt), c.unreadAt)
+	at = earlier(earlier(at, c.giveUpAt), earlier(c.unreadAt, c.lateAt))
 	if !c.idleAt.IsZero() && c.phase == going {
 		at = earlier(at, c.idleAt.Add(c.cfg.Feed.IdleExit))
 	}
@@ -356,7 +359,7 @@ func (c *core) wake() time.Time {
 		}
 		at = earlier(at, c.explainer.wake())
 	}
-	return c.clock.real(at)
+	return earlier(c.clock.real(at), c.untilWake())
 }
 
 // earlier returns the earlier of two times. The zero time is never.

@@ -163,7 +163,7 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 	r.streamer, _ = exec.(Streamer)
 	r.core.timeless = cfg.Pool.Remote || r.streamer != nil
 	r.core.tick(r.began)
-	r.core.explainer.since = r.core.run
+	r.core.begins()
 	if t := cfg.Pool.Tokens; t != nil {
 		t.Watch(func(got bool, err error) { r.do(func(c *core) { c.answered(got, err) }, nil) })
 	}

@@ -67,7 +67,7 @@ var clashes = [...]clash{
 
 	{"crew-worker", "arg-file pipe null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof shard buffer", "submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
-	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast", "submitters say what becomes of a failure: give them %s"},
+	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline", "submitters say what becomes of a failure: give them %s"},
 	{"crew-worker", "keep-order output tag tag-string json results joblog junit", "results go to the submitters: give them %s"},
 	{"crew-worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
 	{"crew-worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
@@ -123,7 +123,8 @@ var clashes = [...]clash{
 	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
 	{"detach", "retries retry-delay retry-max-delay retry-on halt fail-fast", "nobody is there to see a failure: drop %s"},
-	{"detach", "sched!=fifo per-key order delay", "workers take tasks in input order, as they are free: drop %s"},
+	{"detach", "deadline", "nobody is there to end the run: drop --deadline"},
+	{"detach", "sched!=fifo per-key order delay jitter", "workers take tasks in input order, as they are free: drop %s"},
 	{"detach", "keep-order output tag tag-string json results joblog junit", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},

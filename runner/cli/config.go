@@ -102,9 +102,10 @@ type Pool struct {
 	BufferBytes int    // bytes to read ahead, except for the first few tasks; 0 for no limit
 	BufferFew   int    // how many these are; 0 for the run's default
 	Delay       time.Duration
-	Workdir     string // "" for crew's own
-	Nice        int    // added to crew's own niceness
-	Lock        string // file that at most one run holds; "" for none
+	Jitter      time.Duration // the longest wait before the first start
+	Workdir     string        // "" for crew's own
+	Nice        int           // added to crew's own niceness
+	Lock        string        // file that at most one run holds; "" for none
 	LockWait    time.Duration
 	PTY         bool // tasks write to pseudo-terminals
 	TTY         bool // tasks run in the terminal's foreground, one at a time
@@ -137,6 +138,13 @@ type Failure struct {
 	Timeout       time.Duration // 0 for none
 	KillAfter     time.Duration // 0 for KILL at once
 	Halt          runner.Halt   // without Tasks
+	Deadline      Deadline      // of the run
+}
+
+// Deadline is when a run has to end. One of its two forms at most is not zero.
+type Deadline struct {
+	After time.Duration // counted from the beginning of the run
+	Until time.Time
 }
 
 // RetryOn selects the outcomes to retry.

@@ -18,7 +18,7 @@ const (
 	statusUsage      = 2   // the command line is wrong
 	statusBusy       = 75  // the queue of a crew serve is full, or --lock is held; EX_TEMPFAIL of sysexits.h
 	statusFailed     = 123 // a task failed, was cancelled or not run; as xargs
-	statusTimeout    = 124 // the task's own status if it timed out; as timeout(1)
+	statusTimeout    = 124 // --deadline, or the task's own status if it timed out; as timeout(1)
 	statusCannotExec = 126 // the command of all tasks cannot be executed
 	statusNotFound   = 127 // the command of all tasks is not found
 	statusSignal     = 128 // plus the number of the signal
@@ -79,6 +79,8 @@ func statusOf(e runner.Ending, halt runner.Halt) int {
 		return statusTrouble
 	case e.Reason == runner.BadCommand:
 		return e.Result.Code
+	case e.Reason == runner.Late:
+		return statusTimeout
 	case e.Reason == runner.Halted &&
 		(halt.On == runner.OnSuccess || halt.On == runner.OnFail && halt.N == 1 && !halt.Percent):
 		return taskStatus(e.Result)

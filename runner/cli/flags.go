@@ -183,6 +183,9 @@ var options = [...]option{
 	{name: "delay", value: "DUR", group: groupPool,
 		text: "at least DUR between starts",
 		set:  func(o *Options, v string) (err error) { o.Pool.Delay, err = parseDuration(v); return err }},
+	{name: "jitter", value: "DUR", group: groupPool,
+		text: "wait a random time up to DUR before the first start",
+		set:  func(o *Options, v string) (err error) { o.Pool.Jitter, err = parseDuration(v); return err }},
 	{name: "order", value: "ORDER", group: groupPool, choices: orders,
 		text: "input (default), or longest-first, by --state",
 		set: func(o *Options, v string) error {
@@ -291,6 +294,12 @@ var options = [...]option{
 	{name: "fail-fast", group: groupFailure,
 		text: "same as --halt now,fail=1",
 		set:  func(o *Options, _ string) (err error) { o.Failure.Halt, err = parseHalt("now,fail=1"); return err }},
+	{name: "deadline", value: "WHEN", group: groupFailure,
+		text: "end the run after such as 90m, or at 06:00",
+		set: func(o *Options, v string) (err error) {
+			o.Failure.Deadline, err = parseDeadline(v, time.Now())
+			return err
+		}},
 
 	{name: "keep-order", short: "k", group: groupOutput,
 		text: "results in input order",

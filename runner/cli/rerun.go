@@ -129,9 +129,9 @@ func (o *Options) againWhole(options, values string) string {
 }
 
 // droppedAgain are the options that a run of the failed tasks does without: those
-// that read and cut records, and those about earlier runs.
+// that read and cut records, those about earlier runs, and --jitter.
 var droppedAgain = [...]string{
-	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset",
+	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset", "jitter",
 }
 
 // asRead reports whether a task gets the text of its records, and not their columns.

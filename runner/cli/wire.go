@@ -344,6 +344,10 @@ func (w *wiring) config() (runner.Config, error) {
 	if w.tokens != nil {
 		cfg.Pool.Tokens = w.tokens
 	}
+	if !o.Show.DryRun {
+		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
+		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until
+	}
 	return cfg, err
 }
 

@@ -46,7 +46,7 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 
 	// Tasks that wait for --delay do not wait for a worker, too.
 	snap.Blocking = &task.Blocking{By: task.ByDelay, Tasks: 5, Until: snap.At.Add(28 * time.Second)}
-	require.Contains(t, text(0, false), "\n5 tasks wait for --delay, the next in 28s\n1 task waits for a retry,")
+	require.Contains(t, text(0, false), "\n5 tasks wait for --delay or --jitter, the next in 28s\n1 task waits for a retry,")
 	require.NotContains(t, text(0, false), "worker\n")
 
 	// The first line says already that the run is paused.

@@ -83,7 +83,7 @@ const (
 	ByKey                      // tasks of the same key, which run one at a time
 	ByLimit                    // --per-key
 	ByRetry                    // the time of their next attempt
-	ByDelay                    // --delay
+	ByDelay                    // --delay or --jitter
 	ByOrder                    // with --keep-order, the first unfinished task
 	ByReader                   // the reader of crew's output
 	ByInput                    // the next record
@@ -151,7 +151,7 @@ func (b *Blocking) what(left time.Duration) string {
 	case ByRetry:
 		return fmt.Sprintf("%s%s for a retry, the next in %v", n, wait, left)
 	case ByDelay:
-		return fmt.Sprintf("%s%s for --delay, the next in %v", n, wait, left)
+		return fmt.Sprintf("%s%s for --delay or --jitter, the next in %v", n, wait, left)
 	case ByAfter:
 		return fmt.Sprintf("%s%s for task %d", n, wait, b.ID)
 	case ByOrder:

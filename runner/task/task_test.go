@@ -144,7 +144,7 @@ func TestBlockingInWords(t *testing.T) {
 		{Blocking{By: ByKey, Tasks: 15, Key: "db1", Slot: 2}, "15 tasks of key db1 wait for worker 2"},
 		{Blocking{By: ByLimit, Tasks: 1, Key: "db1", Limit: 2}, "1 task of key db1 waits for the 2 of that key that may run at once"},
 		{Blocking{By: ByRetry, Tasks: 2, Until: now.Add(90 * time.Second)}, "2 tasks wait for a retry, the next in 1m30s"},
-		{Blocking{By: ByDelay, Tasks: 2, Until: now.Add(-time.Second)}, "2 tasks wait for --delay, the next in 0s"},
+		{Blocking{By: ByDelay, Tasks: 2, Until: now.Add(-time.Second)}, "2 tasks wait for --delay or --jitter, the next in 0s"},
 		{Blocking{By: ByOrder, ID: 7}, "results wait for task 7"},
 		{Blocking{By: ByReader}, "output waits for its reader"},
 		{Blocking{By: ByInput}, "waiting for input"},
