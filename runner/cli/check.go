@@ -68,7 +68,7 @@ var clashes = [...]clash{
 	{"crew-worker", "arg-file pipe null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof shard buffer", "submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline", "submitters say what becomes of a failure: give them %s"},
-	{"crew-worker", "keep-order output tag tag-string json results joblog junit", "results go to the submitters: give them %s"},
+	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci", "results go to the submitters: give them %s"},
 	{"crew-worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
 	{"crew-worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
 	{"crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
@@ -125,14 +125,14 @@ var clashes = [...]clash{
 	{"detach", "retries retry-delay retry-max-delay retry-on halt fail-fast", "nobody is there to see a failure: drop %s"},
 	{"detach", "deadline", "nobody is there to end the run: drop --deadline"},
 	{"detach", "sched!=fifo per-key order delay jitter", "workers take tasks in input order, as they are free: drop %s"},
-	{"detach", "keep-order output tag tag-string json results joblog junit", "crew engine attach shows the results: give it %s"},
+	{"detach", "keep-order output tag tag-string json results joblog junit ci", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
 
 	{"dry-run", "json results", "nothing runs, so there are no results: drop one of them"},
 	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
-	{"dry-run", "joblog junit", "nothing runs, so there is nothing to log: drop one of them"},
+	{"dry-run", "joblog junit ci", "nothing runs, so there is nothing to log: drop one of them"},
 }
 
 // need refuses conditions that hold while none of others does.

@@ -172,6 +172,7 @@ type Output struct {
 // Show configures what people see beside the results.
 type Show struct {
 	Progress string // one of whens
+	CI       string // one of servers
 	Quiet    bool
 	Verbose  bool
 	DryRun   bool
@@ -250,7 +251,7 @@ func defaults() Options {
 			KillAfter:     5 * time.Second,
 		},
 		Output: Output{Mode: "group"},
-		Show:   Show{Progress: "auto"},
+		Show:   Show{Progress: "auto", CI: "auto"},
 		Engine: Engine{Queue: "default", TTL: 10 * time.Second},
 		Serve:  Serve{MaxQueued: 100_000, Keep: 24 * time.Hour},
 	}

@@ -66,6 +66,7 @@ var (
 	policies  = []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
 	modes     = []string{"group", "line", "raw", "none"}
 	whens     = []string{"auto", "always", "full", "never"}
+	servers   = []string{"auto", "github", "gitlab", "none"}
 	shells    = []string{"bash", "zsh", "fish"}
 	orders    = []string{"input", "longest-first"}
 	protocols = []string{"line", "nul", "json"} // in the order of task's constants
@@ -329,6 +330,9 @@ var options = [...]option{
 	{name: "junit", value: "FILE", group: groupOutput,
 		text: "write a test report in JUnit's XML at the end",
 		set:  func(o *Options, v string) (err error) { o.Output.JUnit, err = parseText(v); return err }},
+	{name: "ci", value: "SERVER", group: groupOutput, choices: servers,
+		text: "tell auto (default), github, gitlab or none",
+		set:  func(o *Options, v string) (err error) { o.Show.CI, err = parseChoice(v, servers); return err }},
 	{name: "progress", value: "WHEN", group: groupOutput, choices: whens,
 		text: "a bar: auto (on a terminal), always, full, never",
 		set:  func(o *Options, v string) (err error) { o.Show.Progress, err = parseChoice(v, whens); return err }},

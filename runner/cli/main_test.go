@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())
 	}
-	_ = os.Unsetenv("MAKEFLAGS") // of a make that runs the tests
+	for _, name := range []string{"MAKEFLAGS", "GITHUB_ACTIONS", "GITLAB_CI"} { // of what runs the tests
+		_ = os.Unsetenv(name)
+	}
 	// As they may be in the background of a script, or under nohup.
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if linux.Ignored(sig) {

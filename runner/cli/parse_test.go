@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 		RetryOn: RetryOn{Any: true}, KillAfter: 5 * time.Second,
 	}, o.Failure)
 	require.Equal(t, Output{Mode: "group"}, o.Output)
-	require.Equal(t, Show{Progress: "auto"}, o.Show)
+	require.Equal(t, Show{Progress: "auto", CI: "auto"}, o.Show)
 
 	o, err = said(t, "", "")
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestOptions(t *testing.T) {
 		{"--json --output none --results r --joblog l cat", func(o *Options) any { return o.Output },
 			Output{Mode: "none", JSON: true, Results: "r", Joblog: "l"}},
 		{"--bar -qt --dry-run cat", func(o *Options) any { return o.Show },
-			Show{Progress: "always", Quiet: true, Verbose: true, DryRun: true}},
+			Show{Progress: "always", CI: "auto", Quiet: true, Verbose: true, DryRun: true}},
 		{"-- state DIR", func(o *Options) any { return o.Command.Words }, []string{"state", "DIR"}},
 		{"-j1 ctl", func(o *Options) any { return o.Command.Words }, []string{"ctl"}},
 		{"help", func(o *Options) any { return o.Command.Words }, []string{"help"}},

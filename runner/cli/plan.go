@@ -44,7 +44,7 @@ func (o *Options) plan() task.Plan {
 // that have to wait for their turn, and the progress bar last.
 func (w *wiring) sinks() ([]runner.Sink, error) {
 	o := w.opts
-	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store}
+	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: o.group(w.plan)}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,6 +77,9 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
 		sinks = append(sinks, sink.NewDigest(w.screen, in, w.source.rerun()))
+	}
+	if o.ci(os.Getenv) == "github" {
+		sinks = append(sinks, w.annotate())
 	}
 	if o.Show.Verbose && !w.announces() {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
@@ -145,6 +148,9 @@ func (w *wiring) progress() sink.Progress {
 	case "auto":
 		if w.opts.Serve.On { // it mostly runs in the background of a shell
 			return sink.ProgressNever
+		}
+		if w.opts.ci(os.Getenv) != "none" {
+			return sink.ProgressLines
 		}
 	case "never":
 		return sink.ProgressNever

@@ -29,7 +29,7 @@ func (v Verbose) Consume(events []task.Event) error {
 			text.WriteString(e.Task.CommandLine(e.Task.ArgvOn(e.Slot, e.Host)) + "\n")
 		}
 	}
-	v.screen.say(text.String())
+	v.screen.Say(text.String())
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (v Verbose) Before(attempts ...task.Attempt) {
 	for _, a := range attempts {
 		text.WriteString(a.Task.CommandLine(a.Argv()) + "\n")
 	}
-	v.screen.say(text.String())
+	v.screen.Say(text.String())
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is

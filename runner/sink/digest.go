@@ -171,7 +171,7 @@ func (d *Digest) Close(s task.Stats) error {
 		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
 			task.Count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
-	d.screen.say(text + d.rerun.text() + hint)
+	d.screen.Say(text + d.rerun.text() + hint)
 	return nil
 }
 

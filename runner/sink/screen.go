@@ -77,11 +77,11 @@ func (s *Screen) Hide() {
 
 // Notice prints text on stderr as a line of crew's own, with unprintable characters
 // escaped. Errors are ignored.
-func (s *Screen) Notice(text string) { s.say("crew: " + task.Printable(text) + "\n") }
+func (s *Screen) Notice(text string) { s.Say("crew: " + task.Printable(text) + "\n") }
 
-// say prints text, if any, on stderr, at the beginning of a line. What crew says
+// Say prints text, if any, on stderr, at the beginning of a line. What crew says
 // about itself is not worth ending a run for, so errors are ignored.
-func (s *Screen) say(text string) {
+func (s *Screen) Say(text string) {
 	if text == "" {
 		return
 	}

@@ -19,10 +19,16 @@ type StdoutConfig struct {
 	Plan    task.Plan
 	Records Records      // for JSON
 	Store   *spool.Store // for output that is held back; may be nil if none is
+	// Group returns the lines around a block of a task's output, or of its error output,
+	// in the log of a CI server. It is nil for none, as unless Plan.Show is ShowBlocks.
+	Group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)
 }
 
 // Validate reports whether the Config makes sense.
 func (c StdoutConfig) Validate() error {
+	if c.Group != nil && c.Plan.Show != task.ShowBlocks {
+		return errors.New("only blocks of output can be grouped")
+	}
 	if c.Store == nil && (c.Plan.Order || c.Plan.Show == task.ShowLines) {
 		return errors.New("output that is held back needs a spool")
 	}
@@ -256,7 +262,7 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 			out = s.scratch.p // nothing is better than half an object
 		}
 	default:
-		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker, r.Host), r)
+		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker, r.Host), t, r)
 	}
 	if errors.Is(failed, errRoom) {
 		return nil, nil, false
@@ -267,13 +273,13 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 
 // copyBoth copies both outputs of r to scratch. It returns errRoom if they exceed
 // limit.
-func (s *Stdout) copyBoth(limit int, tag string, r *task.Result) (out, err []byte, failed error) {
+func (s *Stdout) copyBoth(limit int, tag string, t *task.Task, r *task.Result) (out, err []byte, failed error) {
 	w := &s.scratch
 	w.reset(limit)
-	failed = s.copyStream(w, tag, r.Stdout)
+	failed = s.copyStream(w, tag, t, r, false)
 	mid := len(w.p)
 	if failed == nil {
-		failed = s.copyStream(w, tag, r.Stderr)
+		failed = s.copyStream(w, tag, t, r, true)
 	}
 	return w.p[:mid], w.p[mid:], failed
 }
@@ -342,8 +348,8 @@ func (s *Stdout) show(l *large) (lost bool) {
 		if s.cfg.Plan.JSON() {
 			return s.showObject(l)
 		}
-		failed := s.copyStream(&s.out, l.tag, l.result.Stdout)
-		return cmp.Or(failed, s.copyStream(&s.err, l.tag, l.result.Stderr))
+		failed := s.copyStream(&s.out, l.tag, l.task, &l.result, false)
+		return cmp.Or(failed, s.copyStream(&s.err, l.tag, l.task, &l.result, true))
 	})
 	return s.lose(failed, 1)
 }
@@ -366,20 +372,36 @@ func (s *Stdout) port(stderr bool) *port {
 	return &s.out
 }
 
-// copyStream writes o to w, with tag before each line.
-func (s *Stdout) copyStream(w io.Writer, tag string, o task.Output) error {
-	if o == nil {
+// copyStream writes an output of a result to w, with tag before each line and in its
+// group.
+func (s *Stdout) copyStream(w io.Writer, tag string, t *task.Task, r *task.Result, stderr bool) error {
+	o := r.Stdout
+	if stderr {
+		o = r.Stderr
+	}
+	if task.Length(o) == 0 {
 		return nil
 	}
-	if tag == "" {
+	begin, end := "", ""
+	if s.cfg.Group != nil {
+		begin, end = s.cfg.Group(t, r, stderr)
+	}
+	if tag == "" && begin == "" {
 		_, err := o.WriteTo(w)
+		return err
+	}
+	if _, err := io.WriteString(w, begin); err != nil {
 		return err
 	}
 	s.tag.reset(w, tag, false)
 	if _, err := o.WriteTo(&s.tag); err != nil {
 		return err
 	}
-	return s.tag.end()
+	if err := s.tag.end(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, end)
+	return err
 }
 
 func (s *Stdout) showObject(l *large) error {

@@ -100,6 +100,30 @@ func TestGroupShowsBlocks(t *testing.T) {
 	}
 }
 
+// TestCIGroups: each stream of a task has lines around it, at the beginning of lines.
+func TestCIGroups(t *testing.T) {
+	store := newStore(t, 1<<20)
+	group := func(t *task.Task, _ *task.Result, stderr bool) (begin, end string) {
+		return fmt.Sprintf("<%d %v\n", t.ID, stderr), ">\n"
+	}
+	big := strings.Repeat("big\n", 40_000)
+	for _, ordered := range []bool{false, true} {
+		for _, tag := range []string{"", "t1\t"} {
+			var p page
+			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: ordered, Tag: tag != ""}, Store: store, Group: group})
+			consume(t, s, append([]task.Event{spoken(t, store, 1, "a\nb", "")}, released(1)...)...)
+			require.Equal(t, "<1 false\n"+tag+"a\n"+tag+"b\n>\n", p.both.String())
+			p.both.Reset()
+			consume(t, s, append([]task.Event{spoken(t, store, 2, big, "x\n")}, released(2)...)...)
+			require.Equal(t, "<2 false\n"+big+">\n<2 true\nx\n>\n", strings.ReplaceAll(p.both.String(), "t2\t", ""))
+			p.both.Reset()
+			consume(t, s, append([]task.Event{spoken(t, store, 3, "", "")}, released(3)...)...)
+			require.Empty(t, p.both.String())
+		}
+	}
+	require.Error(t, StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}, Group: group}.Validate())
+}
+
 func TestTerminalOrderOfStreams(t *testing.T) {
 	store := newStore(t, 1<<20)
 	var p page

@@ -18,8 +18,9 @@ type Progress uint8
 // The values of --progress.
 const (
 	ProgressAuto   Progress = iota // a bar if stderr is a terminal, else nothing
-	ProgressAlways                 // a bar if stderr is a terminal, else a plain line a minute
+	ProgressAlways                 // a bar if stderr is a terminal, else a plain line a minute and at the end
 	ProgressFull                   // the same, but a line for each worker below the bar
+	ProgressLines                  // a bar if stderr is a terminal, else a plain line a minute, but none before
 	ProgressNever                  // nothing
 )
 
@@ -66,6 +67,7 @@ type Terminal struct {
 	blocking  *task.Blocking // why nothing starts; nil if something does
 	explained time.Time      // when that was last printed
 	next      time.Time      // when progress is due; zero before the first Consume
+	last      bool           // Close prints a plain line
 }
 
 // NewTerminal returns a Terminal that writes through screen. If it shows a bar, it
@@ -85,7 +87,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	}
 	if !terminal {
 		if cfg.Progress != ProgressAuto {
-			t.every = lineEvery
+			t.every, t.last = lineEvery, cfg.Progress != ProgressLines
 		}
 		return t
 	}
@@ -118,7 +120,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 	case t.bar != nil:
 		t.draw(now)
 	case !now.Before(t.next):
-		t.next = now.Add(t.every)
+		t.next, t.last = now.Add(t.every), true
 		t.printLine(now)
 	}
 	return nil
@@ -129,7 +131,7 @@ func (t *Terminal) Close(task.Stats) error {
 	switch {
 	case t.bar != nil:
 		t.screen.Print(func(_, _ io.Writer) error { t.bar.clear(); return nil })
-	case t.every > 0 && t.stats.Admitted > 0:
+	case t.last && t.stats.Admitted > 0:
 		t.printLine(t.now())
 	}
 	return nil
@@ -142,7 +144,7 @@ func (t *Terminal) printLine(now time.Time) {
 	if names := t.longest(columns, now); names != "" {
 		line += "; longest: " + names
 	}
-	t.screen.say(line + "\n")
+	t.screen.Say(line + "\n")
 }
 
 // notice returns what there is to say about an event, or "".

@@ -344,6 +344,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 		{"never", ProgressNever, ""},
 		{"always", ProgressAlways, lines},
 		{"full", ProgressFull, lines},
+		{"lines", ProgressLines, lines},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var err bytes.Buffer
@@ -358,6 +359,17 @@ func TestProgressWithoutTerminal(t *testing.T) {
 			require.Equal(t, c.want, err.String())
 		})
 	}
+}
+
+func TestProgressLinesOfAShortRun(t *testing.T) {
+	var err bytes.Buffer
+	now := dawn
+	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressLines, Now: func() time.Time { return now }})
+	require.NoError(t, term.Consume(progressEvents(2, 1, 5, true)))
+	now = now.Add(time.Minute - 1)
+	require.NoError(t, term.Consume(nil))
+	require.NoError(t, term.Close(task.Stats{}))
+	require.Empty(t, err.String())
 }
 
 func TestProgressNotOnDumbTerminal(t *testing.T) {

@@ -1,0 +1,112 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+const (
+	ciTasks   = 10 // failed tasks that have an annotation, as GitHub shows no more; and tasks in each list of the summary
+	ciSlowest = 5
+	ciLines   = 5 // of the output of each
+)
+
+// CIConfig configures a CI.
+type CIConfig struct {
+	Command string // of the run, as it was typed
+	Dir     string // working directory of tasks that have none of their own
+	Root    string // of the repository, which annotations name files from; "" for Dir
+	Summary string // file to which the summary is appended; "" for none
+
+	Say    func(text string) // prints whole lines on stderr
+	Notice func(text string) // prints a line of crew's own
+}
+
+// CI tells GitHub Actions what has failed: as annotations, which are lines on stderr,
+// and in a summary in Markdown. It says so when the run is over. What it keeps until
+// then is bounded.
+type CI struct {
+	cfg     CIConfig
+	failed  []told
+	flaky   []told
+	slowest []told              // the slowest first
+	retried map[uint64][]string // for each task to be retried, the end of its output when it failed
+}
+
+// told is what is kept of a task.
+type told struct {
+	id         uint64
+	took       time.Duration
+	title      string // what became of it
+	command    string
+	lines      []string // the end of its output
+	annotation string
+}
+
+// NewCI returns a CI.
+func NewCI(cfg CIConfig) *CI { return &CI{cfg: cfg, retried: map[uint64][]string{}} }
+
+// Consume notes the tasks to tell of. It never returns an error.
+func (c *CI) Consume(events []task.Event) error {
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Kind == task.Retried && e.Result.Outcome.Failed() && e.Result.Outcome != task.Lost:
+			c.retried[e.ID] = outputEnd(e.Result)
+		case e.Kind == task.Finished && e.Task.Done == nil:
+			c.finished(e)
+			delete(c.retried, e.ID)
+		}
+	}
+	return nil
+}
+
+func (c *CI) finished(e *task.Event) {
+	t, r := e.Task, e.Result
+	if took := r.Duration(); took > 0 && (len(c.slowest) < ciSlowest || took > c.slowest[ciSlowest-1].took) {
+		c.slowest = append(c.slowest, told{id: t.ID, took: took, title: task.Span(took), command: printable(t, r)})
+		slices.SortStableFunc(c.slowest, func(a, b told) int { return cmp.Compare(b.took, a.took) })
+		c.slowest = c.slowest[:min(len(c.slowest), ciSlowest)]
+	}
+	switch {
+	case r.Outcome.Failed() && len(c.failed) < ciTasks:
+		x := told{id: t.ID, title: r.Verdict(), command: printable(t, r), lines: outputEnd(r)}
+		x.annotation = c.annotation(t, r, &x)
+		c.failed = append(c.failed, x)
+	case r.Flaky() && len(c.flaky) < ciTasks:
+		failures := r.Failures()
+		title := fmt.Sprintf("%s, passed in attempt %d", failures[len(failures)-1].Verdict(), r.Attempt)
+		c.flaky = append(c.flaky, told{id: t.ID, title: title, command: printable(t, r), lines: c.retried[e.ID]})
+	}
+}
+
+// outputEnd returns the last lines of an attempt's output.
+func outputEnd(r *task.Result) []string {
+	tail, _ := r.OutputTail()
+	return task.LastLines(tail, ciLines)
+}
+
+func printable(t *task.Task, r *task.Result) string { return task.Printable(command(t, r)) }
+
+// Close prints the annotations and appends the summary. It never returns an error: a
+// summary that cannot be written is worth a line, and not a run that fails.
+func (c *CI) Close(s task.Stats) error {
+	byID := func(a, b told) int { return cmp.Compare(a.id, b.id) }
+	slices.SortFunc(c.failed, byID)
+	slices.SortFunc(c.flaky, byID)
+	var b strings.Builder
+	for _, x := range c.failed {
+		b.WriteString(x.annotation)
+	}
+	c.cfg.Say(b.String())
+	if c.cfg.Summary != "" && s.Admitted > 0 {
+		if err := appendSummary(c.cfg.Summary, c.summary(&s)); err != nil {
+			c.cfg.Notice("write the summary for CI: " + err.Error())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// command is a workflow command as the runner of GitHub Actions reads it: "::name
+// key=value,key=value::data" at the beginning of a line.
+func readCommand(t *testing.T, line string) (name string, properties map[string]string, data string) {
+	head, data, ok := strings.Cut(strings.TrimPrefix(line, "::"), "::")
+	require.True(t, ok && strings.HasPrefix(line, "::"), line)
+	require.NotContains(t, line, "\n")
+	unescape := strings.NewReplacer("%0D", "\r", "%0A", "\n", "%3A", ":", "%2C", ",", "%25", "%")
+	properties = map[string]string{}
+	name, list, _ := strings.Cut(head, " ")
+	for p := range strings.SplitSeq(list, ",") {
+		key, value, _ := strings.Cut(p, "=")
+		properties[key] = unescape.Replace(value)
+	}
+	return name, properties, strings.NewReplacer("%0D", "\r", "%0A", "\n", "%25", "%").Replace(data)
+}
+
+// runCI returns what a CI says of the events.
+func runCI(cfg CIConfig, events ...task.Event) (said string, notices []string) {
+	cfg.Say = func(text string) { said += text }
+	cfg.Notice = func(text string) { notices = append(notices, text) }
+	c := NewCI(cfg)
+	var s task.Stats
+	for i := range events {
+		events[i].ID = uint64(i + 1)
+		events[i].Task.ID = events[i].ID
+		s.Apply(&task.Event{Kind: task.Admitted, At: start, Task: events[i].Task})
+		s.Apply(&events[i])
+	}
+	c.Consume(events)
+	c.Close(s)
+	return said, notices
+}
+
+func TestAnnotations(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src", "a b"), 0o777))
+	for _, name := range []string{"src/a.go", "src/a b/c,d.go"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
+	}
+	fail := func(stdout, stderr string) task.Event {
+		return ended("50%,x", task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text(stdout), Stderr: spool.Text(stderr)})
+	}
+	annotation := func(e task.Event, cfg CIConfig) map[string]string {
+		said, _ := runCI(cfg, e)
+		require.Equal(t, 1, strings.Count(said, "\n"), said)
+		name, properties, data := readCommand(t, strings.TrimSuffix(said, "\n"))
+		require.Equal(t, "error", name)
+		properties["data"] = data
+		return properties
+	}
+	cfg := CIConfig{Dir: dir}
+	const title = "task 1: exit 1 after 100ms"
+	require.Equal(t, map[string]string{"title": title, "data": "bin/job 50%,x\nbad: 100%\n:: end"}, annotation(fail("", "bad: 100%\n\n:: end\n"), cfg))
+
+	full := map[string]string{"title": title, "file": "src/a.go", "line": "12", "col": "3", "data": "bin/job 50%,x\nsrc/a.go:12:3: bad"}
+	require.Equal(t, full, annotation(fail("", "src/a.go:12:3: bad\n"), cfg))
+	place := func(text string, cfg CIConfig) string {
+		a := annotation(fail("", text), cfg)
+		require.NotContains(t, a, "")
+		return a["file"] + ":" + a["line"] + ":" + a["col"]
+	}
+	require.Equal(t, "src/a.go:7:", place("    src/a.go:7: bad", cfg))
+	require.Equal(t, "src/a.go:7:", place("no:1: such\nERROR in ./src/a.go:7: bad\n", cfg))
+	require.Equal(t, "src/a.go:7:8", place("("+dir+"/src/a.go:7:8: bad", cfg))
+	require.Equal(t, "src/a b/c,d.go:7:", place("src/a b/c,d.go:7: bad", cfg))
+	require.Equal(t, "src/a.go:1:", place("src/a.go:1: first\nsrc/a.go:2: second", cfg))
+	for _, none := range []string{"src:1: is a directory", "src/a.go:0: x", "src/a.go:x: y", "src/a.go: 1: x", "src/a.go:1", ":1:", "/etc/passwd:1: outside"} {
+		require.Equal(t, "::", place(none, cfg), none)
+	}
+	require.Equal(t, "src/a.go:7:", place("a.go:7: bad", CIConfig{Dir: filepath.Join(dir, "src"), Root: dir}))
+	require.Equal(t, "::", place("a.go:7: bad", CIConfig{Dir: filepath.Join(dir, "src"), Root: filepath.Join(dir, "else")}))
+	elsewhere := fail("", "a.go:7: bad")
+	elsewhere.Task.Dir = filepath.Join(dir, "src")
+	require.Equal(t, "src/a.go", annotation(elsewhere, cfg)["file"])
+	require.Equal(t, "src/a.go", annotation(fail("src/a.go:7: bad", "FAIL\n"), cfg)["file"], "stdout, as stderr names no place")
+
+	var many []task.Event
+	for range 15 {
+		many = append(many, fail("", "x"))
+	}
+	said, _ := runCI(cfg, append(many, ended("ok", task.Result{Outcome: task.OK}))...)
+	require.Equal(t, 10, strings.Count(said, "\n"))
+	said, _ = runCI(cfg, ended("ok", task.Result{Outcome: task.OK}), ended("x", task.Result{Outcome: task.NotRun}))
+	require.Empty(t, said)
+}
+
+func TestSummary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "summary.md")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"), 0o666))
+	bad := task.Result{Outcome: task.Exit, Code: 1, Stderr: spool.Text("</pre>**<b>**\n")}
+	events := []task.Event{
+		ended("1", task.Result{Outcome: task.OK}), ended("2", bad), ended("3", bad, task.Result{Outcome: task.OK}),
+		ended("4", task.Result{Outcome: task.NotRun}),
+	}
+	_, notices := runCI(CIConfig{Summary: path, Command: "bin/job <{}>"}, events...)
+	require.Empty(t, notices)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, `before
+### crew: 1 of 4 tasks failed in 0s
+
+<pre>bin/job &lt;{}&gt;</pre>
+
+| succeeded | failed | flaky | cancelled | not run |
+|--:|--:|--:|--:|--:|
+| 2 | 1 | 1 | 0 | 1 |
+
+#### Failed
+
+<pre>
+task 2: exit 1 after 100ms: bin/job 2
+  | &lt;/pre&gt;**&lt;b&gt;**
+</pre>
+
+#### Flaky
+
+<pre>
+task 3: exit 1 after 100ms, passed in attempt 2: bin/job 3
+</pre>
+
+#### Slowest
+
+<pre>
+task 3: 200ms: bin/job 3
+task 1: 100ms: bin/job 1
+task 2: 100ms: bin/job 2
+task 4: 100ms: bin/job 4
+</pre>
+
+`, string(text))
+
+	// However much there is to say, it is little; and what would be too much for GitHub
+	// is left out.
+	long := task.Result{Outcome: task.Exit, Code: 1, Stderr: spool.Text(strings.Repeat("<"+strings.Repeat("é", 4000)+"\n", 100))}
+	events = nil
+	for range 1000 {
+		e := ended(strings.Repeat("<", 5000), long)
+		e.Result.End = e.Result.End.Add(time.Duration(len(events)))
+		events = append(events, e)
+	}
+	require.NoError(t, os.Remove(path))
+	_, notices = runCI(CIConfig{Summary: path, Command: strings.Repeat("<", 5000)}, events...)
+	require.Empty(t, notices)
+	text, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Less(t, len(text), 64<<10)
+	require.Contains(t, string(text), "\n… and 990 more\n")
+	require.NoError(t, os.Truncate(path, maxSummary-100))
+	_, notices = runCI(CIConfig{Summary: path}, events...)
+	require.Equal(t, []string{"write the summary for CI: " + path + " is full: GitHub shows no more than 1 MiB"}, notices)
+	_, notices = runCI(CIConfig{Summary: filepath.Join(path, "no")}, events...)
+	require.Len(t, notices, 1)
+}
+
+func TestGroups(t *testing.T) {
+	e := ended("a\n50%", task.Result{Outcome: task.Exit, Code: 2})
+	e.Task.ID = 7
+	begin, end := GitHubGroup(e.Task, e.Result, false)
+	name, _, title := readCommand(t, strings.TrimSuffix(begin, "\n"))
+	require.Equal(t, "group", name)
+	require.Equal(t, `task 7: bin/job 'a\n50%': exit 2 after 100ms`, title)
+	require.Equal(t, "::endgroup::\n", end)
+	begin, _ = GitHubGroup(e.Task, e.Result, true)
+	require.Contains(t, begin, " (stderr)")
+
+	// GitLab's markers: \e[0Ksection_start:UNIX_TIMESTAMP:NAME[OPTIONS]\r\e[0KHEADER and
+	// \e[0Ksection_end:UNIX_TIMESTAMP:NAME\r\e[0K
+	grammar := regexp.MustCompile(`^\x1b\[0Ksection_(start|end):([0-9]+):([a-zA-Z0-9_.-]+)(\[collapsed=true\])?\r\x1b\[0K([[:print:]]*)\n$`)
+	for _, stderr := range []bool{false, true} {
+		begin, end = GitLabGroup(e.Task, e.Result, stderr)
+		b, x := grammar.FindStringSubmatch(begin), grammar.FindStringSubmatch(end)
+		require.NotNil(t, b, "%q", begin)
+		require.NotNil(t, x, "%q", end)
+		require.Equal(t, []string{"start", fmt.Sprint(start.Unix())}, b[1:3])
+		require.Equal(t, []string{"end", fmt.Sprint(start.Unix()), b[3], "", ""}, x[1:])
+		require.Empty(t, b[4], "a failed one is open")
+	}
+	e.Result.Outcome = task.OK
+	begin, _ = GitLabGroup(e.Task, e.Result, false)
+	require.Contains(t, begin, "[collapsed=true]")
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// placeTail is in how much of the end of an output a place is looked for.
+const placeTail = 4 << 10
+
+// Data of workflow commands, and their properties, are escaped so.
+var (
+	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// annotation returns the workflow command that has GitHub show a failed task beside
+// the place in the source that its output names.
+func (c *CI) annotation(t *task.Task, r *task.Result, x *told) string {
+	where := ""
+	if file, line, column := c.place(t, r); file != "" {
+		where = "file=" + escapeProperty.Replace(file) + ",line=" + line + ","
+		if column != "" {
+			where += "col=" + column + ","
+		}
+	}
+	message := strings.Join(append([]string{x.command}, x.lines...), "\n")
+	return fmt.Sprintf("::error %stitle=%s::%s\n", where,
+		escapeProperty.Replace(fmt.Sprintf("task %d: %s", t.ID, x.title)), escapeData.Replace(message))
+}
+
+// place returns the first place in a file of the repository that the end of a task's
+// output names. The path is relative to the repository.
+func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
+	var text []byte
+	for _, o := range [...]task.Output{r.Stderr, r.Stdout} {
+		if o != nil {
+			tail, _ := o.Tail(placeTail)
+			text = append(append(text, tail...), '\n')
+		}
+	}
+	text = append(text, r.Tail...)
+	for l := range strings.Lines(string(text)) {
+		path, line, column, ok := cutPlace(l)
+		if !ok {
+			continue
+		}
+		// The path may stand behind other words.
+		for _, p := range [...]string{strings.TrimSpace(path), path[strings.LastIndexAny(path, " \t(\"'")+1:]} {
+			if file, ok := c.file(t, p); ok {
+				return file, line, column
+			}
+		}
+	}
+	return "", "", ""
+}
+
+// cutPlace cuts a line at the first place of the form path:line: or path:line:column:.
+func cutPlace(text string) (path, line, column string, ok bool) {
+	fields := strings.Split(text, ":")
+	for i := 1; i+1 < len(fields); i++ {
+		if !isNumber(fields[i]) {
+			continue
+		}
+		if i+2 < len(fields) && isNumber(fields[i+1]) {
+			column = fields[i+1]
+		}
+		return strings.Join(fields[:i], ":"), fields[i], column, true
+	}
+	return "", "", "", false
+}
+
+func isNumber(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return err == nil && n > 0
+}
+
+// file returns the path from the root of the repository of a file that a task names,
+// if it is there.
+func (c *CI) file(t *task.Task, path string) (string, bool) {
+	dir := c.cfg.Dir
+	if t.Dir != "" {
+		dir = t.Dir
+	}
+	if path == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return "", false
+	}
+	root := c.cfg.Root
+	if root == "" {
+		root = c.cfg.Dir
+	}
+	rel, err := filepath.Rel(root, path)
+	return rel, err == nil && filepath.IsLocal(rel)
+}
+
+// GitHubGroup returns the lines around a block of a task's output in the log of GitHub
+// Actions.
+func GitHubGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
+	return "::group::" + escapeData.Replace(groupTitle(t, r, stderr)) + "\n", "::endgroup::\n"
+}
+
+// GitLabGroup is like GitHubGroup for GitLab, which shows how long a section took and
+// wants each to have a name of its own. Those of tasks that succeeded are closed.
+func GitLabGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
+	const erase = "\x1b[0K"
+	name := fmt.Sprintf("crew_%d_%d", os.Getpid(), t.ID)
+	if stderr {
+		name += "_stderr"
+	}
+	closed := ""
+	if !r.Outcome.Failed() {
+		closed = "[collapsed=true]"
+	}
+	begin = fmt.Sprintf("%ssection_start:%d:%s%s\r%s%s\n", erase, r.Start.Unix(), name, closed, erase, groupTitle(t, r, stderr))
+	return begin, fmt.Sprintf("%ssection_end:%d:%s\r%s\n", erase, r.End.Unix(), name, erase)
+}
+
+func groupTitle(t *task.Task, r *task.Result, stderr bool) string {
+	title := fmt.Sprintf("task %d: %s", t.ID, printable(t, r))
+	if stderr {
+		title += " (stderr)"
+	}
+	if r.Outcome.Failed() {
+		title += ": " + r.Verdict()
+	}
+	return title
+}

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// maxSummary is how large GitHub lets the file of a step's summary become.
+const maxSummary = 1 << 20
+
+// escapeHTML escapes text inside <pre>, where Markdown means nothing.
+var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// summary returns the summary of the run in Markdown. What tasks have written stands
+// in <pre>, so it is shown as it is.
+func (c *CI) summary(s *task.Stats) string {
+	var b strings.Builder
+	n, what := s.Of(task.OK), "succeeded"
+	if failed := s.Failed(); failed > 0 {
+		n, what = failed, "failed"
+	}
+	fmt.Fprintf(&b, "### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
+	if c.cfg.Command != "" {
+		fmt.Fprintf(&b, "<pre>%s</pre>\n\n", escapeHTML.Replace(task.Printable(task.Shorten(c.cfg.Command, commandBytes))))
+	}
+	b.WriteString("| succeeded | failed | flaky | cancelled | not run |\n|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(&b, "| %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Cancelled), s.Of(task.NotRun))
+	_, failedHere := s.Here()
+	list(&b, "Failed", c.failed, failedHere)
+	list(&b, "Flaky", c.flaky, s.Flaky)
+	list(&b, "Slowest", c.slowest, int64(len(c.slowest)))
+	return b.String()
+}
+
+// list appends a section about some of n tasks.
+func list(b *strings.Builder, title string, some []told, n int64) {
+	if len(some) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "#### %s\n\n<pre>\n", title)
+	for _, x := range some {
+		fmt.Fprintf(b, "task %d: %s: %s\n", x.id, escapeHTML.Replace(x.title), escapeHTML.Replace(x.command))
+		for _, l := range x.lines {
+			b.WriteString("  | " + escapeHTML.Replace(l) + "\n")
+		}
+	}
+	if more := n - int64(len(some)); more > 0 {
+		fmt.Fprintf(b, "… and %d more\n", more)
+	}
+	b.WriteString("</pre>\n\n")
+}
+
+// appendSummary appends text to the file of a step's summary, unless that would become
+// too large to be shown at all.
+func appendSummary(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size()+int64(len(text)) > maxSummary {
+		return errors.New(path + " is full: GitHub shows no more than 1 MiB")
+	}
+	_, err = f.WriteString(text)
+	return err
+}
