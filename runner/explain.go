@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,8 @@ const (
 	lookEvery = time.Second
 	// mostGroups limits the groups of waiting tasks in a snapshot.
 	mostGroups = 100
+	// mostListed limits the tasks in a list that names none.
+	mostListed = 1000
 )
 
 // explainer measures how long slots were free although something is left to run.
@@ -200,8 +203,15 @@ func (c *core) blockOf(q sched.Block) task.Blocking {
 	return b
 }
 
-// wheres says what is known of some tasks.
+// wheres says what is known of some tasks or, without ids, of the first ones that run,
+// wait or have failed lately.
 func (c *core) wheres(ids []uint64) (list []task.Where) {
+	if len(ids) == 0 {
+		ids = slices.Sorted(maps.Keys(c.entries))
+		ids = slices.AppendSeq(ids[:min(len(ids), mostListed)], maps.Keys(c.memory.tasks))
+		slices.Sort(ids)
+		ids = ids[:min(len(ids), mostListed)]
+	}
 	firsts := map[uint64]*entry{} // by key, under a policy that runs its tasks one at a time
 	if c.policy.Serial() {
 		for id, e := range c.entries {

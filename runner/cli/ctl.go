@@ -37,6 +37,7 @@ const (
 	takesRun     = "[RUN]"
 	takesTask    = "TASK"
 	takesTasks   = "TASK..."
+	takesAny     = "[TASK...]"
 	takesKey     = "TASK...|--key KEY"
 	takesSize    = "N|+N|-N [RUN]"
 	takesWork    = "VALUE...|-|COMMAND..."
@@ -51,7 +52,7 @@ func ctlTool() *tool {
 		{"ls", takesNothing, "", "list your running crews", (*ctl).ls},
 		{"status", takesRun, "run", "what runs, what waits for what, and why", (*ctl).status},
 		{"log", takesTask, "follow run", "the output of a task so far", (*ctl).log},
-		{"explain", takesTasks, "run", "where a task is, and what it waits for", (*ctl).explain},
+		{"explain", takesAny, "run", "where tasks are, and what they wait for", (*ctl).explain},
 		{"watch", takesRun, "run", "print events as they happen", (*ctl).watch},
 		{"top", takesRun, "run", "show and steer the run on the whole screen", (*ctl).top},
 		{"pause", takesRun, "run", "start nothing; running tasks finish", (*ctl).steer},
@@ -200,7 +201,7 @@ func (t *tool) unknownVerb(word string) error {
 func peerVerb(word string) string {
 	switch word {
 	case "list", "jobs", "ps":
-		return "status"
+		return "explain"
 	case "kill", "remove", "rm":
 		return "cancel"
 	case "follow", "tail", "cat", "wait":
@@ -307,7 +308,7 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 			return c.wrong("%s %s needs the name of a %s", c.tool.name, c.verb.name, strings.ToLower(c.verb.operands))
 		}
 		c.run, operands = operands[0], operands[1:]
-	case takesTask, takesTasks, takesKey:
+	case takesTask, takesTasks, takesAny, takesKey:
 		for _, w := range operands {
 			id, ok := parseTask(w)
 			if !ok {
@@ -316,7 +317,7 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 			c.tasks = append(c.tasks, id)
 		}
 		switch {
-		case len(c.tasks) == 0 && c.key == nil:
+		case len(c.tasks) == 0 && c.key == nil && c.verb.operands != takesAny:
 			return c.wrong("crew ctl %s needs the number of a task", c.verb.name)
 		case len(c.tasks) > 0 && c.key != nil:
 			return &usageError{"task numbers and --key do not go together", "drop one of them"}

@@ -324,7 +324,7 @@ func TestBadRequests(t *testing.T) {
 		{`{"v":1,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
 		{`{"v":1,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
 		{`{"v":1,"op":"retry"}`, `retry needs tasks`},
-		{`{"v":1,"op":"explain"}`, `explain needs tasks`},
+		{`{"v":1,"op":"retry"}`, `retry needs tasks`},
 		{`{"v":1,"op":"log"}`, `log needs one task`},
 		{`{"v":1,"op":"log","tasks":[1,2]}`, `log needs one task`},
 		{`{"v":1,"op":"resize"}`, `resize needs a number`},

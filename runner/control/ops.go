@@ -53,8 +53,6 @@ func opOf(name string) *op {
 // answer carries out a request and replies to it.
 func (c *conn) answer(r *Request) {
 	switch o := opOf(r.Op); {
-	case o.takes == "tasks" && len(r.Tasks) == 0:
-		c.fail(bad("%s needs tasks", r.Op))
 	case o.do == nil:
 		c.end(c.send(task.Command{Op: o.sends}))
 	default:
@@ -114,7 +112,12 @@ func (s *Server) final() *Status {
 
 func (c *conn) explain(r *Request) (*Reply, error) { return c.s.each(task.Explain, r.Tasks) }
 
-func (c *conn) retry(r *Request) (*Reply, error) { return c.s.each(task.Retry, r.Tasks) }
+func (c *conn) retry(r *Request) (*Reply, error) {
+	if len(r.Tasks) == 0 {
+		return nil, bad("retry needs tasks")
+	}
+	return c.s.each(task.Retry, r.Tasks)
+}
 
 // each sends a command about tasks through the door, in parts.
 func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
@@ -124,7 +127,11 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	if op == task.Explain {
 		do = s.looks.ask // the run may have to look at all tasks
 	}
-	for part := range slices.Chunk(ids, mostIDs) {
+	parts := slices.Collect(slices.Chunk(ids, mostIDs))
+	if len(ids) == 0 {
+		parts = [][]uint64{nil}
+	}
+	for _, part := range parts {
 		if s.over() {
 			return reply, errOver
 		}

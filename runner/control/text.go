@@ -145,20 +145,23 @@ func clock(t time.Time) string {
 
 // Line says where a task is and what it waits for.
 func (w *Where) Line() string {
-	at := fmt.Sprintf("task %d", w.Task)
+	at, command := fmt.Sprintf("task %d", w.Task), ""
+	if w.Command != "" {
+		command = ": " + task.Shorten(string(w.Command), commandSize)
+	}
 	switch w.State {
 	case "running":
 		r := Running{Task: w.Task, Worker: w.Worker, Host: w.Host, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Command: w.Command}
 		return r.text()
 	case "waiting":
 		if w.Blocking == nil {
-			return at + " waits"
+			return at + " waits" + command
 		}
 		text := strings.Replace(w.Blocking.Text, "1 task", at, 1)
 		if text == w.Blocking.Text {
 			text = at + " waits: " + text
 		}
-		return strings.Replace(text, ", the next in", ", in", 1)
+		return strings.Replace(text, ", the next in", ", in", 1) + command
 	case "held", "ended":
 		if at += " has ended"; w.Outcome != "" {
 			at += ": " + w.Outcome
@@ -166,7 +169,7 @@ func (w *Where) Line() string {
 		if w.Held > 0 {
 			at += fmt.Sprintf("; its result waits for task %d", w.Held)
 		}
-		return at
+		return at + command
 	}
 	return "there is no " + at + " yet"
 }

@@ -23,7 +23,7 @@ const (
 	Cancel                 // end the tasks IDs or, without any, those with Key
 	Retry                  // start the next attempt of the tasks IDs now, or run them again if they have failed
 	Look                   // reply with a Snapshot
-	Explain                // reply with what is known of the tasks IDs
+	Explain                // reply with what is known of the tasks IDs or, without any, of the first that run, wait or failed
 )
 
 // Command is a request to a run.
