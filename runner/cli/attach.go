@@ -19,7 +19,7 @@ var attaching = option{name: "attach", value: takesFarRun, set: func(o *Options,
 const attachJobs = 4
 
 // attachOptions are the options of runs that crew engine attach takes.
-const attachOptions = "keep-order output tag tag-string json results joblog junit ci progress quiet"
+const attachOptions = "keep-order output tag tag-string json results joblog junit ci progress quiet quiet-success"
 
 // attaches reports whether a command line, without the program's name, is one of crew
 // engine attach, other than for its help.

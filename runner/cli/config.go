@@ -161,6 +161,7 @@ type ExitRange struct{ From, To int }
 type Output struct {
 	Mode      string // one of modes
 	KeepOrder bool
+	Fails     bool // show nothing of tasks that succeed, and say nothing of a run of these
 	Tag       bool
 	TagString string // template; "" for none
 	JSON      bool

@@ -13,6 +13,9 @@ import (
 	"crew/runner/task"
 )
 
+// silent reports whether crew says nothing of its own while all is well.
+func (o *Options) silent() bool { return o.Show.Quiet || o.Output.Fails && !o.Show.DryRun }
+
 // errLocked is why a run with --lock does not begin.
 var errLocked = errors.New("is locked")
 

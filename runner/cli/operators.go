@@ -81,5 +81,5 @@ func (c Command) script() string {
 func (w *wiring) mayLackColons() bool {
 	o := w.opts
 	return len(o.Command.Words) > 1 && w.source.template.Appends() && len(o.Input.Files)+len(o.Input.Groups) == 0 &&
-		!o.Show.Quiet && !o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !isatty.IsTerminal(w.in.Fd())
+		!o.silent() && !o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !isatty.IsTerminal(w.in.Fd())
 }

@@ -33,6 +33,7 @@ func (o *Options) plan() task.Plan {
 	if o.Engine.Worker {
 		p.Show = task.ShowNothing // here: the output goes to the tasks' own runs
 	}
+	p.Fails = o.Output.Fails && !o.Show.DryRun
 	if o.Show.DryRun && p.Streams() {
 		p.Show = task.ShowBlocks // nothing runs that could write by itself
 	}
@@ -76,7 +77,9 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		sinks = append(sinks, junit)
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
-		sinks = append(sinks, sink.NewDigest(w.screen, in, w.source.rerun()))
+		digest := sink.NewDigest(w.screen, in, w.source.rerun())
+		digest.Fails = w.plan.Fails
+		sinks = append(sinks, digest)
 	}
 	if o.ci(os.Getenv) == "github" {
 		sinks = append(sinks, w.annotate())

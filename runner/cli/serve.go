@@ -37,7 +37,7 @@ func (w *wiring) announce() error {
 			return fmt.Errorf("a crew serve called %s runs already, as process %d: give another --name", name, other)
 		}
 	}
-	if !w.opts.Show.Quiet {
+	if !w.opts.silent() {
 		name = cmp.Or(name, strconv.Itoa(os.Getpid()))
 		w.screen.Notice("serving as " + name + ": add tasks with crew ctl add --to " + name)
 	}
@@ -57,7 +57,7 @@ func older(name string) int {
 
 // goesOn says how many tasks an earlier crew serve has left.
 func (w *wiring) goesOn(tasks int) {
-	if tasks == 0 || w.opts.Show.Quiet {
+	if tasks == 0 || w.opts.silent() {
 		return
 	}
 	text := "going on in " + w.opts.State.Dir + ": " + task.Count(int64(tasks), "task") + " to run"

@@ -91,7 +91,7 @@ func recordText(t *task.Task) string {
 
 // notes returns what to say about the share of a run with tasks.
 func (s *share) notes(o *Options) (lines []string) {
-	if s != nil && len(s.known) > 0 && !s.met.Load() && !o.Show.Quiet {
+	if s != nil && len(s.known) > 0 && !s.met.Load() && !o.silent() {
 		lines = append(lines, o.Input.ShardTimes+" has the time of no command of this run, so a hash says what is in which share: "+
 			"give the joblog of a run with the same command")
 	}

@@ -76,7 +76,7 @@ func (w *wiring) openState() error {
 	}
 	w.state = j
 	w.close = append(w.close, j.Close)
-	if left, ok := j.Resumed(); ok && !o.Show.Quiet && !o.Serve.On && left.Tasks+left.Interrupted > 0 {
+	if left, ok := j.Resumed(); ok && !o.silent() && !o.Serve.On && left.Tasks+left.Interrupted > 0 {
 		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, left.Tasks)
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)

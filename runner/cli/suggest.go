@@ -60,6 +60,9 @@ func nearest(name string) []string {
 	least := max(1, len(name)/3) + 1
 	for i := range options {
 		o := &options[i]
+		if o.name == name { // with a single dash
+			return []string{"--" + name}
+		}
 		if name != "" && strings.HasPrefix(o.name, name) {
 			begins = append(begins, "--"+o.name)
 		}

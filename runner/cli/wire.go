@@ -192,7 +192,7 @@ func (w *wiring) openInput() (err error) {
 	case w.typed():
 		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
 	}
-	if u := o.wholeLines(); u != nil && !o.Show.Quiet {
+	if u := o.wholeLines(); u != nil && !o.silent() {
 		w.screen.Notice(u.spelled + " takes lines as they are: -C ' +' splits them at blanks")
 	}
 	stdin := w.in

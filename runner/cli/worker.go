@@ -74,7 +74,7 @@ func ownOfWorkers(o *Options) *refusal {
 
 // announceWorker says what the worker waits for.
 func (w *wiring) announceWorker() {
-	if o := w.opts; !o.Show.Quiet {
+	if o := w.opts; !o.silent() {
 		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
 			task.Count(int64(o.Pool.Jobs), "slot"))
 	}

@@ -6,6 +6,7 @@ type Plan struct {
 	Show  Show
 	Order bool // show results in input order
 	Tag   bool // begin lines with the task's tag
+	Fails bool // show only tasks that did not succeed; not with Streams
 	Copy  bool // keep whole outputs for another sink, whatever Show is
 	Tries bool // keep those of failed attempts as well
 }
