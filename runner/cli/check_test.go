@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		{"--tty -S web1 cat", "--tty and -S do not go together: this terminal is not there: drop one of them"},
 		{"-u --engine e cat", "-u and --engine do not go together: output comes back in pieces: use --output line"},
 		{"--output raw -S web1 cat", "--output raw and -S do not go together: output comes back in pieces: use --output line"},
-		{"--nice 5 --engine e cat", "--nice and --engine do not go together: each worker has its own, as in crew worker --nice 10: drop --nice"},
+		{"--nice 5 --engine e cat", "--engine and --nice do not go together: give it to each crew worker: drop --nice"},
 		{"--nice 5 -S web1 cat", "--nice and -S do not go together: put nice -n before the command: drop --nice"},
 		{"-j50% -S web1 cat", "-j 50% and -S do not go together: write how many tasks each host runs, as in -j 8 or -S 8/web1"},
 		{"-j0 -S web1 cat", "-j 0 and -S do not go together: write how many tasks each host runs, as in -j 8 or -S 8/web1"},
