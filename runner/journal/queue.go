@@ -232,10 +232,10 @@ func (j *Journal) environment(name string, envs map[identity][]string) ([]string
 }
 
 // recallEnded sets the result of a task that has ended. It is to be shown if it was
-// not, and if it still can be.
+// not, and if it still can be; Past.Recall brings it along in any case.
 func (j *Journal) recallEnded(t *task.Task, e *entry) {
 	t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
-	if !e.has(shown|logged) && e.reusable() {
+	if (j.cfg.Past.Recall || !e.has(shown|logged)) && e.reusable() {
 		rec, _, err := readRecord(j.past.file, e.offset())
 		var r *task.Result
 		if err == nil {

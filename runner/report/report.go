@@ -3,6 +3,8 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"crew/runner/task"
@@ -15,7 +17,7 @@ const (
 )
 
 // label returns what tells a task from others: its tag, its records or, without any,
-// its command.
+// its command or number.
 func label(t *task.Task, r *task.Result) string {
 	if t.Tag != "" {
 		return t.TagOn(r.Worker, r.Host)
@@ -30,7 +32,7 @@ func label(t *task.Task, r *task.Result) string {
 	if name := strings.Join(words, " "); t.Object == "" && strings.TrimSpace(name) != "" {
 		return name
 	}
-	return command(t, r)
+	return cmp.Or(command(t, r), fmt.Sprintf("task %d", t.ID))
 }
 
 // command returns the start of a task's command.
