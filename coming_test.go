@@ -55,7 +55,9 @@ var place = map[string]string{
 	"a.jpg": "A\n", "b.jpg": "B\n", "a.wav": "A\n", "b.wav": "B\n", "a.md": "A\n", "b.md": "B\n",
 	"commands": "echo one\n\n# no command\necho two | tr a-z A-Z\n",
 	"Makefile": "all:\n\t@echo built\n%.html: %.md\n\tpandoc -o $@ $<\ncheck-%:\n\t./check $*\n" +
-		"install:\n\t@echo installed\ntest:\n\t@echo tested; exit 1\n",
+		"install:\n\t@echo installed\ntest:\n\t@echo tested; exit 1\n" +
+		".PHONY: lib app\nlib app:\n\t$(MAKE) -C $@\n",
+	"lib/Makefile": "all:; echo lib\n", "app/Makefile": "all: ; echo app\n", "t/1.t": "echo ok 1\n", "t/2.t": "echo ok 2\n",
 
 	"check":       "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
 	"simulate":    "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
@@ -102,7 +104,9 @@ var comings = map[string]struct{ crew, theirs string }{
 		crew:   "checked a|checked b|checked c|status 3 on.a= on.b= on.c=",
 		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
 	},
-	"crew -j4 lame ::: *.wav": {crew: "a.mp3=A| b.mp3=B|"},
+	"crew --jobserver --jobserver-style=pipe -j4 make -s -C {} ::: lib app": {crew: "app|lib|"},
+	"test:; +ls t/*.t | crew sh": {crew: "ok 1|ok 2|"},
+	"crew -j4 lame ::: *.wav":    {crew: "a.mp3=A| b.mp3=B|"},
 	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {
 		crew: "migrated|status 4 db.lock=", theirs: "migrated|status 4",
 	},
@@ -161,16 +165,23 @@ func TestComingFromTsp(t *testing.T) {
 	t.Parallel()
 	_, serve, table := usesOfManPage(t)
 	require.Greater(t, len(table), 3)
+	// The user may have other runs.
+	name := fmt.Sprint("coming-", os.Getpid())
+	serve = strings.Replace(serve, "crew serve", "crew serve --name "+name, 1)
 	var theirs, crew strings.Builder
 	for _, u := range table {
 		if strings.HasPrefix(u.theirs, "tsp -c") { // which does not wait for its turn
 			theirs.WriteString("tsp -w 1\n")
 		}
 		fmt.Fprintf(&theirs, "%s\necho status $?\n", u.theirs)
-		fmt.Fprintf(&crew, "%s\necho status $?\n", u.crew)
+		line := u.crew + " --run " + name
+		if add, found := strings.CutPrefix(u.crew, "crew ctl add "); found {
+			line = "crew ctl add --to " + name + " " + add
+		}
+		fmt.Fprintf(&crew, "%s\necho status $?\n", line)
 	}
 	require.Equal(t, "1|status 0|status 0|2|status 0|installed|status 0|tested|status 2|",
-		comeOf(t, "exec 3>&1 >served\n"+serve+"\nexec >&3\n"+crew.String()+"crew ctl drain --rest; wait; rm -r served queue"))
+		comeOf(t, "exec 3>&1 >served\n"+serve+"\nexec >&3\n"+crew.String()+"kill $!; wait; rm -r served queue"))
 	if _, err := exec.LookPath("tsp"); err != nil {
 		t.Skip("no tsp here: it comes with the packages of .ci/run")
 	}
@@ -192,6 +203,9 @@ func comeOf(t *testing.T, line string) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
 		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	}
+	if strings.HasPrefix(line, "test:; ") { // a rule of a makefile
+		line = fmt.Sprintf("echo '%s' | make -s -j4 -f -", line)
 	}
 	run := func() (string, int) {
 		cmd := exec.Command("/bin/sh", "-c", line)
