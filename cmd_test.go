@@ -284,7 +284,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 // build builds crew as people install it: -race multiplies memory.
 func build(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "crew")
-	out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", path, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", path, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
 }
@@ -349,10 +349,10 @@ func readMany(t *testing.T, crew string) {
 
 // waitBehindOne has results wait for one slow task. They are more bytes than
 // crew may have resident, and once the memory for them is used up each takes
-// next to none. CREW_SOAK makes it twenty thousand results instead of fifteen hundred.
+// next to none. CREW_SOAK makes it twenty thousand results instead of nine hundred.
 func waitBehindOne(t *testing.T, crew string) {
-	const early, size = 800, 40_000 // early ones fill the memory
-	tasks := 1500
+	const early, size = 200, 100_000 // early ones fill the memory
+	tasks := 900
 	if os.Getenv("CREW_SOAK") != "" {
 		tasks = 20_000
 	}

@@ -18,7 +18,7 @@ import (
 // once. CREW_SOAK makes it a hundred thousand rows.
 func TestKeyedEndToEnd(t *testing.T) {
 	t.Parallel()
-	rows := 1000
+	rows := 500
 	if os.Getenv("CREW_SOAK") != "" {
 		rows = 100_000
 	}

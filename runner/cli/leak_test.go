@@ -43,7 +43,7 @@ func (s *repeated) Next(number func() uint64) (*task.Task, error) {
 // TestManyTasksLeaveNothing: goroutines and descriptors after many tasks are as
 // many as after few. CREW_SOAK makes it a hundred thousand.
 func TestManyTasksLeaveNothing(t *testing.T) {
-	many := 1000
+	many := 500
 	if os.Getenv("CREW_SOAK") != "" {
 		many = 100_000
 	}

@@ -78,7 +78,7 @@ func newBench(t *testing.T) *bench {
 	dir := t.TempDir()
 	b := &bench{long: os.Getenv("CREW_SOAK") != "", dir: dir, crew: filepath.Join(dir, "crew")}
 	// A binary without the race detector starts in a tenth of the time.
-	out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", b.crew, "crew").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", b.crew, "crew").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh"}
 	return b

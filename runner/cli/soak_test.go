@@ -34,7 +34,7 @@ echo "end $2"
 // how often, CREW_SOAK_SEED repeats a round that failed.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	rounds, seed := 16, uint64(time.Now().UnixNano())
+	rounds, seed := 10, uint64(time.Now().UnixNano())
 	strict := false
 	if n, err := strconv.Atoi(os.Getenv("CREW_SOAK")); err == nil {
 		rounds, strict = n, true

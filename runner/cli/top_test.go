@@ -114,7 +114,7 @@ func programTop(t *testing.T) []string {
 		t.Skip("there is no go to build crew-top with")
 	}
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, "crew/runner/control/crew-top").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", dir, "crew/runner/control/crew-top").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return []string{"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH"), "TERM=xterm-256color", "LC_ALL=C.UTF-8"}
 }

@@ -140,7 +140,7 @@ func (v *terminal) text() string {
 func (v *terminal) await(t *testing.T, expr string) {
 	t.Helper()
 	re := regexp.MustCompile("(?m)" + expr)
-	for end := time.Now().Add(time.Minute); !re.MatchString(v.text()); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !re.MatchString(v.text()); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s on the terminal:\n%s", expr, v.text())
 		}

@@ -243,7 +243,7 @@ func TestLongOutputs(t *testing.T) {
 	l.storage, l.results = jetstream.MemoryStorage, 8<<20
 	b := newBroker(t, l)
 	long := bytes.Repeat([]byte("0123456789abcdef"), chunkSize/16)
-	sizes := []int64{0, 5 << 20, 40 << 20}
+	sizes := []int64{0, 2 << 20, 12 << 20}
 	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
 		var n int64
 		size := sizes[a.Task-1]
@@ -279,7 +279,7 @@ func TestLongOutputs(t *testing.T) {
 	})
 	e := r.wait()
 	require.Equal(t, int64(3), e.Stats.Of(task.OK))
-	require.Equal(t, map[uint64]int64{2: 5 << 20, 3: 40 << 20}, digests)
+	require.Equal(t, map[uint64]int64{2: sizes[1], 3: sizes[2]}, digests)
 }
 
 // lines is where a run with --output line shows what comes.

@@ -279,8 +279,8 @@ func TestAttacks(t *testing.T) {
 	for k, shell := range c.shells {
 		var list []attempt
 		for n, template := range templates {
-			if (n+k)%8 != 0 && !long() {
-				continue // a long run tries every template in every shell, others an eighth of them
+			if (n+k)%16 != 0 && !long() {
+				continue // a long run tries every template in every shell, others a sixteenth of them
 			}
 			for i := range values {
 				if a, ok := newAttempt(template, payloads[(n+11*k+i)%len(payloads)], shell, len(list)); ok {

@@ -121,6 +121,9 @@ func TestIdiomsRun(t *testing.T) {
 			if mark == "-" || !slices.Contains(o.shells, shell) && shell != "sh" {
 				continue
 			}
+			if (n+slices.Index(o.shells, shell))%2 != 0 && !long() { // each in every other shell
+				continue
+			}
 			cfg := Config{Words: []string{i.script}, Shell: shell}
 			if shell == "sh" {
 				cfg.Shell = ""

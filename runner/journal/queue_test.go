@@ -415,7 +415,7 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	cfg := queued(t.TempDir())
 	j := opened(t, cfg)
 	left(t, j)
-	large := strings.Repeat("x\xff", 1<<20)
+	large := strings.Repeat("x\xff", 1<<18)
 	require.NoError(t, j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
 	accept(t, j, 2)
 	huge := strings.Repeat("x", maxLine)
