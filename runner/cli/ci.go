@@ -17,6 +17,8 @@ func (o *Options) ci(getenv func(string) string) string {
 		return "none"
 	case o.Show.CI != "auto":
 		return o.Show.CI
+	case getenv("CREW_PID") != "": // the crew whose task this is tells of it
+		return "none"
 	case getenv("GITHUB_ACTIONS") == "true":
 		return "github"
 	case getenv("GITLAB_CI") == "true":

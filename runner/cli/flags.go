@@ -331,7 +331,7 @@ var options = [...]option{
 		text: "write a test report in JUnit's XML at the end",
 		set:  func(o *Options, v string) (err error) { o.Output.JUnit, err = parseText(v); return err }},
 	{name: "ci", value: "SERVER", group: groupOutput, choices: servers,
-		text: "tell auto (default), github, gitlab or none",
+		text: "CI server: auto (default), github, gitlab or none",
 		set:  func(o *Options, v string) (err error) { o.Show.CI, err = parseChoice(v, servers); return err }},
 	{name: "progress", value: "WHEN", group: groupOutput, choices: whens,
 		text: "a bar: auto (on a terminal), always, full, never",
