@@ -61,6 +61,7 @@ var place = map[string]string{
 
 	"check":       "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
 	"simulate":    "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
+	"nightly":     "echo well\n",
 	"migrate":     "echo migrated\nexit 4\n",
 	"sync":        "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
 	"bin/convert": "cp $1 $2\n",
@@ -110,6 +111,7 @@ var comings = map[string]struct{ crew, theirs string }{
 	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {
 		crew: "migrated|status 4 db.lock=", theirs: "migrated|status 4",
 	},
+	"crew --fail-fast --quiet-success ::: ./nightly": {},
 	"crew --fail-fast --lock sync.lock ::: ./sync": {
 		crew: "synced|status 75 sync.lock=", theirs: "synced|status 1 sync.lock=",
 	},
@@ -129,7 +131,7 @@ func TestComingFrom(t *testing.T) {
 		t.Run(u.crew, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, want.crew, comeOf(t, u.crew))
-			tool := regexp.MustCompile(`\b(xargs|parallel|make|sem|flock)\b`).FindString(u.theirs)
+			tool := regexp.MustCompile(`\b(xargs|parallel|make|sem|flock|chronic)\b`).FindString(u.theirs)
 			require.NotEmpty(t, tool)
 			if (tool == "parallel" || tool == "sem") && !soaking() {
 				return
@@ -197,7 +199,7 @@ func comeOf(t *testing.T, line string) string {
 	dir, home := t.TempDir(), t.TempDir()
 	for name, text := range place {
 		mode := fs.FileMode(0o666)
-		if strings.HasPrefix(name, "bin/") || slices.Contains([]string{"check", "migrate", "simulate", "sync"}, name) {
+		if strings.HasPrefix(name, "bin/") || slices.Contains([]string{"check", "migrate", "nightly", "simulate", "sync"}, name) {
 			mode, text = 0o777, "#!/bin/sh\n"+text
 		}
 		path := filepath.Join(dir, name)
