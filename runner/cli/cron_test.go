@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/sink"
 )
 
 func TestParseDeadline(t *testing.T) {
@@ -27,5 +30,15 @@ func TestParseDeadline(t *testing.T) {
 	for _, s := range []string{"", "0", "-5m", "24:00", "6pm", "2027-01-31", "2027-01-31T06:00", "tomorrow", "12:3"} {
 		_, err := parseDeadline(s, now)
 		require.EqualError(t, err, "write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z", s)
+	}
+}
+
+// With --quiet-success, no line tells a CI server how far the run is.
+func TestNoProgressOfSuccess(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	for arg, want := range map[string]sink.Progress{"--quiet-success": sink.ProgressAuto, "--keep-order": sink.ProgressLines} {
+		o, _, err := parse([]string{"crew", arg, "echo"}, func(string) string { return "" }, io.Discard, io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, want, (&wiring{opts: o, plan: o.plan()}).progress(), arg)
 	}
 }

@@ -152,7 +152,7 @@ func (w *wiring) progress() sink.Progress {
 		if w.opts.Serve.On { // it mostly runs in the background of a shell
 			return sink.ProgressNever
 		}
-		if w.opts.ci(os.Getenv) != "none" {
+		if w.opts.ci(os.Getenv) != "none" && !w.plan.Fails {
 			return sink.ProgressLines
 		}
 	case "never":
