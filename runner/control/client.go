@@ -106,6 +106,8 @@ func find(run string, feeds bool) (Hello, error) {
 	switch {
 	case len(list) == 1:
 		return list[0], nil
+	case len(all) == 0 && feeds:
+		return Hello{}, errors.New("no crew serve is running: start one, as with crew serve -j1 &")
 	case len(all) == 0:
 		return Hello{}, errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
 	case len(list) == 0:
