@@ -68,7 +68,7 @@ func (s *steerable) until(says string, words ...string) {
 func enter(t *testing.T, state int) *steerable {
 	s := &steerable{t: t, dir: t.TempDir()}
 	s.cmd = crew("serve", "-q", "-j1", "--name", "r", "--kill-after", "1h", "--retries", "1", "--retry-delay", "365d", "--retry-on", "exit:9",
-		"sh", "-c", `trap "" TERM; [ $1 = a ] && exit 9; > on; until [ -e go ]; do sleep 0.02; done; head -c 300000 /dev/zero`, "sh", "{}")
+		"sh", "-c", `trap "" TERM; [ $1 = a ] && exit 9; > on; until [ -e go ]; do sleep 0.05; done; head -c 300000 /dev/zero`, "sh", "{}")
 	s.cmd.Env = append(s.cmd.Env, "XDG_RUNTIME_DIR="+s.dir)
 	s.cmd.Dir = s.dir
 	unread, err := s.cmd.StdoutPipe() // it holds less than a task writes

@@ -59,7 +59,7 @@ func TestFaultAStoppedTimeoutGoesOn(t *testing.T) {
 
 func TestFaultIgnoredSignalsStayIgnored(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "-j1", `echo >> ready; while [ ! -e go ]; do sleep 0.02; done; echo done {}`, ":::", "1", "2").
+	f := newFault(t, "-j1", `echo >> ready; while [ ! -e go ]; do sleep 0.05; done; echo done {}`, ":::", "1", "2").
 		under(`trap "" TSTP HUP INT; exec "$@"`)
 	f.start().await("ready", "\n")
 	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGHUP, syscall.SIGINT} {
@@ -121,7 +121,7 @@ func TestFaultJobControl(t *testing.T) {
 // TestFaultTheTerminalGoesAway closes the window in which crew runs.
 func TestFaultTheTerminalGoesAway(t *testing.T) {
 	t.Parallel()
-	f := newFault(t, "-j1", `echo > ready{}; while [ ! -e go ]; do sleep 0.02; done; echo > done{}`, ":::", "1", "2")
+	f := newFault(t, "-j1", `echo > ready{}; while [ ! -e go ]; do sleep 0.05; done; echo > done{}`, ":::", "1", "2")
 	f.cmd.Stdin, f.cmd.Stdout = nil, nil
 	tty, err := pty.Start(f.cmd)
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestFaultRetriesKeepWhatAttemptsWrote(t *testing.T) {
 func TestFaultRetriesHoldNoWorkerAndEndWithTheRun(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-j1", "--retries", "3", "--retry-delay", "100d", "--retry-max-delay", "100d",
-		`case {} in slow) echo > ready; while [ ! -e go ]; do sleep 0.02; done;; *) exit 7; esac`, ":::", "a", "b", "slow", "late")
+		`case {} in slow) echo > ready; while [ ! -e go ]; do sleep 0.05; done;; *) exit 7; esac`, ":::", "a", "b", "slow", "late")
 	f.start().await("ready", "\n") // so the two that wait hold no worker
 	f.send(syscall.SIGINT)
 	f.await("stderr", "waiting for 1 running task (3); not retrying 2 failed tasks; Ctrl-C again ends them\n")

@@ -30,7 +30,7 @@ func TestStateOnFullDisk(t *testing.T) {
 	state := filepath.Join(dir, "state")
 	well, fill, ran := filepath.Join(t.TempDir(), "well"), filepath.Join(dir, "fill"), filepath.Join(t.TempDir(), "ran")
 	const script = `echo $1; echo $1 >> RAN; [ $1 -lt 4 ] || [ -e WELL ] || {
-		until [ $(grep -c '"event":"ended"' JOURNAL) -ge 3 ]; do sleep 0.01; done
+		until [ $(grep -c '"event":"ended"' JOURNAL) -ge 3 ]; do sleep 0.05; done
 		head -c 512k /dev/zero 2>/dev/null >> FILL || :
 	}`
 	var input strings.Builder
@@ -72,7 +72,7 @@ func TestStateOnFullDiskShowsOnce(t *testing.T) {
 	const echo = `exec echo $1`
 	// The output of the first has no room, and it ends after the second is recorded.
 	const large = `[ $1 = 1 ] || exec echo $1
-		until grep -q '"event":"ended"' $2; do sleep 0.01; done
+		until grep -q '"event":"ended"' $2; do sleep 0.05; done
 		head -c 100k /dev/zero | tr '\0' ' '; echo 1`
 	for name, c := range map[string]struct {
 		script string

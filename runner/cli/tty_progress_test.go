@@ -62,7 +62,7 @@ func (v *terminal) resize(t *testing.T, width int, cuts bool) {
 // TestTerminalTotal has the bar know how many tasks a file makes.
 func TestTerminalTotal(t *testing.T) {
 	onWidths(t, 3000, func(t *testing.T, width int, dir string) {
-		cmd := crew("-j2", "-a", "in", "sh", "-c", `[ $1 = file1 ] || until [ -e go ]; do sleep 0.01; done; [ $1 != file9 ] || kill $PPID`, "sh")
+		cmd := crew("-j2", "-a", "in", "sh", "-c", `[ $1 = file1 ] || until [ -e go ]; do sleep 0.05; done; [ $1 != file9 ] || kill $PPID`, "sh")
 		cmd.Dir = dir
 		v := startOnTerminal(t, width, cmd)
 		v.await(t, map[int]string{
@@ -87,7 +87,7 @@ func TestTerminalTotal(t *testing.T) {
 // TestTerminalWorkers has a line for each running task.
 func TestTerminalWorkers(t *testing.T) {
 	onWidths(t, 2, func(t *testing.T, width int, dir string) {
-		cmd := crew("-j3", "--progress", "full", "-a", "in", "sh", "-c", `until [ -e go ]; do sleep 0.01; done; echo $1`, "sh")
+		cmd := crew("-j3", "--progress", "full", "-a", "in", "sh", "-c", `until [ -e go ]; do sleep 0.05; done; echo $1`, "sh")
 		cmd.Dir = dir
 		v := startOnTerminal(t, width, cmd)
 		v.await(t, `0/2 done.*\n    1 +\d+s  file1\n    2 +\d+s  file2\n +1  idle$`)
@@ -101,7 +101,7 @@ func TestTerminalWorkers(t *testing.T) {
 // no line of crew's own run into it.
 func TestTerminalUnfinishedLine(t *testing.T) {
 	onWidths(t, 3, func(t *testing.T, width int, dir string) {
-		cmd := crew("-j1", "-a", "in", "sh", "-c", `[ $1 != file2 ] || until [ -e go ]; do sleep 0.01; done; printf %s $1; [ $1 != file3 ]`, "sh")
+		cmd := crew("-j1", "-a", "in", "sh", "-c", `[ $1 != file2 ] || until [ -e go ]; do sleep 0.05; done; printf %s $1; [ $1 != file3 ]`, "sh")
 		cmd.Dir = dir
 		v := startOnTerminal(t, width, cmd)
 		v.await(t, `^file1\ncrew: 1/3 done`)
@@ -152,7 +152,7 @@ func TestTerminalResize(t *testing.T) {
 func resized(t *testing.T, cuts bool) (text string, ok bool) {
 	open := filepath.Join(t.TempDir(), "go")
 	args := []string{"-j2", "--progress", "full", "sh", "-c",
-		`case $1 in a*) printf "above the bar"; exit;; esac; until [ -e "$0" ]; do sleep 0.01; done`, open, "{}", ":::", "a"}
+		`case $1 in a*) printf "above the bar"; exit;; esac; until [ -e "$0" ]; do sleep 0.2; done`, open, "{}", ":::", "a"}
 	for _, c := range []string{"b", "c"} {
 		args = append(args, strings.Repeat(c, 90))
 	}

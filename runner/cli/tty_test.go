@@ -171,7 +171,7 @@ func TestTerminalBar(t *testing.T) {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			t.Parallel()
 			open := filepath.Join(t.TempDir(), "go")
-			cmd := crew("-j1", "sh", "-c", `[ "$1" != 4 ] || while [ ! -e "$0" ]; do sleep 0.01; done; echo "line $1"`,
+			cmd := crew("-j1", "sh", "-c", `[ "$1" != 4 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo "line $1"`,
 				open, "{}", ":::", "1", "2", "3", "4")
 			v := startOnTerminal(t, width, cmd)
 			v.await(t, `^line 3\n.*3/4`)
@@ -199,7 +199,7 @@ func TestTerminalLines(t *testing.T) {
 				t.Parallel()
 				open := filepath.Join(t.TempDir(), "go") // until the bar has been seen
 				args := []string{"-j3", "--output", mode, "sh", "-c", `echo "out $1 a"; echo "err $1" >&2; sleep 0.02
-					[ "$1" != 0 ] || while [ ! -e "$0" ]; do sleep 0.01; done; echo "out $1 b"`, open, "{}", ":::"}
+					[ "$1" != 0 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo "out $1 b"`, open, "{}", ":::"}
 				var want []string
 				for i := range 40 {
 					n := fmt.Sprint(i)
@@ -271,7 +271,7 @@ func TestTerminalInput(t *testing.T) {
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "go")
-	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.01; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
+	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
 	v.await(t, `0/2 done, 1 running`)
 	_, err := v.file.WriteString("\x03")
 	require.NoError(t, err)
@@ -350,7 +350,7 @@ func size(name string) int64 {
 func TestTerminalStatus(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "go")
-	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.01; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
+	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
 	v.await(t, `0/2 done, 1 running`)
 	_, err := v.file.WriteString("\x1c")
 	require.NoError(t, err)

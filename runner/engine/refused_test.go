@@ -143,7 +143,7 @@ func TestGarbage(t *testing.T) {
 	p := b.worker(isReady)
 	dir := t.TempDir()
 	run := crew(t, "--engine", h.file("submitter"), "-k", obey, "{}", ":::",
-		"touch "+dir+"/begun; until [ -e "+dir+"/go ]; do sleep 0.01; done; echo 1", "echo 2", "echo 3")
+		"touch "+dir+"/begun; until [ -e "+dir+"/go ]; do sleep 0.05; done; echo 1", "echo 2", "echo 3")
 	exists(t, dir+"/begun")
 	st, err := b.s.look(t.Context())
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func (s *sshd) crew(args ...string) *process {
 // waiting is a task that tells who it is and who runs it, and waits.
 type waiting struct{ pid, worker int }
 
-const waitingTask = `echo $$ $PPID >> %[1]s/begun; while ! [ -e %[1]s/go ]; do sleep 0.02; done; echo done {}`
+const waitingTask = `echo $$ $PPID >> %[1]s/begun; while ! [ -e %[1]s/go ]; do sleep 0.05; done; echo done {}`
 
 // begun waits until n waiting tasks have begun, and returns them.
 func begun(t *testing.T, dir string, n int) (list []waiting) {

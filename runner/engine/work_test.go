@@ -199,7 +199,7 @@ func TestWorkerSendsOutputThatIsWatched(t *testing.T) {
 	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()
-	a := b.attempt("printf one; until [ -e " + dir + "/go ]; do sleep 0.01; done; printf two")
+	a := b.attempt("printf one; until [ -e " + dir + "/go ]; do sleep 0.05; done; printf two")
 	a.Live = true
 	b.give(p.ID, a)
 	c := (<-b.results).(*Chunk)
@@ -223,7 +223,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	dir := t.TempDir()
 	epoch := uint64(1)
 	hang := func(name string) *Attempt {
-		a := b.attempt("trap '' TERM; echo $$ > " + dir + "/" + name + "; while :; do sleep 0.01; done")
+		a := b.attempt("trap '' TERM; echo $$ > " + dir + "/" + name + "; while :; do sleep 0.05; done")
 		a.Epoch, a.KillAfter = epoch, 50*time.Millisecond
 		b.give(p.ID, a)
 		return a
@@ -289,7 +289,7 @@ func TestWorkerTakesAnAttemptOnce(t *testing.T) {
 	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j2")
 	dir := t.TempDir()
-	slow := b.attempt("echo >> " + dir + "/slow; until [ -e " + dir + "/go ]; do sleep 0.01; done")
+	slow := b.attempt("echo >> " + dir + "/slow; until [ -e " + dir + "/go ]; do sleep 0.05; done")
 	quick := b.attempt("echo >> " + dir + "/quick")
 	b.give(p.ID, slow)
 	b.give(p.ID, quick)
@@ -321,7 +321,7 @@ func TestWorkerDrains(t *testing.T) {
 	t.Parallel()
 	b, w, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()
-	running := b.attempt("touch " + dir + "/runs; until [ -e " + dir + "/go ]; do sleep 0.01; done; echo done")
+	running := b.attempt("touch " + dir + "/runs; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo done")
 	waiting := b.attempt("touch " + dir + "/waits")
 	b.give(p.ID, running)
 	b.give(p.ID, waiting)
@@ -351,7 +351,7 @@ func TestWorkerIsPaused(t *testing.T) {
 	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j1", "--name", "paused", "--worker-ttl", "4s")
 	dir := t.TempDir()
-	b.give(p.ID, b.attempt("touch "+dir+"/runs; until [ -e "+dir+"/go ]; do sleep 0.01; done"))
+	b.give(p.ID, b.attempt("touch "+dir+"/runs; until [ -e "+dir+"/go ]; do sleep 0.05; done"))
 	b.give(p.ID, b.attempt("touch "+dir+"/waits"))
 	exists(t, dir+"/runs")
 	require.NoError(t, crew(t, "ctl", "pause", "paused").ended())
@@ -404,7 +404,7 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	port := url[strings.LastIndexByte(url, ':')+1:]
 
 	// A short absence costs nothing.
-	short := b.attempt("touch " + dir + "/short; until [ -e " + dir + "/go ]; do sleep 0.01; done; echo short")
+	short := b.attempt("touch " + dir + "/short; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo short")
 	b.give(p.ID, short)
 	exists(t, dir+"/short")
 	hub.kill()
@@ -450,7 +450,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	require.Equal(t, "1 {%} 1\n", string(f.Stdout))
 
 	// What a worker has begun and did not end, another one runs.
-	script := "echo $$ >> " + dir + "/pids; until [ -e " + dir + "/go ]; do sleep 0.01; done; echo $CREW_HOST"
+	script := "echo $$ >> " + dir + "/pids; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo $CREW_HOST"
 	second := hand(script)
 	third := hand("touch " + dir + "/third")
 	pid := pidIn(t, dir+"/pids")

@@ -335,7 +335,7 @@ func TestProcessesLeftBehind(t *testing.T) {
 func processesLeftBehind(t *testing.T, l *Local) {
 	t.Parallel()
 	// away waits until the daemon has its own session.
-	const away = `until [ "$(cut -d ' ' -f 6 /proc/$!/stat)" = $! ]; do sleep 0.01; done`
+	const away = `until [ "$(cut -d ' ' -f 6 /proc/$!/stat)" = $! ]; do sleep 0.05; done`
 	for _, c := range []struct {
 		name, script string
 		leaked, dead bool

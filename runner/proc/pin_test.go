@@ -103,7 +103,7 @@ func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
 		"yes | head -c 20000000 >&2; ",
 	} {
 		// Wait until no thread is pinned.
-		script += "until [ $(grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u | wc -l) = 1 ]; do sleep 0.01; done; " +
+		script += "until [ $(grep -h " + allowed + " /proc/$PPID/task/*/status | sort -u | wc -l) = 1 ]; do sleep 0.05; done; " +
 			"grep -h " + allowed + " /proc/$PPID/status"
 		r := run(l, sh(script))
 		require.Equal(t, threadProcessors(t)[0], strings.TrimSpace(text(t, r.Stdout)))
