@@ -349,10 +349,10 @@ func readMany(t *testing.T, crew string) {
 
 // waitBehindOne has results wait for one slow task. They are more bytes than
 // crew may have resident, and once the memory for them is used up each takes
-// next to none. CREW_SOAK makes it twenty thousand results instead of nine hundred.
+// next to none. CREW_SOAK makes it twenty thousand results instead of fifteen hundred.
 func waitBehindOne(t *testing.T, crew string) {
-	const early, size = 200, 100_000 // early ones fill the memory
-	tasks := 900
+	const early, size = 800, 40_000 // early ones fill the memory
+	tasks := 1500
 	if os.Getenv("CREW_SOAK") != "" {
 		tasks = 20_000
 	}
