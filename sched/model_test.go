@@ -405,7 +405,7 @@ func TestPoliciesRandom(t *testing.T) {
 	}
 }
 
-// steps is the length of the long random runs. CREW_SOAK makes them ten times as long.
+// steps is the length of the long random runs. CREW_SOAK makes them 25 times as long.
 func steps() int {
 	switch {
 	case os.Getenv("CREW_SOAK") != "":
@@ -413,7 +413,7 @@ func steps() int {
 	case testing.Short():
 		return 20_000
 	}
-	return 100_000
+	return 40_000
 }
 
 func TestPoliciesRandomLong(t *testing.T) {

@@ -1,6 +1,7 @@
 package coproc
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"strings"
@@ -28,9 +29,11 @@ func TestFiltersGetEveryByteAndOneHeader(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer file.Close()
+	w := bufio.NewWriter(file)
 	for i := range 100_000 {
-		fmt.Fprintf(file, "line %7d\n", i)
+		fmt.Fprintf(w, "line %7d\n", i)
 	}
+	require.NoError(t, w.Flush())
 	const line, lines = 13, 5000
 	c := blocks(t, 2, "cat")
 	for i := range int64(20) {

@@ -171,7 +171,7 @@ func TestTornTailIsDropped(t *testing.T) {
 	require.Equal(t, 3, n)
 	cfg := configured(dir)
 	cfg.Notice = func(s string) { t.Fatal(s) }
-	for size := len(all[0]); size < len(whole); size += 7 {
+	for size := len(all[0]); size < len(whole); size += 11 {
 		for _, garbage := range []string{"", "\x00\x00\x00", "{\"event\":\"ended\"}\ngarbage\n"} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, journalName), []byte(whole[:size]+garbage), 0o666))
 			j := opened(t, cfg)

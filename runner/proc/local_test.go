@@ -401,7 +401,7 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for i := range 50 {
+			for i := range 20 {
 				r := run(l, sh([]string{"echo x", "exit 1", "sleep 0.06", "kill $$"}[i%4]))
 				r.Close()
 				r = run(l, &task.Task{Argv: []string{"no-such-command"}})
