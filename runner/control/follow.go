@@ -186,11 +186,14 @@ func (c *conn) log(r *Request) (*Reply, error) {
 		return nil, got.Err
 	case len(got.Wheres) == 0:
 		return nil, errOver
-	case got.Wheres[0].Running == nil:
-		return nil, c.past(&got.Wheres[0])
 	}
-	t := f.tasks[id]
-	t.attempt = got.Wheres[0].Running.Attempt
+	w, t := &got.Wheres[0], f.tasks[id]
+	switch {
+	case w.Running != nil:
+		t.attempt = w.Running.Attempt
+	case w.Blocking == nil || !r.Follow:
+		return nil, c.past(w)
+	}
 	if r.Follow {
 		ended, err := c.follow(f)
 		return &Reply{Ended: ended}, err
@@ -228,7 +231,7 @@ func (c *conn) past(w *task.Where) error {
 	case !w.Known:
 		return &Refused{fmt.Sprintf("there is no task %d yet: the tasks are numbered from 1", w.ID), refused}
 	case w.Blocking != nil:
-		return &Refused{fmt.Sprintf("task %d does not run: %s", w.ID, w.Blocking.Text(time.Now())), refused}
+		return &Refused{fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), refused}
 	}
 	if c.s.cfg.Ended != nil {
 		if out, err, ok := c.s.cfg.Ended(w.ID); ok {

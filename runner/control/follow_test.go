@@ -172,6 +172,9 @@ func TestLogOfOtherTasks(t *testing.T) {
 		3: "task 3 has ended, and its output is shown once task 2 has ended", 4: "task 4 has ended, and its output was shown",
 	} {
 		for _, follow := range []bool{false, true} {
+			if follow && id == 2 {
+				continue // it waits
+			}
 			_, err := r.ask(Request{Op: "log", Tasks: []uint64{id}, Follow: follow})
 			require.ErrorContains(t, err, want)
 		}
