@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -47,13 +48,16 @@ func (w *wiring) openTokens() (err error) {
 			return nil
 		}
 		w.tokens = nil
-		text := "one task at a time"
+		text, hint := "one task at a time", "to ignore it, add --jobserver=no"
+		if errors.Is(err, jobserver.ErrClosed) {
+			hint = "begin the recipe's line with + to share it"
+		}
 		if u := o.ownJobs(); u != nil {
 			text = u.withValue(u.value) + " holds, beside whatever else make runs"
 		} else {
 			o.Pool.Jobs = 1
 		}
-		w.screen.Notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: begin the recipe's line with + to share it", err, text))
+		w.screen.Notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: %s", err, text, hint))
 	}
 	if j.Mode != "share" {
 		return nil

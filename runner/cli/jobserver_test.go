@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,17 +140,20 @@ func TestTokensComeLater(t *testing.T) {
 	b.ends(0)
 }
 
-// Where make has closed its pipe, the numbers can be anything's, and crew goes on.
+// Where make has closed its pipe, the numbers can be anything's, and crew goes on, as it
+// does with a FIFO that it cannot open.
 func TestTokensOfAClosedPipe(t *testing.T) {
 	t.Parallel()
-	for flags, option := range map[string]string{
-		"--jobserver-auth=3,4": "-j3", "--jobserver-auth=-2,-2": "-k", "--jobserver-auth=fifo:none": "-k", "--jobserver-auth=fifo:/dev/null": "-j3",
+	closed, other := "begin the recipe's line with + to share it", "to ignore it, add --jobserver=no"
+	for flags, c := range map[string]struct{ option, hint string }{
+		"--jobserver-auth=3,4": {"-j3", closed}, "--jobserver-auth=-2,-2": {"-k", closed},
+		"--jobserver-auth=fifo:none": {"-k", other}, "--jobserver-auth=fifo:/dev/null": {"-j3", other},
 	} {
-		f := newFault(t, option, "-n0", marked, ":::", "1", "2", "3", "4", "5", "6")
+		f := newFault(t, c.option, "-n0", marked, ":::", "1", "2", "3", "4", "5", "6")
 		f.cmd.Env = append(f.cmd.Env, "MAKEFLAGS= -j8 "+flags)
 		f.start().ends(0)
-		require.Regexp(t, `\Acrew: the jobserver of make cannot be used \([^\n]*\), so [^\n]*: begin the recipe's line with \+ to share it\n\z`, f.stderr())
-		require.LessOrEqual(t, most(f.read("marks")), map[string]int{"-j3": 3, "-k": 1}[option])
+		require.Regexp(t, `\Acrew: the jobserver of make cannot be used \([^\n]*\), so [^\n]*: `+regexp.QuoteMeta(c.hint)+`\n\z`, f.stderr())
+		require.LessOrEqual(t, most(f.read("marks")), map[string]int{"-j3": 3, "-k": 1}[c.option])
 	}
 }
 

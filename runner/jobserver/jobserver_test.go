@@ -1,6 +1,7 @@
 package jobserver
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -216,6 +217,27 @@ func TestNoJobserver(t *testing.T) {
 		require.True(t, found, name)
 		_, err := Join(a)
 		require.Error(t, err, name)
+		require.Equal(t, name == "closed", errors.Is(err, ErrClosed), name)
+	}
+}
+
+// The path of the FIFO is one that clients read as it is, in whatever directory.
+func TestShareMakesAFIFO(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	require.NoError(t, os.Mkdir("rel", 0o700))
+	t.Setenv("TMPDIR", "rel")
+	own, err := Share("", 1, false)
+	require.NoError(t, err)
+	require.Contains(t, own.Makeflags(), "fifo:"+dir+"/rel/crew-jobserver-")
+	require.NoError(t, own.Close())
+	for _, name := range []string{"a b", "a$b", `a\b`, "missing"} {
+		t.Setenv("TMPDIR", filepath.Join(dir, name))
+		if name != "missing" {
+			require.NoError(t, os.Mkdir(name, 0o700))
+		}
+		_, err = Share("", 1, false)
+		require.ErrorContains(t, err, ": set TMPDIR to another directory", name)
 	}
 }
 

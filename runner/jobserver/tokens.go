@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +35,16 @@ type Tokens struct {
 	done   chan struct{} // closed when the answers have ended
 }
 
+// ErrClosed is why Join cannot use a pipe that this process has not inherited.
+var ErrClosed = errors.New("its pipe is closed")
+
 // Join returns the tokens of a jobserver that this process is a client of. It holds
 // none at first, and has the place that its parent has taken a token for.
 func Join(a Auth) (*Tokens, error) {
 	rName, wName := a.fifo, a.fifo
 	if a.fifo == "" {
 		if a.r < 0 {
-			return nil, errors.New("its pipe is closed")
+			return nil, ErrClosed
 		}
 		// Opened anew, they can be set to not block without doing so for all others.
 		rName, wName = fmt.Sprintf("/proc/self/fd/%d", a.r), fmt.Sprintf("/proc/self/fd/%d", a.w)
@@ -52,12 +56,16 @@ func Join(a Auth) (*Tokens, error) {
 // open opens the ends of the pipe or FIFO.
 func (t *Tokens) open(rName, wName string) (err error) {
 	open := func(name string, mode int) (fd int) {
-		if err == nil {
-			fd, err = unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return 0
+		}
+		if fd, err = unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+			err = fmt.Errorf("open %s: %w", name, err)
+			return 0
 		}
 		var st unix.Stat_t
-		if err == nil && (unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO) {
-			_, err = unix.Close(fd), errors.New("it is no FIFO")
+		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			_, err = unix.Close(fd), fmt.Errorf("%s is no FIFO", name)
 		}
 		return fd
 	}
@@ -82,14 +90,9 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 		t.makeflags = makeflags(inherited, fmt.Sprintf("%d,%d", ends[0], ends[1]), n)
 		err = t.open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), fmt.Sprintf("/proc/self/fd/%d", ends[1]))
 	} else {
-		if t.dir, err = os.MkdirTemp("", "crew-jobserver-"); err != nil {
-			return nil, err
-		}
-		fifo := fifoIn(t.dir)
-		t.makeflags = makeflags(inherited, "fifo:"+fifo, n)
-		if strings.ContainsAny(fifo, " \t\n") {
-			err = errors.New("the path has a blank: set TMPDIR to another directory")
-		} else if err = unix.Mkfifo(fifo, 0o600); err == nil {
+		var fifo string
+		if fifo, err = t.makeFIFO(); err == nil {
+			t.makeflags = makeflags(inherited, "fifo:"+fifo, n)
 			err = t.open(fifo, fifo)
 		}
 	}
@@ -100,6 +103,28 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 		_ = os.RemoveAll(t.dir)
 	}
 	return t, err
+}
+
+// makeFIFO makes a FIFO in a directory of its own.
+func (t *Tokens) makeFIFO() (fifo string, err error) {
+	const hint = "set TMPDIR to another directory"
+	tmp, err := filepath.Abs(os.TempDir())
+	if err == nil && strings.ContainsAny(tmp, " \t\n\v\f\r$\\") {
+		return "", fmt.Errorf("MAKEFLAGS cannot hold the path %q: %s", tmp, hint)
+	}
+	if err == nil {
+		t.dir, err = os.MkdirTemp(tmp, "crew-jobserver-")
+	}
+	if err == nil {
+		fifo = fifoIn(t.dir)
+		if err = unix.Mkfifo(fifo, 0o600); err != nil {
+			err = &os.PathError{Op: "mkfifo", Path: fifo, Err: err}
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, hint)
+	}
+	return fifo, err
 }
 
 // Own reports whether the tokens are those of Share: their number is up to Create and
