@@ -157,6 +157,25 @@ func TestTokensOfAClosedPipe(t *testing.T) {
 	}
 }
 
+// A run that says how many descriptors it needs can be done with as many.
+func TestFaultFewDescriptorsForTokens(t *testing.T) {
+	t.Parallel()
+	for _, style := range []string{"fifo", "pipe"} {
+		for n := "12"; ; {
+			f := newFault(t, "--jobserver", "--jobserver-style="+style, "-j3", "-n0", marked, ":::", "1", "2", "3")
+			f.under("ulimit -n " + n + `; exec "$@"`).start()
+			status := f.wait().ExitStatus()
+			said := regexp.MustCompile(`needs (\d+) open files`).FindStringSubmatch(f.stderr())
+			if said == nil {
+				require.Zero(t, status, f.stderr())
+				break
+			}
+			require.NotEqual(t, n, said[1])
+			n = said[1]
+		}
+	}
+}
+
 // A crew that shares its places is killed: what shared them ends, and nothing is left.
 func TestSharedTokensAreRemoved(t *testing.T) {
 	t.Parallel()

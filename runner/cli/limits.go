@@ -60,6 +60,9 @@ func (o *Options) files() int64 {
 		inputs += 1 + inputs // copies of what can be read only once, stdin too
 	}
 	n := ownFiles + proc.LeastFiles + inputs
+	if o.Jobserver.Join != nil || o.Jobserver.Mode == "share" {
+		n += 3 // of the older form, both ends of a pipe, and the socket to the keeper
+	}
 	if o.State.Dir != "" {
 		n += stateFiles
 	}
