@@ -22,7 +22,7 @@ func (o *Options) finishJobserver(makeflags string) {
 	if auth, found := jobserver.Parse(makeflags); found {
 		o.Jobserver.Join = &auth
 		if o.ownJobs() == nil && o.Pool.Jobs == 0 {
-			o.Pool.Jobs = auth.Jobs
+			o.Pool.Jobs = min(auth.Jobs, mostJobs)
 		}
 	}
 }

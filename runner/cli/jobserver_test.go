@@ -176,6 +176,15 @@ func TestFaultFewDescriptorsForTokens(t *testing.T) {
 	}
 }
 
+// However many jobs make was given, the run has no more workers than with -j 0.
+func TestJobsOfMake(t *testing.T) {
+	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": mostJobs, " -j-7": 0} {
+		var o Options
+		o.finishJobserver(flags + " --jobserver-auth=-2,-2")
+		require.Equal(t, jobs, o.Pool.Jobs, flags)
+	}
+}
+
 // A crew that shares its places is killed: what shared them ends, and nothing is left.
 func TestSharedTokensAreRemoved(t *testing.T) {
 	t.Parallel()

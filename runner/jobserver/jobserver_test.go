@@ -31,6 +31,8 @@ func TestParse(t *testing.T) {
 		{"", false, closed0},
 		{"ks", false, closed0},
 		{" -j4", false, func(a Auth) bool { return a.Jobs == 4 }},
+		{" -j-4", false, closed0},
+		{" -j99999999999999999999", false, closed0},
 		{fmt.Sprintf(" -j4 --jobserver-auth=%d,%d", r, w), true, func(a Auth) bool { return a.Jobs == 4 && a.r == r && a.w == w }},
 		{fmt.Sprintf("k -j --jobserver-fds=%d,%d -- X=1", r, w), true, func(a Auth) bool { return a.Jobs == 0 && a.r == r && a.w == w }},
 		{"s -j8 --jobserver-auth=fifo:/tmp/x -- A=b", true, func(a Auth) bool { return a.Jobs == 8 && a.fifo == "/tmp/x" }},

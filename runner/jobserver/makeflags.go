@@ -31,7 +31,9 @@ func Parse(makeflags string) (a Auth, found bool) {
 			}
 			found = true
 		case strings.HasPrefix(word, "-j"):
-			a.Jobs, _ = strconv.Atoi(word[2:])
+			if n, err := strconv.Atoi(word[2:]); err == nil && n > 0 {
+				a.Jobs = n
+			}
 		}
 	}
 	return a, found
