@@ -105,7 +105,7 @@ var comings = map[string]struct{ crew, theirs string }{
 		crew:   "checked a|checked b|checked c|status 3 on.a= on.b= on.c=",
 		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
 	},
-	"crew --jobserver --jobserver-style=pipe -j4 make -s -C {} ::: lib app": {crew: "app|lib|"},
+	"crew --jobserver -j4 make -s -C {} ::: lib app": {crew: "app|lib|"},
 	"test:; +ls t/*.t | crew sh": {crew: "ok 1|ok 2|"},
 	"crew -j4 lame ::: *.wav":    {crew: "a.mp3=A| b.mp3=B|"},
 	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {

@@ -114,7 +114,7 @@ type Pool struct {
 // Jobserver configures with whom the run shares the places for its tasks.
 type Jobserver struct {
 	Mode string          // one of sharings
-	Pipe bool            // the form of the one to share
+	Pipe bool            // the form of the one to share, if that is given
 	Join *jobserver.Auth // make's, which the run joins; nil for none
 }
 

@@ -204,7 +204,7 @@ var options = [...]option{
 		text: "share the places as make -j does; =no: join none",
 		set:  func(o *Options, v string) (err error) { o.Jobserver.Mode, err = parseChoice(v, sharings); return err }},
 	{name: "jobserver-style", value: "FORM", group: groupPool, choices: styles,
-		text: "fifo (default), or pipe for make before 4.4",
+		text: "fifo, or pipe for make before 4.4 (auto)",
 		set: func(o *Options, v string) error {
 			v, err := parseChoice(v, styles)
 			o.Jobserver.Pipe = v == "pipe"

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (w *wiring) openTokens() (err error) {
 	if o.Pool.Jobs > mostShared {
 		return &usageError{fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j"}
 	}
-	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, o.Pool.Jobs), j.Pipe); err != nil {
+	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, o.Pool.Jobs), j.Pipe || o.given("jobserver-style") == nil && makeIsOld()); err != nil {
 		w.tokens = nil
 		return fmt.Errorf("--jobserver: %w", err)
 	}
@@ -83,4 +84,28 @@ func (w *wiring) environ() []string {
 		return strings.HasPrefix(kv, "MAKEFLAGS=") || strings.HasPrefix(kv, "MFLAGS=")
 	})
 	return append(env, "MAKEFLAGS="+w.tokens.Makeflags())
+}
+
+// makeIsOld reports whether the make in PATH is one before 4.4, which stops if the
+// jobserver is a FIFO.
+func makeIsOld() bool {
+	path, err := findProgram("make", "", "")
+	if err != nil {
+		return false
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	p, err := os.StartProcess(path, []string{"make", "--version"}, &os.ProcAttr{Env: []string{}, Files: []*os.File{nil, w, nil}})
+	_ = w.Close()
+	if err != nil {
+		return false
+	}
+	var major, minor int
+	_, err = fmt.Fscanf(r, "GNU Make %d.%d", &major, &minor)
+	_, _ = io.Copy(io.Discard, r)
+	_, _ = p.Wait()
+	return err == nil && (major < 4 || major == 4 && minor < 4)
 }

@@ -189,7 +189,7 @@ func TestJobsOfMake(t *testing.T) {
 func TestSharedTokensAreRemoved(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		f := newFault(t, "--jobserver", "-j2", "--kill-after", "1", `echo "$MAKEFLAGS" > ready; sleep 600`, ":::", "1")
+		f := newFault(t, "--jobserver", "--jobserver-style=fifo", "-j2", "--kill-after", "1", `echo "$MAKEFLAGS" > ready; sleep 600`, ":::", "1")
 		tmp := t.TempDir()
 		f.cmd.Env = append(f.cmd.Env, "TMPDIR="+tmp)
 		f.start().await("ready", "-j2 --jobserver-auth=fifo:"+tmp+"/crew-jobserver-")
