@@ -19,6 +19,7 @@ const patience = 30 * time.Second
 
 func TestParse(t *testing.T) {
 	r, w := pipe(t)
+	_, another := pipe(t)
 	file, err := os.Open("jobserver_test.go")
 	require.NoError(t, err)
 	defer file.Close()
@@ -42,6 +43,7 @@ func TestParse(t *testing.T) {
 		{" -j4 --jobserver-auth=0,1", true, closed},
 		{" -j4 --jobserver-auth=x", true, closed},
 		{fmt.Sprintf(" --jobserver-auth=%d,%d", w, r), true, closed},
+		{fmt.Sprintf(" --jobserver-auth=%d,%d", r, another), true, closed},
 		{fmt.Sprintf(" --jobserver-auth=%d,%d", r, file.Fd()), true, closed},
 		{" --jobserver-auth=1000,1001", true, closed},
 		{"k -- --jobserver-auth=fifo:/x", false, closed0},

@@ -39,24 +39,29 @@ func Parse(makeflags string) (a Auth, found bool) {
 	return a, found
 }
 
-// pipe reads the descriptors in R,W if both are ends of a pipe.
+// pipe reads the descriptors in R,W if they are the ends of one pipe. Others may have
+// the numbers of those that make has closed.
 func (a *Auth) pipe(value string) {
 	one, other, _ := strings.Cut(value, ",")
 	r, err1 := strconv.Atoi(one)
 	w, err2 := strconv.Atoi(other)
-	if err1 == nil && err2 == nil && isPipe(r, unix.O_WRONLY) && isPipe(w, unix.O_RDONLY) {
+	if err1 != nil || err2 != nil {
+		return
+	}
+	in, isIn := pipeOf(r, unix.O_WRONLY)
+	out, isOut := pipeOf(w, unix.O_RDONLY)
+	if isIn && isOut && in.Dev == out.Dev && in.Ino == out.Ino {
 		a.r, a.w = r, w
 	}
 }
 
-// isPipe reports whether fd is open on a pipe, and not in the given mode alone.
-func isPipe(fd, not int) bool {
-	var st unix.Stat_t
+// pipeOf returns the pipe that fd is open on, if it is, and not in the given mode alone.
+func pipeOf(fd, not int) (st unix.Stat_t, ok bool) {
 	if fd <= 2 || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
-		return false
+		return st, false
 	}
 	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	return err == nil && mode&unix.O_ACCMODE != not
+	return st, err == nil && mode&unix.O_ACCMODE != not
 }
 
 // flags returns the words of MAKEFLAGS up to the variables, which follow a --.
