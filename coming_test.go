@@ -106,8 +106,8 @@ var comings = map[string]struct{ crew, theirs string }{
 		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
 	},
 	"crew --jobserver -j4 make -s -C {} ::: lib app": {crew: "app|lib|"},
-	"test:; +ls t/*.t | crew sh": {crew: "ok 1|ok 2|"},
-	"crew -j4 lame ::: *.wav":    {crew: "a.mp3=A| b.mp3=B|"},
+	"test:; +ls t/*.t | crew sh":                     {crew: "ok 1|ok 2|"},
+	"crew -j4 lame ::: *.wav":                        {crew: "a.mp3=A| b.mp3=B|"},
 	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {
 		crew: "migrated|status 4 db.lock=", theirs: "migrated|status 4",
 	},
