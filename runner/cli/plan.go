@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -69,11 +70,10 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
 	}
 	if o.Output.JUnit != "" {
-		junit, err := report.OpenJUnit(o.Output.JUnit, strings.Join(o.words(), " "))
+		junit, err := w.openJUnit()
 		if err != nil {
 			return nil, err
 		}
-		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
@@ -88,6 +88,23 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
 	}
 	return append(sinks, stdout, terminal), nil
+}
+
+// openJUnit opens the report. It is renamed in the end, so it must not take the place of
+// a file that holds the results.
+func (w *wiring) openJUnit() (*report.JUnit, error) {
+	path := w.opts.Output.JUnit
+	st, err := os.Stat(path)
+	for _, f := range [...]*os.File{w.out, w.errs} {
+		if open, err2 := f.Stat(); err == nil && err2 == nil && st.Mode().IsRegular() && os.SameFile(st, open) {
+			return nil, fmt.Errorf("write JUnit report %s: it would replace what %s goes to: name another file", path, f.Name())
+		}
+	}
+	junit, err := report.OpenJUnit(path, strings.Join(w.opts.words(), " "))
+	if err == nil {
+		w.onClose(junit.Drop)
+	}
+	return junit, err
 }
 
 // logs opens the sinks that keep results in files.
