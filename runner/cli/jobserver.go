@@ -3,16 +3,19 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"crew/runner/jobserver"
 )
 
 // mostShared is how many places a jobserver can have: as many bytes fit a pipe.
 const mostShared = 64 << 10
+
+// makeTime is how long the make in PATH may take to say its version.
+const makeTime = 2 * time.Second
 
 // finishJobserver finds make's jobserver, which gives the number of workers unless
 // options do.
@@ -104,8 +107,9 @@ func makeIsOld() bool {
 		return false
 	}
 	var major, minor int
+	_ = r.SetReadDeadline(time.Now().Add(makeTime))
 	_, err = fmt.Fscanf(r, "GNU Make %d.%d", &major, &minor)
-	_, _ = io.Copy(io.Discard, r)
+	_ = p.Kill() // it may be a script that goes on
 	_, _ = p.Wait()
 	return err == nil && (major < 4 || major == 4 && minor < 4)
 }
