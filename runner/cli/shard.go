@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
@@ -47,11 +46,8 @@ func (o *Options) openShare() error {
 	}
 	times, err := sink.Runtimes(path)
 	if err != nil {
-		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pe.Err
-		}
 		return &usageError{
-			"read the times in " + path + ": " + err.Error(), "give a joblog of earlier runs, or at first an empty file",
+			"read the times in " + path + ": " + task.WithoutPath(err).Error(), "give a joblog of earlier runs, or at first an empty file",
 		}
 	}
 	commands := slices.Sorted(maps.Keys(times))

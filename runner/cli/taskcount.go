@@ -1,14 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 
 	"crew/runner/spool"
+	"crew/runner/task"
 )
 
 // taskCount counts the tasks of an input before the run, for --halt with a
@@ -101,10 +100,7 @@ func (c *taskCount) copy(f *os.File) (*os.File, error) {
 		_, err = to.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pe.Err
-		}
-		return nil, fmt.Errorf("keep the input in %s, to count its tasks for --halt: %w", os.TempDir(), err)
+		return nil, fmt.Errorf("keep the input in %s, to count its tasks for --halt: %w", os.TempDir(), task.WithoutPath(err))
 	}
 	return to, nil
 }

@@ -207,5 +207,5 @@ func (f *inFile) at(off int64, n int) ([]byte, error) {
 	case err == io.EOF:
 		err = errors.New("it has become shorter")
 	}
-	return nil, fmt.Errorf("read %s: %w", f.name, cause(err))
+	return nil, fmt.Errorf("read %s: %w", f.name, task.WithoutPath(err))
 }

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"crew/runner/task"
 	"fmt"
 	"io"
 	"slices"
@@ -88,7 +89,7 @@ func (m *inMemory) at(off int64, n int) ([]byte, error) {
 	}
 	switch {
 	case m.err != nil && m.err != io.EOF:
-		return nil, fmt.Errorf("read %s: %w", m.name, cause(m.err))
+		return nil, fmt.Errorf("read %s: %w", m.name, task.WithoutPath(m.err))
 	case m.end-m.begin < skip:
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"crew/runner/task"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +121,7 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 		} else {
 			o, err := os.Open(path)
 			if err != nil {
-				return files, fmt.Errorf("open input %s: %w", path, cause(err))
+				return files, fmt.Errorf("open input %s: %w", path, task.WithoutPath(err))
 			}
 			f.rd, f.c = o, o
 		}
@@ -132,14 +133,6 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 		}
 	}
 	return files, nil
-}
-
-// cause strips the path from an error, for a caller that adds its own.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // Names returns the names of the columns, with "" for a column without one. It

@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"crew/runner/task"
 	"errors"
 	"fmt"
 	"io"
@@ -175,7 +176,7 @@ func (s *stream) raw() ([]byte, int, error) {
 			return raw, size, nil
 		}
 		if err != io.EOF {
-			return nil, 0, fmt.Errorf("read %s: %w", s.name, cause(err))
+			return nil, 0, fmt.Errorf("read %s: %w", s.name, task.WithoutPath(err))
 		}
 		if c := s.files[0].c; c != nil {
 			c.Close()

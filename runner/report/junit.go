@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -110,10 +108,7 @@ func (j *JUnit) Drop() {
 }
 
 func (j *JUnit) fail(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("write JUnit report %s: %w", j.path, err)
+	return fmt.Errorf("write JUnit report %s: %w", j.path, task.WithoutPath(err))
 }
 
 // heading returns the beginning of the file. Only the suite has the attributes

@@ -3,10 +3,8 @@ package sink
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"strconv"
@@ -156,10 +154,7 @@ func (j *Joblog) Close(task.Stats) error {
 }
 
 func (j *Joblog) fail(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("write joblog %s: %w", j.path, err)
+	return fmt.Errorf("write joblog %s: %w", j.path, task.WithoutPath(err))
 }
 
 // ran reports whether a finished task has a result that no earlier run has

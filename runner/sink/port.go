@@ -2,6 +2,7 @@ package sink
 
 import (
 	"cmp"
+	"crew/runner/task"
 	"errors"
 	"fmt"
 	"io"
@@ -54,9 +55,7 @@ func (p *port) Write(b []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
+	err = task.WithoutPath(err)
 	if p.stderr {
 		unread := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EBADF) || errors.Is(err, fs.ErrClosed)
 		if p.err == nil && !unread {

@@ -5,7 +5,7 @@
 package spool
 
 import (
-	"errors"
+	"crew/runner/task"
 	"fmt"
 	"io/fs"
 	"os"
@@ -120,10 +120,7 @@ func (s *Store) giveBack(extents ...int64) {
 // failed adds the directory to an error of the file, and removes the file's
 // name, which no longer exists.
 func (s *Store) failed(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("keep output in %s: %w", s.dir, err)
+	return fmt.Errorf("keep output in %s: %w", s.dir, task.WithoutPath(err))
 }
 
 // Unnamed creates a file in dir that has no name (open(2), O_TMPFILE), open for

@@ -2,7 +2,9 @@ package task
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"strconv"
 	"strings"
@@ -208,4 +210,12 @@ func signalName(n int) string {
 		return "signal " + strconv.Itoa(n)
 	}
 	return "SIG" + name
+}
+
+// WithoutPath returns err without the path that it may name, for a caller that names one.
+func WithoutPath(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
 }
