@@ -46,11 +46,7 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result, more fun
 	if t.Key != "" {
 		b = task.AppendText(b, "key", task.Shorten(t.Key, maxKey))
 	}
-	argv := r.Argv
-	if len(argv) == 0 {
-		argv = t.Argv
-	}
-	b = task.AppendText(b, "command", t.ShortCommandLine(argv, maxCommand))
+	b = task.AppendText(b, "command", t.ShortCommandLine(t.ArgvIn(r), maxCommand))
 	return seal(b, from)
 }
 

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -78,9 +77,7 @@ func (c *CI) finished(e *task.Event) {
 		x.annotation = c.annotation(t, r, &x)
 		c.failed = append(c.failed, x)
 	case r.Flaky() && len(c.flaky) < ciTasks:
-		failures := r.Failures()
-		title := fmt.Sprintf("%s, passed in attempt %d", failures[len(failures)-1].Verdict(), r.Attempt)
-		c.flaky = append(c.flaky, told{id: t.ID, title: title, command: printable(t, r), lines: c.retried[e.ID]})
+		c.flaky = append(c.flaky, told{id: t.ID, title: r.FlakyVerdict(), command: printable(t, r), lines: c.retried[e.ID]})
 	}
 }
 

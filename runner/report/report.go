@@ -37,9 +37,5 @@ func label(t *task.Task, r *task.Result) string {
 
 // command returns the start of a task's command.
 func command(t *task.Task, r *task.Result) string {
-	argv := r.Argv
-	if len(argv) == 0 {
-		argv = t.Argv // it never ran
-	}
-	return t.ShortCommandLine(argv, commandBytes)
+	return t.ShortCommandLine(t.ArgvIn(r), commandBytes)
 }

@@ -65,10 +65,7 @@ func skippedText(r *task.Result) string {
 
 // class returns the name of a task's program, or crew if it is a shell.
 func class(t *task.Task, r *task.Result) string {
-	argv := r.Argv
-	if len(argv) == 0 {
-		argv = t.Argv
-	}
+	argv := t.ArgvIn(r)
 	if t.Shell || len(argv) == 0 {
 		return "crew"
 	}

@@ -121,7 +121,7 @@ func (d *Digest) finished(e *task.Event) {
 	default:
 		d.bad = d.bad || r.BadCommand
 		if len(d.failed) < digestTasks {
-			short := task.Printable(e.Task.ShortCommandLine(argvOf(e.Task, r), digestSubject))
+			short := task.Printable(e.Task.ShortCommandLine(e.Task.ArgvIn(r), digestSubject))
 			short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
 			d.failed = append(d.failed, described{e.ID, short, describe(e.Task, r, tails)})
 		}
@@ -279,7 +279,7 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	if t.Block != nil {
 		b.WriteString(", " + task.Printable(t.Block.Place()))
 	}
-	if cmd := t.ShortCommandLine(argvOf(t, r), digestCommand); cmd != "" {
+	if cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand); cmd != "" {
 		b.WriteString(": " + task.Printable(cmd))
 	}
 	b.WriteByte('\n')
@@ -297,13 +297,12 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 // describeFlaky returns what the digest shows of a task that failed and then passed: how
 // it failed the last time, and the end of what it wrote then.
 func describeFlaky(t *task.Task, r *task.Result, tails []string) string {
-	failed := r.Failures()
-	text := fmt.Sprintf("crew: flaky task %d: %s, passed in attempt %d", t.ID, failed[len(failed)-1].Verdict(), r.Attempt)
-	if cmd := t.ShortCommandLine(argvOf(t, r), digestCommand); cmd != "" {
+	text := fmt.Sprintf("crew: flaky task %d: %s", t.ID, r.FlakyVerdict())
+	if cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand); cmd != "" {
 		text += ": " + task.Printable(cmd)
 	}
 	text += "\n"
-	if n := len(tails); n == len(r.Before) && r.Before[n-1] == failed[len(failed)-1] && tails[n-1] != "" {
+	if n := len(tails); n == len(r.Before) && r.Before[n-1].Outcome != task.Lost && tails[n-1] != "" {
 		text += quoted(tails[n-1])
 	}
 	return text
@@ -338,11 +337,3 @@ func describeBefore(b *strings.Builder, r *task.Result, tails []string, last str
 
 // fewLines returns the end of a tail as it is shown of an earlier attempt.
 func fewLines(tail []byte) string { return strings.Join(task.LastLines(tail, digestFew), "\n") }
-
-// argvOf returns the command of a finished task, even if it never ran.
-func argvOf(t *task.Task, r *task.Result) []string {
-	if len(r.Argv) > 0 {
-		return r.Argv
-	}
-	return t.Argv
-}

@@ -182,7 +182,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	for _, n := range [...]int64{t.InputSize(), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
 		b = append(strconv.AppendInt(b, n, 10), '\t')
 	}
-	return append(append(b, joblogEscapes.Replace(t.CommandLine(argvOf(t, r)))...), '\n')
+	return append(append(b, joblogEscapes.Replace(t.CommandLine(t.ArgvIn(r)))...), '\n')
 }
 
 var joblogEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)

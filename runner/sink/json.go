@@ -120,7 +120,7 @@ func appendFacts(b []byte, t *task.Task, r *task.Result, form *Records) []byte {
 	if t.Block != nil {
 		b = appendBlock(b, t.Block)
 	}
-	b = appendText(b, "command", t.CommandLine(argvOf(t, r)))
+	b = appendText(b, "command", t.CommandLine(t.ArgvIn(r)))
 	b = r.AppendFacts(b)
 	if t.Key != "" {
 		b = appendText(b, "key", t.Key)

@@ -115,6 +115,14 @@ func (t *Task) ArgvOn(slot int, host string) []string {
 	return argv
 }
 
+// ArgvIn returns the command of a result of the task, even if it never ran.
+func (t *Task) ArgvIn(r *Result) []string {
+	if len(r.Argv) > 0 {
+		return r.Argv
+	}
+	return t.Argv
+}
+
 // Varies reports whether the task's command differs from slot to slot.
 func (t *Task) Varies() bool {
 	return len(t.Marks) > 0 && t.Marks[len(t.Marks)-1].Word != InTag

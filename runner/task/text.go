@@ -195,6 +195,12 @@ func (r *Result) Verdict() string {
 	return r.Outcome.String() + after
 }
 
+// FlakyVerdict is Verdict for a flaky task: how it failed the last time, and when it passed.
+func (r *Result) FlakyVerdict() string {
+	failed := r.Failures()
+	return fmt.Sprintf("%s, passed in attempt %d", failed[len(failed)-1].Verdict(), r.Attempt)
+}
+
 // signalName returns the name of a signal that ends processes by default, and
 // otherwise its number.
 func signalName(n int) string {
