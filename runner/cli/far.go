@@ -157,7 +157,6 @@ type Work struct {
 	Workdir  string // of tasks that have none; "" for this process's
 	Labels   []string
 	TTL      time.Duration
-	Slots    int
 	Commands bool
 	Trust    []string
 	Template Template                                 // without Words, it has none

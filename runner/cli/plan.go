@@ -158,6 +158,9 @@ func (o Output) logsEmpty(results string) bool {
 	return err != nil || len(entries) == 0
 }
 
+// silent reports whether crew says nothing of its own while all is well.
+func (o *Options) silent() bool { return o.Show.Quiet || o.Output.Fails && !o.Show.DryRun }
+
 // announces reports whether commands are printed before their tasks start. The
 // tasks write to stdout themselves then, so they have to wait for that.
 func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }

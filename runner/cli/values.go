@@ -103,6 +103,30 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// parseDeadline parses a duration, a local time of day that is still to come, or a
+// moment in the form of RFC 3339.
+func parseDeadline(s string, now time.Time) (Deadline, error) {
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return Deadline{Until: t}, nil
+	}
+	for _, form := range [...]string{"15:04", "15:04:05"} {
+		t, err := time.Parse(form, s)
+		if err != nil {
+			continue
+		}
+		until := now
+		for year, month, day := now.Date(); !until.After(now); day++ {
+			until = time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+		}
+		return Deadline{Until: until}, nil
+	}
+	d, err := parseDuration(s)
+	if err != nil || d == 0 {
+		return Deadline{}, errors.New("write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z")
+	}
+	return Deadline{After: d}, nil
+}
+
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
 // answer and any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {

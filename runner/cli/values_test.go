@@ -29,6 +29,29 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
+func TestParseDeadline(t *testing.T) {
+	zone := time.FixedZone("far", 5*3600)
+	now := time.Date(2026, 12, 31, 22, 30, 15, 500, zone)
+	for s, want := range map[string]Deadline{
+		"90m":                       {After: 90 * time.Minute},
+		"1.5":                       {After: 1500 * time.Millisecond},
+		"22:31":                     {Until: time.Date(2026, 12, 31, 22, 31, 0, 0, zone)},
+		"22:30:16":                  {Until: time.Date(2026, 12, 31, 22, 30, 16, 0, zone)},
+		"22:30:15":                  {Until: time.Date(2027, 1, 1, 22, 30, 15, 0, zone)}, // has just passed
+		"6:00":                      {Until: time.Date(2027, 1, 1, 6, 0, 0, 0, zone)},
+		"2020-01-31T06:00:00+05:00": {Until: time.Date(2020, 1, 31, 6, 0, 0, 0, zone)},
+	} {
+		got, err := parseDeadline(s, now)
+		require.NoError(t, err, s)
+		require.Equal(t, want.After, got.After, s)
+		require.True(t, want.Until.Equal(got.Until), "%s is %v", s, got.Until)
+	}
+	for _, s := range []string{"", "0", "-5m", "24:00", "6pm", "2027-01-31", "2027-01-31T06:00", "tomorrow", "12:3"} {
+		_, err := parseDeadline(s, now)
+		require.EqualError(t, err, "write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z", s)
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	for _, name := range policies {
 		_, err := sched.New(sched.Config{Name: name, Topics: sched.Topics{Auto: true}})

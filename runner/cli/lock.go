@@ -13,9 +13,6 @@ import (
 	"crew/runner/task"
 )
 
-// silent reports whether crew says nothing of its own while all is well.
-func (o *Options) silent() bool { return o.Show.Quiet || o.Output.Fails && !o.Show.DryRun }
-
 // errLocked is why a run with --lock does not begin.
 var errLocked = errors.New("is locked")
 
@@ -98,31 +95,4 @@ func lockHolder(fd int) string {
 		}
 	}
 	return "another process"
-}
-
-// parseDeadline parses a duration, a local time of day that is still to come, or a
-// moment in the form of RFC 3339.
-func parseDeadline(s string, now time.Time) (Deadline, error) {
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return Deadline{Until: t}, nil
-	}
-	for _, form := range [...]string{"15:04", "15:04:05"} {
-		t, err := time.Parse(form, s)
-		if err != nil {
-			continue
-		}
-		at := func(days int) time.Time {
-			year, month, day := now.Date()
-			return time.Date(year, month, day+days, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-		}
-		if until := at(0); until.After(now) {
-			return Deadline{Until: until}, nil
-		}
-		return Deadline{Until: at(1)}, nil
-	}
-	d, err := parseDuration(s)
-	if err != nil || d == 0 {
-		return Deadline{}, errors.New("write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z")
-	}
-	return Deadline{After: d}, nil
 }

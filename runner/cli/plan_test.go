@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/sink"
+)
+
+// With --quiet-success, no line tells a CI server how far the run is.
+func TestNoProgressOfSuccess(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	for arg, want := range map[string]sink.Progress{"--quiet-success": sink.ProgressAuto, "--keep-order": sink.ProgressLines} {
+		o, _, err := parse([]string{"crew", arg, "echo"}, func(string) string { return "" }, io.Discard, io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, want, (&wiring{opts: o, plan: o.plan()}).progress(), arg)
+	}
+}
