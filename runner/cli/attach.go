@@ -62,9 +62,8 @@ func notShown(o *Options) *refusal {
 	for i := range o.uses {
 		u := &o.uses[i]
 		if name := u.opt.name; u.opt != &attaching && name != "engine" && !slices.Contains(strings.Fields(attachOptions), name) {
-			return &refusal{usageError{
-				u.withChoice() + " and engine attach do not go together", "the tasks have run or run already: drop " + u.opt.typed(),
-			}, []*use{u}}
+			return refuse(u.withChoice()+" and engine attach do not go together",
+				"the tasks have run or run already: drop "+u.opt.typed(), u)
 		}
 	}
 	return nil

@@ -180,6 +180,8 @@ type refusal struct {
 	uses []*use // the options at fault
 }
 
+func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{usageError{msg, hint}, uses} }
+
 // dropOverridden drops from o.uses the options of CREW_OPTS that are refused
 // because of the command line, and returns why the rest is refused, if it is. What
 // CREW_OPTS gets wrong by itself is refused. It is called before the options are
@@ -244,9 +246,8 @@ func (o *Options) clash(a, b, hint string) *refusal {
 	if ua == nil || ub == nil {
 		return nil
 	}
-	return &refusal{usageError{
-		ua.withChoice() + " and " + ub.withChoice() + " do not go together", strings.Replace(hint, "%s", ub.typed(), 1),
-	}, []*use{ua, ub}}
+	return refuse(ua.withChoice()+" and "+ub.withChoice()+" do not go together",
+		strings.Replace(hint, "%s", ub.typed(), 1), ua, ub)
 }
 
 func (o *Options) lacks(cond string, n need) *refusal {
@@ -259,7 +260,7 @@ func (o *Options) lacks(cond string, n need) *refusal {
 			return nil
 		}
 	}
-	return &refusal{usageError{u.withChoice() + " needs " + n.what, n.hint}, []*use{u}}
+	return refuse(u.withChoice()+" needs "+n.what, n.hint, u)
 }
 
 // withoutCommand refuses options that make sense only with a command.
@@ -269,10 +270,8 @@ func withoutCommand(o *Options) *refusal {
 	}
 	for _, name := range onlyWithCommand {
 		if u := o.given(name); u != nil {
-			return &refusal{usageError{
-				u.withChoice() + " needs a command",
-				"without one each record is a command line: add a command, or drop " + u.opt.typed(),
-			}, []*use{u}}
+			return refuse(u.withChoice()+" needs a command",
+				"without one each record is a command line: add a command, or drop "+u.opt.typed(), u)
 		}
 	}
 	return nil
@@ -285,10 +284,8 @@ func wronglyReplaced(o *Options) *refusal {
 	if u == nil || anyContains(o.words(), u.value) || !anyContains(o.words(), "{}") {
 		return nil
 	}
-	return &refusal{usageError{
-		u.withValue(u.value) + " is nowhere in the command",
-		"drop " + u.spelled + ", as {} stands for the record without it",
-	}, []*use{u}}
+	return refuse(u.withValue(u.value)+" is nowhere in the command",
+		"drop "+u.spelled+", as {} stands for the record without it", u)
 }
 
 // unlinked refuses a first group of values that is linked.
@@ -296,7 +293,7 @@ func unlinked(o *Options) *refusal {
 	if len(o.Input.Files) > 0 || len(o.Input.Groups) == 0 || !o.Input.Groups[0].Linked {
 		return nil
 	}
-	return &refusal{usageError{"the first group of values is linked to nothing", "begin with ::: or ::::"}, nil}
+	return refuse("the first group of values is linked to nothing", "begin with ::: or ::::")
 }
 
 // product refuses several sources of JSON objects.
@@ -305,9 +302,7 @@ func product(o *Options) *refusal {
 	if u == nil || o.Input.sources() <= 1 {
 		return nil
 	}
-	return &refusal{usageError{
-		u.withChoice() + " and a product do not go together", "give one source, with -a, ::: or ::::",
-	}, []*use{u}}
+	return refuse(u.withChoice()+" and a product do not go together", "give one source, with -a, ::: or ::::", u)
 }
 
 // shortMaxDelay refuses a longest wait that is shorter than the first one.
@@ -320,10 +315,8 @@ func shortMaxDelay(o *Options) *refusal {
 	if first := o.given("retry-delay"); first != nil {
 		uses = append(uses, first)
 	}
-	return &refusal{usageError{
-		fmt.Sprintf("%s is less than the first wait, %v", u.withValue(f.RetryMaxDelay.String()), f.RetryDelay),
-		"lower --retry-delay",
-	}, uses}
+	return refuse(fmt.Sprintf("%s is less than the first wait, %v", u.withValue(f.RetryMaxDelay.String()), f.RetryDelay),
+		"lower --retry-delay", uses...)
 }
 
 // retryOnTimeout refuses retries on timeouts alone without a timeout.
@@ -333,7 +326,7 @@ func retryOnTimeout(o *Options) *refusal {
 		return nil
 	}
 	u := o.given("retry-on")
-	return &refusal{usageError{u.withValue("timeout") + " needs a timeout", "add --timeout DUR"}, []*use{u}}
+	return refuse(u.withValue("timeout")+" needs a timeout", "add --timeout DUR", u)
 }
 
 // idleWorker refuses a crew worker that could run nothing.
@@ -341,10 +334,8 @@ func idleWorker(o *Options) *refusal {
 	if o.given(working.name) == nil || o.given("allow-commands") != nil || len(o.words()) > 0 {
 		return nil
 	}
-	return &refusal{usageError{
-		"worker needs a command, for which runs bring the values",
-		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
-	}, nil}
+	return refuse("worker needs a command, for which runs bring the values",
+		"write it after the options, or add --allow-commands --trust FILE to run those that are signed")
 }
 
 // unseenName refuses a name that neither a socket nor an engine tells of.
@@ -361,16 +352,14 @@ func givenValues(o *Options) *refusal {
 		return nil
 	}
 	if o.given(working.name) != nil {
-		return &refusal{usageError{
-			"worker and values on the command line do not go together", "runs with --engine bring them: drop what follows the command",
-		}, nil}
+		return refuse("worker and values on the command line do not go together",
+			"runs with --engine bring them: drop what follows the command")
 	}
 	if o.given(serving.name) == nil {
 		return nil
 	}
-	return &refusal{usageError{
-		"serve and values on the command line do not go together", "crew ctl add brings them: drop what follows the command",
-	}, nil}
+	return refuse("serve and values on the command line do not go together",
+		"crew ctl add brings them: drop what follows the command")
 }
 
 // shareOfQueue refuses a --halt at a share of tasks whose number nobody knows.
@@ -379,9 +368,8 @@ func shareOfQueue(o *Options) *refusal {
 	if u == nil || o.given(serving.name) == nil || !o.Failure.Halt.Percent {
 		return nil
 	}
-	return &refusal{usageError{
-		u.withValue(u.value) + " and serve do not go together", "the number of tasks is not known: write a number instead of the percentage",
-	}, []*use{u}}
+	return refuse(u.withValue(u.value)+" and serve do not go together",
+		"the number of tasks is not known: write a number instead of the percentage", u)
 }
 
 // jobsElsewhere refuses a number of workers where they are started elsewhere.
@@ -391,16 +379,14 @@ func jobsElsewhere(o *Options) *refusal {
 		return nil
 	}
 	if n, err := strconv.Atoi(u.value); ssh != nil && (err != nil || n < 1 || u.value[0] == '+') {
-		return &refusal{usageError{
-			u.withValue(u.value) + " and " + ssh.spelled + " do not go together", "write how many tasks each host runs, as in -j 8 or -S 8/web1",
-		}, []*use{u, ssh}}
+		return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
+			"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
 	}
 	if engine == nil {
 		return nil
 	}
-	return &refusal{usageError{
-		u.spelled + " and --engine do not go together", "each worker has its own, as in crew worker -j 4: drop " + u.spelled,
-	}, []*use{u, engine}}
+	return refuse(u.spelled+" and --engine do not go together",
+		"each worker has its own, as in crew worker -j 4: drop "+u.spelled, u, engine)
 }
 
 // unsigned refuses options that say more than values where workers take only those.
@@ -415,7 +401,7 @@ func unsigned(o *Options) *refusal {
 			if strings.HasPrefix(name, "worker-") {
 				hint = "it is for each crew worker, whose process answers: give it there, or add --sign FILE"
 			}
-			return &refusal{usageError{u.withChoice() + " and --engine do not go together without --sign", hint}, []*use{u, engine}}
+			return refuse(u.withChoice()+" and --engine do not go together without --sign", hint, u, engine)
 		}
 	}
 	return nil

@@ -109,9 +109,8 @@ func valuesOfStream(o *Options) *refusal {
 	if u == nil || len(o.Input.Groups) == 0 {
 		return nil
 	}
-	return &refusal{usageError{
-		u.String() + " and values on the command line do not go together", "give the stream on standard input, or files with -a FILE",
-	}, []*use{u}}
+	return refuse(u.String()+" and values on the command line do not go together",
+		"give the stream on standard input, or files with -a FILE", u)
 }
 
 // outputOfFilters refuses what needs to know which output belongs to which block, and
@@ -131,9 +130,8 @@ func outputOfFilters(o *Options) *refusal {
 		if i < 2 {
 			why = "workers that read many blocks run on this machine"
 		}
-		return &refusal{usageError{
-			pipe.String() + " " + u.String() + " and " + other.String() + " do not go together", why + ": drop " + other.opt.typed() + ", or " + u.spelled,
-		}, []*use{u, pipe, other}}
+		return refuse(pipe.String()+" "+u.String()+" and "+other.String()+" do not go together",
+			why+": drop "+other.opt.typed()+", or "+u.spelled, u, pipe, other)
 	}
 	return nil
 }

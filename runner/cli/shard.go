@@ -102,23 +102,18 @@ func unsharable(o *Options) *refusal {
 		return o.Command.Replace != placeholder && anyContains(words, placeholder)
 	}
 	if u != nil && key != nil && holds([]string{o.Sched.Key}, "{#}") {
-		return &refusal{usageError{
-			key.String() + " cannot hold {#} with --shard", "a task gets its number after its share is known: take the key from the record",
-		}, []*use{key, u}}
+		return refuse(key.String()+" cannot hold {#} with --shard",
+			"a task gets its number after its share is known: take the key from the record", key, u)
 	}
-	for placeholder, variable := range map[string]string{"{#}": "$CREW_SEQ", "{%}": "$CREW_WORKER"} {
-		if times != nil && holds(o.words(), placeholder) {
-			return &refusal{usageError{
-				times.String() + " cannot know commands with " + placeholder,
-				"they differ from run to run: have a shell expand " + variable + " instead",
-			}, []*use{times}}
+	for _, v := range [...]struct{ placeholder, variable string }{{"{#}", "$CREW_SEQ"}, {"{%}", "$CREW_WORKER"}} {
+		if times != nil && holds(o.words(), v.placeholder) {
+			return refuse(times.String()+" cannot know commands with "+v.placeholder,
+				"they differ from run to run: have a shell expand "+v.variable+" instead", times)
 		}
 	}
 	if joblog := o.given("joblog"); times != nil && joblog != nil && filepath.Clean(times.value) == filepath.Clean(joblog.value) {
-		return &refusal{usageError{
-			"--shard-times and --joblog name the same file",
-			"all shares read the same times and each writes its own log: put the logs together when all have ended",
-		}, []*use{times, joblog}}
+		return refuse("--shard-times and --joblog name the same file",
+			"all shares read the same times and each writes its own log: put the logs together when all have ended", times, joblog)
 	}
 	return nil
 }

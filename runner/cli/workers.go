@@ -39,10 +39,8 @@ func workersAlone(o *Options) *refusal {
 	if u == nil || len(o.Command.Words) == 0 {
 		return nil
 	}
-	return &refusal{usageError{
-		u.String() + " and a command do not go together",
-		"the records go to the worker: drop " + task.Quote(task.Shorten(o.Command.Words[0], 40)) + ", or put it into " + u.spelled + " '...'",
-	}, []*use{u}}
+	return refuse(u.String()+" and a command do not go together",
+		"the records go to the worker: drop "+task.Quote(task.Shorten(o.Command.Words[0], 40))+", or put it into "+u.spelled+" '...'", u)
 }
 
 // answerOfWorker refuses retries on bad answers alone without a worker.
@@ -51,7 +49,7 @@ func answerOfWorker(o *Options) *refusal {
 		return nil
 	}
 	u := o.given("retry-on")
-	return &refusal{usageError{u.withValue("answer") + " needs --worker", "add --worker CMD"}, []*use{u}}
+	return refuse(u.withValue("answer")+" needs --worker", "add --worker CMD", u)
 }
 
 // checkWorker refuses placeholders in the worker's command that differ from record to
