@@ -107,12 +107,13 @@ func (r *Run) settle() {
 	if !t.on {
 		return
 	}
-	if n := c.capacity - t.all; t.own && n > 0 {
+	slots := c.capacity / max(1, c.cfg.Pool.Window)
+	if n := slots - t.all; t.own && n > 0 {
 		pool.Create(n)
 		t.all, t.held = t.all+n, t.held+n
 		r.start(nil)
 	}
-	if n := min(t.all-c.capacity, t.surplus()); t.own && n > 0 {
+	if n := min(t.all-slots, t.surplus()); t.own && n > 0 {
 		pool.Destroy(n)
 		t.all, t.held = t.all-n, t.held-n
 	}
@@ -121,7 +122,7 @@ func (r *Run) settle() {
 		pool.Return(n)
 		t.held -= n
 	}
-	switch want := t.short || t.own && t.all > c.capacity; {
+	switch want := t.short || t.own && t.all > slots; {
 	case want && !t.asked:
 		t.asked = true
 		pool.Ask()

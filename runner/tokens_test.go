@@ -239,6 +239,25 @@ func TestARunSaysThatItWaitsForTokens(t *testing.T) {
 	})
 }
 
+// A slot that holds several attempts is one process, and so one of the run's own tokens.
+func TestAnOwnTokenForEachSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, inbox := &basket{own: true}, make(chan task.Command)
+		cfg := config(4)
+		cfg.Pool.Window, cfg.Pool.Tokens = 8, b
+		r, err := New(cfg, &tasks{n: 16}, newLanes(never), nil, []Sink{&seen{}})
+		require.NoError(t, err)
+		go r.Wait()
+		go func() { r.Do(<-inbox) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		there, held := b.count()
+		require.Equal(t, []int{2, 2}, []int{there, held})
+		inbox <- task.Command{Op: task.Stop}
+		time.Sleep(time.Minute)
+	})
+}
+
 // Of slots that hold several attempts, each takes one token while it holds any.
 func TestATokenForEachSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
