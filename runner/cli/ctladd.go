@@ -71,15 +71,7 @@ func (c *ctl) add() error {
 			return err
 		}
 	}
-	if c.stdin {
-		delim := byte('\n')
-		if c.null {
-			delim = 0
-		}
-		err = batches(c.in, delim, a.sendParts)
-	} else {
-		err = a.sendParts(toBytes(c.work))
-	}
+	err = c.additions(a.sendParts)
 	a.wg.Wait()
 	switch {
 	case err != nil:
@@ -104,6 +96,19 @@ func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
 	}
 }
 
+// additions calls send with the words to add, or with the records of standard input,
+// several at a time.
+func (c *ctl) additions(send func([]task.Bytes) error) error {
+	if !c.stdin {
+		return send(toBytes(c.work))
+	}
+	delim := byte('\n')
+	if c.null {
+		delim = 0
+	}
+	return batches(c.in, delim, send)
+}
+
 func toBytes(words []string) []task.Bytes {
 	list := make([]task.Bytes, len(words))
 	for i, w := range words {
@@ -118,10 +123,7 @@ func here() (dir task.Bytes, env []task.Bytes, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
 	}
-	for _, v := range os.Environ() {
-		env = append(env, task.Bytes(v))
-	}
-	return task.Bytes(path), env, nil
+	return task.Bytes(path), toBytes(os.Environ()), nil
 }
 
 // sendParts calls send and, if the tasks may wait for room, does so in parts for which

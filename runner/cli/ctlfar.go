@@ -59,14 +59,14 @@ func (c *ctl) addFar() error {
 		v.Key = string(*c.key)
 	}
 	v.Each = func(add func(string) error) error {
-		if !c.stdin {
-			return each(toBytes(c.work), add)
-		}
-		delim := byte('\n')
-		if c.null {
-			delim = 0
-		}
-		return batches(c.in, delim, func(batch []task.Bytes) error { return each(batch, add) })
+		return c.additions(func(batch []task.Bytes) error {
+			for _, value := range batch {
+				if err := add(string(value)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	run, err := c.far.Add(v)
 	if err != nil {
@@ -80,13 +80,4 @@ func (c *ctl) addFar() error {
 		return c.printJSON(line)
 	}
 	return c.print(run)
-}
-
-func each(values []task.Bytes, add func(string) error) error {
-	for _, v := range values {
-		if err := add(string(v)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
