@@ -33,7 +33,7 @@ func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 	j.open("  <testcase", "name", task.Shorten(label(t, r), nameBytes), "classname", class(t, r), "time", seconds(shown.Duration()))
 	j.w.WriteString(">\n")
 	if element == "failure" {
-		j.failure("   ", element, t, shown)
+		j.failure(element, t, shown)
 	}
 	j.attempts(again+"Failure", t, others, false)
 	if element == "skipped" {
@@ -41,7 +41,7 @@ func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 		j.w.WriteString("/>\n")
 	}
 	if element == "error" {
-		j.failure("   ", element, t, shown)
+		j.failure(element, t, shown)
 	}
 	j.attempts(again+"Error", t, others, true)
 	j.outputs("   ", shown)
@@ -94,15 +94,15 @@ func (j *JUnit) content(s string) {
 
 // failure writes an element about a failed attempt, with the command and the end of
 // its output.
-func (j *JUnit) failure(indent, element string, t *task.Task, r *task.Result) {
-	j.reason(indent+"<"+element, r)
+func (j *JUnit) failure(element string, t *task.Task, r *task.Result) {
+	j.reason(element, r)
 	j.trace(t, r)
 	j.w.WriteString("</" + element + ">\n")
 }
 
 // reason writes the beginning of an element about how an attempt failed.
-func (j *JUnit) reason(tag string, r *task.Result) {
-	j.open(tag, "message", r.Verdict(), "type", r.Outcome.String())
+func (j *JUnit) reason(element string, r *task.Result) {
+	j.open("   <"+element, "message", r.Verdict(), "type", r.Outcome.String())
 	j.w.WriteString(">")
 }
 
@@ -123,7 +123,7 @@ func (j *JUnit) attempts(element string, t *task.Task, list []*task.Result, erro
 		if isError(r) != errors {
 			continue
 		}
-		j.reason("   <"+element, r)
+		j.reason(element, r)
 		j.w.WriteString("\n    <stackTrace>")
 		j.trace(t, r)
 		j.w.WriteString("</stackTrace>\n")
