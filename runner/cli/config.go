@@ -159,15 +159,15 @@ type ExitRange struct{ From, To int }
 
 // Output configures where results go.
 type Output struct {
-	Mode      string // one of modes
-	KeepOrder bool
-	Fails     bool // show nothing of tasks that succeed, and say nothing of a run of these
-	Tag       bool
-	TagString string // template; "" for none
-	JSON      bool
-	Results   string // directory; "" for none
-	Joblog    string // file; "" for none
-	JUnit     string // file; "" for none
+	Mode       string // one of modes
+	KeepOrder  bool
+	FailedOnly bool // show nothing of tasks that succeed, and say nothing of a run of these
+	Tag        bool
+	TagString  string // template; "" for none
+	JSON       bool
+	Results    string // directory; "" for none
+	Joblog     string // file; "" for none
+	JUnit      string // file; "" for none
 }
 
 // Show configures what people see beside the results.

@@ -343,7 +343,7 @@ var options = [...]option{
 		set:  func(o *Options, _ string) error { o.Show.Quiet = true; return nil }},
 	{name: "quiet-success", group: groupOutput,
 		text: "show only tasks that failed; nothing if none did",
-		set:  func(o *Options, _ string) error { o.Output.Fails = true; return nil }},
+		set:  func(o *Options, _ string) error { o.Output.FailedOnly = true; return nil }},
 	{name: "verbose", short: "t", group: groupOutput,
 		text: "each command on stderr before it runs",
 		set:  func(o *Options, _ string) error { o.Show.Verbose = true; return nil }},

@@ -16,8 +16,8 @@ import (
 func (o *Options) plan() task.Plan {
 	p := task.Plan{
 		Show: task.ShowBlocks, Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
-		Copy:  o.Output.Results != "" || (o.Serve.On || o.Output.JUnit != "") && o.Output.Mode != "raw", // crew ctl shows them
-		Tries: o.Output.JUnit != "",
+		Copy:     o.Output.Results != "" || (o.Serve.On || o.Output.JUnit != "") && o.Output.Mode != "raw", // crew ctl shows them
+		Attempts: o.Output.JUnit != "",
 	}
 	switch mode := o.Output.Mode; {
 	case mode == "none" && o.Output.JSON:
@@ -34,7 +34,7 @@ func (o *Options) plan() task.Plan {
 	if o.Engine.Worker {
 		p.Show = task.ShowNothing // here: the output goes to the tasks' own runs
 	}
-	p.Fails = o.Output.Fails && !o.Show.DryRun
+	p.FailedOnly = o.Output.FailedOnly && !o.Show.DryRun
 	if o.Show.DryRun && p.Streams() {
 		p.Show = task.ShowBlocks // nothing runs that could write by itself
 	}
@@ -78,7 +78,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
-		digest.Fails = w.plan.Fails
+		digest.FailedOnly = w.plan.FailedOnly
 		sinks = append(sinks, digest)
 	}
 	if o.ci(os.Getenv) == "github" {
@@ -159,7 +159,7 @@ func (o Output) logsEmpty(results string) bool {
 }
 
 // silent reports whether crew says nothing of its own while all is well.
-func (o *Options) silent() bool { return o.Show.Quiet || o.Output.Fails && !o.Show.DryRun }
+func (o *Options) silent() bool { return o.Show.Quiet || o.Output.FailedOnly && !o.Show.DryRun }
 
 // announces reports whether commands are printed before their tasks start. The
 // tasks write to stdout themselves then, so they have to wait for that.
@@ -172,7 +172,7 @@ func (w *wiring) progress() sink.Progress {
 		if w.opts.Serve.On { // it mostly runs in the background of a shell
 			return sink.ProgressNever
 		}
-		if w.opts.ci(os.Getenv) != "none" && !w.plan.Fails {
+		if w.opts.ci(os.Getenv) != "none" && !w.plan.FailedOnly {
 			return sink.ProgressLines
 		}
 	case "never":

@@ -30,9 +30,9 @@ const (
 // It keeps the first ten failures as short text, so its memory is bounded, and
 // shows them in input order. Errors of stderr are ignored.
 type Digest struct {
-	// Fails, which may be set before Consume, means to print nothing after a run in
+	// FailedOnly, which may be set before Consume, means to print nothing after a run in
 	// which every task succeeded.
-	Fails bool
+	FailedOnly bool
 
 	screen *Screen
 	input  Input
@@ -151,7 +151,7 @@ func (d *Digest) Close(s task.Stats) error {
 		if text = "crew: " + line + "\n"; left {
 			hint = d.hint()
 		}
-	} else if d.Fails && s.Failed() == 0 {
+	} else if d.FailedOnly && s.Failed() == 0 {
 		return nil
 	} else {
 		text = d.head(&s)

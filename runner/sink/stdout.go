@@ -203,7 +203,7 @@ func (s *Stdout) Lost() int64 {
 func (s *Stdout) finished(e *task.Event, next bool) {
 	r := e.Result
 	switch {
-	case r.Earlier || s.cfg.Plan.Fails && r.Outcome == task.OK:
+	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome == task.OK:
 		return
 	case e.Task.Done != nil: // from an earlier run: the result has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:

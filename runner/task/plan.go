@@ -3,12 +3,12 @@ package task
 // Plan says how the output of tasks is captured, shown and kept. It is made once,
 // in cli.
 type Plan struct {
-	Show  Show
-	Order bool // show results in input order
-	Tag   bool // begin lines with the task's tag
-	Fails bool // show only tasks that did not succeed; not with Streams
-	Copy  bool // keep whole outputs for another sink, whatever Show is
-	Tries bool // keep those of failed attempts as well
+	Show       Show
+	Order      bool // show results in input order
+	Tag        bool // begin lines with the task's tag
+	FailedOnly bool // show only tasks that did not succeed; not with Streams
+	Copy       bool // keep whole outputs for another sink, whatever Show is
+	Attempts   bool // keep those of failed attempts as well
 }
 
 // Show is how output and results are shown on stdout and stderr.
@@ -36,7 +36,7 @@ func (p Plan) Recalls() bool { return p.Keeps() || p.JSON() }
 
 // KeepsAttempts reports whether the outputs of failed attempts are kept open until
 // their task is finished, to be shown or reported with it.
-func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects || p.Tries && p.Keeps() }
+func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects || p.Attempts && p.Keeps() }
 
 // JSON reports whether results are shown as JSON objects.
 func (p Plan) JSON() bool { return p.Show == ShowObjects || p.Show == ShowFacts }
