@@ -274,6 +274,8 @@ func (c *core) reason(e, first *entry) *task.Blocking {
 			}
 		} else if c.run.Before(c.nextStart) {
 			b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
+		} else if c.tokens.short {
+			b.By = task.ByTokens
 		}
 	}
 	return b

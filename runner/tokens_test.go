@@ -234,6 +234,7 @@ func TestARunSaysThatItWaitsForTokens(t *testing.T) {
 		b := look(t, r).Blocking
 		require.Equal(t, task.ByTokens, b.By)
 		require.Equal(t, []task.Blocking{*b}, look(t, r).Waiting)
+		require.Equal(t, b, ask(t, r, task.Command{Op: task.Explain, IDs: []uint64{2}}).Wheres[0].Blocking)
 		require.Equal(t, "1 task waits for a token of the jobserver", b.Text(time.Now()))
 		time.Sleep(time.Hour)
 	})
