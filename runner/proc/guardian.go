@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -35,14 +36,10 @@ const (
 	guardAgain = 200 * time.Millisecond // when to try again if it cannot be started
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
-	// In a guardian's environment, guardianVariable holds the ID of the process
-	// to watch, tableVariable the descriptor of the table, leaseVariable that of
-	// the lease's timer, and heldVariable the one to keep open until the groups are
-	// gone. The last two can be -1.
+	// guardianVariable holds, in a guardian's environment, the ID of the process to
+	// watch and the descriptors of the table, of the lease's timer, and of what to
+	// keep open until the groups are gone. The last two are 0 if there is none.
 	guardianVariable = "CREW_GUARDIAN_OF"
-	tableVariable    = "CREW_GUARDIAN_TABLE"
-	leaseVariable    = "CREW_GUARDIAN_LEASE"
-	heldVariable     = "CREW_GUARDIAN_HELD"
 
 	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
 	goneWithin = time.Second           // how long it waits for killed groups
@@ -56,10 +53,9 @@ const (
 // guardianCommand returns the command line and environment of a guardian. Its name
 // is not crew's, so that killing every crew by name spares it.
 func guardianCommand(table, lease, held int) (argv, env []string) {
-	pid := strconv.Itoa(os.Getpid())
-	return []string{"task-guardian", pid}, []string{
-		guardianVariable + "=" + pid, tableVariable + "=" + strconv.Itoa(table), leaseVariable + "=" + strconv.Itoa(lease),
-		heldVariable + "=" + strconv.Itoa(held), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0",
+	pid := os.Getpid()
+	return []string{"task-guardian", strconv.Itoa(pid)}, []string{
+		guardianVariable + "=" + fmt.Sprint(pid, table, lease, held), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0",
 	}
 }
 
@@ -67,11 +63,9 @@ func guardianCommand(table, lease, held int) (argv, env []string) {
 // so that no other package has to be initialised first, and every binary that runs
 // tasks, such as a test, is its own guardian.
 func init() {
-	if pid, err := strconv.Atoi(os.Getenv(guardianVariable)); err == nil {
-		table, err1 := strconv.Atoi(os.Getenv(tableVariable))
-		lease, err2 := strconv.Atoi(os.Getenv(leaseVariable))
-		held, err3 := strconv.Atoi(os.Getenv(heldVariable))
-		if err1 == nil && err2 == nil && err3 == nil {
+	if value, is := os.LookupEnv(guardianVariable); is {
+		var pid, table, lease, held int
+		if _, err := fmt.Sscan(value, &pid, &table, &lease, &held); err == nil {
 			watchOver(pid, table, lease, held)
 		}
 		os.Exit(0)
@@ -94,7 +88,7 @@ func watchOver(pid, fd, lease, held int) {
 		crew, timeout = -1, 10 // poll(2) ignores the descriptor and sleeps
 	}
 	for os.Getppid() == pid {
-		fds := []unix.PollFd{{Fd: int32(crew), Events: unix.POLLIN}, {Fd: int32(lease), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(crew), Events: unix.POLLIN}, {Fd: int32(cmp.Or(lease, -1)), Events: unix.POLLIN}}
 		_, _ = unix.Poll(fds, timeout)
 		if fds[1].Revents&unix.POLLIN != 0 {
 			killListed(table)
@@ -102,7 +96,7 @@ func watchOver(pid, fd, lease, held int) {
 		}
 	}
 	killListed(table)
-	for end := time.Now().Add(goneWithin); held >= 0 && anyLives(table) && time.Now().Before(end); {
+	for end := time.Now().Add(goneWithin); held > 0 && anyLives(table) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -211,15 +205,8 @@ func (g *guardian) makeTable() error {
 		return err
 	}
 	g.groups.share(table)
-	keep := []int{fd}
-	also := func(fd int) int {
-		if fd == 0 {
-			return -1
-		}
-		keep = append(keep, fd)
-		return fd
-	}
-	argv, env := guardianCommand(fd, also(g.lease), also(g.held))
+	argv, env := guardianCommand(fd, g.lease, g.held)
+	keep := slices.DeleteFunc([]int{fd, g.lease, g.held}, func(fd int) bool { return fd == 0 })
 	slices.Sort(keep)
 	g.table, g.start = fd, linux.NewDelayedExec("/proc/self/exe", argv, env, g.null, keep, guardAfter)
 	return nil

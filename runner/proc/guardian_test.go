@@ -25,7 +25,7 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer syscall.Close(table)
 	require.NoError(t, syscall.Ftruncate(table, 4*tableLeast))
-	argv, env := guardianCommand(table, -1, -1)
+	argv, env := guardianCommand(table, 0, 0)
 	beside := linux.NewDelayedExec("/proc/self/exe", argv, env, null, []int{table}, guardAfter)
 	for name, start := range map[string]func() (int, error){
 		"delayed": beside.Start,
