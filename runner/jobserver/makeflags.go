@@ -20,7 +20,8 @@ type Auth struct {
 // Parse finds the jobserver in the value of MAKEFLAGS. It must be called before this
 // process opens descriptors, which may have the numbers of the closed ones of the pipe.
 func Parse(makeflags string) (a Auth, found bool) {
-	for _, word := range flags(makeflags) {
+	words, _ := split(makeflags)
+	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		switch {
 		case name == "--jobserver-auth" || name == "--jobserver-fds": // the last one counts
@@ -64,28 +65,31 @@ func pipeOf(fd, not int) (st unix.Stat_t, ok bool) {
 	return st, err == nil && mode&unix.O_ACCMODE != not
 }
 
-// flags returns the words of MAKEFLAGS up to the variables, which follow a --.
-func flags(makeflags string) []string {
-	words := strings.Fields(makeflags)
-	if i := slices.Index(words, "--"); i >= 0 {
-		words = words[:i]
+// split returns the words of MAKEFLAGS, and the variables that follow a --.
+func split(makeflags string) (words []string, variables string) {
+	for rest := strings.Trim(makeflags, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		var word string
+		if word, rest, _ = strings.Cut(rest, " "); word == "--" {
+			return words, strings.TrimLeft(rest, " ")
+		}
+		words = append(words, word)
 	}
-	return words
+	return words, ""
 }
 
 // makeflags returns the value of MAKEFLAGS for tasks that share n places at auth: what
 // inherited says, without its number of jobs and its jobserver.
 func makeflags(inherited, auth string, n int) string {
-	before, variables, _ := strings.Cut(" "+inherited+" ", " -- ")
-	words := slices.DeleteFunc(strings.Fields(before), func(w string) bool {
+	words, variables := split(inherited)
+	words = slices.DeleteFunc(words, func(w string) bool {
 		return strings.HasPrefix(w, "-j") || strings.HasPrefix(w, "--jobserver-")
 	})
 	text := strings.Join(append(words, "-j"+strconv.Itoa(n), "--jobserver-auth="+auth), " ")
 	if len(words) == 0 || strings.Contains(words[0], "=") || words[0][0] == '-' {
 		text = " " + text // the first word of make's would hold flags of one letter
 	}
-	if v := strings.TrimSpace(variables); v != "" {
-		text += " -- " + v
+	if variables != "" {
+		text += " -- " + variables
 	}
 	return text
 }
