@@ -2,8 +2,8 @@ package runner
 
 import "time"
 
-// untilLook is how often the core looks at the machine's clock, which can be set, and
-// goes on while the machine sleeps, before Limit.Until.
+// untilLook is how often the core checks the machine's clock before Limit.Until: that
+// clock can be set, and goes on while the machine sleeps.
 const untilLook = time.Minute
 
 // begins starts what is counted from the beginning of the run.

@@ -207,8 +207,7 @@ func (c *core) blockOf(q sched.Block) task.Blocking {
 // wait or have failed lately.
 func (c *core) wheres(ids []uint64) (list []task.Where) {
 	if len(ids) == 0 {
-		ids = slices.Sorted(maps.Keys(c.entries))
-		ids = slices.AppendSeq(ids[:min(len(ids), mostListed)], maps.Keys(c.memory.tasks))
+		ids = slices.AppendSeq(slices.Collect(maps.Keys(c.entries)), maps.Keys(c.memory.tasks))
 		slices.Sort(ids)
 		ids = ids[:min(len(ids), mostListed)]
 	}

@@ -50,7 +50,7 @@ func (t *tokens) hold(slot, n int) {
 	}
 }
 
-// free is how many slots need no token.
+// free returns how many busy slots need no token.
 func (t *tokens) free() int {
 	if t.own {
 		return 0
@@ -58,7 +58,7 @@ func (t *tokens) free() int {
 	return 1
 }
 
-// surplus is how many tokens no slot needs.
+// surplus returns how many tokens of the run no slot needs.
 func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.free()) }
 
 // allow reports whether an attempt may start in a slot. If not, the run is short of a

@@ -178,11 +178,12 @@ func (t *Tasks) of(rec *Record, id uint64) *task.Task {
 }
 
 // Buffered reports whether Next certainly returns without blocking, since a whole record
-// has been read. It is false where that is not known, as in a product or with a Share. The goroutine of
-// Next may call it.
+// has been read. It is false where that is not known, as in a product or with a Share.
+// The goroutine of Next may call it.
 func (t *Tasks) Buffered() bool {
 	axes := t.r.axes
-	return t.cfg.Share == nil && !t.cfg.Limits.batches() && len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
+	return t.cfg.Share == nil && !t.cfg.Limits.batches() &&
+		len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
 }
 
 // oneRecord is a task together with the slice that it needs.

@@ -30,9 +30,9 @@ func newEnviron(inherited []string, pty bool) *environ {
 	return e
 }
 
-// from returns what attempts inherit of an environment. To those that write to
-// terminals, TERM is xterm if it is not set, as under docker run -t, and PAGER is cat,
-// since nobody is there to turn pages.
+// from returns what attempts inherit of an environment. If they write to terminals, TERM
+// is xterm unless it is set, as under docker run -t, and PAGER is cat, since nobody is
+// there to turn pages.
 func (e *environ) from(env []string) []string {
 	env = others(env)
 	if e.pty {

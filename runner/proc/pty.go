@@ -14,11 +14,11 @@ const ptmx = "/dev/ptmx"
 // errNoPTY means that all pseudo-terminals are in use.
 var errNoPTY = errors.New("all pseudo-terminals are in use (sysctl kernel.pty.max)")
 
-// The size of a terminal that has none to go by, as for 24 lines of 80 columns.
+// The size of the tasks' terminals if crew has none.
 const usualRows, usualCols = 24, 80
 
-// HasPTYs returns an error if this system has no pseudo-terminals. That others have
-// them all is none.
+// HasPTYs returns an error if this system has no pseudo-terminals. If all of them are in
+// use, that is no error.
 func HasPTYs() error {
 	ours, theirs, err := openPTY()
 	closeFD(&ours)
@@ -105,7 +105,7 @@ func (l *Local) followSize() {
 }
 
 // resize sets the size of the task's terminals, and tells the task if it has changed.
-// The kernel would tell the foreground process group, of which they have none.
+// The kernel tells only a foreground process group, and these terminals have none.
 func (p *process) resize(size winSize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

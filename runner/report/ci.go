@@ -37,7 +37,7 @@ type CI struct {
 	retried map[uint64][]string // for each task to be retried, the end of its output when it failed
 }
 
-// told is what is kept of a task.
+// told is a task that the annotations or the summary tell of.
 type told struct {
 	id         uint64
 	took       time.Duration

@@ -32,7 +32,7 @@ type JUnit struct {
 	err         error // the first error
 }
 
-// most is more than any number in the head of a report, and for its time in milliseconds.
+// most exceeds every number in the head of a report, and its time in milliseconds.
 const most = 1_000_000_000_000
 
 // counts are the attributes of the test suite.

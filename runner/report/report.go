@@ -16,7 +16,7 @@ const (
 	traceLines   = 20   // of the end of an output
 )
 
-// label returns what tells a task from others: its tag, its records or, without any,
+// label returns the text that identifies a task: its tag, its records or, without any,
 // its command or number.
 func label(t *task.Task, r *task.Result) string {
 	if t.Tag != "" {

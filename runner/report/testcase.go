@@ -116,8 +116,8 @@ func (j *JUnit) trace(t *task.Task, r *task.Result) {
 	}
 }
 
-// attempts writes an element for each attempt that is an error, or for each that is
-// none.
+// attempts writes an element for each attempt of the list that is an error or, if errors
+// is false, for each that is not.
 func (j *JUnit) attempts(element string, t *task.Task, list []*task.Result, errors bool) {
 	for _, r := range list {
 		if isError(r) != errors {

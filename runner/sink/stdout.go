@@ -20,7 +20,7 @@ type StdoutConfig struct {
 	Records Records      // for JSON
 	Store   *spool.Store // for output that is held back; may be nil if none is
 	// Group returns the lines around a block of a task's output, or of its error output,
-	// in the log of a CI server. It is nil for none, as unless Plan.Show is ShowBlocks.
+	// in the log of a CI server. It is nil for none, and unless Plan.Show is ShowBlocks.
 	Group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)
 }
 
