@@ -18,6 +18,9 @@ type Tokens interface {
 	Return(n int)  // tokens that the run holds
 	Create(n int)  // tokens, which the run holds
 	Destroy(n int) // tokens that the run holds
+	// Recount replaces tokens that are lost with whoever held them. Nothing that the run
+	// has started may hold any, and no token that Ask brings comes before it is done.
+	Recount()
 }
 
 // tokens are what the run holds of Tokens. The zero value needs none.
@@ -28,6 +31,7 @@ type tokens struct {
 	all       int   // if own: how many there are
 	attempts  []int // by slot
 	busy      int   // slots with attempts
+	stale     bool  // if own: attempts have run since the last Recount
 	short     bool  // a task could start now with one more
 	asked     bool
 	withdrawn bool // the request
@@ -45,6 +49,7 @@ func (t *tokens) hold(slot, n int) {
 	t.attempts[slot] += n
 	if before == 0 {
 		t.busy++
+		t.stale = t.own
 	} else if before+n == 0 {
 		t.busy--
 	}
@@ -64,7 +69,8 @@ func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.free()) }
 // allow reports whether an attempt may start in a slot. If not, the run is short of a
 // token.
 func (t *tokens) allow(slot int) bool {
-	t.short = t.on && t.busy >= t.free()+t.held && (slot >= len(t.attempts) || t.attempts[slot] == 0)
+	recount := t.stale && t.busy == 0
+	t.short = t.on && (t.busy >= t.free()+t.held || recount) && (slot >= len(t.attempts) || t.attempts[slot] == 0)
 	return !t.short
 }
 
@@ -92,7 +98,7 @@ func (c *core) answered(got bool, err error) {
 	t.asked, t.withdrawn = false, false
 	switch {
 	case err != nil:
-		t.on, t.own, t.held = true, false, 0
+		t.own, t.stale, t.held = false, false, 0
 		t.asked = true // for ever
 		c.emit(task.Event{Kind: task.Notice, Text: "no more tokens of the jobserver, so one task at a time: " + err.Error()})
 	case got:
@@ -121,6 +127,10 @@ func (r *Run) settle() {
 	if n := t.surplus(); n > 0 && !c.stats.First.IsZero() {
 		pool.Return(n)
 		t.held -= n
+	}
+	if t.stale && t.busy == 0 {
+		t.stale = false
+		pool.Recount()
 	}
 	switch want := t.short || t.own && t.all > slots; {
 	case want && !t.asked:

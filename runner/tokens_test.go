@@ -19,6 +19,7 @@ type basket struct {
 	mu     sync.Mutex
 	there  int // tokens that nobody holds
 	held   int // by the run
+	all    int // if own
 	asked  bool
 	asks   int
 	answer func(got bool, err error)
@@ -28,8 +29,9 @@ func (b *basket) Own() bool                      { return b.own }
 func (b *basket) Watch(answer func(bool, error)) { b.answer = answer }
 func (b *basket) Ask()                           { b.do(func() { b.asked = true; b.asks++ }) }
 func (b *basket) Return(n int)                   { b.do(func() { b.held -= n; b.there += n }) }
-func (b *basket) Create(n int)                   { b.do(func() { b.held += n }) }
-func (b *basket) Destroy(n int)                  { b.do(func() { b.held -= n }) }
+func (b *basket) Create(n int)                   { b.do(func() { b.held += n; b.all += n }) }
+func (b *basket) Destroy(n int)                  { b.do(func() { b.held -= n; b.all -= n }) }
+func (b *basket) Recount()                       { b.do(func() { b.there = b.all - b.held }) }
 func (b *basket) change(n int)                   { b.do(func() { b.there += n }) }
 func (b *basket) count() (there, held int) {
 	b.do(func() { there, held = b.there, b.held })
@@ -185,11 +187,10 @@ func TestOwnTokens(t *testing.T) {
 func TestOwnTokensShrinkLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, inbox := &basket{own: true}, make(chan task.Command)
+		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Minute, task.OK }}
 		cfg := config(4)
 		cfg.Pool.Tokens = b
-		hold := make(chan struct{})
-		src := &tasks{n: 1, wait: hold}
-		go func() { _, _ = run(cfg, src, &fake{}, []Sink{&seen{}}, inbox) }()
+		go func() { _, _ = run(cfg, &tasks{n: 1}, exec, []Sink{&seen{}}, inbox) }()
 		synctest.Wait()
 		b.change(-3)
 		inbox <- task.Command{Op: task.Resize, N: 1}
@@ -199,7 +200,33 @@ func TestOwnTokensShrinkLater(t *testing.T) {
 			synctest.Wait()
 		}
 		there, held := b.count()
-		require.Equal(t, []int{1, 0}, []int{there, held})
+		require.Equal(t, []int{0, 1}, []int{there, held})
+		time.Sleep(time.Hour)
+	})
+}
+
+// Tokens that were lost with a task are replaced once no task runs.
+func TestOwnTokensThatAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, exec := &basket{own: true}, &fake{}
+		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 2 {
+				return 3 * time.Second, task.Signal
+			}
+			return time.Second, task.OK
+		}
+		cfg := config(3)
+		cfg.Pool.Tokens = b
+		hold := make(chan struct{})
+		src := &tasks{n: 3, wait: hold}
+		r, err := New(cfg, src, exec, nil, []Sink{&seen{}})
+		require.NoError(t, err)
+		go r.Wait()
+		time.Sleep(2 * time.Second)
+		b.change(-2) // a make of task 2 takes them, and is killed
+		time.Sleep(2 * time.Second)
+		there, held := b.count()
+		require.Equal(t, []int{3, 0}, []int{there, held})
 		close(hold)
 		time.Sleep(time.Minute)
 	})

@@ -244,6 +244,43 @@ func TestShareMakesAFIFO(t *testing.T) {
 	}
 }
 
+// Tokens of a holder that was killed are replaced, and not doubled if they come back.
+func TestRecount(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		own, err := Share("", 3, !fifo)
+		require.NoError(t, err)
+		answers := make(chan bool, 10)
+		own.Watch(func(got bool, err error) { answers <- got && err == nil })
+		a, _ := Parse(own.Makeflags())
+		other, err := Join(a)
+		require.NoError(t, err)
+		others := make(chan bool, 10)
+		other.Watch(func(got bool, err error) { others <- got && err == nil })
+		own.Create(3)
+		own.Return(3)
+		other.Ask()
+		other.Ask()
+		take := func(n int) {
+			for range n {
+				own.Ask()
+				require.True(t, <-answers)
+			}
+			own.Ask()
+			own.Withdraw()
+			require.False(t, <-answers, "no more than %d", n)
+			own.Return(n)
+		}
+		require.True(t, <-others)
+		take(2)
+		own.Recount()
+		take(3)
+		require.NoError(t, other.Close())
+		own.Recount()
+		take(3)
+		require.NoError(t, own.Close())
+	})
+}
+
 func TestShare(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		own, err := Share("k", 3, !fifo)

@@ -21,6 +21,7 @@ const (
 	giveBack = 'r' // return a token
 	create   = '+' // hold one token more
 	destroy  = '-' // hold one token less
+	recount  = 'c' // replace the tokens that nobody can return
 
 	got  = 'g' // a token is taken
 	none = 'n' // none is, and ask has been withdrawn
@@ -60,6 +61,7 @@ func init() {
 type keeper struct {
 	socket, r, w int
 	held         []byte // tokens, which may differ
+	all          int    // how many were created and not destroyed
 	asked        bool
 }
 
@@ -101,8 +103,12 @@ func (k *keeper) obey() bool {
 			k.put(1)
 		case create:
 			k.held = append(k.held, '+')
+			k.all++
 		case destroy:
 			k.held = k.held[:len(k.held)-1]
+			k.all--
+		case recount:
+			k.recount()
 		}
 	}
 	return n > 0
@@ -114,6 +120,22 @@ func (k *keeper) take() {
 	if n, _ := unix.Read(k.r, b[:]); n == 1 {
 		k.held, k.asked = append(k.held, b[0]), false
 		k.answer(got)
+	}
+}
+
+// recount makes up for tokens whose holders were killed, and for those that such a holder
+// has returned after all.
+func (k *keeper) recount() {
+	there, err := unix.IoctlGetInt(k.r, unix.TIOCINQ)
+	if err != nil {
+		return
+	}
+	for lost := k.all - len(k.held) - there; lost > 0; lost-- {
+		k.held = append(k.held, '+')
+		k.put(1)
+	}
+	for extra := there + len(k.held) - k.all; extra > 0; extra-- {
+		_, _ = unix.Read(k.r, make([]byte, 1))
 	}
 }
 

@@ -175,6 +175,10 @@ func (t *Tokens) Create(n int) { t.request(create, n) }
 // Destroy destroys n tokens that this process holds.
 func (t *Tokens) Destroy(n int) { t.request(destroy, n) }
 
+// Recount replaces tokens that are lost because their holders were killed. Nobody but
+// this process may hold any. An Ask after it is answered when it is done.
+func (t *Tokens) Recount() { t.request(recount, 1) }
+
 func (t *Tokens) request(b byte, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
