@@ -237,7 +237,7 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), valuesOfStream(o), outputOfFilters(o),
+	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), outputOfFilters(o),
 		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsharable(o), unsigned(o), workersAlone(o), answerOfWorker(o), ownOfWorkers(o))
 }
 
@@ -346,20 +346,21 @@ func unseenName(o *Options) *refusal {
 	return o.clash("no-control", "name", "without a socket nobody sees the name: drop one of them")
 }
 
-// givenValues refuses values on the command line of crew serve.
+// givenValues refuses values on the command line where the records come from elsewhere.
 func givenValues(o *Options) *refusal {
 	if len(o.Input.Groups) == 0 {
 		return nil
 	}
-	if o.given(working.name) != nil {
-		return refuse("worker and values on the command line do not go together",
-			"runs with --engine bring them: drop what follows the command")
+	for _, of := range [...]struct{ name, hint string }{
+		{working.name, "runs with --engine bring them: drop what follows the command"},
+		{serving.name, "crew ctl add brings them: drop what follows the command"},
+		{"pipe", "give the stream on standard input, or files with -a FILE"},
+	} {
+		if u := o.given(of.name); u != nil {
+			return refuse(u.String()+" and values on the command line do not go together", of.hint, u)
+		}
 	}
-	if o.given(serving.name) == nil {
-		return nil
-	}
-	return refuse("serve and values on the command line do not go together",
-		"crew ctl add brings them: drop what follows the command")
+	return nil
 }
 
 // shareOfQueue refuses a --halt at a share of tasks whose number nobody knows.

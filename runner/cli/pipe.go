@@ -103,16 +103,6 @@ func (o *Options) blocksConfig(stdin io.Reader) input.BlocksConfig {
 	return cfg
 }
 
-// valuesOfStream refuses values beside --pipe.
-func valuesOfStream(o *Options) *refusal {
-	u := o.given("pipe")
-	if u == nil || len(o.Input.Groups) == 0 {
-		return nil
-	}
-	return refuse(u.String()+" and values on the command line do not go together",
-		"give the stream on standard input, or files with -a FILE", u)
-}
-
 // outputOfFilters refuses what needs to know which output belongs to which block, and
 // other machines, where blocks go to persistent workers.
 func outputOfFilters(o *Options) *refusal {
