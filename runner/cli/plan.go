@@ -91,7 +91,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 }
 
 // openJUnit opens the report. It is renamed in the end, so it must not take the place of
-// a file that holds the results.
+// a file that holds the results, or of the joblog.
 func (w *wiring) openJUnit() (*report.JUnit, error) {
 	path := w.opts.Output.JUnit
 	st, err := os.Stat(path)
@@ -99,6 +99,9 @@ func (w *wiring) openJUnit() (*report.JUnit, error) {
 		if open, err2 := f.Stat(); err == nil && err2 == nil && st.Mode().IsRegular() && os.SameFile(st, open) {
 			return nil, fmt.Errorf("write JUnit report %s: it would replace what %s goes to: name another file", path, f.Name())
 		}
+	}
+	if log, err2 := os.Stat(w.opts.Output.Joblog); err == nil && err2 == nil && os.SameFile(st, log) {
+		return nil, fmt.Errorf("write JUnit report %s: it would replace the joblog: name another file", path)
 	}
 	junit, err := report.OpenJUnit(path, strings.Join(w.opts.words(), " "))
 	if err == nil {
