@@ -1,7 +1,6 @@
 package jobserver
 
 import (
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +92,3 @@ func makeflags(inherited, auth string, n int) string {
 	}
 	return text
 }
-
-// fifoIn returns the name of the FIFO in its directory.
-func fifoIn(dir string) string { return filepath.Join(dir, "tokens") }

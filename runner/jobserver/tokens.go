@@ -46,12 +46,15 @@ func Join(a Auth) (*Tokens, error) {
 		if a.r < 0 {
 			return nil, ErrClosed
 		}
-		// Opened anew, they can be set to not block without doing so for all others.
-		rName, wName = fmt.Sprintf("/proc/self/fd/%d", a.r), fmt.Sprintf("/proc/self/fd/%d", a.w)
+		rName, wName = anew(a.r), anew(a.w)
 	}
 	t := &Tokens{socket: -1, done: make(chan struct{})}
 	return t, t.open(rName, wName)
 }
+
+// anew returns the name by which an end of a pipe that is open already can be opened once
+// more. It can then be set to not block without doing so for all others.
+func anew(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // open opens the ends of the pipe or FIFO.
 func (t *Tokens) open(rName, wName string) (err error) {
@@ -88,7 +91,7 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 			return nil, err
 		}
 		t.makeflags = makeflags(inherited, fmt.Sprintf("%d,%d", ends[0], ends[1]), n)
-		err = t.open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), fmt.Sprintf("/proc/self/fd/%d", ends[1]))
+		err = t.open(anew(ends[0]), anew(ends[1]))
 	} else {
 		var fifo string
 		if fifo, err = t.makeFIFO(); err == nil {
@@ -116,7 +119,7 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 		t.dir, err = os.MkdirTemp(tmp, "crew-jobserver-")
 	}
 	if err == nil {
-		fifo = fifoIn(t.dir)
+		fifo = filepath.Join(t.dir, "tokens")
 		if err = unix.Mkfifo(fifo, 0o600); err != nil {
 			err = &os.PathError{Op: "mkfifo", Path: fifo, Err: err}
 		}
@@ -206,9 +209,9 @@ func (t *Tokens) start() error {
 	}
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
-		fds := []string{strconv.Itoa(pair[1]), strconv.Itoa(t.r), strconv.Itoa(t.w)}
+		keeping := fmt.Sprintf("%s=%d %d %d %s", keeperVariable, pair[1], t.r, t.w, t.dir)
 		argv := []string{"token-keeper", strconv.Itoa(os.Getpid())}
-		env := []string{keeperVariable + "=" + strings.Join(fds, " ") + " " + t.dir, "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+		env := []string{keeping, "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 		keep := []int{pair[1], t.r, t.w}
 		slices.Sort(keep)
 		t.keeper = linux.NewDelayedExec("/proc/self/exe", argv, env, null, keep, 0)
