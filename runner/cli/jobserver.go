@@ -51,7 +51,6 @@ func (w *wiring) openTokens() (err error) {
 			w.close = append(w.close, w.tokens.Close)
 			return nil
 		}
-		w.tokens = nil
 		text, hint := "one task at a time", "to ignore it, add --jobserver=no"
 		if errors.Is(err, jobserver.ErrClosed) {
 			hint = "begin the recipe's line with + to share it"
@@ -70,7 +69,6 @@ func (w *wiring) openTokens() (err error) {
 		return &usageError{fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j"}
 	}
 	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, o.Pool.Jobs), j.Pipe || o.given("jobserver-style") == nil && makeIsOld()); err != nil {
-		w.tokens = nil
 		return fmt.Errorf("--jobserver: %w", err)
 	}
 	w.close = append(w.close, w.tokens.Close)

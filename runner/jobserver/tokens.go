@@ -49,7 +49,10 @@ func Join(a Auth) (*Tokens, error) {
 		rName, wName = anew(a.r), anew(a.w)
 	}
 	t := &Tokens{socket: -1, done: make(chan struct{})}
-	return t, t.open(rName, wName)
+	if err := t.open(rName, wName); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // anew returns the name by which an end of a pipe that is open already can be opened once
@@ -102,10 +105,13 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 	if err == nil {
 		err = t.start() // it removes the FIFO at the end
 	}
-	if err != nil && t.dir != "" {
-		_ = os.RemoveAll(t.dir)
+	if err != nil {
+		if t.dir != "" {
+			_ = os.RemoveAll(t.dir)
+		}
+		return nil, err
 	}
-	return t, err
+	return t, nil
 }
 
 // makeFIFO makes a FIFO in a directory of its own.
