@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -56,12 +57,15 @@ func (w *wiring) takeLock() error {
 func openLock(path string) (fd int, err error) {
 	for _, how := range [...]int{unix.O_RDWR | unix.O_CREAT, unix.O_RDWR, unix.O_RDONLY} {
 		// O_NONBLOCK is for a FIFO.
-		fd, err = unix.Open(path, how|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
-		if err == nil || errors.Is(err, unix.ENOENT) {
-			break
+		fd, failed := unix.Open(path, how|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
+		if failed == nil {
+			return fd, nil
+		}
+		if err = cmp.Or(err, failed); errors.Is(failed, unix.ENOENT) {
+			break // the first error says why it could not be made
 		}
 	}
-	return fd, err
+	return -1, err
 }
 
 func flock(fd, how int) error {
