@@ -45,7 +45,7 @@ func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
 		}
 	}
 	text = append(text, r.Tail...)
-	for l := range strings.Lines(string(text)) {
+	for l := range strings.Lines(string(task.Uncoloured(text))) {
 		path, line, column, ok := cutPlace(l)
 		if !ok {
 			continue

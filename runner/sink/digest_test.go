@@ -79,7 +79,7 @@ crew:   | 1
 crew:   | 2
 crew:   | 3
 crew:   | 4
-crew:   | \x1b[31mred\xff
+crew:   | red\xff
 crew: task 3: killed by SIGSEGV after 210ms, attempt 2: job 'a b'
 crew:   | `+strings.Repeat("é", 80)+`…
 crew: task 4: killed by signal 63 after 210ms: job 'a b'

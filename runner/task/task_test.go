@@ -183,3 +183,12 @@ func TestNamesOfHosts(t *testing.T) {
 	a.Slot.Host = "$(x)"
 	require.Equal(t, []string{"__x_"}, a.Argv())
 }
+
+func TestUncoloured(t *testing.T) {
+	for text, plain := range map[string]string{
+		"": "", "plain": "plain", "\x1b[31mred\x1b[m.": "red.", "\x1b(B\x1b[0;1mx": "x", "a\x1b[?25lb\x1b[2Kc": "abc",
+		"\x1b]0;title\a": "\x1b]0;title\a", "cut\x1b[3": "cut\x1b[3", "\x1b": "\x1b", "\x1b[1\nm": "\x1b[1\nm", "\x1b\x1b[1mx": "\x1bx", "[1m": "[1m",
+	} {
+		require.Equal(t, plain, string(Uncoloured([]byte(text))), "%q", text)
+	}
+}
