@@ -91,7 +91,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 }
 
 // openJUnit opens the report. It is renamed in the end, so it must not take the place of
-// a file that holds the results, or of the joblog.
+// a file that holds the results, of the joblog or of the lock.
 func (w *wiring) openJUnit() (*report.JUnit, error) {
 	path := w.opts.Output.JUnit
 	st, err := os.Stat(path)
@@ -100,8 +100,10 @@ func (w *wiring) openJUnit() (*report.JUnit, error) {
 			return nil, fmt.Errorf("write JUnit report %s: it would replace what %s goes to: name another file", path, f.Name())
 		}
 	}
-	if log, err2 := os.Stat(w.opts.Output.Joblog); err == nil && err2 == nil && os.SameFile(st, log) {
-		return nil, fmt.Errorf("write JUnit report %s: it would replace the joblog: name another file", path)
+	for what, other := range map[string]string{"the joblog": w.opts.Output.Joblog, "the lock": w.opts.Pool.Lock} {
+		if file, err2 := os.Stat(other); err == nil && err2 == nil && os.SameFile(st, file) {
+			return nil, fmt.Errorf("write JUnit report %s: it would replace %s: name another file", path, what)
+		}
 	}
 	junit, err := report.OpenJUnit(path, strings.Join(w.opts.words(), " "))
 	if err == nil {

@@ -52,7 +52,7 @@ func OpenJUnit(path, suite string) (*JUnit, error) {
 	var err error
 	j.path = target
 	if j.file, err = os.OpenFile(fmt.Sprintf("%s.%08x.tmp", target, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
-		return nil, j.fail(err)
+		return nil, fmt.Errorf("%w: name a file in a directory that you can write to", j.fail(err))
 	}
 	j.w = bufio.NewWriterSize(j.file, 64<<10)
 	j.text.w = j.w

@@ -247,5 +247,5 @@ func TestJUnitKeepsTheOldFile(t *testing.T) {
 	_, err = OpenJUnit(os.DevNull, "")
 	require.EqualError(t, err, "write JUnit report /dev/null: not a regular file: name one that can be replaced as a whole")
 	_, err = OpenJUnit(filepath.Join(dir, "no", "x.xml"), "")
-	require.EqualError(t, err, "write JUnit report "+filepath.Join(dir, "no", "x.xml")+": no such file or directory")
+	require.EqualError(t, err, "write JUnit report "+filepath.Join(dir, "no", "x.xml")+": no such file or directory: name a file in a directory that you can write to")
 }
