@@ -49,6 +49,25 @@ type attempt struct {
 func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
+	return serve(t, change)
+}
+
+var environment sync.Mutex
+
+// newRunBeside is newRun for a test that waits for long, beside others, and that does not
+// look for runs.
+func newRunBeside(t *testing.T, change func(*Config)) *run {
+	t.Parallel()
+	dir := t.TempDir()
+	environment.Lock()
+	defer environment.Unlock()
+	before := os.Getenv("XDG_RUNTIME_DIR")
+	defer os.Setenv("XDG_RUNTIME_DIR", before)
+	require.NoError(t, os.Setenv("XDG_RUNTIME_DIR", dir))
+	return serve(t, change)
+}
+
+func serve(t *testing.T, change func(*Config)) *run {
 	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
 	cfg := Config{Name: "fake", Command: "gzip {}", Dir: "/data", Do: r.do, Live: r.output, Feed: r}
 	if change != nil {

@@ -164,7 +164,7 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 // TestFeedThatHangs holds up the end of the run no more than a client.
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
-	r := newRun(t, nil)
+	r := newRunBeside(t, nil)
 	r.s.cfg.Feed = feedFunc(func(*Addition, func([]uint64)) error {
 		close(hangs)
 		<-goOn
@@ -184,7 +184,7 @@ type feedFunc func(*Addition, func([]uint64)) error
 func (f feedFunc) Add(a *Addition, numbered func([]uint64)) error { return f(a, numbered) }
 
 func TestManyConnections(t *testing.T) {
-	r := newRun(t, nil)
+	r := newRunBeside(t, nil)
 	var files []*os.File
 	for range mostConns {
 		f := r.connect()
@@ -286,7 +286,7 @@ func TestFloodOfQuestions(t *testing.T) {
 	const takes = 10 * time.Millisecond
 	var mu sync.Mutex
 	looks := 0
-	r := newRun(t, func(c *Config) {
+	r := newRunBeside(t, func(c *Config) {
 		c.Do = func(cmd task.Command) task.Reply {
 			mu.Lock()
 			defer mu.Unlock()
