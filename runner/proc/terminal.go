@@ -171,11 +171,14 @@ func (t *terminal) end() {
 // attend waits until the leader of a task with the terminal has exited.
 func (p *process) attend(t *terminal) {
 	for !exited(p.pid, unix.WSTOPPED) {
+		// Not while crew itself has stopped it, nor before crew has continued it: what is
+		// asked for only once is not to be lost.
+		p.local.groups.starting.RLock()
 		_, sig := linux.Stopped(unix.P_PID, p.pid)
-		if sig == 0 || !p.local.groups.starting.TryRLock() {
-			continue // it goes on again, or crew itself has stopped it
-		}
 		p.local.groups.starting.RUnlock()
+		if sig == 0 {
+			continue // it goes on again
+		}
 		pgrp, _ := t.foreground()
 		early := (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && pgrp == p.pid
 		if early || linux.Ignored(syscall.SIGTSTP) {
