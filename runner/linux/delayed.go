@@ -20,14 +20,14 @@ import (
 type DelayedExec struct {
 	script
 	program
-	wait syscall.Timespec
 }
 
 // NewDelayedExec prepares a program that runs in a process group of its own, in
 // the root directory, with null as its three standard streams. keep, which ascends
 // and is above 2, are its only other descriptors, if the kernel has close_range(2).
 func NewDelayedExec(path string, argv, env []string, null int, keep []int, wait time.Duration) *DelayedExec {
-	d := &DelayedExec{program: program{path, argv, env, null, keep}, wait: syscall.NsecToTimespec(int64(wait))}
+	d := &DelayedExec{program: program{path, argv, env, null, keep}}
+	d.wait = syscall.NsecToTimespec(int64(wait))
 	file, root := d.begin(path, "/", argv, env)
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
 	for fd := range uintptr(3) {
@@ -60,7 +60,7 @@ func NewDelayedExec(path string, argv, env []string, null int, keep []int, wait 
 // Start starts the program after the delay, or at once if the kernel lacks
 // clone3(2) or a seccomp filter forbids it. It does not wait.
 func (d *DelayedExec) Start() (pid int, err error) {
-	pid, errno := raw.Spawn(d.calls, nil, true)
+	pid, errno := raw.Spawn(d.calls, nil, &d.self, true)
 	switch err := syscall.Errno(errno); err {
 	case 0:
 		return pid, nil

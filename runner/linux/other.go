@@ -70,13 +70,18 @@ func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	}
 	go func() {
 		for sig := range in {
-			select {
-			case to <- sig.(syscall.Signal):
-			default:
-			}
+			Fence(to, sig.(syscall.Signal))
 		}
 	}()
 	return nil
+}
+
+// Fence sends mark to a channel if that has room.
+func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
+	select {
+	case to <- mark:
+	default:
+	}
 }
 
 // SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing

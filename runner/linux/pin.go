@@ -17,7 +17,13 @@ const Brief = 4 * time.Millisecond
 const (
 	noticed   = 200 * time.Microsecond // how long a thread waits before the Go runtime notices
 	manyWaits = 64                     // noticed waits in a row after which GOMAXPROCS is raised
+
+	crowded    = time.Millisecond // how long Yield takes if it is not the task alone that runs
+	crowdedFor = 16               // for how many times as long Yield then does nothing
 )
+
+// epoch is what Pins count time from.
+var epoch = time.Now()
 
 // Pins keeps the thread that starts a brief task and waits for it on its current
 // processor. The task and the thread take turns. Without a pin the kernel wakes
@@ -32,6 +38,7 @@ type Pins struct {
 	busy   atomic.Bool                                   // there have been as many attempts at once as processors
 	wanted atomic.Bool                                   // busy, and the last attempt was brief
 	waits  atomic.Int32                                  // attempts in a row whose threads waited long
+	until  atomic.Int64                                  // when Yield works again, in nanoseconds since epoch
 	off    atomic.Bool                                   // affinity cannot be changed, or there is but one processor
 	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // by processor
 }
@@ -114,10 +121,22 @@ func (pin *Pin) Release() {
 	runtime.UnlockOSThread()
 }
 
-// Yield lets the task run, which may be waiting for the same processor.
+// Yield lets the task run, which may be waiting for the same processor. It brings 4 % for
+// tasks that print 100 KB and a tenth for cat as a worker. But it lets everything else
+// run, too, that waits for that processor, so it does nothing for a while after that took
+// long. Beside 20 busy loops on two processors, cat otherwise takes 1.6 times as long.
 func (pin *Pin) Yield() {
-	if pin != nil {
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	if pin == nil {
+		return
+	}
+	until := &pin.of.until
+	start := time.Since(epoch)
+	if int64(start) < until.Load() {
+		return
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	if end := time.Since(epoch); end-start > crowded {
+		until.Store(int64(end + crowdedFor*(end-start)))
 	}
 }
 
@@ -135,7 +154,8 @@ func (p *Pins) Lasted(d time.Duration, live int64) {
 // waited raises GOMAXPROCS by one, once, if that saves time: if each thread that
 // waits for its task counts as running, and the Go runtime takes that from it and
 // wakes another thread, at every task. It would cost time with tasks so short that
-// the runtime does not notice, or with more tasks at once.
+// the runtime does not notice, or with more tasks at once. Without it /bin/true takes
+// 1.08 times as long.
 func (p *Pins) waited(d time.Duration, live int64) {
 	if p.waits.Load() == manyWaits {
 		return

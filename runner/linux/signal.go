@@ -52,6 +52,27 @@ func handler(f, restore uintptr) *raw.Action {
 	return &raw.Action{Handler: f, Flags: raw.HandlerFlags, Restorer: restore, Mask: ^uint64(0)}
 }
 
+// Fence sends mark to the channel of Take, behind all signals that have come before.
+func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
+	routesMu.Lock()
+	defer routesMu.Unlock()
+	routes[mark] = to
+	if raw.Pipe != 0 {
+		if _, err := syscall.Write(int(raw.Pipe), []byte{byte(mark)}); err == nil {
+			return
+		}
+	}
+	send(to, mark)
+}
+
+// send sends a signal to a channel if that has room.
+func send(to chan<- syscall.Signal, sig syscall.Signal) {
+	select {
+	case to <- sig:
+	default:
+	}
+}
+
 // deliver sends the signals that arrive through the pipe to their channels.
 func deliver(from *os.File) {
 	var came [16]byte
@@ -64,10 +85,7 @@ func deliver(from *os.File) {
 			routesMu.Lock()
 			to := routes[sig]
 			routesMu.Unlock()
-			select {
-			case to <- syscall.Signal(sig):
-			default:
-			}
+			send(to, syscall.Signal(sig))
 		}
 	}
 }

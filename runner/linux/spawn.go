@@ -45,19 +45,29 @@ func NewSpawner() *Spawner {
 	return s
 }
 
-// script is the list of system calls that a child makes until it execs, with the
-// data they point to.
+// script is the list of system calls that a child makes until it execs, with all the
+// data they point to. The calls hold addresses as plain numbers, which neither keep
+// anything alive nor change when a stack moves. So a script must be on the heap, and
+// be kept alive as one object.
 type script struct {
 	calls []raw.Call
 	words []*byte // argv and the environment, each ending in nil
 	text  []byte  // the words, each ending in NUL
+
+	self     int32  // the child's ID
+	signals  uint64 // a set of signals
+	affinity unix.CPUSet
+	noFile   [2]uint64
+	wait     syscall.Timespec
 }
 
 // mostText is the largest text that is kept for reuse.
 const mostText = 64 << 10
 
 // Start starts a program in a process group of its own, which is killed when the
-// calling thread ends. It uses Dir, Env and Files of attr; Sys must ask ForkExec
+// calling thread ends (PR_SET_PDEATHSIG). That must not be before the process ends:
+// the Go runtime keeps idle threads for ever, and ends a thread only if a goroutine
+// ends that is locked to it, which none in crew does. Start uses Dir, Env and Files of attr; Sys must ask ForkExec
 // for the same. Files must have three elements. If born is not nil, and clone3(2)
 // works, the kernel stores the process ID there before the process runs.
 //
@@ -75,15 +85,11 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		return forkExec(path, argv, attr)
 	}
 	c := s.scripts.Get().(*script)
-	if attr.Sys.Foreground && born == nil {
-		born = new(int32)
-	}
-	if !s.write(c, path, argv, attr, born, pin) {
+	if !s.write(c, path, argv, attr, pin) {
 		return 0, syscall.EINVAL
 	}
-	pid, errno := raw.Spawn(c.calls, born, false)
+	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
 	runtime.KeepAlive(c)
-	runtime.KeepAlive(pin)
 	failed := c.failed()
 	if cap(c.text) <= mostText {
 		s.scripts.Put(c)
@@ -119,7 +125,7 @@ func plainFiles(files []uintptr) bool {
 }
 
 // write fills in the script of a child. It returns false if a word holds a NUL.
-func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, born *int32, pin *Pin) bool {
+func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
 	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
 	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
 		return false
@@ -128,11 +134,12 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 	c.calls[0].Await()
 	if attr.Sys.Foreground {
 		c.mask(unix.SIG_BLOCK) // SIGTTOU would stop a process that is not in the foreground yet
-		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(born)))
+		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(&c.self)))
 		c.mask(unix.SIG_UNBLOCK)
 	}
 	if pin != nil {
-		c.call(0, syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(pin.all), uintptr(unsafe.Pointer(&pin.all)))
+		c.affinity = pin.all
+		c.call(0, syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(c.affinity), uintptr(unsafe.Pointer(&c.affinity)))
 	}
 	if attr.Dir != "" {
 		c.call(0, syscall.SYS_CHDIR, pointer(dir))
@@ -147,7 +154,8 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		}
 	}
 	if s.noFile != nil {
-		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(s.noFile)), 0)
+		c.noFile = *s.noFile
+		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.noFile)), 0)
 	}
 	c.exec(file, len(argv))
 	return true
@@ -192,12 +200,10 @@ func (c *script) call(want, number uintptr, args ...uintptr) {
 	c.calls = append(c.calls, call)
 }
 
-// sigttou is the set of SIGTTOU alone.
-var sigttou uint64 = 1 << (syscall.SIGTTOU - 1)
-
 // mask adds a call that changes the signal mask by SIGTTOU.
 func (c *script) mask(how uintptr) {
-	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&sigttou)), 0, unsafe.Sizeof(sigttou))
+	c.signals = 1 << (syscall.SIGTTOU - 1)
+	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&c.signals)), 0, unsafe.Sizeof(c.signals))
 }
 
 // exec adds the last call, execve(2). args is the length of argv.

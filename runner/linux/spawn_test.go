@@ -6,14 +6,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -132,6 +135,38 @@ func TestSpawnRestoresTheLimitOnFiles(t *testing.T) {
 		out, _ := spawnOutput(t, s, syscall.ProcAttr{}, "/bin/sh", "-c", "ulimit -n")
 		require.Equal(t, os.Getenv(variable)+"\n", out)
 	})
+}
+
+// pointsIntoItself checks that the system calls of a script point to nothing else.
+func pointsIntoItself(t *testing.T, c *script) {
+	t.Helper()
+	start := func(p unsafe.Pointer) uintptr { return uintptr(p) }
+	parts := [][2]uintptr{
+		{start(unsafe.Pointer(c)), unsafe.Sizeof(*c)},
+		{start(unsafe.Pointer(&c.words[0])), uintptr(len(c.words)) * unsafe.Sizeof(c.words[0])},
+		{start(unsafe.Pointer(&c.text[0])), uintptr(len(c.text))},
+	}
+	for _, call := range c.calls {
+		for _, arg := range call.Args {
+			if arg <= math.MaxUint32 {
+				continue // a number
+			}
+			require.True(t, slices.ContainsFunc(parts, func(p [2]uintptr) bool { return arg >= p[0] && arg < p[0]+p[1] }),
+				"system call %d points elsewhere: %#x", call.Number, arg)
+		}
+	}
+}
+
+func TestAScriptPointsIntoItself(t *testing.T) {
+	s := NewSpawner()
+	s.noFile = &[2]uint64{100, 200}
+	c := s.scripts.Get().(*script)
+	require.True(t, s.write(c, "/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"A=b"}, Files: []uintptr{3, 1, 2}, Sys: &syscall.SysProcAttr{Foreground: true, Ctty: 3},
+	}, new(Pin)))
+	require.Len(t, c.calls, 13)
+	pointsIntoItself(t, c)
+	pointsIntoItself(t, &NewDelayedExec("/bin/true", []string{"true"}, nil, 5, []int{7, 9}, time.Hour).script)
 }
 
 // TestSpawnDuringGarbageCollection would find words that were collected too early.

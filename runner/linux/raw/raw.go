@@ -53,6 +53,7 @@ const (
 	cloneVM           = 0x100
 	cloneVfork        = 0x4000
 	cloneParentSetTID = 0x100000
+	cloneChildSetTID  = 0x1000000
 	cloneClearSighand = 0x100000000 // Linux 5.5
 	sigchld           = 17
 	rlimitNoFile      = 7
@@ -79,7 +80,8 @@ func Sigaction(sig int, to, old *Action) uintptr {
 // cloneArgs is struct clone_args of clone3(2).
 type cloneArgs struct {
 	flags      uint64
-	_          [2]uint64 // pidfd, child_tid
+	_          uint64 // pidfd
+	childTID   uint64
 	parentTID  uint64
 	exitSignal uint64
 	_          [6]uint64 // stack, stack_size, tls, set_tid, set_tid_size, cgroup
@@ -90,19 +92,22 @@ type cloneArgs struct {
 // an execve, which returns only if it fails. Until the exec the child shares this
 // process's memory; it runs no Go code and inherits no signal handlers. If born is
 // not nil, the kernel stores the child's ID there before the child runs, even if
-// this process is killed meanwhile.
+// this process is killed meanwhile; the child itself stores it in self, for its calls.
 //
 // Spawn returns the child's ID, or the error number of clone3(2). If beside is
 // false, it returns when the child has exec'ed or ended; if a call has failed, the
 // caller has to reap the child. If beside is true, Spawn does not wait, and calls
-// must stay unchanged until the exec.
+// and self must stay in place until the exec.
 //
 // The caller must keep alive what Args point to, and must not have it on its
 // stack.
 //
 //go:nosplit
-func Spawn(calls []Call, born *int32, beside bool) (pid int, err uintptr) {
-	args := cloneArgs{flags: cloneVM | cloneVfork | cloneClearSighand, exitSignal: sigchld}
+func Spawn(calls []Call, born, self *int32, beside bool) (pid int, err uintptr) {
+	args := cloneArgs{
+		flags: cloneVM | cloneVfork | cloneClearSighand | cloneChildSetTID, exitSignal: sigchld,
+		childTID: uint64(uintptr(unsafe.Pointer(self))),
+	}
 	if beside {
 		args.flags &^= cloneVfork
 	}

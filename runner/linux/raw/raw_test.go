@@ -77,10 +77,12 @@ func TestAwait(t *testing.T) {
 		calls[i].Await()
 		require.EqualValues(t, syscall.EINTR, calls[i].Err())
 	}
-	pid, errno := raw.Spawn(calls, nil, false)
+	var self int32
+	pid, errno := raw.Spawn(calls, nil, &self, false)
 	require.Zero(t, errno)
 	_, err := syscall.Wait4(pid, nil, 0, nil)
 	require.NoError(t, err)
+	require.EqualValues(t, pid, self)
 	require.Zero(t, calls[0].Err())
 	require.EqualValues(t, syscall.EINTR, calls[2].Err(), "the child has exited before")
 }
