@@ -1,0 +1,218 @@
+// Package trust decides whether a path may be trusted: whether another user could have
+// chosen what crew reads, runs or overwrites there. Files that crew goes on from, such
+// as those of a journal, must be the user's own (Own). Files that it only writes may be
+// anywhere, but it follows no symbolic link of another user to them (Resolve).
+package trust
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLinks is how many symbolic links a path may lead through, as in path_resolution(7).
+const maxLinks = 40
+
+// Error says why a path is not trusted, and what the user can do.
+type Error struct{ text string }
+
+func (e *Error) Error() string { return e.text }
+
+// Own returns an *Error unless the file or directory at path, whose status is st,
+// belongs to the user and nobody else may write to it.
+func Own(path string, st *unix.Stat_t) error {
+	switch format := st.Mode & unix.S_IFMT; {
+	case format == unix.S_IFLNK:
+		return &Error{path + " is a symbolic link: remove it, or give another directory"}
+	case format != unix.S_IFREG && format != unix.S_IFDIR:
+		return &Error{path + " is not a regular file: remove it, or give another directory"}
+	case st.Uid != uint32(os.Geteuid()):
+		return &Error{fmt.Sprintf("%s belongs to another user (%d): give a directory of your own", path, st.Uid)}
+	case st.Mode&0o022 != 0:
+		return &Error{fmt.Sprintf("others may write to %s: run chmod -R go-w on it, or give another directory", path)}
+	}
+	return nil
+}
+
+// MakeDir makes a directory that only the user can use, and those above it, unless it
+// exists. The error is an *Error if it is not the user's own.
+func MakeDir(path string) error {
+	real, err := Resolve(path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(real), 0o777)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(real, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(real, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return &os.PathError{Op: "open", Path: path, Err: unix.ENOTDIR}
+	}
+	return Own(path, &st)
+}
+
+// OpenOwn is os.OpenFile for a regular file in a directory of MakeDir. The error is an
+// *Error if the file is not the user's own; then it is as it was.
+func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
+	dir, err := Resolve(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	fd, err := open(filepath.Join(dir, filepath.Base(path)), flags&^os.O_TRUNC|unix.O_NOFOLLOW, perm)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, Own(path, &unix.Stat_t{Mode: unix.S_IFLNK})
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = Own(path, &st)
+	}
+	if err == nil && flags&os.O_TRUNC != 0 {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenFile is os.OpenFile for any file that crew only writes. See Open.
+func OpenFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
+	fd, err := Open(path, flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// Open is OpenFile for a descriptor. If a link on the way is not to be followed, the
+// error is an *Error.
+func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
+	fd, err = open(path, flags, perm)
+	if errors.Is(err, unix.ELOOP) {
+		var real string
+		var magic bool
+		if real, magic, err = resolve(path); err == nil && magic {
+			fd, err = retry(func() (int, error) { return unix.Open(real, flags|unix.O_CLOEXEC, uint32(perm)) })
+		} else if err == nil {
+			fd, err = open(real, flags, perm)
+		}
+	}
+	if errno, ok := err.(unix.Errno); ok {
+		err = &os.PathError{Op: "open", Path: path, Err: errno}
+	}
+	return fd, err
+}
+
+// open opens a file if there is no symbolic link in its path. Otherwise the error is
+// ELOOP.
+func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_LARGEFILE), Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if flags&unix.O_CREAT != 0 {
+		how.Mode = uint64(perm)
+	}
+	fd, err = retry(func() (int, error) { return unix.Openat2(unix.AT_FDCWD, path, &how) })
+	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a sandbox that does not know the call
+		return openOld(path, flags, perm)
+	}
+	return fd, err
+}
+
+// openOld is open without openat2(2). The error may be an *Error instead.
+func openOld(path string, flags int, perm fs.FileMode) (fd int, err error) {
+	if real, _, err := resolve(path); err != nil || real != filepath.Clean(path) {
+		return -1, cmp.Or(err, error(unix.ELOOP))
+	}
+	return retry(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, uint32(perm)) })
+}
+
+func retry(open func() (int, error)) (fd int, err error) {
+	for {
+		if fd, err = open(); err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// Resolve returns a path to the same file with no symbolic link in it. What does not
+// exist stays as it is. The error is an *Error if a link is not to be followed: if
+// another user may have made it, as it belongs to him and stands in a directory where
+// others than this user and root may write. (With fs.protected_symlinks the kernel does
+// the same, but only in directories with the sticky bit; proc_sys_fs(5).)
+func Resolve(path string) (string, error) {
+	real, _, err := resolve(path)
+	return real, err
+}
+
+// resolve is Resolve. If magic is true, the path leads through a link of proc(5), which
+// only the kernel can follow, and stays as it is from there on.
+func resolve(path string) (real string, magic bool, err error) {
+	rest, links := path, 0
+	if filepath.IsAbs(path) {
+		real = "/"
+	}
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		next := filepath.Join(real, name)
+		var st, parent unix.Stat_t
+		if err := unix.Lstat(next, &st); name == "" || err != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			if next != "." || name == ".." {
+				real = next
+			}
+			continue
+		}
+		dir := filepath.Dir(next)
+		if links++; links > maxLinks {
+			return "", false, &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+		}
+		var system unix.Statfs_t
+		if unix.Statfs(dir, &system) == nil && system.Type == unix.PROC_SUPER_MAGIC {
+			return filepath.Join(next, rest), true, nil
+		}
+		if err := unix.Lstat(dir, &parent); err != nil {
+			return "", false, &os.PathError{Op: "stat", Path: dir, Err: err}
+		}
+		if !leads(&st, &parent) {
+			return "", false, &Error{fmt.Sprintf("%s is a symbolic link of another user (%d), in a directory where others may write: give another path",
+				next, st.Uid)}
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", false, err
+		}
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return cmp.Or(real, "."), false, nil
+}
+
+// leads reports whether a symbolic link in a directory may be followed.
+func leads(link, dir *unix.Stat_t) bool {
+	return trusted(link.Uid) || trusted(dir.Uid) && dir.Mode&0o022 == 0
+}
+
+// trusted reports whether a user can do anything that this one can. Where the user
+// namespace knows no root, root's files have the owner of the root directory.
+func trusted(uid uint32) bool {
+	var root unix.Stat_t
+	return uid == uint32(os.Geteuid()) || uid == 0 || unix.Lstat("/", &root) == nil && uid == root.Uid
+}

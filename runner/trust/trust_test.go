@@ -1,0 +1,201 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+const other = 12345
+
+// give makes a file or a link one of another user.
+func give(t *testing.T, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	require.NoError(t, os.Lchown(path, other, other))
+}
+
+// shared returns a directory like /tmp.
+func shared(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	return dir
+}
+
+func untrusted(t *testing.T, err error, text string) {
+	t.Helper()
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.ErrorContains(t, err, text)
+}
+
+func write(path string) error {
+	f, err := OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("new")
+	return errors.Join(err, f.Close())
+}
+
+// A link of another user in a directory where others may write is not followed, be it
+// the last part of a path or before.
+func TestLinkOfAnotherUser(t *testing.T) {
+	dir, mine := shared(t), t.TempDir()
+	victim := filepath.Join(mine, "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("old"), 0o600))
+	file, whole := filepath.Join(dir, "file"), filepath.Join(dir, "whole")
+	require.NoError(t, os.Symlink(victim, file))
+	require.NoError(t, os.Symlink(mine, whole))
+	require.NoError(t, os.Symlink(file, filepath.Join(mine, "by way of mine")))
+	give(t, file)
+	give(t, whole)
+	for _, path := range []string{file, whole + "/victim", whole + "/new", mine + "/by way of mine"} {
+		_, err := Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+		untrusted(t, err, " is a symbolic link of another user (12345), in a directory where others may write: give another path")
+		_, err = openOld(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+		untrusted(t, err, " is a symbolic link of another user")
+	}
+	text, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(text))
+	require.NoFileExists(t, filepath.Join(mine, "new"))
+}
+
+// Links of the user are followed wherever they are, and of others where only the user
+// can have put them.
+func TestLinksThatAreFollowed(t *testing.T) {
+	dir, mine := shared(t), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(mine, "real"), 0o777))
+	for name, target := range map[string]string{
+		filepath.Join(dir, "absolute"):  filepath.Join(mine, "real/a"),
+		filepath.Join(mine, "relative"): "real/../real/b",
+		filepath.Join(mine, "first"):    "./second",
+		filepath.Join(mine, "second"):   "real//",
+	} {
+		require.NoError(t, os.Symlink(target, name))
+	}
+	if os.Geteuid() == 0 {
+		give(t, filepath.Join(mine, "first"))
+	}
+	t.Chdir(filepath.Join(mine, "real"))
+	for path, name := range map[string]string{
+		dir + "/absolute": "a", mine + "/relative": "b", mine + "/first/c": "c",
+		"../first/d": "d", "./e": "e", "../real/../second/./f": "f", "g": "g",
+	} {
+		require.NoError(t, write(path), path)
+		text, err := os.ReadFile(filepath.Join(mine, "real", name))
+		require.NoError(t, err, path)
+		require.Equal(t, "new", string(text), path)
+		real, err := Resolve(path)
+		require.NoError(t, err)
+		got, err := os.Stat(real)
+		require.NoError(t, err)
+		want, err := os.Stat(name)
+		require.NoError(t, err)
+		require.True(t, os.SameFile(got, want), "%s is %s", path, real)
+	}
+	_, err := openOld("../relative", os.O_RDWR, 0)
+	require.ErrorIs(t, err, unix.ELOOP)
+	fd, err := openOld("./b", os.O_RDWR, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+	require.NoError(t, os.Symlink("loop", "loop"))
+	require.ErrorIs(t, write("loop"), unix.ELOOP)
+	require.ErrorIs(t, write("none/x"), os.ErrNotExist)
+}
+
+// What only the kernel can follow is opened, too.
+func TestOpenDescriptor(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	for _, dir := range []string{"/dev/fd", "/proc/self/fd"} {
+		f, err := OpenFile(fmt.Sprintf("%s/%d", dir, w.Fd()), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+		require.NoError(t, err)
+		_, err = f.WriteString("x")
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, w.Close())
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, "xx", string(text))
+	f, err := OpenFile(os.DevNull, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+func TestMakeDir(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "deep", "own")
+	require.NoError(t, MakeDir(dir))
+	require.NoError(t, MakeDir(dir))
+	st, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
+
+	for _, mode := range []os.FileMode{0o770, 0o702} {
+		require.NoError(t, os.Chmod(dir, mode))
+		untrusted(t, MakeDir(dir), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
+	}
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, MakeDir(dir), "others may read it")
+	link := filepath.Join(base, "link")
+	require.NoError(t, os.Symlink("deep/own", link))
+	require.NoError(t, MakeDir(link))
+
+	file := filepath.Join(base, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.ErrorIs(t, MakeDir(file), unix.ENOTDIR)
+	give(t, dir)
+	untrusted(t, MakeDir(dir), dir+" belongs to another user (12345): give a directory of your own")
+}
+
+func TestOpenOwn(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	open := func() error {
+		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err == nil {
+			require.NoError(t, f.Close())
+		}
+		return err
+	}
+	size := func() int64 {
+		st, err := os.Stat(path)
+		require.NoError(t, err)
+		return st.Size()
+	}
+	require.NoError(t, open())
+	require.NoError(t, os.WriteFile(path, []byte("text"), 0))
+	require.NoError(t, open())
+	require.Zero(t, size())
+
+	require.NoError(t, os.WriteFile(path, []byte("text"), 0))
+	require.NoError(t, os.Chmod(path, 0o620))
+	untrusted(t, open(), "others may write to "+path)
+	require.NotZero(t, size(), "it is as it was")
+
+	require.NoError(t, os.Rename(path, path+"2"))
+	require.NoError(t, os.Symlink("file2", path))
+	untrusted(t, open(), path+" is a symbolic link: remove it, or give another directory")
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	untrusted(t, open(), path+" is not a regular file")
+	require.NoError(t, os.Remove(path))
+
+	require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+	give(t, path)
+	untrusted(t, open(), path+" belongs to another user (12345)")
+	require.NotZero(t, size())
+}
