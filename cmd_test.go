@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 type apart struct{ tests *testing.M }
 
 func (a apart) Run() int {
+	syscall.Umask(0o022) // directories for --state must be nobody else's to write
 	dir, err := os.MkdirTemp("", "crew-test")
 	if err != nil {
 		panic(err)
@@ -98,8 +99,11 @@ func TestScript(t *testing.T) {
 			return os.Mkdir(runtime, 0o700)
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "namespaces" {
+			switch cond {
+			case "namespaces":
 				return exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
+			case "root":
+				return os.Geteuid() == 0, nil
 			}
 			sh, err := filepath.EvalSymlinks("/bin/sh")
 			return cond == "sh:"+filepath.Base(sh), err
@@ -298,9 +302,22 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 // build builds crew as people install it: -race multiplies memory.
 func build(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "crew")
-	out, err := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", path, ".").CombinedOutput()
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
+}
+
+// A thread of a static program takes little address space.
+func TestAddressSpace(t *testing.T) {
+	t.Parallel()
+	script := `ulimit -v 1500000; seq 200 | "$0" -j200 'echo > ran.{}; until test -e ran.200; do sleep 0.1; done'`
+	cmd := exec.Command("sh", "-c", script, build(t))
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Empty(t, string(out))
 }
 
 // peak is the most memory that a process has had resident, in KiB.

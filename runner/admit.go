@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"crew/runner/task"
 	"crew/sched"
@@ -70,8 +71,11 @@ func (c *core) admit(t *task.Task) {
 		task: t, item: sched.Item{ID: t.ID, Cost: max(t.Cost, 1)}, size: t.Size(),
 		attempt: t.Attempts, failures: t.Failures,
 	}
+	if k := t.Known; k != nil {
+		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
+	}
 	if t.Key != "" {
-		e.item.Key = sched.Hash(t.Key)
+		e.item.Key, e.item.Place = sched.Hash(t.Key), sched.Place(t.Key)
 	}
 	c.entries[t.ID] = e
 	waits, vain := c.holds(e)

@@ -27,8 +27,8 @@ func inVain(id uint64, o task.Outcome) error {
 	return fmt.Errorf("task %d, which it comes after, did not succeed: %v", id, o)
 }
 
-// holding returns how many tasks wait for one.
-func (c *core) holding(id uint64) (n int) {
+// waitFor returns how many tasks wait for one to succeed.
+func (c *core) waitFor(id uint64) (n int) {
 	for _, id2 := range c.after[id] {
 		if e := c.entries[id2]; e != nil && e.state == held {
 			n++

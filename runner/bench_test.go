@@ -35,9 +35,9 @@ func (instant) Run(_ context.Context, a task.Attempt) *task.Result {
 	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.OK, Start: now, End: now}
 }
 
-func (instant) Kill(uint64) {}
-func (instant) Suspend()    {}
-func (instant) Resume()     {}
+func (instant) Kill(uint64, int) {}
+func (instant) Suspend()         {}
+func (instant) Resume()          {}
 
 // null is a Sink that looks at nothing.
 type null struct{}

@@ -25,6 +25,10 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	switch cmd.Op {
 	case task.Drain, task.Stop, task.Kill:
 		c.told(cmd)
+	case task.Fail:
+		if c.phase == going && !c.sealed {
+			c.abort(cmd.Err)
+		}
 	case task.Rest:
 		c.restAfter()
 	case task.Resize:
@@ -34,15 +38,13 @@ func (c *core) apply(cmd task.Command) (reply task.Reply) {
 	case task.Join:
 		reply.Slots = c.join(cmd.Slot, max(cmd.N, 1))
 	case task.Leave:
-		if cmd.N < 1 || cmd.N >= len(c.slots) || c.slots[cmd.N] == nil {
+		if cmd.N > 0 && cmd.N < len(c.slots) && c.slots[cmd.N] != nil {
+			c.leave(cmd.N)
+		} else {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
-			break
 		}
-		c.leave(cmd.N)
-	case task.Pause:
-		c.paused = true
-	case task.Resume:
-		c.paused = false
+	case task.Pause, task.Resume:
+		c.paused = cmd.Op == task.Pause
 	case task.Suspend:
 		c.clock.stop(c.now)
 	case task.Continue:
@@ -108,7 +110,7 @@ func (c *core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 	}
 	for _, id := range named {
 		switch {
-		case c.cancel(id):
+		case c.cancel(id, cmd.Kill):
 			ids = append(ids, id)
 		case c.exists(id):
 			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
@@ -200,14 +202,14 @@ func (c *core) join(s task.Slot, n int) (ids []int) {
 	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
 	slot := sched.Slot{Cap: s.Cap}
 	if s.Host != "" {
-		slot.Host = sched.Hash(s.Host)
+		slot.Host = sched.Place(s.Host)
 	}
 	for _, l := range s.Labels {
 		slot.Labels = append(slot.Labels, sched.Hash(l))
 	}
 	foreign := map[int]bool{}
-	for _, e := range c.entries {
-		if e.slot != nil && e.slot.Host != s.Host {
+	for e := range c.holding {
+		if e.slot.Host != s.Host {
 			foreign[e.slot.ID] = true
 		}
 	}

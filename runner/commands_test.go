@@ -376,7 +376,7 @@ func (h *hardy) Run(_ context.Context, a task.Attempt) *task.Result {
 	return &task.Result{Task: a.Task, Outcome: task.Timeout}
 }
 
-func (h *hardy) Kill(uint64) {
+func (h *hardy) Kill(uint64, int) {
 	if h.kills.Add(-1) == 0 {
 		close(h.end)
 	}
@@ -421,7 +421,11 @@ func (r *records) Ended(a task.Attempt, res *task.Result, final bool) {
 	if final {
 		require.Zero(r.t, r.finals[id])
 		r.finals[id] = res.Outcome
-		require.Len(r.t, res.Before, len(r.ended[id])-1)
+		known := 0
+		if a.Task.Known != nil {
+			known = len(a.Task.Known.Before)
+		}
+		require.Len(r.t, res.Before, known+len(r.ended[id])-1)
 	}
 }
 
@@ -449,10 +453,14 @@ func TestTheRecorderIsToldBeforeAnybodyElse(t *testing.T) {
 			if t.ID == 21 { // two attempts of an earlier run failed, one more was interrupted
 				t.Attempts, t.Failures = 2, 2
 			}
+			if t.ID == 22 { // one has failed, and this one passes
+				t.Attempts, t.Failures, t.Known = 1, 1, &task.Attempts{Before: []*task.Result{{Attempt: 1, Outcome: task.Exit}}}
+			}
 		}}
 		r, err := New(cfg, src, exec, rec, []Sink{sink})
 		require.NoError(t, err)
 		end := r.Wait()
+		require.EqualValues(t, 9+1, end.Stats.Flaky)
 		require.Len(t, rec.finals, 50)
 		require.Equal(t, rec.finals, sink.finished)
 		require.Equal(t, []int{1, 2, 3}, rec.ended[5])
@@ -490,11 +498,16 @@ func TestARecordThatIsAwaitedTooLong(t *testing.T) {
 		hold := make(chan struct{})
 		rec := &records{t: t, exec: exec, sink: &seen{}, open: map[uint64]int{}, ended: map[uint64][]int{}, finals: map[uint64]task.Outcome{}}
 		rec.between = func() { <-hold }
-		end := during(t, config(2), &tasks{n: 1}, exec, rec, sink, func(r *Run) {
+		cfg := config(2)
+		cfg.Retry = Retry{Max: 1, Jitter: func() float64 { return 1 }}
+		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			return time.Second, map[uint64]task.Outcome{1: task.OK, 2: task.Exit}[a.Task.ID]
+		}
+		end := during(t, cfg, &tasks{n: 2}, exec, rec, sink, func(r *Run) {
 			time.Sleep(2 * time.Second)
 			ask(t, r, task.Command{Op: task.Stop})
 		})
-		require.Equal(t, map[uint64]task.Outcome{1: task.OK}, sink.finished)
+		require.Equal(t, map[uint64]task.Outcome{1: task.OK, 2: task.NotRun}, sink.finished, "the second waits for its retry")
 		require.Zero(t, end.Abandoned)
 		close(hold)
 	})
@@ -514,4 +527,26 @@ func TestABusyMachineHidesNoCPUBoundTopic(t *testing.T) {
 	require.Equal(t, 2, most(1))
 	require.Greater(t, most(2), 1000)
 	require.Greater(t, most(3), 1000, "nothing is known of it")
+}
+
+// A run fails at a command while tasks may start, and not once it drains.
+func TestFailEndsTheRun(t *testing.T) {
+	for _, drained := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			why := errors.New("nobody is there")
+			exec := newHosts()
+			end := during(t, config(1), &tasks{n: 3}, exec, nil, &seen{}, func(r *Run) {
+				if drained {
+					ask(t, r, task.Command{Op: task.Drain})
+				}
+				ask(t, r, task.Command{Op: task.Fail, Err: why})
+			})
+			if drained {
+				why = nil
+			}
+			require.Equal(t, why, end.Err)
+			require.Equal(t, int64(1), end.Stats.Of(task.OK), "what runs may finish")
+			require.Equal(t, int64(2), end.Stats.Of(task.NotRun))
+		})
+	}
 }

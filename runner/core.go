@@ -70,6 +70,7 @@ type core struct {
 	slots     []*task.Slot // by ID; nil if there is none
 	capacity  int          // of all slots together
 	running   int          // tasks that hold a slot
+	holders   *entry       // the first of these, in no order
 	nextStart time.Time    // not before this time, because of Pool.Delay
 	resizes   int          // how often slots have joined or left
 	timeless  bool         // the executor ends attempts at their timeouts
@@ -151,6 +152,8 @@ type entry struct {
 	awaits    int  // if held: the number of tasks
 
 	slot     *task.Slot     // the slot it holds; nil if none
+	prev     *entry         // in core.holders
+	next     *entry         // likewise
 	attempt  int            // number of the running attempt, or of the last one
 	since    time.Time      // when that attempt began, on the machine's clock
 	begun    time.Time      // the same on the run's clock
@@ -159,8 +162,9 @@ type entry struct {
 	losses   int            // lost attempts of this run that had begun; none did
 	returned int            // those that had not
 	back     bool           // the latest one had not
-	before   []*task.Result // the failed and lost attempts of this run, without those that had not begun
-	handle   *handle        // ends the attempt
+	before   []*task.Result // the failed and lost attempts, without those that had not begun
+	omitted  int            // those that before leaves out
+	handle   *handle        // of the attempt; nil if a Streamer runs it, or none does
 	result   *task.Result   // if decided
 }
 
@@ -180,14 +184,18 @@ const (
 	killed
 )
 
-// act ends a running attempt because of cause or, if that is nil, kills it. Task 0
-// stands for all workers of a Streamer.
+// act asks a running attempt to end because of cause or, if that is nil, kills it.
+// Task 0 stands for all workers of a Streamer.
 type act struct {
-	handle *handle // nil if a Streamer runs it
-	slot   int
-	task   uint64
-	cause  error
+	handle  *handle // that of the entry
+	slot    int
+	task    uint64
+	attempt int
+	cause   error
 }
+
+// asks reports whether a context carries the act out.
+func (a *act) asks() bool { return a.cause != nil && a.handle != nil }
 
 func newCore(cfg Config) *core {
 	c := &core{
@@ -317,7 +325,7 @@ func (c *core) next() (*entry, bool) {
 
 func (c *core) begin(e *entry, slot *task.Slot) {
 	c.set(e, running)
-	c.running++
+	c.hold(e)
 	c.tokens.hold(slot.ID, 1)
 	c.nextStart = c.run.Add(c.cfg.Pool.Delay)
 	e.slot, e.attempt, e.since, e.begun, e.stage = slot, e.attempt+1, c.now, c.run, untouched
@@ -335,6 +343,35 @@ func (c *core) begin(e *entry, slot *task.Slot) {
 	ev := c.event(task.Started, e.task.ID, e.task)
 	ev.Slot, ev.Host, ev.Attempt, ev.Retries = slot.ID, slot.Host, e.attempt, retry
 	c.stats.Apply(ev)
+}
+
+// hold adds a task to those that hold a slot.
+func (c *core) hold(e *entry) {
+	c.running++
+	if e.next = c.holders; e.next != nil {
+		e.next.prev = e
+	}
+	c.holders = e
+}
+
+// unhold removes a task from those that hold a slot.
+func (c *core) unhold(e *entry) {
+	c.running--
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		c.holders = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+}
+
+// holding is an iter.Seq of the tasks that hold a slot, in no order.
+func (c *core) holding(yield func(*entry) bool) {
+	for e := c.holders; e != nil && yield(e); e = e.next {
+	}
 }
 
 // wake returns when the core must be called again even if nothing happens, on

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 var (
@@ -18,10 +19,7 @@ var (
 
 // judge ends the run if a finished task is a reason to.
 func (c *core) judge(r *task.Result) {
-	if r.Interrupted {
-		c.ending.Interrupted = true
-		c.told(task.Command{Op: task.Drain, Signal: r.Signal})
-	}
+	c.interrupt(r)
 	if r.BadCommand && c.cfg.SameCommand {
 		c.ends(BadCommand, r, nil)
 		c.drain("")
@@ -29,6 +27,14 @@ func (c *core) judge(r *task.Result) {
 	if c.counts(r) {
 		c.counted = r
 		c.halt()
+	}
+}
+
+// interrupt drains the run if the user has interrupted an attempt.
+func (c *core) interrupt(r *task.Result) {
+	if r.Interrupted {
+		c.ending.Interrupted = true
+		c.told(task.Command{Op: task.Drain, Signal: r.Signal})
 	}
 }
 
@@ -97,7 +103,7 @@ func (c *core) stop(why string) {
 		c.drain(why)
 		c.phase = stopping
 	}
-	for _, e := range c.entries {
+	for e := range c.holding {
 		if e.state == running {
 			c.terminate(e, errStopped)
 		}
@@ -120,10 +126,12 @@ func (c *core) enter(p phase, kind task.Kind, why string) {
 		}
 	}
 	c.emit(task.Event{Kind: kind, Running: c.runningIDs(10), Retries: retries, Text: why})
+	// Nothing starts any more, so nobody asks the queues: to take thousands of tasks out of
+	// them one by one would keep signals waiting.
+	c.limit, c.delayed = nil, sched.NewDelay()
+	c.events = slices.Grow(c.events, 2*len(waiting))
 	for _, id := range waiting {
-		e := c.entries[id]
-		c.withdraw(e)
-		c.notRun(e)
+		c.notRun(c.entries[id])
 	}
 }
 
@@ -131,7 +139,7 @@ func (c *core) enter(p phase, kind task.Kind, why string) {
 func (c *core) kill(why string) {
 	c.stop(why)
 	c.phase = killing
-	for _, e := range c.entries {
+	for e := range c.holding {
 		if e.state == running {
 			c.killTask(e)
 		}
@@ -147,7 +155,7 @@ func (c *core) terminate(e *entry, cause error) {
 		return
 	}
 	e.stage = terminated
-	c.acts = append(c.acts, act{e.handle, e.slot.ID, e.item.ID, cause})
+	c.acts = append(c.acts, act{e.handle, e.slot.ID, e.item.ID, e.attempt, cause})
 	c.deadline.Push(e.item.ID, c.run.Add(cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter)))
 }
 
@@ -155,7 +163,7 @@ func (c *core) terminate(e *entry, cause error) {
 func (c *core) killTask(e *entry) {
 	c.terminate(e, errStopped)
 	e.stage = killed
-	c.acts = append(c.acts, act{e.handle, e.slot.ID, e.item.ID, nil})
+	c.acts = append(c.acts, act{e.handle, e.slot.ID, e.item.ID, e.attempt, nil})
 	c.deadline.Push(e.item.ID, c.run.Add(margin))
 }
 
@@ -251,7 +259,7 @@ func (c *core) giveUp() {
 		e := c.entries[id]
 		c.deadline.Remove(id)
 		if e.state == decided {
-			c.finish(e, e.result)
+			c.recorded(e)
 			continue
 		}
 		c.ending.Abandoned++
@@ -273,17 +281,20 @@ func (c *core) withdraw(e *entry) {
 		c.limit.Remove(id)
 	case delayed:
 		c.delayed.Remove(id)
-		c.policy.Remove(id)
+		if c.policy.Serial() {
+			c.policy.Remove(id) // it is awaited there
+		}
 	}
 }
 
 // notRun finishes a waiting task without another attempt.
 func (c *core) notRun(e *entry) {
-	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.NotRun, Before: e.before, End: c.now})
+	c.finish(e, &task.Result{Task: e.task, Attempt: e.attempt, Outcome: task.NotRun, Before: e.before, Omitted: e.omitted, End: c.now})
 }
 
-// cancel ends one task in whatever state and reports whether it is unfinished.
-func (c *core) cancel(id uint64) bool {
+// cancel ends one task in whatever state, by killing it if it runs and kill is true,
+// and reports whether it is unfinished.
+func (c *core) cancel(id uint64, kill bool) bool {
 	e := c.entries[id]
 	if e == nil {
 		return false
@@ -292,12 +303,15 @@ func (c *core) cancel(id uint64) bool {
 	switch e.state {
 	case running:
 		c.terminate(e, errCancelled)
+		if kill {
+			c.killTask(e)
+		}
 	case decided: // recorded cancels it if it is to be retried
 	default:
 		c.withdraw(e)
 		c.finish(e, &task.Result{
-			Task: e.task, Attempt: e.attempt, Outcome: task.Cancelled, Err: errCancelled, Before: e.before, End: c.now,
-			Final: true,
+			Task: e.task, Attempt: e.attempt, Outcome: task.Cancelled, Err: errCancelled, Before: e.before, Omitted: e.omitted,
+			End: c.now, Final: true,
 		})
 	}
 	return true
@@ -305,8 +319,11 @@ func (c *core) cancel(id uint64) bool {
 
 // runningIDs returns the lowest n numbers of tasks that hold a slot.
 func (c *core) runningIDs(n int) []uint64 {
-	ids := c.ids(running, decided)
-	ids = slices.DeleteFunc(ids, func(id uint64) bool { return c.entries[id].slot == nil })
+	ids := make([]uint64, 0, c.running)
+	for e := range c.holding {
+		ids = append(ids, e.item.ID)
+	}
+	slices.Sort(ids)
 	return ids[:min(n, len(ids))]
 }
 

@@ -136,7 +136,7 @@ func (c *core) longest() *task.Blocking {
 	}
 	if n := c.count[held]; n > b.Tasks {
 		for id := range c.after {
-			if n := c.holding(id); b.By != task.ByAfter || n > b.Tasks || n == b.Tasks && id < b.ID {
+			if n := c.waitFor(id); b.By != task.ByAfter || n > b.Tasks || n == b.Tasks && id < b.ID {
 				*b = task.Blocking{By: task.ByAfter, Tasks: n, ID: id}
 			}
 		}
@@ -160,7 +160,7 @@ func (c *core) waiting() []task.Blocking {
 			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
 		}
 	}
-	for q := range c.policy.Blocks {
+	for q := range c.queues {
 		if len(list) < mostGroups || q.N >= list[mostGroups-1].Tasks {
 			add(c.blockOf(q))
 		}
@@ -171,7 +171,7 @@ func (c *core) waiting() []task.Blocking {
 		}
 	}
 	for id := range c.after {
-		if n := c.holding(id); n > 0 {
+		if n := c.waitFor(id); n > 0 {
 			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
 		}
 	}
@@ -182,6 +182,13 @@ func (c *core) waiting() []task.Blocking {
 		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.order.Base()})
 	}
 	return list
+}
+
+// queues is an iter.Seq of the queues of the policy that hold tasks.
+func (c *core) queues(yield func(sched.Block) bool) {
+	if c.count[queued] > 0 { // else what it holds has been left there; see enter
+		c.policy.Blocks(yield)
+	}
 }
 
 // blockOf describes a queue of the policy.

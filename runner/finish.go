@@ -26,7 +26,7 @@ func (c *core) decide(e *entry, r *task.Result) (final bool) {
 	c.deadline.Remove(e.item.ID)
 	e.again = c.retries(e, r)
 	if !e.again {
-		r.Before = e.before
+		r.Before, r.Omitted = e.before, e.omitted
 	}
 	r.Final = e.cancelled && r.Outcome == task.Cancelled
 	e.result = r
@@ -52,20 +52,26 @@ func (c *core) recorded(e *entry) {
 		c.finish(e, r)
 		return
 	}
-	wait, before := time.Duration(0), len(e.before)
+	wait, before := time.Duration(0), e.failures-e.task.Failures+e.losses
 	switch {
 	case r.Unbegun:
 		wait = time.Duration(min(e.returned, 10)) * returnedWait
 		e.returned++
-	case r.Outcome != task.Lost:
+	case r.Outcome == task.Lost:
+		before-- // it counts already
+	default:
 		wait = c.backoff(e.failures)
 		e.failures++
 	}
+	var dropped *task.Result
 	if !r.Unbegun {
-		e.before = append(e.before, r)
+		var full bool
+		if e.before, dropped, full = task.KeepAttempt(e.before, r); full {
+			e.omitted++
+		}
 	}
 	c.emit(task.Event{
-		Kind: task.Retried, ID: id, Task: e.task, Result: r, Attempt: e.attempt, Retries: before, Wait: wait,
+		Kind: task.Retried, ID: id, Task: e.task, Result: r, Dropped: dropped, Attempt: e.attempt, Retries: before, Wait: wait,
 		Took: c.run.Sub(e.begun),
 	})
 	if e.back = r.Unbegun; e.back && r.Host == "" {
@@ -77,11 +83,12 @@ func (c *core) recorded(e *entry) {
 	c.delayed.Push(id, e.due)
 	switch {
 	case e.cancelled:
-		c.cancel(id)
+		c.cancel(id, false)
 	case c.phase > going:
 		c.withdraw(e)
 		c.notRun(e)
 	}
+	c.interrupt(r)
 }
 
 // vacate gives up the task's slot, if it holds one.
@@ -89,7 +96,7 @@ func (c *core) vacate(e *entry) {
 	if e.slot == nil {
 		return
 	}
-	c.running--
+	c.unhold(e)
 	c.tokens.hold(e.slot.ID, -1)
 	c.policy.Done(e.slot.ID, e.item, e.again)
 	e.slot = nil
@@ -107,15 +114,16 @@ func (c *core) unlimit(e *entry) {
 	}
 }
 
-// retries reports whether another attempt follows this one.
+// retries reports whether the task has another attempt after this one. If the run
+// drains, the task waits for it and is not run; a resumed run makes that attempt.
 func (c *core) retries(e *entry, r *task.Result) bool {
 	if r.Outcome == task.Lost && r.Fault == nil {
 		if !r.Unbegun {
 			e.losses++
 		}
-		return e.losses < poison // recorded ends the task as not run if the run drains
+		return e.losses < poison
 	}
-	if !r.Outcome.Failed() || r.Interrupted || c.phase > going || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
+	if !r.Outcome.Failed() || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
 	}
 	if r.BadCommand && c.cfg.SameCommand {

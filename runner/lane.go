@@ -213,11 +213,9 @@ func (r *Run) call(acts []act, wakes []int) {
 	for _, a := range acts {
 		switch {
 		case a.cause == nil:
-			r.exec.Kill(a.task)
-		case r.streamer != nil:
+			r.exec.Kill(a.task, a.attempt)
+		case !a.asks():
 			r.end(a)
-		default:
-			a.handle.cancel(a.cause)
 		}
 	}
 	for _, slot := range wakes {
@@ -228,13 +226,13 @@ func (r *Run) call(acts []act, wakes []int) {
 // end passes an act on to the Streamer.
 func (r *Run) end(a act) {
 	if a.task != 0 {
-		r.streamer.End(a.slot, a.task, a.cause)
+		r.streamer.End(a.slot, a.task, a.attempt, a.cause)
 		return
 	}
 	r.mu.Lock()
 	n := len(r.lanes)
 	r.mu.Unlock()
 	for slot := 1; slot < n; slot++ {
-		r.streamer.End(slot, 0, a.cause)
+		r.streamer.End(slot, 0, 0, a.cause)
 	}
 }

@@ -60,14 +60,14 @@ func (l *lanes) Wake(slot int) {
 	}
 }
 
-func (l *lanes) End(slot int, id uint64, cause error) {
+func (l *lanes) End(slot int, id uint64, _ int, cause error) {
 	l.mu.Lock()
 	l.ended[slot] = append(l.ended[slot], ended{id, cause})
 	l.mu.Unlock()
 	l.Wake(slot)
 }
 
-func (l *lanes) Kill(id uint64) {
+func (l *lanes) Kill(id uint64, _ int) {
 	l.mu.Lock()
 	l.killing = append(l.killing, id)
 	l.mu.Unlock()
@@ -173,8 +173,8 @@ func TestStreamTellsWhatIsLeft(t *testing.T) {
 		exec, sink := newLanes(never), &seen{}
 		r, end := stream(t, windowed(2, 2), &tasks{n: 6}, exec, nil, sink)
 		require.Equal(t, []task.Left{task.LeftMore}, exec.told[1], "two tasks wait")
-		exec.End(1, 1, nil)
-		exec.End(1, 3, nil)
+		exec.End(1, 1, 1, nil)
+		exec.End(1, 3, 1, nil)
 		synctest.Wait()
 		require.Equal(t, []task.Left{task.LeftMore, task.LeftRest}, exec.told[1])
 		require.Equal(t, []task.Left{task.LeftMore, task.LeftRest}, exec.told[2])
@@ -193,7 +193,7 @@ func TestStreamResizes(t *testing.T) {
 		r.Do(task.Command{Op: task.Resize, N: 1})
 		synctest.Wait()
 		require.Equal(t, task.LeftNone, exec.told[2][len(exec.told[2])-1])
-		exec.End(2, 2, nil)
+		exec.End(2, 2, 1, nil)
 		synctest.Wait()
 		r.Do(task.Command{Op: task.Resize, N: 3})
 		synctest.Wait()

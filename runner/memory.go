@@ -67,7 +67,8 @@ func (c *core) retry(id uint64) (uint64, error) {
 	}
 	c.memory.forget(id)
 	again := *was.task
-	again.ID, again.Done, again.Failures, again.Attempts, again.After = c.number(), nil, 0, was.attempt, nil
+	again.ID, again.Done, again.Attempts, again.After = c.number(), nil, was.attempt, nil
+	again.Failures, again.Known = 0, nil
 	c.admit(&again)
 	return again.ID, nil
 }

@@ -77,9 +77,13 @@ func (p *pump) consume(batch []task.Event) {
 			p.r.do(func(c *core) { c.abort(err) }, nil)
 		}
 	}
-	for _, e := range batch {
+	for i := range batch {
+		e := &batch[i]
 		if e.Result != nil && !(p.keep && e.Kind == task.Retried && !e.Result.Unbegun) {
 			e.Result.Close()
+		}
+		if e.Dropped != nil {
+			e.Dropped.Close()
 		}
 	}
 }

@@ -150,9 +150,16 @@ func lossy(t *testing.T, retry Retry, unbegun int, look func(*Run), do func(n in
 	cfg := remote("fifo")
 	cfg.Retry = retry
 	var last *task.Result
+	retried := 0
 	sink := &seen{fail: func(e task.Event) error {
-		if e.Kind == task.Finished {
+		switch {
+		case e.Kind == task.Finished:
 			last = e.Result
+		case e.Kind == task.Retried:
+			require.Equal(t, retried, e.Retries, "so many attempts came before")
+			if !e.Result.Unbegun {
+				retried++
+			}
 		}
 		return nil
 	}}

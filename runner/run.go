@@ -43,13 +43,13 @@ type Source interface {
 type Executor interface {
 	// Run runs one attempt and returns when it is over; it never retries. Every
 	// failure is an Outcome of the result; Lost means that nobody runs the attempt any
-	// more, and that what became of it is unknown. When ctx is done, Run asks the attempt
-	// to end; its outcome is then Timeout if the context's cause is
-	// task.ErrTimeout, and Cancelled otherwise.
+	// more, and that what became of it is unknown. When ctx, which is the attempt's until
+	// Run returns, is done, Run asks it to end; its outcome is then Timeout if the
+	// context's cause is task.ErrTimeout, and Cancelled otherwise.
 	Run(ctx context.Context, a task.Attempt) *task.Result
-	// Kill kills the task's running attempt, if there is one. It may be repeated. Task 0
+	// Kill kills an attempt of a task, if it is still running. It may be repeated. Task 0
 	// stands for whatever a Streamer runs.
-	Kill(id uint64)
+	Kill(id uint64, attempt int)
 	// Suspend stops all attempts. Those that start later wait for Resume.
 	Suspend()
 	// Resume undoes Suspend.
@@ -68,10 +68,10 @@ type Streamer interface {
 	// Wake says that the next swap of a slot has something new. It may come when no Serve
 	// of the slot runs.
 	Wake(slot int)
-	// End asks the attempt of a task that a swap of the slot has returned to end, as the
-	// context of Run does when it is done with that cause. Task 0 stands for the slot's
-	// worker itself, with all that it runs: if it does not end, End has it killed later.
-	End(slot int, id uint64, cause error)
+	// End asks an attempt that a swap of the slot has returned to end, as the context of
+	// Run does when it is done with that cause. Task 0 stands for the slot's worker itself,
+	// with all that it runs: if it does not end, End has it killed later.
+	End(slot int, id uint64, attempt int, cause error)
 }
 
 // Recorder records a run durably. Each method is called by the goroutine of the
@@ -108,7 +108,6 @@ type Run struct {
 
 	streamer Streamer // exec, if it is one; else nil
 
-	ctx   context.Context // parent of all attempts' contexts
 	began time.Time
 	wake  chan struct{} // tells the reader to go on
 	over  chan struct{} // closed when the run is over
@@ -117,7 +116,7 @@ type Run struct {
 
 	mu      sync.Mutex
 	core    *core
-	handles []*handle // for reuse
+	spare   []*handle // for reuse
 	reading bool      // the reader is awake
 	handed  time.Time // when the pump last took events
 	timer   *time.Timer
@@ -135,8 +134,9 @@ type Run struct {
 	ended bool // over is closed
 }
 
-// handle ends an attempt. It is used for one attempt after another until one of
-// them is cancelled.
+// handle asks an attempt to end. It is the attempt's alone from its start until the run
+// takes its end: it is used in the door only, so a late end finds nobody. One that has
+// asked no attempt to end then serves another.
 type handle struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -145,7 +145,7 @@ type handle struct {
 // job is an attempt in the hands of its goroutine. The zero job is none.
 type job struct {
 	attempt task.Attempt
-	handle  *handle
+	ctx     context.Context
 	entry   *entry // to be touched in the door alone
 }
 
@@ -156,7 +156,7 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 		return nil, err
 	}
 	r := &Run{
-		src: src, exec: exec, rec: rec, core: newCore(cfg), ctx: context.Background(), began: time.Now(),
+		src: src, exec: exec, rec: rec, core: newCore(cfg), began: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
@@ -181,10 +181,7 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 // takes the output (Ending.Unshown); and attempts that do not end although they
 // were killed (Ending.Abandoned).
 func (r *Run) Wait() Ending {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	r.mu.Lock() // commands may come already
-	r.ctx = ctx
 	r.timer = time.AfterFunc(time.Hour, func() { r.do(func(*core) { r.armed = time.Time{} }, nil) })
 	r.mu.Unlock()
 	defer r.timer.Stop()
@@ -250,6 +247,11 @@ func (r *Run) apply(fact func(*core), mine *job) []refused {
 	if r.streamer != nil && len(c.acts) > 0 {
 		r.recall()
 	}
+	for _, a := range c.acts {
+		if a.asks() {
+			a.handle.cancel(a.cause)
+		}
+	}
 	acts, wakes, refused := c.acts, r.wakes, c.refused
 	c.acts, r.wakes, c.refused = nil, nil, nil
 	r.mu.Unlock()
@@ -265,8 +267,8 @@ func (r *Run) start(mine *job) {
 			continue
 		}
 		e.handle = r.newHandle()
-		j := job{task.Attempt{Task: e.task, Number: e.attempt, Slot: *e.slot}, e.handle, e}
-		if mine != nil && mine.handle == nil {
+		j := job{task.Attempt{Task: e.task, Number: e.attempt, Slot: *e.slot}, e.handle.ctx, e}
+		if mine != nil && mine.entry == nil {
 			*mine = j
 		} else {
 			go r.work(j)
@@ -275,13 +277,13 @@ func (r *Run) start(mine *job) {
 }
 
 func (r *Run) newHandle() *handle {
-	if n := len(r.handles); n > 0 {
-		h := r.handles[n-1]
-		r.handles = r.handles[:n-1]
+	if n := len(r.spare); n > 0 {
+		h := r.spare[n-1]
+		r.spare = r.spare[:n-1]
 		return h
 	}
 	h := &handle{}
-	h.ctx, h.cancel = context.WithCancelCause(r.ctx)
+	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	return h
 }
 
@@ -291,7 +293,7 @@ func (r *Run) work(j job) {
 		if r.rec != nil {
 			r.rec.Started(j.attempt, false)
 		}
-		res := r.exec.Run(j.handle.ctx, j.attempt)
+		res := r.exec.Run(j.ctx, j.attempt)
 		if r.rec != nil && !r.record(j, res) {
 			return
 		}
@@ -322,15 +324,18 @@ func (r *Run) record(j job, res *task.Result) bool {
 // place.
 func (r *Run) next(j job, res *task.Result) (next job) {
 	r.do(func(c *core) {
-		if j.entry.state != nowhere {
-			if r.rec == nil {
-				c.decide(j.entry, res)
-			}
-			c.recorded(j.entry)
+		e := j.entry
+		if e.state == nowhere { // given up
+			return
 		}
-		if j.handle.ctx.Err() == nil {
-			r.handles = append(r.handles, j.handle)
+		if e.handle.ctx.Err() == nil {
+			r.spare = append(r.spare, e.handle)
 		}
+		e.handle = nil
+		if r.rec == nil {
+			c.decide(e, res)
+		}
+		c.recorded(e)
 	}, &next)
 	return next
 }

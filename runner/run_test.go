@@ -73,7 +73,7 @@ func (f *fake) kill(id uint64) chan struct{} {
 	return f.kills[id]
 }
 
-func (f *fake) Kill(id uint64) {
+func (f *fake) Kill(id uint64, _ int) {
 	kill := f.kill(id)
 	select {
 	case <-kill:
@@ -740,3 +740,58 @@ func TestATroubledRunLetsItsTasksFinish(t *testing.T) {
 		require.Zero(t, good.count(task.Cancelled))
 	})
 }
+
+// counted is an Output that counts those that are closed.
+type counted struct {
+	task.Output
+	once   sync.Once
+	closed *atomic.Int64
+}
+
+func (o *counted) Close() error {
+	o.once.Do(func() { o.closed.Add(1) })
+	return nil
+}
+
+// The memory that a task takes does not grow with its attempts: the first and the latest
+// are kept, and the outputs of the others are closed once they have been shown.
+func TestManyAttemptsOfATask(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const attempts = 500
+			cfg := config(1)
+			cfg.Retry = Retry{Max: attempts - 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }, Keep: keep}
+			var made, closed atomic.Int64
+			exec := resulting(func(a task.Attempt) *task.Result {
+				made.Add(1)
+				return &task.Result{Task: a.Task, Attempt: a.Number, Outcome: task.Exit, Code: 1, Stdout: &counted{closed: &closed}}
+			})
+			var got []int
+			sink := &seen{fail: func(e task.Event) error {
+				if e.Kind == task.Finished {
+					require.Equal(t, attempts-1, e.Result.Tries())
+					for _, b := range e.Result.Before {
+						got = append(got, b.Attempt)
+					}
+					if keep {
+						require.EqualValues(t, attempts-1-len(got), closed.Load(), "attempts left out")
+					}
+				}
+				return nil
+			}}
+			_, err := run(cfg, &tasks{n: 1}, exec, []Sink{sink}, nil)
+			require.NoError(t, err)
+			require.Equal(t, []int{1, 491, 492, 493, 494, 495, 496, 497, 498, 499}, got)
+			require.EqualValues(t, attempts, made.Load())
+			require.EqualValues(t, attempts, closed.Load())
+		})
+	}
+}
+
+// resulting is an Executor whose attempts end at once with the result that it returns.
+type resulting func(task.Attempt) *task.Result
+
+func (f resulting) Run(_ context.Context, a task.Attempt) *task.Result { return f(a) }
+func (resulting) Kill(uint64, int)                                     {}
+func (resulting) Suspend()                                             {}
+func (resulting) Resume()                                              {}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,8 +22,24 @@ type Signals struct {
 	in         chan syscall.Signal
 	ends       []syscall.Signal // the caught ones that ask for the end
 	jobs       bool             // SIGTSTP and SIGCONT are caught as well
+	halt       func()           // stops this process
 	quit, done chan struct{}    // nil before Serve
+
+	suspension suspension // of Serve's goroutine
 }
+
+// suspension is how far SIGTSTP has got.
+type suspension uint8
+
+const (
+	awake     suspension = iota
+	suspended            // the run is, but other signals may have come meanwhile
+	looked               // those that had are obeyed
+	stopped              // this process has been stopped, or will be in a moment
+)
+
+// fence comes behind the signals that came before the run was suspended.
+const fence syscall.Signal = 0
 
 // CatchSignals catches signals and keeps a few of them until Serve. SIGINT, SIGHUP
 // and SIGTSTP stay ignored if they were when the process began, as in background
@@ -31,7 +48,7 @@ type Signals struct {
 // From now on a write to a closed pipe is an error and does not end the process.
 func CatchSignals() (*Signals, error) {
 	linux.SurvivePipes()
-	s := &Signals{in: make(chan syscall.Signal, 16)}
+	s := newSignals()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !linux.Ignored(sig) {
 			s.ends = append(s.ends, sig)
@@ -47,14 +64,24 @@ func CatchSignals() (*Signals, error) {
 	return s, nil
 }
 
+func newSignals() *Signals {
+	return &Signals{
+		in: make(chan syscall.Signal, 16),
+		// The default action of SIGTSTP would not stop an orphaned process group, but
+		// SIGSTOP does.
+		halt: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) },
+	}
+}
+
 // Serve turns signals into commands for a run until Release. The first SIGINT
 // drains, the second stops, the third kills. SIGTERM stops, unless Gentle makes it
 // like SIGINT; SIGHUP drains. SIGQUIT has status called, in a goroutine of its own
 // since that may wait for a reader; a second SIGQUIT within two seconds kills.
 // SIGUSR1 and SIGUSR2 make the pool one larger or smaller. Tasks are not in the
 // terminal's foreground process group, so Ctrl-Z reaches crew alone: at SIGTSTP
-// crew stops the tasks, has hide remove what it displays, and then stops itself;
-// at SIGCONT it continues them.
+// crew stops the tasks, has hide remove what it displays, and then stops itself
+// unless another signal has come that continues the run: SIGCONT, or one that asks for
+// the end.
 func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -63,13 +90,11 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 		for {
 			select {
 			case <-s.quit:
+				s.resume(r)
 				return
 			case sig := <-s.in:
-				for _, sig := range s.suspend(r, sig, hide) {
-					cmd := l.command(sig, time.Now())
-					if cmd.Op == 0 {
-						continue
-					}
+				s.follow(r, sig, hide)
+				if cmd := l.command(sig, time.Now()); cmd.Op != 0 {
 					if now := r.Do(cmd).Snapshot; now != nil {
 						go status(now)
 					}
@@ -79,39 +104,33 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	}()
 }
 
-// suspend stops and continues the run if sig is SIGTSTP. It returns the signals
-// that are still to be obeyed.
-func (s *Signals) suspend(r *Run, sig syscall.Signal, hide func()) (others []syscall.Signal) {
-	if sig != syscall.SIGTSTP {
-		return []syscall.Signal{sig}
+// follow suspends and continues the run as a signal asks.
+func (s *Signals) follow(r *Run, sig syscall.Signal, hide func()) {
+	switch {
+	case sig == syscall.SIGTSTP && s.suspension == awake:
+		s.suspension = suspended
+		r.Do(task.Command{Op: task.Suspend})
+		r.exec.Suspend()
+		hide()
+		linux.Fence(s.in, fence)
+	case sig == fence && s.suspension == suspended:
+		s.suspension = looked
+	case sig == syscall.SIGCONT || slices.Contains(s.ends, sig):
+		s.resume(r)
 	}
-	r.Do(task.Command{Op: task.Suspend})
-	r.exec.Suspend()
-	for old := true; old; { // an earlier SIGCONT does not count
-		select {
-		case sig := <-s.in:
-			others = append(others, sig)
-		default:
-			old = false
-		}
+	if s.suspension == looked && len(s.in) == 0 {
+		s.suspension = stopped
+		s.halt()
 	}
-	hide()
-	// The default action of SIGTSTP would not stop an orphaned process group, but
-	// SIGSTOP does. It may act a moment after kill has returned, so wait for the
-	// SIGCONT.
-	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil {
-		for sig != syscall.SIGCONT {
-			select {
-			case sig = <-s.in:
-				others = append(others, sig)
-			case <-s.quit:
-				sig = syscall.SIGCONT
-			}
-		}
+}
+
+// resume continues the run if it is suspended.
+func (s *Signals) resume(r *Run) {
+	if s.suspension != awake {
+		s.suspension = awake
+		r.exec.Resume()
+		r.Do(task.Command{Op: task.Continue})
 	}
-	r.exec.Resume()
-	r.Do(task.Command{Op: task.Continue})
-	return others
 }
 
 // Release gives the signals that ask for the end their default action, so that

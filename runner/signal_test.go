@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"context"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -41,4 +43,66 @@ func TestSignalsAreCommands(t *testing.T) {
 	for _, want := range []task.Op{task.Drain, task.Stop, task.Kill} {
 		require.Equal(t, task.Command{Op: want, Signal: 15}, gentle.command(syscall.SIGTERM, time.Unix(0, 0)))
 	}
+}
+
+// suspensions is an Executor whose attempts end once it has been resumed.
+type suspensions struct {
+	instant
+	suspended int
+	resumed   chan struct{}
+}
+
+func (x *suspensions) Run(_ context.Context, a task.Attempt) *task.Result {
+	<-x.resumed
+	return answer(a)
+}
+
+func (x *suspensions) Suspend() { x.suspended++ }
+func (x *suspensions) Resume()  { close(x.resumed) }
+
+// The last signal counts: crew does not stop itself if another one has come since
+// SIGTSTP that continues the run.
+func TestSignalsBehindSuspend(t *testing.T) {
+	for _, c := range []struct {
+		behind syscall.Signal
+		why    Reason
+	}{{syscall.SIGCONT, Completed}, {syscall.SIGTERM, Told}} {
+		synctest.Test(t, func(t *testing.T) {
+			x := &suspensions{resumed: make(chan struct{})}
+			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
+			require.NoError(t, err)
+			s := newSignals()
+			s.ends, s.halt = []syscall.Signal{syscall.SIGTERM}, func() { t.Errorf("%v: crew is stopped", c.behind) }
+			for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGUSR1, c.behind} {
+				s.in <- sig
+			}
+			s.Serve(r, nil, func() {})
+			require.Equal(t, c.why, r.Wait().Reason)
+			require.Equal(t, 1, x.suspended)
+			close(s.quit)
+			<-s.done
+		})
+	}
+}
+
+// A signal that does not continue the run does not keep crew from being stopped.
+func TestSuspendStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &suspensions{resumed: make(chan struct{})}
+		r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
+		require.NoError(t, err)
+		s := newSignals()
+		stopped := 0
+		s.halt = func() { stopped++ }
+		for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTSTP, syscall.SIGUSR1} {
+			s.in <- sig
+		}
+		s.Serve(r, nil, func() {})
+		synctest.Wait()
+		require.Equal(t, 1, stopped)
+		s.in <- syscall.SIGCONT
+		require.Equal(t, Completed, r.Wait().Reason)
+		close(s.quit)
+		<-s.done
+	})
 }

@@ -1,6 +1,10 @@
 package runner
 
-import "crew/runner/task"
+import (
+	"fmt"
+
+	"crew/runner/task"
+)
 
 // Tokens are places for processes that the run shares with other programs, as by GNU
 // make's jobserver. The run may hold some, each for one more running attempt. The
@@ -98,9 +102,16 @@ func (c *core) answered(got bool, err error) {
 	t.asked, t.withdrawn = false, false
 	switch {
 	case err != nil:
-		t.own, t.stale, t.held = false, false, 0
-		t.asked = true // for ever
-		c.emit(task.Event{Kind: task.Notice, Text: "no more tokens of the jobserver, so one task at a time: " + err.Error()})
+		if t.own && t.held > 0 {
+			t.held-- // for the attempt that needs none from now on
+		}
+		t.own, t.stale = false, false
+		t.asked = true // for ever; what is held stays until no slot needs it
+		most := "one task"
+		if t.held > 0 {
+			most = fmt.Sprintf("at most %d tasks", 1+t.held)
+		}
+		c.emit(task.Event{Kind: task.Notice, Text: fmt.Sprintf("no more tokens of the jobserver, so %s at a time: %v", most, err)})
 	case got:
 		t.held++
 	}

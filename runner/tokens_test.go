@@ -232,10 +232,15 @@ func TestOwnTokensThatAreLost(t *testing.T) {
 	})
 }
 
-func TestWithoutTokensOneAtATime(t *testing.T) {
-	for _, own := range []bool{false, true} {
+// When no more tokens come, the run goes on with those that it holds.
+func TestNoMoreTokens(t *testing.T) {
+	for _, c := range []struct {
+		own   bool
+		there int
+		most  int
+	}{{false, 0, 1}, {false, 3, 4}, {true, 0, 4}} {
 		synctest.Test(t, func(t *testing.T) {
-			b, exec, sink := &basket{own: own, there: 3}, &fake{}, &seen{}
+			b, exec, sink := &basket{own: c.own, there: c.there}, &fake{}, &seen{}
 			cfg := config(4)
 			cfg.Pool.Tokens = b
 			go func() { time.Sleep(500 * time.Millisecond); b.fail(errors.New("gone")) }()
@@ -243,7 +248,8 @@ func TestWithoutTokensOneAtATime(t *testing.T) {
 			_, err := run(cfg, &tasks{n: 20}, exec, []Sink{sink}, nil)
 			require.NoError(t, err)
 			require.Equal(t, 20, sink.count(task.OK))
-			require.Equal(t, 17*time.Second, time.Since(begin), "four at first")
+			require.Equal(t, c.most, exec.most)
+			require.Equal(t, time.Duration(20/c.most)*time.Second, time.Since(begin))
 			require.Contains(t, sink.kinds, task.Notice)
 		})
 	}

@@ -23,7 +23,7 @@ const (
 
 func (c *carousel) push() {
 	c.id++
-	c.p.Push(Item{ID: c.id, Key: c.key(c.id), Cost: int64(c.id%7) + 1})
+	c.p.Push(Item{ID: c.id, Key: c.key(c.id), Place: c.key(c.id), Cost: int64(c.id%7) + 1})
 }
 
 func (c *carousel) start() int {

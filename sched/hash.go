@@ -1,10 +1,19 @@
 package sched
 
-import "slices"
+import (
+	"hash/maphash"
+	"slices"
+)
 
-// Hash returns the key of a string: 64-bit FNV-1a, the same in every run and on
-// every machine.
-func Hash(s string) uint64 {
+var seed = maphash.MakeSeed()
+
+// Hash returns the key of a string in this process. Nobody who does not know the
+// process's seed can make two strings with the same key.
+func Hash(s string) uint64 { return maphash.String(seed, s) }
+
+// Place returns what chooses the slot of a string: 64-bit FNV-1a, the same in every
+// run and on every machine. Different strings may share a place.
+func Place(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
 		h ^= uint64(s[i])
@@ -29,7 +38,7 @@ func jump(key uint64, buckets int) int {
 
 // Bucket returns the bucket of a string, from 0 to buckets-1, the same in every run and
 // on every machine. When there are more buckets, strings move only to the new ones.
-func Bucket(s string, buckets int) int { return jump(mix(Hash(s)), buckets) }
+func Bucket(s string, buckets int) int { return jump(mix(Place(s)), buckets) }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
 // Pseudorandom Number Generators", 2014): a bijection in which every bit of the
@@ -62,22 +71,22 @@ func (s *slots) byHost() hosts {
 	return h
 }
 
-// slot returns the slot of a key, or 0 if there are no slots. The host is the
-// one with the highest weight for the key (rendezvous hashing: Thaler and
+// slot returns the slot of a place, or 0 if there are no slots. The host is the
+// one with the highest weight for the place (rendezvous hashing: Thaler and
 // Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998), so a
 // host that joins takes only the keys it gets, and one that leaves gives up only
 // its own. jump chooses among the slots of the host.
-func (h hosts) slot(key uint64) int {
+func (h hosts) slot(place uint64) int {
 	var ids []int
 	var most uint64
 	for i := range h {
 		// No two weights are equal, since mix is a bijection.
-		if w := mix(key ^ mix(h[i].id)); ids == nil || w > most {
+		if w := mix(place ^ mix(h[i].id)); ids == nil || w > most {
 			ids, most = h[i].ids, w
 		}
 	}
 	if ids == nil {
 		return 0
 	}
-	return ids[jump(key, len(ids))]
+	return ids[jump(place, len(ids))]
 }

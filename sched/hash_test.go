@@ -54,14 +54,14 @@ func TestBucketsMoveFewStringsAndSpreadThem(t *testing.T) {
 	}
 }
 
-func TestHashIsFNV1a(t *testing.T) {
+func TestPlaceIsFNV1a(t *testing.T) {
 	// From the reference vectors of the FNV page.
 	for s, want := range map[string]uint64{
 		"":       0xcbf29ce484222325,
 		"a":      0xaf63dc4c8601ec8c,
 		"foobar": 0x85944171f73967e8,
 	} {
-		require.Equal(t, want, Hash(s), s)
+		require.Equal(t, want, Place(s), s)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestHostsMoveOnlyTheirOwnKeys(t *testing.T) {
 		homes := func() (at []int) {
 			p.settle()
 			for k := range keys {
-				at = append(at, p.hosts.slot(Hash("user"+strconv.Itoa(k))))
+				at = append(at, p.hosts.slot(Place("user"+strconv.Itoa(k))))
 			}
 			return at
 		}
@@ -105,4 +105,20 @@ func TestHostsMoveOnlyTheirOwnKeys(t *testing.T) {
 		}
 		require.Equal(t, before, homes(), "a key of another host moved, or one did not move back")
 	}
+}
+
+// Keys are not taken for one another because they share a place, which strings can be made
+// for: the order and the limits of one are not the other's.
+func TestKeysThatShareAPlace(t *testing.T) {
+	// Two strings with the same 64-bit FNV-1a hash.
+	a, b := "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
+	require.Equal(t, Place(a), Place(b))
+	require.NotEqual(t, Hash(a), Hash(b))
+	p := newKeyed()
+	p.Join(Slot{ID: 1, Cap: 2})
+	p.Push(Item{ID: 1, Key: Hash(a), Place: Place(a)})
+	p.Push(Item{ID: 2, Key: Hash(b), Place: Place(b)})
+	_, first := p.Pop(1)
+	_, second := p.Pop(1)
+	require.True(t, first && second, "they run at the same time")
 }

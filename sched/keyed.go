@@ -22,6 +22,7 @@ type keyed struct {
 // chain is a key with work.
 type chain struct {
 	key     uint64
+	place   uint64
 	slot    int // 0 if there was none to choose from
 	era     int // in which that was chosen
 	queue   list
@@ -54,7 +55,7 @@ func (p *keyed) refresh(c *chain) {
 	blocked := c.running || c.awaited != 0
 	if !c.running && c.era != p.era {
 		old := c.slot
-		c.slot, c.era = p.hosts.slot(c.key), p.era
+		c.slot, c.era = p.hosts.slot(c.place), p.era
 		if c.slot != old {
 			p.ready[old].remove(&c.pos)
 			p.offer(old, p.ready[old].len() > 0)
@@ -78,7 +79,7 @@ func (p *keyed) Push(it Item) bool {
 	c := p.keys[it.Key]
 	if c == nil {
 		c = p.spare.take()
-		*c = chain{key: it.Key, slot: p.hosts.slot(it.Key), era: p.era}
+		*c = chain{key: it.Key, place: it.Place, slot: p.hosts.slot(it.Place), era: p.era}
 		p.keys[it.Key] = c
 	}
 	if c.awaited == it.ID {

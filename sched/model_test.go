@@ -141,6 +141,7 @@ func (d *driver) push() {
 		return
 	}
 	it := Item{ID: d.last + 1, Key: d.keys[d.n(len(d.keys))], Cost: int64(1 + d.n(5))}
+	it.Place = placeOf(it.Key)
 	d.last++
 	d.pushItem(it)
 }

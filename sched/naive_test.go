@@ -140,13 +140,17 @@ type naiveKey struct {
 
 func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
 
+// placeOf returns the place of a key of the driver's. Some keys share one.
+func placeOf(key uint64) uint64 { return Place(string(rune('a' + key%5))) }
+
 // home returns the slot that a key belongs to.
 func (m *naiveKeyed) home(key uint64) int {
+	place := placeOf(key)
 	var best []int
 	var most uint64
 	for _, id := range m.w.ids {
 		host := m.w.slots[id].Host
-		weight := mix(key ^ mix(host))
+		weight := mix(place ^ mix(host))
 		if best == nil || weight > most {
 			best, most = nil, weight
 		}
@@ -157,7 +161,7 @@ func (m *naiveKeyed) home(key uint64) int {
 	if best == nil {
 		return 0
 	}
-	return best[jump(key, len(best))]
+	return best[jump(place, len(best))]
 }
 
 func (m *naiveKeyed) of(key uint64) *naiveKey {

@@ -15,15 +15,16 @@ import (
 
 // Item is a task as a policy sees it.
 type Item struct {
-	ID   uint64 // unique among the items that are in; from 1, in input order
-	Key  uint64 // hash of the task's key
-	Cost int64  // how heavy it is; at least 1
+	ID    uint64 // unique among the items that are in; from 1, in input order
+	Key   uint64 // Hash of the task's key
+	Place uint64 // Place of that, for "keyed"
+	Cost  int64  // how heavy it is; at least 1
 }
 
 // Slot is one of the numbered places where items run.
 type Slot struct {
 	ID     int      // from 1; kept small, since policies index by it
-	Host   uint64   // the machine it is on; 0 is this one
+	Host   uint64   // Place of the machine it is on; 0 is this one
 	Cap    int      // how many items it holds at once; less than 1 counts as 1
 	Labels []uint64 // hashes; a topic whose key is the label of a slot has only such slots
 }

@@ -65,7 +65,7 @@ func TestLongestFirst(t *testing.T) {
 func TestKeyedSpreads(t *testing.T) {
 	p := newKeyed()
 	for id := range uint64(40) {
-		p.Push(Item{ID: id + 1, Key: Hash(string(rune(id))), Cost: 1})
+		p.Push(Item{ID: id + 1, Key: Hash(string(rune(id))), Place: Place(string(rune(id))), Cost: 1})
 	}
 	for id := 1; id <= 4; id++ {
 		p.Join(Slot{ID: id})

@@ -71,6 +71,8 @@ func split(args []string) (line, error) {
 		case arg == "--":
 			l.rest, l.ended = next, true
 			return l, nil
+		case longDash(arg) != "":
+			return line{}, &usageError{arg + " begins with a dash that is no hyphen", "write " + longDash(arg)}
 		case len(arg) < 2 || arg[0] != '-':
 			l.rest = args
 			return l, nil
@@ -85,6 +87,20 @@ func split(args []string) (line, error) {
 		l.uses = append(l.uses, uses...)
 	}
 	return l, nil
+}
+
+// longDash returns an option whose hyphens an editor has made longer as it was probably
+// typed, or "".
+func longDash(arg string) string {
+	name := strings.TrimLeft(arg, "-—–−")
+	option, _, _ := strings.Cut(name, "=")
+	switch {
+	case name == "" || name == arg || arg[0] == '-':
+		return ""
+	case long(option) != nil:
+		return "--" + name
+	}
+	return "-" + name
 }
 
 // ofWorker returns err, which arg has caused, with another hint if arg is probably an

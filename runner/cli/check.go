@@ -70,12 +70,12 @@ var clashes = [...]clash{
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline", "submitters say what becomes of a failure: give them %s"},
 	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success", "results go to the submitters: give them %s"},
 	{"crew-worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
-	{"crew-worker", "ssh env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
+	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
 	{"crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
 	{"crew-worker", "max-queued idle-exit keep", "it is for crew serve: drop %s"},
 
-	{"engine", "ssh", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
-	{"serve", "engine ssh", "crew serve runs its tasks here: drop %s"},
+	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
+	{"serve", "engine ssh connect-timeout", "crew serve runs its tasks here: drop %s"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
@@ -145,7 +145,8 @@ var needs = [...]need{
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
-	{"worker-protocol worker-window worker-start worker-ready worker-max worker-age", "worker", "--worker", "add --worker CMD"},
+	{"worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age", "worker", "--worker", "add --worker CMD"},
+	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
 	{"lock-wait", "lock", "--lock", "add --lock FILE"},
 	{"max-queued idle-exit keep", "serve", "crew serve", "write crew serve before the options"},
 	{"jobserver-style", "jobserver=share", "--jobserver", "add --jobserver"},
@@ -158,6 +159,7 @@ var needs = [...]need{
 	{"return", "engine ssh", "--engine or --ssh", "add one of them: what tasks write here is here"},
 	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
+	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
 	{"worker-ttl", "crew-worker ssh", "crew worker or --ssh", "give it to each crew worker"},
 	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
@@ -396,7 +398,7 @@ func unsigned(o *Options) *refusal {
 	if engine == nil || !o.Engine.far() || o.given("sign") != nil {
 		return nil
 	}
-	for _, name := range [...]string{"env", "workdir", "pipe", "worker-ready", "worker-max", "worker-age"} {
+	for _, name := range [...]string{"env", "workdir", "pipe", "worker-ready", "worker-start-timeout", "worker-max", "worker-age"} {
 		if u := o.given(name); u != nil {
 			hint := "workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed()
 			if strings.HasPrefix(name, "worker-") {

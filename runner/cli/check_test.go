@@ -127,6 +127,8 @@ func TestRefusals(t *testing.T) {
 		{"--transfer-file {} cat", "--transfer-file needs --engine or --ssh: add one of them: tasks here find the file where it is"},
 		{"--return {}.out cat", "--return needs --engine or --ssh: add one of them: what tasks write here is here"},
 		{"--cleanup cat", "--cleanup needs --engine or --ssh: add one of them: nothing is copied here"},
+		{"--connect-timeout 5s cat", "--connect-timeout needs --ssh: add --ssh HOSTS"},
+		{"--connect-timeout 5s --engine e cat", "--engine and --connect-timeout do not go together: the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 		{"--worker-ttl 5s cat", "--worker-ttl needs crew worker or --ssh: give it to each crew worker"},
 		{"--worker-ttl 5s --engine e cat", "--worker-ttl needs crew worker or --ssh: give it to each crew worker"},
 		{"serve cat ::: a", "serve and values on the command line do not go together: crew ctl add brings them: drop what follows the command"},

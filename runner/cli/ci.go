@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crew/runner/report"
+	"crew/runner/sink"
 	"crew/runner/task"
 )
 
@@ -27,15 +28,27 @@ func (o *Options) ci(getenv func(string) string) string {
 	return "none"
 }
 
-// group returns what makes the lines around blocks of output, or nil: they stand among
-// the tasks' output, so the server has to be named.
-func (o *Options) group(p task.Plan) func(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
-	switch {
-	case p.Show != task.ShowBlocks || o.Show.DryRun:
-	case o.Show.CI == "github":
-		return report.GitHubGroup
-	case o.Show.CI == "gitlab":
-		return report.GitLabGroup
+// openLog prepares the streams for the log of the CI server, if that is named, and returns
+// what makes the lines around blocks of output, or nil. These stand among the tasks' output.
+func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)) {
+	server := w.opts.ci(func(string) string { return "" })
+	if server == "none" {
+		return nil
+	}
+	log, blocks := report.NewLog(), w.plan.Show == task.ShowBlocks
+	if server == "gitlab" && blocks {
+		return log.GitLabGroup
+	} else if server == "gitlab" {
+		return nil
+	}
+	var f sink.Fence
+	f.Stop, f.Resume = log.GitHubFence()
+	w.screen.Guard(f)
+	if blocks {
+		return log.GitHubGroup
+	}
+	if w.plan.Streams() {
+		w.onClose(w.screen.Enclose(f, w.plan.Show == task.ShowRaw))
 	}
 	return nil
 }
@@ -45,6 +58,6 @@ func (w *wiring) annotate() *report.CI {
 	dir, _ := filepath.Abs(cmp.Or(w.opts.Pool.Workdir, ".")) // without one, no file is named
 	return report.NewCI(report.CIConfig{
 		Command: strings.Join(w.opts.words(), " "), Dir: dir, Root: os.Getenv("GITHUB_WORKSPACE"),
-		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.Say, Notice: w.screen.Notice,
+		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.Command, Notice: w.screen.Notice,
 	})
 }

@@ -29,7 +29,7 @@ func completionScript(shell string) string {
 	return strings.NewReplacer(
 		"@ROWS@\n", rows.String(), "@NAMES@", strings.Join(names, " "), "@LETTERS@", valuedLetters.String(),
 		"@VALUED@", strings.Join(valued, " "), "@VALUED|@", strings.Join(valued, " | "),
-		"@COMMANDS@", "ctl engine serve state worker", "@VERBS@", ctlTool().verbRows(shell),
+		"@COMMANDS@", strings.Join(ownWords, " ")+" help", "@VERBS@", ctlTool().verbRows(shell),
 		"@ENGINEVERBS@", engineTool().verbRows(shell), "@VERBOPTIONS@\n", verbOptionRows(shell),
 	).Replace(script)
 }

@@ -82,6 +82,7 @@ type Coproc struct {
 	Window   int            // records in a worker at once
 	Eager    bool           // all start at once, not with their first records
 	Ready    *regexp.Regexp // matches the line that says that a worker is ready; nil for none
+	Start    time.Duration  // time in which that must come; 0 for no limit
 	Max      int            // records until a fresh worker takes over; 0 for no limit
 	Age      time.Duration  // time until one does; 0 for no limit
 }
@@ -113,9 +114,9 @@ type Pool struct {
 
 // Jobserver configures with whom the run shares the places for its tasks.
 type Jobserver struct {
-	Mode string          // one of sharings
-	Pipe bool            // the form of the one to share, if that is given
-	Join *jobserver.Auth // make's, which the run joins; nil for none
+	Mode  string          // one of sharings
+	Style string          // of the one to share, one of styles; "" is auto
+	Join  *jobserver.Auth // make's, which the run joins; nil for none
 }
 
 // Sched configures the order of tasks and which worker runs them.
@@ -167,6 +168,7 @@ type Output struct {
 	JSON       bool
 	Results    string // directory; "" for none
 	Joblog     string // file; "" for none
+	Append     bool   // to what the joblog holds
 	JUnit      string // file; "" for none
 }
 
@@ -207,6 +209,7 @@ type Engine struct {
 	Hosts []string // of --ssh, one HOSTS each
 	Queue string
 	TTL   time.Duration // how long a worker that is not heard of counts as alive
+	Reach time.Duration // how long a run goes on while no host is there; 0 for ever
 
 	// of a run
 
@@ -253,7 +256,7 @@ func defaults() Options {
 		},
 		Output: Output{Mode: "group"},
 		Show:   Show{Progress: "auto", CI: "auto"},
-		Engine: Engine{Queue: "default", TTL: 10 * time.Second},
+		Engine: Engine{Queue: "default", TTL: 10 * time.Second, Reach: 30 * time.Second},
 		Serve:  Serve{MaxQueued: 100_000, Keep: 24 * time.Hour},
 	}
 }
@@ -277,6 +280,7 @@ func (o *Options) finish(makeflags string) {
 		o.Output.KeepOrder = o.Output.Mode != "raw"
 		o.Pool.Jobs, o.Pool.Buffer = attachJobs, 2*attachJobs
 	}
+	o.Output.KeepOrder = o.Output.KeepOrder || o.Show.DryRun
 	if o.Pool.TTY {
 		o.Pool.Jobs, o.Output.Mode = 1, "raw"
 	}

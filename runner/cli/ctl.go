@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -287,6 +288,18 @@ func (c *ctl) wrong(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...), "write " + c.tool.usage(c.verb)}
 }
 
+// noTask returns the error of an operand that is no number of a task, but maybe a run.
+func (c *ctl) noTask(w string, operands []string) error {
+	if _, err := parseName(w); err != nil || c.run != "" {
+		return c.wrong("%q is no number of a task", w)
+	}
+	rest := slices.DeleteFunc(operands, func(o string) bool { return o == w })
+	return &usageError{
+		fmt.Sprintf("%q is no number of a task", w),
+		"the run " + w + " is written --run " + w + ", as in crew ctl " + c.verb.name + " --run " + w + " " + cmp.Or(strings.Join(rest, " "), "1"),
+	}
+}
+
 // take reads the operands that the verb takes.
 func (c *ctl) take(operands []string, ended bool) (err error) {
 	switch c.verb.operands {
@@ -312,7 +325,7 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 		for _, w := range operands {
 			id, ok := parseTask(w)
 			if !ok {
-				return c.wrong("%q is no number of a task", w)
+				return c.noTask(w, operands)
 			}
 			c.tasks = append(c.tasks, id)
 		}
@@ -322,7 +335,7 @@ func (c *ctl) take(operands []string, ended bool) (err error) {
 		case len(c.tasks) > 0 && c.key != nil:
 			return &usageError{"task numbers and --key do not go together", "drop one of them"}
 		case c.verb.operands == takesTask && len(c.tasks) > 1:
-			return c.wrong("crew ctl %s takes one task", c.verb.name)
+			return &usageError{"crew ctl " + c.verb.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
 		}
 		operands = nil
 	case takesWork:

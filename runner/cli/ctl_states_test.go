@@ -82,7 +82,7 @@ func enter(t *testing.T, state int) *steerable {
 		_ = s.cmd.Wait()
 	})
 	s.until("1\n2\n3\n", "add", "a", "b", "c")
-	s.until("task 2: ", "status")
+	s.until("task 2 (b): ", "status")
 	for _, request := range states[state].path {
 		status, text := s.ctl(strings.Fields(request)...)
 		require.Zero(t, status, text)

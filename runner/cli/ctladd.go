@@ -251,16 +251,22 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 }
 
 // status writes the lines that tasks have not ended, and returns how the tasks ended
-// as an exit status, which is nil if all succeeded.
+// as an exit status.
 func (a *adder) status() error {
 	for from, data := range a.parts {
 		if err := a.ctl.output(&control.Reply{Stream: from.name, Data: data}); err != nil {
 			return err
 		}
 	}
+	return a.ctl.statusOf(a.ended)
+}
+
+// statusOf returns how tasks ended as an exit status, which is nil if all succeeded. It
+// says what the output cannot tell.
+func (c *ctl) statusOf(ended []control.Ended) error {
 	status := statusOK
-	for i := range a.ended {
-		r := a.ended[i].Result()
+	for i := range ended {
+		r := ended[i].Result()
 		if s := taskStatus(r); s != statusOK {
 			status = s
 		}
@@ -271,14 +277,14 @@ func (a *adder) status() error {
 		case task.NotRun:
 			why = "not started: the run ended before"
 		}
-		if why != "" && !a.ctl.json {
-			complain(a.ctl.errs, fmt.Errorf("task %d: %s", a.ended[i].Task, why))
+		if why != "" && !c.json {
+			complain(c.errs, fmt.Errorf("task %d: %s", ended[i].Task, why))
 		}
 	}
 	switch {
 	case status == statusOK:
 		return nil
-	case len(a.ended) > 1:
+	case len(ended) > 1:
 		status = statusFailed
 	}
 	return exitStatus(status)

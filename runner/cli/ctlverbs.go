@@ -137,9 +137,30 @@ func (c *ctl) watch() error {
 	})
 }
 
-// log prints the output of a task, which may still grow.
+// log prints the output of a task, which may still grow. With --follow it returns the
+// task's exit status.
 func (c *ctl) log() error {
-	return c.call(control.Request{Op: "log", Tasks: c.tasks, Follow: c.follow}, c.output)
+	var ended []control.Ended
+	h, client, err := c.dial(control.Find)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = c.request(client, h, control.Request{Op: "log", Tasks: c.tasks, Follow: c.follow}, func(line []byte, r *control.Reply) error {
+		ended = append(ended, r.Ended...)
+		switch {
+		case c.json:
+			return c.printJSON(line)
+		case r.Cut > 0:
+			complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+			return nil
+		}
+		return c.output(r)
+	})
+	if err != nil {
+		return err
+	}
+	return c.statusOf(ended)
 }
 
 // output writes a piece of a task's output.

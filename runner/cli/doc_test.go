@@ -105,9 +105,13 @@ func helpOptions() []string {
 	var list []string
 	_, text, _ := strings.Cut(helpText(), helpHead)
 	text = strings.TrimSuffix(text, helpTail)
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if strings.HasPrefix(line, " ") {
+	indent := strings.Repeat(" ", textColumn)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		switch {
+		case i+1 < len(lines) && strings.HasPrefix(lines[i+1], indent): // it has a line of its own
+			line = strings.TrimSpace(line)
+		case strings.HasPrefix(line, " "):
 			line = strings.TrimSpace(line[:textColumn])
 		}
 		if line != "" {
@@ -127,8 +131,24 @@ func TestHelp(t *testing.T) {
 	for i := range options {
 		o := &options[i]
 		require.NotEmpty(t, o.text, o.name)
-		require.Less(t, len(o.forms()), textColumn, o.name)
 		require.Equal(t, o.means == "", o.set != nil, o.name)
+	}
+}
+
+// The help of crew serve and crew worker has the options that are not refused there.
+func TestHelpOfWords(t *testing.T) {
+	for _, word := range []*option{&serving, &working} {
+		for i := range options {
+			o := &options[i]
+			d := defaults()
+			d.Command.Words = []string{"any"}
+			given := use{opt: o, spelled: "--" + o.name, value: strings.Join(o.choices, " ")}.resolve()
+			refused := slices.ContainsFunc(d.draft([]use{{opt: word, spelled: word.name}, given}).refusals(), func(r *refusal) bool {
+				of := func(u *use) bool { return u.opt == word }
+				return r != nil && (slices.ContainsFunc(r.uses, of) || strings.Contains(r.msg, "crew "))
+			})
+			require.False(t, refused && word.takes(o), "%s %s", word.name, o.name)
+		}
 	}
 }
 
@@ -231,38 +251,4 @@ func TestManPageLint(t *testing.T) {
 		}
 	}
 	require.Empty(t, bad, "%v", err)
-}
-
-// What the README tells to install is found: the programs, and crew's page by man.
-// Without CREW_SOAK nothing is built.
-func TestInstallOfTheReadme(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("man"); err != nil {
-		t.Skip("no man here")
-	}
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	_, install, _ := strings.Cut(string(readme), "To install\ncrew, its companions for `crew ctl top` and for other machines, and the man page:\n\n```sh\n")
-	install, _, found := strings.Cut(install, "```\n")
-	require.True(t, found)
-	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	run := func(script string) string {
-		cmd := exec.Command("/bin/sh", "-ec", script)
-		cmd.Dir = "../.."
-		cmd.Env = append(os.Environ(), "GOBIN=", "GOPATH="+dir, "GOMODCACHE="+strings.TrimSpace(string(cache)),
-			"PATH="+dir+"/bin:"+os.Getenv("PATH"), "MANPATH=", "LC_ALL=C", "GOFLAGS=-ldflags=-w") // which links in half the time
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return string(out)
-	}
-	if os.Getenv("CREW_SOAK") == "" {
-		run(`go() { [ "$*" = "install ./..." ] || command go "$@"; }; ` + install)
-	} else {
-		run(install)
-		require.Equal(t, dir+"/bin/crew\n", run("command -v crew"))
-		require.Equal(t, dir+"/bin/crew-top\n", run("command -v crew-top"))
-	}
-	require.Equal(t, dir+"/share/man/man1/crew.1\n", run("unset MANPATH; man -w crew"))
 }

@@ -12,15 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// examples returns the shell text of the README and of the man page.
+// examples returns the shell text of the man page.
 func examples(t *testing.T) []string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
 	var list []string
-	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(readme), -1) {
-		list = append(list, m[1])
-	}
 	unescape := strings.NewReplacer(`\&`, "", `\(dq`, `"`, `\e`, `\`)
 	for _, m := range regexp.MustCompile(`(?m)^\.Dl (.*)`).FindAllStringSubmatch(manText(t), -1) {
 		list = append(list, unescape.Replace(m[1])+"\n")
@@ -28,8 +23,7 @@ func examples(t *testing.T) []string {
 	return list
 }
 
-// Every command line of crew in the README and in the man page is one that crew
-// accepts.
+// Every command line of crew in the man page is one that crew accepts.
 func TestExamples(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err)

@@ -38,6 +38,15 @@ func (e *usageError) Error() string {
 	return e.msg + ": " + e.hint
 }
 
+// badCommand means that no task could run the command.
+type badCommand struct {
+	msg    string
+	status int
+}
+
+// Error returns the message.
+func (e *badCommand) Error() string { return e.msg }
+
 func isUsage(err error) bool {
 	var u *usageError
 	return errors.As(err, &u)
@@ -52,6 +61,9 @@ func complain(w io.Writer, err error) int {
 func errorStatus(err error) int {
 	if isUsage(err) {
 		return statusUsage
+	}
+	if bad, ok := errors.AsType[*badCommand](err); ok {
+		return bad.status
 	}
 	if errors.Is(err, errLocked) {
 		return statusBusy

@@ -50,6 +50,7 @@ type Submission struct {
 	Hosts []Host // of --ssh
 	Queue string
 	TTL   time.Duration // with Hosts
+	Reach time.Duration // of --connect-timeout, with Hosts; 0 for none
 	Dir   string        // of --state; "" for none
 	Anew  bool          // of --state-reset: nothing of an earlier run counts
 	Name  string        // of --name; "" for none
@@ -93,6 +94,7 @@ type Attached interface {
 // Life says how long a persistent worker on another machine lives, as the options do.
 type Life struct {
 	Ready   string // "" for none
+	Start   time.Duration
 	Records int
 	Age     time.Duration
 }
@@ -191,7 +193,7 @@ func (w *wiring) submit() (Executor, error) {
 		}
 	}
 	exec, err := w.programs.Far.Submit(Submission{
-		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
+		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Life: o.Coproc.far(), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,

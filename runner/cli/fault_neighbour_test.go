@@ -93,7 +93,7 @@ func TestFaultStandardStreams(t *testing.T) {
 	}{
 		{"stdout closed", `exec "$@" >&-`, []string{"echo", ":::", "a"}, 0, "", ""},
 		{"stderr closed", `exec "$@" 2>&-`, []string{"echo {}; echo e >&2; false", ":::", "a"}, 123, "a\n", ""},
-		{"stdin closed", `exec "$@" <&-`, []string{"echo"}, 0, "", ""},
+		{"stdin closed", `exec "$@" <&-`, []string{"echo {}"}, 0, "", ""},
 		{"stdin a directory", `exec "$@" </`, []string{"echo"}, 1, "", "crew: read standard input: it is a directory\n"},
 		{"all closed", `exec "$@" <&- >&- 2>&-`, []string{"echo >made; false", ":::", "a"}, 123, "", ""},
 		{"the directory is gone", `mkdir x; cd x; rmdir ../x; exec "$@"`, []string{"echo", ":::", "a"}, 0, "a\n", ""},

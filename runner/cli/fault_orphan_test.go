@@ -21,7 +21,7 @@ func (f *fault) awaitGuardian() {
 
 // guardians is how many guardians this crew has.
 func (f *fault) guardians() int {
-	out, _ := exec.Command("pgrep", "-fx", "task-guardian "+strconv.Itoa(f.cmd.Process.Pid)).Output()
+	out, _ := exec.Command("pgrep", "-f", "^task-guardian "+strconv.Itoa(f.cmd.Process.Pid)+" ").Output()
 	return strings.Count(string(out), "\n")
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -131,17 +132,20 @@ func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {
 func TestFaultFewProcesses(t *testing.T) {
 	t.Parallel()
 	needRoot(t) // to become somebody with a limit of his own
-	f := newFault(t, "-j30", "read x < gate; echo {}").under(`exec bash -c 'ulimit -u 32; exec "$@"' sh "$@"`).gate()
 	uid := uint32(70000 + os.Getpid()%10000)
-	f.asUser(uid)
-	f.cmd.Stdin = strings.NewReader(counted(60))
-	f.start().await("stderr", ": resource temporarily unavailable\n")
-	f.open()
-	f.ends(0)
-	require.ElementsMatch(t, strings.Fields(counted(60)), strings.Fields(f.stdout()))
-	require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*resource temporarily unavailable$`, f.stderr())
+	for i, c := range []struct{ limit, jobs, tasks int }{{32, 30, 60}, {550, 600, 600}, {561, 600, 600}, {600, 600, 600}, {601, 600, 600}} {
+		limit := fmt.Sprintf(`exec bash -c 'ulimit -u %d; exec "$@"' sh "$@"`, c.limit)
+		f := newFault(t, fmt.Sprintf("-j%d", c.jobs), "read x < gate; echo {}").under(limit).gate()
+		f.asUser(uid + uint32(i))
+		f.cmd.Stdin = strings.NewReader(counted(c.tasks))
+		f.start().await("stderr", ": resource temporarily unavailable\n")
+		f.open()
+		f.ends(0)
+		require.ElementsMatch(t, strings.Fields(counted(c.tasks)), strings.Fields(f.stdout()))
+		require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*resource temporarily unavailable$`, f.stderr())
+	}
 
-	f = newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
+	f := newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
 	f.asUser(uid)
 	f.start().ends(1)
 	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u\n", f.stderr())

@@ -43,9 +43,9 @@ func (x *fakeWork) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-func (x *fakeWork) Kill(uint64) {}
-func (x *fakeWork) Suspend()    {}
-func (x *fakeWork) Resume()     {}
+func (x *fakeWork) Kill(uint64, int) {}
+func (x *fakeWork) Suspend()         {}
+func (x *fakeWork) Resume()          {}
 
 // served is a crew serve without processes and without a socket.
 type served struct {

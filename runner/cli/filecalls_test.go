@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +26,7 @@ const notJudged = 99
 // callNames are the system calls that make, change and remove files. A kill at any
 // other call has the effect of a kill at the next one of these.
 var callNames = map[int32]string{
-	unix.SYS_OPENAT: "openat", unix.SYS_CLOSE: "close", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite", unix.SYS_FSYNC: "fsync",
+	unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2", unix.SYS_CLOSE: "close", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite", unix.SYS_FSYNC: "fsync",
 	unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FALLOCATE: "fallocate", unix.SYS_FCNTL: "fcntl",
 	unix.SYS_COPY_FILE_RANGE: "copy_file_range", unix.SYS_SENDFILE: "sendfile", unix.SYS_SPLICE: "splice",
 	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT2: "renameat2",
@@ -33,7 +34,7 @@ var callNames = map[int32]string{
 
 // byName are those that take the name of a file, as their second argument.
 var byName = map[int32]bool{
-	unix.SYS_OPENAT: true, unix.SYS_MKDIRAT: true, unix.SYS_UNLINKAT: true, unix.SYS_RENAMEAT2: true,
+	unix.SYS_OPENAT: true, unix.SYS_OPENAT2: true, unix.SYS_MKDIRAT: true, unix.SYS_UNLINKAT: true, unix.SYS_RENAMEAT2: true,
 }
 
 // notice is a call that waits to be judged: struct seccomp_notif of
@@ -228,9 +229,13 @@ func (p *judged) fileCall(n *notice) (fileCall, bool) {
 	}
 	c := fileCall{name: callNames[n.call]}
 	switch n.call {
-	case unix.SYS_OPENAT:
+	case unix.SYS_OPENAT, unix.SYS_OPENAT2:
+		flags := n.args[2]
+		if n.call == unix.SYS_OPENAT2 { // it points to struct open_how of linux/openat2.h
+			flags = binary.NativeEndian.Uint64(p.memory(flags, 8))
+		}
 		_, err := os.Lstat(path)
-		c.grows = n.args[2]&unix.O_CREAT != 0 && err != nil || n.args[2]&unix.O_TMPFILE == unix.O_TMPFILE
+		c.grows = flags&unix.O_CREAT != 0 && err != nil || flags&unix.O_TMPFILE == unix.O_TMPFILE
 	case unix.SYS_CLOSE, unix.SYS_FTRUNCATE, unix.SYS_FCNTL, unix.SYS_UNLINKAT:
 	default:
 		c.grows = true
@@ -242,13 +247,16 @@ func (p *judged) fileCall(n *notice) (fileCall, bool) {
 
 // text returns the string at an address in crew's memory.
 func (p *judged) text(at uint64) string {
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.cmd.Process.Pid))
-	if err != nil {
-		return ""
-	}
-	defer mem.Close()
-	b := make([]byte, unix.PathMax)
-	n, _ := mem.ReadAt(b, int64(at))
-	s, _, _ := strings.Cut(string(b[:n]), "\x00")
+	s, _, _ := strings.Cut(string(p.memory(at, unix.PathMax)), "\x00")
 	return s
+}
+
+// memory returns n bytes of crew's memory, zero where there is none.
+func (p *judged) memory(at uint64, n int) []byte {
+	b := make([]byte, n)
+	if mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.cmd.Process.Pid)); err == nil {
+		_, _ = mem.ReadAt(b, int64(at))
+		mem.Close()
+	}
+	return b
 }

@@ -72,7 +72,7 @@ var (
 	protocols = []string{"line", "nul", "json"} // in the order of task's constants
 	starts    = []string{"lazy", "eager"}
 	sharings  = []string{"share", "join", "no"}
-	styles    = []string{"fifo", "pipe"}
+	styles    = []string{"auto", "fifo", "pipe"}
 )
 
 // options is the flag table, in the order of --help. The linker lays it out, so it
@@ -204,10 +204,10 @@ var options = [...]option{
 		text: "share the places as make -j does; =no: join none",
 		set:  func(o *Options, v string) (err error) { o.Jobserver.Mode, err = parseChoice(v, sharings); return err }},
 	{name: "jobserver-style", value: "FORM", group: groupPool, choices: styles,
-		text: "fifo, or pipe for make before 4.4 (auto)",
+		text: "auto (default), fifo, or pipe for make before 4.4",
 		set: func(o *Options, v string) error {
 			v, err := parseChoice(v, styles)
-			o.Jobserver.Pipe = v == "pipe"
+			o.Jobserver.Style = v
 			return err
 		}},
 	{name: "workdir", value: "DIR", group: groupPool,
@@ -253,6 +253,14 @@ var options = [...]option{
 	{name: "worker-ready", value: "REGEX", group: groupPool,
 		text: "wait for a line of the worker that matches",
 		set:  func(o *Options, v string) (err error) { o.Coproc.Ready, err = parseReady(v); return err }},
+	{name: "worker-start-timeout", value: "DUR", group: groupPool,
+		text: "replace a worker that is not ready after DUR",
+		set: func(o *Options, v string) (err error) {
+			if o.Coproc.Start, err = parseDuration(v); err == nil && o.Coproc.Start == 0 {
+				err = errors.New("write a time in which a worker can start, such as 1m")
+			}
+			return err
+		}},
 	{name: "worker-max", value: "N", group: groupPool,
 		text: "a fresh worker after N records",
 		set: func(o *Options, v string) (err error) {
@@ -325,8 +333,12 @@ var options = [...]option{
 		text: "keep each task's results in a directory of DIR",
 		set:  func(o *Options, v string) (err error) { o.Output.Results, err = parseText(v); return err }},
 	{name: "joblog", value: "FILE", group: groupOutput,
-		text: "write a line a task, as GNU parallel does",
-		set:  func(o *Options, v string) (err error) { o.Output.Joblog, err = parseText(v); return err }},
+		text: "a line a task, as GNU parallel does; +FILE appends",
+		set: func(o *Options, v string) (err error) {
+			v, o.Output.Append = strings.CutPrefix(v, "+")
+			o.Output.Joblog, err = parseText(v)
+			return err
+		}},
 	{name: "junit", value: "FILE", group: groupOutput,
 		text: "write a test report in JUnit's XML at the end",
 		set:  func(o *Options, v string) (err error) { o.Output.JUnit, err = parseText(v); return err }},
@@ -335,11 +347,11 @@ var options = [...]option{
 		set:  func(o *Options, v string) (err error) { o.Show.CI, err = parseChoice(v, servers); return err }},
 	{name: "progress", value: "WHEN", group: groupOutput, choices: whens,
 		text: "a bar: auto (on a terminal), always, full, never",
-		set:  func(o *Options, v string) (err error) { o.Show.Progress, err = parseChoice(v, whens); return err }},
+		set:  func(o *Options, v string) (err error) { o.Show.Progress, err = parseProgress(v); return err }},
 	{name: "bar", group: groupOutput, means: "progress=always",
 		text: "same as --progress always"},
 	{name: "quiet", short: "q", group: groupOutput,
-		text: "no digest of failures at the end",
+		text: "no lines about failures, nor a digest at the end",
 		set:  func(o *Options, _ string) error { o.Show.Quiet = true; return nil }},
 	{name: "quiet-success", group: groupOutput,
 		text: "show only tasks that failed; nothing if none did",
@@ -395,6 +407,9 @@ var options = [...]option{
 			o.Engine.Hosts = append(o.Engine.Hosts, v)
 			return err
 		}},
+	{name: "connect-timeout", value: "DUR", group: groupEngine,
+		text: "--ssh: end when no host is there for DUR (30s)",
+		set:  func(o *Options, v string) (err error) { o.Engine.Reach, err = parseDuration(v); return err }},
 	{name: "env", value: "NAME", group: groupEngine,
 		text: "tasks there have this variable, too",
 		set: func(o *Options, v string) error {
@@ -463,7 +478,7 @@ var options = [...]option{
 		text: "make no socket for crew ctl",
 		set:  func(o *Options, _ string) error { o.Control.Off = true; return nil }},
 	{name: "help", short: "h", group: groupOther,
-		text: "print this",
+		text: "print this; -h: what is used most, on one screen",
 		set:  func(o *Options, _ string) error { o.ask = askHelp; return nil }},
 	{name: "version", short: "V", group: groupOther,
 		text: "print the version",

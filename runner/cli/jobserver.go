@@ -68,7 +68,7 @@ func (w *wiring) openTokens() (err error) {
 	if o.Pool.Jobs > mostShared {
 		return &usageError{fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j"}
 	}
-	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, o.Pool.Jobs), j.Pipe || o.given("jobserver-style") == nil && makeIsOld()); err != nil {
+	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, o.Pool.Jobs), j.Style == "pipe" || j.Style != "fifo" && makeIsOld()); err != nil {
 		return fmt.Errorf("--jobserver: %w", err)
 	}
 	w.close = append(w.close, w.tokens.Close)

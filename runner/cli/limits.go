@@ -61,7 +61,7 @@ func (o *Options) files() int64 {
 	}
 	n := ownFiles + proc.LeastFiles + inputs
 	if o.Jobserver.Join != nil || o.Jobserver.Mode == "share" {
-		n += 3 // of the older form, both ends of a pipe, and the socket to the keeper
+		n += 5 // both ends of the pipe or FIFO, the purse, and both ends of the socket to the keeper
 	}
 	if o.State.Dir != "" {
 		n += stateFiles

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 // errLocked is why a run with --lock does not begin.
@@ -26,8 +27,11 @@ func (w *wiring) takeLock() error {
 		return nil
 	}
 	fd, err := openLock(p.Lock)
+	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
+		return fmt.Errorf("open lock: %w", err)
+	}
 	if err != nil {
-		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, err)
+		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
 	}
 	// Unlocked, not closed, since the guardian may live a moment longer.
 	w.onClose(func() { _ = flock(fd, unix.LOCK_UN) })
@@ -57,7 +61,7 @@ func (w *wiring) takeLock() error {
 func openLock(path string) (fd int, err error) {
 	for _, how := range [...]int{unix.O_RDWR | unix.O_CREAT, unix.O_RDWR, unix.O_RDONLY} {
 		// O_NONBLOCK is for a FIFO.
-		fd, failed := unix.Open(path, how|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
+		fd, failed := trust.Open(path, how|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
 		if failed == nil {
 			return fd, nil
 		}

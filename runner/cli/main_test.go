@@ -18,6 +18,7 @@ func processes(cfg proc.Config) (Executor, error) { return proc.New(cfg) }
 // TestMain lets the test binary stand in for crew, whole or when it was
 // stopped.
 func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // directories for --state must be nobody else's to write
 	if os.Getenv("CREW_TEST_MAIN") != "" {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
 		if os.Getenv(judgedVariable) != "" {

@@ -2,10 +2,9 @@ package cli
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/mattn/go-isatty"
 
 	"crew/runner/task"
 )
@@ -53,6 +52,14 @@ func (c Command) program() string {
 	return ""
 }
 
+// takesFound reports whether the record takes the place of the {} that find has for what
+// it has found.
+func (c Command) takesFound() bool {
+	line := strings.Join(c.Words, " ")
+	return !c.Literal && c.Replace == "{}" && (strings.Contains(line, " -exec") || strings.Contains(line, " -ok")) &&
+		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
+}
+
 // checkOperators refuses a command that was probably meant for a shell.
 func (c Command) checkOperators() error {
 	w := c.operator()
@@ -74,12 +81,4 @@ func (c Command) script() string {
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-// mayLackColons reports whether a command without placeholders may end in values
-// that lack a ::: before them.
-func (w *wiring) mayLackColons() bool {
-	o := w.opts
-	return len(o.Command.Words) > 1 && w.source.template.Appends() && len(o.Input.Files)+len(o.Input.Groups) == 0 &&
-		!o.silent() && !o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !isatty.IsTerminal(w.in.Fd())
 }

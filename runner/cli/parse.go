@@ -66,10 +66,13 @@ func parse(args []string, env func(string) string, stdout, stderr io.Writer) (op
 	return &o, false, nil
 }
 
+// ownWords are crew's own commands, beside help.
+var ownWords = []string{"ctl", "engine", "serve", "state", "worker"}
+
 // reserved reports whether a first argument is a subcommand, now or in a later
 // version.
 func reserved(word string) bool {
-	return slices.Contains([]string{"state", "ctl", "serve", "worker", "engine"}, word)
+	return slices.Contains(ownWords, word)
 }
 
 // answer prints what was asked for instead of a run.
@@ -77,7 +80,7 @@ func (o *Options) answer(w io.Writer) error {
 	var text string
 	switch o.ask {
 	case askHelp:
-		text = helpText()
+		text = o.help(o.given(askHelp))
 	case askVersion:
 		text = versionText()
 	default:

@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// peerOption is one or more options of xargs or GNU parallel that crew does not
-// have by that name.
+// peerOption is one or more options of xargs, GNU parallel, make or nextest that crew
+// does not have by that name.
 type peerOption struct {
 	names string // without dashes, separated by blanks
 	means string // the name of the option here, or name=value; "" if there is none
 	hint  string // what to do instead
 }
 
-// peerOptions are all such options of xargs 4.9 and parallel 20221122, and some of
-// later versions. A dash within a name does not count.
+// peerOptions are all such options of xargs 4.9 and parallel 20221122, some of later
+// versions, and those of make and nextest that are looked for. A dash within a name does
+// not count.
 var peerOptions = [...]peerOption{
 	// Other spellings of what crew has.
 	{names: "max-procs", means: "jobs"},
@@ -34,7 +35,7 @@ var peerOptions = [...]peerOption{
 	{names: "tsv", means: "colsep=\t"},
 
 	// Records and how they go into a command.
-	{names: "l", hint: "write -L N"},
+	{names: "l", hint: "write -L N for N lines; instead of make's limit of the load, -j FILE is read again when it changes"},
 	{names: "X m xargs", hint: "-n N or -s N puts several records into one command"},
 	{names: "x exit", hint: "a command that is too long fails by itself: drop it, or add --fail-fast"},
 	{names: "e", hint: "write -E STR"},
@@ -67,8 +68,10 @@ var peerOptions = [...]peerOption{
 	{names: "open-tty o", hint: "--tty gives the terminal to the tasks, one at a time"},
 
 	// The pool.
+	{names: "test-threads", hint: "did you mean -j N?"},
+	{names: "partition", hint: "did you mean --shard K/N?"},
 	{
-		names: "load memfree memsuspend noswap limit",
+		names: "load load-average max-load memfree memsuspend noswap limit",
 		hint:  "-j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause",
 	},
 	{names: "total-jobs total", hint: "crew counts its tasks itself: drop it"},
@@ -98,6 +101,8 @@ var peerOptions = [...]peerOption{
 	{names: "sql sql-master sql-worker sql-and-worker", hint: "--joblog FILE and --json record what tasks did"},
 
 	// Failures.
+	{names: "no-fail-fast keep-going", hint: "a failure stops nothing without --fail-fast: drop it"},
+	{names: "slow-timeout", hint: "did you mean --timeout DUR?"},
 	{names: "retry", hint: "did you mean --retries N?"},
 	{names: "term-seq", hint: "--kill-after DUR is the time from SIGTERM to SIGKILL"},
 	{names: "resume", hint: "a run with --state DIR goes on where it stopped"},
@@ -106,6 +111,9 @@ var peerOptions = [...]peerOption{
 	// Results.
 	{names: "interactive p", hint: "write --dry-run > FILE, edit FILE, then crew -a FILE"},
 	{names: "v", hint: "did you mean -t, which prints each command on stderr?"},
+	{names: "no-progress", hint: "write --progress never"},
+	{names: "no-capture", hint: "did you mean -u, which leaves the output to the tasks?"},
+	{names: "output-sync O", hint: "the output of a task is shown in one block anyway: drop it"},
 	{names: "silent", hint: "commands are printed with -t alone: drop it"},
 	{names: "no-keep-order no-k", hint: "without -k results come as tasks end: drop both"},
 	{names: "output-as-files files", hint: "--results DIR keeps outputs in files"},

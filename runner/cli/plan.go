@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/mattn/go-isatty"
+
 	"crew/runner"
+	"crew/runner/journal"
 	"crew/runner/report"
 	"crew/runner/sink"
 	"crew/runner/task"
@@ -46,7 +50,7 @@ func (o *Options) plan() task.Plan {
 // that have to wait for their turn, and the progress bar last.
 func (w *wiring) sinks() ([]runner.Sink, error) {
 	o := w.opts
-	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: o.group(w.plan)}
+	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,12 +64,16 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	sinks := logs
+	var sinks []runner.Sink
 	var stdout runner.Sink = w.stdout
-	if w.state != nil {
+	if w.state == nil {
+		for _, log := range logs {
+			sinks = append(sinks, log)
+		}
+	} else {
 		recorded := w.state.Logs()
-		for _, s := range logs {
-			recorded.Add(s)
+		for _, log := range logs {
+			recorded.Add(log)
 		}
 		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
 	}
@@ -78,16 +86,27 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
-		digest.FailedOnly = w.plan.FailedOnly
-		sinks = append(sinks, digest)
+		digest.FailedOnly, digest.Missing = w.plan.FailedOnly, w.missing
+		sinks = append(sinks, o.tells(digest))
 	}
 	if o.ci(os.Getenv) == "github" {
-		sinks = append(sinks, w.annotate())
+		sinks = append(sinks, o.tells(w.annotate()))
 	}
 	if o.Show.Verbose && !w.announces() {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
 	}
-	return append(sinks, stdout, terminal), nil
+	if sinks = append(sinks, stdout); w.tellsFailures() {
+		sinks = append(sinks, sink.NewFailures(w.screen))
+	}
+	return append(sinks, o.tells(terminal)), nil
+}
+
+// tellsFailures reports whether to say at once that a task has failed: to a person, or in
+// the log of a CI server.
+func (w *wiring) tellsFailures() bool {
+	o := w.opts
+	seen := isatty.IsTerminal(w.errs.Fd()) || o.ci(os.Getenv) != "none"
+	return seen && !o.Show.Quiet && !o.Engine.Worker && !o.Engine.Detach
 }
 
 // openJUnit opens the report. It is renamed in the end, so it must not take the place of
@@ -105,7 +124,7 @@ func (w *wiring) openJUnit() (*report.JUnit, error) {
 			return nil, fmt.Errorf("write JUnit report %s: it would replace %s: name another file", path, what)
 		}
 	}
-	junit, err := report.OpenJUnit(path, strings.Join(w.opts.words(), " "))
+	junit, err := report.OpenJUnit(path, cmp.Or(w.opts.Control.Name, strings.Join(w.opts.words(), " ")))
 	if err == nil {
 		w.onClose(junit.Drop)
 	}
@@ -113,7 +132,7 @@ func (w *wiring) openJUnit() (*report.JUnit, error) {
 }
 
 // logs opens the sinks that keep results in files.
-func (w *wiring) logs() (logs []runner.Sink, err error) {
+func (w *wiring) logs() (logs []journal.Log, err error) {
 	o := w.opts
 	resumed := false
 	if w.state != nil {
@@ -128,9 +147,11 @@ func (w *wiring) logs() (logs []runner.Sink, err error) {
 	if path := o.Output.Joblog; path != "" {
 		var log *sink.Joblog
 		switch {
-		case !resumed || o.State.Replay:
+		case !resumed && o.Output.Append:
+			log, err = sink.ShareJoblog(path)
+		case !resumed || o.State.Replay && !o.Output.Append:
 			log, err = sink.OpenJoblog(path)
-		case anew:
+		case anew && !o.Output.Append:
 			log, err = sink.AppendJoblog(path, nil)
 		default:
 			log, err = sink.AppendJoblog(path, w.state.Unlogged)

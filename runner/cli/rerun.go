@@ -178,7 +178,7 @@ func (o *Options) commandLine(command []string, drops func(name string) bool, op
 	if options != "" {
 		words = append(words, options)
 	}
-	if len(command) > 0 && (strings.HasPrefix(command[0], "-") || reserved(command[0]) || o.Command.operator() != "") {
+	if len(command) > 0 && (strings.HasPrefix(command[0], "-") || command[0] == "help" || reserved(command[0]) || o.Command.operator() != "") {
 		words = append(words, "--")
 	}
 	for _, w := range command {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/task"
 )
@@ -54,6 +55,28 @@ func older(name string) int {
 	}
 	return 0
 }
+
+// tells returns the sink s that tells people of the run. Of crew serve it tells nothing
+// that an earlier one has done.
+func (o *Options) tells(s runner.Sink) runner.Sink {
+	if o.Serve.On {
+		return own{s}
+	}
+	return s
+}
+
+// own is a sink that gets only what the run itself has done.
+type own struct{ runner.Sink }
+
+func (s own) Consume(events []task.Event) error {
+	before := func(e task.Event) bool { return e.Task != nil && e.Task.Done != nil }
+	if slices.ContainsFunc(events, before) {
+		events = slices.DeleteFunc(slices.Clone(events), before)
+	}
+	return s.Sink.Consume(events)
+}
+
+func (s own) Close(stats task.Stats) error { return s.Sink.Close(stats.Own()) }
 
 // goesOn says how many tasks an earlier crew serve has left.
 func (w *wiring) goesOn(tasks int) {

@@ -111,7 +111,7 @@ func unsharable(o *Options) *refusal {
 				"they differ from run to run: have a shell expand "+v.variable+" instead", times)
 		}
 	}
-	if joblog := o.given("joblog"); times != nil && joblog != nil && filepath.Clean(times.value) == filepath.Clean(joblog.value) {
+	if joblog := o.given("joblog"); times != nil && joblog != nil && filepath.Clean(times.value) == filepath.Clean(strings.TrimPrefix(joblog.value, "+")) {
 		return refuse("--shard-times and --joblog name the same file",
 			"all shares read the same times and each writes its own log: put the logs together when all have ended", times, joblog)
 	}

@@ -39,9 +39,9 @@ func (d brief) Run(_ context.Context, a task.Attempt) *task.Result {
 	}
 }
 
-func (brief) Kill(uint64) {}
-func (brief) Suspend()    {}
-func (brief) Resume()     {}
+func (brief) Kill(uint64, int) {}
+func (brief) Suspend()         {}
+func (brief) Resume()          {}
 
 // drop is a sink that shows nothing.
 type drop struct{}

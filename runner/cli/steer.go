@@ -20,11 +20,21 @@ const (
 // liveExecutor is an executor whose running tasks can be looked at.
 type liveExecutor interface {
 	Live(id uint64) (stdout, stderr task.Live, attempt int)
-	PIDs() map[uint64]int
 }
 
 // recordingExecutor is an executor whose sink is to know what the journal holds.
 type recordingExecutor interface{ Sink() runner.Sink }
+
+// farExecutor is an executor with machines of its own.
+type farExecutor interface{ Missing() []string }
+
+// missing returns lines about the machines that were not there.
+func (w *wiring) missing() []string {
+	if x, ok := w.exec.(farExecutor); ok {
+		return x.Missing()
+	}
+	return nil
+}
 
 // openControl makes the server that crew ctl talks to, and returns sinks with its
 // own. It comes right behind the journal's, before those that can wait for a reader.
@@ -36,16 +46,17 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 	cfg := control.Config{
 		Name: w.opts.Control.Name, Command: commandLine(w.args), Dir: dir, Do: w.do, Total: w.tasks, Soon: controlAfter,
 	}
-	if x, ok := exec.(liveExecutor); ok {
-		if cfg.PIDs = x.PIDs; w.plan.Keeps() {
-			cfg.Live = x.Live
-		}
-	} else if w.opts.Coproc.Words != "" && w.plan.Keeps() {
-		// An answer is there as a whole or not at all.
-		cfg.Live = func(uint64) (stdout, stderr task.Live, attempt int) { return nil, nil, 0 }
+	if x, ok := exec.(liveExecutor); ok && w.plan.Keeps() {
+		cfg.Live = x.Live
+	}
+	switch x := exec.(type) {
+	case interface{ PIDs() map[uint64]int }:
+		cfg.PIDs = x.PIDs
+	case interface{ Said() map[uint64][]byte }:
+		cfg.Said = x.Said
 	}
 	if w.state != nil {
-		cfg.Ended = w.state.Output
+		cfg.Ended = w.state.Past
 	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed, 0

@@ -32,19 +32,21 @@ func (c *ctl) top() error {
 	if err != nil {
 		return err
 	}
-	h, err := control.Find(c.run)
-	if err != nil {
-		return err
+	args := []string{topProgram, "--protocol", strconv.Itoa(control.Version)}
+	if c.run != "" || len(control.List()) < 2 { // or else the user is to choose a run
+		h, err := control.Find(c.run)
+		if err != nil {
+			return err
+		}
+		args = append(args, strconv.Itoa(h.PID))
 	}
 	modes := saveModes()
 	runtime.LockOSThread() // the child gets its signal when this thread ends
 	defer runtime.UnlockOSThread()
-	child, err := os.StartProcess(path,
-		[]string{topProgram, "--protocol", strconv.Itoa(control.Version), strconv.Itoa(h.PID)},
-		&os.ProcAttr{
-			Files: []*os.File{c.in, c.out, c.errs},
-			Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
-		})
+	child, err := os.StartProcess(path, args, &os.ProcAttr{
+		Files: []*os.File{c.in, c.out, c.errs},
+		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
+	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", topProgram, err)
 	}

@@ -121,14 +121,23 @@ func programTop(t *testing.T) []string {
 
 // startRun starts a run that goes on until the end of the test, and waits until it can
 // be seen.
-func startRun(t *testing.T, name string) *exec.Cmd {
-	run := crew("--name", name, "-j2", "echo 界 {}; sleep 1000", ":::", "a", "b", "c")
+func startRun(t *testing.T, name string, env ...string) *exec.Cmd {
+	return startNamed(t, env, name, "-j2", "echo 界 {}; sleep 1000", ":::", "a", "b", "c")
+}
+
+func startNamed(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
+	with := func(args ...string) *exec.Cmd {
+		cmd := crew(args...)
+		cmd.Env = append(cmd.Env, env...)
+		return cmd
+	}
+	run := with(append([]string{"--name", name}, args...)...)
 	require.NoError(t, run.Start())
 	t.Cleanup(func() {
 		_ = run.Process.Signal(syscall.SIGTERM)
 		_ = run.Wait()
 	})
-	for end := time.Now().Add(time.Minute); crew("ctl", "status", name).Run() != nil; {
+	for end := time.Now().Add(time.Minute); with("ctl", "status", name).Run() != nil; {
 		require.True(t, time.Now().Before(end), "waited in vain for %s", name)
 	}
 	return run
@@ -141,6 +150,7 @@ func TestTop(t *testing.T) {
 	t.Run("restores", func(t *testing.T) { t.Parallel(); topRestores(t, env) })
 	t.Run("ends", func(t *testing.T) { t.Parallel(); topEnds(t, env) })
 	t.Run("screen", func(t *testing.T) { t.Parallel(); topScreen(t, env) })
+	t.Run("ended", func(t *testing.T) { t.Parallel(); topEnded(t, env) })
 	t.Run("needs", func(t *testing.T) { t.Parallel(); topNeeds(t, env) })
 }
 
@@ -201,22 +211,24 @@ func topEnds(t *testing.T, env []string) {
 	}
 }
 
-// What a person sees in tmux, at several sizes, with a task's output and after a
-// refusal.
-func topScreen(t *testing.T, env []string) {
-	tmux, err := exec.LookPath("tmux")
+// tmux runs crew with arguments in a terminal. do runs a command of tmux, and shows waits
+// until the screen matches all parts.
+func tmux(t *testing.T, env []string, args string) (do func(...string) string, shows func(...string)) {
+	program, err := exec.LookPath("tmux")
 	if err != nil {
 		t.Skip("there is no tmux")
 	}
 	socket := filepath.Join(t.TempDir(), "tmux")
-	do := func(args ...string) string {
-		cmd := exec.Command(tmux, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
+	do = func(args ...string) string {
+		cmd := exec.Command(program, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
 		cmd.Env = append(crew().Env, env...)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	shows := func(parts ...string) {
+	do("new-session", "-d", "-x", "80", "-y", "24", task.Quote(os.Args[0])+" "+args)
+	t.Cleanup(func() { do("kill-server") })
+	return do, func(parts ...string) {
 		t.Helper()
 		screen := ""
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -228,9 +240,13 @@ func topScreen(t *testing.T, env []string) {
 		}
 		t.Fatalf("waited in vain for %q on the screen:\n%s", parts, screen)
 	}
+}
+
+// What a person sees in tmux, at several sizes, with a task's output and after a
+// refusal.
+func topScreen(t *testing.T, env []string) {
 	startRun(t, "top-screen")
-	do("new-session", "-d", "-x", "80", "-y", "24", task.Quote(os.Args[0])+" ctl top top-screen")
-	defer do("kill-server")
+	do, shows := tmux(t, env, "ctl top top-screen")
 	table := `^ +1 +1 +[\dms]+ +1 +\d+ +[0-9.]+[KM]  echo 界 a; sleep 1000$`
 	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^ 0/3 done  0 failed  2/2 workers busy  ░+ 0%$`, `^ WORKER  TASK `, table,
 		`^ 1 task waits for a worker$`, `^ q quit  \? help `)
@@ -254,6 +270,31 @@ func topScreen(t *testing.T, env []string) {
 	shows(`^ cancel task 1: echo 界 a; sleep 1000  y/n$`)
 	do("send-keys", "y")
 	shows(`^ 0/3 done  0 failed  1 cancelled  1 not run  1/1 workers busy`)
+}
+
+// A task that has ended can be looked at and run again. Of several runs one is chosen.
+func topEnded(t *testing.T, env []string) {
+	dir, err := os.MkdirTemp("", "crew") // the runs of other tests are not to be chosen
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	env = append(slices.Clip(env), "XDG_RUNTIME_DIR="+dir)
+	startNamed(t, env, "top-past", "--stdin", "--state", filepath.Join(t.TempDir(), "run"), "-j1",
+		`read x; echo "out of $x"; [ $x = last ] && exec sleep 1000; exit 3`, ":::", "one", "last")
+	do, shows := tmux(t, env, "ctl top top-past")
+	shows(`^ WORKER  TASK .* RECORD +COMMAND$`, `^ +1 +2 .*  last +read x; echo "out of \$x"`,
+		`^ ENDED  the latest first$`, `^ [0-9:]{8} task 1: exit 3 after .*: one  read x; echo`)
+	do("send-keys", "Down", "Enter")
+	shows(`^ task 1  ended: exit  one$`, `^out of one$`)
+	do("send-keys", "q")
+	shows(`^ ENDED `)
+	do("send-keys", "r")
+	shows(`^ task 1 runs again as task 3$`)
+
+	startRun(t, "top-beside", env...)
+	do, shows = tmux(t, env, "ctl top")
+	shows(`^ crew ctl top: which run\?$`, `^ \d+ \(top-past\): running`, `^ \d+ \(top-beside\): running`, `^ enter show  q quit$`)
+	do("send-keys", "Down", "Up", "Enter")
+	shows(`^ q quit  \? help `)
 }
 
 // Without a terminal or the program there is a line that says what to do.

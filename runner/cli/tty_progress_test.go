@@ -106,9 +106,9 @@ func TestTerminalUnfinishedLine(t *testing.T) {
 		v := startOnTerminal(t, width, cmd)
 		v.await(t, `^file1\ncrew: 1/3 done`)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
-		_, lines := v.end(t)
-		all := strings.Join(lines, "\n")
-		require.Regexp(t, `\Afile1\n(file2file3|file2\nfile3)\ncrew: 1 of 3 tasks failed in `, all)
+		v.end(t)
+		all := v.unwrapped()
+		require.Regexp(t, `\Afile1\n(file2file3|file2\nfile3)\ncrew: task 3 failed: exit 1 after [0-9.]+m?s: file3\ncrew: 1 of 3 tasks failed in `, all)
 		require.NotContains(t, all, "running")
 	})
 }
@@ -123,7 +123,8 @@ func TestTerminalRaw(t *testing.T) {
 			for len(lines) > 0 && strings.HasPrefix(lines[0], "x") {
 				lines = lines[1:]
 			}
-			require.Regexp(t, `^crew: 1 of 1 task failed in `, lines[0], text)
+			require.Regexp(t, `^crew: task 1 failed: exit 3 after `, lines[0], text)
+			require.Contains(t, strings.Join(lines, "\n"), "\ncrew: 1 of 1 task failed in ", text)
 		}
 	})
 }

@@ -29,6 +29,7 @@ type terminal struct {
 	mu    sync.Mutex
 	raw   []byte // all that has come
 	lines [][]byte
+	soft  map[int]bool // the rows that go on with the line above, which was full
 	row   int
 	col   int
 	seq   []byte // of an escape sequence that has begun
@@ -41,7 +42,7 @@ func startOnTerminal(t *testing.T, width int, cmd *exec.Cmd) *terminal {
 	cmd.Env = append(cmd.Env, "TERM=xterm")
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: uint16(width)})
 	require.NoError(t, err)
-	v := &terminal{file: f, cmd: cmd, width: width, ended: make(chan struct{}), lines: [][]byte{nil}}
+	v := &terminal{file: f, cmd: cmd, width: width, ended: make(chan struct{}), lines: [][]byte{nil}, soft: make(map[int]bool)}
 	go func() {
 		defer close(v.ended)
 		buf := make([]byte, 4096)
@@ -80,14 +81,14 @@ func (v *terminal) put(c byte) {
 	case c == '\r':
 		v.col = 0
 	case c == '\n':
-		v.down()
+		v.down(false)
 	case 0x80 <= c && c < 0xc0: // of a character that stands there already, as "?"
 	default:
 		if c >= 0x80 {
 			c = '?'
 		}
 		if v.col == v.width {
-			v.down()
+			v.down(true)
 			v.col, line = 0, &v.lines[v.row]
 		}
 		for len(*line) <= v.col {
@@ -98,11 +99,12 @@ func (v *terminal) put(c byte) {
 	}
 }
 
-// down moves the cursor to the next line.
-func (v *terminal) down() {
+// down moves the cursor to the next line, softly if the one it is in was full.
+func (v *terminal) down(soft bool) {
 	if v.row++; v.row == len(v.lines) {
 		v.lines = append(v.lines, nil)
 	}
+	v.soft[v.row] = soft
 }
 
 // escape does what an escape sequence says.
@@ -117,6 +119,7 @@ func (v *terminal) escape(seq string) {
 		fallthrough
 	case seq == "\x1b[K":
 		*line = (*line)[:min(v.col, len(*line))]
+	case strings.HasSuffix(seq, "m"): // a colour
 	default:
 		v.wrong = fmt.Sprintf("%s%q ", v.wrong, seq)
 	}
@@ -129,6 +132,21 @@ func (v *terminal) text() string {
 	var b strings.Builder
 	for i, l := range v.lines {
 		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.Write(l)
+	}
+	return b.String()
+}
+
+// unwrapped is text as the program wrote it, without the line breaks that are the
+// terminal's own. The terminal must not have been resized.
+func (v *terminal) unwrapped() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var b strings.Builder
+	for i, l := range v.lines {
+		if i > 0 && !v.soft[i] {
 			b.WriteByte('\n')
 		}
 		b.Write(l)

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"crew/runner"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -224,6 +225,17 @@ func parseChoice(s string, choices []string) (string, error) {
 		return "", errors.New("write " + oneOf(choices))
 	}
 	return s, nil
+}
+
+// parseProgress parses when to show progress. parallel's --progress takes no value.
+func parseProgress(s string) (string, error) {
+	when, err := parseChoice(s, whens)
+	if err != nil {
+		if _, e := proc.Find(s, ""); e == nil {
+			err = fmt.Errorf("%w, or --bar %s", err, task.Quote(s))
+		}
+	}
+	return when, err
 }
 
 // oneOf lists choices.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -46,6 +45,8 @@ type Executor interface {
 func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int {
 	if len(args) > 1 {
 		switch args[1] {
+		case "help":
+			return helpCommand(args, stdin, stdout, stderr, programs)
 		case "state":
 			return stateCommand(args[2:], stdout, stderr)
 		case "ctl":
@@ -61,7 +62,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 		if programs.Far == nil && (opts.Engine.Worker || opts.far() || opts.Engine.Attach != "") {
 			err = becomeEngine(args)
 		} else {
-			err = checkLimits(opts)
+			err = opts.ready(stdin)
 		}
 	}
 	if err != nil {
@@ -107,6 +108,7 @@ type wiring struct {
 	control    *control.Server // nil if the run cannot be steered
 	begun      chan struct{}   // closed once the run is made
 	made       *runner.Run     // the run, once it is
+	exec       runner.Executor // runs the tasks, once it is made
 	feed       *feed           // nil unless others feed the run
 	signals    *runner.Signals
 	lock       int               // descriptor of the file of --lock; 0 for none
@@ -171,14 +173,6 @@ func (w *wiring) onClose(stop func()) {
 // still be blocked in it.
 func (w *wiring) openInput() (err error) {
 	o := w.opts
-	if o.Pool.Workdir != "" && !o.Engine.far() {
-		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
-			return &usageError{
-				"change to directory " + o.Pool.Workdir + ": " + errors.Unwrap(err).Error(),
-				"give --workdir a directory that tasks can run in",
-			}
-		}
-	}
 	if o.Pool.PTY && !o.Show.DryRun && !o.far() {
 		if err := proc.HasPTYs(); err != nil {
 			return &usageError{"--pty needs pseudo-terminals: " + err.Error(), "drop --pty"}
@@ -194,6 +188,9 @@ func (w *wiring) openInput() (err error) {
 	}
 	if u := o.wholeLines(); u != nil && !o.silent() {
 		w.screen.Notice(u.spelled + " takes lines as they are: -C ' +' splits them at blanks")
+	}
+	if o.Command.takesFound() && !o.silent() {
+		w.screen.Notice("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
 	}
 	stdin := w.in
 	w.total = newTotal(o, stdin)
@@ -235,6 +232,7 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.exec = exec
 	if x, ok := exec.(recordingExecutor); ok && w.state != nil {
 		sinks = slices.Insert(sinks, 1, x.Sink())
 	} else if ok && w.opts.Engine.Detach {
@@ -266,7 +264,7 @@ func (w *wiring) newRun() (*runner.Run, error) {
 func (w *wiring) executor() (runner.Executor, error) {
 	o := w.opts
 	if o.Show.DryRun {
-		return sink.DryRun{Dir: o.Pool.Workdir}, nil
+		return sink.DryRun{Dir: o.Pool.Workdir, Terminal: isatty.IsTerminal(w.out.Fd())}, nil
 	}
 	if err := proc.Nice(o.Pool.Nice); err != nil {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
@@ -353,6 +351,9 @@ func (w *wiring) config() (runner.Config, error) {
 
 // ending returns what remains to do after a run that ended with e.
 func (w *wiring) ending(e runner.Ending) ending {
+	if w.opts.Serve.On {
+		e.Stats = e.Stats.Own()
+	}
 	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
 	if w.worker != nil && end.status == statusFailed {
 		end.status = statusOK // that is for the tasks' own runs to tell
@@ -367,14 +368,19 @@ func (w *wiring) ending(e runner.Ending) ending {
 	case e.Reason == runner.BadCommand && end.status == statusTrouble:
 		end.last = append(end.last, e.Result.Err.Error())
 	case e.Reason == runner.BadCommand:
-		end.last = append(end.last, fmt.Sprintf("%v: no task can run it", e.Result.Err)+w.opts.Command.shellHint())
+		end.last = append(end.last, w.opts.Command.cannotRun(e.Result.Err))
 	}
 	if err := w.detached(e); err != nil {
 		end.err = err
 	}
-	if e.Stats.InputEnd && e.Stats.Admitted == 0 && w.mayLackColons() {
+	if o := w.opts; e.Stats.InputEnd && e.Stats.Admitted == 0 && o.mayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
+		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {
+		what := "values"
+		if len(o.words()) == 0 {
+			what = "commands"
+		}
 		end.last = append(end.last, "nothing ran, because standard input holds no records: "+
-			"to give values on the command line, put ::: before them")
+			"to give "+what+" on the command line, put ::: before them")
 	}
 	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
 		end.last = append(end.last, w.source.opts.share.notes(w.opts)...)
@@ -409,13 +415,4 @@ func (w *wiring) lostText(n int64) string {
 		text += ": the same command shows what --state has kept"
 	}
 	return text
-}
-
-// shellHint returns a hint for a command that is not found because its first word
-// is shell syntax, or "".
-func (c Command) shellHint() string {
-	if len(c.Words) < 2 || !strings.ContainsAny(c.Words[0], " \t\n;&|<>$`") {
-		return ""
-	}
-	return "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
 }

@@ -41,13 +41,13 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 		Limit: coproc.Limit{KillAfter: o.Failure.KillAfter},
 		LifeOf: func(t *task.Task) coproc.Life {
 			if l := w.worker.Life(t); l != nil {
-				life := coproc.Life{Records: l.Records, Age: l.Age}
+				life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age}
 				if l.Ready != "" {
 					life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
 				}
 				return life
 			}
-			return coproc.Life{Ready: o.Coproc.Ready, Records: o.Coproc.Max, Age: o.Coproc.Age}
+			return o.Coproc.life()
 		},
 	})
 	if err != nil {

@@ -68,9 +68,14 @@ func (o *Options) checkWorker(cfg expand.Config) error {
 	return nil
 }
 
+// life returns the life of workers on this machine.
+func (c *Coproc) life() coproc.Life {
+	return coproc.Life{Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age}
+}
+
 // far returns the life of workers on other machines.
 func (c *Coproc) far() Life {
-	l := Life{Records: c.Max, Age: c.Age}
+	l := Life{Start: c.Start, Records: c.Max, Age: c.Age}
 	if c.Ready != nil {
 		l.Ready = c.Ready.String()
 	}
@@ -85,7 +90,7 @@ func (w *wiring) stray(s task.Slot) io.WriteCloser {
 // workers returns the executor of records for persistent workers.
 func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
 	o := w.opts
-	life := coproc.Life{Ready: o.Coproc.Ready, Records: o.Coproc.Max, Age: o.Coproc.Age}
+	life := o.Coproc.life()
 	if o.Coproc.Eager {
 		life.Eager = w.source.tasks.Worker()
 	}

@@ -81,8 +81,7 @@ func ask(path string) *Hello {
 // Find returns the run with a process ID or a name. "" stands for the only one.
 func Find(run string) (Hello, error) { return find(run, false) }
 
-// FindFeed is Find for adding tasks: "" stands for the only run that takes any, if
-// there is one.
+// FindFeed is Find for adding tasks: "" stands for the only run that takes any.
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
@@ -100,13 +99,18 @@ func find(run string, feeds bool) (Hello, error) {
 	list := all
 	if run != "" {
 		list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return h.Name != run })
-	} else if some := slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !h.Feeds }); feeds && len(some) > 0 {
-		list = some
+	} else if feeds {
+		list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !h.Feeds })
+		if len(list) == 0 { // one that does not answer may be a crew serve
+			list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return h.State != Silent })
+		}
 	}
 	switch {
 	case len(list) == 1:
 		return list[0], nil
-	case len(all) == 0 && feeds:
+	case len(all) == 0 && untrusted() != nil:
+		return Hello{}, untrusted()
+	case len(list) == 0 && feeds && run == "", len(all) == 0 && feeds:
 		return Hello{}, errors.New("no crew serve is running: start one, as with crew serve -j1 &")
 	case len(all) == 0:
 		return Hello{}, errors.New("no crew is running that can be controlled: start one, or serve with crew serve")

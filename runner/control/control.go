@@ -36,15 +36,19 @@ type Config struct {
 	// what else a client can see
 
 	// Live returns the output of the running attempt of a task and its number, which is
-	// 0 if none runs. The caller closes both. Live is nil if output is not kept.
+	// 0 if none runs. The caller closes both, which may be nil. Live is nil if output is not
+	// kept.
 	Live func(id uint64) (stdout, stderr task.Live, attempt int)
-	// Ended returns the output of a task that has ended. ok is false if it is not known
-	// or not kept any more. The caller closes both, which may be nil. Ended may be nil.
-	Ended func(id uint64) (stdout, stderr task.Live, ok bool)
+	// Ended returns what is recorded of tasks that have ended, without those of which that
+	// is nothing. The caller closes the outputs. Ended is nil if nothing is recorded.
+	Ended func(ids ...uint64) map[uint64]task.Past
 	// Total returns the number of tasks of the whole input. It may be nil.
 	Total func() (tasks int64, known bool)
 	// PIDs returns the process IDs of the running tasks. It may be nil.
 	PIDs func() map[uint64]int
+	// Said returns the ends of what persistent workers have written on stderr for tasks that
+	// they have not answered. It may be nil.
+	Said func() map[uint64][]byte
 
 	Soon time.Duration // how long after Serve the socket is made
 }
@@ -125,6 +129,7 @@ type Status struct {
 	Tasks    []Running        `json:"tasks"`              // those that run, by worker and number
 	Waits    []Blocking       `json:"waits"`              // the waiting tasks by what they wait for
 	Blocking *Blocking        `json:"blocking,omitempty"` // why nothing starts
+	Ended    []Where          `json:"ended,omitempty"`    // tasks that failed or ended lately, the latest first
 }
 
 // Worker is a place where attempts run.
@@ -139,13 +144,15 @@ type Running struct {
 	Task    uint64     `json:"task"`
 	Key     task.Bytes `json:"key,omitempty"`
 	Tag     task.Bytes `json:"tag,omitempty"`
-	Command task.Bytes `json:"command"` // as a person would type it; cut if it is very long
+	Record  task.Bytes `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
+	Command task.Bytes `json:"command"`          // as a person would type it; cut if it is very long
 	Worker  int        `json:"worker"`
 	Host    string     `json:"host,omitempty"` // another machine that it runs on
 	Attempt int        `json:"attempt"`
 	PID     int        `json:"pid,omitempty"`
 	Since   time.Time  `json:"since"`
 	Age     float64    `json:"age"`
+	Said    task.Bytes `json:"said,omitempty"` // the last line of its persistent worker's stderr
 }
 
 // Blocking is what tasks wait for.
@@ -166,6 +173,7 @@ type Where struct {
 	Task     uint64     `json:"task"`
 	State    string     `json:"state"` // unknown, waiting, running, held (its result is) or ended
 	Key      task.Bytes `json:"key,omitempty"`
+	Record   task.Bytes `json:"record,omitempty"` // as of Running
 	Command  task.Bytes `json:"command,omitempty"`
 	Worker   int        `json:"worker,omitempty"`
 	Host     string     `json:"host,omitempty"`
@@ -173,8 +181,16 @@ type Where struct {
 	Since    time.Time  `json:"since,omitzero"`
 	Age      float64    `json:"age,omitempty"`
 	Blocking *Blocking  `json:"blocking,omitempty"` // if it waits
-	Outcome  string     `json:"outcome,omitempty"`  // if it has ended
 	Held     uint64     `json:"held,omitempty"`     // the unfinished task that its result waits for
+
+	// if it has ended, as far as that is known, or its latest attempt has failed
+
+	Outcome  string  `json:"outcome,omitempty"`
+	Exit     *int    `json:"exit,omitempty"`
+	Signal   int     `json:"signal,omitempty"`
+	Reason   string  `json:"reason,omitempty"`   // why no process was started
+	Duration float64 `json:"duration,omitempty"` // of the last attempt, which began at Since
+	Hint     string  `json:"hint,omitempty"`     // how more would be known
 }
 
 // Ended says how a task ended.

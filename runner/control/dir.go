@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/trust"
 )
 
 // suffix ends the name of a socket, which begins with the process ID.
@@ -39,17 +42,39 @@ func dirs() []string {
 	return list
 }
 
-// mine reports whether path is a directory, no symbolic link to one, that belongs to
-// the user.
-func mine(path string) bool {
-	var st unix.Stat_t
-	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Uid == uint32(os.Geteuid())
-}
+// mine reports whether path is a directory, no symbolic link to one, that is the
+// user's own.
+func mine(path string) bool { return inspect(path, 0) == nil }
 
 // private reports whether, besides, only the user can do anything there.
-func private(path string) bool {
-	st, err := os.Lstat(path)
-	return err == nil && mine(path) && st.Mode().Perm() == 0o700
+func private(path string) bool { return inspect(path, 0o077) == nil }
+
+// inspect returns an error unless path is the user's own directory, and has none of the
+// permissions in forbidden.
+func inspect(path string, forbidden uint32) error {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	switch {
+	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG:
+		err = unix.ENOTDIR
+	case err == nil:
+		err = trust.Own(path, &st)
+	}
+	if err == nil && st.Mode&forbidden != 0 {
+		err = unix.EPERM
+	}
+	return err
+}
+
+// untrusted returns why a directory where a run could have made its socket is not used,
+// if that is another user's, or others may write there.
+func untrusted() error {
+	for _, dir := range dirs() {
+		if e, ok := errors.AsType[*trust.Error](inspect(dir, 0)); ok {
+			return fmt.Errorf("%w, with XDG_RUNTIME_DIR or TMPDIR", e)
+		}
+	}
+	return nil
 }
 
 // listen makes the socket of this process in the first directory that works, and

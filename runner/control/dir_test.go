@@ -231,6 +231,11 @@ func TestFindErrors(t *testing.T) {
 	r.s.Close()
 	_, err = FindFeed(name)
 	require.NoError(t, err, "which then refuses them")
+	if h, err := FindFeed(""); err == nil {
+		require.NotEqual(t, two.path, h.path, "which takes no tasks")
+	} else {
+		require.NotContains(t, err.Error(), name)
+	}
 }
 
 // TestSilentRun: a run that is stopped is there, and does not hold up the others.
@@ -266,4 +271,16 @@ func TestOnlyTheUserAndRoot(t *testing.T) {
 	uid, err := peer(c.f)
 	require.NoError(t, err)
 	require.EqualValues(t, os.Geteuid(), uid)
+}
+
+// Where no run is found, a directory of somebody else in the place of the user's own is named.
+func TestUntrustedDirectory(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	dir := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "crew")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	require.EqualError(t, untrusted(), "others may write to "+dir+
+		": run chmod -R go-w on it, or give another directory, with XDG_RUNTIME_DIR or TMPDIR")
+	require.NoError(t, os.Chmod(dir, 0o700))
+	require.NoError(t, untrusted())
 }

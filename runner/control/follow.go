@@ -31,6 +31,9 @@ type course struct {
 	sent    [2]int64     // bytes of them
 }
 
+// streams are the names of a task's outputs.
+var streams = [...]string{"stdout", "stderr"}
+
 func closeAll(outs [2]task.Live) {
 	for _, o := range outs {
 		if o != nil {
@@ -96,10 +99,16 @@ func (c *conn) hear(f *follower, n news) {
 		return
 	case t.outs == [2]task.Live{}: // it was too short to be found while it ran
 		t.outs = n.outs
-	default:
+	case n.attempt < t.attempt && n.end == nil: // log came between the two
 		closeAll(n.outs)
-		if n.attempt < t.attempt && n.end == nil { // log came between the two
-			return
+		return
+	default:
+		for i, o := range n.outs {
+			if t.outs[i] == nil { // a worker's answer was not there before
+				t.outs[i] = o
+			} else if o != nil {
+				_ = o.Close()
+			}
 		}
 	}
 	c.pass(t, [2]int64{math.MaxInt64, math.MaxInt64})
@@ -146,7 +155,7 @@ func (c *conn) pass(t *course, end [2]int64) (some bool) {
 		for o != nil && c.err == nil {
 			n, err := o.ReadAt(c.room[:min(int64(len(c.room)), end[i]-t.sent[i])], t.sent[i])
 			if n > 0 {
-				c.put(&Reply{Task: t.id, Stream: [...]string{"stdout", "stderr"}[i], Data: c.room[:n]})
+				c.put(&Reply{Task: t.id, Stream: streams[i], Data: c.room[:n]})
 				t.sent[i] += int64(n)
 				some = true
 			}
@@ -161,6 +170,9 @@ func (c *conn) pass(t *course, end [2]int64) (some bool) {
 // sizes returns how much there is of the outputs now.
 func sizes(outs [2]task.Live) (n [2]int64) {
 	for i, o := range outs {
+		if o == nil {
+			continue
+		}
 		n[i] = int64(sort.Search(math.MaxInt, func(off int) bool {
 			got, _ := o.ReadAt(make([]byte, 1), int64(off))
 			return got == 0
@@ -171,14 +183,11 @@ func sizes(outs [2]task.Live) (n [2]int64) {
 
 // log passes on the output of one task.
 func (c *conn) log(r *Request) (*Reply, error) {
-	switch {
-	case len(r.Tasks) != 1:
+	if len(r.Tasks) != 1 {
 		return nil, bad("log needs one task")
-	case c.s.cfg.Live == nil:
-		return nil, &Refused{"this run keeps no output that could be shown here: --output group does", refused}
 	}
 	id := r.Tasks[0]
-	f := c.s.sink.follow(id) // before the question, so that no end is missed
+	f, was := c.s.sink.join(id) // before the question, so that no end is missed
 	defer c.s.sink.unfollow(f)
 	got := c.s.looks.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
 	switch {
@@ -189,10 +198,19 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	}
 	w, t := &got.Wheres[0], f.tasks[id]
 	switch {
+	case w.Running == nil && w.Blocking == nil:
+		return c.past(w, r.Follow)
+	case c.s.cfg.Live == nil:
+		return nil, &Refused{"this run keeps no output that could be shown here: --output group does", refused}
 	case w.Running != nil:
 		t.attempt = w.Running.Attempt
-	case w.Blocking == nil || !r.Follow:
-		return nil, c.past(w)
+	case was != nil: // it waits for its retry
+		p := was.past(true)
+		if c.show(id, &p); !r.Follow {
+			return nil, nil
+		}
+	case !r.Follow:
+		return nil, &Refused{fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), refused}
 	}
 	if r.Follow {
 		ended, err := c.follow(f)
@@ -224,28 +242,41 @@ func (c *conn) now(f *follower, t *course) {
 	}
 }
 
-// past passes on the output of a task that does not run. The error says why there is
-// none.
-func (c *conn) past(w *task.Where) error {
-	switch {
-	case !w.Known:
-		return &Refused{fmt.Sprintf("there is no task %d yet: the tasks are numbered from 1", w.ID), refused}
-	case w.Blocking != nil:
-		return &Refused{fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), refused}
+// past passes on the output of a task that has ended, and says how it did if the client
+// follows it. The error says why there is none.
+func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
+	if !w.Known {
+		return nil, &Refused{fmt.Sprintf("there is no task %d yet: the tasks are numbered from 1", w.ID), refused}
 	}
-	if c.s.cfg.Ended != nil {
-		if out, err, ok := c.s.cfg.Ended(w.ID); ok {
-			t := &course{id: w.ID, outs: [2]task.Live{out, err}}
-			c.pass(t, [2]int64{math.MaxInt64, math.MaxInt64})
-			t.letGo()
-			return nil
+	p, ok := c.s.past(w.ID)
+	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && c.pause(followLeast); {
+		if _, ok = c.s.sink.find(w.ID); ok { // the sink was about to hear of it
+			p, ok = c.s.past(w.ID)
 		}
 	}
-	text := fmt.Sprintf("task %d has ended, and its output was shown where the run shows it: --results DIR keeps it, too", w.ID)
-	if w.Held != 0 {
-		text = fmt.Sprintf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
+	if !ok || !p.Kept {
+		text := fmt.Sprintf("task %d has ended, and its output was shown where the run shows it: --results DIR keeps it, too", w.ID)
+		if w.Held != 0 {
+			text = fmt.Sprintf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
+		}
+		return nil, &Refused{text, refused}
 	}
-	return &Refused{text, refused}
+	if c.show(w.ID, &p); !follow {
+		return nil, nil
+	}
+	return &Reply{Ended: []Ended{endedOf(p.Result, w.ID)}}, nil
+}
+
+// show passes on what is kept of the output of a task.
+func (c *conn) show(id uint64, p *task.Past) {
+	for i, cut := range p.Cut {
+		if cut > 0 {
+			c.put(&Reply{Task: id, Stream: streams[i], Cut: cut})
+		}
+	}
+	t := &course{id: id, outs: p.Outputs}
+	c.pass(t, [2]int64{math.MaxInt64, math.MaxInt64})
+	t.letGo()
 }
 
 // watch tells the client what happens until it goes or the run is over, and then the

@@ -159,8 +159,10 @@ func TestFollowWhenEventsAreLate(t *testing.T) {
 
 func TestLogOfOtherTasks(t *testing.T) {
 	r := newRun(t, func(c *Config) {
-		c.Ended = func(id uint64) (task.Live, task.Live, bool) {
-			return live{strings.NewReader("kept")}, nil, id == 5
+		c.Ended = func(ids ...uint64) map[uint64]task.Past {
+			p := task.Past{Result: &task.Result{Task: &task.Task{ID: 5}, Outcome: task.OK}, Kept: true}
+			p.Outputs[0] = live{strings.NewReader("kept")}
+			return map[uint64]task.Past{5: p}
 		}
 	})
 	r.wheres = map[uint64]task.Where{
@@ -184,6 +186,7 @@ func TestLogOfOtherTasks(t *testing.T) {
 	require.Equal(t, map[string]string{"5 stdout": "kept"}, outputs(replies))
 
 	plain := newRun(t, func(c *Config) { c.Live = nil })
+	plain.start(5, 1)
 	_, err = plain.ask(Request{Op: "log", Tasks: []uint64{5}})
 	require.ErrorContains(t, err, "keeps no output")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -95,6 +96,14 @@ func (c *conn) status(*Request) (*Reply, error) {
 			status.Tasks[i].PID = pids[status.Tasks[i].Task]
 		}
 	}
+	if c.s.cfg.Said != nil {
+		said := c.s.cfg.Said()
+		for i := range status.Tasks {
+			t := &status.Tasks[i]
+			t.Said = task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
+		}
+	}
+	status.Ended = c.s.ended(time.Now())
 	return &Reply{Run: status}, nil
 }
 
@@ -107,10 +116,16 @@ func (s *Server) final() *Status {
 		return nil
 	}
 	total, known := s.total()
-	return StatusOf(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats}, total, known)
+	status := StatusOf(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats}, total, known)
+	status.Ended = s.ended(status.At)
+	return status
 }
 
-func (c *conn) explain(r *Request) (*Reply, error) { return c.s.each(task.Explain, r.Tasks) }
+func (c *conn) explain(r *Request) (*Reply, error) {
+	reply, err := c.s.each(task.Explain, r.Tasks)
+	c.s.recall(reply.Wheres, len(r.Tasks) > 0)
+	return reply, err
+}
 
 func (c *conn) retry(r *Request) (*Reply, error) {
 	if len(r.Tasks) == 0 {

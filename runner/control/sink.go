@@ -17,6 +17,8 @@ type Sink struct {
 	asked atomic.Int64 // watchers and followed tasks; usually 0
 
 	mu        sync.Mutex
+	failed    pasts // tasks whose latest attempt has failed
+	others    pasts // tasks that have ended otherwise
 	watchers  []*watcher
 	followers map[uint64][]*follower // by task
 	final     *task.Stats            // the totals, once no more events come
@@ -53,13 +55,18 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// Consume passes on a batch of events. It never waits and never fails.
+// Consume passes on a batch of events, and remembers the latest tasks that have ended.
+// It never waits and never fails.
 func (k *Sink) Consume(batch []task.Event) error {
-	if k.asked.Load() == 0 || len(batch) == 0 {
+	if len(batch) == 0 {
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.noteAll(batch)
+	if k.asked.Load() == 0 {
+		return nil
+	}
 	for _, w := range k.watchers {
 		for i := range batch {
 			switch {
@@ -162,9 +169,14 @@ func (k *Sink) take(w *watcher, empty []task.Event) (events []task.Event, lost i
 
 // follow returns a follower of tasks that have not ended.
 func (k *Sink) follow(ids ...uint64) *follower {
-	f := &follower{wake: make(chan struct{}, 1), tasks: map[uint64]*course{}}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.follows(ids...)
+}
+
+// follows is follow for a caller that holds mu.
+func (k *Sink) follows(ids ...uint64) *follower {
+	f := &follower{wake: make(chan struct{}, 1), tasks: map[uint64]*course{}}
 	if k.followers == nil {
 		k.followers = map[uint64][]*follower{}
 	}

@@ -84,9 +84,10 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 }
 
 func running(r *task.Running, now time.Time) Running {
+	shown := command(r.Task, r.Slot, r.Host)
 	return Running{
-		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)),
-		Command: command(r.Task, r.Slot, r.Host), Worker: r.Slot, Host: r.Host, Attempt: r.Attempt, Since: r.Since, Age: age(r.Since, now),
+		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)), Record: record(r.Task, shown),
+		Command: shown, Worker: r.Slot, Host: r.Host, Attempt: r.Attempt, Since: r.Since, Age: age(r.Since, now),
 	}
 }
 
@@ -97,6 +98,10 @@ func age(since, now time.Time) float64 { return max(0, now.Sub(since)).Seconds()
 func command(t *task.Task, worker int, host string) task.Bytes {
 	return task.Bytes(t.ShortCommandLine(t.ArgvOn(worker, host), longest))
 }
+
+// record returns by what people recognize a task whose command is shown, if that does
+// not tell.
+func record(t *task.Task, shown task.Bytes) task.Bytes { return task.Bytes(t.Beside(string(shown))) }
 
 // causeName returns the name of what tasks wait for.
 func causeName(by task.Cause) string {
@@ -135,11 +140,22 @@ func whereOf(w *task.Where, now time.Time) Where {
 	}
 	if w.Task != nil {
 		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, out.Worker, out.Host)
+		out.Record = record(w.Task, out.Command)
 	}
 	if w.Outcome != 0 {
 		out.Outcome = w.Outcome.String()
 	}
 	return out
+}
+
+// recall adds what is kept of the last attempt.
+func (w *Where) recall(p *task.Past) {
+	r := p.Result
+	end := endedOf(r, w.Task)
+	w.Key, w.Command = task.Bytes(r.Task.Key), task.Bytes(p.Command)
+	w.Record = record(r.Task, w.Command)
+	w.Worker, w.Host, w.Attempt, w.Since = r.Worker, r.Host, r.Attempt, r.Start
+	w.Outcome, w.Exit, w.Signal, w.Reason, w.Duration = end.Outcome, end.Exit, end.Signal, end.Reason, r.Duration().Seconds()
 }
 
 // endedOf describes the end of a task.

@@ -19,7 +19,7 @@ const (
 // The texts are for people, in the words of the status that SIGQUIT prints. What is
 // unprintable in them is not escaped.
 
-// Lines returns the status of a run, in at most 115 lines: the totals and the speed,
+// Lines returns the status of a run, in at most 215 lines: the totals and the speed,
 // the running tasks, the oldest first, and what the others wait for.
 func (s *Status) Lines() []string {
 	lines := []string{
@@ -30,6 +30,9 @@ func (s *Status) Lines() []string {
 	slices.SortStableFunc(running, func(x, y Running) int { return x.Since.Compare(y.Since) })
 	for i := range running[:min(len(running), mostTasks)] {
 		lines = append(lines, running[i].text())
+		if said := running[i].Said; said != "" {
+			lines = append(lines, "  | "+string(said))
+		}
 	}
 	if n := len(running) - mostTasks; n > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", n))
@@ -85,15 +88,29 @@ func (s *Status) pace() string {
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 func (r *Running) text() string {
-	attempt, name := "", r.Tag
-	if r.Attempt > 1 {
-		attempt = fmt.Sprintf(", attempt %d", r.Attempt)
+	name, shown := named(r.Task, r.Record), r.Command
+	if r.Tag != "" {
+		name, shown = named(r.Task, ""), r.Tag
 	}
-	if name == "" {
-		name = r.Command
+	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, task.Span(seconds(r.Age)),
+		r.Since.Local().Format(time.TimeOnly), worker(r.Worker, r.Host), laterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
+}
+
+// named names a task, by its record, too, if its command does not tell that.
+func named(id uint64, record task.Bytes) string {
+	text := fmt.Sprintf("task %d", id)
+	if record != "" && string(record) != fmt.Sprint(id) {
+		text += " (" + string(record) + ")"
 	}
-	return fmt.Sprintf("task %d: for %s, since %s, on %s%s: %s", r.Task, task.Span(seconds(r.Age)),
-		r.Since.Local().Format(time.TimeOnly), worker(r.Worker, r.Host), attempt, task.Shorten(string(name), commandSize))
+	return text
+}
+
+// laterAttempt tells that an attempt is not the first.
+func laterAttempt(n int) string {
+	if n > 1 {
+		return fmt.Sprintf(", attempt %d", n)
+	}
+	return ""
 }
 
 // worker names a worker and the machine that it is on, if that is another one.
@@ -145,13 +162,13 @@ func clock(t time.Time) string {
 
 // Line says where a task is and what it waits for.
 func (w *Where) Line() string {
-	at, command := fmt.Sprintf("task %d", w.Task), ""
+	at, command := named(w.Task, w.Record), ""
 	if w.Command != "" {
 		command = ": " + task.Shorten(string(w.Command), commandSize)
 	}
 	switch w.State {
 	case "running":
-		r := Running{Task: w.Task, Worker: w.Worker, Host: w.Host, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Command: w.Command}
+		r := Running{Task: w.Task, Worker: w.Worker, Host: w.Host, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Record: w.Record, Command: w.Command}
 		return r.text()
 	case "waiting":
 		if w.Blocking == nil {
@@ -163,15 +180,41 @@ func (w *Where) Line() string {
 		}
 		return strings.Replace(text, ", the next in", ", in", 1) + command
 	case "held", "ended":
-		if at += " has ended"; w.Outcome != "" {
-			at += ": " + w.Outcome
-		}
+		at += " has ended" + w.end()
 		if w.Held > 0 {
 			at += fmt.Sprintf("; its result waits for task %d", w.Held)
 		}
 		return at + command
 	}
 	return "there is no " + at + " yet"
+}
+
+// end says how a task ended, as far as that is known.
+func (w *Where) end() string {
+	switch {
+	case w.Outcome == "" && w.Held > 0:
+		return ""
+	case w.Outcome == "" && w.Hint != "":
+		return ", and no more is known of it: " + w.Hint
+	case w.Outcome == "":
+		return ", and no more is known of it"
+	case w.Since.IsZero() && w.Reason == "":
+		return ": " + w.Outcome
+	}
+	text := ": " + w.Verdict()
+	if !w.Since.IsZero() {
+		text += ", begun at " + clock(w.Since)
+	}
+	if w.Worker > 0 {
+		text += " on " + worker(w.Worker, w.Host)
+	}
+	return text + laterAttempt(w.Attempt)
+}
+
+// Verdict says how the last attempt ended, in the words of the digest.
+func (w *Where) Verdict() string {
+	e := Event{Outcome: w.Outcome, Exit: w.Exit, Signal: w.Signal, Reason: w.Reason, Duration: w.Duration}
+	return e.verdict()
 }
 
 // Line returns an event as crew ctl watch prints it. r has a task if the event is
@@ -190,11 +233,7 @@ func (e *Event) text(id string) string {
 	case "admitted":
 		return id + " was read" + command
 	case "started":
-		attempt := ""
-		if e.Attempt > 1 {
-			attempt = fmt.Sprintf(", attempt %d", e.Attempt)
-		}
-		return fmt.Sprintf("%s started on %s%s%s", id, worker(e.Worker, e.Host), attempt, command)
+		return fmt.Sprintf("%s started on %s%s%s", id, worker(e.Worker, e.Host), laterAttempt(e.Attempt), command)
 	case "retried":
 		return fmt.Sprintf("%s: %s; again in %s", id, e.verdict(), task.Span(seconds(e.Wait)))
 	case "finished":

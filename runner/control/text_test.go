@@ -82,7 +82,14 @@ func TestLines(t *testing.T) {
 			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 4 cancelled or not run: gzip {}",
 		},
 		{&Where{Task: 4, State: "unknown"}, "there is no task 4 yet"},
-		{&Where{Task: 4, State: "ended"}, "task 4 has ended"},
+		{&Where{Task: 4, State: "ended"}, "task 4 has ended, and no more is known of it"},
+		{&Where{Task: 4, State: "ended", Hint: "try that"}, "task 4 has ended, and no more is known of it: try that"},
+		{&Where{Task: 4, State: "ended", Outcome: "cancelled", Command: "a b"}, "task 4 has ended: cancelled: a b"},
+		{
+			&Where{Task: 4, State: "ended", Outcome: "exit", Exit: &three, Duration: 1.2, Since: now, Worker: 2, Attempt: 2, Record: "r", Command: "a b"},
+			"task 4 (r) has ended: exit 3 after 1.2s, begun at " + clock + " on worker 2, attempt 2: a b",
+		},
+		{&Where{Task: 4, State: "running", Worker: 2, Since: now, Record: "4", Command: "a b"}, "task 4: for 0s, since " + clock + ", on worker 2: a b"},
 		{&Where{Task: 4, State: "held", Outcome: "exit", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
 		{
 			&Where{Task: 4, State: "running", Worker: 2, Attempt: 2, Age: 3.14, Since: now, Command: "a b"},

@@ -52,6 +52,7 @@ type Reply struct {
 	Task   uint64 `json:"task,omitempty"`
 	Stream string `json:"stream,omitempty"` // stdout or stderr
 	Data   []byte `json:"data,omitempty"`
+	Cut    int64  `json:"cut,omitempty"` // log: how many bytes of the stream came before, and are not kept
 
 	*Event
 }

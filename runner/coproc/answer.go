@@ -156,9 +156,9 @@ func (w *worker) answer(p []byte) {
 
 // answered counts an answer.
 func (w *worker) answered() {
+	w.said = w.said[:0]
 	if w.answers++; w.answers == 1 {
 		w.proven()
-		w.said = nil
 	}
 }
 

@@ -46,6 +46,7 @@ type Limit struct {
 type Life struct {
 	Eager   *task.Task     // its command starts at once; if nil, that of the first record starts with that
 	Ready   *regexp.Regexp // of the line on stdout that says that the worker is ready; nil for none
+	Start   time.Duration  // time in which that must come; 0 for no limit
 	Records int            // records after which a worker is replaced; 0 is never
 	Age     time.Duration  // time after which it is; 0 is never
 }
@@ -232,11 +233,11 @@ func (w *Workers) Wake(slot int) {
 }
 
 // End asks an attempt to end. See runner.Streamer.
-func (w *Workers) End(slot int, id uint64, cause error) {
+func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l := w.served[slot]; l != nil {
-		l.order(order{id, 0, task.EndedBy(cause), false})
+		l.order(order{id, attempt, task.EndedBy(cause), false})
 	}
 }
 
@@ -253,16 +254,16 @@ func (w *Workers) free() {
 	}
 }
 
-// Kill kills the worker that runs a task. See runner.Executor.
-func (w *Workers) Kill(id uint64) {
-	w.cfg.Local.Kill(id)
+// Kill kills the worker that runs an attempt. See runner.Executor.
+func (w *Workers) Kill(id uint64, attempt int) {
+	w.cfg.Local.Kill(id, attempt)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.served {
-		l.order(order{id, 0, task.Cancelled, true})
+		l.order(order{id, attempt, task.Cancelled, true})
 	}
 	for l := range w.busy {
-		l.order(order{id, 0, task.Cancelled, true})
+		l.order(order{id, attempt, task.Cancelled, true})
 	}
 }
 

@@ -117,9 +117,9 @@ func TestEndAndKill(t *testing.T) {
 			switch {
 			case r.Task.ID != 1:
 			case kill:
-				go c.Kill(2)
+				go c.Kill(2, 1)
 			default:
-				go c.End(1, 2, errors.New("enough"))
+				go c.End(1, 2, 1, errors.New("enough"))
 			}
 		}
 		c.run()
@@ -141,7 +141,7 @@ func TestEndOfARecordThatWaits(t *testing.T) {
 			go fill(c.dir + "/go")
 		}
 	}
-	c.taken = func() { go c.End(1, 2, errors.New("enough")) }
+	c.taken = func() { go c.End(1, 2, 1, errors.New("enough")) }
 	c.run()
 	require.Equal(t, "cancelled||", c.show(t, 2))
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
@@ -151,7 +151,7 @@ func TestEndOfTheWorkerItself(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", "read x; echo $x; trap '' TERM; sleep 1000; sleep 1000")
 	c.add("1")
-	c.ended = func(*task.Result) { go c.End(1, 0, errors.New("the run is over")) }
+	c.ended = func(*task.Result) { go c.End(1, 0, 1, errors.New("the run is over")) }
 	c.run()
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
 }
@@ -320,7 +320,7 @@ func TestHint(t *testing.T) {
 	c.hold = true
 	c.add("1")
 	c.ended = func(*task.Result) { c.hold = false }
-	c.noticed = func(string) { go c.End(1, 1, errors.New("enough")) }
+	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
 	c.run()
 	require.Contains(t, c.notices[0], "worker 1 has read record 1, answers nothing and waits for more: does it flush?")
 }
@@ -352,7 +352,7 @@ func TestWorkersThatAreNotReady(t *testing.T) {
 		c.clock.lost.Add(-int64(readyAfter))
 		c.Wake(1)
 	}()
-	c.noticed = func(string) { go c.End(1, 1, errors.New("enough")) }
+	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
 	c.run()
 	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.said(t, 1))
 }

@@ -51,7 +51,7 @@ func (w *worker) hint() time.Duration {
 	}
 	if w.hinted.CompareAndSwap(false, true) {
 		w.notice(fmt.Sprintf("worker %d has read record %d, answers nothing and waits for more: "+
-			"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()", w.slot.ID, f.record()))
+			"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", w.slot.ID, f.record(), w.saying()))
 	}
 	if last {
 		w.dismiss()
@@ -59,18 +59,35 @@ func (w *worker) hint() time.Duration {
 	return w.look
 }
 
-// unready tells the user once per run of a worker that takes long to get ready. It
-// returns when it is to be called again.
+// unready ends a worker that is not ready in time, and tells the user once per run of one
+// that takes long. It returns when it is to be called again.
 func (w *worker) unready() time.Duration {
-	switch at := w.born + readyAfter; {
-	case w.slow.Load():
-	case w.run < at:
-		return at
-	case w.slow.CompareAndSwap(false, true):
-		w.notice(fmt.Sprintf("worker %d has not said that it is ready for %d s: expected a line on stdout that matches %s",
-			w.slot.ID, int(readyAfter.Seconds()), task.Quote(w.cfg.Life.Ready.String())))
+	line := "a line on stdout that matches " + task.Quote(w.cfg.Life.Ready.String())
+	end := never
+	if limit := w.cfg.Life.Start; limit > 0 {
+		if end = w.born + limit; w.run >= end {
+			w.useless(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // what it says is added
+			w.finish(false)
+			return w.killAt
+		}
 	}
-	return never
+	at := w.born + readyAfter
+	if w.run >= at {
+		if at = never; w.slow.CompareAndSwap(false, true) {
+			w.notice(fmt.Sprintf("worker %d has not said that it is ready for %d s: expected %s%s",
+				w.slot.ID, int(readyAfter.Seconds()), line, w.saying()))
+		}
+	}
+	return min(at, end)
+}
+
+// saying returns the end of what the worker has written on stderr since its latest
+// answer, as a part of a message.
+func (w *worker) saying() string {
+	if last := lastLines(w.said); last != "" {
+		return "; on standard error it says: " + last
+	}
+	return ""
 }
 
 // waits reports whether the worker has read all that it got and written nothing since, a

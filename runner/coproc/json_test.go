@@ -92,7 +92,7 @@ echo '{"id":1,"exit":0}'`)
 	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
 	go func() {
 		_, _ = os.ReadFile(c.dir + "/go")
-		c.End(1, 2, errors.New("enough"))
+		c.End(1, 2, 1, errors.New("enough"))
 	}()
 	c.run()
 	require.Equal(t, "ok||", c.show(t, 1))

@@ -58,9 +58,10 @@ type lane struct {
 	results  []result       // for the next attempts that end
 	strays   io.WriteCloser // nil before anything has come
 
-	mu     sync.Mutex
-	orders []order
-	cancel context.CancelFunc // ends a start; nil if none is under way
+	mu       sync.Mutex
+	orders   []order
+	cancel   context.CancelFunc // ends a start; nil if none is under way
+	speaking []*said            // stderr of unanswered records
 }
 
 // flight is an attempt in the hands of a lane.
@@ -105,7 +106,7 @@ func (f *flight) attempt() int {
 // order asks for the end of an attempt.
 type order struct {
 	id     uint64 // 0 for all, and the worker
-	number int    // 0 for any
+	number int    // of the attempt
 	why    task.Outcome
 	kill   bool
 }
@@ -199,7 +200,7 @@ func (l *lane) obey() {
 		}
 		for i := len(l.waiting()) - 1; i >= 0; i-- {
 			f := &l.waiting()[i]
-			if o.id != 0 && (f.task.ID != o.id || o.number != 0 && f.number != o.number) {
+			if o.id != 0 && (f.task.ID != o.id || f.number != o.number) {
 				continue
 			}
 			if l.w == nil || i >= l.w.begun() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"crew/runner/spool"
@@ -39,6 +40,7 @@ func (l *lane) newResult(f *flight) *result {
 		r.Argv = f.task.ArgvOn(l.slot.ID, l.slot.Host)
 	}
 	if f.said != nil {
+		l.hush(f.said)
 		l.keep(&f.said.capture, r, &r.err, &r.Stderr)
 		f.said.close()
 	}
@@ -49,12 +51,18 @@ func (l *lane) newResult(f *flight) *result {
 type said struct {
 	capture
 	out, err io.WriteCloser // nil if they are not
+
+	// for others to see while the record is unanswered
+
+	id     uint64
+	number int
+	last   []byte // the end of stderr; under the lane's mu
 }
 
 // open returns the stderr of a flight.
 func (l *lane) open(f *flight) *said {
 	if f.said == nil {
-		f.said = new(said)
+		f.said = &said{id: f.task.ID, number: f.number}
 		if l.cfg.Plan.Show == task.ShowLines {
 			f.said.out, f.said.err = l.cfg.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot})
 		}
@@ -77,7 +85,65 @@ func (l *lane) complain(f *flight, p []byte) {
 	if s.err != nil {
 		_, _ = s.err.Write(p) // the sink itself reports an error to the run
 	}
+	if s.last == nil && l.cfg.Plan.Keeps() {
+		s.kept = l.cfg.Store.Buffer() // which others can read
+	}
 	l.collect(&s.capture, p, l.cfg.Plan.Keeps())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.last == nil {
+		l.speaking = append(l.speaking, s)
+	}
+	s.last = lastOf(s.last, p)
+}
+
+// lastOf appends p to the end of an output, of which it keeps a part.
+func lastOf(last, p []byte) []byte {
+	last = append(last, p[max(0, len(p)-lastSaid):]...)
+	return last[max(0, len(last)-lastSaid):]
+}
+
+// hush hides s, which may be nil, from others.
+func (l *lane) hush(s *said) {
+	if s == nil || s.last == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.speaking = slices.DeleteFunc(l.speaking, func(o *said) bool { return o == s })
+}
+
+// speaking calls each with what workers have written on stderr for records that they
+// have not answered, while that does not change.
+func (w *Workers) speaking(each func(*said)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.served {
+		l.mu.Lock()
+		for _, s := range l.speaking {
+			each(s)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// Live returns what the worker has written on stderr for the unanswered record of a task,
+// and the number of the attempt, or 0 if that is nothing. An answer is there as a whole
+// or not at all, so there is no stdout.
+func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
+	w.speaking(func(s *said) {
+		if s.id == id && s.kept != nil {
+			stderr, attempt = s.kept.Hold(), s.number
+		}
+	})
+	return nil, stderr, attempt
+}
+
+// Said returns the end of that, for each task.
+func (w *Workers) Said() map[uint64][]byte {
+	all := map[uint64][]byte{}
+	w.speaking(func(s *said) { all[s.id] = slices.Clone(s.last) })
+	return all
 }
 
 // stray shows stderr that belongs to no record.

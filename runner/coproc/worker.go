@@ -64,7 +64,7 @@ type worker struct {
 	look   time.Duration // when to look next whether the worker flushes
 
 	pending []byte // stderr before the first record, or a line of it that is not complete
-	said    []byte // the end of stderr
+	said    []byte // the end of stderr since the latest answer
 	errs    []byte // to read stderr into
 
 	buf      []byte // what has come on stdout: buf[from:to] is not looked at yet
@@ -334,15 +334,14 @@ func (w *worker) readErr() (more bool) {
 		return false
 	}
 	p := w.errs[:n]
-	if w.answers == 0 {
-		w.said = append(w.said, p...)
-		w.said = w.said[max(0, len(w.said)-lastSaid):]
-	}
+	w.said = lastOf(w.said, p)
 	switch {
 	case w.protocol == task.FilterProtocol:
 		w.filtered(p, true)
 	case w.begun() > 0:
 		w.mutter(p)
+	case w.count == 0 && len(w.waiting()) > 0 && w.cfg.Plan.Show != task.ShowLines:
+		w.complain(&w.waiting()[0], p) // that waits for the worker to be ready
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
 	default:
@@ -413,6 +412,7 @@ func (w *worker) bury() {
 				}
 			}
 			if l.left != task.LeftNone && (worked || w.dismissed) {
+				l.hush(f.said)
 				f.forget()
 				stay = append(stay, *f)
 			} else {

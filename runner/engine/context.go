@@ -40,8 +40,10 @@ type natsContext struct {
 }
 
 // dialOptions returns how to connect to an engine: a URL, or several with commas
-// between them, or the name of a NATS context, or its file. The variables of the nats
-// command say what is not in there. url may hold a password: see withoutPassword.
+// between them, or the name of a NATS context, or its file. A name that ends in .json
+// is a file's, and so is that of a file unless there is such a context. The variables
+// of the nats command say what is not in there. url may hold a password: see
+// withoutPassword.
 func dialOptions(engine string) (url string, options []nats.Option, err error) {
 	c := &natsContext{}
 	switch {
@@ -53,7 +55,7 @@ func dialOptions(engine string) (url string, options []nats.Option, err error) {
 			return "", nil, errors.New("no engine is given: write --engine URL, or set NATS_URL")
 		}
 		c, err = namedContext(engine)
-	case strings.HasSuffix(engine, ".json") && strings.Contains(engine, "/") && !strings.Contains(engine, "://"):
+	case strings.HasSuffix(engine, ".json") && !strings.Contains(engine, "://"):
 		c, err = readContext(engine)
 	case strings.Contains(engine, ":"):
 		c.URL = engine
@@ -176,6 +178,9 @@ func namedContext(name string) (*natsContext, error) {
 	c, err := readContext(filepath.Join(contextDir(), name+".json"))
 	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
 		return c, err
+	}
+	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
+		return readContext(name)
 	}
 	files, _ := filepath.Glob(filepath.Join(contextDir(), "*.json"))
 	if len(files) == 0 {

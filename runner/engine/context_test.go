@@ -35,6 +35,7 @@ func TestContext(t *testing.T) {
 	fails("nats://u:secret%@hub", `"hub" is no URL`)
 	fails("nats://u:se,cret@", `"" is no URL`)
 	fails("./none.json", "no such file")
+	fails("none.json", "read the NATS context: open none.json: no such file")
 
 	context := filepath.Join(dir, "nats", "context")
 	require.NoError(t, os.MkdirAll(context, 0o700))
@@ -55,7 +56,16 @@ func TestContext(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "u:secret@hub:4222", url)
 	require.Equal(t, "nats://hub:4222", withoutPassword(url))
-	for _, engine := range []string{"hub", file} {
+
+	// The files that the hub writes need no path, and a context of the name comes first.
+	t.Chdir(t.TempDir())
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, name := range []string{"worker.json", "worker"} {
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+	}
+	require.NoError(t, os.WriteFile("hub", []byte(`{"url": "nats://planted"}`), 0o600))
+	for _, engine := range []string{"hub", file, "worker.json", "./worker.json", "worker"} {
 		t.Setenv("NATS_TOKEN", "not this")
 		url, o, err = dial(engine)
 		require.NoError(t, err)

@@ -36,7 +36,7 @@ type detacher struct {
 type still struct{}
 
 // Kill does nothing. See runner.Executor.
-func (still) Kill(uint64) {}
+func (still) Kill(uint64, int) {}
 
 // Suspend does nothing. See runner.Executor.
 func (still) Suspend() {}

@@ -144,11 +144,11 @@ func (c *courier) put(ctx context.Context, path string) (File, error) {
 		return File{}, err
 	}
 	defer in.Close()
-	h := sha256.New()
-	if _, err = io.Copy(h, in); err != nil {
+	sum, err := contentOf(in)
+	if err != nil {
 		return File{}, err
 	}
-	f := File{Path: to, Object: c.run + "." + hex.EncodeToString(h.Sum(nil)), Mode: mode}
+	f := File{Path: to, Object: c.run + "." + sum, Mode: mode}
 	c.mu.Lock()
 	p := c.sent[f.Object]
 	if p == nil {
@@ -168,6 +168,13 @@ func (c *courier) put(ctx context.Context, path string) (File, error) {
 		return File{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
+}
+
+// contentOf returns what tells the content of a file from others.
+func contentOf(file *os.File) (string, error) {
+	h := sha256.New()
+	_, err := io.Copy(h, file)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // fetch writes the files that an attempt of t has brought back. It says which are

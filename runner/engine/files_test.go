@@ -141,6 +141,23 @@ func TestFilesStay(t *testing.T) {
 	require.Equal(t, "anew", read(t, there))
 }
 
+// TestFilesHere has the worker in the submitter's directory, as on this machine: what
+// comes from there is not removed.
+func TestFilesHere(t *testing.T) {
+	v := newTravel(t, cli.Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
+	v.p = newPorter(v.s, "")
+	before, err := os.Stat("data/a")
+	require.NoError(t, err)
+	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
+	v.p.end("RUN")
+	after, err := os.Stat("data/a")
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.FileExists(t, "base")
+	require.NoError(t, v.run(2, "a", func() { require.NoError(t, os.WriteFile("data/a", []byte("changed"), 0o600)) }))
+	require.Equal(t, "changed", read(t, "data/a"))
+}
+
 func TestFilesRefused(t *testing.T) {
 	v := newTravel(t, cli.Files{Transfer: named(""), Return: named("")})
 	require.NoError(t, os.Symlink(t.TempDir(), "out"))

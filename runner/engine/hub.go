@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
+	"crew/runner/trust"
 )
 
 const hubListen = "127.0.0.1:4222"
@@ -174,8 +175,11 @@ func (h *hub) openDir(dir string) (err error) {
 	if h.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	if err = os.MkdirAll(h.dir, 0o700); err == nil {
-		h.lock, err = os.OpenFile(filepath.Join(h.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err = trust.MakeDir(h.dir); err == nil {
+		h.lock, err = trust.OpenOwn(filepath.Join(h.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("%w: give a --dir where the hub can write", err)

@@ -279,3 +279,19 @@ func (s *session) watches(ctx context.Context, bucket string) error {
 	}
 	return nil
 }
+
+// A hub keeps its passwords and tasks nowhere where others may write.
+func TestHubRefusesDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hub")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o770))
+	open := func() error {
+		_, err := openHub(&cli.EngineCall{Dir: dir, Listen: "127.0.0.1:0", Notice: quiet})
+		return err
+	}
+	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
+	require.NoError(t, os.Chmod(dir, 0o700))
+	require.NoError(t, os.Symlink("../victim", filepath.Join(dir, "lock")))
+	require.EqualError(t, open(), dir+"/lock is a symbolic link: remove it, or give another directory")
+	require.NoFileExists(t, dir+"/../victim")
+}

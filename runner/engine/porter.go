@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -29,7 +30,7 @@ type porter struct {
 	dirs  map[string]string  // made for runs that clean up
 }
 
-// placed is a file that was fetched.
+// placed is a file that was fetched, or was there already.
 type placed struct {
 	dir, path string // path is below dir, unless it is absolute
 	uses      int    // attempts that need it; under porter.mu
@@ -37,6 +38,7 @@ type placed struct {
 
 	mu     sync.Mutex // held while it is fetched
 	object string     // "" for none
+	mine   bool       // it was fetched, so it may be removed
 	size   int64      // as it was fetched
 	since  time.Time
 }
@@ -115,17 +117,32 @@ func (p *porter) fetch(ctx context.Context, h *placed, f File) error {
 		return nil
 	}
 	h.object = ""
-	o, err := p.s.objects(ctx)
-	if err == nil {
-		err = o.write(ctx, h.dir, h.path, f)
-	}
-	if err != nil {
-		return err
+	if h.mine || !f.is(below(h.dir, h.path)) {
+		o, err := p.s.objects(ctx)
+		if err == nil {
+			err = o.write(ctx, h.dir, h.path, f)
+		}
+		if err != nil {
+			return err
+		}
+		h.mine = true
 	}
 	if info, err := os.Lstat(below(h.dir, h.path)); err == nil {
 		h.object, h.size, h.since = f.Object, info.Size(), info.ModTime()
 	}
 	return nil
+}
+
+// is reports whether a file with the same content and permissions is at path. It may be
+// the very file, where the submitter is on this machine or both see the same disk.
+func (f *File) is(path string) bool {
+	in, mode, err := openRegular(path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	sum, err := contentOf(in)
+	return err == nil && mode == f.Mode && strings.HasSuffix(f.Object, "."+sum)
 }
 
 // unchanged reports whether the file is as it was fetched.
@@ -168,8 +185,8 @@ func (p *porter) sendBack(ctx context.Context, object, path string) (mode uint32
 	return mode, o.put(ctx, object, in)
 }
 
-// leave notes that an attempt has ended. If it is to clean up, the files go that it has
-// taken and no other needs, and those that it has left.
+// leave notes that an attempt has ended. If it is to clean up, the files go that were
+// fetched for it and no other needs, and those that it has left.
 func (p *porter) leave(a *Attempt) {
 	dir := p.dirOf(a)
 	p.mu.Lock()
@@ -203,7 +220,9 @@ func (p *porter) leave(a *Attempt) {
 
 // remove removes a file that no attempt needs. Its caller holds mu.
 func (p *porter) remove(key string, h *placed) {
-	removeFile(h.dir, h.path)
+	if h.mine {
+		removeFile(h.dir, h.path)
+	}
 	delete(p.files, key)
 	p.idle--
 }

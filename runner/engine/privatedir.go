@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/trust"
 )
 
 // dirPrefix begins the names of the directories of private servers.
@@ -43,7 +45,7 @@ func lockDir(dir string, how int) *os.File {
 		return nil
 	}
 	var open, there unix.Stat_t
-	if err = unix.Fstat(int(f.Fd()), &open); err == nil && open.Uid == uint32(os.Getuid()) &&
+	if err = unix.Fstat(int(f.Fd()), &open); err == nil && trust.Own(dir, &open) == nil &&
 		unix.Flock(int(f.Fd()), unix.LOCK_EX|how) == nil {
 		if err = unix.Lstat(dir, &there); err == nil && there.Ino == open.Ino {
 			return f

@@ -105,13 +105,13 @@ func signedText(msg []byte, subject string) []byte {
 	return append(b, msg[:len(msg)-ed25519.SignatureSize]...)
 }
 
-// trust holds the keys whose signatures count. It is safe for concurrent use.
-type trust map[[32]byte]bool
+// signers holds the keys whose signatures count. It is safe for concurrent use.
+type signers map[[32]byte]bool
 
 // loadTrust reads files of public keys, one a line. Blank lines, and those that begin
 // with #, are skipped. A key can also stand in place of a file.
-func loadTrust(files []string) (trust, error) {
-	t := trust{}
+func loadTrust(files []string) (signers, error) {
+	t := signers{}
 	for _, file := range files {
 		text := []byte(file)
 		if !strings.HasPrefix(file, publicPrefix) {
@@ -157,7 +157,7 @@ func trustKey(line string) (key [32]byte, err error) {
 // check returns why an attempt must not run: msg, which came on subject and which a
 // was decoded from, is not signed by a trusted key, or no longer. The caller must
 // refuse what it has taken before.
-func (t trust) check(a *Attempt, subject string, msg []byte) error {
+func (t signers) check(a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	switch {
 	case a.Signer == [32]byte{}:

@@ -56,7 +56,7 @@ func TestSignature(t *testing.T) {
 	a.Expires = time.Now().Add(-3 * time.Second)
 	key.sign(a, subject)
 	require.ErrorContains(t, check(a.Encode(), subject), "expired 3s ago: compare the clocks")
-	require.ErrorContains(t, trust(nil).check(a, subject, a.Encode()), "not trusted")
+	require.ErrorContains(t, signers(nil).check(a, subject, a.Encode()), "not trusted")
 }
 
 func TestKeyFiles(t *testing.T) {

@@ -59,21 +59,27 @@ type party struct {
 	program func() (*program, error) // what runs there
 	args    []string                 // of a worker, but for those of its host
 	notice  func(string)
+	reach   time.Duration // of --connect-timeout
+	close   func()        // ends everything
 	wg      sync.WaitGroup
+
+	mu    sync.Mutex
+	hosts []*host
+	since time.Time // when a host was last there, or the party began
 }
 
 // startHosts starts a server in this process and keeps a worker on each host until
-// stop, after which none is left there. They run what comes by the server, which nobody
-// else can reach. options connect to it, and it has crew's streams. Hosts that cannot be
-// reached are tried again until stop.
-func startHosts(sub cli.Submission) (options []nats.Option, stop func(), err error) {
-	p := &party{notice: sub.Notice, program: sync.OnceValues(openProgram)}
+// close, after which none is left there. They run what comes by the server, which nobody
+// else can reach and which has crew's streams. Hosts that cannot be reached are tried
+// again until close.
+func startHosts(sub cli.Submission) (*party, error) {
+	p := &party{notice: sub.Notice, reach: sub.Reach, since: time.Now(), program: sync.OnceValues(openProgram)}
 	if err := needSSH(sub.Hosts); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	removeDir, err := p.serve()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p.args = []string{
 		"--protocol", strconv.Itoa(cli.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
@@ -84,16 +90,23 @@ func startHosts(sub cli.Submission) (options []nats.Option, stop func(), err err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, h := range sub.Hosts {
-		p.wg.Go(func() { (&host{Host: h, party: p}).keep(ctx) })
+		h := &host{Host: h, party: p}
+		p.hosts = append(p.hosts, h)
+		p.wg.Go(func() { h.keep(ctx) })
 	}
-	stop = func() {
+	p.close = func() {
 		cancel()
 		p.wg.Wait()
 		p.server.Shutdown()
 		p.server.WaitForShutdown()
 		removeDir()
 	}
-	return []nats.Option{within(p.server), p.owner}, stop, nil
+	return p, nil
+}
+
+// connect connects the submitter to the server.
+func (p *party) connect(notice func(string)) (*session, error) {
+	return dial("", notice, within(p.server), p.owner)
 }
 
 // needSSH returns an error if ssh is missing and needed.
@@ -139,11 +152,17 @@ func (p *party) serve() (removeDir func(), err error) {
 	return removeDir, nil
 }
 
-// host keeps a worker on one machine. It belongs to one goroutine.
+// host keeps a worker on one machine. It belongs to one goroutine, but for its state.
 type host struct {
 	cli.Host
 	party *party
 	down  bool // and its user knows
+
+	// state, under party.mu
+
+	there  bool // its worker is, or is being copied there
+	served bool // its worker has been there
+	lost   bool // and has gone at least once
 }
 
 // keep has a worker on the host until ctx is done.
@@ -155,6 +174,7 @@ func (h *host) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		h.leaves()
 		if err == nil {
 			h.say("its worker has ended: it is not started again")
 			return
@@ -207,6 +227,7 @@ func (h *host) visit(ctx context.Context) error {
 	if err == nil {
 		up, err = h.bridge(stdin, from, func() {
 			said.live.Store(ctx.Err() == nil)
+			h.arrives(true)
 			if h.down {
 				h.down = false
 				h.say("it is there now")

@@ -132,11 +132,11 @@ func TestHosts(t *testing.T) {
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
 		said = notices{}
-		options, stop, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		p, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
-		stop = sync.OnceFunc(stop)
+		stop := sync.OnceFunc(p.close)
 		defer stop()
-		c, err := dial("", nil, options...)
+		c, err := p.connect(nil)
 		require.NoError(t, err)
 		heard, err := c.nc.SubscribeSync(resultSubject("echo", "hosts"))
 		require.NoError(t, err)
@@ -195,10 +195,10 @@ func TestHostsUnfit(t *testing.T) {
 	} {
 		script(c.name, c.text)
 		var said notices
-		_, stop, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
+		p, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return said.String() != "" }, time.Minute, time.Millisecond)
-		stop()
+		p.close()
 		require.True(t, strings.HasPrefix(said.String(), c.want), &said)
 	}
 }

@@ -123,6 +123,7 @@ func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) err
 			return fmt.Errorf("crew runs on %s here, and that is %s: install crew there and have it run crew worker", p.platform, task.Printable(platform))
 		default:
 			timer.Stop()
+			h.arrives(false)
 			if !h.down {
 				h.say(fmt.Sprintf("copying %s there, %d MiB", engineName, p.size>>20))
 			}

@@ -31,17 +31,17 @@ import (
 type submitter struct {
 	// configuration
 
-	sub       cli.Submission
-	s         *session
-	run       string
-	epoch     uint64
-	secret    cipher.Block // makes tokens
-	commands  bool         // tasks bring commands, not values
-	key       *signingKey  // nil if nothing needs a signature
-	template  [32]byte
-	lasting   bool     // the run's next epoch may want what this one leaves in the stream
-	stopHosts func()   // nil without hosts of its own
-	courier   *courier // nil if no files travel
+	sub      cli.Submission
+	s        *session
+	run      string
+	epoch    uint64
+	secret   cipher.Block // makes tokens
+	commands bool         // tasks bring commands, not values
+	key      *signingKey  // nil if nothing needs a signature
+	template [32]byte
+	lasting  bool     // the run's next epoch may want what this one leaves in the stream
+	hosts    *party   // nil without hosts of its own
+	courier  *courier // nil if no files travel
 
 	// state
 
@@ -84,34 +84,34 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 	if sub.Detach {
 		return detach(sub, s)
 	}
-	return submit(sub, s, key)
+	return submit(sub, s, key, nil)
 }
 
 // submitToHosts returns the executor of a run with a server and workers of its own,
 // which end with it.
 func submitToHosts(sub cli.Submission) (cli.Executor, error) {
-	options, stop, err := startHosts(sub)
+	hosts, err := startHosts(sub)
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial("", sub.Notice, options...)
+	s, err := hosts.connect(sub.Notice)
 	if err != nil {
-		stop()
+		hosts.close()
 		return nil, err
 	}
-	x, err := submit(sub, s, nil)
+	x, err := submit(sub, s, nil, hosts)
 	if err != nil {
-		stop()
+		hosts.close()
 		return nil, err
 	}
-	x.stopHosts = stop
 	return x, nil
 }
 
-// submit is Submit with a connection, which it takes over.
-func submit(sub cli.Submission, s *session, key *signingKey) (*submitter, error) {
+// submit is Submit with a connection, which it takes over. hosts is nil if the workers
+// are there without the run.
+func submit(sub cli.Submission, s *session, key *signingKey, hosts *party) (*submitter, error) {
 	x := &submitter{
-		sub: sub, s: s, key: key, commands: key != nil || len(sub.Hosts) > 0, lasting: sub.Dir != "" && len(sub.Hosts) == 0,
+		sub: sub, s: s, key: key, hosts: hosts, commands: key != nil || hosts != nil, lasting: sub.Dir != "" && hosts == nil,
 		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},
 	}
 	x.template, _ = digest(sub.Command)
@@ -176,8 +176,8 @@ func (x *submitter) Close() error {
 		x.end.Wait()
 	default: // the run was never made, and what waits for that does so for ever
 	}
-	if x.stopHosts != nil {
-		x.stopHosts()
+	if x.hosts != nil {
+		x.hosts.close()
 	}
 	return nil
 }
@@ -235,9 +235,9 @@ func (x *submitter) done(f *flight) {
 	}
 }
 
-// Kill has the worker kill a task's attempt. See runner.Executor.
-func (x *submitter) Kill(id uint64) {
-	if f := x.flights.find(id); f != nil {
+// Kill has the worker kill an attempt. See runner.Executor.
+func (x *submitter) Kill(id uint64, attempt int) {
+	if f := x.flights.find(id); f != nil && f.attempt.Number == attempt {
 		x.flights.order(f, opKill)
 	}
 }
@@ -252,6 +252,14 @@ func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 
 // Sink returns the sink that gets the events after the journal.
 func (x *submitter) Sink() runner.Sink { return &x.results }
+
+// Missing returns lines that name the hosts of --ssh that were not there, or not always.
+func (x *submitter) Missing() []string {
+	if x.hosts == nil {
+		return nil
+	}
+	return x.hosts.missing()
+}
 
 // PIDs returns nothing: the processes are other machines'. See proc.Local.
 func (x *submitter) PIDs() map[uint64]int { return nil }

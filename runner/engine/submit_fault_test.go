@@ -409,16 +409,16 @@ func TestSubmitterOrders(t *testing.T) {
 	r := b.run(5, nil)
 	s := b.connect(nil)
 	defer s.close()
-	ask := func(body string) string {
-		m, err := s.nc.Request(runSubject("q", r.x.run), []byte(body), 10*time.Second)
+	ask := func(op string) string {
+		m, err := s.nc.Request(runSubject("q", r.x.run), Order{Op: op}.encode(), 10*time.Second)
 		require.NoError(t, err)
 		return string(m.Data)
 	}
-	require.Equal(t, `{}`, ask(`{"version":2,"op":"pause"}`))
+	require.Equal(t, `{}`, ask("pause"))
 	require.Equal(t, task.Paused, r.run.Do(task.Command{Op: task.Look}).Snapshot.State)
-	require.Equal(t, `{}`, ask(`{"version":2,"op":"resume"}`))
-	require.Contains(t, ask(`{"version":2,"op":"dance"}`), "there is no order")
-	require.Equal(t, `{}`, ask(`{"version":2,"op":"cancel"}`))
+	require.Equal(t, `{}`, ask("resume"))
+	require.Contains(t, ask("dance"), "there is no order")
+	require.Equal(t, `{}`, ask("cancel"))
 	e := r.wait()
 	require.Equal(t, int64(5), e.Stats.Of(task.NotRun))
 }
@@ -432,7 +432,7 @@ func TestRunNeverMade(t *testing.T) {
 	x, err := submit(cli.Submission{
 		Queue: "q", Command: testCommand, Notice: func(string) {},
 		Do: func(task.Command) task.Reply { close(asked); select {} },
-	}, b.connect(nil), nil)
+	}, b.connect(nil), nil, nil)
 	require.NoError(t, err)
 	<-asked
 	require.NoError(t, x.Close())

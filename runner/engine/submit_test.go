@@ -273,7 +273,7 @@ func (b *broker) tryRun(source runner.Source, change func(*cli.Submission), seen
 		change(&sub)
 	}
 	var err error
-	if r.x, err = submit(sub, b.connect(notice), nil); err != nil {
+	if r.x, err = submit(sub, b.connect(notice), nil, nil); err != nil {
 		return nil, err
 	}
 	policy, err := sched.New(sched.Config{Name: "fifo"})

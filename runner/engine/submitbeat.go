@@ -40,6 +40,7 @@ func (x *submitter) tick() {
 		now := time.Now()
 		connected := x.s.nc.IsConnected()
 		x.watch(now, connected)
+		x.reach(now)
 		if connected {
 			if n := x.s.nc.Stats().Reconnects; n != reconnects {
 				reconnects = n
@@ -63,6 +64,16 @@ func (x *submitter) tick() {
 			return
 		case <-t.C:
 		}
+	}
+}
+
+// reach ends the run if none of its hosts is there for too long.
+func (x *submitter) reach(now time.Time) {
+	if x.hosts == nil {
+		return
+	}
+	if err := x.hosts.deserted(now, x.roster.grace); err != nil {
+		x.sub.Do(task.Command{Op: task.Fail, Err: err})
 	}
 }
 
@@ -155,7 +166,7 @@ const (
 // dismiss waits for the end of persistent workers on hosts of the run's own, which would
 // be killed with the connection.
 func (x *submitter) dismiss() {
-	if x.sub.Command.Protocol == task.NoProtocol || len(x.sub.Hosts) == 0 {
+	if x.sub.Command.Protocol == task.NoProtocol || x.hosts == nil {
 		return
 	}
 	late := time.AfterFunc(sayDismiss, func() { x.sub.Notice("waiting for workers to end") })

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 const (
@@ -98,7 +99,7 @@ func (id *identity) save(path string) error {
 // writePrivate replaces a file that only its user can read. It is on disk when
 // writePrivate returns.
 func writePrivate(path string, text []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := trust.OpenOwn(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type roster struct {
 	bySlot  map[int]*worker
 	told    map[string]bool // notices given
 	empty   time.Time       // since when there has been no slot; zero if there are some
-	grace   time.Time       // when this process last could not have heard of workers
+	grace   time.Time       // when this process last could not have heard of workers; for the ticker alone
 	looked  time.Time       // when it last looked for silent ones
 }
 
@@ -289,7 +289,7 @@ func (x *submitter) missing(now time.Time, slots int) {
 	case slots > 0:
 		r.empty = time.Time{}
 		delete(r.told, x.nobody())
-	case !r.open || len(x.sub.Hosts) > 0:
+	case !r.open || x.hosts != nil:
 	case r.empty.IsZero():
 		r.empty = now
 	case now.Sub(r.empty) > loneFor:

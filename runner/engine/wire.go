@@ -10,7 +10,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 2
+const Version = 3
 
 // maxBody is how long a message may be. What is longer travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -98,6 +98,7 @@ func (a *Attempt) fields(c *codec) {
 	}
 	a.Protocol = task.Protocol(p)
 	c.text(&a.Life.Ready)
+	c.int((*int64)(&a.Life.Start))
 	c.num(&a.Life.Records)
 	c.int((*int64)(&a.Life.Age))
 	c.int((*int64)(&a.Timeout))

@@ -33,7 +33,7 @@ type crewWorker struct {
 	digest [32]byte // of the template
 	values bool     // there is a template
 	text   string   // the template for people
-	trust  trust    // nil if every command is from who has started this worker
+	trust  signers  // nil if every command is from who has started this worker
 
 	// what is open
 

@@ -277,7 +277,7 @@ func (w *crewWorker) expire() {
 	w.forgotten.Broadcast()
 	w.mu.Unlock()
 	w.out.drop(func(string) bool { return true })
-	w.kill(tasks)
+	w.end(tasks, true)
 	w.seats.end(func(c *seat) bool { return !c.own })
 	text := "the engine has not confirmed the lease of this worker in time"
 	if lost > 0 {

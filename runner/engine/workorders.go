@@ -53,11 +53,7 @@ func (w *crewWorker) cancel(id ID, kill bool) {
 	h.ordered = true
 	n := h.number()
 	w.mu.Unlock()
-	if kill {
-		w.kill(n)
-	} else {
-		w.end(n)
-	}
+	w.end(n, kill)
 }
 
 // number returns the number of the attempt's task here, if it has one. Its caller holds
@@ -79,18 +75,10 @@ func (w *crewWorker) wasEarly(id ID) bool {
 	return i >= 0
 }
 
-// end asks tasks to end.
-func (w *crewWorker) end(tasks []uint64) {
+// end asks tasks to end, or kills them.
+func (w *crewWorker) end(tasks []uint64, kill bool) {
 	if len(tasks) > 0 {
-		w.work.Do(task.Command{Op: task.Cancel, IDs: tasks})
-	}
-}
-
-// kill kills tasks.
-func (w *crewWorker) kill(tasks []uint64) {
-	w.end(tasks)
-	for _, id := range tasks {
-		w.local.Kill(id)
+		w.work.Do(task.Command{Op: task.Cancel, IDs: tasks, Kill: kill})
 	}
 }
 
@@ -105,7 +93,7 @@ func (w *crewWorker) handBack() {
 		}
 	}
 	w.mu.Unlock()
-	w.end(tasks)
+	w.end(tasks, false)
 }
 
 // holds returns those of the attempts in o that the worker holds.
@@ -161,7 +149,7 @@ func (w *crewWorker) mute(run string, epoch uint64) (ended []<-chan struct{}) {
 	for _, h := range list {
 		h.wake()
 	}
-	w.end(tasks)
+	w.end(tasks, false)
 	return w.seats.end(func(c *seat) bool { return !c.own && c.run == run && c.epoch < epoch })
 }
 

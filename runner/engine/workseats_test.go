@@ -187,7 +187,7 @@ func TestRunBringsPersistentWorkers(t *testing.T) {
 		fmt.Fprintf(&text, "k%d\n", i%10)
 	}
 	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
-	c := crew(t, "-S", "3/:", "--sched", "keyed", "--key", "{}", "-a", input, "-k", "--worker-ready", "^ready", "--worker-max", "1000",
+	c := crew(t, "-S", "3/:", "--sched", "keyed", "--key", "{}", "-a", input, "-k", "--worker-ready", "^ready", "--worker-start-timeout", "1m", "--worker-max", "1000",
 		"--worker", `echo hello; echo ready; while read -r x; do eval "n=\$((c_$x+1)); c_$x=\$n"; echo $x {%} $CREW_WORKER {host} $n; done; sleep 0.1
 echo over >> `+dir+`/ends`)
 	require.NoError(t, c.ended(), c.err.String())

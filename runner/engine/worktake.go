@@ -256,7 +256,7 @@ func (w *crewWorker) admit(h *job) error {
 		late = nil
 	}
 	w.mu.Unlock()
-	w.end(late)
+	w.end(late, false)
 	return err
 }
 

@@ -281,7 +281,7 @@ func isolated(s string) bool {
 func (s *site) environment(args []arg, at int) place {
 	switch {
 	case strings.HasPrefix(args[at].text, markText) && mayBeOption(args, at):
-		return refuseArguments(args[0].text+", which may take it for an option", "", "write -- before it")
+		return refuseOption(args)
 	case wraps(args[0].text):
 		name, _, ok := strings.Cut(args[at].text, "=")
 		if ok && syntax.ValidName(name) {
@@ -290,7 +290,7 @@ func (s *site) environment(args []arg, at int) place {
 			}
 		}
 	}
-	return place{}
+	return place{ofSSH: isHost(args, at)}
 }
 
 // export says how the mark may stand in an argument of export, readonly and the

@@ -151,7 +151,7 @@ func (c *compiler) noEnd() error {
 	if c.comment != "" {
 		return fmt.Errorf("%s stands in a comment, which no shell reads: write it where the record goes", c.comment)
 	}
-	return errors.New("the command has no {} and none can be added at its end: write {} where the record goes")
+	return errors.New("the command has no {} and none can be added at its end: write {} where the record goes, or -n0 before the command to leave it out")
 }
 
 // source makes src and marks from the pieces.
@@ -290,7 +290,7 @@ func (c *compiler) assemble(places []place) []seg {
 		m := c.marks[i]
 		cut(m.at)
 		inGroup := func(g span) bool { return g.from <= m.at && m.at < g.to }
-		g := seg{how: p.how, value: m.piece, lone: p.lone, group: 1 + slices.IndexFunc(groups, inGroup)}
+		g := seg{how: p.how, value: m.piece, lone: p.lone, ofSSH: p.ofSSH, group: 1 + slices.IndexFunc(groups, inGroup)}
 		switch {
 		case c.empty && m.piece.ofRecord():
 			g.value, g.text = nil, p.none

@@ -66,6 +66,8 @@ func ofParallel(in string) string {
 	number := in[:len(in)-len(bare)]
 	quoted := "in one quoted command, write f={" + number + "} and then "
 	switch bare {
+	case "##":
+		return "tasks are not counted before they run"
 	case "+/":
 		return "write {" + number + "//} for the directory"
 	case "..", "...":

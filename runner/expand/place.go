@@ -18,6 +18,7 @@ type place struct {
 	list    span   // the word to repeat for each record, if any
 	lone    bool   // it is a word of its own that may become several
 	joined  bool   // it must stay one word, whatever it stands for
+	ofSSH   bool   // ssh reads it as the name of a host
 	last    bool   // it is an argument of its own at the very end of the script
 	text    bool   // it is not a placeholder here but text of the script
 	comment bool   // that text is in a comment
@@ -59,6 +60,7 @@ func (p *place) agree(o place) {
 	if !p.text && (p.how != o.how || p.ref != o.ref || p.escaped != o.escaped) {
 		p.err = errUnknown
 	}
+	p.ofSSH = p.ofSSH || o.ofSSH
 	p.last = p.last && o.last
 	p.lone = p.lone && o.lone
 }
@@ -192,6 +194,7 @@ func (s *site) value() place {
 		if held.joined {
 			p.list, p.lone, p.last = span{}, false, false
 		}
+		p.ofSSH = held.ofSSH
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package expand
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,6 +173,14 @@ func (v *Values) mark(p *piece, text []byte, from int) {
 	if p.kind == worker && v.Worker == 0 || p.kind == host {
 		off := from + bytes.Index(text[from:], []byte(p.text)) // quotes may precede it
 		v.marks = append(v.marks, task.Mark{Word: v.word, Off: off})
+	}
+}
+
+// checkOperand refuses a value that stands for an operand of ssh, which would take it for
+// an option: one of these runs a command here.
+func (v *Values) checkOperand(ofSSH bool, s string) {
+	if ofSSH && strings.HasPrefix(s, "-") && v.err == nil {
+		v.err = fmt.Errorf("%q would be an option of ssh: no host and no command there begins with a dash", task.Shorten(s, 100))
 	}
 }
 

@@ -26,6 +26,12 @@ func refuseArguments(command, why, how string) place {
 	return refuse("cannot be among the arguments of "+command+why, how)
 }
 
+// refuseOption refuses a mark among the arguments of a command that may take it for an
+// option.
+func refuseOption(args []arg) place {
+	return refuseArguments(args[0].text+", which may take it for an option", "", "write -- before it")
+}
+
 // refuseNode refuses a mark that is in no word.
 func refuseNode(parent syntax.Node) place {
 	switch parent.(type) {

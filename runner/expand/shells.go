@@ -219,8 +219,9 @@ func mayBeOption(args []arg, at int) bool {
 	for i, a := range args[:at] {
 		switch {
 		case !a.static():
-		case a.text == "--":
+		case a.text == "--", args[at-1].static() && args[at-1].text == "--":
 			return false
+		case strings.Contains(a.text, "/") && !strings.Contains(a.text, "bin/"): // ./script is not script(1)
 		case slices.Contains(scriptOptions, programName(a.text)) && (i == 0 || wraps(args[0].text)):
 			rest := slices.ContainsFunc(args[at+1:], func(a arg) bool { return a.marks || !a.known })
 			return rest || programName(a.text) != "flock"
@@ -237,23 +238,34 @@ func remoteScript(args []arg, i int) (script, bool) {
 	default:
 		return script{}, false
 	}
-	host := 0
-	for j := i + 1; j < len(args); j++ {
-		a := args[j]
-		switch {
-		case host == 0 && a.static() && a.text == "--":
+	host := operandOfSSH(args, i+1)
+	at := operandOfSSH(args, host+1)
+	return script{from: at, to: len(args), shell: "ssh", family: posix}, host < len(args)
+}
+
+// operandOfSSH returns the index of the first argument of ssh from i on that is no option
+// and belongs to none, or len(args).
+func operandOfSSH(args []arg, i int) int {
+	for ; i < len(args); i++ {
+		switch a := args[i]; {
+		case a.static() && a.text == "--":
 		case a.static() && a.options():
 			// The option's argument is the next word unless it is attached.
 			if n := strings.IndexAny(a.text, "BbcDEeFIiJLlmOopPQRSWw"); n == len(a.text)-1 {
-				j++
+				i++
 			}
-		case host == 0:
-			host = j
 		default:
-			return script{from: j, to: len(args), shell: "ssh", family: posix}, true
+			return i
 		}
 	}
-	return script{from: len(args), to: len(args), shell: "ssh", family: posix}, host > 0
+	return len(args)
+}
+
+// isHost reports whether args[at] begins with a value and is where ssh, which args[0] is
+// or runs, expects the name of a host.
+func isHost(args []arg, at int) bool {
+	i := slices.IndexFunc(args[:at], func(a arg) bool { return a.static() && programName(a.text) == "ssh" })
+	return i >= 0 && (i == 0 || wraps(args[0].text)) && operandOfSSH(args, i+1) == at && strings.HasPrefix(args[at].text, markText)
 }
 
 // joinedScript finds the words that args[i] gives to a shell after quoting of its own,

@@ -54,12 +54,42 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Bare reports whether the command holds no placeholder.
+func (c Config) Bare() bool {
+	return !slices.ContainsFunc(c.Words, func(w string) bool {
+		return slices.ContainsFunc(scan(w, &c), func(p piece) bool { return p.kind != literal })
+	})
+}
+
+// Program returns the name of the program that every task runs, as Template.Command does,
+// but before the names of columns are known. It is "" if it varies by task, or if a shell
+// is needed that was not asked for.
+func (c Config) Program() string {
+	if shell := strings.Fields(c.Shell); len(shell) > 0 || len(c.Words) == 0 {
+		return strings.Join(shell[:min(1, len(shell))], "")
+	}
+	first := scan(c.Words[0], &c)
+	if len(c.Words) == 1 {
+		words, ok := plain(first)
+		if !ok {
+			return ""
+		}
+		first = words[0]
+	}
+	if len(first) != 1 || first[0].kind != literal || asFunction(first[0].text) != nil {
+		return ""
+	}
+	return first[0].text
+}
+
 // Template is a compiled command. It is safe for concurrent use.
 type Template struct {
 	words   []word   // nil if each record is a command line
 	shell   []string // the shell and its options, for scripts
 	implied bool     // the default shell was not asked for, so people are shown its script alone
 	args    bool     // every column of every record is appended as a word
+	ofSSH   bool     // ssh reads the first of these as the name of a host
+	empty   bool     // nothing of the record is inserted
 	dialect *dialect // of the default shell if it is implied
 }
 
@@ -69,12 +99,16 @@ func New(cfg Config) (*Template, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	for _, w := range cfg.Words {
+	words := cfg.Words
+	if slices.Contains(words, "{=") { // the first of several that parallel joins
+		words = append(slices.Clone(words), strings.Join(words, " "))
+	}
+	for _, w := range words {
 		if err := cfg.check(w); err != nil {
 			return nil, err
 		}
 	}
-	t, err := &Template{}, error(nil)
+	t, err := &Template{empty: cfg.Empty}, error(nil)
 	switch forced := strings.Fields(cfg.Shell); {
 	case len(cfg.Words) == 0:
 		t.useShell(forced)
@@ -221,6 +255,9 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		if n > 0 && w[0].ofRecord() && firstOperand(args, i) {
 			t.words = append(t.words, word{text: "--"}) // the record may be an option, and the next a script
 		}
+		if n > 0 && w[0].ofRecord() && mayBeOption(args, i) {
+			return fmt.Errorf("%s %w", w[0].text, refuseOption(args).err)
+		}
 		if cfg.Empty {
 			w = slices.DeleteFunc(w, piece.ofRecord)
 		}
@@ -228,14 +265,22 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			continue
 		}
 		t.words = append(t.words, newWord(w))
-		t.args = t.args && t.words[len(t.words)-1].constant()
+		last := &t.words[len(t.words)-1]
+		t.args = t.args && last.constant()
+		if !last.constant() && isHost(args, i) {
+			last.segs[0].ofSSH = true
+		}
 	}
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
 	}
+	all := append(args, arg{text: markText, known: true, marks: true})
+	t.ofSSH = t.args && isHost(all, len(args))
 	switch {
 	case t.args && inline && sc.from == len(words):
 		return errRecord(sc)
+	case t.args && mayBeOption(all, len(args)):
+		return fmt.Errorf("{} %w", refuseOption(args).err)
 	case t.args && firstOperand(args, len(args)):
 		t.words = append(t.words, word{text: "--"})
 	}
@@ -269,6 +314,9 @@ func (t *Template) compileNested(sc script, words [][]piece, cfg *Config) error 
 	}
 	c := compiler{family: sc.family, batch: cfg.Batch, empty: cfg.Empty}
 	script, err := c.script(pieces, sc.shell, add)
+	if len(script.segs) > 0 && pieces[0].ofRecord() {
+		script.segs[0].ofSSH = sc.shell == "ssh"
+	}
 	t.words = append(t.words, script)
 	return err
 }
@@ -280,12 +328,18 @@ func (t *Template) Argv(v Values) (argv []string, shell bool) { return t.argv(&v
 
 // Fill sets tk's command to the one for v, and its Err if v holds a value that
 // cannot stand where it belongs, or if the default shell would not understand it.
-// It appends a mark to tk.Marks for each {host} and, if v has no worker, each {%}.
+// It sets tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and, if v has no worker, each {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	tk.Argv, tk.Shell = t.argv(&v)
+	tk.NoArgs = t.empty
 	tk.Marks = append(tk.Marks, v.marks...)
-	if tk.Err = v.err; t.words == nil && tk.Shell {
-		tk.Err = t.dialect.check(tk.Argv[len(tk.Argv)-1])
+	switch line := tk.Argv[len(tk.Argv)-1]; {
+	case v.err != nil, t.words != nil:
+		tk.Err = v.err
+	case strings.HasSuffix(line, "\r") || strings.Contains(line, "\r\n"):
+		tk.Err = errors.New("the command line ends in a carriage return, as on Windows: write -d '\\r\\n', or take it out first")
+	case tk.Shell:
+		tk.Err = t.dialect.check(line)
 	}
 }
 
@@ -307,7 +361,9 @@ func (t *Template) argv(v *Values) (argv []string, shell bool) {
 			argv = slices.Grow(argv, len(v.Records)+len(t.words)-i-1)
 			for _, rec := range v.Records {
 				for _, c := range rec {
-					argv = append(argv, w.segs[0].value.form.of(c))
+					c = w.segs[0].value.form.of(c)
+					v.checkOperand(w.segs[0].ofSSH, c)
+					argv = append(argv, c)
 				}
 			}
 			continue
@@ -325,6 +381,7 @@ func (t *Template) argv(v *Values) (argv []string, shell bool) {
 		for _, rec := range v.Records {
 			argv = append(argv, rec...)
 		}
+		v.checkOperand(t.ofSSH && len(argv) > len(t.words), argv[min(len(t.words), len(argv)-1)])
 	}
 	return argv, t.implied
 }
@@ -374,10 +431,6 @@ func (t *Template) Fields() (names []string) {
 	}
 	return names
 }
-
-// Appends reports whether the record is appended to a command without placeholders
-// that runs without a shell.
-func (t *Template) Appends() bool { return t.args }
 
 // Counts reports whether the template holds {N}, which stands for the Nth record
 // of several that have one column each.

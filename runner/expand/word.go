@@ -22,6 +22,7 @@ type seg struct {
 	how   quoting
 	group int  // segments of one group are repeated for each record; 0 is no group
 	lone  bool // it is a word of its own in a script, and so is each column of a record
+	ofSSH bool // it is the first or second operand of ssh
 }
 
 // newWord returns a word made of pieces, with no quoting. It keeps pieces.
@@ -96,7 +97,7 @@ func (w *word) expand(v *Values, r int) string {
 
 // build returns w with the values that its placeholders have in recs.
 func (w *word) build(v *Values, recs [][]string) string {
-	if g := &w.segs[0]; len(w.segs) == 1 && g.text == "" && g.how == raw && !g.value.ofSlot() {
+	if g := &w.segs[0]; len(w.segs) == 1 && g.text == "" && g.how == raw && !g.ofSSH && !g.value.ofSlot() {
 		return g.value.value(v, recs)
 	}
 	var a [512]byte
@@ -155,6 +156,7 @@ func (g *seg) append(b []byte, v *Values, recs [][]string) []byte {
 	if err := g.how.check(text); err != nil && v.err == nil {
 		v.err = fmt.Errorf("%s is %w", g.value.text, err)
 	}
+	v.checkOperand(g.ofSSH, text)
 	b = g.how.append(b, text)
 	for i := marks; i < len(v.marks); i++ { // of a nested script, which is in single quotes
 		m := &v.marks[i]

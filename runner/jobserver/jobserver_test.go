@@ -198,16 +198,53 @@ func TestTokensThatNobodyAsksFor(t *testing.T) {
 	require.Equal(t, "+", s.take(1))
 }
 
+// Tokens that this process still uses stay with it; all others are back at once.
 func TestAKeeperThatIsKilled(t *testing.T) {
-	s := newServer(t, true, "++")
-	tokens, answers := s.join()
-	tokens.Ask()
-	require.True(t, <-answers)
-	require.NoError(t, syscall.Kill(tokens.pid, syscall.SIGKILL))
-	require.False(t, <-answers, "an error")
-	tokens.Ask()
-	tokens.Return(1)
-	require.NoError(t, tokens.Close())
+	forms(t, func(t *testing.T, fifo bool) {
+		s := newServer(t, fifo, "abc")
+		tokens, answers := s.join()
+		for range 3 {
+			tokens.Ask()
+			require.True(t, <-answers)
+		}
+		require.NoError(t, syscall.Kill(tokens.pid, syscall.SIGSTOP))
+		tokens.Return(1) // the keeper does not learn of it
+		require.NoError(t, syscall.Kill(tokens.pid, syscall.SIGKILL))
+		require.False(t, <-answers, "an error")
+		require.Equal(t, 1, s.there())
+		tokens.Ask()
+		tokens.Return(1)
+		require.Equal(t, 2, s.there())
+		require.NoError(t, tokens.Close())
+		require.Equal(t, "abc", s.take(3))
+	})
+}
+
+// Whoever holds a lock goes on, whatever the keeper does. It learns of everything in the
+// end.
+func TestAKeeperThatIsStopped(t *testing.T) {
+	own, err := Share("", 3, false)
+	require.NoError(t, err)
+	answers := make(chan bool, 10)
+	own.Watch(func(got bool, err error) { answers <- got && err == nil })
+	own.Create(1)
+	require.NoError(t, syscall.Kill(own.pid, syscall.SIGSTOP))
+	for range 10000 {
+		own.Create(1)
+		own.Destroy(1)
+	}
+	own.Create(mostTokens / 2)
+	own.Destroy(mostTokens/2 - 2)
+	require.NoError(t, syscall.Kill(own.pid, syscall.SIGCONT))
+	own.Return(3)
+	for range 3 {
+		own.Ask()
+		require.True(t, <-answers)
+	}
+	own.Ask()
+	own.Withdraw()
+	require.False(t, <-answers)
+	require.NoError(t, own.Close())
 }
 
 func TestNoJobserver(t *testing.T) {

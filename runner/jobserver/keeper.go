@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,41 +26,41 @@ const (
 	none = 'n' // none is, and ask has been withdrawn
 )
 
-// keeperVariable holds, in a keeper's environment, the descriptors of the socket and of
-// the ends of the pipe or FIFO, and the directory to remove at the end, which may be
-// empty.
-const keeperVariable = "CREW_TOKEN_KEEPER"
+// keeperName is the argv[0] of a keeper. Its arguments are crew's ID, for people who
+// look at processes, the descriptors of the socket, of the ends of the pipe or FIFO
+// and of the purse, and the directory to remove at the end, which may be empty.
+const keeperName = "token-keeper"
 
 // init turns a process that was started as a keeper into one, as that of package proc
 // does for a guardian.
 func init() {
-	value, is := os.LookupEnv(keeperVariable)
-	if !is {
+	if len(os.Args) != 7 || os.Args[0] != keeperName {
 		return
 	}
-	fields := strings.SplitN(value, " ", 4)
-	if len(fields) == 4 {
-		var fds [3]int
+	var n [5]int
+	for i, word := range os.Args[1:6] {
 		var err error
-		for i := range fds {
-			if fds[i], err = strconv.Atoi(fields[i]); err != nil {
-				os.Exit(1)
-			}
+		if n[i], err = strconv.Atoi(word); err != nil {
+			return
 		}
-		signal.Ignore()
-		k := keeper{socket: fds[0], r: fds[1], w: fds[2]}
-		k.serve()
-		if fields[3] != "" {
-			_ = os.RemoveAll(fields[3])
-		}
+	}
+	signal.Ignore()
+	purse, err := openPurse(n[4])
+	if err != nil {
+		os.Exit(1)
+	}
+	k := keeper{purse: purse, socket: n[1], r: n[2], w: n[3]}
+	k.serve()
+	if dir := os.Args[6]; dir != "" {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(0)
 }
 
 type keeper struct {
+	purse
 	socket, r, w int
-	held         []byte // tokens, which may differ
-	all          int    // how many were created and not destroyed
+	all          int // how many were created and not destroyed
 	asked        bool
 }
 
@@ -74,7 +73,7 @@ func (k *keeper) serve() {
 		}
 		_, _ = unix.Poll(fds, -1)
 		if fds[0].Revents != 0 && !k.obey() {
-			k.put(len(k.held))
+			k.put(k.w, k.count())
 			return
 		}
 		if k.asked && fds[1].Revents != 0 {
@@ -100,12 +99,12 @@ func (k *keeper) obey() bool {
 				k.answer(none)
 			}
 		case giveBack:
-			k.put(1)
+			k.put(k.w, 1)
 		case create:
-			k.held = append(k.held, '+')
+			k.add('+')
 			k.all++
 		case destroy:
-			k.held = k.held[:len(k.held)-1]
+			k.n.Add(-1)
 			k.all--
 		case recount:
 			k.recount()
@@ -118,7 +117,8 @@ func (k *keeper) obey() bool {
 func (k *keeper) take() {
 	var b [1]byte
 	if n, _ := unix.Read(k.r, b[:]); n == 1 {
-		k.held, k.asked = append(k.held, b[0]), false
+		k.add(b[0])
+		k.asked = false
 		k.answer(got)
 	}
 }
@@ -130,25 +130,12 @@ func (k *keeper) recount() {
 	if err != nil {
 		return
 	}
-	for lost := k.all - len(k.held) - there; lost > 0; lost-- {
-		k.held = append(k.held, '+')
-		k.put(1)
+	for lost := k.all - k.count() - there; lost > 0; lost-- {
+		k.add('+')
+		k.put(k.w, 1)
 	}
-	for extra := there + len(k.held) - k.all; extra > 0; extra-- {
+	for extra := there + k.count() - k.all; extra > 0; extra-- {
 		_, _ = unix.Read(k.r, make([]byte, 1))
-	}
-}
-
-// put returns n tokens.
-func (k *keeper) put(n int) {
-	for ; n > 0; n-- {
-		last := len(k.held) - 1
-		for {
-			if _, err := unix.Write(k.w, k.held[last:]); err != unix.EINTR {
-				break
-			}
-		}
-		k.held = k.held[:last]
 	}
 }
 

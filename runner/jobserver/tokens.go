@@ -4,6 +4,7 @@
 package jobserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -24,16 +25,21 @@ type Tokens struct {
 	own       bool
 	makeflags string
 
-	mu     sync.Mutex
-	r, w   int                // the ends of the pipe or FIFO, until the keeper starts
-	dir    string             // holds the FIFO; "" for none
-	fd     int                // of the socket to the keeper
-	socket *os.File           // the same; nil if there is none
-	keeper *linux.DelayedExec // must stay reachable until it execs
-	pid    int
-	watch  func(got bool, err error)
-	closed bool
-	done   chan struct{} // closed when the answers have ended
+	mu      sync.Mutex
+	r, w    int                // the ends of the pipe or FIFO, which do not block
+	dir     string             // holds the FIFO; "" for none
+	held    int                // tokens that the user of Tokens knows of and has not returned
+	purse   purse              // shared with the keeper
+	fd      int                // of the socket to the keeper
+	socket  *os.File           // the same; nil if there is none
+	unsent  []byte             // requests that the socket had no room for
+	sending bool               // a goroutine sends them
+	keeper  *linux.DelayedExec // must stay reachable until it execs
+	pid     int
+	gone    bool // the keeper has ended
+	watch   func(got bool, err error)
+	closed  bool
+	done    chan struct{} // closed when the answers have ended
 }
 
 // ErrClosed is why Join cannot use a pipe that this process has not inherited.
@@ -174,63 +180,111 @@ func (t *Tokens) Ask() {
 }
 
 // Withdraw has Ask answered at once.
-func (t *Tokens) Withdraw() { t.request(withdraw, 1) }
+func (t *Tokens) Withdraw() { t.request(withdraw, 1, 0) }
 
 // Return returns n tokens that this process holds.
-func (t *Tokens) Return(n int) { t.request(giveBack, n) }
+func (t *Tokens) Return(n int) { t.request(giveBack, n, -n) }
 
 // Create makes n tokens, which this process holds.
-func (t *Tokens) Create(n int) { t.request(create, n) }
+func (t *Tokens) Create(n int) { t.request(create, n, n) }
 
 // Destroy destroys n tokens that this process holds.
-func (t *Tokens) Destroy(n int) { t.request(destroy, n) }
+func (t *Tokens) Destroy(n int) { t.request(destroy, n, -n) }
 
 // Recount replaces tokens that are lost because their holders were killed. Nobody but
 // this process may hold any. An Ask after it is answered when it is done.
-func (t *Tokens) Recount() { t.request(recount, 1) }
+func (t *Tokens) Recount() { t.request(recount, 1, 0) }
 
-func (t *Tokens) request(b byte, n int) {
+// request sends n requests, by which this process comes to hold more tokens.
+func (t *Tokens) request(b byte, n, more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.socket != nil && !t.closed {
-		t.send(b, n)
+	if t.socket == nil || t.closed {
+		return
+	}
+	t.held += more
+	if t.gone {
+		t.tidy()
+		return
+	}
+	t.send(b, n)
+}
+
+// send sends n requests without waiting: the keeper may be stopped. If it has gone, listen
+// learns of it, too. The caller must hold mu.
+func (t *Tokens) send(b byte, n int) {
+	t.unsent = append(t.unsent, bytes.Repeat([]byte{b}, n)...)
+	if t.sending {
+		return
+	}
+	sent, _ := unix.Write(t.fd, t.unsent)
+	if t.unsent = t.unsent[max(sent, 0):]; len(t.unsent) > 0 {
+		t.sending = true
+		go t.sendLater()
 	}
 }
 
-// send sends n requests. If the keeper has gone, listen learns of it, too.
-func (t *Tokens) send(b byte, n int) {
-	_, _ = t.socket.WriteString(strings.Repeat(string(b), n))
+// sendLater sends what is unsent.
+func (t *Tokens) sendLater() {
+	for {
+		t.mu.Lock()
+		requests := t.unsent
+		t.unsent, t.sending = nil, len(requests) > 0
+		t.mu.Unlock()
+		if len(requests) == 0 {
+			return
+		}
+		_, _ = t.socket.Write(requests)
+	}
 }
 
-// start starts the keeper, which takes over the ends of the pipe or FIFO.
+// tidy returns the tokens of a keeper that has gone, but for those that this process holds.
+// The caller must hold mu.
+func (t *Tokens) tidy() { t.purse.put(t.w, t.purse.count()-t.held) }
+
+// start starts the keeper.
 func (t *Tokens) start() error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
+	opened := fds[1:]
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
-		keeping := fmt.Sprintf("%s=%d %d %d %s", keeperVariable, pair[1], t.r, t.w, t.dir)
-		argv := []string{"token-keeper", strconv.Itoa(os.Getpid())}
-		env := []string{keeping, "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
-		keep := []int{pair[1], t.r, t.w}
-		slices.Sort(keep)
-		t.keeper = linux.NewDelayedExec("/proc/self/exe", argv, env, null, keep, 0)
-		t.pid, err = t.keeper.Start()
-		_ = unix.Close(null)
+		opened = append(opened, null)
+		err = t.exec(fds[1], null)
 	}
-	for _, fd := range []int{pair[1], t.r, t.w} {
+	for _, fd := range opened {
 		_ = unix.Close(fd)
 	}
 	if err != nil {
-		_ = unix.Close(pair[0])
+		_ = unix.Close(fds[0])
 		return fmt.Errorf("start the keeper of the tokens: %w", err)
 	}
 	// With the runtime's poller, since a thread that is blocked in read(2) makes brief tasks
 	// take a third more time.
-	_ = unix.SetNonblock(pair[0], true)
-	t.fd, t.socket = pair[0], os.NewFile(uintptr(pair[0]), "keeper")
+	_ = unix.SetNonblock(fds[0], true)
+	t.fd, t.socket = fds[0], os.NewFile(uintptr(fds[0]), "keeper")
 	return nil
+}
+
+// exec makes the purse and starts the keeper with its end of the socket.
+func (t *Tokens) exec(socket, null int) error {
+	purse, fd, err := makePurse()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	keep := []int{socket, t.r, t.w, fd}
+	argv := []string{keeperName}
+	for _, n := range append([]int{os.Getpid()}, keep...) {
+		argv = append(argv, strconv.Itoa(n))
+	}
+	slices.Sort(keep)
+	env := []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+	t.purse, t.keeper = purse, linux.NewDelayedExec("/proc/self/exe", append(argv, t.dir), env, null, keep, 0)
+	t.pid, err = t.keeper.Start()
+	return err
 }
 
 // listen hands on the keeper's answers.
@@ -240,13 +294,26 @@ func (t *Tokens) listen() {
 	for {
 		n, err := t.socket.Read(answers[:])
 		for _, b := range answers[:n] {
-			t.watch(b == got, nil)
+			t.answer(b == got)
 		}
 		if err != nil {
+			t.mu.Lock()
+			t.gone = true
+			t.tidy()
+			t.mu.Unlock()
 			t.watch(false, errors.New("the keeper of the tokens has ended"))
 			return
 		}
 	}
+}
+
+func (t *Tokens) answer(got bool) {
+	if got {
+		t.mu.Lock()
+		t.held++
+		t.mu.Unlock()
+	}
+	t.watch(got, nil)
 }
 
 // Close returns all tokens that this process holds. A jobserver of its own ends.
@@ -255,16 +322,19 @@ func (t *Tokens) Close() error {
 	socket, watched := t.socket, t.watch != nil
 	t.closed = true
 	t.mu.Unlock()
-	if socket == nil {
-		return errors.Join(unix.Close(t.r), unix.Close(t.w))
+	var err error
+	if socket != nil {
+		_ = unix.Shutdown(t.fd, unix.SHUT_WR)
+		linux.Wait(t.pid, nil, nil)
+		if watched {
+			<-t.done
+		}
+		if t.dir != "" {
+			_ = os.RemoveAll(t.dir) // if the keeper was killed
+		}
+		t.held = 0
+		t.tidy()
+		err = socket.Close()
 	}
-	_ = unix.Shutdown(t.fd, unix.SHUT_WR)
-	linux.Wait(t.pid, nil, nil)
-	if watched {
-		<-t.done
-	}
-	if t.dir != "" {
-		_ = os.RemoveAll(t.dir) // if the keeper was killed
-	}
-	return socket.Close()
+	return errors.Join(err, unix.Close(t.r), unix.Close(t.w))
 }

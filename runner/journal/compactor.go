@@ -107,7 +107,7 @@ func (j *Journal) compactLive() (needed, outputs int64, err error) {
 	lowest := outEnd
 	h := heading{j.cfg.Command, l.head.Output, l.head.Queue, l.last}
 	file, err := draft(j.cfg.Dir, h, func(r *rewriter) error {
-		err := l.compact(r, nil)
+		err := l.compact(r, &mover{})
 		envs, lowest = r.envs, min(r.lowest, lowest)
 		return err
 	})
@@ -130,8 +130,10 @@ func (j *Journal) compactLive() (needed, outputs int64, err error) {
 // durable there, so that little remains to be done while nothing can be recorded. It
 // returns the offset up to which it has copied.
 func (j *Journal) catchUp(file *os.File, end int64) (int64, error) {
+	if err := j.sync(); err != nil {
+		return 0, err
+	}
 	j.mu.Lock()
-	_ = j.flush()
 	old, to := j.file, j.end
 	j.mu.Unlock()
 	_, err := io.Copy(file, io.NewSectionReader(old, end, to-end))
@@ -154,7 +156,7 @@ func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) (int
 	}
 	_, err := io.Copy(file, io.NewSectionReader(j.file, end, j.end-end))
 	if err == nil {
-		err = file.Sync()
+		err = j.syncTo(file)
 	}
 	if err == nil {
 		err = os.Rename(file.Name(), filepath.Join(j.cfg.Dir, journalName))
@@ -170,12 +172,12 @@ func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) (int
 		j.setFault(err)
 		return 0, err
 	}
-	if f, err := os.OpenFile(filepath.Join(j.cfg.Dir, journalName), os.O_RDWR, 0); err == nil {
+	if f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, true); err == nil {
 		file.Close()
 		file = f // whose errors have the right name
 	}
 	j.file.Close()
-	j.file, j.end, j.allocated = file, size, 0
+	j.file, j.end, j.allocated, j.dirty = file, size, 0, false
 	for sum := range envs {
 		j.queue.envs[sum] = true
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ const (
 
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // the directories must be nobody else's to write
 	if dir := os.Getenv(holdDir); dir != "" {
 		j, err := Open(configured(dir))
 		if err != nil {

@@ -12,7 +12,8 @@
 //
 // The sinks of this package do the rest. Commit makes results durable before they
 // are shown, with one fsync for all that ended since the last (group commit). Shown
-// records that they were shown, and written to the joblog and the results tree.
+// records that they were shown, and that the joblog and the results tree have them,
+// once Logs has made these durable.
 package journal
 
 import (
@@ -29,6 +30,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 // Config configures a journal.
@@ -88,8 +90,8 @@ func (o *Output) appendMembers(b []byte) []byte {
 	return b
 }
 
-// WrongDir is the error of Open if the directory belongs to another command, or holds
-// other files than a journal's. The user has to decide what to do.
+// WrongDir is the error of Open if the directory belongs to another command or another
+// user, or holds other files than a journal's. The user has to decide what to do.
 type WrongDir struct{ text string }
 
 // Error says what is in the directory and what the user can do.
@@ -110,9 +112,10 @@ type Journal struct {
 
 	// used by the goroutine of the sinks alone
 
-	logsFailed bool
-	synced     time.Time     // when the last sync ended
-	pause      time.Duration // least time between two syncs
+	logsFailed  bool
+	logsDurable bool          // since Shown has last recorded what the logs have
+	synced      time.Time     // when the last sync ended
+	pause       time.Duration // least time between two syncs
 
 	// recording
 
@@ -132,24 +135,26 @@ type Journal struct {
 	fault     error  // the first error; nothing but notes is written after it
 	closed    bool
 
-	syncing sync.Mutex   // held, before mu is taken, while file is synced or replaced
+	syncing sync.Mutex   // held, before mu is taken, while files are synced or file is replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
 	queue   queue
 }
 
 // Open creates or resumes the journal of a directory and locks the directory. The
-// error is a *WrongDir if the directory is not for this run.
+// error is a *WrongDir if the directory is not for this run, or not the user's own.
 func Open(cfg Config) (*Journal, error) {
 	j, err := open(cfg)
-	switch err.(type) {
+	switch err := err.(type) {
 	case nil, *WrongDir, *headError:
 		return j, err
+	case *trust.Error:
+		return nil, &WrongDir{err.Error()}
 	}
 	return nil, fmt.Errorf("open state: %w", err)
 }
 
 func open(cfg Config) (*Journal, error) {
-	if err := makeDir(cfg.Dir, cfg.Queue != nil); err != nil {
+	if err := trust.MakeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
 	if err := checkDir(cfg.Dir); err != nil {
@@ -170,21 +175,6 @@ func open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	return j, nil
-}
-
-// makeDir makes a directory unless it exists. Nobody but the user can look into that
-// of a queue.
-func makeDir(dir string, queue bool) error {
-	if !queue {
-		return os.MkdirAll(dir, 0o777)
-	}
-	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o777); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
 }
 
 // checkDir returns an error if a directory without a journal holds other files.
@@ -235,7 +225,7 @@ func (j *Journal) openFiles() error {
 }
 
 func (j *Journal) load() error {
-	f, err := os.OpenFile(filepath.Join(j.cfg.Dir, journalName), os.O_RDWR, 0)
+	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil)
 	if err != nil {
 		return err
 	}
@@ -338,6 +328,7 @@ func (j *Journal) openOutputs() error {
 		return err
 	}
 	j.out.end.Store(j.past.outEnd)
+	j.out.dirty.Store(j.past.outEnd > 0) // an earlier run may have been killed before its sync
 	return j.out.file.Truncate(j.past.outEnd)
 }
 

@@ -97,6 +97,8 @@ func (s *shower) Consume(events []task.Event) error {
 	return s.err
 }
 
+func (s *shower) Sync() error { return nil }
+
 func (s *shower) Close(task.Stats) error { return s.err }
 
 // run runs commands as a run would, one after another, and returns what was
@@ -112,7 +114,7 @@ func run(t *testing.T, cfg Config, exec ends, commands ...string) (shown string,
 
 func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string) (ran []string) {
 	t.Helper()
-	src, commit, show := j.Source(&list{commands: commands}), j.Commit(), j.Shown(out)
+	src, commit, logs, show := j.Source(&list{commands: commands}), j.Commit(), j.Logs(), j.Shown(out)
 	for {
 		tk, err := src.Next(nil)
 		if err == io.EOF {
@@ -127,11 +129,13 @@ func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string)
 		}
 		events := []task.Event{e, {Kind: task.Released, ID: tk.ID, Last: tk.ID}}
 		require.NoError(t, commit.Consume(events))
+		require.NoError(t, logs.Consume(events))
 		if err := show.Consume(events); err != nil {
 			return ran
 		}
 	}
 	require.NoError(t, commit.Close(task.Stats{}))
+	require.NoError(t, logs.Close(task.Stats{}))
 	require.NoError(t, show.Close(task.Stats{}))
 	return ran
 }
@@ -398,6 +402,80 @@ func TestLostAttempts(t *testing.T) {
 		require.NoError(t, j.Close())
 		j = opened(t, cfg)
 		require.Equal(t, task.Lost, first(t, j, "x a").Done.Outcome)
+	}
+}
+
+// What failed or was lost is known in the next run, however often the journal is
+// compacted, until the task is done. Of very many attempts it is the first and the last.
+func TestEarlierAttemptsAreKnown(t *testing.T) {
+	for _, slack := range []int64{1 << 20, -1 << 40} {
+		cfg := configured(t.TempDir())
+		cfg.Slack = slack
+		fail := ends(func(a task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.Exit, Code: a.Number, Leaked: a.Number == 1, Err: errors.New("oh")}
+		})
+		lost := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Lost, Host: "web1"} })
+		unbegun := ends(func(task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.Lost, Host: "web1", Unbegun: true}
+		})
+		reopened := func(omitted int, want ...int) (*Journal, *task.Task) {
+			var j *Journal
+			var tk *task.Task
+			for range 2 {
+				if j != nil {
+					require.NoError(t, j.Close())
+				}
+				j = opened(t, cfg)
+				tk = first(t, j, "x a")
+				var got []int
+				for _, r := range known(tk).Before {
+					require.True(t, r.Earlier)
+					require.Equal(t, tk, r.Task)
+					got = append(got, r.Attempt)
+				}
+				require.Equal(t, want, got)
+				require.Equal(t, omitted, known(tk).Omitted)
+			}
+			return j, tk
+		}
+		j, tk := reopened(0)
+		fail.attempt(j, tk, 1, false)
+		unbegun.attempt(j, tk, 2, false)
+		lost.attempt(j, tk, 3, false)
+		j.Started(task.Attempt{Task: tk, Number: 4}, false)
+		require.NoError(t, j.Close())
+		j, tk = reopened(0, 1, 3)
+		require.Equal(t, []task.Outcome{task.Exit, task.Lost}, []task.Outcome{known(tk).Before[0].Outcome, known(tk).Before[1].Outcome})
+		require.Equal(t, 1, known(tk).Before[0].Code)
+		require.True(t, known(tk).Before[0].Leaked)
+		require.EqualError(t, known(tk).Before[0].Err, "oh")
+		require.Equal(t, "web1", known(tk).Before[1].Host)
+		for n := 4; n <= 20; n++ {
+			fail.attempt(j, tk, n, false)
+		}
+		require.NoError(t, j.Close())
+		j, tk = reopened(9, 1, 12, 13, 14, 15, 16, 17, 18, 19, 20)
+		require.Equal(t, []int{20, 18}, []int{tk.Attempts, tk.Failures})
+		fail.attempt(j, tk, 21, false)
+		require.NoError(t, j.Close())
+		j, tk = reopened(10, 1, 13, 14, 15, 16, 17, 18, 19, 20, 21)
+
+		final := ends(func(task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.Exit, Code: 22, Before: known(tk).Before, Omitted: known(tk).Omitted}
+		})
+		final.attempt(j, tk, 22, true)
+		require.NoError(t, j.Close())
+		j, tk = reopened(0)
+		require.Equal(t, 20, tk.Done.Tries())
+		require.Equal(t, 21, tk.Done.Before[9].Attempt)
+		require.True(t, tk.Done.Before[9].Earlier)
+		require.NoError(t, j.Close())
+		cfg.Past.RetryFailed = true
+		j, tk = reopened(0)
+		fail.attempt(j, tk, 23, false)
+		require.NoError(t, j.Close())
+		j, _ = reopened(0, 23)
+		require.NoError(t, j.Close())
 	}
 }
 
@@ -681,4 +759,12 @@ func TestLogsFail(t *testing.T) {
 	}
 	require.EqualError(t, l.Consume(nil), "no log; no tree")
 	require.EqualError(t, l.Close(task.Stats{}), "no log; no tree")
+}
+
+// known returns what is known of the earlier attempts at a task.
+func known(t *task.Task) task.Attempts {
+	if t.Known == nil {
+		return task.Attempts{}
+	}
+	return *t.Known
 }

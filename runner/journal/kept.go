@@ -5,52 +5,72 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"crew/runner/task"
 )
 
-// Output returns the kept output of a task that has ended: in a queue any that is
-// not forgotten, otherwise one of this run. It reads the journal, so it takes the
-// longer the longer that is; calls wait for one another.
-func (j *Journal) Output(id uint64) (stdout, stderr task.Live, ok bool) {
+// Past returns what is recorded of tasks that have ended, as far as it is known: in a
+// queue of any that is not forgotten, otherwise of those of this run. It reads the
+// journal, so it takes the longer the longer that is; calls wait for one another.
+func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 	j.reading.Lock()
 	defer j.reading.Unlock()
 	j.Idle() // writes what it is to find
-	r, err := j.endOf(id)
-	if err != nil || r.Streamed || r.Dropped {
-		return nil, nil, false
-	}
-	return &keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}, true
-}
-
-// endOf returns the record of the end of a task.
-func (j *Journal) endOf(id uint64) (*record, error) {
-	f, err := os.Open(filepath.Join(j.cfg.Dir, journalName)) // j.file may be replaced meanwhile
+	found := map[uint64]task.Past{}
+	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil) // j.file may be replaced meanwhile
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer f.Close()
 	if _, err := f.Seek(j.began, io.SeekStart); err != nil {
-		return nil, err
+		return nil
 	}
-	number := strconv.AppendUint([]byte(`,"seq":`), id, 10)
-	number = append(number, ',')
 	in := lineReader{Reader: bufio.NewReaderSize(f, usualMost)}
-	for {
+	for len(found) < len(ids) {
 		text, _, err := in.next()
 		if err != nil {
-			return nil, err
+			break
 		}
-		if !bytes.HasPrefix(text, begin(nil, evEnded)) || !bytes.Contains(text, number) {
-			continue
-		}
-		if body, ok := unseal(text); ok {
-			return parse(body)
+		if id := endOf(text); slices.Contains(ids, id) {
+			if p, ok := j.recall(id, text); ok {
+				found[id] = p
+			}
 		}
 	}
+	return found
+}
+
+// endOf returns the task whose end a line records, or 0 if it records something else.
+func endOf(text []byte) uint64 {
+	if !bytes.HasPrefix(text, begin(nil, evEnded)) {
+		return 0
+	}
+	_, number, _ := bytes.Cut(text, []byte(`,"seq":`))
+	number, _, _ = bytes.Cut(number, []byte(","))
+	id, _ := strconv.ParseUint(string(number), 10, 64)
+	return id
+}
+
+// recall returns what the line about the end of a task says.
+func (j *Journal) recall(id uint64, text []byte) (p task.Past, ok bool) {
+	body, ok := unseal(text)
+	if !ok {
+		return p, false
+	}
+	r, err := parse(body)
+	if err != nil {
+		return p, false
+	}
+	if p.Result, err = r.facts(&task.Task{ID: id, Key: r.Key}); err != nil {
+		return p, false
+	}
+	if p.Command, p.Kept = r.Command, !r.Streamed && !r.Dropped; p.Kept {
+		p.Outputs = [2]task.Live{&keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}}
+	}
+	return p, true
 }
 
 // keptOutput is an output in the file of outputs. It is a task.Live.

@@ -20,6 +20,7 @@ type loaded struct {
 	head    *record
 	table   *table
 	running map[identity]int64 // offsets of the starts in the latest run without an end
+	tries   map[identity]*tries
 	envs    map[identity]int64 // of a queue: offsets of the environments, by checksum
 	scanned scanned
 
@@ -46,7 +47,7 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		envs: map[identity]int64{}, last: head.Last,
+		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last,
 	}
 	l.scanned, err = scan(io.NewSectionReader(f, 0, size), l.apply)
 	if err == nil {
@@ -117,22 +118,33 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 		l.running[id] = ln.off
 	case evAttempt:
 		delete(l.running, id)
-		if e := l.table.edit(id); e != nil && !e.has(done) {
-			retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
-			if retried || string(field(ln.body, "outcome")) == task.Lost.String() {
-				e.attempts = max(e.attempts, number(ln.body, "attempt"))
-			}
-			if retried {
-				e.failures++
-			}
-			e.setOffset(ln.off)
-		}
+		l.attempt(id, ln)
 	case evEnded:
 		delete(l.running, id)
 		l.ended(id, ln)
 	case evKnown:
 		l.known(id, ln)
 	}
+}
+
+// attempt notes the end of an attempt that did not finish its task.
+func (l *loaded) attempt(id identity, ln line) {
+	e := l.table.add(id) // a compaction may have left this as the first line about the task
+	if e.has(done) {
+		return
+	}
+	retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
+	lost := string(field(ln.body, "outcome")) == task.Lost.String()
+	if retried || lost {
+		e.attempts = max(e.attempts, number(ln.body, "attempt"))
+	}
+	if retried {
+		e.failures++
+	}
+	if retried || lost && field(ln.body, "unbegun") == nil {
+		l.tried(id, ln)
+	}
+	e.setOffset(ln.off)
 }
 
 // mark sets flags of the tasks that a body lists, if they are done.
@@ -195,6 +207,7 @@ func (l *loaded) ended(id identity, ln line) {
 	}
 	e := l.table.add(id)
 	l.forget(e)
+	l.forgetTries(id)
 	e.outcome, e.duration, e.flags, e.failures = last.outcome, last.duration, last.flags, 0
 	e.attempts = max(e.attempts, number(ln.body, "attempt"))
 	e.ended = last.ended
@@ -228,6 +241,9 @@ func (l *loaded) known(id identity, ln line) {
 		l.used = true
 		e.flags |= begun
 		e.attempts, e.failures = number(ln.body, "attempt"), number(ln.body, "failures")
+		if t := l.tries[id]; t != nil {
+			t.omitted = int(bigNumber(ln.body, "omitted"))
+		}
 	}
 	e.setOffset(ln.off)
 	l.needed += ln.n
@@ -263,6 +279,7 @@ func (l *loaded) withdraw(body []byte) {
 		if e := l.table.edit(id); e != nil && e.spec() > 0 && !e.has(done) {
 			e.setSpec(0)
 			l.waiting--
+			l.forgetTries(id)
 		}
 	}
 }

@@ -69,8 +69,8 @@ type outputs struct {
 	from    int64
 }
 
-// save writes the outputs of a task that has ended, with attempts also those of its
-// failed attempts, and returns their extents in the order of streams.
+// save writes the outputs of a task that has ended and its failed attempts, with attempts
+// also the outputs of these, and returns the extents in the order of streams.
 func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(streams)]extent, err error) {
 	switch n := task.Length(r.Stdout) + task.Length(r.Stderr); {
 	case n > smallOutput:
@@ -84,8 +84,8 @@ func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(
 	if err != nil {
 		return saved, err
 	}
-	if attempts && len(r.Before) > 0 {
-		saved[2], err = o.saveAttempts(t, r.Before)
+	if len(r.Before) > 0 {
+		saved[2], err = o.saveAttempts(t, r.Before, attempts)
 	}
 	return saved, err
 }
@@ -124,13 +124,19 @@ func (o *outputs) flushWaiting() error {
 }
 
 // saveAttempts writes failed attempts as one extent. Each is a sealed line like
-// those of the journal, followed by its stdout and stderr.
-func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (extent, error) {
+// those of the journal, followed by its stdout and stderr, if they are included.
+func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool) (extent, error) {
 	lines := make([][]byte, len(before))
 	var n int64
 	for i, r := range before {
-		stdout, stderr := extent{n: task.Length(r.Stdout)}, extent{n: task.Length(r.Stderr)}
+		var stdout, stderr extent
+		if include {
+			stdout.n, stderr.n = task.Length(r.Stdout), task.Length(r.Stderr)
+		}
 		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
+			if r.Earlier || !include {
+				return task.AppendTrue(b, "unkept")
+			}
 			return appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
 		})
 		n += int64(len(lines[i])) + stdout.n + stderr.n
@@ -139,6 +145,9 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result) (extent, err
 	for i, r := range before {
 		if _, err := w.Write(lines[i]); err != nil {
 			return extent{}, err
+		}
+		if !include {
+			continue
 		}
 		for _, out := range [...]task.Output{r.Stdout, r.Stderr} {
 			if err := w.copy(out); err != nil {
@@ -169,6 +178,7 @@ func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 		off += rec.Stdout.n
 		r.Stderr = o.unchecked(off, rec.Stderr.n)
 		off += rec.Stderr.n
+		r.Earlier = rec.Unkept
 		before = append(before, r)
 	}
 	return before, nil
@@ -196,7 +206,7 @@ func (o *outputs) open(p extent) (task.Output, error) {
 	return out, nil
 }
 
-// sync makes everything saved so far durable.
+// sync makes everything saved so far durable. The caller holds Journal.syncing.
 func (o *outputs) sync() error {
 	if !o.dirty.Swap(false) {
 		return nil

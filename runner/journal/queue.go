@@ -47,7 +47,7 @@ func (j *Journal) openQueue() error {
 	for sum := range j.past.envs {
 		q.envs[sum] = true
 	}
-	return j.file.Chmod(0o600)
+	return nil
 }
 
 // identity returns the identity of the task that was given a number. The number
@@ -74,16 +74,12 @@ func (j *Journal) Accept(tasks []*task.Task) error {
 	if err != nil {
 		return err
 	}
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
 	if err := j.accept(lines, envs); err != nil {
 		return err
 	}
-	if err := j.file.Sync(); err != nil {
-		j.fail(err)
+	if err := j.sync(); err != nil {
 		j.appendNotes(appendNotes(nil, evWithdrawn, identitiesOf(tasks))) // they may be on disk all the same
-		_ = j.file.Sync()
-		return j.failure()
+		return j.sync()
 	}
 	j.compactIfWasteful()
 	return nil
@@ -142,9 +138,7 @@ func (j *Journal) Withdraw(tasks []*task.Task) error {
 	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks))); err != nil {
 		return err
 	}
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
-	return j.file.Sync()
+	return j.sync()
 }
 
 func identitiesOf(tasks []*task.Task) []identity {
@@ -209,6 +203,7 @@ func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, err
 		j.recallEnded(t, e)
 	} else {
 		t.Failures = int(e.failures)
+		j.past.restoreTries(t)
 	}
 	return t, err
 }
@@ -232,7 +227,8 @@ func (j *Journal) environment(name string, envs map[identity][]string) ([]string
 }
 
 // recallEnded sets the result of a task that has ended. It is to be shown if it was
-// not, and if it still can be; Past.Recall brings it along in any case.
+// not; Past.Recall brings it along in any case. If it is damaged although nobody has
+// seen it, the task runs again, unless the user has cancelled it.
 func (j *Journal) recallEnded(t *task.Task, e *entry) {
 	t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
 	if (j.cfg.Past.Recall || !e.has(shown|logged)) && e.reusable() {
@@ -241,9 +237,14 @@ func (j *Journal) recallEnded(t *task.Task, e *entry) {
 		if err == nil {
 			r, err = rec.result(t, &j.out)
 		}
-		if err != nil {
+		switch {
+		case err != nil && !e.has(shown) && e.outcome != task.Cancelled:
+			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
+			t.Done = nil
+			return
+		case err != nil:
 			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
-		} else {
+		default:
 			r.Earlier, r.Logged = e.has(shown), e.has(logged)
 			t.Done = r
 		}

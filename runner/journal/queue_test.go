@@ -216,10 +216,13 @@ func TestQueueCutAnywhere(t *testing.T) {
 	require.NoError(t, j.Withdraw([]*task.Task{{Identity: j.queue.identity(3)}}))
 	require.NoError(t, j.Close())
 	whole := read(t, cfg.Dir)
-	path := filepath.Join(cfg.Dir, journalName)
+	path, output := filepath.Join(cfg.Dir, journalName), filepath.Join(cfg.Dir, outputPrefix+"1")
+	kept, err := os.ReadFile(output)
+	require.NoError(t, err)
 	from := strings.Index(whole, `{"event":"run"`)
 	for n := from + rand.IntN(3); n <= len(whole); n += 3 {
 		require.NoError(t, os.WriteFile(path, []byte(whole[:n]), 0o600))
+		require.NoError(t, os.WriteFile(output, kept, 0o600))
 		want := map[uint64]bool{}
 		for l := range strings.SplitAfterSeq(whole[:n], "\n") {
 			var id uint64
@@ -433,9 +436,15 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	}
 }
 
+// kept returns what is kept of a task that has ended.
+func kept(j *Journal, id uint64) (stdout, stderr task.Live, ok bool) {
+	p := j.Past(id)[id]
+	return p.Outputs[0], p.Outputs[1], p.Kept
+}
+
 func TestOutput(t *testing.T) {
 	of := func(j *Journal, id uint64) string {
-		stdout, stderr, ok := j.Output(id)
+		stdout, stderr, ok := kept(j, id)
 		if !ok {
 			return "none"
 		}
@@ -475,6 +484,11 @@ func TestOutput(t *testing.T) {
 	require.NoError(t, j.Close())
 	j = opened(t, cfg)
 	require.Equal(t, []string{"1|e|", "none", "||"}, []string{of(j, 1), of(j, 2), of(j, 12)})
+	all := j.Past(12, 2, 1)
+	require.Len(t, all, 2)
+	require.Equal(t, task.OK, all[12].Result.Outcome)
+	require.Equal(t, uint64(1), all[1].Result.Task.ID)
+	require.Equal(t, "x 1", all[1].Command)
 }
 
 // Tasks come and go while the journal is compacted again and again: what is
@@ -569,7 +583,7 @@ func TestQueueForgets(t *testing.T) {
 		_, _, err := j.compactLive()
 		require.NoError(t, err)
 		for id := range uint64(3) {
-			stdout, stderr, ok := j.Output(id + 1)
+			stdout, stderr, ok := kept(j, id+1)
 			require.Equal(t, !slices.Contains(ids, id+1), ok)
 			if ok {
 				b := make([]byte, 200<<10)
@@ -582,12 +596,13 @@ func TestQueueForgets(t *testing.T) {
 	}
 	r1, r2 := fill.attempt(j, tasks[0], 1, true), fill.attempt(j, tasks[1], 1, true)
 	finish(t, j, 1, r1)
-	held, stderr, ok := j.Output(1)
+	held, stderr, ok := kept(j, 1)
 	require.True(t, ok)
 	defer held.Close()
 	defer stderr.Close()
 	fill.attempt(j, tasks[2], 1, true)
 	j.Started(task.Attempt{Task: tasks[3], Number: 1}, false)
+	fill.attempt(j, tasks[4], 1, false)
 	forgotten() // because it is not long ago
 	require.Greater(t, size(t, cfg.Dir), int64(600<<10))
 
@@ -618,6 +633,8 @@ func TestQueueForgets(t *testing.T) {
 		require.Len(t, got, 5)
 		require.NotNil(t, got[3].Done)
 		require.False(t, got[3].Done.Earlier)
+		require.Len(t, known(got[5]).Before, 1, "its failed attempt")
+		require.Equal(t, []int{1, 1}, []int{got[5].Attempts, got[5].Failures})
 		for _, id := range []uint64{4, 5, 6, 7} {
 			require.Len(t, got[id].Env, 2)
 		}

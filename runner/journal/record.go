@@ -104,6 +104,8 @@ type record struct {
 	Attempts extent    `json:"attempts"`
 	Streamed bool      `json:"streamed"` // the output was shown but not captured
 	Dropped  bool      `json:"dropped"`  // the output was discarded
+	Unkept   bool      `json:"unkept"`   // the output of an attempt before the last was not kept
+	Omitted  int       `json:"omitted"`  // attempts before the last that Attempts lacks
 }
 
 var errDamagedRecord = errors.New("its record is damaged")
@@ -139,6 +141,7 @@ func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 		res.Stderr, err = o.open(r.Stderr)
 	}
 	if err == nil {
+		res.Omitted = r.Omitted
 		res.Before, err = o.openAttempts(t, r.Attempts)
 	}
 	return res, err

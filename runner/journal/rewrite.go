@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 const (
@@ -65,13 +66,13 @@ func (h *heading) append(b []byte, now time.Time) []byte {
 	return seal(b, from)
 }
 
-// openFile opens or creates a file. Nobody but the user can open those of a queue,
-// whatever their modes were.
+// openFile opens or creates a file of a journal. Nobody else can write to it, and only
+// the user can read those of a queue, whatever their modes were.
 func openFile(path string, flags int, queue bool) (*os.File, error) {
 	if !queue {
-		return os.OpenFile(path, os.O_RDWR|flags, 0o666)
+		return trust.OpenOwn(path, os.O_RDWR|flags, 0o644)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|flags, 0o600)
+	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
 	if err == nil {
 		if err = f.Chmod(0o600); err != nil {
 			f.Close()
@@ -104,7 +105,7 @@ func createJournal(dir string, h heading, old *loaded) error {
 				age = e.age() + 1
 			}
 			if e.duration > 0 && age <= maxAge {
-				r.known(e, age, nil)
+				r.known(e, age, nil, nil)
 			}
 		}
 		return nil
@@ -118,16 +119,17 @@ func nextOutput(name string) string {
 }
 
 // compact rewrites a journal with only what is still needed. With outputs, it also
-// copies the needed outputs to a new file.
+// copies the needed outputs to a new file. The outputs are durable before the journal
+// is: the last run may have been killed before it synced them.
 func compact(dir string, c Command, l *loaded, outputs bool) error {
-	var m *mover
 	h := heading{c, l.head.Output, l.head.Queue, l.last}
+	from, err := openFile(filepath.Join(dir, h.output), 0, h.queue != "")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	m := &mover{to: from}
 	if outputs {
-		from, err := os.Open(filepath.Join(dir, h.output))
-		if err != nil {
-			return err
-		}
-		defer from.Close()
 		h.output = nextOutput(h.output)
 		to, err := openFile(filepath.Join(dir, h.output), os.O_CREATE|os.O_TRUNC, h.queue != "")
 		if err != nil {
@@ -137,20 +139,18 @@ func compact(dir string, c Command, l *loaded, outputs bool) error {
 		m = &mover{from: from, to: to}
 	}
 	return rewrite(dir, h, func(r *rewriter) error {
-		err := l.compact(r, m)
-		if err == nil && m != nil {
-			err = cmp.Or(m.err, m.to.Sync())
+		if err := l.compact(r, m); err != nil {
+			return err
 		}
-		return err
+		return cmp.Or(m.err, m.to.Sync())
 	})
 }
 
-// compact writes what is still needed of the loaded lines. If m is not nil, it moves
-// the outputs.
+// compact writes what is still needed of the loaded lines, and moves the outputs with m.
 func (l *loaded) compact(r *rewriter, m *mover) error {
 	_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
 		body := l.compacted(ln, r)
-		if body != nil && m != nil {
+		if body != nil {
 			body = m.move(body)
 		}
 		if body != nil {
@@ -179,6 +179,9 @@ func (l *loaded) compacted(ln line, r *rewriter) []byte {
 		r.environment(l, field(ln.body, "environment"))
 		return bytes.Clone(ln.body)
 	}
+	if l.keeps(id, ln) {
+		r.write(bytes.Clone(ln.body))
+	}
 	if e.offset() != ln.off {
 		return nil
 	}
@@ -190,13 +193,13 @@ func (l *loaded) compacted(ln line, r *rewriter) []byte {
 	case e.has(done):
 	case interrupted:
 		if e.attempts > 0 || e.duration > 0 {
-			r.known(e, e.age(), ln.body)
+			r.known(e, e.age(), ln.body, l.tries[id])
 		}
 		return bytes.Clone(ln.body) // the start has to be the last line about the task
 	case e.has(begun):
-		r.known(e, e.age(), ln.body)
+		r.known(e, e.age(), ln.body, l.tries[id])
 	case e.duration > 0:
-		r.known(e, e.age(), nil)
+		r.known(e, e.age(), nil, nil)
 	}
 	return nil
 }
@@ -296,15 +299,18 @@ func (r *rewriter) keepOutputs(body []byte) {
 }
 
 // known writes what is known of a task that is not done: its duration and, if it has
-// begun, its attempts. last is then the body of the last line about it, otherwise
-// nil.
-func (r *rewriter) known(e *entry, age int, last []byte) {
+// begun, its attempts, behind the lines of those that are kept. last is then the body of
+// the last line about it, otherwise nil.
+func (r *rewriter) known(e *entry, age int, last []byte, t *tries) {
 	b := beginTask(r.buf[:0], evKnown, e.id)
 	b = task.AppendSeconds(b, "duration", seconds(float64(e.duration)))
 	b = task.AppendInt(b, "age", int64(age))
 	if last != nil {
 		b = task.AppendInt(b, "attempt", int64(e.attempts))
 		b = task.AppendInt(b, "failures", int64(e.failures))
+		if t != nil {
+			b = task.AppendInt(b, "omitted", int64(t.omitted))
+		}
 		b = append(task.AppendName(b, "command"), '"')
 		b = append(append(b, field(last, "command")...), '"')
 	}
@@ -320,7 +326,7 @@ func syncDir(dir string) error {
 	return cmp.Or(d.Sync(), d.Close())
 }
 
-// mover copies outputs to a new file.
+// mover copies outputs to a new file, unless from is nil: then they stay where they are.
 type mover struct {
 	from, to *os.File
 	end      int64
@@ -330,6 +336,9 @@ type mover struct {
 // move copies the outputs of a body and returns a body with their new extents. An
 // output that is cut short keeps its length, so it is found damaged when it is opened.
 func (m *mover) move(body []byte) []byte {
+	if m.from == nil {
+		return body
+	}
 	for _, name := range streams {
 		p, ok := parseExtent(field(body, name))
 		if !ok || p.n == 0 {

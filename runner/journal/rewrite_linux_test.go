@@ -47,12 +47,17 @@ func notRoot(t *testing.T, dir string) {
 		require.NoError(t, os.Chown(filepath.Join(dir, e.Name()), nobody, -1))
 	}
 	runtime.LockOSThread()
-	_, err = unix.SetfsuidRetUid(nobody)
-	require.NoError(t, err)
+	setEUID(t, nobody)
 	t.Cleanup(func() {
-		_, _ = unix.SetfsuidRetUid(0)
+		setEUID(t, 0)
 		runtime.UnlockOSThread()
 	})
+}
+
+// setEUID sets the effective user of this thread alone.
+func setEUID(t *testing.T, uid uintptr) {
+	_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0))
+	require.Zero(t, errno)
 }
 
 // blocks returns how many blocks of 512 bytes a file takes.

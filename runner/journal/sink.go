@@ -41,6 +41,7 @@ func (c *Commit) Consume(events []task.Event) error {
 	if len(events) < manyEvents {
 		time.Sleep(time.Until(j.synced.Add(j.pause)))
 	}
+	defer func() { j.synced = time.Now() }()
 	return j.sync()
 }
 
@@ -58,32 +59,67 @@ func (j *Journal) endedWithout(events []task.Event) {
 // Close returns the error that ended the recording, if any. The journal stays open.
 func (c *Commit) Close(task.Stats) error { return c.journal.failure() }
 
-// Logs combines the sinks that keep results in files, the joblog and the results
-// tree. If one of them fails, later results are not recorded as logged.
+// Log is a sink that keeps results in files: the joblog or the results tree.
+type Log interface {
+	sink
+	// Sync makes durable what Consume has written.
+	Sync() error
+}
+
+const (
+	// logPause is the least time between two syncs of the logs. What the logs have but
+	// no note says, a run that is resumed logs once more.
+	logPause = time.Second
+	// logShare is the part of the time, as a divisor, that syncs of the logs may take.
+	logShare = 20
+)
+
+// Logs combines logs. If one of them fails, later results are not recorded as logged.
 type Logs struct {
 	journal *Journal
-	sinks   []sink
+	logs    []Log
+	dirty   bool      // written to since the last sync
+	due     time.Time // when the next sync may begin
 }
 
 // Logs returns an empty Logs. It is a runner.Sink that must come before Shown.
 func (j *Journal) Logs() *Logs { return &Logs{journal: j} }
 
-// Add adds a sink. It must not be called after Consume.
-func (l *Logs) Add(s sink) { l.sinks = append(l.sinks, s) }
+// Add adds a log. It must not be called after Consume.
+func (l *Logs) Add(log Log) { l.logs = append(l.logs, log) }
 
-// Consume passes a batch to all the sinks.
+// Consume passes a batch to all the logs.
 func (l *Logs) Consume(events []task.Event) (err error) {
-	for _, s := range l.sinks {
-		err = joinErrors(err, s.Consume(events))
+	for _, log := range l.logs {
+		err = joinErrors(err, log.Consume(events))
+	}
+	l.dirty = l.dirty || slices.ContainsFunc(events, func(e task.Event) bool { return e.Kind == task.Finished })
+	if began := time.Now(); err == nil && l.dirty && !began.Before(l.due) {
+		err = l.sync()
+		now := time.Now()
+		l.due = now.Add(max(logPause, logShare*now.Sub(began)))
 	}
 	l.journal.logsFailed = l.journal.logsFailed || err != nil
 	return err
 }
 
-// Close closes all the sinks.
+// sync makes all logs durable, so Shown may record that they have what they were given.
+func (l *Logs) sync() (err error) {
+	for _, log := range l.logs {
+		err = joinErrors(err, log.Sync())
+	}
+	l.dirty = false
+	l.journal.logsDurable = err == nil
+	return err
+}
+
+// Close makes all the logs durable and closes them.
 func (l *Logs) Close(stats task.Stats) (err error) {
-	for _, s := range l.sinks {
-		err = joinErrors(err, s.Close(stats))
+	if l.dirty && !l.journal.logsFailed {
+		err = l.sync()
+	}
+	for _, log := range l.logs {
+		err = joinErrors(err, log.Close(stats))
 	}
 	return err
 }
@@ -101,15 +137,10 @@ func joinErrors(a, b error) error {
 type Shown struct {
 	journal *Journal
 	sink    sink
-	pending map[uint64]pending    // results that are finished but not released, by task ID
+	pending map[uint64]identity   // results that are finished but not released, by task ID
+	logged  []identity            // of results that the logs have, maybe not yet on disk
 	notes   map[string][]identity // of this batch, by event
 	buf     []byte
-}
-
-// pending is a result that is finished but not released.
-type pending struct {
-	id     identity
-	logged bool // recorded as logged
 }
 
 // maxIDs is how many tasks one line lists at most.
@@ -117,7 +148,7 @@ const maxIDs = 4000
 
 // Shown returns s wrapped in a Shown.
 func (j *Journal) Shown(s sink) *Shown {
-	return &Shown{journal: j, sink: s, pending: map[uint64]pending{}, notes: map[string][]identity{}}
+	return &Shown{journal: j, sink: s, pending: map[uint64]identity{}, notes: map[string][]identity{}}
 }
 
 // Consume shows a batch and then records what happened to its results. The notes are
@@ -133,22 +164,14 @@ func (s *Shown) Consume(events []task.Event) error {
 			s.finished(e, logs)
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
-				if p, ok := s.pending[id]; ok {
+				if task, ok := s.pending[id]; ok {
 					delete(s.pending, id)
-					s.note(p.event(out, logs), p.id)
+					s.note(out.released(), task)
 				}
 			}
 		}
 	}
-	if logs {
-		for i := range events {
-			id := events[i].ID
-			if p, ok := s.pending[id]; ok && events[i].Kind == task.Finished {
-				s.note(evLogged, p.id)
-				s.pending[id] = pending{p.id, true}
-			}
-		}
-	}
+	s.noteLogged()
 	if err := s.sink.Consume(events); err != nil {
 		clear(s.notes)
 		return err
@@ -163,24 +186,34 @@ func (s *Shown) finished(e *task.Event, logs bool) {
 	id := e.Task.Identity
 	switch {
 	case id == identity{} || !s.journal.finishes(e.Result) || e.Result.Earlier && e.Result.Logged:
+		return
 	case (!s.journal.cfg.Output.shownAtEnd() || e.Task.Done != nil) && !e.Result.Earlier:
-		s.pending[e.ID] = pending{id: id}
-	case logs:
-		s.note(evLogged, id)
+		s.pending[e.ID] = id
+	}
+	if logs {
+		s.logged = append(s.logged, id)
 	}
 }
 
-// event returns the event to record when a result is released, or "".
-func (p pending) event(out *Output, logs bool) string {
+// released returns the event to record when a result is released, or "". The logs may
+// have the result by then, but not on disk.
+func (o *Output) released() string {
 	switch {
-	case out.Null && (p.logged || !logs):
+	case o.Null:
 		return ""
-	case out.Null:
-		return evLogged
-	case p.logged || out.Logs && !logs:
+	case o.Logs:
 		return evShown
 	}
 	return evReleased
+}
+
+// noteLogged records which results the logs have once these are durable.
+func (s *Shown) noteLogged() {
+	if s.journal.logsDurable {
+		s.journal.logsDurable = false
+		s.notes[evLogged] = append(s.notes[evLogged], s.logged...)
+		s.logged = s.logged[:0]
+	}
 }
 
 func (s *Shown) note(event string, id identity) {
@@ -230,6 +263,8 @@ func (s *Shown) Close(stats task.Stats) error {
 	if j.failure() != nil {
 		return nil // Commit returns it
 	}
+	s.noteLogged()
+	s.write()
 	b := task.AppendTime(begin(nil, evClosed), "at", time.Now())
 	if err := j.append(seal(b, 0)); err != nil {
 		return err

@@ -44,6 +44,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		t.Identity, t.Attempts = e.id, int(e.attempts)
 		if !e.has(done) {
 			t.Failures = int(e.failures)
+			s.journal.past.restoreTries(t)
 		}
 	case e.has(shown|logged) && !past.Replay && !past.Recall:
 		t.Done = &task.Result{Task: t, Attempt: int(e.attempts), Outcome: e.outcome, Earlier: true, Logged: true}

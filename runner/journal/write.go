@@ -48,7 +48,10 @@ func (j *Journal) Started(a task.Attempt, more bool) {
 // runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	event, more := evAttempt, func(b []byte) []byte {
-		if !final && r.Outcome != task.Lost {
+		switch {
+		case r.Unbegun:
+			b = task.AppendTrue(b, "unbegun")
+		case !final && r.Outcome != task.Lost:
 			b = task.AppendTrue(b, "retried")
 		}
 		return b
@@ -67,6 +70,9 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 		event, more = evEnded, func(b []byte) []byte {
 			for i, name := range streams {
 				b = appendExtent(b, name, saved[i])
+			}
+			if r.Omitted > 0 {
+				b = task.AppendInt(b, "omitted", int64(r.Omitted))
 			}
 			return j.endMembers(b)
 		}
@@ -211,26 +217,35 @@ func (j *Journal) failure() error {
 	return j.fault
 }
 
-// sync makes everything recorded so far durable: the outputs before the lines that
-// refer to them.
+// sync makes everything recorded so far durable.
 func (j *Journal) sync() error {
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
 	j.mu.Lock()
 	_ = j.flush()
-	dirty, fault := j.dirty, j.fault
+	dirty := j.dirty
 	j.dirty = false
 	j.mu.Unlock()
-	if !dirty {
-		return fault
+	if !dirty { // another caller has synced the same lines
+		return j.failure()
 	}
-	err := j.out.sync()
-	if err == nil {
-		j.syncing.Lock()
-		err = j.file.Sync()
-		j.syncing.Unlock()
-	}
-	j.synced = time.Now()
-	if err != nil {
+	if err := j.syncTo(j.file); err != nil {
 		j.fail(err)
 	}
 	return j.failure()
+}
+
+// syncTo makes the outputs durable, and then the lines about them in file. Nothing
+// else syncs the file of an open journal. The caller holds syncing.
+//
+// A line that is written between the two syncs can be durable without its output, as
+// can any line that the kernel writes back by itself. So the next run believes an end
+// only if a note that was written after such a sync says that the result was shown, or
+// if the output has the right checksum. Holding lines back instead would let starts
+// wait for the disk.
+func (j *Journal) syncTo(file *os.File) error {
+	if err := j.out.sync(); err != nil {
+		return err
+	}
+	return file.Sync()
 }

@@ -140,7 +140,6 @@ func (p *process) read(s *stream, revents int16) {
 		return
 	case revents&unix.POLLIN == 0 && !p.local.cfg.PTY: // hung up, and nothing is left in the pipe
 		p.closeOutput(s)
-		p.pin.Yield() // the task is about to close the other pipe, too
 		return
 	case s.Kept != nil && s.To == nil:
 		if room := s.Kept.Room(); len(room) >= leastRoom {

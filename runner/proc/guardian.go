@@ -36,10 +36,9 @@ const (
 	guardAgain = 200 * time.Millisecond // when to try again if it cannot be started
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
-	// guardianVariable holds, in a guardian's environment, the ID of the process to
-	// watch and the descriptors of the table, of the lease's timer, and of what to
-	// keep open until the groups are gone. The last two are 0 if there is none.
-	guardianVariable = "CREW_GUARDIAN_OF"
+	// guardianName is the argv[0] of a guardian. It is not crew's name, so that
+	// killing every crew by name spares the guardians.
+	guardianName = "task-guardian"
 
 	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
 	goneWithin = time.Second           // how long it waits for killed groups
@@ -50,26 +49,35 @@ const (
 	tableLeast = 1 << 10
 )
 
-// guardianCommand returns the command line and environment of a guardian. Its name
-// is not crew's, so that killing every crew by name spares it.
+// guardianCommand returns the command line and environment of a guardian. Its
+// arguments are the ID of the process to watch and the descriptors of the table, of
+// the lease's timer, and of what to keep open until the groups are gone; the last
+// two are 0 if there is none. They are no environment variables, which anybody may
+// set and every process inherits.
 func guardianCommand(table, lease, held int) (argv, env []string) {
-	pid := os.Getpid()
-	return []string{"task-guardian", strconv.Itoa(pid)}, []string{
-		guardianVariable + "=" + fmt.Sprint(pid, table, lease, held), "GOMAXPROCS=1", "GODEBUG=containermaxprocs=0",
+	argv = []string{guardianName}
+	for _, n := range []int{os.Getpid(), table, lease, held} {
+		argv = append(argv, strconv.Itoa(n))
 	}
+	return argv, []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 }
 
 // init turns a process that was started as a guardian into one. It is not in main,
 // so that no other package has to be initialised first, and every binary that runs
 // tasks, such as a test, is its own guardian.
 func init() {
-	if value, is := os.LookupEnv(guardianVariable); is {
-		var pid, table, lease, held int
-		if _, err := fmt.Sscan(value, &pid, &table, &lease, &held); err == nil {
-			watchOver(pid, table, lease, held)
-		}
-		os.Exit(0)
+	if len(os.Args) != 5 || os.Args[0] != guardianName {
+		return
 	}
+	var n [4]int
+	for i, word := range os.Args[1:] {
+		var err error
+		if n[i], err = strconv.Atoi(word); err != nil {
+			return
+		}
+	}
+	watchOver(n[0], n[1], n[2], n[3])
+	os.Exit(0)
 }
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then

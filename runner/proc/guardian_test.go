@@ -60,7 +60,7 @@ func awaitGuardian(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-		return string(b) == "task-guardian\x00"+strconv.Itoa(os.Getpid())+"\x00"
+		return strings.HasPrefix(string(b), "task-guardian\x00"+strconv.Itoa(os.Getpid())+"\x00")
 	}, patience, 5*time.Millisecond)
 }
 

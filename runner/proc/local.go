@@ -126,10 +126,10 @@ func (l *Local) Close() error {
 	return syscall.Close(l.null)
 }
 
-// Kill kills the process group of a task. See runner.Executor.
-func (l *Local) Kill(id uint64) {
+// Kill kills the process group of an attempt. See runner.Executor.
+func (l *Local) Kill(id uint64, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.ID == id {
+		if p.attempt.Task.ID == id && p.attempt.Number == attempt {
 			p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
 		}
 	})

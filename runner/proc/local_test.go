@@ -274,8 +274,9 @@ func TestEndingReachesTheWholeGroup(t *testing.T) {
 					t.Fatalf("ended by TERM although it ignores it: %v", r.Outcome)
 				case <-time.After(100 * time.Millisecond):
 				}
-				l.Kill(8)
-				l.Kill(7)
+				l.Kill(8, 1)
+				l.Kill(7, 2)
+				l.Kill(7, 1)
 			}
 			r := <-done
 			require.Equal(t, task.Timeout, r.Outcome)
@@ -307,7 +308,7 @@ func TestKillTellsWhy(t *testing.T) {
 		go func() { done <- l.Run(ctx, task.Attempt{Task: sh("sleep 60"), Number: 1}) }()
 		require.Eventually(t, func() bool { return l.live.Load() > 0 }, patience, time.Millisecond)
 		cancel(cause)
-		l.Kill(7)
+		l.Kill(7, 1)
 		require.Equal(t, want, (<-done).Outcome)
 	}
 }

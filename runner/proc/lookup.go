@@ -2,6 +2,8 @@ package proc
 
 import (
 	"cmp"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -56,6 +58,27 @@ func (l *lookup) forget(name string) bool {
 	_, ok := l.found[name]
 	delete(l.found, name)
 	return ok
+}
+
+// Find looks for a program as a task with the environment of crew would, which runs in
+// dir. It returns the exit status of a task that cannot run it, and why.
+func Find(name, dir string) (status int, err error) {
+	full := name
+	if !strings.Contains(name, "/") {
+		full, err = walk(name, os.Getenv("PATH"), dir)
+	}
+	if err == nil && !filepath.IsAbs(full) {
+		full = filepath.Join(cmp.Or(dir, "."), full)
+	}
+	if err == nil {
+		if err = unix.Access(full, unix.X_OK); err != nil {
+			err = explain(err, name, full, dir)
+		}
+	}
+	if bad, ok := errors.AsType[*commandError](err); ok {
+		return bad.status, bad
+	}
+	return 0, nil
 }
 
 // walk searches path for a program. Relative entries of path are relative to dir,

@@ -89,20 +89,31 @@ type shortage struct {
 	turn     chan struct{} // holds a value while an attempt has the turn
 	hopeless atomic.Bool   // an attempt gave up, and the run is about to end
 	threads  atomic.Bool   // crew has to save threads
+	many     int64         // how many attempts at once make it do so
 	told     time.Time     // when the last message was shown; belongs to the attempt that has the turn
 }
 
-// newShortage finds out whether crew has to save threads from the start: they
-// count towards the limit on processes, and the Go runtime dies if it cannot
-// create one.
+// newShortage finds out when crew has to save threads, perhaps from the start: they
+// count towards the limit on processes, and the Go runtime dies if it cannot create
+// one. An attempt takes a process and a thread, so with a quarter of the limit half of
+// it is left.
 func newShortage() *shortage {
-	s := &shortage{turn: make(chan struct{}, 1)}
+	s := &shortage{turn: make(chan struct{}, 1), many: math.MaxInt64}
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &limit); err == nil && limit.Cur < fewProcesses && syscall.Getuid() != 0 {
-		s.threads.Store(true)
-		reserveThreads()
+	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &limit); err == nil && syscall.Getuid() != 0 {
+		s.many = int64(limit.Cur / 4)
+		if limit.Cur < fewProcesses {
+			s.saveThreads()
+		}
 	}
 	return s
+}
+
+// saveThreads has attempts no longer block threads.
+func (s *shortage) saveThreads() {
+	if s.threads.CompareAndSwap(false, true) {
+		reserveThreads()
+	}
 }
 
 // reserveThreads makes the runtime create all the threads that a run without

@@ -96,7 +96,9 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 		l.groups.abandon(p)
 		return nil, err
 	}
-	l.live.Add(1)
+	if l.live.Add(1) >= l.shortage.many {
+		l.shortage.saveThreads()
+	}
 	if l.terminal != nil {
 		l.terminal.start(p)
 	}

@@ -57,7 +57,7 @@ func TestOwnStopsAreNotReported(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 		until("S")
 	}
-	l.Kill(7)
+	l.Kill(7, 1)
 	<-ended
 	require.Contains(t, <-notices, " was stopped by SIGSTOP: kill -CONT -"+strconv.Itoa(pid)+" lets it go on")
 	require.Empty(t, notices)

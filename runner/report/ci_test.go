@@ -172,19 +172,26 @@ task 4: 100ms: bin/job 4
 func TestGroups(t *testing.T) {
 	e := ended("a\n50%", task.Result{Outcome: task.Exit, Code: 2})
 	e.Task.ID = 7
-	begin, end := GitHubGroup(e.Task, e.Result, false)
-	name, _, title := readCommand(t, strings.TrimSuffix(begin, "\n"))
+	log := NewLog()
+	begin, end := log.GitHubGroup(e.Task, e.Result, false)
+	group, stop, _ := strings.Cut(begin, "\n")
+	name, _, title := readCommand(t, group)
 	require.Equal(t, "group", name)
 	require.Equal(t, `task 7: bin/job 'a\n50%': exit 2 after 100ms`, title)
-	require.Equal(t, "::endgroup::\n", end)
-	begin, _ = GitHubGroup(e.Task, e.Result, true)
+	name, _, token := readCommand(t, strings.TrimSuffix(stop, "\n"))
+	require.Equal(t, "stop-commands", name)
+	require.Regexp(t, `^[0-9A-Z]{20,}$`, token)
+	require.Equal(t, "::"+token+"::\n::endgroup::\n", end)
+	_, other, _ := strings.Cut(first(NewLog().GitHubGroup(e.Task, e.Result, false)), "\n")
+	require.NotEqual(t, stop, other, "no task can know it")
+	begin, _ = log.GitHubGroup(e.Task, e.Result, true)
 	require.Contains(t, begin, " (stderr)")
 
 	// GitLab's markers: \e[0Ksection_start:UNIX_TIMESTAMP:NAME[OPTIONS]\r\e[0KHEADER and
 	// \e[0Ksection_end:UNIX_TIMESTAMP:NAME\r\e[0K
 	grammar := regexp.MustCompile(`^\x1b\[0Ksection_(start|end):([0-9]+):([a-zA-Z0-9_.-]+)(\[collapsed=true\])?\r\x1b\[0K([[:print:]]*)\n$`)
 	for _, stderr := range []bool{false, true} {
-		begin, end = GitLabGroup(e.Task, e.Result, stderr)
+		begin, end = log.GitLabGroup(e.Task, e.Result, stderr)
 		b, x := grammar.FindStringSubmatch(begin), grammar.FindStringSubmatch(end)
 		require.NotNil(t, b, "%q", begin)
 		require.NotNil(t, x, "%q", end)
@@ -193,6 +200,8 @@ func TestGroups(t *testing.T) {
 		require.Empty(t, b[4], "a failed one is open")
 	}
 	e.Result.Outcome = task.OK
-	begin, _ = GitLabGroup(e.Task, e.Result, false)
+	begin, _ = log.GitLabGroup(e.Task, e.Result, false)
 	require.Contains(t, begin, "[collapsed=true]")
 }
+
+func first(a, _ string) string { return a }

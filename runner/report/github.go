@@ -1,6 +1,7 @@
 package report
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,17 +105,30 @@ func (c *CI) file(t *task.Task, path string) (string, bool) {
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
+// Log makes the lines around tasks' output in the log of a CI server. They hold a random
+// token, so no task can write them.
+type Log struct{ token string }
+
+// NewLog returns the lines for a run.
+func NewLog() Log { return Log{rand.Text()} }
+
+// GitHubFence returns the lines between which GitHub Actions obeys no workflow command.
+func (l Log) GitHubFence() (stop, resume string) {
+	return "::stop-commands::" + l.token + "\n", "::" + l.token + "::\n"
+}
+
 // GitHubGroup returns the lines around a block of a task's output in the log of GitHub
-// Actions.
-func GitHubGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
-	return "::group::" + escapeData.Replace(groupTitle(t, r, stderr)) + "\n", "::endgroup::\n"
+// Actions, which obeys nothing in it.
+func (l Log) GitHubGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
+	stop, resume := l.GitHubFence()
+	return "::group::" + escapeData.Replace(groupTitle(t, r, stderr)) + "\n" + stop, resume + "::endgroup::\n"
 }
 
 // GitLabGroup is like GitHubGroup for GitLab, which shows how long a section took and
 // wants each to have a name of its own. Those of tasks that succeeded are closed.
-func GitLabGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
+func (l Log) GitLabGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
 	const erase = "\x1b[0K"
-	name := fmt.Sprintf("crew_%d_%d", os.Getpid(), t.ID)
+	name := fmt.Sprintf("crew_%s_%d", l.token, t.ID)
 	if stderr {
 		name += "_stderr"
 	}

@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 // JUnit writes a report of the run as JUnit XML, in the form of Maven Surefire: one
@@ -45,13 +46,15 @@ func OpenJUnit(path, suite string) (*JUnit, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("write JUnit report %s: not a regular file: name one that can be replaced as a whole", path)
 	}
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
+	target, err := trust.Resolve(path)
+	if err == nil {
+		j.path = target
+		j.file, err = trust.OpenFile(fmt.Sprintf("%s.%08x.tmp", target, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	}
-	var err error
-	j.path = target
-	if j.file, err = os.OpenFile(fmt.Sprintf("%s.%08x.tmp", target, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
+		return nil, fmt.Errorf("write JUnit report: %w", err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: name a file in a directory that you can write to", j.fail(err))
 	}
 	j.w = bufio.NewWriterSize(j.file, 64<<10)

@@ -147,6 +147,7 @@ func TestJUnitNames(t *testing.T) {
 	require.Equal(t, `name="t" classname="job"`, of(func(t *task.Task) { t.Tag = "t" }))
 	require.Equal(t, `name="bin/job a" classname="job"`, of(func(t *task.Task) { t.Records = nil }))
 	require.Equal(t, `name="bin/job a" classname="job"`, of(func(t *task.Task) { t.Object, t.Records[0][0] = "{}", "{}" }))
+	require.Equal(t, `name="a" classname="python3_11"`, of(func(t *task.Task) { t.Argv[0] = "/usr/bin/python3.11" }))
 	require.Equal(t, `name="task 1" classname="crew"`, of(func(t *task.Task) { t.Records, t.Argv = nil, nil }))
 	require.Equal(t, `name="echo &lt;a&gt;" classname="crew"`, of(func(t *task.Task) {
 		t.Records, t.Argv, t.Shell = nil, []string{"sh", "-c", "echo <a>"}, true

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 // maxSummary is how large GitHub lets the file of a step's summary become.
@@ -58,7 +59,7 @@ func list(b *strings.Builder, title string, some []told, n int64) {
 // appendSummary appends text to the file of a step's summary, unless that would become
 // too large to be shown at all. A FIFO that nobody reads is an error.
 func appendSummary(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
+	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
 		return fmt.Errorf("%w: have GITHUB_STEP_SUMMARY name a file that can be written, or give --ci none", err)
 	}

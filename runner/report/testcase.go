@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -63,13 +64,14 @@ func skippedText(r *task.Result) string {
 	return "not run: the run ended before"
 }
 
-// class returns the name of a task's program, or crew if it is a shell.
+// class returns the name of a task's program, or crew if it is a shell. What comes before
+// a dot would be the class's package.
 func class(t *task.Task, r *task.Result) string {
 	argv := t.ArgvIn(r)
 	if t.Shell || len(argv) == 0 {
 		return "crew"
 	}
-	return filepath.Base(argv[0])
+	return strings.ReplaceAll(filepath.Base(argv[0]), ".", "_")
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }

@@ -39,11 +39,31 @@ func (b *bar) put(lines []string, now time.Time) {
 	b.shown, b.drawn = true, now
 }
 
+// clear removes the bar, but leaves a terminal alone that another program has taken.
 func (b *bar) clear() {
-	if b.shown {
+	if b.shown && b.mine() {
 		patient{b.tty}.Write([]byte(eraseBar))
-		b.shown = false
 	}
+	b.shown = false
+}
+
+// mine reports whether the bar may be drawn.
+func (b *bar) mine() bool { return free(b.tty) }
+
+// free reports whether lines that nobody waits for may be written to w. If that is a
+// terminal, crew has to be in its foreground, and no other program there, such as a pager,
+// may read keys or a password.
+func free(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return true
+	}
+	const typing = unix.ICANON | unix.ECHO
+	if mode, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil || mode.Lflag&typing != typing {
+		return err != nil
+	}
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp() // the error of a terminal that does not control crew
 }
 
 // size returns the current size of a terminal.

@@ -15,10 +15,23 @@ import (
 // would read it and without a prefix, as xargs and parallel do. As a sink it
 // prints commands before the output of their batch. If tasks write to stderr
 // themselves that is too late; Before prints in time.
-type Verbose struct{ screen *Screen }
+type Verbose struct {
+	screen *Screen
+	line   func(t *task.Task, argv []string) string
+}
 
 // NewVerbose returns a Verbose that writes through screen.
-func NewVerbose(screen *Screen) Verbose { return Verbose{screen} }
+func NewVerbose(screen *Screen) Verbose {
+	return Verbose{screen, lineFor(isTerminal(screen.err.w))}
+}
+
+// lineFor returns what makes the command lines that are shown, on a terminal or elsewhere.
+func lineFor(terminal bool) func(t *task.Task, argv []string) string {
+	if terminal {
+		return (*task.Task).VisibleLine
+	}
+	return (*task.Task).CommandLine
+}
 
 // Consume prints the commands that have started, in one write. It never returns
 // an error.
@@ -26,7 +39,7 @@ func (v Verbose) Consume(events []task.Event) error {
 	var text strings.Builder
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Started {
-			text.WriteString(e.Task.CommandLine(e.Task.ArgvOn(e.Slot, e.Host)) + "\n")
+			text.WriteString(v.line(e.Task, e.Task.ArgvOn(e.Slot, e.Host)) + "\n")
 		}
 	}
 	v.screen.Say(text.String())
@@ -41,7 +54,7 @@ func (Verbose) Close(task.Stats) error { return nil }
 func (v Verbose) Before(attempts ...task.Attempt) {
 	var text strings.Builder
 	for _, a := range attempts {
-		text.WriteString(a.Task.CommandLine(a.Argv()) + "\n")
+		text.WriteString(v.line(a.Task, a.Argv()) + "\n")
 	}
 	v.screen.Say(text.String())
 }
@@ -50,7 +63,8 @@ func (v Verbose) Before(attempts ...task.Attempt) {
 // OK, and its stdout is the command line that would have run. So order and tags
 // are those of a real run. It is safe for concurrent use.
 type DryRun struct {
-	Dir string // directory of tasks that name none; empty is crew's own
+	Dir      string // directory of tasks that name none; empty is crew's own
+	Terminal bool   // the commands are shown on a terminal
 }
 
 // Run returns the attempt's command as its output.
@@ -64,7 +78,7 @@ func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 }
 
 // Kill does nothing: no attempt takes any time.
-func (DryRun) Kill(uint64) {}
+func (DryRun) Kill(uint64, int) {}
 
 // Suspend does nothing.
 func (DryRun) Suspend() {}
@@ -89,50 +103,60 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 		a.Task = &other
 		return d.runnable(a, argv) + " # " + task.Printable(t.Block.Place())
 	}
+	commandLine := lineFor(d.Terminal)
 	if dir == "" && len(t.Env) == 0 && stdin == nil && !again {
-		return t.CommandLine(argv)
+		return commandLine(t, argv)
 	}
-	line := new(task.Task).CommandLine(argv) // t would not quote its script
+	line := commandLine(new(task.Task), argv) // t would not quote its script
 	if len(t.Env) > 0 {
 		env := "env "
 		for _, e := range t.Env {
 			name, value, _ := strings.Cut(e, "=")
-			env += task.Quote(name) + "=" + task.Quote(value) + " "
+			env += d.quote(name) + "=" + d.quote(value) + " "
 		}
 		line = env + line
 	}
 	if stdin != nil {
-		line = printing(string(stdin)) + " | " + line
+		line = d.printing(string(stdin)) + " | " + line
 	}
 	if strings.HasPrefix(dir, "-") {
 		dir = "./" + dir
 	}
 	if dir != "" {
-		line = "(cd " + task.Quote(dir) + " && " + line + ")"
+		line = "(cd " + d.quote(dir) + " && " + line + ")"
 	}
 	if again {
-		line = reading(t.Block) + " | " + line
+		line = d.reading(t.Block) + " | " + line
 	}
 	return line
 }
 
 // reading returns a shell command that prints a block of a file.
-func reading(b *task.Block) string {
-	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", b.Off+1, task.Quote(b.Name), b.Len)
+func (d DryRun) reading(b *task.Block) string {
+	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", b.Off+1, d.quote(b.Name), b.Len)
 	if b.Head != nil {
-		from = "{ " + printing(string(b.Head)) + "; " + from + "; }"
+		from = "{ " + d.printing(string(b.Head)) + "; " + from + "; }"
 	}
 	return from
 }
 
 // printing returns a shell command that prints s. A NUL byte cannot be part of a
 // word, but an escape in the format can stand for it.
-func printing(s string) string {
-	if !strings.Contains(s, "\x00") {
-		if line, ok := strings.CutSuffix(s, "\n"); ok {
-			return `printf '%s\n' ` + task.Quote(line)
-		}
-		return "printf %s " + task.Quote(s)
+func (d DryRun) printing(s string) string {
+	line, whole := strings.CutSuffix(s, "\n")
+	switch {
+	case strings.Contains(s, "\x00"), d.Terminal && task.IsHidden(line):
+		return "printf " + task.PrintfFormat(s)
+	case whole:
+		return `printf '%s\n' ` + task.Quote(line)
 	}
-	return "printf -- " + task.Quote(strings.NewReplacer(`\`, `\\`, "%", "%%", "\x00", `\000`).Replace(s))
+	return "printf %s " + task.Quote(s)
+}
+
+// quote returns a word of a shell.
+func (d DryRun) quote(s string) string {
+	if d.Terminal {
+		return task.VisibleQuote(s)
+	}
+	return task.Quote(s)
 }

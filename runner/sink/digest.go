@@ -15,7 +15,7 @@ const (
 	digestLines   = 5   // lines of its output for each
 	digestBefore  = 3   // earlier attempts for each
 	digestFew     = 2   // lines of output for each of these
-	digestFlaky   = 3   // flaky tasks that are named
+	digestFlaky   = 3   // flaky tasks that are named, and tasks that wait for a retry
 	digestCommand = 200 // bytes of a command
 	digestSubject = 60  // bytes of a command in the first line, which may become a mail's subject
 	digestLong    = time.Second
@@ -33,14 +33,18 @@ type Digest struct {
 	// FailedOnly, which may be set before Consume, means to print nothing after a run in
 	// which every task succeeded.
 	FailedOnly bool
+	// Missing, which may be set before Close, returns lines about machines that were
+	// not there.
+	Missing func() []string
 
 	screen *Screen
 	input  Input
 	rerun  rerun
 	failed []described // the first failures
+	waits  []described // the first tasks that did not get the retry they were waiting for
 	flaky  []described // the first tasks that failed and then passed
 	before int64       // failures that an earlier run has shown
-	undone int64       // tasks that did not get the retry they were waiting for
+	undone int64       // the number of waits
 	lost   int64       // tasks whose last attempt was lost, and that did not get another
 	ended  int64       // tasks that a command cancelled
 	leaks  int64       // tasks that left behind something that held their output
@@ -49,10 +53,6 @@ type Digest struct {
 	read   bool        // the input has been read to its end
 	bad    bool        // a command could not be executed at all
 	untold bool        // the run drains without a message of its own
-
-	// tails holds, for each task to be retried, the last lines of the attempts that
-	// failed.
-	tails map[uint64][]string
 }
 
 // described is a failed task and what the digest shows of it.
@@ -65,7 +65,7 @@ type described struct {
 // NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
 // does not say how to run the failed tasks again.
 func NewDigest(screen *Screen, in Input, cfg RerunConfig) *Digest {
-	return &Digest{screen: screen, input: in, rerun: rerun{cfg: cfg}, tails: map[uint64][]string{}}
+	return &Digest{screen: screen, input: in, rerun: rerun{cfg: cfg}}
 }
 
 // Consume notes what has failed. It never returns an error.
@@ -81,11 +81,8 @@ func (d *Digest) Consume(events []task.Event) error {
 		case task.InputEnd:
 			d.read = true
 		case task.Retried:
-			if e.Result.Unbegun {
-				break
-			}
-			tail, _ := e.Result.OutputTail()
-			d.tails[e.ID] = append(d.tails[e.ID], fewLines(tail))
+			tail, _ := e.Result.OutputTail() // which will be closed when the task is finished
+			e.Result.Tail = []byte(strings.Join(task.LastLines(tail, digestLines), "\n"))
 		case task.Finished:
 			d.finished(e)
 		}
@@ -94,19 +91,19 @@ func (d *Digest) Consume(events []task.Event) error {
 }
 
 func (d *Digest) finished(e *task.Event) {
-	r, tails := e.Result, d.tails[e.ID]
-	delete(d.tails, e.ID)
+	r := e.Result
 	if n := len(r.Before); r.Outcome == task.NotRun && n > 0 {
-		if r.Before[n-1].Outcome == task.Lost {
+		if last := r.Before[n-1]; last.Outcome == task.Lost {
 			d.lost++
-		} else {
-			d.undone++
+		} else if d.undone++; d.undone <= digestFlaky {
+			text := fmt.Sprintf("crew: task %d waits for a retry: %s", e.ID, last.Verdict()+attemptText(last))
+			d.waits = append(d.waits, described{id: e.ID, text: describeEarlier(text, e.Task, r)})
 		}
 	}
 	if r.Final {
 		d.ended++
 	}
-	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked })
+	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked && !b.Earlier })
 	if e.Task.Done == nil && leaked {
 		if d.leaks++; d.leaks <= digestTasks {
 			d.leaked = append(d.leaked, e.ID)
@@ -114,16 +111,18 @@ func (d *Digest) finished(e *task.Event) {
 	}
 	switch {
 	case e.Task.Done == nil && r.Flaky() && len(d.flaky) < digestFlaky:
-		d.flaky = append(d.flaky, described{id: e.ID, text: describeFlaky(e.Task, r, tails)})
+		text := fmt.Sprintf("crew: flaky task %d: %s", e.ID, r.FlakyVerdict())
+		d.flaky = append(d.flaky, described{id: e.ID, text: describeEarlier(text, e.Task, r)})
 	case !r.Outcome.Failed():
 	case r.Earlier:
 		d.before++
 	default:
 		d.bad = d.bad || r.BadCommand
 		if len(d.failed) < digestTasks {
-			short := task.Printable(e.Task.ShortCommandLine(e.Task.ArgvIn(r), digestSubject))
+			short := e.Task.ShortCommandLine(e.Task.ArgvIn(r), digestSubject)
+			short = task.Printable(cmp.Or(e.Task.Beside(short), short))
 			short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
-			d.failed = append(d.failed, described{e.ID, short, describe(e.Task, r, tails)})
+			d.failed = append(d.failed, described{e.ID, short, d.describe(e.Task, r)})
 		}
 		d.rerun.add(e.Task)
 	}
@@ -135,6 +134,7 @@ func (d *Digest) Close(s task.Stats) error {
 	switch {
 	case d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
 		d.rerun.drop()
+		d.screen.Say(d.missing())
 		return nil
 	case d.why == brokenPipe: // say what did not happen, and no more: few ask for it
 		d.rerun.drop()
@@ -143,9 +143,9 @@ func (d *Digest) Close(s task.Stats) error {
 		}
 		return nil
 	}
-	byID := func(a, b described) int { return cmp.Compare(a.id, b.id) }
-	slices.SortFunc(d.failed, byID)
-	slices.SortFunc(d.flaky, byID)
+	for _, list := range [...][]described{d.failed, d.waits, d.flaky} {
+		slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
+	}
 	text, hint := "", ""
 	if line, short, left := d.cut(&s); short {
 		if text = "crew: " + line + "\n"; left {
@@ -169,7 +169,7 @@ func (d *Digest) Close(s task.Stats) error {
 		}
 		text += "\n"
 	}
-	for _, f := range d.flaky {
+	for _, f := range slices.Concat(d.waits, d.flaky) {
 		text += f.text
 	}
 	if d.leaks > 0 {
@@ -177,8 +177,19 @@ func (d *Digest) Close(s task.Stats) error {
 		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
 			task.Count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
-	d.screen.Say(text + d.rerun.text() + hint)
+	d.screen.Say(text + d.missing() + d.rerun.text() + hint)
 	return nil
+}
+
+// missing returns lines about machines that were not there.
+func (d *Digest) missing() (text string) {
+	if d.Missing == nil {
+		return ""
+	}
+	for _, line := range d.Missing() {
+		text += "crew: " + task.Printable(line) + "\n"
+	}
+	return text
 }
 
 // cut returns what became of the tasks of a run that did not run all of them. short
@@ -243,7 +254,7 @@ func (d *Digest) head(s *task.Stats) string {
 	var line string
 	switch failed := s.Failed(); {
 	case failed > 0:
-		line = fmt.Sprintf("%d of %s failed", failed, task.Count(s.Admitted, "task"))
+		line = d.screen.red(fmt.Sprintf("%d of %s failed", failed, task.Count(s.Admitted, "task")))
 	case s.Flaky > 0, s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
 		line = task.Count(s.Admitted, "task")
 	default:
@@ -269,17 +280,15 @@ func (d *Digest) first(n int64) (text string) {
 func (d *Digest) restarted(s *task.Stats) int64 { return s.Lost - s.Of(task.Lost) - d.lost }
 
 // describe returns what the digest shows of a failure: a line about it and the end
-// of its output. tails are those of the attempts before.
-func describe(t *task.Task, r *task.Result, tails []string) string {
+// of its output.
+func (d *Digest) describe(t *task.Task, r *task.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "crew: task %d: %s", t.ID, r.Verdict())
-	if r.Attempt > 1 {
-		fmt.Fprintf(&b, ", attempt %d", r.Attempt)
-	}
+	cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand)
+	b.WriteString("crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+attemptText(r))))
 	if t.Block != nil {
 		b.WriteString(", " + task.Printable(t.Block.Place()))
 	}
-	if cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand); cmd != "" {
+	if cmd != "" {
 		b.WriteString(": " + task.Printable(cmd))
 	}
 	b.WriteByte('\n')
@@ -290,46 +299,65 @@ func describe(t *task.Task, r *task.Result, tails []string) string {
 	for _, l := range task.LastLines(tail, digestLines) {
 		b.WriteString("crew:   | " + l + "\n")
 	}
-	describeBefore(&b, r, tails, fewLines(tail))
+	describeBefore(&b, r, fewLines(tail))
 	return b.String()
 }
 
-// describeFlaky returns what the digest shows of a task that failed and then passed: how
-// it failed the last time, and the end of what it wrote then.
-func describeFlaky(t *task.Task, r *task.Result, tails []string) string {
-	text := fmt.Sprintf("crew: flaky task %d: %s", t.ID, r.FlakyVerdict())
+// recordText returns the record of a task, in parentheses, if the command that is shown
+// does not tell it and nothing else does.
+func recordText(t *task.Task, cmd string) string {
+	if t.NoArgs || t.Block != nil || t.Protocol != task.NoProtocol {
+		return ""
+	}
+	if record := t.Beside(cmd); record != "" {
+		return " (" + record + ")"
+	}
+	return ""
+}
+
+// attemptText returns the number of an attempt that is not the first, behind a comma.
+func attemptText(r *task.Result) string {
+	if r.Attempt <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", attempt %d", r.Attempt)
+}
+
+// describeEarlier adds to a text about a task, and about how it failed before it got
+// result r, its command and the end of what it wrote then.
+func describeEarlier(text string, t *task.Task, r *task.Result) string {
 	if cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand); cmd != "" {
 		text += ": " + task.Printable(cmd)
 	}
 	text += "\n"
-	if n := len(tails); n == len(r.Before) && r.Before[n-1].Outcome != task.Lost && tails[n-1] != "" {
-		text += quoted(tails[n-1])
+	if last := r.Before[len(r.Before)-1]; last.Outcome != task.Lost {
+		text += quoted(fewLines(last.Tail))
 	}
 	return text
 }
 
-// quoted returns lines of output as the digest shows them.
+// quoted returns lines of output, if there are any, as the digest shows them.
 func quoted(lines string) string {
+	if lines == "" {
+		return ""
+	}
 	return "crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n"
 }
 
 // describeBefore describes the attempts before the last that ended in another way
 // or with other lines than the last one.
-func describeBefore(b *strings.Builder, r *task.Result, tails []string, last string) {
+func describeBefore(b *strings.Builder, r *task.Result, last string) {
 	from := max(0, len(r.Before)-digestBefore)
-	if from > 0 {
-		fmt.Fprintf(b, "crew:   %s before\n", task.Count(int64(from), "attempt"))
+	if n := r.Tries(); n > digestBefore {
+		fmt.Fprintf(b, "crew:   %s before\n", task.Count(int64(n), "attempt"))
 	}
-	for i, a := range r.Before[from:] {
-		lines := ""
-		if from+i < len(tails) {
-			lines = tails[from+i]
-		}
-		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && lines == last {
+	for _, a := range r.Before[from:] {
+		lines := fewLines(a.Tail)
+		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && (lines == last || a.Earlier) {
 			continue
 		}
 		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
-		if lines != "" && lines != last {
+		if lines != last {
 			b.WriteString(quoted(lines))
 		}
 	}

@@ -84,7 +84,7 @@ crew: task 3: killed by SIGSEGV after 210ms, attempt 2: job 'a b'
 crew:   | `+strings.Repeat("é", 80)+`…
 crew: task 4: killed by signal 63 after 210ms: job 'a b'
 crew: task 5: timed out after 5s: job 'a b'
-crew: task 6: not started: exec: "job": not found: job `+strings.Repeat("x", 196)+`…
+crew: task 6 (a b): not started: exec: "job": not found: job `+strings.Repeat("x", 196)+`…
 crew: task 7: timed out after 210ms: job 'a b'
 crew: task 10: not started: job 'a b'
 crew: with --state DIR, the same command would go on where it stopped
@@ -112,6 +112,31 @@ crew: task 2: exit 3 after 210ms on web2: job 'a b'
 	unrun.Attempt = 0
 	got = digestOf(t, RerunConfig{}, lost(4, false), ended(4, task.Result{Outcome: task.OK}), lost(3, false), unrun, inputEnd)
 	require.Equal(t, `crew: 1 of 2 tasks done in 3.2s; 1 lost with their worker, 1 restarted
+crew: with --state DIR, the same command would go on where it stopped
+`, got)
+}
+
+// Tasks that wait for a retry are named, with what they wrote when they failed.
+func TestDigestNamesTasksThatWait(t *testing.T) {
+	var events []task.Event
+	for id := uint64(5); id > 0; id-- {
+		failed := ended(id, task.Result{Outcome: task.Exit, Code: int(id), Attempt: 2, Stderr: spool.Text("oh\nno\n")})
+		failed.Kind = task.Retried
+		unrun := ended(id, task.Result{Outcome: task.NotRun, Before: []*task.Result{failed.Result}})
+		unrun.Attempt = 0
+		events = append(events, failed, unrun)
+	}
+	got := digestOf(t, RerunConfig{}, append(events, inputEnd)...)
+	require.Equal(t, `crew: 0 of 5 tasks done in 3.2s; 5 waiting for a retry
+crew: task 3 waits for a retry: exit 3 after 210ms, attempt 2: job 'a b'
+crew:   | oh
+crew:   | no
+crew: task 4 waits for a retry: exit 4 after 210ms, attempt 2: job 'a b'
+crew:   | oh
+crew:   | no
+crew: task 5 waits for a retry: exit 5 after 210ms, attempt 2: job 'a b'
+crew:   | oh
+crew:   | no
 crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
@@ -263,6 +288,21 @@ crew:   attempt 1: exit 7 after 50ms
 crew:   | two
 crew:   | three
 `, digestOf(t, RerunConfig{}, retried(first), retried(second), last))
+
+	// All are counted where there are many. What those of an earlier run wrote is unknown.
+	alike, other := *second, *first
+	alike.Attempt, alike.Earlier, alike.Tail = 5, true, nil
+	other.Attempt, other.Earlier, other.Tail, other.Stderr = 6, true, nil, nil
+	last.Result.Before, last.Result.Omitted, last.Result.Attempt = []*task.Result{first, &alike, &other}, 3, 7
+	require.Equal(t, `crew: 1 of 1 task failed in 3.2s: job 'a b'
+crew: task 1: exit 1 after 210ms, attempt 7: job 'a b'
+crew:   | same
+crew:   6 attempts before
+crew:   attempt 1: exit 7 after 50ms
+crew:   | two
+crew:   | three
+crew:   attempt 6: exit 7 after 50ms
+`, digestOf(t, RerunConfig{}, last))
 
 	waiting := ended(1, task.Result{Outcome: task.NotRun, Before: []*task.Result{first}})
 	require.Contains(t, digestOf(t, RerunConfig{}, retried(first), waiting, inputEnd),

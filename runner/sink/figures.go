@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -74,23 +73,8 @@ func (t *Terminal) rest(n tally, now time.Time) string {
 // age returns how long a has been running, in whole seconds.
 func (a runningTask) age(now time.Time) time.Duration { return now.Sub(a.since).Truncate(time.Second) }
 
-// name returns what tells a from other tasks, in at most so many columns: its
-// records or, without any, its command.
-func (a runningTask) name(columns int) string {
-	var b strings.Builder
-	for _, r := range a.task.Records {
-		for _, c := range r {
-			if b.Len() <= columns {
-				b.WriteString(c + " ")
-			}
-		}
-	}
-	name := strings.TrimSpace(b.String())
-	if name == "" || a.task.Object != "" {
-		name = a.task.CommandLine(a.task.ArgvOn(a.slot, a.host))
-	}
-	return cut(task.Printable(strings.ReplaceAll(task.Shorten(name, 4*columns), "\t", " ")), columns)
-}
+// name returns what people recognize a's task by, in at most so many columns.
+func (a runningTask) name(columns int) string { return cut(a.task.Label(4*columns), columns) }
 
 // longest names the tasks that have run longest, in at most so many columns.
 func (t *Terminal) longest(columns int, now time.Time) string {

@@ -3,15 +3,20 @@ package sink
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
@@ -20,9 +25,9 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 // of GNU parallel's --joblog (parallel(1)), so programs that read those can read
 // it.
 //
-// In a command, tab, newline, carriage return and backslash are written as \t,
-// \n, \r and \\, so each task is one line and the command can be recovered. Exitval
-// is -1 if crew itself ended the task or lost it or got no answer, and Host a colon for this machine.
+// In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
+// and a backslash as \\. So each task is one line, the command can be recovered, and the
+// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it or got no answer, and Host a colon for this machine.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
@@ -33,13 +38,46 @@ type Joblog struct {
 
 // OpenJoblog creates or truncates the file and writes its header.
 func OpenJoblog(path string) (*Joblog, error) {
-	f, err := os.Create(path)
+	j, err := openJoblog(path, os.O_TRUNC)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := j.file.WriteString(joblogHeader); err != nil {
+		j.file.Close()
+		return nil, j.fail(err)
+	}
+	return j, nil
+}
+
+func openJoblog(path string, flags int) (*Joblog, error) {
+	f, err := trust.OpenFile(path, os.O_RDWR|os.O_CREATE|flags, 0o666)
+	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
-	j := &Joblog{path: path, file: f}
-	if _, err := f.WriteString(joblogHeader); err != nil {
-		f.Close()
+	if err != nil {
+		return nil, fmt.Errorf("open joblog %s: %w", path, task.WithoutPath(err))
+	}
+	return &Joblog{path: path, file: f}, nil
+}
+
+// ShareJoblog is OpenJoblog for a file that other runs write to, before this one or
+// beside it: all that it holds stays.
+func ShareJoblog(path string) (*Joblog, error) {
+	j, err := openJoblog(path, os.O_APPEND)
+	if err != nil {
+		return nil, err
+	}
+	st, err := j.file.Stat()
+	text, last := joblogHeader, []byte{0}
+	if err == nil && st.Size() > 0 {
+		_, err = j.file.ReadAt(last, st.Size()-1)
+		text = strings.Trim("\n", string(last)) // the end of a last row that has none
+	}
+	if err == nil {
+		_, err = j.file.WriteString(text)
+	}
+	if err != nil {
+		j.file.Close()
 		return nil, j.fail(err)
 	}
 	return j, nil
@@ -50,13 +88,13 @@ func OpenJoblog(path string) (*Joblog, error) {
 // those with these starts may already have a row, and get no second one; starts
 // may be nil.
 func AppendJoblog(path string, starts iter.Seq[time.Time]) (*Joblog, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	j, err := openJoblog(path, os.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("open joblog: %w", err)
+		return nil, err
 	}
-	j := &Joblog{path: path, file: f, had: map[string]int{}}
+	j.had = map[string]int{}
 	if err := j.resume(starts); err != nil {
-		f.Close()
+		j.file.Close()
 		return nil, j.fail(err)
 	}
 	return j, nil
@@ -145,6 +183,14 @@ func (j *Joblog) Consume(events []task.Event) error {
 	return nil
 }
 
+// Sync makes the rows durable, unless the file is a pipe or a terminal.
+func (j *Joblog) Sync() error {
+	if err := j.file.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return j.fail(err)
+	}
+	return nil
+}
+
 // Close closes the file.
 func (j *Joblog) Close(task.Stats) error {
 	if err := j.file.Close(); err != nil {
@@ -182,7 +228,31 @@ func appendRow(b []byte, e *task.Event) []byte {
 	for _, n := range [...]int64{t.InputSize(), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
 		b = append(strconv.AppendInt(b, n, 10), '\t')
 	}
-	return append(append(b, joblogEscapes.Replace(t.CommandLine(t.ArgvIn(r)))...), '\n')
+	return append(appendEscaped(b, t.CommandLine(t.ArgvIn(r))), '\n')
 }
 
-var joblogEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
+// appendEscaped appends a command as it stands in a row.
+func appendEscaped(b []byte, s string) []byte {
+	for s != "" {
+		r, n := utf8.DecodeRuneInString(s)
+		c := s[:n]
+		s = s[n:]
+		switch {
+		case r == '\\':
+			b = append(b, `\\`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case unicode.IsControl(r), c < "\xa0" && !utf8.ValidString(c): // alone, a byte is a control character to some terminals
+			for i := range n {
+				b = fmt.Appendf(b, `\x%02x`, c[i])
+			}
+		default:
+			b = append(b, c...)
+		}
+	}
+	return b
+}

@@ -152,14 +152,13 @@ func TestJoblogErrors(t *testing.T) {
 }
 
 func FuzzJoblogCommand(f *testing.F) {
-	for _, s := range []string{"", "a\tb", `\t`, "\\\n\r", "plain"} {
+	for _, s := range []string{"", "a\tb", `\t`, "\\\n\r", "plain", `\x1b`, "\x1b[2J\a\x7f", "\u009b é\x9b\xff", `\`, `\x`, `\x1`} {
 		f.Add(s)
 	}
-	back := strings.NewReplacer(`\\`, "\\", `\t`, "\t", `\n`, "\n", `\r`, "\r")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := joblogEscapes.Replace(s)
-		require.False(t, strings.ContainsAny(got, "\t\n\r"))
-		require.Equal(t, s, back.Replace(got))
+		got := string(appendEscaped(nil, s))
+		require.NotRegexp(t, `[\x00-\x1f\x7f\x{80}-\x{9f}]`, got)
+		require.Equal(t, s, unescaped(got))
 	})
 }
 

@@ -43,12 +43,17 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 			open := len(j.buf)
 			j.buf = appendError(b.AppendFacts(j.buf), b)
 			j.buf[open] = '{' // in place of the comma
-			if err := j.streams(w, b); err != nil {
-				return err
+			if !b.Earlier {
+				if err := j.streams(w, b); err != nil {
+					return err
+				}
 			}
 			j.buf = append(j.buf, "},"...)
 		}
 		j.buf[len(j.buf)-1] = ']'
+	}
+	if r.Omitted > 0 {
+		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
 	}
 	if err := j.streams(w, r); err != nil {
 		return err

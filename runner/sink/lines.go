@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"io/fs"
 	"sync"
@@ -39,7 +40,7 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 // Stray returns a writer for lines on stderr that belong to no task. It is for one
 // goroutine.
 func (s *Stdout) Stray(tag string) io.WriteCloser {
-	w := &lineWriter{s: s, stderr: true}
+	w := &lineWriter{s: s, stderr: true, fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
 	if s.cfg.Plan.Tag {
 		w.prefix = tag + "\t"
 	}
@@ -52,6 +53,7 @@ type lineWriter struct {
 	held   *lineBuffer // nil if lines need not wait
 	stderr bool
 	prefix string // put before each line
+	fenced bool   // outside of all groups, in a fence
 	closed bool
 	lost   bool // lines could not be shown; unused if held is not nil
 
@@ -182,7 +184,17 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 	if w.held != nil {
 		lost = &w.held.lost
 	}
-	err := w.s.print(func() error { return write(w.s.port(w.stderr)) })
+	err := w.s.print(func() error {
+		p := w.s.port(w.stderr)
+		if !w.fenced {
+			return write(p)
+		}
+		f := w.s.scr.fence
+		_, begun := io.WriteString(p, f.Stop)
+		failed := cmp.Or(begun, write(p))
+		_, ended := io.WriteString(p, f.Resume)
+		return cmp.Or(failed, ended)
+	})
 	if err != nil && !*lost {
 		*lost = w.s.lose(err, 1)
 	}

@@ -271,7 +271,10 @@ func (r *rerun) open() bool {
 
 // text returns the digest's lines on how to run the failed tasks again.
 func (r *rerun) text() string {
-	options, values := "", ""
+	them, options, values := "them", "", ""
+	if r.listed == 1 {
+		them = "it"
+	}
 	switch {
 	case r.listed == 0:
 		r.drop()
@@ -285,7 +288,7 @@ func (r *rerun) text() string {
 	}
 	s := ""
 	if r.listed > 0 {
-		s = "crew: run them again: " + r.cfg.Line(options, values) + "\n"
+		s = "crew: run " + them + " again: " + r.cfg.Line(options, values) + "\n"
 	}
 	if r.left > 0 {
 		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", task.Count(r.left, "failed task"))

@@ -41,7 +41,7 @@ func rerunOf(t *testing.T, cfg RerunConfig, events ...task.Event) (line, rest st
 	if cfg.Line == nil {
 		cfg.Line = crewLine
 	}
-	_, after, found := strings.Cut(digestOf(t, cfg, events...), "crew: run them again: ")
+	_, after, found := strings.Cut(digestOf(t, cfg, events...), "again: ")
 	if !found {
 		return "", after
 	}

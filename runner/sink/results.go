@@ -11,8 +11,11 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/spool"
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 // resultVersion is the version of the format of result.json.
@@ -27,6 +30,8 @@ const resultVersion = 1
 // result.json is written last and atomically: if it exists, the rest is complete.
 // A task that never ran because the run ended before it has none.
 type Results struct {
+	dir    string // as of has it
+	real   string // the same without symbolic links
 	of     func(*task.Task) string
 	object object
 	buf    bytes.Buffer // for result.json
@@ -36,17 +41,20 @@ type Results struct {
 // be created in it. Existing files stay until a task of the same number ends,
 // whose files replace them. of returns a task's directory, which is dir or beneath it.
 func OpenResults(dir string, of func(*task.Task) string, records Records) (*Results, error) {
-	err := os.MkdirAll(dir, 0o777)
+	real, err := trust.Resolve(dir)
+	if err == nil {
+		err = os.MkdirAll(real, 0o777)
+	}
 	if err == nil {
 		var f *os.File
-		if f, err = spool.Unnamed(dir); err == nil {
+		if f, err = spool.Unnamed(real); err == nil {
 			err = f.Close()
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{of: of, object: object{records: records}}, nil
+	return &Results{dir: dir, real: real, of: of, object: object{records: records}}, nil
 }
 
 // Consume writes the files of attempts and tasks that have ended. It stops at the
@@ -63,14 +71,33 @@ func (s *Results) Consume(events []task.Event) error {
 	return nil
 }
 
+// Sync makes the files durable, and whatever else was written to their file system:
+// one call (syncfs(2)) costs less than one for each file and directory.
+func (s *Results) Sync() error {
+	dir, err := os.Open(s.real)
+	if err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	defer dir.Close()
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
+		return fmt.Errorf("write results: %w", &fs.PathError{Op: "syncfs", Path: s.dir, Err: err})
+	}
+	return nil
+}
+
 // Close does nothing.
 func (s *Results) Close(task.Stats) error { return nil }
 
 // write writes the files of an attempt that was retried, or of a task's last one.
 func (s *Results) write(e *task.Event) error {
-	r, dir := e.Result, filepath.Join(s.of(e.Task), strconv.FormatUint(e.Task.ID, 10))
+	r, dir := e.Result, s.of(e.Task)
+	if rest, within := strings.CutPrefix(dir, s.dir); within {
+		dir = filepath.Join(s.real, rest)
+	}
+	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
 	retried, replayed := e.Kind == task.Retried, e.Task.Done != nil
-	first := len(r.Before) == 0 // of the task's attempts in this run
+	n := len(r.Before)
+	first := n == 0 || r.Before[n-1].Earlier // of the task's attempts in this run
 	if retried {
 		first = e.Retries == 0
 	}
@@ -82,6 +109,9 @@ func (s *Results) write(e *task.Event) error {
 	}
 	if replayed {
 		for _, b := range r.Before {
+			if b.Earlier {
+				continue // as a file it may be there
+			}
 			if err := saveBoth(dir, attemptSuffix(b), b); err != nil {
 				return err
 			}
@@ -109,6 +139,11 @@ func begin(dir string, empty bool) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	there, err := trust.OpenFile(dir, unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
 	// It goes first, as the files that it vouches for are about to change.
 	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -116,15 +151,15 @@ func begin(dir string, empty bool) error {
 	if !empty {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
+	names, err := there.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
-	for _, f := range entries {
-		if !strings.HasPrefix(f.Name(), "stdout") && !strings.HasPrefix(f.Name(), "stderr") {
+	for _, name := range names {
+		if !strings.HasPrefix(name, "stdout") && !strings.HasPrefix(name, "stderr") {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +175,7 @@ func saveBoth(dir, suffix string, r *task.Result) error {
 
 // save writes o to a file. Its errors name the file.
 func save(path string, o task.Output) error {
-	f, err := os.Create(path)
+	f, err := create(path)
 	if err != nil {
 		return err
 	}
@@ -165,8 +200,18 @@ func (s *Results) result(dir string, e *task.Event) error {
 	}
 	s.buf.Bytes()[open] = ','
 	path := filepath.Join(dir, "result.json")
-	if err := os.WriteFile(path+".tmp", s.buf.Bytes(), 0o666); err != nil {
+	f, err := create(path + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(s.buf.Bytes())
+	if err = cmp.Or(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(path+".tmp", path)
+}
+
+// create is os.Create, but follows no links of other users.
+func create(path string) (*os.File, error) {
+	return trust.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 }

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bufio"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -51,8 +52,28 @@ func runtimeOf(row string) (command string, ms int64, ok bool) {
 	if err != nil || !(seconds >= 0 && seconds < 1e9) {
 		return "", 0, false
 	}
-	return joblogPlain.Replace(cells[len(cells)-1]), max(1, int64(seconds*1000)), true
+	return unescaped(cells[len(cells)-1]), max(1, int64(seconds*1000)), true
 }
 
-// joblogPlain undoes joblogEscapes.
-var joblogPlain = strings.NewReplacer(`\\`, "\\", `\t`, "\t", `\n`, "\n", `\r`, "\r")
+// unescaped undoes appendEscaped. What is no escape stays.
+func unescaped(s string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, `\`)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		n := 0 // how many bytes after the backslash belong to the escape
+		if i := strings.IndexByte(`\tnr`, (rest + " ")[0]); i >= 0 {
+			b.WriteByte("\\\t\n\r"[i])
+			n = 1
+		} else if c, err := hex.DecodeString(rest[min(1, len(rest)):min(3, len(rest))]); err == nil && len(c) == 1 && rest[0] == 'x' {
+			b.Write(c)
+			n = 3
+		} else {
+			b.WriteByte('\\')
+		}
+		s = rest[n:]
+	}
+}

@@ -29,7 +29,7 @@ func TestRuntimes(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
-	odd := []string{"a", "tab\there", "line\nline", `back\slash\n\\`, "\r", "", "\xff é"}
+	odd := []string{"a", "tab\there", "line\nline", `back\slash\n\\`, "\r", "", "\xff é", "\x1b[2J\x9b", `\x1b`}
 	all := write("one", 1234, odd...) + write("two", 0, "fast", "a")
 	path := filepath.Join(dir, "all")
 	require.NoError(t, os.WriteFile(path, []byte(all+"7\t:\t1.000\t  x\t0\t0\t0\t0\tbad\n8\tcut"), 0o666))

@@ -16,26 +16,38 @@ import (
 // Everything is shown through Print, so writers do not mix and no line is
 // written into the bar. It is safe for concurrent use.
 type Screen struct {
+	// configuration
+
+	bar     *bar  // nil if none is shown
+	shared  bool  // stderr is a terminal to which tasks write themselves
+	inOrder bool  // a stream waits until the other one has been read
+	fence   Fence // around lines of crew's own that need one
+
+	enclosure Fence // around all that is shown
+
+	// state
+
 	mu       sync.Mutex
 	out, err *stream
 	last     *stream // the one written to last
-	bar      *bar    // nil if none is shown
-	shared   bool    // stderr is a terminal to which tasks write themselves
 }
 
 // stream is stdout or stderr of a screen. If it goes to the terminal of the bar, a
 // write removes the bar first.
 type stream struct {
-	screen  *Screen
-	w       io.Writer // not embedded: its ReadFrom would not remove the bar
-	overBar bool
-	midLine bool // the last write did not end its line
+	screen   *Screen
+	w        io.Writer // not embedded: its ReadFrom would not remove the bar
+	overBar  bool
+	terminal bool // it is a terminal that knows colours
+	coloured bool // the last write has left a colour on there
+	midLine  bool // the last write did not end its line
 }
 
 // NewScreen returns a screen of the two streams.
 func NewScreen(out, err io.Writer) *Screen {
 	s := &Screen{}
-	s.out, s.err = &stream{screen: s, w: out}, &stream{screen: s, w: err}
+	colours := func(w io.Writer) bool { return isTerminal(w) && os.Getenv("TERM") != "dumb" }
+	s.out, s.err = &stream{screen: s, w: out, terminal: colours(out)}, &stream{screen: s, w: err, terminal: colours(err)}
 	return s
 }
 
@@ -43,10 +55,16 @@ func (s *stream) Write(p []byte) (int, error) {
 	if s.overBar {
 		s.screen.bar.clear()
 	}
+	if last := s.screen.last; s.screen.inOrder && last != nil && last != s {
+		last.awaitRead()
+	}
 	n, err := s.w.Write(p)
 	if n > 0 {
 		s.midLine = p[n-1] != '\n'
 		s.screen.last = s
+	}
+	if s.terminal {
+		s.coloured = colouredAfter(p[:n], s.coloured)
 	}
 	return n, err
 }
@@ -57,6 +75,14 @@ func (s *stream) SyscallConn() (syscall.RawConn, error) {
 		return c.SyscallConn()
 	}
 	return nil, syscall.EAGAIN
+}
+
+// stream returns stdout or stderr.
+func (s *Screen) stream(stderr bool) *stream {
+	if stderr {
+		return s.err
+	}
+	return s.out
 }
 
 // Print calls write with both streams, one caller at a time, and returns its
@@ -82,32 +108,36 @@ func (s *Screen) Notice(text string) { s.Say("crew: " + task.Printable(text) + "
 // Say prints text, if any, on stderr, at the beginning of a line. What crew says
 // about itself is not worth ending a run for, so errors are ignored.
 func (s *Screen) Say(text string) {
-	if text == "" {
-		return
+	if text != "" {
+		s.say(s.fenced(text))
 	}
+}
+
+func (s *Screen) say(text string) {
 	_ = s.Print(func(_, err io.Writer) error {
 		_, e := patient{err}.Write([]byte(s.newline() + text))
 		return e
 	})
 }
 
-// newline returns what ends an unfinished line that stderr would continue, or "".
-// It is called inside Print alone.
+// newline returns what ends an unfinished line that stderr would continue, and colours,
+// or "". It is called inside Print alone.
 func (s *Screen) newline() string {
+	plain := s.colourless()
 	if s.shared {
 		// As zsh has it: so many blanks reach the next line if the cursor is not at
 		// the beginning of its line, and otherwise fill it.
 		_, columns := size(s.err.w)
-		return strings.Repeat(" ", columns) + eraseBar
+		return plain + strings.Repeat(" ", columns) + eraseBar
 	}
 	at := s.err
 	if s.last == s.out && s.out.midLine != s.err.midLine && s.together() {
 		at = s.out
 	}
 	if at.midLine {
-		return "\n"
+		return plain + "\n"
 	}
-	return ""
+	return plain
 }
 
 // together reports whether both streams go to the same terminal or file.
@@ -128,14 +158,14 @@ func (s *Screen) together() bool {
 // Last prints text as a line of crew's own once the run is over. It does not wait for
 // a Print, which may be stuck in a write for ever.
 func (s *Screen) Last(text string) {
-	_, _ = patient{s.err.w}.Write([]byte(s.clean() + "crew: " + task.Printable(text) + "\n"))
+	_, _ = patient{s.err.w}.Write([]byte(s.clean() + s.fenced("crew: "+task.Printable(text)+"\n")))
 }
 
 // Urge is Notice for the end of a run, when nobody may be reading: it is like Last,
 // but prints nothing if that would have to wait.
 func (s *Screen) Urge(text string) {
 	if w := s.err.w; writable(w) {
-		_, _ = io.WriteString(w, s.clean()+"crew: "+task.Printable(text)+"\n")
+		_, _ = io.WriteString(w, s.clean()+s.fenced("crew: "+task.Printable(text)+"\n"))
 	}
 }
 
@@ -146,7 +176,7 @@ func (s *Screen) clean() (text string) {
 		text = s.newline()
 		s.last, s.err.midLine = s.err, false
 	}
-	if s.bar != nil {
+	if s.bar != nil && s.bar.mine() {
 		text += eraseBar // whether it is shown is known only under the lock
 	}
 	return text

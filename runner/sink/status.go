@@ -19,7 +19,7 @@ func (s *Screen) Status(lines []string) {
 	for _, l := range lines {
 		b.WriteString("crew: " + task.Printable(l) + "\n")
 	}
-	text := b.String()
+	text := s.fenced(b.String())
 	for end := time.Now().Add(statusWithin); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			_, _ = io.WriteString(patient{s.err.w}, s.clean()+text)

@@ -118,7 +118,7 @@ func (s *Stdout) Consume(events []task.Event) error {
 		switch e.Kind {
 		case task.Finished:
 			next := i+1 < len(events) && events[i+1].Kind == task.Released && events[i+1].ID == e.ID
-			s.finished(e, next)
+			s.finished(e, s.shown(events[:i+1]), next)
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
 				s.released(id)
@@ -198,10 +198,21 @@ func (s *Stdout) Lost() int64 {
 	return s.lost
 }
 
-// finished shows a result, or keeps it for its turn. If next is true, the next
-// event releases it.
-func (s *Stdout) finished(e *task.Event, next bool) {
-	r := e.Result
+// shown returns the result to show of the task that the last event finishes. If its
+// attempt has just failed and gets no retry because the run ends, it is that one's.
+func (s *Stdout) shown(events []task.Event) *task.Result {
+	last := len(events) - 1
+	if s.cfg.Plan.Show == task.ShowBlocks && last > 0 {
+		if e := &events[last-1]; e.Kind == task.Retried && e.ID == events[last].ID {
+			return e.Result
+		}
+	}
+	return events[last].Result
+}
+
+// finished shows a result r of the task that e finishes, or keeps it for its turn. If
+// next is true, the next event releases it.
+func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	switch {
 	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome == task.OK:
 		return
@@ -310,7 +321,9 @@ func (s *Stdout) add(out, err []byte) {
 		if len(p) == 0 {
 			continue
 		}
-		s.gather = append(s.gather, p...)
+		if s.gather = append(s.gather, p...); s.scr.stream(i == 1).terminal && colouredAfter(p, false) {
+			s.gather = append(s.gather, resetColour...)
+		}
 		if n := len(s.parts); n == 0 || s.parts[n-1].stderr != (i == 1) {
 			s.parts = append(s.parts, part{stderr: i == 1})
 		}
@@ -349,7 +362,9 @@ func (s *Stdout) show(l *large) (lost bool) {
 			return s.showObject(l)
 		}
 		failed := s.copyStream(&s.out, l.tag, l.task, &l.result, false)
-		return cmp.Or(failed, s.copyStream(&s.err, l.tag, l.task, &l.result, true))
+		failed = cmp.Or(failed, s.copyStream(&s.err, l.tag, l.task, &l.result, true))
+		s.scr.uncolour()
+		return failed
 	})
 	return s.lose(failed, 1)
 }

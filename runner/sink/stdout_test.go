@@ -380,3 +380,30 @@ func BenchmarkGroup(b *testing.B) {
 		})
 	}
 }
+
+// TestShowsAnAttemptWithoutItsRetry: what a task wrote is shown even if its attempt
+// failed, to be retried, and the run makes no retry.
+func TestShowsAnAttemptWithoutItsRetry(t *testing.T) {
+	store := newStore(t, 1<<20)
+	for _, text := range []string{"small\n", strings.Repeat("big\n", 40_000)} {
+		for _, ordered := range []bool{false, true} {
+			var p page
+			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: ordered}, Store: store})
+			retried := ended(2, task.Result{Outcome: task.Exit, Stdout: kept(t, store, text), Stderr: kept(t, store, "err\n")})
+			retried.Kind = task.Retried
+			unrun := ended(2, task.Result{Outcome: task.NotRun, Before: []*task.Result{retried.Result}})
+			consume(t, s, retried, unrun)
+			waited := retried // whose output is closed
+			waited.ID = 3
+			consume(t, s, spoken(t, store, 1, "first\n", ""), ended(3, task.Result{Outcome: task.NotRun, Before: []*task.Result{waited.Result}}))
+			consume(t, s, released(1, 2, 3)...)
+			require.NoError(t, s.Close(task.Stats{}))
+			want := "first\n" + text
+			if !ordered {
+				want = text + "first\n"
+			}
+			require.True(t, want == p.out.String())
+			require.Equal(t, "err\n", p.err.String())
+		}
+	}
+}

@@ -81,7 +81,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	if t.now == nil {
 		t.now = time.Now
 	}
-	terminal := isTerminal(screen.err.w) && os.Getenv("TERM") != "dumb"
+	terminal := screen.err.terminal
 	if screen.shared = cfg.Raw && terminal; cfg.Raw || cfg.Progress == ProgressNever {
 		return t
 	}
@@ -126,15 +126,19 @@ func (t *Terminal) Consume(events []task.Event) error {
 	return nil
 }
 
-// Close removes the bar, or prints a last plain line. It never returns an error.
+// Close removes the bar, or prints a last plain line, and ends the colours that tasks have
+// left on. It never returns an error.
 func (t *Terminal) Close(task.Stats) error {
-	switch {
-	case t.bar != nil:
-		t.screen.Print(func(_, _ io.Writer) error { t.bar.clear(); return nil })
-	case t.last && t.stats.Admitted > 0:
+	if t.bar == nil && t.last && t.stats.Admitted > 0 {
 		t.printLine(t.now())
 	}
-	return nil
+	return t.screen.Print(func(_, _ io.Writer) error {
+		if t.bar != nil {
+			t.bar.clear()
+		}
+		t.screen.uncolour()
+		return nil
+	})
 }
 
 // printLine prints progress as a line.
@@ -220,7 +224,7 @@ func ids(some []uint64, n int64) string {
 }
 
 // draw draws the bar every barEvery, and sooner if a line has removed it, so the
-// bar seems to stay below the lines.
+// bar seems to stay below the lines. While another program has the terminal, it does not.
 func (t *Terminal) draw(now time.Time) {
 	t.screen.Print(func(_, _ io.Writer) error {
 		b := t.bar
@@ -228,7 +232,10 @@ func (t *Terminal) draw(now time.Time) {
 		if now.Before(t.next) && !removed {
 			return nil
 		}
-		t.next = now.Add(t.every)
+		if t.next = now.Add(t.every); !b.mine() {
+			b.shown, b.drawn = false, time.Time{}
+			return nil
+		}
 		b.put(t.lines(now), now)
 		return nil
 	})

@@ -11,6 +11,7 @@ const (
 	Rest                   // read nothing more, and run everything that was read
 	Stop                   // drain, and ask running attempts to end
 	Kill                   // stop, and kill running attempts
+	Fail                   // drain because crew cannot go on: Err says why; nothing happens once the run drains or is done
 	Resize                 // set the number of this machine's slots to N
 	Grow                   // add N to the number of this machine's slots
 	Join                   // add N slots like Slot, at least one; the run chooses their IDs
@@ -32,8 +33,10 @@ type Command struct {
 	N      int
 	IDs    []uint64
 	Key    string
+	Kill   bool // for Cancel: kill attempts instead of asking them to end
 	Slot   Slot
 	Tasks  []*Task
+	Err    error
 	Signal int // the signal that caused it, or 0
 }
 

@@ -31,6 +31,7 @@ type Event struct {
 	Last    uint64
 	Task    *Task
 	Result  *Result // closed once every sink has consumed the event
+	Dropped *Result // for Retried: an earlier attempt that Before omits from now on, or nil; closed likewise
 	Slot    int
 	Host    string // of the slot; empty for this machine
 	Attempt int
@@ -49,7 +50,7 @@ type Stats struct {
 	Admitted  int64
 	Running   int64
 	Retried   int64 // tasks that were tried again in this run after a failure
-	Flaky     int64 // tasks that failed in this run before they succeeded
+	Flaky     int64 // tasks that failed before they succeeded
 	Lost      int64 // attempts that were lost after they had begun
 	Released  int64
 	ByOutcome [Outcomes]int64 // finished tasks
@@ -188,6 +189,18 @@ func (s *Stats) Of(o Outcome) int64 { return s.ByOutcome[o] }
 // Here returns how many tasks succeeded and failed in this run.
 func (s *Stats) Here() (ok, bad int64) {
 	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier)
+}
+
+// Own returns the totals without the tasks that an earlier run finished. All tasks must
+// be released.
+func (s Stats) Own() Stats {
+	s.Admitted -= s.Resumed()
+	s.Released = s.Admitted
+	for o, n := range s.Earlier {
+		s.ByOutcome[o] -= n
+	}
+	s.Earlier = [Outcomes]int64{}
+	return s
 }
 
 // Rate returns how many tasks per second were done in this run; 0 at its start.

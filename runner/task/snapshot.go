@@ -32,6 +32,15 @@ type Where struct {
 	Held     uint64    // if it has ended and its result is held back: by this unfinished task
 }
 
+// Past is what is kept of a task that has ended.
+type Past struct {
+	Result  *Result  // of its last attempt; Task has its ID and Key at least, and the outputs are closed
+	Command string   // as a person would type it; it may be cut
+	Outputs [2]Live  // stdout and stderr; nil for none
+	Cut     [2]int64 // how many bytes came before what is kept of these
+	Kept    bool     // without Outputs there was none
+}
+
 // Live is the output of an attempt, which may still grow. Its methods are safe for
 // concurrent use, also with each other and with the attempt.
 type Live interface {

@@ -26,20 +26,22 @@ type Task struct {
 
 	// from the journal
 
-	Identity [16]byte // the same in every run; zero if the task is not recorded
-	Done     *Result  // its result in an earlier run; nil if it has to run
-	Attempts int      // attempts that ended in earlier runs; numbers go on from there
-	Failures int      // how many of these used up a retry
+	Identity [16]byte  // the same in every run; zero if the task is not recorded
+	Done     *Result   // its result in an earlier run; nil if it has to run
+	Attempts int       // attempts that ended in earlier runs; numbers go on from there
+	Failures int       // how many of these used up a retry
+	Known    *Attempts `json:"-"` // what is known of these; nil for nothing
 
 	// what to run
 
-	Argv  []string // the command
-	Shell bool     // Argv is a shell, its option and one script made by crew
-	Env   []string // additions to the environment, "NAME=value"
-	Bare  bool     // Env is the whole environment, but for what crew sets
-	Dir   string   // working directory; empty is the run's
-	Stdin []byte   // standard input; nil is /dev/null
-	Block *Block   `json:"-"` // standard input instead of Stdin; nil for none
+	Argv   []string // the command
+	Shell  bool     // Argv is a shell, its option and one script made by crew
+	NoArgs bool     // Argv takes nothing of Records: -n0
+	Env    []string // additions to the environment, "NAME=value"
+	Bare   bool     // Env is the whole environment, but for what crew sets
+	Dir    string   // working directory; empty is the run's
+	Stdin  []byte   // standard input; nil is /dev/null
+	Block  *Block   `json:"-"` // standard input instead of Stdin; nil for none
 
 	// Protocol is how a persistent worker with this command takes the task; NoProtocol is
 	// a process of its own.
@@ -60,6 +62,12 @@ type Task struct {
 	Tag     string     // prefix of its output lines
 	Marks   []Mark     // each {%} and {host} in Tag and then in Argv, in order
 	Err     error      // why it cannot be run at all; it finishes as StartFailed
+}
+
+// Attempts are attempts at a task, as Result has them.
+type Attempts struct {
+	Before  []*Result
+	Omitted int
 }
 
 // Mark is the position of a {%} or {host} in a task's command or tag. These stand for
@@ -294,6 +302,7 @@ type Result struct {
 
 	// Earlier means that an earlier run has shown this result: it counts but is
 	// not shown again. Logged means the same for the joblog and the results tree.
+	// In Before, Earlier means that the attempt's output is not kept.
 	Earlier, Logged bool
 
 	// Unbegun means, with Lost, that the attempt had certainly not begun, so it does not
@@ -314,15 +323,16 @@ type Result struct {
 	RunDelay     time.Duration // estimated time it waited for a CPU; 0 if not asked for
 	MaxRSS       int64         // bytes; 0 if unknown
 
-	// Before holds the attempts of this run that failed or, once begun, were lost before. Their
-	// outputs are open only if Plan.KeepsAttempts.
-	Before []*Result
+	// Before holds the attempts that failed or, once begun, were lost before, since the
+	// task was last done. Their outputs are open only if Plan.KeepsAttempts.
+	Before  []*Result
+	Omitted int // earlier attempts left out of Before between the first and the last few
 
 	// Stdout and Stderr are nil if nothing was captured or written. The last owner
 	// closes them.
 	Stdout, Stderr Output
 	// Tail is the end of stderr, or of stdout if stderr is blank, if outputs are not
-	// kept.
+	// kept. In Before it is the last few lines that sink.Digest has seen.
 	Tail []byte
 }
 
@@ -347,6 +357,9 @@ func (r *Result) Failures() (list []*Result) {
 	}
 	return list
 }
+
+// Tries returns how many attempts came before.
+func (r *Result) Tries() int { return len(r.Before) + r.Omitted }
 
 // Flaky reports whether the task failed and then succeeded.
 func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Before) > 0 && len(r.Failures()) > 0 }

@@ -119,6 +119,28 @@ func TestMembersAreJSON(t *testing.T) {
 	}
 }
 
+func TestLabelsTellTasksApart(t *testing.T) {
+	for _, c := range []struct {
+		task Task
+		max  int
+		want string
+	}{
+		{Task{Records: [][]string{{"a", "b"}}, Argv: []string{"x"}}, 30, "a b"},
+		{Task{Records: [][]string{{"one"}, {"two"}, {"three"}}}, 8, "one two …"},
+		{Task{Records: [][]string{{"a\x1b[2J\tb\n\xff"}}}, 30, `a\x1b[2J b\n\xff`},
+		{Task{Records: [][]string{{"\x01\x01\x01"}}}, 8, `\x01\x01…`},
+		{Task{ID: 7, Records: [][]string{{"a"}}, NoArgs: true}, 30, "7"},
+		{Task{Argv: []string{"sleep", "1 2"}}, 30, "sleep '1 2'"},
+		{Task{Argv: []string{"x"}, Records: [][]string{{""}}}, 30, "x"},
+		{Task{ID: 7, Records: [][]string{{" "}}}, 30, "7"},
+		{Task{Block: &Block{Name: "in", Off: 10, Len: 5}}, 30, "bytes 10-14 of in"},
+		{Task{Object: `{"command":["ls"]}`, Argv: []string{"ls", "a"}, Records: [][]string{{"a"}}}, 30, "ls a"},
+		{Task{Object: `{"n":1}`, Argv: []string{"jq"}, Protocol: JSONProtocol, Records: [][]string{{`{"n":1}`}}}, 30, `{"n":1}`},
+	} {
+		require.Equal(t, c.want, c.task.Label(c.max))
+	}
+}
+
 func TestShorten(t *testing.T) {
 	for _, c := range []struct {
 		s    string
@@ -190,5 +212,34 @@ func TestUncoloured(t *testing.T) {
 		"\x1b]0;title\a": "\x1b]0;title\a", "cut\x1b[3": "cut\x1b[3", "\x1b": "\x1b", "\x1b[1\nm": "\x1b[1\nm", "\x1b\x1b[1mx": "\x1bx", "[1m": "[1m",
 	} {
 		require.Equal(t, plain, string(Uncoloured([]byte(text))), "%q", text)
+	}
+}
+
+func TestBesideTellsWhatACommandDoesNot(t *testing.T) {
+	records := func(columns ...string) *Task { return &Task{ID: 7, Records: [][]string{columns}} }
+	long := "a long command that says nothing of what it is about until here: "
+	for _, c := range []struct {
+		task    *Task
+		command string
+		want    string
+	}{
+		{records("a"), "sh probe a", ""},
+		{records("a"), "sh -c 'cat \"$1\" | sort' sh b", "a"},
+		{records("a b", "c"), "cut 'a b'", ""},
+		{records("it's"), `echo 'it'\''s'`, ""},
+		{records("dir/film.avi"), "play film.mkv", ""},
+		{records("film.avi"), long + "film.avi", "film.avi"},
+		{records("1"), "sleep 10 && ./run", "1"},
+		{records(long), long, ""},
+		{&Task{Argv: []string{"run"}, Records: [][]string{{""}}}, "run", ""},
+		{records("ls -l /tmp"), "ls -l /tmp", ""},
+		{&Task{Argv: []string{"run"}}, "run", ""},
+		{&Task{Records: [][]string{{"1"}}, Stdin: []byte("1\n")}, "sleep 1", "1"},
+		{&Task{Records: [][]string{{"1"}}, Stdin: []byte("1"), Protocol: LineProtocol}, "cat <<< 1", ""},
+		{&Task{ID: 7, Records: [][]string{{"1"}}, NoArgs: true}, "sleep 1", "7"},
+		{&Task{Block: &Block{Name: "in", Off: 10, Len: 5}}, "sort", "bytes 10-14 of in"},
+		{&Task{Object: `{"command":"ls"}`, Argv: []string{"ls"}, Records: [][]string{{"x"}}}, "ls", ""},
+	} {
+		require.Equal(t, c.want, c.task.Beside(c.command), c.command)
 	}
 }

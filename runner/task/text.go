@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,12 +35,14 @@ func needsQuote(r rune) bool {
 // CommandLine returns argv, a form of t.Argv, as a person would type it: the script
 // if crew put it into a shell, otherwise the quoted words. The record of a persistent
 // worker's task follows as a here-string.
-func (t *Task) CommandLine(argv []string) string { return t.Words(argv) + t.hereString(math.MaxInt) }
+func (t *Task) CommandLine(argv []string) string {
+	return t.Words(argv) + t.hereString(math.MaxInt, Quote)
+}
 
 // ShortCommandLine is like CommandLine, in at most n bytes and an ellipsis. It cuts a
 // worker's command, which is the same for all tasks, rather than its record.
 func (t *Task) ShortCommandLine(argv []string, n int) string {
-	words, record := t.Words(argv), t.hereString(n)
+	words, record := t.Words(argv), t.hereString(n, Quote)
 	if record != "" {
 		words = Shorten(words, max(n-len(record)-len("…"), n/4))
 	}
@@ -48,7 +51,7 @@ func (t *Task) ShortCommandLine(argv []string, n int) string {
 
 // hereString returns " <<< " and at most n bytes of the record of a persistent worker's
 // task, or "".
-func (t *Task) hereString(n int) string {
+func (t *Task) hereString(n int, quote func(string) string) string {
 	record := ""
 	switch t.Protocol {
 	case LineProtocol, NULProtocol:
@@ -60,7 +63,7 @@ func (t *Task) hereString(n int) string {
 	default:
 		return ""
 	}
-	return " <<< " + Quote(record[:min(len(record), n)])
+	return " <<< " + quote(record[:min(len(record), n)])
 }
 
 // Words is CommandLine without a record.
@@ -68,14 +71,98 @@ func (t *Task) Words(argv []string) string {
 	if t.Shell && len(argv) > 0 {
 		return argv[len(argv)-1]
 	}
+	return words(argv, Quote)
+}
+
+// words returns the words of argv as quote has them.
+func words(argv []string, quote func(string) string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {
-		if words[i] = Quote(w); i == 0 && words[i] == w && strings.Contains(w, "=") {
+		if words[i] = quote(w); i == 0 && words[i] == w && strings.Contains(w, "=") {
 			words[i] = "'" + w + "'" // not an assignment
 		}
 	}
 	return strings.Join(words, " ")
 }
+
+// Label returns what people recognize the task by, as a part of a line, in at most max
+// bytes and an ellipsis: its records, a block's place or, with -n0, the task's number. A
+// task that a JSON object describes, or without records, has its command.
+func (t *Task) Label(max int) string {
+	label := ""
+	switch {
+	case t.Block != nil:
+		label = t.Block.Place()
+	case t.NoArgs:
+		label = strconv.FormatUint(t.ID, 10)
+	case t.Object != "" && t.Protocol == NoProtocol && len(t.Argv) > 0:
+	default:
+		var b strings.Builder
+		for _, record := range t.Records {
+			for _, column := range record {
+				if b.Len() <= max {
+					b.WriteString(column + " ")
+				}
+			}
+		}
+		label = strings.TrimSpace(b.String())
+	}
+	if label == "" {
+		label = cmp.Or(t.CommandLine(t.Argv), strconv.FormatUint(t.ID, 10))
+	}
+	label = Printable(strings.ReplaceAll(Shorten(label, max), "\t", " "))
+	return Shorten(label, max)
+}
+
+// besideBytes is how much of a command tells people of its record at a glance, and how
+// long a record beside it is.
+const besideBytes = 60
+
+// Beside returns the task's label if its command, as it is shown, does not tell it: the
+// record does not go into the command, or not into its beginning. This looks for words
+// of the record there. Otherwise it returns "".
+func (t *Task) Beside(command string) string {
+	switch {
+	case t.NoArgs, t.Block != nil, t.Stdin != nil && t.Protocol == NoProtocol:
+		return t.Label(besideBytes)
+	case t.Object != "" && t.Protocol == NoProtocol, len(t.Records) == 0:
+		return ""
+	}
+	begin := command[:min(len(command), besideBytes)]
+	for _, record := range t.Records {
+		for _, c := range record {
+			stem := strings.TrimSuffix(path.Base(c), path.Ext(c))
+			long := len(c) > besideBytes/2 && strings.Contains(begin, c[:besideBytes/2])
+			if c != "" && (long || strings.HasPrefix(c, begin) || hasWord(begin, c) || hasWord(begin, Quote(c)) || hasWord(begin, stem)) {
+				return ""
+			}
+		}
+	}
+	label := t.Label(besideBytes)
+	if strings.HasPrefix(command, label) || label == strconv.FormatUint(t.ID, 10) {
+		return ""
+	}
+	return label
+}
+
+// hasWord reports whether w is in s with no letter or digit beside it.
+func hasWord(s, w string) bool {
+	for w != "" {
+		before, after, found := strings.Cut(s, w)
+		if !found {
+			return false
+		}
+		l, _ := utf8.DecodeLastRuneInString(before)
+		r, _ := utf8.DecodeRuneInString(after)
+		if !alphanumeric(l) && !alphanumeric(r) {
+			return true
+		}
+		s = after
+	}
+	return false
+}
+
+func alphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // Shorten cuts s after at most n bytes, between characters, and adds an ellipsis if
 // anything was cut.

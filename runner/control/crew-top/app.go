@@ -61,7 +61,9 @@ func (a *app) after(d time.Duration, do func()) { time.AfterFunc(d, func() { a.p
 
 // loop shows the view until the user quits or the terminal is gone.
 func (a *app) loop() error {
-	a.tick()
+	if a.runs == nil {
+		a.tick()
+	}
 	for !a.quit {
 		if !a.away && (!a.screen.HasPendingEvent() || time.Since(a.drawn) > drawLeast) {
 			a.draw(a.screen)
@@ -142,6 +144,8 @@ func (a *app) key(k tcell.Key, r rune) {
 		a.away = true
 		_ = a.screen.Suspend()
 		_ = syscall.Kill(0, syscall.SIGTSTP)
+	case a.runs != nil:
+		a.chooseRun(k, r)
 	case a.ask != nil:
 		yes := a.ask.yes
 		if a.ask = nil; r == 'y' || r == 'Y' {
@@ -175,7 +179,7 @@ func (a *app) move(k tcell.Key, r rune) bool {
 	case k == tcell.KeyHome:
 		row = 0
 	case k == tcell.KeyEnd:
-		row = len(a.tasks) - 1
+		row = a.rows() - 1
 	case k == tcell.KeyLeft:
 		a.left = max(0, a.left-sideways)
 	case k == tcell.KeyRight:
@@ -191,8 +195,8 @@ func (a *app) move(k tcell.Key, r rune) bool {
 func (a *app) command(k tcell.Key, r rune) {
 	switch {
 	case k == tcell.KeyEnter, r == 'l':
-		if chosen := a.chosenTask(); chosen != nil {
-			a.log = &log{id: chosen.Task, command: chosen.name(), follow: true, close: func() {}}
+		if chosen, ok := a.chosenTask(); ok {
+			a.log = &log{id: chosen.id, state: chosen.state, command: chosen.name, follow: true, close: func() {}}
 			a.follow(a.log)
 		}
 	case r == 'q':
@@ -218,26 +222,32 @@ func (a *app) command(k tcell.Key, r rune) {
 			a.steer(control.Request{Op: "drain"})
 		}}
 	case r == 'c':
-		if chosen := a.chosenTask(); chosen != nil {
-			id := chosen.Task
-			a.ask = &question{fmt.Sprintf("cancel task %d: %s", id, chosen.name()), func() {
-				a.steer(control.Request{Op: "cancel", Tasks: []uint64{id}})
+		if chosen, ok := a.chosenTask(); ok && chosen.state == "ended" {
+			a.message = fmt.Sprintf("task %d has ended", chosen.id)
+		} else if ok {
+			a.ask = &question{fmt.Sprintf("cancel task %d: %s", chosen.id, chosen.name), func() {
+				a.steer(control.Request{Op: "cancel", Tasks: []uint64{chosen.id}})
 			}}
+		}
+	case r == 'r':
+		if chosen, ok := a.chosenTask(); ok && chosen.state == "running" {
+			a.message = fmt.Sprintf("task %d is running", chosen.id)
+		} else if ok {
+			a.steer(control.Request{Op: "retry", Tasks: []uint64{chosen.id}})
 		}
 	}
 }
 
-// chosenTask returns the chosen task. If there is none, it says so and returns nil.
-func (a *app) chosenTask() *row {
-	switch {
-	case a.over != "":
+// chosenTask returns the chosen task. If there is none, it says so.
+func (a *app) chosenTask() (p picked, ok bool) {
+	if a.over != "" {
 		a.message = a.overText()
-	case len(a.tasks) == 0:
-		a.message = "no task is running"
-	default:
-		return &a.tasks[a.chosenRow()]
+		return p, false
 	}
-	return nil
+	if p, ok = a.picked(); !ok {
+		a.message = "no task is running"
+	}
+	return p, ok
 }
 
 // obey does what signals ask for, until the program ends.

@@ -38,25 +38,29 @@ func (a *app) asked() (asked []control.Request) {
 
 func TestKeys(t *testing.T) {
 	for keys, want := range map[string][]control.Request{
-		"p":      {{Op: "pause"}},
-		"+":      {{Op: "resize", N: 1, Relative: true}},
-		"-":      {{Op: "resize", N: -1, Relative: true}},
-		"c":      nil,
-		"cn":     nil,
-		"c^":     nil,
-		"cy":     {{Op: "cancel", Tasks: []uint64{1235}}},
-		"DDcy":   {{Op: "cancel", Tasks: []uint64{1237}}},
-		"Ecy":    {{Op: "cancel", Tasks: []uint64{1264}}},
-		"EPDUcy": {{Op: "cancel", Tasks: []uint64{1263}}},
-		"Pcy":    {{Op: "cancel", Tasks: []uint64{1245}}},
-		"scy":    {{Op: "cancel", Tasks: []uint64{1235}}}, // sorted by age; the choice stays
-		"d":      nil,
-		"dy":     {{Op: "drain"}},
-		"?p":     nil, // closes the help
-		"?pp":    {{Op: "pause"}},
-		"lp":     nil, // no key of the log
-		"lqp":    {{Op: "pause"}},
-		"x!":     nil,
+		"p":        {{Op: "pause"}},
+		"+":        {{Op: "resize", N: 1, Relative: true}},
+		"-":        {{Op: "resize", N: -1, Relative: true}},
+		"c":        nil,
+		"cn":       nil,
+		"c^":       nil,
+		"cy":       {{Op: "cancel", Tasks: []uint64{1235}}},
+		"DDcy":     {{Op: "cancel", Tasks: []uint64{1237}}},
+		"EUUUUUcy": {{Op: "cancel", Tasks: []uint64{1264}}},
+		"PPPUcy":   {{Op: "cancel", Tasks: []uint64{1264}}},
+		"Ecy":      nil, // it has ended
+		"EUUUcy":   {{Op: "cancel", Tasks: []uint64{104}}},
+		"Er":       {{Op: "retry", Tasks: []uint64{101}}},
+		"r":        nil, // it is running
+		"Pcy":      {{Op: "cancel", Tasks: []uint64{1245}}},
+		"scy":      {{Op: "cancel", Tasks: []uint64{1235}}}, // sorted by age; the choice stays
+		"d":        nil,
+		"dy":       {{Op: "drain"}},
+		"?p":       nil, // closes the help
+		"?pp":      {{Op: "pause"}},
+		"lp":       nil, // no key of the log
+		"lqp":      {{Op: "pause"}},
+		"x!":       nil,
 	} {
 		a := keyed(t, 30, keys)
 		require.Equal(t, want, a.asked(), keys)
@@ -78,8 +82,12 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, []control.Request{{Op: "cancel", Tasks: []uint64{1235}}}, a.asked())
 
 	// Nothing to choose, and nobody to ask.
-	a = keyed(t, 0, "c")
+	a = keyed(t, 0, "")
+	a.ended = nil
+	a.key(tcell.KeyRune, 'c')
 	require.Equal(t, "no task is running", a.message)
+	require.Equal(t, "task 101 has ended", keyed(t, 3, "Ec").message)
+	require.Equal(t, "task 1235 is running", keyed(t, 3, "r").message)
 	a = keyed(t, 3, "")
 	a.over = "ended"
 	for _, key := range "pc+-dl" {

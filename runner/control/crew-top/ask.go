@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
-	"crew/runner/task"
 )
 
-// connect starts to exchange requests and answers with the run, and to learn of
-// failures. The goroutines end with the program, or before it with the run.
+// connect starts to exchange requests and answers with the run, and to learn of its end.
+// The goroutines end with the program, or before it with the run.
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
@@ -51,7 +49,7 @@ func (a *app) exchange(hello control.Hello) {
 			})
 			continue
 		}
-		a.post(func() { a.answered(&request, err) })
+		a.post(func() { a.answered(&request, &last, err) })
 	}
 }
 
@@ -67,7 +65,7 @@ func attempts(s *control.Status) map[int]time.Time {
 }
 
 // answered shows the answer to a request that steers the run.
-func (a *app) answered(request *control.Request, err error) {
+func (a *app) answered(request *control.Request, reply *control.Reply, err error) {
 	if request.Op == "status" {
 		a.looking = false
 	}
@@ -83,6 +81,10 @@ func (a *app) answered(request *control.Request, err error) {
 		a.message = "paused: running tasks finish; p resumes"
 	case request.Op == "cancel":
 		a.message = fmt.Sprintf("task %d is being cancelled", request.Tasks[0])
+	case request.Op == "retry" && len(reply.Tasks) > 0 && reply.Tasks[0] != request.Tasks[0]:
+		a.message = fmt.Sprintf("task %d runs again as task %d", request.Tasks[0], reply.Tasks[0])
+	case request.Op == "retry":
+		a.message = fmt.Sprintf("task %d is tried again now", request.Tasks[0])
 	}
 	a.look()
 }
@@ -103,16 +105,12 @@ func queue(s *control.Status) string {
 	return strings.Join(parts, ", ")
 }
 
-// watch posts failures as they happen, and at last how the run ended.
+// watch posts how the run ended.
 func (a *app) watch(hello control.Hello) {
 	for {
 		var final *control.Status
 		err := call(hello, control.Request{Op: "watch"}, func(r *control.Reply) {
 			final = r.Run
-			if e := r.Event; e != nil && slices.Contains(failures[:], e.Outcome) {
-				text := r.Line() + ": " + string(e.Command)
-				a.post(func() { a.fail(text) })
-			}
 		})
 		switch {
 		case err == nil:
@@ -130,7 +128,7 @@ func (a *app) watch(hello control.Hello) {
 			a.post(func() { a.end(killed) })
 			return
 		case refused(err): // there is no room for one more client
-			a.post(func() { a.message = "failures are not shown: " + err.Error() })
+			a.post(func() { a.message = "the end of the run will not be seen: " + err.Error() })
 			time.Sleep(patience)
 		default: // killed, or it has given up this client, which was stopped
 			time.Sleep(again)
@@ -143,9 +141,6 @@ func refused(err error) bool {
 	_, ok := errors.AsType[*control.Refused](err)
 	return ok
 }
-
-// failures are the outcomes of attempts that failed.
-var failures = [...]string{task.Exit.String(), task.Signal.String(), task.Timeout.String(), task.StartFailed.String(), task.Lost.String()}
 
 // killed is how a run ended that could not say so.
 const killed = "killed"

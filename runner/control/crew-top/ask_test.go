@@ -33,6 +33,9 @@ func (f *fake) do(cmd task.Command) task.Reply {
 		snap.At = time.Now()
 		return task.Reply{Snapshot: &snap}
 	}
+	if cmd.Op == task.Explain {
+		return task.Reply{Wheres: []task.Where{{ID: 7, Known: true, Running: &f.snap.Running[0]}}}
+	}
 	f.did = append(f.did, cmd)
 	return task.Reply{Err: f.err}
 }
@@ -101,11 +104,12 @@ func TestApp(t *testing.T) {
 	// What happens after the last look is counted as well.
 	await(t, s, "TRY")
 	now := time.Now().Add(time.Hour)
-	result := &task.Result{Task: one, Outcome: task.Exit, Code: 3, Attempt: 2, Start: now.Add(-2 * time.Second), End: now}
+	two := &task.Task{ID: 8, Argv: []string{"sleep", "2"}}
+	result := &task.Result{Task: two, Outcome: task.Exit, Code: 3, Attempt: 1, Start: now.Add(-2 * time.Second), End: now}
 	require.NoError(t, server.Sink().Consume([]task.Event{
-		{Kind: task.Finished, At: now, ID: 7, Task: one, Result: result, Attempt: 2},
+		{Kind: task.Finished, At: now, ID: 8, Task: two, Result: result, Attempt: 1},
 	}))
-	await(t, s, "task 7")
+	await(t, s, " task 8: exit 3 after 2s: sleep 2")
 	final := f.snap.Stats
 	final.ByOutcome[task.Exit]++
 	final.ByOutcome[task.NotRun]++

@@ -29,6 +29,8 @@ func (v *view) draw(s tcell.Screen) {
 	c := &canvas{Screen: s, w: w, h: h, styles: newStyles(s.Colors())}
 	switch {
 	case h < 2 || w < 2:
+	case v.runs != nil:
+		v.drawRuns(c)
 	case v.help:
 		c.help()
 	case v.log != nil:
@@ -122,7 +124,7 @@ func (v *view) progress(c *canvas, y int) {
 	}
 }
 
-// body shares rows from y on among the tasks, what waits, and failures.
+// body shares rows from y on among the tasks, what waits, and what has ended.
 func (v *view) body(c *canvas, y, rows int) {
 	tasks := 1 + len(v.tasks)
 	rest := rows - min(tasks, max(4, rows*2/3))
@@ -133,11 +135,17 @@ func (v *view) body(c *canvas, y, rows int) {
 		}
 		return 0
 	}
-	waits := share(len(v.waits), max(2, rest-min(1+len(v.failures), rest/2)))
-	failed := share(len(v.failures), rest)
-	tasks = min(tasks, rows-waits-failed)
+	ended := 0
+	if v.past { // the chosen task is there
+		ended = share(len(v.ended), max(2, rest-min(1+len(v.waits), rest/2)))
+	}
+	waits := share(len(v.waits), max(2, rest-min(1+len(v.ended), rest/2)))
+	if !v.past {
+		ended = share(len(v.ended), rest)
+	}
+	tasks = min(tasks, rows-waits-ended)
 	gap := 0
-	if rows-tasks-waits-failed >= 2 {
+	if rows-tasks-waits-ended >= 2 {
 		gap = 1
 	}
 	v.table(c, y, tasks)
@@ -152,10 +160,10 @@ func (v *view) body(c *canvas, y, rows int) {
 		c.list(y+1, waits-1, v.waits, first, c.plain)
 		y += waits
 	}
-	if failed > 0 {
+	if ended > 0 {
 		y += gap
-		c.section(y, "FAILED", "the latest first")
-		c.list(y+1, failed-1, v.failures, c.bad, c.bad)
+		c.section(y, "ENDED", "the latest first")
+		v.drawEnded(c, y+1, ended-1)
 	}
 }
 
@@ -184,12 +192,13 @@ type column struct {
 	width int // with the blank before it
 	by    order
 	value func(*row) string
+	left  bool // the values are at the left
 }
 
 // columns returns the columns before the command for which there is room.
 func (v *view) columns(w int) []column {
 	number := func(title string, least int, by order, value func(*row) string) column {
-		c := column{title, max(least, len(title)+1), by, value}
+		c := column{title: title, width: max(least, len(title)+1), by: by, value: value}
 		for i := range v.tasks {
 			c.width = max(c.width, len(value(&v.tasks[i]))+1)
 		}
@@ -223,6 +232,11 @@ func (v *view) columns(w int) []column {
 			}
 			return size(r.memory)
 		}))
+		record := number("RECORD", 8, unordered, func(r *row) string { return task.Shorten(r.record(), w/4) })
+		if record.left = true; slices.ContainsFunc(v.tasks, func(r row) bool { return r.record() != "" }) {
+			record.width = min(record.width+1, w/4)
+			cols = append(cols, record)
+		}
 	}
 	return cols
 }
@@ -236,13 +250,17 @@ func (v *view) table(c *canvas, y, rows int) {
 		if col.by == v.order {
 			style = c.bold.Underline(true)
 		}
-		c.text(x+col.width-len(col.title), y, len(col.title), col.title, style)
+		at := x + col.width - len(col.title)
+		if col.left {
+			at = x + 2
+		}
+		c.text(at, y, len(col.title), col.title, style)
 		x += col.width
 	}
 	chosen, rows := v.chosenRow(), rows-1
 	v.page = max(rows, 1)
 	v.first = max(0, min(v.first, chosen, len(v.tasks)-rows))
-	if rows > 0 && chosen >= v.first+rows {
+	if rows > 0 && chosen >= v.first+rows && chosen < len(v.tasks) {
 		v.first = chosen - rows + 1
 	}
 	title, style, shown := "COMMAND", c.bold, ""
@@ -262,16 +280,24 @@ func (v *view) table(c *canvas, y, rows int) {
 		}
 		x := 0
 		for _, col := range cols {
-			c.right(x+1, y+1+i, col.width-1, col.value(r), style)
+			if col.left {
+				c.text(x+2, y+1+i, col.width-2, col.value(r), style)
+			} else {
+				c.right(x+1, y+1+i, col.width-1, col.value(r), style)
+			}
 			x += col.width
 		}
-		c.text(x+2, y+1+i, c.w-3-x, printable(r.name(), v.left), style)
+		name := r.name()
+		if c.w < narrow {
+			name = cmp.Or(r.record(), name)
+		}
+		c.text(x+2, y+1+i, c.w-3-x, printable(name, v.left), style)
 	}
 }
 
 // hints are what the last line says of the keys, the most important first.
 var hints = [...]struct{ key, does string }{
-	{"q", "quit"}, {"?", "help"}, {"p", "pause"}, {"+ -", "workers"}, {"c", "cancel"}, {"l", "log"}, {"s", "sort"}, {"d", "drain"},
+	{"q", "quit"}, {"?", "help"}, {"p", "pause"}, {"+ -", "workers"}, {"c", "cancel"}, {"l", "log"}, {"r", "retry"}, {"s", "sort"}, {"d", "drain"},
 }
 
 // footer draws the last line: what there is to say, or the keys.
@@ -290,6 +316,8 @@ func (v *view) footer(c *canvas) {
 		c.text(1, y, c.w-2, v.overText()+"  q quit", c.warn)
 	case silent > 0:
 		c.text(1, y, c.w-2, "the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
+	case v.runs != nil:
+		c.text(1, y, c.w-2, "enter show  q quit", c.dim)
 	case v.help || v.log != nil:
 		c.text(1, y, c.w-2, "q back", c.dim)
 	default:
@@ -315,10 +343,12 @@ func (c *canvas) help() {
 	}
 }
 
-const helpText = `up down    choose a task; also k j, page up and down, home, end
+const helpText = `up down    choose a task, also one that has ended; also k j, page up and down,
+           home, end
 left right shift the commands
-l, enter   show the task's output as it comes
+l, enter   show the task's output, as it comes or what is kept of it
 c          cancel the task
+r          run the failed task again, or now if it waits for its retry
 p          pause; again: resume
 + -        a worker more, a worker fewer
 d          drain: start nothing more, then end

@@ -61,10 +61,15 @@ func busy(tasks int) *view {
 			used[100+i] = usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678}
 		}
 	}
-	v.learn(r, used, time.Now())
+	three := 3
 	for i := range 5 {
-		v.fail(fmt.Sprintf("10:41:0%d task %d: exit 3 after 2s: ffmpeg -i 'film %d.avi'", i, i, i))
+		r.Ended = append(r.Ended, control.Where{
+			Task: uint64(105 - i), State: "ended", Outcome: "exit", Exit: &three, Duration: 2, Since: time.Now(), Worker: 1,
+			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi'", i)),
+		})
 	}
+	r.Ended[1].State = "waiting"
+	v.learn(r, used, time.Now())
 	return v
 }
 
@@ -90,7 +95,7 @@ func TestPicture(t *testing.T) {
 			}
 			require.Equal(t, h > 10, strings.Contains(text, "throughput "), what)
 			require.Equal(t, h > 10, strings.Contains(text, " ffmpeg -i {} {.}.mkv"), what)
-			require.Equal(t, h > 10 || tasks == 0, strings.Contains(text, " FAILED "), what)
+			require.Equal(t, h > 10 || tasks == 0, strings.Contains(text, " ENDED "), what)
 			require.Equal(t, tasks > h, strings.Contains(text, fmt.Sprintf(" of %d\n", tasks)), what)
 		}
 	}
@@ -104,6 +109,64 @@ func TestHosts(t *testing.T) {
 	require.Contains(t, text, " WORKER                 HOST  TASK ")
 	require.Contains(t, text, "      3 web1._example.org.of  1237 ")
 	require.NotContains(t, strings.Join(picture(t, v, 50, 24), "\n"), "web1")
+}
+
+// What has ended can be chosen, too, also on a small screen, and scrolls.
+func TestEnded(t *testing.T) {
+	for _, size := range [][2]int{{40, 10}, {80, 24}} {
+		v := busy(30)
+		v.choose(30)
+		require.Equal(t, picked{105, "ffmpeg -i 'film 0.avi'", "ended"}, v.mustPick(t))
+		require.Contains(t, strings.Join(picture(t, v, size[0], size[1]), "\n"), " task 105: exit 3 after 2s: ")
+		v.choose(34)
+		require.Contains(t, strings.Join(picture(t, v, size[0], size[1]), "\n"), " task 101: exit 3 after 2s: ")
+	}
+	v := busy(2)
+	v.choose(3)
+	require.Regexp(t, `(?m)^ [0-9:]{8} task 104: exit 3 after 2s, waits for its retry: ffmpeg`, strings.Join(picture(t, v, 80, 24), "\n"))
+
+	// The choice stays with its task, as long as that is there.
+	s := v.status
+	s.Tasks = s.Tasks[1:]
+	v.learn(&s, nil, time.Now())
+	require.Equal(t, uint64(104), v.mustPick(t).id)
+	s.Ended = s.Ended[:1]
+	v.learn(&s, nil, time.Now())
+	require.Equal(t, uint64(105), v.mustPick(t).id)
+	s.Tasks, s.Ended = nil, nil
+	v.learn(&s, nil, time.Now())
+	_, ok := v.picked()
+	require.False(t, ok)
+}
+
+func (v *view) mustPick(t *testing.T) picked {
+	p, ok := v.picked()
+	require.True(t, ok)
+	return p
+}
+
+// Records have a column where commands do not tell them, and their place on a narrow
+// screen.
+func TestRecords(t *testing.T) {
+	v := busy(3)
+	v.tasks[0].Record, v.tasks[1].Record, v.tasks[2].Tag = "film 0.avi", task.Bytes(strings.Repeat("r", 100)), "tag"
+	text := strings.Join(picture(t, v, 80, 24), "\n")
+	require.Regexp(t, `(?m)MEM  RECORD +COMMAND`, text)
+	require.Regexp(t, `(?m)  film 0.avi +ffmpeg -i`, text)
+	require.Regexp(t, `(?m)  r{17}…  ffmpeg -i`, text)
+	require.Regexp(t, `(?m)  film 0.avi$`, strings.Join(picture(t, v, 50, 24), "\n"))
+}
+
+// Of several runs one is to be chosen.
+func TestRuns(t *testing.T) {
+	v := &view{run: 20}
+	for i := range 30 {
+		v.runs = append(v.runs, control.Hello{PID: 100 + i, State: control.Silent})
+	}
+	got := picture(t, v, 80, 10)
+	require.Equal(t, " crew ctl top: which run?", got[0])
+	require.Contains(t, strings.Join(got, "\n"), " 120 does not answer")
+	require.Equal(t, " enter show  q quit", got[9])
 }
 
 // The table scrolls with the chosen task.
@@ -121,7 +184,7 @@ func TestScroll(t *testing.T) {
 func TestTiny(t *testing.T) {
 	for _, w := range []int{0, 1, 2, 3, 8, 20, 39, 59, 60, 90} {
 		for _, h := range []int{0, 1, 2, 3, 4, 6, 9, 15, 16, 20} {
-			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{question: "cancel?"}}} {
+			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{question: "cancel?"}}, {runs: make([]control.Hello, 3)}} {
 				picture(t, v, w, h)
 			}
 		}

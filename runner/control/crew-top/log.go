@@ -22,6 +22,7 @@ var colors = regexp.MustCompile(`\x1b\[[0-9;:]*[mK]`)
 // log is the output of a task, as it comes.
 type log struct {
 	id      uint64
+	state   string // when it was asked for; as in control.Where
 	command string
 	close   func() // ends the wait for more
 
@@ -43,6 +44,9 @@ type logLine struct {
 
 // take takes a reply to a request for the output.
 func (l *log) take(r *control.Reply) {
+	if r.Cut > 0 {
+		l.add(fmt.Appendf(nil, "… %d bytes before this are not kept\n", r.Cut), r.Stream == "stderr")
+	}
 	l.add(r.Data, r.Stream == "stderr")
 	if len(r.Ended) > 0 {
 		l.ended = "ended: " + r.Ended[0].Outcome
@@ -84,7 +88,7 @@ func (l *log) draw(c *canvas) {
 	c.fill(0, c.bar)
 	state := l.ended
 	if state == "" {
-		state = "running"
+		state = l.state
 	}
 	x := c.text(1, 0, c.w-2, fmt.Sprintf("task %d  %s  ", l.id, state), c.bar.Bold(true))
 	c.text(x, 0, c.w-1-x, l.command, c.bar)

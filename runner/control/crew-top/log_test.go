@@ -38,7 +38,7 @@ func TestLogLines(t *testing.T) {
 }
 
 func TestLogView(t *testing.T) {
-	l := &log{id: 7, command: "make all", follow: true}
+	l := &log{id: 7, state: "running", command: "make all", follow: true}
 	for i := range 100 {
 		l.add(fmt.Appendf(nil, "line %d \x1b[1;31m\x1b[2J\t%s\x1b[0m\r\n", i, strings.Repeat("=", 50)), false)
 	}

@@ -38,9 +38,14 @@ func show(args []string) (int, error) {
 	if len(args) > 1 || len(args) == 1 && args[0] != "" && args[0][0] == '-' {
 		return 1, errors.New("usage: crew ctl top [RUN]")
 	}
-	hello, err := control.Find(append(args, "")[0])
-	if err != nil {
-		return 1, err
+	var hello control.Hello
+	runs := control.List()
+	if len(args) > 0 || len(runs) < 2 {
+		var err error
+		if hello, err = control.Find(append(args, "")[0]); err != nil {
+			return 1, err
+		}
+		runs = nil
 	}
 	screen, err := newScreen()
 	if err != nil {
@@ -54,7 +59,9 @@ func show(args []string) (int, error) {
 		return 1, err
 	}
 	go a.obey(signals)
-	a.connect(hello)
+	if a.runs = runs; runs == nil {
+		a.connect(hello)
+	}
 	if err := a.loop(); err != nil {
 		return 1, fmt.Errorf("read the terminal: %w", err)
 	}

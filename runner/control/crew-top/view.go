@@ -12,27 +12,31 @@ import (
 type view struct {
 	// what is known of the run
 
-	hello    control.Hello
-	status   control.Status // when it was last looked at
-	tasks    []row          // running ones, in order
-	waits    []string       // what waits for what
-	rates    []float64      // tasks per second, one for each look at the run
-	failures []string       // the latest first
-	over     string         // "ended" or killed; "" while it runs
-	looked   time.Time      // when the run last answered
+	hello  control.Hello
+	status control.Status  // when it was last looked at
+	tasks  []row           // running ones, in order
+	waits  []string        // what waits for what
+	rates  []float64       // tasks per second, one for each look at the run
+	ended  []control.Where // tasks that have ended, or failed and wait for their retry, the latest first
+	over   string          // "ended" or killed; "" while it runs
+	looked time.Time       // when the run last answered
+	runs   []control.Hello // of which one is to be chosen; nil once it is
 
 	// what the user wants
 
-	order   order
-	chosen  uint64    // the task; 0 for none
-	place   int       // its row when it was last seen
-	first   int       // the first row shown
-	page    int       // how many rows were shown
-	left    int       // columns of the commands that are not shown
-	help    bool      // the keys are shown
-	log     *log      // the output that is shown; nil for none
-	ask     *question // waits for an answer; nil for none
-	message string    // what there is to say, until the next key
+	order      order
+	chosen     uint64    // the task; 0 for none
+	past       bool      // it is one of those that have ended
+	place      int       // its row when it was last seen; those of ended tasks follow
+	first      int       // the first row shown
+	firstEnded int       // the same of those that have ended
+	page       int       // how many rows were shown
+	left       int       // columns of the commands that are not shown
+	run        int       // the run of runs that is marked
+	help       bool      // the keys are shown
+	log        *log      // the output that is shown; nil for none
+	ask        *question // waits for an answer; nil for none
+	message    string    // what there is to say, until the next key
 }
 
 // row is a running task.
@@ -44,6 +48,14 @@ type row struct {
 
 // name returns what the table calls the task.
 func (r *row) name() string { return cmp.Or(string(r.Tag), string(r.Command)) }
+
+// record returns the task's record if its name does not tell that.
+func (r *row) record() string {
+	if r.Tag != "" {
+		return ""
+	}
+	return string(r.Record)
+}
 
 // question is what is asked before something is done.
 type question struct {
@@ -65,10 +77,9 @@ const (
 var orderNames = [...]string{byWorker: "worker", byAge: "age", byCPU: "CPU", byMemory: "memory"}
 
 const (
-	keptRates    = 1000 // looks; more than any terminal has columns
-	keptFailures = 100
-	patience     = 3 * time.Second       // until the run counts as silent
-	again        = 50 * time.Millisecond // until it is asked again after an error
+	keptRates = 1000                  // looks; more than any terminal has columns
+	patience  = 3 * time.Second       // until the run counts as silent
+	again     = 50 * time.Millisecond // until it is asked again after an error
 )
 
 // learn takes the status of the run at a moment, and what its tasks use by process ID.
@@ -84,6 +95,9 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 		use, measured := used[t.PID]
 		v.tasks[i] = row{t, use, measured}
 	}
+	v.ended = slices.DeleteFunc(slices.Clone(s.Ended), func(w control.Where) bool {
+		return slices.ContainsFunc(s.Tasks, func(t control.Running) bool { return t.Task == w.Task })
+	})
 	v.sort()
 }
 
@@ -105,28 +119,37 @@ func (v *view) sort() {
 	v.choose(v.chosenRow())
 }
 
-// chosenRow returns the row of the chosen task or, if that has ended, its place.
+// rows returns how many tasks can be chosen.
+func (v *view) rows() int { return len(v.tasks) + len(v.ended) }
+
+// chosenRow returns the row of the chosen task or, if that is gone, its place.
 func (v *view) chosenRow() int {
-	for i := range v.tasks {
-		if v.tasks[i].Task == v.chosen {
-			return i
+	last := v.rows() - 1
+	if v.past {
+		for i := range v.ended {
+			if v.ended[i].Task == v.chosen {
+				return len(v.tasks) + i
+			}
+		}
+	} else {
+		for i := range v.tasks {
+			if v.tasks[i].Task == v.chosen {
+				return i
+			}
+		}
+		if n := len(v.tasks); n > 0 {
+			last = n - 1
 		}
 	}
-	return max(0, min(v.place, len(v.tasks)-1))
+	return max(0, min(v.place, last))
 }
 
 // choose chooses the task of a row, or the next one that exists.
 func (v *view) choose(row int) {
-	v.place = max(0, min(row, len(v.tasks)-1))
-	if v.chosen = 0; v.place < len(v.tasks) {
-		v.chosen = v.tasks[v.place].Task
-	}
-}
-
-// fail adds a failed attempt.
-func (v *view) fail(text string) {
-	v.failures = slices.Insert(v.failures, 0, text)
-	v.failures = v.failures[:min(len(v.failures), keptFailures)]
+	v.place = max(0, min(row, v.rows()-1))
+	v.past = v.place >= len(v.tasks) && len(v.ended) > 0
+	p, _ := v.at(v.place)
+	v.chosen = p.id
 }
 
 // silent returns how long the run has not answered, if that is remarkably long.

@@ -1,0 +1,231 @@
+package control
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"crew/runner/task"
+)
+
+// A run remembers so many of the tasks that failed lately, and so many others that have
+// ended.
+const (
+	mostPast  = 50
+	pastBytes = 1 << 20 // the size of the tasks of each kind, unless it is one task
+	pastTail  = 8 << 10 // bytes of the end of stdout, and of stderr
+)
+
+// past is a task that has ended, or that has failed and may be tried again.
+type past struct {
+	id     uint64
+	task   *task.Task
+	size   int
+	due    time.Time   // when it may be tried again; zero if it is not
+	result task.Result // of the latest attempt, without outputs
+	outs   [2][]byte   // the ends of stdout and stderr
+	cut    [2]int64    // how many bytes came before these
+}
+
+// pasts are the latest tasks of a kind, the oldest first.
+type pasts struct {
+	list []*past
+	size int
+}
+
+// noteAll remembers how tasks ended, but not those that others of the batch would have
+// forgotten at once. The caller must hold mu.
+func (k *Sink) noteAll(batch []task.Event) {
+	finished, from := 0, len(batch)
+	for ; from > 0 && finished < mostPast; from-- {
+		if batch[from-1].Kind == task.Finished {
+			finished++
+		}
+	}
+	for i := range batch {
+		switch e := &batch[i]; {
+		case e.Kind == task.Retried:
+			k.note(e)
+		case e.Kind == task.Finished && (i >= from || e.Result.Outcome.Failed() || e.Result.Attempt > 1):
+			k.note(e)
+		}
+	}
+}
+
+// note remembers how a task ended. The caller must hold mu.
+func (k *Sink) note(e *task.Event) {
+	r := e.Result
+	if e.Task.Done != nil || r.Unbegun {
+		return
+	}
+	if r.Attempt > 1 || len(r.Before) > 0 {
+		k.failed.remove(e.Task.ID)
+	}
+	if r.Outcome.Failed() {
+		k.failed.add(e)
+	} else {
+		k.others.add(e)
+	}
+}
+
+// add adds a task in place of the oldest if there are too many.
+func (l *pasts) add(e *task.Event) {
+	p, size := (*past)(nil), e.Task.Size()
+	for len(l.list) == mostPast || len(l.list) > 0 && l.size+size > pastBytes {
+		p = l.list[0]
+		l.list = append(l.list[:0], l.list[1:]...)
+		l.size -= p.size
+	}
+	if p == nil {
+		p = new(past)
+	}
+	*p = past{id: e.Task.ID, task: e.Task, size: size, result: *e.Result}
+	for i, o := range [...]task.Output{e.Result.Stdout, e.Result.Stderr} {
+		if n := task.Length(o); n > 0 {
+			p.outs[i], _ = o.Tail(pastTail) // an error has ended the run, or will
+			p.cut[i] = n - int64(len(p.outs[i]))
+		}
+	}
+	if tail := e.Result.Tail; len(tail) > 0 {
+		p.outs[1] = tail
+	}
+	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
+	if e.Kind == task.Retried {
+		p.due = e.At.Add(e.Wait)
+	}
+	l.list = append(l.list, p)
+	l.size += size
+}
+
+func (l *pasts) remove(id uint64) {
+	l.list = slices.DeleteFunc(l.list, func(p *past) bool {
+		if p.id == id {
+			l.size -= p.size
+		}
+		return p.id == id
+	})
+}
+
+// pasts returns what is remembered, the latest first.
+func (k *Sink) pasts() []past {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var list []past
+	for _, l := range [...]*pasts{&k.failed, &k.others} {
+		for _, p := range l.list {
+			list = append(list, *p)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b past) int { return b.result.End.Compare(a.result.End) })
+	return list
+}
+
+// find returns what is remembered of a task that has ended.
+func (k *Sink) find(id uint64) (p past, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range [...]*pasts{&k.failed, &k.others} {
+		for _, p := range l.list {
+			if p.id == id && p.due.IsZero() {
+				return *p, true
+			}
+		}
+	}
+	return past{}, false
+}
+
+// join returns a follower of a task and, if its latest attempt has failed and it is to be
+// tried again, what is remembered of that. The follower gets all that comes after it.
+func (k *Sink) join(id uint64) (f *follower, was *past) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.failed.list {
+		if p.id == id && !p.due.IsZero() {
+			copied := *p
+			was = &copied
+		}
+	}
+	return k.follows(id), was
+}
+
+// ended lists what is remembered of tasks that have ended or failed, the latest first.
+func (s *Server) ended(now time.Time) (list []Where) {
+	for _, p := range s.sink.pasts() {
+		w, kept := Where{Task: p.id, State: "ended"}, p.past(false)
+		if !p.due.IsZero() {
+			w.State, w.Blocking = "waiting", blocking(&task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}, now)
+		}
+		w.recall(&kept)
+		list = append(list, w)
+	}
+	return list
+}
+
+// recall adds what is known of those tasks that have ended: what is remembered and, if
+// all, what is recorded.
+func (s *Server) recall(list []Where, all bool) {
+	missing := map[uint64]*Where{}
+	for i := range list {
+		w := &list[i]
+		if w.State != "ended" && w.State != "held" {
+			continue
+		}
+		if p, ok := s.sink.find(w.Task); ok {
+			kept := p.past(false)
+			w.recall(&kept)
+		} else {
+			missing[w.Task] = w
+		}
+	}
+	if !all || len(missing) == 0 {
+		return
+	}
+	if s.cfg.Ended == nil {
+		for _, w := range missing {
+			if w.Held == 0 && w.Outcome == "" {
+				w.Hint = "--state DIR keeps more"
+			}
+		}
+		return
+	}
+	for id, p := range s.cfg.Ended(slices.Collect(maps.Keys(missing))...) {
+		missing[id].recall(&p)
+	}
+}
+
+// past returns what is kept of a task that has ended: what is remembered if that is
+// all of its output, or else what is recorded, if anything.
+func (s *Server) past(id uint64) (p task.Past, ok bool) {
+	was, ok := s.sink.find(id)
+	if ok {
+		p = was.past(s.cfg.Live != nil)
+	}
+	if s.cfg.Ended != nil && (!ok || p.Cut != [2]int64{}) {
+		if recorded, found := s.cfg.Ended(id)[id]; found && (recorded.Kept || !ok) {
+			return recorded, true
+		}
+	}
+	return p, ok
+}
+
+// tail is the end of an output as a task.Live.
+type tail []byte
+
+// ReadAt reads from an offset on.
+func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(t).ReadAt(p, off) }
+
+// Close does nothing.
+func (t tail) Close() error { return nil }
+
+// past returns p as what is kept of a task.
+func (p *past) past(keeps bool) task.Past {
+	out := task.Past{Result: &p.result, Cut: p.cut, Kept: keeps}
+	out.Command = p.task.ShortCommandLine(p.task.ArgvIn(&p.result), longest)
+	for i, o := range p.outs {
+		if len(o) > 0 {
+			out.Outputs[i], out.Kept = tail(o), true
+		}
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package sink
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fence is a pair of lines in the log of a CI server, which obeys nothing that stands
+// between them. The zero Fence is none.
+type Fence struct{ Stop, Resume string }
+
+// readWithin is how long a stream waits for the reader of the other one.
+const readWithin = time.Second
+
+// Guard has lines of crew's own be fenced if they might hold a command to the CI server,
+// and the log's reader see stdout and stderr in the order in which they are written.
+// It must be called before anything is printed.
+func (s *Screen) Guard(f Fence) {
+	s.fence, s.inOrder = f, !s.together()
+}
+
+// Enclose fences all that is shown from now on, until it calls the returned function. If
+// raw, tasks write by themselves, so nobody knows whether they have ended their last line.
+// It must be called before anything is printed.
+func (s *Screen) Enclose(f Fence, raw bool) (open func()) {
+	if raw {
+		f.Resume = "\n" + f.Resume
+	}
+	both := func(line string) {
+		_ = s.Print(func(out, err io.Writer) error {
+			_, _ = io.WriteString(patient{out}, line)
+			if !s.together() {
+				_, _ = io.WriteString(patient{err}, line)
+			}
+			return nil
+		})
+	}
+	both(f.Stop)
+	s.enclosure = f
+	return func() { both(f.Resume) }
+}
+
+// Command prints commands to the CI server on stderr, outside of any fence. Errors are
+// ignored.
+func (s *Screen) Command(lines string) {
+	if lines != "" {
+		s.say(s.enclosure.Resume + lines + s.enclosure.Stop)
+	}
+}
+
+// fenced returns lines of crew's own, with the fence around them if they need one.
+func (s *Screen) fenced(lines string) string {
+	if s.enclosure.Stop != "" || !mayCommand([]byte(lines)) {
+		return lines
+	}
+	return s.fence.Stop + lines + s.fence.Resume
+}
+
+// mayCommand reports whether GitHub Actions might find a command in lines. One of the old
+// form may stand anywhere in a line.
+func mayCommand(lines []byte) bool {
+	if bytes.Contains(lines, []byte("##[")) {
+		return true
+	}
+	for l := range bytes.FieldsFuncSeq(lines, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if bytes.HasPrefix(bytes.TrimSpace(l), []byte("::")) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitRead waits until a pipe has been read, but not for ever.
+func (s *stream) awaitRead() {
+	f, ok := s.w.(*os.File)
+	if !ok {
+		return
+	}
+	for end := time.Now().Add(readWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ); err != nil || n == 0 || abandoned(f) {
+			return
+		}
+	}
+}

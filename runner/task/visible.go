@@ -1,0 +1,71 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The forms in this file are for a terminal: a shell reads the same from them, but they
+// hold no character that could change the terminal.
+
+// VisibleLine is CommandLine for a terminal. Of a script, line breaks and tabs stay unless
+// they may come from the task's records.
+func (t *Task) VisibleLine(argv []string) string {
+	line := t.CommandLine(argv)
+	hidden := IsHidden
+	if own := t.Object == "" && !slices.ContainsFunc(t.Records, hasHidden); t.Shell && own {
+		hidden = func(s string) bool { return IsHidden(strings.NewReplacer("\n", "", "\t", "").Replace(s)) }
+	}
+	if !hidden(line) {
+		return line
+	}
+	return words(argv, VisibleQuote) + t.hereString(len(line), VisibleQuote)
+}
+
+// VisibleQuote is Quote for a terminal: other than printable characters are the output of
+// printf(1), which every POSIX shell knows, unlike $'…'. Line breaks at the end stay, since
+// a command substitution would drop them.
+func VisibleQuote(s string) string {
+	body := strings.TrimRight(s, "\n")
+	breaks := s[len(body):]
+	switch {
+	case !IsHidden(s):
+		return Quote(s)
+	case body == "":
+		return Quote(breaks)
+	case breaks != "":
+		breaks = Quote(breaks)
+	}
+	return `"$(printf ` + PrintfFormat(body) + `)"` + breaks
+}
+
+// PrintfFormat returns the word of a shell that has printf(1) print s.
+func PrintfFormat(s string) string {
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		r, n := utf8.DecodeRuneInString(rest)
+		c := rest[:n]
+		rest = rest[n:]
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '%':
+			b.WriteString("%%")
+		case r == '-' && b.Len() == 0, r == '\\', r == '\'', r == '!', IsHidden(c): // an interactive shell may expand ! in the word
+			for i := range n {
+				fmt.Fprintf(&b, `\%03o`, c[i])
+			}
+		default:
+			b.WriteString(c)
+		}
+	}
+	return "'" + b.String() + "'"
+}
+
+// IsHidden reports whether s has a byte or character that is not seen on a terminal as
+// what it is.
+func IsHidden(s string) bool { return strings.Contains(s, "\t") || Printable(s) != s }
+
+func hasHidden(columns []string) bool { return slices.ContainsFunc(columns, IsHidden) }
