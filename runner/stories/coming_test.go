@@ -1,14 +1,10 @@
-package main
+package stories
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,17 +55,17 @@ var place = map[string]string{
 		".PHONY: lib app\nlib app:\n\t$(MAKE) -C $@\n",
 	"lib/Makefile": "all:; echo lib\n", "app/Makefile": "all: ; echo app\n", "t/1.t": "echo ok 1\n", "t/2.t": "echo ok 2\n",
 
-	"check":       "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
-	"simulate":    "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
-	"nightly":     "echo well\n",
-	"migrate":     "echo migrated\nexit 4\n",
-	"sync":        "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
-	"bin/convert": "cp $1 $2\n",
-	"bin/curl":    "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
-	"bin/lame":    "cp $1 ${1%.wav}.mp3\n",
-	"bin/mail":    "printf '<%s>' \"$@\"; echo\n",
-	"bin/pandoc":  "cp $3 $2\n",
-	"bin/ssh":     "echo $1 runs $2\n",
+	"check":       sh + "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
+	"simulate":    sh + "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
+	"nightly":     sh + "echo well\n",
+	"migrate":     sh + "echo migrated\nexit 4\n",
+	"sync":        sh + "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
+	"bin/convert": sh + "cp $1 $2\n",
+	"bin/curl":    sh + "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
+	"bin/lame":    sh + "cp $1 ${1%.wav}.mp3\n",
+	"bin/mail":    sh + "printf '<%s>' \"$@\"; echo\n",
+	"bin/pandoc":  sh + "cp $3 $2\n",
+	"bin/ssh":     sh + "echo $1 runs $2\n",
 }
 
 // comings has what becomes of each use of the man page, by crew's line: what run
@@ -144,24 +140,6 @@ func TestComingFrom(t *testing.T) {
 	require.Len(t, comings, len(uses))
 }
 
-// The README shows uses of the man page, without the program that feeds the command and
-// its last words.
-func TestReadmeComingFrom(t *testing.T) {
-	uses, _, table := usesOfManPage(t)
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## Coming from other tools\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	rows := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*?)`").FindAllStringSubmatch(section, -1)
-	require.Len(t, rows, 10)
-	for _, row := range rows {
-		require.True(t, slices.ContainsFunc(slices.Concat(uses, table), func(u use) bool {
-			return strings.Contains(u.theirs, row[1]) && strings.Contains(u.crew, row[2])
-		}), "%q is not in the man page", row[1:])
-	}
-}
-
 // TestComingFromTsp runs the table of the man page from top to bottom.
 func TestComingFromTsp(t *testing.T) {
 	t.Parallel()
@@ -191,85 +169,24 @@ func TestComingFromTsp(t *testing.T) {
 		comeOf(t, "export TS_SOCKET=$HOME/socket\n"+theirs.String()+"tsp -K"))
 }
 
-// comeOf runs a command line in a directory of its own with the files of place. It
+// comeOf runs a command line in a sandbox of its own with the files of place. It
 // returns the lines of its stdout, in order of their text unless that is fixed, its
 // status, and what has become of the files, with | for a newline.
 func comeOf(t *testing.T, line string) string {
 	t.Helper()
-	dir, home := t.TempDir(), t.TempDir()
-	for name, text := range place {
-		mode := fs.FileMode(0o666)
-		if strings.HasPrefix(name, "bin/") || slices.Contains([]string{"check", "migrate", "nightly", "simulate", "sync"}, name) {
-			mode, text = 0o777, "#!/bin/sh\n"+text
-		}
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
-		require.NoError(t, os.WriteFile(path, []byte(text), mode))
-	}
+	s := newSandbox(t, place)
+	script := line
 	if strings.HasPrefix(line, "test:; ") { // a rule of a makefile
-		line = fmt.Sprintf("echo '%s' | make -s -j4 -f -", line)
+		script = fmt.Sprintf("echo '%s' | make -s -j4 -f -", line)
 	}
-	run := func() (string, int) {
-		cmd := exec.Command("/bin/sh", "-c", line)
-		var stdout, stderr bytes.Buffer
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home,
-			"XDG_RUNTIME_DIR="+home, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "CREW_OPTS=", "LINE="+line)
-		if strings.Contains(line, "--retries") {
-			cmd.Env = append(cmd.Env, "CREW_OPTS=--retry-delay 1ms")
-		}
-		_ = cmd.Run()
-		t.Logf("%s\n%s", line, &stderr)
-		return stdout.String(), cmd.ProcessState.ExitCode()
-	}
-	out, status := run()
+	out, status := s.run("/bin/sh", script, "LINE="+line)
 	if strings.Contains(line, "resume") || strings.Contains(line, "--state run") {
 		var more string
-		more, status = run()
+		more, status = s.run("/bin/sh", script)
 		out += more
 	}
 	if !strings.Contains(line, "ctl") && !strings.Contains(line, "tsp") {
-		lines := slices.Sorted(strings.Lines(out))
-		out = strings.Join(lines, "")
+		out = sorted(out)
 	}
-	var changes []string
-	if status != 0 {
-		changes = append(changes, fmt.Sprint("status ", status))
-	}
-	changes = append(changes, changed(t, dir)...)
-	return strings.ReplaceAll(out+strings.Join(changes, " "), "\n", "|")
-}
-
-// changed lists the files that were removed, and those that came or changed, with what
-// is in them.
-func changed(t *testing.T, dir string) (list []string) {
-	t.Helper()
-	for name := range place {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			list = append(list, "-"+name)
-		}
-	}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(dir, path)
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name == "run": // of --state
-			return fs.SkipDir
-		case !d.Type().IsRegular() || name == "log": // of --joblog
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		was, known := place[name]
-		switch {
-		case known && strings.HasSuffix(string(text), was):
-		case strings.HasSuffix(name, ".gz"):
-			list = append(list, name)
-		default:
-			list = append(list, name+"="+string(text))
-		}
-		return err
-	}))
-	slices.Sort(list)
-	return list
+	return s.becomes(out, status)
 }

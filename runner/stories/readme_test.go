@@ -1,0 +1,333 @@
+package stories
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// readme is where the command lines of the README run: files, and programs that check
+// what they are given.
+var readme = map[string]string{
+	"a.log": "fine\n", "b.log": "fine\n", "a.jpg": "A\n", "b.jpg": "B\n", "hosts": "web1\nweb2\n", "commands.txt": "echo one\necho two | tr a-z A-Z\n",
+	"in/x/c.png": "C\n", "urls": "http://h/one\nhttp://h/flaky\n", "staff.csv": "name,login\nAda Lovelace,ada\n\"O'Hara, Bob\",bob\n",
+	"sentences": "good\nbad\n", "parameters": "1\n2\n3\n", "events.json": `{"user":"ada","n":1}` + "\n" + `{"user":"bob","n":2}` + "\n",
+	"events": "ada logs in\nbob logs in\nada logs out\n", "texts": "a\nb\n",
+	"zlib/Makefile": "all:; @echo made zlib\n", "openssl/Makefile": "all:; @echo made openssl\n", "curl/Makefile": "all:; @echo made curl\n",
+	"films/a.avi": "A\n", "films/b.avi": "B\n", "c.avi": "C\n", "more": "c.avi\n",
+	"jobs": strings.Repeat("web job\n", 17) + strings.Repeat("db job\n", 3),
+
+	"backup":      sh + "echo backed up $1\n",
+	"embed.py":    sh + `sed -u 's/^{"id":\([0-9]*\),"args":\["\(.*\)"\],"fields.*/{"id":\1,"exit":0,"stdout":"[\2]\\n","stderr":""}/'` + "\n",
+	"simulate":    sh + "[ $1 != 2 ] || [ -e mended ] || exit 1\necho seed $1\n",
+	"thumbnail":   sh + "echo thumbnail of $1\n",
+	"work":        sh + "echo $CREW_SEQ works\nuntil [ -e go ] || [ -e go.$CREW_SEQ ]; do sleep 0.05; done\n",
+	"bin/convert": sh + "[ $2,$3 = -resize,50% ] && cp $1 $4\n",
+	"bin/curl":    sh + "f=${2##*/}\n[ $1 = -fsSO ] && echo try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
+	"bin/cwebp":   sh + "[ $1,$3 = -quiet,-o ] && cp $2 $4\n",
+	"bin/ffmpeg":  sh + "[ $1 = -i ] && cp $2 $3\n",
+	"bin/kubectl": sh + `[ "$1" = logs ] && echo log of "$@" || echo '{"items":[{"metadata":{"namespace":"a","name":"x"}},{"metadata":{"namespace":"b","name":"y z"}}]}'` + "\n",
+	"bin/ping":    sh + "echo PING $2\necho $1 $2\n",
+	"bin/python3": sh + "[ $1,$2 = -u,classify.py ] && echo ready && while read -r l; do echo label of $l; done\n",
+	"bin/scp":     sh + "[ $2 = web1: ] && cp $1 .\n",
+	"bin/ssh":     sh + "while :; do case $1 in -o) shift 2 ;; -*) shift ;; *) break ;; esac; done\n[ \"$2\" != uptime ] || { [ $1 = web1 ]; exit; }\nmkdir -p ~/on.$1 && HOME=$HOME/on.$1 && cd && exec /bin/sh -c \"$2\"\n",
+	"bin/useradd": sh + `printf '<%s>' "$@"; echo` + "\n",
+	"bin/go": sh + `case "$CREW_SOAK $*" in
+*' list ./...') printf 'm/%s\n' a b c d ;;
+*' test m/'*) echo "ok $2" ;;
+*' vet ./...') echo "vet $GOOS $GOARCH" ;;
+' run . '*) shift 2; exec crew "$@" ;;
+' install ./...') mkdir -p "$GOPATH/bin" && cp "$BUILT"/* "$GOPATH/bin" ;;
+*) exec "$GO" "$@" ;;
+esac
+`,
+}
+
+// step is a command line of the README or, if line is empty, one of the test's own.
+type step struct {
+	line  string
+	as    string // what runs, with LINE for the line; "" for just that
+	want  string // what becomes of it: see sandbox.becomes; a regular expression if it begins with ^
+	until string // a condition for which to wait; the line goes on in the background
+}
+
+// cannot are the command lines of the README that do not run.
+var cannot = []string{
+	"go test ./...", // which runs this test
+}
+
+// steps are all others, in the order of the README.
+var steps = []step{
+	{line: "find . -name '*.log' -print0 | crew -0 -j4 gzip -9 {}", want: "-a.log -b.log a.log.gz b.log.gz"},
+	{line: "crew 'convert {} -resize 50% {.}.png' ::: *.jpg", want: "a.png=A| b.png=B|"},
+	{line: "crew -k --tag 'ping -c1 {} | tail -1' :::: hosts", want: "web1\t-c1 web1|web2\t-c1 web2|"},
+	{line: "crew echo {1} {2} ::: a b ::: 1 2 3", want: "a 1|a 2|a 3|b 1|b 2|b 3|"},
+	{line: "crew < commands.txt", want: "TWO|one|"},
+	{as: "for f in good other; do echo $f | gzip > $f.gz; done; echo bad > bad.gz", want: "bad.gz good.gz other.gz"},
+	{line: "crew gunzip -t ::: good.gz bad.gz other.gz", as: "LINE 2>&1", want: "as printed"},
+
+	{line: `seq 8 | go run . -j4 'echo "task {} on worker {%}"'`, want: `^(task \d on worker [1-4]\|){8}$`},
+	{line: "CGO_ENABLED=0 go install ./..."},
+	{line: `install -Dm644 man/crew.1 "$(go env GOPATH)/share/man/man1/crew.1"`},
+	{as: "command -v crew crew-engine crew-top", want: "~/go/bin/crew|~/go/bin/crew-engine|~/go/bin/crew-top|"},
+	{as: "unset MANPATH; man -w crew", want: "~/go/share/man/man1/crew.1|"},
+	{line: `eval "$(crew --completion bash)"`, as: "LINE; complete -p crew", want: "^complete .* crew\\|$"},
+
+	{
+		line: `find in -name '*.png' -printf '%P\0' | crew -0 -j50% 'mkdir -p out/{//} && cwebp -quiet in/{} -o out/{.}.webp'`,
+		want: "out/x/c.webp=C|",
+	},
+	{line: "crew -j8 --retries 3 --timeout 30 curl -fsSO {} < urls", want: "flaky=try|try|try| one=try|"},
+	{line: "go list ./... | crew --fail-fast -k go test {}", want: "ok m/a|ok m/b|ok m/c|ok m/d|"},
+	{line: "go list ./... | crew --shard 2/4 --junit report.xml --retries 2 --timeout 5m go test {}", want: `^(ok m/[a-d]\|)+report.xml$`},
+	{line: "crew --csv --header 'useradd -c {name} {login}' < staff.csv", want: "<-c><Ada Lovelace><ada>|<-c><O'Hara, Bob><bob>|"},
+	{
+		line: "kubectl get pods -A -o json | jq -c '.items[].metadata' |\n    crew --input json 'kubectl logs -n {namespace} {name} > {name}.log'",
+		want: "x.log=log of logs -n a x| y z.log=log of logs -n b y z|",
+	},
+	{line: `crew --json ssh {} uptime :::: hosts | jq -r 'select(.outcome != "ok") | .args[0]'`, want: "web2|"},
+	{
+		line: "crew -k --tag-string '{1}/{2}' --shell bash \\\n    'set -o pipefail; GOOS={1} GOARCH={2} go vet ./... |& head -3' ::: linux darwin ::: amd64 arm64",
+		want: "darwin/amd64\tvet darwin amd64|darwin/arm64\tvet darwin arm64|linux/amd64\tvet linux amd64|linux/arm64\tvet linux arm64|",
+	},
+	{line: "crew -j2 -k --worker 'python3 -u classify.py' --worker-ready '^ready' < sentences > labels", want: "labels=label of good|label of bad|"},
+	{as: "seq -f 'ERROR %g' 2 > huge.log; echo fine >> huge.log", want: "huge.log=ERROR 1|ERROR 2|fine|"},
+	{line: "crew -k --pipe --block 1G sed -n /ERROR/p < huge.log > errors", want: "errors=ERROR 1|ERROR 2|"},
+	{line: "crew --state run/ -k --replay ./simulate {} < parameters > results", want: "status 123 results=seed 1|seed 3|"},
+	{as: "> mended", want: "mended="},
+	{line: "crew --state run/ -k --replay --retry-failed ./simulate {} < parameters > results", want: "results=seed 1|seed 2|seed 3|"},
+	{line: "crew state run/", want: "^.*3 ok, 1 retried.*"},
+	{line: `crew state --json run/ | jq -c 'select(.event == "ended")'`, want: `^(\{.*?"event":"ended".*?\}\|){4}$`},
+
+	{as: "crew --name night -j18 -C ' ' --key {1} ./work {1} {2} < jobs > ~/night", until: "crew ctl status night | grep '18 running'"},
+	// The user may have other runs, so these need a name.
+	{line: "crew ctl ls", want: "^.*night.*"},
+	{line: "crew ctl status", as: "LINE --run night", want: "^.*18 running.*"},
+	{line: "crew ctl top", as: "while echo q; do sleep 0.05; done | script -qec 'LINE --run night' /dev/null", want: "^.*night.*"},
+	{
+		line: "crew ctl log -f 17", as: "LINE --run night > log & until [ -s log ]; do sleep 0.01; done; > go.17; wait; cat log",
+		want: "^17 works\\|.*go.17=$",
+	},
+	{line: "crew ctl pause night"},
+	{line: "crew ctl resize +2", as: "LINE --run night"},
+	{line: "crew ctl cancel --key db", as: "LINE --run night", want: "^3 tasks cancelled"},
+	{line: "crew ctl drain --rest", as: "LINE --run night"},
+	{as: "> go; while crew ctl status night > status; do sleep 0.05; done; rm status", want: "go="},
+
+	{line: "make -j8 thumbnails", want: "^.*thumbnail of in/x/c.png\\|$"},
+	{line: "crew --jobserver -j8 make -C {} ::: zlib openssl curl", want: "^made curl\\|made openssl\\|made zlib\\|make"},
+	{
+		line: "crew --lock backup.lock --jitter 10m --deadline 6:00 --quiet-success -a hosts ./backup {}",
+		want: "backup.lock=",
+	},
+	{line: "crew -k --worker 'jq --unbuffered -c .user' < events.json", want: `"ada"|"bob"|`},
+	{line: "crew -k --worker ./embed.py --worker-protocol json --worker-window 8 < texts", want: "[a]|[b]|"},
+	{line: "crew --sched keyed -C ' ' --key {1} --worker ./number.pl < events", want: "1 ada logs in|1 bob logs in|2 ada logs out|"},
+
+	{line: "crew serve --name encode -j4 --state encode.state 'ffmpeg -i {} {.}.mkv' &", until: "crew ctl status encode"},
+	{
+		line: "crew ctl add --to encode /films/*.avi", as: "LINE && until [ -s films/a.mkv ] && [ -s films/b.mkv ]; do sleep 0.01; done",
+		want: "1|2|films/a.mkv=A| films/b.mkv=B|",
+	},
+	{line: "crew ctl add --to encode --block - < more", as: "LINE && until [ -s c.mkv ]; do sleep 0.01; done", want: "3|c.mkv=C|"},
+	{line: "crew ctl explain --run encode", want: "^.*"},
+	{line: "crew serve --name ci -j2 --idle-exit 1h &", until: "crew ctl status ci"},
+	{line: "crew ctl add --to ci --wait make test", want: "tested|"},
+	{line: "crew ctl add --to ci --after 1 make install", as: "LINE && until [ -e installed ]; do sleep 0.01; done", want: "2|installed="},
+
+	{
+		line: "crew -S 8/web1,me@web2,: --transfer --return {.}.webp --cleanup cwebp -quiet {} -o {.}.webp ::: *.png",
+		want: "a.webp=A| b.webp=B|",
+	},
+	{as: "rm films/*.mkv", want: "-films/a.mkv -films/b.mkv"},
+	{
+		line:  "crew engine serve --dir /srv/crew --listen :4222 --tls-cert hub.pem --tls-key hub.key &",
+		until: "[ -s /srv/crew/worker.json ] && [ -s /srv/crew/submitter.json ]",
+	},
+	{line: "scp /srv/crew/worker.json web1:", want: "^worker.json=.*"},
+	{line: "crew worker --engine worker.json -j8 -- ffmpeg -i {} {.}.mkv &", until: "crew engine status --engine /srv/crew/submitter.json | grep ready"},
+	{
+		line: "crew --engine /srv/crew/submitter.json -k --state encoded.state ffmpeg -i {} {.}.mkv ::: /films/*.avi",
+		want: "films/a.mkv=A| films/b.mkv=B|",
+	},
+	{line: "crew engine status --engine /srv/crew/submitter.json", want: `^.*default +1 +8 .*ffmpeg`},
+}
+
+// readmeLines returns the command lines of the README: those of its blocks of shell,
+// what its crontab starts, and its makefile as the make that uses it. printed is what the
+// README shows below a command that has a $ before it.
+func readmeLines(t *testing.T) (lines []string, makefile, printed string) {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		switch block := m[2]; m[1] {
+		case "make":
+			makefile = block
+			lines = append(lines, "make -j8 thumbnails")
+		case "crontab":
+			lines = append(lines, strings.TrimSpace(strings.SplitN(block, " ", 6)[5]))
+		case "console":
+			line, rest, _ := strings.Cut(strings.TrimPrefix(block, "$ "), "\n")
+			lines, printed = append(lines, line), rest
+		case "sh":
+			block = regexp.MustCompile(`(?m)(^|  +)# .*$`).ReplaceAllString(block, "")
+			// A line that begins with a blank goes on with the command above it.
+			for _, line := range regexp.MustCompile(`(?m)^\S.*(\n +.*)*$`).FindAllString(block, -1) {
+				lines = append(lines, strings.TrimRight(line, " "))
+			}
+		default:
+			require.Fail(t, "what is a block of "+m[1]+"?")
+		}
+	}
+	return lines, makefile, printed
+}
+
+// TestReadme runs the README from top to bottom. CREW_SOAK has go do what it says there,
+// in place of taking programs that are built faster.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	lines, makefile, printed := readmeLines(t)
+	var known []string
+	for _, p := range steps {
+		if p.line != "" {
+			known = append(known, p.line)
+		}
+	}
+	runs := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(cannot, line) })
+	require.Equal(t, known, runs, "the command lines of the README, and what becomes of them here")
+	require.Len(t, lines, len(runs)+len(cannot))
+
+	s := newSandbox(t, readme)
+	s.write("Makefile", makefile+"test:\n\t@echo tested\ninstall:\n\t@> installed\n")
+	number, err := os.ReadFile("testdata/workers/number.pl")
+	require.NoError(t, err)
+	s.write("number.pl", string(number))
+	s.certify()
+	s.goes()
+	s.files = s.look()
+	repository, err := os.Getwd()
+	require.NoError(t, err)
+	rewrite := strings.NewReplacer("/srv/crew", "~/srv", "/films/", s.dir+"/films/", ":4222", "127.0.0.1:0", "--jitter 10m", "--jitter 10ms")
+	times := regexp.MustCompile(`[0-9.]+m?s\b`)
+	for _, p := range steps {
+		script := p.line
+		if p.as != "" {
+			script = strings.ReplaceAll(p.as, "LINE", p.line)
+		}
+		if s.lacks(script) {
+			continue
+		}
+		script = rewrite.Replace(script)
+		if p.until != "" {
+			s.background(strings.TrimSuffix(script, "&"), rewrite.Replace(p.until))
+			continue
+		}
+		if regexp.MustCompile(`\bgo (run|install)|^install `).MatchString(p.line) {
+			script = "cd " + repository + " && " + script
+		}
+		out, status := s.run("bash", script)
+		if p.want == "as printed" {
+			require.Equal(t, times.ReplaceAllString(printed, "TIME"), times.ReplaceAllString(strings.TrimLeft(out, "\n"), "TIME"))
+			continue
+		}
+		got := s.becomes(strings.ReplaceAll(sorted(out), s.home, "~"), status)
+		if strings.HasPrefix(p.want, "^") {
+			require.Regexp(t, p.want, got, script)
+		} else {
+			require.Equal(t, p.want, got, script)
+		}
+	}
+}
+
+// certify makes a certificate for this machine, and has crew trust it.
+func (s *sandbox) certify() {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	c := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	require.NoError(s.t, err)
+	s.write("hub.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})))
+	s.write("hub.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	s.env = append(s.env, "NATS_CA=hub.pem")
+}
+
+// goes sets up where go installs crew, and what it installs without CREW_SOAK.
+func (s *sandbox) goes() {
+	tool, err := exec.LookPath("go")
+	require.NoError(s.t, err)
+	caches, err := exec.Command(tool, "env", "GOMODCACHE", "GOCACHE").Output()
+	require.NoError(s.t, err)
+	modules, objects, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
+	path, built := filepath.Join(s.home, "go"), filepath.Join(s.home, "built")
+	s.env = append(s.env, "GO="+tool, "GOBIN=", "GOPATH="+path, "GOMODCACHE="+modules, "GOCACHE="+objects, "BUILT="+built, "MANPATH=",
+		"PATH="+filepath.Join(s.dir, "bin")+":"+filepath.Join(path, "bin")+":"+os.Getenv("PATH"))
+	if !soaking() {
+		require.NoError(s.t, os.Mkdir(built, 0o777))
+		out, err := exec.Command(tool, "build", "-ldflags=-w", "-o", built, "./...").CombinedOutput()
+		require.NoError(s.t, err, "%s", out)
+	}
+}
+
+// lacks reports whether a script needs a program that is not installed.
+func (s *sandbox) lacks(script string) bool {
+	for _, tool := range []string{"jq", "man", "make", "number.pl", "script"} {
+		if !regexp.MustCompile(`(^|[ |;'])(\./)?` + regexp.QuoteMeta(tool) + ` `).MatchString(script) {
+			continue
+		}
+		if tool == "number.pl" {
+			tool = "perl"
+		}
+		if _, err := exec.LookPath(tool); err != nil {
+			s.t.Logf("%v: not run: %s", err, script)
+			return true
+		}
+	}
+	return false
+}
+
+// background starts a script, which is told to end after the test, and waits for a
+// condition.
+func (s *sandbox) background(script, until string) {
+	cmd := s.command("bash", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(s.t, cmd.Start())
+	s.t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		_ = cmd.Wait()
+		s.t.Logf("%s\n%s", script, out.String())
+	})
+	_, status := s.run("bash", "for n in $(seq 1000); do { "+until+"; } && exit; sleep 0.05; done; exit 1")
+	require.Zero(s.t, status, "%s: %s", script, until)
+}
+
+// The README shows uses of the man page, without the program that feeds the command and
+// its last words.
+func TestReadmeComingFrom(t *testing.T) {
+	uses, _, table := usesOfManPage(t)
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Coming from other tools\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*?)`").FindAllStringSubmatch(section, -1)
+	require.Len(t, rows, 10)
+	for _, row := range rows {
+		require.True(t, slices.ContainsFunc(slices.Concat(uses, table), func(u use) bool {
+			return strings.Contains(u.theirs, row[1]) && strings.Contains(u.crew, row[2])
+		}), "%q is not in the man page", row[1:])
+	}
+}

@@ -1,0 +1,134 @@
+package stories
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sh begins a program that stands in for one that needs a network or is not installed
+// everywhere.
+const sh = "#!/bin/sh\n"
+
+// sandbox is a directory in which command lines run one after another.
+type sandbox struct {
+	t         *testing.T
+	dir, home string
+	env       []string
+	files     map[string]string // what was in dir when becomes last looked
+}
+
+// newSandbox makes a sandbox with files. Those in bin come first in PATH.
+func newSandbox(t *testing.T, files map[string]string) *sandbox {
+	t.Helper()
+	s := &sandbox{t: t, dir: t.TempDir(), home: t.TempDir()}
+	for name, text := range files {
+		s.write(name, text)
+	}
+	s.env = append(os.Environ(), "HOME="+s.home, "TMPDIR="+s.home, "XDG_RUNTIME_DIR="+s.home, "LC_ALL=C", "TERM=xterm",
+		"PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "MAKELEVEL=", "CREW_OPTS=", "CI=", "GITHUB_ACTIONS=",
+		"PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"))
+	s.files = s.look()
+	return s
+}
+
+// write makes a file, which is a program if it begins like one.
+func (s *sandbox) write(name, text string) {
+	s.t.Helper()
+	mode := fs.FileMode(0o666)
+	if strings.HasPrefix(text, "#!") {
+		mode = 0o777
+	}
+	path := filepath.Join(s.dir, name)
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o777))
+	require.NoError(s.t, os.WriteFile(path, []byte(text), mode))
+}
+
+// command returns a command that has a shell run a script.
+func (s *sandbox) command(shell, script string, env ...string) *exec.Cmd {
+	cmd := exec.Command(shell, "-c", script)
+	cmd.Dir, cmd.Env = s.dir, append(slices.Clip(s.env), env...)
+	if strings.Contains(script, "--retries") {
+		cmd.Env = append(cmd.Env, "CREW_OPTS=--retry-delay 1ms")
+	}
+	return cmd
+}
+
+// run runs a script and returns its stdout and status.
+func (s *sandbox) run(shell, script string, env ...string) (string, int) {
+	cmd := s.command(shell, script, env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run()
+	s.t.Logf("%s\n%s", script, &stderr)
+	return stdout.String(), cmd.ProcessState.ExitCode()
+}
+
+// sorted returns the lines of a text in order.
+func sorted(text string) string { return strings.Join(slices.Sorted(strings.Lines(text)), "") }
+
+// becomes returns what a script has printed, its status, and what it has made of the
+// files since the last call, with | for a newline.
+func (s *sandbox) becomes(out string, status int) string {
+	var changes []string
+	if status != 0 {
+		changes = append(changes, fmt.Sprint("status ", status))
+	}
+	changes = append(changes, s.changed()...)
+	return strings.ReplaceAll(out+strings.Join(changes, " "), "\n", "|")
+}
+
+// look returns what is in the files, but for those that hold times and the directories
+// of --state.
+func (s *sandbox) look() map[string]string {
+	s.t.Helper()
+	files := map[string]string{}
+	require.NoError(s.t, filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(s.dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "run" || strings.HasSuffix(name, ".state")):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || name == "log": // of --joblog
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		files[name] = string(text)
+		return err
+	}))
+	return files
+}
+
+// changed lists the files that were removed since it was last called, and those that
+// came or changed, with what is in them.
+func (s *sandbox) changed() (list []string) {
+	s.t.Helper()
+	was := s.files
+	s.files = s.look()
+	for name := range was {
+		if _, there := s.files[name]; !there {
+			list = append(list, "-"+name)
+		}
+	}
+	for name, text := range s.files {
+		before, known := was[name]
+		switch {
+		case known && text == before:
+		case strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".xml"):
+			list = append(list, name)
+		default:
+			list = append(list, name+"="+text)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
