@@ -226,6 +226,7 @@ func (h *host) visit(ctx context.Context) error {
 	up := false
 	if err == nil {
 		up, err = h.bridge(stdin, from, func() {
+			said.forget()
 			said.live.Store(ctx.Err() == nil)
 			h.arrives(true)
 			if h.down {
@@ -303,12 +304,15 @@ func (h *host) bridge(stdin io.WriteCloser, stdout io.Reader, there func()) (up 
 }
 
 // explain returns why a worker is not there any more. ended is how its process ended,
-// err what went wrong before, last what was said last.
+// err what went wrong before, last what was said last. A process that was killed did not
+// say why.
 func (h *host) explain(ended, err error, up bool, last string) error {
 	var exit *exec.ExitError
 	status := -1
 	if errors.As(ended, &exit) {
-		status = exit.ExitCode()
+		if status = exit.ExitCode(); status == -1 {
+			last = ""
+		}
 	}
 	switch {
 	case err != nil && err != errEnded:

@@ -116,3 +116,19 @@ func TestDeserted(t *testing.T) {
 	b.leaves()
 	require.NoError(t, after(time.Hour), "0 is for ever")
 }
+
+// TestWhyAWorkerIsGone has what a login says before the worker is there be no reason, nor
+// what was said by a process that was killed.
+func TestWhyAWorkerIsGone(t *testing.T) {
+	t.Parallel()
+	h := &host{}
+	end := func(script string) error { return exec.Command("sh", "-c", script).Run() }
+	require.EqualError(t, h.explain(end("kill -9 $$"), nil, true, "welcome"), "its worker is gone (signal: killed): starting it again")
+	require.EqualError(t, h.explain(end("exit 3"), nil, true, "no space"), "its worker is gone (no space): starting it again")
+
+	s := &said{show: func(string) {}}
+	_, _ = s.Write([]byte("welcome\n"))
+	require.Equal(t, "welcome", s.last())
+	s.forget()
+	require.Empty(t, s.last())
+}

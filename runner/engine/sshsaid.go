@@ -51,6 +51,13 @@ func (s *said) Write(p []byte) (int, error) {
 	}
 }
 
+// forget forgets the last line: what a login says is no reason for what happens later.
+func (s *said) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = ""
+}
+
 func (s *said) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
