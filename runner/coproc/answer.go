@@ -100,7 +100,7 @@ func (w *worker) makeRoom() {
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
 	default:
 		w.to = 0
-		w.garbage(w.buf, "it is too long")
+		w.garbage(w.buf, "it is too long", w.read())
 	}
 }
 
@@ -114,8 +114,8 @@ func (w *worker) line(p []byte, read int64) {
 	case w.finished:
 		w.drop()
 	case w.protocol == task.JSONProtocol:
-		w.object(p)
-	case w.begun() == 0 || w.waiting()[0].begin >= read:
+		w.object(p, read)
+	case !w.owes(read):
 		w.surplus(p)
 	case w.placed == 0 || w.waiting()[0].end > w.put-int64(len(w.out)-w.sent):
 		w.bad("one before the record was read: " + w.excerpt(p))
@@ -123,6 +123,10 @@ func (w *worker) line(p []byte, read int64) {
 		w.answer(p)
 	}
 }
+
+// owes reports whether a worker that has read so many bytes has read of a record that is
+// not answered.
+func (w *worker) owes(read int64) bool { return w.begun() > 0 && w.waiting()[0].begin < read }
 
 // answer ends the oldest record with its answer, of which p is the last part.
 func (w *worker) answer(p []byte) {

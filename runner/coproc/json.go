@@ -31,11 +31,12 @@ func parseReply(line []byte) (r reply, fault string) {
 	return r, ""
 }
 
-// object takes an object of the JSON protocol.
-func (w *worker) object(p []byte) {
+// object takes an object of the JSON protocol, written when the worker had read at most
+// so many bytes.
+func (w *worker) object(p []byte, read int64) {
 	o, fault := parseReply(p)
 	if fault != "" {
-		w.garbage(p, fault)
+		w.garbage(p, fault, read)
 		return
 	}
 	at := -1
@@ -48,7 +49,7 @@ func (w *worker) object(p []byte) {
 	switch {
 	case at < 0 && o.Exit == nil: // of a record that has just ended
 	case at < 0:
-		w.garbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID))
+		w.garbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID), read)
 	case o.Exit == nil:
 		w.waiting()[at].since = w.run
 	default:
@@ -86,9 +87,9 @@ func (w *worker) ends(at int, o *reply) {
 	w.answered()
 }
 
-// garbage takes what is no answer.
-func (w *worker) garbage(p []byte, fault string) {
-	if w.begun() == 0 {
+// garbage takes what is no answer. A record that the worker has not read is not to blame.
+func (w *worker) garbage(p []byte, fault string, read int64) {
+	if !w.owes(read) {
 		w.surplus(p)
 		return
 	}

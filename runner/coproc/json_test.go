@@ -66,6 +66,20 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
+// A worker that answers a record twice has not read the next one, which waits in its
+// stdin.
+func TestGarbageIsNotOfARecordThatWasNotRead(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
+if mkdir once 2>&-; then printf '%s\n' '{"id":1,"exit":0}' '{"id":1,"exit":0}'; sleep 1000; fi
+echo '{"id":2,"exit":0}'`)
+	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
+	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
+	c.run()
+	require.Contains(t, c.show(t, 1), "bad-answer|||expected one JSON object with id and exit for record 1, got another one")
+	require.Equal(t, "ok||", c.show(t, 2))
+}
+
 func TestACrashCountsForAllThatWereRead(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; case $x in *:3,*) kill -SEGV $$; esac; read -r x; exit 3`)

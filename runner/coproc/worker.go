@@ -299,7 +299,7 @@ func (w *worker) hangUp() {
 		stream = "stdout"
 	}
 	w.useless("it closed " + stream)
-	if w.begun() > 0 && !w.finished && w.waiting()[0].begin < w.read() {
+	if !w.finished && w.owes(w.read()) {
 		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
