@@ -35,6 +35,8 @@ type run struct {
 	room   int    // tasks that may still be added
 	added  []*Addition
 	tried  map[*Addition]bool
+
+	explained int // how often Explain came
 }
 
 // attempt is a running attempt of a fake run.
@@ -90,6 +92,7 @@ func (r *run) do(cmd task.Command) task.Reply {
 		snap := r.snap
 		return task.Reply{Snapshot: &snap, Err: r.err}
 	case task.Explain:
+		r.explained++
 		reply := task.Reply{Err: r.err}
 		for _, id := range cmd.IDs {
 			w := r.wheres[id]

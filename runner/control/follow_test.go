@@ -34,6 +34,19 @@ func (r *run) call(q Request) (<-chan Reply, <-chan error) {
 	return replies, over
 }
 
+// follow asks for the output of a task, and returns once the server knows that it runs.
+func (r *run) follow(id uint64, follow bool) (<-chan Reply, <-chan error) {
+	explained := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.explained
+	}
+	before := explained()
+	replies, over := r.call(Request{Op: "log", Tasks: []uint64{id}, Follow: follow})
+	until(r.t, func() bool { return explained() > before })
+	return replies, over
+}
+
 func all(replies <-chan Reply) (list []Reply) {
 	for r := range replies {
 		list = append(list, r)
@@ -106,8 +119,7 @@ func TestFollowThroughRetries(t *testing.T) {
 
 	// Again, from the start and all at once.
 	a = r.start(8, 1)
-	replies, over = r.call(Request{Op: "log", Tasks: []uint64{8}, Follow: true})
-	until(t, func() bool { return r.s.sink.asked.Load() == 1 })
+	replies, over = r.follow(8, true)
 	for i := 1; i <= 20; i++ {
 		if i > 1 {
 			a = r.start(8, i)
@@ -133,8 +145,7 @@ func TestFollowWhenEventsAreLate(t *testing.T) {
 	r.mu.Lock()
 	r.live[7] = two
 	r.mu.Unlock()
-	replies, over := r.call(Request{Op: "log", Tasks: []uint64{7}, Follow: true})
-	until(t, func() bool { return r.s.sink.asked.Load() == 1 })
+	replies, over := r.follow(7, true)
 	r.end(one, task.Exit, false)
 	require.Equal(t, "one ", string((<-replies).Data))
 	r.event(task.Event{Kind: task.Started, Task: one.task, Slot: 1, Attempt: 2})
@@ -205,8 +216,7 @@ func TestLogAtTheEnd(t *testing.T) {
 		r.mu.Lock()
 		delete(r.live, 7)
 		r.mu.Unlock()
-		replies, over := r.call(Request{Op: "log", Tasks: []uint64{7}, Follow: follow})
-		until(t, func() bool { return r.s.sink.asked.Load() == 1 })
+		replies, over := r.follow(7, follow)
 		r.end(a, task.OK, true)
 		require.Equal(t, "last", outputs(all(replies))["7 stdout"])
 		require.NoError(t, <-over)
