@@ -23,6 +23,7 @@ func (w *worker) readOut() (more bool) {
 		}
 		return false
 	}
+	w.readErrs()
 	w.came(n)
 	return true
 }

@@ -22,7 +22,7 @@ const (
 	deafness   = 10 * time.Millisecond // how often a lane without a bell looks for orders
 	mostJSON   = 256 << 20             // the length of the longest JSON object, without what comes last
 	mostIdle   = 1 << 20               // the largest buffer that a worker keeps
-	floodReads = 8                     // how often stderr is read in a turn
+	floodReads = 8                     // how often stderr is read at once
 	lastSaid   = 4 << 10               // how much stderr of a worker is remembered
 )
 
@@ -124,12 +124,12 @@ func (w *worker) turn() {
 	if set[3].Revents != 0 {
 		w.full = false
 	}
-	if set[1].Revents != 0 {
-		w.readErrs()
-	}
 	if set[0].Revents != 0 {
 		w.heard = w.run
 		w.readOut()
+	}
+	if set[1].Revents != 0 {
+		w.readErrs()
 	}
 	if !w.exited && (set[4].Revents != 0 || looks && set[4].Fd < 0 && w.p.Exited()) {
 		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
@@ -312,7 +312,8 @@ func (w *worker) useless(why string) {
 	}
 }
 
-// readErrs reads all stderr, as an answer may follow it; but that of a flood never ends.
+// readErrs reads at least as much of stderr as its pipe holds now: whatever was written
+// before the answers that have been read. All that comes of a flood might never end.
 func (w *worker) readErrs() {
 	for i := 0; i < floodReads && w.p.Err >= 0 && w.readErr(); i++ {
 	}
