@@ -332,6 +332,9 @@ func (x *submitter) message(f *flight) (*Attempt, error) {
 		return m, nil
 	}
 	m.Argv, m.Shell, m.Dir = f.attempt.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
+	if t.Exec != nil {
+		m.Exec = f.attempt.Exec()
+	}
 	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
 	if t.Block == nil {
 		return m, nil

@@ -10,7 +10,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 3
+const Version = 4
 
 // maxBody is how long a message may be. What is longer travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -50,6 +50,7 @@ type Attempt struct {
 	// a command
 
 	Argv  []string
+	Exec  []string
 	Shell bool
 	Env   []string
 	Dir   string
@@ -85,6 +86,7 @@ func (a *Attempt) fields(c *codec) {
 	c.num(&a.Slot)
 	c.text(&a.Key)
 	c.texts(&a.Argv)
+	c.texts(&a.Exec)
 	c.texts(&a.Env)
 	c.text(&a.Dir)
 	c.raw(a.Template[:])

@@ -128,7 +128,7 @@ func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 		return
 	}
 	if h.task.Err = w.equip(h, data); h.task.Err != nil {
-		h.task.Argv, h.task.Shell = nil, false
+		h.task.Argv, h.task.Exec, h.task.Shell = nil, nil, false
 	}
 	if err := w.admit(h); err != nil {
 		w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
@@ -145,7 +145,7 @@ func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host}
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
-		Records: a.Records, Object: a.Object, Argv: a.Argv, Shell: a.Shell,
+		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
 		Protocol: a.Protocol,
 	}
 	if a.HasStdin {

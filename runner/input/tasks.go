@@ -304,10 +304,10 @@ func (t *Tasks) expand(tk *task.Task, v expand.Values) {
 // bound leaves the task without a command if it has an Err or exceeds a limit.
 func (t *Tasks) bound(tk *task.Task) {
 	if tk.Err == nil {
-		tk.Err = t.fits(tk.Argv, tk)
+		tk.Err = t.fits(tk.ExecOn(0, ""), tk)
 	}
 	if tk.Err != nil {
-		tk.Argv, tk.Shell = nil, false
+		tk.Argv, tk.Exec, tk.Shell = nil, nil, false
 	}
 }
 

@@ -25,7 +25,7 @@ func (t *Tasks) Worker() *task.Task {
 // worker's command.
 func (t *Tasks) send(tk *task.Task, rec *Record) {
 	w := &t.worker
-	tk.Protocol, tk.Argv, tk.Shell, tk.Err = t.cfg.Protocol, w.Argv, w.Shell, w.Err
+	tk.Protocol, tk.Argv, tk.Exec, tk.Shell, tk.Err = t.cfg.Protocol, w.Argv, w.Exec, w.Shell, w.Err
 	if tk.Marks == nil {
 		tk.Marks = w.Marks
 	} else {

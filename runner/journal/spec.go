@@ -15,6 +15,7 @@ import (
 // the line of each task that has it refers by a checksum.
 type spec struct {
 	Argv     []task.Bytes   `json:"argv,omitempty"`
+	Exec     []task.Bytes   `json:"exec,omitempty"`
 	Shell    bool           `json:"shell,omitempty"`
 	Env      []task.Bytes   `json:"env,omitempty"`
 	Bare     bool           `json:"bare,omitempty"`
@@ -34,7 +35,7 @@ type spec struct {
 
 func specOf(t *task.Task) *spec {
 	s := &spec{
-		Argv: convert[task.Bytes](t.Argv), Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
+		Argv: convert[task.Bytes](t.Argv), Exec: convert[task.Bytes](t.Exec), Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, After: t.After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
@@ -55,7 +56,7 @@ func specOf(t *task.Task) *spec {
 
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
-	t.Argv, t.Shell, t.Env, t.Bare = convert[string](s.Argv), s.Shell, convert[string](s.Env), s.Bare
+	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = convert[string](s.Argv), convert[string](s.Exec), s.Shell, convert[string](s.Env), s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.After = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.After
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
 	if s.Stdin != nil {

@@ -180,7 +180,7 @@ func newResult(a task.Attempt) *task.Result {
 
 func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	r := newResult(a)
-	p, err := l.start(ctx, a, r.Argv)
+	p, err := l.start(ctx, a, a.Exec())
 	if err != nil {
 		StartFailed(ctx, r, err)
 		return r

@@ -30,10 +30,10 @@ type Worker struct {
 func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error) {
 	t := a.Task
 	a.Task = &task.Task{
-		Argv: t.Argv, Shell: t.Shell, Env: t.Env, Bare: t.Bare, Dir: t.Dir, Protocol: t.Protocol, Marks: t.Marks,
+		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Env: t.Env, Bare: t.Bare, Dir: t.Dir, Protocol: t.Protocol, Marks: t.Marks,
 		Origin: t.Origin,
 	}
-	p, err := l.start(ctx, a, a.Argv())
+	p, err := l.start(ctx, a, a.Exec())
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,8 @@ type Task struct {
 
 	// what to run
 
-	Argv   []string // the command
+	Argv   []string // the command as people see it, which does the same as Exec
+	Exec   []string // the command to run: a script with its values beside it; nil for Argv
 	Shell  bool     // Argv is a shell, its option and one script made by crew
 	NoArgs bool     // Argv takes nothing of Records: -n0
 	Env    []string // additions to the environment, "NAME=value"
@@ -60,7 +61,7 @@ type Task struct {
 	Records [][]string // its records, each split into columns
 	Object  string     // the JSON object it came from, with --input json
 	Tag     string     // prefix of its output lines
-	Marks   []Mark     // each {%} and {host} in Tag and then in Argv, in order
+	Marks   []Mark     // each {%} and {host} in Tag and then in Argv and Exec; those of one word in order
 	Err     error      // why it cannot be run at all; it finishes as StartFailed
 }
 
@@ -73,12 +74,16 @@ type Attempts struct {
 // Mark is the position of a {%} or {host} in a task's command or tag. These stand for
 // the number and the host of the slot, which is known only when an attempt starts.
 type Mark struct {
-	Word int // index in Argv, or InTag
+	Word int // index in Argv, InTag, or InExec less the index in Exec
 	Off  int // in bytes
 }
 
-// InTag is the Word of a mark in a task's tag.
-const InTag = -1
+// Words of marks that are not in Argv: InTag is the task's tag, InExec the first word of
+// Exec, InExec-1 the second.
+const (
+	InTag  = -1
+	InExec = -2
+)
 
 // What stands at a mark.
 const (
@@ -109,18 +114,33 @@ func (t *Task) fill(text string, word int, o *Origin) string {
 	return string(append(b, text[from:]...))
 }
 
-// ArgvOn returns the task's command in a slot of a host, which is empty for this
-// machine. The caller must not change it.
-func (t *Task) ArgvOn(slot int, host string) []string {
+// ArgvOn returns the task's command, as it is shown, in a slot of a host, which is empty
+// for this machine. The caller must not change it.
+func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, slot, host) }
+
+// ExecOn is ArgvOn for the command to run.
+func (t *Task) ExecOn(slot int, host string) []string {
+	if t.Exec == nil {
+		return t.ArgvOn(slot, host)
+	}
+	return t.wordsOn(t.Exec, InExec, slot, host)
+}
+
+// wordsOn fills in words of which first, 0 or InExec, is the Word of the first's marks.
+func (t *Task) wordsOn(words []string, first, slot int, host string) []string {
 	if len(t.Marks) == 0 || slot == 0 {
-		return t.Argv
+		return words
 	}
 	o := t.origin(0, slot, host)
-	argv := make([]string, len(t.Argv))
-	for i, w := range t.Argv {
-		argv[i] = t.fill(w, i, &o)
+	filled := make([]string, len(words))
+	for i, w := range words {
+		if first == InExec {
+			filled[i] = t.fill(w, InExec-i, &o)
+		} else {
+			filled[i] = t.fill(w, i, &o)
+		}
 	}
-	return argv
+	return filled
 }
 
 // ArgvIn returns the command of a result of the task, even if it never ran.
@@ -151,8 +171,10 @@ func (t *Task) Size() int {
 	const word, fixed = 16, 512
 	n := fixed + len(t.Stdin) + len(t.Object) + len(t.Tag) + len(t.Key)
 	if t.Protocol == NoProtocol { // else they share it
-		for _, w := range t.Argv {
-			n += word + len(w)
+		for _, argv := range [...][]string{t.Argv, t.Exec} {
+			for _, w := range argv {
+				n += word + len(w)
+			}
 		}
 	}
 	if t.Block != nil {
@@ -242,8 +264,11 @@ type Attempt struct {
 	Slot   Slot
 }
 
-// Argv returns the attempt's command. The caller must not change it.
+// Argv returns the attempt's command as it is shown. The caller must not change it.
 func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host) }
+
+// Exec returns the attempt's command to run. The caller must not change it.
+func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host) }
 
 // Origin returns what the attempt's command and environment tell of.
 func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.Slot.Host) }
