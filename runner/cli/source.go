@@ -245,9 +245,10 @@ func pathsOf(texts []*expand.Text) func(*task.Task) []string {
 func leastChars(t *expand.Template) int {
 	least := math.MaxInt
 	for _, record := range []string{"", "x"} {
-		argv, _ := t.Argv(expand.Values{Records: [][]string{{record}}, Seq: 1, Worker: 1})
+		var tk task.Task
+		t.Fill(&tk, expand.Values{Records: [][]string{{record}}, Seq: 1, Worker: 1})
 		n := 0
-		for _, w := range argv {
+		for _, w := range tk.Argv {
 			n += len(w) + 1
 		}
 		least = min(least, n)

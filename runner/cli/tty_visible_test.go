@@ -26,7 +26,7 @@ func TestTerminalCommands(t *testing.T) {
 			cmd.Dir = dir
 			v := startOnTerminal(t, 300, cmd)
 			status, lines := v.end(t)
-			require.Zero(t, status.ExitStatus())
+			require.Zero(t, status.ExitStatus(), "%q", lines)
 			require.NotContains(t, lines, "crew: c")
 			out := filepath.Join(dir, "out")
 			if option == "-t" {

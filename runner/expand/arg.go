@@ -14,7 +14,11 @@ type arg struct {
 	marks bool   // text holds a mark
 	split bool   // it holds an expansion outside of quotes and may be any number of words
 
-	option bool // it is not known, and may be a bundle of a shell's options
+	expands bool // it holds an expansion of a variable or command
+	odd     bool // it is written in a way that hides what it is
+	like    bool // it is not known and looks like a script
+	option  bool // it is not known, and may be a bundle of a shell's options
+	quoted  bool // it begins with a quote
 }
 
 // static reports whether the word is the same in every task.
@@ -47,8 +51,25 @@ func known(w *syntax.Word) arg {
 	var b strings.Builder
 	a := arg{known: appendKnown(&b, w.Parts)}
 	a.text = b.String()
-	a.option = !a.known && startsOption(literalText(w))
+	literal := literalText(w)
+	a.option, a.like = !a.known && startsOption(literal), !a.known && strings.ContainsAny(literal, scriptBytes)
+	a.odd = braces([]*syntax.Word{w}) != ""
 	a.marks = strings.Contains(a.text, markText)
+	if _, isDouble := w.Parts[0].(*syntax.DblQuoted); isDouble {
+		a.quoted = true
+	}
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
+			a.expands = true
+			return false
+		case *syntax.SglQuoted:
+			a.odd = a.odd || n.Dollar
+		case *syntax.DblQuoted:
+			a.odd = a.odd || n.Dollar
+		}
+		return true
+	})
 	a.split = slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
 		switch p.(type) {
 		case *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:

@@ -12,11 +12,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// compiler turns a script with placeholders into one in which a value can replace
-// each of them without becoming syntax. It parses the script with a mark, a rune
-// that is only a letter to every parser, instead of each placeholder. The syntax
-// around a mark decides how a value is written there. What is not known to be safe
-// is refused.
+// compiler turns a script with placeholders into one with references to variables. It
+// parses the script with a mark, a rune that is only a letter to every parser, instead of
+// each placeholder. The syntax around a mark decides how a reference is quoted there, and
+// whether the value is evaluated.
 type compiler struct {
 	// configuration
 
@@ -26,12 +25,19 @@ type compiler struct {
 
 	// state
 
+	script  *script // one evaluated within the script, as by eval, shares it
 	pieces  []piece // text is hidden
 	comment string  // a placeholder in a comment, or ""
 	tail    bool    // the only placeholder was added at the script's end
+	unread  bool    // the script with its placeholders could not be parsed
 	src     string  // the script with marks
 	marks   []mark
-	outer   *variables // of the script that this one is part of, which runs in the same shell; may be nil
+	names   names
+	outer   names // those of the script that this one is evaluated in
+}
+
+func newCompiler(f family, cfg *Config) *compiler {
+	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Empty, script: &script{}}
 }
 
 // mark is a placeholder and its offset in the source.
@@ -74,55 +80,69 @@ func show(s string) string {
 
 // compile compiles a script, whose pieces it takes over. If add is set and there
 // is no placeholder, the record is appended.
-func (c compiler) compile(pieces []piece, add bool) (word, error) {
+func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
+	var text strings.Builder
+	for _, p := range pieces {
+		text.WriteString(p.text)
+	}
+	for c.script.name = "_crew"; strings.Contains(text.String(), c.script.name); {
+		c.script.name += "_"
+	}
+	segs, err := c.segments(pieces, add)
+	if err != nil {
+		return nil, err
+	}
+	c.script.segs = segs
+	c.script.finish()
+	return c.script, nil
+}
+
+// segments compiles a script without finishing it.
+func (c *compiler) segments(pieces []piece, add bool) ([]seg, error) {
 	c.pieces = pieces
 	for i := range pieces {
 		if p := &pieces[i]; p.kind == literal {
 			p.text = hide(p.text)
 		}
 	}
-	w, err := c.resolve(add)
-	w.script, w.text = true, show(w.text)
-	for i := range w.segs {
-		w.segs[i].text = show(w.segs[i].text)
+	segs, err := c.resolve(add)
+	for i := range segs {
+		segs[i].text = show(segs[i].text)
 	}
-	return w, err
+	return segs, err
 }
-
-var errBackslash = errors.New("the command ends with a backslash, which shells read differently: leave it out")
 
 // resolve parses the script until every mark has its place. It starts again
 // whenever it rewrites the source.
-func (c *compiler) resolve(add bool) (word, error) {
+func (c *compiler) resolve(add bool) ([]seg, error) {
 	for {
 		c.source()
 		if len(c.marks) == 0 && !add {
-			return word{text: c.src}, nil
+			return []seg{{text: c.src, ref: toNothing, group: -1}}, nil
 		}
-		f, err := c.parse(syntax.LangBash)
+		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(c.src), "")
 		switch {
-		case err != nil && len(c.marks) > 0 && !slices.ContainsFunc(c.pieces, piece.ofRecord):
-			return newWord(c.pieces), nil // without values, errors are the shell's to report
 		case err != nil:
-			return word{}, c.parseError(err)
+			c.unread = len(c.marks) > 0 && !c.tail
+			return nil, c.parseError(err)
 		case len(c.marks) == 0:
 			c.addTail()
 			add = false
 			continue
 		case odd(c.src):
-			return word{}, errBackslash
+			return nil, errors.New("the command ends with a backslash, which shells read differently: leave it out")
 		}
 		if changed, err := c.rewrite(f); err != nil {
-			return word{}, err
+			return nil, err
 		} else if changed {
 			continue
 		}
 		places, err := c.places(f)
 		if err != nil {
-			return word{}, err
+			return nil, err
 		}
 		if !c.keepText(places) {
-			return word{segs: c.assemble(places)}, nil
+			return c.assemble(f, places), nil
 		}
 	}
 }
@@ -179,10 +199,6 @@ func (c *compiler) resource(src string) {
 	c.pieces = fill(src, markText, &holes)
 }
 
-func (c *compiler) parse(lang syntax.LangVariant) (*syntax.File, error) {
-	return syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(true)).Parse(strings.NewReader(c.src), "")
-}
-
 // parseError returns err in terms of the script as it was written.
 func (c *compiler) parseError(err error) error {
 	if c.tail {
@@ -204,39 +220,22 @@ func (c *compiler) parseError(err error) error {
 		"correct it, or give the command as separate words", text)
 }
 
-// places finds the place of each mark, in every reading of the script. f is the
-// script as bash reads it. It refuses what two of them see differently.
+// places finds the place of each mark in f, which is the script.
 func (c *compiler) places(f *syntax.File) ([]place, error) {
 	for _, s := range [...]string{"$$(", "$${", "$$["} {
-		if strings.Contains(c.src, s) && slices.ContainsFunc(c.pieces, piece.ofRecord) {
+		if strings.Contains(c.src, s) {
 			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
 		}
 	}
-	var places []place
-	for i, r := range c.family.readings() {
-		if i > 0 {
-			g, err := c.parse(r.lang)
-			if err != nil && r.optional {
-				continue
-			} else if err != nil {
-				return nil, c.parseError(err)
-			}
-			f = g
-		}
-		for j, p := range c.look(f, r.lang) {
-			switch {
-			case i == 0:
-				places = append(places, p)
-			case c.marks[j].piece.anyText():
-				places[j].agree(p)
-			}
-		}
-	}
+	places := c.look(f)
 	for i, p := range places {
+		if m := c.marks[i].piece; p.check == number && (m.kind == seq || m.kind == worker) {
+			places[i].check = anything // crew makes it
+		}
 		switch {
 		case c.tail && (p.err != nil || !p.last):
 			return nil, c.noEnd()
-		case p.err == nil && !p.text && c.marks[i].piece.kind == host && p.how.counts():
+		case p.err == nil && !p.text && c.marks[i].piece.kind == host && p.check == number:
 			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
 		case p.err != nil && !p.text:
 			return nil, fmt.Errorf("%s %w", c.marks[i].piece.text, p.err)
@@ -264,71 +263,123 @@ func (c *compiler) keepText(places []place) bool {
 }
 
 // assemble returns the script as segments, given the place of each mark.
-func (c *compiler) assemble(places []place) []seg {
+func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 	var segs []seg
+	first := len(c.script.groups)
+	spans := c.groups(places)
 	at := 0
-	text := func(end, group int) { // appends the source up to end
-		if at < end {
-			segs = append(segs, seg{text: c.src[at:end], group: group})
-			at = end
+	cut := func(end int) { // appends the source up to end, in segments that are in or outside of one group
+		add := func(to, group int) {
+			if to = min(to, end); at < to {
+				segs = append(segs, seg{text: c.src[at:to], ref: toNothing, group: group})
+				at = to
+			}
 		}
-	}
-	groups := c.groups(places)
-	cut := func(end int) { // the same, in pieces that are in or outside of one group
-		for i, g := range groups {
-			text(min(g.from, end), 0)
-			text(min(g.to, end), i+1)
+		for i, g := range spans {
+			add(g.from, -1)
+			add(g.to, first+i)
 		}
-		text(end, 0)
+		add(end, -1)
 	}
-	variable := "_crew"
-	for strings.Contains(c.src, variable) {
-		variable += "_"
-	}
-	var refs []*piece // the values of the variables
 	for i, p := range places {
 		m := c.marks[i]
 		cut(m.at)
-		inGroup := func(g span) bool { return g.from <= m.at && m.at < g.to }
-		g := seg{how: p.how, value: m.piece, lone: p.lone, ofSSH: p.ofSSH, group: 1 + slices.IndexFunc(groups, inGroup)}
-		switch {
-		case c.empty && m.piece.ofRecord():
-			g.value, g.text = nil, p.none
-		case c.tail:
-			g.how = columns
-			last := &segs[len(segs)-1]
-			last.text = strings.TrimSuffix(last.text, " ")
-		case p.ref != "" && m.piece.anyText():
-			n := slices.IndexFunc(refs, func(r *piece) bool { return *r == *m.piece })
-			if n < 0 {
-				n = len(refs)
-				refs = append(refs, m.piece)
-			}
-			g.value, g.text = nil, strings.Replace(p.ref, "v", variable+strconv.Itoa(n+1), 1)
+		g := seg{ref: toNothing, how: p.how, group: -1}
+		if n := slices.IndexFunc(spans, func(s span) bool { return s.from <= m.at && m.at < s.to }); n >= 0 {
+			g.group = first + n
 		}
 		if p.escaped {
-			g.text = `\` + g.text
+			g.text = `\`
 		}
-		segs = append(segs, g)
+		switch {
+		case c.empty && m.piece.ofRecord():
+			g.text += p.none
+			segs = append(segs, g)
+		case m.piece.segs != nil: // in single quotes
+			g.text = "'"
+			segs = append(segs, g)
+			for _, s := range m.piece.segs {
+				before, behind := s.how.around()
+				if s.ref == toNothing {
+					before, behind = "", ""
+				}
+				segs = append(segs, seg{text: escape(s.text + before), ref: s.ref, how: inner, group: s.group},
+					seg{text: escape(behind), ref: toNothing, group: s.group})
+			}
+			segs = append(segs, seg{text: "'", ref: toNothing, group: g.group})
+		default:
+			g.ref = c.valueOf(m.piece, p.check)
+			segs = append(segs, g)
+		}
 		at = m.at + len(markText)
 	}
 	cut(len(c.src))
-	var head []seg
-	for i, p := range refs {
-		head = append(head, seg{text: variable + strconv.Itoa(i+1) + "=", value: p, how: single}, seg{text: "; "})
+	for _, s := range spans {
+		c.script.groups = append(c.script.groups, c.group(s, places))
 	}
-	return append(head, segs...)
+	c.script.own = ownArguments(f)
+	c.script.bash = bashism(f) != ""
+	return segs
+}
+
+// valueOf returns the index of a value of the script, which it adds unless it is there.
+func (c *compiler) valueOf(p *piece, check check) int {
+	values := &c.script.values
+	same := func(v value) bool {
+		return v.piece != nil && p.inner == nil && v.check == check && v.piece.text == p.text && v.piece.kind == p.kind
+	}
+	if i := slices.IndexFunc(*values, same); i >= 0 {
+		return i
+	}
+	v := value{piece: p, inner: p.inner, check: check}
+	if p.inner != nil {
+		v.piece = nil
+	}
+	*values = append(*values, v)
+	return len(*values) - 1
 }
 
 // span is a stretch of the source.
 type span struct{ from, to int }
+
+// group returns the group of the word at s.
+func (c *compiler) group(s span, places []place) group {
+	g := group{text: c.src[s.from:s.to], plain: true}
+	var holes []piece
+	var a arg
+	alone := false
+	for i, m := range c.marks {
+		if s.from <= m.at && m.at < s.to {
+			holes = append(holes, *m.piece)
+			g.text += " " + m.piece.text
+			g.plain = g.plain && m.piece.kind != nested
+			if places[i].list == s {
+				a = places[i].word
+			}
+			alone = alone || s.from == m.at && s.to == m.at+len(markText)
+		}
+	}
+	text := a.text
+	if g.plain = g.plain && a.known && strings.Count(text, markText) == len(holes); !g.plain {
+		text = strings.Repeat("x"+markText, len(holes)) // to count how often it is repeated
+	}
+	pieces := fill(text, markText, &holes)
+	for i := range pieces {
+		if p := &pieces[i]; p.kind == literal {
+			p.text = show(p.text)
+		}
+	}
+	g.word = newWord(pieces)
+	g.word.whole = !alone
+	return g
+}
 
 // groups returns the words that are repeated for each record, in order. Of nested
 // ones it returns the outer word.
 func (c *compiler) groups(places []place) []span {
 	var all []span
 	for i, p := range places {
-		if p.list.to > 0 && c.marks[i].piece.ofRecord() && p.ref == "" && !c.tail {
+		if p.list.to > 0 && c.marks[i].piece.ofRecord() {
 			all = append(all, p.list)
 		}
 	}
@@ -340,4 +391,28 @@ func (c *compiler) groups(places []place) []span {
 		}
 	}
 	return out
+}
+
+// ownArguments reports whether the arguments of f can be the words of a list: it does
+// not use any itself, and the list does not stand in a function.
+func ownArguments(f *syntax.File) bool {
+	own := true
+	walk(f, func(stack []syntax.Node) {
+		switch n := stack[len(stack)-1].(type) {
+		case *syntax.FuncDecl:
+			own = false
+		case *syntax.ParamExp:
+			own = own && n.Param != nil && (n.Param.Value == "" || strings.Trim(n.Param.Value, "0123456789@*#") != "")
+		case *syntax.WordIter:
+			own = own && n.InPos.IsValid()
+		case *syntax.CallExpr:
+			if len(n.Args) == 0 {
+				break
+			}
+			args := words(n)
+			i := skipPrefixes(args)
+			own = own && i < len(args) && !slices.Contains([]string{"set", "shift", "getopts", "eval", "trap", ".", "source"}, args[i].text)
+		}
+	})
+	return own
 }

@@ -17,20 +17,25 @@ func TestMarks(t *testing.T) {
 		{"x", "{}{%}", "{%}"},
 		{"echo {} >{%}; echo \"$x{%} '{%}'\" '{%}' {%}{%}"},
 		{"echo $x{%} \"$x{%}\" {%}>f $(cat {%}) `cat {%}`; cat <<E\n{%} {}\nE\n"},
-		{"sh", "-c", "echo \"{%}\" $1", "{%}", "{}"},
+		{"sh", "-c", "echo \"{%}\" $1 '{}!\\'", "{%}", "{}"},
 	} {
 		for _, shell := range []string{"", "bash", "fish"} {
 			tm, err := New(Config{Words: words, Shell: shell, Append: true, Batch: true})
 			if err != nil {
 				continue
 			}
-			for _, records := range [][][]string{{{"a {%} b"}}, {{"{%}"}, {"it's"}, {""}}} {
+			for _, records := range [][][]string{{{"a {%} b"}}, {{"a {%} b"}, {"it's"}, {""}}} {
 				v := Values{Records: records, Seq: 5}
 				var tk task.Task
 				tm.Fill(&tk, v)
 				v.Worker = 12
-				want, _ := tm.Argv(v)
-				require.Equal(t, want, tk.ArgvOn(12, ""), "%q", words)
+				want := tm.Argv(v)
+				if got := tk.ExecOn(12, ""); len(want) == len(got) { // a number needs no quotes
+					require.Equal(t, strings.ReplaceAll(strings.Join(want, "|"), "_crew1=12", "_crew1='12'"), strings.Join(got, "|"), "%q", words)
+				} else {
+					t.Errorf("%q: %q", words, got)
+				}
+				require.NotContains(t, strings.ReplaceAll(strings.Join(tk.ArgvOn(12, ""), " "), "a {%} b", ""), "{%}")
 				require.True(t, tk.Varies(), "%q", words)
 			}
 		}
@@ -65,7 +70,7 @@ func TestHost(t *testing.T) {
 			require.NoError(t, err, script)
 			tk := task.Task{ID: 7}
 			tm.Fill(&tk, Values{Records: [][]string{{"x"}}, Seq: 7})
-			list = append(list, trial{tk.ArgvOn(3, "web-1.if"), wanted(c.want, "web-1.if"), script})
+			list = append(list, trial{tk.ExecOn(3, "web-1.if"), wanted(c.want, "web-1.if"), script})
 		}
 	}
 	o.checkTogether(t, list)
@@ -77,7 +82,7 @@ func TestHost(t *testing.T) {
 		{[]string{"x", "a{host}{%}{host}", "{}"}, []string{"x", "aweb3web", "r"}, nil},
 		{[]string{"x", "{host}"}, []string{"x", "r"}, []string{"host"}},
 		{[]string{"x", "{host.}", "{host/}"}, []string{"x", "{host.}", "{host/}", "r"}, nil},
-		{[]string{"sh", "-c", "for host in {}; do x ${host}; done"}, []string{"sh", "-c", "for host in 'r'; do x ${host}; done"}, nil},
+		{[]string{"sh", "-c", "for host in {}; do x ${host}; done"}, []string{"sh", "-c", `_crew1=r; for host in "${_crew1?}"; do x ${host}; done`}, nil},
 	} {
 		tm, err := New(Config{Words: c.words, Names: c.names, Append: true})
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ var tokens = [][]string{
 	{"'", `"`, "`", "$'", `$"`, "#", " # ", "!", "! ", "{", "}", "(", ")", "((", "))", "[", "]", "[[ ", " ]]", ";", ";;", ";&", ";;&", "&", "&&", "|", "||", "|&", "<", ">", "<<", "<<<", ">&", "&>", "<&", ">|", "<>", "<<-", "{ ", "; }", "*", "?", "~", "=", "+=", "%", "^", ",", "@"},
 	{"$", "$(", "${", "$((", "$[", "`", "$s", "$k", "${k}", "$k[", "${k", "${k:", "${k#", "${k%", "${k:-", "${u:-", "${u-", "${u:=", "${u=", "${u:?", "${k:+", "${k/", "${k//", "${k^", "${k@", "${!k", "${#k", "${#", "${(e)u:-", "${(P)u:-", "${ ", "${|", "$(<", "<(", ">(", "=(", "@(", "+(", "!(", "?(", "$#", "$?", "$$", "$-", "$!"},
 	{"cat <<E\n", "\nE\n", "\nE", "cat <<-E\n\t", "\n\tE\n", "cat <<'E'\n", "cat <<\\E\n", "cat <<\"E\"\n", "cat <<E <<F\n", "\nF\n", "cat <<E\r\n", "\nE\r\n", "\n\\\nE\n", "\nE\\\n\n", "E", "cat <<$k\n", "cat <<E; p {}\n", "cat <<E\\\nF\n", "\nEF\n", "cat <<E |\n", "p <<<"},
-	{"p ", "p {} ", "eval ", "$s ", "\"$s\" ", "`p eval` ", "$(printf eval) ", "let ", "let x=", "printf ", "printf -v ", "printf -v x ", "printf %s ", "printf %d ", "printf '%s %d' ", "typeset -i x; ", "typeset $o x; ", "declare -i x;", "integer x; ", "typeset x=", "declare x=", "local x=", "export x=", "readonly x=", "export ", "typeset ", "trap ", "trap '", "trap - ", "alias x=", "alias ", "read ", "read x <<E\n", "unset ", "set ", "set -- ", "set -A x ", "shift ", "exit ", "return ", "break ", "test ", "[ ", "test -v ", "[ -t ", "[ k -eq ", "-eq ", "-v ", "-o ", "print ", "print -P ", "print -f ", "print -- ", "echo ", "echo -n ", ". ", ": ", "true ", "command ", "builtin ", "exec ", "noglob ", "nocorrect ", "time ", "coproc ", "repeat ", "select i in ", "getopts a ", "wait ", "hash ", "type ", "whence ", "emulate sh -c ", "typeset -n x=", "nameref x=", "declare -n x; ", "enable -f ", "mapfile x <<<", "jobs -x ", "zstyle ", "sysread ", "local -i x=", "float x; ", "shopt -s extglob; ", "setopt ksh_glob; ", "set -x; ", "set -e; ", "set -o posix; ", "set -k; ", "set -f; "},
+	{"p ", "p {} ", "eval ", "$s ", "\"$s\" ", "let ", "let x=", "printf ", "printf -v ", "printf -v x ", "printf %s ", "printf %d ", "printf '%s %d' ", "typeset -i x; ", "typeset $o x; ", "declare -i x;", "integer x; ", "typeset x=", "declare x=", "local x=", "export x=", "readonly x=", "export ", "typeset ", "trap ", "trap '", "trap - ", "alias x=", "alias ", "read ", "read x <<E\n", "unset ", "set ", "set -- ", "set -A x ", "shift ", "exit ", "return ", "break ", "test ", "[ ", "test -v ", "[ -t ", "[ k -eq ", "-eq ", "-v ", "-o ", "print ", "print -P ", "print -f ", "print -- ", "echo ", "echo -n ", ". ", ": ", "true ", "command ", "builtin ", "exec ", "noglob ", "nocorrect ", "time ", "coproc ", "repeat ", "select i in ", "getopts a ", "wait ", "hash ", "type ", "whence ", "emulate sh -c ", "typeset -n x=", "nameref x=", "declare -n x; ", "enable -f ", "mapfile x <<<", "jobs -x ", "zstyle ", "sysread ", "local -i x=", "float x; ", "shopt -s extglob; ", "setopt ksh_glob; ", "set -x; ", "set -e; ", "set -o posix; ", "set -k; ", "set -f; "},
 	{"x=", "x={} ", "x={}; ", "u={} p ", "x+=", "x[0]=", "x[", "x=(", "k[{}]=", "PS4=", "OPTIND=", "RANDOM=", "COLUMNS=", "SECONDS=", "LINENO=", "IFS=", "ENV=", "BASH_ENV=", "PROMPT_COMMAND=", "for x in ", "for COLUMNS in ", "${COLUMNS:=", "unset PS4; ", "${PS4:=", "unset OPTIND; ", "${OPTIND:=", "HISTSIZE=", "EDITOR=", "path=", "argv=", "functions=", "0=", "1="},
 	{"sh -c ", "sh -c '", "sh -c \"", "sh -ec ", "sh +c ", "bash -c ", "zsh -c ", "mksh -c ", "ksh93 -c ", "yash -c ", "busybox sh -c ", "bash -O extglob -c ", "sh -c -- ", "sh -s ", "env sh -c ", "env -S", "env -S ", "env --split-string=", "env x=1 ", "env -- ", "nice sh -c ", "nice -n 1 ", "timeout 1 sh -c ", "xargs sh -c ", "p | xargs ", "p | sh -c ", "p | sh ", "sh <<E\n", "find . -exec sh -c ", "find . -exec p ", " +", " \\;", "su -c ", "su -c", "su -c\"", "su --command=", "su --comm ", "su - x -c ", "script -c ", "script --command=", "script -qc ", "flock x -c ", "runuser -c ", "$h -c ", "x=sh; $x -c ", "busybox ash -c ", "sh -o errexit -c ", "--command=", "-c ", "-c", " -- "},
 	{"if p; then ", "; fi", "; else ", "while p; do break; ", "until p; do break; ", "; done", "for i in {}; do ", "for i do ", "case x in x) ", "case {} in ", "esac", "x) ", "(x) ", "x|{}) ", ";; {}) ", "{ ", "; }", "( ", " )", "[[ x = ", "[[ x == {} ]]", "[[ x =~ ", "[[ {} -eq ", " ]]", "((k=", "))", "for ((i=0;i<", "f() { ", "function f { ", "f() ( ", "&& ", "| p ", "; ", "& ", "> ", "< ", "2>&1 ", ">& ", "&> ", "{k}> ", "2>", "do ", "then ", "in ", "!", "for i ({}) ", "if [[ {} ]] { ", "{ p } always { ", "foreach i ({}); ", "end", "while (( k > {} )) ", "} "},
@@ -105,22 +105,49 @@ func (m mutator) wrap(s string) string {
 	return strings.ReplaceAll(w, "@", s)
 }
 
-// A template can be at fault itself: it may put a value into a variable and then
-// have the shell evaluate the variable. Such templates are left out.
+// beyond says, by simple rules on the text of a template, what puts it outside of the
+// promise if it executes a value: it does something that evaluates text, and it has a
+// way for a value to get there.
+var beyond = []struct {
+	why       string
+	does, has *regexp.Regexp
+}{
+	{"eval", regexp.MustCompile(`\beval\b|\btrap\b|\bemulate\b|\bfc\b|\bhist\b|@P|\(e\)|PS4|-C\b`), carriers},
+	{"an alias", regexp.MustCompile(`\balias\b|aliases`), regexp.MustCompile(``)},
+	{"arithmetic on a variable it went into", regexp.MustCompile(`\(\(|\$\[|\blet\b|-(eq|ne|lt|le|gt|ge)\b|\[\[|[a-zA-Z]\[|\$\{[a-zA-Z@*]+:[^-+=?]`), carriers},
+	{"what \"$x\" does", regexp.MustCompile(`\b(declare|typeset|local|export|readonly|integer|float|nameref|read|unset|getopts|mapfile|readarray|print|printf|test|exit|return|shift|break|continue|wait|jobs|hash|set|repeat|enable|compgen|select|zstyle)\b|\[ |-v|\$\{!|\(P\)|OPTIND|RANDOM|COLUMNS|SECONDS|HISTSIZE|LINENO`), carriers},
+	{". file", regexp.MustCompile(`(^|[^a-z.}])\. |\bsource\b|` + shellNames), regexp.MustCompile(`>`)},
+	{"a pipe into a shell", regexp.MustCompile(shellNames), regexp.MustCompile(`\||<|>\(`)},
+	{"another program's -c", regexp.MustCompile(shellNames + `|\b(env|flock|find|xargs)\b`), carriers},
+	{"a command that the script names at run time", regexp.MustCompile("(^|[;&|({!\n`]|\\b(then|do|else|if|while|until|time|exec|command|builtin|env|nice|timeout|noglob|always)\\b)[^;&|\n]{0,12}[$`]"), regexp.MustCompile(``)},
+}
+
+// shellNames matches programs that give text to a shell, and carriers ways in which a
+// value gets elsewhere: a variable but those of the cage that are not assigned, a
+// function's argument, the output of a command.
+const shellNames = `\b(sh|bash|zsh|mksh|ksh93|yash|ash|busybox|su|sg|ssh|script|runuser|watch)\b`
+
 var (
-	evaluates = regexp.MustCompile(`>&|<&|eval|let|\(\(|\$\[|sh |sh$|sh<|-c|-S|split|su|flock|trap|alias|source|\. |emulate|\[\[|-eq|-[gln][te]|print|typeset|declare|local|integer|float|nameref|\$[shko]|repeat|\(e\)|\(P\)|\(z|%|\[|-v|-R|-t|PS4|@|!|:|read|unset|exit|return|shift|break|continue|test|set|wait|getopts|mapfile|enable|select|xargs|jobs|fc|hash|command|builtin`)
-	carries   = regexp.MustCompile(`(^|[^\\])\$(\{[#!=^~+(]*)?[a-gijl-nt-zA-Z_0-9@*]`)
+	carriers = regexp.MustCompile("\\$(\\{[#!=^~+(]*)?[a-gijlmpqtv-zA-Z_0-9@*]|\\$\\(|`|<\\(|\\bread\\b|\\b[hknorsu]\\+?=|:=|\\b(for|select) [hknorsu]\\b")
+	quotes   = strings.NewReplacer("\\\n", "", "'", "", `"`, "", `\`, "")
 )
 
-// ownFault reports whether the template may evaluate a value by itself.
-func ownFault(template string) bool {
-	s := strings.ReplaceAll(template, "\\\n", "")
-	return evaluates.MatchString(s) && carries.MatchString(s)
+// outside returns what puts a template that executes a value outside of the promise, or
+// "".
+func outside(template string) string {
+	s := quotes.Replace(template)
+	for _, b := range beyond {
+		if b.does.MatchString(s) && b.has.MatchString(s) {
+			return b.why
+		}
+	}
+	return ""
 }
 
 // seedTemplates returns the templates that mutations begin with.
 func seedTemplates(t testing.TB) []string {
-	seeds := append(readAttacks(t), cagedIdioms(t)...)
+	inside, _ := readAttacks(t)
+	seeds := append(inside, cagedIdioms(t)...)
 	for _, c := range contexts {
 		s := strings.NewReplacer(" >/dev/null", "", "</dev/null", "", "/dev/stdout", "x", "/dev/stderr", "x").Replace(c.script)
 		if caged(s) {
@@ -134,15 +161,19 @@ func seedTemplates(t testing.TB) []string {
 type count struct {
 	templates, accepted, trials int
 	shells                      map[string]int
+	outside                     map[string]int // attempts that executed a value, by what puts them there
 }
 
-// attack tries n mutated templates in every shell, with some values each.
+func newCount() count { return count{shells: map[string]int{}, outside: map[string]int{}} }
+
+// attack tries n mutated templates in every shell, with some values each, and returns
+// the attempts that executed one within the promise.
 func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad []attempt) {
 	t.Helper()
 	lists := map[string][]attempt{}
 	for range n {
 		template := m.template()
-		if len(template) > 1000 || !caged(template) || ownFault(template) {
+		if len(template) > 1000 || !caged(template) {
 			continue
 		}
 		sum.templates++
@@ -167,13 +198,31 @@ func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad [
 			sum.accepted++
 		}
 	}
-	for _, list := range lists {
-		bad = append(bad, c.try(t, list)...)
+	for _, shell := range c.shells {
+		for _, a := range c.try(t, lists[shell]) {
+			if why := outside(a.template); why != "" {
+				sum.outside[why]++
+				if long() {
+					fmt.Printf("outside, %s: %s %q with %q\n", why, a.shell, a.template, a.value)
+				}
+			} else {
+				bad = append(bad, a)
+			}
+		}
 	}
 	return bad
 }
 
 var distinct = []string{"/bin/sh", "bash", "zsh", "mksh", "ksh93", "yash", "busybox sh"}
+
+// newMutatedCage returns a cage in which variables name no shell, nor eval, since
+// mutated templates run them often.
+func newMutatedCage(t testing.TB) *cage {
+	t.Helper()
+	c := newCage(t)
+	c.env = []string{"s=p", "h=p", "o=-i", "r=-c", "n=x", "k=3"}
+	return c
+}
 
 // TestMutated tries the same few hundred templates each time, since a test that is
 // different each time would fail some day for a change that has nothing to do with
@@ -186,19 +235,19 @@ func TestMutated(t *testing.T) {
 	}
 	d, err := time.ParseDuration(soak)
 	if err != nil {
-		c, seeds := newCage(t), seedTemplates(t)
+		c, seeds := newMutatedCage(t), seedTemplates(t)
 		for seed := range uint64(4) {
-			sum := count{shells: map[string]int{}}
+			sum := newCount()
 			for _, a := range c.attack(t, mutator{rand.New(rand.NewPCG(seed, 3)), seeds}, 50, 2, &sum) {
 				t.Error(a)
 			}
 		}
 		return
 	}
-	c := newCage(t)
+	c := newMutatedCage(t)
 	seed := rand.Uint64()
 	m := mutator{rand.New(rand.NewPCG(seed, 4)), seedTemplates(t)}
-	sum := count{shells: map[string]int{}}
+	sum := newCount()
 	seen := map[string]bool{}
 	for begin := time.Now(); time.Since(begin) < d; {
 		for _, a := range c.attack(t, m, 300, 3, &sum) {
@@ -208,6 +257,6 @@ func TestMutated(t *testing.T) {
 			}
 		}
 	}
-	fmt.Printf("seed %d: %d templates, %d accepted, %d trials, %d ended their process, by shell %v\n", seed, sum.templates, sum.accepted, sum.trials, c.ended, sum.shells)
+	fmt.Printf("seed %d: %d templates, %d accepted, %d trials, %d ended their process, by shell %v; outside %v\n", seed, sum.templates, sum.accepted, sum.trials, c.ended, sum.shells, sum.outside)
 	require.Empty(t, seen)
 }

@@ -5,69 +5,52 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// place says how a value is written where a mark stands.
+// place says how a value is referred to where a mark stands, and what it must be.
 type place struct {
-	how     quoting
-	ref     string // a reference to the variable "v", written instead of the value unless ""
+	how     how
+	check   check
 	none    string // written if no value is inserted
-	escaped bool   // keep the backslash before it as a backslash
+	escaped bool   // the backslash before it is one
+	joined  bool   // its word must stay one, whatever it stands for
 	list    span   // the word to repeat for each record, if any
-	lone    bool   // it is a word of its own that may become several
-	joined  bool   // it must stay one word, whatever it stands for
-	ofSSH   bool   // ssh reads it as the name of a host
+	word    arg    // that word
 	last    bool   // it is an argument of its own at the very end of the script
 	text    bool   // it is not a placeholder here but text of the script
 	comment bool   // that text is in a comment
 	err     error  // why no value can stand here; goes on from the placeholder's text
 }
 
-var errUnknown = errors.New("stands where it is not known how the shell reads it: " +
-	`put it into a variable, as in x={}; printf '%s\n' "$x"`)
-
-var errDialect = errors.New("stands in what is arithmetic only to some shells: " +
-	"use $(( )) or [ ], or name the shell, as in --shell bash")
-
 // refuse returns a place where no value can stand, with the reason and what to
 // write instead.
 func refuse(why, how string) place { return place{err: errors.New(why + ": " + how)} }
 
-// agree merges what a second reading of the script says about the place.
-func (p *place) agree(o place) {
-	if p.err != nil || o.err != nil {
-		p.err = cmp.Or(p.err, o.err)
-		return
-	}
-	switch {
-	case p.how == bare && o.how == single || p.how == single && o.how == bare:
-		p.how, o.how = single, single
-	case p.how == apart && o.how == number || p.how == number && o.how == apart:
-		p.how, o.how = apart, apart
-	}
-	if (p.how == apart) != (o.how == apart) && !p.text && !o.text {
-		p.err = errDialect
-		return
-	}
-	if p.list != o.list {
-		p.list = span{}
-	}
-	if p.text != o.text {
-		p.text, p.err = false, errUnknown
-	}
-	if !p.text && (p.how != o.how || p.ref != o.ref || p.escaped != o.escaped) {
-		p.err = errUnknown
-	}
-	p.ofSSH = p.ofSSH || o.ofSSH
-	p.last = p.last && o.last
-	p.lone = p.lone && o.lone
-}
+const (
+	hintNumber = "write {} alone between operators, as in $(({} + 1)), which then must be a number in every task"
+	hintName   = "write the name itself"
+	hintAssign = "assign it on its own, as in x={}"
+	hintQuotes = `put it into a variable, as in x={}, and write "$x" there`
+)
+
+var (
+	refuseName       = refuse("cannot be the name of a variable", hintName)
+	refuseDescriptor = refuse("cannot be the number of a descriptor", "write the number itself")
+	refuseIndex      = refuse("cannot be part of the index of an array", hintNumber)
+	refuseArithmetic = refuse("cannot be part of a number in arithmetic", hintNumber)
+	refusePattern    = refuse("cannot stand in an extended pattern", "write one case for each pattern")
+	refuseNested     = refuse(`cannot stand in quotes within "${…}"`, "leave out the inner quotes")
+	refuseUnknown    = refuse("stands where it is not known how the shell reads it", hintQuotes)
+	refusePlain      = refuse("cannot stand there in a script for this shell", hintQuotes)
+	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
+)
 
 // walk calls visit for each node of f with the nodes from f down to it. The
 // slice is reused.
-func walk(f *syntax.File, visit func(stack []syntax.Node)) {
+func walk(f syntax.Node, visit func(stack []syntax.Node)) {
 	var stack []syntax.Node
 	syntax.Walk(f, func(n syntax.Node) bool {
 		if n == nil {
@@ -105,15 +88,17 @@ func documents(stack []syntax.Node) int {
 	return n
 }
 
-// look finds the place of every mark in f, which is the script read as lang.
-func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
+// look finds the place of every mark in f, which is the script.
+func (c *compiler) look(f *syntax.File) []place {
 	places := make([]place, len(c.marks))
 	for i := range places {
-		places[i].err = errUnknown
+		places[i] = refuseUnknown
 	}
-	vars := c.variablesOf(f)
+	c.names = c.namesIn(f)
+	different := ""
 	walk(f, func(stack []syntax.Node) {
 		leaf, text := stack[len(stack)-1], ""
+		different = cmp.Or(different, c.differs(leaf), c.misread(leaf))
 		switch n := leaf.(type) {
 		case *syntax.Lit:
 			text = n.Value
@@ -127,87 +112,128 @@ func (c *compiler) look(f *syntax.File, lang syntax.LangVariant) []place {
 		}
 		from, to := int(leaf.Pos().Offset()), int(leaf.End().Offset())
 		for i, m := range c.marks {
-			if m.at < from || m.at+len(markText) > to {
-				continue
-			}
-			s := site{c: c, mark: m, from: from, stack: stack, documents: documents(stack), lang: lang, variables: vars}
-			switch p := vars.readAlike(c.family); {
-			case p.err != nil && m.piece.anyText() && !isComment(leaf):
-				places[i] = p
-			case m.piece.kind == nested:
-				places[i] = s.nested()
-			case m.piece.anyText():
-				places[i] = s.value()
-			default:
-				places[i] = s.number()
+			if from <= m.at && m.at+len(markText) <= to {
+				s := site{c: c, mark: m, from: from, stack: stack}
+				places[i] = s.place()
 			}
 		}
 	})
+	for i, p := range places {
+		if different != "" && !p.text && p.err == nil {
+			places[i].err = differentError(different)
+		}
+	}
 	return places
 }
 
-func isComment(n syntax.Node) bool {
-	_, ok := n.(*syntax.Comment)
-	return ok
+// differentError is the error for what shells read in different ways.
+type differentError string
+
+func (e differentError) Error() string {
+	return "cannot stand in a script with " + string(e) + ", which shells read in different ways: leave that out, or name the shell, as in --shell bash"
+}
+
+// differs returns what other shells than bash read in a node as other commands, or "".
+func (c *compiler) differs(n syntax.Node) string {
+	if c.family == bash {
+		return ""
+	}
+	switch n := n.(type) {
+	case *syntax.File:
+		if c.family == korn && strings.ContainsFunc(show(c.src), func(r rune) bool { return r > 0x7f && unicode.IsSpace(r) }) {
+			return "blanks other than ASCII"
+		}
+	case *syntax.Stmt:
+		for _, r := range n.Redirs {
+			switch before := n.Cmd != nil && r.Pos().Offset() < n.Cmd.End().Offset(); {
+			case before && (r.Op == syntax.RdrAll || r.Op == syntax.AppAll):
+				return "words after &> and its file"
+			case before && c.family == korn && strings.HasPrefix(r.Word.Lit(), "!"):
+				return ">!"
+			}
+		}
+	case *syntax.Assign:
+		if n.Index != nil && strings.ContainsAny(c.src[n.Name.End().Offset():n.Index.End().Offset()], " \t\n") {
+			return "blanks in an index"
+		}
+	case *syntax.SglQuoted:
+		if n.Dollar && (c.family == posix || strings.Contains(n.Value, `\'`)) {
+			return "$'…'"
+		}
+	case *syntax.Word: // a shell may take the second dollar sign for that of $'…'
+		for i, p := range n.Parts[1:] {
+			pid, ok := n.Parts[i].(*syntax.ParamExp)
+			if _, isLit := p.(*syntax.Lit); ok && !isLit && pid.Short && pid.Param != nil && pid.Param.Value == "$" {
+				return "quotes behind $$"
+			}
+		}
+	case *syntax.BinaryTest:
+		if c.family == posix && (n.Op == syntax.AndTest || n.Op == syntax.OrTest || n.Op == syntax.TsReMatch) {
+			return "&&, || or =~ in [["
+		}
+	}
+	return ""
+}
+
+// misread returns what the parser reads in a node as no shell does, or "".
+func (c *compiler) misread(n syntax.Node) string {
+	switch n := n.(type) {
+	case *syntax.ParamExp:
+		if text := c.src[n.Pos().Offset():n.End().Offset()]; strings.Contains(text, "<(") || strings.Contains(text, ">(") {
+			return "<( ) within ${…}"
+		}
+	case *syntax.Redirect:
+		if n.Hdoc == nil {
+			break
+		}
+		delimiter := known(n.Word).text + "\n" // the last one has no line break
+		for line := range strings.Lines(c.src[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()]) {
+			if n.Op == syntax.DashHdoc {
+				line = strings.TrimLeft(line, "\t")
+			}
+			if line == delimiter {
+				return "the delimiter of a here-document inside it"
+			}
+		}
+	}
+	return ""
 }
 
 // site is a mark and the nodes that it is in.
 type site struct {
-	c         *compiler
-	mark      mark
-	from      int           // offset of the leaf
-	stack     []syntax.Node // from the file to the leaf
-	documents int           // here-documents in the stack
-	lang      syntax.LangVariant
-	variables *variables
+	c     *compiler
+	mark  mark
+	from  int           // offset of the leaf
+	stack []syntax.Node // from the file to the leaf
 }
 
-// value returns the place of a value, which may hold any bytes.
-func (s *site) value() place {
+// place returns the place of the mark.
+func (s *site) place() place {
 	n := len(s.stack)
-	if isComment(s.stack[n-1]) {
+	if _, ok := s.stack[n-1].(*syntax.Comment); ok {
 		return place{text: true, comment: true}
 	}
 	if inArithmetic(s.stack) {
 		return s.arithmetic()
 	}
-	if p := s.around(); p.err != nil {
-		return p
+	if s.feedsShell() {
+		return refuseText
 	}
-	first, byRef := s.word()
+	first := s.word()
 	if first < 0 {
 		return refuseNode(s.stack[n-2])
+	}
+	p := s.quote()
+	if p.err != nil || p.text {
+		return p
 	}
 	held := s.holder(first)
 	if held.err != nil {
 		return held
 	}
-	r, ok := s.stack[first-1].(*syntax.Redirect)
-	isDocument := ok && r.Hdoc == s.stack[first]
-	p := s.quote(s.stack[first:], isDocument, byRef)
-	switch {
-	case p.err != nil || p.text:
-	case held.how == number || held.how == fraction:
-		return place{how: held.how}
-	default:
-		s.inWord(&p)
-		if held.joined {
-			p.list, p.lone, p.last = span{}, false, false
-		}
-		p.ofSSH = held.ofSSH
-	}
+	p.check, p.joined = held.check, held.joined
+	s.inWord(&p)
 	return p
-}
-
-// nested returns the place of a script that nest has made a word of its own.
-func (s *site) nested() place {
-	if p := s.around(); p.err != nil {
-		return p
-	}
-	if _, byRef := s.word(); byRef {
-		return place{how: single, ref: `"${v}"`}
-	}
-	return place{how: single}
 }
 
 // arithmetic returns the place of a value in arithmetic, where it must be a number
@@ -217,35 +243,30 @@ func (s *site) arithmetic() place {
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
 		return refuseArithmetic
 	}
-	if _, ok := s.stack[n-3].(*syntax.LetClause); ok {
-		return place{how: number} // a blank would end the word
+	let := slices.ContainsFunc(s.stack, func(n syntax.Node) bool { _, ok := n.(*syntax.LetClause); return ok })
+	if before := s.c.src[:s.mark.at]; !let && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
+		return place{how: apart, check: number} // but a blank would end a word of let
 	}
-	return place{how: apart}
+	return place{how: inDouble, check: number}
 }
 
 // word returns the index of the outermost word that holds the mark within its
-// own statement, or -1. If byRef is set, something around the statement is read
-// in ways that a value must not be exposed to.
-func (s *site) word() (first int, byRef bool) {
-	first, byRef = -1, s.documents > 0
-	outside := false // of the mark's statement
+// own statement, or -1.
+func (s *site) word() int {
+	first := -1
 	for i, n := range slices.Backward(s.stack) {
 		switch n.(type) {
 		case *syntax.Stmt:
-			outside = true
+			return first
 		case *syntax.Word:
-			if !outside {
-				first = i
-			}
-		case *syntax.ParamExp, *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
-			byRef = byRef || outside
+			first = i
 		}
 	}
-	return first, byRef
+	return first
 }
 
 // inWord sets what depends on the innermost word around the mark: whether it is
-// repeated for each record, and whether quotes can be left out.
+// repeated for each record, and whether quotes can be left out where it is shown.
 func (s *site) inWord(p *place) {
 	var w *syntax.Word
 	i := len(s.stack)
@@ -274,8 +295,13 @@ func (s *site) inWord(p *place) {
 	case *syntax.Redirect:
 		mild = true
 	}
-	p.lone = alone && p.list.to > 0 && s.mark.piece.kind == record && p.ref == ""
-	if p.how == single && p.ref == "" && mild && s.mildWord(w, to) {
+	if p.list.to > 0 {
+		p.word = known(w)
+		if p.check != anything || p.joined {
+			p.list = span{}
+		}
+	}
+	if p.how == single && mild && s.mildWord(w, to) {
 		p.how = bare
 	}
 }
@@ -302,43 +328,149 @@ func (s *site) mildWord(w *syntax.Word, to int) bool {
 	return to >= len(s.c.src) || strings.IndexByte(" \t\n;|)", s.c.src[to]) >= 0
 }
 
-// number returns the place of a number made by crew. It is never syntax, so it can
-// stand anywhere, but it must not merge with what is beside it.
-func (s *site) number() place {
-	leaf, ok := s.stack[len(s.stack)-1].(*syntax.Lit)
-	if !ok {
-		return place{}
-	}
-	p := s.beside(leaf)
-	if p.err != nil || p.text {
-		return p
-	}
-	if p.how == outDouble && s.documents > 0 {
-		return refuse("would join the variable before it", "write braces around the variable, as in ${x}{#}")
-	}
-	src, at := s.c.src, s.mark.at
-	for _, n := range s.stack {
-		switch n := n.(type) {
-		case *syntax.ArithmExp, *syntax.ArithmCmd:
-			return place{}
-		case *syntax.CallExpr:
-			if s.lang == syntax.LangPOSIX || len(n.Args) == 0 {
-				continue
+// quote says how a reference is quoted where the mark stands, by the innermost quotes.
+func (s *site) quote() place {
+	n := len(s.stack)
+	leaf, document := s.stack[n-1], documents(s.stack) > 0
+	var param *syntax.ParamExp       // the innermost one
+	var literal, within, quoted bool // in single quotes; in double quotes, outside of param
+	for i := n - 1; ; i-- {
+		switch h := s.stack[i].(type) {
+		case *syntax.DblQuoted:
+			if h.Dollar {
+				return refuse(`cannot stand in $"…", which the shell translates`, `write "…"`)
 			}
-			from, to := int(n.Args[0].Pos().Offset()), int(n.Args[0].End().Offset())
-			if from <= at && at < to && strings.Contains(src[at:to], "=") {
-				return refuseName
+			within, quoted = within || param == nil, quoted || param != nil
+			continue
+		case *syntax.SglQuoted:
+			if h.Dollar || s.from > 0 && s.c.src[s.from-1] == '$' {
+				return refuse("cannot stand in $'…', which reads backslashes", "write '…'")
 			}
+			literal = true
+			continue
+		case *syntax.ParamExp:
+			if param == nil {
+				param = h
+			}
+			continue
+		case *syntax.ExtGlob:
+			return refusePattern
+		case *syntax.Word, *syntax.Lit:
+			continue
+		case *syntax.Redirect:
+			quoted = quoted || h.Hdoc != nil && s.stack[i+1] == syntax.Node(h.Hdoc)
+		}
+		break
+	}
+	if param == nil {
+		quoted, within = quoted || within, false
+	}
+	if literal {
+		if param != nil && (quoted || within) {
+			return refuseNested
+		}
+		return place{how: inSingle}
+	}
+	lit := leaf.(*syntax.Lit)
+	p := s.beside(lit)
+	switch {
+	case p.err != nil || p.text:
+	case param != nil:
+		return s.quoteParam(p, param, quoted, within)
+	case quoted && (document || s.from == s.mark.at && s.afterVariable(lit)):
+		p.how = inner
+	case quoted:
+		p.how = inDouble
+	case p.escaped:
+		return place{text: true}
+	default:
+		p.how, p.none = single, "''"
+	}
+	return p
+}
+
+// takesWord reports whether w is a word of p that is expanded like any other, and
+// not arithmetic.
+func takesWord(p *syntax.ParamExp, w *syntax.Word) bool {
+	return p.Exp != nil && p.Exp.Word == w || p.Repl != nil && (p.Repl.Orig == w || p.Repl.With == w)
+}
+
+// quoteParam says how a reference is quoted in the word of a ${…}. quoted is whether that
+// is in double quotes, within whether there are double quotes inside it.
+func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) place {
+	pattern := param.Repl != nil
+	if !pattern {
+		switch param.Exp.Op {
+		case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+			pattern = true
+		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			if a := s.c.assigned(param.Param.Value); a.err != nil || a.check != anything {
+				return refuse("cannot be assigned to "+param.Param.Value+" there", hintAssign)
+			}
+		case syntax.OtherParamOps, syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
+			return refuseUnknown
 		}
 	}
-	quoted, next := inDoubleQuotes(s.stack), src[at+len(markText):]
 	switch {
-	case p.escaped && !quoted:
-		return place{text: true}
-	case p.how == outDouble && quoted:
-		return place{how: outDouble}
-	case p.how == outDouble, !quoted && next != "" && (next[0] == '<' || next[0] == '>'):
-		return place{how: single}
+	case s.c.family == korn:
+		return refusePlain
+	case p.escaped:
+		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
+	case pattern && documents(s.stack) > 0:
+		return refuse("cannot stand in a pattern within a here-document", "put the result into a variable before it")
+	case within && quoted && !pattern:
+		return refuseNested
+	case within, quoted && !pattern:
+		p.how = inner
+	default:
+		p.how = outer
 	}
-	return place{}
+	return p
+}
+
+// beside looks at what stands right before the mark: a backslash, or a dollar sign, which
+// would give the braces another meaning.
+func (s *site) beside(leaf *syntax.Lit) place {
+	src, at := s.c.src, s.mark.at
+	p := place{escaped: odd(src[s.from:at])}
+	if s.afterVariable(leaf) {
+		if s.from == at {
+			return p // a dollar sign before it belongs to the variable
+		}
+	}
+	before := src[s.stack[s.word()].Pos().Offset():at]
+	if s.c.family == korn && strings.Contains(before, "$") && strings.LastIndex(before, "[") > strings.LastIndex(before, "]") {
+		return refuse("cannot be the index of an array", "write braces around the variable, as in ${x}'['{}]")
+	}
+	if at == 0 || src[at-1] != '$' || odd(src[:at-1]) {
+		return p
+	}
+	switch m := s.mark.piece; {
+	case m.kind == seq, m.kind == host, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(m.name)):
+		return place{text: true} // a parameter of the shell, such as ${1} or ${name}
+	}
+	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)
+}
+
+// afterVariable reports whether a variable without braces stands right before the
+// leaf.
+func (s *site) afterVariable(leaf *syntax.Lit) bool {
+	var parts []syntax.WordPart
+	switch n := s.stack[len(s.stack)-2].(type) {
+	case *syntax.Word:
+		parts = n.Parts
+	case *syntax.DblQuoted:
+		parts = n.Parts
+	}
+	i := slices.Index(parts, syntax.WordPart(leaf))
+	if i < 1 {
+		return false
+	}
+	p, ok := parts[i-1].(*syntax.ParamExp)
+	return ok && p.Short
+}
+
+// odd reports whether an odd number of backslashes ends s.
+func odd(s string) bool {
+	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }

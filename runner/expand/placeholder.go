@@ -1,7 +1,6 @@
 package expand
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,7 +20,7 @@ const (
 	seq          // {#}
 	worker       // {%}
 	host         // {host}
-	nested       // a script within the script, with the placeholders in it
+	nested       // a script within the script
 )
 
 // piece is a stretch of text or one placeholder.
@@ -31,18 +30,20 @@ type piece struct {
 	form form
 	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
 	name string // field; nested: the script with marks
-	word *word  // nested
+
+	inner *script // nested: a script that another shell runs
+	segs  []seg   // nested: a script that the same shell evaluates; quoted
 }
 
 // ofRecord reports whether p takes anything from the record.
 func (p piece) ofRecord() bool {
-	return p.kind == record || p.kind == column || p.kind == field || p.kind == nested && p.word.any(piece.ofRecord)
+	return p.kind == record || p.kind == column || p.kind == field
 }
 
 // ofSlot reports whether p is known only when an attempt starts.
 func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host }
 
-// anyText reports whether p may stand for more than digits.
+// anyText reports whether p may stand for more than digits, and for a value.
 func (p piece) anyText() bool { return p.ofRecord() || p.kind == host }
 
 // scan splits s into text and placeholders.
@@ -163,24 +164,59 @@ type Values struct {
 	// state of an expansion
 
 	marks []task.Mark // each {%} and {host} left in the text
-	word  int         // the word being expanded
 	nth   bool        // {N} stands for the Nth record
 	err   error       // why the command cannot be made
 }
 
-// mark records that p was left in text, at or after from.
-func (v *Values) mark(p *piece, text []byte, from int) {
-	if p.kind == worker && v.Worker == 0 || p.kind == host {
-		off := from + bytes.Index(text[from:], []byte(p.text)) // quotes may precede it
-		v.marks = append(v.marks, task.Mark{Word: v.word, Off: off})
+// Until a word is complete, a NUL and another byte in it stand for a slot's number or host,
+// or for the NUL of a value.
+const (
+	slotMark = "\x00%"
+	hostMark = "\x00h"
+	nulMark  = "\x000"
+)
+
+// hideNUL returns a value as it stands in a word that is not complete.
+func hideNUL(s string) string {
+	if strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(s, "\x00", nulMark)
+}
+
+// seal returns a complete word with {%} and {host} in it, and marks these.
+func (v *Values) seal(word string, index int) string {
+	if strings.IndexByte(word, 0) < 0 {
+		return word
+	}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(word, "\x00")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		mark := ""
+		switch {
+		case strings.HasPrefix(rest, slotMark[1:]):
+			mark = task.NumberMark
+		case strings.HasPrefix(rest, hostMark[1:]):
+			mark = task.HostMark
+		default:
+			b.WriteByte(0)
+		}
+		if mark != "" {
+			v.marks = append(v.marks, task.Mark{Word: index, Off: b.Len()})
+			b.WriteString(mark)
+		}
+		word = rest[min(1, len(rest)):]
 	}
 }
 
-// checkOperand refuses a value that stands for an operand of ssh, which would take it for
-// an option: one of these runs a command here.
-func (v *Values) checkOperand(ofSSH bool, s string) {
-	if ofSSH && strings.HasPrefix(s, "-") && v.err == nil {
-		v.err = fmt.Errorf("%q would be an option of ssh: no host and no command there begins with a dash", task.Shorten(s, 100))
+// verify notes an error unless s, which p stands for, is what it must be.
+func (v *Values) verify(c check, p *piece, s string) {
+	if err := c.verify(s); err != nil && v.err == nil {
+		v.err = fmt.Errorf("%s is %w", p.text, err)
 	}
 }
 
@@ -215,10 +251,6 @@ func (p *piece) perRecord(v *Values) bool {
 // for each.
 func (p *piece) value(v *Values, recs [][]string) string {
 	switch {
-	case p.kind == nested && p.word.constant():
-		return p.word.text
-	case p.kind == nested:
-		return p.word.build(v, recs)
 	case len(recs) == 0:
 		return p.in(v, nil)
 	case len(recs) == 1 || !p.perRecord(v):
@@ -239,9 +271,9 @@ func (p *piece) in(v *Values, rec []string) string {
 		if v.Worker > 0 {
 			return strconv.Itoa(v.Worker)
 		}
-		return p.text
+		return slotMark
 	case host:
-		return p.text
+		return hostMark
 	}
 	if p.n == 0 { // a field
 		if s, ok := v.Fields[p.name]; ok {

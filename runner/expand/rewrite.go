@@ -179,8 +179,8 @@ func unescapeBackquoted(s string, quoted, document bool) (_ string, ok bool) {
 }
 
 // nest replaces the first script within the script that holds a mark, such as the
-// argument of sh -c, by one mark. What that stands for is the inner script with the
-// values in it, quoted for the shell that reads it. It reports whether there was one.
+// argument of sh -c, by one mark. It stands for the inner script, compiled for the shell
+// that reads it. It reports whether there was one.
 func (c *compiler) nest(f *syntax.File) (bool, error) {
 	list, sc := c.findNested(f)
 	if list == nil {
@@ -188,15 +188,16 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	}
 	from, to := int(list[0].Pos().Offset()), int(list[len(list)-1].End().Offset())
 	var inside, rest []piece
+	at := 0
 	for _, m := range c.marks {
 		switch {
-		case m.at < from || to <= m.at:
-			rest = append(rest, *m.piece)
-		case len(inside) == 0:
-			rest = append(rest, piece{text: m.piece.text, kind: nested, word: &word{}})
-			fallthrough
-		default:
+		case from <= m.at && m.at < to:
 			inside = append(inside, *m.piece)
+		default:
+			if m.at < from {
+				at++
+			}
+			rest = append(rest, *m.piece)
 		}
 	}
 	var texts []string
@@ -206,43 +207,47 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	text := strings.Join(texts, " ")[sc.attached:]
 	switch {
 	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
-		return false, fmt.Errorf("%s %w", inside[0].text, errUnknown)
+		return false, fmt.Errorf("%s %w", inside[0].text, refuseUnknown.err)
 	case text == markText && inside[0].ofRecord():
-		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", show(inside[0].text), sc.shell)
+		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
 	}
-	for i := range rest {
-		if p := &rest[i]; p.kind == nested && p.name == "" {
-			p.name = text
-		}
-	}
+	whole := piece{text: inside[0].text, kind: nested}
 	pieces := fill(text, markText, &inside)
-	for i := range pieces {
-		if p := &pieces[i]; p.kind == literal {
-			p.text = show(p.text)
+	if !sc.same {
+		for i := range pieces {
+			if p := &pieces[i]; p.kind == literal {
+				p.text = show(p.text)
+			}
 		}
 	}
-	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty}
-	if sc.shell == "eval" || sc.shell == "trap" {
-		inner.outer = c.variablesOf(f)
+	var err error
+	switch inner := *c; {
+	case sc.same:
+		inner.pieces = pieces
+		inner.comment, inner.tail, inner.marks, inner.outer = "", false, nil, c.namesIn(f)
+		whole.segs, err = inner.resolve(false)
+	case !sc.family.posixFamily():
+		_, err = unread(pieces, sc.shell)
+		if err == nil {
+			err = fmt.Errorf("%s %w", whole.text, refusePlain.err)
+		}
+	default:
+		inner = compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
+		whole.inner, err = inner.compile(pieces, false)
 	}
-	w, err := inner.script(pieces, sc.shell, false)
 	if err != nil {
 		return false, err
-	}
-	for _, p := range rest {
-		if p.kind == nested && p.word.segs == nil && p.word.text == "" {
-			*p.word = w
-		}
 	}
 	if sc.option != "" {
 		sc.option += " "
 	}
+	rest = slices.Insert(rest, at, whole)
 	c.pieces = fill(c.src[:from]+sc.option+markText+c.src[to:], markText, &rest)
 	return true, nil
 }
 
 // findNested returns the words of the first script that nest can replace.
-func (c *compiler) findNested(f *syntax.File) (found []*syntax.Word, sc script) {
+func (c *compiler) findNested(f *syntax.File) (found []*syntax.Word, sc inline) {
 	walk(f, func(stack []syntax.Node) {
 		call, ok := stack[len(stack)-1].(*syntax.CallExpr)
 		if !ok || found != nil || len(call.Args) == 0 {
@@ -253,27 +258,21 @@ func (c *compiler) findNested(f *syntax.File) (found []*syntax.Word, sc script) 
 		if !ok || s.from >= len(args) {
 			return
 		}
-		list, marks := args[s.from:s.to], false
-		for _, a := range list {
+		marks := false
+		for _, a := range args[s.from:s.to] {
 			if !a.known {
 				return
 			}
 			marks = marks || a.marks
 		}
-		if marks && c.nestedAt(call.Args[s.from]) == nil {
+		if marks && !c.isNested(call.Args[s.from]) {
 			found, sc = call.Args[s.from:s.to], s
 		}
 	})
 	return found, sc
 }
 
-// nestedAt returns what stands for w if that is a script that nest has replaced, or
-// nil.
-func (c *compiler) nestedAt(w *syntax.Word) *piece {
-	for _, m := range c.marks {
-		if m.piece.kind == nested && int(w.Pos().Offset()) == m.at {
-			return m.piece
-		}
-	}
-	return nil
+// isNested reports whether w is a script that nest has replaced.
+func (c *compiler) isNested(w *syntax.Word) bool {
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return m.piece.kind == nested && int(w.Pos().Offset()) == m.at })
 }

@@ -174,7 +174,7 @@ func (o *oracle) trials(t testing.TB, script, want, value string, bash bool) []t
 		} else if err != nil {
 			continue
 		}
-		argv, _ := tm.Argv(Values{Records: [][]string{{value}}, Seq: 7})
+		argv := tm.Argv(Values{Records: [][]string{{value}}, Seq: 7})
 		list = append(list, trial{argv, wanted(want, value), fmt.Sprintf("%s: %s with %q", shell, script, value)})
 	}
 	return list
@@ -200,13 +200,30 @@ done`
 
 const over = ":over:"
 
+// scriptAt returns the index of the script in a command.
+func scriptAt(argv []string) int { return 1 + slices.Index(argv, "-c") }
+
+// inOne returns a script that does what a command does, which is a script and its
+// arguments.
+func inOne(argv []string) string {
+	n := scriptAt(argv)
+	if len(argv) == n+1 {
+		return argv[n]
+	}
+	set := "set --"
+	for _, w := range argv[n+2:] {
+		set += " '" + escape(w) + "'"
+	}
+	return set + "; " + argv[n]
+}
+
 // checkTogether is check in a few processes of each shell, which takes a fifth of
 // the time. Trials that fail there run alone once more, to say which they are.
 func (o *oracle) checkTogether(t testing.TB, list []trial) {
 	t.Helper()
 	byShell := map[string][]trial{}
 	for _, tr := range list {
-		shell := strings.Join(tr.argv[:len(tr.argv)-1], " ")
+		shell := strings.Join(tr.argv[:scriptAt(tr.argv)], " ")
 		byShell[shell] = append(byShell[shell], tr)
 	}
 	for shell, all := range byShell {
@@ -214,7 +231,7 @@ func (o *oracle) checkTogether(t testing.TB, list []trial) {
 			argv := append(strings.Fields(shell), together, "sh")
 			var want []string
 			for _, tr := range list {
-				argv = append(argv, tr.argv[len(tr.argv)-1])
+				argv = append(argv, inOne(tr.argv))
 				want = append(append(want, tr.want...), "0", over)
 			}
 			if got := o.run(t, argv); !slices.Equal(want, got) {
@@ -401,7 +418,7 @@ func TestShellGrammar(t *testing.T) {
 		}
 		value := awkward[r.IntN(len(awkward))]
 		for _, shell := range []string{"", "bash"} {
-			argv, _ := must(t, Config{Words: []string{script}, Shell: shell}).Argv(Values{Records: [][]string{{value}}})
+			argv := must(t, Config{Words: []string{script}, Shell: shell}).Argv(Values{Records: [][]string{{value}}})
 			list = append(list, trial{argv, []string{strings.ReplaceAll(is, "@", value)}, fmt.Sprintf("%s: %s with %q", shell, script, value)})
 		}
 	}

@@ -4,20 +4,16 @@
 // A template is compiled once, and every error in it is reported then. Compiled
 // templates never change and are safe for concurrent use.
 //
-// A script is parsed with mvdan.cc/sh in each language in which its shell may read
-// it, after what the parser reads differently from shells has been rewritten
-// (rewrite.go). A value may only stand where all of them see the same place, and
-// one that is known to be safe (place.go, refuse.go, quote.go, command.go); what
-// the script then does with it is followed as far as the script shows it
-// (around.go, variable.go). Where only a number is safe, each value is checked. A
-// script within the script is compiled like the outer one, for the shell that will
-// read it.
-//
-// The package is pure, but for asking /bin/sh whether it understands what a script
-// for it holds and POSIX does not have (dialect.go).
+// No value is written into a script: it is passed beside the script, which refers to it
+// (script.go). The script is parsed with mvdan.cc/sh once, to know how a reference is
+// quoted where it stands (place.go) and whether a command there evaluates it
+// (command.go): then it must be a number, or the script is refused. What the parser
+// reads differently from shells is rewritten before (rewrite.go). A script within the
+// script is compiled like the outer one, for the shell that will read it (shells.go).
 package expand
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,12 +81,13 @@ func (c Config) Program() string {
 // Template is a compiled command. It is safe for concurrent use.
 type Template struct {
 	words   []word   // nil if each record is a command line
+	script  *script  // what the words run, which are a shell and its options; nil if they hold all
 	shell   []string // the shell and its options, for scripts
 	implied bool     // the default shell was not asked for, so people are shown its script alone
 	args    bool     // every column of every record is appended as a word
-	ofSSH   bool     // ssh reads the first of these as the name of a host
+	guard   int      // how many of these must not be options
+	joined  bool     // there can be only one of these
 	empty   bool     // nothing of the record is inserted
-	dialect *dialect // of the default shell if it is implied
 }
 
 // New compiles a template. Its errors say what is wrong and, after a colon, what
@@ -120,8 +117,9 @@ func New(cfg Config) (*Template, error) {
 			err = t.compileWords(words, &cfg)
 		} else {
 			t.useShell(nil)
-			if err = t.compileScript(cfg.Words[0], &cfg); err == nil {
-				err = t.dialect.check(textOf(scan(cfg.Words[0], &cfg)))
+			err = t.compileScript(cfg.Words[0], &cfg)
+			if _, different := errors.AsType[differentError](err); err == nil || different {
+				err = cmp.Or(checkDialect(textOf(scan(cfg.Words[0], &cfg))), err)
 			}
 		}
 	default:
@@ -145,7 +143,7 @@ func New(cfg Config) (*Template, error) {
 // useShell sets the shell, and adds -c unless forced ends in such an option.
 func (t *Template) useShell(forced []string) {
 	if len(forced) == 0 {
-		t.shell, t.implied, t.dialect = []string{defaultShell, "-c"}, true, newDialect()
+		t.shell, t.implied = []string{defaultShell, "-c"}, true
 		return
 	}
 	t.shell = slices.Clip(forced)
@@ -163,23 +161,31 @@ func (t *Template) useShell(forced []string) {
 // compileScript makes t run s in its shell.
 func (t *Template) compileScript(s string, cfg *Config) error {
 	f, at := familyOfCommand(t.shell)
-	c := compiler{family: f, batch: cfg.Batch, empty: cfg.Empty}
-	script, err := c.script(scan(notOption(s), cfg), t.shell[at], cfg.Append && !cfg.Empty)
-	if err != nil {
-		return err
-	}
+	add := cfg.Append && !cfg.Empty
 	for _, s := range t.shell {
 		t.words = append(t.words, word{text: s})
 	}
-	t.words = append(t.words, script)
-	if f.posixFamily() {
+	pieces := scan(notOption(s), cfg)
+	if !f.posixFamily() {
+		w, err := unread(pieces, t.shell[at])
+		t.words = append(t.words, w)
+		if t.args = add; t.needsDashes() {
+			t.words = append(t.words, word{text: "--"})
+		}
+		return err
+	}
+	c := newCompiler(f, cfg)
+	script, err := c.compile(pieces, add)
+	switch {
+	case err != nil && c.unread && !slices.ContainsFunc(scan(s, cfg), piece.ofRecord):
+		t.words = append(t.words, newWord(scan(notOption(s), cfg))) // errors are the shell's to report
+		return nil
+	case err == nil && len(script.values) == 0:
+		t.words = append(t.words, word{text: script.once})
 		return nil
 	}
-	t.args = cfg.Append && !cfg.Empty
-	if t.needsDashes() {
-		t.words = append(t.words, word{text: "--"})
-	}
-	return nil
+	t.script = script
+	return err
 }
 
 // needsDashes reports whether the shell, without a "--" after its script, takes
@@ -189,23 +195,19 @@ func (t *Template) needsDashes() bool {
 	return slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, basename(t.shell[at]))
 }
 
-// script compiles a script for the shell of c. If add is set, the record is appended
-// to a script without placeholders; only a POSIX shell's can be.
-func (c compiler) script(pieces []piece, shell string, add bool) (word, error) {
-	if c.family.posixFamily() {
-		return c.compile(pieces, add)
+// unread returns a script for a program whose quoting is not known, in which only numbers
+// and names made by crew can stand.
+func unread(pieces []piece, shell string) (word, error) {
+	i := slices.IndexFunc(pieces, piece.ofRecord)
+	if i < 0 {
+		return newWord(pieces), nil
 	}
-	if i := slices.IndexFunc(pieces, piece.ofRecord); i >= 0 {
-		how := "leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python"
-		switch shell {
-		case "watch", "parallel", "crew", "tmux", "env --split-string":
-			how = `pass it as an argument, as in sh -c '… "$1"' sh {}`
-		}
-		return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
+	how := "leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python"
+	switch shell {
+	case "parallel", "crew", "tmux", "env -S", "env --split-string":
+		how = `pass it as an argument, as in sh -c '… "$1"' sh {}`
 	}
-	w := newWord(pieces)
-	w.script = true
-	return w, nil
+	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
 }
 
 // notOption returns a script that no shell takes for an option.
@@ -217,7 +219,7 @@ func notOption(script string) string {
 }
 
 // errRecord returns the error for a record that would be the whole of sc.
-func errRecord(sc script) error {
+func errRecord(sc inline) error {
 	how := "give no command at all to run each record as a command line"
 	if sc.shell == "ssh" {
 		how = "give it to a shell on the other side, as in crew --stdin ssh host sh"
@@ -239,12 +241,13 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			}
 		}
 	}
-	sc, inline := scriptOf(args, foreign)
+	sc, found := scriptOf(args, foreign)
 	t.args = cfg.Append && !cfg.Empty
+	c := newCompiler(foreign, cfg)
 	for i := 0; i < len(words); i++ {
 		w := words[i]
-		if inline && i == sc.from {
-			if err := t.compileNested(sc, words, cfg); err != nil {
+		if found && i == sc.from {
+			if err := t.compileInline(sc, words, cfg); err != nil {
 				return err
 			}
 			i = sc.to - 1
@@ -252,11 +255,9 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			continue
 		}
 		n := len(w)
-		if n > 0 && w[0].ofRecord() && firstOperand(args, i) {
-			t.words = append(t.words, word{text: "--"}) // the record may be an option, and the next a script
-		}
-		if n > 0 && w[0].ofRecord() && mayBeOption(args, i) {
-			return fmt.Errorf("%s %w", w[0].text, refuseOption(args).err)
+		p := c.argument(args, i)
+		if at := slices.IndexFunc(w, piece.ofRecord); at >= 0 && p.err != nil {
+			return fmt.Errorf("%s %w", w[at].text, p.err)
 		}
 		if cfg.Empty {
 			w = slices.DeleteFunc(w, piece.ofRecord)
@@ -267,28 +268,28 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		t.words = append(t.words, newWord(w))
 		last := &t.words[len(t.words)-1]
 		t.args = t.args && last.constant()
-		if !last.constant() && isHost(args, i) {
-			last.segs[0].ofSSH = true
+		if !last.constant() {
+			last.parts[0].check, last.joined = p.check, p.joined
 		}
 	}
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
 	}
-	all := append(args, arg{text: markText, known: true, marks: true})
-	t.ofSSH = t.args && isHost(all, len(args))
-	switch {
-	case t.args && inline && sc.from == len(words):
+	if !t.args {
+		return nil
+	}
+	args = append(args, arg{text: markText, known: true, marks: true})
+	p := c.argument(args, len(args)-1)
+	if t.guard, t.joined = position(args, len(args)-1); found && sc.from == len(words) {
 		return errRecord(sc)
-	case t.args && mayBeOption(all, len(args)):
-		return fmt.Errorf("{} %w", refuseOption(args).err)
-	case t.args && firstOperand(args, len(args)):
-		t.words = append(t.words, word{text: "--"})
+	} else if p.err != nil {
+		return fmt.Errorf("{} %w", p.err)
 	}
 	return nil
 }
 
-// compileNested appends the script sc among words, which a shell will read.
-func (t *Template) compileNested(sc script, words [][]piece, cfg *Config) error {
+// compileInline appends the script sc among words, which a shell will read.
+func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error {
 	var pieces []piece
 	for i := sc.from; i < sc.to; i++ {
 		if i > sc.from {
@@ -309,28 +310,39 @@ func (t *Template) compileNested(sc script, words [][]piece, cfg *Config) error 
 		t.words = append(t.words, word{text: sc.option})
 		pieces[0].text = pieces[0].text[sc.attached:]
 	}
-	if len(pieces) == 1 && pieces[0].ofRecord() && sc.family != foreign {
+	if !sc.family.posixFamily() {
+		w, err := unread(pieces, sc.shell)
+		t.words = append(t.words, w)
+		return err
+	}
+	if len(pieces) == 1 && pieces[0].ofRecord() {
 		return errRecord(sc)
 	}
-	c := compiler{family: sc.family, batch: cfg.Batch, empty: cfg.Empty}
-	script, err := c.script(pieces, sc.shell, add)
-	if len(script.segs) > 0 && pieces[0].ofRecord() {
-		script.segs[0].ofSSH = sc.shell == "ssh"
+	c := newCompiler(sc.family, cfg)
+	c.script.login = sc.login
+	script, err := c.compile(pieces, add)
+	if err == nil && len(script.values) == 0 {
+		t.words = append(t.words, word{text: script.once})
+		return nil
 	}
-	t.words = append(t.words, script)
+	t.words = append(t.words, word{inner: script})
 	return err
 }
 
-// Argv returns the command for v. The caller owns the slice. shell is true if it
-// is the default shell with a script made by this package, so that the script
-// alone is worth showing; in a template without a command, that varies by record.
-func (t *Template) Argv(v Values) (argv []string, shell bool) { return t.argv(&v) }
+// Argv returns the command to run for v. The caller owns the slice.
+func (t *Template) Argv(v Values) []string {
+	var tk task.Task
+	t.Fill(&tk, v)
+	return tk.ExecOn(0, "")
+}
 
-// Fill sets tk's command to the one for v, and its Err if v holds a value that
-// cannot stand where it belongs, or if the default shell would not understand it.
-// It sets tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and, if v has no worker, each {%}.
+// Fill sets tk's command to the one for v, and its Err if v holds a value that cannot
+// stand where it belongs, or if the default shell would not understand it. It sets
+// tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and, if v has no worker,
+// each {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
-	tk.Argv, tk.Shell = t.argv(&v)
+	v.nth = v.countsRecords()
+	t.fill(tk, &v)
 	tk.NoArgs = t.empty
 	tk.Marks = append(tk.Marks, v.marks...)
 	switch line := tk.Argv[len(tk.Argv)-1]; {
@@ -339,51 +351,48 @@ func (t *Template) Fill(tk *task.Task, v Values) {
 	case strings.HasSuffix(line, "\r") || strings.Contains(line, "\r\n"):
 		tk.Err = errors.New("the command line ends in a carriage return, as on Windows: write -d '\\r\\n', or take it out first")
 	case tk.Shell:
-		tk.Err = t.dialect.check(line)
+		tk.Err = checkDialect(line)
 	}
 }
 
-func (t *Template) argv(v *Values) (argv []string, shell bool) {
+func (t *Template) fill(tk *task.Task, v *Values) {
 	if t.words == nil {
-		return t.line(v)
+		tk.Argv, tk.Shell = t.line(v)
+		return
 	}
-	n := len(t.words)
-	if t.args {
-		for _, rec := range v.Records {
-			n += len(rec)
-		}
-	}
-	argv = make([]string, 0, n)
-	v.nth = v.countsRecords()
+	tk.Shell = t.implied
+	argv := make([]string, 0, len(t.words)+len(v.Records))
 	for i := range t.words {
-		w, times := &t.words[i], 1
-		if w.lone() && len(v.Records) > 0 && len(v.Records[0]) > 0 {
-			argv = slices.Grow(argv, len(v.Records)+len(t.words)-i-1)
-			for _, rec := range v.Records {
-				for _, c := range rec {
-					c = w.segs[0].value.form.of(c)
-					v.checkOperand(w.segs[0].ofSSH, c)
-					argv = append(argv, c)
-				}
-			}
-			continue
-		}
-		if len(v.Records) > 1 && w.repeats(v) {
-			times = len(v.Records)
-			argv = slices.Grow(argv, times+len(t.words)-i-1)
-		}
-		for r := range times {
-			v.word = len(argv)
-			argv = append(argv, w.expand(v, r))
-		}
+		argv = t.words[i].appendTo(argv, v)
 	}
+	n := len(argv)
 	if t.args {
 		for _, rec := range v.Records {
 			argv = append(argv, rec...)
 		}
-		v.checkOperand(t.ofSSH && len(argv) > len(t.words), argv[min(len(t.words), len(argv)-1)])
+		for i, w := range argv[n:] {
+			if i < t.guard {
+				v.verify(noOption, &piece{text: "{}"}, w)
+			}
+		}
+		if t.joined && len(argv) > n+1 && v.err == nil {
+			v.err = fmt.Errorf("%s would take the second of several arguments for a script: write {} where each column goes", t.words[0].text)
+		}
 	}
-	return argv, t.implied
+	if t.script != nil {
+		f := t.script.fill(v)
+		_, at := familyOfCommand(argv)
+		tk.Exec = f.exec(append(make([]string, 0, n+2+len(f.texts)+len(f.list)), argv...), argv[at])
+		argv = append(argv, f.shown())
+		n++
+	}
+	for i, w := range tk.Exec {
+		tk.Exec[i] = v.seal(w, task.InExec-i)
+	}
+	for i, w := range argv[:n] {
+		argv[i] = v.seal(w, i)
+	}
+	tk.Argv = argv
 }
 
 // line returns the command where each record is a command line. Several records
@@ -404,7 +413,7 @@ func (t *Template) line(v *Values) (argv []string, shell bool) {
 func (t *Template) Script(script string, args []string) (argv []string, shell bool, err error) {
 	argv, shell = t.line(&Values{Records: [][]string{{script}}})
 	if shell {
-		if err := t.dialect.check(script); err != nil {
+		if err := checkDialect(script); err != nil {
 			return nil, false, err
 		}
 	}
@@ -424,26 +433,17 @@ func (t *Template) Script(script string, args []string) (argv []string, shell bo
 	return append(argv, args...), false, nil
 }
 
-// Fields returns the names of the entries of Values.Fields that the template uses.
-func (t *Template) Fields() (names []string) {
-	for i := range t.words {
-		names = t.words[i].fields(names)
-	}
-	return names
+// any reports whether a placeholder in the command satisfies is.
+func (t *Template) any(is func(piece) bool) bool {
+	return t.script != nil && t.script.any(is) || slices.ContainsFunc(t.words, func(w word) bool { return w.any(is) })
 }
+
+// Fields returns the names of the entries of Values.Fields that the template uses.
+func (t *Template) Fields() []string { return fieldNames(t.any) }
 
 // Counts reports whether the template holds {N}, which stands for the Nth record
 // of several that have one column each.
-func (t *Template) Counts() bool {
-	isColumn := func(p piece) bool { return p.kind == column }
-	return slices.ContainsFunc(t.words, func(w word) bool { return w.any(isColumn) })
-}
-
-// SingleWord reports whether all records of a command go into one word, so that
-// the system's limit for one argument bounds them together.
-func (t *Template) SingleWord() bool {
-	return !t.args && (t.words == nil || slices.ContainsFunc(t.words, func(w word) bool { return w.script }))
-}
+func (t *Template) Counts() bool { return t.any(func(p piece) bool { return p.kind == column }) }
 
 // Command returns the program that every task runs. ok is false if it varies by
 // task.
@@ -471,26 +471,34 @@ func (t *Template) BaseSize() int {
 	for i := range t.words {
 		n += t.words[i].size()
 	}
+	if t.script != nil {
+		n += t.script.size()
+	}
 	return n
 }
 
-// RecordSize returns how many bytes rec adds to a command. It is exact for
-// words, unless {N} counts records, and an upper bound for scripts.
-func (t *Template) RecordSize(rec []string) int {
-	n := 0
+// RecordSize returns how many bytes rec adds to a command, and how many of them are in
+// one word with those of other records, which the system's limit for one argument bounds.
+// The sizes are exact for words, unless {N} counts records, and upper bounds for scripts.
+func (t *Template) RecordSize(rec []string) (size, joined int) {
 	if t.words == nil {
 		for _, c := range rec { // each word of a plain command line takes a pointer
-			n += len(c) + 1 + 8*(strings.Count(c, " ")+strings.Count(c, "\t")+1)
+			size += len(c) + 1 + 8*(strings.Count(c, " ")+strings.Count(c, "\t")+1)
 		}
-		return n
+		return size, size
 	}
 	if t.args {
 		for _, c := range rec {
-			n += len(c) + pointer
+			size += len(c) + pointer
 		}
 	}
 	for i := range t.words {
-		n += t.words[i].recordSize(rec)
+		n, m := t.words[i].recordSize(rec)
+		size, joined = size+n, joined+m
 	}
-	return n
+	if t.script != nil {
+		n, m := t.script.recordSize(rec)
+		size, joined = size+n, joined+m
+	}
+	return size, joined
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/task"
 )
 
 // recs makes one record of each line, with a column for each comma-separated field.
@@ -15,6 +17,13 @@ func recs(s string) [][]string {
 		out = append(out, strings.Split(l, ","))
 	}
 	return out
+}
+
+// shownBy returns a command as people see it.
+func shownBy(tm *Template, v Values) (argv []string, shell bool) {
+	var tk task.Task
+	tm.Fill(&tk, v)
+	return tk.Argv, tk.Shell
 }
 
 func TestWords(t *testing.T) {
@@ -65,7 +74,7 @@ func TestWords(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tm, err := New(c.cfg)
 			require.NoError(t, err)
-			got, shell := tm.Argv(c.v)
+			got, shell := shownBy(tm, c.v)
 			require.Equal(t, c.want, got)
 			require.False(t, shell)
 		})
@@ -78,18 +87,18 @@ func TestNeedsShell(t *testing.T) {
 		"wait", "type a", "a\rb", "a ^b"} {
 		tm, err := New(Config{Words: []string{s}})
 		require.NoError(t, err, s)
-		argv, shell := tm.Argv(Values{})
+		argv, shell := shownBy(tm, Values{})
 		require.True(t, shell, s)
 		require.Equal(t, []string{"/bin/sh", "-c", s}, argv)
-		argv, shell = must(t, Config{}).Argv(Values{Records: [][]string{{s}}})
+		argv, shell = shownBy(must(t, Config{}), Values{Records: [][]string{{s}}})
 		require.True(t, shell, s)
 		require.Equal(t, []string{"/bin/sh", "-c", s}, argv)
 	}
 	for _, s := range []string{"a", "a b", "echo b", "printf %s b", "test a", "kill 1", "true x", "false", "pwd", "a b=c", "./a %b +c,d.e/f:g@h_i-j", "é ü", "help a"} {
-		argv, shell := must(t, Config{Words: []string{s}}).Argv(Values{})
+		argv, shell := shownBy(must(t, Config{Words: []string{s}}), Values{})
 		require.False(t, shell, s)
 		require.Equal(t, strings.Fields(s), argv)
-		argv, shell = must(t, Config{}).Argv(Values{Records: [][]string{{s}}})
+		argv, shell = shownBy(must(t, Config{}), Values{Records: [][]string{{s}}})
 		require.False(t, shell, s)
 		require.Equal(t, strings.Fields(s), argv)
 	}
@@ -121,7 +130,7 @@ func TestNoCommand(t *testing.T) {
 		{Config{Shell: "bash -ec"}, Values{Records: recs("ls a")}, []string{"bash", "-ec", "ls a"}, false},
 		{Config{Shell: "perl -e"}, Values{Records: recs("print 1")}, []string{"perl", "-e", "print 1"}, false},
 	} {
-		argv, shell := must(t, c.cfg).Argv(c.v)
+		argv, shell := shownBy(must(t, c.cfg), c.v)
 		require.Equal(t, c.want, argv)
 		require.Equal(t, c.shell, shell)
 	}
@@ -137,9 +146,10 @@ func TestFacts(t *testing.T) {
 		{Config{Words: []string{"gzip {}"}}, "gzip", true, false},
 		{Config{Words: []string{"{}", "{%}"}}, "", false, false},
 		{Config{Words: []string{"x", "{%}"}}, "x", true, false},
-		{Config{Words: []string{"x; y {%}"}}, "/bin/sh", true, true},
+		{Config{Words: []string{"x; y {%}"}}, "/bin/sh", true, false},
 		{Config{Words: []string{"x; y {}"}}, "/bin/sh", true, true},
-		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true, true},
+		{Config{Words: []string{"x={}; y"}}, "/bin/sh", true, true},
+		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true, false},
 		{Config{Words: []string{"x y {%}"}, Shell: "fish", Append: true}, "fish", true, false},
 		{Config{Words: []string{"sh", "-c", "x {} {%}"}}, "sh", true, true},
 		{Config{Words: []string{"sh", "-c", `x "$@"`, "sh"}, Append: true}, "sh", true, false},
@@ -152,7 +162,8 @@ func TestFacts(t *testing.T) {
 		if ok {
 			require.Equal(t, c.command, command, c.cfg)
 		}
-		require.Equal(t, c.in, tm.SingleWord(), c.cfg)
+		_, joined := tm.RecordSize([]string{"x"})
+		require.Equal(t, c.in, joined > 0, c.cfg)
 	}
 }
 
@@ -172,10 +183,11 @@ func TestSizes(t *testing.T) {
 		{`x "{}" '{}' $(y {})`}, {"cat <<E\n{}\nE"}, {"x;y"}, {"sh", "-c", "x {}", "sh", "{}"}, nil} {
 		for _, records := range [][][]string{all, two, all[:1]} {
 			tm := must(t, Config{Words: words, Batch: true, Append: true})
-			argv, _ := tm.Argv(Values{Records: records, Seq: 1})
+			argv := tm.Argv(Values{Records: records, Seq: 1})
 			n := tm.BaseSize()
 			for _, r := range records {
-				n += tm.RecordSize(r)
+				size, _ := tm.RecordSize(r)
+				n += size
 			}
 			exact := len(words) > 1 && words[0] == "x" && !strings.HasPrefix(words[1], "{1") || len(words) == 1 && words[0] == "x"
 			if exact {
@@ -186,16 +198,18 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	tm := must(t, Config{Words: []string{"print"}, Shell: "fish", Append: true})
-	argv, _ := tm.Argv(Values{Records: all})
+	argv := tm.Argv(Values{Records: all})
 	require.Equal(t, []string{"fish", "-c", "print", "--", "a"}, argv[:5])
 	n := tm.BaseSize()
 	for _, r := range all {
-		n += tm.RecordSize(r)
+		size, _ := tm.RecordSize(r)
+		n += size
 	}
 	require.Equal(t, occupied(argv), n)
 	numbered := must(t, Config{Words: []string{"x", "{#}", "a{%}", "{#}{}"}, Batch: true})
-	argv, _ = numbered.Argv(Values{Records: all[:1], Seq: 1<<64 - 1, Worker: 1 << 30})
-	require.LessOrEqual(t, occupied(argv), numbered.BaseSize()+numbered.RecordSize(all[0]))
+	recordSize, _ := numbered.RecordSize(all[0])
+	argv = numbered.Argv(Values{Records: all[:1], Seq: 1<<64 - 1, Worker: 1 << 30})
+	require.LessOrEqual(t, occupied(argv), numbered.BaseSize()+recordSize)
 }
 
 func TestText(t *testing.T) {
@@ -264,7 +278,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("{}", "{1}\n$(x)", uint64(7))
 	tm := must(f, Config{Words: []string{"x", "{}", "<{2}|{1}>", "{#}", "{-1}", "{}{9}"}})
 	f.Fuzz(func(t *testing.T, a, b string, n uint64) {
-		argv, shell := tm.Argv(Values{Records: [][]string{{a, b}}, Seq: n})
+		argv, shell := shownBy(tm, Values{Records: [][]string{{a, b}}, Seq: n})
 		require.False(t, shell)
 		require.Len(t, argv, 7)
 		require.Equal(t, []string{"x", a, b, "<" + b + "|" + a + ">"}, argv[:4])

@@ -23,9 +23,9 @@ func NewPath(s string, cfg Config) (*Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range t.word.segs {
-		if g := &t.word.segs[i]; g.value != nil && g.value.ofRecord() {
-			g.how = component
+	for i := range t.word.parts {
+		if g := &t.word.parts[i]; g.value != nil && g.value.ofRecord() {
+			g.path = true
 		}
 	}
 	return t, nil
@@ -37,7 +37,7 @@ func (t *Text) Prefix() (text string, constant bool) {
 	if t.word.constant() {
 		return t.word.text, true
 	}
-	return t.word.segs[0].text, false
+	return t.word.parts[0].text, false
 }
 
 // OfSlot returns a placeholder in the text that varies by slot, or "".
@@ -63,18 +63,17 @@ func (t *Text) OfTask() (placeholder string) {
 }
 
 // Fields returns the names of the entries of Values.Fields that the text uses.
-func (t *Text) Fields() []string { return t.word.fields(nil) }
+func (t *Text) Fields() []string { return fieldNames(t.word.any) }
 
 // Expand returns the text for one task. With several records, a placeholder
 // stands for its values in all of them, separated by spaces. But if each record
 // has one column, {N} stands for the Nth record.
-func (t *Text) Expand(v Values) string { return t.expand(&v) }
+func (t *Text) Expand(v Values) string { return v.seal(t.expand(&v), task.InTag) }
 
 // FillTag sets tk's tag to the text for v. It appends a mark to tk.Marks for each
 // {host} and, if v has no worker, each {%}.
 func (t *Text) FillTag(tk *task.Task, v Values) {
-	v.word = task.InTag
-	tk.Tag = t.expand(&v)
+	tk.Tag = v.seal(t.expand(&v), task.InTag)
 	tk.Marks = append(tk.Marks, v.marks...)
 }
 

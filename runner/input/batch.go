@@ -49,29 +49,34 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 
 // room is what words take up in a command.
 type room struct {
-	size  int // bytes including NULs and pointers
-	chars int // bytes including NULs, and what the task reads
+	size   int // bytes including NULs and pointers
+	joined int // those that may be in one word
+	chars  int // bytes including NULs, and what the task reads
 }
 
 func (r *room) add(o room) {
 	r.size += o.size
+	r.joined += o.joined
 	r.chars += o.chars
 }
 
 // full reports whether a command whose records take up used exceeds a limit.
 func (t *Tasks) full(used room) bool {
 	used.add(t.empty)
-	return t.maxSize > 0 && used.size > t.maxSize ||
+	return t.maxSize > 0 && used.size > t.maxSize || used.joined > 0 && t.empty.size+used.joined > maxArgument ||
 		t.cfg.Limits.Chars > 0 && used.chars > t.cfg.Limits.Chars
 }
 
 // measure adds a record to used. It returns an error if the record does not even
 // fit alone.
 func (t *Tasks) measure(rec *Record, used *room) error {
-	r := room{size: t.cfg.Template.RecordSize(rec.Columns)}
+	var r room
+	r.size, r.joined = t.cfg.Template.RecordSize(rec.Columns)
 	if t.cfg.Limits.Chars > 0 {
 		t.countWords(rec.Columns)
-		r.chars = r.size - pointerSize*t.words
+		if r.chars = r.size - pointerSize*t.words; r.joined > 0 {
+			r.chars = r.joined // of a script
+		}
 		if t.cfg.Stdin {
 			r.chars += len(t.appendInput(nil, rec))
 		}
@@ -82,9 +87,9 @@ func (t *Tasks) measure(rec *Record, used *room) error {
 	if !t.full(r) && r.size <= maxArgument/2 {
 		return nil
 	}
-	records := [][]string{rec.Columns}
-	argv, _ := t.cfg.Template.Argv(expand.Values{Records: records, Seq: t.latest + 1})
-	return t.fits(argv, &task.Task{Records: records})
+	tk := &task.Task{Records: [][]string{rec.Columns}}
+	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: t.latest + 1})
+	return t.fits(tk)
 }
 
 // countWords sets words and empty.chars for records with as many columns as cols.
@@ -93,8 +98,23 @@ func (t *Tasks) countWords(cols []string) {
 	if t.columns == len(cols) {
 		return
 	}
-	one, _ := t.cfg.Template.Argv(expand.Values{Records: [][]string{cols}, Seq: 1})
-	two, _ := t.cfg.Template.Argv(expand.Values{Records: [][]string{cols, cols}, Seq: 1})
-	t.columns, t.words = len(cols), len(two)-len(one)
+	shown := func(records ...[]string) []string {
+		var tk task.Task
+		t.cfg.Template.Fill(&tk, expand.Values{Records: records, Seq: 1})
+		return tk.Argv
+	}
+	one := shown(cols)
+	t.columns, t.words = len(cols), len(shown(cols, cols))-len(one)
 	t.empty.chars = t.empty.size - pointerSize*(len(one)-t.words)
+	if _, joined := t.cfg.Template.RecordSize(cols); joined > 0 {
+		t.empty.chars = charsOf(shown())
+	}
+}
+
+// charsOf returns how long a command is as xargs -s counts it.
+func charsOf(argv []string) (n int) {
+	for _, w := range argv {
+		n += len(w) + 1
+	}
+	return n
 }

@@ -79,10 +79,15 @@ func (c Config) regular() bool {
 func (c TasksConfig) takes(n int64, size int) bool {
 	const quoted = 4 // bytes that a byte becomes at most
 	t := NewTasks(nil, c)
-	short := c.Template.RecordSize([]string{"a/b.c"})
-	places := c.Template.RecordSize([]string{"aa/bb.cc"}) - short // at least: each part is longer
+	short, joined := c.Template.RecordSize([]string{"a/b.c"})
+	long, _ := c.Template.RecordSize([]string{"aa/bb.cc"})
+	places := long - short // at least: each part is longer
 	each := int64(short + places*quoted*size)
-	return t.maxSize > 0 && n*each <= int64(t.maxSize-t.empty.size)
+	limit := t.maxSize
+	if joined > 0 {
+		limit = min(limit, maxArgument)
+	}
+	return limit > 0 && n*each <= int64(limit-t.empty.size)
 }
 
 // sizes are the largest sizes of some records.

@@ -89,9 +89,6 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	if cfg.Limits.batches() {
 		t.empty.size = cfg.Template.BaseSize()
 		t.maxSize = cfg.Limits.ArgMax
-		if cfg.Template.SingleWord() && (t.maxSize == 0 || t.maxSize > maxArgument) {
-			t.maxSize = maxArgument
-		}
 	}
 	return t
 }
@@ -304,7 +301,7 @@ func (t *Tasks) expand(tk *task.Task, v expand.Values) {
 // bound leaves the task without a command if it has an Err or exceeds a limit.
 func (t *Tasks) bound(tk *task.Task) {
 	if tk.Err == nil {
-		tk.Err = t.fits(tk.ExecOn(0, ""), tk)
+		tk.Err = t.fits(tk)
 	}
 	if tk.Err != nil {
 		tk.Argv, tk.Exec, tk.Shell = nil, nil, false
@@ -350,21 +347,21 @@ var (
 
 // fits returns an error if the command, with what the task adds to the
 // environment, exceeds a limit of the system or Limits.Chars.
-func (t *Tasks) fits(argv []string, tk *task.Task) error {
+func (t *Tasks) fits(tk *task.Task) error {
+	argv := tk.ExecOn(0, "")
 	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL
 	}
-	chars, over := 0, 0
+	over := 0
 	for _, w := range argv {
 		over = max(over, len(w)-maxArgument)
-		chars += len(w) + 1
 	}
 	if l := t.cfg.Limits.Chars; l > 0 {
-		over = max(over, chars-l)
+		over = max(over, charsOf(tk.Argv)-l)
 	}
 	if l := t.cfg.Limits.ArgMax; l > 0 {
-		size := chars + pointerSize*len(argv)
+		size := charsOf(argv) + pointerSize*len(argv)
 		for _, e := range tk.Env {
 			size += len(e) + 1 + pointerSize
 		}

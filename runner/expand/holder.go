@@ -1,0 +1,203 @@
+package expand
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// refuseNode refuses a mark that is in no word.
+func refuseNode(parent syntax.Node) place {
+	switch parent.(type) {
+	case *syntax.FuncDecl:
+		return refuse("cannot be the name of a function", hintName)
+	case *syntax.WordIter, *syntax.Assign, *syntax.DeclClause, *syntax.CoprocClause:
+		return refuseName
+	case *syntax.Redirect:
+		return refuseDescriptor
+	}
+	return refuseUnknown
+}
+
+// holder says what the value must be because of what holds its word, stack[first], or
+// refuses it.
+func (s *site) holder(first int) place {
+	word := s.stack[first].(*syntax.Word)
+	korn := s.c.family == korn
+	if slices.ContainsFunc(s.stack[:first], func(n syntax.Node) bool { _, ok := n.(*syntax.CoprocClause); return ok }) {
+		return refuse("cannot stand in a coproc", "write the command on its own, with &")
+	}
+	switch n := s.stack[first-1].(type) {
+	case *syntax.CallExpr:
+		if at := slices.Index(n.Args, word); at == 0 || s.mark.piece.anyText() {
+			return s.c.argument(words(n), at)
+		}
+		return place{}
+	case *syntax.Redirect:
+		if !s.mark.piece.anyText() {
+			return place{}
+		}
+		return s.redirect(n, word)
+	case *syntax.Assign:
+		return s.assign(first-1, n.Value == word)
+	case *syntax.ArrayElem: // in an ArrayExpr in an Assign
+		if korn {
+			return refusePlain
+		}
+		return s.assign(first-3, n.Value == word)
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			return refuseName
+		}
+	case *syntax.WordIter:
+		return s.c.assigned(n.Name.Value)
+	case *syntax.CaseClause, *syntax.CaseItem:
+		return place{}
+	case *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
+	default:
+		return refuseArithmetic
+	}
+	if korn {
+		return refusePlain
+	}
+	return place{}
+}
+
+// redirect says how the value may stand in a redirection's target or in the text of a
+// here-document.
+func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
+	switch {
+	case r.Hdoc == word:
+	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc:
+		return refuse("cannot be the delimiter of a here-document", hintName)
+	case r.Op == syntax.DplIn, r.Op == syntax.DplOut:
+		return refuseDescriptor
+	case s.c.batch && r.Op != syntax.WordHdoc:
+		return refuse("cannot be where a redirection goes when a command takes several records",
+			"write a fixed name, or take one record per command")
+	}
+	return place{}
+}
+
+// feedsShell reports whether the mark's statement is, or writes to, what a shell reads as
+// its script.
+func (s *site) feedsShell() bool {
+	own := true
+	for i, n := range slices.Backward(s.stack) {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			if own && writesToShell(n) {
+				return true
+			}
+			own = false
+			if i+1 < len(s.stack) {
+				if r, ok := s.stack[i+1].(*syntax.Redirect); ok && (r.Hdoc != nil || r.Op == syntax.WordHdoc) && readsScript(n) {
+					return true
+				}
+			}
+		case *syntax.BinaryCmd:
+			if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && s.stack[i+1] == syntax.Node(n.X) && readsScript(n.Y) {
+				return true
+			}
+		case *syntax.ProcSubst:
+			for _, holder := range slices.Backward(s.stack[:i]) {
+				if st, ok := holder.(*syntax.Stmt); ok {
+					return readsScript(st)
+				}
+			}
+		case *syntax.CmdSubst:
+			return false
+		}
+	}
+	return false
+}
+
+// writesToShell reports whether a statement has a process substitution that it writes to
+// and that is a shell. As an argument it is a redirection to yash.
+func writesToShell(st *syntax.Stmt) (found bool) {
+	syntax.Walk(st, func(n syntax.Node) bool {
+		if sub, ok := n.(*syntax.ProcSubst); ok && sub.Op == syntax.CmdOut {
+			found = found || slices.ContainsFunc(sub.Stmts, readsScript)
+		}
+		return !found
+	})
+	return found
+}
+
+// readsScript reports whether a statement is a shell that reads its script from its
+// standard input or from a file, or has later ones do so by exec.
+func readsScript(st *syntax.Stmt) bool {
+	if t, ok := st.Cmd.(*syntax.TimeClause); ok && t.Stmt != nil {
+		return readsScript(t.Stmt)
+	}
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
+	}
+	args := words(call)
+	isShell := func(a arg) bool { return a.odd || a.static() && familyOf(a.text) != foreign }
+	if sc, ok := scriptOf(args, posix); ok {
+		return sc.from >= len(args) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
+	}
+	i := skipPrefixes(args)
+	return args[len(args)-1].text == "exec" || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
+		slices.ContainsFunc(args, func(a arg) bool {
+			return isShell(a) || a.static() && slices.Contains(loginShells, programName(a.text))
+		})
+}
+
+// assign says how the value may stand in the assignment stack[i]. isValue is whether
+// it is in the value and not in an index.
+func (s *site) assign(i int, isValue bool) place {
+	a := s.stack[i].(*syntax.Assign)
+	if !isValue {
+		return refuseIndex
+	}
+	d, ok := s.stack[i-1].(*syntax.DeclClause)
+	if !ok {
+		return s.c.assigned(a.Name.Value)
+	}
+	name := ""
+	if a.Name != nil && !a.Naked {
+		name = a.Name.Value
+	} else if a.Value != nil { // in quotes, as in export "x={}"
+		name, _, ok = strings.Cut(known(a.Value).text, "=")
+		if !ok || !syntax.ValidName(name) {
+			return refuseName
+		}
+	}
+	args := declared(d)
+	return s.c.declaration(args, len(args), name)
+}
+
+// declaration says how a value may be assigned to name among the arguments of a
+// declaration, those before args[at].
+func (c *compiler) declaration(args []arg, at int, name string) place {
+	p := c.assigned(name)
+	if c.names[name+"["] {
+		p.check = number // it may be read as a list of elements, in which commands are run
+	}
+	for _, a := range args[1:at] {
+		switch {
+		case a.static() && !startsOption(a.text), a.static() && strings.Trim(a.text, "-xrgp") == "":
+		case a.static() && strings.Trim(a.text, "-xrgpi") == "":
+			p.check = number
+		case a.known && !startsOption(a.text) || strings.Contains(a.text, "="):
+		default:
+			return refuseArguments(args[0].text, " with options", hintAssign)
+		}
+	}
+	return p
+}
+
+// assigned says how a value may be assigned to a variable.
+func (c *compiler) assigned(name string) place {
+	switch {
+	case slices.Contains(special, name), c.family == korn && slices.Contains(specialToKorn, name):
+		return refuse("cannot be assigned to "+name+", which decides what a shell does", "use another name")
+	case c.names[name], c.names["*"], slices.Contains(integers, name), c.family == korn && slices.Contains(kornIntegers, name):
+		return place{check: number}
+	}
+	return place{}
+}

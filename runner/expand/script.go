@@ -1,0 +1,420 @@
+package expand
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// script is a compiled script. Its text holds references to variables, _crew1 and so on,
+// which stand for its values in order. They are set on its first line: to arguments of
+// the script or, in a script within a script, to quoted values.
+type script struct {
+	segs   []seg
+	values []value
+	groups []group // words that a command has once for each of several records
+	own    bool    // it uses no arguments itself, so values can be these
+	list   bool    // all groups have the same words, which are the script's arguments, as "$@"
+	name   string  // of the variables, without their numbers
+	once   string  // the script for one record with one column, as it is run
+	login  bool    // for a shell that somebody chose, far away or for a user
+	bash   bool    // it holds what only bash understands
+}
+
+// value is what a variable stands for: a placeholder or a script within the script.
+type value struct {
+	piece *piece
+	inner *script
+	check check
+
+	listed bool // it stands only in groups
+}
+
+// seg is text and then a reference to a value, to the list, or to nothing.
+type seg struct {
+	text  string
+	ref   int // index in values
+	how   how
+	group int // index in groups, or -1
+}
+
+const (
+	toNothing = -1
+	toList    = -2
+)
+
+// group is a word of a script that is repeated for each record.
+type group struct {
+	text string // as in the source, the same for groups that can share variables
+	word word   // what it consists of, outside of any script
+
+	plain bool // it consists of nothing else
+}
+
+// how says in which form a reference stands, and what can stand there instead for people
+// to read.
+type how uint8
+
+const (
+	bare     how = iota // "${v?}"; or the value, quoted if it needs it
+	single              // the same; or the value in quotes
+	inSingle            // '"${v?}"'; or the value as in single quotes
+	inDouble            // ${v?}; or the value as it is, unless double quotes forbid that
+	outer               // "${v?}"
+	inner               // ${v?}
+	apart               // the same behind a blank; or the value, which is a number
+)
+
+// around returns what stands before and behind a reference.
+func (h how) around() (before, behind string) {
+	switch h {
+	case bare, single, outer:
+		return `"`, `"`
+	case inSingle:
+		return `'"`, `"'`
+	case apart:
+		return " ", ""
+	}
+	return "", ""
+}
+
+// plain returns s as it can stand instead of a reference. ok is false if it cannot.
+func (h how) plain(s string) (_ string, ok bool) {
+	switch h {
+	case bare:
+		if s == slotMark {
+			return s, true // a number
+		}
+		return task.Quote(s), true
+	case single:
+		return "'" + escape(s) + "'", true
+	case inSingle:
+		return escape(s), true
+	case inDouble:
+		return s, mildInDouble(s)
+	case apart:
+		return " " + s, true
+	}
+	return "", false
+}
+
+// escape returns s as it is written between single quotes.
+func escape(s string) string { return strings.ReplaceAll(s, "'", `'\''`) }
+
+// mildInDouble reports whether every byte of s means itself in double quotes, in
+// every shell and locale.
+func mildInDouble(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != 0 || c >= 0x7f || c == '"' || c == '$' || c == '`' || c == '\\' || c == '!' {
+			return false
+		}
+	}
+	return true
+}
+
+// finish completes a script of which all segments are known.
+func (s *script) finish() {
+	for i := range s.values {
+		s.values[i].listed = !slices.ContainsFunc(s.segs, func(g seg) bool { return g.ref == i && g.group < 0 })
+	}
+	s.list = s.own && len(s.groups) > 0
+	for _, g := range s.groups {
+		s.list = s.list && g.plain && g.text == s.groups[0].text
+	}
+	s.once = s.head(len(s.values)) + s.body(s.segs, s.name)
+}
+
+// any reports whether a value of s satisfies is.
+func (s *script) any(is func(piece) bool) bool {
+	return slices.ContainsFunc(s.values, func(v value) bool {
+		return v.inner != nil && v.inner.any(is) || v.piece != nil && is(*v.piece)
+	})
+}
+
+// head returns what sets n variables to the first arguments.
+func (s *script) head(n int) string {
+	if n == 0 {
+		return ""
+	}
+	var b []byte
+	for i := range n {
+		k := strconv.Itoa(i + 1)
+		b = append(b, s.name+k+"=${"+k+"} "...)
+	}
+	b[len(b)-1] = ';'
+	if n == 1 {
+		return string(b) + " shift; "
+	}
+	return string(b) + " shift " + strconv.Itoa(n) + "; "
+}
+
+// body returns segments with references to variables or, without a name for these, to
+// arguments.
+func (s *script) body(segs []seg, name string) string {
+	var b []byte
+	for _, g := range segs {
+		b = append(b, g.text...)
+		switch g.ref {
+		case toNothing:
+		case toList:
+			b = append(b, `"$@"`...)
+		default:
+			before, behind := g.how.around()
+			b = strconv.AppendInt(append(b, before+"${"+name...), int64(g.ref+1), 10)
+			if name != "" {
+				b = append(b, '?')
+			}
+			b = append(b, "}"+behind...)
+		}
+	}
+	return string(b)
+}
+
+// filled is a script for one task.
+type filled struct {
+	*script
+	several bool // words of groups are repeated, in segs
+
+	segs  []seg
+	texts []string // what they refer to
+	list  []string // the words of the list
+}
+
+// fill fills in v.
+func (s *script) fill(v *Values) filled {
+	f := filled{script: s, segs: s.segs}
+	if !slices.ContainsFunc(s.groups, func(g group) bool { return g.word.times(v) > 1 }) {
+		f.texts = make([]string, len(s.values))
+		for i := range s.values {
+			f.texts[i] = s.values[i].text(v, v.Records)
+		}
+		return f
+	}
+	f.segs, f.several = nil, true
+	numbers := map[[3]int]int{} // of a value in a group for the nth time
+	for i := 0; i < len(s.segs); {
+		n, end, times := s.segs[i].group, i+1, 1
+		if n >= 0 {
+			for end < len(s.segs) && s.segs[end].group == n {
+				end++
+			}
+			times = s.groups[n].word.times(v)
+			n = slices.IndexFunc(s.groups, func(o group) bool { return o.text == s.groups[n].text })
+		}
+		if s.list && n >= 0 {
+			f.segs = append(f.segs, seg{ref: toList})
+			i, times = end, 0
+		}
+		for nth := range times {
+			if nth > 0 {
+				f.segs = append(f.segs, seg{text: " ", ref: toNothing})
+			}
+			for _, g := range s.segs[i:end] {
+				if g.ref >= 0 {
+					key := [3]int{g.ref, n, nth}
+					k, ok := numbers[key]
+					if !ok {
+						k, numbers[key] = len(f.texts), len(f.texts)
+						recs := v.Records
+						if n >= 0 && times > 1 {
+							recs = s.groups[n].word.item(v, nth)
+						}
+						f.texts = append(f.texts, s.values[g.ref].text(v, recs))
+					}
+					g.ref = k
+				}
+				f.segs = append(f.segs, g)
+			}
+		}
+		i = end
+	}
+	if s.list {
+		f.list = s.groups[0].word.appendTo(nil, v)
+	}
+	return f
+}
+
+// text returns what val stands for in recs.
+func (val *value) text(v *Values, recs [][]string) string {
+	if val.inner != nil {
+		return val.inner.fill(v).within()
+	}
+	text := val.piece.value(v, recs)
+	v.verify(val.check, val.piece, text)
+	if val.piece.ofSlot() {
+		return text
+	}
+	return hideNUL(text)
+}
+
+// within returns the script for a shell within another. One that somebody chose may be
+// fish or csh, which ends a line even in quotes.
+func (f filled) within() string {
+	text := f.assigned()
+	if !f.login {
+		return text
+	}
+	if strings.Contains(text, "\n") {
+		text = `eval "$(printf ` + task.PrintfFormat(text) + `)"`
+	}
+	shell := "sh"
+	if f.bash {
+		shell = "bash"
+	}
+	return "exec " + shell + " -c '" + everywhere.Replace(text) + "'"
+}
+
+// everywhere escapes a text in single quotes so that POSIX shells, fish and csh read the same.
+var everywhere = strings.NewReplacer("'", `'\''`, `\`, `'\\'`, "!", `'\!'`)
+
+// assigned returns the script with its values at its beginning.
+func (f filled) assigned() string {
+	var b strings.Builder
+	for i, t := range f.texts {
+		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + task.Quote(t))
+		b.WriteString([...]string{" ", "; "}[(i+1)/len(f.texts)])
+	}
+	if len(f.list) > 0 {
+		b.WriteString("set -- " + join(f.list, " ", task.Quote) + "; ")
+	}
+	b.WriteString(f.body(f.segs, f.name))
+	return b.String()
+}
+
+// shown returns the script for people to read, with its values where they stand if they
+// can stand there, and otherwise at its beginning.
+func (f filled) shown() string {
+	var b strings.Builder
+	for _, g := range f.segs {
+		b.WriteString(g.text)
+		switch {
+		case g.ref == toList:
+			b.WriteString(join(f.list, " ", task.Quote))
+		case g.ref >= 0:
+			text, ok := g.how.plain(f.texts[g.ref])
+			if !ok {
+				return f.assigned()
+			}
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
+// exec appends the script, its name and its arguments to a shell's words.
+func (f filled) exec(argv []string, name string) []string {
+	body := f.once
+	switch {
+	case !f.several:
+	case f.own && !f.script.list:
+		body = f.body(f.segs, "")
+	default:
+		body = f.head(len(f.texts)) + f.body(f.segs, f.name)
+	}
+	return append(append(append(argv, body, name), f.texts...), f.list...)
+}
+
+// size returns what the script and its values take up in a command without records, or
+// an upper bound for it.
+func (s *script) size() int {
+	n := len(s.once) + 2*pointer + len("set -- ")
+	for _, v := range s.values {
+		switch {
+		case v.inner != nil:
+			n += v.inner.textSize(nil) + pointer
+		case !v.piece.ofRecord():
+			n += v.piece.room() + pointer
+		}
+	}
+	return n
+}
+
+// recordSize returns what rec adds to the script and its values, or an upper bound, and
+// how much of it may be in one word: a value, the script, or the script as it is shown.
+func (s *script) recordSize(rec []string) (size, joined int) {
+	all, _ := quotedSize(rec)
+	times := max(1, len(rec))
+	for i, v := range s.values {
+		refs := 0
+		for _, g := range s.segs {
+			if g.ref == i {
+				refs++
+			}
+		}
+		switch {
+		case v.inner != nil:
+			joined += refs * v.inner.textSize(rec)
+		case v.piece.ofRecord() && !(s.list && v.listed):
+			size += all + pointer
+			joined += refs * all
+		case v.piece.ofRecord():
+			joined += refs * all
+		}
+	}
+	if s.list {
+		n, _ := s.groups[0].word.recordSize(rec)
+		return size + n + len(rec), joined + len(s.groups)*times*s.groups[0].word.textLen()
+	}
+	reference := len(`"${1000000}"`)
+	if !s.own || slices.ContainsFunc(s.segs, func(g seg) bool { return g.ref >= 0 && g.how >= inDouble }) {
+		reference = variableSize
+	}
+	for _, g := range s.groups {
+		size += len(g.word.parts) * times * pointer
+		joined += times * (g.word.textLen() + len(g.word.parts)*reference)
+	}
+	return size + joined, joined
+}
+
+// variableSize is how much a variable in a script can take up besides its value.
+const variableSize = len(`_crew1000000=${1000000} "${_crew1000000?}" `)
+
+// quotedSize returns how long a placeholder for rec can become in quotes, and whether it
+// needs none.
+func quotedSize(rec []string) (n int, harmless bool) {
+	harmless = true
+	for _, c := range rec {
+		n += len(c) + 3*strings.Count(c, "'") + len("'.' ")
+		harmless = harmless && task.Quote(c) == c
+	}
+	return n, harmless
+}
+
+// textSize returns what the script takes up within another, with rec or, if that is nil,
+// without any record, or an upper bound.
+func (s *script) textSize(rec []string) int {
+	fixed, values := 0, 0 // bytes of the script, and of values
+	all, harmless := quotedSize(rec)
+	if rec == nil {
+		fixed = len(s.once) + len(`set -- exec bash -c 'eval "$(printf '')"'`)
+	}
+	for _, v := range s.values {
+		switch {
+		case v.inner != nil:
+			fixed += 4 * v.inner.textSize(rec) // if all of it is quotes
+		case rec == nil && !v.piece.ofRecord():
+			fixed += v.piece.room()
+		case rec != nil && v.piece.ofRecord():
+			values += all
+		}
+	}
+	for i, g := range s.groups {
+		switch {
+		case rec == nil || s.list && i > 0:
+		case s.list:
+			fixed += len(rec) * g.word.textLen()
+		default:
+			fixed += max(1, len(rec)) * (g.word.textLen() + len(g.word.parts)*variableSize)
+			values += len(g.word.parts) * all
+		}
+	}
+	switch {
+	case s.login && harmless:
+		return 7*fixed + values
+	case s.login:
+		return 7 * (fixed + values)
+	}
+	return fixed + values
+}
