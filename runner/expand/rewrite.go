@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -211,30 +212,8 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	case text == markText && inside[0].ofRecord():
 		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
 	}
-	whole := piece{text: inside[0].text, kind: nested}
-	pieces := fill(text, markText, &inside)
-	if !sc.same {
-		for i := range pieces {
-			if p := &pieces[i]; p.kind == literal {
-				p.text = show(p.text)
-			}
-		}
-	}
-	var err error
-	switch inner := *c; {
-	case sc.same:
-		inner.pieces = pieces
-		inner.comment, inner.tail, inner.marks, inner.outer = "", false, nil, c.namesIn(f)
-		whole.segs, err = inner.resolve(false)
-	case !sc.family.posixFamily():
-		_, err = unread(pieces, sc.shell)
-		if err == nil {
-			err = fmt.Errorf("%s %w", whole.text, refusePlain.err)
-		}
-	default:
-		inner = compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
-		whole.inner, err = inner.compile(pieces, false)
-	}
+	name := inside[0].text
+	whole, err := c.nested(f, sc, name, fill(text, markText, &inside))
 	if err != nil {
 		return false, err
 	}
@@ -244,6 +223,30 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	rest = slices.Insert(rest, at, whole)
 	c.pieces = fill(c.src[:from]+sc.option+markText+c.src[to:], markText, &rest)
 	return true, nil
+}
+
+// nested returns what stands for the script sc of f, of which these are the pieces, with
+// the placeholder that it is called by in messages.
+func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece) (whole piece, err error) {
+	whole = piece{text: name, kind: nested}
+	if sc.same {
+		inner := *c
+		inner.pieces, inner.comment, inner.tail, inner.marks, inner.outer = pieces, "", false, nil, c.namesIn(f)
+		whole.segs, err = inner.resolve(false)
+		return whole, err
+	}
+	for i := range pieces {
+		if p := &pieces[i]; p.kind == literal {
+			p.text = show(p.text)
+		}
+	}
+	if !sc.family.posixFamily() {
+		_, err = unread(pieces, sc.shell)
+		return whole, cmp.Or(err, fmt.Errorf("%s %w", name, refusePlain.err))
+	}
+	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
+	whole.inner, err = inner.compile(pieces, false)
+	return whole, err
 }
 
 // findNested returns the words of the first script that nest can replace.
