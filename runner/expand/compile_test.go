@@ -167,6 +167,7 @@ func TestRefusals(t *testing.T) {
 		{Config{Words: []string{" ", "\t"}}, "empty"},
 		{Config{Words: []string{"{}"}, Empty: true}, "nothing is left"},
 		{Config{Words: []string{"x"}, Shell: "  "}, "no name"},
+		{Config{Words: []string{"x {}"}, Shell: "ssh host bash"}, "joins its arguments"},
 		{Config{Words: []string{"x > {}"}, Batch: true}, "several records"},
 		{Config{Words: []string{"print {}"}, Shell: "python3"}, "sys.argv"},
 		{Config{Words: []string{"echo {}"}, Shell: "/usr/bin/fish"}, "$argv[1]"},

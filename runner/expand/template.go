@@ -165,6 +165,9 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	for _, s := range t.shell {
 		t.words = append(t.words, word{text: s})
 	}
+	if i := slices.IndexFunc(t.shell[:at], func(w string) bool { return runners[programName(w)].operand > 0 }); i >= 0 {
+		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
+	}
 	pieces := scan(notOption(s), cfg)
 	if !f.posixFamily() {
 		w, err := unread(pieces, t.shell[at])
