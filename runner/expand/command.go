@@ -81,6 +81,8 @@ func (c *compiler) argument(args []arg, at int) place {
 		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	case i == len(args):
 		return place{}
+	case runsAsKsh(args, at):
+		return refuse("cannot be the file that ksh runs, which is a script to it if there is no such file", `write ksh -c '. "$1"' ksh {}`)
 	}
 	p := place{joined: joined}
 	if name, _, ok := strings.Cut(args[at].text, "="); ok && slices.Contains(special, name) && slices.Contains(wrappers, programName(args[i].text)) {
@@ -97,6 +99,12 @@ func (c *compiler) argument(args []arg, at int) place {
 		}
 	}
 	return p
+}
+
+// runsAsKsh reports whether args[at] is the first operand of ksh93.
+func runsAsKsh(args []arg, at int) bool {
+	i := slices.IndexFunc(args[:at], func(a arg) bool { return a.static() && strings.HasPrefix(programName(a.text), "ksh") })
+	return i >= 0 && runner{operands: 1}.count(args[i+1:at]) == 0
 }
 
 // risky reports whether a command may evaluate its arguments or run them.

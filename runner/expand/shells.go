@@ -145,7 +145,7 @@ type runner struct {
 	takes    string   // letters of other options with a value
 	operand  int      // the operand, from 1, that begins a script of the remaining words; 0 is none
 	operands int      // how many may be taken for options
-	unless   string   // letter of an option with which it starts no shell
+	unless   string   // letters of options without a value, of which x means that it starts no shell
 	family   family
 	login    bool // the shell is one that somebody chose
 }
@@ -158,7 +158,7 @@ var runners = map[string]runner{
 	"script":  {option: "c", long: []string{"--command"}, operands: 99, family: posix, login: true},
 	"flock":   {option: "c", long: []string{"--command"}, takes: "wE", operands: 2, family: posix, login: true},
 	"sg":      {option: "c", operand: 2, operands: 2, family: posix},
-	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "x", family: posix},
+	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx", family: posix},
 	"env":     {option: "S", long: []string{"--split-string"}},
 }
 
@@ -185,7 +185,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 			return s, true
 		case !a.known && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
-		case r.unless != "" && (cluster(a.text, r.unless) || a.text == "--exec"):
+		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
 		case a.static() && startsOption(a.text):
 			j += r.values(a.text)
