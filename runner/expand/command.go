@@ -206,7 +206,7 @@ func (c *compiler) builtin(args []arg, at int) place {
 		if args[1].static() && args[1].text == "--" && at > 1 {
 			return place{}
 		}
-		return place{check: noOption}
+		return refuseArguments(name, ", which may take it for an option", "write set -- {}")
 	case name == "print" && korn:
 		i := slices.IndexFunc(args[1:at], func(a arg) bool {
 			return !a.static() || a.text == "" || strings.Trim(a.text, "-rnlNR") != "" || a.text == "--" || a.text == "-"

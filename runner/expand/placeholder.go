@@ -29,7 +29,7 @@ type piece struct {
 	kind kind
 	form form
 	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
-	name string // field; nested: the script with marks
+	name string // field
 
 	inner *script // nested: a script that another shell runs
 	segs  []seg   // nested: a script that the same shell evaluates; quoted

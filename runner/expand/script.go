@@ -257,13 +257,27 @@ func (f filled) within() string {
 		return text
 	}
 	if strings.Contains(text, "\n") {
-		text = `eval "$(printf ` + task.PrintfFormat(text) + `)"`
+		text = `eval "$(printf '` + printfFormat(text) + `')"`
 	}
 	shell := "sh"
 	if f.bash {
 		shell = "bash"
 	}
 	return "exec " + shell + " -c '" + everywhere.Replace(text) + "'"
+}
+
+// printfFormat returns what printf(1) writes a text from, which may hold marks of a slot.
+func printfFormat(text string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "\x00") {
+		if i > 0 {
+			b.WriteString("\x00" + part[:1])
+			part = part[1:]
+		}
+		format := task.PrintfFormat(part)
+		b.WriteString(format[1 : len(format)-1])
+	}
+	return b.String()
 }
 
 // everywhere escapes a text in single quotes so that POSIX shells, fish and csh read the same.

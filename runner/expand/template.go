@@ -384,8 +384,12 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	}
 	if t.script != nil {
 		f := t.script.fill(v)
-		_, at := familyOfCommand(argv)
-		tk.Exec = f.exec(append(make([]string, 0, n+2+len(f.texts)+len(f.list)), argv...), argv[at])
+		switch _, at := familyOfCommand(argv); programName(argv[at]) {
+		case "yash": // it runs a script with an empty argument instead of one that is no text in its locale
+			tk.Exec = append(slices.Clone(argv), f.assigned())
+		default:
+			tk.Exec = f.exec(append(make([]string, 0, n+2+len(f.texts)+len(f.list)), argv...), argv[at])
+		}
 		argv = append(argv, f.shown())
 		n++
 	}
