@@ -30,6 +30,7 @@ type value struct {
 	check check
 
 	listed bool // it stands only in groups
+	refs   int  // how often it stands anywhere
 }
 
 // seg is text and then a reference to a value, to the list, or to nothing.
@@ -117,7 +118,14 @@ func mildInDouble(s string) bool {
 // finish completes a script of which all segments are known.
 func (s *script) finish() {
 	for i := range s.values {
-		s.values[i].listed = !slices.ContainsFunc(s.segs, func(g seg) bool { return g.ref == i && g.group < 0 })
+		v := &s.values[i]
+		v.listed = true
+		for _, g := range s.segs {
+			if g.ref == i {
+				v.refs++
+				v.listed = v.listed && g.group >= 0
+			}
+		}
 	}
 	s.list = s.own && len(s.groups) > 0
 	for _, g := range s.groups {
@@ -305,7 +313,12 @@ func (f filled) shown() string {
 		b.WriteString(g.text)
 		switch {
 		case g.ref == toList:
-			b.WriteString(join(f.list, " ", task.Quote))
+			for i, s := range f.list {
+				if i > 0 {
+					b.WriteByte(' ')
+				}
+				b.WriteString(task.Quote(s))
+			}
 		case g.ref >= 0:
 			text, ok := g.how.plain(f.texts[g.ref])
 			if !ok {
@@ -348,23 +361,17 @@ func (s *script) size() int {
 // recordSize returns what rec adds to the script and its values, or an upper bound, and
 // how much of it may be in one word: a value, the script, or the script as it is shown.
 func (s *script) recordSize(rec []string) (size, joined int) {
-	all, _ := quotedSize(rec)
-	times := max(1, len(rec))
-	for i, v := range s.values {
-		refs := 0
-		for _, g := range s.segs {
-			if g.ref == i {
-				refs++
-			}
-		}
+	all, times := quotedSize(rec), max(1, len(rec))
+	for i := range s.values {
+		v := &s.values[i]
 		switch {
 		case v.inner != nil:
-			joined += refs * v.inner.textSize(rec)
-		case v.piece.ofRecord() && !(s.list && v.listed):
-			size += all + pointer
-			joined += refs * all
+			joined += v.refs * v.inner.textSize(rec)
 		case v.piece.ofRecord():
-			joined += refs * all
+			joined += v.refs * all
+			if !s.list || !v.listed {
+				size += all + pointer
+			}
 		}
 	}
 	if s.list {
@@ -385,22 +392,19 @@ func (s *script) recordSize(rec []string) (size, joined int) {
 // variableSize is how much a variable in a script can take up besides its value.
 const variableSize = len(`_crew1000000=${1000000} "${_crew1000000?}" `)
 
-// quotedSize returns how long a placeholder for rec can become in quotes, and whether it
-// needs none.
-func quotedSize(rec []string) (n int, harmless bool) {
-	harmless = true
+// quotedSize returns how long a placeholder for rec can become in quotes.
+func quotedSize(rec []string) (n int) {
 	for _, c := range rec {
 		n += len(c) + 3*strings.Count(c, "'") + len("'.' ")
-		harmless = harmless && task.Quote(c) == c
 	}
-	return n, harmless
+	return n
 }
 
 // textSize returns what the script takes up within another, with rec or, if that is nil,
 // without any record, or an upper bound.
 func (s *script) textSize(rec []string) int {
 	fixed, values := 0, 0 // bytes of the script, and of values
-	all, harmless := quotedSize(rec)
+	all := quotedSize(rec)
 	if rec == nil {
 		fixed = len(s.once) + len(`set -- exec bash -c 'eval "$(printf '')"'`)
 	}
@@ -425,10 +429,10 @@ func (s *script) textSize(rec []string) int {
 		}
 	}
 	switch {
-	case s.login && harmless:
-		return 7*fixed + values
-	case s.login:
+	case !s.login:
+		return fixed + values
+	case slices.ContainsFunc(rec, func(c string) bool { return task.Quote(c) != c }):
 		return 7 * (fixed + values)
 	}
-	return fixed + values
+	return 7*fixed + values
 }

@@ -108,9 +108,12 @@ func (w *word) appendTo(list []string, v *Values) []string {
 		return append(list, w.inner.fill(v).within())
 	case w.lone() && len(v.Records) > 0 && len(v.Records[0]) > 0:
 		list = slices.Grow(list, len(v.Records))
+		p := &w.parts[0]
 		for _, rec := range v.Records {
-			for i := range rec {
-				list = append(list, w.build(v, [][]string{rec[i : i+1]}))
+			for _, c := range rec {
+				c = p.value.form.of(c)
+				v.verify(p.check, p.value, c)
+				list = append(list, hideNUL(c))
 			}
 		}
 		return list
