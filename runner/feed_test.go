@@ -135,6 +135,7 @@ func TestTasksComeAfterOthers(t *testing.T) {
 			ask(t, r, task.Command{Op: task.Add, Tasks: []*task.Task{after(&task.Task{ID: 8}, 2), after(&task.Task{ID: 9}, 1)}})
 			time.Sleep(time.Minute)
 			ask(t, r, task.Command{Op: task.Cancel, IDs: []uint64{3}})
+			time.Sleep(time.Second) // events may wait to be handed over together
 			synctest.Wait()
 			require.Equal(t, task.StartFailed, sink.finished[4])
 			ask(t, r, task.Command{Op: task.Add, Tasks: []*task.Task{{ID: 10}, after(&task.Task{ID: 11}, 10)}})
