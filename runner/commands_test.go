@@ -142,7 +142,7 @@ func TestASnapshotSaysWhatWaitsForWhat(t *testing.T) {
 		cfg.Order = Order{Keep: true, Window: 1000}
 		cfg.Retry = Retry{Max: 9, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 		begin := time.Now()
-		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
+		exec := &fake{grace: time.Second, do: func(a task.Attempt) (time.Duration, task.Outcome) { // so that it does not end at once
 			switch a.Task.Key {
 			case "bad":
 				return time.Second, task.Exit
