@@ -346,7 +346,7 @@ func (f filled) exec(argv []string, name string) []string {
 // size returns what the script and its values take up in a command without records, or
 // an upper bound for it.
 func (s *script) size() int {
-	n := len(s.once) + 2*pointer + len("set -- ")
+	n := len(s.once) + 2*pointer + len("set -- ") + len(s.values)*variableSize
 	for _, v := range s.values {
 		switch {
 		case v.inner != nil:
@@ -376,7 +376,7 @@ func (s *script) recordSize(rec []string) (size, joined int) {
 	}
 	if s.list {
 		n, _ := s.groups[0].word.recordSize(rec)
-		return size + n + len(rec), joined + len(s.groups)*times*s.groups[0].word.textLen()
+		return size + n + len(rec) + len(s.values)*pointer, joined + len(s.groups)*times*s.groups[0].word.textLen()
 	}
 	reference := len(`"${1000000}"`)
 	if !s.own || slices.ContainsFunc(s.segs, func(g seg) bool { return g.ref >= 0 && g.how >= inDouble }) {
