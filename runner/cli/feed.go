@@ -67,10 +67,13 @@ func newFeed(s *source, queue *journal.Journal, do func(task.Command) task.Reply
 	return f
 }
 
-// close lets Next and Add return. The run is over.
+// close lets Next and Add return. The run is over. Once close returns, Add records
+// nothing more, so the journal may be closed.
 func (f *feed) close() {
 	close(f.over)
 	f.begin()
+	f.turn.Lock() // after those that have been recorded and are to be withdrawn
+	defer f.turn.Unlock()
 }
 
 // mayAdd asks the run whether it takes tasks, and how many.
