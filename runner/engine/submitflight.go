@@ -117,16 +117,16 @@ func (s *flights) send(f *flight, op string) {
 // is believed to arrive.
 func (s *flights) resend(now time.Time) {
 	s.out.again(now.IsZero())
-	var orders []*flight
+	orders := map[*flight]string{}
 	s.mu.Lock()
 	for _, f := range s.m {
 		if f.op != "" && (now.IsZero() || now.Sub(f.ordered) >= orderAfter) {
 			f.ordered = time.Now()
-			orders = append(orders, f)
+			orders[f] = f.op
 		}
 	}
 	s.mu.Unlock()
-	for _, f := range orders {
-		s.send(f, f.op)
+	for f, op := range orders {
+		s.send(f, op)
 	}
 }
