@@ -50,10 +50,14 @@ type suspensions struct {
 	instant
 	suspended int
 	resumed   chan struct{}
+	asked     bool // they also wait to be asked to end
 }
 
-func (x *suspensions) Run(_ context.Context, a task.Attempt) *task.Result {
+func (x *suspensions) Run(ctx context.Context, a task.Attempt) *task.Result {
 	<-x.resumed
+	if x.asked {
+		<-ctx.Done()
+	}
 	return answer(a)
 }
 
@@ -68,7 +72,7 @@ func TestSignalsBehindSuspend(t *testing.T) {
 		why    Reason
 	}{{syscall.SIGCONT, Completed}, {syscall.SIGTERM, Told}} {
 		synctest.Test(t, func(t *testing.T) {
-			x := &suspensions{resumed: make(chan struct{})}
+			x := &suspensions{resumed: make(chan struct{}), asked: c.why == Told}
 			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
 			require.NoError(t, err)
 			s := newSignals()

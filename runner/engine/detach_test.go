@@ -196,10 +196,11 @@ func TestDetachWithdrawn(t *testing.T) {
 	b := newBroker(t, diskLimits)
 	stop := make(chan struct{})
 	source := &endless{records: records{n: 1 << 30}, after: 200, stop: func() { close(stop) }}
-	run, _ := b.handsOver(source, func(r *runner.Run) {
+	run, e := b.handsOver(source, func(r *runner.Run) {
 		<-stop
 		r.Do(task.Command{Op: task.Stop})
 	})
+	require.NoError(t, e.Err)
 	require.Empty(t, run)
 	s := b.connect(nil)
 	defer s.close()
