@@ -112,7 +112,7 @@ func TestClientsThatHang(t *testing.T) {
 	r.works()
 	began = time.Now()
 	r.s.Close()
-	require.Less(t, time.Since(began), 3*time.Second, "0.4s on an idle machine")
+	require.Less(t, time.Since(began), time.Minute/2, "0.4s on an idle machine")
 	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
 }
 
