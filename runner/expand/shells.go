@@ -250,7 +250,7 @@ func position(args []arg, at int) (guard int, joined bool) {
 			guard = max(guard, r.operands-n)
 		}
 		sure := i == 0 || slices.Contains(wrappers, programName(args[0].text)) || slices.Contains(prefixes, args[0].text)
-		joined = joined || sure && !isShell && n < max(r.operand, r.operands)
+		joined = joined || sure && (n == optionValue || !isShell && n < max(r.operand, r.operands))
 		if isShell && n > 0 {
 			break // what follows are arguments of a script
 		}
@@ -258,8 +258,10 @@ func position(args []arg, at int) (guard int, joined bool) {
 	return guard, joined
 }
 
-// count returns how many of the words after r are operands, or many if the next word is an
-// option's value.
+// optionValue is what count returns if the next word is an option's value.
+const optionValue = math.MaxInt
+
+// count returns how many of the words after r are operands.
 func (r runner) count(args []arg) (n int) {
 	i := 0
 	for ; i < len(args); i++ {
@@ -273,7 +275,7 @@ func (r runner) count(args []arg) (n int) {
 		}
 	}
 	if i > len(args) {
-		return math.MaxInt
+		return optionValue
 	}
 	return n
 }
