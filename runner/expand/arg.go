@@ -81,7 +81,7 @@ func known(w *syntax.Word) arg {
 }
 
 // literalText returns the text of a word without quotes, backslashes and
-// expansions. What $'…' stands for counts as a dash.
+// expansions, but with the ${x:-text} in these. What $'…' stands for counts as a dash.
 func literalText(w *syntax.Word) string {
 	var b strings.Builder
 	syntax.Walk(w, func(n syntax.Node) bool {
@@ -95,6 +95,10 @@ func literalText(w *syntax.Word) string {
 				b.WriteString("-")
 			}
 			b.WriteString(n.Value)
+		case *syntax.ParamExp:
+			if n.Exp != nil && n.Exp.Word != nil {
+				b.WriteString(literalText(n.Exp.Word))
+			}
 		}
 		return false
 	})

@@ -60,14 +60,26 @@ var stubs = map[string]string{
 	"runuser": `[ "$1" != -u ] || { shift 2; [ "$1" != -- ] || shift; exec "$@"; }; ` + optionC + `exec sh`,
 	"script":  optionC + `exec sh`,
 	"sg":      `[ "$1" != - ] || shift; shift; [ "$1" != -c ] || shift; [ $# -gt 0 ] || exec sh; exec sh -c "$1"`,
-	"ssh": `while :; do
+	"ssh": `host=
+while [ $# -gt 0 ]; do
 	case $1 in
-	-[plo]) shift 2 ;;
-	-*) shift ;;
-	*) break ;;
+	--) shift; break ;;
+	-?*)
+		o=${1#-}
+		while case $o in [46AaCfGgKkMNnqsTtVvXxYy]*) ;; *) false ;; esac; do o=${o#?}; done
+		case $o in
+		?) shift 2 ;;
+		*) shift ;;
+		esac
+		;;
+	*)
+		[ -z "$host" ] || break
+		host=x$1
+		shift
+		;;
 	esac
 done
-shift
+[ -n "$host" ] || shift
 [ "$1" != -- ] || shift
 [ $# -gt 0 ] || exec sh
 exec sh -c "$*"`,

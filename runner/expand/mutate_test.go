@@ -128,7 +128,7 @@ var beyond = []struct {
 const shellNames = `\b(sh|bash|zsh|mksh|ksh93|yash|ash|busybox|su|sg|ssh|script|runuser|watch)\b`
 
 var (
-	carriers = regexp.MustCompile("\\$(\\{[#!=^~+(]*)?[a-gijlmpqtv-zA-Z_0-9@*]|\\$\\(|`|<\\(|\\bread\\b|\\b[hknorsu]\\+?=|:=|\\b(for|select) [hknorsu]\\b")
+	carriers = regexp.MustCompile("\\$(\\{[#!=^~+(]*)?[a-gijlmpqtv-zA-Z_0-9@*]|\\$\\(|`|<\\(|\\bread\\b|\\b([hknorsu]|HOME)\\+?=|:=|\\b(for|select) [hknorsu]\\b")
 	quotes   = strings.NewReplacer("\\\n", "", "'", "", `"`, "", `\`, "")
 )
 

@@ -172,22 +172,25 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 		switch end := r.optionEnd(a); {
 		case end > 0:
 			s.shell, s.from, s.to = s.shell+" "+strings.TrimSuffix(a.text[:end], "="), j+1, j+2
+			script := ""
 			if end < len(a.text) || !a.known {
 				s.from, s.to, s.attached, s.option = j, j+1, end, strings.TrimSuffix(a.text[:end], "=")
-			} else { // the shell takes what looks like an option for one
-				for ; s.from < len(args) && startsOption(args[s.from].text); s.from, s.to = s.from+1, s.to+1 {
-				}
+				script = a.text[end:]
+			} else if s.from < len(args) {
+				script = args[s.from].text
 			}
 			again := func(a arg) bool { return r.optionEnd(a) > 0 && r.operands > 2 }
-			if r.family == foreign || slices.ContainsFunc(args[min(s.to, len(args)):], again) {
-				s.family, s.to = foreign, len(args) // what env splits may end in sh -c
+			// The shell takes what looks like an option for one, and what env splits may
+			// end in sh -c.
+			if r.family == foreign || startsOption(script) || slices.ContainsFunc(args[min(s.to, len(args)):], again) {
+				s.family, s.to = foreign, len(args)
 			}
 			return s, true
 		case !a.known && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
 		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
-		case a.static() && startsOption(a.text):
+		case a.static() && strings.HasPrefix(a.text, "-"):
 			j += r.values(a.text)
 		default:
 			if operands++; operands == r.operand {
@@ -263,13 +266,13 @@ const optionValue = math.MaxInt
 
 // count returns how many of the words after r are operands.
 func (r runner) count(args []arg) (n int) {
-	i := 0
+	i, isShell := 0, r.takes == "" && r.operands == 1
 	for ; i < len(args); i++ {
 		switch text := args[i].text; {
-		case !args[i].static() || !startsOption(text):
+		case !args[i].static() || !strings.HasPrefix(text, "-") && !(isShell && startsOption(text)):
 			n++
-		case r.takes == "" && r.operands == 1:
-			i += optionArguments(text) // of a shell
+		case isShell:
+			i += optionArguments(text)
 		default:
 			i += r.values(text)
 		}
