@@ -69,7 +69,6 @@ func victim(dir string) error {
 	if err != nil {
 		return err
 	}
-	j.pause = time.Millisecond
 	src, commit, show := j.Source(numbered()), j.Commit(), j.Shown(&shower{})
 	for {
 		tk, err := src.Next(nil)
@@ -158,7 +157,6 @@ func queueVictim(dir string) error {
 	if err != nil {
 		return err
 	}
-	j.pause = time.Millisecond
 	ready := make(chan *task.Task, 100)
 	failed := make(chan error)
 	for t, err := range j.Queue() {

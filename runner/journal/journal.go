@@ -113,9 +113,7 @@ type Journal struct {
 	// used by the goroutine of the sinks alone
 
 	logsFailed  bool
-	logsDurable bool          // since Shown has last recorded what the logs have
-	synced      time.Time     // when the last sync ended
-	pause       time.Duration // least time between two syncs
+	logsDurable bool // since Shown has last recorded what the logs have
 
 	// recording
 
@@ -164,7 +162,7 @@ func open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, lock: lock, pause: syncPause}
+	j := &Journal{cfg: cfg, lock: lock}
 	j.lines.New = func() any { b := make([]byte, 0, usualLine); return &b }
 	err = j.openFiles()
 	if err == nil {

@@ -77,7 +77,6 @@ func opened(t *testing.T, cfg Config) *Journal {
 	t.Helper()
 	j, err := Open(cfg)
 	require.NoError(t, err)
-	j.pause = time.Millisecond
 	t.Cleanup(func() { j.Close() })
 	return j
 }

@@ -38,10 +38,6 @@ func (c *Commit) Consume(events []task.Event) error {
 		j.endedWithout(events)
 		defer j.compactIfWasteful()
 	}
-	if len(events) < manyEvents {
-		time.Sleep(time.Until(j.synced.Add(j.pause)))
-	}
-	defer func() { j.synced = time.Now() }()
 	return j.sync()
 }
 

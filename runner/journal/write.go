@@ -22,11 +22,6 @@ const (
 	usualLine = 512
 	// maxWaiting is how many bytes of lines may wait to be written.
 	maxWaiting = 64 << 10
-	// syncPause is the least time between two syncs. Each takes CPU time from the
-	// tasks, and nobody notices so short a delay.
-	syncPause = 20 * time.Millisecond
-	// manyEvents are more than processes bring in a pause, and do not wait for it.
-	manyEvents = 1000
 )
 
 // Started records that an attempt is about to start. The starts of several cost one
