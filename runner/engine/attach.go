@@ -34,7 +34,7 @@ type attached struct {
 	err   error
 }
 
-// found is where the messages of a task are in the stream.
+// found locates the messages of a task in the stream.
 type found struct {
 	parts [2][]part // of stdout and stderr, until the end is there
 	final place     // zero if the task has not ended
@@ -42,13 +42,13 @@ type found struct {
 	end   *Final
 }
 
-// place is where a message is: the bundles of the stream hold several.
+// place locates a message: the bundles of the stream hold several.
 type place struct {
 	seq uint64 // from 1
 	at  int
 }
 
-// part is where a chunk is.
+// part locates a chunk.
 type part struct {
 	place
 	off, end int64 // in the output

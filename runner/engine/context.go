@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsContext is where a server is and who connects to it, as the nats command keeps
-// it in a file.
+// natsContext holds a server's address and the credentials for it, as the nats command
+// keeps them in a file.
 type natsContext struct {
 	URL      string `json:"url"`
 	User     string `json:"user,omitempty"`
@@ -169,7 +169,7 @@ func withoutPassword(list string) string {
 	return strings.Join(safe, ",")
 }
 
-// contextDir is where the nats command keeps its contexts.
+// contextDir returns the directory where the nats command keeps its contexts.
 func contextDir() string {
 	return filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "nats", "context")
 }

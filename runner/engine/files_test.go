@@ -11,12 +11,12 @@ import (
 	"crew/runner/task"
 )
 
-// travel is a courier in one directory and a porter in another.
+// travel is a runFiles in one directory and a workFiles in another.
 type travel struct {
 	t           *testing.T
 	s           *session
-	c           *courier
-	p           *porter
+	c           *runFiles
+	p           *workFiles
 	here, there string
 	said        notices
 }
@@ -30,14 +30,14 @@ func newTravel(t *testing.T, files cli.Files) *travel {
 	require.NoError(t, err)
 	t.Cleanup(v.s.close)
 	require.NoError(t, v.s.create(t.Context(), privateLimits))
-	v.p = newPorter(v.s, v.there)
+	v.p = newWorkFiles(v.s, v.there)
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "run": "#!/bin/sh\n"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
-	v.c, err = newCourier(t.Context(), v.s, "RUN", files, v.said.add)
+	v.c, err = newRunFiles(t.Context(), v.s, "RUN", files, v.said.add)
 	require.NoError(t, err)
 	return v
 }
@@ -76,7 +76,7 @@ func (v *travel) objects() (n int) {
 func TestBaseFileMissing(t *testing.T) {
 	v := newTravel(t, cli.Files{})
 	none := v.objects()
-	_, err := newCourier(t.Context(), v.s, "OTHER", cli.Files{Base: []string{"base", "missing"}}, nil)
+	_, err := newRunFiles(t.Context(), v.s, "OTHER", cli.Files{Base: []string{"base", "missing"}}, nil)
 	require.ErrorContains(t, err, "missing")
 	require.Equal(t, none, v.objects())
 }
@@ -145,7 +145,7 @@ func TestFilesStay(t *testing.T) {
 // comes from there is not removed.
 func TestFilesHere(t *testing.T) {
 	v := newTravel(t, cli.Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
-	v.p = newPorter(v.s, "")
+	v.p = newWorkFiles(v.s, "")
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// outboxBytes is how much may wait for the stream's confirmation.
+	// outboxBytes limits the bytes that wait for the stream's confirmation.
 	outboxBytes = 32 << 20
 	noteSize    = 1 << 10       // counted for a message beside its data
 	mostLetters = 4             // of one subject that are under way at once
@@ -47,7 +47,7 @@ type note struct {
 	done func() // the stream has it; called once by the goroutine of the answers
 }
 
-// lane is what has the same subject.
+// lane queues the messages of one subject.
 type lane struct {
 	notes  []note // not sent yet
 	size   int    // their bytes

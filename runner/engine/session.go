@@ -139,8 +139,8 @@ func notReady(err error) error {
 	return err
 }
 
-// keptFor is how long the streams keep what nobody removes, such as what a run has left
-// that was killed, or what was handed over and that nobody fetches.
+// keptFor is how long the streams keep messages that nobody removes: those of a run that
+// was killed, or of one that was handed over and whose results nobody fetches.
 const keptFor = 30 * 24 * time.Hour
 
 // limits are those of the streams.

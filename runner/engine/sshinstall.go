@@ -21,7 +21,7 @@ import (
 
 const engineName = "crew-engine"
 
-// installScript is what /bin/sh does on a host: it takes crew-engine from its standard
+// installScript is for /bin/sh on a host: it takes crew-engine from its standard
 // input if that is missing, and becomes it. The shell may have read ahead, so nothing
 // follows the script until it says that it waits. Versions that nobody has used for a
 // month go when another one comes.

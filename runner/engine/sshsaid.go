@@ -9,7 +9,7 @@ import (
 	"crew/runner/task"
 )
 
-// mostLine is how much of a line is shown.
+// mostLine limits the bytes of a line that are shown.
 const mostLine = 500
 
 // said takes what ssh and a worker write to stderr. While live, it shows each line. It

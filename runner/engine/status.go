@@ -17,7 +17,7 @@ import (
 	"crew/runner/task"
 )
 
-// engineStatus is what crew engine status prints, as JSON.
+// engineStatus is the output of crew engine status --json.
 type engineStatus struct {
 	Workers []workerStatus `json:"workers"`
 	Queues  []queueStatus  `json:"queues"`

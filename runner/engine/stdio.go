@@ -14,7 +14,7 @@ import (
 // which it reaches through its standard input and output.
 const stdioURL = "stdio:"
 
-// lastMoment is how long a worker whose run is gone may take to end.
+// lastMoment limits how long a worker whose run is gone takes to end.
 const lastMoment = 2 * time.Second
 
 // dialStdio has a connection go over standard input and output, once. When it ends, but

@@ -39,9 +39,9 @@ type submitter struct {
 	commands bool         // tasks bring commands, not values
 	key      *signingKey  // nil if nothing needs a signature
 	template [32]byte
-	lasting  bool     // the run's next epoch may want what this one leaves in the stream
-	hosts    *party   // nil without hosts of its own
-	courier  *courier // nil if no files travel
+	lasting  bool      // the run's next epoch may want what this one leaves in the stream
+	hosts    *party    // nil without hosts of its own
+	files    *runFiles // nil if no files travel
 
 	// state
 
@@ -118,8 +118,8 @@ func submit(sub cli.Submission, s *session, key *signingKey, hosts *party) (*sub
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel()
-		if x.courier != nil {
-			x.courier.abort()
+		if x.files != nil {
+			x.files.abort()
 		}
 		x.s.close()
 		return nil, notReady(err)
@@ -141,7 +141,7 @@ func (x *submitter) open() error {
 		return err
 	}
 	if x.sub.Files.Any() {
-		if x.courier, err = newCourier(x.ctx, x.s, x.run, x.sub.Files, x.sub.Notice); err != nil {
+		if x.files, err = newRunFiles(x.ctx, x.s, x.run, x.sub.Files, x.sub.Notice); err != nil {
 			return err
 		}
 	}
@@ -167,8 +167,8 @@ func (x *submitter) Close() error {
 		f.finish(end{err: errors.New("the run is over")})
 	}
 	x.part()
-	if x.courier != nil {
-		x.courier.close()
+	if x.files != nil {
+		x.files.close()
 	}
 	x.s.close()
 	select {
@@ -230,8 +230,8 @@ func (x *submitter) done(f *flight) {
 	if f.big {
 		x.s.dropBody(x.ctx, f.id)
 	}
-	if x.courier != nil {
-		x.courier.release(f.take)
+	if x.files != nil {
+		x.files.release(f.take)
 	}
 }
 
@@ -283,8 +283,8 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
-	if x.courier != nil {
-		if err := x.courier.send(ctx, f.attempt, m); err != nil {
+	if x.files != nil {
+		if err := x.files.send(ctx, f.attempt, m); err != nil {
 			return err
 		}
 		f.take = m.Take

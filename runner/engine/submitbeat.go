@@ -22,7 +22,7 @@ const (
 	partWait   = 2 * time.Second // for the server, at the end
 )
 
-// beats are what this process tells of the run.
+// beats are the run's heartbeats.
 type beats struct {
 	record    Enrolment
 	suspended atomic.Bool

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// askMost is how many attempts one question is about.
+// askMost limits the attempts that one question is about.
 const askMost = 1000
 
 // check asks workers about attempts that they were given more than a TTL ago, in the

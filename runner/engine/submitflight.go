@@ -44,7 +44,7 @@ type flight struct {
 	out outputs
 }
 
-// end is how a flight ends.
+// end tells how a flight ended.
 type end struct {
 	final   *Final // nil if the attempt is lost
 	err     error  // then why

@@ -11,7 +11,7 @@ import (
 	"crew/runner/task"
 )
 
-// outputs are what an attempt has written, as far as it has come.
+// outputs hold the output of an attempt that has arrived so far.
 type outputs struct {
 	mu    sync.Mutex
 	over  bool      // nothing more comes
@@ -132,9 +132,9 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		r.Err = errors.New(fin.Err)
 	}
 	spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
-	if x.courier != nil {
-		err := x.courier.fetch(x.ctx, r.Task, fin)
-		for ; err != nil && x.away(err) && x.ctx.Err() == nil; err = x.courier.fetch(x.ctx, r.Task, fin) {
+	if x.files != nil {
+		err := x.files.fetch(x.ctx, r.Task, fin)
+		for ; err != nil && x.away(err) && x.ctx.Err() == nil; err = x.files.fetch(x.ctx, r.Task, fin) {
 			time.Sleep(time.Second)
 		}
 		r.Fault = cmp.Or(r.Fault, err)

@@ -27,7 +27,7 @@ const (
 	evictWait = time.Second // for one answer
 )
 
-// identity is what a run is known by on the engine. With --state it is kept, so that
+// identity names a run on the engine. With --state it is kept, so that
 // the next epoch finds the results of those before.
 type identity struct {
 	Run    string

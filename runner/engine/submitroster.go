@@ -278,8 +278,8 @@ func (x *submitter) watch(now time.Time, connected bool) {
 	x.missing(now, slots)
 }
 
-// loneFor is how long a run may be without slots, as while the last worker is started
-// anew, before it says so.
+// loneFor is how long a run is without slots before it says so: the last worker may be
+// restarting.
 const loneFor = time.Second
 
 // missing says when there is no slot, and hence nothing runs.

@@ -12,7 +12,7 @@ import (
 // share. Those of different versions refuse each other.
 const Version = 4
 
-// maxBody is how long a message may be. What is longer travels as an object, or in
+// maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
 const maxBody = 512 << 10
 
@@ -38,8 +38,8 @@ func (id *ID) name() string {
 	return string(strconv.AppendInt(append(b, '.'), int64(id.Number), 10))
 }
 
-// Attempt is what a worker is given to run. It brings either a command (Argv), with a
-// signature, or values for the worker's own.
+// Attempt asks a worker to run one. It brings either a command (Argv), with a
+// signature, or values for the worker's own command.
 type Attempt struct {
 	ID
 	Token    Token
@@ -157,7 +157,7 @@ func (k *Chunk) Encode() []byte { return encode(kindChunk, k.fields) }
 // DecodeChunk reads a message, of which Data is a part.
 func DecodeChunk(msg []byte) (*Chunk, error) { return decode(msg, kindChunk, (*Chunk).fields) }
 
-// Final is how an attempt ended. It comes after all chunks.
+// Final tells how an attempt ended. It comes after all chunks.
 type Final struct {
 	ID
 	Token    Token

@@ -41,7 +41,7 @@ type crewWorker struct {
 	out   *outbox
 	local cli.Executor
 	seats seats
-	files *porter
+	files *workFiles
 	over  chan struct{} // closed when the run is over
 	kick  chan struct{} // the record is to be renewed now
 	freed chan struct{} // a task has ended
@@ -90,7 +90,7 @@ func Work(work cli.Work) (cli.Worker, error) {
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
 	}
-	w.files = newPorter(w.s, work.Workdir)
+	w.files = newWorkFiles(w.s, work.Workdir)
 	if err = w.s.ready(); err == nil {
 		w.out, err = newOutbox(w.s.nc, work.Notice)
 	}
@@ -104,7 +104,7 @@ func Work(work cli.Work) (cli.Worker, error) {
 	return w, nil
 }
 
-// connectAgain is how long a worker waits for a server that is not there yet.
+// connectAgain is the pause before a worker tries again to reach a server that is not up yet.
 const connectAgain = time.Second
 
 // connect connects to the engine, for which it waits, or to the run that has started

@@ -23,8 +23,8 @@ const (
 	leastLook = 20 * time.Millisecond
 )
 
-// tenure is what a worker has under one ID: a lease, and a consumer for its tasks. When
-// the lease is lost, so is all that was taken under it.
+// tenure holds a worker's lease under one ID and the consumer for its tasks. When the
+// lease is lost, so is every task taken under it.
 type tenure struct {
 	id    string
 	since time.Time

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// fetchWait is how long a request for tasks that any worker may run stays open.
+	// fetchWait is the life of a request for tasks that any worker may run.
 	fetchWait = 5 * time.Second
-	// mostDeliveries is how often such a task is given to a worker.
+	// mostDeliveries limits how often such a task is given to a worker.
 	mostDeliveries = 5
 	sharedPrefix   = "any-" // and the queue: the name of their consumer
 )
@@ -61,7 +61,7 @@ func (w *crewWorker) pause(d time.Duration) bool {
 	return true
 }
 
-// room is how many more attempts can begin at once. Its caller holds mu.
+// room returns how many more attempts can begin at once. Its caller holds mu.
 func (w *crewWorker) room() int {
 	if w.state != ready {
 		return 0

@@ -61,7 +61,7 @@ func (d *delivery) done() {
 	}
 }
 
-// runLease is what a worker knows of a run that has attempts here.
+// runLease is the state of a run that has attempts on this worker.
 type runLease struct {
 	epoch     uint64
 	heard     time.Duration // since boot, when the run was last heard of

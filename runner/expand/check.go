@@ -16,7 +16,7 @@ const (
 	noOption       // no option, which would be evaluated
 )
 
-// maxDigits is how many digits a number can have in every shell's arithmetic.
+// maxDigits is the number of digits that fit every shell's arithmetic.
 const maxDigits = 18
 
 // verify returns an error if s is not what it must be.

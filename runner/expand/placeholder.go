@@ -9,7 +9,7 @@ import (
 	"crew/runner/task"
 )
 
-// kind is what a piece of a template stands for.
+// kind says which part of a task's values a piece of a template stands for.
 type kind uint8
 
 const (
@@ -153,8 +153,8 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// Values are what one command is made of. This package neither changes nor keeps
-// them.
+// Values are the values that go into one command. This package neither changes nor
+// keeps them.
 type Values struct {
 	Records [][]string        // the columns of each record; several with Config.Batch
 	Fields  map[string]string // what {name} stands for if no column has that name

@@ -44,7 +44,7 @@ func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 	}
 }
 
-// context is where a backslash and a newline stand.
+// context is the place of a backslash and a newline.
 type context uint8
 
 const (

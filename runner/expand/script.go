@@ -23,7 +23,7 @@ type script struct {
 	bash   bool    // it holds what only bash understands
 }
 
-// value is what a variable stands for: a placeholder or a script within the script.
+// value is the value of a variable: that of a placeholder, or a script within the script.
 type value struct {
 	piece *piece
 	inner *script
@@ -389,7 +389,7 @@ func (s *script) recordSize(rec []string) (size, joined int) {
 	return size + joined, joined
 }
 
-// variableSize is how much a variable in a script can take up besides its value.
+// variableSize is the most that a variable in a script takes up besides its value.
 const variableSize = len(`_crew1000000=${1000000} "${_crew1000000?}" `)
 
 // quotedSize returns how long a placeholder for rec can become in quotes.

@@ -261,7 +261,7 @@ func position(args []arg, at int) (guard int, joined bool) {
 	return guard, joined
 }
 
-// optionValue is what count returns if the next word is an option's value.
+// optionValue is the result of count if the next word is an option's value.
 const optionValue = math.MaxInt
 
 // count returns how many of the words after r are operands.

@@ -464,7 +464,7 @@ func (t *Template) Command() (program string, ok bool) {
 	return t.words[0].text, t.words[0].constant()
 }
 
-// pointer is what a word takes up in a command besides its bytes: a NUL and a
+// pointer is the size of a word in a command besides its bytes: a NUL and a
 // pointer in argv.
 const pointer = 1 + 8
 

@@ -47,7 +47,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	return tk, nil
 }
 
-// room is what words take up in a command.
+// room is the space that words take up in a command.
 type room struct {
 	size   int // bytes including NULs and pointers
 	joined int // those that may be in one word

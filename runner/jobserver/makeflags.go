@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Auth is where the tokens of a jobserver are, as a variable MAKEFLAGS says. See "POSIX
+// Auth locates the tokens of a jobserver, as a variable MAKEFLAGS does. See "POSIX
 // Jobserver Interaction" in the manual of GNU make.
 type Auth struct {
 	Jobs int    // of -jN; 0 if it is not given

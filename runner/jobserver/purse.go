@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostTokens is how many tokens a purse holds, which is how many a pipe can.
+// mostTokens is the capacity of a purse, which is that of a pipe.
 const mostTokens = 64 << 10
 
 // purse holds the tokens of a keeper in memory that it shares with crew, which returns

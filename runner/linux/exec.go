@@ -19,7 +19,7 @@ func Wait(pid int, ws *syscall.WaitStatus, ru *syscall.Rusage) {
 	}
 }
 
-// childInfo is what waitid(2) fills in of siginfo_t.
+// childInfo is the part of siginfo_t that waitid(2) fills in.
 type childInfo struct {
 	signo, _, code int32
 	fields         struct {
@@ -58,7 +58,7 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 	return pid, err
 }
 
-// program is what a DelayedExec starts.
+// program is the program that a DelayedExec starts.
 type program struct {
 	path      string
 	argv, env []string

@@ -14,7 +14,7 @@ import (
 // in two ways: it inherits the orphans of the namespace and has to reap them, and the
 // kernel spares it the default action of signals.
 
-// reapEvery is how often process 1 reaps orphans.
+// reapEvery is the interval at which process 1 reaps orphans.
 const reapEvery = 100 * time.Millisecond
 
 // deadly are the signals that crew resets and whose default action is to end the

@@ -34,7 +34,7 @@ func NewDelayedExec(path string, argv, env []string, null int, keep []int, _ tim
 // Start starts the program at once.
 func (d *DelayedExec) Start() (pid int, err error) { return d.StartNow() }
 
-// Brief is how long a task may take to count as brief.
+// Brief is the longest time of a task that counts as brief.
 const Brief = 0
 
 // Pins does nothing: ForkExec could not reset the affinity of a child.

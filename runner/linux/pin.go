@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Brief is how long a task may take to count as brief.
+// Brief is the longest time of a task that counts as brief.
 const Brief = 4 * time.Millisecond
 
 const (
@@ -22,7 +22,7 @@ const (
 	crowdedFor = 16               // for how many times as long Yield then does nothing
 )
 
-// epoch is what Pins count time from.
+// epoch is the start of the time that Pins count.
 var epoch = time.Now()
 
 // Pins keeps the thread that starts a brief task and waits for it on its current

@@ -12,7 +12,7 @@ import (
 	"crew/runner/task"
 )
 
-// Input is what is still to be written to a standard input.
+// Input is the rest of a standard input, still to be written.
 type Input struct {
 	text []byte
 	rest []byte // behind text

@@ -43,7 +43,7 @@ const (
 	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
 	goneWithin = time.Second           // how long it waits for killed groups
 
-	// tableSize is how many groups the table holds, tableLeast if a limit on the
+	// tableSize is the number of groups that the table holds, tableLeast if a limit on the
 	// size of files allows no more.
 	tableSize  = 64 << 10
 	tableLeast = 1 << 10

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is where execvp(3) looks if PATH is not set (env -i).
+// defaultPath is the search path of execvp(3) if PATH is not set (env -i).
 const defaultPath = "/bin:/usr/bin"
 
 // lookup finds programs as execvp(3) does and caches them: a walk along PATH costs

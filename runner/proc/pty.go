@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ptmx is what opens a pseudo-terminal; see pty(7).
+// ptmx is the device that opens pseudo-terminals; see pty(7).
 const ptmx = "/dev/ptmx"
 
 // errNoPTY means that all pseudo-terminals are in use.

@@ -30,12 +30,12 @@ const (
 	fewProcesses = 512  // a limit on processes under which crew has to save threads
 	fewFiles     = 1024 // a limit on descriptors under which the open ones are counted
 
-	// spareFiles is how many descriptors attempts leave to crew: for the guardian's
+	// spareFiles is the number of descriptors that attempts leave to crew: for the guardian's
 	// table, a spool, the journal's index, a list of failed tasks and, for a moment,
 	// a result and a file in /proc.
 	spareFiles = 6
 
-	// LeastFiles is how many descriptors a Local opens to run one task at a time:
+	// LeastFiles is the number of descriptors that a Local opens to run one task at a time:
 	// its own, those of the attempt, and the spare ones.
 	LeastFiles = 1 + 4 + spareFiles
 )

@@ -18,7 +18,7 @@ import (
 // terminalName is the controlling terminal of the process that opens it.
 const terminalName = "/dev/tty"
 
-// lookAgain is how often crew, in the background, looks whether it is in the
+// lookAgain is the interval at which crew, in the background, looks whether it is in the
 // foreground again.
 const lookAgain = 50 * time.Millisecond
 

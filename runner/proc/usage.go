@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// inexact is how many bytes per processor the kernel's count of a process's memory
+// inexact is by how many bytes per processor the kernel's count of a process's memory
 // may be off: each processor counts apart and adds its part now and then.
 const inexact = 1 << 20
 
@@ -44,8 +44,8 @@ func ownPeak() (n int64) {
 	return n << 10
 }
 
-// schedStat is how long a process, without its children, ran on a processor, and
-// how long it waited for one.
+// schedStat is the time that a process, without its children, ran on a processor, and
+// the time that it waited for one.
 type schedStat struct{ run, wait time.Duration }
 
 // readSchedStat reads /proc/PID/schedstat, which exists until the process is

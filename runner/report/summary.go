@@ -11,7 +11,7 @@ import (
 	"crew/runner/trust"
 )
 
-// maxSummary is how large GitHub lets the file of a step's summary become.
+// maxSummary is GitHub's limit for the file of a step's summary.
 const maxSummary = 1 << 20
 
 // escapeHTML escapes text inside <pre>, where Markdown means nothing.

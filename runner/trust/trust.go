@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as in path_resolution(7).
+// maxLinks limits the symbolic links that a path may lead through, as in path_resolution(7).
 const maxLinks = 40
 
 // Error says why a path is not trusted, and what the user can do.

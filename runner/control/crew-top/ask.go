@@ -142,7 +142,7 @@ func refused(err error) bool {
 	return ok
 }
 
-// killed is how a run ended that could not say so.
+// killed is the outcome of a run that vanished without saying how it ended.
 const killed = "killed"
 
 // end records that the run is over.

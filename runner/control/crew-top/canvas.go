@@ -79,7 +79,7 @@ func (c *canvas) fill(y int, style tcell.Style) {
 	}
 }
 
-// fallbacks are what terminals without Unicode show.
+// fallbacks are for terminals without Unicode.
 var fallbacks = [...]struct{ char, instead string }{
 	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"}, {"░", "."},
 }

@@ -295,7 +295,7 @@ func (v *view) table(c *canvas, y, rows int) {
 	}
 }
 
-// hints are what the last line says of the keys, the most important first.
+// hints explain the keys on the last line, the most important first.
 var hints = [...]struct{ key, does string }{
 	{"q", "quit"}, {"?", "help"}, {"p", "pause"}, {"+ -", "workers"}, {"c", "cancel"}, {"l", "log"}, {"r", "retry"}, {"s", "sort"}, {"d", "drain"},
 }

@@ -11,7 +11,7 @@ import (
 // tick is the unit of times in /proc, on every processor that Go has Linux for.
 const tick = time.Second / 100
 
-// usage is what the processes of a task use.
+// usage is the resource usage of a task's processes.
 type usage struct {
 	cpu    float64 // of one processor, since the last measurement or the start
 	memory int64   // resident bytes, of which shared ones count several times
@@ -25,7 +25,7 @@ type meter struct {
 	pids map[int]*process // of this measurement
 }
 
-// process is what /proc tells of one.
+// process is an entry of /proc.
 type process struct {
 	parent, group int
 	ticks, pages  int64 // ticks are its own and those of children that have ended

@@ -57,13 +57,13 @@ func (r *row) record() string {
 	return string(r.Record)
 }
 
-// question is what is asked before something is done.
+// question asks for consent before a command is sent.
 type question struct {
 	question string
 	yes      func()
 }
 
-// order is what tasks are sorted by.
+// order is the key that tasks are sorted by.
 type order uint8
 
 const (

@@ -24,9 +24,9 @@ import (
 // Files travel as objects: those that tasks take are named by the run and their
 // content, so that each is sent once; those that tasks bring back by their attempt.
 
-// courier sends the files that a run's attempts take, and fetches those that they bring
+// runFiles sends the files that a run's attempts take, and fetches those that they bring
 // back. It is safe for concurrent use.
-type courier struct {
+type runFiles struct {
 	s       *session
 	objects objects
 	run     string
@@ -35,20 +35,20 @@ type courier struct {
 	base    []File // sent already
 
 	mu   sync.Mutex
-	sent map[string]*parcel // by objects
+	sent map[string]*sentObject // by objects
 }
 
-// parcel is an object that attempts take.
-type parcel struct {
-	uses int // attempts that need it; under courier.mu
+// sentObject is an object that attempts take.
+type sentObject struct {
+	uses int // attempts that need it; under runFiles.mu
 
 	mu   sync.Mutex // held while it is sent or removed
 	sent bool
 }
 
-// newCourier returns a courier, once it has sent the base files.
-func newCourier(ctx context.Context, s *session, run string, files cli.Files, notice func(string)) (*courier, error) {
-	c := &courier{s: s, run: run, files: files, notice: notice, sent: map[string]*parcel{}}
+// newRunFiles returns a runFiles, once it has sent the base files.
+func newRunFiles(ctx context.Context, s *session, run string, files cli.Files, notice func(string)) (*runFiles, error) {
+	c := &runFiles{s: s, run: run, files: files, notice: notice, sent: map[string]*sentObject{}}
 	var err error
 	if c.objects, err = s.objects(ctx); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func newCourier(ctx context.Context, s *session, run string, files cli.Files, no
 	return c, nil
 }
 
-// abort removes what newCourier has sent. Results of earlier epochs may need the rest.
-func (c *courier) abort() {
+// abort removes what newRunFiles has sent. Results of earlier epochs may need the rest.
+func (c *runFiles) abort() {
 	for _, f := range c.base {
 		c.objects.remove(context.Background(), f.Object)
 	}
@@ -74,7 +74,7 @@ func (c *courier) abort() {
 
 // send sends the files that an attempt takes and names them in its message, with those
 // that it is to bring back. If it fails, the attempt cannot start.
-func (c *courier) send(ctx context.Context, a task.Attempt, to *Attempt) error {
+func (c *runFiles) send(ctx context.Context, a task.Attempt, to *Attempt) error {
 	to.Take, to.Cleanup = c.base[:len(c.base):len(c.base)], c.files.Cleanup
 	if c.files.Return != nil {
 		to.Return = c.files.Return(a.Task)
@@ -100,7 +100,7 @@ func (c *courier) send(ctx context.Context, a task.Attempt, to *Attempt) error {
 
 // release removes the objects of files that an attempt has taken, unless others take
 // them. The attempt has ended.
-func (c *courier) release(files []File) {
+func (c *runFiles) release(files []File) {
 	for _, f := range files {
 		if f.Base {
 			continue
@@ -114,7 +114,7 @@ func (c *courier) release(files []File) {
 }
 
 // remove removes an object unless an attempt takes it.
-func (c *courier) remove(name string, p *parcel) {
+func (c *runFiles) remove(name string, p *sentObject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	unused := func() bool {
@@ -134,7 +134,7 @@ func (c *courier) remove(name string, p *parcel) {
 }
 
 // put sends a file unless another attempt has sent the same content.
-func (c *courier) put(ctx context.Context, path string) (File, error) {
+func (c *runFiles) put(ctx context.Context, path string) (File, error) {
 	to, err := inside(path)
 	if err != nil {
 		return File{}, err
@@ -152,7 +152,7 @@ func (c *courier) put(ctx context.Context, path string) (File, error) {
 	c.mu.Lock()
 	p := c.sent[f.Object]
 	if p == nil {
-		p = &parcel{}
+		p = &sentObject{}
 		c.sent[f.Object] = p
 	}
 	p.uses++
@@ -170,7 +170,7 @@ func (c *courier) put(ctx context.Context, path string) (File, error) {
 	return f, nil
 }
 
-// contentOf returns what tells the content of a file from others.
+// contentOf returns the SHA-256 of a file, in hexadecimal.
 func contentOf(file *os.File) (string, error) {
 	h := sha256.New()
 	_, err := io.Copy(h, file)
@@ -179,7 +179,7 @@ func contentOf(file *os.File) (string, error) {
 
 // fetch writes the files that an attempt of t has brought back. It says which are
 // missing although the attempt has succeeded.
-func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
+func (c *runFiles) fetch(ctx context.Context, t *task.Task, f *Final) error {
 	if c.files.Return == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (c *courier) fetch(ctx context.Context, t *task.Task, f *Final) error {
 }
 
 // close removes what is left of the run's objects.
-func (c *courier) close() {
+func (c *runFiles) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
 	_ = c.s.dropObjects(ctx, c.run+".")

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// mostIdle is how many files that no attempt needs a porter remembers, so as not to
-// fetch them again.
+// mostIdle limits the files kept although no attempt needs them now, so as not to fetch
+// them again.
 const mostIdle = 1000
 
-// porter fetches the files that attempts take to a worker's machine, and sends those
+// workFiles fetches the files that attempts take to a worker's machine, and sends those
 // that they bring back. It is safe for concurrent use.
-type porter struct {
+type workFiles struct {
 	s   *session
 	dir string // working directory of tasks that have none of their own; "" for this process's
 
@@ -33,7 +33,7 @@ type porter struct {
 // placed is a file that was fetched, or was there already.
 type placed struct {
 	dir, path string // path is below dir, unless it is absolute
-	uses      int    // attempts that need it; under porter.mu
+	uses      int    // attempts that need it; under workFiles.mu
 	base      string // the run that removes it at its end; "" for none
 
 	mu     sync.Mutex // held while it is fetched
@@ -43,17 +43,17 @@ type placed struct {
 	since  time.Time
 }
 
-func newPorter(s *session, dir string) *porter {
-	return &porter{s: s, dir: dir, files: map[string]*placed{}, dirs: map[string]string{}}
+func newWorkFiles(s *session, dir string) *workFiles {
+	return &workFiles{s: s, dir: dir, files: map[string]*placed{}, dirs: map[string]string{}}
 }
 
 // dirOf returns the working directory of an attempt's task.
-func (p *porter) dirOf(a *Attempt) string { return cmp.Or(a.Dir, p.dir) }
+func (p *workFiles) dirOf(a *Attempt) string { return cmp.Or(a.Dir, p.dir) }
 
 // take fetches the files of an attempt to where they belong: below the working
 // directory of its task, unless their paths are absolute. What is there already stays.
 // The caller calls leave once the attempt has ended, even if take fails.
-func (p *porter) take(ctx context.Context, a *Attempt) error {
+func (p *workFiles) take(ctx context.Context, a *Attempt) error {
 	dir := p.dirOf(a)
 	held := make([]*placed, len(a.Take))
 	for i, f := range a.Take {
@@ -71,7 +71,7 @@ func (p *porter) take(ctx context.Context, a *Attempt) error {
 }
 
 // makeDir makes the working directory of an attempt's task if it is missing.
-func (p *porter) makeDir(a *Attempt, dir string) error {
+func (p *workFiles) makeDir(a *Attempt, dir string) error {
 	if _, err := os.Stat(dir); dir == "" || !errors.Is(err, fs.ErrNotExist) {
 		return nil // if it is no directory, the task says so
 	}
@@ -87,7 +87,7 @@ func (p *porter) makeDir(a *Attempt, dir string) error {
 }
 
 // hold notes that an attempt needs a file.
-func (p *porter) hold(a *Attempt, f File, dir string) *placed {
+func (p *workFiles) hold(a *Attempt, f File, dir string) *placed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := below(dir, f.Path)
@@ -107,7 +107,7 @@ func (p *porter) hold(a *Attempt, f File, dir string) *placed {
 }
 
 // fetch has a file be there.
-func (p *porter) fetch(ctx context.Context, h *placed, f File) error {
+func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	if _, err := inside(f.Path); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (h *placed) unchanged() bool {
 
 // bring sends the files that an attempt was to leave. What is not there, or no file that
 // can be read, is left out. An error is the engine's.
-func (p *porter) bring(ctx context.Context, a *Attempt) (list []File, err error) {
+func (p *workFiles) bring(ctx context.Context, a *Attempt) (list []File, err error) {
 	for i, path := range a.Return {
 		f := File{Path: path, Object: a.name() + "." + strconv.Itoa(i)}
 		switch f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path)); {
@@ -172,7 +172,7 @@ func isPathError(err error) bool {
 	return is
 }
 
-func (p *porter) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
+func (p *workFiles) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
 	in, mode, err := openRegular(path)
 	if err != nil {
 		return 0, err
@@ -187,7 +187,7 @@ func (p *porter) sendBack(ctx context.Context, object, path string) (mode uint32
 
 // leave notes that an attempt has ended. If it is to clean up, the files go that were
 // fetched for it and no other needs, and those that it has left.
-func (p *porter) leave(a *Attempt) {
+func (p *workFiles) leave(a *Attempt) {
 	dir := p.dirOf(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,7 +219,7 @@ func (p *porter) leave(a *Attempt) {
 }
 
 // remove removes a file that no attempt needs. Its caller holds mu.
-func (p *porter) remove(key string, h *placed) {
+func (p *workFiles) remove(key string, h *placed) {
 	if h.mine {
 		removeFile(h.dir, h.path)
 	}
@@ -229,7 +229,7 @@ func (p *porter) remove(key string, h *placed) {
 
 // end removes the base files of a run, or of all runs if it is "", that clean up, and
 // the working directories that were made for it and are empty.
-func (p *porter) end(run string) {
+func (p *workFiles) end(run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, h := range p.files {
