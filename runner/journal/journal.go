@@ -268,9 +268,9 @@ func (j *Journal) checkKind() error {
 func (j *Journal) resume() error {
 	l := j.past
 	if l.head.Sum != j.cfg.Command.sum() {
-		was, now := l.head.Command, j.cfg.Command.Line
+		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
-			was, now = "run in "+l.head.Dir, "run in "+j.cfg.Command.Dir
+			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
 		if j.cfg.Queue != nil {

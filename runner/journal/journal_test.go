@@ -610,9 +610,9 @@ func TestRefusals(t *testing.T) {
 
 	path := filepath.Join(cfg.Dir, journalName)
 	good := read(t, cfg.Dir)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":2`, `"version":1`, 1)), 0o666))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":2`, 1)), 0o666))
 	_, err = Open(cfg)
-	require.ErrorContains(t, err, "has format 1, but this crew knows only format 2")
+	require.ErrorContains(t, err, "has format 2, but this crew knows only format 3")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
 	_, err = Open(cfg)
 	require.ErrorContains(t, err, "its first line is damaged")

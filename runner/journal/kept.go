@@ -48,7 +48,7 @@ func endOf(text []byte) uint64 {
 	if !bytes.HasPrefix(text, begin(nil, evEnded)) {
 		return 0
 	}
-	_, number, _ := bytes.Cut(text, []byte(`,"seq":`))
+	_, number, _ := bytes.Cut(text, []byte(`,"task":`))
 	number, _, _ = bytes.Cut(number, []byte(","))
 	id, _ := strconv.ParseUint(string(number), 10, 64)
 	return id
@@ -64,10 +64,10 @@ func (j *Journal) recall(id uint64, text []byte) (p task.Past, ok bool) {
 	if err != nil {
 		return p, false
 	}
-	if p.Result, err = r.facts(&task.Task{ID: id, Key: r.Key}); err != nil {
+	if p.Result, err = r.facts(&task.Task{ID: id, Key: string(r.Key)}); err != nil {
 		return p, false
 	}
-	if p.Command, p.Kept = r.Command, !r.Streamed && !r.Dropped; p.Kept {
+	if p.Command, p.Kept = string(r.Command), !r.Streamed && !r.Dropped; p.Kept {
 		p.Outputs = [2]task.Live{&keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}}
 	}
 	return p, true
