@@ -264,7 +264,7 @@ func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 	if c.show(w.ID, &p); !follow {
 		return nil, nil
 	}
-	return &Reply{Ended: []task.Facts{p.Result.Facts()}}, nil
+	return &Reply{Ended: []task.Facts{p.Facts}}, nil
 }
 
 // show passes on what is kept of the output of a task.

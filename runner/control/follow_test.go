@@ -170,7 +170,7 @@ func TestFollowWhenEventsAreLate(t *testing.T) {
 func TestLogOfOtherTasks(t *testing.T) {
 	r := newRun(t, func(c *Config) {
 		c.Ended = func(ids ...uint64) map[uint64]task.Past {
-			p := task.Past{Result: &task.Result{Task: &task.Task{ID: 5}, Outcome: task.OK}, Kept: true}
+			p := task.Past{Facts: task.Facts{Task: 5, Outcome: task.OK}, Kept: true}
 			p.Outputs[0] = live{strings.NewReader("kept")}
 			return map[uint64]task.Past{5: p}
 		}

@@ -219,8 +219,10 @@ func (t tail) Close() error { return nil }
 
 // past returns p as what is kept of a task.
 func (p *past) past(keeps bool) task.Past {
-	out := task.Past{Result: &p.result, Cut: p.cut, Kept: keeps}
-	out.Command = p.result.Task.ShortCommandLine(p.result.Task.ArgvIn(&p.result), longest)
+	t := p.result.Task
+	out := task.Past{Facts: p.result.Facts(), Cut: p.cut, Kept: keeps}
+	out.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(&p.result), longest))
+	out.Record = record(t, out.Command)
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			out.Outputs[i], out.Kept = tail(o), true

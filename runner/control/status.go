@@ -144,9 +144,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 
 // recall adds what is kept of the last attempt.
 func (w *Where) recall(p *task.Past) {
-	w.Facts = p.Result.Facts()
-	w.Command = task.Bytes(p.Command)
-	w.Record = record(p.Result.Task, w.Command)
+	w.Facts, w.Record = p.Facts, p.Record
 }
 
 // eventOf describes an event and what it is about. The name is empty if watch does not

@@ -90,7 +90,7 @@ func (r *Where) text() string {
 		name, shown = named(r.Task, ""), r.Tag
 	}
 	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, task.Span(time.Duration(r.Duration)),
-		r.Start.Local().Format(time.TimeOnly), worker(r.Worker, r.Host), laterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
+		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
 }
 
 // named names a task, by its record, too, if its command does not tell that.
@@ -100,22 +100,6 @@ func named(id uint64, record task.Bytes) string {
 		text += " (" + string(record) + ")"
 	}
 	return text
-}
-
-// laterAttempt tells that an attempt is not the first.
-func laterAttempt(n int) string {
-	if n > 1 {
-		return fmt.Sprintf(", attempt %d", n)
-	}
-	return ""
-}
-
-// worker names a worker and the machine that it is on, if that is another one.
-func worker(n int, host task.Bytes) string {
-	if host == "" {
-		return fmt.Sprintf("worker %d", n)
-	}
-	return fmt.Sprintf("worker %d (%s)", n, host)
 }
 
 // Reasons says why nothing starts although a worker is idle, and what tasks wait for.
@@ -197,23 +181,16 @@ func (w *Where) end() string {
 	case w.Start.IsZero() && w.Error == "":
 		return ": " + w.Outcome.String()
 	}
-	text := ": " + w.Verdict()
+	here := w.Facts
+	here.Host = "" // it is told with the worker
+	text := ": " + here.Verdict()
 	if !w.Start.IsZero() {
 		text += ", begun at " + clock(w.Start)
 	}
 	if w.Worker > 0 {
-		text += " on " + worker(w.Worker, w.Host)
+		text += " on " + w.Place()
 	}
-	return text + laterAttempt(w.Attempt)
-}
-
-// Verdict says how the last attempt ended, in the words of the digest.
-func (w *Where) Verdict() string { return verdict(w.Facts) }
-
-// verdict says how an attempt ended. It leaves out where.
-func verdict(f task.Facts) string {
-	f.Host = ""
-	return f.Result(nil).Verdict()
+	return text + task.LaterAttempt(w.Attempt)
 }
 
 // Line returns an event as crew ctl watch prints it. r has a task if the event is
@@ -232,11 +209,11 @@ func (e *Event) text(f *task.Facts) string {
 	case "admitted":
 		return id + " was read" + command
 	case "started":
-		return fmt.Sprintf("%s started on %s%s%s", id, worker(f.Worker, f.Host), laterAttempt(f.Attempt), command)
+		return fmt.Sprintf("%s started on %s%s%s", id, f.Place(), task.LaterAttempt(f.Attempt), command)
 	case "retried":
-		return fmt.Sprintf("%s: %s; again in %s", id, verdict(*f), task.Span(time.Duration(e.Wait)))
+		return fmt.Sprintf("%s: %s; again in %s", id, f.Verdict(), task.Span(time.Duration(e.Wait)))
 	case "finished":
-		return id + ": " + verdict(*f)
+		return id + ": " + f.Verdict()
 	case "input-end":
 		return "the input has been read"
 	case "resized":

@@ -71,10 +71,10 @@ type Summary struct {
 	Unshown   int // tasks that are done but not shown
 	Begins    int // tasks that have begun, do not run, and are not done
 
-	Failed      []Mention // the first few tasks that failed
-	Slowest     []Mention // the few that took longest, the slowest first
-	Interrupted []Mention // a few of the tasks that are running, or were when the run stopped
-	Running     int       // number of the latter
+	Failed      []task.Facts // the first few tasks that failed
+	Slowest     []task.Facts // the few that took longest, the slowest first
+	Interrupted []task.Facts // a few of the tasks that are running, or were when the run stopped
+	Running     int          // number of the latter
 
 	Keys     []KeyTotals // the few that took longest in all; empty if no task has a key
 	MoreKeys int         // keys that are not in Keys; if ManyKeys at least so many
@@ -94,12 +94,6 @@ type Totals struct {
 type KeyTotals struct {
 	Key string
 	Totals
-}
-
-// Mention describes a task in a few words. The outcome is 0 if it has none yet.
-type Mention struct {
-	*task.Result
-	Command string
 }
 
 const (
@@ -285,7 +279,7 @@ func (c *counter) complete() {
 }
 
 // mention returns what the lines of a list are about.
-func (c *counter) mention(list []ranked) (mentions []Mention) {
+func (c *counter) mention(list []ranked) (mentions []task.Facts) {
 	for _, m := range list {
 		mentions = append(mentions, mention(c.file, m.off))
 	}
@@ -306,11 +300,11 @@ func process(dir string) string {
 	return strconv.Itoa(pid)
 }
 
-// mention describes the task that the line at off is about.
-func mention(f io.ReaderAt, off int64) Mention {
+// mention returns what is known of the task that the line at off is about.
+func mention(f io.ReaderAt, off int64) task.Facts {
 	r, _, err := readRecord(f, off)
 	if err != nil {
-		r = &record{}
+		return task.Facts{}
 	}
-	return Mention{r.Facts.Result(&task.Task{ID: r.Task, Key: string(r.Key)}), string(r.Command)}
+	return r.Facts
 }

@@ -410,7 +410,7 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 
 // Missing returns the first few of the tasks that an earlier run began, that are not
 // done, and that the Source has not returned; and their number.
-func (j *Journal) Missing() (first []Mention, n int) {
+func (j *Journal) Missing() (first []task.Facts, n int) {
 	if j.cfg.Queue != nil {
 		return nil, 0
 	}

@@ -252,7 +252,7 @@ func TestEndIsWritten(t *testing.T) {
 			s, err := Summarize(cfg.Dir)
 			require.NoError(t, err)
 			require.Equal(t, final, s.Total.Tasks == 1, name)
-			require.NotContains(t, s.Interrupted, Mention{Command: "x a"}, name)
+			require.NotContains(t, s.Interrupted, task.Facts{Command: "x a"}, name)
 		}
 	}
 }
@@ -497,7 +497,7 @@ func TestMissing(t *testing.T) {
 			first(t, j, "x b")
 			missing, n := j.Missing()
 			require.Equal(t, 1, n)
-			require.Equal(t, "x a", missing[0].Command)
+			require.EqualValues(t, "x a", missing[0].Command)
 			require.NoError(t, j.Close())
 		}
 	}

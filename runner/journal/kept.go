@@ -35,7 +35,7 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 			break
 		}
 		if id := endOf(text); slices.Contains(ids, id) {
-			if p, ok := j.recall(id, text); ok {
+			if p, ok := j.recall(text); ok {
 				found[id] = p
 			}
 		}
@@ -55,19 +55,16 @@ func endOf(text []byte) uint64 {
 }
 
 // recall returns what the line about the end of a task says.
-func (j *Journal) recall(id uint64, text []byte) (p task.Past, ok bool) {
+func (j *Journal) recall(text []byte) (p task.Past, ok bool) {
 	body, ok := unseal(text)
 	if !ok {
 		return p, false
 	}
 	r, err := parse(body)
-	if err != nil {
+	if err != nil || !isDone(r.Outcome) {
 		return p, false
 	}
-	if p.Result, err = r.facts(&task.Task{ID: id, Key: string(r.Key)}); err != nil {
-		return p, false
-	}
-	if p.Command, p.Kept = string(r.Command), !r.Streamed && !r.Dropped; p.Kept {
+	if p.Facts, p.Kept = r.Facts, !r.Streamed && !r.Dropped; p.Kept {
 		p.Outputs = [2]task.Live{&keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}}
 	}
 	return p, true

@@ -486,9 +486,9 @@ func TestOutput(t *testing.T) {
 	require.Equal(t, []string{"1|e|", "none", "||"}, []string{of(j, 1), of(j, 2), of(j, 12)})
 	all := j.Past(12, 2, 1)
 	require.Len(t, all, 2)
-	require.Equal(t, task.OK, all[12].Result.Outcome)
-	require.Equal(t, uint64(1), all[1].Result.Task.ID)
-	require.Equal(t, "x 1", all[1].Command)
+	require.Equal(t, task.OK, all[12].Outcome)
+	require.Equal(t, uint64(1), all[1].Task)
+	require.EqualValues(t, "x 1", all[1].Command)
 }
 
 // Tasks come and go while the journal is compacted again and again: what is
