@@ -39,7 +39,7 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 1 task waits for a retry, the next in 10s
 `, text(0, false))
 
-	snap.Stats.Suspended, snap.Queued, snap.Buffer = time.Minute, 5, 64
+	snap.Stats.Clock.Lost, snap.Queued, snap.Buffer = time.Minute, 5, 64
 	require.Contains(t, text(3000, true), `draining, 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running
 2 workers, 5 of at most 64 tasks read ahead, 0.1/s
 `)
