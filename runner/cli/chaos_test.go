@@ -192,7 +192,7 @@ func (c *chaos) checkPlain() {
 
 // chaosResult is what --json tells of an attempt.
 type chaosResult struct {
-	Seq      int
+	Task     int
 	Args     []string
 	Outcome  string
 	Exit     int
@@ -216,10 +216,10 @@ func (c *chaos) checkJSON() {
 			break
 		}
 		require.NoError(t, json.Unmarshal([]byte(text), &r), "%.100q", text)
-		require.Equal(t, c.records[r.Seq-1:r.Seq], r.Args)
-		require.False(t, seen[r.Seq], "record %d is there twice", r.Seq)
-		require.True(t, r.Seq > last || !c.keep, "record %d comes after %d", r.Seq, last)
-		seen[r.Seq], last = true, r.Seq
+		require.Equal(t, c.records[r.Task-1:r.Task], r.Args)
+		require.False(t, seen[r.Task], "record %d is there twice", r.Task)
+		require.True(t, r.Task > last || !c.keep, "record %d comes after %d", r.Task, last)
+		seen[r.Task], last = true, r.Task
 		record := r.Args[0]
 		for _, a := range r.Attempts {
 			require.NotEqual(t, "ok", a.Outcome)
@@ -233,11 +233,11 @@ func (c *chaos) checkJSON() {
 		noise.WriteString(r.Stderr)
 		want := chaosAnswer(record) + c.spec.terminator()
 		switch {
-		case c.poison(r.Seq) && !c.end.Signaled():
+		case c.poison(r.Task) && !c.end.Signaled():
 			require.Equal(t, "exit", r.Outcome)
 		case !c.end.Signaled() || r.Outcome == "ok":
 			require.Equal(t, "ok", r.Outcome, "%.1000s", text)
-			require.True(t, want == r.Stdout, "record %d has the answer %.40q", r.Seq, r.Stdout)
+			require.True(t, want == r.Stdout, "record %d has the answer %.40q", r.Task, r.Stdout)
 		default:
 			require.Contains(t, []string{"cancelled", "signal", "timeout", "bad-answer", "exit", "lost", "not-run"}, r.Outcome)
 		}

@@ -40,7 +40,7 @@ type adder struct {
 	places chan struct{} // has an item for each
 	wg     sync.WaitGroup
 	mu     sync.Mutex // held for each reply
-	ended  []control.Ended
+	ended  []task.Facts
 	err    error             // the first one
 	parts  map[stream][]byte // what tasks have written of lines that they have not ended
 }
@@ -263,10 +263,10 @@ func (a *adder) status() error {
 
 // statusOf returns how tasks ended as an exit status, which is nil if all succeeded. It
 // says what the output cannot tell.
-func (c *ctl) statusOf(ended []control.Ended) error {
+func (c *ctl) statusOf(ended []task.Facts) error {
 	status := statusOK
 	for i := range ended {
-		r := ended[i].Result()
+		r := ended[i].Result(nil)
 		if s := taskStatus(r); s != statusOK {
 			status = s
 		}

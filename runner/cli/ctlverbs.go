@@ -26,7 +26,7 @@ func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
 		switch {
 		case c.json:
 			return c.printJSON(line)
-		case show == nil, r.Error != "" && len(r.Tasks) == 0:
+		case show == nil, r.End && r.Error != "" && len(r.Tasks) == 0:
 			return nil
 		}
 		return show(r)
@@ -140,7 +140,7 @@ func (c *ctl) watch() error {
 // log prints the output of a task, which may still grow. With --follow it returns the
 // task's exit status.
 func (c *ctl) log() error {
-	var ended []control.Ended
+	var ended []task.Facts
 	h, client, err := c.dial(control.Find)
 	if err != nil {
 		return err

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"math"
 	"os"
-	"strconv"
-	"strings"
+
+	"crew/runner/task"
 )
 
 // EngineCall is a command line of crew engine.
@@ -91,23 +91,11 @@ func (c *ctl) setMaxTasks(v string) error {
 }
 
 func (c *ctl) setMaxOutput(v string) (err error) {
-	c.hub.MaxOutput, err = parseSize(v)
+	c.hub.MaxOutput, err = task.ParseSize(v)
 	return err
 }
 
 func (c *ctl) setReplicas(v string) (err error) {
 	c.hub.Replicas, err = parseWhole(v, 1, 5)
 	return err
-}
-
-// parseSize parses a number of bytes, with K, M or G for the powers of 1024.
-func parseSize(s string) (int64, error) {
-	digits := strings.TrimRight(s, "KMG")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	shift := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}
-	bits, ok := shift[s[len(digits):]]
-	if err != nil || !ok || n <= 0 || n > math.MaxInt64>>bits || !isNumber(digits) {
-		return 0, errors.New("write a number of bytes such as 512M or 4G")
-	}
-	return n << bits, nil
 }

@@ -5,42 +5,27 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"crew/runner/input"
+	"crew/runner/task"
 )
 
 const oneBlock = 1 << 20 // bytes, unless --block says otherwise
 
-// parseBlock parses a number of bytes with a unit as parallel has them: K, M, G and T, or
-// k, m, g and t for powers of 1000. A negative number is one of blocks for each worker.
+// parseBlock parses a number of bytes, or a negative number: that of blocks for each
+// worker.
 func parseBlock(s string) (int64, error) {
-	hint := errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
 	if n, err := parseWhole(strings.TrimPrefix(s, "-"), 1, math.MaxInt32); err == nil && s[0] == '-' {
 		return -int64(n), nil
 	}
-	const units = "KMGT"
-	digits, base := s, int64(1024)
-	power := 0
-	if n := len(s) - 1; n >= 0 {
-		if power = strings.IndexByte(units, s[n]) + 1; power == 0 {
-			power, base = strings.IndexByte(strings.ToLower(units), s[n])+1, 1000
-		}
-		digits = s[:n+1-min(power, 1)]
+	size, err := task.ParseSize(s)
+	if err != nil {
+		err = errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
 	}
-	size, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || size == 0 {
-		return 0, hint
-	}
-	for range power {
-		if size *= uint64(base); size > 1<<50 {
-			return 0, hint
-		}
-	}
-	return int64(size), nil
+	return size, err
 }
 
 // widen makes a pipe larger, so that a block takes fewer reads: 10 MB blocks come in a

@@ -123,7 +123,7 @@ func (w *wiring) stateNotes(e runner.Ending) (lines []string) {
 			"%d tasks that an earlier run began and did not finish are not in this input: to run them, give their records again", n))
 	}
 	for _, m := range first {
-		lines = append(lines, "  "+task.Printable(m.Command))
+		lines = append(lines, "  "+task.Printable(string(m.Command)))
 	}
 	if more := n - len(first); more > 0 {
 		lines = append(lines, fmt.Sprintf("  … and %d more", more))

@@ -104,13 +104,13 @@ func recordOf(unit string) string {
 func (k *killed) object(text string) string {
 	t := k.t
 	var o struct {
-		Seq            int
+		Task           int
 		Outcome        string
 		Args           []string
 		Stdout, Stderr string
 	}
 	require.NoError(t, json.Unmarshal([]byte(text), &o), text)
-	record := killRecords[o.Seq-1]
+	record := killRecords[o.Task-1]
 	require.Equal(t, []string{record}, o.Args)
 	require.Equal(t, outcomeOf(record), o.Outcome, record)
 	if k.mode.keeps {
@@ -140,19 +140,19 @@ func (k *killed) noted() map[string]bool {
 	records, ended, noted := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for l := range strings.Lines(text.String()) {
 		var line struct {
-			Event, Task     string
-			Seq             int
-			Tasks           []string
+			Event, ID       string
+			Task            int
+			IDs             []string
 			Released, Shown bool
 		}
 		require.NoError(t, json.Unmarshal([]byte(l), &line), l)
 		switch line.Event {
 		case "started", "ended":
-			record := killRecords[line.Seq-1]
-			records[line.Task] = record
+			record := killRecords[line.Task-1]
+			records[line.ID] = record
 			ended[record], noted[record] = line.Event == "ended", line.Released || line.Shown
 		case "released", "shown":
-			for _, id := range line.Tasks {
+			for _, id := range line.IDs {
 				noted[records[id]] = ended[records[id]] // a full disk may have taken the note but not the end
 			}
 		}
@@ -343,13 +343,13 @@ func (k *killed) checkTree() {
 		require.Equal(t, k.out(r), k.read("tree/"+dir+"/stdout"))
 		require.Equal(t, k.err(r), k.read("tree/"+dir+"/stderr"))
 		var o struct {
-			Seq     int
+			Task    int
 			Outcome string
 			Args    []string
 		}
 		text := k.read("tree/" + dir + "/result.json")
 		require.NoError(t, json.Unmarshal([]byte(text), &o), text)
-		require.Equal(t, i+1, o.Seq)
+		require.Equal(t, i+1, o.Task)
 		require.Equal(t, outcomeOf(r), o.Outcome)
 		require.Equal(t, []string{r}, o.Args)
 	}

@@ -134,22 +134,23 @@ func TestStateCommandLine(t *testing.T) {
 
 func TestStateText(t *testing.T) {
 	begun := time.Date(2026, 7, 1, 12, 0, 0, 0, time.Local)
-	about := func(id uint64, command string, r task.Result) journal.Mention {
-		r.Task = &task.Task{ID: id}
-		return journal.Mention{Result: &r, Command: command}
+	about := func(id uint64, command task.Bytes, r task.Result) task.Facts {
+		f := r.Facts()
+		f.Task, f.Command = id, command
+		return f
 	}
 	s := &journal.Summary{
 		Command: journal.Command{Line: "crew x\x1b[1m", Dir: "/w"}, Begun: begun, Until: begun.Add(90 * time.Second),
 		Total:   journal.Totals{Tasks: 25, Failed: 5, Time: 50 * time.Second, User: time.Second, System: time.Millisecond},
 		Retries: 3, Begins: 4, Before: 8, Unshown: 2, Running: 1, JournalBytes: 1 << 21, OutputBytes: 512,
-		Interrupted: []journal.Mention{about(7, "x 7", task.Result{Start: begun.Add(time.Minute), Worker: 2, Attempt: 2})},
-		Failed: []journal.Mention{
+		Interrupted: []task.Facts{about(7, "x 7", task.Result{Start: begun.Add(time.Minute), Worker: 2, Attempt: 2})},
+		Failed: []task.Facts{
 			about(1, "x 1", task.Result{Outcome: task.Exit, Code: 3, Start: begun, End: begun.Add(time.Second), Attempt: 2}),
 			about(2, "x\n2", task.Result{Outcome: task.Signal, Signal: 9, Start: begun, End: begun.Add(time.Second), Attempt: 1}),
 			about(3, "x 3", task.Result{Outcome: task.StartFailed, Err: errors.New("no such thing")}),
 			about(4, "x 4", task.Result{Outcome: task.Timeout, Start: begun, End: begun.Add(time.Minute)}),
 		},
-		Slowest: []journal.Mention{
+		Slowest: []task.Facts{
 			about(9, "x 9", task.Result{Outcome: task.OK, Start: begun, End: begun.Add(time.Hour)}),
 			about(4, "x 4", task.Result{Outcome: task.Timeout, Start: begun, End: begun.Add(time.Minute)}),
 		},

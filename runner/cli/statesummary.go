@@ -105,22 +105,22 @@ func (t *stateText) all() string {
 	t.head()
 	if s.Running > 0 {
 		t.say("%s %s", task.Count(int64(s.Running), "task"), t.unfinished())
-		for _, m := range s.Interrupted {
-			t.running(m)
+		for i := range s.Interrupted {
+			t.running(&s.Interrupted[i])
 		}
 		t.more(s.Running - len(s.Interrupted))
 	}
 	if s.Total.Failed > 0 {
 		t.say("%s failed", task.Count(int64(s.Total.Failed), "task"))
-		for _, m := range s.Failed {
-			t.ended(m)
+		for i := range s.Failed {
+			t.ended(&s.Failed[i])
 		}
 		t.more(s.Total.Failed - len(s.Failed))
 	}
 	if len(s.Slowest) > 1 {
 		t.say("slowest tasks")
-		for _, m := range s.Slowest[:min(len(s.Slowest), slowest)] {
-			t.ended(m)
+		for i := range s.Slowest[:min(len(s.Slowest), slowest)] {
+			t.ended(&s.Slowest[i])
 		}
 	}
 	t.byKey()
@@ -183,31 +183,17 @@ func (t *stateText) unfinished() string {
 }
 
 // running describes a task that runs, or was running when the run stopped.
-func (t *stateText) running(m journal.Mention) {
-	since := "since " + m.Start.Local().Format(time.DateTime)
+func (t *stateText) running(f *task.Facts) {
+	since := "since " + f.Start.Local().Format(time.DateTime)
 	if t.s.Process != "" {
-		since = "for " + task.Span(max(0, t.now.Sub(m.Start))) + ", since " + m.Start.Local().Format(time.TimeOnly)
+		since = "for " + task.Span(max(0, t.now.Sub(f.Start))) + ", since " + f.Start.Local().Format(time.TimeOnly)
 	}
-	where := fmt.Sprintf("worker %d", m.Worker)
-	if m.Host != "" {
-		where += " (" + m.Host + ")"
-	}
-	t.say("  task %d: %s, on %s%s", m.Task.ID, since, where, attemptAndCommand(m))
+	t.say("  task %d: %s, on %s%s: %s", f.Task, since, f.Place(), task.LaterAttempt(f.Attempt), f.Command)
 }
 
 // ended describes a task that has ended.
-func (t *stateText) ended(m journal.Mention) {
-	t.say("  task %d: %s%s", m.Task.ID, m.Verdict(), attemptAndCommand(m))
-}
-
-func attemptAndCommand(m journal.Mention) (text string) {
-	if m.Attempt > 1 {
-		text = ", attempt " + strconv.Itoa(m.Attempt)
-	}
-	if m.Command != "" {
-		text += ": " + m.Command
-	}
-	return text
+func (t *stateText) ended(f *task.Facts) {
+	t.say("  task %d: %s%s: %s", f.Task, f.Verdict(), task.LaterAttempt(f.Attempt), f.Command)
 }
 
 // more says that a list lacks n lines.

@@ -10,42 +10,17 @@ import (
 	"crew/runner/task"
 )
 
-// taskCount counts the tasks of an input before the run, for --halt with a
-// percentage. The input is read twice then, so pipes and the like are copied to
-// temporary files.
-type taskCount struct {
-	opts   Options  // those of the run; count makes them read the copies
-	stdin  *os.File // that of the run; count makes it the copy
-	tasks  uint64
-	copies []*os.File
-}
-
-// count counts the tasks. If the input breaks, it ignores the rest: the run will
-// report the error.
-func (c *taskCount) count() error {
-	if err := c.copyInput(); err != nil {
-		return err
-	}
-	src, err := openSource(&c.opts, c.stdin)
-	if err != nil {
-		return err
-	}
-	defer src.reader.Close()
-	next := func() uint64 { return c.tasks + 1 }
-	for {
-		if _, err := src.tasks.Next(next); err != nil {
-			break
-		}
-		c.tasks++
-	}
-	if slices.Contains(c.copies, c.stdin) {
-		_, err = c.stdin.Seek(0, io.SeekStart)
-	}
-	return err
+// inputCopies are the options and the standard input of a run whose tasks are counted
+// before it begins, for --halt with a percentage. The input is read twice then, so
+// pipes and the like are copied to temporary files.
+type inputCopies struct {
+	opts  Options
+	stdin *os.File
+	files []*os.File
 }
 
 // copyInput copies what cannot be read twice.
-func (c *taskCount) copyInput() (err error) {
+func (c *inputCopies) copyInput() (err error) {
 	in := &c.opts.Input
 	if st, e := c.stdin.Stat(); in.readsStdin() && (e != nil || !st.IsDir()) {
 		if c.stdin, err = c.copy(c.stdin); err != nil {
@@ -68,7 +43,7 @@ func (c *taskCount) copyInput() (err error) {
 
 // copyFiles returns paths with those replaced that are not regular files. It
 // ignores a file that cannot be opened: openSource will report the error.
-func (c *taskCount) copyFiles(paths []string) ([]string, error) {
+func (c *inputCopies) copyFiles(paths []string) ([]string, error) {
 	paths = slices.Clone(paths)
 	for i, path := range paths {
 		st, err := os.Stat(path)
@@ -90,10 +65,10 @@ func (c *taskCount) copyFiles(paths []string) ([]string, error) {
 }
 
 // copy copies the rest of f to an unnamed file.
-func (c *taskCount) copy(f *os.File) (*os.File, error) {
+func (c *inputCopies) copy(f *os.File) (*os.File, error) {
 	to, err := spool.Unnamed(os.TempDir())
 	if err == nil {
-		c.copies = append(c.copies, to)
+		c.files = append(c.files, to)
 		_, err = io.Copy(to, f)
 	}
 	if err == nil {
@@ -105,8 +80,8 @@ func (c *taskCount) copy(f *os.File) (*os.File, error) {
 	return to, nil
 }
 
-func (c *taskCount) close() {
-	for _, f := range c.copies {
+func (c *inputCopies) close() {
+	for _, f := range c.files {
 		f.Close()
 	}
 }

@@ -313,6 +313,6 @@ func topNeeds(t *testing.T, env []string) {
 	require.Equal(t, "crew-top: this needs a terminal that can place the cursor: use crew ctl status\n",
 		says(crew("ctl", "top", "top-needs"), env...))
 	top := filepath.SplitList(strings.TrimPrefix(env[0], "PATH="))[0] + "/crew-top"
-	require.Equal(t, "crew-top: crew speaks version 99 of its protocol and crew-top version 1: install both from the same source\n",
+	require.Equal(t, "crew-top: crew speaks version 99 of its protocol and crew-top version 2: install both from the same source\n",
 		says(exec.Command(top, "--protocol", "99", "top-needs")))
 }

@@ -11,8 +11,8 @@ import (
 	"crew/runner/input"
 )
 
-// total counts the tasks of the input beside the run, if somebody asks for their
-// number.
+// total counts the tasks of the input beside the run, or before it, if somebody asks for
+// their number.
 type total struct {
 	source *source
 	stdin  *os.File
@@ -47,6 +47,9 @@ func (t *total) set(n uint64) {
 		close(t.done)
 	})
 }
+
+// forever is a time to wait that does not end.
+const forever = math.MaxInt64
 
 // get returns the number of tasks if it is known within wait. The first call begins
 // to count.

@@ -54,8 +54,6 @@ func TestTotalIsUnknown(t *testing.T) {
 	defer w.Close()
 	_, ok := totalOf(t, r, "echo").get(time.Minute)
 	require.False(t, ok, "of a pipe")
-	_, ok = totalOf(t, r, "-s", "100", "echo", ":::", "a").get(time.Minute)
-	require.False(t, ok, "where lengths matter")
 
 	set := totalOf(t, r, "echo")
 	set.set(7)

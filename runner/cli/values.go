@@ -52,12 +52,6 @@ func parseQueue(s string) (string, error) {
 	return s, nil
 }
 
-// The longest time allowed. Sums of a few do not overflow.
-const (
-	mostDays     = 36500
-	mostDuration = mostDays * 24 * time.Hour
-)
-
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
 	wrong := func(r rune) bool { return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && r != '_' }
@@ -78,31 +72,7 @@ func parseLabels(s string) ([]string, error) {
 	return list, nil
 }
 
-// parseDuration parses a number of seconds, as timeout(1) does, or what
-// time.ParseDuration knows, with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h.
-func parseDuration(s string) (time.Duration, error) {
-	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d")
-	const decimal = "0123456789."
-	if strings.Trim(s, decimal) == "" {
-		s += "s"
-	}
-	days, rest, found := strings.Cut(s, "d")
-	switch {
-	case !found:
-		days, rest = "0", s
-	case rest == "":
-		rest = "0"
-	}
-	n, err := strconv.ParseFloat(days, 64)
-	d, err2 := time.ParseDuration(rest)
-	if err != nil || err2 != nil || strings.Trim(days, decimal) != "" || n > mostDays || d < 0 || d > mostDuration {
-		return 0, hint
-	}
-	if d += time.Duration(n * float64(24*time.Hour)); d > mostDuration {
-		return 0, hint
-	}
-	return d, nil
-}
+func parseDuration(s string) (time.Duration, error) { return task.ParseDuration(s) }
 
 // parseDeadline parses a duration, a local time of day that is still to come, or a
 // moment in the form of RFC 3339.

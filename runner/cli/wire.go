@@ -193,20 +193,25 @@ func (w *wiring) openInput() (err error) {
 		w.screen.Notice("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
 	}
 	stdin := w.in
-	w.total = newTotal(o, stdin)
-	w.onClose(w.total.close)
 	if o.Failure.Halt.Percent {
-		c := &taskCount{opts: *o, stdin: stdin}
+		c := &inputCopies{opts: *o, stdin: stdin}
 		w.onClose(c.close)
-		if err := c.count(); err != nil {
+		if err := c.copyInput(); err != nil {
 			return err
 		}
-		o, stdin, w.inputTasks = &c.opts, c.stdin, c.tasks
-		w.total.set(c.tasks)
+		o, stdin = &c.opts, c.stdin
 	}
-	w.source, err = openSource(o, stdin)
+	w.total = newTotal(o, stdin)
+	w.onClose(w.total.close)
+	if w.source, err = openSource(o, stdin); err != nil {
+		return err
+	}
 	w.total.source = w.source
-	return err
+	if o.Failure.Halt.Percent {
+		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
+		w.inputTasks = uint64(n)
+	}
+	return nil
 }
 
 // typed reports whether records are read from a terminal.

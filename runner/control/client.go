@@ -223,8 +223,8 @@ func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
 			return err
 		}
 		switch {
-		case reply.Error != "":
-			return &Refused{reply.Error, reply.Status}
+		case reply.End && reply.Error != "":
+			return &Refused{string(reply.Error), reply.Status}
 		case reply.End:
 			return nil
 		}

@@ -140,7 +140,7 @@ func (c *conn) end(r *Reply, err error) {
 	}
 	r.End = true
 	if err != nil {
-		r.Error, r.Status = err.Error(), refused
+		r.Error, r.Status = task.Bytes(err.Error()), refused
 		if why, ours := errors.AsType[*Refused](err); ours {
 			r.Status = why.Status
 		} else if errors.Is(err, task.ErrFull) {

@@ -105,12 +105,12 @@ type Progress struct {
 	Waiting int64  `json:"waiting"` // read, and none of these
 }
 
-// Status is the JSON form of a task.Snapshot. Times that have passed are in seconds.
+// Status is the JSON form of a task.Snapshot.
 type Status struct {
-	At      time.Time `json:"at"`
-	State   string    `json:"state"` // running, paused, draining, stopping or done
-	Since   time.Time `json:"since"`
-	Elapsed float64   `json:"elapsed"` // without the time for which the run was suspended
+	At      time.Time    `json:"at"`
+	State   string       `json:"state"` // running, paused, draining, stopping or done
+	Since   time.Time    `json:"since"`
+	Elapsed task.Seconds `json:"elapsed"` // without the time for which the run was suspended
 
 	Progress
 
@@ -124,9 +124,9 @@ type Status struct {
 	Aside    int64            `json:"aside"`              // waiting for a retry, a limit or other tasks
 	Held     int64            `json:"held"`               // ended, but their results are not shown yet
 	Rate     float64          `json:"rate"`               // tasks a second
-	ETA      *float64         `json:"eta"`                // how long the rest takes; null if that is not known
+	ETA      *task.Seconds    `json:"eta"`                // how long the rest takes; null if that is not known
 	Workers  []Worker         `json:"workers"`            // by number
-	Tasks    []Running        `json:"tasks"`              // those that run, by worker and number
+	Tasks    []Where          `json:"tasks"`              // those that run, by worker and number
 	Waits    []Blocking       `json:"waits"`              // the waiting tasks by what they wait for
 	Blocking *Blocking        `json:"blocking,omitempty"` // why nothing starts
 	Ended    []Where          `json:"ended,omitempty"`    // tasks that failed or ended lately, the latest first
@@ -137,22 +137,6 @@ type Worker struct {
 	Worker int    `json:"worker"`
 	Host   string `json:"host,omitempty"`
 	Places int    `json:"places,omitempty"` // attempts at once, if more than one
-}
-
-// Running is a running attempt.
-type Running struct {
-	Task    uint64     `json:"task"`
-	Key     task.Bytes `json:"key,omitempty"`
-	Tag     task.Bytes `json:"tag,omitempty"`
-	Record  task.Bytes `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
-	Command task.Bytes `json:"command"`          // as a person would type it; cut if it is very long
-	Worker  int        `json:"worker"`
-	Host    string     `json:"host,omitempty"` // another machine that it runs on
-	Attempt int        `json:"attempt"`
-	PID     int        `json:"pid,omitempty"`
-	Since   time.Time  `json:"since"`
-	Age     float64    `json:"age"`
-	Said    task.Bytes `json:"said,omitempty"` // the last line of its persistent worker's stderr
 }
 
 // Blocking is what tasks wait for.
@@ -168,36 +152,15 @@ type Blocking struct {
 	Until  time.Time  `json:"until,omitzero"`
 }
 
-// Where says where a task is.
+// Where says where a task is. Its facts are of the attempt that runs or, if it waits or
+// has ended, of the latest one as far as that is known.
 type Where struct {
-	Task     uint64     `json:"task"`
-	State    string     `json:"state"` // unknown, waiting, running, held (its result is) or ended
-	Key      task.Bytes `json:"key,omitempty"`
-	Record   task.Bytes `json:"record,omitempty"` // as of Running
-	Command  task.Bytes `json:"command,omitempty"`
-	Worker   int        `json:"worker,omitempty"`
-	Host     string     `json:"host,omitempty"`
-	Attempt  int        `json:"attempt,omitempty"`
-	Since    time.Time  `json:"since,omitzero"`
-	Age      float64    `json:"age,omitempty"`
+	task.Facts
+	State    string     `json:"state"`            // unknown, waiting, running, held (its result is) or ended
+	Record   task.Bytes `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
+	Tag      task.Bytes `json:"tag,omitempty"`
+	Said     task.Bytes `json:"said,omitempty"`     // the last line of its persistent worker's stderr
 	Blocking *Blocking  `json:"blocking,omitempty"` // if it waits
 	Held     uint64     `json:"held,omitempty"`     // the unfinished task that its result waits for
-
-	// if it has ended, as far as that is known, or its latest attempt has failed
-
-	Outcome  string  `json:"outcome,omitempty"`
-	Exit     *int    `json:"exit,omitempty"`
-	Signal   int     `json:"signal,omitempty"`
-	Reason   string  `json:"reason,omitempty"`   // why no process was started
-	Duration float64 `json:"duration,omitempty"` // of the last attempt, which began at Since
-	Hint     string  `json:"hint,omitempty"`     // how more would be known
-}
-
-// Ended says how a task ended.
-type Ended struct {
-	Task    uint64 `json:"task"`
-	Outcome string `json:"outcome"`
-	Exit    *int   `json:"exit"` // null if the outcome has no exit status
-	Signal  int    `json:"signal"`
-	Reason  string `json:"reason,omitempty"` // why no process was started
+	Hint     string     `json:"hint,omitempty"`     // if it has ended: how more would be known
 }

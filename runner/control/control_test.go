@@ -298,7 +298,7 @@ func TestSteering(t *testing.T) {
 		r.err = nil
 		replies, err := r.ask(c.q)
 		require.NoError(t, err, "%v", c.q)
-		require.Equal(t, []Reply{{V: 1, End: true, Tasks: c.want.IDs}}, replies)
+		require.Equal(t, []Reply{{V: 2, End: true, Tasks: c.want.IDs}}, replies)
 		require.Equal(t, []task.Command{c.want}, r.commands())
 		r.err = errors.New("the run drains: nothing more starts")
 		replies, err = r.ask(c.q)
@@ -324,38 +324,38 @@ func TestManyTasksInParts(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	r := newRun(t, nil)
 	for _, c := range [][2]string{
-		{`{"v":2,"op":"status","new":1}`, "version 2: this crew speaks version 1"},
+		{`{"v":3,"op":"status","new":1}`, "version 3: this crew speaks version 2"},
 		{`{"op":"status"}`, "version 0"},
-		{`{"v":1}`, `there is no op \"\"`},
-		{`{"v":1,"op":"frob"}`, `there is no op \"frob\"`},
-		{`{"v":1,"op":"status","x":1}`, `unknown member \"x\"`},
-		{`{"v":1,"OP":"status"}`, `unknown member \"OP\"`},
-		{`{"v":1,"op":"stop","o\u0070":"status"}`, `unknown member \"o\\\\u0070\"`},
-		{`{"v":1,"op":"stop","op":"status"}`, `two members are called \"op\"`},
-		{`{"v":1,"op":"stop","tasks":[7]}`, `stop takes no \"tasks\"`},
-		{`{"v":1,"op":"add","add":{"Values":["a"]}}`, `unknown member \"Values\"`},
-		{`{"v":1,"op":"add","add":{"values":["\ud800"]}}`, `half of a character`},
-		{`{"v":1,"op":"add","add":{"values":["` + "\xff" + `"]}}`, `not UTF-8`},
-		{`{"v":1,"op":"add","add":{"values":[null]}}`, `neither a string nor`},
-		{`{"v":1,"op":"add","add":{}}`, `add needs either values or a command`},
-		{`{"v":1,"op":"add"}`, `add needs either values or a command`},
-		{`{"v":1,"op":"add","add":{"values":["a"],"command":["b"]}}`, `add needs either values or a command`},
-		{`{"v":1,"op":"add","add":{"command":["b"],"lines":true}}`, `lines are values`},
-		{`{"v":1,"op":"cancel"}`, `cancel needs either tasks or a key`},
-		{`{"v":1,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks or a key`},
-		{`{"v":1,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
-		{`{"v":1,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
-		{`{"v":1,"op":"retry"}`, `retry needs tasks`},
-		{`{"v":1,"op":"retry"}`, `retry needs tasks`},
-		{`{"v":1,"op":"log"}`, `log needs one task`},
-		{`{"v":1,"op":"log","tasks":[1,2]}`, `log needs one task`},
-		{`{"v":1,"op":"resize"}`, `resize needs a number`},
-		{`{"v":1,"op":"resize","n":-1}`, `resize needs a number`},
-		{`{"v":1,"op":"resize","n":100001}`, `at most 100000 workers`},
-		{`{"v":1,"op":"resize","n":-100001,"relative":true}`, `at most 100000 workers`},
+		{`{"v":2}`, `there is no op \"\"`},
+		{`{"v":2,"op":"frob"}`, `there is no op \"frob\"`},
+		{`{"v":2,"op":"status","x":1}`, `unknown member \"x\"`},
+		{`{"v":2,"OP":"status"}`, `unknown member \"OP\"`},
+		{`{"v":2,"op":"stop","o\u0070":"status"}`, `unknown member \"o\\\\u0070\"`},
+		{`{"v":2,"op":"stop","op":"status"}`, `two members are called \"op\"`},
+		{`{"v":2,"op":"stop","tasks":[7]}`, `stop takes no \"tasks\"`},
+		{`{"v":2,"op":"add","add":{"Values":["a"]}}`, `unknown member \"Values\"`},
+		{`{"v":2,"op":"add","add":{"values":["\ud800"]}}`, `half of a character`},
+		{`{"v":2,"op":"add","add":{"values":["` + "\xff" + `"]}}`, `not UTF-8`},
+		{`{"v":2,"op":"add","add":{"values":[null]}}`, `neither a string nor`},
+		{`{"v":2,"op":"add","add":{}}`, `add needs either values or a command`},
+		{`{"v":2,"op":"add"}`, `add needs either values or a command`},
+		{`{"v":2,"op":"add","add":{"values":["a"],"command":["b"]}}`, `add needs either values or a command`},
+		{`{"v":2,"op":"add","add":{"command":["b"],"lines":true}}`, `lines are values`},
+		{`{"v":2,"op":"cancel"}`, `cancel needs either tasks or a key`},
+		{`{"v":2,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks or a key`},
+		{`{"v":2,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
+		{`{"v":2,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
+		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
+		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
+		{`{"v":2,"op":"log"}`, `log needs one task`},
+		{`{"v":2,"op":"log","tasks":[1,2]}`, `log needs one task`},
+		{`{"v":2,"op":"resize"}`, `resize needs a number`},
+		{`{"v":2,"op":"resize","n":-1}`, `resize needs a number`},
+		{`{"v":2,"op":"resize","n":100001}`, `at most 100000 workers`},
+		{`{"v":2,"op":"resize","n":-100001,"relative":true}`, `at most 100000 workers`},
 		{`[]`, "not an object"}, {`null`, "version 0"}, {`7`, "not an object"},
 		{``, "not a line of JSON"}, {`GET / HTTP/1.1`, "not a line of JSON"}, {"\x00\xff", "not a line of JSON"},
-		{`{"v":1,"op":"status"} {}`, "something follows the object"},
+		{`{"v":2,"op":"status"} {}`, "something follows the object"},
 		{strings.Repeat("[", 100_000), "not a line of JSON"},
 	} {
 		got := r.raw(c[0] + "\n")
@@ -365,10 +365,10 @@ func TestBadRequests(t *testing.T) {
 		require.Equal(t, 1, strings.Count(got, "\n"), "%s", got)
 	}
 	require.Empty(t, r.commands())
-	require.Contains(t, r.raw(`{"v":1,"op":"pause"`), "the line has no end")
+	require.Contains(t, r.raw(`{"v":2,"op":"pause"`), "the line has no end")
 	require.Empty(t, r.commands())
-	require.Equal(t, "{\"v\":1,\"end\":true}\n{\"v\":1,\"end\":true}\n",
-		r.raw(" { \"op\" : \"pause\" ,\t\"v\":1 } \r\n"+`{"v":1,"op":"resume"}`+"\n"), "several requests at once")
+	require.Equal(t, "{\"v\":2,\"end\":true}\n{\"v\":2,\"end\":true}\n",
+		r.raw(" { \"op\" : \"pause\" ,\t\"v\":2 } \r\n"+`{"v":2,"op":"resume"}`+"\n"), "several requests at once")
 	require.Len(t, r.commands(), 2)
 }
 

@@ -53,7 +53,7 @@ func (f *follower) left() []uint64 { return slices.Sorted(maps.Keys(f.tasks)) }
 
 // follow passes on the output of tasks from the first byte to the last, and returns
 // how they ended. It fails if the client goes or the run is over before that.
-func (c *conn) follow(f *follower) ([]Ended, error) {
+func (c *conn) follow(f *follower) ([]task.Facts, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for wait := followLeast; ; wait = min(2*wait, followMost) {
@@ -155,7 +155,7 @@ func (c *conn) pass(t *course, end [2]int64) (some bool) {
 		for o != nil && c.err == nil {
 			n, err := o.ReadAt(c.room[:min(int64(len(c.room)), end[i]-t.sent[i])], t.sent[i])
 			if n > 0 {
-				c.put(&Reply{Task: t.id, Stream: streams[i], Data: c.room[:n]})
+				c.put(&Reply{Facts: task.Facts{Task: t.id}, Stream: streams[i], Data: c.room[:n]})
 				t.sent[i] += int64(n)
 				some = true
 			}
@@ -264,14 +264,14 @@ func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 	if c.show(w.ID, &p); !follow {
 		return nil, nil
 	}
-	return &Reply{Ended: []Ended{endedOf(p.Result, w.ID)}}, nil
+	return &Reply{Ended: []task.Facts{p.Facts}}, nil
 }
 
 // show passes on what is kept of the output of a task.
 func (c *conn) show(id uint64, p *task.Past) {
 	for i, cut := range p.Cut {
 		if cut > 0 {
-			c.put(&Reply{Task: id, Stream: streams[i], Cut: cut})
+			c.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Cut: cut})
 		}
 	}
 	t := &course{id: id, outs: p.Outputs}
@@ -292,8 +292,8 @@ func (c *conn) watch(*Request) (*Reply, error) {
 		last := c.s.over() // read first: no events come after that
 		events, lost := c.s.sink.take(w, spare)
 		for i := range events {
-			if id, e := eventOf(&events[i]); e.Name != "" {
-				c.put(&Reply{Task: id, Event: &e})
+			if f, e := eventOf(&events[i]); e.Name != "" {
+				c.put(&Reply{Event: &e, Facts: f})
 			}
 		}
 		if lost > 0 {

@@ -113,8 +113,7 @@ func TestFollowThroughRetries(t *testing.T) {
 	list := all(replies)
 	require.NoError(t, <-over)
 	require.Equal(t, "end", outputs(list)["7 stdout"])
-	three := 3
-	require.Equal(t, []Ended{{Task: 7, Outcome: "exit", Exit: &three}}, list[len(list)-1].Ended)
+	require.Equal(t, []string{"task 7: exit 3"}, endings(list))
 	require.True(t, list[len(list)-1].End)
 
 	// Again, from the start and all at once.
@@ -171,7 +170,7 @@ func TestFollowWhenEventsAreLate(t *testing.T) {
 func TestLogOfOtherTasks(t *testing.T) {
 	r := newRun(t, func(c *Config) {
 		c.Ended = func(ids ...uint64) map[uint64]task.Past {
-			p := task.Past{Result: &task.Result{Task: &task.Task{ID: 5}, Outcome: task.OK}, Kept: true}
+			p := task.Past{Facts: task.Facts{Task: 5, Outcome: task.OK}, Kept: true}
 			p.Outputs[0] = live{strings.NewReader("kept")}
 			return map[uint64]task.Past{5: p}
 		}
@@ -242,6 +241,14 @@ func (i instant) Add(a *Addition, numbered func([]uint64)) error {
 	})
 }
 
+// endings returns how tasks ended, as the last reply says.
+func endings(list []Reply) (ends []string) {
+	for _, f := range list[len(list)-1].Ended {
+		ends = append(ends, fmt.Sprintf("task %d: %v %d", f.Task, f.Outcome, *f.Exit))
+	}
+	return ends
+}
+
 func TestAddAndWait(t *testing.T) {
 	r := newRun(t, nil)
 	r.s.cfg.Feed = instant{r, func(uint64) {}}
@@ -251,10 +258,7 @@ func TestAddAndWait(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"1 stdout": "out 1", "2 stdout": "out 2", "3 stdout": "out 3", "1 stderr": "err 1", "2 stderr": "err 2", "3 stderr": "err 3",
 	}, outputs(replies))
-	zero := 0
-	require.Equal(t, []Ended{
-		{Task: 1, Outcome: "ok", Exit: &zero}, {Task: 2, Outcome: "ok", Exit: &zero}, {Task: 3, Outcome: "ok", Exit: &zero},
-	}, replies[len(replies)-1].Ended)
+	require.Equal(t, []string{"task 1: ok 0", "task 2: ok 0", "task 3: ok 0"}, endings(replies))
 
 	key, dir := task.Bytes("k"), task.Bytes("/tmp")
 	a := &Addition{
@@ -262,7 +266,7 @@ func TestAddAndWait(t *testing.T) {
 	}
 	replies, err = r.ask(Request{Op: "add", Add: a})
 	require.NoError(t, err)
-	require.Equal(t, []Reply{{V: 1, End: true, Tasks: []uint64{4}}}, replies)
+	require.Equal(t, []Reply{{V: 2, End: true, Tasks: []uint64{4}}}, replies)
 	require.Equal(t, a, r.added[1])
 }
 
@@ -287,7 +291,7 @@ func TestAddFollowsLive(t *testing.T) {
 	r.event(task.Event{Kind: task.Finished, Task: &task.Task{ID: 2}, Result: &task.Result{Outcome: task.Cancelled}})
 	list = all(replies)
 	require.NoError(t, <-over)
-	require.Equal(t, []Ended{{Task: 2, Outcome: "cancelled"}}, list[0].Ended)
+	require.Equal(t, []task.Facts{{Task: 2, Outcome: task.Cancelled}}, list[0].Ended)
 }
 
 func TestWaiterGoesAway(t *testing.T) {
@@ -351,27 +355,25 @@ func TestWatch(t *testing.T) {
 		task.Event{Kind: task.Blocked, Blocking: &task.Blocking{By: task.ByKey, Tasks: 2, Key: "k", Slot: 3}}, task.Event{Kind: task.Blocked},
 		task.Event{Kind: task.Continued, Wait: time.Second},
 	)
-	three := 3
-	attempt := Event{Key: "k", Command: "echo 3 'a b'", Attempt: 2, Worker: 3}
+	read := task.Facts{Task: 7, Key: "k", Command: "echo '{%}' 'a b'"}
+	attempt := task.Facts{Task: 7, Key: "k", Command: "echo 3 'a b'", Attempt: 2, Worker: 3}
 	ended := attempt
-	ended.PID, ended.Outcome, ended.Exit, ended.Duration = 99, "exit", &three, 1
-	named := func(e Event, name string, wait float64) Event {
-		e.Name, e.Wait = name, wait
-		return e
-	}
-	for _, want := range []Event{
-		{Name: "admitted", Key: "k", Command: "echo '{%}' 'a b'"}, named(attempt, "started", 0), named(ended, "retried", 1), named(ended, "finished", 0),
-		{Name: "input-end"}, {Name: "resized", Workers: 9}, {Name: "draining", Text: "SIGINT"}, {Name: "stopping"}, {Name: "notice", Text: "so"},
-		{Name: "blocked", Blocking: &Blocking{By: "key", Text: "2 tasks of key k wait for worker 3", Tasks: 2, Key: "k", Worker: 3}},
-		{Name: "blocked"}, {Name: "continued", Wait: 1},
+	ended.PID, ended.Outcome, ended.Exit, ended.Start, ended.Duration = 99, task.Exit, &res.Code, res.Start, task.Seconds(time.Second)
+	named := func(name string, f task.Facts) Reply { return Reply{Event: &Event{Name: name}, Facts: f} }
+	retried, second := named("retried", ended), task.Seconds(time.Second)
+	retried.Wait = second
+	for _, want := range []Reply{
+		named("admitted", read), named("started", attempt), retried, named("finished", ended),
+		{Event: &Event{Name: "input-end"}}, {Event: &Event{Name: "resized", Workers: 9}}, {Event: &Event{Name: "draining", Text: "SIGINT"}},
+		{Event: &Event{Name: "stopping"}}, {Event: &Event{Name: "notice", Text: "so"}},
+		{Event: &Event{Name: "blocked", Blocking: &Blocking{By: "key", Text: "2 tasks of key k wait for worker 3", Tasks: 2, Key: "k", Worker: 3}}},
+		{Event: &Event{Name: "blocked"}}, {Event: &Event{Name: "continued", Wait: second}},
 	} {
 		got := <-replies
 		require.WithinDuration(t, time.Now(), got.At, time.Minute)
-		got.At = time.Time{}
-		require.Equal(t, want, *got.Event)
-		if want.Key != "" {
-			require.EqualValues(t, 7, got.Task)
-		}
+		require.True(t, want.Start.Equal(got.Start))
+		got.At, got.V, got.Start, want.Start = time.Time{}, 0, time.Time{}, time.Time{}
+		require.Equal(t, want, got)
 	}
 	r.event(task.Event{Kind: task.Notice, Text: "last words"})
 	final := task.Stats{Admitted: 3}
@@ -453,14 +455,14 @@ func TestStatusAndExplain(t *testing.T) {
 	require.Len(t, got.Tasks[0].Command, longest+len("…"))
 	got.Tasks[0].Command = ""
 	require.WithinDuration(t, now, got.At, 0)
-	require.WithinDuration(t, now.Add(-time.Second), got.Tasks[0].Since, 0)
-	got.At, got.Since, got.Tasks[0].Since = time.Time{}, time.Time{}, time.Time{}
+	require.WithinDuration(t, now.Add(-time.Second), got.Tasks[0].Start, 0)
+	got.At, got.Since, got.Tasks[0].Start = time.Time{}, time.Time{}, time.Time{}
 	got.Rate, got.ETA = 0, nil
 	require.Equal(t, &Status{
-		State: "paused", Elapsed: 60, Progress: Progress{Total: &ten, Done: 3, Failed: 1, Running: 1, Waiting: 4},
+		State: "paused", Elapsed: task.Seconds(time.Minute), Progress: Progress{Total: &ten, Done: 3, Failed: 1, Running: 1, Waiting: 4},
 		Outcomes: map[string]int64{"ok": 2, "exit": 1}, Earlier: map[string]int64{"ok": 1}, Retried: 1, Queued: 2, Buffer: 64, Aside: 2, Held: 2,
 		Workers: []Worker{{Worker: 1}, {Worker: 2, Host: "h", Places: 3}},
-		Tasks:   []Running{{Task: 4, Key: "k\xff", Tag: "t", Worker: 1, Attempt: 2, PID: 99, Age: 1}},
+		Tasks:   []Where{{Facts: task.Facts{Task: 4, Key: "k\xff", Worker: 1, Attempt: 2, PID: 99, Duration: 1e9}, State: "running", Tag: "t"}},
 		Waits: []Blocking{{
 			By: "limit", Text: "2 tasks of key k wait for the 1 of that key that may run at once", Tasks: 2, Key: "k", Limit: 1,
 		}},
@@ -480,13 +482,13 @@ func TestStatusAndExplain(t *testing.T) {
 	require.NoError(t, err)
 	w := replies[0].Wheres
 	require.Len(t, w, mostIDs+50)
-	require.Equal(t, Where{Task: 1, State: "unknown"}, w[0])
+	require.Equal(t, Where{Facts: task.Facts{Task: 1}, State: "unknown"}, w[0])
 	require.Equal(t, "waiting", w[1].State)
 	require.Equal(t, "1 task waits for task 4", w[1].Blocking.Text)
-	require.Equal(t, Where{Task: 3, State: "held", Held: 2}, w[2])
+	require.Equal(t, Where{Facts: task.Facts{Task: 3}, State: "held", Held: 2}, w[2])
 	require.Equal(t, []any{"running", 2, 2, task.Bytes("k\xff")}, []any{w[3].State, w[3].Worker, w[3].Attempt, w[3].Key})
-	require.Greater(t, w[3].Age, 0.9)
-	require.Equal(t, Where{Task: 5, State: "ended", Outcome: "timeout", Attempt: 3}, w[4])
+	require.Greater(t, w[3].Duration, task.Seconds(9e8))
+	require.Equal(t, Where{Facts: task.Facts{Task: 5, Outcome: task.Timeout, Attempt: 3}, State: "ended"}, w[4])
 
 	r.snap.State, r.err = task.Going, os.ErrClosed
 	_, err = r.ask(Request{Op: "status"})

@@ -38,7 +38,7 @@ func (r *run) works() {
 
 func TestLongLines(t *testing.T) {
 	r := newRun(t, nil)
-	long := strings.Repeat("x", maxLine-len(`{"v":1,"op":"add","add":{"values":[""]}}`)-1)
+	long := strings.Repeat("x", maxLine-len(`{"v":2,"op":"add","add":{"values":[""]}}`)-1)
 	for range 3 { // over one connection
 		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
 		require.NoError(t, err)
@@ -69,22 +69,22 @@ func TestHalfALine(t *testing.T) {
 	r := newRun(t, nil)
 	r.s.lineTime = 100 * time.Millisecond
 	f := r.connect()
-	io.WriteString(f, `{"v":1,"op":"pause"}`+"\n"+`{"v":1,`)
+	io.WriteString(f, `{"v":2,"op":"pause"}`+"\n"+`{"v":2,`)
 	got, err := io.ReadAll(f)
 	require.NoError(t, err)
-	require.Equal(t, "{\"v\":1,\"end\":true}\n"+
-		`{"v":1,"end":true,"error":"bad request: the line took longer than 10 seconds","status":2}`+"\n", string(got))
+	require.Equal(t, "{\"v\":2,\"end\":true}\n"+
+		`{"v":2,"end":true,"error":"bad request: the line took longer than 10 seconds","status":2}`+"\n", string(got))
 
 	// The time counts from the first byte of a line, and between lines there is none.
 	r.s.lineTime = time.Minute
 	f = r.connect()
-	for _, part := range []string{`{"v":1,`, `"op":"pau`, `se"}`, "\n", `{"v":1,"op":"pause"}`, "\n"} {
+	for _, part := range []string{`{"v":2,`, `"op":"pau`, `se"}`, "\n", `{"v":2,"op":"pause"}`, "\n"} {
 		io.WriteString(f, part)
 	}
 	closeWrite(t, f)
 	got, err = io.ReadAll(f)
 	require.NoError(t, err)
-	require.Equal(t, "{\"v\":1,\"end\":true}\n{\"v\":1,\"end\":true}\n", string(got))
+	require.Equal(t, "{\"v\":2,\"end\":true}\n{\"v\":2,\"end\":true}\n", string(got))
 }
 
 // TestClientsThatHang: those that take nothing neither slow the run nor its end.
@@ -93,9 +93,9 @@ func TestClientsThatHang(t *testing.T) {
 	a := r.start(1, 1)
 	a.out.Write(make([]byte, 4<<20))
 	for _, text := range []string{
-		"", `{"v":1,`, `{"v":1,"op":"watch"}` + "\n", `{"v":1,"op":"log","tasks":[1],"follow":true}` + "\n",
-		`{"v":1,"op":"add","wait":true,"add":{"values":["x"]}}` + "\n",
-		strings.Repeat(`{"v":1,"op":"status"}`+"\n", 2000),
+		"", `{"v":2,`, `{"v":2,"op":"watch"}` + "\n", `{"v":2,"op":"log","tasks":[1],"follow":true}` + "\n",
+		`{"v":2,"op":"add","wait":true,"add":{"values":["x"]}}` + "\n",
+		strings.Repeat(`{"v":2,"op":"status"}`+"\n", 2000),
 	} {
 		for range 3 {
 			io.WriteString(r.connect(), text)
@@ -123,7 +123,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 	a := r.start(1, 1)
 	a.out.Write(make([]byte, 4<<20))
 	f := r.connect()
-	io.WriteString(f, `{"v":1,"op":"log","tasks":[1],"follow":true}`+"\n")
+	io.WriteString(f, `{"v":2,"op":"log","tasks":[1],"follow":true}`+"\n")
 	_, err := f.Read(make([]byte, 1)) // now the output is on its way
 	require.NoError(t, err)
 	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
@@ -189,7 +189,7 @@ func TestManyConnections(t *testing.T) {
 	for range mostConns {
 		f := r.connect()
 		files = append(files, f)
-		io.WriteString(f, `{"v":1,"op":"watch"}`+"\n")
+		io.WriteString(f, `{"v":2,"op":"watch"}`+"\n")
 	}
 	until(t, func() bool { return r.s.sink.asked.Load() == mostConns })
 	for range 3 {
@@ -209,7 +209,7 @@ func TestManyConnections(t *testing.T) {
 		return len(r.s.conns) == 0
 	})
 	for range mostConns {
-		io.WriteString(r.connect(), `{"v":1,"op":"pause"}`+"\n")
+		io.WriteString(r.connect(), `{"v":2,"op":"pause"}`+"\n")
 	}
 	until(t, func() bool {
 		_, err := r.ask(Request{Op: "hello"})
@@ -355,9 +355,9 @@ func TestCloseAtAnyMoment(t *testing.T) {
 // FuzzRequest: whatever is accepted means the same when it is sent again.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
-		`{"v":1,"op":"status"}`, `{"v":1,"op":"cancel","key":{"base64":"/w=="}}`, `{"v":1,"op":"resize","n":-1,"relative":true}`,
-		`{"v":1,"op":"add","wait":true,"add":{"command":["a"],"env":["A=b"],"dir":"/","after":[1],"block":true}}`,
-		`{"v":2,"op":"x"}`, `{"op":"hello","v":1}x`, `{"v":1,"op":"log","tasks":[18446744073709551615],"follow":true}`, `"{`, `{"a":{"b":"`,
+		`{"v":2,"op":"status"}`, `{"v":2,"op":"cancel","key":{"base64":"/w=="}}`, `{"v":2,"op":"resize","n":-1,"relative":true}`,
+		`{"v":2,"op":"add","wait":true,"add":{"command":["a"],"env":["A=b"],"dir":"/","after":[1],"block":true}}`,
+		`{"v":2,"op":"x"}`, `{"op":"hello","v":2}x`, `{"v":2,"op":"log","tasks":[18446744073709551615],"follow":true}`, `"{`, `{"a":{"b":"`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -379,9 +379,9 @@ func FuzzRequest(f *testing.F) {
 // FuzzConnection: whatever bytes come, and however they are cut, each line gets an
 // answer and the run goes on.
 func FuzzConnection(f *testing.F) {
-	f.Add([]byte("{\"v\":1,\"op\":\"status\"}\n"), 3)
+	f.Add([]byte("{\"v\":2,\"op\":\"status\"}\n"), 3)
 	f.Add([]byte("\n\n{}\n\x00\xff"), 1)
-	f.Add([]byte("{\"v\":1,\"op\":\"log\",\"tasks\":[7]}\n{\"v\":1,\"op\":\"add\",\"add\":{\"values\":[\"a\"]}}\n"), 50)
+	f.Add([]byte("{\"v\":2,\"op\":\"log\",\"tasks\":[7]}\n{\"v\":2,\"op\":\"add\",\"add\":{\"values\":[\"a\"]}}\n"), 50)
 	dir := f.TempDir()
 	f.Setenv("XDG_RUNTIME_DIR", dir)
 	r := &run{wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: 1 << 30, tried: map[*Addition]bool{}}

@@ -19,11 +19,9 @@ const (
 
 // past is a task that has ended, or that has failed and may be tried again.
 type past struct {
-	id     uint64
-	task   *task.Task
 	size   int
 	due    time.Time   // when it may be tried again; zero if it is not
-	result task.Result // of the latest attempt, without outputs
+	result task.Result // of the latest attempt, with its task and without outputs
 	outs   [2][]byte   // the ends of stdout and stderr
 	cut    [2]int64    // how many bytes came before these
 }
@@ -80,7 +78,7 @@ func (l *pasts) add(e *task.Event) {
 	if p == nil {
 		p = new(past)
 	}
-	*p = past{id: e.Task.ID, task: e.Task, size: size, result: *e.Result}
+	*p = past{size: size, result: *e.Result}
 	for i, o := range [...]task.Output{e.Result.Stdout, e.Result.Stderr} {
 		if n := task.Length(o); n > 0 {
 			p.outs[i], _ = o.Tail(pastTail) // an error has ended the run, or will
@@ -90,6 +88,7 @@ func (l *pasts) add(e *task.Event) {
 	if tail := e.Result.Tail; len(tail) > 0 {
 		p.outs[1] = tail
 	}
+	p.result.Task = e.Task
 	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
 	if e.Kind == task.Retried {
 		p.due = e.At.Add(e.Wait)
@@ -100,10 +99,10 @@ func (l *pasts) add(e *task.Event) {
 
 func (l *pasts) remove(id uint64) {
 	l.list = slices.DeleteFunc(l.list, func(p *past) bool {
-		if p.id == id {
+		if p.result.Task.ID == id {
 			l.size -= p.size
 		}
-		return p.id == id
+		return p.result.Task.ID == id
 	})
 }
 
@@ -127,7 +126,7 @@ func (k *Sink) find(id uint64) (p past, ok bool) {
 	defer k.mu.Unlock()
 	for _, l := range [...]*pasts{&k.failed, &k.others} {
 		for _, p := range l.list {
-			if p.id == id && p.due.IsZero() {
+			if p.result.Task.ID == id && p.due.IsZero() {
 				return *p, true
 			}
 		}
@@ -141,7 +140,7 @@ func (k *Sink) join(id uint64) (f *follower, was *past) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range k.failed.list {
-		if p.id == id && !p.due.IsZero() {
+		if p.result.Task.ID == id && !p.due.IsZero() {
 			copied := *p
 			was = &copied
 		}
@@ -152,7 +151,7 @@ func (k *Sink) join(id uint64) (f *follower, was *past) {
 // ended lists what is remembered of tasks that have ended or failed, the latest first.
 func (s *Server) ended(now time.Time) (list []Where) {
 	for _, p := range s.sink.pasts() {
-		w, kept := Where{Task: p.id, State: "ended"}, p.past(false)
+		w, kept := Where{State: "ended"}, p.past(false)
 		if !p.due.IsZero() {
 			w.State, w.Blocking = "waiting", blocking(&task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}, now)
 		}
@@ -183,7 +182,7 @@ func (s *Server) recall(list []Where, all bool) {
 	}
 	if s.cfg.Ended == nil {
 		for _, w := range missing {
-			if w.Held == 0 && w.Outcome == "" {
+			if w.Held == 0 && w.Outcome == 0 {
 				w.Hint = "--state DIR keeps more"
 			}
 		}
@@ -220,8 +219,10 @@ func (t tail) Close() error { return nil }
 
 // past returns p as what is kept of a task.
 func (p *past) past(keeps bool) task.Past {
-	out := task.Past{Result: &p.result, Cut: p.cut, Kept: keeps}
-	out.Command = p.task.ShortCommandLine(p.task.ArgvIn(&p.result), longest)
+	t := p.result.Task
+	out := task.Past{Facts: p.result.Facts(), Cut: p.cut, Kept: keeps}
+	out.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(&p.result), longest))
+	out.Record = record(t, out.Command)
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			out.Outputs[i], out.Kept = tail(o), true

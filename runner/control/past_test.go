@@ -39,7 +39,7 @@ func TestPast(t *testing.T) {
 
 	replies, err := r.ask(Request{Op: "explain", Tasks: []uint64{1, 2, 999}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"exit", "", "ok"}, []string{replies[0].Wheres[0].Outcome, replies[0].Wheres[1].Outcome, replies[0].Wheres[2].Outcome})
+	require.Equal(t, []task.Outcome{task.Exit, 0, task.OK}, []task.Outcome{replies[0].Wheres[0].Outcome, replies[0].Wheres[1].Outcome, replies[0].Wheres[2].Outcome})
 	require.Equal(t, "--state DIR keeps more", replies[0].Wheres[1].Hint)
 
 	// Their output is there, and with follow how they ended.
@@ -89,7 +89,7 @@ func TestPastRetried(t *testing.T) {
 	r.end(r.start(7, 3), task.OK, true)
 	ended = r.s.ended(time.Now())
 	require.Equal(t, []uint64{7, 8}, ids(ended))
-	require.Equal(t, "ok", ended[0].Outcome)
+	require.Equal(t, task.OK, ended[0].Outcome)
 }
 
 // What is remembered is bounded, however large tasks and their outputs are.

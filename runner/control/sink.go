@@ -35,7 +35,7 @@ type watcher struct {
 type follower struct {
 	wake  chan struct{}      // has room for one
 	tasks map[uint64]*course // the tasks that have not ended; of the connection
-	ended []Ended            // of the connection
+	ended []task.Facts       // of the connection
 	news  []news             // under Sink.mu
 }
 
@@ -45,7 +45,7 @@ type news struct {
 	attempt int
 	started bool
 	outs    [2]task.Live // of an attempt that ended: stdout and stderr, or nil
-	end     *Ended       // if the task is finished
+	end     *task.Facts  // if the task is finished
 }
 
 func ring(bell chan struct{}) {
@@ -103,7 +103,8 @@ func (k *Sink) tell(e *task.Event) {
 			n.attempt = e.Result.Attempt
 			n.outs = [2]task.Live{hold(e.Result.Stdout), hold(e.Result.Stderr)}
 			if e.Kind == task.Finished {
-				end := endedOf(e.Result, id)
+				end := e.Result.Facts()
+				end.Task = id
 				n.end = &end
 			}
 		default:

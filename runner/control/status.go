@@ -15,11 +15,11 @@ const longest = 1000
 func StatusOf(s *task.Snapshot, total int64, known bool) *Status {
 	st := &s.Stats
 	out := &Status{
-		At: s.At, State: s.State.String(), Since: st.Start, Elapsed: st.Elapsed(s.At).Seconds(),
+		At: s.At, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
 		Progress: progress(s, total, known), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Queued: int64(s.Queued), Buffer: int64(s.Buffer), Aside: int64(s.Aside),
 		Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
-		Workers: []Worker{}, Tasks: []Running{}, Waits: []Blocking{}, Blocking: blocking(s.Blocking, s.At),
+		Workers: []Worker{}, Tasks: []Where{}, Waits: []Blocking{}, Blocking: blocking(s.Blocking, s.At),
 	}
 	if st.Resumed() > 0 {
 		out.Earlier = outcomes(&st.Earlier)
@@ -41,9 +41,9 @@ func StatusOf(s *task.Snapshot, total int64, known bool) *Status {
 	return out
 }
 
-// eta returns how many seconds the rest of the tasks takes. It is nil if that cannot
+// eta returns how long the rest of the tasks takes. It is nil if that cannot
 // be said, as when they do not all run.
-func eta(s *task.Snapshot, total *int64) *float64 {
+func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	if total == nil || s.State >= task.Drains {
 		return nil
 	}
@@ -55,8 +55,7 @@ func eta(s *task.Snapshot, total *int64) *float64 {
 	if !ok {
 		return nil
 	}
-	seconds := left.Seconds()
-	return &seconds
+	return (*task.Seconds)(&left)
 }
 
 func progress(s *task.Snapshot, total int64, known bool) Progress {
@@ -83,15 +82,14 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 	return by
 }
 
-func running(r *task.Running, now time.Time) Running {
+// running describes a running attempt.
+func running(r *task.Running, now time.Time) Where {
 	shown := command(r.Task, r.Slot, r.Host)
-	return Running{
-		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)), Record: record(r.Task, shown),
-		Command: shown, Worker: r.Slot, Host: r.Host, Attempt: r.Attempt, Since: r.Since, Age: age(r.Since, now),
-	}
+	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)), Record: record(r.Task, shown), Facts: task.Facts{
+		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Command: shown, Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host),
+		Start: r.Since, Duration: task.Seconds(max(0, now.Sub(r.Since))),
+	}}
 }
-
-func age(since, now time.Time) float64 { return max(0, now.Sub(since)).Seconds() }
 
 // command returns the command of a task as a person would type it on a worker of a
 // host.
@@ -123,12 +121,10 @@ func blocking(b *task.Blocking, now time.Time) *Blocking {
 }
 
 func whereOf(w *task.Where, now time.Time) Where {
-	out := Where{Task: w.ID, Attempt: w.Attempt, Held: w.Held, Blocking: blocking(w.Blocking, now)}
+	out := Where{Held: w.Held, Blocking: blocking(w.Blocking, now)}
 	switch {
 	case w.Running != nil:
-		out.State, out.Worker, out.Host = "running", w.Running.Slot, w.Running.Host
-		out.Since, out.Age = w.Running.Since, age(w.Running.Since, now)
-		out.Attempt = cmp.Or(w.Running.Attempt, w.Attempt)
+		out = running(w.Running, now)
 	case w.Blocking != nil:
 		out.State = "waiting"
 	case w.Held != 0:
@@ -138,66 +134,46 @@ func whereOf(w *task.Where, now time.Time) Where {
 	default:
 		out.State = "unknown"
 	}
-	if w.Task != nil {
-		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, out.Worker, out.Host)
+	if w.Task != nil && w.Running == nil {
+		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, 0, "")
 		out.Record = record(w.Task, out.Command)
 	}
-	if w.Outcome != 0 {
-		out.Outcome = w.Outcome.String()
-	}
+	out.Task, out.Attempt, out.Outcome = w.ID, cmp.Or(out.Attempt, w.Attempt), w.Outcome
 	return out
 }
 
 // recall adds what is kept of the last attempt.
 func (w *Where) recall(p *task.Past) {
-	r := p.Result
-	end := endedOf(r, w.Task)
-	w.Key, w.Command = task.Bytes(r.Task.Key), task.Bytes(p.Command)
-	w.Record = record(r.Task, w.Command)
-	w.Worker, w.Host, w.Attempt, w.Since = r.Worker, r.Host, r.Attempt, r.Start
-	w.Outcome, w.Exit, w.Signal, w.Reason, w.Duration = end.Outcome, end.Exit, end.Signal, end.Reason, r.Duration().Seconds()
+	w.Facts, w.Record = p.Facts, p.Record
 }
 
-// endedOf describes the end of a task.
-func endedOf(r *task.Result, id uint64) Ended {
-	e := Ended{Task: id, Outcome: r.Outcome.String(), Signal: r.Signal}
-	if r.Outcome.HasCode() {
-		e.Exit = &r.Code
-	}
-	if r.Err != nil {
-		e.Reason = r.Err.Error()
-	}
-	return e
-}
-
-// eventOf describes an event. The name is empty if watch does not tell it.
-func eventOf(e *task.Event) (id uint64, out Event) {
+// eventOf describes an event and what it is about. The name is empty if watch does not
+// tell it.
+func eventOf(e *task.Event) (f task.Facts, out Event) {
 	out = Event{At: e.At, Text: e.Text, Name: [...]string{
 		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
 		task.InputEnd: "input-end", task.Resized: "resized", task.Draining: "draining", task.Stopping: "stopping",
 		task.Blocked: "blocked", task.Continued: "continued", task.Notice: "notice",
 	}[e.Kind]}
-	if t := e.Task; t != nil {
-		id, out.Key = t.ID, task.Bytes(t.Key)
-		out.Command = command(t, e.Slot, e.Host)
-	}
+	var argv []string
 	switch e.Kind {
 	case task.Started:
-		out.Worker, out.Host, out.Attempt = e.Slot, e.Host, e.Attempt
+		f.Worker, f.Host, f.Attempt = e.Slot, task.Bytes(e.Host), e.Attempt
 	case task.Retried, task.Finished:
-		r, end := e.Result, endedOf(e.Result, id)
-		if len(r.Argv) > 0 {
-			out.Command = task.Bytes(e.Task.ShortCommandLine(r.Argv, longest))
-		}
-		out.Outcome, out.Exit, out.Signal, out.Reason, out.Wait = end.Outcome, end.Exit, end.Signal, end.Reason, e.Wait.Seconds()
-		out.Worker, out.Host, out.Attempt, out.PID = r.Worker, r.Host, r.Attempt, r.PID
-		out.Duration = r.Duration().Seconds()
+		f, argv = e.Result.Facts(), e.Result.Argv
+		out.Wait = task.Seconds(e.Wait)
 	case task.Resized:
 		out.Workers = e.Slot
 	case task.Blocked:
 		out.Blocking = blocking(e.Blocking, e.At)
 	case task.Continued:
-		out.Wait = e.Wait.Seconds()
+		out.Wait = task.Seconds(e.Wait)
 	}
-	return id, out
+	if t := e.Task; t != nil {
+		if len(argv) == 0 {
+			argv = t.ArgvOn(e.Slot, e.Host)
+		}
+		f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
+	}
+	return f, out
 }

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +22,11 @@ const (
 // the running tasks, the oldest first, and what the others wait for.
 func (s *Status) Lines() []string {
 	lines := []string{
-		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(seconds(s.Elapsed)), s.Progress.text()),
+		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.text()),
 		s.pace(),
 	}
 	running := slices.Clone(s.Tasks)
-	slices.SortStableFunc(running, func(x, y Running) int { return x.Since.Compare(y.Since) })
+	slices.SortStableFunc(running, func(x, y Where) int { return x.Start.Compare(y.Start) })
 	for i := range running[:min(len(running), mostTasks)] {
 		lines = append(lines, running[i].text())
 		if said := running[i].Said; said != "" {
@@ -80,20 +79,18 @@ func (s *Status) pace() string {
 		parts = append(parts, task.Rate(s.Rate))
 	}
 	if s.ETA != nil {
-		parts = append(parts, "eta "+task.Brief(max(seconds(*s.ETA), time.Second)))
+		parts = append(parts, "eta "+task.Brief(max(time.Duration(*s.ETA), time.Second)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
-func (r *Running) text() string {
+func (r *Where) text() string {
 	name, shown := named(r.Task, r.Record), r.Command
 	if r.Tag != "" {
 		name, shown = named(r.Task, ""), r.Tag
 	}
-	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, task.Span(seconds(r.Age)),
-		r.Since.Local().Format(time.TimeOnly), worker(r.Worker, r.Host), laterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
+	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, task.Span(time.Duration(r.Duration)),
+		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
 }
 
 // named names a task, by its record, too, if its command does not tell that.
@@ -103,22 +100,6 @@ func named(id uint64, record task.Bytes) string {
 		text += " (" + string(record) + ")"
 	}
 	return text
-}
-
-// laterAttempt tells that an attempt is not the first.
-func laterAttempt(n int) string {
-	if n > 1 {
-		return fmt.Sprintf(", attempt %d", n)
-	}
-	return ""
-}
-
-// worker names a worker and the machine that it is on, if that is another one.
-func worker(n int, host string) string {
-	if host == "" {
-		return fmt.Sprintf("worker %d", n)
-	}
-	return fmt.Sprintf("worker %d (%s)", n, host)
 }
 
 // Reasons says why nothing starts although a worker is idle, and what tasks wait for.
@@ -168,8 +149,7 @@ func (w *Where) Line() string {
 	}
 	switch w.State {
 	case "running":
-		r := Running{Task: w.Task, Worker: w.Worker, Host: w.Host, Attempt: w.Attempt, Since: w.Since, Age: w.Age, Record: w.Record, Command: w.Command}
-		return r.text()
+		return w.text()
 	case "waiting":
 		if w.Blocking == nil {
 			return at + " waits" + command
@@ -192,29 +172,25 @@ func (w *Where) Line() string {
 // end says how a task ended, as far as that is known.
 func (w *Where) end() string {
 	switch {
-	case w.Outcome == "" && w.Held > 0:
+	case w.Outcome == 0 && w.Held > 0:
 		return ""
-	case w.Outcome == "" && w.Hint != "":
+	case w.Outcome == 0 && w.Hint != "":
 		return ", and no more is known of it: " + w.Hint
-	case w.Outcome == "":
+	case w.Outcome == 0:
 		return ", and no more is known of it"
-	case w.Since.IsZero() && w.Reason == "":
-		return ": " + w.Outcome
+	case w.Start.IsZero() && w.Error == "":
+		return ": " + w.Outcome.String()
 	}
-	text := ": " + w.Verdict()
-	if !w.Since.IsZero() {
-		text += ", begun at " + clock(w.Since)
+	here := w.Facts
+	here.Host = "" // it is told with the worker
+	text := ": " + here.Verdict()
+	if !w.Start.IsZero() {
+		text += ", begun at " + clock(w.Start)
 	}
 	if w.Worker > 0 {
-		text += " on " + worker(w.Worker, w.Host)
+		text += " on " + w.Place()
 	}
-	return text + laterAttempt(w.Attempt)
-}
-
-// Verdict says how the last attempt ended, in the words of the digest.
-func (w *Where) Verdict() string {
-	e := Event{Outcome: w.Outcome, Exit: w.Exit, Signal: w.Signal, Reason: w.Reason, Duration: w.Duration}
-	return e.verdict()
+	return text + task.LaterAttempt(w.Attempt)
 }
 
 // Line returns an event as crew ctl watch prints it. r has a task if the event is
@@ -224,20 +200,20 @@ func (r *Reply) Line() string {
 	if e.Name == "lost" {
 		return "lost " + task.Count(e.Count, "event")
 	}
-	return e.At.Local().Format(time.TimeOnly) + " " + e.text(fmt.Sprintf("task %d", r.Task))
+	return e.At.Local().Format(time.TimeOnly) + " " + e.text(&r.Facts)
 }
 
-func (e *Event) text(id string) string {
-	command := ": " + task.Shorten(string(e.Command), commandSize)
+func (e *Event) text(f *task.Facts) string {
+	id, command := fmt.Sprintf("task %d", f.Task), ": "+task.Shorten(string(f.Command), commandSize)
 	switch e.Name {
 	case "admitted":
 		return id + " was read" + command
 	case "started":
-		return fmt.Sprintf("%s started on %s%s%s", id, worker(e.Worker, e.Host), laterAttempt(e.Attempt), command)
+		return fmt.Sprintf("%s started on %s%s%s", id, f.Place(), task.LaterAttempt(f.Attempt), command)
 	case "retried":
-		return fmt.Sprintf("%s: %s; again in %s", id, e.verdict(), task.Span(seconds(e.Wait)))
+		return fmt.Sprintf("%s: %s; again in %s", id, f.Verdict(), task.Span(time.Duration(e.Wait)))
 	case "finished":
-		return id + ": " + e.verdict()
+		return id + ": " + f.Verdict()
 	case "input-end":
 		return "the input has been read"
 	case "resized":
@@ -255,30 +231,4 @@ func (e *Event) text(id string) string {
 		return e.Text
 	}
 	return e.Name
-}
-
-// verdict says how an attempt ended, in the words of the digest.
-func (e *Event) verdict() string {
-	end := Ended{Outcome: e.Outcome, Exit: e.Exit, Signal: e.Signal, Reason: e.Reason}
-	r := end.Result()
-	r.Start = time.Unix(0, 0)
-	r.End = r.Start.Add(seconds(e.Duration))
-	return r.Verdict()
-}
-
-// Result returns e as a result that lacks all else.
-func (e *Ended) Result() *task.Result {
-	r := &task.Result{Signal: e.Signal}
-	for o := range task.Outcomes {
-		if o.String() == e.Outcome {
-			r.Outcome = o
-		}
-	}
-	if e.Exit != nil {
-		r.Code = *e.Exit
-	}
-	if e.Reason != "" {
-		r.Err = errors.New(e.Reason)
-	}
-	return r
 }

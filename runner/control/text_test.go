@@ -39,7 +39,7 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 1 task waits for a retry, the next in 10s
 `, text(0, false))
 
-	snap.Stats.Suspended, snap.Queued, snap.Buffer = time.Minute, 5, 64
+	snap.Stats.Clock.Lost, snap.Queued, snap.Buffer = time.Minute, 5, 64
 	require.Contains(t, text(3000, true), `draining, 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running
 2 workers, 5 of at most 64 tasks read ahead, 0.1/s
 `)
@@ -81,31 +81,31 @@ func TestLines(t *testing.T) {
 			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Dropped: 4, Running: 2}},
 			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 4 cancelled or not run: gzip {}",
 		},
-		{&Where{Task: 4, State: "unknown"}, "there is no task 4 yet"},
-		{&Where{Task: 4, State: "ended"}, "task 4 has ended, and no more is known of it"},
-		{&Where{Task: 4, State: "ended", Hint: "try that"}, "task 4 has ended, and no more is known of it: try that"},
-		{&Where{Task: 4, State: "ended", Outcome: "cancelled", Command: "a b"}, "task 4 has ended: cancelled: a b"},
+		{&Where{Facts: task.Facts{Task: 4}, State: "unknown"}, "there is no task 4 yet"},
+		{&Where{Facts: task.Facts{Task: 4}, State: "ended"}, "task 4 has ended, and no more is known of it"},
+		{&Where{Facts: task.Facts{Task: 4}, State: "ended", Hint: "try that"}, "task 4 has ended, and no more is known of it: try that"},
+		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Cancelled, Command: "a b"}, State: "ended"}, "task 4 has ended: cancelled: a b"},
 		{
-			&Where{Task: 4, State: "ended", Outcome: "exit", Exit: &three, Duration: 1.2, Since: now, Worker: 2, Attempt: 2, Record: "r", Command: "a b"},
+			&Where{Facts: task.Facts{Task: 4, Outcome: task.Exit, Exit: &three, Duration: 12e8, Start: now, Worker: 2, Attempt: 2, Command: "a b"}, State: "ended", Record: "r"},
 			"task 4 (r) has ended: exit 3 after 1.2s, begun at " + clock + " on worker 2, attempt 2: a b",
 		},
-		{&Where{Task: 4, State: "running", Worker: 2, Since: now, Record: "4", Command: "a b"}, "task 4: for 0s, since " + clock + ", on worker 2: a b"},
-		{&Where{Task: 4, State: "held", Outcome: "exit", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
+		{&Where{Facts: task.Facts{Task: 4, Worker: 2, Start: now, Command: "a b"}, State: "running", Record: "4"}, "task 4: for 0s, since " + clock + ", on worker 2: a b"},
+		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Exit}, State: "held", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
 		{
-			&Where{Task: 4, State: "running", Worker: 2, Attempt: 2, Age: 3.14, Since: now, Command: "a b"},
+			&Where{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Duration: 314e7, Start: now, Command: "a b"}, State: "running"},
 			"task 4: for 3.1s, since " + clock + ", on worker 2, attempt 2: a b",
 		},
-		{&Where{Task: 4, State: "waiting", Blocking: &Blocking{Text: "1 task waits for a retry, the next in 9s"}}, "task 4 waits for a retry, in 9s"},
-		{&Where{Task: 4, State: "waiting", Blocking: &Blocking{Text: "paused"}}, "task 4 waits: paused"},
+		{&Where{Facts: task.Facts{Task: 4}, State: "waiting", Blocking: &Blocking{Text: "1 task waits for a retry, the next in 9s"}}, "task 4 waits for a retry, in 9s"},
+		{&Where{Facts: task.Facts{Task: 4}, State: "waiting", Blocking: &Blocking{Text: "paused"}}, "task 4 waits: paused"},
 		{&Reply{Event: &Event{Name: "lost", Count: 2}}, "lost 2 events"},
-		{&Reply{Task: 4, Event: &Event{Name: "admitted", At: now, Command: "a b"}}, clock + " task 4 was read: a b"},
-		{&Reply{Task: 4, Event: &Event{Name: "started", At: now, Worker: 2, Attempt: 2, Command: "a b"}}, clock + " task 4 started on worker 2, attempt 2: a b"},
+		{&Reply{Facts: task.Facts{Task: 4, Command: "a b"}, Event: &Event{Name: "admitted", At: now}}, clock + " task 4 was read: a b"},
+		{&Reply{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Command: "a b"}, Event: &Event{Name: "started", At: now}}, clock + " task 4 started on worker 2, attempt 2: a b"},
 		{
-			&Reply{Task: 4, Event: &Event{Name: "retried", At: now, Outcome: "exit", Exit: &three, Duration: 1.2, Wait: 0.5}},
+			&Reply{Facts: task.Facts{Task: 4, Outcome: task.Exit, Exit: &three, Start: now, Duration: 12e8}, Event: &Event{Name: "retried", At: now, Wait: 5e8}},
 			clock + " task 4: exit 3 after 1.2s; again in 500ms",
 		},
 		{
-			&Reply{Task: 4, Event: &Event{Name: "finished", At: now, Outcome: "start-failed", Reason: "no x"}},
+			&Reply{Facts: task.Facts{Task: 4, Outcome: task.StartFailed, Error: "no x"}, Event: &Event{Name: "finished", At: now}},
 			clock + " task 4: not started: no x",
 		},
 		{&Reply{Event: &Event{Name: "resized", At: now, Workers: 1}}, clock + " 1 worker"},

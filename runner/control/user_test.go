@@ -51,9 +51,9 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	f, err := as(65534)
 	require.NoError(t, err)
 	defer f.Close()
-	_, _ = f.WriteString(`{"v":1,"op":"stop"}` + "\n") // it may be closed already
+	_, _ = f.WriteString(`{"v":2,"op":"stop"}` + "\n") // it may be closed already
 	said, _ := io.ReadAll(f)
-	require.JSONEq(t, `{"v":1,"end":true,"error":"this run belongs to another user","status":1}`, string(said))
+	require.JSONEq(t, `{"v":2,"end":true,"error":"this run belongs to another user","status":1}`, string(said))
 
 	f, err = as(0)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 const (
 	// Version is that of the wire format. Requests of another one are refused.
-	Version = 1
+	Version = 2
 	maxLine = 8 << 20 // bytes of a request
 )
 
@@ -37,24 +37,27 @@ type Request struct {
 // Reply is one line from the server. Each request has one or more, and exactly the
 // last one has End. The other members depend on the request, as the comments say.
 type Reply struct {
-	V      int    `json:"v"`
-	End    bool   `json:"end,omitempty"`
-	Error  string `json:"error,omitempty"`  // why the request was not carried out, or not wholly
-	Status int    `json:"status,omitempty"` // of an error: the client's exit status
+	V   int  `json:"v"`
+	End bool `json:"end,omitempty"`
 
+	// watch: what happened, maybe to the task of the facts
+
+	*Event
+	task.Facts // Error is of the request at its End: why it was not carried out, or not wholly
+
+	Status int      `json:"status,omitempty"` // of an error: the client's exit status
 	Hello  *Hello   `json:"hello,omitempty"`  // hello
 	Run    *Status  `json:"run,omitempty"`    // status; watch: at the end
 	Wheres []Where  `json:"wheres,omitempty"` // explain
 	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; cancel: those that end; retry: those that run, under their new numbers
-	Ended  []Ended  `json:"ended,omitempty"`  // add with wait, log with follow: at the end
 
-	// add with wait, log: output of Task; watch: an event, maybe of Task
-	Task   uint64 `json:"task,omitempty"`
+	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: at the end
+
+	// add with wait, log: output of Task
+
 	Stream string `json:"stream,omitempty"` // stdout or stderr
-	Data   []byte `json:"data,omitempty"`
-	Cut    int64  `json:"cut,omitempty"` // log: how many bytes of the stream came before, and are not kept
-
-	*Event
+	Data   []byte `json:"data,omitempty"`   // a piece, which may begin and end inside a character
+	Cut    int64  `json:"cut,omitempty"`    // log: how many bytes of the stream came before, and are not kept
 }
 
 // Event is what watch tells. Which members an event has follows from its name.
@@ -62,24 +65,13 @@ type Event struct {
 	// Name is watching (the first one: from here on nothing is missed), admitted,
 	// started, retried, finished, input-end, resized, draining, stopping, blocked,
 	// continued, notice or lost.
-	Name     string     `json:"event"`
-	At       time.Time  `json:"at,omitzero"`
-	Key      task.Bytes `json:"key,omitempty"`
-	Command  task.Bytes `json:"command,omitempty"`
-	Attempt  int        `json:"attempt,omitempty"`
-	Worker   int        `json:"worker,omitempty"`
-	Host     string     `json:"host,omitempty"`
-	PID      int        `json:"pid,omitempty"`
-	Outcome  string     `json:"outcome,omitempty"`
-	Exit     *int       `json:"exit,omitempty"`
-	Signal   int        `json:"signal,omitempty"`
-	Reason   string     `json:"reason,omitempty"`   // why no process was started
-	Duration float64    `json:"duration,omitempty"` // of the attempt, in seconds
-	Wait     float64    `json:"wait,omitempty"`     // retried: until the next attempt, in seconds
-	Workers  int        `json:"workers,omitempty"`  // resized
-	Blocking *Blocking  `json:"blocking,omitempty"` // blocked; missing if something starts again
-	Text     string     `json:"text,omitempty"`     // draining, stopping: why; notice
-	Count    int64      `json:"count,omitempty"`    // lost: how many events did not fit
+	Name     string       `json:"event"`
+	At       time.Time    `json:"at,omitzero"`
+	Wait     task.Seconds `json:"wait,omitempty"`     // retried: until the next attempt; continued: how long the run was suspended
+	Workers  int          `json:"workers,omitempty"`  // resized
+	Blocking *Blocking    `json:"blocking,omitempty"` // blocked; missing if something starts again
+	Text     string       `json:"text,omitempty"`     // draining, stopping: why; notice
+	Count    int64        `json:"count,omitempty"`    // lost: how many events did not fit
 }
 
 // Refused is the error of a request that was not carried out.

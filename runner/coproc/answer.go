@@ -112,7 +112,7 @@ func (w *worker) line(p []byte, read int64) {
 	case !w.ready:
 		w.ready = w.cfg.Life.Ready.Match(p[:len(p)-1])
 		w.drop()
-	case w.finished:
+	case w.ladder != task.Untouched:
 		w.drop()
 	case w.protocol == task.JSONProtocol:
 		w.object(p, read)

@@ -6,32 +6,26 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
-// clock is the run's clock: it stands still from stop to resume.
+// clock is a task.Clock for lanes that read it at any time. One goroutine changes it.
 type clock struct {
-	base    time.Time
-	stopped atomic.Int64 // when it stopped; 0 while it runs
-	lost    atomic.Int64 // for how long it has stood still
+	base time.Time
+	run  atomic.Pointer[task.Clock]
 }
 
-// now returns what the clock shows, and the time.
+// now returns what the clock shows, since base, and the time.
 func (c *clock) now() (run time.Duration, at time.Time) {
-	d := time.Since(c.base) // half the cost of time.Now
-	at = c.base.Add(d)
-	if s := c.stopped.Load(); s != 0 {
-		d = time.Duration(s)
-	}
-	return d - time.Duration(c.lost.Load()), at
+	at = c.base.Add(time.Since(c.base)) // half the cost of time.Now
+	return c.run.Load().At(at).Sub(c.base), at
 }
 
-func (c *clock) stop() { c.stopped.CompareAndSwap(0, max(int64(time.Since(c.base)), 1)) }
-
-func (c *clock) resume() {
-	if s := c.stopped.Load(); s != 0 {
-		c.lost.Add(int64(time.Since(c.base)) - s)
-		c.stopped.Store(0)
-	}
+func (c *clock) change(how func(*task.Clock, time.Time)) {
+	k := *c.run.Load()
+	how(&k, time.Now())
+	c.run.Store(&k)
 }
 
 // bell wakes a lane that sleeps in poll(2). Ringing costs a system call only then.

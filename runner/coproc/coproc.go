@@ -92,10 +92,12 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Workers{
+	w := &Workers{
 		cfg: cfg, clock: clock{base: time.Now()},
 		served: map[int]*lane{}, parked: map[int]*lane{}, busy: map[*lane]bool{},
-	}, nil
+	}
+	w.clock.run.Store(new(task.Clock))
+	return w, nil
 }
 
 // lastWords is how long the user's terminal, or what reads stderr, may take for the last
@@ -269,14 +271,14 @@ func (w *Workers) Kill(id uint64, attempt int) {
 
 // Suspend stops all workers and the run clock. See runner.Executor.
 func (w *Workers) Suspend() {
-	w.clock.stop()
+	w.clock.change((*task.Clock).Stop)
 	w.cfg.Local.Suspend()
 }
 
 // Resume undoes Suspend. See runner.Executor.
 func (w *Workers) Resume() {
 	w.cfg.Local.Resume()
-	w.clock.resume()
+	w.clock.change(func(k *task.Clock, now time.Time) { k.Start(now) })
 }
 
 // mostNotices is how many messages a run shows, as all its workers may fail all the time.

@@ -42,8 +42,8 @@ type worker struct {
 	ready     bool
 	retired   bool          // it gets no more records
 	dismissed bool          // its stdin is closed, so that it ends
-	finished  bool          // the lane has asked it to end; if it lives at killAt, it is killed
-	killAt    time.Duration // never once it has been killed
+	ladder    task.Ladder   // how the lane ends it
+	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
 	hung      string        // why it is ended although it has read nothing; empty if it is not
 	heard     time.Duration // when something came last on stdout; soon after, its exit is not looked for
@@ -196,14 +196,13 @@ func (w *worker) due() time.Duration {
 		return w.over
 	}
 	if w.run >= w.killAt {
-		w.p.Signal(syscall.SIGKILL)
-		w.killAt = never
+		w.finish(true)
 	}
 	if w.run >= w.over {
 		w.over = never
 		w.hangUp()
 	}
-	if w.finished {
+	if w.ladder != task.Untouched {
 		return w.killAt
 	}
 	next := min(w.over, w.expire(), w.hint())
@@ -274,22 +273,21 @@ func (w *worker) expire() time.Duration {
 // finish asks the worker to end, and has it killed if it does not, or at once. The lane
 // goes on when it has ended.
 func (w *worker) finish(kill bool) {
-	if kill {
-		w.p.Signal(syscall.SIGKILL)
-		w.finished, w.retired, w.killAt = true, true, never
-		closeFD(&w.p.In)
+	grace := w.cfg.Limit.KillAfter
+	if len(w.waiting()) > 0 {
+		grace = cmp.Or(w.waiting()[0].task.KillAfter, grace)
 	}
-	if w.finished {
+	wait, ok := w.ladder.Step(kill, grace)
+	if !ok {
 		return
 	}
-	w.finished, w.retired = true, true
-	after := w.cfg.Limit.KillAfter
-	if len(w.waiting()) > 0 {
-		after = cmp.Or(w.waiting()[0].task.KillAfter, after)
-	}
-	w.killAt = w.run + after
+	w.retired, w.killAt = true, w.run+wait
 	closeFD(&w.p.In)
-	w.p.Signal(syscall.SIGTERM)
+	if kill {
+		w.p.Signal(syscall.SIGKILL)
+	} else {
+		w.p.Signal(syscall.SIGTERM)
+	}
 }
 
 // hangUp ends a worker that has closed a stream and lives on.
@@ -299,7 +297,7 @@ func (w *worker) hangUp() {
 		stream = "stdout"
 	}
 	w.useless("it closed " + stream)
-	if !w.finished && w.owes(w.read()) {
+	if w.ladder == task.Untouched && w.owes(w.read()) {
 		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
@@ -384,7 +382,7 @@ func (w *worker) bury() {
 	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
-	case w.finished && w.hung == "":
+	case w.ladder != task.Untouched && w.hung == "":
 		worked = true
 	case !w.dismissed:
 		l.died(how, w.said, worked, read > 0)
@@ -400,11 +398,11 @@ func (w *worker) bury() {
 		f := &took[i]
 		begun := i < w.begun() && f.begin < read
 		switch {
-		case w.protocol == task.FilterProtocol && i == 0 && read > 0 && (f.fate != 0 || !w.finished):
+		case w.protocol == task.FilterProtocol && i == 0 && read > 0 && (f.fate != 0 || w.ladder == task.Untouched):
 			w.endFilter(f, ws, how, begun)
 		case f.fate != 0:
 			w.end(f, ws)
-		case begun && !w.finished && (i == 0 || w.protocol == task.JSONProtocol):
+		case begun && w.ladder == task.Untouched && (i == 0 || w.protocol == task.JSONProtocol):
 			w.blame(f, ws, how)
 		default:
 			if s := f.said; s != nil && s.err == nil && read > 0 { // died has told of it otherwise

@@ -241,7 +241,7 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 		return nil, fmt.Errorf("fetch the result of task %d: %w", a.next, err)
 	}
 	return &task.Task{
-		ID: number(), Argv: f.end.Argv, Records: f.end.Records, Object: f.end.Object, Key: f.end.Key,
+		ID: number(), Argv: f.end.Argv, Records: f.end.Records, Object: f.end.Object, Key: string(f.end.Key),
 	}, nil
 }
 
@@ -301,7 +301,7 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 		r = a.x.result(ctx, fl, end{final: fin})
 		f.end, f.parts = nil, [2][]part{} // which take memory
 	}
-	r.Host, r.Argv, r.Start, r.End = fin.Host, fin.Argv, f.at.Add(-max(0, fin.Took)), f.at
+	r.Host, r.Argv, r.Start, r.End = string(fin.Host), fin.Argv, f.at.Add(-took(fin)), f.at
 	return r
 }
 

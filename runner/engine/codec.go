@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"time"
+
+	"crew/runner/task"
 )
 
 var errGarbage = errors.New("not a message of crew's")
@@ -205,6 +208,43 @@ func (c *codec) id(id *ID, t *Token) {
 		c.fail()
 	}
 	c.raw(t[:])
+}
+
+// facts are the fields of f in their order.
+func (c *codec) facts(f *task.Facts) {
+	v := reflect.ValueOf(f).Elem()
+	for i := range v.NumField() {
+		switch p := v.Field(i).Addr().Interface().(type) {
+		case *uint64:
+			c.uint(p)
+		case *int64:
+			c.int(p)
+		case *int:
+			c.num(p)
+		case **int:
+			known := *p != nil
+			if c.bools(&known); known && c.reading {
+				*p = new(int)
+			}
+			if known {
+				c.num(*p)
+			}
+		case *bool:
+			c.bools(p)
+		case *time.Time:
+			c.time(p)
+		case *task.Seconds:
+			c.int((*int64)(p))
+		case *task.Bytes:
+			c.text((*string)(p))
+		case *task.Outcome:
+			o := uint64(*p)
+			c.uint(&o)
+			*p = task.Outcome(min(o, uint64(task.Outcomes)))
+		default:
+			panic("internal error: a fact of a new type")
+		}
+	}
 }
 
 // bundle returns one message of several.

@@ -157,11 +157,8 @@ func (d handOver) Consume(events []task.Event) error {
 		}
 		x, r := d.x, e.Result
 		f := &Final{
-			ID: ID{x.run, x.epoch, e.ID, 1}, Token: x.token(x.epoch, e.ID, 1), Outcome: r.Outcome, Code: r.Code, Argv: r.Task.Argv,
-			Records: r.Task.Records, Object: r.Task.Object, Key: r.Task.Key,
-		}
-		if r.Err != nil {
-			f.Err = r.Err.Error()
+			ID: ID{x.run, x.epoch, e.ID, 1}, Token: x.token(x.epoch, e.ID, 1), Facts: r.Facts(), Argv: r.Task.Argv,
+			Records: r.Task.Records, Object: r.Task.Object,
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err := d.publish(ctx, resultSubject(x.sub.Queue, x.run), f.ID, f.Encode())

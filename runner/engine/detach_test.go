@@ -129,7 +129,7 @@ func TestDetach(t *testing.T) {
 			f.publish(a, forged.Encode())
 			f.publish(a, []byte("garbage"))
 		case 2:
-			fin.Outcome, fin.Code = task.Exit, 3
+			fin.Outcome, fin.Exit = task.Exit, status(3)
 		case 3: // a worker that was lost has sent a part
 			for _, off := range []int{0, 0, chunkSize} {
 				c := &Chunk{ID: a.ID, Token: a.Token, Offset: int64(off), Data: big[off:min(off+chunkSize, len(big))]}

@@ -50,7 +50,7 @@ func (v *travel) run(id uint64, name string, do func()) error {
 		return err
 	}
 	defer func() { v.c.release(a.Take) }()
-	f := &Final{Host: "web1", Outcome: task.OK}
+	f := &Final{Facts: task.Facts{Host: "web1", Outcome: task.OK}}
 	defer v.p.leave(a)
 	err := v.p.take(v.t.Context(), a)
 	require.NoError(v.t, err)

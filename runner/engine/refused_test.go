@@ -44,7 +44,7 @@ func TestWorkerRefuses(t *testing.T) {
 	good := signed(key)
 	b.give(p.ID, good)
 	f, _ := b.final()
-	require.Equal(t, "ran\n", string(f.Stdout), f.Err)
+	require.Equal(t, "ran\n", string(f.Stdout), f.Error)
 
 	late := b.attempt("x")
 	late.Argv, late.Expires = []string{"echo"}, time.Now().Add(-time.Minute)
@@ -63,7 +63,7 @@ func TestWorkerRefuses(t *testing.T) {
 		b.give(p.ID, a)
 		f, _ := b.final()
 		require.Equal(t, task.StartFailed, f.Outcome)
-		require.Contains(t, f.Err, why)
+		require.Contains(t, f.Error, why)
 	}
 
 	// What is taken is not taken again, for this run or another.
@@ -74,7 +74,7 @@ func TestWorkerRefuses(t *testing.T) {
 	require.NoError(t, err)
 	b.give(p.ID, signed(key))
 	f, _ = b.final()
-	require.Equal(t, b.last, f.Task)
+	require.Equal(t, b.last, f.ID.Task)
 	b.allAcknowledged()
 	require.Empty(t, b.results)
 
@@ -154,7 +154,7 @@ func TestGarbage(t *testing.T) {
 	encode := func(v any) []byte { text, _ := json.Marshal(v); return text }
 	a := b.attempt("true")
 	like := [][]byte{
-		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Outcome: task.OK}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
+		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Facts: task.Facts{Outcome: task.OK}}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
 		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, Run: id}), encode(p), encode(Enrolment{Run: "x"}),
 		head(kindBundle).b, []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
 	}

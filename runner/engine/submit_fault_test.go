@@ -166,7 +166,7 @@ func TestOrders(t *testing.T) {
 	again := <-given
 	require.Equal(t, 2, again.Number)
 	fin = a.final(again)
-	fin.Outcome, fin.Code, fin.Err, fin.Took = task.Exit, 3, "why", time.Hour
+	fin.Outcome, fin.Exit, fin.Error, fin.Duration = task.Exit, status(3), "why", task.Seconds(time.Hour)
 	a.publish(again, fin.Encode())
 	e := r.wait()
 	require.Equal(t, int64(1), e.Stats.Of(task.Cancelled))
@@ -311,7 +311,7 @@ func TestOutputAsItComes(t *testing.T) {
 		f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("one\n")}).Encode())
 		require.Eventually(t, func() bool { return out.String() == "one\n" }, 20*time.Second, time.Millisecond)
 		fin := f.final(a)
-		fin.Outcome, fin.Code = task.Exit, 1
+		fin.Outcome, fin.Exit = task.Exit, status(1)
 		fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
 		f.publish(a, fin.Encode())
 		_ = m.Ack()

@@ -73,7 +73,7 @@ func TestNextEpoch(t *testing.T) {
 		<-held
 	}
 	// One who knows the run but no token finds nobody who believes him.
-	forged := &Final{ID: ID{r.x.run, 1, 3, 1}, Outcome: task.OK, Stdout: []byte("3\n"), StdoutLen: 2}
+	forged := &Final{ID: ID{r.x.run, 1, 3, 1}, Facts: task.Facts{Outcome: task.OK}, Stdout: []byte("3\n"), StdoutLen: 2}
 	forged.Identity[0], forged.Identity[1] = 1, 3
 	w.publish(&Attempt{ID: forged.ID}, forged.Encode())
 

@@ -172,10 +172,12 @@ func (f *fake) store() error {
 // final returns the result of an attempt that went well.
 func (f *fake) final(a *Attempt) *Final {
 	return &Final{
-		ID: a.ID, Token: a.Token, Identity: a.Identity, Host: f.presence.Host,
-		Outcome: task.OK, Took: time.Millisecond,
+		ID: a.ID, Token: a.Token, Identity: a.Identity,
+		Facts: task.Facts{Host: task.Bytes(f.presence.Host), Outcome: task.OK, Exit: status(0), Duration: task.Seconds(time.Millisecond)},
 	}
 }
+
+func status(code int) *int { return &code }
 
 func (f *fake) publish(a *Attempt, msg []byte) {
 	_ = f.s.nc.Publish(resultSubject(f.queue, a.Run), msg)

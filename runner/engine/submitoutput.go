@@ -119,18 +119,12 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		return outcome(f.attempt, task.Lost, e.err, e.unbegun)
 	}
 	f.out.close(false)
-	r := outcome(f.attempt, fin.Outcome, nil, false)
-	r.PID, r.BadCommand, r.Leaked, r.Fault = fin.PID, fin.BadCommand, fin.Leaked, f.out.fault
-	r.User, r.System, r.MaxRSS = fin.User, fin.System, fin.MaxRSS
-	r.Start = r.End.Add(-max(0, fin.Took))
-	if fin.Outcome.HasCode() {
-		r.Code = fin.Code
-	} else {
-		r.Signal = fin.Signal
-	}
-	if fin.Err != "" {
-		r.Err = errors.New(fin.Err)
-	}
+	a := f.attempt
+	r := fin.Facts.Result(a.Task)
+	r.Attempt, r.Worker, r.Host, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Argv()
+	r.End = time.Now() // by this machine's clock
+	r.Start = r.End.Add(-took(fin))
+	r.BadCommand, r.Fault = fin.BadCommand, f.out.fault
 	spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
 	if x.files != nil {
 		err := x.files.fetch(x.ctx, r.Task, fin)
@@ -141,6 +135,9 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	}
 	return r
 }
+
+// took returns how long an attempt has taken.
+func took(fin *Final) time.Duration { return time.Duration(max(0, fin.Duration)) }
 
 // land takes what the Final of a flight brings, and returns the end that it amounts
 // to: an attempt that its worker gave back, or that it ended for reasons of its own, is

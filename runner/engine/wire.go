@@ -10,7 +10,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 4
+const Version = 5
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -162,26 +162,15 @@ type Final struct {
 	ID
 	Token    Token
 	Identity [16]byte
-	Host     string
 
-	Outcome    task.Outcome // Lost if it was handed back
-	Code       int
-	Signal     int
-	Err        string
+	task.Facts // as its worker knows them; the outcome is Lost if it was handed back, and there is a key only with the next
 	BadCommand bool
-	Leaked     bool
-	PID        int
-	Took       time.Duration
-	User       time.Duration
-	System     time.Duration
-	MaxRSS     int64
 
 	// of a task that any worker could take
 
 	Argv    []string
 	Records [][]string
 	Object  string
-	Key     string
 
 	Stdout, Stderr       []byte // what no chunk has brought: all of it, or the rest
 	StdoutLen, StderrLen int64  // of chunks and rest
@@ -191,25 +180,13 @@ type Final struct {
 func (f *Final) fields(c *codec) {
 	c.id(&f.ID, &f.Token)
 	c.raw(f.Identity[:])
-	c.text(&f.Host)
-	o := int(f.Outcome)
-	if c.num(&o); c.reading && (o <= 0 || o >= int(task.Outcomes)) {
+	if c.facts(&f.Facts); c.reading && (f.Outcome == 0 || f.Outcome >= task.Outcomes) {
 		c.fail()
 	}
-	f.Outcome = task.Outcome(o)
-	c.num(&f.Code)
-	c.num(&f.Signal)
-	c.text(&f.Err)
-	c.bools(&f.BadCommand, &f.Leaked)
-	c.num(&f.PID)
-	c.int((*int64)(&f.Took))
-	c.int((*int64)(&f.User))
-	c.int((*int64)(&f.System))
-	c.int(&f.MaxRSS)
+	c.bools(&f.BadCommand)
 	c.texts(&f.Argv)
 	c.records(&f.Records)
 	c.text(&f.Object)
-	c.text(&f.Key)
 	c.bytes(&f.Stdout)
 	c.bytes(&f.Stderr)
 	c.int(&f.StdoutLen)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"encoding/hex"
+	"reflect"
 	"testing"
 	"time"
 
@@ -27,7 +29,7 @@ func FuzzAttempt(f *testing.F) {
 
 func FuzzResult(f *testing.F) {
 	f.Add((&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode())
-	f.Add((&Final{ID: ID{"r", 1, 2, 3}, Outcome: task.Exit, Code: 3, Err: "no", Argv: []string{""}, Records: [][]string{{"a"}}, Key: "k", Stdout: []byte("x")}).Encode())
+	f.Add((&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Argv: []string{""}, Records: [][]string{{"a"}}, Stdout: []byte("x")}).Encode())
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		if c, err := DecodeChunk(msg); err == nil {
 			again, err := DecodeChunk(c.Encode())
@@ -40,6 +42,28 @@ func FuzzResult(f *testing.F) {
 			require.Equal(t, r, again)
 		}
 	})
+}
+
+// known returns facts of which each differs from zero.
+func known() task.Facts {
+	return task.Facts{
+		Task: 1, Key: "k", Command: "c", Outcome: task.Exit, Exit: status(3), Signal: 4, Error: "no", Attempt: 5, Worker: 6, Host: "h", PID: 7,
+		Start: time.Unix(8, 9), Duration: 10, User: 11, System: 12, MaxRSS: 13, Leaked: true,
+	}
+}
+
+// A change of this message, as by a fact more, needs another Version.
+func TestFactsOnTheWire(t *testing.T) {
+	f := known()
+	for v, i := reflect.ValueOf(f), 0; i < v.NumField(); i++ {
+		require.False(t, v.Field(i).IsZero(), "known lacks one")
+	}
+	msg := (&Final{Facts: f}).Encode()
+	require.Equal(t, 5, Version)
+	require.Contains(t, hex.EncodeToString(msg), "01016b016302010608026e6f0a0c01680e92c0b2cd3b1416181a01")
+	got, err := DecodeFinal(msg)
+	require.NoError(t, err)
+	require.Equal(t, f, got.Facts)
 }
 
 func TestStreams(t *testing.T) {

@@ -143,7 +143,7 @@ func TestWorkerRunsItsOwnCommand(t *testing.T) {
 	require.Equal(t, "got a  b", string(f.Stdout))
 	require.Equal(t, int64(8), f.StdoutLen)
 	require.Equal(t, task.OK, f.Outcome)
-	require.Equal(t, "w1", f.Host)
+	require.EqualValues(t, "w1", f.Host)
 	w.says(&w.err, "printf 'got %s' 'a  b'\n")
 
 	for what, change := range map[string]func(a *Attempt){
@@ -157,7 +157,7 @@ func TestWorkerRunsItsOwnCommand(t *testing.T) {
 		b.give(p.ID, a)
 		f, _ := b.final()
 		require.Equal(t, task.StartFailed, f.Outcome)
-		require.Contains(t, f.Err, what)
+		require.Contains(t, f.Error, what)
 	}
 	b.allAcknowledged()
 	w.signal(syscall.SIGTERM)
@@ -179,7 +179,7 @@ func TestWorkerSendsLongOutput(t *testing.T) {
 	b.give(p.ID, b.attempt(`head -c 1000000 /dev/zero | tr '\0' x; printf abc >&2; exit 3`))
 	f, chunks := b.final()
 	require.Equal(t, task.Exit, f.Outcome)
-	require.Equal(t, 3, f.Code)
+	require.Equal(t, 3, *f.Exit)
 	require.Equal(t, "abc", string(f.Stderr))
 	require.Equal(t, int64(1_000_000), f.StdoutLen)
 	var out []byte
@@ -357,7 +357,7 @@ func TestWorkerIsPaused(t *testing.T) {
 	require.NoError(t, crew(t, "ctl", "pause", "paused").ended())
 	f, _ := b.final()
 	require.Equal(t, task.Lost, f.Outcome)
-	require.Equal(t, uint64(2), f.Task)
+	require.Equal(t, uint64(2), f.ID.Task)
 	require.Equal(t, paused, b.worker(func(p *Presence) bool { return p.State != ready }).State)
 	require.NoError(t, crew(t, "ctl", "resume", "paused").ended())
 	b.worker(isReady)
@@ -428,9 +428,9 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	again := b.worker(func(q *Presence) bool { return isReady(q) && q.ID != p.ID })
 	b.last = 20
 	b.give(again.ID, b.attempt("echo again"))
-	for f.Task != 21 {
+	for f.ID.Task != 21 {
 		f, _ = b.final()
-		require.NotEqual(t, uint64(11), f.Task)
+		require.NotEqual(t, uint64(11), f.ID.Task)
 	}
 }
 
@@ -458,7 +458,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	b.worker(func(p *Presence) bool { return isReady(p) && p.ID != one.ID })
 	f, _ = b.final()
 	require.Equal(t, third.ID, f.ID)
-	require.Equal(t, "other", f.Host, "the first worker has no free slot")
+	require.EqualValues(t, "other", f.Host, "the first worker has no free slot")
 	w.signal(syscall.SIGKILL)
 	require.Eventually(t, func() bool {
 		text, _ := os.ReadFile(dir + "/pids")

@@ -147,19 +147,14 @@ func (w *crewWorker) letGo(h *job) *delivery {
 // final describes how an attempt ended, once all its output but the rest is stored.
 func (h *job) final(r *task.Result) *Final {
 	f := &Final{
-		ID: h.ID, Token: h.Token, Identity: h.Identity, Host: h.worker.host,
-		Outcome: h.outcome(r), Code: r.Code, Signal: r.Signal, BadCommand: r.BadCommand, Leaked: r.Leaked, PID: r.PID,
-		Took: r.Duration(), User: r.User, System: r.System, MaxRSS: r.MaxRSS,
+		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
 	}
-	if r.Err != nil {
-		f.Err = task.Shorten(r.Err.Error(), restSize)
-	}
-	f.Returned = h.returned
+	f.Host, f.Outcome, f.Key = task.Bytes(h.worker.host), h.outcome(r), ""
 	if h.shared && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
 	}
 	if h.shared && len(h.Object)+len(h.Key)+textSize(slices.Concat(h.Records...)) <= restSize {
-		f.Records, f.Object, f.Key = h.Records, h.Object, h.Key
+		f.Records, f.Object, f.Key = h.Records, h.Object, task.Bytes(h.Key)
 	}
 	f.Stdout, f.StdoutLen = h.out.rest()
 	f.Stderr, f.StderrLen = h.err.rest()

@@ -80,7 +80,7 @@ func (b *bench) answer(p *Presence, run string, slot int, change func(*Attempt))
 	}
 	b.give(p.ID, a)
 	f, _ := b.final()
-	require.Equal(b.t, task.OK, f.Outcome, f.Err)
+	require.Equal(b.t, task.OK, f.Outcome, f.Error)
 	_, err := fmt.Sscan(string(f.Stdout), &pid, &number, &record)
 	require.NoError(b.t, err, string(f.Stdout))
 	require.Equal(b.t, pid, f.PID)
@@ -109,7 +109,7 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 	b.give(p.ID, a)
 	f, _ := b.final()
 	require.Equal(t, task.StartFailed, f.Outcome)
-	require.Contains(t, f.Err, "--worker-protocol nul")
+	require.Contains(t, f.Error, "--worker-protocol nul")
 
 	w.signal(syscall.SIGTERM)
 	w.diedOf(syscall.SIGTERM)

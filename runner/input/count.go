@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// Count returns how many tasks Tasks would make, without making them: it only reads
-// the records of each source. It opens the files again, so cfg needs a Stdin of its
-// own if records come from there. ok is false if the number cannot be known in this
-// way, if a file is not a regular one or cannot be read, or if stop was set
-// meanwhile.
+// Count returns how many tasks Tasks would make. Where each record is one, it does not
+// make them: it only reads the records of each source. It opens the files again, so cfg
+// needs a Stdin of its own if records come from there. ok is false if a file is not a
+// regular one or cannot be read, or if stop was set meanwhile.
 func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
-	if tc.Limits.Chars > 0 || !cfg.regular() {
+	if !cfg.regular() {
 		return 0, false
 	}
 	r, err := Open(cfg)
@@ -22,15 +21,19 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 		return 0, false
 	}
 	defer r.Close()
-	if tc.Share != nil {
-		return countShare(r, tc, stop)
+	if tc.Share != nil || tc.Limits.batches() {
+		for t := NewTasks(r, tc); n%64 != 0 || !stop.Load(); n++ {
+			if _, err := t.Next(func() uint64 { return uint64(n) + 1 }); err != nil {
+				return n, err == io.EOF
+			}
+		}
+		return 0, false
 	}
 	n = 1
-	var all sizes
 	for _, a := range r.axes {
 		shortest := int64(-1)
 		for _, s := range a.parts {
-			records, err := s.count(&all, stop)
+			records, err := s.count(stop)
 			if err != nil {
 				return 0, false
 			}
@@ -40,27 +43,7 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 		}
 		n *= shortest
 	}
-	if per := int64(tc.Limits.Records); per > 1 {
-		// A bad record is a task of its own.
-		if all.bad || all.columns > 1 || cfg.sources() > 1 || !tc.takes(min(per, n), all.longest) {
-			return 0, false
-		}
-		n = (n + per - 1) / per
-	}
 	return n, true
-}
-
-// countShare counts the tasks of a share, record by record.
-func countShare(r *Reader, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
-	if tc.Limits.batches() {
-		return 0, false
-	}
-	for t := NewTasks(r, tc); n%1024 != 0 || !stop.Load(); n++ {
-		if err := t.read(); err != nil {
-			return n, err == io.EOF
-		}
-	}
-	return 0, false
 }
 
 // regular reports whether all files of the input are regular ones. To read another
@@ -74,41 +57,17 @@ func (c Config) regular() bool {
 		!slices.ContainsFunc(c.Groups, func(g Group) bool { return g.File != "" && irregular(g.File) })
 }
 
-// takes reports whether n records of one column and at most size bytes are sure to
-// fit into one command.
-func (c TasksConfig) takes(n int64, size int) bool {
-	const quoted = 4 // bytes that a byte becomes at most
-	t := NewTasks(nil, c)
-	short, joined := c.Template.RecordSize([]string{"a/b.c"})
-	long, _ := c.Template.RecordSize([]string{"aa/bb.cc"})
-	places := long - short // at least: each part is longer
-	each := int64(short + places*quoted*size)
-	limit := t.maxSize
-	if joined > 0 {
-		limit = min(limit, maxArgument)
-	}
-	return limit > 0 && n*each <= int64(limit-t.empty.size)
-}
-
-// sizes are the largest sizes of some records.
-type sizes struct {
-	longest int // bytes
-	columns int
-	bad     bool // one has an Err
-}
-
 var errCountStopped = errors.New("nobody wants to know the number of records any more")
 
-// count returns how many records are left in s, and adds their sizes to all.
-func (s *stream) count(all *sizes, stop *atomic.Bool) (n int64, err error) {
+// count returns how many records are left in s.
+func (s *stream) count(stop *atomic.Bool) (n int64, err error) {
 	f := &s.cfg.Format
 	// Then it is enough to find the ends of records, which takes a twentieth of the time.
 	ends := s.files != nil && f.Kind == Lines && f.Colsep == nil && !f.Header &&
 		s.cfg.EOF == nil && !s.cfg.SkipEmpty && !s.cfg.Comments
 	for rec := (Record{}); n%1024 != 0 || !stop.Load(); n++ {
-		size := 0
 		if ends {
-			_, size, err = s.raw()
+			_, _, err = s.raw()
 		} else {
 			err = s.next(&rec)
 		}
@@ -118,9 +77,6 @@ func (s *stream) count(all *sizes, stop *atomic.Bool) (n int64, err error) {
 		case err != nil:
 			return 0, err
 		}
-		all.longest = max(all.longest, size, len(rec.Text))
-		all.columns = max(all.columns, len(rec.Columns))
-		all.bad = all.bad || rec.Err != nil || size > s.scan.max
 	}
 	return 0, errCountStopped
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,27 +160,21 @@ func environment(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// timeout reads a duration as in package time, or a number of seconds. It returns
-// -1 for 0, which stands for no limit.
+// timeout reads a number of seconds, or a string as of --timeout. It returns -1 for 0,
+// which stands for no limit.
 func timeout(v json.RawMessage) (time.Duration, error) {
-	var d time.Duration
-	if s, err := text(v); err == nil {
-		if d, err = time.ParseDuration(s); err != nil {
-			return 0, fmt.Errorf("is not a duration such as 1.5s: %q", s)
-		}
-	} else {
+	s, err := text(v)
+	if err != nil {
 		var seconds float64
 		if json.Unmarshal(v, &seconds) != nil {
-			return 0, errors.New("is not a duration such as \"1.5s\" and not a number of seconds")
+			return 0, errors.New("is not a string and not a number of seconds")
 		}
-		d = -1
-		if ns := math.Ceil(seconds * float64(time.Second)); seconds >= 0 && ns < math.MaxInt64 {
-			d = time.Duration(ns)
-		}
+		s = strconv.FormatFloat(seconds, 'f', -1, 64)
 	}
+	d, err := task.ParseDuration(s)
 	switch {
-	case d < 0:
-		return 0, fmt.Errorf("is not a time that can be waited for: %s", v)
+	case err != nil:
+		return 0, fmt.Errorf("is %s: %w", v, err)
 	case d == 0:
 		return -1, nil
 	}

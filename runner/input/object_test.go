@@ -26,6 +26,8 @@ func TestDescribe(t *testing.T) {
 		{`{"timeout":"1m30s"}`, description{Timeout: 90 * time.Second}},
 		{`{"timeout":1.5}`, description{Timeout: 1500 * time.Millisecond}},
 		{`{"timeout":0}`, description{Timeout: -1}},
+		{`{"timeout":1e1}`, description{Timeout: 10 * time.Second}},
+		{`{"timeout":"1d"}`, description{Timeout: 24 * time.Hour}},
 		{`{"timeout":"0s"}`, description{Timeout: -1}},
 		{`{"args":["x"],"command":null,"key":null,"cost":null,"env":null,"dir":null,"stdin":null,"timeout":null}`, description{Args: []string{"x"}}},
 	} {
@@ -67,11 +69,11 @@ func TestDescribeErrors(t *testing.T) {
 		`{"dir":""}`:                 `"dir" is empty`,
 		`{"dir":1}`:                  `"dir" is not a string`,
 		`{"stdin":1}`:                `"stdin" is not a string`,
-		`{"timeout":"soon"}`:         `"timeout" is not a duration such as 1.5s: "soon"`,
-		`{"timeout":true}`:           `"timeout" is not a duration such as "1.5s" and not a number of seconds`,
-		`{"timeout":-1e-20}`:         `"timeout" is not a time that can be waited for: -1e-20`,
-		`{"timeout":"-1s"}`:          `"timeout" is not a time that can be waited for: "-1s"`,
-		`{"timeout":1e300}`:          `"timeout" is not a time that can be waited for: 1e300`,
+		`{"timeout":"soon"}`:         `"timeout" is "soon": write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`,
+		`{"timeout":true}`:           `"timeout" is not a string and not a number of seconds`,
+		`{"timeout":-1e-20}`:         `"timeout" is -1e-20: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`,
+		`{"timeout":"-1s"}`:          `"timeout" is "-1s": write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`,
+		`{"timeout":1e300}`:          `"timeout" is 1e300: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`,
 		`{"timeout":1,"command":""}`: `"command" is empty`,
 	} {
 		obj, err := parseObject(in)

@@ -74,29 +74,10 @@ func (t *Tasks) sendFilled(tk *task.Task) error {
 // appendMembers appends what an object for a worker says of a record: its columns, and
 // those with a name by name or the members of its object.
 func (t *Tasks) appendMembers(b []byte, tk *task.Task, rec *Record) []byte {
-	b = append(b, `"args":[`...)
-	for i, c := range rec.Columns {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = task.Bytes(c).Append(b)
-	}
-	b = append(b, `],"fields":{`...)
+	b = task.AppendColumns(append(b, `"args":`...), rec.Columns)
+	b = append(b, `,"fields":`...)
 	if tk.Object != "" {
-		text := strings.TrimSpace(tk.Object)
-		return append(b, strings.ReplaceAll(text[1:], "\n", " ")...)
+		return append(b, strings.ReplaceAll(strings.TrimSpace(tk.Object), "\n", " ")...)
 	}
-	first := true
-	for i, name := range t.r.names[:min(len(t.r.names), len(rec.Columns))] {
-		if name == "" {
-			continue
-		}
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(task.AppendString(b, name), ':')
-		b = task.Bytes(rec.Columns[i]).Append(b)
-	}
-	return append(b, '}')
+	return task.AppendFields(b, t.r.names, rec.Columns)
 }

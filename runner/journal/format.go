@@ -13,19 +13,19 @@ import (
 
 // version is the version of the format on disk. A journal of another version is
 // refused.
-const version = 2
+const version = 3
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read.
 // After a damaged line, reading goes on at the next newline. Each line ends with
 // the CRC-32C of the bytes before it:
 //
-//	{"event":"ended","task":"…","outcome":"ok",…,"crc":"1a2b3c4d"}
+//	{"event":"ended","id":"…","task":7,…,"outcome":"ok",…,"crc":"1a2b3c4d"}
 //
 // A line counts only if its checksum is right and its newline is there. The body of
 // a line is what the checksum covers: the object without its closing brace.
 const (
 	eventMark = `{"event":"`
-	taskMark  = `,"task":"`
+	idMark    = `,"id":"`
 	idLen     = 22 // of an identity in base64url without padding (RFC 4648)
 	sumLen    = len(`,"crc":"1a2b3c4d"}` + "\n")
 	maxLine   = 64 << 20 // longer lines are damaged
@@ -90,7 +90,7 @@ func begin(b []byte, event string) []byte {
 
 // beginTask appends the start of a line about an event of a task.
 func beginTask(b []byte, event string, id identity) []byte {
-	b = append(begin(b, event), taskMark...)
+	b = append(begin(b, event), idMark...)
 	return append(appendID(b, id), '"')
 }
 
@@ -122,7 +122,7 @@ func parseID(b []byte) (id identity, ok bool) {
 // identities is an iterator over the tasks that a body lists.
 func identities(body []byte) iter.Seq[identity] {
 	return func(yield func(identity) bool) {
-		for word := range bytes.SplitSeq(field(body, "tasks"), []byte(",")) {
+		for word := range bytes.SplitSeq(field(body, "ids"), []byte(",")) {
 			if id, ok := parseID(bytes.Trim(word, `"`)); ok && !yield(id) {
 				return
 			}
@@ -138,7 +138,7 @@ func event(body []byte) string {
 
 // taskOf returns the identity of the task that a body is about.
 func taskOf(body []byte) (identity, bool) {
-	_, rest, found := bytes.Cut(body, []byte(taskMark))
+	_, rest, found := bytes.Cut(body, []byte(idMark))
 	if !found || len(rest) < idLen {
 		return identity{}, false
 	}

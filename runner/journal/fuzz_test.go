@@ -27,21 +27,21 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 			continue
 		}
 		var r struct {
-			Event, Task, Outcome string
-			Tasks                []string
+			Event, ID, Outcome string
+			IDs                []string
 		}
 		if json.Unmarshal(l, &r) != nil {
 			continue
 		}
 		switch r.Event {
 		case "started":
-			delete(isDone, r.Task)
+			delete(isDone, r.ID)
 		case "ended":
-			isDone[r.Task] = true
+			isDone[r.ID] = true
 		case "accepted":
-			accepted[r.Task] = true
+			accepted[r.ID] = true
 		case "withdrawn":
-			for _, id := range r.Tasks {
+			for _, id := range r.IDs {
 				if !isDone[id] {
 					delete(accepted, id)
 				}
@@ -102,12 +102,12 @@ func FuzzLoad(f *testing.F) {
 
 // FuzzLine: a line with a right sum is not trusted to make sense.
 func FuzzLine(f *testing.F) {
-	f.Add([]byte(`{"event":"ended","task":"AAAAAAAAAAAAAAAAAAAAAA","outcome":"ok","duration":1e400,"stdout":[1,2,3]`))
-	f.Add([]byte(`{"event":"released","tasks":["AAAAAAAAAAAAAAAAAAAAAA",""`))
+	f.Add([]byte(`{"event":"ended","id":"AAAAAAAAAAAAAAAAAAAAAA","outcome":"ok","duration":1e400,"stdout":[1,2,3]`))
+	f.Add([]byte(`{"event":"released","ids":["AAAAAAAAAAAAAAAAAAAAAA",""`))
 	f.Add([]byte(`{"event":"ended","outcome":"ok","stdout":[`))
-	f.Add([]byte(`{"event":"known","task":"AAAAAAAAAAAAAAAAAAAAAA","duration":-1,"age":9`))
-	f.Add([]byte(`{"event":"accepted","task":"AAAAAAAAAAAAAAAAAAAAAA","seq":1,"environment":"AAAAAAAAAAAAAAAAAAAAAA","spec":{"bare":true}`))
-	f.Add([]byte(`{"event":"accepted","task":"AAAAAAAAAAAAAAAAAAAAAA","seq":-1,"spec":{"argv":[{"base64":"?"}]}`))
+	f.Add([]byte(`{"event":"known","id":"AAAAAAAAAAAAAAAAAAAAAA","duration":-1,"age":9`))
+	f.Add([]byte(`{"event":"accepted","id":"AAAAAAAAAAAAAAAAAAAAAA","task":1,"environment":"AAAAAAAAAAAAAAAAAAAAAA","spec":{"bare":true}`))
+	f.Add([]byte(`{"event":"accepted","id":"AAAAAAAAAAAAAAAAAAAAAA","task":-1,"spec":{"argv":[{"base64":"?"}]}`))
 	f.Add([]byte(`{"event":"environment","sum":"AAAAAAAAAAAAAAAAAAAAAA","env":[1]`))
 	empty, err := os.Open(os.DevNull)
 	require.NoError(f, err)

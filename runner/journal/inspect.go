@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -71,10 +71,10 @@ type Summary struct {
 	Unshown   int // tasks that are done but not shown
 	Begins    int // tasks that have begun, do not run, and are not done
 
-	Failed      []Mention // the first few tasks that failed
-	Slowest     []Mention // the few that took longest, the slowest first
-	Interrupted []Mention // a few of the tasks that are running, or were when the run stopped
-	Running     int       // number of the latter
+	Failed      []task.Facts // the first few tasks that failed
+	Slowest     []task.Facts // the few that took longest, the slowest first
+	Interrupted []task.Facts // a few of the tasks that are running, or were when the run stopped
+	Running     int          // number of the latter
 
 	Keys     []KeyTotals // the few that took longest in all; empty if no task has a key
 	MoreKeys int         // keys that are not in Keys; if ManyKeys at least so many
@@ -94,12 +94,6 @@ type Totals struct {
 type KeyTotals struct {
 	Key string
 	Totals
-}
-
-// Mention describes a task in a few words. The outcome is 0 if it has none yet.
-type Mention struct {
-	*task.Result
-	Command string
 }
 
 const (
@@ -135,7 +129,7 @@ func summarize(dir string) (*Summary, error) {
 	}
 	defer l.table.close()
 	c := &counter{loaded: l, last: l.run, keys: map[string]*Totals{}, Summary: Summary{
-		Command: Command{l.head.Command, l.head.Dir}, Closed: l.closed, Running: len(l.running),
+		Command: Command{string(l.head.Command), string(l.head.Dir)}, Closed: l.closed, Running: len(l.running),
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
 		Waiting: max(0, l.waiting-len(l.running)),
 	}}
@@ -194,16 +188,16 @@ func (c *counter) count(ln line) {
 	seq, attempt := int64(0), 1
 	for name, v := range members(ln.body) {
 		switch string(name) {
-		case "seq":
+		case "task":
 			seq, _ = strconv.ParseInt(string(v), 10, 64)
 		case "attempt":
 			attempt, _ = strconv.Atoi(string(v))
 		case "duration":
-			one.Time = parseTime(v)
+			one.Time = parseSeconds(v)
 		case "user":
-			one.User = parseTime(v)
+			one.User = parseSeconds(v)
 		case "system":
-			one.System = parseTime(v)
+			one.System = parseSeconds(v)
 		case "key":
 			key = string(v)
 		}
@@ -239,12 +233,6 @@ func (t *Totals) add(u *Totals) {
 	t.System += u.System
 }
 
-// parseTime parses seconds; 0 means unknown.
-func parseTime(v []byte) time.Duration {
-	s, _ := strconv.ParseFloat(string(v), 64)
-	return seconds(s)
-}
-
 // complete fills in what can be said when all lines have been counted.
 func (c *counter) complete() {
 	if run, _, err := readRecord(c.file, c.run); err == nil {
@@ -253,7 +241,7 @@ func (c *counter) complete() {
 	if last, _, err := readRecord(c.file, c.last); err == nil {
 		c.Until = last.At
 		if last.At.IsZero() {
-			c.Until = last.Start.Add(seconds(last.Duration))
+			c.Until = last.Start.Add(time.Duration(last.Duration))
 		}
 	}
 	for e := range c.table.all {
@@ -280,14 +268,18 @@ func (c *counter) complete() {
 			c.MoreKeys = len(keys) - i
 			break
 		}
-		var text string
-		_ = json.Unmarshal([]byte(`"`+key+`"`), &text)
-		c.Keys = append(c.Keys, KeyTotals{text, *c.keys[key]})
+		text := key
+		if !strings.HasPrefix(text, `{"`) { // as only the form of what is not UTF-8 does
+			text = `"` + text + `"`
+		}
+		var name task.Bytes
+		_ = name.UnmarshalJSON([]byte(text))
+		c.Keys = append(c.Keys, KeyTotals{string(name), *c.keys[key]})
 	}
 }
 
 // mention returns what the lines of a list are about.
-func (c *counter) mention(list []ranked) (mentions []Mention) {
+func (c *counter) mention(list []ranked) (mentions []task.Facts) {
 	for _, m := range list {
 		mentions = append(mentions, mention(c.file, m.off))
 	}
@@ -308,17 +300,11 @@ func process(dir string) string {
 	return strconv.Itoa(pid)
 }
 
-// mention describes the task that the line at off is about.
-func mention(f io.ReaderAt, off int64) Mention {
-	t := new(task.Task)
+// mention returns what is known of the task that the line at off is about.
+func mention(f io.ReaderAt, off int64) task.Facts {
 	r, _, err := readRecord(f, off)
 	if err != nil {
-		return Mention{Result: &task.Result{Task: t}}
+		return task.Facts{}
 	}
-	t.ID, t.Key = r.Seq, r.Key
-	result, err := r.facts(t)
-	if err != nil { // it has not ended
-		result = &task.Result{Task: t, Attempt: r.Attempt, Worker: r.Worker, Host: r.Host, Start: r.At}
-	}
-	return Mention{result, r.Command}
+	return r.Facts
 }

@@ -268,9 +268,9 @@ func (j *Journal) checkKind() error {
 func (j *Journal) resume() error {
 	l := j.past
 	if l.head.Sum != j.cfg.Command.sum() {
-		was, now := l.head.Command, j.cfg.Command.Line
+		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
-			was, now = "run in "+l.head.Dir, "run in "+j.cfg.Command.Dir
+			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
 		if j.cfg.Queue != nil {
@@ -410,7 +410,7 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 
 // Missing returns the first few of the tasks that an earlier run began, that are not
 // done, and that the Source has not returned; and their number.
-func (j *Journal) Missing() (first []Mention, n int) {
+func (j *Journal) Missing() (first []task.Facts, n int) {
 	if j.cfg.Queue != nil {
 		return nil, 0
 	}

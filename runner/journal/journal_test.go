@@ -252,7 +252,7 @@ func TestEndIsWritten(t *testing.T) {
 			s, err := Summarize(cfg.Dir)
 			require.NoError(t, err)
 			require.Equal(t, final, s.Total.Tasks == 1, name)
-			require.NotContains(t, s.Interrupted, Mention{Command: "x a"}, name)
+			require.NotContains(t, s.Interrupted, task.Facts{Command: "x a"}, name)
 		}
 	}
 }
@@ -497,7 +497,7 @@ func TestMissing(t *testing.T) {
 			first(t, j, "x b")
 			missing, n := j.Missing()
 			require.Equal(t, 1, n)
-			require.Equal(t, "x a", missing[0].Command)
+			require.EqualValues(t, "x a", missing[0].Command)
 			require.NoError(t, j.Close())
 		}
 	}
@@ -610,9 +610,9 @@ func TestRefusals(t *testing.T) {
 
 	path := filepath.Join(cfg.Dir, journalName)
 	good := read(t, cfg.Dir)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":2`, `"version":1`, 1)), 0o666))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":2`, 1)), 0o666))
 	_, err = Open(cfg)
-	require.ErrorContains(t, err, "has format 1, but this crew knows only format 2")
+	require.ErrorContains(t, err, "has format 2, but this crew knows only format 3")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
 	_, err = Open(cfg)
 	require.ErrorContains(t, err, "its first line is damaged")

@@ -35,7 +35,7 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 			break
 		}
 		if id := endOf(text); slices.Contains(ids, id) {
-			if p, ok := j.recall(id, text); ok {
+			if p, ok := j.recall(text); ok {
 				found[id] = p
 			}
 		}
@@ -48,26 +48,23 @@ func endOf(text []byte) uint64 {
 	if !bytes.HasPrefix(text, begin(nil, evEnded)) {
 		return 0
 	}
-	_, number, _ := bytes.Cut(text, []byte(`,"seq":`))
+	_, number, _ := bytes.Cut(text, []byte(`,"task":`))
 	number, _, _ = bytes.Cut(number, []byte(","))
 	id, _ := strconv.ParseUint(string(number), 10, 64)
 	return id
 }
 
 // recall returns what the line about the end of a task says.
-func (j *Journal) recall(id uint64, text []byte) (p task.Past, ok bool) {
+func (j *Journal) recall(text []byte) (p task.Past, ok bool) {
 	body, ok := unseal(text)
 	if !ok {
 		return p, false
 	}
 	r, err := parse(body)
-	if err != nil {
+	if err != nil || !isDone(r.Outcome) {
 		return p, false
 	}
-	if p.Result, err = r.facts(&task.Task{ID: id, Key: r.Key}); err != nil {
-		return p, false
-	}
-	if p.Command, p.Kept = r.Command, !r.Streamed && !r.Dropped; p.Kept {
+	if p.Facts, p.Kept = r.Facts, !r.Streamed && !r.Dropped; p.Kept {
 		p.Outputs = [2]task.Live{&keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}}
 	}
 	return p, true

@@ -103,7 +103,7 @@ func (l *loaded) apply(ln line) {
 
 func (l *loaded) applyTask(ev string, id identity, ln line) {
 	if l.head.Queue != "" {
-		l.last = max(l.last, bigNumber(ln.body, "seq"))
+		l.last = max(l.last, bigNumber(ln.body, "task"))
 	}
 	switch ev {
 	case evAccepted:
@@ -183,11 +183,11 @@ func (l *loaded) ended(id identity, ln line) {
 	for name, v := range members(ln.body) {
 		switch string(name) {
 		case "outcome":
-			last.outcome, ok = parseOutcome(string(v))
+			ok = last.outcome.UnmarshalText(v) == nil && isDone(last.outcome)
 		case "at":
 			last.ended = parseMoment(v)
 		case "duration":
-			last.duration = parseDuration(v)
+			last.duration = float32(parseSeconds(v).Seconds())
 		case evReleased:
 			last.flags |= shown | logged
 		case evShown:
@@ -235,7 +235,7 @@ func (l *loaded) known(id identity, ln line) {
 	if e.has(done) {
 		return
 	}
-	e.duration = parseDuration(field(ln.body, "duration"))
+	e.duration = float32(parseSeconds(field(ln.body, "duration")).Seconds())
 	e.flags = flags(age) << ageShift
 	if field(ln.body, "failures") != nil {
 		l.used = true
@@ -310,11 +310,9 @@ func parseMoment(v []byte) uint32 {
 	return uint32(at.Unix())
 }
 
-// parseDuration parses seconds; 0 means unknown.
-func parseDuration(v []byte) float32 {
-	d, err := strconv.ParseFloat(string(v), 32)
-	if err != nil || d < 0 {
-		return 0
-	}
-	return float32(d)
+// parseSeconds parses a duration; 0 means unknown.
+func parseSeconds(v []byte) time.Duration {
+	var s task.Seconds
+	_ = s.UnmarshalJSON(v)
+	return time.Duration(max(s, 0))
 }

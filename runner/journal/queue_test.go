@@ -79,7 +79,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 	cfg := queued(filepath.Join(t.TempDir(), "deep", "queue"))
 	j := opened(t, cfg)
 	require.Empty(t, left(t, j))
-	env := []string{"PATH=/bin", "ODD=\xff\n\"", `LINE=,"task":"`, ""}
+	env := []string{"PATH=/bin", "ODD=\xff\n\"", `LINE=,"id":"`, ""}
 	want := []*task.Task{
 		{ID: 3, Argv: []string{"x", "\xfe", "é\x00\u2028<", ""}, Bare: true, Env: env, Dir: "/\xfd", Key: "k\xff"},
 		{ID: 7, Argv: []string{"sh", "-c", "echo"}, Shell: true, Env: []string{"B=\x80"}, Stdin: []byte{}, Protocol: task.JSONProtocol, Cost: -3,
@@ -229,7 +229,7 @@ func TestQueueCutAnywhere(t *testing.T) {
 			switch {
 			case !strings.HasSuffix(l, "\n"):
 			case strings.Contains(l, `"event":"accepted"`):
-				_, seq, _ := strings.Cut(l, `"seq":`)
+				_, seq, _ := strings.Cut(l, `"task":`)
 				_, _ = fmt.Sscan(seq[:1], &id)
 				want[id] = false
 			case strings.Contains(l, `"event":"ended"`):
@@ -335,7 +335,7 @@ func TestQueueWithdraws(t *testing.T) {
 		require.Len(t, got, 2)
 		require.NotNil(t, got[5])
 	}
-	require.NotContains(t, read(t, cfg.Dir), `"seq":4`)
+	require.NotContains(t, read(t, cfg.Dir), `"task":4`)
 }
 
 func TestQueueIsPrivate(t *testing.T) {
@@ -486,9 +486,9 @@ func TestOutput(t *testing.T) {
 	require.Equal(t, []string{"1|e|", "none", "||"}, []string{of(j, 1), of(j, 2), of(j, 12)})
 	all := j.Past(12, 2, 1)
 	require.Len(t, all, 2)
-	require.Equal(t, task.OK, all[12].Result.Outcome)
-	require.Equal(t, uint64(1), all[1].Result.Task.ID)
-	require.Equal(t, "x 1", all[1].Command)
+	require.Equal(t, task.OK, all[12].Outcome)
+	require.Equal(t, uint64(1), all[1].Task)
+	require.EqualValues(t, "x 1", all[1].Command)
 }
 
 // Tasks come and go while the journal is compacted again and again: what is

@@ -21,48 +21,36 @@ const (
 func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	from := len(b)
 	b = beginTask(b, evStarted, a.Task.Identity)
-	b = task.AppendInt(b, "seq", int64(a.Task.ID))
-	b = task.AppendInt(b, "attempt", int64(a.Number))
-	b = task.AppendInt(b, "worker", int64(a.Slot.ID))
-	if a.Slot.Host != "" {
-		b = task.AppendText(b, "host", a.Slot.Host)
+	f := task.Facts{
+		Task: a.Task.ID, Command: task.Bytes(a.Task.ShortCommandLine(a.Argv(), maxCommand)),
+		Attempt: a.Number, Worker: a.Slot.ID, Host: task.Bytes(a.Slot.Host), Start: now,
 	}
-	b = task.AppendTime(b, "at", now)
-	b = task.AppendText(b, "command", a.Task.ShortCommandLine(a.Argv(), maxCommand))
-	return seal(b, from)
+	return seal(f.Append(b), from)
 }
 
 // appendResult appends the line about the end of an attempt, with the members that
 // more appends. event is evEnded or evAttempt.
 func appendResult(b []byte, event string, t *task.Task, r *task.Result, more func([]byte) []byte) []byte {
 	from := len(b)
-	b = beginTask(b, event, t.Identity)
-	b = r.AppendFacts(b)
-	b = task.AppendInt(b, "seq", int64(t.ID))
-	if r.Err != nil {
-		b = task.AppendText(b, "error", task.Shorten(r.Err.Error(), 1000))
-	}
-	b = more(b)
-	if t.Key != "" {
-		b = task.AppendText(b, "key", task.Shorten(t.Key, maxKey))
-	}
-	b = task.AppendText(b, "command", t.ShortCommandLine(t.ArgvIn(r), maxCommand))
-	return seal(b, from)
+	f := r.Facts()
+	f.Task, f.Key = t.ID, task.Bytes(task.Shorten(t.Key, maxKey))
+	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
+	return seal(more(f.Append(beginTask(b, event, t.Identity))), from)
 }
 
 // record is a line as it is read back.
 type record struct {
 	Event string `json:"event"`
+	task.Facts
 
-	// the first line
+	// the first line, of which Command is that of the run
 
-	Version int    `json:"version"`
-	Command string `json:"command"` // also of a task
-	Sum     string `json:"sum"`
-	Dir     string `json:"dir"`
-	Output  string `json:"output"`
-	Queue   string `json:"queue"` // ID of the queue; empty for a run
-	Last    uint64 `json:"last"`  // the highest number that was given in the queue
+	Version int        `json:"version"`
+	Sum     string     `json:"sum"`
+	Dir     task.Bytes `json:"dir"`
+	Output  string     `json:"output"`
+	Queue   string     `json:"queue"` // ID of the queue; empty for a run
+	Last    uint64     `json:"last"`  // the highest number that was given in the queue
 
 	// a task of a queue
 
@@ -70,42 +58,20 @@ type record struct {
 	Spec        *spec        `json:"spec"`
 	Env         []task.Bytes `json:"env"` // the environment itself
 
-	// a run, or the start of an attempt
-
-	At time.Time `json:"at"`
-
 	// a run
 
-	Done int `json:"done"` // tasks that were done before
-
-	// an attempt
-
-	Seq uint64 `json:"seq"`
+	At   time.Time `json:"at"`
+	Done int       `json:"done"` // tasks that were done before
 
 	// the end of an attempt
 
-	Outcome  string    `json:"outcome"`
-	Duration float64   `json:"duration"`
-	Attempt  int       `json:"attempt"`
-	Worker   int       `json:"worker"`
-	Host     string    `json:"host"`
-	PID      int       `json:"pid"`
-	Start    time.Time `json:"start"`
-	Exit     int       `json:"exit"`
-	Signal   int       `json:"signal"`
-	User     float64   `json:"user"`
-	System   float64   `json:"system"`
-	MaxRSS   int64     `json:"maxrss"`
-	Leaked   bool      `json:"leaked"`
-	Error    string    `json:"error"`
-	Key      string    `json:"key"`
-	Stdout   extent    `json:"stdout"`
-	Stderr   extent    `json:"stderr"`
-	Attempts extent    `json:"attempts"`
-	Streamed bool      `json:"streamed"` // the output was shown but not captured
-	Dropped  bool      `json:"dropped"`  // the output was discarded
-	Unkept   bool      `json:"unkept"`   // the output of an attempt before the last was not kept
-	Omitted  int       `json:"omitted"`  // attempts before the last that Attempts lacks
+	Stdout   extent `json:"stdout"`
+	Stderr   extent `json:"stderr"`
+	Attempts extent `json:"attempts"`
+	Streamed bool   `json:"streamed"` // the output was shown but not captured
+	Dropped  bool   `json:"dropped"`  // the output was discarded
+	Unkept   bool   `json:"unkept"`   // the output of an attempt before the last was not kept
+	Omitted  int    `json:"omitted"`  // attempts before the last that Attempts lacks
 }
 
 var errDamagedRecord = errors.New("its record is damaged")
@@ -149,33 +115,17 @@ func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 
 // facts returns the recorded result of t without its outputs.
 func (r *record) facts(t *task.Task) (*task.Result, error) {
-	outcome, ok := parseOutcome(r.Outcome)
-	if !ok {
+	if !isDone(r.Outcome) {
 		return nil, errDamagedRecord
 	}
-	res := &task.Result{
-		Task: t, Attempt: r.Attempt, Worker: r.Worker, Host: r.Host, PID: r.PID, Outcome: outcome, Code: r.Exit, Signal: r.Signal,
-		Start: r.Start, End: r.Start.Add(seconds(r.Duration)), User: seconds(r.User), System: seconds(r.System),
-		MaxRSS: r.MaxRSS, Leaked: r.Leaked, Argv: t.ArgvOn(r.Worker, r.Host),
-	}
-	if r.Error != "" {
-		res.Err = errors.New(r.Error)
-	}
+	res := r.Facts.Result(t)
+	res.Argv = t.ArgvOn(r.Worker, string(r.Host))
 	return res, nil
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s*1e9 + 0.5) }
-
-// parseOutcome returns the named outcome. ok reports whether it can be that of a task
-// that is done: a command may have cancelled the task of a queue.
-func parseOutcome(name string) (o task.Outcome, ok bool) {
-	for o := task.OK; o < task.Outcomes; o++ {
-		if o.String() == name {
-			return o, finishes(o) || o == task.Cancelled
-		}
-	}
-	return 0, false
-}
+// isDone reports whether the task of an evEnded line can have this outcome: a command may
+// have cancelled the task of a queue.
+func isDone(o task.Outcome) bool { return finishes(o) || o == task.Cancelled }
 
 // finishes reports whether a task with this outcome is done, so that it does not
 // run again when the run is resumed.

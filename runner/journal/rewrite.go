@@ -302,17 +302,19 @@ func (r *rewriter) keepOutputs(body []byte) {
 // begun, its attempts, behind the lines of those that are kept. last is then the body of
 // the last line about it, otherwise nil.
 func (r *rewriter) known(e *entry, age int, last []byte, t *tries) {
-	b := beginTask(r.buf[:0], evKnown, e.id)
-	b = task.AppendSeconds(b, "duration", seconds(float64(e.duration)))
-	b = task.AppendInt(b, "age", int64(age))
+	f := task.Facts{Duration: task.Seconds(float64(e.duration) * 1e9)}
 	if last != nil {
-		b = task.AppendInt(b, "attempt", int64(e.attempts))
+		f.Attempt = int(e.attempts)
+		if rec, err := parse(last); err == nil {
+			f.Command = rec.Command
+		}
+	}
+	b := task.AppendInt(f.Append(beginTask(r.buf[:0], evKnown, e.id)), "age", int64(age))
+	if last != nil {
 		b = task.AppendInt(b, "failures", int64(e.failures))
 		if t != nil {
 			b = task.AppendInt(b, "omitted", int64(t.omitted))
 		}
-		b = append(task.AppendName(b, "command"), '"')
-		b = append(append(b, field(last, "command")...), '"')
 	}
 	r.write(b)
 }

@@ -246,7 +246,7 @@ func appendNotes(b []byte, event string, ids []identity) []byte {
 
 func appendNote(b []byte, event string, ids []identity) []byte {
 	from := len(b)
-	return seal(appendIDs(begin(b, event), "tasks", ids), from)
+	return seal(appendIDs(begin(b, event), "ids", ids), from)
 }
 
 // Close closes the wrapped sink and, if all went well, records that the run ended

@@ -97,9 +97,8 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 	}
 	from := len(b)
 	b = beginTask(b, evAccepted, t.Identity)
-	b = task.AppendInt(b, "seq", int64(t.ID))
-	b = task.AppendTime(b, "at", now)
-	b = task.AppendText(b, "command", t.ShortCommandLine(t.Argv, maxCommand))
+	f := task.Facts{Task: t.ID, Command: task.Bytes(t.ShortCommandLine(t.Argv, maxCommand))}
+	b = task.AppendTime(f.Append(b), "at", now)
 	b = append(b, envMark+`"`...)
 	if t.Bare {
 		b = appendID(b, env)

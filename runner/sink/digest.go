@@ -96,7 +96,7 @@ func (d *Digest) finished(e *task.Event) {
 		if last := r.Before[n-1]; last.Outcome == task.Lost {
 			d.lost++
 		} else if d.undone++; d.undone <= digestFlaky {
-			text := fmt.Sprintf("crew: task %d waits for a retry: %s", e.ID, last.Verdict()+attemptText(last))
+			text := fmt.Sprintf("crew: task %d waits for a retry: %s", e.ID, last.Verdict()+task.LaterAttempt(last.Attempt))
 			d.waits = append(d.waits, described{id: e.ID, text: describeEarlier(text, e.Task, r)})
 		}
 	}
@@ -284,7 +284,7 @@ func (d *Digest) restarted(s *task.Stats) int64 { return s.Lost - s.Of(task.Lost
 func (d *Digest) describe(t *task.Task, r *task.Result) string {
 	var b strings.Builder
 	cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand)
-	b.WriteString("crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+attemptText(r))))
+	b.WriteString("crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+task.LaterAttempt(r.Attempt))))
 	if t.Block != nil {
 		b.WriteString(", " + task.Printable(t.Block.Place()))
 	}
@@ -313,14 +313,6 @@ func recordText(t *task.Task, cmd string) string {
 		return " (" + record + ")"
 	}
 	return ""
-}
-
-// attemptText returns the number of an attempt that is not the first, behind a comma.
-func attemptText(r *task.Result) string {
-	if r.Attempt <= 1 {
-		return ""
-	}
-	return fmt.Sprintf(", attempt %d", r.Attempt)
 }
 
 // describeEarlier adds to a text about a task, and about how it failed before it got

@@ -71,7 +71,7 @@ func (f *Failures) say() {
 }
 
 func (f *Failures) line(t *task.Task, r *task.Result) string {
-	text := "crew: " + f.screen.red(fmt.Sprintf("task %d failed: %s", t.ID, r.Verdict()+attemptText(r)))
+	text := "crew: " + f.screen.red(fmt.Sprintf("task %d failed: %s", t.ID, r.Verdict()+task.LaterAttempt(r.Attempt)))
 	if !t.NoArgs { // else the label is the number
 		text += ": " + t.Label(failureLabel)
 	}

@@ -56,7 +56,7 @@ func (t *Terminal) figures(n tally, now time.Time) []figure {
 // rest says how long the rest of the run takes or, if that cannot be said, how long
 // the oldest task has been running.
 func (t *Terminal) rest(n tally, now time.Time) string {
-	at := t.stats.Clock(now)
+	at := t.stats.Clock.At(now)
 	if n.known && n.waiting > 0 && !t.stats.Draining {
 		if eta, ok := t.stats.ETA(n.waiting, t.load.ages(at), now); ok {
 			return ", eta " + task.Brief(max(eta.Round(time.Second), time.Second))
@@ -78,7 +78,7 @@ func (a runningTask) name(columns int) string { return cut(a.task.Label(4*column
 
 // longest names the tasks that have run longest, in at most so many columns.
 func (t *Terminal) longest(columns int, now time.Time) string {
-	now = t.stats.Clock(now)
+	now = t.stats.Clock.At(now)
 	line := ""
 	for _, a := range t.load.oldest(nameTasks) {
 		age := a.age(now)
@@ -101,7 +101,7 @@ func (t *Terminal) longest(columns int, now time.Time) string {
 // workers returns a line for each running task, by worker, and one for all other
 // workers. If these are more than rows, it leaves out what began last.
 func (t *Terminal) workers(rows, columns int, now time.Time) []string {
-	now = t.stats.Clock(now)
+	now = t.stats.Clock.At(now)
 	list := t.load.oldest(len(t.load.running))
 	idle, hidden := max(0, t.stats.Slots-len(list)), 0
 	if most := rows - min(1, idle); len(list) > most {

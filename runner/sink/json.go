@@ -11,14 +11,10 @@ import (
 	"crew/runner/task"
 )
 
-// object writes results as JSON, one object a line, with the keys always in the
-// same order. It streams outputs, so their size does not matter. If attempts
-// failed before, attempts lists them with their outputs.
-//
-// JSON strings are UTF-8. An output that is not is given in base64, as
-// stdout_base64 or stderr_base64. In args, command and key each invalid byte
-// becomes U+FFFD, and args_base64, command_base64 and key_base64 beside them hold
-// the original bytes. fields has the columns that have names, for each record.
+// object writes results as JSON, one object a line: their task.Facts, the record and, if
+// attempts failed before, attempts with theirs. It streams outputs, so their size does not
+// matter. What is not UTF-8 is written as task.Bytes are. fields has the columns that have
+// names, for each record.
 type object struct {
 	outputs bool // include stdout and stderr
 	records Records
@@ -36,12 +32,14 @@ type Records struct {
 
 // write writes the object of a task that ended with r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
-	j.buf = appendFacts(j.buf[:0], t, r, &j.records)
+	j.buf = j.begin(j.buf[:0], t, r)
 	if len(r.Before) > 0 {
 		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
 		for _, b := range r.Before {
+			f := b.Facts()
+			f.Task, f.Key = 0, "" // as above
 			open := len(j.buf)
-			j.buf = appendError(b.AppendFacts(j.buf), b)
+			j.buf = f.Append(j.buf)
 			j.buf[open] = '{' // in place of the comma
 			if !b.Earlier {
 				if err := j.streams(w, b); err != nil {
@@ -84,10 +82,11 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 	if err != nil {
 		return err
 	}
+	open, end := `"`, `"`
 	if !valid {
-		name += "_base64"
+		open, end = `{"base64":"`, `"}`
 	}
-	j.buf = append(task.AppendName(j.buf, name), '"')
+	j.buf = append(task.AppendName(j.buf, name), open...)
 	if _, err := w.Write(j.buf); err != nil {
 		return err
 	}
@@ -100,37 +99,30 @@ func (j *object) stream(w io.Writer, name string, o task.Output) error {
 			err = enc.Close()
 		}
 	}
-	j.buf = append(j.buf[:0], '"')
+	j.buf = append(j.buf[:0], end...)
 	return err
 }
 
-// appendFacts appends the members before attempts and outputs. The object stays
-// open.
-func appendFacts(b []byte, t *task.Task, r *task.Result, form *Records) []byte {
-	b = append(b, `{"seq":`...)
-	b = strconv.AppendUint(b, t.ID, 10)
-	b = append(b, `,"args":`...)
-	b = appendRecords(b, t.Records, form, arrayOf(task.AppendString))
-	invalid := func(column string) bool { return !utf8.ValidString(column) }
-	if slices.ContainsFunc(t.Records, func(r []string) bool { return slices.ContainsFunc(r, invalid) }) {
-		b = append(b, `,"args_base64":`...)
-		b = appendRecords(b, t.Records, form, arrayOf(appendBase64))
-	}
+// begin appends the members before attempts and outputs. The object stays open.
+func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
+	form, open := &j.records, len(b)
+	f := r.Facts()
+	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.CommandLine(t.ArgvIn(r)))
+	b = f.Append(b)
+	b[open] = '{' // in place of the comma
+	b = form.append(task.AppendName(b, "args"), t.Records, task.AppendColumns)
 	switch {
 	case form.Objects && t.Object != "":
 		b = append(task.AppendName(b, "fields"), t.Object...)
 	case form.Names != nil && len(t.Records) > 0:
-		b = appendRecords(task.AppendName(b, "fields"), t.Records, form, form.appendFields)
+		b = form.append(task.AppendName(b, "fields"), t.Records, func(b []byte, columns []string) []byte {
+			return task.AppendFields(b, form.Names, columns)
+		})
 	}
 	if t.Block != nil {
 		b = appendBlock(b, t.Block)
 	}
-	b = appendText(b, "command", t.CommandLine(t.ArgvIn(r)))
-	b = r.AppendFacts(b)
-	if t.Key != "" {
-		b = appendText(b, "key", t.Key)
-	}
-	return appendError(b, r)
+	return b
 }
 
 // appendBlock appends where the block begins in the input, and its size.
@@ -142,68 +134,20 @@ func appendBlock(b []byte, block *task.Block) []byte {
 	return append(b, '}')
 }
 
-func appendError(b []byte, r *task.Result) []byte {
-	if r.Err != nil && r.Outcome.Failed() && r.Outcome != task.Lost {
-		b = task.AppendText(b, "error", r.Err.Error())
-	}
-	return b
-}
-
-// appendText appends s, and its bytes in base64 if they are not UTF-8.
-func appendText(b []byte, name, s string) []byte {
-	b = task.AppendText(b, name, s)
-	if !utf8.ValidString(s) {
-		b = appendBase64(task.AppendName(b, name+"_base64"), s)
-	}
-	return b
-}
-
-// appendRecords appends what value makes of the record, or an array of that if tasks
-// can have several.
-func appendRecords(b []byte, records [][]string, form *Records, value func([]byte, []string) []byte) []byte {
+// append appends what value makes of the record, or an array of that if tasks can have
+// several.
+func (form *Records) append(b []byte, records [][]string, value func([]byte, []string) []byte) []byte {
 	if len(records) == 1 && !form.Several {
 		return value(b, records[0])
 	}
-	return appendArray(b, records, value)
-}
-
-// arrayOf returns a function that appends an array of strings.
-func arrayOf(value func([]byte, string) []byte) func([]byte, []string) []byte {
-	return func(b []byte, columns []string) []byte { return appendArray(b, columns, value) }
-}
-
-// appendFields appends an object of the columns by name. Of two columns with one
-// name it is the first, as with {name}.
-func (form *Records) appendFields(b []byte, columns []string) []byte {
-	open := len(b)
-	for i, name := range form.Names[:min(len(form.Names), len(columns))] {
-		if name != "" && slices.Index(form.Names, name) == i {
-			b = append(task.AppendString(append(b, ','), name), ':')
-			b = task.AppendString(b, columns[i])
-		}
-	}
-	if len(b) == open {
-		b = append(b, '{')
-	}
-	b[open] = '{' // in place of the comma
-	return append(b, '}')
-}
-
-func appendArray[T any](b []byte, items []T, value func([]byte, T) []byte) []byte {
 	b = append(b, '[')
-	for i, v := range items {
+	for i, r := range records {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = value(b, v)
+		b = value(b, r)
 	}
 	return append(b, ']')
-}
-
-func appendBase64(b []byte, s string) []byte {
-	b = append(b, '"')
-	b = base64.StdEncoding.AppendEncode(b, []byte(s))
-	return append(b, '"')
 }
 
 // escaper writes the inside of a JSON string to w.

@@ -2,7 +2,6 @@ package sink
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -53,11 +52,11 @@ func TestObjects(t *testing.T) {
 		e                task.Event
 		want             string
 	}{
-		{"everything", true, false, full, `{"seq":7,"args":["a b"],"command":"job 'a b'","outcome":"exit","exit":3,"signal":0,"attempt":2,"worker":4,"pid":99,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0.0015,"system":0.001,"maxrss":2048,"leaked":true,"key":"k","stdout":"tab\there \"<b>\"\n","stderr_base64":"/w=="}`},
-		{"several records", true, true, several, `{"seq":1,"args":[["a","b"],["c"]],"command":"x","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":null,"stdout":"","stderr":""}`},
-		{"one of several", false, true, single, `{"seq":1,"args":[["a b"]],"command":"job 'a b'","outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":null}`},
-		{"not run, no output", false, false, never, `{"seq":2,"args":[],"command":"job 'a b'","outcome":"not-run","exit":null,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null}`},
-		{"bytes", false, false, bytesOnly, `{"seq":3,"args":["a��"],"args_base64":["Yf/+"],"command":"'x�'","command_base64":"J3j/Jw==","outcome":"start-failed","exit":127,"signal":0,"attempt":1,"worker":0,"pid":0,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0,"system":0,"maxrss":null,"key":"k�","key_base64":"a/8=","error":"no \"x\""}`},
+		{"everything", true, false, full, `{"task":7,"key":"k","command":"job 'a b'","outcome":"exit","exit":3,"attempt":2,"worker":4,"pid":99,"start":"2026-01-02T03:04:05Z","duration":0.21,"user":0.0015,"system":0.001,"maxrss":2048,"leaked":true,"args":["a b"],"stdout":"tab\there \"<b>\"\n","stderr":{"base64":"/w=="}}`},
+		{"several records", true, true, several, `{"task":1,"command":"x","outcome":"ok","exit":0,"attempt":1,"start":"2026-01-02T03:04:05Z","duration":0.21,"args":[["a","b"],["c"]],"stdout":"","stderr":""}`},
+		{"one of several", false, true, single, `{"task":1,"command":"job 'a b'","outcome":"ok","exit":0,"attempt":1,"start":"2026-01-02T03:04:05Z","duration":0.21,"args":[["a b"]]}`},
+		{"not run, no output", false, false, never, `{"task":2,"command":"job 'a b'","outcome":"not-run","args":[]}`},
+		{"bytes", false, false, bytesOnly, `{"task":3,"key":{"base64":"a/8="},"command":{"base64":"J3j/Jw=="},"outcome":"start-failed","exit":127,"error":"no \"x\"","attempt":1,"start":"2026-01-02T03:04:05Z","duration":0.21,"args":[{"base64":"Yf/+"}]}`},
 	} {
 		got := objectOf(t, c.outputs, c.batches, c.e)
 		require.Equal(t, c.want+"\n", got, c.name)
@@ -72,22 +71,22 @@ func TestFields(t *testing.T) {
 		object  string
 		want    string
 	}{
-		{form: Records{Names: []string{"n", `"v"`}}, records: [][]string{{"a", "b\xff"}}, want: `"fields":{"n":"a","\"v\"":"b�"},`},
-		{form: Records{Names: []string{"n", "", "n", "m"}}, records: [][]string{{"a", "b", "c"}}, want: `"fields":{"n":"a"},`},
-		{form: Records{Names: []string{"n"}}, records: [][]string{{}}, want: `"fields":{},`},
-		{form: Records{Names: []string{"n"}}, records: [][]string{{"a", "b"}}, want: `"fields":{"n":"a"},`},
-		{form: Records{Names: []string{"n"}, Several: true}, records: [][]string{{"a"}, {"b"}}, want: `"fields":[{"n":"a"},{"n":"b"}],`},
-		{form: Records{Objects: true}, object: `{"n": [1]}`, records: [][]string{{"x"}}, want: `"fields":{"n": [1]},`},
+		{form: Records{Names: []string{"n", `"v"`}}, records: [][]string{{"a", "b\xff"}}, want: `"fields":{"n":"a","\"v\"":{"base64":"Yv8="}}`},
+		{form: Records{Names: []string{"n", "", "n", "m"}}, records: [][]string{{"a", "b", "c"}}, want: `"fields":{"n":"a"}`},
+		{form: Records{Names: []string{"n"}}, records: [][]string{{}}, want: `"fields":{}`},
+		{form: Records{Names: []string{"n"}}, records: [][]string{{"a", "b"}}, want: `"fields":{"n":"a"}`},
+		{form: Records{Names: []string{"n"}, Several: true}, records: [][]string{{"a"}, {"b"}}, want: `"fields":[{"n":"a"},{"n":"b"}]`},
+		{form: Records{Objects: true}, object: `{"n": [1]}`, records: [][]string{{"x"}}, want: `"fields":{"n": [1]}`},
 		{form: Records{Objects: true}, records: [][]string{{"x"}}, want: ""},
 		{object: `{}`, records: [][]string{{"x"}}, want: ""},
 	} {
 		tk := &task.Task{ID: 1, Records: c.records, Object: c.object}
-		got := string(appendFacts(nil, tk, &task.Result{}, &c.form)) + "}"
+		j := object{records: c.form}
+		got := string(j.begin(nil, tk, &task.Result{})) + "}"
 		require.True(t, json.Valid([]byte(got)), got)
-		_, fields, _ := strings.Cut(got, `],"fields"`)
-		fields, _, _ = strings.Cut(fields, `"command":`)
-		if c.want != "" {
-			fields = `"fields"` + fields
+		_, fields, found := strings.Cut(strings.TrimSuffix(got, "}"), `,"fields":`)
+		if found {
+			fields = `"fields":` + fields
 		}
 		require.Equal(t, c.want, fields)
 	}
@@ -118,14 +117,14 @@ func TestJSONOnStdout(t *testing.T) {
 		require.Len(t, lines, 40)
 		for i, line := range lines {
 			var got struct {
-				Seq            int
+				Task           int
 				Stdout, Stderr string
 			}
 			require.NoError(t, json.Unmarshal([]byte(line), &got))
 			if ordered {
-				require.Equal(t, i+1, got.Seq)
+				require.Equal(t, i+1, got.Task)
 			}
-			require.True(t, want[got.Seq] == [2]string{got.Stdout, got.Stderr}, "task %d", got.Seq)
+			require.True(t, want[got.Task] == [2]string{got.Stdout, got.Stderr}, "task %d", got.Task)
 		}
 		require.NoError(t, s.Close(task.Stats{}))
 	}
@@ -199,25 +198,12 @@ func FuzzJSONString(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		ours := task.AppendString(nil, s)
-		theirs, err := json.Marshal(s)
-		require.NoError(t, err)
-		var got, want string
-		require.NoError(t, json.Unmarshal(ours, &got), "%q", ours)
-		require.NoError(t, json.Unmarshal(theirs, &want))
-		require.Equal(t, want, got)
-
 		var b bytes.Buffer
 		j := object{outputs: true}
-		require.NoError(t, j.write(&b, &task.Task{}, &task.Result{Stdout: crumbs{spool.Text(s), rand.New(rand.NewSource(1))}}))
-		var o struct {
-			Stdout string
-			Raw    string `json:"stdout_base64"`
-		}
+		require.NoError(t, j.write(&b, &task.Task{ID: 1}, &task.Result{Stdout: crumbs{spool.Text(s), rand.New(rand.NewSource(1))}}))
+		var o struct{ Stdout task.Bytes }
 		require.NoError(t, json.Unmarshal(b.Bytes(), &o))
-		raw, err := base64.StdEncoding.DecodeString(o.Raw)
-		require.NoError(t, err)
-		require.Equal(t, s, o.Stdout+string(raw))
+		require.EqualValues(t, s, o.Stdout)
 	})
 }
 

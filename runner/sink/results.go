@@ -19,7 +19,7 @@ import (
 )
 
 // resultVersion is the version of the format of result.json.
-const resultVersion = 1
+const resultVersion = 2
 
 // Results writes a directory for each task that has ended, named by its number
 // beneath the directory for its results.

@@ -112,11 +112,11 @@ func TestResultJSON(t *testing.T) {
 	require.NoError(t, s.Consume([]task.Event{exit, killed, never}))
 
 	text := contents(t, filepath.Join(dir, "1", "result.json"))
-	require.True(t, strings.HasPrefix(text, `{"version":1,"seq":1,`), text)
+	require.True(t, strings.HasPrefix(text, `{"version":2,"task":1,`), text)
 	require.True(t, strings.HasSuffix(text, "}\n"), text)
 	require.Equal(t, map[string]any{
-		"version": 1.0, "seq": 1.0, "key": "k", "command": "job 'x y'", "args": []any{"a b"},
-		"outcome": "exit", "exit": 3.0, "signal": 0.0, "worker": 2.0, "attempt": 4.0, "pid": 77.0, "leaked": true,
+		"version": 2.0, "task": 1.0, "key": "k", "command": "job 'x y'", "args": []any{"a b"},
+		"outcome": "exit", "exit": 3.0, "worker": 2.0, "attempt": 4.0, "pid": 77.0, "leaked": true,
 		"start": "2026-01-02T03:04:05Z", "duration": 0.21, "user": 0.03, "system": 0.01, "maxrss": 4096.0,
 	}, resultOf(t, dir, "1"))
 	require.Equal(t, 9.0, resultOf(t, dir, "2")["signal"])

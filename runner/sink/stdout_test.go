@@ -329,7 +329,7 @@ func TestNoHalfObjectOfUnreadableOutput(t *testing.T) {
 		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}})
 		events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("read"), Stderr: o}), ended(2, task.Result{Outcome: task.OK})}
 		require.ErrorIs(t, s.Consume(events), os.ErrClosed)
-		require.Regexp(t, `^{"seq":2,.*}\n$`, p.out.String())
+		require.Regexp(t, `^{"task":2,.*}\n$`, p.out.String())
 	}
 }
 

@@ -103,7 +103,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 		e := &events[i]
 		t.stats.Apply(e)
 		if t.every > 0 {
-			t.load.apply(e, t.stats.Clock(e.At))
+			t.load.apply(e, t.stats.Clock.At(e.At))
 		}
 		if s := t.notice(e); s != "" {
 			t.screen.Notice(s)

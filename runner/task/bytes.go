@@ -17,7 +17,7 @@ type Bytes string
 // Append appends s in its JSON form.
 func (s Bytes) Append(b []byte) []byte {
 	if utf8.ValidString(string(s)) {
-		return AppendString(b, string(s))
+		return append(AppendJSON(append(b, '"'), string(s)), '"')
 	}
 	b = append(b, `{"base64":"`...)
 	return append(base64.StdEncoding.AppendEncode(b, []byte(s)), `"}`...)

@@ -60,7 +60,7 @@ type Stats struct {
 	Draining  bool
 	Start     time.Time     // of the first event
 	Last      time.Time     // of the latest event
-	Suspended time.Duration // how long the run has stood still in all
+	Clock     Clock         // the run's, for moments since the latest event
 	First     time.Time     // of the first attempt, on the run's clock
 	Busy      time.Duration // sum of the attempts that have ended
 	Longest   time.Duration // of them
@@ -78,7 +78,7 @@ func (s *Stats) Apply(e *Event) {
 		s.Admitted++
 	case Started:
 		if s.First.IsZero() {
-			s.First = s.Clock(e.At)
+			s.First = s.Clock.At(e.At)
 		}
 		s.Running++
 		if e.Retries == 1 {
@@ -108,7 +108,7 @@ func (s *Stats) Apply(e *Event) {
 	case Draining, Stopping:
 		s.Draining = true
 	case Continued:
-		s.Suspended += e.Wait
+		s.Clock.Lost += e.Wait
 	}
 }
 
@@ -129,7 +129,7 @@ func (s *Stats) ran(took time.Duration) {
 // now. ok is false if nothing can be said: no task is finished yet, or one runs much
 // longer than any has taken, so it may take as long again.
 func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left time.Duration, ok bool) {
-	passed := s.Clock(now).Sub(s.First)
+	passed := s.Clock.At(now).Sub(s.First)
 	if s.Ran == 0 || passed <= 0 {
 		return 0, false
 	}
@@ -147,13 +147,9 @@ func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left ti
 	return max(left, time.Duration(float64(work)*float64(passed)/float64(max(busy, 1)))), true
 }
 
-// Clock returns a moment on the run's clock, which stands still while the run is
-// suspended. It is for moments since the latest event.
-func (s *Stats) Clock(at time.Time) time.Time { return at.Add(-s.Suspended) }
-
 // Elapsed returns how long the run has taken until now, without the time for which
 // it was suspended.
-func (s *Stats) Elapsed(now time.Time) time.Duration { return s.Clock(now).Sub(s.Start) }
+func (s *Stats) Elapsed(now time.Time) time.Duration { return s.Clock.At(now).Sub(s.Start) }
 
 // Finished returns the number of finished tasks.
 func (s *Stats) Finished() int64 { return sum(s.ByOutcome[:]) }

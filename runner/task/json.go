@@ -1,9 +1,10 @@
 package task
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // The Append functions write JSON members in a fixed order, without reflection.
@@ -19,10 +20,8 @@ func AppendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(AppendName(b, name), n, 10)
 }
 
-// AppendSeconds appends a duration in seconds, to the nanosecond.
-func AppendSeconds(b []byte, name string, d time.Duration) []byte {
-	return strconv.AppendFloat(AppendName(b, name), d.Seconds(), 'f', -1, 64)
-}
+// AppendSeconds appends a duration.
+func AppendSeconds(b []byte, name string, s Seconds) []byte { return s.append(AppendName(b, name)) }
 
 // AppendTime appends a time as in RFC 3339, to the nanosecond.
 func AppendTime(b []byte, name string, t time.Time) []byte {
@@ -30,62 +29,45 @@ func AppendTime(b []byte, name string, t time.Time) []byte {
 	return append(t.AppendFormat(b, time.RFC3339Nano), '"')
 }
 
-// AppendNull appends null.
-func AppendNull(b []byte, name string) []byte { return append(AppendName(b, name), "null"...) }
-
 // AppendTrue appends true.
 func AppendTrue(b []byte, name string) []byte { return append(AppendName(b, name), "true"...) }
 
-// AppendText appends a string.
-func AppendText(b []byte, name, s string) []byte { return AppendString(AppendName(b, name), s) }
+// AppendText appends text that may not be UTF-8.
+func AppendText(b []byte, name, s string) []byte { return Bytes(s).Append(AppendName(b, name)) }
 
-// AppendFacts appends the members of a result except its output. A value that is
-// unknown, or does not apply to the outcome, is null.
-func (r *Result) AppendFacts(b []byte) []byte {
-	b = append(append(append(AppendName(b, "outcome"), '"'), r.Outcome.String()...), '"')
-	if r.Outcome.HasCode() {
-		b = AppendInt(b, "exit", int64(r.Code))
-	} else {
-		b = AppendNull(b, "exit")
-	}
-	b = AppendInt(b, "signal", int64(r.Signal))
-	b = AppendInt(b, "attempt", int64(r.Attempt))
-	b = AppendInt(b, "worker", int64(r.Worker))
-	if r.Host != "" {
-		b = AppendText(b, "host", r.Host)
-	}
-	b = AppendInt(b, "pid", int64(r.PID))
-	if r.Start.IsZero() {
-		b = AppendNull(b, "start")
-	} else {
-		b = AppendTime(b, "start", r.Start)
-	}
-	b = AppendSeconds(b, "duration", r.Duration())
-	b = AppendSeconds(b, "user", r.User)
-	b = AppendSeconds(b, "system", r.System)
-	if r.MaxRSS > 0 {
-		b = AppendInt(b, "maxrss", r.MaxRSS)
-	} else {
-		b = AppendNull(b, "maxrss")
-	}
-	if r.Leaked {
-		b = AppendTrue(b, "leaked")
-	}
-	return b
+// AppendString appends s as a JSON string, with U+FFFD for what is not UTF-8: the name of a
+// member, which cannot be Bytes.
+func AppendString(b []byte, s string) []byte {
+	return append(AppendJSON(append(b, '"'), strings.ToValidUTF8(s, "\ufffd")), '"')
 }
 
-// AppendString appends s as a JSON string, with U+FFFD for each byte that is not
-// UTF-8.
-func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	if utf8.ValidString(s) {
-		return append(AppendJSON(b, s), '"')
+// AppendColumns appends the columns of a record as an array.
+func AppendColumns(b []byte, columns []string) []byte {
+	b = append(b, '[')
+	for i, c := range columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = Bytes(c).Append(b)
 	}
-	var valid []byte
-	for _, r := range s { // U+FFFD for an invalid byte
-		valid = utf8.AppendRune(valid, r)
+	return append(b, ']')
+}
+
+// AppendFields appends an object of the columns that have names. Of two with one name it
+// has the first, as {name} does.
+func AppendFields(b []byte, names, columns []string) []byte {
+	open := len(b)
+	for i, name := range names[:min(len(names), len(columns))] {
+		if name != "" && slices.Index(names, name) == i {
+			b = append(AppendString(append(b, ','), name), ':')
+			b = Bytes(columns[i]).Append(b)
+		}
 	}
-	return append(AppendJSON(b, valid), '"')
+	if len(b) == open {
+		b = append(b, '{')
+	}
+	b[open] = '{' // in place of the comma
+	return append(b, '}')
 }
 
 // AppendJSON appends p escaped for a JSON string, without the quotes (RFC 8259,

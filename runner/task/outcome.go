@@ -1,5 +1,10 @@
 package task
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Outcome is how an attempt or a task ended: one of a closed set.
 type Outcome uint8
 
@@ -32,6 +37,19 @@ func (o Outcome) String() string {
 		return "unknown"
 	}
 	return outcomeNames[o]
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (o *Outcome) UnmarshalText(name []byte) error {
+	i := slices.Index(outcomeNames[1:], string(name))
+	if i < 0 {
+		return fmt.Errorf("%q is no outcome", name)
+	}
+	*o = Outcome(i + 1)
+	return nil
 }
 
 // Failed reports whether the outcome counts as a failure of the task. Cancelled

@@ -34,8 +34,8 @@ type Where struct {
 
 // Past is what is kept of a task that has ended.
 type Past struct {
-	Result  *Result  // of its last attempt; Task has its ID and Key at least, and the outputs are closed
-	Command string   // as a person would type it; it may be cut
+	Facts            // of its last attempt
+	Record  Bytes    // by which to recognize the task, if the command does not tell
 	Outputs [2]Live  // stdout and stderr; nil for none
 	Cut     [2]int64 // how many bytes came before what is kept of these
 	Kept    bool     // without Outputs there was none

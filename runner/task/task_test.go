@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -87,35 +88,63 @@ func TestFactsAreJSON(t *testing.T) {
 		want string
 	}{
 		{Result{Outcome: OK, Attempt: 1, Worker: 2, PID: 3, Start: start, End: start.Add(time.Second), User: 1, MaxRSS: 4, Leaked: true},
-			`"outcome":"ok","exit":0,"signal":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
-				`"duration":1,"user":0.000000001,"system":0,"maxrss":4,"leaked":true`},
-		{Result{Outcome: Lost, Host: "web1"},
-			`"outcome":"lost","exit":null,"signal":0,"attempt":0,"worker":0,"host":"web1","pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
-		{Result{Outcome: NotRun},
-			`"outcome":"not-run","exit":null,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
-		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no")},
-			`"outcome":"start-failed","exit":127,"signal":0,"attempt":0,"worker":0,"pid":0,"start":null,"duration":0,"user":0,"system":0,"maxrss":null`},
+			`"outcome":"ok","exit":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
+				`"duration":1,"user":0.000000001,"maxrss":4,"leaked":true`},
+		{Result{Task: &Task{ID: 7, Key: "k\xff"}, Outcome: Lost, Host: "web1"}, `"task":7,"key":{"base64":"a/8="},"outcome":"lost","host":"web1"`},
+		{Result{Outcome: Signal, Signal: 9, Code: 1}, `"outcome":"signal","signal":9`},
+		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no <é>")}, `"outcome":"start-failed","exit":127,"error":"no <é>"`},
 	} {
-		require.Equal(t, ","+c.want, string(c.r.AppendFacts(nil)))
-		require.True(t, json.Valid([]byte("{"+c.want+"}")))
+		f := c.r.Facts()
+		require.Equal(t, ","+c.want, string(f.Append(nil)))
+		var theirs bytes.Buffer
+		enc := json.NewEncoder(&theirs)
+		enc.SetEscapeHTML(false)
+		require.NoError(t, enc.Encode(f))
+		require.Equal(t, "{"+c.want+"}\n", theirs.String())
+		var read Facts
+		require.NoError(t, json.Unmarshal(theirs.Bytes(), &read))
+		require.Equal(t, f, read)
+		again := read.Result(c.r.Task).Facts()
+		require.Equal(t, f, again)
 	}
 	for o := range Outcomes {
 		require.Equal(t, o == OK || o == Exit || o == StartFailed, o.HasCode(), "%v", o)
 	}
 	require.Equal(t, "unknown", Outcome(0).String())
 	require.Equal(t, "unknown", Outcomes.String())
+	require.Error(t, json.Unmarshal([]byte(`{"outcome":"unknown"}`), new(Facts)))
+	require.Error(t, json.Unmarshal([]byte(`{"duration":1e400}`), new(Facts)))
+}
+
+func BenchmarkFacts(b *testing.B) {
+	at := time.Now()
+	r := &Result{Task: &Task{ID: 12345}, Outcome: OK, Attempt: 1, Worker: 2, PID: 34567, Start: at, End: at.Add(1234567), User: 1e6, System: 2e6, MaxRSS: 1 << 22}
+	var buf []byte
+	for b.Loop() {
+		f := r.Facts()
+		f.Command = "echo 12345"
+		buf = f.Append(buf[:0])
+	}
 }
 
 func TestMembersAreJSON(t *testing.T) {
 	for _, s := range []string{"", "a\"b\\c\n\t\r\b\f\x00\x1f", "é\xff\u2028", strings.Repeat("x", 1000)} {
 		b := AppendText([]byte(`{"a":1`), "text", s)
-		b = AppendTrue(AppendNull(AppendInt(b, "int", math.MinInt64), "null"), "true")
-		b = append(AppendSeconds(b, "seconds", 1500*time.Microsecond), '}')
-		var got map[string]any
+		b = AppendTrue(AppendInt(b, "int", math.MinInt64), "true")
+		b = AppendColumns(AppendName(b, "columns"), []string{s, "b"})
+		b = append(AppendFields(AppendName(b, "fields"), []string{s, "n", "n"}, []string{s, "b", "c"}), '}')
+		var got struct {
+			Text    Bytes
+			True    bool
+			Columns []Bytes
+			Fields  map[string]Bytes
+		}
 		require.NoError(t, json.Unmarshal(b, &got), "%s", b)
-		require.Equal(t, strings.ToValidUTF8(s, "\ufffd"), got["text"])
-		require.Equal(t, 0.0015, got["seconds"])
-		require.Len(t, got, 6)
+		require.Equal(t, Bytes(s), got.Text)
+		require.Equal(t, []Bytes{Bytes(s), "b"}, got.Columns)
+		want := map[string]Bytes{strings.ToValidUTF8(s, "\ufffd"): Bytes(s), "n": "b"}
+		delete(want, "") // it has no name
+		require.Equal(t, want, got.Fields)
 	}
 }
 

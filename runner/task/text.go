@@ -282,6 +282,25 @@ func (r *Result) Verdict() string {
 	return r.Outcome.String() + after
 }
 
+// Verdict returns in words how the attempt ended, without a timeout that the task had.
+func (f *Facts) Verdict() string { return f.Result(nil).Verdict() }
+
+// Place names the worker and, if that is another one, its machine.
+func (f *Facts) Place() string {
+	if f.Host == "" {
+		return fmt.Sprintf("worker %d", f.Worker)
+	}
+	return fmt.Sprintf("worker %d (%s)", f.Worker, f.Host)
+}
+
+// LaterAttempt returns the number of an attempt that is not the first, behind a comma.
+func LaterAttempt(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", attempt %d", n)
+}
+
 // FlakyVerdict is Verdict for a flaky task: how it failed the last time, and when it passed.
 func (r *Result) FlakyVerdict() string {
 	failed := r.Failures()

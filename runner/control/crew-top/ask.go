@@ -58,7 +58,7 @@ func attempts(s *control.Status) map[int]time.Time {
 	pids := map[int]time.Time{}
 	for i := range s.Tasks {
 		if pid := s.Tasks[i].PID; pid > 0 {
-			pids[pid] = s.Tasks[i].Since
+			pids[pid] = s.Tasks[i].Start
 		}
 	}
 	return pids
@@ -88,8 +88,6 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 	}
 	a.look()
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // queue says how many tasks wait, and where.
 func queue(s *control.Status) string {

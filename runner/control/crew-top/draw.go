@@ -47,7 +47,7 @@ func (v *view) draw(s tcell.Screen) {
 func (v *view) header(c *canvas) int {
 	s := &v.status
 	c.fill(0, c.bar)
-	state := cmp.Or(v.over, s.State) + "  " + task.Brief(seconds(s.Elapsed))
+	state := cmp.Or(v.over, s.State) + "  " + task.Brief(time.Duration(s.Elapsed))
 	left := c.w - 3 - len(state)
 	c.right(1, 0, c.w-2, state, c.bar.Bold(true))
 	pid := fmt.Sprintf("  pid %d", v.hello.PID)
@@ -98,7 +98,7 @@ func (v *view) progress(c *canvas, y int) {
 	}
 	if v.over == "" {
 		if s.ETA != nil {
-			parts = append(parts, "eta "+task.Brief(seconds(*s.ETA)))
+			parts = append(parts, "eta "+task.Brief(time.Duration(*s.ETA)))
 		}
 		parts = append(parts, fmt.Sprintf("%d/%d workers busy", len(v.tasks), len(s.Workers)))
 	}
@@ -210,11 +210,11 @@ func (v *view) columns(w int) []column {
 	}
 	cols := []column{number(worker, 3, byWorker, func(r *row) string { return strconv.Itoa(r.Worker) })}
 	if w >= narrow && slices.ContainsFunc(v.tasks, func(r row) bool { return r.Host != "" }) {
-		cols = append(cols, number("HOST", 5, unordered, func(r *row) string { return task.HostName(r.Host[:min(len(r.Host), longHost)]) }))
+		cols = append(cols, number("HOST", 5, unordered, func(r *row) string { return task.HostName(string(r.Host[:min(len(r.Host), longHost)])) }))
 	}
 	cols = append(cols,
 		number("TASK", 6, unordered, func(r *row) string { return strconv.FormatUint(r.Task, 10) }),
-		number("AGE", age, byAge, func(r *row) string { return task.Brief(seconds(r.Age)) }),
+		number("AGE", age, byAge, func(r *row) string { return task.Brief(time.Duration(r.Duration)) }),
 	)
 	if w >= narrow {
 		cols = append(cols, number("TRY", 4, unordered, func(r *row) string { return strconv.Itoa(r.Attempt) }))

@@ -44,29 +44,29 @@ func busy(tasks int) *view {
 	for i := range 100 {
 		v.rates = append(v.rates, float64(i%20))
 	}
-	total, eta := int64(5000), 1200.0
+	total, eta := int64(5000), task.Seconds(20*time.Minute)
 	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
 	r := &control.Status{
 		State: "running", Workers: make([]control.Worker, tasks), Progress: control.Progress{Done: 1234, Total: &total, Failed: 3},
-		Elapsed: 432, ETA: &eta, Rate: 8.4, Queued: 120, Aside: 3,
+		Elapsed: 432e9, ETA: &eta, Rate: 8.4, Queued: 120, Aside: 3,
 		Waits: []control.Blocking{{Text: "12 tasks of key a wait for worker 3"}, {Text: "3 tasks wait for a retry, the next in 4s"}},
 	}
 	used := map[int]usage{}
 	for i := range tasks {
-		r.Tasks = append(r.Tasks, control.Running{
-			Task: uint64(1235 + i), Worker: i + 1, Attempt: 1 + i%3, PID: 100 + i, Age: float64(i * i),
+		r.Tasks = append(r.Tasks, control.Where{Facts: task.Facts{
+			Task: uint64(1235 + i), Worker: i + 1, Attempt: 1 + i%3, PID: 100 + i, Duration: task.Seconds(i * i * 1e9),
 			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i)),
-		})
+		}})
 		if i != 1 {
 			used[100+i] = usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678}
 		}
 	}
 	three := 3
 	for i := range 5 {
-		r.Ended = append(r.Ended, control.Where{
-			Task: uint64(105 - i), State: "ended", Outcome: "exit", Exit: &three, Duration: 2, Since: time.Now(), Worker: 1,
+		r.Ended = append(r.Ended, control.Where{State: "ended", Facts: task.Facts{
+			Task: uint64(105 - i), Outcome: task.Exit, Exit: &three, Duration: 2e9, Start: time.Now(), Worker: 1,
 			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi'", i)),
-		})
+		}})
 	}
 	r.Ended[1].State = "waiting"
 	v.learn(r, used, time.Now())

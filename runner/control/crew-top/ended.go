@@ -9,6 +9,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"crew/runner/control"
+	"crew/runner/task"
 )
 
 // picked is the chosen task.
@@ -37,8 +38,8 @@ func (v *view) at(row int) (p picked, ok bool) {
 // endedText describes a task that has ended, or failed and waits for its retry.
 func endedText(w *control.Where) string {
 	at := "        "
-	if !w.Since.IsZero() {
-		at = w.Since.Add(seconds(w.Duration)).Local().Format(time.TimeOnly)
+	if !w.Start.IsZero() {
+		at = w.Start.Add(time.Duration(w.Duration)).Local().Format(time.TimeOnly)
 	}
 	text := fmt.Sprintf("%s task %d: %s", at, w.Task, w.Verdict())
 	if w.State == "waiting" {
@@ -56,7 +57,7 @@ func (v *view) drawEnded(c *canvas, y, rows int) {
 	}
 	for i := range min(rows, len(v.ended)-v.firstEnded) {
 		w, style := &v.ended[v.firstEnded+i], c.plain
-		if w.Outcome != "ok" {
+		if w.Outcome != task.OK {
 			style = c.bad
 		}
 		if v.firstEnded+i == chosen && v.over == "" {

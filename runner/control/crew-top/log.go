@@ -49,7 +49,7 @@ func (l *log) take(r *control.Reply) {
 	}
 	l.add(r.Data, r.Stream == "stderr")
 	if len(r.Ended) > 0 {
-		l.ended = "ended: " + r.Ended[0].Outcome
+		l.ended = "ended: " + r.Ended[0].Outcome.String()
 	}
 }
 

@@ -41,7 +41,7 @@ type view struct {
 
 // row is a running task.
 type row struct {
-	control.Running
+	control.Where
 	usage
 	measured bool
 }
@@ -96,7 +96,7 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 		v.tasks[i] = row{t, use, measured}
 	}
 	v.ended = slices.DeleteFunc(slices.Clone(s.Ended), func(w control.Where) bool {
-		return slices.ContainsFunc(s.Tasks, func(t control.Running) bool { return t.Task == w.Task })
+		return slices.ContainsFunc(s.Tasks, func(t control.Where) bool { return t.Task == w.Task })
 	})
 	v.sort()
 }
@@ -108,7 +108,7 @@ func (v *view) sort() {
 		by := 0
 		switch v.order {
 		case byAge:
-			by = cmp.Compare(b.Age, a.Age)
+			by = cmp.Compare(b.Duration, a.Duration)
 		case byCPU:
 			by = cmp.Compare(b.cpu, a.cpu)
 		case byMemory:
