@@ -1,16 +1,13 @@
 package cli
 
-import (
-	"io"
-	"testing"
-)
+import "testing"
 
 func BenchmarkParse(b *testing.B) {
 	args := []string{"crew", "-j2", "true"}
 	env := func(string) string { return "" }
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := parse(args, env, io.Discard, io.Discard); err != nil {
+		if _, err := Parse(args, env); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,60 +9,20 @@ import (
 	"strings"
 
 	"crew/runner/expand"
-	"crew/runner/sink"
 	"crew/runner/task"
 )
 
-// rerun returns how to write the command line that runs failed tasks again.
-func (s *source) rerun() sink.RerunConfig {
-	o := s.opts
-	if o.fed() || o.protocol() == task.FilterProtocol {
-		return sink.RerunConfig{} // crew ctl retry does it, or the tasks' own run; nothing does for filters
-	}
-	in, c := o.Input, o.Command
-	cuts := in.Colsep != nil || in.CSV
-	columns := in.sources() > 1 || cuts || in.Header
-	// With -s and {N}, which records are in a task depends on all those before it.
-	regroups := c.MaxChars > 0 && !columns && s.template.Counts()
-	number := c.numberIn(o.words()...)
-	byRecord := s.results != o.Output.Results
-	if (number == "{#}" || number == "" && regroups) && o.commandsSuffice() && !byRecord {
-		return sink.RerunConfig{Whole: true, Line: o.againWhole, Dir: o.failedDir}
-	}
-	cfg := sink.RerunConfig{
-		Columns: in.sources() > 1 || cuts && !o.asRead(),
-		JSON:    in.JSON,
-		Line:    o.again,
-		Unlike:  o.unlike,
-		Dir:     o.failedDir,
-		State:   o.State.Dir != "",
-	}
-	switch {
-	case regroups:
-		cfg.Batch = math.MaxInt
-	case c.MaxChars == 0:
-		cfg.Batch = c.MaxArgs
-	}
-	if o.asRead() {
-		cfg.Stdin = s.tasks.Separator()
-	}
-	if in.Header {
-		cfg.Header = s.reader.Names
-	}
-	return cfg
-}
-
-// commandsSuffice reports whether the command lines of failed tasks are enough to
+// CommandsSuffice reports whether the command lines of failed tasks are enough to
 // run them again: nothing else depends on their records.
-func (o *Options) commandsSuffice() bool {
+func (o *Options) CommandsSuffice() bool {
 	byRecord := o.Sched.Key + o.Sched.Cost + o.Output.TagString + o.State.Dir
 	fromEnv := func(u use) bool { return u.env }
 	return !o.Input.JSON && !o.Command.Stdin && !o.Output.Tag && !o.Output.JSON && byRecord == "" &&
 		!slices.ContainsFunc(o.uses, fromEnv)
 }
 
-// unlike returns why a task would change in a run of the failed tasks, or "".
-func (o *Options) unlike(t *task.Task) string {
+// Unlike returns why a task would change in a run of the failed tasks, or "".
+func (o *Options) Unlike(t *task.Task) string {
 	if t.Block != nil {
 		return "there are no blocks"
 	}
@@ -81,15 +40,15 @@ func (o *Options) unlike(t *task.Task) string {
 // numberOf returns what stands for the task's number in its command, or "".
 // Inserted values do not count, unless the record is the command.
 func (o *Options) numberOf(t *task.Task) string {
-	if len(o.words()) == 0 {
+	if len(o.Words()) == 0 {
 		return numberVariable(t.Argv...)
 	}
-	return o.Command.numberIn(o.words()...)
+	return o.Command.NumberIn(o.Words()...)
 }
 
-// numberIn returns what stands for the task's number in the words of a template,
+// NumberIn returns what stands for the task's number in the words of a template,
 // or "".
-func (c Command) numberIn(words ...string) string {
+func (c Command) NumberIn(words ...string) string {
 	if v := numberVariable(words...); v != "" {
 		return v
 	}
@@ -114,15 +73,15 @@ func anyContains(words []string, text string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// again returns a command line, quoted for a shell, that does to other records
+// Again returns a command line, quoted for a shell, that does to other records
 // what this one does. options and values give those records and are inserted as
 // they are.
-func (o *Options) again(options, values string) string {
+func (o *Options) Again(options, values string) string {
 	return o.commandLine(o.Command.Words, o.dropsAgain, options, values)
 }
 
-// againWhole is like again, for records that are command lines.
-func (o *Options) againWhole(options, values string) string {
+// AgainWhole is like again, for records that are command lines.
+func (o *Options) AgainWhole(options, values string) string {
 	ofTemplate := []string{"header", "max-args", "max-chars", "replace"}
 	drops := func(name string) bool { return o.dropsAgain(name) || slices.Contains(ofTemplate, name) }
 	return o.commandLine(nil, drops, options, values)
@@ -134,9 +93,9 @@ var droppedAgain = [...]string{
 	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset", "jitter",
 }
 
-// asRead reports whether a task gets the text of its records, and not their columns.
-func (o *Options) asRead() bool {
-	p := o.protocol()
+// AsRead reports whether a task gets the text of its records, and not their columns.
+func (o *Options) AsRead() bool {
+	p := o.Protocol()
 	return o.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
 }
 
@@ -146,9 +105,9 @@ func (o *Options) asRead() bool {
 func (o *Options) dropsAgain(name string) bool {
 	switch name {
 	case "null", "delimiter":
-		return !o.asRead()
+		return !o.AsRead()
 	case "colsep", "csv":
-		return !o.asRead() || o.Input.sources() > 1
+		return !o.AsRead() || o.Input.Sources() > 1
 	case "shard", "shard-times": // they are part of what the state is of
 		return o.State.Dir == ""
 	}
@@ -178,7 +137,7 @@ func (o *Options) commandLine(command []string, drops func(name string) bool, op
 	if options != "" {
 		words = append(words, options)
 	}
-	if len(command) > 0 && (strings.HasPrefix(command[0], "-") || command[0] == "help" || reserved(command[0]) || o.Command.operator() != "") {
+	if len(command) > 0 && (strings.HasPrefix(command[0], "-") || isCommand(command[0]) || o.Command.operator() != "") {
 		words = append(words, "--")
 	}
 	for _, w := range command {
@@ -186,6 +145,30 @@ func (o *Options) commandLine(command []string, drops func(name string) bool, op
 	}
 	if values != "" {
 		words = append(words, values)
+	}
+	return strings.Join(words, " ")
+}
+
+// commandOptions are the options that decide what the task of a record is. If they
+// differ, a journal belongs to another command.
+var commandOptions = [...]string{
+	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "shard-times", "replace", "stdin", "workdir", "shell",
+	"worker", "worker-protocol", "pipe", "block", "records", "recend", "recstart",
+}
+
+// Identity returns the command that a journal belongs to.
+func (o *Options) Identity() string {
+	words := []string{"crew"}
+	if o.Do == DoServe {
+		words = append(words, DoServe)
+	}
+	for _, name := range commandOptions {
+		if u := o.given(name); u != nil {
+			words = u.appendTyped(words)
+		}
+	}
+	for _, w := range o.Command.Words {
+		words = append(words, task.Quote(w))
 	}
 	return strings.Join(words, " ")
 }
@@ -218,8 +201,9 @@ func (o *Options) besides(u use) use {
 		if err != nil {
 			break
 		}
-		dir, rest := fixedPart(path), ""
-		if _, constant := path.Prefix(); !constant {
+		dir, constant := path.Dir()
+		rest := ""
+		if !constant {
 			rest = "/" + u.value[len(dir):]
 		}
 		u.value = unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
@@ -242,20 +226,4 @@ func unused(path string) string {
 		n++
 		path = stem + "." + strconv.Itoa(n)
 	}
-}
-
-// failedDir returns the directory for files of failed records, or "" if there is no
-// place for it. It follows the XDG Base Directory Specification.
-func (o *Options) failedDir() string {
-	if o.State.Dir != "" {
-		return o.State.Dir
-	}
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "crew")
-	}
-	home := os.Getenv("HOME")
-	if st, err := os.Stat(home); !filepath.IsAbs(home) || err != nil || !st.IsDir() {
-		return ""
-	}
-	return filepath.Join(home, ".local/state/crew")
 }

@@ -7,14 +7,20 @@ import (
 	"crew/runner/task"
 )
 
-// unknownOption returns the error for an unknown long option.
-func unknownOption(spelled string) error {
-	return &usageError{"unknown option " + quoteOption(spelled), didYouMean(strings.TrimPrefix(spelled, "--"))}
+// unknownLong returns the error for an unknown long option.
+func (c *command) unknownLong(spelled string) error {
+	if !c.hasRun() {
+		return c.hasNo(spelled)
+	}
+	return &UsageError{"unknown option " + quoteOption(spelled), didYouMean(strings.TrimPrefix(spelled, "--"))}
 }
 
 // unknownShort returns the error for the unknown short option arg[i], or for a
 // long option with a single dash.
-func unknownShort(arg string, i int) error {
+func (c *command) unknownShort(arg string, i int) error {
+	if !c.hasRun() {
+		return c.hasNo("-" + arg[i:i+1])
+	}
 	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), seeHelp
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
@@ -25,7 +31,22 @@ func unknownShort(arg string, i int) error {
 	if len(arg) > 3 && len(nearest(arg[1:])) > 0 {
 		hint = didYouMean(arg[1:])
 	}
-	return &usageError{msg, hint}
+	return &UsageError{msg, hint}
+}
+
+// hasNo returns the error for an unknown option of a command that has few.
+func (c *command) hasNo(spelled string) error {
+	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), "it takes " + oneOf(c.optionNames())}
+}
+
+// optionNames returns the options of the command in their long form.
+func (c *command) optionNames() (names []string) {
+	for i := range options {
+		if o := &options[i]; c.takes(o) {
+			names = append(names, "--"+o.name)
+		}
+	}
+	return names
 }
 
 const seeHelp = "see crew --help"
@@ -60,6 +81,9 @@ func nearest(name string) []string {
 	least := max(1, len(name)/3) + 1
 	for i := range options {
 		o := &options[i]
+		if o.of != "" {
+			continue
+		}
 		if o.name == name { // with a single dash
 			return []string{"--" + name}
 		}

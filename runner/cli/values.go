@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -12,13 +14,44 @@ import (
 	"time"
 	"unicode"
 
-	"crew/runner"
-	"crew/runner/proc"
+	"crew/runner/input"
 	"crew/runner/task"
 )
 
 // The functions of this file parse the values of options. Their errors are hints:
 // they say what to write instead.
+
+// set sets an option to a value.
+func set[T any](to *T, value string, parse func(string) (T, error)) (err error) {
+	*to, err = parse(value)
+	return err
+}
+
+// add adds a value to those of an option.
+func add[T any](to *[]T, value string, parse func(string) (T, error)) error {
+	v, err := parse(value)
+	*to = append(*to, v)
+	return err
+}
+
+func setText(to *string, value string) error { return set(to, value, parseText) }
+
+// setWhole sets an option to a number that is at least least.
+func setWhole[T int | int64](to *T, value string, least int) error {
+	n, err := parseWhole(value, least, math.MaxInt)
+	*to = T(n)
+	return err
+}
+
+// setDuration sets an option to a duration that is at least least, for which there is
+// a hint.
+func setDuration(to *time.Duration, value string, least time.Duration, hint string) error {
+	err := set(to, value, parseDuration)
+	if err == nil && *to < least {
+		err = errors.New(hint)
+	}
+	return err
+}
 
 // parseWhole parses a decimal number from least to most, without a plus sign.
 func parseWhole(s string, least, most int) (int, error) {
@@ -104,9 +137,11 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseDeadline parses a duration, a local time of day that is still to come, or a
+func parseDeadline(s string) (Deadline, error) { return deadlineAfter(s, time.Now()) }
+
+// deadlineAfter parses a duration, a local time of day that is still to come, or a
 // moment in the form of RFC 3339.
-func parseDeadline(s string, now time.Time) (Deadline, error) {
+func deadlineAfter(s string, now time.Time) (Deadline, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return Deadline{Until: t}, nil
 	}
@@ -174,17 +209,17 @@ func parseReady(s string) (*regexp.Regexp, error) {
 }
 
 // parseHalt parses never, or soon or now with fail, success or done and a number
-// or a percentage: now,fail=1 or soon,done=10%. It returns a Halt without Tasks.
-func parseHalt(s string) (runner.Halt, error) {
+// or a percentage: now,fail=1 or soon,done=10%.
+func parseHalt(s string) (Halt, error) {
 	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
 	if s == "never" {
-		return runner.Halt{}, nil
+		return Halt{}, nil
 	}
 	oldForms := map[string]string{ // of parallel
 		"0": "never", "1": "soon,fail=1", "2": "now,fail=1", "-1": "soon,success=1", "-2": "now,success=1",
 	}
 	if modern, ok := oldForms[s]; ok {
-		return runner.Halt{}, errors.New("write " + modern)
+		return Halt{}, errors.New("write " + modern)
 	}
 	when, why, _ := strings.Cut(s, ",")
 	what, count, _ := strings.Cut(why, "=")
@@ -194,20 +229,10 @@ func parseHalt(s string) (runner.Halt, error) {
 		most = 100
 	}
 	n, err := parseWhole(digits, 1, most)
-	on, ok := map[string]runner.On{
-		"fail": runner.OnFail, "success": runner.OnSuccess, "done": runner.OnDone,
-	}[what]
-	h := runner.Halt{On: on, N: n, Percent: percent}
-	switch when {
-	case "soon":
-		h.When = runner.Soon
-	case "now":
-		h.When = runner.Now
+	if err != nil || when != "soon" && when != "now" || what != "fail" && what != "success" && what != "done" {
+		return Halt{}, hint
 	}
-	if h.When == runner.Never || !ok || err != nil {
-		return runner.Halt{}, hint
-	}
-	return h, nil
+	return Halt{When: when, On: what, N: n, Percent: percent}, nil
 }
 
 // parseText refuses the empty string, which is most likely an unset variable of
@@ -219,24 +244,87 @@ func parseText(s string) (string, error) {
 	return s, nil
 }
 
-// parseChoice returns s if it is one of the choices.
-func parseChoice(s string, choices []string) (string, error) {
+// among refuses what is none of the choices.
+func among(s string, choices []string) error {
 	if !slices.Contains(choices, s) {
-		return "", errors.New("write " + oneOf(choices))
+		return errors.New("write " + oneOf(choices))
 	}
-	return s, nil
+	return nil
 }
 
 // parseProgress parses when to show progress. parallel's --progress takes no value.
 func parseProgress(s string) (string, error) {
-	when, err := parseChoice(s, whens)
+	err := among(s, whens)
 	if err != nil {
-		if _, e := proc.Find(s, ""); e == nil {
-			err = fmt.Errorf("%w, or --bar %s", err, task.Quote(s))
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			if st, e := os.Stat(filepath.Join(dir, s)); e == nil && s != "" && !st.IsDir() {
+				return "", fmt.Errorf("%w, or --bar %s", err, task.Quote(s))
+			}
 		}
 	}
-	return when, err
+	return s, err
 }
+
+// parseBlock parses a number of bytes with a unit as parallel has them: K, M, G and T, or
+// k, m, g and t for powers of 1000. A negative number is one of blocks for each worker.
+func parseBlock(s string) (int64, error) {
+	hint := errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
+	if n, err := parseWhole(strings.TrimPrefix(s, "-"), 1, math.MaxInt32); err == nil && s[0] == '-' {
+		return -int64(n), nil
+	}
+	const units = "KMGT"
+	digits, base := s, int64(1024)
+	power := 0
+	if n := len(s) - 1; n >= 0 {
+		if power = strings.IndexByte(units, s[n]) + 1; power == 0 {
+			power, base = strings.IndexByte(strings.ToLower(units), s[n])+1, 1000
+		}
+		digits = s[:n+1-min(power, 1)]
+	}
+	size, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || size == 0 {
+		return 0, hint
+	}
+	for range power {
+		if size *= uint64(base); size > 1<<50 {
+			return 0, hint
+		}
+	}
+	return int64(size), nil
+}
+
+// parseMark parses what a record begins or ends with.
+func parseMark(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	return input.ParseDelimiter(s)
+}
+
+// parseShard parses K/N.
+func parseShard(s string) (Shard, error) {
+	k, n, _ := strings.Cut(s, "/")
+	of, err := parseWhole(n, 1, math.MaxInt32)
+	number, err2 := parseWhole(k, 1, max(1, of))
+	if err != nil || err2 != nil {
+		return Shard{}, errors.New("write K/N, such as 2/4 for the second of four shares; K is from 1 to N")
+	}
+	return Shard{number, of}, nil
+}
+
+// parseSize parses a number of bytes, with K, M or G for the powers of 1024.
+func parseSize(s string) (int64, error) {
+	digits := strings.TrimRight(s, "KMG")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	shift := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}
+	bits, ok := shift[s[len(digits):]]
+	if err != nil || !ok || n <= 0 || n > math.MaxInt64>>bits || !isNumber(digits) {
+		return 0, errors.New("write a number of bytes such as 512M or 4G")
+	}
+	return n << bits, nil
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // oneOf lists choices.
 func oneOf(choices []string) string {
