@@ -11,7 +11,8 @@ import (
 )
 
 // A condition holds if an option was given: "name" with any value, "name=value"
-// with that value, or "name!=value" with another one. The last value counts.
+// with that value, or "name!=value" with another one. The last value counts. Those that
+// state knows hold for other reasons.
 
 // clash refuses one condition together with any of others, which are separated
 // by blanks. %s in hint stands for the option of the other condition.
@@ -26,6 +27,7 @@ var clashes = [...]clash{
 	{"input=json", "csv colsep header", "an object has its own names: drop %s"},
 	{"input=json", "null delimiter", "an object ends with its line: drop %s"},
 	{"input=json", "max-args max-chars", "an object is one task: drop %s"},
+	{"input=json", "product", "give one source, with -a, ::: or ::::"},
 	{"max-args=0", "max-chars", "-n0 puts nothing in that could grow: drop -s"},
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
 	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
@@ -39,8 +41,10 @@ var clashes = [...]clash{
 	{"pipe", "eof", "blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
 	{"pipe", "shard", "blocks are cut wherever a record ends, so they have no share: give each run a stream of its own"},
 	{"recend=", "header", "without ends there are no records, of which one could be the header: drop --header"},
+	{"pipe", "values", "give the stream on standard input, or files with -a FILE"},
 	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
 
+	{"worker", "command", "the records go to the worker: drop %s, or put it into --worker '...'"},
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
@@ -53,6 +57,10 @@ var clashes = [...]clash{
 	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
 
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
+	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
+	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
+	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
+	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
@@ -119,6 +127,10 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
+	{
+		"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
+		"without one each record is a command line: add a command, or drop %s",
+	},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
@@ -146,15 +158,16 @@ var needs = [...]need{
 	{"replay retry-failed state-reset", "state", "--state", "add --state DIR"},
 	{"per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
+	{
+		"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
+		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
+	},
 }
-
-// onlyWithCommand are the options that say how records go into a command.
-var onlyWithCommand = [...]string{"stdin", "replace", "max-args", "max-chars", "colsep", "csv", "header", "pipe"}
 
 // refusal says why options are refused.
 type refusal struct {
 	UsageError
-	uses []*use // the options at fault; some may be nil
+	uses []*use // the options at fault
 }
 
 func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{UsageError{msg, hint}, uses} }
@@ -170,7 +183,7 @@ func (o *Options) dropOverridden() error {
 		if i < 0 {
 			return nil
 		}
-		fromEnv := slices.IndexFunc(all[i].uses, func(u *use) bool { return u != nil && u.env })
+		fromEnv := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
 		if fromEnv < 0 {
 			return &all[i].UsageError
 		}
@@ -212,8 +225,8 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, misplaced(o), withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), outputOfFilters(o),
-		shareOfQueue(o), idleWorker(o), unseenName(o), jobsElsewhere(o), unsharable(o), unsigned(o), workersAlone(o), answerOfWorker(o), ownOfWorkers(o))
+	return append(all, misplaced(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), retryOnTimeout(o), outputOfFilters(o),
+		shareOfQueue(o), unseenName(o), slotsOfHosts(o), unsharable(o), unsigned(o), answerOfWorker(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -235,7 +248,7 @@ func (o *Options) lacks(cond string, n need) *refusal {
 			return nil
 		}
 	}
-	return refuse(u.withChoice()+" needs "+n.what, n.hint, u)
+	return refuse(u.withChoice()+" needs "+n.what, strings.Replace(n.hint, "%s", u.typed(), 1), u)
 }
 
 // misplaced refuses an option that the command does not take.
@@ -252,20 +265,6 @@ func misplaced(o *Options) *refusal {
 			return refuse(u.withChoice()+" and engine attach do not go together", hint, u)
 		default:
 			return refuse(o.Do+" and "+u.withChoice()+" do not go together", hint, u)
-		}
-	}
-	return nil
-}
-
-// withoutCommand refuses options that make sense only with a command.
-func withoutCommand(o *Options) *refusal {
-	if len(o.Words()) > 0 {
-		return nil
-	}
-	for _, name := range onlyWithCommand {
-		if u := o.given(name); u != nil {
-			return refuse(u.withChoice()+" needs a command",
-				"without one each record is a command line: add a command, or drop "+u.opt.typed(), u)
 		}
 	}
 	return nil
@@ -288,15 +287,6 @@ func unlinked(o *Options) *refusal {
 		return nil
 	}
 	return refuse("the first group of values is linked to nothing", "begin with ::: or ::::")
-}
-
-// product refuses several sources of JSON objects.
-func product(o *Options) *refusal {
-	u := o.when("input=json")
-	if u == nil || o.Input.Sources() <= 1 {
-		return nil
-	}
-	return refuse(u.withChoice()+" and a product do not go together", "give one source, with -a, ::: or ::::", u)
 }
 
 // shortMaxDelay refuses a longest wait that is shorter than the first one.
@@ -323,40 +313,12 @@ func retryOnTimeout(o *Options) *refusal {
 	return refuse(u.withValue("timeout")+" needs a timeout", "add --timeout DUR", u)
 }
 
-// idleWorker refuses a crew worker that could run nothing.
-func idleWorker(o *Options) *refusal {
-	if o.Do != DoWork || o.given("allow-commands") != nil || len(o.Words()) > 0 {
-		return nil
-	}
-	return refuse("worker needs a command, for which runs bring the values",
-		"write it after the options, or add --allow-commands --trust FILE to run those that are signed")
-}
-
 // unseenName refuses a name that neither a socket nor an engine tells of.
 func unseenName(o *Options) *refusal {
 	if o.Do == DoWork || o.given("engine") != nil {
 		return nil
 	}
 	return o.clash("no-control", "name", "without a socket nobody sees the name: drop one of them")
-}
-
-// givenValues refuses values on the command line where the records come from elsewhere.
-func givenValues(o *Options) *refusal {
-	what, hint := o.Do, ""
-	pipe := o.given("pipe")
-	switch {
-	case len(o.Input.Groups) == 0:
-	case o.Do == DoWork:
-		hint = "runs with --engine bring them: drop what follows the command"
-	case o.Do == DoServe:
-		hint = "crew ctl add brings them: drop what follows the command"
-	case pipe != nil:
-		what, hint = pipe.String(), "give the stream on standard input, or files with -a FILE"
-	}
-	if hint == "" {
-		return nil
-	}
-	return refuse(what+" and values on the command line do not go together", hint, pipe)
 }
 
 // shareOfQueue refuses a --halt at a share of tasks whose number nobody knows.
@@ -369,27 +331,23 @@ func shareOfQueue(o *Options) *refusal {
 		"the number of tasks is not known: write a number instead of the percentage", u)
 }
 
-// jobsElsewhere refuses a number of workers where they are started elsewhere.
-func jobsElsewhere(o *Options) *refusal {
-	u, engine, ssh := o.given("jobs"), o.given("engine"), o.given("ssh")
-	if u == nil || o.Do == DoWork {
+// slotsOfHosts refuses a number of workers that is none for each host.
+func slotsOfHosts(o *Options) *refusal {
+	u, ssh := o.given("jobs"), o.given("ssh")
+	if u == nil || ssh == nil {
 		return nil
 	}
-	if n, err := strconv.Atoi(u.value); ssh != nil && (err != nil || n < 1 || u.value[0] == '+') {
-		return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
-			"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
-	}
-	if engine == nil {
+	if n, err := strconv.Atoi(u.value); err == nil && n > 0 && u.value[0] != '+' {
 		return nil
 	}
-	return refuse(u.spelled+" and --engine do not go together",
-		"each worker has its own, as in crew worker -j 4: drop "+u.spelled, u, engine)
+	return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
+		"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
 }
 
 // unsigned refuses options that say more than values where workers take only those.
 func unsigned(o *Options) *refusal {
-	engine := o.given("engine")
-	if engine == nil || !o.Elsewhere() || o.given("sign") != nil {
+	engine := o.given("submitting")
+	if engine == nil || o.given("sign") != nil {
 		return nil
 	}
 	for _, name := range [...]string{"env", "workdir", "pipe", "worker-ready", "worker-start-timeout", "worker-max", "worker-age"} {
@@ -451,16 +409,6 @@ func unsharable(o *Options) *refusal {
 	return nil
 }
 
-// workersAlone refuses a command beside --worker.
-func workersAlone(o *Options) *refusal {
-	u := o.given("worker")
-	if u == nil || len(o.Command.Words) == 0 {
-		return nil
-	}
-	return refuse(u.String()+" and a command do not go together",
-		"the records go to the worker: drop "+task.Quote(task.Shorten(o.Command.Words[0], 40))+", or put it into "+u.spelled+" '...'", u)
-}
-
 // answerOfWorker refuses retries on bad answers alone without a worker.
 func answerOfWorker(o *Options) *refusal {
 	if on := o.Failure.RetryOn; on.Any || o.given("worker") != nil || !on.Has(task.BadAnswer) {
@@ -468,19 +416,6 @@ func answerOfWorker(o *Options) *refusal {
 	}
 	u := o.given("retry-on")
 	return refuse(u.withValue("answer")+" needs --worker", "add --worker CMD", u)
-}
-
-// ownOfWorkers refuses options with --engine that say how a worker runs its tasks.
-func ownOfWorkers(o *Options) *refusal {
-	if !o.Elsewhere() {
-		return nil
-	}
-	for _, name := range [...]string{"nice", "pty"} {
-		if r := o.clash("engine", name, "give it to each crew worker: drop %s"); r != nil {
-			return r
-		}
-	}
-	return nil
 }
 
 // when returns the use that makes the condition hold, or nil.
@@ -494,10 +429,42 @@ func (o *Options) when(cond string) *use {
 	return u
 }
 
+// state returns what stands for a condition that names no option, as if it were one.
+func (o *Options) state(name string) *use {
+	holds, spelled, typed := false, o.Do, ""
+	switch name {
+	case "crew-serve":
+		holds = o.Do == DoServe
+	case "crew-worker":
+		holds = o.Do == DoWork
+	case "crew-attach":
+		holds = o.Do == DoAttach
+	case "submitting":
+		if o.Elsewhere() {
+			return o.given("engine")
+		}
+	case "command":
+		if holds, spelled = len(o.Command.Words) > 0, "a command"; holds {
+			typed = task.Quote(task.Shorten(o.Command.Words[0], 40))
+		}
+	case "values":
+		holds, spelled = len(o.Input.Groups) > 0, "values on the command line"
+	case "product":
+		holds, spelled = o.Input.Sources() > 1, "a product"
+	}
+	if !holds {
+		return nil
+	}
+	return &use{opt: &option{name: name}, spelled: spelled, value: typed}
+}
+
 // typed returns the option as typed if that is short, or else its shortest form.
 func (u use) typed() string {
-	if len(u.spelled) == 2 {
+	switch {
+	case len(u.spelled) == 2:
 		return u.spelled
+	case u.opt.set == nil: // of state
+		return u.value
 	}
 	return u.opt.typed()
 }

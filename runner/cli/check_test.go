@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -239,10 +240,9 @@ func TestConditions(t *testing.T) {
 	for _, n := range needs {
 		conds = append(append(conds, strings.Fields(n.conds)...), strings.Fields(n.others)...)
 	}
-	conds = append(conds, onlyWithCommand[:]...)
 	conds = append(conds, droppedAgain[:]...)
 	for _, cond := range conds {
-		if strings.HasPrefix(cond, "crew-") {
+		if slices.Contains([]string{"crew-serve", "crew-worker", "crew-attach", "submitting", "command", "values", "product"}, cond) {
 			continue
 		}
 		name, value, exact := strings.Cut(cond, "=")

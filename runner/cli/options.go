@@ -3,7 +3,6 @@ package cli
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -394,21 +393,15 @@ func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON
 // Has reports whether the outcome is in the list.
 func (on RetryOn) Has(o task.Outcome) bool { return slices.Contains(on.Outcomes, o) }
 
-// given returns the last use of an option, or nil. Rules name commands like options:
-// crew-serve, crew-worker and crew-attach.
+// given returns the last use of an option, or what stands for another condition of the
+// rules, or nil.
 func (o *Options) given(name string) *use {
-	if word, is := strings.CutPrefix(name, "crew-"); is {
-		if strings.HasSuffix(o.Do, word) {
-			return &use{opt: &option{name: name}, spelled: o.Do}
-		}
-		return nil
-	}
 	for i := len(o.uses) - 1; i >= 0; i-- {
 		if o.uses[i].opt.name == name {
 			return &o.uses[i]
 		}
 	}
-	return nil
+	return o.state(name)
 }
 
 // Typed returns how an option was typed, or "" if it was not given.

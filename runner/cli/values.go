@@ -265,32 +265,16 @@ func parseProgress(s string) (string, error) {
 	return s, err
 }
 
-// parseBlock parses a number of bytes with a unit as parallel has them: K, M, G and T, or
-// k, m, g and t for powers of 1000. A negative number is one of blocks for each worker.
+// parseBlock parses a size or, if it is negative, a number of blocks for each worker.
 func parseBlock(s string) (int64, error) {
-	hint := errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
-	if n, err := parseWhole(strings.TrimPrefix(s, "-"), 1, math.MaxInt32); err == nil && s[0] == '-' {
-		return -int64(n), nil
-	}
-	const units = "KMGT"
-	digits, base := s, int64(1024)
-	power := 0
-	if n := len(s) - 1; n >= 0 {
-		if power = strings.IndexByte(units, s[n]) + 1; power == 0 {
-			power, base = strings.IndexByte(strings.ToLower(units), s[n])+1, 1000
+	if blocks, negative := strings.CutPrefix(s, "-"); negative {
+		if n, err := parseWhole(blocks, 1, math.MaxInt32); err == nil {
+			return -int64(n), nil
 		}
-		digits = s[:n+1-min(power, 1)]
+	} else if n, err := parseSize(s); err == nil {
+		return n, nil
 	}
-	size, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || size == 0 {
-		return 0, hint
-	}
-	for range power {
-		if size *= uint64(base); size > 1<<50 {
-			return 0, hint
-		}
-	}
-	return int64(size), nil
+	return 0, errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
 }
 
 // parseMark parses what a record begins or ends with.
@@ -312,16 +296,26 @@ func parseShard(s string) (Shard, error) {
 	return Shard{number, of}, nil
 }
 
-// parseSize parses a number of bytes, with K, M or G for the powers of 1024.
+// parseSize parses a number of bytes up to 1 PiB with a unit as parallel has them: K, M,
+// G and T, or k, m, g and t for powers of 1000.
 func parseSize(s string) (int64, error) {
-	digits := strings.TrimRight(s, "KMG")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	shift := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}
-	bits, ok := shift[s[len(digits):]]
-	if err != nil || !ok || n <= 0 || n > math.MaxInt64>>bits || !isNumber(digits) {
+	digits := strings.TrimRight(s, "KMGTkmgt")
+	n, err := strconv.ParseUint(digits, 10, 50)
+	if unit := s[len(digits):]; len(unit) == 1 {
+		base := uint64(1024)
+		if unit >= "a" {
+			base = 1000
+		}
+		for range 1 + strings.Index("KMGT", strings.ToUpper(unit)) {
+			n = min(n*base, 1<<51)
+		}
+	} else if unit != "" {
+		n = 0
+	}
+	if err != nil || n == 0 || n > 1<<50 {
 		return 0, errors.New("write a number of bytes such as 512M or 4G")
 	}
-	return n << bits, nil
+	return int64(n), nil
 }
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
