@@ -1,3 +1,6 @@
+// Package cli turns the words of a command line into Options: it has the tables of
+// commands and of their options, the spellings of peers, checks, help and completion. It
+// knows nothing of running, and is the only package that imports urfave/cli.
 package cli
 
 import (
@@ -126,7 +129,7 @@ func (c *command) takes(o *option) bool {
 	for entry := range strings.SplitSeq(o.of, "; ") {
 		of, verbs, some := strings.Cut(entry, ": ")
 		if of == tool && (!some || slices.Contains(strings.Fields(verbs), verb)) {
-			return true
+			return c.operands != takesVerb || o.name == "help"
 		}
 	}
 	return false
@@ -151,31 +154,39 @@ func (c *command) hint(o *option) string {
 	return ""
 }
 
-// long returns the option with a long name, or nil. If c has runs, the option may be
-// one that it does not take.
+// long returns the option with a long name of crew's or of its peers, or nil. If c has
+// runs, the option may be one that it does not take.
 func (c *command) long(name string) *option {
-	for i := range options {
-		if o := &options[i]; o.of != "" && sameName(o.name, name) && c.takes(o) {
-			return o
-		}
+	o := c.option(func(o *option) bool { return sameName(o.name, name) })
+	if o == nil && c.hasRun() {
+		o = accepted(name)
 	}
-	if c.hasRun() {
-		return long(name)
-	}
-	return nil
+	return o
 }
 
 // short is like long, for a letter.
 func (c *command) short(letter byte) *option {
+	o := c.option(func(o *option) bool { return strings.IndexByte(o.short, letter) >= 0 })
+	if o == nil && c.hasRun() {
+		o = accepted(string(letter))
+	}
+	return o
+}
+
+// option returns the option for which is holds: one of the command's own or, if it has
+// runs, one of theirs.
+func (c *command) option(is func(*option) bool) (ofRuns *option) {
 	for i := range options {
-		if o := &options[i]; o.of != "" && strings.IndexByte(o.short, letter) >= 0 && c.takes(o) {
+		o := &options[i]
+		switch {
+		case !is(o):
+		case o.of == "" && c.hasRun():
+			ofRuns = o
+		case o.of != "" && c.takes(o):
 			return o
 		}
 	}
-	if c.hasRun() {
-		return short(letter)
-	}
-	return nil
+	return ofRuns
 }
 
 // Parse reads a command line, of which args[0] is the program's name, and the options

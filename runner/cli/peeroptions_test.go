@@ -15,7 +15,7 @@ func lookUp(spelled string) (*option, string) {
 	name := strings.TrimLeft(spelled, "-")
 	o := long(name)
 	if !strings.HasPrefix(spelled, "--") {
-		o = short(name[0])
+		o = commands[0].short(name[0])
 	}
 	if p := peer(name); p != nil {
 		return o, p.hint

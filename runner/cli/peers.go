@@ -162,24 +162,7 @@ func accepted(name string) *option {
 }
 
 // long returns the option of runs with a name of crew's or of its peers, or nil.
-func long(name string) *option {
-	for i := range options {
-		if o := &options[i]; o.of == "" && sameName(o.name, name) {
-			return o
-		}
-	}
-	return accepted(name)
-}
-
-// short is like long, for a letter.
-func short(letter byte) *option {
-	for i := range options {
-		if o := &options[i]; o.of == "" && strings.IndexByte(o.short, letter) >= 0 {
-			return o
-		}
-	}
-	return accepted(string(letter))
-}
+func long(name string) *option { return commands[0].long(name) }
 
 // sameName reports whether two names differ in dashes alone, as in dry-run and
 // dryrun.

@@ -36,7 +36,11 @@ func (c *command) unknownShort(arg string, i int) error {
 
 // hasNo returns the error for an unknown option of a command that has few.
 func (c *command) hasNo(spelled string) error {
-	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), "it takes " + oneOf(c.optionNames())}
+	hint := "it takes " + oneOf(c.optionNames())
+	if c.operands == takesVerb {
+		hint = "options follow the verb, as in " + c.usage()
+	}
+	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), hint}
 }
 
 // optionNames returns the options of the command in their long form.

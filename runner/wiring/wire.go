@@ -1,6 +1,5 @@
-// Package cli is crew's command line. It parses the options, makes the Configs of
-// the other packages from them, connects these packages to a run, and returns the
-// exit status. It is the only package that imports urfave/cli.
+// Package wiring carries command lines out: it makes the Configs of the other packages
+// from cli.Options, connects these packages to a run, and returns the exit status.
 package wiring
 
 import (
