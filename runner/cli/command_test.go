@@ -204,11 +204,11 @@ func TestAgain(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, line)
-		require.Equal(t, want, o.Again("OPT", "VAL"))
+		require.Equal(t, want, Rerun{Options: o}.Line("OPT", "VAL"))
 	}
 	o, err := said(t, "-k cat", "")
 	require.NoError(t, err)
-	require.Equal(t, "crew -k cat", o.Again("", ""))
+	require.Equal(t, "crew -k cat", Rerun{Options: o}.Line("", ""))
 
 	// CREW_OPTS is set aside where it would mean something else to other
 	// records, or to a line without what cuts them.
@@ -223,7 +223,7 @@ func TestAgain(t *testing.T) {
 	} {
 		o, err := said(t, c.line, c.env)
 		require.NoError(t, err)
-		require.Equal(t, c.want, o.Again("", "::: a"))
+		require.Equal(t, c.want, Rerun{Options: o}.Line("", "::: a"))
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 	"crew/runner/task"
 )
 
-// ci returns the CI server to tell of the run: github, gitlab or none.
-func (w *wiring) ci(getenv func(string) string) string {
-	o := w.opts
+// ciServer returns the CI server to tell of the run: github, gitlab or none.
+func ciServer(o *cli.Options, getenv func(string) string) string {
 	switch {
 	case o.Do == cli.DoWork || o.Engine.Detach || o.Show.DryRun:
 		return "none"
@@ -33,7 +32,7 @@ func (w *wiring) ci(getenv func(string) string) string {
 // openLog prepares the streams for the log of the CI server, if that is named, and returns
 // what makes the lines around blocks of output, or nil. These stand among the tasks' output.
 func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)) {
-	server := w.ci(func(string) string { return "" })
+	server := ciServer(w.opts, func(string) string { return "" })
 	if server == "none" {
 		return nil
 	}

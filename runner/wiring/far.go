@@ -198,7 +198,10 @@ func (w *wiring) submit() (Executor, error) {
 		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
 		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
-		Sign: e.Sign, Detach: e.Detach, Out: w.out, Files: w.files(),
+		Sign: e.Sign, Detach: e.Detach, Out: w.out,
+		Files: Files{
+			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -225,14 +228,6 @@ func travelling(names []string) (env []string) {
 		}
 	}
 	return env
-}
-
-// files returns which files travel.
-func (w *wiring) files() Files {
-	return Files{
-		Base: w.opts.Engine.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns),
-		Cleanup: w.opts.Engine.Cleanup,
-	}
 }
 
 // becomeEngine replaces this process by crew-engine. It returns only if that fails.

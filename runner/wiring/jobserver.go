@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"crew/runner/cli"
 	"crew/runner/jobserver"
 )
 
@@ -17,17 +18,15 @@ const mostShared = 64 << 10
 // makeTime is how long the make in PATH may take to say its version.
 const makeTime = 2 * time.Second
 
-// openTokens joins make's jobserver, or opens one for the tasks.
-func (w *wiring) openTokens() (err error) {
-	o := w.opts
-	j := &o.Jobserver
+// openTokens joins make's jobserver, or opens one for the tasks. The tokens are nil if
+// the places are shared with nobody.
+func openTokens(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.Tokens, err error) {
 	if o.Show.DryRun {
-		return nil
+		return nil, nil
 	}
-	if w.pool.join != nil {
-		if w.tokens, err = jobserver.Join(*w.pool.join); err == nil {
-			w.close = append(w.close, w.tokens.Close)
-			return nil
+	if p.join != nil {
+		if tokens, err = jobserver.Join(*p.join); err == nil {
+			return tokens, nil
 		}
 		text, hint := "one task at a time", "to ignore it, add --jobserver=no"
 		if errors.Is(err, jobserver.ErrClosed) {
@@ -36,33 +35,33 @@ func (w *wiring) openTokens() (err error) {
 		if typed := o.Workers(); typed != "" {
 			text = typed + " holds, beside whatever else make runs"
 		} else {
-			w.pool.jobs = 1
+			p.jobs = 1
 		}
-		w.screen.Notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: %s", err, text, hint))
+		notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: %s", err, text, hint))
 	}
-	if j.Mode != "share" {
-		return nil
+	if o.Jobserver.Mode != "share" {
+		return nil, nil
 	}
-	if w.pool.jobs > mostShared {
-		return misuse(fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j")
+	if p.jobs > mostShared {
+		return nil, misuse(fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j")
 	}
-	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, w.pool.jobs), j.Style == "pipe" || j.Style != "fifo" && makeIsOld()); err != nil {
-		return fmt.Errorf("--jobserver: %w", err)
+	style := o.Jobserver.Style
+	if tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, p.jobs), style == "pipe" || style != "fifo" && makeIsOld()); err != nil {
+		return nil, fmt.Errorf("--jobserver: %w", err)
 	}
-	w.close = append(w.close, w.tokens.Close)
-	return nil
+	return tokens, nil
 }
 
 // environ returns the environment that tasks inherit.
-func (w *wiring) environ() []string {
+func environ(tokens *jobserver.Tokens) []string {
 	env := os.Environ()
-	if w.tokens == nil || w.tokens.Makeflags() == "" {
+	if tokens == nil || tokens.Makeflags() == "" {
 		return env
 	}
 	env = slices.DeleteFunc(env, func(kv string) bool {
 		return strings.HasPrefix(kv, "MAKEFLAGS=") || strings.HasPrefix(kv, "MFLAGS=")
 	})
-	return append(env, "MAKEFLAGS="+w.tokens.Makeflags())
+	return append(env, "MAKEFLAGS="+tokens.Makeflags())
 }
 
 // makeIsOld reports whether the make in PATH is one before 4.4, which stops if the

@@ -79,19 +79,20 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
 	}
 	if o.Output.JUnit != "" {
-		junit, err := w.openJUnit()
+		junit, err := openJUnit(o, w.out, w.errs)
 		if err != nil {
 			return nil, err
 		}
+		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
 		digest.FailedOnly, digest.Missing = w.plan.FailedOnly, w.missing
-		sinks = append(sinks, w.tells(digest))
+		sinks = append(sinks, tells(o, digest))
 	}
-	if w.ci(os.Getenv) == "github" {
-		sinks = append(sinks, w.tells(w.annotate()))
+	if ciServer(w.opts, os.Getenv) == "github" {
+		sinks = append(sinks, tells(o, w.annotate()))
 	}
 	if o.Show.Verbose && !w.announces() {
 		sinks = append(sinks, sink.NewVerbose(w.screen))
@@ -99,37 +100,33 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if sinks = append(sinks, stdout); w.tellsFailures() {
 		sinks = append(sinks, sink.NewFailures(w.screen))
 	}
-	return append(sinks, w.tells(terminal)), nil
+	return append(sinks, tells(o, terminal)), nil
 }
 
 // tellsFailures reports whether to say at once that a task has failed: to a person, or in
 // the log of a CI server.
 func (w *wiring) tellsFailures() bool {
 	o := w.opts
-	seen := isatty.IsTerminal(w.errs.Fd()) || w.ci(os.Getenv) != "none"
+	seen := isatty.IsTerminal(w.errs.Fd()) || ciServer(w.opts, os.Getenv) != "none"
 	return seen && !o.Show.Quiet && o.Do != cli.DoWork && !o.Engine.Detach
 }
 
 // openJUnit opens the report. It is renamed in the end, so it must not take the place of
 // a file that holds the results, of the joblog or of the lock.
-func (w *wiring) openJUnit() (*report.JUnit, error) {
-	path := w.opts.Output.JUnit
+func openJUnit(o *cli.Options, results ...*os.File) (*report.JUnit, error) {
+	path := o.Output.JUnit
 	st, err := os.Stat(path)
-	for _, f := range [...]*os.File{w.out, w.errs} {
+	for _, f := range results {
 		if open, err2 := f.Stat(); err == nil && err2 == nil && st.Mode().IsRegular() && os.SameFile(st, open) {
 			return nil, fmt.Errorf("write JUnit report %s: it would replace what %s goes to: name another file", path, f.Name())
 		}
 	}
-	for what, other := range map[string]string{"the joblog": w.opts.Output.Joblog, "the lock": w.opts.Pool.Lock} {
+	for what, other := range map[string]string{"the joblog": o.Output.Joblog, "the lock": o.Pool.Lock} {
 		if file, err2 := os.Stat(other); err == nil && err2 == nil && os.SameFile(st, file) {
 			return nil, fmt.Errorf("write JUnit report %s: it would replace %s: name another file", path, what)
 		}
 	}
-	junit, err := report.OpenJUnit(path, cmp.Or(w.opts.Control.Name, strings.Join(w.opts.Words(), " ")))
-	if err == nil {
-		w.onClose(junit.Drop)
-	}
-	return junit, err
+	return report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
 }
 
 // logs opens the sinks that keep results in files.
@@ -196,7 +193,7 @@ func (w *wiring) progress() sink.Progress {
 		if w.opts.Do == cli.DoServe { // it mostly runs in the background of a shell
 			return sink.ProgressNever
 		}
-		if w.ci(os.Getenv) != "none" && !w.plan.FailedOnly {
+		if ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly {
 			return sink.ProgressLines
 		}
 	case "never":

@@ -22,16 +22,18 @@ func (s *source) rerun() sink.RerunConfig {
 	columns := in.Sources() > 1 || cuts || in.Header
 	// With -s and {N}, which records are in a task depends on all those before it.
 	regroups := c.MaxChars > 0 && !columns && s.template.Counts()
-	number := c.NumberIn(o.Words()...)
+	again := cli.Rerun{Options: o}
+	number := again.NumberIn(o.Words())
 	byRecord := s.results != o.Output.Results
-	if (number == "{#}" || number == "" && regroups) && o.CommandsSuffice() && !byRecord {
-		return sink.RerunConfig{Whole: true, Line: o.AgainWhole, Dir: dir}
+	if (number == "{#}" || number == "" && regroups) && again.CommandsSuffice() && !byRecord {
+		again.Whole = true
+		return sink.RerunConfig{Whole: true, Line: again.Line, Dir: dir}
 	}
 	cfg := sink.RerunConfig{
-		Columns: in.Sources() > 1 || cuts && !o.AsRead(),
+		Columns: in.Sources() > 1 || cuts && !again.AsRead(),
 		JSON:    in.JSON,
-		Line:    o.Again,
-		Unlike:  o.Unlike,
+		Line:    again.Line,
+		Unlike:  again.Unlike,
 		Dir:     dir,
 		State:   o.State.Dir != "",
 	}
@@ -41,7 +43,7 @@ func (s *source) rerun() sink.RerunConfig {
 	case c.MaxChars == 0:
 		cfg.Batch = c.MaxArgs
 	}
-	if o.AsRead() {
+	if again.AsRead() {
 		cfg.Stdin = s.tasks.Separator()
 	}
 	if in.Header {

@@ -24,8 +24,9 @@ func (w *wiring) openFeed() {
 // announce says how to add tasks to crew serve. It returns an error if nobody could:
 // there is no socket, or another crew serve has the name.
 func (w *wiring) announce() error {
-	if w.worker != nil {
-		w.announceWorker()
+	if o := w.opts; w.worker != nil && !o.Silent() {
+		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
+			task.Count(int64(w.pool.jobs), "slot"))
 	}
 	if w.feed == nil {
 		return nil
@@ -59,8 +60,8 @@ func older(name string) int {
 
 // tells returns the sink s that tells people of the run. Of crew serve it tells nothing
 // that an earlier one has done.
-func (w *wiring) tells(s runner.Sink) runner.Sink {
-	if w.opts.Do == cli.DoServe {
+func tells(o *cli.Options, s runner.Sink) runner.Sink {
+	if o.Do == cli.DoServe {
 		return own{s}
 	}
 	return s

@@ -75,15 +75,15 @@ func maybeClosed(stdout *os.File) bool {
 
 // stateNotes returns what to say about earlier runs at the end: results that could
 // not be replayed and, if the input was read to its end, tasks that it lacks.
-func (w *wiring) stateNotes(e runner.Ending) (lines []string) {
-	if n := w.state.Unkept(); n > 0 && (w.plan.Keeps() || w.plan.Streams()) {
+func stateNotes(j *journal.Journal, plan task.Plan, e runner.Ending) (lines []string) {
+	if n := j.Unkept(); n > 0 && (plan.Keeps() || plan.Streams()) {
 		lines = append(lines, fmt.Sprintf(
 			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
 	}
 	if !e.Stats.InputEnd || e.Reason > runner.Halted {
 		return lines
 	}
-	first, n := w.state.Missing()
+	first, n := j.Missing()
 	switch n {
 	case 0:
 		return lines

@@ -246,8 +246,10 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if err := w.attach(); err != nil {
 		return nil, err
 	}
-	if err := w.openTokens(); err != nil {
+	if w.tokens, err = openTokens(w.opts, &w.pool, w.screen.Notice); err != nil {
 		return nil, err
+	} else if w.tokens != nil {
+		w.close = append(w.close, w.tokens.Close)
 	}
 	exec, err := w.executor()
 	if err != nil {
@@ -299,7 +301,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return w.submit()
 	}
 	cfg := proc.Config{
-		Dir: o.Pool.Workdir, Env: w.environ(), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
+		Dir: o.Pool.Workdir, Env: environ(w.tokens), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 	}
 	if w.worker != nil {
@@ -419,7 +421,7 @@ func (w *wiring) ending(e runner.Ending) ending {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
 	if n := w.stdout.Lost(); n > 0 && e.Reason != runner.Unread {
-		w.screen.Urge(w.lostText(n))
+		w.screen.Urge(lostText(n, w.state != nil && w.plan.Recalls()))
 	}
 	for _, err := range e.More {
 		w.screen.Urge(err.Error())
@@ -430,18 +432,15 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if end.signal != 0 || e.Reason == runner.Unread {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
-		end.last = append(end.last, w.stateNotes(e)...)
+		end.last = append(end.last, stateNotes(w.state, w.plan, e)...)
 	}
 	return end
 }
 
 // lostText says that n results could not be shown, and how to see them.
-func (w *wiring) lostText(n int64) string {
-	text := fmt.Sprintf("%d results could not be shown: nobody reads stdout any more", n)
-	if n == 1 {
-		text = "1 result could not be shown: nobody reads stdout any more"
-	}
-	if w.state != nil && w.plan.Recalls() {
+func lostText(n int64, kept bool) string {
+	text := task.Count(n, "result") + " could not be shown: nobody reads stdout any more"
+	if kept {
 		text += ": the same command shows what --state has kept"
 	}
 	return text

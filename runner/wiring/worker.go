@@ -60,14 +60,6 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	return exec, nil
 }
 
-// announceWorker says what the worker waits for.
-func (w *wiring) announceWorker() {
-	if o := w.opts; !o.Silent() {
-		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
-			task.Count(int64(w.pool.jobs), "slot"))
-	}
-}
-
 // maker makes commands of records that a submitter has read. It is safe for concurrent
 // use.
 type maker struct {
