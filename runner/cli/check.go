@@ -59,8 +59,23 @@ var clashes = [...]clash{
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
 	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
+	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
+	{
+		"unsigned", "env workdir pipe",
+		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s",
+	},
+	{
+		"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
+		"it is for each crew worker, whose process answers: give it there, or add --sign FILE",
+	},
+	{"filters", "ssh engine", "workers that read many blocks run on this machine: drop %s, or --worker"},
+	{
+		"filters", "keep-order retries state json results tag tag-string worker-protocol",
+		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker",
+	},
+	{"no-control", "unseen", "without a socket nobody sees the name: drop one of them"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
@@ -133,6 +148,8 @@ var needs = [...]need{
 	},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
+	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
+	{"retry-answer", "worker", "--worker", "add --worker CMD"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
 	{"worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age", "worker", "--worker", "add --worker CMD"},
 	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
@@ -225,8 +242,7 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, misplaced(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), retryOnTimeout(o), outputOfFilters(o),
-		shareOfQueue(o), unseenName(o), slotsOfHosts(o), unsharable(o), unsigned(o), answerOfWorker(o))
+	return append(all, misplaced(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), slotsOfHosts(o), unsharable(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -303,34 +319,6 @@ func shortMaxDelay(o *Options) *refusal {
 		"lower --retry-delay", uses...)
 }
 
-// retryOnTimeout refuses retries on timeouts alone without a timeout.
-func retryOnTimeout(o *Options) *refusal {
-	f := &o.Failure
-	if !f.RetryOn.Has(task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.ObjectTasks() {
-		return nil
-	}
-	u := o.given("retry-on")
-	return refuse(u.withValue("timeout")+" needs a timeout", "add --timeout DUR", u)
-}
-
-// unseenName refuses a name that neither a socket nor an engine tells of.
-func unseenName(o *Options) *refusal {
-	if o.Do == DoWork || o.given("engine") != nil {
-		return nil
-	}
-	return o.clash("no-control", "name", "without a socket nobody sees the name: drop one of them")
-}
-
-// shareOfQueue refuses a --halt at a share of tasks whose number nobody knows.
-func shareOfQueue(o *Options) *refusal {
-	u := o.given("halt")
-	if u == nil || o.Do != DoServe || !o.Failure.Halt.Percent {
-		return nil
-	}
-	return refuse(u.withValue(u.value)+" and serve do not go together",
-		"the number of tasks is not known: write a number instead of the percentage", u)
-}
-
 // slotsOfHosts refuses a number of workers that is none for each host.
 func slotsOfHosts(o *Options) *refusal {
 	u, ssh := o.given("jobs"), o.given("ssh")
@@ -342,47 +330,6 @@ func slotsOfHosts(o *Options) *refusal {
 	}
 	return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
 		"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
-}
-
-// unsigned refuses options that say more than values where workers take only those.
-func unsigned(o *Options) *refusal {
-	engine := o.given("submitting")
-	if engine == nil || o.given("sign") != nil {
-		return nil
-	}
-	for _, name := range [...]string{"env", "workdir", "pipe", "worker-ready", "worker-start-timeout", "worker-max", "worker-age"} {
-		if u := o.given(name); u != nil {
-			hint := "workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed()
-			if strings.HasPrefix(name, "worker-") {
-				hint = "it is for each crew worker, whose process answers: give it there, or add --sign FILE"
-			}
-			return refuse(u.withChoice()+" and --engine do not go together without --sign", hint, u, engine)
-		}
-	}
-	return nil
-}
-
-// outputOfFilters refuses what needs to know which output belongs to which block, and
-// other machines, where blocks go to persistent workers.
-func outputOfFilters(o *Options) *refusal {
-	u, pipe := o.given("worker"), o.given("pipe")
-	if u == nil || pipe == nil {
-		return nil
-	}
-	names := [...]string{"ssh", "engine", "keep-order", "retries", "state", "json", "results", "tag", "tag-string", "worker-protocol"}
-	for i, name := range names {
-		other := o.given(name)
-		if other == nil {
-			continue
-		}
-		why := "a worker reads many blocks, and its output belongs to none"
-		if i < 2 {
-			why = "workers that read many blocks run on this machine"
-		}
-		return refuse(pipe.String()+" "+u.String()+" and "+other.String()+" do not go together",
-			why+": drop "+other.opt.typed()+", or "+u.spelled, u, pipe, other)
-	}
-	return nil
 }
 
 // unsharable refuses what cannot be known of a record before it is known to be in the
@@ -409,15 +356,6 @@ func unsharable(o *Options) *refusal {
 	return nil
 }
 
-// answerOfWorker refuses retries on bad answers alone without a worker.
-func answerOfWorker(o *Options) *refusal {
-	if on := o.Failure.RetryOn; on.Any || o.given("worker") != nil || !on.Has(task.BadAnswer) {
-		return nil
-	}
-	u := o.given("retry-on")
-	return refuse(u.withValue("answer")+" needs --worker", "add --worker CMD", u)
-}
-
 // when returns the use that makes the condition hold, or nil.
 func (o *Options) when(cond string) *use {
 	name, value, exact := strings.Cut(cond, "=")
@@ -429,33 +367,59 @@ func (o *Options) when(cond string) *use {
 	return u
 }
 
-// state returns what stands for a condition that names no option, as if it were one.
+// state returns what stands for a condition that is no option, as if it were one: the
+// option that it comes from, if that is one, so that it can be dropped.
 func (o *Options) state(name string) *use {
-	holds, spelled, typed := false, o.Do, ""
-	switch name {
-	case "crew-serve":
-		holds = o.Do == DoServe
-	case "crew-worker":
-		holds = o.Do == DoWork
-	case "crew-attach":
-		holds = o.Do == DoAttach
-	case "submitting":
-		if o.Elsewhere() {
-			return o.given("engine")
+	holds, u := false, &use{opt: &option{name: name}}
+	from := func(option, spelled string) {
+		if given := o.given(option); holds && given != nil {
+			*u = *given
+			u.spelled = strings.Replace(spelled, "%s", u.spelled, 1)
 		}
+	}
+	switch name {
+	case "crew-serve", "crew-worker", "crew-attach":
+		holds, u.spelled = strings.HasSuffix(o.Do, name[len("crew-"):]), o.Do
 	case "command":
-		if holds, spelled = len(o.Command.Words) > 0, "a command"; holds {
-			typed = task.Quote(task.Shorten(o.Command.Words[0], 40))
+		if holds, u.spelled = len(o.Command.Words) > 0, "a command"; holds {
+			u.value = task.Quote(task.Shorten(o.Command.Words[0], 40))
 		}
 	case "values":
-		holds, spelled = len(o.Input.Groups) > 0, "values on the command line"
+		holds, u.spelled = len(o.Input.Groups) > 0, "values on the command line"
 	case "product":
-		holds, spelled = o.Input.Sources() > 1, "a product"
+		holds, u.spelled = o.Input.Sources() > 1, "a product"
+	case "submitting":
+		holds = o.Elsewhere() && o.Engine.URL != ""
+		from("engine", "%s")
+	case "unsigned":
+		holds = o.Elsewhere() && o.Engine.URL != "" && o.Engine.Sign == ""
+		from("engine", "%s without --sign")
+	case "filters":
+		pipe, worker := o.given("pipe"), o.given("worker")
+		if holds = pipe != nil && worker != nil; holds {
+			if *u = *pipe; worker.env {
+				*u = *worker
+			}
+			u.spelled = pipe.spelled + " " + worker.spelled
+		}
+	case "halt-share":
+		holds = o.Failure.Halt.Percent
+		from("halt", "%s")
+		u.spelled += " " + u.value
+	case "unseen":
+		holds = o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == ""
+		from("name", "%s")
+	case "retry-timeout":
+		holds = !o.Failure.RetryOn.Any && o.Failure.RetryOn.Has(task.Timeout)
+		from("retry-on", "%s timeout")
+	case "retry-answer":
+		holds = !o.Failure.RetryOn.Any && o.Failure.RetryOn.Has(task.BadAnswer)
+		from("retry-on", "%s answer")
 	}
 	if !holds {
 		return nil
 	}
-	return &use{opt: &option{name: name}, spelled: spelled, value: typed}
+	return u
 }
 
 // typed returns the option as typed if that is short, or else its shortest form.

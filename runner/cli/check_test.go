@@ -110,8 +110,8 @@ func TestRefusals(t *testing.T) {
 		{"--nice 5 -S web1 cat", "--nice and -S do not go together: put nice -n before the command: drop --nice"},
 		{"-j50% -S web1 cat", "-j 50% and -S do not go together: write how many tasks each host runs, as in -j 8 or -S 8/web1"},
 		{"-j0 -S web1 cat", "-j 0 and -S do not go together: write how many tasks each host runs, as in -j 8 or -S 8/web1"},
-		{"--env A --engine e cat", "--env and --engine do not go together without --sign: workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop --env"},
-		{"--workdir / --engine e cat", "--workdir and --engine do not go together without --sign: workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop --workdir"},
+		{"--env A --engine e cat", "--engine without --sign and --env do not go together: workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop --env"},
+		{"--workdir / --engine e cat", "--engine without --sign and --workdir do not go together: workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop --workdir"},
 		{"--queue q cat", "--queue needs --engine: add --engine URL"},
 		{"--env A cat", "--env needs --engine or --ssh: add one of them: tasks here have the whole environment"},
 		{"--sign k cat", "--sign needs --engine: add --engine URL"},
@@ -126,7 +126,7 @@ func TestRefusals(t *testing.T) {
 		{"--worker-ttl 5s cat", "--worker-ttl needs crew worker or --ssh: give it to each crew worker"},
 		{"--worker-ttl 5s --engine e cat", "--worker-ttl needs crew worker or --ssh: give it to each crew worker"},
 		{"serve cat ::: a", "serve and values on the command line do not go together: crew ctl add brings them: drop what follows the command"},
-		{"serve --halt soon,fail=10% cat", "--halt soon,fail=10% and serve do not go together: the number of tasks is not known: write a number instead of the percentage"},
+		{"serve --halt soon,fail=10% cat", "serve and --halt soon,fail=10% do not go together: the number of tasks is not known: write a number instead of the percentage"},
 		{"cat :::+ a", "the first group of values is linked to nothing: begin with ::: or ::::"},
 
 		// one that needs another
@@ -242,7 +242,7 @@ func TestConditions(t *testing.T) {
 	}
 	conds = append(conds, droppedAgain[:]...)
 	for _, cond := range conds {
-		if slices.Contains([]string{"crew-serve", "crew-worker", "crew-attach", "submitting", "command", "values", "product"}, cond) {
+		if slices.Contains([]string{"crew-serve", "crew-worker", "crew-attach", "command", "values", "product", "submitting", "unsigned", "filters", "halt-share", "unseen", "retry-timeout", "retry-answer"}, cond) {
 			continue
 		}
 		name, value, exact := strings.Cut(cond, "=")
