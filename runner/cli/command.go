@@ -353,7 +353,11 @@ func (v *flagValue) Set(value string) error {
 	if s.err != nil {
 		return nil
 	}
-	if err := u.opt.set(s.opts, value); err != nil {
+	err := u.opt.set(s.opts, value)
+	if err == nil && u.opt.choices != nil {
+		err = among(value, u.opt.choices)
+	}
+	if err != nil {
 		s.err = u.bad(err)
 	}
 	return nil

@@ -139,7 +139,7 @@ func (x *Completion) operand(c *command, n, first int) {
 	case takesTopic:
 		x.commands()
 		for i := range options {
-			if o := &options[i]; o.of == "" {
+			if o := &options[i]; o.of == "" && !isCommand(o.name) {
 				x.add(o.name, o.text)
 			}
 		}
