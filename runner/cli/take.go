@@ -70,18 +70,20 @@ type Group struct {
 
 // splitGroups splits the operands of a run into the command and the groups of values.
 func splitGroups(operands []string) (command []string, groups []Group, err error) {
-	for _, w := range operands {
-		switch w {
-		case ":::", "::::", ":::+", "::::+":
-			groups = append(groups, Group{Files: strings.HasPrefix(w, "::::"), Linked: strings.HasSuffix(w, "+")})
-			continue
+	separates := func(w string) bool { return w == ":::" || w == "::::" || w == ":::+" || w == "::::+" }
+	to := &command
+	for len(operands) > 0 {
+		n := slices.IndexFunc(operands, separates)
+		if n < 0 {
+			*to = operands
+			break
 		}
-		if len(groups) == 0 {
-			command = append(command, w)
-			continue
+		if n > 0 {
+			*to = slices.Clip(operands[:n])
 		}
-		g := &groups[len(groups)-1]
-		g.Words = append(g.Words, w)
+		w := operands[n]
+		groups = append(groups, Group{Files: strings.HasPrefix(w, "::::"), Linked: strings.HasSuffix(w, "+")})
+		to, operands = &groups[len(groups)-1].Words, operands[n+1:]
 	}
 	for _, g := range groups {
 		if g.Files && len(g.Words) == 0 {
