@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,7 @@ var clashes = [...]clash{
 	{"pipe", "values", "give the stream on standard input, or files with -a FILE"},
 	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
 
-	{"worker", "command", "the records go to the worker: drop %s, or put it into --worker '...'"},
+	{"worker", "command", "the records go to the worker: drop it, or put it into --worker '...'"},
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
@@ -370,56 +371,49 @@ func (o *Options) when(cond string) *use {
 // state returns what stands for a condition that is no option, as if it were one: the
 // option that it comes from, if that is one, so that it can be dropped.
 func (o *Options) state(name string) *use {
-	holds, u := false, &use{opt: &option{name: name}}
-	from := func(option, spelled string) {
-		if given := o.given(option); holds && given != nil {
-			*u = *given
-			u.spelled = strings.Replace(spelled, "%s", u.spelled, 1)
-		}
-	}
+	holds, spelled, from, more := false, "", "", ""
+	retryOn := &o.Failure.RetryOn
 	switch name {
 	case "crew-serve", "crew-worker", "crew-attach":
-		holds, u.spelled = strings.HasSuffix(o.Do, name[len("crew-"):]), o.Do
+		holds, spelled = strings.HasSuffix(o.Do, name[len("crew-"):]), o.Do
 	case "command":
-		if holds, u.spelled = len(o.Command.Words) > 0, "a command"; holds {
-			u.value = task.Quote(task.Shorten(o.Command.Words[0], 40))
+		if holds = len(o.Command.Words) > 0; holds {
+			spelled = "the command " + task.Quote(task.Shorten(o.Command.Words[0], 40))
 		}
 	case "values":
-		holds, u.spelled = len(o.Input.Groups) > 0, "values on the command line"
+		holds, spelled = len(o.Input.Groups) > 0, "values on the command line"
 	case "product":
-		holds, u.spelled = o.Input.Sources() > 1, "a product"
+		holds, spelled = o.Input.Sources() > 1, "a product"
 	case "submitting":
-		holds = o.Elsewhere() && o.Engine.URL != ""
-		from("engine", "%s")
+		holds, from = o.Elsewhere() && o.Engine.URL != "", "engine"
 	case "unsigned":
-		holds = o.Elsewhere() && o.Engine.URL != "" && o.Engine.Sign == ""
-		from("engine", "%s without --sign")
+		holds, from, more = o.Elsewhere() && o.Engine.URL != "" && o.Engine.Sign == "", "engine", " without --sign"
 	case "filters":
 		pipe, worker := o.given("pipe"), o.given("worker")
-		if holds = pipe != nil && worker != nil; holds {
-			if *u = *pipe; worker.env {
-				*u = *worker
-			}
-			u.spelled = pipe.spelled + " " + worker.spelled
+		if holds, from = pipe != nil && worker != nil, "pipe"; holds && worker.env {
+			from = "worker"
 		}
+		spelled = "--pipe --worker"
 	case "halt-share":
-		holds = o.Failure.Halt.Percent
-		from("halt", "%s")
-		u.spelled += " " + u.value
+		if holds, from = o.Failure.Halt.Percent, "halt"; holds {
+			more = " " + o.given("halt").value
+		}
 	case "unseen":
-		holds = o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == ""
-		from("name", "%s")
+		holds, from = o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name"
 	case "retry-timeout":
-		holds = !o.Failure.RetryOn.Any && o.Failure.RetryOn.Has(task.Timeout)
-		from("retry-on", "%s timeout")
+		holds, from, more = !retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout"
 	case "retry-answer":
-		holds = !o.Failure.RetryOn.Any && o.Failure.RetryOn.Has(task.BadAnswer)
-		from("retry-on", "%s answer")
+		holds, from, more = !retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer"
 	}
 	if !holds {
 		return nil
 	}
-	return u
+	u := use{opt: &option{name: name}}
+	if from != "" {
+		u = *o.given(from)
+	}
+	u.spelled = cmp.Or(spelled, u.spelled+more)
+	return &u
 }
 
 // typed returns the option as typed if that is short, or else its shortest form.
@@ -428,7 +422,7 @@ func (u use) typed() string {
 	case len(u.spelled) == 2:
 		return u.spelled
 	case u.opt.set == nil: // of state
-		return u.value
+		return u.spelled
 	}
 	return u.opt.typed()
 }

@@ -35,10 +35,7 @@ func printSummary(dir string, stdout io.Writer) error {
 		return err
 	}
 	text := &stateText{s: s, now: time.Now()}
-	if _, err := io.WriteString(stdout, text.all()); err != nil {
-		return fmt.Errorf("write to stdout: %w", err)
-	}
-	return nil
+	return printText(stdout, text.all())
 }
 
 const (

@@ -51,9 +51,9 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 	tool, verb, _ := strings.Cut(o.Do, " ")
 	switch {
 	case o.Completion != nil:
-		err = print(stdout, o.Completion.Text(runNames(o.Completion.Runs)))
+		err = printText(stdout, o.Completion.Text(runNames(o.Completion.Runs)))
 	case o.Print != "":
-		err = print(stdout, o.Print)
+		err = printText(stdout, o.Print)
 	case tool == "state":
 		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
 	case tool == "ctl":
@@ -66,8 +66,8 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 	return complain(stderr, err)
 }
 
-// print prints what was asked for instead of a run.
-func print(stdout io.Writer, text string) error {
+// printText prints what was asked for instead of a run.
+func printText(stdout io.Writer, text string) error {
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
 	}
