@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"crew/runner/task"
 )
 
 // take sets what the operands say.
@@ -99,19 +97,10 @@ func (c *command) noVerb(operands []string) error {
 	if len(operands) == 0 {
 		return &UsageError{"crew " + c.name + " needs a verb, such as " + verbs[0] + " or status", "see crew " + c.name + " --help"}
 	}
-	word, hint := operands[0], "see crew "+c.name+" --help"
-	var begin []string
-	for _, v := range verbs {
-		if word != "" && strings.HasPrefix(v, word) {
-			begin = append(begin, v)
-		}
-	}
+	word := operands[0]
+	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
 	if known := peerVerb(word); slices.Contains(verbs, known) {
 		hint = "write crew " + c.name + " " + known
-	} else if near := task.Nearest(word, verbs); len(begin) > 1 {
-		hint = "did you mean " + oneOf(begin) + "?"
-	} else if near = strings.Join(append(begin, near)[:1], ""); near != "" {
-		hint = "did you mean " + near + "?"
 	}
 	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
 }
