@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"crew/runner/input"
 	"crew/runner/task"
@@ -65,13 +64,15 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
+const (
+	digits  = "0123456789"
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
 // parseName parses the name of a run, which must not look like the number of a
 // process.
 func parseName(s string) (string, error) {
-	wrong := func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && !strings.ContainsRune("-_.", r)
-	}
-	if s == "" || len(s) > 64 || strings.ContainsFunc(s, wrong) || s[0] == '-' || isNumber(s) {
+	if s == "" || len(s) > 64 || strings.Trim(s, letters+digits+"-_.") != "" || s[0] == '-' || isNumber(s) {
 		return "", errors.New("write up to 64 letters, digits and -_. that are not a number")
 	}
 	return s, nil
@@ -93,8 +94,7 @@ const (
 
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
-	wrong := func(r rune) bool { return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && r != '_' }
-	if s == "" || strings.ContainsFunc(s, wrong) || s[0] >= '0' && s[0] <= '9' {
+	if s == "" || strings.Trim(s, letters+digits+"_") != "" || strings.Contains(digits, s[:1]) {
 		return "", errors.New("write the name of a variable, such as LANG; its value is that of crew's")
 	}
 	return s, nil
@@ -115,7 +115,7 @@ func parseLabels(s string) ([]string, error) {
 // time.ParseDuration knows, with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h.
 func parseDuration(s string) (time.Duration, error) {
 	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d")
-	const decimal = "0123456789."
+	const decimal = digits + "."
 	if strings.Trim(s, decimal) == "" {
 		s += "s"
 	}
@@ -318,7 +318,7 @@ func parseSize(s string) (int64, error) {
 	return int64(n), nil
 }
 
-func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
 
 // oneOf lists choices.
 func oneOf(choices []string) string {
