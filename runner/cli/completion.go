@@ -183,7 +183,7 @@ const bashScript = `# bash completion for crew: eval "$(crew --completion bash)"
 _crew() {
 	local list cur=${COMP_WORDS[COMP_CWORD]}
 	[[ $cur != '=' ]] || cur='' # readline makes three words of --output=line
-	mapfile -t list < <("$1" --complete bash "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+	mapfile -t list < <("${COMP_WORDS[0]}" --complete bash "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 	COMPREPLY=("${list[@]:1}")
 	case ${list[0]} in
 	programs) mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -c -- "$cur") ;;

@@ -89,7 +89,7 @@ line=${1//=/ = }
 COMP_WORDS=($line)
 [[ $1 == *' ' ]] && COMP_WORDS+=('')
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-_crew crew
+_crew
 printf '%s\n' "${COMPREPLY[@]}"`
 	for _, c := range completions {
 		t.Run(c.line, func(t *testing.T) {
