@@ -5,16 +5,16 @@ package main
 import (
 	"os"
 
-	"crew/runner/cli"
 	"crew/runner/linux"
 	"crew/runner/proc"
+	"crew/runner/wiring"
 )
 
 func main() {
 	os.Exit(linux.Run(func() int {
-		return cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{Local: processes})
+		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{Local: processes})
 	}))
 }
 
 // processes runs tasks as processes of this machine.
-func processes(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) }
+func processes(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) }

@@ -22,8 +22,9 @@ var rooms = map[string]struct {
 	own []string
 	std bool
 }{
-	"crew":                  {own: []string{"crew/runner/cli", "crew/runner/linux", "crew/runner/proc"}, std: true},
-	"crew/runner/cli":       {own: []string{"crew/runner", "crew/runner/control", "crew/runner/coproc", "crew/runner/expand", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
+	"crew":                  {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
+	"crew/runner/wiring":    {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/expand", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
+	"crew/runner/cli":       {own: []string{"crew/runner/expand", "crew/runner/input", "crew/runner/task", "crew/sched"}},
 	"crew/runner":           {own: []string{"crew/runner/linux", "crew/runner/task", "crew/sched"}},
 	"crew/runner/input":     {own: []string{"crew/runner/expand", "crew/runner/task"}, std: true},
 	"crew/runner/expand":    {own: []string{"crew/runner/task"}},
@@ -41,8 +42,8 @@ var rooms = map[string]struct {
 	"crew/runner/trust":     {},
 	"crew/sched":            {std: true},
 
-	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task", "crew/runner/trust"}},
-	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/cli", "crew/runner/engine", "crew/runner/linux", "crew/runner/proc"}, std: true},
+	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task", "crew/runner/trust", "crew/runner/wiring"}},
+	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 
 	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
 }
@@ -94,14 +95,14 @@ func TestImports(t *testing.T) {
 	for pkg := range rooms {
 		require.True(t, seen[pkg], "there is no %s", pkg)
 	}
-	require.True(t, slices.IsSorted(rooms["crew/runner/cli"].own))
+	require.True(t, slices.IsSorted(rooms["crew/runner/wiring"].own))
 }
 
 // What crew links, go version -m crew lists. Its start-up would pay for these.
 func TestCrewLinksNoCompanion(t *testing.T) {
 	list, err := exec.Command("go", "list", "-deps", "..").Output()
 	require.NoError(t, err)
-	require.Contains(t, string(list), "crew/runner/cli")
+	require.Contains(t, string(list), "crew/runner/wiring")
 	for _, lib := range []string{"nats", "tcell"} {
 		require.NotContains(t, string(list), lib)
 	}

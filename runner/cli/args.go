@@ -58,10 +58,11 @@ type line struct {
 	ended bool // a -- ended the options; it is in neither part
 }
 
-// split splits args, which lack the program's name. It does what urfave/cli does
-// not: attached values (-j4), bundles (-0kj4), and values that begin with a dash
-// (-j -1). Options end at the first operand, so the command keeps its own.
-func split(args []string) (line, error) {
+// split splits args, which lack the command's name. It does what urfave/cli does
+// not: attached values (-j4), bundles (-0kj4), values that begin with a dash (-j -1),
+// and options between operands. Where options end at the first operand, the command
+// there keeps its own.
+func (c *command) split(args []string) (line, error) {
 	var l line
 	for len(args) > 0 {
 		arg, next := args[0], args[1:]
@@ -69,17 +70,22 @@ func split(args []string) (line, error) {
 		var err error
 		switch {
 		case arg == "--":
-			l.rest, l.ended = next, true
+			l.ended = len(l.rest) == 0
+			l.rest = append(l.rest, next...)
 			return l, nil
-		case longDash(arg) != "":
-			return line{}, &usageError{arg + " begins with a dash that is no hyphen", "write " + longDash(arg)}
-		case len(arg) < 2 || arg[0] != '-':
-			l.rest = args
-			return l, nil
+		case c.hasRun() && longDash(arg) != "":
+			return line{}, &UsageError{arg + " begins with a dash that is no hyphen", "write " + longDash(arg)}
+		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
+			if !c.mixes() {
+				l.rest = args
+				return l, l.checkHeader()
+			}
+			l.rest, args = append(l.rest, arg), next
+			continue
 		case arg[1] == '-':
-			uses, args, err = splitLong(arg, next)
+			uses, args, err = c.splitLong(arg, next)
 		default:
-			uses, args, err = splitShort(arg, next)
+			uses, args, err = c.splitShort(arg, next)
 		}
 		if err != nil {
 			return line{}, ofWorker(err, l.uses, arg)
@@ -87,6 +93,14 @@ func split(args []string) (line, error) {
 		l.uses = append(l.uses, uses...)
 	}
 	return l, nil
+}
+
+// checkHeader refuses the value that --header has in parallel.
+func (l *line) checkHeader() error {
+	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.rest[0] == ":" {
+		return &UsageError{"--header takes no value", "drop the : behind it"}
+	}
+	return nil
 }
 
 // longDash returns an option whose hyphens an editor has made longer as it was probably
@@ -106,23 +120,23 @@ func longDash(arg string) string {
 // ofWorker returns err, which arg has caused, with another hint if arg is probably an
 // option of the worker's command, which was not quoted.
 func ofWorker(err error, before []use, arg string) error {
-	var e *usageError
+	var e *UsageError
 	if n := len(before); n > 0 && before[n-1].opt.name == "worker" && errors.As(err, &e) {
-		e.hint = "if it is the worker's, quote the whole command: " + before[n-1].spelled + " " + task.Quote(before[n-1].value+" "+arg+" ...")
+		e.Hint = "if it is the worker's, quote the whole command: " + before[n-1].spelled + " " + task.Quote(before[n-1].value+" "+arg+" ...")
 	}
 	return err
 }
 
 // splitLong reads --name, --name=value or --name value. next are the arguments
 // that follow arg; rest are those that are left.
-func splitLong(arg string, next []string) (uses []use, rest []string, err error) {
+func (c *command) splitLong(arg string, next []string) (uses []use, rest []string, err error) {
 	name, value, attached := strings.Cut(arg[2:], "=")
-	u := use{opt: long(name), spelled: "--" + name, value: value}
+	u := use{opt: c.long(name), spelled: "--" + name, value: value}
 	switch {
 	case u.opt == nil:
-		return nil, nil, unknownOption(u.spelled)
+		return nil, nil, c.unknownLong(u.spelled)
 	case u.opt.value == "" && attached:
-		return nil, nil, &usageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
+		return nil, nil, &UsageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
 	case u.opt.alone != "" && !attached:
 		u.value = u.opt.alone
 	case u.opt.value != "" && !attached:
@@ -136,16 +150,16 @@ func splitLong(arg string, next []string) (uses []use, rest []string, err error)
 
 // splitShort reads a bundle of short options, of which the last can have its
 // value in the next argument. Options can follow an attached number (-n2k).
-func splitShort(arg string, next []string) (uses []use, rest []string, err error) {
+func (c *command) splitShort(arg string, next []string) (uses []use, rest []string, err error) {
 	for i := 1; i < len(arg); i++ {
-		u := use{opt: short(arg[i]), spelled: "-" + arg[i:i+1]}
+		u := use{opt: c.short(arg[i]), spelled: "-" + arg[i:i+1]}
 		attached := arg[i+1:]
 		n := numberLen(attached)
 		switch {
 		case u.opt == nil:
-			return nil, nil, unknownShort(arg, i)
+			return nil, nil, c.unknownShort(arg, i)
 		case u.opt.value == "":
-		case u.opt.value == "N" && n < len(attached) && n > 0 && short(attached[n]) != nil:
+		case u.opt.value == "N" && n < len(attached) && n > 0 && c.short(attached[n]) != nil:
 			u.value = attached[:n]
 			i += n
 		case attached != "":
@@ -182,37 +196,27 @@ func (u use) resolve() use {
 }
 
 func missingValue(u use) error {
-	return &usageError{u.spelled + " needs a value", "write " + u.spelled + " " + u.opt.value}
+	return &UsageError{u.spelled + " needs a value", "write " + u.spelled + " " + u.opt.value}
 }
 
-// Group is a ::: or one of its variants, with the words that follow it.
-type Group struct {
-	Files  bool     // Words are names of files, each a source of its own
-	Linked bool     // linked to the group before it, instead of multiplied with it
-	Words  []string // the values, or names of files
+// respell makes an -N that does not go with --pipe the -n that it is to xargs and
+// parallel.
+func (o *Options) respell() {
+	if o.given("pipe") != nil {
+		return
+	}
+	for _, uses := range [...][]use{o.uses, o.env} {
+		for i := range uses {
+			if u := &uses[i]; u.opt.name == "records" && u.spelled != "--records" {
+				u.opt = long("max-args")
+			}
+		}
+	}
 }
 
-// operands splits the operands into the command and the groups of values.
-func operands(rest []string) (command []string, groups []Group, err error) {
-	for _, w := range rest {
-		switch w {
-		case ":::", "::::", ":::+", "::::+":
-			groups = append(groups, Group{Files: strings.HasPrefix(w, "::::"), Linked: strings.HasSuffix(w, "+")})
-			continue
-		}
-		if len(groups) == 0 {
-			command = append(command, w)
-			continue
-		}
-		g := &groups[len(groups)-1]
-		g.Words = append(g.Words, w)
-	}
-	for _, g := range groups {
-		if g.Files && len(g.Words) == 0 {
-			return nil, nil, &usageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
-		}
-	}
-	return command, groups, nil
+// bad returns the error of a value of the option.
+func (u use) bad(err error) error {
+	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
 }
 
 // shellWords splits s as a shell does that knows blanks, quotes and backslashes
@@ -265,17 +269,17 @@ func shellWords(s string) ([]string, error) {
 func fromEnvironment(value string) ([]use, error) {
 	words, err := shellWords(value)
 	if err != nil {
-		return nil, &usageError{"CREW_OPTS cannot be split into words", err.Error()}
+		return nil, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
 	}
-	l, err := split(words)
-	var u *usageError
+	l, err := commands[0].split(words)
+	var u *UsageError
 	switch {
 	case errors.As(err, &u):
-		return nil, &usageError{"CREW_OPTS: " + u.msg, u.hint}
+		return nil, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
 	case l.ended:
-		return nil, &usageError{`CREW_OPTS holds "--"`, "it may hold options only"}
+		return nil, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
 	case len(l.rest) > 0:
-		return nil, &usageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
+		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
 	}
 	for i := range l.uses {
 		l.uses[i].env = true

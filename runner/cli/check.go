@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +12,8 @@ import (
 )
 
 // A condition holds if an option was given: "name" with any value, "name=value"
-// with that value, or "name!=value" with another one. The last value counts.
+// with that value, or "name!=value" with another one. The last value counts. Those that
+// state knows hold for other reasons.
 
 // clash refuses one condition together with any of others, which are separated
 // by blanks. %s in hint stands for the option of the other condition.
@@ -25,6 +28,7 @@ var clashes = [...]clash{
 	{"input=json", "csv colsep header", "an object has its own names: drop %s"},
 	{"input=json", "null delimiter", "an object ends with its line: drop %s"},
 	{"input=json", "max-args max-chars", "an object is one task: drop %s"},
+	{"input=json", "product", "give one source, with -a, ::: or ::::"},
 	{"max-args=0", "max-chars", "-n0 puts nothing in that could grow: drop -s"},
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
 	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
@@ -38,44 +42,41 @@ var clashes = [...]clash{
 	{"pipe", "eof", "blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
 	{"pipe", "shard", "blocks are cut wherever a record ends, so they have no share: give each run a stream of its own"},
 	{"recend=", "header", "without ends there are no records, of which one could be the header: drop --header"},
+	{"pipe", "values", "give the stream on standard input, or files with -a FILE"},
 	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
 
+	{"worker", "command", "the records go to the worker: drop it, or put it into --worker '...'"},
 	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
 	{"worker", "pty", "a worker answers into a pipe: drop --pty"},
 	{"worker", "output=raw", "an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
-	{"worker-window!=1", "crew-worker engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
-	{"worker-start=eager", "crew-worker engine ssh", "workers on other machines start with their first records: drop --worker-start"},
+	{"worker-window!=1", "engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+	{"worker-start=eager", "engine ssh", "workers on other machines start with their first records: drop --worker-start"},
 
-	{"serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"shard-times", "key", "a key says which share it is in: drop one of them"},
 	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
-	{"serve", "shard", "it runs whatever is added: drop --shard"},
-	{"serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
-	{"serve", "pipe", "crew ctl add brings values, not a stream: drop --pipe"},
-	{"serve", "header", "no record comes first: write {1} for the first column"},
-	{"serve", "max-args!=0 max-chars no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
-	{"serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
-	{"serve", "order=longest-first", "tasks start in the order in which they were added: drop --order"},
-	{"serve", "keep-order", "the first task would hold back the results of all others: drop -k"},
-	{"serve", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
-	{"serve", "dry-run", "others add tasks so that they run: drop --dry-run"},
-	{"serve", "replay", "results are shown once: drop --replay"},
-	{"serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
-	{"serve", "no-control", "tasks come by the socket: drop --no-control"},
-
-	{"crew-worker", "arg-file pipe null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof shard buffer", "submitters bring the records: give them %s"},
-	{"crew-worker", "sched key cost topics per-key order", "submitters say which task runs where: give them %s"},
-	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline", "submitters say what becomes of a failure: give them %s"},
-	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success", "results go to the submitters: give them %s"},
-	{"crew-worker", "state replay retry-failed state-reset dry-run", "the submitter's run is what is recorded and shown: give it %s"},
-	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup", "it is for runs, which workers carry out: give them %s"},
-	{"crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop --tty"},
-	{"crew-worker", "max-queued idle-exit keep", "it is for crew serve: drop %s"},
 
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
-	{"serve", "engine ssh connect-timeout", "crew serve runs its tasks here: drop %s"},
+	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
+	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
+	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
+	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
+	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
+	{
+		"unsigned", "env workdir pipe",
+		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s",
+	},
+	{
+		"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
+		"it is for each crew worker, whose process answers: give it there, or add --sign FILE",
+	},
+	{"filters", "ssh engine", "workers that read many blocks run on this machine: drop %s, or --worker"},
+	{
+		"filters", "keep-order retries state json results tag tag-string worker-protocol",
+		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker",
+	},
+	{"no-control", "unseen", "without a socket nobody sees the name: drop one of them"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
@@ -120,7 +121,7 @@ var clashes = [...]clash{
 	{"replay", "output=raw", "raw output is not kept: use --output group"},
 	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
-	{"attach", "output=raw", "the engine keeps the results: use --output group"},
+	{"crew-attach", "output=raw", "the engine keeps the results: use --output group"},
 
 	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
@@ -142,13 +143,18 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
+	{
+		"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
+		"without one each record is a command line: add a command, or drop %s",
+	},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
+	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
+	{"retry-answer", "worker", "--worker", "add --worker CMD"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
 	{"worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age", "worker", "--worker", "add --worker CMD"},
 	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
 	{"lock-wait", "lock", "--lock", "add --lock FILE"},
-	{"max-queued idle-exit keep", "serve", "crew serve", "write crew serve before the options"},
 	{"jobserver-style", "jobserver=share", "--jobserver", "add --jobserver"},
 	{"keep", "state", "--state", "add --state DIR"},
 	{"queue", "engine crew-worker", "--engine", "add --engine URL"},
@@ -161,28 +167,28 @@ var needs = [...]need{
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
 	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
 	{"worker-ttl", "crew-worker ssh", "crew worker or --ssh", "give it to each crew worker"},
-	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
-	{"sched=keyed sched=topic", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"sched=keyed sched=topic", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
 	{"replay retry-failed state-reset", "state", "--state", "add --state DIR"},
-	{"per-key", "key input=json serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
+	{
+		"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
+		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
+	},
 }
-
-// onlyWithCommand are the options that say how records go into a command.
-var onlyWithCommand = [...]string{"stdin", "replace", "max-args", "max-chars", "colsep", "csv", "header", "pipe"}
 
 // refusal says why options are refused.
 type refusal struct {
-	usageError
+	UsageError
 	uses []*use // the options at fault
 }
 
-func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{usageError{msg, hint}, uses} }
+func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{UsageError{msg, hint}, uses} }
 
 // dropOverridden drops from o.uses the options of CREW_OPTS that are refused
 // because of the command line, and returns why the rest is refused, if it is. What
@@ -190,38 +196,36 @@ func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{usageErro
 // read, so the values of dropped ones are not.
 func (o *Options) dropOverridden() error {
 	for {
-		all := o.draft(o.uses).refusals()
+		all := draft(o.of, o.uses, o.operands).refusals()
 		i := slices.IndexFunc(all, func(r *refusal) bool { return r != nil })
 		if i < 0 {
 			return nil
 		}
 		fromEnv := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
 		if fromEnv < 0 {
-			return &all[i].usageError
+			return &all[i].UsageError
 		}
-		alone := o.draft(o.env)
-		alone.Input.Groups = nil
-		if alone.Command.Words = nil; !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
+		alone := draft(&commands[0], o.env, nil)
+		if !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
 			alone.Command.Words = []string{"any"}
 		}
 		if own := alone.refusals()[i]; own != nil {
-			return &own.usageError
+			return &own.UsageError
 		}
 		drop := all[i].uses[fromEnv].opt
 		o.uses = slices.DeleteFunc(slices.Clone(o.uses), func(u use) bool { return u.env && u.opt == drop })
 	}
 }
 
-// draft returns Options with the given options and the operands of o, for
-// refusals. It ignores bad values, and --jobs, whose value can be a file.
-func (o *Options) draft(uses []use) *Options {
-	d := defaults()
-	d.uses, d.Command.Words, d.Input.Groups = uses, o.Command.Words, o.Input.Groups
+// draft returns the Options of a command line for refusals. It ignores bad values and
+// wrong operands.
+func draft(c *command, uses []use, operands []string) *Options {
+	d := newOptions(c)
+	d.uses = uses
 	for _, u := range uses {
-		if u.opt.name != "jobs" {
-			_ = u.opt.set(&d, u.value) // read reports bad values
-		}
+		_ = u.opt.set(&d, u.value) // read reports bad values
 	}
+	_ = c.take(&d, operands)
 	return &d
 }
 
@@ -239,8 +243,7 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, withoutCommand(o), wronglyReplaced(o), unlinked(o), product(o), shortMaxDelay(o), retryOnTimeout(o), givenValues(o), outputOfFilters(o),
-		shareOfQueue(o), idleWorker(o), unseenName(o), notShown(o), jobsElsewhere(o), unsharable(o), unsigned(o), workersAlone(o), answerOfWorker(o), ownOfWorkers(o))
+	return append(all, misplaced(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), slotsOfHosts(o), unsharable(o))
 }
 
 func (o *Options) clash(a, b, hint string) *refusal {
@@ -258,22 +261,27 @@ func (o *Options) lacks(cond string, n need) *refusal {
 		return nil
 	}
 	for other := range strings.FieldsSeq(n.others) {
-		if o.when(other) != nil && (other != "input=json" || o.objectTasks()) {
+		if o.when(other) != nil && (other != "input=json" || o.ObjectTasks()) {
 			return nil
 		}
 	}
-	return refuse(u.withChoice()+" needs "+n.what, n.hint, u)
+	return refuse(u.withChoice()+" needs "+n.what, strings.Replace(n.hint, "%s", u.typed(), 1), u)
 }
 
-// withoutCommand refuses options that make sense only with a command.
-func withoutCommand(o *Options) *refusal {
-	if len(o.words()) > 0 {
-		return nil
-	}
-	for _, name := range onlyWithCommand {
-		if u := o.given(name); u != nil {
-			return refuse(u.withChoice()+" needs a command",
-				"without one each record is a command line: add a command, or drop "+u.opt.typed(), u)
+// misplaced refuses an option that the command does not take.
+func misplaced(o *Options) *refusal {
+	for i := range o.uses {
+		u := &o.uses[i]
+		hint := o.of.hint(u.opt)
+		hint = strings.Replace(hint, "%s", u.typed(), 1)
+		switch {
+		case hint == "" || u.opt.of != "" || u.opt.anyway != "" && u.value == u.opt.anyway:
+		case o.Do == DoRun:
+			return refuse(u.withChoice()+" needs crew "+u.opt.only, hint, u)
+		case o.Do == DoAttach:
+			return refuse(u.withChoice()+" and engine attach do not go together", hint, u)
+		default:
+			return refuse(o.Do+" and "+u.withChoice()+" do not go together", hint, u)
 		}
 	}
 	return nil
@@ -283,7 +291,7 @@ func withoutCommand(o *Options) *refusal {
 // --replace, which needs none.
 func wronglyReplaced(o *Options) *refusal {
 	u := o.given("replace")
-	if u == nil || anyContains(o.words(), u.value) || !anyContains(o.words(), "{}") {
+	if u == nil || anyContains(o.Words(), u.value) || !anyContains(o.Words(), "{}") {
 		return nil
 	}
 	return refuse(u.withValue(u.value)+" is nowhere in the command",
@@ -296,15 +304,6 @@ func unlinked(o *Options) *refusal {
 		return nil
 	}
 	return refuse("the first group of values is linked to nothing", "begin with ::: or ::::")
-}
-
-// product refuses several sources of JSON objects.
-func product(o *Options) *refusal {
-	u := o.when("input=json")
-	if u == nil || o.Input.sources() <= 1 {
-		return nil
-	}
-	return refuse(u.withChoice()+" and a product do not go together", "give one source, with -a, ::: or ::::", u)
 }
 
 // shortMaxDelay refuses a longest wait that is shorter than the first one.
@@ -321,91 +320,39 @@ func shortMaxDelay(o *Options) *refusal {
 		"lower --retry-delay", uses...)
 }
 
-// retryOnTimeout refuses retries on timeouts alone without a timeout.
-func retryOnTimeout(o *Options) *refusal {
-	f := &o.Failure
-	if !f.RetryOn.has(task.Timeout) || f.RetryOn.Any || f.Timeout > 0 || o.objectTasks() {
+// slotsOfHosts refuses a number of workers that is none for each host.
+func slotsOfHosts(o *Options) *refusal {
+	u, ssh := o.given("jobs"), o.given("ssh")
+	if u == nil || ssh == nil {
 		return nil
 	}
-	u := o.given("retry-on")
-	return refuse(u.withValue("timeout")+" needs a timeout", "add --timeout DUR", u)
+	if n, err := strconv.Atoi(u.value); err == nil && n > 0 && u.value[0] != '+' {
+		return nil
+	}
+	return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
+		"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
 }
 
-// idleWorker refuses a crew worker that could run nothing.
-func idleWorker(o *Options) *refusal {
-	if o.given(working.name) == nil || o.given("allow-commands") != nil || len(o.words()) > 0 {
-		return nil
+// unsharable refuses what cannot be known of a record before it is known to be in the
+// share.
+func unsharable(o *Options) *refusal {
+	u, times, key := o.given("shard"), o.given("shard-times"), o.given("key")
+	holds := func(words []string, placeholder string) bool {
+		return o.Command.Replace != placeholder && anyContains(words, placeholder)
 	}
-	return refuse("worker needs a command, for which runs bring the values",
-		"write it after the options, or add --allow-commands --trust FILE to run those that are signed")
-}
-
-// unseenName refuses a name that neither a socket nor an engine tells of.
-func unseenName(o *Options) *refusal {
-	if o.given(working.name) != nil || o.given("engine") != nil {
-		return nil
+	if u != nil && key != nil && holds([]string{o.Sched.Key}, "{#}") {
+		return refuse(key.String()+" cannot hold {#} with --shard",
+			"a task gets its number after its share is known: take the key from the record", key, u)
 	}
-	return o.clash("no-control", "name", "without a socket nobody sees the name: drop one of them")
-}
-
-// givenValues refuses values on the command line where the records come from elsewhere.
-func givenValues(o *Options) *refusal {
-	if len(o.Input.Groups) == 0 {
-		return nil
-	}
-	for _, of := range [...]struct{ name, hint string }{
-		{working.name, "runs with --engine bring them: drop what follows the command"},
-		{serving.name, "crew ctl add brings them: drop what follows the command"},
-		{"pipe", "give the stream on standard input, or files with -a FILE"},
-	} {
-		if u := o.given(of.name); u != nil {
-			return refuse(u.String()+" and values on the command line do not go together", of.hint, u)
+	for _, v := range [...]struct{ placeholder, variable string }{{"{#}", "$CREW_SEQ"}, {"{%}", "$CREW_WORKER"}} {
+		if times != nil && holds(o.Words(), v.placeholder) {
+			return refuse(times.String()+" cannot know commands with "+v.placeholder,
+				"they differ from run to run: have a shell expand "+v.variable+" instead", times)
 		}
 	}
-	return nil
-}
-
-// shareOfQueue refuses a --halt at a share of tasks whose number nobody knows.
-func shareOfQueue(o *Options) *refusal {
-	u := o.given("halt")
-	if u == nil || o.given(serving.name) == nil || !o.Failure.Halt.Percent {
-		return nil
-	}
-	return refuse(u.withValue(u.value)+" and serve do not go together",
-		"the number of tasks is not known: write a number instead of the percentage", u)
-}
-
-// jobsElsewhere refuses a number of workers where they are started elsewhere.
-func jobsElsewhere(o *Options) *refusal {
-	u, engine, ssh := o.given("jobs"), o.given("engine"), o.given("ssh")
-	if u == nil || o.given(working.name) != nil {
-		return nil
-	}
-	if n, err := strconv.Atoi(u.value); ssh != nil && (err != nil || n < 1 || u.value[0] == '+') {
-		return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
-			"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
-	}
-	if engine == nil {
-		return nil
-	}
-	return refuse(u.spelled+" and --engine do not go together",
-		"each worker has its own, as in crew worker -j 4: drop "+u.spelled, u, engine)
-}
-
-// unsigned refuses options that say more than values where workers take only those.
-func unsigned(o *Options) *refusal {
-	engine := o.given("engine")
-	if engine == nil || !o.Engine.far() || o.given("sign") != nil {
-		return nil
-	}
-	for _, name := range [...]string{"env", "workdir", "pipe", "worker-ready", "worker-start-timeout", "worker-max", "worker-age"} {
-		if u := o.given(name); u != nil {
-			hint := "workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop " + u.opt.typed()
-			if strings.HasPrefix(name, "worker-") {
-				hint = "it is for each crew worker, whose process answers: give it there, or add --sign FILE"
-			}
-			return refuse(u.withChoice()+" and --engine do not go together without --sign", hint, u, engine)
-		}
+	if joblog := o.given("joblog"); times != nil && joblog != nil && filepath.Clean(times.value) == filepath.Clean(strings.TrimPrefix(joblog.value, "+")) {
+		return refuse("--shard-times and --joblog name the same file",
+			"all shares read the same times and each writes its own log: put the logs together when all have ended", times, joblog)
 	}
 	return nil
 }
@@ -421,9 +368,60 @@ func (o *Options) when(cond string) *use {
 	return u
 }
 
+// state returns what stands for a condition that is no option, as if it were one: the
+// option that it comes from, if that is one, so that it can be dropped.
+func (o *Options) state(name string) *use {
+	holds, spelled, from, more := false, "", "", ""
+	retryOn := &o.Failure.RetryOn
+	switch name {
+	case "crew-serve", "crew-worker", "crew-attach":
+		holds, spelled = strings.HasSuffix(o.Do, name[len("crew-"):]), o.Do
+	case "command":
+		if holds = len(o.Command.Words) > 0; holds {
+			spelled = "the command " + task.Quote(task.Shorten(o.Command.Words[0], 40))
+		}
+	case "values":
+		holds, spelled = len(o.Input.Groups) > 0, "values on the command line"
+	case "product":
+		holds, spelled = o.Input.Sources() > 1, "a product"
+	case "submitting":
+		holds, from = o.Elsewhere() && o.Engine.URL != "", "engine"
+	case "unsigned":
+		holds, from, more = o.Elsewhere() && o.Engine.URL != "" && o.Engine.Sign == "", "engine", " without --sign"
+	case "filters":
+		pipe, worker := o.given("pipe"), o.given("worker")
+		if holds, from = pipe != nil && worker != nil, "pipe"; holds && worker.env {
+			from = "worker"
+		}
+		spelled = "--pipe --worker"
+	case "halt-share":
+		if holds, from = o.Failure.Halt.Percent, "halt"; holds {
+			more = " " + o.given("halt").value
+		}
+	case "unseen":
+		holds, from = o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name"
+	case "retry-timeout":
+		holds, from, more = !retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout"
+	case "retry-answer":
+		holds, from, more = !retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer"
+	}
+	if !holds {
+		return nil
+	}
+	u := use{opt: &option{name: name}}
+	if from != "" {
+		u = *o.given(from)
+	}
+	u.spelled = cmp.Or(spelled, u.spelled+more)
+	return &u
+}
+
 // typed returns the option as typed if that is short, or else its shortest form.
 func (u use) typed() string {
-	if len(u.spelled) == 2 {
+	switch {
+	case len(u.spelled) == 2:
+		return u.spelled
+	case u.opt.set == nil: // of state
 		return u.spelled
 	}
 	return u.opt.typed()

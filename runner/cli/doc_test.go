@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +55,9 @@ func tableOptions() []string {
 	var list []string
 	var in group
 	for i := range options {
+		if options[i].of != "" {
+			continue
+		}
 		if options[i].group != in {
 			in = options[i].group
 			list = append(list, string(in)+":")
@@ -76,23 +75,22 @@ func TestManPageHasTheOptions(t *testing.T) {
 // order, each with its options. RUN, where it is an argument, can be an option, too;
 // what the section says of all verbs, no entry has.
 func TestManPageHasTheVerbs(t *testing.T) {
-	for _, c := range []struct {
-		tool                 *tool
-		heading, end, common string
-	}{
-		{ctlTool(), ".Sh CONTROLLING A RUN", ".Sh ", "json"},
-		{engineTool(), ".Ss The hub", ".Ss ", "engine"},
+	for _, c := range []struct{ tool, heading, end, common string }{
+		{"ctl", ".Sh CONTROLLING A RUN", ".Sh ", "--json"},
+		{"engine", ".Ss The hub", ".Ss ", "--engine"},
 	} {
 		_, section, _ := strings.Cut(manText(t), c.heading)
 		section, _, _ = strings.Cut(section, c.end)
-		for _, v := range c.tool.verbs {
-			_, rest, found := strings.Cut(section, ".It Cm "+v.name)
-			require.True(t, found, v.name)
+		for _, name := range commandNamed(c.tool).verbs() {
+			_, rest, found := strings.Cut(section, ".It Cm "+name)
+			require.True(t, found, name)
 			section = rest
 			entry, _, _ := strings.Cut(rest, ".It Cm ")
-			for option := range strings.FieldsSeq(v.options) {
-				if option != c.common && (option != "run" || !strings.Contains(v.operands, "RUN")) {
-					require.Regexp(t, `(Fl|,) -`+option+`\b`, entry, v.name)
+			v := commandNamed(c.tool + " " + name)
+			for _, option := range v.optionNames() {
+				of := v.long(option[2:]).of // without it, it is one of runs
+				if of != "" && option != c.common && option != "--help" && (option != "--run" || !strings.Contains(v.operands, "RUN")) {
+					require.Regexp(t, `(Fl|,) -`+option[2:]+`\b`, entry, name)
 				}
 			}
 		}
@@ -135,73 +133,32 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The help of crew serve and crew worker has the options that are not refused there.
-func TestHelpOfWords(t *testing.T) {
-	for _, word := range []*option{&serving, &working} {
-		for i := range options {
-			o := &options[i]
-			d := defaults()
-			d.Command.Words = []string{"any"}
-			given := use{opt: o, spelled: "--" + o.name, value: strings.Join(o.choices, " ")}.resolve()
-			refused := slices.ContainsFunc(d.draft([]use{{opt: word, spelled: word.name}, given}).refusals(), func(r *refusal) bool {
-				of := func(u *use) bool { return u.opt == word }
-				return r != nil && (slices.ContainsFunc(r.uses, of) || strings.Contains(r.msg, "crew "))
-			})
-			require.False(t, refused && word.takes(o), "%s %s", word.name, o.name)
+// Each command has the options of a column that says so, each of them once.
+func TestColumns(t *testing.T) {
+	for i := range commands {
+		c := &commands[i]
+		seen := map[string]bool{}
+		for j := range options {
+			o := &options[j]
+			if !c.takes(o) {
+				continue
+			}
+			for _, name := range append(strings.Split(o.short, ""), o.name) {
+				require.False(t, name != "" && seen[name], "%s %s", c.name, name)
+				seen[name] = true
+			}
 		}
+		require.True(t, seen["help"] || c.operands == takesTopic, c.name)
 	}
-}
-
-func TestTableHasNoNameTwice(t *testing.T) {
-	seen := map[string]bool{}
 	for i := range options {
-		for _, name := range append(strings.Split(options[i].short, ""), options[i].name) {
-			require.False(t, seen[name], name)
-			seen[name] = true
-		}
-	}
-}
-
-func TestCompletionHasTheOptions(t *testing.T) {
-	for _, shell := range shells {
-		script := completionScript(shell)
-		for i := range options {
-			o := &options[i]
-			if shell == "fish" {
-				require.Contains(t, script, " -l "+o.name+" ")
-			} else {
-				require.Regexp(t, `--`+o.name+`\b`, script)
-			}
-			for _, c := range o.choices {
-				require.Contains(t, script, c)
+		o := &options[i]
+		for entry := range strings.SplitSeq(o.of, "; ") {
+			tool, verbs, _ := strings.Cut(entry, ": ")
+			for verb := range strings.FieldsSeq(verbs) {
+				require.NotNil(t, commandNamed(tool+" "+verb), entry)
 			}
 		}
 	}
-}
-
-// The exit statuses of the man page are the constants of exit.go.
-func TestManPageHasTheStatuses(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
-	require.NoError(t, err)
-	var want []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, is := n.(*ast.ValueSpec)
-		if is && strings.HasPrefix(spec.Names[0].Name, "status") {
-			value := spec.Values[0].(*ast.BasicLit).Value
-			if spec.Names[0].Name == "statusSignal" {
-				value += "+N"
-			}
-			want = append(want, value)
-		}
-		return true
-	})
-	_, section, _ := strings.Cut(manText(t), ".Sh EXIT STATUS")
-	section, _, _ = strings.Cut(section, ".Sh ")
-	var got []string
-	for _, m := range regexp.MustCompile(`(?m)^\.It (\S+)$`).FindAllStringSubmatch(section, -1) {
-		got = append(got, m[1])
-	}
-	require.ElementsMatch(t, want, got)
 }
 
 // Choices that the man page lists in a sentence or a list are all there.

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,7 +18,8 @@ const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]..
        crew help [TOPIC]     this; TOPIC is one of these words, or an option
 
 Runs a command for each record of its input, several at a time.
-Options end at the first word that is none: the rest is the command's.
+Options end at the first word that is not an option; the rest belongs to the
+command.
 
   ::: a b      values on the command line    :::: FILE    values from a file
   :::+ ::::+   in step with the group before; other groups give the product
@@ -56,23 +55,69 @@ const (
 	shortTail = "The rest: crew --help, crew help TOPIC, man crew. Running crews: crew ctl --help\n"
 )
 
-const serveHead = `Usage: crew serve [options] [command [args...]]
-
-Runs what crew ctl add brings: values for the command or, without one, commands.
+// What the help of some commands ends with.
+const (
+	wordTail = `
+See crew --help for what the words of a command are, and crew(1) for the rest.
 `
-
-const workerHead = `Usage: crew worker [options] [command [args...]]
-
-Runs the tasks of other crews, which --engine brings.
+	ctlTail = `
+RUN is the pid of a crew or the name that --name gave it. It can be left out
+while only one runs. --json prints the replies as lines of JSON.
+See crew ctl VERB --help, and crew(1) for the rest.
 `
-
-const wordTail = "\nSee crew --help for what the words of a command are, and crew(1) for the rest.\n"
+	engineTail = `
+URL is such as nats://hub:4222, the name of a NATS context, or a file of one.
+Without --engine it is that of NATS_URL.
+See crew engine VERB --help, and crew(1) for the rest.
+`
+)
 
 const textColumn = 29 // where the descriptions of options begin
 
-// helpText returns what --help prints.
+// helpText returns what crew --help prints.
 func helpText() string {
-	return helpHead + optionRows(true, func(*option) bool { return true }) + helpTail
+	return helpHead + optionRows(true, func(o *option) bool { return o.of == "" }) + helpTail
+}
+
+// help returns what --help prints, or -h if short.
+func (c *command) help(short bool) string {
+	switch {
+	case c.name == DoRun && short:
+		list := strings.Fields(shortOptions)
+		return shortHead + optionRows(false, func(o *option) bool { return o.of == "" && slices.Contains(list, o.name) }) + shortTail
+	case c.name == DoRun:
+		return helpText()
+	}
+	head := "Usage: " + c.usage() + "\n\n" + strings.ToUpper(c.text[:1]) + c.text[1:] + ".\n"
+	switch {
+	case c.operands == takesCommand:
+		return head + optionRows(true, c.takes) + wordTail
+	case c.operands != takesVerb:
+		return head + "\nOptions:\n" + optionRows(false, c.takes)
+	}
+	var b strings.Builder
+	b.WriteString(head + "\n")
+	for _, verb := range c.verbs() {
+		v := commandNamed(c.name + " " + verb)
+		fmt.Fprintf(&b, "  %-*s%s\n", textColumn-2, strings.TrimSpace(verb+" "+v.operands), v.text)
+	}
+	if c.name == "ctl" {
+		return b.String() + ctlTail
+	}
+	return b.String() + engineTail
+}
+
+// usage returns how the command is written.
+func (c *command) usage() string {
+	words := []string{"crew", c.name}
+	own := slices.DeleteFunc(c.optionNames(), func(name string) bool { return name == "--json" || name == "--help" })
+	switch {
+	case c.operands == takesVerb:
+		return strings.Join(append(words, takesVerb, "[options] ..."), " ")
+	case len(own) > 0:
+		words = append(words, "[options]")
+	}
+	return strings.TrimSpace(strings.Join(append(words, c.operands), " "))
 }
 
 // optionRows returns the rows of --help for the options that are wanted.
@@ -98,62 +143,28 @@ func optionRows(headings bool, wanted func(*option) bool) string {
 	return b.String()
 }
 
-// help returns what the options ask for with u, which is -h or --help.
-func (o *Options) help(u *use) string {
-	for head, word := range map[string]*option{serveHead: &serving, workerHead: &working} {
-		if o.given(word.name) != nil {
-			return head + optionRows(true, word.takes) + wordTail
-		}
-	}
-	if u.spelled == "-h" {
-		short := strings.Fields(shortOptions)
-		return shortHead + optionRows(false, func(o *option) bool { return slices.Contains(short, o.name) }) + shortTail
-	}
-	return helpText()
-}
-
-// takes reports whether an option goes with word, which is serving or working, by the
-// rules that refuse options.
-func (word *option) takes(o *option) bool {
-	names := func(conds, name string) bool { // with any value
-		return slices.ContainsFunc(strings.Fields(conds), func(c string) bool {
-			c, _, _ = strings.Cut(c, "=")
-			return strings.TrimSuffix(c, "!") == name
-		})
-	}
-	refused := func(name string) bool {
-		return slices.ContainsFunc(clashes[:], func(c clash) bool {
-			return c.cond == word.name && names(c.others, name) || names(c.cond, name) && names(c.others, word.name)
-		})
-	}
-	met := func(cond string) bool {
-		return cond == word.name || cond != serving.name && cond != working.name && !refused(cond)
-	}
-	name, _, _ := strings.Cut(cmp.Or(o.means, o.name), "=")
-	return !refused(name) && !slices.ContainsFunc(needs[:], func(n need) bool {
-		return slices.Contains(strings.Fields(n.conds), name) && !slices.ContainsFunc(strings.Fields(n.others), met)
-	})
-}
-
-// helpCommand runs "crew help [TOPIC]" and returns its exit status.
-func helpCommand(args []string, stdin, stdout, stderr *os.File, programs Programs) int {
-	topic := strings.Join(args[2:], " ")
+// takeTopic answers crew help TOPIC.
+func (o *Options) takeTopic(words []string) error {
+	topic := strings.Join(words, " ")
 	is := func(o *option) bool {
-		return "--"+o.name == topic || o.name == topic || len(topic) == 2 && topic[0] == '-' && strings.Contains(o.short, topic[1:])
+		return o.of == "" && ("--"+o.name == topic || o.name == topic || len(topic) == 2 && topic[0] == '-' && strings.Contains(o.short, topic[1:]))
 	}
-	switch rows := optionRows(false, is); {
-	case topic == "" || slices.Contains(ownWords, args[2]):
-		return Main(append(slices.Concat(args[:1], args[2:]), "--help"), stdin, stdout, stderr, programs)
-	case rows != "":
-		if _, err := io.WriteString(stdout, rows); err != nil {
-			return complain(stderr, fmt.Errorf("write to stdout: %w", err))
+	c := commandNamed(topic)
+	switch {
+	case topic == "" || topic == "help":
+		o.Print = helpText()
+	case c != nil && topic != DoRun:
+		o.Print = c.help(false)
+	default:
+		o.Print = optionRows(false, is)
+	}
+	if o.Print == "" {
+		return &UsageError{
+			fmt.Sprintf("there is no help on %q", topic),
+			"name an option or one of ctl, engine, serve, state, worker; to run a program called help, write crew -- help",
 		}
-		return statusOK
 	}
-	return complain(stderr, &usageError{
-		fmt.Sprintf("there is no help on %q", topic),
-		"name an option or one of " + strings.Join(ownWords, ", ") + "; to run a program called help, write crew -- help",
-	})
+	return nil
 }
 
 // forms returns the option's names and value as --help lists them.

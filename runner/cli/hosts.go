@@ -24,9 +24,9 @@ func (h Host) String() string { return cmp.Or(h.Target, "this machine") }
 
 const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for this machine, or ./FILE"
 
-// sshHosts parses the values of --ssh. A host that was given before counts once, with
+// Hosts parses the values of --ssh. A host that was given before counts once, with
 // the slots that were given last.
-func sshHosts(values []string) (hosts []Host, err error) {
+func Hosts(values []string) (hosts []Host, err error) {
 	for _, value := range values {
 		for item := range strings.SplitSeq(value, ",") {
 			if slots, _ := cutSlots(item); slots == "" && strings.Contains(item, "/") && !strings.HasPrefix(item, "ssh://") {
@@ -40,7 +40,7 @@ func sshHosts(values []string) (hosts []Host, err error) {
 		}
 	}
 	if len(hosts) == 0 {
-		return nil, &usageError{"--ssh names no host", hostsHint}
+		return nil, &UsageError{"--ssh names no host", hostsHint}
 	}
 	return hosts, nil
 }
@@ -61,9 +61,9 @@ func appendHostFile(hosts []Host, name string) ([]Host, error) {
 				continue
 			}
 			if hosts, err = appendHost(hosts, item); err != nil {
-				var usage *usageError
+				var usage *UsageError
 				if errors.As(err, &usage) {
-					usage.msg = fmt.Sprintf("%s, line %d: %s", name, n, usage.msg)
+					usage.Msg = fmt.Sprintf("%s, line %d: %s", name, n, usage.Msg)
 				}
 				return nil, err
 			}
@@ -87,13 +87,13 @@ func appendHost(hosts []Host, item string) ([]Host, error) {
 	if slots != "" {
 		var err error
 		if h.Slots, err = strconv.Atoi(slots); err != nil || h.Slots < 1 || h.Slots > mostSlots {
-			return nil, &usageError{fmt.Sprintf("bad host for --ssh: %q", item), fmt.Sprintf("write 1 to %d before the slash", mostSlots)}
+			return nil, &UsageError{fmt.Sprintf("bad host for --ssh: %q", item), fmt.Sprintf("write 1 to %d before the slash", mostSlots)}
 		}
 	}
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if target == "" || target[0] == '-' || strings.ContainsFunc(target, odd) ||
 		strings.Contains(target, "/") && !strings.HasPrefix(target, "ssh://") {
-		return nil, &usageError{fmt.Sprintf("bad host for --ssh: %q", item), hostsHint + "; options of ssh go into ~/.ssh/config"}
+		return nil, &UsageError{fmt.Sprintf("bad host for --ssh: %q", item), hostsHint + "; options of ssh go into ~/.ssh/config"}
 	}
 	switch host, port, found := strings.Cut(target, ":"); {
 	case target == ":":

@@ -35,7 +35,7 @@ func TestSSHHosts(t *testing.T) {
 		{values: []string{"ssh -p 22 web1"}, err: `bad host for --ssh: "ssh -p 22 web1": `},
 		{values: []string{os.DevNull}, err: "--ssh names no host: "},
 	} {
-		hosts, err := sshHosts(c.values)
+		hosts, err := Hosts(c.values)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err)
 			continue

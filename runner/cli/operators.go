@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crew/runner/expand"
 	"crew/runner/task"
 )
 
@@ -52,9 +53,9 @@ func (c Command) program() string {
 	return ""
 }
 
-// takesFound reports whether the record takes the place of the {} that find has for what
+// TakesFound reports whether the record takes the place of the {} that find has for what
 // it has found.
-func (c Command) takesFound() bool {
+func (c Command) TakesFound() bool {
 	line := strings.Join(c.Words, " ")
 	return !c.Literal && c.Replace == "{}" && (strings.Contains(line, " -exec") || strings.Contains(line, " -ok")) &&
 		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
@@ -66,7 +67,7 @@ func (c Command) checkOperators() error {
 	if w == "" || c.Literal {
 		return nil
 	}
-	return &usageError{
+	return &UsageError{
 		task.Quote(w) + " would be an argument, because a command of several words runs without a shell",
 		"write " + task.Quote(c.script()) + " for one, or -- before the command to keep the word",
 	}
@@ -81,4 +82,47 @@ func (c Command) script() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// Template returns the command as its template begins, before the names of columns are
+// known.
+func (o *Options) Template() expand.Config {
+	c := o.Command
+	return expand.Config{Words: o.Words(), Shell: c.Shell, Replace: c.Replace, Fields: o.Input.JSON || o.Input.Header}
+}
+
+// MayLackColons reports whether a command without placeholders may end in values
+// that lack a ::: before them, or be meant to run once.
+func (o *Options) MayLackColons() bool {
+	return len(o.Input.Files)+len(o.Input.Groups) == 0 && o.Template().Bare()
+}
+
+// NoRecords returns the error of a run that would read /dev/null.
+func (o *Options) NoRecords() error {
+	hint := "write ::: VALUE... after the command"
+	switch words := o.Words(); {
+	case o.Pipe.On:
+		hint = "give the stream on standard input, or files with -a FILE"
+	case len(words) == 0:
+		hint = "write ::: COMMAND... or -a FILE"
+	case o.Coproc.Words == "":
+		once := strings.Join(words, " ")
+		if len(words) > 1 && o.Command.Shell == "" {
+			once = o.Command.script()
+		}
+		hint += ", or, to run it once, ::: " + task.Quote(once) + " in its place"
+	}
+	return &UsageError{"standard input is /dev/null, so there are no records", hint}
+}
+
+// CannotRun returns what to say about a command that no task can run.
+func (c Command) CannotRun(err error) string {
+	text := err.Error() + ": no task can run it"
+	switch {
+	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
+		text += "; crew --version prints the version"
+	case len(c.Words) > 1 && strings.ContainsAny(c.Words[0], " \t\n;&|<>$`"): // shell syntax
+		text += "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
+	}
+	return text
 }

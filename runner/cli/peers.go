@@ -161,24 +161,30 @@ func accepted(name string) *option {
 	return long(p.means)
 }
 
+// long returns the option of runs with a name of crew's or of its peers, or nil.
+func long(name string) *option { return commands[0].long(name) }
+
 // sameName reports whether two names differ in dashes alone, as in dry-run and
 // dryrun.
 func sameName(a, b string) bool {
-	return strings.ReplaceAll(a, "-", "") == strings.ReplaceAll(b, "-", "")
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = strings.TrimLeft(a[1:], "-"), strings.TrimLeft(b[1:], "-")
+	}
+	return a == b
 }
 
-// wholeLines returns the -L that people coming from xargs may expect to split lines
-// at blanks, or nil.
-func (o *Options) wholeLines() *use {
+// WholeLines returns the -L that people coming from xargs may expect to split lines
+// at blanks, as they typed it, or "".
+func (o *Options) WholeLines() string {
 	u := o.given("max-args")
 	values := func(g Group) bool { return !g.Files }
 	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) {
-		return nil
+		return ""
 	}
 	for _, name := range [...]string{"null", "delimiter", "colsep", "csv"} {
 		if o.given(name) != nil {
-			return nil
+			return ""
 		}
 	}
-	return u
+	return u.spelled
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,102 +9,54 @@ import (
 	"strings"
 
 	"crew/runner/expand"
-	"crew/runner/sink"
 	"crew/runner/task"
 )
 
-// rerun returns how to write the command line that runs failed tasks again.
-func (s *source) rerun() sink.RerunConfig {
-	o := s.opts
-	if o.fed() || o.protocol() == task.FilterProtocol {
-		return sink.RerunConfig{} // crew ctl retry does it, or the tasks' own run; nothing does for filters
-	}
-	in, c := o.Input, o.Command
-	cuts := in.Colsep != nil || in.CSV
-	columns := in.sources() > 1 || cuts || in.Header
-	// With -s and {N}, which records are in a task depends on all those before it.
-	regroups := c.MaxChars > 0 && !columns && s.template.Counts()
-	number := c.numberIn(o.words()...)
-	byRecord := s.results != o.Output.Results
-	if (number == "{#}" || number == "" && regroups) && o.commandsSuffice() && !byRecord {
-		return sink.RerunConfig{Whole: true, Line: o.againWhole, Dir: o.failedDir}
-	}
-	cfg := sink.RerunConfig{
-		Columns: in.sources() > 1 || cuts && !o.asRead(),
-		JSON:    in.JSON,
-		Line:    o.again,
-		Unlike:  o.unlike,
-		Dir:     o.failedDir,
-		State:   o.State.Dir != "",
-	}
-	switch {
-	case regroups:
-		cfg.Batch = math.MaxInt
-	case c.MaxChars == 0:
-		cfg.Batch = c.MaxArgs
-	}
-	if o.asRead() {
-		cfg.Stdin = s.tasks.Separator()
-	}
-	if in.Header {
-		cfg.Header = s.reader.Names
-	}
-	return cfg
+// Rerun writes the command line that runs the failed tasks of a run again.
+type Rerun struct {
+	*Options
+	Whole bool // their command lines are the records
 }
 
-// commandsSuffice reports whether the command lines of failed tasks are enough to
+// CommandsSuffice reports whether the command lines of failed tasks are enough to
 // run them again: nothing else depends on their records.
-func (o *Options) commandsSuffice() bool {
-	byRecord := o.Sched.Key + o.Sched.Cost + o.Output.TagString + o.State.Dir
+func (r Rerun) CommandsSuffice() bool {
+	byRecord := r.Sched.Key + r.Sched.Cost + r.Output.TagString + r.State.Dir
 	fromEnv := func(u use) bool { return u.env }
-	return !o.Input.JSON && !o.Command.Stdin && !o.Output.Tag && !o.Output.JSON && byRecord == "" &&
-		!slices.ContainsFunc(o.uses, fromEnv)
+	return !r.Input.JSON && !r.Command.Stdin && !r.Output.Tag && !r.Output.JSON && byRecord == "" &&
+		!slices.ContainsFunc(r.uses, fromEnv)
 }
 
-// unlike returns why a task would change in a run of the failed tasks, or "".
-func (o *Options) unlike(t *task.Task) string {
+// Unlike returns why a task would change in a run of the failed tasks, or "".
+func (r Rerun) Unlike(t *task.Task) string {
 	if t.Block != nil {
 		return "there are no blocks"
 	}
-	if number := o.numberOf(t); number != "" {
+	words := r.Words()
+	if len(words) == 0 {
+		words = t.Argv // otherwise, inserted values do not count
+	}
+	if number := r.NumberIn(words); number != "" {
 		return number + " would be another number"
 	}
 	for _, name := range [...]string{"colsep", "csv"} {
-		if u := o.given(name); u != nil && o.State.Dir != "" && o.dropsAgain(name) {
+		if u := r.given(name); u != nil && r.State.Dir != "" && r.drops(name) {
 			return "without " + u.opt.typed() + " they are of another command"
 		}
 	}
 	return ""
 }
 
-// numberOf returns what stands for the task's number in its command, or "".
-// Inserted values do not count, unless the record is the command.
-func (o *Options) numberOf(t *task.Task) string {
-	if len(o.words()) == 0 {
-		return numberVariable(t.Argv...)
-	}
-	return o.Command.numberIn(o.words()...)
-}
-
-// numberIn returns what stands for the task's number in the words of a template,
-// or "".
-func (c Command) numberIn(words ...string) string {
-	if v := numberVariable(words...); v != "" {
-		return v
-	}
-	if c.Replace != "{#}" && anyContains(words, "{#}") {
-		return "{#}"
-	}
-	return ""
-}
-
-// numberVariable returns the variable with the task's number that words refer to,
-// or "".
-func numberVariable(words ...string) string {
+// NumberIn returns what stands for the number of a task in the words of its command, or
+// "".
+func (r Rerun) NumberIn(words []string) string {
 	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
 		if anyContains(words, name) {
 			return "$" + name
 		}
+	}
+	if len(r.Words()) > 0 && r.Command.Replace != "{#}" && anyContains(words, "{#}") {
+		return "{#}"
 	}
 	return ""
 }
@@ -114,18 +65,10 @@ func anyContains(words []string, text string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// again returns a command line, quoted for a shell, that does to other records
-// what this one does. options and values give those records and are inserted as
-// they are.
-func (o *Options) again(options, values string) string {
-	return o.commandLine(o.Command.Words, o.dropsAgain, options, values)
-}
-
-// againWhole is like again, for records that are command lines.
-func (o *Options) againWhole(options, values string) string {
-	ofTemplate := []string{"header", "max-args", "max-chars", "replace"}
-	drops := func(name string) bool { return o.dropsAgain(name) || slices.Contains(ofTemplate, name) }
-	return o.commandLine(nil, drops, options, values)
+// AsRead reports whether a task gets the text of its records, and not their columns.
+func (r Rerun) AsRead() bool {
+	p := r.Protocol()
+	return r.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
 }
 
 // droppedAgain are the options that a run of the failed tasks does without: those
@@ -134,58 +77,75 @@ var droppedAgain = [...]string{
 	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset", "jitter",
 }
 
-// asRead reports whether a task gets the text of its records, and not their columns.
-func (o *Options) asRead() bool {
-	p := o.protocol()
-	return o.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
-}
-
-// dropsAgain reports whether a run of the failed tasks does without an option.
-// Tasks that read their records need what ends those; records of one source are
-// given to them uncut.
-func (o *Options) dropsAgain(name string) bool {
+// drops reports whether a run of the failed tasks does without an option. Tasks that
+// read their records need what ends those; records of one source are given to them uncut.
+func (r Rerun) drops(name string) bool {
 	switch name {
 	case "null", "delimiter":
-		return !o.asRead()
+		return !r.AsRead()
 	case "colsep", "csv":
-		return !o.asRead() || o.Input.sources() > 1
+		return !r.AsRead() || r.Input.Sources() > 1
 	case "shard", "shard-times": // they are part of what the state is of
-		return o.State.Dir == ""
+		return r.State.Dir == ""
+	case "header", "max-args", "max-chars", "replace":
+		return r.Whole
 	}
 	return slices.Contains(droppedAgain[:], name)
 }
 
-// commandLine returns a command line with the options given except those that
-// drops reports.
-func (o *Options) commandLine(command []string, drops func(name string) bool, options, values string) string {
+// Line returns a command line, quoted for a shell, that does to other records what this
+// one does. options and values give those records and are inserted as they are.
+func (r Rerun) Line(options, values string) string {
 	words := []string{"crew"}
 	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
 	// option that is not in effect there, or has another value.
-	clearEnv := slices.ContainsFunc(o.env, func(u use) bool {
-		return drops(u.opt.name) || !slices.Contains(o.uses, u) || o.besides(u) != u
+	clearEnv := slices.ContainsFunc(r.env, func(u use) bool {
+		return r.drops(u.opt.name) || !slices.Contains(r.uses, u) || r.besides(u) != u
 	})
 	if clearEnv {
 		words = []string{"CREW_OPTS=", "crew"}
 	}
-	for _, u := range o.uses {
-		if (!u.env || clearEnv) && !drops(u.opt.name) {
-			words = o.besides(u).appendTyped(words)
+	for _, u := range r.uses {
+		if (!u.env || clearEnv) && !r.drops(u.opt.name) {
+			words = r.besides(u).appendTyped(words)
 		}
 	}
-	if o.State.Dir != "" {
+	if r.State.Dir != "" {
 		words = append(words, "--retry-failed")
 	}
-	if options != "" {
-		words = append(words, options)
+	words = append(words, options)
+	if command := r.Command.Words; len(command) > 0 && !r.Whole {
+		if strings.HasPrefix(command[0], "-") || isCommand(command[0]) || r.Command.operator() != "" {
+			words = append(words, "--")
+		}
+		for _, w := range command {
+			words = append(words, task.Quote(w))
+		}
 	}
-	if len(command) > 0 && (strings.HasPrefix(command[0], "-") || command[0] == "help" || reserved(command[0]) || o.Command.operator() != "") {
-		words = append(words, "--")
+	words = append(words, values)
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// commandOptions are the options that decide what the task of a record is. If they
+// differ, a journal belongs to another command.
+var commandOptions = [...]string{
+	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "shard-times", "replace", "stdin", "workdir", "shell",
+	"worker", "worker-protocol", "pipe", "block", "records", "recend", "recstart",
+}
+
+// Identity returns the command that a journal belongs to.
+func (o *Options) Identity() string {
+	words := []string{"crew"}
+	if o.Do == DoServe {
+		words = append(words, DoServe)
 	}
-	for _, w := range command {
+	for _, name := range commandOptions {
+		if u := o.given(name); u != nil {
+			words = u.appendTyped(words)
+		}
+	}
+	for _, w := range o.Command.Words {
 		words = append(words, task.Quote(w))
-	}
-	if values != "" {
-		words = append(words, values)
 	}
 	return strings.Join(words, " ")
 }
@@ -204,8 +164,8 @@ func (u use) appendTyped(words []string) []string {
 
 // besides returns an option for a run of the failed tasks such that this run's joblog,
 // report and results stay: it names other files. With --state that run completes them.
-func (o *Options) besides(u use) use {
-	if o.State.Dir != "" {
+func (r Rerun) besides(u use) use {
+	if r.State.Dir != "" {
 		return u
 	}
 	switch u.opt.name {
@@ -214,12 +174,13 @@ func (o *Options) besides(u use) use {
 			u.value = unused(u.value)
 		}
 	case "results":
-		path, err := expand.NewPath(u.value, expand.Config{Replace: o.Command.Replace, Fields: true})
+		path, err := expand.NewPath(u.value, expand.Config{Replace: r.Command.Replace, Fields: true})
 		if err != nil {
 			break
 		}
-		dir, rest := fixedPart(path), ""
-		if _, constant := path.Prefix(); !constant {
+		dir, constant := path.Dir()
+		rest := ""
+		if !constant {
 			rest = "/" + u.value[len(dir):]
 		}
 		u.value = unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
@@ -242,20 +203,4 @@ func unused(path string) string {
 		n++
 		path = stem + "." + strconv.Itoa(n)
 	}
-}
-
-// failedDir returns the directory for files of failed records, or "" if there is no
-// place for it. It follows the XDG Base Directory Specification.
-func (o *Options) failedDir() string {
-	if o.State.Dir != "" {
-		return o.State.Dir
-	}
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "crew")
-	}
-	home := os.Getenv("HOME")
-	if st, err := os.Stat(home); !filepath.IsAbs(home) || err != nil || !st.IsDir() {
-		return ""
-	}
-	return filepath.Join(home, ".local/state/crew")
 }

@@ -2,19 +2,26 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"crew/runner/task"
 )
 
-// unknownOption returns the error for an unknown long option.
-func unknownOption(spelled string) error {
-	return &usageError{"unknown option " + quoteOption(spelled), didYouMean(strings.TrimPrefix(spelled, "--"))}
+// unknownLong returns the error for an unknown long option.
+func (c *command) unknownLong(spelled string) error {
+	if !c.hasRun() {
+		return c.hasNo(spelled)
+	}
+	return &UsageError{"unknown option " + quoteOption(spelled), optionHint(strings.TrimPrefix(spelled, "--"))}
 }
 
 // unknownShort returns the error for the unknown short option arg[i], or for a
 // long option with a single dash.
-func unknownShort(arg string, i int) error {
+func (c *command) unknownShort(arg string, i int) error {
+	if !c.hasRun() {
+		return c.hasNo("-" + arg[i:i+1])
+	}
 	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), seeHelp
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
@@ -22,27 +29,65 @@ func unknownShort(arg string, i int) error {
 	if p := peer(arg[i : i+1]); p != nil {
 		hint = p.hint
 	}
-	if len(arg) > 3 && len(nearest(arg[1:])) > 0 {
-		hint = didYouMean(arg[1:])
+	if long := optionHint(arg[1:]); len(arg) > 3 && long != seeHelp {
+		hint = long
 	}
-	return &usageError{msg, hint}
+	return &UsageError{msg, hint}
+}
+
+// hasNo returns the error for an unknown option of a command that has few.
+func (c *command) hasNo(spelled string) error {
+	hint := "it takes " + oneOf(c.optionNames())
+	if c.operands == takesVerb {
+		hint = "options follow the verb, as in " + c.usage()
+	}
+	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), hint}
+}
+
+// optionNames returns the options of the command in their long form.
+func (c *command) optionNames() (names []string) {
+	for i := range options {
+		if o := &options[i]; c.takes(o) {
+			names = append(names, "--"+o.name)
+		}
+	}
+	return names
 }
 
 const seeHelp = "see crew --help"
 
-// didYouMean returns a hint for an unknown option.
-func didYouMean(name string) string {
+// didYouMean returns a hint for a word that is none of names: the names that begin with
+// it, if these are few, or else the one that is most similar, or else the other hint.
+// They are written with dashes before them.
+func didYouMean(word string, names []string, dashes, other string) string {
+	near := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return word == "" || !strings.HasPrefix(n, word) })
+	switch {
+	case slices.Contains(near, word):
+		near = []string{word}
+	case len(near) == 0 || len(near) > 4:
+		near = []string{task.Nearest(word, names)}
+	}
+	if near[0] == "" {
+		return other
+	}
+	for i := range near {
+		near[i] = dashes + near[i]
+	}
+	return "did you mean " + oneOf(near) + "?"
+}
+
+// optionHint returns a hint for the unknown long option of runs with that name.
+func optionHint(name string) string {
 	if p := peer(name); p != nil {
 		return p.hint
 	}
-	switch near := nearest(name); len(near) {
-	case 0:
-		return seeHelp
-	case 1:
-		return "did you mean " + near[0] + "?"
-	default:
-		return "did you mean " + oneOf(near) + "?"
+	var names []string
+	for i := range options {
+		if options[i].of == "" {
+			names = append(names, options[i].name)
+		}
 	}
+	return didYouMean(name, names, "--", seeHelp)
 }
 
 // quoteOption returns an option as typed, quoted if it holds special characters.
@@ -51,27 +96,4 @@ func quoteOption(s string) string {
 		return q
 	}
 	return s
-}
-
-// nearest returns the options whose names begin with name, if they are few, or
-// else the one that is most similar. It returns nil if none is similar.
-func nearest(name string) []string {
-	var begins, best []string
-	least := max(1, len(name)/3) + 1
-	for i := range options {
-		o := &options[i]
-		if o.name == name { // with a single dash
-			return []string{"--" + name}
-		}
-		if name != "" && strings.HasPrefix(o.name, name) {
-			begins = append(begins, "--"+o.name)
-		}
-		if d := task.Distance(name, o.name); d < least {
-			best, least = []string{"--" + o.name}, d
-		}
-	}
-	if len(begins) > 0 && len(begins) < 5 {
-		return begins
-	}
-	return best
 }

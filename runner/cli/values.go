@@ -4,21 +4,53 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
-	"crew/runner"
-	"crew/runner/proc"
+	"crew/runner/input"
 	"crew/runner/task"
 )
 
 // The functions of this file parse the values of options. Their errors are hints:
 // they say what to write instead.
+
+// set sets an option to a value.
+func set[T any](to *T, value string, parse func(string) (T, error)) (err error) {
+	*to, err = parse(value)
+	return err
+}
+
+// add adds a value to those of an option.
+func add[T any](to *[]T, value string, parse func(string) (T, error)) error {
+	v, err := parse(value)
+	*to = append(*to, v)
+	return err
+}
+
+func setText(to *string, value string) error { return set(to, value, parseText) }
+
+// setWhole sets an option to a number that is at least least.
+func setWhole[T int | int64](to *T, value string, least int) error {
+	n, err := parseWhole(value, least, math.MaxInt)
+	*to = T(n)
+	return err
+}
+
+// setDuration sets an option to a duration that is at least least, for which there is
+// a hint.
+func setDuration(to *time.Duration, value string, least time.Duration, hint string) error {
+	err := set(to, value, task.ParseDuration)
+	if err == nil && *to < least {
+		err = errors.New(hint)
+	}
+	return err
+}
 
 // parseWhole parses a decimal number from least to most, without a plus sign.
 func parseWhole(s string, least, most int) (int, error) {
@@ -32,13 +64,15 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
+const (
+	digits  = "0123456789"
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
 // parseName parses the name of a run, which must not look like the number of a
 // process.
 func parseName(s string) (string, error) {
-	wrong := func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && !strings.ContainsRune("-_.", r)
-	}
-	if s == "" || len(s) > 64 || strings.ContainsFunc(s, wrong) || s[0] == '-' || isNumber(s) {
+	if s == "" || len(s) > 64 || strings.Trim(s, letters+digits+"-_.") != "" || s[0] == '-' || isNumber(s) {
 		return "", errors.New("write up to 64 letters, digits and -_. that are not a number")
 	}
 	return s, nil
@@ -54,8 +88,7 @@ func parseQueue(s string) (string, error) {
 
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
-	wrong := func(r rune) bool { return r > unicode.MaxASCII || !unicode.In(r, unicode.L, unicode.Nd) && r != '_' }
-	if s == "" || strings.ContainsFunc(s, wrong) || s[0] >= '0' && s[0] <= '9' {
+	if s == "" || strings.Trim(s, letters+digits+"_") != "" || strings.Contains(digits, s[:1]) {
 		return "", errors.New("write the name of a variable, such as LANG; its value is that of crew's")
 	}
 	return s, nil
@@ -72,11 +105,11 @@ func parseLabels(s string) ([]string, error) {
 	return list, nil
 }
 
-func parseDuration(s string) (time.Duration, error) { return task.ParseDuration(s) }
+func parseDeadline(s string) (Deadline, error) { return deadlineAfter(s, time.Now()) }
 
-// parseDeadline parses a duration, a local time of day that is still to come, or a
+// deadlineAfter parses a duration, a local time of day that is still to come, or a
 // moment in the form of RFC 3339.
-func parseDeadline(s string, now time.Time) (Deadline, error) {
+func deadlineAfter(s string, now time.Time) (Deadline, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return Deadline{Until: t}, nil
 	}
@@ -91,7 +124,7 @@ func parseDeadline(s string, now time.Time) (Deadline, error) {
 		}
 		return Deadline{Until: until}, nil
 	}
-	d, err := parseDuration(s)
+	d, err := task.ParseDuration(s)
 	if err != nil || d == 0 {
 		return Deadline{}, errors.New("write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z")
 	}
@@ -144,17 +177,17 @@ func parseReady(s string) (*regexp.Regexp, error) {
 }
 
 // parseHalt parses never, or soon or now with fail, success or done and a number
-// or a percentage: now,fail=1 or soon,done=10%. It returns a Halt without Tasks.
-func parseHalt(s string) (runner.Halt, error) {
+// or a percentage: now,fail=1 or soon,done=10%.
+func parseHalt(s string) (Halt, error) {
 	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
 	if s == "never" {
-		return runner.Halt{}, nil
+		return Halt{}, nil
 	}
 	oldForms := map[string]string{ // of parallel
 		"0": "never", "1": "soon,fail=1", "2": "now,fail=1", "-1": "soon,success=1", "-2": "now,success=1",
 	}
 	if modern, ok := oldForms[s]; ok {
-		return runner.Halt{}, errors.New("write " + modern)
+		return Halt{}, errors.New("write " + modern)
 	}
 	when, why, _ := strings.Cut(s, ",")
 	what, count, _ := strings.Cut(why, "=")
@@ -164,20 +197,10 @@ func parseHalt(s string) (runner.Halt, error) {
 		most = 100
 	}
 	n, err := parseWhole(digits, 1, most)
-	on, ok := map[string]runner.On{
-		"fail": runner.OnFail, "success": runner.OnSuccess, "done": runner.OnDone,
-	}[what]
-	h := runner.Halt{On: on, N: n, Percent: percent}
-	switch when {
-	case "soon":
-		h.When = runner.Soon
-	case "now":
-		h.When = runner.Now
+	if err != nil || when != "soon" && when != "now" || what != "fail" && what != "success" && what != "done" {
+		return Halt{}, hint
 	}
-	if h.When == runner.Never || !ok || err != nil {
-		return runner.Halt{}, hint
-	}
-	return h, nil
+	return Halt{When: when, On: what, N: n, Percent: percent}, nil
 }
 
 // parseText refuses the empty string, which is most likely an unset variable of
@@ -189,24 +212,59 @@ func parseText(s string) (string, error) {
 	return s, nil
 }
 
-// parseChoice returns s if it is one of the choices.
-func parseChoice(s string, choices []string) (string, error) {
+// among refuses what is none of the choices.
+func among(s string, choices []string) error {
 	if !slices.Contains(choices, s) {
-		return "", errors.New("write " + oneOf(choices))
+		return errors.New("write " + oneOf(choices))
 	}
-	return s, nil
+	return nil
 }
 
 // parseProgress parses when to show progress. parallel's --progress takes no value.
 func parseProgress(s string) (string, error) {
-	when, err := parseChoice(s, whens)
+	err := among(s, whens)
 	if err != nil {
-		if _, e := proc.Find(s, ""); e == nil {
-			err = fmt.Errorf("%w, or --bar %s", err, task.Quote(s))
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			if st, e := os.Stat(filepath.Join(dir, s)); e == nil && s != "" && !st.IsDir() {
+				return "", fmt.Errorf("%w, or --bar %s", err, task.Quote(s))
+			}
 		}
 	}
-	return when, err
+	return s, err
 }
+
+// parseBlock parses a size or, if it is negative, a number of blocks for each worker.
+func parseBlock(s string) (int64, error) {
+	if blocks, negative := strings.CutPrefix(s, "-"); negative {
+		if n, err := parseWhole(blocks, 1, math.MaxInt32); err == nil {
+			return -int64(n), nil
+		}
+	} else if n, err := task.ParseSize(s); err == nil {
+		return n, nil
+	}
+	return 0, errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
+}
+
+// parseMark parses what a record begins or ends with.
+func parseMark(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	return input.ParseDelimiter(s)
+}
+
+// parseShard parses K/N.
+func parseShard(s string) (Shard, error) {
+	k, n, _ := strings.Cut(s, "/")
+	of, err := parseWhole(n, 1, math.MaxInt32)
+	number, err2 := parseWhole(k, 1, max(1, of))
+	if err != nil || err2 != nil {
+		return Shard{}, errors.New("write K/N, such as 2/4 for the second of four shares; K is from 1 to N")
+	}
+	return Shard{number, of}, nil
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
 
 // oneOf lists choices.
 func oneOf(choices []string) string {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -23,13 +22,13 @@ func TestParseDeadline(t *testing.T) {
 		"6:00":                      {Until: time.Date(2027, 1, 1, 6, 0, 0, 0, zone)},
 		"2020-01-31T06:00:00+05:00": {Until: time.Date(2020, 1, 31, 6, 0, 0, 0, zone)},
 	} {
-		got, err := parseDeadline(s, now)
+		got, err := deadlineAfter(s, now)
 		require.NoError(t, err, s)
 		require.Equal(t, want.After, got.After, s)
 		require.True(t, want.Until.Equal(got.Until), "%s is %v", s, got.Until)
 	}
 	for _, s := range []string{"", "0", "-5m", "24:00", "6pm", "2027-01-31", "2027-01-31T06:00", "tomorrow", "12:3"} {
-		_, err := parseDeadline(s, now)
+		_, err := deadlineAfter(s, now)
 		require.EqualError(t, err, "write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z", s)
 	}
 }
@@ -52,13 +51,13 @@ func TestParseRetryOn(t *testing.T) {
 }
 
 func TestParseHalt(t *testing.T) {
-	for in, want := range map[string]runner.Halt{
+	for in, want := range map[string]Halt{
 		"never":            {},
-		"now,fail=1":       {When: runner.Now, On: runner.OnFail, N: 1},
-		"soon,success=3":   {When: runner.Soon, On: runner.OnSuccess, N: 3},
-		"soon,done=100%":   {When: runner.Soon, On: runner.OnDone, N: 100, Percent: true},
-		"now,success=1%":   {When: runner.Now, On: runner.OnSuccess, N: 1, Percent: true},
-		"now,fail=1000000": {When: runner.Now, On: runner.OnFail, N: 1000000},
+		"now,fail=1":       {When: "now", On: "fail", N: 1},
+		"soon,success=3":   {When: "soon", On: "success", N: 3},
+		"soon,done=100%":   {When: "soon", On: "done", N: 100, Percent: true},
+		"now,success=1%":   {When: "now", On: "success", N: 1, Percent: true},
+		"now,fail=1000000": {When: "now", On: "fail", N: 1000000},
 	} {
 		got, err := parseHalt(in)
 		require.NoError(t, err, in)
@@ -78,17 +77,13 @@ func FuzzValues(f *testing.F) {
 	f.Add(`exit:1-99,any`)
 	f.Add(`soon,done=10%`)
 	f.Fuzz(func(t *testing.T, s string) {
-		d, err := parseDuration(s)
+		d, err := task.ParseDuration(s)
 		if err == nil {
 			require.GreaterOrEqual(t, d, time.Duration(0))
 			require.LessOrEqual(t, d, task.MaxDuration)
 		}
-		if j, ok := parseJobs(s); ok {
-			n := j.workers(func() int { return 8 }, func() int { return 100 })
-			require.GreaterOrEqual(t, n, 1)
-		}
 		if h, err := parseHalt(s); err == nil {
-			require.Equal(t, h.When == runner.Never, h.N == 0)
+			require.Equal(t, h.When == "", h.N == 0)
 		}
 		_, _ = parseRetryOn(s)
 	})

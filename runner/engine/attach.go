@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // attached brings the results of a run that was handed over, in input order. As a
@@ -63,7 +63,7 @@ type cache struct {
 }
 
 // Attach returns what brings the results of a run that was handed over.
-func Attach(c cli.Attachment) (cli.Attached, error) {
+func Attach(c wiring.Attachment) (wiring.Attached, error) {
 	s, err := connect(c.URL, c.Notice)
 	if err != nil {
 		return nil, err
@@ -72,9 +72,9 @@ func Attach(c cli.Attachment) (cli.Attached, error) {
 }
 
 // attach is Attach with a connection, which it takes over.
-func attach(c cli.Attachment, s *session) (*attached, error) {
+func attach(c wiring.Attachment, s *session) (*attached, error) {
 	a := &attached{
-		x:     &submitter{sub: cli.Submission{Plan: c.Plan, Store: c.Store, Open: c.Open}, s: s},
+		x:     &submitter{sub: wiring.Submission{Plan: c.Plan, Store: c.Store, Open: c.Open}, s: s},
 		found: map[uint64]*found{},
 	}
 	a.news.L = &a.mu

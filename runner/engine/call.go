@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 
-	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // Main carries out a command of crew engine.
-func Main(c cli.EngineCall) error {
+func Main(c wiring.EngineCall) error {
 	switch c.Verb {
 	case "serve":
 		return serve(&c)
@@ -31,7 +31,7 @@ func Main(c cli.EngineCall) error {
 }
 
 // makeKey makes a key that signs, and prints the line that makes workers trust it.
-func makeKey(c *cli.EngineCall) error {
+func makeKey(c *wiring.EngineCall) error {
 	k := newSigningKey()
 	if err := k.save(c.Operand); err != nil {
 		return err
@@ -40,7 +40,7 @@ func makeKey(c *cli.EngineCall) error {
 }
 
 // init makes the streams, and prints the least rights.
-func (s *session) init(c *cli.EngineCall) error {
+func (s *session) init(c *wiring.EngineCall) error {
 	l := diskLimits
 	if c.MaxTasks > 0 {
 		l.tasks = c.MaxTasks
@@ -57,7 +57,7 @@ func (s *session) init(c *cli.EngineCall) error {
 	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 }
 
-func say(c *cli.EngineCall, text string) error {
+func say(c *wiring.EngineCall, text string) error {
 	_, err := io.WriteString(c.Out, text)
 	return err
 }

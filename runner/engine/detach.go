@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner"
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 const (
@@ -46,7 +46,7 @@ func (still) Resume() {}
 
 // detach returns the executor of a run with --detach. It takes the connection over, and
 // fails if workers are there and none runs the command.
-func detach(sub cli.Submission, s *session) (*detacher, error) {
+func detach(sub wiring.Submission, s *session) (*detacher, error) {
 	sum, _ := digest(sub.Command)
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
@@ -69,7 +69,7 @@ func detach(sub cli.Submission, s *session) (*detacher, error) {
 }
 
 // newDetacher enrols a run whose tasks are for a command with a digest.
-func newDetacher(sub cli.Submission, s *session, template [32]byte) (d *detacher, err error) {
+func newDetacher(sub wiring.Submission, s *session, template [32]byte) (d *detacher, err error) {
 	id := newIdentity()
 	d = &detacher{
 		x: &submitter{sub: sub, s: s, run: id.Run, epoch: id.Epoch, template: template}, told: &once{notice: sub.Notice},
@@ -192,7 +192,7 @@ func (d handOver) Close(st task.Stats) error {
 
 // Add hands values over to the workers of a queue, each of them a task, and returns the
 // run that they make up. The workers' command must be the same.
-func Add(v cli.Values) (run string, err error) {
+func Add(v wiring.Values) (run string, err error) {
 	s, err := connect(v.URL, v.Notice)
 	if err != nil {
 		return "", err
@@ -202,7 +202,7 @@ func Add(v cli.Values) (run string, err error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := newDetacher(cli.Submission{Queue: v.Queue, Notice: v.Notice}, s, template)
+	d, err := newDetacher(wiring.Submission{Queue: v.Queue, Notice: v.Notice}, s, template)
 	if err != nil {
 		return "", err
 	}

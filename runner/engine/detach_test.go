@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
-	"crew/runner/cli"
 	"crew/runner/spool"
 	"crew/runner/task"
+	"crew/runner/wiring"
 	"crew/sched"
 )
 
@@ -37,7 +37,7 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 	var out bytes.Buffer
 	made := make(chan struct{})
 	var r *runner.Run
-	d, err := detach(cli.Submission{
+	d, err := detach(wiring.Submission{
 		Queue: "q", Name: "nightly", Command: testCommand, Notice: quiet, Detach: true, Out: &out,
 		Do: func(c task.Command) task.Reply { <-made; return r.Do(c) },
 	}, b.connect(nil))
@@ -59,9 +59,9 @@ func TestDetachIsRefused(t *testing.T) {
 	b.worker("w1", 1, nil)
 	other := testCommand
 	other.Words = []string{"another"}
-	_, err := detach(cli.Submission{Queue: "q", Command: other, Notice: quiet}, b.connect(nil))
+	_, err := detach(wiring.Submission{Queue: "q", Command: other, Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "worker w1 runs ")
-	d, err := detach(cli.Submission{
+	d, err := detach(wiring.Submission{
 		Queue: "q", Command: testCommand, Notice: quiet, Do: func(task.Command) task.Reply { return task.Reply{} },
 	}, b.connect(nil))
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func sharedFinal(f *fake, a *Attempt) *Final {
 func (b *broker) attach(run string) (*attached, *collect) {
 	store := spool.New(1<<20, b.t.TempDir())
 	b.t.Cleanup(func() { store.Close() })
-	a, err := attach(cli.Attachment{Run: run, Store: store, Notice: quiet}, b.connect(nil))
+	a, err := attach(wiring.Attachment{Run: run, Store: store, Notice: quiet}, b.connect(nil))
 	require.NoError(b.t, err)
 	return a, &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}}
 }
@@ -114,7 +114,7 @@ func TestDetach(t *testing.T) {
 	const n = 100
 	run, e := b.handsOver(&records{n: n}, nil)
 	require.Equal(t, int64(n), e.Stats.Of(task.OK))
-	_, err := attach(cli.Attachment{Run: "other", Notice: quiet}, b.connect(nil))
+	_, err := attach(wiring.Attachment{Run: "other", Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "there is no run other")
 
 	// Half of the results are there, the others come while somebody waits for them.
@@ -166,7 +166,7 @@ func TestDetach(t *testing.T) {
 	}
 	require.NoError(t, a.Forget())
 	require.NoError(t, a.Close())
-	_, err = attach(cli.Attachment{Run: run, Notice: quiet}, b.connect(nil))
+	_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "there is no run "+run)
 	s := b.connect(nil)
 	defer s.close()
@@ -234,7 +234,7 @@ func TestAttachCancelled(t *testing.T) {
 	require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
 	s := b.connect(nil)
 	defer s.close()
-	require.NoError(t, s.steer(&cli.EngineCall{Verb: opCancel, Operand: run}))
+	require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
 	e = <-ending
 	require.ErrorContains(t, e.Err, "was cancelled")
 	require.NoError(t, a.Close())

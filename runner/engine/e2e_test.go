@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // In the environment of a test binary, asHub names the directory of a server that it
@@ -108,7 +108,7 @@ func start(t *testing.T, env []string, args ...string) *process {
 // crew starts crew with arguments.
 func crew(t *testing.T, args ...string) *process {
 	t.Helper()
-	return start(t, nil, append([]string{"--protocol", strconv.Itoa(cli.EngineProtocol)}, args...)...)
+	return start(t, nil, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
 
 var runtimeDirs sync.Map

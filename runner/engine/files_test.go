@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // travel is a runFiles in one directory and a workFiles in another.
@@ -21,7 +21,7 @@ type travel struct {
 	said        notices
 }
 
-func newTravel(t *testing.T, files cli.Files) *travel {
+func newTravel(t *testing.T, files wiring.Files) *travel {
 	server, err := startServer(privateServer(t.TempDir()))
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
@@ -74,9 +74,9 @@ func (v *travel) objects() (n int) {
 
 // What was sent for a run that cannot begin is removed.
 func TestBaseFileMissing(t *testing.T) {
-	v := newTravel(t, cli.Files{})
+	v := newTravel(t, wiring.Files{})
 	none := v.objects()
-	_, err := newRunFiles(t.Context(), v.s, "OTHER", cli.Files{Base: []string{"base", "missing"}}, nil)
+	_, err := newRunFiles(t.Context(), v.s, "OTHER", wiring.Files{Base: []string{"base", "missing"}}, nil)
 	require.ErrorContains(t, err, "missing")
 	require.Equal(t, none, v.objects())
 }
@@ -92,7 +92,7 @@ func read(t *testing.T, name string) string {
 }
 
 func TestFilesTravel(t *testing.T) {
-	v := newTravel(t, cli.Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/"), Cleanup: true})
+	v := newTravel(t, wiring.Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/"), Cleanup: true})
 	fixed := v.objects()
 	require.NoError(t, v.run(1, "a", func() {
 		require.Equal(t, "A", read(t, filepath.Join(v.there, "data/a")))
@@ -124,7 +124,7 @@ func TestFilesTravel(t *testing.T) {
 
 // TestFilesStay has no cleanup: a file that is there is not fetched again.
 func TestFilesStay(t *testing.T) {
-	v := newTravel(t, cli.Files{Transfer: named("data/")})
+	v := newTravel(t, wiring.Files{Transfer: named("data/")})
 	there := filepath.Join(v.there, "data/a")
 	require.NoError(t, v.run(1, "a", func() {}))
 	before, err := os.Stat(there)
@@ -144,7 +144,7 @@ func TestFilesStay(t *testing.T) {
 // TestFilesHere has the worker in the submitter's directory, as on this machine: what
 // comes from there is not removed.
 func TestFilesHere(t *testing.T) {
-	v := newTravel(t, cli.Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
+	v := newTravel(t, wiring.Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
 	v.p = newWorkFiles(v.s, "")
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestFilesHere(t *testing.T) {
 }
 
 func TestFilesRefused(t *testing.T) {
-	v := newTravel(t, cli.Files{Transfer: named(""), Return: named("")})
+	v := newTravel(t, wiring.Files{Transfer: named(""), Return: named("")})
 	require.NoError(t, os.Symlink(t.TempDir(), "out"))
 	require.NoError(t, os.WriteFile("out/x", nil, 0o666))
 	for name, want := range map[string]string{

@@ -19,14 +19,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/cli"
 	"crew/runner/trust"
+	"crew/runner/wiring"
 )
 
 const hubListen = "127.0.0.1:4222"
 
 // serve runs a hub until a signal ends it.
-func serve(c *cli.EngineCall) error {
+func serve(c *wiring.EngineCall) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	h, err := openHub(c)
@@ -57,7 +57,7 @@ const codeNoRoom = 10047
 
 // openHub starts the server, makes the streams, and writes the files by which clients
 // connect.
-func openHub(c *cli.EngineCall) (h *hub, err error) {
+func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h = &hub{}
 	defer func() {
 		if err != nil {
@@ -129,7 +129,7 @@ func (l *serverLog) Tracef(string, ...any)          {}
 
 // listenAt sets in o where the server listens, and returns the name by which clients
 // find it.
-func listenAt(c *cli.EngineCall, o *server.Options) (name string, err error) {
+func listenAt(c *wiring.EngineCall, o *server.Options) (name string, err error) {
 	listen := c.Listen
 	if listen == "" {
 		listen = hubListen

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 func quiet(string) {}
@@ -29,7 +30,7 @@ func quiet(string) {}
 // testHub returns a hub at a free port of loopback.
 func testHub(t *testing.T, dir string) *hub {
 	t.Helper()
-	h, err := openHub(&cli.EngineCall{Dir: dir, Listen: "127.0.0.1:0", Notice: quiet})
+	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
 	require.NoError(t, err)
 	t.Cleanup(h.close)
 	return h
@@ -51,12 +52,12 @@ func TestHub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h := testHub(t, dir)
-	_, err := openHub(&cli.EngineCall{Dir: dir, Listen: "127.0.0.1:0", Notice: quiet})
+	_, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
 	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
-	_, err = openHub(&cli.EngineCall{Dir: t.TempDir(), Listen: h.server.Addr().String(), Notice: quiet})
+	_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: h.server.Addr().String()}, Notice: quiet})
 	require.ErrorContains(t, err, "address already in use: end what listens there")
 	for _, listen := range []string{":0", "0.0.0.0:0", "192.0.2.1:4222", "[::]:0"} {
-		_, err = openHub(&cli.EngineCall{Dir: t.TempDir(), Listen: listen, Notice: quiet})
+		_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: listen}, Notice: quiet})
 		require.ErrorContains(t, err, "listens on loopback alone", listen)
 	}
 
@@ -92,16 +93,16 @@ func TestWorkerWaitsForItsHub(t *testing.T) {
 	listen := h.server.Addr().String()
 	h.close()
 	said := make(chan string, 8)
-	worker := make(chan cli.Worker)
+	worker := make(chan wiring.Worker)
 	go func() {
-		w, err := Work(cli.Work{URL: h.file("worker"), Queue: "q", TTL: time.Minute, Notice: func(text string) { said <- text }})
+		w, err := Work(wiring.Work{URL: h.file("worker"), Queue: "q", TTL: time.Minute, Notice: func(text string) { said <- text }})
 		if err != nil {
 			said <- err.Error()
 		}
 		worker <- w
 	}()
 	require.Regexp(t, "no server answers: .*; trying again$", <-said)
-	h, err := openHub(&cli.EngineCall{Dir: dir, Listen: listen, Notice: quiet})
+	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: listen}, Notice: quiet})
 	require.NoError(t, err)
 	defer h.close()
 	w, ok := (<-worker).(*crewWorker)
@@ -138,7 +139,7 @@ func certificate(t *testing.T, name string) (cert, key string) {
 
 func TestHubTLS(t *testing.T) {
 	t.Parallel()
-	c := &cli.EngineCall{Dir: t.TempDir(), Listen: "0.0.0.0:0", Notice: quiet}
+	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:0"}, Notice: quiet}
 	c.Cert, c.Key = certificate(t, "localhost")
 	h, err := openHub(c)
 	require.NoError(t, err)
@@ -286,7 +287,7 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o770))
 	open := func() error {
-		_, err := openHub(&cli.EngineCall{Dir: dir, Listen: "127.0.0.1:0", Notice: quiet})
+		_, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
 		return err
 	}
 	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")

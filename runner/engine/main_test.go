@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"crew/runner/cli"
 	"crew/runner/proc"
+	"crew/runner/wiring"
 )
 
 // TestMain makes this binary stand in for crew-engine where crew would start that.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func engineMain() int {
-	args, err := cli.EngineArgs(os.Args)
+	args, err := wiring.EngineArgs(os.Args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crew-engine:", err)
 		return 2
@@ -38,9 +38,9 @@ func engineMain() int {
 	if slices.Contains(args, "echo") {
 		return echo(args)
 	}
-	return cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
-		Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
-		Far:   &cli.Far{Submit: Submit, Work: Work, Attach: Attach, Add: Add, Engine: Main},
+	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{
+		Local: func(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) },
+		Far:   &wiring.Far{Submit: Submit, Work: Work, Attach: Attach, Add: Add, Engine: Main},
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // With --ssh there is no port: the server is part of the submitter's process. What a
@@ -72,7 +73,7 @@ type party struct {
 // close, after which none is left there. They run what comes by the server, which nobody
 // else can reach and which has crew's streams. Hosts that cannot be reached are tried
 // again until close.
-func startHosts(sub cli.Submission) (*party, error) {
+func startHosts(sub wiring.Submission) (*party, error) {
 	p := &party{notice: sub.Notice, reach: sub.Reach, since: time.Now(), program: sync.OnceValues(openProgram)}
 	if err := needSSH(sub.Hosts); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func startHosts(sub cli.Submission) (*party, error) {
 		return nil, err
 	}
 	p.args = []string{
-		"--protocol", strconv.Itoa(cli.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
+		"--protocol", strconv.Itoa(wiring.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
 		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
 	}
 	if sub.PTY {

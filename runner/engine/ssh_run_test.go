@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // crew starts crew, with the ssh that reaches the server.
 func (s *sshd) crew(args ...string) *process {
 	s.t.Helper()
-	return start(s.t, []string{"PATH=" + s.path}, append([]string{"--protocol", strconv.Itoa(cli.EngineProtocol)}, args...)...)
+	return start(s.t, []string{"PATH=" + s.path}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
 
 // waiting is a task that tells who it is and who runs it, and waits.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // sshd is a server on the loopback device, and what reaches it.
@@ -132,7 +133,7 @@ func TestHosts(t *testing.T) {
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
 		said = notices{}
-		p, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		p, err := startHosts(wiring.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
 		stop := sync.OnceFunc(p.close)
 		defer stop()
@@ -195,7 +196,7 @@ func TestHostsUnfit(t *testing.T) {
 	} {
 		script(c.name, c.text)
 		var said notices
-		p, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
+		p, err := startHosts(wiring.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return said.String() != "" }, time.Minute, time.Millisecond)
 		p.close()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // fakeSSH returns a PATH with an ssh that reaches the host once until a file forbidden
@@ -35,7 +36,7 @@ HOME='%[1]s' exec /bin/sh -c "$3"
 // crewOver starts crew with hosts that the fake ssh in dir knows.
 func crewOver(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
-	return start(t, []string{"PATH=" + fakeSSH(t, dir)}, append([]string{"--protocol", strconv.Itoa(cli.EngineProtocol)}, args...)...)
+	return start(t, []string{"PATH=" + fakeSSH(t, dir)}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
 
 func (p *process) status() int {

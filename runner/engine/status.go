@@ -13,8 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // engineStatus is the output of crew engine status --json.
@@ -46,7 +46,7 @@ type runStatus struct {
 const lostState = "lost" // of a worker, or a run's submitter, that is not heard of
 
 // status prints who works and which runs there are.
-func (s *session) status(c *cli.EngineCall) error {
+func (s *session) status(c *wiring.EngineCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
 	st, err := s.look(ctx)
@@ -209,7 +209,7 @@ func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
 }
 
 // steer has a run pause, go on, or end.
-func (s *session) steer(c *cli.EngineCall) error {
+func (s *session) steer(c *wiring.EngineCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
 	r, err := s.find(ctx, c.Operand)

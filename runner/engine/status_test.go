@@ -12,11 +12,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
+	"crew/runner/wiring"
 )
 
 // prints returns what a call of crew engine prints.
-func (s *session) prints(t *testing.T, call func(*cli.EngineCall) error, c cli.EngineCall) string {
+func (s *session) prints(t *testing.T, call func(*wiring.EngineCall) error, c wiring.EngineCall) string {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "out")
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestStatus(t *testing.T) {
 	b := newBroker(t, diskLimits)
 	s := b.connect(nil)
 	defer s.close()
-	require.Equal(t, `{"workers":[],"queues":[],"runs":[]}`+"\n", s.prints(t, s.status, cli.EngineCall{JSON: true}))
+	require.Equal(t, `{"workers":[],"queues":[],"runs":[]}`+"\n", s.prints(t, s.status, wiring.EngineCall{JSON: true}))
 
 	f := b.worker("web1", 8, answer)
 	f.mu.Lock()
@@ -52,7 +52,7 @@ func TestStatus(t *testing.T) {
 	}
 	_, err := s.js.Publish(t.Context(), kvPrefix+"q.bad", []byte("no JSON"))
 	require.NoError(t, err)
-	text := s.prints(t, s.status, cli.EngineCall{})
+	text := s.prints(t, s.status, wiring.EngineCall{})
 	lines := strings.Split(text, "\n")
 	require.Regexp(t, `^web1-\w+ +q +8 +3 +0 +0 +0s +ready +gpu +evil\\x1b\[2J x$`, lines[1])
 	require.Regexp(t, `^\z`, lines[2])
@@ -69,7 +69,7 @@ func TestStatus(t *testing.T) {
 	f.mu.Unlock()
 	require.Eventually(t, func() bool {
 		var st engineStatus
-		require.NoError(t, json.Unmarshal([]byte(s.prints(t, s.status, cli.EngineCall{JSON: true})), &st))
+		require.NoError(t, json.Unmarshal([]byte(s.prints(t, s.status, wiring.EngineCall{JSON: true})), &st))
 		return st.Workers[0].State == lostState && st.Queues[1].Workers == 0
 	}, time.Minute, 10*time.Millisecond)
 
@@ -83,7 +83,7 @@ func TestStatus(t *testing.T) {
 		_ = m.Respond([]byte(reply))
 	})
 	require.NoError(t, err)
-	steer := func(verb, run string) error { return s.steer(&cli.EngineCall{Verb: verb, Operand: run}) }
+	steer := func(verb, run string) error { return s.steer(&wiring.EngineCall{Verb: verb, Operand: run}) }
 	for _, verb := range []string{opPause, opResume, opCancel} {
 		require.NoError(t, steer(verb, "nightly"))
 		require.Equal(t, Order{Version: Version, Op: verb, Run: "r1"}, <-orders)

@@ -17,8 +17,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner"
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // submitter is the executor of a run whose attempts workers run. Three goroutines of
@@ -31,7 +31,7 @@ import (
 type submitter struct {
 	// configuration
 
-	sub      cli.Submission
+	sub      wiring.Submission
 	s        *session
 	run      string
 	epoch    uint64
@@ -59,7 +59,7 @@ type submitter struct {
 
 // Submit returns the executor of a run. It fails at once if the engine cannot be
 // reached, or if workers are there and none takes the run's tasks.
-func Submit(sub cli.Submission) (cli.Executor, error) {
+func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if len(sub.Hosts) > 0 {
 		return submitToHosts(sub)
 	}
@@ -89,7 +89,7 @@ func Submit(sub cli.Submission) (cli.Executor, error) {
 
 // submitToHosts returns the executor of a run with a server and workers of its own,
 // which end with it.
-func submitToHosts(sub cli.Submission) (cli.Executor, error) {
+func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	hosts, err := startHosts(sub)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func submitToHosts(sub cli.Submission) (cli.Executor, error) {
 
 // submit is Submit with a connection, which it takes over. hosts is nil if the workers
 // are there without the run.
-func submit(sub cli.Submission, s *session, key *signingKey, hosts *party) (*submitter, error) {
+func submit(sub wiring.Submission, s *session, key *signingKey, hosts *party) (*submitter, error) {
 	x := &submitter{
 		sub: sub, s: s, key: key, hosts: hosts, commands: key != nil || hosts != nil, lasting: sub.Dir != "" && hosts == nil,
 		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // ok requires that all of n tasks succeeded and showed their record.
@@ -316,7 +316,7 @@ func TestOutputAsItComes(t *testing.T) {
 		f.publish(a, fin.Encode())
 		_ = m.Ack()
 	})
-	r := b.run(1, func(s *cli.Submission) {
+	r := b.run(1, func(s *wiring.Submission) {
 		s.Plan.Show = task.ShowLines
 		s.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return &out, &errs }
 	})
@@ -366,7 +366,7 @@ func TestRefusedWorkers(t *testing.T) {
 	_, err := b.tryRun(&records{}, nil)
 	require.NoError(t, err, "workers may come later")
 	w := b.worker("a", 2, answer)
-	other := func(s *cli.Submission) { s.Command.Words = []string{"false"} }
+	other := func(s *wiring.Submission) { s.Command.Words = []string{"false"} }
 	_, err = b.tryRun(&records{}, other)
 	require.EqualError(t, err, "worker a runs true '{}', not false: write the same command here and there")
 	for _, c := range []struct {
@@ -399,7 +399,7 @@ func TestNoWorkers(t *testing.T) {
 	w := b.worker("a", 2, answer)
 	require.NotNil(t, w)
 	r.ok(5)
-	_, err := Submit(cli.Submission{URL: "nats://127.0.0.1:1"})
+	_, err := Submit(wiring.Submission{URL: "nats://127.0.0.1:1"})
 	require.ErrorContains(t, err, "--sign FILE")
 }
 
@@ -429,7 +429,7 @@ func TestRunNeverMade(t *testing.T) {
 	b := newBroker(t, diskLimits)
 	b.worker("a", 1, answer)
 	asked := make(chan struct{})
-	x, err := submit(cli.Submission{
+	x, err := submit(wiring.Submission{
 		Queue: "q", Command: testCommand, Notice: func(string) {},
 		Do: func(task.Command) task.Reply { close(asked); select {} },
 	}, b.connect(nil), nil, nil)

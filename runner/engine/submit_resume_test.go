@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // die has the submitter vanish without a word, as kill -9 has it.
@@ -25,8 +25,8 @@ func (r *testRun) die() {
 	r.wait()
 }
 
-func inDir(dir string) func(*cli.Submission) {
-	return func(s *cli.Submission) { s.Dir = dir }
+func inDir(dir string) func(*wiring.Submission) {
+	return func(s *wiring.Submission) { s.Dir = dir }
 }
 
 // TestNextEpoch has a submitter die while two results are in the stream and one is
@@ -84,7 +84,7 @@ func TestNextEpoch(t *testing.T) {
 	require.Equal(t, opLeave, (<-w.orders).Op)
 	require.Equal(t, []int32{1, 1, 2}, []int32{count[1].Load(), count[2].Load(), count[3].Load()}, "a result in the stream is enough")
 
-	anew := b.run(3, func(s *cli.Submission) { s.Dir, s.Anew = dir, true })
+	anew := b.run(3, func(s *wiring.Submission) { s.Dir, s.Anew = dir, true })
 	require.NotEqual(t, r.x.run, anew.x.run)
 	anew.ok(3)
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
-	"crew/runner/cli"
 	"crew/runner/spool"
 	"crew/runner/task"
+	"crew/runner/wiring"
 	"crew/sched"
 )
 
@@ -89,7 +89,7 @@ type fake struct {
 	mu       sync.Mutex  // held to put presence
 }
 
-var testCommand = cli.Template{Words: []string{"true", "{}"}, Replace: "{}"}
+var testCommand = wiring.Template{Words: []string{"true", "{}"}, Replace: "{}"}
 
 func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstream.Msg)) *fake {
 	sum, text := digest(testCommand)
@@ -252,13 +252,13 @@ type testRun struct {
 }
 
 // run starts a run of n tasks. change may change what is submitted.
-func (b *broker) run(n int, change func(*cli.Submission), seen ...func(*task.Result)) *testRun {
+func (b *broker) run(n int, change func(*wiring.Submission), seen ...func(*task.Result)) *testRun {
 	r, err := b.tryRun(&records{n: n}, change, seen...)
 	require.NoError(b.t, err)
 	return r
 }
 
-func (b *broker) tryRun(source runner.Source, change func(*cli.Submission), seen ...func(*task.Result)) (*testRun, error) {
+func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), seen ...func(*task.Result)) (*testRun, error) {
 	store := spool.New(1<<20, b.t.TempDir())
 	b.t.Cleanup(func() { store.Close() })
 	r := &testRun{
@@ -267,7 +267,7 @@ func (b *broker) tryRun(source runner.Source, change func(*cli.Submission), seen
 	}
 	made := make(chan struct{})
 	notice := func(text string) { r.notices <- text }
-	sub := cli.Submission{
+	sub := wiring.Submission{
 		Queue: "q", Command: testCommand, Store: store, Notice: notice,
 		Do: func(c task.Command) task.Reply { <-made; return r.run.Do(c) },
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // Files travel as objects: those that tasks take are named by the run and their
@@ -30,7 +30,7 @@ type runFiles struct {
 	s       *session
 	objects objects
 	run     string
-	files   cli.Files
+	files   wiring.Files
 	notice  func(string)
 	base    []File // sent already
 
@@ -47,7 +47,7 @@ type sentObject struct {
 }
 
 // newRunFiles returns a runFiles, once it has sent the base files.
-func newRunFiles(ctx context.Context, s *session, run string, files cli.Files, notice func(string)) (*runFiles, error) {
+func newRunFiles(ctx context.Context, s *session, run string, files wiring.Files, notice func(string)) (*runFiles, error) {
 	c := &runFiles{s: s, run: run, files: files, notice: notice, sent: map[string]*sentObject{}}
 	var err error
 	if c.objects, err = s.objects(ctx); err != nil {

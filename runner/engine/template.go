@@ -4,14 +4,14 @@ import (
 	"crypto/sha256"
 	"strings"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // digest returns what a submitter and a worker compare of their commands, and the
 // command as people read it. Two commands with the same digest make the same of a
 // record, as far as that has the same columns: their names travel with each task.
-func digest(t cli.Template) (sum [32]byte, text string) {
+func digest(t wiring.Template) (sum [32]byte, text string) {
 	c := &codec{b: []byte("crew-template-2")}
 	c.texts(&t.Words)
 	c.text(&t.Shell)

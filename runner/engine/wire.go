@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // Version is the version of everything that submitters, workers and the streams
@@ -65,7 +65,7 @@ type Attempt struct {
 	Stdin     []byte
 	HasStdin  bool
 	Protocol  task.Protocol // of the persistent worker that gets Stdin
-	Life      cli.Life      // of that worker
+	Life      wiring.Life   // of that worker
 	Live      bool          // output is wanted while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 func FuzzAttempt(f *testing.F) {
 	f.Add((&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode())
 	f.Add((&Attempt{Take: []File{{"a", "b", 0o644, true}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode())
-	f.Add((&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: cli.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode())
+	f.Add((&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode())
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		a, err := DecodeAttempt(msg)
 		if err != nil {

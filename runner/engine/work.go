@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // crewWorker brings the attempts of other runs into the run of crew worker: it is the
@@ -28,7 +28,7 @@ import (
 type crewWorker struct {
 	// configuration
 
-	work   cli.Work
+	work   wiring.Work
 	host   string
 	digest [32]byte // of the template
 	values bool     // there is a template
@@ -39,7 +39,7 @@ type crewWorker struct {
 
 	s     *session
 	out   *outbox
-	local cli.Executor
+	local wiring.Executor
 	seats seats
 	files *workFiles
 	over  chan struct{} // closed when the run is over
@@ -70,7 +70,7 @@ type crewWorker struct {
 }
 
 // Work returns a worker. It is connected to the engine.
-func Work(work cli.Work) (cli.Worker, error) {
+func Work(work wiring.Work) (wiring.Worker, error) {
 	w := &crewWorker{
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
 		over: make(chan struct{}), kick: make(chan struct{}, 1), freed: make(chan struct{}, 1),
@@ -163,7 +163,7 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 }
 
 // Executor returns an executor that publishes what comes of attempts that local runs.
-func (w *crewWorker) Executor(local cli.Executor) cli.Executor {
+func (w *crewWorker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
 	if l, ok := local.(seated); ok {
 		w.seats.dismiss = l.Dismiss

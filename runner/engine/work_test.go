@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // bench is the engine side of a test of crew worker: what a submitter would do.
@@ -32,7 +32,7 @@ func newBench(t *testing.T, url string, words ...string) *bench {
 	require.NoError(t, err)
 	t.Cleanup(s.close)
 	b := &bench{t: t, s: s, words: words, results: make(chan any, 10_000)}
-	b.sum, _ = digest(cli.Template{Words: words, Replace: "{}"})
+	b.sum, _ = digest(wiring.Template{Words: words, Replace: "{}"})
 	c, err := s.js.OrderedConsumer(t.Context(), resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"crew.r.>"}})
 	require.NoError(t, err)
 	_, err = c.Consume(func(m jetstream.Msg) {

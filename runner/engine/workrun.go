@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 
 // publisher is the executor of the worker's run.
 type publisher struct {
-	cli.Executor
+	wiring.Executor
 	w *crewWorker
 }
 

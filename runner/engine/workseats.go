@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // seats says which persistent worker takes an attempt. Each is a numbered slot of the
@@ -115,8 +115,8 @@ func (s *seats) hear(run string) {
 	}
 }
 
-// Life returns how long the persistent worker lives that a run sends. See cli.Worker.
-func (w *crewWorker) Life(t *task.Task) *cli.Life {
+// Life returns how long the persistent worker lives that a run sends. See wiring.Worker.
+func (w *crewWorker) Life(t *task.Task) *wiring.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.tasks[t.ID]

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 func TestSeats(t *testing.T) {
@@ -63,7 +63,7 @@ const persistent = `while read -r x; do echo "$$ {%} $x"; done`
 func newPersistent(t *testing.T, url string, options ...string) (*bench, *process, *Presence) {
 	t.Helper()
 	b := newBench(t, url)
-	b.sum, _ = digest(cli.Template{Words: []string{persistent}, Replace: "{}", Protocol: task.LineProtocol})
+	b.sum, _ = digest(wiring.Template{Words: []string{persistent}, Replace: "{}", Protocol: task.LineProtocol})
 	args := append([]string{"worker", "--engine", url, "--worker", persistent}, options...)
 	return b, crew(t, args...), b.worker(isReady)
 }
@@ -125,7 +125,7 @@ func TestPersistentWorkersOfRuns(t *testing.T) {
 	command := func(a *Attempt) {
 		a.Stdin, a.HasStdin, a.Records, a.Template = []byte(a.Records[0][0]), true, nil, [32]byte{}
 		a.Argv, a.Shell = []string{"sh", "-c", "echo ready; " + strings.ReplaceAll(persistent, "{%}", strconv.Itoa(a.Slot))}, true
-		a.Life = cli.Life{Ready: "^ready$", Records: 2}
+		a.Life = wiring.Life{Ready: "^ready$", Records: 2}
 		key.sign(a, taskSubject("default", p.ID, a.Run))
 	}
 	pids := map[int]bool{}
@@ -152,7 +152,7 @@ func TestPersistentWorkerThatDoesNotEnd(t *testing.T) {
 	url, over := startHub(t), filepath.Join(t.TempDir(), "over")
 	b := newBench(t, url)
 	script := "trap '' TERM; " + persistent + "; echo > " + over + "; while :; do sleep 0.05; done"
-	b.sum, _ = digest(cli.Template{Words: []string{script}, Replace: "{}", Protocol: task.LineProtocol})
+	b.sum, _ = digest(wiring.Template{Words: []string{script}, Replace: "{}", Protocol: task.LineProtocol})
 	w := crew(t, "worker", "--engine", url, "--worker", script)
 	pid, _, _ := b.answer(b.worker(isReady), "a", 1, nil)
 	w.signal(syscall.SIGTERM)

@@ -238,21 +238,21 @@ func TestText(t *testing.T) {
 }
 
 func TestPath(t *testing.T) {
-	for _, c := range []struct{ text, value, want, prefix string }{
+	for _, c := range []struct{ text, value, want, dir string }{
 		{"d/e", "a", "d/e", "d/e"},
-		{"d/x-{}/{#}.d", "a b", "d/x-a b/3.d", "d/x-"},
+		{"d/x-{}/{#}.d", "a b", "d/x-a b/3.d", "d/"},
 		{"{}", "../a/", `..\_a\_`, ""},
 		{"{}", "..", `\..`, ""},
 		{"{//}/{/}", "/b", `\_/b`, ""},
 		{"{//}", "b", `\.`, ""},
-		{"d/.{}.", "", `d/.\.`, "d/."},
+		{"d/.{}.", "", `d/.\.`, "d/"},
 		{"d/{}", "a\\_\t\x00", `d/a\\_\t\0`, "d/"},
 	} {
 		p, err := NewPath(c.text, Config{})
 		require.NoError(t, err)
 		require.Equal(t, c.want, p.Expand(Values{Records: [][]string{{c.value}}, Seq: 3}), c.text)
-		prefix, constant := p.Prefix()
-		require.Equal(t, c.prefix, prefix, c.text)
+		dir, constant := p.Dir()
+		require.Equal(t, c.dir, dir, c.text)
 		require.Equal(t, c.text == "d/e", constant, c.text)
 	}
 }

@@ -1,6 +1,10 @@
 package expand
 
-import "crew/runner/task"
+import (
+	"strings"
+
+	"crew/runner/task"
+)
 
 // Text is a text with placeholders that no shell reads, such as a key, a cost or
 // a tag. It is safe for concurrent use.
@@ -31,13 +35,14 @@ func NewPath(s string, cfg Config) (*Text, error) {
 	return t, nil
 }
 
-// Prefix returns the text before the first placeholder. constant means that there is
-// no placeholder.
-func (t *Text) Prefix() (text string, constant bool) {
+// Dir returns the directory that is the same whatever the placeholders stand for: the
+// text itself if it has none (constant), or "" if one is in the first part of the path.
+func (t *Text) Dir() (dir string, constant bool) {
 	if t.word.constant() {
 		return t.word.text, true
 	}
-	return t.word.parts[0].text, false
+	before := t.word.parts[0].text
+	return before[:strings.LastIndexByte(before, '/')+1], false
 }
 
 // OfSlot returns a placeholder in the text that varies by slot, or "".

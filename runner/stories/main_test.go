@@ -11,9 +11,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"crew/runner/cli"
 	"crew/runner/linux"
 	"crew/runner/proc"
+	"crew/runner/wiring"
 )
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 // crew does what the program does.
 func crew() {
 	os.Exit(linux.Run(func() int {
-		return cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
-			Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
+		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{
+			Local: func(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) },
 		})
 	}))
 }

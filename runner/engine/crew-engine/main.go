@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"os"
 
-	"crew/runner/cli"
 	"crew/runner/engine"
 	"crew/runner/linux"
 	"crew/runner/proc"
+	"crew/runner/wiring"
 )
 
 func main() {
-	args, err := cli.EngineArgs(os.Args)
+	args, err := wiring.EngineArgs(os.Args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crew-engine:", err)
 		os.Exit(2)
 	}
 	os.Exit(linux.Run(func() int {
-		return cli.Main(args, os.Stdin, os.Stdout, os.Stderr, cli.Programs{
-			Local: func(cfg proc.Config) (cli.Executor, error) { return proc.New(cfg) },
-			Far:   &cli.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main},
+		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{
+			Local: func(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) },
+			Far:   &wiring.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main},
 		})
 	}))
 }

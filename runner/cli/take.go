@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// take sets what the operands say.
+func (c *command) take(o *Options, operands []string) (err error) {
+	switch c.operands {
+	case takesCommand:
+		o.Command.Words, o.Input.Groups, err = splitGroups(operands)
+		return err
+	case takesVerb:
+		return c.noVerb(operands)
+	case takesTopic:
+		return o.takeTopic(operands)
+	case takesTask, takesTasks, takesAny, takesKey:
+		return c.takeTasks(&o.Ctl, operands)
+	case takesWork:
+		return c.takeWork(&o.Ctl, operands, o.Command.Literal)
+	case takesDir:
+		if len(operands) != 1 || operands[0] == "" {
+			return &UsageError{"crew state takes one directory",
+				"write crew state DIR, crew state --json DIR for the events, or crew -- state for a program of that name"}
+		}
+		o.State.Dir, operands = operands[0], nil
+	case takesSize:
+		if len(operands) == 0 {
+			return c.wrong("crew ctl resize needs a number")
+		}
+		if err := o.Ctl.setSize(operands[0]); err != nil {
+			return err
+		}
+		operands = operands[1:]
+		fallthrough
+	case takesRun:
+		if len(operands) > 0 && o.Ctl.Run == "" {
+			o.Ctl.Run, operands = operands[0], operands[1:]
+		}
+	case takesFile, takesFarRun:
+		if len(operands) == 0 {
+			return c.wrong("crew %s needs the name of a %s", c.name, strings.ToLower(c.operands))
+		}
+		o.Ctl.Run, operands = operands[0], operands[1:]
+	}
+	if len(operands) > 0 {
+		return c.wrong("%q is one word too many", operands[0])
+	}
+	return o.Hub.check(c)
+}
+
+// wrong returns the error of operands that the command does not take.
+func (c *command) wrong(format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...), "write " + c.usage()}
+}
+
+// Group is a ::: or one of its variants, with the words that follow it.
+type Group struct {
+	Files  bool     // Words are names of files, each a source of its own
+	Linked bool     // linked to the group before it, instead of multiplied with it
+	Words  []string // the values, or names of files
+}
+
+// splitGroups splits the operands of a run into the command and the groups of values.
+func splitGroups(operands []string) (command []string, groups []Group, err error) {
+	separates := func(w string) bool { return w == ":::" || w == "::::" || w == ":::+" || w == "::::+" }
+	to := &command
+	for len(operands) > 0 {
+		n := slices.IndexFunc(operands, separates)
+		if n < 0 {
+			*to = operands
+			break
+		}
+		if n > 0 {
+			*to = slices.Clip(operands[:n])
+		}
+		w := operands[n]
+		groups = append(groups, Group{Files: strings.HasPrefix(w, "::::"), Linked: strings.HasSuffix(w, "+")})
+		to, operands = &groups[len(groups)-1].Words, operands[n+1:]
+	}
+	for _, g := range groups {
+		if g.Files && len(g.Words) == 0 {
+			return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
+		}
+	}
+	return command, groups, nil
+}
+
+// noVerb returns the error of a command of verbs without one that it knows.
+func (c *command) noVerb(operands []string) error {
+	verbs := c.verbs()
+	if len(operands) == 0 {
+		return &UsageError{"crew " + c.name + " needs a verb, such as " + verbs[0] + " or status", "see crew " + c.name + " --help"}
+	}
+	word := operands[0]
+	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
+	if known := peerVerb(word); slices.Contains(verbs, known) {
+		hint = "write crew " + c.name + " " + known
+	}
+	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
+}
+
+// verbs returns the verbs of a command of verbs.
+func (c *command) verbs() (verbs []string) {
+	for _, v := range commands {
+		if tool, verb, _ := strings.Cut(v.name, " "); tool == c.name && verb != "" {
+			verbs = append(verbs, verb)
+		}
+	}
+	return verbs
+}
+
+// peerVerb returns the verb for what other queues, such as pueue, call word, or "".
+func peerVerb(word string) string {
+	switch word {
+	case "list", "jobs", "ps":
+		return "explain"
+	case "kill", "remove", "rm":
+		return "cancel"
+	case "follow", "tail", "cat", "wait":
+		return "log"
+	case "parallel", "slots":
+		return "resize"
+	case "restart":
+		return "retry"
+	case "start":
+		return "resume"
+	}
+	return ""
+}
+
+// takeTasks reads the numbers of tasks.
+func (c *command) takeTasks(ctl *Ctl, operands []string) error {
+	for _, w := range operands {
+		id, ok := parseTask(w)
+		if !ok {
+			return c.noTask(w, operands, ctl.Run)
+		}
+		ctl.Tasks = append(ctl.Tasks, id)
+	}
+	switch {
+	case len(ctl.Tasks) == 0 && ctl.Key == nil && c.operands != takesAny:
+		return c.wrong("crew %s needs the number of a task", c.name)
+	case len(ctl.Tasks) > 0 && ctl.Key != nil:
+		return &UsageError{"task numbers and --key do not go together", "drop one of them"}
+	case c.operands == takesTask && len(ctl.Tasks) > 1:
+		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
+	}
+	return nil
+}
+
+// noTask returns the error of an operand that is no number of a task, but maybe a run.
+func (c *command) noTask(w string, operands []string, run string) error {
+	if _, err := parseName(w); err != nil || run != "" {
+		return c.wrong("%q is no number of a task", w)
+	}
+	rest := slices.DeleteFunc(operands, func(o string) bool { return o == w })
+	return &UsageError{
+		fmt.Sprintf("%q is no number of a task", w),
+		"the run " + w + " is written --run " + w + ", as in crew " + c.name + " --run " + w + " " + cmp.Or(strings.Join(rest, " "), "1"),
+	}
+}
+
+// takeWork reads what is to be added. literal says that a - is a value.
+func (c *command) takeWork(ctl *Ctl, operands []string, literal bool) error {
+	if ctl.Stdin = len(operands) == 1 && operands[0] == "-" && !literal; !ctl.Stdin {
+		ctl.Work = operands
+	}
+	switch {
+	case len(operands) == 0:
+		return &UsageError{"there is nothing to add", "write values or a command, or - for the lines of standard input"}
+	case ctl.Null && !ctl.Stdin:
+		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
+	}
+	return ctl.checkFar()
+}
+
+// setSize reads the number of workers.
+func (ctl *Ctl) setSize(text string) error {
+	digits := strings.TrimLeft(text, "+-")
+	n, err := strconv.Atoi(text)
+	ctl.N, ctl.Relative = n, text != digits
+	switch {
+	case text == "0":
+		return &UsageError{"a run has at least one worker", "write crew ctl pause to start nothing"}
+	case err != nil || !isNumber(digits):
+		return &UsageError{fmt.Sprintf("%q is no number of workers", text), "write a number from 1, or +N or -N for more or fewer"}
+	}
+	return nil
+}
+
+// parseTask parses the number of a task.
+func parseTask(text string) (id uint64, ok bool) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	return id, err == nil && id > 0
+}
+
+// parseAfter parses the number of a task to wait for.
+func parseAfter(text string) (uint64, error) {
+	id, ok := parseTask(text)
+	if !ok {
+		return 0, errors.New("write the number that add has printed for the task")
+	}
+	return id, nil
+}
+
+// enginePrefix begins the RUN of crew ctl add --to that is a queue of an engine.
+const enginePrefix = "engine:"
+
+// checkFar reads the queue of an engine, if tasks are to be added to one, and refuses
+// what does not go with it.
+func (ctl *Ctl) checkFar() (err error) {
+	const way = "crew engine attach RUN shows what became of the tasks"
+	rest, far := strings.CutPrefix(ctl.Run, enginePrefix)
+	switch {
+	case !far:
+		return nil
+	case ctl.Wait:
+		return &UsageError{"--wait and an engine's queue do not go together", way + ": drop --wait"}
+	case len(ctl.After) > 0:
+		return &UsageError{"--after and an engine's queue do not go together", "its tasks start as workers are free: drop --after"}
+	}
+	if ctl.URL, ctl.Queue, err = splitEngine(rest); err != nil {
+		return &UsageError{"bad queue in --to " + ctl.Run, err.Error()}
+	}
+	return nil
+}
+
+// splitEngine splits URL[/QUEUE]. URL can have slashes behind :// and, as a file,
+// before .json.
+func splitEngine(text string) (url, queue string, err error) {
+	from := 0
+	if i := strings.LastIndex(text, "://"); i >= 0 {
+		from = i + len("://")
+	} else if i := strings.LastIndex(text, ".json"); i >= 0 {
+		from = i
+	}
+	host, queue, found := strings.Cut(text[from:], "/")
+	if !found {
+		queue = defaultQueue
+	}
+	_, err = parseQueue(queue)
+	return text[:from] + host, queue, err
+}
+
+// check refuses the options of crew engine that do not go together.
+func (h *Hub) check(c *command) error {
+	switch {
+	case c.name == "engine serve" && h.Dir == "":
+		return &UsageError{"crew engine serve needs a directory", "add --dir DIR"}
+	case (h.Cert == "") != (h.Key == ""):
+		return &UsageError{"a certificate and its key go together", "give both --tls-cert and --tls-key"}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package wiring
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/cli"
+	"crew/runner/task"
+)
+
+// complete runs the shell with the completion script in a file named by its
+// first argument, in an empty directory that holds one file, and returns what
+// it prints.
+func complete(t *testing.T, shell string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(shell)
+	if err != nil {
+		t.Skipf("no %s here", shell)
+	}
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	o, err := cli.Parse([]string{"crew", "--completion", shell}, func(string) string { return "" })
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(script, []byte(o.Print), 0o600))
+	// The script asks the crew in PATH.
+	asked := "#!/bin/sh\nCREW_TEST_MAIN=1 exec " + task.Quote(os.Args[0]) + ` "$@"` + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "crew"), []byte(asked), 0o700))
+	here := filepath.Join(dir, "here")
+	require.NoError(t, os.Mkdir(here, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "file-of-mine"), nil, 0o600))
+	cmd := exec.Command(path, append(args, script)...)
+	cmd.Dir = here
+	cmd.Env = append(os.Environ(), "HOME="+dir, "ZDOTDIR="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir, "TERM=dumb", "PATH="+dir+":"+os.Getenv("PATH"))
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run(), "stderr: %s", &errs)
+	require.Empty(t, errs.String())
+	return out.String()
+}
+
+// completions are lines to complete at their end, with something that must be
+// offered and something that must not.
+var completions = []struct{ line, offers, not string }{
+	{"crew --retr", "--retries", "--keep-order"},
+	{"crew --output ", "line", "--"},
+	{"crew --output=li", "line", "group"},
+	{"crew -a fi", "file-of-mine", "find"},
+	{"crew -kj4 -a fi", "file-of-mine", "find"},
+	{"crew --state=fi", "file-of-mine", "find"},
+	{"crew mkfif", "mkfifo", "--"},
+	{"crew -kj 4 mkfif", "mkfifo", "--"},
+	{"crew --jobs 4 -- mkfif", "mkfifo", "--"},
+	{"crew --output=line mkfif", "mkfifo", "--"},
+	{"crew cat fi", "file-of-mine", "find"},
+	{"crew --output=line cat fi", "file-of-mine", "find"},
+	{"crew -j4 cat --retr", "", "--retries"},
+	{"crew ct", "ctl", "--"},
+	{"crew serve --max-q", "--max-queued", "--keep-order"},
+	{"crew ctl ", "drain", "file-of-mine"},
+	{"crew ctl log --f", "--follow", "--rest"},
+	{"crew engine attach --jo", "--joblog", "--jobs"},
+}
+
+func checkOffers(t *testing.T, lines []string, offers, not string) {
+	t.Helper()
+	if offers != "" {
+		require.Contains(t, lines, offers)
+	}
+	for _, l := range lines {
+		if not == "--" {
+			require.False(t, strings.HasPrefix(l, "--"), l)
+		} else {
+			require.NotEqual(t, not, l)
+		}
+	}
+}
+
+func TestCompletionBash(t *testing.T) {
+	t.Parallel()
+	// COMP_WORDS is made as readline makes it, which cuts at = too.
+	const drive = `source "$2"
+line=${1//=/ = }
+COMP_WORDS=($line)
+[[ $1 == *' ' ]] && COMP_WORDS+=('')
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_crew
+printf '%s\n' "${COMPREPLY[@]}"`
+	for _, c := range completions {
+		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
+			out := complete(t, "bash", "--norc", "-c", drive, "bash", c.line)
+			checkOffers(t, strings.Split(out, "\n"), c.offers, c.not)
+		})
+	}
+}
+
+func TestCompletionFish(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("awk"); err != nil {
+		t.Skip("fish describes commands with awk")
+	}
+	for _, c := range completions {
+		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
+			out := complete(t, "fish", "-c", `source $argv[2]; complete -C $argv[1]`, c.line)
+			var lines []string
+			for l := range strings.Lines(out) {
+				word, _, _ := strings.Cut(strings.TrimSuffix(l, "\n"), "\t")
+				lines = append(lines, word[strings.IndexByte(word, '=')+1:])
+			}
+			checkOffers(t, lines, c.offers, c.not)
+		})
+	}
+}
+
+// zsh completes only at a terminal, so the script drives another zsh through
+// one of its own, in which compadd tells what it is given.
+func TestCompletionZsh(t *testing.T) {
+	t.Parallel()
+	const drive = `zmodload zsh/zpty || exit 1
+zpty z zsh -f -i
+send() { zpty -w z "$1" }
+send "PS1= PS2= RPS1= ; unsetopt zle_bracketed_paste 2>/dev/null; autoload -U compinit; compinit -u -D; source ${(q)2}"
+send 'show() { local -a hits; compadd() { builtin compadd -O hits "$@"; (( $#hits )) && print -rl -- "<"$^hits">"; builtin compadd "$@" }; _main_complete; print "<<end>>"; compstate[insert]=; compstate[list]= }'
+send "zle -C show complete-word show; bindkey '^I' show; print '<<re''ady>>'"
+zpty -r z got '*<<ready>>*'
+zpty -w -n z "$1"$'\t'
+zpty -r z got '*<<end>>*'
+print -r -- "$got"
+zpty -d z`
+	for _, c := range completions {
+		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
+			out := complete(t, "zsh", "-f", "-c", drive, "zsh", c.line)
+			var lines []string
+			for l := range strings.Lines(out) {
+				if _, rest, found := strings.Cut(l, "<"); found {
+					word, _, _ := strings.Cut(rest, ">")
+					lines = append(lines, strings.TrimSuffix(word, "="))
+				}
+			}
+			checkOffers(t, lines, c.offers, c.not)
+		})
+	}
+}

@@ -1,0 +1,291 @@
+package wiring
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+const (
+	batchTasks = 1000      // records of standard input in a request, at most
+	batchBytes = 256 << 10 // their size, unless one is larger
+	mostRecord = 2 << 20   // bytes of a record
+	mostWaits  = 16        // connections at once, for requests that wait for their tasks
+	mostPart   = 64 << 10  // bytes of a line that wait for its end
+
+	startTime = 2 * time.Second // for a crew serve to make its socket
+)
+
+// adder is what one crew ctl add adds.
+type adder struct {
+	// configuration
+
+	ctl    *ctl
+	run    control.Hello
+	client *control.Client
+	all    control.Addition // without values
+
+	// state of the requests that wait for their tasks
+
+	places chan struct{} // has an item for each
+	wg     sync.WaitGroup
+	mu     sync.Mutex // held for each reply
+	ended  []task.Facts
+	err    error             // the first one
+	parts  map[stream][]byte // what tasks have written of lines that they have not ended
+}
+
+// stream is stdout or stderr of a task.
+type stream struct {
+	task uint64
+	name string
+}
+
+// add gives tasks to a run: values or, if it takes none, a command.
+func (c *ctl) add() error {
+	if c.Queue != "" {
+		return c.addFar()
+	}
+	h, client, err := c.dialFeed()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	a := &adder{
+		ctl: c, run: h, client: client, all: control.Addition{Key: c.Key, After: c.After, Block: c.Block},
+		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
+	}
+	if !h.Values {
+		a.all.Lines = c.Stdin
+		if a.all.Dir, a.all.Env, err = here(); err != nil {
+			return err
+		}
+	}
+	err = c.additions(a.sendParts)
+	a.wg.Wait()
+	switch {
+	case err != nil:
+		return err
+	case a.err != nil:
+		return a.err
+	}
+	return a.status()
+}
+
+// dialFeed finds the run to add tasks to. A script that has just started crew serve
+// may be here before its socket is, so dialFeed looks again until startTime has passed.
+func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
+	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+		h, client, err = c.dial(control.FindFeed)
+		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
+			return h, client, err
+		}
+		if err == nil {
+			client.Close()
+		}
+	}
+}
+
+// additions calls send with the words to add, or with the records of standard input,
+// several at a time.
+func (c *ctl) additions(send func([]task.Bytes) error) error {
+	if !c.Stdin {
+		return send(toBytes(c.Work))
+	}
+	delim := byte('\n')
+	if c.Null {
+		delim = 0
+	}
+	return batches(c.in, delim, send)
+}
+
+func toBytes(words []string) []task.Bytes {
+	list := make([]task.Bytes, len(words))
+	for i, w := range words {
+		list[i] = task.Bytes(w)
+	}
+	return list
+}
+
+// here returns the working directory and the environment.
+func here() (dir task.Bytes, env []task.Bytes, err error) {
+	path, err := os.Getwd()
+	if err != nil {
+		return "", nil, fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
+	}
+	return task.Bytes(path), toBytes(os.Environ()), nil
+}
+
+// sendParts calls send and, if the tasks may wait for room, does so in parts for which
+// there will be some.
+func (a *adder) sendParts(words []task.Bytes) error {
+	most := max(a.run.Most/2, 1)
+	if !a.all.Block || !a.run.Values && !a.ctl.Stdin {
+		most = len(words)
+	}
+	for part := range slices.Chunk(words, most) {
+		if err := a.send(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send adds values, or the words of a command. It returns when the run has accepted
+// them; with --wait, a goroutine then waits for them.
+func (a *adder) send(words []task.Bytes) error {
+	all := a.all
+	if all.Values = words; !a.run.Values && !a.ctl.Stdin {
+		all.Values, all.Command = nil, words
+	}
+	req := control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}
+	if !a.ctl.Wait {
+		return a.ctl.request(a.client, a.run, req, a.added)
+	}
+	a.places <- struct{}{}
+	accepted := make(chan struct{})
+	accept := sync.OnceFunc(func() { close(accepted) })
+	a.wg.Go(func() {
+		defer func() { <-a.places }()
+		defer accept()
+		if err := a.await(req, accept); err != nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.err == nil {
+				a.err = err
+			}
+		}
+	})
+	<-accepted
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// added takes the reply to an addition that is not waited for.
+func (a *adder) added(line []byte, r *control.Reply) error {
+	if a.ctl.JSON {
+		return a.ctl.printJSON(line)
+	}
+	return a.ctl.printNumbers(r.Tasks)
+}
+
+// await makes a request on a connection of its own, and shows what the tasks write.
+// It calls accept once they are accepted.
+func (a *adder) await(req control.Request, accept func()) error {
+	client, err := control.Dial(a.run)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return a.ctl.request(client, a.run, req, func(line []byte, r *control.Reply) error {
+		accept()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.ended = append(a.ended, r.Ended...)
+		switch {
+		case a.ctl.JSON:
+			return a.ctl.printJSON(line)
+		case a.ctl.Stdin || len(req.Add.Values) > 1:
+			return a.output(r)
+		}
+		return a.ctl.output(r)
+	})
+}
+
+// output writes what a task has written, up to the end of a line, so that tasks that
+// write at the same time do not mix within a line.
+func (a *adder) output(r *control.Reply) error {
+	from := stream{r.Task, r.Stream}
+	data := append(a.parts[from], r.Data...)
+	end := bytes.LastIndexByte(data, '\n') + 1
+	if len(data)-end > mostPart {
+		end = len(data)
+	}
+	if a.parts[from] = data[end:]; end == len(data) {
+		delete(a.parts, from)
+	}
+	return a.ctl.output(&control.Reply{Stream: r.Stream, Data: data[:end]})
+}
+
+// batches calls send with the records of r, several at a time. It does not wait for
+// more while it has some, and reads no more than a buffer ahead.
+func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
+	in := bufio.NewReaderSize(r, mostRecord+1)
+	var batch []task.Bytes
+	size := 0
+	for {
+		record, err := in.ReadSlice(delim)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", byteCount(mostRecord))
+		}
+		if err == nil || len(record) > 0 {
+			batch = append(batch, task.Bytes(strings.TrimSuffix(string(record), string(rune(delim)))))
+			size += len(record)
+		}
+		ahead, _ := in.Peek(in.Buffered())
+		full := size >= batchBytes || len(batch) == batchTasks
+		if len(batch) > 0 && (full || err != nil || bytes.IndexByte(ahead, delim) < 0) {
+			if err := send(batch); err != nil {
+				return err
+			}
+			batch, size = nil, 0
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+// status writes the lines that tasks have not ended, and returns how the tasks ended
+// as an exit status.
+func (a *adder) status() error {
+	for from, data := range a.parts {
+		if err := a.ctl.output(&control.Reply{Stream: from.name, Data: data}); err != nil {
+			return err
+		}
+	}
+	return a.ctl.statusOf(a.ended)
+}
+
+// statusOf returns how tasks ended as an exit status, which is nil if all succeeded. It
+// says what the output cannot tell.
+func (c *ctl) statusOf(ended []task.Facts) error {
+	status := statusOK
+	for i := range ended {
+		r := ended[i].Result(nil)
+		if s := taskStatus(r); s != statusOK {
+			status = s
+		}
+		why := ""
+		switch r.Outcome {
+		case task.StartFailed:
+			why = r.Verdict()
+		case task.NotRun:
+			why = "not started: the run ended before"
+		}
+		if why != "" && !c.JSON {
+			complain(c.errs, fmt.Errorf("task %d: %s", ended[i].Task, why))
+		}
+	}
+	switch {
+	case status == statusOK:
+		return nil
+	case len(ended) > 1:
+		status = statusFailed
+	}
+	return exitStatus(status)
+}

@@ -1,0 +1,190 @@
+package wiring
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// call makes a request of the run, and has show take each reply. With --json it
+// prints the replies instead.
+func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
+	h, client, err := c.dial(control.Find)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.request(client, h, req, func(line []byte, r *control.Reply) error {
+		switch {
+		case c.JSON:
+			return c.printJSON(line)
+		case show == nil, r.End && r.Error != "" && len(r.Tasks) == 0:
+			return nil
+		}
+		return show(r)
+	})
+}
+
+// dial connects to the run that the command line names.
+func (c *ctl) dial(find func(string) (control.Hello, error)) (h control.Hello, client *control.Client, err error) {
+	if h, err = find(c.Run); err == nil {
+		client, err = control.Dial(h)
+	}
+	return h, client, err
+}
+
+// request makes a request of a run that was found.
+func (c *ctl) request(client *control.Client, h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
+	err := client.Call(req, take)
+	refused, ok := errors.AsType[*control.Refused](err)
+	if !ok {
+		return err
+	}
+	text := refusalText(h, refused.Text)
+	if refused.Status == statusBusy {
+		text += ": add --block to wait for room"
+	}
+	return &control.Refused{Text: text, Status: refused.Status}
+}
+
+func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
+
+// refusalText says which run refused a request.
+func refusalText(h control.Hello, why string) string {
+	run := "run " + strconv.Itoa(h.PID)
+	if h.Name != "" {
+		run += " (" + h.Name + ")"
+	}
+	for _, subject := range []string{"it ", "this run "} {
+		if rest, ok := strings.CutPrefix(why, subject); ok {
+			return run + " " + rest
+		}
+	}
+	return run + ": " + why
+}
+
+func (c *ctl) write(f *os.File, p []byte) error {
+	_, err := f.Write(p)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write to %s: %w", filepath.Base(failed.Path), failed.Err)
+	}
+	return err
+}
+
+// print prints lines on stdout, with what is unprintable in them escaped.
+func (c *ctl) print(lines ...string) error {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(task.Printable(l) + "\n")
+	}
+	return c.write(c.out, []byte(b.String()))
+}
+
+func (c *ctl) printNumbers(ids []uint64) error {
+	lines := make([]string, len(ids))
+	for i, id := range ids {
+		lines[i] = strconv.FormatUint(id, 10)
+	}
+	return c.print(lines...)
+}
+
+func (c *ctl) ls() error {
+	for _, h := range control.List() {
+		line := h.Line()
+		if c.JSON {
+			text, err := json.Marshal(h)
+			if err != nil {
+				return fmt.Errorf("describe run %d: %w", h.PID, err)
+			}
+			line = string(text)
+		}
+		if err := c.print(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *ctl) status() error {
+	return c.call(control.Request{Op: "status"}, func(r *control.Reply) error { return c.print(r.Run.Lines()...) })
+}
+
+func (c *ctl) explain() error {
+	return c.call(control.Request{Op: "explain", Tasks: c.Tasks}, func(r *control.Reply) error {
+		for i := range r.Wheres {
+			if err := c.print(r.Wheres[i].Line()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *ctl) watch() error {
+	return c.call(control.Request{Op: "watch"}, func(r *control.Reply) error {
+		if r.Event == nil {
+			return nil
+		}
+		return c.print(r.Line())
+	})
+}
+
+// log prints the output of a task, which may still grow. With --follow it returns the
+// task's exit status.
+func (c *ctl) log() error {
+	var ended []task.Facts
+	h, client, err := c.dial(control.Find)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = c.request(client, h, control.Request{Op: "log", Tasks: c.Tasks, Follow: c.Follow}, func(line []byte, r *control.Reply) error {
+		ended = append(ended, r.Ended...)
+		switch {
+		case c.JSON:
+			return c.printJSON(line)
+		case r.Cut > 0:
+			complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+			return nil
+		}
+		return c.output(r)
+	})
+	if err != nil {
+		return err
+	}
+	return c.statusOf(ended)
+}
+
+// output writes a piece of a task's output.
+func (c *ctl) output(r *control.Reply) error {
+	switch r.Stream {
+	case "stdout":
+		return c.write(c.out, r.Data)
+	case "stderr":
+		return c.write(c.errs, r.Data)
+	}
+	return nil
+}
+
+// steer makes a request to which the only answer is that it was carried out.
+func (c *ctl) steer() error {
+	return c.call(control.Request{Op: c.verb, N: c.N, Relative: c.Relative, Rest: c.Rest}, nil)
+}
+
+func (c *ctl) cancel() error {
+	return c.call(control.Request{Op: "cancel", Tasks: c.Tasks, Key: c.Key}, func(r *control.Reply) error {
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
+	})
+}
+
+func (c *ctl) retry() error {
+	return c.call(control.Request{Op: "retry", Tasks: c.Tasks}, func(r *control.Reply) error { return c.printNumbers(r.Tasks) })
+}

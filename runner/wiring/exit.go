@@ -1,0 +1,138 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"syscall"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/control"
+	"crew/runner/proc"
+	"crew/runner/task"
+)
+
+// The exit statuses of crew. The man page has the same table.
+const (
+	statusOK         = 0
+	statusTrouble    = 1   // crew itself could not go on
+	statusUsage      = 2   // the command line is wrong
+	statusBusy       = 75  // the queue of a crew serve is full, or --lock is held; EX_TEMPFAIL of sysexits.h
+	statusFailed     = 123 // a task failed, was cancelled or not run; as xargs
+	statusTimeout    = 124 // --deadline, or the task's own status if it timed out; as timeout(1)
+	statusCannotExec = 126 // the command of all tasks cannot be executed
+	statusNotFound   = 127 // the command of all tasks is not found
+	statusSignal     = 128 // plus the number of the signal
+)
+
+// misuse returns a mistake in usage: what is wrong, and what to write instead.
+func misuse(msg, hint string) error { return &cli.UsageError{Msg: msg, Hint: hint} }
+
+// exitStatus is an error that was told already, or needs no telling.
+type exitStatus int
+
+// Error names the status.
+func (e exitStatus) Error() string { return "exit status " + strconv.Itoa(int(e)) }
+
+// badCommand means that no task could run the command.
+type badCommand struct {
+	msg    string
+	status int
+}
+
+// Error returns the message.
+func (e *badCommand) Error() string { return e.msg }
+
+// complain prints err on w as one line, unless it was told already, and returns its
+// exit status, which is statusOK for nil.
+func complain(w io.Writer, err error) int {
+	if err == nil {
+		return statusOK
+	}
+	if told, ok := errors.AsType[exitStatus](err); ok {
+		return int(told)
+	}
+	_, _ = fmt.Fprintf(w, "crew: %s\n", task.Printable(err.Error())) // without a stderr, only the status tells
+	return errorStatus(err)
+}
+
+func errorStatus(err error) int {
+	if _, usage := errors.AsType[*cli.UsageError](err); usage {
+		return statusUsage
+	}
+	if bad, ok := errors.AsType[*badCommand](err); ok {
+		return bad.status
+	}
+	if refused, ok := errors.AsType[*control.Refused](err); ok {
+		return refused.Status
+	}
+	if errors.Is(err, errLocked) {
+		return statusBusy
+	}
+	return statusTrouble
+}
+
+// ending is what remains to do after a run.
+type ending struct {
+	err    error          // why crew could not go on; nil if it could
+	signal syscall.Signal // the signal that crew dies by; 0 for none
+	group  bool           // with its process group
+	status int            // the exit status, if err and signal are zero
+	last   []string       // messages to print once crew no longer catches signals
+}
+
+// statusOf returns the exit status of a run that did not end as Broken.
+func statusOf(e runner.Ending, halt cli.Halt) int {
+	switch {
+	case e.Reason == runner.Unread:
+		return statusSignal + int(syscall.SIGPIPE)
+	case e.Reason == runner.Told && e.Signal != 0:
+		return statusSignal + e.Signal
+	case e.Reason == runner.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // the command may have run before
+		return statusTrouble
+	case e.Reason == runner.BadCommand:
+		return e.Result.Code
+	case e.Reason == runner.Late:
+		return statusTimeout
+	case e.Reason == runner.Halted &&
+		(halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
+		return taskStatus(e.Result)
+	case e.Stats.Failed() > 0:
+		return statusFailed
+	case e.Reason != runner.Halted && e.Stats.Of(task.Cancelled)+e.Stats.Of(task.NotRun) > 0,
+		e.Reason == runner.Told && !e.Stats.InputEnd:
+		return statusFailed // what was asked for was not done, at somebody's command
+	}
+	return statusOK
+}
+
+// taskStatus returns a result as the exit status that a shell or timeout(1) has
+// for it.
+func taskStatus(r *task.Result) int {
+	switch r.Outcome {
+	case task.OK:
+		return statusOK
+	case task.Exit, task.StartFailed:
+		return r.Code
+	case task.Signal:
+		return statusSignal + r.Signal
+	case task.Timeout:
+		return statusTimeout
+	}
+	return statusFailed
+}
+
+// exit returns the status for os.Exit, or does not return: a shell expects crew
+// to die by the signal that stopped it. Everything must be closed before.
+func (e ending) exit() int {
+	switch {
+	case e.err != nil:
+		return errorStatus(e.err)
+	case e.signal != 0:
+		runner.Die(e.signal, e.group)
+		return statusSignal + int(e.signal)
+	}
+	return e.status
+}

@@ -1,0 +1,130 @@
+package wiring
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/proc"
+	"crew/runner/task"
+)
+
+func TestStatus(t *testing.T) {
+	exit7 := &task.Result{Outcome: task.Exit, Code: 7}
+	failed := task.Stats{}
+	failed.ByOutcome[task.Exit] = 3
+	first, some := cli.Halt{When: "now", On: "fail", N: 1}, cli.Halt{When: "soon", On: "fail", N: 3}
+	ends := func(r task.Result) runner.Ending {
+		return runner.Ending{Reason: runner.Halted, Result: &r, Stats: failed}
+	}
+	for _, c := range []struct {
+		name string
+		end  runner.Ending
+		halt cli.Halt
+		want int
+	}{
+		{"all well", runner.Ending{}, cli.Halt{}, 0},
+		{"some failed", runner.Ending{Stats: failed}, cli.Halt{}, 123},
+		{"cannot execute", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, cli.Halt{}, 126},
+		{"not found", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
+		{"gone for long", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, cli.Halt{}, 1},
+		{"interrupt", runner.Ending{Reason: runner.Told, Signal: 2, Stats: failed}, cli.Halt{}, 130},
+		{"hangup", runner.Ending{Reason: runner.Told, Signal: 1}, cli.Halt{}, 129},
+		{"terminate", runner.Ending{Reason: runner.Told, Signal: 15, Result: exit7}, first, 143},
+		{"a command", runner.Ending{Reason: runner.Told, Stats: task.Stats{InputEnd: true}}, cli.Halt{}, 0},
+		{"a command before the input's end", runner.Ending{Reason: runner.Told}, cli.Halt{}, 123},
+		{"cancelled", runner.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, cli.Halt{}, 123},
+		{"not run", runner.Ending{Reason: runner.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, cli.Halt{}, 123},
+		{"pipe", runner.Ending{Reason: runner.Unread, Signal: 2}, cli.Halt{}, 141},
+		{"halt: exit", ends(*exit7), first, 7},
+		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
+		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},
+		{"halt: start", ends(task.Result{Outcome: task.StartFailed, Code: 126}), first, 126},
+		{"halt: ok", ends(task.Result{Outcome: task.OK}), cli.Halt{On: "success", N: 2}, 0},
+		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
+		{"halt: one of some", ends(*exit7), some, 123},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, c.halt)) })
+	}
+	boom := errors.New("write stdout: no space left on device")
+	require.Equal(t, 2, ending{err: misuse("a", "b")}.exit())
+	require.Equal(t, 141, ending{status: 141}.exit())
+	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom, status: 123}.exit())
+}
+
+func TestDiesBySignal(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "CREW_TEST_SIGNAL="+strconv.Itoa(int(sig)))
+		require.Error(t, cmd.Run())
+		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		require.True(t, status.Signaled(), sig)
+		require.Equal(t, sig, status.Signal())
+	}
+}
+
+func TestDiesWithStatusWhereIgnored(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
+	cmd.Env = append(os.Environ(), "CREW_TEST_SIGNAL="+strconv.Itoa(int(syscall.SIGHUP)))
+	require.Error(t, cmd.Run())
+	require.Equal(t, 129, cmd.ProcessState.ExitCode())
+}
+
+func TestComplain(t *testing.T) {
+	var b bytes.Buffer
+	require.Equal(t, 2, complain(&b, fmt.Errorf("x: %w", misuse("what went wrong", "hint"))))
+	require.Equal(t, 1, complain(&b, errors.New("open f: no such file")))
+	require.Equal(t, 1, complain(brokenPipe{}, errors.New("nobody hears")))
+	require.Equal(t, "crew: x: what went wrong: hint\ncrew: open f: no such file\n", b.String())
+}
+
+// brokenPipe cannot be written to.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// The exit statuses of the man page are the constants of exit.go.
+func TestManPageHasTheStatuses(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
+	require.NoError(t, err)
+	var want []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if is && strings.HasPrefix(spec.Names[0].Name, "status") {
+			value := spec.Values[0].(*ast.BasicLit).Value
+			if spec.Names[0].Name == "statusSignal" {
+				value += "+N"
+			}
+			want = append(want, value)
+		}
+		return true
+	})
+	_, section, _ := strings.Cut(manText(t), ".Sh EXIT STATUS")
+	section, _, _ = strings.Cut(section, ".Sh ")
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^\.It (\S+)$`).FindAllStringSubmatch(section, -1) {
+		got = append(got, m[1])
+	}
+	require.ElementsMatch(t, want, got)
+}
+
+func manText(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../man/crew.1")
+	require.NoError(t, err)
+	return string(text)
+}

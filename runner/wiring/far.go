@@ -1,0 +1,270 @@
+package wiring
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/proc"
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+const (
+	// engineProgram runs what needs the library of NATS, so that crew's start-up does
+	// not pay for it.
+	engineProgram = "crew-engine"
+	// EngineProtocol is the version of what crew hands over to crew-engine: its command
+	// line.
+	EngineProtocol = 1
+	engineHint     = "run go install ./... in crew's source"
+)
+
+// Programs are what runs tasks.
+type Programs struct {
+	Local func(proc.Config) (Executor, error) // on this machine
+	Far   *Far                                // on others; nil in crew, which has crew-engine do it
+}
+
+// Far is the part of crew-engine that package cli does not import.
+type Far struct {
+	Submit func(Submission) (Executor, error)
+	Work   func(Work) (Worker, error)
+	Attach func(Attachment) (Attached, error)
+	Add    func(Values) (run string, err error) // hands values over
+	Engine func(EngineCall) error
+}
+
+// Submission describes a run whose tasks run on other machines. The executor that is
+// made of it has slots join and leave the run. If it has a Sink, that gets the events
+// after the journal.
+type Submission struct {
+	URL   string     // or the name of a NATS context; "" with Hosts
+	Hosts []cli.Host // of --ssh
+	Queue string
+	TTL   time.Duration // with Hosts
+	Reach time.Duration // of --connect-timeout, with Hosts; 0 for none
+	Dir   string        // of --state; "" for none
+	Anew  bool          // of --state-reset: nothing of an earlier run counts
+	Name  string        // of --name; "" for none
+
+	Command Template
+	Life    Life   // of persistent workers
+	Workdir string // "" for the worker's own
+	Env     []string
+	PTY     bool // with Hosts: tasks write to pseudo-terminals
+	Limit   runner.Limit
+	Plan    task.Plan
+	Store   *spool.Store
+	Open    func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
+	Notice  func(string)
+	Do      func(task.Command) task.Reply
+
+	Sign   string
+	Detach bool
+	Out    io.Writer // where a run that was handed over is printed
+	Files  Files
+}
+
+// Attachment names a run that was handed over.
+type Attachment struct {
+	URL, Run string
+	Plan     task.Plan
+	Store    *spool.Store
+	Open     func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
+	Notice   func(string)
+}
+
+// Attached brings the results of a run that was handed over: its tasks come in input
+// order once they have ended.
+type Attached interface {
+	runner.Source
+	Executor
+	Tasks() uint64 // how many there are
+	Forget() error // removes the run from the engine
+}
+
+// Life says how long a persistent worker on another machine lives, as the options do.
+type Life struct {
+	Ready   string // "" for none
+	Start   time.Duration
+	Records int
+	Age     time.Duration
+}
+
+// Template is what makes a command of values, or the command of persistent workers.
+type Template struct {
+	Words   []string
+	Shell   string
+	Replace string
+	Stdin   bool // the record goes to standard input
+	NoArgs  bool
+	Objects bool // the records are JSON objects
+
+	Protocol task.Protocol // of persistent workers, whose command Words is
+
+	Names []string // of columns
+}
+
+// Options returns the options that the command has beside its words, as a shell reads
+// them.
+func (t *Template) Options() (words []string) {
+	if t.Replace != "" && t.Replace != "{}" {
+		words = append(words, "-I", task.Quote(t.Replace))
+	}
+	if t.Shell != "" {
+		words = append(words, "--shell", task.Quote(t.Shell))
+	}
+	for _, o := range []struct {
+		on   bool
+		text string
+	}{{t.Stdin, "--stdin"}, {t.NoArgs, "-n0"}, {t.Objects, "--input json"}} {
+		if o.on {
+			words = append(words, o.text)
+		}
+	}
+	switch t.Protocol {
+	case task.NoProtocol:
+		return words
+	case task.NULProtocol:
+		words = append(words, "--worker-protocol nul")
+	case task.JSONProtocol:
+		words = append(words, "--worker-protocol json")
+	}
+	return append(words, "--worker")
+}
+
+// Files are the files that travel.
+type Files struct {
+	Base             []string
+	Transfer, Return func(*task.Task) []string // nil for none
+	Cleanup          bool
+}
+
+// Any reports whether there are any.
+func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Return != nil }
+
+// Work describes a worker: a run whose tasks the engine brings.
+type Work struct {
+	URL      string
+	Queue    string
+	Name     string // "" for the machine's
+	Workdir  string // of tasks that have none; "" for this process's
+	Labels   []string
+	TTL      time.Duration
+	Commands bool
+	Trust    []string
+	Template Template                                 // without Words, it has none
+	Make     func(t *task.Task, names []string) error // expands the template with the task's Records and Object
+	Do       func(task.Command) task.Reply
+	Notice   func(string)
+}
+
+// Worker takes tasks from the engine, runs them, and brings back their results.
+type Worker interface {
+	runner.Source // blocks until the run is over
+	runner.Sink
+	Open(task.Attempt) (out, err io.WriteCloser)
+	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for that of Template
+	Executor(local Executor) Executor // runs what the run starts
+	Host() string                     // its name
+}
+
+// submit makes the executor of a run on other machines.
+func (w *wiring) submit() (Executor, error) {
+	o, e := w.opts, &w.opts.Engine
+	var hosts []cli.Host
+	if len(e.Hosts) > 0 {
+		var err error
+		if hosts, err = cli.Hosts(e.Hosts); err != nil {
+			return nil, err
+		}
+	}
+	for i := range hosts {
+		if hosts[i].Slots == 0 && o.Pool.Jobs != "" {
+			hosts[i].Slots = w.pool.jobs
+		}
+	}
+	exec, err := w.programs.Far.Submit(Submission{
+		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
+		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
+		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
+		Sign: e.Sign, Detach: e.Detach, Out: w.out,
+		Files: Files{
+			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, exec.Close)
+	w.onClose(w.signals.Release) // see workLocally
+	return exec, nil
+}
+
+// commandTemplate returns the command as a worker compares it with its own.
+func (s *source) commandTemplate() Template {
+	c := s.opts.Command
+	return Template{
+		Words: s.opts.Words(), Protocol: s.opts.Protocol(), Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
+		Objects: s.opts.Input.JSON, Names: s.reader.Names(),
+	}
+}
+
+// travelling returns the variables of crew's environment with these names.
+func travelling(names []string) (env []string) {
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// becomeEngine replaces this process by crew-engine. It returns only if that fails.
+func becomeEngine(args []string) error {
+	path, err := findProgram(engineProgram, "this", engineHint)
+	if err != nil {
+		return err
+	}
+	argv := append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, args[1:]...)
+	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, argv, os.Environ())}
+}
+
+// EngineArgs checks that the crew that has become crew-engine speaks its version of
+// their protocol, and returns the command line as crew got it.
+func EngineArgs(args []string) ([]string, error) {
+	if len(args) < 3 || args[1] != "--protocol" {
+		return nil, errors.New(engineProgram + " is started by crew: write crew worker, crew engine or crew --engine URL")
+	}
+	if args[2] != strconv.Itoa(EngineProtocol) {
+		return nil, errors.New("crew and " + engineProgram + " are of different versions: " + engineHint)
+	}
+	return append([]string{"crew"}, args[3:]...), nil
+}
+
+// findProgram returns the path of a program of crew's, which something needs, beside
+// this one, or else in PATH.
+func findProgram(name, something, hint string) (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	dirs := append([]string{filepath.Dir(own)}, filepath.SplitList(os.Getenv("PATH"))...)
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New(something + " needs the program " + name + ", which is neither beside crew nor in PATH: " + hint)
+}

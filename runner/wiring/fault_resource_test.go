@@ -1,0 +1,227 @@
+package wiring
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// counted is n records, a line each.
+func counted(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strconv.Itoa(i+1) + "\n")
+	}
+	return b.String()
+}
+
+// tiny is a script for under that has crew run with a full disk at full/: a
+// file system of 64 KiB that nobody else sees.
+const tiny = `exec unshare --mount /bin/sh -c 'mount -t tmpfs -o size=64k tiny "$PWD/full" && exec "$@"' sh "$@"`
+
+// TestFaultADiskIsFull: one clear line, status 1, what runs may finish, and
+// nothing that was written is cut without a word.
+func TestFaultADiskIsFull(t *testing.T) {
+	t.Parallel()
+	const full = "no space left on device"
+	for _, c := range []struct {
+		name, under string
+		args        []string
+		says        string
+	}{
+		{"stdout", `exec "$@" >/dev/full`, []string{"echo"}, "write stdout: " + full},
+		{"stdout by line", `exec "$@" >/dev/full`, []string{"--line-buffer", "echo"}, "write stdout: " + full},
+		{"stdout in order", `exec "$@" >/dev/full`, []string{"-k", "--json", "echo"}, "write stdout: " + full},
+		{"joblog", tiny, []string{"-n1", "--joblog", "full/log", "true", strings.Repeat("x", 2000)}, "write joblog full/log: " + full},
+		{"results", tiny, []string{"-n0", "--results", "full/res", blocks(7)}, "write results: write full/res/"},
+		{"spill", `export TMPDIR=full;` + tiny, []string{"-n0", "-k", blocks(9000)}, "its output is cut: keep output in full: " + full},
+		{"a limit on the stdout file", `ulimit -f 8; exec "$@"`, []string{"echo", strings.Repeat("x", 500)}, "write stdout: file too large"},
+		{"a limit on the joblog", `ulimit -f 8; exec "$@" >/dev/null`, []string{"--joblog", "log", "true", strings.Repeat("x", 500)},
+			"write joblog log: file too large"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(c.under, "mount") {
+				needRoot(t)
+			}
+			f := newFault(t, append([]string{"-j2"}, c.args...)...).under(c.under)
+			require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
+			f.cmd.Stdin = strings.NewReader(counted(1000))
+			f.start().ends(1)
+			lines := strings.Split(strings.TrimSpace(f.stderr()), "\n")
+			last := lines[len(lines)-1]
+			require.True(t, strings.HasPrefix(last, "crew: "), last)
+			require.Contains(t, last, c.says)
+			f.gone()
+		})
+	}
+}
+
+// TestFaultADiskIsFullOfAnswers: a record whose answer is cut is not done.
+func TestFaultADiskIsFullOfAnswers(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFault(t, "-j2", "--joblog", "log", "--worker", "while read x; do "+blocks(20<<10)+"; echo; done").under("export TMPDIR=full;" + tiny)
+	require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
+	f.cmd.Stdin = strings.NewReader(counted(1000))
+	f.start().ends(1)
+	require.Regexp(t, `\ncrew: record \d+: its output is cut: keep output in full: no space left on device\n\z`, f.stderr())
+	done := regexp.MustCompile(`(?m)^\d+\t.*\t0\t0\twhile `).FindAllString(f.read("log"), -1)
+	require.Len(t, done, strings.Count(f.stdout(), strings.Repeat("x", 20<<20)))
+	f.gone()
+}
+
+// TestFaultFewDescriptors: with few of them all tasks run, if not so many at
+// once, and where there are too few for any the run says so.
+func TestFaultFewDescriptors(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-j12", "read x < gate; echo {}").under(`ulimit -n 32; exec "$@"`).gate()
+	f.cmd.Stdin = strings.NewReader(counted(40))
+	f.start().await("stderr", ": too many open files\n")
+	f.open()
+	f.ends(0)
+	require.ElementsMatch(t, strings.Fields(counted(40)), strings.Fields(f.stdout()))
+	require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*too many open files$`, f.stderr())
+
+	f = newFault(t, "echo").under(`ulimit -n 8; exec "$@"`)
+	f.cmd.Stdin = strings.NewReader("a\n")
+	f.start().ends(1)
+	require.Regexp(t, `\Acrew: the run needs \d+ open files, and may have 8: raise the limit with ulimit -n\n\z`, f.stderr())
+}
+
+// TestFaultFewDescriptorsAndNobodyReads: that a line about it cannot be said for
+// now keeps no task from starting.
+func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-n0", "-j12", "[ $CREW_SEQ = 1 ] && exec sh talk; read x < gate; echo >> ran").under(`ulimit -n 32; exec "$@"`).gate()
+	f.write("talk", blocks(200), 0o666)
+	in := f.input()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	f.cmd.Stdout = w
+	f.start()
+	require.NoError(t, w.Close())
+	_, err = io.WriteString(in, counted(1))
+	require.NoError(t, err)
+	f.until(func() bool {
+		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		return err == nil && n == 64<<10
+	}, "a full pipe")
+	_, err = io.WriteString(in, counted(40))
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	f.open()
+	f.await("ran", strings.Repeat("\n", 40))
+	_, err = io.Copy(io.Discard, r)
+	require.NoError(t, err)
+	f.ends(0)
+}
+
+// TestFaultFewProcesses: the limit counts threads, and a Go program that cannot
+// have one more dies.
+func TestFaultFewProcesses(t *testing.T) {
+	t.Parallel()
+	needRoot(t) // to become somebody with a limit of his own
+	uid := uint32(70000 + os.Getpid()%10000)
+	for i, c := range []struct{ limit, jobs, tasks int }{{32, 30, 60}, {550, 600, 600}, {561, 600, 600}, {600, 600, 600}, {601, 600, 600}} {
+		limit := fmt.Sprintf(`exec bash -c 'ulimit -u %d; exec "$@"' sh "$@"`, c.limit)
+		f := newFault(t, fmt.Sprintf("-j%d", c.jobs), "read x < gate; echo {}").under(limit).gate()
+		f.asUser(uid + uint32(i))
+		f.cmd.Stdin = strings.NewReader(counted(c.tasks))
+		f.start().await("stderr", ": resource temporarily unavailable\n")
+		f.open()
+		f.ends(0)
+		require.ElementsMatch(t, strings.Fields(counted(c.tasks)), strings.Fields(f.stdout()))
+		require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*resource temporarily unavailable$`, f.stderr())
+	}
+
+	f := newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
+	f.asUser(uid)
+	f.start().ends(1)
+	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u\n", f.stderr())
+}
+
+// asUser has crew run as somebody else, who can read it and its directory.
+func (f *fault) asUser(uid uint32) {
+	exe, err := os.ReadFile(os.Args[0])
+	require.NoError(f.t, err)
+	f.write("crew", string(exe), 0o755)
+	for i, w := range f.cmd.Args {
+		if w == os.Args[0] {
+			f.cmd.Args[i] = filepath.Join(f.dir, "crew")
+		}
+	}
+	for dir := f.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		require.NoError(f.t, os.Chmod(dir, 0o755))
+	}
+	f.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+}
+
+// TestFaultAProgramIsBeingWritten waits until it is complete.
+func TestFaultAProgramIsBeingWritten(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "./program", ":::", "a")
+	f.write("program", "#!/bin/sh\necho ran $1\n", 0o755)
+	w, err := os.OpenFile(filepath.Join(f.dir, "program"), os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	f.start().await("stderr", "crew: task 1 waits to start: ./program: text file busy\n")
+	require.NoError(t, w.Close())
+	f.ends(0)
+	require.Equal(t, "ran a\n", f.stdout())
+}
+
+// TestFaultAProgramIsNeverComplete: the run waits once for all tasks.
+func TestFaultAProgramIsNeverComplete(t *testing.T) {
+	t.Parallel()
+	f := newFault(t, "-j1", "--retries", "2", "--retry-delay", "1ms", "./program", ":::", "a", "b")
+	f.write("program", "#!/bin/sh\n", 0o755)
+	w, err := os.OpenFile(filepath.Join(f.dir, "program"), os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	f.start().await("stderr", "crew: task 1 waits to start: ./program: text file busy\n")
+	f.ends(1)
+	require.Equal(t, 1, strings.Count(f.stderr(), "waits to start"))
+	require.Contains(t, f.stderr(), "crew: ./program: text file busy: waited 5s for it in vain\n")
+}
+
+// TestFaultAProgramIsReplaced: it is not there for a moment, and then is a new
+// one; where it does not come back the run ends, and says that it was there.
+func TestFaultAProgramIsReplaced(t *testing.T) {
+	t.Parallel()
+	program := func(text string) string { return "#!/bin/sh\necho " + text + " $1\n" }
+	begin := func() (*fault, io.Writer) {
+		f := newFault(t, "-j1", "./program")
+		in := f.input()
+		f.write("program", program("old"), 0o755)
+		f.start()
+		_, err := io.WriteString(in, "a\n")
+		require.NoError(t, err)
+		f.await("stdout", "old a\n")
+		require.NoError(t, os.Remove(filepath.Join(f.dir, "program")))
+		_, err = io.WriteString(in, "b\n")
+		require.NoError(t, err)
+		require.NoError(t, in.Close())
+		f.await("stderr", "crew: task 2 waits to start: ./program: no such file or directory\n")
+		return f, in
+	}
+	f, _ := begin()
+	f.write("new", program("new"), 0o755)
+	require.NoError(t, os.Rename(filepath.Join(f.dir, "new"), filepath.Join(f.dir, "program")))
+	f.ends(0)
+	require.Equal(t, "old a\nnew b\n", f.stdout())
+
+	f, _ = begin()
+	f.ends(1)
+	require.Equal(t, "old a\n", f.stdout())
+	require.Contains(t, f.stderr(), "crew: ./program: no such file or directory: waited 5s for it in vain\n")
+}

@@ -1,0 +1,257 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+const (
+	mostJobs    = 4096    // workers with -j 0; more only slow a machine down
+	mostWritten = 1 << 20 // largest number in -j
+)
+
+// jobs is a parsed value of -j. Most forms depend on the machine.
+type jobs struct {
+	form byte // '%', '+' or '-'; 0 for a plain number
+	n    int  // at least 0
+}
+
+// parseJobs reads N, N%, +N, -N or 0 and reports whether s is one of them.
+func parseJobs(s string) (j jobs, ok bool) {
+	digits := s
+	switch {
+	case strings.HasPrefix(s, "+"), strings.HasPrefix(s, "-"):
+		j.form, digits = s[0], s[1:]
+	case strings.HasSuffix(s, "%"):
+		j.form, digits = '%', s[:len(s)-1]
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	j.n = int(n)
+	return j, err == nil && n <= mostWritten
+}
+
+// workers returns the number of workers, at least 1. It calls processors and most
+// (the largest sensible number of workers) only if it needs them.
+func (j jobs) workers(processors, most func() int) int {
+	n := j.n
+	switch {
+	case j.form == '%':
+		n = processors() * j.n / 100
+	case j.form == '+':
+		n = processors() + j.n
+	case j.form == '-':
+		n = processors() - j.n
+	case n == 0:
+		n = most()
+	}
+	return max(1, n)
+}
+
+// readJobs returns the number of workers that s stands for. If s is not in a form
+// of parseJobs, it is the name of a file that holds one; file is that name then,
+// and a 0 in it means a pause. The error does not repeat s.
+func readJobs(s string) (n int, file string, err error) {
+	if j, ok := parseJobs(s); ok {
+		return j.workers(hereProcessors, hereMost), "", nil
+	}
+	// Reading a FIFO would wait for a writer, and works only once.
+	if st, err := os.Stat(s); err == nil && !st.Mode().IsRegular() {
+		return 0, "", errors.New("a file of workers must be a regular one, which can be read again")
+	}
+	text, err := os.ReadFile(s)
+	if err != nil {
+		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
+	}
+	switch j, ok := parseJobs(strings.TrimSpace(string(text))); {
+	case !ok:
+		return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", mostWritten)
+	case j == jobs{}:
+		return 0, s, nil
+	default:
+		return j.workers(hereProcessors, hereMost), s, nil
+	}
+}
+
+// watchEvery is how often the file of --jobs is checked. Polling works on every
+// file system, unlike notification.
+const watchEvery = 500 * time.Millisecond
+
+// watchJobs reads the file of --jobs again whenever it has changed, and resizes or
+// pauses the pool, until stop is called. now is the number that was read from it
+// before. If the file is gone or holds no number of workers, the pool stays as it
+// is and notice is called once. watchJobs does not wait for notice.
+func watchJobs(file string, now int, do func(task.Command), notice func(string)) (stop func()) {
+	if now == 0 {
+		applyJobs(1, 0, file, do, notice)
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	// As of the last check. The first one reads the file: it may have changed since
+	// now was read.
+	var last os.FileInfo
+	gone := false
+	go func() {
+		defer close(done)
+		t := time.NewTicker(watchEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-t.C:
+			}
+			st, err := os.Stat(file)
+			if err != nil && gone || err == nil && unchanged(last, st) {
+				continue
+			}
+			last, gone = st, err != nil
+			n := now
+			if gone {
+				err = errors.Unwrap(err) // without the path
+			} else {
+				n, _, err = readJobs(file)
+			}
+			switch {
+			case err != nil:
+				go notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
+			case n != now:
+				applyJobs(now, n, file, do, notice)
+				now = n
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// applyJobs resizes, pauses or resumes the pool once its file says now instead of
+// before.
+func applyJobs(before, now int, file string, do func(task.Command), notice func(string)) {
+	if now == 0 {
+		do(task.Command{Op: task.Pause})
+		go notice("paused: --jobs " + file + " says 0")
+		return
+	}
+	do(task.Command{Op: task.Resize, N: now})
+	if before == 0 {
+		go notice(fmt.Sprintf("going on: --jobs %s says %d", file, now))
+		do(task.Command{Op: task.Resume})
+	}
+}
+
+// unchanged reports whether a file is the same as before, which can be nil.
+func unchanged(before, now os.FileInfo) bool {
+	return before != nil && os.SameFile(before, now) &&
+		before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
+}
+
+// hereProcessors returns processors for this machine.
+func hereProcessors() int { return processors(readSmall, runtime.NumCPU()) }
+
+// readSmall reads a small file without an os.File, the first of which starts the
+// runtime's poller. That takes longer than to read the file.
+func readSmall(name string) ([]byte, error) {
+	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	var text []byte
+	var part [4096]byte
+	for {
+		n, err := syscall.Read(fd, part[:])
+		if n <= 0 {
+			return text, err
+		}
+		text = append(text, part[:n]...)
+	}
+}
+
+// hereMost returns mostTasks for the limits of this process.
+func hereMost() int {
+	return mostTasks(limit(syscall.RLIMIT_NOFILE), limit(unix.RLIMIT_NPROC))
+}
+
+// limit returns the soft limit of a resource, or math.MaxUint64 for none.
+func limit(resource int) uint64 {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &r); err != nil {
+		return math.MaxUint64
+	}
+	return r.Cur
+}
+
+// mostTasks returns how many tasks can run at once under limits on descriptors
+// and processes. It allows four descriptors for each task and 32 for crew, and
+// half of the processes, since tasks have children and the user has other work.
+func mostTasks(files, processes uint64) int {
+	if files < 32+4 {
+		return 1
+	}
+	return int(max(1, min(mostJobs, (files-32)/4, processes/2)))
+}
+
+// processors returns the number of processors that this process can use: those of
+// its affinity mask or, if that is less, the CPU quota of its control group,
+// rounded up. See cgroups(7) and Documentation/admin-guide/cgroup-v2.rst,
+// "cpu.max".
+func processors(readFile func(name string) ([]byte, error), affinity int) int {
+	n := float64(affinity)
+	text, _ := readFile("/proc/self/cgroup") // unreadable without control groups
+	for line := range strings.Lines(string(text)) {
+		// hierarchy:controllers:path; in version 2 hierarchy is 0 and controllers is empty.
+		part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(part) != 3 {
+			continue
+		}
+		controllers, group := part[1], part[2]
+		switch {
+		case part[0] == "0" && controllers == "":
+			n = min(n, quota(readFile, "/sys/fs/cgroup", group, "cpu.max"))
+		case slices.Contains(strings.Split(controllers, ","), "cpu"):
+			for _, mount := range [...]string{"cpu", controllers} {
+				mount = path.Join("/sys/fs/cgroup", mount)
+				n = min(n, quota(readFile, mount, group, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
+			}
+		}
+	}
+	return max(1, int(math.Ceil(n)))
+}
+
+// quota returns the least CPU quota of a control group and its ancestors up to
+// the mount point, in processors; +Inf for none. files together hold the quota and
+// its period: one has both in version 2, each has one in version 1.
+func quota(readFile func(name string) ([]byte, error), mount, group string, files ...string) float64 {
+	least := math.Inf(1)
+	// In a namespace the path can begin with "/..", above the mount point, where
+	// nothing can be read.
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		var text []byte
+		for _, name := range files {
+			part, _ := readFile(path.Join(mount, group, name))
+			text = append(append(text, part...), ' ')
+		}
+		if f := strings.Fields(string(text)); len(f) == 2 {
+			// Without a limit the quota is "max" or -1.
+			quota, err := strconv.ParseUint(f[0], 10, 63)
+			period, err2 := strconv.ParseUint(f[1], 10, 63)
+			if err == nil && err2 == nil && quota > 0 && period > 0 {
+				least = min(least, float64(quota)/float64(period))
+			}
+		}
+		if group == "/" {
+			return least
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/cli"
+	"crew/runner/jobserver"
+)
+
+// mostShared is how many places a jobserver can have: as many bytes fit a pipe.
+const mostShared = 64 << 10
+
+// makeTime is how long the make in PATH may take to say its version.
+const makeTime = 2 * time.Second
+
+// openTokens joins make's jobserver, or opens one for the tasks. The tokens are nil if
+// the places are shared with nobody.
+func openTokens(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.Tokens, err error) {
+	if o.Show.DryRun {
+		return nil, nil
+	}
+	if p.join != nil {
+		if tokens, err = jobserver.Join(*p.join); err == nil {
+			return tokens, nil
+		}
+		text, hint := "one task at a time", "to ignore it, add --jobserver=no"
+		if errors.Is(err, jobserver.ErrClosed) {
+			hint = "begin the recipe's line with + to share it"
+		}
+		if typed := o.Workers(); typed != "" {
+			text = typed + " holds, beside whatever else make runs"
+		} else {
+			p.jobs = 1
+		}
+		notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: %s", err, text, hint))
+	}
+	if o.Jobserver.Mode != "share" {
+		return nil, nil
+	}
+	if p.jobs > mostShared {
+		return nil, misuse(fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j")
+	}
+	style := o.Jobserver.Style
+	if tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, p.jobs), style == "pipe" || style != "fifo" && makeIsOld()); err != nil {
+		return nil, fmt.Errorf("--jobserver: %w", err)
+	}
+	return tokens, nil
+}
+
+// environ returns the environment that tasks inherit.
+func environ(tokens *jobserver.Tokens) []string {
+	env := os.Environ()
+	if tokens == nil || tokens.Makeflags() == "" {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		return strings.HasPrefix(kv, "MAKEFLAGS=") || strings.HasPrefix(kv, "MFLAGS=")
+	})
+	return append(env, "MAKEFLAGS="+tokens.Makeflags())
+}
+
+// makeIsOld reports whether the make in PATH is one before 4.4, which stops if the
+// jobserver is a FIFO.
+func makeIsOld() bool {
+	path, err := findProgram("make", "", "")
+	if err != nil {
+		return false
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	p, err := os.StartProcess(path, []string{"make", "--version"}, &os.ProcAttr{Env: []string{}, Files: []*os.File{nil, w, nil}})
+	_ = w.Close()
+	if err != nil {
+		return false
+	}
+	var major, minor int
+	_ = r.SetReadDeadline(time.Now().Add(makeTime))
+	_, err = fmt.Fscanf(r, "GNU Make %d.%d", &major, &minor)
+	_ = p.Kill() // it may be a script that goes on
+	_, _ = p.Wait()
+	return err == nil && (major < 4 || major == 4 && minor < 4)
+}

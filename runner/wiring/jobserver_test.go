@@ -1,0 +1,252 @@
+package wiring
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// basket is a jobserver of the test's, whose tokens are different bytes.
+type basket struct {
+	*fault
+	fd int // both ends
+}
+
+// newBasket prepares a crew whose parent says that it may use a jobserver with tokens.
+func newBasket(t *testing.T, fifo bool, tokens string, args ...string) *basket {
+	b := &basket{fault: newFault(t, args...)}
+	name := filepath.Join(b.dir, "tokens")
+	require.NoError(t, unix.Mkfifo(name, 0o600))
+	// A descriptor of a FIFO that is open for both is as good as the two of a pipe.
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { file.Close() })
+	_, err = file.WriteString(tokens)
+	require.NoError(t, err)
+	b.fd = int(file.Fd())
+	auth := "fifo:" + name
+	if !fifo {
+		b.cmd.ExtraFiles = []*os.File{file, file}
+		auth = "3,4"
+	}
+	b.cmd.Env = append(b.cmd.Env, "MAKEFLAGS= -j8 --jobserver-auth="+auth)
+	return b
+}
+
+// there is how many tokens nobody holds.
+func (b *basket) there() int {
+	n, err := unix.IoctlGetInt(b.fd, unix.TIOCINQ)
+	require.NoError(b.t, err)
+	return n
+}
+
+// has waits until the tokens have come back, each as it was.
+func (b *basket) has(tokens string) {
+	b.t.Helper()
+	b.until(func() bool { return b.there() >= len(tokens) }, "the tokens")
+	all := make([]byte, len(tokens)+1)
+	n, err := unix.Read(b.fd, all)
+	require.NoError(b.t, err)
+	slices.Sort(all[:n])
+	require.Equal(b.t, tokens, string(all[:n]))
+}
+
+// most returns how many tasks ran at once that wrote + at the beginning and - at the end
+// to a file.
+func most(marks string) (most int) {
+	n := 0
+	for line := range strings.Lines(marks) {
+		if n++; line[0] == '-' {
+			n -= 2
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// marked is a task that leaves marks for most.
+const marked = `echo + >> marks; sleep 0.03; echo - >> marks`
+
+func TestTokensComeBack(t *testing.T) {
+	t.Parallel()
+	long := []string{"-n0", "--kill-after", "1", `echo >> ready; exec sleep 600`, ":::", "1", "2", "3", "4", "5", "6", "7", "8"}
+	for name, end := range map[string]func(b *basket){
+		"interrupt": func(b *basket) {
+			b.send(syscall.SIGINT)
+			b.await("stderr", "draining")
+			b.send(syscall.SIGINT)
+			b.dies(syscall.SIGINT)
+		},
+		"terminate": func(b *basket) { b.send(syscall.SIGTERM); b.dies(syscall.SIGTERM) },
+		"kill":      func(b *basket) { b.send(syscall.SIGKILL); b.dies(syscall.SIGKILL) },
+	} {
+		for _, fifo := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, fifo), func(t *testing.T) {
+				t.Parallel()
+				b := newBasket(t, fifo, "+abc", long...)
+				b.start().await("ready", strings.Repeat("\n", 5))
+				require.Zero(t, b.there())
+				end(b)
+				b.has("+abc")
+				b.gone()
+			})
+		}
+	}
+}
+
+func TestTokensOfBriefTasks(t *testing.T) {
+	t.Parallel()
+	for _, fifo := range []bool{true, false} {
+		b := newBasket(t, fifo, "+ab", "-n0", marked, "::::", "-")
+		b.cmd.Stdin = strings.NewReader(strings.Repeat("\n", 20))
+		b.start().ends(0)
+		require.LessOrEqual(t, most(b.read("marks")), 4)
+		require.Len(t, b.read("marks"), 2*2*20)
+		b.has("+ab")
+	}
+	// It ends at a failure, with tokens in use.
+	b := newBasket(t, true, "+ab", "--fail-fast", "--kill-after", "1", `[ {} = 4 ] || exec sleep 600; exit 3`, ":::", "1", "2", "3", "4")
+	b.start().ends(3)
+	b.has("+ab")
+}
+
+// Tokens that come later are used then, and --jobserver=no needs none.
+func TestTokensComeLater(t *testing.T) {
+	t.Parallel()
+	b := newBasket(t, true, "", "-n0", `echo >> ready; read x < gate`, ":::", "1", "2", "3")
+	b.gate()
+	b.start().await("ready", "\n")
+	_, err := unix.Write(b.fd, []byte("ab"))
+	require.NoError(t, err)
+	b.await("ready", "\n\n\n")
+	b.open()
+	b.ends(0)
+	b.has("ab")
+
+	b = newBasket(t, true, "", "--jobserver=no", "-j3", "-n0", `echo >> ready; read x < gate`, ":::", "1", "2", "3")
+	b.gate()
+	b.start().await("ready", "\n\n\n")
+	b.open()
+	b.ends(0)
+}
+
+// Where make has closed its pipe, the numbers can be anything's, and crew goes on, as it
+// does with a FIFO that it cannot open.
+func TestTokensOfAClosedPipe(t *testing.T) {
+	t.Parallel()
+	closed, other := "begin the recipe's line with + to share it", "to ignore it, add --jobserver=no"
+	for flags, c := range map[string]struct{ option, hint string }{
+		"--jobserver-auth=3,4": {"-j3", closed}, "--jobserver-auth=-2,-2": {"-k", closed},
+		"--jobserver-auth=fifo:none": {"-k", other}, "--jobserver-auth=fifo:/dev/null": {"-j3", other},
+	} {
+		f := newFault(t, c.option, "-n0", marked, ":::", "1", "2", "3", "4", "5", "6")
+		f.cmd.Env = append(f.cmd.Env, "MAKEFLAGS= -j8 "+flags)
+		f.start().ends(0)
+		require.Regexp(t, `\Acrew: the jobserver of make cannot be used \([^\n]*\), so [^\n]*: `+regexp.QuoteMeta(c.hint)+`\n\z`, f.stderr())
+		require.LessOrEqual(t, most(f.read("marks")), map[string]int{"-j3": 3, "-k": 1}[c.option])
+	}
+}
+
+// A run that says how many descriptors it needs can be done with as many.
+func TestFaultFewDescriptorsForTokens(t *testing.T) {
+	t.Parallel()
+	for _, style := range []string{"fifo", "pipe"} {
+		for n := "12"; ; {
+			f := newFault(t, "--jobserver", "--jobserver-style="+style, "-j3", "-n0", marked, ":::", "1", "2", "3")
+			f.under("ulimit -n " + n + `; exec "$@"`).start()
+			status := f.wait().ExitStatus()
+			said := regexp.MustCompile(`needs (\d+) open files`).FindStringSubmatch(f.stderr())
+			if said == nil {
+				require.Zero(t, status, f.stderr())
+				break
+			}
+			require.NotEqual(t, n, said[1])
+			n = said[1]
+		}
+	}
+}
+
+// However many jobs make was given, the run has no more workers than with -j 0.
+func TestJobsOfMake(t *testing.T) {
+	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": mostJobs, " -j-7": 0} {
+		var p pool
+		p.findJobserver(parsed(t), flags+" --jobserver-auth=-2,-2")
+		require.Equal(t, jobs, p.jobs, flags)
+	}
+}
+
+// A crew that shares its places is killed: what shared them ends, and nothing is left.
+func TestSharedTokensAreRemoved(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		f := newFault(t, "--jobserver", "--jobserver-style=fifo", "-j2", "--kill-after", "1", `echo "$MAKEFLAGS" > ready; sleep 600`, ":::", "1")
+		tmp := t.TempDir()
+		f.cmd.Env = append(f.cmd.Env, "TMPDIR="+tmp)
+		f.start().await("ready", "-j2 --jobserver-auth=fifo:"+tmp+"/crew-jobserver-")
+		f.send(sig)
+		f.dies(sig)
+		f.gone()
+		f.until(func() bool { left, err := os.ReadDir(tmp); return err == nil && len(left) == 0 }, "the FIFO to be removed")
+	}
+}
+
+// Two makes and a crew share the places of a crew. Where make is older than 4.4, crews
+// stand in for it with a FIFO. CREW_SOAK makes the tasks long enough to say how busy the
+// places are.
+func TestSharedTokens(t *testing.T) {
+	t.Parallel()
+	tasks, took := 6, "0.03"
+	if os.Getenv("CREW_SOAK") != "" {
+		tasks, took = 20, "1"
+	}
+	for _, style := range []string{"fifo", "pipe"} {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			nested := fmt.Sprintf("seq %d | ./crew -n0 ./task", tasks)
+			version, err := exec.Command("make", "--version").Output()
+			build := "make -s"
+			if err != nil || style == "fifo" && string(version) < "GNU Make 4.4" {
+				build = nested
+			}
+			f := newFault(t, "--jobserver", "--jobserver-style="+style, "-j3", ":::", build, build, nested)
+			f.write("task", "#!/bin/sh\necho + $(date +%s%N) >> marks; sleep "+took+"; echo - $(date +%s%N) >> marks\n", 0o755)
+			f.write("Makefile", fmt.Sprintf("all: $(shell seq -f x%%g %d)\nx%%:\n\t./task\n", tasks), 0o644)
+			f.write("crew", "#!/bin/sh\nCREW_TEST_MAIN=1 exec '"+os.Args[0]+"' \"$@\"\n", 0o755)
+			f.start().ends(0)
+			require.Empty(t, f.stderr())
+			marks := f.read("marks")
+			require.LessOrEqual(t, most(marks), 3)
+			require.Equal(t, 3*tasks, strings.Count(marks, "+"))
+			t.Logf("%s: %.1f %% of the places were busy while tasks waited", build, 100*busy(t, marks, 3))
+		})
+	}
+}
+
+// busy is how busy places were, by marks with times, until the last task began.
+func busy(t *testing.T, marks string, places int) float64 {
+	var first, last, sum int64
+	n := int64(0)
+	for line := range strings.Lines(marks[:strings.LastIndex(marks, "+")+21]) {
+		at, err := strconv.ParseInt(strings.TrimSpace(line[1:]), 10, 64)
+		require.NoError(t, err)
+		if first == 0 {
+			first, last = at, at
+		}
+		sum += n * (at - last)
+		last = at
+		if n++; line[0] == '-' {
+			n -= 2
+		}
+	}
+	return float64(sum) / float64(last-first) / float64(places)
+}

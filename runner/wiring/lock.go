@@ -1,0 +1,106 @@
+package wiring
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+	"crew/runner/trust"
+)
+
+// errLocked is why a run with --lock does not begin.
+var errLocked = errors.New("is locked")
+
+// takeLock locks the file of --lock. It is a lock of flock(2), as flock(1) takes it,
+// and so belongs to whoever has the open file: crew, and the guardian, which ends the
+// tasks of a crew that was killed.
+func (w *wiring) takeLock() error {
+	p := &w.opts.Pool
+	if p.Lock == "" || w.opts.Show.DryRun {
+		return nil
+	}
+	fd, err := openLock(p.Lock)
+	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
+		return fmt.Errorf("open lock: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
+	}
+	// Unlocked, not closed, since the guardian may live a moment longer.
+	w.onClose(func() { _ = flock(fd, unix.LOCK_UN) })
+	w.lock = fd
+	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		return lockError(p.Lock, err)
+	}
+	if p.LockWait == 0 {
+		return fmt.Errorf("%s %w by %s: to wait for it, add --lock-wait DUR", p.Lock, errLocked, lockHolder(fd))
+	}
+	if w.opts.Show.Verbose || isatty.IsTerminal(w.errs.Fd()) && !w.opts.Show.Quiet {
+		w.screen.Notice("waiting for " + lockHolder(fd) + ", which has locked " + p.Lock)
+	}
+	got := make(chan error, 1)
+	go func() { got <- flock(fd, unix.LOCK_EX) }() // if it is too late, until crew's end
+	select {
+	case err = <-got:
+		return lockError(p.Lock, err)
+	case <-time.After(p.LockWait):
+		return fmt.Errorf("%s %w by %s, still after %s: give --lock-wait more time",
+			p.Lock, errLocked, lockHolder(fd), task.Span(p.LockWait))
+	}
+}
+
+// openLock opens a file to lock it, and makes it if it is missing. It is opened for
+// writing if possible, which NFS asks for.
+func openLock(path string) (fd int, err error) {
+	for _, how := range [...]int{unix.O_RDWR | unix.O_CREAT, unix.O_RDWR, unix.O_RDONLY} {
+		// O_NONBLOCK is for a FIFO.
+		fd, failed := trust.Open(path, how|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
+		if failed == nil {
+			return fd, nil
+		}
+		if err = cmp.Or(err, failed); errors.Is(failed, unix.ENOENT) {
+			break // the first error says why it could not be made
+		}
+	}
+	return -1, err
+}
+
+func flock(fd, how int) error {
+	err := unix.Flock(fd, how)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Flock(fd, how)
+	}
+	return err
+}
+
+func lockError(path string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
+	}
+	return err
+}
+
+// lockHolder says which process has locked a file, by proc_locks(5). That lists none
+// of another PID namespace.
+func lockHolder(fd int) string {
+	var st unix.Stat_t
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil || unix.Fstat(fd, &st) != nil {
+		return "another process"
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for line := range strings.Lines(string(text)) {
+		// 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
+		if f := strings.Fields(line); len(f) > 5 && f[1] == "FLOCK" && f[5] == file {
+			return "process " + f[4]
+		}
+	}
+	return "another process"
+}

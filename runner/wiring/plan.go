@@ -1,0 +1,226 @@
+package wiring
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/journal"
+	"crew/runner/report"
+	"crew/runner/sink"
+	"crew/runner/task"
+)
+
+// planOf returns what becomes of output.
+func planOf(o *cli.Options) task.Plan {
+	p := task.Plan{
+		Show: task.ShowBlocks, Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
+		Copy:     o.Output.Results != "" || (o.Do == cli.DoServe || o.Output.JUnit != "") && o.Output.Mode != "raw", // crew ctl shows them
+		Attempts: o.Output.JUnit != "",
+	}
+	switch mode := o.Output.Mode; {
+	case mode == "none" && o.Output.JSON:
+		p.Show = task.ShowFacts
+	case mode == "none":
+		p.Show = task.ShowNothing
+	case mode == "raw":
+		p.Show = task.ShowRaw
+	case mode == "line":
+		p.Show = task.ShowLines
+	case o.Output.JSON:
+		p.Show = task.ShowObjects
+	}
+	if o.Do == cli.DoWork {
+		p.Show = task.ShowNothing // here: the output goes to the tasks' own runs
+	}
+	p.FailedOnly = o.Output.FailedOnly && !o.Show.DryRun
+	if o.Show.DryRun && p.Streams() {
+		p.Show = task.ShowBlocks // nothing runs that could write by itself
+	}
+	return p
+}
+
+// sinks opens the outputs and returns them in the order in which they get events:
+// the journal first, stdout after all that read outputs, because it takes those
+// that have to wait for their turn, and the progress bar last.
+func (w *wiring) sinks() ([]runner.Sink, error) {
+	o := w.opts
+	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	in := w.known()
+	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
+		Progress: w.progress(), Explain: o.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
+		Typed: w.typed(),
+	})
+	w.stdout = sink.NewStdout(w.screen, cfg)
+	logs, err := w.logs()
+	if err != nil {
+		return nil, err
+	}
+	var sinks []runner.Sink
+	var stdout runner.Sink = w.stdout
+	if w.state == nil {
+		for _, log := range logs {
+			sinks = append(sinks, log)
+		}
+	} else {
+		recorded := w.state.Logs()
+		for _, log := range logs {
+			recorded.Add(log)
+		}
+		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
+	}
+	if o.Output.JUnit != "" {
+		junit, err := openJUnit(o, w.out, w.errs)
+		if err != nil {
+			return nil, err
+		}
+		w.onClose(junit.Drop)
+		sinks = append(sinks, junit)
+	}
+	if !o.Show.Quiet && !o.Engine.Detach {
+		digest := sink.NewDigest(w.screen, in, w.source.rerun())
+		digest.FailedOnly, digest.Missing = w.plan.FailedOnly, w.missing
+		sinks = append(sinks, tells(o, digest))
+	}
+	if ciServer(w.opts, os.Getenv) == "github" {
+		sinks = append(sinks, tells(o, w.annotate()))
+	}
+	if o.Show.Verbose && !w.announces() {
+		sinks = append(sinks, sink.NewVerbose(w.screen))
+	}
+	if sinks = append(sinks, stdout); w.tellsFailures() {
+		sinks = append(sinks, sink.NewFailures(w.screen))
+	}
+	return append(sinks, tells(o, terminal)), nil
+}
+
+// tellsFailures reports whether to say at once that a task has failed: to a person, or in
+// the log of a CI server.
+func (w *wiring) tellsFailures() bool {
+	o := w.opts
+	seen := isatty.IsTerminal(w.errs.Fd()) || ciServer(w.opts, os.Getenv) != "none"
+	return seen && !o.Show.Quiet && o.Do != cli.DoWork && !o.Engine.Detach
+}
+
+// openJUnit opens the report. It is renamed in the end, so it must not take the place of
+// a file that holds the results, of the joblog or of the lock.
+func openJUnit(o *cli.Options, results ...*os.File) (*report.JUnit, error) {
+	path := o.Output.JUnit
+	st, err := os.Stat(path)
+	for _, f := range results {
+		if open, err2 := f.Stat(); err == nil && err2 == nil && st.Mode().IsRegular() && os.SameFile(st, open) {
+			return nil, fmt.Errorf("write JUnit report %s: it would replace what %s goes to: name another file", path, f.Name())
+		}
+	}
+	for what, other := range map[string]string{"the joblog": o.Output.Joblog, "the lock": o.Pool.Lock} {
+		if file, err2 := os.Stat(other); err == nil && err2 == nil && os.SameFile(st, file) {
+			return nil, fmt.Errorf("write JUnit report %s: it would replace %s: name another file", path, what)
+		}
+	}
+	return report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
+}
+
+// logs opens the sinks that keep results in files.
+func (w *wiring) logs() (logs []journal.Log, err error) {
+	o := w.opts
+	resumed := false
+	if w.state != nil {
+		_, resumed = w.state.Resumed()
+	}
+	anew := o.State.Replay || logsEmpty(o, w.source.results)
+	if resumed && anew && keepsLogs(o) {
+		if err := w.state.LogAll(); err != nil {
+			return nil, err
+		}
+	}
+	if path := o.Output.Joblog; path != "" {
+		var log *sink.Joblog
+		switch {
+		case !resumed && o.Output.Append:
+			log, err = sink.ShareJoblog(path)
+		case !resumed || o.State.Replay && !o.Output.Append:
+			log, err = sink.OpenJoblog(path)
+		case anew && !o.Output.Append:
+			log, err = sink.AppendJoblog(path, nil)
+		default:
+			log, err = sink.AppendJoblog(path, w.state.Unlogged)
+		}
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, log)
+	}
+	if dir := w.source.results; dir != "" {
+		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, tree)
+	}
+	return logs, nil
+}
+
+// keepsLogs reports whether results are kept in files.
+func keepsLogs(o *cli.Options) bool { return o.Output.Joblog != "" || o.Output.Results != "" }
+
+// logsEmpty reports whether the joblog and the directory for results hold nothing
+// yet.
+func logsEmpty(o *cli.Options, results string) bool {
+	if st, err := os.Stat(o.Output.Joblog); err == nil && st.Size() > 0 {
+		return false
+	}
+	entries, err := os.ReadDir(results)
+	return err != nil || len(entries) == 0
+}
+
+// announces reports whether commands are printed before their tasks start. The
+// tasks write to stdout themselves then, so they have to wait for that.
+func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }
+
+// progress returns when to show progress.
+func (w *wiring) progress() sink.Progress {
+	switch w.opts.Show.Progress {
+	case "auto":
+		if w.opts.Do == cli.DoServe { // it mostly runs in the background of a shell
+			return sink.ProgressNever
+		}
+		if ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly {
+			return sink.ProgressLines
+		}
+	case "never":
+		return sink.ProgressNever
+	case "always":
+		return sink.ProgressAlways
+	case "full":
+		return sink.ProgressFull
+	}
+	return sink.ProgressAuto
+}
+
+// known returns what is known of the input.
+func (w *wiring) known() sink.Input {
+	in := sink.Input{Tasks: w.total.get, Foreign: w.worker != nil}
+	in.Kept = w.opts.Do == cli.DoAttach // by the engine
+	if w.state != nil {
+		left, _ := w.state.Resumed()
+		if in.Kept, in.Done = true, int64(left.Tasks); w.opts.State.RetryFailed {
+			in.Done -= int64(left.Failed)
+		}
+	}
+	return in
+}
+
+// retries reports whether to retry after a failed attempt.
+func retries(on cli.RetryOn, r *task.Result) bool {
+	hasCode := func(e cli.ExitRange) bool { return e.From <= r.Code && r.Code <= e.To }
+	return on.Any || on.Has(r.Outcome) || r.Outcome == task.Exit && slices.ContainsFunc(on.Exit, hasCode)
+}

@@ -1,0 +1,92 @@
+package wiring
+
+import (
+	"crew/runner/cli"
+	"crew/runner/jobserver"
+)
+
+// pool is how many workers a run has on this machine, and what is read ahead for them.
+type pool struct {
+	jobs int             // number of workers; 0 for a pause, which only file can ask for
+	file string          // that jobs was read from; "" for none
+	join *jobserver.Auth // make's jobserver, which the run joins; nil for none
+
+	buffer int // tasks to read ahead
+	bytes  int // bytes to read ahead, except for the first few tasks; 0 for no limit
+	few    int // how many these are; 0 for the run's default
+}
+
+// With keys, keyedBuffer tasks are read ahead, and workerBuffer with persistent workers,
+// so that the reader is not woken for every few. With keys and with persistent workers,
+// what is read ahead takes no more than mostBufferBytes.
+const (
+	keyedBuffer     = 4096
+	workerBuffer    = 512
+	mostBufferBytes = 16 << 20
+)
+
+// poolOf returns the pool that options ask for, under a make with these MAKEFLAGS.
+func poolOf(o *cli.Options, makeflags string) (p pool, err error) {
+	if written := o.Pool.Jobs; written != "" {
+		if p.jobs, p.file, err = readJobs(written); err != nil {
+			return p, o.Bad("jobs", err)
+		}
+	}
+	switch {
+	case o.Do == cli.DoAttach:
+		p.jobs = attachJobs
+	case o.Pool.TTY:
+		p.jobs = 1
+	}
+	p.findJobserver(o, makeflags)
+	if p.jobs == 0 && p.file == "" {
+		if p.jobs = o.Sched.Topics.Workers(); p.jobs == 0 {
+			p.jobs = hereProcessors()
+		}
+	}
+	p.readAhead(o)
+	return p, nil
+}
+
+// findJobserver finds make's jobserver, which gives the number of workers unless
+// options do.
+func (p *pool) findJobserver(o *cli.Options, makeflags string) {
+	if makeflags == "" || o.Jobserver.Mode == "no" || o.Elsewhere() || o.Do == cli.DoAttach {
+		return
+	}
+	if auth, found := jobserver.Parse(makeflags); found {
+		p.join = &auth
+		if o.Workers() == "" && p.jobs == 0 {
+			p.jobs = min(auth.Jobs, mostJobs)
+		}
+	}
+}
+
+// readAhead says how much is read ahead.
+func (p *pool) readAhead(o *cli.Options) {
+	switch {
+	case o.Do == cli.DoAttach:
+		p.buffer = 2 * attachJobs
+	case o.Fed():
+		p.buffer = o.Serve.MaxQueued
+	case o.Pool.Buffer > 0:
+		p.buffer = o.Pool.Buffer
+	}
+	if p.buffer > 0 {
+		return
+	}
+	least := 64
+	switch {
+	case o.Pipe.On: // a block for each worker, or many small ones
+		p.few = max(1, p.jobs)
+		p.bytes = p.few * int(max(o.Pipe.Block, cli.DefaultBlock))
+	case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0:
+		// Many tasks of one key must not keep those of other keys from being read.
+		least, p.bytes = keyedBuffer, mostBufferBytes
+	case o.Coproc.Words != "":
+		least, p.bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records
+	case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
+		least = 16 // each is many records, which take memory
+	}
+	p.buffer = max(least, 2*p.jobs*o.Coproc.Window)
+}

@@ -1,0 +1,238 @@
+package wiring
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"crew/runner/cli"
+	"crew/runner/expand"
+	"crew/runner/input"
+	"crew/runner/sink"
+	"crew/runner/task"
+)
+
+// source is the open input and the tasks made from it.
+type source struct {
+	opts     *cli.Options
+	jobs     int    // number of workers
+	share    *share // nil for all records
+	input    input.Config
+	config   input.TasksConfig
+	reader   *input.Reader
+	template *expand.Template
+	blocks   *input.Blocks // with --pipe; the reader has no records then
+	tasks    *input.Tasks
+	results  string // the directory that holds all results; "" for none
+
+	transfer, returns []*expand.Text // files that travel
+}
+
+// openSource opens the input and compiles the templates, for a number of workers.
+func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *source, err error) {
+	s = &source{opts: o, jobs: jobs, share: share, input: inputConfig(o, stdin)}
+	if err := s.input.Validate(); err != nil {
+		return nil, misuse("bad input", err.Error())
+	}
+	if o.Pipe.On {
+		s.reader = input.Named(nil)
+		widen(stdin)
+		s.blocks, err = input.OpenBlocks(s.blocksConfig(stdin))
+	} else {
+		s.reader, err = input.Open(s.input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.compile(); err != nil {
+		_ = s.reader.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
+	in := o.Input
+	cfg := input.Config{
+		Stdin: stdin, Files: in.Files, SkipEmpty: in.SkipEmpty,
+		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header},
+		Comments: len(o.Words()) == 0 && !in.JSON,
+	}
+	switch {
+	case in.CSV:
+		cfg.Format.Kind = input.CSV
+	case in.JSON:
+		cfg.Format.Kind = input.JSON
+	}
+	if !o.Command.Stdin && o.Coproc.Words == "" {
+		cfg.MaxRecord = 2 << 20 // more than fits into arguments
+	}
+	if in.EOF != "" {
+		cfg.EOF = &in.EOF
+	}
+	for _, g := range in.Groups {
+		if !g.Files {
+			cfg.Groups = append(cfg.Groups, input.Group{Values: append([]string{}, g.Words...), Linked: g.Linked})
+			continue
+		}
+		for _, name := range g.Words {
+			cfg.Groups = append(cfg.Groups, input.Group{File: name, Linked: g.Linked})
+		}
+	}
+	return cfg
+}
+
+// compile compiles the templates, for which the reader knows the names of the
+// columns.
+func (s *source) compile() error {
+	c := s.opts.Command
+	cfg := expand.Config{
+		Words: s.opts.Words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
+		Append: !c.Stdin && !c.NoArgs && s.blocks == nil, Empty: c.NoArgs, Batch: c.Batches(), NoRecord: s.blocks != nil,
+	}
+	protocol := s.opts.Protocol()
+	if protocol != task.NoProtocol {
+		cfg.Append = false
+		if err := checkWorker(s.opts, cfg); err != nil {
+			return err
+		}
+	}
+	t, err := expand.New(cfg)
+	if err != nil {
+		return misuse(err.Error(), "")
+	}
+	s.template = t
+	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
+		return misuse(s.opts.Typed("max-chars")+" leaves no room for a record",
+			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	}
+	tag := s.opts.Output.TagString
+	if s.opts.Output.Tag {
+		if tag = c.Replace; s.blocks != nil {
+			tag = "{#}"
+		}
+	}
+	tc := input.TasksConfig{
+		Template: s.template, Objects: s.opts.ObjectTasks(),
+		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol,
+	}
+	if s.share != nil {
+		tc.Share = s.share.has
+	}
+	if err := s.compileTexts(&tc, tag, cfg); err != nil {
+		return err
+	}
+	if err := tc.Validate(); err != nil {
+		return misuse("bad limits", err.Error())
+	}
+	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
+	return nil
+}
+
+// compileTexts compiles the templates that no shell reads.
+func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Config) error {
+	o := s.opts
+	for _, t := range [...]struct {
+		name, template, noWorker string
+		text                     **expand.Text
+		compile                  func(string, expand.Config) (*expand.Text, error)
+	}{
+		{"key", o.Sched.Key, "the worker is chosen only after the key is known", &tc.Key, expand.NewText},
+		{"cost", o.Sched.Cost, "the worker is chosen only after the cost is known", &tc.Cost, expand.NewText},
+		{"results", o.Output.Results, "each attempt may have another worker", &tc.Results, expand.NewPath},
+		{"tag-string", tag, "", &tc.Tag, expand.NewText},
+	} {
+		if t.template == "" {
+			continue
+		}
+		text, err := t.compile(t.template, cfg)
+		if err != nil {
+			return misuse("bad value for --"+t.name, err.Error())
+		}
+		if p := text.OfSlot(); p != "" && t.noWorker != "" {
+			return misuse(o.Typed(t.name)+" cannot hold "+p, t.noWorker)
+		}
+		*t.text = text
+	}
+	if tc.Results != nil {
+		dir, _ := tc.Results.Dir()
+		s.results = cmp.Or(dir, ".")
+	}
+	var err error
+	if s.transfer, err = s.compilePaths("transfer-file", o.Engine.Transfer, cfg); err == nil {
+		s.returns, err = s.compilePaths("return", o.Engine.Return, cfg)
+	}
+	return err
+}
+
+// compilePaths compiles templates of files that travel.
+func (s *source) compilePaths(name string, templates []string, cfg expand.Config) (texts []*expand.Text, err error) {
+	for _, t := range templates {
+		if t == "{}" { // of --transfer
+			t = cfg.Replace
+		}
+		text, err := expand.NewText(t, cfg)
+		if err != nil {
+			return nil, misuse("bad value for --"+name, err.Error())
+		}
+		if p := text.OfSlot(); p != "" {
+			return nil, misuse("--"+name+" cannot hold "+p, "each attempt may have another worker")
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// pathsOf returns what yields the paths that templates make of a task, each once; nil
+// without templates.
+func pathsOf(texts []*expand.Text) func(*task.Task) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return func(t *task.Task) (list []string) {
+		for _, text := range texts {
+			for _, path := range input.EachRecord(text, t) {
+				if !slices.Contains(list, path) {
+					list = append(list, path)
+				}
+			}
+		}
+		return list
+	}
+}
+
+// leastChars returns the length of the shortest command with one record, as -s
+// counts it. A shell quotes the empty record, so that need not be the shortest.
+func leastChars(t *expand.Template) int {
+	least := math.MaxInt
+	for _, record := range []string{"", "x"} {
+		var tk task.Task
+		t.Fill(&tk, expand.Values{Records: [][]string{{record}}, Seq: 1, Worker: 1})
+		n := 0
+		for _, w := range tk.Argv {
+			n += len(w) + 1
+		}
+		least = min(least, n)
+	}
+	return least
+}
+
+// sameCommand reports whether all tasks run the same program, without which nothing
+// can go on. A queue can: others may mend it.
+func (s *source) sameCommand() bool {
+	if s.opts.ObjectTasks() || s.opts.Fed() {
+		return false
+	}
+	_, same := s.template.Command()
+	return same
+}
+
+// records returns what the records of tasks are like.
+func (s *source) records() sink.Records {
+	in, c := s.opts.Input, s.opts.Command
+	return sink.Records{Several: c.Batches(), Names: s.reader.Names(), Objects: in.JSON && len(s.opts.Words()) > 0}
+}

@@ -1,0 +1,183 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/journal"
+	"crew/runner/task"
+)
+
+// A disk that fills up during a run: it is said, what runs finishes, and what
+// was recorded before is not lost. The disk fills up once the first three are
+// recorded, whoever ends first.
+func TestStateOnFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("no file system of our own: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	state := filepath.Join(dir, "state")
+	well, fill, ran := filepath.Join(t.TempDir(), "well"), filepath.Join(dir, "fill"), filepath.Join(t.TempDir(), "ran")
+	const script = `echo $1; echo $1 >> RAN; [ $1 -lt 4 ] || [ -e WELL ] || {
+		until [ $(grep -c '"event":"ended"' JOURNAL) -ge 3 ]; do sleep 0.05; done
+		head -c 512k /dev/zero 2>/dev/null >> FILL || :
+	}`
+	var input strings.Builder
+	for n := range 100 {
+		fmt.Fprintln(&input, n+1)
+	}
+	run := func() (string, string, error) {
+		text := strings.NewReplacer("WELL", well, "FILL", fill, "RAN", ran, "JOURNAL", filepath.Join(state, "journal.jsonl")).Replace(script)
+		cmd := crew("-k", "-j2", "--state", state, "--replay", "sh", "-c", text, "sh", "{}")
+		cmd.Stdin = strings.NewReader(input.String())
+		var out, complaint strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &complaint
+		err := cmd.Run()
+		return out.String(), complaint.String(), err
+	}
+	out, complaint, err := run()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode(), complaint)
+	require.Regexp(t, `(?m)^crew: record the run: write .*: no space left on device; what ended after that runs again in the next run$`, complaint)
+	require.True(t, strings.HasPrefix(out, "1\n2\n3\n"), "what ran has finished and is shown")
+
+	require.NoError(t, os.Remove(fill))
+	require.NoError(t, os.WriteFile(well, nil, 0o666))
+	out, complaint, err = run()
+	require.NoError(t, err, complaint)
+	require.Equal(t, input.String(), out)
+	all, err := os.ReadFile(ran)
+	require.NoError(t, err)
+	for _, n := range []string{"1", "2", "3"} {
+		require.Equal(t, 1, strings.Count("\n"+string(all), "\n"+n+"\n"), "what was recorded before does not run again")
+	}
+}
+
+// What was recorded before the disk was full is shown by this run and not again
+// by the next one; what was not recorded is shown by both.
+func TestStateOnFullDiskShowsOnce(t *testing.T) {
+	t.Parallel()
+	const echo = `exec echo $1`
+	// The output of the first has no room, and it ends after the second is recorded.
+	const large = `[ $1 = 1 ] || exec echo $1
+		until grep -q '"event":"ended"' $2; do sleep 0.05; done
+		head -c 100k /dev/zero | tr '\0' ' '; echo 1`
+	for name, c := range map[string]struct {
+		script string
+		tasks  int
+	}{"for an output": {large, 2}, "for the journal": {echo, 400}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := syscall.Mount("none", dir, "tmpfs", 0, "size=96k"); err != nil {
+				t.Skipf("no file system of our own: %v", err)
+			}
+			t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+			state := filepath.Join(dir, "state")
+			record := filepath.Join(state, "journal.jsonl")
+			var input strings.Builder
+			for n := range c.tasks {
+				fmt.Fprintln(&input, n+1)
+			}
+			run := func() (shown []string, complaint string, err error) {
+				cmd := crew("-q", "-k", "-j2", "--state", state, "sh", "-c", c.script, "sh", "{}", record)
+				var out, said strings.Builder
+				cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input.String()), &out, &said
+				err = cmd.Run()
+				return strings.Fields(out.String()), said.String(), err
+			}
+			shown, complaint, err := run()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, 1, exit.ExitCode())
+			require.Regexp(t, `(?m)^crew: record the run: .*no space left on device; what ended after that runs again`, complaint)
+			text, err := os.ReadFile(record)
+			require.NoError(t, err)
+			recorded := strings.Count(string(text), `"event":"ended"`)
+			require.Positive(t, recorded)
+			require.GreaterOrEqual(t, len(shown), recorded)
+
+			require.NoError(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
+			shown, complaint, err = run()
+			require.NoError(t, err, complaint)
+			require.Len(t, shown, c.tasks-recorded)
+		})
+	}
+}
+
+func TestStateText(t *testing.T) {
+	begun := time.Date(2026, 7, 1, 12, 0, 0, 0, time.Local)
+	about := func(id uint64, command task.Bytes, r task.Result) task.Facts {
+		f := r.Facts()
+		f.Task, f.Command = id, command
+		return f
+	}
+	s := &journal.Summary{
+		Command: journal.Command{Line: "crew x\x1b[1m", Dir: "/w"}, Begun: begun, Until: begun.Add(90 * time.Second),
+		Total:   journal.Totals{Tasks: 25, Failed: 5, Time: 50 * time.Second, User: time.Second, System: time.Millisecond},
+		Retries: 3, Begins: 4, Before: 8, Unshown: 2, Running: 1, JournalBytes: 1 << 21, OutputBytes: 512,
+		Interrupted: []task.Facts{about(7, "x 7", task.Result{Start: begun.Add(time.Minute), Worker: 2, Attempt: 2})},
+		Failed: []task.Facts{
+			about(1, "x 1", task.Result{Outcome: task.Exit, Code: 3, Start: begun, End: begun.Add(time.Second), Attempt: 2}),
+			about(2, "x\n2", task.Result{Outcome: task.Signal, Signal: 9, Start: begun, End: begun.Add(time.Second), Attempt: 1}),
+			about(3, "x 3", task.Result{Outcome: task.StartFailed, Err: errors.New("no such thing")}),
+			about(4, "x 4", task.Result{Outcome: task.Timeout, Start: begun, End: begun.Add(time.Minute)}),
+		},
+		Slowest: []task.Facts{
+			about(9, "x 9", task.Result{Outcome: task.OK, Start: begun, End: begun.Add(time.Hour)}),
+			about(4, "x 4", task.Result{Outcome: task.Timeout, Start: begun, End: begun.Add(time.Minute)}),
+		},
+		Keys: []journal.KeyTotals{
+			{Key: "a\x1b", Totals: journal.Totals{Tasks: 2, Failed: 1, Time: time.Second}},
+			{Key: "", Totals: journal.Totals{Tasks: 1000000, Time: time.Second}},
+		},
+		MoreKeys: 3,
+		Damage:   journal.Damage{Line: 7, At: 700, Lines: 1, Before: 6, After: 50},
+	}
+	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Signal] = 20, 4, 1
+	text := func() string { return (&stateText{s: s, now: begun.Add(2 * time.Minute)}).all() }
+	require.Equal(t, `crew x\x1b[1m
+in /w
+stopped on the way, 1m30s after the start at 2026-07-01 12:00:00: 25 tasks finished, 5 failed, 1 interrupted
+20 ok, 4 exit, 1 signal, 3 retried, 4 to run again, 8 done before, 2 not shown yet
+2s a task, 50s in all; CPU time 1s user, 1ms system
+1 task interrupted
+  task 7: since 2026-07-01 12:01:00, on worker 2, attempt 2: x 7
+5 tasks failed
+  task 1: exit 3 after 1s, attempt 2: x 1
+  task 2: killed by SIGKILL after 1s: x\n2
+  task 3: not started: no such thing: x 3
+  task 4: timed out after 1m0s: x 4
+  … and 1 more
+slowest tasks
+  task 9: ok after 1h0m0s: x 9
+  task 4: timed out after 1m0s: x 4
+    tasks   failed    in all    a task  key
+        2        1        1s     500ms  a\x1b
+  1000000        0        1s        0s  (no key)
+  … and 3 more
+journal 2.0 MiB, outputs 512 B
+journal line 7 at byte 700 is damaged and left out; 6 good before it, 50 after
+`, text())
+	s.Process, s.ManyKeys = "42", true
+	require.Contains(t, text(), "\nrunning as process 42, 2m0s after the start at 2026-07-01 12:00:00: 25 tasks finished, 5 failed, 1 running\n")
+	require.Contains(t, text(), "\n1 task running\n  task 7: for 1m0s, since 12:01:00, on worker 2, attempt 2: x 7\n")
+	require.Contains(t, text(), "\n  … and others: there are more than 5 keys\n")
+	s = &journal.Summary{Command: journal.Command{Line: "crew serve"}, Closed: true, Begun: begun, Until: begun, Waiting: 2}
+	require.Equal(t, `crew serve
+ended, 0s after the start at 2026-07-01 12:00:00: 0 tasks finished, 0 failed, 2 waiting
+journal 0 B, outputs 0 B
+`, text())
+}

@@ -1,0 +1,127 @@
+package wiring
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/control"
+)
+
+// topProgram shows a run on the whole screen. It is a program of its own so that
+// crew's start-up does not pay for its terminal library.
+const topProgram = "crew-top"
+
+// leaveScreen undoes what crew-top does to a terminal: attributes, character set,
+// automatic margins, keypad, the alternate screen and the cursor.
+const leaveScreen = "\x1b[0m\x1b(B\x1b[?7h\x1b[?1l\x1b>\x1b[?1049l\x1b[?25h"
+
+// top has crew-top show a run. The terminal is then as it was before, however
+// crew-top ended. If this process is killed, crew-top gets a SIGTERM and restores the
+// terminal itself.
+func (c *ctl) top() error {
+	if c.JSON {
+		return misuse("crew ctl top has a screen to show, no replies", "write crew ctl status --json")
+	}
+	path, err := findProgram(topProgram, "crew ctl top", engineHint+", or use crew ctl status")
+	if err != nil {
+		return err
+	}
+	args := []string{topProgram, "--protocol", strconv.Itoa(control.Version)}
+	if c.Run != "" || len(control.List()) < 2 { // or else the user is to choose a run
+		h, err := control.Find(c.Run)
+		if err != nil {
+			return err
+		}
+		args = append(args, strconv.Itoa(h.PID))
+	}
+	modes := saveModes()
+	runtime.LockOSThread() // the child gets its signal when this thread ends
+	defer runtime.UnlockOSThread()
+	child, err := os.StartProcess(path, args, &os.ProcAttr{
+		Files: []*os.File{c.in, c.out, c.errs},
+		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
+	})
+	if err != nil {
+		return fmt.Errorf("start %s: %w", topProgram, err)
+	}
+	state, err := waitForTop(child)
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", topProgram, err)
+	}
+	modes.restore(state.Signaled() || state.ExitStatus() == panicked)
+	switch {
+	case state.Signaled():
+		return fmt.Errorf("%s was killed by %s", topProgram, unix.SignalName(state.Signal()))
+	case state.ExitStatus() != statusOK:
+		return exitStatus(state.ExitStatus())
+	}
+	return nil
+}
+
+// panicked is the exit status of a Go program that panicked.
+const panicked = 2
+
+// waitForTop waits for the end of crew-top. Meanwhile this process survives what the
+// terminal sends to both, and passes on what asks it alone to end.
+func waitForTop(child *os.Process) (syscall.WaitStatus, error) {
+	// Not earlier: a child would inherit ignored signals.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		for sig := range caught {
+			if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+				_ = child.Signal(syscall.SIGTERM)
+			}
+		}
+	}()
+	state, err := child.Wait()
+	signal.Stop(caught)
+	close(caught)
+	if err != nil {
+		return 0, err
+	}
+	return state.Sys().(syscall.WaitStatus), nil
+}
+
+// ttyModes are the attributes of the controlling terminal.
+type ttyModes struct {
+	tty *os.File // nil if there is none
+	was *unix.Termios
+}
+
+func saveModes() ttyModes {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return ttyModes{}
+	}
+	was, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		_ = tty.Close()
+		return ttyModes{}
+	}
+	return ttyModes{tty, was}
+}
+
+// restore restores the attributes and, if torn, what a program has left behind that
+// could not leave the screen itself. In the background it does nothing, since the
+// terminal is another's by then.
+func (m ttyModes) restore(torn bool) {
+	if m.tty == nil {
+		return
+	}
+	defer m.tty.Close()
+	fd := int(m.tty.Fd())
+	if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || group != syscall.Getpgrp() {
+		return
+	}
+	if torn {
+		_, _ = m.tty.WriteString(leaveScreen)
+	}
+	_ = unix.IoctlSetTermios(fd, unix.TCSETS, m.was)
+}

@@ -1,0 +1,318 @@
+package wiring
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// whole is a terminal of which a program may use the whole screen. It knows what was
+// written, not what it looks like.
+type whole struct {
+	file *os.File
+	cmd  *exec.Cmd
+
+	mu  sync.Mutex
+	raw bytes.Buffer
+}
+
+// startOnWhole runs cmd on a terminal as the leader of its session.
+func startOnWhole(t *testing.T, cmd *exec.Cmd) *whole {
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	require.NoError(t, err)
+	w, ended := &whole{file: f, cmd: cmd}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		buf := make([]byte, 4096)
+		for {
+			n, err := f.Read(buf)
+			w.mu.Lock()
+			w.raw.Write(buf[:n])
+			w.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = f.Close()
+		<-ended
+		_ = cmd.Wait()
+	})
+	return w
+}
+
+// await waits until what was written matches, and returns and forgets it.
+func (w *whole) await(t *testing.T, expr string) string {
+	t.Helper()
+	re := regexp.MustCompile(expr)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		w.mu.Lock()
+		text := w.raw.String()
+		if re.MatchString(text) {
+			w.raw.Reset()
+			w.mu.Unlock()
+			return text
+		}
+		w.mu.Unlock()
+		require.True(t, time.Now().Before(end), "waited in vain for %s:\n%q", expr, text)
+	}
+}
+
+func (w *whole) typeKeys(t *testing.T, keys string) {
+	_, err := w.file.WriteString(keys)
+	require.NoError(t, err)
+}
+
+func (w *whole) modes(t *testing.T) unix.Termios {
+	modes, err := unix.IoctlGetTermios(int(w.file.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	return *modes
+}
+
+// child returns the only child of a process.
+func child(t *testing.T, pid int) int {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	require.NoError(t, err)
+	all := ""
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // of a thread
+		all += string(text)
+	}
+	only, err := strconv.Atoi(strings.TrimSpace(all))
+	require.NoError(t, err, "%q", all)
+	return only
+}
+
+// ended reports whether a process has ended, reaped or not.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
+}
+
+// programTop builds crew-top, and returns an environment in which crew finds it.
+func programTop(t *testing.T) []string {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no go to build crew-top with")
+	}
+	dir := t.TempDir()
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", dir, "crew/runner/control/crew-top").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return []string{"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH"), "TERM=xterm-256color", "LC_ALL=C.UTF-8"}
+}
+
+// startRun starts a run that goes on until the end of the test, and waits until it can
+// be seen.
+func startRun(t *testing.T, name string, env ...string) *exec.Cmd {
+	return startNamed(t, env, name, "-j2", "echo 界 {}; sleep 1000", ":::", "a", "b", "c")
+}
+
+func startNamed(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
+	with := func(args ...string) *exec.Cmd {
+		cmd := crew(args...)
+		cmd.Env = append(cmd.Env, env...)
+		return cmd
+	}
+	run := with(append([]string{"--name", name}, args...)...)
+	require.NoError(t, run.Start())
+	t.Cleanup(func() {
+		_ = run.Process.Signal(syscall.SIGTERM)
+		_ = run.Wait()
+	})
+	for end := time.Now().Add(time.Minute); with("ctl", "status", name).Run() != nil; {
+		require.True(t, time.Now().Before(end), "waited in vain for %s", name)
+	}
+	return run
+}
+
+// TestTop runs crew ctl top as a user would.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	env := programTop(t)
+	t.Run("restores", func(t *testing.T) { t.Parallel(); topRestores(t, env) })
+	t.Run("ends", func(t *testing.T) { t.Parallel(); topEnds(t, env) })
+	t.Run("screen", func(t *testing.T) { t.Parallel(); topScreen(t, env) })
+	t.Run("ended", func(t *testing.T) { t.Parallel(); topEnded(t, env) })
+	t.Run("needs", func(t *testing.T) { t.Parallel(); topNeeds(t, env) })
+}
+
+// The terminal is the shell's again after every way to end: a key, the death of
+// crew-top, that of crew, and a signal for crew.
+func topRestores(t *testing.T, env []string) {
+	startRun(t, "top-restores")
+	// While crew-top leaves the terminal, a read of the shell may return at once.
+	sh := exec.Command("sh", "-c", `while :; do if read line; then eval "$line"; echo "status $?"; else sleep 0.01; fi; done`)
+	sh.Env = append(append(crew().Env, env...), "CREW="+os.Args[0])
+	w := startOnWhole(t, sh)
+	before := w.modes(t)
+	const top = `"$CREW" ctl top top-restores` + "\n"
+	for _, way := range []struct {
+		name string
+		end  func(crew, top int)
+		says string
+	}{
+		{"key", func(_, _ int) { w.typeKeys(t, "q") }, `status 0\r`},
+		{"Ctrl-C", func(_, _ int) { w.typeKeys(t, "\x03") }, `status 0\r`},
+		{"crew-top is killed", func(_, top int) { _ = syscall.Kill(top, syscall.SIGKILL) }, `crew: crew-top was killed by SIGKILL\r\nstatus 1\r`},
+		{"crew is told to end", func(crew, _ int) { _ = syscall.Kill(crew, syscall.SIGTERM) }, `status 143\r`},
+		{"crew is killed", func(crew, _ int) { _ = syscall.Kill(crew, syscall.SIGKILL) }, `status 137\r`},
+	} {
+		w.typeKeys(t, top)
+		w.await(t, `top-restores(?s:.*)sleep 1000`)
+		require.NotEqual(t, before, w.modes(t), way.name)
+		launcher := child(t, sh.Process.Pid)
+		program := child(t, launcher)
+		way.end(launcher, program)
+		if way.name == "crew is killed" { // the shell may be faster
+			for end := time.Now().Add(time.Minute); !ended(program); time.Sleep(time.Millisecond) {
+				require.True(t, time.Now().Before(end))
+			}
+			w.typeKeys(t, "true\n")
+			way.says = `status 0\r`
+		}
+		written := w.await(t, way.says)
+		require.Contains(t, written, "\x1b[?1049l", way.name) // from the alternate screen
+		require.Contains(t, written, "\x1b[?25h", way.name)   // with the cursor
+		require.Equal(t, before, w.modes(t), way.name)
+	}
+}
+
+// A run that ends says so with its totals, and one that is killed is gone.
+func topEnds(t *testing.T, env []string) {
+	for how, sig := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		name := "top-" + how
+		run := startRun(t, name)
+		top := crew("ctl", "top", name)
+		top.Env = append(top.Env, env...)
+		w := startOnWhole(t, top)
+		w.await(t, `2/2 workers busy`)
+		require.NoError(t, run.Process.Signal(sig))
+		w.await(t, `the run (has ended|is gone: it was killed)`)
+		w.typeKeys(t, "q")
+		require.NoError(t, top.Wait())
+	}
+}
+
+// tmux runs crew with arguments in a terminal. do runs a command of tmux, and shows waits
+// until the screen matches all parts.
+func tmux(t *testing.T, env []string, args string) (do func(...string) string, shows func(...string)) {
+	program, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Skip("there is no tmux")
+	}
+	socket := filepath.Join(t.TempDir(), "tmux")
+	do = func(args ...string) string {
+		cmd := exec.Command(program, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
+		cmd.Env = append(crew().Env, env...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	do("new-session", "-d", "-x", "80", "-y", "24", task.Quote(os.Args[0])+" "+args)
+	t.Cleanup(func() { do("kill-server") })
+	return do, func(parts ...string) {
+		t.Helper()
+		screen := ""
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			screen = do("capture-pane", "-p")
+			missing := slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
+			if !missing {
+				return
+			}
+		}
+		t.Fatalf("waited in vain for %q on the screen:\n%s", parts, screen)
+	}
+}
+
+// What a person sees in tmux, at several sizes, with a task's output and after a
+// refusal.
+func topScreen(t *testing.T, env []string) {
+	startRun(t, "top-screen")
+	do, shows := tmux(t, env, "ctl top top-screen")
+	table := `^ +1 +1 +[\dms]+ +1 +\d+ +[0-9.]+[KM]  echo 界 a; sleep 1000$`
+	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^ 0/3 done  0 failed  2/2 workers busy  ░+ 0%$`, `^ WORKER  TASK `, table,
+		`^ 1 task waits for a worker$`, `^ q quit  \? help `)
+	do("resize-window", "-x", "40", "-y", "10")
+	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^  W  TASK    AGE CPU%  COMMAND$`, `^  1     1 +[\dms]+ +\d+  echo 界 a; slee…$`)
+	do("resize-window", "-x", "200", "-y", "60")
+	shows(`^ 0/3 done  0 failed  2/2 workers busy  ░{100}`, table)
+	do("send-keys", "l")
+	shows(`^ task 1  running  echo 界 a; sleep 1000$`, `^界 a$`)
+	do("send-keys", "q")
+	shows(table)
+	do("send-keys", "-")
+	shows(`^ 0/3 done  0 failed  2/1 workers busy`)
+	do("send-keys", "d")
+	shows(`^ drain: .*  y/n$`)
+	do("send-keys", "y")
+	shows(`^ top-screen .* draining `)
+	do("send-keys", "+")
+	shows(`^ the run drains: nothing more starts$`)
+	do("send-keys", "c")
+	shows(`^ cancel task 1: echo 界 a; sleep 1000  y/n$`)
+	do("send-keys", "y")
+	shows(`^ 0/3 done  0 failed  1 cancelled  1 not run  1/1 workers busy`)
+}
+
+// A task that has ended can be looked at and run again. Of several runs one is chosen.
+func topEnded(t *testing.T, env []string) {
+	dir, err := os.MkdirTemp("", "crew") // the runs of other tests are not to be chosen
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	env = append(slices.Clip(env), "XDG_RUNTIME_DIR="+dir)
+	startNamed(t, env, "top-past", "--stdin", "--state", filepath.Join(t.TempDir(), "run"), "-j1",
+		`read x; echo "out of $x"; [ $x = last ] && exec sleep 1000; exit 3`, ":::", "one", "last")
+	do, shows := tmux(t, env, "ctl top top-past")
+	shows(`^ WORKER  TASK .* RECORD +COMMAND$`, `^ +1 +2 .*  last +read x; echo "out of \$x"`,
+		`^ ENDED  the latest first$`, `^ [0-9:]{8} task 1: exit 3 after .*: one  read x; echo`)
+	do("send-keys", "Down", "Enter")
+	shows(`^ task 1  ended: exit  one$`, `^out of one$`)
+	do("send-keys", "q")
+	shows(`^ ENDED `)
+	do("send-keys", "r")
+	shows(`^ task 1 runs again as task 3$`)
+
+	startRun(t, "top-beside", env...)
+	do, shows = tmux(t, env, "ctl top")
+	shows(`^ crew ctl top: which run\?$`, `^ \d+ \(top-past\): running`, `^ \d+ \(top-beside\): running`, `^ enter show  q quit$`)
+	do("send-keys", "Down", "Up", "Enter")
+	shows(`^ q quit  \? help `)
+}
+
+// Without a terminal or the program there is a line that says what to do.
+func topNeeds(t *testing.T, env []string) {
+	startRun(t, "top-needs")
+	says := func(cmd *exec.Cmd, env ...string) string {
+		cmd.Env = append(cmd.Env, env...)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		return string(out)
+	}
+	require.Equal(t, "crew: crew ctl top needs the program crew-top, which is neither beside crew nor in PATH: "+
+		"run go install ./... in crew's source, or use crew ctl status\n", says(crew("ctl", "top"), "PATH="))
+	require.Equal(t, "crew: crew ctl top has a screen to show, no replies: write crew ctl status --json\n",
+		says(crew("ctl", "top", "--json"), env...))
+	require.Equal(t, "crew-top: this needs a terminal that can place the cursor: use crew ctl status\n",
+		says(crew("ctl", "top", "top-needs"), env...))
+	top := filepath.SplitList(strings.TrimPrefix(env[0], "PATH="))[0] + "/crew-top"
+	require.Equal(t, "crew-top: crew speaks version 99 of its protocol and crew-top version 2: install both from the same source\n",
+		says(exec.Command(top, "--protocol", "99", "top-needs")))
+}

@@ -1,0 +1,401 @@
+package wiring
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+)
+
+// terminal is what a person sees of a program that runs on a terminal: lines
+// of characters, with the few things that crew does to a cursor.
+type terminal struct {
+	file  *os.File
+	cmd   *exec.Cmd
+	width int
+	ended chan struct{} // closed when the program has closed the terminal
+
+	mu    sync.Mutex
+	raw   []byte // all that has come
+	lines [][]byte
+	soft  map[int]bool // the rows that go on with the line above, which was full
+	row   int
+	col   int
+	seq   []byte // of an escape sequence that has begun
+	wrong string // the first thing that this terminal does not know
+}
+
+// startOnTerminal runs cmd with all three of its streams on a terminal of the
+// given width, as its foreground program.
+func startOnTerminal(t *testing.T, width int, cmd *exec.Cmd) *terminal {
+	cmd.Env = append(cmd.Env, "TERM=xterm")
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: uint16(width)})
+	require.NoError(t, err)
+	v := &terminal{file: f, cmd: cmd, width: width, ended: make(chan struct{}), lines: [][]byte{nil}, soft: make(map[int]bool)}
+	go func() {
+		defer close(v.ended)
+		buf := make([]byte, 4096)
+		for {
+			n, err := f.Read(buf)
+			v.mu.Lock()
+			v.raw = append(v.raw, buf[:n]...)
+			for _, c := range buf[:n] {
+				v.put(c)
+			}
+			v.mu.Unlock()
+			if err != nil { // EIO once the other side is closed
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = f.Close()
+		<-v.ended
+	})
+	return v
+}
+
+// put takes a byte from the program.
+func (v *terminal) put(c byte) {
+	line := &v.lines[v.row]
+	switch {
+	case len(v.seq) > 0:
+		if v.seq = append(v.seq, c); c != '[' && c >= '@' {
+			v.escape(string(v.seq))
+			v.seq = v.seq[:0]
+		}
+	case c == '\x1b':
+		v.seq = append(v.seq, c)
+	case c == '\r':
+		v.col = 0
+	case c == '\n':
+		v.down(false)
+	case 0x80 <= c && c < 0xc0: // of a character that stands there already, as "?"
+	default:
+		if c >= 0x80 {
+			c = '?'
+		}
+		if v.col == v.width {
+			v.down(true)
+			v.col, line = 0, &v.lines[v.row]
+		}
+		for len(*line) <= v.col {
+			*line = append(*line, ' ')
+		}
+		(*line)[v.col] = c
+		v.col++
+	}
+}
+
+// down moves the cursor to the next line, softly if the one it is in was full.
+func (v *terminal) down(soft bool) {
+	if v.row++; v.row == len(v.lines) {
+		v.lines = append(v.lines, nil)
+	}
+	v.soft[v.row] = soft
+}
+
+// escape does what an escape sequence says.
+func (v *terminal) escape(seq string) {
+	up := 0
+	n, _ := fmt.Sscanf(seq, "\x1b[%dA", &up)
+	switch line := &v.lines[v.row]; {
+	case n == 1 && up <= v.row:
+		v.row -= up
+	case seq == "\x1b[J":
+		v.lines = v.lines[:v.row+1]
+		fallthrough
+	case seq == "\x1b[K":
+		*line = (*line)[:min(v.col, len(*line))]
+	case strings.HasSuffix(seq, "m"): // a colour
+	default:
+		v.wrong = fmt.Sprintf("%s%q ", v.wrong, seq)
+	}
+}
+
+// text is all that the screen and what has scrolled off it show.
+func (v *terminal) text() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var b strings.Builder
+	for i, l := range v.lines {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.Write(l)
+	}
+	return b.String()
+}
+
+// unwrapped is text as the program wrote it, without the line breaks that are the
+// terminal's own. The terminal must not have been resized.
+func (v *terminal) unwrapped() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var b strings.Builder
+	for i, l := range v.lines {
+		if i > 0 && !v.soft[i] {
+			b.WriteByte('\n')
+		}
+		b.Write(l)
+	}
+	return b.String()
+}
+
+// await waits until the screen matches.
+func (v *terminal) await(t *testing.T, expr string) {
+	t.Helper()
+	re := regexp.MustCompile("(?m)" + expr)
+	for end := time.Now().Add(time.Minute); !re.MatchString(v.text()); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s on the terminal:\n%s", expr, v.text())
+		}
+	}
+}
+
+// end waits for the program's end. It returns how it ended and the lines that
+// are left on the terminal.
+func (v *terminal) end(t *testing.T) (syscall.WaitStatus, []string) {
+	_ = v.cmd.Wait()
+	<-v.ended
+	require.Empty(t, v.wrong, "unknown escape sequences")
+	return v.cmd.ProcessState.Sys().(syscall.WaitStatus), strings.Split(strings.TrimRight(v.text(), "\n"), "\n")
+}
+
+// withoutSummary is lines without the one that a run of a second or more ends
+// with, which a narrow terminal wraps.
+func withoutSummary(lines []string) []string {
+	summary := regexp.MustCompile(`^crew: \d+ tasks? in [0-9.]+s$`)
+	for i := range lines {
+		if summary.MatchString(strings.Join(lines[i:], "")) {
+			return lines[:i]
+		}
+	}
+	return lines
+}
+
+// TestTerminalBar has the bar say how far the run is, below what tasks print,
+// and go away at the end.
+func TestTerminalBar(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int{80, 30, 12} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			t.Parallel()
+			open := filepath.Join(t.TempDir(), "go")
+			cmd := crew("-j1", "sh", "-c", `[ "$1" != 4 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo "line $1"`,
+				open, "{}", ":::", "1", "2", "3", "4")
+			v := startOnTerminal(t, width, cmd)
+			v.await(t, `^line 3\n.*3/4`)
+			for _, l := range strings.Split(v.text(), "\n") {
+				require.Less(t, len(l), width, l)
+			}
+			if width == 80 {
+				v.await(t, `^line 3\ncrew: 3/4 done, 1 running, 0 failed, after \d+s, oldest \d+s +75% \[=`)
+			}
+			require.NoError(t, os.WriteFile(open, nil, 0o666))
+			status, lines := v.end(t)
+			require.Zero(t, status.ExitStatus())
+			require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4"}, withoutSummary(lines))
+		})
+	}
+}
+
+// TestTerminalLines has tasks print on both streams while the bar stands:
+// every line stays whole, and the bar leaves nothing behind.
+func TestTerminalLines(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int{80, 30} {
+		for _, mode := range []string{"group", "line"} {
+			t.Run(fmt.Sprint(width, mode), func(t *testing.T) {
+				t.Parallel()
+				open := filepath.Join(t.TempDir(), "go") // until the bar has been seen
+				args := []string{"-j3", "--output", mode, "sh", "-c", `echo "out $1 a"; echo "err $1" >&2; sleep 0.02
+					[ "$1" != 0 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo "out $1 b"`, open, "{}", ":::"}
+				var want []string
+				for i := range 40 {
+					n := fmt.Sprint(i)
+					args = append(args, n)
+					want = append(want, "out "+n+" a", "err "+n, "out "+n+" b")
+				}
+				v := startOnTerminal(t, width, crew(args...))
+				v.await(t, `(^| )\d+/40( |$)`)
+				require.NoError(t, os.WriteFile(open, nil, 0o666))
+				status, lines := v.end(t)
+				require.Zero(t, status.ExitStatus())
+				lines = withoutSummary(lines)
+				slices.Sort(lines)
+				slices.Sort(want)
+				require.Equal(t, want, lines)
+			})
+		}
+	}
+}
+
+// TestTerminalNoBar has nothing but the tasks' lines where no bar is wanted, or
+// where tasks write past it.
+func TestTerminalNoBar(t *testing.T) {
+	t.Parallel()
+	for _, option := range []string{"--progress=never", "--output=raw"} {
+		v := startOnTerminal(t, 80, crew("-n0", option, "sleep 0.5; echo one", ":::", "a"))
+		status, lines := v.end(t)
+		require.Zero(t, status.ExitStatus())
+		require.Equal(t, []string{"one"}, withoutSummary(lines), option)
+		require.NotContains(t, string(v.raw), "done", option)
+	}
+}
+
+// TestTerminalSummary has a run of more than a second say how it went.
+func TestTerminalSummary(t *testing.T) {
+	t.Parallel()
+	v := startOnTerminal(t, 80, crew("-j2", "sleep", ":::", "1.1", "0"))
+	_, lines := v.end(t)
+	require.Len(t, lines, 1)
+	require.Regexp(t, `^crew: 2 tasks in [0-9.]+s$`, lines[0])
+
+	begin := time.Now()
+	v = startOnTerminal(t, 80, crew("true", ":::", "a"))
+	_, lines = v.end(t)
+	if time.Since(begin) < time.Second {
+		require.Equal(t, []string{""}, lines, "a short run says nothing")
+	}
+}
+
+// TestTerminalInput has a person type the tasks.
+func TestTerminalInput(t *testing.T) {
+	t.Parallel()
+	v := startOnTerminal(t, 80, crew())
+	v.await(t, `^crew: reading tasks from the terminal: end with Ctrl-D$`)
+	_, err := v.file.WriteString("echo $((40+2))\n")
+	require.NoError(t, err)
+	v.await(t, `^42$`)
+	_, err = v.file.WriteString("\x04")
+	require.NoError(t, err)
+	status, _ := v.end(t)
+	require.Zero(t, status.ExitStatus())
+
+	v = startOnTerminal(t, 80, crew("echo", ":::", "a"))
+	_, lines := v.end(t)
+	require.Equal(t, []string{"a"}, withoutSummary(lines), "it says so only where it reads")
+}
+
+// TestTerminalInterrupt has Ctrl-C reach crew and not its tasks, which finish.
+func TestTerminalInterrupt(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "go")
+	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
+	v.await(t, `0/2 done, 1 running`)
+	_, err := v.file.WriteString("\x03")
+	require.NoError(t, err)
+	v.await(t, `^crew: draining: waiting for 1 running task \(1\); Ctrl-C again ends them$`)
+	require.NoError(t, os.WriteFile(open, nil, 0o666))
+	status, lines := v.end(t)
+	require.True(t, status.Signaled())
+	require.Equal(t, syscall.SIGINT, status.Signal())
+	require.Contains(t, lines, "done 1")
+	require.NotContains(t, strings.Join(lines, "\n"), "done 2")
+}
+
+// TestTerminalPipeline has Ctrl-C reach a pipeline. It kills the reader, but crew
+// lets its tasks finish, whichever of the two deaths and signals it notices first.
+func TestTerminalPipeline(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, options, loop string }{
+		{"quiet", "", "sleep 0.01"},
+		{"noisy", "--output line", "echo x"}, // crew finds the pipe closed at once
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				cmd := exec.Command("/bin/bash", "-c", `trap : INT
+					"$CREW" -j2 --joblog log `+c.options+` 'echo > on.{}; until [ -e go ]; do `+c.loop+`; done; echo > done.{}; echo end {}' ::: 1 2 3 | { echo $BASHPID > reader; exec tee out; }
+					echo "status=${PIPESTATUS[*]}"`)
+				cmd.Dir = t.TempDir()
+				cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "CREW="+os.Args[0])
+				v := startOnTerminal(t, 80, cmd)
+				for _, name := range []string{"on.1", "on.2", "reader"} {
+					eventually(t, func() bool { return size(filepath.Join(cmd.Dir, name)) > 0 })
+				}
+				reader, err := os.ReadFile(filepath.Join(cmd.Dir, "reader"))
+				require.NoError(t, err)
+				pid, err := strconv.Atoi(strings.TrimSpace(string(reader)))
+				require.NoError(t, err)
+				eventually(t, func() bool { // until then bash may take Ctrl-C for itself
+					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+					return string(name) == "tee\n"
+				})
+				_, err = v.file.WriteString("\x03")
+				require.NoError(t, err)
+				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
+				eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
+				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
+				v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)
+				v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
+				v.await(t, `^status=130 130$`)
+				v.end(t)
+				require.FileExists(t, filepath.Join(cmd.Dir, "done.1"))
+				require.FileExists(t, filepath.Join(cmd.Dir, "done.2"))
+				log, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
+				require.NoError(t, err)
+				require.Equal(t, 3, strings.Count(string(log), "\n"), "a header and two tasks: %s", log)
+			}
+		})
+	}
+}
+
+// eventually waits until ok holds.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 2*time.Millisecond)
+}
+
+// size returns the size of a file, -1 if there is none.
+func size(name string) int64 {
+	st, err := os.Stat(name)
+	if err != nil {
+		return -1
+	}
+	return st.Size()
+}
+
+// TestTerminalStatus has Ctrl-\ say what runs, above the bar, and the run go on.
+func TestTerminalStatus(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "go")
+	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
+	v.await(t, `0/2 done, 1 running`)
+	_, err := v.file.WriteString("\x1c")
+	require.NoError(t, err)
+	v.await(t, `^crew: running, .* after the start: 0 of 2 tasks finished, 0 failed, 1 running$`)
+	v.await(t, `^crew: 1 task waits for a worker\ncrew: a second SIGQUIT .* and crew\ncrew: 0/2 done`)
+	require.NoError(t, os.WriteFile(open, nil, 0o666))
+	status, lines := v.end(t)
+	require.Zero(t, status.ExitStatus())
+	require.Contains(t, lines, "done 2")
+}
+
+// TestTerminalWanted has a task read the terminal that is not its own.
+func TestTerminalWanted(t *testing.T) {
+	t.Parallel()
+	v := startOnTerminal(t, 200, crew("-j1", "--timeout", "1m", `read x < /dev/tty; echo "read $x"`, ":::", "a"))
+	v.await(t, `^crew: task 1 \(.*\) has stopped because it wants the terminal: .* ends it$`)
+	pgid := regexp.MustCompile(`kill -KILL (-\d+) ends it`).FindStringSubmatch(v.text())
+	require.Len(t, pgid, 2, v.text())
+	group, err := strconv.Atoi(pgid[1])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(group, syscall.SIGKILL))
+	status, lines := v.end(t)
+	require.Equal(t, 123, status.ExitStatus())
+	require.Contains(t, strings.Join(lines, "\n"), "killed by SIGKILL")
+}

@@ -1,0 +1,452 @@
+// Package wiring carries command lines out: it makes the Configs of the other packages
+// from cli.Options, connects these packages to a run, and returns the exit status.
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/control"
+	"crew/runner/jobserver"
+	"crew/runner/journal"
+	"crew/runner/proc"
+	"crew/runner/sink"
+	"crew/runner/spool"
+	"crew/runner/task"
+	"crew/sched"
+)
+
+const (
+	memoryBudget = 16 << 20               // bytes of output in memory; the rest goes to a temporary file
+	window       = 1 << 20                // tasks that --keep-order may admit beyond the first unreleased one
+	tick         = 200 * time.Millisecond // how often the sinks are called while nothing happens
+)
+
+// Executor runs attempts. It is closed when none runs any more.
+type Executor interface {
+	runner.Executor
+	io.Closer
+}
+
+// Main runs crew with a command line and returns its exit status. If a signal ended
+// the run, Main does not return: the process dies by that signal.
+func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int {
+	o, err := cli.Parse(args, os.Getenv)
+	if err != nil {
+		return complain(stderr, err)
+	}
+	tool, verb, _ := strings.Cut(o.Do, " ")
+	switch {
+	case o.Completion != nil:
+		err = printText(stdout, o.Completion.Text(runNames(o.Completion.Runs)))
+	case o.Print != "":
+		err = printText(stdout, o.Print)
+	case tool == "state":
+		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
+	case tool == "ctl":
+		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: programs.Far, in: stdin, out: stdout, errs: stderr}).do()
+	case tool == "engine" && o.Do != cli.DoAttach:
+		err = engine(o, verb, programs.Far, args, stdout, stderr)
+	default:
+		return run(args, o, programs, stdin, stdout, stderr)
+	}
+	return complain(stderr, err)
+}
+
+// printText prints what was asked for instead of a run.
+func printText(stdout io.Writer, text string) error {
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return fmt.Errorf("write to stdout: %w", err)
+	}
+	return nil
+}
+
+// run runs the tasks of a command line and returns the exit status.
+func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr *os.File) int {
+	p, err := poolOf(o, os.Getenv("MAKEFLAGS"))
+	switch {
+	case err != nil:
+	case programs.Far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
+		err = becomeEngine(args)
+	default:
+		err = ready(o, p, stdin)
+	}
+	if err != nil {
+		return complain(stderr, err)
+	}
+	w := &wiring{
+		args: args, opts: o, pool: p, plan: planOf(o), programs: programs,
+		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
+	}
+	end := w.run()
+	for _, text := range end.last {
+		w.screen.Last(text)
+	}
+	if end.err != nil {
+		w.screen.Last(end.err.Error())
+	}
+	return end.exit()
+}
+
+// wiring makes a run of the packages that do the work. It holds what is open, so
+// every path closes it.
+type wiring struct {
+	// configuration
+
+	args     []string // the command line
+	opts     *cli.Options
+	pool     pool
+	plan     task.Plan
+	programs Programs
+	in, out  *os.File
+	errs     *os.File
+	screen   *sink.Screen
+
+	// what is open
+
+	share      *share // nil for all records
+	source     *source
+	total      *total
+	inputTasks uint64 // number of tasks, if --halt needs it
+	store      *spool.Store
+	stdout     *sink.Stdout
+	control    *control.Server // nil if the run cannot be steered
+	begun      chan struct{}   // closed once the run is made
+	made       *runner.Run     // the run, once it is
+	exec       runner.Executor // runs the tasks, once it is made
+	feed       *feed           // nil unless others feed the run
+	signals    *runner.Signals
+	lock       int               // descriptor of the file of --lock; 0 for none
+	tokens     *jobserver.Tokens // nil if the places are shared with nobody
+	worker     Worker            // nil unless its tasks are those of other runs
+	attached   Attached          // nil unless it shows the results of another run
+	state      *journal.Journal  // nil without --state
+	close      []func() error    // in order of opening
+}
+
+// run opens inputs and outputs, runs the tasks, and closes everything.
+func (w *wiring) run() (end ending) {
+	defer func() {
+		for _, closeOne := range slices.Backward(w.close) {
+			if err := closeOne(); err != nil && end.err == nil {
+				end.err = err
+			}
+		}
+	}()
+	if err := w.takeLock(); err != nil {
+		return ending{err: err}
+	}
+	if err := w.openInput(); err != nil {
+		return ending{err: err}
+	}
+	w.store = spool.New(memoryBudget, "")
+	w.close = append(w.close, w.store.Close)
+	if err := w.openWorker(); err != nil {
+		return ending{err: err}
+	}
+	// Not earlier: a signal must end a crew that waits for a header, or for the engine.
+	signals, err := runner.CatchSignals()
+	if err != nil {
+		return ending{err: err}
+	}
+	w.onClose(signals.Release)
+	w.signals = signals
+	signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
+	r, err := w.newRun()
+	if err != nil {
+		return ending{err: err}
+	}
+	w.made = r
+	close(w.begun)
+	if err := w.announce(); err != nil {
+		return ending{err: err}
+	}
+	signals.Serve(r, w.status, w.screen.Hide)
+	if file := w.pool.file; file != "" {
+		do := func(cmd task.Command) { r.Do(cmd) }
+		w.onClose(watchJobs(file, w.pool.jobs, do, w.screen.Notice))
+	}
+	return w.ending(r.Wait())
+}
+
+// onClose calls stop when the run is over.
+func (w *wiring) onClose(stop func()) {
+	w.close = append(w.close, func() error { stop(); return nil })
+}
+
+// openInput opens the input, which stays open: the reader of a stopped run may
+// still be blocked in it.
+func (w *wiring) openInput() (err error) {
+	o := w.opts
+	if o.Pool.PTY && !o.Show.DryRun && !o.Far() {
+		if err := proc.HasPTYs(); err != nil {
+			return misuse("--pty needs pseudo-terminals: "+err.Error(), "drop --pty")
+		}
+	}
+	switch {
+	case o.Pool.TTY && w.typed():
+		return misuse("--tty gives the terminal to the tasks", "give the records with :::, -a FILE or a pipe")
+	case o.Pool.TTY && !o.Show.DryRun && !proc.HasTerminal():
+		return misuse("--tty needs a terminal, and crew has none", "drop --tty")
+	case w.typed():
+		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
+	}
+	if typed := o.WholeLines(); typed != "" && !o.Silent() {
+		w.screen.Notice(typed + " takes lines as they are: -C ' +' splits them at blanks")
+	}
+	if o.Command.TakesFound() && !o.Silent() {
+		w.screen.Notice("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
+	}
+	if w.share, err = openShare(o); err != nil {
+		return err
+	}
+	stdin := w.in
+	if o.Failure.Halt.Percent {
+		c := &inputCopies{opts: *o, stdin: stdin}
+		w.onClose(c.close)
+		if err := c.copyInput(); err != nil {
+			return err
+		}
+		o, stdin = &c.opts, c.stdin
+	}
+	w.total = newTotal(o, stdin)
+	w.onClose(w.total.close)
+	if w.source, err = openSource(o, w.pool.jobs, w.share, stdin); err != nil {
+		return err
+	}
+	w.total.source = w.source
+	if o.Failure.Halt.Percent {
+		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
+		w.inputTasks = uint64(n)
+	}
+	return nil
+}
+
+// typed reports whether records are read from a terminal.
+func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
+
+// newRun opens the outputs and makes the run.
+func (w *wiring) newRun() (*runner.Run, error) {
+	if err := w.openState(); err != nil {
+		return nil, err
+	}
+	w.openFeed()
+	sinks, err := w.sinks()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.attach(); err != nil {
+		return nil, err
+	}
+	if w.tokens, err = openTokens(w.opts, &w.pool, w.screen.Notice); err != nil {
+		return nil, err
+	} else if w.tokens != nil {
+		w.close = append(w.close, w.tokens.Close)
+	}
+	exec, err := w.executor()
+	if err != nil {
+		return nil, err
+	}
+	w.exec = exec
+	if x, ok := exec.(recordingExecutor); ok && w.state != nil {
+		sinks = slices.Insert(sinks, 1, x.Sink())
+	} else if ok && w.opts.Engine.Detach {
+		sinks = append(sinks, x.Sink())
+	}
+	sinks = w.openControl(exec, sinks)
+	if w.announces() {
+		exec = announce(exec, sink.NewVerbose(w.screen))
+	}
+	cfg, err := w.config()
+	if err != nil {
+		return nil, err
+	}
+	var in runner.Source = w.source.tasks
+	var rec runner.Recorder // nil without --state
+	if w.state != nil {
+		in, rec = w.state.Source(w.source.tasks), w.state
+	}
+	if w.feed != nil {
+		in = w.feed
+	} else if w.worker != nil {
+		in, sinks = w.worker, append([]runner.Sink{w.worker}, sinks...)
+	} else if w.attached != nil {
+		in = tagged{w.attached, w.source.tasks.Tag}
+	}
+	return runner.New(cfg, in, exec, rec, sinks)
+}
+
+func (w *wiring) executor() (runner.Executor, error) {
+	o := w.opts
+	if o.Show.DryRun {
+		return sink.DryRun{Dir: o.Pool.Workdir, Terminal: isatty.IsTerminal(w.out.Fd())}, nil
+	}
+	if err := proc.Nice(o.Pool.Nice); err != nil {
+		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
+	}
+	// A running attempt takes a thread, and crew ctl can make the pool larger.
+	debug.SetMaxThreads(max(w.pool.jobs, 100_000) + 2000)
+	switch {
+	case w.attached != nil:
+		return w.attached, nil
+	case o.Far():
+		return w.submit()
+	}
+	cfg := proc.Config{
+		Dir: o.Pool.Workdir, Env: environ(w.tokens), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
+		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
+	}
+	if w.worker != nil {
+		return w.workLocally(cfg)
+	}
+	exec, err := w.local(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if o.Coproc.Words != "" {
+		return w.workers(exec.(*proc.Local))
+	}
+	return exec, nil
+}
+
+// local returns the executor of tasks on this machine.
+func (w *wiring) local(cfg proc.Config) (Executor, error) {
+	exec, err := w.programs.Local(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, exec.Close)
+	if l, ok := exec.(*proc.Local); ok && w.lock != 0 {
+		l.Hold(w.lock)
+	}
+	return exec, nil
+}
+
+func (w *wiring) config() (runner.Config, error) {
+	o := w.opts
+	policy := sched.Config{Name: o.Sched.Policy, Topics: o.Sched.Topics}
+	if o.Sched.LongestFirst {
+		policy.Name = "longest-first"
+	}
+	p, err := sched.New(policy)
+	cfg := runner.Config{
+		Pool: runner.Pool{
+			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Policy: p,
+			Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
+		},
+		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
+		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Retry: runner.Retry{
+			Max: o.Failure.Retries, Delay: o.Failure.RetryDelay, MaxDelay: o.Failure.RetryMaxDelay,
+			On: func(r *task.Result) bool { return retries(o.Failure.RetryOn, r) }, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
+		},
+		Halt: haltOf(o.Failure.Halt, w.inputTasks),
+		Feed: runner.Feed{
+			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "",
+		},
+		Tick: tick,
+
+		SameCommand: w.source.sameCommand(),
+	}
+	if o.Sched.Topics.Auto {
+		if cfg.Pool.Procs = hereProcessors(); cfg.Pool.Remote {
+			cfg.Pool.Procs = math.MaxInt // other machines have their own
+		}
+	}
+	if w.tokens != nil {
+		cfg.Pool.Tokens = w.tokens
+	}
+	if !o.Show.DryRun {
+		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
+		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until
+	}
+	return cfg, err
+}
+
+// haltOf returns when a run of so many tasks ends early.
+func haltOf(h cli.Halt, tasks uint64) runner.Halt {
+	if h == (cli.Halt{}) {
+		return runner.Halt{}
+	}
+	when := map[string]runner.When{"soon": runner.Soon, "now": runner.Now}
+	on := map[string]runner.On{"fail": runner.OnFail, "success": runner.OnSuccess, "done": runner.OnDone}
+	return runner.Halt{When: when[h.When], On: on[h.On], N: h.N, Percent: h.Percent, Tasks: tasks}
+}
+
+// ending returns what remains to do after a run that ended with e.
+func (w *wiring) ending(e runner.Ending) ending {
+	if w.opts.Do == cli.DoServe {
+		e.Stats = e.Stats.Own()
+	}
+	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
+	if w.worker != nil && end.status == statusFailed {
+		end.status = statusOK // that is for the tasks' own runs to tell
+	}
+	// After SIGHUP the terminal is gone, so writing to it fails.
+	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO)
+	switch {
+	case e.Reason == runner.Broken && !hungUp:
+		end.err = e.Err
+	case e.Reason == runner.Told || hungUp:
+		end.signal, end.group = syscall.Signal(e.Signal), e.Interrupted
+	case e.Reason == runner.BadCommand && end.status == statusTrouble:
+		end.last = append(end.last, e.Result.Err.Error())
+	case e.Reason == runner.BadCommand:
+		end.last = append(end.last, w.opts.Command.CannotRun(e.Result.Err))
+	}
+	if err := w.detached(e); err != nil {
+		end.err = err
+	}
+	if o := w.opts; e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
+		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {
+		what := "values"
+		if len(o.Words()) == 0 {
+			what = "commands"
+		}
+		end.last = append(end.last, "nothing ran, because standard input holds no records: "+
+			"to give "+what+" on the command line, put ::: before them")
+	}
+	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
+		end.last = append(end.last, w.share.notes(w.opts)...)
+	}
+	if e.Unshown && end.err == nil {
+		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
+	}
+	if n := w.stdout.Lost(); n > 0 && e.Reason != runner.Unread {
+		w.screen.Urge(lostText(n, w.state != nil && w.plan.Recalls()))
+	}
+	for _, err := range e.More {
+		w.screen.Urge(err.Error())
+	}
+	if n := e.Abandoned; n > 0 && !e.Unshown {
+		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
+	}
+	if end.signal != 0 || e.Reason == runner.Unread {
+		end.last = nil // exit without waiting for a reader of stderr
+	} else if w.state != nil {
+		end.last = append(end.last, stateNotes(w.state, w.plan, e)...)
+	}
+	return end
+}
+
+// lostText says that n results could not be shown, and how to see them.
+func lostText(n int64, kept bool) string {
+	text := task.Count(n, "result") + " could not be shown: nobody reads stdout any more"
+	if kept {
+		text += ": the same command shows what --state has kept"
+	}
+	return text
+}
