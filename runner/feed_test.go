@@ -223,39 +223,6 @@ func TestRestRunsWhatWasRead(t *testing.T) {
 	})
 }
 
-// TestWhatIsLegal tries each command in each state. The man page has the same table.
-func TestWhatIsLegal(t *testing.T) {
-	reach := map[task.State][]task.Op{
-		task.Going: nil, task.Paused: {task.Pause}, task.Rests: {task.Rest},
-		task.Drains: {task.Drain}, task.Stops: {task.Drain, task.Stop},
-	}
-	for state, ops := range reach {
-		for op, in := range legal {
-			synctest.Test(t, func(t *testing.T) {
-				exec := &fake{grace: time.Minute}
-				during(t, config(1), &tasks{n: 1000}, exec, nil, &seen{}, func(r *Run) {
-					for _, op := range ops {
-						ask(t, r, task.Command{Op: op})
-					}
-					require.Equal(t, state, look(t, r).State)
-					cmd := task.Command{Op: op, N: 1}
-					if op == task.Cancel {
-						cmd.IDs = []uint64{1}
-					}
-					err := r.Do(cmd).Err
-					require.Equal(t, in[state], err == nil, "%v in %v: %v", op, state, err)
-					if err != nil {
-						require.EqualError(t, err, reasons[state])
-					}
-					cmd.Signal = 2
-					require.NoError(t, r.Do(cmd).Err, "a signal is always obeyed")
-					ask(t, r, task.Command{Op: task.Kill})
-				})
-			})
-		}
-	}
-}
-
 // TestSteeringKeepsTheBooks throws commands at a fed run at random: every task that
 // was accepted has one outcome, and tasks of a key run in order.
 func TestSteeringKeepsTheBooks(t *testing.T) {

@@ -237,26 +237,6 @@ func TestLostAtTheEnd(t *testing.T) {
 		require.Equal(t, task.NotRun, r.Outcome)
 		require.Len(t, r.Before, 1)
 		require.EqualValues(t, 1, end.Stats.Lost)
-
-		lost := func(cmd task.Command) *task.Result {
-			c := newCore(remote("fifo"))
-			c.tick(time.Unix(1, 0))
-			c.join(task.Slot{Host: "web1"}, 1)
-			c.admit(&task.Task{ID: c.number()})
-			e, ok := c.next()
-			require.True(t, ok)
-			require.NoError(t, c.apply(cmd).Err)
-			res := &task.Result{Task: e.task, Outcome: task.Lost}
-			require.True(t, c.decide(e, res))
-			c.recorded(e)
-			return res
-		}
-		r = lost(task.Command{Op: task.Stop})
-		require.Equal(t, task.Cancelled, r.Outcome)
-		require.False(t, r.Final)
-		r = lost(task.Command{Op: task.Cancel, IDs: []uint64{1}})
-		require.Equal(t, task.Cancelled, r.Outcome)
-		require.True(t, r.Final, "it must not run again")
 	})
 }
 

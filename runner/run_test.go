@@ -18,6 +18,17 @@ import (
 	"crew/sched"
 )
 
+// What package core grants: time, room for events and for tasks that wait aside.
+const (
+	margin       = time.Second
+	lag          = 10 * time.Millisecond
+	outboxFull   = 4096
+	asideTasks   = 32 << 10
+	asideBytes   = 16 << 20
+	poison       = 5
+	returnedWait = 100 * time.Millisecond
+)
+
 // tasks is a Source of n tasks, each after a pause, then of err.
 type tasks struct {
 	n      int

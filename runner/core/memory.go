@@ -1,4 +1,4 @@
-package runner
+package core
 
 import (
 	"fmt"
@@ -43,19 +43,18 @@ func (m *memory) forget(id uint64) {
 
 // retry starts the next attempt of a task now or, if it has failed for good, runs it
 // again as a new task. It returns the number under which it runs.
-func (c *core) retry(id uint64) (uint64, error) {
+func (c *Core) retry(id uint64) (uint64, error) {
 	if e := c.entries[id]; e != nil {
 		if e.state != delayed {
 			return 0, fmt.Errorf("task %d does not wait for a retry", id)
 		}
-		e.due = c.run
-		c.delayed.Push(id, c.run)
+		c.queue.delay(e, c.run)
 		return id, nil
 	}
-	was, ok := c.memory.tasks[id]
+	was, ok := c.queue.memory.tasks[id]
 	switch {
 	case ok:
-	case !c.exists(id):
+	case !c.input.exists(id):
 		return 0, noTask(id)
 	case c.cfg.Feed.Remember:
 		return 0, fmt.Errorf("task %d has not failed, or did so long ago", id)
@@ -65,14 +64,12 @@ func (c *core) retry(id uint64) (uint64, error) {
 	if b := was.task.Block; b != nil && b.Free != nil {
 		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	}
-	c.memory.forget(id)
+	c.queue.memory.forget(id)
 	again := *was.task
-	again.ID, again.Done, again.Attempts, again.After = c.number(), nil, was.attempt, nil
+	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
 	again.Failures, again.Known = 0, nil
 	c.admit(&again)
 	return again.ID, nil
 }
-
-func (c *core) exists(id uint64) bool { return id > 0 && id <= c.numbered.Load() }
 
 func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }

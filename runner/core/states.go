@@ -1,4 +1,4 @@
-package runner
+package core
 
 import (
 	"fmt"
@@ -33,9 +33,9 @@ var reasons = [task.Done + 1]string{
 
 // refusal returns why a command is not carried out now, or nil. A signal is always
 // obeyed.
-func (c *core) refusal(cmd task.Command) error {
+func (c *Core) refusal(cmd task.Command) error {
 	state := c.state()
-	if state == task.Paused && c.rest && cmd.Op == task.Add {
+	if state == task.Paused && c.input.rest && cmd.Op == task.Add {
 		state = task.Rests
 	}
 	if in, limited := legal[cmd.Op]; !limited || in[state] || cmd.Signal != 0 {
@@ -44,17 +44,17 @@ func (c *core) refusal(cmd task.Command) error {
 	return fmt.Errorf("%s", reasons[state])
 }
 
-func (c *core) state() task.State {
+func (c *Core) state() task.State {
 	switch {
-	case c.sealed:
+	case c.end.sealed:
 		return task.Done
-	case c.phase >= stopping:
+	case c.end.phase >= stopping:
 		return task.Stops
-	case c.phase == draining:
+	case c.end.phase == draining:
 		return task.Drains
-	case c.paused || c.clock.stopped():
+	case c.queue.paused || c.stopped():
 		return task.Paused
-	case c.rest:
+	case c.input.rest:
 		return task.Rests
 	}
 	return task.Going

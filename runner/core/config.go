@@ -1,0 +1,156 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// Config configures a run.
+type Config struct {
+	Pool  Pool
+	Order Order
+	Limit Limit
+	Retry Retry
+	Halt  Halt
+	Feed  Feed
+	Tick  time.Duration // interval of empty batches for the sinks; 0 for none
+
+	// SameCommand means that all tasks have the same command: if it cannot be
+	// executed for one task, the run ends.
+	SameCommand bool
+}
+
+// Pool configures the slots and the queue.
+type Pool struct {
+	Workers int           // slots on this machine
+	Remote  bool          // there are none, but slots of other machines join and leave; the executor ends attempts at their timeouts
+	Policy  sched.Policy  // without slots: the run adds them
+	Buffer  int           // tasks to read ahead at most; with Remote, twice the slots if that is more
+	Bytes   int           // their size at most, except for the first few tasks; 0 for no limit
+	Few     int           // how many these are; 0 for as many as are no burden
+	Window  int           // attempts that a slot of this machine runs at once; less than 1 is 1
+	PerKey  int           // running tasks of one key at most; 0 for no limit
+	Delay   time.Duration // between two starts
+	Jitter  time.Duration // before the first start
+	Procs   int           // processors, if topics are automatic; 0 otherwise
+	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
+}
+
+// Order configures the order of results.
+type Order struct {
+	Keep   bool // release results in input order
+	Window int  // with Keep: tasks to admit at most, counted from the first unreleased one
+}
+
+// Limit limits the time of an attempt, and that of the run, which has one of two
+// limits at most.
+type Limit struct {
+	Timeout   time.Duration // 0 for none
+	KillAfter time.Duration // from asking an attempt to end to killing it; also from the end of the run's time to asking
+	Run       time.Duration // of the run; 0 for none
+	Until     time.Time     // when the run's time is over, by the machine's clock, however long it was suspended; zero for never
+}
+
+// Retry configures the attempts after a failed one.
+type Retry struct {
+	Max      int           // attempts after the first
+	Delay    time.Duration // before the first retry; doubles with each
+	MaxDelay time.Duration
+	On       func(*task.Result) bool // whether to retry a failure; nil for always
+	Jitter   func() float64          // uniform in [0,1)
+	Keep     bool                    // keep outputs of failed attempts open until the task is finished
+}
+
+// Halt configures when the run ends early. The zero value is never. Results of an
+// earlier run (task.Task.Done) do not count.
+type Halt struct {
+	When    When
+	On      On
+	N       int
+	Percent bool   // N is a percentage of Tasks
+	Tasks   uint64 // number of tasks in the input
+}
+
+// Feed configures what commands do with tasks.
+type Feed struct {
+	Open      bool          // tasks come by task.Add, and the Source has none
+	MaxQueued int           // waiting tasks at most, or task.Add is refused; 0 for no limit
+	IdleExit  time.Duration // end the run after so long without a task, counted from the first task.Add; 0 for never
+	Remember  bool          // remember tasks that have failed, so that task.Retry can run them again
+}
+
+// When is how a run halts.
+type When uint8
+
+// The ways to halt.
+const (
+	Never When = iota
+	Soon       // drain
+	Now        // stop
+)
+
+// On is the kind of result that a halt counts.
+type On uint8
+
+// The kinds of result.
+const (
+	OnFail On = iota
+	OnSuccess
+	OnDone
+)
+
+// Validate returns an error if no run is possible with c.
+func (c Config) Validate() error {
+	switch {
+	case c.Pool.Workers < 1 && !c.Pool.Remote:
+		return errors.New("a pool needs a worker")
+	case c.Pool.Policy == nil:
+		return errors.New("a pool needs a policy")
+	case c.Pool.Buffer < 1:
+		return errors.New("the read-ahead needs room for a task")
+	case c.Order.Keep && c.Order.Window < 1:
+		return errors.New("the window needs room for a task")
+	case c.Retry.Max > 0 && c.Retry.Jitter == nil:
+		return errors.New("retries need a source of jitter")
+	case c.Halt.When != Never && c.Halt.N < 1:
+		return errors.New("a halt needs a number")
+	}
+	return nil
+}
+
+// Reason is why a run ended. Reasons are ordered, and the worst one counts.
+type Reason uint8
+
+// The reasons, from good to bad.
+const (
+	Completed  Reason = iota // every task of the input had its turn
+	Halted                   // Config.Halt
+	Late                     // Limit.Run or Limit.Until
+	BadCommand               // the command of all tasks cannot be executed
+	Unread                   // nobody reads stdout any more
+	Told                     // a command or a signal
+	Broken                   // the input or an output failed
+)
+
+// Ending is how a run ended.
+type Ending struct {
+	Reason Reason
+	Stats  task.Stats
+	Err    error        // if Broken or Unread: the first error of that kind
+	More   []error      // later errors that no sink has shown
+	Signal int          // if Told: the last signal that asked for the end, or 0
+	Result *task.Result // if Halted or BadCommand: the result that decided it
+
+	// Interrupted means that the signal was sent to a task (task.Result.Interrupted),
+	// and not to crew's process group.
+	Interrupted bool
+	// Abandoned is the number of attempts that did not end although they were
+	// killed: they are stuck in the kernel, or wait for a reader of their output.
+	Abandoned int
+	// Unshown means that the run was told to end and gave up its output because
+	// nobody read it.
+	Unshown bool
+}
