@@ -101,7 +101,7 @@ func (p *pump) close() {
 	p.r.mu.Unlock()
 	for i, s := range p.sinks {
 		if err := s.Close(stats); err != nil && !p.broken[i] {
-			p.r.do(func(c *core.Core) { c.Late(err) }, nil)
+			p.r.do(func(c *core.Core) { c.Abort(err) }, nil)
 		}
 	}
 	p.r.do((*core.Core).Shown, nil)

@@ -175,11 +175,7 @@ func (r *Run) do(fact func(*core.Core), mine *turn) {
 				r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 			}
 		}
-		refused = r.step(func(c *core.Core) {
-			for _, res := range refused {
-				c.Ended(res)
-			}
-		}, nil)
+		refused = r.step(func(c *core.Core) { c.Ended(refused...) }, nil)
 	}
 }
 
@@ -193,8 +189,8 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 	}
 	now := r.began.Add(time.Since(r.began)) // half the cost of time.Now
 	fx := r.core.Step(now, fact)
-	if r.tokens != nil {
-		fx.Tokens.Make(r.tokens)
+	for _, call := range fx.Tokens {
+		call(r.tokens)
 	}
 	r.start(fx, mine)
 	if fx.Read {

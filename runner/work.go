@@ -37,13 +37,14 @@ func (r *Run) newHandle() *handle {
 
 // work runs an attempt and those that start in its place.
 func (r *Run) work(t turn) {
+	var verdicts []core.Verdict
 	for t.handle != nil {
 		if r.rec != nil {
 			r.rec.Started(t.attempt, false)
 		}
 		res := r.exec.Run(t.handle.ctx, t.attempt)
-		if r.rec != nil && !r.record(t.attempt, res) {
-			return
+		if r.rec != nil {
+			verdicts = r.record(t.attempt.Slot, []*task.Result{res}, verdicts)
 		}
 		r.next(&t, res)
 	}
@@ -52,15 +53,21 @@ func (r *Run) work(t turn) {
 	}
 }
 
-// record has the end of an attempt decided and recorded. It returns false if the run has
-// given the attempt up.
-func (r *Run) record(a task.Attempt, res *task.Result) bool {
-	v := core.Void
-	r.do(func(c *core.Core) { v = c.Decide(res) }, nil)
-	if v != core.Void {
-		r.rec.Ended(a, res, v == core.Final)
+// record has the ends of attempts of a slot decided and recorded. It returns the
+// verdicts in the buffer.
+func (r *Run) record(slot task.Slot, ended []*task.Result, verdicts []core.Verdict) []core.Verdict {
+	verdicts = verdicts[:0]
+	r.do(func(c *core.Core) {
+		for _, res := range ended {
+			verdicts = append(verdicts, c.Decide(res))
+		}
+	}, nil)
+	for i, v := range verdicts {
+		if res := ended[i]; v != core.Void {
+			r.rec.Ended(task.Attempt{Task: res.Task, Number: res.Attempt, Slot: slot}, res, v == core.Final)
+		}
 	}
-	return v != core.Void
+	return verdicts
 }
 
 // next takes the end of a turn's attempt, and puts the attempt in that starts in its place.
@@ -81,7 +88,7 @@ func (r *Run) serve(slot task.Slot) {
 	var t turn
 	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
 		if r.rec != nil && len(ended) > 0 {
-			verdicts = r.recordAll(slot, ended, verdicts[:0])
+			verdicts = r.record(slot, ended, verdicts)
 		}
 		t = turn{left: task.LeftNone} // if the run is over
 		r.do(func(c *core.Core) { c.Swap(slot.ID, ended) }, &t)
@@ -100,21 +107,6 @@ func (r *Run) serve(slot task.Slot) {
 		again = false
 		r.do(func(c *core.Core) { again = c.Served(slot.ID) }, nil)
 	}
-}
-
-// recordAll is record for attempts of a slot. It returns their verdicts in a buffer.
-func (r *Run) recordAll(slot task.Slot, ended []*task.Result, verdicts []core.Verdict) []core.Verdict {
-	r.do(func(c *core.Core) {
-		for _, res := range ended {
-			verdicts = append(verdicts, c.Decide(res))
-		}
-	}, nil)
-	for i, v := range verdicts {
-		if res := ended[i]; v != core.Void {
-			r.rec.Ended(task.Attempt{Task: res.Task, Number: res.Attempt, Slot: slot}, res, v == core.Final)
-		}
-	}
-	return verdicts
 }
 
 // read is the reader.

@@ -110,6 +110,39 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 	return ids, err
 }
 
+// retry starts the next attempt of a task now or, if it has failed for good, runs it
+// again as a new task. It returns the number under which it runs.
+func (c *Core) retry(id uint64) (uint64, error) {
+	if e := c.entries[id]; e != nil {
+		if e.state != delayed {
+			return 0, fmt.Errorf("task %d does not wait for a retry", id)
+		}
+		c.queue.delay(e, c.run)
+		return id, nil
+	}
+	was, ok := c.queue.memory.tasks[id]
+	switch {
+	case ok:
+	case !c.input.exists(id):
+		return 0, noTask(id)
+	case c.cfg.Feed.Remember:
+		return 0, fmt.Errorf("task %d has not failed, or did so long ago", id)
+	default:
+		return 0, fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
+	}
+	if b := was.task.Block; b != nil && b.Free != nil {
+		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
+	}
+	c.queue.memory.forget(id)
+	again := *was.task
+	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
+	again.Failures, again.Known = 0, nil
+	c.admit(&again)
+	return again.ID, nil
+}
+
+func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }
+
 // snapshot describes what the run does now.
 func (c *Core) snapshot() *task.Snapshot {
 	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.output.stats, Blocking: c.blocking()}
@@ -126,4 +159,58 @@ func (c *Core) snapshot() *task.Snapshot {
 	s.Queued, s.Buffer = c.queue.count[queued], c.buffer()
 	s.Aside, _ = c.queue.aside()
 	return s
+}
+
+// legal says in which states each command is carried out that a person may give.
+// The others are the run's own affair and allowed in all. The man page has the
+// same table.
+var legal = map[task.Op][task.Done + 1]bool{
+	//            running paused rests  drains stops  done
+	task.Drain:  {true, true, true, true, false, false},
+	task.Rest:   {true, true, true, false, false, false},
+	task.Stop:   {true, true, true, true, true, true},
+	task.Resize: {true, true, true, false, false, false},
+	task.Grow:   {true, true, true, false, false, false},
+	task.Pause:  {true, true, true, false, false, false},
+	task.Resume: {true, true, true, false, false, false},
+	task.Add:    {true, true, false, false, false, false},
+	task.Cancel: {true, true, true, true, true, false},
+	task.Retry:  {true, true, true, false, false, false},
+}
+
+// reasons say why a command is refused in a state.
+var reasons = [task.Done + 1]string{
+	task.Rests:  "it drains: it takes nothing more",
+	task.Drains: "it drains: nothing more starts",
+	task.Stops:  "it stops: its tasks are being ended",
+	task.Done:   "it is done: only its results are still being shown",
+}
+
+// refusal returns why a command is not carried out now, or nil. A signal is always
+// obeyed.
+func (c *Core) refusal(cmd task.Command) error {
+	state := c.state()
+	if state == task.Paused && c.input.rest && cmd.Op == task.Add {
+		state = task.Rests
+	}
+	if in, limited := legal[cmd.Op]; !limited || in[state] || cmd.Signal != 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", reasons[state])
+}
+
+func (c *Core) state() task.State {
+	switch {
+	case c.end.sealed:
+		return task.Done
+	case c.end.phase >= stopping:
+		return task.Stops
+	case c.end.phase == draining:
+		return task.Drains
+	case c.queue.paused || c.stopped():
+		return task.Paused
+	case c.input.rest:
+		return task.Rests
+	}
+	return task.Going
 }

@@ -35,7 +35,7 @@ type Core struct {
 // Effects are what the caller of Step has to do. They are valid until the next Step.
 // Wakes, Acts and Refused, and Taken until the next Swap of the slot, are the caller's.
 type Effects struct {
-	Tokens  TokenCalls     // before anything starts
+	Tokens  []func(Tokens) // to call, in order and before anything starts
 	Start   []Start        // to run, each in a goroutine; none with a Streamer
 	Serve   []task.Slot    // to have the Streamer serve, each in a goroutine
 	Taken   []task.Attempt // to run in the slot that swaps
@@ -101,16 +101,18 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	fact(c)
 	c.due()
 	slots := c.pool.capacity / max(1, c.cfg.Pool.Window)
-	c.pool.tokens.create(slots, &fx.Tokens)
+	c.pool.tokens.create(slots)
 	for c.next() {
 	}
-	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero(), &fx.Tokens)
+	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
+	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
 	c.deal()
 	c.explain()
 	fx.Read = c.letRead()
-	fx.Show = c.seal() && !c.end.shown || c.output.due()
+	fx.Show, fx.Wake = c.output.due()
+	fx.Show = c.seal() && !c.end.shown || fx.Show
 	fx.Over = c.end.over()
-	fx.Wake = c.wake()
+	fx.Wake = earlier(fx.Wake, c.wake())
 	c.tell()
 	return fx
 }
@@ -143,11 +145,10 @@ func (c *Core) due() {
 	c.pool.balance(c.run)
 }
 
-// wake returns when the core must be called again even if nothing happens, on
-// the machine's clock. The zero time is never.
+// wake returns when something is due, on the machine's clock. The zero time is never.
 func (c *Core) wake() time.Time {
 	if c.stopped() {
-		return c.output.wake()
+		return time.Time{}
 	}
 	q, d := &c.queue, &c.end
 	at, _ := c.pool.deadline.Next()
@@ -166,5 +167,5 @@ func (c *Core) wake() time.Time {
 		}
 		at = earlier(at, c.explainer.wake())
 	}
-	return earlier(earlier(c.real(at), c.untilWake()), c.output.wake())
+	return earlier(c.real(at), c.untilWake())
 }

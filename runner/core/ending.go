@@ -252,37 +252,28 @@ func (c *Core) overdue(e *entry) {
 
 // Abort ends the run because of an error of crew itself, or because nobody reads
 // the results any more. Running attempts may finish, in the latter case only if the
-// run drains already.
+// run drains already. Once every task has its outcome, no event would reach the sinks.
 func (c *Core) Abort(err error) {
-	if c.end.sealed {
-		c.Late(err)
-		return
-	}
-	if errors.Is(err, syscall.EPIPE) {
+	d := &c.end
+	switch {
+	case errors.Is(err, syscall.EPIPE):
 		c.unread(err)
 		return
-	}
-	if c.end.Reason == Broken {
+	case d.Reason < Broken:
+		d.because(Broken, nil, err)
+	case d.sealed:
+		d.More = append(d.More, err)
+	default:
 		c.output.notice(err.Error())
 	}
-	c.end.because(Broken, nil, err)
+	if d.sealed {
+		return
+	}
 	why := ""
 	if c.pool.running > 0 { // otherwise the run ends now and reports the error anyway
 		why = err.Error()
 	}
 	c.drain(why)
-}
-
-// Late takes an error that comes too late for an event to reach the sinks.
-func (c *Core) Late(err error) {
-	switch {
-	case errors.Is(err, syscall.EPIPE):
-		c.unread(err)
-	case c.end.Reason == Broken:
-		c.end.More = append(c.end.More, err)
-	default:
-		c.end.because(Broken, nil, err)
-	}
 }
 
 // unread ends a run whose reader has gone, a moment later.

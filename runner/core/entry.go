@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"crew/runner/task"
@@ -88,10 +87,4 @@ func (e *entry) cut(err error, now time.Time) *task.Result {
 // running describes the attempt of a task that holds a slot.
 func (e *entry) running() *task.Running {
 	return &task.Running{Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Attempt: e.number, Since: e.since}
-}
-
-func (e *entry) mustBe(s state) {
-	if e.state != s {
-		panic(fmt.Sprintf("internal error: task %d is in state %d instead of %d", e.item.ID, e.state, s))
-	}
 }

@@ -106,7 +106,8 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
 	case c.queue.policy.Ready() == 0:
-		b = c.longest()
+		list := c.waiting()
+		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
 		b.Input = c.full()
 	case c.run.Before(c.queue.nextStart):
 		b.By, b.Until = task.ByDelay, c.real(c.queue.nextStart)
@@ -126,36 +127,12 @@ func (c *Core) full() bool {
 	return !c.input.over() && !c.cfg.Feed.Open && (2*c.queue.count[queued] >= c.buffer() || c.room() == 0)
 }
 
-// longest describes the longest queue of tasks that wait beside a free slot.
-func (c *Core) longest() *task.Blocking {
-	b := &task.Blocking{By: task.ByRetry, Tasks: c.queue.count[delayed]}
-	if next, ok := c.queue.delayed.Next(); ok {
-		b.Until = c.real(next)
-	}
-	if q := sched.Longest(c.queue.blocks); q.N >= b.Tasks && q.N > 0 {
-		*b = c.blockOf(q)
-	}
-	if n := c.queue.count[held]; n > b.Tasks {
-		for id := range c.queue.after {
-			if n := len(c.queue.waiting(id)); b.By != task.ByAfter || n > b.Tasks || n == b.Tasks && id < b.ID {
-				*b = task.Blocking{By: task.ByAfter, Tasks: n, ID: id}
-			}
-		}
-	}
-	if c.queue.limit != nil {
-		if q := sched.Longest(c.queue.limit.Blocks); q.N > b.Tasks {
-			*b = task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey}
-		}
-	}
-	return b
-}
-
 // waiting groups the waiting tasks by what they wait for.
 func (c *Core) waiting() []task.Blocking {
 	var list []task.Blocking // the largest groups, sorted
 	add := func(b task.Blocking) {
 		i, _ := slices.BinarySearchFunc(list, b, func(x, y task.Blocking) int {
-			return cmp.Or(y.Tasks-x.Tasks, int(x.By)-int(y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID))
+			return cmp.Or(y.Tasks-x.Tasks, int(x.By)-int(y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID), x.Slot-y.Slot)
 		})
 		if i < mostGroups {
 			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)

@@ -69,21 +69,16 @@ func (o *output) release(id uint64) {
 // full reports whether so many events wait that nothing more is read or starts.
 func (o *output) full() bool { return len(o.events) >= outboxFull }
 
-// due reports whether events have waited long enough or are many.
-func (o *output) due() bool {
-	n := len(o.events)
-	return n >= batch || n > 0 && o.clock.now.Sub(o.handed) >= lag
-}
-
-// wake returns when due will report true even if nothing happens. The zero time is
-// never.
-func (o *output) wake() time.Time {
-	if n := len(o.events); n > 0 && n < batch {
-		if at := o.handed.Add(lag); at.After(o.clock.now) {
-			return at
-		}
+// due reports whether the sinks are to take the events, since they are many or have
+// waited long enough. If not, at is when that will be so; zero is never.
+func (o *output) due() (now bool, at time.Time) {
+	switch at = o.handed.Add(lag); {
+	case len(o.events) == 0:
+		return false, time.Time{}
+	case len(o.events) >= batch || !at.After(o.clock.now):
+		return true, time.Time{}
 	}
-	return time.Time{}
+	return false, at
 }
 
 // Stats returns the totals.

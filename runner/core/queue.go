@@ -168,3 +168,38 @@ func (c *Core) goOn(id uint64, o task.Outcome) {
 		}
 	}
 }
+
+// memory holds the latest tasks that have failed or were cancelled, the oldest
+// first.
+type memory struct {
+	tasks map[uint64]remembered
+	order []uint64
+	bytes int
+}
+
+type remembered struct {
+	task    *task.Task
+	outcome task.Outcome
+	attempt int
+}
+
+// keep remembers a task and forgets others if there are too many.
+func (m *memory) keep(r *task.Result, t *task.Task) {
+	if m.tasks == nil {
+		m.tasks = map[uint64]remembered{}
+	}
+	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt}
+	m.order = append(m.order, t.ID)
+	m.bytes += t.Size()
+	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {
+		m.forget(m.order[0])
+		m.order = m.order[1:]
+	}
+}
+
+func (m *memory) forget(id uint64) {
+	if was, ok := m.tasks[id]; ok {
+		m.bytes -= was.task.Size()
+		delete(m.tasks, id)
+	}
+}

@@ -93,8 +93,10 @@ func (s *sim) bring(fact func(*Core)) {
 	for _, a := range fx.Acts {
 		s.act(a)
 	}
+	for _, call := range fx.Tokens {
+		call(s.tokens)
+	}
 	if s.tokens != nil {
-		fx.Tokens.Make(s.tokens)
 		s.answers = append(s.answers, s.tokens.give()...)
 	}
 }

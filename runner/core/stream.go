@@ -11,7 +11,6 @@ type stream struct {
 	serving bool           // somebody does
 	next    []task.Attempt // for the next Swap
 	taken   []task.Attempt // by the latest Swap
-	told    task.Left      // likewise
 	woken   bool           // Effects.Wakes has named the slot since then
 }
 
@@ -27,9 +26,7 @@ type streams struct {
 // Swap takes the results of a slot's attempts. Effects.Taken are those to run there from
 // now on.
 func (c *Core) Swap(slot int, ended []*task.Result) {
-	for _, r := range ended {
-		c.Ended(r)
-	}
+	c.Ended(ended...)
 	c.pool.streams.taker = c.pool.places[slot]
 }
 
@@ -55,7 +52,7 @@ func (c *Core) assign(at *place, e *entry) {
 // serve has a slot served.
 func (c *Core) serve(at *place) {
 	if s := &at.stream; !s.serving {
-		s.serving, s.told, s.woken = true, task.LeftMore, true
+		s.serving, s.woken = true, true
 		c.pool.streams.serving++
 		c.fx.Serve = append(c.fx.Serve, *at.slot)
 	}
@@ -78,12 +75,12 @@ func (c *Core) deal() {
 	c.pool.streams.taker = nil
 	s := &at.stream
 	s.taken, s.next = s.next, s.taken[:0]
-	s.told, s.woken = c.leftTo(at), false
-	c.fx.Taken, c.fx.Left = s.taken, s.told
+	s.woken = false
+	c.fx.Taken, c.fx.Left = s.taken, c.leftTo(at)
 }
 
-// tell has slots served that have joined, and rouses those that have less to expect
-// than they know.
+// tell has slots served that have joined, and rouses all when they have something else
+// to expect.
 func (c *Core) tell() {
 	s, left := &c.pool.streams, c.left()
 	if !s.on || left == s.left && !s.resized {
@@ -94,7 +91,7 @@ func (c *Core) tell() {
 		if at.slot != nil && left == task.LeftMore {
 			c.serve(at)
 		}
-		if at.stream.serving && c.leftTo(at) != at.stream.told {
+		if at.stream.serving {
 			c.rouse(at)
 		}
 	}

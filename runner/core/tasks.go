@@ -40,16 +40,12 @@ func (c *Core) next() bool {
 
 // nextBeside is next where only slots that are busy may have more attempts.
 func (c *Core) nextBeside() bool {
-	if c.cfg.Pool.Window < 2 {
-		return false
-	}
 	for slot, at := range c.pool.places {
-		if at.attempts == 0 {
-			continue
-		}
-		if it, ok := c.queue.policy.Pop(slot); ok {
-			c.begin(c.entries[it.ID], slot)
-			return true
+		if at.attempts > 0 {
+			if it, ok := c.queue.policy.Pop(slot); ok {
+				c.begin(c.entries[it.ID], slot)
+				return true
+			}
 		}
 	}
 	return false
@@ -99,7 +95,6 @@ func (c *Core) Decide(r *task.Result) Verdict {
 	if e == nil {
 		return Void
 	}
-	e.mustBe(running)
 	c.decide(e, r)
 	if e.again {
 		return Again
@@ -107,21 +102,26 @@ func (c *Core) Decide(r *task.Result) Verdict {
 	return Final
 }
 
-// Ended takes the result of an attempt, or of a task that is refused. If there is a
-// recorder, it is on record.
-func (c *Core) Ended(r *task.Result) {
-	switch e := c.entries[r.Task.ID]; {
-	case e == nil: // it was given up
-	case e.state == running:
-		c.decide(e, r)
-		c.recorded(e)
-	case e.result == r:
+// Ended takes results of attempts, or of tasks that are refused. If there is a
+// recorder, they are on record.
+func (c *Core) Ended(results ...*task.Result) {
+	for _, r := range results {
+		e := c.entries[r.Task.ID]
+		if e == nil { // it was given up
+			continue
+		}
+		if e.result != r {
+			c.decide(e, r)
+		}
 		c.recorded(e)
 	}
 }
 
 // decide decides whether a result finishes its task.
 func (c *Core) decide(e *entry, r *task.Result) {
+	if e.state != running {
+		panic(fmt.Sprintf("internal error: task %d is in state %d and has a result", e.item.ID, e.state))
+	}
 	if e.slot.Host != "" {
 		r.Host = e.slot.Host
 	}
@@ -150,7 +150,6 @@ func (c *Core) decide(e *entry, r *task.Result) {
 // recorded acts on a decision that is on record: the task is finished, or waits
 // for its next attempt.
 func (c *Core) recorded(e *entry) {
-	e.mustBe(decided)
 	r := e.result
 	if !e.again {
 		c.finish(e, r)

@@ -24,35 +24,6 @@ type Tokens interface {
 	Recount()
 }
 
-// TokenCalls are the calls of Tokens to make in a step, those with a number unless it
-// is 0.
-type TokenCalls struct {
-	create, destroy, back  int
-	recount, ask, withdraw bool
-}
-
-// Make makes the calls.
-func (do *TokenCalls) Make(t Tokens) {
-	if do.create > 0 {
-		t.Create(do.create)
-	}
-	if do.destroy > 0 {
-		t.Destroy(do.destroy)
-	}
-	if do.back > 0 {
-		t.Return(do.back)
-	}
-	if do.recount {
-		t.Recount()
-	}
-	if do.ask {
-		t.Ask()
-	}
-	if do.withdraw {
-		t.Withdraw()
-	}
-}
-
 // tokens are the run's share of Tokens. The zero value needs none.
 type tokens struct {
 	on        bool
@@ -64,7 +35,11 @@ type tokens struct {
 	short     bool // a task could start now with one more
 	asked     bool
 	withdrawn bool // the request
+
+	calls []func(Tokens) // of this step
 }
+
+func (t *tokens) call(method func(Tokens)) { t.calls = append(t.calls, method) }
 
 // free returns how many busy slots need no token.
 func (t *tokens) free() int {
@@ -85,36 +60,39 @@ func (t *tokens) allow() bool {
 }
 
 // create creates tokens of the run's own for slots that have joined.
-func (t *tokens) create(slots int, do *TokenCalls) {
+func (t *tokens) create(slots int) {
 	if n := slots - t.all; t.own && n > 0 {
-		do.create = n
 		t.all, t.held = t.all+n, t.held+n
+		t.call(func(on Tokens) { on.Create(n) })
 	}
 }
 
 // settle asks for a token if a task waits for one, and returns those that none needs.
 // The tokens of the run's own follow the size of the pool. Before the first attempt has
 // begun nobody else is there to use tokens.
-func (t *tokens) settle(slots int, begun bool, do *TokenCalls) {
+func (t *tokens) settle(slots int, begun bool) {
 	if !t.on {
 		return
 	}
 	if n := min(t.all-slots, t.surplus()); t.own && n > 0 {
-		do.destroy = n
 		t.all, t.held = t.all-n, t.held-n
+		t.call(func(on Tokens) { on.Destroy(n) })
 	}
 	if n := t.surplus(); n > 0 && begun {
-		do.back = n
 		t.held -= n
+		t.call(func(on Tokens) { on.Return(n) })
 	}
 	if t.stale && t.busy == 0 {
-		t.stale, do.recount = false, true
+		t.stale = false
+		t.call(Tokens.Recount)
 	}
 	switch want := t.short || t.own && t.all > slots; {
 	case want && !t.asked:
-		t.asked, do.ask = true, true
+		t.asked = true
+		t.call(Tokens.Ask)
 	case !want && t.asked && !t.withdrawn:
-		t.withdrawn, do.withdraw = true, true
+		t.withdrawn = true
+		t.call(Tokens.Withdraw)
 	}
 }
 
