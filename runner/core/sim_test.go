@@ -29,6 +29,7 @@ type sim struct {
 	change func(*task.Task)
 	do     func(task.Attempt) (time.Duration, task.Outcome) // nil for a second and OK
 	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
+	result func(*task.Result)                               // completes a result; may be nil
 	tokens *basket
 
 	// what happens
@@ -50,8 +51,8 @@ type sim struct {
 // simulated is a running attempt.
 type simulated struct {
 	task.Attempt
-	end     time.Time
-	outcome task.Outcome
+	begun, end time.Time
+	outcome    task.Outcome
 }
 
 // epoch is when runs begin.
@@ -131,7 +132,7 @@ func (s *sim) start(a task.Attempt) {
 		took, o = s.do(a)
 	}
 	s.begun = append(s.begun, a.Task.ID)
-	s.running = append(s.running, simulated{a, s.now.Add(took), o})
+	s.running = append(s.running, simulated{a, s.now, s.now.Add(took), o})
 	s.most = max(s.most, len(s.running))
 }
 
@@ -213,13 +214,17 @@ func (s *sim) sleep(d time.Duration) {
 		}
 		r := s.running[i]
 		s.running = slices.Delete(s.running, i, i+1)
-		s.step(func(c *Core) { c.Ended(r.result(s.now)) })
+		res := r.result(s.now)
+		if s.result != nil {
+			s.result(res)
+		}
+		s.step(func(c *Core) { c.Ended(res) })
 	}
 	s.now = until
 }
 
 func (r *simulated) result(now time.Time) *task.Result {
-	res := &task.Result{Task: r.Task, Attempt: r.Number, Worker: r.Slot.ID, Outcome: r.outcome, End: now}
+	res := &task.Result{Task: r.Task, Attempt: r.Number, Worker: r.Slot.ID, Outcome: r.outcome, Start: r.begun, End: now}
 	if r.outcome == task.Exit {
 		res.Code = 1
 	}
@@ -234,13 +239,14 @@ func later(a, b time.Time) time.Time {
 }
 
 // wait lets time pass until the run is over, and returns how it has ended.
-func (s *sim) wait() Ending {
+func (s *sim) wait() *Ending {
 	for !s.over {
 		at, ok := s.next()
 		require.True(s.t, ok, "nothing will ever happen: %+v", s.core.blocking())
 		s.sleep(max(0, at.Sub(s.now)))
 	}
-	return s.core.Ending()
+	end := s.core.Ending()
+	return &end
 }
 
 // try carries out a command.
