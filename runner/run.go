@@ -112,7 +112,6 @@ type Run struct {
 
 	mu    sync.Mutex
 	core  *core.Core
-	spare []*handle // for reuse
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero if it is stopped
 	ended bool      // over is closed
@@ -205,8 +204,8 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 	}
 	r.arm(now, fx.Wake)
 	for _, a := range fx.Acts {
-		if h, ok := a.Tag.(*handle); ok && a.Cause != nil {
-			h.cancel(a.Cause)
+		if cancel, ok := a.Tag.(context.CancelCauseFunc); ok && a.Cause != nil {
+			cancel(a.Cause)
 		}
 	}
 	wakes, acts, refused := fx.Wakes, fx.Acts, fx.Refused
@@ -227,13 +226,13 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 // start has goroutines run what starts.
 func (r *Run) start(fx *core.Effects, mine *turn) {
 	for i := range fx.Start {
-		s, h := &fx.Start[i], r.newHandle()
-		*s.Tag = h
-		if mine != nil && mine.handle == nil {
-			mine.attempt, mine.handle = s.Attempt, h
-		} else {
-			go r.work(turn{attempt: s.Attempt, handle: h})
+		if mine != nil && !mine.runs {
+			mine.begin(&fx.Start[i])
+			continue
 		}
+		t := &turn{}
+		t.begin(&fx.Start[i])
+		go r.work(t)
 	}
 	for _, slot := range fx.Serve {
 		go r.serve(slot)

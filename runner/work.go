@@ -7,46 +7,41 @@ import (
 	"crew/runner/task"
 )
 
-// turn holds what a goroutine that brings a fact takes over from the door. The zero turn
-// is nothing.
+// turn holds what a goroutine that brings a fact takes over from the door.
 type turn struct {
-	attempt task.Attempt // to run, unless handle is nil
-	handle  *handle
+	runs    bool // there is an attempt to run
+	attempt task.Attempt
 	taken   []task.Attempt // to run in the goroutine's slot of a Streamer
 	left    task.Left      // what that slot has to expect
-}
 
-// handle asks an attempt to end. It is the attempt's alone from its start until the run
-// takes its end: it is used in the door only, so a late end finds nobody. One that has
-// asked no attempt to end then serves another.
-type handle struct {
+	// ctx and cancel ask the attempt to end. They are used in the door only, and are the
+	// attempt's alone until the run takes its end, so a late end finds nobody. Then they
+	// serve the next attempt, unless they have asked this one.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
-func (r *Run) newHandle() *handle {
-	if n := len(r.spare); n > 0 {
-		h := r.spare[n-1]
-		r.spare = r.spare[:n-1]
-		return h
+// begin takes an attempt over.
+func (t *turn) begin(s *core.Start) {
+	if t.ctx == nil || t.ctx.Err() != nil {
+		t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	}
-	h := &handle{}
-	h.ctx, h.cancel = context.WithCancelCause(context.Background())
-	return h
+	t.runs, t.attempt, *s.Tag = true, s.Attempt, t.cancel
 }
 
 // work runs an attempt and those that start in its place.
-func (r *Run) work(t turn) {
+func (r *Run) work(t *turn) {
 	var verdicts []core.Verdict
-	for t.handle != nil {
+	for t.runs {
 		if r.rec != nil {
 			r.rec.Started(t.attempt, false)
 		}
-		res := r.exec.Run(t.handle.ctx, t.attempt)
+		res := r.exec.Run(t.ctx, t.attempt)
 		if r.rec != nil {
 			verdicts = r.record(t.attempt.Slot, []*task.Result{res}, verdicts)
 		}
-		r.next(&t, res)
+		t.runs = false
+		r.do(func(c *core.Core) { c.Ended(res) }, t)
 	}
 	if r.rec != nil {
 		r.rec.Idle()
@@ -68,18 +63,6 @@ func (r *Run) record(slot task.Slot, ended []*task.Result, verdicts []core.Verdi
 		}
 	}
 	return verdicts
-}
-
-// next takes the end of a turn's attempt, and puts the attempt in that starts in its place.
-func (r *Run) next(t *turn, res *task.Result) {
-	h := t.handle
-	t.handle = nil
-	r.do(func(c *core.Core) {
-		if h.ctx.Err() == nil {
-			r.spare = append(r.spare, h)
-		}
-		c.Ended(res)
-	}, t)
 }
 
 // serve has the Streamer serve a slot until there is nothing more to run.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,15 +23,21 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		}
 	case task.Rest:
 		c.stopReading()
-	case task.Resize:
-		reply.Err = c.resize(cmd.N)
-	case task.Grow:
-		reply.Err = c.resize(len(c.pool.own()) + cmd.N)
+	case task.Resize, task.Grow:
+		n := cmd.N
+		if cmd.Op == task.Grow {
+			n += len(c.pool.own())
+		}
+		if c.cfg.Pool.Remote {
+			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
+		} else {
+			c.pool.resize(n, c.cfg.Pool.Window)
+		}
 	case task.Join:
-		reply.Slots = c.join(cmd.Slot, max(cmd.N, 1))
+		reply.Slots = c.pool.join(cmd.Slot, max(cmd.N, 1))
 	case task.Leave:
 		if c.pool.slot(cmd.N) != nil {
-			c.leave(cmd.N)
+			c.pool.leave(cmd.N)
 		} else {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
 		}
@@ -69,7 +76,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// stopReading has the run run what it has read, and says so.
+// stopReading stops reading; admitted tasks still run.
 func (c *Core) stopReading() {
 	if c.input.over() {
 		return

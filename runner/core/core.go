@@ -73,8 +73,8 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	c.tick(now)
 	c.queue = newQueue(cfg.Pool, c.entries)
 	c.queue.nextStart = c.run.Add(cfg.Pool.Jitter)
-	c.pool = newPool(cfg.Pool, streams)
 	c.output.clock = &c.clock
+	c.pool = newPool(cfg.Pool, streams, &c.output)
 	if cfg.Order.Keep {
 		c.output.order = sched.NewReorder(1)
 	}
@@ -83,7 +83,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 		c.end.lateAt = c.run.Add(d)
 	}
 	if !cfg.Pool.Remote {
-		_ = c.resize(cfg.Pool.Workers)
+		c.pool.resize(cfg.Pool.Workers, cfg.Pool.Window)
 	}
 	return c
 }

@@ -210,7 +210,7 @@ func (c *Core) endFeed() {
 	}
 }
 
-// rest stops reading; admitted tasks still run.
+// rest notes that nothing more is read or added.
 func (c *Core) rest() {
 	c.endFeed()
 	c.input.rest = true

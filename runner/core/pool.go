@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"time"
 
 	"crew/runner/task"
@@ -13,6 +12,7 @@ const balanceEvery = time.Second
 
 // pool is the set of slots, with what runs there.
 type pool struct {
+	output    *output
 	policy    sched.Policy // the queue's
 	places    []*place     // by number
 	slots     int
@@ -35,8 +35,8 @@ type place struct {
 	stream   stream
 }
 
-func newPool(cfg Pool, streams bool) pool {
-	p := pool{policy: cfg.Policy, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
+func newPool(cfg Pool, streams bool, o *output) pool {
+	p := pool{output: o, policy: cfg.Policy, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
 	if cfg.Procs > 0 {
 		p.usage = newUsages(cfg.Procs)
 	}
@@ -94,7 +94,7 @@ func (p *pool) join(s task.Slot, n int) (ids []int) {
 		ids = append(ids, s.ID)
 		n--
 	}
-	p.streams.resized = true
+	p.resized()
 	return ids
 }
 
@@ -107,7 +107,12 @@ func (p *pool) leave(ids ...int) {
 		at.slot = nil
 		p.policy.Leave(id)
 	}
+	p.resized()
+}
+
+func (p *pool) resized() {
 	p.streams.resized = true
+	p.output.emit(task.Event{Kind: task.Resized, Slot: p.slots})
 }
 
 // begin counts one more attempt in a slot.
@@ -138,31 +143,14 @@ func (p *pool) balance(now time.Time) {
 	}
 }
 
-// join adds slots to the pool.
-func (c *Core) join(s task.Slot, n int) []int {
-	ids := c.pool.join(s, n)
-	c.output.emit(task.Event{Kind: task.Resized, Slot: c.pool.slots})
-	return ids
-}
-
-// leave removes slots from it.
-func (c *Core) leave(ids ...int) {
-	c.pool.leave(ids...)
-	c.output.emit(task.Event{Kind: task.Resized, Slot: c.pool.slots})
-}
-
 // resize sets the number of this machine's own slots, at least 1. The highest
 // numbers leave first; attempts running there may finish.
-func (c *Core) resize(n int) error {
-	if c.cfg.Pool.Remote {
-		return errors.New("its workers are on other machines: start or end crew worker there")
-	}
-	own := c.pool.own()
+func (p *pool) resize(n, window int) {
+	own := p.own()
 	n = max(n, 1)
 	if n > len(own) {
-		c.join(task.Slot{Cap: c.cfg.Pool.Window}, n-len(own))
+		p.join(task.Slot{Cap: window}, n-len(own))
 	} else if n < len(own) {
-		c.leave(own[n:]...)
+		p.leave(own[n:]...)
 	}
-	return nil
 }

@@ -108,9 +108,8 @@ func (q *queue) withdraw(e *entry) {
 	}
 }
 
-// abandon leaves the waiting tasks to the caller. Nothing starts any more, so nobody
-// asks the queues: to take thousands of tasks out of them one by one would keep signals
-// waiting.
+// abandon gives up the queues, but not the states of their tasks. Nothing starts any
+// more, and to take out thousands of tasks one by one would keep signals waiting.
 func (q *queue) abandon() { q.limit, q.delayed = nil, sched.NewDelay() }
 
 // blocks is an iter.Seq of the queues of the policy that hold tasks.

@@ -8,7 +8,7 @@ import (
 
 // stream holds the attempts of a slot that a Streamer serves.
 type stream struct {
-	serving bool           // somebody does
+	serving bool           // Serve runs
 	next    []task.Attempt // for the next Swap
 	taken   []task.Attempt // by the latest Swap
 	woken   bool           // Effects.Wakes has named the slot since then
@@ -118,8 +118,7 @@ func (c *Core) left() task.Left {
 	return task.LeftMore
 }
 
-// recall ends an attempt at once that its slot has not taken yet, and reports whether
-// that is so.
+// recall ends an attempt that its slot has not taken yet, and reports whether it did.
 func (c *Core) recall(e *entry, cause error) bool {
 	s := &c.pool.places[e.slot.ID].stream
 	i := slices.IndexFunc(s.next, func(a task.Attempt) bool { return a.Task == e.task })

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// poison is how many of its attempts a task may lose until nobody should run it
-	// any more: it may be what their workers die of.
+	// poison is the number of lost attempts after which a task is not tried again: its
+	// workers may have died of it.
 	poison = 5
 	// returnedWait is how much longer a task waits each time that it comes back without
 	// having begun: there may be no worker that really takes it.
@@ -77,7 +77,7 @@ func (c *Core) begin(e *entry, slot int) {
 	}
 }
 
-// Verdict is what follows from the end of an attempt.
+// Verdict says what follows from the end of an attempt.
 type Verdict uint8
 
 // The verdicts.

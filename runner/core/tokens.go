@@ -68,8 +68,8 @@ func (t *tokens) create(slots int) {
 }
 
 // settle asks for a token if a task waits for one, and returns those that none needs.
-// The tokens of the run's own follow the size of the pool. Before the first attempt has
-// begun nobody else is there to use tokens.
+// The tokens of the run's own follow the size of the pool. Until an attempt has begun, no
+// other program uses them.
 func (t *tokens) settle(slots int, begun bool) {
 	if !t.on {
 		return
