@@ -12,16 +12,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
 // during starts a run and calls look in the middle of it. It returns when the run
 // is over.
-func during(t *testing.T, cfg Config, src Source, exec Executor, rec Recorder, sink Sink, look func(*Run)) Ending {
+func during(t *testing.T, cfg core.Config, src Source, exec Executor, rec Recorder, sink Sink, look func(*Run)) core.Ending {
 	t.Helper()
 	r, err := New(cfg, src, exec, rec, []Sink{sink})
 	require.NoError(t, err)
-	over := make(chan Ending)
+	over := make(chan core.Ending)
 	go func() { over <- r.Wait() }()
 	synctest.Wait()
 	look(r)
@@ -139,8 +140,8 @@ func TestASnapshotSaysWhatWaitsForWhat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(2)
 		cfg.Pool.PerKey, cfg.Pool.Buffer = 1, 7
-		cfg.Order = Order{Keep: true, Window: 1000}
-		cfg.Retry = Retry{Max: 9, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+		cfg.Order = core.Order{Keep: true, Window: 1000}
+		cfg.Retry = core.Retry{Max: 9, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 		begin := time.Now()
 		exec := &fake{grace: time.Second, do: func(a task.Attempt) (time.Duration, task.Outcome) { // so that it does not end at once
 			switch a.Task.Key {
@@ -251,7 +252,7 @@ func TestNoTimePassesWhileSuspended(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(1)
-		cfg.Retry = Retry{Max: 1, Delay: 10 * time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }}
+		cfg.Retry = core.Retry{Max: 1, Delay: 10 * time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			return time.Second, [...]task.Outcome{1: task.Exit, 2: task.OK}[a.Number]
 		}}
@@ -297,7 +298,7 @@ func TestNoTimePassesWhileSuspended(t *testing.T) {
 func TestTasksThatWaitAsideHoldNobodyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(4)
-		cfg.Retry = Retry{Max: 1, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+		cfg.Retry = core.Retry{Max: 1, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID <= 1000 && a.Number == 1 {
 				return time.Millisecond, task.Exit
@@ -316,7 +317,7 @@ func TestTasksThatWaitAsideHoldNobodyBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config(4)
-				cfg.Retry = Retry{Max: 1, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+				cfg.Retry = core.Retry{Max: 1, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 				exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 					return time.Millisecond, [...]task.Outcome{1: task.Exit, 2: task.OK}[a.Number]
 				}}
@@ -434,7 +435,7 @@ func (*records) Idle() {}
 func TestTheRecorderIsToldBeforeAnybodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(3)
-		cfg.Retry = Retry{Max: 2, Jitter: func() float64 { return 1 }}
+		cfg.Retry = core.Retry{Max: 2, Jitter: func() float64 { return 1 }}
 		sink, exec := &seen{}, &fake{}
 		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID%5 == 0 && a.Number < 3 || a.Task.ID%7 == 0 {
@@ -499,7 +500,7 @@ func TestARecordThatIsAwaitedTooLong(t *testing.T) {
 		rec := &records{t: t, exec: exec, sink: &seen{}, open: map[uint64]int{}, ended: map[uint64][]int{}, finals: map[uint64]task.Outcome{}}
 		rec.between = func() { <-hold }
 		cfg := config(2)
-		cfg.Retry = Retry{Max: 1, Jitter: func() float64 { return 1 }}
+		cfg.Retry = core.Retry{Max: 1, Jitter: func() float64 { return 1 }}
 		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
 			return time.Second, map[uint64]task.Outcome{1: task.OK, 2: task.Exit}[a.Task.ID]
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/core"
 )
 
 func TestDeadlineOfARunThatEndsBefore(t *testing.T) {
@@ -16,6 +18,6 @@ func TestDeadlineOfARunThatEndsBefore(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { close(unread) })
 		end, err := run(cfg, &tasks{n: 4}, &fake{}, []Sink{&seen{block: unread}}, nil) // the reader is late, not the tasks
 		require.NoError(t, err)
-		require.Equal(t, Completed, end.Reason)
+		require.Equal(t, core.Completed, end.Reason)
 	})
 }

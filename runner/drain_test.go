@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -26,19 +27,21 @@ func (f *finals) Ended(a task.Attempt, _ *task.Result, final bool) {
 // An attempt that fails while the run ends finishes its task only if that has no retry
 // left. Otherwise the task waits for it in vain, like those that waited before.
 func TestFailureDuringADrain(t *testing.T) {
-	for name, end := range map[string]func(*Config) []task.Command{
-		"drain":          func(*Config) []task.Command { return []task.Command{{Op: task.Drain, Signal: 2}} },
-		"a second drain": func(*Config) []task.Command { return []task.Command{{Op: task.Drain}, {Op: task.Drain, Signal: 2}} },
-		"--deadline":     func(cfg *Config) []task.Command { cfg.Limit.Run = 500 * time.Millisecond; return nil },
-		"--halt": func(cfg *Config) []task.Command {
-			cfg.Halt = Halt{When: Soon, On: OnFail, N: 1}
+	for name, end := range map[string]func(*core.Config) []task.Command{
+		"drain": func(*core.Config) []task.Command { return []task.Command{{Op: task.Drain, Signal: 2}} },
+		"a second drain": func(*core.Config) []task.Command {
+			return []task.Command{{Op: task.Drain}, {Op: task.Drain, Signal: 2}}
+		},
+		"--deadline": func(cfg *core.Config) []task.Command { cfg.Limit.Run = 500 * time.Millisecond; return nil },
+		"--halt": func(cfg *core.Config) []task.Command {
+			cfg.Halt = core.Halt{When: core.Soon, On: core.OnFail, N: 1}
 			return nil
 		},
 	} {
 		for _, recorded := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config(4)
-				cfg.Retry = Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+				cfg.Retry = core.Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 				commands := end(&cfg)
 				exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 					return map[uint64]time.Duration{1: time.Second, 2: time.Second, 3: 100 * time.Millisecond, 4: 200 * time.Millisecond}[a.Task.ID], task.Exit
@@ -104,7 +107,7 @@ func TestDrainLeavesTheQueues(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := config(2)
 			cfg.Pool.Policy, cfg.Pool.PerKey = left{cfg.Pool.Policy, t}, perKey
-			cfg.Retry = Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+			cfg.Retry = core.Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 			exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 				if a.Task.ID <= 10 {
 					return time.Millisecond, task.Exit

@@ -10,12 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 	"crew/sched"
 )
 
 // remote is a configuration without slots of its own.
-func remote(name string) Config {
+func remote(name string) core.Config {
 	cfg := config(0)
 	cfg.Pool.Remote, cfg.Pool.Policy = true, policy(name)
 	cfg.Limit.Timeout = time.Millisecond
@@ -112,11 +113,11 @@ func TestLostAttemptsAreMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec, sink := newFar(nil), &seen{}
 		cfg := remote("fifo")
-		cfg.Retry = Retry{Max: 1, Delay: time.Minute, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }, On: func(r *task.Result) bool {
+		cfg.Retry = core.Retry{Max: 1, Delay: time.Minute, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }, On: func(r *task.Result) bool {
 			require.NotEqual(t, task.Lost, r.Outcome)
 			return false
 		}}
-		cfg.Order = Order{Keep: true, Window: 100}
+		cfg.Order = core.Order{Keep: true, Window: 100}
 		begin := time.Now()
 		end := during(t, cfg, &tasks{n: 40}, exec, nil, sink, func(r *Run) {
 			web1 := ask(t, r, task.Command{Op: task.Join, N: 2, Slot: task.Slot{Host: "web1"}}).Slots
@@ -145,7 +146,7 @@ func TestLostAttemptsAreMadeAgain(t *testing.T) {
 }
 
 // lossy is a run of one task, whose attempts are lost unless do says otherwise.
-func lossy(t *testing.T, retry Retry, unbegun int, look func(*Run), do func(n int) task.Outcome) (*task.Result, Ending) {
+func lossy(t *testing.T, retry core.Retry, unbegun int, look func(*Run), do func(n int) task.Outcome) (*task.Result, core.Ending) {
 	t.Helper()
 	cfg := remote("fifo")
 	cfg.Retry = retry
@@ -193,7 +194,7 @@ func (h *handing) Run(ctx context.Context, a task.Attempt) *task.Result {
 
 func TestATaskThatIsLostAgainAndAgainIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, end := lossy(t, Retry{}, 0, nil, nil)
+		r, end := lossy(t, core.Retry{}, 0, nil, nil)
 		require.Equal(t, task.Lost, r.Outcome)
 		require.Equal(t, poison, r.Attempt)
 		require.Len(t, r.Before, poison-1)
@@ -204,13 +205,13 @@ func TestATaskThatIsLostAgainAndAgainIsGivenUp(t *testing.T) {
 		// An attempt that had not begun does not count, but a task that nobody takes waits
 		// longer and longer.
 		begin := time.Now()
-		r, end = lossy(t, Retry{}, 20, nil, nil)
+		r, end = lossy(t, core.Retry{}, 20, nil, nil)
 		require.Equal(t, 25*time.Second+(45+10*10)*returnedWait, time.Since(begin).Truncate(returnedWait))
 		require.Equal(t, 20+poison, r.Attempt)
 		require.EqualValues(t, poison, end.Stats.Lost)
 
 		// Neither does a loss count as a failure, nor a failure as a loss.
-		once := Retry{Max: 1, Jitter: func() float64 { return 0 }}
+		once := core.Retry{Max: 1, Jitter: func() float64 { return 0 }}
 		r, end = lossy(t, once, 0, nil, func(n int) task.Outcome {
 			if n == 3 || n == 6 {
 				return task.Exit
@@ -233,7 +234,7 @@ func TestLostAtTheEnd(t *testing.T) {
 				ask(t, r, cmd)
 			}
 		}
-		r, end := lossy(t, Retry{}, 0, do(task.Command{Op: task.Drain}), nil)
+		r, end := lossy(t, core.Retry{}, 0, do(task.Command{Op: task.Drain}), nil)
 		require.Equal(t, task.NotRun, r.Outcome)
 		require.Len(t, r.Before, 1)
 		require.EqualValues(t, 1, end.Stats.Lost)

@@ -100,9 +100,9 @@ type Run struct {
 
 	src      Source
 	exec     Executor
-	streamer Streamer // exec, if it is one; else nil
-	rec      Recorder // nil for none
-	tokens   Tokens   // nil for none
+	streamer Streamer    // exec, if it is one; else nil
+	rec      Recorder    // nil for none
+	tokens   core.Tokens // nil for none
 	pump     *pump
 	began    time.Time
 	wake     chan struct{} // tells the reader to go on
@@ -119,7 +119,7 @@ type Run struct {
 
 // New returns a run of the tasks of src on exec. Events go to sinks; rec may be
 // nil. The run begins with Wait.
-func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
+func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 // system call: the reader, if its input delivers nothing; the pump, if nobody
 // takes the output (Ending.Unshown); and attempts that do not end although they
 // were killed (Ending.Abandoned).
-func (r *Run) Wait() Ending {
+func (r *Run) Wait() core.Ending {
 	r.mu.Lock() // commands may come already
 	r.timer = time.AfterFunc(time.Hour, func() { r.do(func(*core.Core) { r.armed = time.Time{} }, nil) })
 	r.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -205,18 +206,18 @@ func policy(name string, topics ...sched.Topics) sched.Policy {
 	return p
 }
 
-func config(workers int) Config {
-	return Config{
-		Pool:  Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
-		Limit: Limit{KillAfter: 5 * time.Second},
+func config(workers int) core.Config {
+	return core.Config{
+		Pool:  core.Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
+		Limit: core.Limit{KillAfter: 5 * time.Second},
 	}
 }
 
 // run runs everything; the commands of inbox go to the run as they come.
-func run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.Command) (Ending, error) {
+func run(cfg core.Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.Command) (core.Ending, error) {
 	r, err := New(cfg, src, exec, nil, sinks)
 	if err != nil {
-		return Ending{}, err
+		return core.Ending{}, err
 	}
 	over := make(chan struct{})
 	defer close(over)
@@ -328,7 +329,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 func TestKeepOrderReleasesInOrderWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(8)
-		cfg.Order = Order{Keep: true, Window: 50}
+		cfg.Order = core.Order{Keep: true, Window: 50}
 		src := &tasks{n: 300}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID == 1 {
@@ -359,7 +360,7 @@ func TestManyAreReleasedInFewEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3 * outboxFull
 		cfg := config(8)
-		cfg.Order = Order{Keep: true, Window: n}
+		cfg.Order = core.Order{Keep: true, Window: n}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID == 1 {
 				return time.Hour, task.OK
@@ -471,7 +472,7 @@ func TestASinkThatBreaksStopsTheRunAndOthersSeeTheEnd(t *testing.T) {
 func TestRetriesWaitWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(1)
-		cfg.Retry = Retry{Max: 3, Delay: 10 * time.Second, MaxDelay: 15 * time.Second, Jitter: func() float64 { return 1 }}
+		cfg.Retry = core.Retry{Max: 3, Delay: 10 * time.Second, MaxDelay: 15 * time.Second, Jitter: func() float64 { return 1 }}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID == 1 {
 				return time.Second, task.Exit
@@ -492,7 +493,7 @@ func TestRetriesWaitWithoutAWorker(t *testing.T) {
 func TestDrainDuringARetryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(1)
-		cfg.Retry = Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
+		cfg.Retry = core.Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
 		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
 		sink, inbox := &seen{}, make(chan task.Command)
 		go func() { time.Sleep(time.Minute); inbox <- task.Command{Op: task.Drain} }()
@@ -505,16 +506,16 @@ func TestDrainDuringARetryWait(t *testing.T) {
 func TestHalt(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		halt          Halt
+		halt          core.Halt
 		ok, cancelled int
 	}{
-		{"soon after one failure", Halt{When: Soon, On: OnFail, N: 1}, 9 + 3, 0},
-		{"now after one failure", Halt{When: Now, On: OnFail, N: 1}, 9, 3},
-		{"soon after 20 done", Halt{When: Soon, On: OnDone, N: 20}, 22, 0},
-		{"now after 8 successes", Halt{When: Now, On: OnSuccess, N: 8}, 8, 3},
-		{"never", Halt{}, 90, 0},
-		{"a tenth failing", Halt{When: Soon, On: OnFail, N: 10, Percent: true, Tasks: 100}, 90, 0},
-		{"a fifth done", Halt{When: Soon, On: OnDone, N: 20, Percent: true, Tasks: 100}, 22, 0},
+		{"soon after one failure", core.Halt{When: core.Soon, On: core.OnFail, N: 1}, 9 + 3, 0},
+		{"now after one failure", core.Halt{When: core.Now, On: core.OnFail, N: 1}, 9, 3},
+		{"soon after 20 done", core.Halt{When: core.Soon, On: core.OnDone, N: 20}, 22, 0},
+		{"now after 8 successes", core.Halt{When: core.Now, On: core.OnSuccess, N: 8}, 8, 3},
+		{"never", core.Halt{}, 90, 0},
+		{"a tenth failing", core.Halt{When: core.Soon, On: core.OnFail, N: 10, Percent: true, Tasks: 100}, 90, 0},
+		{"a fifth done", core.Halt{When: core.Soon, On: core.OnDone, N: 20, Percent: true, Tasks: 100}, 22, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -530,8 +531,8 @@ func TestHalt(t *testing.T) {
 				end, err := run(cfg, &tasks{n: 100}, exec, []Sink{sink}, nil)
 				require.NoError(t, err)
 				require.Equal(t, c.cancelled, sink.count(task.Cancelled))
-				if c.halt.When != Never && c.ok < 90 {
-					require.Equal(t, Halted, end.Reason)
+				if c.halt.When != core.Never && c.ok < 90 {
+					require.Equal(t, core.Halted, end.Reason)
 					require.NotNil(t, end.Result)
 					require.Positive(t, sink.count(task.NotRun))
 				}
@@ -618,7 +619,7 @@ func TestBadCommandStopsTheRunAtOnce(t *testing.T) {
 		sink := &seen{}
 		end, err := run(cfg, &tasks{n: 1000}, missing{}, []Sink{sink}, nil)
 		require.NoError(t, err)
-		require.Equal(t, BadCommand, end.Reason)
+		require.Equal(t, core.BadCommand, end.Reason)
 		require.NotNil(t, end.Result)
 		require.LessOrEqual(t, sink.count(task.StartFailed), 2)
 	})
@@ -667,7 +668,7 @@ func TestAHaltedRunWaitsForItsReader(t *testing.T) {
 		hold := make(chan struct{})
 		time.AfterFunc(time.Hour, func() { close(hold) })
 		cfg := config(2)
-		cfg.Halt = Halt{When: Now, On: OnFail, N: 2}
+		cfg.Halt = core.Halt{When: core.Now, On: core.OnFail, N: 2}
 		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
 		sink := &seen{block: hold}
 		end, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
@@ -771,7 +772,7 @@ func TestManyAttemptsOfATask(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const attempts = 500
 			cfg := config(1)
-			cfg.Retry = Retry{Max: attempts - 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }, Keep: keep}
+			cfg.Retry = core.Retry{Max: attempts - 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }, Keep: keep}
 			var made, closed atomic.Int64
 			exec := resulting(func(a task.Attempt) *task.Result {
 				made.Add(1)

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"time"
 
-	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/jobserver"
 	"crew/runner/task"
 	"crew/sched"
@@ -138,7 +138,7 @@ type Failure struct {
 	RetryOn       RetryOn
 	Timeout       time.Duration // 0 for none
 	KillAfter     time.Duration // 0 for KILL at once
-	Halt          runner.Halt   // without Tasks
+	Halt          core.Halt     // without Tasks
 	Deadline      Deadline      // of the run
 }
 

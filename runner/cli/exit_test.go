@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -19,34 +19,34 @@ func TestStatus(t *testing.T) {
 	exit7 := &task.Result{Outcome: task.Exit, Code: 7}
 	failed := task.Stats{}
 	failed.ByOutcome[task.Exit] = 3
-	first, some := runner.Halt{When: runner.Now, On: runner.OnFail, N: 1}, runner.Halt{When: runner.Soon, On: runner.OnFail, N: 3}
-	ends := func(r task.Result) runner.Ending {
-		return runner.Ending{Reason: runner.Halted, Result: &r, Stats: failed}
+	first, some := core.Halt{When: core.Now, On: core.OnFail, N: 1}, core.Halt{When: core.Soon, On: core.OnFail, N: 3}
+	ends := func(r task.Result) core.Ending {
+		return core.Ending{Reason: core.Halted, Result: &r, Stats: failed}
 	}
 	for _, c := range []struct {
 		name string
-		end  runner.Ending
-		halt runner.Halt
+		end  core.Ending
+		halt core.Halt
 		want int
 	}{
-		{"all well", runner.Ending{}, runner.Halt{}, 0},
-		{"some failed", runner.Ending{Stats: failed}, runner.Halt{}, 123},
-		{"cannot execute", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, runner.Halt{}, 126},
-		{"not found", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
-		{"gone for long", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, runner.Halt{}, 1},
-		{"interrupt", runner.Ending{Reason: runner.Told, Signal: 2, Stats: failed}, runner.Halt{}, 130},
-		{"hangup", runner.Ending{Reason: runner.Told, Signal: 1}, runner.Halt{}, 129},
-		{"terminate", runner.Ending{Reason: runner.Told, Signal: 15, Result: exit7}, first, 143},
-		{"a command", runner.Ending{Reason: runner.Told, Stats: task.Stats{InputEnd: true}}, runner.Halt{}, 0},
-		{"a command before the input's end", runner.Ending{Reason: runner.Told}, runner.Halt{}, 123},
-		{"cancelled", runner.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, runner.Halt{}, 123},
-		{"not run", runner.Ending{Reason: runner.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, runner.Halt{}, 123},
-		{"pipe", runner.Ending{Reason: runner.Unread, Signal: 2}, runner.Halt{}, 141},
+		{"all well", core.Ending{}, core.Halt{}, 0},
+		{"some failed", core.Ending{Stats: failed}, core.Halt{}, 123},
+		{"cannot execute", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, core.Halt{}, 126},
+		{"not found", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
+		{"gone for long", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, core.Halt{}, 1},
+		{"interrupt", core.Ending{Reason: core.Told, Signal: 2, Stats: failed}, core.Halt{}, 130},
+		{"hangup", core.Ending{Reason: core.Told, Signal: 1}, core.Halt{}, 129},
+		{"terminate", core.Ending{Reason: core.Told, Signal: 15, Result: exit7}, first, 143},
+		{"a command", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true}}, core.Halt{}, 0},
+		{"a command before the input's end", core.Ending{Reason: core.Told}, core.Halt{}, 123},
+		{"cancelled", core.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, core.Halt{}, 123},
+		{"not run", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, core.Halt{}, 123},
+		{"pipe", core.Ending{Reason: core.Unread, Signal: 2}, core.Halt{}, 141},
 		{"halt: exit", ends(*exit7), first, 7},
 		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
 		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},
 		{"halt: start", ends(task.Result{Outcome: task.StartFailed, Code: 126}), first, 126},
-		{"halt: ok", ends(task.Result{Outcome: task.OK}), runner.Halt{On: runner.OnSuccess, N: 2}, 0},
+		{"halt: ok", ends(task.Result{Outcome: task.OK}), core.Halt{On: core.OnSuccess, N: 2}, 0},
 		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
 		{"halt: one of some", ends(*exit7), some, 123},
 	} {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -119,8 +119,8 @@ func TestOptions(t *testing.T) {
 			RetryOn{Exit: []ExitRange{{75, 75}}, Outcomes: []task.Outcome{task.Signal}}},
 		{"--timeout 10 --kill-after 0 cat", func(o *Options) any { return [2]time.Duration{o.Failure.Timeout, o.Failure.KillAfter} },
 			[2]time.Duration{10 * time.Second, 0}},
-		{"--fail-fast cat", func(o *Options) any { return o.Failure.Halt }, runner.Halt{When: runner.Now, On: runner.OnFail, N: 1}},
-		{"--halt soon,done=10% cat", func(o *Options) any { return o.Failure.Halt }, runner.Halt{When: runner.Soon, On: runner.OnDone, N: 10, Percent: true}},
+		{"--fail-fast cat", func(o *Options) any { return o.Failure.Halt }, core.Halt{When: core.Now, On: core.OnFail, N: 1}},
+		{"--halt soon,done=10% cat", func(o *Options) any { return o.Failure.Halt }, core.Halt{When: core.Soon, On: core.OnDone, N: 10, Percent: true}},
 
 		{"-k --output line cat", func(o *Options) any { return o.Output }, Output{Mode: "line", KeepOrder: true}},
 		{"-u --output group -k cat", func(o *Options) any { return o.Output }, Output{Mode: "group", KeepOrder: true}},

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/journal"
 	"crew/runner/task"
 )
@@ -103,12 +103,12 @@ func maybeClosed(stdout *os.File) bool {
 
 // stateNotes returns what to say about earlier runs at the end: results that could
 // not be replayed and, if the input was read to its end, tasks that it lacks.
-func (w *wiring) stateNotes(e runner.Ending) (lines []string) {
+func (w *wiring) stateNotes(e core.Ending) (lines []string) {
 	if n := w.state.Unkept(); n > 0 && (w.plan.Keeps() || w.plan.Streams()) {
 		lines = append(lines, fmt.Sprintf(
 			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
 	}
-	if !e.Stats.InputEnd || e.Reason > runner.Halted {
+	if !e.Stats.InputEnd || e.Reason > core.Halted {
 		return lines
 	}
 	first, n := w.state.Missing()

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode"
 
-	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -175,16 +175,16 @@ func parseReady(s string) (*regexp.Regexp, error) {
 
 // parseHalt parses never, or soon or now with fail, success or done and a number
 // or a percentage: now,fail=1 or soon,done=10%. It returns a Halt without Tasks.
-func parseHalt(s string) (runner.Halt, error) {
+func parseHalt(s string) (core.Halt, error) {
 	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
 	if s == "never" {
-		return runner.Halt{}, nil
+		return core.Halt{}, nil
 	}
 	oldForms := map[string]string{ // of parallel
 		"0": "never", "1": "soon,fail=1", "2": "now,fail=1", "-1": "soon,success=1", "-2": "now,success=1",
 	}
 	if modern, ok := oldForms[s]; ok {
-		return runner.Halt{}, errors.New("write " + modern)
+		return core.Halt{}, errors.New("write " + modern)
 	}
 	when, why, _ := strings.Cut(s, ",")
 	what, count, _ := strings.Cut(why, "=")
@@ -194,18 +194,18 @@ func parseHalt(s string) (runner.Halt, error) {
 		most = 100
 	}
 	n, err := parseWhole(digits, 1, most)
-	on, ok := map[string]runner.On{
-		"fail": runner.OnFail, "success": runner.OnSuccess, "done": runner.OnDone,
+	on, ok := map[string]core.On{
+		"fail": core.OnFail, "success": core.OnSuccess, "done": core.OnDone,
 	}[what]
-	h := runner.Halt{On: on, N: n, Percent: percent}
+	h := core.Halt{On: on, N: n, Percent: percent}
 	switch when {
 	case "soon":
-		h.When = runner.Soon
+		h.When = core.Soon
 	case "now":
-		h.When = runner.Now
+		h.When = core.Now
 	}
-	if h.When == runner.Never || !ok || err != nil {
-		return runner.Halt{}, hint
+	if h.When == core.Never || !ok || err != nil {
+		return core.Halt{}, hint
 	}
 	return h, nil
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -70,13 +70,13 @@ func TestParseRetryOn(t *testing.T) {
 }
 
 func TestParseHalt(t *testing.T) {
-	for in, want := range map[string]runner.Halt{
+	for in, want := range map[string]core.Halt{
 		"never":            {},
-		"now,fail=1":       {When: runner.Now, On: runner.OnFail, N: 1},
-		"soon,success=3":   {When: runner.Soon, On: runner.OnSuccess, N: 3},
-		"soon,done=100%":   {When: runner.Soon, On: runner.OnDone, N: 100, Percent: true},
-		"now,success=1%":   {When: runner.Now, On: runner.OnSuccess, N: 1, Percent: true},
-		"now,fail=1000000": {When: runner.Now, On: runner.OnFail, N: 1000000},
+		"now,fail=1":       {When: core.Now, On: core.OnFail, N: 1},
+		"soon,success=3":   {When: core.Soon, On: core.OnSuccess, N: 3},
+		"soon,done=100%":   {When: core.Soon, On: core.OnDone, N: 100, Percent: true},
+		"now,success=1%":   {When: core.Now, On: core.OnSuccess, N: 1, Percent: true},
+		"now,fail=1000000": {When: core.Now, On: core.OnFail, N: 1000000},
 	} {
 		got, err := parseHalt(in)
 		require.NoError(t, err, in)
@@ -106,7 +106,7 @@ func FuzzValues(f *testing.F) {
 			require.GreaterOrEqual(t, n, 1)
 		}
 		if h, err := parseHalt(s); err == nil {
-			require.Equal(t, h.When == runner.Never, h.N == 0)
+			require.Equal(t, h.When == core.Never, h.N == 0)
 		}
 		_, _ = parseRetryOn(s)
 	})
