@@ -167,5 +167,8 @@ func (c *Core) wake() time.Time {
 		}
 		at = earlier(at, c.explainer.wake())
 	}
-	return earlier(c.real(at), c.untilWake())
+	if c.untilPending() {
+		at = earlier(at, c.run.Truncate(untilLook).Add(untilLook))
+	}
+	return c.real(at)
 }

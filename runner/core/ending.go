@@ -53,7 +53,8 @@ type end struct {
 	phase     phase
 	sealed    bool         // every task has an outcome, and no more are admitted
 	shown     bool         // the sinks are closed
-	counted   *task.Result // the latest result that Config.Halt counts
+	count     int64        // results that Config.Halt counts
+	counted   *task.Result // the latest of them
 	giveUpAt  time.Time    // when a run that was told to end stops waiting; zero is never
 	unreadAt  time.Time    // when a run whose reader has just gone acts on that; zero is never
 	unreadFor int          // moments that have passed since
@@ -79,10 +80,7 @@ func (c *Core) judge(r *task.Result) {
 		c.end.because(BadCommand, r, nil)
 		c.drain("")
 	}
-	if c.cfg.Halt.counts(r) {
-		c.end.counted = r
-		c.halt()
-	}
+	c.halt(r)
 }
 
 // interrupt drains the run if the user has interrupted an attempt.
@@ -93,43 +91,31 @@ func (c *Core) interrupt(r *task.Result) {
 	}
 }
 
-// halt ends the run once enough results count for Config.Halt.
-func (c *Core) halt() {
-	h := c.cfg.Halt
-	if c.end.counted == nil || c.end.Reason >= Halted || !h.enough(&c.output.stats) {
+// halt ends the run once enough results count for Config.Halt. r is the latest one.
+func (c *Core) halt(r *task.Result) {
+	h, d, s := c.cfg.Halt, &c.end, &c.output.stats
+	if h.When == Never || d.Reason >= Halted {
 		return
 	}
-	c.end.because(Halted, c.end.counted, nil)
+	ok, failed := s.Here()
+	n := [...]int64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed}[h.On]
+	if n > d.count {
+		d.count, d.counted = n, r
+	}
+	enough := n >= int64(h.N)
+	if h.Percent {
+		of := int64(h.Tasks) - s.Resumed() // as far as they have been read
+		enough = of > 0 && n*100 >= int64(h.N)*of
+	}
+	if !enough {
+		return
+	}
+	d.because(Halted, d.counted, nil)
 	if h.When == Now {
 		c.stop("--halt")
 	} else {
 		c.drain("--halt")
 	}
-}
-
-// counts reports whether a halt counts a result.
-func (h Halt) counts(r *task.Result) bool {
-	if h.When == Never || r.Outcome == task.NotRun || r.Outcome == task.Cancelled {
-		return false
-	}
-	switch h.On {
-	case OnFail:
-		return r.Outcome.Failed()
-	case OnSuccess:
-		return r.Outcome == task.OK
-	}
-	return true
-}
-
-// enough reports whether as many results count as a halt asks for.
-func (h Halt) enough(s *task.Stats) bool {
-	ok, failed := s.Here()
-	n := [...]int64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed}[h.On]
-	if !h.Percent {
-		return n >= int64(h.N)
-	}
-	of := int64(h.Tasks) - s.Resumed() // as far as they have been read
-	return of > 0 && n*100 >= int64(h.N)*of
 }
 
 // told ends the run because a command asks for it.
@@ -301,8 +287,8 @@ func (c *Core) unreadDue() {
 // Limit.KillAfter later are asked to end.
 func (c *Core) deadlineDue() {
 	d := &c.end
-	if c.untilPending() && !c.now.Before(c.cfg.Limit.Until) {
-		d.lateAt = c.run
+	if c.untilPending() {
+		d.lateAt = c.run.Add(c.cfg.Limit.Until.Sub(c.now))
 	}
 	switch {
 	case !c.reached(d.lateAt):
@@ -323,14 +309,6 @@ func (c *Core) deadlineDue() {
 // noticed.
 func (c *Core) untilPending() bool {
 	return !c.cfg.Limit.Until.IsZero() && !c.end.overtime && !c.end.sealed
-}
-
-// untilWake returns when to look at the machine's clock. The zero time is never.
-func (c *Core) untilWake() time.Time {
-	if !c.untilPending() {
-		return time.Time{}
-	}
-	return earlier(c.cfg.Limit.Until, c.now.Truncate(untilLook).Add(untilLook))
 }
 
 // wait limits the time that a run which was told to end may still take. A run

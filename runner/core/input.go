@@ -119,7 +119,7 @@ func (c *Core) admit(t *task.Task) {
 	switch {
 	case t.Done != nil:
 		c.finish(e, t.Done)
-		c.halt() // fewer tasks are left, so the share that counts has grown
+		c.halt(nil) // fewer tasks are left, so the share that counts has grown
 	case t.Err != nil:
 		c.refuse(e, t.Err)
 	case c.end.phase > going:
