@@ -16,6 +16,9 @@ func lasting(took, grace time.Duration) func(*sim) {
 	}
 }
 
+// deaf has attempts not end before their time, whatever they are told.
+func deaf(s *sim) { s.deaf = true }
+
 // endless has the input not end.
 func endless(s *sim) { s.open = true }
 

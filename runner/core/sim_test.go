@@ -30,6 +30,7 @@ type sim struct {
 	do     func(task.Attempt) (time.Duration, task.Outcome) // nil for a second and OK
 	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
 	result func(*task.Result)                               // completes a result; may be nil
+	deaf   bool                                             // attempts do not end before their time
 	tokens *basket
 
 	// what happens
@@ -138,7 +139,7 @@ func (s *sim) start(a task.Attempt) {
 
 func (s *sim) act(a Act) {
 	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
-	if i < 0 {
+	if i < 0 || s.deaf {
 		return
 	}
 	if r := &s.running[i]; a.Cause == nil {
@@ -179,7 +180,9 @@ func (s *sim) show() {
 	s.bring(func(c *Core) { events, last = c.Take(nil) })
 	for _, e := range events {
 		if e.Kind == task.Finished {
-			require.NotContains(s.t, s.finished, e.ID)
+			if o, twice := s.finished[e.ID]; twice {
+				s.t.Fatalf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome)
+			}
 			s.finished[e.ID] = e.Result.Outcome
 		}
 	}
@@ -280,6 +283,11 @@ func (s *sim) count(o task.Outcome) (n int) {
 		}
 	}
 	return n
+}
+
+// told reports whether there was an event of a kind.
+func (s *sim) told(kind task.Kind) bool {
+	return slices.ContainsFunc(s.events, func(e task.Event) bool { return e.Kind == kind })
 }
 
 // texts returns the reasons why nothing started.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -194,7 +193,7 @@ func TestNoMoreTokens(t *testing.T) {
 		require.Equal(t, 20, s.count(task.OK))
 		require.Equal(t, c.most, s.most)
 		require.Equal(t, time.Duration(20/c.most)*time.Second, s.took())
-		require.True(t, slices.ContainsFunc(s.events, func(e task.Event) bool { return e.Kind == task.Notice }))
+		require.True(t, s.told(task.Notice))
 	}
 }
 
