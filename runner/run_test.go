@@ -19,15 +19,11 @@ import (
 	"crew/sched"
 )
 
-// What package core grants: time, room for events and for tasks that wait aside.
+// Bounds of package core.
 const (
-	margin       = time.Second
-	lag          = 10 * time.Millisecond
-	outboxFull   = 4096
-	asideTasks   = 32 << 10
-	asideBytes   = 16 << 20
-	poison       = 5
-	returnedWait = 100 * time.Millisecond
+	margin     = time.Second
+	lag        = 10 * time.Millisecond
+	outboxFull = 4096
 )
 
 // tasks is a Source of n tasks, each after a pause, then of err.
@@ -164,12 +160,12 @@ func (s *seen) Consume(batch []task.Event) error {
 				panic(fmt.Sprintf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome))
 			}
 			s.finished[e.ID], s.at[e.ID] = e.Result.Outcome, e.At
+		case task.Retried:
+			s.retried++
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
 				s.released = append(s.released, id)
 			}
-		case task.Retried:
-			s.retried++
 		}
 		if s.fail != nil {
 			if err := s.fail(e); err != nil {
@@ -194,12 +190,8 @@ func (s *seen) count(o task.Outcome) (n int) {
 	return n
 }
 
-func policy(name string, topics ...sched.Topics) sched.Policy {
-	cfg := sched.Config{Name: name}
-	if len(topics) > 0 {
-		cfg.Topics = topics[0]
-	}
-	p, err := sched.New(cfg)
+func policy(name string) sched.Policy {
+	p, err := sched.New(sched.Config{Name: name})
 	if err != nil {
 		panic(err)
 	}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,21 +46,4 @@ func TestDoneTasks(t *testing.T) {
 	require.Equal(t, int64(2), stats.Failed())
 	require.Zero(t, stats.Running)
 	require.Equal(t, stats, end.Stats)
-}
-
-// What becomes of an attempt that is lost while the run ends or its task is cancelled.
-func TestLostAtTheEnd(t *testing.T) {
-	for op, final := range map[task.Op]bool{task.Stop: false, task.Cancel: true} {
-		cfg := config(0)
-		cfg.Pool.Remote = true
-		s := simulate(t, cfg, 1, lasting(time.Hour, time.Hour))
-		s.ask(task.Command{Op: task.Join, Slot: task.Slot{Host: "web1"}})
-		s.ask(task.Command{Op: op, IDs: []uint64{1}})
-		r := s.running[0]
-		r.outcome = task.Lost
-		res := r.result(s.now)
-		s.step(func(c *Core) { c.Ended(res) })
-		require.Equal(t, task.Cancelled, res.Outcome)
-		require.Equal(t, final, res.Final, "whether it must not run again")
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 // failing has attempts take a second, and end as exit where it says so.
@@ -192,4 +193,41 @@ func TestATaskThatCannotRunFailsAlone(t *testing.T) {
 	s.wait()
 	require.Equal(t, task.StartFailed, s.finished[4])
 	require.Equal(t, 9, s.count(task.OK))
+}
+
+// left is a policy whose waiting items are never removed one by one.
+type left struct {
+	sched.Policy
+	t *testing.T
+}
+
+func (p left) Remove(id uint64) bool {
+	p.t.Errorf("task %d is removed", id)
+	return p.Policy.Remove(id)
+}
+
+// The end of a run takes no time for each pair of a task that waits for a retry and one
+// that waits for a slot, which is what it would take to search the queue for the former.
+// What is left in the queues is not shown.
+func TestDrainLeavesTheQueues(t *testing.T) {
+	for _, perKey := range []int{0, 2} {
+		cfg := config(2)
+		cfg.Pool.Policy, cfg.Pool.PerKey = left{cfg.Pool.Policy, t}, perKey
+		cfg.Retry = retries(3, time.Hour)
+		s := simulate(t, cfg, 40, func(s *sim) {
+			s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+				if a.Task.ID <= 10 {
+					return time.Millisecond, task.Exit
+				}
+				return time.Hour / 2, task.OK
+			}
+		})
+		s.sleep(time.Minute)
+		require.EqualValues(t, 38, s.look().Aside+s.look().Queued)
+		s.ask(task.Command{Op: task.Drain})
+		require.Empty(t, s.look().Waiting)
+		end := s.wait()
+		require.EqualValues(t, 2, end.Stats.Of(task.OK))
+		require.EqualValues(t, 38, end.Stats.Of(task.NotRun))
+	}
 }
