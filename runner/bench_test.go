@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -58,9 +59,9 @@ func BenchmarkRun(b *testing.B) {
 			for i := range src.tasks {
 				src.tasks[i] = task.Task{Cost: 1}
 			}
-			cfg := Config{
-				Pool:  Pool{Workers: c.workers, Policy: policy("fifo"), Buffer: 64},
-				Order: Order{Keep: c.keep, Window: 1 << 20},
+			cfg := core.Config{
+				Pool:  core.Pool{Workers: c.workers, Policy: policy("fifo"), Buffer: 64},
+				Order: core.Order{Keep: c.keep, Window: 1 << 20},
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -84,9 +85,9 @@ func BenchmarkStream(b *testing.B) {
 			for i := range src.tasks {
 				src.tasks[i] = task.Task{Cost: 1}
 			}
-			cfg := Config{
-				Pool:  Pool{Workers: 2, Window: c.window, Policy: policy("fifo"), Buffer: 256},
-				Order: Order{Keep: c.keep, Window: 1 << 20},
+			cfg := core.Config{
+				Pool:  core.Pool{Workers: 2, Window: c.window, Policy: policy("fifo"), Buffer: 256},
+				Order: core.Order{Keep: c.keep, Window: 1 << 20},
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -37,8 +38,8 @@ func TestBlocksAreFreed(t *testing.T) {
 		}}
 		cfg := config(2)
 		cfg.Pool.Buffer = 2
-		cfg.Order, cfg.Feed.Remember = Order{Keep: true, Window: 100}, true
-		cfg.Retry = Retry{Max: 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }}
+		cfg.Order, cfg.Feed.Remember = core.Order{Keep: true, Window: 100}, true
+		cfg.Retry = core.Retry{Max: 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }}
 		r, err := New(cfg, src, exec, nil, []Sink{&seen{}})
 		require.NoError(t, err)
 		go func() {

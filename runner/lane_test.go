@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -134,16 +135,16 @@ func (l *lanes) Serve(slot task.Slot, swap task.Swap) {
 func never(task.Attempt) *task.Result { return nil }
 
 // stream starts a run on exec and returns it and what closes with its end.
-func stream(t *testing.T, cfg Config, src Source, exec *lanes, rec Recorder, sink *seen) (*Run, <-chan Ending) {
+func stream(t *testing.T, cfg core.Config, src Source, exec *lanes, rec Recorder, sink *seen) (*Run, <-chan core.Ending) {
 	r, err := New(cfg, src, exec, rec, []Sink{sink})
 	require.NoError(t, err)
-	end := make(chan Ending, 1)
+	end := make(chan core.Ending, 1)
 	go func() { end <- r.Wait() }()
 	synctest.Wait()
 	return r, end
 }
 
-func windowed(workers, window int) Config {
+func windowed(workers, window int) core.Config {
 	cfg := config(workers)
 	cfg.Pool.Window = window
 	return cfg

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -33,12 +34,18 @@ func (p *pump) ring() {
 	}
 }
 
-// answer drops a ring that came since the pump woke up. All events are taken.
-func (p *pump) answer() {
-	select {
-	case <-p.bell:
-	default:
-	}
+// take takes all events in exchange for an empty slice, and drops a ring that came since
+// the pump woke up. If last, no more will come, or the run is over.
+func (p *pump) take(empty []task.Event) (events []task.Event, last bool) {
+	last = true
+	p.r.do(func(c *core.Core) {
+		select {
+		case <-p.bell:
+		default:
+		}
+		events, last = c.Take(empty)
+	}, nil)
+	return events, last
 }
 
 func (p *pump) run() {
@@ -52,7 +59,7 @@ func (p *pump) run() {
 	for {
 		select {
 		case <-p.bell:
-			events, last := p.r.take(empty)
+			events, last := p.take(empty)
 			p.consume(events)
 			clear(events)
 			empty = events[:0]
@@ -74,7 +81,7 @@ func (p *pump) consume(batch []task.Event) {
 		}
 		if err := s.Consume(batch); err != nil {
 			p.broken[i] = !errors.Is(err, syscall.EPIPE)
-			p.r.do(func(c *core) { c.abort(err) }, nil)
+			p.r.do(func(c *core.Core) { c.Abort(err) }, nil)
 		}
 	}
 	for i := range batch {
@@ -90,12 +97,12 @@ func (p *pump) consume(batch []task.Event) {
 
 func (p *pump) close() {
 	p.r.mu.Lock()
-	stats := p.r.core.stats
+	stats := p.r.core.Stats()
 	p.r.mu.Unlock()
 	for i, s := range p.sinks {
 		if err := s.Close(stats); err != nil && !p.broken[i] {
-			p.r.do(func(c *core) { c.late(err) }, nil)
+			p.r.do(func(c *core.Core) { c.Abort(err) }, nil)
 		}
 	}
-	p.r.do(func(*core) { p.r.shown = true }, nil)
+	p.r.do((*core.Core).Shown, nil)
 }

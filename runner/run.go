@@ -1,5 +1,5 @@
-// Package runner runs tasks. It holds the run's state machine (core) and the one
-// door into it (Run.do). A run has these goroutines:
+// Package runner runs tasks. It holds the one door (Run.do) into the run's state machine
+// (package core), and carries out what that decides. A run has these goroutines:
 //
 //   - the reader takes tasks from the Source while there is room for them;
 //   - each running attempt has a goroutine that blocks in the Executor and then
@@ -9,24 +9,21 @@
 //   - the signal router (Signals.Serve) turns signals into commands.
 //
 // Each goroutine brings its facts through the door itself. The door takes the
-// lock, changes the core, acts on what follows, and neither writes nor waits, so
-// commands are obeyed even while the reader of crew's output stands still.
+// lock, takes a step of the core, carries out what follows, and neither writes nor waits,
+// so commands are obeyed even while the reader of crew's output stands still.
 package runner
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
-const (
-	// Events are handed to the pump once there are batch of them, or lag after
-	// the last time.
-	batch = 256
-	lag   = 10 * time.Millisecond
-)
+var errOver = errors.New("the run is over")
 
 // Source yields tasks in input order. Next blocks until a task has been read,
 // calls number once for its ID, and then returns without blocking again. At the
@@ -101,74 +98,40 @@ type Sink interface {
 type Run struct {
 	// configuration
 
-	src  Source
-	exec Executor
-	rec  Recorder // nil for none
-	pump *pump
-
-	streamer Streamer // exec, if it is one; else nil
-
-	began time.Time
-	wake  chan struct{} // tells the reader to go on
-	over  chan struct{} // closed when the run is over
+	src      Source
+	exec     Executor
+	streamer Streamer    // exec, if it is one; else nil
+	rec      Recorder    // nil for none
+	tokens   core.Tokens // nil for none
+	pump     *pump
+	began    time.Time
+	wake     chan struct{} // tells the reader to go on
+	over     chan struct{} // closed when the run is over
 
 	// state, under the lock
 
-	mu      sync.Mutex
-	core    *core
-	spare   []*handle // for reuse
-	reading bool      // the reader is awake
-	handed  time.Time // when the pump last took events
-	timer   *time.Timer
-	armed   time.Time // when the timer fires; zero if it is stopped
-	shown   bool      // the sinks are closed
-
-	// state of a run on a Streamer, under the lock
-
-	lanes   []*lane   // by slot
-	taker   *lane     // whose goroutine is in the door
-	wakes   []int     // slots to wake
-	left    task.Left // what tellLanes has told them
-	resizes int       // likewise
-
-	ended bool // over is closed
-}
-
-// handle asks an attempt to end. It is the attempt's alone from its start until the run
-// takes its end: it is used in the door only, so a late end finds nobody. One that has
-// asked no attempt to end then serves another.
-type handle struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
-
-// job is an attempt in the hands of its goroutine. The zero job is none.
-type job struct {
-	attempt task.Attempt
-	ctx     context.Context
-	entry   *entry // to be touched in the door alone
+	mu    sync.Mutex
+	core  *core.Core
+	timer *time.Timer
+	armed time.Time // when the timer fires; zero if it is stopped
+	ended bool      // over is closed
 }
 
 // New returns a run of the tasks of src on exec. Events go to sinks; rec may be
 // nil. The run begins with Wait.
-func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
+func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	r := &Run{
-		src: src, exec: exec, rec: rec, core: newCore(cfg), began: time.Now(),
+		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, began: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
 	r.streamer, _ = exec.(Streamer)
-	r.core.timeless = cfg.Pool.Remote || r.streamer != nil
-	r.core.tick(r.began)
-	r.core.begins()
-	if t := cfg.Pool.Tokens; t != nil {
-		t.Watch(func(got bool, err error) { r.do(func(c *core) { c.answered(got, err) }, nil) })
-	}
-	if !cfg.Pool.Remote {
-		r.core.resize(cfg.Pool.Workers)
+	r.core = core.New(cfg, r.began, r.streamer != nil)
+	if r.tokens != nil {
+		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}
 	return r, nil
 }
@@ -180,272 +143,114 @@ func New(cfg Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Ru
 // system call: the reader, if its input delivers nothing; the pump, if nobody
 // takes the output (Ending.Unshown); and attempts that do not end although they
 // were killed (Ending.Abandoned).
-func (r *Run) Wait() Ending {
+func (r *Run) Wait() core.Ending {
 	r.mu.Lock() // commands may come already
-	r.timer = time.AfterFunc(time.Hour, func() { r.do(func(*core) { r.armed = time.Time{} }, nil) })
+	r.timer = time.AfterFunc(time.Hour, func() { r.do(func(*core.Core) { r.armed = time.Time{} }, nil) })
 	r.mu.Unlock()
 	defer r.timer.Stop()
 	go r.read()
 	go r.pump.run()
-	r.do(func(*core) {}, nil)
+	r.do(func(*core.Core) {}, nil)
 	<-r.over
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.core.balance()
-	r.core.ending.Stats = r.core.stats
-	return r.core.ending
+	return r.core.Ending()
 }
 
 // Do carries out a command.
 func (r *Run) Do(cmd task.Command) task.Reply {
 	reply := task.Reply{Err: errOver}
-	r.do(func(c *core) { reply = c.apply(cmd) }, nil)
+	r.do(func(c *core.Core) { reply = c.Do(cmd) }, nil)
 	return reply
 }
 
-// do is the door: it applies a fact to the core and acts on what follows. If an
+// do is the door: it brings a fact to the core and carries out what follows. If an
 // attempt can start, the first goes to mine instead of a goroutine of its own,
 // unless mine is nil. Once the run is over, do does nothing.
-func (r *Run) do(fact func(*core), mine *job) {
-	for refused := r.apply(fact, mine); len(refused) > 0; {
+func (r *Run) do(fact func(*core.Core), mine *turn) {
+	for refused := r.step(fact, mine); len(refused) > 0; {
 		if r.rec != nil {
-			for _, f := range refused {
-				r.rec.Ended(task.Attempt{Task: f.task}, f.result, true)
+			for _, res := range refused {
+				r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 			}
 		}
-		refused = r.apply(func(c *core) {
-			for _, f := range refused {
-				if f.entry.state == decided && f.entry.result == f.result {
-					c.recorded(f.entry)
-				}
-			}
-		}, nil)
+		refused = r.step(func(c *core.Core) { c.Ended(refused...) }, nil)
 	}
 }
 
-// apply does the work of do, and returns the tasks whose end is to be recorded
-// before the run goes on with them.
-func (r *Run) apply(fact func(*core), mine *job) []refused {
+// step does the work of do, and returns the results that are to be recorded before the
+// run goes on with them.
+func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
 		return nil
 	}
-	c := r.core
-	c.tick(r.began.Add(time.Since(r.began))) // half the cost of time.Now
-	fact(c)
-	c.due()
-	r.start(mine)
-	r.settle()
-	r.deal()
-	c.explain()
-	r.letRead()
-	r.handOver()
-	r.finish()
-	r.arm()
-	r.tellLanes()
-	if r.streamer != nil && len(c.acts) > 0 {
-		r.recall()
+	now := r.began.Add(time.Since(r.began)) // half the cost of time.Now
+	fx := r.core.Step(now, fact)
+	for _, call := range fx.Tokens {
+		call(r.tokens)
 	}
-	for _, a := range c.acts {
-		if a.asks() {
-			a.handle.cancel(a.cause)
-		}
-	}
-	acts, wakes, refused := c.acts, r.wakes, c.refused
-	c.acts, r.wakes, c.refused = nil, nil, nil
-	r.mu.Unlock()
-	r.call(acts, wakes)
-	return refused
-}
-
-// start starts every attempt that can start now.
-func (r *Run) start(mine *job) {
-	for e, ok := r.core.next(); ok; e, ok = r.core.next() {
-		if r.streamer != nil {
-			r.assign(e)
-			continue
-		}
-		e.handle = r.newHandle()
-		j := job{task.Attempt{Task: e.task, Number: e.attempt, Slot: *e.slot}, e.handle.ctx, e}
-		if mine != nil && mine.entry == nil {
-			*mine = j
-		} else {
-			go r.work(j)
-		}
-	}
-}
-
-func (r *Run) newHandle() *handle {
-	if n := len(r.spare); n > 0 {
-		h := r.spare[n-1]
-		r.spare = r.spare[:n-1]
-		return h
-	}
-	h := &handle{}
-	h.ctx, h.cancel = context.WithCancelCause(context.Background())
-	return h
-}
-
-// work runs an attempt and those that start in its place.
-func (r *Run) work(j job) {
-	for j.entry != nil {
-		if r.rec != nil {
-			r.rec.Started(j.attempt, false)
-		}
-		res := r.exec.Run(j.ctx, j.attempt)
-		if r.rec != nil && !r.record(j, res) {
-			return
-		}
-		j = r.next(j, res)
-	}
-	if r.rec != nil {
-		r.rec.Idle()
-	}
-}
-
-// record has the end of an attempt decided and recorded. The attempt keeps its
-// slot until then, so at most one attempt of a slot is in doubt if crew is
-// killed. It returns false if the run has given the attempt up.
-func (r *Run) record(j job, res *task.Result) bool {
-	final, awaited := false, false
-	r.do(func(c *core) {
-		if awaited = j.entry.state != nowhere; awaited {
-			final = c.decide(j.entry, res)
-		}
-	}, nil)
-	if awaited {
-		r.rec.Ended(j.attempt, res, final)
-	}
-	return awaited
-}
-
-// next takes the end of an attempt and returns the attempt that starts in its
-// place.
-func (r *Run) next(j job, res *task.Result) (next job) {
-	r.do(func(c *core) {
-		e := j.entry
-		if e.state == nowhere { // given up
-			return
-		}
-		if e.handle.ctx.Err() == nil {
-			r.spare = append(r.spare, e.handle)
-		}
-		e.handle = nil
-		if r.rec == nil {
-			c.decide(e, res)
-		}
-		c.recorded(e)
-	}, &next)
-	return next
-}
-
-// read is the reader.
-func (r *Run) read() {
-	number := r.core.number
-	buffered := func() bool { return false }
-	if s, ok := r.src.(interface{ Buffered() bool }); ok {
-		buffered = s.Buffered
-	}
-	var tasks []*task.Task
-	for {
-		select {
-		case <-r.wake:
-		case <-r.over:
-			return
-		}
-		for room := 1; room > 0; {
-			t, err := r.src.Next(number)
-			if err == nil {
-				tasks = append(tasks, t)
-				if len(tasks) < min(room, batch) && buffered() {
-					continue
-				}
-			}
-			if len(tasks) > 0 {
-				room = r.admit(tasks)
-				clear(tasks)
-				tasks = tasks[:0]
-			}
-			if err != nil {
-				r.do(func(c *core) { c.endInput(err) }, nil)
-				return
-			}
-		}
-	}
-}
-
-// admit admits tasks and returns how many more to read.
-func (r *Run) admit(tasks []*task.Task) (room int) {
-	r.do(func(c *core) {
-		for _, t := range tasks {
-			c.admit(t)
-		}
-		room = c.room()
-		r.reading = room > 0
-	}, nil)
-	return room
-}
-
-// letRead wakes the reader if tasks should be read.
-func (r *Run) letRead() {
-	if !r.reading && r.core.low() {
-		r.reading = true
+	r.start(fx, mine)
+	if fx.Read {
 		r.wake <- struct{}{}
 	}
-}
-
-// handOver wakes the pump if events have waited long enough or are many.
-func (r *Run) handOver() {
-	c := r.core
-	n := len(c.events)
-	if n >= batch || n > 0 && (c.sealed || c.now.Sub(r.handed) >= lag) {
+	if fx.Show {
 		r.pump.ring()
 	}
-}
-
-// finish ends the run once the sinks have seen everything and are closed, or are
-// given up.
-func (r *Run) finish() {
-	c := r.core
-	if c.seal() && !r.shown {
-		r.pump.ring()
-	}
-	if r.shown && c.unreadAt.IsZero() || c.ending.Unshown {
+	if fx.Over {
 		r.ended = true
 		close(r.over)
 	}
-}
-
-// arm sets the timer to when the core wants to wake up or events are due.
-func (r *Run) arm() {
-	c := r.core
-	at := c.wake()
-	if n := len(c.events); n > 0 && n < batch {
-		if look := r.handed.Add(lag); look.After(c.now) {
-			at = earlier(at, look)
+	r.arm(now, fx.Wake)
+	for _, a := range fx.Acts {
+		if cancel, ok := a.Tag.(context.CancelCauseFunc); ok && a.Cause != nil {
+			cancel(a.Cause)
 		}
 	}
+	wakes, acts, refused := fx.Wakes, fx.Acts, fx.Refused
+	r.mu.Unlock()
+	for _, a := range acts {
+		if a.Cause == nil {
+			r.exec.Kill(a.Task, a.Attempt)
+		} else if r.streamer != nil {
+			r.streamer.End(a.Slot, a.Task, a.Attempt, a.Cause)
+		}
+	}
+	for _, slot := range wakes {
+		r.streamer.Wake(slot)
+	}
+	return refused
+}
+
+// start has goroutines run what starts.
+func (r *Run) start(fx *core.Effects, mine *turn) {
+	for i := range fx.Start {
+		if mine != nil && !mine.runs {
+			mine.begin(&fx.Start[i])
+			continue
+		}
+		t := &turn{}
+		t.begin(&fx.Start[i])
+		go r.work(t)
+	}
+	for _, slot := range fx.Serve {
+		go r.serve(slot)
+	}
+	if r.streamer != nil && mine != nil {
+		mine.taken, mine.left = fx.Taken, fx.Left
+	}
+}
+
+// arm sets the timer.
+func (r *Run) arm(now, at time.Time) {
 	if at.Equal(r.armed) || r.timer == nil {
 		return
 	}
 	r.armed = at
 	if at.IsZero() || r.ended {
 		r.timer.Stop()
-		return
+	} else {
+		r.timer.Reset(max(at.Sub(now), 0))
 	}
-	r.timer.Reset(max(at.Sub(c.now), 0))
-}
-
-// take gives the waiting events to the pump in exchange for an empty slice. If
-// last, no more will come.
-func (r *Run) take(empty []task.Event) (events []task.Event, last bool) {
-	last = true
-	r.do(func(c *core) {
-		events, c.events = c.events, empty
-		r.handed = c.now
-		r.pump.answer()
-		last = c.seal()
-	}, nil)
-	return events, last
 }

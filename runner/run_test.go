@@ -14,8 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 	"crew/sched"
+)
+
+// Bounds of package core.
+const (
+	margin     = time.Second
+	lag        = 10 * time.Millisecond
+	outboxFull = 4096
 )
 
 // tasks is a Source of n tasks, each after a pause, then of err.
@@ -152,12 +160,12 @@ func (s *seen) Consume(batch []task.Event) error {
 				panic(fmt.Sprintf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome))
 			}
 			s.finished[e.ID], s.at[e.ID] = e.Result.Outcome, e.At
+		case task.Retried:
+			s.retried++
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
 				s.released = append(s.released, id)
 			}
-		case task.Retried:
-			s.retried++
 		}
 		if s.fail != nil {
 			if err := s.fail(e); err != nil {
@@ -182,30 +190,26 @@ func (s *seen) count(o task.Outcome) (n int) {
 	return n
 }
 
-func policy(name string, topics ...sched.Topics) sched.Policy {
-	cfg := sched.Config{Name: name}
-	if len(topics) > 0 {
-		cfg.Topics = topics[0]
-	}
-	p, err := sched.New(cfg)
+func policy(name string) sched.Policy {
+	p, err := sched.New(sched.Config{Name: name})
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
-func config(workers int) Config {
-	return Config{
-		Pool:  Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
-		Limit: Limit{KillAfter: 5 * time.Second},
+func config(workers int) core.Config {
+	return core.Config{
+		Pool:  core.Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
+		Limit: core.Limit{KillAfter: 5 * time.Second},
 	}
 }
 
 // run runs everything; the commands of inbox go to the run as they come.
-func run(cfg Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.Command) (Ending, error) {
+func run(cfg core.Config, src Source, exec Executor, sinks []Sink, inbox <-chan task.Command) (core.Ending, error) {
 	r, err := New(cfg, src, exec, nil, sinks)
 	if err != nil {
-		return Ending{}, err
+		return core.Ending{}, err
 	}
 	over := make(chan struct{})
 	defer close(over)
@@ -317,7 +321,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 func TestKeepOrderReleasesInOrderWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(8)
-		cfg.Order = Order{Keep: true, Window: 50}
+		cfg.Order = core.Order{Keep: true, Window: 50}
 		src := &tasks{n: 300}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID == 1 {
@@ -348,7 +352,7 @@ func TestManyAreReleasedInFewEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3 * outboxFull
 		cfg := config(8)
-		cfg.Order = Order{Keep: true, Window: n}
+		cfg.Order = core.Order{Keep: true, Window: n}
 		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
 			if a.Task.ID == 1 {
 				return time.Hour, task.OK
@@ -384,49 +388,6 @@ func TestAFullOutboxStopsStarts(t *testing.T) {
 	})
 }
 
-func TestDrainEndsWaitingTasksAsNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inbox := make(chan task.Command)
-		exec, sink := &fake{}, &seen{}
-		go func() { time.Sleep(1500 * time.Millisecond); inbox <- task.Command{Op: task.Drain, Signal: 2} }()
-		end, err := run(config(2), &tasks{n: 1000}, exec, []Sink{sink}, inbox)
-		require.NoError(t, err)
-		require.Equal(t, 2, end.Signal)
-		require.Equal(t, 4, sink.count(task.OK), "what ran came to its end")
-		require.Positive(t, sink.count(task.NotRun))
-		require.EqualValues(t, len(sink.finished), end.Stats.Admitted)
-		require.Contains(t, sink.kinds, task.Draining)
-	})
-}
-
-func TestStopEndsRunningTasksWithGraceAndKillAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		ops  []task.Op
-		want time.Duration
-	}{
-		{[]task.Op{task.Stop}, time.Second + 3*time.Second},
-		{[]task.Op{task.Drain, task.Stop, task.Kill}, 3 * time.Second},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			inbox := make(chan task.Command)
-			exec := &fake{grace: 3 * time.Second, do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Hour, task.OK }}
-			sink := &seen{}
-			go func() {
-				for _, op := range c.ops {
-					time.Sleep(time.Second)
-					inbox <- task.Command{Op: op}
-				}
-			}()
-			begin := time.Now()
-			_, err := run(config(2), &tasks{n: 5}, exec, []Sink{sink}, inbox)
-			require.NoError(t, err)
-			require.Equal(t, c.want, time.Since(begin))
-			require.Equal(t, 2, sink.count(task.Cancelled))
-			require.Equal(t, 3, sink.count(task.NotRun))
-		})
-	}
-}
-
 func TestInputErrorRunsWhatCameBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, sink := errors.New("read stdin: input/output error"), &seen{}
@@ -457,184 +418,6 @@ func TestASinkThatBreaksStopsTheRunAndOthersSeeTheEnd(t *testing.T) {
 	})
 }
 
-func TestRetriesWaitWithoutAWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := config(1)
-		cfg.Retry = Retry{Max: 3, Delay: 10 * time.Second, MaxDelay: 15 * time.Second, Jitter: func() float64 { return 1 }}
-		exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
-			if a.Task.ID == 1 {
-				return time.Second, task.Exit
-			}
-			return time.Second, task.OK
-		}}
-		sink := &seen{}
-		begin := time.Now()
-		end, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
-		require.NoError(t, err)
-		require.Equal(t, []uint64{1, 2, 3, 1, 1, 1}, exec.begun())
-		require.Equal(t, (1+10+1+15+1+15+1)*time.Second, time.Since(begin), "10 s, then 20 s held to 15 s")
-		require.EqualValues(t, 1, end.Stats.Retried, "tasks, not attempts")
-		require.Equal(t, task.Exit, sink.finished[1])
-	})
-}
-
-func TestDrainDuringARetryWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := config(1)
-		cfg.Retry = Retry{Max: 3, Delay: time.Hour, MaxDelay: time.Hour, Jitter: func() float64 { return 1 }}
-		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
-		sink, inbox := &seen{}, make(chan task.Command)
-		go func() { time.Sleep(time.Minute); inbox <- task.Command{Op: task.Drain} }()
-		_, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, inbox)
-		require.NoError(t, err)
-		require.Equal(t, 3, sink.count(task.NotRun))
-	})
-}
-
-func TestHalt(t *testing.T) {
-	for _, c := range []struct {
-		name          string
-		halt          Halt
-		ok, cancelled int
-	}{
-		{"soon after one failure", Halt{When: Soon, On: OnFail, N: 1}, 9 + 3, 0},
-		{"now after one failure", Halt{When: Now, On: OnFail, N: 1}, 9, 3},
-		{"soon after 20 done", Halt{When: Soon, On: OnDone, N: 20}, 22, 0},
-		{"now after 8 successes", Halt{When: Now, On: OnSuccess, N: 8}, 8, 3},
-		{"never", Halt{}, 90, 0},
-		{"a tenth failing", Halt{When: Soon, On: OnFail, N: 10, Percent: true, Tasks: 100}, 90, 0},
-		{"a fifth done", Halt{When: Soon, On: OnDone, N: 20, Percent: true, Tasks: 100}, 22, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cfg := config(4)
-				cfg.Halt = c.halt
-				exec := &fake{do: func(a task.Attempt) (time.Duration, task.Outcome) {
-					if a.Task.ID%10 == 0 {
-						return time.Second, task.Exit
-					}
-					return time.Second + time.Duration(a.Task.ID)*time.Millisecond, task.OK
-				}}
-				sink := &seen{}
-				end, err := run(cfg, &tasks{n: 100}, exec, []Sink{sink}, nil)
-				require.NoError(t, err)
-				require.Equal(t, c.cancelled, sink.count(task.Cancelled))
-				if c.halt.When != Never && c.ok < 90 {
-					require.Equal(t, Halted, end.Reason)
-					require.NotNil(t, end.Result)
-					require.Positive(t, sink.count(task.NotRun))
-				}
-				require.EqualValues(t, end.Stats.Admitted, len(sink.finished))
-				require.InDelta(t, c.ok, sink.count(task.OK), 3)
-			})
-		})
-	}
-}
-
-func TestPauseResizeAndCancelWhileRunning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inbox := make(chan task.Command)
-		exec, sink := &fake{}, &seen{}
-		go func() {
-			time.Sleep(500 * time.Millisecond)
-			inbox <- task.Command{Op: task.Pause}
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			require.Len(t, exec.begun(), 2, "nothing starts while paused")
-			inbox <- task.Command{Op: task.Cancel, IDs: []uint64{5}}
-			inbox <- task.Command{Op: task.Cancel, IDs: []uint64{999}}
-			inbox <- task.Command{Op: task.Resize, N: 6}
-			inbox <- task.Command{Op: task.Resume}
-			time.Sleep(500 * time.Millisecond)
-			inbox <- task.Command{Op: task.Cancel, IDs: []uint64{3}}
-			inbox <- task.Command{Op: task.Grow, N: -5}
-			inbox <- task.Command{Op: task.Grow, N: -5}
-		}()
-		end, err := run(config(2), &tasks{n: 20}, exec, []Sink{sink}, inbox)
-		require.NoError(t, err)
-		require.Equal(t, 6, exec.most)
-		require.Equal(t, task.Cancelled, sink.finished[5])
-		require.Equal(t, task.Cancelled, sink.finished[3])
-		require.Equal(t, 18, sink.count(task.OK))
-		require.Equal(t, 1, end.Stats.Slots)
-	})
-}
-
-func TestDelayBetweenStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := config(10)
-		cfg.Pool.Delay = 3 * time.Second
-		begin := time.Now()
-		_, err := run(cfg, &tasks{n: 5}, &fake{}, []Sink{&seen{}}, nil)
-		require.NoError(t, err)
-		require.Equal(t, (4*3+1)*time.Second, time.Since(begin))
-	})
-}
-
-func TestPerKeyHoldsAKeyAndNotOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := config(8)
-		cfg.Pool.PerKey = 2
-		src := &tasks{n: 40, change: func(t *task.Task) {
-			t.Key = "hot"
-			if t.ID > 30 {
-				t.Key = fmt.Sprint(t.ID)
-			}
-		}}
-		now, most := map[string]int{}, 0
-		var mu sync.Mutex
-		exec := &fake{}
-		exec.do = func(a task.Attempt) (time.Duration, task.Outcome) {
-			mu.Lock()
-			now[a.Task.Key]++
-			most = max(most, now[a.Task.Key])
-			mu.Unlock()
-			time.AfterFunc(time.Second-time.Nanosecond, func() { mu.Lock(); now[a.Task.Key]--; mu.Unlock() })
-			return time.Second, task.OK
-		}
-		begin := time.Now()
-		_, err := run(cfg, src, exec, []Sink{&seen{}}, nil)
-		require.NoError(t, err)
-		require.Equal(t, 2, most)
-		require.Equal(t, 15*time.Second, time.Since(begin), "the others fill the free workers meanwhile")
-	})
-}
-
-func TestBadCommandStopsTheRunAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := config(2)
-		cfg.SameCommand = true
-		sink := &seen{}
-		end, err := run(cfg, &tasks{n: 1000}, missing{}, []Sink{sink}, nil)
-		require.NoError(t, err)
-		require.Equal(t, BadCommand, end.Reason)
-		require.NotNil(t, end.Result)
-		require.LessOrEqual(t, sink.count(task.StartFailed), 2)
-	})
-}
-
-// missing is an Executor of a command that is not there.
-type missing struct{ instant }
-
-func (missing) Run(_ context.Context, a task.Attempt) *task.Result {
-	return &task.Result{Task: a.Task, Outcome: task.StartFailed, Code: 127, BadCommand: true, Start: time.Now(), End: time.Now()}
-}
-
-func TestATaskThatCannotRunFailsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &tasks{n: 10, change: func(t *task.Task) {
-			if t.ID == 4 {
-				t.Err = errors.New("record is too long")
-			}
-		}}
-		sink := &seen{}
-		_, err := run(config(2), src, &fake{}, []Sink{sink}, nil)
-		require.NoError(t, err)
-		require.Equal(t, task.StartFailed, sink.finished[4])
-		require.Equal(t, 9, sink.count(task.OK))
-	})
-}
-
 func TestAReaderThatNeverReadsIsGivenUpOnlyWhenTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold, inbox := make(chan struct{}), make(chan task.Command)
@@ -656,7 +439,7 @@ func TestAHaltedRunWaitsForItsReader(t *testing.T) {
 		hold := make(chan struct{})
 		time.AfterFunc(time.Hour, func() { close(hold) })
 		cfg := config(2)
-		cfg.Halt = Halt{When: Now, On: OnFail, N: 2}
+		cfg.Halt = core.Halt{When: core.Now, On: core.OnFail, N: 2}
 		exec := &fake{do: func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }}
 		sink := &seen{block: hold}
 		end, err := run(cfg, &tasks{n: 3}, exec, []Sink{sink}, nil)
@@ -760,7 +543,7 @@ func TestManyAttemptsOfATask(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const attempts = 500
 			cfg := config(1)
-			cfg.Retry = Retry{Max: attempts - 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }, Keep: keep}
+			cfg.Retry = core.Retry{Max: attempts - 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }, Keep: keep}
 			var made, closed atomic.Int64
 			exec := resulting(func(a task.Attempt) *task.Result {
 				made.Add(1)

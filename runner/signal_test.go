@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -69,10 +70,10 @@ func (x *suspensions) Resume()  { close(x.resumed) }
 func TestSignalsBehindSuspend(t *testing.T) {
 	for _, c := range []struct {
 		behind syscall.Signal
-		why    Reason
-	}{{syscall.SIGCONT, Completed}, {syscall.SIGTERM, Told}} {
+		why    core.Reason
+	}{{syscall.SIGCONT, core.Completed}, {syscall.SIGTERM, core.Told}} {
 		synctest.Test(t, func(t *testing.T) {
-			x := &suspensions{resumed: make(chan struct{}), asked: c.why == Told}
+			x := &suspensions{resumed: make(chan struct{}), asked: c.why == core.Told}
 			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
 			require.NoError(t, err)
 			s := newSignals()
@@ -105,7 +106,7 @@ func TestSuspendStops(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, stopped)
 		s.in <- syscall.SIGCONT
-		require.Equal(t, Completed, r.Wait().Reason)
+		require.Equal(t, core.Completed, r.Wait().Reason)
 		close(s.quit)
 		<-s.done
 	})

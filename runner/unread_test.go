@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -23,17 +24,17 @@ func TestUnread(t *testing.T) {
 		before bool // the command comes before the reader goes
 		cmd    task.Command
 		after  time.Duration // between both
-		reason Reason
+		reason core.Reason
 		want   task.Outcome // of the running tasks
 		events []task.Kind  // of the end
 	}{
-		{"alone", false, task.Command{}, 0, Unread, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
-		{"Ctrl-C a little later", false, drain, 5 * ms, Told, task.OK, []task.Kind{task.Draining, task.Draining}},
-		{"Ctrl-C later on a busy machine", false, drain, 90 * ms, Told, task.OK, []task.Kind{task.Draining, task.Draining}},
-		{"Ctrl-C too late", false, drain, 150 * ms, Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
-		{"SIGTERM a little later", false, stop, 5 * ms, Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
-		{"while draining", true, drain, 5 * ms, Told, task.OK, []task.Kind{task.Draining}},
-		{"while stopping", true, stop, 5 * ms, Told, task.Cancelled, []task.Kind{task.Stopping}},
+		{"alone", false, task.Command{}, 0, core.Unread, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
+		{"Ctrl-C a little later", false, drain, 5 * ms, core.Told, task.OK, []task.Kind{task.Draining, task.Draining}},
+		{"Ctrl-C later on a busy machine", false, drain, 90 * ms, core.Told, task.OK, []task.Kind{task.Draining, task.Draining}},
+		{"Ctrl-C too late", false, drain, 150 * ms, core.Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
+		{"SIGTERM a little later", false, stop, 5 * ms, core.Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
+		{"while draining", true, drain, 5 * ms, core.Told, task.OK, []task.Kind{task.Draining}},
+		{"while stopping", true, stop, 5 * ms, core.Told, task.Cancelled, []task.Kind{task.Stopping}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,8 +97,8 @@ func (s *unreadSink) Consume(batch []task.Event) error {
 func TestUnreadAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		signal bool
-		want   Reason
-	}{{false, Unread}, {true, Told}} {
+		want   core.Reason
+	}{{false, core.Unread}, {true, core.Told}} {
 		synctest.Test(t, func(t *testing.T) {
 			inbox := make(chan task.Command)
 			sink := &seen{fail: func(e task.Event) error {
@@ -134,12 +135,12 @@ func TestInterruptedTaskEndsTheRun(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			sink, rec := &seen{}, &told{}
 			cfg := config(1)
-			cfg.Retry = Retry{Max: retries, Jitter: func() float64 { return 0 }}
+			cfg.Retry = core.Retry{Max: retries, Jitter: func() float64 { return 0 }}
 			r, err := New(cfg, &tasks{n: 5}, &interrupted{}, rec, []Sink{sink})
 			require.NoError(t, err)
 			end := r.Wait()
 			synctest.Wait()
-			require.Equal(t, Told, end.Reason)
+			require.Equal(t, core.Told, end.Reason)
 			require.True(t, end.Interrupted)
 			require.Equal(t, int(syscall.SIGINT), end.Signal)
 			waits := min(retries, 1) // for its retry, in a resumed run

@@ -57,7 +57,7 @@ func TestLimiterRandom(t *testing.T) {
 					want = Block{N: n, ID: p[0], OneKey: true}
 				}
 			}
-			require.Equal(t, want, Longest(l.Blocks))
+			require.Equal(t, want, longest(l.Blocks))
 		}
 	})
 }

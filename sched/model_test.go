@@ -323,8 +323,8 @@ func (d *driver) check() {
 }
 
 func (d *driver) checkLongest() {
-	b := Longest(d.p.Blocks)
-	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == Longest(d.p.Blocks), "longest: %v", b)
+	b := longest(d.p.Blocks)
+	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == longest(d.p.Blocks), "longest: %v", b)
 	holds(d.t, b.Slot == 0 || d.w.in(b.Slot) || d.w.held[b.Slot] > 0, "longest: %v", b)
 	if b.OneKey {
 		i, n := indexOf(d.queued, b.ID), 0

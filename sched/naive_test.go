@@ -1,6 +1,9 @@
 package sched
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 func without(items []Item, id uint64) []Item {
 	if i := indexOf(items, id); i >= 0 {
@@ -231,3 +234,15 @@ func (m *naiveKeyed) change(int) {
 }
 
 func (m *naiveKeyed) before(a, b int) bool { return m.w.held[a] <= m.w.held[b] }
+
+// longest returns the longest of several queues: of equal ones that with the lowest
+// ID and slot.
+func longest(blocks iter.Seq[Block]) Block {
+	var most Block
+	for b := range blocks {
+		if b.N > most.N || b.N == most.N && (b.ID < most.ID || b.ID == most.ID && b.Slot < most.Slot) {
+			most = b
+		}
+	}
+	return most
+}

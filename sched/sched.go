@@ -10,7 +10,6 @@ package sched
 import (
 	"errors"
 	"fmt"
-	"iter"
 )
 
 // Item is a task as a policy sees it.
@@ -84,18 +83,6 @@ type Policy interface {
 	// Blocks is an iter.Seq of the queues that hold items, in any order. It is for
 	// diagnostics.
 	Blocks(yield func(Block) bool)
-}
-
-// Longest returns the longest of several queues: of equal ones that with the lowest
-// ID and slot.
-func Longest(blocks iter.Seq[Block]) Block {
-	var most Block
-	for b := range blocks {
-		if b.N > most.N || b.N == most.N && (b.ID < most.ID || b.ID == most.ID && b.Slot < most.Slot) {
-			most = b
-		}
-	}
-	return most
 }
 
 // Config selects a policy.

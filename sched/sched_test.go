@@ -11,7 +11,7 @@ func TestNewKnowsItsNames(t *testing.T) {
 	for _, c := range policies {
 		p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
 		require.NoError(t, err, c.name)
-		require.Zero(t, Longest(p.Blocks), c.name)
+		require.Zero(t, longest(p.Blocks), c.name)
 		require.Zero(t, p.Ready(), c.name)
 		require.Equal(t, c.name == "keyed", p.Serial(), c.name)
 	}

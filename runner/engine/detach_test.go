@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -25,15 +26,15 @@ func carry(t *testing.T, remote bool, source runner.Source, exec runner.Executor
 	t.Helper()
 	policy, err := sched.New(sched.Config{Name: "fifo"})
 	require.NoError(t, err)
-	r, err := runner.New(runner.Config{
-		Pool: runner.Pool{Workers: 4, Remote: remote, Policy: policy, Buffer: 64}, Order: runner.Order{Keep: true, Window: 1 << 20},
+	r, err := runner.New(core.Config{
+		Pool: core.Pool{Workers: 4, Remote: remote, Policy: policy, Buffer: 64}, Order: core.Order{Keep: true, Window: 1 << 20},
 	}, source, exec, nil, sinks)
 	require.NoError(t, err)
 	return r
 }
 
 // handsOver submits tasks with --detach, and returns what is printed and how that ended.
-func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed string, e runner.Ending) {
+func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed string, e core.Ending) {
 	var out bytes.Buffer
 	made := make(chan struct{})
 	var r *runner.Run
@@ -227,7 +228,7 @@ func TestAttachCancelled(t *testing.T) {
 	run, e := b.handsOver(&bad{records{n: 2}}, nil)
 	require.Equal(t, int64(1), e.Stats.Of(task.StartFailed))
 	a, got := b.attach(run)
-	ending := make(chan runner.Ending, 1)
+	ending := make(chan core.Ending, 1)
 	r := carry(t, false, a, a, got)
 	go func() { ending <- r.Wait() }()
 	require.Eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, time.Minute, time.Millisecond)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -248,7 +249,7 @@ type testRun struct {
 	x       *submitter
 	run     *runner.Run
 	notices chan string
-	ending  chan runner.Ending
+	ending  chan core.Ending
 }
 
 // run starts a run of n tasks. change may change what is submitted.
@@ -263,7 +264,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	b.t.Cleanup(func() { store.Close() })
 	r := &testRun{
 		t: b.t, collect: &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}, seen: seen},
-		notices: make(chan string, 1000), ending: make(chan runner.Ending, 1),
+		notices: make(chan string, 1000), ending: make(chan core.Ending, 1),
 	}
 	made := make(chan struct{})
 	notice := func(text string) { r.notices <- text }
@@ -280,8 +281,8 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	}
 	policy, err := sched.New(sched.Config{Name: "fifo"})
 	require.NoError(b.t, err)
-	r.run, err = runner.New(runner.Config{
-		Pool: runner.Pool{Workers: 1, Remote: true, Policy: policy, Buffer: 1024}, Limit: runner.Limit{KillAfter: time.Second},
+	r.run, err = runner.New(core.Config{
+		Pool: core.Pool{Workers: 1, Remote: true, Policy: policy, Buffer: 1024}, Limit: core.Limit{KillAfter: time.Second},
 	}, source, r.x, nil, []runner.Sink{r.x.Sink(), r.collect})
 	require.NoError(b.t, err)
 	close(made)
@@ -294,14 +295,14 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 }
 
 // wait returns how the run ended.
-func (r *testRun) wait() runner.Ending {
+func (r *testRun) wait() core.Ending {
 	r.t.Helper()
 	select {
 	case e := <-r.ending:
 		return e
 	case <-time.After(60 * time.Second):
 		require.FailNow(r.t, "the run does not end")
-		return runner.Ending{}
+		return core.Ending{}
 	}
 }
 

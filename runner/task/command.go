@@ -5,7 +5,7 @@ import "errors"
 // Op is what a Command asks for.
 type Op uint8
 
-// The operations. Which are allowed in which state of a run is in package runner's table.
+// The operations. Which are allowed in which state of a run is in package core's table.
 const (
 	Drain    Op = iota + 1 // start nothing more; running attempts may finish
 	Rest                   // read nothing more, and run everything that was read

@@ -3,6 +3,7 @@ package wiring
 import (
 	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -41,8 +42,8 @@ func (s tagged) Next(number func() uint64) (*task.Task, error) {
 }
 
 // detached removes a run from the engine once all its results were shown.
-func (w *wiring) detached(e runner.Ending) error {
-	if w.attached == nil || e.Reason != runner.Completed || e.Unshown || w.stdout.Lost() > 0 {
+func (w *wiring) detached(e core.Ending) error {
+	if w.attached == nil || e.Reason != core.Completed || e.Unshown || w.stdout.Lost() > 0 {
 		return nil
 	}
 	return w.attached.Forget()

@@ -10,6 +10,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/control"
+	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -84,25 +85,25 @@ type ending struct {
 }
 
 // statusOf returns the exit status of a run that did not end as Broken.
-func statusOf(e runner.Ending, halt cli.Halt) int {
+func statusOf(e core.Ending, halt cli.Halt) int {
 	switch {
-	case e.Reason == runner.Unread:
+	case e.Reason == core.Unread:
 		return statusSignal + int(syscall.SIGPIPE)
-	case e.Reason == runner.Told && e.Signal != 0:
+	case e.Reason == core.Told && e.Signal != 0:
 		return statusSignal + e.Signal
-	case e.Reason == runner.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // the command may have run before
+	case e.Reason == core.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // the command may have run before
 		return statusTrouble
-	case e.Reason == runner.BadCommand:
+	case e.Reason == core.BadCommand:
 		return e.Result.Code
-	case e.Reason == runner.Late:
+	case e.Reason == core.Late:
 		return statusTimeout
-	case e.Reason == runner.Halted &&
+	case e.Reason == core.Halted &&
 		(halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
 		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0:
 		return statusFailed
-	case e.Reason != runner.Halted && e.Stats.Of(task.Cancelled)+e.Stats.Of(task.NotRun) > 0,
-		e.Reason == runner.Told && !e.Stats.InputEnd:
+	case e.Reason != core.Halted && e.Stats.Of(task.Cancelled)+e.Stats.Of(task.NotRun) > 0,
+		e.Reason == core.Told && !e.Stats.InputEnd:
 		return statusFailed // what was asked for was not done, at somebody's command
 	}
 	return statusOK

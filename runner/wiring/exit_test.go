@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -28,28 +28,28 @@ func TestStatus(t *testing.T) {
 	failed := task.Stats{}
 	failed.ByOutcome[task.Exit] = 3
 	first, some := cli.Halt{When: "now", On: "fail", N: 1}, cli.Halt{When: "soon", On: "fail", N: 3}
-	ends := func(r task.Result) runner.Ending {
-		return runner.Ending{Reason: runner.Halted, Result: &r, Stats: failed}
+	ends := func(r task.Result) core.Ending {
+		return core.Ending{Reason: core.Halted, Result: &r, Stats: failed}
 	}
 	for _, c := range []struct {
 		name string
-		end  runner.Ending
+		end  core.Ending
 		halt cli.Halt
 		want int
 	}{
-		{"all well", runner.Ending{}, cli.Halt{}, 0},
-		{"some failed", runner.Ending{Stats: failed}, cli.Halt{}, 123},
-		{"cannot execute", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, cli.Halt{}, 126},
-		{"not found", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
-		{"gone for long", runner.Ending{Reason: runner.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, cli.Halt{}, 1},
-		{"interrupt", runner.Ending{Reason: runner.Told, Signal: 2, Stats: failed}, cli.Halt{}, 130},
-		{"hangup", runner.Ending{Reason: runner.Told, Signal: 1}, cli.Halt{}, 129},
-		{"terminate", runner.Ending{Reason: runner.Told, Signal: 15, Result: exit7}, first, 143},
-		{"a command", runner.Ending{Reason: runner.Told, Stats: task.Stats{InputEnd: true}}, cli.Halt{}, 0},
-		{"a command before the input's end", runner.Ending{Reason: runner.Told}, cli.Halt{}, 123},
-		{"cancelled", runner.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, cli.Halt{}, 123},
-		{"not run", runner.Ending{Reason: runner.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, cli.Halt{}, 123},
-		{"pipe", runner.Ending{Reason: runner.Unread, Signal: 2}, cli.Halt{}, 141},
+		{"all well", core.Ending{}, cli.Halt{}, 0},
+		{"some failed", core.Ending{Stats: failed}, cli.Halt{}, 123},
+		{"cannot execute", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, cli.Halt{}, 126},
+		{"not found", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
+		{"gone for long", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, cli.Halt{}, 1},
+		{"interrupt", core.Ending{Reason: core.Told, Signal: 2, Stats: failed}, cli.Halt{}, 130},
+		{"hangup", core.Ending{Reason: core.Told, Signal: 1}, cli.Halt{}, 129},
+		{"terminate", core.Ending{Reason: core.Told, Signal: 15, Result: exit7}, first, 143},
+		{"a command", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true}}, cli.Halt{}, 0},
+		{"a command before the input's end", core.Ending{Reason: core.Told}, cli.Halt{}, 123},
+		{"cancelled", core.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, cli.Halt{}, 123},
+		{"not run", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, cli.Halt{}, 123},
+		{"pipe", core.Ending{Reason: core.Unread, Signal: 2}, cli.Halt{}, 141},
 		{"halt: exit", ends(*exit7), first, 7},
 		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
 		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},

@@ -13,6 +13,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -61,7 +62,7 @@ type Submission struct {
 	Workdir string // "" for the worker's own
 	Env     []string
 	PTY     bool // with Hosts: tasks write to pseudo-terminals
-	Limit   runner.Limit
+	Limit   core.Limit
 	Plan    task.Plan
 	Store   *spool.Store
 	Open    func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
@@ -196,7 +197,7 @@ func (w *wiring) submit() (Executor, error) {
 	exec, err := w.programs.Far.Submit(Submission{
 		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
-		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
 		Sign: e.Sign, Detach: e.Detach, Out: w.out,
 		Files: Files{

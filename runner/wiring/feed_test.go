@@ -17,6 +17,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/control"
+	"crew/runner/core"
 	"crew/runner/sink"
 	"crew/runner/task"
 	"crew/sched"
@@ -52,7 +53,7 @@ type served struct {
 	*feed
 	run  *runner.Run
 	left int // tasks of an earlier one, once it has taken any
-	end  chan runner.Ending
+	end  chan core.Ending
 }
 
 // serve runs it with the given command line, of which it obeys --state.
@@ -64,12 +65,12 @@ func serve(t testing.TB, line string, work *fakeWork) *served {
 	require.NoError(t, err)
 	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
 	require.NoError(t, err)
-	cfg := runner.Config{
-		Pool:  runner.Pool{Workers: p.jobs, Policy: policy, Buffer: p.buffer},
-		Retry: runner.Retry{Jitter: func() float64 { return 0 }},
-		Feed:  runner.Feed{Open: true, MaxQueued: o.Serve.MaxQueued, Remember: true},
+	cfg := core.Config{
+		Pool:  core.Pool{Workers: p.jobs, Policy: policy, Buffer: p.buffer},
+		Retry: core.Retry{Jitter: func() float64 { return 0 }},
+		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.MaxQueued, Remember: true},
 	}
-	s := &served{end: make(chan runner.Ending, 1)}
+	s := &served{end: make(chan core.Ending, 1)}
 	w := &wiring{opts: o, plan: planOf(o), source: src, screen: sink.NewScreen(os.Stdout, os.Stderr), out: os.Stdout}
 	require.NoError(t, w.openState())
 	do := func(cmd task.Command) task.Reply { return s.run.Do(cmd) }
@@ -106,7 +107,7 @@ func (s *served) add(values ...string) (ids []uint64, err error) {
 }
 
 // drain lets the tasks run and waits for the end.
-func (s *served) drain(t testing.TB) runner.Ending {
+func (s *served) drain(t testing.TB) core.Ending {
 	require.NoError(t, s.Do(task.Command{Op: task.Rest}).Err)
 	return <-s.end
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
@@ -54,11 +55,11 @@ func TestManyTasksLeaveNothing(t *testing.T) {
 		policy, err := sched.New(sched.Config{Name: "fifo"})
 		require.NoError(t, err)
 		out := sink.NewStdout(sink.NewScreen(io.Discard, io.Discard), sink.StdoutConfig{Plan: task.Plan{Order: true}, Store: store})
-		r, err := runner.New(runner.Config{
-			Pool:  runner.Pool{Workers: 8, Policy: policy, Buffer: 64},
-			Order: runner.Order{Keep: true, Window: 1 << 10},
-			Limit: runner.Limit{KillAfter: time.Second},
-			Retry: runner.Retry{Max: 1, Jitter: func() float64 { return 0 }},
+		r, err := runner.New(core.Config{
+			Pool:  core.Pool{Workers: 8, Policy: policy, Buffer: 64},
+			Order: core.Order{Keep: true, Window: 1 << 10},
+			Limit: core.Limit{KillAfter: time.Second},
+			Retry: core.Retry{Max: 1, Jitter: func() float64 { return 0 }},
 		}, &repeated{n: n}, exec, nil, []runner.Sink{out})
 		require.NoError(t, err)
 		end := r.Wait()

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/core"
 	"crew/runner/journal"
 	"crew/runner/task"
 )
@@ -75,12 +75,12 @@ func maybeClosed(stdout *os.File) bool {
 
 // stateNotes returns what to say about earlier runs at the end: results that could
 // not be replayed and, if the input was read to its end, tasks that it lacks.
-func stateNotes(j *journal.Journal, plan task.Plan, e runner.Ending) (lines []string) {
+func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending) (lines []string) {
 	if n := j.Unkept(); n > 0 && (plan.Keeps() || plan.Streams()) {
 		lines = append(lines, fmt.Sprintf(
 			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
 	}
-	if !e.Stats.InputEnd || e.Reason > runner.Halted {
+	if !e.Stats.InputEnd || e.Reason > core.Halted {
 		return lines
 	}
 	first, n := j.Missing()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/core"
 	"crew/runner/journal"
 	"crew/runner/task"
 	"crew/sched"
@@ -107,8 +108,8 @@ func BenchmarkStateOfWorkers(b *testing.B) {
 			}
 			policy, err := sched.New(sched.Config{Name: "fifo"})
 			require.NoError(b, err)
-			r, err := runner.New(runner.Config{
-				Pool: runner.Pool{Workers: 2, Window: 64, Policy: policy, Buffer: 256},
+			r, err := runner.New(core.Config{
+				Pool: core.Pool{Workers: 2, Window: 64, Policy: policy, Buffer: 256},
 			}, src, exec, rec, sinks)
 			require.NoError(b, err)
 			require.NoError(b, r.Wait().Err)
@@ -151,8 +152,8 @@ func BenchmarkState(b *testing.B) {
 			}
 			policy, err := sched.New(sched.Config{Name: "fifo"})
 			require.NoError(b, err)
-			r, err := runner.New(runner.Config{
-				Pool: runner.Pool{Workers: 8, Policy: policy, Buffer: 64},
+			r, err := runner.New(core.Config{
+				Pool: core.Pool{Workers: 8, Policy: policy, Buffer: 64},
 			}, src, exec, rec, sinks)
 			require.NoError(b, err)
 			require.NoError(b, r.Wait().Err)

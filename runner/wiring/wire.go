@@ -20,6 +20,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/control"
+	"crew/runner/core"
 	"crew/runner/jobserver"
 	"crew/runner/journal"
 	"crew/runner/proc"
@@ -335,26 +336,26 @@ func (w *wiring) local(cfg proc.Config) (Executor, error) {
 	return exec, nil
 }
 
-func (w *wiring) config() (runner.Config, error) {
+func (w *wiring) config() (core.Config, error) {
 	o := w.opts
 	policy := sched.Config{Name: o.Sched.Policy, Topics: o.Sched.Topics}
 	if o.Sched.LongestFirst {
 		policy.Name = "longest-first"
 	}
 	p, err := sched.New(policy)
-	cfg := runner.Config{
-		Pool: runner.Pool{
+	cfg := core.Config{
+		Pool: core.Pool{
 			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Policy: p,
 			Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
 		},
-		Order: runner.Order{Keep: o.Output.KeepOrder, Window: window},
-		Limit: runner.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
-		Retry: runner.Retry{
+		Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
+		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Retry: core.Retry{
 			Max: o.Failure.Retries, Delay: o.Failure.RetryDelay, MaxDelay: o.Failure.RetryMaxDelay,
 			On: func(r *task.Result) bool { return retries(o.Failure.RetryOn, r) }, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
 		},
 		Halt: haltOf(o.Failure.Halt, w.inputTasks),
-		Feed: runner.Feed{
+		Feed: core.Feed{
 			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "",
 		},
 		Tick: tick,
@@ -377,17 +378,17 @@ func (w *wiring) config() (runner.Config, error) {
 }
 
 // haltOf returns when a run of so many tasks ends early.
-func haltOf(h cli.Halt, tasks uint64) runner.Halt {
+func haltOf(h cli.Halt, tasks uint64) core.Halt {
 	if h == (cli.Halt{}) {
-		return runner.Halt{}
+		return core.Halt{}
 	}
-	when := map[string]runner.When{"soon": runner.Soon, "now": runner.Now}
-	on := map[string]runner.On{"fail": runner.OnFail, "success": runner.OnSuccess, "done": runner.OnDone}
-	return runner.Halt{When: when[h.When], On: on[h.On], N: h.N, Percent: h.Percent, Tasks: tasks}
+	when := map[string]core.When{"soon": core.Soon, "now": core.Now}
+	on := map[string]core.On{"fail": core.OnFail, "success": core.OnSuccess, "done": core.OnDone}
+	return core.Halt{When: when[h.When], On: on[h.On], N: h.N, Percent: h.Percent, Tasks: tasks}
 }
 
 // ending returns what remains to do after a run that ended with e.
-func (w *wiring) ending(e runner.Ending) ending {
+func (w *wiring) ending(e core.Ending) ending {
 	if w.opts.Do == cli.DoServe {
 		e.Stats = e.Stats.Own()
 	}
@@ -398,13 +399,13 @@ func (w *wiring) ending(e runner.Ending) ending {
 	// After SIGHUP the terminal is gone, so writing to it fails.
 	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO)
 	switch {
-	case e.Reason == runner.Broken && !hungUp:
+	case e.Reason == core.Broken && !hungUp:
 		end.err = e.Err
-	case e.Reason == runner.Told || hungUp:
+	case e.Reason == core.Told || hungUp:
 		end.signal, end.group = syscall.Signal(e.Signal), e.Interrupted
-	case e.Reason == runner.BadCommand && end.status == statusTrouble:
+	case e.Reason == core.BadCommand && end.status == statusTrouble:
 		end.last = append(end.last, e.Result.Err.Error())
-	case e.Reason == runner.BadCommand:
+	case e.Reason == core.BadCommand:
 		end.last = append(end.last, w.opts.Command.CannotRun(e.Result.Err))
 	}
 	if err := w.detached(e); err != nil {
@@ -425,7 +426,7 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
-	if n := w.stdout.Lost(); n > 0 && e.Reason != runner.Unread {
+	if n := w.stdout.Lost(); n > 0 && e.Reason != core.Unread {
 		w.screen.Urge(lostText(n, w.state != nil && w.plan.Recalls()))
 	}
 	for _, err := range e.More {
@@ -434,7 +435,7 @@ func (w *wiring) ending(e runner.Ending) ending {
 	if n := e.Abandoned; n > 0 && !e.Unshown {
 		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
-	if end.signal != 0 || e.Reason == runner.Unread {
+	if end.signal != 0 || e.Reason == core.Unread {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
 		end.last = append(end.last, stateNotes(w.state, w.plan, e)...)

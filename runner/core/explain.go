@@ -1,4 +1,4 @@
-package runner
+package core
 
 import (
 	"cmp"
@@ -41,14 +41,14 @@ func (x *explainer) wake() time.Time {
 // explain emits the reason why nothing starts if slots were free at least half of
 // the time since the last look. A task that starts now and then does not count as
 // progress: it only makes room for a few others.
-func (c *core) explain() {
+func (c *Core) explain() {
 	x := &c.explainer
 	c.explainCrowd()
 	if x.idle {
 		x.idleFor += c.run.Sub(x.last)
 	}
-	left := !c.readAll() || c.waits() > 0
-	idle := (c.running < c.capacity || c.capacity == 0) && left && c.phase == going && !c.paused && !c.clock.stopped()
+	left := !c.input.over() || c.queue.waits() > 0
+	idle := (c.pool.running < c.pool.capacity || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.stopped()
 	idle = idle || c.waitsForWorkers()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
@@ -63,52 +63,54 @@ func (c *core) explain() {
 		b = c.blocking()
 	}
 	if b != nil && (x.told == nil || *b != *x.told) || b == nil && x.told != nil {
-		c.emit(task.Event{Kind: task.Blocked, Blocking: b})
+		c.output.emit(task.Event{Kind: task.Blocked, Blocking: b})
 	}
 	x.told, x.since, x.idleFor = b, c.run, 0
 }
 
 // explainCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
 // nothing more is read.
-func (c *core) explainCrowd() {
+func (c *Core) explainCrowd() {
 	x := &c.explainer
-	if !x.full && c.crowded() && c.phase == going && !c.readAll() && !c.cfg.Feed.Open {
+	if !x.full && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
 		x.full = true
-		c.emit(task.Event{Kind: task.Notice, Text: fmt.Sprintf(
-			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", c.aside())})
+		n, _ := c.queue.aside()
+		c.output.notice(fmt.Sprintf(
+			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", n))
 	}
 }
 
 // blocking returns why nothing starts. It is nil if something can start or
 // nothing is left.
-func (c *core) blocking() *task.Blocking {
-	all := c.waits()
+func (c *Core) blocking() *task.Blocking {
+	all := c.queue.waits()
 	b := &task.Blocking{Tasks: all}
 	switch {
 	case c.waitsForWorkers():
-		b.By, b.Tasks = task.ByWorkers, c.serving
-	case c.phase > going:
+		b.By, b.Tasks = task.ByWorkers, c.pool.streams.serving
+	case c.end.phase > going:
 		b.By = task.ByEnd
-	case c.paused || c.clock.stopped():
+	case c.queue.paused || c.stopped():
 		b.By = task.ByPause
-	case len(c.events) >= outboxFull:
+	case c.output.full():
 		b.By = task.ByReader
-	case all == 0 && c.readAll():
+	case all == 0 && c.input.over():
 		return nil
-	case all == 0 && c.order != nil && c.room() == 0:
-		b.By, b.ID = task.ByOrder, c.order.Base()
+	case all == 0 && c.output.order != nil && c.room() == 0:
+		b.By, b.ID = task.ByOrder, c.output.order.Base()
 	case all == 0:
 		b.By = task.ByInput
-	case c.tokens.short:
+	case c.pool.tokens.short:
 		b.By = task.ByTokens
-	case c.running >= c.capacity:
-		b.By, b.None = task.BySlots, c.capacity == 0
+	case c.pool.running >= c.pool.capacity:
+		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
-	case c.policy.Ready() == 0:
-		b = c.longest()
+	case c.queue.policy.Ready() == 0:
+		list := c.waiting()
+		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
 		b.Input = c.full()
-	case c.run.Before(c.nextStart):
-		b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
+	case c.run.Before(c.queue.nextStart):
+		b.By, b.Until = task.ByDelay, c.real(c.queue.nextStart)
 	default:
 		return nil
 	}
@@ -116,83 +118,52 @@ func (c *core) blocking() *task.Blocking {
 }
 
 // waitsForWorkers reports whether only the end of persistent workers is missing.
-func (c *core) waitsForWorkers() bool {
-	return c.serving > 0 && len(c.entries) == 0 && (c.readAll() || c.phase > going)
+func (c *Core) waitsForWorkers() bool {
+	return c.pool.streams.serving > 0 && len(c.entries) == 0 && (c.input.over() || c.end.phase > going)
 }
 
 // full reports whether nothing more is read because the read-ahead is full.
-func (c *core) full() bool {
-	return !c.readAll() && !c.cfg.Feed.Open && (2*c.count[queued] >= c.buffer() || c.room() == 0)
-}
-
-// longest describes the longest queue of tasks that wait beside a free slot.
-func (c *core) longest() *task.Blocking {
-	b := &task.Blocking{By: task.ByRetry, Tasks: c.count[delayed]}
-	if next, ok := c.delayed.Next(); ok {
-		b.Until = c.clock.real(next)
-	}
-	if q := sched.Longest(c.policy.Blocks); q.N >= b.Tasks && q.N > 0 {
-		*b = c.blockOf(q)
-	}
-	if n := c.count[held]; n > b.Tasks {
-		for id := range c.after {
-			if n := c.waitFor(id); b.By != task.ByAfter || n > b.Tasks || n == b.Tasks && id < b.ID {
-				*b = task.Blocking{By: task.ByAfter, Tasks: n, ID: id}
-			}
-		}
-	}
-	if c.limit != nil {
-		if q := sched.Longest(c.limit.Blocks); q.N > b.Tasks {
-			*b = task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey}
-		}
-	}
-	return b
+func (c *Core) full() bool {
+	return !c.input.over() && !c.cfg.Feed.Open && (2*c.queue.count[queued] >= c.buffer() || c.room() == 0)
 }
 
 // waiting groups the waiting tasks by what they wait for.
-func (c *core) waiting() []task.Blocking {
+func (c *Core) waiting() []task.Blocking {
 	var list []task.Blocking // the largest groups, sorted
 	add := func(b task.Blocking) {
 		i, _ := slices.BinarySearchFunc(list, b, func(x, y task.Blocking) int {
-			return cmp.Or(y.Tasks-x.Tasks, int(x.By)-int(y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID))
+			return cmp.Or(y.Tasks-x.Tasks, int(x.By)-int(y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID), x.Slot-y.Slot)
 		})
 		if i < mostGroups {
 			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
 		}
 	}
-	for q := range c.queues {
+	for q := range c.queue.blocks {
 		if len(list) < mostGroups || q.N >= list[mostGroups-1].Tasks {
 			add(c.blockOf(q))
 		}
 	}
-	if c.limit != nil {
-		for q := range c.limit.Blocks {
+	if c.queue.limit != nil {
+		for q := range c.queue.limit.Blocks {
 			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey})
 		}
 	}
-	for id := range c.after {
-		if n := c.waitFor(id); n > 0 {
+	for id := range c.queue.after {
+		if n := len(c.queue.waiting(id)); n > 0 {
 			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
 		}
 	}
-	if next, ok := c.delayed.Next(); ok {
-		add(task.Blocking{By: task.ByRetry, Tasks: c.count[delayed], Until: c.clock.real(next)})
+	if next, ok := c.queue.delayed.Next(); ok {
+		add(task.Blocking{By: task.ByRetry, Tasks: c.queue.count[delayed], Until: c.real(next)})
 	}
-	if n := c.stats.Finished() - c.stats.Released; n > 0 {
-		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.order.Base()})
+	if n := c.output.stats.Finished() - c.output.stats.Released; n > 0 {
+		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.output.order.Base()})
 	}
 	return list
 }
 
-// queues is an iter.Seq of the queues of the policy that hold tasks.
-func (c *core) queues(yield func(sched.Block) bool) {
-	if c.count[queued] > 0 { // else what it holds has been left there; see enter
-		c.policy.Blocks(yield)
-	}
-}
-
 // blockOf describes a queue of the policy.
-func (c *core) blockOf(q sched.Block) task.Blocking {
+func (c *Core) blockOf(q sched.Block) task.Blocking {
 	b := task.Blocking{By: task.BySlots, Tasks: q.N, Slot: q.Slot}
 	if q.OneKey {
 		b.Key = c.entries[q.ID].task.Key
@@ -202,24 +173,24 @@ func (c *core) blockOf(q sched.Block) task.Blocking {
 		b.By, b.None = task.ByKey, q.Label
 	case q.Slot > 0:
 		b.By = task.BySlot
-	case c.tokens.short:
+	case c.pool.tokens.short:
 		b.By = task.ByTokens
 	default:
-		b.None = c.capacity == 0
+		b.None = c.pool.capacity == 0
 	}
 	return b
 }
 
 // wheres says what is known of some tasks or, without ids, of the first ones that run,
 // wait or have failed lately.
-func (c *core) wheres(ids []uint64) (list []task.Where) {
+func (c *Core) wheres(ids []uint64) (list []task.Where) {
 	if len(ids) == 0 {
-		ids = slices.AppendSeq(slices.Collect(maps.Keys(c.entries)), maps.Keys(c.memory.tasks))
+		ids = slices.AppendSeq(slices.Collect(maps.Keys(c.entries)), maps.Keys(c.queue.memory.tasks))
 		slices.Sort(ids)
 		ids = ids[:min(len(ids), mostListed)]
 	}
 	firsts := map[uint64]*entry{} // by key, under a policy that runs its tasks one at a time
-	if c.policy.Serial() {
+	if c.queue.policy.Serial() {
 		for id, e := range c.entries {
 			if first := firsts[e.item.Key]; e.state != held && (first == nil || id < first.item.ID) {
 				firsts[e.item.Key] = e
@@ -232,10 +203,10 @@ func (c *core) wheres(ids []uint64) (list []task.Where) {
 	return list
 }
 
-func (c *core) where(id uint64, firsts map[uint64]*entry) task.Where {
-	w := task.Where{ID: id, Known: c.exists(id)}
+func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
+	w := task.Where{ID: id, Known: c.input.exists(id)}
 	if e := c.entries[id]; e != nil {
-		w.Task, w.Attempt = e.task, e.attempt
+		w.Task, w.Attempt = e.task, e.number
 		if e.slot != nil {
 			w.Running = e.running()
 		} else {
@@ -243,19 +214,19 @@ func (c *core) where(id uint64, firsts map[uint64]*entry) task.Where {
 		}
 		return w
 	}
-	if was, ok := c.memory.tasks[id]; ok {
+	if was, ok := c.queue.memory.tasks[id]; ok {
 		w.Task, w.Outcome, w.Attempt = was.task, was.outcome, was.attempt
 	}
-	if c.order != nil && w.Known && id >= c.order.Base() {
-		w.Held = c.order.Base()
+	if c.output.order != nil && w.Known && id >= c.output.order.Base() {
+		w.Held = c.output.order.Base()
 	}
 	return w
 }
 
 // reason returns what a waiting task waits for. first is the first task of its key if
 // these run one at a time.
-func (c *core) reason(e, first *entry) *task.Blocking {
-	b := &task.Blocking{By: task.BySlots, Tasks: 1, None: c.capacity == 0}
+func (c *Core) reason(e, first *entry) *task.Blocking {
+	b := &task.Blocking{By: task.BySlots, Tasks: 1, None: c.pool.capacity == 0}
 	switch {
 	case e.state == decided:
 		return nil
@@ -266,10 +237,10 @@ func (c *core) reason(e, first *entry) *task.Blocking {
 				b.ID = id
 			}
 		}
-	case c.paused || c.clock.stopped():
+	case c.queue.paused || c.stopped():
 		b.By = task.ByPause
 	case e.state == delayed:
-		b.By, b.Until = task.ByRetry, c.clock.real(e.due)
+		b.By, b.Until = task.ByRetry, c.real(e.due)
 	case e.state == parked:
 		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Pool.PerKey
 	default:
@@ -278,9 +249,9 @@ func (c *core) reason(e, first *entry) *task.Blocking {
 			if first.slot != nil {
 				b.Slot = first.slot.ID
 			}
-		} else if c.run.Before(c.nextStart) {
-			b.By, b.Until = task.ByDelay, c.clock.real(c.nextStart)
-		} else if c.tokens.short {
+		} else if c.run.Before(c.queue.nextStart) {
+			b.By, b.Until = task.ByDelay, c.real(c.queue.nextStart)
+		} else if c.pool.tokens.short {
 			b.By = task.ByTokens
 		}
 	}

@@ -1,0 +1,223 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"crew/runner/task"
+)
+
+// Do carries out a command.
+func (c *Core) Do(cmd task.Command) (reply task.Reply) {
+	if err := c.refusal(cmd); err != nil {
+		return task.Reply{Err: err}
+	}
+	switch cmd.Op {
+	case task.Drain, task.Stop, task.Kill:
+		c.told(cmd)
+	case task.Fail:
+		if c.end.phase == going && !c.end.sealed {
+			c.Abort(cmd.Err)
+		}
+	case task.Rest:
+		c.stopReading()
+	case task.Resize, task.Grow:
+		n := cmd.N
+		if cmd.Op == task.Grow {
+			n += len(c.pool.own())
+		}
+		if c.cfg.Pool.Remote {
+			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
+		} else {
+			c.pool.resize(n, c.cfg.Pool.Window)
+		}
+	case task.Join:
+		reply.Slots = c.pool.join(cmd.Slot, max(cmd.N, 1))
+	case task.Leave:
+		if c.pool.slot(cmd.N) != nil {
+			c.pool.leave(cmd.N)
+		} else {
+			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
+		}
+	case task.Pause, task.Resume:
+		c.queue.paused = cmd.Op == task.Pause
+	case task.Suspend:
+		c.clock.stop()
+	case task.Continue:
+		if lost := c.clock.start(); lost > 0 {
+			c.output.emit(task.Event{Kind: task.Continued, Wait: lost})
+		}
+	case task.Add:
+		c.input.fed = true
+		if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
+			reply.Err = task.ErrFull
+		} else {
+			reply.Err = c.add(cmd.Tasks)
+			c.input.skip(uint64(cmd.N))
+		}
+		reply.Room = c.mayAdd()
+	case task.Cancel:
+		reply.IDs, reply.Err = c.cancelAll(cmd)
+	case task.Retry:
+		for _, id := range cmd.IDs {
+			again, err := c.retry(id)
+			if err == nil {
+				reply.IDs = append(reply.IDs, again)
+			}
+			reply.Err = cmp.Or(reply.Err, err)
+		}
+	case task.Look:
+		reply.Snapshot = c.snapshot()
+	case task.Explain:
+		reply.Wheres = c.wheres(cmd.IDs)
+	}
+	return reply
+}
+
+// stopReading stops reading; admitted tasks still run.
+func (c *Core) stopReading() {
+	if c.input.over() {
+		return
+	}
+	c.rest()
+	if !c.input.ended {
+		c.end.because(Told, nil, nil)
+	}
+	c.output.notice("draining: nothing more is read; what was read still runs")
+}
+
+// cancelAll cancels the tasks that a command names, and returns those that it could
+// cancel.
+func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
+	named := cmd.IDs
+	if len(named) == 0 {
+		for id, e := range c.entries {
+			if e.task.Key == cmd.Key {
+				named = append(named, id)
+			}
+		}
+		slices.Sort(named)
+		if len(named) == 0 {
+			return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
+		}
+	}
+	for _, id := range named {
+		switch {
+		case c.entries[id] != nil:
+			c.cancel(c.entries[id], cmd.Kill)
+			ids = append(ids, id)
+		case c.input.exists(id):
+			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
+		default:
+			err = cmp.Or(err, noTask(id))
+		}
+	}
+	return ids, err
+}
+
+// retry starts the next attempt of a task now or, if it has failed for good, runs it
+// again as a new task. It returns the number under which it runs.
+func (c *Core) retry(id uint64) (uint64, error) {
+	if e := c.entries[id]; e != nil {
+		if e.state != delayed {
+			return 0, fmt.Errorf("task %d does not wait for a retry", id)
+		}
+		c.queue.delay(e, c.run)
+		return id, nil
+	}
+	was, ok := c.queue.memory.tasks[id]
+	switch {
+	case ok:
+	case !c.input.exists(id):
+		return 0, noTask(id)
+	case c.cfg.Feed.Remember:
+		return 0, fmt.Errorf("task %d has not failed, or did so long ago", id)
+	default:
+		return 0, fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
+	}
+	if b := was.task.Block; b != nil && b.Free != nil {
+		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
+	}
+	c.queue.memory.forget(id)
+	again := *was.task
+	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
+	again.Failures, again.Known = 0, nil
+	c.admit(&again)
+	return again.ID, nil
+}
+
+func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }
+
+// snapshot describes what the run does now.
+func (c *Core) snapshot() *task.Snapshot {
+	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.output.stats, Blocking: c.blocking()}
+	for _, at := range c.pool.places {
+		if at.slot != nil {
+			s.Slots = append(s.Slots, *at.slot)
+		}
+	}
+	for _, id := range c.holders() {
+		s.Running = append(s.Running, *c.entries[id].running())
+	}
+	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })
+	s.Waiting = c.waiting()
+	s.Queued, s.Buffer = c.queue.count[queued], c.buffer()
+	s.Aside, _ = c.queue.aside()
+	return s
+}
+
+// legal says in which states each command is carried out that a person may give.
+// The others are the run's own affair and allowed in all. The man page has the
+// same table.
+var legal = map[task.Op][task.Done + 1]bool{
+	//            running paused rests  drains stops  done
+	task.Drain:  {true, true, true, true, false, false},
+	task.Rest:   {true, true, true, false, false, false},
+	task.Stop:   {true, true, true, true, true, true},
+	task.Resize: {true, true, true, false, false, false},
+	task.Grow:   {true, true, true, false, false, false},
+	task.Pause:  {true, true, true, false, false, false},
+	task.Resume: {true, true, true, false, false, false},
+	task.Add:    {true, true, false, false, false, false},
+	task.Cancel: {true, true, true, true, true, false},
+	task.Retry:  {true, true, true, false, false, false},
+}
+
+// reasons say why a command is refused in a state.
+var reasons = [task.Done + 1]string{
+	task.Rests:  "it drains: it takes nothing more",
+	task.Drains: "it drains: nothing more starts",
+	task.Stops:  "it stops: its tasks are being ended",
+	task.Done:   "it is done: only its results are still being shown",
+}
+
+// refusal returns why a command is not carried out now, or nil. A signal is always
+// obeyed.
+func (c *Core) refusal(cmd task.Command) error {
+	state := c.state()
+	if state == task.Paused && c.input.rest && cmd.Op == task.Add {
+		state = task.Rests
+	}
+	if in, limited := legal[cmd.Op]; !limited || in[state] || cmd.Signal != 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", reasons[state])
+}
+
+func (c *Core) state() task.State {
+	switch {
+	case c.end.sealed:
+		return task.Done
+	case c.end.phase >= stopping:
+		return task.Stops
+	case c.end.phase == draining:
+		return task.Drains
+	case c.queue.paused || c.stopped():
+		return task.Paused
+	case c.input.rest:
+		return task.Rests
+	}
+	return task.Going
+}

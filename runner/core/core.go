@@ -1,0 +1,174 @@
+// Package core decides what a run does: what is read, what starts where, what follows
+// from the end of an attempt, and how the run ends. It has no lock, no goroutine and no
+// clock, and does no I/O: Core.Step takes the time and a fact, and returns what to do.
+//
+// The state has owners: input (which tasks are to come), queue (those that wait), pool
+// (the slots and what runs there), end (how the run ends), and output (what the sinks are
+// told). explain reads them to say why nothing starts.
+package core
+
+import (
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// Core is a run's state machine. Its methods, Number apart, are facts and questions for
+// the function that Step calls.
+type Core struct {
+	cfg Config
+	clock
+	entries map[uint64]*entry // unfinished tasks, each in one state
+	spare   []*entry          // for reuse
+
+	input     input
+	queue     queue
+	pool      pool
+	end       end
+	output    output
+	explainer explainer
+
+	fx Effects // of this step
+}
+
+// Effects are what the caller of Step has to do. They are valid until the next Step.
+// Wakes, Acts and Refused, and Taken until the next Swap of the slot, are the caller's.
+type Effects struct {
+	Tokens  []func(Tokens) // to call, in order and before anything starts
+	Start   []Start        // to run, each in a goroutine; none with a Streamer
+	Serve   []task.Slot    // to have the Streamer serve, each in a goroutine
+	Taken   []task.Attempt // to run in the slot that swaps
+	Left    task.Left      // what that slot has to expect
+	Wakes   []int          // slots to have the Streamer wake
+	Acts    []Act          // to carry out
+	Refused []*task.Result // to put on record as final, and then to bring to Ended
+	Read    bool           // wake the reader
+	Show    bool           // have the pump Take the events
+	Wake    time.Time      // when to call Step even if nothing happens; zero for never
+	Over    bool           // the run is over
+}
+
+// Start is an attempt that starts.
+type Start struct {
+	Attempt task.Attempt
+	Tag     *any // for the caller, who finds it in Acts
+}
+
+// Act asks a running attempt to end because of Cause or, if that is nil, kills it.
+// Task 0 stands for the process that serves the slot or, if it is killed, for all of
+// these.
+type Act struct {
+	Slot    int
+	Task    uint64
+	Attempt int
+	Cause   error
+	Tag     any
+}
+
+// New returns a Core without tasks, whose time begins now. If streams, a Streamer serves
+// its slots. cfg must be valid.
+func New(cfg Config, now time.Time, streams bool) *Core {
+	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
+	c.tick(now)
+	c.queue = newQueue(cfg.Pool, c.entries)
+	c.queue.nextStart = c.run.Add(cfg.Pool.Jitter)
+	c.output.clock = &c.clock
+	c.pool = newPool(cfg.Pool, streams, &c.output)
+	if cfg.Order.Keep {
+		c.output.order = sched.NewReorder(1)
+	}
+	c.explainer.since = c.run
+	if d := cfg.Limit.Run; d > 0 {
+		c.end.lateAt = c.run.Add(d)
+	}
+	if !cfg.Pool.Remote {
+		c.pool.resize(cfg.Pool.Workers, cfg.Pool.Window)
+	}
+	return c
+}
+
+// Step brings the time and a fact, and returns what follows.
+func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
+	fx := &c.fx
+	start := fx.Start
+	if len(start) > 1 { // the first is overwritten soon
+		clear(start[1:])
+	}
+	*fx = Effects{}
+	fx.Start = start[:0]
+	c.tick(now)
+	fact(c)
+	c.due()
+	slots := c.pool.capacity / max(1, c.cfg.Pool.Window)
+	c.pool.tokens.create(slots)
+	for c.next() {
+	}
+	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
+	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
+	c.deal()
+	c.explain()
+	fx.Read = c.letRead()
+	fx.Show, fx.Wake = c.output.due()
+	fx.Show = c.seal() && !c.end.shown || fx.Show
+	fx.Over = c.end.over()
+	fx.Wake = earlier(fx.Wake, c.wake())
+	c.tell()
+	return fx
+}
+
+// due handles whatever is due now.
+func (c *Core) due() {
+	if c.stopped() {
+		return
+	}
+	for id, ok := c.pool.deadline.Due(c.run); ok; id, ok = c.pool.deadline.Due(c.run) {
+		c.overdue(c.entries[id])
+	}
+	if c.reached(c.end.giveUpAt) {
+		c.giveUp()
+	}
+	if c.reached(c.end.unreadAt) {
+		c.unreadDue()
+	}
+	c.deadlineDue()
+	if c.end.phase > going {
+		return
+	}
+	c.idle()
+	if c.queue.paused {
+		return
+	}
+	for id, ok := c.queue.delayed.Due(c.run); ok; id, ok = c.queue.delayed.Due(c.run) {
+		c.enqueue(c.entries[id])
+	}
+	c.pool.balance(c.run)
+}
+
+// wake returns when something is due, on the machine's clock. The zero time is never.
+func (c *Core) wake() time.Time {
+	if c.stopped() {
+		return time.Time{}
+	}
+	q, d := &c.queue, &c.end
+	at, _ := c.pool.deadline.Next()
+	at = earlier(earlier(at, d.giveUpAt), earlier(d.unreadAt, d.lateAt))
+	if !c.input.idleAt.IsZero() && d.phase == going {
+		at = earlier(at, c.input.idleAt.Add(c.cfg.Feed.IdleExit))
+	}
+	if d.phase == going && !q.paused {
+		next, _ := q.delayed.Next()
+		at = earlier(at, next)
+		if c.run.Before(q.nextStart) && q.policy.Ready() > 0 {
+			at = earlier(at, q.nextStart)
+		}
+		if c.pool.usage != nil && q.count[queued] > 0 {
+			at = earlier(at, c.pool.balanceAt)
+		}
+		at = earlier(at, c.explainer.wake())
+	}
+	if c.untilPending() {
+		at = earlier(at, c.run.Truncate(untilLook).Add(untilLook))
+	}
+	return c.real(at)
+}

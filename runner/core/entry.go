@@ -1,0 +1,90 @@
+package core
+
+import (
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// state is the state of a task.
+type state uint8
+
+const (
+	nowhere state = iota // not admitted, or finished
+	queued               // in the policy
+	parked               // in the limiter
+	held                 // waiting for the tasks that it comes after
+	delayed              // waiting for its next attempt
+	running              // in a slot
+	decided              // its end is being recorded; a task that ran still holds its slot
+	states
+)
+
+// entry is an unfinished task.
+type entry struct {
+	task *task.Task
+	item sched.Item
+	size int
+
+	state     state
+	cancelled bool
+	awaits    int          // if held: the number of tasks
+	due       time.Time    // if delayed: when the next attempt may start
+	result    *task.Result // if decided
+	again     bool         // if decided: another attempt follows
+
+	attempt
+	history
+}
+
+// attempt is the running attempt of a task, or the last one.
+type attempt struct {
+	slot   *task.Slot // the slot that the task holds; nil if none
+	number int
+	since  time.Time // when it began, on the machine's clock
+	begun  time.Time // the same on the run's clock
+	stage  stage
+	tag    any // Start.Tag
+}
+
+// stage is how far the run has gone in ending an attempt.
+type stage uint8
+
+const (
+	untouched  stage = iota
+	terminated       // asked to end
+	killed
+)
+
+// history tells of the earlier attempts of a task.
+type history struct {
+	failures int            // failed attempts; each used up a retry
+	losses   int            // lost attempts of this run that had begun; none did
+	returned int            // those that had not
+	back     bool           // the latest one had not
+	before   []*task.Result // the failed and lost attempts, without those that had not begun
+	omitted  int            // those that before leaves out
+}
+
+// run returns the attempt as the executor gets it.
+func (e *entry) run() task.Attempt {
+	return task.Attempt{Task: e.task, Number: e.number, Slot: *e.slot}
+}
+
+// end returns the result of a task that ends without another attempt.
+func (e *entry) end(o task.Outcome, err error, now time.Time) *task.Result {
+	return &task.Result{Task: e.task, Attempt: e.number, Outcome: o, Err: err, Before: e.before, Omitted: e.omitted, End: now}
+}
+
+// cut returns the result of an attempt that the run ends by itself.
+func (e *entry) cut(err error, now time.Time) *task.Result {
+	return &task.Result{
+		Task: e.task, Attempt: e.number, Worker: e.slot.ID, Host: e.slot.Host, Outcome: task.Cancelled, Err: err, End: now,
+	}
+}
+
+// running describes the attempt of a task that holds a slot.
+func (e *entry) running() *task.Running {
+	return &task.Running{Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Attempt: e.number, Since: e.since}
+}

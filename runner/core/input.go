@@ -1,0 +1,231 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// fewTasks may be read ahead whatever their size, unless Pool.Few says how many.
+const fewTasks = 64
+
+// input tells which tasks are still to come, from the reader or by commands.
+type input struct {
+	numbered atomic.Uint64 // the last task number handed out
+	skipped  uint64        // numbers below numbered that no task has
+	ended    bool
+	rest     bool      // nothing more is read or added
+	reading  bool      // the reader is awake
+	fed      bool      // task.Add has come
+	idleAt   time.Time // when the last task finished; zero if some are unfinished
+}
+
+// over reports whether no more tasks come.
+func (i *input) over() bool { return i.ended || i.rest }
+
+// exists reports whether a task has had a number.
+func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
+
+// skip leaves out the numbers up to last.
+func (i *input) skip(last uint64) {
+	if n := i.numbered.Load(); last > n {
+		i.skipped += last - n
+		i.numbered.Store(last)
+	}
+}
+
+// Number returns the number of a new task, which must then be admitted, in any
+// order. It is safe for concurrent use and the only method called outside Step.
+func (c *Core) Number() uint64 { return c.input.numbered.Add(1) }
+
+// Read takes tasks from the reader, and returns how many it may bring next. If that is
+// none, it waits for Effects.Read.
+func (c *Core) Read(tasks []*task.Task) (room int) {
+	for _, t := range tasks {
+		c.admit(t)
+	}
+	room = c.room()
+	c.input.reading = room > 0
+	return min(room, batch)
+}
+
+// room is the number of tasks that may still be read.
+func (c *Core) room() int {
+	q, o := &c.queue, &c.output
+	if c.input.over() || c.end.phase > going || c.end.sealed || c.crowded() || o.full() {
+		return 0
+	}
+	n := c.buffer() - q.count[queued]
+	if most := c.cfg.Pool.Bytes; most > 0 && q.bytes[queued] >= most {
+		n = min(n, cmp.Or(c.cfg.Pool.Few, fewTasks)-q.count[queued])
+	}
+	if o.order != nil {
+		n = min(n, c.cfg.Order.Window-int(o.stats.Admitted-o.stats.Released))
+	}
+	return max(n, 0)
+}
+
+// buffer returns how many tasks may be read ahead.
+func (c *Core) buffer() int {
+	if c.cfg.Pool.Remote { // the number of slots is not known before
+		return max(c.cfg.Pool.Buffer, 2*c.pool.capacity)
+	}
+	return c.cfg.Pool.Buffer
+}
+
+// crowded reports whether the space outside the read-ahead is used up.
+func (c *Core) crowded() bool {
+	n, bytes := c.queue.aside()
+	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Pool.Bytes)
+}
+
+// letRead reports whether to wake the reader: when half of the read-ahead is used up,
+// so that it reads many tasks at a time, or when a slot is free.
+func (c *Core) letRead() bool {
+	if c.input.reading || c.room() == 0 {
+		return false
+	}
+	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.pool.running < c.pool.capacity
+	return c.input.reading
+}
+
+// admit takes a task into the run.
+func (c *Core) admit(t *task.Task) {
+	if c.end.sealed {
+		return
+	}
+	if !c.input.exists(t.ID) {
+		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.numbered.Load()))
+	}
+	c.output.stats.Apply(c.output.event(task.Admitted, t.ID, t))
+	e := c.newEntry()
+	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, t.Failures
+	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
+	if k := t.Known; k != nil {
+		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
+	}
+	if t.Key != "" {
+		e.item.Key, e.item.Place = sched.Hash(t.Key), sched.Place(t.Key)
+	}
+	c.entries[t.ID] = e
+	waits, vain := c.queue.holds(e)
+	switch {
+	case t.Done != nil:
+		c.finish(e, t.Done)
+		c.halt(nil) // fewer tasks are left, so the share that counts has grown
+	case t.Err != nil:
+		c.refuse(e, t.Err)
+	case c.end.phase > going:
+		c.notRun(e)
+	case vain != nil:
+		c.refuse(e, vain)
+	case waits:
+		c.queue.set(e, held)
+	default:
+		c.enqueue(e)
+	}
+}
+
+func (c *Core) newEntry() *entry {
+	if n := len(c.spare); n > 0 {
+		e := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return e
+	}
+	return new(entry)
+}
+
+// enqueue queues a task, or refuses it if the policy has no slot that would ever take it.
+func (c *Core) enqueue(e *entry) {
+	if !c.queue.push(e) {
+		c.refuse(e, fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", e.task.Key))
+	}
+}
+
+// refuse ends a task that cannot be run, once that is recorded.
+func (c *Core) refuse(e *entry, err error) {
+	c.queue.set(e, decided)
+	e.result = &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now}
+	c.fx.Refused = append(c.fx.Refused, e.result)
+}
+
+// mayAdd returns how many tasks there is room for. Those that idle slots can take at
+// once need none.
+func (c *Core) mayAdd() int {
+	most := c.cfg.Feed.MaxQueued
+	if most == 0 {
+		return math.MaxInt
+	}
+	free := 0
+	if c.end.phase == going && !c.queue.paused {
+		free = max(0, c.pool.capacity-c.pool.running)
+	}
+	return max(0, most+free-c.queue.waits())
+}
+
+// add admits tasks that a command brings.
+func (c *Core) add(tasks []*task.Task) error {
+	last := c.input.numbered.Load()
+	for _, t := range tasks {
+		if t.ID <= last {
+			panic(fmt.Sprintf("internal error: task %d added after task %d", t.ID, last))
+		}
+		for _, id := range t.After {
+			if id == 0 || id >= t.ID {
+				return fmt.Errorf("no task %d came before, which task %d could come after", id, t.ID)
+			}
+		}
+		last = t.ID
+	}
+	for _, t := range tasks {
+		c.input.skip(t.ID - 1)
+		c.input.numbered.Store(t.ID)
+		c.admit(t)
+	}
+	return nil
+}
+
+// EndInput takes the end of the input: io.EOF, or what broke it. After a broken
+// input the tasks read so far still run, and then the run has failed.
+func (c *Core) EndInput(err error) {
+	if err != io.EOF {
+		c.end.because(Broken, nil, err)
+	}
+	c.input.ended = true
+	c.output.emit(task.Event{Kind: task.InputEnd})
+}
+
+// endFeed ends the input of a run that takes its tasks from commands: its number of
+// tasks is final.
+func (c *Core) endFeed() {
+	if c.cfg.Feed.Open && !c.input.ended {
+		c.EndInput(io.EOF)
+	}
+}
+
+// rest notes that nothing more is read or added.
+func (c *Core) rest() {
+	c.endFeed()
+	c.input.rest = true
+}
+
+// idle ends a run that has had nothing to do for Feed.IdleExit.
+func (c *Core) idle() {
+	limit, i := c.cfg.Feed.IdleExit, &c.input
+	switch {
+	case limit == 0 || !i.fed:
+	case len(c.entries) > 0:
+		i.idleAt = time.Time{}
+	case i.idleAt.IsZero():
+		i.idleAt = c.run
+	case !c.run.Before(i.idleAt.Add(limit)):
+		c.rest()
+	}
+}

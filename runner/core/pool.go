@@ -1,0 +1,156 @@
+package core
+
+import (
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// balanceEvery is how often automatic topics share out the slots again.
+const balanceEvery = time.Second
+
+// pool is the set of slots, with what runs there.
+type pool struct {
+	output    *output
+	policy    sched.Policy // the queue's
+	places    []*place     // by number
+	slots     int
+	capacity  int          // of all slots together
+	running   int          // tasks that hold a slot
+	deadline  *sched.Delay // of running tasks: when overdue is called for them
+	timeless  bool         // the executor ends attempts at their timeouts
+	usage     *usages      // nil unless topics are automatic
+	balanceAt time.Time
+	tokens    tokens
+	streams   streams
+}
+
+// place is the number of a slot, with what runs under it.
+type place struct {
+	id       int
+	slot     *task.Slot // nil if it has left
+	host     string     // of the latest slot
+	attempts int        // those in a slot that has left included
+	stream   stream
+}
+
+func newPool(cfg Pool, streams bool, o *output) pool {
+	p := pool{output: o, policy: cfg.Policy, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
+	if cfg.Procs > 0 {
+		p.usage = newUsages(cfg.Procs)
+	}
+	if t := cfg.Tokens; t != nil {
+		p.tokens.on, p.tokens.own = true, t.Own()
+	}
+	p.streams.on = streams
+	return p
+}
+
+// slot returns the slot of a number, or nil.
+func (p *pool) slot(id int) *task.Slot {
+	if id < 0 || id >= len(p.places) {
+		return nil
+	}
+	return p.places[id].slot
+}
+
+// own returns the numbers of this machine's own slots, sorted.
+func (p *pool) own() (ids []int) {
+	for id, at := range p.places {
+		if at.slot != nil && at.host == "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// join adds n slots like s under the lowest free numbers, which it returns. A
+// number that has left is not given to another host while an attempt still runs
+// under it.
+func (p *pool) join(s task.Slot, n int) (ids []int) {
+	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
+	slot := sched.Slot{Cap: s.Cap}
+	if s.Host != "" {
+		slot.Host = sched.Place(s.Host)
+	}
+	for _, l := range s.Labels {
+		slot.Labels = append(slot.Labels, sched.Hash(l))
+	}
+	for s.ID = 1; n > 0; s.ID++ {
+		for s.ID >= len(p.places) {
+			p.places = append(p.places, &place{id: len(p.places)})
+		}
+		at := p.places[s.ID]
+		if at.slot != nil || at.attempts > 0 && at.host != s.Host {
+			continue
+		}
+		added := s
+		at.slot, at.host = &added, s.Host
+		p.slots++
+		p.capacity += s.Cap
+		slot.ID = s.ID
+		p.policy.Join(slot)
+		ids = append(ids, s.ID)
+		n--
+	}
+	p.resized()
+	return ids
+}
+
+// leave removes slots. Attempts running there may finish.
+func (p *pool) leave(ids ...int) {
+	for _, id := range ids {
+		at := p.places[id]
+		p.slots--
+		p.capacity -= at.slot.Cap
+		at.slot = nil
+		p.policy.Leave(id)
+	}
+	p.resized()
+}
+
+func (p *pool) resized() {
+	p.streams.resized = true
+	p.output.emit(task.Event{Kind: task.Resized, Slot: p.slots})
+}
+
+// begin counts one more attempt in a slot.
+func (p *pool) begin(slot int) *place {
+	p.running++
+	at := p.places[slot]
+	if at.attempts++; at.attempts == 1 {
+		p.tokens.busy++
+		p.tokens.stale = p.tokens.own
+	}
+	return at
+}
+
+// end counts one less.
+func (p *pool) end(slot int) {
+	p.running--
+	at := p.places[slot]
+	if at.attempts--; at.attempts == 0 {
+		p.tokens.busy--
+	}
+}
+
+// balance divides the slots among automatic topics anew.
+func (p *pool) balance(now time.Time) {
+	if p.usage != nil && !now.Before(p.balanceAt) {
+		p.balanceAt = now.Add(balanceEvery)
+		p.policy.Balance(p.usage.most())
+	}
+}
+
+// resize sets the number of this machine's own slots, at least 1. The highest
+// numbers leave first; attempts running there may finish.
+func (p *pool) resize(n, window int) {
+	own := p.own()
+	n = max(n, 1)
+	if n > len(own) {
+		p.join(task.Slot{Cap: window}, n-len(own))
+	} else if n < len(own) {
+		p.leave(own[n:]...)
+	}
+}

@@ -1,0 +1,204 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+const (
+	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead,
+	// for a retry or for a limit. Pool.Bytes is allowed, too.
+	asideTasks = 32 << 10
+	asideBytes = 16 << 20
+)
+
+// queue holds the tasks that wait, and counts the tasks of each state.
+type queue struct {
+	entries   map[uint64]*entry // the core's
+	count     [states]int       // tasks by state
+	bytes     [states]int       // their sizes by state
+	policy    sched.Policy
+	limit     *sched.Limiter // nil without a limit per key
+	delayed   *sched.Delay
+	after     map[uint64][]uint64 // by task: those that come after it
+	memory    memory              // of those that have failed; empty without Feed.Remember
+	nextStart time.Time           // not before this time, because of Pool.Delay
+	paused    bool
+}
+
+func newQueue(pool Pool, entries map[uint64]*entry) queue {
+	q := queue{entries: entries, policy: pool.Policy, delayed: sched.NewDelay(), after: map[uint64][]uint64{}}
+	if pool.PerKey > 0 && !q.policy.Serial() {
+		// A serial policy keeps the order of a key itself. A limiter would give
+		// the turn of a task that waits for its retry to the next one and jam it.
+		q.limit = sched.NewLimiter(pool.PerKey)
+	}
+	return q
+}
+
+// set moves a task to another state.
+func (q *queue) set(e *entry, s state) {
+	q.count[e.state]--
+	q.bytes[e.state] -= e.size
+	e.state = s
+	q.count[s]++
+	q.bytes[s] += e.size
+}
+
+// aside returns the number and size of the tasks that wait outside the read-ahead.
+func (q *queue) aside() (n, bytes int) {
+	return q.count[parked] + q.count[held] + q.count[delayed], q.bytes[parked] + q.bytes[held] + q.bytes[delayed]
+}
+
+// waits returns the number of waiting tasks.
+func (q *queue) waits() int {
+	n, _ := q.aside()
+	return q.count[queued] + n
+}
+
+// push gives a task to the limiter and then to the policy. It returns false if the
+// policy has no slot that would ever take it.
+func (q *queue) push(e *entry) bool {
+	if q.limit != nil && !q.limit.Admit(e.item) {
+		q.set(e, parked)
+		return true
+	}
+	if !q.policy.Push(e.item) {
+		return false
+	}
+	q.set(e, queued)
+	return true
+}
+
+// unlimit queues the next parked task of the key.
+func (q *queue) unlimit(e *entry) {
+	if q.limit == nil {
+		return
+	}
+	if it, ok := q.limit.Done(e.item.Key); ok {
+		q.policy.Push(it)
+		q.set(q.entries[it.ID], queued)
+	}
+}
+
+// delay has a task wait for its next attempt.
+func (q *queue) delay(e *entry, due time.Time) {
+	q.set(e, delayed)
+	e.due = due
+	q.delayed.Push(e.item.ID, due)
+}
+
+// withdraw removes a waiting task.
+func (q *queue) withdraw(e *entry) {
+	id := e.item.ID
+	switch e.state {
+	case queued:
+		q.policy.Remove(id)
+		q.unlimit(e)
+	case parked:
+		q.limit.Remove(id)
+	case delayed:
+		q.delayed.Remove(id)
+		if q.policy.Serial() {
+			q.policy.Remove(id) // it is awaited there
+		}
+	}
+}
+
+// abandon gives up the queues, but not the states of their tasks. Nothing starts any
+// more, and to take out thousands of tasks one by one would keep signals waiting.
+func (q *queue) abandon() { q.limit, q.delayed = nil, sched.NewDelay() }
+
+// blocks is an iter.Seq of the queues of the policy that hold tasks.
+func (q *queue) blocks(yield func(sched.Block) bool) {
+	if q.count[queued] > 0 { // else what it holds has been abandoned
+		q.policy.Blocks(yield)
+	}
+}
+
+// Tasks may come after others (task.Task.After): they start once all of those have
+// succeeded, and if one ends otherwise they end as start-failed.
+
+// holds reports whether a task has to wait for others. The error is that it waits
+// in vain.
+func (q *queue) holds(e *entry) (bool, error) {
+	for _, id := range e.task.After {
+		if first := q.entries[id]; first != nil {
+			q.after[id] = append(q.after[id], e.item.ID)
+			e.awaits++
+		} else if was, ok := q.memory.tasks[id]; ok {
+			return false, inVain(id, was.outcome)
+		}
+	}
+	return e.awaits > 0, nil
+}
+
+func inVain(id uint64, o task.Outcome) error {
+	return fmt.Errorf("task %d, which it comes after, did not succeed: %v", id, o)
+}
+
+// waiting returns the tasks that wait for one to succeed.
+func (q *queue) waiting(id uint64) (list []*entry) {
+	for _, id2 := range q.after[id] {
+		if e := q.entries[id2]; e != nil && e.state == held {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// goOn tells the tasks that come after one how that has ended.
+func (c *Core) goOn(id uint64, o task.Outcome) {
+	if len(c.queue.after) == 0 {
+		return
+	}
+	waiting := c.queue.waiting(id)
+	delete(c.queue.after, id)
+	for _, e := range waiting {
+		if o == task.OK {
+			if e.awaits--; e.awaits == 0 {
+				c.enqueue(e)
+			}
+		} else if c.end.phase == going { // otherwise it ends as not run
+			c.refuse(e, inVain(id, o))
+		}
+	}
+}
+
+// memory holds the latest tasks that have failed or were cancelled, the oldest
+// first.
+type memory struct {
+	tasks map[uint64]remembered
+	order []uint64
+	bytes int
+}
+
+type remembered struct {
+	task    *task.Task
+	outcome task.Outcome
+	attempt int
+}
+
+// keep remembers a task and forgets others if there are too many.
+func (m *memory) keep(r *task.Result, t *task.Task) {
+	if m.tasks == nil {
+		m.tasks = map[uint64]remembered{}
+	}
+	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt}
+	m.order = append(m.order, t.ID)
+	m.bytes += t.Size()
+	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {
+		m.forget(m.order[0])
+		m.order = m.order[1:]
+	}
+}
+
+func (m *memory) forget(id uint64) {
+	if was, ok := m.tasks[id]; ok {
+		m.bytes -= was.task.Size()
+		delete(m.tasks, id)
+	}
+}

@@ -1,0 +1,282 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"crew/runner/task"
+)
+
+const (
+	// poison is the number of lost attempts after which a task is not tried again: its
+	// workers may have died of it.
+	poison = 5
+	// returnedWait is how much longer a task waits each time that it comes back without
+	// having begun: there may be no worker that really takes it.
+	returnedWait = 100 * time.Millisecond
+)
+
+// next starts an attempt if one can start now.
+func (c *Core) next() bool {
+	c.pool.tokens.short = false
+	q := &c.queue
+	if c.end.phase > going || q.paused || c.stopped() || c.output.full() || c.run.Before(q.nextStart) {
+		return false
+	}
+	slot := q.policy.Ready()
+	if slot == 0 {
+		return false
+	}
+	if c.pool.places[slot].attempts == 0 && !c.pool.tokens.allow() {
+		return c.nextBeside()
+	}
+	it, ok := q.policy.Pop(slot)
+	if !ok {
+		panic(fmt.Sprintf("internal error: slot %d is ready for nothing", slot))
+	}
+	c.begin(c.entries[it.ID], slot)
+	return true
+}
+
+// nextBeside is next where only slots that are busy may have more attempts.
+func (c *Core) nextBeside() bool {
+	for slot, at := range c.pool.places {
+		if at.attempts > 0 {
+			if it, ok := c.queue.policy.Pop(slot); ok {
+				c.begin(c.entries[it.ID], slot)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *Core) begin(e *entry, slot int) {
+	c.queue.set(e, running)
+	c.queue.nextStart = c.run.Add(c.cfg.Pool.Delay)
+	at := c.pool.begin(slot)
+	e.slot, e.number, e.since, e.begun, e.stage = at.slot, e.number+1, c.now, c.run, untouched
+	timeout := c.cfg.Limit.Timeout
+	if e.task.Timeout != 0 {
+		timeout = e.task.Timeout
+	}
+	if timeout > 0 && !c.pool.timeless && e.task.Protocol == task.NoProtocol {
+		c.pool.deadline.Push(e.item.ID, c.run.Add(timeout))
+	}
+	retry := 0
+	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost && !e.back {
+		retry = e.failures - e.task.Failures
+	}
+	ev := c.output.event(task.Started, e.task.ID, e.task)
+	ev.Slot, ev.Host, ev.Attempt, ev.Retries = slot, e.slot.Host, e.number, retry
+	c.output.stats.Apply(ev)
+	if c.pool.streams.on {
+		c.assign(at, e)
+	} else {
+		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
+	}
+}
+
+// Verdict says what follows from the end of an attempt.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Void  Verdict = iota // nothing: the run has given the attempt up
+	Again                // another attempt
+	Final                // the end of the task
+)
+
+// Decide takes the result of an attempt whose end has to be put on record. Unless the
+// verdict is Void, Ended has to follow, and until then the task keeps its slot: so at
+// most one attempt of a slot is in doubt if crew is killed.
+func (c *Core) Decide(r *task.Result) Verdict {
+	e := c.entries[r.Task.ID]
+	if e == nil {
+		return Void
+	}
+	c.decide(e, r)
+	if e.again {
+		return Again
+	}
+	return Final
+}
+
+// Ended takes results of attempts, or of tasks that are refused. If there is a
+// recorder, they are on record.
+func (c *Core) Ended(results ...*task.Result) {
+	for _, r := range results {
+		e := c.entries[r.Task.ID]
+		if e == nil { // it was given up
+			continue
+		}
+		if e.result != r {
+			c.decide(e, r)
+		}
+		c.recorded(e)
+	}
+}
+
+// decide decides whether a result finishes its task.
+func (c *Core) decide(e *entry, r *task.Result) {
+	if e.state != running {
+		panic(fmt.Sprintf("internal error: task %d is in state %d and has a result", e.item.ID, e.state))
+	}
+	if e.slot.Host != "" {
+		r.Host = e.slot.Host
+	}
+	if r.Outcome == task.Lost && (e.cancelled || c.end.phase >= stopping) {
+		r.Outcome = task.Cancelled // it would have been ended anyway
+	}
+	if c.pool.usage != nil && r.Outcome != task.Lost {
+		c.pool.usage.saw(e.item.Key, r)
+	}
+	if r.Fault != nil && r.Outcome == task.OK {
+		r.Outcome = task.Cancelled // a part of its output is missing
+	}
+	c.pool.deadline.Remove(e.item.ID)
+	e.again = c.retries(e, r)
+	if !e.again {
+		r.Before, r.Omitted = e.before, e.omitted
+	}
+	r.Final = e.cancelled && r.Outcome == task.Cancelled
+	e.result = r
+	c.queue.set(e, decided)
+	if r.Fault != nil {
+		c.Abort(r.Fault)
+	}
+}
+
+// recorded acts on a decision that is on record: the task is finished, or waits
+// for its next attempt.
+func (c *Core) recorded(e *entry) {
+	r := e.result
+	if !e.again {
+		c.finish(e, r)
+		return
+	}
+	wait, before := time.Duration(0), e.failures-e.task.Failures+e.losses
+	switch {
+	case r.Unbegun:
+		wait = time.Duration(min(e.returned, 10)) * returnedWait
+		e.returned++
+	case r.Outcome == task.Lost:
+		before-- // it counts already
+	default:
+		wait = c.backoff(e.failures)
+		e.failures++
+	}
+	var dropped *task.Result
+	if !r.Unbegun {
+		var full bool
+		if e.before, dropped, full = task.KeepAttempt(e.before, r); full {
+			e.omitted++
+		}
+	}
+	c.output.emit(task.Event{
+		Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
+		Took: c.run.Sub(e.begun),
+	})
+	if e.back = r.Unbegun; e.back && r.Host == "" {
+		e.number-- // other machines know attempts by their number
+	}
+	c.vacate(e)
+	c.queue.delay(e, c.run.Add(wait))
+	switch {
+	case e.cancelled:
+		c.cancel(e, false)
+	case c.end.phase > going:
+		c.queue.withdraw(e)
+		c.notRun(e)
+	}
+	c.interrupt(r)
+}
+
+// vacate gives up the task's slot, if it holds one.
+func (c *Core) vacate(e *entry) {
+	if e.slot == nil {
+		return
+	}
+	c.pool.end(e.slot.ID)
+	c.queue.policy.Done(e.slot.ID, e.item, e.again)
+	e.slot = nil
+	c.queue.unlimit(e)
+}
+
+// retries reports whether the task has another attempt after this one. If the run
+// drains, the task waits for it and is not run; a resumed run makes that attempt.
+func (c *Core) retries(e *entry, r *task.Result) bool {
+	if r.Outcome == task.Lost && r.Fault == nil {
+		if !r.Unbegun {
+			e.losses++
+		}
+		return e.losses < poison
+	}
+	if !r.Outcome.Failed() || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
+		return false
+	}
+	if r.BadCommand && c.cfg.SameCommand {
+		return false // the run ends
+	}
+	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
+}
+
+// backoff returns how long to wait after a failure that follows n others. It
+// grows exponentially, with full jitter ("Exponential Backoff And Jitter", AWS
+// Architecture Blog, 2015).
+func (c *Core) backoff(n int) time.Duration {
+	most := c.cfg.Retry.Delay
+	for ; n > 0 && most < c.cfg.Retry.MaxDelay; n-- {
+		most *= 2
+	}
+	return time.Duration(c.cfg.Retry.Jitter() * float64(min(most, c.cfg.Retry.MaxDelay)))
+}
+
+// finish gives a task its outcome and releases the results that are in order now.
+func (c *Core) finish(e *entry, r *task.Result) {
+	id, ran, took := e.task.ID, 0, time.Duration(0)
+	if e.slot != nil {
+		ran, took = e.number, c.run.Sub(e.begun)
+		e.again = false
+		c.vacate(e)
+	}
+	c.queue.set(e, nowhere)
+	delete(c.entries, id)
+	ev := c.output.event(task.Finished, id, e.task)
+	ev.Result, ev.Attempt, ev.Took = r, ran, took
+	c.output.stats.Apply(ev)
+	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
+		c.queue.memory.keep(r, e.task)
+	}
+	if b := e.task.Block; b != nil && b.Free != nil {
+		b.Free() // no attempt follows, however long the result waits to be shown
+	}
+	*e = entry{}
+	c.spare = append(c.spare, e)
+	c.output.release(id)
+	c.goOn(id, r.Outcome)
+	if r != r.Task.Done {
+		c.judge(r)
+	}
+}
+
+// notRun finishes a waiting task without another attempt.
+func (c *Core) notRun(e *entry) { c.finish(e, e.end(task.NotRun, nil, c.now)) }
+
+// cancel ends one task in whatever state, by killing it if it runs and kill is true.
+func (c *Core) cancel(e *entry, kill bool) {
+	e.cancelled = true
+	switch e.state {
+	case running:
+		c.terminate(e, errCancelled)
+		if kill {
+			c.kill(e)
+		}
+	case decided: // recorded cancels it if it is to be retried
+	default:
+		c.queue.withdraw(e)
+		r := e.end(task.Cancelled, errCancelled, c.now)
+		r.Final = true
+		c.finish(e, r)
+	}
+}

@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"context"
+
+	"crew/runner/core"
+	"crew/runner/task"
+)
+
+// turn holds what a goroutine that brings a fact takes over from the door.
+type turn struct {
+	runs    bool // there is an attempt to run
+	attempt task.Attempt
+	taken   []task.Attempt // to run in the goroutine's slot of a Streamer
+	left    task.Left      // what that slot has to expect
+
+	// ctx and cancel ask the attempt to end. They are used in the door only, and are the
+	// attempt's alone until the run takes its end, so a late end finds nobody. Then they
+	// serve the next attempt, unless they have asked this one.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// begin takes an attempt over.
+func (t *turn) begin(s *core.Start) {
+	if t.ctx == nil || t.ctx.Err() != nil {
+		t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	}
+	t.runs, t.attempt, *s.Tag = true, s.Attempt, t.cancel
+}
+
+// work runs an attempt and those that start in its place.
+func (r *Run) work(t *turn) {
+	var verdicts []core.Verdict
+	for t.runs {
+		if r.rec != nil {
+			r.rec.Started(t.attempt, false)
+		}
+		res := r.exec.Run(t.ctx, t.attempt)
+		if r.rec != nil {
+			verdicts = r.record(t.attempt.Slot, []*task.Result{res}, verdicts)
+		}
+		t.runs = false
+		r.do(func(c *core.Core) { c.Ended(res) }, t)
+	}
+	if r.rec != nil {
+		r.rec.Idle()
+	}
+}
+
+// record has the ends of attempts of a slot decided and recorded. It returns the
+// verdicts in the buffer.
+func (r *Run) record(slot task.Slot, ended []*task.Result, verdicts []core.Verdict) []core.Verdict {
+	verdicts = verdicts[:0]
+	r.do(func(c *core.Core) {
+		for _, res := range ended {
+			verdicts = append(verdicts, c.Decide(res))
+		}
+	}, nil)
+	for i, v := range verdicts {
+		if res := ended[i]; v != core.Void {
+			r.rec.Ended(task.Attempt{Task: res.Task, Number: res.Attempt, Slot: slot}, res, v == core.Final)
+		}
+	}
+	return verdicts
+}
+
+// serve has the Streamer serve a slot until there is nothing more to run.
+func (r *Run) serve(slot task.Slot) {
+	var verdicts []core.Verdict
+	var t turn
+	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
+		if r.rec != nil && len(ended) > 0 {
+			verdicts = r.record(slot, ended, verdicts)
+		}
+		t = turn{left: task.LeftNone} // if the run is over
+		r.do(func(c *core.Core) { c.Swap(slot.ID, ended) }, &t)
+		if r.rec != nil {
+			for i, a := range t.taken {
+				r.rec.Started(a, i < len(t.taken)-1)
+			}
+			if len(ended) > 0 && len(t.taken) == 0 {
+				r.rec.Idle()
+			}
+		}
+		return t.taken, t.left
+	}
+	for again := true; again; {
+		r.streamer.Serve(slot, swap)
+		again = false
+		r.do(func(c *core.Core) { again = c.Served(slot.ID) }, nil)
+	}
+}
+
+// read is the reader.
+func (r *Run) read() {
+	number := r.core.Number
+	buffered := func() bool { return false }
+	if s, ok := r.src.(interface{ Buffered() bool }); ok {
+		buffered = s.Buffered
+	}
+	var tasks []*task.Task
+	for {
+		select {
+		case <-r.wake:
+		case <-r.over:
+			return
+		}
+		for room := 1; room > 0; {
+			t, err := r.src.Next(number)
+			if err == nil {
+				tasks = append(tasks, t)
+				if len(tasks) < room && buffered() {
+					continue
+				}
+			}
+			if len(tasks) > 0 {
+				r.do(func(c *core.Core) { room = c.Read(tasks) }, nil)
+				clear(tasks)
+				tasks = tasks[:0]
+			}
+			if err != nil {
+				r.do(func(c *core.Core) { c.EndInput(err) }, nil)
+				return
+			}
+		}
+	}
+}
