@@ -44,9 +44,10 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Pause, task.Resume:
 		c.queue.paused = cmd.Op == task.Pause
 	case task.Suspend:
-		c.clock.stop()
+		c.time.Stop(c.now)
 	case task.Continue:
-		if lost := c.clock.start(); lost > 0 {
+		if lost := c.time.Start(c.now); lost > 0 {
+			c.tick(c.now)
 			c.output.emit(task.Event{Kind: task.Continued, Wait: lost})
 		}
 	case task.Add:
@@ -214,7 +215,7 @@ func (c *Core) state() task.State {
 		return task.Stops
 	case c.end.phase == draining:
 		return task.Drains
-	case c.queue.paused || c.stopped():
+	case c.queue.paused || c.time.Stopped():
 		return task.Paused
 	case c.input.rest:
 		return task.Rests

@@ -119,7 +119,7 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 
 // due handles whatever is due now.
 func (c *Core) due() {
-	if c.stopped() {
+	if c.time.Stopped() {
 		return
 	}
 	for id, ok := c.pool.deadline.Due(c.run); ok; id, ok = c.pool.deadline.Due(c.run) {
@@ -147,7 +147,7 @@ func (c *Core) due() {
 
 // wake returns when something is due, on the machine's clock. The zero time is never.
 func (c *Core) wake() time.Time {
-	if c.stopped() {
+	if c.time.Stopped() {
 		return time.Time{}
 	}
 	q, d := &c.queue, &c.end
@@ -170,5 +170,5 @@ func (c *Core) wake() time.Time {
 	if c.untilPending() {
 		at = earlier(at, c.run.Truncate(untilLook).Add(untilLook))
 	}
-	return c.real(at)
+	return c.time.Real(at)
 }

@@ -16,7 +16,6 @@ import (
 const (
 	// margin is added to the grace of the tasks when the run is told to end: time
 	// for the kernel to end them and for a reader to take the rest of the output.
-	// It is also the interval at which a kill is repeated.
 	margin = time.Second
 	// moment is how long a run whose reader has gone waits for a signal. Ctrl-C
 	// reaches all of a pipeline, and the reader may die before crew has noticed. If
@@ -203,12 +202,9 @@ func (c *Core) enter(p phase, kind task.Kind, why string) {
 
 // terminate asks a running task to end, and sets the time at which it is killed.
 func (c *Core) terminate(e *entry, cause error) {
-	if e.stage >= terminated {
-		return
-	}
-	e.stage = terminated
-	if !c.recall(e, cause) {
-		c.act(e, cause, cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter))
+	wait, ok := e.ladder.Step(false, cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter))
+	if ok && !c.recall(e, cause) {
+		c.act(e, cause, wait)
 	}
 }
 
@@ -216,8 +212,8 @@ func (c *Core) terminate(e *entry, cause error) {
 func (c *Core) kill(e *entry) {
 	c.terminate(e, errStopped)
 	if e.state == running {
-		e.stage = killed
-		c.act(e, nil, margin)
+		wait, _ := e.ladder.Step(true, 0)
+		c.act(e, nil, wait)
 	}
 }
 
@@ -229,7 +225,7 @@ func (c *Core) act(e *entry, cause error, wait time.Duration) {
 
 // overdue takes the next step in ending a running task.
 func (c *Core) overdue(e *entry) {
-	if e.stage == untouched {
+	if e.ladder == task.Untouched {
 		c.terminate(e, task.ErrTimeout)
 	} else {
 		c.kill(e)

@@ -44,18 +44,9 @@ type attempt struct {
 	number int
 	since  time.Time // when it began, on the machine's clock
 	begun  time.Time // the same on the run's clock
-	stage  stage
+	ladder task.Ladder
 	tag    any // Start.Tag
 }
-
-// stage is how far the run has gone in ending an attempt.
-type stage uint8
-
-const (
-	untouched  stage = iota
-	terminated       // asked to end
-	killed
-)
 
 // history tells of the earlier attempts of a task.
 type history struct {

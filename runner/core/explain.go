@@ -48,7 +48,7 @@ func (c *Core) explain() {
 		x.idleFor += c.run.Sub(x.last)
 	}
 	left := !c.input.over() || c.queue.waits() > 0
-	idle := (c.pool.running < c.pool.capacity || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.stopped()
+	idle := (c.pool.running < c.pool.capacity || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.time.Stopped()
 	idle = idle || c.waitsForWorkers()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
@@ -90,7 +90,7 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.Tasks = task.ByWorkers, c.pool.streams.serving
 	case c.end.phase > going:
 		b.By = task.ByEnd
-	case c.queue.paused || c.stopped():
+	case c.queue.paused || c.time.Stopped():
 		b.By = task.ByPause
 	case c.output.full():
 		b.By = task.ByReader
@@ -110,7 +110,7 @@ func (c *Core) blocking() *task.Blocking {
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
 		b.Input = c.full()
 	case c.run.Before(c.queue.nextStart):
-		b.By, b.Until = task.ByDelay, c.real(c.queue.nextStart)
+		b.By, b.Until = task.ByDelay, c.time.Real(c.queue.nextStart)
 	default:
 		return nil
 	}
@@ -154,7 +154,7 @@ func (c *Core) waiting() []task.Blocking {
 		}
 	}
 	if next, ok := c.queue.delayed.Next(); ok {
-		add(task.Blocking{By: task.ByRetry, Tasks: c.queue.count[delayed], Until: c.real(next)})
+		add(task.Blocking{By: task.ByRetry, Tasks: c.queue.count[delayed], Until: c.time.Real(next)})
 	}
 	if n := c.output.stats.Finished() - c.output.stats.Released; n > 0 {
 		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.output.order.Base()})
@@ -237,10 +237,10 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 				b.ID = id
 			}
 		}
-	case c.queue.paused || c.stopped():
+	case c.queue.paused || c.time.Stopped():
 		b.By = task.ByPause
 	case e.state == delayed:
-		b.By, b.Until = task.ByRetry, c.real(e.due)
+		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == parked:
 		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Pool.PerKey
 	default:
@@ -250,7 +250,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 				b.Slot = first.slot.ID
 			}
 		} else if c.run.Before(c.queue.nextStart) {
-			b.By, b.Until = task.ByDelay, c.real(c.queue.nextStart)
+			b.By, b.Until = task.ByDelay, c.time.Real(c.queue.nextStart)
 		} else if c.pool.tokens.short {
 			b.By = task.ByTokens
 		}

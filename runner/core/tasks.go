@@ -20,7 +20,7 @@ const (
 func (c *Core) next() bool {
 	c.pool.tokens.short = false
 	q := &c.queue
-	if c.end.phase > going || q.paused || c.stopped() || c.output.full() || c.run.Before(q.nextStart) {
+	if c.end.phase > going || q.paused || c.time.Stopped() || c.output.full() || c.run.Before(q.nextStart) {
 		return false
 	}
 	slot := q.policy.Ready()
@@ -55,7 +55,7 @@ func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
 	c.queue.nextStart = c.run.Add(c.cfg.Pool.Delay)
 	at := c.pool.begin(slot)
-	e.slot, e.number, e.since, e.begun, e.stage = at.slot, e.number+1, c.now, c.run, untouched
+	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
 	timeout := c.cfg.Limit.Timeout
 	if e.task.Timeout != 0 {
 		timeout = e.task.Timeout
