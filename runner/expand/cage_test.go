@@ -87,9 +87,18 @@ exec sh -c "$*"`,
 while :; do
 	case $1 in
 	--) shift; break ;;
-	-n | --interval) shift 2 ;;
-	-x | --exec) x=1; shift ;;
-	-*) shift ;;
+	--interval | --equexit) shift 2 ;;
+	--exec) x=1; shift ;;
+	--*) shift ;;
+	-*)
+		o=${1#-} o=${o#"${o%%[!bcCdegprtw]*}"}
+		case $o in
+		x) x=1 ;;
+		n | q) shift ;;
+		[nq]* | '') ;;
+		*) exit 1 ;;
+		esac
+		shift ;;
 	*) break ;;
 	esac
 done
