@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -62,14 +63,20 @@ func Build(t testing.TB, pkg string) string {
 	return program
 }
 
-// ShortDir returns a directory that is removed after the test. A socket fits below it: the
-// name of t.TempDir may be too long for that.
+var shortDirs sync.Map
+
+// ShortDir returns a directory of the test. A socket fits below it: the name of t.TempDir
+// may be too long for that.
 func ShortDir(t testing.TB) string {
 	t.Helper()
+	if dir, found := shortDirs.Load(t); found {
+		return dir.(string)
+	}
 	dir, err := os.MkdirTemp("", "crew")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	shortDirs.Store(t, dir)
 	return dir
 }

@@ -47,7 +47,7 @@ func New(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	t.Cleanup(func() {
 		p.Kill()
-		for _, pid := range p.Alive() {
+		for _, pid := range p.Left() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if said := p.Stderr(); t.Failed() && said != "" {
@@ -163,8 +163,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// Alive returns the processes that the program has started and that still run.
-func (p *Process) Alive() (pids []int) {
+// Left returns the processes that the program has started and that still run.
+func (p *Process) Left() (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		p.t.Fatal(err)
@@ -186,5 +186,5 @@ func (p *Process) Alive() (pids []int) {
 // Gone waits until none of the processes is left that the program has started.
 func (p *Process) Gone() {
 	p.t.Helper()
-	Until(p.t, func() bool { return len(p.Alive()) == 0 }, "the end of what %.300q has started", p.Cmd.Args)
+	Until(p.t, func() bool { return len(p.Left()) == 0 }, "the end of what %.300q has started", p.Cmd.Args)
 }

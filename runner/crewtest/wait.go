@@ -90,9 +90,12 @@ func State(pid int) string {
 	return "Z"
 }
 
+// Alive reports whether a process has not ended.
+func Alive(pid int) bool { return State(pid) != "Z" }
+
 // Gone waits until processes have ended, reaped or not.
 func Gone(t Failer, pids ...int) {
 	for _, pid := range pids {
-		Until(t, func() bool { return State(pid) == "Z" }, "the end of process %d", pid)
+		Until(t, func() bool { return !Alive(pid) }, "the end of process %d", pid)
 	}
 }

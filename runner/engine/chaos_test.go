@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestChaos runs a submitter, a broker and three workers as processes, with the broker
@@ -85,14 +87,14 @@ func (c *chaos) logged() int64 {
 // underway waits until a submitter, which gives up if the engine is away when it starts,
 // has had tasks begun or has ended.
 func (c *chaos) underway(before int64, sub *exec.Cmd) {
-	require.Eventually(c.t, func() bool {
+	crewtest.Until(c.t, func() bool {
 		return c.logged() > before || sub.Process.Signal(syscall.Signal(0)) != nil
-	}, time.Minute, 10*time.Millisecond)
+	}, "tasks to begin")
 }
 
 // hosts waits until so many tasks have begun, and returns the latest host of each key.
 func (c *chaos) hosts(tasks int) (hosts map[int]string) {
-	require.Eventually(c.t, func() bool {
+	crewtest.Until(c.t, func() bool {
 		log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
 		hosts = map[int]string{}
 		n := 0
@@ -104,7 +106,7 @@ func (c *chaos) hosts(tasks int) (hosts map[int]string) {
 			}
 		}
 		return n >= tasks
-	}, 2*time.Minute, 10*time.Millisecond)
+	}, "%d tasks to begin", tasks)
 	return hosts
 }
 
@@ -180,10 +182,10 @@ func newChaos(t *testing.T, bin string, seed uint64) *chaos {
 	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
 	for _, who := range []string{"worker.json", "submitter.json"} {
 		var text []byte
-		require.Eventually(t, func() bool {
+		crewtest.Until(t, func() bool {
 			text, err = os.ReadFile(filepath.Join(c.dir, "hub", who))
 			return err == nil
-		}, time.Minute, 10*time.Millisecond)
+		}, "%s", who)
 		text = bytes.ReplaceAll(text, []byte("127.0.0.1:"+c.port), []byte(c.proxy.listener.Addr().String()))
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, who), text, 0o600))
 	}
@@ -225,13 +227,13 @@ func (c *chaos) start(args ...string) *exec.Cmd {
 
 func (c *chaos) startBroker() {
 	c.broker = c.start("engine", "serve", "--dir", filepath.Join(c.dir, "hub"), "--listen", "127.0.0.1:"+c.port)
-	require.Eventually(c.t, func() bool {
+	crewtest.Until(c.t, func() bool {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+c.port)
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err == nil
-	}, time.Minute, 10*time.Millisecond)
+	}, "the broker")
 }
 
 func (c *chaos) startWorker(i int) {

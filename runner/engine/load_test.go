@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestLoad measures a hub, workers and a submitter as processes of this machine, and
@@ -60,10 +62,10 @@ func (l *load) run(c *chaos) {
 	for range l.workers {
 		join()
 	}
-	require.Eventually(c.t, func() bool {
+	crewtest.Until(c.t, func() bool {
 		out, _ := c.command("engine", "status", "--engine", filepath.Join(c.dir, "hub", "submitter.json")).Output()
 		return bytes.Count(out, []byte(" ready ")) == l.workers
-	}, time.Minute, 100*time.Millisecond)
+	}, "%d workers", l.workers)
 	sub := c.command(append([]string{"--engine", filepath.Join(c.dir, "hub", "submitter.json"), "-n0"}, l.command...)...)
 	sub.Stdin = strings.NewReader(strings.Repeat("x\n", l.tasks))
 	sub.Stderr = c

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 )
 
 // sshd is a server on the loopback device, and what reaches it.
@@ -78,13 +79,13 @@ func newSSHD(t *testing.T) *sshd {
 			t.Logf("sshd said: %s", &log)
 		}
 	})
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			c.Close()
 		}
 		return err == nil
-	}, time.Minute, 5*time.Millisecond)
+	}, "sshd")
 	return s
 }
 
@@ -112,14 +113,6 @@ func (n *notices) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text.String()
-}
-
-// hasEnded waits for the end of a process.
-func hasEnded(t *testing.T, pid int) {
-	require.Eventually(t, func() bool {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // a zombie's is empty
-		return len(line) == 0
-	}, time.Minute, 5*time.Millisecond)
 }
 
 // TestHosts has workers of the queue echo, which TestMain makes, on hosts that cannot
@@ -152,14 +145,14 @@ func TestHosts(t *testing.T) {
 		require.Contains(t, pids, " --name web1 --jobs 3")
 		require.Contains(t, pids, " --name web2")
 		require.Contains(t, pids, "")
-		require.Eventually(t, func() bool {
+		crewtest.Until(t, func() bool {
 			text := said.String()
 			return strings.Count(text, "cannot be reached") == 2 && strings.Count(text, "it speaks") == 3
-		}, time.Minute, time.Millisecond)
+		}, "two hosts to fail and three to speak: %s", &said)
 		c.close()
 		stop()
 		for _, pid := range pids {
-			hasEnded(t, pid)
+			crewtest.Gone(t, pid)
 		}
 		require.Regexp(t, `(?m)^web1: it speaks$`, said.String())
 		require.Regexp(t, `(?m)^this machine: stray output$`, said.String())
@@ -197,7 +190,7 @@ func TestHostsUnfit(t *testing.T) {
 		var said notices
 		p, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return said.String() != "" }, time.Minute, time.Millisecond)
+		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 		p.close()
 		require.True(t, strings.HasPrefix(said.String(), c.want), &said)
 	}

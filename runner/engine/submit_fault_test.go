@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -54,7 +55,7 @@ func TestGoneWorker(t *testing.T) {
 		f.silent.Store(true)
 	})
 	r := b.run(20, nil)
-	require.Eventually(t, func() bool { return a.silent.Load() }, 20*time.Second, time.Millisecond)
+	crewtest.Until(t, a.silent.Load, "the worker to fall silent")
 	b.worker("b", 2, answer)
 	r.ok(20)
 	require.Equal(t, "a", r.results[first.Load()].Host)
@@ -212,7 +213,7 @@ func TestBrokerRestarts(t *testing.T) {
 	}
 	r := b.run(300, nil)
 	for i := range int32(3) {
-		require.Eventually(t, func() bool { return done.Load() >= 50*(i+1) }, 30*time.Second, time.Millisecond)
+		crewtest.Until(t, func() bool { return done.Load() >= 50*(i+1) }, "50 tasks")
 		b.stop()
 		b.start()
 	}
@@ -309,7 +310,7 @@ func TestOutputAsItComes(t *testing.T) {
 	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
 		require.True(t, a.Live)
 		f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("one\n")}).Encode())
-		require.Eventually(t, func() bool { return out.String() == "one\n" }, 20*time.Second, time.Millisecond)
+		crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
 		fin := f.final(a)
 		fin.Outcome, fin.Code = task.Exit, 1
 		fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
