@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // served is a crew that others feed. Its tasks write to a log what they do, so what
@@ -78,7 +80,7 @@ func (s *served) start() {
 
 // wait returns the exit status of crew serve.
 func (s *served) wait() int {
-	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	late := time.AfterFunc(crewtest.Patience, func() { _ = s.cmd.Process.Kill() })
 	defer late.Stop()
 	err := s.cmd.Wait()
 	status := s.cmd.ProcessState.ExitCode()
@@ -103,10 +105,10 @@ func (s *served) ctl(stdin string, args ...string) (string, error) {
 
 // await waits until crew serve can be reached.
 func (s *served) await() {
-	s.until("crew serve", func() bool {
+	crewtest.Until(s.t, func() bool {
 		_, err := s.ctl("", "status", queueName)
 		return err == nil
-	})
+	}, "crew serve")
 }
 
 // listen starts a client that watches the run and does not read what it is told.
@@ -122,17 +124,6 @@ func (s *served) listen() {
 		_ = cmd.Wait()
 		read.Close()
 	})
-}
-
-// until waits until ok holds.
-func (s *served) until(what string, ok func() bool) {
-	end := time.Now().Add(patience)
-	if soaking() {
-		end = end.Add(9 * patience)
-	}
-	for ; !ok(); time.Sleep(10 * time.Millisecond) {
-		require.True(s.t, time.Now().Before(end), "waited in vain for %s", what)
-	}
 }
 
 // drain lets crew serve end once all tasks have ended.
@@ -169,9 +160,6 @@ func (s *served) recorded() map[string]string {
 	return outcomes
 }
 
-// soaking reports whether tests take their time.
-func soaking() bool { return os.Getenv("CREW_SOAK") != "" }
-
 // TestServeSteered feeds a keyed queue from eight processes, with tasks that fail,
 // while it is resized, paused, resumed, and keys are cancelled. Each task then has one
 // outcome, in the journal as in the status, and the log of the tasks agrees with it:
@@ -181,8 +169,8 @@ func TestServeSteered(t *testing.T) {
 	t.Parallel()
 	const feeders, retries = 8, 2
 	tasks, crew := 240, "crew"
-	if soaking() {
-		tasks, crew = 50_000, build(t)
+	if crewtest.Soaking() {
+		tasks, crew = 50_000, crewtest.Build(t, "crew")
 	}
 	s := newServed(t, crew, "-j1", "--state", "state", "--output", "none", "--sched", "keyed", "-C", " ", "--key", "{1}",
 		"--retries", strconv.Itoa(retries), "--retry-delay", "1ms", "sh", "task", "{1}", "{2}", "{3}", "{4}")
@@ -251,7 +239,7 @@ func TestServeSteered(t *testing.T) {
 
 // finished waits until so many tasks have ended, and returns how many did how.
 func (s *served) finished(tasks int) (byOutcome map[string]int) {
-	s.until("the end of all tasks", func() bool {
+	crewtest.Until(s.t, func() bool {
 		text, err := s.ctl("", "status", "--json", queueName)
 		require.NoError(s.t, err)
 		var reply struct {
@@ -264,7 +252,7 @@ func (s *served) finished(tasks int) (byOutcome map[string]int) {
 		byOutcome = reply.Run.Outcomes
 		maps.DeleteFunc(byOutcome, func(_ string, n int) bool { return n == 0 })
 		return reply.Run.Done+reply.Run.Dropped == tasks
-	})
+	}, "the end of all tasks")
 	return byOutcome
 }
 
@@ -343,8 +331,8 @@ func TestServeKilled(t *testing.T) {
 func serveKilled(t *testing.T, keyed bool) {
 	const adders, workers = 4, 4
 	kills, crew := 4, "crew"
-	if soaking() {
-		kills, crew = 100, build(t)
+	if crewtest.Soaking() {
+		kills, crew = 100, crewtest.Build(t, "crew")
 	}
 	// With --output raw the tasks hold the pipe that wait reads to its end, so after it
 	// none of them is left.
@@ -391,7 +379,7 @@ func serveKilled(t *testing.T, keyed bool) {
 	for kill := range kills {
 		s.start()
 		if before := confirmed.Load(); kill%2 == 0 {
-			s.until("additions", func() bool { return confirmed.Load() > before+2 })
+			crewtest.Until(t, func() bool { return confirmed.Load() > before+2 }, "additions")
 		}
 		time.Sleep(rand.N(100 * time.Millisecond)) // which may be before it has begun
 		require.NoError(t, s.cmd.Process.Kill())
