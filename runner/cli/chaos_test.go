@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // chaosWays are ways to disturb a run, in each of which the last signal may end it.
@@ -51,10 +53,10 @@ func TestWorkerChaos(t *testing.T) {
 			t.Parallel()
 			c := newChaos(t, seed)
 			c.disturb()
-			c.end = c.wait()
-			require.NotContains(t, c.stderr(), "SIGABRT", "it hung")
-			c.gone()
-			c.until(func() bool { return c.guardians() == 0 }, "the guardian's end")
+			c.end = c.Wait()
+			require.NotContains(t, c.Stderr(), "SIGABRT", "it hung")
+			c.Gone()
+			crewtest.Until(c.t, func() bool { return c.guardians() == 0 }, "the guardian's end")
 			if c.json {
 				c.checkJSON()
 			} else {
@@ -85,7 +87,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	window := []int{1, 16}[seed/3%2]
 	c.spec = chaosSpec{protocol: []string{"line", "nul", "json"}[seed%3], seed: seed, permille: 60, single: window == 1}
 	n, huge := 80, 300_000
-	if os.Getenv("CREW_SOAK") != "" {
+	if crewtest.Soaking() {
 		n, huge = 400, 10_000_000
 	}
 	c.records = c.makeRecords(n, huge)
@@ -101,9 +103,9 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.way = chaosWays[c.rnd.IntN(len(chaosWays))]
 	}
 	c.fault = newFault(t, args...)
-	c.cmd.Env = append(c.cmd.Env, workerVariable+"="+c.spec.String())
+	c.Cmd.Env = append(c.Cmd.Env, workerVariable+"="+c.spec.String())
 	sep := c.spec.terminator()
-	c.cmd.Stdin = strings.NewReader(strings.Join(c.records, sep) + sep)
+	c.Cmd.Stdin = strings.NewReader(strings.Join(c.records, sep) + sep)
 	return c
 }
 
@@ -130,16 +132,18 @@ func (c *chaos) makeRecords(n, huge int) (records []string) {
 func (c *chaos) disturb() {
 	c.start()
 	// A trace says where it hangs.
-	defer time.AfterFunc(patience/2, func() { _ = c.cmd.Process.Signal(syscall.SIGABRT) }).Stop()
+	defer time.AfterFunc(crewtest.Patience/4, func() { _ = c.Cmd.Process.Signal(syscall.SIGABRT) }).Stop()
 	ended := 0
 	for i, sig := range c.way {
 		if i == 0 || c.way[i-1] != syscall.SIGTSTP {
 			ended += c.rnd.IntN(len(c.records) / 4)
-			c.until(func() bool { return strings.Count(c.read("log"), "\n") > ended || c.state(c.cmd.Process.Pid) == "Z" }, "records to end")
+			crewtest.Until(c.t, func() bool {
+				return strings.Count(c.read("log"), "\n") > ended || crewtest.State(c.Cmd.Process.Pid) == "Z"
+			}, "records to end")
 		}
-		_ = c.cmd.Process.Signal(sig)
+		_ = c.Cmd.Process.Signal(sig)
 		if sig == syscall.SIGTSTP { // else it may stop after it was told to go on
-			c.until(func() bool { return strings.Contains("TZ", c.state(c.cmd.Process.Pid)) }, "the stop")
+			crewtest.Until(c.t, func() bool { return strings.Contains("TZ", crewtest.State(c.Cmd.Process.Pid)) }, "the stop")
 		}
 	}
 }
@@ -149,12 +153,12 @@ var chaosAgain = regexp.MustCompile(`(\d+) waiting for a retry`)
 // checkPlain holds stdout against the joblog.
 func (c *chaos) checkPlain() {
 	t := c.t
-	out := c.stdout()
+	out := c.Stdout()
 	rows := c.rows()
 	shown := map[int]bool{}
 	last := 0
 	again := 0 // failures in a drain: their output is shown, and they have not ended
-	if m := chaosAgain.FindStringSubmatch(c.stderr()); m != nil {
+	if m := chaosAgain.FindStringSubmatch(c.Stderr()); m != nil {
 		again, _ = strconv.Atoi(m[1])
 	}
 	for out != "" {
@@ -172,22 +176,22 @@ func (c *chaos) checkPlain() {
 		_, logged := rows[seq]
 		if !logged && !c.killed() {
 			again--
-			require.GreaterOrEqual(t, again, 0, "record %d is on stdout and not in the joblog: %v\n%s", seq, c.way, c.stderr())
+			require.GreaterOrEqual(t, again, 0, "record %d is on stdout and not in the joblog: %v\n%s", seq, c.way, c.Stderr())
 		}
 	}
 	for seq, exit := range rows {
 		switch {
 		case c.poison(seq):
 			answered := c.spec.protocol == "json" && exit == 7
-			require.True(t, answered == shown[seq] || answered && c.killed(), "poison: %v %v\n%s", c.way, c.end.Signal(), c.stderr())
+			require.True(t, answered == shown[seq] || answered && c.killed(), "poison: %v %v\n%s", c.way, c.end.Signal(), c.Stderr())
 			require.True(t, exit == 7 || c.end.Signaled(), "poison")
 		case exit == 0:
-			require.True(t, shown[seq] || c.killed(), "record %d has ended and is not on stdout: %v %v\n%s", seq, c.way, c.end.Signal(), c.stderr())
+			require.True(t, shown[seq] || c.killed(), "record %d has ended and is not on stdout: %v %v\n%s", seq, c.way, c.end.Signal(), c.Stderr())
 		default:
-			require.True(t, c.end.Signaled(), "record %d has failed for good\n%s", seq, c.stderr())
+			require.True(t, c.end.Signaled(), "record %d has failed for good\n%s", seq, c.Stderr())
 		}
 	}
-	c.checkNoise(c.stderr(), false)
+	c.checkNoise(c.Stderr(), false)
 }
 
 // chaosResult is what --json tells of an attempt.
@@ -209,7 +213,7 @@ func (c *chaos) checkJSON() {
 	var noise strings.Builder
 	failed := map[string]int{} // attempts, but for timeouts
 	timeouts := map[string]int{}
-	for _, text := range strings.SplitAfter(c.stdout(), "\n") {
+	for _, text := range strings.SplitAfter(c.Stdout(), "\n") {
 		var r chaosResult
 		if !strings.HasSuffix(text, "\n") {
 			require.True(t, text == "" || c.killed(), "%.40q", text)
@@ -242,7 +246,7 @@ func (c *chaos) checkJSON() {
 			require.Contains(t, []string{"cancelled", "signal", "timeout", "bad-answer", "exit", "lost", "not-run"}, r.Outcome)
 		}
 	}
-	c.checkNoise(noise.String()+c.stderr(), true)
+	c.checkNoise(noise.String()+c.Stderr(), true)
 	if !c.end.Signaled() {
 		require.Len(t, seen, len(c.records))
 		c.checkCharges(failed, timeouts)
@@ -283,9 +287,9 @@ func (c *chaos) checkCharges(failed, timeouts map[string]int) {
 
 // resultOf is the line on stdout about a record, without its output.
 func (c *chaos) resultOf(record string) string {
-	for line := range strings.Lines(c.stdout()) {
+	for line := range strings.Lines(c.Stdout()) {
 		if strings.Contains(line, strconv.Quote(record)) {
-			return regexp.MustCompile(`"std(out|err)":"[^"]{50}[^"]*"`).ReplaceAllString(line, `"...":`) + c.read("charges") + c.stderr()
+			return regexp.MustCompile(`"std(out|err)":"[^"]{50}[^"]*"`).ReplaceAllString(line, `"...":`) + c.read("charges") + c.Stderr()
 		}
 	}
 	return ""
@@ -319,13 +323,13 @@ func (c *chaos) checkNoise(text string, all bool) {
 // checkEnd checks the exit status.
 func (c *chaos) checkEnd() {
 	t := c.t
-	require.NotContains(t, c.stderr(), "internal error")
-	require.NotContains(t, c.stderr(), "panic")
+	require.NotContains(t, c.Stderr(), "internal error")
+	require.NotContains(t, c.Stderr(), "panic")
 	if c.end.Signaled() {
-		require.Contains(t, c.way, c.end.Signal(), c.stderr())
+		require.Contains(t, c.way, c.end.Signal(), c.Stderr())
 		return
 	}
-	require.Equal(t, 123, c.end.ExitStatus(), c.stderr())
+	require.Equal(t, 123, c.end.ExitStatus(), c.Stderr())
 	require.Len(t, c.rows(), len(c.records), "a status for each record")
 }
 
@@ -333,5 +337,5 @@ func (c *chaos) poison(seq int) bool { return strings.Contains(c.records[seq-1],
 
 // killed says whether crew had no time to show all: by SIGKILL, or as it says.
 func (c *chaos) killed() bool {
-	return c.end.Signaled() && (c.end.Signal() == syscall.SIGKILL || strings.Contains(c.stderr(), "nobody reads stdout"))
+	return c.end.Signaled() && (c.end.Signal() == syscall.SIGKILL || strings.Contains(c.Stderr(), "nobody reads stdout"))
 }

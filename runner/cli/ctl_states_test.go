@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // states are the states of a run, by their headings in the man page, and how a run
@@ -58,10 +59,10 @@ func (s *steerable) ctl(words ...string) (status int, text string) {
 func (s *steerable) until(says string, words ...string) {
 	s.t.Helper()
 	text := ""
-	for end := time.Now().Add(time.Minute); !strings.Contains(text, says); time.Sleep(20 * time.Millisecond) {
-		require.True(s.t, time.Now().Before(end), "no %q in: %s", says, text)
+	crewtest.Until(s.t, func() bool {
 		_, text = s.ctl(words...)
-	}
+		return strings.Contains(text, says)
+	}, "%q: %s", says, crewtest.Seen(func() string { return text }))
 }
 
 // enter makes a run and brings it into a state.

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
 	"crew/runner/control"
+	"crew/runner/crewtest"
 	"crew/runner/sink"
 	"crew/runner/task"
 	"crew/sched"
@@ -242,7 +242,7 @@ func TestFeedRetries(t *testing.T) {
 	failed := func(id uint64) bool {
 		return s.Do(task.Command{Op: task.Explain, IDs: []uint64{id}}).Wheres[0].Outcome == task.Exit
 	}
-	require.Eventually(t, func() bool { return failed(1) }, patience, time.Millisecond)
+	crewtest.Until(t, func() bool { return failed(1) }, "the failure")
 	reply := s.Do(task.Command{Op: task.Retry, IDs: []uint64{1, 2, 9}})
 	require.Equal(t, []uint64{3}, reply.IDs)
 	require.Error(t, reply.Err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestKeyedEndToEnd runs rows of many keys with --sched keyed, some failing
@@ -19,7 +21,7 @@ import (
 func TestKeyedEndToEnd(t *testing.T) {
 	t.Parallel()
 	rows := 500
-	if os.Getenv("CREW_SOAK") != "" {
+	if crewtest.Soaking() {
 		rows = 100_000
 	}
 	keys := max(rows/100, 1)

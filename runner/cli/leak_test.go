@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/crewtest"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
@@ -44,7 +45,7 @@ func (s *repeated) Next(number func() uint64) (*task.Task, error) {
 // many as after few. CREW_SOAK makes it a hundred thousand.
 func TestManyTasksLeaveNothing(t *testing.T) {
 	many := 500
-	if os.Getenv("CREW_SOAK") != "" {
+	if crewtest.Soaking() {
 		many = 100_000
 	}
 	store := spool.New(1<<20, t.TempDir())
@@ -71,11 +72,7 @@ func TestManyTasksLeaveNothing(t *testing.T) {
 	goroutines, files := run(100)
 	_, after := run(many)
 	require.Equal(t, files, after)
-	// Not Eventually: it has goroutines of its own.
-	for end := time.Now().Add(patience); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	crewtest.Until(t, func() bool { return runtime.NumGoroutine() <= goroutines }, "goroutines to end")
 	require.NoError(t, exec.Close())
 	require.NoError(t, store.Close())
 }

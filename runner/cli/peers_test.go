@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestPeers runs crew beside GNU parallel and findutils' xargs and holds their
@@ -75,11 +77,10 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	dir := t.TempDir()
-	b := &bench{long: os.Getenv("CREW_SOAK") != "", dir: dir, crew: filepath.Join(dir, "crew")}
 	// A binary without the race detector starts in a tenth of the time.
-	out, err := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", b.crew, "crew").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	program := crewtest.Build(t, "crew")
+	dir := filepath.Dir(program)
+	b := &bench{long: crewtest.Soaking(), dir: dir, crew: program}
 	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh"}
 	return b
 }

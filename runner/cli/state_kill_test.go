@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // killWork is the shell script that the tasks run. An attempt's effect is one line
@@ -165,7 +167,7 @@ func TestFullDiskAtEachCall(t *testing.T) {
 // disturbEach disturbs a run at each of its calls in every plan, or without
 // CREW_SOAK at one call in one plan of each of three modes.
 func disturbEach(t *testing.T, d disturbance) {
-	all := os.Getenv("CREW_SOAK") != ""
+	all := crewtest.Soaking()
 	plans := killPlans()
 	if !all {
 		rand.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })

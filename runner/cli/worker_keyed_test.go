@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // In the keyed test, one record of this many ends its worker once, and half as many do
@@ -53,7 +55,7 @@ func keyedWorker() int {
 func TestWorkerKeyed(t *testing.T) {
 	t.Parallel()
 	rows, keys := 8000, 200
-	if os.Getenv("CREW_SOAK") != "" {
+	if crewtest.Soaking() {
 		rows, keys = 1_000_000, 5000
 	}
 	k := newKeyed(t, rows, keys)
@@ -71,7 +73,7 @@ func TestWorkerKeyed(t *testing.T) {
 	require.NoError(t, k.in.Close())
 	_, err := k.out.ReadByte()
 	require.ErrorIs(t, err, io.EOF)
-	k.ends(123)
+	k.Exits(123)
 	k.checkSeen()
 	logged := k.rows()
 	require.Len(t, logged, rows, "a status for each record")
@@ -82,7 +84,7 @@ func TestWorkerKeyed(t *testing.T) {
 		}
 		require.Equal(t, want, logged[n+1], "row %d", n)
 	}
-	k.gone()
+	k.Gone()
 }
 
 // keyed is a run of that test.
@@ -103,17 +105,15 @@ func newKeyed(t *testing.T, rows, keys int) *keyed {
 	k := &keyed{size: rows, keys: keys, last: map[string]int{}, slot: map[string]string{}, count: map[string]int{}}
 	k.fault = newFault(t, "-j4", "--name", "keyed", "--worker", os.Args[0], "--worker-window", "16",
 		"--sched", "keyed", "--key", "{1}", "-C", " ", "--retries", "2", "--retry-delay", "1ms", "--joblog", "log", "-q")
-	// A directory's name may be too long for a socket.
-	dir, err := os.MkdirTemp("", "crew")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	k.cmd.Env = append(k.cmd.Env, workerVariable+"=keyed", "XDG_RUNTIME_DIR="+dir)
+	k.Cmd.Env = append(k.Cmd.Env, workerVariable+"=keyed", "XDG_RUNTIME_DIR="+crewtest.ShortDir(t))
 	k.in = k.input()
-	k.cmd.Stdout = nil
-	out, err := k.cmd.StdoutPipe()
+	out, w, err := os.Pipe()
 	require.NoError(t, err)
+	k.Cmd.Stdout = w
 	k.out = bufio.NewReaderSize(out, 1<<20)
 	k.start()
+	require.NoError(t, w.Close())
+	t.Cleanup(func() { out.Close() })
 	return k
 }
 
@@ -123,7 +123,7 @@ func (k *keyed) poison(row int) bool { return row%(2*keyedCrash) == 0 }
 // ctl runs crew ctl and returns what it prints.
 func (k *keyed) ctl(words ...string) (string, error) {
 	cmd := crew(append([]string{"ctl"}, words...)...)
-	cmd.Env = k.cmd.Env
+	cmd.Env = k.Cmd.Env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -137,7 +137,7 @@ func (k *keyed) resize(n string) {
 // workers waits until the pool has n workers.
 func (k *keyed) workers(n int) {
 	says := regexp.MustCompile(fmt.Sprintf(`(?m)^%d workers?,`, n))
-	k.until(func() bool {
+	crewtest.Until(k.t, func() bool {
 		out, _ := k.ctl("status", "keyed")
 		return says.MatchString(out)
 	}, "%d workers", n)
@@ -166,12 +166,12 @@ func (k *keyed) phase(to int, resize syscall.Signal) {
 	was := map[string]string{} // in this phase
 	for i := range wanted {
 		if resize != 0 && i == wanted/3 {
-			k.send(resize)
+			k.Send(resize)
 		}
 		var key, slot, pid string
 		var n, count int
 		line, err := k.out.ReadString('\n')
-		require.NoError(t, err, "%d answers are missing\n%s", wanted-i, k.stderr())
+		require.NoError(t, err, "%d answers are missing\n%s", wanted-i, k.Stderr())
 		_, err = fmt.Sscan(line, &key, &n, &slot, &pid, &count)
 		require.NoError(t, err, line)
 		require.Equal(t, fmt.Sprintf("k%d", n*7919%k.keys), key)

@@ -66,11 +66,13 @@ func (p *Process) create(name string) *os.File {
 	return f
 }
 
-// Start starts the program.
+// Start starts the program, unless that was done with Cmd already.
 func (p *Process) Start() *Process {
 	p.t.Helper()
-	if err := p.Cmd.Start(); err != nil {
-		p.t.Fatal(err)
+	if p.Cmd.Process == nil {
+		if err := p.Cmd.Start(); err != nil {
+			p.t.Fatal(err)
+		}
 	}
 	p.over = make(chan struct{})
 	go func() {
