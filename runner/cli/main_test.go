@@ -27,11 +27,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, Programs{Local: processes}))
 	}
-	if spec := os.Getenv(workerVariable); spec != "" {
-		if spec == "keyed" {
-			os.Exit(keyedWorker())
-		}
-		os.Exit(newChaosWorker(spec).work())
+	if os.Getenv(workerVariable) != "" {
+		os.Exit(keyedWorker())
 	}
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -16,6 +17,10 @@ import (
 
 	"crew/runner/crewtest"
 )
+
+// workerVariable makes the test binary a persistent worker that counts records by their
+// keys.
+const workerVariable = "CREW_TEST_WORKER"
 
 // In the keyed test, one record of this many ends its worker once, and half as many do
 // so each time.
@@ -36,8 +41,11 @@ func keyedWorker() int {
 		key, number, _ := strings.Cut(in.Text(), " ")
 		_, _ = saw.WriteString(in.Text() + " " + who + "\n")
 		if n, _ := strconv.Atoi(number); n%keyedCrash == 0 {
-			if os.Mkdir("crash."+number, 0o777) == nil || n%(2*keyedCrash) == 0 {
+			if n%(2*keyedCrash) == 0 {
 				return 3
+			}
+			if os.Mkdir("crash."+number, 0o777) == nil {
+				return fail(n / keyedCrash / 2)
 			}
 		}
 		counts[key]++
@@ -48,8 +56,23 @@ func keyedWorker() int {
 	return 0
 }
 
+// fail is one of the ways in which a worker fails at a record.
+func fail(way int) int {
+	switch way % 3 {
+	case 0: // killed
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case 1: // after half an answer
+		_, _ = os.Stdout.WriteString("k")
+	default: // with a child that holds its pipes
+		child := exec.Command("sleep", "600")
+		child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+		_ = child.Start()
+	}
+	return 3
+}
+
 // TestWorkerKeyed sends rows of many keys to workers that hold state for their keys,
-// while workers crash and the pool is resized. Workers see the rows of a key in order
+// while workers fail and the pool is resized. Workers see the rows of a key in order
 // and count each once, results come in order, and a key keeps its slot but for resizes.
 // CREW_SOAK makes it a million rows.
 func TestWorkerKeyed(t *testing.T) {
@@ -214,4 +237,28 @@ func (k *keyed) checkSeen() {
 	}
 	require.NoError(t, in.Err())
 	require.Equal(t, k.size, seen)
+}
+
+// rows are the tasks in the joblog and their exit values, 128+N after signal N.
+func (f *fault) rows() map[int]int {
+	t := f.t
+	rows := map[int]int{}
+	lines := strings.Split(f.read("log"), "\n")
+	require.Empty(t, lines[len(lines)-1], "the last row is cut")
+	for _, l := range lines[1:max(1, len(lines)-1)] {
+		cell := strings.Split(l, "\t")
+		require.Len(t, cell, 9, l)
+		id, err := strconv.Atoi(cell[0])
+		require.NoError(t, err)
+		_, twice := rows[id]
+		require.False(t, twice, "task %d is logged twice", id)
+		rows[id], err = strconv.Atoi(cell[6])
+		require.NoError(t, err)
+		signal, err := strconv.Atoi(cell[7])
+		require.NoError(t, err)
+		if rows[id] == 0 && signal != 0 {
+			rows[id] = 128 + signal
+		}
+	}
+	return rows
 }
