@@ -10,11 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,9 +33,8 @@ type served struct {
 }
 
 // servedTask is what the tasks do: they log that they begin and end, and fail in as
-// many attempts as the fourth argument says. A fifth is how long they take.
+// many attempts as the fourth argument says.
 const servedTask = `echo "begin $1 $2 $3 $CREW_ATTEMPT" >> log
-[ $# = 4 ] || sleep "$5"
 [ "$CREW_ATTEMPT" -gt "$4" ]
 s=$?
 echo "end $1 $2 $3 $CREW_ATTEMPT $s" >> log
@@ -311,126 +308,4 @@ func checkSteered(t *testing.T, log [][]string, outcomes map[string]string, retr
 		}
 	}
 	require.LessOrEqual(t, len(began), len(outcomes))
-}
-
-// TestServeKilled kills crew serve again and again while four clients add commands.
-// Every task whose adding was confirmed runs, and only those that ran during a kill
-// begin twice. CREW_SOAK makes it a hundred kills.
-func TestServeKilled(t *testing.T) {
-	t.Parallel()
-	for name, keyed := range map[string]bool{"keyed": true, "forgetful": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			serveKilled(t, keyed)
-		})
-	}
-}
-
-// serveKilled is TestServeKilled with tasks that run in order for each client, or with
-// a journal from which most tasks vanish soon after their end.
-func serveKilled(t *testing.T, keyed bool) {
-	const adders, workers = 4, 4
-	kills, crew := 4, "crew"
-	if crewtest.Soaking() {
-		kills, crew = 100, crewtest.Build(t, "crew")
-	}
-	// With --output raw the tasks hold the pipe that wait reads to its end, so after it
-	// none of them is left.
-	options := []string{"--keep", "1ms"}
-	if keyed {
-		options = []string{"--sched", "keyed"}
-	}
-	s := newServed(t, crew, append(options, "-q", "-j"+strconv.Itoa(workers), "--state", "state", "--output", "raw")...)
-	stop := make(chan struct{})
-	accepted := make([][]string, adders)
-	var confirmed atomic.Int64 // additions
-	var adding sync.WaitGroup
-	for a := range adders {
-		adding.Go(func() {
-			for n, some := 0, a+1; ; n += some {
-				select {
-				case <-stop:
-					return
-				case <-t.Context().Done(): // it has failed
-					return
-				default:
-				}
-				var lines, ids []string
-				for i := range some {
-					ids = append(ids, fmt.Sprintf("a%d 0 %d", a, n+i))
-					lines = append(lines, "sh task "+ids[i]+" 0 0.02")
-				}
-				add := []string{"add", "--to", queueName, "--key", strconv.Itoa(a)}
-				if some == 1 {
-					add = append(add, strings.Fields(lines[0])...)
-				} else {
-					add = append(add, "-")
-				}
-				if _, err := s.ctl(strings.Join(lines, "\n"), add...); err == nil {
-					accepted[a] = append(accepted[a], ids...)
-					confirmed.Add(1)
-				}
-			}
-		})
-	}
-	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	require.NoError(t, err)
-	defer log.Close()
-	for kill := range kills {
-		s.start()
-		if before := confirmed.Load(); kill%2 == 0 {
-			crewtest.Until(t, func() bool { return confirmed.Load() > before+2 }, "additions")
-		}
-		time.Sleep(rand.N(100 * time.Millisecond)) // which may be before it has begun
-		require.NoError(t, s.cmd.Process.Kill())
-		require.Equal(t, -1, s.wait())
-		_, err = log.WriteString("kill\n")
-		require.NoError(t, err)
-	}
-	s.start()
-	s.await()
-	close(stop)
-	adding.Wait()
-	s.drain()
-	require.Equal(t, 0, s.wait())
-
-	latest := map[string]int{}                          // the last task of a client that began
-	begun, ended := map[string]int{}, map[string]bool{} // the last kill before a task began
-	killed, again := 0, make([]int, kills+1)            // tasks that had to begin again, by kill
-	for _, l := range s.log() {
-		if l[0] == "kill" {
-			killed++
-			continue
-		}
-		id := strings.Join(l[1:4], " ")
-		if l[0] == "end" {
-			ended[id] = true
-			continue
-		}
-		if before, twice := begun[id]; twice {
-			require.Less(t, before, killed, "%v began twice without a kill", l)
-			again[before]++
-		}
-		begun[id] = killed
-		n, err := strconv.Atoi(l[3])
-		require.NoError(t, err)
-		require.True(t, !keyed || n >= latest[l[1]], "%v after %d", l, latest[l[1]])
-		latest[l[1]] = n
-	}
-	all, outcomes := slices.Concat(accepted...), s.recorded()
-	for _, id := range all {
-		require.True(t, ended[id], "task %s was accepted and has not run", id)
-		if keyed {
-			require.Equal(t, "ok", outcomes["sh task "+id+" 0 0.02"], id)
-		}
-	}
-	if keyed {
-		require.Len(t, outcomes, len(ended))
-	}
-	t.Logf("%d kills, %d tasks accepted, %d ran, %d in the journal, again after each kill: %v",
-		kills, len(all), len(ended), len(outcomes), again)
-	for _, n := range again {
-		require.LessOrEqual(t, n, workers)
-	}
-	require.NotEmpty(t, all)
 }

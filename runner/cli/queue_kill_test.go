@@ -68,6 +68,7 @@ type killedQueue struct {
 	logs     bool
 	kills    int
 	accepted []string // the IDs of commands: a key and a number
+	numbers  []string // of their tasks
 	tried    int
 }
 
@@ -87,13 +88,14 @@ func (q *killedQueue) serve(at int) (killed bool) {
 		}
 		return goesOn
 	})
-	ctl := func(stdin string, words ...string) bool {
+	ctl := func(stdin string, words ...string) (printed string, ok bool) {
 		c := crew(append([]string{"ctl"}, words...)...)
 		c.Dir, c.Env, c.Stdin = q.dir, env, strings.NewReader(stdin)
-		return c.Run() == nil
+		out, err := c.Output()
+		return string(out), err == nil
 	}
 	over := func() bool { return !crewtest.Alive(cmd.Process.Pid) }
-	crewtest.Until(t, func() bool { return over() || ctl("", "status", "q") }, "crew serve")
+	crewtest.Until(t, func() bool { _, there := ctl("", "status", "q"); return there || over() }, "crew serve")
 	for i := 0; i < 4 && !over(); i++ {
 		var ids []string
 		lines, key := "", strconv.Itoa(i%2)
@@ -102,8 +104,12 @@ func (q *killedQueue) serve(at int) (killed bool) {
 			ids = append(ids, fmt.Sprintf("%s.%d", key, q.tried))
 			lines += "sh work " + ids[len(ids)-1] + "\n"
 		}
-		if ctl(lines, "add", "--to=q", "--key="+key, "-") {
+		if numbers, ok := ctl(lines, "add", "--to=q", "--key="+key, "-"); ok {
 			q.accepted = append(q.accepted, ids...)
+			for _, n := range strings.Fields(numbers) {
+				require.NotContains(t, q.numbers, n, "it was given twice")
+				q.numbers = append(q.numbers, n)
+			}
 		}
 	}
 	ctl("", "drain", "--rest", "q")
