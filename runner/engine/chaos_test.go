@@ -48,33 +48,6 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d rounds of %d tasks: %d attempts were run again", rounds, chaosTasks, again)
 }
 
-// TestKeysStay has a worker join and one killed while a run with keys goes on, and says
-// which share of the keys has changed hosts.
-func TestKeysStay(t *testing.T) {
-	const tasks = 2000
-	c := newChaos(t, soakPrograms(t), 0)
-	for i := range 3 {
-		c.startWorker(i)
-	}
-	sub := c.submitter(tasks)
-	require.NoError(t, sub.Start())
-	moved := [2]int{}
-	for i, change := range []func(){func() { c.startWorker(3) }, func() { c.kill(0) }} {
-		before := c.hosts((i + 1) * tasks / 3)
-		change()
-		after := c.hosts((i+1)*tasks/3 + tasks/4)
-		for key, host := range after {
-			if host != before[key] {
-				moved[i]++
-			}
-		}
-	}
-	require.NoError(t, sub.Wait())
-	c.account(tasks)
-	t.Logf("of %d keys, %d moved when a fourth worker joined, %d when one of four was killed; %d attempts were run again",
-		chaosKeys, moved[0], moved[1], c.again)
-}
-
 // logged returns how much the tasks have logged.
 func (c *chaos) logged() int64 {
 	info, err := os.Stat(filepath.Join(c.dir, "log"))
@@ -90,24 +63,6 @@ func (c *chaos) underway(before int64, sub *exec.Cmd) {
 	crewtest.Until(c.t, func() bool {
 		return c.logged() > before || sub.Process.Signal(syscall.Signal(0)) != nil
 	}, "tasks to begin")
-}
-
-// hosts waits until so many tasks have begun, and returns the latest host of each key.
-func (c *chaos) hosts(tasks int) (hosts map[int]string) {
-	crewtest.Until(c.t, func() bool {
-		log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
-		hosts = map[int]string{}
-		n := 0
-		for l := range strings.Lines(string(log)) {
-			if f := strings.Fields(l); len(f) == 4 && f[0] == "begin" {
-				id, _ := strconv.Atoi(f[1])
-				hosts[id%chaosKeys] = f[3]
-				n++
-			}
-		}
-		return n >= tasks
-	}, "%d tasks to begin", tasks)
-	return hosts
 }
 
 // soakPrograms returns a directory with crew and crew-engine. Without CREW_SOAK it

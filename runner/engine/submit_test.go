@@ -331,20 +331,6 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// BenchmarkSubmit is the cost of an attempt that its worker answers at once, with the
-// server and the worker in this process.
-func BenchmarkSubmit(b *testing.B) {
-	broker := newBroker(b, limits{storage: jetstream.MemoryStorage, tasks: 100_000, results: 64 << 20, replicas: 1})
-	for _, name := range []string{"a", "b"} {
-		broker.worker(name, 32, answer)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	r := broker.run(b.N, nil)
-	e := r.wait()
-	require.Equal(b, int64(b.N), e.Stats.Of(task.OK))
-}
-
 // TestBlocksTravel has tasks on a host read blocks of a file and of a stream. Some
 // write to terminals there.
 func TestBlocksTravel(t *testing.T) {

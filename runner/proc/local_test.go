@@ -454,19 +454,6 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func BenchmarkTrue(b *testing.B) {
-	store := spool.New(1<<20, b.TempDir())
-	l, err := New(Config{Env: os.Environ(), Store: store})
-	require.NoError(b, err)
-	t := &task.Task{ID: 1, Argv: []string{"true"}}
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			r := run(l, t)
-			r.Close()
-		}
-	})
-}
-
 // Setting the clock back in the middle of a run must not change durations.
 // A task that works beside others waits for the processor, and so do its children.
 func TestRunDelay(t *testing.T) {
