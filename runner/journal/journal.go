@@ -105,8 +105,9 @@ type Journal struct {
 
 	cfg Config
 
-	// earlier runs; used by Open and then by the Source alone
+	// earlier runs; used by Open, then by the Source, and closed while using is held
 
+	using  sync.Mutex // of the table: a run that is told to end does not wait for the Source
 	past   *loaded
 	unkept atomic.Int64 // results to be shown again whose outputs were not kept
 
@@ -365,7 +366,9 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	if j.past != nil {
+		j.using.Lock()
 		j.past.table.close()
+		j.using.Unlock()
 	}
 	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
 		_ = f.Close() // may be nil

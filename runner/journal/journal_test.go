@@ -159,6 +159,17 @@ func TestResume(t *testing.T) {
 	require.Empty(t, ran)
 }
 
+// A run that is told to end does not wait for its reader.
+func TestNothingIsReadOnceItIsClosed(t *testing.T) {
+	j := opened(t, configured(t.TempDir()))
+	src := j.Source(&list{commands: []string{"x 1", "x 2"}})
+	_, err := src.Next(nil)
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	_, err = src.Next(nil)
+	require.ErrorIs(t, err, io.EOF)
+}
+
 func TestFailedStayOrRunAgain(t *testing.T) {
 	cfg := configured(t.TempDir())
 	fail := func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 3} }

@@ -1,8 +1,11 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"time"
 
 	"crew/runner/task"
@@ -25,19 +28,23 @@ type Source struct {
 func (j *Journal) Source(src tasks) *Source { return &Source{journal: j, tasks: src} }
 
 // Next returns the next task. It sets Done if the task is done, and Identity if
-// something may still be recorded about it: a failed one can be run again.
+// something may still be recorded about it: a failed one can be run again. Once the
+// journal is closed there are no more tasks.
 func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	t, err := s.tasks.Next(number)
 	if err != nil {
 		return nil, err
 	}
 	past := s.journal.cfg.Past
-	e := s.entry(t)
+	e, closed := s.entry(t)
+	if closed {
+		return nil, io.EOF
+	}
 	if err := s.journal.past.table.err; err != nil {
 		t.Err = fmt.Errorf("read its entry of the journal: %w", err)
 	}
 	if past.Costs {
-		t.Cost = cost(e)
+		t.Cost = cost(&e)
 	}
 	switch {
 	case !e.reusable(), e.outcome.Failed() && past.RetryFailed:
@@ -52,7 +59,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 			t.Identity = e.id
 		}
 	default:
-		s.recall(t, e)
+		s.recall(t, &e)
 	}
 	return t, nil
 }
@@ -63,21 +70,25 @@ func (s *Source) Buffered() bool {
 	return ok && b.Buffered()
 }
 
-// entry returns the entry of the next task, and counts the task as seen. The entry
-// is valid until the table is used again.
-func (s *Source) entry(t *task.Task) *entry {
+// entry returns a copy of the entry of the next task, and counts the task as seen.
+func (s *Source) entry(t *task.Task) (_ entry, closed bool) {
+	s.journal.using.Lock()
+	defer s.journal.using.Unlock()
 	table := s.journal.past.table
+	if table.index == nil {
+		return entry{}, true
+	}
 	id := s.hasher.of(t)
 	e := table.add(id)
 	e.seen++
 	if e.seen > 1 {
 		id = s.hasher.occurrence(id, e.seen)
 		if e = table.edit(id); e == nil {
-			return &entry{id: id}
+			return entry{id: id}, false
 		}
 		e.seen = 1
 	}
-	return e
+	return *e, false
 }
 
 // recall sets the result of a task from the journal, to be shown or logged. If it is
@@ -88,6 +99,9 @@ func (s *Source) recall(t *task.Task, e *entry) {
 	var r *task.Result
 	if err == nil {
 		r, err = rec.result(t, &j.out)
+	}
+	if errors.Is(err, os.ErrClosed) { // the run is over
+		return
 	}
 	if err != nil {
 		j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
