@@ -85,45 +85,6 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 	}
 }
 
-func TestFaultStandardStreams(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, under string
-		args        []string
-		status      int
-		out, err    string
-	}{
-		{"stdout closed", `exec "$@" >&-`, []string{"echo", ":::", "a"}, 0, "", ""},
-		{"stderr closed", `exec "$@" 2>&-`, []string{"echo {}; echo e >&2; false", ":::", "a"}, 123, "a\n", ""},
-		{"stdin closed", `exec "$@" <&-`, []string{"echo {}"}, 0, "", ""},
-		{"stdin a directory", `exec "$@" </`, []string{"echo"}, 1, "", "crew: read standard input: it is a directory\n"},
-		{"all closed", `exec "$@" <&- >&- 2>&-`, []string{"echo >made; false", ":::", "a"}, 123, "", ""},
-		{"the directory is gone", `mkdir x; cd x; rmdir ../x; exec "$@"`, []string{"echo", ":::", "a"}, 0, "a\n", ""},
-		{"TMPDIR is gone", `export TMPDIR=/nowhere; exec "$@"`, []string{"-k", "echo", ":::", "a", "b"}, 0, "a\nb\n", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFault(t, c.args...).under(c.under)
-			f.start().Exits(c.status)
-			require.Equal(t, c.out, f.Stdout())
-			require.Equal(t, c.err, f.Stderr())
-		})
-	}
-}
-
-// TestFaultStderrTakesNothing: all runs, and the status says that something of
-// what the tasks wrote is missing.
-func TestFaultStderrTakesNothing(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"group", "line"} {
-		f := newFault(t, "-k", "--output", mode, "echo {}; echo e >&2", ":::", "a", "b").under(`exec "$@" 2>/dev/full`)
-		f.start().Exits(1)
-		require.Equal(t, "a\nb\n", f.Stdout())
-	}
-	// Where they wrote nothing there, nothing is missing.
-	newFault(t, "echo {}", ":::", "a", "b").under(`exec "$@" 2>/dev/full`).start().Exits(0)
-}
-
 // TestFaultNobodyReadsStderr: that is no reason to end, or to die.
 func TestFaultNobodyReadsStderr(t *testing.T) {
 	t.Parallel()
@@ -136,15 +97,6 @@ func TestFaultNobodyReadsStderr(t *testing.T) {
 	require.NoError(t, w.Close())
 	f.Exits(123)
 	require.Equal(t, 3, strings.Count(f.Stdout(), "\n"))
-}
-
-// TestFaultNoRoomForWhatWaits: a TMPDIR that is no directory matters when
-// something has to be kept there, and then the line names it.
-func TestFaultNoRoomForWhatWaits(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-n0", "-k", "-j2", blocks(12000), ":::", "a", "b", "c", "d", "e").under(`export TMPDIR=/nowhere; exec "$@"`)
-	f.start().Exits(1)
-	require.Regexp(t, `crew: task \d+: its output is cut: keep output in /nowhere: no such file or directory\n$`, f.Stderr())
 }
 
 // TestFaultTheLastLineCanBeGivenUp: when all is done but to say what went wrong, and

@@ -82,24 +82,6 @@ func TestFaultADiskIsFullOfAnswers(t *testing.T) {
 	f.Gone()
 }
 
-// TestFaultFewDescriptors: with few of them all tasks run, if not so many at
-// once, and where there are too few for any the run says so.
-func TestFaultFewDescriptors(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-j12", "read x < gate; echo {}").under(`ulimit -n 32; exec "$@"`).gate()
-	f.Cmd.Stdin = strings.NewReader(counted(40))
-	f.start().await("stderr", ": too many open files\n")
-	f.open()
-	f.Exits(0)
-	require.ElementsMatch(t, strings.Fields(counted(40)), strings.Fields(f.Stdout()))
-	require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*too many open files$`, f.Stderr())
-
-	f = newFault(t, "echo").under(`ulimit -n 8; exec "$@"`)
-	f.Cmd.Stdin = strings.NewReader("a\n")
-	f.start().Exits(1)
-	require.Regexp(t, `\Acrew: the run needs \d+ open files, and may have 8: raise the limit with ulimit -n\n\z`, f.Stderr())
-}
-
 // TestFaultFewDescriptorsAndNobodyReads: that a line about it cannot be said for
 // now keeps no task from starting.
 func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {

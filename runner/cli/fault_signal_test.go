@@ -2,10 +2,8 @@ package cli
 
 import (
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
@@ -27,63 +25,6 @@ func (f *fault) stand(n int, still bool) {
 		}
 		return len(pids) == n
 	}, "%d processes to stand still: %v", n, still)
-}
-
-func TestFaultTasksStopAndGoOnWithCrew(t *testing.T) {
-	t.Parallel()
-	// The timeout is over while they stand still.
-	f := newFault(t, "-j2", "--timeout", "4", `echo > ready{}; read x < gate; echo done {}`, ":::", "1", "2").gate()
-	f.start().await("ready1", "\n")
-	f.await("ready2", "\n")
-	f.Send(syscall.SIGTSTP)
-	f.stand(2, true)
-	crewtest.Until(f.t, func() bool { return crewtest.State(f.Cmd.Process.Pid) == "T" }, "crew to stop")
-	stopped := time.Now()
-	crewtest.Until(f.t, func() bool { return time.Since(stopped) > 5*time.Second }, "more than the timeout")
-	f.open()
-	f.Send(syscall.SIGCONT)
-	f.Exits(0)
-	require.ElementsMatch(t, []string{"done 1", "done 2"}, strings.Split(strings.TrimSpace(f.Stdout()), "\n"))
-}
-
-func TestFaultAStoppedTimeoutGoesOn(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-n0", "--timeout", "2", "--kill-after", "1", `trap "" TERM; echo > ready; read x < gate`, ":::", "1").gate()
-	f.start().await("ready", "\n")
-	f.Send(syscall.SIGTSTP)
-	f.stand(1, true)
-	crewtest.Until(f.t, func() bool { return crewtest.State(f.Cmd.Process.Pid) == "T" }, "crew to stop")
-	f.Send(syscall.SIGCONT)
-	f.Exits(123)
-	require.Contains(t, f.Stderr(), "timed out")
-	f.Gone()
-}
-
-func TestFaultIgnoredSignalsStayIgnored(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-j1", `echo >> ready; while [ ! -e go ]; do sleep 0.05; done; echo done {}`, ":::", "1", "2").
-		under(`trap "" TSTP HUP INT; exec "$@"`)
-	f.start().await("ready", "\n")
-	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGHUP, syscall.SIGINT} {
-		f.Send(sig)
-	}
-	f.write("go", "", 0o666)
-	f.Exits(0)
-	require.Equal(t, "done 1\ndone 2\n", f.Stdout())
-}
-
-func TestFaultInterruptNamesWhatItWaitsFor(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-j2", "--kill-after", "1h", `trap "" TERM; echo > ready{}; sleep 600; sleep 600`, ":::", "1", "2", "3")
-	f.start().await("ready1", "\n")
-	f.await("ready2", "\n")
-	f.Send(syscall.SIGINT)
-	f.await("stderr", "crew: draining: waiting for 2 running tasks (1, 2); Ctrl-C again ends them\n")
-	f.Send(syscall.SIGINT)
-	f.await("stderr", "crew: ending: 2 running tasks (1, 2); Ctrl-C again kills them\n")
-	f.Send(syscall.SIGINT)
-	f.Dies(syscall.SIGINT)
-	f.Gone()
 }
 
 // TestFaultJobControl has a person at a terminal press Ctrl-Z and say fg.
