@@ -45,6 +45,8 @@ func TestFaultADiskIsFull(t *testing.T) {
 		{"stdout in order", `exec "$@" >/dev/full`, []string{"-k", "--json", "echo"}, "write stdout: " + full},
 		{"joblog", tiny, []string{"-n1", "--joblog", "full/log", "true", strings.Repeat("x", 2000)}, "write joblog full/log: " + full},
 		{"results", tiny, []string{"-n0", "--results", "full/res", blocks(7)}, "write results: write full/res/"},
+		{"journal", tiny, []string{"-n1", "--state", "full/run", "--output", "none", "true", strings.Repeat("x", 2000)},
+			full + "; what ended after that runs again in the next run"},
 		{"spill", `export TMPDIR=full;` + tiny, []string{"-n0", "-k", blocks(9000)}, "its output is cut: keep output in full: " + full},
 		{"a limit on the stdout file", `ulimit -f 8; exec "$@"`, []string{"echo", strings.Repeat("x", 500)}, "write stdout: file too large"},
 		{"a limit on the joblog", `ulimit -f 8; exec "$@" >/dev/null`, []string{"--joblog", "log", "true", strings.Repeat("x", 500)},
