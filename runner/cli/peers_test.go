@@ -47,7 +47,6 @@ func TestPeers(t *testing.T) {
 		{"stdin", "parallel", compareStdin, true},
 		{"dry run", "parallel", compareDryRun, true},
 		{"verbose", "xargs", compareVerbose, false},
-		{"joblog", "parallel", compareJoblog, true},
 		{"environment", "parallel", compareEnvironment, false},
 		{"halt", "parallel", compareHalt, true},
 		{"statuses of xargs", "xargs", compareStatusXargs, false},
