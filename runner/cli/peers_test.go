@@ -30,12 +30,10 @@ func TestPeers(t *testing.T) {
 		long  bool // only in the long form
 	}{
 		{"paths", "parallel", comparePaths, true},
-		{"path tools", "basename", comparePathTools, false},
 		{"quoting", "parallel", compareQuoting, true},
 		{"delimiters of xargs", "xargs", compareDelimitersXargs, false},
 		{"delimiters of parallel", "parallel", compareDelimitersParallel, true},
 		{"records", "parallel", compareRecords, true},
-		{"batches of xargs", "xargs", compareBatchesXargs, false},
 		{"batches of parallel", "parallel", compareBatchesParallel, true},
 		{"replacing as xargs", "xargs", compareReplaceXargs, false},
 		{"products", "parallel", compareProducts, true},
