@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -133,30 +131,10 @@ type started struct {
 	env      []string
 	cmd      *exec.Cmd
 	stdin    io.WriteCloser
-	out, err output
+	out, err crewtest.Output
 }
 
 type startedKey struct{}
-
-// output is what a program has written so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write takes p.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-// String is all that was written.
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
 
 // running is the started program of the script.
 func running(ts *testscript.TestScript) *started {
@@ -217,7 +195,7 @@ func cmdSays(ts *testscript.TestScript, neg bool, args []string) {
 	s := running(ts)
 	re, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	from := map[string]*output{"stdout": &s.out, "stderr": &s.err}[args[0]]
+	from := map[string]*crewtest.Output{"stdout": &s.out, "stderr": &s.err}[args[0]]
 	crewtest.Until(ts, func() bool { return re.MatchString(from.String()) }, "%s %s:\n%s", args[0], args[1], from)
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -18,7 +20,7 @@ type travel struct {
 	c           *courier
 	p           *porter
 	here, there string
-	said        notices
+	said        crewtest.Output
 }
 
 func newTravel(t *testing.T, files cli.Files) *travel {
@@ -37,7 +39,7 @@ func newTravel(t *testing.T, files cli.Files) *travel {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
-	v.c, err = newCourier(t.Context(), v.s, "RUN", files, v.said.add)
+	v.c, err = newCourier(t.Context(), v.s, "RUN", files, func(text string) { fmt.Fprintln(&v.said, text) })
 	require.NoError(t, err)
 	return v
 }

@@ -97,35 +97,16 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// notices are what a run has said.
-type notices struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (n *notices) add(text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.text.WriteString(text + "\n")
-}
-
-func (n *notices) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
-
 // TestHosts has workers of the queue echo, which TestMain makes, on hosts that cannot
 // all be reached.
 func TestHosts(t *testing.T) {
 	s := newSSHD(t)
 	t.Setenv("PATH", s.path)
 	t.Setenv("TMPDIR", t.TempDir())
-	var said notices
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
-		said = notices{}
-		p, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		var said crewtest.Output
+		p, err := startHosts(cli.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: func(text string) { fmt.Fprintln(&said, text) }})
 		require.NoError(t, err)
 		stop := sync.OnceFunc(p.close)
 		defer stop()
@@ -187,8 +168,8 @@ func TestHostsUnfit(t *testing.T) {
 		{".cache/crew/" + p.hash + "/" + engineName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
 	} {
 		script(c.name, c.text)
-		var said notices
-		p, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
+		var said crewtest.Output
+		p, err := startHosts(cli.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: func(text string) { fmt.Fprintln(&said, text) }})
 		require.NoError(t, err)
 		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 		p.close()

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -283,30 +281,10 @@ func TestLongOutputs(t *testing.T) {
 	require.Equal(t, map[uint64]int64{2: sizes[1], 3: sizes[2]}, digests)
 }
 
-// lines is where a run with --output line shows what comes.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) Close() error { return nil }
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func TestOutputAsItComes(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, diskLimits)
-	var out, errs lines
+	var out, errs crewtest.Output
 	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
 		require.True(t, a.Live)
 		f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("one\n")}).Encode())
