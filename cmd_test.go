@@ -2,19 +2,15 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,31 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/crewtest"
 )
 
 // TestMain makes this binary stand in for crew in the scripts.
 func TestMain(m *testing.M) {
-	// Most scripts wait most of the time.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
-	testscript.Main(apart{m}, map[string]func(){
+	testscript.Main(crewtest.Apart{M: m, Parallel: 6}, map[string]func(){
 		"crew": main,
 	})
-}
-
-// apart runs tests with a directory for the sockets of runs, so that crew ctl in a script
-// sees none of the other tests.
-type apart struct{ tests *testing.M }
-
-func (a apart) Run() int {
-	syscall.Umask(0o022) // directories for --state must be nobody else's to write
-	dir, err := os.MkdirTemp("", "crew-test")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
-	return a.tests.Run()
 }
 
 // TestScript runs testdata/script/*.txtar: what a user sees, a behaviour a
@@ -74,12 +53,6 @@ func (a apart) Run() int {
 // [namespaces] where the user may make a PID namespace.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	// As they may be in the background of a script, or under nohup.
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if linux.Ignored(sig) {
-			linux.Reset(sig)
-		}
-	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -123,19 +96,6 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// patience is how long a script waits for what has to happen: far longer than
-// it takes on a busy machine.
-const patience = time.Minute
-
-// waitUntil waits until ok holds, and fails the script when it never does.
-func waitUntil(ts *testscript.TestScript, what string, ok func() bool) {
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			ts.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // usage fails the script where a command is written wrongly.
 func usage(ts *testscript.TestScript, neg, right bool, text string) {
 	if neg || !right {
@@ -171,30 +131,10 @@ type started struct {
 	env      []string
 	cmd      *exec.Cmd
 	stdin    io.WriteCloser
-	out, err output
+	out, err crewtest.Output
 }
 
 type startedKey struct{}
-
-// output is what a program has written so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write takes p.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-// String is all that was written.
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
 
 // running is the started program of the script.
 func running(ts *testscript.TestScript) *started {
@@ -246,10 +186,7 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) > 0, "await FILE...")
 	for _, name := range args {
-		waitUntil(ts, name, func() bool {
-			_, err := os.Stat(ts.MkAbs(name))
-			return err == nil
-		})
+		crewtest.Exists(ts, ts.MkAbs(name))
 	}
 }
 
@@ -258,14 +195,14 @@ func cmdSays(ts *testscript.TestScript, neg bool, args []string) {
 	s := running(ts)
 	re, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	from := map[string]*output{"stdout": &s.out, "stderr": &s.err}[args[0]]
-	waitUntil(ts, args[0]+" "+args[1], func() bool { return re.MatchString(from.String()) })
+	from := map[string]*crewtest.Output{"stdout": &s.out, "stderr": &s.err}[args[0]]
+	crewtest.Until(ts, func() bool { return re.MatchString(from.String()) }, "%s %s:\n%s", args[0], args[1], from)
 }
 
 func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "ended END")
 	s := running(ts)
-	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	late := time.AfterFunc(crewtest.Patience, func() { _ = s.cmd.Process.Kill() })
 	err := s.cmd.Wait()
 	late.Stop()
 	_, _ = io.WriteString(ts.Stdout(), s.out.String())
@@ -277,43 +214,27 @@ func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "gone FILE")
 	pid := strings.TrimSpace(ts.ReadFile(args[0]))
-	if _, err := strconv.Atoi(pid); err != nil {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
 		ts.Fatalf("no process id in %s: %q", args[0], pid)
 	}
-	waitUntil(ts, "the end of process "+pid, func() bool {
-		line, _ := os.ReadFile("/proc/" + pid + "/cmdline") // a zombie's is empty
-		return len(line) == 0
-	})
+	crewtest.Gone(ts, n)
 }
 
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) > 1, "until REGEX program args...")
 	re, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	waitUntil(ts, args[1]+" to say "+args[0], func() bool {
-		if ts.Exec(args[1], args[2:]...) == nil && re.MatchString(ts.ReadFile("stdout")) {
-			return true
-		}
-		time.Sleep(50 * time.Millisecond)
-		return false
-	})
-}
-
-// build builds crew as people install it: -race multiplies memory.
-func build(t *testing.T) string {
-	path := filepath.Join(t.TempDir(), "crew")
-	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
+	crewtest.Until(ts, func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && re.MatchString(ts.ReadFile("stdout"))
+	}, "%s to say %s", args[1], args[0])
 }
 
 // A thread of a static program takes little address space.
 func TestAddressSpace(t *testing.T) {
 	t.Parallel()
 	script := `ulimit -v 1500000; seq 200 | "$0" -j200 'echo > ran.{}; until test -e ran.200; do sleep 0.1; done'`
-	cmd := exec.Command("sh", "-c", script, build(t))
+	cmd := exec.Command("sh", "-c", script, crewtest.Build(t, "crew"))
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -340,7 +261,7 @@ const mostKiB = 40 << 10
 // resident depends neither on how much it reads nor on what waits to be shown.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	crew := build(t)
+	crew := crewtest.Build(t, "crew")
 	t.Run("many records", func(t *testing.T) {
 		t.Parallel()
 		readMany(t, crew)
@@ -407,15 +328,10 @@ func waitBehindOne(t *testing.T, crew string) {
 	defer out.Close()
 	cmd.Stdout = out
 	require.NoError(t, cmd.Start())
-	await := func(name string) { // the one worker that is free takes them in order
-		require.Eventually(t, func() bool {
-			_, err := os.Stat(filepath.Join(dir, name))
-			return err == nil
-		}, 5*time.Minute, 5*time.Millisecond)
-	}
-	await("early")
+	// The one worker that is free takes them in order.
+	crewtest.Exists(t, filepath.Join(dir, "early"))
 	then := peak(t, cmd.Process.Pid)
-	await("last")
+	crewtest.Exists(t, filepath.Join(dir, "last"))
 	resident := peak(t, cmd.Process.Pid)
 	fds, err := os.ReadDir("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/fd")
 	require.NoError(t, err)

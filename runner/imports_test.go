@@ -46,6 +46,9 @@ var rooms = map[string]struct {
 	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task", "crew/runner/trust", "crew/runner/wiring"}},
 	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 
+	// Tests alone import this one.
+	"crew/runner/crewtest": {own: []string{"crew/runner/linux"}, std: true},
+
 	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
 }
 

@@ -115,23 +115,3 @@ func TestPoliciesAllocateNothingForAnItem(t *testing.T) {
 		require.Less(t, n, 20.0, "%s: allocations in 1000 items", name)
 	}
 }
-
-func BenchmarkReorder(b *testing.B) {
-	r := NewReorder(0)
-	b.ReportAllocs()
-	for n := uint64(0); b.Loop(); n++ {
-		r.Put(n ^ 7)
-	}
-}
-
-func BenchmarkLimiter(b *testing.B) {
-	l := NewLimiter(2)
-	for id := range uint64(benchQueued) {
-		l.Admit(Item{ID: id, Key: id % benchKeys})
-	}
-	b.ReportAllocs()
-	for id := uint64(benchQueued); b.Loop(); id++ {
-		l.Admit(Item{ID: id, Key: id % benchKeys})
-		l.Done(id % benchKeys)
-	}
-}

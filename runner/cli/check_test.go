@@ -40,7 +40,7 @@ func TestRefusals(t *testing.T) {
 		{"--timeout 5x --delay y cat", `bad value "5x" for --timeout: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
 		{"-C [ cat", `bad value "[" for -C: missing closing ]`},
 		{"-C x* cat", `bad value "x*" for -C: write a pattern that matches at least one byte, such as , or \| or ' +'`},
-		{`-d \q cat`, `bad value "\\q" for -d: write one or more bytes; \n, \t, \0, \\ and \xHH are known`},
+		{`-d '\q' cat`, `bad value "\\q" for -d: write one or more bytes; \n, \t, \0, \\ and \xHH are known`},
 		{"--input=xml", `bad value "xml" for --input: write lines or json`},
 		{"--sched lifo cat", `bad value "lifo" for --sched: write fifo, round-robin, least-busy, keyed or topic`},
 		{"--output= cat", `bad value "" for --output: write group, line, raw or none`},
@@ -151,9 +151,243 @@ func TestRefusals(t *testing.T) {
 		{"serve --keep 5 cat", "--keep needs --state: add --state DIR"},
 		{"--retries 2 --retry-delay 9 --retry-max-delay 3 cat", "--retry-max-delay 3s is less than the first wait, 9s: lower --retry-delay"},
 		{"--retries 2 --retry-on timeout cat", "--retry-on timeout needs a timeout: add --timeout DUR"},
+
+		// batch n
+		{"-n x echo", `bad value "x" for -n: write a whole number from 0 up`},
+
+		// deadline drain
+		{"--deadline 25:00 touch ::: ran", `bad value "25:00" for --deadline: write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z`},
+		{"worker --deadline 1h --engine nats://localhost touch", "worker and --deadline do not go together: submitters say what becomes of a failure: give them --deadline"},
+
+		// input colsep
+		{"-C ( echo ::: a", `bad value "(" for -C: missing closing )`},
+
+		// input delimiter
+		{"-d '' echo ::: a", `bad value "" for -d: write one or more bytes; \n, \t, \0, \\ and \xHH are known`},
+
+		// input shard times
+		{"--shard-times times echo ::: a", "--shard-times needs --shard: add --shard K/N"},
+		{"--shard 1/2 --shard-times times --key {} echo ::: a", "--shard-times and --key do not go together: a key says which share it is in: drop one of them"},
+		{"--shard 1/2 --shard-times times -n2 echo ::: a", "--shard-times and -n do not go together: times are known of commands with one record: drop -n"},
+		{"--shard 1/2 --shard-times times echo {#} ::: a", "--shard-times cannot know commands with {#}: they differ from run to run: have a shell expand $CREW_SEQ instead"},
+		{"--shard 1/2 --shard-times times 'echo {%}' ::: a", "--shard-times cannot know commands with {%}: they differ from run to run: have a shell expand $CREW_WORKER instead"},
+		{"--shard 1/2 --shard-times times --joblog ./times echo ::: a", "--shard-times and --joblog name the same file: all shares read the same times and each writes its own log: put the logs together when all have ended"},
+
+		// lock refused
+		{"--lock-wait 1m touch ::: ran", "--lock-wait needs --lock: add --lock FILE"},
+		{"--lock '' touch ::: ran", `bad value "" for --lock: write something there; it is empty`},
+
+		// make jobserver
+		{"--jobserver -S web1 true ::: 1", "--jobserver and -S do not go together: tasks on other machines share none of these places: drop --jobserver"},
+		{"--jobserver-style pipe true ::: 1", "--jobserver-style pipe needs --jobserver: add --jobserver"},
+		{"--jobserver=maybe true ::: 1", `bad value "maybe" for --jobserver: write share, join or no`},
+
+		// output group
+		{"--output=grup echo ::: a", `bad value "grup" for --output: write group, line, raw or none`},
+
+		// output joblog
+		{"--joblog + true ::: a", `bad value "+" for --joblog: write something there; it is empty`},
+
+		// output junit
+		{"--dry-run --junit report.xml touch ::: ran", "--dry-run and --junit do not go together: nothing runs, so there is nothing to log: drop one of them"},
+
+		// output quiet success
+		{"--quiet-success --output line touch ::: ran", "--quiet-success and --output line do not go together: lines come before the end of their task is known: use --output group"},
+		{"--quiet-success -u touch ::: ran", "--quiet-success and -u do not go together: lines come before the end of their task is known: use --output group"},
+		{"--tty --quiet-success touch ::: ran", "--quiet-success and --tty do not go together: tasks write to the terminal themselves: drop one of them"},
+
+		// place other
+		{"-I '' echo ::: x", `bad value "" for -I: write something there; it is empty`},
+
+		// pool buffer
+		{"--buffer 0 true ::: a", `bad value "0" for --buffer: write a whole number from 1 to 1073741824`},
+
+		// pool delay
+		{"--delay 5x true", `bad value "5x" for --delay: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+
+		// pool jitter
+		{"--jitter soon touch ::: ran", `bad value "soon" for --jitter: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+
+		// pool jobs
+		{"-j x true ::: a", `bad value "x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`},
+		{"-j '' true ::: a", `bad value "" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`},
+
+		// progress plain
+		{"--progress sometimes true ::: a", `bad value "sometimes" for --progress: write auto, always, full or never`},
+
+		// retry give up
+		{"--retries x true", `bad value "x" for --retries: write a whole number from 0 up`},
+
+		// retry max delay
+		{"--retries 1 --retry-delay 2m --retry-max-delay 1m true ::: a", "--retry-max-delay 1m0s is less than the first wait, 2m0s: lower --retry-delay"},
+
+		// sched perkey
+		{"--per-key 0 --key x true ::: a", `bad value "0" for --per-key: write a whole number from 1 up`},
+
+		// sched topic
+		{"--sched topic --key {} --topics a true ::: a", `bad value "a" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
+
+		// state order
+		{"--state run --order shortest echo ::: a", `bad value "shortest" for --order: write input or longest-first`},
+
+		// state refused
+		{"--replay echo ::: a", "--replay needs --state: add --state DIR"},
+		{"--state run --replay --output line echo ::: a", "--replay and --output line do not go together: lines are not kept: use --output group"},
+		{"--state run --order longest-first --sched keyed --key {} echo ::: a", "--order longest-first and --sched keyed do not go together: each policy has its own order: drop --sched"},
+		{"--order longest-first echo ::: a", "--order longest-first needs --state, which knows how long tasks took: add --state DIR"},
+		{"--state run --dry-run echo ::: a", "--dry-run and --state do not go together: nothing runs, so there is nothing to record: drop one of them"},
+
+		// timeout task
+		{"--timeout soon true ::: a", `bad value "soon" for --timeout: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+		{"--kill-after=-1 true ::: a", `bad value "-1" for --kill-after: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+
+		// usage detach
+		{"--engine nats://127.0.0.1:1 --detach --retries 2 true ::: a", "--detach and --retries do not go together: nobody is there to see a failure: drop --retries"},
+		{"--engine nats://127.0.0.1:1 --detach -k true ::: a", "--detach and -k do not go together: crew engine attach shows the results: give it -k"},
+		{"--engine nats://127.0.0.1:1 --detach --sched keyed --key {} true ::: a", "--detach and --sched keyed do not go together: workers take tasks in input order, as they are free: drop --sched"},
+		{"--engine nats://127.0.0.1:1 --detach --sign k true ::: a", "--detach and --sign do not go together: a signature holds for minutes: start workers with the command of their own, and drop --sign"},
+		{"engine attach", "crew engine attach needs the name of a run: write crew engine attach RUN [options]"},
+		{"engine attach r1 -k r2", `"r2" is one word too many: write crew engine attach RUN [options]`},
+		{"engine attach -k r1 --retries 2", "--retries and engine attach do not go together: the tasks have run or run already: drop --retries"},
+		{"engine attach r1 -u", "engine attach and -u do not go together: the engine keeps the results: use --output group"},
+
+		// usage peers
+		{"--nonall -S web1 touch ran ::: a", "unknown option --nonall: write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
+		{"--pipe --regexp touch ran", "unknown option --regexp: --recend STR and --recstart STR are text: change the ends of records first, as with sed"},
+		{"--load 80% touch ran", "unknown option --load: -j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause"},
+		{"--link touch ran ::: a ::: b", "unknown option --link: write :::+ or ::::+ for values in step"},
+		{"-kx touch ran ::: b", "unknown option -x in -kx: a command that is too long fails by itself: drop it, or add --fail-fast"},
+		{"--no-fail-fast touch ran ::: a", "unknown option --no-fail-fast: a failure stops nothing without --fail-fast: drop it"},
+		{"--keep-going touch ran ::: a", "unknown option --keep-going: a failure stops nothing without --fail-fast: drop it"},
+		{"--no-progress touch ran ::: a", "unknown option --no-progress: write --progress never"},
+		{"--progress touch ran ::: a", `bad value "touch" for --progress: write auto, always, full or never, or --bar touch`},
+		{"-l 1 touch ran ::: a", "unknown option -l: write -L N for N lines; instead of make's limit of the load, -j FILE is read again when it changes"},
+		{"--load-average 1 touch ran ::: a", "unknown option --load-average: -j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause"},
+		{"--output-sync touch ran ::: a", "unknown option --output-sync: the output of a task is shown in one block anyway: drop it"},
+		{"--no-capture touch ran ::: a", "unknown option --no-capture: did you mean -u, which leaves the output to the tasks?"},
+		{"--test-threads 4 touch ran ::: a", "unknown option --test-threads: did you mean -j N?"},
+		{"--slow-timeout 4 touch ran ::: a", "unknown option --slow-timeout: did you mean --timeout DUR?"},
+		{"--partition 1/4 touch ran ::: a", "unknown option --partition: did you mean --shard K/N?"},
+		{"—jobs=4 touch ran ::: a", "—jobs=4 begins with a dash that is no hyphen: write --jobs=4"},
+		{"-k –j4 touch ran ::: a", "–j4 begins with a dash that is no hyphen: write -j4"},
+		{"--replace touch {} ::: ran", "--replace touch is nowhere in the command: drop --replace, as {} stands for the record without it"},
+
+		// usage persistent
+		{"--worker cat -n2", "--worker and -n do not go together: a worker takes one record after another: drop -n"},
+		{"--worker cat -s99", "--worker and -s do not go together: a worker takes one record after another: drop -s"},
+		{"--worker cat --stdin", "--worker and --stdin do not go together: a worker reads its records from standard input: drop --stdin"},
+		{"--worker cat --tty ::: a", "--worker and --tty do not go together: the terminal would be its standard input, which has the records: drop one of them"},
+		{"--worker cat -u", "--worker and -u do not go together: an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
+		{"--worker cat ls -l", "--worker and a command do not go together: the records go to the worker: drop ls, or put it into --worker '...'"},
+		{"--worker jq --unbuffered -c .user", "unknown option --unbuffered: if it is the worker's, quote the whole command: --worker 'jq --unbuffered ...'"},
+		{"--worker mawk -Winteractive", "unknown option -W in -Winteractive: if it is the worker's, quote the whole command: --worker 'mawk -Winteractive ...'"},
+		{"--worker ''", `bad value "" for --worker: write something there; it is empty`},
+		{"--worker 4 ls", `bad value "4" for --worker: write the command of a worker; -j N says how many there are`},
+		{"--worker cat --worker-protocol xml", `bad value "xml" for --worker-protocol: write line, nul or json`},
+		{"--worker cat --worker-window 0", `bad value "0" for --worker-window: write a whole number from 1 to 65536`},
+		{"--worker cat --worker-max 0", `bad value "0" for --worker-max: write a whole number from 1 up`},
+		{"--worker cat --worker-age 0", `bad value "0" for --worker-age: write a time in which a worker can start, such as 10m`},
+		{"--worker cat --worker-ready (", `bad value "(" for --worker-ready: missing closing )`},
+		{"--worker cat --worker-ready x --worker-start-timeout 0", `bad value "0" for --worker-start-timeout: write a time in which a worker can start, such as 1m`},
+		{"--worker cat --worker-start-timeout 1m ::: a", "--worker-start-timeout needs --worker-ready: add --worker-ready REGEX, by which crew knows that a worker has started"},
+		{"--worker-start-timeout 1m cat ::: a", "--worker-start-timeout needs --worker: add --worker CMD"},
+		{"--worker cat --worker-start now", `bad value "now" for --worker-start: write lazy or eager`},
+		{"--worker-window 2 cat", "--worker-window needs --worker: add --worker CMD"},
+		{"--worker-protocol json cat", "--worker-protocol json needs --worker: add --worker CMD"},
+		{"--retries 1 --retry-on answer cat", "--retry-on answer needs --worker: add --worker CMD"},
+
+		// usage persistent far
+		{"--worker cat --worker-window 4 -S host", "--worker-window and -S do not go together: a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+		{"--worker cat --worker-start eager --engine hub", "--worker-start eager and --engine do not go together: workers on other machines start with their first records: drop --worker-start"},
+		{"worker --worker cat --worker-window 4", "--worker-window and worker do not go together: a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+		{"--worker cat --worker-max 4 --engine hub", "--worker-max and --engine do not go together without --sign: it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
+		{"--worker cat --worker-ready x --worker-start-timeout 1m --engine hub", "--worker-ready and --engine do not go together without --sign: it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
+
+		// usage pipe
+		{"--pipe -0 wc", `--pipe and -0 do not go together: write --recend '\0'`},
+		{"--pipe -d, wc", "--pipe and -d do not go together: --recend STR says what ends a record: drop -d"},
+		{"--pipe -n2 wc", "--pipe and -n do not go together: a block goes to standard input, not into the command: write -N N for N records in a block"},
+		{"--pipe -L2 wc", "--pipe and -L do not go together: a block goes to standard input, not into the command: write -N N for N records in a block"},
+		{"--pipe -s99 wc", "--pipe and -s do not go together: a block goes to standard input, not into the command: write -N N for N records in a block"},
+		{"--pipe --stdin wc", "--pipe and --stdin do not go together: each task has its block on standard input: drop --stdin"},
+		{"--pipe --csv wc", "--pipe and --csv do not go together: blocks are not looked into, but for the ends of records: drop --csv"},
+		{"--pipe -C, wc", "--pipe and -C do not go together: blocks are not looked into, but for the ends of records: drop -C"},
+		{"--pipe --input json wc", "--pipe and --input json do not go together: blocks are not looked into, but for the ends of records: drop --input"},
+		{"--pipe -r wc", "--pipe and -r do not go together: without input nothing runs anyway: drop -r"},
+		{"--pipe -E x wc", "--pipe and -E do not go together: blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
+		{"--pipe --tty wc", "--pipe and --tty do not go together: tasks read their blocks, not the terminal: drop one of them"},
+		{"--pipe wc ::: a", "--pipe and values on the command line do not go together: give the stream on standard input, or files with -a FILE"},
+		{"--pipe --recend '' --header wc", "--recend and --header do not go together: without ends there are no records, of which one could be the header: drop --header"},
+		{"serve --pipe wc", "serve and --pipe do not go together: crew ctl add brings values, not a stream: drop --pipe"},
+		{"worker --engine x --pipe wc", "worker and --pipe do not go together: submitters bring the records: give them --pipe"},
+		{"--pipe", "--pipe needs a command: without one each record is a command line: add a command, or drop --pipe"},
+		{"--block 1M wc", "--block needs --pipe: add --pipe"},
+		{"--recend x wc", "--recend needs --pipe: add --pipe"},
+		{"--recstart x wc", "--recstart needs --pipe: add --pipe"},
+		{"--records 2 wc", "--records needs --pipe: add --pipe"},
+		{"--pipe --block 1X wc", `bad value "1X" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
+		{"--pipe --block 0 wc", `bad value "0" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
+		{"--pipe --block '' wc", `bad value "" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
+		{"--pipe --block -0 wc", `bad value "-0" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
+		{"--pipe --block 9999999999T wc", `bad value "9999999999T" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
+		{`--pipe --recend '\q' wc`, `bad value "\\q" for --recend: write one or more bytes; \n, \t, \0, \\ and \xHH are known`},
+		{"--pipe -N0 wc", `bad value "0" for -N: write a whole number from 1 up`},
+		{"--pipe --worker wc -k", "--pipe --worker and -k do not go together: a worker reads many blocks, and its output belongs to none: drop -k, or --worker"},
+		{"--pipe --worker wc --retries 2", "--pipe --worker and --retries do not go together: a worker reads many blocks, and its output belongs to none: drop --retries, or --worker"},
+		{"--pipe --worker wc --state s", "--pipe --worker and --state do not go together: a worker reads many blocks, and its output belongs to none: drop --state, or --worker"},
+		{"--pipe --worker wc -S web1", "--pipe --worker and -S do not go together: workers that read many blocks run on this machine: drop -S, or --worker"},
+		{"--pipe --round-robin wc", "unknown option --round-robin: --pipe --worker 'CMD' spreads blocks over long-lived processes"},
+		{"--pipe --cat wc", "unknown option --cat: a task's standard input, which /dev/stdin names as a file, has the record with --stdin, the block with --pipe"},
+		{"--pipe --header : wc", "--header takes no value: drop the : behind it"},
+
+		// usage serve
+		{"serve --no-control touch ran", "serve and --no-control do not go together: tasks come by the socket: drop --no-control"},
+
+		// usage tty
+		{"--tty -j2 true ::: a", "--tty and -j do not go together: only one task at a time has the terminal: drop -j"},
+		{"--tty -k true ::: a", "--tty and -k do not go together: tasks write to the terminal themselves: drop -k"},
+		{"--tty --line-buffer true ::: a", "--tty and --line-buffer do not go together: tasks write to the terminal themselves: drop one of them"},
+		{"--tty --stdin true ::: a", "--tty and --stdin do not go together: tasks read the terminal: drop one of them"},
+
+		// usage unknown
+		{"--max-arg 3 true ::: a", "unknown option --max-arg: did you mean --max-args?"},
+		{"-jobs true ::: a", `bad value "obs" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`},
+
+		// usage value
+		{"--timeout", "--timeout needs a value: write --timeout DUR"},
+		{"--tag-string '' true ::: a", `bad value "" for --tag-string: write something there; it is empty`},
+		{"--workdir '' true ::: a", `bad value "" for --workdir: write something there; it is empty`},
+		{"-a '' true", `bad value "" for -a: write something there; it is empty`},
+		{"--kill-after 9223372036 true ::: a", `bad value "9223372036" for --kill-after: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+		{"--timeout 1000000h true ::: a", `bad value "1000000h" for --timeout: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
+		{"-j99999999 true ::: a", `bad value "99999999" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`},
+		{"-n 99999999999999999999 true ::: a", `bad value "99999999999999999999" for -n: write a whole number from 0 to 9223372036854775807`},
+		{"--retries 1 --retry-on exit:256 true ::: a", `bad value "exit:256" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, any; N is from 1 to 255`},
+		{"--halt 2 true ::: a", `bad value "2" for --halt: write now,fail=1`},
+
+		// usage worker
+		{"worker --engine nowhere: -k touch ran", "worker and -k do not go together: results go to the submitters: give them -k"},
+		{"worker --engine nowhere: --retries 2 touch ran", "worker and --retries do not go together: submitters say what becomes of a failure: give them --retries"},
+		{"worker --engine nowhere: -a list touch ran", "worker and -a do not go together: submitters bring the records: give them -a"},
+		{"worker --engine nowhere: touch ran ::: a", "worker and values on the command line do not go together: runs with --engine bring them: drop what follows the command"},
+		{"worker --engine nowhere: -j2", "worker needs a command, for which runs bring the values: write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
+		{"worker --engine nowhere: --allow-commands", "--allow-commands needs --trust: add --trust FILE, with the public keys whose commands it runs"},
+		{"--labels gpu touch ran ::: a", "--labels needs crew worker: write crew worker before the options"},
+		{"--queue a.b touch ran ::: a", `bad value "a.b" for --queue: write up to 64 letters, digits, - and _ that are not a number`},
+
+		// words operators
+		{"touch {} ; echo ::: ran", "';' would be an argument, because a command of several words runs without a shell: write 'touch {} ; echo' for one, or -- before the command to keep the word"},
+		{"touch {} && echo {} ::: ran", "'&&' would be an argument, because a command of several words runs without a shell: write 'touch {} && echo {}' for one, or -- before the command to keep the word"},
+		{"grep 'a b' {} | wc -l ::: ran", `'|' would be an argument, because a command of several words runs without a shell: write 'grep '\''a b'\'' {} | wc -l' for one, or -- before the command to keep the word`},
+		{"cat {} || touch x ::: ran", "'||' would be an argument, because a command of several words runs without a shell: write 'cat {} || touch x' for one, or -- before the command to keep the word"},
+		{"cat {} > ran ::: ran", "'>' would be an argument, because a command of several words runs without a shell: write 'cat {} > ran' for one, or -- before the command to keep the word"},
+		{"cat < {} ::: ran", "'<' would be an argument, because a command of several words runs without a shell: write 'cat < {}' for one, or -- before the command to keep the word"},
+		{"make test && touch ran ::: ran", "'&&' would be an argument, because a command of several words runs without a shell: write 'make test && touch ran' for one, or -- before the command to keep the word"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			_, err := said(t, c.line, "")
+			args, err := shellWords(c.line)
+			require.NoError(t, err)
+			_, err = saidArgs(args, "")
 			require.EqualError(t, err, c.want)
 			require.ErrorAs(t, err, new(*UsageError))
 		})

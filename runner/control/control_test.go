@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -389,7 +390,7 @@ func TestSocketGoes(t *testing.T) {
 	require.Empty(t, soon.path)
 	soon.Close()
 	soon = Serve(Config{Do: r.do, Soon: time.Nanosecond})
-	require.Eventually(t, func() bool { _, err := os.Lstat(path); return err == nil }, time.Minute, time.Millisecond)
+	crewtest.Exists(t, path)
 	soon.Close()
 	_, err = os.Lstat(path)
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -10,14 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
-
-// until waits until a condition holds.
-func until(t *testing.T, what func() bool) {
-	t.Helper()
-	require.Eventually(t, what, time.Minute, time.Millisecond)
-}
 
 // call sends a request in another goroutine. The replies come over a channel, which
 // is closed after the last one.
@@ -43,7 +38,7 @@ func (r *run) follow(id uint64, follow bool) (<-chan Reply, <-chan error) {
 	}
 	before := explained()
 	replies, over := r.call(Request{Op: "log", Tasks: []uint64{id}, Follow: follow})
-	until(r.t, func() bool { return explained() > before })
+	crewtest.Until(r.t, func() bool { return explained() > before }, "the server to look for the task")
 	return replies, over
 }
 
@@ -303,7 +298,7 @@ func TestWaiterGoesAway(t *testing.T) {
 	r.end(r.start(2, 1), task.OK, true)
 	a := r.start(3, 1)
 	c.Close()
-	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "nobody to wait")
 	require.Equal(t, []task.Command{{Op: task.Cancel, IDs: []uint64{1, 3}}}, r.commands())
 	r.end(a, task.Cancelled, true)
 }
@@ -318,7 +313,7 @@ func TestFull(t *testing.T) {
 	replies, over := r.call(Request{Op: "add", Add: three, Wait: true})
 	c := r.dial()
 	go c.Call(Request{Op: "add", Add: three, Wait: true}, func([]byte, *Reply) error { return nil })
-	until(t, func() bool { return r.asked() == 3 }) // now both wait
+	crewtest.Until(t, func() bool { return r.asked() == 3 }, "three questions") // now both wait
 	c.Close()
 	r.mu.Lock()
 	r.room = 3
@@ -421,11 +416,11 @@ func TestSlowWatcher(t *testing.T) {
 		r.event(task.Event{Kind: task.Notice, Text: fmt.Sprint(i+1, " ", long)})
 	}
 	close(goOn)
-	until(t, func() bool {
+	crewtest.Until(t, func() bool {
 		r.s.sink.mu.Lock()
 		defer r.s.sink.mu.Unlock()
 		return len(r.s.sink.watchers) == 1 && len(r.s.sink.watchers[0].events) == 0
-	})
+	}, "the events to be handed over")
 	r.s.Close()
 	require.NoError(t, <-over)
 	require.EqualValues(t, events, got+lost)

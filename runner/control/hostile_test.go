@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -101,7 +102,7 @@ func TestClientsThatHang(t *testing.T) {
 			io.WriteString(r.connect(), text)
 		}
 	}
-	until(t, func() bool { return r.s.sink.asked.Load() == 9 })
+	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 9 }, "the clients")
 	long := strings.Repeat("x", 10_000)
 	began := time.Now()
 	for range 5000 {
@@ -113,7 +114,7 @@ func TestClientsThatHang(t *testing.T) {
 	began = time.Now()
 	r.s.Close()
 	require.Less(t, time.Since(began), time.Minute/2, "0.4s on an idle machine")
-	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "the clients")
 }
 
 // TestClientThatTakesNothing: its output is given up.
@@ -126,7 +127,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 	io.WriteString(f, `{"v":2,"op":"log","tasks":[1],"follow":true}`+"\n")
 	_, err := f.Read(make([]byte, 1)) // now the output is on its way
 	require.NoError(t, err)
-	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "the clients")
 	r.works()
 	r.end(a, task.OK, true)
 }
@@ -191,7 +192,7 @@ func TestManyConnections(t *testing.T) {
 		files = append(files, f)
 		io.WriteString(f, `{"v":2,"op":"watch"}`+"\n")
 	}
-	until(t, func() bool { return r.s.sink.asked.Load() == mostConns })
+	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == mostConns }, "the clients")
 	for range 3 {
 		_, err := r.ask(Request{Op: "hello"})
 		require.ErrorContains(t, err, "too many clients")
@@ -200,21 +201,21 @@ func TestManyConnections(t *testing.T) {
 		f.Close()
 	}
 	r.works() // those that are gone make room at once
-	until(t, func() bool { return r.s.sink.asked.Load() == 0 })
+	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "the clients")
 
 	// Those that do nothing make room.
-	until(t, func() bool {
+	crewtest.Until(t, func() bool {
 		r.s.mu.Lock()
 		defer r.s.mu.Unlock()
 		return len(r.s.conns) == 0
-	})
+	}, "all clients to go")
 	for range mostConns {
 		io.WriteString(r.connect(), `{"v":2,"op":"pause"}`+"\n")
 	}
-	until(t, func() bool {
+	crewtest.Until(t, func() bool {
 		_, err := r.ask(Request{Op: "hello"})
 		return err == nil
-	})
+	}, "room for a client")
 	require.LessOrEqual(t, len(r.commands()), mostConns)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -117,11 +118,11 @@ func (c *crowd) run() {
 // said returns the notices once n have come.
 func (c *crowd) said(t *testing.T, n int) []string {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.notices) >= n
-	}, time.Minute, time.Millisecond)
+	}, "%d notices", n)
 	return c.notices
 }
 

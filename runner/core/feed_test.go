@@ -3,7 +3,10 @@ package core
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,7 +187,7 @@ func TestRestRunsWhatWasRead(t *testing.T) {
 	require.Equal(t, end.Stats.Admitted, end.Stats.Of(task.OK))
 }
 
-// TestWhatIsLegal tries each command in each state. The man page has the same table.
+// TestWhatIsLegal tries each command in each state.
 func TestWhatIsLegal(t *testing.T) {
 	reach := map[task.State][]task.Op{
 		task.Going: nil, task.Paused: {task.Pause}, task.Rests: {task.Rest},
@@ -211,6 +214,29 @@ func TestWhatIsLegal(t *testing.T) {
 			s.ask(task.Command{Op: task.Kill})
 		}
 	}
+}
+
+// The man page has the table of what is legal.
+func TestManPageHasTheStates(t *testing.T) {
+	page, err := os.ReadFile("../../man/crew.1")
+	require.NoError(t, err)
+	ops := map[string]task.Op{
+		"pause": task.Pause, "resume": task.Resume, "resize": task.Resize, "cancel": task.Cancel, "retry": task.Retry,
+		"drain": task.Drain, "drain --rest": task.Rest, "stop": task.Stop, "add": task.Add,
+	}
+	_, table, _ := strings.Cut(string(page), "Ta running Ta paused Ta rest Ta draining Ta stopping Ta done\n")
+	table, _, _ = strings.Cut(table, ".El")
+	got := map[task.Op][task.Done + 1]bool{task.Grow: legal[task.Grow]} // a resize, too
+	for line := range strings.Lines(table) {
+		cells := regexp.MustCompile(`\s+Ta\s+`).Split(strings.TrimSpace(strings.TrimPrefix(line, ".It ")), -1)
+		require.Len(t, cells, 2+int(task.Done), line)
+		var in [task.Done + 1]bool
+		for state, cell := range cells[1:] {
+			in[state] = cell == "yes"
+		}
+		got[ops[cells[0]]] = in
+	}
+	require.Equal(t, legal, got)
 }
 
 // TestSteeringKeepsTheBooks throws commands at a fed run at random: every task that

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestChaos runs a submitter, a broker and three workers as processes, with the broker
@@ -34,7 +36,9 @@ func TestChaos(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
 		rounds, seed = 1, n
 	}
-	bin := soakPrograms(t)
+	bin := t.TempDir()
+	out, err := exec.Command("go", "build", "-o", bin, "crew", "crew/runner/engine/crew-engine").CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	again := 0
 	for i := range uint64(rounds) {
 		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
@@ -44,33 +48,6 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	t.Logf("%d rounds of %d tasks: %d attempts were run again", rounds, chaosTasks, again)
-}
-
-// TestKeysStay has a worker join and one killed while a run with keys goes on, and says
-// which share of the keys has changed hosts.
-func TestKeysStay(t *testing.T) {
-	const tasks = 2000
-	c := newChaos(t, soakPrograms(t), 0)
-	for i := range 3 {
-		c.startWorker(i)
-	}
-	sub := c.submitter(tasks)
-	require.NoError(t, sub.Start())
-	moved := [2]int{}
-	for i, change := range []func(){func() { c.startWorker(3) }, func() { c.kill(0) }} {
-		before := c.hosts((i + 1) * tasks / 3)
-		change()
-		after := c.hosts((i+1)*tasks/3 + tasks/4)
-		for key, host := range after {
-			if host != before[key] {
-				moved[i]++
-			}
-		}
-	}
-	require.NoError(t, sub.Wait())
-	c.account(tasks)
-	t.Logf("of %d keys, %d moved when a fourth worker joined, %d when one of four was killed; %d attempts were run again",
-		chaosKeys, moved[0], moved[1], c.again)
 }
 
 // logged returns how much the tasks have logged.
@@ -85,39 +62,9 @@ func (c *chaos) logged() int64 {
 // underway waits until a submitter, which gives up if the engine is away when it starts,
 // has had tasks begun or has ended.
 func (c *chaos) underway(before int64, sub *exec.Cmd) {
-	require.Eventually(c.t, func() bool {
+	crewtest.Until(c.t, func() bool {
 		return c.logged() > before || sub.Process.Signal(syscall.Signal(0)) != nil
-	}, time.Minute, 10*time.Millisecond)
-}
-
-// hosts waits until so many tasks have begun, and returns the latest host of each key.
-func (c *chaos) hosts(tasks int) (hosts map[int]string) {
-	require.Eventually(c.t, func() bool {
-		log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
-		hosts = map[int]string{}
-		n := 0
-		for l := range strings.Lines(string(log)) {
-			if f := strings.Fields(l); len(f) == 4 && f[0] == "begin" {
-				id, _ := strconv.Atoi(f[1])
-				hosts[id%chaosKeys] = f[3]
-				n++
-			}
-		}
-		return n >= tasks
-	}, 2*time.Minute, 10*time.Millisecond)
-	return hosts
-}
-
-// soakPrograms returns a directory with crew and crew-engine. Without CREW_SOAK it
-// skips the test.
-func soakPrograms(t *testing.T) (dir string) {
-	if os.Getenv("CREW_SOAK") == "" {
-		t.Skip("it runs with CREW_SOAK")
-	}
-	dir = t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, "crew", "crew/runner/engine/crew-engine").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return dir
+	}, "tasks to begin")
 }
 
 const (
@@ -155,7 +102,7 @@ type chaos struct {
 	proxy   *proxy
 	port    string
 	broker  *exec.Cmd
-	workers [4]*exec.Cmd
+	workers [3]*exec.Cmd
 	stdout  bytes.Buffer
 	mayRun  int // how many attempts may have been run again
 	again   int
@@ -180,10 +127,10 @@ func newChaos(t *testing.T, bin string, seed uint64) *chaos {
 	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
 	for _, who := range []string{"worker.json", "submitter.json"} {
 		var text []byte
-		require.Eventually(t, func() bool {
+		crewtest.Until(t, func() bool {
 			text, err = os.ReadFile(filepath.Join(c.dir, "hub", who))
 			return err == nil
-		}, time.Minute, 10*time.Millisecond)
+		}, "%s", who)
 		text = bytes.ReplaceAll(text, []byte("127.0.0.1:"+c.port), []byte(c.proxy.listener.Addr().String()))
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, who), text, 0o600))
 	}
@@ -225,13 +172,13 @@ func (c *chaos) start(args ...string) *exec.Cmd {
 
 func (c *chaos) startBroker() {
 	c.broker = c.start("engine", "serve", "--dir", filepath.Join(c.dir, "hub"), "--listen", "127.0.0.1:"+c.port)
-	require.Eventually(c.t, func() bool {
+	crewtest.Until(c.t, func() bool {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+c.port)
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err == nil
-	}, time.Minute, 10*time.Millisecond)
+	}, "the broker")
 }
 
 func (c *chaos) startWorker(i int) {

@@ -8,13 +8,13 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
 	"crew/runner/core"
+	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -231,7 +231,7 @@ func TestAttachCancelled(t *testing.T) {
 	ending := make(chan core.Ending, 1)
 	r := carry(t, false, a, a, got)
 	go func() { ending <- r.Wait() }()
-	require.Eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, time.Minute, time.Millisecond)
+	crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
 	require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
 	s := b.connect(nil)
 	defer s.close()

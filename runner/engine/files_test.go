@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -18,7 +20,7 @@ type travel struct {
 	c           *runFiles
 	p           *workFiles
 	here, there string
-	said        notices
+	said        crewtest.Output
 }
 
 func newTravel(t *testing.T, files wiring.Files) *travel {
@@ -37,7 +39,7 @@ func newTravel(t *testing.T, files wiring.Files) *travel {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
-	v.c, err = newRunFiles(t.Context(), v.s, "RUN", files, v.said.add)
+	v.c, err = newRunFiles(t.Context(), v.s, "RUN", files, func(text string) { fmt.Fprintln(&v.said, text) })
 	require.NoError(t, err)
 	return v
 }

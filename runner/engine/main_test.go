@@ -1,16 +1,14 @@
 package engine
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"crew/runner/crewtest"
 	"crew/runner/proc"
 	"crew/runner/wiring"
 )
@@ -24,9 +22,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveHub(dir, os.Getenv(hubPort)))
 		os.Exit(1)
 	}
-	// Most of what runs in parallel waits most of the time.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(16, runtime.GOMAXPROCS(0))))
-	os.Exit(m.Run())
+	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
 }
 
 func engineMain() int {

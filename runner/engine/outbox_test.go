@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // What waits for a message of its subject goes in one, in order, and nothing comes twice.
@@ -81,9 +83,9 @@ func TestOutboxWithdraws(t *testing.T) {
 
 	out.send(subject, "c", []byte("c"), func() { t.Error("c is stored") })
 	out.send(subject, "d", []byte("d"), func() { t.Error("d is stored") })
-	require.Eventually(t, func() bool { return out.withdraw(subject, "c") }, time.Minute, time.Millisecond)
+	crewtest.Until(t, func() bool { return out.withdraw(subject, "c") }, "a message to withdraw")
 	require.Len(t, out.pending, 1, "d goes when c, for which it waited, is gone")
-	require.Eventually(t, func() bool { return out.withdraw(subject, "d") }, time.Minute, time.Millisecond)
+	crewtest.Until(t, func() bool { return out.withdraw(subject, "d") }, "a message to withdraw")
 	require.Empty(t, out.lanes)
 	require.Zero(t, out.bytes)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -80,12 +81,12 @@ func TestWorkerRefuses(t *testing.T) {
 
 	// Runs with the key come through, others say why not.
 	run := crew(t, "--engine", h.file("submitter"), "--sign", file, "-k", "printf", "got %s\\n", ":::", "a", "b", "c")
-	require.NoError(t, run.ended())
-	require.Equal(t, "got a\ngot b\ngot c\n", run.out.String())
+	run.Exits(0)
+	require.Equal(t, "got a\ngot b\ngot c\n", run.Stdout())
 	run = crew(t, "--engine", h.file("submitter"), "true", ":::", "a")
-	require.Error(t, run.ended())
-	require.Contains(t, run.err.String(), "has no command of its own")
-	require.NotContains(t, w.err.String(), "iolation")
+	run.Exits(1)
+	require.Contains(t, run.Stderr(), "has no command of its own")
+	require.NotContains(t, w.Stderr(), "iolation")
 }
 
 // What was handed over goes through a hub whose users have the least rights.
@@ -94,28 +95,27 @@ func TestHandedOver(t *testing.T) {
 	h := testHub(t, t.TempDir())
 	obey := obeys(t)
 	run := crew(t, "--engine", h.file("submitter"), "--detach", "--name", "nightly", obey, "{}", ":::", "echo a", "exit 3", "echo c; head -c 300000 /dev/zero | tr '\\0' x")
-	require.NoError(t, run.ended())
-	require.Regexp(t, `^\w+\n$`, run.out.String())
+	run.Exits(0)
+	require.Regexp(t, `^\w+\n$`, run.Stdout())
 	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", obey, "{}")
 	attached := crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
-	require.Error(t, attached.ended())
-	require.Equal(t, 123, attached.cmd.ProcessState.ExitCode(), attached.err.String())
-	require.Equal(t, "a\nc\n"+strings.Repeat("x", 300000), attached.out.String())
-	require.Contains(t, attached.err.String(), "1 of 3 tasks failed")
+	attached.Exits(123)
+	require.Equal(t, "a\nc\n"+strings.Repeat("x", 300000), attached.Stdout())
+	require.Contains(t, attached.Stderr(), "1 of 3 tasks failed")
 	attached = crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
-	require.Error(t, attached.ended())
-	require.Contains(t, attached.err.String(), "there is no run nightly")
-	require.NotContains(t, w.err.String(), "iolation")
+	attached.Exits(1)
+	require.Contains(t, attached.Stderr(), "there is no run nightly")
+	require.NotContains(t, w.Stderr(), "iolation")
 
 	// Values can be added without the command.
 	add := crew(t, "ctl", "add", "--to", "engine:"+h.file("submitter"), "echo one", "echo two")
-	require.NoError(t, add.ended())
-	attached = crew(t, "engine", "attach", strings.TrimSpace(add.out.String()), "--engine", h.file("submitter"), "--tag")
-	require.NoError(t, attached.ended())
-	require.Equal(t, "echo one\tone\necho two\ttwo\n", attached.out.String())
+	add.Exits(0)
+	attached = crew(t, "engine", "attach", strings.TrimSpace(add.Stdout()), "--engine", h.file("submitter"), "--tag")
+	attached.Exits(0)
+	require.Equal(t, "echo one\tone\necho two\ttwo\n", attached.Stdout())
 	add = crew(t, "ctl", "add", "--to", "engine:"+h.file("submitter")+"/other", "echo one")
-	require.Error(t, add.ended())
-	require.Contains(t, add.err.String(), "no worker of queue other is there")
+	add.Exits(1)
+	require.Contains(t, add.Stderr(), "no worker of queue other is there")
 }
 
 // garbage returns bytes that may be nearly a message.
@@ -144,7 +144,7 @@ func TestGarbage(t *testing.T) {
 	dir := t.TempDir()
 	run := crew(t, "--engine", h.file("submitter"), "-k", obey, "{}", ":::",
 		"touch "+dir+"/begun; until [ -e "+dir+"/go ]; do sleep 0.05; done; echo 1", "echo 2", "echo 3")
-	exists(t, dir+"/begun")
+	crewtest.Exists(t, dir+"/begun")
 	st, err := b.s.look(t.Context())
 	require.NoError(t, err)
 	id := "none"
@@ -179,12 +179,12 @@ func TestGarbage(t *testing.T) {
 	_, err = b.s.look(t.Context())
 	require.NoError(t, err)
 	touch(t, dir+"/go")
-	require.NoError(t, run.ended(), run.err.String())
-	require.Equal(t, "1\n2\n3\n", run.out.String())
+	run.Exits(0)
+	require.Equal(t, "1\n2\n3\n", run.Stdout())
 	b.give(p.ID, b.attempt("echo last"))
 	for f, _ := b.final(); string(f.Stdout) != "last\n"; f, _ = b.final() {
 	}
-	for _, lines := range []string{w.err.String(), run.err.String()} {
+	for _, lines := range []string{w.Stderr(), run.Stderr()} {
 		said := map[string]int{}
 		for line := range strings.Lines(lines) {
 			said[line]++

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
 // crew starts crew, with the ssh that reaches the server.
-func (s *sshd) crew(args ...string) *process {
+func (s *sshd) crew(args ...string) *crewtest.Process {
 	s.t.Helper()
 	return start(s.t, []string{"PATH=" + s.path}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
@@ -30,7 +30,7 @@ const waitingTask = `echo $$ $PPID >> %[1]s/begun; while ! [ -e %[1]s/go ]; do s
 // begun waits until n waiting tasks have begun, and returns them.
 func begun(t *testing.T, dir string, n int) (list []waiting) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "begun"))
 		list = nil
 		for line := range strings.Lines(string(text)) {
@@ -40,7 +40,7 @@ func begun(t *testing.T, dir string, n int) (list []waiting) {
 			}
 		}
 		return len(list) >= n
-	}, patience, 5*time.Millisecond, "%d tasks have begun", n)
+	}, "%d tasks to begin", n)
 	return list
 }
 
@@ -73,8 +73,8 @@ func TestSSHRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(hosts, []byte("2/web1 # the best\nclosed\n"), 0o666))
 	p := s.crew("-S", hosts, "-k", "--tag", "--transfer-file", here+"/{}", "--return", here+"/{}.out", "--workdir", "new dir",
 		"cat "+here+"/{} | tr a-z A-Z > "+here+"/{}.out; echo {host} $CREW_HOST $PWD {%}", ":::", "a b", "c'\"$")
-	require.NoError(t, p.ended())
-	require.Regexp(t, "^a b\tweb1 web1 "+regexp.QuoteMeta(s.home)+"/new dir [12]\nc'\"\\$\tweb1 web1 .*/new dir [12]\n$", p.out.String())
+	p.Exits(0)
+	require.Regexp(t, "^a b\tweb1 web1 "+regexp.QuoteMeta(s.home)+"/new dir [12]\nc'\"\\$\tweb1 web1 .*/new dir [12]\n$", p.Stdout())
 	require.Equal(t, "A B IS HERE\n", read(t, filepath.Join(here, "a b.out")))
 	require.Equal(t, "C'\"$ IS HERE\n", read(t, filepath.Join(here, "c'\"$.out")))
 }
@@ -86,22 +86,22 @@ func TestSSHKilled(t *testing.T) {
 	s, dir := newSSHD(t), t.TempDir()
 	p := s.crew("-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
 	first := begun(t, dir, 1)[0]
-	ssh := sshOf(t, p.cmd.Process.Pid)
+	ssh := sshOf(t, p.Cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))
-	hasEnded(t, first.pid)
-	hasEnded(t, first.worker)
+	crewtest.Gone(t, first.pid)
+	crewtest.Gone(t, first.worker)
 	second := begun(t, dir, 2)[1]
 	require.NoError(t, syscall.Kill(second.worker, syscall.SIGKILL))
-	hasEnded(t, second.pid)
+	crewtest.Gone(t, second.pid)
 	third := begun(t, dir, 3)[2]
-	ssh = sshOf(t, p.cmd.Process.Pid)
+	ssh = sshOf(t, p.Cmd.Process.Pid)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
-	require.NoError(t, p.ended())
-	require.Equal(t, "done it\n", p.out.String())
-	require.Contains(t, p.err.String(), "web1: its worker is gone (signal: killed): starting it again")
-	require.Contains(t, p.err.String(), "web1: it is there now")
+	p.Exits(0)
+	require.Equal(t, "done it\n", p.Stdout())
+	require.Contains(t, p.Stderr(), "web1: its worker is gone (signal: killed): starting it again")
+	require.Contains(t, p.Stderr(), "web1: it is there now")
 	for _, pid := range []int{third.pid, third.worker, ssh} {
-		hasEnded(t, pid)
+		crewtest.Gone(t, pid)
 	}
 }
 
@@ -112,9 +112,9 @@ func TestSSHCrewKilled(t *testing.T) {
 	p := s.crew("-S", "1/web1,1/:", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
 	tasks := begun(t, dir, 2)
 	require.NotEqual(t, tasks[0].worker, tasks[1].worker)
-	ssh := sshOf(t, p.cmd.Process.Pid)
-	p.kill()
+	ssh := sshOf(t, p.Cmd.Process.Pid)
+	p.Kill()
 	for _, pid := range []int{tasks[0].pid, tasks[1].pid, tasks[0].worker, tasks[1].worker, ssh} {
-		hasEnded(t, pid)
+		crewtest.Gone(t, pid)
 	}
 }

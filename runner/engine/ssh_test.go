@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
@@ -79,13 +80,13 @@ func newSSHD(t *testing.T) *sshd {
 			t.Logf("sshd said: %s", &log)
 		}
 	})
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			c.Close()
 		}
 		return err == nil
-	}, time.Minute, 5*time.Millisecond)
+	}, "sshd")
 	return s
 }
 
@@ -97,43 +98,16 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// notices are what a run has said.
-type notices struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (n *notices) add(text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.text.WriteString(text + "\n")
-}
-
-func (n *notices) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
-
-// hasEnded waits for the end of a process.
-func hasEnded(t *testing.T, pid int) {
-	require.Eventually(t, func() bool {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // a zombie's is empty
-		return len(line) == 0
-	}, time.Minute, 5*time.Millisecond)
-}
-
 // TestHosts has workers of the queue echo, which TestMain makes, on hosts that cannot
 // all be reached.
 func TestHosts(t *testing.T) {
 	s := newSSHD(t)
 	t.Setenv("PATH", s.path)
 	t.Setenv("TMPDIR", t.TempDir())
-	var said notices
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
-		said = notices{}
-		p, err := startHosts(wiring.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: said.add})
+		var said crewtest.Output
+		p, err := startHosts(wiring.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: func(text string) { fmt.Fprintln(&said, text) }})
 		require.NoError(t, err)
 		stop := sync.OnceFunc(p.close)
 		defer stop()
@@ -153,14 +127,14 @@ func TestHosts(t *testing.T) {
 		require.Contains(t, pids, " --name web1 --jobs 3")
 		require.Contains(t, pids, " --name web2")
 		require.Contains(t, pids, "")
-		require.Eventually(t, func() bool {
+		crewtest.Until(t, func() bool {
 			text := said.String()
 			return strings.Count(text, "cannot be reached") == 2 && strings.Count(text, "it speaks") == 3
-		}, time.Minute, time.Millisecond)
+		}, "two hosts to fail and three to speak: %s", &said)
 		c.close()
 		stop()
 		for _, pid := range pids {
-			hasEnded(t, pid)
+			crewtest.Gone(t, pid)
 		}
 		require.Regexp(t, `(?m)^web1: it speaks$`, said.String())
 		require.Regexp(t, `(?m)^this machine: stray output$`, said.String())
@@ -195,10 +169,10 @@ func TestHostsUnfit(t *testing.T) {
 		{".cache/crew/" + p.hash + "/" + engineName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
 	} {
 		script(c.name, c.text)
-		var said notices
-		p, err := startHosts(wiring.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: said.add})
+		var said crewtest.Output
+		p, err := startHosts(wiring.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: func(text string) { fmt.Fprintln(&said, text) }})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return said.String() != "" }, time.Minute, time.Millisecond)
+		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 		p.close()
 		require.True(t, strings.HasPrefix(said.String(), c.want), &said)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
@@ -34,38 +34,29 @@ HOME='%[1]s' exec /bin/sh -c "$3"
 }
 
 // crewOver starts crew with hosts that the fake ssh in dir knows.
-func crewOver(t *testing.T, dir string, args ...string) *process {
+func crewOver(t *testing.T, dir string, args ...string) *crewtest.Process {
 	t.Helper()
 	return start(t, []string{"PATH=" + fakeSSH(t, dir)}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
-}
-
-func (p *process) status() int {
-	p.t.Helper()
-	var exit *exec.ExitError
-	if errors.As(p.ended(), &exit) {
-		return exit.ExitCode()
-	}
-	return 0
 }
 
 // TestSSHNobody has no host that can be reached: the run ends.
 func TestSSHNobody(t *testing.T) {
 	t.Parallel()
 	p := crewOver(t, t.TempDir(), "-S", "bad1,slow", "--connect-timeout", "100ms", "printf", "%s\n", ":::", "a", "b")
-	require.Equal(t, 1, p.status())
-	require.Empty(t, p.out.String())
-	require.Regexp(t, `(?m)^crew: 0 of 2 tasks done in .*; 2 not started$`, p.err.String())
-	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1, slow$`, p.err.String())
-	require.Regexp(t, `(?m)^crew: no host was reached for 100ms: bad1, slow: --connect-timeout DUR waits longer$`, p.err.String())
+	p.Exits(1)
+	require.Empty(t, p.Stdout())
+	require.Regexp(t, `(?m)^crew: 0 of 2 tasks done in .*; 2 not started$`, p.Stderr())
+	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1, slow$`, p.Stderr())
+	require.Regexp(t, `(?m)^crew: no host was reached for 100ms: bad1, slow: --connect-timeout DUR waits longer$`, p.Stderr())
 }
 
 // TestSSHMissing has hosts that are not there until the end, while another one runs all.
 func TestSSHMissing(t *testing.T) {
 	t.Parallel()
 	p := crewOver(t, t.TempDir(), "-S", "slow,:,bad1", "-k", "printf", "%s\n", ":::", "a", "b")
-	require.Zero(t, p.status())
-	require.Equal(t, "a\nb\n", p.out.String())
-	require.Regexp(t, `(?m)^crew: hosts that were never reached: slow, bad1$`, p.err.String())
+	p.Exits(0)
+	require.Equal(t, "a\nb\n", p.Stdout())
+	require.Regexp(t, `(?m)^crew: hosts that were never reached: slow, bad1$`, p.Stderr())
 }
 
 // TestSSHLost loses a host for ever.
@@ -76,10 +67,10 @@ func TestSSHLost(t *testing.T) {
 	first := begun(t, dir, 1)[0]
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "forbidden"), nil, 0o666))
 	require.NoError(t, syscall.Kill(first.worker, syscall.SIGKILL))
-	p.says(&p.err, "once: its worker is gone")
-	p.signal(syscall.SIGINT)
-	p.diedOf(syscall.SIGINT)
-	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1\ncrew: hosts that were lost: once$`, p.err.String())
+	p.Says(p.Stderr, "once: its worker is gone")
+	p.Send(syscall.SIGINT)
+	p.Dies(syscall.SIGINT)
+	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1\ncrew: hosts that were lost: once$`, p.Stderr())
 }
 
 // TestDeserted goes through the states of two hosts.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
@@ -67,11 +68,11 @@ func TestStatus(t *testing.T) {
 	f.presence.TTL = time.Millisecond
 	require.NoError(t, f.store())
 	f.mu.Unlock()
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		var st engineStatus
 		require.NoError(t, json.Unmarshal([]byte(s.prints(t, s.status, wiring.EngineCall{JSON: true})), &st))
 		return st.Workers[0].State == lostState && st.Queues[1].Workers == 0
-	}, time.Minute, 10*time.Millisecond)
+	}, "the worker to count as lost")
 
 	// Those that submit are asked; what was handed over is removed.
 	orders := make(chan Order, 1)

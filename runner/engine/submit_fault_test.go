@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -54,7 +53,7 @@ func TestGoneWorker(t *testing.T) {
 		f.silent.Store(true)
 	})
 	r := b.run(20, nil)
-	require.Eventually(t, func() bool { return a.silent.Load() }, 20*time.Second, time.Millisecond)
+	crewtest.Until(t, a.silent.Load, "the worker to fall silent")
 	b.worker("b", 2, answer)
 	r.ok(20)
 	require.Equal(t, "a", r.results[first.Load()].Host)
@@ -212,7 +211,7 @@ func TestBrokerRestarts(t *testing.T) {
 	}
 	r := b.run(300, nil)
 	for i := range int32(3) {
-		require.Eventually(t, func() bool { return done.Load() >= 50*(i+1) }, 30*time.Second, time.Millisecond)
+		crewtest.Until(t, func() bool { return done.Load() >= 50*(i+1) }, "50 tasks")
 		b.stop()
 		b.start()
 	}
@@ -282,34 +281,14 @@ func TestLongOutputs(t *testing.T) {
 	require.Equal(t, map[uint64]int64{2: sizes[1], 3: sizes[2]}, digests)
 }
 
-// lines is where a run with --output line shows what comes.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) Close() error { return nil }
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func TestOutputAsItComes(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, diskLimits)
-	var out, errs lines
+	var out, errs crewtest.Output
 	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
 		require.True(t, a.Live)
 		f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("one\n")}).Encode())
-		require.Eventually(t, func() bool { return out.String() == "one\n" }, 20*time.Second, time.Millisecond)
+		crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
 		fin := f.final(a)
 		fin.Outcome, fin.Exit = task.Exit, status(1)
 		fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -185,7 +186,7 @@ func TestPurge(t *testing.T) {
 		require.NoError(t, err)
 		return stream.CachedInfo().State.Msgs
 	}
-	require.Eventually(t, func() bool { return left() == 0 }, 20*time.Second, 10*time.Millisecond)
+	crewtest.Until(t, func() bool { return left() == 0 }, "the results to be taken")
 	w.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("20")}).Encode())
 	require.NoError(t, w.s.nc.Flush())
 	r.run.Do(task.Command{Op: task.Drain})
@@ -216,10 +217,10 @@ func TestBeats(t *testing.T) {
 	kv, err := s.js.KeyValue(t.Context(), runsBucket)
 	require.NoError(t, err)
 	var e Enrolment
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		entry, err := kv.Get(t.Context(), "q."+r.x.run)
 		return err == nil && json.Unmarshal(entry.Value(), &e) == nil
-	}, 20*time.Second, time.Millisecond)
+	}, "the run to enrol")
 	require.Equal(t, "running", e.State)
 	require.Equal(t, os.Getpid(), e.PID)
 	r.x.Suspend()

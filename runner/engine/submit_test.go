@@ -22,6 +22,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/core"
+	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -297,26 +298,15 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 // wait returns how the run ended.
 func (r *testRun) wait() core.Ending {
 	r.t.Helper()
-	select {
-	case e := <-r.ending:
-		return e
-	case <-time.After(60 * time.Second):
-		require.FailNow(r.t, "the run does not end")
-		return core.Ending{}
-	}
+	return crewtest.Receive(r.t, r.ending, "the end of the run")
 }
 
 // said waits for a notice that holds a text.
 func (r *testRun) said(text string) string {
 	r.t.Helper()
-	for timeout := time.After(30 * time.Second); ; {
-		select {
-		case n := <-r.notices:
-			if strings.Contains(n, text) {
-				return n
-			}
-		case <-timeout:
-			require.FailNow(r.t, "nobody says "+text)
+	for {
+		if n := crewtest.Receive(r.t, r.notices, "a notice with "+text); strings.Contains(n, text) {
+			return n
 		}
 	}
 }
@@ -344,20 +334,6 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// BenchmarkSubmit is the cost of an attempt that its worker answers at once, with the
-// server and the worker in this process.
-func BenchmarkSubmit(b *testing.B) {
-	broker := newBroker(b, limits{storage: jetstream.MemoryStorage, tasks: 100_000, results: 64 << 20, replicas: 1})
-	for _, name := range []string{"a", "b"} {
-		broker.worker(name, 32, answer)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	r := broker.run(b.N, nil)
-	e := r.wait()
-	require.Equal(b, int64(b.N), e.Stats.Of(task.OK))
-}
-
 // TestBlocksTravel has tasks on a host read blocks of a file and of a stream. Some
 // write to terminals there.
 func TestBlocksTravel(t *testing.T) {
@@ -370,13 +346,13 @@ func TestBlocksTravel(t *testing.T) {
 	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
 	for size, command := range map[string][]string{"100k": {"cat"}, "1M": {"--pty", "test -t 1 && cat"}} {
 		c := crew(t, append([]string{"-S", "2/:", "-k", "--pipe", "--block", size, "-a", input}, command...)...)
-		require.NoError(t, c.ended(), c.err.String())
-		require.True(t, text.String() == c.out.String())
+		c.Exits(0)
+		require.True(t, text.String() == c.Stdout())
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	c := crew(t, "-S", "2/:", "-k", "--pipe", "-N30000", "-a", fifo, "tail -n 1")
 	require.NoError(t, os.WriteFile(fifo, []byte(text.String()), 0))
-	require.NoError(t, c.ended(), c.err.String())
-	require.Equal(t, "29999\n59999\n89999\n99999\n", c.out.String())
+	c.Exits(0)
+	require.Equal(t, "29999\n59999\n89999\n99999\n", c.Stdout())
 }

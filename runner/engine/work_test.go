@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -54,16 +55,11 @@ func (b *bench) worker(ok func(p *Presence) bool) (p *Presence) {
 	w, err := kv.WatchAll(b.t.Context())
 	require.NoError(b.t, err)
 	defer w.Stop()
-	late := time.After(patience)
 	for {
-		select {
-		case e := <-w.Updates():
-			p = &Presence{}
-			if e != nil && json.Unmarshal(e.Value(), p) == nil && ok(p) {
-				return p
-			}
-		case <-late:
-			require.Fail(b.t, "no such worker")
+		e := crewtest.Receive(b.t, w.Updates(), "such a worker")
+		p = &Presence{}
+		if e != nil && json.Unmarshal(e.Value(), p) == nil && ok(p) {
+			return p
 		}
 	}
 }
@@ -91,7 +87,7 @@ func (b *bench) order(worker string, o Order) (a Answer) {
 	o.Version = Version
 	data, err := json.Marshal(o)
 	require.NoError(b.t, err)
-	m, err := b.s.nc.Request(orderSubject("default", worker), data, patience)
+	m, err := b.s.nc.Request(orderSubject("default", worker), data, crewtest.Patience)
 	require.NoError(b.t, err)
 	require.NoError(b.t, json.Unmarshal(m.Data, &a))
 	return a
@@ -100,17 +96,12 @@ func (b *bench) order(worker string, o Order) (a Answer) {
 // final returns the next end of an attempt, and the chunks before it.
 func (b *bench) final() (f *Final, chunks []*Chunk) {
 	b.t.Helper()
-	late := time.After(patience)
 	for {
-		select {
-		case r := <-b.results:
-			if f, ok := r.(*Final); ok {
-				return f, chunks
-			}
-			chunks = append(chunks, r.(*Chunk))
-		case <-late:
-			require.Fail(b.t, "no result")
+		r := crewtest.Receive(b.t, b.results, "a result")
+		if f, ok := r.(*Final); ok {
+			return f, chunks
 		}
+		chunks = append(chunks, r.(*Chunk))
 	}
 }
 
@@ -123,7 +114,7 @@ func (b *bench) tasksLeft() uint64 {
 
 func (b *bench) allAcknowledged() {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.tasksLeft() == 0 }, patience, 10*time.Millisecond)
+	crewtest.Until(b.t, func() bool { return b.tasksLeft() == 0 }, "all tasks to be acknowledged")
 }
 
 func TestWorkerRunsItsOwnCommand(t *testing.T) {
@@ -144,7 +135,7 @@ func TestWorkerRunsItsOwnCommand(t *testing.T) {
 	require.Equal(t, int64(8), f.StdoutLen)
 	require.Equal(t, task.OK, f.Outcome)
 	require.EqualValues(t, "w1", f.Host)
-	w.says(&w.err, "printf 'got %s' 'a  b'\n")
+	w.Says(w.Stderr, "printf 'got %s' 'a  b'\n")
 
 	for what, change := range map[string]func(a *Attempt){
 		"command is not that": func(a *Attempt) { a.Template[0]++ },
@@ -160,13 +151,13 @@ func TestWorkerRunsItsOwnCommand(t *testing.T) {
 		require.Contains(t, f.Error, what)
 	}
 	b.allAcknowledged()
-	w.signal(syscall.SIGTERM)
-	w.diedOf(syscall.SIGTERM)
+	w.Send(syscall.SIGTERM)
+	w.Dies(syscall.SIGTERM)
 	require.Equal(t, gone, b.worker(func(p *Presence) bool { return p.State == gone }).State)
 }
 
 // newWorker starts a worker that runs scripts, and returns the engine's side of it.
-func newWorker(t *testing.T, url string, options ...string) (*bench, *process, *Presence) {
+func newWorker(t *testing.T, url string, options ...string) (*bench, *crewtest.Process, *Presence) {
 	t.Helper()
 	obey := obeys(t)
 	b := newBench(t, url, obey, "{}")
@@ -232,7 +223,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 		return Order{Op: op, Run: a.Run, Epoch: a.Epoch, Task: a.Task, Number: a.Number}
 	}
 	one, two := hang("one"), hang("two")
-	pids := []int{pidIn(t, dir+"/one"), pidIn(t, dir+"/two")}
+	pids := []int{crewtest.PID(t, dir+"/one"), crewtest.PID(t, dir+"/two")}
 	require.Equal(t, []uint64{1, 1, 2, 1}, b.order(p.ID, Order{Op: opHolds, Run: "run", Epoch: 1, IDs: []uint64{1, 1, 2, 1, 3, 1, 1, 2}}).IDs)
 	require.Empty(t, b.order(p.ID, about(opCancel, one)).Err)
 	f, _ := b.final()
@@ -243,7 +234,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	f, _ = b.final()
 	require.Equal(t, two.ID, f.ID)
 	for _, pid := range pids {
-		require.False(t, alive(pid))
+		require.False(t, crewtest.Alive(pid))
 	}
 
 	// An order may overtake its attempt.
@@ -258,9 +249,9 @@ func TestWorkerObeysOrders(t *testing.T) {
 	// A submitter that was restarted has what is left of its past end, and hears
 	// nothing more of it.
 	hang("four")
-	pid := pidIn(t, dir+"/four")
+	pid := crewtest.PID(t, dir+"/four")
 	require.Empty(t, b.order(p.ID, Order{Op: opLeave, Run: "run", Epoch: 2}).Err)
-	require.False(t, alive(pid))
+	require.False(t, crewtest.Alive(pid))
 	epoch = 2
 	fresh := b.attempt("echo fresh")
 	fresh.Epoch = epoch
@@ -270,9 +261,9 @@ func TestWorkerObeysOrders(t *testing.T) {
 
 	// So does one that is over.
 	hang("five")
-	pid = pidIn(t, dir+"/five")
+	pid = crewtest.PID(t, dir+"/five")
 	b.beat(Beat{Run: "run", Epoch: 2, Over: true})
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	crewtest.Gone(t, pid)
 	b.allAcknowledged()
 	require.Empty(t, b.results)
 }
@@ -325,8 +316,8 @@ func TestWorkerDrains(t *testing.T) {
 	waiting := b.attempt("touch " + dir + "/waits")
 	b.give(p.ID, running)
 	b.give(p.ID, waiting)
-	exists(t, dir+"/runs")
-	w.signal(syscall.SIGINT)
+	crewtest.Exists(t, dir+"/runs")
+	w.Send(syscall.SIGINT)
 	f, _ := b.final()
 	require.Equal(t, waiting.ID, f.ID)
 	require.Equal(t, task.Lost, f.Outcome, "handed back")
@@ -340,8 +331,8 @@ func TestWorkerDrains(t *testing.T) {
 	f, _ = b.final()
 	require.Equal(t, running.ID, f.ID)
 	require.Equal(t, "done\n", string(f.Stdout))
-	w.diedOf(syscall.SIGINT)
-	require.NotContains(t, w.err.String(), "--state", "it is the tasks' own run that goes on")
+	w.Dies(syscall.SIGINT)
+	require.NotContains(t, w.Stderr(), "--state", "it is the tasks' own run that goes on")
 	require.NoFileExists(t, dir+"/waits")
 	b.worker(func(p *Presence) bool { return p.State == gone })
 	b.allAcknowledged()
@@ -353,19 +344,19 @@ func TestWorkerIsPaused(t *testing.T) {
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("touch "+dir+"/runs; until [ -e "+dir+"/go ]; do sleep 0.05; done"))
 	b.give(p.ID, b.attempt("touch "+dir+"/waits"))
-	exists(t, dir+"/runs")
-	require.NoError(t, crew(t, "ctl", "pause", "paused").ended())
+	crewtest.Exists(t, dir+"/runs")
+	crew(t, "ctl", "pause", "paused").Exits(0)
 	f, _ := b.final()
 	require.Equal(t, task.Lost, f.Outcome)
 	require.Equal(t, uint64(2), f.ID.Task)
 	require.Equal(t, paused, b.worker(func(p *Presence) bool { return p.State != ready }).State)
-	require.NoError(t, crew(t, "ctl", "resume", "paused").ended())
+	crew(t, "ctl", "resume", "paused").Exits(0)
 	b.worker(isReady)
 	touch(t, dir+"/go")
 	f, _ = b.final()
 	require.Equal(t, task.OK, f.Outcome)
 	require.NoFileExists(t, dir+"/waits")
-	require.NoError(t, crew(t, "ctl", "drain", "paused").ended())
+	crew(t, "ctl", "drain", "paused").Exits(0)
 }
 
 func TestWorkerIsKilled(t *testing.T) {
@@ -373,9 +364,9 @@ func TestWorkerIsKilled(t *testing.T) {
 	b, w, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
-	pid := pidIn(t, dir+"/pid")
-	w.signal(syscall.SIGKILL)
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	pid := crewtest.PID(t, dir+"/pid")
+	w.Send(syscall.SIGKILL)
+	crewtest.Gone(t, pid)
 }
 
 func TestWorkerIsStopped(t *testing.T) {
@@ -383,17 +374,17 @@ func TestWorkerIsStopped(t *testing.T) {
 	b, w, p := newWorker(t, startHub(t), "-j1", "--worker-ttl", "6s")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
-	pid := pidIn(t, dir+"/pid")
-	w.signal(syscall.SIGSTOP)
+	pid := crewtest.PID(t, dir+"/pid")
+	w.Send(syscall.SIGSTOP)
 	stopped := time.Now()
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	crewtest.Gone(t, pid)
 	require.Less(t, time.Since(stopped), 6*time.Second, "its lease had not ended")
-	w.signal(syscall.SIGCONT)
+	w.Send(syscall.SIGCONT)
 	again := b.worker(func(q *Presence) bool { return isReady(q) && q.ID != p.ID })
 	b.give(again.ID, b.attempt("echo again"))
 	f, _ := b.final()
 	require.Equal(t, "again\n", string(f.Stdout), "it says nothing of what its lease did not cover")
-	w.says(&w.err, "its tasks are killed, and 1 task will start elsewhere")
+	w.Says(w.Stderr, "its tasks are killed, and 1 task will start elsewhere")
 }
 
 func TestWorkerWithoutEngine(t *testing.T) {
@@ -406,10 +397,10 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	// A short absence costs nothing.
 	short := b.attempt("touch " + dir + "/short; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo short")
 	b.give(p.ID, short)
-	exists(t, dir+"/short")
-	hub.kill()
+	crewtest.Exists(t, dir+"/short")
+	hub.Kill()
 	touch(t, dir+"/go")
-	w.says(&w.err, "the engine is away")
+	w.Says(w.Stderr, "the engine is away")
 	hub, _ = startHubProcess(t, data, port)
 	b = newBench(t, url, b.words...)
 	f, _ := b.final()
@@ -420,9 +411,9 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	// A long one costs the lease.
 	b.last = 10
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
-	pid := pidIn(t, dir+"/pid")
-	hub.kill()
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	pid := crewtest.PID(t, dir+"/pid")
+	hub.Kill()
+	crewtest.Gone(t, pid)
 	startHubProcess(t, data, port)
 	b = newBench(t, url, b.words...)
 	again := b.worker(func(q *Presence) bool { return isReady(q) && q.ID != p.ID })
@@ -453,18 +444,18 @@ func TestWorkersShareTasks(t *testing.T) {
 	script := "echo $$ >> " + dir + "/pids; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo $CREW_HOST"
 	second := hand(script)
 	third := hand("touch " + dir + "/third")
-	pid := pidIn(t, dir+"/pids")
+	pid := crewtest.PID(t, dir+"/pids")
 	other := crew(t, "worker", "--engine", url, "-j1", "--name", "other", "--worker-ttl", "4s", b.words[0], "{}")
 	b.worker(func(p *Presence) bool { return isReady(p) && p.ID != one.ID })
 	f, _ = b.final()
 	require.Equal(t, third.ID, f.ID)
 	require.EqualValues(t, "other", f.Host, "the first worker has no free slot")
-	w.signal(syscall.SIGKILL)
-	require.Eventually(t, func() bool {
+	w.Send(syscall.SIGKILL)
+	crewtest.Until(t, func() bool {
 		text, _ := os.ReadFile(dir + "/pids")
 		return strings.Count(string(text), "\n") == 2
-	}, patience, 5*time.Millisecond)
-	require.False(t, alive(pid))
+	}, "the task to begin elsewhere")
+	require.False(t, crewtest.Alive(pid))
 	touch(t, dir+"/go")
 	f, _ = b.final()
 	require.Equal(t, second.ID, f.ID)
@@ -475,21 +466,21 @@ func TestWorkersShareTasks(t *testing.T) {
 	require.NoError(t, os.Remove(dir+"/go"))
 	require.NoError(t, os.Remove(dir+"/pids"))
 	hand(script)
-	pid = pidIn(t, dir+"/pids")
+	pid = crewtest.PID(t, dir+"/pids")
 	b.beat(Beat{Run: "run", Epoch: 1, Over: true})
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	crewtest.Gone(t, pid)
 	b.allAcknowledged()
 
 	// A worker that drains gives back what it has not begun, and ends what it has.
 	require.NoError(t, os.Remove(dir+"/pids"))
 	last := hand(script)
-	pidIn(t, dir+"/pids")
-	other.signal(syscall.SIGINT)
+	crewtest.PID(t, dir+"/pids")
+	other.Send(syscall.SIGINT)
 	b.worker(func(p *Presence) bool { return p.State == draining })
 	touch(t, dir+"/go")
 	f, _ = b.final()
 	require.Equal(t, last.ID, f.ID)
-	other.diedOf(syscall.SIGINT)
+	other.Dies(syscall.SIGINT)
 	require.Empty(t, b.results)
 }
 
@@ -497,7 +488,7 @@ func TestRunOutlivesItsWorkers(t *testing.T) {
 	t.Parallel()
 	url := startHub(t)
 	obey := obeys(t)
-	worker := func(name string) *process {
+	worker := func(name string) *crewtest.Process {
 		return crew(t, "worker", "--engine", url, "-j2", "--worker-ttl", "4s", "--name", name, obey, "{}")
 	}
 	killed, drained := worker("killed"), worker("drained")
@@ -507,13 +498,13 @@ func TestRunOutlivesItsWorkers(t *testing.T) {
 		args = append(args, fmt.Sprintf("echo x >> %s/%d; sleep 0.05", dir, i))
 	}
 	run := crew(t, args...)
-	exists(t, dir+"/9")
-	killed.signal(syscall.SIGKILL)
-	drained.signal(syscall.SIGTERM)
+	crewtest.Exists(t, dir+"/9")
+	killed.Send(syscall.SIGKILL)
+	drained.Send(syscall.SIGTERM)
 	worker("last")
-	require.NoError(t, run.ended())
-	drained.diedOf(syscall.SIGTERM)
-	lines := strings.Split(strings.TrimSpace(run.out.String()), "\n")
+	run.Exits(0)
+	drained.Dies(syscall.SIGTERM)
+	lines := strings.Split(strings.TrimSpace(run.Stdout()), "\n")
 	require.Len(t, lines, 40)
 	attempts := 0
 	for i, l := range lines {
@@ -530,5 +521,5 @@ func TestRunOutlivesItsWorkers(t *testing.T) {
 		attempts += strings.Count(string(text), "x")
 	}
 	require.LessOrEqual(t, attempts, 42, "more was repeated than ran on the worker that died")
-	run.says(&run.err, "lost")
+	run.Says(run.Stderr, "lost")
 }

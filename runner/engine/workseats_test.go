@@ -8,10 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -60,7 +60,7 @@ func TestSeats(t *testing.T) {
 const persistent = `while read -r x; do echo "$$ {%} $x"; done`
 
 // newPersistent starts a worker whose command is that of a persistent worker.
-func newPersistent(t *testing.T, url string, options ...string) (*bench, *process, *Presence) {
+func newPersistent(t *testing.T, url string, options ...string) (*bench, *crewtest.Process, *Presence) {
 	t.Helper()
 	b := newBench(t, url)
 	b.sum, _ = digest(wiring.Template{Words: []string{persistent}, Replace: "{}", Protocol: task.LineProtocol})
@@ -111,9 +111,9 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 	require.Equal(t, task.StartFailed, f.Outcome)
 	require.Contains(t, f.Error, "--worker-protocol nul")
 
-	w.signal(syscall.SIGTERM)
-	w.diedOf(syscall.SIGTERM)
-	require.False(t, alive(first) || alive(second))
+	w.Send(syscall.SIGTERM)
+	w.Dies(syscall.SIGTERM)
+	require.False(t, crewtest.Alive(first) || crewtest.Alive(second))
 }
 
 func TestPersistentWorkersOfRuns(t *testing.T) {
@@ -143,8 +143,8 @@ func TestPersistentWorkersOfRuns(t *testing.T) {
 	other, _, _ := b.answer(p, "b", 5, command)
 	require.False(t, pids[other], "each run has its own")
 	b.beat(Beat{Run: "a", Epoch: 1, Over: true})
-	require.Eventually(t, func() bool { return !alive(list[1]) && !alive(list[3]) }, patience, 5*time.Millisecond)
-	require.True(t, alive(other))
+	crewtest.Gone(t, list[1], list[3])
+	require.True(t, crewtest.Alive(other))
 }
 
 func TestPersistentWorkerThatDoesNotEnd(t *testing.T) {
@@ -155,11 +155,11 @@ func TestPersistentWorkerThatDoesNotEnd(t *testing.T) {
 	b.sum, _ = digest(wiring.Template{Words: []string{script}, Replace: "{}", Protocol: task.LineProtocol})
 	w := crew(t, "worker", "--engine", url, "--worker", script)
 	pid, _, _ := b.answer(b.worker(isReady), "a", 1, nil)
-	w.signal(syscall.SIGTERM)
-	exists(t, over)
-	w.signal(syscall.SIGTERM)
-	w.diedOf(syscall.SIGTERM)
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond)
+	w.Send(syscall.SIGTERM)
+	crewtest.Exists(t, over)
+	w.Send(syscall.SIGTERM)
+	w.Dies(syscall.SIGTERM)
+	crewtest.Gone(t, pid)
 }
 
 // TestPersistentWorkerKnowsTheRunsNumbers has a worker see records as its run does.
@@ -168,11 +168,11 @@ func TestPersistentWorkerKnowsTheRunsNumbers(t *testing.T) {
 	c := crew(t, "-S", "1/:", "-q", "--retries", "1", "--retry-delay", "0", "--worker-protocol", "json", "--worker",
 		`while read -r x; do printf '%s\n' "$x" >&2; case $x in *'"id":3,'*) ;; *) false ;; esac && echo '{"id":3,"exit":0}' || echo no; done`,
 		":::", "a", "b", "c")
-	require.Error(t, c.ended())
+	c.Exits(123)
 	for _, want := range []string{
 		`{"id":1,"args":["a"],"fields":{},"attempt":2}`, `{"id":2,"args":["b"],"fields":{},"attempt":2}`, `{"id":3,"args":["c"],"fields":{},"attempt":1}`,
 	} {
-		require.Contains(t, c.err.String(), want+"\n")
+		require.Contains(t, c.Stderr(), want+"\n")
 	}
 }
 
@@ -190,10 +190,10 @@ func TestRunBringsPersistentWorkers(t *testing.T) {
 	c := crew(t, "-S", "3/:", "--sched", "keyed", "--key", "{}", "-a", input, "-k", "--worker-ready", "^ready", "--worker-start-timeout", "1m", "--worker-max", "1000",
 		"--worker", `echo hello; echo ready; while read -r x; do eval "n=\$((c_$x+1)); c_$x=\$n"; echo $x {%} $CREW_WORKER {host} $n; done; sleep 0.1
 echo over >> `+dir+`/ends`)
-	require.NoError(t, c.ended(), c.err.String())
+	c.Exits(0)
 	counts, slots := map[string]int{}, map[string]bool{}
 	i := 0
-	for line := range strings.Lines(c.out.String()) {
+	for line := range strings.Lines(c.Stdout()) {
 		f := strings.Fields(line)
 		require.Len(t, f, 5, line)
 		require.Equal(t, fmt.Sprint("k", i%10), f[0], "in order")

@@ -285,27 +285,3 @@ func FuzzWords(f *testing.F) {
 		require.Equal(t, []string{b, a + " " + b}, argv[5:])
 	})
 }
-
-func BenchmarkArgv(b *testing.B) {
-	for name, words := range map[string][]string{"word": {"gzip", "-9", "{}"}, "string": {"gzip -9 {}"}, "mixed": {"cp", "{}", "out/{/.}.bak"},
-		"append": {"true"}, "shell": {"echo {} && cat {}"}, "line": nil} {
-		b.Run(name, func(b *testing.B) {
-			tm := must(b, Config{Words: words, Append: true})
-			v := Values{Records: [][]string{{"dir/some-file.txt"}}, Seq: 1}
-			b.ReportAllocs()
-			for b.Loop() {
-				tm.Argv(v)
-			}
-		})
-	}
-}
-
-func BenchmarkNew(b *testing.B) {
-	for name, words := range map[string][]string{"words": {"gzip", "-9", "{}"}, "shell": {`echo "it is {}" | tr a b > {.}.out`}} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				must(b, Config{Words: words, Append: true})
-			}
-		})
-	}
-}

@@ -154,3 +154,6 @@ func TestBuffered(t *testing.T) {
 	cfg.Share = func(*task.Task) bool { return false }
 	require.False(t, NewTasks(r, cfg).Buffered())
 }
+
+// short returns n records of eight bytes.
+func short(n int) io.Reader { return io.LimitReader(repeat("1234567\n"), 8*int64(n)) }

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-)
 
-const patience = 30 * time.Second
+	"crew/runner/crewtest"
+)
 
 func TestParse(t *testing.T) {
 	r, w := pipe(t)
@@ -131,7 +130,7 @@ func (s *server) there() int {
 
 // take takes as many tokens as were put, and returns them sorted.
 func (s *server) take(n int) string {
-	require.Eventually(s.t, func() bool { return s.there() >= n }, patience, time.Millisecond)
+	crewtest.Until(s.t, func() bool { return s.there() >= n }, "%d tokens", n)
 	all := make([]byte, n+1)
 	got, err := unix.Read(s.r, all)
 	require.NoError(s.t, err)
@@ -168,7 +167,7 @@ func TestEachTokenComesBack(t *testing.T) {
 		tokens.Withdraw()
 		require.False(t, <-answers)
 		tokens.Return(1)
-		require.Eventually(t, func() bool { return s.there() == 1 }, patience, time.Millisecond)
+		crewtest.Until(t, func() bool { return s.there() == 1 }, "the token")
 		tokens.Ask()
 		require.True(t, <-answers)
 		tokens.Ask() // to be answered by nobody

@@ -1,18 +1,15 @@
 package proc
 
 import (
-	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/linux"
 )
 
@@ -41,13 +38,7 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	}
 	g.add(p)
 	<-stopped
-	for {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/status")
-		require.NoError(t, err)
-		if strings.Contains(string(stat), "T (stopped)") {
-			break
-		}
-	}
+	crewtest.Until(t, func() bool { return crewtest.State(p.pid) == "T" }, "the stop")
 	g.resume()
 
 	// A process that Ctrl-Z has stopped before it could exec is continued.
@@ -55,14 +46,14 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	late := &process{}
 	*g.reserve(late) = int32(cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(cmd.Process.Pid, syscall.SIGSTOP))
-	require.Eventually(t, func() bool { pid, _ := linux.Stopped(unix.P_PID, cmd.Process.Pid); return pid != 0 }, patience, time.Millisecond)
+	crewtest.Until(t, func() bool { pid, _ := linux.Stopped(unix.P_PID, cmd.Process.Pid); return pid != 0 }, "the stop")
 	stopped = make(chan struct{})
 	go func() { g.suspend(); close(stopped) }()
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WCONTINUED|unix.WNOHANG, nil)
 		return err == nil && info.Signo != 0
-	}, patience, time.Millisecond)
+	}, "the process to go on")
 	g.abandon(late)
 	<-stopped
 	g.resume()

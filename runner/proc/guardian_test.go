@@ -8,12 +8,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/linux"
 )
 
@@ -41,7 +41,7 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 			proc := "/proc/" + strconv.Itoa(pid)
 			awaitGuardian(t, pid)
 			// It is ready once it has a pidfd, and has closed everything else.
-			require.Eventually(t, func() bool {
+			crewtest.Until(t, func() bool {
 				var links []string
 				files, _ := os.ReadDir(proc + "/fd")
 				for _, f := range files {
@@ -50,7 +50,7 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 				}
 				all := strings.Join(links, " ")
 				return len(links) == 5 && strings.Count(all, "/dev/null") == 3 && strings.Contains(all, "pidfd")
-			}, patience, 5*time.Millisecond)
+			}, "the guardian's descriptors")
 		})
 	}
 }
@@ -58,10 +58,10 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 // awaitGuardian waits until a process is the guardian of this one.
 func awaitGuardian(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 		return strings.HasPrefix(string(b), "task-guardian\x00"+strconv.Itoa(os.Getpid())+"\x00")
-	}, patience, 5*time.Millisecond)
+	}, "%d to be the guardian", pid)
 }
 
 // alone runs the test once more, in a process of its own. It returns true in that
@@ -122,11 +122,11 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	l.guardian.takeTimer()
 	l.guardian.try() // the guardian is alive
 	first := l.guardian.kill(t)
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		l.guardian.mu.Lock()
 		defer l.guardian.mu.Unlock()
 		return l.guardian.pid > 0 && l.guardian.pid != first
-	}, patience, 5*time.Millisecond)
+	}, "another guardian")
 	require.Equal(t, "no guardian yet, so tasks could outlive a crew that is killed: it has ended", <-told)
 }
 

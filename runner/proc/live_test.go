@@ -4,10 +4,10 @@ import (
 	"context"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -27,7 +27,7 @@ func TestLive(t *testing.T) {
 		return string(got)
 	}
 	var stdout, stderr task.Live
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		out, err, attempt := l.Live(7)
 		if attempt == 0 {
 			return false
@@ -41,7 +41,7 @@ func TestLive(t *testing.T) {
 		out.Close()
 		err.Close()
 		return false
-	}, time.Minute, time.Millisecond)
+	}, "the task's output")
 	require.Equal(t, "out\n", read(stdout))
 	_, _, attempt := l.Live(8)
 	require.Zero(t, attempt)
@@ -60,7 +60,7 @@ func TestLive(t *testing.T) {
 	plain := local(t, func(c *Config) { c.Plan.Show = task.ShowNothing })
 	ctx, cancel = context.WithCancel(context.Background())
 	go func() { over <- plain.Run(ctx, task.Attempt{Task: sh("sleep 100"), Number: 1}) }()
-	require.Eventually(t, func() bool { return len(plain.PIDs()) == 1 }, time.Minute, time.Millisecond)
+	crewtest.Until(t, func() bool { return len(plain.PIDs()) == 1 }, "the task")
 	_, _, attempt = plain.Live(7)
 	require.Zero(t, attempt, "its output is not kept")
 	cancel()

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -231,14 +232,10 @@ func TestBareEnvironment(t *testing.T) {
 	}
 }
 
-// patience is how long a test waits for something that must happen, far longer
-// than it takes on a busy machine.
-const patience = 30 * time.Second
-
 // gone waits until no process of the group is alive.
 func gone(t *testing.T, pgid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }, patience, 5*time.Millisecond)
+	crewtest.Until(t, func() bool { return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }, "the end of group %d", pgid)
 }
 
 // The run asks an attempt to end, and kills it if that does not help.
@@ -306,7 +303,7 @@ func TestKillTellsWhy(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		done := make(chan *task.Result)
 		go func() { done <- l.Run(ctx, task.Attempt{Task: sh("sleep 60"), Number: 1}) }()
-		require.Eventually(t, func() bool { return l.live.Load() > 0 }, patience, time.Millisecond)
+		crewtest.Until(t, func() bool { return l.live.Load() > 0 }, "the task")
 		cancel(cause)
 		l.Kill(7, 1)
 		require.Equal(t, want, (<-done).Outcome)
@@ -358,7 +355,7 @@ func processesLeftBehind(t *testing.T, l *Local) {
 				require.Equal(t, c.leaked, r.Leaked)
 			}
 			require.GreaterOrEqual(t, took, c.least)
-			require.Less(t, took, patience)
+			require.Less(t, took, crewtest.Patience)
 			out := strings.TrimSpace(text(t, r.Stdout))
 			if c.dead {
 				gone(t, r.PID)
@@ -414,10 +411,10 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 	require.Equal(t, before, count())
 	require.Zero(t, l.live.Load())
 	l.guardian.close()
-	require.Eventually(t, func() bool { // the guardian is reaped in the background
+	crewtest.Until(t, func() bool { // the guardian is reaped in the background
 		var info unix.Siginfo
 		return unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
-	}, patience, time.Millisecond, "no zombie is left")
+	}, "the last zombie to be reaped")
 }
 
 func TestAMovedProgramIsFoundAgain(t *testing.T) {
@@ -455,19 +452,6 @@ func TestClassify(t *testing.T) {
 		require.Equal(t, c.code, code)
 		require.Equal(t, c.sig, s)
 	}
-}
-
-func BenchmarkTrue(b *testing.B) {
-	store := spool.New(1<<20, b.TempDir())
-	l, err := New(Config{Env: os.Environ(), Store: store})
-	require.NoError(b, err)
-	t := &task.Task{ID: 1, Argv: []string{"true"}}
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			r := run(l, t)
-			r.Close()
-		}
-	})
 }
 
 // Setting the clock back in the middle of a run must not change durations.

@@ -1,15 +1,10 @@
 package proc
 
 import (
-	"flag"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
+
+	"crew/runner/crewtest"
 )
 
-func TestMain(m *testing.M) {
-	// What runs in parallel waits most of the time.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(16, runtime.GOMAXPROCS(0))))
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }

@@ -1,15 +1,13 @@
 package proc
 
 import (
-	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -22,19 +20,10 @@ func TestOwnStopsAreNotReported(t *testing.T) {
 	pidFile := t.TempDir() + "/pid"
 	go func() { ended <- run(l, sh("echo $$ > "+pidFile+"; exec sleep 1000")) }()
 
-	var pid int
-	require.Eventually(t, func() bool {
-		text, _ := os.ReadFile(pidFile)
-		var err error
-		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
-		return err == nil
-	}, patience, time.Millisecond)
+	pid := crewtest.PID(t, pidFile)
 	until := func(state string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-			return strings.Contains(string(text), ") "+state+" ")
-		}, patience, time.Millisecond)
+		crewtest.Until(t, func() bool { return crewtest.State(pid) == state }, "state %s of the task", state)
 	}
 	look := func() (reported bool) {
 		l.guardian.mu.Lock()

@@ -141,17 +141,6 @@ crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
-func TestDigestShowsTenFailures(t *testing.T) {
-	var events []task.Event
-	for i := range uint64(12) {
-		events = append(events, ended(i+1, task.Result{Outcome: task.Exit, Code: 1}))
-	}
-	got := digestOf(t, RerunConfig{}, events...)
-	require.Contains(t, got, "crew: task 10: ")
-	require.NotContains(t, got, "crew: task 11: ")
-	require.True(t, strings.HasSuffix(got, "crew: … and 2 more\n"), got)
-}
-
 func TestDigestInInputOrder(t *testing.T) {
 	exit := task.Result{Outcome: task.Exit, Code: 1}
 	got := digestOf(t, RerunConfig{}, ended(12, exit), ended(2, exit), ended(1, exit))
@@ -225,26 +214,6 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 	require.Empty(t, digestOf(t, RerunConfig{}, inputEnd, drained, done), "nothing was left out")
 }
 
-func TestDigestShowsStdoutIfStderrIsBlank(t *testing.T) {
-	got := digestOf(t, RerunConfig{},
-		ended(1, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("out 1\n"), Stderr: spool.Text("\n \n")}),
-		ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("out 2\n"), Stderr: spool.Text("err 2\n")}),
-		ended(3, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("a\nb\nc\nd\ne\nf")}),
-		ended(4, task.Result{Outcome: task.Exit, Code: 1, Stdout: brokenOutput{}}))
-	require.Contains(t, got, "job 'a b'\ncrew:   | out 1\ncrew: task 2")
-	require.Contains(t, got, "job 'a b'\ncrew:   | err 2\ncrew: task 3")
-	require.Contains(t, got, "job 'a b'\ncrew:   | b\ncrew:   | c\ncrew:   | d\ncrew:   | e\ncrew:   | f\ncrew: task 4")
-	require.Contains(t, got, "its output cannot be read")
-}
-
-func TestDigestOverBar(t *testing.T) {
-	y := newTTY(t, 80)
-	s := NewScreen(io.Discard, y.File)
-	NewTerminal(s, TerminalConfig{})
-	closeDigest(t, NewDigest(s, Input{}, RerunConfig{}), []task.Event{ended(1, task.Result{Outcome: task.OK})})
-	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
-}
-
 // brokenOutput cannot be read.
 type brokenOutput struct{ spool.Text }
 
@@ -262,11 +231,6 @@ func TestSpan(t *testing.T) {
 	require.Equal(t, "999ms", task.Span(999*time.Millisecond))
 	require.Equal(t, "5s", task.Span(5*time.Second+time.Millisecond))
 	require.Equal(t, "2m5s", task.Span(125*time.Second))
-}
-
-func TestVerdictOfCancelled(t *testing.T) {
-	e := ended(1, task.Result{Outcome: task.Cancelled})
-	require.Equal(t, "cancelled after 210ms", e.Result.Verdict())
 }
 
 func TestDigestShowsEarlierAttempts(t *testing.T) {

@@ -161,18 +161,3 @@ func FuzzJoblogCommand(f *testing.F) {
 		require.Equal(t, s, unescaped(got))
 	})
 }
-
-func BenchmarkJoblog(b *testing.B) {
-	j, err := OpenJoblog(filepath.Join(b.TempDir(), "log"))
-	require.NoError(b, err)
-	batch := []task.Event{ended(1, task.Result{Outcome: task.OK})}
-	for len(batch) < 64 {
-		batch = append(batch, batch[0])
-	}
-	b.ReportAllocs()
-	for i := 0; i < b.N; i += len(batch) {
-		if err := j.Consume(batch); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

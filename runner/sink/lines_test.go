@@ -292,22 +292,3 @@ func TestLineErrorsOfTheSpool(t *testing.T) {
 	_, err = out2.Write([]byte("held\n"))
 	require.Error(t, err)
 }
-
-func BenchmarkLines(b *testing.B) {
-	for _, tag := range []bool{false, true} {
-		b.Run(fmt.Sprintf("tag=%t", tag), func(b *testing.B) {
-			s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Tag: tag}, Store: newStore(b, 1<<20)})
-			chunk := []byte(strings.Repeat("a line of forty bytes, which is typical\n", 1638))
-			b.SetBytes(int64(len(chunk)))
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				out, _ := s.Open(attempt(1))
-				for pb.Next() {
-					// Each chunk begins and ends inside a line.
-					out.Write(chunk[7:])
-					out.Write(chunk[:7])
-				}
-			})
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"fmt"
 	"io"
 	"math/rand"
 	"os"
@@ -150,26 +149,4 @@ func TestCloseDropsWhatIsHeld(t *testing.T) {
 	require.NoError(t, s.Close(task.Stats{}))
 	require.Less(t, heap(), before+(1<<20))
 	require.NoError(t, store.Close())
-}
-
-func BenchmarkReorderBuffer(b *testing.B) {
-	for _, limit := range []int64{0, 16 << 20} {
-		b.Run(fmt.Sprintf("budget=%d", limit), func(b *testing.B) {
-			h := newReorderBuffer(newStore(b, limit))
-			line := []byte("a line of a small task\n")
-			var room []byte
-			b.ReportAllocs()
-			for b.Loop() {
-				// A result is put 50,000 tasks ahead of the one that is taken.
-				if err := h.put(h.head+50_000, line, nil); err != nil {
-					b.Fatal(err)
-				}
-				p, _, _, err := h.take(h.head, room[:0])
-				if err != nil {
-					b.Fatal(err)
-				}
-				room = p
-			}
-		})
-	}
 }

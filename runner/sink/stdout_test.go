@@ -355,32 +355,6 @@ func TestFullSpoolLosesNothingHeld(t *testing.T) {
 	require.True(t, want.String() == p.out.String())
 }
 
-func BenchmarkGroup(b *testing.B) {
-	for _, plan := range []task.Plan{{}, {Tag: true}, {Order: true}, {Show: task.ShowObjects}} {
-		b.Run(fmt.Sprintf("tag=%t,order=%t,json=%t", plan.Tag, plan.Order, plan.JSON()), func(b *testing.B) {
-			store := newStore(b, 16<<20)
-			s := NewStdout(NewScreen(io.Discard, io.Discard), StdoutConfig{Plan: plan, Store: store})
-			const n = 512
-			var events []task.Event
-			for id := range uint64(n) {
-				events = append(events, spoken(b, store, id+1, "one line of a small task\n", ""), released(id + 1)[0])
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				if i++; i%n == 0 {
-					if err := s.Consume(events); err != nil {
-						b.Fatal(err)
-					}
-					for k := range events {
-						events[k].ID += n
-					}
-				}
-			}
-		})
-	}
-}
-
 // TestShowsAnAttemptWithoutItsRetry: what a task wrote is shown even if its attempt
 // failed, to be retried, and the run makes no retry.
 func TestShowsAnAttemptWithoutItsRetry(t *testing.T) {

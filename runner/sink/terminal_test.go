@@ -311,27 +311,6 @@ func TestNoBarWhileRecordsAreTyped(t *testing.T) {
 	y.all()
 }
 
-func TestBarFollowsTheWidth(t *testing.T) {
-	y, now := newTTY(t, 80), dawn
-	term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
-	require.NoError(t, term.Consume(progressEvents(3, 1, 12, true)))
-	for _, cols := range []uint16{80, 30, 0} {
-		require.NoError(t, pty.Setsize(y.File, &pty.Winsize{Rows: 24, Cols: cols}))
-		now = now.Add(barEvery)
-		require.NoError(t, term.Consume(nil))
-	}
-	var looks []string
-	for look := range strings.SplitSeq(y.all(), "\x1b[J\r") {
-		looks = append(looks, strings.TrimPrefix(look, "\r"))
-	}
-	require.Len(t, looks, 4)
-	require.Less(t, len(looks[0]), 80)
-	require.Greater(t, len(looks[0]), 60)
-	require.Less(t, len(looks[1]), 30)
-	require.Less(t, len(looks[2]), 80)
-	require.Greater(t, len(looks[2]), 60)
-}
-
 func TestProgressWithoutTerminal(t *testing.T) {
 	const lines = "crew: 2/5 done, 2 running, 1 failed, after 1m0s, 2.0/min, oldest 55s; longest: 55s file3, 55s file4\n" +
 		"crew: 2/5 done, 2 running, 1 failed, after 1m30s, 1.3/min, oldest 1m25s; longest: 1m25s file3, 1m25s file4\n"
@@ -370,17 +349,6 @@ func TestProgressLinesOfAShortRun(t *testing.T) {
 	require.NoError(t, term.Consume(nil))
 	require.NoError(t, term.Close(task.Stats{}))
 	require.Empty(t, err.String())
-}
-
-func TestProgressNotOnDumbTerminal(t *testing.T) {
-	y, now := newTTY(t, 80), dawn
-	t.Setenv("TERM", "dumb")
-	term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
-	require.NoError(t, term.Consume(progressEvents(2, 1, 5, true)))
-	now = now.Add(time.Minute)
-	require.NoError(t, term.Consume(nil))
-	require.NoError(t, term.Close(task.Stats{}))
-	require.Empty(t, y.all())
 }
 
 func TestRate(t *testing.T) {

@@ -312,38 +312,3 @@ func TestManyBuffersAtOnce(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, s.used.Load())
 }
-
-func BenchmarkSmallOutput(b *testing.B) {
-	s := New(16<<20, "")
-	defer s.Close()
-	line := []byte("one line of output from a small task\n")
-	var w bytes.Buffer
-	b.ReportAllocs()
-	for b.Loop() {
-		buf := s.Buffer()
-		buf.Write(line)
-		w.Reset()
-		buf.WriteTo(&w)
-		buf.Close()
-	}
-}
-
-func BenchmarkLargeOutput(b *testing.B) {
-	s := New(16<<20, "")
-	defer s.Close()
-	chunk := make([]byte, 8<<10) // what most programs write at once
-	b.SetBytes(5 << 20)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf := s.Buffer()
-		for range 640 {
-			buf.Write(chunk)
-		}
-		buf.WriteTo(discard{})
-		buf.Close()
-	}
-}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // use is something that people do with another tool, and how they do it with crew: a
@@ -129,7 +131,7 @@ func TestComingFrom(t *testing.T) {
 			require.Equal(t, want.crew, comeOf(t, u.crew))
 			tool := regexp.MustCompile(`\b(xargs|parallel|make|sem|flock|chronic)\b`).FindString(u.theirs)
 			require.NotEmpty(t, tool)
-			if (tool == "parallel" || tool == "sem") && !soaking() {
+			if (tool == "parallel" || tool == "sem") && !crewtest.Soaking() {
 				return
 			}
 			if _, err := exec.LookPath(tool); err == nil {

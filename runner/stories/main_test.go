@@ -3,23 +3,19 @@
 package stories
 
 import (
-	"flag"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"crew/runner/crewtest"
 	"crew/runner/linux"
 	"crew/runner/proc"
 	"crew/runner/wiring"
 )
 
 func TestMain(m *testing.M) {
-	// Most tests wait most of the time.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
-	testscript.Main(apart{m}, map[string]func(){"crew": crew})
+	testscript.Main(atTop{crewtest.Apart{M: m, Parallel: 6}}, map[string]func(){"crew": crew})
 }
 
 // crew does what the program does.
@@ -31,21 +27,12 @@ func crew() {
 	}))
 }
 
-// apart runs tests at the top of the module, with a directory for the sockets of runs.
-type apart struct{ tests *testing.M }
+// atTop runs tests at the top of the module.
+type atTop struct{ tests crewtest.Apart }
 
-func (a apart) Run() int {
-	dir, err := os.MkdirTemp("", "crew-test")
-	if err == nil {
-		err = os.Chdir("../..")
-	}
-	if err != nil {
+func (a atTop) Run() int {
+	if err := os.Chdir("../.."); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
-	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
 	return a.tests.Run()
 }
-
-// soaking reports whether the long forms of tests are to run.
-func soaking() bool { return os.Getenv("CREW_SOAK") != "" }

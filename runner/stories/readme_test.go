@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // readme is where the command lines of the README run: files, and programs that check
@@ -273,7 +275,7 @@ func (s *sandbox) goes() {
 	path, built := filepath.Join(s.home, "go"), filepath.Join(s.home, "built")
 	s.env = append(s.env, "GO="+tool, "GOBIN=", "GOPATH="+path, "GOMODCACHE="+modules, "GOCACHE="+objects, "BUILT="+built, "MANPATH=",
 		"PATH="+filepath.Join(s.dir, "bin")+":"+filepath.Join(path, "bin")+":"+os.Getenv("PATH"))
-	if !soaking() {
+	if !crewtest.Soaking() {
 		require.NoError(s.t, os.Mkdir(built, 0o777))
 		out, err := exec.Command(tool, "build", "-ldflags=-w", "-o", built, "./...").CombinedOutput()
 		require.NoError(s.t, err, "%s", out)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
 )
 
 // TestFaultNobodyReadsAnyMore: the run ends with its reader, though its
@@ -22,10 +24,10 @@ func TestFaultNobodyReadsAnyMore(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			f := newFault(t, "-j3", "--output", mode, `echo {}; echo > ready{}; [ {} = 1 ] || sleep 600`)
-			f.cmd.Stdin = strings.NewReader(counted(1000))
+			f.Cmd.Stdin = strings.NewReader(counted(1000))
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
-			f.cmd.Stdout = w
+			f.Cmd.Stdout = w
 			f.start()
 			require.NoError(t, w.Close())
 			_, err = bufio.NewReader(r).ReadString('\n')
@@ -35,10 +37,10 @@ func TestFaultNobodyReadsAnyMore(t *testing.T) {
 			}
 			require.NoError(t, r.Close())
 			begin := time.Now()
-			f.ends(141)
-			require.Less(t, time.Since(begin), patience/3) // a second, on a machine with nothing else to do
-			require.Regexp(t, `\Acrew: nobody reads stdout any more: 1 of (at least )?\d+ tasks done in .*; 3 interrupted, .*not started\n\z`, f.stderr())
-			f.gone()
+			f.Exits(141)
+			require.Less(t, time.Since(begin), crewtest.Patience/6) // a second, on a machine with nothing else to do
+			require.Regexp(t, `\Acrew: nobody reads stdout any more: 1 of (at least )?\d+ tasks done in .*; 3 interrupted, .*not started\n\z`, f.Stderr())
+			f.Gone()
 		})
 	}
 }
@@ -52,14 +54,14 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 			t.Parallel()
 			begin := func() (*fault, *os.File) {
 				f := newFault(t, append(args, "-n0", "-j2", "--kill-after", "1", "echo >> ran; "+blocks(40)+"; echo")...)
-				f.cmd.Stdin = strings.NewReader(counted(50))
+				f.Cmd.Stdin = strings.NewReader(counted(50))
 				r, w, err := os.Pipe()
 				require.NoError(t, err)
-				f.cmd.Stdout = w
+				f.Cmd.Stdout = w
 				f.start()
 				require.NoError(t, w.Close())
 				f.await("ran", "\n\n\n")
-				f.until(func() bool {
+				crewtest.Until(f.t, func() bool {
 					n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
 					require.NoError(t, err)
 					return n > 60<<10
@@ -70,56 +72,17 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 			defer r.Close()
 			out, err := io.ReadAll(r)
 			require.NoError(t, err)
-			f.ends(0)
+			f.Exits(0)
 			require.Equal(t, strings.Repeat(strings.Repeat("x", 40<<10)+"\n", 50), string(out))
 
 			f, r = begin()
 			defer r.Close()
-			f.send(syscall.SIGTERM)
-			f.dies(syscall.SIGTERM)
-			f.gone()
-			require.Contains(t, f.stderr(), "crew: nobody reads stdout: what had not been written there is lost\n")
+			f.Send(syscall.SIGTERM)
+			f.Dies(syscall.SIGTERM)
+			f.Gone()
+			require.Contains(t, f.Stderr(), "crew: nobody reads stdout: what had not been written there is lost\n")
 		})
 	}
-}
-
-func TestFaultStandardStreams(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, under string
-		args        []string
-		status      int
-		out, err    string
-	}{
-		{"stdout closed", `exec "$@" >&-`, []string{"echo", ":::", "a"}, 0, "", ""},
-		{"stderr closed", `exec "$@" 2>&-`, []string{"echo {}; echo e >&2; false", ":::", "a"}, 123, "a\n", ""},
-		{"stdin closed", `exec "$@" <&-`, []string{"echo {}"}, 0, "", ""},
-		{"stdin a directory", `exec "$@" </`, []string{"echo"}, 1, "", "crew: read standard input: it is a directory\n"},
-		{"all closed", `exec "$@" <&- >&- 2>&-`, []string{"echo >made; false", ":::", "a"}, 123, "", ""},
-		{"the directory is gone", `mkdir x; cd x; rmdir ../x; exec "$@"`, []string{"echo", ":::", "a"}, 0, "a\n", ""},
-		{"TMPDIR is gone", `export TMPDIR=/nowhere; exec "$@"`, []string{"-k", "echo", ":::", "a", "b"}, 0, "a\nb\n", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFault(t, c.args...).under(c.under)
-			f.start().ends(c.status)
-			require.Equal(t, c.out, f.stdout())
-			require.Equal(t, c.err, f.stderr())
-		})
-	}
-}
-
-// TestFaultStderrTakesNothing: all runs, and the status says that something of
-// what the tasks wrote is missing.
-func TestFaultStderrTakesNothing(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"group", "line"} {
-		f := newFault(t, "-k", "--output", mode, "echo {}; echo e >&2", ":::", "a", "b").under(`exec "$@" 2>/dev/full`)
-		f.start().ends(1)
-		require.Equal(t, "a\nb\n", f.stdout())
-	}
-	// Where they wrote nothing there, nothing is missing.
-	newFault(t, "echo {}", ":::", "a", "b").under(`exec "$@" 2>/dev/full`).start().ends(0)
 }
 
 // TestFaultNobodyReadsStderr: that is no reason to end, or to die.
@@ -129,20 +92,11 @@ func TestFaultNobodyReadsStderr(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	f.cmd.Stderr = w
+	f.Cmd.Stderr = w
 	f.start()
 	require.NoError(t, w.Close())
-	f.ends(123)
-	require.Equal(t, 3, strings.Count(f.stdout(), "\n"))
-}
-
-// TestFaultNoRoomForWhatWaits: a TMPDIR that is no directory matters when
-// something has to be kept there, and then the line names it.
-func TestFaultNoRoomForWhatWaits(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-n0", "-k", "-j2", blocks(12000), ":::", "a", "b", "c", "d", "e").under(`export TMPDIR=/nowhere; exec "$@"`)
-	f.start().ends(1)
-	require.Regexp(t, `crew: task \d+: its output is cut: keep output in /nowhere: no such file or directory\n$`, f.stderr())
+	f.Exits(123)
+	require.Equal(t, 3, strings.Count(f.Stdout(), "\n"))
 }
 
 // TestFaultTheLastLineCanBeGivenUp: when all is done but to say what went wrong, and
@@ -151,23 +105,23 @@ func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-q", "--joblog", "log", "echo > ran; : "+strings.Repeat("x", 5000), ":::", "a").under(`ulimit -f 1; exec "$@"`)
 	w := fullPipe(t)
-	f.cmd.Stderr = w // which hands it over as a blocking one
+	f.Cmd.Stderr = w // which hands it over as a blocking one
 	f.start().await("ran", "\n")
-	over, late := make(chan struct{}), time.After(patience)
+	over, late := make(chan struct{}), time.After(crewtest.Patience)
 	go func() {
 		for {
 			select {
 			case <-over:
 				return
 			case <-late:
-				_ = f.cmd.Process.Kill()
+				_ = f.Cmd.Process.Kill()
 			case <-time.After(50 * time.Millisecond):
-				_ = f.cmd.Process.Signal(syscall.SIGINT)
+				_ = f.Cmd.Process.Signal(syscall.SIGINT)
 			}
 		}
 	}()
 	defer close(over)
-	f.dies(syscall.SIGINT)
+	f.Dies(syscall.SIGINT)
 }
 
 // fullPipe is a pipe that nobody reads and that takes nothing more.
@@ -189,22 +143,22 @@ func TestFaultWhatIsStillToBeSaidHoldsNobody(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-q", "-j", "jobs", "--kill-after", "1", "-n0", "echo > ready; sleep 600", ":::", "a")
 	f.write("jobs", "1\n", 0o666)
-	f.cmd.Stderr = fullPipe(t)
+	f.Cmd.Stderr = fullPipe(t)
 	f.start().await("ready", "\n")
 	require.NoError(t, os.Remove(filepath.Join(f.dir, "jobs")))
 	removed := time.Now()
-	f.until(func() bool { return time.Since(removed) > 2*watchEvery }, "crew to look at the file")
-	f.send(syscall.SIGTERM)
-	f.dies(syscall.SIGTERM)
+	crewtest.Until(f.t, func() bool { return time.Since(removed) > 2*watchEvery }, "crew to look at the file")
+	f.Send(syscall.SIGTERM)
+	f.Dies(syscall.SIGTERM)
 
 	const script = `[ {} = 1 ] || ` // and then more than a pipe holds
 	first := newFault(t, "--state", "state", "--output", "none", script+blocks(100), ":::", "1")
-	first.start().ends(0)
+	first.start().Exits(0)
 	f = newFault(t, "--state", filepath.Join(first.dir, "state"), "--kill-after", "1", "--replay", script+blocks(100), ":::", "1", "2")
-	f.cmd.Dir = first.dir
-	f.cmd.Stdout = fullPipe(t)
+	f.Cmd.Dir = first.dir
+	f.Cmd.Stdout = fullPipe(t)
 	f.start()
 	f.await("stderr", "going on in")
-	f.send(syscall.SIGTERM)
-	f.dies(syscall.SIGTERM)
+	f.Send(syscall.SIGTERM)
+	f.Dies(syscall.SIGTERM)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
 )
 
 // counted is n records, a line each.
@@ -43,6 +45,8 @@ func TestFaultADiskIsFull(t *testing.T) {
 		{"stdout in order", `exec "$@" >/dev/full`, []string{"-k", "--json", "echo"}, "write stdout: " + full},
 		{"joblog", tiny, []string{"-n1", "--joblog", "full/log", "true", strings.Repeat("x", 2000)}, "write joblog full/log: " + full},
 		{"results", tiny, []string{"-n0", "--results", "full/res", blocks(7)}, "write results: write full/res/"},
+		{"journal", tiny, []string{"-n1", "--state", "full/run", "--output", "none", "true", strings.Repeat("x", 2000)},
+			full + "; what ended after that runs again in the next run"},
 		{"spill", `export TMPDIR=full;` + tiny, []string{"-n0", "-k", blocks(9000)}, "its output is cut: keep output in full: " + full},
 		{"a limit on the stdout file", `ulimit -f 8; exec "$@"`, []string{"echo", strings.Repeat("x", 500)}, "write stdout: file too large"},
 		{"a limit on the joblog", `ulimit -f 8; exec "$@" >/dev/null`, []string{"--joblog", "log", "true", strings.Repeat("x", 500)},
@@ -55,13 +59,13 @@ func TestFaultADiskIsFull(t *testing.T) {
 			}
 			f := newFault(t, append([]string{"-j2"}, c.args...)...).under(c.under)
 			require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
-			f.cmd.Stdin = strings.NewReader(counted(1000))
-			f.start().ends(1)
-			lines := strings.Split(strings.TrimSpace(f.stderr()), "\n")
+			f.Cmd.Stdin = strings.NewReader(counted(1000))
+			f.start().Exits(1)
+			lines := strings.Split(strings.TrimSpace(f.Stderr()), "\n")
 			last := lines[len(lines)-1]
 			require.True(t, strings.HasPrefix(last, "crew: "), last)
 			require.Contains(t, last, c.says)
-			f.gone()
+			f.Gone()
 		})
 	}
 }
@@ -72,30 +76,12 @@ func TestFaultADiskIsFullOfAnswers(t *testing.T) {
 	needRoot(t)
 	f := newFault(t, "-j2", "--joblog", "log", "--worker", "while read x; do "+blocks(20<<10)+"; echo; done").under("export TMPDIR=full;" + tiny)
 	require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
-	f.cmd.Stdin = strings.NewReader(counted(1000))
-	f.start().ends(1)
-	require.Regexp(t, `\ncrew: record \d+: its output is cut: keep output in full: no space left on device\n\z`, f.stderr())
+	f.Cmd.Stdin = strings.NewReader(counted(1000))
+	f.start().Exits(1)
+	require.Regexp(t, `\ncrew: record \d+: its output is cut: keep output in full: no space left on device\n\z`, f.Stderr())
 	done := regexp.MustCompile(`(?m)^\d+\t.*\t0\t0\twhile `).FindAllString(f.read("log"), -1)
-	require.Len(t, done, strings.Count(f.stdout(), strings.Repeat("x", 20<<20)))
-	f.gone()
-}
-
-// TestFaultFewDescriptors: with few of them all tasks run, if not so many at
-// once, and where there are too few for any the run says so.
-func TestFaultFewDescriptors(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-j12", "read x < gate; echo {}").under(`ulimit -n 32; exec "$@"`).gate()
-	f.cmd.Stdin = strings.NewReader(counted(40))
-	f.start().await("stderr", ": too many open files\n")
-	f.open()
-	f.ends(0)
-	require.ElementsMatch(t, strings.Fields(counted(40)), strings.Fields(f.stdout()))
-	require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*too many open files$`, f.stderr())
-
-	f = newFault(t, "echo").under(`ulimit -n 8; exec "$@"`)
-	f.cmd.Stdin = strings.NewReader("a\n")
-	f.start().ends(1)
-	require.Regexp(t, `\Acrew: the run needs \d+ open files, and may have 8: raise the limit with ulimit -n\n\z`, f.stderr())
+	require.Len(t, done, strings.Count(f.Stdout(), strings.Repeat("x", 20<<20)))
+	f.Gone()
 }
 
 // TestFaultFewDescriptorsAndNobodyReads: that a line about it cannot be said for
@@ -108,12 +94,12 @@ func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	f.cmd.Stdout = w
+	f.Cmd.Stdout = w
 	f.start()
 	require.NoError(t, w.Close())
 	_, err = io.WriteString(in, counted(1))
 	require.NoError(t, err)
-	f.until(func() bool {
+	crewtest.Until(f.t, func() bool {
 		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
 		return err == nil && n == 64<<10
 	}, "a full pipe")
@@ -124,7 +110,7 @@ func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {
 	f.await("ran", strings.Repeat("\n", 40))
 	_, err = io.Copy(io.Discard, r)
 	require.NoError(t, err)
-	f.ends(0)
+	f.Exits(0)
 }
 
 // TestFaultFewProcesses: the limit counts threads, and a Go program that cannot
@@ -137,18 +123,18 @@ func TestFaultFewProcesses(t *testing.T) {
 		limit := fmt.Sprintf(`exec bash -c 'ulimit -u %d; exec "$@"' sh "$@"`, c.limit)
 		f := newFault(t, fmt.Sprintf("-j%d", c.jobs), "read x < gate; echo {}").under(limit).gate()
 		f.asUser(uid + uint32(i))
-		f.cmd.Stdin = strings.NewReader(counted(c.tasks))
+		f.Cmd.Stdin = strings.NewReader(counted(c.tasks))
 		f.start().await("stderr", ": resource temporarily unavailable\n")
 		f.open()
-		f.ends(0)
-		require.ElementsMatch(t, strings.Fields(counted(c.tasks)), strings.Fields(f.stdout()))
-		require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*resource temporarily unavailable$`, f.stderr())
+		f.Exits(0)
+		require.ElementsMatch(t, strings.Fields(counted(c.tasks)), strings.Fields(f.Stdout()))
+		require.Regexp(t, `(?m)^crew: task \d+ waits to start: .*resource temporarily unavailable$`, f.Stderr())
 	}
 
 	f := newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
 	f.asUser(uid)
-	f.start().ends(1)
-	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u\n", f.stderr())
+	f.start().Exits(1)
+	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u\n", f.Stderr())
 }
 
 // asUser has crew run as somebody else, who can read it and its directory.
@@ -156,15 +142,15 @@ func (f *fault) asUser(uid uint32) {
 	exe, err := os.ReadFile(os.Args[0])
 	require.NoError(f.t, err)
 	f.write("crew", string(exe), 0o755)
-	for i, w := range f.cmd.Args {
+	for i, w := range f.Cmd.Args {
 		if w == os.Args[0] {
-			f.cmd.Args[i] = filepath.Join(f.dir, "crew")
+			f.Cmd.Args[i] = filepath.Join(f.dir, "crew")
 		}
 	}
 	for dir := f.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		require.NoError(f.t, os.Chmod(dir, 0o755))
 	}
-	f.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	f.Cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 }
 
 // TestFaultAProgramIsBeingWritten waits until it is complete.
@@ -176,8 +162,8 @@ func TestFaultAProgramIsBeingWritten(t *testing.T) {
 	require.NoError(t, err)
 	f.start().await("stderr", "crew: task 1 waits to start: ./program: text file busy\n")
 	require.NoError(t, w.Close())
-	f.ends(0)
-	require.Equal(t, "ran a\n", f.stdout())
+	f.Exits(0)
+	require.Equal(t, "ran a\n", f.Stdout())
 }
 
 // TestFaultAProgramIsNeverComplete: the run waits once for all tasks.
@@ -189,9 +175,9 @@ func TestFaultAProgramIsNeverComplete(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Close()
 	f.start().await("stderr", "crew: task 1 waits to start: ./program: text file busy\n")
-	f.ends(1)
-	require.Equal(t, 1, strings.Count(f.stderr(), "waits to start"))
-	require.Contains(t, f.stderr(), "crew: ./program: text file busy: waited 5s for it in vain\n")
+	f.Exits(1)
+	require.Equal(t, 1, strings.Count(f.Stderr(), "waits to start"))
+	require.Contains(t, f.Stderr(), "crew: ./program: text file busy: waited 5s for it in vain\n")
 }
 
 // TestFaultAProgramIsReplaced: it is not there for a moment, and then is a new
@@ -217,11 +203,11 @@ func TestFaultAProgramIsReplaced(t *testing.T) {
 	f, _ := begin()
 	f.write("new", program("new"), 0o755)
 	require.NoError(t, os.Rename(filepath.Join(f.dir, "new"), filepath.Join(f.dir, "program")))
-	f.ends(0)
-	require.Equal(t, "old a\nnew b\n", f.stdout())
+	f.Exits(0)
+	require.Equal(t, "old a\nnew b\n", f.Stdout())
 
 	f, _ = begin()
-	f.ends(1)
-	require.Equal(t, "old a\n", f.stdout())
-	require.Contains(t, f.stderr(), "crew: ./program: no such file or directory: waited 5s for it in vain\n")
+	f.Exits(1)
+	require.Equal(t, "old a\n", f.Stdout())
+	require.Contains(t, f.Stderr(), "crew: ./program: no such file or directory: waited 5s for it in vain\n")
 }

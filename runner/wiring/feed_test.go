@@ -3,21 +3,19 @@ package wiring
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/core"
+	"crew/runner/crewtest"
 	"crew/runner/sink"
 	"crew/runner/task"
 	"crew/sched"
@@ -244,7 +242,7 @@ func TestFeedRetries(t *testing.T) {
 	failed := func(id uint64) bool {
 		return s.Do(task.Command{Op: task.Explain, IDs: []uint64{id}}).Wheres[0].Outcome == task.Exit
 	}
-	require.Eventually(t, func() bool { return failed(1) }, patience, time.Millisecond)
+	crewtest.Until(t, func() bool { return failed(1) }, "the failure")
 	reply := s.Do(task.Command{Op: task.Retry, IDs: []uint64{1, 2, 9}})
 	require.Equal(t, []uint64{3}, reply.IDs)
 	require.Error(t, reply.Err)
@@ -332,43 +330,4 @@ func TestFeedTakesBack(t *testing.T) {
 	require.Zero(t, s.left)
 	s.drain(t)
 	require.Len(t, work.ran, 1)
-}
-
-// BenchmarkAdd adds tasks one by one over one connection, with an environment of 4 KB
-// for commands.
-func BenchmarkAdd(b *testing.B) {
-	var env []task.Bytes
-	for i := range 60 {
-		env = append(env, task.Bytes(fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("x", 55))))
-	}
-	value := control.Addition{Values: []task.Bytes{"0123456789abcdefghij"}}
-	command := control.Addition{Command: []task.Bytes{"cc", "-c", "main.c"}, Dir: "/home/user", Env: env}
-	for _, c := range []struct {
-		name, line string
-		add        control.Addition
-	}{{"value", "-j1 run {}", value}, {"command", "-j1", command}} {
-		for _, state := range []string{"", "--state"} {
-			b.Run(c.name+state, func(b *testing.B) {
-				b.Setenv("XDG_RUNTIME_DIR", b.TempDir())
-				line := "--max-queued 1000000000 " + c.line
-				if state != "" {
-					line = state + " " + b.TempDir() + "/state " + line
-				}
-				s := serve(b, line, &fakeWork{})
-				server := control.Serve(control.Config{Do: s.Do, Feed: s.feed})
-				defer server.Close()
-				run, err := control.Find(strconv.Itoa(os.Getpid()))
-				require.NoError(b, err)
-				client, err := control.Dial(run)
-				require.NoError(b, err)
-				defer client.Close()
-				for b.Loop() {
-					err := client.Call(control.Request{Op: "add", Add: &c.add}, func([]byte, *control.Reply) error { return nil })
-					require.NoError(b, err)
-				}
-				b.StopTimer()
-				s.drain(b)
-			})
-		}
-	}
 }

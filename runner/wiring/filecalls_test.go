@@ -100,9 +100,10 @@ func (c fileCall) String() string { return c.name + " " + c.path }
 type verdict int
 
 const (
-	goesOn    verdict = iota
-	dies              // crew is killed before it makes the call
-	hasNoRoom         // it fails with ENOSPC
+	goesOn      verdict = iota
+	dies                // crew is killed before it makes the call
+	interrupted         // it gets SIGINT first
+	hasNoRoom           // the call fails with ENOSPC
 )
 
 // judged is a crew whose file calls are judged one after another.
@@ -186,6 +187,10 @@ func (p *judged) answer() error {
 		case dies:
 			p.killed = true
 			return p.cmd.Process.Kill()
+		case interrupted:
+			if err := p.cmd.Process.Signal(unix.SIGINT); err != nil {
+				return err
+			}
 		case hasNoRoom:
 			a.flags, a.err = 0, -int32(unix.ENOSPC)
 		}

@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
 )
 
 // basket is a jobserver of the test's, whose tokens are different bytes.
@@ -36,10 +37,10 @@ func newBasket(t *testing.T, fifo bool, tokens string, args ...string) *basket {
 	b.fd = int(file.Fd())
 	auth := "fifo:" + name
 	if !fifo {
-		b.cmd.ExtraFiles = []*os.File{file, file}
+		b.Cmd.ExtraFiles = []*os.File{file, file}
 		auth = "3,4"
 	}
-	b.cmd.Env = append(b.cmd.Env, "MAKEFLAGS= -j8 --jobserver-auth="+auth)
+	b.Cmd.Env = append(b.Cmd.Env, "MAKEFLAGS= -j8 --jobserver-auth="+auth)
 	return b
 }
 
@@ -53,7 +54,7 @@ func (b *basket) there() int {
 // has waits until the tokens have come back, each as it was.
 func (b *basket) has(tokens string) {
 	b.t.Helper()
-	b.until(func() bool { return b.there() >= len(tokens) }, "the tokens")
+	crewtest.Until(b.t, func() bool { return b.there() >= len(tokens) }, "the tokens")
 	all := make([]byte, len(tokens)+1)
 	n, err := unix.Read(b.fd, all)
 	require.NoError(b.t, err)
@@ -82,13 +83,13 @@ func TestTokensComeBack(t *testing.T) {
 	long := []string{"-n0", "--kill-after", "1", `echo >> ready; exec sleep 600`, ":::", "1", "2", "3", "4", "5", "6", "7", "8"}
 	for name, end := range map[string]func(b *basket){
 		"interrupt": func(b *basket) {
-			b.send(syscall.SIGINT)
+			b.Send(syscall.SIGINT)
 			b.await("stderr", "draining")
-			b.send(syscall.SIGINT)
-			b.dies(syscall.SIGINT)
+			b.Send(syscall.SIGINT)
+			b.Dies(syscall.SIGINT)
 		},
-		"terminate": func(b *basket) { b.send(syscall.SIGTERM); b.dies(syscall.SIGTERM) },
-		"kill":      func(b *basket) { b.send(syscall.SIGKILL); b.dies(syscall.SIGKILL) },
+		"terminate": func(b *basket) { b.Send(syscall.SIGTERM); b.Dies(syscall.SIGTERM) },
+		"kill":      func(b *basket) { b.Send(syscall.SIGKILL); b.Dies(syscall.SIGKILL) },
 	} {
 		for _, fifo := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, fifo), func(t *testing.T) {
@@ -98,46 +99,10 @@ func TestTokensComeBack(t *testing.T) {
 				require.Zero(t, b.there())
 				end(b)
 				b.has("+abc")
-				b.gone()
+				b.Gone()
 			})
 		}
 	}
-}
-
-func TestTokensOfBriefTasks(t *testing.T) {
-	t.Parallel()
-	for _, fifo := range []bool{true, false} {
-		b := newBasket(t, fifo, "+ab", "-n0", marked, "::::", "-")
-		b.cmd.Stdin = strings.NewReader(strings.Repeat("\n", 20))
-		b.start().ends(0)
-		require.LessOrEqual(t, most(b.read("marks")), 4)
-		require.Len(t, b.read("marks"), 2*2*20)
-		b.has("+ab")
-	}
-	// It ends at a failure, with tokens in use.
-	b := newBasket(t, true, "+ab", "--fail-fast", "--kill-after", "1", `[ {} = 4 ] || exec sleep 600; exit 3`, ":::", "1", "2", "3", "4")
-	b.start().ends(3)
-	b.has("+ab")
-}
-
-// Tokens that come later are used then, and --jobserver=no needs none.
-func TestTokensComeLater(t *testing.T) {
-	t.Parallel()
-	b := newBasket(t, true, "", "-n0", `echo >> ready; read x < gate`, ":::", "1", "2", "3")
-	b.gate()
-	b.start().await("ready", "\n")
-	_, err := unix.Write(b.fd, []byte("ab"))
-	require.NoError(t, err)
-	b.await("ready", "\n\n\n")
-	b.open()
-	b.ends(0)
-	b.has("ab")
-
-	b = newBasket(t, true, "", "--jobserver=no", "-j3", "-n0", `echo >> ready; read x < gate`, ":::", "1", "2", "3")
-	b.gate()
-	b.start().await("ready", "\n\n\n")
-	b.open()
-	b.ends(0)
 }
 
 // Where make has closed its pipe, the numbers can be anything's, and crew goes on, as it
@@ -150,9 +115,9 @@ func TestTokensOfAClosedPipe(t *testing.T) {
 		"--jobserver-auth=fifo:none": {"-k", other}, "--jobserver-auth=fifo:/dev/null": {"-j3", other},
 	} {
 		f := newFault(t, c.option, "-n0", marked, ":::", "1", "2", "3", "4", "5", "6")
-		f.cmd.Env = append(f.cmd.Env, "MAKEFLAGS= -j8 "+flags)
-		f.start().ends(0)
-		require.Regexp(t, `\Acrew: the jobserver of make cannot be used \([^\n]*\), so [^\n]*: `+regexp.QuoteMeta(c.hint)+`\n\z`, f.stderr())
+		f.Cmd.Env = append(f.Cmd.Env, "MAKEFLAGS= -j8 "+flags)
+		f.start().Exits(0)
+		require.Regexp(t, `\Acrew: the jobserver of make cannot be used \([^\n]*\), so [^\n]*: `+regexp.QuoteMeta(c.hint)+`\n\z`, f.Stderr())
 		require.LessOrEqual(t, most(f.read("marks")), map[string]int{"-j3": 3, "-k": 1}[c.option])
 	}
 }
@@ -164,10 +129,10 @@ func TestFaultFewDescriptorsForTokens(t *testing.T) {
 		for n := "12"; ; {
 			f := newFault(t, "--jobserver", "--jobserver-style="+style, "-j3", "-n0", marked, ":::", "1", "2", "3")
 			f.under("ulimit -n " + n + `; exec "$@"`).start()
-			status := f.wait().ExitStatus()
-			said := regexp.MustCompile(`needs (\d+) open files`).FindStringSubmatch(f.stderr())
+			status := f.Wait().ExitStatus()
+			said := regexp.MustCompile(`needs (\d+) open files`).FindStringSubmatch(f.Stderr())
 			if said == nil {
-				require.Zero(t, status, f.stderr())
+				require.Zero(t, status, f.Stderr())
 				break
 			}
 			require.NotEqual(t, n, said[1])
@@ -191,24 +156,20 @@ func TestSharedTokensAreRemoved(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		f := newFault(t, "--jobserver", "--jobserver-style=fifo", "-j2", "--kill-after", "1", `echo "$MAKEFLAGS" > ready; sleep 600`, ":::", "1")
 		tmp := t.TempDir()
-		f.cmd.Env = append(f.cmd.Env, "TMPDIR="+tmp)
+		f.Cmd.Env = append(f.Cmd.Env, "TMPDIR="+tmp)
 		f.start().await("ready", "-j2 --jobserver-auth=fifo:"+tmp+"/crew-jobserver-")
-		f.send(sig)
-		f.dies(sig)
-		f.gone()
-		f.until(func() bool { left, err := os.ReadDir(tmp); return err == nil && len(left) == 0 }, "the FIFO to be removed")
+		f.Send(sig)
+		f.Dies(sig)
+		f.Gone()
+		crewtest.Until(f.t, func() bool { left, err := os.ReadDir(tmp); return err == nil && len(left) == 0 }, "the FIFO to be removed")
 	}
 }
 
 // Two makes and a crew share the places of a crew. Where make is older than 4.4, crews
-// stand in for it with a FIFO. CREW_SOAK makes the tasks long enough to say how busy the
-// places are.
+// stand in for it with a FIFO.
 func TestSharedTokens(t *testing.T) {
 	t.Parallel()
-	tasks, took := 6, "0.03"
-	if os.Getenv("CREW_SOAK") != "" {
-		tasks, took = 20, "1"
-	}
+	const tasks = 6
 	for _, style := range []string{"fifo", "pipe"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
@@ -219,34 +180,14 @@ func TestSharedTokens(t *testing.T) {
 				build = nested
 			}
 			f := newFault(t, "--jobserver", "--jobserver-style="+style, "-j3", ":::", build, build, nested)
-			f.write("task", "#!/bin/sh\necho + $(date +%s%N) >> marks; sleep "+took+"; echo - $(date +%s%N) >> marks\n", 0o755)
+			f.write("task", "#!/bin/sh\n"+marked+"\n", 0o755)
 			f.write("Makefile", fmt.Sprintf("all: $(shell seq -f x%%g %d)\nx%%:\n\t./task\n", tasks), 0o644)
 			f.write("crew", "#!/bin/sh\nCREW_TEST_MAIN=1 exec '"+os.Args[0]+"' \"$@\"\n", 0o755)
-			f.start().ends(0)
-			require.Empty(t, f.stderr())
+			f.start().Exits(0)
+			require.Empty(t, f.Stderr())
 			marks := f.read("marks")
 			require.LessOrEqual(t, most(marks), 3)
 			require.Equal(t, 3*tasks, strings.Count(marks, "+"))
-			t.Logf("%s: %.1f %% of the places were busy while tasks waited", build, 100*busy(t, marks, 3))
 		})
 	}
-}
-
-// busy is how busy places were, by marks with times, until the last task began.
-func busy(t *testing.T, marks string, places int) float64 {
-	var first, last, sum int64
-	n := int64(0)
-	for line := range strings.Lines(marks[:strings.LastIndex(marks, "+")+21]) {
-		at, err := strconv.ParseInt(strings.TrimSpace(line[1:]), 10, 64)
-		require.NoError(t, err)
-		if first == 0 {
-			first, last = at, at
-		}
-		sum += n * (at - last)
-		last = at
-		if n++; line[0] == '-' {
-			n -= 2
-		}
-	}
-	return float64(sum) / float64(last-first) / float64(places)
 }

@@ -1,15 +1,13 @@
 package wiring
 
 import (
-	"flag"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
 
-	"crew/runner/linux"
+	"crew/runner/crewtest"
 	"crew/runner/proc"
 )
 
@@ -29,39 +27,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, Programs{Local: processes}))
 	}
-	if spec := os.Getenv(workerVariable); spec != "" {
-		if spec == "keyed" {
-			os.Exit(keyedWorker())
-		}
-		os.Exit(newChaosWorker(spec).work())
+	if os.Getenv(workerVariable) != "" {
+		os.Exit(keyedWorker())
 	}
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())
 	}
-	for _, name := range []string{"MAKEFLAGS", "GITHUB_ACTIONS", "GITLAB_CI"} { // of what runs the tests
-		_ = os.Unsetenv(name)
-	}
-	// As they may be in the background of a script, or under nohup.
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if linux.Ignored(sig) {
-			linux.Reset(sig)
-		}
-	}
-	// Most of what runs in parallel waits most of the time.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
-	os.Exit(withRuntimeDir(m.Run))
-}
-
-// withRuntimeDir calls run with a directory for the sockets of runs, which are not
-// seen by crew ctl outside.
-func withRuntimeDir(run func() int) int {
-	dir, err := os.MkdirTemp("", "crew-test")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
-	return run()
+	os.Exit(crewtest.Apart{M: m, Parallel: 8}.Run())
 }
 
 // crew is a crew to be run, in a process of its own.

@@ -38,15 +38,6 @@ func paths() []string {
 	return list
 }
 
-// slashes are paths with slashes at their end.
-func slashes() []string {
-	list := []string{"/", "//", "a/b//", "/a/", "//a//b.c//"}
-	for _, n := range names {
-		list = append(list, n+"/", "d/"+n+"//")
-	}
-	return list
-}
-
 // agreed says whether crew and parallel have the same parts of p: see
 // differences.
 func agreed(p string) bool {
@@ -75,23 +66,6 @@ func comparePaths(t *testing.T, b *bench) {
 	require.Len(t, got, len(all))
 	got = b.asParallel(t, trial{options: []string{"-0"}, input: null(plain), words: "{.} {/.} {1.} {1/} {1//} {1/.} {-1} {.}.png"})
 	require.Len(t, got, len(plain))
-}
-
-// comparePathTools compares {/} and {//} with basename and dirname, which
-// agree with crew about slashes at the end and parallel does not.
-func comparePathTools(t *testing.T, b *bench) {
-	all := slices.Concat(paths(), slashes(), []string{""})
-	dirs := strings.Split(b.ok(t, "", "dirname", slices.Concat([]string{"-z", "--"}, all)...), "\x00")
-	bases := strings.Split(b.ok(t, "", "basename", slices.Concat([]string{"-az", "--"}, all)...), "\x00")
-	var want [][]string
-	for i, p := range all {
-		base := bases[i]
-		if p == "//" {
-			base = "/" // POSIX leaves it open
-		}
-		want = append(want, []string{base, dirs[i]})
-	}
-	require.Equal(t, want, b.inCrew(t, trial{options: []string{"-0"}, input: null(all), words: "{/} {//}"}))
 }
 
 // compareQuoting compares values in the places where parallel quotes them too:

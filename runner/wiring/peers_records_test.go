@@ -89,28 +89,6 @@ func compareRecords(t *testing.T, b *bench) {
 		b.ok(t, "", "crew", "-k", ":::", "echo a", "echo b | rev", "echo '*'"), "values as commands")
 }
 
-// compareBatchesXargs compares where -n and -s cut batches.
-func compareBatchesXargs(t *testing.T, b *bench) {
-	r := rand.New(rand.NewPCG(9, 10))
-	for range b.most(60) {
-		in := strings.Join(records(r, r.IntN(25), "\n"), "\n")
-		tr := trial{options: []string{"-d", `\n`}, input: in}
-		n, s := fmt.Sprint(1+r.IntN(7)), fmt.Sprint(30+r.IntN(40))
-		switch r.IntN(3) {
-		case 0:
-			tr.options = append(tr.options, "-n", n)
-		case 1:
-			tr.options = append(tr.options, "-s", s)
-		default:
-			tr.options = append(tr.options, "-n"+n, "-s"+s)
-		}
-		if r.IntN(2) == 0 {
-			tr.words = "-x yy"
-		}
-		b.asXargs(t, tr)
-	}
-}
-
 // compareBatchesParallel compares -n, with {} and numbers in the command, where
 // all batches are full: see differences.
 func compareBatchesParallel(t *testing.T, b *bench) {

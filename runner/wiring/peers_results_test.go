@@ -2,10 +2,7 @@ package wiring
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -98,51 +95,6 @@ func argvsOf(t *testing.T, b *bench, commands string) [][]string {
 	t.Helper()
 	show := strings.ReplaceAll("\n"+commands, "\ntrue ", "\n"+showScript)
 	return argvs(t, b.ok(t, show, "sh"))
-}
-
-// joblog is the rows of a joblog without times, in the order of Seq.
-func joblog(t *testing.T, path string) (header string, rows []string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	header, rest, _ := strings.Cut(string(text), "\n")
-	rows = make([]string, strings.Count(rest, "\n"))
-	for line := range strings.Lines(rest) {
-		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		require.Len(t, cells, 9, line)
-		seq, err := strconv.Atoi(cells[0])
-		require.NoError(t, err)
-		for _, number := range cells[2:4] {
-			_, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-			require.NoError(t, err, line)
-		}
-		rows[seq-1] = strings.Join(append(cells[:2], cells[4:]...), "\t")
-	}
-	return header, rows
-}
-
-// compareJoblog compares the columns of --joblog but for the times.
-func compareJoblog(t *testing.T, b *bench) {
-	trials := [][]string{
-		{"-j1", "echo {}; exit {#}", ":::", "a", "bcd", "e"},
-		{"kill -{} $$; sleep 10", ":::", "TERM", "KILL", "HUP"},
-		{"-j4", "sleep 0.0{}; exit {}", ":::", "5", "0", "3", "255"},
-		{"echo {1}{2}", ":::", "a", "b", ":::", "c", "d"},
-		{"-n2", "-j1", "echo", ":::", "a", "b", "c"},
-		{"-j1", "--halt", "soon,fail=2", "exit {}", ":::", "1", "0", "3", "4"},
-		{"echo {} >&2; echo {} {}", ":::", "x"},
-	}
-	for i, args := range trials[:b.most(len(trials))] {
-		log := func(program string) (string, []string) {
-			path := filepath.Join(b.dir, fmt.Sprint(program, i))
-			b.run(t, "", program, slices.Concat([]string{"--joblog", path}, args)...)
-			return joblog(t, path)
-		}
-		header, rows := log("parallel")
-		gotHeader, got := log("crew")
-		require.Equal(t, header, gotHeader)
-		require.Equal(t, rows, got, "%q", args)
-	}
 }
 
 // compareEnvironment compares what tasks are told about themselves.

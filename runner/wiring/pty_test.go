@@ -34,10 +34,10 @@ func TestFaultAllTerminalsAreInUse(t *testing.T) {
 	const few = `exec unshare --mount /bin/sh -c 'mount -t devpts -o newinstance,ptmxmode=666,max='$MAX' few /dev/pts &&
 		mount --bind /dev/pts/ptmx /dev/ptmx && exec "$@"' sh "$@"`
 	f := newFault(t, "--pty", "-j4", "-k", "test -t 1 && test -t 2 && sleep 0.05; echo {}", ":::", "1", "2", "3", "4", "5").under("MAX=3;" + few)
-	f.start().ends(0)
-	require.Equal(t, counted(5), f.stdout())
-	require.Contains(t, f.stderr(), " waits to start: open /dev/ptmx: all pseudo-terminals are in use (sysctl kernel.pty.max)\n")
-	f.gone()
+	f.start().Exits(0)
+	require.Equal(t, counted(5), f.Stdout())
+	require.Contains(t, f.Stderr(), " waits to start: open /dev/ptmx: all pseudo-terminals are in use (sysctl kernel.pty.max)\n")
+	f.Gone()
 }
 
 // TestNoTerminals: without them nothing runs.
@@ -45,8 +45,8 @@ func TestNoTerminals(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	f := newFault(t, "--pty", "touch", ":::", "ran").under(`exec unshare --mount /bin/sh -c 'mount --bind /dev/null /dev/ptmx && exec "$@"' sh "$@"`)
-	f.start().ends(statusUsage)
-	require.Equal(t, "crew: --pty needs pseudo-terminals: set up a pseudo-terminal: inappropriate ioctl for device: drop --pty\n", f.stderr())
+	f.start().Exits(statusUsage)
+	require.Equal(t, "crew: --pty needs pseudo-terminals: set up a pseudo-terminal: inappropriate ioctl for device: drop --pty\n", f.Stderr())
 	_, err := os.Stat(filepath.Join(f.dir, "ran"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/sink"
 	"crew/runner/task"
 )
@@ -181,7 +182,7 @@ func TestTotalOfShare(t *testing.T) {
 		args = append(args, fmt.Sprint(i))
 	}
 	args = append(args, ":::", "a", "b", "c")
-	n, ok := totalOf(t, nil, args...).get(patience)
+	n, ok := totalOf(t, nil, args...).get(crewtest.Patience)
 	require.True(t, ok)
 	require.EqualValues(t, len(tasksOf(t, "", args...)), n)
 	require.Greater(t, n, int64(0))

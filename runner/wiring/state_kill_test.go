@@ -12,9 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
 )
 
 // killWork is the shell script that the tasks run. An attempt's effect is one line
@@ -154,6 +158,13 @@ func TestKilledAtEachCall(t *testing.T) {
 	disturbEach(t, disturbance{what: dies})
 }
 
+// TestInterruptedAtEachCall drains the run there. What it has shown is noted then, and no
+// task runs twice.
+func TestInterruptedAtEachCall(t *testing.T) {
+	t.Parallel()
+	disturbEach(t, disturbance{what: interrupted, once: true})
+}
+
 // TestFullDiskAtEachCall lets those calls fail with ENOSPC, either one of them or
 // all from one on, and resumes the run when there is room again.
 func TestFullDiskAtEachCall(t *testing.T) {
@@ -163,23 +174,21 @@ func TestFullDiskAtEachCall(t *testing.T) {
 }
 
 // disturbEach disturbs a run at each of its calls in every plan, or without
-// CREW_SOAK at one call in one plan of each of three modes.
+// CREW_SOAK at one call in a plan for each story.
 func disturbEach(t *testing.T, d disturbance) {
-	all := os.Getenv("CREW_SOAK") != ""
+	all := crewtest.Soaking()
 	plans := killPlans()
 	if !all {
 		rand.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-		slices.SortStableFunc(plans, func(a, b killPlan) int { return cmp.Compare(a.mode.name, b.mode.name) })
-		plans = slices.CompactFunc(plans, func(a, b killPlan) bool { return a.mode.name == b.mode.name })
-		rand.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-		plans = plans[:3]
+		slices.SortStableFunc(plans, func(a, b killPlan) int { return cmp.Compare(a.story.name, b.story.name) })
+		plans = slices.CompactFunc(plans, func(a, b killPlan) bool { return a.story.name == b.story.name })
 	}
 	var times atomic.Int64
 	t.Cleanup(func() { t.Logf("disturbed %d runs in %d plans", times.Load(), len(plans)) })
 	for _, p := range plans {
 		t.Run(p.String(), func(t *testing.T) {
 			k := &killed{killPlan: p, t: t, dir: filepath.Join(t.TempDir(), "work"), tries: 2}
-			if d.what == hasNoRoom {
+			if d.what != dies {
 				k.tries = 1 // a run that drains starts no retry
 			}
 			if all {
@@ -390,9 +399,14 @@ func (k *killed) run(d disturbance, options ...string) (n int) {
 	complaint := k.read(filepath.Base(errs.Name()))
 	switch status := cmd.ProcessState.ExitCode(); {
 	case r.killed:
+	case r.cut && d.what == interrupted:
+		if status != 123 { // it came too late
+			require.Equal(t, unix.SIGINT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(), complaint)
+		}
+		complaint = crewLine.ReplaceAllString(complaint, "")
 	case r.cut && status == 1:
 		r.failed = true
-		require.Regexp(t, crewLine, complaint, "crew has to say what went wrong")
+		require.Regexp(t, `(?m)^crew: .*no space left on device`, complaint, "crew has to say what went wrong")
 		complaint = crewLine.ReplaceAllString(complaint, "")
 	default:
 		require.Equal(t, 123, status, complaint)

@@ -2,12 +2,6 @@ package wiring
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,106 +10,6 @@ import (
 	"crew/runner/journal"
 	"crew/runner/task"
 )
-
-// A disk that fills up during a run: it is said, what runs finishes, and what
-// was recorded before is not lost. The disk fills up once the first three are
-// recorded, whoever ends first.
-func TestStateOnFullDisk(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("no file system of our own: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	state := filepath.Join(dir, "state")
-	well, fill, ran := filepath.Join(t.TempDir(), "well"), filepath.Join(dir, "fill"), filepath.Join(t.TempDir(), "ran")
-	const script = `echo $1; echo $1 >> RAN; [ $1 -lt 4 ] || [ -e WELL ] || {
-		until [ $(grep -c '"event":"ended"' JOURNAL) -ge 3 ]; do sleep 0.05; done
-		head -c 512k /dev/zero 2>/dev/null >> FILL || :
-	}`
-	var input strings.Builder
-	for n := range 100 {
-		fmt.Fprintln(&input, n+1)
-	}
-	run := func() (string, string, error) {
-		text := strings.NewReplacer("WELL", well, "FILL", fill, "RAN", ran, "JOURNAL", filepath.Join(state, "journal.jsonl")).Replace(script)
-		cmd := crew("-k", "-j2", "--state", state, "--replay", "sh", "-c", text, "sh", "{}")
-		cmd.Stdin = strings.NewReader(input.String())
-		var out, complaint strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &complaint
-		err := cmd.Run()
-		return out.String(), complaint.String(), err
-	}
-	out, complaint, err := run()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	require.Equal(t, 1, exit.ExitCode(), complaint)
-	require.Regexp(t, `(?m)^crew: record the run: write .*: no space left on device; what ended after that runs again in the next run$`, complaint)
-	require.True(t, strings.HasPrefix(out, "1\n2\n3\n"), "what ran has finished and is shown")
-
-	require.NoError(t, os.Remove(fill))
-	require.NoError(t, os.WriteFile(well, nil, 0o666))
-	out, complaint, err = run()
-	require.NoError(t, err, complaint)
-	require.Equal(t, input.String(), out)
-	all, err := os.ReadFile(ran)
-	require.NoError(t, err)
-	for _, n := range []string{"1", "2", "3"} {
-		require.Equal(t, 1, strings.Count("\n"+string(all), "\n"+n+"\n"), "what was recorded before does not run again")
-	}
-}
-
-// What was recorded before the disk was full is shown by this run and not again
-// by the next one; what was not recorded is shown by both.
-func TestStateOnFullDiskShowsOnce(t *testing.T) {
-	t.Parallel()
-	const echo = `exec echo $1`
-	// The output of the first has no room, and it ends after the second is recorded.
-	const large = `[ $1 = 1 ] || exec echo $1
-		until grep -q '"event":"ended"' $2; do sleep 0.05; done
-		head -c 100k /dev/zero | tr '\0' ' '; echo 1`
-	for name, c := range map[string]struct {
-		script string
-		tasks  int
-	}{"for an output": {large, 2}, "for the journal": {echo, 400}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			if err := syscall.Mount("none", dir, "tmpfs", 0, "size=96k"); err != nil {
-				t.Skipf("no file system of our own: %v", err)
-			}
-			t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-			state := filepath.Join(dir, "state")
-			record := filepath.Join(state, "journal.jsonl")
-			var input strings.Builder
-			for n := range c.tasks {
-				fmt.Fprintln(&input, n+1)
-			}
-			run := func() (shown []string, complaint string, err error) {
-				cmd := crew("-q", "-k", "-j2", "--state", state, "sh", "-c", c.script, "sh", "{}", record)
-				var out, said strings.Builder
-				cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input.String()), &out, &said
-				err = cmd.Run()
-				return strings.Fields(out.String()), said.String(), err
-			}
-			shown, complaint, err := run()
-			var exit *exec.ExitError
-			require.ErrorAs(t, err, &exit)
-			require.Equal(t, 1, exit.ExitCode())
-			require.Regexp(t, `(?m)^crew: record the run: .*no space left on device; what ended after that runs again`, complaint)
-			text, err := os.ReadFile(record)
-			require.NoError(t, err)
-			recorded := strings.Count(string(text), `"event":"ended"`)
-			require.Positive(t, recorded)
-			require.GreaterOrEqual(t, len(shown), recorded)
-
-			require.NoError(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
-			shown, complaint, err = run()
-			require.NoError(t, err, complaint)
-			require.Len(t, shown, c.tasks-recorded)
-		})
-	}
-}
 
 func TestStateText(t *testing.T) {
 	begun := time.Date(2026, 7, 1, 12, 0, 0, 0, time.Local)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -63,17 +64,18 @@ func startOnWhole(t *testing.T, cmd *exec.Cmd) *whole {
 func (w *whole) await(t *testing.T, expr string) string {
 	t.Helper()
 	re := regexp.MustCompile(expr)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+	var text string
+	crewtest.Until(t, func() bool {
 		w.mu.Lock()
-		text := w.raw.String()
-		if re.MatchString(text) {
-			w.raw.Reset()
-			w.mu.Unlock()
-			return text
+		defer w.mu.Unlock()
+		text = w.raw.String()
+		if !re.MatchString(text) {
+			return false
 		}
-		w.mu.Unlock()
-		require.True(t, time.Now().Before(end), "waited in vain for %s:\n%q", expr, text)
-	}
+		w.raw.Reset()
+		return true
+	}, "%s:\n%s", expr, crewtest.Seen(func() string { return text }))
+	return text
 }
 
 func (w *whole) typeKeys(t *testing.T, keys string) {
@@ -102,20 +104,9 @@ func child(t *testing.T, pid int) int {
 	return only
 }
 
-// ended reports whether a process has ended, reaped or not.
-func ended(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || bytes.Contains(stat, []byte(") Z "))
-}
-
 // programTop builds crew-top, and returns an environment in which crew finds it.
 func programTop(t *testing.T) []string {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("there is no go to build crew-top with")
-	}
-	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", dir, "crew/runner/control/crew-top").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	dir := filepath.Dir(crewtest.Build(t, "crew/runner/control/crew-top"))
 	return []string{"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH"), "TERM=xterm-256color", "LC_ALL=C.UTF-8"}
 }
 
@@ -137,9 +128,7 @@ func startNamed(t *testing.T, env []string, name string, args ...string) *exec.C
 		_ = run.Process.Signal(syscall.SIGTERM)
 		_ = run.Wait()
 	})
-	for end := time.Now().Add(time.Minute); with("ctl", "status", name).Run() != nil; {
-		require.True(t, time.Now().Before(end), "waited in vain for %s", name)
-	}
+	crewtest.Until(t, func() bool { return with("ctl", "status", name).Run() == nil }, "%s", name)
 	return run
 }
 
@@ -182,9 +171,7 @@ func topRestores(t *testing.T, env []string) {
 		program := child(t, launcher)
 		way.end(launcher, program)
 		if way.name == "crew is killed" { // the shell may be faster
-			for end := time.Now().Add(time.Minute); !ended(program); time.Sleep(time.Millisecond) {
-				require.True(t, time.Now().Before(end))
-			}
+			crewtest.Gone(t, program)
 			w.typeKeys(t, "true\n")
 			way.says = `status 0\r`
 		}

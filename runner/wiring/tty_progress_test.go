@@ -11,6 +11,8 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // widths are those of the terminals that a display is tried on.
@@ -170,7 +172,7 @@ func resized(t *testing.T, cuts bool) (text string, ok bool) {
 			defer v.mu.Unlock()
 			return bytes.Count(v.raw[seen:], []byte("\x1b[J")) >= 3 && len(v.seq) == 0 && v.col == 0 && bytes.HasSuffix(v.raw, []byte("A\r"))
 		}
-		require.Eventually(t, drawn, patience, tick/10)
+		crewtest.Until(t, drawn, "the bar on %d columns", width)
 		if text = v.text(); !whole.MatchString(text) {
 			return fmt.Sprintf("%d columns: %s", width, text), false
 		}

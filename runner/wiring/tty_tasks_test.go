@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
 )
 
 // say types text.
@@ -101,7 +103,7 @@ func TestTTYSuspend(t *testing.T) {
 	v.await(t, `the same$`)
 	v.say(t, "fg\n")
 	v.await(t, `(?s)the same.*CREW.*\n`)
-	eventually(t, func() bool { return !v.echoes() })
+	crewtest.Until(t, func() bool { return !v.echoes() }, "the terminal not to echo")
 	v.say(t, "hidden\n")
 	v.await(t, `^got hidden\non b$`)
 	require.Equal(t, 1, strings.Count(v.text(), "hidden"))
@@ -138,15 +140,11 @@ func TestTTYOrphan(t *testing.T) {
 	crew, err := strconv.Atoi(id[1])
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(crew, syscall.SIGKILL))
-	eventually(t, func() bool { return !runs(id[2]) })
+	task, err := strconv.Atoi(id[2])
+	require.NoError(t, err)
+	crewtest.Gone(t, task)
 	v.say(t, "echo al''ive; exit\n")
 	v.await(t, `alive$`)
-}
-
-// runs reports whether a process exists and is no zombie.
-func runs(pid string) bool {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
 // TestTTYRecords refuses records that a person would type on the same terminal.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // terminal is what a person sees of a program that runs on a terminal: lines
@@ -158,11 +160,7 @@ func (v *terminal) unwrapped() string {
 func (v *terminal) await(t *testing.T, expr string) {
 	t.Helper()
 	re := regexp.MustCompile("(?m)" + expr)
-	for end := time.Now().Add(time.Minute); !re.MatchString(v.text()); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s on the terminal:\n%s", expr, v.text())
-		}
-	}
+	crewtest.Until(t, func() bool { return re.MatchString(v.text()) }, "%s on the terminal:\n%s", expr, crewtest.Seen(v.text))
 }
 
 // end waits for the program's end. It returns how it ended and the lines that
@@ -324,21 +322,18 @@ func TestTerminalPipeline(t *testing.T) {
 				cmd.Dir = t.TempDir()
 				cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "CREW="+os.Args[0])
 				v := startOnTerminal(t, 80, cmd)
-				for _, name := range []string{"on.1", "on.2", "reader"} {
-					eventually(t, func() bool { return size(filepath.Join(cmd.Dir, name)) > 0 })
+				for _, name := range []string{"on.1", "on.2"} {
+					crewtest.Exists(t, filepath.Join(cmd.Dir, name))
 				}
-				reader, err := os.ReadFile(filepath.Join(cmd.Dir, "reader"))
-				require.NoError(t, err)
-				pid, err := strconv.Atoi(strings.TrimSpace(string(reader)))
-				require.NoError(t, err)
-				eventually(t, func() bool { // until then bash may take Ctrl-C for itself
+				pid := crewtest.PID(t, filepath.Join(cmd.Dir, "reader"))
+				crewtest.Until(t, func() bool { // until then bash may take Ctrl-C for itself
 					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 					return string(name) == "tee\n"
-				})
-				_, err = v.file.WriteString("\x03")
+				}, "tee to run")
+				_, err := v.file.WriteString("\x03")
 				require.NoError(t, err)
 				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
-				eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
+				crewtest.Gone(t, pid)
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
 				v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)
 				v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
@@ -352,21 +347,6 @@ func TestTerminalPipeline(t *testing.T) {
 			}
 		})
 	}
-}
-
-// eventually waits until ok holds.
-func eventually(t *testing.T, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, time.Minute, 2*time.Millisecond)
-}
-
-// size returns the size of a file, -1 if there is none.
-func size(name string) int64 {
-	st, err := os.Stat(name)
-	if err != nil {
-		return -1
-	}
-	return st.Size()
 }
 
 // TestTerminalStatus has Ctrl-\ say what runs, above the bar, and the run go on.

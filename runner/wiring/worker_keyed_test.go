@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,7 +14,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
+
+// workerVariable makes the test binary a persistent worker that counts records by their
+// keys.
+const workerVariable = "CREW_TEST_WORKER"
 
 // In the keyed test, one record of this many ends its worker once, and half as many do
 // so each time.
@@ -34,8 +41,11 @@ func keyedWorker() int {
 		key, number, _ := strings.Cut(in.Text(), " ")
 		_, _ = saw.WriteString(in.Text() + " " + who + "\n")
 		if n, _ := strconv.Atoi(number); n%keyedCrash == 0 {
-			if os.Mkdir("crash."+number, 0o777) == nil || n%(2*keyedCrash) == 0 {
+			if n%(2*keyedCrash) == 0 {
 				return 3
+			}
+			if os.Mkdir("crash."+number, 0o777) == nil {
+				return fail(n / keyedCrash / 2)
 			}
 		}
 		counts[key]++
@@ -46,14 +56,29 @@ func keyedWorker() int {
 	return 0
 }
 
+// fail is one of the ways in which a worker fails at a record.
+func fail(way int) int {
+	switch way % 3 {
+	case 0: // killed
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case 1: // after half an answer
+		_, _ = os.Stdout.WriteString("k")
+	default: // with a child that holds its pipes
+		child := exec.Command("sleep", "600")
+		child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+		_ = child.Start()
+	}
+	return 3
+}
+
 // TestWorkerKeyed sends rows of many keys to workers that hold state for their keys,
-// while workers crash and the pool is resized. Workers see the rows of a key in order
+// while workers fail and the pool is resized. Workers see the rows of a key in order
 // and count each once, results come in order, and a key keeps its slot but for resizes.
 // CREW_SOAK makes it a million rows.
 func TestWorkerKeyed(t *testing.T) {
 	t.Parallel()
 	rows, keys := 8000, 200
-	if os.Getenv("CREW_SOAK") != "" {
+	if crewtest.Soaking() {
 		rows, keys = 1_000_000, 5000
 	}
 	k := newKeyed(t, rows, keys)
@@ -71,7 +96,7 @@ func TestWorkerKeyed(t *testing.T) {
 	require.NoError(t, k.in.Close())
 	_, err := k.out.ReadByte()
 	require.ErrorIs(t, err, io.EOF)
-	k.ends(123)
+	k.Exits(123)
 	k.checkSeen()
 	logged := k.rows()
 	require.Len(t, logged, rows, "a status for each record")
@@ -82,7 +107,7 @@ func TestWorkerKeyed(t *testing.T) {
 		}
 		require.Equal(t, want, logged[n+1], "row %d", n)
 	}
-	k.gone()
+	k.Gone()
 }
 
 // keyed is a run of that test.
@@ -103,17 +128,15 @@ func newKeyed(t *testing.T, rows, keys int) *keyed {
 	k := &keyed{size: rows, keys: keys, last: map[string]int{}, slot: map[string]string{}, count: map[string]int{}}
 	k.fault = newFault(t, "-j4", "--name", "keyed", "--worker", os.Args[0], "--worker-window", "16",
 		"--sched", "keyed", "--key", "{1}", "-C", " ", "--retries", "2", "--retry-delay", "1ms", "--joblog", "log", "-q")
-	// A directory's name may be too long for a socket.
-	dir, err := os.MkdirTemp("", "crew")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	k.cmd.Env = append(k.cmd.Env, workerVariable+"=keyed", "XDG_RUNTIME_DIR="+dir)
+	k.Cmd.Env = append(k.Cmd.Env, workerVariable+"=keyed", "XDG_RUNTIME_DIR="+crewtest.ShortDir(t))
 	k.in = k.input()
-	k.cmd.Stdout = nil
-	out, err := k.cmd.StdoutPipe()
+	out, w, err := os.Pipe()
 	require.NoError(t, err)
+	k.Cmd.Stdout = w
 	k.out = bufio.NewReaderSize(out, 1<<20)
 	k.start()
+	require.NoError(t, w.Close())
+	t.Cleanup(func() { out.Close() })
 	return k
 }
 
@@ -123,7 +146,7 @@ func (k *keyed) poison(row int) bool { return row%(2*keyedCrash) == 0 }
 // ctl runs crew ctl and returns what it prints.
 func (k *keyed) ctl(words ...string) (string, error) {
 	cmd := crew(append([]string{"ctl"}, words...)...)
-	cmd.Env = k.cmd.Env
+	cmd.Env = k.Cmd.Env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -137,7 +160,7 @@ func (k *keyed) resize(n string) {
 // workers waits until the pool has n workers.
 func (k *keyed) workers(n int) {
 	says := regexp.MustCompile(fmt.Sprintf(`(?m)^%d workers?,`, n))
-	k.until(func() bool {
+	crewtest.Until(k.t, func() bool {
 		out, _ := k.ctl("status", "keyed")
 		return says.MatchString(out)
 	}, "%d workers", n)
@@ -166,12 +189,12 @@ func (k *keyed) phase(to int, resize syscall.Signal) {
 	was := map[string]string{} // in this phase
 	for i := range wanted {
 		if resize != 0 && i == wanted/3 {
-			k.send(resize)
+			k.Send(resize)
 		}
 		var key, slot, pid string
 		var n, count int
 		line, err := k.out.ReadString('\n')
-		require.NoError(t, err, "%d answers are missing\n%s", wanted-i, k.stderr())
+		require.NoError(t, err, "%d answers are missing\n%s", wanted-i, k.Stderr())
 		_, err = fmt.Sscan(line, &key, &n, &slot, &pid, &count)
 		require.NoError(t, err, line)
 		require.Equal(t, fmt.Sprintf("k%d", n*7919%k.keys), key)
@@ -214,4 +237,28 @@ func (k *keyed) checkSeen() {
 	}
 	require.NoError(t, in.Err())
 	require.Equal(t, k.size, seen)
+}
+
+// rows are the tasks in the joblog and their exit values, 128+N after signal N.
+func (f *fault) rows() map[int]int {
+	t := f.t
+	rows := map[int]int{}
+	lines := strings.Split(f.read("log"), "\n")
+	require.Empty(t, lines[len(lines)-1], "the last row is cut")
+	for _, l := range lines[1:max(1, len(lines)-1)] {
+		cell := strings.Split(l, "\t")
+		require.Len(t, cell, 9, l)
+		id, err := strconv.Atoi(cell[0])
+		require.NoError(t, err)
+		_, twice := rows[id]
+		require.False(t, twice, "task %d is logged twice", id)
+		rows[id], err = strconv.Atoi(cell[6])
+		require.NoError(t, err)
+		signal, err := strconv.Atoi(cell[7])
+		require.NoError(t, err)
+		if rows[id] == 0 && signal != 0 {
+			rows[id] = 128 + signal
+		}
+	}
+	return rows
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/control"
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -43,13 +44,8 @@ func (f *fake) do(cmd task.Command) task.Reply {
 // await waits until the screen shows a text.
 func await(t *testing.T, s tcell.SimulationScreen, text string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		now := strings.Join(lines(s), "\n")
-		if strings.Contains(now, text) {
-			return
-		}
-		require.True(t, time.Now().Before(end), "waited in vain for %q:\n%s", text, now)
-	}
+	screen := func() string { return strings.Join(lines(s), "\n") }
+	crewtest.Until(t, func() bool { return strings.Contains(screen(), text) }, "%q:\n%s", text, crewtest.Seen(screen))
 }
 
 // The whole program but its terminal and the run's processes.

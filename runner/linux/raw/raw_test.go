@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/linux/raw"
 )
 
@@ -50,16 +50,16 @@ func TestEarlySignals(t *testing.T) {
 	_, err = w.Write(make([]byte, size-here-5*line))
 	require.NoError(t, err)
 	cmd := start(t, w)
-	require.Eventually(t, func() bool {
+	crewtest.Until(t, func() bool {
 		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
 		return err == nil && n > size-3*line
-	}, time.Minute, time.Millisecond)
+	}, "the trace")
 	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
 		require.NoError(t, cmd.Process.Signal(sig))
-		require.Eventually(t, func() bool {
+		crewtest.Until(t, func() bool {
 			status, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/status")
 			return err == nil && bytes.Contains(status, []byte("\nShdPnd:\t0000000000000000\n"))
-		}, time.Minute, time.Millisecond)
+		}, "%v to be handled", sig)
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGQUIT))
 	require.NoError(t, w.Close())

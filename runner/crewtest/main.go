@@ -1,0 +1,82 @@
+package crewtest
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"crew/runner/linux"
+)
+
+// Apart runs the tests of m apart from what surrounds them. At least so many of those that
+// run in parallel do so at once, since most of them wait most of the time. The sockets of
+// runs go to a directory of their own.
+type Apart struct {
+	M        *testing.M
+	Parallel int
+}
+
+// Run runs the tests and returns their exit status.
+func (a Apart) Run() int {
+	syscall.Umask(0o022) // directories for --state must be nobody else's to write
+	for _, name := range []string{"MAKEFLAGS", "GITHUB_ACTIONS", "GITLAB_CI"} {
+		_ = os.Unsetenv(name)
+	}
+	// As they may be in the background of a script, or under nohup.
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if linux.Ignored(sig) {
+			linux.Reset(sig)
+		}
+	}
+	_ = flag.Set("test.parallel", strconv.Itoa(max(a.Parallel, runtime.GOMAXPROCS(0))))
+	dir, err := os.MkdirTemp("", "crew-test")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
+	return a.M.Run()
+}
+
+// Soaking reports whether tests are to take their time.
+func Soaking() bool { return os.Getenv("CREW_SOAK") != "" }
+
+// Build builds a package of crew as people install it, without what -race adds, and returns
+// the program. It skips the test where there is no go.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no go to build " + pkg + " with")
+	}
+	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", program, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+var shortDirs sync.Map
+
+// ShortDir returns a directory of the test. A socket fits below it: the name of t.TempDir
+// may be too long for that.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	if dir, found := shortDirs.Load(t); found {
+		return dir.(string)
+	}
+	dir, err := os.MkdirTemp("", "crew")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	shortDirs.Store(t, dir)
+	return dir
+}

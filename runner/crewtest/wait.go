@@ -1,0 +1,101 @@
+// Package crewtest holds what the tests of several packages share: the one way to wait for
+// a condition, and the one to run a program beside a test. Nothing but tests imports it.
+package crewtest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for something that has to happen: far longer than it
+// takes on a busy machine.
+const Patience = time.Minute
+
+// A Failer ends a test: a testing.TB, or the script of a testscript.
+type Failer interface {
+	Fatalf(format string, args ...any)
+}
+
+// Seen returns what a test sees at the moment. Among the arguments of Until it is called
+// once the test has failed.
+type Seen func() string
+
+// String returns what s does.
+func (s Seen) String() string { return s() }
+
+// Until waits until ok holds. If that takes too long, it fails the test and says what it
+// waited for.
+func Until(t Failer, ok func() bool, what string, args ...any) {
+	if h, is := t.(testing.TB); is {
+		h.Helper()
+	}
+	limit := Patience
+	if Soaking() {
+		limit *= 10
+	}
+	end := time.Now().Add(limit)
+	for pause := time.Millisecond; !ok(); pause = min(2*pause, 16*time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", fmt.Sprintf(what, args...))
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Receive returns the next value from a channel.
+func Receive[T any](t Failer, from <-chan T, what string) (v T) {
+	if h, is := t.(testing.TB); is {
+		h.Helper()
+	}
+	Until(t, func() bool {
+		select {
+		case v = <-from:
+			return true
+		default:
+			return false
+		}
+	}, "%s", what)
+	return v
+}
+
+// Exists waits until there is a file.
+func Exists(t Failer, path string) {
+	Until(t, func() bool { _, err := os.Stat(path); return err == nil }, "%s", path)
+}
+
+// PID waits until a file holds the ID of a process in a line, and returns that.
+func PID(t Failer, path string) (pid int) {
+	Until(t, func() bool {
+		text, err := os.ReadFile(path)
+		if err == nil && bytes.HasSuffix(text, []byte("\n")) {
+			pid, err = strconv.Atoi(string(text[:len(text)-1]))
+		}
+		return err == nil && pid > 0
+	}, "the ID of a process in %s", path)
+	return pid
+}
+
+// State returns the state of a process as ps(1) shows it, such as S or T. That of one that
+// has ended is Z, reaped or not.
+func State(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if _, rest, found := strings.Cut(string(stat), ") "); err == nil && found && rest[0] != 'X' {
+		return rest[:1]
+	}
+	return "Z"
+}
+
+// Alive reports whether a process has not ended.
+func Alive(pid int) bool { return State(pid) != "Z" }
+
+// Gone waits until processes have ended, reaped or not.
+func Gone(t Failer, pids ...int) {
+	for _, pid := range pids {
+		Until(t, func() bool { return !Alive(pid) }, "the end of process %d", pid)
+	}
+}
