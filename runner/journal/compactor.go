@@ -6,25 +6,22 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// compactor compacts the journal of a queue while the run goes on.
+// compactor is the state of compactions: one when the journal is opened and, of a queue,
+// others while the run goes on.
 type compactor struct {
-	compaction sync.WaitGroup
-	stopping   atomic.Bool  // a compaction is to be given up, and none begins
-	freed      atomic.Int64 // outputs before this offset are gone
+	compaction sync.WaitGroup // those while the run goes on
+	stopping   atomic.Bool    // a compaction is to be given up, and none begins
 
 	// under Journal.mu
 
 	ready   bool  // a compaction may begin: none is under way
-	needed  int64 // bytes of the journal after the last compaction
-	outputs int64 // bytes of outputs after the last compaction
+	needed  int64 // bytes of lines after the last compaction, or that it would have left
+	outputs int64 // the same of outputs
 }
 
 // keep sets which tasks of l a compaction may forget, and corrects how much of the
@@ -53,77 +50,96 @@ func (j *Journal) keep(l *loaded) {
 	}
 }
 
-// startCompacting lets compactions begin.
-func (j *Journal) startCompacting() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	q := &j.queue
-	q.ready, q.needed, q.outputs = true, j.past.needed, j.past.outputs
+func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
+
+// wastes reports whether the lines or the outputs have become much longer than they
+// were after the last compaction. The caller holds mu, or is Open.
+func (j *Journal) wastes() bool {
+	return j.wasteful(j.end, j.queue.needed) || j.wasteful(j.out.size(), j.queue.outputs)
 }
 
-// compactIfWasteful starts a compaction in the background if a file has become much
-// longer than it was after the last one. Close waits for it.
+// compactIfWasteful starts a compaction in the background if much space is wasted.
+// Close waits for it.
 func (j *Journal) compactIfWasteful() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	q := &j.queue
-	if !q.ready || j.fault != nil || q.stopping.Load() ||
-		!j.wasteful(j.end, q.needed) && !j.wasteful(j.out.end.Load()-q.freed.Load(), q.outputs) {
+	if !q.ready || j.fault != nil || q.stopping.Load() || !j.wastes() {
 		return
 	}
 	q.ready = false
 	q.compaction.Go(func() {
-		needed, outputs, err := j.compactLive()
+		_ = j.compact(nil) // if it fails, the journal stays as it is, until it has grown as much again
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if err != nil { // the journal stays as it is, until it has grown as much again
-			needed, outputs = j.end, j.out.end.Load()-q.freed.Load()
-		}
-		q.ready, q.needed, q.outputs = true, needed, outputs
+		q.ready = true
 	})
 }
 
-// compactLive replaces the journal by one with only what is still needed, to which
-// it copies the lines that are written meanwhile. It returns the new length of the
-// journal, and of the outputs that are still needed.
-func (j *Journal) compactLive() (needed, outputs int64, err error) {
-	// An output that is written from now on has its line after end.
-	j.saving.Lock()
-	outEnd := j.out.end.Load()
-	j.mu.Lock()
-	_ = j.flush()
-	old, end := j.file, j.end
-	j.queue.envs = map[identity]bool{} // later lines refer to none before end
-	j.mu.Unlock()
-	j.saving.Unlock()
-
-	l, err := load(&stoppable{old, &j.queue.stopping}, end, old.Name())
+// compact replaces the journal by one with only what is still needed, to which it copies
+// the lines that are written meanwhile. If the outputs waste much space, those that are
+// still needed are copied to a new file. l is the journal as it is if it is loaded, or nil.
+func (j *Journal) compact(l *loaded) error {
+	old, end, from, err := j.divide()
+	defer j.compacted(from)
 	if err != nil {
-		return 0, 0, err
-	}
-	defer l.table.close()
-	j.keep(l)
-	var envs map[identity]bool
-	lowest := outEnd
-	h := heading{j.cfg.Command, l.head.Output, l.head.Queue, l.last}
-	file, err := draft(j.cfg.Dir, h, func(r *rewriter) error {
-		err := l.compact(r, &mover{})
-		envs, lowest = r.envs, min(r.lowest, lowest)
 		return err
+	}
+	if l == nil {
+		if l, err = load(&stoppable{old, &j.queue.stopping}, end, old.Name()); err != nil {
+			return err
+		}
+		defer l.table.close()
+		j.keep(l)
+	}
+	if !j.wasteful(j.out.size(), l.outputs) { // there are more of them, but they are needed
+		from = 0
+	}
+	var envs map[identity]bool
+	file, err := j.draft(heading{j.cfg.Command, l.head.Queue, l.last}, func(r *rewriter) {
+		r.out, r.from = &j.out, from
+		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) { r.copy(l, ln) })
+		r.err = cmp.Or(r.err, err)
+		envs = r.envs
 	})
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	if end, err = j.catchUp(file, end); err == nil {
-		needed, err = j.replace(file, end, envs)
+		err = j.replace(file, end, envs)
 	}
 	if err != nil {
-		file.Close()
-		_ = os.Remove(filepath.Join(j.cfg.Dir, newName))
-		return 0, 0, err
+		discard(file)
+		return err
 	}
-	j.freeOutputs(lowest)
-	return needed, outEnd - lowest, nil
+	j.out.drop(from)
+	return nil
+}
+
+// divide returns the file of the journal and its length. If outputs are to be copied,
+// from is the offset before which they are, otherwise 0. An output that is written from
+// now on has its line after end, and is after from.
+func (j *Journal) divide() (file *os.File, end, from int64, err error) {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.wasteful(j.out.size(), j.queue.outputs) {
+		from, err = j.out.rotate()
+	}
+	_ = j.flush()
+	j.queue.envs = map[identity]bool{} // later lines refer to none before end
+	return j.file, j.end, from, err
+}
+
+// compacted notes how long the files are after a compaction, which may have failed.
+func (j *Journal) compacted(from int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.queue.needed = j.end
+	if from > 0 {
+		j.queue.outputs = j.out.size()
+	}
 }
 
 // catchUp copies the lines from offset end on to a new journal and makes them
@@ -140,60 +156,30 @@ func (j *Journal) catchUp(file *os.File, end int64) (int64, error) {
 	return to, cmp.Or(err, file.Sync())
 }
 
-// replace copies the lines from offset end on to a new journal, puts it in the place
-// of the old one and returns its length. Additions wait meanwhile: their sync must
-// not be of the old file.
-func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) (int64, error) {
+// replace copies the lines from offset end on to a new journal and puts it in the place
+// of the old one. Additions wait meanwhile: their sync must not be of the old file.
+func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) error {
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.flush(); err != nil {
-		return 0, err
+		return err
 	}
 	if j.queue.stopping.Load() {
-		return 0, fs.ErrClosed
+		return fs.ErrClosed
 	}
 	_, err := io.Copy(file, io.NewSectionReader(j.file, end, j.end-end))
-	if err == nil {
-		err = j.syncTo(file)
+	if err = cmp.Or(err, j.syncTo(file)); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(file.Name(), filepath.Join(j.cfg.Dir, journalName))
+	if err = j.install(file); err != nil {
+		return err
 	}
-	if err != nil {
-		return 0, err
-	}
-	size, err := file.Seek(0, io.SeekCurrent)
-	if err == nil {
-		err = syncDir(j.cfg.Dir)
-	}
-	if err != nil { // what was accepted is not certain to have a name
-		j.setFault(err)
-		return 0, err
-	}
-	if f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, true); err == nil {
-		file.Close()
-		file = f // whose errors have the right name
-	}
-	j.file.Close()
-	j.file, j.end, j.allocated, j.dirty = file, size, 0, false
 	for sum := range envs {
 		j.queue.envs[sum] = true
 	}
-	return size, nil
-}
-
-// freeOutputs frees the disk space of the outputs before an offset. The later ones
-// keep their offsets, so they can be written and read meanwhile. Where the file system
-// cannot punch holes, the next start frees the space.
-func (j *Journal) freeOutputs(to int64) {
-	const block = 64 << 10 // a multiple of that of any file system
-	from := j.queue.freed.Swap(to)
-	if to > from {
-		from -= from % block // only whole blocks are freed
-		_ = unix.Fallocate(int(j.out.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
-	}
+	return nil
 }
 
 // stoppable is a reader that can be stopped.

@@ -13,7 +13,7 @@ import (
 
 // version is the version of the format on disk. A journal of another version is
 // refused.
-const version = 2
+const version = 3
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read.
 // After a damaged line, reading goes on at the next newline. Each line ends with
@@ -33,7 +33,7 @@ const (
 
 // The events of a journal.
 const (
-	evJournal  = "journal"  // the first line: format, command, file of outputs
+	evJournal  = "journal"  // the first line: format, command
 	evRun      = "run"      // a run begins or resumes
 	evStarted  = "started"  // an attempt starts
 	evAttempt  = "attempt"  // an attempt ended that does not finish its task

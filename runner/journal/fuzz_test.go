@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -111,6 +112,8 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"event":"environment","sum":"AAAAAAAAAAAAAAAAAAAAAA","env":[1]`))
 	empty, err := os.Open(os.DevNull)
 	require.NoError(f, err)
+	scratch, err := os.Create(filepath.Join(f.TempDir(), "scratch"))
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append(headOf("0123456789abcdef"), seal(bytes.Clone(body), 0)...)
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
@@ -118,21 +121,20 @@ func FuzzLine(f *testing.F) {
 		defer l.table.close()
 		for e := range l.table.all {
 			if r, _, err := readRecord(l.file, e.offset()); err == nil {
-				_, _ = r.result(&task.Task{}, &outputs{file: empty})
+				_, _ = r.result(&task.Task{}, &outputs{files: []outputFile{{File: empty}}})
 			}
-			j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{file: empty}}
+			j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{files: []outputFile{{File: empty}}}}
 			_, _ = j.restore(e, map[identity][]string{})
 		}
-		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}}
-		_, err = scan(bytes.NewReader(file), func(ln line) {
-			_ = new(mover).move(l.compacted(ln, r))
-		})
+		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}, from: 1}
+		r.out = &outputs{files: []outputFile{{File: scratch}}}
+		_, err = scan(bytes.NewReader(file), func(ln line) { r.copy(l, ln) })
 		require.NoError(t, err)
 	})
 }
 
 // headOf is the first line of the journal of a queue.
 func headOf(queue string) []byte {
-	h := heading{Command{"crew x", "/"}, outputPrefix + "1", queue, 0}
+	h := heading{Command{"crew x", "/"}, queue, 0}
 	return h.append(nil, time.Time{})
 }

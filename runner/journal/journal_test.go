@@ -578,7 +578,7 @@ func TestDamagedOutputRunsAgain(t *testing.T) {
 			return &task.Result{Outcome: task.OK, Stdout: text(strings.Repeat("a", size))}
 		}
 		run(t, cfg, echo, "x a")
-		f, err := os.OpenFile(filepath.Join(cfg.Dir, "output.1"), os.O_RDWR, 0)
+		f, err := os.OpenFile(filepath.Join(cfg.Dir, outputName(0)), os.O_RDWR, 0)
 		require.NoError(t, err)
 		_, err = f.WriteAt([]byte("b"), int64(size-1))
 		require.NoError(t, err)
@@ -610,9 +610,9 @@ func TestRefusals(t *testing.T) {
 
 	path := filepath.Join(cfg.Dir, journalName)
 	good := read(t, cfg.Dir)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":2`, `"version":1`, 1)), 0o666))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":1`, 1)), 0o666))
 	_, err = Open(cfg)
-	require.ErrorContains(t, err, "has format 1, but this crew knows only format 2")
+	require.ErrorContains(t, err, "has format 1, but this crew knows only format 3")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
 	_, err = Open(cfg)
 	require.ErrorContains(t, err, "its first line is damaged")
@@ -692,8 +692,8 @@ func TestFullDisk(t *testing.T) {
 			j.file.Close()
 			j.file = full
 		} else {
-			j.out.file.Close()
-			j.out.file = full
+			j.out.close()
+			j.out.files = []outputFile{{File: full}}
 		}
 		tk := first(t, j, "x b")
 		r := ends(ok).attempt(j, tk, 1, true)

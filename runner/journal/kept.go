@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -68,25 +67,7 @@ func (j *Journal) recall(id uint64, text []byte) (p task.Past, ok bool) {
 		return p, false
 	}
 	if p.Command, p.Kept = r.Command, !r.Streamed && !r.Dropped; p.Kept {
-		p.Outputs = [2]task.Live{&keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}}
+		p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
 	}
 	return p, true
 }
-
-// keptOutput is an output in the file of outputs. It is a task.Live.
-type keptOutput struct {
-	journal *Journal
-	extent
-}
-
-// ReadAt reads from the output. The error is fs.ErrNotExist once it is forgotten.
-func (k *keptOutput) ReadAt(p []byte, off int64) (int, error) {
-	n, err := io.NewSectionReader(k.journal.out.file, k.off, k.n).ReadAt(p, off)
-	if k.n > 0 && k.off < k.journal.queue.freed.Load() {
-		return 0, fs.ErrNotExist
-	}
-	return n, err
-}
-
-// Close does nothing: the file stays open as long as the journal.
-func (k *keptOutput) Close() error { return nil }

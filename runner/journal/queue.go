@@ -179,7 +179,9 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 			}
 		}
 		table.close()
-		j.startCompacting()
+		j.mu.Lock()
+		j.queue.ready = true
+		j.mu.Unlock()
 	}
 }
 

@@ -147,7 +147,7 @@ func readHead(f io.ReaderAt, path string) (*record, error) {
 		return nil, &headError{fmt.Sprintf("%s has format %d, but this crew knows only format %d: "+
 			"use the crew that wrote it, or start over with --state-reset", path, r.Version, version)}
 	}
-	if _, ok := unseal(first); err != nil || !ok || r.Event != evJournal || r.Version != version || !isOutput(r.Output) {
+	if _, ok := unseal(first); err != nil || !ok || r.Event != evJournal || r.Version != version {
 		return nil, &headError{path + " is not a journal, or its first line is damaged: start over with --state-reset"}
 	}
 	return r, nil
