@@ -34,7 +34,7 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 			break
 		}
 		if id := endOf(text); slices.Contains(ids, id) {
-			if p, ok := j.recall(id, text); ok {
+			if p, ok := j.ended(id, text); ok {
 				found[id] = p
 			}
 		}
@@ -53,8 +53,8 @@ func endOf(text []byte) uint64 {
 	return id
 }
 
-// recall returns what the line about the end of a task says.
-func (j *Journal) recall(id uint64, text []byte) (p task.Past, ok bool) {
+// ended returns what the line about the end of a task says.
+func (j *Journal) ended(id uint64, text []byte) (p task.Past, ok bool) {
 	body, ok := unseal(text)
 	if !ok {
 		return p, false

@@ -232,23 +232,17 @@ func (j *Journal) environment(name string, envs map[identity][]string) ([]string
 // not; Past.Recall brings it along in any case. If it is damaged although nobody has
 // seen it, the task runs again, unless the user has cancelled it.
 func (j *Journal) recallEnded(t *task.Task, e *entry) {
-	t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
+	t.Done = e.result(t)
 	if (j.cfg.Past.Recall || !e.has(shown|logged)) && e.reusable() {
-		rec, _, err := readRecord(j.past.file, e.offset())
-		var r *task.Result
-		if err == nil {
-			r, err = rec.result(t, &j.out)
-		}
-		switch {
-		case err != nil && !e.has(shown) && e.outcome != task.Cancelled:
+		switch r, err := j.recall(t, e); {
+		case err == nil:
+			t.Done = r
+		case e.has(shown) || e.outcome == task.Cancelled:
+			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
+		default:
 			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 			t.Done = nil
 			return
-		case err != nil:
-			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
-		default:
-			r.Earlier, r.Logged = e.has(shown), e.has(logged)
-			t.Done = r
 		}
 	}
 	t.Done.Final = e.outcome == task.Cancelled
