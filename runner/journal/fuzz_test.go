@@ -66,7 +66,7 @@ func FuzzLoad(f *testing.F) {
 			return appendExtent(b, "stdout", extent{1, 2, 3})
 		})
 	}
-	whole = appendNote(whole, evReleased, []identity{{1}, {2}})
+	whole = appendNotes(whole, evReleased, []identity{{1}, {2}})
 	whole = appendEnvironment(whole, identity{9}, []string{"A=1", "B=\xff"})
 	for i := range byte(4) {
 		var err error
@@ -74,7 +74,7 @@ func FuzzLoad(f *testing.F) {
 		whole, err = appendAccepted(whole, tk, identity{9 + i}, time.Unix(int64(i), 0))
 		require.NoError(f, err)
 	}
-	whole = appendNote(whole, evWithdrawn, []identity{{4}, {3}})
+	whole = appendNotes(whole, evWithdrawn, []identity{{4}, {3}})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-100])
 	f.Add(bytes.Replace(whole, []byte("ended"), []byte("enden"), 2))
