@@ -55,15 +55,11 @@ func endOf(text []byte) uint64 {
 
 // ended returns what the line about the end of a task says.
 func (j *Journal) ended(id uint64, text []byte) (p task.Past, ok bool) {
-	body, ok := unseal(text)
-	if !ok {
-		return p, false
+	r, err := parseLine(text)
+	if err == nil {
+		p.Result, err = r.facts(&task.Task{ID: id, Key: r.Key})
 	}
-	r, err := parse(body)
 	if err != nil {
-		return p, false
-	}
-	if p.Result, err = r.facts(&task.Task{ID: id, Key: r.Key}); err != nil {
 		return p, false
 	}
 	if p.Command, p.Kept = r.Command, !r.Streamed && !r.Dropped; p.Kept {

@@ -23,7 +23,7 @@ const (
 	maxAge = 3
 )
 
-// Command is what the tasks of a journal have in common.
+// Command describes what the tasks of a journal share.
 type Command struct {
 	Line string // the command line as far as it determines the tasks
 	Dir  string // the working directory of the tasks
@@ -38,7 +38,7 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
-// heading is what the first line of a journal says.
+// heading holds the contents of the first line of a journal.
 type heading struct {
 	command Command
 	queue   string // ID of the queue; empty for a run
@@ -86,9 +86,9 @@ func (j *Journal) create() error {
 	}
 	f.Close()
 	h := heading{command: j.cfg.Command, queue: j.cfg.Queue.newID()}
-	file, err := j.draft(h, func(r *rewriter) {
+	file, err := j.draft(h, func(r *rewriter) error {
 		if j.past == nil {
-			return
+			return nil
 		}
 		for e := range j.past.table.all {
 			age := 0
@@ -99,6 +99,7 @@ func (j *Journal) create() error {
 				r.known(e, age, nil, nil)
 			}
 		}
+		return nil
 	})
 	if err == nil {
 		err = j.install(file)
@@ -163,15 +164,15 @@ func endedBody(e *entry, body []byte) []byte {
 }
 
 // draft writes the journal that is to replace this one, and makes it durable.
-func (j *Journal) draft(h heading, write func(*rewriter)) (*os.File, error) {
+func (j *Journal) draft(h heading, write func(*rewriter) error) (*os.File, error) {
 	f, err := openFile(filepath.Join(j.cfg.Dir, newName), os.O_CREATE|os.O_TRUNC, h.queue != "")
 	if err != nil {
 		return nil, err
 	}
 	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10), envs: map[identity]bool{}}
 	_, _ = r.w.Write(h.append(nil, time.Now()))
-	write(r)
-	if err := cmp.Or(r.err, r.w.Flush(), f.Sync()); err != nil {
+	err = write(r)
+	if err = cmp.Or(err, r.err, r.w.Flush(), f.Sync()); err != nil {
 		discard(f)
 		return nil, err
 	}

@@ -11,8 +11,7 @@ import (
 	"crew/runner/task"
 )
 
-// entry is what is kept in memory, or in the table's file, about a task. The rest
-// can be read from the journal.
+// entry holds what the table keeps about a task. The rest can be read from the journal.
 type entry struct {
 	id       identity
 	seen     uint32  // how many tasks with this identity the input has had so far

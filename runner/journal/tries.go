@@ -13,7 +13,7 @@ type tries struct {
 	omitted int    // the others
 }
 
-// span is where a line is.
+// span holds the offset and the length of a line.
 type span struct{ off, n int64 }
 
 // tried notes an attempt. Its line is needed until the task is done.

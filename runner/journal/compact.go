@@ -81,7 +81,7 @@ func (j *Journal) compactIfWasteful() {
 // still needed are copied to a new file. l is the journal as it is if it is loaded, or nil.
 func (j *Journal) compact(l *loaded) error {
 	old, end, from, err := j.divide()
-	defer j.compacted(from)
+	defer j.noteSizes(from)
 	if err != nil {
 		return err
 	}
@@ -95,18 +95,20 @@ func (j *Journal) compact(l *loaded) error {
 	if !j.wasteful(j.out.size(), l.outputs) { // there are more of them, but they are needed
 		from = 0
 	}
-	var envs map[identity]bool
-	file, err := j.draft(heading{j.cfg.Command, l.head.Queue, l.last}, func(r *rewriter) {
+	file, err := j.draft(heading{j.cfg.Command, l.head.Queue, l.last}, func(r *rewriter) error {
 		r.out, r.from = &j.out, from
-		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) { r.copy(l, ln) })
-		r.err = cmp.Or(r.err, err)
-		envs = r.envs
+		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
+			if r.err == nil && !j.queue.stopping.Load() {
+				r.copy(l, ln)
+			}
+		})
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	if end, err = j.catchUp(file, end); err == nil {
-		err = j.replace(file, end, envs)
+		err = j.replace(file, end)
 	}
 	if err != nil {
 		discard(file)
@@ -132,8 +134,8 @@ func (j *Journal) divide() (file *os.File, end, from int64, err error) {
 	return j.file, j.end, from, err
 }
 
-// compacted notes how long the files are after a compaction, which may have failed.
-func (j *Journal) compacted(from int64) {
+// noteSizes notes how long the files are after a compaction, which may have failed.
+func (j *Journal) noteSizes(from int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.queue.needed = j.end
@@ -158,7 +160,7 @@ func (j *Journal) catchUp(file *os.File, end int64) (int64, error) {
 
 // replace copies the lines from offset end on to a new journal and puts it in the place
 // of the old one. Additions wait meanwhile: their sync must not be of the old file.
-func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) error {
+func (j *Journal) replace(file *os.File, end int64) error {
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	j.mu.Lock()
@@ -173,13 +175,7 @@ func (j *Journal) replace(file *os.File, end int64, envs map[identity]bool) erro
 	if err = cmp.Or(err, j.syncTo(file)); err != nil {
 		return err
 	}
-	if err = j.install(file); err != nil {
-		return err
-	}
-	for sum := range envs {
-		j.queue.envs[sum] = true
-	}
-	return nil
+	return j.install(file)
 }
 
 // stoppable is a reader that can be stopped.
