@@ -65,6 +65,7 @@ const crashTasks = 400
 func victim(dir string) error {
 	cfg := configured(dir)
 	cfg.Slack = -1 << 40
+	cfg.Notice = func(text string) { fmt.Fprintln(os.Stderr, text) }
 	j, err := Open(cfg)
 	if err != nil {
 		return err
@@ -153,6 +154,7 @@ func TestKilledInCompaction(t *testing.T) {
 func queueVictim(dir string) error {
 	cfg := queued(dir)
 	cfg.Slack, cfg.Queue.Keep = -1<<40, -time.Hour
+	cfg.Notice = func(text string) { fmt.Fprintln(os.Stderr, text) } // no output is damaged
 	j, err := Open(cfg)
 	if err != nil {
 		return err

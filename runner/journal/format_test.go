@@ -242,7 +242,7 @@ func TestSummary(t *testing.T) {
 		}
 		return ok(a)
 	}, &shower{}, "x a", "x b")
-	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, time.Now())))
+	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, time.Now()), true))
 	require.NoError(t, j.Close())
 	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)
@@ -278,7 +278,7 @@ func TestSummaryOfMany(t *testing.T) {
 	for n := 51; n <= tasks; n++ {
 		write(n, 2, task.OK, time.Second+time.Duration(n)*time.Microsecond)
 	}
-	require.NoError(t, j.append(lines))
+	require.NoError(t, j.append(lines, true))
 	before := heap()
 	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)

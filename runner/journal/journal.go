@@ -301,7 +301,7 @@ func (j *Journal) begin() error {
 		ids := slices.Collect(maps.Keys(j.past.running))
 		b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
 	}
-	return j.append(seal(b, 0))
+	return j.append(seal(b, 0), true)
 }
 
 // Close closes the files and releases the lock. It may be called again.
@@ -350,7 +350,7 @@ func (j *Journal) Resumed() (r Resumed, ok bool) {
 // tree is emptied.
 func (j *Journal) LogAll() error {
 	j.past.table.clear(logged)
-	return j.append(seal(begin(nil, evUnlogged), 0))
+	return j.append(seal(begin(nil, evUnlogged), 0), true)
 }
 
 // Unlogged is an iter.Seq of the start times of the tasks that earlier runs finished

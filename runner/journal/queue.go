@@ -135,7 +135,7 @@ func (j *Journal) accept(lines []byte, envs map[identity][]string) error {
 // Withdraw forgets tasks that were accepted and that the run refused. When it
 // returns, that is on disk.
 func (j *Journal) Withdraw(tasks []*task.Task) error {
-	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks))); err != nil {
+	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks)), true); err != nil {
 		return err
 	}
 	return j.sync()

@@ -47,7 +47,7 @@ func (j *Journal) endedWithout(events []task.Event) {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == task.Finished && e.Attempt == 0 && e.Task.Done == nil && j.finishes(e.Result) {
-			j.appendLater(appendResult(make([]byte, 0, usualLine), evEnded, e.Task, e.Result, j.endMembers))
+			_ = j.append(appendResult(nil, evEnded, e.Task, e.Result, j.endMembers), false)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (s *Shown) Close(stats task.Stats) error {
 	s.noteLogged()
 	s.write()
 	b := task.AppendTime(begin(nil, evClosed), "at", time.Now())
-	if err := j.append(seal(b, 0)); err != nil {
+	if err := j.append(seal(b, 0), true); err != nil {
 		return err
 	}
 	return j.sync()
