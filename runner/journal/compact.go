@@ -95,7 +95,7 @@ func (j *Journal) compact(l *loaded) error {
 	if !j.wasteful(j.out.size(), l.outputs) { // there are more of them, but they are needed
 		from = 0
 	}
-	file, err := j.draft(heading{j.cfg.Command, l.head.Queue, l.last}, func(r *rewriter) error {
+	file, err := j.draft(l.head.Queue, l.last, func(r *rewriter) error {
 		r.out, r.from = &j.out, from
 		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
 			if r.err == nil && !j.queue.stopping.Load() {

@@ -135,6 +135,5 @@ func FuzzLine(f *testing.F) {
 
 // headOf is the first line of the journal of a queue.
 func headOf(queue string) []byte {
-	h := heading{Command{"crew x", "/"}, queue, 0}
-	return h.append(nil, time.Time{})
+	return firstLine(Command{"crew x", "/"}, queue, 0, time.Time{})
 }

@@ -1,11 +1,12 @@
 // Package journal records a run in a directory, so that the same command, started
 // again, resumes where it stopped, however it was stopped.
 //
-// The record is a file of JSON lines that is only appended to (see seal), beside a
-// file of outputs. An attempt's start is in the file before its process exists, and
-// its end, with its output, before another attempt starts in its slot; so after a
-// kill -9 at most one task per worker is in doubt. To that end the run reports to
-// the journal, which is a runner.Recorder, what it decided about each attempt.
+// The record is a file of JSON lines that is only appended to (see seal), beside files of
+// outputs. Both are compacted once they waste much space. An attempt's start is in the
+// file before its process exists, and its end, with its output, before another attempt
+// starts in its slot; so after a kill -9 at most one task per worker is in doubt. To that
+// end the run reports to the journal, which is a runner.Recorder, what it decided about
+// each attempt.
 //
 // A queue has no input that could be read again, so its journal holds the tasks
 // themselves (see Journal.Accept), and is compacted while the run goes on.
@@ -209,7 +210,8 @@ func (j *Journal) openFiles() error {
 	if err != nil {
 		return err
 	}
-	if err := j.file.Truncate(j.end); err != nil { // drops a torn line
+	_ = os.Remove(filepath.Join(j.cfg.Dir, newName)) // a crash may have left it
+	if err := j.file.Truncate(j.end); err != nil {   // drops a torn line
 		return err
 	}
 	if j.cfg.Queue != nil {

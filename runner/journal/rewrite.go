@@ -38,26 +38,20 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
-// heading holds the contents of the first line of a journal.
-type heading struct {
-	command Command
-	queue   string // ID of the queue; empty for a run
-	last    uint64 // the highest number that was given in the queue
-}
-
-func (h *heading) append(b []byte, now time.Time) []byte {
-	from := len(b)
-	b = begin(b, evJournal)
+// firstLine returns the first line of a journal. queue is the ID of a queue, in which last
+// is the highest number that was given; it is empty for a run.
+func firstLine(c Command, queue string, last uint64, now time.Time) []byte {
+	b := begin(nil, evJournal)
 	b = task.AppendInt(b, "version", version)
 	b = task.AppendTime(b, "created", now)
-	b = task.AppendText(b, "command", task.Shorten(h.command.Line, maxCommandLine))
-	b = task.AppendText(b, "sum", h.command.sum())
-	b = task.AppendText(b, "dir", h.command.Dir)
-	if h.queue != "" {
-		b = task.AppendText(b, "queue", h.queue)
-		b = task.AppendInt(b, "last", int64(h.last))
+	b = task.AppendText(b, "command", task.Shorten(c.Line, maxCommandLine))
+	b = task.AppendText(b, "sum", c.sum())
+	b = task.AppendText(b, "dir", c.Dir)
+	if queue != "" {
+		b = task.AppendText(b, "queue", queue)
+		b = task.AppendInt(b, "last", int64(last))
 	}
-	return seal(b, from)
+	return seal(b, 0)
 }
 
 // openFile opens or creates a file of a journal. Nobody else can write to it, and only
@@ -85,8 +79,7 @@ func (j *Journal) create() error {
 		return err
 	}
 	f.Close()
-	h := heading{command: j.cfg.Command, queue: j.cfg.Queue.newID()}
-	file, err := j.draft(h, func(r *rewriter) error {
+	file, err := j.draft(j.cfg.Queue.newID(), 0, func(r *rewriter) error {
 		if j.past == nil {
 			return nil
 		}
@@ -163,14 +156,15 @@ func endedBody(e *entry, body []byte) []byte {
 	return body
 }
 
-// draft writes the journal that is to replace this one, and makes it durable.
-func (j *Journal) draft(h heading, write func(*rewriter) error) (*os.File, error) {
-	f, err := openFile(filepath.Join(j.cfg.Dir, newName), os.O_CREATE|os.O_TRUNC, h.queue != "")
+// draft writes the journal that is to replace this one, and makes it durable. See
+// firstLine for queue and last.
+func (j *Journal) draft(queue string, last uint64, write func(*rewriter) error) (*os.File, error) {
+	f, err := openFile(filepath.Join(j.cfg.Dir, newName), os.O_CREATE|os.O_TRUNC, queue != "")
 	if err != nil {
 		return nil, err
 	}
 	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10), envs: map[identity]bool{}}
-	_, _ = r.w.Write(h.append(nil, time.Now()))
+	_, _ = r.w.Write(firstLine(j.cfg.Command, queue, last, time.Now()))
 	err = write(r)
 	if err = cmp.Or(err, r.err, r.w.Flush(), f.Sync()); err != nil {
 		discard(f)
