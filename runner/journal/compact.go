@@ -14,8 +14,8 @@ import (
 // compactor is the state of compactions: one when the journal is opened and, of a queue,
 // others while the run goes on.
 type compactor struct {
-	compaction sync.WaitGroup // those while the run goes on
-	stopping   atomic.Bool    // a compaction is to be given up, and none begins
+	running  sync.WaitGroup // compactions in the background
+	stopping atomic.Bool    // a compaction is to be given up, and none begins
 
 	// under Journal.mu
 
@@ -55,7 +55,7 @@ func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.c
 // wastes reports whether the lines or the outputs have become much longer than they
 // were after the last compaction. The caller holds mu, or is Open.
 func (j *Journal) wastes() bool {
-	return j.wasteful(j.end, j.queue.needed) || j.wasteful(j.out.size(), j.queue.outputs)
+	return j.wasteful(j.end, j.compactor.needed) || j.wasteful(j.out.size(), j.compactor.outputs)
 }
 
 // compactIfWasteful starts a compaction in the background if much space is wasted.
@@ -63,16 +63,16 @@ func (j *Journal) wastes() bool {
 func (j *Journal) compactIfWasteful() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	q := &j.queue
-	if !q.ready || j.fault != nil || q.stopping.Load() || !j.wastes() {
+	c := &j.compactor
+	if !c.ready || j.fault != nil || c.stopping.Load() || !j.wastes() {
 		return
 	}
-	q.ready = false
-	q.compaction.Go(func() {
+	c.ready = false
+	c.running.Go(func() {
 		_ = j.compact(nil) // if it fails, the journal stays as it is, until it has grown as much again
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		q.ready = true
+		c.ready = true
 	})
 }
 
@@ -86,7 +86,7 @@ func (j *Journal) compact(l *loaded) error {
 		return err
 	}
 	if l == nil {
-		if l, err = load(&stoppable{old, &j.queue.stopping}, end, old.Name()); err != nil {
+		if l, err = load(&stoppable{old, &j.compactor.stopping}, end, old.Name()); err != nil {
 			return err
 		}
 		defer l.table.close()
@@ -98,11 +98,11 @@ func (j *Journal) compact(l *loaded) error {
 	file, err := j.draft(l.head.Queue, l.last, func(r *rewriter) error {
 		r.out, r.from = &j.out, from
 		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
-			if r.err == nil && !j.queue.stopping.Load() {
+			if r.err == nil && !j.compactor.stopping.Load() {
 				r.copy(l, ln)
 			}
 		})
-		return err
+		return cmp.Or(err, j.out.syncFiles()) // while nobody has to wait for that
 	})
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (j *Journal) divide() (file *os.File, end, from int64, err error) {
 	defer j.saving.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.wasteful(j.out.size(), j.queue.outputs) {
+	if j.wasteful(j.out.size(), j.compactor.outputs) {
 		from, err = j.out.rotate()
 	}
 	_ = j.flush()
@@ -138,9 +138,9 @@ func (j *Journal) divide() (file *os.File, end, from int64, err error) {
 func (j *Journal) noteSizes(from int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.queue.needed = j.end
+	j.compactor.needed = j.end
 	if from > 0 {
-		j.queue.outputs = j.out.size()
+		j.compactor.outputs = j.out.size()
 	}
 }
 
@@ -168,7 +168,7 @@ func (j *Journal) replace(file *os.File, end int64) error {
 	if err := j.flush(); err != nil {
 		return err
 	}
-	if j.queue.stopping.Load() {
+	if j.compactor.stopping.Load() {
 		return fs.ErrClosed
 	}
 	_, err := io.Copy(file, io.NewSectionReader(j.file, end, j.end-end))

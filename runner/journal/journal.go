@@ -98,7 +98,7 @@ type WrongDir struct{ text string }
 func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open record of a run. Its Source is used by one goroutine and its
-// sinks by one. Started, Ended, Idle, Unkept, Output, Accept, Withdraw, Last and Close
+// sinks by one. Started, Ended, Idle, Unkept, Past, Accept, Withdraw, Last and Close
 // are safe for concurrent use.
 type Journal struct {
 	// configuration
@@ -118,9 +118,9 @@ type Journal struct {
 	// recording
 
 	lines   sync.Pool  // of *[]byte, to make lines in
-	reading sync.Mutex // held while Output reads the journal
+	reading sync.Mutex // held while Past reads the journal
 
-	began int64 // offset of the first line that counts for Output
+	began int64 // offset of the first line that counts for Past
 	lock  *os.File
 	out   outputs
 	file  *os.File
@@ -136,6 +136,8 @@ type Journal struct {
 	syncing sync.Mutex   // held, before mu is taken, while files are synced or file is replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
 	queue   queue
+
+	compactor compactor
 }
 
 // Open creates or resumes the journal of a directory and locks the directory. The
@@ -231,7 +233,7 @@ func (j *Journal) load() error {
 		j.past.table.close()
 	}
 	j.past, j.end = l, l.scanned.end
-	j.queue.needed, j.queue.outputs = l.needed, l.outputs
+	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	return nil
 }
 
@@ -309,9 +311,9 @@ func (j *Journal) begin() error {
 // Close closes the files and releases the lock. It may be called again.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	j.queue.stopping.Store(true)
+	j.compactor.stopping.Store(true)
 	j.mu.Unlock()
-	j.queue.compaction.Wait()
+	j.compactor.running.Wait()
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	j.mu.Lock()

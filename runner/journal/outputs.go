@@ -134,6 +134,10 @@ func (o *outputs) sync() error {
 	if !o.dirty.Swap(false) {
 		return nil
 	}
+	return o.syncFiles()
+}
+
+func (o *outputs) syncFiles() error {
 	o.mu.Lock()
 	files := o.files
 	o.mu.Unlock()

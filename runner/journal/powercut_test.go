@@ -37,6 +37,10 @@ func TestOutputIsSyncedBeforeItsLine(t *testing.T) {
 		"accept":   func(j *Journal, _ []*task.Task) error { return j.Accept([]*task.Task{{ID: 4}}) },
 		"withdraw": func(j *Journal, tasks []*task.Task) error { return j.Withdraw(tasks[2:]) },
 		"compact":  func(j *Journal, _ []*task.Task) error { return j.compact(nil) },
+		"compact outputs": func(j *Journal, _ []*task.Task) error {
+			j.cfg.Slack = -1 << 40
+			return j.compact(nil)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := queued(t.TempDir())

@@ -33,8 +33,6 @@ func (q *Queue) newID() string {
 type queue struct {
 	id   uint64
 	envs map[identity]bool // the environments that the file has for tasks to come; under Journal.mu
-
-	compactor
 }
 
 func (j *Journal) openQueue() error {
@@ -180,7 +178,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 		}
 		table.close()
 		j.mu.Lock()
-		j.queue.ready = true
+		j.compactor.ready = true
 		j.mu.Unlock()
 	}
 }
