@@ -42,7 +42,7 @@ type scanned struct {
 func scan(r io.Reader, visit func(line)) (s scanned, err error) {
 	in := lineReader{Reader: bufio.NewReaderSize(r, usualMost)}
 	var off, good int64
-	var bad Damage // since the last good line
+	var damage Damage // also at the end
 	for number := int64(1); ; number++ {
 		text, n, err := in.next()
 		if n == 0 && err == io.EOF {
@@ -51,25 +51,18 @@ func scan(r io.Reader, visit func(line)) (s scanned, err error) {
 		if err != nil && err != io.EOF {
 			return s, err
 		}
-		body, ok := unseal(text)
-		switch {
-		case ok:
-			if s.damage.Lines == 0 {
-				s.damage = bad
-			} else {
-				s.damage.Lines += bad.Lines
-			}
-			bad = Damage{}
+		if body, ok := unseal(text); ok {
 			good++
-			if s.damage.Lines > 0 {
-				s.damage.After = good - s.damage.Before
+			if damage.Lines > 0 {
+				damage.After = good - damage.Before
 			}
-			s.end = off + n
+			s.damage, s.end = damage, off+n
 			visit(line{off, n, body})
-		case bad.Lines == 0:
-			bad = Damage{Line: number, At: off, Lines: 1, Before: good}
-		default:
-			bad.Lines++
+		} else {
+			if damage.Lines == 0 {
+				damage = Damage{Line: number, At: off, Before: good}
+			}
+			damage.Lines++
 		}
 		off += n
 	}
