@@ -33,7 +33,7 @@ const (
 
 // The events of a journal.
 const (
-	evJournal  = "journal"  // the first line: format, command, file of outputs
+	evJournal  = "journal"  // the first line: format, command
 	evRun      = "run"      // a run begins or resumes
 	evStarted  = "started"  // an attempt starts
 	evAttempt  = "attempt"  // an attempt ended that does not finish its task

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func FuzzLoad(f *testing.F) {
 			return appendExtent(b, "stdout", extent{1, 2, 3})
 		})
 	}
-	whole = appendNote(whole, evReleased, []identity{{1}, {2}})
+	whole = appendNotes(whole, evReleased, []identity{{1}, {2}})
 	whole = appendEnvironment(whole, identity{9}, []string{"A=1", "B=\xff"})
 	for i := range byte(4) {
 		var err error
@@ -73,7 +74,7 @@ func FuzzLoad(f *testing.F) {
 		whole, err = appendAccepted(whole, tk, identity{9 + i}, time.Unix(int64(i), 0))
 		require.NoError(f, err)
 	}
-	whole = appendNote(whole, evWithdrawn, []identity{{4}, {3}})
+	whole = appendNotes(whole, evWithdrawn, []identity{{4}, {3}})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-100])
 	f.Add(bytes.Replace(whole, []byte("ended"), []byte("enden"), 2))
@@ -111,6 +112,8 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"event":"environment","sum":"AAAAAAAAAAAAAAAAAAAAAA","env":[1]`))
 	empty, err := os.Open(os.DevNull)
 	require.NoError(f, err)
+	scratch, err := os.Create(filepath.Join(f.TempDir(), "scratch"))
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append(headOf("0123456789abcdef"), seal(bytes.Clone(body), 0)...)
 		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
@@ -118,21 +121,19 @@ func FuzzLine(f *testing.F) {
 		defer l.table.close()
 		for e := range l.table.all {
 			if r, _, err := readRecord(l.file, e.offset()); err == nil {
-				_, _ = r.result(&task.Task{}, &outputs{file: empty})
+				_, _ = r.result(&task.Task{}, &outputs{files: []outputFile{{File: empty}}})
 			}
-			j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{file: empty}}
+			j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{files: []outputFile{{File: empty}}}}
 			_, _ = j.restore(e, map[identity][]string{})
 		}
-		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}}
-		_, err = scan(bytes.NewReader(file), func(ln line) {
-			_ = new(mover).move(l.compacted(ln, r))
-		})
+		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}, from: 1}
+		r.out = &outputs{files: []outputFile{{File: scratch}}}
+		_, err = scan(bytes.NewReader(file), func(ln line) { r.copy(l, ln) })
 		require.NoError(t, err)
 	})
 }
 
 // headOf is the first line of the journal of a queue.
 func headOf(queue string) []byte {
-	h := heading{Command{"crew x", "/"}, outputPrefix + "1", queue, 0}
-	return h.append(nil, time.Time{})
+	return firstLine(Command{"crew x", "/"}, queue, 0, time.Time{})
 }

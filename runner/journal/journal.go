@@ -1,11 +1,12 @@
 // Package journal records a run in a directory, so that the same command, started
 // again, resumes where it stopped, however it was stopped.
 //
-// The record is a file of JSON lines that is only appended to (see seal), beside a
-// file of outputs. An attempt's start is in the file before its process exists, and
-// its end, with its output, before another attempt starts in its slot; so after a
-// kill -9 at most one task per worker is in doubt. To that end the run reports to
-// the journal, which is a runner.Recorder, what it decided about each attempt.
+// The record is a file of JSON lines that is only appended to (see seal), beside files of
+// outputs. Both are compacted once they waste much space. An attempt's start is in the
+// file before its process exists, and its end, with its output, before another attempt
+// starts in its slot; so after a kill -9 at most one task per worker is in doubt. To that
+// end the run reports to the journal, which is a runner.Recorder, what it decided about
+// each attempt.
 //
 // A queue has no input that could be read again, so its journal holds the tasks
 // themselves (see Journal.Accept), and is compacted while the run goes on.
@@ -24,7 +25,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +98,7 @@ type WrongDir struct{ text string }
 func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open record of a run. Its Source is used by one goroutine and its
-// sinks by one. Started, Ended, Idle, Unkept, Output, Accept, Withdraw, Last and Close
+// sinks by one. Started, Ended, Idle, Unkept, Past, Accept, Withdraw, Last and Close
 // are safe for concurrent use.
 type Journal struct {
 	// configuration
@@ -119,9 +119,9 @@ type Journal struct {
 	// recording
 
 	lines   sync.Pool  // of *[]byte, to make lines in
-	reading sync.Mutex // held while Output reads the journal
+	reading sync.Mutex // held while Past reads the journal
 
-	began int64 // offset of the first line that counts for Output
+	began int64 // offset of the first line that counts for Past
 	lock  *os.File
 	out   outputs
 	file  *os.File
@@ -137,6 +137,8 @@ type Journal struct {
 	syncing sync.Mutex   // held, before mu is taken, while files are synced or file is replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
 	queue   queue
+
+	compactor compactor
 }
 
 // Open creates or resumes the journal of a directory and locks the directory. The
@@ -163,7 +165,7 @@ func open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, lock: lock}
+	j := &Journal{cfg: cfg, lock: lock, out: outputs{dir: cfg.Dir, queue: cfg.Queue != nil}}
 	j.lines.New = func() any { b := make([]byte, 0, usualLine); return &b }
 	err = j.openFiles()
 	if err == nil {
@@ -183,22 +185,21 @@ func checkDir(dir string) error {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if name := e.Name(); name != lockName && name != newName && !isOutput(name) {
+		if _, ok := firstOf(e.Name()); !ok && e.Name() != lockName && e.Name() != newName {
 			return &WrongDir{dir + " is not empty and holds no journal: give a directory of its own"}
 		}
 	}
 	return err
 }
 
-func isOutput(name string) bool {
-	digits, found := strings.CutPrefix(name, outputPrefix)
-	return found && digits != "" && strings.Trim(digits, "0123456789") == ""
-}
-
 // openFiles loads the journal, which it creates or compacts first if needed, and
-// opens the file of outputs.
+// opens the files of outputs.
 func (j *Journal) openFiles() error {
-	err := j.load()
+	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil)
+	if err == nil {
+		j.file = f
+		err = j.load()
+	}
 	if err == nil {
 		if err := j.checkKind(); err != nil {
 			return err
@@ -207,49 +208,34 @@ func (j *Journal) openFiles() error {
 	if err == nil && !j.cfg.Past.Reset {
 		err = j.resume()
 	} else {
-		err = j.create(err)
+		err = j.startOver(err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := j.file.Truncate(j.end); err != nil { // drops a torn line
+	_ = os.Remove(filepath.Join(j.cfg.Dir, newName)) // a crash may have left it
+	if err := j.file.Truncate(j.end); err != nil {   // drops a torn line
 		return err
 	}
 	if j.cfg.Queue != nil {
-		if err := j.openQueue(); err != nil {
-			return err
-		}
+		return j.openQueue()
 	}
-	return j.openOutputs()
-}
-
-func (j *Journal) load() error {
-	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil)
-	if err != nil {
-		return err
-	}
-	l, err := loadFile(f)
-	if err != nil {
-		f.Close()
-		return err
-	}
-	j.keep(l)
-	j.past, j.file, j.end = l, f, l.scanned.end
 	return nil
 }
 
-// reload loads the journal that has replaced the loaded one, if any. It makes the
-// replacement durable first.
-func (j *Journal) reload() error {
-	if j.past != nil {
-		j.past.table.close()
-		j.file.Close()
-		j.past, j.file = nil, nil
-	}
-	if err := syncDir(j.cfg.Dir); err != nil {
+// load loads the journal, again if it was replaced.
+func (j *Journal) load() error {
+	l, err := loadFile(j.file)
+	if err != nil {
 		return err
 	}
-	return j.load()
+	j.keep(l)
+	if j.past != nil {
+		j.past.table.close()
+	}
+	j.past, j.end = l, l.scanned.end
+	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
+	return nil
 }
 
 // checkKind returns an error if the loaded journal is that of a queue and this one is
@@ -282,53 +268,29 @@ func (j *Journal) resume() error {
 	if l.scanned.damage.Lines > 0 {
 		j.cfg.Notice(fmt.Sprintf("%s: %v", j.file.Name(), l.scanned.damage))
 	}
-	size := int64(0)
-	if st, err := os.Stat(filepath.Join(j.cfg.Dir, l.head.Output)); err == nil {
-		size = st.Size()
+	if err := j.out.open(l.outFirst, l.outEnd); err != nil || !j.wastes() {
+		return err
 	}
-	outputs := j.wasteful(size, l.outputs)
-	if !outputs && !j.wasteful(l.scanned.end, l.needed) {
-		return nil
+	if j.compact(l) != nil {
+		return j.failure()
 	}
-	if compact(j.cfg.Dir, j.cfg.Command, l, outputs) != nil {
-		return nil
-	}
-	return j.reload()
+	return j.load()
 }
 
-func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
-
-// create replaces the loaded journal with an empty one. loadErr is the error of
+// startOver replaces the loaded journal with an empty one. loadErr is the error of
 // loading it, if any.
-func (j *Journal) create(loadErr error) error {
+func (j *Journal) startOver(loadErr error) error {
 	_, unknown := errors.AsType[*headError](loadErr)
 	if loadErr != nil && !errors.Is(loadErr, fs.ErrNotExist) && !(unknown && j.cfg.Past.Reset) {
 		return loadErr
 	}
-	if err := createJournal(j.cfg.Dir, heading{command: j.cfg.Command, queue: j.cfg.Queue.newID()}, j.past); err != nil {
+	if err := j.create(); err != nil {
 		return err
 	}
-	return j.reload()
-}
-
-// openOutputs opens the file of outputs and removes files that a crash has left.
-func (j *Journal) openOutputs() error {
-	name := j.past.head.Output
-	entries, err := os.ReadDir(j.cfg.Dir)
-	if err != nil {
+	if err := j.load(); err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.Name() == newName || isOutput(e.Name()) && e.Name() != name {
-			_ = os.Remove(filepath.Join(j.cfg.Dir, e.Name()))
-		}
-	}
-	if j.out.file, err = openFile(filepath.Join(j.cfg.Dir, name), os.O_CREATE, j.cfg.Queue != nil); err != nil {
-		return err
-	}
-	j.out.end.Store(j.past.outEnd)
-	j.out.dirty.Store(j.past.outEnd > 0) // an earlier run may have been killed before its sync
-	return j.out.file.Truncate(j.past.outEnd)
+	return j.out.open(j.past.outFirst, j.past.outEnd)
 }
 
 // begin records that a run begins, and which tasks the last one left running.
@@ -344,15 +306,15 @@ func (j *Journal) begin() error {
 		ids := slices.Collect(maps.Keys(j.past.running))
 		b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
 	}
-	return j.append(seal(b, 0))
+	return j.append(seal(b, 0), true)
 }
 
 // Close closes the files and releases the lock. It may be called again.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	j.queue.stopping.Store(true)
+	j.compactor.stopping.Store(true)
 	j.mu.Unlock()
-	j.queue.compaction.Wait()
+	j.compactor.running.Wait()
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	j.mu.Lock()
@@ -370,9 +332,9 @@ func (j *Journal) Close() error {
 		j.past.table.close()
 		j.using.Unlock()
 	}
-	for _, f := range []*os.File{j.file, j.out.file, j.lock} {
-		_ = f.Close() // may be nil
-	}
+	_ = j.file.Close() // may be nil
+	j.out.close()
+	_ = j.lock.Close()
 	return nil
 }
 
@@ -395,7 +357,7 @@ func (j *Journal) Resumed() (r Resumed, ok bool) {
 // tree is emptied.
 func (j *Journal) LogAll() error {
 	j.past.table.clear(logged)
-	return j.append(seal(begin(nil, evUnlogged), 0))
+	return j.append(seal(begin(nil, evUnlogged), 0), true)
 }
 
 // Unlogged is an iter.Seq of the start times of the tasks that earlier runs finished

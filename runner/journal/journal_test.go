@@ -589,7 +589,7 @@ func TestDamagedOutputRunsAgain(t *testing.T) {
 			return &task.Result{Outcome: task.OK, Stdout: text(strings.Repeat("a", size))}
 		}
 		run(t, cfg, echo, "x a")
-		f, err := os.OpenFile(filepath.Join(cfg.Dir, "output.1"), os.O_RDWR, 0)
+		f, err := os.OpenFile(filepath.Join(cfg.Dir, outputName(0)), os.O_RDWR, 0)
 		require.NoError(t, err)
 		_, err = f.WriteAt([]byte("b"), int64(size-1))
 		require.NoError(t, err)
@@ -621,9 +621,11 @@ func TestRefusals(t *testing.T) {
 
 	path := filepath.Join(cfg.Dir, journalName)
 	good := read(t, cfg.Dir)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":2`, 1)), 0o666))
-	_, err = Open(cfg)
-	require.ErrorContains(t, err, "has format 2, but this crew knows only format 3")
+	for _, old := range []string{"1", "2"} {
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":`+old, 1)), 0o666))
+		_, err = Open(cfg)
+		require.ErrorContains(t, err, "has format "+old+", but this crew knows only format 3")
+	}
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
 	_, err = Open(cfg)
 	require.ErrorContains(t, err, "its first line is damaged")
@@ -703,8 +705,8 @@ func TestFullDisk(t *testing.T) {
 			j.file.Close()
 			j.file = full
 		} else {
-			j.out.file.Close()
-			j.out.file = full
+			j.out.close()
+			j.out.files = []outputFile{{File: full}}
 		}
 		tk := first(t, j, "x b")
 		r := ends(ok).attempt(j, tk, 1, true)

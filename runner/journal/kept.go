@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,7 +34,7 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 			break
 		}
 		if id := endOf(text); slices.Contains(ids, id) {
-			if p, ok := j.recall(text); ok {
+			if p, ok := j.ended(text); ok {
 				found[id] = p
 			}
 		}
@@ -54,36 +53,14 @@ func endOf(text []byte) uint64 {
 	return id
 }
 
-// recall returns what the line about the end of a task says.
-func (j *Journal) recall(text []byte) (p task.Past, ok bool) {
-	body, ok := unseal(text)
-	if !ok {
-		return p, false
-	}
-	r, err := parse(body)
+// ended returns what the line about the end of a task says.
+func (j *Journal) ended(text []byte) (p task.Past, ok bool) {
+	r, err := parseLine(text)
 	if err != nil || !isDone(r.Outcome) {
 		return p, false
 	}
 	if p.Facts, p.Kept = r.Facts, !r.Streamed && !r.Dropped; p.Kept {
-		p.Outputs = [2]task.Live{&keptOutput{j, r.Stdout}, &keptOutput{j, r.Stderr}}
+		p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
 	}
 	return p, true
 }
-
-// keptOutput is an output in the file of outputs. It is a task.Live.
-type keptOutput struct {
-	journal *Journal
-	extent
-}
-
-// ReadAt reads from the output. The error is fs.ErrNotExist once it is forgotten.
-func (k *keptOutput) ReadAt(p []byte, off int64) (int, error) {
-	n, err := io.NewSectionReader(k.journal.out.file, k.off, k.n).ReadAt(p, off)
-	if k.n > 0 && k.off < k.journal.queue.freed.Load() {
-		return 0, fs.ErrNotExist
-	}
-	return n, err
-}
-
-// Close does nothing: the file stays open as long as the journal.
-func (k *keptOutput) Close() error { return nil }

@@ -24,18 +24,18 @@ type loaded struct {
 	envs    map[identity]int64 // of a queue: offsets of the environments, by checksum
 	scanned scanned
 
-	before  uint32 // tasks that ended before that may be forgotten, in seconds since 1970
-	settled flags  // of a task with whose result nothing remains to be done
-	last    uint64 // the highest number of a task of a queue
-	waiting int    // tasks of a queue that are not done
-	used    bool   // a task has begun or is done
-	tasks   int    // tasks that are done
-	failed  int    // how many of these failed
-	needed  int64  // bytes of lines that a compaction would keep
-	outputs int64  // bytes of outputs that a compaction would keep
-	outEnd  int64  // end of the last output
-	closed  bool   // the latest run ended normally
-	run     int64  // offset of the latest evRun
+	before           uint32 // tasks that ended before that may be forgotten, in seconds since 1970
+	settled          flags  // of a task with whose result nothing remains to be done
+	last             uint64 // the highest number of a task of a queue
+	waiting          int    // tasks of a queue that are not done
+	used             bool   // a task has begun or is done
+	tasks            int    // tasks that are done
+	failed           int    // how many of these failed
+	needed           int64  // bytes of lines that a compaction would keep
+	outputs          int64  // bytes of outputs that a compaction would keep
+	outFirst, outEnd int64  // beginning of the first output and end of the last
+	closed           bool   // the latest run ended normally
+	run              int64  // offset of the latest evRun
 }
 
 // load reads the first size bytes of the journal in f.
@@ -47,7 +47,7 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last,
+		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64,
 	}
 	l.scanned, err = scan(io.NewSectionReader(f, 0, size), l.apply)
 	if err == nil {
@@ -178,7 +178,7 @@ func (l *loaded) forget(e *entry) {
 
 func (l *loaded) ended(id identity, ln line) {
 	last := entry{flags: done}
-	var outputs, outEnd int64
+	outputs, outFirst, outEnd := int64(0), l.outFirst, l.outEnd
 	ok := false
 	for name, v := range members(ln.body) {
 		switch string(name) {
@@ -199,7 +199,7 @@ func (l *loaded) ended(id identity, ln line) {
 		case streams[0], streams[1], streams[2]:
 			p, _ := parseExtent(v)
 			outputs += p.n
-			outEnd = max(outEnd, p.off+p.n)
+			outFirst, outEnd = min(outFirst, p.off), max(outEnd, p.off+p.n)
 		}
 	}
 	if !ok {
@@ -222,7 +222,7 @@ func (l *loaded) ended(id identity, ln line) {
 	}
 	l.needed += ln.n
 	l.outputs += outputs
-	l.outEnd = max(l.outEnd, outEnd)
+	l.outFirst, l.outEnd = outFirst, outEnd
 }
 
 // known restores what removed lines said about a task.

@@ -10,14 +10,16 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	"crew/runner/task"
 )
 
-// bufferSize is the size up to which outputs are read and written at once.
-const bufferSize = 64 << 10
+const (
+	// bufferSize is the size up to which outputs are read and written at once.
+	bufferSize = 64 << 10
+	// smallOutput is the size up to which outputs wait to be written together.
+	smallOutput = 4 << 10
+)
 
 var errDamagedOutput = errors.New("its kept output is damaged")
 
@@ -53,22 +55,6 @@ func parseExtent(v []byte) (p extent, ok bool) {
 	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
-// smallOutput is the size up to which outputs wait to be written together.
-const smallOutput = 4 << 10
-
-// outputs is the file that holds the outputs, one after another. The journal knows
-// where each one is. It is safe for concurrent use.
-type outputs struct {
-	file  *os.File
-	end   atomic.Int64
-	dirty atomic.Bool // something was saved since the last sync
-
-	mu      sync.Mutex
-	small   outputWriter // whose buffer is waiting
-	waiting bytes.Buffer // what is to be written at from
-	from    int64
-}
-
 // save writes the outputs of a task that has ended and its failed attempts, with attempts
 // also the outputs of these, and returns the extents in the order of streams.
 func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(streams)]extent, err error) {
@@ -94,13 +80,14 @@ func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(
 func (o *outputs) saveSmall(r *task.Result, n int64, saved *[len(streams)]extent) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	off := o.end.Add(n) - n
+	off := o.end
 	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
 		if err := o.flushWaiting(); err != nil {
 			return err
 		}
 		o.from = off
 	}
+	o.end += n
 	o.small = outputWriter{outputs: o, buf: &o.waiting, extent: extent{off: off}}
 	return o.small.both(r, saved)
 }
@@ -116,7 +103,8 @@ func (o *outputs) flushWaiting() error {
 	if o.waiting.Len() == 0 {
 		return nil
 	}
-	_, err := o.file.WriteAt(o.waiting.Bytes(), o.from)
+	last := o.last()
+	_, err := last.WriteAt(o.waiting.Bytes(), o.from-last.first)
 	o.from += int64(o.waiting.Len())
 	o.waiting.Reset()
 	o.dirty.Store(true)
@@ -160,12 +148,13 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool
 
 // openAttempts returns the failed attempts of t that were saved at p.
 func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
-	if whole, err := o.open(p); whole == nil || err != nil {
+	if whole, err := o.verified(p); whole == nil || err != nil {
 		return nil, err
 	}
+	whole := o.find(p)
 	var before []*task.Result
-	for off := p.off; off < p.off+p.n; {
-		rec, n, err := readRecord(o.file, off)
+	for off := whole.off; off < whole.off+whole.n; {
+		rec, n, err := readRecord(whole.file, off)
 		if err != nil {
 			return nil, err
 		}
@@ -174,9 +163,9 @@ func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 			return nil, err
 		}
 		off += n
-		r.Stdout = o.unchecked(off, rec.Stdout.n)
+		r.Stdout = output(whole.file, off, rec.Stdout.n)
 		off += rec.Stdout.n
-		r.Stderr = o.unchecked(off, rec.Stderr.n)
+		r.Stderr = output(whole.file, off, rec.Stderr.n)
 		off += rec.Stderr.n
 		r.Earlier = rec.Unkept
 		before = append(before, r)
@@ -184,41 +173,26 @@ func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 	return before, nil
 }
 
-// unchecked returns the n bytes at off as an output; nil if n is 0.
-func (o *outputs) unchecked(off, n int64) task.Output {
-	if n == 0 {
-		return nil
-	}
-	return &savedOutput{o.file, off, n}
-}
-
-// open returns the output at p after verifying its checksum; nil if p is empty. The
-// output can be read until o's file is closed.
-func (o *outputs) open(p extent) (task.Output, error) {
-	out := o.unchecked(p.off, p.n)
-	if out == nil {
+// verified returns the output at p after verifying its checksum; nil if p is empty.
+func (o *outputs) verified(p extent) (task.Output, error) {
+	if p.n == 0 {
 		return nil, nil
 	}
-	sum := crc32.New(castagnoli())
+	out, sum := o.find(p), crc32.New(castagnoli())
 	if n, err := out.WriteTo(sum); err != nil || n != p.n || sum.Sum32() != p.sum {
 		return nil, errDamagedOutput
 	}
 	return out, nil
 }
 
-// sync makes everything saved so far durable. The caller holds Journal.syncing.
-func (o *outputs) sync() error {
-	if !o.dirty.Swap(false) {
-		return nil
-	}
-	return o.file.Sync()
-}
-
 // reserve returns a writer for the next n bytes of the file. If they are not
 // written, they are wasted until the next compaction.
 func (o *outputs) reserve(n int64) *outputWriter {
-	off := o.end.Add(n) - n
-	buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last, off := o.last(), o.end
+	o.end += n
+	buf := bufio.NewWriterSize(io.NewOffsetWriter(last, off-last.first), int(min(n, bufferSize)))
 	return &outputWriter{outputs: o, buf: buf, flushed: buf.Flush, extent: extent{off: off}}
 }
 
@@ -273,26 +247,39 @@ func (w *outputWriter) flush() error {
 	return err
 }
 
-// savedOutput is an output of an earlier run. It is a task.Output.
+// savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
 type savedOutput struct {
 	file   *os.File
 	off, n int64
 }
 
+// output returns the n bytes of a file at off as an output; nil if n is 0.
+func output(file *os.File, off, n int64) task.Output {
+	if n == 0 {
+		return nil
+	}
+	return &savedOutput{file, off, n}
+}
+
+func (s *savedOutput) section() *io.SectionReader { return io.NewSectionReader(s.file, s.off, s.n) }
+
 // Len returns the number of bytes.
 func (s *savedOutput) Len() int64 { return s.n }
 
+// ReadAt reads from the output.
+func (s *savedOutput) ReadAt(p []byte, off int64) (int, error) { return s.section().ReadAt(p, off) }
+
 // WriteTo writes the whole output to w.
 func (s *savedOutput) WriteTo(w io.Writer) (int64, error) {
-	return io.CopyBuffer(w, io.NewSectionReader(s.file, s.off, s.n), make([]byte, min(s.n, bufferSize)))
+	return io.CopyBuffer(w, s.section(), make([]byte, min(s.n, bufferSize)))
 }
 
 // Tail returns at most the last n bytes.
 func (s *savedOutput) Tail(n int) ([]byte, error) {
 	b := make([]byte, min(int64(n), s.n))
-	_, err := s.file.ReadAt(b, s.off+s.n-int64(len(b)))
+	_, err := s.ReadAt(b, s.n-int64(len(b)))
 	return b, err
 }
 
-// Close does nothing: the file belongs to the journal.
+// Close does nothing: others may read the file.
 func (s *savedOutput) Close() error { return nil }

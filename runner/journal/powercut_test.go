@@ -20,11 +20,13 @@ func powerCut(t *testing.T, j *Journal) string {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(j.cfg.Dir)))
 	if j.out.dirty.Load() {
-		output := filepath.Join(dir, filepath.Base(j.out.file.Name()))
-		st, err := os.Stat(output)
-		require.NoError(t, err)
-		require.NoError(t, os.Truncate(output, 0))
-		require.NoError(t, os.Truncate(output, st.Size()))
+		for _, f := range j.out.files {
+			output := filepath.Join(dir, filepath.Base(f.Name()))
+			st, err := os.Stat(output)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(output, 0))
+			require.NoError(t, os.Truncate(output, st.Size()))
+		}
 	}
 	return dir
 }
@@ -34,9 +36,10 @@ func TestOutputIsSyncedBeforeItsLine(t *testing.T) {
 	for name, syncs := range map[string]func(j *Journal, tasks []*task.Task) error{
 		"accept":   func(j *Journal, _ []*task.Task) error { return j.Accept([]*task.Task{{ID: 4}}) },
 		"withdraw": func(j *Journal, tasks []*task.Task) error { return j.Withdraw(tasks[2:]) },
-		"compact": func(j *Journal, _ []*task.Task) error {
-			_, _, err := j.compactLive()
-			return err
+		"compact":  func(j *Journal, _ []*task.Task) error { return j.compact(nil) },
+		"compact outputs": func(j *Journal, _ []*task.Task) error {
+			j.cfg.Slack = -1 << 40
+			return j.compact(nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +91,7 @@ func TestEndWithoutOutput(t *testing.T) {
 	fail := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1, Stdout: text("3\n")} })
 	finish(t, j, 1, fail.attempt(j, tasks[2], 1, true))
 	require.NoError(t, j.Close())
-	require.NoError(t, os.Truncate(filepath.Join(cfg.Dir, outputPrefix+"1"), 0))
+	require.NoError(t, os.Truncate(filepath.Join(cfg.Dir, outputName(0)), 0))
 
 	var notices []string
 	cfg.Notice = func(text string) { notices = append(notices, text) }

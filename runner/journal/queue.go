@@ -33,8 +33,6 @@ func (q *Queue) newID() string {
 type queue struct {
 	id   uint64
 	envs map[identity]bool // the environments that the file has for tasks to come; under Journal.mu
-
-	compactor
 }
 
 func (j *Journal) openQueue() error {
@@ -135,7 +133,7 @@ func (j *Journal) accept(lines []byte, envs map[identity][]string) error {
 // Withdraw forgets tasks that were accepted and that the run refused. When it
 // returns, that is on disk.
 func (j *Journal) Withdraw(tasks []*task.Task) error {
-	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks))); err != nil {
+	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks)), true); err != nil {
 		return err
 	}
 	return j.sync()
@@ -179,7 +177,9 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 			}
 		}
 		table.close()
-		j.startCompacting()
+		j.mu.Lock()
+		j.compactor.ready = true
+		j.mu.Unlock()
 	}
 }
 
@@ -230,23 +230,17 @@ func (j *Journal) environment(name string, envs map[identity][]string) ([]string
 // not; Past.Recall brings it along in any case. If it is damaged although nobody has
 // seen it, the task runs again, unless the user has cancelled it.
 func (j *Journal) recallEnded(t *task.Task, e *entry) {
-	t.Done = &task.Result{Task: t, Attempt: t.Attempts, Outcome: e.outcome, Earlier: true, Logged: true}
+	t.Done = e.result(t)
 	if (j.cfg.Past.Recall || !e.has(shown|logged)) && e.reusable() {
-		rec, _, err := readRecord(j.past.file, e.offset())
-		var r *task.Result
-		if err == nil {
-			r, err = rec.result(t, &j.out)
-		}
-		switch {
-		case err != nil && !e.has(shown) && e.outcome != task.Cancelled:
+		switch r, err := j.recall(t, e); {
+		case err == nil:
+			t.Done = r
+		case e.has(shown) || e.outcome == task.Cancelled:
+			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
+		default:
 			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 			t.Done = nil
 			return
-		case err != nil:
-			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
-		default:
-			r.Earlier, r.Logged = e.has(shown), e.has(logged)
-			t.Done = r
 		}
 	}
 	t.Done.Final = e.outcome == task.Cancelled

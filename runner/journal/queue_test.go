@@ -216,7 +216,7 @@ func TestQueueCutAnywhere(t *testing.T) {
 	require.NoError(t, j.Withdraw([]*task.Task{{Identity: j.queue.identity(3)}}))
 	require.NoError(t, j.Close())
 	whole := read(t, cfg.Dir)
-	path, output := filepath.Join(cfg.Dir, journalName), filepath.Join(cfg.Dir, outputPrefix+"1")
+	path, output := filepath.Join(cfg.Dir, journalName), filepath.Join(cfg.Dir, outputName(0))
 	kept, err := os.ReadFile(output)
 	require.NoError(t, err)
 	from := strings.Index(whole, `{"event":"run"`)
@@ -324,7 +324,7 @@ func TestQueueWithdraws(t *testing.T) {
 	lost, _, err := j.encode([]*task.Task{{ID: 2}, {ID: 3}})
 	require.NoError(t, err)
 	lost = appendNotes(lost, evWithdrawn, []identity{j.queue.identity(2), j.queue.identity(3)})
-	require.NoError(t, j.append(lost))
+	require.NoError(t, j.append(lost, true))
 	withdrawn := accept(t, j, 4)
 	accept(t, j, 5)
 	require.NoError(t, j.Withdraw(withdrawn))
@@ -351,7 +351,7 @@ func TestQueueIsPrivate(t *testing.T) {
 		for range 2 {
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Len(t, entries, 3)
+			require.GreaterOrEqual(t, len(entries), 3)
 			for _, e := range entries {
 				info, err := e.Info()
 				require.NoError(t, err)
@@ -580,8 +580,7 @@ func TestQueueForgets(t *testing.T) {
 	tasks := accept(t, j, 1, 2, 3, 4, 5)
 	forgotten := func(ids ...uint64) {
 		t.Helper()
-		_, _, err := j.compactLive()
-		require.NoError(t, err)
+		require.NoError(t, j.compact(nil))
 		for id := range uint64(3) {
 			stdout, stderr, ok := kept(j, id+1)
 			require.Equal(t, !slices.Contains(ids, id+1), ok)
@@ -606,22 +605,24 @@ func TestQueueForgets(t *testing.T) {
 	forgotten() // because it is not long ago
 	require.Greater(t, size(t, cfg.Dir), int64(600<<10))
 
-	j.cfg.Queue.Keep = -time.Hour
+	j.cfg.Queue.Keep, j.cfg.Slack = -time.Hour, -1<<40
 	forgotten(1) // the others are not shown yet
+	j.cfg.Slack = cfg.Slack
 	require.Less(t, size(t, cfg.Dir), int64(500<<10))
-	_, err := held.ReadAt(make([]byte, 1), 0)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	b := make([]byte, 200<<10)
+	_, err := held.ReadAt(b, 0)
+	require.NoError(t, err)
+	require.Equal(t, b, bytes.Repeat([]byte("o"), 200<<10), "it is still being read")
 	finish(t, j, 1, r2)
 	accept(t, j, 6)
-	require.Equal(t, 1, strings.Count(read(t, cfg.Dir), `"event":"environment"`))
 	forgotten(1, 2)
+	require.Equal(t, 1, strings.Count(read(t, cfg.Dir), `"event":"environment"`))
 	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 1, 2}, []int{s.Total.Tasks, s.Running, s.Waiting})
 	require.False(t, s.Begun.IsZero())
 	require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, newName), 0o700))
-	_, _, err = j.compactLive()
-	require.Error(t, err)
+	require.Error(t, j.compact(nil))
 	accept(t, j, 7)
 	require.NoError(t, j.Close())
 
@@ -654,8 +655,7 @@ func TestQueueAddsDuringCompaction(t *testing.T) {
 	more := []*task.Task{{ID: 2, Bare: true, Env: []string{"A=1", "SECRET=2"}}}
 	lines, envs, err := j.encode(more)
 	require.NoError(t, err)
-	_, _, err = j.compactLive()
-	require.NoError(t, err)
+	require.NoError(t, j.compact(nil))
 	require.NoError(t, j.accept(lines, envs))
 	require.NoError(t, j.Close())
 	got := reopened(t, cfg)
@@ -677,7 +677,7 @@ func TestQueueStaysSmall(t *testing.T) {
 			finish(t, j, 1, r.attempt(j, tk, 1, true))
 		}
 		require.NoError(t, j.Close())
-		for _, name := range []string{journalName, j.past.head.Output} {
+		for _, name := range []string{journalName, outputName(j.out.files[0].first)} {
 			info, err := os.Stat(filepath.Join(cfg.Dir, name))
 			require.NoError(t, err)
 			require.Less(t, info.Size(), int64(20_000), name)

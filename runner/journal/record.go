@@ -48,7 +48,6 @@ type record struct {
 	Version int        `json:"version"`
 	Sum     string     `json:"sum"`
 	Dir     task.Bytes `json:"dir"`
-	Output  string     `json:"output"`
 	Queue   string     `json:"queue"` // ID of the queue; empty for a run
 	Last    uint64     `json:"last"`  // the highest number that was given in the queue
 
@@ -103,8 +102,8 @@ func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.Stdout, err = o.open(r.Stdout); err == nil {
-		res.Stderr, err = o.open(r.Stderr)
+	if res.Stdout, err = o.verified(r.Stdout); err == nil {
+		res.Stderr, err = o.verified(r.Stderr)
 	}
 	if err == nil {
 		res.Omitted = r.Omitted

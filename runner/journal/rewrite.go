@@ -6,11 +6,8 @@ import (
 	"cmp"
 	"encoding/hex"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -18,8 +15,7 @@ import (
 )
 
 const (
-	newName      = "journal.new"
-	outputPrefix = "output."
+	newName = "journal.new"
 
 	// maxCommandLine is how many bytes of the command line the first line shows.
 	maxCommandLine = 4000
@@ -27,7 +23,7 @@ const (
 	maxAge = 3
 )
 
-// Command is what the tasks of a journal have in common.
+// Command describes what the tasks of a journal share.
 type Command struct {
 	Line string // the command line as far as it determines the tasks
 	Dir  string // the working directory of the tasks
@@ -42,28 +38,20 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
-// heading is what the first line of a journal says.
-type heading struct {
-	command Command
-	output  string // name of the file of outputs
-	queue   string // ID of the queue; empty for a run
-	last    uint64 // the highest number that was given in the queue
-}
-
-func (h *heading) append(b []byte, now time.Time) []byte {
-	from := len(b)
-	b = begin(b, evJournal)
+// firstLine returns the first line of a journal. queue is the ID of a queue, in which last
+// is the highest number that was given; it is empty for a run.
+func firstLine(c Command, queue string, last uint64, now time.Time) []byte {
+	b := begin(nil, evJournal)
 	b = task.AppendInt(b, "version", version)
 	b = task.AppendTime(b, "created", now)
-	b = task.AppendText(b, "command", task.Shorten(h.command.Line, maxCommandLine))
-	b = task.AppendText(b, "sum", h.command.sum())
-	b = task.AppendText(b, "dir", h.command.Dir)
-	b = task.AppendText(b, "output", h.output)
-	if h.queue != "" {
-		b = task.AppendText(b, "queue", h.queue)
-		b = task.AppendInt(b, "last", int64(h.last))
+	b = task.AppendText(b, "command", task.Shorten(c.Line, maxCommandLine))
+	b = task.AppendText(b, "sum", c.sum())
+	b = task.AppendText(b, "dir", c.Dir)
+	if queue != "" {
+		b = task.AppendText(b, "queue", queue)
+		b = task.AppendInt(b, "last", int64(last))
 	}
-	return seal(b, from)
+	return seal(b, 0)
 }
 
 // openFile opens or creates a file of a journal. Nobody else can write to it, and only
@@ -81,25 +69,21 @@ func openFile(path string, flags int, queue bool) (*os.File, error) {
 	return f, err
 }
 
-// createJournal writes a journal without tasks, and creates its file of outputs. Of
-// the old journal, if not nil, it keeps how long the tasks took.
-func createJournal(dir string, h heading, old *loaded) error {
-	h.output = outputPrefix + "1"
-	if old != nil {
-		h.output = nextOutput(old.head.Output)
-	}
+// create replaces the journal by one without tasks. Of the old one, if it is loaded, it
+// keeps how long the tasks took.
+func (j *Journal) create() error {
 	// The file must not be truncated yet: it may belong to a journal that cannot be
 	// read, and that stays if this one cannot be completed.
-	f, err := openFile(filepath.Join(dir, h.output), os.O_CREATE, h.queue != "")
+	f, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
 	if err != nil {
 		return err
 	}
 	f.Close()
-	return rewrite(dir, h, func(r *rewriter) error {
-		if old == nil {
+	file, err := j.draft(j.cfg.Queue.newID(), 0, func(r *rewriter) error {
+		if j.past == nil {
 			return nil
 		}
-		for e := range old.table.all {
+		for e := range j.past.table.all {
 			age := 0
 			if !e.has(done) {
 				age = e.age() + 1
@@ -110,98 +94,49 @@ func createJournal(dir string, h heading, old *loaded) error {
 		}
 		return nil
 	})
-}
-
-// nextOutput returns the name that follows that of a file of outputs.
-func nextOutput(name string) string {
-	n, _ := strconv.Atoi(strings.TrimPrefix(name, outputPrefix))
-	return outputPrefix + strconv.Itoa(n+1)
-}
-
-// compact rewrites a journal with only what is still needed. With outputs, it also
-// copies the needed outputs to a new file. The outputs are durable before the journal
-// is: the last run may have been killed before it synced them.
-func compact(dir string, c Command, l *loaded, outputs bool) error {
-	h := heading{c, l.head.Output, l.head.Queue, l.last}
-	from, err := openFile(filepath.Join(dir, h.output), 0, h.queue != "")
-	if err != nil {
-		return err
+	if err == nil {
+		err = j.install(file)
 	}
-	defer from.Close()
-	m := &mover{to: from}
-	if outputs {
-		h.output = nextOutput(h.output)
-		to, err := openFile(filepath.Join(dir, h.output), os.O_CREATE|os.O_TRUNC, h.queue != "")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		m = &mover{from: from, to: to}
-	}
-	return rewrite(dir, h, func(r *rewriter) error {
-		if err := l.compact(r, m); err != nil {
-			return err
-		}
-		return cmp.Or(m.err, m.to.Sync())
-	})
-}
-
-// compact writes what is still needed of the loaded lines, and moves the outputs with m.
-func (l *loaded) compact(r *rewriter, m *mover) error {
-	_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
-		body := l.compacted(ln, r)
-		if body != nil {
-			body = m.move(body)
-		}
-		if body != nil {
-			r.write(body)
-		}
-	})
 	return err
 }
 
-// compacted returns what a line says that no later one does, as the body of a new
-// line. The result is nil if that is nothing, or if r has written it.
-func (l *loaded) compacted(ln line, r *rewriter) []byte {
+// copy writes what a line of l says that no later one does.
+func (r *rewriter) copy(l *loaded, ln line) {
 	ev := event(ln.body)
 	if ev == evRun && l.run == ln.off {
-		return bytes.Clone(ln.body)
+		r.write(ln.body)
 	}
 	id, ok := taskOf(ln.body)
 	if !ok {
-		return nil
+		return
 	}
 	e := l.table.find(id)
 	if e == nil || l.forgets(e) {
-		return nil
+		return
 	}
 	if ev == evAccepted && e.spec() == ln.off && !l.succeeded(e) {
 		r.environment(l, field(ln.body, "environment"))
-		return bytes.Clone(ln.body)
+		r.write(ln.body)
 	}
 	if l.keeps(id, ln) {
-		r.write(bytes.Clone(ln.body))
+		r.write(ln.body)
 	}
 	if e.offset() != ln.off {
-		return nil
+		return
 	}
 	interrupted := ev == evStarted && l.running[id] == ln.off
 	switch {
 	case e.has(done) && ev == evEnded:
-		r.keepOutputs(ln.body)
-		return endedBody(e, ln.body)
+		r.write(r.move(endedBody(e, ln.body)))
 	case e.has(done):
-	case interrupted:
-		if e.attempts > 0 || e.duration > 0 {
-			r.known(e, e.age(), ln.body, l.tries[id])
-		}
-		return bytes.Clone(ln.body) // the start has to be the last line about the task
-	case e.has(begun):
+	case e.has(begun) && (!interrupted || e.attempts > 0 || e.duration > 0):
 		r.known(e, e.age(), ln.body, l.tries[id])
-	case e.duration > 0:
+	case !e.has(begun) && e.duration > 0:
 		r.known(e, e.age(), nil, nil)
 	}
-	return nil
+	if interrupted { // the start has to be the last line about the task
+		r.write(ln.body)
+	}
 }
 
 // endedBody returns the body of an evEnded line that also says whether the result
@@ -221,56 +156,66 @@ func endedBody(e *entry, body []byte) []byte {
 	return body
 }
 
-// rewrite replaces the journal of dir by one that consists of its first line and of
-// what write writes. At any moment one of the two is there and complete. The renaming
-// is not durable yet (see Journal.reload).
-func rewrite(dir string, h heading, write func(*rewriter) error) error {
-	f, err := draft(dir, h, write)
-	if err != nil {
-		return err
-	}
-	err = f.Close()
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, journalName))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
-
-// draft writes the journal that is to replace the one of dir, and makes it durable.
-func draft(dir string, h heading, write func(*rewriter) error) (*os.File, error) {
-	f, err := openFile(filepath.Join(dir, newName), os.O_CREATE|os.O_TRUNC, h.queue != "")
+// draft writes the journal that is to replace this one, and makes it durable. See
+// firstLine for queue and last.
+func (j *Journal) draft(queue string, last uint64, write func(*rewriter) error) (*os.File, error) {
+	f, err := openFile(filepath.Join(j.cfg.Dir, newName), os.O_CREATE|os.O_TRUNC, queue != "")
 	if err != nil {
 		return nil, err
 	}
-	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10), envs: map[identity]bool{}, lowest: math.MaxInt64}
-	_, _ = r.w.Write(h.append(nil, time.Now()))
+	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10), envs: map[identity]bool{}}
+	_, _ = r.w.Write(firstLine(j.cfg.Command, queue, last, time.Now()))
 	err = write(r)
-	if err == nil {
-		err = cmp.Or(r.w.Flush(), f.Sync())
-	}
-	if err != nil {
-		f.Close()
-		_ = os.Remove(f.Name())
+	if err = cmp.Or(err, r.err, r.w.Flush(), f.Sync()); err != nil {
+		discard(f)
 		return nil, err
 	}
 	return f, nil
+}
+
+// discard removes a draft.
+func discard(draft *os.File) {
+	draft.Close()
+	_ = os.Remove(draft.Name())
+}
+
+// install puts a draft in the place of the journal. At any moment one of the two is there
+// and complete. If the draft may be gone after a power cut, nothing is recorded any more.
+// The caller holds mu.
+func (j *Journal) install(draft *os.File) error {
+	size, err := draft.Seek(0, io.SeekEnd)
+	path := filepath.Join(j.cfg.Dir, journalName)
+	if err = cmp.Or(err, os.Rename(draft.Name(), path)); err != nil {
+		return err
+	}
+	if err := syncDir(j.cfg.Dir); err != nil {
+		j.setFault(err)
+		return err
+	}
+	if f, err := openFile(path, 0, j.cfg.Queue != nil); err == nil {
+		draft.Close()
+		draft = f // whose errors have the right name
+	}
+	_ = j.file.Close() // may be nil
+	j.file, j.end, j.allocated, j.dirty = draft, size, 0, false
+	return nil
 }
 
 // rewriter writes the lines of a new journal.
 type rewriter struct {
 	w   *bufio.Writer // keeps its first error until it is flushed
 	buf []byte
+	err error // the first other one
 
-	envs   map[identity]bool // the environments that were written
-	lowest int64             // offset of the first output that a line refers to
+	envs map[identity]bool // the environments that were written
+
+	out  *outputs // those before an offset are copied to its end
+	from int64
 }
 
 // write seals and writes the body of a line.
 func (r *rewriter) write(body []byte) {
-	r.buf = seal(body, 0)
+	r.buf = appendSum(append(r.buf[:0], body...), body)
 	_, _ = r.w.Write(r.buf)
 }
 
@@ -289,15 +234,6 @@ func (r *rewriter) environment(l *loaded, name []byte) {
 	}
 }
 
-// keepOutputs notes the outputs that a body refers to.
-func (r *rewriter) keepOutputs(body []byte) {
-	for _, name := range streams {
-		if p, ok := parseExtent(field(body, name)); ok && p.n > 0 {
-			r.lowest = min(r.lowest, p.off)
-		}
-	}
-}
-
 // known writes what is known of a task that is not done: its duration and, if it has
 // begun, its attempts, behind the lines of those that are kept. last is then the body of
 // the last line about it, otherwise nil.
@@ -309,7 +245,7 @@ func (r *rewriter) known(e *entry, age int, last []byte, t *tries) {
 			f.Command = rec.Command
 		}
 	}
-	b := task.AppendInt(f.Append(beginTask(r.buf[:0], evKnown, e.id)), "age", int64(age))
+	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(age))
 	if last != nil {
 		b = task.AppendInt(b, "failures", int64(e.failures))
 		if t != nil {
@@ -328,29 +264,20 @@ func syncDir(dir string) error {
 	return cmp.Or(d.Sync(), d.Close())
 }
 
-// mover copies outputs to a new file, unless from is nil: then they stay where they are.
-type mover struct {
-	from, to *os.File
-	end      int64
-	err      error // the first
-}
-
-// move copies the outputs of a body and returns a body with their new extents. An
-// output that is cut short keeps its length, so it is found damaged when it is opened.
-func (m *mover) move(body []byte) []byte {
-	if m.from == nil {
-		return body
-	}
+// move copies the outputs of a body that are in the way and returns a body with their new
+// extents. An output that is cut short keeps its length, so it is found damaged when it
+// is opened.
+func (r *rewriter) move(body []byte) []byte {
 	for _, name := range streams {
 		p, ok := parseExtent(field(body, name))
-		if !ok || p.n == 0 {
+		if !ok || p.n == 0 || p.off >= r.from {
 			continue
 		}
-		n, err := io.Copy(io.NewOffsetWriter(m.to, m.end), io.NewSectionReader(m.from, p.off, p.n))
-		m.err = cmp.Or(m.err, err)
-		moved := extent{m.end, p.n, p.sum}
+		w := r.out.reserve(p.n)
+		moved := extent{w.extent.off, p.n, p.sum}
+		_, err := r.out.find(p).WriteTo(w)
+		r.err = cmp.Or(r.err, err, w.flush())
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)
-		m.end += n
 	}
 	return body
 }

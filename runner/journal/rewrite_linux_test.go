@@ -18,12 +18,15 @@ func TestCompactionThatMayNotLast(t *testing.T) {
 	cfg := configured(filepath.Join(t.TempDir(), "state"))
 	run(t, cfg, ok, "x a", "x b")
 	cfg.Slack = -1 << 40
-	j := &Journal{cfg: cfg}
+	j := &Journal{cfg: cfg, out: outputs{dir: cfg.Dir}}
+	var err error
+	j.file, err = openFile(filepath.Join(cfg.Dir, journalName), 0, false)
+	require.NoError(t, err)
 	require.NoError(t, j.load())
 
 	notRoot(t, cfg.Dir)
 	require.NoError(t, os.Chmod(cfg.Dir, 0o300)) // names can be changed, but it cannot be opened
-	err := j.resume()
+	err = j.resume()
 	require.NoError(t, os.Chmod(cfg.Dir, 0o700))
 	require.ErrorIs(t, err, fs.ErrPermission)
 

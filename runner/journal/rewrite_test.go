@@ -73,7 +73,7 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	j := opened(t, cfg)
 	again := &task.Task{Argv: []string{"x", "again"}}
 	again.Identity = new(hasher).of(again)
-	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: again}, time.Now())))
+	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: again}, time.Now()), true))
 	require.NoError(t, j.Close())
 	for _, want := range []int{1, 0} {
 		j := opened(t, cfg)
@@ -93,7 +93,7 @@ func TestFailedCompactionChangesNothing(t *testing.T) {
 	run(t, cfg, ok, "x a", "x b")
 	before := read(t, cfg.Dir)
 	// Nothing can be made under this name.
-	require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, newName), 0o777))
+	require.NoError(t, os.MkdirAll(filepath.Join(cfg.Dir, newName, "full"), 0o777))
 	cfg.Slack = -1 << 40
 	_, ran := run(t, cfg, ok, "x a", "x b")
 	require.Empty(t, ran)
@@ -116,7 +116,56 @@ func TestOutputsThatAreNeeded(t *testing.T) {
 		require.NoError(t, j.Close())
 	}
 	j := opened(t, cfg)
-	file, err := j.out.file.Stat()
-	require.NoError(t, err)
-	require.Equal(t, file.Size(), 3*j.past.outputs, "the last run's alone is needed")
+	require.Equal(t, j.out.size(), 3*j.past.outputs, "the last run's alone is needed")
+}
+
+// Outputs may be in several files, of which those that hold nothing needed are removed.
+func TestOutputFiles(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	want := map[uint64]string{}
+	for i, tk := range accept(t, j, 1, 2, 3, 4, 5) {
+		if i == 2 || i == 4 {
+			_, err := j.out.rotate()
+			require.NoError(t, err)
+		}
+		want[tk.ID] = strings.Repeat(strconv.Itoa(i), 3000*i)
+		ends(func(task.Attempt) *task.Result {
+			return &task.Result{Outcome: task.OK, Stdout: text(want[tk.ID]), Stderr: text("e")}
+		}).attempt(j, tk, 1, true)
+	}
+	require.NoError(t, j.Close())
+	files := func() (names []string) {
+		all, err := filepath.Glob(filepath.Join(cfg.Dir, outputPrefix+"*"))
+		require.NoError(t, err)
+		for _, path := range all {
+			names = append(names, filepath.Base(path))
+		}
+		return names
+	}
+	require.Len(t, files(), 3)
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, outputName(1<<20)), []byte("of a crash"), 0o600))
+	for _, slack := range []int64{1 << 20, -1 << 40, -1 << 40} { // which moves them each time
+		cfg.Slack = slack
+		j := opened(t, cfg)
+		for id, tk := range left(t, j) {
+			var out strings.Builder
+			if tk.Done.Stdout != nil {
+				_, err := tk.Done.Stdout.WriteTo(&out)
+				require.NoError(t, err)
+			}
+			require.Equal(t, want[id], out.String())
+			b, err := tk.Done.Stderr.Tail(9)
+			require.NoError(t, err)
+			require.Equal(t, "e", string(b))
+		}
+		require.NoError(t, j.Close())
+		require.Len(t, files(), map[bool]int{true: 3, false: 1}[slack > 0])
+	}
+
+	// Of a compaction that a crash has cut short, the new journal counts.
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, outputName(0)), []byte("replaced"), 0o600))
+	require.Len(t, reopened(t, queued(cfg.Dir)), 5)
+	require.Len(t, files(), 1)
 }

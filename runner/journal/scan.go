@@ -42,7 +42,7 @@ type scanned struct {
 func scan(r io.Reader, visit func(line)) (s scanned, err error) {
 	in := lineReader{Reader: bufio.NewReaderSize(r, usualMost)}
 	var off, good int64
-	var bad Damage // since the last good line
+	var damage Damage // also at the end
 	for number := int64(1); ; number++ {
 		text, n, err := in.next()
 		if n == 0 && err == io.EOF {
@@ -51,25 +51,18 @@ func scan(r io.Reader, visit func(line)) (s scanned, err error) {
 		if err != nil && err != io.EOF {
 			return s, err
 		}
-		body, ok := unseal(text)
-		switch {
-		case ok:
-			if s.damage.Lines == 0 {
-				s.damage = bad
-			} else {
-				s.damage.Lines += bad.Lines
-			}
-			bad = Damage{}
+		if body, ok := unseal(text); ok {
 			good++
-			if s.damage.Lines > 0 {
-				s.damage.After = good - s.damage.Before
+			if damage.Lines > 0 {
+				damage.After = good - damage.Before
 			}
-			s.end = off + n
+			s.damage, s.end = damage, off+n
 			visit(line{off, n, body})
-		case bad.Lines == 0:
-			bad = Damage{Line: number, At: off, Lines: 1, Before: good}
-		default:
-			bad.Lines++
+		} else {
+			if damage.Lines == 0 {
+				damage = Damage{Line: number, At: off, Before: good}
+			}
+			damage.Lines++
 		}
 		off += n
 	}
@@ -112,12 +105,17 @@ func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
 	}
+	r, err = parseLine(text)
+	return r, int64(len(text)), err
+}
+
+// parseLine parses a line after verifying its checksum.
+func parseLine(text []byte) (*record, error) {
 	body, ok := unseal(text)
 	if !ok {
-		return nil, 0, errDamagedRecord
+		return nil, errDamagedRecord
 	}
-	r, err = parse(body)
-	return r, int64(len(text)), err
+	return parse(body)
 }
 
 // readLine reads the line at off. At the end of f it has no newline.
@@ -147,7 +145,7 @@ func readHead(f io.ReaderAt, path string) (*record, error) {
 		return nil, &headError{fmt.Sprintf("%s has format %d, but this crew knows only format %d: "+
 			"use the crew that wrote it, or start over with --state-reset", path, r.Version, version)}
 	}
-	if _, ok := unseal(first); err != nil || !ok || r.Event != evJournal || r.Version != version || !isOutput(r.Output) {
+	if _, ok := unseal(first); err != nil || !ok || r.Event != evJournal || r.Version != version {
 		return nil, &headError{path + " is not a journal, or its first line is damaged: start over with --state-reset"}
 	}
 	return r, nil

@@ -47,7 +47,7 @@ func (j *Journal) endedWithout(events []task.Event) {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == task.Finished && e.Attempt == 0 && e.Task.Done == nil && j.finishes(e.Result) {
-			j.appendLater(appendResult(make([]byte, 0, usualLine), evEnded, e.Task, e.Result, j.endMembers))
+			_ = j.append(appendResult(nil, evEnded, e.Task, e.Result, j.endMembers), false)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (j *Journal) Shown(s sink) *Shown {
 // results that were recorded before that should not be shown again either.
 func (s *Shown) Consume(events []task.Event) error {
 	out := &s.journal.cfg.Output
-	logs := out.Logs && !s.journal.logsFailed
+	logs, released := out.Logs && !s.journal.logsFailed, out.released()
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case task.Finished:
@@ -162,7 +162,7 @@ func (s *Shown) Consume(events []task.Event) error {
 			for id := e.ID; id <= e.Last; id++ {
 				if task, ok := s.pending[id]; ok {
 					delete(s.pending, id)
-					s.note(out.released(), task)
+					s.notes[released] = append(s.notes[released], task)
 				}
 			}
 		}
@@ -191,8 +191,8 @@ func (s *Shown) finished(e *task.Event, logs bool) {
 	}
 }
 
-// released returns the event to record when a result is released, or "". The logs may
-// have the result by then, but not on disk.
+// released returns the event to record when a result is released, or "" for none. The
+// logs may have the result by then, but not on disk.
 func (o *Output) released() string {
 	switch {
 	case o.Null:
@@ -212,23 +212,12 @@ func (s *Shown) noteLogged() {
 	}
 }
 
-func (s *Shown) note(event string, id identity) {
-	if event != "" {
-		s.notes[event] = append(s.notes[event], id)
-	}
-}
-
-// write writes the notes, with one system call unless they are very many.
+// write writes the notes with one system call.
 func (s *Shown) write() {
 	s.buf = s.buf[:0]
+	delete(s.notes, "")
 	for event, ids := range s.notes {
-		for some := range slices.Chunk(ids, maxIDs) {
-			s.buf = appendNote(s.buf, event, some)
-			if len(s.buf) > maxWaiting {
-				s.journal.appendNotes(s.buf)
-				s.buf = s.buf[:0]
-			}
-		}
+		s.buf = appendNotes(s.buf, event, ids)
 		s.notes[event] = ids[:0]
 	}
 	if len(s.buf) > 0 {
@@ -239,14 +228,10 @@ func (s *Shown) write() {
 // appendNotes appends notes about tasks, each about some of them.
 func appendNotes(b []byte, event string, ids []identity) []byte {
 	for some := range slices.Chunk(ids, maxIDs) {
-		b = appendNote(b, event, some)
+		from := len(b)
+		b = seal(appendIDs(begin(b, event), "ids", some), from)
 	}
 	return b
-}
-
-func appendNote(b []byte, event string, ids []identity) []byte {
-	from := len(b)
-	return seal(appendIDs(begin(b, event), "ids", ids), from)
 }
 
 // Close closes the wrapped sink and, if all went well, records that the run ended
@@ -262,7 +247,7 @@ func (s *Shown) Close(stats task.Stats) error {
 	s.noteLogged()
 	s.write()
 	b := task.AppendTime(begin(nil, evClosed), "at", time.Now())
-	if err := j.append(seal(b, 0)); err != nil {
+	if err := j.append(seal(b, 0), true); err != nil {
 		return err
 	}
 	return j.sync()

@@ -54,12 +54,17 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 			s.journal.past.restoreTries(t)
 		}
 	case e.has(shown|logged) && !past.Replay && !past.Recall:
-		t.Done = &task.Result{Task: t, Attempt: int(e.attempts), Outcome: e.outcome, Earlier: true, Logged: true}
-		if e.outcome.Failed() {
-			t.Identity = e.id
-		}
+		t.Done = e.result(t)
 	default:
-		s.recall(t, &e)
+		t.Done, err = s.journal.recall(t, &e)
+	}
+	switch {
+	case errors.Is(err, os.ErrClosed): // the run is over
+	case err != nil:
+		s.journal.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
+		t.Identity, t.Attempts = e.id, int(e.attempts)
+	case t.Done != nil && (!e.has(shown|logged) || e.outcome.Failed()):
+		t.Identity = e.id
 	}
 	return t, nil
 }
@@ -91,32 +96,28 @@ func (s *Source) entry(t *task.Task) (_ entry, closed bool) {
 	return *e, false
 }
 
-// recall sets the result of a task from the journal, to be shown or logged. If it is
-// damaged, the task runs again.
-func (s *Source) recall(t *task.Task, e *entry) {
-	j := s.journal
-	rec, _, err := readRecord(j.file, e.offset())
-	var r *task.Result
-	if err == nil {
-		r, err = rec.result(t, &j.out)
-	}
-	if errors.Is(err, os.ErrClosed) { // the run is over
-		return
-	}
+// result returns as much of the result of a task that is done as the entry holds.
+func (e *entry) result(t *task.Task) *task.Result {
+	return &task.Result{Task: t, Attempt: int(e.attempts), Outcome: e.outcome, Earlier: true, Logged: true}
+}
+
+// recall returns the whole result of a task that is done, to be shown or logged if it
+// was not.
+func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
+	rec, _, err := readRecord(j.past.file, e.offset())
 	if err != nil {
-		j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
-		t.Identity, t.Attempts = e.id, int(e.attempts)
-		return
+		return nil, err
+	}
+	r, err := rec.result(t, &j.out)
+	if err != nil {
+		return nil, err
 	}
 	r.Earlier = e.has(shown) && !j.cfg.Past.Replay
 	r.Logged = e.has(logged)
 	if !r.Earlier && (rec.Streamed || rec.Dropped) {
 		j.unkept.Add(1)
 	}
-	t.Done = r
-	if !e.has(shown|logged) || e.outcome.Failed() {
-		t.Identity = e.id
-	}
+	return r, nil
 }
 
 // cost returns how long a task took, in microseconds. An unknown duration counts as

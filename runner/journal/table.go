@@ -11,8 +11,7 @@ import (
 	"crew/runner/task"
 )
 
-// entry is what is kept in memory, or in the table's file, about a task. The rest
-// can be read from the journal.
+// entry holds what the table keeps about a task. The rest can be read from the journal.
 type entry struct {
 	id       identity
 	seen     uint32  // how many tasks with this identity the input has had so far
@@ -66,26 +65,24 @@ const (
 	minIndex = 1024
 )
 
-// table finds entries by identity. The entries are in pages. The most recently used
-// pages are in memory and the others in an unnamed file, so only the index grows
-// with the number of tasks: 8 bytes per entry, at a load between 7/16 and 7/8.
+// table finds entries by identity. The entries are in pages. Of those, a few that were
+// used last are in memory and the others in an unnamed file, so only the index grows with
+// the number of tasks: 8 bytes per entry, at a load between 7/16 and 7/8.
 type table struct {
 	index []uint64 // hash in the upper half, number of the entry in the lower; 0 is free
 	free  func()   // frees the index
 	n     int      // entries; they are numbered from 1
-	pages map[uint32]*page
-	last  *page
-	clock uint64
+	pages [maxPages]*page
+	last  *page // the one used last
 
 	dir  string
 	file *os.File
-	full bool  // the file cannot grow: all pages stay in memory
-	err  error // from reading the file
+	kept map[uint32]*page // those that the file could not take
+	err  error            // from reading the file
 }
 
 type page struct {
-	number  uint32
-	used    uint64 // time of the last use by the table's clock
+	number  uint32 // the page's place in memory is number%maxPages
 	changed bool
 	entries [pageLen]entry
 }
@@ -97,7 +94,7 @@ func newTable(dir string, n int) *table {
 	for size/8*7 < n {
 		size *= 2
 	}
-	t := &table{dir: dir, pages: map[uint32]*page{}}
+	t := &table{dir: dir, kept: map[uint32]*page{}}
 	t.index, t.free = makeIndex(size)
 	return t
 }
@@ -222,24 +219,24 @@ func (t *table) page(number uint32) *page {
 	if t.last != nil && t.last.number == number {
 		return t.last
 	}
-	p := t.pages[number]
-	if p == nil {
-		p = t.load(number)
+	place := &t.pages[number%maxPages]
+	if *place == nil || (*place).number != number {
+		*place = t.load(number, t.evict(*place))
 	}
-	t.clock++
-	p.used = t.clock
-	t.last = p
-	return p
+	t.last = *place
+	return t.last
 }
 
-// load loads a page into memory, and evicts another if there are too many.
-func (t *table) load(number uint32) *page {
-	p := &page{}
-	if len(t.pages) >= maxPages && !t.full {
-		p = t.evict()
+// load loads a page into memory, that of p if it is not nil.
+func (t *table) load(number uint32, p *page) *page {
+	if kept := t.kept[number]; kept != nil {
+		delete(t.kept, number)
+		return kept
+	}
+	if p == nil {
+		p = new(page)
 	}
 	*p = page{number: number}
-	t.pages[number] = p
 	if t.file != nil && int64(number)*pageLen < int64(t.n)-1 {
 		if _, err := t.file.ReadAt(p.bytes(), p.offset()); err != nil && t.err == nil {
 			t.err = err
@@ -248,30 +245,24 @@ func (t *table) load(number uint32) *page {
 	return p
 }
 
-// evict removes the least recently used page from memory and returns it for reuse.
-// If the page cannot be written, all pages stay, and it returns a new one.
-func (t *table) evict() *page {
-	var oldest *page
-	for _, p := range t.pages {
-		if oldest == nil || p.used < oldest.used {
-			oldest = p
-		}
+// evict writes a page to the file if needed and returns its memory for reuse. If it
+// cannot be written, it stays in memory, and the result is nil.
+func (t *table) evict(p *page) *page {
+	if p == nil || !p.changed {
+		return p
 	}
-	if oldest.changed {
-		var err error
-		if t.file == nil {
-			t.file, err = spool.Unnamed(t.dir)
-		}
-		if err == nil {
-			_, err = t.file.WriteAt(oldest.bytes(), oldest.offset())
-		}
-		if err != nil {
-			t.full = true
-			return &page{}
-		}
+	var err error
+	if t.file == nil {
+		t.file, err = spool.Unnamed(t.dir)
 	}
-	delete(t.pages, oldest.number)
-	return oldest
+	if err == nil {
+		_, err = t.file.WriteAt(p.bytes(), p.offset())
+	}
+	if err != nil {
+		t.kept[p.number] = p
+		return nil
+	}
+	return p
 }
 
 // bytes returns the entries as they are in the file. No other process reads it, so

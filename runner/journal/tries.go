@@ -1,6 +1,10 @@
 package journal
 
-import "crew/runner/task"
+import (
+	"slices"
+
+	"crew/runner/task"
+)
 
 // tries are the attempts of a task that failed or, once begun, were lost since it was
 // last done, if it is not done.
@@ -9,7 +13,7 @@ type tries struct {
 	omitted int    // the others
 }
 
-// span is where a line is.
+// span holds the offset and the length of a line.
 type span struct{ off, n int64 }
 
 // tried notes an attempt. Its line is needed until the task is done.
@@ -40,14 +44,8 @@ func (l *loaded) forgetTries(id identity) {
 
 // keeps reports whether a line is that of an attempt in tries.
 func (l *loaded) keeps(id identity, ln line) bool {
-	if t := l.tries[id]; t != nil {
-		for _, s := range t.lines {
-			if s.off == ln.off {
-				return true
-			}
-		}
-	}
-	return false
+	t := l.tries[id]
+	return t != nil && slices.Contains(t.lines, span{ln.off, ln.n})
 }
 
 // restoreTries sets what is known of the earlier attempts of t. What they wrote is not.

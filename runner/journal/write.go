@@ -30,11 +30,7 @@ func (j *Journal) Started(a task.Attempt, more bool) {
 	line := j.lines.Get().(*[]byte)
 	defer j.lines.Put(line)
 	*line = appendStarted((*line)[:0], a, time.Now())
-	if more {
-		j.appendLater(*line)
-	} else {
-		_ = j.append(*line)
-	}
+	_ = j.append(*line, !more)
 }
 
 // Ended records how an attempt ended, with its outputs if that finishes its task.
@@ -75,7 +71,7 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	line := j.lines.Get().(*[]byte)
 	defer j.lines.Put(line)
 	*line = appendResult((*line)[:0], event, a.Task, r, more)
-	j.appendLater(*line)
+	_ = j.append(*line, false)
 }
 
 // endMembers appends what a line says of a task that has ended, besides its result.
@@ -105,23 +101,16 @@ func (j *Journal) finishes(r *task.Result) bool {
 	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)
 }
 
-// append writes whole lines, after those that are waiting. After an error it writes
-// nothing more, and returns the error again.
-func (j *Journal) append(lines []byte) error {
+// append adds whole lines to those that are waiting, and writes all of them if now is
+// set or they are many. After an error it writes nothing more, and returns the error again.
+func (j *Journal) append(lines []byte, now bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.waiting = append(j.waiting, lines...)
-	return j.flush()
-}
-
-// appendLater adds whole lines to those that are waiting.
-func (j *Journal) appendLater(lines []byte) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.waiting = append(j.waiting, lines...)
-	if len(j.waiting) > maxWaiting {
-		_ = j.flush()
+	if now || len(j.waiting) > maxWaiting {
+		return j.flush()
 	}
+	return nil
 }
 
 // appendNotes writes lines about what was shown. It tries even after an error, with

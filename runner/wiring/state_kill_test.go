@@ -76,7 +76,7 @@ var killStories = []killStory{
 	{name: "new logs", before: [][]string{nil}, forget: true},
 	{name: "reset", before: [][]string{nil}, options: []string{"--state-reset"}},
 	{name: "compaction", before: [][]string{nil, {"--retry-failed"}, {"--retry-failed"}}},
-	{name: "compaction of begun tasks", before: [][]string{nil, {"--retry-failed"}}, cut: "pwrite /state/output.1"},
+	{name: "compaction of begun tasks", before: [][]string{nil, {"--retry-failed"}}, cut: "pwrite /state/output.0"},
 }
 
 // killPlan is a story in one mode.

@@ -45,8 +45,8 @@ func TestPowerCut(t *testing.T) {
 	var cuts []onDisk
 	p := startJudged(t, cmd, func(c fileCall) verdict {
 		switch c.String() {
-		case "fsync /state/output.1":
-			now.output = content("state/output.1")
+		case "fsync /state/output.0":
+			now.output = content("state/output.0")
 		case "fsync /log":
 			now.joblog = content("log")
 		case "fsync /state/journal.jsonl":
@@ -81,7 +81,7 @@ func TestPowerCut(t *testing.T) {
 func (d onDisk) check(t *testing.T, n int) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"journal.jsonl": d.journal, "output.1": d.output} {
+	for name, text := range map[string]string{"journal.jsonl": d.journal, "output.0": d.output} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	accepted, ended, logged := 0, 0, 0
