@@ -35,26 +35,12 @@ func ask(t *testing.T, r *Run, cmd task.Command) task.Reply {
 	return reply
 }
 
-func look(t *testing.T, r *Run) *task.Snapshot {
-	t.Helper()
-	return ask(t, r, task.Command{Op: task.Look}).Snapshot
-}
-
 func TestNothingIsAskedOfARunThatIsOver(t *testing.T) {
 	r, err := New(config(1), &tasks{}, &fake{}, nil, nil)
 	require.NoError(t, err)
 	r.Wait()
 	require.Error(t, r.Do(task.Command{Op: task.Look}).Err)
 	require.Error(t, r.Do(task.Command{Op: task.Cancel, IDs: []uint64{1}}).Err)
-}
-
-func count[T comparable](list []T, want T) (n int) {
-	for _, have := range list {
-		if have == want {
-			n++
-		}
-	}
-	return n
 }
 
 // TestAKillThatDoesNotHelpIsRepeated: an attempt may start something in the
