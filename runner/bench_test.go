@@ -60,7 +60,7 @@ func BenchmarkRun(b *testing.B) {
 				src.tasks[i] = task.Task{Cost: 1}
 			}
 			cfg := core.Config{
-				Pool:  core.Pool{Workers: c.workers, Policy: policy("fifo"), Buffer: 64},
+				Pool: core.Pool{Workers: c.workers}, Queue: core.Queue{Policy: policy("fifo"), Buffer: 64},
 				Order: core.Order{Keep: c.keep, Window: 1 << 20},
 			}
 			b.ReportAllocs()
@@ -86,7 +86,7 @@ func BenchmarkStream(b *testing.B) {
 				src.tasks[i] = task.Task{Cost: 1}
 			}
 			cfg := core.Config{
-				Pool:  core.Pool{Workers: 2, Window: c.window, Policy: policy("fifo"), Buffer: 256},
+				Pool: core.Pool{Workers: 2, Window: c.window}, Queue: core.Queue{Policy: policy("fifo"), Buffer: 256},
 				Order: core.Order{Keep: c.keep, Window: 1 << 20},
 			}
 			b.ReportAllocs()

@@ -37,7 +37,7 @@ func TestBlocksAreFreed(t *testing.T) {
 			return time.Second, task.OK
 		}}
 		cfg := config(2)
-		cfg.Pool.Buffer = 2
+		cfg.Queue.Buffer = 2
 		cfg.Order, cfg.Feed.Remember = core.Order{Keep: true, Window: 100}, true
 		cfg.Retry = core.Retry{Max: 1, Delay: time.Second, MaxDelay: time.Second, Jitter: func() float64 { return 1 }}
 		r, err := New(cfg, src, exec, nil, []Sink{&seen{}})
@@ -67,7 +67,7 @@ func TestReadAheadGoesByBytes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			src := &tasks{n: 1000, change: func(tk *task.Task) { tk.Block = &task.Block{Text: make([]byte, size)} }}
 			cfg := config(2)
-			cfg.Pool.Buffer, cfg.Pool.Bytes, cfg.Pool.Few = 64, 3<<20, 3
+			cfg.Queue.Buffer, cfg.Queue.Bytes, cfg.Queue.Few = 64, 3<<20, 3
 			r, err := New(cfg, src, &fake{}, nil, []Sink{&seen{}})
 			require.NoError(t, err)
 			go func() {

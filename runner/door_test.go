@@ -40,7 +40,7 @@ func TestWorkersDoNotWaitForTheReader(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			cfg := config(4)
-			cfg.Pool.Buffer = buffer
+			cfg.Queue.Buffer = buffer
 			_, err := run(cfg, &tasks{n: 400}, &fake{}, nil, nil)
 			require.NoError(t, err)
 			require.Equal(t, 100*time.Second, time.Since(start))
@@ -48,7 +48,7 @@ func TestWorkersDoNotWaitForTheReader(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now() // each task comes when three workers are idle
 			cfg := config(4)
-			cfg.Pool.Buffer = buffer
+			cfg.Queue.Buffer = buffer
 			_, err := run(cfg, &tasks{n: 10, pause: time.Second}, &fake{}, nil, nil)
 			require.NoError(t, err)
 			require.Equal(t, 11*time.Second, time.Since(start))

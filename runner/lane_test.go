@@ -155,7 +155,7 @@ func TestStreamRunsAllWithinTheWindow(t *testing.T) {
 		for _, name := range []string{"fifo", "round-robin", "least-busy", "keyed"} {
 			exec, sink := newLanes(answer), &seen{}
 			cfg := windowed(2, 8)
-			cfg.Pool.Policy = policy(name)
+			cfg.Queue.Policy = policy(name)
 			src := &tasks{n: 1000, change: func(tk *task.Task) { tk.Key = string(rune('a' + tk.ID%20)) }}
 			_, end := stream(t, cfg, src, exec, nil, sink)
 			e := <-end

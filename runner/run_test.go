@@ -200,7 +200,8 @@ func policy(name string) sched.Policy {
 
 func config(workers int) core.Config {
 	return core.Config{
-		Pool:  core.Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
+		Pool:  core.Pool{Workers: workers},
+		Queue: core.Queue{Policy: policy("fifo"), Buffer: max(64, 2*workers)},
 		Limit: core.Limit{KillAfter: 5 * time.Second},
 	}
 }
@@ -304,7 +305,7 @@ func TestFirstTaskStartsBeforeInputEnds(t *testing.T) {
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(2)
-		cfg.Pool.Buffer = 10
+		cfg.Queue.Buffer = 10
 		src := &tasks{n: 1000}
 		go func() {
 			_, err := run(cfg, src, &fake{}, []Sink{&seen{}}, nil)

@@ -53,7 +53,7 @@ func TestSlotsOfOtherHostsJoinAndLeave(t *testing.T) {
 // comes and goes, and tasks of a key stay in order.
 func TestALeavingHostMovesNoOtherKeys(t *testing.T) {
 	cfg := config(4)
-	cfg.Pool.Policy, cfg.Pool.Buffer = policy("keyed"), 1000
+	cfg.Queue.Policy, cfg.Queue.Buffer = policy("keyed"), 1000
 	where := map[string][]int{}
 	s := simulate(t, cfg, 400, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = string(rune('a' + t.ID%20)) }
@@ -80,7 +80,7 @@ func TestALeavingHostMovesNoOtherKeys(t *testing.T) {
 
 func TestASnapshotSaysWhatWaitsForWhat(t *testing.T) {
 	cfg := config(2)
-	cfg.Pool.PerKey, cfg.Pool.Buffer = 1, 7
+	cfg.Queue.PerKey, cfg.Queue.Buffer = 1, 7
 	cfg.Order = Order{Keep: true, Window: 1000}
 	cfg.Retry = retries(9, time.Hour)
 	s := simulate(t, cfg, 100, func(s *sim) {
@@ -141,7 +141,7 @@ func TestASnapshotSaysWhatWaitsForWhat(t *testing.T) {
 
 func TestASnapshotNamesTheWorkerOfAKey(t *testing.T) {
 	cfg := config(2)
-	cfg.Pool.Policy = policy("keyed")
+	cfg.Queue.Policy = policy("keyed")
 	s := simulate(t, cfg, 10, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = string(rune('a' + t.ID%2)) }
 	})
@@ -232,7 +232,7 @@ func TestTasksThatWaitAsideHoldNobodyBack(t *testing.T) {
 		n, most, over int
 	}{
 		"tasks": {nil, asideTasks + 4000, asideTasks, 4000},
-		"bytes": {func(t *task.Task) { t.Stdin = make([]byte, 1<<20) }, 500, asideBytes >> 20, 2 * cfg.Pool.Buffer},
+		"bytes": {func(t *task.Task) { t.Stdin = make([]byte, 1<<20) }, 500, asideBytes >> 20, 2 * cfg.Queue.Buffer},
 	} {
 		cfg := config(4)
 		cfg.Retry = retries(1, time.Hour)

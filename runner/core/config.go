@@ -11,32 +11,33 @@ import (
 // Config configures a run.
 type Config struct {
 	Pool  Pool
+	Queue Queue
 	Order Order
 	Limit Limit
 	Retry Retry
 	Halt  Halt
 	Feed  Feed
 	Tick  time.Duration // interval of empty batches for the sinks; 0 for none
-
-	// SameCommand means that all tasks have the same command: if it cannot be
-	// executed for one task, the run ends.
-	SameCommand bool
 }
 
-// Pool configures the slots and the queue.
+// Pool configures the slots.
 type Pool struct {
 	Workers int           // slots on this machine
 	Remote  bool          // there are none, but slots of other machines join and leave; the executor ends attempts at their timeouts
-	Policy  sched.Policy  // without slots: the run adds them
-	Buffer  int           // tasks to read ahead at most; with Remote, twice the slots if that is more
-	Bytes   int           // their size at most, except for the first few tasks; 0 for no limit
-	Few     int           // how many these are; 0 for as many as are no burden
 	Window  int           // attempts that a slot of this machine runs at once; less than 1 is 1
-	PerKey  int           // running tasks of one key at most; 0 for no limit
 	Delay   time.Duration // between two starts
 	Jitter  time.Duration // before the first start
 	Procs   int           // processors, if topics are automatic; 0 otherwise
 	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
+}
+
+// Queue configures which tasks wait, and which of them is next.
+type Queue struct {
+	Policy sched.Policy // without slots: the run adds them
+	PerKey int          // running tasks of one key at most; 0 for no limit
+	Buffer int          // tasks to read ahead at most; with Pool.Remote, twice the slots if that is more
+	Bytes  int          // their size at most, except for the first few tasks; 0 for no limit
+	Few    int          // how many these are; 0 for as many as are no burden
 }
 
 // Order configures the order of results.
@@ -72,6 +73,10 @@ type Halt struct {
 	N       int
 	Percent bool   // N is a percentage of Tasks
 	Tasks   uint64 // number of tasks in the input
+
+	// SameCommand means that all tasks have the same command: if it cannot be
+	// executed for one task, the run ends.
+	SameCommand bool
 }
 
 // Feed configures what commands do with tasks.
@@ -107,9 +112,9 @@ func (c Config) Validate() error {
 	switch {
 	case c.Pool.Workers < 1 && !c.Pool.Remote:
 		return errors.New("a pool needs a worker")
-	case c.Pool.Policy == nil:
-		return errors.New("a pool needs a policy")
-	case c.Pool.Buffer < 1:
+	case c.Queue.Policy == nil:
+		return errors.New("a queue needs a policy")
+	case c.Queue.Buffer < 1:
 		return errors.New("the read-ahead needs room for a task")
 	case c.Order.Keep && c.Order.Window < 1:
 		return errors.New("the window needs room for a task")

@@ -71,10 +71,10 @@ type Act struct {
 func New(cfg Config, now time.Time, streams bool) *Core {
 	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
 	c.tick(now)
-	c.queue = newQueue(cfg.Pool, c.entries)
+	c.queue = newQueue(cfg.Queue, c.entries)
 	c.queue.nextStart = c.run.Add(cfg.Pool.Jitter)
 	c.output.clock = &c.clock
-	c.pool = newPool(cfg.Pool, streams, &c.output)
+	c.pool = newPool(cfg.Pool, cfg.Queue.Policy, streams, &c.output)
 	if cfg.Order.Keep {
 		c.output.order = sched.NewReorder(1)
 	}

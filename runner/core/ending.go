@@ -75,7 +75,7 @@ func (d *end) over() bool { return d.shown && d.unreadAt.IsZero() || d.Unshown }
 // judge ends the run if a finished task is a reason to.
 func (c *Core) judge(r *task.Result) {
 	c.interrupt(r)
-	if r.BadCommand && c.cfg.SameCommand {
+	if r.BadCommand && c.cfg.Halt.SameCommand {
 		c.end.because(BadCommand, r, nil)
 		c.drain("")
 	}

@@ -145,7 +145,7 @@ func (c *Core) waiting() []task.Blocking {
 	}
 	if c.queue.limit != nil {
 		for q := range c.queue.limit.Blocks {
-			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Pool.PerKey})
+			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Queue.PerKey})
 		}
 	}
 	for id := range c.queue.after {
@@ -242,7 +242,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 	case e.state == delayed:
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == parked:
-		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Pool.PerKey
+		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Queue.PerKey
 	default:
 		if first != nil && first != e {
 			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID

@@ -183,7 +183,7 @@ func TestRestRunsWhatWasRead(t *testing.T) {
 	end := s.wait()
 	require.Equal(t, Told, end.Reason)
 	require.False(t, end.Stats.InputEnd)
-	require.InDelta(t, cfg.Pool.Buffer, end.Stats.Of(task.OK), 3)
+	require.InDelta(t, cfg.Queue.Buffer, end.Stats.Of(task.OK), 3)
 	require.Equal(t, end.Stats.Admitted, end.Stats.Of(task.OK))
 }
 
@@ -246,9 +246,9 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 		cfg := feed(rapid.IntRange(1, 4).Draw(rt, "workers"))
 		keyed := rapid.Bool().Draw(rt, "keyed")
 		if keyed {
-			cfg.Pool.Policy = policy("keyed")
+			cfg.Queue.Policy = policy("keyed")
 		} else if rapid.Bool().Draw(rt, "limited") {
-			cfg.Pool.PerKey = 1
+			cfg.Queue.PerKey = 1
 		}
 		cfg.Retry = Retry{Max: 2, Delay: time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 0.5 }}
 		order := map[string][]uint64{}
@@ -297,7 +297,7 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 		require.EqualValues(t, accepted, s.wait().Stats.Finished())
 		require.Len(t, s.finished, int(accepted))
 		for key, ids := range order {
-			if keyed || cfg.Pool.PerKey == 1 && !keyed && len(ids) < 2 {
+			if keyed || cfg.Queue.PerKey == 1 && !keyed && len(ids) < 2 {
 				require.True(t, slices.IsSorted(ids), "tasks of key %s ran in the order %v", key, ids)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"crew/sched"
 )
 
-// fewTasks may be read ahead whatever their size, unless Pool.Few says how many.
+// fewTasks may be read ahead whatever their size, unless Queue.Few says how many.
 const fewTasks = 64
 
 // input tells which tasks are still to come, from the reader or by commands.
@@ -63,8 +63,8 @@ func (c *Core) room() int {
 		return 0
 	}
 	n := c.buffer() - q.count[queued]
-	if most := c.cfg.Pool.Bytes; most > 0 && q.bytes[queued] >= most {
-		n = min(n, cmp.Or(c.cfg.Pool.Few, fewTasks)-q.count[queued])
+	if most := c.cfg.Queue.Bytes; most > 0 && q.bytes[queued] >= most {
+		n = min(n, cmp.Or(c.cfg.Queue.Few, fewTasks)-q.count[queued])
 	}
 	if o.order != nil {
 		n = min(n, c.cfg.Order.Window-int(o.stats.Admitted-o.stats.Released))
@@ -75,15 +75,15 @@ func (c *Core) room() int {
 // buffer returns how many tasks may be read ahead.
 func (c *Core) buffer() int {
 	if c.cfg.Pool.Remote { // the number of slots is not known before
-		return max(c.cfg.Pool.Buffer, 2*c.pool.capacity)
+		return max(c.cfg.Queue.Buffer, 2*c.pool.capacity)
 	}
-	return c.cfg.Pool.Buffer
+	return c.cfg.Queue.Buffer
 }
 
 // crowded reports whether the space outside the read-ahead is used up.
 func (c *Core) crowded() bool {
 	n, bytes := c.queue.aside()
-	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Pool.Bytes)
+	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Queue.Bytes)
 }
 
 // letRead reports whether to wake the reader: when half of the read-ahead is used up,

@@ -35,8 +35,8 @@ type place struct {
 	stream   stream
 }
 
-func newPool(cfg Pool, streams bool, o *output) pool {
-	p := pool{output: o, policy: cfg.Policy, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
+func newPool(cfg Pool, policy sched.Policy, streams bool, o *output) pool {
+	p := pool{output: o, policy: policy, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
 	if cfg.Procs > 0 {
 		p.usage = newUsages(cfg.Procs)
 	}

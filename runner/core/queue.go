@@ -10,7 +10,7 @@ import (
 
 const (
 	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead,
-	// for a retry or for a limit. Pool.Bytes is allowed, too.
+	// for a retry or for a limit. Queue.Bytes is allowed, too.
 	asideTasks = 32 << 10
 	asideBytes = 16 << 20
 )
@@ -29,12 +29,12 @@ type queue struct {
 	paused    bool
 }
 
-func newQueue(pool Pool, entries map[uint64]*entry) queue {
-	q := queue{entries: entries, policy: pool.Policy, delayed: sched.NewDelay(), after: map[uint64][]uint64{}}
-	if pool.PerKey > 0 && !q.policy.Serial() {
+func newQueue(cfg Queue, entries map[uint64]*entry) queue {
+	q := queue{entries: entries, policy: cfg.Policy, delayed: sched.NewDelay(), after: map[uint64][]uint64{}}
+	if cfg.PerKey > 0 && !q.policy.Serial() {
 		// A serial policy keeps the order of a key itself. A limiter would give
 		// the turn of a task that waits for its retry to the next one and jam it.
-		q.limit = sched.NewLimiter(pool.PerKey)
+		q.limit = sched.NewLimiter(cfg.PerKey)
 	}
 	return q
 }

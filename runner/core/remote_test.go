@@ -14,7 +14,7 @@ import (
 // remote is a configuration without slots of its own.
 func remote(name string) Config {
 	cfg := config(0)
-	cfg.Pool.Remote, cfg.Pool.Policy = true, policy(name)
+	cfg.Pool.Remote, cfg.Queue.Policy = true, policy(name)
 	cfg.Limit.Timeout = time.Millisecond
 	return cfg
 }
@@ -214,7 +214,7 @@ func TestLostAtTheEnd(t *testing.T) {
 func TestKeysStayInOrderWhenHostsDie(t *testing.T) {
 	ended := map[string]uint64{}
 	cfg := remote("keyed")
-	cfg.Pool.Buffer = 1000
+	cfg.Queue.Buffer = 1000
 	s := simulate(t, cfg, 2000, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = string(rune('a' + t.ID%40)) }
 		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
@@ -245,7 +245,7 @@ func TestKeysStayInOrderWhenHostsDie(t *testing.T) {
 
 func TestTopicsRunOnWorkersWithTheirLabel(t *testing.T) {
 	cfg := remote("fifo")
-	cfg.Pool.Policy = policy("topic", sched.Topics{List: []sched.Topic{{Key: sched.Hash("gpu"), Workers: 2}}, Rest: 2})
+	cfg.Queue.Policy = policy("topic", sched.Topics{List: []sched.Topic{{Key: sched.Hash("gpu"), Workers: 2}}, Rest: 2})
 	s := simulate(t, cfg, 60, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = []string{"gpu", "mail", "db"}[t.ID%3] }
 		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {

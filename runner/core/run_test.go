@@ -147,7 +147,7 @@ func TestDelayBetweenStarts(t *testing.T) {
 
 func TestPerKeyHoldsAKeyAndNotOthers(t *testing.T) {
 	cfg := config(8)
-	cfg.Pool.PerKey = 2
+	cfg.Queue.PerKey = 2
 	s := simulate(t, cfg, 40, func(s *sim) {
 		s.change = func(t *task.Task) {
 			t.Key = "hot"
@@ -172,7 +172,7 @@ func TestPerKeyHoldsAKeyAndNotOthers(t *testing.T) {
 
 func TestBadCommandStopsTheRunAtOnce(t *testing.T) {
 	cfg := config(2)
-	cfg.SameCommand = true
+	cfg.Halt.SameCommand = true
 	s := simulate(t, cfg, 1000, func(s *sim) {
 		s.result = func(r *task.Result) { r.Outcome, r.Code, r.BadCommand = task.StartFailed, 127, true }
 	})
@@ -212,7 +212,7 @@ func (p left) Remove(id uint64) bool {
 func TestDrainLeavesTheQueues(t *testing.T) {
 	for _, perKey := range []int{0, 2} {
 		cfg := config(2)
-		cfg.Pool.Policy, cfg.Pool.PerKey = left{cfg.Pool.Policy, t}, perKey
+		cfg.Queue.Policy, cfg.Queue.PerKey = left{cfg.Queue.Policy, t}, perKey
 		cfg.Retry = retries(3, time.Hour)
 		s := simulate(t, cfg, 40, func(s *sim) {
 			s.do = func(a task.Attempt) (time.Duration, task.Outcome) {

@@ -314,7 +314,8 @@ func policy(name string, topics ...sched.Topics) sched.Policy {
 
 func config(workers int) Config {
 	return Config{
-		Pool:  Pool{Workers: workers, Policy: policy("fifo"), Buffer: max(64, 2*workers)},
+		Pool:  Pool{Workers: workers},
+		Queue: Queue{Policy: policy("fifo"), Buffer: max(64, 2*workers)},
 		Limit: Limit{KillAfter: 5 * time.Second},
 	}
 }

@@ -215,7 +215,7 @@ func (c *Core) retries(e *entry, r *task.Result) bool {
 	if !r.Outcome.Failed() || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
 	}
-	if r.BadCommand && c.cfg.SameCommand {
+	if r.BadCommand && c.cfg.Halt.SameCommand {
 		return false // the run ends
 	}
 	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)

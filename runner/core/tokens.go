@@ -5,8 +5,7 @@ import "fmt"
 // Tokens are places for processes that the run shares with other programs, as by GNU
 // make's jobserver. The run may hold some, each for one more running attempt. The
 // methods do not wait and are called in the door. answer is called outside of it, once
-// for each Ask. The core
-// calls Own alone; Effects.Tokens has the other calls.
+// for each Ask. The core calls Own alone; Effects.Tokens has the other calls.
 type Tokens interface {
 	// Own reports whether the tokens are the run's own: it creates one for each slot, and
 	// every attempt needs one. With tokens of others one attempt needs none.

@@ -23,7 +23,7 @@ func TestABlockedInputIsExplained(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(4)
-			cfg.Pool.Policy, cfg.Pool.Buffer = policy(c.policy), 16
+			cfg.Queue.Policy, cfg.Queue.Buffer = policy(c.policy), 16
 			s := simulate(t, cfg, 200, func(s *sim) {
 				s.change = func(t *task.Task) { t.Key = "db1" }
 				s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
@@ -42,8 +42,8 @@ func TestABlockedInputIsExplained(t *testing.T) {
 
 func TestAutomaticTopicsShareByBacklogAndSpareTheProcessors(t *testing.T) {
 	cfg := config(12)
-	cfg.Pool.Policy = policy("topic", sched.Topics{Auto: true})
-	cfg.Pool.Procs, cfg.Pool.Buffer = 2, 200
+	cfg.Queue.Policy = policy("topic", sched.Topics{Auto: true})
+	cfg.Pool.Procs, cfg.Queue.Buffer = 2, 200
 	most := map[string]int{} // after the first ten seconds
 	s := simulate(t, cfg, 1000, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = [...]string{"cpu", "net"}[t.ID%2] }
@@ -71,7 +71,7 @@ func TestAutomaticTopicsShareByBacklogAndSpareTheProcessors(t *testing.T) {
 
 func TestARefusedTopicFailsAndOthersGoOn(t *testing.T) {
 	cfg := config(3)
-	cfg.Pool.Policy = policy("topic", sched.Topics{List: []sched.Topic{{Key: sched.Hash("mail"), Workers: 2}, {Key: sched.Hash("db"), Workers: 1}}})
+	cfg.Queue.Policy = policy("topic", sched.Topics{List: []sched.Topic{{Key: sched.Hash("mail"), Workers: 2}, {Key: sched.Hash("db"), Workers: 1}}})
 	s := simulate(t, cfg, 30, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = [...]string{"mail", "db", "web"}[t.ID%3] }
 	})
@@ -84,7 +84,7 @@ func TestARefusedTopicFailsAndOthersGoOn(t *testing.T) {
 // end to end but for the processes.
 func TestKeyedStaysInOrderThroughRetriesAndResizes(t *testing.T) {
 	cfg := config(4)
-	cfg.Pool.Policy = policy("keyed")
+	cfg.Queue.Policy = policy("keyed")
 	cfg.Retry = Retry{Max: 2, Delay: 3 * time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 0.5 }}
 	log := map[string][]uint64{}
 	s := simulate(t, cfg, 2000, func(s *sim) {

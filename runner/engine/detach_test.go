@@ -27,7 +27,7 @@ func carry(t *testing.T, remote bool, source runner.Source, exec runner.Executor
 	policy, err := sched.New(sched.Config{Name: "fifo"})
 	require.NoError(t, err)
 	r, err := runner.New(core.Config{
-		Pool: core.Pool{Workers: 4, Remote: remote, Policy: policy, Buffer: 64}, Order: core.Order{Keep: true, Window: 1 << 20},
+		Pool: core.Pool{Workers: 4, Remote: remote}, Queue: core.Queue{Policy: policy, Buffer: 64}, Order: core.Order{Keep: true, Window: 1 << 20},
 	}, source, exec, nil, sinks)
 	require.NoError(t, err)
 	return r

@@ -64,7 +64,7 @@ func serve(t testing.TB, line string, work *fakeWork) *served {
 	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
 	require.NoError(t, err)
 	cfg := core.Config{
-		Pool:  core.Pool{Workers: p.jobs, Policy: policy, Buffer: p.buffer},
+		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.buffer},
 		Retry: core.Retry{Jitter: func() float64 { return 0 }},
 		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.MaxQueued, Remember: true},
 	}

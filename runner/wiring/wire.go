@@ -345,8 +345,10 @@ func (w *wiring) config() (core.Config, error) {
 	p, err := sched.New(policy)
 	cfg := core.Config{
 		Pool: core.Pool{
-			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Policy: p,
-			Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few, PerKey: o.Sched.PerKey, Delay: o.Pool.Delay,
+			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
+		},
+		Queue: core.Queue{
+			Policy: p, PerKey: o.Sched.PerKey, Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
 		},
 		Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
@@ -359,9 +361,8 @@ func (w *wiring) config() (core.Config, error) {
 			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "",
 		},
 		Tick: tick,
-
-		SameCommand: w.source.sameCommand(),
 	}
+	cfg.Halt.SameCommand = w.source.sameCommand()
 	if o.Sched.Topics.Auto {
 		if cfg.Pool.Procs = hereProcessors(); cfg.Pool.Remote {
 			cfg.Pool.Procs = math.MaxInt // other machines have their own
