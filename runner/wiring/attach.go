@@ -16,7 +16,7 @@ func (w *wiring) attach() (err error) {
 	if o.Do != cli.DoAttach {
 		return nil
 	}
-	w.attached, err = w.programs.Far.Attach(Attachment{
+	w.attached, err = w.far.Attach(Attachment{
 		URL: o.Engine.URL, Run: o.Ctl.Run, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
 	})
 	if err == nil {

@@ -14,7 +14,6 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/core"
-	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -29,13 +28,7 @@ const (
 	engineHint     = "run go install ./... in crew's source"
 )
 
-// Programs are what runs tasks.
-type Programs struct {
-	Local func(proc.Config) (Executor, error) // on this machine
-	Far   *Far                                // on others; nil in crew, which has crew-engine do it
-}
-
-// Far is the part of crew-engine that package cli does not import.
+// Far holds the functions of crew-engine that need the library of NATS.
 type Far struct {
 	Submit func(Submission) (Executor, error)
 	Work   func(Work) (Worker, error)
@@ -194,7 +187,7 @@ func (w *wiring) submit() (Executor, error) {
 			hosts[i].Slots = w.pool.jobs
 		}
 	}
-	exec, err := w.programs.Far.Submit(Submission{
+	exec, err := w.far.Submit(Submission{
 		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},

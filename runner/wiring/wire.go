@@ -43,8 +43,9 @@ type Executor interface {
 }
 
 // Main runs crew with a command line and returns its exit status. If a signal ended
-// the run, Main does not return: the process dies by that signal.
-func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int {
+// the run, Main does not return: the process dies by that signal. far is nil in crew,
+// which becomes crew-engine if anything concerns other machines.
+func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	o, err := cli.Parse(args, os.Getenv)
 	if err != nil {
 		return complain(stderr, err)
@@ -58,11 +59,11 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 	case tool == "state":
 		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
 	case tool == "ctl":
-		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: programs.Far, in: stdin, out: stdout, errs: stderr}).do()
+		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: far, in: stdin, out: stdout, errs: stderr}).do()
 	case tool == "engine" && o.Do != cli.DoAttach:
-		err = engine(o, verb, programs.Far, args, stdout, stderr)
+		err = engine(o, verb, far, args, stdout, stderr)
 	default:
-		return run(args, o, programs, stdin, stdout, stderr)
+		return run(args, o, far, stdin, stdout, stderr)
 	}
 	return complain(stderr, err)
 }
@@ -76,11 +77,11 @@ func printText(stdout io.Writer, text string) error {
 }
 
 // run runs the tasks of a command line and returns the exit status.
-func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr *os.File) int {
+func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File) int {
 	p, err := poolOf(o, os.Getenv("MAKEFLAGS"))
 	switch {
 	case err != nil:
-	case programs.Far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
+	case far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
 		err = becomeEngine(args)
 	default:
 		err = ready(o, p, stdin)
@@ -89,7 +90,7 @@ func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr
 		return complain(stderr, err)
 	}
 	w := &wiring{
-		args: args, opts: o, pool: p, plan: planOf(o), programs: programs,
+		args: args, opts: o, pool: p, plan: planOf(o), far: far,
 		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
 	}
 	end := w.run()
@@ -107,14 +108,14 @@ func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr
 type wiring struct {
 	// configuration
 
-	args     []string // the command line
-	opts     *cli.Options
-	pool     pool
-	plan     task.Plan
-	programs Programs
-	in, out  *os.File
-	errs     *os.File
-	screen   *sink.Screen
+	args    []string // the command line
+	opts    *cli.Options
+	pool    pool
+	plan    task.Plan
+	far     *Far // nil in crew
+	in, out *os.File
+	errs    *os.File
+	screen  *sink.Screen
 
 	// what is open
 
@@ -318,20 +319,20 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return nil, err
 	}
 	if o.Coproc.Words != "" {
-		return w.workers(exec.(*proc.Local))
+		return w.workers(exec)
 	}
 	return exec, nil
 }
 
 // local returns the executor of tasks on this machine.
-func (w *wiring) local(cfg proc.Config) (Executor, error) {
-	exec, err := w.programs.Local(cfg)
+func (w *wiring) local(cfg proc.Config) (*proc.Local, error) {
+	exec, err := proc.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
-	if l, ok := exec.(*proc.Local); ok && w.lock != 0 {
-		l.Hold(w.lock)
+	if w.lock != 0 {
+		exec.Hold(w.lock)
 	}
 	return exec, nil
 }

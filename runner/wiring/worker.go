@@ -18,7 +18,7 @@ import (
 // openWorker makes what brings the tasks of crew worker.
 func (w *wiring) openWorker() (err error) {
 	if o := w.opts; o.Do == cli.DoWork {
-		w.worker, err = w.programs.Far.Work(Work{
+		w.worker, err = w.far.Work(Work{
 			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, Labels: o.Engine.Labels, TTL: o.Engine.TTL,
 			Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
 			Make: newMaker(w.source).fill, Do: w.do, Notice: w.screen.Notice,
@@ -37,7 +37,7 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	}
 	o := w.opts
 	workers, err := coproc.New(coproc.Config{
-		Local: local.(*proc.Local), Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
+		Local: local, Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
 		Stray: w.stray,
 		Limit: coproc.Limit{KillAfter: o.Failure.KillAfter},
 		LifeOf: func(t *task.Task) coproc.Life {
