@@ -1,47 +1,25 @@
 package wiring
 
 import (
-	"context"
-
 	"crew/runner"
 	"crew/runner/sink"
 	"crew/runner/task"
 )
 
-// announce returns exec such that v prints each command before it runs.
-func announce(exec runner.Executor, v sink.Verbose) runner.Executor {
-	n := announced{exec, v}
-	if s, ok := exec.(runner.Streamer); ok {
-		return announcedStream{s, n}
-	}
-	return n
-}
-
+// announced is a Recorder that prints each command before it runs.
 type announced struct {
-	runner.Executor
+	runner.Recorder
 	verbose sink.Verbose
 }
 
-func (n announced) Run(ctx context.Context, a task.Attempt) *task.Result {
-	if ctx.Err() == nil {
-		n.verbose.Before(a)
-	}
-	return n.Executor.Run(ctx, a)
+func (n announced) Started(a task.Attempt, more bool) {
+	n.verbose.Before(a)
+	n.Recorder.Started(a, more)
 }
 
-type announcedStream struct {
-	runner.Streamer
-	announced announced
-}
+// unrecorded is the Recorder of a run that needs none.
+type unrecorded struct{}
 
-func (n announcedStream) Run(ctx context.Context, a task.Attempt) *task.Result {
-	return n.announced.Run(ctx, a)
-}
-
-func (n announcedStream) Serve(slot task.Slot, swap task.Swap) {
-	n.Streamer.Serve(slot, func(ended []*task.Result) ([]task.Attempt, task.Left) {
-		next, left := swap(ended)
-		n.announced.verbose.Before(next...)
-		return next, left
-	})
-}
+func (unrecorded) Started(task.Attempt, bool)             {}
+func (unrecorded) Ended(task.Attempt, *task.Result, bool) {}
+func (unrecorded) Idle()                                  {}

@@ -3,6 +3,7 @@
 package wiring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -269,9 +270,6 @@ func (w *wiring) newRun() (*runner.Run, error) {
 		sinks = append(sinks, x.Sink())
 	}
 	sinks = w.openControl(exec, sinks)
-	if w.announces() {
-		exec = announce(exec, sink.NewVerbose(w.screen))
-	}
 	cfg, err := w.config()
 	if err != nil {
 		return nil, err
@@ -280,6 +278,9 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	var rec runner.Recorder // nil without --state
 	if w.state != nil {
 		in, rec = w.state.Source(w.source.tasks), w.state
+	}
+	if w.announces() {
+		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
 	}
 	if w.feed != nil {
 		in = w.feed
