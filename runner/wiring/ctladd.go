@@ -287,5 +287,5 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 	case len(ended) > 1:
 		status = statusFailed
 	}
-	return exitStatus(status)
+	return &failure{status: status}
 }

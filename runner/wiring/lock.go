@@ -15,9 +15,6 @@ import (
 	"crew/runner/trust"
 )
 
-// errLocked is why a run with --lock does not begin.
-var errLocked = errors.New("is locked")
-
 // takeLock locks the file of --lock. It is a lock of flock(2), as flock(1) takes it,
 // and so belongs to whoever has the open file: crew, and the guardian, which ends the
 // tasks of a crew that was killed.
@@ -40,7 +37,7 @@ func (w *wiring) takeLock() error {
 		return lockError(p.Lock, err)
 	}
 	if p.LockWait == 0 {
-		return fmt.Errorf("%s %w by %s: to wait for it, add --lock-wait DUR", p.Lock, errLocked, lockHolder(fd))
+		return locked(fd, p.Lock, ": to wait for it, add --lock-wait DUR")
 	}
 	if w.opts.Show.Verbose || isatty.IsTerminal(w.errs.Fd()) && !w.opts.Show.Quiet {
 		w.screen.Notice("waiting for " + lockHolder(fd) + ", which has locked " + p.Lock)
@@ -51,9 +48,12 @@ func (w *wiring) takeLock() error {
 	case err = <-got:
 		return lockError(p.Lock, err)
 	case <-time.After(p.LockWait):
-		return fmt.Errorf("%s %w by %s, still after %s: give --lock-wait more time",
-			p.Lock, errLocked, lockHolder(fd), task.Span(p.LockWait))
+		return locked(fd, p.Lock, ", still after "+task.Span(p.LockWait)+": give --lock-wait more time")
 	}
+}
+
+func locked(fd int, path, hint string) error {
+	return &failure{path + " is locked by " + lockHolder(fd) + hint, statusBusy}
 }
 
 // openLock opens a file to lock it, and makes it if it is missing. It is opened for

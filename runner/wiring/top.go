@@ -59,7 +59,7 @@ func (c *ctl) top() error {
 	case state.Signaled():
 		return fmt.Errorf("%s was killed by %s", topProgram, unix.SignalName(state.Signal()))
 	case state.ExitStatus() != statusOK:
-		return exitStatus(state.ExitStatus())
+		return &failure{status: state.ExitStatus()}
 	}
 	return nil
 }
