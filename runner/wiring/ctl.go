@@ -34,22 +34,10 @@ func (c *ctl) do() error {
 	switch c.verb {
 	case "ls":
 		return c.ls()
-	case "status":
-		return c.status()
-	case "log":
-		return c.log()
-	case "explain":
-		return c.explain()
-	case "watch":
-		return c.watch()
 	case "top":
 		return c.top()
-	case "cancel":
-		return c.cancel()
-	case "retry":
-		return c.retry()
 	case "add":
 		return c.add()
 	}
-	return c.steer()
+	return c.call()
 }

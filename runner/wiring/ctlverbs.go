@@ -14,23 +14,55 @@ import (
 	"crew/runner/task"
 )
 
-// call makes a request of the run, and has show take each reply. With --json it
-// prints the replies instead.
-func (c *ctl) call(req control.Request, show func(*control.Reply) error) error {
+// call makes a request of the run, and shows the replies, or prints them as they are with
+// --json. The status is that of the tasks that end with a reply.
+func (c *ctl) call() error {
 	h, client, err := c.dial(control.Find)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	return c.request(client, h, req, func(line []byte, r *control.Reply) error {
-		switch {
-		case c.JSON:
+	var ended []task.Facts
+	req := control.Request{
+		Op: c.verb, Tasks: c.Tasks, Key: c.Key, N: c.N, Relative: c.Relative, Rest: c.Rest, Follow: c.Follow,
+	}
+	err = c.request(client, h, req, func(line []byte, r *control.Reply) error {
+		ended = append(ended, r.Ended...)
+		if c.JSON {
 			return c.printJSON(line)
-		case show == nil, r.End && r.Error != "" && len(r.Tasks) == 0:
-			return nil
 		}
-		return show(r)
+		return c.show(r)
 	})
+	if err != nil {
+		return err
+	}
+	return c.statusOf(ended)
+}
+
+// show prints a reply.
+func (c *ctl) show(r *control.Reply) error {
+	switch {
+	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
+	case r.Cut > 0:
+		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+	case c.verb == "log":
+		return c.output(r)
+	case c.verb == "status":
+		return c.print(r.Run.Lines()...)
+	case c.verb == "explain":
+		var lines []string
+		for i := range r.Wheres {
+			lines = append(lines, r.Wheres[i].Line())
+		}
+		return c.print(lines...)
+	case c.verb == "watch" && r.Event != nil:
+		return c.print(r.Line())
+	case c.verb == "cancel":
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
+	case c.verb == "retry":
+		return c.printNumbers(r.Tasks)
+	}
+	return nil
 }
 
 // dial connects to the run that the command line names.
@@ -113,56 +145,6 @@ func (c *ctl) ls() error {
 	return nil
 }
 
-func (c *ctl) status() error {
-	return c.call(control.Request{Op: "status"}, func(r *control.Reply) error { return c.print(r.Run.Lines()...) })
-}
-
-func (c *ctl) explain() error {
-	return c.call(control.Request{Op: "explain", Tasks: c.Tasks}, func(r *control.Reply) error {
-		for i := range r.Wheres {
-			if err := c.print(r.Wheres[i].Line()); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (c *ctl) watch() error {
-	return c.call(control.Request{Op: "watch"}, func(r *control.Reply) error {
-		if r.Event == nil {
-			return nil
-		}
-		return c.print(r.Line())
-	})
-}
-
-// log prints the output of a task, which may still grow. With --follow it returns the
-// task's exit status.
-func (c *ctl) log() error {
-	var ended []task.Facts
-	h, client, err := c.dial(control.Find)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	err = c.request(client, h, control.Request{Op: "log", Tasks: c.Tasks, Follow: c.Follow}, func(line []byte, r *control.Reply) error {
-		ended = append(ended, r.Ended...)
-		switch {
-		case c.JSON:
-			return c.printJSON(line)
-		case r.Cut > 0:
-			complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
-			return nil
-		}
-		return c.output(r)
-	})
-	if err != nil {
-		return err
-	}
-	return c.statusOf(ended)
-}
-
 // output writes a piece of a task's output.
 func (c *ctl) output(r *control.Reply) error {
 	switch r.Stream {
@@ -172,19 +154,4 @@ func (c *ctl) output(r *control.Reply) error {
 		return c.write(c.errs, r.Data)
 	}
 	return nil
-}
-
-// steer makes a request to which the only answer is that it was carried out.
-func (c *ctl) steer() error {
-	return c.call(control.Request{Op: c.verb, N: c.N, Relative: c.Relative, Rest: c.Rest}, nil)
-}
-
-func (c *ctl) cancel() error {
-	return c.call(control.Request{Op: "cancel", Tasks: c.Tasks, Key: c.Key}, func(r *control.Reply) error {
-		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
-	})
-}
-
-func (c *ctl) retry() error {
-	return c.call(control.Request{Op: "retry", Tasks: c.Tasks}, func(r *control.Reply) error { return c.printNumbers(r.Tasks) })
 }
