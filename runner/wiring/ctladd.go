@@ -26,7 +26,7 @@ const (
 	startTime = 2 * time.Second // for a crew serve to make its socket
 )
 
-// adder is what one crew ctl add adds.
+// adder carries out one crew ctl add.
 type adder struct {
 	// configuration
 
@@ -66,10 +66,11 @@ func (c *ctl) add() error {
 		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
 	}
 	if !h.Values {
-		a.all.Lines = c.Stdin
-		if a.all.Dir, a.all.Env, err = here(); err != nil {
-			return err
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
 		}
+		a.all.Lines, a.all.Dir, a.all.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
 	}
 	err = c.additions(a.sendParts)
 	a.wg.Wait()
@@ -100,7 +101,7 @@ func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
 // several at a time.
 func (c *ctl) additions(send func([]task.Bytes) error) error {
 	if !c.Stdin {
-		return send(toBytes(c.Work))
+		return send(convert[task.Bytes](c.Work))
 	}
 	delim := byte('\n')
 	if c.Null {
@@ -109,21 +110,13 @@ func (c *ctl) additions(send func([]task.Bytes) error) error {
 	return batches(c.in, delim, send)
 }
 
-func toBytes(words []string) []task.Bytes {
-	list := make([]task.Bytes, len(words))
-	for i, w := range words {
-		list[i] = task.Bytes(w)
+// convert returns a list of strings as one of another type of them.
+func convert[To, From ~string](list []From) []To {
+	converted := make([]To, len(list))
+	for i, s := range list {
+		converted[i] = To(s)
 	}
-	return list
-}
-
-// here returns the working directory and the environment.
-func here() (dir task.Bytes, env []task.Bytes, err error) {
-	path, err := os.Getwd()
-	if err != nil {
-		return "", nil, fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
-	}
-	return task.Bytes(path), toBytes(os.Environ()), nil
+	return converted
 }
 
 // sendParts calls send and, if the tasks may wait for room, does so in parts for which
@@ -150,7 +143,7 @@ func (a *adder) send(words []task.Bytes) error {
 	}
 	req := control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}
 	if !a.ctl.Wait {
-		return a.ctl.request(a.client, a.run, req, a.added)
+		return a.ctl.request(a.client, a.run, req, a.ctl.take)
 	}
 	a.places <- struct{}{}
 	accepted := make(chan struct{})
@@ -170,14 +163,6 @@ func (a *adder) send(words []task.Bytes) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
-}
-
-// added takes the reply to an addition that is not waited for.
-func (a *adder) added(line []byte, r *control.Reply) error {
-	if a.ctl.JSON {
-		return a.ctl.printJSON(line)
-	}
-	return a.ctl.printNumbers(r.Tasks)
 }
 
 // await makes a request on a connection of its own, and shows what the tasks write.

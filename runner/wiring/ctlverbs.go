@@ -14,8 +14,8 @@ import (
 	"crew/runner/task"
 )
 
-// call makes a request of the run, and shows the replies, or prints them as they are with
-// --json. The status is that of the tasks that end with a reply.
+// call makes a request of the run, and prints the replies. The status is that of the
+// tasks that end with a reply.
 func (c *ctl) call() error {
 	h, client, err := c.dial(control.Find)
 	if err != nil {
@@ -28,10 +28,7 @@ func (c *ctl) call() error {
 	}
 	err = c.request(client, h, req, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
-		if c.JSON {
-			return c.printJSON(line)
-		}
-		return c.show(r)
+		return c.take(line, r)
 	})
 	if err != nil {
 		return err
@@ -39,9 +36,11 @@ func (c *ctl) call() error {
 	return c.statusOf(ended)
 }
 
-// show prints a reply.
-func (c *ctl) show(r *control.Reply) error {
+// take prints a reply.
+func (c *ctl) take(line []byte, r *control.Reply) error {
 	switch {
+	case c.JSON:
+		return c.printJSON(line)
 	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
 	case r.Cut > 0:
 		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
@@ -59,8 +58,12 @@ func (c *ctl) show(r *control.Reply) error {
 		return c.print(r.Line())
 	case c.verb == "cancel":
 		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
-	case c.verb == "retry":
-		return c.printNumbers(r.Tasks)
+	case c.verb == "retry", c.verb == "add":
+		var lines []string
+		for _, id := range r.Tasks {
+			lines = append(lines, strconv.FormatUint(id, 10))
+		}
+		return c.print(lines...)
 	}
 	return nil
 }
@@ -118,14 +121,6 @@ func (c *ctl) print(lines ...string) error {
 		b.WriteString(task.Printable(l) + "\n")
 	}
 	return c.write(c.out, []byte(b.String()))
-}
-
-func (c *ctl) printNumbers(ids []uint64) error {
-	lines := make([]string, len(ids))
-	for i, id := range ids {
-		lines[i] = strconv.FormatUint(id, 10)
-	}
-	return c.print(lines...)
 }
 
 func (c *ctl) ls() error {
