@@ -90,9 +90,11 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	if err != nil {
 		return complain(stderr, err)
 	}
+	store := spool.New(memoryBudget, "")
 	w := &wiring{
 		args: args, opts: o, pool: p, plan: planOf(o), far: far,
-		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
+		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
+		store: store, close: []func() error{store.Close}, begun: make(chan struct{}),
 	}
 	end := w.run()
 	for _, text := range end.last {
@@ -126,6 +128,7 @@ type wiring struct {
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
+	sinks      []runner.Sink
 	control    *control.Server // nil if the run cannot be steered
 	begun      chan struct{}   // closed once the run is made
 	made       *runner.Run     // the run, once it is
@@ -140,7 +143,7 @@ type wiring struct {
 	close      []func() error    // in order of opening
 }
 
-// run opens inputs and outputs, runs the tasks, and closes everything.
+// run opens what the run needs, runs the tasks, and closes everything.
 func (w *wiring) run() (end ending) {
 	defer func() {
 		for _, closeOne := range slices.Backward(w.close) {
@@ -149,40 +152,29 @@ func (w *wiring) run() (end ending) {
 			}
 		}
 	}()
-	if err := w.takeLock(); err != nil {
-		return ending{err: err}
+	for _, open := range []func() error{
+		w.takeLock, w.openInput, w.openWorker,
+		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, or for the engine
+		w.openState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
+	} {
+		if err := open(); err != nil {
+			return ending{err: err}
+		}
 	}
-	if err := w.openInput(); err != nil {
-		return ending{err: err}
-	}
-	w.store = spool.New(memoryBudget, "")
-	w.close = append(w.close, w.store.Close)
-	if err := w.openWorker(); err != nil {
-		return ending{err: err}
-	}
-	// Not earlier: a signal must end a crew that waits for a header, or for the engine.
-	signals, err := runner.CatchSignals()
-	if err != nil {
-		return ending{err: err}
-	}
-	w.onClose(signals.Release)
-	w.signals = signals
-	signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
-	r, err := w.newRun()
-	if err != nil {
-		return ending{err: err}
-	}
-	w.made = r
-	close(w.begun)
-	if err := w.announce(); err != nil {
-		return ending{err: err}
-	}
-	signals.Serve(r, w.status, w.screen.Hide)
+	w.signals.Serve(w.made, w.status, w.screen.Hide)
 	if file := w.pool.file; file != "" {
-		do := func(cmd task.Command) { r.Do(cmd) }
+		do := func(cmd task.Command) { w.made.Do(cmd) }
 		w.onClose(watchJobs(file, w.pool.jobs, do, w.screen.Notice))
 	}
-	return w.ending(r.Wait())
+	return w.ending(w.made.Wait())
+}
+
+func (w *wiring) catchSignals() (err error) {
+	if w.signals, err = runner.CatchSignals(); err == nil {
+		w.onClose(w.signals.Release)
+		w.signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
+	}
+	return err
 }
 
 // onClose calls stop when the run is over.
@@ -241,38 +233,11 @@ func (w *wiring) openInput() (err error) {
 // typed reports whether records are read from a terminal.
 func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
 
-// newRun opens the outputs and makes the run.
-func (w *wiring) newRun() (*runner.Run, error) {
-	if err := w.openState(); err != nil {
-		return nil, err
-	}
-	w.openFeed()
-	sinks, err := w.sinks()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.attach(); err != nil {
-		return nil, err
-	}
-	if w.tokens, err = openTokens(w.opts, &w.pool, w.screen.Notice); err != nil {
-		return nil, err
-	} else if w.tokens != nil {
-		w.close = append(w.close, w.tokens.Close)
-	}
-	exec, err := w.executor()
-	if err != nil {
-		return nil, err
-	}
-	w.exec = exec
-	if x, ok := exec.(recordingExecutor); ok && w.state != nil {
-		sinks = slices.Insert(sinks, 1, x.Sink())
-	} else if ok && w.opts.Engine.Detach {
-		sinks = append(sinks, x.Sink())
-	}
-	sinks = w.openControl(exec, sinks)
+// makeRun makes the run of all that is open.
+func (w *wiring) makeRun() error {
 	cfg, err := w.config()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
@@ -282,14 +247,31 @@ func (w *wiring) newRun() (*runner.Run, error) {
 	if w.announces() {
 		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
 	}
-	if w.feed != nil {
+	switch {
+	case w.feed != nil:
 		in = w.feed
-	} else if w.worker != nil {
-		in, sinks = w.worker, append([]runner.Sink{w.worker}, sinks...)
-	} else if w.attached != nil {
+	case w.worker != nil:
+		in, w.sinks = w.worker, slices.Insert(w.sinks, 0, runner.Sink(w.worker))
+	case w.attached != nil:
 		in = tagged{w.attached, w.source.tasks.Tag}
 	}
-	return runner.New(cfg, in, exec, rec, sinks)
+	if w.made, err = runner.New(cfg, in, w.exec, rec, w.sinks); err == nil {
+		close(w.begun)
+	}
+	return err
+}
+
+// openExecutor makes what runs the tasks.
+func (w *wiring) openExecutor() (err error) {
+	if w.exec, err = w.executor(); err != nil {
+		return err
+	}
+	if x, ok := w.exec.(recordingExecutor); ok && w.state != nil {
+		w.sinks = slices.Insert(w.sinks, 1, x.Sink())
+	} else if ok && w.opts.Engine.Detach {
+		w.sinks = append(w.sinks, x.Sink())
+	}
+	return nil
 }
 
 func (w *wiring) executor() (runner.Executor, error) {
@@ -312,21 +294,9 @@ func (w *wiring) executor() (runner.Executor, error) {
 		Dir: o.Pool.Workdir, Env: environ(w.tokens), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 	}
-	if w.worker != nil {
-		return w.workLocally(cfg)
+	if w.worker != nil { // all output goes to where the worker takes it
+		cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
 	}
-	exec, err := w.local(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if o.Coproc.Words != "" {
-		return w.workers(exec)
-	}
-	return exec, nil
-}
-
-// local returns the executor of tasks on this machine.
-func (w *wiring) local(cfg proc.Config) (*proc.Local, error) {
 	exec, err := proc.New(cfg)
 	if err != nil {
 		return nil, err
@@ -334,6 +304,12 @@ func (w *wiring) local(cfg proc.Config) (*proc.Local, error) {
 	w.close = append(w.close, exec.Close)
 	if w.lock != 0 {
 		exec.Hold(w.lock)
+	}
+	switch {
+	case w.worker != nil:
+		return w.workLocally(exec, cfg)
+	case o.Coproc.Words != "":
+		return w.workers(exec)
 	}
 	return exec, nil
 }

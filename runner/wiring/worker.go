@@ -27,14 +27,8 @@ func (w *wiring) openWorker() (err error) {
 	return err
 }
 
-// workLocally returns the executor of crew worker. It streams all output to where the
-// worker takes it.
-func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
-	cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
-	local, err := w.local(cfg)
-	if err != nil {
-		return nil, err
-	}
+// workLocally returns the executor of crew worker.
+func (w *wiring) workLocally(local *proc.Local, cfg proc.Config) (runner.Executor, error) {
 	o := w.opts
 	workers, err := coproc.New(coproc.Config{
 		Local: local, Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
