@@ -94,7 +94,7 @@ type Life struct {
 	Age     time.Duration
 }
 
-// Template is what makes a command of values, or the command of persistent workers.
+// Template describes the command of values, or that of persistent workers.
 type Template struct {
 	Words   []string
 	Shell   string
@@ -111,29 +111,20 @@ type Template struct {
 // Options returns the options that the command has beside its words, as a shell reads
 // them.
 func (t *Template) Options() (words []string) {
-	if t.Replace != "" && t.Replace != "{}" {
-		words = append(words, "-I", task.Quote(t.Replace))
-	}
-	if t.Shell != "" {
-		words = append(words, "--shell", task.Quote(t.Shell))
-	}
-	for _, o := range []struct {
-		on   bool
-		text string
-	}{{t.Stdin, "--stdin"}, {t.NoArgs, "-n0"}, {t.Objects, "--input json"}} {
-		if o.on {
-			words = append(words, o.text)
+	add := func(on bool, word string) {
+		if on {
+			words = append(words, word)
 		}
 	}
-	switch t.Protocol {
-	case task.NoProtocol:
-		return words
-	case task.NULProtocol:
-		words = append(words, "--worker-protocol nul")
-	case task.JSONProtocol:
-		words = append(words, "--worker-protocol json")
-	}
-	return append(words, "--worker")
+	add(t.Replace != "" && t.Replace != "{}", "-I "+task.Quote(t.Replace))
+	add(t.Shell != "", "--shell "+task.Quote(t.Shell))
+	add(t.Stdin, "--stdin")
+	add(t.NoArgs, "-n0")
+	add(t.Objects, "--input json")
+	add(t.Protocol == task.NULProtocol, "--worker-protocol nul")
+	add(t.Protocol == task.JSONProtocol, "--worker-protocol json")
+	add(t.Protocol != task.NoProtocol, "--worker")
+	return words
 }
 
 // Files are the files that travel.

@@ -155,10 +155,9 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		default:
 			log, err = sink.AppendJoblog(path, w.state.Unlogged)
 		}
-		if err != nil {
+		if logs = append(logs, log); err != nil {
 			return nil, err
 		}
-		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
@@ -189,20 +188,15 @@ func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams
 
 // progress returns when to show progress.
 func (w *wiring) progress() sink.Progress {
-	switch w.opts.Show.Progress {
-	case "auto":
-		if w.opts.Do == cli.DoServe { // it mostly runs in the background of a shell
-			return sink.ProgressNever
-		}
-		if ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly {
-			return sink.ProgressLines
-		}
-	case "never":
+	switch when := w.opts.Show.Progress; {
+	case when == "never", when == "auto" && w.opts.Do == cli.DoServe: // that mostly runs in the background of a shell
 		return sink.ProgressNever
-	case "always":
+	case when == "always":
 		return sink.ProgressAlways
-	case "full":
+	case when == "full":
 		return sink.ProgressFull
+	case when == "auto" && ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly:
+		return sink.ProgressLines
 	}
 	return sink.ProgressAuto
 }

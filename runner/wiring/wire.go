@@ -386,8 +386,9 @@ func (w *wiring) ending(e core.Ending) ending {
 	case e.Reason == core.BadCommand:
 		end.last = append(end.last, w.opts.Command.CannotRun(e.Result.Err))
 	}
-	if err := w.detached(e); err != nil {
-		end.err = err
+	lost := w.stdout.Lost()
+	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
+		end.err = w.attached.Forget() // all results were shown
 	}
 	if o := w.opts; e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
 		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {
@@ -404,8 +405,12 @@ func (w *wiring) ending(e core.Ending) ending {
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
-	if n := w.stdout.Lost(); n > 0 && e.Reason != core.Unread {
-		w.screen.Urge(lostText(n, w.state != nil && w.plan.Recalls()))
+	if lost > 0 && e.Reason != core.Unread {
+		text := task.Count(lost, "result") + " could not be shown: nobody reads stdout any more"
+		if w.state != nil && w.plan.Recalls() {
+			text += ": the same command shows what --state has kept"
+		}
+		w.screen.Urge(text)
 	}
 	for _, err := range e.More {
 		w.screen.Urge(err.Error())
@@ -419,13 +424,4 @@ func (w *wiring) ending(e core.Ending) ending {
 		end.last = append(end.last, stateNotes(w.state, w.plan, e)...)
 	}
 	return end
-}
-
-// lostText says that n results could not be shown, and how to see them.
-func lostText(n int64, kept bool) string {
-	text := task.Count(n, "result") + " could not be shown: nobody reads stdout any more"
-	if kept {
-		text += ": the same command shows what --state has kept"
-	}
-	return text
 }
