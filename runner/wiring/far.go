@@ -94,6 +94,14 @@ type Life struct {
 	Age     time.Duration
 }
 
+// Values are values for the workers of a queue, each of them a task.
+type Values struct {
+	URL, Queue string
+	Key        string
+	Each       func(func(value string) error) error // calls its argument with each
+	Notice     func(string)
+}
+
 // Template describes the command of values, or that of persistent workers.
 type Template struct {
 	Words   []string
@@ -161,6 +169,28 @@ type Worker interface {
 	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for that of Template
 	Executor(local Executor) Executor // runs what the run starts
 	Host() string                     // its name
+}
+
+// EngineCall is a command line of crew engine.
+type EngineCall struct {
+	cli.Hub
+	Verb    string
+	URL     string // or the name of a NATS context; "" if the environment tells
+	Operand string // RUN or FILE
+	JSON    bool
+	Out     *os.File
+	Notice  func(string)
+}
+
+// engine has crew-engine carry out a command of crew engine.
+func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.File) error {
+	if far == nil {
+		return becomeEngine(line)
+	}
+	return far.Engine(EngineCall{
+		Hub: o.Hub, Verb: verb, URL: o.Engine.URL, Operand: o.Ctl.Run, JSON: o.Ctl.JSON, Out: out,
+		Notice: func(text string) { complain(errs, errors.New(text)) },
+	})
 }
 
 // submit makes the executor of a run on other machines.

@@ -155,9 +155,10 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		default:
 			log, err = sink.AppendJoblog(path, w.state.Unlogged)
 		}
-		if logs = append(logs, log); err != nil {
+		if err != nil {
 			return nil, err
 		}
+		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
