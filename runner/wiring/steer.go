@@ -17,20 +17,9 @@ const (
 	commandShown = 1000                   // bytes of the command line in crew ctl ls
 )
 
-// liveExecutor is an executor whose running tasks can be looked at.
-type liveExecutor interface {
-	Live(id uint64) (stdout, stderr task.Live, attempt int)
-}
-
-// recordingExecutor is an executor whose sink is to know what the journal holds.
-type recordingExecutor interface{ Sink() runner.Sink }
-
-// farExecutor is an executor with machines of its own.
-type farExecutor interface{ Missing() []string }
-
-// missing returns lines about the machines that were not there.
+// missing returns lines about the machines of the executor that were not there.
 func (w *wiring) missing() []string {
-	if x, ok := w.exec.(farExecutor); ok {
+	if x, ok := w.exec.(interface{ Missing() []string }); ok {
 		return x.Missing()
 	}
 	return nil
@@ -46,7 +35,9 @@ func (w *wiring) openControl() error {
 	cfg := control.Config{
 		Name: w.opts.Control.Name, Command: commandLine(w.args), Dir: dir, Do: w.do, Total: w.tasks, Soon: controlAfter,
 	}
-	if x, ok := w.exec.(liveExecutor); ok && w.plan.Keeps() {
+	if x, ok := w.exec.(interface {
+		Live(uint64) (stdout, stderr task.Live, attempt int)
+	}); ok && w.plan.Keeps() {
 		cfg.Live = x.Live
 	}
 	switch x := w.exec.(type) {

@@ -266,7 +266,8 @@ func (w *wiring) openExecutor() (err error) {
 	if w.exec, err = w.executor(); err != nil {
 		return err
 	}
-	if x, ok := w.exec.(recordingExecutor); ok && w.state != nil {
+	x, ok := w.exec.(interface{ Sink() runner.Sink }) // it is to know what the journal holds
+	if ok && w.state != nil {
 		w.sinks = slices.Insert(w.sinks, 1, x.Sink())
 	} else if ok && w.opts.Engine.Detach {
 		w.sinks = append(w.sinks, x.Sink())

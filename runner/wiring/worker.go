@@ -21,7 +21,7 @@ func (w *wiring) openWorker() (err error) {
 		w.worker, err = w.far.Work(Work{
 			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, Labels: o.Engine.Labels, TTL: o.Engine.TTL,
 			Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
-			Make: newMaker(w.source).fill, Do: w.do, Notice: w.screen.Notice,
+			Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill, Do: w.do, Notice: w.screen.Notice,
 		})
 	}
 	return err
@@ -65,8 +65,6 @@ type maker struct {
 
 // mostKnown is how many templates a maker keeps.
 const mostKnown = 64
-
-func newMaker(s *source) *maker { return &maker{source: s, known: map[string]*input.Tasks{}} }
 
 // fill sets the command of a task that has its records, of which names are the columns.
 func (m *maker) fill(t *task.Task, names []string) error {
