@@ -31,10 +31,10 @@ func (w *wiring) takeLock() error {
 		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
 	}
 	// Unlocked, not closed, since the guardian may live a moment longer.
-	w.onClose(func() { _ = flock(fd, unix.LOCK_UN) })
+	w.onClose(func() { _ = flock(fd, unix.LOCK_UN, p.Lock) })
 	w.lock = fd
-	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-		return lockError(p.Lock, err)
+	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB, p.Lock); !errors.Is(err, unix.EWOULDBLOCK) {
+		return err
 	}
 	if p.LockWait == 0 {
 		return locked(fd, p.Lock, ": to wait for it, add --lock-wait DUR")
@@ -43,10 +43,10 @@ func (w *wiring) takeLock() error {
 		w.screen.Notice("waiting for " + lockHolder(fd) + ", which has locked " + p.Lock)
 	}
 	got := make(chan error, 1)
-	go func() { got <- flock(fd, unix.LOCK_EX) }() // if it is too late, until crew's end
+	go func() { got <- flock(fd, unix.LOCK_EX, p.Lock) }() // if it is too late, until crew's end
 	select {
 	case err = <-got:
-		return lockError(p.Lock, err)
+		return err
 	case <-time.After(p.LockWait):
 		return locked(fd, p.Lock, ", still after "+task.Span(p.LockWait)+": give --lock-wait more time")
 	}
@@ -72,19 +72,15 @@ func openLock(path string) (fd int, err error) {
 	return -1, err
 }
 
-func flock(fd, how int) error {
+func flock(fd, how int, path string) error {
 	err := unix.Flock(fd, how)
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Flock(fd, how)
 	}
-	return err
-}
-
-func lockError(path string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
+		return fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
 	}
-	return err
+	return nil
 }
 
 // lockHolder says which process has locked a file, by proc_locks(5). That lists none

@@ -21,6 +21,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/control"
+	"crew/runner/coproc"
 	"crew/runner/core"
 	"crew/runner/jobserver"
 	"crew/runner/journal"
@@ -306,13 +307,13 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.lock != 0 {
 		exec.Hold(w.lock)
 	}
-	switch {
-	case w.worker != nil:
-		return w.workLocally(exec, cfg)
-	case o.Coproc.Words != "":
-		return w.workers(exec)
+	if w.worker == nil && o.Coproc.Words == "" {
+		return exec, nil
 	}
-	return exec, nil
+	return w.workers(coproc.Config{
+		Local: exec, Plan: cfg.Plan, Store: cfg.Store, Open: cfg.Open, Notice: cfg.Notice, Stray: w.stray,
+		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life(o.Coproc),
+	})
 }
 
 func (w *wiring) config() (core.Config, error) {

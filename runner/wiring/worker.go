@@ -7,11 +7,9 @@ import (
 	"strings"
 	"sync"
 
-	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/coproc"
 	"crew/runner/input"
-	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -27,31 +25,18 @@ func (w *wiring) openWorker() (err error) {
 	return err
 }
 
-// workLocally returns the executor of crew worker.
-func (w *wiring) workLocally(local *proc.Local, cfg proc.Config) (runner.Executor, error) {
-	o := w.opts
-	workers, err := coproc.New(coproc.Config{
-		Local: local, Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
-		Stray: w.stray,
-		Limit: coproc.Limit{KillAfter: o.Failure.KillAfter},
-		LifeOf: func(t *task.Task) coproc.Life {
-			if l := w.worker.Life(t); l != nil {
-				life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age}
-				if l.Ready != "" {
-					life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
-				}
-				return life
-			}
-			return life(o.Coproc)
-		},
-	})
-	if err != nil {
-		return nil, err
+// lifeOf returns the life of the persistent worker that a task of crew worker brings, or
+// else own.
+func (w *wiring) lifeOf(t *task.Task, own coproc.Life) coproc.Life {
+	l := w.worker.Life(t)
+	if l == nil {
+		return own
 	}
-	exec := w.worker.Executor(workers)
-	w.close = append(w.close, exec.Close)
-	w.onClose(w.signals.Release) // first, so that a signal ends the wait for persistent workers
-	return exec, nil
+	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age}
+	if l.Ready != "" {
+		life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
+	}
+	return life
 }
 
 // maker makes commands of records that a submitter has read. It is safe for concurrent
