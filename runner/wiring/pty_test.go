@@ -15,12 +15,9 @@ func TestTaskTerminalsHaveTheSizeOfCrews(t *testing.T) {
 	v := startOnTerminal(t, 90, crew("--pty", "--progress=never", "--output=line", "-n0",
 		`trap 'stty size <&1; stty size <&2; exit' WINCH; echo "at first $(stty size <&2)"; while :; do sleep 0.01; done`, ":::", "1"))
 	v.await(t, `^at first 24 90$`)
-	conn, err := v.file.SyscallConn() // Fd would make reads block
-	require.NoError(t, err)
-	require.NoError(t, conn.Control(func(fd uintptr) {
-		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 70})
-	}))
-	require.NoError(t, err)
+	v.control(t, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 70})
+	})
 	v.await(t, `^30 70\n30 70$`)
 	status, _ := v.end(t)
 	require.Zero(t, status.ExitStatus())
