@@ -85,20 +85,6 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 	}
 }
 
-// TestFaultNobodyReadsStderr: that is no reason to end, or to die.
-func TestFaultNobodyReadsStderr(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-t", `echo {}; echo e >&2; exit {}`, ":::", "1", "0", "1")
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	f.Cmd.Stderr = w
-	f.start()
-	require.NoError(t, w.Close())
-	f.Exits(123)
-	require.Equal(t, 3, strings.Count(f.Stdout(), "\n"))
-}
-
 // TestFaultTheLastLineCanBeGivenUp: when all is done but to say what went wrong, and
 // nobody reads that, a signal still ends crew.
 func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {

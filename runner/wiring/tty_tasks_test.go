@@ -135,3 +135,17 @@ func TestTTYRecords(t *testing.T) {
 	require.Equal(t, 2, status.ExitStatus())
 	require.Equal(t, []string{"crew: --tty gives the terminal to the tasks: give the records with :::, -a FILE ", "or a pipe"}, lines)
 }
+
+// TestTaskTerminalsHaveTheSizeOfCrews: when it starts, and when the window changes.
+func TestTaskTerminalsHaveTheSizeOfCrews(t *testing.T) {
+	t.Parallel()
+	v := startOnTerminal(t, 90, crew("--pty", "--progress=never", "--output=line", "-n0",
+		`trap 'stty size <&1; stty size <&2; exit' WINCH; echo "at first $(stty size <&2)"; while :; do sleep 0.01; done`, ":::", "1"))
+	v.await(t, `^at first 24 90$`)
+	v.control(t, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 70})
+	})
+	v.await(t, `^30 70\n30 70$`)
+	status, _ := v.end(t)
+	require.Zero(t, status.ExitStatus())
+}
