@@ -11,40 +11,35 @@ import (
 	"crew/runner/task"
 )
 
-// inputCopies are the options and the standard input of a run whose tasks are counted
+// copyInput returns the options and the standard input of a run whose tasks are counted
 // before it begins, for --halt with a percentage. The input is read twice then, so
 // pipes and the like are copied to temporary files.
-type inputCopies struct {
-	opts  cli.Options
-	stdin *os.File
-	files []*os.File
-}
-
-// copyInput copies what cannot be read twice.
-func (c *inputCopies) copyInput() (err error) {
-	in := &c.opts.Input
-	if st, e := c.stdin.Stat(); in.ReadsStdin() && (e != nil || !st.IsDir()) {
-		if c.stdin, err = c.copy(c.stdin); err != nil {
-			return err
+func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
+	o, stdin := *w.opts, w.in
+	in := &o.Input
+	var err error
+	if st, e := stdin.Stat(); in.ReadsStdin() && (e != nil || !st.IsDir()) {
+		if stdin, err = w.copy(stdin); err != nil {
+			return nil, nil, err
 		}
 	}
-	if in.Files, err = c.copyFiles(in.Files); err != nil {
-		return err
+	if in.Files, err = w.copyFiles(in.Files); err != nil {
+		return nil, nil, err
 	}
 	in.Groups = slices.Clone(in.Groups)
 	for i := range in.Groups {
 		if g := &in.Groups[i]; g.Files {
-			if g.Words, err = c.copyFiles(g.Words); err != nil {
-				return err
+			if g.Words, err = w.copyFiles(g.Words); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
-	return nil
+	return &o, stdin, nil
 }
 
 // copyFiles returns paths with those replaced that are not regular files. It
 // ignores a file that cannot be opened: openSource will report the error.
-func (c *inputCopies) copyFiles(paths []string) ([]string, error) {
+func (w *wiring) copyFiles(paths []string) ([]string, error) {
 	paths = slices.Clone(paths)
 	for i, path := range paths {
 		st, err := os.Stat(path)
@@ -55,7 +50,7 @@ func (c *inputCopies) copyFiles(paths []string) ([]string, error) {
 		if err != nil {
 			continue
 		}
-		to, err := c.copy(f)
+		to, err := w.copy(f)
 		f.Close()
 		if err != nil {
 			return nil, err
@@ -65,11 +60,11 @@ func (c *inputCopies) copyFiles(paths []string) ([]string, error) {
 	return paths, nil
 }
 
-// copy copies the rest of f to an unnamed file.
-func (c *inputCopies) copy(f *os.File) (*os.File, error) {
+// copy copies the rest of f to an unnamed file, which is open until the end of the run.
+func (w *wiring) copy(f *os.File) (*os.File, error) {
 	to, err := spool.Unnamed(os.TempDir())
 	if err == nil {
-		c.files = append(c.files, to)
+		w.close = append(w.close, to.Close)
 		_, err = io.Copy(to, f)
 	}
 	if err == nil {
@@ -79,10 +74,4 @@ func (c *inputCopies) copy(f *os.File) (*os.File, error) {
 		return nil, fmt.Errorf("keep the input in %s, to count its tasks for --halt: %w", os.TempDir(), task.WithoutPath(err))
 	}
 	return to, nil
-}
-
-func (c *inputCopies) close() {
-	for _, f := range c.files {
-		f.Close()
-	}
 }

@@ -211,12 +211,9 @@ func (w *wiring) openInput() (err error) {
 	}
 	stdin := w.in
 	if o.Failure.Halt.Percent {
-		c := &inputCopies{opts: *o, stdin: stdin}
-		w.onClose(c.close)
-		if err := c.copyInput(); err != nil {
+		if o, stdin, err = w.copyInput(); err != nil {
 			return err
 		}
-		o, stdin = &c.opts, c.stdin
 	}
 	w.total = newTotal(o, stdin)
 	w.onClose(w.total.close)
