@@ -187,6 +187,24 @@ func logsEmpty(o *cli.Options, results string) bool {
 // tasks write to stdout themselves then, so they have to wait for that.
 func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }
 
+// announced is a Recorder that prints each command before it runs.
+type announced struct {
+	runner.Recorder
+	verbose sink.Verbose
+}
+
+func (n announced) Started(a task.Attempt, more bool) {
+	n.verbose.Before(a)
+	n.Recorder.Started(a, more)
+}
+
+// unrecorded is the Recorder of a run that needs none.
+type unrecorded struct{}
+
+func (unrecorded) Started(task.Attempt, bool)             {}
+func (unrecorded) Ended(task.Attempt, *task.Result, bool) {}
+func (unrecorded) Idle()                                  {}
+
 // progress returns when to show progress.
 func (w *wiring) progress() sink.Progress {
 	switch when := w.opts.Show.Progress; {
