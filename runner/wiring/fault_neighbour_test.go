@@ -93,20 +93,10 @@ func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	w := fullPipe(t)
 	f.Cmd.Stderr = w // which hands it over as a blocking one
 	f.start().await("ran", "\n")
-	over, late := make(chan struct{}), time.After(crewtest.Patience)
-	go func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-late:
-				_ = f.Cmd.Process.Kill()
-			case <-time.After(50 * time.Millisecond):
-				_ = f.Cmd.Process.Signal(syscall.SIGINT)
-			}
-		}
-	}()
-	defer close(over)
+	crewtest.Until(t, func() bool {
+		_ = f.Cmd.Process.Signal(syscall.SIGINT)
+		return !crewtest.Alive(f.Cmd.Process.Pid)
+	}, "crew to end")
 	f.Dies(syscall.SIGINT)
 }
 

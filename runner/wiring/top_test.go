@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -148,14 +147,10 @@ func tmux(t *testing.T, env []string, args string) (do func(...string) string, s
 	return do, func(parts ...string) {
 		t.Helper()
 		screen := ""
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		crewtest.Until(t, func() bool {
 			screen = do("capture-pane", "-p")
-			missing := slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
-			if !missing {
-				return
-			}
-		}
-		t.Fatalf("waited in vain for %q on the screen:\n%s", parts, screen)
+			return !slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
+		}, "%q on the screen:\n%s", parts, crewtest.Seen(func() string { return screen }))
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-// terminal is what a person sees of a program that runs on a terminal: lines
+// terminal shows a program that runs on it as a person sees that: lines
 // of characters, with the few things that crew does to a cursor.
 type terminal struct {
 	file  *os.File

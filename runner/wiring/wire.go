@@ -264,7 +264,7 @@ func (w *wiring) openExecutor() (err error) {
 	if w.exec, err = w.executor(); err != nil {
 		return err
 	}
-	x, ok := w.exec.(interface{ Sink() runner.Sink }) // it is to know what the journal holds
+	x, ok := w.exec.(interface{ Sink() runner.Sink }) // which gets its events after the journal
 	if ok && w.state != nil {
 		w.sinks = slices.Insert(w.sinks, 1, x.Sink())
 	} else if ok && w.opts.Engine.Detach {
