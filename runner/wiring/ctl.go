@@ -51,16 +51,15 @@ func (c *ctl) do() error {
 // call makes a request of the run, and prints the replies. The status is that of the
 // tasks that end with a reply.
 func (c *ctl) call() error {
-	h, client, err := c.dial(control.Find)
+	h, err := control.Find(c.Run)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	var ended []task.Facts
 	req := control.Request{
 		Op: c.verb, Tasks: c.Tasks, Key: c.Key, N: c.N, Relative: c.Relative, Rest: c.Rest, Follow: c.Follow,
 	}
-	err = c.request(client, h, req, func(line []byte, r *control.Reply) error {
+	err = c.request(h, req, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
 		return c.take(line, r)
 	})
@@ -102,17 +101,14 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 	return nil
 }
 
-// dial connects to the run that the command line names.
-func (c *ctl) dial(find func(string) (control.Hello, error)) (h control.Hello, client *control.Client, err error) {
-	if h, err = find(c.Run); err == nil {
-		client, err = control.Dial(h)
+// request makes a request of a run, on a connection of its own.
+func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
+	client, err := control.Dial(h)
+	if err != nil {
+		return err
 	}
-	return h, client, err
-}
-
-// request makes a request of a run that was found.
-func (c *ctl) request(client *control.Client, h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
-	err := client.Call(req, take)
+	defer client.Close()
+	err = client.Call(req, take)
 	refused, ok := errors.AsType[*control.Refused](err)
 	if !ok {
 		return err

@@ -32,11 +32,11 @@ func (w *wiring) lifeOf(t *task.Task, own coproc.Life) coproc.Life {
 	if l == nil {
 		return own
 	}
-	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age}
+	own.Ready, own.Start, own.Records, own.Age = nil, l.Start, l.Records, l.Age
 	if l.Ready != "" {
-		life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
+		own.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
 	}
-	return life
+	return own
 }
 
 // maker makes commands of records that a submitter has read. It is safe for concurrent
