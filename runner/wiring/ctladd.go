@@ -81,36 +81,6 @@ func (c *ctl) add() error {
 	return a.status()
 }
 
-// addFar hands tasks over to the workers of a queue of an engine, and prints the run
-// that they make up.
-func (c *ctl) addFar() error {
-	if c.far == nil {
-		return becomeEngine(c.line)
-	}
-	v := Values{URL: c.URL, Queue: c.Queue, Notice: func(text string) { complain(c.errs, errors.New(text)) }}
-	if c.Key != nil {
-		v.Key = string(*c.Key)
-	}
-	v.Each = func(add func(string) error) error {
-		return c.additions(func(batch []task.Bytes) error {
-			for _, value := range batch {
-				if err := add(string(value)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	run, err := c.far.Add(v)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))
-	}
-	return c.print(run)
-}
-
 // findFeed finds the run to add tasks to. A script that has just started crew serve
 // may be here before its socket is, so findFeed looks again until startTime has passed.
 func (c *ctl) findFeed() (h control.Hello, err error) {
@@ -293,4 +263,34 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 		status = statusFailed
 	}
 	return &failure{status: status}
+}
+
+// addFar hands tasks over to the workers of a queue of an engine, and prints the run
+// that they make up.
+func (c *ctl) addFar() error {
+	if c.far == nil {
+		return becomeEngine(c.line)
+	}
+	v := Values{URL: c.URL, Queue: c.Queue, Notice: func(text string) { complain(c.errs, errors.New(text)) }}
+	if c.Key != nil {
+		v.Key = string(*c.Key)
+	}
+	v.Each = func(add func(string) error) error {
+		return c.additions(func(batch []task.Bytes) error {
+			for _, value := range batch {
+				if err := add(string(value)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	run, err := c.far.Add(v)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))
+	}
+	return c.print(run)
 }
