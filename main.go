@@ -6,15 +6,11 @@ import (
 	"os"
 
 	"crew/runner/linux"
-	"crew/runner/proc"
 	"crew/runner/wiring"
 )
 
 func main() {
 	os.Exit(linux.Run(func() int {
-		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{Local: processes})
+		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil)
 	}))
 }
-
-// processes runs tasks as processes of this machine.
-func processes(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) }

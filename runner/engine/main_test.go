@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"crew/runner/crewtest"
-	"crew/runner/proc"
 	"crew/runner/wiring"
 )
 
@@ -34,9 +33,8 @@ func engineMain() int {
 	if slices.Contains(args, "echo") {
 		return echo(args)
 	}
-	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{
-		Local: func(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) },
-		Far:   &wiring.Far{Submit: Submit, Work: Work, Attach: Attach, Add: Add, Engine: Main},
+	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
+		Submit: Submit, Work: Work, Attach: Attach, Add: Add, Engine: Main,
 	})
 }
 

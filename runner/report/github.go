@@ -1,11 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 
 	"crew/runner/task"
@@ -46,62 +47,32 @@ func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
 		}
 	}
 	text = append(text, r.Tail...)
-	for l := range strings.Lines(string(task.Uncoloured(text))) {
-		path, line, column, ok := cutPlace(l)
-		if !ok {
-			continue
-		}
+	form := regexp.MustCompile(`(?m)^(.*?):(0*[1-9][0-9]*):(?:(0*[1-9][0-9]*):)?`) // path:line: or path:line:column:
+	for _, m := range form.FindAllStringSubmatch(string(task.Uncoloured(text)), -1) {
+		path := m[1]
 		// The path may stand behind other words.
 		for _, p := range [...]string{strings.TrimSpace(path), path[strings.LastIndexAny(path, " \t(\"'")+1:]} {
 			if file, ok := c.file(t, p); ok {
-				return file, line, column
+				return file, m[2], m[3]
 			}
 		}
 	}
 	return "", "", ""
 }
 
-// cutPlace cuts a line at the first place of the form path:line: or path:line:column:.
-func cutPlace(text string) (path, line, column string, ok bool) {
-	fields := strings.Split(text, ":")
-	for i := 1; i+1 < len(fields); i++ {
-		if !isNumber(fields[i]) {
-			continue
-		}
-		if i+2 < len(fields) && isNumber(fields[i+1]) {
-			column = fields[i+1]
-		}
-		return strings.Join(fields[:i], ":"), fields[i], column, true
-	}
-	return "", "", "", false
-}
-
-func isNumber(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 31)
-	return err == nil && n > 0
-}
-
 // file returns the path from the root of the repository of a file that a task names,
 // if it is there.
 func (c *CI) file(t *task.Task, path string) (string, bool) {
-	dir := c.cfg.Dir
-	if t.Dir != "" {
-		dir = t.Dir
-	}
 	if path == "" {
 		return "", false
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+		path = filepath.Join(cmp.Or(t.Dir, c.cfg.Dir), path)
 	}
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return "", false
 	}
-	root := c.cfg.Root
-	if root == "" {
-		root = c.cfg.Dir
-	}
-	rel, err := filepath.Rel(root, path)
+	rel, err := filepath.Rel(cmp.Or(c.cfg.Root, c.cfg.Dir), path)
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 

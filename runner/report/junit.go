@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,7 +28,7 @@ type JUnit struct {
 	file        *os.File // nil once it is complete or dropped
 	head        int      // bytes that the head may take
 	w           *bufio.Writer
-	text        xmlText
+	xml         *xml.Encoder // writes to w
 	counts      counts
 	unread      error // the first error of an output
 	err         error // the first error
@@ -58,7 +59,8 @@ func OpenJUnit(path, suite string) (*JUnit, error) {
 		return nil, fmt.Errorf("%w: name a file in a directory that you can write to", j.fail(err))
 	}
 	j.w = bufio.NewWriterSize(j.file, 64<<10)
-	j.text.w = j.w
+	j.xml = xml.NewEncoder(j.w)
+	j.xml.Indent("  ", " ")
 	j.head = len(j.heading(counts{most, most, most, most}, most*time.Millisecond, time.Now()))
 	j.w.WriteString(strings.Repeat(" ", j.head))
 	return j, nil
@@ -83,8 +85,9 @@ func (j *JUnit) Close(s task.Stats) error {
 		return nil // Consume has returned it
 	}
 	defer j.Drop()
-	j.w.WriteString(" </testsuite>\n</testsuites>\n")
-	err := j.w.Flush()
+	_ = j.xml.Flush()
+	j.w.WriteString("\n </testsuite>\n</testsuites>\n")
+	err := j.w.Flush() // of any write until now
 	if err == nil {
 		head := j.heading(j.counts, s.Elapsed(s.Last), s.Start)
 		pad := strings.Repeat(" ", j.head-len(head))
@@ -117,14 +120,9 @@ func (j *JUnit) fail(err error) error {
 // heading returns the beginning of the file. Only the suite has the attributes
 // skipped and timestamp, as Jenkins' schema has it.
 func (j *JUnit) heading(n counts, took time.Duration, start time.Time) string {
-	var b bytes.Buffer
-	w := bufio.NewWriter(&b)
-	x := xmlText{w: w, attribute: true}
+	var suite bytes.Buffer
+	_ = xml.EscapeText(&suite, []byte(j.suite)) // a Buffer takes all
 	numbers := fmt.Sprintf(`tests="%d" failures="%d" errors="%d" time="%s"`, n.tests, n.failures, n.errors, seconds(took))
-	fmt.Fprintf(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"crew\" %s>\n <testsuite name=\"", numbers)
-	x.Write([]byte(j.suite))
-	x.end()
-	fmt.Fprintf(w, "\" %s skipped=\"%d\" timestamp=\"%s\">\n", numbers, n.skipped, start.UTC().Format(time.RFC3339))
-	w.Flush()
-	return b.String()
+	return fmt.Sprintf("%s<testsuites name=\"crew\" %s>\n <testsuite name=\"%s\" %s skipped=\"%d\" timestamp=\"%s\">\n",
+		xml.Header, numbers, &suite, numbers, n.skipped, start.UTC().Format(time.RFC3339))
 }

@@ -2,10 +2,13 @@ package report
 
 import (
 	"cmp"
+	"encoding/xml"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"crew/runner/task"
 )
@@ -31,22 +34,22 @@ func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 		element = "skipped"
 		j.counts.skipped++
 	}
-	j.open("  <testcase", "name", task.Shorten(label(t, r), nameBytes), "classname", class(t, r), "time", seconds(shown.Duration()))
-	j.w.WriteString(">\n")
+	j.begin("testcase", "name", task.Shorten(label(t, r), nameBytes), "classname", class(t, r), "time", seconds(shown.Duration()))
 	if element == "failure" {
 		j.failure(element, t, shown)
 	}
 	j.attempts(again+"Failure", t, others, false)
 	if element == "skipped" {
-		j.open("   <skipped", "message", skippedText(r))
-		j.w.WriteString("/>\n")
+		j.begin("skipped", "message", skippedText(r))
+		j.end("skipped")
 	}
 	if element == "error" {
 		j.failure(element, t, shown)
 	}
 	j.attempts(again+"Error", t, others, true)
-	j.outputs("   ", shown)
-	_, err := j.w.WriteString("  </testcase>\n") // of any write until now
+	j.outputs(shown)
+	j.end("testcase")
+	_, err := j.w.Write(nil) // the error of any write until now
 	return cmp.Or(j.unread, err)
 }
 
@@ -76,46 +79,34 @@ func class(t *task.Task, r *task.Result) string {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// open writes the beginning of a tag with attributes, which are pairs of name and value.
-func (j *JUnit) open(tag string, attributes ...string) {
-	j.w.WriteString(tag)
-	j.text.attribute = true
-	for i := 0; i < len(attributes); i += 2 {
-		j.w.WriteString(" " + attributes[i] + `="`)
-		j.content(attributes[i+1])
-		j.w.WriteString(`"`)
+// begin begins an element with attributes, which are pairs of name and value. The error
+// of a write comes later.
+func (j *JUnit) begin(element string, attributes ...string) {
+	start := xml.StartElement{Name: xml.Name{Local: element}}
+	for pair := range slices.Chunk(attributes, 2) {
+		start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: pair[0]}, Value: pair[1]})
 	}
-	j.text.attribute = false
+	_ = j.xml.EncodeToken(start)
 }
 
-// content writes a string as text or as the value of an attribute.
-func (j *JUnit) content(s string) {
-	j.text.Write([]byte(s))
-	j.text.end()
+func (j *JUnit) end(element string) {
+	_ = j.xml.EncodeToken(xml.EndElement{Name: xml.Name{Local: element}})
 }
 
 // failure writes an element about a failed attempt, with the command and the end of
 // its output.
 func (j *JUnit) failure(element string, t *task.Task, r *task.Result) {
-	j.reason(element, r)
+	j.begin(element, "message", r.Verdict(), "type", r.Outcome.String())
 	j.trace(t, r)
-	j.w.WriteString("</" + element + ">\n")
-}
-
-// reason writes the beginning of an element about how an attempt failed.
-func (j *JUnit) reason(element string, r *task.Result) {
-	j.open("   <"+element, "message", r.Verdict(), "type", r.Outcome.String())
-	j.w.WriteString(">")
+	j.end(element)
 }
 
 // trace writes what stands in place of a stack trace.
 func (j *JUnit) trace(t *task.Task, r *task.Result) {
-	j.content(command(t, r) + "\n")
 	tail, err := r.OutputTail()
 	j.unread = cmp.Or(j.unread, err)
-	for _, l := range task.LastLines(tail, traceLines) {
-		j.content(l + "\n")
-	}
+	lines := append([]string{command(t, r)}, task.LastLines(tail, traceLines)...)
+	_ = j.xml.EncodeToken(xml.CharData(strings.Join(lines, "\n") + "\n"))
 }
 
 // attempts writes an element for each attempt of the list that is an error or, if errors
@@ -125,17 +116,17 @@ func (j *JUnit) attempts(element string, t *task.Task, list []*task.Result, erro
 		if isError(r) != errors {
 			continue
 		}
-		j.reason(element, r)
-		j.w.WriteString("\n    <stackTrace>")
+		j.begin(element, "message", r.Verdict(), "type", r.Outcome.String())
+		j.begin("stackTrace")
 		j.trace(t, r)
-		j.w.WriteString("</stackTrace>\n")
-		j.outputs("    ", r)
-		j.w.WriteString("   </" + element + ">\n")
+		j.end("stackTrace")
+		j.outputs(r)
+		j.end(element)
 	}
 }
 
 // outputs writes the outputs of an attempt, if there are any.
-func (j *JUnit) outputs(indent string, r *task.Result) {
+func (j *JUnit) outputs(r *task.Result) {
 	for _, x := range [...]struct {
 		element string
 		output  task.Output
@@ -143,10 +134,32 @@ func (j *JUnit) outputs(indent string, r *task.Result) {
 		if task.Length(x.output) == 0 {
 			continue
 		}
-		j.w.WriteString(indent + "<" + x.element + ">")
-		_, err := x.output.WriteTo(&j.text)
+		j.begin(x.element)
+		text := xmlText{enc: j.xml}
+		_, err := x.output.WriteTo(&text)
 		j.unread = cmp.Or(j.unread, err)
-		j.text.end()
-		j.w.WriteString("</" + x.element + ">\n")
+		text.close()
+		j.end(x.element)
 	}
 }
+
+// xmlText is an io.Writer of text whose characters may be cut anywhere. Bytes that are
+// not UTF-8 and characters that XML 1.0 cannot hold (section 2.2) become U+FFFD.
+type xmlText struct {
+	enc *xml.Encoder
+	cut []byte // the start of a character
+}
+
+func (x *xmlText) Write(p []byte) (int, error) {
+	text := append(x.cut, p...)
+	last := len(text)
+	for i := max(0, last-utf8.UTFMax+1); i < last; i++ {
+		if !utf8.FullRune(text[i:]) {
+			last = i
+		}
+	}
+	x.cut = text[last:]
+	return len(p), x.enc.EncodeToken(xml.CharData(text[:last]))
+}
+
+func (x *xmlText) close() { _ = x.enc.EncodeToken(xml.CharData(x.cut)) }

@@ -10,7 +10,6 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/linux"
-	"crew/runner/proc"
 	"crew/runner/wiring"
 )
 
@@ -21,9 +20,7 @@ func TestMain(m *testing.M) {
 // crew does what the program does.
 func crew() {
 	os.Exit(linux.Run(func() int {
-		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{
-			Local: func(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) },
-		})
+		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil)
 	}))
 }
 

@@ -3,7 +3,6 @@ package wiring
 import (
 	"crew/runner"
 	"crew/runner/cli"
-	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -16,7 +15,7 @@ func (w *wiring) attach() (err error) {
 	if o.Do != cli.DoAttach {
 		return nil
 	}
-	w.attached, err = w.programs.Far.Attach(Attachment{
+	w.attached, err = w.far.Attach(Attachment{
 		URL: o.Engine.URL, Run: o.Ctl.Run, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
 	})
 	if err == nil {
@@ -39,12 +38,4 @@ func (s tagged) Next(number func() uint64) (*task.Task, error) {
 		s.tag(t)
 	}
 	return t, err
-}
-
-// detached removes a run from the engine once all its results were shown.
-func (w *wiring) detached(e core.Ending) error {
-	if w.attached == nil || e.Reason != core.Completed || e.Unshown || w.stdout.Lost() > 0 {
-		return nil
-	}
-	return w.attached.Forget()
 }

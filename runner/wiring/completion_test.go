@@ -2,9 +2,12 @@ package wiring
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,63 +70,26 @@ var completions = []struct{ line, offers, not string }{
 	{"crew engine attach --jo", "--joblog", "--jobs"},
 }
 
-func checkOffers(t *testing.T, lines []string, offers, not string) {
-	t.Helper()
-	if offers != "" {
-		require.Contains(t, lines, offers)
-	}
-	for _, l := range lines {
-		if not == "--" {
-			require.False(t, strings.HasPrefix(l, "--"), l)
-		} else {
-			require.NotEqual(t, not, l)
-		}
-	}
-}
-
-func TestCompletionBash(t *testing.T) {
-	t.Parallel()
+// completers drive a shell: its arguments before the name of the completion script, with
+// the line to complete at LINE, and what takes the words offered out of what it prints.
+var completers = map[string]struct {
+	args  []string
+	needs string // another program; "" for none
+	words *regexp.Regexp
+}{
 	// COMP_WORDS is made as readline makes it, which cuts at = too.
-	const drive = `source "$2"
+	"bash": {[]string{"--norc", "-c", `source "$2"
 line=${1//=/ = }
 COMP_WORDS=($line)
 [[ $1 == *' ' ]] && COMP_WORDS+=('')
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _crew
-printf '%s\n' "${COMPREPLY[@]}"`
-	for _, c := range completions {
-		t.Run(c.line, func(t *testing.T) {
-			t.Parallel()
-			out := complete(t, "bash", "--norc", "-c", drive, "bash", c.line)
-			checkOffers(t, strings.Split(out, "\n"), c.offers, c.not)
-		})
-	}
-}
-
-func TestCompletionFish(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("awk"); err != nil {
-		t.Skip("fish describes commands with awk")
-	}
-	for _, c := range completions {
-		t.Run(c.line, func(t *testing.T) {
-			t.Parallel()
-			out := complete(t, "fish", "-c", `source $argv[2]; complete -C $argv[1]`, c.line)
-			var lines []string
-			for l := range strings.Lines(out) {
-				word, _, _ := strings.Cut(strings.TrimSuffix(l, "\n"), "\t")
-				lines = append(lines, word[strings.IndexByte(word, '=')+1:])
-			}
-			checkOffers(t, lines, c.offers, c.not)
-		})
-	}
-}
-
-// zsh completes only at a terminal, so the script drives another zsh through
-// one of its own, in which compadd tells what it is given.
-func TestCompletionZsh(t *testing.T) {
-	t.Parallel()
-	const drive = `zmodload zsh/zpty || exit 1
+printf '%s\n' "${COMPREPLY[@]}"`, "bash", "LINE"}, "", regexp.MustCompile(`(?m)^(.*)$`)},
+	// It describes commands with awk.
+	"fish": {[]string{"-c", `source $argv[2]; complete -C $argv[1]`, "LINE"}, "awk", regexp.MustCompile(`(?m)^(?:[^\t\n=]*=)?([^\t\n]*)`)},
+	// zsh completes only at a terminal, so the script drives another zsh through
+	// one of its own, in which compadd tells what it is given.
+	"zsh": {[]string{"-f", "-c", `zmodload zsh/zpty || exit 1
 zpty z zsh -f -i
 send() { zpty -w z "$1" }
 send "PS1= PS2= RPS1= ; unsetopt zle_bracketed_paste 2>/dev/null; autoload -U compinit; compinit -u -D; source ${(q)2}"
@@ -133,19 +99,31 @@ zpty -r z got '*<<ready>>*'
 zpty -w -n z "$1"$'\t'
 zpty -r z got '*<<end>>*'
 print -r -- "$got"
-zpty -d z`
-	for _, c := range completions {
-		t.Run(c.line, func(t *testing.T) {
-			t.Parallel()
-			out := complete(t, "zsh", "-f", "-c", drive, "zsh", c.line)
-			var lines []string
-			for l := range strings.Lines(out) {
-				if _, rest, found := strings.Cut(l, "<"); found {
-					word, _, _ := strings.Cut(rest, ">")
-					lines = append(lines, strings.TrimSuffix(word, "="))
+zpty -d z`, "zsh", "LINE"}, "", regexp.MustCompile(`(?m)^[^<\n]*<([^>\n]*?)=?>`)},
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for shell, how := range completers {
+		for _, c := range completions {
+			t.Run(shell+" "+c.line, func(t *testing.T) {
+				t.Parallel()
+				if _, err := exec.LookPath(cmp.Or(how.needs, shell)); err != nil {
+					t.Skip(err)
 				}
-			}
-			checkOffers(t, lines, c.offers, c.not)
-		})
+				args := slices.Clone(how.args)
+				args[slices.Index(args, "LINE")] = c.line
+				var offers []string
+				for _, m := range how.words.FindAllStringSubmatch(complete(t, shell, args...), -1) {
+					offers = append(offers, m[1])
+				}
+				if c.offers != "" {
+					require.Contains(t, offers, c.offers)
+				}
+				for _, o := range offers {
+					require.False(t, o == c.not || c.not == "--" && strings.HasPrefix(o, "--"), o)
+				}
+			})
+		}
 	}
 }

@@ -2,8 +2,14 @@ package wiring
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"crew/runner/cli"
 	"crew/runner/control"
@@ -34,22 +40,143 @@ func (c *ctl) do() error {
 	switch c.verb {
 	case "ls":
 		return c.ls()
-	case "status":
-		return c.status()
-	case "log":
-		return c.log()
-	case "explain":
-		return c.explain()
-	case "watch":
-		return c.watch()
 	case "top":
 		return c.top()
-	case "cancel":
-		return c.cancel()
-	case "retry":
-		return c.retry()
 	case "add":
 		return c.add()
 	}
-	return c.steer()
+	return c.call()
+}
+
+// call makes a request of the run, and prints the replies. The status is that of the
+// tasks that end with a reply.
+func (c *ctl) call() error {
+	h, err := control.Find(c.Run)
+	if err != nil {
+		return err
+	}
+	var ended []task.Facts
+	req := control.Request{
+		Op: c.verb, Tasks: c.Tasks, Key: c.Key, N: c.N, Relative: c.Relative, Rest: c.Rest, Follow: c.Follow,
+	}
+	err = c.request(h, req, func(line []byte, r *control.Reply) error {
+		ended = append(ended, r.Ended...)
+		return c.take(line, r)
+	})
+	if err != nil {
+		return err
+	}
+	return c.statusOf(ended)
+}
+
+// take prints a reply.
+func (c *ctl) take(line []byte, r *control.Reply) error {
+	switch {
+	case c.JSON:
+		return c.printJSON(line)
+	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
+	case r.Cut > 0:
+		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+	case c.verb == "log":
+		return c.output(r)
+	case c.verb == "status":
+		return c.print(r.Run.Lines()...)
+	case c.verb == "explain":
+		var lines []string
+		for i := range r.Wheres {
+			lines = append(lines, r.Wheres[i].Line())
+		}
+		return c.print(lines...)
+	case c.verb == "watch" && r.Event != nil:
+		return c.print(r.Line())
+	case c.verb == "cancel":
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
+	case c.verb == "retry", c.verb == "add":
+		var lines []string
+		for _, id := range r.Tasks {
+			lines = append(lines, strconv.FormatUint(id, 10))
+		}
+		return c.print(lines...)
+	}
+	return nil
+}
+
+// request makes a request of a run, on a connection of its own.
+func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
+	client, err := control.Dial(h)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = client.Call(req, take)
+	refused, ok := errors.AsType[*control.Refused](err)
+	if !ok {
+		return err
+	}
+	text := refusalText(h, refused.Text)
+	if refused.Status == statusBusy {
+		text += ": add --block to wait for room"
+	}
+	return &control.Refused{Text: text, Status: refused.Status}
+}
+
+func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
+
+// refusalText says which run refused a request.
+func refusalText(h control.Hello, why string) string {
+	run := "run " + strconv.Itoa(h.PID)
+	if h.Name != "" {
+		run += " (" + h.Name + ")"
+	}
+	for _, subject := range []string{"it ", "this run "} {
+		if rest, ok := strings.CutPrefix(why, subject); ok {
+			return run + " " + rest
+		}
+	}
+	return run + ": " + why
+}
+
+func (c *ctl) write(f *os.File, p []byte) error {
+	_, err := f.Write(p)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write to %s: %w", filepath.Base(failed.Path), failed.Err)
+	}
+	return err
+}
+
+// print prints lines on stdout, with what is unprintable in them escaped.
+func (c *ctl) print(lines ...string) error {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(task.Printable(l) + "\n")
+	}
+	return c.write(c.out, []byte(b.String()))
+}
+
+func (c *ctl) ls() error {
+	for _, h := range control.List() {
+		line := h.Line()
+		if c.JSON {
+			text, err := json.Marshal(h)
+			if err != nil {
+				return fmt.Errorf("describe run %d: %w", h.PID, err)
+			}
+			line = string(text)
+		}
+		if err := c.print(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output writes a piece of a task's output.
+func (c *ctl) output(r *control.Reply) error {
+	switch r.Stream {
+	case "stdout":
+		return c.write(c.out, r.Data)
+	case "stderr":
+		return c.write(c.errs, r.Data)
+	}
+	return nil
 }

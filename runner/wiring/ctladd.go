@@ -26,14 +26,13 @@ const (
 	startTime = 2 * time.Second // for a crew serve to make its socket
 )
 
-// adder is what one crew ctl add adds.
+// adder carries out one crew ctl add.
 type adder struct {
 	// configuration
 
-	ctl    *ctl
-	run    control.Hello
-	client *control.Client
-	all    control.Addition // without values
+	ctl *ctl
+	run control.Hello
+	all control.Addition // without values
 
 	// state of the requests that wait for their tasks
 
@@ -56,20 +55,20 @@ func (c *ctl) add() error {
 	if c.Queue != "" {
 		return c.addFar()
 	}
-	h, client, err := c.dialFeed()
+	h, err := c.findFeed()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	a := &adder{
-		ctl: c, run: h, client: client, all: control.Addition{Key: c.Key, After: c.After, Block: c.Block},
+		ctl: c, run: h, all: control.Addition{Key: c.Key, After: c.After, Block: c.Block},
 		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
 	}
 	if !h.Values {
-		a.all.Lines = c.Stdin
-		if a.all.Dir, a.all.Env, err = here(); err != nil {
-			return err
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
 		}
+		a.all.Lines, a.all.Dir, a.all.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
 	}
 	err = c.additions(a.sendParts)
 	a.wg.Wait()
@@ -82,16 +81,13 @@ func (c *ctl) add() error {
 	return a.status()
 }
 
-// dialFeed finds the run to add tasks to. A script that has just started crew serve
-// may be here before its socket is, so dialFeed looks again until startTime has passed.
-func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
+// findFeed finds the run to add tasks to. A script that has just started crew serve
+// may be here before its socket is, so findFeed looks again until startTime has passed.
+func (c *ctl) findFeed() (h control.Hello, err error) {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
-		h, client, err = c.dial(control.FindFeed)
+		h, err = control.FindFeed(c.Run)
 		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
-			return h, client, err
-		}
-		if err == nil {
-			client.Close()
+			return h, err
 		}
 	}
 }
@@ -100,7 +96,7 @@ func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
 // several at a time.
 func (c *ctl) additions(send func([]task.Bytes) error) error {
 	if !c.Stdin {
-		return send(toBytes(c.Work))
+		return send(convert[task.Bytes](c.Work))
 	}
 	delim := byte('\n')
 	if c.Null {
@@ -109,21 +105,13 @@ func (c *ctl) additions(send func([]task.Bytes) error) error {
 	return batches(c.in, delim, send)
 }
 
-func toBytes(words []string) []task.Bytes {
-	list := make([]task.Bytes, len(words))
-	for i, w := range words {
-		list[i] = task.Bytes(w)
+// convert returns a list of strings as one of another type of them.
+func convert[To, From ~string](list []From) []To {
+	converted := make([]To, len(list))
+	for i, s := range list {
+		converted[i] = To(s)
 	}
-	return list
-}
-
-// here returns the working directory and the environment.
-func here() (dir task.Bytes, env []task.Bytes, err error) {
-	path, err := os.Getwd()
-	if err != nil {
-		return "", nil, fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
-	}
-	return task.Bytes(path), toBytes(os.Environ()), nil
+	return converted
 }
 
 // sendParts calls send and, if the tasks may wait for room, does so in parts for which
@@ -150,7 +138,7 @@ func (a *adder) send(words []task.Bytes) error {
 	}
 	req := control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}
 	if !a.ctl.Wait {
-		return a.ctl.request(a.client, a.run, req, a.added)
+		return a.ctl.request(a.run, req, a.ctl.take)
 	}
 	a.places <- struct{}{}
 	accepted := make(chan struct{})
@@ -172,23 +160,10 @@ func (a *adder) send(words []task.Bytes) error {
 	return a.err
 }
 
-// added takes the reply to an addition that is not waited for.
-func (a *adder) added(line []byte, r *control.Reply) error {
-	if a.ctl.JSON {
-		return a.ctl.printJSON(line)
-	}
-	return a.ctl.printNumbers(r.Tasks)
-}
-
-// await makes a request on a connection of its own, and shows what the tasks write.
-// It calls accept once they are accepted.
+// await makes a request, and shows what the tasks write. It calls accept once they are
+// accepted.
 func (a *adder) await(req control.Request, accept func()) error {
-	client, err := control.Dial(a.run)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return a.ctl.request(client, a.run, req, func(line []byte, r *control.Reply) error {
+	return a.ctl.request(a.run, req, func(line []byte, r *control.Reply) error {
 		accept()
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -287,5 +262,35 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 	case len(ended) > 1:
 		status = statusFailed
 	}
-	return exitStatus(status)
+	return &failure{status: status}
+}
+
+// addFar hands tasks over to the workers of a queue of an engine, and prints the run
+// that they make up.
+func (c *ctl) addFar() error {
+	if c.far == nil {
+		return becomeEngine(c.line)
+	}
+	v := Values{URL: c.URL, Queue: c.Queue, Notice: func(text string) { complain(c.errs, errors.New(text)) }}
+	if c.Key != nil {
+		v.Key = string(*c.Key)
+	}
+	v.Each = func(add func(string) error) error {
+		return c.additions(func(batch []task.Bytes) error {
+			for _, value := range batch {
+				if err := add(string(value)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	run, err := c.far.Add(v)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))
+	}
+	return c.print(run)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"syscall"
 
 	"crew/runner"
@@ -31,51 +30,37 @@ const (
 // misuse returns a mistake in usage: what is wrong, and what to write instead.
 func misuse(msg, hint string) error { return &cli.UsageError{Msg: msg, Hint: hint} }
 
-// exitStatus is an error that was told already, or needs no telling.
-type exitStatus int
-
-// Error names the status.
-func (e exitStatus) Error() string { return "exit status " + strconv.Itoa(int(e)) }
-
-// badCommand means that no task could run the command.
-type badCommand struct {
-	msg    string
+// failure is an error with an exit status of its own. Without a text it was told
+// already, or needs no telling.
+type failure struct {
+	text   string
 	status int
 }
 
-// Error returns the message.
-func (e *badCommand) Error() string { return e.msg }
+func (f *failure) Error() string { return f.text }
 
-// complain prints err on w as one line, unless it was told already, and returns its
+// complain prints err on w as one line, if there is anything to tell, and returns its
 // exit status, which is statusOK for nil.
 func complain(w io.Writer, err error) int {
 	if err == nil {
 		return statusOK
 	}
-	if told, ok := errors.AsType[exitStatus](err); ok {
-		return int(told)
+	if text := err.Error(); text != "" {
+		_, _ = fmt.Fprintf(w, "crew: %s\n", task.Printable(text)) // without a stderr, only the status tells
 	}
-	_, _ = fmt.Fprintf(w, "crew: %s\n", task.Printable(err.Error())) // without a stderr, only the status tells
-	return errorStatus(err)
-}
-
-func errorStatus(err error) int {
 	if _, usage := errors.AsType[*cli.UsageError](err); usage {
 		return statusUsage
 	}
-	if bad, ok := errors.AsType[*badCommand](err); ok {
-		return bad.status
+	if own, ok := errors.AsType[*failure](err); ok {
+		return own.status
 	}
 	if refused, ok := errors.AsType[*control.Refused](err); ok {
 		return refused.Status
 	}
-	if errors.Is(err, errLocked) {
-		return statusBusy
-	}
 	return statusTrouble
 }
 
-// ending is what remains to do after a run.
+// ending says how crew ends after a run.
 type ending struct {
 	err    error          // why crew could not go on; nil if it could
 	signal syscall.Signal // the signal that crew dies by; 0 for none
@@ -130,7 +115,7 @@ func taskStatus(r *task.Result) int {
 func (e ending) exit() int {
 	switch {
 	case e.err != nil:
-		return errorStatus(e.err)
+		return complain(io.Discard, e.err) // it was told
 	case e.signal != 0:
 		runner.Die(e.signal, e.group)
 		return statusSignal + int(e.signal)

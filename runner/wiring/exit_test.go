@@ -66,17 +66,6 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom, status: 123}.exit())
 }
 
-func TestDiesBySignal(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM} {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "CREW_TEST_SIGNAL="+strconv.Itoa(int(sig)))
-		require.Error(t, cmd.Run())
-		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-		require.True(t, status.Signaled(), sig)
-		require.Equal(t, sig, status.Signal())
-	}
-}
-
 func TestDiesWithStatusWhereIgnored(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
 	cmd.Env = append(os.Environ(), "CREW_TEST_SIGNAL="+strconv.Itoa(int(syscall.SIGHUP)))

@@ -14,7 +14,6 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/core"
-	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -29,13 +28,7 @@ const (
 	engineHint     = "run go install ./... in crew's source"
 )
 
-// Programs are what runs tasks.
-type Programs struct {
-	Local func(proc.Config) (Executor, error) // on this machine
-	Far   *Far                                // on others; nil in crew, which has crew-engine do it
-}
-
-// Far is the part of crew-engine that package cli does not import.
+// Far holds the functions of crew-engine that need the library of NATS.
 type Far struct {
 	Submit func(Submission) (Executor, error)
 	Work   func(Work) (Worker, error)
@@ -101,7 +94,15 @@ type Life struct {
 	Age     time.Duration
 }
 
-// Template is what makes a command of values, or the command of persistent workers.
+// Values are values for the workers of a queue, each of them a task.
+type Values struct {
+	URL, Queue string
+	Key        string
+	Each       func(func(value string) error) error // calls its argument with each
+	Notice     func(string)
+}
+
+// Template describes the command of values, or that of persistent workers.
 type Template struct {
 	Words   []string
 	Shell   string
@@ -118,29 +119,20 @@ type Template struct {
 // Options returns the options that the command has beside its words, as a shell reads
 // them.
 func (t *Template) Options() (words []string) {
-	if t.Replace != "" && t.Replace != "{}" {
-		words = append(words, "-I", task.Quote(t.Replace))
-	}
-	if t.Shell != "" {
-		words = append(words, "--shell", task.Quote(t.Shell))
-	}
-	for _, o := range []struct {
-		on   bool
-		text string
-	}{{t.Stdin, "--stdin"}, {t.NoArgs, "-n0"}, {t.Objects, "--input json"}} {
-		if o.on {
-			words = append(words, o.text)
+	add := func(on bool, word string) {
+		if on {
+			words = append(words, word)
 		}
 	}
-	switch t.Protocol {
-	case task.NoProtocol:
-		return words
-	case task.NULProtocol:
-		words = append(words, "--worker-protocol nul")
-	case task.JSONProtocol:
-		words = append(words, "--worker-protocol json")
-	}
-	return append(words, "--worker")
+	add(t.Replace != "" && t.Replace != "{}", "-I "+task.Quote(t.Replace))
+	add(t.Shell != "", "--shell "+task.Quote(t.Shell))
+	add(t.Stdin, "--stdin")
+	add(t.NoArgs, "-n0")
+	add(t.Objects, "--input json")
+	add(t.Protocol == task.NULProtocol, "--worker-protocol nul")
+	add(t.Protocol == task.JSONProtocol, "--worker-protocol json")
+	add(t.Protocol != task.NoProtocol, "--worker")
+	return words
 }
 
 // Files are the files that travel.
@@ -179,6 +171,28 @@ type Worker interface {
 	Host() string                     // its name
 }
 
+// EngineCall is a command line of crew engine.
+type EngineCall struct {
+	cli.Hub
+	Verb    string
+	URL     string // or the name of a NATS context; "" if the environment tells
+	Operand string // RUN or FILE
+	JSON    bool
+	Out     *os.File
+	Notice  func(string)
+}
+
+// engine has crew-engine carry out a command of crew engine.
+func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.File) error {
+	if far == nil {
+		return becomeEngine(line)
+	}
+	return far.Engine(EngineCall{
+		Hub: o.Hub, Verb: verb, URL: o.Engine.URL, Operand: o.Ctl.Run, JSON: o.Ctl.JSON, Out: out,
+		Notice: func(text string) { complain(errs, errors.New(text)) },
+	})
+}
+
 // submit makes the executor of a run on other machines.
 func (w *wiring) submit() (Executor, error) {
 	o, e := w.opts, &w.opts.Engine
@@ -194,7 +208,7 @@ func (w *wiring) submit() (Executor, error) {
 			hosts[i].Slots = w.pool.jobs
 		}
 	}
-	exec, err := w.programs.Far.Submit(Submission{
+	exec, err := w.far.Submit(Submission{
 		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},

@@ -85,20 +85,6 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 	}
 }
 
-// TestFaultNobodyReadsStderr: that is no reason to end, or to die.
-func TestFaultNobodyReadsStderr(t *testing.T) {
-	t.Parallel()
-	f := newFault(t, "-t", `echo {}; echo e >&2; exit {}`, ":::", "1", "0", "1")
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	f.Cmd.Stderr = w
-	f.start()
-	require.NoError(t, w.Close())
-	f.Exits(123)
-	require.Equal(t, 3, strings.Count(f.Stdout(), "\n"))
-}
-
 // TestFaultTheLastLineCanBeGivenUp: when all is done but to say what went wrong, and
 // nobody reads that, a signal still ends crew.
 func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
@@ -107,20 +93,10 @@ func TestFaultTheLastLineCanBeGivenUp(t *testing.T) {
 	w := fullPipe(t)
 	f.Cmd.Stderr = w // which hands it over as a blocking one
 	f.start().await("ran", "\n")
-	over, late := make(chan struct{}), time.After(crewtest.Patience)
-	go func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-late:
-				_ = f.Cmd.Process.Kill()
-			case <-time.After(50 * time.Millisecond):
-				_ = f.Cmd.Process.Signal(syscall.SIGINT)
-			}
-		}
-	}()
-	defer close(over)
+	crewtest.Until(t, func() bool {
+		_ = f.Cmd.Process.Signal(syscall.SIGINT)
+		return !crewtest.Alive(f.Cmd.Process.Pid)
+	}, "crew to end")
 	f.Dies(syscall.SIGINT)
 }
 

@@ -35,13 +35,6 @@ func (f *fault) under(script string) *fault {
 	return f
 }
 
-func (f *fault) create(name string) *os.File {
-	file, err := os.Create(filepath.Join(f.dir, name))
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() { file.Close() })
-	return file
-}
-
 // start starts it.
 func (f *fault) start() *fault {
 	f.t.Helper()

@@ -199,7 +199,11 @@ func (f *feed) commit(list []*addition, all []*task.Task) {
 	}
 	if err == nil {
 		for _, x := range list {
-			x.tell()
+			var ids []uint64
+			for _, t := range x.tasks {
+				ids = append(ids, t.ID)
+			}
+			x.numbered(ids)
 		}
 		err = f.do(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
 		if f.queue != nil && err != nil { // the run has just begun to drain
@@ -211,14 +215,6 @@ func (f *feed) commit(list []*addition, all []*task.Task) {
 	}
 }
 
-func (x *addition) tell() {
-	ids := make([]uint64, len(x.tasks))
-	for i, t := range x.tasks {
-		ids[i] = t.ID
-	}
-	x.numbered(ids)
-}
-
 // tasks makes the tasks of an addition.
 func (f *feed) tasks(x *addition) (list []*task.Task, err error) {
 	for _, id := range x.After {
@@ -227,9 +223,9 @@ func (f *feed) tasks(x *addition) (list []*task.Task, err error) {
 		}
 	}
 	if len(x.Command) > 0 {
-		list = append(list, f.source.tasks.Command(plain(x.Command), f.number()))
+		list = append(list, f.source.tasks.Command(convert[string](x.Command), f.number()))
 	} else {
-		f.source.tasks.Give(plain(x.Values))
+		f.source.tasks.Give(convert[string](x.Values))
 		for {
 			t, err := f.source.tasks.Next(f.number)
 			if err == io.EOF {
@@ -259,7 +255,7 @@ func (f *feed) number() uint64 {
 
 // environment returns env, in the memory of an equal one if that is known.
 func (f *feed) environment(env []task.Bytes) []string {
-	list := plain(env)
+	list := convert[string](env)
 	key := strings.Join(list, "\x00")
 	if known, ok := f.known[key]; ok {
 		return known
@@ -270,14 +266,6 @@ func (f *feed) environment(env []task.Bytes) []string {
 	}
 	f.known[key] = list
 	return list
-}
-
-func plain(list []task.Bytes) []string {
-	texts := make([]string, len(list))
-	for i, b := range list {
-		texts[i] = string(b)
-	}
-	return texts
 }
 
 // Do carries out a command. A task that has ended is retried as another one, which is

@@ -15,7 +15,6 @@ import (
 	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/core"
-	"crew/runner/crewtest"
 	"crew/runner/sink"
 	"crew/runner/task"
 	"crew/sched"
@@ -35,11 +34,7 @@ func (x *fakeWork) Run(ctx context.Context, a task.Attempt) *task.Result {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ran = append(x.ran, a.Task)
-	r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.OK}
-	if slices.Contains(a.Task.Argv, "fail") {
-		r.Outcome, r.Code = task.Exit, 3
-	}
-	return r
+	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.OK}
 }
 
 func (x *fakeWork) Kill(uint64, int) {}
@@ -173,133 +168,35 @@ func TestFeedHasABound(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestFeedRefuses what crew ctl add does not send.
 func TestFeedRefuses(t *testing.T) {
-	work := &fakeWork{may: make(chan struct{})}
-	own := serve(t, "-j1 run {}", work)
-	_, err := own.add("a")
-	require.NoError(t, err)
-	values := []task.Bytes{"x"}
-	for want, a := range map[string]*control.Addition{
-		"it takes values, not commands":    {Command: values},
-		"there is no task 2 to come after": {Values: values, After: []uint64{1, 2}},
-		"there is nothing to add":          {},
+	words := []task.Bytes{"x"}
+	for line, refused := range map[string]map[string]*control.Addition{
+		"-j1 run {}": {"it takes values, not commands": {Command: words}, "there is nothing to add": {}},
+		"-j1":        {"it takes commands, not values": {Values: words}},
 	} {
-		require.EqualError(t, own.Add(a, func([]uint64) { t.Error("told") }), want)
+		s := serve(t, line, &fakeWork{})
+		for want, a := range refused {
+			require.EqualError(t, s.Add(a, func([]uint64) { t.Error("told") }), want)
+		}
+		require.Zero(t, s.drain(t).Stats.Admitted)
 	}
-	require.NoError(t, own.Do(task.Command{Op: task.Drain}).Err)
-	_, err = own.add("b")
-	require.ErrorContains(t, err, "drains")
-	close(work.may)
-	require.EqualValues(t, 1, (<-own.end).Stats.Admitted)
-
-	bare := serve(t, "-j1", &fakeWork{})
-	require.EqualError(t, bare.Add(&control.Addition{Values: values}, nil),
-		"it takes commands, not values")
-	bare.drain(t)
 }
 
-// TestFeedCommands: a command keeps its directory and its environment, and equal
-// environments share their memory.
+// TestFeedCommands: the key of a command is its words, and equal environments share
+// their memory.
 func TestFeedCommands(t *testing.T) {
 	work := &fakeWork{}
 	s := serve(t, "-j1 --key {}", work)
-	key := task.Bytes("mine")
-	for i := range 4 {
+	for range 2 {
 		a := &control.Addition{Command: []task.Bytes{"echo", "{}", "\xff"}, Dir: "/tmp", Env: []task.Bytes{"A=1", "B=\xff"}}
-		switch i {
-		case 2:
-			a.Env = nil
-		case 3:
-			a.Command, a.Values, a.Lines, a.Key = nil, []task.Bytes{"echo $A", "# none", "ls"}, true, &key
-		}
 		require.NoError(t, s.Add(a, func([]uint64) {}))
 	}
 	s.drain(t)
-	ran := work.ran
-	require.Len(t, ran, 5)
-	require.Equal(t, []string{"echo", "{}", "\xff"}, ran[0].Argv)
-	require.Equal(t, "echo '{}' '\xff'", ran[0].Key)
-	for _, tk := range ran {
-		require.True(t, tk.Bare)
-		require.Equal(t, "/tmp", tk.Dir)
-	}
-	require.Equal(t, []string{"A=1", "B=\xff"}, ran[0].Env)
-	require.Same(t, &ran[0].Env[0], &ran[1].Env[0])
-	require.Same(t, &ran[0].Env[0], &ran[4].Env[0])
-	require.Empty(t, ran[2].Env)
-	require.Equal(t, []string{"/bin/sh", "-c", "echo $A"}, ran[3].Argv)
-	require.Equal(t, []string{"ls"}, ran[4].Argv)
-	require.Equal(t, "mine", ran[4].Key)
-}
-
-// TestFeedRetries: a task that failed runs again under a number of its own, and the
-// next task has the number after that.
-func TestFeedRetries(t *testing.T) {
-	work := &fakeWork{}
-	s := serve(t, "-j1 run {}", work)
-	_, err := s.add("fail", "ok")
-	require.NoError(t, err)
-	failed := func(id uint64) bool {
-		return s.Do(task.Command{Op: task.Explain, IDs: []uint64{id}}).Wheres[0].Outcome == task.Exit
-	}
-	crewtest.Until(t, func() bool { return failed(1) }, "the failure")
-	reply := s.Do(task.Command{Op: task.Retry, IDs: []uint64{1, 2, 9}})
-	require.Equal(t, []uint64{3}, reply.IDs)
-	require.Error(t, reply.Err)
-	ids, err := s.add("more")
-	require.NoError(t, err)
-	require.Equal(t, []uint64{4}, ids)
-	require.EqualValues(t, 4, s.drain(t).Stats.Admitted)
-	require.Equal(t, []string{"run", "fail"}, work.ran[2].Argv)
-	require.EqualValues(t, 3, work.ran[2].ID)
-}
-
-// TestFeedGoesOn: what was added and did not run is there in the next crew serve, and
-// numbers go on.
-func TestFeedGoesOn(t *testing.T) {
-	dir := t.TempDir() + "/state"
-	work := &fakeWork{may: make(chan struct{})}
-	s := serve(t, "-j1 --state "+dir, work)
-	a := &control.Addition{Command: []task.Bytes{"fail", "\xff"}, Dir: "/tmp", Env: []task.Bytes{"A=1"}}
-	for range 3 {
-		require.NoError(t, s.Add(a, func([]uint64) {}))
-	}
-	require.NoError(t, s.Do(task.Command{Op: task.Drain}).Err)
-	require.Error(t, s.Add(a, func([]uint64) { t.Error("told") }))
-	close(work.may)
-	end := <-s.end
-	require.EqualValues(t, 2, end.Stats.Of(task.NotRun))
-
-	work = &fakeWork{}
-	s = serve(t, "-j1 --state "+dir, work)
-	ids, err := s.add("ok")
-	require.NoError(t, err)
-	require.Equal(t, []uint64{4}, ids)
-	require.Equal(t, 2, s.left)
-	reply := s.Do(task.Command{Op: task.Retry, IDs: []uint64{1}})
-	require.NoError(t, reply.Err)
-	require.Equal(t, []uint64{5}, reply.IDs, "a failed task of the earlier crew serve")
-	s.drain(t)
-	var ran []uint64
-	for _, tk := range work.ran {
-		ran = append(ran, tk.ID)
-		if tk.ID != 4 {
-			require.Equal(t, []string{"fail", "\xff"}, tk.Argv)
-			require.Equal(t, []string{"A=1"}, tk.Env)
-			require.Equal(t, "/tmp", tk.Dir)
-			require.True(t, tk.Bare)
-		}
-	}
-	require.Equal(t, []uint64{2, 3, 4, 5}, ran)
-
-	work = &fakeWork{}
-	s = serve(t, "-j1 --state "+dir, work)
-	ids, err = s.add("ok")
-	require.NoError(t, err)
-	require.Equal(t, []uint64{6}, ids)
-	require.Zero(t, s.left)
-	s.drain(t)
-	require.Len(t, work.ran, 1)
+	require.Equal(t, []string{"echo", "{}", "\xff"}, work.ran[0].Argv)
+	require.Equal(t, "echo '{}' '\xff'", work.ran[0].Key)
+	require.Equal(t, []string{"A=1", "B=\xff"}, work.ran[0].Env)
+	require.Same(t, &work.ran[0].Env[0], &work.ran[1].Env[0])
 }
 
 // TestFeedTakesBack: what is recorded when the run begins to drain is refused, and

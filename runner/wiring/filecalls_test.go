@@ -96,7 +96,7 @@ type fileCall struct {
 
 func (c fileCall) String() string { return c.name + " " + c.path }
 
-// verdict is what becomes of a call.
+// verdict says what becomes of a call.
 type verdict int
 
 const (

@@ -23,49 +23,42 @@ const (
 	mostWritten = 1 << 20 // largest number in -j
 )
 
-// jobs is a parsed value of -j. Most forms depend on the machine.
-type jobs struct {
-	form byte // '%', '+' or '-'; 0 for a plain number
-	n    int  // at least 0
-}
-
-// parseJobs reads N, N%, +N, -N or 0 and reports whether s is one of them.
-func parseJobs(s string) (j jobs, ok bool) {
-	digits := s
+// parseJobs reads N, N%, +N, -N or 0 and reports whether s is one of them. n is 0 for a
+// 0 alone. processors is called only if the form depends on it.
+func parseJobs(s string, processors func() int) (n int, ok bool) {
+	form, digits := byte(0), s
 	switch {
 	case strings.HasPrefix(s, "+"), strings.HasPrefix(s, "-"):
-		j.form, digits = s[0], s[1:]
+		form, digits = s[0], s[1:]
 	case strings.HasSuffix(s, "%"):
-		j.form, digits = '%', s[:len(s)-1]
+		form, digits = '%', s[:len(s)-1]
 	}
-	n, err := strconv.ParseUint(digits, 10, 32)
-	j.n = int(n)
-	return j, err == nil && n <= mostWritten
-}
-
-// workers returns the number of workers, at least 1. It calls processors and most
-// (the largest sensible number of workers) only if it needs them.
-func (j jobs) workers(processors, most func() int) int {
-	n := j.n
-	switch {
-	case j.form == '%':
-		n = processors() * j.n / 100
-	case j.form == '+':
-		n = processors() + j.n
-	case j.form == '-':
-		n = processors() - j.n
-	case n == 0:
-		n = most()
+	written, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || written > mostWritten {
+		return 0, false
 	}
-	return max(1, n)
+	switch n = int(written); form {
+	case '%':
+		n = processors() * n / 100
+	case '+':
+		n = processors() + n
+	case '-':
+		n = processors() - n
+	default:
+		return n, true
+	}
+	return max(1, n), true
 }
 
 // readJobs returns the number of workers that s stands for. If s is not in a form
 // of parseJobs, it is the name of a file that holds one; file is that name then,
 // and a 0 in it means a pause. The error does not repeat s.
 func readJobs(s string) (n int, file string, err error) {
-	if j, ok := parseJobs(s); ok {
-		return j.workers(hereProcessors, hereMost), "", nil
+	if n, ok := parseJobs(s, hereProcessors); ok {
+		if n == 0 {
+			n = hereMost()
+		}
+		return n, "", nil
 	}
 	// Reading a FIFO would wait for a writer, and works only once.
 	if st, err := os.Stat(s); err == nil && !st.Mode().IsRegular() {
@@ -75,14 +68,11 @@ func readJobs(s string) (n int, file string, err error) {
 	if err != nil {
 		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
 	}
-	switch j, ok := parseJobs(strings.TrimSpace(string(text))); {
-	case !ok:
+	n, ok := parseJobs(strings.TrimSpace(string(text)), hereProcessors)
+	if !ok {
 		return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", mostWritten)
-	case j == jobs{}:
-		return 0, s, nil
-	default:
-		return j.workers(hereProcessors, hereMost), s, nil
 	}
+	return n, s, nil
 }
 
 // watchEvery is how often the file of --jobs is checked. Polling works on every
@@ -113,7 +103,8 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 			case <-t.C:
 			}
 			st, err := os.Stat(file)
-			if err != nil && gone || err == nil && unchanged(last, st) {
+			same := err == nil && os.SameFile(last, st) && last.ModTime().Equal(st.ModTime()) && last.Size() == st.Size()
+			if same || err != nil && gone {
 				continue
 			}
 			last, gone = st, err != nil
@@ -148,12 +139,6 @@ func applyJobs(before, now int, file string, do func(task.Command), notice func(
 		go notice(fmt.Sprintf("going on: --jobs %s says %d", file, now))
 		do(task.Command{Op: task.Resume})
 	}
-}
-
-// unchanged reports whether a file is the same as before, which can be nil.
-func unchanged(before, now os.FileInfo) bool {
-	return before != nil && os.SameFile(before, now) &&
-		before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }
 
 // hereProcessors returns processors for this machine.

@@ -10,22 +10,23 @@ import (
 
 func TestJobs(t *testing.T) {
 	eight := func() int { return 8 }
-	most := func() int { return 100 }
 	for in, want := range map[string]int{
-		"4": 4, "1": 1, "100%": 8, "50%": 4, "10%": 1, "300%": 24, "0%": 1, "13%": 1,
-		"+0": 8, "+2": 10, "-1": 7, "-0": 8, "-8": 1, "-20": 1, "0": 100, "1048576": 1 << 20,
+		"100%": 8, "50%": 4, "10%": 1, "300%": 24, "0%": 1, "13%": 1,
+		"+0": 8, "+2": 10, "-1": 7, "-0": 8, "-8": 1, "-20": 1,
 	} {
-		j, ok := parseJobs(in)
+		n, ok := parseJobs(in, eight)
 		require.True(t, ok, in)
-		require.Equal(t, want, j.workers(eight, most), in)
+		require.Equal(t, want, n, in)
+	}
+	for in, want := range map[string]int{"4": 4, "1": 1, "0": 0, "1048576": 1 << 20} {
+		n, ok := parseJobs(in, nil) // which asks nothing of the machine
+		require.True(t, ok, in)
+		require.Equal(t, want, n, in)
 	}
 	for _, in := range []string{"", "x", "4x", "%", "+", "-", "--1", "+-1", "1.5", "4 ", " 4", "50%%", "+5%", "1048577", "99999999999999999999", "0x4", "٤"} {
-		_, ok := parseJobs(in)
+		_, ok := parseJobs(in, nil)
 		require.False(t, ok, in)
 	}
-	// A number alone asks nothing of the machine.
-	j, _ := parseJobs("4")
-	require.Equal(t, 4, j.workers(nil, nil))
 	require.GreaterOrEqual(t, hereMost(), 1)
 	require.LessOrEqual(t, hereMost(), mostJobs)
 	require.GreaterOrEqual(t, hereProcessors(), 1)
@@ -110,15 +111,4 @@ func TestProcessors(t *testing.T) {
 			require.Equal(t, c.want, processors(readFile, 8))
 		})
 	}
-}
-
-// Whatever is written, a run has a worker.
-func FuzzJobs(f *testing.F) {
-	f.Add("50%")
-	f.Fuzz(func(t *testing.T, s string) {
-		if j, ok := parseJobs(s); ok {
-			n := j.workers(func() int { return 8 }, func() int { return 100 })
-			require.GreaterOrEqual(t, n, 1)
-		}
-	})
 }

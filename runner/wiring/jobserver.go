@@ -18,9 +18,17 @@ const mostShared = 64 << 10
 // makeTime is how long the make in PATH may take to say its version.
 const makeTime = 2 * time.Second
 
-// openTokens joins make's jobserver, or opens one for the tasks. The tokens are nil if
-// the places are shared with nobody.
-func openTokens(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.Tokens, err error) {
+// openTokens joins make's jobserver, or opens one for the tasks.
+func (w *wiring) openTokens() (err error) {
+	w.tokens, err = tokensOf(w.opts, &w.pool, w.screen.Notice)
+	if w.tokens != nil {
+		w.close = append(w.close, w.tokens.Close)
+	}
+	return err
+}
+
+// tokensOf returns the tokens of a run, or nil if its places are shared with nobody.
+func tokensOf(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.Tokens, err error) {
 	if o.Show.DryRun {
 		return nil, nil
 	}

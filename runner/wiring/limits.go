@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// argMaxLeast is what execve takes whatever the stack limit is, and
-	// argMaxMost what Linux takes at most (execve(2), ARG_MAX).
+	// execve takes argMaxLeast whatever the stack limit is, and argMaxMost at most
+	// (execve(2), ARG_MAX).
 	argMaxLeast = 128 << 10
 	argMaxMost  = 6 << 20
 	// argMaxSpare is left free: for the variables that crew adds, for the
@@ -24,8 +24,8 @@ const (
 	ownFiles = 4
 	// stateFiles are journal, outputs and lock.
 	stateFiles = 3
-	// workerFiles are what a persistent worker takes as long as it lives: its standard
-	// streams, a pidfd, and what wakes its goroutine.
+	// workerFiles are those of a persistent worker as long as it lives: its standard
+	// streams, a pidfd, and an eventfd that wakes its goroutine.
 	workerFiles = 5
 	// leastProcesses is how many threads a run takes at least; with fewer the Go
 	// runtime dies, and not in words that help.
@@ -82,11 +82,7 @@ func files(o *cli.Options, p pool) int64 {
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a
 // command may have beside an environment.
 func argMax(environ []string) int {
-	most := argMaxLeast
-	var stack syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_STACK, &stack); err == nil {
-		most = int(min(max(stack.Cur/4, argMaxLeast), argMaxMost))
-	}
+	most := int(min(max(limit(syscall.RLIMIT_STACK)/4, argMaxLeast), argMaxMost))
 	for _, kv := range environ {
 		most -= len(kv) + 1 + pointer
 	}

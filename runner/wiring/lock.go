@@ -15,9 +15,6 @@ import (
 	"crew/runner/trust"
 )
 
-// errLocked is why a run with --lock does not begin.
-var errLocked = errors.New("is locked")
-
 // takeLock locks the file of --lock. It is a lock of flock(2), as flock(1) takes it,
 // and so belongs to whoever has the open file: crew, and the guardian, which ends the
 // tasks of a crew that was killed.
@@ -34,26 +31,29 @@ func (w *wiring) takeLock() error {
 		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
 	}
 	// Unlocked, not closed, since the guardian may live a moment longer.
-	w.onClose(func() { _ = flock(fd, unix.LOCK_UN) })
+	w.onClose(func() { _ = flock(fd, unix.LOCK_UN, p.Lock) })
 	w.lock = fd
-	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-		return lockError(p.Lock, err)
+	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB, p.Lock); !errors.Is(err, unix.EWOULDBLOCK) {
+		return err
 	}
 	if p.LockWait == 0 {
-		return fmt.Errorf("%s %w by %s: to wait for it, add --lock-wait DUR", p.Lock, errLocked, lockHolder(fd))
+		return locked(fd, p.Lock, ": to wait for it, add --lock-wait DUR")
 	}
 	if w.opts.Show.Verbose || isatty.IsTerminal(w.errs.Fd()) && !w.opts.Show.Quiet {
 		w.screen.Notice("waiting for " + lockHolder(fd) + ", which has locked " + p.Lock)
 	}
 	got := make(chan error, 1)
-	go func() { got <- flock(fd, unix.LOCK_EX) }() // if it is too late, until crew's end
+	go func() { got <- flock(fd, unix.LOCK_EX, p.Lock) }() // if it is too late, until crew's end
 	select {
 	case err = <-got:
-		return lockError(p.Lock, err)
+		return err
 	case <-time.After(p.LockWait):
-		return fmt.Errorf("%s %w by %s, still after %s: give --lock-wait more time",
-			p.Lock, errLocked, lockHolder(fd), task.Span(p.LockWait))
+		return locked(fd, p.Lock, ", still after "+task.Span(p.LockWait)+": give --lock-wait more time")
 	}
+}
+
+func locked(fd int, path, hint string) error {
+	return &failure{path + " is locked by " + lockHolder(fd) + hint, statusBusy}
 }
 
 // openLock opens a file to lock it, and makes it if it is missing. It is opened for
@@ -72,19 +72,15 @@ func openLock(path string) (fd int, err error) {
 	return -1, err
 }
 
-func flock(fd, how int) error {
+func flock(fd, how int, path string) error {
 	err := unix.Flock(fd, how)
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Flock(fd, how)
 	}
-	return err
-}
-
-func lockError(path string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
+		return fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
 	}
-	return err
+	return nil
 }
 
 // lockHolder says which process has locked a file, by proc_locks(5). That lists none

@@ -8,10 +8,7 @@ import (
 	"testing"
 
 	"crew/runner/crewtest"
-	"crew/runner/proc"
 )
-
-func processes(cfg proc.Config) (Executor, error) { return proc.New(cfg) }
 
 // TestMain lets the test binary stand in for crew, whole or when it was
 // stopped.
@@ -25,7 +22,7 @@ func TestMain(m *testing.M) {
 				os.Exit(notJudged)
 			}
 		}
-		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, Programs{Local: processes}))
+		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 	}
 	if os.Getenv(workerVariable) != "" {
 		os.Exit(keyedWorker())

@@ -82,7 +82,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// seen is what a person sees of a run.
+// seen holds what a person sees of a run.
 type seen struct {
 	stdout, stderr string
 	status         int
@@ -179,7 +179,7 @@ func alike(t *testing.T, want, got [][]string, where string, tr trial) {
 	require.Len(t, got, len(want), "%s: %q", where, tr)
 }
 
-// inCrew is what tasks of crew get, which must be the same as words and as a
+// inCrew returns what tasks of crew get, which must be the same as words and as a
 // script.
 func (b *bench) inCrew(t *testing.T, tr trial) [][]string {
 	t.Helper()

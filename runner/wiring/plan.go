@@ -46,14 +46,14 @@ func planOf(o *cli.Options) task.Plan {
 	return p
 }
 
-// sinks opens the outputs and returns them in the order in which they get events:
+// openSinks opens the outputs and lists them in the order in which they get events:
 // the journal first, stdout after all that read outputs, because it takes those
 // that have to wait for their turn, and the progress bar last.
-func (w *wiring) sinks() ([]runner.Sink, error) {
+func (w *wiring) openSinks() error {
 	o := w.opts
 	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return err
 	}
 	in := w.known()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
@@ -63,7 +63,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	w.stdout = sink.NewStdout(w.screen, cfg)
 	logs, err := w.logs()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var sinks []runner.Sink
 	var stdout runner.Sink = w.stdout
@@ -81,7 +81,7 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if o.Output.JUnit != "" {
 		junit, err := openJUnit(o, w.out, w.errs)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
@@ -100,7 +100,8 @@ func (w *wiring) sinks() ([]runner.Sink, error) {
 	if sinks = append(sinks, stdout); w.tellsFailures() {
 		sinks = append(sinks, sink.NewFailures(w.screen))
 	}
-	return append(sinks, tells(o, terminal)), nil
+	w.sinks = append(sinks, tells(o, terminal))
+	return nil
 }
 
 // tellsFailures reports whether to say at once that a task has failed: to a person, or in
@@ -186,22 +187,35 @@ func logsEmpty(o *cli.Options, results string) bool {
 // tasks write to stdout themselves then, so they have to wait for that.
 func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }
 
+// announced is a Recorder that prints each command before it runs.
+type announced struct {
+	runner.Recorder
+	verbose sink.Verbose
+}
+
+func (n announced) Started(a task.Attempt, more bool) {
+	n.verbose.Before(a)
+	n.Recorder.Started(a, more)
+}
+
+// unrecorded is the Recorder of a run that needs none.
+type unrecorded struct{}
+
+func (unrecorded) Started(task.Attempt, bool)             {}
+func (unrecorded) Ended(task.Attempt, *task.Result, bool) {}
+func (unrecorded) Idle()                                  {}
+
 // progress returns when to show progress.
 func (w *wiring) progress() sink.Progress {
-	switch w.opts.Show.Progress {
-	case "auto":
-		if w.opts.Do == cli.DoServe { // it mostly runs in the background of a shell
-			return sink.ProgressNever
-		}
-		if ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly {
-			return sink.ProgressLines
-		}
-	case "never":
+	switch when := w.opts.Show.Progress; {
+	case when == "never", when == "auto" && w.opts.Do == cli.DoServe: // that mostly runs in the background of a shell
 		return sink.ProgressNever
-	case "always":
+	case when == "always":
 		return sink.ProgressAlways
-	case "full":
+	case when == "full":
 		return sink.ProgressFull
+	case when == "auto" && ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly:
+		return sink.ProgressLines
 	}
 	return sink.ProgressAuto
 }

@@ -16,7 +16,7 @@ import (
 	"crew/runner/journal"
 )
 
-// queueWork is what the tasks of a queue do: they say that they begin and that they end,
+// queueWork is the script of the tasks of a queue: they say that they begin and that they end,
 // and write more than a journal may waste.
 const queueWork = `echo begin $1 >> effects; printf "%0100000d\n" 0; echo end $1 >> effects`
 

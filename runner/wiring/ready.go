@@ -40,7 +40,7 @@ func findCommand(o *cli.Options) error {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
-		return &badCommand{o.Command.CannotRun(err), status}
+		return &failure{o.Command.CannotRun(err), status}
 	}
 	return nil
 }

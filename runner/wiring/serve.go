@@ -14,11 +14,12 @@ import (
 )
 
 // openFeed makes the feed of crew serve.
-func (w *wiring) openFeed() {
+func (w *wiring) openFeed() error {
 	if w.opts.Do == cli.DoServe {
 		w.feed = newFeed(w.source, w.state, w.do, w.goesOn)
 		w.onClose(w.feed.close)
 	}
+	return nil
 }
 
 // announce says how to add tasks to crew serve. It returns an error if nobody could:

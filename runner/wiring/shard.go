@@ -58,17 +58,11 @@ func (s *share) has(t *task.Task) bool {
 				return mine
 			}
 		}
-		by = recordText(t)
+		if by = t.Object; by == "" && len(t.Records) > 0 {
+			by = strings.Join(t.Records[0], "\x00")
+		}
 	}
 	return sched.Bucket(by, s.Of) == s.Number-1
-}
-
-// recordText returns the text of a task's record: an object, or the columns.
-func recordText(t *task.Task) string {
-	if t.Object != "" || len(t.Records) == 0 {
-		return t.Object
-	}
-	return strings.Join(t.Records[0], "\x00")
 }
 
 // notes returns what to say about the share of a run with tasks.

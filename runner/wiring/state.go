@@ -65,12 +65,8 @@ func (w *wiring) openState() error {
 // Go's runtime then opens /dev/null for reading and writing instead, which hardly
 // any caller does.
 func maybeClosed(stdout *os.File) bool {
-	var out, null unix.Stat_t
-	if unix.Fstat(int(stdout.Fd()), &out) != nil || unix.Stat(os.DevNull, &null) != nil || out.Rdev != null.Rdev {
-		return false
-	}
 	flags, err := unix.FcntlInt(stdout.Fd(), unix.F_GETFL, 0)
-	return err == nil && out.Mode&unix.S_IFMT == unix.S_IFCHR && flags&unix.O_ACCMODE == unix.O_RDWR
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR && isNull(stdout)
 }
 
 // stateNotes returns what to say about earlier runs at the end: results that could

@@ -205,7 +205,7 @@ func disturbEach(t *testing.T, d disturbance) {
 	}
 }
 
-// disturbance is what happens to a run.
+// disturbance says what happens to a run.
 type disturbance struct {
 	what verdict
 	at   int  // at which call, counted from 1 among those that can end so; 0 for none

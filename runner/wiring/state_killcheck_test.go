@@ -17,7 +17,7 @@ import (
 	"crew/runner/journal"
 )
 
-// killRun is what a run of crew has left.
+// killRun holds what a run of crew has left.
 type killRun struct {
 	cut      bool // it was disturbed
 	killed   bool
@@ -37,7 +37,7 @@ func (p *killPlan) zeros() int {
 	return 100000
 }
 
-// out is what the last attempt at a task writes to stdout.
+// out returns what the last attempt at a task writes to stdout.
 func (p *killPlan) out(record string) string {
 	switch record {
 	case "quiet", unstartable:
@@ -48,7 +48,7 @@ func (p *killPlan) out(record string) string {
 	return "out " + record + "\n"
 }
 
-// err is what it writes to stderr.
+// err returns what it writes to stderr.
 func (p *killPlan) err(record string) string {
 	if p.out(record) == "" {
 		return ""

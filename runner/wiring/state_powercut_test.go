@@ -18,7 +18,7 @@ import (
 	"crew/runner/journal"
 )
 
-// onDisk is what a power cut leaves for certain of a queue: what its files held when
+// onDisk holds what a power cut leaves for certain of a queue: what its files held when
 // they were last synced.
 type onDisk struct{ journal, output, joblog string }
 

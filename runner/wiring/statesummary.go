@@ -17,25 +17,21 @@ import (
 // showState carries out crew state: it prints a summary of the journal in dir, or the
 // journal itself as lines of JSON.
 func showState(dir string, json bool, stdout io.Writer) error {
-	show := printSummary
 	if json {
-		show = journal.Dump
+		return noJournal(dir, journal.Dump(dir, stdout))
 	}
-	err := show(dir, stdout)
+	s, err := journal.Summarize(dir)
+	if err != nil {
+		return noJournal(dir, err)
+	}
+	return printText(stdout, (&stateText{s: s, now: time.Now()}).all())
+}
+
+func noJournal(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s holds no journal", dir)
 	}
 	return err
-}
-
-// printSummary prints a summary of the journal in dir.
-func printSummary(dir string, stdout io.Writer) error {
-	s, err := journal.Summarize(dir)
-	if err != nil {
-		return err
-	}
-	text := &stateText{s: s, now: time.Now()}
-	return printText(stdout, text.all())
 }
 
 const (
@@ -43,7 +39,7 @@ const (
 	shownWidth = 120 // bytes of a key
 )
 
-// stateText is what people read about a journal.
+// stateText describes a journal for people.
 type stateText struct {
 	s   *journal.Summary
 	now time.Time
@@ -61,25 +57,10 @@ func (t *stateText) all() string {
 		t.say("in %s", s.Command.Dir)
 	}
 	t.head()
-	if s.Running > 0 {
-		t.say("%s %s", task.Count(int64(s.Running), "task"), t.unfinished())
-		for i := range s.Interrupted {
-			t.running(&s.Interrupted[i])
-		}
-		t.more(s.Running - len(s.Interrupted))
-	}
-	if s.Total.Failed > 0 {
-		t.say("%s failed", task.Count(int64(s.Total.Failed), "task"))
-		for i := range s.Failed {
-			t.ended(&s.Failed[i])
-		}
-		t.more(s.Total.Failed - len(s.Failed))
-	}
-	if len(s.Slowest) > 1 {
-		t.say("slowest tasks")
-		for i := range s.Slowest[:min(len(s.Slowest), slowest)] {
-			t.ended(&s.Slowest[i])
-		}
+	t.list(task.Count(int64(s.Running), "task")+" "+t.unfinished(), s.Interrupted, s.Running, t.running)
+	t.list(task.Count(int64(s.Total.Failed), "task")+" failed", s.Failed, s.Total.Failed, t.ended)
+	if some := s.Slowest[:min(len(s.Slowest), slowest)]; len(some) > 1 {
+		t.list("slowest tasks", some, len(some), t.ended)
 	}
 	t.byKey()
 	t.say("journal %s, outputs %s", byteCount(s.JournalBytes), byteCount(s.OutputBytes))
@@ -152,6 +133,18 @@ func (t *stateText) running(f *task.Facts) {
 // ended describes a task that has ended.
 func (t *stateText) ended(f *task.Facts) {
 	t.say("  task %d: %s%s: %s", f.Task, f.Verdict(), task.LaterAttempt(f.Attempt), f.Command)
+}
+
+// list describes some of n tasks below a heading.
+func (t *stateText) list(heading string, some []task.Facts, n int, describe func(*task.Facts)) {
+	if n == 0 {
+		return
+	}
+	t.say("%s", heading)
+	for i := range some {
+		describe(&some[i])
+	}
+	t.more(n - len(some))
 }
 
 // more says that a list lacks n lines.

@@ -17,39 +17,30 @@ const (
 	commandShown = 1000                   // bytes of the command line in crew ctl ls
 )
 
-// liveExecutor is an executor whose running tasks can be looked at.
-type liveExecutor interface {
-	Live(id uint64) (stdout, stderr task.Live, attempt int)
-}
-
-// recordingExecutor is an executor whose sink is to know what the journal holds.
-type recordingExecutor interface{ Sink() runner.Sink }
-
-// farExecutor is an executor with machines of its own.
-type farExecutor interface{ Missing() []string }
-
-// missing returns lines about the machines that were not there.
+// missing returns lines about the machines of the executor that were not there.
 func (w *wiring) missing() []string {
-	if x, ok := w.exec.(farExecutor); ok {
+	if x, ok := w.exec.(interface{ Missing() []string }); ok {
 		return x.Missing()
 	}
 	return nil
 }
 
-// openControl makes the server that crew ctl talks to, and returns sinks with its
-// own. It comes right behind the journal's, before those that can wait for a reader.
-func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner.Sink {
+// openControl makes the server that crew ctl talks to. Its sink comes right behind the
+// journal's, before those that can wait for a reader.
+func (w *wiring) openControl() error {
 	if w.opts.Show.DryRun || w.opts.Control.Off {
-		return sinks
+		return nil
 	}
 	dir, _ := os.Getwd() // crew ctl ls can do without
 	cfg := control.Config{
 		Name: w.opts.Control.Name, Command: commandLine(w.args), Dir: dir, Do: w.do, Total: w.tasks, Soon: controlAfter,
 	}
-	if x, ok := exec.(liveExecutor); ok && w.plan.Keeps() {
+	if x, ok := w.exec.(interface {
+		Live(uint64) (stdout, stderr task.Live, attempt int)
+	}); ok && w.plan.Keeps() {
 		cfg.Live = x.Live
 	}
-	switch x := exec.(type) {
+	switch x := w.exec.(type) {
 	case interface{ PIDs() map[uint64]int }:
 		cfg.PIDs = x.PIDs
 	case interface{ Said() map[uint64][]byte }:
@@ -71,7 +62,8 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 	if w.state != nil {
 		at = 1
 	}
-	return slices.Insert(sinks, at, runner.Sink(w.control.Sink()))
+	w.sinks = slices.Insert(w.sinks, at, runner.Sink(w.control.Sink()))
+	return nil
 }
 
 // do carries out a command, which can come before the run is made.

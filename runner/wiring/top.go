@@ -40,7 +40,7 @@ func (c *ctl) top() error {
 		}
 		args = append(args, strconv.Itoa(h.PID))
 	}
-	modes := saveModes()
+	restore := keepModes()
 	runtime.LockOSThread() // the child gets its signal when this thread ends
 	defer runtime.UnlockOSThread()
 	child, err := os.StartProcess(path, args, &os.ProcAttr{
@@ -54,12 +54,12 @@ func (c *ctl) top() error {
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", topProgram, err)
 	}
-	modes.restore(state.Signaled() || state.ExitStatus() == panicked)
+	restore(state.Signaled() || state.ExitStatus() == panicked)
 	switch {
 	case state.Signaled():
 		return fmt.Errorf("%s was killed by %s", topProgram, unix.SignalName(state.Signal()))
 	case state.ExitStatus() != statusOK:
-		return exitStatus(state.ExitStatus())
+		return &failure{status: state.ExitStatus()}
 	}
 	return nil
 }
@@ -89,39 +89,25 @@ func waitForTop(child *os.Process) (syscall.WaitStatus, error) {
 	return state.Sys().(syscall.WaitStatus), nil
 }
 
-// ttyModes are the attributes of the controlling terminal.
-type ttyModes struct {
-	tty *os.File // nil if there is none
-	was *unix.Termios
-}
-
-func saveModes() ttyModes {
+// keepModes returns what gives the controlling terminal the modes back that it has now
+// and, if torn, undoes what a program has left behind that could not leave the screen
+// itself. In the background that does nothing, since the terminal is another's by then.
+func keepModes() (restore func(torn bool)) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		return ttyModes{}
+		return func(bool) {}
 	}
-	was, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	if err != nil {
-		_ = tty.Close()
-		return ttyModes{}
+	fd := int(tty.Fd())
+	modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return func(torn bool) {
+		defer tty.Close()
+		group, err2 := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		if err != nil || err2 != nil || group != syscall.Getpgrp() {
+			return
+		}
+		if torn {
+			_, _ = tty.WriteString(leaveScreen)
+		}
+		_ = unix.IoctlSetTermios(fd, unix.TCSETS, modes)
 	}
-	return ttyModes{tty, was}
-}
-
-// restore restores the attributes and, if torn, what a program has left behind that
-// could not leave the screen itself. In the background it does nothing, since the
-// terminal is another's by then.
-func (m ttyModes) restore(torn bool) {
-	if m.tty == nil {
-		return
-	}
-	defer m.tty.Close()
-	fd := int(m.tty.Fd())
-	if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || group != syscall.Getpgrp() {
-		return
-	}
-	if torn {
-		_, _ = m.tty.WriteString(leaveScreen)
-	}
-	_ = unix.IoctlSetTermios(fd, unix.TCSETS, m.was)
 }

@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,84 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
 )
-
-// whole is a terminal of which a program may use the whole screen. It knows what was
-// written, not what it looks like.
-type whole struct {
-	file *os.File
-	cmd  *exec.Cmd
-
-	mu  sync.Mutex
-	raw bytes.Buffer
-}
-
-// startOnWhole runs cmd on a terminal as the leader of its session.
-func startOnWhole(t *testing.T, cmd *exec.Cmd) *whole {
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
-	require.NoError(t, err)
-	w, ended := &whole{file: f, cmd: cmd}, make(chan struct{})
-	go func() {
-		defer close(ended)
-		buf := make([]byte, 4096)
-		for {
-			n, err := f.Read(buf)
-			w.mu.Lock()
-			w.raw.Write(buf[:n])
-			w.mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = f.Close()
-		<-ended
-		_ = cmd.Wait()
-	})
-	return w
-}
-
-// await waits until what was written matches, and returns and forgets it.
-func (w *whole) await(t *testing.T, expr string) string {
-	t.Helper()
-	re := regexp.MustCompile(expr)
-	var text string
-	crewtest.Until(t, func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		text = w.raw.String()
-		if !re.MatchString(text) {
-			return false
-		}
-		w.raw.Reset()
-		return true
-	}, "%s:\n%s", expr, crewtest.Seen(func() string { return text }))
-	return text
-}
-
-func (w *whole) typeKeys(t *testing.T, keys string) {
-	_, err := w.file.WriteString(keys)
-	require.NoError(t, err)
-}
-
-func (w *whole) modes(t *testing.T) unix.Termios {
-	modes, err := unix.IoctlGetTermios(int(w.file.Fd()), unix.TCGETS)
-	require.NoError(t, err)
-	return *modes
-}
 
 // child returns the only child of a process.
 func child(t *testing.T, pid int) int {
@@ -150,7 +79,7 @@ func topRestores(t *testing.T, env []string) {
 	// While crew-top leaves the terminal, a read of the shell may return at once.
 	sh := exec.Command("sh", "-c", `while :; do if read line; then eval "$line"; echo "status $?"; else sleep 0.01; fi; done`)
 	sh.Env = append(append(crew().Env, env...), "CREW="+os.Args[0])
-	w := startOnWhole(t, sh)
+	w := startOnTerminal(t, 80, sh)
 	before := w.modes(t)
 	const top = `"$CREW" ctl top top-restores` + "\n"
 	for _, way := range []struct {
@@ -158,24 +87,24 @@ func topRestores(t *testing.T, env []string) {
 		end  func(crew, top int)
 		says string
 	}{
-		{"key", func(_, _ int) { w.typeKeys(t, "q") }, `status 0\r`},
-		{"Ctrl-C", func(_, _ int) { w.typeKeys(t, "\x03") }, `status 0\r`},
+		{"key", func(_, _ int) { w.say(t, "q") }, `status 0\r`},
+		{"Ctrl-C", func(_, _ int) { w.say(t, "\x03") }, `status 0\r`},
 		{"crew-top is killed", func(_, top int) { _ = syscall.Kill(top, syscall.SIGKILL) }, `crew: crew-top was killed by SIGKILL\r\nstatus 1\r`},
 		{"crew is told to end", func(crew, _ int) { _ = syscall.Kill(crew, syscall.SIGTERM) }, `status 143\r`},
 		{"crew is killed", func(crew, _ int) { _ = syscall.Kill(crew, syscall.SIGKILL) }, `status 137\r`},
 	} {
-		w.typeKeys(t, top)
-		w.await(t, `top-restores(?s:.*)sleep 1000`)
+		w.say(t, top)
+		w.hear(t, `top-restores(?s:.*)sleep 1000`)
 		require.NotEqual(t, before, w.modes(t), way.name)
 		launcher := child(t, sh.Process.Pid)
 		program := child(t, launcher)
 		way.end(launcher, program)
 		if way.name == "crew is killed" { // the shell may be faster
 			crewtest.Gone(t, program)
-			w.typeKeys(t, "true\n")
+			w.say(t, "true\n")
 			way.says = `status 0\r`
 		}
-		written := w.await(t, way.says)
+		written := w.hear(t, way.says)
 		require.Contains(t, written, "\x1b[?1049l", way.name) // from the alternate screen
 		require.Contains(t, written, "\x1b[?25h", way.name)   // with the cursor
 		require.Equal(t, before, w.modes(t), way.name)
@@ -189,11 +118,11 @@ func topEnds(t *testing.T, env []string) {
 		run := startRun(t, name)
 		top := crew("ctl", "top", name)
 		top.Env = append(top.Env, env...)
-		w := startOnWhole(t, top)
-		w.await(t, `2/2 workers busy`)
+		w := startOnTerminal(t, 80, top)
+		w.hear(t, `2/2 workers busy`)
 		require.NoError(t, run.Process.Signal(sig))
-		w.await(t, `the run (has ended|is gone: it was killed)`)
-		w.typeKeys(t, "q")
+		w.hear(t, `the run (has ended|is gone: it was killed)`)
+		w.say(t, "q")
 		require.NoError(t, top.Wait())
 	}
 }
@@ -218,14 +147,10 @@ func tmux(t *testing.T, env []string, args string) (do func(...string) string, s
 	return do, func(parts ...string) {
 		t.Helper()
 		screen := ""
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		crewtest.Until(t, func() bool {
 			screen = do("capture-pane", "-p")
-			missing := slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
-			if !missing {
-				return
-			}
-		}
-		t.Fatalf("waited in vain for %q on the screen:\n%s", parts, screen)
+			return !slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
+		}, "%q on the screen:\n%s", parts, crewtest.Seen(func() string { return screen }))
 	}
 }
 

@@ -43,8 +43,7 @@ func TestTerminalBackground(t *testing.T) {
 	v := startOnTerminal(t, 80, cmd)
 	v.await(t, `^a while$`)
 	require.NotContains(t, v.written(), "done", "no bar")
-	_, err := v.file.WriteString("\n")
-	require.NoError(t, err)
+	v.say(t, "\n")
 	v.await(t, `^crew: 0/1 done, 1 running`)
 	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
 	status, lines := v.end(t)
@@ -61,25 +60,4 @@ func onShell(t *testing.T, script string) *exec.Cmd {
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(crew().Env, "CREW="+os.Args[0])
 	return cmd
-}
-
-// written returns all that has come, as it came.
-func (v *terminal) written() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return string(v.raw)
-}
-
-// change changes the modes of the terminal.
-func (v *terminal) change(t *testing.T, change func(*unix.Termios)) {
-	conn, err := v.file.SyscallConn() // Fd would make reads block
-	require.NoError(t, err)
-	require.NoError(t, conn.Control(func(fd uintptr) {
-		mode, err2 := unix.IoctlGetTermios(int(fd), unix.TCGETS)
-		if err = err2; err == nil {
-			change(mode)
-			err = unix.IoctlSetTermios(int(fd), unix.TCSETS, mode)
-		}
-	}))
-	require.NoError(t, err)
 }

@@ -75,8 +75,7 @@ func TestTerminalTotal(t *testing.T) {
 
 		// Ctrl-C twice: what is left is counted, too.
 		for _, says := range []string{"Ctrl-C again ends", "Ctrl-C again kills"} {
-			_, err := v.file.WriteString("\x03")
-			require.NoError(t, err)
+			v.say(t, "\x03")
 			v.await(t, strings.Join(strings.Split(says, ""), `\n?`)) // the terminal breaks long lines
 		}
 		_, lines := v.end(t)

@@ -16,26 +16,6 @@ import (
 	"crew/runner/crewtest"
 )
 
-// say types text.
-func (v *terminal) say(t *testing.T, text string) {
-	t.Helper()
-	_, err := v.file.WriteString(text)
-	require.NoError(t, err)
-}
-
-// echoes reports whether the terminal shows what is typed.
-func (v *terminal) echoes() (on bool) {
-	conn, err := v.file.SyscallConn()
-	if err != nil {
-		return true
-	}
-	_ = conn.Control(func(fd uintptr) {
-		modes, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
-		on = err != nil || modes.Lflag&unix.ECHO != 0
-	})
-	return on
-}
-
 // startShell starts an interactive bash that knows crew as "$CREW".
 func startShell(t *testing.T) *terminal {
 	cmd := exec.Command("/bin/bash", "--norc", "--noprofile", "--noediting", "-i")
@@ -103,7 +83,7 @@ func TestTTYSuspend(t *testing.T) {
 	v.await(t, `the same$`)
 	v.say(t, "fg\n")
 	v.await(t, `(?s)the same.*CREW.*\n`)
-	crewtest.Until(t, func() bool { return !v.echoes() }, "the terminal not to echo")
+	crewtest.Until(t, func() bool { return v.modes(t).Lflag&unix.ECHO == 0 }, "the terminal not to echo")
 	v.say(t, "hidden\n")
 	v.await(t, `^got hidden\non b$`)
 	require.Equal(t, 1, strings.Count(v.text(), "hidden"))
@@ -154,4 +134,18 @@ func TestTTYRecords(t *testing.T) {
 	status, lines := v.end(t)
 	require.Equal(t, 2, status.ExitStatus())
 	require.Equal(t, []string{"crew: --tty gives the terminal to the tasks: give the records with :::, -a FILE ", "or a pipe"}, lines)
+}
+
+// TestTaskTerminalsHaveTheSizeOfCrews: when it starts, and when the window changes.
+func TestTaskTerminalsHaveTheSizeOfCrews(t *testing.T) {
+	t.Parallel()
+	v := startOnTerminal(t, 90, crew("--pty", "--progress=never", "--output=line", "-n0",
+		`trap 'stty size <&1; stty size <&2; exit' WINCH; echo "at first $(stty size <&2)"; while :; do sleep 0.01; done`, ":::", "1"))
+	v.await(t, `^at first 24 90$`)
+	v.control(t, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 70})
+	})
+	v.await(t, `^30 70\n30 70$`)
+	status, _ := v.end(t)
+	require.Zero(t, status.ExitStatus())
 }

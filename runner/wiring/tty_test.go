@@ -16,11 +16,12 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 )
 
-// terminal is what a person sees of a program that runs on a terminal: lines
+// terminal shows a program that runs on it as a person sees that: lines
 // of characters, with the few things that crew does to a cursor.
 type terminal struct {
 	file  *os.File
@@ -36,6 +37,7 @@ type terminal struct {
 	col   int
 	seq   []byte // of an escape sequence that has begun
 	wrong string // the first thing that this terminal does not know
+	told  int    // how much of raw hear has returned
 }
 
 // startOnTerminal runs cmd with all three of its streams on a terminal of the
@@ -65,6 +67,7 @@ func startOnTerminal(t *testing.T, width int, cmd *exec.Cmd) *terminal {
 		_ = cmd.Process.Kill()
 		_ = f.Close()
 		<-v.ended
+		_ = cmd.Wait()
 	})
 	return v
 }
@@ -156,11 +159,65 @@ func (v *terminal) unwrapped() string {
 	return b.String()
 }
 
+// written returns all that has come, as it came.
+func (v *terminal) written() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return string(v.raw)
+}
+
+// say types text.
+func (v *terminal) say(t *testing.T, text string) {
+	t.Helper()
+	_, err := v.file.WriteString(text)
+	require.NoError(t, err)
+}
+
+// control calls f with the terminal's descriptor. File.Fd would make reads block.
+func (v *terminal) control(t *testing.T, f func(fd int) error) {
+	t.Helper()
+	conn, err := v.file.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, conn.Control(func(fd uintptr) { err = f(int(fd)) }))
+	require.NoError(t, err)
+}
+
+// modes returns the modes of the terminal.
+func (v *terminal) modes(t *testing.T) (modes unix.Termios) {
+	t.Helper()
+	v.control(t, func(fd int) error {
+		now, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			modes = *now
+		}
+		return err
+	})
+	return modes
+}
+
+// change changes the modes of the terminal.
+func (v *terminal) change(t *testing.T, change func(*unix.Termios)) {
+	t.Helper()
+	modes := v.modes(t)
+	change(&modes)
+	v.control(t, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &modes) })
+}
+
 // await waits until the screen matches.
 func (v *terminal) await(t *testing.T, expr string) {
 	t.Helper()
 	re := regexp.MustCompile("(?m)" + expr)
 	crewtest.Until(t, func() bool { return re.MatchString(v.text()) }, "%s on the terminal:\n%s", expr, crewtest.Seen(v.text))
+}
+
+// hear waits until what was written since the last time matches, and returns it.
+func (v *terminal) hear(t *testing.T, expr string) (text string) {
+	t.Helper()
+	re := regexp.MustCompile(expr)
+	heard := func() string { return v.written()[v.told:] }
+	crewtest.Until(t, func() bool { text = heard(); return re.MatchString(text) }, "%s:\n%s", expr, crewtest.Seen(heard))
+	v.told += len(text)
+	return text
 }
 
 // end waits for the program's end. It returns how it ended and the lines that
@@ -275,11 +332,9 @@ func TestTerminalInput(t *testing.T) {
 	t.Parallel()
 	v := startOnTerminal(t, 80, crew())
 	v.await(t, `^crew: reading tasks from the terminal: end with Ctrl-D$`)
-	_, err := v.file.WriteString("echo $((40+2))\n")
-	require.NoError(t, err)
+	v.say(t, "echo $((40+2))\n")
 	v.await(t, `^42$`)
-	_, err = v.file.WriteString("\x04")
-	require.NoError(t, err)
+	v.say(t, "\x04")
 	status, _ := v.end(t)
 	require.Zero(t, status.ExitStatus())
 
@@ -294,8 +349,7 @@ func TestTerminalInterrupt(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "go")
 	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
 	v.await(t, `0/2 done, 1 running`)
-	_, err := v.file.WriteString("\x03")
-	require.NoError(t, err)
+	v.say(t, "\x03")
 	v.await(t, `^crew: draining: waiting for 1 running task \(1\); Ctrl-C again ends them$`)
 	require.NoError(t, os.WriteFile(open, nil, 0o666))
 	status, lines := v.end(t)
@@ -330,8 +384,7 @@ func TestTerminalPipeline(t *testing.T) {
 					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 					return string(name) == "tee\n"
 				}, "tee to run")
-				_, err := v.file.WriteString("\x03")
-				require.NoError(t, err)
+				v.say(t, "\x03")
 				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
 				crewtest.Gone(t, pid)
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
@@ -355,8 +408,7 @@ func TestTerminalStatus(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "go")
 	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
 	v.await(t, `0/2 done, 1 running`)
-	_, err := v.file.WriteString("\x1c")
-	require.NoError(t, err)
+	v.say(t, "\x1c")
 	v.await(t, `^crew: running, .* after the start: 0 of 2 tasks finished, 0 failed, 1 running$`)
 	v.await(t, `^crew: 1 task waits for a worker\ncrew: a second SIGQUIT .* and crew\ncrew: 0/2 done`)
 	require.NoError(t, os.WriteFile(open, nil, 0o666))

@@ -3,6 +3,7 @@
 package wiring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/control"
+	"crew/runner/coproc"
 	"crew/runner/core"
 	"crew/runner/jobserver"
 	"crew/runner/journal"
@@ -43,8 +45,9 @@ type Executor interface {
 }
 
 // Main runs crew with a command line and returns its exit status. If a signal ended
-// the run, Main does not return: the process dies by that signal.
-func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int {
+// the run, Main does not return: the process dies by that signal. far is nil in crew,
+// which becomes crew-engine if anything concerns other machines.
+func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	o, err := cli.Parse(args, os.Getenv)
 	if err != nil {
 		return complain(stderr, err)
@@ -58,11 +61,11 @@ func Main(args []string, stdin, stdout, stderr *os.File, programs Programs) int 
 	case tool == "state":
 		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
 	case tool == "ctl":
-		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: programs.Far, in: stdin, out: stdout, errs: stderr}).do()
+		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: far, in: stdin, out: stdout, errs: stderr}).do()
 	case tool == "engine" && o.Do != cli.DoAttach:
-		err = engine(o, verb, programs.Far, args, stdout, stderr)
+		err = engine(o, verb, far, args, stdout, stderr)
 	default:
-		return run(args, o, programs, stdin, stdout, stderr)
+		return run(args, o, far, stdin, stdout, stderr)
 	}
 	return complain(stderr, err)
 }
@@ -76,11 +79,11 @@ func printText(stdout io.Writer, text string) error {
 }
 
 // run runs the tasks of a command line and returns the exit status.
-func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr *os.File) int {
+func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File) int {
 	p, err := poolOf(o, os.Getenv("MAKEFLAGS"))
 	switch {
 	case err != nil:
-	case programs.Far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
+	case far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
 		err = becomeEngine(args)
 	default:
 		err = ready(o, p, stdin)
@@ -88,9 +91,11 @@ func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr
 	if err != nil {
 		return complain(stderr, err)
 	}
+	store := spool.New(memoryBudget, "")
 	w := &wiring{
-		args: args, opts: o, pool: p, plan: planOf(o), programs: programs,
-		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr), begun: make(chan struct{}),
+		args: args, opts: o, pool: p, plan: planOf(o), far: far,
+		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
+		store: store, close: []func() error{store.Close}, begun: make(chan struct{}),
 	}
 	end := w.run()
 	for _, text := range end.last {
@@ -107,14 +112,14 @@ func run(args []string, o *cli.Options, programs Programs, stdin, stdout, stderr
 type wiring struct {
 	// configuration
 
-	args     []string // the command line
-	opts     *cli.Options
-	pool     pool
-	plan     task.Plan
-	programs Programs
-	in, out  *os.File
-	errs     *os.File
-	screen   *sink.Screen
+	args    []string // the command line
+	opts    *cli.Options
+	pool    pool
+	plan    task.Plan
+	far     *Far // nil in crew
+	in, out *os.File
+	errs    *os.File
+	screen  *sink.Screen
 
 	// what is open
 
@@ -124,6 +129,7 @@ type wiring struct {
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
+	sinks      []runner.Sink
 	control    *control.Server // nil if the run cannot be steered
 	begun      chan struct{}   // closed once the run is made
 	made       *runner.Run     // the run, once it is
@@ -138,7 +144,7 @@ type wiring struct {
 	close      []func() error    // in order of opening
 }
 
-// run opens inputs and outputs, runs the tasks, and closes everything.
+// run opens what the run needs, runs the tasks, and closes everything.
 func (w *wiring) run() (end ending) {
 	defer func() {
 		for _, closeOne := range slices.Backward(w.close) {
@@ -147,40 +153,29 @@ func (w *wiring) run() (end ending) {
 			}
 		}
 	}()
-	if err := w.takeLock(); err != nil {
-		return ending{err: err}
+	for _, open := range []func() error{
+		w.takeLock, w.openInput, w.openWorker,
+		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, or for the engine
+		w.openState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
+	} {
+		if err := open(); err != nil {
+			return ending{err: err}
+		}
 	}
-	if err := w.openInput(); err != nil {
-		return ending{err: err}
-	}
-	w.store = spool.New(memoryBudget, "")
-	w.close = append(w.close, w.store.Close)
-	if err := w.openWorker(); err != nil {
-		return ending{err: err}
-	}
-	// Not earlier: a signal must end a crew that waits for a header, or for the engine.
-	signals, err := runner.CatchSignals()
-	if err != nil {
-		return ending{err: err}
-	}
-	w.onClose(signals.Release)
-	w.signals = signals
-	signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
-	r, err := w.newRun()
-	if err != nil {
-		return ending{err: err}
-	}
-	w.made = r
-	close(w.begun)
-	if err := w.announce(); err != nil {
-		return ending{err: err}
-	}
-	signals.Serve(r, w.status, w.screen.Hide)
+	w.signals.Serve(w.made, w.status, w.screen.Hide)
 	if file := w.pool.file; file != "" {
-		do := func(cmd task.Command) { r.Do(cmd) }
+		do := func(cmd task.Command) { w.made.Do(cmd) }
 		w.onClose(watchJobs(file, w.pool.jobs, do, w.screen.Notice))
 	}
-	return w.ending(r.Wait())
+	return w.ending(w.made.Wait())
+}
+
+func (w *wiring) catchSignals() (err error) {
+	if w.signals, err = runner.CatchSignals(); err == nil {
+		w.onClose(w.signals.Release)
+		w.signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
+	}
+	return err
 }
 
 // onClose calls stop when the run is over.
@@ -216,12 +211,9 @@ func (w *wiring) openInput() (err error) {
 	}
 	stdin := w.in
 	if o.Failure.Halt.Percent {
-		c := &inputCopies{opts: *o, stdin: stdin}
-		w.onClose(c.close)
-		if err := c.copyInput(); err != nil {
+		if o, stdin, err = w.copyInput(); err != nil {
 			return err
 		}
-		o, stdin = &c.opts, c.stdin
 	}
 	w.total = newTotal(o, stdin)
 	w.onClose(w.total.close)
@@ -239,55 +231,46 @@ func (w *wiring) openInput() (err error) {
 // typed reports whether records are read from a terminal.
 func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
 
-// newRun opens the outputs and makes the run.
-func (w *wiring) newRun() (*runner.Run, error) {
-	if err := w.openState(); err != nil {
-		return nil, err
-	}
-	w.openFeed()
-	sinks, err := w.sinks()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.attach(); err != nil {
-		return nil, err
-	}
-	if w.tokens, err = openTokens(w.opts, &w.pool, w.screen.Notice); err != nil {
-		return nil, err
-	} else if w.tokens != nil {
-		w.close = append(w.close, w.tokens.Close)
-	}
-	exec, err := w.executor()
-	if err != nil {
-		return nil, err
-	}
-	w.exec = exec
-	if x, ok := exec.(recordingExecutor); ok && w.state != nil {
-		sinks = slices.Insert(sinks, 1, x.Sink())
-	} else if ok && w.opts.Engine.Detach {
-		sinks = append(sinks, x.Sink())
-	}
-	sinks = w.openControl(exec, sinks)
-	if w.announces() {
-		exec = announce(exec, sink.NewVerbose(w.screen))
-	}
+// makeRun makes the run of all that is open.
+func (w *wiring) makeRun() error {
 	cfg, err := w.config()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
 	if w.state != nil {
 		in, rec = w.state.Source(w.source.tasks), w.state
 	}
-	if w.feed != nil {
+	if w.announces() {
+		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
+	}
+	switch {
+	case w.feed != nil:
 		in = w.feed
-	} else if w.worker != nil {
-		in, sinks = w.worker, append([]runner.Sink{w.worker}, sinks...)
-	} else if w.attached != nil {
+	case w.worker != nil:
+		in, w.sinks = w.worker, slices.Insert(w.sinks, 0, runner.Sink(w.worker))
+	case w.attached != nil:
 		in = tagged{w.attached, w.source.tasks.Tag}
 	}
-	return runner.New(cfg, in, exec, rec, sinks)
+	if w.made, err = runner.New(cfg, in, w.exec, rec, w.sinks); err == nil {
+		close(w.begun)
+	}
+	return err
+}
+
+// openExecutor makes what runs the tasks.
+func (w *wiring) openExecutor() (err error) {
+	if w.exec, err = w.executor(); err != nil {
+		return err
+	}
+	x, ok := w.exec.(interface{ Sink() runner.Sink }) // which gets its events after the journal
+	if ok && w.state != nil {
+		w.sinks = slices.Insert(w.sinks, 1, x.Sink())
+	} else if ok && w.opts.Engine.Detach {
+		w.sinks = append(w.sinks, x.Sink())
+	}
+	return nil
 }
 
 func (w *wiring) executor() (runner.Executor, error) {
@@ -310,30 +293,24 @@ func (w *wiring) executor() (runner.Executor, error) {
 		Dir: o.Pool.Workdir, Env: environ(w.tokens), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 	}
-	if w.worker != nil {
-		return w.workLocally(cfg)
+	if w.worker != nil { // all output goes to where the worker takes it
+		cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
 	}
-	exec, err := w.local(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if o.Coproc.Words != "" {
-		return w.workers(exec.(*proc.Local))
-	}
-	return exec, nil
-}
-
-// local returns the executor of tasks on this machine.
-func (w *wiring) local(cfg proc.Config) (Executor, error) {
-	exec, err := w.programs.Local(cfg)
+	exec, err := proc.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
-	if l, ok := exec.(*proc.Local); ok && w.lock != 0 {
-		l.Hold(w.lock)
+	if w.lock != 0 {
+		exec.Hold(w.lock)
 	}
-	return exec, nil
+	if w.worker == nil && o.Coproc.Words == "" {
+		return exec, nil
+	}
+	return w.workers(coproc.Config{
+		Local: exec, Plan: cfg.Plan, Store: cfg.Store, Open: cfg.Open, Notice: cfg.Notice, Stray: w.stray,
+		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life(o.Coproc),
+	})
 }
 
 func (w *wiring) config() (core.Config, error) {
@@ -409,8 +386,9 @@ func (w *wiring) ending(e core.Ending) ending {
 	case e.Reason == core.BadCommand:
 		end.last = append(end.last, w.opts.Command.CannotRun(e.Result.Err))
 	}
-	if err := w.detached(e); err != nil {
-		end.err = err
+	lost := w.stdout.Lost()
+	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
+		end.err = w.attached.Forget() // all results were shown
 	}
 	if o := w.opts; e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
 		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {
@@ -427,8 +405,12 @@ func (w *wiring) ending(e core.Ending) ending {
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
-	if n := w.stdout.Lost(); n > 0 && e.Reason != core.Unread {
-		w.screen.Urge(lostText(n, w.state != nil && w.plan.Recalls()))
+	if lost > 0 && e.Reason != core.Unread {
+		text := task.Count(lost, "result") + " could not be shown: nobody reads stdout any more"
+		if w.state != nil && w.plan.Recalls() {
+			text += ": the same command shows what --state has kept"
+		}
+		w.screen.Urge(text)
 	}
 	for _, err := range e.More {
 		w.screen.Urge(err.Error())
@@ -442,13 +424,4 @@ func (w *wiring) ending(e core.Ending) ending {
 		end.last = append(end.last, stateNotes(w.state, w.plan, e)...)
 	}
 	return end
-}
-
-// lostText says that n results could not be shown, and how to see them.
-func lostText(n int64, kept bool) string {
-	text := task.Count(n, "result") + " could not be shown: nobody reads stdout any more"
-	if kept {
-		text += ": the same command shows what --state has kept"
-	}
-	return text
 }

@@ -7,57 +7,36 @@ import (
 	"strings"
 	"sync"
 
-	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/coproc"
 	"crew/runner/input"
-	"crew/runner/proc"
 	"crew/runner/task"
 )
 
 // openWorker makes what brings the tasks of crew worker.
 func (w *wiring) openWorker() (err error) {
 	if o := w.opts; o.Do == cli.DoWork {
-		w.worker, err = w.programs.Far.Work(Work{
+		w.worker, err = w.far.Work(Work{
 			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, Labels: o.Engine.Labels, TTL: o.Engine.TTL,
 			Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
-			Make: newMaker(w.source).fill, Do: w.do, Notice: w.screen.Notice,
+			Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill, Do: w.do, Notice: w.screen.Notice,
 		})
 	}
 	return err
 }
 
-// workLocally returns the executor of crew worker. It streams all output to where the
-// worker takes it.
-func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
-	cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
-	local, err := w.local(cfg)
-	if err != nil {
-		return nil, err
+// lifeOf returns the life of the persistent worker that a task of crew worker brings, or
+// else own.
+func (w *wiring) lifeOf(t *task.Task, own coproc.Life) coproc.Life {
+	l := w.worker.Life(t)
+	if l == nil {
+		return own
 	}
-	o := w.opts
-	workers, err := coproc.New(coproc.Config{
-		Local: local.(*proc.Local), Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
-		Stray: w.stray,
-		Limit: coproc.Limit{KillAfter: o.Failure.KillAfter},
-		LifeOf: func(t *task.Task) coproc.Life {
-			if l := w.worker.Life(t); l != nil {
-				life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age}
-				if l.Ready != "" {
-					life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
-				}
-				return life
-			}
-			return life(o.Coproc)
-		},
-	})
-	if err != nil {
-		return nil, err
+	own.Ready, own.Start, own.Records, own.Age = nil, l.Start, l.Records, l.Age
+	if l.Ready != "" {
+		own.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
 	}
-	exec := w.worker.Executor(workers)
-	w.close = append(w.close, exec.Close)
-	w.onClose(w.signals.Release) // first, so that a signal ends the wait for persistent workers
-	return exec, nil
+	return own
 }
 
 // maker makes commands of records that a submitter has read. It is safe for concurrent
@@ -71,8 +50,6 @@ type maker struct {
 
 // mostKnown is how many templates a maker keeps.
 const mostKnown = 64
-
-func newMaker(s *source) *maker { return &maker{source: s, known: map[string]*input.Tasks{}} }
 
 // fill sets the command of a task that has its records, of which names are the columns.
 func (m *maker) fill(t *task.Task, names []string) error {

@@ -10,7 +10,6 @@ import (
 	"crew/runner/cli"
 	"crew/runner/coproc"
 	"crew/runner/expand"
-	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -47,20 +46,22 @@ func (w *wiring) stray(s task.Slot) io.WriteCloser {
 	return w.stdout.Stray("worker " + strconv.Itoa(s.ID))
 }
 
-// workers returns the executor of records for persistent workers.
-func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
-	o := w.opts
-	life := life(o.Coproc)
-	if o.Coproc.Eager {
-		life.Eager = w.source.tasks.Worker()
+// workers returns the executor of crew worker, or that of records for persistent workers.
+func (w *wiring) workers(cfg coproc.Config) (runner.Executor, error) {
+	if own := cfg.Life; w.worker != nil {
+		cfg.LifeOf = func(t *task.Task) coproc.Life { return w.lifeOf(t, own) }
+	} else if w.opts.Coproc.Eager {
+		cfg.Life.Eager = w.source.tasks.Worker()
 	}
-	exec, err := coproc.New(coproc.Config{
-		Local: local, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
-		Stray: w.stray,
-		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life,
-	})
+	exec, err := coproc.New(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if w.worker != nil {
+		far := w.worker.Executor(exec)
+		w.close = append(w.close, far.Close)
+		w.onClose(w.signals.Release) // first, so that a signal ends the wait for persistent workers
+		return far, nil
 	}
 	w.close = append(w.close, exec.Close)
 	tune(w.pool.jobs)

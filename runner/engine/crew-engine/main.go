@@ -9,7 +9,6 @@ import (
 
 	"crew/runner/engine"
 	"crew/runner/linux"
-	"crew/runner/proc"
 	"crew/runner/wiring"
 )
 
@@ -20,9 +19,8 @@ func main() {
 		os.Exit(2)
 	}
 	os.Exit(linux.Run(func() int {
-		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, wiring.Programs{
-			Local: func(cfg proc.Config) (wiring.Executor, error) { return proc.New(cfg) },
-			Far:   &wiring.Far{Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main},
+		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
+			Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main,
 		})
 	}))
 }
