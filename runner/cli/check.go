@@ -15,9 +15,9 @@ import (
 // with that value, or "name!=value" with another one. The last value counts. Those that
 // state knows hold for other reasons.
 
-// clash refuses one condition together with any of others, which are separated
-// by blanks. %s in hint stands for the option of the other condition.
-type clash struct{ cond, others, hint string }
+// clash refuses each of conds together with any of others; both are separated by
+// blanks. %s in hint stands for the option of the other condition.
+type clash struct{ conds, others, hint string }
 
 // clashes are checked in order. They are the combinations that would not do what
 // people expect.
@@ -51,16 +51,19 @@ var clashes = [...]clash{
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
 	{"worker", "pty", "a worker answers into a pipe: drop --pty"},
 	{"worker", "output=raw", "an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
-	{"worker-window!=1", "engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
-	{"worker-start=eager", "engine ssh", "workers on other machines start with their first records: drop --worker-start"},
+	{
+		"crew-worker engine ssh", "worker-window!=1",
+		"a worker on another machine has one record at a time: drop --worker-window, or have more workers",
+	},
+	{
+		"crew-worker engine ssh", "worker-start!=lazy",
+		"workers on other machines start with their first records: drop --worker-start",
+	},
 
 	{"shard-times", "key", "a key says which share it is in: drop one of them"},
 	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
 
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
-	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
-	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
-	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
 	{
@@ -136,6 +139,53 @@ var clashes = [...]clash{
 	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
 	{"dry-run", "joblog junit ci", "nothing runs, so there is nothing to log: drop one of them"},
+
+	{"crew-serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
+	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
+	{"crew-serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
+	{"crew-serve", "header", "no record comes first: write {1} for the first column"},
+	{"crew-serve", "max-args!=0 max-chars no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
+	{"crew-serve", "shard shard-times", "it runs whatever is added: drop %s"},
+	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
+	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
+	{"crew-serve", "order!=input", "tasks start in the order in which they were added: drop --order"},
+	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
+	{"crew-serve", "keep-order", "the first task would hold back the results of all others: drop -k"},
+	{"crew-serve", "dry-run", "others add tasks so that they run: drop --dry-run"},
+	{"crew-serve", "replay", "results are shown once: drop --replay"},
+	{"crew-serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
+	{"crew-serve", "no-control", "tasks come by the socket: drop --no-control"},
+	{
+		"crew-serve", "engine queue ssh connect-timeout env sign detach basefile transfer-file return cleanup worker-ttl",
+		"crew serve runs its tasks here: drop %s",
+	},
+	{"crew-serve crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop %s"},
+	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
+	{
+		"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof " +
+			"shard shard-times pipe block records recend recstart buffer",
+		"submitters bring the records: give them %s",
+	},
+	{
+		"crew-worker", "sched key cost topics per-key order!=input",
+		"submitters say which task runs where: give them %s",
+	},
+	{
+		"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline",
+		"submitters say what becomes of a failure: give them %s",
+	},
+	{
+		"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
+		"results go to the submitters: give them %s",
+	},
+	{
+		"crew-worker", "dry-run state replay retry-failed state-reset",
+		"the submitter's run is what is recorded and shown: give it %s",
+	},
+	{
+		"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
+		"it is for runs, which workers carry out: give them %s",
+	},
 }
 
 // need refuses conditions that hold while none of others does.
@@ -143,6 +193,8 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
+	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{
 		"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s",
@@ -166,7 +218,7 @@ var needs = [...]need{
 	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
 	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
-	{"worker-ttl", "crew-worker ssh", "crew worker or --ssh", "give it to each crew worker"},
+	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
 	{"sched=keyed sched=topic", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
@@ -232,10 +284,13 @@ func draft(c *command, uses []use, operands []string) *Options {
 // refusals returns the result of each rule, in the order of the rules: nil if it
 // allows the options.
 func (o *Options) refusals() []*refusal {
-	all := make([]*refusal, 0, len(clashes)+len(needs)+16)
+	all := make([]*refusal, 0, 300)
 	for _, c := range clashes {
-		for other := range strings.FieldsSeq(c.others) {
-			all = append(all, o.clash(c.cond, other, c.hint))
+		for cond := range strings.FieldsSeq(c.conds) {
+			u := o.when(cond)
+			for other := range strings.FieldsSeq(c.others) {
+				all = append(all, o.clash(u, other, c.hint))
+			}
 		}
 	}
 	for _, n := range needs {
@@ -243,16 +298,19 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, misplaced(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), slotsOfHosts(o), unsharable(o))
+	return append(all, unattachable(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), slotsOfHosts(o), unsharable(o))
 }
 
-func (o *Options) clash(a, b, hint string) *refusal {
-	ua, ub := o.when(a), o.when(b)
-	if ua == nil || ub == nil {
+func (o *Options) clash(u *use, other, hint string) *refusal {
+	if u == nil {
 		return nil
 	}
-	return refuse(ua.withChoice()+" and "+ub.withChoice()+" do not go together",
-		strings.Replace(hint, "%s", ub.typed(), 1), ua, ub)
+	with := o.when(other)
+	if with == nil {
+		return nil
+	}
+	return refuse(u.withChoice()+" and "+with.withChoice()+" do not go together",
+		strings.Replace(hint, "%s", with.typed(), 1), u, with)
 }
 
 func (o *Options) lacks(cond string, n need) *refusal {
@@ -268,20 +326,14 @@ func (o *Options) lacks(cond string, n need) *refusal {
 	return refuse(u.withChoice()+" needs "+n.what, strings.Replace(n.hint, "%s", u.typed(), 1), u)
 }
 
-// misplaced refuses an option that the command does not take.
-func misplaced(o *Options) *refusal {
+// attachTakes are the options of runs that crew engine attach takes.
+const attachTakes = "keep-order output tag tag-string json results joblog junit ci progress quiet quiet-success"
+
+// unattachable refuses other options of runs where tasks have run or run already.
+func unattachable(o *Options) *refusal {
 	for i := range o.uses {
-		u := &o.uses[i]
-		hint := o.of.hint(u.opt)
-		hint = strings.Replace(hint, "%s", u.typed(), 1)
-		switch {
-		case hint == "" || u.opt.of != "" || u.opt.anyway != "" && u.value == u.opt.anyway:
-		case o.Do == DoRun:
-			return refuse(u.withChoice()+" needs crew "+u.opt.only, hint, u)
-		case o.Do == DoAttach:
-			return refuse(u.withChoice()+" and engine attach do not go together", hint, u)
-		default:
-			return refuse(o.Do+" and "+u.withChoice()+" do not go together", hint, u)
+		if u := &o.uses[i]; o.Do == DoAttach && !o.of.takes(u.opt) {
+			return o.clash(o.state("crew-attach"), u.opt.name, "the tasks have run or run already: drop %s")
 		}
 	}
 	return nil

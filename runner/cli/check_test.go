@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 		{"--engine nats://127.0.0.1:1 --detach --sign k true ::: a", "--detach and --sign do not go together: a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 		{"engine attach", "crew engine attach needs the name of a run: write crew engine attach [options] RUN"},
 		{"engine attach r1 -k r2", `"r2" is one word too many: write crew engine attach [options] RUN`},
-		{"engine attach -k r1 --retries 2", "--retries and engine attach do not go together: the tasks have run or run already: drop --retries"},
+		{"engine attach -k r1 --retries 2", "engine attach and --retries do not go together: the tasks have run or run already: drop --retries"},
 		{"engine attach r1 -u", "engine attach and -u do not go together: the engine keeps the results: use --output group"},
 
 		// usage peers
@@ -296,8 +296,8 @@ func TestRefusals(t *testing.T) {
 		{"--retries 1 --retry-on answer cat", "--retry-on answer needs --worker: add --worker CMD"},
 
 		// usage persistent far
-		{"--worker cat --worker-window 4 -S host", "--worker-window and -S do not go together: a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
-		{"--worker cat --worker-start eager --engine hub", "--worker-start eager and --engine do not go together: workers on other machines start with their first records: drop --worker-start"},
+		{"--worker cat --worker-window 4 -S host", "-S and --worker-window do not go together: a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+		{"--worker cat --worker-start eager --engine hub", "--engine and --worker-start eager do not go together: workers on other machines start with their first records: drop --worker-start"},
 		{"worker --worker cat --worker-window 4", "worker and --worker-window do not go together: a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
 		{"--worker cat --worker-max 4 --engine hub", "--engine without --sign and --worker-max do not go together: it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
 		{"--worker cat --worker-ready x --worker-start-timeout 1m --engine hub", "--engine without --sign and --worker-ready do not go together: it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
@@ -466,7 +466,7 @@ func TestRefusalIsOneLine(t *testing.T) {
 func TestConditions(t *testing.T) {
 	var conds []string
 	for _, c := range clashes {
-		conds = append(append(conds, c.cond), strings.Fields(c.others)...)
+		conds = append(append(conds, strings.Fields(c.conds)...), strings.Fields(c.others)...)
 	}
 	for _, n := range needs {
 		conds = append(append(conds, strings.Fields(n.conds)...), strings.Fields(n.others)...)

@@ -123,35 +123,41 @@ func (c *command) takes(o *option) bool {
 		if name, _, short := strings.Cut(o.means, "="); short {
 			o = long(name)
 		}
-		return c.hasRun() && c.hint(o) == ""
+		return c.hasRun() && !c.refuses(o.name)
 	}
 	tool, verb, _ := strings.Cut(c.name, " ")
 	for entry := range strings.SplitSeq(o.of, "; ") {
 		of, verbs, some := strings.Cut(entry, ": ")
-		if of == tool && (!some || slices.Contains(strings.Fields(verbs), verb)) {
+		if of == tool && (!some || hasWord(verbs, verb)) {
 			return c.operands != takesVerb || o.name == "help"
 		}
 	}
 	return false
 }
 
-// hint returns why a command that has runs does not take one of their options, or "".
-func (c *command) hint(o *option) string {
-	switch {
-	case c.name == DoAttach && o.attach || o.only == c.name:
-		return ""
-	case c.name == DoAttach:
-		return "the tasks have run or run already: drop %s"
-	case o.only != "" && c.name == DoRun:
-		return "write crew " + o.only + " before the options"
-	case o.only != "":
-		return "it is for crew " + o.only + ": drop %s"
-	case c.name == DoServe:
-		return o.serve
-	case c.name == DoWork:
-		return o.worker
+// refuses reports whether the rules refuse an option of runs because of the command, but
+// for one value at most.
+func (c *command) refuses(name string) bool {
+	if c.name == DoAttach {
+		return !hasWord(attachTakes, name)
 	}
-	return ""
+	state := "crew-" + c.name
+	clashing := func(r clash) bool { return hasWord(r.conds, state) && hasWord(r.others, name) }
+	elsewhere := func(n need) bool {
+		return strings.HasPrefix(n.others, "crew-") && n.others != state && hasWord(n.conds, name)
+	}
+	return slices.ContainsFunc(clashes[:], clashing) || slices.ContainsFunc(needs[:], elsewhere)
+}
+
+// hasWord reports whether word is in a list that is separated by blanks, maybe as
+// word!=value.
+func hasWord(list, word string) bool {
+	for w := range strings.FieldsSeq(list) {
+		if name, _, _ := strings.Cut(w, "!="); name == word {
+			return true
+		}
+	}
+	return false
 }
 
 // long returns the option with a long name of crew's or of its peers, or nil. If c has

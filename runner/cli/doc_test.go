@@ -53,14 +53,12 @@ func manOptions(t *testing.T) []string {
 
 func tableOptions() []string {
 	var list []string
-	var in group
 	for i := range options {
 		if options[i].of != "" {
 			continue
 		}
-		if options[i].group != in {
-			in = options[i].group
-			list = append(list, string(in)+":")
+		if heading := options[i].group; heading != "" {
+			list = append(list, heading+":")
 		}
 		list = append(list, strings.TrimSpace(options[i].forms()))
 	}
