@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"crew/runner/task"
@@ -201,11 +202,11 @@ func missingValue(u use) error {
 
 // respell makes an -N that does not go with --pipe the -n that it is to xargs and
 // parallel.
-func (o *Options) respell() {
-	if o.given("pipe") != nil {
+func respell(lists ...[]use) {
+	if slices.ContainsFunc(slices.Concat(lists...), func(u use) bool { return u.opt.name == "pipe" }) {
 		return
 	}
-	for _, uses := range [...][]use{o.uses, o.env} {
+	for _, uses := range lists {
 		for i := range uses {
 			if u := &uses[i]; u.opt.name == "records" && u.spelled != "--records" {
 				u.opt = long("max-args")
@@ -266,23 +267,22 @@ func shellWords(s string) ([]string, error) {
 }
 
 // fromEnvironment returns the options in the value of CREW_OPTS.
-func fromEnvironment(value string) ([]use, error) {
+func fromEnvironment(value string) (line, error) {
 	words, err := shellWords(value)
 	if err != nil {
-		return nil, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
+		return line{}, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
 	}
 	l, err := commands[0].split(words)
-	var u *UsageError
-	switch {
-	case errors.As(err, &u):
-		return nil, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
+	switch u, usage := errors.AsType[*UsageError](err); {
+	case usage:
+		return line{}, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
 	case l.ended:
-		return nil, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
+		return line{}, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
 	case len(l.rest) > 0:
-		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
+		return line{}, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
 	}
 	for i := range l.uses {
 		l.uses[i].env = true
 	}
-	return l.uses, nil
+	return l, nil
 }

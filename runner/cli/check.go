@@ -242,43 +242,36 @@ type refusal struct {
 
 func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{UsageError{msg, hint}, uses} }
 
-// dropOverridden drops from o.uses the options of CREW_OPTS that are refused
-// because of the command line, and returns why the rest is refused, if it is. What
-// CREW_OPTS gets wrong by itself is refused. It is called before the options are
-// read, so the values of dropped ones are not.
-func (o *Options) dropOverridden() error {
+// reconcile returns the Options of a command line that begins with the options of fromEnv,
+// those of CREW_OPTS, and why the options are refused, if they are. It drops what
+// CREW_OPTS has and the command line makes impossible; what CREW_OPTS gets wrong by itself
+// is refused. Values are read again when some are dropped, so err is of one that counts.
+func (c *command) reconcile(l, fromEnv line) (o *Options, refused, err error) {
 	for {
-		all := draft(o.of, o.uses, o.operands).refusals()
+		o, err = c.read(l)
+		o.env = fromEnv.uses
+		if !c.hasRun() {
+			return o, nil, err
+		}
+		all := o.refusals()
 		i := slices.IndexFunc(all, func(r *refusal) bool { return r != nil })
 		if i < 0 {
-			return nil
+			return o, nil, err
 		}
-		fromEnv := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
-		if fromEnv < 0 {
-			return &all[i].UsageError
+		n := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
+		if n < 0 {
+			return o, &all[i].UsageError, err
 		}
-		alone := draft(&commands[0], o.env, nil)
+		alone, _ := commands[0].read(fromEnv)
 		if !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
 			alone.Command.Words = []string{"any"}
 		}
 		if own := alone.refusals()[i]; own != nil {
-			return &own.UsageError
+			return o, &own.UsageError, err
 		}
-		drop := all[i].uses[fromEnv].opt
-		o.uses = slices.DeleteFunc(slices.Clone(o.uses), func(u use) bool { return u.env && u.opt == drop })
+		drop := all[i].uses[n].opt
+		l.uses = slices.DeleteFunc(slices.Clone(l.uses), func(u use) bool { return u.env && u.opt == drop })
 	}
-}
-
-// draft returns the Options of a command line for refusals. It ignores bad values and
-// wrong operands.
-func draft(c *command, uses []use, operands []string) *Options {
-	d := newOptions(c)
-	d.uses = uses
-	for _, u := range uses {
-		_ = u.opt.set(&d, u.value) // read reports bad values
-	}
-	_ = c.take(&d, operands)
-	return &d
 }
 
 // refusals returns the result of each rule, in the order of the rules: nil if it

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -206,24 +207,21 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		return &Options{Completion: complete(args[1], args[2:])}, nil
 	}
 	c, args := find(args)
-	o := newOptions(c)
+	var l, fromEnv line
+	var err error
 	if c.hasRun() {
-		var err error
-		if o.env, err = fromEnvironment(env("CREW_OPTS")); err != nil {
+		if fromEnv, err = fromEnvironment(env("CREW_OPTS")); err != nil {
 			return nil, err
 		}
 	}
-	l, err := c.split(args)
-	if err != nil {
+	if l, err = c.split(args); err != nil {
 		return nil, err
 	}
-	o.uses, o.operands, o.Command.Literal = slices.Concat(o.env, l.uses), l.rest, l.ended
-	var refused error
 	if c.hasRun() {
-		o.respell()
-		refused = o.dropOverridden()
+		respell(fromEnv.uses, l.uses)
 	}
-	err = o.read()
+	l.uses = slices.Concat(fromEnv.uses, l.uses)
+	o, refused, err := c.reconcile(l, fromEnv)
 	switch {
 	case err != nil:
 		return nil, err
@@ -237,7 +235,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		}
 		o.finish()
 	}
-	return &o, nil
+	return o, nil
 }
 
 // answer returns what was asked for instead of a run.
@@ -251,18 +249,21 @@ func (o *Options) answer() string {
 	return completionScript(o.ask)
 }
 
-// read sets the fields of o by means of urfave/cli, from its options and its operands.
-func (o *Options) read() error {
-	s := setter{opts: o}
-	args := append([]string{"crew"}, strings.Fields(o.of.name)...)
-	for _, u := range o.uses {
+// read returns the Options of a command line. If some of it is wrong, the first mistake
+// is the error, and the Options have the rest.
+func (c *command) read(l line) (*Options, error) {
+	o := newOptions(c)
+	o.uses, o.operands, o.Command.Literal = l.uses, l.rest, l.ended
+	s := setter{opts: &o}
+	args := append([]string{"crew"}, strings.Fields(c.name)...)
+	for _, u := range l.uses {
 		args = append(args, u.word())
 	}
-	err := s.app().Run(append(append(args, "--"), o.operands...))
+	err := s.app(c).Run(append(append(args, "--"), l.rest...))
 	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 		err = fmt.Errorf("parse options: %w", err)
 	}
-	return err
+	return &o, err
 }
 
 // setter sets options to the values that urfave/cli finds.
@@ -272,47 +273,38 @@ type setter struct {
 	err  error // the first bad value
 }
 
-// app returns crew as urfave/cli sees it. That gets to see long options alone, each
-// with its value, then a --, and the operands; its built-in options and commands are
-// switched off, so it cannot take anything for a command of its own. It gets what the
-// command line needs, the options that are given and the verbs of the command there: for
-// all it would take 5 times as long.
-func (s *setter) app() *cli.App {
-	app := &cli.App{
+// app returns crew as urfave/cli sees it: with the command and the options that the
+// command line has, since it would take 5 times as long for all. It gets long options
+// alone, each with its value, then a --, and the operands; its built-in options and
+// commands are switched off, so it cannot take anything for a command of its own.
+func (s *setter) app(c *command) *cli.App {
+	tool, verb, isVerb := strings.Cut(c.name, " ")
+	made := &cli.Command{
+		Name:     cmp.Or(verb, tool),
+		HideHelp: true,
+		Flags:    s.flags(),
+		Action:   func(ctx *cli.Context) error { return s.took(c, ctx.Args().Slice()) },
+		// It is not inherited.
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+	}
+	if isVerb {
+		made = &cli.Command{Name: tool, HideHelp: true, Subcommands: []*cli.Command{made}}
+	}
+	return &cli.App{
 		Name:           "crew",
 		HideHelp:       true,
 		HideVersion:    true,
 		Compiled:       time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
 		ExitErrHandler: func(*cli.Context, error) {},
+		Commands:       []*cli.Command{made},
 	}
-	for i := range commands {
-		c := &commands[i]
-		tool, verb, isVerb := strings.Cut(c.name, " ")
-		if isVerb && !strings.HasPrefix(s.opts.Do, tool) {
-			continue
-		}
-		// OnUsageError is not inherited.
-		made := &cli.Command{Name: c.name, HideHelp: true, OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err }}
-		made.Action = func(ctx *cli.Context) error { return s.took(c, ctx.Args().Slice()) }
-		if c == s.opts.of {
-			made.Flags = s.flags()
-		}
-		if last := len(app.Commands) - 1; isVerb {
-			made.Name = verb
-			app.Commands[last].Subcommands = append(app.Commands[last].Subcommands, made)
-		} else {
-			app.Commands = append(app.Commands, made)
-		}
-	}
-	return app
 }
 
-// flags returns the options that were given.
+// flags returns the options that were given, each once.
 func (s *setter) flags() (flags []cli.Flag) {
 	for i := range s.opts.uses {
-		u := &s.opts.uses[i]
-		if s.opts.given(u.opt.name) == u {
-			flags = append(flags, &flagValue{u.opt, s})
+		if u := &s.opts.uses[i]; s.opts.given(u.opt.name) == u {
+			flags = append(flags, flagOf{u.opt, s})
 		}
 	}
 	return flags
@@ -320,50 +312,48 @@ func (s *setter) flags() (flags []cli.Flag) {
 
 // took takes the operands once all options are set.
 func (s *setter) took(c *command, operands []string) error {
-	if s.err != nil || s.opts.ask != "" {
-		return s.err
+	err := c.take(s.opts, operands)
+	if s.opts.ask != "" {
+		err = nil
 	}
-	return c.take(s.opts, operands)
+	return cmp.Or(s.err, err)
 }
 
-// flagValue is an option as urfave/cli and the flag package see it.
-type flagValue struct {
+// flagOf is an option as urfave/cli sees it.
+type flagOf struct {
 	opt    *option
 	setter *setter
 }
 
 // Apply adds the option to a set.
-func (v *flagValue) Apply(set *flag.FlagSet) error {
-	set.Var(v, v.opt.name, "")
+func (f flagOf) Apply(flags *flag.FlagSet) error {
+	if f.opt.value == "" {
+		flags.BoolFunc(f.opt.name, "", f.setter.set)
+	} else {
+		flags.Func(f.opt.name, "", f.setter.set)
+	}
 	return nil
 }
 
 // Names returns nothing: urfave/cli would look each name up among those of all options.
-func (v *flagValue) Names() []string { return nil }
+func (f flagOf) Names() []string { return nil }
 
 // IsSet reports whether the environment sets the option, as CREW_OPTS does not.
-func (v *flagValue) IsSet() bool { return false }
+func (f flagOf) IsSet() bool { return false }
 
 // String returns "": options have no default that is shown.
-func (v *flagValue) String() string { return "" }
+func (f flagOf) String() string { return "" }
 
-// IsBoolFlag reports whether the option takes no value.
-func (v *flagValue) IsBoolFlag() bool { return v.opt.value == "" }
-
-// Set sets the option. It keeps the error in the setter, since the flag package
-// would wrap it in a message of its own.
-func (v *flagValue) Set(value string) error {
-	s := v.setter
+// set sets the next option. It keeps an error for took, since the flag package would
+// wrap it in a message of its own.
+func (s *setter) set(value string) error {
 	u := s.opts.uses[s.next]
 	s.next++
-	if s.err != nil {
-		return nil
-	}
 	err := u.opt.set(s.opts, value)
 	if err == nil && u.opt.choices != nil {
 		err = among(value, u.opt.choices)
 	}
-	if err != nil {
+	if err != nil && s.err == nil {
 		s.err = u.bad(err)
 	}
 	return nil
