@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -60,12 +59,20 @@ var clashes = [...]clash{
 		"workers on other machines start with their first records: drop --worker-start",
 	},
 
+	{"shard", "numbered-key", "a task gets its number after its share is known: take the key from the record"},
 	{"shard-times", "key", "a key says which share it is in: drop one of them"},
+	{"shard-times", "numbered", "that differs from run to run: have a shell expand $CREW_SEQ instead"},
+	{"shard-times", "placed", "that differs from run to run: have a shell expand $CREW_WORKER instead"},
+	{
+		"shard-times", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
+			"put the logs together when all have ended",
+	},
 	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
 
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
+	{"jobs-of-all", "ssh", "write how many tasks each host runs, as in -j 8 or -S 8/web1"},
 	{
 		"unsigned", "env workdir pipe",
 		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s",
@@ -124,7 +131,7 @@ var clashes = [...]clash{
 	{"replay", "output=raw", "raw output is not kept: use --output group"},
 	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
-	{"crew-attach", "output=raw", "the engine keeps the results: use --output group"},
+	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
 
 	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
@@ -186,6 +193,10 @@ var clashes = [...]clash{
 		"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
 		"it is for runs, which workers carry out: give them %s",
 	},
+
+	{"tasks", "key", "drop one of them"},
+	{"wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
+	{"after", "far", "its tasks start as workers are free: drop --after"},
 }
 
 // need refuses conditions that hold while none of others does.
@@ -232,6 +243,9 @@ var needs = [...]need{
 		"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
 	},
+	{"crew-engine-serve", "dir", "a directory", "add --dir DIR"},
+	{"tls-cert", "tls-key", "--tls-key", "give both"},
+	{"tls-key", "tls-cert", "--tls-cert", "give both"},
 }
 
 // refusal says why options are refused.
@@ -250,9 +264,6 @@ func (c *command) reconcile(l, fromEnv line) (o *Options, refused, err error) {
 	for {
 		o, err = c.read(l)
 		o.env = fromEnv.uses
-		if !c.hasRun() {
-			return o, nil, err
-		}
 		all := o.refusals()
 		i := slices.IndexFunc(all, func(r *refusal) bool { return r != nil })
 		if i < 0 {
@@ -291,7 +302,7 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, unattachable(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), slotsOfHosts(o), unsharable(o))
+	return append(all, unattachable(o), wronglyReplaced(o), shortMaxDelay(o))
 }
 
 func (o *Options) clash(u *use, other, hint string) *refusal {
@@ -326,7 +337,7 @@ const attachTakes = "keep-order output tag tag-string json results joblog junit 
 func unattachable(o *Options) *refusal {
 	for i := range o.uses {
 		if u := &o.uses[i]; o.Do == DoAttach && !o.of.takes(u.opt) {
-			return o.clash(o.state("crew-attach"), u.opt.name, "the tasks have run or run already: drop %s")
+			return o.clash(o.state("crew-engine-attach"), u.opt.name, "the tasks have run or run already: drop %s")
 		}
 	}
 	return nil
@@ -343,14 +354,6 @@ func wronglyReplaced(o *Options) *refusal {
 		"drop "+u.spelled+", as {} stands for the record without it", u)
 }
 
-// unlinked refuses a first group of values that is linked.
-func unlinked(o *Options) *refusal {
-	if len(o.Input.Files) > 0 || len(o.Input.Groups) == 0 || !o.Input.Groups[0].Linked {
-		return nil
-	}
-	return refuse("the first group of values is linked to nothing", "begin with ::: or ::::")
-}
-
 // shortMaxDelay refuses a longest wait that is shorter than the first one.
 func shortMaxDelay(o *Options) *refusal {
 	u, f := o.given("retry-max-delay"), &o.Failure
@@ -363,43 +366,6 @@ func shortMaxDelay(o *Options) *refusal {
 	}
 	return refuse(fmt.Sprintf("%s is less than the first wait, %v", u.withValue(f.RetryMaxDelay.String()), f.RetryDelay),
 		"lower --retry-delay", uses...)
-}
-
-// slotsOfHosts refuses a number of workers that is none for each host.
-func slotsOfHosts(o *Options) *refusal {
-	u, ssh := o.given("jobs"), o.given("ssh")
-	if u == nil || ssh == nil {
-		return nil
-	}
-	if n, err := strconv.Atoi(u.value); err == nil && n > 0 && u.value[0] != '+' {
-		return nil
-	}
-	return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
-		"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
-}
-
-// unsharable refuses what cannot be known of a record before it is known to be in the
-// share.
-func unsharable(o *Options) *refusal {
-	u, times, key := o.given("shard"), o.given("shard-times"), o.given("key")
-	holds := func(words []string, placeholder string) bool {
-		return o.Command.Replace != placeholder && anyContains(words, placeholder)
-	}
-	if u != nil && key != nil && holds([]string{o.Sched.Key}, "{#}") {
-		return refuse(key.String()+" cannot hold {#} with --shard",
-			"a task gets its number after its share is known: take the key from the record", key, u)
-	}
-	for _, v := range [...]struct{ placeholder, variable string }{{"{#}", "$CREW_SEQ"}, {"{%}", "$CREW_WORKER"}} {
-		if times != nil && holds(o.Words(), v.placeholder) {
-			return refuse(times.String()+" cannot know commands with "+v.placeholder,
-				"they differ from run to run: have a shell expand "+v.variable+" instead", times)
-		}
-	}
-	if joblog := o.given("joblog"); times != nil && joblog != nil && filepath.Clean(times.value) == filepath.Clean(strings.TrimPrefix(joblog.value, "+")) {
-		return refuse("--shard-times and --joblog name the same file",
-			"all shares read the same times and each writes its own log: put the logs together when all have ended", times, joblog)
-	}
-	return nil
 }
 
 // when returns the use that makes the condition hold, or nil.
@@ -416,49 +382,80 @@ func (o *Options) when(cond string) *use {
 // state returns what stands for a condition that is no option, as if it were one: the
 // option that it comes from, if that is one, so that it can be dropped.
 func (o *Options) state(name string) *use {
-	holds, spelled, from, more := false, "", "", ""
-	retryOn := &o.Failure.RetryOn
-	switch name {
-	case "crew-serve", "crew-worker", "crew-attach":
-		holds, spelled = strings.HasSuffix(o.Do, name[len("crew-"):]), o.Do
-	case "command":
-		if holds = len(o.Command.Words) > 0; holds {
-			spelled = "the command " + task.Quote(task.Shorten(o.Command.Words[0], 40))
+	said := func(holds bool, spelled string) *use {
+		if !holds {
+			return nil
 		}
+		return &use{opt: &option{name: name}, spelled: spelled}
+	}
+	from := func(holds bool, option, more string) *use {
+		if !holds {
+			return nil
+		}
+		u := *o.given(option)
+		u.spelled += more
+		return &u
+	}
+	in, retryOn, submits := &o.Input, &o.Failure.RetryOn, o.Elsewhere() && o.Engine.URL != ""
+	if command, found := strings.CutPrefix(name, "crew-"); found {
+		return said(command == strings.ReplaceAll(o.Do, " ", "-"), o.Do)
+	}
+	switch name {
+	case "command":
+		if len(o.Command.Words) == 0 {
+			return nil
+		}
+		return said(true, "the command "+task.Quote(task.Shorten(o.Command.Words[0], 40)))
 	case "values":
-		holds, spelled = len(o.Input.Groups) > 0, "values on the command line"
+		return said(len(in.Groups) > 0, "values on the command line")
 	case "product":
-		holds, spelled = o.Input.Sources() > 1, "a product"
+		return said(in.Sources() > 1, "a product")
+	case "numbered":
+		return said(o.holds(o.Words(), "{#}"), "{#} in the command")
+	case "placed":
+		return said(o.holds(o.Words(), "{%}"), "{%} in the command")
+	case "numbered-key":
+		return from(o.holds([]string{o.Sched.Key}, "{#}"), "key", " with {#}")
+	case "times-joblog":
+		same := filepath.Clean(in.ShardTimes) == filepath.Clean(o.Output.Joblog)
+		return from(same && o.Output.Joblog != "", "joblog", "")
+	case "jobs-of-all":
+		n, err := strconv.Atoi(o.Pool.Jobs)
+		return from(o.Pool.Jobs != "" && (err != nil || n <= 0 || o.Pool.Jobs[0] == '+'), "jobs", " "+o.Pool.Jobs)
 	case "submitting":
-		holds, from = o.Elsewhere() && o.Engine.URL != "", "engine"
+		return from(submits, "engine", "")
 	case "unsigned":
-		holds, from, more = o.Elsewhere() && o.Engine.URL != "" && o.Engine.Sign == "", "engine", " without --sign"
+		return from(submits && o.Engine.Sign == "", "engine", " without --sign")
 	case "filters":
 		pipe, worker := o.given("pipe"), o.given("worker")
-		if holds, from = pipe != nil && worker != nil, "pipe"; holds && worker.env {
-			from = "worker"
+		if pipe == nil || worker == nil {
+			return nil
+		} else if worker.env {
+			pipe = worker
 		}
-		spelled = "--pipe --worker"
+		return &use{opt: pipe.opt, env: pipe.env, spelled: "--pipe --worker"}
 	case "halt-share":
-		if holds, from = o.Failure.Halt.Percent, "halt"; holds {
-			more = " " + o.given("halt").value
+		if !o.Failure.Halt.Percent {
+			return nil
 		}
+		return from(true, "halt", " "+o.given("halt").value)
+	case "tasks":
+		return said(len(o.Ctl.Tasks) > 0, "task numbers")
+	case "far":
+		return said(o.Ctl.Queue != "", "an engine's queue")
 	case "unseen":
-		holds, from = o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name"
+		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
 	case "retry-timeout":
-		holds, from, more = !retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout"
+		return from(!retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout")
 	case "retry-answer":
-		holds, from, more = !retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer"
+		return from(!retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer")
 	}
-	if !holds {
-		return nil
-	}
-	u := use{opt: &option{name: name}}
-	if from != "" {
-		u = *o.given(from)
-	}
-	u.spelled = cmp.Or(spelled, u.spelled+more)
-	return &u
+	return nil
+}
+
+// holds reports whether words have a placeholder that stands for what crew says it does.
+func (o *Options) holds(words []string, placeholder string) bool {
+	return o.Command.Replace != placeholder && anyContains(words, placeholder)
 }
 
 // typed returns the option as typed if that is short, or else its shortest form.

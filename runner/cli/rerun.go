@@ -55,7 +55,7 @@ func (r Rerun) NumberIn(words []string) string {
 			return "$" + name
 		}
 	}
-	if len(r.Words()) > 0 && r.Command.Replace != "{#}" && anyContains(words, "{#}") {
+	if len(r.Words()) > 0 && r.holds(words, "{#}") {
 		return "{#}"
 	}
 	return ""
