@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -220,48 +221,39 @@ func (u use) bad(err error) error {
 	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
 }
 
+// shellPart matches a part of a word, or what is between words. Inside "" a backslash is
+// literal except before some characters.
+const shellPart = `(?s)^(?:[ \t\n]+|\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^ \t\n\\'"]+)`
+
 // shellWords splits s as a shell does that knows blanks, quotes and backslashes
 // but no expansions.
-func shellWords(s string) ([]string, error) {
-	var words []string
-	var w strings.Builder
-	var quote byte // the open quote, or 0
-	in := false    // inside a word, which can be empty: ''
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '\\' && quote != '\'':
-			if i++; i == len(s) {
-				return nil, errors.New("it ends in a backslash")
-			}
-			// Inside "" a backslash is literal except before these.
-			if quote == '"' && strings.IndexByte("\"\\$`", s[i]) < 0 {
-				w.WriteByte('\\')
-			}
-			w.WriteByte(s[i])
-			in = true
-		case c == quote && quote != 0:
-			quote = 0
-		case quote != 0:
-			w.WriteByte(c)
-		case c == '\'' || c == '"':
-			quote, in = c, true
-		case c == ' ' || c == '\t' || c == '\n':
-			if in {
-				words = append(words, w.String())
-				w.Reset()
-			}
-			in = false
-		default:
-			w.WriteByte(c)
-			in = true
+func shellWords(s string) (words []string, err error) {
+	part, escaped := regexp.MustCompile(shellPart), regexp.MustCompile("\\\\([\"\\\\$`])")
+	inside := false // a word, which can be empty: ''
+	for s != "" {
+		text := part.FindString(s)
+		if text == "" && s == `\` {
+			return nil, errors.New("it ends in a backslash")
+		} else if text == "" {
+			return nil, fmt.Errorf("a %c in it is not closed", s[0])
 		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a %c in it is not closed", quote)
-	}
-	if in {
-		words = append(words, w.String())
+		s = s[len(text):]
+		switch text[0] {
+		case ' ', '\t', '\n':
+			inside = false
+			continue
+		case '\\':
+			text = text[1:]
+		case '\'':
+			text = text[1 : len(text)-1]
+		case '"':
+			text = escaped.ReplaceAllString(text[1:len(text)-1], "$1")
+		}
+		if !inside {
+			words = append(words, "")
+		}
+		inside = true
+		words[len(words)-1] += text
 	}
 	return words, nil
 }

@@ -159,15 +159,11 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Coproc.Ready, v, parseReady) }},
 	{name: "worker-start-timeout", value: "DUR",
 		text: "replace a worker that is not ready after DUR",
-		set: func(o *Options, v string) error {
-			return setDuration(&o.Coproc.Start, v, 1, "write a time in which a worker can start, such as 1m")
-		}},
+		set:  func(o *Options, v string) error { return setDuration(&o.Coproc.Start, v, time.Millisecond) }},
 	{name: "worker-max", value: "N", text: "a fresh worker after N records",
 		set: func(o *Options, v string) error { return setWhole(&o.Coproc.Max, v, 1) }},
 	{name: "worker-age", value: "DUR", text: "a fresh worker after DUR",
-		set: func(o *Options, v string) error {
-			return setDuration(&o.Coproc.Age, v, 1, "write a time in which a worker can start, such as 10m")
-		}},
+		set: func(o *Options, v string) error { return setDuration(&o.Coproc.Age, v, time.Millisecond) }},
 
 	{group: "When tasks fail", name: "retries", value: "N", text: "N more attempts after the first",
 		set: func(o *Options, v string) error { return setWhole(&o.Failure.Retries, v, 0) }},
@@ -240,9 +236,7 @@ var options = [...]option{
 		text: "at most N tasks wait (100000)",
 		set:  func(o *Options, v string) error { return setWhole(&o.Serve.MaxQueued, v, 1) }},
 	{name: "idle-exit", value: "DUR", text: "end after DUR without a task",
-		set: func(o *Options, v string) error {
-			return setDuration(&o.Serve.IdleExit, v, 1, "write a time that others can add a task in, such as 10m")
-		}},
+		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Millisecond) }},
 	{name: "keep", value: "DUR", text: "with --state: forget ended tasks after DUR (24h)",
 		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
 
@@ -273,9 +267,7 @@ var options = [...]option{
 	{name: "labels", value: "LIST", text: "crew worker: topics of these names run there alone",
 		set: func(o *Options, v string) error { return set(&o.Engine.Labels, v, parseLabels) }},
 	{name: "worker-ttl", value: "DUR", text: "a worker counts as lost when silent for DUR (10s)",
-		set: func(o *Options, v string) error {
-			return setDuration(&o.Engine.TTL, v, time.Second, "write a time of at least 1s")
-		}},
+		set: func(o *Options, v string) error { return setDuration(&o.Engine.TTL, v, time.Second) }},
 	{name: "allow-commands", text: "crew worker: run commands that are signed",
 		set: func(o *Options, _ string) error { o.Engine.Commands = true; return nil }},
 	{name: "trust", value: "FILE", text: "crew worker: whose signatures count",

@@ -42,12 +42,11 @@ func setWhole[T int | int64](to *T, value string, least int) error {
 	return err
 }
 
-// setDuration sets an option to a duration that is at least least, for which there is
-// a hint.
-func setDuration(to *time.Duration, value string, least time.Duration, hint string) error {
+// setDuration sets an option to a duration that is at least least.
+func setDuration(to *time.Duration, value string, least time.Duration) error {
 	err := set(to, value, task.ParseDuration)
 	if err == nil && *to < least {
-		err = errors.New(hint)
+		err = fmt.Errorf("write a time of at least %v", least)
 	}
 	return err
 }
@@ -64,32 +63,28 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
-const (
-	digits  = "0123456789"
-	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-)
+const digits = "0123456789"
 
 // parseName parses the name of a run, which must not look like the number of a
 // process.
 func parseName(s string) (string, error) {
-	if s == "" || len(s) > 64 || strings.Trim(s, letters+digits+"-_.") != "" || s[0] == '-' || isNumber(s) {
-		return "", errors.New("write up to 64 letters, digits and -_. that are not a number")
-	}
-	return s, nil
+	return matching(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
 }
 
 // parseQueue reads the name of a queue, which is a part of the names of NATS's subjects.
 func parseQueue(s string) (string, error) {
-	if _, err := parseName(s); err != nil || strings.Contains(s, ".") {
-		return "", errors.New("write up to 64 letters, digits, - and _ that are not a number")
-	}
-	return s, nil
+	return matching(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
 }
 
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
-	if s == "" || strings.Trim(s, letters+digits+"_") != "" || strings.Contains(digits, s[:1]) {
-		return "", errors.New("write the name of a variable, such as LANG; its value is that of crew's")
+	return matching(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
+}
+
+// matching refuses what does not match an expression, or is a number.
+func matching(expr, s, hint string) (string, error) {
+	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
+		return "", errors.New(hint)
 	}
 	return s, nil
 }
