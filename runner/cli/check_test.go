@@ -473,7 +473,7 @@ func TestConditions(t *testing.T) {
 	for _, n := range needs {
 		conds = append(append(conds, strings.Fields(n.conds)...), strings.Fields(n.others)...)
 	}
-	conds = append(conds, droppedAgain[:]...)
+
 	for _, cond := range conds {
 		if strings.HasPrefix(cond, "crew-") || hasWord(states, cond) {
 			continue
