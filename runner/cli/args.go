@@ -35,9 +35,9 @@ func (u use) String() string {
 	return u.spelled
 }
 
-// withValue is like String, with a value after the option.
-func (u use) withValue(value string) string {
-	u.spelled += " " + value
+// withValue is like String, with the value after the option.
+func (u use) withValue() string {
+	u.spelled += " " + u.value
 	return u.String()
 }
 
@@ -50,7 +50,7 @@ func (u use) withChoice() string {
 	if u.opt.choices == nil || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
 		return u.String()
 	}
-	return u.withValue(u.value)
+	return u.withValue()
 }
 
 // line is a command line split into its options and its operands.

@@ -103,10 +103,9 @@ var clashes = [...]clash{
 
 	{"output=raw", "keep-order", "raw output cannot wait its turn: use --output group"},
 	{"output=raw", "tag tag-string", "raw output is not looked into: use --output line"},
-	{"output=raw", "json results", "raw output is not kept: use --output group"},
+	{"output=raw", "json results replay", "raw output is not kept: use --output group"},
 	{"output=line", "json", "an object holds the whole output: use --output group"},
 	{"quiet-success", "output=line output=raw", "lines come before the end of their task is known: use --output group"},
-	{"quiet-success", "tty", "tasks write to the terminal themselves: drop one of them"},
 	{"output=none", "tag tag-string", "there are no lines to tag: drop %s"},
 	{"tag", "tag-string", "--tag-string says it all: drop --tag"},
 	{"json", "tag", "an object holds the record already: drop --tag"},
@@ -116,8 +115,8 @@ var clashes = [...]clash{
 	{"pty", "output=raw", "raw output does not pass through crew: use --output line"},
 
 	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
-	{"tty", "output=group output=line output=none", "tasks write to the terminal themselves: drop one of them"},
-	{"tty", "keep-order tag tag-string json results", "tasks write to the terminal themselves: drop %s"},
+	{"tty", "output=group output=line output=none quiet-success", "tasks write to the terminal themselves: drop one of them"},
+	{"tty", "keep-order tag tag-string json results replay", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
 	{
@@ -125,11 +124,8 @@ var clashes = [...]clash{
 		"each policy has its own order: drop --sched",
 	},
 	{"jobs", "topics!=auto", "the topics have their own workers: drop -j"},
-	{"replay", "state-reset", "nothing is left to replay: drop one of them"},
-	{"retry-failed", "state-reset", "everything runs again: drop --retry-failed"},
+	{"state-reset", "replay retry-failed", "everything runs again: drop %s"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
-	{"replay", "output=raw", "raw output is not kept: use --output group"},
-	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
 	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
 
@@ -142,10 +138,8 @@ var clashes = [...]clash{
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
 
-	{"dry-run", "json results", "nothing runs, so there are no results: drop one of them"},
-	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
+	{"dry-run", "json results joblog junit ci state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
-	{"dry-run", "joblog junit ci", "nothing runs, so there is nothing to log: drop one of them"},
 
 	{"crew-serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
@@ -213,31 +207,28 @@ var needs = [...]need{
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
-	{"retry-answer", "worker", "--worker", "add --worker CMD"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
-	{"worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age", "worker", "--worker", "add --worker CMD"},
+	{
+		"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
+		"worker", "--worker", "add --worker CMD",
+	},
 	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
 	{"lock-wait", "lock", "--lock", "add --lock FILE"},
 	{"jobserver-style", "jobserver=share", "--jobserver", "add --jobserver"},
-	{"keep", "state", "--state", "add --state DIR"},
 	{"queue", "engine crew-worker", "--engine", "add --engine URL"},
+	{"sign detach", "engine", "--engine", "add --engine URL"},
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
-	{"sign", "engine", "--engine", "add --engine URL"},
-	{"detach", "engine", "--engine", "add --engine URL"},
-	{"basefile transfer-file", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
-	{"return", "engine ssh", "--engine or --ssh", "add one of them: what tasks write here is here"},
-	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
+	{"basefile transfer-file return cleanup", "engine ssh", "--engine or --ssh", "add one of them: no file travels here"},
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
 	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
 	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
-	{"sched=keyed sched=topic", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"sched=keyed sched=topic per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
-	{"replay retry-failed state-reset", "state", "--state", "add --state DIR"},
-	{"per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"replay retry-failed state-reset keep", "state", "--state", "add --state DIR"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
 	{
 		"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
@@ -350,7 +341,7 @@ func wronglyReplaced(o *Options) *refusal {
 	if u == nil || anyContains(o.Words(), u.value) || !anyContains(o.Words(), "{}") {
 		return nil
 	}
-	return refuse(u.withValue(u.value)+" is nowhere in the command",
+	return refuse(u.withValue()+" is nowhere in the command",
 		"drop "+u.spelled+", as {} stands for the record without it", u)
 }
 
@@ -364,7 +355,7 @@ func shortMaxDelay(o *Options) *refusal {
 	if first := o.given("retry-delay"); first != nil {
 		uses = append(uses, first)
 	}
-	return refuse(fmt.Sprintf("%s is less than the first wait, %v", u.withValue(f.RetryMaxDelay.String()), f.RetryDelay),
+	return refuse(fmt.Sprintf("%s is less than the first wait, %v", u.withValue(), f.RetryDelay),
 		"lower --retry-delay", uses...)
 }
 

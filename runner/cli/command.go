@@ -225,8 +225,9 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case o.ask != "": // whatever else is wrong
-		o.Print = o.answer()
+	case o.asksHelp: // whatever else is wrong
+		o.Print = c.help(o.given("help").spelled == "-h")
+	case o.Print != "":
 	case refused != nil:
 		return nil, refused
 	case c.hasRun():
@@ -238,22 +239,11 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	return o, nil
 }
 
-// answer returns what was asked for instead of a run.
-func (o *Options) answer() string {
-	switch o.ask {
-	case askHelp:
-		return o.of.help(o.given(askHelp).spelled == "-h")
-	case askVersion:
-		return versionText()
-	}
-	return completionScript(o.ask)
-}
-
 // read returns the Options of a command line. If some of it is wrong, the first mistake
 // is the error, and the Options have the rest.
 func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
-	o.uses, o.operands, o.Command.Literal = l.uses, l.rest, l.ended
+	o.uses, o.Command.Literal = l.uses, l.ended
 	s := setter{opts: &o}
 	args := append([]string{"crew"}, strings.Fields(c.name)...)
 	for _, u := range l.uses {
@@ -312,11 +302,12 @@ func (s *setter) flags() (flags []cli.Flag) {
 
 // took takes the operands once all options are set.
 func (s *setter) took(c *command, operands []string) error {
+	asks := s.opts.asksHelp || s.opts.Print != ""
 	err := c.take(s.opts, operands)
-	if s.opts.ask != "" {
-		err = nil
+	if s.err != nil || asks {
+		return s.err
 	}
-	return cmp.Or(s.err, err)
+	return err
 }
 
 // flagOf is an option as urfave/cli sees it.

@@ -278,12 +278,12 @@ var options = [...]option{
 	{name: "no-control", text: "make no socket for crew ctl",
 		set: func(o *Options, _ string) error { o.Control.Off = true; return nil }},
 	{name: "help", short: "h", text: "print this; -h: what is used most, on one screen",
-		set: func(o *Options, _ string) error { o.ask = askHelp; return nil }},
+		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
 	{name: "version", short: "V", text: "print the version",
-		set: func(o *Options, _ string) error { o.ask = askVersion; return nil }},
+		set: func(o *Options, _ string) error { o.Print = versionText(); return nil }},
 	{name: "completion", value: "SHELL", choices: shells,
 		text: "print a script that completes for bash, zsh or fish",
-		set:  func(o *Options, v string) error { o.ask = v; return nil }},
+		set:  func(o *Options, v string) error { o.Print = completionScript(v); return nil }},
 
 	{name: "run", value: "RUN", of: "ctl: status log explain watch top pause resume resize cancel retry drain stop",
 		text: "the pid or the name of the run",
@@ -332,5 +332,5 @@ var options = [...]option{
 	{name: "json", of: "ctl; engine: status; state", text: "print lines of JSON",
 		set: func(o *Options, _ string) error { o.Ctl.JSON = true; return nil }},
 	{name: "help", short: "h", of: "ctl; engine; state", text: "print this",
-		set: func(o *Options, _ string) error { o.ask = askHelp; return nil }},
+		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
 }

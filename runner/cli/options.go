@@ -34,17 +34,12 @@ type Options struct {
 	Ctl     Ctl
 	Hub     Hub
 
-	of       *command
-	uses     []use    // the options given, in order, without those that were dropped
-	env      []use    // all options of CREW_OPTS
-	operands []string // what follows the options
-	ask      string   // what to print instead of running: askHelp, askVersion or a shell's name
-}
+	of   *command
+	uses []use // the options given, in order, without those that were dropped
+	env  []use // all options of CREW_OPTS
 
-const (
-	askHelp    = "help"
-	askVersion = "version"
-)
+	asksHelp bool
+}
 
 // Input configures where records come from and how they are cut.
 type Input struct {
@@ -421,7 +416,7 @@ func (o *Options) Workers() string {
 	if u == nil {
 		return ""
 	}
-	return u.withValue(u.value)
+	return u.withValue()
 }
 
 // Bad returns the error of an option's value, for which err is the hint.

@@ -102,8 +102,10 @@ func (c *command) noVerb(operands []string) error {
 	}
 	word := operands[0]
 	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
-	if known := peerVerb(word); slices.Contains(verbs, known) {
-		hint = "write crew " + c.name + " " + known
+	for known := range strings.FieldsSeq(peerVerbs) {
+		if known, found := strings.CutPrefix(known, word+":"); found && slices.Contains(verbs, known) {
+			hint = "write crew " + c.name + " " + known
+		}
 	}
 	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
 }
@@ -118,24 +120,9 @@ func (c *command) verbs() (verbs []string) {
 	return verbs
 }
 
-// peerVerb returns the verb for what other queues, such as pueue, call word, or "".
-func peerVerb(word string) string {
-	switch word {
-	case "list", "jobs", "ps":
-		return "explain"
-	case "kill", "remove", "rm":
-		return "cancel"
-	case "follow", "tail", "cat", "wait":
-		return "log"
-	case "parallel", "slots":
-		return "resize"
-	case "restart":
-		return "retry"
-	case "start":
-		return "resume"
-	}
-	return ""
-}
+// peerVerbs are the verbs for what other queues, such as pueue, call otherwise.
+const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
+	"cat:log wait:log parallel:resize slots:resize restart:retry start:resume"
 
 // takeTasks reads the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
