@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -221,33 +220,39 @@ func (u use) bad(err error) error {
 	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
 }
 
-// shellPart matches a part of a word, or what is between words. Inside "" a backslash is
-// literal except before some characters.
-const shellPart = `(?s)^(?:[ \t\n]+|\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^ \t\n\\'"]+)`
-
 // shellWords splits s as a shell does that knows blanks, quotes and backslashes
 // but no expansions.
 func shellWords(s string) (words []string, err error) {
-	part, escaped := regexp.MustCompile(shellPart), regexp.MustCompile("\\\\([\"\\\\$`])")
 	inside := false // a word, which can be empty: ''
 	for s != "" {
-		text := part.FindString(s)
-		if text == "" && s == `\` {
-			return nil, errors.New("it ends in a backslash")
-		} else if text == "" {
-			return nil, fmt.Errorf("a %c in it is not closed", s[0])
-		}
-		s = s[len(text):]
-		switch text[0] {
-		case ' ', '\t', '\n':
-			inside = false
+		first, closed := s[:1], true
+		text := first
+		switch first {
+		case " ", "\t", "\n":
+			inside, s = false, s[1:]
 			continue
-		case '\\':
-			text = text[1:]
-		case '\'':
-			text = text[1 : len(text)-1]
-		case '"':
-			text = escaped.ReplaceAllString(text[1:len(text)-1], "$1")
+		case `\`:
+			if len(s) == 1 {
+				return nil, errors.New("it ends in a backslash")
+			}
+			text, s = s[1:2], s[2:]
+		case "'":
+			text, s, closed = strings.Cut(s[1:], "'")
+		case `"`:
+			end := 1
+			for ; end < len(s) && s[end] != '"'; end++ {
+				if s[end] == '\\' {
+					end++
+				}
+			}
+			if closed = end < len(s); closed {
+				text, s = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`").Replace(s[1:end]), s[end+1:]
+			}
+		default:
+			s = s[1:]
+		}
+		if !closed {
+			return nil, fmt.Errorf("a %s in it is not closed", first)
 		}
 		if !inside {
 			words = append(words, "")

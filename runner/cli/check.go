@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -99,6 +98,7 @@ var clashes = [...]clash{
 	{"output=raw", "engine ssh", "output comes back in pieces: use --output line"},
 	{"nice", "ssh", "put nice -n before the command: drop --nice"},
 
+	{"retry-delay", "short-max-delay", "the first wait would be the longest: lower --retry-delay"},
 	{"fail-fast", "halt", "--fail-fast is --halt now,fail=1: keep one of them"},
 
 	{"output=raw", "keep-order", "raw output cannot wait its turn: use --output group"},
@@ -204,6 +204,7 @@ var needs = [...]need{
 		"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s",
 	},
+	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
@@ -293,7 +294,7 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, unattachable(o), wronglyReplaced(o), shortMaxDelay(o))
+	return append(all, unattachable(o))
 }
 
 func (o *Options) clash(u *use, other, hint string) *refusal {
@@ -334,36 +335,14 @@ func unattachable(o *Options) *refusal {
 	return nil
 }
 
-// wronglyReplaced refuses an -I whose value was not meant as one, as that of xargs
-// --replace, which needs none.
-func wronglyReplaced(o *Options) *refusal {
-	u := o.given("replace")
-	if u == nil || anyContains(o.Words(), u.value) || !anyContains(o.Words(), "{}") {
-		return nil
-	}
-	return refuse(u.withValue()+" is nowhere in the command",
-		"drop "+u.spelled+", as {} stands for the record without it", u)
-}
-
-// shortMaxDelay refuses a longest wait that is shorter than the first one.
-func shortMaxDelay(o *Options) *refusal {
-	u, f := o.given("retry-max-delay"), &o.Failure
-	if u == nil || f.RetryMaxDelay >= f.RetryDelay {
-		return nil
-	}
-	uses := []*use{u}
-	if first := o.given("retry-delay"); first != nil {
-		uses = append(uses, first)
-	}
-	return refuse(fmt.Sprintf("%s is less than the first wait, %v", u.withValue(), f.RetryDelay),
-		"lower --retry-delay", uses...)
-}
-
 // when returns the use that makes the condition hold, or nil.
 func (o *Options) when(cond string) *use {
 	name, value, exact := strings.Cut(cond, "=")
 	name, other := strings.CutSuffix(name, "!")
 	u := o.given(name)
+	if u == nil {
+		u = o.state(name)
+	}
 	if u == nil || exact && (u.value == value) == other {
 		return nil
 	}
@@ -380,16 +359,17 @@ func (o *Options) state(name string) *use {
 		return &use{opt: &option{name: name}, spelled: spelled}
 	}
 	from := func(holds bool, option, more string) *use {
-		if !holds {
+		given := o.given(option)
+		if !holds || given == nil {
 			return nil
 		}
-		u := *o.given(option)
-		u.spelled += more
+		u := *given
+		u.spelled += strings.Replace(more, "VALUE", u.value, 1)
 		return &u
 	}
 	in, retryOn, submits := &o.Input, &o.Failure.RetryOn, o.Elsewhere() && o.Engine.URL != ""
 	if command, found := strings.CutPrefix(name, "crew-"); found {
-		return said(command == strings.ReplaceAll(o.Do, " ", "-"), o.Do)
+		return said(strings.ReplaceAll(command, "-", " ") == o.Do, o.Do)
 	}
 	switch name {
 	case "command":
@@ -412,7 +392,7 @@ func (o *Options) state(name string) *use {
 		return from(same && o.Output.Joblog != "", "joblog", "")
 	case "jobs-of-all":
 		n, err := strconv.Atoi(o.Pool.Jobs)
-		return from(o.Pool.Jobs != "" && (err != nil || n <= 0 || o.Pool.Jobs[0] == '+'), "jobs", " "+o.Pool.Jobs)
+		return from(o.Pool.Jobs != "" && (err != nil || n <= 0 || o.Pool.Jobs[0] == '+'), "jobs", " VALUE")
 	case "submitting":
 		return from(submits, "engine", "")
 	case "unsigned":
@@ -426,10 +406,12 @@ func (o *Options) state(name string) *use {
 		}
 		return &use{opt: pipe.opt, env: pipe.env, spelled: "--pipe --worker"}
 	case "halt-share":
-		if !o.Failure.Halt.Percent {
-			return nil
-		}
-		return from(true, "halt", " "+o.given("halt").value)
+		return from(o.Failure.Halt.Percent, "halt", " VALUE")
+	case "replace-unused": // such as xargs --replace, which needs no value
+		unused := !anyContains(o.Words(), o.Command.Replace) && anyContains(o.Words(), "{}")
+		return from(unused, "replace", " VALUE")
+	case "short-max-delay":
+		return from(o.Failure.RetryMaxDelay < o.Failure.RetryDelay, "retry-max-delay", "")
 	case "tasks":
 		return said(len(o.Ctl.Tasks) > 0, "task numbers")
 	case "far":

@@ -105,10 +105,10 @@ func TestRefusals(t *testing.T) {
 		{"worker --engine nowhere: -j2", "worker needs a command, for which runs bring the values: write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
 
 		// the command and other operands
-		{"--replace mv {} {}.bak", "--replace mv is nowhere in the command: drop --replace, as {} stands for the record without it"},
+		{"--replace mv {} {}.bak", "--replace mv needs a place in the command: drop it, as {} stands for the record without it"},
 		{"-I= cat ::::", ":::: names no file: write :::: FILE, or ::: for values on the command line"},
 		{"cat :::+ a", "the first group of values is linked to nothing: begin with ::: or ::::"},
-		{"--retries 2 --retry-delay 9 --retry-max-delay 3 cat", "--retry-max-delay 3 is less than the first wait, 9s: lower --retry-delay"},
+		{"--retries 2 --retry-delay 9 --retry-max-delay 3 cat", "--retry-delay and --retry-max-delay do not go together: the first wait would be the longest: lower --retry-delay"},
 		{"engine attach", "crew engine attach needs the name of a run: write crew engine attach [options] RUN"},
 		{"engine attach r1 -k r2", `"r2" is one word too many: write crew engine attach [options] RUN`},
 		{"touch {} && echo {} ::: ran", "'&&' would be an argument, because a command of several words runs without a shell: write 'touch {} && echo {}' for one, or -- before the command to keep the word"},
@@ -191,7 +191,7 @@ var states = map[string]string{
 	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}",
 	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
 	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%",
-	"tasks": "", "far": "--to=engine:hub", "unseen": "--name=X",
+	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
 	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer",
 }
 
@@ -266,7 +266,6 @@ func TestCrewOptsGiveWay(t *testing.T) {
 		{"-j3 " + topics, "-j4 cat", "-j (from CREW_OPTS) and --topics (from CREW_OPTS) do not go together: the topics have their own workers: drop -j"},
 		{"-0 -d ,", "-d x cat", `-0 (from CREW_OPTS) and -d (from CREW_OPTS) do not go together: -0 is -d '\0': keep one of them`},
 		{"--retry-delay 5s", "cat", "--retry-delay (from CREW_OPTS) needs --retries: add --retries N"},
-		{"--retry-max-delay .5 --retries 1", "cat", "--retry-max-delay .5 (from CREW_OPTS) is less than the first wait, 1s: lower --retry-delay"},
 		{"--retry-on timeout --retries 1", "cat", "--retry-on timeout (from CREW_OPTS) needs a timeout: add --timeout DUR"},
 		{topics, "-j4 --sched topic cat", "--sched topic needs topics: add --topics LIST, or --topics auto"},
 		{topics, "-j4 --topics a=1 cat", "-j and --topics do not go together: the topics have their own workers: drop -j"},

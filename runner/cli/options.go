@@ -312,8 +312,10 @@ func (o *Options) finish() {
 	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
 		o.Command.MaxArgs = 1
 	}
-	if o.given("retry-max-delay") == nil {
-		o.Failure.RetryMaxDelay = max(o.Failure.RetryMaxDelay, o.Failure.RetryDelay)
+	if f := &o.Failure; o.given("retry-max-delay") == nil {
+		f.RetryMaxDelay = max(f.RetryMaxDelay, f.RetryDelay)
+	} else if o.given("retry-delay") == nil {
+		f.RetryDelay = min(f.RetryDelay, f.RetryMaxDelay)
 	}
 }
 
@@ -388,15 +390,14 @@ func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON
 // Has reports whether the outcome is in the list.
 func (on RetryOn) Has(o task.Outcome) bool { return slices.Contains(on.Outcomes, o) }
 
-// given returns the last use of an option, or what stands for another condition of the
-// rules, or nil.
+// given returns the last use of an option, or nil.
 func (o *Options) given(name string) *use {
 	for i := len(o.uses) - 1; i >= 0; i-- {
 		if o.uses[i].opt.name == name {
 			return &o.uses[i]
 		}
 	}
-	return o.state(name)
+	return nil
 }
 
 // Typed returns how an option was typed, or "" if it was not given.

@@ -123,9 +123,8 @@ var peerOptions = [...]peerOption{
 		names: "color-failed colour-failed color-fail colour-fail cf",
 		hint:  "the digest at the end shows what failed: drop it",
 	},
-	{names: "compress", hint: "drop it, or let TMPDIR name a larger disk"},
 	{
-		names: "compress-program decompress-program use-compress-program use-decompress-program",
+		names: "compress compress-program decompress-program use-compress-program use-decompress-program",
 		hint:  "drop it, or let TMPDIR name a larger disk",
 	},
 	{names: "tmpdir tempdir", hint: "set TMPDIR in the environment"},
@@ -181,10 +180,8 @@ func (o *Options) WholeLines() string {
 	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) {
 		return ""
 	}
-	for _, name := range [...]string{"null", "delimiter", "colsep", "csv"} {
-		if o.given(name) != nil {
-			return ""
-		}
+	if cut := func(u use) bool { return hasWord("null delimiter colsep csv", u.opt.name) }; slices.ContainsFunc(o.uses, cut) {
+		return ""
 	}
 	return u.spelled
 }

@@ -130,34 +130,33 @@ func deadlineAfter(s string, now time.Time) (Deadline, error) {
 // answer and any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {
 	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, any; N is from 1 to 255")
+	outcomes := map[string]task.Outcome{
+		"signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed, "answer": task.BadAnswer,
+	}
 	var r RetryOn
 	for item := range strings.SplitSeq(s, ",") {
+		if outcome, found := outcomes[item]; found {
+			r.Outcomes = append(r.Outcomes, outcome)
+			continue
+		}
 		switch item {
 		case "any":
 			r.Any = true
+			continue
 		case "exit":
-			r.Exit = append(r.Exit, ExitRange{1, 255})
-		case "signal":
-			r.Outcomes = append(r.Outcomes, task.Signal)
-		case "timeout":
-			r.Outcomes = append(r.Outcomes, task.Timeout)
-		case "start":
-			r.Outcomes = append(r.Outcomes, task.StartFailed)
-		case "answer":
-			r.Outcomes = append(r.Outcomes, task.BadAnswer)
-		default:
-			span, found := strings.CutPrefix(item, "exit:")
-			from, to, isRange := strings.Cut(span, "-")
-			if !isRange {
-				to = from
-			}
-			a, err := parseWhole(from, 1, 255)
-			b, err2 := parseWhole(to, a, 255)
-			if !found || err != nil || err2 != nil {
-				return RetryOn{}, hint
-			}
-			r.Exit = append(r.Exit, ExitRange{a, b})
+			item = "exit:1-255"
 		}
+		span, found := strings.CutPrefix(item, "exit:")
+		from, to, isRange := strings.Cut(span, "-")
+		if !isRange {
+			to = from
+		}
+		a, err := parseWhole(from, 1, 255)
+		b, err2 := parseWhole(to, a, 255)
+		if !found || err != nil || err2 != nil {
+			return RetryOn{}, hint
+		}
+		r.Exit = append(r.Exit, ExitRange{a, b})
 	}
 	return r, nil
 }
@@ -184,18 +183,21 @@ func parseHalt(s string) (Halt, error) {
 	if modern, ok := oldForms[s]; ok {
 		return Halt{}, errors.New("write " + modern)
 	}
-	when, why, _ := strings.Cut(s, ",")
-	what, count, _ := strings.Cut(why, "=")
-	digits, percent := strings.CutSuffix(count, "%")
-	most := math.MaxInt
-	if percent {
-		most = 100
-	}
-	n, err := parseWhole(digits, 1, most)
-	if err != nil || when != "soon" && when != "now" || what != "fail" && what != "success" && what != "done" {
+	part := regexp.MustCompile(`^(soon|now),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
+	if part == nil {
 		return Halt{}, hint
 	}
-	return Halt{When: when, On: what, N: n, Percent: percent}, nil
+	h := Halt{When: part[1], On: part[2], Percent: part[4] != ""}
+	most := math.MaxInt
+	if h.Percent {
+		most = 100
+	}
+	n, err := parseWhole(part[3], 1, most)
+	if err != nil {
+		return Halt{}, hint
+	}
+	h.N = n
+	return h, nil
 }
 
 // parseText refuses the empty string, which is most likely an unset variable of
