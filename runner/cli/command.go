@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Template is a row of the command table. The parser, the help and the completion use
+// command is a row of the command table. The parser, the help and the completion use
 // it, and a test compares the man page with it.
 type command struct {
 	name     string // all its words: "ctl log"
@@ -244,35 +244,27 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
 	o.uses, o.Command.Literal = l.uses, l.ended
-	s := setter{opts: &o}
 	args := append([]string{"crew"}, strings.Fields(c.name)...)
 	for _, u := range l.uses {
 		args = append(args, u.word())
 	}
-	err := s.app(c).Run(append(append(args, "--"), l.rest...))
+	err := app(c, &setter{opts: &o}).Run(append(append(args, "--"), l.rest...))
 	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 		err = fmt.Errorf("parse options: %w", err)
 	}
 	return &o, err
 }
 
-// setter sets options to the values that urfave/cli finds.
-type setter struct {
-	opts *Options
-	next int   // index in opts.uses; urfave/cli keeps their order
-	err  error // the first bad value
-}
-
 // app returns crew as urfave/cli sees it: with the command and the options that the
 // command line has, since it would take 5 times as long for all. It gets long options
 // alone, each with its value, then a --, and the operands; its built-in options and
 // commands are switched off, so it cannot take anything for a command of its own.
-func (s *setter) app(c *command) *cli.App {
+func app(c *command, s *setter) *cli.App {
 	tool, verb, isVerb := strings.Cut(c.name, " ")
 	made := &cli.Command{
 		Name:     cmp.Or(verb, tool),
 		HideHelp: true,
-		Flags:    s.flags(),
+		Flags:    []cli.Flag{s},
 		Action:   func(ctx *cli.Context) error { return s.took(c, ctx.Args().Slice()) },
 		// It is not inherited.
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
@@ -290,50 +282,36 @@ func (s *setter) app(c *command) *cli.App {
 	}
 }
 
-// flags returns the options that were given, each once.
-func (s *setter) flags() (flags []cli.Flag) {
-	for i := range s.opts.uses {
-		if u := &s.opts.uses[i]; s.opts.given(u.opt.name) == u {
-			flags = append(flags, flagOf{u.opt, s})
+// setter sets options to the values that urfave/cli finds. It stands for all of them as
+// one cli.Flag.
+type setter struct {
+	opts *Options
+	next int   // index in opts.uses; urfave/cli keeps their order
+	err  error // the first bad value
+}
+
+// Apply adds the options that were given to a set.
+func (s *setter) Apply(flags *flag.FlagSet) error {
+	for _, u := range s.opts.uses {
+		switch {
+		case flags.Lookup(u.opt.name) != nil:
+		case u.opt.value == "":
+			flags.BoolFunc(u.opt.name, "", s.set)
+		default:
+			flags.Func(u.opt.name, "", s.set)
 		}
-	}
-	return flags
-}
-
-// took takes the operands once all options are set.
-func (s *setter) took(c *command, operands []string) error {
-	asks := s.opts.asksHelp || s.opts.Print != ""
-	err := c.take(s.opts, operands)
-	if s.err != nil || asks {
-		return s.err
-	}
-	return err
-}
-
-// flagOf is an option as urfave/cli sees it.
-type flagOf struct {
-	opt    *option
-	setter *setter
-}
-
-// Apply adds the option to a set.
-func (f flagOf) Apply(flags *flag.FlagSet) error {
-	if f.opt.value == "" {
-		flags.BoolFunc(f.opt.name, "", f.setter.set)
-	} else {
-		flags.Func(f.opt.name, "", f.setter.set)
 	}
 	return nil
 }
 
 // Names returns nothing: urfave/cli would look each name up among those of all options.
-func (f flagOf) Names() []string { return nil }
+func (s *setter) Names() []string { return nil }
 
 // IsSet reports whether the environment sets the option, as CREW_OPTS does not.
-func (f flagOf) IsSet() bool { return false }
+func (s *setter) IsSet() bool { return false }
 
 // String returns "": options have no default that is shown.
-func (f flagOf) String() string { return "" }
+func (s *setter) String() string { return "" }
 
 // set sets the next option. It keeps an error for took, since the flag package would
 // wrap it in a message of its own.
@@ -348,6 +326,16 @@ func (s *setter) set(value string) error {
 		s.err = u.bad(err)
 	}
 	return nil
+}
+
+// took takes the operands once all options are set.
+func (s *setter) took(c *command, operands []string) error {
+	asks := s.opts.asksHelp || s.opts.Print != ""
+	err := c.take(s.opts, operands)
+	if s.err != nil || asks {
+		return s.err
+	}
+	return err
 }
 
 // UsageError is a mistake in how crew was called, found before anything ran.
