@@ -46,7 +46,7 @@ func (u use) withChoice() string {
 		u.spelled += "=" + u.value
 		return u.String()
 	}
-	if u.opt.choices == nil || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
+	if u.opt.choices == "" || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
 		return u.String()
 	}
 	return u.withValue()

@@ -49,42 +49,30 @@ var clashes = [...]clash{
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
 	{"worker", "pty", "a worker answers into a pipe: drop --pty"},
 	{"worker", "output=raw", "an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
-	{
-		"crew-worker engine ssh", "worker-window!=1",
-		"a worker on another machine has one record at a time: drop --worker-window, or have more workers",
-	},
-	{
-		"crew-worker engine ssh", "worker-start!=lazy",
-		"workers on other machines start with their first records: drop --worker-start",
-	},
+	{"crew-worker engine ssh", "worker-window!=1",
+		"a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+	{"crew-worker engine ssh", "worker-start!=lazy",
+		"workers on other machines start with their first records: drop --worker-start"},
 
 	{"shard", "numbered-key", "a task gets its number after its share is known: take the key from the record"},
 	{"shard-times", "key", "a key says which share it is in: drop one of them"},
 	{"shard-times", "numbered", "that differs from run to run: have a shell expand $CREW_SEQ instead"},
 	{"shard-times", "placed", "that differs from run to run: have a shell expand $CREW_WORKER instead"},
-	{
-		"shard-times", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
-			"put the logs together when all have ended",
-	},
+	{"shard-times", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
+		"put the logs together when all have ended"},
 	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
 
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
 	{"jobs-of-all", "ssh", "write how many tasks each host runs, as in -j 8 or -S 8/web1"},
-	{
-		"unsigned", "env workdir pipe",
-		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s",
-	},
-	{
-		"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
-		"it is for each crew worker, whose process answers: give it there, or add --sign FILE",
-	},
+	{"unsigned", "env workdir pipe",
+		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s"},
+	{"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
+		"it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
 	{"filters", "ssh engine", "workers that read many blocks run on this machine: drop %s, or --worker"},
-	{
-		"filters", "keep-order retries state json results tag tag-string worker-protocol",
-		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker",
-	},
+	{"filters", "keep-order retries state json results tag tag-string worker-protocol",
+		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker"},
 	{"no-control", "unseen", "without a socket nobody sees the name: drop one of them"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
@@ -119,10 +107,8 @@ var clashes = [...]clash{
 	{"tty", "keep-order tag tag-string json results replay", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
-	{
-		"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
-		"each policy has its own order: drop --sched",
-	},
+	{"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
+		"each policy has its own order: drop --sched"},
 	{"jobs", "topics!=auto", "the topics have their own workers: drop -j"},
 	{"state-reset", "replay retry-failed", "everything runs again: drop %s"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
@@ -156,37 +142,23 @@ var clashes = [...]clash{
 	{"crew-serve", "replay", "results are shown once: drop --replay"},
 	{"crew-serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
 	{"crew-serve", "no-control", "tasks come by the socket: drop --no-control"},
-	{
-		"crew-serve", "engine queue ssh connect-timeout env sign detach basefile transfer-file return cleanup worker-ttl",
-		"crew serve runs its tasks here: drop %s",
-	},
+	{"crew-serve", "engine queue ssh connect-timeout env sign detach basefile transfer-file return cleanup worker-ttl",
+		"crew serve runs its tasks here: drop %s"},
 	{"crew-serve crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop %s"},
 	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
-	{
-		"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof " +
-			"shard shard-times pipe block records recend recstart buffer",
-		"submitters bring the records: give them %s",
-	},
-	{
-		"crew-worker", "sched key cost topics per-key order!=input",
-		"submitters say which task runs where: give them %s",
-	},
-	{
-		"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline",
-		"submitters say what becomes of a failure: give them %s",
-	},
-	{
-		"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
-		"results go to the submitters: give them %s",
-	},
-	{
-		"crew-worker", "dry-run state replay retry-failed state-reset",
-		"the submitter's run is what is recorded and shown: give it %s",
-	},
-	{
-		"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
-		"it is for runs, which workers carry out: give them %s",
-	},
+	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof " +
+		"shard shard-times pipe block records recend recstart buffer",
+		"submitters bring the records: give them %s"},
+	{"crew-worker", "sched key cost topics per-key order!=input",
+		"submitters say which task runs where: give them %s"},
+	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline",
+		"submitters say what becomes of a failure: give them %s"},
+	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
+		"results go to the submitters: give them %s"},
+	{"crew-worker", "dry-run state replay retry-failed state-reset",
+		"the submitter's run is what is recorded and shown: give it %s"},
+	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
+		"it is for runs, which workers carry out: give them %s"},
 
 	{"tasks", "key", "drop one of them"},
 	{"wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
@@ -200,19 +172,15 @@ type need struct{ conds, others, what, hint string }
 var needs = [...]need{
 	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
 	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
-	{
-		"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
-		"without one each record is a command line: add a command, or drop %s",
-	},
+	{"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
+		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
-	{
-		"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
-		"worker", "--worker", "add --worker CMD",
-	},
+	{"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
+		"worker", "--worker", "add --worker CMD"},
 	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
 	{"lock-wait", "lock", "--lock", "add --lock FILE"},
 	{"jobserver-style", "jobserver=share", "--jobserver", "add --jobserver"},
@@ -231,10 +199,8 @@ var needs = [...]need{
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
 	{"replay retry-failed state-reset keep", "state", "--state", "add --state DIR"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
-	{
-		"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
-		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
-	},
+	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
+		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
 	{"crew-engine-serve", "dir", "a directory", "add --dir DIR"},
 	{"tls-cert", "tls-key", "--tls-key", "give both"},
 	{"tls-key", "tls-cert", "--tls-cert", "give both"},

@@ -210,8 +210,9 @@ func optionOf(c *command, cond string) string {
 	case o.value == "":
 		return "--" + name
 	case exact && !other:
-	case o.choices != nil:
-		value = o.choices[(slices.Index(o.choices, value)+1)%len(o.choices)]
+	case o.choices != "":
+		choices := strings.Fields(o.choices)
+		value = choices[(slices.Index(choices, value)+1)%len(choices)]
 	default:
 		value = cmp.Or(values[name], values[o.value], "X")
 	}

@@ -319,7 +319,7 @@ func (s *setter) set(value string) error {
 	u := s.opts.uses[s.next]
 	s.next++
 	err := u.opt.set(s.opts, value)
-	if err == nil && u.opt.choices != nil {
+	if err == nil && u.opt.choices != "" {
 		err = among(value, u.opt.choices)
 	}
 	if err != nil && s.err == nil {

@@ -164,13 +164,13 @@ func TestManPageHasTheChoices(t *testing.T) {
 	text := manText(t)
 	for i := range options {
 		o := &options[i]
-		if o.choices == nil {
+		if o.choices == "" {
 			continue
 		}
 		_, entry, found := strings.Cut(text, ".It Fl -"+o.name+" ")
 		require.True(t, found, o.name)
 		entry, _, _ = strings.Cut(entry, ".It Fl ")
-		for _, c := range o.choices {
+		for c := range strings.FieldsSeq(o.choices) {
 			require.Regexp(t, `(?m)^(\.It )?\.?Cm (.* )?`+c+`\b|^\.It Cm `+c+`$`, entry, "%s %s", o.name, c)
 		}
 	}

@@ -15,31 +15,22 @@ import (
 // option is a row of the flag table. The parser, --help and the completion use it, and
 // a test compares the man page with it.
 type option struct {
-	group   string   // heading in --help and in the man page, if this is the first one below it
-	name    string   // long, without dashes
-	short   string   // letters of the short forms
-	value   string   // name of the value; "" if the option takes none
-	alone   string   // the value if none is attached; "" if one has to follow
-	text    string   // description in --help
-	choices []string // the values, if they are a closed set
-	means   string   // name=value, if the option is short for another one
+	group   string // heading in --help and in the man page, if this is the first one below it
+	name    string // long, without dashes
+	short   string // letters of the short forms
+	value   string // name of the value; "" if the option takes none
+	alone   string // the value if none is attached; "" if one has to follow
+	text    string // description in --help
+	choices string // the values, if they are a closed set
+	means   string // name=value, if the option is short for another one
 	set     func(o *Options, value string) error
 	of      string // the commands that take it, such as "ctl: log add; state"; "" for those that run tasks
 }
 
-// The closed sets of values.
-var (
-	inputs    = []string{"lines", "json"}
-	policies  = []string{"fifo", "round-robin", "least-busy", "keyed", "topic"}
-	modes     = []string{"group", "line", "raw", "none"}
-	whens     = []string{"auto", "always", "full", "never"}
-	servers   = []string{"auto", "github", "gitlab", "none"}
-	shells    = []string{"bash", "zsh", "fish"}
-	orders    = []string{"input", "longest-first"}
-	protocols = []string{"line", "nul", "json"} // in the order of task's constants
-	starts    = []string{"lazy", "eager"}
-	sharings  = []string{"share", "join", "no"}
-	styles    = []string{"auto", "fifo", "pipe"}
+// Closed sets of values that parsers know, too.
+const (
+	whens     = "auto always full never"
+	protocols = "line nul json" // in the order of task's constants
 )
 
 // options is the flag table, in the order of --help. The linker lays it out, so it
@@ -58,7 +49,7 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Input.CSV = true; return nil }},
 	{name: "header", text: "the first record names the columns",
 		set: func(o *Options, _ string) error { o.Input.Header = true; return nil }},
-	{name: "input", value: "FORMAT", choices: inputs,
+	{name: "input", value: "FORMAT", choices: "lines json",
 		text: "lines (default), or json: an object a line",
 		set:  func(o *Options, v string) error { o.Input.JSON = v == "json"; return nil }},
 	{name: "max-args", short: "n", value: "N",
@@ -97,7 +88,7 @@ var options = [...]option{
 	{group: "The pool", name: "jobs", short: "jP", value: "N",
 		text: "workers: N, N%, +N, -N, 0 for most, or a FILE",
 		set:  func(o *Options, v string) error { return setText(&o.Pool.Jobs, v) }},
-	{name: "sched", value: "POLICY", choices: policies,
+	{name: "sched", value: "POLICY", choices: "fifo round-robin least-busy keyed topic",
 		text: "fifo, round-robin, least-busy, keyed or topic",
 		set:  func(o *Options, v string) error { o.Sched.Policy = v; return nil }},
 	{name: "key", value: "TEMPLATE", text: "what policy and limits go by, such as '{1}'",
@@ -114,17 +105,17 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Pool.Delay, v, task.ParseDuration) }},
 	{name: "jitter", value: "DUR", text: "wait a random time up to DUR before the first start",
 		set: func(o *Options, v string) error { return set(&o.Pool.Jitter, v, task.ParseDuration) }},
-	{name: "order", value: "ORDER", choices: orders,
+	{name: "order", value: "ORDER", choices: "input longest-first",
 		text: "input (default), or longest-first, by --state",
 		set:  func(o *Options, v string) error { o.Sched.LongestFirst = v == "longest-first"; return nil }},
 	{name: "lock", value: "FILE", text: "exit with 75 if another run holds it",
 		set: func(o *Options, v string) error { return setText(&o.Pool.Lock, v) }},
 	{name: "lock-wait", value: "DUR", text: "with --lock: wait for the other run up to DUR",
 		set: func(o *Options, v string) error { return set(&o.Pool.LockWait, v, task.ParseDuration) }},
-	{name: "jobserver", value: "WHEN", alone: "share", choices: sharings,
+	{name: "jobserver", value: "WHEN", alone: "share", choices: "share join no",
 		text: "share the places as make -j does; =no: join none",
 		set:  func(o *Options, v string) error { o.Jobserver.Mode = v; return nil }},
-	{name: "jobserver-style", value: "FORM", choices: styles,
+	{name: "jobserver-style", value: "FORM", choices: "auto fifo pipe",
 		text: "auto (default), fifo, or pipe for make before 4.4",
 		set:  func(o *Options, v string) error { o.Jobserver.Style = v; return nil }},
 	{name: "workdir", value: "DIR", text: "run tasks in DIR",
@@ -147,12 +138,12 @@ var options = [...]option{
 	{name: "worker-protocol", value: "NAME", choices: protocols,
 		text: "line (default), nul or json",
 		set: func(o *Options, v string) error {
-			o.Coproc.Protocol = task.LineProtocol + task.Protocol(slices.Index(protocols, v))
+			o.Coproc.Protocol = task.LineProtocol + task.Protocol(slices.Index(strings.Fields(protocols), v))
 			return nil
 		}},
 	{name: "worker-window", value: "N", text: "up to N records in a worker at once (1)",
 		set: func(o *Options, v string) (err error) { o.Coproc.Window, err = parseWhole(v, 1, 1<<16); return err }},
-	{name: "worker-start", value: "WHEN", choices: starts,
+	{name: "worker-start", value: "WHEN", choices: "lazy eager",
 		text: "lazy (default), with the first record, or eager",
 		set:  func(o *Options, v string) error { o.Coproc.Eager = v == "eager"; return nil }},
 	{name: "worker-ready", value: "REGEX", text: "wait for a line of the worker that matches",
@@ -186,7 +177,7 @@ var options = [...]option{
 
 	{group: "Results out", name: "keep-order", short: "k", text: "results in input order",
 		set: func(o *Options, _ string) error { o.Output.KeepOrder = true; return nil }},
-	{name: "output", value: "MODE", choices: modes, text: "group (default), line, raw or none",
+	{name: "output", value: "MODE", choices: "group line raw none", text: "group (default), line, raw or none",
 		set: func(o *Options, v string) error { o.Output.Mode = v; return nil }},
 	{name: "line-buffer", means: "output=line", text: "same as --output line"},
 	{name: "ungroup", short: "u", means: "output=raw", text: "same as --output raw"},
@@ -206,7 +197,7 @@ var options = [...]option{
 		}},
 	{name: "junit", value: "FILE", text: "write a test report in JUnit's XML at the end",
 		set: func(o *Options, v string) error { return setText(&o.Output.JUnit, v) }},
-	{name: "ci", value: "SERVER", choices: servers,
+	{name: "ci", value: "SERVER", choices: "auto github gitlab none",
 		text: "CI server: auto (default), github, gitlab or none",
 		set:  func(o *Options, v string) error { o.Show.CI = v; return nil }},
 	{name: "progress", value: "WHEN", choices: whens,
@@ -281,7 +272,7 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
 	{name: "version", short: "V", text: "print the version",
 		set: func(o *Options, _ string) error { o.Print = versionText(); return nil }},
-	{name: "completion", value: "SHELL", choices: shells,
+	{name: "completion", value: "SHELL", choices: "bash zsh fish",
 		text: "print a script that completes for bash, zsh or fish",
 		set:  func(o *Options, v string) error { o.Print = completionScript(v); return nil }},
 
@@ -298,7 +289,7 @@ var options = [...]option{
 		set: func(o *Options, v string) error { key := task.Bytes(v); o.Ctl.Key = &key; return nil }},
 	{name: "after", value: "TASK", of: "ctl: add",
 		text: "wait until this one succeeded; repeatable",
-		set:  func(o *Options, v string) error { return add(&o.Ctl.After, v, parseAfter) }},
+		set:  func(o *Options, v string) error { return add(&o.Ctl.After, v, parseTask) }},
 	{name: "wait", of: "ctl: add", text: "show the output, end with the task's status",
 		set: func(o *Options, _ string) error { o.Ctl.Wait = true; return nil }},
 	{name: "block", of: "ctl: add", text: "wait while the queue is full",

@@ -111,13 +111,13 @@ type Pool struct {
 
 // Jobserver configures with whom the run shares the places for its tasks.
 type Jobserver struct {
-	Mode  string // one of sharings
-	Style string // of the one to share, one of styles; "" is auto
+	Mode  string // a value of --jobserver
+	Style string // a value of --jobserver-style; "" is auto
 }
 
 // Sched configures the order of tasks and which worker runs them.
 type Sched struct {
-	Policy string       // one of policies
+	Policy string       // a value of --sched
 	Key    string       // template; "" for none
 	Cost   string       // template; "" for 1
 	Topics sched.Topics // zero for none
@@ -164,7 +164,7 @@ type ExitRange struct{ From, To int }
 
 // Output configures where results go.
 type Output struct {
-	Mode       string // one of modes
+	Mode       string // a value of --output
 	KeepOrder  bool
 	FailedOnly bool // show nothing of tasks that succeed, and say nothing of a run of these
 	Tag        bool
@@ -178,8 +178,8 @@ type Output struct {
 
 // Show configures what people see beside the results.
 type Show struct {
-	Progress string // one of whens
-	CI       string // one of servers
+	Progress string // a value of --progress
+	CI       string // a value of --ci
 	Quiet    bool
 	Verbose  bool
 	DryRun   bool

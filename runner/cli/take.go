@@ -127,11 +127,9 @@ const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cance
 // takeTasks reads the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
-		id, ok := parseTask(w)
-		if !ok {
+		if add(&ctl.Tasks, w, parseTask) != nil {
 			return c.noTask(w, operands, ctl.Run)
 		}
-		ctl.Tasks = append(ctl.Tasks, id)
 	}
 	switch {
 	case len(ctl.Tasks) == 0 && ctl.Key == nil && c.operands != takesAny:
@@ -192,15 +190,9 @@ func (ctl *Ctl) setSize(text string) error {
 }
 
 // parseTask parses the number of a task.
-func parseTask(text string) (id uint64, ok bool) {
+func parseTask(text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
-	return id, err == nil && id > 0
-}
-
-// parseAfter parses the number of a task to wait for.
-func parseAfter(text string) (uint64, error) {
-	id, ok := parseTask(text)
-	if !ok {
+	if err != nil || id == 0 {
 		return 0, errors.New("write the number that add has printed for the task")
 	}
 	return id, nil

@@ -210,9 +210,9 @@ func parseText(s string) (string, error) {
 }
 
 // among refuses what is none of the choices.
-func among(s string, choices []string) error {
-	if !slices.Contains(choices, s) {
-		return errors.New("write " + oneOf(choices))
+func among(s, choices string) error {
+	if list := strings.Fields(choices); !slices.Contains(list, s) {
+		return errors.New("write " + oneOf(list))
 	}
 	return nil
 }
