@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		{"--progress touch ran ::: a", `bad value "touch" for --progress: write auto, always, full or never, or --bar touch`},
 		{"--worker 4 ls", `bad value "4" for --worker: write the command of a worker; -j N says how many there are`},
 		{"--worker cat --worker-window 0", `bad value "0" for --worker-window: write a whole number from 1 to 65536`},
-		{"--worker cat --worker-ready x --worker-start-timeout 0", `bad value "0" for --worker-start-timeout: write a time of at least 1ms`},
+		{"--worker cat --worker-ready x --worker-start-timeout 0", `bad value "0" for --worker-start-timeout: write a time of at least 1µs`},
 		{"--pipe --block 0 wc", `bad value "0" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
 		{"--pipe --block -0 wc", `bad value "-0" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},
 		{"--pipe --block 9999999999T wc", `bad value "9999999999T" for --block: write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker`},

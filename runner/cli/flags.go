@@ -150,11 +150,11 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Coproc.Ready, v, parseReady) }},
 	{name: "worker-start-timeout", value: "DUR",
 		text: "replace a worker that is not ready after DUR",
-		set:  func(o *Options, v string) error { return setDuration(&o.Coproc.Start, v, time.Millisecond) }},
+		set:  func(o *Options, v string) error { return setDuration(&o.Coproc.Start, v, time.Microsecond) }},
 	{name: "worker-max", value: "N", text: "a fresh worker after N records",
 		set: func(o *Options, v string) error { return setWhole(&o.Coproc.Max, v, 1) }},
 	{name: "worker-age", value: "DUR", text: "a fresh worker after DUR",
-		set: func(o *Options, v string) error { return setDuration(&o.Coproc.Age, v, time.Millisecond) }},
+		set: func(o *Options, v string) error { return setDuration(&o.Coproc.Age, v, time.Microsecond) }},
 
 	{group: "When tasks fail", name: "retries", value: "N", text: "N more attempts after the first",
 		set: func(o *Options, v string) error { return setWhole(&o.Failure.Retries, v, 0) }},
@@ -227,7 +227,7 @@ var options = [...]option{
 		text: "at most N tasks wait (100000)",
 		set:  func(o *Options, v string) error { return setWhole(&o.Serve.MaxQueued, v, 1) }},
 	{name: "idle-exit", value: "DUR", text: "end after DUR without a task",
-		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Millisecond) }},
+		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Microsecond) }},
 	{name: "keep", value: "DUR", text: "with --state: forget ended tasks after DUR (24h)",
 		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
 
