@@ -10,8 +10,9 @@ import (
 )
 
 // A condition holds if an option was given: "name" with any value, "name=value"
-// with that value, or "name!=value" with another one. The last value counts. Those that
-// state knows hold for other reasons.
+// with that value, or "name!=value" with another one. The last value counts. A + before
+// the name says that the option is none of runs. Conditions that state knows hold for
+// other reasons.
 
 // clash refuses each of conds together with any of others; both are separated by
 // blanks. %s in hint stands for the option of the other condition.
@@ -160,9 +161,9 @@ var clashes = [...]clash{
 	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
 		"it is for runs, which workers carry out: give them %s"},
 
-	{"tasks", "key", "drop one of them"},
-	{"wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
-	{"after", "far", "its tasks start as workers are free: drop --after"},
+	{"tasks", "+key", "drop one of them"},
+	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
+	{"+after", "far", "its tasks start as workers are free: drop --after"},
 }
 
 // need refuses conditions that hold while none of others does.
@@ -201,9 +202,9 @@ var needs = [...]need{
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
 	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
-	{"crew-engine-serve", "dir", "a directory", "add --dir DIR"},
-	{"tls-cert", "tls-key", "--tls-key", "give both"},
-	{"tls-key", "tls-cert", "--tls-cert", "give both"},
+	{"crew-engine-serve", "+dir", "a directory", "add --dir DIR"},
+	{"+tls-cert", "+tls-key", "--tls-key", "give both"},
+	{"+tls-key", "+tls-cert", "--tls-cert", "give both"},
 }
 
 // refusal says why options are refused.
@@ -305,8 +306,9 @@ func unattachable(o *Options) *refusal {
 func (o *Options) when(cond string) *use {
 	name, value, exact := strings.Cut(cond, "=")
 	name, other := strings.CutSuffix(name, "!")
+	name, ofTool := strings.CutPrefix(name, "+")
 	u := o.given(name)
-	if u == nil {
+	if u == nil || ofTool == (u.opt.of == "") {
 		u = o.state(name)
 	}
 	if u == nil || exact && (u.value == value) == other {

@@ -163,7 +163,7 @@ func lineOf(conds []string) (c *command, args []string) {
 		switch cond {
 		case "crew-engine-attach":
 			operands = " RUN"
-		case "tls-cert", "tls-key":
+		case "+tls-cert", "+tls-key":
 			name = "engine serve"
 		case "tasks":
 			name, operands = "ctl cancel", " 1"
@@ -204,7 +204,7 @@ var values = map[string]string{
 // optionOf returns the option for which a condition holds.
 func optionOf(c *command, cond string) string {
 	name, value, exact := strings.Cut(cond, "=")
-	name, other := strings.CutSuffix(name, "!")
+	name, other := strings.CutSuffix(strings.TrimPrefix(name, "+"), "!")
 	o := c.long(name)
 	switch {
 	case o.value == "":
