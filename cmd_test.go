@@ -45,6 +45,8 @@ func TestMain(m *testing.M) {
 //	gone FILE                    wait until the process whose id is in FILE is no more
 //	until REGEX program args...  run it again and again until it succeeds and its
 //	                             standard output has a match
+//	again FILE                   make FILE, and run the line by which the program that
+//	                             ran last said how to run its failed tasks again
 //
 // Each script has a directory for the sockets of runs, so it does not see those of
 // others.
@@ -92,6 +94,7 @@ func TestScript(t *testing.T) {
 			"ended":    cmdEnded,
 			"gone":     cmdGone,
 			"until":    cmdUntil,
+			"again":    cmdAgain,
 		},
 	})
 }
@@ -228,6 +231,16 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	crewtest.Until(ts, func() bool {
 		return ts.Exec(args[1], args[2:]...) == nil && re.MatchString(ts.ReadFile("stdout"))
 	}, "%s to say %s", args[1], args[0])
+}
+
+func cmdAgain(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "again FILE")
+	line := regexp.MustCompile(`(?m)^crew: run \w+ again: (.*)`).FindStringSubmatch(ts.ReadFile("stderr"))
+	if line == nil {
+		ts.Fatalf("no line runs failed tasks again")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), nil, 0o666))
+	ts.Check(ts.Exec("sh", "-c", line[1]))
 }
 
 // A thread of a static program takes little address space.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"crew/runner/task"
@@ -33,9 +34,9 @@ func (u use) String() string {
 	return u.spelled
 }
 
-// withValue is like String, with a value after the option.
-func (u use) withValue(value string) string {
-	u.spelled += " " + value
+// withValue is like String, with the value after the option.
+func (u use) withValue() string {
+	u.spelled += " " + u.value
 	return u.String()
 }
 
@@ -45,10 +46,10 @@ func (u use) withChoice() string {
 		u.spelled += "=" + u.value
 		return u.String()
 	}
-	if u.opt.choices == nil || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
+	if u.opt.choices == "" || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
 		return u.String()
 	}
-	return u.withValue(u.value)
+	return u.withValue()
 }
 
 // line is a command line split into its options and its operands.
@@ -201,11 +202,11 @@ func missingValue(u use) error {
 
 // respell makes an -N that does not go with --pipe the -n that it is to xargs and
 // parallel.
-func (o *Options) respell() {
-	if o.given("pipe") != nil {
+func respell(lists ...[]use) {
+	if slices.ContainsFunc(slices.Concat(lists...), func(u use) bool { return u.opt.name == "pipe" }) {
 		return
 	}
-	for _, uses := range [...][]use{o.uses, o.env} {
+	for _, uses := range lists {
 		for i := range uses {
 			if u := &uses[i]; u.opt.name == "records" && u.spelled != "--records" {
 				u.opt = long("max-args")
@@ -221,68 +222,64 @@ func (u use) bad(err error) error {
 
 // shellWords splits s as a shell does that knows blanks, quotes and backslashes
 // but no expansions.
-func shellWords(s string) ([]string, error) {
-	var words []string
-	var w strings.Builder
-	var quote byte // the open quote, or 0
-	in := false    // inside a word, which can be empty: ''
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '\\' && quote != '\'':
-			if i++; i == len(s) {
+func shellWords(s string) (words []string, err error) {
+	inside := false // a word, which can be empty: ''
+	for s != "" {
+		first, closed := s[:1], true
+		text := first
+		switch first {
+		case " ", "\t", "\n":
+			inside, s = false, s[1:]
+			continue
+		case `\`:
+			if len(s) == 1 {
 				return nil, errors.New("it ends in a backslash")
 			}
-			// Inside "" a backslash is literal except before these.
-			if quote == '"' && strings.IndexByte("\"\\$`", s[i]) < 0 {
-				w.WriteByte('\\')
+			text, s = s[1:2], s[2:]
+		case "'":
+			text, s, closed = strings.Cut(s[1:], "'")
+		case `"`:
+			end := 1
+			for ; end < len(s) && s[end] != '"'; end++ {
+				if s[end] == '\\' {
+					end++
+				}
 			}
-			w.WriteByte(s[i])
-			in = true
-		case c == quote && quote != 0:
-			quote = 0
-		case quote != 0:
-			w.WriteByte(c)
-		case c == '\'' || c == '"':
-			quote, in = c, true
-		case c == ' ' || c == '\t' || c == '\n':
-			if in {
-				words = append(words, w.String())
-				w.Reset()
+			if closed = end < len(s); closed {
+				text, s = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`").Replace(s[1:end]), s[end+1:]
 			}
-			in = false
 		default:
-			w.WriteByte(c)
-			in = true
+			s = s[1:]
 		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a %c in it is not closed", quote)
-	}
-	if in {
-		words = append(words, w.String())
+		if !closed {
+			return nil, fmt.Errorf("a %s in it is not closed", first)
+		}
+		if !inside {
+			words = append(words, "")
+		}
+		inside = true
+		words[len(words)-1] += text
 	}
 	return words, nil
 }
 
 // fromEnvironment returns the options in the value of CREW_OPTS.
-func fromEnvironment(value string) ([]use, error) {
+func fromEnvironment(value string) (line, error) {
 	words, err := shellWords(value)
 	if err != nil {
-		return nil, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
+		return line{}, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
 	}
 	l, err := commands[0].split(words)
-	var u *UsageError
-	switch {
-	case errors.As(err, &u):
-		return nil, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
+	switch u, usage := errors.AsType[*UsageError](err); {
+	case usage:
+		return line{}, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
 	case l.ended:
-		return nil, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
+		return line{}, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
 	case len(l.rest) > 0:
-		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
+		return line{}, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
 	}
 	for i := range l.uses {
 		l.uses[i].env = true
 	}
-	return l.uses, nil
+	return l, nil
 }

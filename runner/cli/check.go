@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,12 +10,13 @@ import (
 )
 
 // A condition holds if an option was given: "name" with any value, "name=value"
-// with that value, or "name!=value" with another one. The last value counts. Those that
-// state knows hold for other reasons.
+// with that value, or "name!=value" with another one. The last value counts. A + before
+// the name says that the option is none of runs. Conditions that state knows hold for
+// other reasons.
 
-// clash refuses one condition together with any of others, which are separated
-// by blanks. %s in hint stands for the option of the other condition.
-type clash struct{ cond, others, hint string }
+// clash refuses each of conds together with any of others; both are separated by
+// blanks. %s in hint stands for the option of the other condition.
+type clash struct{ conds, others, hint string }
 
 // clashes are checked in order. They are the combinations that would not do what
 // people expect.
@@ -51,31 +50,30 @@ var clashes = [...]clash{
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
 	{"worker", "pty", "a worker answers into a pipe: drop --pty"},
 	{"worker", "output=raw", "an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
-	{"worker-window!=1", "engine ssh", "a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
-	{"worker-start=eager", "engine ssh", "workers on other machines start with their first records: drop --worker-start"},
+	{"crew-worker engine ssh", "worker-window!=1",
+		"a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+	{"crew-worker engine ssh", "worker-start!=lazy",
+		"workers on other machines start with their first records: drop --worker-start"},
 
+	{"shard", "numbered-key", "a task gets its number after its share is known: take the key from the record"},
 	{"shard-times", "key", "a key says which share it is in: drop one of them"},
+	{"shard-times", "numbered", "that differs from run to run: have a shell expand $CREW_SEQ instead"},
+	{"shard-times", "placed", "that differs from run to run: have a shell expand $CREW_WORKER instead"},
+	{"shard-times", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
+		"put the logs together when all have ended"},
 	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
 
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
-	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
-	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
-	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
-	{
-		"unsigned", "env workdir pipe",
-		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s",
-	},
-	{
-		"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
-		"it is for each crew worker, whose process answers: give it there, or add --sign FILE",
-	},
+	{"jobs-of-all", "ssh", "write how many tasks each host runs, as in -j 8 or -S 8/web1"},
+	{"unsigned", "env workdir pipe",
+		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s"},
+	{"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
+		"it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
 	{"filters", "ssh engine", "workers that read many blocks run on this machine: drop %s, or --worker"},
-	{
-		"filters", "keep-order retries state json results tag tag-string worker-protocol",
-		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker",
-	},
+	{"filters", "keep-order retries state json results tag tag-string worker-protocol",
+		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker"},
 	{"no-control", "unseen", "without a socket nobody sees the name: drop one of them"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
@@ -89,14 +87,14 @@ var clashes = [...]clash{
 	{"output=raw", "engine ssh", "output comes back in pieces: use --output line"},
 	{"nice", "ssh", "put nice -n before the command: drop --nice"},
 
+	{"retry-delay", "short-max-delay", "the first wait would be the longest: lower --retry-delay"},
 	{"fail-fast", "halt", "--fail-fast is --halt now,fail=1: keep one of them"},
 
 	{"output=raw", "keep-order", "raw output cannot wait its turn: use --output group"},
 	{"output=raw", "tag tag-string", "raw output is not looked into: use --output line"},
-	{"output=raw", "json results", "raw output is not kept: use --output group"},
+	{"output=raw", "json results replay", "raw output is not kept: use --output group"},
 	{"output=line", "json", "an object holds the whole output: use --output group"},
 	{"quiet-success", "output=line output=raw", "lines come before the end of their task is known: use --output group"},
-	{"quiet-success", "tty", "tasks write to the terminal themselves: drop one of them"},
 	{"output=none", "tag tag-string", "there are no lines to tag: drop %s"},
 	{"tag", "tag-string", "--tag-string says it all: drop --tag"},
 	{"json", "tag", "an object holds the record already: drop --tag"},
@@ -106,22 +104,17 @@ var clashes = [...]clash{
 	{"pty", "output=raw", "raw output does not pass through crew: use --output line"},
 
 	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
-	{"tty", "output=group output=line output=none", "tasks write to the terminal themselves: drop one of them"},
-	{"tty", "keep-order tag tag-string json results", "tasks write to the terminal themselves: drop %s"},
+	{"tty", "output=group output=line output=none quiet-success", "tasks write to the terminal themselves: drop one of them"},
+	{"tty", "keep-order tag tag-string json results replay", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
-	{
-		"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
-		"each policy has its own order: drop --sched",
-	},
+	{"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
+		"each policy has its own order: drop --sched"},
 	{"jobs", "topics!=auto", "the topics have their own workers: drop -j"},
-	{"replay", "state-reset", "nothing is left to replay: drop one of them"},
-	{"retry-failed", "state-reset", "everything runs again: drop --retry-failed"},
+	{"state-reset", "replay retry-failed", "everything runs again: drop %s"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
-	{"replay", "output=raw", "raw output is not kept: use --output group"},
-	{"replay", "tty", "what tasks write to the terminal is not kept: drop --replay"},
 
-	{"crew-attach", "output=raw", "the engine keeps the results: use --output group"},
+	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
 
 	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
@@ -132,10 +125,45 @@ var clashes = [...]clash{
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
 
-	{"dry-run", "json results", "nothing runs, so there are no results: drop one of them"},
-	{"dry-run", "state", "nothing runs, so there is nothing to record: drop one of them"},
+	{"dry-run", "json results joblog junit ci state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
-	{"dry-run", "joblog junit ci", "nothing runs, so there is nothing to log: drop one of them"},
+
+	{"crew-serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
+	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
+	{"crew-serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
+	{"crew-serve", "header", "no record comes first: write {1} for the first column"},
+	{"crew-serve", "max-args!=0 max-chars no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
+	{"crew-serve", "shard shard-times", "it runs whatever is added: drop %s"},
+	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
+	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
+	{"crew-serve", "order!=input", "tasks start in the order in which they were added: drop --order"},
+	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
+	{"crew-serve", "keep-order", "the first task would hold back the results of all others: drop -k"},
+	{"crew-serve", "dry-run", "others add tasks so that they run: drop --dry-run"},
+	{"crew-serve", "replay", "results are shown once: drop --replay"},
+	{"crew-serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
+	{"crew-serve", "no-control", "tasks come by the socket: drop --no-control"},
+	{"crew-serve", "engine queue ssh connect-timeout env sign detach basefile transfer-file return cleanup worker-ttl",
+		"crew serve runs its tasks here: drop %s"},
+	{"crew-serve crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop %s"},
+	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
+	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof " +
+		"shard shard-times pipe block records recend recstart buffer",
+		"submitters bring the records: give them %s"},
+	{"crew-worker", "sched key cost topics per-key order!=input",
+		"submitters say which task runs where: give them %s"},
+	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline",
+		"submitters say what becomes of a failure: give them %s"},
+	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
+		"results go to the submitters: give them %s"},
+	{"crew-worker", "dry-run state replay retry-failed state-reset",
+		"the submitter's run is what is recorded and shown: give it %s"},
+	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
+		"it is for runs, which workers carry out: give them %s"},
+
+	{"tasks", "+key", "drop one of them"},
+	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
+	{"+after", "far", "its tasks start as workers are free: drop --after"},
 }
 
 // need refuses conditions that hold while none of others does.
@@ -143,43 +171,40 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{
-		"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
-		"without one each record is a command line: add a command, or drop %s",
-	},
+	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
+	{"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
+		"without one each record is a command line: add a command, or drop %s"},
+	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
-	{"retry-answer", "worker", "--worker", "add --worker CMD"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
-	{"worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age", "worker", "--worker", "add --worker CMD"},
+	{"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
+		"worker", "--worker", "add --worker CMD"},
 	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
 	{"lock-wait", "lock", "--lock", "add --lock FILE"},
 	{"jobserver-style", "jobserver=share", "--jobserver", "add --jobserver"},
-	{"keep", "state", "--state", "add --state DIR"},
 	{"queue", "engine crew-worker", "--engine", "add --engine URL"},
+	{"sign detach", "engine", "--engine", "add --engine URL"},
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
-	{"sign", "engine", "--engine", "add --engine URL"},
-	{"detach", "engine", "--engine", "add --engine URL"},
-	{"basefile transfer-file", "engine ssh", "--engine or --ssh", "add one of them: tasks here find the file where it is"},
-	{"return", "engine ssh", "--engine or --ssh", "add one of them: what tasks write here is here"},
-	{"cleanup", "engine ssh", "--engine or --ssh", "add one of them: nothing is copied here"},
+	{"basefile transfer-file return cleanup", "engine ssh", "--engine or --ssh", "add one of them: no file travels here"},
 	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
 	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
-	{"worker-ttl", "crew-worker ssh", "crew worker or --ssh", "give it to each crew worker"},
+	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
-	{"sched=keyed sched=topic", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"sched=keyed sched=topic per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
-	{"replay retry-failed state-reset", "state", "--state", "add --state DIR"},
-	{"per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"replay retry-failed state-reset keep", "state", "--state", "add --state DIR"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
-	{
-		"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
-		"write it after the options, or add --allow-commands --trust FILE to run those that are signed",
-	},
+	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
+		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
+	{"crew-engine-serve", "+dir", "a directory", "add --dir DIR"},
+	{"+tls-cert", "+tls-key", "--tls-key", "give both"},
+	{"+tls-key", "+tls-cert", "--tls-cert", "give both"},
 }
 
 // refusal says why options are refused.
@@ -190,52 +215,45 @@ type refusal struct {
 
 func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{UsageError{msg, hint}, uses} }
 
-// dropOverridden drops from o.uses the options of CREW_OPTS that are refused
-// because of the command line, and returns why the rest is refused, if it is. What
-// CREW_OPTS gets wrong by itself is refused. It is called before the options are
-// read, so the values of dropped ones are not.
-func (o *Options) dropOverridden() error {
+// reconcile returns the Options of a command line that begins with the options of fromEnv,
+// those of CREW_OPTS, and why the options are refused, if they are. It drops what
+// CREW_OPTS has and the command line makes impossible; what CREW_OPTS gets wrong by itself
+// is refused. Values are read again when some are dropped, so err is of one that counts.
+func (c *command) reconcile(l, fromEnv line) (o *Options, refused, err error) {
 	for {
-		all := draft(o.of, o.uses, o.operands).refusals()
+		o, err = c.read(l)
+		o.env = fromEnv.uses
+		all := o.refusals()
 		i := slices.IndexFunc(all, func(r *refusal) bool { return r != nil })
 		if i < 0 {
-			return nil
+			return o, nil, err
 		}
-		fromEnv := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
-		if fromEnv < 0 {
-			return &all[i].UsageError
+		n := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
+		if n < 0 {
+			return o, &all[i].UsageError, err
 		}
-		alone := draft(&commands[0], o.env, nil)
+		alone, _ := commands[0].read(fromEnv)
 		if !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
 			alone.Command.Words = []string{"any"}
 		}
 		if own := alone.refusals()[i]; own != nil {
-			return &own.UsageError
+			return o, &own.UsageError, err
 		}
-		drop := all[i].uses[fromEnv].opt
-		o.uses = slices.DeleteFunc(slices.Clone(o.uses), func(u use) bool { return u.env && u.opt == drop })
+		drop := all[i].uses[n].opt
+		l.uses = slices.DeleteFunc(slices.Clone(l.uses), func(u use) bool { return u.env && u.opt == drop })
 	}
-}
-
-// draft returns the Options of a command line for refusals. It ignores bad values and
-// wrong operands.
-func draft(c *command, uses []use, operands []string) *Options {
-	d := newOptions(c)
-	d.uses = uses
-	for _, u := range uses {
-		_ = u.opt.set(&d, u.value) // read reports bad values
-	}
-	_ = c.take(&d, operands)
-	return &d
 }
 
 // refusals returns the result of each rule, in the order of the rules: nil if it
 // allows the options.
 func (o *Options) refusals() []*refusal {
-	all := make([]*refusal, 0, len(clashes)+len(needs)+16)
+	all := make([]*refusal, 0, 300)
 	for _, c := range clashes {
-		for other := range strings.FieldsSeq(c.others) {
-			all = append(all, o.clash(c.cond, other, c.hint))
+		for cond := range strings.FieldsSeq(c.conds) {
+			u := o.when(cond)
+			for other := range strings.FieldsSeq(c.others) {
+				all = append(all, o.clash(u, other, c.hint))
+			}
 		}
 	}
 	for _, n := range needs {
@@ -243,16 +261,19 @@ func (o *Options) refusals() []*refusal {
 			all = append(all, o.lacks(cond, n))
 		}
 	}
-	return append(all, misplaced(o), wronglyReplaced(o), unlinked(o), shortMaxDelay(o), slotsOfHosts(o), unsharable(o))
+	return append(all, unattachable(o))
 }
 
-func (o *Options) clash(a, b, hint string) *refusal {
-	ua, ub := o.when(a), o.when(b)
-	if ua == nil || ub == nil {
+func (o *Options) clash(u *use, other, hint string) *refusal {
+	if u == nil {
 		return nil
 	}
-	return refuse(ua.withChoice()+" and "+ub.withChoice()+" do not go together",
-		strings.Replace(hint, "%s", ub.typed(), 1), ua, ub)
+	with := o.when(other)
+	if with == nil {
+		return nil
+	}
+	return refuse(u.withChoice()+" and "+with.withChoice()+" do not go together",
+		strings.Replace(hint, "%s", with.typed(), 1), u, with)
 }
 
 func (o *Options) lacks(cond string, n need) *refusal {
@@ -268,91 +289,15 @@ func (o *Options) lacks(cond string, n need) *refusal {
 	return refuse(u.withChoice()+" needs "+n.what, strings.Replace(n.hint, "%s", u.typed(), 1), u)
 }
 
-// misplaced refuses an option that the command does not take.
-func misplaced(o *Options) *refusal {
+// attachTakes are the options of runs that crew engine attach takes.
+const attachTakes = "keep-order output tag tag-string json results joblog junit ci progress quiet quiet-success"
+
+// unattachable refuses other options of runs where tasks have run or run already.
+func unattachable(o *Options) *refusal {
 	for i := range o.uses {
-		u := &o.uses[i]
-		hint := o.of.hint(u.opt)
-		hint = strings.Replace(hint, "%s", u.typed(), 1)
-		switch {
-		case hint == "" || u.opt.of != "" || u.opt.anyway != "" && u.value == u.opt.anyway:
-		case o.Do == DoRun:
-			return refuse(u.withChoice()+" needs crew "+u.opt.only, hint, u)
-		case o.Do == DoAttach:
-			return refuse(u.withChoice()+" and engine attach do not go together", hint, u)
-		default:
-			return refuse(o.Do+" and "+u.withChoice()+" do not go together", hint, u)
+		if u := &o.uses[i]; o.Do == DoAttach && !o.of.takes(u.opt) {
+			return o.clash(o.state("crew-engine-attach"), u.opt.name, "the tasks have run or run already: drop %s")
 		}
-	}
-	return nil
-}
-
-// wronglyReplaced refuses an -I whose value was not meant as one, as that of xargs
-// --replace, which needs none.
-func wronglyReplaced(o *Options) *refusal {
-	u := o.given("replace")
-	if u == nil || anyContains(o.Words(), u.value) || !anyContains(o.Words(), "{}") {
-		return nil
-	}
-	return refuse(u.withValue(u.value)+" is nowhere in the command",
-		"drop "+u.spelled+", as {} stands for the record without it", u)
-}
-
-// unlinked refuses a first group of values that is linked.
-func unlinked(o *Options) *refusal {
-	if len(o.Input.Files) > 0 || len(o.Input.Groups) == 0 || !o.Input.Groups[0].Linked {
-		return nil
-	}
-	return refuse("the first group of values is linked to nothing", "begin with ::: or ::::")
-}
-
-// shortMaxDelay refuses a longest wait that is shorter than the first one.
-func shortMaxDelay(o *Options) *refusal {
-	u, f := o.given("retry-max-delay"), &o.Failure
-	if u == nil || f.RetryMaxDelay >= f.RetryDelay {
-		return nil
-	}
-	uses := []*use{u}
-	if first := o.given("retry-delay"); first != nil {
-		uses = append(uses, first)
-	}
-	return refuse(fmt.Sprintf("%s is less than the first wait, %v", u.withValue(f.RetryMaxDelay.String()), f.RetryDelay),
-		"lower --retry-delay", uses...)
-}
-
-// slotsOfHosts refuses a number of workers that is none for each host.
-func slotsOfHosts(o *Options) *refusal {
-	u, ssh := o.given("jobs"), o.given("ssh")
-	if u == nil || ssh == nil {
-		return nil
-	}
-	if n, err := strconv.Atoi(u.value); err == nil && n > 0 && u.value[0] != '+' {
-		return nil
-	}
-	return refuse(u.withValue(u.value)+" and "+ssh.spelled+" do not go together",
-		"write how many tasks each host runs, as in -j 8 or -S 8/web1", u, ssh)
-}
-
-// unsharable refuses what cannot be known of a record before it is known to be in the
-// share.
-func unsharable(o *Options) *refusal {
-	u, times, key := o.given("shard"), o.given("shard-times"), o.given("key")
-	holds := func(words []string, placeholder string) bool {
-		return o.Command.Replace != placeholder && anyContains(words, placeholder)
-	}
-	if u != nil && key != nil && holds([]string{o.Sched.Key}, "{#}") {
-		return refuse(key.String()+" cannot hold {#} with --shard",
-			"a task gets its number after its share is known: take the key from the record", key, u)
-	}
-	for _, v := range [...]struct{ placeholder, variable string }{{"{#}", "$CREW_SEQ"}, {"{%}", "$CREW_WORKER"}} {
-		if times != nil && holds(o.Words(), v.placeholder) {
-			return refuse(times.String()+" cannot know commands with "+v.placeholder,
-				"they differ from run to run: have a shell expand "+v.variable+" instead", times)
-		}
-	}
-	if joblog := o.given("joblog"); times != nil && joblog != nil && filepath.Clean(times.value) == filepath.Clean(strings.TrimPrefix(joblog.value, "+")) {
-		return refuse("--shard-times and --joblog name the same file",
-			"all shares read the same times and each writes its own log: put the logs together when all have ended", times, joblog)
 	}
 	return nil
 }
@@ -361,7 +306,11 @@ func unsharable(o *Options) *refusal {
 func (o *Options) when(cond string) *use {
 	name, value, exact := strings.Cut(cond, "=")
 	name, other := strings.CutSuffix(name, "!")
+	name, ofTool := strings.CutPrefix(name, "+")
 	u := o.given(name)
+	if u == nil || ofTool == (u.opt.of == "") {
+		u = o.state(name)
+	}
 	if u == nil || exact && (u.value == value) == other {
 		return nil
 	}
@@ -371,49 +320,83 @@ func (o *Options) when(cond string) *use {
 // state returns what stands for a condition that is no option, as if it were one: the
 // option that it comes from, if that is one, so that it can be dropped.
 func (o *Options) state(name string) *use {
-	holds, spelled, from, more := false, "", "", ""
-	retryOn := &o.Failure.RetryOn
-	switch name {
-	case "crew-serve", "crew-worker", "crew-attach":
-		holds, spelled = strings.HasSuffix(o.Do, name[len("crew-"):]), o.Do
-	case "command":
-		if holds = len(o.Command.Words) > 0; holds {
-			spelled = "the command " + task.Quote(task.Shorten(o.Command.Words[0], 40))
+	said := func(holds bool, spelled string) *use {
+		if !holds {
+			return nil
 		}
+		return &use{opt: &option{name: name}, spelled: spelled}
+	}
+	from := func(holds bool, option, more string) *use {
+		given := o.given(option)
+		if !holds || given == nil {
+			return nil
+		}
+		u := *given
+		u.spelled += strings.Replace(more, "VALUE", u.value, 1)
+		return &u
+	}
+	in, retryOn, submits := &o.Input, &o.Failure.RetryOn, o.Elsewhere() && o.Engine.URL != ""
+	if command, found := strings.CutPrefix(name, "crew-"); found {
+		return said(strings.ReplaceAll(command, "-", " ") == o.Do, o.Do)
+	}
+	switch name {
+	case "command":
+		if len(o.Command.Words) == 0 {
+			return nil
+		}
+		return said(true, "the command "+task.Quote(task.Shorten(o.Command.Words[0], 40)))
 	case "values":
-		holds, spelled = len(o.Input.Groups) > 0, "values on the command line"
+		return said(len(in.Groups) > 0, "values on the command line")
 	case "product":
-		holds, spelled = o.Input.Sources() > 1, "a product"
+		return said(in.Sources() > 1, "a product")
+	case "numbered":
+		return said(o.holds(o.Words(), "{#}"), "{#} in the command")
+	case "placed":
+		return said(o.holds(o.Words(), "{%}"), "{%} in the command")
+	case "numbered-key":
+		return from(o.holds([]string{o.Sched.Key}, "{#}"), "key", " with {#}")
+	case "times-joblog":
+		same := filepath.Clean(in.ShardTimes) == filepath.Clean(o.Output.Joblog)
+		return from(same && o.Output.Joblog != "", "joblog", "")
+	case "jobs-of-all":
+		n, err := strconv.Atoi(o.Pool.Jobs)
+		return from(o.Pool.Jobs != "" && (err != nil || n <= 0 || o.Pool.Jobs[0] == '+'), "jobs", " VALUE")
 	case "submitting":
-		holds, from = o.Elsewhere() && o.Engine.URL != "", "engine"
+		return from(submits, "engine", "")
 	case "unsigned":
-		holds, from, more = o.Elsewhere() && o.Engine.URL != "" && o.Engine.Sign == "", "engine", " without --sign"
+		return from(submits && o.Engine.Sign == "", "engine", " without --sign")
 	case "filters":
 		pipe, worker := o.given("pipe"), o.given("worker")
-		if holds, from = pipe != nil && worker != nil, "pipe"; holds && worker.env {
-			from = "worker"
+		if pipe == nil || worker == nil {
+			return nil
+		} else if worker.env {
+			pipe = worker
 		}
-		spelled = "--pipe --worker"
+		return &use{opt: pipe.opt, env: pipe.env, spelled: "--pipe --worker"}
 	case "halt-share":
-		if holds, from = o.Failure.Halt.Percent, "halt"; holds {
-			more = " " + o.given("halt").value
-		}
+		return from(o.Failure.Halt.Percent, "halt", " VALUE")
+	case "replace-unused": // such as xargs --replace, which needs no value
+		unused := !anyContains(o.Words(), o.Command.Replace) && anyContains(o.Words(), "{}")
+		return from(unused, "replace", " VALUE")
+	case "short-max-delay":
+		return from(o.Failure.RetryMaxDelay < o.Failure.RetryDelay, "retry-max-delay", "")
+	case "tasks":
+		return said(len(o.Ctl.Tasks) > 0, "task numbers")
+	case "far":
+		return said(o.Ctl.Queue != "", "an engine's queue")
 	case "unseen":
-		holds, from = o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name"
+		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
 	case "retry-timeout":
-		holds, from, more = !retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout"
+		return from(!retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout")
 	case "retry-answer":
-		holds, from, more = !retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer"
+		return from(!retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer")
 	}
-	if !holds {
-		return nil
-	}
-	u := use{opt: &option{name: name}}
-	if from != "" {
-		u = *o.given(from)
-	}
-	u.spelled = cmp.Or(spelled, u.spelled+more)
-	return &u
+	return nil
+}
+
+// holds reports whether words have a placeholder that stands for what crew says it does.
+func (o *Options) holds(words []string, placeholder string) bool {
+	return o.Command.Replace != placeholder && anyContains(words, placeholder)
 }
 
 // typed returns the option as typed if that is short, or else its shortest form.

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Template is a row of the command table. The parser, the help and the completion use
+// command is a row of the command table. The parser, the help and the completion use
 // it, and a test compares the man page with it.
 type command struct {
 	name     string // all its words: "ctl log"
@@ -123,35 +124,41 @@ func (c *command) takes(o *option) bool {
 		if name, _, short := strings.Cut(o.means, "="); short {
 			o = long(name)
 		}
-		return c.hasRun() && c.hint(o) == ""
+		return c.hasRun() && !c.refuses(o.name)
 	}
 	tool, verb, _ := strings.Cut(c.name, " ")
 	for entry := range strings.SplitSeq(o.of, "; ") {
 		of, verbs, some := strings.Cut(entry, ": ")
-		if of == tool && (!some || slices.Contains(strings.Fields(verbs), verb)) {
+		if of == tool && (!some || hasWord(verbs, verb)) {
 			return c.operands != takesVerb || o.name == "help"
 		}
 	}
 	return false
 }
 
-// hint returns why a command that has runs does not take one of their options, or "".
-func (c *command) hint(o *option) string {
-	switch {
-	case c.name == DoAttach && o.attach || o.only == c.name:
-		return ""
-	case c.name == DoAttach:
-		return "the tasks have run or run already: drop %s"
-	case o.only != "" && c.name == DoRun:
-		return "write crew " + o.only + " before the options"
-	case o.only != "":
-		return "it is for crew " + o.only + ": drop %s"
-	case c.name == DoServe:
-		return o.serve
-	case c.name == DoWork:
-		return o.worker
+// refuses reports whether the rules refuse an option of runs because of the command, but
+// for one value at most.
+func (c *command) refuses(name string) bool {
+	if c.name == DoAttach {
+		return !hasWord(attachTakes, name)
 	}
-	return ""
+	state := "crew-" + c.name
+	clashing := func(r clash) bool { return hasWord(r.conds, state) && hasWord(r.others, name) }
+	elsewhere := func(n need) bool {
+		return strings.HasPrefix(n.others, "crew-") && n.others != state && hasWord(n.conds, name)
+	}
+	return slices.ContainsFunc(clashes[:], clashing) || slices.ContainsFunc(needs[:], elsewhere)
+}
+
+// hasWord reports whether word is in a list that is separated by blanks, maybe as
+// word!=value.
+func hasWord(list, word string) bool {
+	for w := range strings.FieldsSeq(list) {
+		if name, _, _ := strings.Cut(w, "!="); name == word {
+			return true
+		}
+	}
+	return false
 }
 
 // long returns the option with a long name of crew's or of its peers, or nil. If c has
@@ -200,29 +207,27 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		return &Options{Completion: complete(args[1], args[2:])}, nil
 	}
 	c, args := find(args)
-	o := newOptions(c)
+	var l, fromEnv line
+	var err error
 	if c.hasRun() {
-		var err error
-		if o.env, err = fromEnvironment(env("CREW_OPTS")); err != nil {
+		if fromEnv, err = fromEnvironment(env("CREW_OPTS")); err != nil {
 			return nil, err
 		}
 	}
-	l, err := c.split(args)
-	if err != nil {
+	if l, err = c.split(args); err != nil {
 		return nil, err
 	}
-	o.uses, o.operands, o.Command.Literal = slices.Concat(o.env, l.uses), l.rest, l.ended
-	var refused error
 	if c.hasRun() {
-		o.respell()
-		refused = o.dropOverridden()
+		respell(fromEnv.uses, l.uses)
 	}
-	err = o.read()
+	l.uses = slices.Concat(fromEnv.uses, l.uses)
+	o, refused, err := c.reconcile(l, fromEnv)
 	switch {
 	case err != nil:
 		return nil, err
-	case o.ask != "": // whatever else is wrong
-		o.Print = o.answer()
+	case o.asksHelp: // whatever else is wrong
+		o.Print = c.help(o.given("help").spelled == "-h")
+	case o.Print != "":
 	case refused != nil:
 		return nil, refused
 	case c.hasRun():
@@ -231,136 +236,106 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		}
 		o.finish()
 	}
-	return &o, nil
+	return o, nil
 }
 
-// answer returns what was asked for instead of a run.
-func (o *Options) answer() string {
-	switch o.ask {
-	case askHelp:
-		return o.of.help(o.given(askHelp).spelled == "-h")
-	case askVersion:
-		return versionText()
-	}
-	return completionScript(o.ask)
-}
-
-// read sets the fields of o by means of urfave/cli, from its options and its operands.
-func (o *Options) read() error {
-	s := setter{opts: o}
-	args := append([]string{"crew"}, strings.Fields(o.of.name)...)
-	for _, u := range o.uses {
+// read returns the Options of a command line. If some of it is wrong, the first mistake
+// is the error, and the Options have the rest.
+func (c *command) read(l line) (*Options, error) {
+	o := newOptions(c)
+	o.uses, o.Command.Literal = l.uses, l.ended
+	args := append([]string{"crew"}, strings.Fields(c.name)...)
+	for _, u := range l.uses {
 		args = append(args, u.word())
 	}
-	err := s.app().Run(append(append(args, "--"), o.operands...))
+	err := app(c, &setter{opts: &o}).Run(append(append(args, "--"), l.rest...))
 	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 		err = fmt.Errorf("parse options: %w", err)
 	}
-	return err
+	return &o, err
 }
 
-// setter sets options to the values that urfave/cli finds.
+// app returns crew as urfave/cli sees it: with the command and the options that the
+// command line has, since it would take 5 times as long for all. It gets long options
+// alone, each with its value, then a --, and the operands; its built-in options and
+// commands are switched off, so it cannot take anything for a command of its own.
+func app(c *command, s *setter) *cli.App {
+	tool, verb, isVerb := strings.Cut(c.name, " ")
+	made := &cli.Command{
+		Name:     cmp.Or(verb, tool),
+		HideHelp: true,
+		Flags:    []cli.Flag{s},
+		Action:   func(ctx *cli.Context) error { return s.took(c, ctx.Args().Slice()) },
+		// It is not inherited.
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+	}
+	if isVerb {
+		made = &cli.Command{Name: tool, HideHelp: true, Subcommands: []*cli.Command{made}}
+	}
+	return &cli.App{
+		Name:           "crew",
+		HideHelp:       true,
+		HideVersion:    true,
+		Compiled:       time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
+		ExitErrHandler: func(*cli.Context, error) {},
+		Commands:       []*cli.Command{made},
+	}
+}
+
+// setter sets options to the values that urfave/cli finds. It stands for all of them as
+// one cli.Flag.
 type setter struct {
 	opts *Options
 	next int   // index in opts.uses; urfave/cli keeps their order
 	err  error // the first bad value
 }
 
-// app returns crew as urfave/cli sees it. That gets to see long options alone, each
-// with its value, then a --, and the operands; its built-in options and commands are
-// switched off, so it cannot take anything for a command of its own. It gets what the
-// command line needs, the options that are given and the verbs of the command there: for
-// all it would take 5 times as long.
-func (s *setter) app() *cli.App {
-	app := &cli.App{
-		Name:           "crew",
-		HideHelp:       true,
-		HideVersion:    true,
-		Compiled:       time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
-		ExitErrHandler: func(*cli.Context, error) {},
-	}
-	for i := range commands {
-		c := &commands[i]
-		tool, verb, isVerb := strings.Cut(c.name, " ")
-		if isVerb && !strings.HasPrefix(s.opts.Do, tool) {
-			continue
-		}
-		// OnUsageError is not inherited.
-		made := &cli.Command{Name: c.name, HideHelp: true, OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err }}
-		made.Action = func(ctx *cli.Context) error { return s.took(c, ctx.Args().Slice()) }
-		if c == s.opts.of {
-			made.Flags = s.flags()
-		}
-		if last := len(app.Commands) - 1; isVerb {
-			made.Name = verb
-			app.Commands[last].Subcommands = append(app.Commands[last].Subcommands, made)
-		} else {
-			app.Commands = append(app.Commands, made)
+// Apply adds the options that were given to a set.
+func (s *setter) Apply(flags *flag.FlagSet) error {
+	for _, u := range s.opts.uses {
+		switch {
+		case flags.Lookup(u.opt.name) != nil:
+		case u.opt.value == "":
+			flags.BoolFunc(u.opt.name, "", s.set)
+		default:
+			flags.Func(u.opt.name, "", s.set)
 		}
 	}
-	return app
-}
-
-// flags returns the options that were given.
-func (s *setter) flags() (flags []cli.Flag) {
-	for i := range s.opts.uses {
-		u := &s.opts.uses[i]
-		if s.opts.given(u.opt.name) == u {
-			flags = append(flags, &flagValue{u.opt, s})
-		}
-	}
-	return flags
-}
-
-// took takes the operands once all options are set.
-func (s *setter) took(c *command, operands []string) error {
-	if s.err != nil || s.opts.ask != "" {
-		return s.err
-	}
-	return c.take(s.opts, operands)
-}
-
-// flagValue is an option as urfave/cli and the flag package see it.
-type flagValue struct {
-	opt    *option
-	setter *setter
-}
-
-// Apply adds the option to a set.
-func (v *flagValue) Apply(set *flag.FlagSet) error {
-	set.Var(v, v.opt.name, "")
 	return nil
 }
 
 // Names returns nothing: urfave/cli would look each name up among those of all options.
-func (v *flagValue) Names() []string { return nil }
+func (s *setter) Names() []string { return nil }
 
 // IsSet reports whether the environment sets the option, as CREW_OPTS does not.
-func (v *flagValue) IsSet() bool { return false }
+func (s *setter) IsSet() bool { return false }
 
 // String returns "": options have no default that is shown.
-func (v *flagValue) String() string { return "" }
+func (s *setter) String() string { return "" }
 
-// IsBoolFlag reports whether the option takes no value.
-func (v *flagValue) IsBoolFlag() bool { return v.opt.value == "" }
-
-// Set sets the option. It keeps the error in the setter, since the flag package
-// would wrap it in a message of its own.
-func (v *flagValue) Set(value string) error {
-	s := v.setter
+// set sets the next option. It keeps an error for took, since the flag package would
+// wrap it in a message of its own.
+func (s *setter) set(value string) error {
 	u := s.opts.uses[s.next]
 	s.next++
-	if s.err != nil {
-		return nil
-	}
 	err := u.opt.set(s.opts, value)
-	if err == nil && u.opt.choices != nil {
+	if err == nil && u.opt.choices != "" {
 		err = among(value, u.opt.choices)
 	}
-	if err != nil {
+	if err != nil && s.err == nil {
 		s.err = u.bad(err)
 	}
 	return nil
+}
+
+// took takes the operands once all options are set.
+func (s *setter) took(c *command, operands []string) error {
+	asks := s.opts.asksHelp || s.opts.Print != ""
+	err := c.take(s.opts, operands)
+	if s.err != nil || asks {
+		return s.err
+	}
+	return err
 }
 
 // UsageError is a mistake in how crew was called, found before anything ran.

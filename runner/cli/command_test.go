@@ -94,6 +94,7 @@ func TestOptions(t *testing.T) {
 		{"--sched topic --key {} --topics a=2,*=3 cat", func(o *Options) any { return o.Sched.Topics }, sched.Topics{List: []sched.Topic{{Key: sched.Hash("a"), Workers: 2}}, Rest: 3}},
 
 		{"--retries 2 --retry-delay 2m cat", func(o *Options) any { return o.Failure.RetryMaxDelay }, 2 * time.Minute},
+		{"--retries 2 --retry-max-delay .5 cat", func(o *Options) any { return o.Failure.RetryDelay }, 500 * time.Millisecond},
 		{"--retries 2 --retry-on exit:75,signal cat", func(o *Options) any { return o.Failure.RetryOn },
 			RetryOn{Exit: []ExitRange{{75, 75}}, Outcomes: []task.Outcome{task.Signal}}},
 		{"--timeout 10 --kill-after 0 cat", func(o *Options) any { return [2]time.Duration{o.Failure.Timeout, o.Failure.KillAfter} },

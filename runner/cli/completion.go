@@ -9,7 +9,7 @@ import (
 type Completion struct {
 	Runs bool // the names of the runs that crew ctl sees, too
 
-	shell  string // one of shells, in whose form Text is
+	shell  string // a value of --completion, in whose form Text is
 	lead   string // what stands before each word
 	prefix string // what each begins with, behind that
 	words  []Candidate
@@ -109,8 +109,8 @@ func (x *Completion) option(c *command) {
 // value adds the values of an option.
 func (x *Completion) value(o *option) {
 	switch {
-	case o.choices != nil:
-		for _, choice := range o.choices {
+	case o.choices != "":
+		for choice := range strings.FieldsSeq(o.choices) {
 			x.add(choice, "")
 		}
 	case o.value == takesFarRun:
@@ -167,7 +167,7 @@ func (x *Completion) Text(runs []Candidate) string {
 	return b.String()
 }
 
-// completionScript returns the script that has a shell, one of shells, ask crew how to
+// completionScript returns the script that has a shell ask crew how to
 // complete its command lines.
 func completionScript(shell string) string {
 	switch shell {

@@ -53,14 +53,12 @@ func manOptions(t *testing.T) []string {
 
 func tableOptions() []string {
 	var list []string
-	var in group
 	for i := range options {
 		if options[i].of != "" {
 			continue
 		}
-		if options[i].group != in {
-			in = options[i].group
-			list = append(list, string(in)+":")
+		if heading := options[i].group; heading != "" {
+			list = append(list, heading+":")
 		}
 		list = append(list, strings.TrimSpace(options[i].forms()))
 	}
@@ -166,13 +164,13 @@ func TestManPageHasTheChoices(t *testing.T) {
 	text := manText(t)
 	for i := range options {
 		o := &options[i]
-		if o.choices == nil {
+		if o.choices == "" {
 			continue
 		}
 		_, entry, found := strings.Cut(text, ".It Fl -"+o.name+" ")
 		require.True(t, found, o.name)
 		entry, _, _ = strings.Cut(entry, ".It Fl ")
-		for _, c := range o.choices {
+		for c := range strings.FieldsSeq(o.choices) {
 			require.Regexp(t, `(?m)^(\.It )?\.?Cm (.* )?`+c+`\b|^\.It Cm `+c+`$`, entry, "%s %s", o.name, c)
 		}
 	}

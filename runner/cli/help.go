@@ -123,16 +123,17 @@ func (c *command) usage() string {
 // optionRows returns the rows of --help for the options that are wanted.
 func optionRows(headings bool, wanted func(*option) bool) string {
 	var b strings.Builder
-	var in group
+	heading := ""
 	for i := range options {
 		o := &options[i]
+		if o.group != "" && headings {
+			heading = "\n" + o.group + ":\n"
+		}
 		if !wanted(o) {
 			continue
 		}
-		if headings && o.group != in {
-			in = o.group
-			fmt.Fprintf(&b, "\n%s:\n", in)
-		}
+		b.WriteString(heading)
+		heading = ""
 		forms := o.forms()
 		if len(forms) >= textColumn {
 			b.WriteString(forms + "\n")

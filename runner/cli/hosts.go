@@ -2,11 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -25,49 +24,34 @@ func (h Host) String() string { return cmp.Or(h.Target, "this machine") }
 const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for this machine, or ./FILE"
 
 // Hosts parses the values of --ssh. A host that was given before counts once, with
-// the slots that were given last.
+// the slots that were given last. What has a slash, but no slots before it, is a file with
+// hosts; there blank lines, and what begins with #, are skipped.
 func Hosts(values []string) (hosts []Host, err error) {
-	for _, value := range values {
-		for item := range strings.SplitSeq(value, ",") {
-			if slots, _ := cutSlots(item); slots == "" && strings.Contains(item, "/") && !strings.HasPrefix(item, "ssh://") {
-				hosts, err = appendHostFile(hosts, item)
-			} else {
-				hosts, err = appendHost(hosts, item)
-			}
-			if err != nil {
+	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if slots, _ := cutSlots(item); slots != "" || !strings.Contains(item, "/") || strings.HasPrefix(item, "ssh://") {
+			if hosts, err = appendHost(hosts, item, ""); err != nil {
 				return nil, err
+			}
+			continue
+		}
+		text, err := os.ReadFile(item)
+		if err != nil {
+			return nil, fmt.Errorf("read the hosts of --ssh: %w: what has a slash is the name of a file, or such as 8/host", err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			line, _, _ = strings.Cut(line, "#")
+			for host := range strings.SplitSeq(line, ",") {
+				if host = strings.TrimSpace(host); host == "" {
+					continue
+				}
+				if hosts, err = appendHost(hosts, host, fmt.Sprintf("%s, line %d: ", item, i+1)); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	if len(hosts) == 0 {
 		return nil, &UsageError{"--ssh names no host", hostsHint}
-	}
-	return hosts, nil
-}
-
-// appendHostFile adds the hosts of a file, which holds one a line. Blank lines, and
-// what begins with #, are skipped.
-func appendHostFile(hosts []Host, name string) ([]Host, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("read the hosts of --ssh: %w: what has a slash is the name of a file, or such as 8/host", err)
-	}
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		line, _, _ = strings.Cut(line, "#")
-		for item := range strings.SplitSeq(line, ",") {
-			if item = strings.TrimSpace(item); item == "" {
-				continue
-			}
-			if hosts, err = appendHost(hosts, item); err != nil {
-				var usage *UsageError
-				if errors.As(err, &usage) {
-					usage.Msg = fmt.Sprintf("%s, line %d: %s", name, n, usage.Msg)
-				}
-				return nil, err
-			}
-		}
 	}
 	return hosts, nil
 }
@@ -81,19 +65,23 @@ func cutSlots(item string) (slots, target string) {
 	return slots, target
 }
 
-func appendHost(hosts []Host, item string) ([]Host, error) {
+// appendHost adds a host. where is what an error begins with.
+func appendHost(hosts []Host, item, where string) ([]Host, error) {
+	bad := func(hint string) error {
+		return &UsageError{fmt.Sprintf("%sbad host for --ssh: %q", where, item), hint}
+	}
 	slots, target := cutSlots(item)
 	h := Host{Target: target}
 	if slots != "" {
 		var err error
-		if h.Slots, err = strconv.Atoi(slots); err != nil || h.Slots < 1 || h.Slots > mostSlots {
-			return nil, &UsageError{fmt.Sprintf("bad host for --ssh: %q", item), fmt.Sprintf("write 1 to %d before the slash", mostSlots)}
+		if h.Slots, err = parseWhole(slots, 1, mostSlots); err != nil {
+			return nil, bad(fmt.Sprintf("write 1 to %d before the slash", mostSlots))
 		}
 	}
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if target == "" || target[0] == '-' || strings.ContainsFunc(target, odd) ||
 		strings.Contains(target, "/") && !strings.HasPrefix(target, "ssh://") {
-		return nil, &UsageError{fmt.Sprintf("bad host for --ssh: %q", item), hostsHint + "; options of ssh go into ~/.ssh/config"}
+		return nil, bad(hostsHint + "; options of ssh go into ~/.ssh/config")
 	}
 	switch host, port, found := strings.Cut(target, ":"); {
 	case target == ":":
@@ -116,22 +104,17 @@ const mostSlots = 100_000
 // hostName returns the name of a target's worker: the host without user and port, in
 // the characters of a name.
 func hostName(target string) string {
-	name := strings.TrimPrefix(target, "ssh://")
-	if name != target {
-		name, _, _ = strings.Cut(name, "/")
-		if i := strings.LastIndexByte(name, ':'); i >= 0 && isNumber(name[i+1:]) {
-			name = name[:i]
-		}
+	name := target
+	if host, found := strings.CutPrefix(target, "ssh://"); found {
+		host, _, _ = strings.Cut(host, "/")
+		name = regexp.MustCompile(`:\d+$`).ReplaceAllString(host, "")
 	}
 	name = name[strings.LastIndexByte(name, '@')+1:]
-	numeric := strings.Trim(name, "0123456789.") == "" // its parts are no domains
-	name = strings.Map(func(r rune) rune {
-		if strings.ContainsRune("-_", r) || r == '.' && !numeric || r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
-			return r
-		}
-		return '-'
-	}, name)
-	name = strings.Trim(name, "-")
+	others := `[^\w.-]`
+	if strings.Trim(name, digits+".") == "" { // its parts are no domains
+		others = `[^\w-]`
+	}
+	name = strings.Trim(regexp.MustCompile(others).ReplaceAllString(name, "-"), "-")
 	if isNumber(name) || name == "" && target != "" {
 		name = "host" + name
 	}

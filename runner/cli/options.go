@@ -34,17 +34,12 @@ type Options struct {
 	Ctl     Ctl
 	Hub     Hub
 
-	of       *command
-	uses     []use    // the options given, in order, without those that were dropped
-	env      []use    // all options of CREW_OPTS
-	operands []string // what follows the options
-	ask      string   // what to print instead of running: askHelp, askVersion or a shell's name
-}
+	of   *command
+	uses []use // the options given, in order, without those that were dropped
+	env  []use // all options of CREW_OPTS
 
-const (
-	askHelp    = "help"
-	askVersion = "version"
-)
+	asksHelp bool
+}
 
 // Input configures where records come from and how they are cut.
 type Input struct {
@@ -116,13 +111,13 @@ type Pool struct {
 
 // Jobserver configures with whom the run shares the places for its tasks.
 type Jobserver struct {
-	Mode  string // one of sharings
-	Style string // of the one to share, one of styles; "" is auto
+	Mode  string // a value of --jobserver
+	Style string // a value of --jobserver-style; "" is auto
 }
 
 // Sched configures the order of tasks and which worker runs them.
 type Sched struct {
-	Policy string       // one of policies
+	Policy string       // a value of --sched
 	Key    string       // template; "" for none
 	Cost   string       // template; "" for 1
 	Topics sched.Topics // zero for none
@@ -169,7 +164,7 @@ type ExitRange struct{ From, To int }
 
 // Output configures where results go.
 type Output struct {
-	Mode       string // one of modes
+	Mode       string // a value of --output
 	KeepOrder  bool
 	FailedOnly bool // show nothing of tasks that succeed, and say nothing of a run of these
 	Tag        bool
@@ -183,8 +178,8 @@ type Output struct {
 
 // Show configures what people see beside the results.
 type Show struct {
-	Progress string // one of whens
-	CI       string // one of servers
+	Progress string // a value of --progress
+	CI       string // a value of --ci
 	Quiet    bool
 	Verbose  bool
 	DryRun   bool
@@ -317,8 +312,10 @@ func (o *Options) finish() {
 	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
 		o.Command.MaxArgs = 1
 	}
-	if o.given("retry-max-delay") == nil {
-		o.Failure.RetryMaxDelay = max(o.Failure.RetryMaxDelay, o.Failure.RetryDelay)
+	if f := &o.Failure; o.given("retry-max-delay") == nil {
+		f.RetryMaxDelay = max(f.RetryMaxDelay, f.RetryDelay)
+	} else if o.given("retry-delay") == nil {
+		f.RetryDelay = min(f.RetryDelay, f.RetryMaxDelay)
 	}
 }
 
@@ -393,15 +390,14 @@ func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON
 // Has reports whether the outcome is in the list.
 func (on RetryOn) Has(o task.Outcome) bool { return slices.Contains(on.Outcomes, o) }
 
-// given returns the last use of an option, or what stands for another condition of the
-// rules, or nil.
+// given returns the last use of an option, or nil.
 func (o *Options) given(name string) *use {
 	for i := len(o.uses) - 1; i >= 0; i-- {
 		if o.uses[i].opt.name == name {
 			return &o.uses[i]
 		}
 	}
-	return o.state(name)
+	return nil
 }
 
 // Typed returns how an option was typed, or "" if it was not given.
@@ -421,7 +417,7 @@ func (o *Options) Workers() string {
 	if u == nil {
 		return ""
 	}
-	return u.withValue(u.value)
+	return u.withValue()
 }
 
 // Bad returns the error of an option's value, for which err is the hint.

@@ -67,6 +67,11 @@ func TestPeerOptionsTable(t *testing.T) {
 			name, _, _ := strings.Cut(p.means, "=")
 			require.NotNil(t, long(name), p.names)
 		}
+		for name := range strings.FieldsSeq(p.names) {
+			if _, err := commands[0].split([]string{"--" + name}); p.hint != "" {
+				require.EqualError(t, err, "unknown option --"+name+": "+p.hint)
+			}
+		}
 		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(p.hint, -1) {
 			require.NotNil(t, long(m[2]), p.hint)
 			require.Nil(t, peer(m[2]), p.hint)

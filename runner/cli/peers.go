@@ -47,11 +47,9 @@ var peerOptions = [...]peerOption{
 	{names: "filter", hint: "leave records out first: grep PATTERN FILE | crew ..."},
 	{names: "skip-first-line", hint: "write tail -n +2 FILE | crew ..., or --header if it names columns"},
 	{names: "plus rpl parens", hint: `use the shell for other parts of a value: crew 'x={}; echo "${x%%.*}"'`},
-	{
-		names: "extensionreplace er basenamereplace bnr dirnamereplace dnr basenameextensionreplace bner " +
-			"seqreplace slotreplace",
-		hint: "{.} {/} {//} {/.} {#} and {%} have no other names; -I STR renames {} alone",
-	},
+	{names: "extensionreplace er basenamereplace bnr dirnamereplace dnr basenameextensionreplace bner " +
+		"seqreplace slotreplace",
+		hint: "{.} {/} {//} {/.} {#} and {%} have no other names; -I STR renames {} alone"},
 	{names: "template tmpl", hint: "put the file into the command, as a here-document"},
 	{names: "quote", hint: "words and values need no more quoting: drop it"},
 	{names: "shell-quote shell_quote", hint: "--dry-run prints commands quoted for a shell"},
@@ -70,17 +68,13 @@ var peerOptions = [...]peerOption{
 	// The pool.
 	{names: "test-threads", hint: "did you mean -j N?"},
 	{names: "partition", hint: "did you mean --shard K/N?"},
-	{
-		names: "load load-average max-load memfree memsuspend noswap limit",
-		hint:  "-j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause",
-	},
+	{names: "load load-average max-load memfree memsuspend noswap limit",
+		hint: "-j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause"},
 	{names: "total-jobs total", hint: "crew counts its tasks itself: drop it"},
 	{names: "process-slot-var", hint: "{%} and CREW_WORKER are the worker's number"},
-	{
-		names: "number-of-cpus number-of-cores number-of-sockets number-of-threads use-cpus-instead-of-cores " +
-			"use-sockets-instead-of-threads use-cores-instead-of-threads",
-		hint: "nproc and lscpu print the number of processors: write -j N",
-	},
+	{names: "number-of-cpus number-of-cores number-of-sockets number-of-threads use-cpus-instead-of-cores " +
+		"use-sockets-instead-of-threads use-cores-instead-of-threads",
+		hint: "nproc and lscpu print the number of processors: write -j N"},
 	{names: "semaphore semaphore-name id semaphore-timeout st fg bg wait", hint: "--lock FILE --lock-wait DUR lets one run in at a time; crew serve -j N runs what others add"},
 	{names: "record-env session", hint: "tasks have crew's environment: write export NAME before"},
 	{names: "_parset", hint: "read results with x=$(crew -k ...), or with --results DIR"},
@@ -88,11 +82,9 @@ var peerOptions = [...]peerOption{
 	{names: "shebang hashbang shebang-wrap", hint: "write #!/usr/bin/env -S crew -a as the first line of a list of commands"},
 
 	// Other machines.
-	{
-		names: "onall nonall filter-hosts filter-host hostgroups hostgroup hostgrp hgrp " +
-			"ssh-delay controlmaster M",
-		hint: "write ssh in the command, as in crew ssh {} uptime :::: HOSTS",
-	},
+	{names: "onall nonall filter-hosts filter-host hostgroups hostgroup hostgrp hgrp " +
+		"ssh-delay controlmaster M",
+		hint: "write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
 	{names: "sshlogin sshlogin-file slf", hint: "did you mean -S HOSTS?"},
 	{names: "transfer-files tf", hint: "did you mean --transfer-file FILE?"},
 	{names: "bf", hint: "did you mean --basefile FILE?"},
@@ -119,15 +111,10 @@ var peerOptions = [...]peerOption{
 	{names: "output-as-files files", hint: "--results DIR keeps outputs in files"},
 	{names: "latest-line ll tmux tmux-pane", hint: "--output line --tag shows the lines of all tasks as they come"},
 	{names: "color colour ctag ctag-string", hint: "--tag begins each line with the record, without colour"},
-	{
-		names: "color-failed colour-failed color-fail colour-fail cf",
-		hint:  "the digest at the end shows what failed: drop it",
-	},
-	{names: "compress", hint: "drop it, or let TMPDIR name a larger disk"},
-	{
-		names: "compress-program decompress-program use-compress-program use-decompress-program",
-		hint:  "drop it, or let TMPDIR name a larger disk",
-	},
+	{names: "color-failed colour-failed color-fail colour-fail cf",
+		hint: "the digest at the end shows what failed: drop it"},
+	{names: "compress compress-program decompress-program use-compress-program use-decompress-program",
+		hint: "drop it, or let TMPDIR name a larger disk"},
 	{names: "tmpdir tempdir", hint: "set TMPDIR in the environment"},
 
 	// The program.
@@ -181,10 +168,8 @@ func (o *Options) WholeLines() string {
 	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) {
 		return ""
 	}
-	for _, name := range [...]string{"null", "delimiter", "colsep", "csv"} {
-		if o.given(name) != nil {
-			return ""
-		}
+	if cut := func(u use) bool { return hasWord("null delimiter colsep csv", u.opt.name) }; slices.ContainsFunc(o.uses, cut) {
+		return ""
 	}
 	return u.spelled
 }

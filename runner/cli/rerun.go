@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,8 @@ func (r Rerun) Unlike(t *task.Task) string {
 	if number := r.NumberIn(words); number != "" {
 		return number + " would be another number"
 	}
-	for _, name := range [...]string{"colsep", "csv"} {
-		if u := r.given(name); u != nil && r.State.Dir != "" && r.drops(name) {
+	for _, u := range r.uses {
+		if name := u.opt.name; r.State.Dir != "" && (name == "colsep" || name == "csv") && r.drops(name) {
 			return "without " + u.opt.typed() + " they are of another command"
 		}
 	}
@@ -55,7 +56,7 @@ func (r Rerun) NumberIn(words []string) string {
 			return "$" + name
 		}
 	}
-	if len(r.Words()) > 0 && r.Command.Replace != "{#}" && anyContains(words, "{#}") {
+	if len(r.Words()) > 0 && r.holds(words, "{#}") {
 		return "{#}"
 	}
 	return ""
@@ -71,16 +72,13 @@ func (r Rerun) AsRead() bool {
 	return r.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
 }
 
-// droppedAgain are the options that a run of the failed tasks does without: those
-// that read and cut records, those about earlier runs, and --jitter.
-var droppedAgain = [...]string{
-	"arg-file", "null", "delimiter", "colsep", "csv", "input", "eof", "replay", "retry-failed", "state-reset", "jitter",
-}
-
-// drops reports whether a run of the failed tasks does without an option. Tasks that
-// read their records need what ends those; records of one source are given to them uncut.
+// drops reports whether a run of the failed tasks does without an option, such as those
+// that read and cut records, and those about earlier runs. Tasks that read their records
+// need what ends those; records of one source are given to them uncut.
 func (r Rerun) drops(name string) bool {
 	switch name {
+	case "arg-file", "input", "eof", "replay", "retry-failed", "state-reset", "jitter":
+		return true
 	case "null", "delimiter":
 		return !r.AsRead()
 	case "colsep", "csv":
@@ -90,21 +88,22 @@ func (r Rerun) drops(name string) bool {
 	case "header", "max-args", "max-chars", "replace":
 		return r.Whole
 	}
-	return slices.Contains(droppedAgain[:], name)
+	return false
 }
 
 // Line returns a command line, quoted for a shell, that does to other records what this
 // one does. options and values give those records and are inserted as they are.
 func (r Rerun) Line(options, values string) string {
-	words := []string{"crew"}
+	var words []string
 	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
 	// option that is not in effect there, or has another value.
 	clearEnv := slices.ContainsFunc(r.env, func(u use) bool {
 		return r.drops(u.opt.name) || !slices.Contains(r.uses, u) || r.besides(u) != u
 	})
 	if clearEnv {
-		words = []string{"CREW_OPTS=", "crew"}
+		words = append(words, "CREW_OPTS=")
 	}
+	words = append(words, "crew")
 	for _, u := range r.uses {
 		if (!u.env || clearEnv) && !r.drops(u.opt.name) {
 			words = r.besides(u).appendTyped(words)
@@ -190,17 +189,11 @@ func (r Rerun) besides(u use) use {
 
 // unused returns a path like this one at which there is no file: log, log.2, log.3.
 func unused(path string) string {
-	stem, n := path, 1
-	if i := strings.LastIndexByte(path, '.'); i > 0 {
-		if last, err := strconv.Atoi(path[i+1:]); err == nil && last > 1 {
-			stem, n = path[:i], last
-		}
-	}
-	for {
+	stem := regexp.MustCompile(`\.\d+$`).ReplaceAllString(path, "")
+	for n := 2; ; n++ {
 		if _, err := os.Lstat(path); err != nil {
 			return path
 		}
-		n++
 		path = stem + "." + strconv.Itoa(n)
 	}
 }

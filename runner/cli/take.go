@@ -14,6 +14,9 @@ func (c *command) take(o *Options, operands []string) (err error) {
 	switch c.operands {
 	case takesCommand:
 		o.Command.Words, o.Input.Groups, err = splitGroups(operands)
+		if in := &o.Input; err == nil && len(in.Files) == 0 && len(in.Groups) > 0 && in.Groups[0].Linked {
+			err = &UsageError{"the first group of values is linked to nothing", "begin with ::: or ::::"}
+		}
 		return err
 	case takesVerb:
 		return c.noVerb(operands)
@@ -51,7 +54,7 @@ func (c *command) take(o *Options, operands []string) (err error) {
 	if len(operands) > 0 {
 		return c.wrong("%q is one word too many", operands[0])
 	}
-	return o.Hub.check(c)
+	return nil
 }
 
 // wrong returns the error of operands that the command does not take.
@@ -99,8 +102,10 @@ func (c *command) noVerb(operands []string) error {
 	}
 	word := operands[0]
 	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
-	if known := peerVerb(word); slices.Contains(verbs, known) {
-		hint = "write crew " + c.name + " " + known
+	for known := range strings.FieldsSeq(peerVerbs) {
+		if known, found := strings.CutPrefix(known, word+":"); found && slices.Contains(verbs, known) {
+			hint = "write crew " + c.name + " " + known
+		}
 	}
 	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
 }
@@ -115,39 +120,20 @@ func (c *command) verbs() (verbs []string) {
 	return verbs
 }
 
-// peerVerb returns the verb for what other queues, such as pueue, call word, or "".
-func peerVerb(word string) string {
-	switch word {
-	case "list", "jobs", "ps":
-		return "explain"
-	case "kill", "remove", "rm":
-		return "cancel"
-	case "follow", "tail", "cat", "wait":
-		return "log"
-	case "parallel", "slots":
-		return "resize"
-	case "restart":
-		return "retry"
-	case "start":
-		return "resume"
-	}
-	return ""
-}
+// peerVerbs are the verbs for what other queues, such as pueue, call otherwise.
+const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
+	"cat:log wait:log parallel:resize slots:resize restart:retry start:resume"
 
 // takeTasks reads the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
-		id, ok := parseTask(w)
-		if !ok {
+		if add(&ctl.Tasks, w, parseTask) != nil {
 			return c.noTask(w, operands, ctl.Run)
 		}
-		ctl.Tasks = append(ctl.Tasks, id)
 	}
 	switch {
 	case len(ctl.Tasks) == 0 && ctl.Key == nil && c.operands != takesAny:
 		return c.wrong("crew %s needs the number of a task", c.name)
-	case len(ctl.Tasks) > 0 && ctl.Key != nil:
-		return &UsageError{"task numbers and --key do not go together", "drop one of them"}
 	case c.operands == takesTask && len(ctl.Tasks) > 1:
 		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
 	}
@@ -177,8 +163,17 @@ func (c *command) takeWork(ctl *Ctl, operands []string, literal bool) error {
 	case ctl.Null && !ctl.Stdin:
 		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
 	}
-	return ctl.checkFar()
+	if url, far := strings.CutPrefix(ctl.Run, enginePrefix); far {
+		var err error
+		if ctl.URL, ctl.Queue, err = splitEngine(url); err != nil {
+			return &UsageError{"bad queue in --to " + ctl.Run, err.Error()}
+		}
+	}
+	return nil
 }
+
+// enginePrefix begins the RUN of crew ctl add --to that is a queue of an engine.
+const enginePrefix = "engine:"
 
 // setSize reads the number of workers.
 func (ctl *Ctl) setSize(text string) error {
@@ -195,40 +190,12 @@ func (ctl *Ctl) setSize(text string) error {
 }
 
 // parseTask parses the number of a task.
-func parseTask(text string) (id uint64, ok bool) {
+func parseTask(text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
-	return id, err == nil && id > 0
-}
-
-// parseAfter parses the number of a task to wait for.
-func parseAfter(text string) (uint64, error) {
-	id, ok := parseTask(text)
-	if !ok {
+	if err != nil || id == 0 {
 		return 0, errors.New("write the number that add has printed for the task")
 	}
 	return id, nil
-}
-
-// enginePrefix begins the RUN of crew ctl add --to that is a queue of an engine.
-const enginePrefix = "engine:"
-
-// checkFar reads the queue of an engine, if tasks are to be added to one, and refuses
-// what does not go with it.
-func (ctl *Ctl) checkFar() (err error) {
-	const way = "crew engine attach RUN shows what became of the tasks"
-	rest, far := strings.CutPrefix(ctl.Run, enginePrefix)
-	switch {
-	case !far:
-		return nil
-	case ctl.Wait:
-		return &UsageError{"--wait and an engine's queue do not go together", way + ": drop --wait"}
-	case len(ctl.After) > 0:
-		return &UsageError{"--after and an engine's queue do not go together", "its tasks start as workers are free: drop --after"}
-	}
-	if ctl.URL, ctl.Queue, err = splitEngine(rest); err != nil {
-		return &UsageError{"bad queue in --to " + ctl.Run, err.Error()}
-	}
-	return nil
 }
 
 // splitEngine splits URL[/QUEUE]. URL can have slashes behind :// and, as a file,
@@ -246,15 +213,4 @@ func splitEngine(text string) (url, queue string, err error) {
 	}
 	_, err = parseQueue(queue)
 	return text[:from] + host, queue, err
-}
-
-// check refuses the options of crew engine that do not go together.
-func (h *Hub) check(c *command) error {
-	switch {
-	case c.name == "engine serve" && h.Dir == "":
-		return &UsageError{"crew engine serve needs a directory", "add --dir DIR"}
-	case (h.Cert == "") != (h.Key == ""):
-		return &UsageError{"a certificate and its key go together", "give both --tls-cert and --tls-key"}
-	}
-	return nil
 }

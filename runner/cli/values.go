@@ -42,12 +42,11 @@ func setWhole[T int | int64](to *T, value string, least int) error {
 	return err
 }
 
-// setDuration sets an option to a duration that is at least least, for which there is
-// a hint.
-func setDuration(to *time.Duration, value string, least time.Duration, hint string) error {
+// setDuration sets an option to a duration that is at least least.
+func setDuration(to *time.Duration, value string, least time.Duration) error {
 	err := set(to, value, task.ParseDuration)
 	if err == nil && *to < least {
-		err = errors.New(hint)
+		err = fmt.Errorf("write a time of at least %v", least)
 	}
 	return err
 }
@@ -64,32 +63,28 @@ func parseWhole(s string, least, most int) (int, error) {
 	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
 }
 
-const (
-	digits  = "0123456789"
-	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-)
+const digits = "0123456789"
 
 // parseName parses the name of a run, which must not look like the number of a
 // process.
 func parseName(s string) (string, error) {
-	if s == "" || len(s) > 64 || strings.Trim(s, letters+digits+"-_.") != "" || s[0] == '-' || isNumber(s) {
-		return "", errors.New("write up to 64 letters, digits and -_. that are not a number")
-	}
-	return s, nil
+	return matching(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
 }
 
 // parseQueue reads the name of a queue, which is a part of the names of NATS's subjects.
 func parseQueue(s string) (string, error) {
-	if _, err := parseName(s); err != nil || strings.Contains(s, ".") {
-		return "", errors.New("write up to 64 letters, digits, - and _ that are not a number")
-	}
-	return s, nil
+	return matching(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
 }
 
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
-	if s == "" || strings.Trim(s, letters+digits+"_") != "" || strings.Contains(digits, s[:1]) {
-		return "", errors.New("write the name of a variable, such as LANG; its value is that of crew's")
+	return matching(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
+}
+
+// matching refuses what does not match an expression, or is a number.
+func matching(expr, s, hint string) (string, error) {
+	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
+		return "", errors.New(hint)
 	}
 	return s, nil
 }
@@ -135,34 +130,33 @@ func deadlineAfter(s string, now time.Time) (Deadline, error) {
 // answer and any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {
 	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, any; N is from 1 to 255")
+	outcomes := map[string]task.Outcome{
+		"signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed, "answer": task.BadAnswer,
+	}
 	var r RetryOn
 	for item := range strings.SplitSeq(s, ",") {
+		if outcome, found := outcomes[item]; found {
+			r.Outcomes = append(r.Outcomes, outcome)
+			continue
+		}
 		switch item {
 		case "any":
 			r.Any = true
+			continue
 		case "exit":
-			r.Exit = append(r.Exit, ExitRange{1, 255})
-		case "signal":
-			r.Outcomes = append(r.Outcomes, task.Signal)
-		case "timeout":
-			r.Outcomes = append(r.Outcomes, task.Timeout)
-		case "start":
-			r.Outcomes = append(r.Outcomes, task.StartFailed)
-		case "answer":
-			r.Outcomes = append(r.Outcomes, task.BadAnswer)
-		default:
-			span, found := strings.CutPrefix(item, "exit:")
-			from, to, isRange := strings.Cut(span, "-")
-			if !isRange {
-				to = from
-			}
-			a, err := parseWhole(from, 1, 255)
-			b, err2 := parseWhole(to, a, 255)
-			if !found || err != nil || err2 != nil {
-				return RetryOn{}, hint
-			}
-			r.Exit = append(r.Exit, ExitRange{a, b})
+			item = "exit:1-255"
 		}
+		span, found := strings.CutPrefix(item, "exit:")
+		from, to, isRange := strings.Cut(span, "-")
+		if !isRange {
+			to = from
+		}
+		a, err := parseWhole(from, 1, 255)
+		b, err2 := parseWhole(to, a, 255)
+		if !found || err != nil || err2 != nil {
+			return RetryOn{}, hint
+		}
+		r.Exit = append(r.Exit, ExitRange{a, b})
 	}
 	return r, nil
 }
@@ -189,18 +183,21 @@ func parseHalt(s string) (Halt, error) {
 	if modern, ok := oldForms[s]; ok {
 		return Halt{}, errors.New("write " + modern)
 	}
-	when, why, _ := strings.Cut(s, ",")
-	what, count, _ := strings.Cut(why, "=")
-	digits, percent := strings.CutSuffix(count, "%")
-	most := math.MaxInt
-	if percent {
-		most = 100
-	}
-	n, err := parseWhole(digits, 1, most)
-	if err != nil || when != "soon" && when != "now" || what != "fail" && what != "success" && what != "done" {
+	part := regexp.MustCompile(`^(soon|now),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
+	if part == nil {
 		return Halt{}, hint
 	}
-	return Halt{When: when, On: what, N: n, Percent: percent}, nil
+	h := Halt{When: part[1], On: part[2], Percent: part[4] != ""}
+	most := math.MaxInt
+	if h.Percent {
+		most = 100
+	}
+	n, err := parseWhole(part[3], 1, most)
+	if err != nil {
+		return Halt{}, hint
+	}
+	h.N = n
+	return h, nil
 }
 
 // parseText refuses the empty string, which is most likely an unset variable of
@@ -213,9 +210,9 @@ func parseText(s string) (string, error) {
 }
 
 // among refuses what is none of the choices.
-func among(s string, choices []string) error {
-	if !slices.Contains(choices, s) {
-		return errors.New("write " + oneOf(choices))
+func among(s, choices string) error {
+	if list := strings.Fields(choices); !slices.Contains(list, s) {
+		return errors.New("write " + oneOf(list))
 	}
 	return nil
 }
