@@ -58,9 +58,9 @@ func TestRerunInOneLine(t *testing.T) {
 	}{
 		{"a column", RerunConfig{}, []task.Event{failedTask([]string{"a b"}), failedTask([]string{"it's"}, []string{""})},
 			`crew -k job ::: 'a b' 'it'\''s' ''`},
-		{"columns", RerunConfig{Columns: true}, []task.Event{failedTask([]string{"a", "b"}), failedTask([]string{"c", ""})},
+		{"columns", RerunConfig{RerunRecords: RerunRecords{Columns: true}}, []task.Event{failedTask([]string{"a", "b"}), failedTask([]string{"c", ""})},
 			`crew -k job ::: a c :::+ b ''`},
-		{"header", RerunConfig{Columns: true, Header: func() []string { return []string{"x", "y z"} }},
+		{"header", RerunConfig{RerunRecords: RerunRecords{Columns: true}, Header: func() []string { return []string{"x", "y z"} }},
 			[]task.Event{failedTask([]string{"a", "b"})}, `crew -k job ::: x a :::+ 'y z' b`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,12 +101,12 @@ func TestRerunFromFile(t *testing.T) {
 	}{
 		{"too long for a line", RerunConfig{}, many, "-0 -a ", all},
 		{"header", RerunConfig{Header: func() []string { return []string{"name"} }}, many, "-0 -a ", "name\x00" + all},
-		{"columns", RerunConfig{Columns: true},
+		{"columns", RerunConfig{RerunRecords: RerunRecords{Columns: true}},
 			[]task.Event{failedTask([]string{"a", "b\nc"}), failedTask([]string{"\xff"}), failedTask([]string{"", ""})},
 			`-0 -C '\x1f' -a `, "a\x1fb\nc\x00\xff\x00\x1f\x00"},
 		{"a value like a separator", RerunConfig{}, []task.Event{failedTask([]string{":::+"})}, "-0 -a ", ":::+\x00"},
 		{"a tab", RerunConfig{}, []task.Event{failedTask([]string{"a\tb"})}, "-0 -a ", "a\tb\x00"},
-		{"JSON", RerunConfig{JSON: true}, []task.Event{object, object}, "--input json -a ",
+		{"JSON", RerunConfig{RerunRecords: RerunRecords{JSON: true}}, []task.Event{object, object}, "--input json -a ",
 			"{\"args\":[\"a\"]}\n{\"args\":[\"a\"]}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,12 +141,12 @@ func TestRerunHoldsLittleInMemory(t *testing.T) {
 func TestRerunCountsWhatItCannotList(t *testing.T) {
 	bad := failedTask([]string{"too long"})
 	bad.Task.Err = os.ErrInvalid
-	line, rest := rerunOf(t, RerunConfig{Columns: true}, bad, failedTask([]string{"a\x1fb", "c"}), failedTask(),
+	line, rest := rerunOf(t, RerunConfig{RerunRecords: RerunRecords{Columns: true}}, bad, failedTask([]string{"a\x1fb", "c"}), failedTask(),
 		failedTask([]string{"good"}), failedTask([]string{"nul\x00"}))
 	require.Equal(t, "crew -k job ::: good", line)
 	require.Equal(t, "crew: 4 failed tasks cannot be run again from a list\n", rest)
 
-	line, rest = rerunOf(t, RerunConfig{JSON: true}, failedTask([]string{"no object"}))
+	line, rest = rerunOf(t, RerunConfig{RerunRecords: RerunRecords{JSON: true}}, failedTask([]string{"no object"}))
 	require.Empty(t, line)
 	require.Empty(t, rest)
 }
@@ -204,7 +204,7 @@ func TestRerunOfTasksThatReadRecords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tempDir(t)
-			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep}, c.e)
+			line, rest := rerunOf(t, RerunConfig{RerunRecords: RerunRecords{Stdin: c.sep}}, c.e)
 			require.Empty(t, rest)
 			if file := rerunFile.FindStringSubmatch(line); file != nil {
 				require.Equal(t, "crew -k "+c.options+file[1]+" job", line)
@@ -221,7 +221,7 @@ func TestRerunOfTasksThatReadRecords(t *testing.T) {
 // A product's columns are joined by blanks for tasks that read them, and a file
 // could not keep them apart.
 func TestRerunOfProductsThatTasksRead(t *testing.T) {
-	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, Stdin: "\n", Columns: true}
+	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, RerunRecords: RerunRecords{Stdin: "\n", Columns: true}}
 	good, tab, long := failedTask([]string{"a", "1 2"}), failedTask([]string{"a\tb", "1"}), failedTask([]string{strings.Repeat("x", 3000), "1"})
 	line, rest := rerunOf(t, cfg, tab, long, good)
 	require.Equal(t, "crew -k job ::: a :::+ '1 2'", line)
@@ -243,7 +243,7 @@ func TestRerunOfNumberedTasks(t *testing.T) {
 		return rest
 	}
 	number := func(*task.Task) string { return "{#} would be another number" }
-	for _, cfg := range []RerunConfig{{}, {JSON: true}} {
+	for _, cfg := range []RerunConfig{{}, {RerunRecords: RerunRecords{JSON: true}}} {
 		cfg.Unlike = number
 		require.Regexp(t, `^\{#\} would be another number`, no(cfg, failedTask([]string{"a"})))
 	}
@@ -283,7 +283,7 @@ func TestRerunNotOfferedWhenNobodyReads(t *testing.T) {
 
 // A file with nothing but the names of the columns is of no use.
 func TestRerunLeavesNoUnusedFile(t *testing.T) {
-	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, Columns: true}
+	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, RerunRecords: RerunRecords{Columns: true}}
 	cfg.Header = func() []string { return []string{"h\x01", "z"} }
 	require.Contains(t, digestOf(t, cfg, failedTask([]string{unit, "1"})), "crew: 1 failed task cannot be run again from a list\n")
 	left, err := os.ReadDir(dir)
@@ -295,7 +295,7 @@ func TestRerunObjectsAreOriginal(t *testing.T) {
 	e := failedTask()
 	e.Task.Object = `{"command":"x","n":1.0}`
 	tempDir(t)
-	line, _ := rerunOf(t, RerunConfig{JSON: true}, e)
+	line, _ := rerunOf(t, RerunConfig{RerunRecords: RerunRecords{JSON: true}}, e)
 	got, err := os.ReadFile(rerunFile.FindStringSubmatch(line)[1])
 	require.NoError(t, err)
 	require.True(t, json.Valid(got))
