@@ -35,14 +35,14 @@ func (b *bar) put(lines []string, now time.Time) {
 		text = b.screen.newline() + text
 		b.screen.last, b.screen.err.midLine = b.screen.err, false
 	}
-	patient{b.tty}.Write([]byte(text + "\r"))
+	writeFully(b.tty, []byte(text+"\r"))
 	b.shown, b.drawn = true, now
 }
 
 // clear removes the bar, but leaves a terminal alone that another program has taken.
 func (b *bar) clear() {
 	if b.shown && b.mine() {
-		patient{b.tty}.Write([]byte(eraseBar))
+		writeFully(b.tty, []byte(eraseBar))
 	}
 	b.shown = false
 }

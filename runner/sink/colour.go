@@ -53,7 +53,7 @@ func (s *Screen) uncolour() {
 	for _, to := range [...]*stream{s.out, s.err} {
 		if to.coloured {
 			to.coloured = false
-			_, _ = patient{to.w}.Write([]byte(resetColour))
+			_, _ = writeFully(to.w, []byte(resetColour))
 		}
 	}
 }

@@ -32,9 +32,9 @@ func (s *Screen) Enclose(f Fence, raw bool) (open func()) {
 	}
 	both := func(line string) {
 		_ = s.Print(func(out, err io.Writer) error {
-			_, _ = io.WriteString(patient{out}, line)
+			_, _ = io.WriteString(out, line)
 			if !s.together() {
-				_, _ = io.WriteString(patient{err}, line)
+				_, _ = io.WriteString(err, line)
 			}
 			return nil
 		})

@@ -20,7 +20,7 @@ import (
 func TestJoblogRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	require.NoError(t, os.WriteFile(path, []byte("old\n"), 0o666))
-	j, err := OpenJoblog(path)
+	j, err := OpenJoblog(path, JoblogNew, nil)
 	require.NoError(t, err)
 
 	ok := ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("four"), Start: time.UnixMilli(1700000000123), End: time.UnixMilli(1700000001357)})
@@ -61,7 +61,7 @@ func TestJoblogRows(t *testing.T) {
 // comes where there is none.
 func TestJoblogGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	j, err := AppendJoblog(path, nil)
+	j, err := OpenJoblog(path, JoblogResumed, nil)
 	require.NoError(t, err)
 	begun := time.UnixMilli(1700000000123)
 	at := func(id uint64, begin time.Time) task.Event {
@@ -72,7 +72,7 @@ func TestJoblogGoesOn(t *testing.T) {
 	whole := contents(t, path)
 	require.NoError(t, os.WriteFile(path, []byte(whole+"4\t:\t17000000"), 0o666))
 
-	j, err = AppendJoblog(path, slices.Values([]time.Time{begun, begun.Add(time.Nanosecond), begun.Add(2 * time.Hour)}))
+	j, err = OpenJoblog(path, JoblogResumed, slices.Values([]time.Time{begun, begun.Add(time.Nanosecond), begun.Add(2 * time.Hour)}))
 	require.NoError(t, err)
 	require.Equal(t, whole, contents(t, path))
 	again := func(e task.Event) task.Event {
@@ -91,7 +91,7 @@ func TestJoblogGoesOn(t *testing.T) {
 	require.Equal(t, []string{"7", "8", "1"}, seqs)
 
 	require.NoError(t, os.WriteFile(path, []byte(joblogHeader[:10]), 0o666))
-	_, err = AppendJoblog(path, nil)
+	_, err = OpenJoblog(path, JoblogResumed, nil)
 	require.NoError(t, err)
 	require.Equal(t, joblogHeader, contents(t, path))
 }
@@ -117,7 +117,7 @@ func TestJoblogLikeParallel(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	j, err := OpenJoblog(ours)
+	j, err := OpenJoblog(ours, JoblogNew, nil)
 	require.NoError(t, err)
 	for i, r := range []task.Result{
 		{Outcome: task.OK, Stdout: spool.Text("hi\n")}, {Outcome: task.Exit, Code: 3}, {Outcome: task.Signal, Signal: 9},
@@ -136,15 +136,15 @@ func TestJoblogLikeParallel(t *testing.T) {
 
 func TestJoblogErrors(t *testing.T) {
 	dir := t.TempDir()
-	_, err := OpenJoblog(filepath.Join(dir, "no", "log"))
+	_, err := OpenJoblog(filepath.Join(dir, "no", "log"), JoblogNew, nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "open joblog")
 
 	if _, err := os.Stat("/dev/full"); err == nil {
-		_, err := OpenJoblog("/dev/full")
+		_, err := OpenJoblog("/dev/full", JoblogNew, nil)
 		require.ErrorContains(t, err, "write joblog /dev/full")
 	}
-	j, err := OpenJoblog(filepath.Join(dir, "log"))
+	j, err := OpenJoblog(filepath.Join(dir, "log"), JoblogNew, nil)
 	require.NoError(t, err)
 	require.NoError(t, j.Close(task.Stats{}))
 	require.ErrorContains(t, j.Consume([]task.Event{ended(1, task.Result{Outcome: task.OK})}), "write joblog "+dir)

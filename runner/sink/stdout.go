@@ -154,12 +154,10 @@ func (s *Stdout) unread(events []task.Event) error {
 	if len(events) > 0 && (s.cfg.Plan.Show != task.ShowRaw || !slices.ContainsFunc(events, failed)) {
 		return nil
 	}
-	return s.scr.Print(func(out, _ io.Writer) error {
-		if abandoned(out) {
-			return fmt.Errorf("write stdout: %w", syscall.EPIPE)
-		}
-		return nil
-	})
+	if abandoned(s.scr.out.w) {
+		return fmt.Errorf("write stdout: %w", syscall.EPIPE)
+	}
+	return nil
 }
 
 // note keeps err for Consume to return, if it is the first.

@@ -423,14 +423,3 @@ func TestNotices(t *testing.T) {
 		require.Equal(t, c.want, err.String())
 	}
 }
-
-func TestStreamsOverBarCanBePolled(t *testing.T) {
-	y := newTTY(t, 80)
-	s := NewScreen(y.File, y.File)
-	NewTerminal(s, TerminalConfig{})
-	require.NoError(t, s.Print(func(out, err io.Writer) error {
-		require.NoError(t, awaitWritable(out), "poll knows the descriptor")
-		return awaitWritable(err)
-	}))
-	y.all()
-}
