@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -66,19 +67,12 @@ func free(w io.Writer) bool {
 	return err != nil || group == unix.Getpgrp() // the error of a terminal that does not control crew
 }
 
-// size returns the current size of a terminal.
+// size returns the current size of a terminal, and a usual one if that is unknown.
 func size(tty io.Writer) (rows, columns int) {
-	rows, columns = 24, 80
-	f, ok := tty.(*os.File)
-	if !ok {
-		return rows, columns
+	if f, ok := tty.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
+			rows, columns = int(size.Row), int(size.Col)
+		}
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err == nil && size.Col > 0 {
-		columns = int(size.Col)
-	}
-	if err == nil && size.Row > 0 {
-		rows = int(size.Row)
-	}
-	return rows, columns
+	return cmp.Or(rows, 24), cmp.Or(columns, 80)
 }

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -169,35 +170,25 @@ func (e *escaper) Write(p []byte) (int, error) {
 // utf8Check finds out whether an output is UTF-8. Writes may cut characters
 // anywhere.
 type utf8Check struct {
-	cut [utf8.UTFMax]byte // the start of a character
-	n   int               // its length
+	cut []byte // the start of a character
 }
 
 var errNotUTF8 = errors.New("not UTF-8")
 
 func (c *utf8Check) valid(o task.Output) (bool, error) {
-	c.n = 0
+	c.cut = nil
 	_, err := o.WriteTo(c)
 	if errors.Is(err, errNotUTF8) {
 		return false, nil
 	}
-	return c.n == 0, err
+	return len(c.cut) == 0, err
 }
 
 // Write returns errNotUTF8 at the first invalid byte, or shortly after it.
 func (c *utf8Check) Write(p []byte) (int, error) {
 	n := len(p)
-	for c.n > 0 && len(p) > 0 {
-		c.cut[c.n] = p[0]
-		c.n++
-		p = p[1:]
-		if !utf8.FullRune(c.cut[:c.n]) {
-			continue
-		}
-		if !utf8.Valid(c.cut[:c.n]) {
-			return 0, errNotUTF8
-		}
-		c.n = 0
+	if len(c.cut) > 0 {
+		p = append(c.cut, p...)
 	}
 	whole := len(p)
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
@@ -208,6 +199,6 @@ func (c *utf8Check) Write(p []byte) (int, error) {
 	if !utf8.Valid(p[:whole]) {
 		return 0, errNotUTF8
 	}
-	c.n += copy(c.cut[c.n:], p[whole:])
+	c.cut = bytes.Clone(p[whole:])
 	return n, nil
 }

@@ -28,9 +28,10 @@ const (
 // Each writer is for one goroutine. Both must be closed before the task is
 // Finished. Consume returns the errors of Write, too.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
-	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host)}
+	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host), lost: new(bool)}
 	if s.cfg.Plan.Order {
 		w.held = s.openLines(a.Task.ID)
+		w.lost = &w.held.lost
 	}
 	both := &[2]lineWriter{w, w}
 	both[1].stderr = true
@@ -40,7 +41,7 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 // Stray returns a writer for lines on stderr that belong to no task. It is for one
 // goroutine.
 func (s *Stdout) Stray(tag string) io.WriteCloser {
-	w := &lineWriter{s: s, stderr: true, fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
+	w := &lineWriter{s: s, stderr: true, lost: new(bool), fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
 	if s.cfg.Plan.Tag {
 		w.prefix = tag + "\t"
 	}
@@ -55,7 +56,7 @@ type lineWriter struct {
 	prefix string // put before each line
 	fenced bool   // outside of all groups, in a fence
 	closed bool
-	lost   bool // lines could not be shown; unused if held is not nil
+	lost   *bool // lines could not be shown: of the attempt or, with Plan.Order, of the task
 
 	// The unfinished line is in rest, or in long once rest would exceed longLine.
 	rest []byte
@@ -180,10 +181,6 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 			return err
 		}
 	}
-	lost := &w.lost
-	if w.held != nil {
-		lost = &w.held.lost
-	}
 	err := w.s.print(func() error {
 		p := w.s.port(w.stderr)
 		if !w.fenced {
@@ -195,8 +192,8 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 		_, ended := io.WriteString(p, f.Resume)
 		return cmp.Or(failed, ended)
 	})
-	if err != nil && !*lost {
-		*lost = w.s.lose(err, 1)
+	if err != nil && !w.stderr && !*w.lost {
+		*w.lost = w.s.lose(err, 1)
 	}
 	return err
 }
@@ -206,7 +203,7 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 type lineBuffer struct {
 	mu   sync.Mutex
 	live bool        // it is the task's turn
-	lost bool        // lines could not be shown; once live, for the task's writers
+	lost bool        // lines could not be shown
 	held task.Result // its outputs are buffers of the spool, or nil
 }
 

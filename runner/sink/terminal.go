@@ -171,30 +171,24 @@ func (t *Terminal) notice(e *task.Event) string {
 			t.explained = e.At
 			return b.Text(e.At)
 		}
-	case task.Draining:
-		if e.Text == "" {
-			return "" // another message follows: tasks are ended, or the run cannot go on
+	case task.Draining, task.Stopping:
+		doing, next := "ending"+why+": ", "; Ctrl-C again kills them"
+		if e.Kind == task.Draining {
+			doing, next = "draining"+why+": waiting for ", "; Ctrl-C again ends them"
 		}
-		if t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted {
-			return "" // the last task was the reason, so nothing is left to drain
-		}
-		if n == 0 {
-			return "draining" + why + ": no task is running" + unretried(e)
-		}
-		s := "draining" + why + ": waiting for " + task.Count(n, "running task") + ids(e.Running, n) + unretried(e)
-		if e.Text == "SIGINT" {
-			s += "; Ctrl-C again ends them"
-		}
-		return s
-	case task.Stopping:
-		if n == 0 {
+		switch {
+		case e.Kind == task.Draining && (e.Text == "" || t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted):
+			// Another message follows, that tasks are ended or the run cannot go on; or the
+			// last task was the reason, so nothing is left to drain.
 			return ""
+		case e.Kind == task.Draining && n == 0:
+			return "draining" + why + ": no task is running" + unretried(e)
+		case n == 0:
+			return ""
+		case e.Text != "SIGINT":
+			next = ""
 		}
-		s := "ending" + why + ": " + task.Count(n, "running task") + ids(e.Running, n) + unretried(e)
-		if e.Text == "SIGINT" {
-			s += "; Ctrl-C again kills them"
-		}
-		return s
+		return doing + task.Count(n, "running task") + ids(e.Running, n) + unretried(e) + next
 	}
 	return ""
 }
