@@ -270,7 +270,7 @@ func (s *Stdout) endLines(id uint64) {
 		s.reorder.putLarge(id, &large{result: l.held})
 		return
 	}
-	out, err, failed := s.copyBoth(piece, "", nil, &l.held)
+	out, err, failed := s.copyBoth(piece, nil, &l.held)
 	s.note(failed)
 	s.note(s.reorder.put(id, out, err))
 	l.held.Close()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"crew/runner/spool"
@@ -66,13 +67,12 @@ type Stdout struct {
 	// used inside Screen.Print alone
 
 	out, err port
-	wide     *bufio.Writer // for JSON that is streamed; nil until needed
 
 	// shared with the writers of Open
 
+	lost  atomic.Int64 // results whose reader had gone
 	mu    sync.Mutex
 	fault error                  // the first error
-	lost  int64                  // results whose reader had gone
 	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
 	lines map[uint64]*lineBuffer // with Plan.Order: of running tasks, by ID
 
@@ -88,9 +88,8 @@ type part struct {
 // large is a result that is too large to be copied. It owns result's outputs if
 // it waits for its turn.
 type large struct {
-	task   *task.Task
+	task   *task.Task // nil if its lines have their tags
 	result task.Result
-	tag    string // put before each line
 }
 
 // NewStdout returns a Stdout that writes through scr. The config has to be
@@ -182,19 +181,13 @@ func (s *Stdout) lose(err error, n int) bool {
 	if n == 0 || !errors.Is(err, syscall.EPIPE) {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost += int64(n)
+	s.lost.Add(int64(n))
 	return true
 }
 
 // Lost returns how many results could not be shown in whole because nobody read
 // stdout any more. It is safe for concurrent use.
-func (s *Stdout) Lost() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lost
-}
+func (s *Stdout) Lost() int64 { return s.lost.Load() }
 
 // shown returns the result to show of the task that the last event finishes. If its
 // attempt has just failed and gets no retry because the run ends, it is that one's.
@@ -230,7 +223,7 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 		}
 		return
 	}
-	l := &large{e.Task, *r, s.prefix(e.Task, r.Worker, r.Host)}
+	l := &large{e.Task, *r}
 	if now {
 		s.show(l)
 		return
@@ -271,7 +264,7 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 			out = s.scratch.p // nothing is better than half an object
 		}
 	default:
-		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker, r.Host), t, r)
+		out, err, failed = s.copyBoth(chunkSize, t, r)
 	}
 	if errors.Is(failed, errRoom) {
 		return nil, nil, false
@@ -282,13 +275,13 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 
 // copyBoth copies both outputs of r to scratch. It returns errRoom if they exceed
 // limit.
-func (s *Stdout) copyBoth(limit int, tag string, t *task.Task, r *task.Result) (out, err []byte, failed error) {
+func (s *Stdout) copyBoth(limit int, t *task.Task, r *task.Result) (out, err []byte, failed error) {
 	w := &s.scratch
 	w.reset(limit)
-	failed = s.copyStream(w, tag, t, r, false)
+	failed = s.copyStream(w, t, r, false)
 	mid := len(w.p)
 	if failed == nil {
-		failed = s.copyStream(w, tag, t, r, true)
+		failed = s.copyStream(w, t, r, true)
 	}
 	return w.p[:mid], w.p[mid:], failed
 }
@@ -304,7 +297,7 @@ func captured(r *task.Result) int64 {
 
 // prefix returns what goes before each line of a task in a slot of a host.
 func (s *Stdout) prefix(t *task.Task, slot int, host string) string {
-	if !s.cfg.Plan.Tag {
+	if t == nil || !s.cfg.Plan.Tag {
 		return ""
 	}
 	return t.TagOn(slot, host) + "\t"
@@ -357,10 +350,14 @@ func (s *Stdout) show(l *large) (lost bool) {
 	s.flush()
 	failed := s.print(func() error {
 		if s.cfg.Plan.JSON() {
-			return s.showObject(l)
+			w := bufio.NewWriterSize(&s.out, piece)
+			if err := s.object.write(w, l.task, &l.result); err != nil {
+				return err
+			}
+			return w.Flush()
 		}
-		failed := s.copyStream(&s.out, l.tag, l.task, &l.result, false)
-		failed = cmp.Or(failed, s.copyStream(&s.err, l.tag, l.task, &l.result, true))
+		failed := s.copyStream(&s.out, l.task, &l.result, false)
+		failed = cmp.Or(failed, s.copyStream(&s.err, l.task, &l.result, true))
 		s.scr.uncolour()
 		return failed
 	})
@@ -385,9 +382,9 @@ func (s *Stdout) port(stderr bool) *port {
 	return &s.out
 }
 
-// copyStream writes an output of a result to w, with tag before each line and in its
+// copyStream writes an output of a result to w, with its tag before each line and in its
 // group.
-func (s *Stdout) copyStream(w io.Writer, tag string, t *task.Task, r *task.Result, stderr bool) error {
+func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, stderr bool) error {
 	o := r.Stdout
 	if stderr {
 		o = r.Stderr
@@ -395,7 +392,7 @@ func (s *Stdout) copyStream(w io.Writer, tag string, t *task.Task, r *task.Resul
 	if task.Length(o) == 0 {
 		return nil
 	}
-	begin, end := "", ""
+	tag, begin, end := s.prefix(t, r.Worker, r.Host), "", ""
 	if s.cfg.Group != nil {
 		begin, end = s.cfg.Group(t, r, stderr)
 	}
@@ -415,15 +412,4 @@ func (s *Stdout) copyStream(w io.Writer, tag string, t *task.Task, r *task.Resul
 	}
 	_, err := io.WriteString(w, end)
 	return err
-}
-
-func (s *Stdout) showObject(l *large) error {
-	if s.wide == nil {
-		s.wide = bufio.NewWriterSize(nil, piece)
-	}
-	s.wide.Reset(&s.out)
-	if err := s.object.write(s.wide, l.task, &l.result); err != nil {
-		return err
-	}
-	return s.wide.Flush()
 }

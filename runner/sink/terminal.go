@@ -51,14 +51,10 @@ type TerminalConfig struct {
 type Terminal struct {
 	// configuration
 
-	screen  *Screen
-	now     func() time.Time
-	explain bool
-	input   Input
-	typed   bool          // no bar before the end of the input
-	full    bool          // with a line for each worker
-	bar     *bar          // nil if none is shown
-	every   time.Duration // between two draws of the bar or two plain lines; 0 for neither
+	screen *Screen
+	cfg    TerminalConfig
+	bar    *bar          // nil if none is shown
+	every  time.Duration // between two draws of the bar or two plain lines; 0 for neither
 
 	// state
 
@@ -74,13 +70,10 @@ type Terminal struct {
 // has writes to the terminal remove the bar first. So it must be called before
 // anything is printed.
 func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
-	t := &Terminal{
-		screen: screen, now: cfg.Now, explain: cfg.Explain, input: cfg.Input,
-		typed: cfg.Typed, full: cfg.Progress == ProgressFull,
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	if t.now == nil {
-		t.now = time.Now
-	}
+	t := &Terminal{screen: screen, cfg: cfg}
 	terminal := screen.err.terminal
 	if screen.shared = cfg.Raw && terminal; cfg.Raw || cfg.Progress == ProgressNever {
 		return t
@@ -112,11 +105,11 @@ func (t *Terminal) Consume(events []task.Event) error {
 	if t.every == 0 {
 		return nil
 	}
-	now := t.now()
+	now := t.cfg.Now()
 	switch {
 	case t.next.IsZero(): // nothing is drawn if the run is over soon
 		t.next = now.Add(t.every)
-	case t.stats.Admitted == 0, t.typed && !t.stats.InputEnd:
+	case t.stats.Admitted == 0, t.cfg.Typed && !t.stats.InputEnd:
 	case t.bar != nil:
 		t.draw(now)
 	case !now.Before(t.next):
@@ -130,7 +123,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 // left on. It never returns an error.
 func (t *Terminal) Close(task.Stats) error {
 	if t.bar == nil && t.last && t.stats.Admitted > 0 {
-		t.printLine(t.now())
+		t.printLine(t.cfg.Now())
 	}
 	return t.screen.Print(func(_, _ io.Writer) error {
 		if t.bar != nil {
@@ -144,7 +137,7 @@ func (t *Terminal) Close(task.Stats) error {
 // printLine prints progress as a line.
 func (t *Terminal) printLine(now time.Time) {
 	const columns = 100 // of the names
-	line := join(t.figures(t.input.tally(&t.stats, countFirst), now), 0)
+	line := join(t.figures(t.cfg.Input.tally(&t.stats, countFirst), now), 0)
 	if names := t.longest(columns, now); names != "" {
 		line += "; longest: " + names
 	}
@@ -167,7 +160,7 @@ func (t *Terminal) notice(e *task.Event) string {
 	switch e.Kind {
 	case task.Blocked:
 		t.blocking = e.Blocking
-		if b := e.Blocking; b != nil && (t.explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers) && e.At.Sub(t.explained) >= blockedAgain {
+		if b := e.Blocking; b != nil && (t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers) && e.At.Sub(t.explained) >= blockedAgain {
 			t.explained = e.At
 			return b.Text(e.At)
 		}
@@ -243,14 +236,14 @@ func (t *Terminal) lines(now time.Time) []string {
 	if !t.bar.drawn.IsZero() {
 		wait = 0
 	}
-	n := t.input.tally(&t.stats, wait)
+	n := t.cfg.Input.tally(&t.stats, wait)
 	lines := []string{fit(t.figures(n, now), n, columns)}
 	rows -= 2 // the first line, and one for what tasks print
 	columns--
 	const before = "crew: longest: "
 	switch {
 	case rows < 1:
-	case t.full:
+	case t.cfg.Progress == ProgressFull:
 		lines = append(lines, t.workers(rows, columns, now)...)
 	default:
 		if names := t.longest(columns-len(before), now); names != "" {
