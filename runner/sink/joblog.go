@@ -125,10 +125,7 @@ func startOf(row string) int64 {
 	if len(cell) < 4 {
 		return 0
 	}
-	ms, err := strconv.ParseInt(strings.Replace(cell[2], ".", "", 1), 10, 64)
-	if err != nil {
-		return 0
-	}
+	ms, _ := strconv.ParseInt(strings.Replace(cell[2], ".", "", 1), 10, 64)
 	return ms
 }
 

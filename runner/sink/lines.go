@@ -255,25 +255,18 @@ func (s *Stdout) passTurn(id uint64) {
 	l.live = true
 }
 
-// endLines moves the lines held for a finished task to the reorder buffer.
-func (s *Stdout) endLines(id uint64) {
+// endLines returns a result with the lines held for a finished task.
+func (s *Stdout) endLines(id uint64) *task.Result {
 	s.mu.Lock()
 	l := s.lines[id]
 	delete(s.lines, id)
 	s.mu.Unlock()
 	if l == nil {
-		return
+		return new(task.Result)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if captured(&l.held) > piece {
-		s.reorder.putLarge(id, &large{result: l.held})
-		return
-	}
-	out, err, failed := s.copyBoth(piece, nil, &l.held)
-	s.note(failed)
-	s.note(s.reorder.put(id, out, err))
-	l.held.Close()
+	return &l.held
 }
 
 // closeLines drops all lines that are held.

@@ -9,7 +9,7 @@ import (
 	"crew/runner/task"
 )
 
-// load is what runs. Its times are on the run's clock.
+// load is the set of running tasks. Its times are on the run's clock.
 type load struct {
 	running map[uint64]runningTask // by task
 }

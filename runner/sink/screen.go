@@ -1,4 +1,4 @@
-// Package sink is what people and pipes read: tasks' output on stdout and
+// Package sink writes for people and pipes: tasks' output on stdout and
 // stderr, the progress bar, the digest, the joblog and the results tree.
 package sink
 

@@ -204,18 +204,19 @@ func (s *Stdout) shown(events []task.Event) *task.Result {
 // finished shows a result r of the task that e finishes, or keeps it for its turn. If
 // next is true, the next event releases it.
 func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
+	t := e.Task
 	switch {
 	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome == task.OK:
 		return
-	case e.Task.Done != nil: // from an earlier run: the result has its output in every mode
+	case t.Done != nil: // from an earlier run: the result has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:
-		s.endLines(e.ID)
-		return
+		t, r = nil, s.endLines(e.ID)
+		defer r.Close()
 	case s.cfg.Plan.Streams():
 		return
 	}
 	now := s.reorder == nil || next && e.ID == s.reorder.head
-	if out, err, small := s.render(e.Task, r); small {
+	if out, err, small := s.render(t, r); small {
 		if now {
 			s.add(out, err)
 		} else {
@@ -223,7 +224,7 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 		}
 		return
 	}
-	l := &large{e.Task, *r}
+	l := &large{t, *r}
 	if now {
 		s.show(l)
 		return
@@ -252,7 +253,7 @@ func (s *Stdout) released(id uint64) {
 
 // render returns a small result as it is shown, valid until the next call. A
 // result is not small if its rendering exceeds chunkSize, or, since JSON has to
-// read outputs twice, if these exceed a piece.
+// read outputs twice, if these exceed a piece. The task is nil for lines that were held.
 func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
 	var failed error
 	switch {
@@ -264,26 +265,19 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 			out = s.scratch.p // nothing is better than half an object
 		}
 	default:
-		out, err, failed = s.copyBoth(chunkSize, t, r)
+		s.scratch.reset(chunkSize)
+		failed = s.copyStream(&s.scratch, t, r, false)
+		mid := len(s.scratch.p)
+		if failed == nil {
+			failed = s.copyStream(&s.scratch, t, r, true)
+		}
+		out, err = s.scratch.p[:mid], s.scratch.p[mid:]
 	}
 	if errors.Is(failed, errRoom) {
 		return nil, nil, false
 	}
 	s.note(failed)
 	return out, err, true
-}
-
-// copyBoth copies both outputs of r to scratch. It returns errRoom if they exceed
-// limit.
-func (s *Stdout) copyBoth(limit int, t *task.Task, r *task.Result) (out, err []byte, failed error) {
-	w := &s.scratch
-	w.reset(limit)
-	failed = s.copyStream(w, t, r, false)
-	mid := len(w.p)
-	if failed == nil {
-		failed = s.copyStream(w, t, r, true)
-	}
-	return w.p[:mid], w.p[mid:], failed
 }
 
 // captured returns how much all attempts of a task have written.
