@@ -55,19 +55,6 @@ func TestLinesAreWhole(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrClosed)
 }
 
-func TestTaggedLines(t *testing.T) {
-	var p page
-	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Tag: true}, Store: newStore(t, 1<<20)})
-	out, err := s.Open(attempt(1))
-	put(t, out, "a")
-	put(t, out, "b\n\nc")
-	put(t, err, "e\n")
-	out.Close()
-	err.Close()
-	require.Equal(t, "t1\tab\nt1\t\nt1\tc\n", p.out.String())
-	require.Equal(t, "t1\te\n", p.err.String())
-}
-
 // prints is a stdout that keeps what each Print writes. Another task could write
 // between two of them.
 type prints struct {

@@ -56,3 +56,25 @@ func TestOwnLinesBeginLines(t *testing.T) {
 		require.Equal(t, "to stdout\ncrew: one\nto stderr\ncrew: two\nlast\ncrew: three\n", string(all))
 	})
 }
+
+// TestStatusDoesNotWait has a reader of stdout that stands still.
+func TestStatusDoesNotWait(t *testing.T) {
+	r, w := io.Pipe()
+	defer r.Close()
+	var err bytes.Buffer
+	s := NewScreen(w, &err)
+	stuck, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Print(func(out, _ io.Writer) error {
+			close(stuck)
+			_, e := out.Write([]byte("x"))
+			return e
+		})
+	}()
+	<-stuck
+	s.Status([]string{"running", "task 1: a\x1bb"})
+	require.Equal(t, "crew: running\ncrew: task 1: a\\x1bb\n", err.String())
+	r.Close()
+	<-done
+}

@@ -351,19 +351,6 @@ func TestProgressLinesOfAShortRun(t *testing.T) {
 	require.Empty(t, err.String())
 }
 
-func TestRate(t *testing.T) {
-	require.Equal(t, "241/s", task.Rate(240.6))
-	require.Equal(t, "2.5/s", task.Rate(2.54))
-	require.Equal(t, "1.5/min", task.Rate(0.025))
-}
-
-func TestBrief(t *testing.T) {
-	require.Equal(t, "0s", task.Brief(0))
-	require.Equal(t, "2m5s", task.Brief(125*time.Second))
-	require.Equal(t, "1h59m", task.Brief(2*time.Hour-time.Second))
-	require.Equal(t, "3d2h", task.Brief(74*time.Hour+30*time.Minute))
-}
-
 func TestNotices(t *testing.T) {
 	running := []uint64{1, 2}
 	for _, c := range []struct {
