@@ -42,14 +42,11 @@ func (b *bar) put(lines []string, now time.Time) {
 
 // clear removes the bar, but leaves a terminal alone that another program has taken.
 func (b *bar) clear() {
-	if b.shown && b.mine() {
+	if b.shown && free(b.tty) {
 		writeFully(b.tty, []byte(eraseBar))
 	}
 	b.shown = false
 }
-
-// mine reports whether the bar may be drawn.
-func (b *bar) mine() bool { return free(b.tty) }
 
 // free reports whether lines that nobody waits for may be written to w. If that is a
 // terminal, crew has to be in its foreground, and no other program there, such as a pager,

@@ -37,16 +37,6 @@ func colours(getenv func(string) string, terminal bool) bool {
 	return terminal && getenv("TERM") != "dumb" && (on || !is)
 }
 
-// colourless returns what ends the colours that tasks have left on where stderr goes, or
-// "". It is called inside Print alone.
-func (s *Screen) colourless() string {
-	if !s.err.terminal || !s.shared && !s.err.coloured && !s.out.coloured {
-		return ""
-	}
-	s.err.coloured, s.out.coloured = false, false
-	return resetColour
-}
-
 // uncolour ends the colours that tasks have left on on a terminal. It is called inside Print
 // alone.
 func (s *Screen) uncolour() {

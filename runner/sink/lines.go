@@ -34,14 +34,14 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 		w.lost = &w.held.lost
 	}
 	both := &[2]lineWriter{w, w}
-	both[1].stderr = true
-	return &both[0], &both[1]
+	both[toStderr].stream = toStderr
+	return &both[toStdout], &both[toStderr]
 }
 
 // Stray returns a writer for lines on stderr that belong to no task. It is for one
 // goroutine.
 func (s *Stdout) Stray(tag string) io.WriteCloser {
-	w := &lineWriter{s: s, stderr: true, lost: new(bool), fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
+	w := &lineWriter{s: s, stream: toStderr, lost: new(bool), fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
 	if s.cfg.Plan.Tag {
 		w.prefix = tag + "\t"
 	}
@@ -52,7 +52,7 @@ func (s *Stdout) Stray(tag string) io.WriteCloser {
 type lineWriter struct {
 	s      *Stdout
 	held   *lineBuffer // nil if lines need not wait
-	stderr bool
+	stream int
 	prefix string // put before each line
 	fenced bool   // outside of all groups, in a fence
 	closed bool
@@ -176,13 +176,13 @@ func (e emitter) Write(p []byte) (int, error) {
 // writes to that meanwhile.
 func (w *lineWriter) emit(write func(io.Writer) error) error {
 	if w.held != nil {
-		if waits, err := w.held.keep(w.s.cfg.Store, w.stderr, write); waits {
+		if waits, err := w.held.keep(w.s.cfg.Store, w.stream, write); waits {
 			w.s.note(err)
 			return err
 		}
 	}
 	err := w.s.print(func() error {
-		p := w.s.port(w.stderr)
+		p := &w.s.ports[w.stream]
 		if !w.fenced {
 			return write(p)
 		}
@@ -192,7 +192,7 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 		_, ended := io.WriteString(p, f.Resume)
 		return cmp.Or(failed, ended)
 	})
-	if err != nil && !w.stderr && !*w.lost {
+	if err != nil && w.stream == toStdout && !*w.lost {
 		*w.lost = w.s.lose(err, 1)
 	}
 	return err
@@ -220,16 +220,13 @@ func (s *Stdout) openLines(id uint64) *lineBuffer {
 }
 
 // keep calls write with the buffer of a stream if the lines have to wait.
-func (l *lineBuffer) keep(store *spool.Store, stderr bool, write func(io.Writer) error) (waits bool, err error) {
+func (l *lineBuffer) keep(store *spool.Store, stream int, write func(io.Writer) error) (waits bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.live {
 		return false, nil
 	}
-	held := &l.held.Stdout
-	if stderr {
-		held = &l.held.Stderr
-	}
+	held := [...]*task.Output{&l.held.Stdout, &l.held.Stderr}[stream]
 	if *held == nil {
 		*held = store.Buffer()
 	}

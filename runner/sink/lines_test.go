@@ -64,8 +64,8 @@ type prints struct {
 
 func (p *prints) Write(b []byte) (int, error) {
 	p.all = append(p.all, nil)
-	p.s.out.w = samePrint{p} // until the next Print
-	return p.s.out.w.Write(b)
+	p.s.ports[toStdout].w = samePrint{p} // until the next Print
+	return p.s.ports[toStdout].w.Write(b)
 }
 
 type samePrint struct{ *prints }

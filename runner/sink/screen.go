@@ -72,14 +72,6 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// stream returns stdout or stderr.
-func (s *Screen) stream(stderr bool) *stream {
-	if stderr {
-		return s.err
-	}
-	return s.out
-}
-
 // Print calls write with both streams, one caller at a time, and returns its
 // error.
 func (s *Screen) Print(write func(out, err io.Writer) error) error {
@@ -115,24 +107,27 @@ func (s *Screen) say(text string) {
 	})
 }
 
-// newline returns what ends an unfinished line that stderr would continue, and colours,
-// or "". It is called inside Print alone.
+// newline ends the colours that tasks have left on where stderr goes, and returns what ends
+// an unfinished line there, or "". It is called inside Print alone.
 func (s *Screen) newline() string {
-	plain := s.colourless()
+	if s.err.terminal {
+		s.err.coloured = s.err.coloured || s.shared
+		s.uncolour()
+	}
 	if s.shared {
 		// As zsh has it: so many blanks reach the next line if the cursor is not at
 		// the beginning of its line, and otherwise fill it.
 		_, columns := size(s.err.w)
-		return plain + strings.Repeat(" ", columns) + eraseBar
+		return strings.Repeat(" ", columns) + eraseBar
 	}
 	at := s.err
 	if s.last == s.out && s.out.midLine != s.err.midLine && s.together() {
 		at = s.out
 	}
 	if at.midLine {
-		return plain + "\n"
+		return "\n"
 	}
-	return plain
+	return ""
 }
 
 // together reports whether both streams go to the same terminal or file.
@@ -175,7 +170,7 @@ func (s *Screen) urgent(within time.Duration, lines []string) {
 	text = s.fenced(text)
 	for end := time.Now().Add(within); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if !time.Now().Before(end) {
-			if s.bar != nil && s.bar.mine() {
+			if s.bar != nil && free(s.bar.tty) {
 				text = eraseBar + text // whether it is shown is known only under the lock
 			}
 			_, _ = writeFully(s.err.w, []byte(text))

@@ -66,7 +66,7 @@ type Stdout struct {
 
 	// used inside Screen.Print alone
 
-	out, err port
+	ports [2]port
 
 	// shared with the writers of Open
 
@@ -79,11 +79,11 @@ type Stdout struct {
 	taggers sync.Pool // of *tagger, for lines
 }
 
+// The streams, as indexes.
+const toStdout, toStderr = 0, 1
+
 // part is a run of gathered bytes for one stream.
-type part struct {
-	stderr bool
-	end    int
-}
+type part struct{ stream, end int }
 
 // large is a result that is too large to be copied. It owns result's outputs if
 // it waits for its turn.
@@ -95,7 +95,8 @@ type large struct {
 // NewStdout returns a Stdout that writes through scr. The config has to be
 // valid.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
-	s := &Stdout{cfg: cfg, scr: scr, turn: 1, err: port{stderr: true}}
+	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
+	s.ports[toStderr].stderr = true
 	s.taggers.New = func() any { return new(tagger) }
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
@@ -141,7 +142,7 @@ func (s *Stdout) Close(task.Stats) error {
 	if err := s.failure(); err != nil {
 		return err
 	}
-	return s.scr.Print(func(_, _ io.Writer) error { return s.err.err })
+	return s.scr.Print(func(_, _ io.Writer) error { return s.ports[toStderr].err })
 }
 
 // unread returns EPIPE if the reader of stdout has gone. It looks at every empty
@@ -266,10 +267,10 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 		}
 	default:
 		s.scratch.reset(chunkSize)
-		failed = s.copyStream(&s.scratch, t, r, false)
+		failed = s.copyStream(&s.scratch, t, r, toStdout)
 		mid := len(s.scratch.p)
 		if failed == nil {
-			failed = s.copyStream(&s.scratch, t, r, true)
+			failed = s.copyStream(&s.scratch, t, r, toStderr)
 		}
 		out, err = s.scratch.p[:mid], s.scratch.p[mid:]
 	}
@@ -306,11 +307,12 @@ func (s *Stdout) add(out, err []byte) {
 		if len(p) == 0 {
 			continue
 		}
-		if s.gather = append(s.gather, p...); s.scr.stream(i == 1).terminal && colouredAfter(p, false) {
+		to := [...]*stream{s.scr.out, s.scr.err}[i]
+		if s.gather = append(s.gather, p...); to.terminal && colouredAfter(p, false) {
 			s.gather = append(s.gather, resetColour...)
 		}
-		if n := len(s.parts); n == 0 || s.parts[n-1].stderr != (i == 1) {
-			s.parts = append(s.parts, part{stderr: i == 1})
+		if n := len(s.parts); n == 0 || s.parts[n-1].stream != i {
+			s.parts = append(s.parts, part{stream: i})
 		}
 		s.parts[len(s.parts)-1].end = len(s.gather)
 	}
@@ -328,7 +330,7 @@ func (s *Stdout) flush() {
 		from := 0
 		var failed error
 		for _, p := range s.parts {
-			_, err := s.port(p.stderr).Write(s.gather[from:p.end])
+			_, err := s.ports[p.stream].Write(s.gather[from:p.end])
 			failed = cmp.Or(failed, err)
 			from = p.end
 		}
@@ -344,14 +346,14 @@ func (s *Stdout) show(l *large) (lost bool) {
 	s.flush()
 	failed := s.print(func() error {
 		if s.cfg.Plan.JSON() {
-			w := bufio.NewWriterSize(&s.out, piece)
+			w := bufio.NewWriterSize(&s.ports[toStdout], piece)
 			if err := s.object.write(w, l.task, &l.result); err != nil {
 				return err
 			}
 			return w.Flush()
 		}
-		failed := s.copyStream(&s.out, l.task, &l.result, false)
-		failed = cmp.Or(failed, s.copyStream(&s.err, l.task, &l.result, true))
+		failed := s.copyStream(&s.ports[toStdout], l.task, &l.result, toStdout)
+		failed = cmp.Or(failed, s.copyStream(&s.ports[toStderr], l.task, &l.result, toStderr))
 		s.scr.uncolour()
 		return failed
 	})
@@ -361,34 +363,23 @@ func (s *Stdout) show(l *large) (lost bool) {
 // print calls write with the ports ready for use, and notes its error.
 func (s *Stdout) print(write func() error) error {
 	failed := s.scr.Print(func(out, err io.Writer) error {
-		s.out.w, s.err.w = out, err
+		s.ports[toStdout].w, s.ports[toStderr].w = out, err
 		return write()
 	})
 	s.note(failed)
 	return failed
 }
 
-// port returns the port of a stream.
-func (s *Stdout) port(stderr bool) *port {
-	if stderr {
-		return &s.err
-	}
-	return &s.out
-}
-
 // copyStream writes an output of a result to w, with its tag before each line and in its
 // group.
-func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, stderr bool) error {
-	o := r.Stdout
-	if stderr {
-		o = r.Stderr
-	}
+func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, stream int) error {
+	o := [...]task.Output{r.Stdout, r.Stderr}[stream]
 	if task.Length(o) == 0 {
 		return nil
 	}
 	tag, begin, end := s.prefix(t, r.Worker, r.Host), "", ""
 	if s.cfg.Group != nil {
-		begin, end = s.cfg.Group(t, r, stderr)
+		begin, end = s.cfg.Group(t, r, stream == toStderr)
 	}
 	if tag == "" && begin == "" {
 		_, err := o.WriteTo(w)

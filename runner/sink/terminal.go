@@ -219,7 +219,7 @@ func (t *Terminal) draw(now time.Time) {
 		if now.Before(t.next) && !removed {
 			return nil
 		}
-		if t.next = now.Add(t.every); !b.mine() {
+		if t.next = now.Add(t.every); !free(b.tty) {
 			b.shown, b.drawn = false, time.Time{}
 			return nil
 		}
