@@ -265,15 +265,3 @@ func (s *Stdout) endLines(id uint64) *task.Result {
 	defer l.mu.Unlock()
 	return &l.held
 }
-
-// closeLines drops all lines that are held.
-func (s *Stdout) closeLines() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lines {
-		l.mu.Lock()
-		l.held.Close()
-		l.mu.Unlock()
-	}
-	clear(s.lines)
-}

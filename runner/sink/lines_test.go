@@ -237,17 +237,6 @@ func TestOrderedLinesGoLiveInTurn(t *testing.T) {
 	require.Contains(t, p.out.String(), "4 live\n")
 }
 
-func TestOrderedLinesLeaveNothingBehind(t *testing.T) {
-	var p page
-	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: true}, Store: newStore(t, 1<<20)})
-	s.Open(attempt(1))
-	out2, _ := s.Open(attempt(2))
-	put(t, out2, "never shown\n")
-	require.NoError(t, s.Close(task.Stats{}))
-	require.Empty(t, p.both.String())
-	require.Empty(t, s.lines)
-}
-
 func TestLineErrorsReachTheRun(t *testing.T) {
 	for _, tag := range []bool{false, true} {
 		for _, text := range []string{"a\n", strings.Repeat("x", longLine+1) + "\n"} {

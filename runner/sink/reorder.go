@@ -176,15 +176,3 @@ func (h *reorderBuffer) release(c *chunk) {
 		c.kept.Close()
 	}
 }
-
-// close drops everything.
-func (h *reorderBuffer) close() {
-	for _, at := range h.ring {
-		if c := at.chunk; c != nil && c.large != nil {
-			c.large.result.Close()
-		} else if c != nil && c.kept != nil {
-			c.kept.Close()
-		}
-	}
-	*h = reorderBuffer{store: h.store, head: h.head, filling: &chunk{}}
-}

@@ -132,13 +132,8 @@ func (s *Stdout) Consume(events []task.Event) error {
 	return s.failure()
 }
 
-// Close drops what was never released, and returns the first error.
+// Close returns the first error. What was never released goes with the Store.
 func (s *Stdout) Close(task.Stats) error {
-	s.flush()
-	if s.reorder != nil {
-		s.reorder.close()
-		s.closeLines()
-	}
 	if err := s.failure(); err != nil {
 		return err
 	}
