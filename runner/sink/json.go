@@ -62,46 +62,44 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	return err
 }
 
-// streams writes buf and both outputs, if they are included.
+// streams writes buf and both outputs, if they are included. It leaves the rest to be
+// written in buf.
 func (j *object) streams(w io.Writer, r *task.Result) error {
 	if !j.outputs {
 		return nil
 	}
-	if err := j.stream(w, "stdout", r.Stdout); err != nil {
-		return err
-	}
-	return j.stream(w, "stderr", r.Stderr)
-}
-
-// stream writes buf and an output. It leaves the rest to be written in buf.
-func (j *object) stream(w io.Writer, name string, o task.Output) error {
-	if task.Length(o) == 0 {
-		j.buf = task.AppendText(j.buf, name, "")
-		return nil
-	}
-	valid, err := j.check.valid(o)
-	if err != nil {
-		return err
-	}
-	open, end := `"`, `"`
-	if !valid {
-		open, end = `{"base64":"`, `"}`
-	}
-	j.buf = append(task.AppendName(j.buf, name), open...)
-	if _, err := w.Write(j.buf); err != nil {
-		return err
-	}
-	if valid {
-		j.escape.w = w
-		_, err = o.WriteTo(&j.escape)
-	} else {
-		enc := base64.NewEncoder(base64.StdEncoding, w)
-		if _, err = o.WriteTo(enc); err == nil {
-			err = enc.Close()
+	for i, name := range [...]string{"stdout", "stderr"} {
+		o := [...]task.Output{r.Stdout, r.Stderr}[i]
+		if task.Length(o) == 0 {
+			j.buf = task.AppendText(j.buf, name, "")
+			continue
+		}
+		valid, err := j.check.valid(o)
+		if err != nil {
+			return err
+		}
+		open, end := `"`, `"`
+		if !valid {
+			open, end = `{"base64":"`, `"}`
+		}
+		j.buf = append(task.AppendName(j.buf, name), open...)
+		if _, err := w.Write(j.buf); err != nil {
+			return err
+		}
+		if valid {
+			j.escape.w = w
+			_, err = o.WriteTo(&j.escape)
+		} else {
+			enc := base64.NewEncoder(base64.StdEncoding, w)
+			if _, err = o.WriteTo(enc); err == nil {
+				err = enc.Close()
+			}
+		}
+		if j.buf = append(j.buf[:0], end...); err != nil {
+			return err
 		}
 	}
-	j.buf = append(j.buf[:0], end...)
-	return err
+	return nil
 }
 
 // begin appends the members before attempts and outputs. The object stays open.

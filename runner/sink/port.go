@@ -65,13 +65,6 @@ func (p *port) Write(b []byte) (int, error) {
 	return n, p.err
 }
 
-// writable reports whether a write to w would not block. It is true of anything
-// that is not a file.
-func writable(w io.Writer) bool {
-	got, err := poll(w, unix.POLLOUT, 0)
-	return err != nil || got&unix.POLLOUT != 0
-}
-
 // abandoned reports whether w is a pipe or socket without a reader. It is false
 // of a terminal that has gone away, which SIGHUP tells of.
 func abandoned(w io.Writer) bool {

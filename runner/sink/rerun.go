@@ -265,22 +265,22 @@ func (r *rerun) open() bool {
 
 // text returns the digest's lines on how to run the failed tasks again.
 func (r *rerun) text() (s string) {
-	them, options, values := "them", "", ""
-	if r.listed == 1 {
-		them = "it"
-	}
-	switch {
-	case r.listed == 0:
+	options, values := "", ""
+	if r.listed == 0 {
 		r.drop()
-	case r.file != nil:
+	} else if r.file != nil {
 		options = r.finish()
-	case r.err == nil:
+	} else if r.err == nil {
 		values = r.values()
 	}
 	if r.err != nil {
 		return "crew: no line to run them again, as their records cannot be kept: " + task.Printable(r.err.Error()) + "\n"
 	}
 	if r.listed > 0 {
+		them := "them"
+		if r.listed == 1 {
+			them = "it"
+		}
 		s = "crew: run " + them + " again: " + r.cfg.Line(options, values) + "\n"
 	}
 	if r.left > 0 {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/task"
 )
 
@@ -157,7 +159,7 @@ func (s *Screen) Last(text string) { s.urgent(0, []string{text}) }
 // Urge is like Last, for when nobody may be reading: it prints nothing if that would have
 // to wait.
 func (s *Screen) Urge(text string) {
-	if writable(s.err.w) {
+	if got, err := poll(s.err.w, unix.POLLOUT, 0); err != nil || got&unix.POLLOUT != 0 { // or it is no file
 		s.Last(text)
 	}
 }

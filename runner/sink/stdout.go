@@ -129,12 +129,12 @@ func (s *Stdout) Consume(events []task.Event) error {
 	if s.cfg.Plan.Show == task.ShowLines && s.reorder != nil {
 		s.passTurn(s.reorder.head)
 	}
-	return s.failure()
+	return s.note(nil)
 }
 
 // Close returns the first error. What was never released goes with the Store.
 func (s *Stdout) Close(task.Stats) error {
-	if err := s.failure(); err != nil {
+	if err := s.note(nil); err != nil {
 		return err
 	}
 	return s.scr.Print(func(_, _ io.Writer) error { return s.ports[toStderr].err })
@@ -155,19 +155,11 @@ func (s *Stdout) unread(events []task.Event) error {
 	return nil
 }
 
-// note keeps err for Consume to return, if it is the first.
-func (s *Stdout) note(err error) {
-	if err == nil {
-		return
-	}
+// note keeps err, which may be nil, for Consume to return, and returns the first error.
+func (s *Stdout) note(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = cmp.Or(s.fault, err)
-}
-
-func (s *Stdout) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.fault
 }
 
