@@ -14,7 +14,7 @@ import (
 // eraseBar erases the bar, and the line that the cursor is in if there is none.
 const eraseBar = "\r\x1b[J"
 
-// bar is the last lines of the terminal. It is used inside Screen.Print alone.
+// bar is the last lines of the terminal. It is used under the screen's lock.
 //
 // The cursor stays at the beginning of its first line. If a window gets narrower,
 // most terminals break the lines that have become too long, and the others cut

@@ -27,7 +27,8 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 //
 // In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
 // and a backslash as \\. So each task is one line, the command can be recovered, and the
-// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it or got no answer, and Host a colon for this machine.
+// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it or
+// got no answer, and Host a colon for this machine.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string

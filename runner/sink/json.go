@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"crew/runner/task"
@@ -118,19 +117,12 @@ func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
 			return task.AppendFields(b, form.Names, columns)
 		})
 	}
-	if t.Block != nil {
-		b = appendBlock(b, t.Block)
+	if block := t.Block; block != nil { // where it begins in the input, and its size
+		b = append(task.AppendName(b, "block"), `{"input":`...)
+		b = task.AppendInt(task.Bytes(block.Name).Append(b), "offset", block.Off)
+		b = append(task.AppendInt(b, "bytes", block.Size()-int64(len(block.Head))), '}')
 	}
 	return b
-}
-
-// appendBlock appends where the block begins in the input, and its size.
-func appendBlock(b []byte, block *task.Block) []byte {
-	b = append(task.AppendName(b, "block"), `{"input":`...)
-	b = task.Bytes(block.Name).Append(b)
-	b = strconv.AppendInt(append(b, `,"offset":`...), block.Off, 10)
-	b = strconv.AppendInt(append(b, `,"bytes":`...), block.Size()-int64(len(block.Head)), 10)
-	return append(b, '}')
 }
 
 // append appends what value makes of the record, or an array of that if tasks can have

@@ -120,18 +120,21 @@ func (w *lineWriter) lines(p []byte) error {
 		}
 		p = p[n:]
 	}
-	rest := w.rest
-	w.rest = w.rest[:0]
-	if cap(rest) > keepLine {
+	if len(w.rest) > 0 {
+		p = append(w.rest, p...)
+		w.rest = p[:0]
+	}
+	if cap(w.rest) > keepLine {
 		w.rest = nil
 	}
 	if w.prefix == "" {
-		return w.emit(func(dst io.Writer) error { return writeAll(dst, rest, p) })
+		_, err := emitter{w}.Write(p)
+		return err
 	}
 	t := w.s.taggers.Get().(*tagger)
 	defer w.s.taggers.Put(t)
 	t.reset(emitter{w}, w.prefix, true)
-	if err := writeAll(t, rest, p); err != nil {
+	if _, err := t.Write(p); err != nil {
 		return err
 	}
 	return t.end()
@@ -149,27 +152,19 @@ func (w *lineWriter) endLong(end []byte) error {
 		if _, err := long.WriteTo(dst); err != nil {
 			return err
 		}
-		return writeAll(dst, end)
+		_, err := dst.Write(end)
+		return err
 	})
-}
-
-// writeAll writes the parts to w, except empty ones.
-func writeAll(w io.Writer, parts ...[]byte) error {
-	for _, p := range parts {
-		if len(p) > 0 {
-			if _, err := w.Write(p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // emitter passes on whole lines. Each write is emitted at once.
 type emitter struct{ w *lineWriter }
 
 func (e emitter) Write(p []byte) (int, error) {
-	return len(p), e.w.emit(func(dst io.Writer) error { return writeAll(dst, p) })
+	return len(p), e.w.emit(func(dst io.Writer) error {
+		_, err := dst.Write(p)
+		return err
+	})
 }
 
 // emit calls write with the current destination of whole lines. Nobody else

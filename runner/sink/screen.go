@@ -18,7 +18,7 @@ import (
 const statusWithin = 100 * time.Millisecond
 
 // Screen is the run's stdout and stderr with the progress bar between them.
-// Everything is shown through Print, so writers do not mix and no line is
+// Everything is shown under its lock, so writers do not mix and no line is
 // written into the bar. It is safe for concurrent use.
 type Screen struct {
 	// configuration
@@ -103,14 +103,13 @@ func (s *Screen) Say(text string) {
 }
 
 func (s *Screen) say(text string) {
-	_ = s.Print(func(_, err io.Writer) error {
-		_, e := io.WriteString(err, s.newline()+text)
-		return e
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.err, s.newline()+text)
 }
 
 // newline ends the colours that tasks have left on where stderr goes, and returns what ends
-// an unfinished line there, or "". It is called inside Print alone.
+// an unfinished line there, or "". It is called under the lock.
 func (s *Screen) newline() string {
 	if s.err.terminal {
 		s.err.coloured = s.err.coloured || s.shared

@@ -46,8 +46,9 @@ func (c StdoutConfig) Validate() error {
 //
 // Consume returns the first error, now and from then on. After an error of
 // stdout nothing more is written there, and results that need it are dropped and
-// counted; after one of the spool, everything that can still be shown is. Errors of stderr do not stop the run: Close returns the
-// first one, unless it only says that nobody reads stderr.
+// counted; after one of the spool, everything that can still be shown is. Errors of
+// stderr do not stop the run: Close returns the first one, unless it only says that
+// nobody reads stderr.
 //
 // Consume and Close are for one goroutine. Open is safe for concurrent use.
 type Stdout struct {
@@ -64,7 +65,7 @@ type Stdout struct {
 	parts   []part         // which of gather goes where
 	shows   int            // the results in gather that need stdout
 
-	// used inside Screen.Print alone
+	// used under the screen's lock alone
 
 	ports [2]port
 

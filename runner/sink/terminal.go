@@ -75,17 +75,15 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	}
 	t := &Terminal{screen: screen, cfg: cfg}
 	terminal := screen.err.terminal
-	if screen.shared = cfg.Raw && terminal; cfg.Raw || cfg.Progress == ProgressNever {
-		return t
+	screen.shared = cfg.Raw && terminal
+	switch {
+	case cfg.Raw || cfg.Progress == ProgressNever:
+	case terminal:
+		t.bar, t.every = &bar{screen: screen, tty: screen.err.w.(*os.File)}, barEvery
+		screen.bar, screen.err.overBar, screen.out.overBar = t.bar, true, isTerminal(screen.out.w)
+	case cfg.Progress != ProgressAuto:
+		t.every, t.last = lineEvery, cfg.Progress != ProgressLines
 	}
-	if !terminal {
-		if cfg.Progress != ProgressAuto {
-			t.every, t.last = lineEvery, cfg.Progress != ProgressLines
-		}
-		return t
-	}
-	t.bar, t.every = &bar{screen: screen, tty: screen.err.w.(*os.File)}, barEvery
-	screen.bar, screen.err.overBar, screen.out.overBar = t.bar, true, isTerminal(screen.out.w)
 	return t
 }
 
@@ -125,13 +123,13 @@ func (t *Terminal) Close(task.Stats) error {
 	if t.bar == nil && t.last && t.stats.Admitted > 0 {
 		t.printLine(t.cfg.Now())
 	}
-	return t.screen.Print(func(_, _ io.Writer) error {
-		if t.bar != nil {
-			t.bar.clear()
-		}
-		t.screen.uncolour()
-		return nil
-	})
+	t.screen.mu.Lock()
+	defer t.screen.mu.Unlock()
+	if t.bar != nil {
+		t.bar.clear()
+	}
+	t.screen.uncolour()
+	return nil
 }
 
 // printLine prints progress as a line.
@@ -160,7 +158,11 @@ func (t *Terminal) notice(e *task.Event) string {
 	switch e.Kind {
 	case task.Blocked:
 		t.blocking = e.Blocking
-		if b := e.Blocking; b != nil && (t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers) && e.At.Sub(t.explained) >= blockedAgain {
+		b := e.Blocking
+		if b == nil || e.At.Sub(t.explained) < blockedAgain {
+			return ""
+		}
+		if t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers {
 			t.explained = e.At
 			return b.Text(e.At)
 		}
@@ -213,19 +215,18 @@ func ids(some []uint64, n int64) string {
 // draw draws the bar every barEvery, and sooner if a line has removed it, so the
 // bar seems to stay below the lines. While another program has the terminal, it does not.
 func (t *Terminal) draw(now time.Time) {
-	t.screen.Print(func(_, _ io.Writer) error {
-		b := t.bar
-		removed := !b.shown && !b.drawn.IsZero() && now.Sub(b.drawn) >= barBack
-		if now.Before(t.next) && !removed {
-			return nil
-		}
-		if t.next = now.Add(t.every); !free(b.tty) {
-			b.shown, b.drawn = false, time.Time{}
-			return nil
-		}
-		b.put(t.lines(now), now)
-		return nil
-	})
+	t.screen.mu.Lock()
+	defer t.screen.mu.Unlock()
+	b := t.bar
+	removed := !b.shown && !b.drawn.IsZero() && now.Sub(b.drawn) >= barBack
+	if now.Before(t.next) && !removed {
+		return
+	}
+	if t.next = now.Add(t.every); !free(b.tty) {
+		b.shown, b.drawn = false, time.Time{}
+		return
+	}
+	b.put(t.lines(now), now)
 }
 
 // lines returns the lines of the bar: what is known of the run as a whole and, if
