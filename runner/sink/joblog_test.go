@@ -1,11 +1,8 @@
 package sink
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,38 +97,6 @@ func contents(t *testing.T, path string) string {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(b)
-}
-
-// The rows are those of GNU parallel, except for the times.
-func TestJoblogLikeParallel(t *testing.T) {
-	parallel, err := exec.LookPath("parallel")
-	if err != nil {
-		t.Skip("GNU parallel is not installed")
-	}
-	dir := t.TempDir()
-	theirs, ours := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
-	cmd := exec.Command(parallel, "-j1", "--joblog", theirs, "{}", ":::", "echo hi", "exit 3", "kill -9 $$")
-	cmd.Env = append(os.Environ(), "HOME="+dir, "PARALLEL_SHELL=/bin/sh")
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-
-	j, err := OpenJoblog(ours, JoblogNew, nil)
-	require.NoError(t, err)
-	for i, r := range []task.Result{
-		{Outcome: task.OK, Stdout: spool.Text("hi\n")}, {Outcome: task.Exit, Code: 3}, {Outcome: task.Signal, Signal: 9},
-	} {
-		e := ended(uint64(i+1), r)
-		e.Task.Shell = true
-		e.Task.Argv = []string{"/bin/sh", "-c", []string{"echo hi", "exit 3", "kill -9 $$"}[i]}
-		require.NoError(t, j.Consume([]task.Event{e}))
-	}
-	require.NoError(t, j.Close(task.Stats{}))
-	times := regexp.MustCompile(`[0-9]{10}\.[0-9]{3}\t {1,5}[0-9]{1,5}\.[0-9]{3}\t`)
-	same := func(path string) string { return times.ReplaceAllString(contents(t, path), "TIMES\t") }
-	require.Equal(t, 3, strings.Count(same(theirs), "TIMES"))
-	require.Equal(t, same(theirs), same(ours))
 }
 
 func TestJoblogErrors(t *testing.T) {

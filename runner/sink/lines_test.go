@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -191,21 +192,13 @@ func TestLinesOfManyTasks(t *testing.T) {
 
 // perTask sorts tagged lines by task.
 func perTask(text string) string {
-	tasks := map[string]*strings.Builder{}
-	for line := range strings.Lines(text) {
-		tag, _, _ := strings.Cut(line, "\t")
-		if tasks[tag] == nil {
-			tasks[tag] = &strings.Builder{}
-		}
-		tasks[tag].WriteString(line)
-	}
-	var all strings.Builder
-	for i := range 100 {
-		if b := tasks[fmt.Sprintf("t%d", i)]; b != nil {
-			all.WriteString(b.String())
-		}
-	}
-	return all.String()
+	lines := slices.Collect(strings.Lines(text))
+	slices.SortStableFunc(lines, func(a, b string) int {
+		tagA, _, _ := strings.Cut(a, "\t")
+		tagB, _, _ := strings.Cut(b, "\t")
+		return strings.Compare(tagA, tagB)
+	})
+	return strings.Join(lines, "")
 }
 
 func TestOrderedLinesGoLiveInTurn(t *testing.T) {
