@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,11 +137,8 @@ func (r *rerun) list(f failure) bool {
 	} else {
 		r.kept = append(r.kept, f)
 	}
-	if !fits && r.open() {
-		for _, f := range r.kept {
-			r.write(f.records)
-		}
-		r.kept = nil
+	if !fits && (r.file != nil || r.open()) {
+		r.write()
 	}
 	return true
 }
@@ -218,35 +216,41 @@ func (r *rerun) fits(records [][]string) bool {
 	return true
 }
 
-// end returns what ends a record in the file.
-func (r *rerun) end() string {
-	if r.cfg.JSON {
-		return "\n"
+// format returns the options that read the file, what ends a record there, and how its
+// name ends.
+func (c *RerunConfig) format() (options, end, extension string) {
+	switch {
+	case c.JSON:
+		return "--input json -a ", "\n", ".json"
+	case c.Stdin == "\x00": // the line has the option for the separator
+		return "-a ", "\x00", ".nul"
+	case c.Stdin != "":
+		return "-a ", c.Stdin, ".txt"
+	case c.Columns:
+		return `-0 -C '\x1f' -a `, "\x00", ".nul"
 	}
-	return cmp.Or(r.cfg.Stdin, "\x00")
+	return "-0 -a ", "\x00", ".nul"
 }
 
-func (r *rerun) write(records [][]string) {
-	for _, cols := range records {
-		r.w.WriteString(strings.Join(cols, unit) + r.end())
+// write moves the listed tasks to the file.
+func (r *rerun) write() {
+	_, end, _ := r.cfg.format()
+	for _, f := range r.kept {
+		for _, cols := range f.records {
+			r.w.WriteString(strings.Join(cols, unit) + end)
+		}
 	}
+	r.kept = nil
 }
 
-// open creates the file if there is none yet, in the directory for it or else as a temporary
-// one. Of such files, which only the user can read, that directory keeps the latest.
+// open creates the file, in the directory for it or else as a temporary one. Of such files,
+// which only the user can read, that directory keeps the latest.
 func (r *rerun) open() bool {
-	if r.file != nil {
-		return true
-	}
-	extension, dir := ".txt", ""
-	if r.cfg.JSON {
-		extension = ".json"
-	} else if r.end() == "\x00" {
-		extension = ".nul"
-	}
+	dir := ""
 	if r.cfg.Dir != nil {
 		dir = r.cfg.Dir()
 	}
+	_, _, extension := r.cfg.format()
 	pattern := failedName + time.Now().UTC().Format("20060102T150405Z") + "-*" + extension
 	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
 		r.file, _ = os.CreateTemp(dir, pattern)
@@ -265,13 +269,21 @@ func (r *rerun) open() bool {
 
 // text returns the digest's lines on how to run the failed tasks again.
 func (r *rerun) text() (s string) {
+	r.kept = append(r.kept, failure{math.MaxUint64, r.short})
 	options, values := "", ""
-	if r.listed == 0 {
+	switch {
+	case r.listed == 0:
 		r.drop()
-	} else if r.file != nil {
-		options = r.finish()
-	} else if r.err == nil {
+	case r.err != nil:
+	case r.file == nil:
 		values = r.values()
+	default:
+		r.write()
+		if r.err = cmp.Or(r.w.Flush(), r.file.Close()); r.err != nil {
+			r.drop()
+		}
+		options, _, _ = r.cfg.format()
+		options += task.Quote(r.file.Name())
 	}
 	if r.err != nil {
 		return "crew: no line to run them again, as their records cannot be kept: " + task.Printable(r.err.Error()) + "\n"
@@ -297,25 +309,6 @@ func (r *rerun) text() (s string) {
 	return s
 }
 
-// finish completes the file, or removes it if that fails, and returns the options
-// to read it.
-func (r *rerun) finish() string {
-	r.write(r.short)
-	if r.err = cmp.Or(r.w.Flush(), r.file.Close()); r.err != nil {
-		r.drop()
-	}
-	options := "-a " + task.Quote(r.file.Name())
-	switch {
-	case r.cfg.JSON:
-		return "--input json " + options
-	case r.cfg.Stdin != "": // the line has the option for the separator
-		return options
-	case r.cfg.Columns:
-		return `-0 -C '\x1f' ` + options
-	}
-	return "-0 " + options
-}
-
 // drop removes the file, since nobody is told about it.
 func (r *rerun) drop() {
 	if r.file != nil {
@@ -332,7 +325,7 @@ func (r *rerun) values() (line string) {
 	for c := range r.width {
 		line += sep
 		sep = " :::+"
-		for _, f := range append(r.kept, failure{records: r.short}) {
+		for _, f := range r.kept {
 			for _, columns := range f.records {
 				line += " " + task.Quote(columns[c])
 			}
