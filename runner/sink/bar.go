@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +14,7 @@ import (
 // eraseBar erases the bar, and the line that the cursor is in if there is none.
 const eraseBar = "\r\x1b[J"
 
-// bar is the last lines of the terminal. It is used inside Screen.Print alone.
+// bar is the last lines of the terminal. It is used under the screen's lock.
 //
 // The cursor stays at the beginning of its first line. If a window gets narrower,
 // most terminals break the lines that have become too long, and the others cut
@@ -35,20 +36,17 @@ func (b *bar) put(lines []string, now time.Time) {
 		text = b.screen.newline() + text
 		b.screen.last, b.screen.err.midLine = b.screen.err, false
 	}
-	patient{b.tty}.Write([]byte(text + "\r"))
+	writeFully(b.tty, []byte(text+"\r"))
 	b.shown, b.drawn = true, now
 }
 
 // clear removes the bar, but leaves a terminal alone that another program has taken.
 func (b *bar) clear() {
-	if b.shown && b.mine() {
-		patient{b.tty}.Write([]byte(eraseBar))
+	if b.shown && free(b.tty) {
+		writeFully(b.tty, []byte(eraseBar))
 	}
 	b.shown = false
 }
-
-// mine reports whether the bar may be drawn.
-func (b *bar) mine() bool { return free(b.tty) }
 
 // free reports whether lines that nobody waits for may be written to w. If that is a
 // terminal, crew has to be in its foreground, and no other program there, such as a pager,
@@ -66,19 +64,12 @@ func free(w io.Writer) bool {
 	return err != nil || group == unix.Getpgrp() // the error of a terminal that does not control crew
 }
 
-// size returns the current size of a terminal.
+// size returns the current size of a terminal, and a usual one if that is unknown.
 func size(tty io.Writer) (rows, columns int) {
-	rows, columns = 24, 80
-	f, ok := tty.(*os.File)
-	if !ok {
-		return rows, columns
+	if f, ok := tty.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
+			rows, columns = int(size.Row), int(size.Col)
+		}
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err == nil && size.Col > 0 {
-		columns = int(size.Col)
-	}
-	if err == nil && size.Row > 0 {
-		rows = int(size.Row)
-	}
-	return rows, columns
+	return cmp.Or(rows, 24), cmp.Or(columns, 80)
 }

@@ -20,40 +20,25 @@ func (s *Screen) red(text string) string {
 // colours reports whether to colour what goes to a terminal, or elsewhere, by
 // https://no-color.org, https://force-color.org and https://bixense.com/clicolors.
 func colours(getenv func(string) string, terminal bool) bool {
-	given := func(name string) (on, is bool) {
-		v := getenv(name)
-		return v != "0" && v != "false", v != ""
-	}
-	if _, is := given("NO_COLOR"); is {
+	on := func(name string) bool { return getenv(name) != "0" && getenv(name) != "false" }
+	switch {
+	case getenv("NO_COLOR") != "":
 		return false
-	}
-	if on, is := given("FORCE_COLOR"); is {
-		return on
-	}
-	if on, is := given("CLICOLOR_FORCE"); is && on {
+	case getenv("FORCE_COLOR") != "":
+		return on("FORCE_COLOR")
+	case getenv("CLICOLOR_FORCE") != "" && on("CLICOLOR_FORCE"):
 		return true
 	}
-	on, is := given("CLICOLOR")
-	return terminal && getenv("TERM") != "dumb" && (on || !is)
+	return terminal && getenv("TERM") != "dumb" && on("CLICOLOR")
 }
 
-// colourless returns what ends the colours that tasks have left on where stderr goes, or
-// "". It is called inside Print alone.
-func (s *Screen) colourless() string {
-	if !s.err.terminal || !s.shared && !s.err.coloured && !s.out.coloured {
-		return ""
-	}
-	s.err.coloured, s.out.coloured = false, false
-	return resetColour
-}
-
-// uncolour ends the colours that tasks have left on on a terminal. It is called inside Print
-// alone.
+// uncolour ends the colours that tasks have left on on a terminal. It is called under the
+// lock.
 func (s *Screen) uncolour() {
 	for _, to := range [...]*stream{s.out, s.err} {
 		if to.coloured {
 			to.coloured = false
-			_, _ = patient{to.w}.Write([]byte(resetColour))
+			_, _ = writeFully(to.w, []byte(resetColour))
 		}
 	}
 }

@@ -36,13 +36,13 @@ func lineFor(terminal bool) func(t *task.Task, argv []string) string {
 // Consume prints the commands that have started, in one write. It never returns
 // an error.
 func (v Verbose) Consume(events []task.Event) error {
-	var text strings.Builder
+	var started []task.Attempt
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Started {
-			text.WriteString(v.line(e.Task, e.Task.ArgvOn(e.Slot, e.Host)) + "\n")
+			started = append(started, task.Attempt{Task: e.Task, Slot: task.Slot{ID: e.Slot, Host: e.Host}})
 		}
 	}
-	v.screen.Say(text.String())
+	v.Before(started...)
 	return nil
 }
 
@@ -97,17 +97,11 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
 	again := t.Block != nil && t.Block.File != nil && t.Block.Name == t.Block.File.Name()
-	if t.Block != nil && !again {
-		other := *t
-		other.Block = nil
-		a.Task = &other
-		return d.runnable(a, argv) + " # " + task.Printable(t.Block.Place())
-	}
 	commandLine := lineFor(d.Terminal)
-	if dir == "" && len(t.Env) == 0 && stdin == nil && !again {
-		return commandLine(t, argv)
+	line := commandLine(t, argv)
+	if dir != "" || len(t.Env) > 0 || stdin != nil || again {
+		line = commandLine(new(task.Task), argv) // t would not quote its script
 	}
-	line := commandLine(new(task.Task), argv) // t would not quote its script
 	if len(t.Env) > 0 {
 		env := "env "
 		for _, e := range t.Env {
@@ -127,6 +121,8 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	}
 	if again {
 		line = d.reading(t.Block) + " | " + line
+	} else if t.Block != nil {
+		line += " # " + task.Printable(t.Block.Place())
 	}
 	return line
 }

@@ -96,8 +96,8 @@ func (d *Digest) finished(e *task.Event) {
 		if last := r.Before[n-1]; last.Outcome == task.Lost {
 			d.lost++
 		} else if d.undone++; d.undone <= digestFlaky {
-			text := fmt.Sprintf("crew: task %d waits for a retry: %s", e.ID, last.Verdict()+task.LaterAttempt(last.Attempt))
-			d.waits = append(d.waits, described{id: e.ID, text: describeEarlier(text, e.Task, r)})
+			text := fmt.Sprintf("task %d waits for a retry: %s", e.ID, last.Verdict()+task.LaterAttempt(last.Attempt))
+			d.waits = append(d.waits, describeEarlier(text, e.Task, r))
 		}
 	}
 	if r.Final {
@@ -111,18 +111,14 @@ func (d *Digest) finished(e *task.Event) {
 	}
 	switch {
 	case e.Task.Done == nil && r.Flaky() && len(d.flaky) < digestFlaky:
-		text := fmt.Sprintf("crew: flaky task %d: %s", e.ID, r.FlakyVerdict())
-		d.flaky = append(d.flaky, described{id: e.ID, text: describeEarlier(text, e.Task, r)})
+		d.flaky = append(d.flaky, describeEarlier(fmt.Sprintf("flaky task %d: %s", e.ID, r.FlakyVerdict()), e.Task, r))
 	case !r.Outcome.Failed():
 	case r.Earlier:
 		d.before++
 	default:
 		d.bad = d.bad || r.BadCommand
 		if len(d.failed) < digestTasks {
-			short := e.Task.ShortCommandLine(e.Task.ArgvIn(r), digestSubject)
-			short = task.Printable(cmp.Or(e.Task.Beside(short), short))
-			short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
-			d.failed = append(d.failed, described{e.ID, short, d.describe(e.Task, r)})
+			d.failed = append(d.failed, d.describe(e.Task, r))
 		}
 		d.rerun.add(e.Task)
 	}
@@ -204,15 +200,17 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		return "", false, false
 	}
 	least := ""
-	if !n.known {
+	switch {
+	case n.known:
+	case n.total == 0:
+		return "interrupted before any record was read", true, true
+	default:
 		least = "at least "
 	}
 	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
-	line += list([]item{
-		{s.Failed(), "", "failed"}, {n.cancelled - d.ended, "", "interrupted"}, {d.ended, "", "cancelled"}, {d.undone, "", "waiting for a retry"},
-		{d.lost, "", "lost with their worker"}, {waiting, least, "not started"}, {s.Retried, "", "retried"}, {s.Flaky, "", "flaky"},
-		{d.restarted(s), "", "restarted"}, {n.before, "", "done before"},
-	})
+	line += d.list(s, n.before, item{s.Failed(), "%d failed"}, item{n.cancelled - d.ended, "%d interrupted"},
+		item{d.ended, "%d cancelled"}, item{d.undone, "%d waiting for a retry"},
+		item{d.lost, "%d lost with their worker"}, item{waiting, least + "%d not started"})
 	if !n.known && n.waiting == 0 {
 		line += ", the rest of the input not read"
 	}
@@ -232,16 +230,18 @@ func (d *Digest) hint() string {
 
 // item is a number of tasks in a list.
 type item struct {
-	n           int64
-	least, text string
+	n    int64
+	text string // with %d for n
 }
 
-// list lists the items that are not 0, behind a semicolon.
-func list(items []item) (line string) {
+// list lists the items that are not 0, and some of every run, behind a semicolon.
+func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) {
+	restarted := s.Lost - s.Of(task.Lost) - d.lost // attempts that took the place of lost ones
 	sep := "; "
-	for _, x := range items {
+	for _, x := range append(items, item{s.Retried, "%d retried"}, item{s.Flaky, "%d flaky"},
+		item{restarted, "%d restarted"}, item{before, "%d done before"}) {
 		if x.n > 0 {
-			line += fmt.Sprint(sep, x.least, x.n, " ", x.text)
+			line += fmt.Sprintf(sep+x.text, x.n)
 			sep = ", "
 		}
 	}
@@ -251,56 +251,58 @@ func list(items []item) (line string) {
 // head returns the first line about a run that has come to its end.
 func (d *Digest) head(s *task.Stats) string {
 	passed := s.Elapsed(s.Last)
-	var line string
+	line := task.Count(s.Admitted, "task")
 	switch failed := s.Failed(); {
 	case failed > 0:
-		line = d.screen.red(fmt.Sprintf("%d of %s failed", failed, task.Count(s.Admitted, "task")))
+		line = d.screen.red(fmt.Sprintf("%d of %s failed", failed, line))
 	case s.Flaky > 0, s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
-		line = task.Count(s.Admitted, "task")
 	default:
 		return ""
 	}
-	return "crew: " + line + " in " + task.Span(passed) +
-		list([]item{{s.Retried, "", "retried"}, {s.Flaky, "", "flaky"}, {d.restarted(s), "", "restarted"}, {s.Resumed(), "", "done before"}}) +
-		d.first(s.Failed()) + "\n"
+	line = "crew: " + line + " in " + task.Span(passed) + d.list(s, s.Resumed())
+	if len(d.failed) > 0 && d.failed[0].short != "" {
+		line += ": " + d.failed[0].short
+		if s.Failed() > 1 {
+			line += ", …"
+		}
+	}
+	return line + "\n"
 }
 
-// first names the first of n failed tasks, behind a colon.
-func (d *Digest) first(n int64) (text string) {
-	if len(d.failed) == 0 || d.failed[0].short == "" {
-		return ""
-	}
-	if text = ": " + d.failed[0].short; n > 1 {
-		text += ", …"
-	}
-	return text
-}
+// describe returns a failure as the digest shows it: a line about it, the end of its output,
+// and the attempts before that ended in another way or with other lines.
+func (d *Digest) describe(t *task.Task, r *task.Result) described {
+	short := t.ShortCommandLine(t.ArgvIn(r), digestSubject)
+	short = task.Printable(cmp.Or(t.Beside(short), short))
+	short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
 
-// restarted returns how many attempts took the place of lost ones.
-func (d *Digest) restarted(s *task.Stats) int64 { return s.Lost - s.Of(task.Lost) - d.lost }
-
-// describe returns what the digest shows of a failure: a line about it and the end
-// of its output.
-func (d *Digest) describe(t *task.Task, r *task.Result) string {
 	var b strings.Builder
 	cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand)
 	b.WriteString("crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+task.LaterAttempt(r.Attempt))))
 	if t.Block != nil {
 		b.WriteString(", " + task.Printable(t.Block.Place()))
 	}
-	if cmd != "" {
-		b.WriteString(": " + task.Printable(cmd))
-	}
-	b.WriteByte('\n')
+	b.WriteString(afterColon(cmd) + "\n")
 	tail, err := r.OutputTail()
 	if err != nil {
 		fmt.Fprintf(&b, "crew:   its output cannot be read: %s\n", task.Printable(err.Error()))
 	}
-	for _, l := range task.LastLines(tail, digestLines) {
-		b.WriteString("crew:   | " + l + "\n")
+	b.WriteString(quoted(tail, digestLines))
+	if n := r.Tries(); n > digestBefore {
+		fmt.Fprintf(&b, "crew:   %s before\n", task.Count(int64(n), "attempt"))
 	}
-	describeBefore(&b, r, fewLines(tail))
-	return b.String()
+	last := quoted(tail, digestFew)
+	for _, a := range r.Before[max(0, len(r.Before)-digestBefore):] {
+		lines := quoted(a.Tail, digestFew)
+		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && (lines == last || a.Earlier) {
+			continue
+		}
+		fmt.Fprintf(&b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
+		if lines != last {
+			b.WriteString(lines)
+		}
+	}
+	return described{t.ID, short, b.String()}
 }
 
 // recordText returns the record of a task, in parentheses, if the command that is shown
@@ -315,45 +317,28 @@ func recordText(t *task.Task, cmd string) string {
 	return ""
 }
 
-// describeEarlier adds to a text about a task, and about how it failed before it got
-// result r, its command and the end of what it wrote then.
-func describeEarlier(text string, t *task.Task, r *task.Result) string {
-	if cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand); cmd != "" {
-		text += ": " + task.Printable(cmd)
-	}
-	text += "\n"
+// describeEarlier returns a text about a task with, of how it failed before it got result r,
+// its command and the end of its output.
+func describeEarlier(text string, t *task.Task, r *task.Result) described {
+	text = "crew: " + text + afterColon(t.ShortCommandLine(t.ArgvIn(r), digestCommand)) + "\n"
 	if last := r.Before[len(r.Before)-1]; last.Outcome != task.Lost {
-		text += quoted(fewLines(last.Tail))
+		text += quoted(last.Tail, digestFew)
+	}
+	return described{id: t.ID, text: text}
+}
+
+// afterColon returns a command, if there is one, behind a colon.
+func afterColon(cmd string) string {
+	if cmd == "" {
+		return ""
+	}
+	return ": " + task.Printable(cmd)
+}
+
+// quoted returns the last n lines of an output as the digest shows them.
+func quoted(tail []byte, n int) (text string) {
+	for _, l := range task.LastLines(tail, n) {
+		text += "crew:   | " + l + "\n"
 	}
 	return text
 }
-
-// quoted returns lines of output, if there are any, as the digest shows them.
-func quoted(lines string) string {
-	if lines == "" {
-		return ""
-	}
-	return "crew:   | " + strings.ReplaceAll(lines, "\n", "\ncrew:   | ") + "\n"
-}
-
-// describeBefore describes the attempts before the last that ended in another way
-// or with other lines than the last one.
-func describeBefore(b *strings.Builder, r *task.Result, last string) {
-	from := max(0, len(r.Before)-digestBefore)
-	if n := r.Tries(); n > digestBefore {
-		fmt.Fprintf(b, "crew:   %s before\n", task.Count(int64(n), "attempt"))
-	}
-	for _, a := range r.Before[from:] {
-		lines := fewLines(a.Tail)
-		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && (lines == last || a.Earlier) {
-			continue
-		}
-		fmt.Fprintf(b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
-		if lines != last {
-			b.WriteString(quoted(lines))
-		}
-	}
-}
-
-// fewLines returns the end of a tail as it is shown of an earlier attempt.
-func fewLines(tail []byte) string { return strings.Join(task.LastLines(tail, digestFew), "\n") }

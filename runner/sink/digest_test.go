@@ -141,12 +141,6 @@ crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
-func TestDigestInInputOrder(t *testing.T) {
-	exit := task.Result{Outcome: task.Exit, Code: 1}
-	got := digestOf(t, RerunConfig{}, ended(12, exit), ended(2, exit), ended(1, exit))
-	require.Regexp(t, `(?s)task 1:.*task 2:.*task 12:`, got)
-}
-
 func TestDigestReportsLeaks(t *testing.T) {
 	leaked := task.Result{Outcome: task.OK, Leaked: true}
 	earlier := ended(3, leaked)
@@ -211,6 +205,7 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 	drained := task.Event{Kind: task.Draining, Text: "SIGINT"}
 	require.Equal(t, "crew: 1 of at least 1 task done in 3.2s, the rest of the input not read\n"+state,
 		digestOf(t, RerunConfig{}, drained, done))
+	require.Equal(t, "crew: interrupted before any record was read\n"+state, digestOf(t, RerunConfig{}, drained))
 	require.Empty(t, digestOf(t, RerunConfig{}, inputEnd, drained, done), "nothing was left out")
 }
 
@@ -224,13 +219,6 @@ func (brokenOutput) WriteTo(io.Writer) (int64, error) { return 0, os.ErrClosed }
 func TestDigestStderrUnreadable(t *testing.T) {
 	got := digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.Exit, Code: 1, Stderr: brokenOutput{}}))
 	require.Contains(t, got, "crew:   its output cannot be read: file already closed\n")
-}
-
-func TestSpan(t *testing.T) {
-	require.Equal(t, "0s", task.Span(0))
-	require.Equal(t, "999ms", task.Span(999*time.Millisecond))
-	require.Equal(t, "5s", task.Span(5*time.Second+time.Millisecond))
-	require.Equal(t, "2m5s", task.Span(125*time.Second))
 }
 
 func TestDigestShowsEarlierAttempts(t *testing.T) {
@@ -271,4 +259,15 @@ crew:   attempt 6: exit 7 after 50ms
 	waiting := ended(1, task.Result{Outcome: task.NotRun, Before: []*task.Result{first}})
 	require.Contains(t, digestOf(t, RerunConfig{}, retried(first), waiting, inputEnd),
 		"crew: 0 of 1 task done in 3.2s; 1 waiting for a retry\n")
+}
+
+func TestTimesForPeople(t *testing.T) {
+	for want, got := range map[string]string{
+		"0s": task.Span(0), "999ms": task.Span(999 * time.Millisecond), "5s": task.Span(5*time.Second + time.Millisecond),
+		"2m5s": task.Span(125 * time.Second), "59s": task.Brief(time.Minute - 1), "3m5s": task.Brief(185 * time.Second),
+		"1h59m": task.Brief(2*time.Hour - time.Second), "3d2h": task.Brief(74*time.Hour + 30*time.Minute),
+		"241/s": task.Rate(240.6), "2.5/s": task.Rate(2.54), "1.5/min": task.Rate(0.025),
+	} {
+		require.Equal(t, want, got)
+	}
 }

@@ -31,13 +31,12 @@ func (s *Screen) Enclose(f Fence, raw bool) (open func()) {
 		f.Resume = "\n" + f.Resume
 	}
 	both := func(line string) {
-		_ = s.Print(func(out, err io.Writer) error {
-			_, _ = io.WriteString(patient{out}, line)
-			if !s.together() {
-				_, _ = io.WriteString(patient{err}, line)
-			}
-			return nil
-		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, _ = io.WriteString(s.out, line)
+		if !s.together() {
+			_, _ = io.WriteString(s.err, line)
+		}
 	}
 	both(f.Stop)
 	s.enclosure = f

@@ -55,10 +55,7 @@ func TestStreamsAreReadInOrder(t *testing.T) {
 	s := NewScreen(out, errs)
 	s.Guard(testFence)
 	begin, said := time.Now(), make(chan struct{})
-	require.NoError(t, s.Print(func(out, _ io.Writer) error {
-		_, err := io.WriteString(out, "one")
-		return err
-	}))
+	show(t, s, 0, "one")
 	go func() {
 		defer close(said)
 		s.Say("two")

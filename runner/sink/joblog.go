@@ -27,7 +27,8 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 //
 // In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
 // and a backslash as \\. So each task is one line, the command can be recovered, and the
-// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it or got no answer, and Host a colon for this machine.
+// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it or
+// got no answer, and Host a colon for this machine.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
@@ -36,20 +37,26 @@ type Joblog struct {
 	had  map[string]int // how often the file has a row of an earlier result
 }
 
-// OpenJoblog creates or truncates the file and writes its header.
-func OpenJoblog(path string) (*Joblog, error) {
-	j, err := openJoblog(path, os.O_TRUNC)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := j.file.WriteString(joblogHeader); err != nil {
-		j.file.Close()
-		return nil, j.fail(err)
-	}
-	return j, nil
-}
+// JoblogMode says what becomes of the rows that a joblog holds.
+type JoblogMode uint8
 
-func openJoblog(path string, flags int) (*Joblog, error) {
+// The modes.
+const (
+	JoblogNew    JoblogMode = iota // they go
+	JoblogShared                   // they stay, as other runs write to the file, before this one or beside it
+	// JoblogResumed is for a run that goes on: they stay, but for a last one that a crash has
+	// cut. A file that cannot be read back, such as a pipe, is left as it is.
+	JoblogResumed
+)
+
+// OpenJoblog opens or creates the file, and writes its header if there is none. Of the
+// earlier results that a resumed run brings along, those with these starts may already
+// have a row, and get no second one; starts may be nil.
+func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Joblog, error) {
+	flags := os.O_APPEND
+	if mode == JoblogNew {
+		flags = os.O_TRUNC
+	}
 	f, err := trust.OpenFile(path, os.O_RDWR|os.O_CREATE|flags, 0o666)
 	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
 		return nil, fmt.Errorf("open joblog: %w", err)
@@ -57,83 +64,60 @@ func openJoblog(path string, flags int) (*Joblog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open joblog %s: %w", path, task.WithoutPath(err))
 	}
-	return &Joblog{path: path, file: f}, nil
+	j := &Joblog{path: path, file: f, had: map[string]int{}}
+	if err := j.begin(mode, starts); err != nil {
+		f.Close()
+		return nil, j.fail(err)
+	}
+	return j, nil
 }
 
-// ShareJoblog is OpenJoblog for a file that other runs write to, before this one or
-// beside it: all that it holds stays.
-func ShareJoblog(path string) (*Joblog, error) {
-	j, err := openJoblog(path, os.O_APPEND)
-	if err != nil {
-		return nil, err
-	}
+// begin makes the file end with a whole row, or the header.
+func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) error {
 	st, err := j.file.Stat()
-	text, last := joblogHeader, []byte{0}
-	if err == nil && st.Size() > 0 {
-		_, err = j.file.ReadAt(last, st.Size()-1)
-		text = strings.Trim("\n", string(last)) // the end of a last row that has none
+	if err != nil || mode == JoblogResumed && !st.Mode().IsRegular() {
+		return err
+	}
+	size, text, last := st.Size(), "", []byte{'\n'}
+	if mode == JoblogResumed {
+		size, err = j.resume(starts)
+	} else if size > 0 {
+		_, err = j.file.ReadAt(last, size-1)
+	}
+	if size == 0 {
+		text = joblogHeader
+	} else if last[0] != '\n' {
+		text = "\n"
 	}
 	if err == nil {
 		_, err = j.file.WriteString(text)
 	}
-	if err != nil {
-		j.file.Close()
-		return nil, j.fail(err)
-	}
-	return j, nil
+	return err
 }
 
-// AppendJoblog is OpenJoblog for a resumed run. Existing rows stay, except a last
-// one that a crash has cut. Of the earlier results that the run brings along,
-// those with these starts may already have a row, and get no second one; starts
-// may be nil.
-func AppendJoblog(path string, starts iter.Seq[time.Time]) (*Joblog, error) {
-	j, err := openJoblog(path, os.O_APPEND)
-	if err != nil {
-		return nil, err
-	}
-	j.had = map[string]int{}
-	if err := j.resume(starts); err != nil {
-		j.file.Close()
-		return nil, j.fail(err)
-	}
-	return j, nil
-}
-
-// resume cuts a last row without newline, adds a missing header, and remembers the
-// rows with these starts. A file that cannot be read back, such as a pipe, is left
-// as it is.
-func (j *Joblog) resume(starts iter.Seq[time.Time]) error {
-	st, err := j.file.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return err
-	}
+// resume cuts a last row without newline, and remembers the rows with these starts. It
+// returns the size of what is left.
+func (j *Joblog) resume(starts iter.Seq[time.Time]) (whole int64, err error) {
 	sought := map[int64]bool{} // in milliseconds, as they stand in rows
 	if starts != nil {
 		for start := range starts {
 			sought[start.UnixMilli()] = true
 		}
 	}
-	whole := int64(0)
 	in := bufio.NewReaderSize(j.file, 64<<10)
 	for {
 		row, err := in.ReadString('\n')
 		if err == io.EOF {
-			break
+			return whole, j.file.Truncate(whole)
 		}
 		if err != nil {
-			return err
+			return whole, err
 		}
 		whole += int64(len(row))
 		if sought[startOf(row)] {
 			j.had[withoutSeq(row)]++
 		}
 	}
-	if err := j.file.Truncate(whole); err != nil || whole > 0 {
-		return err
-	}
-	_, err = j.file.WriteString(joblogHeader)
-	return err
 }
 
 // startOf returns when a row's task started, in Unix milliseconds, or 0.
@@ -142,10 +126,7 @@ func startOf(row string) int64 {
 	if len(cell) < 4 {
 		return 0
 	}
-	ms, err := strconv.ParseInt(strings.Replace(cell[2], ".", "", 1), 10, 64)
-	if err != nil {
-		return 0
-	}
+	ms, _ := strconv.ParseInt(strings.Replace(cell[2], ".", "", 1), 10, 64)
 	return ms
 }
 

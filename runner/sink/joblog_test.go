@@ -1,11 +1,8 @@
 package sink
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +17,7 @@ import (
 func TestJoblogRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	require.NoError(t, os.WriteFile(path, []byte("old\n"), 0o666))
-	j, err := OpenJoblog(path)
+	j, err := OpenJoblog(path, JoblogNew, nil)
 	require.NoError(t, err)
 
 	ok := ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("four"), Start: time.UnixMilli(1700000000123), End: time.UnixMilli(1700000001357)})
@@ -61,7 +58,7 @@ func TestJoblogRows(t *testing.T) {
 // comes where there is none.
 func TestJoblogGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	j, err := AppendJoblog(path, nil)
+	j, err := OpenJoblog(path, JoblogResumed, nil)
 	require.NoError(t, err)
 	begun := time.UnixMilli(1700000000123)
 	at := func(id uint64, begin time.Time) task.Event {
@@ -72,7 +69,7 @@ func TestJoblogGoesOn(t *testing.T) {
 	whole := contents(t, path)
 	require.NoError(t, os.WriteFile(path, []byte(whole+"4\t:\t17000000"), 0o666))
 
-	j, err = AppendJoblog(path, slices.Values([]time.Time{begun, begun.Add(time.Nanosecond), begun.Add(2 * time.Hour)}))
+	j, err = OpenJoblog(path, JoblogResumed, slices.Values([]time.Time{begun, begun.Add(time.Nanosecond), begun.Add(2 * time.Hour)}))
 	require.NoError(t, err)
 	require.Equal(t, whole, contents(t, path))
 	again := func(e task.Event) task.Event {
@@ -91,7 +88,7 @@ func TestJoblogGoesOn(t *testing.T) {
 	require.Equal(t, []string{"7", "8", "1"}, seqs)
 
 	require.NoError(t, os.WriteFile(path, []byte(joblogHeader[:10]), 0o666))
-	_, err = AppendJoblog(path, nil)
+	_, err = OpenJoblog(path, JoblogResumed, nil)
 	require.NoError(t, err)
 	require.Equal(t, joblogHeader, contents(t, path))
 }
@@ -102,49 +99,17 @@ func contents(t *testing.T, path string) string {
 	return string(b)
 }
 
-// The rows are those of GNU parallel, except for the times.
-func TestJoblogLikeParallel(t *testing.T) {
-	parallel, err := exec.LookPath("parallel")
-	if err != nil {
-		t.Skip("GNU parallel is not installed")
-	}
-	dir := t.TempDir()
-	theirs, ours := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
-	cmd := exec.Command(parallel, "-j1", "--joblog", theirs, "{}", ":::", "echo hi", "exit 3", "kill -9 $$")
-	cmd.Env = append(os.Environ(), "HOME="+dir, "PARALLEL_SHELL=/bin/sh")
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-
-	j, err := OpenJoblog(ours)
-	require.NoError(t, err)
-	for i, r := range []task.Result{
-		{Outcome: task.OK, Stdout: spool.Text("hi\n")}, {Outcome: task.Exit, Code: 3}, {Outcome: task.Signal, Signal: 9},
-	} {
-		e := ended(uint64(i+1), r)
-		e.Task.Shell = true
-		e.Task.Argv = []string{"/bin/sh", "-c", []string{"echo hi", "exit 3", "kill -9 $$"}[i]}
-		require.NoError(t, j.Consume([]task.Event{e}))
-	}
-	require.NoError(t, j.Close(task.Stats{}))
-	times := regexp.MustCompile(`[0-9]{10}\.[0-9]{3}\t {1,5}[0-9]{1,5}\.[0-9]{3}\t`)
-	same := func(path string) string { return times.ReplaceAllString(contents(t, path), "TIMES\t") }
-	require.Equal(t, 3, strings.Count(same(theirs), "TIMES"))
-	require.Equal(t, same(theirs), same(ours))
-}
-
 func TestJoblogErrors(t *testing.T) {
 	dir := t.TempDir()
-	_, err := OpenJoblog(filepath.Join(dir, "no", "log"))
+	_, err := OpenJoblog(filepath.Join(dir, "no", "log"), JoblogNew, nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "open joblog")
 
 	if _, err := os.Stat("/dev/full"); err == nil {
-		_, err := OpenJoblog("/dev/full")
+		_, err := OpenJoblog("/dev/full", JoblogNew, nil)
 		require.ErrorContains(t, err, "write joblog /dev/full")
 	}
-	j, err := OpenJoblog(filepath.Join(dir, "log"))
+	j, err := OpenJoblog(filepath.Join(dir, "log"), JoblogNew, nil)
 	require.NoError(t, err)
 	require.NoError(t, j.Close(task.Stats{}))
 	require.ErrorContains(t, j.Consume([]task.Event{ended(1, task.Result{Outcome: task.OK})}), "write joblog "+dir)

@@ -1,11 +1,11 @@
 package sink
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"crew/runner/task"
@@ -61,46 +61,44 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	return err
 }
 
-// streams writes buf and both outputs, if they are included.
+// streams writes buf and both outputs, if they are included. It leaves the rest to be
+// written in buf.
 func (j *object) streams(w io.Writer, r *task.Result) error {
 	if !j.outputs {
 		return nil
 	}
-	if err := j.stream(w, "stdout", r.Stdout); err != nil {
-		return err
-	}
-	return j.stream(w, "stderr", r.Stderr)
-}
-
-// stream writes buf and an output. It leaves the rest to be written in buf.
-func (j *object) stream(w io.Writer, name string, o task.Output) error {
-	if task.Length(o) == 0 {
-		j.buf = task.AppendText(j.buf, name, "")
-		return nil
-	}
-	valid, err := j.check.valid(o)
-	if err != nil {
-		return err
-	}
-	open, end := `"`, `"`
-	if !valid {
-		open, end = `{"base64":"`, `"}`
-	}
-	j.buf = append(task.AppendName(j.buf, name), open...)
-	if _, err := w.Write(j.buf); err != nil {
-		return err
-	}
-	if valid {
-		j.escape.w = w
-		_, err = o.WriteTo(&j.escape)
-	} else {
-		enc := base64.NewEncoder(base64.StdEncoding, w)
-		if _, err = o.WriteTo(enc); err == nil {
-			err = enc.Close()
+	for i, name := range [...]string{"stdout", "stderr"} {
+		o := [...]task.Output{r.Stdout, r.Stderr}[i]
+		if task.Length(o) == 0 {
+			j.buf = task.AppendText(j.buf, name, "")
+			continue
+		}
+		valid, err := j.check.valid(o)
+		if err != nil {
+			return err
+		}
+		open, end := `"`, `"`
+		if !valid {
+			open, end = `{"base64":"`, `"}`
+		}
+		j.buf = append(task.AppendName(j.buf, name), open...)
+		if _, err := w.Write(j.buf); err != nil {
+			return err
+		}
+		if valid {
+			j.escape.w = w
+			_, err = o.WriteTo(&j.escape)
+		} else {
+			enc := base64.NewEncoder(base64.StdEncoding, w)
+			if _, err = o.WriteTo(enc); err == nil {
+				err = enc.Close()
+			}
+		}
+		if j.buf = append(j.buf[:0], end...); err != nil {
+			return err
 		}
 	}
-	j.buf = append(j.buf[:0], end...)
-	return err
+	return nil
 }
 
 // begin appends the members before attempts and outputs. The object stays open.
@@ -119,19 +117,12 @@ func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
 			return task.AppendFields(b, form.Names, columns)
 		})
 	}
-	if t.Block != nil {
-		b = appendBlock(b, t.Block)
+	if block := t.Block; block != nil { // where it begins in the input, and its size
+		b = append(task.AppendName(b, "block"), `{"input":`...)
+		b = task.AppendInt(task.Bytes(block.Name).Append(b), "offset", block.Off)
+		b = append(task.AppendInt(b, "bytes", block.Size()-int64(len(block.Head))), '}')
 	}
 	return b
-}
-
-// appendBlock appends where the block begins in the input, and its size.
-func appendBlock(b []byte, block *task.Block) []byte {
-	b = append(task.AppendName(b, "block"), `{"input":`...)
-	b = task.Bytes(block.Name).Append(b)
-	b = strconv.AppendInt(append(b, `,"offset":`...), block.Off, 10)
-	b = strconv.AppendInt(append(b, `,"bytes":`...), block.Size()-int64(len(block.Head)), 10)
-	return append(b, '}')
 }
 
 // append appends what value makes of the record, or an array of that if tasks can have
@@ -169,35 +160,25 @@ func (e *escaper) Write(p []byte) (int, error) {
 // utf8Check finds out whether an output is UTF-8. Writes may cut characters
 // anywhere.
 type utf8Check struct {
-	cut [utf8.UTFMax]byte // the start of a character
-	n   int               // its length
+	cut []byte // the start of a character
 }
 
 var errNotUTF8 = errors.New("not UTF-8")
 
 func (c *utf8Check) valid(o task.Output) (bool, error) {
-	c.n = 0
+	c.cut = nil
 	_, err := o.WriteTo(c)
 	if errors.Is(err, errNotUTF8) {
 		return false, nil
 	}
-	return c.n == 0, err
+	return len(c.cut) == 0, err
 }
 
 // Write returns errNotUTF8 at the first invalid byte, or shortly after it.
 func (c *utf8Check) Write(p []byte) (int, error) {
 	n := len(p)
-	for c.n > 0 && len(p) > 0 {
-		c.cut[c.n] = p[0]
-		c.n++
-		p = p[1:]
-		if !utf8.FullRune(c.cut[:c.n]) {
-			continue
-		}
-		if !utf8.Valid(c.cut[:c.n]) {
-			return 0, errNotUTF8
-		}
-		c.n = 0
+	if len(c.cut) > 0 {
+		p = append(c.cut, p...)
 	}
 	whole := len(p)
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
@@ -208,6 +189,6 @@ func (c *utf8Check) Write(p []byte) (int, error) {
 	if !utf8.Valid(p[:whole]) {
 		return 0, errNotUTF8
 	}
-	c.n += copy(c.cut[c.n:], p[whole:])
+	c.cut = bytes.Clone(p[whole:])
 	return n, nil
 }

@@ -28,19 +28,20 @@ const (
 // Each writer is for one goroutine. Both must be closed before the task is
 // Finished. Consume returns the errors of Write, too.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
-	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host)}
+	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host), lost: new(bool)}
 	if s.cfg.Plan.Order {
 		w.held = s.openLines(a.Task.ID)
+		w.lost = &w.held.lost
 	}
 	both := &[2]lineWriter{w, w}
-	both[1].stderr = true
-	return &both[0], &both[1]
+	both[toStderr].stream = toStderr
+	return &both[toStdout], &both[toStderr]
 }
 
 // Stray returns a writer for lines on stderr that belong to no task. It is for one
 // goroutine.
 func (s *Stdout) Stray(tag string) io.WriteCloser {
-	w := &lineWriter{s: s, stderr: true, fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
+	w := &lineWriter{s: s, stream: toStderr, lost: new(bool), fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
 	if s.cfg.Plan.Tag {
 		w.prefix = tag + "\t"
 	}
@@ -51,11 +52,11 @@ func (s *Stdout) Stray(tag string) io.WriteCloser {
 type lineWriter struct {
 	s      *Stdout
 	held   *lineBuffer // nil if lines need not wait
-	stderr bool
+	stream int
 	prefix string // put before each line
 	fenced bool   // outside of all groups, in a fence
 	closed bool
-	lost   bool // lines could not be shown; unused if held is not nil
+	lost   *bool // lines could not be shown: of the attempt or, with Plan.Order, of the task
 
 	// The unfinished line is in rest, or in long once rest would exceed longLine.
 	rest []byte
@@ -119,18 +120,21 @@ func (w *lineWriter) lines(p []byte) error {
 		}
 		p = p[n:]
 	}
-	rest := w.rest
-	w.rest = w.rest[:0]
-	if cap(rest) > keepLine {
+	if len(w.rest) > 0 {
+		p = append(w.rest, p...)
+		w.rest = p[:0]
+	}
+	if cap(w.rest) > keepLine {
 		w.rest = nil
 	}
 	if w.prefix == "" {
-		return w.emit(func(dst io.Writer) error { return writeAll(dst, rest, p) })
+		_, err := emitter{w}.Write(p)
+		return err
 	}
 	t := w.s.taggers.Get().(*tagger)
 	defer w.s.taggers.Put(t)
 	t.reset(emitter{w}, w.prefix, true)
-	if err := writeAll(t, rest, p); err != nil {
+	if _, err := t.Write(p); err != nil {
 		return err
 	}
 	return t.end()
@@ -148,44 +152,32 @@ func (w *lineWriter) endLong(end []byte) error {
 		if _, err := long.WriteTo(dst); err != nil {
 			return err
 		}
-		return writeAll(dst, end)
+		_, err := dst.Write(end)
+		return err
 	})
-}
-
-// writeAll writes the parts to w, except empty ones.
-func writeAll(w io.Writer, parts ...[]byte) error {
-	for _, p := range parts {
-		if len(p) > 0 {
-			if _, err := w.Write(p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // emitter passes on whole lines. Each write is emitted at once.
 type emitter struct{ w *lineWriter }
 
 func (e emitter) Write(p []byte) (int, error) {
-	return len(p), e.w.emit(func(dst io.Writer) error { return writeAll(dst, p) })
+	return len(p), e.w.emit(func(dst io.Writer) error {
+		_, err := dst.Write(p)
+		return err
+	})
 }
 
 // emit calls write with the current destination of whole lines. Nobody else
 // writes to that meanwhile.
 func (w *lineWriter) emit(write func(io.Writer) error) error {
 	if w.held != nil {
-		if waits, err := w.held.keep(w.s.cfg.Store, w.stderr, write); waits {
+		if waits, err := w.held.keep(w.s.cfg.Store, w.stream, write); waits {
 			w.s.note(err)
 			return err
 		}
 	}
-	lost := &w.lost
-	if w.held != nil {
-		lost = &w.held.lost
-	}
 	err := w.s.print(func() error {
-		p := w.s.port(w.stderr)
+		p := &w.s.ports[w.stream]
 		if !w.fenced {
 			return write(p)
 		}
@@ -195,8 +187,8 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 		_, ended := io.WriteString(p, f.Resume)
 		return cmp.Or(failed, ended)
 	})
-	if err != nil && !*lost {
-		*lost = w.s.lose(err, 1)
+	if err != nil && w.stream == toStdout && !*w.lost {
+		*w.lost = w.s.lose(err, 1)
 	}
 	return err
 }
@@ -206,7 +198,7 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 type lineBuffer struct {
 	mu   sync.Mutex
 	live bool        // it is the task's turn
-	lost bool        // lines could not be shown; once live, for the task's writers
+	lost bool        // lines could not be shown
 	held task.Result // its outputs are buffers of the spool, or nil
 }
 
@@ -223,16 +215,13 @@ func (s *Stdout) openLines(id uint64) *lineBuffer {
 }
 
 // keep calls write with the buffer of a stream if the lines have to wait.
-func (l *lineBuffer) keep(store *spool.Store, stderr bool, write func(io.Writer) error) (waits bool, err error) {
+func (l *lineBuffer) keep(store *spool.Store, stream int, write func(io.Writer) error) (waits bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.live {
 		return false, nil
 	}
-	held := &l.held.Stdout
-	if stderr {
-		held = &l.held.Stderr
-	}
+	held := [...]*task.Output{&l.held.Stdout, &l.held.Stderr}[stream]
 	if *held == nil {
 		*held = store.Buffer()
 	}
@@ -258,35 +247,16 @@ func (s *Stdout) passTurn(id uint64) {
 	l.live = true
 }
 
-// endLines moves the lines held for a finished task to the reorder buffer.
-func (s *Stdout) endLines(id uint64) {
+// endLines returns a result with the lines held for a finished task.
+func (s *Stdout) endLines(id uint64) *task.Result {
 	s.mu.Lock()
 	l := s.lines[id]
 	delete(s.lines, id)
 	s.mu.Unlock()
 	if l == nil {
-		return
+		return new(task.Result)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if captured(&l.held) > piece {
-		s.reorder.putLarge(id, &large{result: l.held})
-		return
-	}
-	out, err, failed := s.copyBoth(piece, "", nil, &l.held)
-	s.note(failed)
-	s.note(s.reorder.put(id, out, err))
-	l.held.Close()
-}
-
-// closeLines drops all lines that are held.
-func (s *Stdout) closeLines() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lines {
-		l.mu.Lock()
-		l.held.Close()
-		l.mu.Unlock()
-	}
-	clear(s.lines)
+	return &l.held
 }

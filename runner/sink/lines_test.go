@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,19 +56,6 @@ func TestLinesAreWhole(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrClosed)
 }
 
-func TestTaggedLines(t *testing.T) {
-	var p page
-	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Tag: true}, Store: newStore(t, 1<<20)})
-	out, err := s.Open(attempt(1))
-	put(t, out, "a")
-	put(t, out, "b\n\nc")
-	put(t, err, "e\n")
-	out.Close()
-	err.Close()
-	require.Equal(t, "t1\tab\nt1\t\nt1\tc\n", p.out.String())
-	require.Equal(t, "t1\te\n", p.err.String())
-}
-
 // prints is a stdout that keeps what each Print writes. Another task could write
 // between two of them.
 type prints struct {
@@ -77,8 +65,8 @@ type prints struct {
 
 func (p *prints) Write(b []byte) (int, error) {
 	p.all = append(p.all, nil)
-	p.s.out.w = samePrint{p} // until the next Print
-	return p.s.out.w.Write(b)
+	p.s.ports[toStdout].w = samePrint{p} // until the next Print
+	return p.s.ports[toStdout].w.Write(b)
 }
 
 type samePrint struct{ *prints }
@@ -204,21 +192,13 @@ func TestLinesOfManyTasks(t *testing.T) {
 
 // perTask sorts tagged lines by task.
 func perTask(text string) string {
-	tasks := map[string]*strings.Builder{}
-	for line := range strings.Lines(text) {
-		tag, _, _ := strings.Cut(line, "\t")
-		if tasks[tag] == nil {
-			tasks[tag] = &strings.Builder{}
-		}
-		tasks[tag].WriteString(line)
-	}
-	var all strings.Builder
-	for i := range 100 {
-		if b := tasks[fmt.Sprintf("t%d", i)]; b != nil {
-			all.WriteString(b.String())
-		}
-	}
-	return all.String()
+	lines := slices.Collect(strings.Lines(text))
+	slices.SortStableFunc(lines, func(a, b string) int {
+		tagA, _, _ := strings.Cut(a, "\t")
+		tagB, _, _ := strings.Cut(b, "\t")
+		return strings.Compare(tagA, tagB)
+	})
+	return strings.Join(lines, "")
 }
 
 func TestOrderedLinesGoLiveInTurn(t *testing.T) {
@@ -248,17 +228,6 @@ func TestOrderedLinesGoLiveInTurn(t *testing.T) {
 	out4, _ := s.Open(attempt(4))
 	put(t, out4, "4 live\n")
 	require.Contains(t, p.out.String(), "4 live\n")
-}
-
-func TestOrderedLinesLeaveNothingBehind(t *testing.T) {
-	var p page
-	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: true}, Store: newStore(t, 1<<20)})
-	s.Open(attempt(1))
-	out2, _ := s.Open(attempt(2))
-	put(t, out2, "never shown\n")
-	require.NoError(t, s.Close(task.Stats{}))
-	require.Empty(t, p.both.String())
-	require.Empty(t, s.lines)
 }
 
 func TestLineErrorsReachTheRun(t *testing.T) {

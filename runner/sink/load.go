@@ -2,13 +2,14 @@ package sink
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"crew/runner/task"
 )
 
-// load is what runs. Its times are on the run's clock.
+// load is the set of running tasks. Its times are on the run's clock.
 type load struct {
 	running map[uint64]runningTask // by task
 }
@@ -36,11 +37,7 @@ func (l *load) apply(e *task.Event, at time.Time) {
 
 // oldest returns the n attempts that have run longest, the oldest first.
 func (l *load) oldest(n int) []runningTask {
-	list := make([]runningTask, 0, len(l.running))
-	for _, a := range l.running {
-		list = append(list, a)
-	}
-	slices.SortFunc(list, func(a, b runningTask) int {
+	list := slices.SortedFunc(maps.Values(l.running), func(a, b runningTask) int {
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.slot, b.slot))
 	})
 	return list[:min(n, len(list))]

@@ -101,7 +101,7 @@ func TestSuspendedTimeIsNotWork(t *testing.T) {
 	require.NoError(t, term.Consume(append(progressEvents(3, 0, 12, true),
 		task.Event{Kind: task.Continued, At: dawn.Add(time.Hour + 6*time.Second), Wait: time.Hour})))
 	now = dawn.Add(time.Hour + 10*time.Second)
-	line := join(term.figures(term.input.tally(&term.stats, 0), now), 0)
+	line := join(term.figures(term.cfg.Input.tally(&term.stats, 0), now), 0)
 	require.Equal(t, "crew: 3/12 done, 2 running, 0 failed, after 10s, 0.3/s, eta 14s", line)
 	require.Equal(t, "5s file4, 5s file5", term.longest(80, now))
 }

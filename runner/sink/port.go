@@ -2,7 +2,6 @@ package sink
 
 import (
 	"cmp"
-	"crew/runner/task"
 	"errors"
 	"fmt"
 	"io"
@@ -11,21 +10,20 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
-// patient writes everything or fails: it goes on after a short write, and waits
+// writeFully writes all of b to w or fails: it goes on after a short write, and waits
 // while w would block. Another program that shares crew's stdout can make it
 // non-blocking at any moment.
-type patient struct{ w io.Writer }
-
-func (p patient) Write(b []byte) (int, error) {
-	done := 0
+func writeFully(w io.Writer, b []byte) (done int, err error) {
 	for done < len(b) {
-		n, err := p.w.Write(b[done:])
+		n, err := w.Write(b[done:])
 		done += n
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
-			if err := awaitWritable(p.w); err != nil {
+			if _, err := poll(w, unix.POLLOUT, -1); err != nil {
 				return done, err
 			}
 		case err != nil:
@@ -40,7 +38,7 @@ func (p patient) Write(b []byte) (int, error) {
 // port is stdout or stderr for the output of tasks. It is used only inside
 // Screen.Print.
 type port struct {
-	patient
+	w      io.Writer
 	stderr bool
 	err    error // the first error; on stderr, one that lost something somebody might have read
 }
@@ -51,7 +49,7 @@ func (p *port) Write(b []byte) (int, error) {
 	if p.err != nil && !p.stderr {
 		return 0, p.err
 	}
-	n, err := p.patient.Write(b)
+	n, err := p.w.Write(b)
 	if err == nil {
 		return n, nil
 	}
@@ -67,25 +65,9 @@ func (p *port) Write(b []byte) (int, error) {
 	return n, p.err
 }
 
-// awaitWritable blocks until w can be written to, or its reader is gone.
-func awaitWritable(w io.Writer) error {
-	_, err := poll(w, unix.POLLOUT, -1)
-	return err
-}
-
-// writable reports whether a write to w would not block. It is true of anything
-// that is not a file.
-func writable(w io.Writer) bool {
-	got, err := poll(w, unix.POLLOUT, 0)
-	return err != nil || got&unix.POLLOUT != 0
-}
-
 // abandoned reports whether w is a pipe or socket without a reader. It is false
 // of a terminal that has gone away, which SIGHUP tells of.
 func abandoned(w io.Writer) bool {
-	if s, ok := w.(*stream); ok {
-		w = s.w
-	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

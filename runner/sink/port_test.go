@@ -21,14 +21,14 @@ func (h *halting) Write(p []byte) (int, error) { return h.Buffer.Write(p[:min(3,
 
 func TestShortWritesAreContinued(t *testing.T) {
 	var h halting
-	n, err := patient{&h}.Write([]byte("0123456789"))
+	n, err := writeFully(&h, []byte("0123456789"))
 	require.NoError(t, err)
 	require.Equal(t, 10, n)
 	require.Equal(t, "0123456789", h.String())
 
-	_, err = patient{&limited{err: nil}}.Write([]byte("x"))
+	_, err = writeFully(&limited{err: nil}, []byte("x"))
 	require.ErrorIs(t, err, io.ErrNoProgress)
-	_, err = patient{&limited{err: syscall.EAGAIN}}.Write([]byte("x"))
+	_, err = writeFully(&limited{err: syscall.EAGAIN}, []byte("x"))
 	require.ErrorIs(t, err, syscall.EAGAIN, "nothing to wait for")
 }
 

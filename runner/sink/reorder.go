@@ -23,34 +23,29 @@ type reorderBuffer struct {
 
 	// ring is the index: the result of task id is at id modulo its length, which
 	// is a power of two and exceeds the distance of the highest ID from head.
-	ring  []extent
-	held  int
-	large map[uint64]*large
-
-	chunks []chunk
-	unused []uint32 // numbers of free chunks
-	stage  []byte   // content of the chunk that is being filled
-	filled uint32   // number of that chunk, or 0
-	room   appender // reused by read, to save an allocation per task
+	ring    []extent
+	held    int
+	filling *chunk   // takes the next small results
+	room    appender // reused by read, to save an allocation per task
 }
 
-// extent is the position of a small result in the log.
+// extent is the position of a result in the log.
 type extent struct {
-	chunk    uint32 // counted from 1; 0 if nothing is held, inLarge if the result is large
+	chunk    *chunk // nil if nothing is held
 	off      uint32
 	out, err uint32 // bytes of stdout, and of stderr after them
 }
 
-const inLarge = ^uint32(0)
-
+// chunk is a part of the log: many small results, or a large one.
 type chunk struct {
-	live   int           // results in it that are not released
-	kept   *spool.Buffer // nil while it is being filled
-	memory []byte        // its content if the spool could not take it
+	live   int           // small results in it that are not released
+	kept   *spool.Buffer // their text
+	memory []byte        // the same before it is in the spool, or if the spool could not take it
+	large  *large        // nil for small ones
 }
 
 func newReorderBuffer(store *spool.Store) *reorderBuffer {
-	return &reorderBuffer{store: store, head: 1, large: map[uint64]*large{}}
+	return &reorderBuffer{store: store, head: 1, filling: &chunk{}}
 }
 
 // put holds a small result: out for stdout and err for stderr, at most chunkSize
@@ -62,15 +57,13 @@ func (h *reorderBuffer) put(id uint64, out, err []byte) error {
 		return nil
 	}
 	var full error
-	if len(h.stage)+n > chunkSize {
+	if len(h.filling.memory)+n > chunkSize {
 		full = h.seal()
 	}
-	if h.filled == 0 {
-		h.filled = h.newChunk()
-	}
-	h.chunks[h.filled-1].live++
-	*h.cell(id) = extent{h.filled, uint32(len(h.stage)), uint32(len(out)), uint32(len(err))}
-	h.stage = append(append(h.stage, out...), err...)
+	c := h.filling
+	*h.cell(id) = extent{c, uint32(len(c.memory)), uint32(len(out)), uint32(len(err))}
+	c.live++
+	c.memory = append(append(c.memory, out...), err...)
 	return full
 }
 
@@ -81,56 +74,38 @@ func (h *reorderBuffer) putLarge(id uint64, l *large) {
 			b.Spill()
 		}
 	}
-	h.cell(id).chunk = inLarge
-	h.large[id] = l
-}
-
-// newChunk returns the number of an empty chunk.
-func (h *reorderBuffer) newChunk() uint32 {
-	if n := len(h.unused); n > 0 {
-		c := h.unused[n-1]
-		h.unused = h.unused[:n-1]
-		return c
-	}
-	h.chunks = append(h.chunks, chunk{})
-	return uint32(len(h.chunks))
+	h.cell(id).chunk = &chunk{large: l}
 }
 
 // seal moves the content of the chunk that is being filled to the spool.
 func (h *reorderBuffer) seal() error {
-	c := &h.chunks[h.filled-1]
-	h.filled = 0
+	c := h.filling
+	h.filling = &chunk{}
 	b := h.store.Buffer()
-	if _, err := b.Write(h.stage); err != nil {
+	if _, err := b.Write(c.memory); err != nil {
 		b.Close()
-		c.memory, h.stage = h.stage, nil
 		return err
 	}
 	b.Spill()
-	c.kept, h.stage = b, h.stage[:0]
+	c.kept, h.filling.memory, c.memory = b, c.memory[:0], nil
 	return nil
 }
 
 // cell returns the index entry of a new result.
 func (h *reorderBuffer) cell(id uint64) *extent {
-	if id-h.head >= uint64(len(h.ring)) {
-		h.grow(id)
-	}
-	h.held++
-	return &h.ring[id&uint64(len(h.ring)-1)]
-}
-
-func (h *reorderBuffer) grow(id uint64) {
 	size := uint64(max(64, len(h.ring)))
 	for size <= id-h.head {
 		size *= 2
 	}
-	ring := make([]extent, size)
-	for i := range uint64(len(h.ring)) {
-		old := h.head + i
-		ring[old&(size-1)] = h.ring[old&uint64(len(h.ring)-1)]
+	if old := h.ring; size > uint64(len(old)) {
+		h.ring = make([]extent, size)
+		for i := range uint64(len(old)) {
+			at := h.head + i
+			h.ring[at&(size-1)] = old[at&uint64(len(old)-1)]
+		}
 	}
-	h.ring = ring
+	h.held++
+	return &h.ring[id&(size-1)]
 }
 
 // take moves head past id and returns what was held for it: a large result,
@@ -143,7 +118,7 @@ func (h *reorderBuffer) take(id uint64, dst []byte) (p []byte, out int, l *large
 	}
 	cell := &h.ring[id&uint64(len(h.ring)-1)]
 	at := *cell
-	if at.chunk == 0 {
+	if at.chunk == nil {
 		return dst, 0, nil, nil
 	}
 	*cell = extent{}
@@ -151,10 +126,8 @@ func (h *reorderBuffer) take(id uint64, dst []byte) (p []byte, out int, l *large
 	if h.held == 0 && len(h.ring) > keepRing {
 		h.ring = nil
 	}
-	if at.chunk == inLarge {
-		l = h.large[id]
-		delete(h.large, id)
-		return dst, 0, l, nil
+	if at.chunk.large != nil {
+		return dst, 0, at.chunk.large, nil
 	}
 	p, err = h.read(at, dst)
 	h.release(at.chunk)
@@ -183,46 +156,23 @@ func (a *appender) Write(p []byte) (int, error) {
 
 // read appends a small result to dst.
 func (h *reorderBuffer) read(at extent, dst []byte) ([]byte, error) {
-	c := &h.chunks[at.chunk-1]
 	off, n := int64(at.off), int64(at.out)+int64(at.err)
-	switch {
-	case at.chunk == h.filled:
-		return append(dst, h.stage[off:off+n]...), nil
-	case c.kept == nil:
-		return append(dst, c.memory[off:off+n]...), nil
+	if at.chunk.kept == nil {
+		return append(dst, at.chunk.memory[off:off+n]...), nil
 	}
 	h.room = appender{dst, len(dst) + int(n)}
-	err := c.kept.WriteRange(&h.room, off, n)
+	err := at.chunk.kept.WriteRange(&h.room, off, n)
 	return h.room.p, err
 }
 
 // release counts a result of a chunk as gone, and frees the chunk with the last
 // one.
-func (h *reorderBuffer) release(number uint32) {
-	c := &h.chunks[number-1]
+func (h *reorderBuffer) release(c *chunk) {
 	if c.live--; c.live > 0 {
 		return
 	}
-	if number == h.filled {
-		h.stage = h.stage[:0]
-		return
-	}
+	c.memory = c.memory[:0]
 	if c.kept != nil {
 		c.kept.Close()
 	}
-	*c = chunk{}
-	h.unused = append(h.unused, number)
-}
-
-// close drops everything.
-func (h *reorderBuffer) close() {
-	for _, l := range h.large {
-		l.result.Close()
-	}
-	for _, c := range h.chunks {
-		if c.kept != nil {
-			c.kept.Close()
-		}
-	}
-	*h = reorderBuffer{store: h.store, head: h.head, large: map[uint64]*large{}}
 }

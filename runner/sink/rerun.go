@@ -4,56 +4,62 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"crew/runner/task"
 )
 
 const (
-	rerunLine = 2 << 10 // bytes of the line beyond which the records go to a file
-	unit      = "\x1f"  // between the columns of a record in the file (ASCII unit separator)
+	rerunLine  = 2 << 10        // bytes of the line beyond which the records go to a file
+	unit       = "\x1f"         // between the columns of a record in the file (ASCII unit separator)
+	failedName = "crew-failed-" // the names of such files begin so; then comes the time
+	keptFailed = 20             // how many of them stay in a directory
 )
 
 // RerunConfig says how the line that runs the failed tasks again is spelt. Its
 // functions are called by Consume and Close.
 type RerunConfig struct {
-	// Line returns the whole command line, quoted for a shell. options name the
-	// source of records ("-0 -a FILE") and go among the other options; values
-	// (":::" and what follows) go at the end. Both are empty if only the length is
-	// asked for. The line omits the options that read and cut the records of this run
-	// (-a, -0, -d, -C, --csv, --input, -E), but keeps --header and what Stdin
-	// mentions. If Line is nil, no line is shown.
+	// Line returns the whole command line, quoted for a shell, without the options that
+	// read and cut the records of this run. options name the source of records ("-0 -a
+	// FILE") and go among the other options; values (":::" and what follows) go at the end.
+	// Both are empty if only the length is asked for. If Line is nil, no line is shown.
 	Line func(options, values string) string
-	// Header returns the names of the columns. It is called after the first task
-	// has failed. Nil without --header.
+	// Header returns the names of the columns, once a task has failed. Nil without --header,
+	// which stays in the line.
 	Header func() []string
-	// Columns says that a record can have more than one column, each given by
-	// itself.
-	Columns bool
+	// Unlike returns why a task would change if it were listed ("{#} would be
+	// another number"), or "". Nil if none would.
+	Unlike func(t *task.Task) string
+	// Dir returns the directory for the file of records that do not fit into the
+	// line. If it is nil or returns "", that is a temporary file.
+	Dir func() string
 	// Batch is how many records a task takes if there are enough (-n). 0: a task may
 	// have any number. math.MaxInt: list at most one task.
 	Batch int
+	// State says that the run keeps a journal, so --retry-failed knows what has failed.
+	State bool
+	RerunRecords
+}
+
+// RerunRecords says what the records of failed tasks are like.
+type RerunRecords struct {
+	// Columns says that a record can have more than one column, each given by itself.
+	Columns bool
 	// Stdin is what ends each record if tasks read them (--stdin, --worker), else empty. Then
 	// -0 or -d stays in the line. Without Columns records are run again as they were
 	// read, so -C and --csv stay in the line, too.
 	Stdin string
-	// Unlike returns why a task would change if it were listed ("{#} would be
-	// another number"), or "". Nil if none would.
-	Unlike func(t *task.Task) string
-	// Whole says that the records of the line are the failed tasks' own command
-	// lines. All other fields but Line are then zero.
+	// Whole says that the records are the failed tasks' own command lines. All else but Line
+	// and Dir is then zero.
 	Whole bool
-	// JSON says that tasks come from JSON objects (--input json). They are run again
-	// from a file of those objects.
+	// JSON says that tasks come from JSON objects (--input json), and go to a file as such.
 	JSON bool
-	// Dir returns the directory for the file of records that do not fit into the
-	// line. If it is nil or returns "", that is a temporary file.
-	Dir func() string
-	// State says that the run keeps a journal, so --retry-failed knows what has
-	// failed.
-	State bool
 }
 
 // rerun lists the records of failed tasks: in memory while they fit into one line
@@ -70,14 +76,13 @@ type RerunConfig struct {
 type rerun struct {
 	cfg RerunConfig
 
-	size   int        // bytes of the line so far; 0 before the first task
-	header []string   // names of columns, if any
-	width  int        // columns of each record in the line
-	kept   []failure  // listed tasks, unless they are in the file
-	short  [][]string // records of the one task that has fewer; they go last
-	file   *os.File
-	w      *bufio.Writer // on file; keeps its first error
-	err    error         // why there is no file
+	size  int        // bytes of the line so far; 0 before the first task
+	width int        // columns of each record in the line
+	kept  []failure  // listed tasks that are not in the file, and as task 0 the names of columns
+	short [][]string // records of the one task that has fewer; they go last
+	file  *os.File
+	w     *bufio.Writer // on file; keeps its first error
+	err   error         // why there is no file
 
 	listed int
 	left   int64  // failed tasks that cannot be listed
@@ -103,86 +108,74 @@ func (r *rerun) add(t *task.Task) {
 			return
 		}
 	}
-	if r.cfg.JSON {
-		if t.Err != nil || t.Object == "" || strings.Contains(t.Object, "\n") {
-			r.left++
-		} else if r.listed++; r.open() {
-			r.w.WriteString(t.Object + "\n")
-		}
-		return
-	}
 	if r.size == 0 {
-		r.begin()
+		r.size = len(r.cfg.Line("", "")) + len(" :::")
+		if names := r.header(); names != nil && !r.list(failure{0, [][]string{names}}) {
+			r.size = rerunLine // nothing fits any more
+		}
 	}
-	records, ok := r.records(t)
-	short := len(records) < r.cfg.Batch
-	fits := ok && r.fits(records)
-	if !ok || short && r.short != nil || !fits && r.lineOnly() {
+	if records, ok := r.records(t); ok && r.list(failure{t.ID, records}) {
+		r.listed++
+	} else {
 		r.left++
-		return
-	}
-	r.listed++
-	switch {
-	case short:
-		r.short = records
-	case r.file == nil:
-		r.kept = append(r.kept, failure{t.ID, records})
-	default:
-		r.write(records)
-	}
-	if !fits && r.file == nil {
-		r.spill()
 	}
 }
 
-// begin counts the parts of the line before the first record.
-func (r *rerun) begin() {
-	r.size = len(r.cfg.Line("", "")) + len(" :::")
+// list puts a task into the line or the file. It reports false if neither can hold it. The
+// file cannot if tasks would read what separates columns there.
+func (r *rerun) list(f failure) bool {
+	short := f.id > 0 && len(f.records) < r.cfg.Batch
+	if short && r.short != nil {
+		return false
+	}
+	fits := r.file == nil && r.fits(f.records)
+	if !fits && r.cfg.Stdin != "" && r.cfg.Columns {
+		return false
+	}
+	if short {
+		r.short = f.records
+	} else {
+		r.kept = append(r.kept, f)
+	}
+	if !fits && (r.file != nil || r.open()) {
+		r.write()
+	}
+	return true
+}
+
+func (r *rerun) header() []string {
 	if r.cfg.Header == nil {
-		return
+		return nil
 	}
-	r.header = r.cfg.Header()
-	switch {
-	case r.fits([][]string{r.header}):
-	case r.lineOnly():
-		r.size = rerunLine + 1 // nothing fits any more
-	default:
-		r.spill()
-	}
+	return r.cfg.Header()
 }
-
-// lineOnly reports whether the records cannot be put into a file, because tasks
-// would read the separators of columns.
-func (r *rerun) lineOnly() bool { return r.cfg.Stdin != "" && r.cfg.Columns }
 
 // records returns copies of what has to be listed for a task. ok is false if no
 // list can hold that.
 func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
-	if t.Err != nil || len(t.Records) == 0 {
+	switch sep := r.cfg.Stdin; {
+	case r.cfg.JSON:
+		return [][]string{{t.Object}}, t.Err == nil && t.Object != "" && !strings.Contains(t.Object, "\n")
+	case t.Err != nil || len(t.Records) == 0:
 		return nil, false
-	}
-	if r.cfg.Whole {
-		line := t.CommandLine(t.Argv)
+	case r.cfg.Whole:
+		line := "exec " + t.CommandLine(t.Argv) // the program, and no built-in of that name
 		if t.Shell {
-			line = strings.Clone(line)
-		} else {
-			line = "exec " + line // the program, and no built-in of that name
+			line = strings.Clone(t.CommandLine(t.Argv))
 		}
 		return [][]string{{line}}, !t.Varies() && !strings.HasPrefix(line, "#")
-	}
-	if sep := r.cfg.Stdin; sep != "" && !r.cfg.Columns {
+	case sep != "" && !r.cfg.Columns:
 		text := string(t.Stdin)
 		if t.Protocol != task.NoProtocol {
 			text += sep
 		}
-		texts := strings.Split(text, sep)
-		last := len(texts) - 1
-		for _, text := range texts[:last] {
-			records = append(records, []string{text})
+		text, whole := strings.CutSuffix(text, sep)
+		for record := range strings.SplitSeq(text, sep) {
+			records = append(records, []string{record})
 		}
 		// A record may contain sep, and columns of a header cannot be put together
 		// again.
-		return records, last == len(t.Records) && texts[last] == "" && len(r.header) <= 1
+		return records, whole && len(records) == len(t.Records) && len(r.header()) <= 1
 	}
 	for _, rec := range t.Records {
 		cols := make([]string, len(rec))
@@ -198,7 +191,7 @@ func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 }
 
 // fits reports whether the line has room for records, and counts them if so. The
-// line cannot hold records that make it too long or differ in their number of
+// line cannot hold objects, records that make it too long or differ in their number of
 // columns, a value that looks like a separator of sources, or one that cannot be
 // copied from a terminal.
 func (r *rerun) fits(records [][]string) bool {
@@ -216,111 +209,104 @@ func (r *rerun) fits(records [][]string) bool {
 			}
 		}
 	}
-	if size > rerunLine {
+	if r.cfg.JSON || size > rerunLine {
 		return false
 	}
 	r.size = size
 	return true
 }
 
-// spill moves the listed records to a file.
-func (r *rerun) spill() {
-	if !r.open() {
-		return
+// format returns the options that read the file, what ends a record there, and how its
+// name ends.
+func (c *RerunConfig) format() (options, end, extension string) {
+	switch {
+	case c.JSON:
+		return "--input json -a ", "\n", ".json"
+	case c.Stdin == "\x00": // the line has the option for the separator
+		return "-a ", "\x00", ".nul"
+	case c.Stdin != "":
+		return "-a ", c.Stdin, ".txt"
+	case c.Columns:
+		return `-0 -C '\x1f' -a `, "\x00", ".nul"
 	}
-	if r.header != nil {
-		r.write([][]string{r.header})
-	}
+	return "-0 -a ", "\x00", ".nul"
+}
+
+// write moves the listed tasks to the file.
+func (r *rerun) write() {
+	_, end, _ := r.cfg.format()
 	for _, f := range r.kept {
-		r.write(f.records)
+		for _, cols := range f.records {
+			r.w.WriteString(strings.Join(cols, unit) + end)
+		}
 	}
 	r.kept = nil
 }
 
-func (r *rerun) write(records [][]string) {
-	for _, cols := range records {
-		r.w.WriteString(strings.Join(cols, unit))
-		r.w.WriteString(cmp.Or(r.cfg.Stdin, "\x00"))
-	}
-}
-
-// open creates the file if there is none yet.
+// open creates the file, in the directory for it or else as a temporary one. Of such files,
+// which only the user can read, that directory keeps the latest.
 func (r *rerun) open() bool {
-	if r.file != nil {
-		return true
-	}
-	extension := ".nul"
-	switch {
-	case r.cfg.JSON:
-		extension = ".json"
-	case r.cfg.Stdin != "" && r.cfg.Stdin != "\x00":
-		extension = ".txt"
-	}
 	dir := ""
 	if r.cfg.Dir != nil {
 		dir = r.cfg.Dir()
 	}
-	f, err := createFailed(dir, extension)
-	if err != nil {
-		r.err = err
+	_, _, extension := r.cfg.format()
+	pattern := failedName + time.Now().UTC().Format("20060102T150405Z") + "-*" + extension
+	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
+		r.file, _ = os.CreateTemp(dir, pattern)
+	}
+	if r.file != nil {
+		names, _ := fs.Glob(os.DirFS(dir), failedName+"*") // in their order
+		for _, name := range names[:max(0, len(names)-keptFailed)] {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	} else if r.file, r.err = os.CreateTemp("", pattern); r.err != nil {
 		return false
 	}
-	r.file, r.w = f, bufio.NewWriter(f)
+	r.w = bufio.NewWriter(r.file)
 	return true
 }
 
 // text returns the digest's lines on how to run the failed tasks again.
-func (r *rerun) text() string {
-	them, options, values := "them", "", ""
-	if r.listed == 1 {
-		them = "it"
-	}
+func (r *rerun) text() (s string) {
+	r.kept = append(r.kept, failure{math.MaxUint64, r.short})
+	options, values := "", ""
 	switch {
 	case r.listed == 0:
 		r.drop()
-	case r.file != nil:
-		options = r.finish()
-	case r.err == nil:
+	case r.err != nil:
+	case r.file == nil:
 		values = r.values()
+	default:
+		r.write()
+		if r.err = cmp.Or(r.w.Flush(), r.file.Close()); r.err != nil {
+			r.drop()
+		}
+		options, _, _ = r.cfg.format()
+		options += task.Quote(r.file.Name())
 	}
 	if r.err != nil {
 		return "crew: no line to run them again, as their records cannot be kept: " + task.Printable(r.err.Error()) + "\n"
 	}
-	s := ""
 	if r.listed > 0 {
+		them := "them"
+		if r.listed == 1 {
+			them = "it"
+		}
 		s = "crew: run " + them + " again: " + r.cfg.Line(options, values) + "\n"
 	}
 	if r.left > 0 {
 		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", task.Count(r.left, "failed task"))
 	}
 	if r.unlike > 0 {
-		how := "with --state, --retry-failed"
-		if r.cfg.State {
-			how = "--retry-failed"
+		how := "--retry-failed"
+		if !r.cfg.State {
+			how = "with --state, --retry-failed"
 		}
 		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s; %s runs them again\n",
 			task.Count(r.unlike, "failed task"), r.why, how)
 	}
 	return s
-}
-
-// finish completes the file, or removes it if that fails, and returns the options
-// to read it.
-func (r *rerun) finish() string {
-	r.write(r.short)
-	if r.err = cmp.Or(r.w.Flush(), r.file.Close()); r.err != nil {
-		os.Remove(r.file.Name())
-	}
-	options := "-a " + task.Quote(r.file.Name())
-	switch {
-	case r.cfg.JSON:
-		return "--input json " + options
-	case r.cfg.Stdin != "": // the line has the option for the separator
-		return options
-	case r.cfg.Columns:
-		return `-0 -C '\x1f' ` + options
-	}
-	return "-0 " + options
 }
 
 // drop removes the file, since nobody is told about it.
@@ -333,24 +319,17 @@ func (r *rerun) drop() {
 
 // values returns the records as linked sources, one for each column:
 // ::: a b :::+ c d.
-func (r *rerun) values() string {
+func (r *rerun) values() (line string) {
 	slices.SortFunc(r.kept, func(a, b failure) int { return cmp.Compare(a.id, b.id) })
-	var rows [][]string
-	if r.header != nil {
-		rows = append(rows, r.header)
-	}
-	for _, f := range r.kept {
-		rows = append(rows, f.records...)
-	}
-	rows = append(rows, r.short...)
-	var b strings.Builder
 	sep := ":::"
 	for c := range r.width {
-		b.WriteString(sep)
+		line += sep
 		sep = " :::+"
-		for _, row := range rows {
-			b.WriteString(" " + task.Quote(row[c]))
+		for _, f := range r.kept {
+			for _, columns := range f.records {
+				line += " " + task.Quote(columns[c])
+			}
 		}
 	}
-	return b.String()
+	return line
 }

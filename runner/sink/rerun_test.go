@@ -1,13 +1,10 @@
 package sink
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -35,95 +32,149 @@ func crewLine(options, values string) string {
 	return strings.Join(strings.Fields("crew -k "+options+" job "+values), " ")
 }
 
-// rerunOf returns the line after "run them again: " in a digest, and what follows
-// that line.
-func rerunOf(t *testing.T, cfg RerunConfig, events ...task.Event) (line, rest string) {
-	if cfg.Line == nil {
-		cfg.Line = crewLine
+func TestRerun(t *testing.T) {
+	row := func(records ...[]string) task.Event { return failedTask(records...) }
+	one := func(record string) task.Event { return row([]string{record}) }
+	numbered := func(id uint64, records ...string) task.Event {
+		e := failedTask()
+		e.ID, e.Task.ID = id, id
+		for _, r := range records {
+			e.Task.Records = append(e.Task.Records, []string{r})
+		}
+		return e
 	}
-	_, after, found := strings.Cut(digestOf(t, cfg, events...), "again: ")
-	if !found {
-		return "", after
+	reads := func(stdin string, records ...[]string) task.Event {
+		e := row(records...)
+		e.Task.Stdin = []byte(stdin)
+		return e
 	}
-	line, rest, _ = strings.Cut(after, "\n")
-	return line, rest
-}
-
-func TestRerunInOneLine(t *testing.T) {
+	bad, object := one("too long"), one("ignored")
+	bad.Task.Err = os.ErrInvalid
+	object.Task.Object = `{"args":["a"],"n":1.0}`
+	var many, pairs []task.Event
+	all, left := "", ""
+	for i := range 1000 {
+		many = append(many, one(fmt.Sprint("record ", i)))
+		all += fmt.Sprint("record ", i, "\x00")
+	}
+	pairs = append(pairs, numbered(300, "last"))
+	for i := uint64(1); i < 300; i++ {
+		a, b := fmt.Sprintf("left %d", i), fmt.Sprintf("right %d", i)
+		pairs = append(pairs, numbered(i, a, b))
+		left += a + "\x00" + b + "\x00"
+	}
+	header := func(names ...string) func() []string { return func() []string { return names } }
+	number := func(*task.Task) string { return "{#} would be another number" }
+	cols, objects := RerunRecords{Columns: true}, RerunRecords{JSON: true}
+	product := RerunRecords{Stdin: "\n", Columns: true}
+	read := func(sep string) RerunConfig { return RerunConfig{RerunRecords: RerunRecords{Stdin: sep}} }
+	cannot := func(n int) string {
+		return "crew: " + task.Count(int64(n), "failed task") + " cannot be run again from a list"
+	}
 	for _, c := range []struct {
 		name   string
 		cfg    RerunConfig
 		events []task.Event
-		want   string
+		again  string // the line, with FILE for a file; empty for none
+		rest   string
+		file   string
 	}{
-		{"a column", RerunConfig{}, []task.Event{failedTask([]string{"a b"}), failedTask([]string{"it's"}, []string{""})},
-			`crew -k job ::: 'a b' 'it'\''s' ''`},
-		{"columns", RerunConfig{Columns: true}, []task.Event{failedTask([]string{"a", "b"}), failedTask([]string{"c", ""})},
-			`crew -k job ::: a c :::+ b ''`},
-		{"header", RerunConfig{Columns: true, Header: func() []string { return []string{"x", "y z"} }},
-			[]task.Event{failedTask([]string{"a", "b"})}, `crew -k job ::: x a :::+ 'y z' b`},
+		{"a column", RerunConfig{}, []task.Event{one("a b"), row([]string{"it's"}, []string{""})}, `::: 'a b' 'it'\''s' ''`, "", ""},
+		{"columns", RerunConfig{RerunRecords: cols}, []task.Event{row([]string{"a", "b"}), row([]string{"c", ""})}, `::: a c :::+ b ''`, "", ""},
+		{"header", RerunConfig{RerunRecords: cols, Header: header("x", "y z")}, []task.Event{row([]string{"a", "b"})},
+			`::: x a :::+ 'y z' b`, "", ""},
+
+		{"too long for a line", RerunConfig{}, many, "-0 -a FILE", "", all},
+		{"header in a file", RerunConfig{Header: header("name")}, many, "-0 -a FILE", "", "name\x00" + all},
+		{"columns in a file", RerunConfig{RerunRecords: cols},
+			[]task.Event{row([]string{"a", "b\nc"}), one("\xff"), row([]string{"", ""})}, `-0 -C '\x1f' -a FILE`, "", "a\x1fb\nc\x00\xff\x00\x1f\x00"},
+		{"a value like a separator", RerunConfig{}, []task.Event{one(":::+")}, "-0 -a FILE", "", ":::+\x00"},
+		{"a tab", RerunConfig{}, []task.Event{one("a\tb")}, "-0 -a FILE", "", "a\tb\x00"},
+		{"objects", RerunConfig{RerunRecords: objects}, []task.Event{object, object}, "--input json -a FILE", "",
+			strings.Repeat(object.Task.Object+"\n", 2)},
+
+		{"no list can hold them", RerunConfig{RerunRecords: cols}, []task.Event{bad, row([]string{"a\x1fb", "c"}), row(), one("good"), one("nul\x00")},
+			"::: good", cannot(4), ""},
+		{"no object", RerunConfig{RerunRecords: objects}, []task.Event{one("")}, "", cannot(1), ""},
+		{"names of columns alone", RerunConfig{RerunRecords: cols, Header: header("h\x01", "z")}, []task.Event{row([]string{unit, "1"})}, "", cannot(1), ""},
+		// With another number a task would be another command, which might overwrite what
+		// the first run has made.
+		{"numbers", RerunConfig{Unlike: number}, []task.Event{one("a")}, "",
+			cannot(1) + ", where {#} would be another number; with --state, --retry-failed runs them again", ""},
+		{"numbers of objects", RerunConfig{Unlike: number, RerunRecords: objects, State: true}, []task.Event{object}, "",
+			cannot(1) + ", where {#} would be another number; --retry-failed runs them again", ""},
+
+		{"pairs", RerunConfig{Batch: 2}, []task.Event{numbered(3, "e"), numbered(2, "c", "d"), numbered(1, "a", "b")}, "::: a b c d e", "", ""},
+		{"two that would become one", RerunConfig{Batch: 2}, []task.Event{numbered(4, "x"), numbered(2, "y"), numbered(1, "a", "b")},
+			"::: a b x", cannot(1), ""},
+		{"pairs in a file", RerunConfig{Batch: 2}, pairs, "-0 -a FILE", "", left + "last\x00"},
+
+		{"read lines", read("\n"), []task.Event{reads("a\nb\n", []string{"a"}, []string{"b"})}, "::: a b", "", ""},
+		{"read columns", read("\n"), []task.Event{reads("a,b\n", []string{"a", "b"})}, "::: a,b", "", ""},
+		{"read NUL", read("\x00"), []task.Event{reads("a\x00b c\x00", []string{"a"}, []string{"b c"})}, "::: a 'b c'", "", ""},
+		{"read lines in a file", read("\n"), []task.Event{reads("a\tb\nc\n", []string{"a\tb"}, []string{"c"})}, "-a FILE", "", "a\tb\nc\n"},
+		{"read after two bytes", read("--"), []task.Event{reads("a\nb--c--", []string{"a\nb"}, []string{"c"})}, "-a FILE", "", "a\nb--c--"},
+		{"read NUL in a file", read("\x00"), []task.Event{reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"})}, "-a FILE", "", "a\nb\x00c\x00"},
+		{"a read record of two lines", read("\n"), []task.Event{reads("a\nb\n", []string{"a\nb"})}, "", cannot(1), ""},
+		// A product's columns are joined by blanks for tasks that read them, and a file
+		// could not keep them apart.
+		{"a read product", RerunConfig{RerunRecords: product},
+			[]task.Event{row([]string{"a\tb", "1"}), row([]string{strings.Repeat("x", 3000), "1"}), row([]string{"a", "1 2"})},
+			"::: a :::+ '1 2'", cannot(2), ""},
+		{"a read product with odd names", RerunConfig{RerunRecords: product, Header: header("a\x01", "b")},
+			[]task.Event{row([]string{"a", "1 2"})}, "", cannot(1), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			line, rest := rerunOf(t, c.cfg, c.events...)
-			require.Equal(t, c.want, line)
-			require.Empty(t, rest)
+			dir := tempDir(t)
+			c.cfg.Line = crewLine
+			want := ""
+			if c.again != "" {
+				want = "crew: run them again: " + crewLine(c.again, "") + "\n"
+			}
+			if options, values, found := strings.Cut(c.again, ":::"); found {
+				want = "crew: run them again: " + crewLine(options, ":::"+values) + "\n"
+			}
+			if c.rest != "" {
+				want += c.rest + "\n"
+			}
+			got := digestOf(t, c.cfg, c.events...)
+			left, err := filepath.Glob(dir + "/*")
+			require.NoError(t, err)
+			if strings.Contains(c.again, "FILE") {
+				require.Len(t, left, 1)
+				require.Equal(t, c.file, contents(t, left[0]))
+				info, err := os.Stat(left[0])
+				require.NoError(t, err)
+				require.Equal(t, os.FileMode(0o600), info.Mode())
+				got = strings.Replace(got, left[0], "FILE", 1)
+			} else {
+				require.Empty(t, left)
+			}
+			require.Equal(t, want, strings.Replace(rerunOf(got), "run it again", "run them again", 1))
 		})
 	}
+}
+
+// rerunOf returns the lines of a digest about running tasks again.
+func rerunOf(digest string) (lines string) {
+	for l := range strings.Lines(digest) {
+		if strings.Contains(l, " again: ") || strings.Contains(l, " again from ") {
+			lines += l
+		}
+	}
+	return lines
 }
 
 func TestRerunLineIsForTheShell(t *testing.T) {
 	values := []string{"a b", "it's", "", "$HOME `x`", "~", "é", "*", "-n", "\\"}
-	line, _ := rerunOf(t, RerunConfig{}, failedTask([][]string{{values[0]}, {values[1]}, {values[2]}, {values[3]},
-		{values[4]}, {values[5]}, {values[6]}, {values[7]}, {values[8]}}...))
-	_, words, _ := strings.Cut(line, ":::")
+	var records [][]string
+	for _, v := range values {
+		records = append(records, []string{v})
+	}
+	_, words, _ := strings.Cut(rerunOf(digestOf(t, RerunConfig{Line: crewLine}, failedTask(records...))), ":::")
 	out, err := exec.Command("/bin/sh", "-c", `printf '%s\0' `+words).Output()
 	require.NoError(t, err)
 	require.Equal(t, strings.Join(values, "\x00")+"\x00", string(out))
-}
-
-var rerunFile = regexp.MustCompile(`-a (\S+)`)
-
-func TestRerunFromFile(t *testing.T) {
-	var many []task.Event
-	var all string
-	for i := range 1000 {
-		many = append(many, failedTask([]string{"record " + strconv.Itoa(i)}))
-		all += "record " + strconv.Itoa(i) + "\x00"
-	}
-	object := failedTask([]string{"ignored"})
-	object.Task.Object = `{"args":["a"]}`
-	for _, c := range []struct {
-		name    string
-		cfg     RerunConfig
-		events  []task.Event
-		options string
-		want    string
-	}{
-		{"too long for a line", RerunConfig{}, many, "-0 -a ", all},
-		{"header", RerunConfig{Header: func() []string { return []string{"name"} }}, many, "-0 -a ", "name\x00" + all},
-		{"columns", RerunConfig{Columns: true},
-			[]task.Event{failedTask([]string{"a", "b\nc"}), failedTask([]string{"\xff"}), failedTask([]string{"", ""})},
-			`-0 -C '\x1f' -a `, "a\x1fb\nc\x00\xff\x00\x1f\x00"},
-		{"a value like a separator", RerunConfig{}, []task.Event{failedTask([]string{":::+"})}, "-0 -a ", ":::+\x00"},
-		{"a tab", RerunConfig{}, []task.Event{failedTask([]string{"a\tb"})}, "-0 -a ", "a\tb\x00"},
-		{"JSON", RerunConfig{JSON: true}, []task.Event{object, object}, "--input json -a ",
-			"{\"args\":[\"a\"]}\n{\"args\":[\"a\"]}\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := tempDir(t)
-			line, rest := rerunOf(t, c.cfg, c.events...)
-			require.Empty(t, rest)
-			name := rerunFile.FindStringSubmatch(line)[1]
-			require.Equal(t, "crew -k "+c.options+name+" job", line)
-			require.Equal(t, dir, filepath.Dir(name))
-			got, err := os.ReadFile(name)
-			require.NoError(t, err)
-			require.Equal(t, c.want, string(got))
-			info, err := os.Stat(name)
-			require.NoError(t, err)
-			require.Equal(t, os.FileMode(0o600), info.Mode())
-		})
-	}
 }
 
 func TestRerunHoldsLittleInMemory(t *testing.T) {
@@ -136,117 +187,6 @@ func TestRerunHoldsLittleInMemory(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-func TestRerunCountsWhatItCannotList(t *testing.T) {
-	bad := failedTask([]string{"too long"})
-	bad.Task.Err = os.ErrInvalid
-	line, rest := rerunOf(t, RerunConfig{Columns: true}, bad, failedTask([]string{"a\x1fb", "c"}), failedTask(),
-		failedTask([]string{"good"}), failedTask([]string{"nul\x00"}))
-	require.Equal(t, "crew -k job ::: good", line)
-	require.Equal(t, "crew: 4 failed tasks cannot be run again from a list\n", rest)
-
-	line, rest = rerunOf(t, RerunConfig{JSON: true}, failedTask([]string{"no object"}))
-	require.Empty(t, line)
-	require.Empty(t, rest)
-}
-
-// numbered sets the number of a task that ended.
-func numbered(id uint64, e task.Event) task.Event {
-	e.ID, e.Task.ID = id, id
-	return e
-}
-
-func TestRerunInInputOrder(t *testing.T) {
-	pair := func(id uint64, a, b string) task.Event { return numbered(id, failedTask([]string{a}, []string{b})) }
-	short := func(id uint64, a string) task.Event { return numbered(id, failedTask([]string{a})) }
-	line, rest := rerunOf(t, RerunConfig{Batch: 2}, short(3, "e"), pair(2, "c", "d"), pair(1, "a", "b"))
-	require.Equal(t, "crew -k job ::: a b c d e", line)
-	require.Empty(t, rest)
-
-	// Two short ones would become one task.
-	line, rest = rerunOf(t, RerunConfig{Batch: 2}, short(4, "x"), short(2, "y"), pair(1, "a", "b"))
-	require.Equal(t, "crew -k job ::: a b x", line)
-	require.Equal(t, "crew: 1 failed task cannot be run again from a list\n", rest)
-
-	// Pairs stay together in a file, too.
-	events := []task.Event{short(300, "last")}
-	want := ""
-	for i := uint64(1); i < 300; i++ {
-		a, b := fmt.Sprintf("left %d", i), fmt.Sprintf("right %d", i)
-		events = append(events, pair(i, a, b))
-		want += a + "\x00" + b + "\x00"
-	}
-	tempDir(t)
-	line, _ = rerunOf(t, RerunConfig{Batch: 2}, events...)
-	require.Equal(t, want+"last\x00", contents(t, rerunFile.FindStringSubmatch(line)[1]))
-}
-
-func TestRerunOfTasksThatReadRecords(t *testing.T) {
-	reads := func(stdin string, records ...[]string) task.Event {
-		e := failedTask(records...)
-		e.Task.Stdin = []byte(stdin)
-		return e
-	}
-	for _, c := range []struct {
-		name, sep string
-		e         task.Event
-		options   string
-		want      string // in the line, or in the file
-	}{
-		{"lines", "\n", reads("a\nb\n", []string{"a"}, []string{"b"}), "", "a b"},
-		{"columns as they were read", "\n", reads("a,b\n", []string{"a", "b"}), "", "a,b"},
-		{"NUL", "\x00", reads("a\x00b c\x00", []string{"a"}, []string{"b c"}), "", "a 'b c'"},
-		{"lines in a file", "\n", reads("a\tb\nc\n", []string{"a\tb"}, []string{"c"}), "-a ", "a\tb\nc\n"},
-		{"two bytes in a file", "--", reads("a\nb--c--", []string{"a\nb"}, []string{"c"}), "-a ", "a\nb--c--"},
-		{"NUL in a file", "\x00", reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"}), "-a ", "a\nb\x00c\x00"},
-		{"a record of two lines", "\n", reads("a\nb\n", []string{"a\nb"}), "", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			tempDir(t)
-			line, rest := rerunOf(t, RerunConfig{Stdin: c.sep}, c.e)
-			require.Empty(t, rest)
-			if file := rerunFile.FindStringSubmatch(line); file != nil {
-				require.Equal(t, "crew -k "+c.options+file[1]+" job", line)
-				require.Equal(t, c.want, contents(t, file[1]))
-			} else if c.want != "" {
-				require.Equal(t, "crew -k "+c.options+"job ::: "+c.want, line)
-			} else {
-				require.Empty(t, line)
-			}
-		})
-	}
-}
-
-// A product's columns are joined by blanks for tasks that read them, and a file
-// could not keep them apart.
-func TestRerunOfProductsThatTasksRead(t *testing.T) {
-	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, Stdin: "\n", Columns: true}
-	good, tab, long := failedTask([]string{"a", "1 2"}), failedTask([]string{"a\tb", "1"}), failedTask([]string{strings.Repeat("x", 3000), "1"})
-	line, rest := rerunOf(t, cfg, tab, long, good)
-	require.Equal(t, "crew -k job ::: a :::+ '1 2'", line)
-	require.Equal(t, "crew: 2 failed tasks cannot be run again from a list\n", rest)
-
-	cfg.Header = func() []string { return []string{"a\x01", "b"} }
-	require.Contains(t, digestOf(t, cfg, good), "crew: 1 failed task cannot be run again from a list\n")
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
-// With another number a task would be another command, which might overwrite what
-// the first run has made.
-func TestRerunOfNumberedTasks(t *testing.T) {
-	no := func(cfg RerunConfig, e task.Event) string {
-		cfg.Line = crewLine
-		_, rest, _ := strings.Cut(digestOf(t, cfg, e), "crew: 1 failed task cannot be run again from a list, where ")
-		return rest
-	}
-	number := func(*task.Task) string { return "{#} would be another number" }
-	for _, cfg := range []RerunConfig{{}, {JSON: true}} {
-		cfg.Unlike = number
-		require.Regexp(t, `^\{#\} would be another number`, no(cfg, failedTask([]string{"a"})))
-	}
 }
 
 func TestRerunWhenNoFileCanBeCreated(t *testing.T) {
@@ -279,25 +219,4 @@ func TestRerunNotOfferedWhenNobodyReads(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-// A file with nothing but the names of the columns is of no use.
-func TestRerunLeavesNoUnusedFile(t *testing.T) {
-	dir, cfg := tempDir(t), RerunConfig{Line: crewLine, Columns: true}
-	cfg.Header = func() []string { return []string{"h\x01", "z"} }
-	require.Contains(t, digestOf(t, cfg, failedTask([]string{unit, "1"})), "crew: 1 failed task cannot be run again from a list\n")
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
-func TestRerunObjectsAreOriginal(t *testing.T) {
-	e := failedTask()
-	e.Task.Object = `{"command":"x","n":1.0}`
-	tempDir(t)
-	line, _ := rerunOf(t, RerunConfig{JSON: true}, e)
-	got, err := os.ReadFile(rerunFile.FindStringSubmatch(line)[1])
-	require.NoError(t, err)
-	require.True(t, json.Valid(got))
-	require.Equal(t, e.Task.Object+"\n", string(got))
 }

@@ -107,27 +107,28 @@ func (s *Results) write(e *task.Event) error {
 			return err
 		}
 	}
-	if replayed {
-		for _, b := range r.Before {
-			if b.Earlier {
-				continue // as a file it may be there
-			}
-			if err := saveBoth(dir, attemptSuffix(b), b); err != nil {
-				return err
-			}
+	var before []*task.Result
+	if retried {
+		before = []*task.Result{r}
+	} else if replayed {
+		before = r.Before
+	}
+	for _, b := range before {
+		if b.Earlier {
+			continue // as a file it may be there
+		}
+		if err := saveBoth(dir, "."+strconv.Itoa(b.Attempt), b); err != nil {
+			return err
 		}
 	}
 	if retried {
-		return saveBoth(dir, attemptSuffix(r), r)
+		return nil
 	}
 	if err := saveBoth(dir, "", r); err != nil {
 		return err
 	}
 	return s.result(dir, e)
 }
-
-// attemptSuffix returns how the file names of an attempt before the last end.
-func attemptSuffix(r *task.Result) string { return "." + strconv.Itoa(r.Attempt) }
 
 // begin makes a task's directory, or removes result.json from it. If empty is
 // true it also removes the outputs of an earlier run.
@@ -173,9 +174,9 @@ func saveBoth(dir, suffix string, r *task.Result) error {
 	return save(filepath.Join(dir, "stderr"+suffix), r.Stderr)
 }
 
-// save writes o to a file. Its errors name the file.
+// save writes o to a file, but follows no links of other users. Its errors name the file.
 func save(path string, o task.Output) error {
-	f, err := create(path)
+	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}
@@ -200,18 +201,8 @@ func (s *Results) result(dir string, e *task.Event) error {
 	}
 	s.buf.Bytes()[open] = ','
 	path := filepath.Join(dir, "result.json")
-	f, err := create(path + ".tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(s.buf.Bytes())
-	if err = cmp.Or(err, f.Close()); err != nil {
+	if err := save(path+".tmp", spool.Text(s.buf.Bytes())); err != nil {
 		return err
 	}
 	return os.Rename(path+".tmp", path)
-}
-
-// create is os.Create, but follows no links of other users.
-func create(path string) (*os.File, error) {
-	return trust.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 }

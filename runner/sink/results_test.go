@@ -2,13 +2,9 @@ package sink
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,39 +90,6 @@ func TestResultsOfEarlierRun(t *testing.T) {
 			"1/stdout.1": "half", "1/stderr.1": "", "1/stdout": "whole", "1/stderr": "", "1/result.json": "",
 		}, tree(t, dir))
 	}
-}
-
-func TestResultJSON(t *testing.T) {
-	dir := t.TempDir()
-	s, err := OpenResults(dir, in(dir), Records{})
-	require.NoError(t, err)
-	exit := ended(1, task.Result{
-		Outcome: task.Exit, Code: 3, Worker: 2, Attempt: 4, PID: 77, Argv: []string{"job", "x y"}, Leaked: true,
-		User: 30 * time.Millisecond, System: 10 * time.Millisecond, MaxRSS: 4096, Stdout: spool.Text("abc"),
-	})
-	exit.Task.Key = "k"
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "1"), 0o777)) // attempts 1 to 3 made it
-	killed := ended(2, task.Result{Outcome: task.Signal, Signal: 9})
-	never := ended(3, task.Result{Outcome: task.StartFailed, Code: 127, Err: errors.New("not found")})
-	never.Result.Start, never.Result.End = time.Time{}, time.Time{}
-	require.NoError(t, s.Consume([]task.Event{exit, killed, never}))
-
-	text := contents(t, filepath.Join(dir, "1", "result.json"))
-	require.True(t, strings.HasPrefix(text, `{"version":2,"task":1,`), text)
-	require.True(t, strings.HasSuffix(text, "}\n"), text)
-	require.Equal(t, map[string]any{
-		"version": 2.0, "task": 1.0, "key": "k", "command": "job 'x y'", "args": []any{"a b"},
-		"outcome": "exit", "exit": 3.0, "worker": 2.0, "attempt": 4.0, "pid": 77.0, "leaked": true,
-		"start": "2026-01-02T03:04:05Z", "duration": 0.21, "user": 0.03, "system": 0.01, "maxrss": 4096.0,
-	}, resultOf(t, dir, "1"))
-	require.Equal(t, 9.0, resultOf(t, dir, "2")["signal"])
-	require.Equal(t, "not found", resultOf(t, dir, "3")["error"])
-}
-
-func resultOf(t *testing.T, dir, seq string) map[string]any {
-	var got map[string]any
-	require.NoError(t, json.Unmarshal([]byte(contents(t, filepath.Join(dir, seq, "result.json"))), &got))
-	return got
 }
 
 func TestResultsErrors(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"encoding/hex"
 	"errors"
-	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -20,21 +20,18 @@ func Runtimes(path string) (map[string]int64, error) {
 	}
 	defer f.Close()
 	times := map[string]int64{}
-	in := bufio.NewReader(f)
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, math.MaxInt)
 	text, log := false, false
-	for {
-		row, err := in.ReadString('\n')
-		if err != nil && err != io.EOF {
-			return nil, err
-		}
-		if row == "" {
-			break
-		}
-		command, ms, ok := runtimeOf(row)
+	for in.Scan() {
+		command, ms, ok := runtimeOf(in.Text())
 		if ok {
 			times[command] = ms
 		}
-		text, log = true, log || ok || row == joblogHeader
+		text, log = true, log || ok || in.Text()+"\n" == joblogHeader
+	}
+	if in.Err() != nil {
+		return nil, in.Err()
 	}
 	if text && !log {
 		return nil, errors.New("it is no joblog")
@@ -44,7 +41,7 @@ func Runtimes(path string) (map[string]int64, error) {
 
 // runtimeOf returns the command of a row and how long it took.
 func runtimeOf(row string) (command string, ms int64, ok bool) {
-	cells := strings.SplitN(strings.TrimSuffix(row, "\n"), "\t", strings.Count(joblogHeader, "\t")+1)
+	cells := strings.SplitN(row, "\t", strings.Count(joblogHeader, "\t")+1)
 	if len(cells) <= strings.Count(joblogHeader, "\t") {
 		return "", 0, false
 	}

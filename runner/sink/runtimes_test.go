@@ -16,7 +16,7 @@ func TestRuntimes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, ms int, commands ...string) string {
 		path := filepath.Join(dir, name)
-		j, err := OpenJoblog(path)
+		j, err := OpenJoblog(path, JoblogNew, nil)
 		require.NoError(t, err)
 		at := time.Unix(1700000000, 0)
 		for i, c := range commands {

@@ -1,4 +1,4 @@
-// Package sink is what people and pipes read: tasks' output on stdout and
+// Package sink writes for people and pipes: tasks' output on stdout and
 // stderr, the progress bar, the digest, the joblog and the results tree.
 package sink
 
@@ -7,13 +7,18 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
 
+// statusWithin is how long a status waits for a Print.
+const statusWithin = 100 * time.Millisecond
+
 // Screen is the run's stdout and stderr with the progress bar between them.
-// Everything is shown through Print, so writers do not mix and no line is
+// Everything is shown under its lock, so writers do not mix and no line is
 // written into the bar. It is safe for concurrent use.
 type Screen struct {
 	// configuration
@@ -58,7 +63,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	if last := s.screen.last; s.screen.inOrder && last != nil && last != s {
 		last.awaitRead()
 	}
-	n, err := s.w.Write(p)
+	n, err := writeFully(s.w, p)
 	if n > 0 {
 		s.midLine = p[n-1] != '\n'
 		s.screen.last = s
@@ -67,22 +72,6 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.coloured = colouredAfter(p[:n], s.coloured)
 	}
 	return n, err
-}
-
-// SyscallConn lets poll wait for the file.
-func (s *stream) SyscallConn() (syscall.RawConn, error) {
-	if c, ok := s.w.(syscall.Conn); ok {
-		return c.SyscallConn()
-	}
-	return nil, syscall.EAGAIN
-}
-
-// stream returns stdout or stderr.
-func (s *Screen) stream(stderr bool) *stream {
-	if stderr {
-		return s.err
-	}
-	return s.out
 }
 
 // Print calls write with both streams, one caller at a time, and returns its
@@ -114,30 +103,32 @@ func (s *Screen) Say(text string) {
 }
 
 func (s *Screen) say(text string) {
-	_ = s.Print(func(_, err io.Writer) error {
-		_, e := patient{err}.Write([]byte(s.newline() + text))
-		return e
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.err, s.newline()+text)
 }
 
-// newline returns what ends an unfinished line that stderr would continue, and colours,
-// or "". It is called inside Print alone.
+// newline ends the colours that tasks have left on where stderr goes, and returns what ends
+// an unfinished line there, or "". It is called under the lock.
 func (s *Screen) newline() string {
-	plain := s.colourless()
+	if s.err.terminal {
+		s.err.coloured = s.err.coloured || s.shared
+		s.uncolour()
+	}
 	if s.shared {
 		// As zsh has it: so many blanks reach the next line if the cursor is not at
 		// the beginning of its line, and otherwise fill it.
 		_, columns := size(s.err.w)
-		return plain + strings.Repeat(" ", columns) + eraseBar
+		return strings.Repeat(" ", columns) + eraseBar
 	}
 	at := s.err
 	if s.last == s.out && s.out.midLine != s.err.midLine && s.together() {
 		at = s.out
 	}
 	if at.midLine {
-		return plain + "\n"
+		return "\n"
 	}
-	return plain
+	return ""
 }
 
 // together reports whether both streams go to the same terminal or file.
@@ -155,29 +146,38 @@ func (s *Screen) together() bool {
 	return failed == nil && failed2 == nil && os.SameFile(a, b)
 }
 
+// Status prints lines on stderr as lines of crew's own. It does not wait for a Print
+// that is stuck because nobody reads stdout, and then leaves the progress bar to the
+// next Print.
+func (s *Screen) Status(lines []string) { s.urgent(statusWithin, lines) }
+
 // Last prints text as a line of crew's own once the run is over. It does not wait for
 // a Print, which may be stuck in a write for ever.
-func (s *Screen) Last(text string) {
-	_, _ = patient{s.err.w}.Write([]byte(s.clean() + s.fenced("crew: "+task.Printable(text)+"\n")))
-}
+func (s *Screen) Last(text string) { s.urgent(0, []string{text}) }
 
-// Urge is Notice for the end of a run, when nobody may be reading: it is like Last,
-// but prints nothing if that would have to wait.
+// Urge is like Last, for when nobody may be reading: it prints nothing if that would have
+// to wait.
 func (s *Screen) Urge(text string) {
-	if w := s.err.w; writable(w) {
-		_, _ = io.WriteString(w, s.clean()+s.fenced("crew: "+task.Printable(text)+"\n"))
+	if got, err := poll(s.err.w, unix.POLLOUT, 0); err != nil || got&unix.POLLOUT != 0 { // or it is no file
+		s.Last(text)
 	}
 }
 
-// clean returns what makes the cursor stand at the beginning of an empty line.
-func (s *Screen) clean() (text string) {
-	if s.mu.TryLock() {
-		defer s.mu.Unlock()
-		text = s.newline()
-		s.last, s.err.midLine = s.err, false
+func (s *Screen) urgent(within time.Duration, lines []string) {
+	text := ""
+	for _, l := range lines {
+		text += "crew: " + task.Printable(l) + "\n"
 	}
-	if s.bar != nil && s.bar.mine() {
-		text += eraseBar // whether it is shown is known only under the lock
+	text = s.fenced(text)
+	for end := time.Now().Add(within); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if !time.Now().Before(end) {
+			if s.bar != nil && free(s.bar.tty) {
+				text = eraseBar + text // whether it is shown is known only under the lock
+			}
+			_, _ = writeFully(s.err.w, []byte(text))
+			return
+		}
 	}
-	return text
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.err, s.newline()+text)
 }

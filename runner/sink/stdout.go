@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"crew/runner/spool"
@@ -45,8 +46,9 @@ func (c StdoutConfig) Validate() error {
 //
 // Consume returns the first error, now and from then on. After an error of
 // stdout nothing more is written there, and results that need it are dropped and
-// counted; after one of the spool, everything that can still be shown is. Errors of stderr do not stop the run: Close returns the
-// first one, unless it only says that nobody reads stderr.
+// counted; after one of the spool, everything that can still be shown is. Errors of
+// stderr do not stop the run: Close returns the first one, unless it only says that
+// nobody reads stderr.
 //
 // Consume and Close are for one goroutine. Open is safe for concurrent use.
 type Stdout struct {
@@ -63,40 +65,39 @@ type Stdout struct {
 	parts   []part         // which of gather goes where
 	shows   int            // the results in gather that need stdout
 
-	// used inside Screen.Print alone
+	// used under the screen's lock alone
 
-	out, err port
-	wide     *bufio.Writer // for JSON that is streamed; nil until needed
+	ports [2]port
 
 	// shared with the writers of Open
 
+	lost  atomic.Int64 // results whose reader had gone
 	mu    sync.Mutex
 	fault error                  // the first error
-	lost  int64                  // results whose reader had gone
 	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
 	lines map[uint64]*lineBuffer // with Plan.Order: of running tasks, by ID
 
 	taggers sync.Pool // of *tagger, for lines
 }
 
+// The streams, as indexes.
+const toStdout, toStderr = 0, 1
+
 // part is a run of gathered bytes for one stream.
-type part struct {
-	stderr bool
-	end    int
-}
+type part struct{ stream, end int }
 
 // large is a result that is too large to be copied. It owns result's outputs if
 // it waits for its turn.
 type large struct {
-	task   *task.Task
+	task   *task.Task // nil if its lines have their tags
 	result task.Result
-	tag    string // put before each line
 }
 
 // NewStdout returns a Stdout that writes through scr. The config has to be
 // valid.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
-	s := &Stdout{cfg: cfg, scr: scr, turn: 1, err: port{stderr: true}}
+	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
+	s.ports[toStderr].stderr = true
 	s.taggers.New = func() any { return new(tagger) }
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
@@ -129,20 +130,15 @@ func (s *Stdout) Consume(events []task.Event) error {
 	if s.cfg.Plan.Show == task.ShowLines && s.reorder != nil {
 		s.passTurn(s.reorder.head)
 	}
-	return s.failure()
+	return s.note(nil)
 }
 
-// Close drops what was never released, and returns the first error.
+// Close returns the first error. What was never released goes with the Store.
 func (s *Stdout) Close(task.Stats) error {
-	s.flush()
-	if s.reorder != nil {
-		s.reorder.close()
-		s.closeLines()
-	}
-	if err := s.failure(); err != nil {
+	if err := s.note(nil); err != nil {
 		return err
 	}
-	return s.scr.Print(func(_, _ io.Writer) error { return s.err.err })
+	return s.scr.Print(func(_, _ io.Writer) error { return s.ports[toStderr].err })
 }
 
 // unread returns EPIPE if the reader of stdout has gone. It looks at every empty
@@ -154,27 +150,17 @@ func (s *Stdout) unread(events []task.Event) error {
 	if len(events) > 0 && (s.cfg.Plan.Show != task.ShowRaw || !slices.ContainsFunc(events, failed)) {
 		return nil
 	}
-	return s.scr.Print(func(out, _ io.Writer) error {
-		if abandoned(out) {
-			return fmt.Errorf("write stdout: %w", syscall.EPIPE)
-		}
-		return nil
-	})
+	if abandoned(s.scr.out.w) {
+		return fmt.Errorf("write stdout: %w", syscall.EPIPE)
+	}
+	return nil
 }
 
-// note keeps err for Consume to return, if it is the first.
-func (s *Stdout) note(err error) {
-	if err == nil {
-		return
-	}
+// note keeps err, which may be nil, for Consume to return, and returns the first error.
+func (s *Stdout) note(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = cmp.Or(s.fault, err)
-}
-
-func (s *Stdout) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.fault
 }
 
@@ -184,19 +170,13 @@ func (s *Stdout) lose(err error, n int) bool {
 	if n == 0 || !errors.Is(err, syscall.EPIPE) {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost += int64(n)
+	s.lost.Add(int64(n))
 	return true
 }
 
 // Lost returns how many results could not be shown in whole because nobody read
 // stdout any more. It is safe for concurrent use.
-func (s *Stdout) Lost() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lost
-}
+func (s *Stdout) Lost() int64 { return s.lost.Load() }
 
 // shown returns the result to show of the task that the last event finishes. If its
 // attempt has just failed and gets no retry because the run ends, it is that one's.
@@ -213,18 +193,19 @@ func (s *Stdout) shown(events []task.Event) *task.Result {
 // finished shows a result r of the task that e finishes, or keeps it for its turn. If
 // next is true, the next event releases it.
 func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
+	t := e.Task
 	switch {
 	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome == task.OK:
 		return
-	case e.Task.Done != nil: // from an earlier run: the result has its output in every mode
+	case t.Done != nil: // from an earlier run: the result has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:
-		s.endLines(e.ID)
-		return
+		t, r = nil, s.endLines(e.ID)
+		defer r.Close()
 	case s.cfg.Plan.Streams():
 		return
 	}
 	now := s.reorder == nil || next && e.ID == s.reorder.head
-	if out, err, small := s.render(e.Task, r); small {
+	if out, err, small := s.render(t, r); small {
 		if now {
 			s.add(out, err)
 		} else {
@@ -232,7 +213,7 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 		}
 		return
 	}
-	l := &large{e.Task, *r, s.prefix(e.Task, r.Worker, r.Host)}
+	l := &large{t, *r}
 	if now {
 		s.show(l)
 		return
@@ -261,7 +242,7 @@ func (s *Stdout) released(id uint64) {
 
 // render returns a small result as it is shown, valid until the next call. A
 // result is not small if its rendering exceeds chunkSize, or, since JSON has to
-// read outputs twice, if these exceed a piece.
+// read outputs twice, if these exceed a piece. The task is nil for lines that were held.
 func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
 	var failed error
 	switch {
@@ -273,26 +254,19 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 			out = s.scratch.p // nothing is better than half an object
 		}
 	default:
-		out, err, failed = s.copyBoth(chunkSize, s.prefix(t, r.Worker, r.Host), t, r)
+		s.scratch.reset(chunkSize)
+		failed = s.copyStream(&s.scratch, t, r, toStdout)
+		mid := len(s.scratch.p)
+		if failed == nil {
+			failed = s.copyStream(&s.scratch, t, r, toStderr)
+		}
+		out, err = s.scratch.p[:mid], s.scratch.p[mid:]
 	}
 	if errors.Is(failed, errRoom) {
 		return nil, nil, false
 	}
 	s.note(failed)
 	return out, err, true
-}
-
-// copyBoth copies both outputs of r to scratch. It returns errRoom if they exceed
-// limit.
-func (s *Stdout) copyBoth(limit int, tag string, t *task.Task, r *task.Result) (out, err []byte, failed error) {
-	w := &s.scratch
-	w.reset(limit)
-	failed = s.copyStream(w, tag, t, r, false)
-	mid := len(w.p)
-	if failed == nil {
-		failed = s.copyStream(w, tag, t, r, true)
-	}
-	return w.p[:mid], w.p[mid:], failed
 }
 
 // captured returns how much all attempts of a task have written.
@@ -306,7 +280,7 @@ func captured(r *task.Result) int64 {
 
 // prefix returns what goes before each line of a task in a slot of a host.
 func (s *Stdout) prefix(t *task.Task, slot int, host string) string {
-	if !s.cfg.Plan.Tag {
+	if t == nil || !s.cfg.Plan.Tag {
 		return ""
 	}
 	return t.TagOn(slot, host) + "\t"
@@ -321,11 +295,12 @@ func (s *Stdout) add(out, err []byte) {
 		if len(p) == 0 {
 			continue
 		}
-		if s.gather = append(s.gather, p...); s.scr.stream(i == 1).terminal && colouredAfter(p, false) {
+		to := [...]*stream{s.scr.out, s.scr.err}[i]
+		if s.gather = append(s.gather, p...); to.terminal && colouredAfter(p, false) {
 			s.gather = append(s.gather, resetColour...)
 		}
-		if n := len(s.parts); n == 0 || s.parts[n-1].stderr != (i == 1) {
-			s.parts = append(s.parts, part{stderr: i == 1})
+		if n := len(s.parts); n == 0 || s.parts[n-1].stream != i {
+			s.parts = append(s.parts, part{stream: i})
 		}
 		s.parts[len(s.parts)-1].end = len(s.gather)
 	}
@@ -343,7 +318,7 @@ func (s *Stdout) flush() {
 		from := 0
 		var failed error
 		for _, p := range s.parts {
-			_, err := s.port(p.stderr).Write(s.gather[from:p.end])
+			_, err := s.ports[p.stream].Write(s.gather[from:p.end])
 			failed = cmp.Or(failed, err)
 			from = p.end
 		}
@@ -359,10 +334,14 @@ func (s *Stdout) show(l *large) (lost bool) {
 	s.flush()
 	failed := s.print(func() error {
 		if s.cfg.Plan.JSON() {
-			return s.showObject(l)
+			w := bufio.NewWriterSize(&s.ports[toStdout], piece)
+			if err := s.object.write(w, l.task, &l.result); err != nil {
+				return err
+			}
+			return w.Flush()
 		}
-		failed := s.copyStream(&s.out, l.tag, l.task, &l.result, false)
-		failed = cmp.Or(failed, s.copyStream(&s.err, l.tag, l.task, &l.result, true))
+		failed := s.copyStream(&s.ports[toStdout], l.task, &l.result, toStdout)
+		failed = cmp.Or(failed, s.copyStream(&s.ports[toStderr], l.task, &l.result, toStderr))
 		s.scr.uncolour()
 		return failed
 	})
@@ -372,34 +351,23 @@ func (s *Stdout) show(l *large) (lost bool) {
 // print calls write with the ports ready for use, and notes its error.
 func (s *Stdout) print(write func() error) error {
 	failed := s.scr.Print(func(out, err io.Writer) error {
-		s.out.w, s.err.w = out, err
+		s.ports[toStdout].w, s.ports[toStderr].w = out, err
 		return write()
 	})
 	s.note(failed)
 	return failed
 }
 
-// port returns the port of a stream.
-func (s *Stdout) port(stderr bool) *port {
-	if stderr {
-		return &s.err
-	}
-	return &s.out
-}
-
-// copyStream writes an output of a result to w, with tag before each line and in its
+// copyStream writes an output of a result to w, with its tag before each line and in its
 // group.
-func (s *Stdout) copyStream(w io.Writer, tag string, t *task.Task, r *task.Result, stderr bool) error {
-	o := r.Stdout
-	if stderr {
-		o = r.Stderr
-	}
+func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, stream int) error {
+	o := [...]task.Output{r.Stdout, r.Stderr}[stream]
 	if task.Length(o) == 0 {
 		return nil
 	}
-	begin, end := "", ""
+	tag, begin, end := s.prefix(t, r.Worker, r.Host), "", ""
 	if s.cfg.Group != nil {
-		begin, end = s.cfg.Group(t, r, stderr)
+		begin, end = s.cfg.Group(t, r, stream == toStderr)
 	}
 	if tag == "" && begin == "" {
 		_, err := o.WriteTo(w)
@@ -417,15 +385,4 @@ func (s *Stdout) copyStream(w io.Writer, tag string, t *task.Task, r *task.Resul
 	}
 	_, err := io.WriteString(w, end)
 	return err
-}
-
-func (s *Stdout) showObject(l *large) error {
-	if s.wide == nil {
-		s.wide = bufio.NewWriterSize(nil, piece)
-	}
-	s.wide.Reset(&s.out)
-	if err := s.object.write(s.wide, l.task, &l.result); err != nil {
-		return err
-	}
-	return s.wide.Flush()
 }

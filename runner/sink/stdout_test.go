@@ -133,19 +133,6 @@ func TestTerminalOrderOfStreams(t *testing.T) {
 	require.Equal(t, "1o 1e 2o 3e 4o 5o ", strings.ReplaceAll(p.both.String(), "x", ""))
 }
 
-func TestKeepOrderShowsAtRelease(t *testing.T) {
-	store := newStore(t, 1<<20)
-	var p page
-	s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: true}, Store: store})
-	consume(t, s, spoken(t, store, 3, "three\n", ""), spoken(t, store, 2, strings.Repeat("2", 2*piece), "e2"))
-	require.Empty(t, p.both.String())
-	consume(t, s, append([]task.Event{spoken(t, store, 1, "one\n", "")}, released(1)...)...)
-	require.Equal(t, "one\n", p.out.String())
-	consume(t, s, released(2, 3, 4)...)
-	require.Equal(t, "one\n"+strings.Repeat("2", 2*piece)+"three\n", p.out.String())
-	require.Equal(t, "e2", p.err.String())
-}
-
 // model runs tasks that write and end at random within a window and are released
 // in order.
 func model(t *testing.T, rnd *rand.Rand, cfg StdoutConfig, n int) (p *page, wantO, wantE string) {
@@ -226,34 +213,12 @@ func TestGroupAgainstModel(t *testing.T) {
 	}
 }
 
-func TestNothingIsShownUnderRawAndNone(t *testing.T) {
-	store := newStore(t, 1<<20)
-	for _, mode := range []task.Show{task.ShowRaw, task.ShowNothing} {
-		var p page
-		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: mode}})
-		consume(t, s, spoken(t, store, 1, "out", "err"))
-		require.NoError(t, s.Close(task.Stats{}))
-		require.Empty(t, p.both.String())
-	}
-}
-
 func TestStdoutConfigValidate(t *testing.T) {
 	store := newStore(t, 1)
-	for _, c := range []struct {
-		cfg  StdoutConfig
-		want string
-	}{
-		{StdoutConfig{}, ""},
-		{StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: true}, Store: store}, ""},
-		{StdoutConfig{Plan: task.Plan{Show: task.ShowLines}}, "output that is held back needs a spool"},
-		{StdoutConfig{Plan: task.Plan{Order: true}}, "output that is held back needs a spool"},
-	} {
-		err := c.cfg.Validate()
-		if c.want == "" {
-			require.NoError(t, err)
-		} else {
-			require.EqualError(t, err, c.want)
-		}
+	require.NoError(t, StdoutConfig{}.Validate())
+	for _, p := range []task.Plan{{Order: true}, {Show: task.ShowLines}} {
+		require.NoError(t, StdoutConfig{Plan: p, Store: store}.Validate())
+		require.EqualError(t, StdoutConfig{Plan: p}.Validate(), "output that is held back needs a spool")
 	}
 }
 

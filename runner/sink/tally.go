@@ -6,7 +6,7 @@ import (
 	"crew/runner/task"
 )
 
-// Input is what is known of the input before it has been read. The zero Input knows
+// Input tells what is known of the input before it has been read. The zero Input knows
 // nothing.
 type Input struct {
 	// Tasks returns how many tasks the input makes, if that is known. The first call

@@ -51,14 +51,10 @@ type TerminalConfig struct {
 type Terminal struct {
 	// configuration
 
-	screen  *Screen
-	now     func() time.Time
-	explain bool
-	input   Input
-	typed   bool          // no bar before the end of the input
-	full    bool          // with a line for each worker
-	bar     *bar          // nil if none is shown
-	every   time.Duration // between two draws of the bar or two plain lines; 0 for neither
+	screen *Screen
+	cfg    TerminalConfig
+	bar    *bar          // nil if none is shown
+	every  time.Duration // between two draws of the bar or two plain lines; 0 for neither
 
 	// state
 
@@ -74,25 +70,20 @@ type Terminal struct {
 // has writes to the terminal remove the bar first. So it must be called before
 // anything is printed.
 func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
-	t := &Terminal{
-		screen: screen, now: cfg.Now, explain: cfg.Explain, input: cfg.Input,
-		typed: cfg.Typed, full: cfg.Progress == ProgressFull,
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	if t.now == nil {
-		t.now = time.Now
-	}
+	t := &Terminal{screen: screen, cfg: cfg}
 	terminal := screen.err.terminal
-	if screen.shared = cfg.Raw && terminal; cfg.Raw || cfg.Progress == ProgressNever {
-		return t
+	screen.shared = cfg.Raw && terminal
+	switch {
+	case cfg.Raw || cfg.Progress == ProgressNever:
+	case terminal:
+		t.bar, t.every = &bar{screen: screen, tty: screen.err.w.(*os.File)}, barEvery
+		screen.bar, screen.err.overBar, screen.out.overBar = t.bar, true, isTerminal(screen.out.w)
+	case cfg.Progress != ProgressAuto:
+		t.every, t.last = lineEvery, cfg.Progress != ProgressLines
 	}
-	if !terminal {
-		if cfg.Progress != ProgressAuto {
-			t.every, t.last = lineEvery, cfg.Progress != ProgressLines
-		}
-		return t
-	}
-	t.bar, t.every = &bar{screen: screen, tty: screen.err.w.(*os.File)}, barEvery
-	screen.bar, screen.err.overBar, screen.out.overBar = t.bar, true, isTerminal(screen.out.w)
 	return t
 }
 
@@ -112,11 +103,11 @@ func (t *Terminal) Consume(events []task.Event) error {
 	if t.every == 0 {
 		return nil
 	}
-	now := t.now()
+	now := t.cfg.Now()
 	switch {
 	case t.next.IsZero(): // nothing is drawn if the run is over soon
 		t.next = now.Add(t.every)
-	case t.stats.Admitted == 0, t.typed && !t.stats.InputEnd:
+	case t.stats.Admitted == 0, t.cfg.Typed && !t.stats.InputEnd:
 	case t.bar != nil:
 		t.draw(now)
 	case !now.Before(t.next):
@@ -130,21 +121,21 @@ func (t *Terminal) Consume(events []task.Event) error {
 // left on. It never returns an error.
 func (t *Terminal) Close(task.Stats) error {
 	if t.bar == nil && t.last && t.stats.Admitted > 0 {
-		t.printLine(t.now())
+		t.printLine(t.cfg.Now())
 	}
-	return t.screen.Print(func(_, _ io.Writer) error {
-		if t.bar != nil {
-			t.bar.clear()
-		}
-		t.screen.uncolour()
-		return nil
-	})
+	t.screen.mu.Lock()
+	defer t.screen.mu.Unlock()
+	if t.bar != nil {
+		t.bar.clear()
+	}
+	t.screen.uncolour()
+	return nil
 }
 
 // printLine prints progress as a line.
 func (t *Terminal) printLine(now time.Time) {
 	const columns = 100 // of the names
-	line := join(t.figures(t.input.tally(&t.stats, countFirst), now), 0)
+	line := join(t.figures(t.cfg.Input.tally(&t.stats, countFirst), now), 0)
 	if names := t.longest(columns, now); names != "" {
 		line += "; longest: " + names
 	}
@@ -167,34 +158,32 @@ func (t *Terminal) notice(e *task.Event) string {
 	switch e.Kind {
 	case task.Blocked:
 		t.blocking = e.Blocking
-		if b := e.Blocking; b != nil && (t.explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers) && e.At.Sub(t.explained) >= blockedAgain {
+		b := e.Blocking
+		if b == nil || e.At.Sub(t.explained) < blockedAgain {
+			return ""
+		}
+		if t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers {
 			t.explained = e.At
 			return b.Text(e.At)
 		}
-	case task.Draining:
-		if e.Text == "" {
-			return "" // another message follows: tasks are ended, or the run cannot go on
+	case task.Draining, task.Stopping:
+		doing, next := "ending"+why+": ", "; Ctrl-C again kills them"
+		if e.Kind == task.Draining {
+			doing, next = "draining"+why+": waiting for ", "; Ctrl-C again ends them"
 		}
-		if t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted {
-			return "" // the last task was the reason, so nothing is left to drain
-		}
-		if n == 0 {
-			return "draining" + why + ": no task is running" + unretried(e)
-		}
-		s := "draining" + why + ": waiting for " + task.Count(n, "running task") + ids(e.Running, n) + unretried(e)
-		if e.Text == "SIGINT" {
-			s += "; Ctrl-C again ends them"
-		}
-		return s
-	case task.Stopping:
-		if n == 0 {
+		switch {
+		case e.Kind == task.Draining && (e.Text == "" || t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted):
+			// Another message follows, that tasks are ended or the run cannot go on; or the
+			// last task was the reason, so nothing is left to drain.
 			return ""
+		case e.Kind == task.Draining && n == 0:
+			return "draining" + why + ": no task is running" + unretried(e)
+		case n == 0:
+			return ""
+		case e.Text != "SIGINT":
+			next = ""
 		}
-		s := "ending" + why + ": " + task.Count(n, "running task") + ids(e.Running, n) + unretried(e)
-		if e.Text == "SIGINT" {
-			s += "; Ctrl-C again kills them"
-		}
-		return s
+		return doing + task.Count(n, "running task") + ids(e.Running, n) + unretried(e) + next
 	}
 	return ""
 }
@@ -226,19 +215,18 @@ func ids(some []uint64, n int64) string {
 // draw draws the bar every barEvery, and sooner if a line has removed it, so the
 // bar seems to stay below the lines. While another program has the terminal, it does not.
 func (t *Terminal) draw(now time.Time) {
-	t.screen.Print(func(_, _ io.Writer) error {
-		b := t.bar
-		removed := !b.shown && !b.drawn.IsZero() && now.Sub(b.drawn) >= barBack
-		if now.Before(t.next) && !removed {
-			return nil
-		}
-		if t.next = now.Add(t.every); !b.mine() {
-			b.shown, b.drawn = false, time.Time{}
-			return nil
-		}
-		b.put(t.lines(now), now)
-		return nil
-	})
+	t.screen.mu.Lock()
+	defer t.screen.mu.Unlock()
+	b := t.bar
+	removed := !b.shown && !b.drawn.IsZero() && now.Sub(b.drawn) >= barBack
+	if now.Before(t.next) && !removed {
+		return
+	}
+	if t.next = now.Add(t.every); !free(b.tty) {
+		b.shown, b.drawn = false, time.Time{}
+		return
+	}
+	b.put(t.lines(now), now)
 }
 
 // lines returns the lines of the bar: what is known of the run as a whole and, if
@@ -249,14 +237,14 @@ func (t *Terminal) lines(now time.Time) []string {
 	if !t.bar.drawn.IsZero() {
 		wait = 0
 	}
-	n := t.input.tally(&t.stats, wait)
+	n := t.cfg.Input.tally(&t.stats, wait)
 	lines := []string{fit(t.figures(n, now), n, columns)}
 	rows -= 2 // the first line, and one for what tasks print
 	columns--
 	const before = "crew: longest: "
 	switch {
 	case rows < 1:
-	case t.full:
+	case t.cfg.Progress == ProgressFull:
 		lines = append(lines, t.workers(rows, columns, now)...)
 	default:
 		if names := t.longest(columns-len(before), now); names != "" {

@@ -232,18 +232,12 @@ func TestBarStaysBelowLines(t *testing.T) {
 				now = now.Add(barEvery)
 				require.NoError(t, term.Consume(nil))
 			}
-			say := func(where int, text string) {
-				require.NoError(t, s.Print(func(out, err io.Writer) error {
-					_, e := io.WriteString([]io.Writer{out, err}[where], text)
-					return e
-				}))
-			}
 			require.NoError(t, term.Consume(progressEvents(1, 0, 4, true)))
 			tick()
-			say(0, "to stdout\n")
+			show(t, s, 0, "to stdout\n")
 			tick()
-			say(1, "to stderr\n")
-			say(1, "")
+			show(t, s, 1, "to stderr\n")
+			show(t, s, 1, "")
 			tick()
 			require.NoError(t, term.Close(task.Stats{}))
 			got := y.all()
@@ -273,23 +267,17 @@ func TestBarKeepsItsPace(t *testing.T) {
 		now = now.Add(d)
 		require.NoError(t, term.Consume(nil))
 	}
-	line := func(text string) {
-		require.NoError(t, s.Print(func(out, _ io.Writer) error {
-			_, err := io.WriteString(out, text)
-			return err
-		}))
-	}
 	draws(barEvery / 2) // none yet: the run may be over at once
 	draws(barEvery / 2) // 1
 	draws(barEvery / 2) // none: it is still there
-	line("whole\n")
+	show(t, s, 0, "whole\n")
 	draws(barBack) // 2: the line removed it
-	line("whole\n")
+	show(t, s, 0, "whole\n")
 	draws(barBack / 2) // none: too soon
 	draws(barBack / 2) // 3
-	line("without its end")
+	show(t, s, 0, "without its end")
 	draws(barEvery) // 4, in a line of its own
-	line("the next\n")
+	show(t, s, 0, "the next\n")
 	draws(barEvery) // 5
 	got := y.all()
 	n := strings.Count(got, "crew: ")
@@ -351,19 +339,6 @@ func TestProgressLinesOfAShortRun(t *testing.T) {
 	require.Empty(t, err.String())
 }
 
-func TestRate(t *testing.T) {
-	require.Equal(t, "241/s", task.Rate(240.6))
-	require.Equal(t, "2.5/s", task.Rate(2.54))
-	require.Equal(t, "1.5/min", task.Rate(0.025))
-}
-
-func TestBrief(t *testing.T) {
-	require.Equal(t, "0s", task.Brief(0))
-	require.Equal(t, "2m5s", task.Brief(125*time.Second))
-	require.Equal(t, "1h59m", task.Brief(2*time.Hour-time.Second))
-	require.Equal(t, "3d2h", task.Brief(74*time.Hour+30*time.Minute))
-}
-
 func TestNotices(t *testing.T) {
 	running := []uint64{1, 2}
 	for _, c := range []struct {
@@ -391,46 +366,24 @@ func TestNotices(t *testing.T) {
 		{"notice", task.Event{Kind: task.Notice, Text: "a\nb\x1b[2J"}, "crew: a\\nb\\x1b[2J\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var err bytes.Buffer
-			term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever})
-			require.NoError(t, term.Consume(append(progressEvents(0, 0, 2, true), c.event)))
-			require.NoError(t, term.Close(task.Stats{}))
-			require.Equal(t, c.want, err.String())
+			require.Equal(t, c.want, notices(t, append(progressEvents(0, 0, 2, true), c.event)...))
 		})
 	}
-	var err bytes.Buffer
-	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{})
-	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}, {Kind: task.Stopping}}))
-	require.Equal(t, "crew: draining: no task is running\n", err.String())
-
-	err.Reset()
-	NewScreen(io.Discard, &err).Notice("--jobs a\nb\x1b[2J")
-	require.Equal(t, "crew: --jobs a\\nb\\x1b[2J\n", err.String())
+	require.Equal(t, "crew: draining: no task is running\n",
+		notices(t, task.Event{Kind: task.Draining, Text: "SIGINT"}, task.Event{Kind: task.Stopping}))
 
 	// The run halts because of its last task.
-	halt := task.Event{Kind: task.Draining, Text: "--halt"}
-	last := []task.Event{{Kind: task.Admitted}, {Kind: task.InputEnd}, ended(1, task.Result{Outcome: task.Exit})}
-	for _, c := range []struct {
-		events []task.Event
-		want   string
-	}{
-		{last, ""},
-		{append([]task.Event{{Kind: task.Admitted}}, last...), "crew: draining (--halt): no task is running\n"},
-	} {
-		err.Reset()
-		term = NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{})
-		require.NoError(t, term.Consume(append(c.events, halt)))
-		require.Equal(t, c.want, err.String())
-	}
+	admitted, halt := task.Event{Kind: task.Admitted}, task.Event{Kind: task.Draining, Text: "--halt"}
+	last := []task.Event{admitted, {Kind: task.InputEnd}, ended(1, task.Result{Outcome: task.Exit}), halt}
+	require.Empty(t, notices(t, last...))
+	require.Equal(t, "crew: draining (--halt): no task is running\n", notices(t, append([]task.Event{admitted}, last...)...))
 }
 
-func TestStreamsOverBarCanBePolled(t *testing.T) {
-	y := newTTY(t, 80)
-	s := NewScreen(y.File, y.File)
-	NewTerminal(s, TerminalConfig{})
-	require.NoError(t, s.Print(func(out, err io.Writer) error {
-		require.NoError(t, awaitWritable(out), "poll knows the descriptor")
-		return awaitWritable(err)
-	}))
-	y.all()
+// notices returns what is said about events.
+func notices(t *testing.T, events ...task.Event) string {
+	var err bytes.Buffer
+	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever})
+	require.NoError(t, term.Consume(events))
+	require.NoError(t, term.Close(task.Stats{}))
+	return err.String()
 }

@@ -144,17 +144,16 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		}
 	}
 	if path := o.Output.Joblog; path != "" {
-		var log *sink.Joblog
+		mode, starts := sink.JoblogResumed, w.state.Unlogged
 		switch {
 		case !resumed && o.Output.Append:
-			log, err = sink.ShareJoblog(path)
+			mode = sink.JoblogShared
 		case !resumed || o.State.Replay && !o.Output.Append:
-			log, err = sink.OpenJoblog(path)
+			mode = sink.JoblogNew
 		case anew && !o.Output.Append:
-			log, err = sink.AppendJoblog(path, nil)
-		default:
-			log, err = sink.AppendJoblog(path, w.state.Unlogged)
+			starts = nil
 		}
+		log, err := sink.OpenJoblog(path, mode, starts)
 		if err != nil {
 			return nil, err
 		}

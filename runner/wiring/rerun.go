@@ -27,15 +27,14 @@ func (s *source) rerun() sink.RerunConfig {
 	byRecord := s.results != o.Output.Results
 	if (number == "{#}" || number == "" && regroups) && again.CommandsSuffice() && !byRecord {
 		again.Whole = true
-		return sink.RerunConfig{Whole: true, Line: again.Line, Dir: dir}
+		return sink.RerunConfig{Line: again.Line, Dir: dir, RerunRecords: sink.RerunRecords{Whole: true}}
 	}
 	cfg := sink.RerunConfig{
-		Columns: in.Sources() > 1 || cuts && !again.AsRead(),
-		JSON:    in.JSON,
-		Line:    again.Line,
-		Unlike:  again.Unlike,
-		Dir:     dir,
-		State:   o.State.Dir != "",
+		Line:         again.Line,
+		Unlike:       again.Unlike,
+		Dir:          dir,
+		State:        o.State.Dir != "",
+		RerunRecords: sink.RerunRecords{Columns: in.Sources() > 1 || cuts && !again.AsRead(), JSON: in.JSON},
 	}
 	switch {
 	case regroups:

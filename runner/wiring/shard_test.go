@@ -141,7 +141,7 @@ func TestShares(t *testing.T) {
 func joblogOf(t *testing.T, list []*task.Task, took func(*task.Task) int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "log")
-	j, err := sink.OpenJoblog(path)
+	j, err := sink.OpenJoblog(path, sink.JoblogNew, nil)
 	require.NoError(t, err)
 	for _, tk := range list {
 		r := &task.Result{Task: tk, Outcome: task.OK, Start: time.Unix(1, 0)}
