@@ -97,12 +97,13 @@ func (j *Journal) compact(l *loaded) error {
 	}
 	file, err := j.draft(l.head.Queue, l.last, func(r *rewriter) error {
 		r.out, r.from = &j.out, from
-		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
-			if r.err == nil && !j.compactor.stopping.Load() {
-				r.copy(l, ln)
+		var s scanned
+		for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
+			if r.copy(l, ln); r.err != nil || j.compactor.stopping.Load() {
+				return cmp.Or(r.err, fs.ErrClosed)
 			}
-		})
-		return cmp.Or(err, j.out.syncFiles()) // while nobody has to wait for that
+		}
+		return cmp.Or(s.err, j.out.syncFiles()) // while nobody has to wait for that
 	})
 	if err != nil {
 		return err

@@ -128,8 +128,9 @@ func FuzzLine(f *testing.F) {
 		}
 		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}, from: 1}
 		r.out = &outputs{files: []outputFile{{File: scratch}}}
-		_, err = scan(bytes.NewReader(file), func(ln line) { r.copy(l, ln) })
-		require.NoError(t, err)
+		for ln := range new(scanned).lines(bytes.NewReader(file)) {
+			r.copy(l, ln)
+		}
 	})
 }
 

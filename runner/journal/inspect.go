@@ -36,18 +36,19 @@ func Dump(dir string, w io.Writer) error {
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
 	// What is written from now on may be read in part, which would look like damage.
-	s, err := scan(io.NewSectionReader(f, 0, st.Size()), func(ln line) {
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(f, 0, st.Size())) {
 		body := ln.body
 		switch event(body) {
 		case evEnvironment:
-			return
+			continue
 		case evAccepted:
 			body, _, _ = bytes.Cut(body, []byte(envMark))
 		}
 		_, _ = out.Write(body)
 		_, _ = out.WriteString("}\n")
-	})
-	err = cmp.Or(err, out.Flush())
+	}
+	err = cmp.Or(s.err, out.Flush())
 	if err == nil && s.damage.Lines > 0 {
 		err = fmt.Errorf("%s: %v", f.Name(), s.damage)
 	}
@@ -133,8 +134,12 @@ func summarize(dir string) (*Summary, error) {
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
 		Waiting: max(0, l.waiting-len(l.running)),
 	}}
-	if _, err := scan(io.NewSectionReader(f, 0, l.scanned.end), c.count); err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+	var again scanned
+	for ln := range again.lines(io.NewSectionReader(f, 0, l.scanned.end)) {
+		c.count(ln)
+	}
+	if again.err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), again.err)
 	}
 	c.complete()
 	s := c.Summary // alone: the rest of c is large

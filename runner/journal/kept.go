@@ -1,12 +1,10 @@
 package journal
 
 import (
-	"bufio"
-	"bytes"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"crew/runner/task"
 )
@@ -24,43 +22,25 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 		return nil
 	}
 	defer f.Close()
-	if _, err := f.Seek(j.began, io.SeekStart); err != nil {
-		return nil
-	}
-	in := lineReader{Reader: bufio.NewReaderSize(f, usualMost)}
-	for len(found) < len(ids) {
-		text, _, err := in.next()
-		if err != nil {
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+		if len(found) == len(ids) {
 			break
 		}
-		if id := endOf(text); slices.Contains(ids, id) {
-			if p, ok := j.ended(text); ok {
-				found[id] = p
+		if event(ln.body) != evEnded {
+			continue
+		}
+		id := number(ln.body, "task")
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		if r, err := parse(ln.body); err == nil && isDone(r.Outcome) {
+			p := task.Past{Facts: r.Facts, Kept: !r.Streamed && !r.Dropped}
+			if p.Kept {
+				p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
 			}
+			found[id] = p
 		}
 	}
 	return found
-}
-
-// endOf returns the task whose end a line records, or 0 if it records something else.
-func endOf(text []byte) uint64 {
-	if !bytes.HasPrefix(text, begin(nil, evEnded)) {
-		return 0
-	}
-	_, number, _ := bytes.Cut(text, []byte(`,"task":`))
-	number, _, _ = bytes.Cut(number, []byte(","))
-	id, _ := strconv.ParseUint(string(number), 10, 64)
-	return id
-}
-
-// ended returns what the line about the end of a task says.
-func (j *Journal) ended(text []byte) (p task.Past, ok bool) {
-	r, err := parseLine(text)
-	if err != nil || !isDone(r.Outcome) {
-		return p, false
-	}
-	if p.Facts, p.Kept = r.Facts, !r.Streamed && !r.Dropped; p.Kept {
-		p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
-	}
-	return p, true
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -49,11 +50,10 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
 		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64,
 	}
-	l.scanned, err = scan(io.NewSectionReader(f, 0, size), l.apply)
-	if err == nil {
-		err = l.table.err
+	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
+		l.apply(ln)
 	}
-	if err != nil {
+	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
 		l.table.close()
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -103,7 +103,7 @@ func (l *loaded) apply(ln line) {
 
 func (l *loaded) applyTask(ev string, id identity, ln line) {
 	if l.head.Queue != "" {
-		l.last = max(l.last, bigNumber(ln.body, "task"))
+		l.last = max(l.last, number(ln.body, "task"))
 	}
 	switch ev {
 	case evAccepted:
@@ -112,7 +112,7 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 		l.used = true
 		e := l.table.add(id)
 		l.forget(e)
-		e.attempts = max(e.attempts, max(1, number(ln.body, "attempt"))-1)
+		e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
 		e.flags |= begun
 		e.setOffset(ln.off)
 		l.running[id] = ln.off
@@ -136,7 +136,7 @@ func (l *loaded) attempt(id identity, ln line) {
 	retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
 	lost := string(field(ln.body, "outcome")) == task.Lost.String()
 	if retried || lost {
-		e.attempts = max(e.attempts, number(ln.body, "attempt"))
+		e.attempts = max(e.attempts, small(ln.body, "attempt"))
 	}
 	if retried {
 		e.failures++
@@ -209,7 +209,7 @@ func (l *loaded) ended(id identity, ln line) {
 	l.forget(e)
 	l.forgetTries(id)
 	e.outcome, e.duration, e.flags, e.failures = last.outcome, last.duration, last.flags, 0
-	e.attempts = max(e.attempts, number(ln.body, "attempt"))
+	e.attempts = max(e.attempts, small(ln.body, "attempt"))
 	e.ended = last.ended
 	e.setOffset(ln.off)
 	if e.spec() > 0 {
@@ -227,7 +227,7 @@ func (l *loaded) ended(id identity, ln line) {
 
 // known restores what removed lines said about a task.
 func (l *loaded) known(id identity, ln line) {
-	age := number(ln.body, "age")
+	age := small(ln.body, "age")
 	if age > maxAge {
 		return
 	}
@@ -240,9 +240,9 @@ func (l *loaded) known(id identity, ln line) {
 	if field(ln.body, "failures") != nil {
 		l.used = true
 		e.flags |= begun
-		e.attempts, e.failures = number(ln.body, "attempt"), number(ln.body, "failures")
+		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
 		if t := l.tries[id]; t != nil {
-			t.omitted = int(bigNumber(ln.body, "omitted"))
+			t.omitted = int(number(ln.body, "omitted"))
 		}
 	}
 	e.setOffset(ln.off)
@@ -284,22 +284,17 @@ func (l *loaded) withdraw(body []byte) {
 	}
 }
 
-// number returns a member that is a small number; 0 if there is none.
-func number(body []byte, name string) uint16 {
-	n := bigNumber(body, name)
-	if n > math.MaxUint16 {
-		return 0
-	}
-	return uint16(n)
-}
-
-func bigNumber(body []byte, name string) uint64 {
+// number returns a member that is a whole number; 0 if there is none.
+func number(body []byte, name string) uint64 {
 	n, err := strconv.ParseUint(string(field(body, name)), 10, 64)
 	if err != nil {
 		return 0
 	}
 	return n
 }
+
+// small is number for one that is at most 65535.
+func small(body []byte, name string) uint16 { return uint16(min(number(body, name), math.MaxUint16)) }
 
 // parseMoment parses a time to the second; 0 means unknown.
 func parseMoment(v []byte) uint32 {
