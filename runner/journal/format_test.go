@@ -24,9 +24,7 @@ func TestLinesAreJSON(t *testing.T) {
 	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", maxCommand)} {
 		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
 		r := &task.Result{Outcome: task.Exit, Code: 3, Argv: tk.Argv}
-		line := appendResult(nil, evEnded, tk, r, func(b []byte) []byte {
-			return appendExtent(b, "stdout", extent{12, 34, 1<<32 - 1})
-		})
+		line := seal(appendExtent(appendResult(nil, evEnded, tk, r), "stdout", extent{12, 34, 1<<32 - 1}), 0)
 		var m map[string]any
 		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
 		body, ok := unseal(line)
@@ -242,7 +240,7 @@ func TestSummary(t *testing.T) {
 		}
 		return ok(a)
 	}, &shower{}, "x a", "x b")
-	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, time.Now()), true))
+	j.Started(task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, false)
 	require.NoError(t, j.Close())
 	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)
@@ -269,8 +267,8 @@ func TestSummaryOfMany(t *testing.T) {
 		r := &task.Result{Outcome: o, Code: 3, Attempt: attempt, Worker: 1, Start: start, End: start.Add(took), User: took / 2}
 		tk := &task.Task{ID: uint64(n), Argv: []string{"x", strconv.Itoa(n)}, Key: fmt.Sprintf("k\"%d", n%keys)}
 		binary.LittleEndian.PutUint64(tk.Identity[:], uint64(n))
-		lines = appendStarted(lines, task.Attempt{Task: tk, Number: attempt, Slot: task.Slot{ID: 1}}, start)
-		lines = appendResult(lines, evEnded, tk, r, func(b []byte) []byte { return b })
+		lines = append(lines, seal(appendStarted(nil, task.Attempt{Task: tk, Number: attempt, Slot: task.Slot{ID: 1}}, start), 0)...)
+		lines = append(lines, seal(appendResult(nil, evEnded, tk, r), 0)...)
 	}
 	for n := tasks; n > 0; n-- {
 		write(n, 1, task.Exit, time.Millisecond)
@@ -278,7 +276,7 @@ func TestSummaryOfMany(t *testing.T) {
 	for n := 51; n <= tasks; n++ {
 		write(n, 2, task.OK, time.Second+time.Duration(n)*time.Microsecond)
 	}
-	require.NoError(t, j.append(lines, true))
+	j.appendNotes(lines)
 	before := heap()
 	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)

@@ -60,11 +60,9 @@ func FuzzLoad(f *testing.F) {
 	whole = append(whole, seal([]byte(`{"event":"run","pid":1`), 0)...)
 	for i := range byte(4) {
 		tk := &task.Task{ID: uint64(i), Argv: []string{"x", `","outcome":"ok`}, Identity: identity{i}}
-		whole = appendStarted(whole, task.Attempt{Task: tk}, time.Unix(int64(i), 0))
+		whole = append(whole, seal(appendStarted(nil, task.Attempt{Task: tk}, time.Unix(int64(i), 0)), 0)...)
 		r := &task.Result{Outcome: task.OK + task.Outcome(i), Argv: tk.Argv}
-		whole = appendResult(whole, evEnded, tk, r, func(b []byte) []byte {
-			return appendExtent(b, "stdout", extent{1, 2, 3})
-		})
+		whole = append(whole, seal(appendExtent(appendResult(nil, evEnded, tk, r), "stdout", extent{1, 2, 3}), 0)...)
 	}
 	whole = appendNotes(whole, evReleased, []identity{{1}, {2}})
 	whole = appendEnvironment(whole, identity{9}, []string{"A=1", "B=\xff"})

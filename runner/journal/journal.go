@@ -118,7 +118,6 @@ type Journal struct {
 
 	// recording
 
-	lines   sync.Pool  // of *[]byte, to make lines in
 	reading sync.Mutex // held while Past reads the journal
 
 	began int64 // offset of the first line that counts for Past
@@ -166,7 +165,6 @@ func open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{cfg: cfg, lock: lock, out: outputs{dir: cfg.Dir, queue: cfg.Queue != nil}}
-	j.lines.New = func() any { b := make([]byte, 0, usualLine); return &b }
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()
@@ -298,15 +296,16 @@ func (j *Journal) begin() error {
 	if j.cfg.Queue == nil {
 		j.began = j.end
 	}
-	b := begin(nil, evRun)
-	b = task.AppendTime(b, "at", time.Now())
-	b = task.AppendInt(b, "pid", int64(os.Getpid()))
-	b = task.AppendInt(b, "done", int64(j.past.tasks))
-	if len(j.past.running) > 0 {
-		ids := slices.Collect(maps.Keys(j.past.running))
-		b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
-	}
-	return j.append(seal(b, 0), true)
+	return j.append(true, func(b []byte) []byte {
+		b = task.AppendTime(begin(b, evRun), "at", time.Now())
+		b = task.AppendInt(b, "pid", int64(os.Getpid()))
+		b = task.AppendInt(b, "done", int64(j.past.tasks))
+		if len(j.past.running) > 0 {
+			ids := slices.Collect(maps.Keys(j.past.running))
+			b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
+		}
+		return b
+	})
 }
 
 // Close closes the files and releases the lock. It may be called again.
@@ -357,7 +356,7 @@ func (j *Journal) Resumed() (r Resumed, ok bool) {
 // tree is emptied.
 func (j *Journal) LogAll() error {
 	j.past.table.clear(logged)
-	return j.append(seal(begin(nil, evUnlogged), 0), true)
+	return j.append(true, func(b []byte) []byte { return begin(b, evUnlogged) })
 }
 
 // Unlogged is an iter.Seq of the start times of the tasks that earlier runs finished

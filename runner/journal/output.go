@@ -121,12 +121,13 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool
 		if include {
 			stdout.n, stderr.n = task.Length(r.Stdout), task.Length(r.Stderr)
 		}
-		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
-			if r.Earlier || !include {
-				return task.AppendTrue(b, "unkept")
-			}
-			return appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
-		})
+		b := appendResult(nil, evAttempt, t, r)
+		if r.Earlier || !include {
+			b = task.AppendTrue(b, "unkept")
+		} else {
+			b = appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
+		}
+		lines[i] = seal(b, 0)
 		n += int64(len(lines[i])) + stdout.n + stderr.n
 	}
 	w := o.reserve(n)

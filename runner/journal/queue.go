@@ -76,8 +76,7 @@ func (j *Journal) Accept(tasks []*task.Task) error {
 		return err
 	}
 	if err := j.sync(); err != nil {
-		j.appendNotes(appendNotes(nil, evWithdrawn, identitiesOf(tasks))) // they may be on disk all the same
-		return j.sync()
+		return j.Withdraw(tasks) // they may be on disk all the same
 	}
 	j.compactIfWasteful()
 	return nil
@@ -133,18 +132,12 @@ func (j *Journal) accept(lines []byte, envs map[identity][]string) error {
 // Withdraw forgets tasks that were accepted and that the run refused. When it
 // returns, that is on disk.
 func (j *Journal) Withdraw(tasks []*task.Task) error {
-	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks)), true); err != nil {
-		return err
-	}
-	return j.sync()
-}
-
-func identitiesOf(tasks []*task.Task) []identity {
 	ids := make([]identity, len(tasks))
 	for i, t := range tasks {
 		ids[i] = t.Identity
 	}
-	return ids
+	j.appendNotes(appendNotes(nil, evWithdrawn, ids))
+	return j.sync()
 }
 
 // Queue iterates over the tasks that earlier runs of the queue have left, ascending

@@ -324,7 +324,7 @@ func TestQueueWithdraws(t *testing.T) {
 	lost, _, err := j.encode([]*task.Task{{ID: 2}, {ID: 3}})
 	require.NoError(t, err)
 	lost = appendNotes(lost, evWithdrawn, []identity{j.queue.identity(2), j.queue.identity(3)})
-	require.NoError(t, j.append(lost, true))
+	j.appendNotes(lost)
 	withdrawn := accept(t, j, 4)
 	accept(t, j, 5)
 	require.NoError(t, j.Withdraw(withdrawn))

@@ -47,7 +47,7 @@ func (j *Journal) endedWithout(events []task.Event) {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == task.Finished && e.Attempt == 0 && e.Task.Done == nil && j.finishes(e.Result) {
-			_ = j.append(appendResult(nil, evEnded, e.Task, e.Result, j.endMembers), false)
+			_ = j.append(false, func(b []byte) []byte { return j.endMembers(appendResult(b, evEnded, e.Task, e.Result)) })
 		}
 	}
 }
@@ -246,8 +246,8 @@ func (s *Shown) Close(stats task.Stats) error {
 	}
 	s.noteLogged()
 	s.write()
-	b := task.AppendTime(begin(nil, evClosed), "at", time.Now())
-	if err := j.append(seal(b, 0), true); err != nil {
+	err := j.append(true, func(b []byte) []byte { return task.AppendTime(begin(b, evClosed), "at", time.Now()) })
+	if err != nil {
 		return err
 	}
 	return j.sync()
