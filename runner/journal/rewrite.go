@@ -273,10 +273,13 @@ func (r *rewriter) move(body []byte) []byte {
 		if !ok || p.n == 0 || p.off >= r.from {
 			continue
 		}
-		w := r.out.reserve(p.n)
-		moved := extent{w.extent.off, p.n, p.sum}
-		_, err := r.out.find(p).WriteTo(w)
-		r.err = cmp.Or(r.err, err, w.flush())
+		old, moved := r.out.find(p), p
+		err := r.out.write(p.n, func(w *outputWriter) error {
+			moved.off = w.extent.off
+			_, err := old.WriteTo(w)
+			return err
+		})
+		r.err = cmp.Or(r.err, err)
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)
 	}
 	return body
