@@ -80,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rest []byte) {
 		file := append(headOf("0123456789abcdef"), rest...)
 		want, waits := truth(file)
-		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
+		l, err := load(bytes.NewReader(file), int64(len(file)), "journal", nil)
 		require.NoError(t, err)
 		defer l.table.close()
 		n := 0
@@ -114,7 +114,7 @@ func FuzzLine(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append(headOf("0123456789abcdef"), seal(bytes.Clone(body), 0)...)
-		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
+		l, err := load(bytes.NewReader(file), int64(len(file)), "journal", nil)
 		require.NoError(t, err)
 		defer l.table.close()
 		for e := range l.table.all {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -39,8 +40,8 @@ type loaded struct {
 	run              int64  // offset of the latest evRun
 }
 
-// load reads the first size bytes of the journal in f.
-func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
+// load reads the first size bytes of the journal in f, unless stop, if not nil, is set.
+func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, error) {
 	head, err := readHead(f, path)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64,
+		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64, scanned: scanned{stop: stop},
 	}
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
@@ -65,7 +66,7 @@ func loadFile(f *os.File) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(f, st.Size(), f.Name())
+	return load(f, st.Size(), f.Name(), nil)
 }
 
 // apply updates l by a line, which overrides earlier ones. A line that makes no sense

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+	"sync/atomic"
 )
 
 // line is a good line of a journal.
@@ -38,6 +40,8 @@ type scanned struct {
 	end    int64 // of the last good line
 	damage Damage
 	err    error // from reading
+
+	stop *atomic.Bool // set if the reading is to stop; may be nil
 }
 
 // usualMost is the length that lines of a run have at most. Lines of a queue can be
@@ -50,10 +54,13 @@ func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 		in := bufio.NewScanner(r)
 		in.Buffer(make([]byte, usualMost), maxLine+1)
 		in.Split(splitLine)
-		defer func() { s.err = in.Err() }()
 		var off, good int64
 		var damage Damage // also at the end
 		for number := int64(1); in.Scan(); number++ {
+			if s.stop != nil && s.stop.Load() {
+				s.err = fs.ErrClosed
+				return
+			}
 			n := int64(len(in.Bytes()))
 			if body, ok := unseal(in.Bytes()); ok {
 				good++
@@ -72,6 +79,7 @@ func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 			}
 			off += n
 		}
+		s.err = in.Err()
 	}
 }
 
