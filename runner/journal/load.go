@@ -151,7 +151,7 @@ func (l *loaded) attempt(id identity, ln line) {
 // mark sets flags of the tasks that a body lists, if they are done.
 func (l *loaded) mark(body []byte, f flags) {
 	for id := range identities(body) {
-		if e := l.table.edit(id); e != nil && e.has(done) {
+		if e := l.table.find(id); e != nil && e.has(done) {
 			e.flags |= f
 		}
 	}
@@ -277,7 +277,7 @@ func (l *loaded) succeeded(e *entry) bool {
 // withdraw forgets the tasks that a body lists.
 func (l *loaded) withdraw(body []byte) {
 	for id := range identities(body) {
-		if e := l.table.edit(id); e != nil && e.spec() > 0 && !e.has(done) {
+		if e := l.table.find(id); e != nil && e.spec() > 0 && !e.has(done) {
 			e.setSpec(0)
 			l.waiting--
 			l.forgetTries(id)

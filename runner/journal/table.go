@@ -73,7 +73,6 @@ type table struct {
 	free  func()   // frees the index
 	n     int      // entries; they are numbered from 1
 	pages [maxPages]*page
-	last  *page // the one used last
 
 	dir  string
 	file *os.File
@@ -83,7 +82,6 @@ type table struct {
 
 type page struct {
 	number  uint32 // the page's place in memory is number%maxPages
-	changed bool
 	entries [pageLen]entry
 }
 
@@ -146,23 +144,14 @@ func (t *table) entry(number uint32) *entry {
 	return &t.page(number / pageLen).entries[number%pageLen]
 }
 
-// find returns the entry of id, or nil. The caller may read it until it uses the
+// find returns the entry of id, or nil. The caller may use and change it until it uses the
 // table again.
 func (t *table) find(id identity) *entry {
 	_, e := t.search(&id)
 	return e
 }
 
-// edit is like find, but the caller may also change the entry.
-func (t *table) edit(id identity) *entry {
-	e := t.find(id)
-	if e != nil {
-		t.last.changed = true
-	}
-	return e
-}
-
-// add is like edit, but adds an entry if there is none.
+// add is like find, but adds an entry if there is none.
 func (t *table) add(id identity) *entry {
 	i, e := t.search(&id)
 	if e == nil {
@@ -175,7 +164,6 @@ func (t *table) add(id identity) *entry {
 		e = t.entry(uint32(t.n))
 		e.id = id
 	}
-	t.last.changed = true
 	return e
 }
 
@@ -196,8 +184,8 @@ func (t *table) grow() {
 	free()
 }
 
-// all is an iter.Seq of the entries in the order in which they were added. The
-// caller may read each entry until it uses the table again.
+// all is an iter.Seq of the entries in the order in which they were added. The caller may
+// use and change each until it uses the table again.
 func (t *table) all(yield func(*entry) bool) {
 	for n := range uint32(t.n) {
 		if !yield(t.entry(n + 1)) {
@@ -210,21 +198,16 @@ func (t *table) all(yield func(*entry) bool) {
 func (t *table) clear(f flags) {
 	for e := range t.all {
 		e.flags &^= f
-		t.last.changed = true
 	}
 }
 
 // page returns a page after loading it into memory if needed.
 func (t *table) page(number uint32) *page {
-	if t.last != nil && t.last.number == number {
-		return t.last
-	}
 	place := &t.pages[number%maxPages]
 	if *place == nil || (*place).number != number {
 		*place = t.load(number, t.evict(*place))
 	}
-	t.last = *place
-	return t.last
+	return *place
 }
 
 // load loads a page into memory, that of p if it is not nil.
@@ -245,11 +228,11 @@ func (t *table) load(number uint32, p *page) *page {
 	return p
 }
 
-// evict writes a page to the file if needed and returns its memory for reuse. If it
-// cannot be written, it stays in memory, and the result is nil.
+// evict writes a page to the file and returns its memory for reuse. If it cannot be
+// written, it stays in memory, and the result is nil.
 func (t *table) evict(p *page) *page {
-	if p == nil || !p.changed {
-		return p
+	if p == nil {
+		return nil
 	}
 	var err error
 	if t.file == nil {
