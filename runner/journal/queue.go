@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -19,14 +18,6 @@ import (
 // and runs again only if an attempt was running when crew was killed or stopped.
 type Queue struct {
 	Keep time.Duration // how long a task is remembered after its end, at least
-}
-
-// newID returns a random ID for a new queue; "" if q is nil.
-func (q *Queue) newID() string {
-	if q == nil {
-		return ""
-	}
-	return fmt.Sprintf("%016x", rand.Uint64())
 }
 
 // queue is the state of the journal of a queue.

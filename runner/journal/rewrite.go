@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -69,17 +71,21 @@ func openFile(path string, flags int, queue bool) (*os.File, error) {
 	return f, err
 }
 
-// create replaces the journal by one without tasks. Of the old one, if it is loaded, it
-// keeps how long the tasks took.
+// create puts a journal without tasks in the place of the one that may be loaded, of which
+// it keeps how long the tasks took.
 func (j *Journal) create() error {
-	// The file must not be truncated yet: it may belong to a journal that cannot be
-	// read, and that stays if this one cannot be completed.
-	f, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
+	// Its name becomes durable with the journal's. It is not truncated yet: it may belong to
+	// a journal that stays because this one cannot be completed.
+	output, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
 	if err != nil {
 		return err
 	}
-	f.Close()
-	file, err := j.draft(j.cfg.Queue.newID(), 0, func(r *rewriter) error {
+	output.Close()
+	queue := ""
+	if j.cfg.Queue != nil {
+		queue = fmt.Sprintf("%016x", rand.Uint64())
+	}
+	file, err := j.draft(queue, 0, func(r *rewriter) error {
 		if j.past == nil {
 			return nil
 		}
@@ -94,10 +100,10 @@ func (j *Journal) create() error {
 		}
 		return nil
 	})
-	if err == nil {
-		err = j.install(file)
+	if err != nil {
+		return err
 	}
-	return err
+	return j.install(file)
 }
 
 // copy writes what a line of l says that no later one does.
