@@ -170,6 +170,15 @@ func TestNothingIsReadOnceItIsClosed(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
+// An output that cannot be read because the run is over is not damaged.
+func TestClosedIsNotDamaged(t *testing.T) {
+	j := opened(t, configured(t.TempDir()))
+	drive(t, j, ok, &shower{}, "x a")
+	require.NoError(t, j.Close())
+	_, err := j.out.verified(extent{0, 2, 0})
+	require.ErrorIs(t, err, os.ErrClosed)
+}
+
 func TestFailedStayOrRunAgain(t *testing.T) {
 	cfg := configured(t.TempDir())
 	fail := func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 3} }
@@ -184,46 +193,29 @@ func TestFailedStayOrRunAgain(t *testing.T) {
 	require.Empty(t, ran, "now it is well")
 }
 
-// What ended but was not shown when crew was gone is shown by the next run, and
-// does not run again.
+// What ended but was not shown when crew was gone is shown by the next run, and does not run
+// again; so also by a run that shows lines as they come. Lines that waited for their turn are
+// gone with the run, so the task runs again.
 func TestEndedAndNotShown(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
-	require.NoError(t, j.Close())
-	shown, ran := run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-	require.Equal(t, "a\n", shown)
-	shown, _ = run(t, cfg, ok, "x a")
-	require.Empty(t, shown)
-}
-
-// A run that shows lines as they come also shows whole results that an earlier run
-// has left, and they are not shown again.
-func TestShownInAnotherMode(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
-	require.NoError(t, j.Close())
-	cfg.Output.Plan = task.Plan{Show: task.ShowLines}
-	shown, ran := run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-	require.Equal(t, "a\n", shown)
-	shown, _ = run(t, cfg, ok, "x a")
-	require.Empty(t, shown)
-}
-
-// Lines that waited for their turn are gone with the run, so it all runs again.
-func TestHeldBackAndNotShown(t *testing.T) {
-	cfg := configured(t.TempDir())
-	cfg.Output.Plan = task.Plan{Show: task.ShowLines, Order: true}
-	j := opened(t, cfg)
-	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
-	require.NoError(t, j.Close())
-	_, ran := run(t, cfg, ok, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
+	lines := task.Plan{Show: task.ShowLines}
+	ordered := task.Plan{Show: task.ShowLines, Order: true}
+	for _, c := range []struct {
+		before, now task.Plan
+		ran         []string
+	}{{}, {now: lines}, {before: ordered, now: ordered, ran: []string{"x a"}}} {
+		cfg := configured(t.TempDir())
+		cfg.Output.Plan = c.before
+		j := opened(t, cfg)
+		drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
+		require.NoError(t, j.Close())
+		cfg.Output.Plan = c.now
+		shown, ran := run(t, cfg, ok, "x a")
+		require.Equal(t, c.ran, ran)
+		require.Equal(t, "a\n", shown)
+		shown, ran = run(t, cfg, ok, "x a")
+		require.Empty(t, ran)
+		require.Empty(t, shown)
+	}
 }
 
 func TestInterruptedRunsAgain(t *testing.T) {

@@ -67,15 +67,3 @@ func TestNoChildInheritsTheLock(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 }
-
-// TestDying: a process is worth waiting for from when it is killed until it is
-// gone.
-func TestDying(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	require.NoError(t, cmd.Start())
-	require.False(t, dying(cmd.Process.Pid))
-	require.NoError(t, cmd.Process.Kill())
-	require.True(t, dying(cmd.Process.Pid))
-	_ = cmd.Wait()
-	require.True(t, dying(cmd.Process.Pid))
-}
