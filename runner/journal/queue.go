@@ -206,7 +206,7 @@ func (j *Journal) environment(name string, envs map[identity][]string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	envs[sum] = convert[string](rec.Env)
+	envs[sum] = rec.Env
 	return envs[sum], nil
 }
 

@@ -50,9 +50,9 @@ type record struct {
 
 	// a task of a queue
 
-	Environment string       `json:"environment"` // checksum
-	Spec        *spec        `json:"spec"`
-	Env         []task.Bytes `json:"env"` // the environment itself
+	Environment string `json:"environment"` // checksum
+	Spec        *spec  `json:"spec"`
+	Env         words  `json:"env"` // the environment itself
 
 	// a run
 
