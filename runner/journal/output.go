@@ -154,14 +154,19 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool
 }
 
 // openAttempts returns the failed attempts of t that were saved at p.
-func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
+func (o *outputs) openAttempts(t *task.Task, p extent) (before []*task.Result, err error) {
 	if whole, err := o.verified(p); whole == nil || err != nil {
 		return nil, err
 	}
-	whole := o.find(p)
-	var before []*task.Result
-	for off := whole.off; off < whole.off+whole.n; {
-		rec, n, err := readRecord(whole.file, off)
+	whole, off := o.find(p), int64(0)
+	next := func(n int64) task.Output {
+		if off += n; n == 0 {
+			return nil
+		}
+		return savedAt(whole, off-n, n)
+	}
+	for off < p.n {
+		rec, n, err := readRecord(whole, off)
 		if err != nil {
 			return nil, err
 		}
@@ -170,11 +175,7 @@ func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 			return nil, err
 		}
 		off += n
-		r.Stdout = output(whole.file, off, rec.Stdout.n)
-		off += rec.Stdout.n
-		r.Stderr = output(whole.file, off, rec.Stderr.n)
-		off += rec.Stderr.n
-		r.Earlier = rec.Unkept
+		r.Stdout, r.Stderr, r.Earlier = next(rec.Stdout.n), next(rec.Stderr.n), rec.Unkept
 		before = append(before, r)
 	}
 	return before, nil
@@ -227,38 +228,27 @@ func (w *outputWriter) cut() extent {
 }
 
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
-type savedOutput struct {
-	file   *os.File
-	off, n int64
-}
+type savedOutput struct{ *io.SectionReader }
 
-// output returns the n bytes of a file at off as an output; nil if n is 0.
-func output(file *os.File, off, n int64) task.Output {
-	if n == 0 {
-		return nil
-	}
-	return &savedOutput{file, off, n}
+// savedAt returns the n bytes of a file at off as an output.
+func savedAt(file io.ReaderAt, off, n int64) savedOutput {
+	return savedOutput{io.NewSectionReader(file, off, n)}
 }
-
-func (s *savedOutput) section() *io.SectionReader { return io.NewSectionReader(s.file, s.off, s.n) }
 
 // Len returns the number of bytes.
-func (s *savedOutput) Len() int64 { return s.n }
-
-// ReadAt reads from the output.
-func (s *savedOutput) ReadAt(p []byte, off int64) (int, error) { return s.section().ReadAt(p, off) }
+func (s savedOutput) Len() int64 { return s.Size() }
 
 // WriteTo writes the whole output to w.
-func (s *savedOutput) WriteTo(w io.Writer) (int64, error) {
-	return io.CopyBuffer(w, s.section(), make([]byte, min(s.n, bufferSize)))
+func (s savedOutput) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(w, io.NewSectionReader(s, 0, s.Size()), make([]byte, min(s.Size(), bufferSize)))
 }
 
 // Tail returns at most the last n bytes.
-func (s *savedOutput) Tail(n int) ([]byte, error) {
-	b := make([]byte, min(int64(n), s.n))
-	_, err := s.ReadAt(b, s.n-int64(len(b)))
+func (s savedOutput) Tail(n int) ([]byte, error) {
+	b := make([]byte, min(int64(n), s.Size()))
+	_, err := s.ReadAt(b, s.Size()-int64(len(b)))
 	return b, err
 }
 
 // Close does nothing: others may read the file.
-func (s *savedOutput) Close() error { return nil }
+func (s savedOutput) Close() error { return nil }
