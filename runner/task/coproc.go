@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -84,21 +85,12 @@ func (b *Block) Size() int64 { return int64(len(b.Head)+len(b.Text)) + b.Len }
 
 // WriteTo writes all bytes to w. It may be called again.
 func (b *Block) WriteTo(w io.Writer) (n int64, err error) {
-	for _, p := range [...][]byte{b.Head, b.Text} {
-		if len(p) == 0 {
-			continue
-		}
-		k, err := w.Write(p)
-		if n += int64(k); err != nil {
-			return n, err
-		}
-	}
+	parts := []io.Reader{bytes.NewReader(b.Head), bytes.NewReader(b.Text)}
 	if b.File != nil {
-		k, err := io.Copy(w, io.NewSectionReader(b.File, b.Off, b.Len))
-		if err == nil && k < b.Len {
-			err = io.ErrUnexpectedEOF
-		}
-		return n + k, err
+		parts = append(parts, io.NewSectionReader(b.File, b.Off, b.Len))
 	}
-	return n, nil
+	if n, err = io.Copy(w, io.MultiReader(parts...)); err == nil && n < b.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
