@@ -247,10 +247,8 @@ func TestQueueWithdraws(t *testing.T) {
 	j := opened(t, cfg)
 	left(t, j)
 	accept(t, j, 1)
-	lost, _, err := j.encode([]*task.Task{{ID: 2}, {ID: 3}})
-	require.NoError(t, err)
-	lost = appendNotes(lost, evWithdrawn, []identity{j.queue.identity(2), j.queue.identity(3)})
-	j.appendNotes(lost)
+	accept(t, j, 2, 3)
+	j.appendNotes(appendNotes(nil, evWithdrawn, []identity{j.queue.identity(2), j.queue.identity(3)}))
 	withdrawn := accept(t, j, 4)
 	accept(t, j, 5)
 	require.NoError(t, j.Withdraw(withdrawn))
@@ -569,25 +567,6 @@ func TestQueueForgets(t *testing.T) {
 		require.NoError(t, j.Close())
 		cfg.Slack = -1 << 40
 	}
-}
-
-// A task that is being added while a compaction begins keeps its environment, although
-// nothing else needs that any more.
-func TestQueueAddsDuringCompaction(t *testing.T) {
-	cfg := queued(t.TempDir())
-	cfg.Queue.Keep = -time.Hour
-	j := opened(t, cfg)
-	left(t, j)
-	finish(t, j, 1, ends(ok).attempt(j, accept(t, j, 1)[0], 1, true))
-	more := []*task.Task{{ID: 2, Bare: true, Env: []string{"A=1", "SECRET=2"}}}
-	lines, envs, err := j.encode(more)
-	require.NoError(t, err)
-	require.NoError(t, j.compact(nil))
-	require.NoError(t, j.accept(lines, envs))
-	require.NoError(t, j.Close())
-	got := reopened(t, cfg)
-	require.Len(t, got, 1)
-	require.NoError(t, got[2].Err)
 }
 
 // However often a queue is opened, what ended long ago does not pile up.

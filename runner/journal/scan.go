@@ -102,17 +102,12 @@ func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
 	}
-	r, err = parseLine(text)
-	return r, int64(len(text)), err
-}
-
-// parseLine parses a line after verifying its checksum.
-func parseLine(text []byte) (*record, error) {
 	body, ok := unseal(text)
 	if !ok {
-		return nil, errDamagedRecord
+		return nil, 0, errDamagedRecord
 	}
-	return parse(body)
+	r, err = parse(body)
+	return r, int64(len(text)), err
 }
 
 // readLine reads the line at off. At the end of f it has no newline.

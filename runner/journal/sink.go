@@ -27,29 +27,24 @@ func (j *Journal) Commit() *Commit { return &Commit{j} }
 // Consume makes the ends in a batch durable with one fsync. After an error nothing
 // is recorded any more.
 func (c *Commit) Consume(events []task.Event) error {
-	j := c.journal
-	ended := func(e task.Event) bool {
-		return e.Kind == task.Finished && e.Task.Done == nil && j.finishes(e.Result)
-	}
-	if !slices.ContainsFunc(events, ended) {
-		return j.failure()
-	}
-	if j.cfg.Queue != nil {
-		j.endedWithout(events)
-		defer j.compactIfWasteful()
-	}
-	return j.sync()
-}
-
-// endedWithout records the ends of the tasks of a queue that had no attempt running,
-// of which a runner.Recorder is not told.
-func (j *Journal) endedWithout(events []task.Event) {
+	j, ended := c.journal, false
 	for i := range events {
 		e := &events[i]
-		if e.Kind == task.Finished && e.Attempt == 0 && e.Task.Done == nil && j.finishes(e.Result) {
+		if e.Kind != task.Finished || e.Task.Done != nil || !j.finishes(e.Result) {
+			continue
+		}
+		ended = true
+		if e.Attempt == 0 && j.cfg.Queue != nil { // of which a runner.Recorder is not told
 			_ = j.append(false, func(b []byte) []byte { return j.endMembers(appendResult(b, evEnded, e.Task, e.Result)) })
 		}
 	}
+	if !ended {
+		return j.failure()
+	}
+	if j.cfg.Queue != nil {
+		defer j.compactIfWasteful()
+	}
+	return j.sync()
 }
 
 // Close returns the error that ended the recording, if any. The journal stays open.

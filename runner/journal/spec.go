@@ -111,7 +111,7 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 	b = append(append(b, `","spec":`...), bytes.TrimSpace(spec.Bytes())...)
 	b = seal(b, from)
 	if n := len(b) - from; n > maxLine {
-		return b[:from], fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
+		return b, fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
 	}
 	return b, nil
 }
