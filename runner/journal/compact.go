@@ -64,7 +64,7 @@ func (j *Journal) compactIfWasteful() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	c := &j.compactor
-	if !c.ready || j.fault != nil || c.stopping.Load() || !j.wastes() {
+	if !c.ready || j.failure() != nil || c.stopping.Load() || !j.wastes() {
 		return
 	}
 	c.ready = false

@@ -130,8 +130,9 @@ type Journal struct {
 	end       int64  // of the last line in file
 	allocated int64  // end of the disk space allocated for file; 0 before the first write
 	dirty     bool   // written to since the last sync
-	fault     error  // the first error; nothing but notes is written after it
 	closed    bool
+
+	fault atomic.Pointer[error] // the first error; nothing but notes is written after it
 
 	syncing sync.Mutex   // held, before mu is taken, while files are synced or file is replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written

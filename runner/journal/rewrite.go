@@ -195,7 +195,7 @@ func (j *Journal) install(draft *os.File) error {
 		return err
 	}
 	if err := syncDir(j.cfg.Dir); err != nil {
-		j.setFault(err)
+		j.fail(err)
 		return err
 	}
 	if f, err := openFile(path, 0, j.cfg.Queue != nil); err == nil {

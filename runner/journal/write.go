@@ -116,7 +116,7 @@ func (j *Journal) appendNotes(lines []byte) {
 	defer j.mu.Unlock()
 	_ = j.flush()
 	if err := j.write(lines); err != nil {
-		j.setFault(err)
+		j.fail(err)
 	}
 }
 
@@ -124,29 +124,29 @@ func (j *Journal) appendNotes(lines []byte) {
 // holds mu.
 func (j *Journal) flush() error {
 	if err := j.out.flush(); err != nil {
-		j.setFault(fmt.Errorf("keep output: %w", err))
+		j.fail(fmt.Errorf("keep output: %w", err))
 	}
 	lines := j.waiting
 	j.waiting = j.waiting[:0]
-	if j.closed && j.fault == nil {
-		j.fault = fs.ErrClosed
+	if closed := fs.ErrClosed; j.closed {
+		j.fault.CompareAndSwap(nil, &closed)
 	}
 	return j.put(lines)
 }
 
 // put writes lines. The caller holds mu.
 func (j *Journal) put(lines []byte) error {
-	if j.fault != nil || len(lines) == 0 {
-		return j.fault
+	if err := j.failure(); err != nil || len(lines) == 0 {
+		return err
 	}
 	err := j.allocate(int64(len(lines)))
 	if err == nil {
 		err = j.write(lines)
 	}
 	if err != nil {
-		j.setFault(err)
+		j.fail(err)
 	}
-	return j.fault
+	return j.failure()
 }
 
 // allocate allocates disk space for n bytes and notes after them, without changing
@@ -177,24 +177,18 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// setFault ends the recording because of err. The caller holds mu.
-func (j *Journal) setFault(err error) {
-	if j.fault == nil {
-		j.fault = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
-	}
-}
-
+// fail ends the recording because of err, unless it has ended.
 func (j *Journal) fail(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.setFault(err)
+	err = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
+	j.fault.CompareAndSwap(nil, &err)
 }
 
 // failure returns why nothing is recorded any more, or nil.
 func (j *Journal) failure() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.fault
+	if err := j.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // sync makes everything recorded so far durable.
