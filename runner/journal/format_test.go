@@ -207,22 +207,6 @@ func TestDamageIsReported(t *testing.T) {
 	require.ErrorContains(t, Dump(dir, new(bytes.Buffer)), "is damaged")
 }
 
-func TestDump(t *testing.T) {
-	dir, all := lines(t)
-	var b bytes.Buffer
-	require.NoError(t, Dump(dir, &b))
-	got := strings.SplitAfter(b.String(), "\n")
-	require.Len(t, got, len(all)+1)
-	for i, l := range all {
-		var m, want map[string]any
-		require.NoError(t, json.Unmarshal([]byte(got[i]), &m))
-		require.NoError(t, json.Unmarshal([]byte(l), &want))
-		delete(want, "crc")
-		require.Equal(t, want, m)
-	}
-	require.ErrorIs(t, Dump(t.TempDir(), &b), os.ErrNotExist)
-}
-
 // A summary of many tasks, of which some ended twice, against sums made here.
 func TestSummaryOfMany(t *testing.T) {
 	cfg := configured(t.TempDir())

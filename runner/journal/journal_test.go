@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -139,26 +138,6 @@ func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string)
 	return ran
 }
 
-func TestResume(t *testing.T) {
-	cfg := configured(t.TempDir())
-	shown, ran := run(t, cfg, ok, "x a", "x b", "x a")
-	require.Equal(t, "a\nb\na\n", shown)
-	require.Len(t, ran, 3)
-
-	shown, ran = run(t, cfg, ok, "x a", "x b", "x a")
-	require.Empty(t, shown, "each result is shown once over all runs")
-	require.Empty(t, ran)
-
-	shown, ran = run(t, cfg, ok, "x new", "x a", "x c", "x a", "x a", "x b")
-	require.Equal(t, []string{"x new", "x c", "x a"}, ran, "what is new runs, the third equal one, too")
-	require.Equal(t, "new\nc\na\n", shown)
-
-	cfg.Past.Replay = true
-	shown, ran = run(t, cfg, ok, "x a", "x b", "x a")
-	require.Equal(t, "a\nb\na\n", shown)
-	require.Empty(t, ran)
-}
-
 // A run that is told to end does not wait for its reader.
 func TestNothingIsReadOnceItIsClosed(t *testing.T) {
 	j := opened(t, configured(t.TempDir()))
@@ -177,20 +156,6 @@ func TestClosedIsNotDamaged(t *testing.T) {
 	require.NoError(t, j.Close())
 	_, err := j.out.verified(extent{0, 2, 0})
 	require.ErrorIs(t, err, os.ErrClosed)
-}
-
-func TestFailedStayOrRunAgain(t *testing.T) {
-	cfg := configured(t.TempDir())
-	fail := func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 3} }
-	_, ran := run(t, cfg, fail, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-	cfg.Past.RetryFailed = true
-	_, ran = run(t, cfg, ok, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran, "now it is well")
 }
 
 // What ended but was not shown when crew was gone is shown by the next run, and does not run
@@ -216,24 +181,6 @@ func TestEndedAndNotShown(t *testing.T) {
 		require.Empty(t, ran)
 		require.Empty(t, shown)
 	}
-}
-
-func TestInterruptedRunsAgain(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	tk := first(t, j, "x a")
-	require.Panics(t, func() { ends(func(task.Attempt) *task.Result { panic("killed") }).attempt(j, tk, 1, true) })
-	require.NoError(t, j.Close())
-
-	j = opened(t, cfg)
-	left, resumed := j.Resumed()
-	require.True(t, resumed)
-	require.Equal(t, Resumed{Interrupted: 1}, left)
-	require.Equal(t, []string{"x a"}, drive(t, j, ok, &shower{}, "x a"))
-	require.NoError(t, j.Close())
-	require.Contains(t, read(t, cfg.Dir), `"interrupted":["`, "the journal says so")
-	_, ran := run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
 }
 
 // An end may wait for the next start to be written with, and not for longer.
@@ -596,41 +543,6 @@ func TestDamagedOutputRunsAgain(t *testing.T) {
 		require.Equal(t, strings.Repeat("a", size), shown)
 		require.Equal(t, []string{"task 1 runs again: its kept output is damaged"}, said)
 	}
-}
-
-func TestRefusals(t *testing.T) {
-	cfg := configured(t.TempDir())
-	run(t, cfg, ok, "x a")
-	other := cfg
-	other.Command.Line = "crew y"
-	_, err := Open(other)
-	var wrong *WrongDir
-	require.ErrorAs(t, err, &wrong)
-	require.ErrorContains(t, err, "it was crew x, this is crew y")
-	other.Command = Command{"crew x", "/tmp"}
-	_, err = Open(other)
-	require.ErrorContains(t, err, "it was run in /, this is run in /tmp")
-
-	path := filepath.Join(cfg.Dir, journalName)
-	good := read(t, cfg.Dir)
-	for _, old := range []string{"1", "2"} {
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":`+old, 1)), 0o666))
-		_, err = Open(cfg)
-		require.ErrorContains(t, err, "has format "+old+", but this crew knows only format 3")
-	}
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
-	_, err = Open(cfg)
-	require.ErrorContains(t, err, "its first line is damaged")
-	cfg.Past.Reset = true
-	_, ran := run(t, cfg, ok, "x a")
-	require.Len(t, ran, 1)
-
-	foreign := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o666))
-	_, err = Open(configured(foreign))
-	require.ErrorAs(t, err, &wrong)
-	_, err = os.Stat(filepath.Join(foreign, lockName))
-	require.ErrorIs(t, err, fs.ErrNotExist, "nothing was made in it")
 }
 
 func TestResetKeepsDurations(t *testing.T) {

@@ -183,26 +183,6 @@ func TestQueueRunsAgain(t *testing.T) {
 	require.Empty(t, reopened(t, cfg))
 }
 
-// What ended but was not shown is shown by the next run.
-func TestQueueShowsWhatWasNotShown(t *testing.T) {
-	cfg := queued(t.TempDir())
-	cfg.Queue.Keep = 0
-	j := opened(t, cfg)
-	left(t, j)
-	tk := accept(t, j, 1)[0]
-	ends(ok).attempt(j, tk, 1, true)
-	require.NoError(t, j.Close())
-	cfg.Slack = -1 << 40
-	j = opened(t, cfg)
-	r := left(t, j)[1].Done
-	require.False(t, r.Earlier)
-	var out bytes.Buffer
-	_, err := r.Stdout.WriteTo(&out)
-	require.NoError(t, err)
-	require.Equal(t, "1\n", out.String())
-	require.NoError(t, j.Close())
-}
-
 // A task whose environment cannot be read does not run without it.
 func TestQueueMissesEnvironment(t *testing.T) {
 	cfg := queued(t.TempDir())
@@ -307,35 +287,6 @@ func TestQueueIsNotPrinted(t *testing.T) {
 	require.Contains(t, out.String(), `"event":"accepted"`)
 	require.NotContains(t, out.String(), "SECRET")
 	require.NotContains(t, out.String(), "environment")
-}
-
-func TestQueueRefusals(t *testing.T) {
-	dir := t.TempDir()
-	run(t, configured(dir), ok, "x a")
-	before := read(t, dir)
-	_, err := Open(queued(dir))
-	var wrong *WrongDir
-	require.ErrorAs(t, err, &wrong)
-	require.ErrorContains(t, err, "holds the journal of a run, which is not a crew serve: give another directory")
-	require.Equal(t, before, read(t, dir))
-
-	cfg := queued(t.TempDir())
-	j := opened(t, cfg)
-	accept(t, j, 1)
-	require.NoError(t, j.Close())
-	for _, reset := range []bool{false, true} {
-		plain := configured(cfg.Dir)
-		plain.Past.Reset = reset
-		_, err = Open(plain)
-		require.ErrorAs(t, err, &wrong)
-		require.ErrorContains(t, err, "holds the tasks of a crew serve: give another directory")
-	}
-	other := cfg
-	other.Command.Line = "crew serve y"
-	_, err = Open(other)
-	require.ErrorAs(t, err, &wrong)
-	require.ErrorContains(t, err, "it was crew serve, this is crew serve y; give another directory")
-	require.Len(t, reopened(t, cfg), 1)
 }
 
 // A task may be as large as the kernel lets a process be, and a little larger.
