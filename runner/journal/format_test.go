@@ -106,7 +106,7 @@ func TestTable(t *testing.T) {
 			e.seen++
 			want[id]++
 		}
-		require.Equal(t, limit != "", len(table.kept) > 0)
+		require.Equal(t, limit != "", table.full)
 		require.Equal(t, limit != "no file", table.file != nil, "there are more than fit into memory")
 		n := 0
 		for e := range table.all {

@@ -83,7 +83,7 @@ func (f *Facts) Append(b []byte) []byte {
 	}
 	seconds := func(name string, d Seconds) {
 		if d != 0 {
-			b = AppendSeconds(b, name, d)
+			b = d.append(AppendName(b, name))
 		}
 	}
 	number("task", int64(f.Task))
