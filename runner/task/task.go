@@ -230,16 +230,13 @@ const MaxHost = 253
 // underscores, of which it replaces other bytes, and not a hyphen first. It is at most
 // MaxHost bytes long.
 func HostName(s string) string {
-	text := func(i int, c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' && i > 0
-	}
-	s = s[:min(len(s), MaxHost)]
-	for i := range len(s) {
-		if !text(i, s[i]) {
-			s = s[:i] + "_" + s[i+1:]
+	name := []byte(s[:min(len(s), MaxHost)])
+	for i, c := range name {
+		if strings.IndexByte(alphanumerics+"._-", c) < 0 || c == '-' && i == 0 {
+			name[i] = '_'
 		}
 	}
-	return s
+	return string(name)
 }
 
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.
