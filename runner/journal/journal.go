@@ -199,15 +199,12 @@ func (j *Journal) openFiles() error {
 		j.file = f
 		err = j.load()
 	}
-	if err == nil {
-		if err := j.checkKind(); err != nil {
-			return err
-		}
-	}
-	if err == nil && !j.cfg.Past.Reset {
+	_, unknown := errors.AsType[*headError](err)
+	switch reset := j.cfg.Past.Reset; {
+	case err == nil && !reset:
 		err = j.resume()
-	} else {
-		err = j.startOver(err)
+	case err == nil, errors.Is(err, fs.ErrNotExist), unknown && reset:
+		err = j.startOver()
 	}
 	if err != nil {
 		return err
@@ -222,7 +219,8 @@ func (j *Journal) openFiles() error {
 	return nil
 }
 
-// load loads the journal, again if it was replaced.
+// load loads the journal, again if it was replaced. It returns an error if that is a
+// queue's and this one is not, or the other way round.
 func (j *Journal) load() error {
 	l, err := loadFile(j.file)
 	if err != nil {
@@ -234,13 +232,7 @@ func (j *Journal) load() error {
 	}
 	j.past, j.end = l, l.scanned.end
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
-	return nil
-}
-
-// checkKind returns an error if the loaded journal is that of a queue and this one is
-// not, or the other way round.
-func (j *Journal) checkKind() error {
-	switch queue := j.past.head.Queue != ""; {
+	switch queue := l.head.Queue != ""; {
 	case queue == (j.cfg.Queue != nil):
 		return nil
 	case queue:
@@ -274,22 +266,6 @@ func (j *Journal) resume() error {
 		return j.failure()
 	}
 	return j.load()
-}
-
-// startOver replaces the loaded journal with an empty one. loadErr is the error of
-// loading it, if any.
-func (j *Journal) startOver(loadErr error) error {
-	_, unknown := errors.AsType[*headError](loadErr)
-	if loadErr != nil && !errors.Is(loadErr, fs.ErrNotExist) && !(unknown && j.cfg.Past.Reset) {
-		return loadErr
-	}
-	if err := j.create(); err != nil {
-		return err
-	}
-	if err := j.load(); err != nil {
-		return err
-	}
-	return j.out.open(j.past.outFirst, j.past.outEnd)
 }
 
 // begin records that a run begins, and which tasks the last one left running.

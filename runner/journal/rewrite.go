@@ -71,9 +71,9 @@ func openFile(path string, flags int, queue bool) (*os.File, error) {
 	return f, err
 }
 
-// create puts a journal without tasks in the place of the one that may be loaded, of which
+// startOver puts a journal without tasks in the place of the one that may be loaded, of which
 // it keeps how long the tasks took.
-func (j *Journal) create() error {
+func (j *Journal) startOver() error {
 	// Its name becomes durable with the journal's. It is not truncated yet: it may belong to
 	// a journal that stays because this one cannot be completed.
 	output, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
@@ -100,10 +100,16 @@ func (j *Journal) create() error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = j.install(file)
+	}
+	if err == nil {
+		err = j.load()
+	}
 	if err != nil {
 		return err
 	}
-	return j.install(file)
+	return j.out.open(j.past.outFirst, j.past.outEnd)
 }
 
 // copy writes what a line of l says that no later one does.
