@@ -18,7 +18,7 @@ import (
 	"crew/runner/task"
 )
 
-// truth is what a journal says of the tasks that are done and, in a queue, of those
+// truth returns what a journal says of the tasks that are done and, in a queue, of those
 // that wait, read as slowly as can be.
 func truth(file []byte) (isDone, waits map[string]bool) {
 	isDone, accepted := map[string]bool{}, map[string]bool{}

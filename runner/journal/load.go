@@ -50,7 +50,8 @@ func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, e
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64, scanned: scanned{stop: stop},
+		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64,
+		scanned: scanned{stop: stop},
 	}
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)

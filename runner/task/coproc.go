@@ -49,10 +49,10 @@ func (p Protocol) End(b []byte, attempt int) []byte {
 // does not block. The slice is valid until the next call.
 type Swap func(ended []*Result) (next []Attempt, left Left)
 
-// Left is what a slot still has to expect.
+// Left says whether a slot may expect more attempts.
 type Left uint8
 
-// What a slot has to expect.
+// The values of Left.
 const (
 	LeftMore Left = iota // attempts may come
 	LeftRest             // no task waits and none will come, but one that runs may be tried again

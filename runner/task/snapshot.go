@@ -20,7 +20,7 @@ type Snapshot struct {
 	Aside    int        // tasks that wait for a retry, a limit or other tasks
 }
 
-// Where is what is known of one task.
+// Where describes one task, as far as it is known.
 type Where struct {
 	ID       uint64
 	Task     *Task     // nil unless it waits, runs, or is remembered because it failed
@@ -32,7 +32,7 @@ type Where struct {
 	Held     uint64    // if it has ended and its result is held back: by this unfinished task
 }
 
-// Past is what is kept of a task that has ended.
+// Past describes a task that has ended, as far as that is kept.
 type Past struct {
 	Facts            // of its last attempt
 	Record  Bytes    // by which to recognize the task, if the command does not tell
@@ -101,7 +101,7 @@ const (
 	ByTokens                   // a token of make's jobserver
 )
 
-// Blocking is what tasks wait for.
+// Blocking describes what tasks wait for.
 type Blocking struct {
 	By    Cause
 	Tasks int       // how many wait, or for ByWorkers how many workers there are

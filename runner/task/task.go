@@ -193,7 +193,7 @@ func (t *Task) InputSize() int64 {
 	return int64(len(t.Stdin))
 }
 
-// Origin is what a task's command and environment tell of an attempt. If a task
+// Origin holds what a task's command and environment tell of an attempt. If a task
 // carries out the attempt of a run on another machine, it is that one's.
 type Origin struct {
 	Task   uint64 // {#} and CREW_SEQ
