@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,10 +93,8 @@ const envMark = `,"environment":`
 // appendAccepted appends the line about a task that was accepted. env is the
 // checksum of the environment of a bare task.
 func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte, error) {
-	var spec bytes.Buffer
-	enc := json.NewEncoder(&spec)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(specOf(t)); err != nil {
+	spec, err := json.Marshal(specOf(t))
+	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	from := len(b)
@@ -108,7 +105,7 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 	if t.Bare {
 		b = appendID(b, env)
 	}
-	b = append(append(b, `","spec":`...), bytes.TrimSpace(spec.Bytes())...)
+	b = append(append(b, `","spec":`...), spec...)
 	b = seal(b, from)
 	if n := len(b) - from; n > maxLine {
 		return b, fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
