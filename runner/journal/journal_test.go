@@ -636,10 +636,7 @@ func TestFullDiskForANote(t *testing.T) {
 // Two logs that fail are told of in one line.
 func TestLogsFail(t *testing.T) {
 	j := opened(t, configured(t.TempDir()))
-	l := j.Logs()
-	for _, why := range []string{"no log", "no tree"} {
-		l.Add(&shower{err: errors.New(why)})
-	}
+	l := j.Logs(&shower{err: errors.New("no log")}, &shower{err: errors.New("no tree")})
 	require.EqualError(t, l.Consume(nil), "no log; no tree")
 	require.EqualError(t, l.Close(task.Stats{}), "no log; no tree")
 }

@@ -73,11 +73,8 @@ type Logs struct {
 	due     time.Time // when the next sync may begin
 }
 
-// Logs returns an empty Logs. It is a runner.Sink that must come before Shown.
-func (j *Journal) Logs() *Logs { return &Logs{journal: j} }
-
-// Add adds a log. It must not be called after Consume.
-func (l *Logs) Add(log Log) { l.logs = append(l.logs, log) }
+// Logs returns a Logs. It is a runner.Sink that must come before Shown.
+func (j *Journal) Logs(logs ...Log) *Logs { return &Logs{journal: j, logs: logs} }
 
 // Consume passes a batch to all the logs.
 func (l *Logs) Consume(events []task.Event) (err error) {
