@@ -64,7 +64,7 @@ func (j *Journal) compactIfWasteful() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	c := &j.compactor
-	if !c.ready || j.fault != nil || c.stopping.Load() || !j.wastes() {
+	if !c.ready || j.failure() != nil || c.stopping.Load() || !j.wastes() {
 		return
 	}
 	c.ready = false
@@ -86,7 +86,7 @@ func (j *Journal) compact(l *loaded) error {
 		return err
 	}
 	if l == nil {
-		if l, err = load(&stoppable{old, &j.compactor.stopping}, end, old.Name()); err != nil {
+		if l, err = load(old, end, old.Name(), &j.compactor.stopping); err != nil {
 			return err
 		}
 		defer l.table.close()
@@ -97,20 +97,18 @@ func (j *Journal) compact(l *loaded) error {
 	}
 	file, err := j.draft(l.head.Queue, l.last, func(r *rewriter) error {
 		r.out, r.from = &j.out, from
-		_, err := scan(io.NewSectionReader(l.file, 0, l.scanned.end), func(ln line) {
-			if r.err == nil && !j.compactor.stopping.Load() {
-				r.copy(l, ln)
+		s := scanned{stop: &j.compactor.stopping}
+		for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
+			if r.copy(l, ln); r.err != nil {
+				return r.err
 			}
-		})
-		return cmp.Or(err, j.out.syncFiles()) // while nobody has to wait for that
+		}
+		return cmp.Or(s.err, j.out.syncFiles()) // while nobody has to wait for that
 	})
 	if err != nil {
 		return err
 	}
-	if end, err = j.catchUp(file, end); err == nil {
-		err = j.replace(file, end)
-	}
-	if err != nil {
+	if err := j.replace(file, end); err != nil {
 		discard(file)
 		return err
 	}
@@ -144,23 +142,20 @@ func (j *Journal) noteSizes(from int64) {
 	}
 }
 
-// catchUp copies the lines from offset end on to a new journal and makes them
-// durable there, so that little remains to be done while nothing can be recorded. It
-// returns the offset up to which it has copied.
-func (j *Journal) catchUp(file *os.File, end int64) (int64, error) {
+// replace copies the lines from offset end on to a new journal and puts it in the place
+// of the old one. Most are copied and made durable before, so that little remains to be done
+// while nothing can be recorded. A sync must not be of the old file meanwhile.
+func (j *Journal) replace(file *os.File, end int64) error {
 	if err := j.sync(); err != nil {
-		return 0, err
+		return err
 	}
 	j.mu.Lock()
 	old, to := j.file, j.end
 	j.mu.Unlock()
 	_, err := io.Copy(file, io.NewSectionReader(old, end, to-end))
-	return to, cmp.Or(err, file.Sync())
-}
-
-// replace copies the lines from offset end on to a new journal and puts it in the place
-// of the old one. Additions wait meanwhile: their sync must not be of the old file.
-func (j *Journal) replace(file *os.File, end int64) error {
+	if err = cmp.Or(err, file.Sync()); err != nil {
+		return err
+	}
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	j.mu.Lock()
@@ -171,23 +166,9 @@ func (j *Journal) replace(file *os.File, end int64) error {
 	if j.compactor.stopping.Load() {
 		return fs.ErrClosed
 	}
-	_, err := io.Copy(file, io.NewSectionReader(j.file, end, j.end-end))
+	_, err = io.Copy(file, io.NewSectionReader(old, to, j.end-to))
 	if err = cmp.Or(err, j.syncTo(file)); err != nil {
 		return err
 	}
 	return j.install(file)
-}
-
-// stoppable is a reader that can be stopped.
-type stoppable struct {
-	io.ReaderAt
-	stop *atomic.Bool
-}
-
-// ReadAt is that of the reader unless it was stopped.
-func (s *stoppable) ReadAt(p []byte, off int64) (int, error) {
-	if s.stop.Load() {
-		return 0, fs.ErrClosed
-	}
-	return s.ReaderAt.ReadAt(p, off)
 }

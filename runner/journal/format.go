@@ -21,8 +21,8 @@ const version = 3
 //
 //	{"event":"ended","id":"…","task":7,…,"outcome":"ok",…,"crc":"1a2b3c4d"}
 //
-// A line counts only if its checksum is right and its newline is there. The body of
-// a line is what the checksum covers: the object without its closing brace.
+// A line counts only if its checksum is right and its newline is there. The checksum
+// covers the body of a line: the object without its closing brace.
 const (
 	eventMark = `{"event":"`
 	idMark    = `,"id":"`

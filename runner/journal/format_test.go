@@ -24,9 +24,7 @@ func TestLinesAreJSON(t *testing.T) {
 	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", maxCommand)} {
 		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
 		r := &task.Result{Outcome: task.Exit, Code: 3, Argv: tk.Argv}
-		line := appendResult(nil, evEnded, tk, r, func(b []byte) []byte {
-			return appendExtent(b, "stdout", extent{12, 34, 1<<32 - 1})
-		})
+		line := seal(appendExtent(appendResult(nil, evEnded, tk, r), "stdout", extent{12, 34, 1<<32 - 1}), 0)
 		var m map[string]any
 		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
 		body, ok := unseal(line)
@@ -84,15 +82,15 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestTable: entries come and go between memory and file, and where the file
-// takes no more they stay in memory.
+// TestTable: entries come and go between memory and file, and where the file takes no more,
+// or there is none, they stay in memory.
 func TestTable(t *testing.T) {
-	for _, full := range []bool{false, true} {
-		table, want := newTable(t.TempDir(), 0), map[identity]uint32{}
+	for _, limit := range []string{"", "full", "no file"} {
+		table, want := newTable(map[string]string{"": t.TempDir(), "full": t.TempDir(), "no file": "/nowhere"}[limit], 0), map[identity]uint32{}
 		defer table.close()
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range 100_000 {
-			if full && i == 30_000 {
+			if limit == "full" && i == 30_000 {
 				var err error
 				table.file, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", table.file.Fd()))
 				require.NoError(t, err) // it can be read, but nothing can be added
@@ -108,8 +106,8 @@ func TestTable(t *testing.T) {
 			e.seen++
 			want[id]++
 		}
-		require.Equal(t, full, len(table.kept) > 0)
-		require.NotNil(t, table.file, "there are more than fit into memory")
+		require.Equal(t, limit != "", table.full)
+		require.Equal(t, limit != "no file", table.file != nil, "there are more than fit into memory")
 		n := 0
 		for e := range table.all {
 			holds(t, want[e.id] == e.seen)
@@ -122,20 +120,6 @@ func TestTable(t *testing.T) {
 	e := entry{}
 	e.setOffset(1<<47 + 5)
 	require.Equal(t, int64(1<<47+5), e.offset())
-}
-
-// TestTableWithoutAFile: a directory that takes no file costs memory alone.
-func TestTableWithoutAFile(t *testing.T) {
-	table := newTable("/nowhere", 0)
-	defer table.close()
-	id := func(i int) identity { return identity{0: byte(i), 1: byte(i >> 8), 5: byte(i >> 16)} }
-	for i := range 3 * maxPages * pageLen {
-		table.add(id(i)).seen = uint32(i)
-	}
-	for i := range 3 * maxPages * pageLen {
-		holds(t, table.find(id(i)).seen == uint32(i))
-	}
-	require.NoError(t, table.err)
 }
 
 func holds(t *testing.T, ok bool) {
@@ -154,38 +138,44 @@ func lines(t *testing.T) (dir string, all []string) {
 	return cfg.Dir, all[:len(all)-1]
 }
 
-func TestTornTailIsDropped(t *testing.T) {
+// However a journal is cut, what its whole lines say is known, and it can be gone on with.
+func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
-	dir, all := lines(t)
-	whole := strings.Join(all, "")
-	ends := map[int]int{} // offset → tasks that are done there
-	at, n := 0, 0
-	for _, l := range all {
-		for i := range len(l) {
-			ends[at+i] = n
-		}
-		at += len(l)
-		if strings.Contains(l, `"event":"ended"`) {
-			n++
-		}
-	}
-	require.Equal(t, 3, n)
-	cfg := configured(dir)
-	cfg.Notice = func(s string) { t.Fatal(s) }
-	for size := len(all[0]); size < len(whole); size += 11 {
-		for _, garbage := range []string{"", "\x00\x00\x00", "{\"event\":\"ended\"}\ngarbage\n"} {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, journalName), []byte(whole[:size]+garbage), 0o666))
+	dir, _ := lines(t)
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tasks := accept(t, j, 1)
+	accept(t, j, 2, 3)
+	finish(t, j, 1, ends(ok).attempt(j, tasks[0], 1, true))
+	require.NoError(t, j.Accept([]*task.Task{{ID: 4, Argv: []string{"x"}, Bare: true, Env: []string{"B=2"}}}))
+	require.NoError(t, j.Withdraw([]*task.Task{{Identity: j.queue.identity(3)}}))
+	require.NoError(t, j.Close())
+	for _, cfg := range []Config{configured(dir), cfg} {
+		cfg.Notice = func(s string) { t.Fatal(s) }
+		whole := []byte(read(t, cfg.Dir))
+		path, output := filepath.Join(cfg.Dir, journalName), filepath.Join(cfg.Dir, outputName(0))
+		kept, err := os.ReadFile(output)
+		require.NoError(t, err)
+		for n := bytes.IndexByte(whole, '\n') + 1; n < len(whole); n += 1 + rand.IntN(15) {
+			garbage := []string{"", "\x00\x00\x00", "{\"event\":\"ended\"}\ngarbage\n"}[rand.IntN(3)]
+			require.NoError(t, os.WriteFile(path, append(bytes.Clone(whole[:n]), garbage...), 0o600))
+			require.NoError(t, os.WriteFile(output, kept, 0o600))
+			isDone, waits := truth(whole[:n])
 			j := opened(t, cfg)
-			left, _ := j.Resumed()
-			require.Equal(t, ends[size], left.Tasks, "%d bytes", size)
+			now, _ := j.Resumed()
+			require.Equal(t, []int{len(isDone), len(waits)}, []int{now.Tasks, now.Waiting}, "%d bytes", n)
+			if cfg.Queue != nil {
+				for id, tk := range left(t, j) {
+					require.Equal(t, waits[string(appendID(nil, tk.Identity))], tk.Done == nil)
+					require.NoError(t, tk.Err)
+					require.True(t, id != 4 || len(tk.Env) == 1)
+				}
+			}
 			require.NoError(t, j.Close())
-			f, err := os.Open(filepath.Join(dir, journalName))
+			s, err := Summarize(cfg.Dir)
 			require.NoError(t, err)
-			l, err := loadFile(f)
-			require.NoError(t, err)
-			l.table.close()
-			require.Zero(t, l.scanned.damage, "what comes after stands on a line of its own")
-			require.NoError(t, f.Close())
+			require.Zero(t, s.Damage, "what comes after stands on a line of its own")
 		}
 	}
 }
@@ -217,47 +207,6 @@ func TestDamageIsReported(t *testing.T) {
 	require.ErrorContains(t, Dump(dir, new(bytes.Buffer)), "is damaged")
 }
 
-func TestDump(t *testing.T) {
-	dir, all := lines(t)
-	var b bytes.Buffer
-	require.NoError(t, Dump(dir, &b))
-	got := strings.SplitAfter(b.String(), "\n")
-	require.Len(t, got, len(all)+1)
-	for i, l := range all {
-		var m, want map[string]any
-		require.NoError(t, json.Unmarshal([]byte(got[i]), &m))
-		require.NoError(t, json.Unmarshal([]byte(l), &want))
-		delete(want, "crc")
-		require.Equal(t, want, m)
-	}
-	require.ErrorIs(t, Dump(t.TempDir(), &b), os.ErrNotExist)
-}
-
-func TestSummary(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	drive(t, j, func(a task.Attempt) *task.Result {
-		if a.Argv()[1] == "b" {
-			return &task.Result{Outcome: task.Exit, Code: 3}
-		}
-		return ok(a)
-	}, &shower{}, "x a", "x b")
-	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, time.Now()), true))
-	require.NoError(t, j.Close())
-	s, err := Summarize(cfg.Dir)
-	require.NoError(t, err)
-	require.Empty(t, s.Process)
-	require.Equal(t, cfg.Command, s.Command)
-	require.Equal(t, 2, s.Total.Tasks)
-	require.Equal(t, 1, s.ByOutcome[task.OK])
-	require.Equal(t, 1, s.Running)
-	require.EqualValues(t, "x c", s.Interrupted[0].Command)
-	require.EqualValues(t, "x b", s.Failed[0].Command)
-	require.Empty(t, s.Keys)
-	require.Equal(t, 3, *s.Failed[0].Exit)
-	require.WithinDuration(t, time.Now(), s.Begun, time.Hour)
-}
-
 // A summary of many tasks, of which some ended twice, against sums made here.
 func TestSummaryOfMany(t *testing.T) {
 	cfg := configured(t.TempDir())
@@ -269,8 +218,8 @@ func TestSummaryOfMany(t *testing.T) {
 		r := &task.Result{Outcome: o, Code: 3, Attempt: attempt, Worker: 1, Start: start, End: start.Add(took), User: took / 2}
 		tk := &task.Task{ID: uint64(n), Argv: []string{"x", strconv.Itoa(n)}, Key: fmt.Sprintf("k\"%d", n%keys)}
 		binary.LittleEndian.PutUint64(tk.Identity[:], uint64(n))
-		lines = appendStarted(lines, task.Attempt{Task: tk, Number: attempt, Slot: task.Slot{ID: 1}}, start)
-		lines = appendResult(lines, evEnded, tk, r, func(b []byte) []byte { return b })
+		lines = append(lines, seal(appendStarted(nil, task.Attempt{Task: tk, Number: attempt, Slot: task.Slot{ID: 1}}, start), 0)...)
+		lines = append(lines, seal(appendResult(nil, evEnded, tk, r), 0)...)
 	}
 	for n := tasks; n > 0; n-- {
 		write(n, 1, task.Exit, time.Millisecond)
@@ -278,13 +227,18 @@ func TestSummaryOfMany(t *testing.T) {
 	for n := 51; n <= tasks; n++ {
 		write(n, 2, task.OK, time.Second+time.Duration(n)*time.Microsecond)
 	}
-	require.NoError(t, j.append(lines, true))
+	j.appendNotes(lines)
+	j.Started(task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, false)
 	before := heap()
 	s, err := Summarize(cfg.Dir)
 	require.NoError(t, err)
 	require.Less(t, heap()-before, int64(1<<20))
 	require.NoError(t, j.Close())
 
+	require.Equal(t, cfg.Command, s.Command)
+	require.WithinDuration(t, time.Now(), s.Begun, time.Hour)
+	require.Equal(t, 1, s.Running)
+	require.EqualValues(t, "x c", s.Interrupted[0].Command)
 	require.Equal(t, tasks, s.Total.Tasks)
 	require.Equal(t, tasks-50, s.Retries)
 	require.Equal(t, 50, s.Total.Failed)

@@ -18,7 +18,7 @@ import (
 	"crew/runner/task"
 )
 
-// truth is what a journal says of the tasks that are done and, in a queue, of those
+// truth returns what a journal says of the tasks that are done and, in a queue, of those
 // that wait, read as slowly as can be.
 func truth(file []byte) (isDone, waits map[string]bool) {
 	isDone, accepted := map[string]bool{}, map[string]bool{}
@@ -60,11 +60,9 @@ func FuzzLoad(f *testing.F) {
 	whole = append(whole, seal([]byte(`{"event":"run","pid":1`), 0)...)
 	for i := range byte(4) {
 		tk := &task.Task{ID: uint64(i), Argv: []string{"x", `","outcome":"ok`}, Identity: identity{i}}
-		whole = appendStarted(whole, task.Attempt{Task: tk}, time.Unix(int64(i), 0))
+		whole = append(whole, seal(appendStarted(nil, task.Attempt{Task: tk}, time.Unix(int64(i), 0)), 0)...)
 		r := &task.Result{Outcome: task.OK + task.Outcome(i), Argv: tk.Argv}
-		whole = appendResult(whole, evEnded, tk, r, func(b []byte) []byte {
-			return appendExtent(b, "stdout", extent{1, 2, 3})
-		})
+		whole = append(whole, seal(appendExtent(appendResult(nil, evEnded, tk, r), "stdout", extent{1, 2, 3}), 0)...)
 	}
 	whole = appendNotes(whole, evReleased, []identity{{1}, {2}})
 	whole = appendEnvironment(whole, identity{9}, []string{"A=1", "B=\xff"})
@@ -82,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rest []byte) {
 		file := append(headOf("0123456789abcdef"), rest...)
 		want, waits := truth(file)
-		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
+		l, err := load(bytes.NewReader(file), int64(len(file)), "journal", nil)
 		require.NoError(t, err)
 		defer l.table.close()
 		n := 0
@@ -116,7 +114,7 @@ func FuzzLine(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append(headOf("0123456789abcdef"), seal(bytes.Clone(body), 0)...)
-		l, err := load(bytes.NewReader(file), int64(len(file)), "journal")
+		l, err := load(bytes.NewReader(file), int64(len(file)), "journal", nil)
 		require.NoError(t, err)
 		defer l.table.close()
 		for e := range l.table.all {
@@ -128,8 +126,9 @@ func FuzzLine(f *testing.F) {
 		}
 		r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}, from: 1}
 		r.out = &outputs{files: []outputFile{{File: scratch}}}
-		_, err = scan(bytes.NewReader(file), func(ln line) { r.copy(l, ln) })
-		require.NoError(t, err)
+		for ln := range new(scanned).lines(bytes.NewReader(file)) {
+			r.copy(l, ln)
+		}
 	})
 }
 

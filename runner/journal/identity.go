@@ -48,12 +48,9 @@ func (h *hasher) of(t *task.Task) identity {
 	return h.sum()
 }
 
-// occurrence returns the identity of the nth of equal tasks, counted from 1. first
+// occurrence returns the identity of the nth of equal tasks, from the second on. first
 // is the identity of the first.
 func (h *hasher) occurrence(first identity, n uint32) identity {
-	if n == 1 {
-		return first
-	}
 	h.buf = append(h.buf[:0], first[:]...)
 	h.number(int(n))
 	return h.sum()

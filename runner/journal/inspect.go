@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,22 +37,59 @@ func Dump(dir string, w io.Writer) error {
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
 	// What is written from now on may be read in part, which would look like damage.
-	s, err := scan(io.NewSectionReader(f, 0, st.Size()), func(ln line) {
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(f, 0, st.Size())) {
 		body := ln.body
 		switch event(body) {
 		case evEnvironment:
-			return
+			continue
 		case evAccepted:
 			body, _, _ = bytes.Cut(body, []byte(envMark))
 		}
 		_, _ = out.Write(body)
 		_, _ = out.WriteString("}\n")
-	})
-	err = cmp.Or(err, out.Flush())
+	}
+	err = cmp.Or(s.err, out.Flush())
 	if err == nil && s.damage.Lines > 0 {
 		err = fmt.Errorf("%s: %v", f.Name(), s.damage)
 	}
 	return err
+}
+
+// Past returns what is recorded of tasks that have ended, as far as it is known: in a
+// queue of any that is not forgotten, otherwise of those of this run. It reads the
+// journal, so it takes the longer the longer that is; calls wait for one another.
+func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
+	j.reading.Lock()
+	defer j.reading.Unlock()
+	j.Idle() // writes what it is to find
+	found := map[uint64]task.Past{}
+	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil) // j.file may be replaced meanwhile
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+		if len(found) == len(ids) {
+			break
+		}
+		if event(ln.body) != evEnded {
+			continue
+		}
+		id := number(ln.body, "task")
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		if r, err := parse(ln.body); err == nil && isDone(r.Outcome) {
+			p := task.Past{Facts: r.Facts, Kept: !r.Streamed && !r.Dropped}
+			if p.Kept {
+				p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
+			}
+			found[id] = p
+		}
+	}
+	return found
 }
 
 // Summary describes a journal. Times and attempts are of the tasks that are done, and
@@ -133,8 +171,12 @@ func summarize(dir string) (*Summary, error) {
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
 		Waiting: max(0, l.waiting-len(l.running)),
 	}}
-	if _, err := scan(io.NewSectionReader(f, 0, l.scanned.end), c.count); err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+	var again scanned
+	for ln := range again.lines(io.NewSectionReader(f, 0, l.scanned.end)) {
+		c.count(ln)
+	}
+	if again.err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), again.err)
 	}
 	c.complete()
 	s := c.Summary // alone: the rest of c is large

@@ -118,7 +118,6 @@ type Journal struct {
 
 	// recording
 
-	lines   sync.Pool  // of *[]byte, to make lines in
 	reading sync.Mutex // held while Past reads the journal
 
 	began int64 // offset of the first line that counts for Past
@@ -131,8 +130,9 @@ type Journal struct {
 	end       int64  // of the last line in file
 	allocated int64  // end of the disk space allocated for file; 0 before the first write
 	dirty     bool   // written to since the last sync
-	fault     error  // the first error; nothing but notes is written after it
 	closed    bool
+
+	fault atomic.Pointer[error] // the first error; nothing but notes is written after it
 
 	syncing sync.Mutex   // held, before mu is taken, while files are synced or file is replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
@@ -166,7 +166,6 @@ func open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{cfg: cfg, lock: lock, out: outputs{dir: cfg.Dir, queue: cfg.Queue != nil}}
-	j.lines.New = func() any { b := make([]byte, 0, usualLine); return &b }
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()
@@ -200,15 +199,12 @@ func (j *Journal) openFiles() error {
 		j.file = f
 		err = j.load()
 	}
-	if err == nil {
-		if err := j.checkKind(); err != nil {
-			return err
-		}
-	}
-	if err == nil && !j.cfg.Past.Reset {
+	_, unknown := errors.AsType[*headError](err)
+	switch reset := j.cfg.Past.Reset; {
+	case err == nil && !reset:
 		err = j.resume()
-	} else {
-		err = j.startOver(err)
+	case err == nil, errors.Is(err, fs.ErrNotExist), unknown && reset:
+		err = j.startOver()
 	}
 	if err != nil {
 		return err
@@ -223,7 +219,8 @@ func (j *Journal) openFiles() error {
 	return nil
 }
 
-// load loads the journal, again if it was replaced.
+// load loads the journal, again if it was replaced. It returns an error if that is a
+// queue's and this one is not, or the other way round.
 func (j *Journal) load() error {
 	l, err := loadFile(j.file)
 	if err != nil {
@@ -235,13 +232,7 @@ func (j *Journal) load() error {
 	}
 	j.past, j.end = l, l.scanned.end
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
-	return nil
-}
-
-// checkKind returns an error if the loaded journal is that of a queue and this one is
-// not, or the other way round.
-func (j *Journal) checkKind() error {
-	switch queue := j.past.head.Queue != ""; {
+	switch queue := l.head.Queue != ""; {
 	case queue == (j.cfg.Queue != nil):
 		return nil
 	case queue:
@@ -277,36 +268,21 @@ func (j *Journal) resume() error {
 	return j.load()
 }
 
-// startOver replaces the loaded journal with an empty one. loadErr is the error of
-// loading it, if any.
-func (j *Journal) startOver(loadErr error) error {
-	_, unknown := errors.AsType[*headError](loadErr)
-	if loadErr != nil && !errors.Is(loadErr, fs.ErrNotExist) && !(unknown && j.cfg.Past.Reset) {
-		return loadErr
-	}
-	if err := j.create(); err != nil {
-		return err
-	}
-	if err := j.load(); err != nil {
-		return err
-	}
-	return j.out.open(j.past.outFirst, j.past.outEnd)
-}
-
 // begin records that a run begins, and which tasks the last one left running.
 func (j *Journal) begin() error {
 	if j.cfg.Queue == nil {
 		j.began = j.end
 	}
-	b := begin(nil, evRun)
-	b = task.AppendTime(b, "at", time.Now())
-	b = task.AppendInt(b, "pid", int64(os.Getpid()))
-	b = task.AppendInt(b, "done", int64(j.past.tasks))
-	if len(j.past.running) > 0 {
-		ids := slices.Collect(maps.Keys(j.past.running))
-		b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
-	}
-	return j.append(seal(b, 0), true)
+	return j.append(true, func(b []byte) []byte {
+		b = task.AppendTime(begin(b, evRun), "at", time.Now())
+		b = task.AppendInt(b, "pid", int64(os.Getpid()))
+		b = task.AppendInt(b, "done", int64(j.past.tasks))
+		if len(j.past.running) > 0 {
+			ids := slices.Collect(maps.Keys(j.past.running))
+			b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
+		}
+		return b
+	})
 }
 
 // Close closes the files and releases the lock. It may be called again.
@@ -357,7 +333,7 @@ func (j *Journal) Resumed() (r Resumed, ok bool) {
 // tree is emptied.
 func (j *Journal) LogAll() error {
 	j.past.table.clear(logged)
-	return j.append(seal(begin(nil, evUnlogged), 0), true)
+	return j.append(true, func(b []byte) []byte { return begin(b, evUnlogged) })
 }
 
 // Unlogged is an iter.Seq of the start times of the tasks that earlier runs finished

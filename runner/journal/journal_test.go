@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -139,27 +138,8 @@ func drive(t *testing.T, j *Journal, exec ends, out *shower, commands ...string)
 	return ran
 }
 
-func TestResume(t *testing.T) {
-	cfg := configured(t.TempDir())
-	shown, ran := run(t, cfg, ok, "x a", "x b", "x a")
-	require.Equal(t, "a\nb\na\n", shown)
-	require.Len(t, ran, 3)
-
-	shown, ran = run(t, cfg, ok, "x a", "x b", "x a")
-	require.Empty(t, shown, "each result is shown once over all runs")
-	require.Empty(t, ran)
-
-	shown, ran = run(t, cfg, ok, "x new", "x a", "x c", "x a", "x a", "x b")
-	require.Equal(t, []string{"x new", "x c", "x a"}, ran, "what is new runs, the third equal one, too")
-	require.Equal(t, "new\nc\na\n", shown)
-
-	cfg.Past.Replay = true
-	shown, ran = run(t, cfg, ok, "x a", "x b", "x a")
-	require.Equal(t, "a\nb\na\n", shown)
-	require.Empty(t, ran)
-}
-
-// A run that is told to end does not wait for its reader.
+// A run that is told to end does not wait for its reader, which takes no output that it can
+// read no more for damaged.
 func TestNothingIsReadOnceItIsClosed(t *testing.T) {
 	j := opened(t, configured(t.TempDir()))
 	src := j.Source(&list{commands: []string{"x 1", "x 2"}})
@@ -168,80 +148,33 @@ func TestNothingIsReadOnceItIsClosed(t *testing.T) {
 	require.NoError(t, j.Close())
 	_, err = src.Next(nil)
 	require.ErrorIs(t, err, io.EOF)
+	_, err = j.out.verified(extent{0, 2, 0})
+	require.ErrorIs(t, err, os.ErrClosed)
 }
 
-func TestFailedStayOrRunAgain(t *testing.T) {
-	cfg := configured(t.TempDir())
-	fail := func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 3} }
-	_, ran := run(t, cfg, fail, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-	cfg.Past.RetryFailed = true
-	_, ran = run(t, cfg, ok, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran, "now it is well")
-}
-
-// What ended but was not shown when crew was gone is shown by the next run, and
-// does not run again.
+// What ended but was not shown when crew was gone is shown by the next run, and does not run
+// again; so also by a run that shows lines as they come. Lines that waited for their turn are
+// gone with the run, so the task runs again.
 func TestEndedAndNotShown(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
-	require.NoError(t, j.Close())
-	shown, ran := run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-	require.Equal(t, "a\n", shown)
-	shown, _ = run(t, cfg, ok, "x a")
-	require.Empty(t, shown)
-}
-
-// A run that shows lines as they come also shows whole results that an earlier run
-// has left, and they are not shown again.
-func TestShownInAnotherMode(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
-	require.NoError(t, j.Close())
-	cfg.Output.Plan = task.Plan{Show: task.ShowLines}
-	shown, ran := run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-	require.Equal(t, "a\n", shown)
-	shown, _ = run(t, cfg, ok, "x a")
-	require.Empty(t, shown)
-}
-
-// Lines that waited for their turn are gone with the run, so it all runs again.
-func TestHeldBackAndNotShown(t *testing.T) {
-	cfg := configured(t.TempDir())
-	cfg.Output.Plan = task.Plan{Show: task.ShowLines, Order: true}
-	j := opened(t, cfg)
-	drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
-	require.NoError(t, j.Close())
-	_, ran := run(t, cfg, ok, "x a")
-	require.Len(t, ran, 1)
-	_, ran = run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
-}
-
-func TestInterruptedRunsAgain(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	tk := first(t, j, "x a")
-	require.Panics(t, func() { ends(func(task.Attempt) *task.Result { panic("killed") }).attempt(j, tk, 1, true) })
-	require.NoError(t, j.Close())
-
-	j = opened(t, cfg)
-	left, resumed := j.Resumed()
-	require.True(t, resumed)
-	require.Equal(t, Resumed{Interrupted: 1}, left)
-	require.Equal(t, []string{"x a"}, drive(t, j, ok, &shower{}, "x a"))
-	require.NoError(t, j.Close())
-	require.Contains(t, read(t, cfg.Dir), `"interrupted":["`, "the journal says so")
-	_, ran := run(t, cfg, ok, "x a")
-	require.Empty(t, ran)
+	lines := task.Plan{Show: task.ShowLines}
+	ordered := task.Plan{Show: task.ShowLines, Order: true}
+	for _, c := range []struct {
+		before, now task.Plan
+		ran         []string
+	}{{}, {now: lines}, {before: ordered, now: ordered, ran: []string{"x a"}}} {
+		cfg := configured(t.TempDir())
+		cfg.Output.Plan = c.before
+		j := opened(t, cfg)
+		drive(t, j, ok, &shower{err: errors.New("nobody reads")}, "x a")
+		require.NoError(t, j.Close())
+		cfg.Output.Plan = c.now
+		shown, ran := run(t, cfg, ok, "x a")
+		require.Equal(t, c.ran, ran)
+		require.Equal(t, "a\n", shown)
+		shown, ran = run(t, cfg, ok, "x a")
+		require.Empty(t, ran)
+		require.Empty(t, shown)
+	}
 }
 
 // An end may wait for the next start to be written with, and not for longer.
@@ -606,41 +539,6 @@ func TestDamagedOutputRunsAgain(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	cfg := configured(t.TempDir())
-	run(t, cfg, ok, "x a")
-	other := cfg
-	other.Command.Line = "crew y"
-	_, err := Open(other)
-	var wrong *WrongDir
-	require.ErrorAs(t, err, &wrong)
-	require.ErrorContains(t, err, "it was crew x, this is crew y")
-	other.Command = Command{"crew x", "/tmp"}
-	_, err = Open(other)
-	require.ErrorContains(t, err, "it was run in /, this is run in /tmp")
-
-	path := filepath.Join(cfg.Dir, journalName)
-	good := read(t, cfg.Dir)
-	for _, old := range []string{"1", "2"} {
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"version":3`, `"version":`+old, 1)), 0o666))
-		_, err = Open(cfg)
-		require.ErrorContains(t, err, "has format "+old+", but this crew knows only format 3")
-	}
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, `"crew x"`, `"crew y"`, 1)), 0o666))
-	_, err = Open(cfg)
-	require.ErrorContains(t, err, "its first line is damaged")
-	cfg.Past.Reset = true
-	_, ran := run(t, cfg, ok, "x a")
-	require.Len(t, ran, 1)
-
-	foreign := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o666))
-	_, err = Open(configured(foreign))
-	require.ErrorAs(t, err, &wrong)
-	_, err = os.Stat(filepath.Join(foreign, lockName))
-	require.ErrorIs(t, err, fs.ErrNotExist, "nothing was made in it")
-}
-
 func TestResetKeepsDurations(t *testing.T) {
 	cfg := configured(t.TempDir())
 	took := map[string]time.Duration{"short": time.Millisecond, "long": time.Hour}
@@ -692,33 +590,6 @@ func TestInterruptedKeepsDuration(t *testing.T) {
 	}
 }
 
-// A disk that is full ends the record, not what it holds.
-func TestFullDisk(t *testing.T) {
-	for _, what := range []string{"journal", "outputs"} {
-		cfg := configured(t.TempDir())
-		j := opened(t, cfg)
-		var out shower
-		drive(t, j, ok, &out, "x a")
-		full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-		require.NoError(t, err)
-		if what == "journal" {
-			j.file.Close()
-			j.file = full
-		} else {
-			j.out.close()
-			j.out.files = []outputFile{{File: full}}
-		}
-		tk := first(t, j, "x b")
-		r := ends(ok).attempt(j, tk, 1, true)
-		require.Equal(t, task.OK, r.Outcome)
-		err = j.Commit().Consume([]task.Event{{Kind: task.Finished, ID: 1, Task: tk, Attempt: 1, Result: r}})
-		require.ErrorContains(t, err, "no space left on device")
-		require.NoError(t, j.Close())
-		_, ran := run(t, cfg, ok, "x a", "x b")
-		require.Equal(t, []string{"x b"}, ran, what)
-	}
-}
-
 // A journal can hold a note about a result that there was no room for, and nothing
 // else.
 func TestNoteInVain(t *testing.T) {
@@ -765,10 +636,7 @@ func TestFullDiskForANote(t *testing.T) {
 // Two logs that fail are told of in one line.
 func TestLogsFail(t *testing.T) {
 	j := opened(t, configured(t.TempDir()))
-	l := j.Logs()
-	for _, why := range []string{"no log", "no tree"} {
-		l.Add(&shower{err: errors.New(why)})
-	}
+	l := j.Logs(&shower{err: errors.New("no log")}, &shower{err: errors.New("no tree")})
 	require.EqualError(t, l.Consume(nil), "no log; no tree")
 	require.EqualError(t, l.Close(task.Stats{}), "no log; no tree")
 }

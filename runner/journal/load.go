@@ -1,12 +1,15 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -38,8 +41,8 @@ type loaded struct {
 	run              int64  // offset of the latest evRun
 }
 
-// load reads the first size bytes of the journal in f.
-func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
+// load reads the first size bytes of the journal in f, unless stop, if not nil, is set.
+func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, error) {
 	head, err := readHead(f, path)
 	if err != nil {
 		return nil, err
@@ -48,12 +51,12 @@ func load(f io.ReaderAt, size int64, path string) (*loaded, error) {
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
 		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64,
+		scanned: scanned{stop: stop},
 	}
-	l.scanned, err = scan(io.NewSectionReader(f, 0, size), l.apply)
-	if err == nil {
-		err = l.table.err
+	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
+		l.apply(ln)
 	}
-	if err != nil {
+	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
 		l.table.close()
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -65,7 +68,7 @@ func loadFile(f *os.File) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(f, st.Size(), f.Name())
+	return load(f, st.Size(), f.Name(), nil)
 }
 
 // apply updates l by a line, which overrides earlier ones. A line that makes no sense
@@ -103,7 +106,7 @@ func (l *loaded) apply(ln line) {
 
 func (l *loaded) applyTask(ev string, id identity, ln line) {
 	if l.head.Queue != "" {
-		l.last = max(l.last, bigNumber(ln.body, "task"))
+		l.last = max(l.last, number(ln.body, "task"))
 	}
 	switch ev {
 	case evAccepted:
@@ -112,7 +115,7 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 		l.used = true
 		e := l.table.add(id)
 		l.forget(e)
-		e.attempts = max(e.attempts, max(1, number(ln.body, "attempt"))-1)
+		e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
 		e.flags |= begun
 		e.setOffset(ln.off)
 		l.running[id] = ln.off
@@ -136,7 +139,7 @@ func (l *loaded) attempt(id identity, ln line) {
 	retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
 	lost := string(field(ln.body, "outcome")) == task.Lost.String()
 	if retried || lost {
-		e.attempts = max(e.attempts, number(ln.body, "attempt"))
+		e.attempts = max(e.attempts, small(ln.body, "attempt"))
 	}
 	if retried {
 		e.failures++
@@ -150,7 +153,7 @@ func (l *loaded) attempt(id identity, ln line) {
 // mark sets flags of the tasks that a body lists, if they are done.
 func (l *loaded) mark(body []byte, f flags) {
 	for id := range identities(body) {
-		if e := l.table.edit(id); e != nil && e.has(done) {
+		if e := l.table.find(id); e != nil && e.has(done) {
 			e.flags |= f
 		}
 	}
@@ -209,7 +212,7 @@ func (l *loaded) ended(id identity, ln line) {
 	l.forget(e)
 	l.forgetTries(id)
 	e.outcome, e.duration, e.flags, e.failures = last.outcome, last.duration, last.flags, 0
-	e.attempts = max(e.attempts, number(ln.body, "attempt"))
+	e.attempts = max(e.attempts, small(ln.body, "attempt"))
 	e.ended = last.ended
 	e.setOffset(ln.off)
 	if e.spec() > 0 {
@@ -227,7 +230,7 @@ func (l *loaded) ended(id identity, ln line) {
 
 // known restores what removed lines said about a task.
 func (l *loaded) known(id identity, ln line) {
-	age := number(ln.body, "age")
+	age := small(ln.body, "age")
 	if age > maxAge {
 		return
 	}
@@ -240,9 +243,9 @@ func (l *loaded) known(id identity, ln line) {
 	if field(ln.body, "failures") != nil {
 		l.used = true
 		e.flags |= begun
-		e.attempts, e.failures = number(ln.body, "attempt"), number(ln.body, "failures")
+		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
 		if t := l.tries[id]; t != nil {
-			t.omitted = int(bigNumber(ln.body, "omitted"))
+			t.omitted = int(number(ln.body, "omitted"))
 		}
 	}
 	e.setOffset(ln.off)
@@ -276,7 +279,7 @@ func (l *loaded) succeeded(e *entry) bool {
 // withdraw forgets the tasks that a body lists.
 func (l *loaded) withdraw(body []byte) {
 	for id := range identities(body) {
-		if e := l.table.edit(id); e != nil && e.spec() > 0 && !e.has(done) {
+		if e := l.table.find(id); e != nil && e.spec() > 0 && !e.has(done) {
 			e.setSpec(0)
 			l.waiting--
 			l.forgetTries(id)
@@ -284,22 +287,17 @@ func (l *loaded) withdraw(body []byte) {
 	}
 }
 
-// number returns a member that is a small number; 0 if there is none.
-func number(body []byte, name string) uint16 {
-	n := bigNumber(body, name)
-	if n > math.MaxUint16 {
-		return 0
-	}
-	return uint16(n)
-}
-
-func bigNumber(body []byte, name string) uint64 {
+// number returns a member that is a whole number; 0 if there is none.
+func number(body []byte, name string) uint64 {
 	n, err := strconv.ParseUint(string(field(body, name)), 10, 64)
 	if err != nil {
 		return 0
 	}
 	return n
 }
+
+// small is number for one that is at most 65535.
+func small(body []byte, name string) uint16 { return uint16(min(number(body, name), math.MaxUint16)) }
 
 // parseMoment parses a time to the second; 0 means unknown.
 func parseMoment(v []byte) uint32 {
@@ -315,4 +313,68 @@ func parseSeconds(v []byte) time.Duration {
 	var s task.Seconds
 	_ = s.UnmarshalJSON(v)
 	return time.Duration(max(s, 0))
+}
+
+// tries are the attempts of a task that failed or, once begun, were lost since it was
+// last done, if it is not done.
+type tries struct {
+	lines   []span // of those that are kept; see task.KeepAttempt
+	omitted int    // the others
+}
+
+// span holds the offset and the length of a line.
+type span struct{ off, n int64 }
+
+// tried notes an attempt. Its line is needed until the task is done.
+func (l *loaded) tried(id identity, ln line) {
+	t := l.tries[id]
+	if t == nil {
+		t = &tries{}
+		l.tries[id] = t
+	}
+	var out span
+	var full bool
+	l.needed += ln.n
+	if t.lines, out, full = task.KeepAttempt(t.lines, span{ln.off, ln.n}); full {
+		t.omitted++
+		l.needed -= out.n
+	}
+}
+
+// forgetTries notes that a task is done, or gone.
+func (l *loaded) forgetTries(id identity) {
+	if t := l.tries[id]; t != nil {
+		for _, s := range t.lines {
+			l.needed -= s.n
+		}
+		delete(l.tries, id)
+	}
+}
+
+// keeps reports whether a line is that of an attempt in tries.
+func (l *loaded) keeps(id identity, ln line) bool {
+	t := l.tries[id]
+	return t != nil && slices.Contains(t.lines, span{ln.off, ln.n})
+}
+
+// restoreTries sets what is known of the earlier attempts of t. What they wrote is not.
+func (l *loaded) restoreTries(t *task.Task) {
+	known := l.tries[t.Identity]
+	if known == nil {
+		return
+	}
+	t.Known = &task.Attempts{Omitted: known.omitted}
+	for _, s := range known.lines {
+		var r *task.Result
+		rec, _, err := readRecord(l.file, s.off)
+		if err == nil {
+			r, err = rec.facts(t)
+		}
+		if err != nil {
+			t.Known.Omitted++
+			continue
+		}
+		r.Earlier = true
+		t.Known.Before = append(t.Known.Before, r)
+	}
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -26,16 +25,6 @@ func hold(t *testing.T, dir string) *exec.Cmd {
 	require.NoError(t, err)
 	require.Equal(t, "open\n", line)
 	return cmd
-}
-
-func TestOneRunAtATime(t *testing.T) {
-	dir := t.TempDir()
-	cmd := hold(t, dir)
-	_, err := Open(configured(dir))
-	require.ErrorContains(t, err, fmt.Sprintf("is in use by crew, process %d", cmd.Process.Pid))
-	s, err := Summarize(dir)
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprint(cmd.Process.Pid), s.Process)
 }
 
 // TestTheLockOfAKilledProcess: it can be had at once, however long the kernel
@@ -66,16 +55,4 @@ func TestNoChildInheritsTheLock(t *testing.T) {
 	again, err := Open(configured(dir))
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
-}
-
-// TestDying: a process is worth waiting for from when it is killed until it is
-// gone.
-func TestDying(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	require.NoError(t, cmd.Start())
-	require.False(t, dying(cmd.Process.Pid))
-	require.NoError(t, cmd.Process.Kill())
-	require.True(t, dying(cmd.Process.Pid))
-	_ = cmd.Wait()
-	require.True(t, dying(cmd.Process.Pid))
 }

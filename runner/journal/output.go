@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -58,38 +59,44 @@ func parseExtent(v []byte) (p extent, ok bool) {
 // save writes the outputs of a task that has ended and its failed attempts, with attempts
 // also the outputs of these, and returns the extents in the order of streams.
 func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(streams)]extent, err error) {
-	switch n := task.Length(r.Stdout) + task.Length(r.Stderr); {
-	case n > smallOutput:
-		w := o.reserve(n)
-		if err = w.both(r, &saved); err == nil {
-			err = w.flush()
-		}
-	case n > 0:
-		err = o.saveSmall(r, n, &saved)
+	if n := task.Length(r.Stdout) + task.Length(r.Stderr); n > 0 {
+		err = o.write(n, func(w *outputWriter) error {
+			err := w.copy(r.Stdout)
+			saved[0] = w.cut()
+			err = cmp.Or(err, w.copy(r.Stderr))
+			saved[1] = w.cut()
+			return err
+		})
 	}
-	if err != nil {
-		return saved, err
-	}
-	if len(r.Before) > 0 {
+	if err == nil && len(r.Before) > 0 {
 		saved[2], err = o.saveAttempts(t, r.Before, attempts)
 	}
 	return saved, err
 }
 
-// saveSmall is save for n bytes, which wait for flush.
-func (o *outputs) saveSmall(r *task.Result, n int64, saved *[len(streams)]extent) error {
+// write has add write the next n bytes of outputs. Few bytes wait for flush. If not all are
+// written, the others are wasted until the next compaction.
+func (o *outputs) write(n int64, add func(*outputWriter) error) error {
 	o.mu.Lock()
+	last, off := o.last(), o.end
+	o.end += n
+	if n > smallOutput {
+		o.mu.Unlock()
+		buf := bufio.NewWriterSize(io.NewOffsetWriter(last, off-last.first), int(min(n, bufferSize)))
+		err := add(&outputWriter{buf, extent{off: off}})
+		err = cmp.Or(err, buf.Flush())
+		o.dirty.Store(true) // a sync that begins later covers it
+		return err
+	}
 	defer o.mu.Unlock()
-	off := o.end
 	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
 		if err := o.flushWaiting(); err != nil {
 			return err
 		}
 		o.from = off
 	}
-	o.end += n
-	o.small = outputWriter{outputs: o, buf: &o.waiting, extent: extent{off: off}}
-	return o.small.both(r, saved)
+	o.small = outputWriter{&o.waiting, extent{off: off}}
+	return add(&o.small)
 }
 
 // flush writes the outputs that wait.
@@ -113,7 +120,7 @@ func (o *outputs) flushWaiting() error {
 
 // saveAttempts writes failed attempts as one extent. Each is a sealed line like
 // those of the journal, followed by its stdout and stderr, if they are included.
-func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool) (extent, error) {
+func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool) (saved extent, err error) {
 	lines := make([][]byte, len(before))
 	var n int64
 	for i, r := range before {
@@ -121,40 +128,45 @@ func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool
 		if include {
 			stdout.n, stderr.n = task.Length(r.Stdout), task.Length(r.Stderr)
 		}
-		lines[i] = appendResult(nil, evAttempt, t, r, func(b []byte) []byte {
-			if r.Earlier || !include {
-				return task.AppendTrue(b, "unkept")
-			}
-			return appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
-		})
+		b := appendResult(nil, evAttempt, t, r)
+		if r.Earlier || !include {
+			b = task.AppendTrue(b, "unkept")
+		} else {
+			b = appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
+		}
+		lines[i] = seal(b, 0)
 		n += int64(len(lines[i])) + stdout.n + stderr.n
 	}
-	w := o.reserve(n)
-	for i, r := range before {
-		if _, err := w.Write(lines[i]); err != nil {
-			return extent{}, err
-		}
-		if !include {
-			continue
-		}
-		for _, out := range [...]task.Output{r.Stdout, r.Stderr} {
-			if err := w.copy(out); err != nil {
-				return extent{}, err
+	err = o.write(n, func(w *outputWriter) error {
+		for i, r := range before {
+			_, err := w.Write(lines[i])
+			if include {
+				err = cmp.Or(err, w.copy(r.Stdout), w.copy(r.Stderr))
+			}
+			if err != nil {
+				return err
 			}
 		}
-	}
-	return w.cut(), w.flush()
+		saved = w.cut()
+		return nil
+	})
+	return saved, err
 }
 
 // openAttempts returns the failed attempts of t that were saved at p.
-func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
+func (o *outputs) openAttempts(t *task.Task, p extent) (before []*task.Result, err error) {
 	if whole, err := o.verified(p); whole == nil || err != nil {
 		return nil, err
 	}
-	whole := o.find(p)
-	var before []*task.Result
-	for off := whole.off; off < whole.off+whole.n; {
-		rec, n, err := readRecord(whole.file, off)
+	whole, off := o.find(p), int64(0)
+	next := func(n int64) task.Output {
+		if off += n; n == 0 {
+			return nil
+		}
+		return savedAt(whole, off-n, n)
+	}
+	for off < p.n {
+		rec, n, err := readRecord(whole, off)
 		if err != nil {
 			return nil, err
 		}
@@ -163,11 +175,7 @@ func (o *outputs) openAttempts(t *task.Task, p extent) ([]*task.Result, error) {
 			return nil, err
 		}
 		off += n
-		r.Stdout = output(whole.file, off, rec.Stdout.n)
-		off += rec.Stdout.n
-		r.Stderr = output(whole.file, off, rec.Stderr.n)
-		off += rec.Stderr.n
-		r.Earlier = rec.Unkept
+		r.Stdout, r.Stderr, r.Earlier = next(rec.Stdout.n), next(rec.Stderr.n), rec.Unkept
 		before = append(before, r)
 	}
 	return before, nil
@@ -179,40 +187,19 @@ func (o *outputs) verified(p extent) (task.Output, error) {
 		return nil, nil
 	}
 	out, sum := o.find(p), crc32.New(castagnoli())
-	if n, err := out.WriteTo(sum); err != nil || n != p.n || sum.Sum32() != p.sum {
+	switch n, err := out.WriteTo(sum); {
+	case errors.Is(err, os.ErrClosed):
+		return nil, err
+	case err != nil || n != p.n || sum.Sum32() != p.sum:
 		return nil, errDamagedOutput
 	}
 	return out, nil
 }
 
-// reserve returns a writer for the next n bytes of the file. If they are not
-// written, they are wasted until the next compaction.
-func (o *outputs) reserve(n int64) *outputWriter {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	last, off := o.last(), o.end
-	o.end += n
-	buf := bufio.NewWriterSize(io.NewOffsetWriter(last, off-last.first), int(min(n, bufferSize)))
-	return &outputWriter{outputs: o, buf: buf, flushed: buf.Flush, extent: extent{off: off}}
-}
-
-// outputWriter writes to a reserved part of the file of outputs.
+// outputWriter writes to a part of the outputs.
 type outputWriter struct {
-	outputs *outputs
-	buf     io.Writer
-	flushed func() error
-	extent  extent // written since the last cut
-}
-
-// both writes the outputs of a result and sets where they are.
-func (w *outputWriter) both(r *task.Result, saved *[len(streams)]extent) error {
-	for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
-		if err := w.copy(out); err != nil {
-			return err
-		}
-		saved[i] = w.cut()
-	}
-	return nil
+	buf    io.Writer
+	extent extent // written since the last cut
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
@@ -240,46 +227,28 @@ func (w *outputWriter) cut() extent {
 	return p
 }
 
-// flush completes the writing. A sync that begins later covers it.
-func (w *outputWriter) flush() error {
-	err := w.flushed()
-	w.outputs.dirty.Store(true)
-	return err
-}
-
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
-type savedOutput struct {
-	file   *os.File
-	off, n int64
-}
+type savedOutput struct{ *io.SectionReader }
 
-// output returns the n bytes of a file at off as an output; nil if n is 0.
-func output(file *os.File, off, n int64) task.Output {
-	if n == 0 {
-		return nil
-	}
-	return &savedOutput{file, off, n}
+// savedAt returns the n bytes of a file at off as an output.
+func savedAt(file io.ReaderAt, off, n int64) savedOutput {
+	return savedOutput{io.NewSectionReader(file, off, n)}
 }
-
-func (s *savedOutput) section() *io.SectionReader { return io.NewSectionReader(s.file, s.off, s.n) }
 
 // Len returns the number of bytes.
-func (s *savedOutput) Len() int64 { return s.n }
-
-// ReadAt reads from the output.
-func (s *savedOutput) ReadAt(p []byte, off int64) (int, error) { return s.section().ReadAt(p, off) }
+func (s savedOutput) Len() int64 { return s.Size() }
 
 // WriteTo writes the whole output to w.
-func (s *savedOutput) WriteTo(w io.Writer) (int64, error) {
-	return io.CopyBuffer(w, s.section(), make([]byte, min(s.n, bufferSize)))
+func (s savedOutput) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(w, io.NewSectionReader(s, 0, s.Size()), make([]byte, min(s.Size(), bufferSize)))
 }
 
 // Tail returns at most the last n bytes.
-func (s *savedOutput) Tail(n int) ([]byte, error) {
-	b := make([]byte, min(int64(n), s.n))
-	_, err := s.ReadAt(b, s.n-int64(len(b)))
+func (s savedOutput) Tail(n int) ([]byte, error) {
+	b := make([]byte, min(int64(n), s.Size()))
+	_, err := s.ReadAt(b, s.Size()-int64(len(b)))
 	return b, err
 }
 
 // Close does nothing: others may read the file.
-func (s *savedOutput) Close() error { return nil }
+func (s savedOutput) Close() error { return nil }

@@ -118,15 +118,15 @@ func (o *outputs) size() int64 {
 }
 
 // find returns the output at p, which may be empty or damaged.
-func (o *outputs) find(p extent) *savedOutput {
+func (o *outputs) find(p extent) savedOutput {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range slices.Backward(o.files) {
 		if f.first <= p.off {
-			return &savedOutput{f.File, p.off - f.first, p.n}
+			return savedAt(f, p.off-f.first, p.n)
 		}
 	}
-	return &savedOutput{n: p.n}
+	return savedAt((*os.File)(nil), 0, p.n)
 }
 
 // sync makes everything saved so far durable. The caller holds Journal.syncing.

@@ -120,8 +120,7 @@ func TestLogsAreSyncedBeforeTheirNotes(t *testing.T) {
 	j := opened(t, cfg)
 	synced := 0
 	log := &diary{sync: func() error { synced++; return nil }}
-	commit, logs, show := j.Commit(), j.Logs(), j.Shown(&shower{})
-	logs.Add(log)
+	commit, logs, show := j.Commit(), j.Logs(log), j.Shown(&shower{})
 	src := j.Source(&list{commands: []string{"x a", "x b", "x c"}})
 	one := func() {
 		tk, err := src.Next(nil)
@@ -161,8 +160,7 @@ func TestLogsCannotBeSynced(t *testing.T) {
 	cfg := configured(t.TempDir())
 	cfg.Output.Logs = true
 	j := opened(t, cfg)
-	logs, show := j.Logs(), j.Shown(&shower{})
-	logs.Add(&diary{sync: func() error { return io.ErrShortWrite }})
+	logs, show := j.Logs(&diary{sync: func() error { return io.ErrShortWrite }}), j.Shown(&shower{})
 	tk := first(t, j, "x a")
 	events := []task.Event{
 		{Kind: task.Finished, ID: 1, Task: tk, Attempt: 1, Result: ends(ok).attempt(j, tk, 1, true)}, {Kind: task.Released, ID: 1, Last: 1},

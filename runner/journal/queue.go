@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -19,14 +19,6 @@ import (
 // and runs again only if an attempt was running when crew was killed or stopped.
 type Queue struct {
 	Keep time.Duration // how long a task is remembered after its end, at least
-}
-
-// newID returns a random ID for a new queue; "" if q is nil.
-func (q *Queue) newID() string {
-	if q == nil {
-		return ""
-	}
-	return fmt.Sprintf("%016x", rand.Uint64())
 }
 
 // queue is the state of the journal of a queue.
@@ -68,83 +60,65 @@ func (j *Journal) Last() uint64 { return j.past.last }
 // accepted; if the disk failed, nothing is recorded any more, and the sinks return
 // the error, too.
 func (j *Journal) Accept(tasks []*task.Task) error {
-	lines, envs, err := j.encode(tasks)
-	if err != nil {
-		return err
-	}
-	if err := j.accept(lines, envs); err != nil {
+	if err := j.accept(tasks); err != nil {
 		return err
 	}
 	if err := j.sync(); err != nil {
-		j.appendNotes(appendNotes(nil, evWithdrawn, identitiesOf(tasks))) // they may be on disk all the same
-		return j.sync()
+		return j.Withdraw(tasks) // they may be on disk all the same
 	}
 	j.compactIfWasteful()
 	return nil
 }
 
-// encode returns the lines of tasks, and the environments to which they refer.
-func (j *Journal) encode(tasks []*task.Task) (lines []byte, envs map[identity][]string, err error) {
+// accept writes the lines of tasks behind those of the environments that the file lacks. It
+// does both under one lock, as a compaction that begins drops the environments that no task
+// needs.
+func (j *Journal) accept(tasks []*task.Task) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	var h hasher
 	var sum identity
+	var lines []byte
 	var last []string
-	envs = map[identity][]string{}
+	fresh := map[identity]bool{}
 	now := time.Now()
 	for _, t := range tasks {
 		t.Identity = j.queue.identity(t.ID)
 		if t.Bare && (last == nil || !same(t.Env, last)) {
 			sum, last = h.sumOf(t.Env), t.Env
-			envs[sum] = t.Env
+			from := len(lines)
+			if !j.queue.envs[sum] && !fresh[sum] {
+				fresh[sum] = true
+				lines = appendEnvironment(lines, sum, t.Env)
+			}
+			if n := len(lines) - from; n > maxLine {
+				return fmt.Errorf("an environment takes %d bytes: at most %d can be recorded", n, maxLine)
+			}
 		}
+		var err error
 		if lines, err = appendAccepted(lines, t, sum, now); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	return lines, envs, nil
+	if err := cmp.Or(j.flush(), j.put(lines)); err != nil {
+		return err
+	}
+	maps.Copy(j.queue.envs, fresh)
+	return nil
 }
 
 // same reports whether two slices are the same memory.
 func same(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// accept writes lines after the environments that are new. It does both under one
-// lock, as a compaction that begins drops the environments that no task needs.
-func (j *Journal) accept(lines []byte, envs map[identity][]string) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var b []byte
-	for sum, env := range envs {
-		if !j.queue.envs[sum] {
-			from := len(b)
-			b = appendEnvironment(b, sum, env)
-			if n := len(b) - from; n > maxLine {
-				return fmt.Errorf("an environment takes %d bytes: at most %d can be recorded", n, maxLine)
-			}
-		}
-	}
-	if err := cmp.Or(j.flush(), j.put(append(b, lines...))); err != nil {
-		return err
-	}
-	for sum := range envs {
-		j.queue.envs[sum] = true
-	}
-	return nil
-}
-
 // Withdraw forgets tasks that were accepted and that the run refused. When it
 // returns, that is on disk.
 func (j *Journal) Withdraw(tasks []*task.Task) error {
-	if err := j.append(appendNotes(nil, evWithdrawn, identitiesOf(tasks)), true); err != nil {
-		return err
-	}
-	return j.sync()
-}
-
-func identitiesOf(tasks []*task.Task) []identity {
 	ids := make([]identity, len(tasks))
 	for i, t := range tasks {
 		ids[i] = t.Identity
 	}
-	return ids
+	j.appendNotes(appendNotes(nil, evWithdrawn, ids))
+	return j.sync()
 }
 
 // Queue iterates over the tasks that earlier runs of the queue have left, ascending
@@ -222,7 +196,7 @@ func (j *Journal) environment(name string, envs map[identity][]string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	envs[sum] = convert[string](rec.Env)
+	envs[sum] = rec.Env
 	return envs[sum], nil
 }
 

@@ -17,25 +17,22 @@ const (
 	maxKey     = 250
 )
 
-// appendStarted appends the line about the start of an attempt.
+// appendStarted appends the body of the line about the start of an attempt.
 func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
-	from := len(b)
-	b = beginTask(b, evStarted, a.Task.Identity)
 	f := task.Facts{
 		Task: a.Task.ID, Command: task.Bytes(a.Task.ShortCommandLine(a.Argv(), maxCommand)),
 		Attempt: a.Number, Worker: a.Slot.ID, Host: task.Bytes(a.Slot.Host), Start: now,
 	}
-	return seal(f.Append(b), from)
+	return f.Append(beginTask(b, evStarted, a.Task.Identity))
 }
 
-// appendResult appends the line about the end of an attempt, with the members that
-// more appends. event is evEnded or evAttempt.
-func appendResult(b []byte, event string, t *task.Task, r *task.Result, more func([]byte) []byte) []byte {
-	from := len(b)
+// appendResult appends the body of the line about the end of an attempt. event is evEnded
+// or evAttempt.
+func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	f := r.Facts()
 	f.Task, f.Key = t.ID, task.Bytes(task.Shorten(t.Key, maxKey))
 	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
-	return seal(more(f.Append(beginTask(b, event, t.Identity))), from)
+	return f.Append(beginTask(b, event, t.Identity))
 }
 
 // record is a line as it is read back.
@@ -53,9 +50,9 @@ type record struct {
 
 	// a task of a queue
 
-	Environment string       `json:"environment"` // checksum
-	Spec        *spec        `json:"spec"`
-	Env         []task.Bytes `json:"env"` // the environment itself
+	Environment string `json:"environment"` // checksum
+	Spec        *spec  `json:"spec"`
+	Env         words  `json:"env"` // the environment itself
 
 	// a run
 

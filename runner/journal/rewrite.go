@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -69,17 +71,21 @@ func openFile(path string, flags int, queue bool) (*os.File, error) {
 	return f, err
 }
 
-// create replaces the journal by one without tasks. Of the old one, if it is loaded, it
-// keeps how long the tasks took.
-func (j *Journal) create() error {
-	// The file must not be truncated yet: it may belong to a journal that cannot be
-	// read, and that stays if this one cannot be completed.
-	f, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
+// startOver puts a journal without tasks in the place of the one that may be loaded, of which
+// it keeps how long the tasks took.
+func (j *Journal) startOver() error {
+	// Its name becomes durable with the journal's. It is not truncated yet: it may belong to
+	// a journal that stays because this one cannot be completed.
+	output, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
 	if err != nil {
 		return err
 	}
-	f.Close()
-	file, err := j.draft(j.cfg.Queue.newID(), 0, func(r *rewriter) error {
+	output.Close()
+	queue := ""
+	if j.cfg.Queue != nil {
+		queue = fmt.Sprintf("%016x", rand.Uint64())
+	}
+	file, err := j.draft(queue, 0, func(r *rewriter) error {
 		if j.past == nil {
 			return nil
 		}
@@ -97,7 +103,13 @@ func (j *Journal) create() error {
 	if err == nil {
 		err = j.install(file)
 	}
-	return err
+	if err == nil {
+		err = j.load()
+	}
+	if err != nil {
+		return err
+	}
+	return j.out.open(j.past.outFirst, j.past.outEnd)
 }
 
 // copy writes what a line of l says that no later one does.
@@ -189,7 +201,7 @@ func (j *Journal) install(draft *os.File) error {
 		return err
 	}
 	if err := syncDir(j.cfg.Dir); err != nil {
-		j.setFault(err)
+		j.fail(err)
 		return err
 	}
 	if f, err := openFile(path, 0, j.cfg.Queue != nil); err == nil {
@@ -273,10 +285,13 @@ func (r *rewriter) move(body []byte) []byte {
 		if !ok || p.n == 0 || p.off >= r.from {
 			continue
 		}
-		w := r.out.reserve(p.n)
-		moved := extent{w.extent.off, p.n, p.sum}
-		_, err := r.out.find(p).WriteTo(w)
-		r.err = cmp.Or(r.err, err, w.flush())
+		old, moved := r.out.find(p), p
+		err := r.out.write(p.n, func(w *outputWriter) error {
+			moved.off = w.extent.off
+			_, err := old.WriteTo(w)
+			return err
+		})
+		r.err = cmp.Or(r.err, err)
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)
 	}
 	return body

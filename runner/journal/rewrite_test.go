@@ -73,7 +73,7 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	j := opened(t, cfg)
 	again := &task.Task{Argv: []string{"x", "again"}}
 	again.Identity = new(hasher).of(again)
-	require.NoError(t, j.append(appendStarted(nil, task.Attempt{Task: again}, time.Now()), true))
+	j.Started(task.Attempt{Task: again}, false)
 	require.NoError(t, j.Close())
 	for _, want := range []int{1, 0} {
 		j := opened(t, cfg)

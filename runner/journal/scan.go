@@ -3,9 +3,11 @@ package journal
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"iter"
+	"sync/atomic"
 )
 
 // line is a good line of a journal.
@@ -33,70 +35,65 @@ func (d Damage) String() string {
 		d.Line, d.At, which, d.Before, d.After)
 }
 
+// scanned says what has been found in a journal.
 type scanned struct {
 	end    int64 // of the last good line
 	damage Damage
-}
+	err    error // from reading
 
-// scan calls visit with each good line of r, in order.
-func scan(r io.Reader, visit func(line)) (s scanned, err error) {
-	in := lineReader{Reader: bufio.NewReaderSize(r, usualMost)}
-	var off, good int64
-	var damage Damage // also at the end
-	for number := int64(1); ; number++ {
-		text, n, err := in.next()
-		if n == 0 && err == io.EOF {
-			return s, nil
-		}
-		if err != nil && err != io.EOF {
-			return s, err
-		}
-		if body, ok := unseal(text); ok {
-			good++
-			if damage.Lines > 0 {
-				damage.After = good - damage.Before
-			}
-			s.damage, s.end = damage, off+n
-			visit(line{off, n, body})
-		} else {
-			if damage.Lines == 0 {
-				damage = Damage{Line: number, At: off, Before: good}
-			}
-			damage.Lines++
-		}
-		off += n
-	}
-}
-
-// lineReader reads lines. Those that exceed its buffer are copied.
-type lineReader struct {
-	*bufio.Reader
-	long []byte
+	stop *atomic.Bool // set if the reading is to stop; may be nil
 }
 
 // usualMost is the length that lines of a run have at most. Lines of a queue can be
 // longer.
 const usualMost = 256 << 10
 
-// next returns the next line, which is valid until the one after it is read, and its
-// length. The text of a line that exceeds maxLine is missing.
-func (l *lineReader) next() (text []byte, n int64, err error) {
-	text, err = l.ReadSlice('\n')
-	n = int64(len(text))
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return text, n, err
-	}
-	l.long = append(l.long[:0], text...)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		text, err = l.ReadSlice('\n')
-		if n += int64(len(text)); n <= maxLine {
-			l.long = append(l.long, text...)
+// lines iterates over the good lines of r, in order.
+func (s *scanned) lines(r io.Reader) iter.Seq[line] {
+	return func(yield func(line) bool) {
+		in := bufio.NewScanner(r)
+		in.Buffer(make([]byte, usualMost), maxLine+1)
+		in.Split(splitLine)
+		var off, good int64
+		var damage Damage // also at the end
+		for number := int64(1); in.Scan(); number++ {
+			if s.stop != nil && s.stop.Load() {
+				s.err = fs.ErrClosed
+				return
+			}
+			n := int64(len(in.Bytes()))
+			if body, ok := unseal(in.Bytes()); ok {
+				good++
+				if damage.Lines > 0 {
+					damage.After = good - damage.Before
+				}
+				s.damage, s.end = damage, off+n
+				if !yield(line{off, n, body}) {
+					return
+				}
+			} else {
+				if damage.Lines == 0 {
+					damage = Damage{Line: number, At: off, Before: good}
+				}
+				damage.Lines++
+			}
+			off += n
 		}
+		s.err = in.Err()
 	}
-	if n > maxLine {
-		return nil, n, err
+}
+
+// splitLine is a bufio.SplitFunc for lines with their newlines. It cuts a line that is
+// longer than any good one.
+func splitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	n := bytes.IndexByte(data, '\n') + 1
+	if n == 0 && (atEOF || len(data) >= maxLine) {
+		n = len(data)
 	}
-	return l.long, n, err
+	if n == 0 {
+		return 0, nil, nil
+	}
+	return n, data[:n], nil
 }
 
 // readRecord reads the record whose line begins at off. n is the line's length.
@@ -105,17 +102,12 @@ func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
 	}
-	r, err = parseLine(text)
-	return r, int64(len(text)), err
-}
-
-// parseLine parses a line after verifying its checksum.
-func parseLine(text []byte) (*record, error) {
 	body, ok := unseal(text)
 	if !ok {
-		return nil, errDamagedRecord
+		return nil, 0, errDamagedRecord
 	}
-	return parse(body)
+	r, err = parse(body)
+	return r, int64(len(text)), err
 }
 
 // readLine reads the line at off. At the end of f it has no newline.

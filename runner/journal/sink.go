@@ -27,29 +27,24 @@ func (j *Journal) Commit() *Commit { return &Commit{j} }
 // Consume makes the ends in a batch durable with one fsync. After an error nothing
 // is recorded any more.
 func (c *Commit) Consume(events []task.Event) error {
-	j := c.journal
-	ended := func(e task.Event) bool {
-		return e.Kind == task.Finished && e.Task.Done == nil && j.finishes(e.Result)
+	j, ended := c.journal, false
+	for i := range events {
+		e := &events[i]
+		if e.Kind != task.Finished || e.Task.Done != nil || !j.finishes(e.Result) {
+			continue
+		}
+		ended = true
+		if e.Attempt == 0 && j.cfg.Queue != nil { // of which a runner.Recorder is not told
+			_ = j.append(false, func(b []byte) []byte { return j.endMembers(appendResult(b, evEnded, e.Task, e.Result)) })
+		}
 	}
-	if !slices.ContainsFunc(events, ended) {
+	if !ended {
 		return j.failure()
 	}
 	if j.cfg.Queue != nil {
-		j.endedWithout(events)
 		defer j.compactIfWasteful()
 	}
 	return j.sync()
-}
-
-// endedWithout records the ends of the tasks of a queue that had no attempt running,
-// of which a runner.Recorder is not told.
-func (j *Journal) endedWithout(events []task.Event) {
-	for i := range events {
-		e := &events[i]
-		if e.Kind == task.Finished && e.Attempt == 0 && e.Task.Done == nil && j.finishes(e.Result) {
-			_ = j.append(appendResult(nil, evEnded, e.Task, e.Result, j.endMembers), false)
-		}
-	}
 }
 
 // Close returns the error that ended the recording, if any. The journal stays open.
@@ -78,11 +73,8 @@ type Logs struct {
 	due     time.Time // when the next sync may begin
 }
 
-// Logs returns an empty Logs. It is a runner.Sink that must come before Shown.
-func (j *Journal) Logs() *Logs { return &Logs{journal: j} }
-
-// Add adds a log. It must not be called after Consume.
-func (l *Logs) Add(log Log) { l.logs = append(l.logs, log) }
+// Logs returns a Logs. It is a runner.Sink that must come before Shown.
+func (j *Journal) Logs(logs ...Log) *Logs { return &Logs{journal: j, logs: logs} }
 
 // Consume passes a batch to all the logs.
 func (l *Logs) Consume(events []task.Event) (err error) {
@@ -131,12 +123,12 @@ func joinErrors(a, b error) error {
 // Shown wraps the sink that shows results and records which it has shown and Logs
 // have kept. It is a runner.Sink.
 type Shown struct {
-	journal *Journal
-	sink    sink
-	pending map[uint64]identity   // results that are finished but not released, by task ID
-	logged  []identity            // of results that the logs have, maybe not yet on disk
-	notes   map[string][]identity // of this batch, by event
-	buf     []byte
+	journal  *Journal
+	sink     sink
+	pending  map[uint64]identity // results that are finished but not released, by task ID
+	released []identity          // of results in this batch
+	logged   []identity          // of results that the logs have, maybe not yet on disk
+	buf      []byte
 }
 
 // maxIDs is how many tasks one line lists at most.
@@ -144,7 +136,7 @@ const maxIDs = 4000
 
 // Shown returns s wrapped in a Shown.
 func (j *Journal) Shown(s sink) *Shown {
-	return &Shown{journal: j, sink: s, pending: map[uint64]identity{}, notes: map[string][]identity{}}
+	return &Shown{journal: j, sink: s, pending: map[uint64]identity{}}
 }
 
 // Consume shows a batch and then records what happened to its results. The notes are
@@ -152,24 +144,21 @@ func (j *Journal) Shown(s sink) *Shown {
 // but none is lost. They are written even if nothing else can be recorded, because
 // results that were recorded before that should not be shown again either.
 func (s *Shown) Consume(events []task.Event) error {
-	out := &s.journal.cfg.Output
-	logs, released := out.Logs && !s.journal.logsFailed, out.released()
+	s.released = s.released[:0]
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case task.Finished:
-			s.finished(e, logs)
+			s.finished(e)
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
 				if task, ok := s.pending[id]; ok {
 					delete(s.pending, id)
-					s.notes[released] = append(s.notes[released], task)
+					s.released = append(s.released, task)
 				}
 			}
 		}
 	}
-	s.noteLogged()
 	if err := s.sink.Consume(events); err != nil {
-		clear(s.notes)
 		return err
 	}
 	s.write()
@@ -178,50 +167,38 @@ func (s *Shown) Consume(events []task.Event) error {
 
 // finished handles a finished result. If it was shown already, by an earlier run or
 // while the task ran, only logging it remains to be recorded.
-func (s *Shown) finished(e *task.Event, logs bool) {
-	id := e.Task.Identity
+func (s *Shown) finished(e *task.Event) {
+	id, out := e.Task.Identity, &s.journal.cfg.Output
 	switch {
 	case id == identity{} || !s.journal.finishes(e.Result) || e.Result.Earlier && e.Result.Logged:
 		return
-	case (!s.journal.cfg.Output.shownAtEnd() || e.Task.Done != nil) && !e.Result.Earlier:
+	case (!out.shownAtEnd() || e.Task.Done != nil) && !e.Result.Earlier:
 		s.pending[e.ID] = id
 	}
-	if logs {
+	if out.Logs && !s.journal.logsFailed {
 		s.logged = append(s.logged, id)
 	}
 }
 
-// released returns the event to record when a result is released, or "" for none. The
-// logs may have the result by then, but not on disk.
-func (o *Output) released() string {
-	switch {
-	case o.Null:
-		return ""
-	case o.Logs:
-		return evShown
+// write writes the notes with one system call: about the results that were released, which
+// the logs may have by then, but not on disk, and those that the logs have once they are
+// durable.
+func (s *Shown) write() {
+	j, b := s.journal, s.buf[:0]
+	switch out := &j.cfg.Output; {
+	case out.Null:
+	case out.Logs:
+		b = appendNotes(b, evShown, s.released)
+	default:
+		b = appendNotes(b, evReleased, s.released)
 	}
-	return evReleased
-}
-
-// noteLogged records which results the logs have once these are durable.
-func (s *Shown) noteLogged() {
-	if s.journal.logsDurable {
-		s.journal.logsDurable = false
-		s.notes[evLogged] = append(s.notes[evLogged], s.logged...)
+	if j.logsDurable {
+		j.logsDurable = false
+		b = appendNotes(b, evLogged, s.logged)
 		s.logged = s.logged[:0]
 	}
-}
-
-// write writes the notes with one system call.
-func (s *Shown) write() {
-	s.buf = s.buf[:0]
-	delete(s.notes, "")
-	for event, ids := range s.notes {
-		s.buf = appendNotes(s.buf, event, ids)
-		s.notes[event] = ids[:0]
-	}
-	if len(s.buf) > 0 {
-		s.journal.appendNotes(s.buf)
+	if s.buf = b; len(b) > 0 {
+		j.appendNotes(b)
 	}
 }
 
@@ -244,10 +221,10 @@ func (s *Shown) Close(stats task.Stats) error {
 	if j.failure() != nil {
 		return nil // Commit returns it
 	}
-	s.noteLogged()
+	s.released = nil
 	s.write()
-	b := task.AppendTime(begin(nil, evClosed), "at", time.Now())
-	if err := j.append(seal(b, 0), true); err != nil {
+	err := j.append(true, func(b []byte) []byte { return task.AppendTime(begin(b, evClosed), "at", time.Now()) })
+	if err != nil {
 		return err
 	}
 	return j.sync()

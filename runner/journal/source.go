@@ -88,7 +88,7 @@ func (s *Source) entry(t *task.Task) (_ entry, closed bool) {
 	e.seen++
 	if e.seen > 1 {
 		id = s.hasher.occurrence(id, e.seen)
-		if e = table.edit(id); e == nil {
+		if e = table.find(id); e == nil {
 			return entry{id: id}, false
 		}
 		e.seen = 1

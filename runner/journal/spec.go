@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,39 +13,56 @@ import (
 // environment of a bare task. Such an environment has a line of its own, to which
 // the line of each task that has it refers by a checksum.
 type spec struct {
-	Argv     []task.Bytes   `json:"argv,omitempty"`
-	Exec     []task.Bytes   `json:"exec,omitempty"`
-	Shell    bool           `json:"shell,omitempty"`
-	Env      []task.Bytes   `json:"env,omitempty"`
-	Bare     bool           `json:"bare,omitempty"`
-	Dir      task.Bytes     `json:"dir,omitempty"`
-	Stdin    *task.Bytes    `json:"stdin,omitempty"` // nil is /dev/null
-	Protocol task.Protocol  `json:"protocol,omitempty"`
-	Key      task.Bytes     `json:"key,omitempty"`
-	Cost     int64          `json:"cost,omitempty"`
-	Timeout  time.Duration  `json:"timeout,omitempty"`
-	After    []uint64       `json:"after,omitempty"`
-	Records  [][]task.Bytes `json:"records,omitempty"`
-	Object   task.Bytes     `json:"object,omitempty"`
-	Tag      task.Bytes     `json:"tag,omitempty"`
-	Marks    []task.Mark    `json:"marks,omitempty"`
-	Error    string         `json:"error,omitempty"` // why the task cannot be run
+	Argv     words         `json:"argv,omitempty"`
+	Exec     words         `json:"exec,omitempty"`
+	Shell    bool          `json:"shell,omitempty"`
+	Env      words         `json:"env,omitempty"`
+	Bare     bool          `json:"bare,omitempty"`
+	Dir      task.Bytes    `json:"dir,omitempty"`
+	Stdin    *task.Bytes   `json:"stdin,omitempty"` // nil is /dev/null
+	Protocol task.Protocol `json:"protocol,omitempty"`
+	Key      task.Bytes    `json:"key,omitempty"`
+	Cost     int64         `json:"cost,omitempty"`
+	Timeout  time.Duration `json:"timeout,omitempty"`
+	After    []uint64      `json:"after,omitempty"`
+	Records  []words       `json:"records,omitempty"`
+	Object   task.Bytes    `json:"object,omitempty"`
+	Tag      task.Bytes    `json:"tag,omitempty"`
+	Marks    []task.Mark   `json:"marks,omitempty"`
+	Error    string        `json:"error,omitempty"` // why the task cannot be run
+}
+
+// words are task.Bytes.
+type words []string
+
+// MarshalJSON implements json.Marshaler.
+func (w words) MarshalJSON() ([]byte, error) { return task.AppendColumns(nil, w), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *words) UnmarshalJSON(text []byte) error {
+	var list []task.Bytes
+	err := json.Unmarshal(text, &list)
+	*w = make(words, len(list))
+	for i, s := range list {
+		(*w)[i] = string(s)
+	}
+	return err
 }
 
 func specOf(t *task.Task) *spec {
 	s := &spec{
-		Argv: convert[task.Bytes](t.Argv), Exec: convert[task.Bytes](t.Exec), Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
+		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, After: t.After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
-		s.Env = convert[task.Bytes](t.Env)
+		s.Env = t.Env
 	}
 	if t.Stdin != nil {
 		stdin := task.Bytes(t.Stdin)
 		s.Stdin = &stdin
 	}
 	for _, r := range t.Records {
-		s.Records = append(s.Records, convert[task.Bytes](r))
+		s.Records = append(s.Records, r)
 	}
 	if t.Err != nil {
 		s.Error = t.Err.Error()
@@ -56,30 +72,18 @@ func specOf(t *task.Task) *spec {
 
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
-	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = convert[string](s.Argv), convert[string](s.Exec), s.Shell, convert[string](s.Env), s.Bare
+	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.After = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.After
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
 	if s.Stdin != nil {
 		t.Stdin = []byte(*s.Stdin)
 	}
 	for _, r := range s.Records {
-		t.Records = append(t.Records, convert[string](r))
+		t.Records = append(t.Records, r)
 	}
 	if s.Error != "" {
 		t.Err = errors.New(s.Error)
 	}
-}
-
-// convert converts strings of one type to another. The result is nil for nil.
-func convert[To, From ~string](from []From) []To {
-	if from == nil {
-		return nil
-	}
-	to := make([]To, len(from))
-	for i, s := range from {
-		to[i] = To(s)
-	}
-	return to
 }
 
 // envMark begins the part of an evAccepted line that is printed nowhere. No string
@@ -89,10 +93,8 @@ const envMark = `,"environment":`
 // appendAccepted appends the line about a task that was accepted. env is the
 // checksum of the environment of a bare task.
 func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte, error) {
-	var spec bytes.Buffer
-	enc := json.NewEncoder(&spec)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(specOf(t)); err != nil {
+	spec, err := json.Marshal(specOf(t))
+	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	from := len(b)
@@ -103,10 +105,10 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 	if t.Bare {
 		b = appendID(b, env)
 	}
-	b = append(append(b, `","spec":`...), bytes.TrimSpace(spec.Bytes())...)
+	b = append(append(b, `","spec":`...), spec...)
 	b = seal(b, from)
 	if n := len(b) - from; n > maxLine {
-		return b[:from], fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
+		return b, fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
 	}
 	return b, nil
 }
@@ -115,14 +117,8 @@ func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte
 func appendEnvironment(b []byte, sum identity, env []string) []byte {
 	from := len(b)
 	b = append(task.AppendName(begin(b, evEnvironment), "sum"), '"')
-	b = append(task.AppendName(append(appendID(b, sum), '"'), "env"), '[')
-	for i, v := range env {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = task.Bytes(v).Append(b)
-	}
-	return seal(append(b, ']'), from)
+	b = task.AppendName(append(appendID(b, sum), '"'), "env")
+	return seal(task.AppendColumns(b, env), from)
 }
 
 // sumOf returns the checksum of an environment.

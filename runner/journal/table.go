@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"os"
 	"unsafe"
@@ -69,21 +70,20 @@ const (
 // used last are in memory and the others in an unnamed file, so only the index grows with
 // the number of tasks: 8 bytes per entry, at a load between 7/16 and 7/8.
 type table struct {
-	index []uint64 // hash in the upper half, number of the entry in the lower; 0 is free
-	free  func()   // frees the index
-	n     int      // entries; they are numbered from 1
-	pages [maxPages]*page
-	last  *page // the one used last
+	index []uint64         // hash in the upper half, number of the entry in the lower; 0 is free
+	free  func()           // frees the index
+	n     int              // entries; they are numbered from 1
+	pages map[uint32]*page // by number
+	last  *page            // the one used last
 
 	dir  string
 	file *os.File
-	kept map[uint32]*page // those that the file could not take
-	err  error            // from reading the file
+	full bool  // the file could not take a page, so all stay in memory from now on
+	err  error // from reading the file
 }
 
 type page struct {
-	number  uint32 // the page's place in memory is number%maxPages
-	changed bool
+	number  uint32
 	entries [pageLen]entry
 }
 
@@ -94,7 +94,7 @@ func newTable(dir string, n int) *table {
 	for size/8*7 < n {
 		size *= 2
 	}
-	t := &table{dir: dir, kept: map[uint32]*page{}}
+	t := &table{dir: dir, pages: map[uint32]*page{}}
 	t.index, t.free = makeIndex(size)
 	return t
 }
@@ -146,23 +146,14 @@ func (t *table) entry(number uint32) *entry {
 	return &t.page(number / pageLen).entries[number%pageLen]
 }
 
-// find returns the entry of id, or nil. The caller may read it until it uses the
+// find returns the entry of id, or nil. The caller may use and change it until it uses the
 // table again.
 func (t *table) find(id identity) *entry {
 	_, e := t.search(&id)
 	return e
 }
 
-// edit is like find, but the caller may also change the entry.
-func (t *table) edit(id identity) *entry {
-	e := t.find(id)
-	if e != nil {
-		t.last.changed = true
-	}
-	return e
-}
-
-// add is like edit, but adds an entry if there is none.
+// add is like find, but adds an entry if there is none.
 func (t *table) add(id identity) *entry {
 	i, e := t.search(&id)
 	if e == nil {
@@ -175,7 +166,6 @@ func (t *table) add(id identity) *entry {
 		e = t.entry(uint32(t.n))
 		e.id = id
 	}
-	t.last.changed = true
 	return e
 }
 
@@ -196,8 +186,8 @@ func (t *table) grow() {
 	free()
 }
 
-// all is an iter.Seq of the entries in the order in which they were added. The
-// caller may read each entry until it uses the table again.
+// all is an iter.Seq of the entries in the order in which they were added. The caller may
+// use and change each until it uses the table again.
 func (t *table) all(yield func(*entry) bool) {
 	for n := range uint32(t.n) {
 		if !yield(t.entry(n + 1)) {
@@ -210,7 +200,6 @@ func (t *table) all(yield func(*entry) bool) {
 func (t *table) clear(f flags) {
 	for e := range t.all {
 		e.flags &^= f
-		t.last.changed = true
 	}
 }
 
@@ -219,50 +208,44 @@ func (t *table) page(number uint32) *page {
 	if t.last != nil && t.last.number == number {
 		return t.last
 	}
-	place := &t.pages[number%maxPages]
-	if *place == nil || (*place).number != number {
-		*place = t.load(number, t.evict(*place))
-	}
-	t.last = *place
-	return t.last
-}
-
-// load loads a page into memory, that of p if it is not nil.
-func (t *table) load(number uint32, p *page) *page {
-	if kept := t.kept[number]; kept != nil {
-		delete(t.kept, number)
-		return kept
-	}
+	p := t.pages[number]
 	if p == nil {
-		p = new(page)
-	}
-	*p = page{number: number}
-	if t.file != nil && int64(number)*pageLen < int64(t.n)-1 {
-		if _, err := t.file.ReadAt(p.bytes(), p.offset()); err != nil && t.err == nil {
-			t.err = err
+		p = t.evict()
+		*p = page{number: number}
+		t.pages[number] = p
+		if t.file != nil && int64(number)*pageLen < int64(t.n)-1 {
+			_, err := t.file.ReadAt(p.bytes(), p.offset())
+			t.err = cmp.Or(t.err, err)
 		}
 	}
+	t.last = p
 	return p
 }
 
-// evict writes a page to the file if needed and returns its memory for reuse. If it
-// cannot be written, it stays in memory, and the result is nil.
-func (t *table) evict(p *page) *page {
-	if p == nil || !p.changed {
-		return p
+// evict returns memory for a page: that of another one, which it writes to the file, if
+// there are many in memory and the file can take one.
+func (t *table) evict() *page {
+	if len(t.pages) < maxPages || t.full {
+		return new(page)
 	}
 	var err error
 	if t.file == nil {
 		t.file, err = spool.Unnamed(t.dir)
 	}
-	if err == nil {
-		_, err = t.file.WriteAt(p.bytes(), p.offset())
+	for number, p := range t.pages {
+		if p == t.last {
+			continue
+		}
+		if err == nil {
+			_, err = t.file.WriteAt(p.bytes(), p.offset())
+		}
+		if t.full = err != nil; t.full {
+			break
+		}
+		delete(t.pages, number)
+		return p
 	}
-	if err != nil {
-		t.kept[p.number] = p
-		return nil
-	}
-	return p
+	return new(page)
 }
 
 // bytes returns the entries as they are in the file. No other process reads it, so

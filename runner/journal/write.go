@@ -18,8 +18,6 @@ const (
 	noteReserve = 16 << 10
 	// allocAhead is how much disk space is allocated in advance if there is enough.
 	allocAhead = 1 << 20
-	// usualLine is the capacity of the buffer for a line; few lines are longer.
-	usualLine = 512
 	// maxWaiting is how many bytes of lines may wait to be written.
 	maxWaiting = 64 << 10
 )
@@ -27,10 +25,7 @@ const (
 // Started records that an attempt is about to start. The starts of several cost one
 // write. See runner.Recorder.
 func (j *Journal) Started(a task.Attempt, more bool) {
-	line := j.lines.Get().(*[]byte)
-	defer j.lines.Put(line)
-	*line = appendStarted((*line)[:0], a, time.Now())
-	_ = j.append(*line, !more)
+	_ = j.append(!more, func(b []byte) []byte { return appendStarted(b, a, time.Now()) })
 }
 
 // Ended records how an attempt ended, with its outputs if that finishes its task.
@@ -38,40 +33,39 @@ func (j *Journal) Started(a task.Attempt, more bool) {
 // an end and a start together cost one write. Commit reports errors. See
 // runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
-	event, more := evAttempt, func(b []byte) []byte {
-		switch {
-		case r.Unbegun:
-			b = task.AppendTrue(b, "unbegun")
-		case !final && r.Outcome != task.Lost:
-			b = task.AppendTrue(b, "retried")
-		}
-		return b
-	}
-	if final && j.finishes(r) {
-		if j.failure() != nil {
-			return
-		}
-		j.saving.RLock()
-		defer j.saving.RUnlock()
-		saved, err := j.out.save(a.Task, r, j.cfg.Output.Plan.KeepsAttempts())
-		if err != nil {
-			j.fail(fmt.Errorf("keep output: %w", err))
-			return
-		}
-		event, more = evEnded, func(b []byte) []byte {
-			for i, name := range streams {
-				b = appendExtent(b, name, saved[i])
+	if !final || !j.finishes(r) {
+		_ = j.append(false, func(b []byte) []byte {
+			b = appendResult(b, evAttempt, a.Task, r)
+			switch {
+			case r.Unbegun:
+				b = task.AppendTrue(b, "unbegun")
+			case !final && r.Outcome != task.Lost:
+				b = task.AppendTrue(b, "retried")
 			}
-			if r.Omitted > 0 {
-				b = task.AppendInt(b, "omitted", int64(r.Omitted))
-			}
-			return j.endMembers(b)
-		}
+			return b
+		})
+		return
 	}
-	line := j.lines.Get().(*[]byte)
-	defer j.lines.Put(line)
-	*line = appendResult((*line)[:0], event, a.Task, r, more)
-	_ = j.append(*line, false)
+	if j.failure() != nil {
+		return
+	}
+	j.saving.RLock()
+	defer j.saving.RUnlock()
+	saved, err := j.out.save(a.Task, r, j.cfg.Output.Plan.KeepsAttempts())
+	if err != nil {
+		j.fail(fmt.Errorf("keep output: %w", err))
+		return
+	}
+	_ = j.append(false, func(b []byte) []byte {
+		b = appendResult(b, evEnded, a.Task, r)
+		for i, name := range streams {
+			b = appendExtent(b, name, saved[i])
+		}
+		if r.Omitted > 0 {
+			b = task.AppendInt(b, "omitted", int64(r.Omitted))
+		}
+		return j.endMembers(b)
+	})
 }
 
 // endMembers appends what a line says of a task that has ended, besides its result.
@@ -101,12 +95,14 @@ func (j *Journal) finishes(r *task.Result) bool {
 	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)
 }
 
-// append adds whole lines to those that are waiting, and writes all of them if now is
-// set or they are many. After an error it writes nothing more, and returns the error again.
-func (j *Journal) append(lines []byte, now bool) error {
+// append adds a line, whose body is appended by body, to those that are waiting, and writes
+// all of them if now is set or they are many. After an error it writes nothing more, and
+// returns the error again.
+func (j *Journal) append(now bool, body func([]byte) []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.waiting = append(j.waiting, lines...)
+	from := len(j.waiting)
+	j.waiting = seal(body(j.waiting), from)
 	if now || len(j.waiting) > maxWaiting {
 		return j.flush()
 	}
@@ -120,7 +116,7 @@ func (j *Journal) appendNotes(lines []byte) {
 	defer j.mu.Unlock()
 	_ = j.flush()
 	if err := j.write(lines); err != nil {
-		j.setFault(err)
+		j.fail(err)
 	}
 }
 
@@ -128,29 +124,29 @@ func (j *Journal) appendNotes(lines []byte) {
 // holds mu.
 func (j *Journal) flush() error {
 	if err := j.out.flush(); err != nil {
-		j.setFault(fmt.Errorf("keep output: %w", err))
+		j.fail(fmt.Errorf("keep output: %w", err))
 	}
 	lines := j.waiting
 	j.waiting = j.waiting[:0]
-	if j.closed && j.fault == nil {
-		j.fault = fs.ErrClosed
+	if closed := fs.ErrClosed; j.closed {
+		j.fault.CompareAndSwap(nil, &closed)
 	}
 	return j.put(lines)
 }
 
 // put writes lines. The caller holds mu.
 func (j *Journal) put(lines []byte) error {
-	if j.fault != nil || len(lines) == 0 {
-		return j.fault
+	if err := j.failure(); err != nil || len(lines) == 0 {
+		return err
 	}
 	err := j.allocate(int64(len(lines)))
 	if err == nil {
 		err = j.write(lines)
 	}
 	if err != nil {
-		j.setFault(err)
+		j.fail(err)
 	}
-	return j.fault
+	return j.failure()
 }
 
 // allocate allocates disk space for n bytes and notes after them, without changing
@@ -181,24 +177,18 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// setFault ends the recording because of err. The caller holds mu.
-func (j *Journal) setFault(err error) {
-	if j.fault == nil {
-		j.fault = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
-	}
-}
-
+// fail ends the recording because of err, unless it has ended.
 func (j *Journal) fail(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.setFault(err)
+	err = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
+	j.fault.CompareAndSwap(nil, &err)
 }
 
 // failure returns why nothing is recorded any more, or nil.
 func (j *Journal) failure() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.fault
+	if err := j.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // sync makes everything recorded so far durable.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -76,36 +78,26 @@ func HalfSurrogate(text string) string {
 	const size = len(`\ud800`)
 	for {
 		i := strings.IndexByte(text, '\\')
-		switch {
-		case i < 0:
+		if i < 0 {
 			return ""
-		case text[i+1] != 'u':
-			text = text[i+2:]
-			continue
 		}
-		escape := text[i : i+size]
-		text = text[i+size:]
-		switch high := surrogate(escape); {
-		case high == 0:
-		case high == 'd' && len(text) > size && surrogate(text[:size]) == 'e':
-			text = text[size:]
+		text = text[i:]
+		switch first := escaped(text); {
+		case !utf16.IsSurrogate(first):
+			text = text[2:]
+		case utf16.DecodeRune(first, escaped(text[size:])) == utf8.RuneError:
+			return text[:size]
 		default:
-			return escape
+			text = text[2*size:]
 		}
 	}
 }
 
-// surrogate returns 'd' if s is the escape of the first half of a surrogate pair,
-// 'e' if it is that of the second, and 0 if it is neither.
-func surrogate(s string) byte {
-	if s[:2] != `\u` || s[2] != 'd' && s[2] != 'D' {
+// escaped returns the code unit whose escape s begins with, or 0.
+func escaped(s string) rune {
+	if !strings.HasPrefix(s, `\u`) {
 		return 0
 	}
-	switch s[3] {
-	case '8', '9', 'a', 'b', 'A', 'B':
-		return 'd'
-	case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
-		return 'e'
-	}
-	return 0
+	n, _ := strconv.ParseUint(s[2:6], 16, 16) // the JSON is valid
+	return rune(n)
 }

@@ -2,7 +2,7 @@ package task
 
 import "errors"
 
-// Op is what a Command asks for.
+// Op names the operation that a Command asks for.
 type Op uint8
 
 // The operations. Which are allowed in which state of a run is in package core's table.

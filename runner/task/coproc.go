@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -48,10 +49,10 @@ func (p Protocol) End(b []byte, attempt int) []byte {
 // does not block. The slice is valid until the next call.
 type Swap func(ended []*Result) (next []Attempt, left Left)
 
-// Left is what a slot still has to expect.
+// Left says whether a slot may expect more attempts.
 type Left uint8
 
-// What a slot has to expect.
+// The values of Left.
 const (
 	LeftMore Left = iota // attempts may come
 	LeftRest             // no task waits and none will come, but one that runs may be tried again
@@ -84,21 +85,12 @@ func (b *Block) Size() int64 { return int64(len(b.Head)+len(b.Text)) + b.Len }
 
 // WriteTo writes all bytes to w. It may be called again.
 func (b *Block) WriteTo(w io.Writer) (n int64, err error) {
-	for _, p := range [...][]byte{b.Head, b.Text} {
-		if len(p) == 0 {
-			continue
-		}
-		k, err := w.Write(p)
-		if n += int64(k); err != nil {
-			return n, err
-		}
-	}
+	parts := []io.Reader{bytes.NewReader(b.Head), bytes.NewReader(b.Text)}
 	if b.File != nil {
-		k, err := io.Copy(w, io.NewSectionReader(b.File, b.Off, b.Len))
-		if err == nil && k < b.Len {
-			err = io.ErrUnexpectedEOF
-		}
-		return n + k, err
+		parts = append(parts, io.NewSectionReader(b.File, b.Off, b.Len))
 	}
-	return n, nil
+	if n, err = io.Copy(w, io.MultiReader(parts...)); err == nil && n < b.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }

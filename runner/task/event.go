@@ -2,7 +2,7 @@ package task
 
 import "time"
 
-// Kind is what an event is about.
+// Kind says which kind of event an Event is.
 type Kind uint8
 
 // The kinds of events, with the fields that are set. The events of a task come in

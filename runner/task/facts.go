@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Facts is what is known of an attempt, and of the task whose latest attempt it is, in
-// the form in which it is written: by --json, in the journal, by crew ctl, and in the
+// Facts describes an attempt, and the task whose latest attempt it is, as far as they are
+// known, in the form in which that is written: by --json, in the journal, by crew ctl, and in the
 // messages of the engine. Each fact that is not zero is a member of an object. One that
 // is missing is unknown, is 0, or does not apply.
 type Facts struct {
@@ -83,7 +83,7 @@ func (f *Facts) Append(b []byte) []byte {
 	}
 	seconds := func(name string, d Seconds) {
 		if d != 0 {
-			b = AppendSeconds(b, name, d)
+			b = d.append(AppendName(b, name))
 		}
 	}
 	number("task", int64(f.Task))

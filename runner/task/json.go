@@ -20,9 +20,6 @@ func AppendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(AppendName(b, name), n, 10)
 }
 
-// AppendSeconds appends a duration.
-func AppendSeconds(b []byte, name string, s Seconds) []byte { return s.append(AppendName(b, name)) }
-
 // AppendTime appends a time as in RFC 3339, to the nanosecond.
 func AppendTime(b []byte, name string, t time.Time) []byte {
 	b = append(AppendName(b, name), '"')
@@ -34,12 +31,6 @@ func AppendTrue(b []byte, name string) []byte { return append(AppendName(b, name
 
 // AppendText appends text that may not be UTF-8.
 func AppendText(b []byte, name, s string) []byte { return Bytes(s).Append(AppendName(b, name)) }
-
-// AppendString appends s as a JSON string, with U+FFFD for what is not UTF-8: the name of a
-// member, which cannot be Bytes.
-func AppendString(b []byte, s string) []byte {
-	return append(AppendJSON(append(b, '"'), strings.ToValidUTF8(s, "\ufffd")), '"')
-}
 
 // AppendColumns appends the columns of a record as an array.
 func AppendColumns(b []byte, columns []string) []byte {
@@ -53,14 +44,14 @@ func AppendColumns(b []byte, columns []string) []byte {
 	return append(b, ']')
 }
 
-// AppendFields appends an object of the columns that have names. Of two with one name it
-// has the first, as {name} does.
+// AppendFields appends an object of the columns that have names, with U+FFFD for what is not
+// UTF-8 in these. Of two with one name it has the first, as {name} does.
 func AppendFields(b []byte, names, columns []string) []byte {
 	open := len(b)
 	for i, name := range names[:min(len(names), len(columns))] {
 		if name != "" && slices.Index(names, name) == i {
-			b = append(AppendString(append(b, ','), name), ':')
-			b = Bytes(columns[i]).Append(b)
+			b = AppendJSON(append(b, `,"`...), strings.ToValidUTF8(name, "\ufffd"))
+			b = Bytes(columns[i]).Append(append(b, `":`...))
 		}
 	}
 	if len(b) == open {

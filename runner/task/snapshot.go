@@ -20,7 +20,7 @@ type Snapshot struct {
 	Aside    int        // tasks that wait for a retry, a limit or other tasks
 }
 
-// Where is what is known of one task.
+// Where describes one task, as far as it is known.
 type Where struct {
 	ID       uint64
 	Task     *Task     // nil unless it waits, runs, or is remembered because it failed
@@ -32,7 +32,7 @@ type Where struct {
 	Held     uint64    // if it has ended and its result is held back: by this unfinished task
 }
 
-// Past is what is kept of a task that has ended.
+// Past describes a task that has ended, as far as that is kept.
 type Past struct {
 	Facts            // of its last attempt
 	Record  Bytes    // by which to recognize the task, if the command does not tell
@@ -101,7 +101,7 @@ const (
 	ByTokens                   // a token of make's jobserver
 )
 
-// Blocking is what tasks wait for.
+// Blocking describes what tasks wait for.
 type Blocking struct {
 	By    Cause
 	Tasks int       // how many wait, or for ByWorkers how many workers there are
@@ -124,53 +124,50 @@ func (b *Blocking) Text(now time.Time) string {
 }
 
 func (b *Blocking) what(left time.Duration) string {
-	n := fmt.Sprintf("%d tasks", b.Tasks)
-	wait := " wait"
+	wait := " wait for "
 	if b.Tasks == 1 {
-		n, wait = "1 task", " waits"
+		wait = " waits for "
 	}
 	switch b.By {
 	case ByPause:
 		return "paused"
 	case ByEnd:
 		return "nothing more starts"
-	case BySlots:
-		if b.Key != "" {
-			n += " of key " + b.Key
-		}
-		if b.None {
-			wait += " for a worker: none is connected"
-		} else {
-			wait += " for a worker"
-		}
-		return n + wait
-	case BySlot:
-		return fmt.Sprintf("%s%s for worker %d", n, wait, b.Slot)
-	case ByKey:
-		if b.Slot == 0 && b.ID > 0 {
-			return fmt.Sprintf("%s of key %s%s for task %d", n, b.Key, wait, b.ID)
-		} else if b.None {
-			return fmt.Sprintf("%s of key %s%s for a worker with that label: none is connected", n, b.Key, wait)
-		} else if b.Slot == 0 {
-			return fmt.Sprintf("%s of key %s%s for a worker", n, b.Key, wait)
-		}
-		return fmt.Sprintf("%s of key %s%s for worker %d", n, b.Key, wait, b.Slot)
-	case ByLimit:
-		return fmt.Sprintf("%s of key %s%s for the %d of that key that may run at once", n, b.Key, wait, b.Limit)
-	case ByRetry:
-		return fmt.Sprintf("%s%s for a retry, the next in %v", n, wait, left)
-	case ByDelay:
-		return fmt.Sprintf("%s%s for --delay or --jitter, the next in %v", n, wait, left)
-	case ByAfter:
-		return fmt.Sprintf("%s%s for task %d", n, wait, b.ID)
 	case ByOrder:
 		return fmt.Sprintf("results wait for task %d", b.ID)
 	case ByReader:
 		return "output waits for its reader"
-	case ByTokens:
-		return n + wait + " for a token of the jobserver"
 	case ByWorkers:
 		return "waiting for " + Count(int64(b.Tasks), "worker") + " to end"
+	case ByInput:
+		return "waiting for input"
 	}
-	return "waiting for input"
+	who := Count(int64(b.Tasks), "task")
+	if b.Key != "" {
+		who += " of key " + b.Key
+	}
+	return who + wait + b.awaited(left)
+}
+
+// awaited describes what tasks wait for.
+func (b *Blocking) awaited(left time.Duration) string {
+	switch {
+	case b.By == ByLimit:
+		return fmt.Sprintf("the %d of that key that may run at once", b.Limit)
+	case b.By == ByRetry:
+		return fmt.Sprintf("a retry, the next in %v", left)
+	case b.By == ByDelay:
+		return fmt.Sprintf("--delay or --jitter, the next in %v", left)
+	case b.By == ByTokens:
+		return "a token of the jobserver"
+	case b.By == ByAfter, b.By == ByKey && b.Slot == 0 && b.ID > 0:
+		return fmt.Sprintf("task %d", b.ID)
+	case b.By == ByKey && b.None:
+		return "a worker with that label: none is connected"
+	case b.By == BySlots && b.None:
+		return "a worker: none is connected"
+	case b.Slot == 0:
+		return "a worker"
+	}
+	return fmt.Sprintf("worker %d", b.Slot)
 }

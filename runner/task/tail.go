@@ -1,6 +1,10 @@
 package task
 
-import "bytes"
+import (
+	"bytes"
+	"regexp"
+	"sync"
+)
 
 const (
 	tailBytes = 4 << 10 // in which the last lines of an output are looked for
@@ -37,43 +41,14 @@ func LastLines(tail []byte, n int) []string {
 	return lines
 }
 
-// Uncoloured returns text without the escape sequences of ECMA-48 that colour it or
-// move the cursor.
+// escapes matches the control sequences of ECMA-48 that colour text or move the cursor, and
+// the choice of a character set, which some terminals' reset begins with.
+var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b(?:\[[ -?]*[@-~]|\((?s:.))`) })
+
+// Uncoloured returns text without escapes.
 func Uncoloured(text []byte) []byte {
-	plain, rest, found := bytes.Cut(text, []byte("\x1b"))
-	if !found {
+	if bytes.IndexByte(text, '\x1b') < 0 {
 		return text
 	}
-	plain = bytes.Clone(plain)
-	for found {
-		if n := sequence(rest); n > 0 {
-			rest = rest[n:]
-		} else {
-			plain = append(plain, '\x1b')
-		}
-		var before []byte
-		before, rest, found = bytes.Cut(rest, []byte("\x1b"))
-		plain = append(plain, before...)
-	}
-	return plain
-}
-
-// sequence returns how many bytes after an escape belong to its control sequence, or to
-// its choice of a character set, which some terminals' reset begins with.
-func sequence(p []byte) int {
-	if len(p) > 1 && p[0] == '(' {
-		return 2
-	}
-	if len(p) == 0 || p[0] != '[' {
-		return 0
-	}
-	for i, c := range p[1:] {
-		if c < ' ' || c > '~' {
-			break
-		}
-		if c >= '@' {
-			return i + 2
-		}
-	}
-	return 0
+	return escapes().ReplaceAllLiteral(text, nil)
 }

@@ -116,29 +116,25 @@ func (t *Task) fill(text string, word int, o *Origin) string {
 
 // ArgvOn returns the task's command, as it is shown, in a slot of a host, which is empty
 // for this machine. The caller must not change it.
-func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, slot, host) }
+func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, 1, slot, host) }
 
 // ExecOn is ArgvOn for the command to run.
 func (t *Task) ExecOn(slot int, host string) []string {
 	if t.Exec == nil {
 		return t.ArgvOn(slot, host)
 	}
-	return t.wordsOn(t.Exec, InExec, slot, host)
+	return t.wordsOn(t.Exec, InExec, -1, slot, host)
 }
 
-// wordsOn fills in words of which first, 0 or InExec, is the Word of the first's marks.
-func (t *Task) wordsOn(words []string, first, slot int, host string) []string {
+// wordsOn fills in words. The Word of the marks is first in the first one, and goes on in steps.
+func (t *Task) wordsOn(words []string, first, step, slot int, host string) []string {
 	if len(t.Marks) == 0 || slot == 0 {
 		return words
 	}
 	o := t.origin(0, slot, host)
 	filled := make([]string, len(words))
 	for i, w := range words {
-		if first == InExec {
-			filled[i] = t.fill(w, InExec-i, &o)
-		} else {
-			filled[i] = t.fill(w, i, &o)
-		}
+		filled[i] = t.fill(w, first+step*i, &o)
 	}
 	return filled
 }
@@ -197,7 +193,7 @@ func (t *Task) InputSize() int64 {
 	return int64(len(t.Stdin))
 }
 
-// Origin is what a task's command and environment tell of an attempt. If a task
+// Origin holds what a task's command and environment tell of an attempt. If a task
 // carries out the attempt of a run on another machine, it is that one's.
 type Origin struct {
 	Task   uint64 // {#} and CREW_SEQ
@@ -223,11 +219,8 @@ func (t *Task) origin(n, slot int, host string) Origin {
 
 // thisHost returns the name of this machine.
 var thisHost = sync.OnceValue(func() string {
-	name, err := os.Hostname()
-	if err != nil || name == "" {
-		return "localhost"
-	}
-	return name
+	name, _ := os.Hostname()
+	return cmp.Or(name, "localhost")
 })
 
 // MaxHost is the length of the longest name of a host (RFC 1035, section 2.3.4).
@@ -237,16 +230,13 @@ const MaxHost = 253
 // underscores, of which it replaces other bytes, and not a hyphen first. It is at most
 // MaxHost bytes long.
 func HostName(s string) string {
-	text := func(i int, c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' && i > 0
-	}
-	s = s[:min(len(s), MaxHost)]
-	for i := range len(s) {
-		if !text(i, s[i]) {
-			s = s[:i] + "_" + s[i+1:]
+	name := []byte(s[:min(len(s), MaxHost)])
+	for i, c := range name {
+		if strings.IndexByte(alphanumerics+"._-", c) < 0 || c == '-' && i == 0 {
+			name[i] = '_'
 		}
 	}
-	return s
+	return string(name)
 }
 
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.
@@ -391,11 +381,10 @@ func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Before) > 0 && l
 
 // Close closes all outputs.
 func (r *Result) Close() {
-	if r.Stdout != nil {
-		r.Stdout.Close()
-	}
-	if r.Stderr != nil {
-		r.Stderr.Close()
+	for _, o := range [...]Output{r.Stdout, r.Stderr} {
+		if o != nil {
+			o.Close()
+		}
 	}
 	for _, b := range r.Before {
 		b.Close()

@@ -72,11 +72,7 @@ func (w *wiring) openSinks() error {
 			sinks = append(sinks, log)
 		}
 	} else {
-		recorded := w.state.Logs()
-		for _, log := range logs {
-			recorded.Add(log)
-		}
-		sinks, stdout = []runner.Sink{w.state.Commit(), recorded}, w.state.Shown(w.stdout)
+		sinks, stdout = []runner.Sink{w.state.Commit(), w.state.Logs(logs...)}, w.state.Shown(w.stdout)
 	}
 	if o.Output.JUnit != "" {
 		junit, err := openJUnit(o, w.out, w.errs)
