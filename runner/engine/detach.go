@@ -85,7 +85,7 @@ func newDetacher(sub wiring.Submission, s *session, template [32]byte) (d *detac
 func (d *detacher) enrol() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
 	defer cancel()
-	return d.x.s.enrol(ctx, d.x.sub.Queue, d.record)
+	return d.x.s.enrol(ctx, d.x.sub.Queue, d.record, 0)
 }
 
 // Run hands an attempt over. See runner.Executor.

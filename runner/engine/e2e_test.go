@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,16 +30,7 @@ func openTestHub(dir, port string) (*server.Server, error) {
 	if n == 0 {
 		n = server.RANDOM_PORT
 	}
-	s, err := startServer(&server.Options{Host: "127.0.0.1", Port: n, StoreDir: dir})
-	if err != nil {
-		return nil, err
-	}
-	c, err := dial("", nil, within(s))
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	return s, c.create(context.Background(), diskLimits)
+	return startServer(&server.Options{Host: "127.0.0.1", Port: n, StoreDir: dir}, diskLimits)
 }
 
 // serveHub serves for ever.

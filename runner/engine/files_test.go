@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -24,14 +25,13 @@ type travel struct {
 }
 
 func newTravel(t *testing.T, files wiring.Files) *travel {
-	server, err := startServer(privateServer(t.TempDir()))
+	server, err := startServer(privateServer(t.TempDir()), privateLimits)
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
 	v := &travel{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
-	v.s, err = dial("", nil, within(server))
+	v.s, err = dial("", nil, nats.InProcessServer(server))
 	require.NoError(t, err)
 	t.Cleanup(v.s.close)
-	require.NoError(t, v.s.create(t.Context(), privateLimits))
 	v.p = newWorkFiles(v.s, v.there)
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "run": "#!/bin/sh\n"} {

@@ -87,21 +87,14 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		}
 		o.Users = append(o.Users, &server.User{Username: users[who].User, Password: users[who].Password, Permissions: r.permissions()})
 	}
-	if h.server, err = startServer(o); err != nil {
-		return h, err
+	h.server, err = startServer(o, diskLimits, nats.UserInfo(owner.Username, owner.Password))
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
+		err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
 	}
-	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
-	s, err := dial("", c.Notice, within(h.server), nats.UserInfo(owner.Username, owner.Password))
 	if err != nil {
 		return h, err
 	}
-	defer s.close()
-	if err := s.create(context.Background(), diskLimits); err != nil {
-		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
-			err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
-		}
-		return h, fmt.Errorf("make the streams in %s: %w", h.dir, err)
-	}
+	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	h.url = "nats://" + net.JoinHostPort(name, strconv.Itoa(port))
 	for who, u := range users {

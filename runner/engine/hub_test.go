@@ -167,11 +167,10 @@ func TestRights(t *testing.T) {
 	o, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
 	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
-	server, err := startServer(o)
+	server, err := startServer(o, diskLimits, nats.UserInfo("owner", "o"))
 	require.NoError(t, err)
 	defer server.Shutdown()
 	url := server.ClientURL()
-	require.NoError(t, testConnect(t, url, "owner", "o").create(t.Context(), diskLimits))
 	submitter := testConnect(t, url, "submitter", "s")
 	worker := testConnect(t, url, "worker", "w", nats.CustomInboxPrefix(workerInbox))
 	mayOnly(t, url, "worker", map[string]bool{

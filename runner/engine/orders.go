@@ -10,13 +10,10 @@ import (
 
 // Order is a request to a worker or a submitter, as JSON.
 type Order struct {
-	Version int      `json:"version"`
-	Op      string   `json:"op"`
-	Run     string   `json:"run,omitempty"`
-	Epoch   uint64   `json:"epoch,omitempty"`
-	Task    uint64   `json:"task,omitempty"`
-	Number  int      `json:"number,omitempty"`
-	IDs     []uint64 `json:"ids,omitempty"` // holds: pairs of task and number
+	Version int    `json:"version"`
+	Op      string `json:"op"`
+	ID             // of the attempt, the epoch or the run that it is about
+	IDs     []ID   `json:"ids,omitempty"` // holds: which attempts
 }
 
 // The requests. Those to a worker come from submitters, those to a submitter from
@@ -33,8 +30,8 @@ const (
 
 // Answer replies to an Order, as JSON.
 type Answer struct {
-	Err string   `json:"err,omitempty"`
-	IDs []uint64 `json:"ids,omitempty"` // holds: those it holds
+	Err string `json:"err,omitempty"`
+	IDs []ID   `json:"ids,omitempty"` // holds: those it holds
 }
 
 func (o Order) encode() []byte {

@@ -155,7 +155,7 @@ func TestGarbage(t *testing.T) {
 	a := b.attempt("true")
 	like := [][]byte{
 		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Facts: task.Facts{Outcome: task.OK}}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
-		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, Run: id}), encode(p), encode(Enrolment{Run: "x"}),
+		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
 		head(kindBundle).b, []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
 	}
 	worker, err := connect(h.file("worker"), nil)

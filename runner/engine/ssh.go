@@ -107,7 +107,7 @@ func startHosts(sub wiring.Submission) (*party, error) {
 
 // connect connects the submitter to the server.
 func (p *party) connect(notice func(string)) (*session, error) {
-	return dial("", notice, within(p.server), p.owner)
+	return dial("", notice, nats.InProcessServer(p.server), p.owner)
 }
 
 // needSSH returns an error if ssh is missing and needed.
@@ -136,19 +136,9 @@ func (p *party) serve() (removeDir func(), err error) {
 	// What comes from another host is a worker's.
 	o.Users, o.NoAuthUser = []*server.User{worker, owner}, worker.Username
 	p.owner = nats.UserInfo(owner.Username, owner.Password)
-	if p.server, err = startServer(o); err != nil {
+	if p.server, err = startServer(o, privateLimits, p.owner); err != nil {
 		removeDir()
 		return nil, err
-	}
-	c, err := dial("", nil, within(p.server), p.owner)
-	if err == nil {
-		err = c.create(context.Background(), privateLimits)
-		c.close()
-	}
-	if err != nil {
-		p.server.Shutdown()
-		removeDir()
-		return nil, fmt.Errorf("make the streams of the run: %w", err)
 	}
 	return removeDir, nil
 }
@@ -328,7 +318,7 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 	case up:
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
-		return fmt.Errorf("it cannot be reached (%s): trying again; %s must work without a question%s", last, h.likeThis(), h.maybeFile())
+		return fmt.Errorf("cannot reach it (%s): trying again; `%s` must work without a prompt%s", last, h.likeThis(), h.maybeFile())
 	case err == nil && h.Target != "":
 		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", engineName, last)
 	}

@@ -222,7 +222,7 @@ func (s *session) steer(c *wiring.EngineCall) error {
 		}
 		return fmt.Errorf("the tasks of run %s are handed over, so nobody holds them back: pause the workers with crew ctl pause there, or cancel the run", r.Run)
 	}
-	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, Run: r.Run, Epoch: r.Epoch})
+	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}})
 	if err != nil && c.Verb == opCancel && r.State == lostState {
 		return s.drop(ctx, r) // it was killed, and left what it had there
 	}

@@ -112,7 +112,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func submit(sub wiring.Submission, s *session, key *signingKey, hosts *party) (*submitter, error) {
 	x := &submitter{
 		sub: sub, s: s, key: key, hosts: hosts, commands: key != nil || hosts != nil, lasting: sub.Dir != "" && hosts == nil,
-		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},
+		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}},
 	}
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -204,15 +204,10 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	defer x.done(f)
 	if err := x.depart(ctx, f); err != nil {
 		f.finish(end{})
-		if ctx.Err() != nil {
-			return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
-		}
-		if x.away(err) {
+		if ctx.Err() == nil && x.away(err) {
 			return outcome(a, task.Lost, err, true)
 		}
-		r := outcome(a, task.StartFailed, err, false)
-		r.Code = 126
-		return r
+		return notStarted(ctx, a, err)
 	}
 	var e end
 	select {
@@ -261,9 +256,6 @@ func (x *submitter) Missing() []string {
 	return x.hosts.missing()
 }
 
-// PIDs returns nothing: the processes are other machines'. See proc.Local.
-func (x *submitter) PIDs() map[uint64]int { return nil }
-
 // outcome returns the result of an attempt that no Final tells of.
 func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
 	r := &task.Result{
@@ -271,6 +263,17 @@ func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Resu
 		Outcome: o, Err: err, Unbegun: unbegun, End: time.Now(),
 	}
 	r.Start = r.End
+	return r
+}
+
+// notStarted returns the result of an attempt that an error kept from starting, or that
+// was asked to end meanwhile.
+func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
+	if ctx.Err() != nil {
+		return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
+	}
+	r := outcome(a, task.StartFailed, err, false)
+	r.Code = 126
 	return r
 }
 

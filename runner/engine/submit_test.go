@@ -41,14 +41,11 @@ func newBroker(t testing.TB, l limits) *broker {
 	b := &broker{t: t, dir: t.TempDir(), limits: l}
 	b.start()
 	t.Cleanup(b.stop)
-	s := b.connect(nil)
-	defer s.close()
-	require.NoError(t, s.create(context.Background(), l))
 	return b
 }
 
 func (b *broker) start() {
-	s, err := startServer(privateServer(b.dir))
+	s, err := startServer(privateServer(b.dir), b.limits)
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }
@@ -164,11 +161,7 @@ func (f *fake) put(state string) {
 }
 
 func (f *fake) store() error {
-	b, err := json.Marshal(f.presence)
-	if err == nil {
-		_, err = f.s.js.Publish(context.Background(), kvPrefix+f.queue+"."+f.presence.ID, b)
-	}
-	return err
+	return f.s.put(context.Background(), presenceSubject(f.queue, f.presence.ID), f.presence, 0)
 }
 
 // final returns the result of an attempt that went well.

@@ -109,7 +109,7 @@ func (x *submitter) enrol() {
 	e := x.beats.record
 	e.Paused = x.beats.paused.Load()
 	// The next one follows; if none does, it goes.
-	_ = x.s.enrol(ctx, x.sub.Queue, e, jetstream.WithMsgTTL(enrolFor))
+	_ = x.s.enrol(ctx, x.sub.Queue, e, enrolFor)
 }
 
 // obey carries out the orders of crew engine.
@@ -175,7 +175,7 @@ func (x *submitter) dismiss() {
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, w := range x.roster.all() {
-		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, Run: x.run, Epoch: math.MaxUint64}) })
+		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.run, Epoch: math.MaxUint64}}) })
 	}
 	asked.Wait()
 }

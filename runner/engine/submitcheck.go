@@ -41,24 +41,15 @@ func (x *submitter) check(now time.Time) {
 func (x *submitter) ask(w *worker, flights []*flight) {
 	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
 	defer cancel()
-	o := Order{Op: opHolds, Run: x.run, Epoch: x.epoch}
+	o := Order{Op: opHolds}
 	for _, f := range flights {
-		o.IDs = append(o.IDs, f.id.Task, uint64(f.id.Number))
+		o.IDs = append(o.IDs, f.id)
 	}
 	a, err := x.s.ask(ctx, w.orders, o)
 	if err != nil || a.Err != "" {
 		return // its lease tells whether it is there
 	}
-	var unknown []*flight
-	held := map[attemptKey]bool{}
-	for pair := range slices.Chunk(a.IDs, 2) {
-		held[attemptKey{pair[0], int(pair[len(pair)-1])}] = true
-	}
-	for _, f := range flights {
-		if !held[attemptKey{f.id.Task, f.id.Number}] {
-			unknown = append(unknown, f)
-		}
-	}
+	unknown := slices.DeleteFunc(flights, func(f *flight) bool { return slices.Contains(a.IDs, f.id) })
 	if len(unknown) == 0 || x.catchUp(ctx) != nil {
 		return
 	}

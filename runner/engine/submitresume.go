@@ -122,15 +122,8 @@ func writePrivate(path string, text []byte) error {
 // ended.
 type past struct {
 	mu      sync.Mutex
-	closed  bool // no more are taken
-	pending map[ID]*flight
-	results map[[16]byte][]*arrival
-}
-
-// arrival is the result of an attempt of an earlier epoch.
-type arrival struct {
-	flight *flight // whose worker is nil
-	final  *Final
+	pending map[ID]*flight         // without a worker; nil once no more are taken
+	results map[[16]byte][]*flight // with their ends
 }
 
 // earlier returns the flight of an attempt of an earlier epoch, or nil if nobody waits
@@ -139,7 +132,7 @@ func (x *submitter) earlier(id ID, t Token) *flight {
 	p := &x.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || id.Epoch >= x.epoch || x.token(id.Epoch, id.Task, id.Number) != t {
+	if p.pending == nil || id.Epoch >= x.epoch || x.token(id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
 	f := p.pending[id]
@@ -158,11 +151,12 @@ func (p *past) add(f *flight, fin *Final) {
 		return
 	}
 	delete(p.pending, f.id)
+	f.final = fin
 	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
 		return
 	}
-	p.results[fin.Identity] = append(p.results[fin.Identity], &arrival{f, fin})
+	p.results[fin.Identity] = append(p.results[fin.Identity], f)
 }
 
 // close takes no more results. Attempts whose results have not come by now run again.
@@ -172,7 +166,7 @@ func (p *past) close() {
 	for _, f := range p.pending {
 		f.out.close(true)
 	}
-	p.closed, p.pending = true, nil
+	p.pending = nil
 }
 
 // take returns the result that an attempt of a task had in an earlier epoch, or nil.
@@ -184,12 +178,12 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	p.mu.Lock()
 	list := p.results[a.Task.Identity]
-	i := slices.IndexFunc(list, func(r *arrival) bool { return r.flight.id.Number >= a.Number })
+	i := slices.IndexFunc(list, func(f *flight) bool { return f.id.Number >= a.Number })
 	if i < 0 {
 		p.mu.Unlock()
 		return nil
 	}
-	f, fin := list[i].flight, list[i].final
+	f := list[i]
 	p.results[a.Task.Identity] = slices.Delete(list, i, i+1)
 	p.mu.Unlock()
 	if r := &x.results; f.held != nil {
@@ -199,7 +193,7 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	f.attempt = a
 	x.replay(f)
-	return x.result(ctx, f, end{final: fin})
+	return x.result(ctx, f, end{final: f.final})
 }
 
 // replay shows the output of an earlier epoch's attempt, where output is shown as it
@@ -259,7 +253,7 @@ func (x *submitter) inherit() error {
 // evict has the workers end what they hold of earlier epochs. It returns once each has
 // answered that it has, or its lease has ended.
 func (x *submitter) evict() {
-	order := Order{Op: opLeave, Run: x.run, Epoch: x.epoch}
+	order := Order{Op: opLeave, ID: ID{Run: x.run, Epoch: x.epoch}}
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
 		all.Go(func() {

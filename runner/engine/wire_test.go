@@ -68,13 +68,7 @@ func TestFactsOnTheWire(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	s, err := startServer(privateServer(t.TempDir()))
-	require.NoError(t, err)
-	defer s.Shutdown()
-	c, err := dial("", nil, within(s))
-	require.NoError(t, err)
+	c := newBroker(t, diskLimits).connect(nil)
 	defer c.close()
-	l := diskLimits
-	require.NoError(t, c.create(t.Context(), l))
-	require.NoError(t, c.create(t.Context(), l), "again")
+	require.NoError(t, c.create(t.Context(), diskLimits), "again")
 }

@@ -220,11 +220,12 @@ func TestWorkerObeysOrders(t *testing.T) {
 		return a
 	}
 	about := func(op string, a *Attempt) Order {
-		return Order{Op: op, Run: a.Run, Epoch: a.Epoch, Task: a.Task, Number: a.Number}
+		return Order{Op: op, ID: a.ID}
 	}
 	one, two := hang("one"), hang("two")
 	pids := []int{crewtest.PID(t, dir+"/one"), crewtest.PID(t, dir+"/two")}
-	require.Equal(t, []uint64{1, 1, 2, 1}, b.order(p.ID, Order{Op: opHolds, Run: "run", Epoch: 1, IDs: []uint64{1, 1, 2, 1, 3, 1, 1, 2}}).IDs)
+	first, second := ID{"run", 1, 1, 1}, ID{"run", 1, 2, 1}
+	require.Equal(t, []ID{first, second}, b.order(p.ID, Order{Op: opHolds, IDs: []ID{first, second, {"run", 1, 3, 1}, {"run", 1, 1, 2}}}).IDs)
 	require.Empty(t, b.order(p.ID, about(opCancel, one)).Err)
 	f, _ := b.final()
 	require.Equal(t, one.ID, f.ID)
@@ -250,7 +251,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	// nothing more of it.
 	hang("four")
 	pid := crewtest.PID(t, dir+"/four")
-	require.Empty(t, b.order(p.ID, Order{Op: opLeave, Run: "run", Epoch: 2}).Err)
+	require.Empty(t, b.order(p.ID, Order{Op: opLeave, ID: ID{Run: "run", Epoch: 2}}).Err)
 	require.False(t, crewtest.Alive(pid))
 	epoch = 2
 	fresh := b.attempt("echo fresh")

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -238,15 +237,9 @@ func (w *crewWorker) presence(t *tenure) *Presence {
 	return p
 }
 
-// put publishes the worker's record.
+// put writes the worker's record.
 func (w *crewWorker) put(ctx context.Context, p *Presence) error {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	_, err = w.s.js.Publish(ctx, presenceSubject(w.work.Queue, p.ID), data,
-		jetstream.WithMsgTTL(max(10*w.work.TTL, time.Minute).Round(time.Second)))
-	return err
+	return w.s.put(ctx, presenceSubject(w.work.Queue, p.ID), p, max(10*w.work.TTL, time.Minute).Round(time.Second))
 }
 
 // expire ends everything if the lease cannot be renewed.

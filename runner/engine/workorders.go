@@ -25,7 +25,7 @@ func (w *crewWorker) obey(t *tenure, m *nats.Msg) {
 	}
 	switch o.Op {
 	case opCancel, opKill:
-		w.cancel(ID{o.Run, o.Epoch, o.Task, o.Number}, o.Op == opKill)
+		w.cancel(o.ID, o.Op == opKill)
 		respond(m, nil)
 	case opLeave:
 		go func() { // what runs may take its time to end
@@ -33,7 +33,10 @@ func (w *crewWorker) obey(t *tenure, m *nats.Msg) {
 			respond(m, nil)
 		}()
 	case opHolds:
-		respondWith(m, Answer{IDs: w.holds(&o)})
+		w.mu.Lock()
+		ids := slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
+		w.mu.Unlock()
+		respondWith(m, Answer{IDs: ids})
 	default:
 		respond(m, o.unknown())
 	}
@@ -94,18 +97,6 @@ func (w *crewWorker) handBack() {
 	}
 	w.mu.Unlock()
 	w.end(tasks, false)
-}
-
-// holds returns those of the attempts in o that the worker holds.
-func (w *crewWorker) holds(o *Order) (ids []uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for pair := range slices.Chunk(o.IDs, 2) {
-		if len(pair) == 2 && w.held[ID{o.Run, o.Epoch, pair[0], int(pair[1])}] != nil {
-			ids = append(ids, pair...)
-		}
-	}
-	return ids
 }
 
 // leaveRun ends all attempts of a run's epochs before one, and returns once they have

@@ -50,13 +50,7 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	files := p.w.files
 	defer files.leave(h.Attempt)
 	if err := files.take(ctx, h.Attempt); err != nil {
-		r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.StartFailed, Code: 126, Err: err}
-		r.Start = time.Now()
-		r.End = r.Start
-		if ctx.Err() != nil {
-			r.Outcome, r.Err = task.EndedBy(context.Cause(ctx)), nil
-		}
-		return r
+		return notStarted(ctx, a, err)
 	}
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
