@@ -125,7 +125,7 @@ func TestIdentity(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, bad := range []string{
-		"", "\n", "x", "crew-engine-2" + strings.TrimPrefix(string(text), engineVersion), strings.Replace(string(text), " 1 ", " one ", 1),
+		"", "\n", "x", strings.Replace(string(text), engineVersion, "crew-engine-1", 1), strings.Replace(string(text), ":1,", `:"1",`, 1),
 		string(text[:len(text)-3]), strings.Replace(string(text), id.Run, "a.b", 1),
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,14 +36,17 @@ type runFiles struct {
 	base    []File // sent already
 
 	mu   sync.Mutex
-	sent map[string]*sentObject // by objects
+	sent map[string]*sentObject // by content
+	last int                    // number of the latest object
 }
 
-// sentObject is an object that attempts take.
+// sentObject is an object that attempts take. What no attempt takes any more is removed,
+// so the same content gets another name later.
 type sentObject struct {
+	name string
 	uses int // attempts that need it; under runFiles.mu
 
-	mu   sync.Mutex // held while it is sent or removed
+	mu   sync.Mutex // held while it is sent
 	sent bool
 }
 
@@ -105,31 +109,17 @@ func (c *runFiles) release(files []File) {
 		if f.Base {
 			continue
 		}
+		sum := filepath.Ext(f.Object)
 		c.mu.Lock()
-		p := c.sent[f.Object]
-		p.uses--
+		p := c.sent[sum]
+		if p.uses--; p.uses == 0 {
+			delete(c.sent, sum)
+		}
+		last := p.uses == 0
 		c.mu.Unlock()
-		c.remove(f.Object, p)
-	}
-}
-
-// remove removes an object unless an attempt takes it.
-func (c *runFiles) remove(name string, p *sentObject) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	unused := func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return p.uses == 0
-	}
-	if p.sent && unused() {
-		c.objects.remove(context.Background(), name)
-		p.sent = false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.uses == 0 && !p.sent {
-		delete(c.sent, name)
+		if last && p.sent {
+			c.objects.remove(context.Background(), p.name)
+		}
 	}
 }
 
@@ -148,18 +138,19 @@ func (c *runFiles) put(ctx context.Context, path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Path: to, Object: c.run + "." + sum, Mode: mode}
 	c.mu.Lock()
-	p := c.sent[f.Object]
+	p := c.sent[sum]
 	if p == nil {
-		p = &sentObject{}
-		c.sent[f.Object] = p
+		c.last++
+		p = &sentObject{name: c.run + "." + strconv.Itoa(c.last) + sum}
+		c.sent[sum] = p
 	}
 	p.uses++
 	c.mu.Unlock()
+	f := File{Path: to, Object: p.name, Mode: mode}
 	p.mu.Lock()
 	if !p.sent {
-		err = c.objects.put(ctx, f.Object, in)
+		err = c.objects.put(ctx, p.name, in)
 		p.sent = err == nil
 	}
 	p.mu.Unlock()
@@ -170,11 +161,12 @@ func (c *runFiles) put(ctx context.Context, path string) (File, error) {
 	return f, nil
 }
 
-// contentOf returns the SHA-256 of a file, in hexadecimal.
+// contentOf returns the SHA-256 of a file, in hexadecimal behind a dot. With it end the
+// names of objects.
 func contentOf(file *os.File) (string, error) {
 	h := sha256.New()
 	_, err := io.Copy(h, file)
-	return hex.EncodeToString(h.Sum(nil)), err
+	return "." + hex.EncodeToString(h.Sum(nil)), err
 }
 
 // fetch writes the files that an attempt of t has brought back. It says which are

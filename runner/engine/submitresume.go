@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/rand"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,22 +22,23 @@ import (
 
 const (
 	engineFile    = "engine" // in the directory of --state
-	engineVersion = "crew-engine-1"
+	engineVersion = "crew-engine-2"
 
 	evictWait = time.Second // for one answer
 )
 
-// identity names a run on the engine. With --state it is kept, so that
-// the next epoch finds the results of those before.
+// identity names a run on the engine. With --state it is kept as JSON, so that the next
+// epoch finds the results of those before.
 type identity struct {
-	Run    string
-	Epoch  uint64 // how many submitters the run has had
-	Secret []byte
+	Version string
+	Run     string
+	Epoch   uint64 // how many submitters the run has had
+	Secret  []byte
 }
 
 // newIdentity returns the identity of a run that nobody knows yet.
 func newIdentity() identity {
-	return identity{Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
+	return identity{engineVersion, rand.Text()[:16], 1, []byte(rand.Text()[:aes.BlockSize])}
 }
 
 // identify returns the run's identity. With --state it is on disk when identify
@@ -64,20 +65,13 @@ func readIdentity(path string) (id identity, err error) {
 	if err != nil {
 		return id, err
 	}
-	var version, secret string
-	if _, err = fmt.Sscanln(string(text), &version, &id.Run, &id.Epoch, &secret); err == nil && version != engineVersion {
-		err = errors.New("it is of version " + version)
+	switch err := json.Unmarshal(text, &id); {
+	case err == nil && id.Version != engineVersion:
+		return id, fmt.Errorf("read %s: it is of version %s", path, id.Version)
+	case err != nil || len(id.Secret) != aes.BlockSize || !validName(id.Run):
+		return id, fmt.Errorf("read %s: it is damaged", path)
 	}
-	if err == nil {
-		id.Secret, err = hex.DecodeString(secret)
-	}
-	if err == nil && (len(id.Secret) != aes.BlockSize || !validName(id.Run)) {
-		err = errors.New("it is damaged")
-	}
-	if err != nil {
-		err = fmt.Errorf("read %s: %w", path, err)
-	}
-	return id, err
+	return id, nil
 }
 
 // validName reports whether a name can be a part of a subject.
@@ -89,8 +83,11 @@ func outOfName(r rune) bool {
 
 // save replaces the file.
 func (id *identity) save(path string) error {
-	text := fmt.Sprintln(engineVersion, id.Run, id.Epoch, hex.EncodeToString(id.Secret))
-	if err := writePrivate(path, []byte(text)); err != nil {
+	text, err := json.Marshal(id)
+	if err == nil {
+		err = writePrivate(path, text)
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

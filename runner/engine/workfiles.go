@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -36,11 +35,11 @@ type placed struct {
 	uses      int    // attempts that need it; under workFiles.mu
 	base      string // the run that removes it at its end; "" for none
 
-	mu     sync.Mutex // held while it is fetched
-	object string     // "" for none
-	mine   bool       // it was fetched, so it may be removed
-	size   int64      // as it was fetched
-	since  time.Time
+	mu      sync.Mutex // held while it is fetched
+	content string     // as contentOf has it; "" for none
+	mine    bool       // it was fetched, so it may be removed
+	size    int64      // as it was fetched
+	since   time.Time
 }
 
 func newWorkFiles(s *session, dir string) *workFiles {
@@ -113,10 +112,10 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.object == f.Object && h.unchanged() {
+	if h.content == filepath.Ext(f.Object) && h.unchanged() {
 		return nil
 	}
-	h.object = ""
+	h.content = ""
 	if h.mine || !f.is(below(h.dir, h.path)) {
 		o, err := p.s.objects(ctx)
 		if err == nil {
@@ -128,7 +127,7 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 		h.mine = true
 	}
 	if info, err := os.Lstat(below(h.dir, h.path)); err == nil {
-		h.object, h.size, h.since = f.Object, info.Size(), info.ModTime()
+		h.content, h.size, h.since = filepath.Ext(f.Object), info.Size(), info.ModTime()
 	}
 	return nil
 }
@@ -142,7 +141,7 @@ func (f *File) is(path string) bool {
 	}
 	defer in.Close()
 	sum, err := contentOf(in)
-	return err == nil && mode == f.Mode && strings.HasSuffix(f.Object, "."+sum)
+	return err == nil && mode == f.Mode && sum == filepath.Ext(f.Object)
 }
 
 // unchanged reports whether the file is as it was fetched.
@@ -156,20 +155,16 @@ func (h *placed) unchanged() bool {
 func (p *workFiles) bring(ctx context.Context, a *Attempt) (list []File, err error) {
 	for i, path := range a.Return {
 		f := File{Path: path, Object: a.name() + "." + strconv.Itoa(i)}
-		switch f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path)); {
-		case isPathError(err):
-		case err != nil:
-			return nil, fmt.Errorf("return %s: %w", path, err)
-		default:
-			list = append(list, f)
+		f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path))
+		if _, here := errors.AsType[*fs.PathError](err); here {
+			continue
 		}
+		if err != nil {
+			return nil, fmt.Errorf("return %s: %w", path, err)
+		}
+		list = append(list, f)
 	}
 	return list, nil
-}
-
-func isPathError(err error) bool {
-	_, is := errors.AsType[*fs.PathError](err)
-	return is
 }
 
 func (p *workFiles) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +28,10 @@ type job struct {
 	shared bool       // any worker could have run it
 	poison bool       // too many have lost it
 
-	out, err outlet
 	returned []File
+	output   sync.Mutex // of out and err
+	changed  sync.Cond  // a chunk is stored, or nobody is to get the output
+	out, err outlet
 
 	// under worker.mu
 
@@ -153,8 +156,8 @@ func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 	}
 	h := &s.job
 	h.worker, h.tenure, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m
-	h.out.init(h, false)
-	h.err.init(h, true)
+	h.changed.L = &h.output
+	h.out.job, h.err = h, outlet{job: h, stderr: true}
 	return h
 }
 
