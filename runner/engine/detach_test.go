@@ -44,7 +44,7 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 	}, b.connect(nil))
 	require.NoError(b.t, err)
 	defer d.Close()
-	r = carry(b.t.(*testing.T), true, source, d, d.Sink())
+	r = carry(b.t, true, source, d, d.Sink())
 	close(made)
 	if do != nil {
 		go do(r)
@@ -55,8 +55,7 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 
 // Nothing is handed over to workers that would not run it.
 func TestDetachIsRefused(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	b.worker("w1", 1, nil)
 	other := testCommand
 	other.Words = []string{"another"}
@@ -110,8 +109,7 @@ func (b *broker) attach(run string) (*attached, *collect) {
 }
 
 func TestDetach(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	const n = 100
 	run, e := b.handsOver(&records{n: n}, nil)
 	require.Equal(t, int64(n), e.Stats.Of(task.OK))
@@ -170,11 +168,8 @@ func TestDetach(t *testing.T) {
 	_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "there is no run "+run)
 	s := b.connect(nil)
-	defer s.close()
 	for _, name := range []string{tasksStream, resultsStream} {
-		stream, err := s.js.Stream(t.Context(), name)
-		require.NoError(t, err)
-		require.Zero(t, stream.CachedInfo().State.Msgs, name)
+		require.Zero(t, s.messages(t, name), name)
 	}
 }
 
@@ -193,8 +188,7 @@ func (e *endless) Next(number func() uint64) (*task.Task, error) {
 }
 
 func TestDetachWithdrawn(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	stop := make(chan struct{})
 	source := &endless{records: records{n: 1 << 30}, after: 200, stop: func() { close(stop) }}
 	run, e := b.handsOver(source, func(r *runner.Run) {
@@ -204,7 +198,6 @@ func TestDetachWithdrawn(t *testing.T) {
 	require.NoError(t, e.Err)
 	require.Empty(t, run)
 	s := b.connect(nil)
-	defer s.close()
 	st, err := s.look(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, st.Runs)
@@ -223,8 +216,7 @@ func (b *bad) Next(number func() uint64) (*task.Task, error) {
 }
 
 func TestAttachCancelled(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	run, e := b.handsOver(&bad{records{n: 2}}, nil)
 	require.Equal(t, int64(1), e.Stats.Of(task.StartFailed))
 	a, got := b.attach(run)
@@ -234,7 +226,6 @@ func TestAttachCancelled(t *testing.T) {
 	crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
 	require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
 	s := b.connect(nil)
-	defer s.close()
 	require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
 	e = <-ending
 	require.ErrorContains(t, e.Err, "was cancelled")

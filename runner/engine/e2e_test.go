@@ -57,9 +57,11 @@ func crew(t *testing.T, args ...string) *crewtest.Process {
 	return start(t, nil, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
 
-// startHub starts a server in this process and returns its URL.
+// startHub starts a server in this process for a test that runs beside other tests, and
+// returns its URL.
 func startHub(t *testing.T) string {
 	t.Helper()
+	t.Parallel()
 	s, err := openTestHub(t.TempDir(), "")
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -15,9 +15,7 @@ import (
 
 // What waits for a message of its subject goes in one, in order, and nothing comes twice.
 func TestOutboxBundles(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
+	b := newBroker(t).connect(nil)
 	out, err := newOutbox(b.nc, nil)
 	require.NoError(t, err)
 	const n = 1000
@@ -50,9 +48,7 @@ func TestOutboxBundles(t *testing.T) {
 
 // Who flushes goes on when the senders know that all is stored, and not earlier.
 func TestOutboxFlushes(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
+	b := newBroker(t).connect(nil)
 	out, err := newOutbox(b.nc, nil)
 	require.NoError(t, err)
 	var known atomic.Bool
@@ -66,9 +62,7 @@ func TestOutboxFlushes(t *testing.T) {
 
 // What a full stream has refused, and what waits behind it, can be taken back.
 func TestOutboxWithdraws(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
+	b := newBroker(t).connect(nil)
 	told := make(chan string, 1)
 	out, err := newOutbox(b.nc, func(text string) { told <- text })
 	require.NoError(t, err)
@@ -92,9 +86,7 @@ func TestOutboxWithdraws(t *testing.T) {
 
 // An engine that takes messages and confirms none, as with a full disk, is told of.
 func TestOutboxUnconfirmed(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
+	b := newBroker(t).connect(nil)
 	_, err := b.nc.Subscribe("elsewhere", func(*nats.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, b.nc.Flush())

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -32,10 +31,8 @@ func (s *session) prints(t *testing.T, call func(*wiring.EngineCall) error, c wi
 }
 
 func TestStatus(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	s := b.connect(nil)
-	defer s.close()
 	require.Equal(t, `{"workers":[],"queues":[],"runs":[]}`+"\n", s.prints(t, s.status, wiring.EngineCall{JSON: true}))
 
 	f := b.worker("web1", 8, answer)
@@ -106,8 +103,6 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, steer(opCancel, "r2"))
 	require.ErrorContains(t, steer(opCancel, "r2"), "there is no run")
 	for _, stream := range []string{tasksStream, resultsStream} {
-		st, err := s.js.Stream(context.Background(), stream)
-		require.NoError(t, err)
-		require.Zero(t, st.CachedInfo().State.Msgs)
+		require.Zero(t, s.messages(t, stream))
 	}
 }

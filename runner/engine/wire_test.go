@@ -67,8 +67,6 @@ func TestFactsOnTheWire(t *testing.T) {
 }
 
 func TestStreams(t *testing.T) {
-	t.Parallel()
-	c := newBroker(t, diskLimits).connect(nil)
-	defer c.close()
+	c := newBroker(t).connect(nil)
 	require.NoError(t, c.create(t.Context(), diskLimits), "again")
 }
