@@ -78,9 +78,7 @@ func attach(c wiring.Attachment, s *session) (*attached, error) {
 		found: map[uint64]*found{},
 	}
 	a.news.L = &a.mu
-	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
-	defer cancel()
-	if err := a.open(ctx, c.Run); err != nil {
+	if err := a.open(context.Background(), c.Run); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -252,9 +250,7 @@ func (a *attached) get(p place) ([]byte, error) {
 	defer c.mu.Unlock()
 	i := slices.Index(c.seqs[:], p.seq)
 	if i < 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-		defer cancel()
-		m, err := a.stream.GetMsg(ctx, p.seq)
+		m, err := a.stream.GetMsg(context.Background(), p.seq)
 		if err != nil {
 			return nil, err
 		}
@@ -310,9 +306,7 @@ func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
 // Forget removes the run from the engine: all its results were shown.
 func (a *attached) Forget() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	return a.x.s.forget(ctx, a.run)
+	return a.x.s.forget(context.Background(), a.run)
 }
 
 // Close closes the connection.

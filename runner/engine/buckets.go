@@ -12,6 +12,8 @@ import (
 // records calls take with the records of a bucket: the key, the value, and how old it is
 // by the server's clock.
 func (s *session) records(ctx context.Context, bucket, keys string, take func(key string, value []byte, age time.Duration)) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
 	kv, err := s.js.KeyValue(ctx, bucket)
 	if err != nil {
 		return err

@@ -144,8 +144,6 @@ func (o objects) write(ctx context.Context, dir, path string, f File) error {
 
 // remove removes an object, and what Delete would leave of it. Nothing depends on it.
 func (o objects) remove(ctx context.Context, name string) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
 	info, err := o.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
 	if err != nil {
 		return
@@ -160,7 +158,9 @@ func (s *session) dropObjects(ctx context.Context, prefix string) error {
 	if err != nil {
 		return err
 	}
-	all, err := o.List(ctx)
+	listing, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	all, err := o.List(listing)
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil
 	}

@@ -185,10 +185,8 @@ func (s *session) create(ctx context.Context, l limits) error {
 
 // ready returns an error unless the engine has crew's streams.
 func (s *session) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
 	for _, name := range [...]string{tasksStream, workersStream} {
-		if _, err := s.js.Stream(ctx, name); err != nil {
+		if _, err := s.js.Stream(context.Background(), name); err != nil {
 			return notReady(err)
 		}
 	}

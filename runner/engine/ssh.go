@@ -112,13 +112,9 @@ func (p *party) connect(notice func(string)) (*session, error) {
 
 // needSSH returns an error if ssh is missing and needed.
 func needSSH(hosts []cli.Host) error {
-	for _, h := range hosts {
-		if h.Target != "" {
-			if _, err := exec.LookPath("ssh"); err != nil {
-				return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
-			}
-			return nil
-		}
+	needed := slices.ContainsFunc(hosts, func(h cli.Host) bool { return h.Target != "" })
+	if _, err := exec.LookPath("ssh"); needed && err != nil {
+		return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
 	}
 	return nil
 }
@@ -236,11 +232,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
 	if h.Target == "" {
 		cmd = exec.CommandContext(ctx, "/proc/self/exe", h.args()...)
 		cmd.Args[0] = engineName
-		for _, v := range os.Environ() {
-			if !strings.HasPrefix(v, "CREW_OPTS=") {
-				cmd.Env = append(cmd.Env, v)
-			}
-		}
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
 		args := sshOptions
 		if h.Port != "" {

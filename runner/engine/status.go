@@ -47,9 +47,7 @@ const lostState = "lost" // of a worker, or a run's submitter, that is not heard
 
 // status prints who works and which runs there are.
 func (s *session) status(c *wiring.EngineCall) error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	st, err := s.look(ctx)
+	st, err := s.look(context.Background())
 	if err != nil {
 		return fmt.Errorf("look at the engine: %w", notReady(err))
 	}
@@ -241,7 +239,7 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, "*", r.Run))
 	if err == nil {
 		if err = s.beat(r.Queue, Beat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
-			err = s.nc.FlushWithContext(ctx)
+			err = s.nc.FlushTimeout(answerWait)
 		}
 	}
 	if err == nil {

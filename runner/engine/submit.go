@@ -94,12 +94,11 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	var x *submitter
 	s, err := hosts.connect(sub.Notice)
-	if err != nil {
-		hosts.close()
-		return nil, err
+	if err == nil {
+		x, err = submit(sub, s, nil, hosts)
 	}
-	x, err := submit(sub, s, nil, hosts)
 	if err != nil {
 		hosts.close()
 		return nil, err

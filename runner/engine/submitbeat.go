@@ -45,7 +45,9 @@ func (x *submitter) tick() {
 			if n := x.s.nc.Stats().Reconnects; n != reconnects {
 				reconnects = n
 				x.flights.resend(time.Time{})
-				x.end.Go(x.relist)
+				x.end.Go(func() { // what else there is in the bucket is noticed by its silence
+					_, _ = x.s.present(x.ctx, x.sub.Queue, x.heard)
+				})
 			}
 			x.flights.resend(now)
 			x.purge(now.Sub(beat) >= beatEvery)
@@ -104,12 +106,10 @@ func (x *submitter) Resume() {
 
 // enrol renews the run's record, which crew engine status reads.
 func (x *submitter) enrol() {
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
 	e := x.beats.record
 	e.Paused = x.beats.paused.Load()
 	// The next one follows; if none does, it goes.
-	_ = x.s.enrol(ctx, x.sub.Queue, e, enrolFor)
+	_ = x.s.enrol(x.ctx, x.sub.Queue, e, enrolFor)
 }
 
 // obey carries out the orders of crew engine.

@@ -44,16 +44,14 @@ type attemptKey struct {
 func (x *submitter) openResults() (err error) {
 	r := &x.results
 	r.subject, r.held = resultSubject(x.sub.Queue, x.run), map[attemptKey]*held{}
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
-	if r.stream, err = x.s.js.Stream(ctx, resultsStream); err != nil {
+	if r.stream, err = x.s.js.Stream(x.ctx, resultsStream); err != nil {
 		return notReady(err)
 	}
 	r.mark.most = keptBytes
 	if most := r.stream.CachedInfo().Config.MaxBytes; most > 0 {
 		r.mark.most = most / keptShare
 	}
-	ordered, err := x.s.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
+	ordered, err := x.s.js.OrderedConsumer(x.ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
 	if err != nil {
 		return err
 	}
@@ -162,9 +160,7 @@ func (x *submitter) purge(urgent bool) {
 	}
 	x.end.Go(func() {
 		defer r.purging.Store(false)
-		ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-		defer cancel()
-		if r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first)) == nil {
+		if r.stream.Purge(x.ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first)) == nil {
 			r.mu.Lock()
 			r.purged = first - 1
 			r.mark.forget(size)

@@ -299,12 +299,10 @@ func (w *crewWorker) leave() {
 	if t == nil || !w.s.nc.IsConnected() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
 	t.consume.Stop()
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	_ = w.put(ctx, p)
+	_ = w.put(context.Background(), p)
 }
 
 // isGone reports whether err says that a consumer is no more.
