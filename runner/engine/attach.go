@@ -25,7 +25,9 @@ type attached struct {
 	stream jetstream.Stream
 	cons   jetstream.ConsumeContext
 	gone   jetstream.KeyWatcher
-	cache  cache
+
+	reading sync.Mutex
+	cache   map[uint64][][]byte // bundles that were read last
 
 	mu    sync.Mutex
 	news  sync.Cond // something was found, or err is set
@@ -54,13 +56,8 @@ type part struct {
 	off, end int64 // in the output
 }
 
-// cache holds the bundles that were read last. It is safe for concurrent use.
-type cache struct {
-	mu   sync.Mutex
-	seqs [8]uint64
-	msgs [8][][]byte
-	next int
-}
+// mostCached limits the bundles that are kept so as not to read them again.
+const mostCached = 8
 
 // Attach returns what brings the results of a run that was handed over.
 func Attach(c wiring.Attachment) (wiring.Attached, error) {
@@ -75,7 +72,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 func attach(c wiring.Attachment, s *session) (*attached, error) {
 	a := &attached{
 		x:     &submitter{sub: wiring.Submission{Plan: c.Plan, Store: c.Store, Open: c.Open}, s: s},
-		found: map[uint64]*found{},
+		found: map[uint64]*found{}, cache: map[uint64][][]byte{},
 	}
 	a.news.L = &a.mu
 	if err := a.open(context.Background(), c.Run); err != nil {
@@ -245,23 +242,22 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 
 // get returns a message.
 func (a *attached) get(p place) ([]byte, error) {
-	c := &a.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.seqs[:], p.seq)
-	if i < 0 {
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	if a.cache[p.seq] == nil {
 		m, err := a.stream.GetMsg(context.Background(), p.seq)
 		if err != nil {
 			return nil, err
 		}
-		i = c.next
-		c.next = (i + 1) % len(c.seqs)
-		c.seqs[i], c.msgs[i] = p.seq, slices.Collect(parts(m.Data))
+		if len(a.cache) == mostCached {
+			clear(a.cache)
+		}
+		a.cache[p.seq] = slices.Collect(parts(m.Data))
 	}
-	if p.at >= len(c.msgs[i]) {
+	if p.at >= len(a.cache[p.seq]) {
 		return nil, errGarbage
 	}
-	return c.msgs[i][p.at], nil
+	return a.cache[p.seq][p.at], nil
 }
 
 // Run fetches a result. See runner.Executor.

@@ -83,6 +83,20 @@ func (d *detacher) enrol() error {
 	return d.x.s.enrol(context.Background(), d.x.sub.Queue, d.record, 0)
 }
 
+// complete says that all tasks of the run are handed over.
+func (d *detacher) complete(tasks uint64) error {
+	d.record.State, d.record.Tasks = handedOver, tasks
+	if err := d.enrol(); err != nil {
+		return fmt.Errorf("say that run %s is handed over: %w", d.record.Run, err)
+	}
+	return nil
+}
+
+// withdraw removes what was handed over.
+func (d *detacher) withdraw() error {
+	return d.x.s.drop(context.Background(), &runStatus{Queue: d.x.sub.Queue, Enrolment: d.record})
+}
+
 // Run hands an attempt over. See runner.Executor.
 func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if err := d.hand(ctx, a); err != nil {
@@ -167,14 +181,13 @@ func (d handOver) Consume(events []task.Event) error {
 // runner.Sink.
 func (d handOver) Close(st task.Stats) error {
 	if st.InputEnd && st.Of(task.Cancelled)+st.Of(task.NotRun) == 0 {
-		d.record.State, d.record.Tasks = handedOver, uint64(st.Admitted)
-		if err := d.enrol(); err != nil {
-			return fmt.Errorf("say that run %s is handed over: %w", d.record.Run, err)
+		if err := d.complete(uint64(st.Admitted)); err != nil {
+			return err
 		}
 		_, err := fmt.Fprintln(d.x.sub.Out, d.record.Run)
 		return err
 	}
-	if err := d.x.s.drop(context.Background(), &runStatus{Queue: d.x.sub.Queue, Enrolment: d.record}); err != nil {
+	if err := d.withdraw(); err != nil {
 		return err
 	}
 	d.x.sub.Notice(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", d.sent.Load()))
@@ -204,11 +217,10 @@ func Add(v wiring.Values) (run string, err error) {
 		return d.hand(context.Background(), task.Attempt{Task: t, Number: 1})
 	})
 	if err == nil {
-		d.record.State, d.record.Tasks = handedOver, tasks
-		err = d.enrol()
+		err = d.complete(tasks)
 	}
 	if err != nil {
-		return "", errors.Join(err, s.drop(context.Background(), &runStatus{Queue: v.Queue, Enrolment: d.record}))
+		return "", errors.Join(err, d.withdraw())
 	}
 	return d.record.Run, nil
 }

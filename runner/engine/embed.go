@@ -35,9 +35,3 @@ func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server
 	}
 	return s, nil
 }
-
-// privateServer returns the options of a server that nobody outside this process can
-// reach.
-func privateServer(dir string) *server.Options {
-	return &server.Options{StoreDir: dir, DontListen: true}
-}

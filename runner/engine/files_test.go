@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +26,7 @@ type travel struct {
 }
 
 func newTravel(t *testing.T, files wiring.Files) *travel {
-	server, err := startServer(privateServer(t.TempDir()), privateLimits)
+	server, err := startServer(&server.Options{StoreDir: t.TempDir(), DontListen: true}, privateLimits)
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
 	v := &travel{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -123,10 +124,7 @@ func (l *serverLog) Tracef(string, ...any)          {}
 // listenAt sets in o where the server listens, and returns the name by which clients
 // find it.
 func listenAt(c *wiring.EngineCall, o *server.Options) (name string, err error) {
-	listen := c.Listen
-	if listen == "" {
-		listen = hubListen
-	}
+	listen := cmp.Or(c.Listen, hubListen)
 	host, port, err := net.SplitHostPort(listen)
 	if err == nil {
 		o.Port, err = strconv.Atoi(port)
@@ -142,9 +140,7 @@ func listenAt(c *wiring.EngineCall, o *server.Options) (name string, err error) 
 	if !loopback && c.Cert == "" {
 		return "", fmt.Errorf("without TLS a hub listens on loopback alone, not at %s: give --tls-cert and --tls-key, or --listen %s", listen, hubListen)
 	}
-	if o.Host = host; host == "" {
-		o.Host = "0.0.0.0"
-	}
+	o.Host = cmp.Or(host, "0.0.0.0")
 	if c.Cert == "" {
 		return host, nil
 	}

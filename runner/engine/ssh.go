@@ -125,12 +125,13 @@ func (p *party) serve() (removeDir func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	o := privateServer(dir)
-	o.JetStreamMaxMemory = privateMemory
-	o.WriteDeadline = time.Minute // an ssh that stands still so long is cut off
 	worker, owner := &server.User{Username: "worker", Permissions: workerRights().permissions()}, &server.User{Username: "owner", Password: rand.Text()}
-	// What comes from another host is a worker's.
-	o.Users, o.NoAuthUser = []*server.User{worker, owner}, worker.Username
+	o := &server.Options{
+		StoreDir: dir, DontListen: true, JetStreamMaxMemory: privateMemory,
+		WriteDeadline: time.Minute, // an ssh that stands still so long is cut off
+		Users:         []*server.User{worker, owner},
+		NoAuthUser:    worker.Username, // what comes from another host is a worker's
+	}
 	p.owner = nats.UserInfo(owner.Username, owner.Password)
 	if p.server, err = startServer(o, privateLimits, p.owner); err != nil {
 		removeDir()

@@ -21,9 +21,8 @@ import (
 	"crew/runner/wiring"
 )
 
-// submitter is the executor of a run whose attempts workers run. Three goroutines of
-// its own bring news: that of the results, that of the workers' records, and the
-// ticker.
+// submitter is the executor of a run whose attempts workers run. News come from the
+// goroutines of the results and of the workers' records, and from what recurs: see each.
 //
 // Locks: roster.mu may be held when flights.mu is taken, never the other way round. A
 // command that is given with roster.mu held can call Kill, which therefore takes
@@ -35,6 +34,7 @@ type submitter struct {
 	s        *session
 	run      string
 	epoch    uint64
+	record   Enrolment
 	secret   cipher.Block // makes tokens
 	commands bool         // tasks bring commands, not values
 	key      *signingKey  // nil if nothing needs a signature
@@ -49,12 +49,15 @@ type submitter struct {
 	roster  roster
 	results results
 	past    past
-	beats   beats
 	bodies  atomic.Bool   // messages were objects
 	begun   chan struct{} // closed once slots have joined
-	ctx     context.Context
-	cancel  context.CancelFunc
-	end     sync.WaitGroup
+
+	suspended atomic.Bool
+	paused    atomic.Bool // as its record says
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	end    sync.WaitGroup
 }
 
 // Submit returns the executor of a run. It fails at once if the engine cannot be
@@ -132,7 +135,7 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.run, x.epoch, x.beats.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
+	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
 	if x.secret, err = aes.NewCipher(id.Secret); err != nil {
 		return err
 	}
@@ -150,11 +153,14 @@ func (x *submitter) open() error {
 	if err = x.openResults(); err != nil {
 		return err
 	}
-	if _, err = x.s.nc.Subscribe(runSubject(x.sub.Queue, x.run), x.obey); err != nil {
+	if _, err = x.s.obey(runSubject(x.sub.Queue, x.run), x.command); err != nil {
 		return err
 	}
 	x.end.Go(x.begin)
-	x.end.Go(x.tick)
+	x.each(tickEvery, x.tick())
+	x.each(tickEvery, x.purge())
+	x.each(beatEvery, x.check)
+	x.each(enrolEvery, x.enrol)
 	return nil
 }
 

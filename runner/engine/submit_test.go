@@ -48,7 +48,7 @@ func newBroker(t *testing.T, l ...limits) *broker {
 }
 
 func (b *broker) start() {
-	s, err := startServer(privateServer(b.dir), b.limits)
+	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, b.limits)
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }

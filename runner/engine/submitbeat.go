@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
@@ -22,21 +20,29 @@ const (
 	partWait   = 2 * time.Second // for the server, at the end
 )
 
-// beats are the run's heartbeats.
-type beats struct {
-	record    Enrolment
-	suspended atomic.Bool
-	paused    atomic.Bool
-	checking  atomic.Bool
+// each calls do at once and then again and again, with a pause, until the run is over.
+func (x *submitter) each(pause time.Duration, do func()) {
+	x.end.Go(func() {
+		for do(); x.wait(pause); do() {
+		}
+	})
 }
 
-// tick does what recurs, until the run is over.
-func (x *submitter) tick() {
-	t := time.NewTicker(tickEvery)
-	defer t.Stop()
-	var beat, enrol time.Time
+// wait waits for some time. It returns false at once when the run is over.
+func (x *submitter) wait(d time.Duration) bool {
+	select {
+	case <-x.ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// tick looks after workers, and sends again what may not have arrived.
+func (x *submitter) tick() func() {
+	var beat time.Time
 	reconnects := x.s.nc.Stats().Reconnects
-	for {
+	return func() {
 		now := time.Now()
 		connected := x.s.nc.IsConnected()
 		x.watch(now, connected)
@@ -50,21 +56,10 @@ func (x *submitter) tick() {
 				})
 			}
 			x.flights.resend(now)
-			x.purge(now.Sub(beat) >= beatEvery)
 			if now.Sub(beat) >= beatEvery {
 				beat = now
 				x.beat(false)
-				x.check(now)
 			}
-			if now.Sub(enrol) >= enrolEvery {
-				enrol = now
-				x.end.Go(x.enrol)
-			}
-		}
-		select {
-		case <-x.ctx.Done():
-			return
-		case <-t.C:
 		}
 	}
 }
@@ -81,7 +76,7 @@ func (x *submitter) reach(now time.Time) {
 
 // beat tells the workers that the run goes on, or that it is over.
 func (x *submitter) beat(over bool) {
-	_ = x.s.beat(x.sub.Queue, Beat{Run: x.run, Epoch: x.epoch, Suspended: x.beats.suspended.Load(), Over: over}) // the next one follows
+	_ = x.s.beat(x.sub.Queue, Beat{Run: x.run, Epoch: x.epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
 }
 
 func (s *session) beat(queue string, b Beat) error {
@@ -93,43 +88,37 @@ func (s *session) beat(queue string, b Beat) error {
 // Suspend tells the workers that this process is about to stand still. Their tasks go
 // on. See runner.Executor.
 func (x *submitter) Suspend() {
-	x.beats.suspended.Store(true)
+	x.suspended.Store(true)
 	x.beat(false)
 	_ = x.s.nc.FlushTimeout(time.Second)
 }
 
 // Resume undoes Suspend. See runner.Executor.
 func (x *submitter) Resume() {
-	x.beats.suspended.Store(false)
+	x.suspended.Store(false)
 	x.beat(false)
 }
 
 // enrol renews the run's record, which crew engine status reads.
 func (x *submitter) enrol() {
-	e := x.beats.record
-	e.Paused = x.beats.paused.Load()
+	e := x.record
+	e.Paused = x.paused.Load()
 	// The next one follows; if none does, it goes.
 	_ = x.s.enrol(x.ctx, x.sub.Queue, e, enrolFor)
 }
 
-// obey carries out the orders of crew engine.
-func (x *submitter) obey(m *nats.Msg) {
-	if o, ok := orderIn(m); ok {
-		go func() { respond(m, x.command(o)) }() // a command waits until the run has begun
-	}
-}
-
-func (x *submitter) command(o Order) error {
+// command carries out an order of crew engine, once the run has begun.
+func (x *submitter) command(o Order) ([]ID, error) {
 	op, known := map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]
 	if !known {
-		return o.unknown()
+		return nil, o.unknown()
 	}
 	err := x.sub.Do(task.Command{Op: op}).Err
 	if err == nil && op != task.Stop {
-		x.beats.paused.Store(op == task.Pause)
+		x.paused.Store(op == task.Pause)
 		x.enrol()
 	}
-	return err
+	return nil, err
 }
 
 // part ends the run on the engine: workers drop what they still hold of it, and what

@@ -10,14 +10,10 @@ import (
 // askMost limits the attempts that one question is about.
 const askMost = 1000
 
-// check asks workers about attempts that they were given more than a TTL ago, in the
-// background. It is a safety net: what a worker twice does not know is lost, as after a
-// power cut.
-func (x *submitter) check(now time.Time) {
-	if !x.beats.checking.CompareAndSwap(false, true) {
-		return
-	}
-	asked := map[*worker][]*flight{}
+// check asks workers about attempts that they were given more than a TTL ago. It is a
+// safety net: what a worker twice does not know is lost, as after a power cut.
+func (x *submitter) check() {
+	now, asked := time.Now(), map[*worker][]*flight{}
 	x.flights.mu.Lock()
 	for _, f := range x.flights.m {
 		if w := f.worker; !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > w.ttl && len(asked[w]) < askMost {
@@ -26,16 +22,9 @@ func (x *submitter) check(now time.Time) {
 		}
 	}
 	x.flights.mu.Unlock()
-	if len(asked) == 0 {
-		x.beats.checking.Store(false)
-		return
+	for w, flights := range asked {
+		x.ask(w, flights)
 	}
-	x.end.Go(func() {
-		defer x.beats.checking.Store(false)
-		for w, flights := range asked {
-			x.ask(w, flights)
-		}
-	})
 }
 
 func (x *submitter) ask(w *worker, flights []*flight) {

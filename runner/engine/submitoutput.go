@@ -128,8 +128,8 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
 	if x.files != nil {
 		err := x.files.fetch(x.ctx, r.Task, fin)
-		for ; err != nil && x.away(err) && x.ctx.Err() == nil; err = x.files.fetch(x.ctx, r.Task, fin) {
-			time.Sleep(time.Second)
+		for err != nil && x.away(err) && x.wait(time.Second) {
+			err = x.files.fetch(x.ctx, r.Task, fin)
 		}
 		r.Fault = cmp.Or(r.Fault, err)
 	}

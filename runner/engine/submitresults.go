@@ -27,11 +27,9 @@ type results struct {
 	cons    jetstream.ConsumeContext
 	seq     atomic.Uint64 // of the latest message that was read
 
-	mu      sync.Mutex
-	mark    mark
-	held    map[attemptKey]*held // with --state: results that are not on record
-	purged  uint64
-	purging atomic.Bool
+	mu   sync.Mutex
+	mark mark
+	held map[attemptKey]*held // with --state: results that are not on record
 }
 
 // attemptKey names an attempt within an epoch.
@@ -147,26 +145,25 @@ func (r *results) Consume(events []task.Event) error {
 // Close does nothing. See runner.Sink.
 func (r *results) Close(task.Stats) error { return nil }
 
-// purge removes from the stream what is done with, in the background. Unless urgent,
-// it waits until that is much.
-func (x *submitter) purge(urgent bool) {
-	r := &x.results
-	r.mu.Lock()
-	first, size := r.mark.first()
-	purged := r.purged
-	r.mu.Unlock()
-	if first <= purged+1 || !urgent && size < purgeBytes || !r.purging.CompareAndSwap(false, true) {
-		return
-	}
-	x.end.Go(func() {
-		defer r.purging.Store(false)
+// purge removes from the stream what is done with: at once if that is much, or else
+// with the next heartbeat.
+func (x *submitter) purge() func() {
+	r, purged, latest := &x.results, uint64(0), time.Now()
+	return func() {
+		r.mu.Lock()
+		first, size := r.mark.first()
+		r.mu.Unlock()
+		if first <= purged+1 || size < purgeBytes && time.Since(latest) < beatEvery || !x.s.nc.IsConnected() {
+			return
+		}
+		latest = time.Now()
 		if r.stream.Purge(x.ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first)) == nil {
+			purged = first - 1
 			r.mu.Lock()
-			r.purged = first - 1
 			r.mark.forget(size)
 			r.mu.Unlock()
 		}
-	})
+	}
 }
 
 // catchUp waits until all results have been read that are in the stream now.

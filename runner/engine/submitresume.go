@@ -213,11 +213,7 @@ func (x *submitter) replay(f *flight) {
 func (x *submitter) begin() {
 	defer close(x.begun)
 	if x.epoch > 1 {
-		for x.inherit() != nil && x.ctx.Err() == nil {
-			select {
-			case <-x.ctx.Done():
-			case <-time.After(time.Second):
-			}
+		for x.inherit() != nil && x.wait(time.Second) {
 		}
 		x.past.close()
 	}
@@ -254,14 +250,13 @@ func (x *submitter) evict() {
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
 		all.Go(func() {
-			for x.roster.has(w) && x.ctx.Err() == nil {
+			for ok := true; ok && x.roster.has(w); ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
 				ctx, cancel := context.WithTimeout(x.ctx, evictWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()
 				if err == nil && a.Err == "" {
 					return
 				}
-				time.Sleep(evictWait / 10) // where nobody listens, the request fails at once
 			}
 		})
 	}

@@ -188,7 +188,7 @@ func (w *crewWorker) listen(ctx context.Context, t *tenure) error {
 	}
 	orders := t.orders
 	if orders == nil {
-		orders, err = w.s.nc.Subscribe(orderSubject(w.work.Queue, t.id), func(m *nats.Msg) { w.obey(t, m) })
+		orders, err = w.s.obey(orderSubject(w.work.Queue, t.id), func(o Order) ([]ID, error) { return w.obey(t, &o) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

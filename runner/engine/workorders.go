@@ -17,29 +17,21 @@ const (
 	mostEarly   = 4096 // orders to remember that came before their attempts
 )
 
-// obey carries out an order of a submitter and answers.
-func (w *crewWorker) obey(t *tenure, m *nats.Msg) {
-	o, ok := orderIn(m)
-	if !ok {
-		return
-	}
+// obey carries out an order of a submitter.
+func (w *crewWorker) obey(t *tenure, o *Order) (ids []ID, err error) {
 	switch o.Op {
 	case opCancel, opKill:
 		w.cancel(o.ID, o.Op == opKill)
-		respond(m, nil)
 	case opLeave:
-		go func() { // what runs may take its time to end
-			w.leaveRun(t, o.Run, o.Epoch)
-			respond(m, nil)
-		}()
+		w.leaveRun(t, o.Run, o.Epoch)
 	case opHolds:
 		w.mu.Lock()
-		ids := slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
-		w.mu.Unlock()
-		respondWith(m, Answer{IDs: ids})
+		defer w.mu.Unlock()
+		ids = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
 	default:
-		respond(m, o.unknown())
+		err = o.unknown()
 	}
+	return ids, err
 }
 
 // cancel ends an attempt that its submitter wants to end. It may still be on its way.
