@@ -293,7 +293,7 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 		r = a.x.result(ctx, fl, end{final: fin})
 		f.end, f.parts = nil, [2][]part{} // which take memory
 	}
-	r.Host, r.Argv, r.Start, r.End = string(fin.Host), fin.Argv, f.at.Add(-took(fin)), f.at
+	r.Host, r.Argv, r.Start, r.End = string(fin.Host), fin.Argv, f.at.Add(-time.Duration(fin.Duration)), f.at
 	return r
 }
 

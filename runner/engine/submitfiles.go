@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -242,24 +243,16 @@ func openRegular(path string) (*os.File, uint32, error) {
 	return f, uint32(info.Mode().Perm()), nil
 }
 
-// openRoot returns the directory that a write to path must stay in, and the path from
-// there. A relative path is below dir, and no symbolic link leads out of that.
-func openRoot(dir, path string) (*os.Root, string, error) {
-	if filepath.IsAbs(path) {
-		dir, path = filepath.Split(path)
+// replace writes what is read from r to a path, which is absolute or relative to dir. No
+// symbolic link leads out of dir.
+func replace(dir, name string, mode uint32, r io.Reader) error {
+	if filepath.IsAbs(name) {
+		dir, name = filepath.Split(name)
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, "", err
+			return err
 		}
-	} else if dir == "" {
-		dir = "."
 	}
-	root, err := os.OpenRoot(dir)
-	return root, path, err
-}
-
-// replace writes what is read from r to path, below dir unless it is absolute.
-func replace(dir, path string, mode uint32, r io.Reader) error {
-	root, name, err := openRoot(dir, path)
+	root, err := os.OpenRoot(cmp.Or(dir, "."))
 	if err != nil {
 		return err
 	}

@@ -228,18 +228,12 @@ func (x *submitter) giveUp(w *worker, unbegun bool) {
 	x.flights.out.drop(func(s string) bool { return s == subject })
 	_ = x.s.purge(ctx, tasksStream, subject)
 	if !unbegun && x.ctx.Err() == nil {
-		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, elsewhere(len(lost))))
+		then := "it ran nothing"
+		if len(lost) > 0 {
+			then = task.Count(int64(len(lost)), "task") + " will start elsewhere"
+		}
+		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, then))
 	}
-}
-
-func elsewhere(n int) string {
-	switch n {
-	case 0:
-		return "it ran nothing"
-	case 1:
-		return "its task starts elsewhere"
-	}
-	return fmt.Sprintf("its %d tasks start elsewhere", n)
 }
 
 // watch looks for workers that are silent. connected says whether this process can

@@ -147,7 +147,7 @@ func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 // DecodeFinal reads a message, of which the outputs are a part.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
-	if err == nil && (f.Outcome == 0 || f.Outcome >= task.Outcomes) {
+	if err == nil && (f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0) {
 		err = errGarbage
 	}
 	return f, err

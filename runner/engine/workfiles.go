@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,9 +14,9 @@ import (
 	"time"
 )
 
-// mostIdle limits the files kept although no attempt needs them now, so as not to fetch
-// them again.
-const mostIdle = 1000
+// mostKnown limits the files that are remembered although no attempt needs them now, so
+// as not to fetch them again.
+const mostKnown = 10_000
 
 // workFiles fetches the files that attempts take to a worker's machine, and sends those
 // that they bring back. It is safe for concurrent use.
@@ -25,7 +26,6 @@ type workFiles struct {
 
 	mu    sync.Mutex
 	files map[string]*placed // by their paths
-	idle  int                // how many of them no attempt needs
 	dirs  map[string]string  // made for runs that clean up
 }
 
@@ -91,12 +91,9 @@ func (p *workFiles) hold(a *Attempt, f File, dir string) *placed {
 	defer p.mu.Unlock()
 	key := below(dir, f.Path)
 	h := p.files[key]
-	switch {
-	case h == nil:
+	if h == nil {
 		h = &placed{dir: dir, path: f.Path}
 		p.files[key] = h
-	case h.uses == 0:
-		p.idle--
 	}
 	if f.Base && a.Cleanup {
 		h.base = a.Run
@@ -189,11 +186,7 @@ func (p *workFiles) leave(a *Attempt) {
 	for _, f := range a.Take {
 		key := below(dir, f.Path)
 		h := p.files[key]
-		if h.uses--; h.uses > 0 {
-			continue
-		}
-		p.idle++
-		if a.Cleanup && !f.Base {
+		if h.uses--; h.uses == 0 && a.Cleanup && !f.Base {
 			p.remove(key, h)
 		}
 	}
@@ -202,14 +195,8 @@ func (p *workFiles) leave(a *Attempt) {
 			removeFile(dir, path)
 		}
 	}
-	for key, h := range p.files {
-		if p.idle <= mostIdle {
-			break
-		}
-		if h.uses == 0 && h.base == "" {
-			delete(p.files, key)
-			p.idle--
-		}
+	if len(p.files) > mostKnown {
+		maps.DeleteFunc(p.files, func(_ string, h *placed) bool { return h.uses == 0 && h.base == "" })
 	}
 }
 
@@ -219,7 +206,6 @@ func (p *workFiles) remove(key string, h *placed) {
 		removeFile(h.dir, h.path)
 	}
 	delete(p.files, key)
-	p.idle--
 }
 
 // end removes the base files of a run, or of all runs if it is "", that clean up, and
