@@ -110,13 +110,7 @@ func (a *attached) open(ctx context.Context, name string) (err error) {
 	if a.stream, err = s.js.Stream(ctx, resultsStream); err != nil {
 		return err
 	}
-	ordered, err := a.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{resultSubject(a.run.Queue, a.run.Run)},
-	})
-	if err != nil {
-		return err
-	}
-	a.cons, err = ordered.Consume(a.receive, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
+	a.cons, err = s.follow(ctx, resultSubject(a.run.Queue, a.run.Run), a.receive)
 	return err
 }
 
@@ -138,15 +132,11 @@ func (a *attached) fail(err error) {
 
 // receive notes where results are. It ignores those that do not come from a worker that
 // had the task, and those that come again.
-func (a *attached) receive(m jetstream.Msg) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return
-	}
+func (a *attached) receive(data []byte, meta *jetstream.MsgMetadata) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := place{seq: meta.Sequence.Stream}
-	for msg := range parts(m.Data()) {
+	for msg := range parts(data) {
 		a.receiveOne(msg, at, meta.Timestamp)
 		at.at++
 	}

@@ -62,8 +62,3 @@ func (s *session) dropBody(ctx context.Context, id ID) {
 		objects.remove(ctx, bodyName(id))
 	}
 }
-
-// dropBodies removes what pack has made for a run.
-func (s *session) dropBodies(ctx context.Context, run string) error {
-	return s.dropObjects(ctx, bodyPrefix+run+".")
-}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,8 +153,8 @@ func (o objects) remove(ctx context.Context, name string) {
 	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(chunkSubject(info.NUID)))
 }
 
-// dropObjects removes the objects whose names begin with prefix.
-func (s *session) dropObjects(ctx context.Context, prefix string) error {
+// dropObjects removes the objects whose names begin with one of prefixes.
+func (s *session) dropObjects(ctx context.Context, prefixes ...string) error {
 	o, err := s.objects(ctx)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func (s *session) dropObjects(ctx context.Context, prefix string) error {
 		return nil
 	}
 	for _, x := range all {
-		if strings.HasPrefix(x.Name, prefix) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(x.Name, p) }) {
 			o.remove(ctx, x.Name)
 		}
 	}

@@ -291,6 +291,10 @@ func (h *host) bridge(stdin io.WriteCloser, stdout io.Reader, there func()) (up 
 // err what went wrong before, last what was said last. A process that was killed did not
 // say why.
 func (h *host) explain(ended, err error, up bool, last string) error {
+	port := ""
+	if h.Port != "" {
+		port = "-p " + h.Port + " "
+	}
 	var exit *exec.ExitError
 	status := -1
 	if errors.As(ended, &exit) {
@@ -311,19 +315,11 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 	case up:
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
-		return fmt.Errorf("cannot reach it (%s): trying again; `%s` must work without a prompt%s", last, h.likeThis(), h.maybeFile())
+		return fmt.Errorf("cannot reach it (%s): trying again; `%s` must work without a prompt%s", last, "ssh "+port+h.Target+" true", h.maybeFile())
 	case err == nil && h.Target != "":
 		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", engineName, last)
 	}
 	return fmt.Errorf("no worker starts there (%s): trying again", last)
-}
-
-// likeThis is a command that must work.
-func (h *host) likeThis() string {
-	if h.Port != "" {
-		return "ssh -p " + h.Port + " " + h.Target + " true"
-	}
-	return "ssh " + h.Target + " true"
 }
 
 // maybeFile is a hint for a host that is the name of a file.

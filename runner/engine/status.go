@@ -255,10 +255,7 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 func (s *session) forget(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
 	if err == nil {
-		err = s.dropBodies(ctx, r.Run)
-	}
-	if err == nil {
-		err = s.dropObjects(ctx, r.Run+".") // files
+		err = s.dropObjects(ctx, bodyPrefix+r.Run+".", r.Run+".") // the second are files
 	}
 	if err == nil {
 		err = s.unenrol(ctx, r.Queue, r.Run)

@@ -307,7 +307,11 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 	if f.big = big; big {
 		x.bodies.Store(true)
 	}
-	x.flights.publish(f, msg)
+	x.flights.out.send(f.subject, f.id.name(), msg, func() {
+		x.flights.mu.Lock()
+		f.stored = time.Now()
+		x.flights.mu.Unlock()
+	})
 	return nil
 }
 

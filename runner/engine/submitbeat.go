@@ -141,7 +141,7 @@ func (x *submitter) part() {
 	}
 	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
 	if x.bodies.Load() {
-		_ = x.s.dropBodies(ctx, x.run) // of attempts that the run has given up
+		_ = x.s.dropObjects(ctx, bodyPrefix+x.run+".") // of attempts that the run has given up
 	}
 	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
 	_ = x.s.nc.FlushWithContext(ctx)

@@ -85,15 +85,6 @@ func (s *flights) of(w *worker) (list []*flight) {
 	return list
 }
 
-// publish sends the message of a flight, again and again until it is stored.
-func (s *flights) publish(f *flight, data []byte) {
-	s.out.send(f.subject, f.id.name(), data, func() {
-		s.mu.Lock()
-		f.stored = time.Now()
-		s.mu.Unlock()
-	})
-}
-
 // order sends an order about a flight, again and again until that ends. A flight that is
 // certainly not under way ends at once.
 func (s *flights) order(f *flight, op string) {

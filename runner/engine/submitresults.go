@@ -49,29 +49,37 @@ func (x *submitter) openResults() (err error) {
 	if most := r.stream.CachedInfo().Config.MaxBytes; most > 0 {
 		r.mark.most = most / keptShare
 	}
-	ordered, err := x.s.js.OrderedConsumer(x.ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
-	if err != nil {
-		return err
-	}
-	r.cons, err = ordered.Consume(x.receive, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
+	r.cons, err = x.s.follow(x.ctx, r.subject, x.receive)
 	return err
+}
+
+// follow calls take with the messages of a run's results, in order, from the first there
+// is.
+func (s *session) follow(
+	ctx context.Context, subject string, take func(data []byte, meta *jetstream.MsgMetadata),
+) (jetstream.ConsumeContext, error) {
+	c, err := s.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return nil, err
+	}
+	return c.Consume(func(m jetstream.Msg) {
+		if meta, err := m.Metadata(); err == nil {
+			take(m.Data(), meta)
+		}
+	}, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
 }
 
 // receive takes a message of the results' stream. It ignores what no attempt of the
 // run waits for, and garbage: the token tells.
-func (x *submitter) receive(m jetstream.Msg) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return
-	}
+func (x *submitter) receive(data []byte, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
-	for part := range parts(m.Data()) {
+	for part := range parts(data) {
 		x.receiveOne(part, seq)
 	}
 	r := &x.results
 	r.seq.Store(seq)
 	r.mu.Lock()
-	r.mark.pass(seq, int64(len(m.Data())))
+	r.mark.pass(seq, int64(len(data)))
 	r.mu.Unlock()
 }
 

@@ -236,7 +236,7 @@ func (x *submitter) inherit() error {
 	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run)); err != nil {
 		return err
 	}
-	_ = x.s.dropBodies(ctx, x.run) // they only take up room
+	_ = x.s.dropObjects(ctx, bodyPrefix+x.run+".") // they only take up room
 	x.evict()
 	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
 	defer cancel()
