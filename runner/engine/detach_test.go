@@ -173,25 +173,14 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// endless is a source that ends the run after some tasks.
-type endless struct {
-	records
-	after int
-	stop  func()
-}
-
-func (e *endless) Next(number func() uint64) (*task.Task, error) {
-	if e.next == e.after {
-		e.stop()
-	}
-	return e.records.Next(number)
-}
-
 func TestDetachWithdrawn(t *testing.T) {
 	b := newBroker(t)
 	stop := make(chan struct{})
-	source := &endless{records: records{n: 1 << 30}, after: 200, stop: func() { close(stop) }}
-	run, e := b.handsOver(source, func(r *runner.Run) {
+	run, e := b.handsOver(&records{n: 1 << 30, change: func(t *task.Task) {
+		if t.ID == 200 {
+			close(stop)
+		}
+	}}, func(r *runner.Run) {
 		<-stop
 		r.Do(task.Command{Op: task.Stop})
 	})
@@ -204,20 +193,13 @@ func TestDetachWithdrawn(t *testing.T) {
 	require.Empty(t, st.Queues)
 }
 
-// bad is a source of one task that cannot be run, and one that can.
-type bad struct{ records }
-
-func (b *bad) Next(number func() uint64) (*task.Task, error) {
-	t, err := b.records.Next(number)
-	if err == nil && t.ID == 1 {
-		t.Err = errors.New("it holds a NUL")
-	}
-	return t, err
-}
-
 func TestAttachCancelled(t *testing.T) {
 	b := newBroker(t)
-	run, e := b.handsOver(&bad{records{n: 2}}, nil)
+	run, e := b.handsOver(&records{n: 2, change: func(t *task.Task) {
+		if t.ID == 1 {
+			t.Err = errors.New("it holds a NUL")
+		}
+	}}, nil)
 	require.Equal(t, int64(1), e.Stats.Of(task.StartFailed))
 	a, got := b.attach(run)
 	ending := make(chan core.Ending, 1)

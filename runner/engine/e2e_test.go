@@ -51,10 +51,16 @@ func start(t *testing.T, env []string, args ...string) *crewtest.Process {
 	return crewtest.New(t, cmd).Start()
 }
 
+// crewIn starts crew with another PATH.
+func crewIn(t *testing.T, path string, args ...string) *crewtest.Process {
+	t.Helper()
+	return start(t, []string{"PATH=" + path}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
+}
+
 // crew starts crew with arguments.
 func crew(t *testing.T, args ...string) *crewtest.Process {
 	t.Helper()
-	return start(t, nil, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
+	return crewIn(t, os.Getenv("PATH"), args...)
 }
 
 // startHub starts a server in this process for a test that runs beside other tests, and

@@ -75,15 +75,6 @@ func (v *travel) objects() (n int) {
 	return int(info.State.Msgs)
 }
 
-// What was sent for a run that cannot begin is removed.
-func TestBaseFileMissing(t *testing.T) {
-	v := newTravel(t, wiring.Files{})
-	none := v.objects()
-	_, err := newRunFiles(t.Context(), v.s, "OTHER", wiring.Files{Base: []string{"base", "missing"}}, nil)
-	require.ErrorContains(t, err, "missing")
-	require.Equal(t, none, v.objects())
-}
-
 func named(prefix string) func(*task.Task) []string {
 	return func(t *task.Task) []string { return []string{prefix + t.Records[0][0]} }
 }
@@ -178,6 +169,10 @@ func TestFilesRefused(t *testing.T) {
 	abs := filepath.Join(t.TempDir(), "sub/f")
 	require.NoError(t, os.MkdirAll(filepath.Dir(abs), 0o777))
 	require.NoError(t, os.WriteFile(abs, []byte("1"), 0o666))
+	none := v.objects()
+	_, err := newRunFiles(t.Context(), v.s, "OTHER", wiring.Files{Base: []string{"base", "missing"}}, nil)
+	require.ErrorContains(t, err, "missing")
+	require.Equal(t, none, v.objects(), "what was sent for a run that cannot begin is removed")
 	require.NoError(t, v.run(3, abs, func() { require.NoError(t, os.WriteFile(abs, []byte("2"), 0o666)) }))
 	require.Equal(t, "2", read(t, abs))
 	v.c.close()

@@ -62,21 +62,34 @@ func TestGoneWorker(t *testing.T) {
 	}
 }
 
-// TestGivenBack has a worker give back what it does not want to begin.
-func TestGivenBack(t *testing.T) {
-	b := newBroker(t)
-	var n atomic.Int32
-	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		if n.Add(1) > 10 {
-			answer(f, a, m)
-			return
-		}
-		f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
-		_ = m.Ack()
-	})
-	r := b.run(1, nil)
-	r.ok(1)
-	require.Equal(t, 10, r.lost, "more often than a task may be lost")
+// TestLostAttempts has a worker lose attempts in several ways: they run again.
+func TestLostAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		tasks, lost int
+		lose        func(*fake, *Attempt)
+	}{
+		"given back, more often than a task may be lost": {1, 10, func(f *fake, a *Attempt) {
+			f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
+		}},
+		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) { f.end(a, func(fin *Final) { fin.StdoutLen = 5 }) }},
+		"forgotten, as after a power cut": {1, 1, func(f *fake, _ *Attempt) { f.forgets.Store(true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			var n atomic.Int32
+			b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+				if n.Add(1) > int32(c.lost) {
+					answer(f, a, m)
+					return
+				}
+				c.lose(f, a)
+				_ = m.Ack()
+			})
+			r := b.run(c.tasks, nil)
+			r.ok(c.tasks)
+			require.Equal(t, c.lost, r.lost)
+		})
+	}
 }
 
 func TestForgedResults(t *testing.T) {
@@ -101,22 +114,6 @@ func TestForgedResults(t *testing.T) {
 	r := b.run(50, nil)
 	r.ok(50)
 	require.Zero(t, r.lost)
-}
-
-// TestCutOutput has a worker whose first results lack a part of the output.
-func TestCutOutput(t *testing.T) {
-	b := newBroker(t)
-	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		if a.Number > 1 {
-			answer(f, a, m)
-			return
-		}
-		f.end(a, func(fin *Final) { fin.StdoutLen = 5 })
-		_ = m.Ack()
-	})
-	r := b.run(2, nil)
-	r.ok(2)
-	require.Equal(t, 2, r.lost)
 }
 
 func TestOrders(t *testing.T) {
@@ -194,22 +191,6 @@ func TestBrokerRestarts(t *testing.T) {
 	require.Zero(t, r.lost)
 }
 
-// TestForgottenTask has a worker that takes a task and forgets it, as after a power cut.
-func TestForgottenTask(t *testing.T) {
-	b := newBroker(t)
-	w := b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		if a.Number > 1 || a.Task > 1 {
-			answer(f, a, m)
-		}
-		_ = m.Ack()
-	})
-	w.forgets.Store(true)
-	r := b.run(2, nil)
-	r.ok(2)
-	require.Equal(t, 1, r.lost)
-	require.Equal(t, opHolds, (<-w.orders).Op)
-}
-
 func TestLongOutputs(t *testing.T) {
 	l := diskLimits
 	l.storage, l.results = jetstream.MemoryStorage, 8<<20
@@ -285,7 +266,7 @@ func TestLongInput(t *testing.T) {
 		require.Equal(t, in, a.Stdin)
 		answer(f, a, m)
 	})
-	r, err := b.tryRun(&withInput{records{n: 2}, in}, nil)
+	r, err := b.tryRun(&records{n: 2, change: func(t *task.Task) { t.Stdin = in }}, nil)
 	require.NoError(t, err)
 	r.ok(2)
 	s := b.connect(nil)
@@ -293,19 +274,6 @@ func TestLongInput(t *testing.T) {
 	require.NoError(t, err)
 	_, err = objects.List(t.Context())
 	require.ErrorIs(t, err, jetstream.ErrNoObjectsFound, "they are removed")
-}
-
-type withInput struct {
-	records
-	in []byte
-}
-
-func (r *withInput) Next(number func() uint64) (*task.Task, error) {
-	t, err := r.records.Next(number)
-	if t != nil {
-		t.Stdin = r.in
-	}
-	return t, err
 }
 
 func TestRefusedWorkers(t *testing.T) {

@@ -214,7 +214,10 @@ func shows(text string) func(*Final) {
 }
 
 // records is a runner.Source of n tasks.
-type records struct{ n, next int }
+type records struct {
+	n, next int
+	change  func(*task.Task) // nil, or called with each
+}
 
 func (r *records) Next(number func() uint64) (*task.Task, error) {
 	if r.next == r.n {
@@ -224,6 +227,9 @@ func (r *records) Next(number func() uint64) (*task.Task, error) {
 	id := number()
 	t := &task.Task{ID: id, Argv: []string{"true", fmt.Sprint(r.next)}, Records: [][]string{{fmt.Sprint(r.next)}}}
 	t.Identity[0], t.Identity[1], t.Identity[2] = 1, byte(r.next), byte(r.next>>8)
+	if r.change != nil {
+		r.change(t)
+	}
 	return t, nil
 }
 

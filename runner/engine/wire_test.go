@@ -65,8 +65,3 @@ func TestFactsOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)
 }
-
-func TestStreams(t *testing.T) {
-	c := newBroker(t).connect(nil)
-	require.NoError(t, c.create(t.Context(), diskLimits), "again")
-}
