@@ -75,8 +75,9 @@ type party struct {
 // again until close.
 func startHosts(sub wiring.Submission) (*party, error) {
 	p := &party{notice: sub.Notice, reach: sub.Reach, since: time.Now(), program: sync.OnceValues(openProgram)}
-	if err := needSSH(sub.Hosts); err != nil {
-		return nil, err
+	needed := slices.ContainsFunc(sub.Hosts, func(h cli.Host) bool { return h.Target != "" })
+	if _, err := exec.LookPath("ssh"); needed && err != nil {
+		return nil, errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
 	}
 	removeDir, err := p.serve()
 	if err != nil {
@@ -108,15 +109,6 @@ func startHosts(sub wiring.Submission) (*party, error) {
 // connect connects the submitter to the server.
 func (p *party) connect(notice func(string)) (*session, error) {
 	return dial("", notice, nats.InProcessServer(p.server), p.owner)
-}
-
-// needSSH returns an error if ssh is missing and needed.
-func needSSH(hosts []cli.Host) error {
-	needed := slices.ContainsFunc(hosts, func(h cli.Host) bool { return h.Target != "" })
-	if _, err := exec.LookPath("ssh"); needed && err != nil {
-		return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
-	}
-	return nil
 }
 
 // serve starts the server, with crew's streams in its memory.

@@ -109,8 +109,10 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.content == filepath.Ext(f.Object) && h.unchanged() {
-		return nil
+	info, err := os.Lstat(below(h.dir, h.path))
+	as := err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
+	if as && h.content == filepath.Ext(f.Object) {
+		return nil // it is as it was fetched
 	}
 	h.content = ""
 	if h.mine || !f.is(below(h.dir, h.path)) {
@@ -139,12 +141,6 @@ func (f *File) is(path string) bool {
 	defer in.Close()
 	sum, err := contentOf(in)
 	return err == nil && mode == f.Mode && sum == filepath.Ext(f.Object)
-}
-
-// unchanged reports whether the file is as it was fetched.
-func (h *placed) unchanged() bool {
-	info, err := os.Lstat(below(h.dir, h.path))
-	return err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
 }
 
 // bring sends the files that an attempt was to leave. What is not there, or no file that

@@ -60,16 +60,6 @@ func (h *job) number() []uint64 {
 	return []uint64{h.task.ID}
 }
 
-// wasEarly reports whether an order to end an attempt came before it. Its caller holds
-// mu.
-func (w *crewWorker) wasEarly(id ID) bool {
-	i := slices.Index(w.early, id)
-	if i >= 0 {
-		w.early = slices.Delete(w.early, i, i+1)
-	}
-	return i >= 0
-}
-
 // end asks tasks to end, or kills them.
 func (w *crewWorker) end(tasks []uint64, kill bool) {
 	if len(tasks) > 0 {

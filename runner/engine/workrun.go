@@ -27,16 +27,17 @@ type publisher struct {
 func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w := p.w
 	w.mu.Lock()
-	h := w.tasks[a.Task.ID]
+	h, most := w.tasks[a.Task.ID], w.slots
 	h.begun = true
 	w.mu.Unlock()
-	run := func(a task.Attempt) *task.Result { return p.run(ctx, h, a) }
-	var r *task.Result
-	if a.Task.Protocol == task.NoProtocol {
-		r = run(a)
-	} else {
-		r = w.runSeated(run, h, a)
+	slot, leave := a.Slot.ID, func() {}
+	if a.Task.Protocol != task.NoProtocol {
+		c := w.seats.take(holder{h.Run, h.Epoch, h.Slot}, h.ownCommand(), most)
+		a.Slot.ID, leave = c.number, func() { w.seats.leave(c, most) }
 	}
+	r := p.run(ctx, h, a)
+	leave() // before the run knows, and sends the next attempt of its slot
+	r.Worker = slot
 	w.finish(h, r)
 	return r
 }

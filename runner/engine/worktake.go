@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,9 +193,11 @@ func (w *crewWorker) hold(h *job) bool {
 	}
 	run.attempts++
 	w.held[h.ID] = h
-	early := w.wasEarly(h.ID)
-	h.ordered = early
-	idle := w.state != ready
+	if i := slices.Index(w.early, h.ID); i >= 0 {
+		w.early = slices.Delete(w.early, i, i+1)
+		h.ordered = true
+	}
+	early, idle := h.ordered, w.state != ready
 	w.mu.Unlock()
 	switch {
 	case early:
