@@ -25,7 +25,9 @@ type attached struct {
 	stream jetstream.Stream
 	cons   jetstream.ConsumeContext
 	gone   jetstream.KeyWatcher
-	cache  cache
+
+	reading sync.Mutex
+	cache   map[uint64][][]byte // bundles that were read last
 
 	mu    sync.Mutex
 	news  sync.Cond // something was found, or err is set
@@ -54,13 +56,8 @@ type part struct {
 	off, end int64 // in the output
 }
 
-// cache holds the bundles that were read last. It is safe for concurrent use.
-type cache struct {
-	mu   sync.Mutex
-	seqs [8]uint64
-	msgs [8][][]byte
-	next int
-}
+// mostCached limits the bundles that are kept so as not to read them again.
+const mostCached = 8
 
 // Attach returns what brings the results of a run that was handed over.
 func Attach(c wiring.Attachment) (wiring.Attached, error) {
@@ -75,12 +72,10 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 func attach(c wiring.Attachment, s *session) (*attached, error) {
 	a := &attached{
 		x:     &submitter{sub: wiring.Submission{Plan: c.Plan, Store: c.Store, Open: c.Open}, s: s},
-		found: map[uint64]*found{},
+		found: map[uint64]*found{}, cache: map[uint64][][]byte{},
 	}
 	a.news.L = &a.mu
-	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
-	defer cancel()
-	if err := a.open(ctx, c.Run); err != nil {
+	if err := a.open(context.Background(), c.Run); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -115,13 +110,7 @@ func (a *attached) open(ctx context.Context, name string) (err error) {
 	if a.stream, err = s.js.Stream(ctx, resultsStream); err != nil {
 		return err
 	}
-	ordered, err := a.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{resultSubject(a.run.Queue, a.run.Run)},
-	})
-	if err != nil {
-		return err
-	}
-	a.cons, err = ordered.Consume(a.receive, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
+	a.cons, err = s.follow(ctx, resultSubject(a.run.Queue, a.run.Run), a.receive)
 	return err
 }
 
@@ -143,15 +132,11 @@ func (a *attached) fail(err error) {
 
 // receive notes where results are. It ignores those that do not come from a worker that
 // had the task, and those that come again.
-func (a *attached) receive(m jetstream.Msg) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return
-	}
+func (a *attached) receive(data []byte, meta *jetstream.MsgMetadata) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := place{seq: meta.Sequence.Stream}
-	for msg := range parts(m.Data()) {
+	for msg := range parts(data) {
 		a.receiveOne(msg, at, meta.Timestamp)
 		at.at++
 	}
@@ -247,25 +232,22 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 
 // get returns a message.
 func (a *attached) get(p place) ([]byte, error) {
-	c := &a.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.seqs[:], p.seq)
-	if i < 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-		defer cancel()
-		m, err := a.stream.GetMsg(ctx, p.seq)
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	if a.cache[p.seq] == nil {
+		m, err := a.stream.GetMsg(context.Background(), p.seq)
 		if err != nil {
 			return nil, err
 		}
-		i = c.next
-		c.next = (i + 1) % len(c.seqs)
-		c.seqs[i], c.msgs[i] = p.seq, slices.Collect(parts(m.Data))
+		if len(a.cache) == mostCached {
+			clear(a.cache)
+		}
+		a.cache[p.seq] = slices.Collect(parts(m.Data))
 	}
-	if p.at >= len(c.msgs[i]) {
+	if p.at >= len(a.cache[p.seq]) {
 		return nil, errGarbage
 	}
-	return c.msgs[i][p.at], nil
+	return a.cache[p.seq][p.at], nil
 }
 
 // Run fetches a result. See runner.Executor.
@@ -301,7 +283,7 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 		r = a.x.result(ctx, fl, end{final: fin})
 		f.end, f.parts = nil, [2][]part{} // which take memory
 	}
-	r.Host, r.Argv, r.Start, r.End = string(fin.Host), fin.Argv, f.at.Add(-took(fin)), f.at
+	r.Host, r.Argv, r.Start, r.End = string(fin.Host), fin.Argv, f.at.Add(-time.Duration(fin.Duration)), f.at
 	return r
 }
 
@@ -310,9 +292,7 @@ func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
 // Forget removes the run from the engine: all its results were shown.
 func (a *attached) Forget() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	return a.x.s.forget(ctx, a.run)
+	return a.x.s.forget(context.Background(), a.run)
 }
 
 // Close closes the connection.

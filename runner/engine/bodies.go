@@ -33,12 +33,12 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if err == nil {
 		err = objects.put(ctx, name, bytes.NewReader(msg))
 	}
-	return encode(kindBig, func(c *codec) { c.text(&name) }), true, err
+	return encode(kindBig, &name), true, err
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
 func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
-	name, err := decode(msg, kindBig, func(name *string, c *codec) { c.text(name) })
+	name, err := decode[string](msg, kindBig)
 	if err != nil || !strings.HasPrefix(*name, bodyPrefix) {
 		return nil, errGarbage
 	}
@@ -61,9 +61,4 @@ func (s *session) dropBody(ctx context.Context, id ID) {
 	if objects, err := s.objects(ctx); err == nil {
 		objects.remove(ctx, bodyName(id))
 	}
-}
-
-// dropBodies removes what pack has made for a run.
-func (s *session) dropBodies(ctx context.Context, run string) error {
-	return s.dropObjects(ctx, bodyPrefix+run+".")
 }

@@ -12,6 +12,8 @@ import (
 // records calls take with the records of a bucket: the key, the value, and how old it is
 // by the server's clock.
 func (s *session) records(ctx context.Context, bucket, keys string, take func(key string, value []byte, age time.Duration)) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
 	kv, err := s.js.KeyValue(ctx, bucket)
 	if err != nil {
 		return err
@@ -50,13 +52,18 @@ func newEnrolment(name string, id identity) Enrolment {
 	}
 }
 
-// enrol writes a run's record.
-func (s *session) enrol(ctx context.Context, queue string, e Enrolment, options ...jetstream.PublishOpt) error {
-	b, err := json.Marshal(e)
+// put writes a record of a bucket, for as long as ttl, or for ever if that is 0.
+func (s *session) put(ctx context.Context, subject string, record any, ttl time.Duration) error {
+	b, err := json.Marshal(record)
 	if err == nil {
-		_, err = s.js.Publish(ctx, enrolSubject(queue, e.Run), b, options...)
+		_, err = s.js.Publish(ctx, subject, b, jetstream.WithMsgTTL(ttl))
 	}
 	return err
+}
+
+// enrol writes a run's record.
+func (s *session) enrol(ctx context.Context, queue string, e Enrolment, ttl time.Duration) error {
+	return s.put(ctx, enrolSubject(queue, e.Run), e, ttl)
 }
 
 // unenrol removes a run's record.

@@ -14,7 +14,11 @@ func Main(c wiring.EngineCall) error {
 	case "serve":
 		return serve(&c)
 	case "key":
-		return makeKey(&c)
+		k := newSigningKey()
+		if err := k.save(c.Operand); err != nil {
+			return err
+		}
+		return say(&c, k.public()+"\n") // with which workers trust it
 	}
 	s, err := connect(c.URL, c.Notice)
 	if err != nil {
@@ -28,15 +32,6 @@ func Main(c wiring.EngineCall) error {
 		return s.status(&c)
 	}
 	return s.steer(&c)
-}
-
-// makeKey makes a key that signs, and prints the line that makes workers trust it.
-func makeKey(c *wiring.EngineCall) error {
-	k := newSigningKey()
-	if err := k.save(c.Operand); err != nil {
-		return err
-	}
-	return say(c, k.public()+"\n")
 }
 
 // init makes the streams, and prints the least rights.

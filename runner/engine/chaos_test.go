@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/wiring"
 )
 
 // TestChaos runs a submitter, a broker and three workers as processes, with the broker
@@ -36,42 +36,17 @@ func TestChaos(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
 		rounds, seed = 1, n
 	}
-	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin, "crew", "crew/runner/engine/crew-engine").CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	again := 0
 	for i := range uint64(rounds) {
-		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
-			c := newChaos(t, bin, seed+i)
-			c.round()
-			again += c.again
-		})
+		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) { again += newChaos(t, seed+i).round() })
 	}
 	t.Logf("%d rounds of %d tasks: %d attempts were run again", rounds, chaosTasks, again)
-}
-
-// logged returns how much the tasks have logged.
-func (c *chaos) logged() int64 {
-	info, err := os.Stat(filepath.Join(c.dir, "log"))
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// underway waits until a submitter, which gives up if the engine is away when it starts,
-// has had tasks begun or has ended.
-func (c *chaos) underway(before int64, sub *exec.Cmd) {
-	crewtest.Until(c.t, func() bool {
-		return c.logged() > before || sub.Process.Signal(syscall.Signal(0)) != nil
-	}, "tasks to begin")
 }
 
 const (
 	chaosTasks = 400
 	chaosKeys  = 40
 	chaosSlots = 4
-	chaosTTL   = "2s"
 )
 
 // chaosTask logs what it does. A lock tells whether another task of its key, or another
@@ -87,229 +62,150 @@ echo "end $1 $CREW_ATTEMPT" >> "$2/log"
 // chaosLoop is a persistent worker that does the same.
 const chaosLoop = `while read -r id CREW_KEY; do
 	export CREW_KEY
-	CREW_ATTEMPT=0 sh task "$id" "$1"
+	CREW_ATTEMPT=0 sh "$1/task" "$id" "$1"
 done
 `
 
 // chaos is one round.
 type chaos struct {
 	t       *testing.T
-	bin     string
 	dir     string
 	rand    *rand.Rand
-	env     []string
 	words   []string // the command
+	port    string   // of the broker
 	proxy   *proxy
-	port    string
-	broker  *exec.Cmd
-	workers [3]*exec.Cmd
-	stdout  bytes.Buffer
-	mayRun  int // how many attempts may have been run again
-	again   int
-	mu      sync.Mutex
-	said    bytes.Buffer
+	broker  *crewtest.Process
+	workers [3]*crewtest.Process
+	sub     *crewtest.Process
+	killed  bool // an earlier submitter was
+	mayRun  int  // how many attempts may have been run again
 }
 
-func newChaos(t *testing.T, bin string, seed uint64) *chaos {
-	c := &chaos{t: t, bin: bin, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 0))}
-	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "task"), []byte(chaosTask), 0o666))
-	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "loop"), []byte(chaosLoop), 0o666))
-	if c.words = []string{"sh", "task", "{1}", c.dir}; seed%2 == 1 {
-		c.words = []string{"--worker", "sh loop " + c.dir}
+func newChaos(t *testing.T, seed uint64) *chaos {
+	c := &chaos{t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 0))}
+	for name, text := range map[string]string{"task": chaosTask, "loop": chaosLoop} {
+		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o666))
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "runtime"), 0o700))
-	c.env = append(os.Environ(), "XDG_RUNTIME_DIR="+filepath.Join(c.dir, "runtime"), "CREW_OPTS=")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, c.port, _ = net.SplitHostPort(l.Addr().String())
-	require.NoError(t, l.Close())
+	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; seed%2 == 1 {
+		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
+	}
 	c.startBroker()
 	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
-	for _, who := range []string{"worker.json", "submitter.json"} {
-		var text []byte
-		crewtest.Until(t, func() bool {
-			text, err = os.ReadFile(filepath.Join(c.dir, "hub", who))
-			return err == nil
-		}, "%s", who)
-		text = bytes.ReplaceAll(text, []byte("127.0.0.1:"+c.port), []byte(c.proxy.listener.Addr().String()))
-		require.NoError(t, os.WriteFile(filepath.Join(c.dir, who), text, 0o600))
+	for i := range c.workers {
+		c.startWorker(i)
 	}
-	t.Cleanup(func() {
-		for _, w := range append(c.workers[:], c.broker) {
-			if w != nil {
-				_ = w.Process.Kill()
-				_ = w.Wait()
-			}
-		}
-		if t.Failed() {
-			c.mu.Lock()
-			t.Logf("they said:\n%s", c.said.String())
-			c.mu.Unlock()
-		}
-	})
+	c.submit()
 	return c
 }
 
-// Write takes what the programs say.
-func (c *chaos) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.said.Write(p)
-}
-
-func (c *chaos) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(c.bin, "crew"), args...)
-	cmd.Env, cmd.Dir = c.env, c.dir
-	return cmd
-}
-
-func (c *chaos) start(args ...string) *exec.Cmd {
-	cmd := c.command(args...)
-	cmd.Stdout, cmd.Stderr = c, c
-	require.NoError(c.t, cmd.Start())
-	return cmd
-}
-
 func (c *chaos) startBroker() {
-	c.broker = c.start("engine", "serve", "--dir", filepath.Join(c.dir, "hub"), "--listen", "127.0.0.1:"+c.port)
-	crewtest.Until(c.t, func() bool {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+c.port)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}, "the broker")
+	var url string
+	c.broker, url = startHubProcess(c.t, c.dir+"/hub", c.port)
+	c.port = url[strings.LastIndexByte(url, ':')+1:]
+}
+
+// start starts crew, once it can connect.
+func (c *chaos) start(args ...string) *crewtest.Process {
+	c.proxy.wait()
+	cmd := exec.Command(os.Args[0], append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine nats://"+c.proxy.listener.Addr().String())
+	return crewtest.New(c.t, cmd).Start()
 }
 
 func (c *chaos) startWorker(i int) {
-	c.proxy.wait()
-	args := []string{"worker", "--engine", filepath.Join(c.dir, "worker.json"), "-j", strconv.Itoa(chaosSlots), "--name", "host" + strconv.Itoa(i),
-		"--worker-ttl", chaosTTL}
+	args := []string{"worker", "-j", strconv.Itoa(chaosSlots), "--name", "host" + strconv.Itoa(i), "--worker-ttl", "2s"}
 	c.workers[i] = c.start(append(args, c.words...)...)
 }
 
-func (c *chaos) submitter(tasks int, more ...string) *exec.Cmd {
-	args := append([]string{
-		"--engine", filepath.Join(c.dir, "submitter.json"), "-k", "--state", filepath.Join(c.dir, "state"), "--no-control",
-		"--sched", "keyed", "-C", " ", "--key", "{2}"}, more...)
+// submit starts the submitter, and waits until it has had tasks begun or has ended: it
+// gives up if the engine is away when it starts.
+func (c *chaos) submit(more ...string) {
+	logged := func() int64 {
+		info, err := os.Stat(c.dir + "/log")
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	before := logged()
+	args := append(more, "-k", "--state", c.dir+"/state", "--no-control", "--sched", "keyed", "-C", " ", "--key", "{2}")
 	args = append(append(args, c.words...), ":::")
-	for i := range tasks {
+	for i := range chaosTasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))
 	}
-	cmd := c.command(args...)
-	cmd.Stdout, cmd.Stderr = &c.stdout, c
-	return cmd
+	c.sub = c.start(args...)
+	crewtest.Until(c.t, func() bool { return logged() > before || c.sub.Ended() }, "tasks to begin")
 }
 
-// round runs all tasks, disturbs them three times, and checks what has become of them.
-func (c *chaos) round() {
-	for i := range 3 {
+// round disturbs the tasks three times, and checks what has become of them. It returns
+// how many attempts ran again.
+func (c *chaos) round() int {
+	for range 3 {
+		time.Sleep(time.Duration(100+c.rand.IntN(900)) * time.Millisecond)
+		if !c.sub.Ended() {
+			c.fault()
+		}
+	}
+	c.sub.Exits(0)
+	if c.killed && c.sub.Stdout() == "" {
+		return 0
+	}
+	return c.account()
+}
+
+func (c *chaos) fault() {
+	i := c.rand.IntN(3)
+	what := []string{
+		"kill worker", "kill all workers", "stop worker", "kill the broker", "kill the submitter", "cut all connections", "drain worker",
+	}[c.rand.IntN(7)]
+	c.t.Log(what, i)
+	switch what {
+	case "kill worker":
+		c.kill(i)
+		c.startWorker(i)
+	case "kill all workers":
+		for i := range 3 {
+			c.kill(i)
+		}
+		for i := range 3 {
+			c.startWorker(i)
+		}
+	case "stop worker":
+		c.mayRun += chaosSlots
+		c.workers[i].Send(syscall.SIGSTOP)
+		time.Sleep(time.Duration(500+c.rand.IntN(4000)) * time.Millisecond)
+		c.workers[i].Send(syscall.SIGCONT)
+	case "kill the broker":
+		c.mayRun += 3 * chaosSlots // if it takes long to come back
+		c.broker.Kill()
+		c.startBroker()
+	case "kill the submitter":
+		c.mayRun += 3 * chaosSlots
+		c.killed = true
+		c.sub.Kill()
+		c.submit("--replay")
+	case "cut all connections":
+		c.mayRun += 3 * chaosSlots
+		c.proxy.cut(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
+	case "drain worker":
+		c.workers[i].Send(syscall.SIGINT)
+		c.workers[i].Wait()
 		c.startWorker(i)
 	}
-	sub := c.submitter(chaosTasks)
-	require.NoError(c.t, sub.Start())
-	c.underway(0, sub)
-	over := make(chan error, 1)
-	wait := func() {
-		s := sub
-		go func() { over <- s.Wait() }()
-	}
-	wait()
-	killed := false
-	var err error
-	for faults, done := 0, false; !done; {
-		select {
-		case err = <-over:
-			done = true
-			continue
-		case <-time.After(time.Duration(100+c.rand.IntN(900)) * time.Millisecond):
-		}
-		if faults++; faults > 3 {
-			select {
-			case err = <-over:
-				done = true
-			case <-time.After(2 * time.Minute):
-				_ = sub.Process.Signal(syscall.SIGQUIT)
-				time.Sleep(time.Second)
-				_ = sub.Process.Kill()
-				require.Fail(c.t, "the run does not end")
-			}
-			continue
-		}
-		switch what := c.rand.IntN(7); what {
-		case 0:
-			i := c.rand.IntN(3)
-			fmt.Fprintf(c, "-- kill worker %d\n", i)
-			c.kill(i)
-			c.startWorker(i)
-		case 1:
-			fmt.Fprintf(c, "-- kill all workers\n")
-			for i := range 3 {
-				c.kill(i)
-			}
-			for i := range 3 {
-				c.startWorker(i)
-			}
-		case 2:
-			i := c.rand.IntN(3)
-			fmt.Fprintf(c, "-- stop worker %d\n", i)
-			c.mayRun += chaosSlots
-			_ = c.workers[i].Process.Signal(syscall.SIGSTOP)
-			time.Sleep(time.Duration(500+c.rand.IntN(4000)) * time.Millisecond)
-			_ = c.workers[i].Process.Signal(syscall.SIGCONT)
-		case 3:
-			fmt.Fprintf(c, "-- kill the broker\n")
-			c.mayRun += 3 * chaosSlots // if it takes long to come back
-			_ = c.broker.Process.Kill()
-			_ = c.broker.Wait()
-			c.startBroker()
-		case 4:
-			fmt.Fprintf(c, "-- kill the submitter\n")
-			c.mayRun += 3 * chaosSlots
-			killed = true
-			if sub.Process.Kill() == nil {
-				<-over
-			}
-			c.stdout.Reset()
-			c.proxy.wait()
-			sub = c.submitter(chaosTasks, "--replay")
-			before := c.logged()
-			require.NoError(c.t, sub.Start())
-			wait()
-			c.underway(before, sub)
-		case 5:
-			cut := time.Duration(c.rand.IntN(4000)) * time.Millisecond
-			fmt.Fprintf(c, "-- cut all connections for %v\n", cut)
-			c.mayRun += 3 * chaosSlots
-			c.proxy.cut(cut)
-		case 6:
-			fmt.Fprintf(c, "-- drain worker\n")
-			i := c.rand.IntN(3)
-			_ = c.workers[i].Process.Signal(syscall.SIGINT)
-			_ = c.workers[i].Wait()
-			c.startWorker(i)
-		}
-	}
-	require.NoError(c.t, err)
-	if killed && c.stdout.Len() == 0 {
-		return
-	}
-	c.account(chaosTasks)
 }
 
 func (c *chaos) kill(i int) {
 	c.mayRun += chaosSlots
-	_ = c.workers[i].Process.Kill()
-	_ = c.workers[i].Wait()
+	c.workers[i].Kill()
 }
 
-// account checks what has happened.
-func (c *chaos) account(tasks int) {
+// account checks what has happened, and returns how many attempts ran again.
+func (c *chaos) account() (again int) {
 	var want strings.Builder
-	for i := range tasks {
+	for i := range chaosTasks {
 		fmt.Fprintf(&want, "this is the output of %d\n", i)
 	}
-	require.Equal(c.t, want.String(), c.stdout.String())
+	require.Equal(c.t, want.String(), c.sub.Stdout())
 	log, err := os.ReadFile(filepath.Join(c.dir, "log"))
 	require.NoError(c.t, err)
 	begun, ended, latest := map[string]int{}, map[string]int{}, map[int]int{}
@@ -328,12 +224,13 @@ func (c *chaos) account(tasks int) {
 			ended[f[1]]++
 		}
 	}
-	for i := range tasks {
+	for i := range chaosTasks {
 		id := strconv.Itoa(i)
 		require.Positive(c.t, ended[id], id)
-		c.again += begun[id] - 1
+		again += begun[id] - 1
 	}
-	require.LessOrEqual(c.t, c.again, c.mayRun)
+	require.LessOrEqual(c.t, again, c.mayRun)
+	return again
 }
 
 // proxy passes connections on to the broker.

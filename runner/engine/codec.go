@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"time"
-
-	"crew/runner/task"
 )
 
 var errGarbage = errors.New("not a message of crew's")
@@ -20,9 +19,9 @@ func (e *versionError) Error() string {
 	return fmt.Sprintf("it is of version %d of crew's wire format, this is version %d: install the same crew on all machines", e.got, Version)
 }
 
-// codec writes a message or reads one: the same calls, in the same order, with the
-// fields that are written or set. Numbers are varints, and what varies in length begins
-// with its length. After the first mistake in a message it reads zeros.
+// codec writes a message or reads one, by the fields of a struct in their order. Numbers
+// are varints, and what varies in length begins with its length. After the first mistake
+// in a message it reads zeros.
 type codec struct {
 	b       []byte // written, or not read yet
 	reading bool
@@ -32,10 +31,10 @@ type codec struct {
 // head begins a message of a kind.
 func head(kind byte) *codec { return &codec{b: []byte{'c', 'r', Version, kind}} }
 
-// encode returns the message of a kind that has the fields.
-func encode(kind byte, fields func(*codec)) []byte {
+// encode returns the message of a kind that holds what from points to.
+func encode(kind byte, from any) []byte {
 	c := head(kind)
-	fields(c)
+	c.value(reflect.ValueOf(from).Elem())
 	return c.b
 }
 
@@ -54,53 +53,115 @@ func open(msg []byte, kind byte) (*codec, error) {
 }
 
 // decode reads a whole message of a kind.
-func decode[T any](msg []byte, kind byte, fields func(*T, *codec)) (*T, error) {
+func decode[T any](msg []byte, kind byte) (*T, error) {
 	c, err := open(msg, kind)
 	if err != nil {
 		return nil, err
 	}
 	to := new(T)
-	if fields(to, c); c.bad || len(c.b) > 0 {
+	if c.value(reflect.ValueOf(to).Elem()); c.bad || len(c.b) > 0 {
 		return nil, errGarbage
 	}
 	return to, nil
 }
 
-func (c *codec) fail() { c.b, c.bad = nil, true }
+// value writes v or sets it.
+func (c *codec) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		if on := c.bool(v.Bool()); c.reading {
+			v.SetBool(on)
+		}
+	case reflect.Int, reflect.Int64:
+		if n := c.int(v.Int()); c.reading {
+			v.SetInt(n)
+		}
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		if n := c.uint(v.Uint(), 1<<v.Type().Bits()-1); c.reading {
+			v.SetUint(n)
+		}
+	case reflect.String:
+		if n := c.size(v.Len()); c.reading {
+			v.SetString(string(c.take(n)))
+		} else {
+			c.b = append(c.b, v.String()...)
+		}
+	case reflect.Array: // of bytes
+		if c.reading {
+			copy(v.Bytes(), c.take(v.Len()))
+		} else {
+			c.b = append(c.b, v.Bytes()...)
+		}
+	case reflect.Slice:
+		c.slice(v)
+	case reflect.Pointer:
+		known := c.bool(!v.IsNil())
+		if known && c.reading {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		if known {
+			c.value(v.Elem())
+		}
+	case reflect.Struct:
+		if t, ok := v.Addr().Interface().(*time.Time); ok {
+			c.time(t)
+			return
+		}
+		for i := range v.NumField() {
+			c.value(v.Field(i))
+		}
+	default:
+		panic("internal error: no message holds a " + v.Kind().String())
+	}
+}
 
-// skip goes past n bytes that were read.
-func (c *codec) skip(n int) {
-	if n <= 0 {
+// slice reads an empty one as nil, and bytes as a part of the message.
+func (c *codec) slice(v reflect.Value) {
+	n := c.size(v.Len())
+	switch bytes := v.Type().Elem().Kind() == reflect.Uint8; {
+	case n == 0:
+	case bytes && c.reading:
+		v.SetBytes(c.take(n))
+	case bytes:
+		c.b = append(c.b, v.Bytes()...)
+	default:
+		for i := 0; i < n && !c.bad; i++ {
+			if c.reading {
+				v.Grow(1)
+				v.SetLen(i + 1)
+			}
+			c.value(v.Index(i))
+		}
+	}
+}
+
+// uint writes n, or reads a number up to most.
+func (c *codec) uint(n, most uint64) uint64 {
+	if !c.reading {
+		c.b = binary.AppendUvarint(c.b, n)
+		return n
+	}
+	n, size := binary.Uvarint(c.b)
+	if size <= 0 || n > most {
 		c.fail()
-	} else {
-		c.b = c.b[n:]
+		return 0
 	}
+	c.b = c.b[size:]
+	return n
 }
 
-func (c *codec) uint(v *uint64) {
-	if !c.reading {
-		c.b = binary.AppendUvarint(c.b, *v)
-		return
-	}
-	n := 0
-	*v, n = binary.Uvarint(c.b)
-	c.skip(n)
+// int writes or reads a number whose last bit is its sign, as binary.AppendVarint does.
+func (c *codec) int(n int64) int64 {
+	u := c.uint(uint64(n)<<1^uint64(n>>63), math.MaxUint64)
+	return int64(u>>1) ^ -int64(u&1)
 }
 
-func (c *codec) int(v *int64) {
-	if !c.reading {
-		c.b = binary.AppendVarint(c.b, *v)
-		return
+func (c *codec) bool(on bool) bool {
+	n := uint64(0)
+	if on {
+		n = 1
 	}
-	n := 0
-	*v, n = binary.Varint(c.b)
-	c.skip(n)
-}
-
-func (c *codec) num(v *int) {
-	n := int64(*v)
-	c.int(&n)
-	*v = int(n)
+	return c.uint(n, 1) == 1
 }
 
 func (c *codec) time(t *time.Time) {
@@ -108,20 +169,15 @@ func (c *codec) time(t *time.Time) {
 	if !t.IsZero() {
 		n = t.UnixNano()
 	}
-	if c.int(&n); n != 0 {
+	if n = c.int(n); n != 0 {
 		*t = time.Unix(0, n)
 	}
 }
 
-// raw is a part of fixed length.
-func (c *codec) raw(p []byte) {
-	if !c.reading {
-		c.b = append(c.b, p...)
-	} else {
-		copy(p, c.take(len(p)))
-	}
-}
+// size is the length of what follows, of which each part takes at least a byte.
+func (c *codec) size(n int) int { return int(c.uint(uint64(n), uint64(len(c.b)))) }
 
+// take reads n bytes.
 func (c *codec) take(n int) []byte {
 	if n > len(c.b) {
 		c.fail()
@@ -132,126 +188,14 @@ func (c *codec) take(n int) []byte {
 	return p
 }
 
-// size is the length of what follows, of which each part takes at least a byte.
-func (c *codec) size(n int) int {
-	v := uint64(n)
-	if c.uint(&v); c.reading && v > uint64(len(c.b)) {
-		c.fail()
-		return 0
-	}
-	return int(v)
-}
-
-// bytes reads a part of the message, nil if it is empty.
-func (c *codec) bytes(p *[]byte) {
-	n := c.size(len(*p))
-	if !c.reading {
-		c.b = append(c.b, *p...)
-	} else if *p = c.take(n); n == 0 {
-		*p = nil
-	}
-}
-
-func (c *codec) text(s *string) {
-	n := c.size(len(*s))
-	if !c.reading {
-		c.b = append(c.b, *s...)
-	} else {
-		*s = string(c.take(n))
-	}
-}
-
-func (c *codec) bools(list ...*bool) {
-	for _, v := range list {
-		b := [1]byte{}
-		if *v {
-			b[0] = 1
-		}
-		if c.raw(b[:]); b[0] > 1 {
-			c.fail()
-		}
-		*v = b[0] == 1 && !c.bad
-	}
-}
-
-// items is a list, each item of which one writes or reads.
-func items[T any](c *codec, list *[]T, one func(*T)) {
-	n := c.size(len(*list))
-	for i := 0; i < n && !c.bad; i++ {
-		if c.reading {
-			*list = append(*list, *new(T))
-		}
-		one(&(*list)[i])
-	}
-}
-
-func (c *codec) texts(list *[]string) { items(c, list, c.text) }
-
-func (c *codec) records(list *[][]string) { items(c, list, c.texts) }
-
-func (c *codec) files(list *[]File) {
-	items(c, list, func(f *File) {
-		c.text(&f.Path)
-		c.text(&f.Object)
-		mode := uint64(f.Mode)
-		c.uint(&mode)
-		f.Mode = uint32(mode)
-		c.bools(&f.Base)
-	})
-}
-
-func (c *codec) id(id *ID, t *Token) {
-	c.text(&id.Run)
-	c.uint(&id.Epoch)
-	c.uint(&id.Task)
-	if c.num(&id.Number); id.Number < 0 {
-		c.fail()
-	}
-	c.raw(t[:])
-}
-
-// facts are the fields of f in their order.
-func (c *codec) facts(f *task.Facts) {
-	v := reflect.ValueOf(f).Elem()
-	for i := range v.NumField() {
-		switch p := v.Field(i).Addr().Interface().(type) {
-		case *uint64:
-			c.uint(p)
-		case *int64:
-			c.int(p)
-		case *int:
-			c.num(p)
-		case **int:
-			known := *p != nil
-			if c.bools(&known); known && c.reading {
-				*p = new(int)
-			}
-			if known {
-				c.num(*p)
-			}
-		case *bool:
-			c.bools(p)
-		case *time.Time:
-			c.time(p)
-		case *task.Seconds:
-			c.int((*int64)(p))
-		case *task.Bytes:
-			c.text((*string)(p))
-		case *task.Outcome:
-			o := uint64(*p)
-			c.uint(&o)
-			*p = task.Outcome(min(o, uint64(task.Outcomes)))
-		default:
-			panic("internal error: a fact of a new type")
-		}
-	}
-}
+func (c *codec) fail() { c.b, c.bad = nil, true }
 
 // bundle returns one message of several.
 func bundle(notes []note) []byte {
 	c := head(kindBundle)
 	for i := range notes {
-		c.bytes(&notes[i].data)
+		c.size(len(notes[i].data))
+		c.b = append(c.b, notes[i].data...)
 	}
 	return c.b
 }
@@ -266,8 +210,7 @@ func parts(msg []byte) iter.Seq[[]byte] {
 			return
 		}
 		for len(c.b) > 0 {
-			var part []byte
-			if c.bytes(&part); c.bad || !yield(part) {
+			if part := c.take(c.size(0)); c.bad || !yield(part) {
 				return
 			}
 		}

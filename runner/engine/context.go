@@ -29,14 +29,6 @@ type natsContext struct {
 	Key      string `json:"key,omitempty"`
 	Inbox    string `json:"inbox_prefix,omitempty"`
 	TLSFirst bool   `json:"tls_first,omitempty"`
-
-	// what crew cannot do
-
-	NSC     string `json:"nsc,omitempty"`
-	UserJWT string `json:"user_jwt,omitempty"`
-	Proxy   string `json:"socks_proxy,omitempty"`
-	Domain  string `json:"jetstream_domain,omitempty"`
-	Prefix  string `json:"jetstream_api_prefix,omitempty"`
 }
 
 // dialOptions returns how to connect to an engine: a URL, or several with commas
@@ -46,15 +38,13 @@ type natsContext struct {
 // withoutPassword.
 func dialOptions(engine string) (url string, options []nats.Option, err error) {
 	c := &natsContext{}
+	if engine == "" {
+		c.URL, engine = os.Getenv("NATS_URL"), os.Getenv("NATS_CONTEXT")
+	}
 	switch {
+	case c.URL != "":
 	case engine == "":
-		if c.URL = os.Getenv("NATS_URL"); c.URL != "" {
-			break
-		}
-		if engine = os.Getenv("NATS_CONTEXT"); engine == "" {
-			return "", nil, errors.New("no engine is given: write --engine URL, or set NATS_URL")
-		}
-		c, err = namedContext(engine)
+		err = errors.New("no engine is given: write --engine URL, or set NATS_URL")
 	case strings.HasSuffix(engine, ".json") && !strings.Contains(engine, "://"):
 		c, err = readContext(engine)
 	case strings.Contains(engine, ":"):
@@ -198,15 +188,12 @@ func readContext(file string) (*natsContext, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the NATS context: %w", err)
 	}
-	c := &natsContext{}
-	if err := json.Unmarshal(text, c); err != nil {
+	c, all := &natsContext{}, map[string]any{}
+	if json.Unmarshal(text, c) != nil || json.Unmarshal(text, &all) != nil {
 		return nil, fmt.Errorf("read the NATS context %s: it is no JSON of such a context", file)
 	}
-	for name, value := range map[string]string{
-		"nsc": c.NSC, "user_jwt": c.UserJWT, "socks_proxy": c.Proxy,
-		"jetstream_domain": c.Domain, "jetstream_api_prefix": c.Prefix,
-	} {
-		if value != "" {
+	for _, name := range []string{"nsc", "user_jwt", "socks_proxy", "jetstream_domain", "jetstream_api_prefix"} {
+		if value := all[name]; value != nil && value != "" {
 			return nil, fmt.Errorf("the NATS context %s has %s, which crew does not support: make one without it", file, name)
 		}
 	}

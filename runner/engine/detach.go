@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner"
@@ -48,9 +47,7 @@ func (still) Resume() {}
 // fails if workers are there and none runs the command.
 func detach(sub wiring.Submission, s *session) (*detacher, error) {
 	sum, _ := digest(sub.Command)
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	live, err := s.present(ctx, sub.Queue, func(Presence, time.Duration) {})
+	live, err := s.present(context.Background(), sub.Queue, func(Presence, time.Duration) {})
 	if err == nil {
 		err = (&submitter{sub: sub, template: sum}).refusesAll(live)
 	}
@@ -83,9 +80,21 @@ func newDetacher(sub wiring.Submission, s *session, template [32]byte) (d *detac
 }
 
 func (d *detacher) enrol() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	return d.x.s.enrol(ctx, d.x.sub.Queue, d.record)
+	return d.x.s.enrol(context.Background(), d.x.sub.Queue, d.record, 0)
+}
+
+// complete says that all tasks of the run are handed over.
+func (d *detacher) complete(tasks uint64) error {
+	d.record.State, d.record.Tasks = handedOver, tasks
+	if err := d.enrol(); err != nil {
+		return fmt.Errorf("say that run %s is handed over: %w", d.record.Run, err)
+	}
+	return nil
+}
+
+// withdraw removes what was handed over.
+func (d *detacher) withdraw() error {
+	return d.x.s.drop(context.Background(), &runStatus{Queue: d.x.sub.Queue, Enrolment: d.record})
 }
 
 // Run hands an attempt over. See runner.Executor.
@@ -117,9 +126,7 @@ func (d *detacher) hand(ctx context.Context, a task.Attempt) error {
 func (d *detacher) publish(ctx context.Context, subject string, id ID, msg []byte) error {
 	for {
 		// Even if ctx is done: what is under way could not be withdrawn.
-		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWait)
-		_, err := d.x.s.js.PublishMsg(once, &nats.Msg{Subject: subject, Data: msg}, jetstream.WithMsgID(id.name()))
-		cancel()
+		_, err := d.x.s.js.Publish(context.WithoutCancel(ctx), subject, msg, jetstream.WithMsgID(id.name()))
 		switch api, ok := errors.AsType[*jetstream.APIError](err); {
 		case err == nil:
 			return nil
@@ -174,16 +181,13 @@ func (d handOver) Consume(events []task.Event) error {
 // runner.Sink.
 func (d handOver) Close(st task.Stats) error {
 	if st.InputEnd && st.Of(task.Cancelled)+st.Of(task.NotRun) == 0 {
-		d.record.State, d.record.Tasks = handedOver, uint64(st.Admitted)
-		if err := d.enrol(); err != nil {
-			return fmt.Errorf("say that run %s is handed over: %w", d.record.Run, err)
+		if err := d.complete(uint64(st.Admitted)); err != nil {
+			return err
 		}
 		_, err := fmt.Fprintln(d.x.sub.Out, d.record.Run)
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	if err := d.x.s.drop(ctx, &runStatus{Queue: d.x.sub.Queue, Enrolment: d.record}); err != nil {
+	if err := d.withdraw(); err != nil {
 		return err
 	}
 	d.x.sub.Notice(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", d.sent.Load()))
@@ -213,29 +217,24 @@ func Add(v wiring.Values) (run string, err error) {
 		return d.hand(context.Background(), task.Attempt{Task: t, Number: 1})
 	})
 	if err == nil {
-		d.record.State, d.record.Tasks = handedOver, tasks
-		err = d.enrol()
+		err = d.complete(tasks)
 	}
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-		defer cancel()
-		return "", errors.Join(err, s.drop(ctx, &runStatus{Queue: v.Queue, Enrolment: d.record}))
+		return "", errors.Join(err, d.withdraw())
 	}
 	return d.record.Run, nil
 }
 
 // commandOf returns the digest of the command that the workers of a queue run.
 func (s *session) commandOf(queue string) (sum [32]byte, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	st, err := s.look(ctx)
+	live, err := s.present(context.Background(), queue, func(Presence, time.Duration) {})
 	if err != nil {
 		return sum, fmt.Errorf("look for workers: %w", notReady(err))
 	}
 	found := ""
-	for _, w := range st.Workers {
+	for _, w := range live {
 		switch {
-		case w.Queue != queue || w.State == lostState || w.Template == "":
+		case w.Template == "":
 		case found != "" && w.Template != found:
 			return sum, fmt.Errorf("the workers of queue %s run different commands: start them with the same one, or in queues of their own", queue)
 		default:

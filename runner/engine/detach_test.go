@@ -44,7 +44,7 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 	}, b.connect(nil))
 	require.NoError(b.t, err)
 	defer d.Close()
-	r = carry(b.t.(*testing.T), true, source, d, d.Sink())
+	r = carry(b.t, true, source, d, d.Sink())
 	close(made)
 	if do != nil {
 		go do(r)
@@ -55,8 +55,7 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 
 // Nothing is handed over to workers that would not run it.
 func TestDetachIsRefused(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	b.worker("w1", 1, nil)
 	other := testCommand
 	other.Words = []string{"another"}
@@ -110,8 +109,7 @@ func (b *broker) attach(run string) (*attached, *collect) {
 }
 
 func TestDetach(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	const n = 100
 	run, e := b.handsOver(&records{n: n}, nil)
 	require.Equal(t, int64(n), e.Stats.Of(task.OK))
@@ -170,62 +168,38 @@ func TestDetach(t *testing.T) {
 	_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "there is no run "+run)
 	s := b.connect(nil)
-	defer s.close()
 	for _, name := range []string{tasksStream, resultsStream} {
-		stream, err := s.js.Stream(t.Context(), name)
-		require.NoError(t, err)
-		require.Zero(t, stream.CachedInfo().State.Msgs, name)
+		require.Zero(t, s.messages(t, name), name)
 	}
-}
-
-// endless is a source that ends the run after some tasks.
-type endless struct {
-	records
-	after int
-	stop  func()
-}
-
-func (e *endless) Next(number func() uint64) (*task.Task, error) {
-	if e.next == e.after {
-		e.stop()
-	}
-	return e.records.Next(number)
 }
 
 func TestDetachWithdrawn(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	stop := make(chan struct{})
-	source := &endless{records: records{n: 1 << 30}, after: 200, stop: func() { close(stop) }}
-	run, e := b.handsOver(source, func(r *runner.Run) {
+	run, e := b.handsOver(&records{n: 1 << 30, change: func(t *task.Task) {
+		if t.ID == 200 {
+			close(stop)
+		}
+	}}, func(r *runner.Run) {
 		<-stop
 		r.Do(task.Command{Op: task.Stop})
 	})
 	require.NoError(t, e.Err)
 	require.Empty(t, run)
 	s := b.connect(nil)
-	defer s.close()
 	st, err := s.look(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, st.Runs)
 	require.Empty(t, st.Queues)
 }
 
-// bad is a source of one task that cannot be run, and one that can.
-type bad struct{ records }
-
-func (b *bad) Next(number func() uint64) (*task.Task, error) {
-	t, err := b.records.Next(number)
-	if err == nil && t.ID == 1 {
-		t.Err = errors.New("it holds a NUL")
-	}
-	return t, err
-}
-
 func TestAttachCancelled(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
-	run, e := b.handsOver(&bad{records{n: 2}}, nil)
+	b := newBroker(t)
+	run, e := b.handsOver(&records{n: 2, change: func(t *task.Task) {
+		if t.ID == 1 {
+			t.Err = errors.New("it holds a NUL")
+		}
+	}}, nil)
 	require.Equal(t, int64(1), e.Stats.Of(task.StartFailed))
 	a, got := b.attach(run)
 	ending := make(chan core.Ending, 1)
@@ -234,7 +208,6 @@ func TestAttachCancelled(t *testing.T) {
 	crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
 	require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
 	s := b.connect(nil)
-	defer s.close()
 	require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
 	e = <-ending
 	require.ErrorContains(t, e.Err, "was cancelled")

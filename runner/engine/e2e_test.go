@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,16 +30,7 @@ func openTestHub(dir, port string) (*server.Server, error) {
 	if n == 0 {
 		n = server.RANDOM_PORT
 	}
-	s, err := startServer(&server.Options{Host: "127.0.0.1", Port: n, StoreDir: dir})
-	if err != nil {
-		return nil, err
-	}
-	c, err := dial("", nil, within(s))
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	return s, c.create(context.Background(), diskLimits)
+	return startServer(&server.Options{Host: "127.0.0.1", Port: n, StoreDir: dir}, diskLimits)
 }
 
 // serveHub serves for ever.
@@ -61,15 +51,23 @@ func start(t *testing.T, env []string, args ...string) *crewtest.Process {
 	return crewtest.New(t, cmd).Start()
 }
 
+// crewIn starts crew with another PATH.
+func crewIn(t *testing.T, path string, args ...string) *crewtest.Process {
+	t.Helper()
+	return start(t, []string{"PATH=" + path}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
+}
+
 // crew starts crew with arguments.
 func crew(t *testing.T, args ...string) *crewtest.Process {
 	t.Helper()
-	return start(t, nil, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
+	return crewIn(t, os.Getenv("PATH"), args...)
 }
 
-// startHub starts a server in this process and returns its URL.
+// startHub starts a server in this process for a test that runs beside other tests, and
+// returns its URL.
 func startHub(t *testing.T) string {
 	t.Helper()
+	t.Parallel()
 	s, err := openTestHub(t.TempDir(), "")
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -1,16 +1,19 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
 
-// startServer starts a server in this process. Without a port in o it listens to
-// nobody, and is reached by within alone.
-func startServer(o *server.Options) (*server.Server, error) {
+// startServer starts a server in this process, with crew's streams, which it makes as
+// the user of as. Without a port in o it listens to nobody, and only
+// nats.InProcessServer reaches it.
+func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server, error) {
 	o.JetStream, o.NoSigs, o.NoLog = true, true, o.LogFile == ""
 	s, err := server.NewServer(o)
 	if err != nil {
@@ -21,14 +24,14 @@ func startServer(o *server.Options) (*server.Server, error) {
 		s.Shutdown()
 		return nil, errors.New("the embedded server does not start")
 	}
+	c, err := dial("", nil, append(as, nats.InProcessServer(s))...)
+	if err == nil {
+		err = c.create(context.Background(), l)
+		c.close()
+	}
+	if err != nil {
+		s.Shutdown()
+		return nil, fmt.Errorf("make the streams in %s: %w", o.StoreDir, err)
+	}
 	return s, nil
-}
-
-// within has a connection go to a server in this process.
-func within(s *server.Server) nats.Option { return nats.InProcessServer(s) }
-
-// privateServer returns the options of a server that nobody outside this process can
-// reach.
-func privateServer(dir string) *server.Options {
-	return &server.Options{StoreDir: dir, DontListen: true}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -24,14 +26,13 @@ type travel struct {
 }
 
 func newTravel(t *testing.T, files wiring.Files) *travel {
-	server, err := startServer(privateServer(t.TempDir()))
+	server, err := startServer(&server.Options{StoreDir: t.TempDir(), DontListen: true}, privateLimits)
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
 	v := &travel{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
-	v.s, err = dial("", nil, within(server))
+	v.s, err = dial("", nil, nats.InProcessServer(server))
 	require.NoError(t, err)
 	t.Cleanup(v.s.close)
-	require.NoError(t, v.s.create(t.Context(), privateLimits))
 	v.p = newWorkFiles(v.s, v.there)
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "run": "#!/bin/sh\n"} {
@@ -72,15 +73,6 @@ func (v *travel) objects() (n int) {
 	info, err := o.stream.Info(v.t.Context())
 	require.NoError(v.t, err)
 	return int(info.State.Msgs)
-}
-
-// What was sent for a run that cannot begin is removed.
-func TestBaseFileMissing(t *testing.T) {
-	v := newTravel(t, wiring.Files{})
-	none := v.objects()
-	_, err := newRunFiles(t.Context(), v.s, "OTHER", wiring.Files{Base: []string{"base", "missing"}}, nil)
-	require.ErrorContains(t, err, "missing")
-	require.Equal(t, none, v.objects())
 }
 
 func named(prefix string) func(*task.Task) []string {
@@ -177,6 +169,10 @@ func TestFilesRefused(t *testing.T) {
 	abs := filepath.Join(t.TempDir(), "sub/f")
 	require.NoError(t, os.MkdirAll(filepath.Dir(abs), 0o777))
 	require.NoError(t, os.WriteFile(abs, []byte("1"), 0o666))
+	none := v.objects()
+	_, err := newRunFiles(t.Context(), v.s, "OTHER", wiring.Files{Base: []string{"base", "missing"}}, nil)
+	require.ErrorContains(t, err, "missing")
+	require.Equal(t, none, v.objects(), "what was sent for a run that cannot begin is removed")
 	require.NoError(t, v.run(3, abs, func() { require.NoError(t, os.WriteFile(abs, []byte("2"), 0o666)) }))
 	require.Equal(t, "2", read(t, abs))
 	v.c.close()

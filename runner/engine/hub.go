@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -87,21 +88,14 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		}
 		o.Users = append(o.Users, &server.User{Username: users[who].User, Password: users[who].Password, Permissions: r.permissions()})
 	}
-	if h.server, err = startServer(o); err != nil {
-		return h, err
+	h.server, err = startServer(o, diskLimits, nats.UserInfo(owner.Username, owner.Password))
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
+		err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
 	}
-	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
-	s, err := dial("", c.Notice, within(h.server), nats.UserInfo(owner.Username, owner.Password))
 	if err != nil {
 		return h, err
 	}
-	defer s.close()
-	if err := s.create(context.Background(), diskLimits); err != nil {
-		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
-			err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
-		}
-		return h, fmt.Errorf("make the streams in %s: %w", h.dir, err)
-	}
+	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	h.url = "nats://" + net.JoinHostPort(name, strconv.Itoa(port))
 	for who, u := range users {
@@ -130,10 +124,7 @@ func (l *serverLog) Tracef(string, ...any)          {}
 // listenAt sets in o where the server listens, and returns the name by which clients
 // find it.
 func listenAt(c *wiring.EngineCall, o *server.Options) (name string, err error) {
-	listen := c.Listen
-	if listen == "" {
-		listen = hubListen
-	}
+	listen := cmp.Or(c.Listen, hubListen)
 	host, port, err := net.SplitHostPort(listen)
 	if err == nil {
 		o.Port, err = strconv.Atoi(port)
@@ -149,9 +140,7 @@ func listenAt(c *wiring.EngineCall, o *server.Options) (name string, err error) 
 	if !loopback && c.Cert == "" {
 		return "", fmt.Errorf("without TLS a hub listens on loopback alone, not at %s: give --tls-cert and --tls-key, or --listen %s", listen, hubListen)
 	}
-	if o.Host = host; host == "" {
-		o.Host = "0.0.0.0"
-	}
+	o.Host = cmp.Or(host, "0.0.0.0")
 	if c.Cert == "" {
 		return host, nil
 	}

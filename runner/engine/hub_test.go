@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
@@ -34,18 +32,6 @@ func testHub(t *testing.T, dir string) *hub {
 	require.NoError(t, err)
 	t.Cleanup(h.close)
 	return h
-}
-
-// testConnect connects as a user of a server. Without a name it is anonymous.
-func testConnect(t *testing.T, url, name, password string, options ...nats.Option) *session {
-	t.Helper()
-	if name != "" {
-		options = append(options, nats.UserInfo(name, password))
-	}
-	s, err := connect(url, nil, options...)
-	require.NoError(t, err)
-	t.Cleanup(s.close)
-	return s
 }
 
 func TestHub(t *testing.T) {
@@ -157,7 +143,7 @@ func TestHubTLS(t *testing.T) {
 }
 
 // TestRights has a server with the rights that crew engine init prints, and nothing
-// more.
+// more. That they are enough, the runs over a hub show.
 func TestRights(t *testing.T) {
 	t.Setenv("CREW_SUBMITTER", "s")
 	t.Setenv("CREW_WORKER", "w")
@@ -167,13 +153,10 @@ func TestRights(t *testing.T) {
 	o, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
 	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
-	server, err := startServer(o)
+	server, err := startServer(o, diskLimits, nats.UserInfo("owner", "o"))
 	require.NoError(t, err)
 	defer server.Shutdown()
 	url := server.ClientURL()
-	require.NoError(t, testConnect(t, url, "owner", "o").create(t.Context(), diskLimits))
-	submitter := testConnect(t, url, "submitter", "s")
-	worker := testConnect(t, url, "worker", "w", nats.CustomInboxPrefix(workerInbox))
 	mayOnly(t, url, "worker", map[string]bool{
 		taskSubject("q", "w", "r"): false, taskSubject("q", anyone, "r"): false, resultSubject("q", "r"): true,
 		orderSubject("q", "w"): false, beatSubject("q"): false, runSubject("q", "r"): false,
@@ -192,49 +175,6 @@ func TestRights(t *testing.T) {
 	})
 	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", ">", "crew.r.>", "crew.t.>", "crew.c.>", "$KV.>")
 	mayNotRead(t, url, "submitter", ">", "crew.w.>", "crew.t.>")
-
-	// What each has to do goes through.
-	ctx := t.Context()
-	kv, err := worker.js.KeyValue(ctx, workersBucket)
-	require.NoError(t, err)
-	_, err = kv.PutString(ctx, "q.w", "{}")
-	require.NoError(t, err)
-	require.NoError(t, submitter.watches(ctx, workersBucket))
-	require.NoError(t, submitter.watches(ctx, runsBucket))
-	files, err := submitter.js.ObjectStore(ctx, filesBucket)
-	require.NoError(t, err)
-	_, err = files.PutString(ctx, "f", "content")
-	require.NoError(t, err)
-	files, err = worker.js.ObjectStore(ctx, filesBucket)
-	require.NoError(t, err)
-	content, err := files.GetString(ctx, "f")
-	require.NoError(t, err)
-	require.Equal(t, "content", content)
-	tasks, err := worker.js.CreateOrUpdateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
-		FilterSubject: taskSubject("q", "w", ">"), AckPolicy: jetstream.AckExplicitPolicy, InactiveThreshold: time.Minute,
-	})
-	require.NoError(t, err)
-	_, err = submitter.js.Publish(ctx, taskSubject("q", "w", "r"), []byte("x"))
-	require.NoError(t, err)
-	msg, err := tasks.Next()
-	require.NoError(t, err)
-	require.NoError(t, msg.DoubleAck(ctx))
-	_, err = worker.js.Publish(ctx, resultSubject("q", "r"), []byte("x"))
-	require.NoError(t, err)
-	results, err := submitter.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{resultSubject("q", "r")}})
-	require.NoError(t, err)
-	_, err = results.Next()
-	require.NoError(t, err)
-	stream, err := submitter.js.Stream(ctx, resultsStream)
-	require.NoError(t, err)
-	require.NoError(t, stream.Purge(ctx, jetstream.WithPurgeSubject(resultSubject("q", "r"))))
-	sub, err := worker.nc.Subscribe(orderSubject("q", "w"), func(m *nats.Msg) { _ = m.Respond([]byte("yes")) })
-	require.NoError(t, err)
-	require.NoError(t, worker.nc.Flush())
-	answer, err := submitter.nc.Request(orderSubject("q", "w"), nil, time.Minute)
-	require.NoError(t, err)
-	require.Equal(t, "yes", string(answer.Data))
-	require.NoError(t, sub.Unsubscribe())
 }
 
 // refuses reports whether the server refuses a user of it what do does.
@@ -260,25 +200,6 @@ func mayNotRead(t *testing.T, url, user string, subjects ...string) {
 	for _, subject := range subjects {
 		require.True(t, refuses(t, url, user, func(nc *nats.Conn) { _, _ = nc.SubscribeSync(subject) }), subject)
 	}
-}
-
-// watches reads a bucket to its end.
-func (s *session) watches(ctx context.Context, bucket string) error {
-	kv, err := s.js.KeyValue(ctx, bucket)
-	if err != nil {
-		return err
-	}
-	w, err := kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	for e := range w.Updates() {
-		if e == nil {
-			return nil
-		}
-	}
-	return nil
 }
 
 // A hub keeps its passwords and tasks nowhere where others may write.

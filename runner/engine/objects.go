@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,8 +145,6 @@ func (o objects) write(ctx context.Context, dir, path string, f File) error {
 
 // remove removes an object, and what Delete would leave of it. Nothing depends on it.
 func (o objects) remove(ctx context.Context, name string) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
 	info, err := o.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
 	if err != nil {
 		return
@@ -154,18 +153,20 @@ func (o objects) remove(ctx context.Context, name string) {
 	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(chunkSubject(info.NUID)))
 }
 
-// dropObjects removes the objects whose names begin with prefix.
-func (s *session) dropObjects(ctx context.Context, prefix string) error {
+// dropObjects removes the objects whose names begin with one of prefixes.
+func (s *session) dropObjects(ctx context.Context, prefixes ...string) error {
 	o, err := s.objects(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := o.List(ctx)
+	listing, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	all, err := o.List(listing)
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil
 	}
 	for _, x := range all {
-		if strings.HasPrefix(x.Name, prefix) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(x.Name, p) }) {
 			o.remove(ctx, x.Name)
 		}
 	}

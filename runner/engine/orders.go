@@ -10,13 +10,10 @@ import (
 
 // Order is a request to a worker or a submitter, as JSON.
 type Order struct {
-	Version int      `json:"version"`
-	Op      string   `json:"op"`
-	Run     string   `json:"run,omitempty"`
-	Epoch   uint64   `json:"epoch,omitempty"`
-	Task    uint64   `json:"task,omitempty"`
-	Number  int      `json:"number,omitempty"`
-	IDs     []uint64 `json:"ids,omitempty"` // holds: pairs of task and number
+	Version int    `json:"version"`
+	Op      string `json:"op"`
+	ID             // of the attempt, the epoch or the run that it is about
+	IDs     []ID   `json:"ids,omitempty"` // holds: which attempts
 }
 
 // The requests. Those to a worker come from submitters, those to a submitter from
@@ -33,8 +30,8 @@ const (
 
 // Answer replies to an Order, as JSON.
 type Answer struct {
-	Err string   `json:"err,omitempty"`
-	IDs []uint64 `json:"ids,omitempty"` // holds: those it holds
+	Err string `json:"err,omitempty"`
+	IDs []ID   `json:"ids,omitempty"` // holds: those it holds
 }
 
 func (o Order) encode() []byte {
@@ -52,31 +49,27 @@ func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, e
 	return a, err
 }
 
-// orderIn returns the order that a message brings, or answers that it brings none.
-func orderIn(m *nats.Msg) (o Order, ok bool) {
-	switch err := json.Unmarshal(m.Data, &o); {
-	case err != nil:
-		respond(m, errGarbage)
-	case o.Version != Version:
-		respond(m, &versionError{o.Version})
-	default:
-		return o, true
+// obey has carryOut carry out the orders that come on a subject, each in a goroutine of
+// its own, and answers them.
+func (s *session) obey(subject string, carryOut func(Order) ([]ID, error)) (*nats.Subscription, error) {
+	answer := func(m *nats.Msg) {
+		var o Order
+		var a Answer
+		err := errGarbage
+		switch bad := json.Unmarshal(m.Data, &o); {
+		case bad != nil:
+		case o.Version != Version:
+			err = &versionError{o.Version}
+		default:
+			a.IDs, err = carryOut(o)
+		}
+		if err != nil {
+			a.Err = err.Error()
+		}
+		b, _ := json.Marshal(a)
+		_ = m.Respond(b) // who asks again gets another
 	}
-	return o, false
-}
-
-// respond answers that an order was carried out, or why not.
-func respond(m *nats.Msg, err error) {
-	a := Answer{}
-	if err != nil {
-		a.Err = err.Error()
-	}
-	respondWith(m, a)
-}
-
-func respondWith(m *nats.Msg, a Answer) {
-	b, _ := json.Marshal(a)
-	_ = m.Respond(b) // who asks again gets another
+	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
 }
 
 func (o *Order) unknown() error { return fmt.Errorf("there is no order %q", o.Op) }

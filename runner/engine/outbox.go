@@ -132,12 +132,17 @@ func (o *outbox) send(subject, id string, data []byte, done func()) {
 		l = &lane{}
 		o.lanes[subject] = l
 	}
-	l.notes = append(l.notes, note{id, data, done})
-	l.size += len(data)
-	o.bytes += len(data) + noteSize
+	o.add(l, note{id, data, done})
 	msgs := o.post(subject, l)
 	o.mu.Unlock()
 	o.publish(msgs)
+}
+
+// add puts a note into a lane. Its caller holds mu.
+func (o *outbox) add(l *lane, n note) {
+	l.notes = append(l.notes, n)
+	l.size += len(n.data)
+	o.bytes += len(n.data) + noteSize
 }
 
 // post makes letters of the notes of a lane, as many as may be under way. Its caller
@@ -204,9 +209,7 @@ func (o *outbox) takeBack(l *lane, id string) bool {
 		o.remove(n) // the others go in another letter
 		for _, y := range x.notes {
 			if y.id != id {
-				l.notes = append(l.notes, y)
-				l.size += len(y.data)
-				o.bytes += len(y.data) + noteSize
+				o.add(l, y)
 			}
 		}
 		return true

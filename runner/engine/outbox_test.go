@@ -2,7 +2,6 @@ package engine
 
 import (
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,23 +12,31 @@ import (
 	"crew/runner/crewtest"
 )
 
-// What waits for a message of its subject goes in one, in order, and nothing comes twice.
-func TestOutboxBundles(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
-	out, err := newOutbox(b.nc, nil)
+func testOutbox(t *testing.T) (s *session, out *outbox, told chan string) {
+	s, told = newBroker(t).connect(nil), make(chan string, 1)
+	out, err := newOutbox(s.nc, func(text string) { told <- text })
 	require.NoError(t, err)
+	return s, out, told
+}
+
+// What waits for a message of its subject goes in one, in order, and nothing comes twice.
+// A flush ends when the senders know that all is stored, and not earlier.
+func TestOutboxBundles(t *testing.T) {
+	b, out, _ := testOutbox(t)
 	const n = 1000
-	var done sync.WaitGroup
-	done.Add(n)
+	var done atomic.Int32
 	for i := range n {
 		text := strconv.Itoa(i)
-		out.send("crew.r.q.run", text, []byte(text), done.Done)
+		out.send("crew.r.q.run", text, []byte(text), func() {
+			if done.Add(1) == n {
+				time.Sleep(20 * time.Millisecond) // long enough for a flush that does not wait for it
+				done.Add(1)
+			}
+		})
 	}
 	out.again(true) // what is under way is not stored twice
-	done.Wait()
 	out.flush()
+	require.EqualValues(t, n+1, done.Load())
 	require.Empty(t, out.lanes)
 	require.Zero(t, out.bytes)
 	stream, err := b.js.Stream(t.Context(), resultsStream)
@@ -48,30 +55,9 @@ func TestOutboxBundles(t *testing.T) {
 	require.Equal(t, n, i)
 }
 
-// Who flushes goes on when the senders know that all is stored, and not earlier.
-func TestOutboxFlushes(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
-	out, err := newOutbox(b.nc, nil)
-	require.NoError(t, err)
-	var known atomic.Bool
-	out.send("crew.r.q.run", "a", []byte("a"), func() {
-		time.Sleep(20 * time.Millisecond) // long enough for a flush that does not wait
-		known.Store(true)
-	})
-	out.flush()
-	require.True(t, known.Load())
-}
-
 // What a full stream has refused, and what waits behind it, can be taken back.
 func TestOutboxWithdraws(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
-	told := make(chan string, 1)
-	out, err := newOutbox(b.nc, func(text string) { told <- text })
-	require.NoError(t, err)
+	_, out, told := testOutbox(t)
 	const subject = "elsewhere" // no stream has it
 	out.send(subject, "a", []byte("a"), func() { t.Error("a is stored") })
 	require.Contains(t, <-told, "cannot store messages now")
@@ -92,15 +78,10 @@ func TestOutboxWithdraws(t *testing.T) {
 
 // An engine that takes messages and confirms none, as with a full disk, is told of.
 func TestOutboxUnconfirmed(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits).connect(nil)
-	defer b.close()
+	b, out, told := testOutbox(t)
 	_, err := b.nc.Subscribe("elsewhere", func(*nats.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, b.nc.Flush())
-	told := make(chan string, 1)
-	out, err := newOutbox(b.nc, func(text string) { told <- text })
-	require.NoError(t, err)
 	out.send("elsewhere", "a", []byte("a"), func() { t.Error("a is stored") })
 	for range mostTries {
 		require.Empty(t, told)

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,9 +81,13 @@ func TestWorkerRefuses(t *testing.T) {
 	require.Empty(t, b.results)
 
 	// Runs with the key come through, others say why not.
-	run := crew(t, "--engine", h.file("submitter"), "--sign", file, "-k", "printf", "got %s\\n", ":::", "a", "b", "c")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/base", []byte("base"), 0o600))
+	run := crew(t, "--engine", h.file("submitter"), "--sign", file, "-k", "--basefile", dir+"/base", "--return", dir+"/{}",
+		"cat "+dir+"/base > "+dir+"/{}; echo {}", ":::", "a", "b", "c")
 	run.Exits(0)
-	require.Equal(t, "got a\ngot b\ngot c\n", run.Stdout())
+	require.Equal(t, "a\nb\nc\n", run.Stdout())
+	require.Equal(t, "base", read(t, dir+"/c"))
 	run = crew(t, "--engine", h.file("submitter"), "true", ":::", "a")
 	run.Exits(1)
 	require.Contains(t, run.Stderr(), "has no command of its own")
@@ -155,7 +160,7 @@ func TestGarbage(t *testing.T) {
 	a := b.attempt("true")
 	like := [][]byte{
 		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Facts: task.Facts{Outcome: task.OK}}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
-		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, Run: id}), encode(p), encode(Enrolment{Run: "x"}),
+		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
 		head(kindBundle).b, []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
 	}
 	worker, err := connect(h.file("worker"), nil)

@@ -61,7 +61,9 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 			if !errors.Is(err, nats.ErrPermissionViolation) {
 				told.say("the engine says: " + plain(err))
 			} else if denied.CompareAndSwap(false, true) {
-				told.say(denial(err))
+				_, what, _ := strings.Cut(err.Error(), "Permissions Violation for ")
+				told.say("the engine does not let this user do what crew needs (" + what +
+					"): runs need the rights of a submitter, crew worker those of a worker, crew engine init all")
 			}
 		}),
 	}, options...)
@@ -76,13 +78,6 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
 	return &session{nc: nc, js: js}, err
-}
-
-// denial explains that the server refuses what the user of a connection has no right to.
-func denial(err error) string {
-	_, what, _ := strings.Cut(err.Error(), "Permissions Violation for ")
-	return "the engine does not let this user do what crew needs (" + what +
-		"): runs need the rights of a submitter, crew worker those of a worker, crew engine init all"
 }
 
 // errNoServer says that no server is there, maybe not yet.
@@ -185,10 +180,8 @@ func (s *session) create(ctx context.Context, l limits) error {
 
 // ready returns an error unless the engine has crew's streams.
 func (s *session) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
 	for _, name := range [...]string{tasksStream, workersStream} {
-		if _, err := s.js.Stream(ctx, name); err != nil {
+		if _, err := s.js.Stream(context.Background(), name); err != nil {
 			return notReady(err)
 		}
 	}

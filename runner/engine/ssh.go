@@ -75,8 +75,9 @@ type party struct {
 // again until close.
 func startHosts(sub wiring.Submission) (*party, error) {
 	p := &party{notice: sub.Notice, reach: sub.Reach, since: time.Now(), program: sync.OnceValues(openProgram)}
-	if err := needSSH(sub.Hosts); err != nil {
-		return nil, err
+	needed := slices.ContainsFunc(sub.Hosts, func(h cli.Host) bool { return h.Target != "" })
+	if _, err := exec.LookPath("ssh"); needed && err != nil {
+		return nil, errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
 	}
 	removeDir, err := p.serve()
 	if err != nil {
@@ -107,20 +108,7 @@ func startHosts(sub wiring.Submission) (*party, error) {
 
 // connect connects the submitter to the server.
 func (p *party) connect(notice func(string)) (*session, error) {
-	return dial("", notice, within(p.server), p.owner)
-}
-
-// needSSH returns an error if ssh is missing and needed.
-func needSSH(hosts []cli.Host) error {
-	for _, h := range hosts {
-		if h.Target != "" {
-			if _, err := exec.LookPath("ssh"); err != nil {
-				return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
-			}
-			return nil
-		}
-	}
-	return nil
+	return dial("", notice, nats.InProcessServer(p.server), p.owner)
 }
 
 // serve starts the server, with crew's streams in its memory.
@@ -129,26 +117,17 @@ func (p *party) serve() (removeDir func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	o := privateServer(dir)
-	o.JetStreamMaxMemory = privateMemory
-	o.WriteDeadline = time.Minute // an ssh that stands still so long is cut off
 	worker, owner := &server.User{Username: "worker", Permissions: workerRights().permissions()}, &server.User{Username: "owner", Password: rand.Text()}
-	// What comes from another host is a worker's.
-	o.Users, o.NoAuthUser = []*server.User{worker, owner}, worker.Username
+	o := &server.Options{
+		StoreDir: dir, DontListen: true, JetStreamMaxMemory: privateMemory,
+		WriteDeadline: time.Minute, // an ssh that stands still so long is cut off
+		Users:         []*server.User{worker, owner},
+		NoAuthUser:    worker.Username, // what comes from another host is a worker's
+	}
 	p.owner = nats.UserInfo(owner.Username, owner.Password)
-	if p.server, err = startServer(o); err != nil {
+	if p.server, err = startServer(o, privateLimits, p.owner); err != nil {
 		removeDir()
 		return nil, err
-	}
-	c, err := dial("", nil, within(p.server), p.owner)
-	if err == nil {
-		err = c.create(context.Background(), privateLimits)
-		c.close()
-	}
-	if err != nil {
-		p.server.Shutdown()
-		removeDir()
-		return nil, fmt.Errorf("make the streams of the run: %w", err)
 	}
 	return removeDir, nil
 }
@@ -246,11 +225,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
 	if h.Target == "" {
 		cmd = exec.CommandContext(ctx, "/proc/self/exe", h.args()...)
 		cmd.Args[0] = engineName
-		for _, v := range os.Environ() {
-			if !strings.HasPrefix(v, "CREW_OPTS=") {
-				cmd.Env = append(cmd.Env, v)
-			}
-		}
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
 		args := sshOptions
 		if h.Port != "" {
@@ -308,6 +283,10 @@ func (h *host) bridge(stdin io.WriteCloser, stdout io.Reader, there func()) (up 
 // err what went wrong before, last what was said last. A process that was killed did not
 // say why.
 func (h *host) explain(ended, err error, up bool, last string) error {
+	port := ""
+	if h.Port != "" {
+		port = "-p " + h.Port + " "
+	}
 	var exit *exec.ExitError
 	status := -1
 	if errors.As(ended, &exit) {
@@ -328,19 +307,11 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 	case up:
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
-		return fmt.Errorf("it cannot be reached (%s): trying again; %s must work without a question%s", last, h.likeThis(), h.maybeFile())
+		return fmt.Errorf("cannot reach it (%s): trying again; `%s` must work without a prompt%s", last, "ssh "+port+h.Target+" true", h.maybeFile())
 	case err == nil && h.Target != "":
 		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", engineName, last)
 	}
 	return fmt.Errorf("no worker starts there (%s): trying again", last)
-}
-
-// likeThis is a command that must work.
-func (h *host) likeThis() string {
-	if h.Port != "" {
-		return "ssh -p " + h.Port + " " + h.Target + " true"
-	}
-	return "ssh " + h.Target + " true"
 }
 
 // maybeFile is a hint for a host that is the name of a file.

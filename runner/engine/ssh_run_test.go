@@ -13,14 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/wiring"
 )
-
-// crew starts crew, with the ssh that reaches the server.
-func (s *sshd) crew(args ...string) *crewtest.Process {
-	s.t.Helper()
-	return start(s.t, []string{"PATH=" + s.path}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
-}
 
 // waiting is a task that tells who it is and who runs it, and waits.
 type waiting struct{ pid, worker int }
@@ -71,7 +64,7 @@ func TestSSHRun(t *testing.T) {
 	}
 	hosts := filepath.Join(here, "hosts")
 	require.NoError(t, os.WriteFile(hosts, []byte("2/web1 # the best\nclosed\n"), 0o666))
-	p := s.crew("-S", hosts, "-k", "--tag", "--transfer-file", here+"/{}", "--return", here+"/{}.out", "--workdir", "new dir",
+	p := crewIn(t, s.path, "-S", hosts, "-k", "--tag", "--transfer-file", here+"/{}", "--return", here+"/{}.out", "--workdir", "new dir",
 		"cat "+here+"/{} | tr a-z A-Z > "+here+"/{}.out; echo {host} $CREW_HOST $PWD {%}", ":::", "a b", "c'\"$")
 	p.Exits(0)
 	require.Regexp(t, "^a b\tweb1 web1 "+regexp.QuoteMeta(s.home)+"/new dir [12]\nc'\"\\$\tweb1 web1 .*/new dir [12]\n$", p.Stdout())
@@ -84,7 +77,7 @@ func TestSSHRun(t *testing.T) {
 func TestSSHKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := newSSHD(t), t.TempDir()
-	p := s.crew("-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
+	p := crewIn(t, s.path, "-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
 	first := begun(t, dir, 1)[0]
 	ssh := sshOf(t, p.Cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))
@@ -109,7 +102,7 @@ func TestSSHKilled(t *testing.T) {
 func TestSSHCrewKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := newSSHD(t), t.TempDir()
-	p := s.crew("-S", "1/web1,1/:", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
+	p := crewIn(t, s.path, "-S", "1/web1,1/:", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
 	tasks := begun(t, dir, 2)
 	require.NotEqual(t, tasks[0].worker, tasks[1].worker)
 	ssh := sshOf(t, p.Cmd.Process.Pid)

@@ -129,7 +129,7 @@ func TestHosts(t *testing.T) {
 		require.Contains(t, pids, "")
 		crewtest.Until(t, func() bool {
 			text := said.String()
-			return strings.Count(text, "cannot be reached") == 2 && strings.Count(text, "it speaks") == 3
+			return strings.Count(text, "cannot reach it") == 2 && strings.Count(text, "it speaks") == 3
 		}, "two hosts to fail and three to speak: %s", &said)
 		c.close()
 		stop()
@@ -138,8 +138,8 @@ func TestHosts(t *testing.T) {
 		}
 		require.Regexp(t, `(?m)^web1: it speaks$`, said.String())
 		require.Regexp(t, `(?m)^this machine: stray output$`, said.String())
-		require.Regexp(t, `(?m)^away: it cannot be reached \(ssh: Could not resolve hostname .*\): trying again; ssh away true must work`, said.String())
-		require.Regexp(t, `(?m)^closed: it cannot be reached \(.* Connection refused\): trying again; ssh closed true must`, said.String())
+		require.Regexp(t, `(?m)^away: cannot reach it \(ssh: Could not resolve hostname .*\): trying again; .ssh away true. must work without a prompt$`, said.String())
+		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, said.String())
 		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there, "), &said)
 	}
 	there, err := filepath.Glob(filepath.Join(s.home, ".cache/crew/*/*"))

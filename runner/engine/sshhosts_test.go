@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
-	"crew/runner/crewtest"
-	"crew/runner/wiring"
 )
 
 // fakeSSH returns a PATH with an ssh that reaches the host once until a file forbidden
@@ -33,16 +30,10 @@ HOME='%[1]s' exec /bin/sh -c "$3"
 	return dir + ":" + os.Getenv("PATH")
 }
 
-// crewOver starts crew with hosts that the fake ssh in dir knows.
-func crewOver(t *testing.T, dir string, args ...string) *crewtest.Process {
-	t.Helper()
-	return start(t, []string{"PATH=" + fakeSSH(t, dir)}, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
-}
-
 // TestSSHNobody has no host that can be reached: the run ends.
 func TestSSHNobody(t *testing.T) {
 	t.Parallel()
-	p := crewOver(t, t.TempDir(), "-S", "bad1,slow", "--connect-timeout", "100ms", "printf", "%s\n", ":::", "a", "b")
+	p := crewIn(t, fakeSSH(t, t.TempDir()), "-S", "bad1,slow", "--connect-timeout", "100ms", "printf", "%s\n", ":::", "a", "b")
 	p.Exits(1)
 	require.Empty(t, p.Stdout())
 	require.Regexp(t, `(?m)^crew: 0 of 2 tasks done in .*; 2 not started$`, p.Stderr())
@@ -53,7 +44,7 @@ func TestSSHNobody(t *testing.T) {
 // TestSSHMissing has hosts that are not there until the end, while another one runs all.
 func TestSSHMissing(t *testing.T) {
 	t.Parallel()
-	p := crewOver(t, t.TempDir(), "-S", "slow,:,bad1", "-k", "printf", "%s\n", ":::", "a", "b")
+	p := crewIn(t, fakeSSH(t, t.TempDir()), "-S", "slow,:,bad1", "-k", "printf", "%s\n", ":::", "a", "b")
 	p.Exits(0)
 	require.Equal(t, "a\nb\n", p.Stdout())
 	require.Regexp(t, `(?m)^crew: hosts that were never reached: slow, bad1$`, p.Stderr())
@@ -63,7 +54,7 @@ func TestSSHMissing(t *testing.T) {
 func TestSSHLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := crewOver(t, dir, "-S", "1/once,bad1", "--connect-timeout", "0", "--worker-ttl", "1s", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
+	p := crewIn(t, fakeSSH(t, dir), "-S", "1/once,bad1", "--connect-timeout", "0", "--worker-ttl", "1s", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
 	first := begun(t, dir, 1)[0]
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "forbidden"), nil, 0o666))
 	require.NoError(t, syscall.Kill(first.worker, syscall.SIGKILL))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,29 +27,25 @@ type said struct {
 
 // Write takes a part of the text.
 func (s *said) Write(p []byte) (int, error) {
-	n := len(p)
-	for {
-		line, rest, found := bytes.Cut(p, []byte{'\n'})
-		s.mu.Lock()
-		s.part = append(s.part, line[:min(len(line), mostLine-len(s.part))]...)
-		text := ""
-		if found {
-			text = strings.TrimSpace(task.Printable(strings.TrimRight(string(s.part), "\r")))
-			s.part = s.part[:0]
+	for part := range bytes.Lines(p) {
+		if line := s.add(part); line != "" && s.live.Load() {
+			s.show(line)
 		}
-		text = strings.TrimPrefix(text, "crew: ")
-		if text != "" {
-			s.text = text
-		}
-		s.mu.Unlock()
-		if text != "" && s.live.Load() {
-			s.show(text)
-		}
-		if !found {
-			return n, nil
-		}
-		p = rest
 	}
+	return len(p), nil
+}
+
+// add takes a part of a line. It returns the line when it is whole.
+func (s *said) add(part []byte) (line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.part = append(s.part, part[:min(len(part), mostLine-len(s.part))]...)
+	if part[len(part)-1] != '\n' {
+		return ""
+	}
+	line = strings.TrimPrefix(task.Printable(strings.TrimSpace(string(s.part))), "crew: ")
+	s.part, s.text = s.part[:0], cmp.Or(line, s.text)
+	return line
 }
 
 // forget forgets the last line: what a login says is no reason for what happens later.

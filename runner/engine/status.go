@@ -47,9 +47,7 @@ const lostState = "lost" // of a worker, or a run's submitter, that is not heard
 
 // status prints who works and which runs there are.
 func (s *session) status(c *wiring.EngineCall) error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	st, err := s.look(ctx)
+	st, err := s.look(context.Background())
 	if err != nil {
 		return fmt.Errorf("look at the engine: %w", notReady(err))
 	}
@@ -222,7 +220,7 @@ func (s *session) steer(c *wiring.EngineCall) error {
 		}
 		return fmt.Errorf("the tasks of run %s are handed over, so nobody holds them back: pause the workers with crew ctl pause there, or cancel the run", r.Run)
 	}
-	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, Run: r.Run, Epoch: r.Epoch})
+	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}})
 	if err != nil && c.Verb == opCancel && r.State == lostState {
 		return s.drop(ctx, r) // it was killed, and left what it had there
 	}
@@ -241,7 +239,7 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, "*", r.Run))
 	if err == nil {
 		if err = s.beat(r.Queue, Beat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
-			err = s.nc.FlushWithContext(ctx)
+			err = s.nc.FlushTimeout(answerWait)
 		}
 	}
 	if err == nil {
@@ -257,10 +255,7 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 func (s *session) forget(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
 	if err == nil {
-		err = s.dropBodies(ctx, r.Run)
-	}
-	if err == nil {
-		err = s.dropObjects(ctx, r.Run+".") // files
+		err = s.dropObjects(ctx, bodyPrefix+r.Run+".", r.Run+".") // the second are files
 	}
 	if err == nil {
 		err = s.unenrol(ctx, r.Queue, r.Run)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -32,10 +31,8 @@ func (s *session) prints(t *testing.T, call func(*wiring.EngineCall) error, c wi
 }
 
 func TestStatus(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	s := b.connect(nil)
-	defer s.close()
 	require.Equal(t, `{"workers":[],"queues":[],"runs":[]}`+"\n", s.prints(t, s.status, wiring.EngineCall{JSON: true}))
 
 	f := b.worker("web1", 8, answer)
@@ -45,8 +42,8 @@ func TestStatus(t *testing.T) {
 	f.put(ready)
 	b.worker("web2", 2, answer).put(gone)
 	now := time.Now()
-	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: "running"}))
-	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: handedOver, Detached: true, Tasks: 2}))
+	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: "running"}, 0))
+	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: handedOver, Detached: true, Tasks: 2}, 0))
 	for _, subject := range []string{taskSubject("other", anyone, "r2"), taskSubject("other", anyone, "r2"), resultSubject("other", "r2")} {
 		_, err := s.js.Publish(t.Context(), subject, []byte("x"))
 		require.NoError(t, err)
@@ -87,17 +84,17 @@ func TestStatus(t *testing.T) {
 	steer := func(verb, run string) error { return s.steer(&wiring.EngineCall{Verb: verb, Operand: run}) }
 	for _, verb := range []string{opPause, opResume, opCancel} {
 		require.NoError(t, steer(verb, "nightly"))
-		require.Equal(t, Order{Version: Version, Op: verb, Run: "r1"}, <-orders)
+		require.Equal(t, Order{Version: Version, Op: verb, ID: ID{Run: "r1"}}, <-orders)
 	}
 	reply = `{"err": "is over"}`
 	require.EqualError(t, steer(opPause, "r1"), "run r1: is over")
 	require.ErrorContains(t, steer(opPause, "r2"), "pause the workers")
 	require.ErrorContains(t, steer(opPause, "r3"), "there is no run r3: crew engine status lists them")
-	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"}))
+	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"}, 0))
 	require.ErrorContains(t, steer(opPause, "nightly"), "write one of r4, r1")
 	require.ErrorContains(t, steer(opPause, "r4"), "does not answer: see process 9 on bob")
 	lost := Enrolment{Run: "r5", State: lostState}
-	require.NoError(t, s.enrol(t.Context(), "q", lost))
+	require.NoError(t, s.enrol(t.Context(), "q", lost, 0))
 	for _, subject := range []string{taskSubject("q", "web1-gone", lost.Run), resultSubject("q", lost.Run)} {
 		_, err = s.js.Publish(t.Context(), subject, []byte("left"))
 		require.NoError(t, err)
@@ -106,8 +103,6 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, steer(opCancel, "r2"))
 	require.ErrorContains(t, steer(opCancel, "r2"), "there is no run")
 	for _, stream := range []string{tasksStream, resultsStream} {
-		st, err := s.js.Stream(context.Background(), stream)
-		require.NoError(t, err)
-		require.Zero(t, st.CachedInfo().State.Msgs)
+		require.Zero(t, s.messages(t, stream))
 	}
 }

@@ -82,15 +82,10 @@ type stdioConn struct{ in, out *os.File }
 func (c *stdioConn) Read(p []byte) (int, error)         { return c.in.Read(p) }
 func (c *stdioConn) Write(p []byte) (int, error)        { return c.out.Write(p) }
 func (c *stdioConn) Close() error                       { return errors.Join(c.in.Close(), c.out.Close()) }
-func (c *stdioConn) LocalAddr() net.Addr                { return stdioAddr{} }
-func (c *stdioConn) RemoteAddr() net.Addr               { return stdioAddr{} }
+func (c *stdioConn) LocalAddr() net.Addr                { return &net.UnixAddr{Net: "stdio", Name: stdioURL} }
+func (c *stdioConn) RemoteAddr() net.Addr               { return c.LocalAddr() }
 func (c *stdioConn) SetReadDeadline(t time.Time) error  { return c.in.SetReadDeadline(t) }
 func (c *stdioConn) SetWriteDeadline(t time.Time) error { return c.out.SetWriteDeadline(t) }
 func (c *stdioConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
-
-type stdioAddr struct{}
-
-func (stdioAddr) Network() string { return "stdio" }
-func (stdioAddr) String() string  { return stdioURL }

@@ -21,9 +21,8 @@ import (
 	"crew/runner/wiring"
 )
 
-// submitter is the executor of a run whose attempts workers run. Three goroutines of
-// its own bring news: that of the results, that of the workers' records, and the
-// ticker.
+// submitter is the executor of a run whose attempts workers run. News come from the
+// goroutines of the results and of the workers' records, and from what recurs: see each.
 //
 // Locks: roster.mu may be held when flights.mu is taken, never the other way round. A
 // command that is given with roster.mu held can call Kill, which therefore takes
@@ -35,6 +34,7 @@ type submitter struct {
 	s        *session
 	run      string
 	epoch    uint64
+	record   Enrolment
 	secret   cipher.Block // makes tokens
 	commands bool         // tasks bring commands, not values
 	key      *signingKey  // nil if nothing needs a signature
@@ -49,12 +49,15 @@ type submitter struct {
 	roster  roster
 	results results
 	past    past
-	beats   beats
 	bodies  atomic.Bool   // messages were objects
 	begun   chan struct{} // closed once slots have joined
-	ctx     context.Context
-	cancel  context.CancelFunc
-	end     sync.WaitGroup
+
+	suspended atomic.Bool
+	paused    atomic.Bool // as its record says
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	end    sync.WaitGroup
 }
 
 // Submit returns the executor of a run. It fails at once if the engine cannot be
@@ -94,12 +97,11 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	var x *submitter
 	s, err := hosts.connect(sub.Notice)
-	if err != nil {
-		hosts.close()
-		return nil, err
+	if err == nil {
+		x, err = submit(sub, s, nil, hosts)
 	}
-	x, err := submit(sub, s, nil, hosts)
 	if err != nil {
 		hosts.close()
 		return nil, err
@@ -112,7 +114,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func submit(sub wiring.Submission, s *session, key *signingKey, hosts *party) (*submitter, error) {
 	x := &submitter{
 		sub: sub, s: s, key: key, hosts: hosts, commands: key != nil || hosts != nil, lasting: sub.Dir != "" && hosts == nil,
-		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*arrival{}},
+		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}},
 	}
 	x.template, _ = digest(sub.Command)
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -133,7 +135,7 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.run, x.epoch, x.beats.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
+	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
 	if x.secret, err = aes.NewCipher(id.Secret); err != nil {
 		return err
 	}
@@ -151,11 +153,14 @@ func (x *submitter) open() error {
 	if err = x.openResults(); err != nil {
 		return err
 	}
-	if _, err = x.s.nc.Subscribe(runSubject(x.sub.Queue, x.run), x.obey); err != nil {
+	if _, err = x.s.obey(runSubject(x.sub.Queue, x.run), x.command); err != nil {
 		return err
 	}
 	x.end.Go(x.begin)
-	x.end.Go(x.tick)
+	x.each(tickEvery, x.tick())
+	x.each(tickEvery, x.purge())
+	x.each(beatEvery, x.check)
+	x.each(enrolEvery, x.enrol)
 	return nil
 }
 
@@ -204,15 +209,10 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	defer x.done(f)
 	if err := x.depart(ctx, f); err != nil {
 		f.finish(end{})
-		if ctx.Err() != nil {
-			return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
-		}
-		if x.away(err) {
+		if ctx.Err() == nil && x.away(err) {
 			return outcome(a, task.Lost, err, true)
 		}
-		r := outcome(a, task.StartFailed, err, false)
-		r.Code = 126
-		return r
+		return notStarted(ctx, a, err)
 	}
 	var e end
 	select {
@@ -261,9 +261,6 @@ func (x *submitter) Missing() []string {
 	return x.hosts.missing()
 }
 
-// PIDs returns nothing: the processes are other machines'. See proc.Local.
-func (x *submitter) PIDs() map[uint64]int { return nil }
-
 // outcome returns the result of an attempt that no Final tells of.
 func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
 	r := &task.Result{
@@ -271,6 +268,17 @@ func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Resu
 		Outcome: o, Err: err, Unbegun: unbegun, End: time.Now(),
 	}
 	r.Start = r.End
+	return r
+}
+
+// notStarted returns the result of an attempt that an error kept from starting, or that
+// was asked to end meanwhile.
+func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
+	if ctx.Err() != nil {
+		return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
+	}
+	r := outcome(a, task.StartFailed, err, false)
+	r.Code = 126
 	return r
 }
 
@@ -299,7 +307,11 @@ func (x *submitter) depart(ctx context.Context, f *flight) error {
 	if f.big = big; big {
 		x.bodies.Store(true)
 	}
-	x.flights.publish(f, msg)
+	x.flights.out.send(f.subject, f.id.name(), msg, func() {
+		x.flights.mu.Lock()
+		f.stored = time.Now()
+		x.flights.mu.Unlock()
+	})
 	return nil
 }
 

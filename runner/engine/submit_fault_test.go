@@ -27,8 +27,7 @@ func (r *testRun) ok(n int) {
 }
 
 func TestSilentWorker(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	a := b.worker("a", 2, func(f *fake, _ *Attempt, m jetstream.Msg) { f.silent.Store(true) })
 	r := b.run(20, nil)
 	r.said("worker a is lost")
@@ -39,8 +38,7 @@ func TestSilentWorker(t *testing.T) {
 }
 
 func TestGoneWorker(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	var first atomic.Uint64
 	a := b.worker("a", 2, func(f *fake, at *Attempt, m jetstream.Msg) {
 		if first.CompareAndSwap(0, at.Task) { // the result of the first one is in the stream before the worker is gone
@@ -64,42 +62,43 @@ func TestGoneWorker(t *testing.T) {
 	}
 }
 
-// TestGivenBack has a worker give back what it does not want to begin.
-func TestGivenBack(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
-	var n atomic.Int32
-	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		if n.Add(1) > 10 {
-			answer(f, a, m)
-			return
-		}
-		fin := f.final(a)
-		fin.Outcome = task.Lost
-		f.publish(a, fin.Encode())
-		_ = m.Ack()
-	})
-	r := b.run(1, nil)
-	r.ok(1)
-	require.Equal(t, 10, r.lost, "more often than a task may be lost")
+// TestLostAttempts has a worker lose attempts in several ways: they run again.
+func TestLostAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		tasks, lost int
+		lose        func(*fake, *Attempt)
+	}{
+		"given back, more often than a task may be lost": {1, 10, func(f *fake, a *Attempt) {
+			f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
+		}},
+		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) { f.end(a, func(fin *Final) { fin.StdoutLen = 5 }) }},
+		"forgotten, as after a power cut": {1, 1, func(f *fake, _ *Attempt) { f.forgets.Store(true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			var n atomic.Int32
+			b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+				if n.Add(1) > int32(c.lost) {
+					answer(f, a, m)
+					return
+				}
+				c.lose(f, a)
+				_ = m.Ack()
+			})
+			r := b.run(c.tasks, nil)
+			r.ok(c.tasks)
+			require.Equal(t, c.lost, r.lost)
+		})
+	}
 }
 
 func TestForgedResults(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		bad := f.final(a)
-		bad.Token[0]++
-		f.publish(a, bad.Encode())
-		bad = f.final(a)
-		bad.Epoch++
-		f.publish(a, bad.Encode())
-		bad = f.final(a)
-		bad.Number++
-		f.publish(a, bad.Encode())
-		bad = f.final(a)
-		bad.Run = "other"
-		f.publish(a, bad.Encode())
+		f.end(a, func(bad *Final) { bad.Token[0]++ })
+		f.end(a, func(bad *Final) { bad.Epoch++ })
+		f.end(a, func(bad *Final) { bad.Number++ })
+		f.end(a, func(bad *Final) { bad.Run = "other" })
 		other := f.final(a).Encode()
 		other[2]++ // the version
 		f.publish(a, other)
@@ -117,28 +116,8 @@ func TestForgedResults(t *testing.T) {
 	require.Zero(t, r.lost)
 }
 
-// TestCutOutput has a worker whose first results lack a part of the output.
-func TestCutOutput(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
-	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		if a.Number > 1 {
-			answer(f, a, m)
-			return
-		}
-		fin := f.final(a)
-		fin.StdoutLen = 5
-		f.publish(a, fin.Encode())
-		_ = m.Ack()
-	})
-	r := b.run(2, nil)
-	r.ok(2)
-	require.Equal(t, 2, r.lost)
-}
-
 func TestOrders(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	given := make(chan *Attempt, 10)
 	a := b.worker("a", 3, func(f *fake, a *Attempt, m jetstream.Msg) { given <- a; _ = m.Ack() })
 	r := b.run(3, nil)
@@ -155,18 +134,14 @@ func TestOrders(t *testing.T) {
 		require.Equal(t, r.x.run, o.Run)
 	}
 	require.Equal(t, map[string]bool{"cancel1": true, "cancel2": true, "kill1": true, "kill2": true}, seen)
-	fin := a.final(byTask[1])
-	fin.Outcome, fin.Signal = task.Cancelled, 9
-	a.publish(byTask[1], fin.Encode())
-	a.publish(byTask[2], a.final(byTask[2]).Encode())
-	fin = a.final(byTask[3])
-	fin.Outcome = task.Cancelled // nobody asked for that: the worker ends
-	a.publish(byTask[3], fin.Encode())
+	a.end(byTask[1], func(fin *Final) { fin.Outcome, fin.Signal = task.Cancelled, 9 })
+	a.end(byTask[2], func(*Final) {})
+	a.end(byTask[3], func(fin *Final) { fin.Outcome = task.Cancelled }) // nobody asked for that: the worker ends
 	again := <-given
 	require.Equal(t, 2, again.Number)
-	fin = a.final(again)
-	fin.Outcome, fin.Exit, fin.Error, fin.Duration = task.Exit, status(3), "why", task.Seconds(time.Hour)
-	a.publish(again, fin.Encode())
+	a.end(again, func(fin *Final) {
+		fin.Outcome, fin.Exit, fin.Error, fin.Duration = task.Exit, status(3), "why", task.Seconds(time.Hour)
+	})
 	e := r.wait()
 	require.Equal(t, int64(1), e.Stats.Of(task.Cancelled))
 	require.Equal(t, task.OK, r.results[2].Outcome, "it had ended by itself")
@@ -175,7 +150,6 @@ func TestOrders(t *testing.T) {
 }
 
 func TestFullStream(t *testing.T) {
-	t.Parallel()
 	l := diskLimits
 	l.tasks = 3
 	b := newBroker(t, l)
@@ -186,14 +160,12 @@ func TestFullStream(t *testing.T) {
 // TestBrokerRestarts has the server die and start again, again and again, while
 // workers take their time.
 func TestBrokerRestarts(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	var done atomic.Int32
 	slow := func(f *fake, a *Attempt, m jetstream.Msg) {
 		for time.Sleep(5 * time.Millisecond); ; time.Sleep(50 * time.Millisecond) {
 			fin := f.final(a)
-			fin.Stdout = []byte(a.Records[0][0] + "\n")
-			fin.StdoutLen = int64(len(fin.Stdout))
+			shows(a.Records[0][0] + "\n")(fin)
 			_, err := f.s.js.Publish(t.Context(), resultSubject("q", a.Run), fin.Encode())
 			if err == nil {
 				done.Add(1)
@@ -219,25 +191,7 @@ func TestBrokerRestarts(t *testing.T) {
 	require.Zero(t, r.lost)
 }
 
-// TestForgottenTask has a worker that takes a task and forgets it, as after a power cut.
-func TestForgottenTask(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
-	w := b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		if a.Number > 1 || a.Task > 1 {
-			answer(f, a, m)
-		}
-		_ = m.Ack()
-	})
-	w.forgets.Store(true)
-	r := b.run(2, nil)
-	r.ok(2)
-	require.Equal(t, 1, r.lost)
-	require.Equal(t, opHolds, (<-w.orders).Op)
-}
-
 func TestLongOutputs(t *testing.T) {
-	t.Parallel()
 	l := diskLimits
 	l.storage, l.results = jetstream.MemoryStorage, 8<<20
 	b := newBroker(t, l)
@@ -255,12 +209,11 @@ func TestLongOutputs(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		fin := f.final(a)
-		fin.StdoutLen = size
-		if a.Task == 2 {
-			fin.StdoutLen, fin.StderrLen = 0, size
-		}
-		f.publish(a, fin.Encode())
+		f.end(a, func(fin *Final) {
+			if fin.StdoutLen = size; a.Task == 2 {
+				fin.StdoutLen, fin.StderrLen = 0, size
+			}
+		})
 		_ = m.Ack()
 	})
 	digests := map[uint64]int64{}
@@ -282,17 +235,16 @@ func TestLongOutputs(t *testing.T) {
 }
 
 func TestOutputAsItComes(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	var out, errs crewtest.Output
 	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
 		require.True(t, a.Live)
-		f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Data: []byte("one\n")}).Encode())
+		f.says(a, Chunk{Data: []byte("one\n")})
 		crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
-		fin := f.final(a)
-		fin.Outcome, fin.Exit = task.Exit, status(1)
-		fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
-		f.publish(a, fin.Encode())
+		f.end(a, func(fin *Final) {
+			fin.Outcome, fin.Exit = task.Exit, status(1)
+			fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
+		})
 		_ = m.Ack()
 	})
 	r := b.run(1, func(s *wiring.Submission) {
@@ -308,40 +260,24 @@ func TestOutputAsItComes(t *testing.T) {
 
 // TestLongInput has tasks whose standard input is too long for a message.
 func TestLongInput(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	in := bytes.Repeat([]byte("x"), 3<<20)
 	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
 		require.Equal(t, in, a.Stdin)
 		answer(f, a, m)
 	})
-	r, err := b.tryRun(&withInput{records{n: 2}, in}, nil)
+	r, err := b.tryRun(&records{n: 2, change: func(t *task.Task) { t.Stdin = in }}, nil)
 	require.NoError(t, err)
 	r.ok(2)
 	s := b.connect(nil)
-	defer s.close()
 	objects, err := s.js.ObjectStore(t.Context(), filesBucket)
 	require.NoError(t, err)
 	_, err = objects.List(t.Context())
 	require.ErrorIs(t, err, jetstream.ErrNoObjectsFound, "they are removed")
 }
 
-type withInput struct {
-	records
-	in []byte
-}
-
-func (r *withInput) Next(number func() uint64) (*task.Task, error) {
-	t, err := r.records.Next(number)
-	if t != nil {
-		t.Stdin = r.in
-	}
-	return t, err
-}
-
 func TestRefusedWorkers(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	_, err := b.tryRun(&records{}, nil)
 	require.NoError(t, err, "workers may come later")
 	w := b.worker("a", 2, answer)
@@ -371,8 +307,7 @@ func TestRefusedWorkers(t *testing.T) {
 }
 
 func TestNoWorkers(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	r := b.run(5, nil)
 	r.said("no worker of queue q is there")
 	w := b.worker("a", 2, answer)
@@ -383,11 +318,9 @@ func TestNoWorkers(t *testing.T) {
 }
 
 func TestSubmitterOrders(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	r := b.run(5, nil)
 	s := b.connect(nil)
-	defer s.close()
 	ask := func(op string) string {
 		m, err := s.nc.Request(runSubject("q", r.x.run), Order{Op: op}.encode(), 10*time.Second)
 		require.NoError(t, err)
@@ -404,8 +337,7 @@ func TestSubmitterOrders(t *testing.T) {
 
 // TestRunNeverMade has a run fail to begin after its executor was made.
 func TestRunNeverMade(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	b.worker("a", 1, answer)
 	asked := make(chan struct{})
 	x, err := submit(wiring.Submission{

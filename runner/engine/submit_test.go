@@ -31,24 +31,24 @@ import (
 
 // broker is a server that can be killed and restarted.
 type broker struct {
-	t       testing.TB
+	t       *testing.T
 	dir     string
 	limits  limits
 	current atomic.Pointer[server.Server]
 }
 
-func newBroker(t testing.TB, l limits) *broker {
-	b := &broker{t: t, dir: t.TempDir(), limits: l}
+// newBroker starts a server with diskLimits, or others, for a test that runs beside
+// other tests.
+func newBroker(t *testing.T, l ...limits) *broker {
+	t.Parallel()
+	b := &broker{t: t, dir: t.TempDir(), limits: append(l, diskLimits)[0]}
 	b.start()
 	t.Cleanup(b.stop)
-	s := b.connect(nil)
-	defer s.close()
-	require.NoError(t, s.create(context.Background(), l))
 	return b
 }
 
 func (b *broker) start() {
-	s, err := startServer(privateServer(b.dir))
+	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, b.limits)
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }
@@ -71,7 +71,15 @@ func (b *broker) InProcessConn() (net.Conn, error) {
 func (b *broker) connect(notice func(string)) *session {
 	s, err := dial("", notice, nats.InProcessServer(b))
 	require.NoError(b.t, err)
+	b.t.Cleanup(s.close)
 	return s
+}
+
+// messages returns how many messages a stream holds.
+func (s *session) messages(t *testing.T, stream string) uint64 {
+	st, err := s.js.Stream(t.Context(), stream)
+	require.NoError(t, err)
+	return st.CachedInfo().State.Msgs
 }
 
 // fakeTTL is that of a fake, which puts its record every 250 ms.
@@ -79,7 +87,7 @@ const fakeTTL = 3 * time.Second
 
 // fake is a worker that speaks the wire format and runs nothing.
 type fake struct {
-	t        testing.TB
+	t        *testing.T
 	s        *session
 	queue    string
 	presence Presence
@@ -164,11 +172,7 @@ func (f *fake) put(state string) {
 }
 
 func (f *fake) store() error {
-	b, err := json.Marshal(f.presence)
-	if err == nil {
-		_, err = f.s.js.Publish(context.Background(), kvPrefix+f.queue+"."+f.presence.ID, b)
-	}
-	return err
+	return f.s.put(context.Background(), presenceSubject(f.queue, f.presence.ID), f.presence, 0)
 }
 
 // final returns the result of an attempt that went well.
@@ -185,17 +189,35 @@ func (f *fake) publish(a *Attempt, msg []byte) {
 	_ = f.s.nc.Publish(resultSubject(f.queue, a.Run), msg)
 }
 
+// end publishes the result of an attempt that went well, but for what change changes.
+func (f *fake) end(a *Attempt, change func(*Final)) {
+	fin := f.final(a)
+	change(fin)
+	f.publish(a, fin.Encode())
+}
+
+// says publishes a part of the output of an attempt.
+func (f *fake) says(a *Attempt, c Chunk) {
+	c.ID, c.Token = a.ID, a.Token
+	f.publish(a, c.Encode())
+}
+
 // answer answers at once.
 func answer(f *fake, a *Attempt, m jetstream.Msg) {
-	fin := f.final(a)
-	fin.Stdout = []byte(a.Records[0][0] + "\n")
-	fin.StdoutLen = int64(len(fin.Stdout))
-	f.publish(a, fin.Encode())
+	f.end(a, shows(a.Records[0][0]+"\n"))
 	_ = m.Ack()
 }
 
+// shows has a result bring all of stdout.
+func shows(text string) func(*Final) {
+	return func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte(text), int64(len(text)) }
+}
+
 // records is a runner.Source of n tasks.
-type records struct{ n, next int }
+type records struct {
+	n, next int
+	change  func(*task.Task) // nil, or called with each
+}
 
 func (r *records) Next(number func() uint64) (*task.Task, error) {
 	if r.next == r.n {
@@ -205,6 +227,9 @@ func (r *records) Next(number func() uint64) (*task.Task, error) {
 	id := number()
 	t := &task.Task{ID: id, Argv: []string{"true", fmt.Sprint(r.next)}, Records: [][]string{{fmt.Sprint(r.next)}}}
 	t.Identity[0], t.Identity[1], t.Identity[2] = 1, byte(r.next), byte(r.next>>8)
+	if r.change != nil {
+		r.change(t)
+	}
 	return t, nil
 }
 
@@ -246,7 +271,7 @@ func (c *collect) Close(task.Stats) error { return nil }
 // testRun is a run whose tasks go to workers.
 type testRun struct {
 	*collect
-	t       testing.TB
+	t       *testing.T
 	x       *submitter
 	run     *runner.Run
 	notices chan string
@@ -312,8 +337,7 @@ func (r *testRun) said(text string) string {
 }
 
 func TestSubmit(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, diskLimits)
+	b := newBroker(t)
 	b.worker("a", 4, answer)
 	b.worker("b", 4, answer)
 	r := b.run(200, nil)
@@ -326,11 +350,7 @@ func TestSubmit(t *testing.T) {
 	}
 	require.Len(t, hosts, 2)
 	for _, name := range []string{tasksStream, resultsStream} {
-		s := b.connect(nil)
-		stream, err := s.js.Stream(t.Context(), name)
-		require.NoError(t, err)
-		require.Zero(t, stream.CachedInfo().State.Msgs, "what the run leaves in %s", name)
-		s.close()
+		require.Zero(t, b.connect(nil).messages(t, name), "what the run leaves in %s", name)
 	}
 }
 

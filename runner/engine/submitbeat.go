@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
@@ -22,21 +20,29 @@ const (
 	partWait   = 2 * time.Second // for the server, at the end
 )
 
-// beats are the run's heartbeats.
-type beats struct {
-	record    Enrolment
-	suspended atomic.Bool
-	paused    atomic.Bool
-	checking  atomic.Bool
+// each calls do at once and then again and again, with a pause, until the run is over.
+func (x *submitter) each(pause time.Duration, do func()) {
+	x.end.Go(func() {
+		for do(); x.wait(pause); do() {
+		}
+	})
 }
 
-// tick does what recurs, until the run is over.
-func (x *submitter) tick() {
-	t := time.NewTicker(tickEvery)
-	defer t.Stop()
-	var beat, enrol time.Time
+// wait waits for some time. It returns false at once when the run is over.
+func (x *submitter) wait(d time.Duration) bool {
+	select {
+	case <-x.ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// tick looks after workers, and sends again what may not have arrived.
+func (x *submitter) tick() func() {
+	var beat time.Time
 	reconnects := x.s.nc.Stats().Reconnects
-	for {
+	return func() {
 		now := time.Now()
 		connected := x.s.nc.IsConnected()
 		x.watch(now, connected)
@@ -45,24 +51,15 @@ func (x *submitter) tick() {
 			if n := x.s.nc.Stats().Reconnects; n != reconnects {
 				reconnects = n
 				x.flights.resend(time.Time{})
-				x.end.Go(x.relist)
+				x.end.Go(func() { // what else there is in the bucket is noticed by its silence
+					_, _ = x.s.present(x.ctx, x.sub.Queue, x.heard)
+				})
 			}
 			x.flights.resend(now)
-			x.purge(now.Sub(beat) >= beatEvery)
 			if now.Sub(beat) >= beatEvery {
 				beat = now
 				x.beat(false)
-				x.check(now)
 			}
-			if now.Sub(enrol) >= enrolEvery {
-				enrol = now
-				x.end.Go(x.enrol)
-			}
-		}
-		select {
-		case <-x.ctx.Done():
-			return
-		case <-t.C:
 		}
 	}
 }
@@ -79,7 +76,7 @@ func (x *submitter) reach(now time.Time) {
 
 // beat tells the workers that the run goes on, or that it is over.
 func (x *submitter) beat(over bool) {
-	_ = x.s.beat(x.sub.Queue, Beat{Run: x.run, Epoch: x.epoch, Suspended: x.beats.suspended.Load(), Over: over}) // the next one follows
+	_ = x.s.beat(x.sub.Queue, Beat{Run: x.run, Epoch: x.epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
 }
 
 func (s *session) beat(queue string, b Beat) error {
@@ -91,45 +88,37 @@ func (s *session) beat(queue string, b Beat) error {
 // Suspend tells the workers that this process is about to stand still. Their tasks go
 // on. See runner.Executor.
 func (x *submitter) Suspend() {
-	x.beats.suspended.Store(true)
+	x.suspended.Store(true)
 	x.beat(false)
 	_ = x.s.nc.FlushTimeout(time.Second)
 }
 
 // Resume undoes Suspend. See runner.Executor.
 func (x *submitter) Resume() {
-	x.beats.suspended.Store(false)
+	x.suspended.Store(false)
 	x.beat(false)
 }
 
 // enrol renews the run's record, which crew engine status reads.
 func (x *submitter) enrol() {
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
-	e := x.beats.record
-	e.Paused = x.beats.paused.Load()
+	e := x.record
+	e.Paused = x.paused.Load()
 	// The next one follows; if none does, it goes.
-	_ = x.s.enrol(ctx, x.sub.Queue, e, jetstream.WithMsgTTL(enrolFor))
+	_ = x.s.enrol(x.ctx, x.sub.Queue, e, enrolFor)
 }
 
-// obey carries out the orders of crew engine.
-func (x *submitter) obey(m *nats.Msg) {
-	if o, ok := orderIn(m); ok {
-		go func() { respond(m, x.command(o)) }() // a command waits until the run has begun
-	}
-}
-
-func (x *submitter) command(o Order) error {
+// command carries out an order of crew engine, once the run has begun.
+func (x *submitter) command(o Order) ([]ID, error) {
 	op, known := map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]
 	if !known {
-		return o.unknown()
+		return nil, o.unknown()
 	}
 	err := x.sub.Do(task.Command{Op: op}).Err
 	if err == nil && op != task.Stop {
-		x.beats.paused.Store(op == task.Pause)
+		x.paused.Store(op == task.Pause)
 		x.enrol()
 	}
-	return err
+	return nil, err
 }
 
 // part ends the run on the engine: workers drop what they still hold of it, and what
@@ -152,7 +141,7 @@ func (x *submitter) part() {
 	}
 	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
 	if x.bodies.Load() {
-		_ = x.s.dropBodies(ctx, x.run) // of attempts that the run has given up
+		_ = x.s.dropObjects(ctx, bodyPrefix+x.run+".") // of attempts that the run has given up
 	}
 	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
 	_ = x.s.nc.FlushWithContext(ctx)
@@ -175,7 +164,7 @@ func (x *submitter) dismiss() {
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, w := range x.roster.all() {
-		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, Run: x.run, Epoch: math.MaxUint64}) })
+		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.run, Epoch: math.MaxUint64}}) })
 	}
 	asked.Wait()
 }

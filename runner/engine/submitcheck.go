@@ -10,14 +10,10 @@ import (
 // askMost limits the attempts that one question is about.
 const askMost = 1000
 
-// check asks workers about attempts that they were given more than a TTL ago, in the
-// background. It is a safety net: what a worker twice does not know is lost, as after a
-// power cut.
-func (x *submitter) check(now time.Time) {
-	if !x.beats.checking.CompareAndSwap(false, true) {
-		return
-	}
-	asked := map[*worker][]*flight{}
+// check asks workers about attempts that they were given more than a TTL ago. It is a
+// safety net: what a worker twice does not know is lost, as after a power cut.
+func (x *submitter) check() {
+	now, asked := time.Now(), map[*worker][]*flight{}
 	x.flights.mu.Lock()
 	for _, f := range x.flights.m {
 		if w := f.worker; !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > w.ttl && len(asked[w]) < askMost {
@@ -26,39 +22,23 @@ func (x *submitter) check(now time.Time) {
 		}
 	}
 	x.flights.mu.Unlock()
-	if len(asked) == 0 {
-		x.beats.checking.Store(false)
-		return
+	for w, flights := range asked {
+		x.ask(w, flights)
 	}
-	x.end.Go(func() {
-		defer x.beats.checking.Store(false)
-		for w, flights := range asked {
-			x.ask(w, flights)
-		}
-	})
 }
 
 func (x *submitter) ask(w *worker, flights []*flight) {
 	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
 	defer cancel()
-	o := Order{Op: opHolds, Run: x.run, Epoch: x.epoch}
+	o := Order{Op: opHolds}
 	for _, f := range flights {
-		o.IDs = append(o.IDs, f.id.Task, uint64(f.id.Number))
+		o.IDs = append(o.IDs, f.id)
 	}
 	a, err := x.s.ask(ctx, w.orders, o)
 	if err != nil || a.Err != "" {
 		return // its lease tells whether it is there
 	}
-	var unknown []*flight
-	held := map[attemptKey]bool{}
-	for pair := range slices.Chunk(a.IDs, 2) {
-		held[attemptKey{pair[0], int(pair[len(pair)-1])}] = true
-	}
-	for _, f := range flights {
-		if !held[attemptKey{f.id.Task, f.id.Number}] {
-			unknown = append(unknown, f)
-		}
-	}
+	unknown := slices.DeleteFunc(flights, func(f *flight) bool { return slices.Contains(a.IDs, f.id) })
 	if len(unknown) == 0 || x.catchUp(ctx) != nil {
 		return
 	}

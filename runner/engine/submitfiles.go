@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,14 +37,17 @@ type runFiles struct {
 	base    []File // sent already
 
 	mu   sync.Mutex
-	sent map[string]*sentObject // by objects
+	sent map[string]*sentObject // by content
+	last int                    // number of the latest object
 }
 
-// sentObject is an object that attempts take.
+// sentObject is an object that attempts take. What no attempt takes any more is removed,
+// so the same content gets another name later.
 type sentObject struct {
+	name string
 	uses int // attempts that need it; under runFiles.mu
 
-	mu   sync.Mutex // held while it is sent or removed
+	mu   sync.Mutex // held while it is sent
 	sent bool
 }
 
@@ -105,31 +110,17 @@ func (c *runFiles) release(files []File) {
 		if f.Base {
 			continue
 		}
+		sum := filepath.Ext(f.Object)
 		c.mu.Lock()
-		p := c.sent[f.Object]
-		p.uses--
+		p := c.sent[sum]
+		if p.uses--; p.uses == 0 {
+			delete(c.sent, sum)
+		}
+		last := p.uses == 0
 		c.mu.Unlock()
-		c.remove(f.Object, p)
-	}
-}
-
-// remove removes an object unless an attempt takes it.
-func (c *runFiles) remove(name string, p *sentObject) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	unused := func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return p.uses == 0
-	}
-	if p.sent && unused() {
-		c.objects.remove(context.Background(), name)
-		p.sent = false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.uses == 0 && !p.sent {
-		delete(c.sent, name)
+		if last && p.sent {
+			c.objects.remove(context.Background(), p.name)
+		}
 	}
 }
 
@@ -148,18 +139,19 @@ func (c *runFiles) put(ctx context.Context, path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Path: to, Object: c.run + "." + sum, Mode: mode}
 	c.mu.Lock()
-	p := c.sent[f.Object]
+	p := c.sent[sum]
 	if p == nil {
-		p = &sentObject{}
-		c.sent[f.Object] = p
+		c.last++
+		p = &sentObject{name: c.run + "." + strconv.Itoa(c.last) + sum}
+		c.sent[sum] = p
 	}
 	p.uses++
 	c.mu.Unlock()
+	f := File{Path: to, Object: p.name, Mode: mode}
 	p.mu.Lock()
 	if !p.sent {
-		err = c.objects.put(ctx, f.Object, in)
+		err = c.objects.put(ctx, p.name, in)
 		p.sent = err == nil
 	}
 	p.mu.Unlock()
@@ -170,11 +162,12 @@ func (c *runFiles) put(ctx context.Context, path string) (File, error) {
 	return f, nil
 }
 
-// contentOf returns the SHA-256 of a file, in hexadecimal.
+// contentOf returns the SHA-256 of a file, in hexadecimal behind a dot. With it end the
+// names of objects.
 func contentOf(file *os.File) (string, error) {
 	h := sha256.New()
 	_, err := io.Copy(h, file)
-	return hex.EncodeToString(h.Sum(nil)), err
+	return "." + hex.EncodeToString(h.Sum(nil)), err
 }
 
 // fetch writes the files that an attempt of t has brought back. It says which are
@@ -250,24 +243,16 @@ func openRegular(path string) (*os.File, uint32, error) {
 	return f, uint32(info.Mode().Perm()), nil
 }
 
-// openRoot returns the directory that a write to path must stay in, and the path from
-// there. A relative path is below dir, and no symbolic link leads out of that.
-func openRoot(dir, path string) (*os.Root, string, error) {
-	if filepath.IsAbs(path) {
-		dir, path = filepath.Split(path)
+// replace writes what is read from r to a path, which is absolute or relative to dir. No
+// symbolic link leads out of dir.
+func replace(dir, name string, mode uint32, r io.Reader) error {
+	if filepath.IsAbs(name) {
+		dir, name = filepath.Split(name)
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, "", err
+			return err
 		}
-	} else if dir == "" {
-		dir = "."
 	}
-	root, err := os.OpenRoot(dir)
-	return root, path, err
-}
-
-// replace writes what is read from r to path, below dir unless it is absolute.
-func replace(dir, path string, mode uint32, r io.Reader) error {
-	root, name, err := openRoot(dir, path)
+	root, err := os.OpenRoot(cmp.Or(dir, "."))
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type flight struct {
 	big     bool     // its message is an object
 	take    []File   // that its task takes
 	held    *held    // its first result; nil if there is none, or without --state
+	final   *Final   // of an earlier epoch's
 	done    chan end // gets one end
 
 	// sending, under flights.mu
@@ -84,15 +85,6 @@ func (s *flights) of(w *worker) (list []*flight) {
 	return list
 }
 
-// publish sends the message of a flight, again and again until it is stored.
-func (s *flights) publish(f *flight, data []byte) {
-	s.out.send(f.subject, f.id.name(), data, func() {
-		s.mu.Lock()
-		f.stored = time.Now()
-		s.mu.Unlock()
-	})
-}
-
 // order sends an order about a flight, again and again until that ends. A flight that is
 // certainly not under way ends at once.
 func (s *flights) order(f *flight, op string) {
@@ -109,8 +101,7 @@ func (s *flights) order(f *flight, op string) {
 }
 
 func (s *flights) send(f *flight, op string) {
-	o := Order{Op: op, Run: f.id.Run, Epoch: f.id.Epoch, Task: f.id.Task, Number: f.id.Number}
-	_ = s.out.nc.Publish(f.worker.orders, o.encode()) // resend tries again
+	_ = s.out.nc.Publish(f.worker.orders, Order{Op: op, ID: f.id}.encode()) // resend tries again
 }
 
 // resend sends again what has not arrived. now is zero if nothing that was sent before

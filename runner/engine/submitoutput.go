@@ -123,21 +123,18 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Argv()
 	r.End = time.Now() // by this machine's clock
-	r.Start = r.End.Add(-took(fin))
+	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Fault = fin.BadCommand, f.out.fault
 	spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
 	if x.files != nil {
 		err := x.files.fetch(x.ctx, r.Task, fin)
-		for ; err != nil && x.away(err) && x.ctx.Err() == nil; err = x.files.fetch(x.ctx, r.Task, fin) {
-			time.Sleep(time.Second)
+		for err != nil && x.away(err) && x.wait(time.Second) {
+			err = x.files.fetch(x.ctx, r.Task, fin)
 		}
 		r.Fault = cmp.Or(r.Fault, err)
 	}
 	return r
 }
-
-// took returns how long an attempt has taken.
-func took(fin *Final) time.Duration { return time.Duration(max(0, fin.Duration)) }
 
 // land takes what the Final of a flight brings, and returns the end that it amounts
 // to: an attempt that its worker gave back, or that it ended for reasons of its own, is

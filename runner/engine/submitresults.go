@@ -27,11 +27,9 @@ type results struct {
 	cons    jetstream.ConsumeContext
 	seq     atomic.Uint64 // of the latest message that was read
 
-	mu      sync.Mutex
-	mark    mark
-	held    map[attemptKey]*held // with --state: results that are not on record
-	purged  uint64
-	purging atomic.Bool
+	mu   sync.Mutex
+	mark mark
+	held map[attemptKey]*held // with --state: results that are not on record
 }
 
 // attemptKey names an attempt within an epoch.
@@ -44,38 +42,44 @@ type attemptKey struct {
 func (x *submitter) openResults() (err error) {
 	r := &x.results
 	r.subject, r.held = resultSubject(x.sub.Queue, x.run), map[attemptKey]*held{}
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
-	if r.stream, err = x.s.js.Stream(ctx, resultsStream); err != nil {
+	if r.stream, err = x.s.js.Stream(x.ctx, resultsStream); err != nil {
 		return notReady(err)
 	}
 	r.mark.most = keptBytes
 	if most := r.stream.CachedInfo().Config.MaxBytes; most > 0 {
 		r.mark.most = most / keptShare
 	}
-	ordered, err := x.s.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
-	if err != nil {
-		return err
-	}
-	r.cons, err = ordered.Consume(x.receive, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
+	r.cons, err = x.s.follow(x.ctx, r.subject, x.receive)
 	return err
+}
+
+// follow calls take with the messages of a run's results, in order, from the first there
+// is.
+func (s *session) follow(
+	ctx context.Context, subject string, take func(data []byte, meta *jetstream.MsgMetadata),
+) (jetstream.ConsumeContext, error) {
+	c, err := s.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return nil, err
+	}
+	return c.Consume(func(m jetstream.Msg) {
+		if meta, err := m.Metadata(); err == nil {
+			take(m.Data(), meta)
+		}
+	}, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
 }
 
 // receive takes a message of the results' stream. It ignores what no attempt of the
 // run waits for, and garbage: the token tells.
-func (x *submitter) receive(m jetstream.Msg) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return
-	}
+func (x *submitter) receive(data []byte, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
-	for part := range parts(m.Data()) {
+	for part := range parts(data) {
 		x.receiveOne(part, seq)
 	}
 	r := &x.results
 	r.seq.Store(seq)
 	r.mu.Lock()
-	r.mark.pass(seq, int64(len(m.Data())))
+	r.mark.pass(seq, int64(len(data)))
 	r.mu.Unlock()
 }
 
@@ -149,28 +153,25 @@ func (r *results) Consume(events []task.Event) error {
 // Close does nothing. See runner.Sink.
 func (r *results) Close(task.Stats) error { return nil }
 
-// purge removes from the stream what is done with, in the background. Unless urgent,
-// it waits until that is much.
-func (x *submitter) purge(urgent bool) {
-	r := &x.results
-	r.mu.Lock()
-	first, size := r.mark.first()
-	purged := r.purged
-	r.mu.Unlock()
-	if first <= purged+1 || !urgent && size < purgeBytes || !r.purging.CompareAndSwap(false, true) {
-		return
-	}
-	x.end.Go(func() {
-		defer r.purging.Store(false)
-		ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-		defer cancel()
-		if r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first)) == nil {
+// purge removes from the stream what is done with: at once if that is much, or else
+// with the next heartbeat.
+func (x *submitter) purge() func() {
+	r, purged, latest := &x.results, uint64(0), time.Now()
+	return func() {
+		r.mu.Lock()
+		first, size := r.mark.first()
+		r.mu.Unlock()
+		if first <= purged+1 || size < purgeBytes && time.Since(latest) < beatEvery || !x.s.nc.IsConnected() {
+			return
+		}
+		latest = time.Now()
+		if r.stream.Purge(x.ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first)) == nil {
+			purged = first - 1
 			r.mu.Lock()
-			r.purged = first - 1
 			r.mark.forget(size)
 			r.mu.Unlock()
 		}
-	})
+	}
 }
 
 // catchUp waits until all results have been read that are in the stream now.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/rand"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,22 +22,23 @@ import (
 
 const (
 	engineFile    = "engine" // in the directory of --state
-	engineVersion = "crew-engine-1"
+	engineVersion = "crew-engine-2"
 
 	evictWait = time.Second // for one answer
 )
 
-// identity names a run on the engine. With --state it is kept, so that
-// the next epoch finds the results of those before.
+// identity names a run on the engine. With --state it is kept as JSON, so that the next
+// epoch finds the results of those before.
 type identity struct {
-	Run    string
-	Epoch  uint64 // how many submitters the run has had
-	Secret []byte
+	Version string
+	Run     string
+	Epoch   uint64 // how many submitters the run has had
+	Secret  []byte
 }
 
 // newIdentity returns the identity of a run that nobody knows yet.
 func newIdentity() identity {
-	return identity{Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
+	return identity{engineVersion, rand.Text()[:16], 1, []byte(rand.Text()[:aes.BlockSize])}
 }
 
 // identify returns the run's identity. With --state it is on disk when identify
@@ -64,20 +65,13 @@ func readIdentity(path string) (id identity, err error) {
 	if err != nil {
 		return id, err
 	}
-	var version, secret string
-	if _, err = fmt.Sscanln(string(text), &version, &id.Run, &id.Epoch, &secret); err == nil && version != engineVersion {
-		err = errors.New("it is of version " + version)
+	switch err := json.Unmarshal(text, &id); {
+	case err == nil && id.Version != engineVersion:
+		return id, fmt.Errorf("read %s: it is of version %s", path, id.Version)
+	case err != nil || len(id.Secret) != aes.BlockSize || !validName(id.Run):
+		return id, fmt.Errorf("read %s: it is damaged", path)
 	}
-	if err == nil {
-		id.Secret, err = hex.DecodeString(secret)
-	}
-	if err == nil && (len(id.Secret) != aes.BlockSize || !validName(id.Run)) {
-		err = errors.New("it is damaged")
-	}
-	if err != nil {
-		err = fmt.Errorf("read %s: %w", path, err)
-	}
-	return id, err
+	return id, nil
 }
 
 // validName reports whether a name can be a part of a subject.
@@ -89,8 +83,11 @@ func outOfName(r rune) bool {
 
 // save replaces the file.
 func (id *identity) save(path string) error {
-	text := fmt.Sprintln(engineVersion, id.Run, id.Epoch, hex.EncodeToString(id.Secret))
-	if err := writePrivate(path, []byte(text)); err != nil {
+	text, err := json.Marshal(id)
+	if err == nil {
+		err = writePrivate(path, text)
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -122,15 +119,8 @@ func writePrivate(path string, text []byte) error {
 // ended.
 type past struct {
 	mu      sync.Mutex
-	closed  bool // no more are taken
-	pending map[ID]*flight
-	results map[[16]byte][]*arrival
-}
-
-// arrival is the result of an attempt of an earlier epoch.
-type arrival struct {
-	flight *flight // whose worker is nil
-	final  *Final
+	pending map[ID]*flight         // without a worker; nil once no more are taken
+	results map[[16]byte][]*flight // with their ends
 }
 
 // earlier returns the flight of an attempt of an earlier epoch, or nil if nobody waits
@@ -139,7 +129,7 @@ func (x *submitter) earlier(id ID, t Token) *flight {
 	p := &x.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || id.Epoch >= x.epoch || x.token(id.Epoch, id.Task, id.Number) != t {
+	if p.pending == nil || id.Epoch >= x.epoch || x.token(id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
 	f := p.pending[id]
@@ -158,11 +148,12 @@ func (p *past) add(f *flight, fin *Final) {
 		return
 	}
 	delete(p.pending, f.id)
+	f.final = fin
 	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
 		return
 	}
-	p.results[fin.Identity] = append(p.results[fin.Identity], &arrival{f, fin})
+	p.results[fin.Identity] = append(p.results[fin.Identity], f)
 }
 
 // close takes no more results. Attempts whose results have not come by now run again.
@@ -172,7 +163,7 @@ func (p *past) close() {
 	for _, f := range p.pending {
 		f.out.close(true)
 	}
-	p.closed, p.pending = true, nil
+	p.pending = nil
 }
 
 // take returns the result that an attempt of a task had in an earlier epoch, or nil.
@@ -184,12 +175,12 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	p.mu.Lock()
 	list := p.results[a.Task.Identity]
-	i := slices.IndexFunc(list, func(r *arrival) bool { return r.flight.id.Number >= a.Number })
+	i := slices.IndexFunc(list, func(f *flight) bool { return f.id.Number >= a.Number })
 	if i < 0 {
 		p.mu.Unlock()
 		return nil
 	}
-	f, fin := list[i].flight, list[i].final
+	f := list[i]
 	p.results[a.Task.Identity] = slices.Delete(list, i, i+1)
 	p.mu.Unlock()
 	if r := &x.results; f.held != nil {
@@ -199,7 +190,7 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	f.attempt = a
 	x.replay(f)
-	return x.result(ctx, f, end{final: fin})
+	return x.result(ctx, f, end{final: f.final})
 }
 
 // replay shows the output of an earlier epoch's attempt, where output is shown as it
@@ -222,11 +213,7 @@ func (x *submitter) replay(f *flight) {
 func (x *submitter) begin() {
 	defer close(x.begun)
 	if x.epoch > 1 {
-		for x.inherit() != nil && x.ctx.Err() == nil {
-			select {
-			case <-x.ctx.Done():
-			case <-time.After(time.Second):
-			}
+		for x.inherit() != nil && x.wait(time.Second) {
 		}
 		x.past.close()
 	}
@@ -249,7 +236,7 @@ func (x *submitter) inherit() error {
 	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run)); err != nil {
 		return err
 	}
-	_ = x.s.dropBodies(ctx, x.run) // they only take up room
+	_ = x.s.dropObjects(ctx, bodyPrefix+x.run+".") // they only take up room
 	x.evict()
 	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
 	defer cancel()
@@ -259,18 +246,17 @@ func (x *submitter) inherit() error {
 // evict has the workers end what they hold of earlier epochs. It returns once each has
 // answered that it has, or its lease has ended.
 func (x *submitter) evict() {
-	order := Order{Op: opLeave, Run: x.run, Epoch: x.epoch}
+	order := Order{Op: opLeave, ID: ID{Run: x.run, Epoch: x.epoch}}
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
 		all.Go(func() {
-			for x.roster.has(w) && x.ctx.Err() == nil {
+			for ok := true; ok && x.roster.has(w); ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
 				ctx, cancel := context.WithTimeout(x.ctx, evictWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()
 				if err == nil && a.Err == "" {
 					return
 				}
-				time.Sleep(evictWait / 10) // where nobody listens, the request fails at once
 			}
 		})
 	}

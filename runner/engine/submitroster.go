@@ -45,15 +45,13 @@ func (x *submitter) openRoster() error {
 	// This way the run hears of a renewal at once, and goes on to when the server restarts.
 	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, "*"), func(m *nats.Msg) {
 		if p, ok := presence(strings.TrimPrefix(m.Subject, kvPrefix), m.Data); ok {
-			x.heard(p, time.Now())
+			x.heard(p, 0)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
-	live, err := x.list(ctx)
+	live, err := x.s.present(x.ctx, x.sub.Queue, x.heard)
 	if err != nil {
 		return notReady(err)
 	}
@@ -85,11 +83,6 @@ func presence(key string, data []byte) (p Presence, ok bool) {
 	return p, true
 }
 
-// list notes all workers in the bucket whose leases hold, and returns them.
-func (x *submitter) list(ctx context.Context) (live []Presence, err error) {
-	return x.s.present(ctx, x.sub.Queue, func(p Presence, age time.Duration) { x.heard(p, time.Now().Add(-age)) })
-}
-
 // present returns the workers of a queue that are there. It calls heard with these and
 // with those that have gone, and how old their records are.
 func (s *session) present(ctx context.Context, queue string, heard func(Presence, time.Duration)) (live []Presence, err error) {
@@ -104,13 +97,6 @@ func (s *session) present(ctx context.Context, queue string, heard func(Presence
 		heard(p, age)
 	})
 	return live, err
-}
-
-// relist looks for news in the bucket that did not come because the engine was away.
-func (x *submitter) relist() {
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
-	_, _ = x.list(ctx) // what is not there is noticed by its silence
 }
 
 // refuses returns why this run does not use a worker, or "".
@@ -130,8 +116,8 @@ func (x *submitter) refuses(p Presence) string {
 	return ""
 }
 
-// heard takes a worker's record.
-func (x *submitter) heard(p Presence, at time.Time) {
+// heard takes a worker's record of some age.
+func (x *submitter) heard(p Presence, age time.Duration) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,9 +139,7 @@ func (x *submitter) heard(p Presence, at time.Time) {
 		return
 	}
 	w.Presence = p
-	if at.After(w.heard) {
-		w.heard = at
-	}
+	w.heard = latest(w.heard, time.Now().Add(-age))
 	if p.State == gone {
 		x.lose(w, true)
 	} else {
@@ -244,18 +228,12 @@ func (x *submitter) giveUp(w *worker, unbegun bool) {
 	x.flights.out.drop(func(s string) bool { return s == subject })
 	_ = x.s.purge(ctx, tasksStream, subject)
 	if !unbegun && x.ctx.Err() == nil {
-		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, elsewhere(len(lost))))
+		then := "it ran nothing"
+		if len(lost) > 0 {
+			then = task.Count(int64(len(lost)), "task") + " will start elsewhere"
+		}
+		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, then))
 	}
-}
-
-func elsewhere(n int) string {
-	switch n {
-	case 0:
-		return "it ran nothing"
-	case 1:
-		return "its task starts elsewhere"
-	}
-	return fmt.Sprintf("its %d tasks start elsewhere", n)
 }
 
 // watch looks for workers that are silent. connected says whether this process can

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/sha256"
+	"reflect"
 	"strings"
 
 	"crew/runner/task"
@@ -12,13 +13,9 @@ import (
 // command as people read it. Two commands with the same digest make the same of a
 // record, as far as that has the same columns: their names travel with each task.
 func digest(t wiring.Template) (sum [32]byte, text string) {
-	c := &codec{b: []byte("crew-template-2")}
-	c.texts(&t.Words)
-	c.text(&t.Shell)
-	c.text(&t.Replace)
-	c.bools(&t.Stdin, &t.NoArgs, &t.Objects)
-	protocol := int(t.Protocol)
-	c.num(&protocol)
+	t.Names = nil
+	c := &codec{b: []byte("crew-template-3")}
+	c.value(reflect.ValueOf(&t).Elem())
 	words := t.Options()
 	for _, w := range t.Words {
 		words = append(words, task.Quote(w))

@@ -10,7 +10,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 5
+const Version = 6
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -75,49 +75,20 @@ type Attempt struct {
 
 	Expires time.Time // of the signature
 	Signer  [32]byte  // public key
-	Sig     [64]byte  // of all the rest and the subject
-}
-
-// fields are those of the message. Its last bytes are Sig, so what is signed is all
-// before them.
-func (a *Attempt) fields(c *codec) {
-	c.id(&a.ID, &a.Token)
-	c.raw(a.Identity[:])
-	c.num(&a.Slot)
-	c.text(&a.Key)
-	c.texts(&a.Argv)
-	c.texts(&a.Exec)
-	c.texts(&a.Env)
-	c.text(&a.Dir)
-	c.raw(a.Template[:])
-	c.texts(&a.Names)
-	c.records(&a.Records)
-	c.text(&a.Object)
-	c.bytes(&a.Stdin)
-	p := int(a.Protocol)
-	if c.num(&p); p < 0 || p > int(task.JSONProtocol) {
-		c.fail()
-	}
-	a.Protocol = task.Protocol(p)
-	c.text(&a.Life.Ready)
-	c.int((*int64)(&a.Life.Start))
-	c.num(&a.Life.Records)
-	c.int((*int64)(&a.Life.Age))
-	c.int((*int64)(&a.Timeout))
-	c.int((*int64)(&a.KillAfter))
-	c.files(&a.Take)
-	c.texts(&a.Return)
-	c.bools(&a.Shell, &a.HasStdin, &a.Live, &a.Cleanup)
-	c.time(&a.Expires)
-	c.raw(a.Signer[:])
-	c.raw(a.Sig[:])
+	Sig     [64]byte  // of all the rest and the subject; the last bytes of the message
 }
 
 // Encode returns the message.
-func (a *Attempt) Encode() []byte { return encode(kindAttempt, a.fields) }
+func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
 
 // DecodeAttempt reads a message. It does not look at the signature.
-func DecodeAttempt(msg []byte) (*Attempt, error) { return decode(msg, kindAttempt, (*Attempt).fields) }
+func DecodeAttempt(msg []byte) (*Attempt, error) {
+	a, err := decode[Attempt](msg, kindAttempt)
+	if err == nil && a.Protocol > task.JSONProtocol {
+		err = errGarbage
+	}
+	return a, err
+}
 
 // File is a file that travels through the object store.
 type File struct {
@@ -144,18 +115,11 @@ func (k *Chunk) stream() int {
 	return 0
 }
 
-func (k *Chunk) fields(c *codec) {
-	c.id(&k.ID, &k.Token)
-	c.bools(&k.Stderr)
-	c.int(&k.Offset)
-	c.bytes(&k.Data)
-}
-
 // Encode returns the message.
-func (k *Chunk) Encode() []byte { return encode(kindChunk, k.fields) }
+func (k *Chunk) Encode() []byte { return encode(kindChunk, k) }
 
 // DecodeChunk reads a message, of which Data is a part.
-func DecodeChunk(msg []byte) (*Chunk, error) { return decode(msg, kindChunk, (*Chunk).fields) }
+func DecodeChunk(msg []byte) (*Chunk, error) { return decode[Chunk](msg, kindChunk) }
 
 // Final tells how an attempt ended. It comes after all chunks.
 type Final struct {
@@ -177,28 +141,17 @@ type Final struct {
 	Returned             []File
 }
 
-func (f *Final) fields(c *codec) {
-	c.id(&f.ID, &f.Token)
-	c.raw(f.Identity[:])
-	if c.facts(&f.Facts); c.reading && (f.Outcome == 0 || f.Outcome >= task.Outcomes) {
-		c.fail()
-	}
-	c.bools(&f.BadCommand)
-	c.texts(&f.Argv)
-	c.records(&f.Records)
-	c.text(&f.Object)
-	c.bytes(&f.Stdout)
-	c.bytes(&f.Stderr)
-	c.int(&f.StdoutLen)
-	c.int(&f.StderrLen)
-	c.files(&f.Returned)
-}
-
 // Encode returns the message.
-func (f *Final) Encode() []byte { return encode(kindFinal, f.fields) }
+func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 
 // DecodeFinal reads a message, of which the outputs are a part.
-func DecodeFinal(msg []byte) (*Final, error) { return decode(msg, kindFinal, (*Final).fields) }
+func DecodeFinal(msg []byte) (*Final, error) {
+	f, err := decode[Final](msg, kindFinal)
+	if err == nil && (f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0) {
+		err = errGarbage
+	}
+	return f, err
+}
 
 // The kinds of messages on the streams.
 const (

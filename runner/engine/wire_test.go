@@ -59,22 +59,9 @@ func TestFactsOnTheWire(t *testing.T) {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
 	msg := (&Final{Facts: f}).Encode()
-	require.Equal(t, 5, Version)
+	require.Equal(t, 6, Version)
 	require.Contains(t, hex.EncodeToString(msg), "01016b016302010608026e6f0a0c01680e92c0b2cd3b1416181a01")
 	got, err := DecodeFinal(msg)
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)
-}
-
-func TestStreams(t *testing.T) {
-	t.Parallel()
-	s, err := startServer(privateServer(t.TempDir()))
-	require.NoError(t, err)
-	defer s.Shutdown()
-	c, err := dial("", nil, within(s))
-	require.NoError(t, err)
-	defer c.close()
-	l := diskLimits
-	require.NoError(t, c.create(t.Context(), l))
-	require.NoError(t, c.create(t.Context(), l), "again")
 }

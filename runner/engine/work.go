@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/coproc"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -22,9 +23,9 @@ import (
 // run's Source, admits each attempt as a task, has its executor publish what comes of
 // it, and keeps the lease without which it must run nothing.
 //
-// It has these goroutines: keep, which has the lease renewed and ends the tasks if it
-// cannot be; one that talks to the engine for it (renew); one that takes tasks that any
-// worker may run (takeShared); and those of the connection's subscriptions.
+// It has these goroutines: keepLease, which renews the lease; keep, which ends the tasks
+// if that fails; takeShared, which takes tasks that any worker may run; and those of the
+// connection's subscriptions.
 type crewWorker struct {
 	// configuration
 
@@ -156,6 +157,7 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 			return nil, fmt.Errorf("join the engine's workers: %w", err)
 		}
 		go w.takeShared()
+		go w.keepLease()
 		w.keep()
 	}
 	<-w.over
@@ -165,7 +167,7 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 // Executor returns an executor that publishes what comes of attempts that local runs.
 func (w *crewWorker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
-	if l, ok := local.(seated); ok {
+	if l, ok := local.(*coproc.Workers); ok {
 		w.seats.dismiss = l.Dismiss
 	}
 	return &publisher{local, w}

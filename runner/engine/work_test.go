@@ -105,20 +105,20 @@ func (b *bench) final() (f *Final, chunks []*Chunk) {
 	}
 }
 
-// tasksLeft is how many messages are in the stream of tasks.
-func (b *bench) tasksLeft() uint64 {
-	s, err := b.s.js.Stream(b.t.Context(), tasksStream)
-	require.NoError(b.t, err)
-	return s.CachedInfo().State.Msgs
+// ends returns the end of an attempt, which is the next to end.
+func (b *bench) ends(a *Attempt) *Final {
+	b.t.Helper()
+	f, _ := b.final()
+	require.Equal(b.t, a.ID, f.ID, f.Error)
+	return f
 }
 
 func (b *bench) allAcknowledged() {
 	b.t.Helper()
-	crewtest.Until(b.t, func() bool { return b.tasksLeft() == 0 }, "all tasks to be acknowledged")
+	crewtest.Until(b.t, func() bool { return b.s.messages(b.t, tasksStream) == 0 }, "all tasks to be acknowledged")
 }
 
 func TestWorkerRunsItsOwnCommand(t *testing.T) {
-	t.Parallel()
 	url := startHub(t)
 	b := newBench(t, url, "printf", "got %s", "{}")
 	w := crew(t, "worker", "--engine", url, "-j2", "-t", "--name", "w1", "--labels", "gpu", "printf", "got %s", "{}")
@@ -165,7 +165,6 @@ func newWorker(t *testing.T, url string, options ...string) (*bench, *crewtest.P
 }
 
 func TestWorkerSendsLongOutput(t *testing.T) {
-	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j1")
 	b.give(p.ID, b.attempt(`head -c 1000000 /dev/zero | tr '\0' x; printf abc >&2; exit 3`))
 	f, chunks := b.final()
@@ -187,7 +186,6 @@ func TestWorkerSendsLongOutput(t *testing.T) {
 }
 
 func TestWorkerSendsOutputThatIsWatched(t *testing.T) {
-	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()
 	a := b.attempt("printf one; until [ -e " + dir + "/go ]; do sleep 0.05; done; printf two")
@@ -209,7 +207,6 @@ func touch(t *testing.T, path string) {
 }
 
 func TestWorkerObeysOrders(t *testing.T) {
-	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j4")
 	dir := t.TempDir()
 	epoch := uint64(1)
@@ -220,19 +217,18 @@ func TestWorkerObeysOrders(t *testing.T) {
 		return a
 	}
 	about := func(op string, a *Attempt) Order {
-		return Order{Op: op, Run: a.Run, Epoch: a.Epoch, Task: a.Task, Number: a.Number}
+		return Order{Op: op, ID: a.ID}
 	}
 	one, two := hang("one"), hang("two")
 	pids := []int{crewtest.PID(t, dir+"/one"), crewtest.PID(t, dir+"/two")}
-	require.Equal(t, []uint64{1, 1, 2, 1}, b.order(p.ID, Order{Op: opHolds, Run: "run", Epoch: 1, IDs: []uint64{1, 1, 2, 1, 3, 1, 1, 2}}).IDs)
+	first, second := ID{"run", 1, 1, 1}, ID{"run", 1, 2, 1}
+	require.Equal(t, []ID{first, second}, b.order(p.ID, Order{Op: opHolds, IDs: []ID{first, second, {"run", 1, 3, 1}, {"run", 1, 1, 2}}}).IDs)
 	require.Empty(t, b.order(p.ID, about(opCancel, one)).Err)
-	f, _ := b.final()
-	require.Equal(t, one.ID, f.ID)
+	f := b.ends(one)
 	require.Equal(t, task.Cancelled, f.Outcome)
 	require.Equal(t, int(syscall.SIGKILL), f.Signal)
 	require.Empty(t, b.order(p.ID, about(opKill, two)).Err)
-	f, _ = b.final()
-	require.Equal(t, two.ID, f.ID)
+	f = b.ends(two)
 	for _, pid := range pids {
 		require.False(t, crewtest.Alive(pid))
 	}
@@ -241,8 +237,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	three := b.attempt("echo $$ > " + dir + "/three")
 	b.order(p.ID, about(opCancel, three))
 	b.give(p.ID, three)
-	f, _ = b.final()
-	require.Equal(t, three.ID, f.ID)
+	f = b.ends(three)
 	require.Equal(t, task.Cancelled, f.Outcome)
 	require.NoFileExists(t, dir+"/three")
 
@@ -250,14 +245,13 @@ func TestWorkerObeysOrders(t *testing.T) {
 	// nothing more of it.
 	hang("four")
 	pid := crewtest.PID(t, dir+"/four")
-	require.Empty(t, b.order(p.ID, Order{Op: opLeave, Run: "run", Epoch: 2}).Err)
+	require.Empty(t, b.order(p.ID, Order{Op: opLeave, ID: ID{Run: "run", Epoch: 2}}).Err)
 	require.False(t, crewtest.Alive(pid))
 	epoch = 2
 	fresh := b.attempt("echo fresh")
 	fresh.Epoch = epoch
 	b.give(p.ID, fresh)
-	f, _ = b.final()
-	require.Equal(t, fresh.ID, f.ID)
+	f = b.ends(fresh)
 
 	// So does one that is over.
 	hang("five")
@@ -277,15 +271,13 @@ func (b *bench) beat(beat Beat) {
 }
 
 func TestWorkerTakesAnAttemptOnce(t *testing.T) {
-	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j2")
 	dir := t.TempDir()
 	slow := b.attempt("echo >> " + dir + "/slow; until [ -e " + dir + "/go ]; do sleep 0.05; done")
 	quick := b.attempt("echo >> " + dir + "/quick")
 	b.give(p.ID, slow)
 	b.give(p.ID, quick)
-	f, _ := b.final()
-	require.Equal(t, quick.ID, f.ID)
+	f := b.ends(quick)
 	forged := *slow
 	forged.Token[0]++
 	for _, a := range []*Attempt{slow, quick, &forged} { // while it runs, and after it
@@ -293,11 +285,9 @@ func TestWorkerTakesAnAttemptOnce(t *testing.T) {
 	}
 	other := b.attempt("echo other")
 	b.give(p.ID, other)
-	f, _ = b.final()
-	require.Equal(t, other.ID, f.ID)
+	f = b.ends(other)
 	touch(t, dir+"/go")
-	f, _ = b.final()
-	require.Equal(t, slow.ID, f.ID)
+	f = b.ends(slow)
 	require.Equal(t, slow.Token, f.Token)
 	b.allAcknowledged()
 	for _, name := range []string{"/slow", "/quick"} {
@@ -309,7 +299,6 @@ func TestWorkerTakesAnAttemptOnce(t *testing.T) {
 }
 
 func TestWorkerDrains(t *testing.T) {
-	t.Parallel()
 	b, w, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()
 	running := b.attempt("touch " + dir + "/runs; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo done")
@@ -318,18 +307,15 @@ func TestWorkerDrains(t *testing.T) {
 	b.give(p.ID, waiting)
 	crewtest.Exists(t, dir+"/runs")
 	w.Send(syscall.SIGINT)
-	f, _ := b.final()
-	require.Equal(t, waiting.ID, f.ID)
+	f := b.ends(waiting)
 	require.Equal(t, task.Lost, f.Outcome, "handed back")
 	b.worker(func(p *Presence) bool { return p.State == draining })
 	late := b.attempt("touch " + dir + "/late")
 	b.give(p.ID, late)
-	f, _ = b.final()
-	require.Equal(t, late.ID, f.ID)
+	f = b.ends(late)
 	require.Equal(t, task.Lost, f.Outcome, "refused")
 	touch(t, dir+"/go")
-	f, _ = b.final()
-	require.Equal(t, running.ID, f.ID)
+	f = b.ends(running)
 	require.Equal(t, "done\n", string(f.Stdout))
 	w.Dies(syscall.SIGINT)
 	require.NotContains(t, w.Stderr(), "--state", "it is the tasks' own run that goes on")
@@ -339,7 +325,6 @@ func TestWorkerDrains(t *testing.T) {
 }
 
 func TestWorkerIsPaused(t *testing.T) {
-	t.Parallel()
 	b, _, p := newWorker(t, startHub(t), "-j1", "--name", "paused", "--worker-ttl", "4s")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("touch "+dir+"/runs; until [ -e "+dir+"/go ]; do sleep 0.05; done"))
@@ -360,7 +345,6 @@ func TestWorkerIsPaused(t *testing.T) {
 }
 
 func TestWorkerIsKilled(t *testing.T) {
-	t.Parallel()
 	b, w, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
@@ -370,7 +354,6 @@ func TestWorkerIsKilled(t *testing.T) {
 }
 
 func TestWorkerIsStopped(t *testing.T) {
-	t.Parallel()
 	b, w, p := newWorker(t, startHub(t), "-j1", "--worker-ttl", "6s")
 	dir := t.TempDir()
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
@@ -403,8 +386,7 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	w.Says(w.Stderr, "the engine is away")
 	hub, _ = startHubProcess(t, data, port)
 	b = newBench(t, url, b.words...)
-	f, _ := b.final()
-	require.Equal(t, short.ID, f.ID)
+	f := b.ends(short)
 	require.Equal(t, "short\n", string(f.Stdout))
 	b.allAcknowledged()
 
@@ -426,7 +408,6 @@ func TestWorkerWithoutEngine(t *testing.T) {
 }
 
 func TestWorkersShareTasks(t *testing.T) {
-	t.Parallel()
 	url := startHub(t)
 	b, w, one := newWorker(t, url, "-j1", "--worker-ttl", "4s")
 	dir := t.TempDir()
@@ -436,8 +417,7 @@ func TestWorkersShareTasks(t *testing.T) {
 		return a
 	}
 	first := hand("echo $CREW_SEQ {%} $CREW_WORKER")
-	f, _ := b.final()
-	require.Equal(t, first.ID, f.ID)
+	f := b.ends(first)
 	require.Equal(t, "1 {%} 1\n", string(f.Stdout))
 
 	// What a worker has begun and did not end, another one runs.
@@ -447,8 +427,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	pid := crewtest.PID(t, dir+"/pids")
 	other := crew(t, "worker", "--engine", url, "-j1", "--name", "other", "--worker-ttl", "4s", b.words[0], "{}")
 	b.worker(func(p *Presence) bool { return isReady(p) && p.ID != one.ID })
-	f, _ = b.final()
-	require.Equal(t, third.ID, f.ID)
+	f = b.ends(third)
 	require.EqualValues(t, "other", f.Host, "the first worker has no free slot")
 	w.Send(syscall.SIGKILL)
 	crewtest.Until(t, func() bool {
@@ -457,8 +436,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	}, "the task to begin elsewhere")
 	require.False(t, crewtest.Alive(pid))
 	touch(t, dir+"/go")
-	f, _ = b.final()
-	require.Equal(t, second.ID, f.ID)
+	f = b.ends(second)
 	require.Equal(t, "other\n", string(f.Stdout))
 	b.allAcknowledged()
 
@@ -478,14 +456,12 @@ func TestWorkersShareTasks(t *testing.T) {
 	other.Send(syscall.SIGINT)
 	b.worker(func(p *Presence) bool { return p.State == draining })
 	touch(t, dir+"/go")
-	f, _ = b.final()
-	require.Equal(t, last.ID, f.ID)
+	f = b.ends(last)
 	other.Dies(syscall.SIGINT)
 	require.Empty(t, b.results)
 }
 
 func TestRunOutlivesItsWorkers(t *testing.T) {
-	t.Parallel()
 	url := startHub(t)
 	obey := obeys(t)
 	worker := func(name string) *crewtest.Process {

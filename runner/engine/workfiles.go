@@ -6,17 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// mostIdle limits the files kept although no attempt needs them now, so as not to fetch
-// them again.
-const mostIdle = 1000
+// mostKnown limits the files that are remembered although no attempt needs them now, so
+// as not to fetch them again.
+const mostKnown = 10_000
 
 // workFiles fetches the files that attempts take to a worker's machine, and sends those
 // that they bring back. It is safe for concurrent use.
@@ -26,7 +26,6 @@ type workFiles struct {
 
 	mu    sync.Mutex
 	files map[string]*placed // by their paths
-	idle  int                // how many of them no attempt needs
 	dirs  map[string]string  // made for runs that clean up
 }
 
@@ -36,11 +35,11 @@ type placed struct {
 	uses      int    // attempts that need it; under workFiles.mu
 	base      string // the run that removes it at its end; "" for none
 
-	mu     sync.Mutex // held while it is fetched
-	object string     // "" for none
-	mine   bool       // it was fetched, so it may be removed
-	size   int64      // as it was fetched
-	since  time.Time
+	mu      sync.Mutex // held while it is fetched
+	content string     // as contentOf has it; "" for none
+	mine    bool       // it was fetched, so it may be removed
+	size    int64      // as it was fetched
+	since   time.Time
 }
 
 func newWorkFiles(s *session, dir string) *workFiles {
@@ -92,12 +91,9 @@ func (p *workFiles) hold(a *Attempt, f File, dir string) *placed {
 	defer p.mu.Unlock()
 	key := below(dir, f.Path)
 	h := p.files[key]
-	switch {
-	case h == nil:
+	if h == nil {
 		h = &placed{dir: dir, path: f.Path}
 		p.files[key] = h
-	case h.uses == 0:
-		p.idle--
 	}
 	if f.Base && a.Cleanup {
 		h.base = a.Run
@@ -113,10 +109,12 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.object == f.Object && h.unchanged() {
-		return nil
+	info, err := os.Lstat(below(h.dir, h.path))
+	as := err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
+	if as && h.content == filepath.Ext(f.Object) {
+		return nil // it is as it was fetched
 	}
-	h.object = ""
+	h.content = ""
 	if h.mine || !f.is(below(h.dir, h.path)) {
 		o, err := p.s.objects(ctx)
 		if err == nil {
@@ -128,7 +126,7 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 		h.mine = true
 	}
 	if info, err := os.Lstat(below(h.dir, h.path)); err == nil {
-		h.object, h.size, h.since = f.Object, info.Size(), info.ModTime()
+		h.content, h.size, h.since = filepath.Ext(f.Object), info.Size(), info.ModTime()
 	}
 	return nil
 }
@@ -142,13 +140,7 @@ func (f *File) is(path string) bool {
 	}
 	defer in.Close()
 	sum, err := contentOf(in)
-	return err == nil && mode == f.Mode && strings.HasSuffix(f.Object, "."+sum)
-}
-
-// unchanged reports whether the file is as it was fetched.
-func (h *placed) unchanged() bool {
-	info, err := os.Lstat(below(h.dir, h.path))
-	return err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
+	return err == nil && mode == f.Mode && sum == filepath.Ext(f.Object)
 }
 
 // bring sends the files that an attempt was to leave. What is not there, or no file that
@@ -156,20 +148,16 @@ func (h *placed) unchanged() bool {
 func (p *workFiles) bring(ctx context.Context, a *Attempt) (list []File, err error) {
 	for i, path := range a.Return {
 		f := File{Path: path, Object: a.name() + "." + strconv.Itoa(i)}
-		switch f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path)); {
-		case isPathError(err):
-		case err != nil:
-			return nil, fmt.Errorf("return %s: %w", path, err)
-		default:
-			list = append(list, f)
+		f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path))
+		if _, here := errors.AsType[*fs.PathError](err); here {
+			continue
 		}
+		if err != nil {
+			return nil, fmt.Errorf("return %s: %w", path, err)
+		}
+		list = append(list, f)
 	}
 	return list, nil
-}
-
-func isPathError(err error) bool {
-	_, is := errors.AsType[*fs.PathError](err)
-	return is
 }
 
 func (p *workFiles) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
@@ -194,11 +182,7 @@ func (p *workFiles) leave(a *Attempt) {
 	for _, f := range a.Take {
 		key := below(dir, f.Path)
 		h := p.files[key]
-		if h.uses--; h.uses > 0 {
-			continue
-		}
-		p.idle++
-		if a.Cleanup && !f.Base {
+		if h.uses--; h.uses == 0 && a.Cleanup && !f.Base {
 			p.remove(key, h)
 		}
 	}
@@ -207,14 +191,8 @@ func (p *workFiles) leave(a *Attempt) {
 			removeFile(dir, path)
 		}
 	}
-	for key, h := range p.files {
-		if p.idle <= mostIdle {
-			break
-		}
-		if h.uses == 0 && h.base == "" {
-			delete(p.files, key)
-			p.idle--
-		}
+	if len(p.files) > mostKnown {
+		maps.DeleteFunc(p.files, func(_ string, h *placed) bool { return h.uses == 0 && h.base == "" })
 	}
 }
 
@@ -224,7 +202,6 @@ func (p *workFiles) remove(key string, h *placed) {
 		removeFile(h.dir, h.path)
 	}
 	delete(p.files, key)
-	p.idle--
 }
 
 // end removes the base files of a run, or of all runs if it is "", that clean up, and

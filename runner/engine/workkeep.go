@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -50,39 +49,45 @@ type tenure struct {
 // stopped.
 type guarded interface{ Lease(until time.Time) }
 
-// keep has the lease renewed in time until the run is over, and ends the tasks if that
-// fails for too long.
-func (w *crewWorker) keep() {
-	look := time.NewTicker(max(min(lookEvery, w.work.TTL/40), leastLook))
-	defer look.Stop()
-	status := w.s.nc.StatusChanged(nats.CONNECTED)
-	results := make(chan error, 1)
-	busy, due := false, time.Now().Add(w.work.TTL/4)
-	for {
+// keepLease renews the lease in time, or when it is nudged, until the run is over.
+func (w *crewWorker) keepLease() {
+	for pause := w.work.TTL / 4; ; {
 		select {
 		case <-w.over:
 			return
 		case <-w.kick:
-			due = time.Time{}
+		case <-time.After(pause):
+		}
+		if !w.s.nc.IsConnected() { // reconnected nudges
+			continue
+		}
+		if err := w.renew(); err != nil {
+			w.tell("the lease of this worker could not be renewed: %v", err)
+			pause = w.work.TTL / 20
+		} else {
+			w.progress()
+			pause = w.work.TTL / 4
+		}
+	}
+}
+
+// keep ends the tasks if the lease cannot be renewed, and looks for what else is late,
+// until the run is over.
+func (w *crewWorker) keep() {
+	look := time.NewTicker(max(min(lookEvery, w.work.TTL/40), leastLook))
+	defer look.Stop()
+	status := w.s.nc.StatusChanged(nats.CONNECTED)
+	for {
+		select {
+		case <-w.over:
+			return
 		case <-status:
 			w.reconnected()
-			due = time.Time{}
-		case err := <-results:
-			if busy = false; err == nil {
-				w.progress()
-			} else {
-				w.tell("the lease of this worker could not be renewed: %v", err)
-				due = time.Now().Add(w.work.TTL / 20)
-			}
 		case <-look.C:
 		}
 		w.expire()
 		w.endSilent()
 		w.out.again(false)
-		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
-			busy, due = true, time.Now().Add(w.work.TTL/4)
-			go func() { results <- w.renew() }()
-		}
 	}
 }
 
@@ -99,6 +104,7 @@ func (w *crewWorker) reconnected() {
 	}
 	w.mu.Unlock()
 	w.out.again(true)
+	w.renewSoon()
 }
 
 // renew renews the worker's record, under a new ID if the lease is lost.
@@ -189,7 +195,7 @@ func (w *crewWorker) listen(ctx context.Context, t *tenure) error {
 	}
 	orders := t.orders
 	if orders == nil {
-		orders, err = w.s.nc.Subscribe(orderSubject(w.work.Queue, t.id), func(m *nats.Msg) { w.obey(t, m) })
+		orders, err = w.s.obey(orderSubject(w.work.Queue, t.id), func(o Order) ([]ID, error) { return w.obey(t, &o) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,15 +244,9 @@ func (w *crewWorker) presence(t *tenure) *Presence {
 	return p
 }
 
-// put publishes the worker's record.
+// put writes the worker's record.
 func (w *crewWorker) put(ctx context.Context, p *Presence) error {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	_, err = w.s.js.Publish(ctx, presenceSubject(w.work.Queue, p.ID), data,
-		jetstream.WithMsgTTL(max(10*w.work.TTL, time.Minute).Round(time.Second)))
-	return err
+	return w.s.put(ctx, presenceSubject(w.work.Queue, p.ID), p, max(10*w.work.TTL, time.Minute).Round(time.Second))
 }
 
 // expire ends everything if the lease cannot be renewed.
@@ -306,12 +306,10 @@ func (w *crewWorker) leave() {
 	if t == nil || !w.s.nc.IsConnected() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
 	t.consume.Stop()
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	_ = w.put(ctx, p)
+	_ = w.put(context.Background(), p)
 }
 
 // isGone reports whether err says that a consumer is no more.

@@ -17,26 +17,21 @@ const (
 	mostEarly   = 4096 // orders to remember that came before their attempts
 )
 
-// obey carries out an order of a submitter and answers.
-func (w *crewWorker) obey(t *tenure, m *nats.Msg) {
-	o, ok := orderIn(m)
-	if !ok {
-		return
-	}
+// obey carries out an order of a submitter.
+func (w *crewWorker) obey(t *tenure, o *Order) (ids []ID, err error) {
 	switch o.Op {
 	case opCancel, opKill:
-		w.cancel(ID{o.Run, o.Epoch, o.Task, o.Number}, o.Op == opKill)
-		respond(m, nil)
+		w.cancel(o.ID, o.Op == opKill)
 	case opLeave:
-		go func() { // what runs may take its time to end
-			w.leaveRun(t, o.Run, o.Epoch)
-			respond(m, nil)
-		}()
+		w.leaveRun(t, o.Run, o.Epoch)
 	case opHolds:
-		respondWith(m, Answer{IDs: w.holds(&o)})
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		ids = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
 	default:
-		respond(m, o.unknown())
+		err = o.unknown()
 	}
+	return ids, err
 }
 
 // cancel ends an attempt that its submitter wants to end. It may still be on its way.
@@ -65,16 +60,6 @@ func (h *job) number() []uint64 {
 	return []uint64{h.task.ID}
 }
 
-// wasEarly reports whether an order to end an attempt came before it. Its caller holds
-// mu.
-func (w *crewWorker) wasEarly(id ID) bool {
-	i := slices.Index(w.early, id)
-	if i >= 0 {
-		w.early = slices.Delete(w.early, i, i+1)
-	}
-	return i >= 0
-}
-
 // end asks tasks to end, or kills them.
 func (w *crewWorker) end(tasks []uint64, kill bool) {
 	if len(tasks) > 0 {
@@ -94,18 +79,6 @@ func (w *crewWorker) handBack() {
 	}
 	w.mu.Unlock()
 	w.end(tasks, false)
-}
-
-// holds returns those of the attempts in o that the worker holds.
-func (w *crewWorker) holds(o *Order) (ids []uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for pair := range slices.Chunk(o.IDs, 2) {
-		if len(pair) == 2 && w.held[ID{o.Run, o.Epoch, pair[0], int(pair[1])}] != nil {
-			ids = append(ids, pair...)
-		}
-	}
-	return ids
 }
 
 // leaveRun ends all attempts of a run's epochs before one, and returns once they have

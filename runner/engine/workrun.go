@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"crew/runner/task"
@@ -28,16 +27,17 @@ type publisher struct {
 func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w := p.w
 	w.mu.Lock()
-	h := w.tasks[a.Task.ID]
+	h, most := w.tasks[a.Task.ID], w.slots
 	h.begun = true
 	w.mu.Unlock()
-	run := func(a task.Attempt) *task.Result { return p.run(ctx, h, a) }
-	var r *task.Result
-	if a.Task.Protocol == task.NoProtocol {
-		r = run(a)
-	} else {
-		r = w.runSeated(run, h, a)
+	slot, leave := a.Slot.ID, func() {}
+	if a.Task.Protocol != task.NoProtocol {
+		c := w.seats.take(holder{h.Run, h.Epoch, h.Slot}, h.ownCommand(), most)
+		a.Slot.ID, leave = c.number, func() { w.seats.leave(c, most) }
 	}
+	r := p.run(ctx, h, a)
+	leave() // before the run knows, and sends the next attempt of its slot
+	r.Worker = slot
 	w.finish(h, r)
 	return r
 }
@@ -50,13 +50,7 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	files := p.w.files
 	defer files.leave(h.Attempt)
 	if err := files.take(ctx, h.Attempt); err != nil {
-		r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.StartFailed, Code: 126, Err: err}
-		r.Start = time.Now()
-		r.End = r.Start
-		if ctx.Err() != nil {
-			r.Outcome, r.Err = task.EndedBy(context.Cause(ctx)), nil
-		}
-		return r
+		return notStarted(ctx, a, err)
 	}
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
@@ -194,45 +188,30 @@ func (h *job) msgID(kind byte, offset int64) string {
 
 // wake lets those go on who wait for the streams to take the attempt's output.
 func (h *job) wake() {
-	for _, o := range [...]*outlet{&h.out, &h.err} {
-		o.mu.Lock()
-		o.changed.Broadcast()
-		o.mu.Unlock()
-	}
+	h.output.Lock()
+	h.changed.Broadcast()
+	h.output.Unlock()
 }
 
 // outlet is one of the outputs of an attempt on its way to the submitter.
 type outlet struct {
-	h      *job
+	*job
 	stderr bool
 
-	mu      sync.Mutex
-	changed sync.Cond // flying is false, or the lease is lost
-	buf     []byte    // not sent yet
-	sent    int64
-	flying  bool // a chunk is not confirmed yet: chunks come in order
-	due     bool // to be sent as soon as possible
-	timer   *time.Timer
-}
+	// under job.output
 
-func (s *outlet) init(h *job, stderr bool) {
-	s.h, s.stderr = h, stderr
-	s.changed.L = &s.mu
+	buf    []byte // not sent yet
+	sent   int64
+	flying bool        // a chunk is not confirmed yet: chunks come in order
+	timer  *time.Timer // nil unless what there is will be sent soon
 }
 
 // Write takes output. It blocks while the engine does not take what there is.
 func (s *outlet) Write(p []byte) (int, error) {
-	s.h.worker.out.wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.buf)+len(p) > chunkSize && !s.vain() {
-		if s.flying {
-			s.changed.Wait()
-		} else {
-			s.send()
-		}
-	}
-	if s.vain() {
+	s.worker.out.wait()
+	s.output.Lock()
+	defer s.output.Unlock()
+	if s.drain(chunkSize - len(p)); s.unwanted() {
 		s.buf = nil
 		return len(p), nil
 	}
@@ -240,7 +219,7 @@ func (s *outlet) Write(p []byte) (int, error) {
 	switch {
 	case len(s.buf) > restSize && !s.flying:
 		s.send()
-	case s.h.Live && s.timer == nil:
+	case s.Live && s.timer == nil:
 		s.timer = time.AfterFunc(liveAfter, s.flush)
 	}
 	return len(p), nil
@@ -249,62 +228,64 @@ func (s *outlet) Write(p []byte) (int, error) {
 // Close does nothing: the rest goes with the end of the attempt.
 func (s *outlet) Close() error { return nil }
 
-// vain reports whether nobody is to get the output any more.
-func (s *outlet) vain() bool {
-	w := s.h.worker
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return s.h.mute || s.h.tenure.lost
+// drain waits until most bytes at most are left to be sent, or nobody is to get them.
+// Its caller holds the lock.
+func (s *outlet) drain(most int) {
+	for len(s.buf) > max(most, 0) && !s.unwanted() {
+		if s.flying {
+			s.changed.Wait()
+		} else {
+			s.send()
+		}
+	}
+}
+
+// unwanted reports whether nobody is to get the output any more.
+func (s *outlet) unwanted() bool {
+	s.worker.mu.Lock()
+	defer s.worker.mu.Unlock()
+	return s.mute || s.tenure.lost
 }
 
 // send sends what there is as a chunk. Its caller holds the lock.
 func (s *outlet) send() {
-	w, h := s.h.worker, s.h
-	c := Chunk{ID: h.ID, Token: h.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf}
+	c := Chunk{ID: s.ID, Token: s.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf}
 	kind := byte('o')
 	if s.stderr {
 		kind = 'e'
 	}
-	msg, id := c.Encode(), h.msgID(kind, s.sent)
+	msg, id := c.Encode(), s.msgID(kind, s.sent)
 	s.sent += int64(len(s.buf))
-	s.buf, s.flying, s.due = s.buf[:0], true, false
-	w.out.send(resultSubject(w.work.Queue, h.Run), id, msg, s.landed)
+	s.buf, s.flying = s.buf[:0], true
+	s.worker.out.send(resultSubject(s.worker.work.Queue, s.Run), id, msg, func() {
+		s.output.Lock()
+		s.flying = false
+		s.changed.Broadcast()
+		s.output.Unlock()
+	})
 }
 
-// landed notes that the chunk is stored.
-func (s *outlet) landed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.flying = false
-	if s.due && len(s.buf) > 0 {
-		s.send()
-	}
-	s.changed.Broadcast()
-}
-
-// flush sends what a live attempt has written by now.
+// flush sends what a live attempt has written by now, as soon as it can.
 func (s *outlet) flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = nil
-	if len(s.buf) > 0 && !s.vain() {
-		if s.due = true; !s.flying {
-			s.send()
-		}
+	s.output.Lock()
+	defer s.output.Unlock()
+	switch s.timer = nil; {
+	case len(s.buf) == 0 || s.unwanted():
+	case s.flying:
+		s.timer = time.AfterFunc(liveAfter, s.flush)
+	default:
+		s.send()
 	}
 }
 
 // rest returns what no chunk brings, once all chunks are stored, and the length of the
 // whole stream.
 func (s *outlet) rest() (rest []byte, length int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for (s.flying || len(s.buf) > restSize) && !s.vain() {
-		if s.flying {
-			s.changed.Wait()
-		} else {
-			s.send()
-		}
+	s.output.Lock()
+	defer s.output.Unlock()
+	s.drain(restSize)
+	for s.flying && !s.unwanted() {
+		s.changed.Wait()
 	}
 	if s.timer != nil {
 		s.timer.Stop()

@@ -128,22 +128,3 @@ func (w *crewWorker) Life(t *task.Task) *wiring.Life {
 
 // ownCommand reports whether the attempt is for the command of the worker.
 func (h *job) ownCommand() bool { return len(h.Argv) == 0 && !h.Shell }
-
-// seated is an executor that keeps processes in its slots.
-type seated interface {
-	Dismiss(slot int) (ended <-chan struct{})
-}
-
-// runSeated runs an attempt that is for a persistent worker.
-func (w *crewWorker) runSeated(run func(task.Attempt) *task.Result, h *job, a task.Attempt) *task.Result {
-	w.mu.Lock()
-	most := w.slots
-	w.mu.Unlock()
-	c := w.seats.take(holder{h.Run, h.Epoch, h.Slot}, h.ownCommand(), most)
-	slot := a.Slot.ID
-	a.Slot.ID = c.number
-	r := run(a)
-	r.Worker = slot
-	w.seats.leave(c, most)
-	return r
-}

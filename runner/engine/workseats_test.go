@@ -88,7 +88,6 @@ func (b *bench) answer(p *Presence, run string, slot int, change func(*Attempt))
 }
 
 func TestPersistentWorkerOfTheWorker(t *testing.T) {
-	t.Parallel()
 	b, w, p := newPersistent(t, startHub(t), "-j2")
 	require.Equal(t, "--worker '"+persistent+"'", p.Command)
 	first, n, text := b.answer(p, "a", 7, nil)
@@ -117,7 +116,6 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 }
 
 func TestPersistentWorkersOfRuns(t *testing.T) {
-	t.Parallel()
 	url, key := startHub(t), newSigningKey()
 	b := newBench(t, url)
 	crew(t, "worker", "--engine", url, "-j3", "--allow-commands", "--trust", key.public())
@@ -148,7 +146,6 @@ func TestPersistentWorkersOfRuns(t *testing.T) {
 }
 
 func TestPersistentWorkerThatDoesNotEnd(t *testing.T) {
-	t.Parallel()
 	url, over := startHub(t), filepath.Join(t.TempDir(), "over")
 	b := newBench(t, url)
 	script := "trap '' TERM; " + persistent + "; echo > " + over + "; while :; do sleep 0.05; done"

@@ -26,39 +26,26 @@ func (w *crewWorker) takeShared() {
 		t := w.tenure
 		room := w.room()
 		w.mu.Unlock()
-		if t == nil || room < 1 || !w.s.nc.IsConnected() {
-			if !w.pause(fetchWait) {
-				return
+		if t != nil && room > 0 && w.s.nc.IsConnected() {
+			var err error
+			if c == nil {
+				c, err = w.sharedConsumer()
 			}
-			continue
-		}
-		var err error
-		if c == nil {
-			c, err = w.sharedConsumer()
-		}
-		if err == nil {
-			err = w.fetch(c, t, room)
-		}
-		if err != nil {
+			if err == nil {
+				err = w.fetch(c, t, room)
+			}
+			if err == nil {
+				continue
+			}
 			c = nil
-			if !w.pause(fetchWait) {
-				return
-			}
+		}
+		select {
+		case <-w.over:
+			return
+		case <-w.freed:
+		case <-time.After(fetchWait):
 		}
 	}
-}
-
-// pause waits for a slot to become free, or for d. It returns false if the run is over.
-func (w *crewWorker) pause(d time.Duration) bool {
-	late := time.NewTimer(d)
-	defer late.Stop()
-	select {
-	case <-w.over:
-		return false
-	case <-w.freed:
-	case <-late.C:
-	}
-	return true
 }
 
 // room returns how many more attempts can begin at once. Its caller holds mu.
@@ -78,14 +65,12 @@ func (w *crewWorker) room() int {
 // sharedConsumer returns the consumer that all workers of the queue share. It waits for
 // as long as the longest of their leases before it gives a task to another one.
 func (w *crewWorker) sharedConsumer() (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
 	name := sharedPrefix + w.work.Queue
-	c, err := w.s.js.Consumer(ctx, tasksStream, name)
+	c, err := w.s.js.Consumer(context.Background(), tasksStream, name)
 	if err == nil && c.CachedInfo().Config.AckWait >= w.work.TTL || err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return c, err
 	}
-	return w.s.js.CreateOrUpdateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
+	return w.s.js.CreateOrUpdateConsumer(context.Background(), tasksStream, jetstream.ConsumerConfig{
 		Durable: name, FilterSubject: taskSubject(w.work.Queue, anyone, ">"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: w.work.TTL, MaxDeliver: -1, MaxAckPending: -1,
 	})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +29,10 @@ type job struct {
 	shared bool       // any worker could have run it
 	poison bool       // too many have lost it
 
-	out, err outlet
 	returned []File
+	output   sync.Mutex // of out and err
+	changed  sync.Cond  // a chunk is stored, or nobody is to get the output
+	out, err outlet
 
 	// under worker.mu
 
@@ -153,8 +157,8 @@ func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 	}
 	h := &s.job
 	h.worker, h.tenure, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m
-	h.out.init(h, false)
-	h.err.init(h, true)
+	h.changed.L = &h.output
+	h.out.job, h.err = h, outlet{job: h, stderr: true}
 	return h
 }
 
@@ -189,9 +193,11 @@ func (w *crewWorker) hold(h *job) bool {
 	}
 	run.attempts++
 	w.held[h.ID] = h
-	early := w.wasEarly(h.ID)
-	h.ordered = early
-	idle := w.state != ready
+	if i := slices.Index(w.early, h.ID); i >= 0 {
+		w.early = slices.Delete(w.early, i, i+1)
+		h.ordered = true
+	}
+	early, idle := h.ordered, w.state != ready
 	w.mu.Unlock()
 	switch {
 	case early:
