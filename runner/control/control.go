@@ -19,38 +19,31 @@ import (
 
 // Config says what a run offers.
 type Config struct {
-	// what ls shows
+	About Hello                         // the name, the command, the directory and, of a run that takes tasks, Values and Most
+	Do    func(task.Command) task.Reply // the run's door
+	Feed  Feed                          // nil if the run takes no tasks
+	See   Sight
+	Soon  time.Duration // how long after Serve the socket is made
 
-	Name, Command, Dir string
+	lineTime, writeTime, gap time.Duration // 0 for the constants; others in tests
+}
 
-	// what requests change
-
-	Do   func(task.Command) task.Reply // the run's door
-	Feed Feed                          // nil if the run takes no tasks
-	// Values means that Feed takes values, for the run's own command or as JSON tasks. It
-	// takes commands otherwise.
-	Values bool
-	// Most is how many tasks the queue has room for when it is empty.
-	Most int
-
-	// what else a client can see
-
+// Sight is what a client can see of a run besides its state. Each function may be nil.
+type Sight struct {
 	// Live returns the output of the running attempt of a task and its number, which is
 	// 0 if none runs. The caller closes both, which may be nil. Live is nil if output is not
 	// kept.
 	Live func(id uint64) (stdout, stderr task.Live, attempt int)
 	// Ended returns what is recorded of tasks that have ended, without those of which that
-	// is nothing. The caller closes the outputs. Ended is nil if nothing is recorded.
+	// is nothing. The caller closes the outputs.
 	Ended func(ids ...uint64) map[uint64]task.Past
-	// Total returns the number of tasks of the whole input. It may be nil.
+	// Total returns the number of tasks of the whole input.
 	Total func() (tasks int64, known bool)
-	// PIDs returns the process IDs of the running tasks. It may be nil.
+	// PIDs returns the process IDs of the running tasks.
 	PIDs func() map[uint64]int
 	// Said returns the ends of what persistent workers have written on stderr for tasks that
-	// they have not answered. It may be nil.
+	// they have not answered.
 	Said func() map[uint64][]byte
-
-	Soon time.Duration // how long after Serve the socket is made
 }
 
 // Feed takes tasks into the run. It is safe for concurrent use.
@@ -81,7 +74,7 @@ type Hello struct {
 	Command task.Bytes `json:"command,omitempty"`
 	Dir     task.Bytes `json:"dir,omitempty"`
 	Feeds   bool       `json:"feeds,omitempty"`  // the run takes tasks
-	Values  bool       `json:"values,omitempty"` // they are values, and not commands
+	Values  bool       `json:"values,omitempty"` // they are values, for the run's own command or as JSON, and not commands
 	Most    int        `json:"most,omitempty"`   // how many have room in an empty queue
 	Since   time.Time  `json:"since,omitzero"`
 	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer

@@ -72,17 +72,24 @@ func newRunBeside(t *testing.T, change func(*Config)) *run {
 
 func serve(t *testing.T, change func(*Config)) *run {
 	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
-	cfg := Config{Name: "fake", Command: "gzip {}", Dir: "/data", Do: r.do, Live: r.output, Feed: r}
+	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r}
 	if change != nil {
 		change(&cfg)
 	}
 	r.s = Serve(cfg)
 	t.Cleanup(func() {
 		r.s.Close()
-		require.Zero(t, r.s.sink.asked.Load(), "nobody listens any more")
+		require.Zero(t, r.listeners(), "nobody listens any more")
 		require.NoError(t, r.store.Close())
 	})
 	return r
+}
+
+// listeners returns how many connections want to hear of something.
+func (r *run) listeners() int {
+	r.s.sink.mu.Lock()
+	defer r.s.sink.mu.Unlock()
+	return len(r.s.sink.listeners)
 }
 
 func (r *run) do(cmd task.Command) task.Reply {
@@ -231,7 +238,7 @@ func (r *run) raw(text string) string {
 	defer f.Close()
 	_, err = io.WriteString(f, text)
 	require.NoError(r.t, err)
-	closeWrite(r.t, f)
+	require.NoError(r.t, with(f, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }))
 	got, err := io.ReadAll(f)
 	require.NoError(r.t, err)
 	return string(got)
@@ -250,7 +257,7 @@ func outputs(replies []Reply) map[string]string {
 
 func TestHello(t *testing.T) {
 	own := "hello-" + itoa(os.Getpid()) // no other run's
-	r := newRun(t, func(c *Config) { c.Name, c.Total = own, func() (int64, bool) { return 9, true } })
+	r := newRun(t, func(c *Config) { c.About.Name, c.See.Total = own, func() (int64, bool) { return 9, true } })
 	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
 	r.snap.Stats.ByOutcome[task.Exit] = 2
 	nine := int64(9)
@@ -368,9 +375,9 @@ func TestBadRequests(t *testing.T) {
 	require.Empty(t, r.commands())
 	require.Contains(t, r.raw(`{"v":2,"op":"pause"`), "the line has no end")
 	require.Empty(t, r.commands())
-	require.Equal(t, "{\"v\":2,\"end\":true}\n{\"v\":2,\"end\":true}\n",
-		r.raw(" { \"op\" : \"pause\" ,\t\"v\":2 } \r\n"+`{"v":2,"op":"resume"}`+"\n"), "several requests at once")
-	require.Len(t, r.commands(), 2)
+	require.Equal(t, "{\"v\":2,\"end\":true}\n",
+		r.raw(" { \"op\" : \"pause\" ,\t\"v\":2 } \r\n"+`{"v":2,"op":"resume"}`+"\n"), "one request a connection")
+	require.Len(t, r.commands(), 1)
 }
 
 func TestSocketGoes(t *testing.T) {
@@ -394,11 +401,4 @@ func TestSocketGoes(t *testing.T) {
 	soon.Close()
 	_, err = os.Lstat(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-func closeWrite(t *testing.T, f *os.File) {
-	raw, err := f.SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) }))
-	require.NoError(t, err)
 }

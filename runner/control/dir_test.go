@@ -136,7 +136,7 @@ func TestLongPath(t *testing.T) {
 	require.NoError(t, os.MkdirAll(base, 0o700))
 	t.Setenv("XDG_RUNTIME_DIR", base)
 	deep := "deep-" + itoa(os.Getpid())
-	s := Serve(Config{Do: nothing, Name: deep})
+	s := Serve(Config{Do: nothing, About: Hello{Name: deep}})
 	defer s.Close()
 	require.Equal(t, filepath.Join(base, "crew"), filepath.Dir(s.path))
 	h, err := Find(deep)
@@ -204,7 +204,7 @@ func ownPath(dir string) string { return filepath.Join(dir, itoa(os.Getpid())+su
 
 func TestFindErrors(t *testing.T) {
 	name := "find-errors-" + itoa(os.Getpid()) // no other test's
-	r := newRun(t, func(c *Config) { c.Name = name })
+	r := newRun(t, func(c *Config) { c.About.Name = name })
 	_, err := Find("nobody")
 	require.ErrorContains(t, err, `no run has the process ID or name "nobody": running are `)
 	require.ErrorContains(t, err, itoa(os.Getpid())+" ("+name+")")
@@ -216,7 +216,7 @@ func TestFindErrors(t *testing.T) {
 
 	// A second run, in another directory.
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	two := Serve(Config{Do: nothing, Name: name})
+	two := Serve(Config{Do: nothing, About: Hello{Name: name}})
 	defer two.Close()
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Dir(filepath.Dir(r.s.path)))
 	_, err = Find(name)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -51,36 +50,24 @@ func opOf(name string) *op {
 	return nil
 }
 
-// answer carries out a request and replies to it.
-func (c *conn) answer(r *Request) {
-	switch o := opOf(r.Op); {
-	case o.do == nil:
-		c.end(c.send(task.Command{Op: o.sends}))
-	default:
-		c.end(o.do(c, r))
+// answer carries out a request. It returns the last reply, and why it failed.
+func (c *conn) answer(r *Request) (*Reply, error) {
+	if o := opOf(r.Op); o.do != nil {
+		return o.do(c, r)
 	}
+	return c.send(task.Command{Op: opOf(r.Op).sends})
 }
 
 func (c *conn) send(cmd task.Command) (*Reply, error) { return nil, c.s.cfg.Do(cmd).Err }
 
-func (s *Server) total() (int64, bool) {
-	if s.cfg.Total == nil {
-		return 0, false
-	}
-	return s.cfg.Total()
-}
-
 func (c *conn) hello(*Request) (*Reply, error) {
-	s := c.s
-	snap, err := s.looks.snapshot()
+	snap, err := c.s.looks.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	total, known := s.total()
-	return &Reply{Hello: &Hello{
-		PID: os.Getpid(), Name: s.cfg.Name, Command: task.Bytes(task.Shorten(s.cfg.Command, longest)), Dir: task.Bytes(s.cfg.Dir),
-		Feeds: s.cfg.Feed != nil, Values: s.cfg.Values, Most: s.cfg.Most, Since: s.since, State: snap.State.String(), Progress: progress(snap, total, known),
-	}}, nil
+	h := c.s.cfg.About
+	h.State, h.Progress = snap.State.String(), progress(snap, c.s.cfg.See.Total)
+	return &Reply{Hello: &h}, nil
 }
 
 func (c *conn) status(*Request) (*Reply, error) {
@@ -88,23 +75,7 @@ func (c *conn) status(*Request) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	total, known := c.s.total()
-	status := StatusOf(snap, total, known)
-	if c.s.cfg.PIDs != nil {
-		pids := c.s.cfg.PIDs()
-		for i := range status.Tasks {
-			status.Tasks[i].PID = pids[status.Tasks[i].Task]
-		}
-	}
-	if c.s.cfg.Said != nil {
-		said := c.s.cfg.Said()
-		for i := range status.Tasks {
-			t := &status.Tasks[i]
-			t.Said = task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
-		}
-	}
-	status.Ended = c.s.ended(time.Now())
-	return &Reply{Run: status}, nil
+	return &Reply{Run: c.s.describe(snap)}, nil
 }
 
 // final returns the status of a run that is over, or nil if it did not get to its end.
@@ -115,9 +86,24 @@ func (s *Server) final() *Status {
 	if stats == nil {
 		return nil
 	}
-	total, known := s.total()
-	status := StatusOf(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats}, total, known)
-	status.Ended = s.ended(status.At)
+	return s.describe(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats})
+}
+
+// describe returns the status of the run at a moment, with what ended before it.
+func (s *Server) describe(snap *task.Snapshot) *Status {
+	status := StatusOf(snap, s.cfg.See.Total)
+	var pids map[uint64]int
+	var said map[uint64][]byte
+	if see := s.cfg.See; see.PIDs != nil {
+		pids = see.PIDs()
+	} else if see.Said != nil {
+		said = see.Said()
+	}
+	for i := range status.Tasks {
+		t := &status.Tasks[i]
+		t.PID, t.Said = pids[t.Task], task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
+	}
+	status.Ended = s.ended(time.Now())
 	return status
 }
 
@@ -209,20 +195,20 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var f *follower
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		err := c.s.cfg.Feed.Add(a, func(got []uint64) {
-			ids = slices.Clone(got)
-			if r.Wait {
-				f = c.s.sink.follow(ids...)
+			if ids = slices.Clone(got); r.Wait {
+				f = newFollower(c, c.s.sink.listen(ids), ids...)
 			}
 		})
 		if err == nil {
 			break
 		}
-		c.s.sink.unfollow(f)
-		f = nil
+		if f != nil {
+			f.close()
+			f = nil
+		}
 		if !a.Block || !errors.Is(err, task.ErrFull) {
 			return nil, err
 		}
-		_ = c.flush()
 		if !c.pause(wait) {
 			return nil, errOver
 		}
@@ -230,23 +216,12 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if f == nil {
 		return &Reply{Tasks: ids}, nil
 	}
-	defer c.s.sink.unfollow(f)
+	defer f.close()
 	c.put(&Reply{Tasks: ids})
 	_ = c.flush()
-	ended, err := c.follow(f)
+	ended, err := f.follow()
 	if left := f.left(); err != nil && len(left) > 0 {
 		_, _ = c.s.each(task.Cancel, left)
 	}
 	return &Reply{Ended: ended}, err
-}
-
-// pause waits for a while. It returns false if the client went away or the run is
-// over.
-func (c *conn) pause(d time.Duration) bool {
-	select {
-	case <-c.s.closing:
-		return false
-	case <-time.After(d):
-		return !c.gone()
-	}
 }

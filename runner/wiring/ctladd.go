@@ -30,10 +30,9 @@ const (
 type adder struct {
 	// configuration
 
-	ctl    *ctl
-	run    control.Hello
-	client *control.Client
-	all    control.Addition // without values
+	ctl *ctl
+	run control.Hello
+	all control.Addition // without values
 
 	// state of the requests that wait for their tasks
 
@@ -56,13 +55,12 @@ func (c *ctl) add() error {
 	if c.Queue != "" {
 		return c.addFar()
 	}
-	h, client, err := c.dialFeed()
+	h, err := c.findFeed()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	a := &adder{
-		ctl: c, run: h, client: client, all: control.Addition{Key: c.Key, After: c.After, Block: c.Block},
+		ctl: c, run: h, all: control.Addition{Key: c.Key, After: c.After, Block: c.Block},
 		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
 	}
 	if !h.Values {
@@ -82,16 +80,13 @@ func (c *ctl) add() error {
 	return a.status()
 }
 
-// dialFeed finds the run to add tasks to. A script that has just started crew serve
-// may be here before its socket is, so dialFeed looks again until startTime has passed.
-func (c *ctl) dialFeed() (h control.Hello, client *control.Client, err error) {
+// findFeed finds the run to add tasks to. A script that has just started crew serve
+// may be here before its socket is, so findFeed looks again until startTime has passed.
+func (c *ctl) findFeed() (h control.Hello, err error) {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
-		h, client, err = c.dial(control.FindFeed)
+		h, err = control.FindFeed(c.Run)
 		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
-			return h, client, err
-		}
-		if err == nil {
-			client.Close()
+			return h, err
 		}
 	}
 }
@@ -150,7 +145,7 @@ func (a *adder) send(words []task.Bytes) error {
 	}
 	req := control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}
 	if !a.ctl.Wait {
-		return a.ctl.request(a.client, a.run, req, a.added)
+		return a.request(req, a.added)
 	}
 	a.places <- struct{}{}
 	accepted := make(chan struct{})
@@ -180,15 +175,20 @@ func (a *adder) added(line []byte, r *control.Reply) error {
 	return a.ctl.printNumbers(r.Tasks)
 }
 
-// await makes a request on a connection of its own, and shows what the tasks write.
-// It calls accept once they are accepted.
-func (a *adder) await(req control.Request, accept func()) error {
+// request makes a request on a connection of its own.
+func (a *adder) request(req control.Request, take func([]byte, *control.Reply) error) error {
 	client, err := control.Dial(a.run)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	return a.ctl.request(client, a.run, req, func(line []byte, r *control.Reply) error {
+	return a.ctl.request(client, a.run, req, take)
+}
+
+// await makes a request, and shows what the tasks write. It calls accept once they are
+// accepted.
+func (a *adder) await(req control.Request, accept func()) error {
+	return a.request(req, func(line []byte, r *control.Reply) error {
 		accept()
 		a.mu.Lock()
 		defer a.mu.Unlock()
