@@ -19,7 +19,7 @@ import (
 
 // Config says what a run offers.
 type Config struct {
-	About Hello                         // the name, the command, the directory and, of a run that takes tasks, Values and Most
+	About Hello                         // Name, Command and Dir; with a Feed Values and Most, too
 	Do    func(task.Command) task.Reply // the run's door
 	Feed  Feed                          // nil if the run takes no tasks
 	See   Sight
@@ -28,7 +28,7 @@ type Config struct {
 	lineTime, writeTime, gap time.Duration // 0 for the constants; others in tests
 }
 
-// Sight is what a client can see of a run besides its state. Each function may be nil.
+// Sight lets a client see more of a run than its state. Each function may be nil.
 type Sight struct {
 	// Live returns the output of the running attempt of a task and its number, which is
 	// 0 if none runs. The caller closes both, which may be nil. Live is nil if output is not
@@ -55,7 +55,7 @@ type Feed interface {
 	Add(a *Addition, numbered func(ids []uint64)) error
 }
 
-// Addition is what a request adds: Values or a Command.
+// Addition holds the tasks that a request adds: Values or a Command.
 type Addition struct {
 	Values  []task.Bytes `json:"values,omitempty"` // a record each, or, with Lines, a shell command line each
 	Lines   bool         `json:"lines,omitempty"`
@@ -67,14 +67,14 @@ type Addition struct {
 	Block   bool         `json:"block,omitempty"`   // wait for room instead of being refused
 }
 
-// Hello is what a run says of itself.
+// Hello describes a run.
 type Hello struct {
 	PID     int        `json:"pid"`
 	Name    string     `json:"name,omitempty"`
 	Command task.Bytes `json:"command,omitempty"`
 	Dir     task.Bytes `json:"dir,omitempty"`
 	Feeds   bool       `json:"feeds,omitempty"`  // the run takes tasks
-	Values  bool       `json:"values,omitempty"` // they are values, for the run's own command or as JSON, and not commands
+	Values  bool       `json:"values,omitempty"` // they are values or JSON, and not commands
 	Most    int        `json:"most,omitempty"`   // how many have room in an empty queue
 	Since   time.Time  `json:"since,omitzero"`
 	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer
@@ -132,7 +132,7 @@ type Worker struct {
 	Places int    `json:"places,omitempty"` // attempts at once, if more than one
 }
 
-// Blocking is what tasks wait for.
+// Blocking says what tasks wait for.
 type Blocking struct {
 	By     string     `json:"by"` // a name of causes
 	Text   string     `json:"text"`

@@ -16,7 +16,7 @@ const (
 	mostWorkers = 100_000
 )
 
-// op is what a request can ask for.
+// op is a kind of request.
 type op struct {
 	name  string
 	takes string  // the members of such a request beside v and op, separated by blanks

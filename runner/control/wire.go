@@ -59,7 +59,7 @@ type Reply struct {
 	Cut    int64  `json:"cut,omitempty"`    // log: how many bytes of the stream came before, and are not kept
 }
 
-// Event is what watch tells. Which members an event has follows from its name.
+// Event is one line of watch. Which members an event has follows from its name.
 type Event struct {
 	// Name is watching (the first one: from here on nothing is missed), admitted,
 	// started, retried, finished, input-end, resized, draining, stopping, blocked,

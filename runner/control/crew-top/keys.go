@@ -102,7 +102,7 @@ func (a *app) chooseRun(k tcell.Key, r rune) {
 	}
 }
 
-// commands are what keys do besides, the most important first.
+// commands list what the other keys do, the most important first.
 var commands = [...]struct {
 	keys       string
 	hint, help string

@@ -8,7 +8,7 @@ import (
 	"crew/runner/control"
 )
 
-// view is what the screen shows, and which task of it is chosen.
+// view holds what the screen shows, and which task of it is chosen.
 type view struct {
 	// what is known of the run
 
