@@ -37,7 +37,7 @@ func (c *conn) serve() {
 	if err != nil {
 		c.end(nil, err)
 	} else {
-		c.end(c.answer(req))
+		c.end(opOf(req.Op).do(c, req))
 	}
 	_ = c.flush()
 }

@@ -222,7 +222,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	events, was := c.s.sink.join(id) // before the question, so that no end is missed
 	f := newFollower(c, events, id)
 	defer f.close()
-	got := c.s.looks.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
+	got := c.s.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
 	switch {
 	case got.Err != nil:
 		return nil, got.Err

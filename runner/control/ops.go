@@ -19,9 +19,8 @@ const (
 // op is a kind of request.
 type op struct {
 	name  string
-	takes string  // the members of such a request beside v and op, separated by blanks
-	sends task.Op // the command that carries it out, unless do does
-	do    func(*conn, *Request) (*Reply, error)
+	takes string                                // the members of such a request beside v and op, separated by blanks
+	do    func(*conn, *Request) (*Reply, error) // returns the last reply, and why it failed
 }
 
 var ops = [...]op{
@@ -30,13 +29,13 @@ var ops = [...]op{
 	{name: "watch", do: (*conn).watch},
 	{name: "log", takes: "tasks follow", do: (*conn).log},
 	{name: "explain", takes: "tasks", do: (*conn).explain},
-	{name: "pause", sends: task.Pause},
-	{name: "resume", sends: task.Resume},
+	{name: "pause", do: send(task.Pause)},
+	{name: "resume", do: send(task.Resume)},
 	{name: "resize", takes: "n relative", do: (*conn).resize},
 	{name: "cancel", takes: "tasks key", do: (*conn).cancel},
 	{name: "retry", takes: "tasks", do: (*conn).retry},
 	{name: "drain", takes: "rest", do: (*conn).drain},
-	{name: "stop", sends: task.Stop},
+	{name: "stop", do: send(task.Stop)},
 	{name: "add", takes: "add wait", do: (*conn).add},
 }
 
@@ -50,18 +49,13 @@ func opOf(name string) *op {
 	return nil
 }
 
-// answer carries out a request. It returns the last reply, and why it failed.
-func (c *conn) answer(r *Request) (*Reply, error) {
-	if o := opOf(r.Op); o.do != nil {
-		return o.do(c, r)
-	}
-	return c.send(task.Command{Op: opOf(r.Op).sends})
+// send returns a function that has a command carried out.
+func send(op task.Op) func(*conn, *Request) (*Reply, error) {
+	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.s.cfg.Do(task.Command{Op: op}).Err }
 }
 
-func (c *conn) send(cmd task.Command) (*Reply, error) { return nil, c.s.cfg.Do(cmd).Err }
-
 func (c *conn) hello(*Request) (*Reply, error) {
-	snap, err := c.s.looks.snapshot()
+	snap, err := c.s.snapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +65,7 @@ func (c *conn) hello(*Request) (*Reply, error) {
 }
 
 func (c *conn) status(*Request) (*Reply, error) {
-	snap, err := c.s.looks.snapshot()
+	snap, err := c.s.snapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +120,14 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	var errs error
 	do := s.cfg.Do
 	if op == task.Explain {
-		do = s.looks.ask // the run may have to look at all tasks
+		do = s.ask // the run may have to look at all tasks
 	}
-	parts := slices.Collect(slices.Chunk(ids, mostIDs))
-	if len(ids) == 0 {
-		parts = [][]uint64{nil}
-	}
-	for _, part := range parts {
+	for begun := false; len(ids) > 0 || !begun; begun = true {
 		if s.over() {
 			return reply, errOver
 		}
+		part := ids[:min(len(ids), mostIDs)]
+		ids = ids[len(part):]
 		got := do(task.Command{Op: op, IDs: part})
 		reply.Tasks = append(reply.Tasks, got.IDs...)
 		now := time.Now()
@@ -159,14 +151,15 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 	case r.N < 1:
 		return nil, bad("resize needs a number of workers: pause starts nothing more")
 	}
-	return c.send(cmd)
+	return nil, c.s.cfg.Do(cmd).Err
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
+	op := task.Drain
 	if r.Rest {
-		return c.send(task.Command{Op: task.Rest})
+		op = task.Rest
 	}
-	return c.send(task.Command{Op: task.Drain})
+	return nil, c.s.cfg.Do(task.Command{Op: op}).Err
 }
 
 func (c *conn) cancel(r *Request) (*Reply, error) {

@@ -24,14 +24,17 @@ const (
 type Server struct {
 	// configuration
 
-	cfg   Config
-	sink  Sink
-	looks looks
+	cfg  Config
+	sink Sink
 
 	// state
 
 	closing chan struct{} // closed when the run is over
 	wg      sync.WaitGroup
+
+	turn   sync.Mutex     // held from the wait for a question's turn to its answer
+	from   time.Time      // when the next one may be asked; under turn
+	latest *task.Snapshot // under turn
 
 	mu     sync.Mutex
 	socket *os.File // nil without one
@@ -48,7 +51,6 @@ func Serve(cfg Config) *Server {
 	cfg.lineTime, cfg.writeTime = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.writeTime, writeTime)
 	cfg.gap = cmp.Or(cfg.gap, partingGap)
 	s := &Server{cfg: cfg, closing: make(chan struct{})}
-	s.looks.do, s.looks.closing = cfg.Do, s.closing
 	if cfg.Soon > 0 {
 		time.AfterFunc(cfg.Soon, s.open)
 	} else {
