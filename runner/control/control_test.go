@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -52,25 +51,6 @@ type attempt struct {
 func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
-	return serve(t, change)
-}
-
-var environment sync.Mutex
-
-// newRunBeside is newRun for a test that waits for long, beside others, and that does not
-// look for runs.
-func newRunBeside(t *testing.T, change func(*Config)) *run {
-	t.Parallel()
-	dir := t.TempDir()
-	environment.Lock()
-	defer environment.Unlock()
-	before := os.Getenv("XDG_RUNTIME_DIR")
-	defer os.Setenv("XDG_RUNTIME_DIR", before)
-	require.NoError(t, os.Setenv("XDG_RUNTIME_DIR", dir))
-	return serve(t, change)
-}
-
-func serve(t *testing.T, change func(*Config)) *run {
 	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
 	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r}
 	if change != nil {
@@ -285,38 +265,6 @@ func TestHello(t *testing.T) {
 	t.Error("it is not in the list")
 }
 
-func TestSteering(t *testing.T) {
-	r := newRun(t, nil)
-	key := task.Bytes("k\xff")
-	for _, c := range []struct {
-		q    Request
-		want task.Command
-	}{
-		{Request{Op: "pause"}, task.Command{Op: task.Pause}},
-		{Request{Op: "resume"}, task.Command{Op: task.Resume}},
-		{Request{Op: "resize", N: 3}, task.Command{Op: task.Resize, N: 3}},
-		{Request{Op: "resize", N: -3, Relative: true}, task.Command{Op: task.Grow, N: -3}},
-		{Request{Op: "cancel", Tasks: []uint64{3, 4}}, task.Command{Op: task.Cancel, IDs: []uint64{3, 4}}},
-		{Request{Op: "cancel", Key: &key}, task.Command{Op: task.Cancel, Key: "k\xff"}},
-		{Request{Op: "retry", Tasks: []uint64{math.MaxUint64}}, task.Command{Op: task.Retry, IDs: []uint64{math.MaxUint64}}},
-		{Request{Op: "drain"}, task.Command{Op: task.Drain}},
-		{Request{Op: "drain", Rest: true}, task.Command{Op: task.Rest}},
-		{Request{Op: "stop"}, task.Command{Op: task.Stop}},
-	} {
-		r.err = nil
-		replies, err := r.ask(c.q)
-		require.NoError(t, err, "%v", c.q)
-		require.Equal(t, []Reply{{V: 2, End: true, Tasks: c.want.IDs}}, replies)
-		require.Equal(t, []task.Command{c.want}, r.commands())
-		r.err = errors.New("the run drains: nothing more starts")
-		replies, err = r.ask(c.q)
-		require.Equal(t, &Refused{"the run drains: nothing more starts", 1}, err)
-		require.Len(t, replies, 1)
-		require.Equal(t, c.want.IDs, replies[0].Tasks, "what was done all the same")
-		r.commands()
-	}
-}
-
 func TestManyTasksInParts(t *testing.T) {
 	r := newRun(t, nil)
 	ids := make([]uint64, 2500)
@@ -353,7 +301,6 @@ func TestBadRequests(t *testing.T) {
 		{`{"v":2,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks or a key`},
 		{`{"v":2,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
 		{`{"v":2,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
-		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
 		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
 		{`{"v":2,"op":"log"}`, `log needs one task`},
 		{`{"v":2,"op":"log","tasks":[1,2]}`, `log needs one task`},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -121,13 +120,4 @@ func TestApp(t *testing.T) {
 	require.NoError(t, <-over)
 	require.Len(t, f.did, 1)
 	s.Fini()
-}
-
-// A run that is gone without a word was killed.
-func TestKilled(t *testing.T) {
-	v := &view{over: killed, status: control.Status{State: "running"}}
-	got := picture(t, v, 40, 10)
-	require.Contains(t, got[0], "killed")
-	require.Equal(t, " the run is gone: it was killed  q quit", got[9])
-	require.Zero(t, v.silent(time.Unix(math.MaxInt32, 0)))
 }
