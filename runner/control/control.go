@@ -21,9 +21,13 @@ import (
 type Config struct {
 	About Hello                         // Name, Command and Dir; with a Feed Values and Most, too
 	Do    func(task.Command) task.Reply // the run's door
-	Feed  Feed                          // nil if the run takes no tasks
-	See   Sight
-	Soon  time.Duration // how long after Serve the socket is made
+	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in
+	// order, before any of them can end, and returns when they are accepted. The error
+	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
+	// again later. Feed is nil if the run takes no tasks, and safe for concurrent use.
+	Feed func(a *Addition, numbered func(ids []uint64)) error
+	See  Sight
+	Soon time.Duration // how long after Serve the socket is made
 
 	lineTime, writeTime, gap time.Duration // 0 for the constants; others in tests
 }
@@ -44,15 +48,6 @@ type Sight struct {
 	// Said returns the ends of what persistent workers have written on stderr for tasks that
 	// they have not answered.
 	Said func() map[uint64][]byte
-}
-
-// Feed takes tasks into the run. It is safe for concurrent use.
-type Feed interface {
-	// Add adds all tasks of an addition, or none. It calls numbered with their IDs, in
-	// order, before any of them can end, and returns when they are accepted. The error
-	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
-	// again later.
-	Add(a *Addition, numbered func(ids []uint64)) error
 }
 
 // Addition holds the tasks that a request adds: Values or a Command.

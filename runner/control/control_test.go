@@ -52,7 +52,7 @@ func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
 	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
-	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r}
+	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add}
 	if change != nil {
 		change(&cfg)
 	}

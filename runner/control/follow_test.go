@@ -246,7 +246,7 @@ func endings(list []Reply) (ends []string) {
 
 func TestAddAndWait(t *testing.T) {
 	r := newRun(t, nil)
-	r.s.cfg.Feed = instant{r, func(uint64) {}}
+	r.s.cfg.Feed = instant{r, func(uint64) {}}.Add
 	replies, err := r.ask(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"a", "b\xff", "c"}}})
 	require.NoError(t, err)
 	require.Equal(t, []uint64{1, 2, 3}, replies[0].Tasks)

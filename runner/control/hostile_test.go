@@ -160,11 +160,11 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
 	r := newRun(t, func(c *Config) { c.gap = 10 * time.Millisecond })
-	r.s.cfg.Feed = feedFunc(func(*Addition, func([]uint64)) error {
+	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
 		close(hangs)
 		<-goOn
 		return task.ErrFull
-	})
+	}
 	defer close(goOn)
 	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})
 	<-hangs
@@ -173,10 +173,6 @@ func TestFeedThatHangs(t *testing.T) {
 	require.Less(t, time.Since(began), time.Minute/2, "0.2s on an idle machine")
 	require.ErrorContains(t, <-over, "ended before it answered")
 }
-
-type feedFunc func(*Addition, func([]uint64)) error
-
-func (f feedFunc) Add(a *Addition, numbered func([]uint64)) error { return f(a, numbered) }
 
 func TestManyConnections(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.lineTime = time.Second / 2 })
@@ -352,7 +348,7 @@ func FuzzConnection(f *testing.F) {
 	dir := f.TempDir()
 	f.Setenv("XDG_RUNTIME_DIR", dir)
 	r := &run{wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: 1 << 30, tried: map[*Addition]bool{}}
-	r.s = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, See: Sight{Live: r.output}, Feed: r})
+	r.s = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add})
 	f.Cleanup(r.s.Close)
 	f.Fuzz(func(t *testing.T, text []byte, cut int) {
 		if strings.Contains(string(text), "watch") || strings.Contains(string(text), "wait") || strings.Contains(string(text), `\u`) {

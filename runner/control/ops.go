@@ -187,7 +187,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var ids []uint64
 	var f *follower
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
-		err := c.s.cfg.Feed.Add(a, func(got []uint64) {
+		err := c.s.cfg.Feed(a, func(got []uint64) {
 			if ids = slices.Clone(got); r.Wait {
 				f = newFollower(c, c.s.sink.listen(ids), ids...)
 			}

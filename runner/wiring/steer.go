@@ -60,7 +60,7 @@ func (w *wiring) openControl(exec runner.Executor, sinks []runner.Sink) []runner
 		cfg.See.Ended = w.state.Past
 	}
 	if w.feed != nil {
-		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed, 0
+		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0
 		cfg.About.Values, cfg.About.Most = w.opts.TakesValues(), w.opts.Serve.MaxQueued
 	}
 	if w.worker != nil {

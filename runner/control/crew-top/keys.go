@@ -148,17 +148,13 @@ var commands = [...]struct {
 		a.message = "sorted by " + orderNames[a.order]
 	}},
 	{"d", "drain", "drain: start nothing more, then end", func(a *app, _ rune) {
-		if a.over != "" {
-			a.message = a.overText()
-			return
-		}
 		a.ask = &question{"drain: start nothing more, and end after the running tasks?", func() {
 			a.steer(control.Request{Op: "drain"})
 		}}
 	}},
 }
 
-// command carries out the command of a key.
+// command carries out the command of a key. A run that is over has few left.
 func (a *app) command(k tcell.Key, r rune) {
 	switch {
 	case k == tcell.KeyEnter:
@@ -169,7 +165,11 @@ func (a *app) command(k tcell.Key, r rune) {
 		r = '+'
 	}
 	for _, c := range commands {
-		if strings.ContainsRune(c.keys, r) {
+		switch {
+		case !strings.ContainsRune(c.keys, r):
+		case a.over != "" && !strings.ContainsRune("q?s", r):
+			a.message = a.overText()
+		default:
 			c.do(a, r)
 		}
 	}
@@ -178,10 +178,6 @@ func (a *app) command(k tcell.Key, r rune) {
 // chosenTask returns the chosen task unless it is in a state. If there is none, it says
 // so and returns nil.
 func (a *app) chosenTask(but string) *row {
-	if a.over != "" {
-		a.message = a.overText()
-		return nil
-	}
 	if len(a.tasks) == 0 {
 		a.message = "no task is running"
 		return nil
@@ -198,13 +194,8 @@ func (a *app) chosenTask(but string) *row {
 	return nil
 }
 
-// steer asks the run to do something, unless it is over or leaves too many requests
-// unanswered.
+// steer asks the run to do something, unless it leaves too many requests unanswered.
 func (a *app) steer(r control.Request) {
-	if a.over != "" {
-		a.message = a.overText()
-		return
-	}
 	select {
 	case a.asks <- r:
 	default:
