@@ -87,7 +87,7 @@ func find(run string, feeds bool) (Hello, error) {
 	if pid, err := strconv.Atoi(run); err == nil && pid > 0 {
 		for _, dir := range dirs() {
 			path := filepath.Join(dir, strconv.Itoa(pid)+suffix)
-			if _, err := os.Lstat(path); err == nil && private(dir) {
+			if _, err := os.Lstat(path); err == nil && inspect(dir, others) == nil {
 				if h := ask(path); h != nil {
 					return *h, nil
 				}

@@ -92,8 +92,11 @@ func (c *conn) wait(l *listener, d time.Duration) bool {
 }
 
 // follow passes on the output of tasks from the first byte to the last, and returns
-// how they ended. It fails if the client goes or the run is over before that.
-func (f *follower) follow() ([]task.Facts, error) {
+// how they ended. It fails if the client goes or the run is over before that. With now,
+// it passes on what one running attempt has written so far. If that is just about to
+// start or has just ended, this takes a moment.
+func (f *follower) follow(now bool) ([]task.Facts, error) {
+	end := time.Now().Add(logWait)
 	for wait := followLeast; ; wait = min(2*wait, followMost) {
 		last := f.s.over() // read first: no events come after that
 		events, _ := f.s.sink.take(f.events)
@@ -102,7 +105,12 @@ func (f *follower) follow() ([]task.Facts, error) {
 			f.hear(&events[i])
 		}
 		for _, t := range f.tasks {
-			some = f.grow(t) || some
+			found := f.find(t)
+			if now && (found || t.attempt == 0 || time.Now().After(end)) {
+				f.pass(t, sizes(t.outs))
+				return nil, nil
+			}
+			some = found && f.grow(t) || some
 		}
 		switch {
 		case f.flush() != nil:
@@ -170,11 +178,11 @@ func (c *conn) find(t *course) bool {
 	return true
 }
 
-// grow passes on what the running attempt of a task has written since the last call,
-// but no more than a bounded part. It reports whether that was anything.
+// grow passes on what an attempt has written since the last call, but no more than a
+// bounded part. It reports whether that was anything.
 func (c *conn) grow(t *course) bool {
 	const part = 1 << 20
-	return c.find(t) && c.pass(t, [2]int64{t.sent[0] + part, t.sent[1] + part})
+	return c.pass(t, [2]int64{t.sent[0] + part, t.sent[1] + part})
 }
 
 // pass passes on the output of an attempt up to the given offsets, and reports whether
@@ -245,33 +253,11 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	case !r.Follow:
 		return nil, &Refused{fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), refused}
 	}
-	if r.Follow {
-		ended, err := f.follow()
-		return &Reply{Ended: ended}, err
+	ended, err := f.follow(!r.Follow)
+	if !r.Follow {
+		return nil, err
 	}
-	f.now(t)
-	return nil, nil
-}
-
-// now passes on what a running attempt has written so far. If it is just about to
-// start or has just ended, that takes a moment.
-func (f *follower) now(t *course) {
-	for end := time.Now().Add(logWait); !f.find(t); {
-		ended := false
-		events, _ := f.s.sink.take(f.events)
-		for i := range events {
-			if e := &events[i]; !ended && e.Kind != task.Started && e.Result.Attempt == t.attempt {
-				f.hear(e)
-				ended = true
-			} else {
-				closeAll(e.outs)
-			}
-		}
-		if ended || time.Now().After(end) || !f.pause(followLeast) {
-			return
-		}
-	}
-	f.pass(t, sizes(t.outs))
+	return &Reply{Ended: ended}, err
 }
 
 // past passes on the output of a task that has ended, and says how it did if the client

@@ -212,7 +212,9 @@ func TestLogAtTheEnd(t *testing.T) {
 		r.mu.Unlock()
 		replies, over := r.follow(7, follow)
 		r.end(a, task.OK, true)
-		require.Equal(t, "last", outputs(all(replies))["7 stdout"])
+		got := all(replies)
+		require.Equal(t, "last", outputs(got)["7 stdout"])
+		require.Equal(t, follow, len(got[len(got)-1].Ended) == 1)
 		require.NoError(t, <-over)
 	}
 }

@@ -212,7 +212,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	defer f.close()
 	c.put(&Reply{Tasks: ids})
 	_ = c.flush()
-	ended, err := f.follow()
+	ended, err := f.follow(false)
 	if left := f.left(); err != nil && len(left) > 0 {
 		_, _ = c.s.each(task.Cancel, left)
 	}
