@@ -31,22 +31,21 @@ const (
 // List returns the user's live runs, the oldest first, and removes the sockets of
 // dead ones. A run that does not answer has the state Silent.
 func List() []Hello {
-	var paths []string
-	for _, dir := range dirs() {
-		paths = append(paths, sockets(dir)...)
-	}
-	found := make([]*Hello, len(paths))
-	var wg sync.WaitGroup
-	for i, path := range paths {
-		wg.Go(func() { found[i] = ask(path) })
-	}
-	wg.Wait()
 	var list []Hello
-	for _, h := range found {
-		if h != nil {
-			list = append(list, *h)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, dir := range dirs() {
+		for _, path := range sockets(dir) {
+			wg.Go(func() {
+				if h := ask(path); h != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					list = append(list, *h)
+				}
+			})
 		}
 	}
+	wg.Wait()
 	slices.SortFunc(list, func(a, b Hello) int { return cmp.Or(a.Since.Compare(b.Since), a.PID-b.PID) })
 	return list
 }
@@ -88,7 +87,7 @@ func find(run string, feeds bool) (Hello, error) {
 	if pid, err := strconv.Atoi(run); err == nil && pid > 0 {
 		for _, dir := range dirs() {
 			path := filepath.Join(dir, strconv.Itoa(pid)+suffix)
-			if _, err := os.Lstat(path); err == nil && private(dir) {
+			if _, err := os.Lstat(path); err == nil && inspect(dir, others) == nil {
 				if h := ask(path); h != nil {
 					return *h, nil
 				}
@@ -96,13 +95,16 @@ func find(run string, feeds bool) (Hello, error) {
 		}
 	}
 	all := List()
+	those := func(is func(Hello) bool) []Hello {
+		return slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !is(h) })
+	}
 	list := all
 	if run != "" {
-		list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return h.Name != run })
+		list = those(func(h Hello) bool { return h.Name == run })
 	} else if feeds {
-		list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !h.Feeds })
+		list = those(func(h Hello) bool { return h.Feeds })
 		if len(list) == 0 { // one that does not answer may be a crew serve
-			list = slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return h.State != Silent })
+			list = those(func(h Hello) bool { return h.State == Silent })
 		}
 	}
 	switch {
@@ -117,33 +119,31 @@ func find(run string, feeds bool) (Hello, error) {
 	case len(list) == 0:
 		return Hello{}, fmt.Errorf("no run has the process ID or name %q: running are %s", run, names(all))
 	case run == "":
-		return Hello{}, fmt.Errorf("%d runs are there: name one of %s", len(list), names(list))
+		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(list), names(list))
 	}
-	return Hello{}, fmt.Errorf("%d runs are called %q: give the process ID of one of %s", len(list), run, names(list))
+	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(list), run, names(list))
 }
 
 // names lists runs for an error.
 func names(list []Hello) string {
-	var b strings.Builder
-	for i, h := range list[:min(len(list), 10)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(strconv.Itoa(h.PID))
+	const most = 10
+	var texts []string
+	for _, h := range list[:min(len(list), most)] {
+		text := strconv.Itoa(h.PID)
 		if h.State == Silent {
-			b.WriteString(", which does not answer")
+			text += ", which does not answer"
 		} else if what := cmp.Or(h.Name, string(h.Command)); what != "" {
-			fmt.Fprintf(&b, " (%s)", task.Printable(task.Shorten(what, 40)))
+			text += " (" + task.Printable(task.Shorten(what, 40)) + ")"
 		}
+		texts = append(texts, text)
 	}
-	if len(list) > 10 {
-		b.WriteString(" …")
+	if len(list) > most {
+		texts = append(texts, "…")
 	}
-	return b.String()
+	return strings.Join(texts, ", ")
 }
 
-// Client is a connection to a run. One goroutine at a time may use it, but any may
-// close it.
+// Client is a connection to a run, for one request. Any goroutine may close it.
 type Client struct {
 	f   *os.File
 	in  *bufio.Reader
@@ -172,8 +172,8 @@ func (c *Client) Close() error { return c.f.Close() }
 
 // Call sends a request, whose V it sets, and calls f once for each reply, the last
 // one and that of an error included: with the line, without its newline and valid
-// until f returns, and with what it says. It returns the first error of f, after which
-// the client is of no more use, a *Refused, or why the connection failed.
+// until f returns, and with what it says. It returns the first error of f, a *Refused, or
+// why the connection failed.
 func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 	if r.Op != "add" && r.Op != "log" && r.Op != "watch" {
 		wait := answerTime
@@ -181,7 +181,6 @@ func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 			wait = helloTime // it was given time already
 		}
 		_ = c.f.SetDeadline(time.Now().Add(wait))
-		defer c.f.SetDeadline(time.Time{})
 	}
 	err := c.call(r, f)
 	switch {

@@ -19,50 +19,38 @@ import (
 
 // Config says what a run offers.
 type Config struct {
-	// what ls shows
+	About Hello                         // Name, Command and Dir; with a Feed Values and Most, too
+	Do    func(task.Command) task.Reply // the run's door
+	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in
+	// order, before any of them can end, and returns when they are accepted. The error
+	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
+	// again later. Feed is nil if the run takes no tasks, and safe for concurrent use.
+	Feed func(a *Addition, numbered func(ids []uint64)) error
+	See  Sight
+	Soon time.Duration // how long after Serve the socket is made
 
-	Name, Command, Dir string
+	lineTime, writeTime, gap time.Duration // 0 for the constants; others in tests
+}
 
-	// what requests change
-
-	Do   func(task.Command) task.Reply // the run's door
-	Feed Feed                          // nil if the run takes no tasks
-	// Values means that Feed takes values, for the run's own command or as JSON tasks. It
-	// takes commands otherwise.
-	Values bool
-	// Most is how many tasks the queue has room for when it is empty.
-	Most int
-
-	// what else a client can see
-
+// Sight lets a client see more of a run than its state. Each function may be nil.
+type Sight struct {
 	// Live returns the output of the running attempt of a task and its number, which is
 	// 0 if none runs. The caller closes both, which may be nil. Live is nil if output is not
 	// kept.
 	Live func(id uint64) (stdout, stderr task.Live, attempt int)
 	// Ended returns what is recorded of tasks that have ended, without those of which that
-	// is nothing. The caller closes the outputs. Ended is nil if nothing is recorded.
+	// is nothing. The caller closes the outputs.
 	Ended func(ids ...uint64) map[uint64]task.Past
-	// Total returns the number of tasks of the whole input. It may be nil.
+	// Total returns the number of tasks of the whole input.
 	Total func() (tasks int64, known bool)
-	// PIDs returns the process IDs of the running tasks. It may be nil.
+	// PIDs returns the process IDs of the running tasks.
 	PIDs func() map[uint64]int
 	// Said returns the ends of what persistent workers have written on stderr for tasks that
-	// they have not answered. It may be nil.
+	// they have not answered.
 	Said func() map[uint64][]byte
-
-	Soon time.Duration // how long after Serve the socket is made
 }
 
-// Feed takes tasks into the run. It is safe for concurrent use.
-type Feed interface {
-	// Add adds all tasks of an addition, or none. It calls numbered with their IDs, in
-	// order, before any of them can end, and returns when they are accepted. The error
-	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
-	// again later.
-	Add(a *Addition, numbered func(ids []uint64)) error
-}
-
-// Addition is what a request adds: Values or a Command.
+// Addition holds the tasks that a request adds: Values or a Command.
 type Addition struct {
 	Values  []task.Bytes `json:"values,omitempty"` // a record each, or, with Lines, a shell command line each
 	Lines   bool         `json:"lines,omitempty"`
@@ -74,14 +62,14 @@ type Addition struct {
 	Block   bool         `json:"block,omitempty"`   // wait for room instead of being refused
 }
 
-// Hello is what a run says of itself.
+// Hello describes a run.
 type Hello struct {
 	PID     int        `json:"pid"`
 	Name    string     `json:"name,omitempty"`
 	Command task.Bytes `json:"command,omitempty"`
 	Dir     task.Bytes `json:"dir,omitempty"`
 	Feeds   bool       `json:"feeds,omitempty"`  // the run takes tasks
-	Values  bool       `json:"values,omitempty"` // they are values, and not commands
+	Values  bool       `json:"values,omitempty"` // they are values or JSON, and not commands
 	Most    int        `json:"most,omitempty"`   // how many have room in an empty queue
 	Since   time.Time  `json:"since,omitzero"`
 	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer
@@ -139,7 +127,7 @@ type Worker struct {
 	Places int    `json:"places,omitempty"` // attempts at once, if more than one
 }
 
-// Blocking is what tasks wait for.
+// Blocking says what tasks wait for.
 type Blocking struct {
 	By     string     `json:"by"` // a name of causes
 	Text   string     `json:"text"`

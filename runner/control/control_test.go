@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -52,37 +51,25 @@ type attempt struct {
 func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
-	return serve(t, change)
-}
-
-var environment sync.Mutex
-
-// newRunBeside is newRun for a test that waits for long, beside others, and that does not
-// look for runs.
-func newRunBeside(t *testing.T, change func(*Config)) *run {
-	t.Parallel()
-	dir := t.TempDir()
-	environment.Lock()
-	defer environment.Unlock()
-	before := os.Getenv("XDG_RUNTIME_DIR")
-	defer os.Setenv("XDG_RUNTIME_DIR", before)
-	require.NoError(t, os.Setenv("XDG_RUNTIME_DIR", dir))
-	return serve(t, change)
-}
-
-func serve(t *testing.T, change func(*Config)) *run {
 	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
-	cfg := Config{Name: "fake", Command: "gzip {}", Dir: "/data", Do: r.do, Live: r.output, Feed: r}
+	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add}
 	if change != nil {
 		change(&cfg)
 	}
 	r.s = Serve(cfg)
 	t.Cleanup(func() {
 		r.s.Close()
-		require.Zero(t, r.s.sink.asked.Load(), "nobody listens any more")
+		require.Zero(t, r.listeners(), "nobody listens any more")
 		require.NoError(t, r.store.Close())
 	})
 	return r
+}
+
+// listeners returns how many connections want to hear of something.
+func (r *run) listeners() int {
+	r.s.sink.mu.Lock()
+	defer r.s.sink.mu.Unlock()
+	return len(r.s.sink.listeners)
 }
 
 func (r *run) do(cmd task.Command) task.Reply {
@@ -231,7 +218,7 @@ func (r *run) raw(text string) string {
 	defer f.Close()
 	_, err = io.WriteString(f, text)
 	require.NoError(r.t, err)
-	closeWrite(r.t, f)
+	require.NoError(r.t, with(f, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }))
 	got, err := io.ReadAll(f)
 	require.NoError(r.t, err)
 	return string(got)
@@ -250,7 +237,7 @@ func outputs(replies []Reply) map[string]string {
 
 func TestHello(t *testing.T) {
 	own := "hello-" + itoa(os.Getpid()) // no other run's
-	r := newRun(t, func(c *Config) { c.Name, c.Total = own, func() (int64, bool) { return 9, true } })
+	r := newRun(t, func(c *Config) { c.About.Name, c.See.Total = own, func() (int64, bool) { return 9, true } })
 	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
 	r.snap.Stats.ByOutcome[task.Exit] = 2
 	nine := int64(9)
@@ -276,38 +263,6 @@ func TestHello(t *testing.T) {
 		}
 	}
 	t.Error("it is not in the list")
-}
-
-func TestSteering(t *testing.T) {
-	r := newRun(t, nil)
-	key := task.Bytes("k\xff")
-	for _, c := range []struct {
-		q    Request
-		want task.Command
-	}{
-		{Request{Op: "pause"}, task.Command{Op: task.Pause}},
-		{Request{Op: "resume"}, task.Command{Op: task.Resume}},
-		{Request{Op: "resize", N: 3}, task.Command{Op: task.Resize, N: 3}},
-		{Request{Op: "resize", N: -3, Relative: true}, task.Command{Op: task.Grow, N: -3}},
-		{Request{Op: "cancel", Tasks: []uint64{3, 4}}, task.Command{Op: task.Cancel, IDs: []uint64{3, 4}}},
-		{Request{Op: "cancel", Key: &key}, task.Command{Op: task.Cancel, Key: "k\xff"}},
-		{Request{Op: "retry", Tasks: []uint64{math.MaxUint64}}, task.Command{Op: task.Retry, IDs: []uint64{math.MaxUint64}}},
-		{Request{Op: "drain"}, task.Command{Op: task.Drain}},
-		{Request{Op: "drain", Rest: true}, task.Command{Op: task.Rest}},
-		{Request{Op: "stop"}, task.Command{Op: task.Stop}},
-	} {
-		r.err = nil
-		replies, err := r.ask(c.q)
-		require.NoError(t, err, "%v", c.q)
-		require.Equal(t, []Reply{{V: 2, End: true, Tasks: c.want.IDs}}, replies)
-		require.Equal(t, []task.Command{c.want}, r.commands())
-		r.err = errors.New("the run drains: nothing more starts")
-		replies, err = r.ask(c.q)
-		require.Equal(t, &Refused{"the run drains: nothing more starts", 1}, err)
-		require.Len(t, replies, 1)
-		require.Equal(t, c.want.IDs, replies[0].Tasks, "what was done all the same")
-		r.commands()
-	}
 }
 
 func TestManyTasksInParts(t *testing.T) {
@@ -347,7 +302,6 @@ func TestBadRequests(t *testing.T) {
 		{`{"v":2,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
 		{`{"v":2,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
 		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
-		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
 		{`{"v":2,"op":"log"}`, `log needs one task`},
 		{`{"v":2,"op":"log","tasks":[1,2]}`, `log needs one task`},
 		{`{"v":2,"op":"resize"}`, `resize needs a number`},
@@ -368,9 +322,9 @@ func TestBadRequests(t *testing.T) {
 	require.Empty(t, r.commands())
 	require.Contains(t, r.raw(`{"v":2,"op":"pause"`), "the line has no end")
 	require.Empty(t, r.commands())
-	require.Equal(t, "{\"v\":2,\"end\":true}\n{\"v\":2,\"end\":true}\n",
-		r.raw(" { \"op\" : \"pause\" ,\t\"v\":2 } \r\n"+`{"v":2,"op":"resume"}`+"\n"), "several requests at once")
-	require.Len(t, r.commands(), 2)
+	require.Equal(t, "{\"v\":2,\"end\":true}\n",
+		r.raw(" { \"op\" : \"pause\" ,\t\"v\":2 } \r\n"+`{"v":2,"op":"resume"}`+"\n"), "one request a connection")
+	require.Len(t, r.commands(), 1)
 }
 
 func TestSocketGoes(t *testing.T) {
@@ -394,11 +348,4 @@ func TestSocketGoes(t *testing.T) {
 	soon.Close()
 	_, err = os.Lstat(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-func closeWrite(t *testing.T, f *os.File) {
-	raw, err := f.SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) }))
-	require.NoError(t, err)
 }

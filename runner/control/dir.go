@@ -30,7 +30,7 @@ func dirs() []string {
 		}
 	}
 	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
-		if filepath.IsAbs(base) && mine(base) {
+		if filepath.IsAbs(base) && inspect(base, 0) == nil {
 			add(filepath.Join(base, "crew"))
 		}
 	}
@@ -42,15 +42,11 @@ func dirs() []string {
 	return list
 }
 
-// mine reports whether path is a directory, no symbolic link to one, that is the
-// user's own.
-func mine(path string) bool { return inspect(path, 0) == nil }
+// others are the permissions of all but the user.
+const others = 0o077
 
-// private reports whether, besides, only the user can do anything there.
-func private(path string) bool { return inspect(path, 0o077) == nil }
-
-// inspect returns an error unless path is the user's own directory, and has none of the
-// permissions in forbidden.
+// inspect returns an error unless path is the user's own directory, no symbolic link to
+// one, and has none of the permissions in forbidden.
 func inspect(path string, forbidden uint32) error {
 	var st unix.Stat_t
 	err := unix.Lstat(path, &st)
@@ -86,7 +82,7 @@ func listen() (f *os.File, path string, err error) {
 			err = e
 			continue
 		}
-		if !private(dir) {
+		if inspect(dir, others) != nil {
 			continue
 		}
 		clean(dir)
@@ -125,7 +121,7 @@ func pidOf(path string) int {
 // sockets returns the paths of the sockets in a directory, and removes those that
 // were never finished.
 func sockets(dir string) (paths []string) {
-	if !private(dir) {
+	if inspect(dir, others) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir(dir)

@@ -97,46 +97,13 @@ func TestOrderOfDirectories(t *testing.T) {
 	}
 }
 
-func TestNoDirectory(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	require.NoError(t, os.Mkdir(base+"/crew", 0o700))
-	// No socket can be made there, as its name is taken by something else.
-	own := filepath.Join(base, "crew", filepath.Base(ownPath("")))
-	require.NoError(t, os.Mkdir(own, 0o700))
-	_, err := listenAt(own)
-	require.ErrorIs(t, err, os.ErrExist)
-	_, err = listenAt(filepath.Join(base, "none", "1.sock"))
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.Empty(t, sockets(base+"/none"))
-	require.Empty(t, sockets(base+"/crew"), "what is no socket stays")
-	_, err = os.Lstat(own)
-	require.NoError(t, err)
-}
-
-// TestNoSocket: a run that can make a socket nowhere does without.
-func TestNoSocket(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	t.Setenv("TMPDIR", t.TempDir())
-	for _, dir := range dirs() {
-		err := os.Mkdir(dir, 0o700)
-		require.True(t, err == nil || os.IsExist(err))
-		require.NoError(t, os.Mkdir(ownPath(dir), 0o700))
-		defer os.Remove(ownPath(dir))
-	}
-	s := Serve(Config{Do: nothing})
-	require.Empty(t, s.path)
-	require.NoError(t, s.Sink().Consume([]task.Event{{Kind: task.InputEnd}}))
-	s.Close()
-}
-
 // TestLongPath: a socket may be deeper than an address is long.
 func TestLongPath(t *testing.T) {
 	base := filepath.Join(t.TempDir(), strings.Repeat("long/", 50))
 	require.NoError(t, os.MkdirAll(base, 0o700))
 	t.Setenv("XDG_RUNTIME_DIR", base)
 	deep := "deep-" + itoa(os.Getpid())
-	s := Serve(Config{Do: nothing, Name: deep})
+	s := Serve(Config{Do: nothing, About: Hello{Name: deep}})
 	defer s.Close()
 	require.Equal(t, filepath.Join(base, "crew"), filepath.Dir(s.path))
 	h, err := Find(deep)
@@ -204,29 +171,29 @@ func ownPath(dir string) string { return filepath.Join(dir, itoa(os.Getpid())+su
 
 func TestFindErrors(t *testing.T) {
 	name := "find-errors-" + itoa(os.Getpid()) // no other test's
-	r := newRun(t, func(c *Config) { c.Name = name })
+	r := newRun(t, func(c *Config) { c.About.Name = name })
 	_, err := Find("nobody")
 	require.ErrorContains(t, err, `no run has the process ID or name "nobody": running are `)
 	require.ErrorContains(t, err, itoa(os.Getpid())+" ("+name+")")
 	if h, err := Find(""); err == nil {
 		require.Equal(t, r.s.path, h.path)
 	} else {
-		require.ErrorContains(t, err, "name one of") // others run on this machine
+		require.ErrorContains(t, err, "; choose one: ") // others run on this machine
 	}
 
 	// A second run, in another directory.
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	two := Serve(Config{Do: nothing, Name: name})
+	two := Serve(Config{Do: nothing, About: Hello{Name: name}})
 	defer two.Close()
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Dir(filepath.Dir(r.s.path)))
 	_, err = Find(name)
-	require.ErrorContains(t, err, `2 runs are called "`+name+`": give the process ID of one of `)
+	require.ErrorContains(t, err, `2 runs are called "`+name+`"; choose one by its process ID: `)
 	_, err = Find("")
-	require.ErrorContains(t, err, "runs are there: name one of ")
+	require.ErrorContains(t, err, "runs are active; choose one: ")
 	if h, err := FindFeed(""); err == nil {
 		require.Equal(t, r.s.path, h.path, "only the first takes tasks")
 	} else {
-		require.ErrorContains(t, err, "name one of") // others on this machine take tasks, too
+		require.ErrorContains(t, err, "; choose one: ") // others on this machine take tasks, too
 	}
 	r.s.Close()
 	_, err = FindFeed(name)

@@ -23,6 +23,14 @@ const (
 	logWait = time.Second
 )
 
+// follower passes on the output of tasks to a client.
+type follower struct {
+	*conn
+	events *listener
+	tasks  map[uint64]*course // those that have not ended
+	ended  []task.Facts
+}
+
 // course is how far the output of a task has been passed on.
 type course struct {
 	id      uint64
@@ -34,6 +42,9 @@ type course struct {
 // streams are the names of a task's outputs.
 var streams = [...]string{"stdout", "stderr"}
 
+// whole is the end of outputs, however long.
+var whole = [2]int64{math.MaxInt64, math.MaxInt64}
+
 func closeAll(outs [2]task.Live) {
 	for _, o := range outs {
 		if o != nil {
@@ -43,67 +54,94 @@ func closeAll(outs [2]task.Live) {
 }
 
 // letGo closes the outputs of the attempt.
-func (c *course) letGo() {
-	closeAll(c.outs)
-	c.outs, c.sent = [2]task.Live{}, [2]int64{}
+func (t *course) letGo() {
+	closeAll(t.outs)
+	t.outs, t.sent = [2]task.Live{}, [2]int64{}
+}
+
+// newFollower returns a follower of the tasks that a listener asks about.
+func newFollower(c *conn, events *listener, ids ...uint64) *follower {
+	f := &follower{conn: c, events: events, tasks: map[uint64]*course{}}
+	for _, id := range ids {
+		f.tasks[id] = &course{id: id}
+	}
+	return f
+}
+
+// close lets go of all outputs.
+func (f *follower) close() {
+	f.s.sink.leave(f.events)
+	for _, t := range f.tasks {
+		t.letGo()
+	}
 }
 
 // left returns the tasks that have not ended.
 func (f *follower) left() []uint64 { return slices.Sorted(maps.Keys(f.tasks)) }
 
+// wait waits until a listener has heard something, for d at most. It returns false if the
+// client went away.
+func (c *conn) wait(l *listener, d time.Duration) bool {
+	select {
+	case <-l.wake:
+	case <-c.s.closing:
+	case <-time.After(d):
+		return !c.gone()
+	}
+	return true
+}
+
 // follow passes on the output of tasks from the first byte to the last, and returns
-// how they ended. It fails if the client goes or the run is over before that.
-func (c *conn) follow(f *follower) ([]task.Facts, error) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+// how they ended. It fails if the client goes or the run is over before that. With now,
+// it passes on what one running attempt has written so far. If that is just about to
+// start or has just ended, this takes a moment.
+func (f *follower) follow(now bool) ([]task.Facts, error) {
+	end := time.Now().Add(logWait)
 	for wait := followLeast; ; wait = min(2*wait, followMost) {
-		last := c.s.over() // read first: no news come after that
-		some := false
-		for _, n := range c.s.sink.heard(f) {
-			some = true
-			c.hear(f, n)
+		last := f.s.over() // read first: no events come after that
+		events, _ := f.s.sink.take(f.events)
+		some := len(events) > 0
+		for i := range events {
+			f.hear(&events[i])
 		}
-		for _, course := range f.tasks {
-			some = c.grow(course) || some
+		for _, t := range f.tasks {
+			found := f.find(t)
+			if now && (found || t.attempt == 0 || time.Now().After(end)) {
+				f.pass(t, sizes(t.outs))
+				return nil, nil
+			}
+			some = found && f.grow(t) || some
 		}
 		switch {
-		case c.flush() != nil:
-			return f.ended, c.err
+		case f.flush() != nil:
+			return f.ended, f.err
 		case len(f.tasks) == 0:
 			return f.ended, nil
 		case last:
 			return f.ended, errOver
-		case c.gone():
-			return f.ended, io.EOF
 		case some:
 			wait = followLeast
 		}
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-f.wake:
-		case <-c.s.closing:
+		if !f.wait(f.events, wait) {
+			return f.ended, io.EOF
 		}
 	}
 }
 
 // hear records that an attempt started or ended.
-func (c *conn) hear(f *follower, n news) {
-	t := f.tasks[n.id]
+func (f *follower) hear(e *heard) {
+	t := f.tasks[e.Task.ID]
 	switch {
-	case t == nil:
-		closeAll(n.outs)
-		return
-	case n.started:
-		t.attempt = n.attempt
+	case e.Kind == task.Started:
+		t.attempt = e.Attempt
 		return
 	case t.outs == [2]task.Live{}: // it was too short to be found while it ran
-		t.outs = n.outs
-	case n.attempt < t.attempt && n.end == nil: // log came between the two
-		closeAll(n.outs)
+		t.outs = e.outs
+	case e.Result.Attempt < t.attempt && e.Kind != task.Finished: // log came between the two
+		closeAll(e.outs)
 		return
 	default:
-		for i, o := range n.outs {
+		for i, o := range e.outs {
 			if t.outs[i] == nil { // a worker's answer was not there before
 				t.outs[i] = o
 			} else if o != nil {
@@ -111,22 +149,24 @@ func (c *conn) hear(f *follower, n news) {
 			}
 		}
 	}
-	c.pass(t, [2]int64{math.MaxInt64, math.MaxInt64})
+	f.pass(t, whole)
 	t.letGo()
 	t.attempt = 0
-	if n.end != nil {
-		f.ended = append(f.ended, *n.end)
-		delete(f.tasks, n.id)
+	if e.Kind == task.Finished {
+		end := e.Result.Facts()
+		end.Task = t.id
+		f.ended = append(f.ended, end)
+		delete(f.tasks, t.id)
 	}
 }
 
 // find looks for the output of the running attempt. It returns false if there is none
 // yet, or not any more.
 func (c *conn) find(t *course) bool {
-	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.Live == nil {
+	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.See.Live == nil {
 		return t.attempt != 0
 	}
-	out, err, attempt := c.s.cfg.Live(t.id)
+	out, err, attempt := c.s.cfg.See.Live(t.id)
 	if attempt == 0 {
 		return false
 	}
@@ -138,11 +178,11 @@ func (c *conn) find(t *course) bool {
 	return true
 }
 
-// grow passes on what the running attempt of a task has written since the last call,
-// but no more than a bounded part. It reports whether that was anything.
+// grow passes on what an attempt has written since the last call, but no more than a
+// bounded part. It reports whether that was anything.
 func (c *conn) grow(t *course) bool {
 	const part = 1 << 20
-	return c.find(t) && c.pass(t, [2]int64{t.sent[0] + part, t.sent[1] + part})
+	return c.pass(t, [2]int64{t.sent[0] + part, t.sent[1] + part})
 }
 
 // pass passes on the output of an attempt up to the given offsets, and reports whether
@@ -187,9 +227,10 @@ func (c *conn) log(r *Request) (*Reply, error) {
 		return nil, bad("log needs one task")
 	}
 	id := r.Tasks[0]
-	f, was := c.s.sink.join(id) // before the question, so that no end is missed
-	defer c.s.sink.unfollow(f)
-	got := c.s.looks.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
+	events, was := c.s.sink.join(id) // before the question, so that no end is missed
+	f := newFollower(c, events, id)
+	defer f.close()
+	got := c.s.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
 	switch {
 	case got.Err != nil:
 		return nil, got.Err
@@ -200,7 +241,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	switch {
 	case w.Running == nil && w.Blocking == nil:
 		return c.past(w, r.Follow)
-	case c.s.cfg.Live == nil:
+	case c.s.cfg.See.Live == nil:
 		return nil, &Refused{"this run keeps no output that could be shown here: --output group does", refused}
 	case w.Running != nil:
 		t.attempt = w.Running.Attempt
@@ -212,34 +253,11 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	case !r.Follow:
 		return nil, &Refused{fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), refused}
 	}
-	if r.Follow {
-		ended, err := c.follow(f)
-		return &Reply{Ended: ended}, err
+	ended, err := f.follow(!r.Follow)
+	if !r.Follow {
+		return nil, err
 	}
-	c.now(f, t)
-	return nil, nil
-}
-
-// now passes on what a running attempt has written so far. If it is just about to
-// start or has just ended, that takes a moment.
-func (c *conn) now(f *follower, t *course) {
-	for end := time.Now().Add(logWait); time.Now().Before(end); {
-		if c.find(t) {
-			c.pass(t, sizes(t.outs))
-			return
-		}
-		for _, n := range c.s.sink.heard(f) {
-			if n.attempt != t.attempt || n.started {
-				closeAll(n.outs)
-				continue
-			}
-			c.hear(f, n)
-			return
-		}
-		if !c.pause(followLeast) {
-			return
-		}
-	}
+	return &Reply{Ended: ended}, err
 }
 
 // past passes on the output of a task that has ended, and says how it did if the client
@@ -250,7 +268,7 @@ func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 	}
 	p, ok := c.s.past(w.ID)
 	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && c.pause(followLeast); {
-		if _, ok = c.s.sink.find(w.ID); ok { // the sink was about to hear of it
+		if c.s.sink.find(w.ID) != nil { // the sink was about to hear of it
 			p, ok = c.s.past(w.ID)
 		}
 	}
@@ -275,46 +293,34 @@ func (c *conn) show(id uint64, p *task.Past) {
 		}
 	}
 	t := &course{id: id, outs: p.Outputs}
-	c.pass(t, [2]int64{math.MaxInt64, math.MaxInt64})
+	c.pass(t, whole)
 	t.letGo()
 }
 
 // watch tells the client what happens until it goes or the run is over, and then the
 // totals.
 func (c *conn) watch(*Request) (*Reply, error) {
-	w := c.s.sink.watch()
-	defer c.s.sink.unwatch(w)
+	l := c.s.sink.listen(nil)
+	defer c.s.sink.leave(l)
 	c.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}})
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var spare []task.Event
 	for {
 		last := c.s.over() // read first: no events come after that
-		events, lost := c.s.sink.take(w, spare)
+		events, lost := c.s.sink.take(l)
 		for i := range events {
-			if f, e := eventOf(&events[i]); e.Name != "" {
+			if f, e := eventOf(&events[i].Event); e.Name != "" {
 				c.put(&Reply{Event: &e, Facts: f})
 			}
 		}
 		if lost > 0 {
 			c.put(&Reply{Event: &Event{Name: "lost", At: time.Now(), Count: lost}})
 		}
-		clear(events) // the tasks may be large
-		spare = events[:0]
-		if last {
+		switch {
+		case last:
 			return &Reply{Run: c.s.final()}, nil
-		}
-		if c.flush() != nil {
+		case c.flush() != nil:
 			return nil, c.err
-		}
-		timer.Reset(watchGap)
-		select {
-		case <-w.wake:
-		case <-timer.C:
-			if c.gone() {
-				return nil, io.EOF
-			}
-		case <-c.s.closing:
+		case !c.wait(l, watchGap):
+			return nil, io.EOF
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestFollowWhenEventsAreLate(t *testing.T) {
 
 func TestLogOfOtherTasks(t *testing.T) {
 	r := newRun(t, func(c *Config) {
-		c.Ended = func(ids ...uint64) map[uint64]task.Past {
+		c.See.Ended = func(ids ...uint64) map[uint64]task.Past {
 			p := task.Past{Facts: task.Facts{Task: 5, Outcome: task.OK}, Kept: true}
 			p.Outputs[0] = live{strings.NewReader("kept")}
 			return map[uint64]task.Past{5: p}
@@ -190,7 +190,7 @@ func TestLogOfOtherTasks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"5 stdout": "kept"}, outputs(replies))
 
-	plain := newRun(t, func(c *Config) { c.Live = nil })
+	plain := newRun(t, func(c *Config) { c.See.Live = nil })
 	plain.start(5, 1)
 	_, err = plain.ask(Request{Op: "log", Tasks: []uint64{5}})
 	require.ErrorContains(t, err, "keeps no output")
@@ -212,7 +212,9 @@ func TestLogAtTheEnd(t *testing.T) {
 		r.mu.Unlock()
 		replies, over := r.follow(7, follow)
 		r.end(a, task.OK, true)
-		require.Equal(t, "last", outputs(all(replies))["7 stdout"])
+		got := all(replies)
+		require.Equal(t, "last", outputs(got)["7 stdout"])
+		require.Equal(t, follow, len(got[len(got)-1].Ended) == 1)
 		require.NoError(t, <-over)
 	}
 }
@@ -246,7 +248,7 @@ func endings(list []Reply) (ends []string) {
 
 func TestAddAndWait(t *testing.T) {
 	r := newRun(t, nil)
-	r.s.cfg.Feed = instant{r, func(uint64) {}}
+	r.s.cfg.Feed = instant{r, func(uint64) {}}.Add
 	replies, err := r.ask(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"a", "b\xff", "c"}}})
 	require.NoError(t, err)
 	require.Equal(t, []uint64{1, 2, 3}, replies[0].Tasks)
@@ -298,7 +300,7 @@ func TestWaiterGoesAway(t *testing.T) {
 	r.end(r.start(2, 1), task.OK, true)
 	a := r.start(3, 1)
 	c.Close()
-	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "nobody to wait")
+	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "nobody to wait")
 	require.Equal(t, []task.Command{{Op: task.Cancel, IDs: []uint64{1, 3}}}, r.commands())
 	r.end(a, task.Cancelled, true)
 }
@@ -332,8 +334,7 @@ func TestFull(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	r := newRun(t, nil)
-	r.s.gap = time.Minute
+	r := newRun(t, func(c *Config) { c.gap = time.Minute })
 	replies, over := r.call(Request{Op: "watch"})
 	require.Equal(t, "watching", (<-replies).Name)
 	r.snap.At = time.Now()
@@ -385,8 +386,7 @@ func TestWatch(t *testing.T) {
 
 // TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.
 func TestSlowWatcher(t *testing.T) {
-	r := newRun(t, nil)
-	r.s.gap = time.Minute
+	r := newRun(t, func(c *Config) { c.gap = time.Minute })
 	c := r.dial()
 	watching, goOn := make(chan struct{}), make(chan struct{})
 	var got, lost int64
@@ -419,7 +419,10 @@ func TestSlowWatcher(t *testing.T) {
 	crewtest.Until(t, func() bool {
 		r.s.sink.mu.Lock()
 		defer r.s.sink.mu.Unlock()
-		return len(r.s.sink.watchers) == 1 && len(r.s.sink.watchers[0].events) == 0
+		for l := range r.s.sink.listeners {
+			return len(l.events) == 0
+		}
+		return false
 	}, "the events to be handed over")
 	r.s.Close()
 	require.NoError(t, <-over)
@@ -430,8 +433,8 @@ func TestSlowWatcher(t *testing.T) {
 
 func TestStatusAndExplain(t *testing.T) {
 	r := newRun(t, func(c *Config) {
-		c.Total = func() (int64, bool) { return 10, true }
-		c.PIDs = func() map[uint64]int { return map[uint64]int{4: 99} }
+		c.See.Total = func() (int64, bool) { return 10, true }
+		c.See.PIDs = func() map[uint64]int { return map[uint64]int{4: 99} }
 	})
 	now := time.Now().Round(0)
 	long := &task.Task{ID: 4, Key: "k\xff", Tag: "t", Argv: []string{"echo", strings.Repeat("x", 10_000)}}

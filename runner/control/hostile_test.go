@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
@@ -40,12 +43,10 @@ func (r *run) works() {
 func TestLongLines(t *testing.T) {
 	r := newRun(t, nil)
 	long := strings.Repeat("x", maxLine-len(`{"v":2,"op":"add","add":{"values":[""]}}`)-1)
-	for range 3 { // over one connection
-		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
-		require.NoError(t, err)
-		require.Len(t, replies[0].Tasks, 1)
-	}
-	_, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long + "x")}}})
+	replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
+	require.NoError(t, err)
+	require.Len(t, replies[0].Tasks, 1)
+	_, err = r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long + "x")}}})
 	require.ErrorContains(t, err, "longer than 8 MiB")
 
 	f := r.connect()
@@ -58,34 +59,29 @@ func TestLongLines(t *testing.T) {
 	require.True(t, err == nil || strings.Contains(err.Error(), "connection reset"), "%v", err)
 	r.works()
 
-	c := r.dial() // requests around the size of what is read at once
-	for size := block - 200; size < block+200; size += 7 {
-		replies, err := ask1(c, Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long[:size])}}})
+	for size := block - 200; size < block+200; size += 7 { // around what is read at once
+		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long[:size])}}})
 		require.NoError(t, err)
 		require.Len(t, replies[0].Tasks, 1)
 	}
 }
 
 func TestHalfALine(t *testing.T) {
-	r := newRun(t, nil)
-	r.s.lineTime = 100 * time.Millisecond
+	r := newRun(t, func(c *Config) { c.lineTime = 100 * time.Millisecond })
 	f := r.connect()
-	io.WriteString(f, `{"v":2,"op":"pause"}`+"\n"+`{"v":2,`)
+	io.WriteString(f, `{"v":2,`)
 	got, err := io.ReadAll(f)
 	require.NoError(t, err)
-	require.Equal(t, "{\"v\":2,\"end\":true}\n"+
-		`{"v":2,"end":true,"error":"bad request: the line took longer than 10 seconds","status":2}`+"\n", string(got))
+	require.Equal(t, `{"v":2,"end":true,"error":"bad request: the line took longer than 10 seconds","status":2}`+"\n", string(got))
 
-	// The time counts from the first byte of a line, and between lines there is none.
-	r.s.lineTime = time.Minute
+	r = newRun(t, nil)
 	f = r.connect()
-	for _, part := range []string{`{"v":2,`, `"op":"pau`, `se"}`, "\n", `{"v":2,"op":"pause"}`, "\n"} {
+	for _, part := range []string{`{"v":2,`, `"op":"pau`, `se"}`, "\n"} {
 		io.WriteString(f, part)
 	}
-	closeWrite(t, f)
 	got, err = io.ReadAll(f)
 	require.NoError(t, err)
-	require.Equal(t, "{\"v\":2,\"end\":true}\n{\"v\":2,\"end\":true}\n", string(got))
+	require.Equal(t, "{\"v\":2,\"end\":true}\n", string(got))
 }
 
 // TestClientsThatHang: those that take nothing neither slow the run nor its end.
@@ -102,7 +98,7 @@ func TestClientsThatHang(t *testing.T) {
 			io.WriteString(r.connect(), text)
 		}
 	}
-	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 9 }, "the clients")
+	crewtest.Until(t, func() bool { return r.listeners() == 9 }, "the clients")
 	long := strings.Repeat("x", 10_000)
 	began := time.Now()
 	for range 5000 {
@@ -114,20 +110,19 @@ func TestClientsThatHang(t *testing.T) {
 	began = time.Now()
 	r.s.Close()
 	require.Less(t, time.Since(began), time.Minute/2, "0.4s on an idle machine")
-	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "the clients")
+	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
 }
 
 // TestClientThatTakesNothing: its output is given up.
 func TestClientThatTakesNothing(t *testing.T) {
-	r := newRun(t, nil)
-	r.s.writeTime = 50 * time.Millisecond
+	r := newRun(t, func(c *Config) { c.writeTime = 50 * time.Millisecond })
 	a := r.start(1, 1)
 	a.out.Write(make([]byte, 4<<20))
 	f := r.connect()
 	io.WriteString(f, `{"v":2,"op":"log","tasks":[1],"follow":true}`+"\n")
 	_, err := f.Read(make([]byte, 1)) // now the output is on its way
 	require.NoError(t, err)
-	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "the clients")
+	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
 	r.works()
 	r.end(a, task.OK, true)
 }
@@ -135,8 +130,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 // TestSlowReaderAtTheEnd: a client that takes its time, but takes something, still
 // gets all of what its task has written.
 func TestSlowReaderAtTheEnd(t *testing.T) {
-	r := newRun(t, nil)
-	r.s.gap = time.Minute
+	r := newRun(t, func(c *Config) { c.gap = time.Minute })
 	c := r.dial()
 	got, slow := 0, true
 	over := make(chan error)
@@ -165,34 +159,30 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 // TestFeedThatHangs holds up the end of the run no more than a client.
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
-	r := newRunBeside(t, nil)
-	r.s.cfg.Feed = feedFunc(func(*Addition, func([]uint64)) error {
+	r := newRun(t, func(c *Config) { c.gap = 10 * time.Millisecond })
+	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
 		close(hangs)
 		<-goOn
 		return task.ErrFull
-	})
+	}
 	defer close(goOn)
 	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})
 	<-hangs
 	began := time.Now()
 	r.s.Close()
-	require.Less(t, time.Since(began), time.Minute/2, "3.1s on an idle machine")
+	require.Less(t, time.Since(began), time.Minute/2, "0.2s on an idle machine")
 	require.ErrorContains(t, <-over, "ended before it answered")
 }
 
-type feedFunc func(*Addition, func([]uint64)) error
-
-func (f feedFunc) Add(a *Addition, numbered func([]uint64)) error { return f(a, numbered) }
-
 func TestManyConnections(t *testing.T) {
-	r := newRunBeside(t, nil)
+	r := newRun(t, func(c *Config) { c.lineTime = time.Second / 2 })
 	var files []*os.File
 	for range mostConns {
 		f := r.connect()
 		files = append(files, f)
 		io.WriteString(f, `{"v":2,"op":"watch"}`+"\n")
 	}
-	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == mostConns }, "the clients")
+	crewtest.Until(t, func() bool { return r.listeners() == mostConns }, "the clients")
 	for range 3 {
 		_, err := r.ask(Request{Op: "hello"})
 		require.ErrorContains(t, err, "too many clients")
@@ -200,23 +190,16 @@ func TestManyConnections(t *testing.T) {
 	for _, f := range files {
 		f.Close()
 	}
-	r.works() // those that are gone make room at once
-	crewtest.Until(t, func() bool { return r.s.sink.asked.Load() == 0 }, "the clients")
-
-	// Those that do nothing make room.
-	crewtest.Until(t, func() bool {
-		r.s.mu.Lock()
-		defer r.s.mu.Unlock()
-		return len(r.s.conns) == 0
-	}, "all clients to go")
-	for range mostConns {
-		io.WriteString(r.connect(), `{"v":2,"op":"pause"}`+"\n")
-	}
-	crewtest.Until(t, func() bool {
+	room := func() bool {
 		_, err := r.ask(Request{Op: "hello"})
 		return err == nil
-	}, "room for a client")
-	require.LessOrEqual(t, len(r.commands()), mostConns)
+	}
+	crewtest.Until(t, room, "those that are gone to make room")
+	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
+	for range mostConns {
+		r.connect()
+	}
+	crewtest.Until(t, room, "those that ask nothing to make room")
 }
 
 func TestTwentyClientsAtOnce(t *testing.T) {
@@ -235,42 +218,25 @@ func TestTwentyClientsAtOnce(t *testing.T) {
 			r.end(a, task.OK, true)
 		}
 	})
+	requests := []Request{
+		{Op: "status"}, {Op: "pause"}, {Op: "resize", N: 1, Relative: true}, {Op: "explain", Tasks: []uint64{1, 2, 3}},
+		{Op: "add", Add: &Addition{Values: []task.Bytes{"a", "b"}}}, {Op: "cancel", Tasks: []uint64{7}}, {Op: "watch"},
+	}
+	enough := errors.New("enough was seen")
 	for n := range 20 {
 		clients.Go(func() {
-			c := r.dial()
 			rnd := rand.New(rand.NewSource(int64(n)))
 			for i := range 50 {
-				var q Request
-				switch rnd.Intn(7) {
-				case 0:
-					q = Request{Op: "status"}
-				case 1:
-					q = Request{Op: "pause"}
-				case 2:
-					q = Request{Op: "resize", N: 1, Relative: true}
-				case 3:
-					q = Request{Op: "add", Add: &Addition{Values: []task.Bytes{"a", "b"}}}
-				case 4:
-					q = Request{Op: "explain", Tasks: []uint64{1, 2, 3}}
-				case 5:
-					q = Request{Op: "cancel", Tasks: []uint64{uint64(i + 1)}}
-				case 6:
-					w := r.dial()
-					err := w.Call(Request{Op: "watch"}, func(_ []byte, reply *Reply) error {
-						if reply.Event == nil {
-							t.Error(reply.Error)
-						} else if reply.Name == "finished" || i%2 == 0 {
-							return io.EOF
-						}
-						return nil
-					})
-					w.Close()
-					if !strings.Contains(err.Error(), "ended before") {
-						t.Error(err)
+				q := requests[rnd.Intn(len(requests))]
+				c := r.dial()
+				err := c.Call(q, func(_ []byte, reply *Reply) error {
+					if q.Op == "watch" && reply.Event != nil && (reply.Name == "finished" || i%2 == 0) {
+						return enough
 					}
-					continue
-				}
-				if _, err := ask1(c, q); err != nil {
+					return nil
+				})
+				c.Close()
+				if q.Op == "watch" && err != enough || q.Op != "watch" && err != nil {
 					t.Errorf("%v: %v", q, err)
 				}
 			}
@@ -287,7 +253,7 @@ func TestFloodOfQuestions(t *testing.T) {
 	const takes = 10 * time.Millisecond
 	var mu sync.Mutex
 	looks := 0
-	r := newRunBeside(t, func(c *Config) {
+	r := newRun(t, func(c *Config) {
 		c.Do = func(cmd task.Command) task.Reply {
 			mu.Lock()
 			defer mu.Unlock()
@@ -300,9 +266,8 @@ func TestFloodOfQuestions(t *testing.T) {
 	var clients sync.WaitGroup
 	for range 10 {
 		clients.Go(func() {
-			c := r.dial()
 			for time.Since(began) < time.Second/4 {
-				if _, err := ask1(c, Request{Op: "status"}); err != nil {
+				if _, err := r.ask(Request{Op: "status"}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -320,28 +285,25 @@ func TestCloseAtAnyMoment(t *testing.T) {
 		r := newRun(t, nil)
 		var clients sync.WaitGroup
 		for n := range 5 {
-			c := r.dial()
+			q := Request{Op: "add", Wait: n == 0, Add: &Addition{Values: []task.Bytes{"x"}}}
+			if n == 1 {
+				q = Request{Op: "watch"}
+			} else if n == 2 {
+				q = Request{Op: "status"}
+			}
 			clients.Go(func() {
 				for {
-					q := Request{Op: "add", Wait: n == 0, Add: &Addition{Values: []task.Bytes{"x"}}}
-					if n == 1 {
-						q = Request{Op: "watch"}
+					c, err := Dial(Hello{PID: os.Getpid(), path: r.s.path})
+					replies := []Reply{}
+					if err == nil {
+						replies, err = ask1(c, q)
+						c.Close()
 					}
-					if n == 2 {
-						q = Request{Op: "status"}
+					if n == 1 && err == nil || err != nil && regexp.MustCompile("run.* is over| ended before| has ended").MatchString(err.Error()) {
+						return
 					}
-					replies, err := ask1(c, q)
-					_, isRefused := errors.AsType[*Refused](err)
-					switch {
-					case n == 1 && err == nil:
-						return
-					case isRefused && err.Error() == "the run is over", err != nil && strings.Contains(err.Error(), "ended before"):
-						return
-					case err != nil:
-						t.Errorf("%v", err)
-						return
-					case len(replies) == 0:
-						t.Error("no reply")
+					if err != nil || len(replies) == 0 {
+						t.Errorf("%v %v", replies, err)
 						return
 					}
 				}
@@ -377,16 +339,16 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzConnection: whatever bytes come, and however they are cut, each line gets an
+// FuzzConnection: whatever bytes come, and however they are cut, the first line gets an
 // answer and the run goes on.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("{\"v\":2,\"op\":\"status\"}\n"), 3)
 	f.Add([]byte("\n\n{}\n\x00\xff"), 1)
-	f.Add([]byte("{\"v\":2,\"op\":\"log\",\"tasks\":[7]}\n{\"v\":2,\"op\":\"add\",\"add\":{\"values\":[\"a\"]}}\n"), 50)
+	f.Add([]byte("{\"v\":2,\"op\":\"add\",\"add\":{\"values\":[\"a\"]}}\n"), 50)
 	dir := f.TempDir()
 	f.Setenv("XDG_RUNTIME_DIR", dir)
 	r := &run{wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: 1 << 30, tried: map[*Addition]bool{}}
-	r.s = Serve(Config{Name: "fake", Do: r.do, Live: r.output, Feed: r})
+	r.s = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add})
 	f.Cleanup(r.s.Close)
 	f.Fuzz(func(t *testing.T, text []byte, cut int) {
 		if strings.Contains(string(text), "watch") || strings.Contains(string(text), "wait") || strings.Contains(string(text), `\u`) {
@@ -395,26 +357,17 @@ func FuzzConnection(f *testing.F) {
 		r.t = t
 		c := r.connect()
 		go func() {
-			for rest := text; len(rest) > 0; {
-				n := len(rest)
-				if cut > 0 {
-					n = min(n, cut)
-				}
-				if _, err := c.Write(rest[:n]); err != nil {
+			for part := range slices.Chunk(text, max(1, cut)) {
+				if _, err := c.Write(part); err != nil {
 					break
 				}
-				rest = rest[n:]
 			}
-			closeWrite(t, c)
+			_ = with(c, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) })
 		}()
 		got, err := io.ReadAll(c)
-		require.NoError(t, err)
-		lines := strings.Count(string(text), "\n")
-		if len(text) > 0 && text[len(text)-1] != '\n' {
-			lines++
-		}
-		require.Equal(t, lines, strings.Count(string(got), `"end":true`), "%s", got)
-		require.Equal(t, lines, strings.Count(string(got), "\n"))
+		require.True(t, err == nil || errors.Is(err, unix.ECONNRESET), "%v", err) // more came than a line
+		require.Equal(t, 1, strings.Count(string(got), `"end":true`), "%s", got)
+		require.Equal(t, 1, strings.Count(string(got), "\n"))
 	})
 }
 

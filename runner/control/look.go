@@ -2,7 +2,6 @@ package control
 
 import (
 	"cmp"
-	"sync"
 	"time"
 
 	"crew/runner/task"
@@ -16,51 +15,41 @@ const (
 	rarest = 500 * time.Millisecond
 )
 
-// looks asks the run questions whose answers can take a while. Together they hold the
-// door for a small share of the time only, however many clients ask.
-type looks struct {
-	do      func(task.Command) task.Reply
-	closing <-chan struct{}
-
-	turn   sync.Mutex     // held from the wait for a question's turn to its answer
-	from   time.Time      // when the next one may be asked; under turn
-	latest *task.Snapshot // under turn
-}
-
-// ask asks when it is the question's turn.
-func (l *looks) ask(cmd task.Command) task.Reply {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	return l.next(cmd)
+// ask asks the run a question whose answer can take a while. Together such questions hold
+// the door for a small share of the time only, however many clients ask.
+func (s *Server) ask(cmd task.Command) task.Reply {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.next(cmd)
 }
 
 // next is ask for a caller that holds turn.
-func (l *looks) next(cmd task.Command) task.Reply {
-	if wait := time.Until(l.from); wait > 0 {
+func (s *Server) next(cmd task.Command) task.Reply {
+	if wait := time.Until(s.from); wait > 0 {
 		select {
 		case <-time.After(wait):
-		case <-l.closing:
+		case <-s.closing:
 		}
 	}
 	began := time.Now()
-	reply := l.do(cmd)
+	reply := s.cfg.Do(cmd)
 	now := time.Now()
-	l.from = now.Add(min(share*now.Sub(began), rarest))
+	s.from = now.Add(min(share*now.Sub(began), rarest))
 	return reply
 }
 
 // snapshot returns a snapshot that is not older than the call. Those who ask while
 // one is on the way share it.
-func (l *looks) snapshot() (*task.Snapshot, error) {
+func (s *Server) snapshot() (*task.Snapshot, error) {
 	asked := time.Now()
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	if l.latest == nil || l.latest.At.Before(asked) {
-		reply := l.next(task.Command{Op: task.Look})
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.latest == nil || s.latest.At.Before(asked) {
+		reply := s.next(task.Command{Op: task.Look})
 		if reply.Snapshot == nil || reply.Err != nil {
 			return nil, cmp.Or(reply.Err, error(errOver))
 		}
-		l.latest = reply.Snapshot
+		s.latest = reply.Snapshot
 	}
-	return l.latest, nil
+	return s.latest, nil
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,12 +16,11 @@ const (
 	mostWorkers = 100_000
 )
 
-// op is what a request can ask for.
+// op is a kind of request.
 type op struct {
 	name  string
-	takes string  // the members of such a request beside v and op, separated by blanks
-	sends task.Op // the command that carries it out, unless do does
-	do    func(*conn, *Request) (*Reply, error)
+	takes string                                // the members of such a request beside v and op, separated by blanks
+	do    func(*conn, *Request) (*Reply, error) // returns the last reply, and why it failed
 }
 
 var ops = [...]op{
@@ -31,13 +29,13 @@ var ops = [...]op{
 	{name: "watch", do: (*conn).watch},
 	{name: "log", takes: "tasks follow", do: (*conn).log},
 	{name: "explain", takes: "tasks", do: (*conn).explain},
-	{name: "pause", sends: task.Pause},
-	{name: "resume", sends: task.Resume},
+	{name: "pause", do: send(task.Pause)},
+	{name: "resume", do: send(task.Resume)},
 	{name: "resize", takes: "n relative", do: (*conn).resize},
 	{name: "cancel", takes: "tasks key", do: (*conn).cancel},
 	{name: "retry", takes: "tasks", do: (*conn).retry},
 	{name: "drain", takes: "rest", do: (*conn).drain},
-	{name: "stop", sends: task.Stop},
+	{name: "stop", do: send(task.Stop)},
 	{name: "add", takes: "add wait", do: (*conn).add},
 }
 
@@ -51,60 +49,27 @@ func opOf(name string) *op {
 	return nil
 }
 
-// answer carries out a request and replies to it.
-func (c *conn) answer(r *Request) {
-	switch o := opOf(r.Op); {
-	case o.do == nil:
-		c.end(c.send(task.Command{Op: o.sends}))
-	default:
-		c.end(o.do(c, r))
-	}
-}
-
-func (c *conn) send(cmd task.Command) (*Reply, error) { return nil, c.s.cfg.Do(cmd).Err }
-
-func (s *Server) total() (int64, bool) {
-	if s.cfg.Total == nil {
-		return 0, false
-	}
-	return s.cfg.Total()
+// send returns a function that has a command carried out.
+func send(op task.Op) func(*conn, *Request) (*Reply, error) {
+	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.s.cfg.Do(task.Command{Op: op}).Err }
 }
 
 func (c *conn) hello(*Request) (*Reply, error) {
-	s := c.s
-	snap, err := s.looks.snapshot()
+	snap, err := c.s.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	total, known := s.total()
-	return &Reply{Hello: &Hello{
-		PID: os.Getpid(), Name: s.cfg.Name, Command: task.Bytes(task.Shorten(s.cfg.Command, longest)), Dir: task.Bytes(s.cfg.Dir),
-		Feeds: s.cfg.Feed != nil, Values: s.cfg.Values, Most: s.cfg.Most, Since: s.since, State: snap.State.String(), Progress: progress(snap, total, known),
-	}}, nil
+	h := c.s.cfg.About
+	h.State, h.Progress = snap.State.String(), progress(snap, c.s.cfg.See.Total)
+	return &Reply{Hello: &h}, nil
 }
 
 func (c *conn) status(*Request) (*Reply, error) {
-	snap, err := c.s.looks.snapshot()
+	snap, err := c.s.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	total, known := c.s.total()
-	status := StatusOf(snap, total, known)
-	if c.s.cfg.PIDs != nil {
-		pids := c.s.cfg.PIDs()
-		for i := range status.Tasks {
-			status.Tasks[i].PID = pids[status.Tasks[i].Task]
-		}
-	}
-	if c.s.cfg.Said != nil {
-		said := c.s.cfg.Said()
-		for i := range status.Tasks {
-			t := &status.Tasks[i]
-			t.Said = task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
-		}
-	}
-	status.Ended = c.s.ended(time.Now())
-	return &Reply{Run: status}, nil
+	return &Reply{Run: c.s.describe(snap)}, nil
 }
 
 // final returns the status of a run that is over, or nil if it did not get to its end.
@@ -115,9 +80,24 @@ func (s *Server) final() *Status {
 	if stats == nil {
 		return nil
 	}
-	total, known := s.total()
-	status := StatusOf(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats}, total, known)
-	status.Ended = s.ended(status.At)
+	return s.describe(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats})
+}
+
+// describe returns the status of the run at a moment, with what ended before it.
+func (s *Server) describe(snap *task.Snapshot) *Status {
+	status := StatusOf(snap, s.cfg.See.Total)
+	var pids map[uint64]int
+	var said map[uint64][]byte
+	if see := s.cfg.See; see.PIDs != nil {
+		pids = see.PIDs()
+	} else if see.Said != nil {
+		said = see.Said()
+	}
+	for i := range status.Tasks {
+		t := &status.Tasks[i]
+		t.PID, t.Said = pids[t.Task], task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
+	}
+	status.Ended = s.ended(time.Now())
 	return status
 }
 
@@ -140,16 +120,14 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	var errs error
 	do := s.cfg.Do
 	if op == task.Explain {
-		do = s.looks.ask // the run may have to look at all tasks
+		do = s.ask // the run may have to look at all tasks
 	}
-	parts := slices.Collect(slices.Chunk(ids, mostIDs))
-	if len(ids) == 0 {
-		parts = [][]uint64{nil}
-	}
-	for _, part := range parts {
+	for begun := false; len(ids) > 0 || !begun; begun = true {
 		if s.over() {
 			return reply, errOver
 		}
+		part := ids[:min(len(ids), mostIDs)]
+		ids = ids[len(part):]
 		got := do(task.Command{Op: op, IDs: part})
 		reply.Tasks = append(reply.Tasks, got.IDs...)
 		now := time.Now()
@@ -173,14 +151,15 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 	case r.N < 1:
 		return nil, bad("resize needs a number of workers: pause starts nothing more")
 	}
-	return c.send(cmd)
+	return nil, c.s.cfg.Do(cmd).Err
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
+	op := task.Drain
 	if r.Rest {
-		return c.send(task.Command{Op: task.Rest})
+		op = task.Rest
 	}
-	return c.send(task.Command{Op: task.Drain})
+	return nil, c.s.cfg.Do(task.Command{Op: op}).Err
 }
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
@@ -208,21 +187,21 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var ids []uint64
 	var f *follower
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
-		err := c.s.cfg.Feed.Add(a, func(got []uint64) {
-			ids = slices.Clone(got)
-			if r.Wait {
-				f = c.s.sink.follow(ids...)
+		err := c.s.cfg.Feed(a, func(got []uint64) {
+			if ids = slices.Clone(got); r.Wait {
+				f = newFollower(c, c.s.sink.listen(ids), ids...)
 			}
 		})
 		if err == nil {
 			break
 		}
-		c.s.sink.unfollow(f)
-		f = nil
+		if f != nil {
+			f.close()
+			f = nil
+		}
 		if !a.Block || !errors.Is(err, task.ErrFull) {
 			return nil, err
 		}
-		_ = c.flush()
 		if !c.pause(wait) {
 			return nil, errOver
 		}
@@ -230,23 +209,12 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if f == nil {
 		return &Reply{Tasks: ids}, nil
 	}
-	defer c.s.sink.unfollow(f)
+	defer f.close()
 	c.put(&Reply{Tasks: ids})
 	_ = c.flush()
-	ended, err := c.follow(f)
+	ended, err := f.follow(false)
 	if left := f.left(); err != nil && len(left) > 0 {
 		_, _ = c.s.each(task.Cancel, left)
 	}
 	return &Reply{Ended: ended}, err
-}
-
-// pause waits for a while. It returns false if the client went away or the run is
-// over.
-func (c *conn) pause(d time.Duration) bool {
-	select {
-	case <-c.s.closing:
-		return false
-	case <-time.After(d):
-		return !c.gone()
-	}
 }

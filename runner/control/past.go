@@ -106,51 +106,52 @@ func (l *pasts) remove(id uint64) {
 	})
 }
 
-// pasts returns what is remembered, the latest first.
-func (k *Sink) pasts() []past {
+// remembered returns what is remembered of a task or, for 0, of all, the latest first.
+func (k *Sink) remembered(id uint64) (list []past) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var list []past
+	return k.remembers(id)
+}
+
+// remembers is remembered for a caller that holds mu.
+func (k *Sink) remembers(id uint64) (list []past) {
 	for _, l := range [...]*pasts{&k.failed, &k.others} {
 		for _, p := range l.list {
-			list = append(list, *p)
+			if id == 0 || p.result.Task.ID == id {
+				list = append(list, *p)
+			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b past) int { return b.result.End.Compare(a.result.End) })
 	return list
 }
 
-// find returns what is remembered of a task that has ended.
-func (k *Sink) find(id uint64) (p past, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, l := range [...]*pasts{&k.failed, &k.others} {
-		for _, p := range l.list {
-			if p.result.Task.ID == id && p.due.IsZero() {
-				return *p, true
-			}
+// find returns what is remembered of a task that has ended, or nil.
+func (k *Sink) find(id uint64) *past {
+	for _, p := range k.remembered(id) {
+		if p.due.IsZero() {
+			return &p
 		}
 	}
-	return past{}, false
+	return nil
 }
 
-// join returns a follower of a task and, if its latest attempt has failed and it is to be
-// tried again, what is remembered of that. The follower gets all that comes after it.
-func (k *Sink) join(id uint64) (f *follower, was *past) {
+// join returns a listener for a task and, if its latest attempt has failed and it is to be
+// tried again, what is remembered of that. The listener gets all that comes after it.
+func (k *Sink) join(id uint64) (l *listener, was *past) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, p := range k.failed.list {
-		if p.result.Task.ID == id && !p.due.IsZero() {
-			copied := *p
-			was = &copied
+	for _, p := range k.remembers(id) {
+		if !p.due.IsZero() {
+			was = &p
 		}
 	}
-	return k.follows(id), was
+	return k.listens([]uint64{id}), was
 }
 
 // ended lists what is remembered of tasks that have ended or failed, the latest first.
 func (s *Server) ended(now time.Time) (list []Where) {
-	for _, p := range s.sink.pasts() {
+	for _, p := range s.sink.remembered(0) {
 		w, kept := Where{State: "ended"}, p.past(false)
 		if !p.due.IsZero() {
 			w.State, w.Blocking = "waiting", blocking(&task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}, now)
@@ -170,7 +171,7 @@ func (s *Server) recall(list []Where, all bool) {
 		if w.State != "ended" && w.State != "held" {
 			continue
 		}
-		if p, ok := s.sink.find(w.Task); ok {
+		if p := s.sink.find(w.Task); p != nil {
 			kept := p.past(false)
 			w.recall(&kept)
 		} else {
@@ -180,7 +181,7 @@ func (s *Server) recall(list []Where, all bool) {
 	if !all || len(missing) == 0 {
 		return
 	}
-	if s.cfg.Ended == nil {
+	if s.cfg.See.Ended == nil {
 		for _, w := range missing {
 			if w.Held == 0 && w.Outcome == 0 {
 				w.Hint = "--state DIR keeps more"
@@ -188,7 +189,7 @@ func (s *Server) recall(list []Where, all bool) {
 		}
 		return
 	}
-	for id, p := range s.cfg.Ended(slices.Collect(maps.Keys(missing))...) {
+	for id, p := range s.cfg.See.Ended(slices.Collect(maps.Keys(missing))...) {
 		missing[id].recall(&p)
 	}
 }
@@ -196,12 +197,11 @@ func (s *Server) recall(list []Where, all bool) {
 // past returns what is kept of a task that has ended: what is remembered if that is
 // all of its output, or else what is recorded, if anything.
 func (s *Server) past(id uint64) (p task.Past, ok bool) {
-	was, ok := s.sink.find(id)
-	if ok {
-		p = was.past(s.cfg.Live != nil)
+	if was := s.sink.find(id); was != nil {
+		ok, p = true, was.past(s.cfg.See.Live != nil)
 	}
-	if s.cfg.Ended != nil && (!ok || p.Cut != [2]int64{}) {
-		if recorded, found := s.cfg.Ended(id)[id]; found && (recorded.Kept || !ok) {
+	if s.cfg.See.Ended != nil && (!ok || p.Cut != [2]int64{}) {
+		if recorded, found := s.cfg.See.Ended(id)[id]; found && (recorded.Kept || !ok) {
 			return recorded, true
 		}
 	}
@@ -209,13 +209,10 @@ func (s *Server) past(id uint64) (p task.Past, ok bool) {
 }
 
 // tail is the end of an output as a task.Live.
-type tail []byte
-
-// ReadAt reads from an offset on.
-func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(t).ReadAt(p, off) }
+type tail struct{ *bytes.Reader }
 
 // Close does nothing.
-func (t tail) Close() error { return nil }
+func (tail) Close() error { return nil }
 
 // past returns p as what is kept of a task.
 func (p *past) past(keeps bool) task.Past {
@@ -225,7 +222,7 @@ func (p *past) past(keeps bool) task.Past {
 	out.Record = record(t, out.Command)
 	for i, o := range p.outs {
 		if len(o) > 0 {
-			out.Outputs[i], out.Kept = tail(o), true
+			out.Outputs[i], out.Kept = tail{bytes.NewReader(o)}, true
 		}
 	}
 	return out

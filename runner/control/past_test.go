@@ -21,7 +21,7 @@ func ids(list []Where) (ids []uint64) {
 
 // What has ended is remembered, the failed ones beside the others, the latest first.
 func TestPast(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.Live = nil })
+	r := newRun(t, func(c *Config) { c.See.Live = nil })
 	ends := func(id uint64, o task.Outcome) {
 		a := r.start(id, 1)
 		a.err.Write([]byte("oops\n"))
@@ -84,8 +84,7 @@ func TestPastRetried(t *testing.T) {
 	r.end(a, task.OK, true)
 	require.Equal(t, map[string]string{"8 stdout": "yes"}, outputs(all(following)))
 	require.NoError(t, <-over)
-	_, ok := r.s.sink.find(7)
-	require.False(t, ok)
+	require.Nil(t, r.s.sink.find(7))
 	r.end(r.start(7, 3), task.OK, true)
 	ended = r.s.ended(time.Now())
 	require.Equal(t, []uint64{7, 8}, ids(ended))

@@ -1,18 +1,19 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 const (
 	mostConns = 64
-	// idleLeast is how long a connection is idle before another may take its place.
-	idleLeast = time.Second
 	// Once the server closes, a connection may still be written to while its client
 	// takes something every partingGap, and for partingGaps of them at most.
 	partingGap  = 250 * time.Millisecond
@@ -23,35 +24,35 @@ const (
 type Server struct {
 	// configuration
 
-	cfg   Config
-	since time.Time
-	sink  Sink
-	looks looks
-
-	lineTime, writeTime, gap time.Duration // other than the constants in tests
+	cfg  Config
+	sink Sink
 
 	// state
 
 	closing chan struct{} // closed when the run is over
 	wg      sync.WaitGroup
 
+	turn   sync.Mutex     // held from the wait for a question's turn to its answer
+	from   time.Time      // when the next one may be asked; under turn
+	latest *task.Snapshot // under turn
+
 	mu     sync.Mutex
-	timer  *time.Timer // until the socket is made
-	socket *os.File    // nil without one
+	socket *os.File // nil without one
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
-	closed bool
 }
 
 // Serve makes the server of a run. Where no socket can be made, the run has none.
 func Serve(cfg Config) *Server {
-	s := &Server{cfg: cfg, since: time.Now(), lineTime: lineTime, writeTime: writeTime, gap: partingGap, closing: make(chan struct{})}
-	s.looks.do, s.looks.closing = cfg.Do, s.closing
+	about := &cfg.About
+	about.PID, about.Feeds, about.Since = os.Getpid(), cfg.Feed != nil, time.Now()
+	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
+	cfg.lineTime, cfg.writeTime = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.writeTime, writeTime)
+	cfg.gap = cmp.Or(cfg.gap, partingGap)
+	s := &Server{cfg: cfg, closing: make(chan struct{})}
 	if cfg.Soon > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.timer = time.AfterFunc(cfg.Soon, s.open)
+		time.AfterFunc(cfg.Soon, s.open)
 	} else {
 		s.open()
 	}
@@ -73,7 +74,7 @@ func (s *Server) Sink() *Sink { return &s.sink }
 func (s *Server) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.over() {
 		return
 	}
 	f, path, err := listen()
@@ -104,65 +105,42 @@ func (s *Server) accept(socket *os.File) {
 
 // welcome serves a client, or tells it why not.
 func (s *Server) welcome(f *os.File) {
-	c := newConn(s, f)
-	uid, err := peer(f)
-	switch {
-	case err != nil:
-	case !allowed(uid, uint32(os.Geteuid())):
-		err = &Refused{"this run belongs to another user", refused}
-	default:
-		if err = s.enter(c); err == nil {
-			s.wg.Go(func() {
-				defer s.leave(c)
-				c.serve()
-			})
-			return
-		}
+	c := &conn{s: s, f: f}
+	if err := s.enter(c); err != nil {
+		c.end(nil, err)
+		_ = f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
+		_, _ = f.Write(c.out.Bytes())
+		_ = f.Close()
+		return
 	}
-	c.fail(err)
-	_ = f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
-	_ = c.flush()
-	_ = f.Close()
+	s.wg.Go(func() {
+		c.serve()
+		_ = f.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	})
 }
 
-// enter adds a connection, if there are not too many.
+// enter adds a connection if its client may have one.
 func (s *Server) enter(c *conn) error {
+	uid, err := peer(c.f)
+	if err != nil {
+		return err
+	}
+	if !allowed(uid, uint32(os.Geteuid())) {
+		return &Refused{"this run belongs to another user", refused}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.over():
 		return errOver
-	}
-	if len(s.conns) >= mostConns && !s.makeRoom() {
+	case len(s.conns) >= mostConns:
 		return &Refused{"too many clients are connected to this run: try again later", refused}
 	}
 	s.conns[c] = struct{}{}
 	return nil
-}
-
-// makeRoom gives up the connections whose clients are gone or, without any, the one
-// that has been idle for the longest time. The caller must hold mu.
-func (s *Server) makeRoom() bool {
-	var oldest *conn
-	since := time.Now().Add(-idleLeast).UnixNano()
-	for c := range s.conns {
-		if gone(c.f) {
-			delete(s.conns, c)
-		} else if idle := c.idle.Load(); idle != 0 && idle < since {
-			oldest, since = c, idle
-		}
-	}
-	if len(s.conns) >= mostConns && oldest != nil {
-		_ = oldest.f.SetReadDeadline(time.Unix(1, 0))
-		delete(s.conns, oldest)
-	}
-	return len(s.conns) < mostConns
-}
-
-func (s *Server) leave(c *conn) {
-	_ = c.f.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
 }
 
 // Close removes the socket and ends the connections. Clients that go on reading get
@@ -170,16 +148,11 @@ func (s *Server) leave(c *conn) {
 // for those that do not read. It may be called again.
 func (s *Server) Close() {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
+	again := s.over()
+	if !again {
+		close(s.closing)
 	}
-	s.closed = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	close(s.closing)
-	if s.socket == nil {
+	if again || s.socket == nil {
 		s.mu.Unlock()
 		return
 	}
@@ -187,7 +160,7 @@ func (s *Server) Close() {
 	_ = s.socket.Close()
 	for c := range s.conns {
 		_ = c.f.SetReadDeadline(time.Unix(1, 0))
-		_ = c.f.SetWriteDeadline(time.Now().Add(s.gap))
+		_ = c.f.SetWriteDeadline(time.Now().Add(s.cfg.gap))
 	}
 	s.mu.Unlock()
 	s.part()
@@ -203,7 +176,7 @@ func (s *Server) part() {
 	select {
 	case <-over:
 		return
-	case <-time.After(partingGaps * s.gap):
+	case <-time.After(partingGaps * s.cfg.gap):
 	}
 	s.mu.Lock()
 	for c := range s.conns {

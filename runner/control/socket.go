@@ -108,19 +108,27 @@ func accept(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "client"), nil
 }
 
-// peer returns the user at the other end of a connection.
-func peer(f *os.File) (uid uint32, err error) {
+// with calls do with the file descriptor of f.
+func with(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var cred *unix.Ucred
 	var failed error
-	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, failed); err != nil {
-		return 0, err
-	}
-	return cred.Uid, nil
+	err = raw.Control(func(fd uintptr) { failed = do(int(fd)) })
+	return errors.Join(err, failed)
+}
+
+// peer returns the user at the other end of a connection.
+func peer(f *os.File) (uid uint32, err error) {
+	err = with(f, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			uid = cred.Uid
+		}
+		return err
+	})
+	return uid, err
 }
 
 // allowed reports whether a user may control a run of user own.
@@ -129,14 +137,11 @@ func allowed(uid, own uint32) bool { return uid == own || uid == 0 }
 // gone reports whether the other end of a connection is closed. Half of it may be:
 // a client that has nothing more to ask may still listen.
 func gone(f *os.File) bool {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return true
-	}
 	set := []unix.PollFd{{}}
-	err = raw.Control(func(fd uintptr) {
+	err := with(f, func(fd int) error {
 		set[0].Fd = int32(fd)
-		_, _ = unix.Poll(set, 0)
+		_, _ = unix.Poll(set, 0) // a signal may interrupt it: nothing is known then
+		return nil
 	})
 	return err != nil || set[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 }

@@ -10,13 +10,13 @@ import (
 // longest is how many bytes of a command are shown. Whole ones can be megabytes.
 const longest = 1000
 
-// StatusOf returns the JSON form of a snapshot. total is the number of tasks of the
-// whole input, if that is known.
-func StatusOf(s *task.Snapshot, total int64, known bool) *Status {
+// StatusOf returns the JSON form of a snapshot. total, which may be nil, returns the
+// number of tasks of the whole input, if that is known.
+func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status {
 	st := &s.Stats
 	out := &Status{
 		At: s.At, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
-		Progress: progress(s, total, known), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried, Lost: st.Lost,
+		Progress: progress(s, total), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Queued: int64(s.Queued), Buffer: int64(s.Buffer), Aside: int64(s.Aside),
 		Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
 		Workers: []Worker{}, Tasks: []Where{}, Waits: []Blocking{}, Blocking: blocking(s.Blocking, s.At),
@@ -58,15 +58,17 @@ func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	return (*task.Seconds)(&left)
 }
 
-func progress(s *task.Snapshot, total int64, known bool) Progress {
+func progress(s *task.Snapshot, total func() (int64, bool)) Progress {
 	st := &s.Stats
 	p := Progress{Done: st.Done(), Failed: st.Failed(), Dropped: st.Finished() - st.Done(), Running: st.Running}
 	p.Waiting = max(0, st.Admitted-st.Finished()-p.Running)
-	switch {
-	case known:
-		p.Total = &total
-	case st.InputEnd:
+	if st.InputEnd {
 		p.Total = &st.Admitted
+	}
+	if total != nil {
+		if all, known := total(); known {
+			p.Total = &all
+		}
 	}
 	return p
 }

@@ -29,7 +29,7 @@ func TestStatusLines(t *testing.T) {
 		Blocking: &task.Blocking{By: task.BySlots, Tasks: 5},
 	}
 	text := func(total int64, known bool) string {
-		return strings.Join(StatusOf(snap, total, known).Lines(), "\n") + "\n"
+		return strings.Join(StatusOf(snap, func() (int64, bool) { return total, known }).Lines(), "\n") + "\n"
 	}
 	require.Equal(t, `draining, 1m30s after the start: 3 of at least 12 tasks finished, 1 failed, 2 running
 2 workers, 2.0/min

@@ -19,8 +19,7 @@ const (
 	maxLine = 8 << 20 // bytes of a request
 )
 
-// Request is one line from a client. The server handles the requests of a connection
-// one after another, and a client may send some ahead.
+// Request is the line that a client sends over a connection.
 type Request struct {
 	V        int         `json:"v"`
 	Op       string      `json:"op"`
@@ -34,8 +33,8 @@ type Request struct {
 	Add      *Addition   `json:"add,omitempty"`
 }
 
-// Reply is one line from the server. Each request has one or more, and exactly the
-// last one has End. The other members depend on the request, as the comments say.
+// Reply is one line from the server. A request has one or more, and exactly the last
+// one has End. The other members depend on the request, as the comments say.
 type Reply struct {
 	V   int  `json:"v"`
 	End bool `json:"end,omitempty"`
@@ -60,7 +59,7 @@ type Reply struct {
 	Cut    int64  `json:"cut,omitempty"`    // log: how many bytes of the stream came before, and are not kept
 }
 
-// Event is what watch tells. Which members an event has follows from its name.
+// Event is one line of watch. Which members an event has follows from its name.
 type Event struct {
 	// Name is watching (the first one: from here on nothing is missed), admitted,
 	// started, retried, finished, input-end, resized, draining, stopping, blocked,

@@ -18,8 +18,8 @@ import (
 // can share them.
 const mostEnvironments = 4 << 20
 
-// feed brings the tasks of crew serve into its run: it is the control.Feed that takes
-// them from clients, and the run's Source, which has none of its own. Many clients may
+// feed brings the tasks of crew serve into its run: it takes them
+// from clients, and is the run's Source, which has none of its own. Many clients may
 // add at once. The one that has the turn admits what all of them have brought so far,
 // so they share a sync of the journal (group commit).
 type feed struct {
@@ -122,7 +122,7 @@ func (f *feed) restore() error {
 	return nil
 }
 
-// Add implements control.Feed. Once it returns nil, the tasks are in the journal, if
+// Add is the Feed of the control server. Once it returns nil, the tasks are in the journal, if
 // there is one, and run even if this run ends before.
 func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) error {
 	if err := f.check(a); err != nil {

@@ -33,25 +33,26 @@ func (w *wiring) openControl() error {
 	}
 	dir, _ := os.Getwd() // crew ctl ls can do without
 	cfg := control.Config{
-		Name: w.opts.Control.Name, Command: commandLine(w.args), Dir: dir, Do: w.do, Total: w.tasks, Soon: controlAfter,
+		About: control.Hello{Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)},
+		Do:    w.do, See: control.Sight{Total: w.tasks}, Soon: controlAfter,
 	}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {
-		cfg.Live = x.Live
+		cfg.See.Live = x.Live
 	}
 	switch x := w.exec.(type) {
 	case interface{ PIDs() map[uint64]int }:
-		cfg.PIDs = x.PIDs
+		cfg.See.PIDs = x.PIDs
 	case interface{ Said() map[uint64][]byte }:
-		cfg.Said = x.Said
+		cfg.See.Said = x.Said
 	}
 	if w.state != nil {
-		cfg.Ended = w.state.Past
+		cfg.See.Ended = w.state.Past
 	}
 	if w.feed != nil {
-		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed, 0
-		cfg.Values, cfg.Most = w.opts.TakesValues(), w.opts.Serve.MaxQueued
+		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0
+		cfg.About.Values, cfg.About.Most = w.opts.TakesValues(), w.opts.Serve.MaxQueued
 	}
 	if w.worker != nil {
 		cfg.Soon = 0
@@ -77,8 +78,7 @@ func (w *wiring) tasks() (n int64, known bool) { return w.total.get(countWithin)
 
 // status prints at SIGQUIT what crew ctl status prints.
 func (w *wiring) status(now *task.Snapshot) {
-	total, known := w.tasks()
-	lines := control.StatusOf(now, total, known).Lines()
+	lines := control.StatusOf(now, w.tasks).Lines()
 	w.screen.Status(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`))
 }
 

@@ -83,7 +83,7 @@ func TestKeys(t *testing.T) {
 
 	// Nothing to choose, and nobody to ask.
 	a = keyed(t, 0, "")
-	a.ended = nil
+	a.tasks = nil
 	a.key(tcell.KeyRune, 'c')
 	require.Equal(t, "no task is running", a.message)
 	require.Equal(t, "task 101 has ended", keyed(t, 3, "Ec").message)

@@ -13,43 +13,66 @@ import (
 	"crew/runner/control"
 )
 
+const (
+	lookEvery = time.Second            // between two looks at the run
+	lookLeast = 500 * time.Millisecond // the same, after something was done
+	again     = 50 * time.Millisecond  // until it is watched again after an error
+)
+
 // connect starts to exchange requests and answers with the run, and to learn of its end.
 // The goroutines end with the program, or before it with the run.
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
 	a.follow = func(l *log) { go a.followLog(hello, l) }
-	go a.exchange(hello)
-	go a.watch(hello)
+	over := make(chan struct{})
+	go a.exchange(hello, over)
+	go func() {
+		defer close(over)
+		a.watch(hello)
+	}()
 }
 
-// call sends a request on a connection of its own: the run closes those that idle if
-// there are too many.
-func call(hello control.Hello, r control.Request, each func(*control.Reply)) error {
+// call sends a request on a connection of its own, as the run closes those that idle if
+// there are too many. It returns the last reply.
+func call(hello control.Hello, r control.Request) (last *control.Reply, err error) {
 	client, err := control.Dial(hello)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer client.Close()
-	return client.Call(r, func(_ []byte, reply *control.Reply) error { each(reply); return nil })
+	err = client.Call(r, func(_ []byte, reply *control.Reply) error {
+		last = reply
+		return nil
+	})
+	return last, err
 }
 
-// exchange sends the requests to the run one after another, and posts the answers.
-func (a *app) exchange(hello control.Hello) {
+// exchange looks at the run again and again, sends it the requests one after another,
+// and posts the answers, until the run is over.
+func (a *app) exchange(hello control.Hello, over <-chan struct{}) {
 	m := &meter{}
-	for request := range a.asks {
-		var last control.Reply
-		err := call(hello, request, func(r *control.Reply) { last = *r })
-		if err == nil && last.Run != nil {
-			used := m.measure(time.Now(), attempts(last.Run))
+	for last, wait := (time.Time{}), lookEvery; ; {
+		select {
+		case <-over:
+			return
+		case request := <-a.asks:
+			reply, err := call(hello, request)
+			a.post(func() { a.answered(&request, reply, err) })
+			wait = lookLeast
+		case <-time.After(time.Until(last.Add(wait))):
+			last, wait = time.Now(), lookEvery
+			reply, err := call(hello, control.Request{Op: "status"})
+			if err != nil || reply.Run == nil {
+				continue // the watch knows whether the run is over
+			}
+			used := m.measure(time.Now(), attempts(reply.Run))
 			a.post(func() {
-				if a.looking = false; a.over == "" {
-					a.learn(last.Run, used, time.Now())
+				if a.over == "" {
+					a.learn(reply.Run, used, time.Now())
 				}
 			})
-			continue
 		}
-		a.post(func() { a.answered(&request, &last, err) })
 	}
 }
 
@@ -66,12 +89,7 @@ func attempts(s *control.Status) map[int]time.Time {
 
 // answered shows the answer to a request that steers the run.
 func (a *app) answered(request *control.Request, reply *control.Reply, err error) {
-	if request.Op == "status" {
-		a.looking = false
-	}
 	switch {
-	case request.Op == "status": // the watch knows whether the run is over
-		return
 	case err != nil:
 		a.message = err.Error()
 		if what, ok := strings.CutPrefix(a.message, "it "); ok {
@@ -86,69 +104,38 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 	case request.Op == "retry":
 		a.message = fmt.Sprintf("task %d is tried again now", request.Tasks[0])
 	}
-	a.look()
 }
 
-// queue says how many tasks wait, and where.
-func queue(s *control.Status) string {
-	var parts []string
-	add := func(n int64, text string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf(text, n))
-		}
-	}
-	add(s.Queued, "%d read ahead")
-	add(s.Aside, "%d set aside")
-	add(s.Held, "%d results held back")
-	return strings.Join(parts, ", ")
-}
-
-// watch posts how the run ended.
+// watch waits for the end of the run, and posts how it ended.
 func (a *app) watch(hello control.Hello) {
 	for {
-		var final *control.Status
-		err := call(hello, control.Request{Op: "watch"}, func(r *control.Reply) {
-			final = r.Run
-		})
+		last, err := call(hello, control.Request{Op: "watch"})
+		how := "ended"
+		_, refused := errors.AsType[*control.Refused](err)
 		switch {
-		case err == nil:
-			a.post(func() {
-				if final != nil {
-					a.learn(final, nil, time.Now())
-				}
-				a.end("ended")
-			})
-			return
-		case errors.Is(err, os.ErrNotExist): // while nothing was watched
-			a.post(func() { a.end("ended") })
-			return
+		case err == nil, errors.Is(err, os.ErrNotExist): // it ended while nothing was watched
 		case errors.Is(err, unix.ECONNREFUSED):
-			a.post(func() { a.end(killed) })
-			return
-		case refused(err): // there is no room for one more client
+			how = killed
+		case refused: // there is no room for one more client
 			a.post(func() { a.message = "the end of the run will not be seen: " + err.Error() })
 			time.Sleep(patience)
+			continue
 		default: // killed, or it has given up this client, which was stopped
 			time.Sleep(again)
+			continue
 		}
+		a.post(func() {
+			if err == nil && last.Run != nil {
+				a.learn(last.Run, nil, time.Now())
+			}
+			a.end(how)
+		})
+		return
 	}
-}
-
-// refused reports whether err is that of a run that answers.
-func refused(err error) bool {
-	_, ok := errors.AsType[*control.Refused](err)
-	return ok
 }
 
 // killed is the outcome of a run that vanished without saying how it ended.
 const killed = "killed"
-
-// end records that the run is over.
-func (a *app) end(how string) {
-	if a.over == "" {
-		a.over, a.ask, a.message, a.tasks, a.waits = how, nil, "", nil, nil
-	}
-}
 
 // followLog posts the output of a task to a log, until it is left.
 func (a *app) followLog(hello control.Hello, l *log) {

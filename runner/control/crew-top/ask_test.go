@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -60,8 +59,11 @@ func TestApp(t *testing.T) {
 	}}
 	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2
 	server := control.Serve(control.Config{
-		Name: "fake", Do: f.do, PIDs: func() map[uint64]int { return map[uint64]int{7: os.Getpid()} },
-		Total: func() (int64, bool) { return 9, true },
+		About: control.Hello{Name: "fake"}, Do: f.do,
+		See: control.Sight{
+			PIDs:  func() map[uint64]int { return map[uint64]int{7: os.Getpid()} },
+			Total: func() (int64, bool) { return 9, true },
+		},
 	})
 	defer server.Close()
 	hello, err := control.Find(strconv.Itoa(os.Getpid()))
@@ -118,13 +120,4 @@ func TestApp(t *testing.T) {
 	require.NoError(t, <-over)
 	require.Len(t, f.did, 1)
 	s.Fini()
-}
-
-// A run that is gone without a word was killed.
-func TestKilled(t *testing.T) {
-	v := &view{over: killed, status: control.Status{State: "running"}}
-	got := picture(t, v, 40, 10)
-	require.Contains(t, got[0], "killed")
-	require.Equal(t, " the run is gone: it was killed  q quit", got[9])
-	require.Zero(t, v.silent(time.Unix(math.MaxInt32, 0)))
 }

@@ -79,6 +79,24 @@ func (c *canvas) fill(y int, style tcell.Style) {
 	}
 }
 
+// list draws those of n items for which there are rows from y on. first is the first one
+// shown and changes so that the chosen one, of which there may be none, is visible.
+func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i, y int, style tcell.Style)) {
+	*first = max(0, min(*first, n-rows))
+	if 0 <= chosen && chosen < n {
+		*first = min(max(*first, chosen-rows+1), chosen)
+	}
+	for i := *first; i < min(n, *first+rows); i++ {
+		style := c.plain
+		if i == chosen {
+			style = c.chosen
+			c.fill(y, style)
+		}
+		draw(i, y, style)
+		y++
+	}
+}
+
 // fallbacks are for terminals without Unicode.
 var fallbacks = [...]struct{ char, instead string }{
 	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"}, {"░", "."},

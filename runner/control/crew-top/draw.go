@@ -10,6 +10,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"crew/runner/control"
 	"crew/runner/task"
 )
 
@@ -27,12 +28,15 @@ func (v *view) draw(s tcell.Screen) {
 	s.Clear()
 	w, h := s.Size()
 	c := &canvas{Screen: s, w: w, h: h, styles: newStyles(s.Colors())}
+	if v.over != "" {
+		c.chosen = c.plain // nothing can be done with it
+	}
 	switch {
 	case h < 2 || w < 2:
 	case v.runs != nil:
 		v.drawRuns(c)
 	case v.help:
-		c.help()
+		c.drawHelp()
 	case v.log != nil:
 		v.log.draw(c)
 	default:
@@ -100,7 +104,7 @@ func (v *view) progress(c *canvas, y int) {
 		if s.ETA != nil {
 			parts = append(parts, "eta "+task.Brief(time.Duration(*s.ETA)))
 		}
-		parts = append(parts, fmt.Sprintf("%d/%d workers busy", len(v.tasks), len(s.Workers)))
+		parts = append(parts, fmt.Sprintf("%d/%d workers busy", v.running, len(s.Workers)))
 	}
 	if s.Rate > 0 && c.h < tall {
 		parts = append(parts, task.Rate(s.Rate))
@@ -124,26 +128,23 @@ func (v *view) progress(c *canvas, y int) {
 	}
 }
 
-// body shares rows from y on among the tasks, what waits, and what has ended.
+// body shares rows from y on among the tasks, what waits, and what has ended. The chosen
+// task is always shown.
 func (v *view) body(c *canvas, y, rows int) {
-	tasks := 1 + len(v.tasks)
-	rest := rows - min(tasks, max(4, rows*2/3))
-	share := func(lines, most int) int {
-		if n := min(1+lines, most, rest); lines > 0 && n > 1 {
-			rest -= n
-			return n
+	fit := func(lines, room int) int { // with a title
+		if lines == 0 || room < 2 {
+			return 0
 		}
-		return 0
+		return min(1+lines, room)
 	}
-	ended := 0
-	if v.past { // the chosen task is there
-		ended = share(len(v.ended), max(2, rest-min(1+len(v.waits), rest/2)))
+	past := len(v.tasks) - v.running
+	rest := rows - min(1+v.running, max(4, rows*2/3))
+	waits := fit(len(v.waits), min(rest, max(2, rest/2, rest-1-past)))
+	if v.past && rest-waits < 2 {
+		waits = 0
 	}
-	waits := share(len(v.waits), max(2, rest-min(1+len(v.ended), rest/2)))
-	if !v.past {
-		ended = share(len(v.ended), rest)
-	}
-	tasks = min(tasks, rows-waits-ended)
+	ended := fit(past, rest-waits)
+	tasks := min(1+v.running, rows-waits-ended)
 	gap := 0
 	if rows-tasks-waits-ended >= 2 {
 		gap = 1
@@ -153,17 +154,19 @@ func (v *view) body(c *canvas, y, rows int) {
 	if waits > 0 {
 		y += gap
 		c.section(y, "WAITING", queue(&v.status))
-		first := c.plain
-		if b := v.status.Blocking; b != nil && v.waits[0] == b.Text { // why nothing starts
-			first = c.warn
-		}
-		c.list(y+1, waits-1, v.waits, first, c.plain)
+		v.drawWaits(c, y+1, waits-1)
 		y += waits
 	}
 	if ended > 0 {
 		y += gap
 		c.section(y, "ENDED", "the latest first")
-		v.drawEnded(c, y+1, ended-1)
+		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i, y int, style tcell.Style) {
+			t := &v.tasks[v.running+i]
+			if t.Outcome != task.OK && style == c.plain {
+				style = c.bad
+			}
+			c.text(1, y, c.w-2, printable(endedText(t), v.left), style)
+		})
 	}
 }
 
@@ -173,131 +176,174 @@ func (c *canvas) section(y int, title, more string) {
 	c.text(x+2, y, c.w-3-x, more, c.dim)
 }
 
-// list draws texts on some rows, the first with a style of its own. If there are
-// more, the last row says how many.
-func (c *canvas) list(y, rows int, items []string, first, other tcell.Style) {
-	style := first
-	for i, text := range items[:min(rows, len(items))] {
-		if i > 0 && i == rows-1 && rows < len(items) {
-			text, style = fmt.Sprintf("… and %d more", len(items)-i), c.dim
+// queue says how many tasks wait, and where.
+func queue(s *control.Status) string {
+	var parts []string
+	add := func(n int64, text string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(text, n))
+		}
+	}
+	add(s.Queued, "%d read ahead")
+	add(s.Aside, "%d set aside")
+	add(s.Held, "%d results held back")
+	return strings.Join(parts, ", ")
+}
+
+// drawWaits draws what waits. If there is more than rows, the last one says how much.
+func (v *view) drawWaits(c *canvas, y, rows int) {
+	for i, text := range v.waits[:min(rows, len(v.waits))] {
+		style := c.plain
+		if b := v.status.Blocking; i == 0 && b != nil && text == b.Text { // why nothing starts
+			style = c.warn
+		} else if i > 0 && i == rows-1 && rows < len(v.waits) {
+			text, style = fmt.Sprintf("… and %d more", len(v.waits)-i), c.dim
 		}
 		c.text(1, y+i, c.w-2, text, style)
-		style = other
 	}
+}
+
+// endedText describes a task that has ended, or failed and waits for its retry.
+func endedText(t *row) string {
+	at := "        "
+	if !t.Start.IsZero() {
+		at = t.Start.Add(time.Duration(t.Duration)).Local().Format(time.TimeOnly)
+	}
+	text := fmt.Sprintf("%s task %d: %s", at, t.Task, t.Verdict())
+	if t.State == "waiting" {
+		text += ", waits for its retry"
+	}
+	return text + ": " + strings.TrimSpace(string(t.Record)+"  "+string(t.Command))
 }
 
 // column is one of the table's.
 type column struct {
 	title string
-	width int // with the blank before it
+	width int  // at least, with the blank before it
+	wide  bool // a narrow screen has no room for it
+	some  bool // it is left out unless a task has a value
+	left  bool // the values are at the left
 	by    order
 	value func(*row) string
-	left  bool // the values are at the left
 }
 
-// columns returns the columns before the command for which there is room.
-func (v *view) columns(w int) []column {
-	number := func(title string, least int, by order, value func(*row) string) column {
-		c := column{title: title, width: max(least, len(title)+1), by: by, value: value}
-		for i := range v.tasks {
-			c.width = max(c.width, len(value(&v.tasks[i]))+1)
+// columns are those before the command.
+var columns = [...]column{
+	{title: "WORKER", width: 3, by: byWorker, value: func(r *row) string { return strconv.Itoa(r.Worker) }},
+	{title: "HOST", width: 5, wide: true, some: true, by: unordered, value: func(r *row) string {
+		return task.HostName(string(r.Host[:min(len(r.Host), longHost)]))
+	}},
+	{title: "TASK", width: 6, by: unordered, value: func(r *row) string { return strconv.FormatUint(r.Task, 10) }},
+	{title: "AGE", width: 7, by: byAge, value: func(r *row) string { return task.Brief(time.Duration(r.Duration)) }},
+	{title: "TRY", width: 4, wide: true, by: unordered, value: func(r *row) string { return strconv.Itoa(r.Attempt) }},
+	{title: "CPU%", width: 5, by: byCPU, value: func(r *row) string {
+		return r.ifMeasured(strconv.FormatFloat(100*r.cpu, 'f', 0, 64))
+	}},
+	{title: "MEM", width: 6, wide: true, by: byMemory, value: func(r *row) string { return r.ifMeasured(size(r.memory)) }},
+	{title: "RECORD", width: 8, wide: true, some: true, left: true, by: unordered, value: (*row).record},
+}
+
+func (r *row) ifMeasured(value string) string {
+	if !r.measured {
+		return "-"
+	}
+	return value
+}
+
+// columns returns the columns for which there is room, as wide as their values.
+func (v *view) columns(w int) (cols []column) {
+	for _, col := range columns {
+		if w < narrow && col.by == byWorker {
+			col.title = "W"
 		}
-		return c
-	}
-	worker, age := "WORKER", 8
-	if w < narrow {
-		worker, age = "W", 7
-	}
-	cols := []column{number(worker, 3, byWorker, func(r *row) string { return strconv.Itoa(r.Worker) })}
-	if w >= narrow && slices.ContainsFunc(v.tasks, func(r row) bool { return r.Host != "" }) {
-		cols = append(cols, number("HOST", 5, unordered, func(r *row) string { return task.HostName(string(r.Host[:min(len(r.Host), longHost)])) }))
-	}
-	cols = append(cols,
-		number("TASK", 6, unordered, func(r *row) string { return strconv.FormatUint(r.Task, 10) }),
-		number("AGE", age, byAge, func(r *row) string { return task.Brief(time.Duration(r.Duration)) }),
-	)
-	if w >= narrow {
-		cols = append(cols, number("TRY", 4, unordered, func(r *row) string { return strconv.Itoa(r.Attempt) }))
-	}
-	cols = append(cols, number("CPU%", 5, byCPU, func(r *row) string {
-		if !r.measured {
-			return "-"
+		width, shown := max(col.width, len(col.title)+1), !col.some
+		for i := range v.running {
+			value := col.value(&v.tasks[i])
+			width, shown = max(width, len(value)+1), shown || value != ""
 		}
-		return strconv.FormatFloat(100*r.cpu, 'f', 0, 64)
-	}))
-	if w >= narrow {
-		cols = append(cols, number("MEM", 6, byMemory, func(r *row) string {
-			if !r.measured {
-				return "-"
-			}
-			return size(r.memory)
-		}))
-		record := number("RECORD", 8, unordered, func(r *row) string { return task.Shorten(r.record(), w/4) })
-		if record.left = true; slices.ContainsFunc(v.tasks, func(r row) bool { return r.record() != "" }) {
-			record.width = min(record.width+1, w/4)
-			cols = append(cols, record)
+		if col.width = width; col.left {
+			col.width = min(width+1, w/4)
+		}
+		if shown && (w >= narrow || !col.wide) {
+			cols = append(cols, col)
 		}
 	}
 	return cols
 }
 
-// table draws the running tasks, scrolled so that the chosen one is visible.
+// table draws the running tasks.
 func (v *view) table(c *canvas, y, rows int) {
-	cols := v.columns(c.w)
+	running, cols := v.tasks[:v.running], v.columns(c.w)
 	x := 0
 	for _, col := range cols {
 		style := c.bold
 		if col.by == v.order {
 			style = c.bold.Underline(true)
 		}
-		at := x + col.width - len(col.title)
-		if col.left {
-			at = x + 2
-		}
-		c.text(at, y, len(col.title), col.title, style)
+		col.put(c, x, y, col.title, style)
 		x += col.width
 	}
-	chosen, rows := v.chosenRow(), rows-1
+	rows--
 	v.page = max(rows, 1)
-	v.first = max(0, min(v.first, chosen, len(v.tasks)-rows))
-	if rows > 0 && chosen >= v.first+rows && chosen < len(v.tasks) {
-		v.first = chosen - rows + 1
-	}
-	title, style, shown := "COMMAND", c.bold, ""
-	if len(v.tasks) == 0 {
-		title, style = "no task is running", c.dim
-	}
-	if rows < len(v.tasks) {
-		shown = fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, len(v.tasks))
-		c.right(x+2, y, c.w-3-x, shown, c.dim)
-	}
-	c.text(x+2, y, c.w-3-x-len(shown), title, style)
-	for i := range max(0, min(rows, len(v.tasks)-v.first)) {
-		r, style := &v.tasks[v.first+i], c.plain
-		if v.first+i == chosen && v.over == "" {
-			style = c.chosen
-			c.fill(y+1+i, style)
-		}
-		x := 0
+	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i, y int, style tcell.Style) {
+		x, r := 0, &running[i]
 		for _, col := range cols {
-			if col.left {
-				c.text(x+2, y+1+i, col.width-2, col.value(r), style)
-			} else {
-				c.right(x+1, y+1+i, col.width-1, col.value(r), style)
-			}
+			col.put(c, x, y, col.value(r), style)
 			x += col.width
 		}
 		name := r.name()
 		if c.w < narrow {
 			name = cmp.Or(r.record(), name)
 		}
-		c.text(x+2, y+1+i, c.w-3-x, printable(name, v.left), style)
+		c.text(x+2, y, c.w-3-x, printable(name, v.left), style)
+	})
+	title, style, shown := "COMMAND", c.bold, ""
+	if v.running == 0 {
+		title, style = "no task is running", c.dim
+	} else if rows < v.running {
+		shown = fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, v.running)
+		c.right(x+2, y, c.w-3-x, shown, c.dim)
+	}
+	c.text(x+2, y, c.w-3-x-len(shown), title, style)
+}
+
+// put draws a value, or the title, of the column that begins at x.
+func (col *column) put(c *canvas, x, y int, value string, style tcell.Style) {
+	if col.left {
+		c.text(x+2, y, col.width-2, value, style)
+	} else {
+		c.right(x+1, y, col.width-1, value, style)
 	}
 }
 
-// hints explain the keys on the last line, the most important first.
-var hints = [...]struct{ key, does string }{
-	{"q", "quit"}, {"?", "help"}, {"p", "pause"}, {"+ -", "workers"}, {"c", "cancel"}, {"l", "log"}, {"r", "retry"}, {"s", "sort"}, {"d", "drain"},
+// drawRuns draws the runs of which one is to be chosen.
+func (v *view) drawRuns(c *canvas) {
+	c.title("crew ctl top: which run?")
+	c.list(1, c.h-2, len(v.runs), v.run, &v.firstRun, func(i, y int, style tcell.Style) {
+		c.text(1, y, c.w-2, v.runs[i].Line(), style)
+	})
+}
+
+// title draws the first line of a screen.
+func (c *canvas) title(text string) {
+	c.fill(0, c.bar)
+	c.text(1, 0, c.w-2, text, c.bar.Bold(true))
+}
+
+// drawHelp draws what the keys do.
+func (c *canvas) drawHelp() {
+	c.title("crew ctl top: the keys")
+	lines := []string{
+		"up down    choose a task, also one that has ended; also k j, page up and down,",
+		"           home, end",
+		"left right shift the commands",
+	}
+	for _, cmd := range commands {
+		lines = append(lines, fmt.Sprintf("%-10s %s", cmd.keys, cmd.help))
+	}
+	lines = append(lines, "CPU and memory are those of all processes of a task, CPU% of one processor")
+	first := 0
+	c.list(1, c.h-2, len(lines), -1, &first, func(i, y int, style tcell.Style) { c.text(1, y, c.w-2, lines[i], style) })
 }
 
 // footer draws the last line: what there is to say, or the keys.
@@ -322,36 +368,12 @@ func (v *view) footer(c *canvas) {
 		c.text(1, y, c.w-2, "q back", c.dim)
 	default:
 		x := 1
-		for _, hint := range hints {
-			if x+len(hint.key)+1+len(hint.does) > c.w-1 {
+		for _, cmd := range commands {
+			if x+len(cmd.keys)+1+len(cmd.hint) > c.w-1 {
 				break
 			}
-			x = c.text(x, y, c.w, hint.key, c.bold)
-			x = c.text(x+1, y, c.w, hint.does, c.dim) + 2
+			x = c.text(x, y, c.w, cmd.keys, c.bold)
+			x = c.text(x+1, y, c.w, cmd.hint, c.dim) + 2
 		}
 	}
 }
-
-// help draws what the keys do.
-func (c *canvas) help() {
-	c.fill(0, c.bar)
-	c.text(1, 0, c.w-2, "crew ctl top: the keys", c.bar.Bold(true))
-	for i, line := range strings.Split(helpText, "\n") {
-		if i+1 < c.h-1 {
-			c.text(1, 1+i, c.w-2, line, c.plain)
-		}
-	}
-}
-
-const helpText = `up down    choose a task, also one that has ended; also k j, page up and down,
-           home, end
-left right shift the commands
-l, enter   show the task's output, as it comes or what is kept of it
-c          cancel the task
-r          run the failed task again, or now if it waits for its retry
-p          pause; again: resume
-+ -        a worker more, a worker fewer
-d          drain: start nothing more, then end
-s          sort by worker, age, CPU, memory
-q          quit; the run goes on
-CPU and memory are those of all processes of a task, CPU% of one processor`

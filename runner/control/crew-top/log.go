@@ -2,22 +2,19 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"regexp"
 
 	"github.com/gdamore/tcell/v2"
 
 	"crew/runner/control"
+	"crew/runner/task"
 )
 
 const (
 	keptLines = 5000
 	longest   = 2048 // bytes of a line; the rest is left out
 )
-
-// colors matches what many programs write to color their output or to end a line of
-// progress, ECMA-48's SGR and EL.
-var colors = regexp.MustCompile(`\x1b\[[0-9;:]*[mK]`)
 
 // log is the output of a task, as it comes.
 type log struct {
@@ -86,58 +83,26 @@ func (l *log) add(p []byte, stderr bool) {
 // draw draws the log on the whole screen but its last line.
 func (l *log) draw(c *canvas) {
 	c.fill(0, c.bar)
-	state := l.ended
-	if state == "" {
-		state = l.state
-	}
-	x := c.text(1, 0, c.w-2, fmt.Sprintf("task %d  %s  ", l.id, state), c.bar.Bold(true))
+	x := c.text(1, 0, c.w-2, fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.bar.Bold(true))
 	c.text(x, 0, c.w-1-x, l.command, c.bar)
 	l.page = max(1, c.h-2)
-	last := max(0, len(l.lines)-l.page)
 	if l.follow {
-		l.first = last
+		l.first = len(l.lines)
 	}
-	l.first = max(0, min(l.first, last))
-	for y, line := range l.lines[l.first:min(len(l.lines), l.first+l.page)] {
-		style := c.plain
-		if line.stderr {
+	c.list(1, c.h-2, len(l.lines), -1, &l.first, func(i, y int, style tcell.Style) {
+		if l.lines[i].stderr {
 			style = c.bad
 		}
-		if y+1 < c.h-1 {
-			text := colors.ReplaceAll(bytes.TrimSuffix(line.text, []byte("\r")), nil)
-			c.text(0, y+1, c.w, printable(string(text), l.left), style)
-		}
-	}
+		text := task.Uncoloured(bytes.TrimSuffix(l.lines[i].text, []byte("\r")))
+		c.text(0, y, c.w, printable(string(text), l.left), style)
+	})
 	if len(l.lines) == 0 {
 		c.text(0, 1, c.w, "no output yet", c.dim)
 	}
 }
 
-// key scrolls. It reports whether the log is to be left.
-func (l *log) key(k tcell.Key, r rune) (leave bool) {
-	scroll := func(n int) {
-		l.first += n
-		l.follow = l.first >= len(l.lines)-l.page
-	}
-	switch {
-	case k == tcell.KeyEscape, k == tcell.KeyRune && (r == 'q' || r == 'l'):
-		return true
-	case k == tcell.KeyUp, k == tcell.KeyRune && r == 'k':
-		scroll(-1)
-	case k == tcell.KeyDown, k == tcell.KeyRune && r == 'j':
-		scroll(1)
-	case k == tcell.KeyPgUp:
-		scroll(-l.page)
-	case k == tcell.KeyPgDn, k == tcell.KeyRune && r == ' ':
-		scroll(l.page)
-	case k == tcell.KeyHome, k == tcell.KeyRune && r == 'g':
-		l.first, l.follow = 0, false
-	case k == tcell.KeyEnd, k == tcell.KeyRune && r == 'G':
-		l.follow = true
-	case k == tcell.KeyLeft:
-		l.left = max(0, l.left-sideways)
-	case k == tcell.KeyRight:
-		l.left += sideways
-	}
-	return false
+// scroll scrolls by some rows. At the end, it follows what comes.
+func (l *log) scroll(rows int) {
+	l.first = max(0, min(l.first, len(l.lines)-l.page)+rows)
+	l.follow = l.first >= len(l.lines)-l.page
 }

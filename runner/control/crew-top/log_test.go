@@ -42,22 +42,26 @@ func TestLogView(t *testing.T) {
 	for i := range 100 {
 		l.add(fmt.Appendf(nil, "line %d \x1b[1;31m\x1b[2J\t%s\x1b[0m\r\n", i, strings.Repeat("=", 50)), false)
 	}
-	v := &view{log: l}
+	a := keyed(t, 0, "")
+	v := &a.view
+	v.log = l
 	got := picture(t, v, 40, 10)
 	require.Equal(t, " task 7  running  make all", got[0])
-	require.Equal(t, `line 92 \x1b[2J    ====================…`, got[1])
+	require.Equal(t, `line 92     ===========================…`, got[1])
 	require.Equal(t, ` q back`, got[9])
-	l.key(tcell.KeyPgUp, 0)
+	a.key(tcell.KeyPgUp, 0)
 	require.Contains(t, picture(t, v, 40, 10)[1], "line 84 ")
 	l.add([]byte("more\n"), false)
 	require.Contains(t, picture(t, v, 40, 10)[1], "line 84 ", "it follows only at the end")
-	l.key(tcell.KeyRight, 0)
-	require.Contains(t, picture(t, v, 40, 10)[1], `\x1b[2J `)
+	a.key(tcell.KeyRight, 0)
+	require.Contains(t, picture(t, v, 40, 10)[1], `  =====`)
 	require.NotContains(t, picture(t, v, 40, 10)[1], `line`)
-	l.key(tcell.KeyEnd, 0)
+	a.key(tcell.KeyEnd, 0)
 	l.ended = "exit 3"
 	got = picture(t, v, 40, 10)
 	require.Equal(t, " task 7  exit 3  make all", got[0])
 	require.Equal(t, "", got[8], "scrolled to the right: more")
-	require.True(t, l.key(tcell.KeyEscape, 0))
+	l.close = func() {}
+	a.key(tcell.KeyEscape, 0)
+	require.Nil(t, v.log)
 }

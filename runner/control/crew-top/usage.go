@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,10 +20,9 @@ type usage struct {
 
 // meter measures what attempts use. The zero value is ready for use.
 type meter struct {
-	root string           // the directory to read; "" is /proc
-	at   time.Time        // of the last measurement
-	used map[int]int64    // the ticks of each attempt until then, by process id
-	pids map[int]*process // of this measurement
+	root string        // the directory to read; "" is /proc
+	at   time.Time     // of the last measurement
+	used map[int]int64 // the ticks of each attempt until then, by process id
 }
 
 // process is an entry of /proc.
@@ -35,10 +35,13 @@ type process struct {
 // processes of an attempt are its process group and all their descendants. Those
 // that cannot be seen are missing from the result.
 func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage {
-	m.scan(len(attempts) > 0)
 	ticks, found := map[int]int64{}, map[int]usage{}
-	for pid, p := range m.pids {
-		owner := m.owner(pid, attempts)
+	var all map[int]*process
+	if len(attempts) > 0 {
+		all = processes(cmp.Or(m.root, "/proc"))
+	}
+	for pid, p := range all {
+		owner := ownerOf(pid, all, attempts)
 		if owner == 0 {
 			continue
 		}
@@ -57,14 +60,14 @@ func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage
 			found[pid] = u
 		}
 	}
-	m.at, m.used, m.pids = now, ticks, nil
+	m.at, m.used = now, ticks
 	return found
 }
 
-// owner returns the attempt that a process belongs to, or 0.
-func (m *meter) owner(pid int, attempts map[int]time.Time) int {
-	for range m.pids { // a parent's id may have been used again meanwhile: no endless loop
-		p := m.pids[pid]
+// ownerOf returns the attempt that a process belongs to, or 0.
+func ownerOf(pid int, all map[int]*process, attempts map[int]time.Time) int {
+	for range all { // a parent's id may have been used again meanwhile: no endless loop
+		p := all[pid]
 		if _, ok := attempts[pid]; ok {
 			return pid
 		}
@@ -79,26 +82,19 @@ func (m *meter) owner(pid int, attempts map[int]time.Time) int {
 	return 0
 }
 
-// scan reads all processes, if there is a reason to.
-func (m *meter) scan(wanted bool) {
-	m.pids = map[int]*process{}
-	if m.root == "" {
-		m.root = "/proc"
-	}
-	dir, err := os.Open(m.root)
-	if err != nil || !wanted {
-		return
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			stat, _ := os.ReadFile(filepath.Join(m.root, name, "stat"))
+// processes reads all processes.
+func processes(root string) map[int]*process {
+	all := map[int]*process{}
+	entries, _ := os.ReadDir(root)
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			stat, _ := os.ReadFile(filepath.Join(root, e.Name(), "stat"))
 			if p := parseStat(stat); p != nil {
-				m.pids[pid] = p
+				all[pid] = p
 			}
 		}
 	}
+	return all
 }
 
 // parseStat reads /proc/PID/stat, see proc_pid_stat(5). It returns nil if the

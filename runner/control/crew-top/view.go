@@ -8,38 +8,42 @@ import (
 	"crew/runner/control"
 )
 
-// view is what the screen shows, and which task of it is chosen.
+// view holds what the screen shows, and which task of it is chosen.
 type view struct {
 	// what is known of the run
 
-	hello  control.Hello
-	status control.Status  // when it was last looked at
-	tasks  []row           // running ones, in order
-	waits  []string        // what waits for what
-	rates  []float64       // tasks per second, one for each look at the run
-	ended  []control.Where // tasks that have ended, or failed and wait for their retry, the latest first
-	over   string          // "ended" or killed; "" while it runs
-	looked time.Time       // when the run last answered
-	runs   []control.Hello // of which one is to be chosen; nil once it is
+	hello   control.Hello
+	status  control.Status // when it was last looked at
+	tasks   []row          // the running ones, in order; then those that have ended, or failed and wait for their retry, the latest first
+	running int            // how many of tasks run
+	waits   []string       // what waits for what
+	rates   []float64      // tasks per second, one for each look at the run
+	over    string         // "ended" or killed; "" while it runs
+	looked  time.Time      // when the run last answered
 
 	// what the user wants
 
 	order      order
-	chosen     uint64    // the task; 0 for none
-	past       bool      // it is one of those that have ended
-	place      int       // its row when it was last seen; those of ended tasks follow
-	first      int       // the first row shown
-	firstEnded int       // the same of those that have ended
-	page       int       // how many rows were shown
-	left       int       // columns of the commands that are not shown
-	run        int       // the run of runs that is marked
-	help       bool      // the keys are shown
-	log        *log      // the output that is shown; nil for none
-	ask        *question // waits for an answer; nil for none
-	message    string    // what there is to say, until the next key
+	chosen     uint64 // the task; 0 for none
+	past       bool   // it is one of those that do not run
+	place      int    // its row when it was last seen
+	first      int    // the first running task shown
+	firstEnded int    // the same of the others
+	page       int    // how many running tasks were shown
+	left       int    // columns of the commands that are not shown
+
+	// what is shown instead or on the last line
+
+	runs     []control.Hello // of which one is to be chosen; nil once it is
+	run      int             // the one that is marked
+	firstRun int             // the first one shown
+	help     bool            // the keys are shown
+	log      *log            // the output that is shown; nil for none
+	ask      *question       // waits for an answer; nil for none
+	message  string          // what there is to say, until the next key
 }
 
-// row is a running task.
+// row is a task that the user can choose.
 type row struct {
 	control.Where
 	usage
@@ -56,6 +60,9 @@ func (r *row) record() string {
 	}
 	return string(r.Record)
 }
+
+// known returns what people recognize the task by.
+func (r *row) known() string { return cmp.Or(string(r.Record), r.name()) }
 
 // question asks for consent before a command is sent.
 type question struct {
@@ -77,9 +84,8 @@ const (
 var orderNames = [...]string{byWorker: "worker", byAge: "age", byCPU: "CPU", byMemory: "memory"}
 
 const (
-	keptRates = 1000                  // looks; more than any terminal has columns
-	patience  = 3 * time.Second       // until the run counts as silent
-	again     = 50 * time.Millisecond // until it is asked again after an error
+	keptRates = 1000            // looks; more than any terminal has columns
+	patience  = 3 * time.Second // until the run counts as silent
 )
 
 // learn takes the status of the run at a moment, and what its tasks use by process ID.
@@ -90,21 +96,23 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 	}
 	v.place = v.chosenRow()
 	v.status, v.waits, v.looked = *s, s.Reasons(), now
-	v.tasks = make([]row, len(s.Tasks))
-	for i, t := range s.Tasks {
+	v.tasks, v.running = nil, len(s.Tasks)
+	for _, t := range s.Tasks {
 		use, measured := used[t.PID]
-		v.tasks[i] = row{t, use, measured}
+		v.tasks = append(v.tasks, row{t, use, measured})
 	}
-	v.ended = slices.DeleteFunc(slices.Clone(s.Ended), func(w control.Where) bool {
-		return slices.ContainsFunc(s.Tasks, func(t control.Where) bool { return t.Task == w.Task })
-	})
+	for _, w := range s.Ended {
+		if !slices.ContainsFunc(s.Tasks, func(t control.Where) bool { return t.Task == w.Task }) {
+			v.tasks = append(v.tasks, row{Where: w})
+		}
+	}
 	v.sort()
 }
 
-// sort puts the tasks in order. If the chosen one has ended, the one that has its
-// place is chosen.
+// sort puts the running tasks in order. If the chosen one has ended, the one that has
+// its place is chosen.
 func (v *view) sort() {
-	slices.SortStableFunc(v.tasks, func(a, b row) int {
+	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int {
 		by := 0
 		switch v.order {
 		case byAge:
@@ -119,37 +127,35 @@ func (v *view) sort() {
 	v.choose(v.chosenRow())
 }
 
-// rows returns how many tasks can be chosen.
-func (v *view) rows() int { return len(v.tasks) + len(v.ended) }
-
 // chosenRow returns the row of the chosen task or, if that is gone, its place.
 func (v *view) chosenRow() int {
-	last := v.rows() - 1
+	from, to := 0, v.running
 	if v.past {
-		for i := range v.ended {
-			if v.ended[i].Task == v.chosen {
-				return len(v.tasks) + i
-			}
-		}
-	} else {
-		for i := range v.tasks {
-			if v.tasks[i].Task == v.chosen {
-				return i
-			}
-		}
-		if n := len(v.tasks); n > 0 {
-			last = n - 1
-		}
+		from, to = v.running, len(v.tasks)
 	}
-	return max(0, min(v.place, last))
+	if i := slices.IndexFunc(v.tasks[from:to], func(r row) bool { return r.Task == v.chosen }); i >= 0 {
+		return from + i
+	}
+	if v.past || v.running == 0 {
+		to = len(v.tasks)
+	}
+	return max(0, min(v.place, to-1))
 }
 
 // choose chooses the task of a row, or the next one that exists.
 func (v *view) choose(row int) {
-	v.place = max(0, min(row, v.rows()-1))
-	v.past = v.place >= len(v.tasks) && len(v.ended) > 0
-	p, _ := v.at(v.place)
-	v.chosen = p.id
+	v.place, v.past, v.chosen = max(0, min(row, len(v.tasks)-1)), false, 0
+	if len(v.tasks) > 0 {
+		v.past, v.chosen = v.place >= v.running, v.tasks[v.place].Task
+	}
+}
+
+// end records that the run is over.
+func (v *view) end(how string) {
+	if v.over == "" {
+		v.over, v.ask, v.message, v.waits = how, nil, "", nil
+		v.tasks, v.running = v.tasks[v.running:], 0
+	}
 }
 
 // silent returns how long the run has not answered, if that is remarkably long.
