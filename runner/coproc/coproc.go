@@ -78,10 +78,8 @@ type Workers struct {
 	hinted   atomic.Bool  // the user knows of workers that do not flush
 	slow     atomic.Bool  // the user knows of workers that are not ready
 
-	mu     sync.Mutex
-	served map[int]*lane  // by slot
-	parked map[int]*lane  // by slot: those of Run that wait for the next attempt
-	busy   map[*lane]bool // those of Run that run one, or end
+	mu    sync.Mutex
+	lanes map[int]*lane // by slot
 
 	ending sync.WaitGroup // parked workers that end
 	saying sync.WaitGroup // messages that are being shown
@@ -92,10 +90,7 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Workers{
-		cfg: cfg, clock: clock{base: time.Now()},
-		served: map[int]*lane{}, parked: map[int]*lane{}, busy: map[*lane]bool{},
-	}
+	w := &Workers{cfg: cfg, clock: clock{base: time.Now()}, lanes: map[int]*lane{}}
 	w.clock.run.Store(new(task.Clock))
 	return w, nil
 }
@@ -130,23 +125,18 @@ const patience = 30 * time.Second
 func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	gone := make(chan struct{})
 	w.mu.Lock()
-	l := w.parked[slot]
-	if l == nil {
-		w.mu.Unlock()
+	defer w.mu.Unlock()
+	l := w.lanes[slot]
+	if l == nil || !l.parked {
 		close(gone)
 		return gone
 	}
-	delete(w.parked, slot)
-	w.busy[l] = true
-	w.mu.Unlock()
+	delete(w.lanes, slot)
 	late := time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
 	w.ending.Go(func() {
 		l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
 		late.Stop()
 		l.bell.close()
-		w.mu.Lock()
-		delete(w.busy, l)
-		w.mu.Unlock()
 		close(gone)
 	})
 	return gone
@@ -161,12 +151,12 @@ func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	l.served = true
 	defer l.bell.close()
 	w.mu.Lock()
-	w.served[slot.ID] = l
+	w.lanes[slot.ID] = l
 	w.mu.Unlock()
 	l.serve(swap)
 	w.mu.Lock()
-	if w.served[slot.ID] == l {
-		delete(w.served, slot.ID)
+	if w.lanes[slot.ID] == l {
+		delete(w.lanes, slot.ID)
 	}
 	w.mu.Unlock()
 }
@@ -178,25 +168,24 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
 		return w.cfg.Local.Run(ctx, a)
 	}
-	l := w.unpark(a)
+	l := w.laneOf(a)
 	defer w.park(l)
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
 	defer stop()
-	var given bool
+	next := []task.Attempt{a}
 	var res *task.Result
 	l.serve(func(ended []*task.Result) ([]task.Attempt, task.Left) {
-		if len(ended) > 0 {
+		switch {
+		case len(ended) == 0:
+		case ended[0].Outcome == task.Lost && ctx.Err() == nil: // the next worker gets it
+			next = []task.Attempt{a}
+		default:
 			res = ended[0]
-			if given = res.Outcome == task.Lost && ctx.Err() == nil; !given {
-				return nil, leftParked
-			}
-			given = false
+			return nil, leftParked
 		}
-		if given {
-			return nil, task.LeftMore
-		}
-		given = true
-		return []task.Attempt{a}, task.LeftMore
+		given := next
+		next = nil
+		return given, task.LeftMore
 	})
 	return res
 }
@@ -204,32 +193,32 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 // leftParked has a lane return while its worker lives on.
 const leftParked = task.LeftNone + 1
 
-func (w *Workers) unpark(a task.Attempt) *lane {
+// laneOf returns the lane of the attempt's slot, which is not parked then.
+func (w *Workers) laneOf(a task.Attempt) *lane {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.parked[a.Slot.ID]
-	delete(w.parked, a.Slot.ID)
+	l := w.lanes[a.Slot.ID]
 	if l == nil {
 		if l = newLane(w, a.Slot); w.cfg.LifeOf != nil {
 			l.cfg.Life = w.cfg.LifeOf(a.Task)
 		}
+		w.lanes[a.Slot.ID] = l
 	}
-	w.busy[l] = true
+	l.parked = false
 	return l
 }
 
 func (w *Workers) park(l *lane) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.busy, l)
-	w.parked[l.slot.ID] = l
+	l.parked = true
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.
 func (w *Workers) Wake(slot int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.served[slot]; l != nil {
+	if l := w.lanes[slot]; l != nil {
 		l.bell.ring()
 	}
 }
@@ -238,7 +227,7 @@ func (w *Workers) Wake(slot int) {
 func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.served[slot]; l != nil {
+	if l := w.lanes[slot]; l != nil {
 		l.order(order{id, attempt, task.EndedBy(cause), false})
 	}
 }
@@ -246,10 +235,10 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 // free has idle workers end.
 func (w *Workers) free() {
 	w.mu.Lock()
-	for _, l := range w.served {
+	for _, l := range w.lanes {
 		l.bell.ring()
 	}
-	slots := slices.Collect(maps.Keys(w.parked))
+	slots := slices.Collect(maps.Keys(w.lanes))
 	w.mu.Unlock()
 	for _, slot := range slots {
 		w.Dismiss(slot)
@@ -261,10 +250,7 @@ func (w *Workers) Kill(id uint64, attempt int) {
 	w.cfg.Local.Kill(id, attempt)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.served {
-		l.order(order{id, attempt, task.Cancelled, true})
-	}
-	for l := range w.busy {
+	for _, l := range w.lanes {
 		l.order(order{id, attempt, task.Cancelled, true})
 	}
 }

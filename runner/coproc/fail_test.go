@@ -44,7 +44,7 @@ func TestFailedRecordsDelayNothing(t *testing.T) {
 	c.ended = func(*task.Result) {
 		c.Workers.mu.Lock()
 		defer c.Workers.mu.Unlock()
-		deaths = append(deaths, c.served[1].deaths)
+		deaths = append(deaths, c.lanes[1].deaths)
 	}
 	c.run()
 	require.Equal(t, []int{0, 0, 0, 1, 2, 0, 0}, deaths)

@@ -39,6 +39,7 @@ type lane struct {
 	swap task.Swap
 
 	served bool // by one goroutine for its life
+	parked bool // Run has left it to the next Run of the slot; under Workers.mu
 
 	// state
 

@@ -118,7 +118,7 @@ func (l *lane) hush(s *said) {
 func (w *Workers) speaking(each func(*said)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.served {
+	for _, l := range w.lanes {
 		l.mu.Lock()
 		for _, s := range l.speaking {
 			each(s)
