@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -95,7 +96,10 @@ func (w *worker) makeRoom() {
 		w.from = 0
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
-		w.collect(&w.partial, w.buf, true)
+		if w.partial.Kept == nil {
+			w.partial.Kept = w.cfg.Store.Buffer()
+		}
+		_ = w.partial.Write(w.buf) // the result has the error
 		w.to = 0
 	case len(w.buf) < mostJSON:
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
@@ -135,23 +139,25 @@ func (w *worker) answer(p []byte) {
 	if w.begun() == 1 {
 		w.flush()
 	}
+	long := w.partial.Kept
 	if w.cfg.Plan.Show == task.ShowLines {
-		s := w.open(f)
-		if w.partial.kept != nil {
-			_, _ = w.partial.kept.WriteTo(s.out)
-		} else {
-			_, _ = s.out.Write(w.partial.text)
+		to := w.open(f).out.To
+		if long != nil {
+			_, _ = long.WriteTo(to)
 		}
-		_, _ = s.out.Write(p) // the sink itself reports an error to the run
+		_, _ = to.Write(p) // the sink itself reports an error to the run
 	}
+	if long != nil && w.cfg.Plan.Keeps() {
+		_ = w.partial.Write(p)
+		s := w.open(f)
+		w.partial.To = s.out.To
+		s.out, w.partial = w.partial, spool.Stream{}
+	}
+	w.drop()
 	r := w.newResult(f)
 	r.Outcome = task.OK
-	switch whole := len(w.partial.text) == 0 && w.partial.kept == nil; {
-	case whole && w.cfg.Plan.Keeps():
-		w.keepText(p, r, &r.out, &r.Stdout)
-	case !whole:
-		w.collect(&w.partial, p, true)
-		w.keep(&w.partial, r, &r.out, &r.Stdout)
+	if long == nil && w.cfg.Plan.Keeps() {
+		w.keepText(p, r)
 	}
 	w.ended = append(w.ended, &r.Result)
 	w.pop()
@@ -219,8 +225,8 @@ func (w *worker) expected() string {
 
 // drop forgets the beginning of an answer.
 func (w *worker) drop() {
-	if w.partial.kept != nil {
-		_ = w.partial.kept.Close()
+	if w.partial.Kept != nil {
+		_ = w.partial.Kept.Close()
 	}
-	w.partial = capture{}
+	w.partial = spool.Stream{}
 }

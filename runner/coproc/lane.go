@@ -57,7 +57,7 @@ type lane struct {
 	short    bool           // it needs something that other workers hold
 	slab     []byte         // for small outputs
 	results  []result       // for the next attempts that end
-	strays   io.WriteCloser // nil before anything has come
+	stray    io.WriteCloser // nil before anything has come
 
 	mu       sync.Mutex
 	orders   []order
@@ -87,12 +87,7 @@ func (f *flight) record() uint64 {
 
 // forget makes the flight as it came.
 func (f *flight) forget() {
-	if s := f.said; s != nil {
-		s.close()
-		if s.kept != nil {
-			_ = s.kept.Close()
-		}
-	}
+	f.said.discard()
 	*f = flight{task: f.task, number: f.number}
 }
 

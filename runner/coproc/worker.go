@@ -12,6 +12,7 @@ import (
 
 	"crew/runner/linux"
 	"crew/runner/proc"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -69,8 +70,8 @@ type worker struct {
 
 	buf      []byte // what has come on stdout: buf[from:to] is not looked at yet
 	from, to int
-	partial  capture // the beginning of an answer that does not fit in buf, or the whole output of a filter
-	own      *said   // the stderr of a filter; nil if there is none
+	partial  spool.Stream // the beginning of an answer that does not fit in buf
+	own      *said        // the output of a filter; nil if there is none
 
 	quick int        // turns in a row with an answer at once
 	pin   *linux.Pin // nil without one
@@ -344,7 +345,7 @@ func (w *worker) readErr() (more bool) {
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
 	default:
-		w.stray(p)
+		_, _ = w.strays().Write(p)
 	}
 	return true
 }
@@ -405,13 +406,11 @@ func (w *worker) bury() {
 		case begun && w.ladder == task.Untouched && (i == 0 || w.protocol == task.JSONProtocol):
 			w.blame(f, ws, how)
 		default:
-			if s := f.said; s != nil && s.err == nil && read > 0 { // died has told of it otherwise
-				if w.stray(s.text); s.kept != nil {
-					_, _ = s.kept.WriteTo(strayer{l})
-				}
+			if s := f.said; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // died has told of it otherwise
+				_, _ = s.err.Kept.WriteTo(w.strays())
 			}
 			if l.left != task.LeftNone && (worked || w.dismissed) {
-				l.hush(f.said)
+				l.hide(f.said)
 				f.forget()
 				stay = append(stay, *f)
 			} else {
@@ -420,12 +419,10 @@ func (w *worker) bury() {
 		}
 	}
 	w.drop()
-	if w.own != nil {
-		w.own.close()
-	}
-	if w.strays != nil {
-		_ = w.strays.Close() // the sink itself reports an error to the run
-		l.strays = nil
+	w.own.discard()
+	if w.stray != nil {
+		_ = w.stray.Close() // the sink itself reports an error to the run
+		l.stray = nil
 	}
 	clear(took)
 	l.flights, l.first = append(l.flights[:0], stay...), 0
@@ -464,7 +461,7 @@ func (w *worker) blame(f *flight, ws syscall.WaitStatus, how string) {
 		w.report(f, task.Exit, fmt.Errorf("the worker ended before it answered: %s", how)).Code = ws.ExitStatus()
 	default:
 		came := "none before it ended"
-		if w.partial.kept != nil || len(w.partial.text) > 0 || w.to > 0 {
+		if w.partial.Kept != nil || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
 		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came))

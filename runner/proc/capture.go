@@ -265,9 +265,6 @@ func (p *process) sawExit() {
 
 // handOver gives what was captured to the result.
 func (p *process) handOver(r *task.Result) {
-	if p.fault != nil {
-		r.Fault = fmt.Errorf("task %d: its output is cut: %w", p.attempt.Task.ID, p.fault)
-	}
 	r.Leaked = p.leaked
 	spool.HandOver(r, &p.out.Stream, &p.err.Stream)
 	p.out.End()
