@@ -3,9 +3,10 @@ package jobserver
 import (
 	"os"
 	"os/signal"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
 )
 
 // A keeper is a process that holds the tokens for crew, so that they go back however
@@ -26,32 +27,24 @@ const (
 	none = 'n' // none is, and ask has been withdrawn
 )
 
-// keeperName is the argv[0] of a keeper. Its arguments are crew's ID, for people who
-// look at processes, the descriptors of the socket, of the ends of the pipe or FIFO
-// and of the purse, and the directory to remove at the end, which may be empty.
+// keeperName is that of a helper. It gets the descriptors of the socket, of the ends of the
+// pipe or FIFO and of the purse, and the directory to remove at the end, which may be
+// empty.
 const keeperName = "token-keeper"
 
-// init turns a process that was started as a keeper into one, as that of package proc
-// does for a guardian.
 func init() {
-	if len(os.Args) != 7 || os.Args[0] != keeperName {
+	_, fds, dir, ok := linux.AsHelper(keeperName, 4)
+	if !ok {
 		return
 	}
-	var n [5]int
-	for i, word := range os.Args[1:6] {
-		var err error
-		if n[i], err = strconv.Atoi(word); err != nil {
-			return
-		}
-	}
 	signal.Ignore()
-	purse, err := openPurse(n[4])
+	memory, err := linux.OpenShared(fds[3])
 	if err != nil {
 		os.Exit(1)
 	}
-	k := keeper{purse: purse, socket: n[1], r: n[2], w: n[3]}
+	k := keeper{purse: purseIn(memory), socket: fds[0], r: fds[1], w: fds[2]}
 	k.serve()
-	if dir := os.Args[6]; dir != "" {
+	if dir != "" {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(0)

@@ -18,29 +18,12 @@ type purse struct {
 	tokens []byte        // each may be another byte
 }
 
-// makePurse makes an empty purse and its descriptor.
-func makePurse() (p purse, fd int, err error) {
-	fd, err = unix.MemfdCreate("crew-tokens", unix.MFD_CLOEXEC)
-	if err != nil {
-		return p, 0, err
-	}
-	if err = unix.Ftruncate(fd, mostTokens+int64(unsafe.Sizeof(*p.n))); err == nil {
-		p, err = openPurse(fd)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-	}
-	return p, fd, err
-}
+// purseSize is the size of the memory of a purse.
+const purseSize = int64(unsafe.Sizeof(atomic.Int32{})) + mostTokens
 
-// openPurse maps the purse of a descriptor.
-func openPurse(fd int) (p purse, err error) {
-	head := unsafe.Sizeof(*p.n)
-	memory, err := unix.MmapPtr(fd, 0, nil, head+mostTokens, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return p, err
-	}
-	return purse{(*atomic.Int32)(memory), unsafe.Slice((*byte)(unsafe.Add(memory, head)), mostTokens)}, nil
+// purseIn returns the purse in that memory, which was empty at first.
+func purseIn(memory []byte) purse {
+	return purse{(*atomic.Int32)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(atomic.Int32{}):]}
 }
 
 // count returns how many tokens there are.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -270,19 +269,13 @@ func (t *Tokens) start() error {
 
 // exec makes the purse and starts the keeper with its end of the socket.
 func (t *Tokens) exec(socket, null int) error {
-	purse, fd, err := makePurse()
+	memory, fd, err := linux.NewShared("crew-tokens", purseSize)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	keep := []int{socket, t.r, t.w, fd}
-	argv := []string{keeperName}
-	for _, n := range append([]int{os.Getpid()}, keep...) {
-		argv = append(argv, strconv.Itoa(n))
-	}
-	slices.Sort(keep)
-	env := []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
-	t.purse, t.keeper = purse, linux.NewDelayedExec("/proc/self/exe", append(argv, t.dir), env, null, keep, 0)
+	t.purse = purseIn(memory)
+	t.keeper = linux.NewHelper(keeperName, null, []int{socket, t.r, t.w, fd}, t.dir, 0)
 	t.pid, err = t.keeper.Start()
 	return err
 }
