@@ -29,7 +29,7 @@ func (w *worker) readOut() (more bool) {
 	return true
 }
 
-// peek lets the worker go first while it shares a processor with the lane, and takes its
+// peek lets the worker go first while it shares a processor with the loop, and takes its
 // answer if that has come. It saves a poll(2), and with it a tenth of the time.
 func (w *worker) peek() bool {
 	if w.pin == nil || w.placed == 0 || w.p.Out < 0 {
@@ -188,10 +188,10 @@ func (w *worker) surplus(p []byte) {
 	if w.answers == 0 && w.cfg.Life.Ready == nil {
 		what += ": if that says that it is ready, add --worker-ready REGEX"
 	}
-	w.useless("it wrote " + what)
+	w.neverRead("it wrote " + what)
 	w.finish(false)
 	switch {
-	case w.hung != "": // the user is told once it has ended
+	case w.unread != "": // the user is told once it has ended
 		return
 	case len(w.ended) == 0:
 		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, what))

@@ -1,9 +1,9 @@
 // Package coproc runs attempts in persistent workers: long-lived processes that take
 // records on stdin and answer on stdout.
 //
-// Each slot is a lane: one goroutine that blocks in poll(2), writes all records that it
-// holds in one system call, reads the answers that are there in another, and reports
-// them in one task.Swap. Package proc starts and reaps the processes.
+// Each slot has an event loop: one goroutine that blocks in poll(2), writes all records
+// that it holds in one system call, reads the answers that are there in another, and
+// reports them in one task.Swap. Package proc starts and reaps the processes.
 package coproc
 
 import (
@@ -74,12 +74,12 @@ type Workers struct {
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
 	notices  atomic.Int32
-	short    atomic.Int32 // lanes that need something to start that other workers hold
+	short    atomic.Int32 // loops that need something to start that other workers hold
 	hinted   atomic.Bool  // the user knows of workers that do not flush
 	slow     atomic.Bool  // the user knows of workers that are not ready
 
 	mu    sync.Mutex
-	lanes map[int]*lane // by slot
+	loops map[int]*loop // by slot
 
 	ending sync.WaitGroup // parked workers that end
 	saying sync.WaitGroup // messages that are being shown
@@ -90,7 +90,7 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Workers{cfg: cfg, clock: clock{base: time.Now()}, lanes: map[int]*lane{}}
+	w := &Workers{cfg: cfg, clock: clock{base: time.Now()}, loops: map[int]*loop{}}
 	w.clock.run.Store(new(task.Clock))
 	return w, nil
 }
@@ -126,12 +126,12 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	gone := make(chan struct{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lanes[slot]
+	l := w.loops[slot]
 	if l == nil || !l.parked {
 		close(gone)
 		return gone
 	}
-	delete(w.lanes, slot)
+	delete(w.loops, slot)
 	late := time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
 	w.ending.Go(func() {
 		l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
@@ -147,16 +147,16 @@ func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
 
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
-	l := newLane(w, slot)
+	l := newLoop(w, slot)
 	l.served = true
 	defer l.bell.close()
 	w.mu.Lock()
-	w.lanes[slot.ID] = l
+	w.loops[slot.ID] = l
 	w.mu.Unlock()
 	l.serve(swap)
 	w.mu.Lock()
-	if w.lanes[slot.ID] == l {
-		delete(w.lanes, slot.ID)
+	if w.loops[slot.ID] == l {
+		delete(w.loops, slot.ID)
 	}
 	w.mu.Unlock()
 }
@@ -168,7 +168,7 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
 		return w.cfg.Local.Run(ctx, a)
 	}
-	l := w.laneOf(a)
+	l := w.loopOf(a)
 	defer w.park(l)
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
 	defer stop()
@@ -190,25 +190,25 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return res
 }
 
-// leftParked has a lane return while its worker lives on.
+// leftParked has a loop return while its worker lives on.
 const leftParked = task.LeftNone + 1
 
-// laneOf returns the lane of the attempt's slot, which is not parked then.
-func (w *Workers) laneOf(a task.Attempt) *lane {
+// loopOf returns the loop of the attempt's slot, which is not parked then.
+func (w *Workers) loopOf(a task.Attempt) *loop {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lanes[a.Slot.ID]
+	l := w.loops[a.Slot.ID]
 	if l == nil {
-		if l = newLane(w, a.Slot); w.cfg.LifeOf != nil {
+		if l = newLoop(w, a.Slot); w.cfg.LifeOf != nil {
 			l.cfg.Life = w.cfg.LifeOf(a.Task)
 		}
-		w.lanes[a.Slot.ID] = l
+		w.loops[a.Slot.ID] = l
 	}
 	l.parked = false
 	return l
 }
 
-func (w *Workers) park(l *lane) {
+func (w *Workers) park(l *loop) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.parked = true
@@ -218,7 +218,7 @@ func (w *Workers) park(l *lane) {
 func (w *Workers) Wake(slot int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.lanes[slot]; l != nil {
+	if l := w.loops[slot]; l != nil {
 		l.bell.ring()
 	}
 }
@@ -227,7 +227,7 @@ func (w *Workers) Wake(slot int) {
 func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.lanes[slot]; l != nil {
+	if l := w.loops[slot]; l != nil {
 		l.order(order{id, attempt, task.EndedBy(cause), false})
 	}
 }
@@ -235,10 +235,10 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 // free has idle workers end.
 func (w *Workers) free() {
 	w.mu.Lock()
-	for _, l := range w.lanes {
+	for _, l := range w.loops {
 		l.bell.ring()
 	}
-	slots := slices.Collect(maps.Keys(w.lanes))
+	slots := slices.Collect(maps.Keys(w.loops))
 	w.mu.Unlock()
 	for _, slot := range slots {
 		w.Dismiss(slot)
@@ -250,7 +250,7 @@ func (w *Workers) Kill(id uint64, attempt int) {
 	w.cfg.Local.Kill(id, attempt)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.lanes {
+	for _, l := range w.loops {
 		l.order(order{id, attempt, task.Cancelled, true})
 	}
 }

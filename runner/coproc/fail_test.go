@@ -15,10 +15,10 @@ import (
 	"crew/runner/task"
 )
 
-// loop is a worker that does what each record says: the shell reads no more than that.
-const loop = `while read -r x; do eval "$x"; done`
+// eval is a worker that does what each record says: the shell reads no more than that.
+const eval = `while read -r x; do eval "$x"; done`
 
-func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", loop) }
+func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", eval) }
 
 func TestCrashCountsForTheOldestRecordAlone(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestFailedRecordsDelayNothing(t *testing.T) {
 	c.ended = func(*task.Result) {
 		c.Workers.mu.Lock()
 		defer c.Workers.mu.Unlock()
-		deaths = append(deaths, c.lanes[1].deaths)
+		deaths = append(deaths, c.loops[1].deaths)
 	}
 	c.run()
 	require.Equal(t, []int{0, 0, 0, 1, 2, 0, 0}, deaths)
@@ -95,7 +95,7 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 func TestTimeoutReplacesTheWorker(t *testing.T) {
 	t.Parallel()
 	for first, signal := range map[string]int{"": 15, "trap '' TERM; ": 9} {
-		c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+loop)
+		c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+eval)
 		c.window = 3
 		c.add("echo 1", "sleep 1000; sleep 1000; sleep 1000", "echo 3")
 		c.queue[1].Task.Timeout = 50 * time.Millisecond
@@ -387,7 +387,7 @@ func TestRun(t *testing.T) {
 		c.results[id] = r
 		return r
 	}
-	c.argv = []string{"sh", "-c", loop}
+	c.argv = []string{"sh", "-c", eval}
 	bg := context.Background()
 	first := run(bg, 1, "echo 1")
 	require.Equal(t, "ok|1\n|", c.show(t, 1))

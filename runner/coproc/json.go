@@ -65,7 +65,7 @@ func (w *worker) ends(at int, o *reply) {
 		w.flush()
 	}
 	if len(o.Stderr) > 0 {
-		w.complain(f, []byte(o.Stderr))
+		w.addStderr(f, []byte(o.Stderr))
 	}
 	if w.cfg.Plan.Show == task.ShowLines && len(out) > 0 {
 		_, _ = w.open(f).out.To.Write(out) // the sink itself reports an error to the run

@@ -211,10 +211,10 @@ func (c *crowd) show(t *testing.T, id uint64) string {
 	return text
 }
 
-// lines returns a lane whose worker owes n answers, without a process.
-func lines(t *testing.T, n int) *lane {
+// lines returns a loop whose worker owes n answers, without a process.
+func lines(t *testing.T, n int) *loop {
 	c := newCrowd(t, Config{}, "cat")
-	l := newLane(c.Workers, task.Slot{ID: 1})
+	l := newLoop(c.Workers, task.Slot{ID: 1})
 	for id := range n {
 		l.push(flight{task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
 	}

@@ -26,7 +26,7 @@ type result struct {
 }
 
 // newResult returns the result of a flight that ends now, with its stderr.
-func (l *lane) newResult(f *flight) *result {
+func (l *loop) newResult(f *flight) *result {
 	if len(l.results) == 0 {
 		l.results = make([]result, resultsAtOnce)
 	}
@@ -46,22 +46,22 @@ func (l *lane) newResult(f *flight) *result {
 	return r
 }
 
-// said is the output of a flight: its stderr, and its stdout where that is streamed, long,
+// output is that of a flight: its stderr, and its stdout where that is streamed, long,
 // or a filter's.
-type said struct {
+type output struct {
 	out, err spool.Stream
 
 	// for others to see while the record is unanswered
 
 	id     uint64
 	number int
-	last   []byte // the end of stderr; under the lane's mu
+	last   []byte // the end of stderr; under the loop's mu
 }
 
 // open returns the output of a flight.
-func (l *lane) open(f *flight) *said {
+func (l *loop) open(f *flight) *output {
 	if f.said == nil {
-		f.said = &said{id: f.task.ID, number: f.number}
+		f.said = &output{id: f.task.ID, number: f.number}
 		if l.cfg.Plan.Show == task.ShowLines {
 			f.said.out.To, f.said.err.To = l.cfg.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot})
 		}
@@ -70,13 +70,13 @@ func (l *lane) open(f *flight) *said {
 }
 
 // close ends the streams.
-func (s *said) close() {
+func (s *output) close() {
 	s.out.End()
 	s.err.End()
 }
 
 // discard gives up the output of a flight, which may be nil.
-func (s *said) discard() {
+func (s *output) discard() {
 	if s != nil {
 		s.close()
 		s.out.Discard()
@@ -84,8 +84,8 @@ func (s *said) discard() {
 	}
 }
 
-// complain adds to the stderr of a flight.
-func (l *lane) complain(f *flight, p []byte) {
+// addStderr adds to the stderr of a flight.
+func (l *loop) addStderr(f *flight, p []byte) {
 	s := l.open(f)
 	if s.last == nil && l.cfg.Plan.Keeps() {
 		s.err.Kept = l.cfg.Store.Buffer()
@@ -106,21 +106,21 @@ func lastOf(last, p []byte) []byte {
 }
 
 // hide hides s, which may be nil, from others.
-func (l *lane) hide(s *said) {
+func (l *loop) hide(s *output) {
 	if s == nil || s.last == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.speaking = slices.DeleteFunc(l.speaking, func(o *said) bool { return o == s })
+	l.speaking = slices.DeleteFunc(l.speaking, func(o *output) bool { return o == s })
 }
 
 // speaking calls each with what workers have written on stderr for records that they
 // have not answered, while that does not change.
-func (w *Workers) speaking(each func(*said)) {
+func (w *Workers) speaking(each func(*output)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.lanes {
+	for _, l := range w.loops {
 		l.mu.Lock()
 		for _, s := range l.speaking {
 			each(s)
@@ -133,7 +133,7 @@ func (w *Workers) speaking(each func(*said)) {
 // and the number of the attempt, or 0 if that is nothing. An answer is there as a whole
 // or not at all, so there is no stdout.
 func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
-	w.speaking(func(s *said) {
+	w.speaking(func(s *output) {
 		if s.id == id && s.err.Kept != nil {
 			stderr, attempt = s.err.Kept.Hold(), s.number
 		}
@@ -144,12 +144,12 @@ func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 // Said returns the end of that, for each task.
 func (w *Workers) Said() map[uint64][]byte {
 	all := map[uint64][]byte{}
-	w.speaking(func(s *said) { all[s.id] = slices.Clone(s.last) })
+	w.speaking(func(s *output) { all[s.id] = slices.Clone(s.last) })
 	return all
 }
 
 // strays returns where stderr goes that belongs to no record.
-func (l *lane) strays() io.Writer {
+func (l *loop) strays() io.Writer {
 	if l.cfg.Stray == nil {
 		return io.Discard
 	}
@@ -160,7 +160,7 @@ func (l *lane) strays() io.Writer {
 }
 
 // keepText makes a copy of p the stdout of a result.
-func (l *lane) keepText(p []byte, r *result) {
+func (l *loop) keepText(p []byte, r *result) {
 	if len(p) <= smallOutput {
 		if len(l.slab)+len(p) > cap(l.slab) {
 			l.slab = make([]byte, 0, slabSize)

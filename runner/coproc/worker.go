@@ -20,18 +20,18 @@ const (
 	pipeSize   = 64 << 10              // the capacity of a pipe, and how much is read at once
 	soon       = 50 * time.Millisecond // how long a worker is silent before its exit is looked for
 	grace      = time.Second           // how long a worker may live on after it has closed stdin or stdout
-	deafness   = 10 * time.Millisecond // how often a lane without a bell looks for orders
+	blindSleep = 10 * time.Millisecond // how long a loop sleeps whose bell has no descriptor
 	mostJSON   = 256 << 20             // the length of the longest JSON object, without what comes last
 	mostIdle   = 1 << 20               // the largest buffer that a worker keeps
 	floodReads = 8                     // how often stderr is read at once
 	lastSaid   = 4 << 10               // how much stderr of a worker is remembered
 )
 
-// worker is the process of a lane.
+// worker is the process of a slot.
 type worker struct {
 	// configuration
 
-	*lane
+	*loop
 	p        *proc.Worker
 	argv     []string
 	protocol task.Protocol
@@ -43,10 +43,10 @@ type worker struct {
 	ready     bool
 	retired   bool          // it gets no more records
 	dismissed bool          // its stdin is closed, so that it ends
-	ladder    task.Ladder   // how the lane ends it
+	ladder    task.Ladder   // how the loop ends it
 	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
-	hung      string        // why it is ended although it has read nothing; empty if it is not
+	unread    string        // why it is ended before it has read a record; empty if it is not
 	heard     time.Duration // when something came last on stdout; soon after, its exit is not looked for
 	answers   int
 	exited    bool // its streams are read to their ends, or until over
@@ -71,16 +71,16 @@ type worker struct {
 	buf      []byte // what has come on stdout: buf[from:to] is not looked at yet
 	from, to int
 	partial  spool.Stream // the beginning of an answer that does not fit in buf
-	own      *said        // the output of a filter; nil if there is none
+	own      *output      // the output of a filter; nil if there is none
 
 	quick int        // turns in a row with an answer at once
 	pin   *linux.Pin // nil without one
 }
 
-func newWorker(l *lane, p *proc.Worker) *worker {
+func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
-		lane: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host), protocol: t.Protocol, mark: '\n', born: l.run,
+		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host), protocol: t.Protocol, mark: '\n', born: l.run,
 		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
@@ -136,11 +136,11 @@ func (w *worker) turn() {
 		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
 	}
 	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
-		w.bury()
+		w.reap()
 	}
 }
 
-// pace keeps the lane's thread and the worker on one processor while answers come at
+// pace keeps the loop's thread and the worker on one processor while answers come at
 // once, and only then. Otherwise each wakes the other on an idle processor, which takes
 // longer than the answer: cat answers twice as many records.
 func (w *worker) pace(waited time.Duration) {
@@ -167,12 +167,11 @@ func (w *worker) unpin() {
 
 // sleep polls set, in which the third element is the bell's, until something happens or
 // wait is over.
-func (l *lane) sleep(set []unix.PollFd, wait time.Duration) {
-	ok, deaf := l.bell.sleep()
-	if !ok {
+func (l *loop) sleep(set []unix.PollFd, wait time.Duration) {
+	if !l.bell.sleep() {
 		wait = 0
-	} else if deaf {
-		wait = min(wait, deafness)
+	} else if l.bell.fd < 0 {
+		wait = min(wait, blindSleep)
 	}
 	if set == nil {
 		set = make([]unix.PollFd, 3)
@@ -271,7 +270,7 @@ func (w *worker) expire() time.Duration {
 	return next
 }
 
-// finish asks the worker to end, and has it killed if it does not, or at once. The lane
+// finish asks the worker to end, and has it killed if it does not, or at once. The loop
 // goes on when it has ended.
 func (w *worker) finish(kill bool) {
 	grace := w.cfg.Limit.KillAfter
@@ -297,17 +296,17 @@ func (w *worker) hangUp() {
 	if w.p.Out < 0 {
 		stream = "stdout"
 	}
-	w.useless("it closed " + stream)
+	w.neverRead("it closed " + stream)
 	if w.ladder == task.Untouched && w.owes(w.read()) {
 		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
 }
 
-// useless takes note of why the worker is ended if it has not read a record.
-func (w *worker) useless(why string) {
+// neverRead takes note of why the worker is ended if it has not read a record.
+func (w *worker) neverRead(why string) {
 	if w.read() == 0 {
-		w.hung, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
+		w.unread, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
 	}
 }
 
@@ -339,9 +338,9 @@ func (w *worker) readErr() (more bool) {
 	case w.protocol == task.FilterProtocol:
 		w.filtered(p, true)
 	case w.begun() > 0:
-		w.mutter(p)
+		w.giveStderr(p)
 	case w.count == 0 && len(w.waiting()) > 0 && w.cfg.Plan.Show != task.ShowLines:
-		w.complain(&w.waiting()[0], p) // that waits for the worker to be ready
+		w.addStderr(&w.waiting()[0], p) // that waits for the worker to be ready
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
 	default:
@@ -350,16 +349,16 @@ func (w *worker) readErr() (more bool) {
 	return true
 }
 
-// mutter gives stderr to the oldest record. As the end of a line may come after the answer
+// giveStderr gives stderr to the oldest record. As the end of a line may come after the answer
 // and another record is then the oldest, whole lines go there as long as there is another.
-func (w *worker) mutter(p []byte) {
+func (w *worker) giveStderr(p []byte) {
 	whole := len(p)
 	if w.begun() > 1 && len(w.pending) < mostMemory {
 		whole = bytes.LastIndexByte(p, '\n') + 1
 	}
 	if whole > 0 {
 		w.flush()
-		w.complain(&w.waiting()[0], p[:whole])
+		w.addStderr(&w.waiting()[0], p[:whole])
 	}
 	w.pending = append(w.pending, p[whole:]...)
 }
@@ -367,23 +366,23 @@ func (w *worker) mutter(p []byte) {
 // flush gives what is held back of stderr to the oldest record.
 func (w *worker) flush() {
 	if len(w.pending) > 0 {
-		w.complain(&w.waiting()[0], w.pending)
+		w.addStderr(&w.waiting()[0], w.pending)
 		w.pending = nil
 	}
 }
 
-// bury reads what a worker that has exited has left, reaps it, and ends its flights.
-func (w *worker) bury() {
+// reap reads what a worker that has exited has left, reaps it, and ends its flights.
+func (w *worker) reap() {
 	if w.begun() > 0 {
 		w.flush()
 	}
 	read := w.read()
 	w.unpin()
 	ws := w.p.Reap()
-	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
+	l, how := w.loop, cmp.Or(w.unread, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
-	case w.ladder != task.Untouched && w.hung == "":
+	case w.ladder != task.Untouched && w.unread == "":
 		worked = true
 	case !w.dismissed:
 		l.died(how, w.said, worked, read > 0)
@@ -404,7 +403,7 @@ func (w *worker) bury() {
 		case f.fate != 0:
 			w.end(f, ws)
 		case begun && w.ladder == task.Untouched && (i == 0 || w.protocol == task.JSONProtocol):
-			w.blame(f, ws, how)
+			w.crashed(f, ws, how)
 		default:
 			if s := f.said; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // died has told of it otherwise
 				_, _ = s.err.Kept.WriteTo(w.strays())
@@ -445,15 +444,15 @@ func (w *worker) end(f *flight, ws syscall.WaitStatus) *result {
 	switch {
 	case f.fate == task.StartFailed:
 		r.Code = 126
-		_, r.BadCommand = f.why.(stillborn)
+		_, r.BadCommand = f.why.(badCommand)
 	case ws.Signaled() && f.fate != task.BadAnswer:
 		r.Signal = int(ws.Signal())
 	}
 	return r
 }
 
-// blame ends a record that the worker had begun when it ended of itself.
-func (w *worker) blame(f *flight, ws syscall.WaitStatus, how string) {
+// crashed ends a record that the worker had begun when it ended of itself.
+func (w *worker) crashed(f *flight, ws syscall.WaitStatus, how string) {
 	switch {
 	case ws.Signaled():
 		w.report(f, task.Signal, fmt.Errorf("the worker ended before it answered: %s", how)).Signal = int(ws.Signal())
