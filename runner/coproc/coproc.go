@@ -31,15 +31,8 @@ type Config struct {
 	Open   func(task.Attempt) (out, err io.WriteCloser) // called for each attempt that has output, with task.ShowLines
 	Stray  func(task.Slot) io.WriteCloser               // takes stderr that belongs to no record; may be nil
 	Notice func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
-	Limit  Limit
 	Life   Life
 	LifeOf func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
-}
-
-// Limit bounds how long an attempt runs, unless its task says otherwise.
-type Limit struct {
-	Timeout   time.Duration // 0 is none
-	KillAfter time.Duration // from asking a worker to end to killing it
 }
 
 // Life says when workers start and end.
@@ -49,6 +42,11 @@ type Life struct {
 	Start   time.Duration  // time in which that must come; 0 for no limit
 	Records int            // records after which a worker is replaced; 0 is never
 	Age     time.Duration  // time after which it is; 0 is never
+
+	// Unless the task says otherwise:
+
+	Timeout   time.Duration // of a record; 0 is none
+	KillAfter time.Duration // from asking a worker to end to killing it
 }
 
 // Validate reports what is missing.

@@ -95,7 +95,7 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 func TestTimeoutReplacesTheWorker(t *testing.T) {
 	t.Parallel()
 	for first, signal := range map[string]int{"": 15, "trap '' TERM; ": 9} {
-		c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+eval)
+		c := newCrowd(t, Config{Life: Life{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+eval)
 		c.window = 3
 		c.add("echo 1", "sleep 1000; sleep 1000; sleep 1000", "echo 3")
 		c.queue[1].Task.Timeout = 50 * time.Millisecond
@@ -149,7 +149,7 @@ func TestEndOfARecordThatWaits(t *testing.T) {
 
 func TestEndOfTheWorkerItself(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", "read x; echo $x; trap '' TERM; sleep 1000; sleep 1000")
+	c := newCrowd(t, Config{Life: Life{KillAfter: 50 * time.Millisecond}}, "sh", "-c", "read x; echo $x; trap '' TERM; sleep 1000; sleep 1000")
 	c.add("1")
 	c.ended = func(*task.Result) { go c.End(1, 0, 1, errors.New("the run is over")) }
 	c.run()

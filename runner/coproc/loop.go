@@ -36,7 +36,6 @@ type loop struct {
 	*Workers
 	cfg  Config // that of Workers, with the life of the loop's own worker
 	slot task.Slot
-	swap task.Swap
 
 	served bool // by one goroutine for its life
 	parked bool // Run has left it to the next Run of the slot; under Workers.mu
@@ -124,15 +123,14 @@ func (l *loop) order(o order) {
 
 // serve runs what swap brings until it returns task.LeftNone.
 func (l *loop) serve(swap task.Swap) {
-	l.swap = swap
-	for fresh := true; ; {
+	l.bell.ring()
+	for {
 		if len(l.ended) == 0 { // otherwise they ended just now
 			l.run, l.at = l.clock.now()
 		}
-		if l.bell.rang() || len(l.ended) > 0 || fresh {
-			fresh = false
+		if l.bell.rang() || len(l.ended) > 0 {
 			var next []task.Attempt
-			next, l.left = l.swap(l.ended)
+			next, l.left = swap(l.ended)
 			clear(l.ended)
 			l.ended = l.ended[:0]
 			for _, a := range next {
@@ -220,15 +218,6 @@ func (l *loop) report(f *flight, o task.Outcome, err error) *result {
 	return r
 }
 
-// giveBack gives back all flights, uncounted.
-func (l *loop) giveBack() {
-	for i := range l.waiting() {
-		l.report(&l.waiting()[i], task.Lost, nil).Unbegun = true
-	}
-	clear(l.flights)
-	l.flights, l.first = l.flights[:0], 0
-}
-
 // begin starts a worker if one is needed, and sleeps otherwise.
 func (l *loop) begin() {
 	wait := never
@@ -306,7 +295,10 @@ func (l *loop) cannotStart(ctx context.Context, err error) {
 	r.Start, r.End, r.PID = l.at, l.at, 0
 	l.ended = append(l.ended, &r.Result)
 	l.pop()
-	l.giveBack()
+	for len(l.waiting()) > 0 { // the others come back uncounted
+		l.report(&l.waiting()[0], task.Lost, nil).Unbegun = true
+		l.pop()
+	}
 }
 
 // died takes note of a worker that ended of itself. Unless it worked, which means that

@@ -65,8 +65,8 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 		}
 	}
 	cfg.Stray = func(task.Slot) io.WriteCloser { return &stray{c} }
-	if cfg.Limit.KillAfter == 0 {
-		cfg.Limit.KillAfter = 10 * time.Second
+	if cfg.Life.KillAfter == 0 {
+		cfg.Life.KillAfter = 10 * time.Second
 	}
 	c.Workers, err = New(cfg)
 	require.NoError(t, err)

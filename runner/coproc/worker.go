@@ -255,7 +255,7 @@ func (w *worker) expire() time.Duration {
 	}
 	for i := range owed {
 		f := &owed[i]
-		limit := cmp.Or(f.task.Timeout, w.cfg.Limit.Timeout)
+		limit := cmp.Or(f.task.Timeout, w.cfg.Life.Timeout)
 		if limit <= 0 {
 			continue
 		}
@@ -273,7 +273,7 @@ func (w *worker) expire() time.Duration {
 // finish asks the worker to end, and has it killed if it does not, or at once. The loop
 // goes on when it has ended.
 func (w *worker) finish(kill bool) {
-	grace := w.cfg.Limit.KillAfter
+	grace := w.cfg.Life.KillAfter
 	if len(w.waiting()) > 0 {
 		grace = cmp.Or(w.waiting()[0].task.KillAfter, grace)
 	}

@@ -39,16 +39,15 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	workers, err := coproc.New(coproc.Config{
 		Local: local.(*proc.Local), Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
 		Stray: w.stray,
-		Limit: coproc.Limit{KillAfter: o.Failure.KillAfter},
 		LifeOf: func(t *task.Task) coproc.Life {
 			if l := w.worker.Life(t); l != nil {
-				life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age}
+				life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, KillAfter: o.Failure.KillAfter}
 				if l.Ready != "" {
 					life.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
 				}
 				return life
 			}
-			return life(o.Coproc)
+			return life(o)
 		},
 	})
 	if err != nil {

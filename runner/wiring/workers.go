@@ -29,8 +29,9 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 }
 
 // life returns the life of workers on this machine.
-func life(c cli.Coproc) coproc.Life {
-	return coproc.Life{Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age}
+func life(o *cli.Options) coproc.Life {
+	c, f := o.Coproc, o.Failure
+	return coproc.Life{Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age, Timeout: f.Timeout, KillAfter: f.KillAfter}
 }
 
 // far returns the life of workers on other machines.
@@ -50,14 +51,13 @@ func (w *wiring) stray(s task.Slot) io.WriteCloser {
 // workers returns the executor of records for persistent workers.
 func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
 	o := w.opts
-	life := life(o.Coproc)
+	life := life(o)
 	if o.Coproc.Eager {
 		life.Eager = w.source.tasks.Worker()
 	}
 	exec, err := coproc.New(coproc.Config{
 		Local: local, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
-		Stray: w.stray,
-		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life,
+		Stray: w.stray, Life: life,
 	})
 	if err != nil {
 		return nil, err
