@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"crew/runner/linux"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -18,7 +19,7 @@ func (w *worker) readOut() (more bool) {
 	case err == syscall.EAGAIN:
 		return false
 	case err != nil || n <= 0:
-		closeFD(&w.p.Out)
+		linux.Close(&w.p.Out)
 		if !w.exited {
 			w.over = min(w.over, w.run+grace)
 		}

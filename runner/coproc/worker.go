@@ -229,7 +229,7 @@ func (w *worker) due() time.Duration {
 // dismiss closes the worker's stdin, so that it ends.
 func (w *worker) dismiss() {
 	w.retired, w.dismissed = true, true
-	closeFD(&w.p.In)
+	linux.Close(&w.p.In)
 }
 
 // begun returns how many flights the worker has got at least a part of.
@@ -282,7 +282,7 @@ func (w *worker) finish(kill bool) {
 		return
 	}
 	w.retired, w.killAt = true, w.run+wait
-	closeFD(&w.p.In)
+	linux.Close(&w.p.In)
 	if kill {
 		w.p.Signal(syscall.SIGKILL)
 	} else {
@@ -329,7 +329,7 @@ func (w *worker) readErr() (more bool) {
 	case err == syscall.EAGAIN:
 		return false
 	case err != nil || n <= 0:
-		closeFD(&w.p.Err)
+		linux.Close(&w.p.Err)
 		return false
 	}
 	p := w.errs[:n]
@@ -473,11 +473,4 @@ func exitText(ws syscall.WaitStatus) string {
 		return "killed by " + unix.SignalName(ws.Signal())
 	}
 	return "exit status " + strconv.Itoa(ws.ExitStatus())
-}
-
-func closeFD(fd *int) {
-	if *fd >= 0 {
-		_ = syscall.Close(*fd)
-		*fd = -1
-	}
 }

@@ -25,15 +25,15 @@ type Tokens struct {
 	makeflags string
 
 	mu      sync.Mutex
-	r, w    int                // the ends of the pipe or FIFO, which do not block
-	dir     string             // holds the FIFO; "" for none
-	held    int                // tokens that the user of Tokens knows of and has not returned
-	purse   purse              // shared with the keeper
-	fd      int                // of the socket to the keeper
-	socket  *os.File           // the same; nil if there is none
-	unsent  []byte             // requests that the socket had no room for
-	sending bool               // a goroutine sends them
-	keeper  *linux.DelayedExec // must stay reachable until it execs
+	r, w    int           // the ends of the pipe or FIFO, which do not block
+	dir     string        // holds the FIFO; "" for none
+	held    int           // tokens that the user of Tokens knows of and has not returned
+	purse   purse         // shared with the keeper
+	fd      int           // of the socket to the keeper
+	socket  *os.File      // the same; nil if there is none
+	unsent  []byte        // requests that the socket had no room for
+	sending bool          // a goroutine sends them
+	keeper  *linux.Helper // must stay reachable until it execs
 	pid     int
 	gone    bool // the keeper has ended
 	watch   func(got bool, err error)

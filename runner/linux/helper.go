@@ -4,7 +4,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"time"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,17 +13,44 @@ import (
 // it. Its argv[0] is not the program's name, so that killing every crew by name spares
 // the helpers. The other arguments are the ID of this process, descriptors, and a word;
 // they are no environment variables, which anybody may set and every process inherits.
+//
+// A helper runs in a process group of its own, in the root directory, with null as its
+// three standard streams; its only other descriptors are its arguments, of which 0 is
+// none, if the kernel has close_range(2).
 
-// NewHelper prepares a helper, which keeps the descriptors open, but for those that are 0.
-// See NewDelayedExec.
-func NewHelper(name string, null int, fds []int, word string, wait time.Duration) *DelayedExec {
+// program is the command line of a helper.
+type program struct {
+	argv []string
+	null int
+	keep []int // descriptors, ascending and above 2
+}
+
+const ownPath = "/proc/self/exe"
+
+var helperEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+
+func newProgram(name string, null int, fds []int, word string) program {
 	argv := []string{name, strconv.Itoa(os.Getpid())}
 	for _, fd := range fds {
 		argv = append(argv, strconv.Itoa(fd))
 	}
 	keep := slices.DeleteFunc(slices.Sorted(slices.Values(fds)), func(fd int) bool { return fd == 0 })
-	env := []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
-	return NewDelayedExec("/proc/self/exe", append(argv, word), env, null, keep, wait)
+	return program{append(argv, word), null, keep}
+}
+
+// StartNow starts the helper without a delay.
+func (p *program) StartNow() (pid int, err error) {
+	null, closed := uintptr(p.null), ^uintptr(0)
+	files := []uintptr{null, null, null}
+	for _, fd := range p.keep {
+		for len(files) < fd {
+			files = append(files, closed)
+		}
+		files = append(files, uintptr(fd))
+	}
+	return syscall.ForkExec(ownPath, p.argv, &syscall.ProcAttr{
+		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
 }
 
 // AsHelper returns what NewHelper was called with, with n descriptors, if this process is

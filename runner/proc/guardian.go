@@ -49,7 +49,7 @@ const (
 // newGuardian prepares a guardian. It gets the descriptors of the table, of the lease's
 // timer, and of what to keep open until the groups are gone; the last two are 0 if there
 // is none.
-func newGuardian(null, table, lease, held int) *linux.DelayedExec {
+func newGuardian(null, table, lease, held int) *linux.Helper {
 	return linux.NewHelper(guardianName, null, []int{table, lease, held}, "", guardAfter)
 }
 
@@ -120,11 +120,11 @@ type guardian struct {
 	timer  *time.Timer // of the next try
 	told   bool
 	closed bool
-	pid    int                // 0 if there is none
-	table  int                // descriptor of the table
-	lease  int                // descriptor of the lease's timer; 0 if there is none
-	held   int                // descriptor that stays open until the groups are gone; 0 if there is none
-	start  *linux.DelayedExec // must stay reachable until the guardian execs; nil without a table
+	pid    int           // 0 if there is none
+	table  int           // descriptor of the table
+	lease  int           // descriptor of the lease's timer; 0 if there is none
+	held   int           // descriptor that stays open until the groups are gone; 0 if there is none
+	start  *linux.Helper // must stay reachable until the guardian execs; nil without a table
 }
 
 // try starts the guardian unless it is alive. It is called again at intervals,

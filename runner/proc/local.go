@@ -121,7 +121,7 @@ func (l *Local) Close() error {
 	l.groups.each(func(p *process) { p.signal(syscall.SIGKILL) })
 	l.guardian.close()
 	if l.terminal != nil {
-		closeFD(&l.terminal.fd)
+		linux.Close(&l.terminal.fd)
 	}
 	return syscall.Close(l.null)
 }

@@ -149,9 +149,9 @@ func exited(pid, options int) bool {
 	}
 }
 
-// poll is poll(2). While threads are short it polls at intervals, because poll(2)
+// Poll is poll(2). While threads are short it polls at intervals, because poll(2)
 // blocks a thread.
-func (l *Local) poll(set []unix.PollFd, timeout int) (n int, err error) {
+func (l *Local) Poll(set []unix.PollFd, timeout int) (n int, err error) {
 	if !l.shortage.threads.Load() {
 		return unix.Poll(set, timeout)
 	}
