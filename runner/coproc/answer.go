@@ -3,31 +3,19 @@ package coproc
 import (
 	"bytes"
 	"fmt"
-	"syscall"
 
 	"crew/runner/linux"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
 
-// readOut reads stdout once and looks at the answers in it.
-func (w *worker) readOut() (more bool) {
-	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
-	switch {
-	case err == syscall.EINTR:
-		return true
-	case err == syscall.EAGAIN:
-		return false
-	case err != nil || n <= 0:
-		linux.Close(&w.p.Out)
-		if !w.exited {
-			w.over = min(w.over, w.run+grace)
-		}
-		return false
+// readOut reads stdout once into buf, and notices its end.
+func (w *worker) readOut() (n int) {
+	n = linux.Read(&w.p.Out, w.buf[w.to:])
+	if w.p.Out < 0 && !w.exited {
+		w.over = min(w.over, w.run+grace)
 	}
-	w.readErrs()
-	w.came(n)
-	return true
+	return n
 }
 
 // peek lets the worker go first while it shares a processor with the loop, and takes its
@@ -36,23 +24,23 @@ func (w *worker) peek() bool {
 	if w.pin == nil || w.placed == 0 || w.p.Out < 0 {
 		return false
 	}
-	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
-	if err == syscall.EAGAIN {
+	n := w.readOut()
+	if n == 0 && w.p.Out >= 0 {
 		w.pin.Yield()
-		n, err = syscall.Read(w.p.Out, w.buf[w.to:])
+		n = w.readOut()
 	}
-	if err != nil || n <= 0 {
+	if n == 0 {
 		return false
 	}
 	w.run, w.at = w.clock.now()
 	w.heard = w.run
-	w.readErrs()
 	w.came(n)
 	return true
 }
 
-// came looks at the answers in n more bytes in buf.
+// came looks at the answers in n more bytes in buf, after what came on stderr before them.
 func (w *worker) came(n int) {
+	w.readErrs()
 	w.to += n
 	before := w.answers
 	w.split()

@@ -127,12 +127,14 @@ func (w *worker) turn() {
 	}
 	if set[0].Revents != 0 {
 		w.heard = w.run
-		w.readOut()
+		if n := w.readOut(); n > 0 {
+			w.came(n)
+		}
 	}
 	if set[1].Revents != 0 {
 		w.readErrs()
 	}
-	if !w.exited && (set[4].Revents != 0 || looks && set[4].Fd < 0 && w.p.Exited()) {
+	if !w.exited && (set[4].Revents != 0 || looks && w.p.Exited()) {
 		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
 	}
 	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
@@ -313,26 +315,20 @@ func (w *worker) neverRead(why string) {
 // readErrs reads at least as much of stderr as its pipe holds now: whatever was written
 // before the answers that have been read. All that comes of a flood might never end.
 func (w *worker) readErrs() {
-	for i := 0; i < floodReads && w.p.Err >= 0 && w.readErr(); i++ {
+	for i := 0; i < floodReads && w.p.Err >= 0; i++ {
+		if w.errs == nil {
+			w.errs = make([]byte, pipeSize/4)
+		}
+		n := linux.Read(&w.p.Err, w.errs)
+		if n == 0 {
+			return
+		}
+		w.heardErr(w.errs[:n])
 	}
 }
 
-// readErr reads stderr once.
-func (w *worker) readErr() (more bool) {
-	if w.errs == nil {
-		w.errs = make([]byte, pipeSize/4)
-	}
-	n, err := syscall.Read(w.p.Err, w.errs)
-	switch {
-	case err == syscall.EINTR:
-		return true
-	case err == syscall.EAGAIN:
-		return false
-	case err != nil || n <= 0:
-		linux.Close(&w.p.Err)
-		return false
-	}
-	p := w.errs[:n]
+// heardErr gives what came on stderr to whom it belongs.
+func (w *worker) heardErr(p []byte) {
 	w.said = lastOf(w.said, p)
 	switch {
 	case w.protocol == task.FilterProtocol:
@@ -346,7 +342,6 @@ func (w *worker) readErr() (more bool) {
 	default:
 		_, _ = w.strays().Write(p)
 	}
-	return true
 }
 
 // giveStderr gives stderr to the oldest record. As the end of a line may come after the answer
@@ -371,7 +366,7 @@ func (w *worker) flush() {
 	}
 }
 
-// reap reads what a worker that has exited has left, reaps it, and ends its flights.
+// reap reaps a worker that has exited, and ends its flights.
 func (w *worker) reap() {
 	if w.begun() > 0 {
 		w.flush()

@@ -27,6 +27,20 @@ func Close(fd *int) {
 	}
 }
 
+// Read reads once from a descriptor, and closes it at the end of the stream or after an
+// error, also of a terminal, which ends with EIO. It returns 0 if nothing is there.
+func Read(fd *int, p []byte) int {
+	n, err := syscall.Read(*fd, p)
+	if err == syscall.EINTR || err == syscall.EAGAIN {
+		return 0
+	}
+	if err != nil || n == 0 {
+		Close(fd)
+		return 0
+	}
+	return n
+}
+
 // childInfo is the part of siginfo_t that waitid(2) fills in.
 type childInfo struct {
 	signo, _, code int32
