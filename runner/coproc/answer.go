@@ -86,7 +86,7 @@ func (w *worker) makeRoom() {
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
 		if w.partial.Kept == nil {
-			w.partial.Kept = w.cfg.Store.Buffer()
+			w.partial.Kept = w.local.Store.Buffer()
 		}
 		_ = w.partial.Write(w.buf) // the result has the error
 		w.to = 0
@@ -129,14 +129,14 @@ func (w *worker) answer(p []byte) {
 		w.flush()
 	}
 	long := w.partial.Kept
-	if w.cfg.Plan.Show == task.ShowLines {
+	if w.local.Plan.Show == task.ShowLines {
 		to := w.open(f).out.To
 		if long != nil {
 			_, _ = long.WriteTo(to)
 		}
 		_, _ = to.Write(p) // the sink itself reports an error to the run
 	}
-	if long != nil && w.cfg.Plan.Keeps() {
+	if long != nil && w.local.Plan.Keeps() {
 		_ = w.partial.Write(p)
 		s := w.open(f)
 		w.partial.To = s.out.To
@@ -145,7 +145,7 @@ func (w *worker) answer(p []byte) {
 	w.drop()
 	r := w.newResult(f)
 	r.Outcome = task.OK
-	if long == nil && w.cfg.Plan.Keeps() {
+	if long == nil && w.local.Plan.Keeps() {
 		w.keepText(p, r)
 	}
 	w.ended = append(w.ended, &r.Result)

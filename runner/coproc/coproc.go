@@ -19,18 +19,13 @@ import (
 
 	"crew/runner/linux"
 	"crew/runner/proc"
-	"crew/runner/spool"
 	"crew/runner/task"
 )
 
 // Config says how workers run.
 type Config struct {
-	Local  *proc.Local // starts the workers, and runs tasks without a protocol
-	Plan   task.Plan
-	Store  *spool.Store                                 // holds large outputs
-	Open   func(task.Attempt) (out, err io.WriteCloser) // called for each attempt that has output, with task.ShowLines
-	Stray  func(task.Slot) io.WriteCloser               // takes stderr that belongs to no record; may be nil
-	Notice func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
+	Local  *proc.Local                    // starts the workers, and runs tasks without a protocol; its Config holds for both
+	Stray  func(task.Slot) io.WriteCloser // takes stderr that belongs to no record; may be nil
 	Life   Life
 	LifeOf func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
 }
@@ -54,11 +49,9 @@ func (c Config) Validate() error {
 	switch {
 	case c.Local == nil:
 		return errors.New("workers without package proc")
-	case c.Store == nil:
+	case c.Local.Config().Store == nil:
 		return errors.New("capture without a store")
-	case c.Plan.Show == task.ShowLines && c.Open == nil:
-		return errors.New("streaming without writers")
-	case c.Plan.Show == task.ShowRaw:
+	case c.Local.Config().Plan.Show == task.ShowRaw:
 		return errors.New("answers of workers that write to crew's own stdout")
 	}
 	return nil
@@ -67,6 +60,7 @@ func (c Config) Validate() error {
 // Workers is a runner.Streamer. It is safe for concurrent use.
 type Workers struct {
 	cfg   Config
+	local proc.Config // of cfg.Local
 	clock clock
 	pins  linux.Pins
 
@@ -88,7 +82,7 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Workers{cfg: cfg, clock: clock{base: time.Now()}, loops: map[int]*loop{}}
+	w := &Workers{cfg: cfg, local: cfg.Local.Config(), clock: clock{base: time.Now()}, loops: map[int]*loop{}}
 	w.clock.run.Store(new(task.Clock))
 	return w, nil
 }
@@ -271,11 +265,11 @@ const mostNotices = 20
 // notice shows a message without waiting for it.
 func (w *Workers) notice(text string) {
 	n := w.notices.Add(1)
-	if w.cfg.Notice == nil || n > mostNotices {
+	if w.local.Notice == nil || n > mostNotices {
 		return
 	}
 	if n == mostNotices {
 		text += "; what else goes wrong with workers is not shown"
 	}
-	w.saying.Go(func() { w.cfg.Notice(text) })
+	w.saying.Go(func() { w.local.Notice(text) })
 }

@@ -65,8 +65,8 @@ func (w *worker) written() {
 func (w *worker) filtered(p []byte, stderr bool) {
 	if w.own == nil {
 		f := flight{task: w.model().Task, number: 1}
-		if w.own = w.open(&f); w.cfg.Plan.Keeps() {
-			w.own.out.Kept, w.own.err.Kept = w.cfg.Store.Buffer(), w.cfg.Store.Buffer()
+		if w.own = w.open(&f); w.local.Plan.Keeps() {
+			w.own.out.Kept, w.own.err.Kept = w.local.Store.Buffer(), w.local.Store.Buffer()
 		}
 	}
 	if stderr {

@@ -67,7 +67,7 @@ func (w *worker) ends(at int, o *reply) {
 	if len(o.Stderr) > 0 {
 		w.addStderr(f, []byte(o.Stderr))
 	}
-	if w.cfg.Plan.Show == task.ShowLines && len(out) > 0 {
+	if w.local.Plan.Show == task.ShowLines && len(out) > 0 {
 		_, _ = w.open(f).out.To.Write(out) // the sink itself reports an error to the run
 	}
 	r := w.newResult(f)
@@ -76,7 +76,7 @@ func (w *worker) ends(at int, o *reply) {
 	}
 	switch {
 	case len(out) == 0:
-	case w.cfg.Plan.Keeps():
+	case w.local.Plan.Keeps():
 		w.keepText(out, r)
 	case len(r.Tail) == 0 && r.Outcome != task.OK:
 		r.Tail = out[max(0, len(out)-tailSize):]

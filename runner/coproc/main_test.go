@@ -49,21 +49,20 @@ type crowd struct {
 func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 	t.Helper()
 	store := spool.New(1<<20, t.TempDir())
-	local, err := proc.New(proc.Config{Env: os.Environ(), Store: store})
-	require.NoError(t, err)
 	c := &crowd{
 		slots: 1, window: 1, argv: argv, protocol: task.LineProtocol,
 		held: map[uint64]int{}, results: map[uint64]*task.Result{}, back: map[uint64]int{},
 	}
-	cfg.Local, cfg.Store = local, store
-	cfg.Notice = func(text string) {
+	var err error
+	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Store: store, Notice: func(text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.notices = append(c.notices, text)
 		if c.noticed != nil {
 			c.noticed(text)
 		}
-	}
+	}})
+	require.NoError(t, err)
 	cfg.Stray = func(task.Slot) io.WriteCloser { return &stray{c} }
 	if cfg.Life.KillAfter == 0 {
 		cfg.Life.KillAfter = 10 * time.Second
@@ -75,7 +74,7 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 			r.Close()
 		}
 		require.NoError(t, c.Close())
-		require.NoError(t, local.Close())
+		require.NoError(t, cfg.Local.Close())
 		require.NoError(t, store.Close())
 	})
 	return c

@@ -62,8 +62,8 @@ type output struct {
 func (l *loop) open(f *flight) *output {
 	if f.said == nil {
 		f.said = &output{id: f.task.ID, number: f.number}
-		if l.cfg.Plan.Show == task.ShowLines {
-			f.said.out.To, f.said.err.To = l.cfg.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot})
+		if l.local.Plan.Show == task.ShowLines {
+			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot})
 		}
 	}
 	return f.said
@@ -87,8 +87,8 @@ func (s *output) discard() {
 // addStderr adds to the stderr of a flight.
 func (l *loop) addStderr(f *flight, p []byte) {
 	s := l.open(f)
-	if s.last == nil && l.cfg.Plan.Keeps() {
-		s.err.Kept = l.cfg.Store.Buffer()
+	if s.last == nil && l.local.Plan.Keeps() {
+		s.err.Kept = l.local.Store.Buffer()
 	}
 	_ = s.err.Write(p) // the result has the error
 	l.mu.Lock()
@@ -171,7 +171,7 @@ func (l *loop) keepText(p []byte, r *result) {
 		r.Stdout = &r.out
 		return
 	}
-	b := l.cfg.Store.Buffer()
+	b := l.local.Store.Buffer()
 	_, err := b.Write(p)
 	spool.Cut(&r.Result, err)
 	r.Stdout = b

@@ -335,7 +335,7 @@ func (w *worker) heardErr(p []byte) {
 		w.filtered(p, true)
 	case w.begun() > 0:
 		w.giveStderr(p)
-	case w.count == 0 && len(w.waiting()) > 0 && w.cfg.Plan.Show != task.ShowLines:
+	case w.count == 0 && len(w.waiting()) > 0 && w.local.Plan.Show != task.ShowLines:
 		w.addStderr(&w.waiting()[0], p) // that waits for the worker to be ready
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)

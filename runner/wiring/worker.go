@@ -37,8 +37,7 @@ func (w *wiring) workLocally(cfg proc.Config) (runner.Executor, error) {
 	}
 	o := w.opts
 	workers, err := coproc.New(coproc.Config{
-		Local: local.(*proc.Local), Plan: cfg.Plan, Store: w.store, Open: cfg.Open, Notice: cfg.Notice,
-		Stray: w.stray,
+		Local: local.(*proc.Local), Stray: w.stray,
 		LifeOf: func(t *task.Task) coproc.Life {
 			if l := w.worker.Life(t); l != nil {
 				life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, KillAfter: o.Failure.KillAfter}

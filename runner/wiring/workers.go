@@ -55,10 +55,7 @@ func (w *wiring) workers(local *proc.Local) (runner.Executor, error) {
 	if o.Coproc.Eager {
 		life.Eager = w.source.tasks.Worker()
 	}
-	exec, err := coproc.New(coproc.Config{
-		Local: local, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
-		Stray: w.stray, Life: life,
-	})
+	exec, err := coproc.New(coproc.Config{Local: local, Stray: w.stray, Life: life})
 	if err != nil {
 		return nil, err
 	}
