@@ -82,14 +82,10 @@ func (w *worker) endFilter(f *flight, ws syscall.WaitStatus, how string, begun b
 	switch {
 	case f.fate != 0:
 		w.end(f, ws)
-	case ws != 0:
-		r := w.report(f, task.Exit, nil)
-		if r.Code = ws.ExitStatus(); ws.Signaled() {
-			r.Outcome, r.Code, r.Signal = task.Signal, 0, int(ws.Signal())
-		}
-	case !begun && !w.dismissed:
+	case ws == 0 && !begun && !w.dismissed:
 		w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how))
 	default:
-		w.report(f, task.OK, nil)
+		r := w.report(f, 0, nil)
+		r.Outcome, r.Code, r.Signal = proc.Classify(0, ws)
 	}
 }

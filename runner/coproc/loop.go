@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -228,7 +230,7 @@ func (l *loop) begin() {
 		wait = l.restart - l.run
 	}
 	if wait > 0 {
-		l.sleep(nil, wait)
+		l.sleep(make([]unix.PollFd, 1), wait)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())

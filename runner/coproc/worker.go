@@ -100,9 +100,9 @@ func (w *worker) turn() {
 		return
 	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
+		{}, // the bell
 		{Fd: int32(w.p.Out), Events: unix.POLLIN},
 		{Fd: int32(w.p.Err), Events: unix.POLLIN},
-		{},
 		{Fd: -1, Events: unix.POLLOUT},
 		{Fd: -1, Events: unix.POLLIN},
 	}
@@ -125,13 +125,13 @@ func (w *worker) turn() {
 	if set[3].Revents != 0 {
 		w.full = false
 	}
-	if set[0].Revents != 0 {
+	if set[1].Revents != 0 {
 		w.heard = w.run
 		if n := w.readOut(); n > 0 {
 			w.came(n)
 		}
 	}
-	if set[1].Revents != 0 {
+	if set[2].Revents != 0 {
 		w.readErrs()
 	}
 	if !w.exited && (set[4].Revents != 0 || looks && w.p.Exited()) {
@@ -167,29 +167,21 @@ func (w *worker) unpin() {
 	w.pin = nil
 }
 
-// sleep polls set, in which the third element is the bell's, until something happens or
-// wait is over.
+// sleep polls set, of which the first element becomes the bell's, until something happens
+// or wait is over.
 func (l *loop) sleep(set []unix.PollFd, wait time.Duration) {
 	if !l.bell.sleep() {
 		wait = 0
 	} else if l.bell.fd < 0 {
 		wait = min(wait, blindSleep)
 	}
-	if set == nil {
-		set = make([]unix.PollFd, 3)
-		set[0].Fd, set[1].Fd = -1, -1
-	}
-	set[2] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN}
+	set[0] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN}
 	timeout := -1
 	if wait != never {
 		timeout = int((min(max(wait, 0), time.Hour) + time.Millisecond - 1) / time.Millisecond)
 	}
-	if n, _ := l.cfg.Local.Poll(set, timeout); n <= 0 {
-		for i := range set {
-			set[i].Revents = 0
-		}
-	}
-	l.bell.wake(set[2].Revents)
+	_, _ = l.cfg.Local.Poll(set, timeout) // nothing has happened after an error
+	l.bell.wake(set[0].Revents)
 }
 
 // due does what its time has come for, and returns when to look again.
@@ -209,11 +201,8 @@ func (w *worker) due() time.Duration {
 	}
 	next := min(w.over, w.expire(), w.hint())
 	if age := w.cfg.Life.Age; age > 0 && !w.retired && w.count > 0 {
-		if w.run-w.born >= age {
-			w.retired = true
-		} else {
-			next = min(next, w.born+age)
-		}
+		w.retired = w.run >= w.born+age
+		next = min(next, w.born+age)
 	}
 	if w.Workers.short.Load() > 0 && len(w.waiting()) == 0 {
 		w.retired = true // others need what it holds
@@ -258,16 +247,15 @@ func (w *worker) expire() time.Duration {
 	for i := range owed {
 		f := &owed[i]
 		limit := cmp.Or(f.task.Timeout, w.cfg.Life.Timeout)
-		if limit <= 0 {
-			continue
-		}
-		if w.run < f.since+limit {
+		switch {
+		case limit <= 0:
+		case w.run < f.since+limit:
 			next = min(next, f.since+limit)
-			continue
+		default:
+			f.fate = task.Timeout
+			w.finish(false)
+			next = w.killAt
 		}
-		f.fate = task.Timeout
-		w.finish(false)
-		next = w.killAt
 	}
 	return next
 }
@@ -434,7 +422,7 @@ func (w *worker) read() int64 {
 }
 
 // end ends a record with its fate.
-func (w *worker) end(f *flight, ws syscall.WaitStatus) *result {
+func (w *worker) end(f *flight, ws syscall.WaitStatus) {
 	r := w.report(f, f.fate, f.why)
 	switch {
 	case f.fate == task.StartFailed:
@@ -443,23 +431,21 @@ func (w *worker) end(f *flight, ws syscall.WaitStatus) *result {
 	case ws.Signaled() && f.fate != task.BadAnswer:
 		r.Signal = int(ws.Signal())
 	}
-	return r
 }
 
 // crashed ends a record that the worker had begun when it ended of itself.
 func (w *worker) crashed(f *flight, ws syscall.WaitStatus, how string) {
-	switch {
-	case ws.Signaled():
-		w.report(f, task.Signal, fmt.Errorf("the worker ended before it answered: %s", how)).Signal = int(ws.Signal())
-	case ws.ExitStatus() != 0:
-		w.report(f, task.Exit, fmt.Errorf("the worker ended before it answered: %s", how)).Code = ws.ExitStatus()
-	default:
+	o, code, sig := proc.Classify(0, ws)
+	err := fmt.Errorf("the worker ended before it answered: %s", how)
+	if o == task.OK {
 		came := "none before it ended"
 		if w.partial.Kept != nil || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
-		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came))
+		o, err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came)
 	}
+	r := w.report(f, o, err)
+	r.Code, r.Signal = code, sig
 }
 
 // exitText says how a worker ended.

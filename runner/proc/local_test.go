@@ -449,7 +449,7 @@ func TestClassify(t *testing.T) {
 		{task.Cancelled, exit(1), task.Cancelled, 1, 0},
 		{task.Cancelled, sig(9), task.Cancelled, 0, 9},
 	} {
-		o, code, s := classify(c.why, c.ws)
+		o, code, s := Classify(c.why, c.ws)
 		require.Equal(t, c.want, o, "%v %v", c.why, c.ws)
 		require.Equal(t, c.code, code)
 		require.Equal(t, c.sig, s)
