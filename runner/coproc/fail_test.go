@@ -286,21 +286,6 @@ func TestHint(t *testing.T) {
 	require.Contains(t, c.notices[0], "worker 1 has read record 1, answers nothing and waits for more: does it flush?")
 }
 
-// When no record follows, a worker that does not flush is at the end of its input.
-func TestLastRecordsOfAWorkerThatDoesNotFlush(t *testing.T) {
-	t.Parallel()
-	for _, life := range []Life{{}, {Records: 2}} {
-		c := newCrowd(t, Config{Life: life}, "tr", "a-z", "A-Z")
-		c.window = 4
-		c.add("a", "b", "c", "d")
-		c.run()
-		for id := uint64(1); id <= 4; id++ {
-			require.Equal(t, "ok|"+string(rune('@'+id))+"\n|", c.show(t, id))
-		}
-		require.Contains(t, c.said(t, 1)[0], "does it flush?")
-	}
-}
-
 func TestWorkersThatAreNotReady(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -287,7 +287,12 @@ func (t *Tokens) listen() {
 	for {
 		n, err := t.socket.Read(answers[:])
 		for _, b := range answers[:n] {
-			t.answer(b == got)
+			if b == got {
+				t.mu.Lock()
+				t.held++
+				t.mu.Unlock()
+			}
+			t.watch(b == got, nil)
 		}
 		if err != nil {
 			t.mu.Lock()
@@ -298,15 +303,6 @@ func (t *Tokens) listen() {
 			return
 		}
 	}
-}
-
-func (t *Tokens) answer(got bool) {
-	if got {
-		t.mu.Lock()
-		t.held++
-		t.mu.Unlock()
-	}
-	t.watch(got, nil)
 }
 
 // Close returns all tokens that this process holds. A jobserver of its own ends.
