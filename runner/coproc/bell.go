@@ -1,7 +1,6 @@
 package coproc
 
 import (
-	"encoding/binary"
 	"sync/atomic"
 	"time"
 
@@ -44,9 +43,8 @@ const (
 // ring wakes the loop, or keeps it from sleeping.
 func (b *bell) ring() {
 	if b.state.Swap(rung) == asleep && b.fd >= 0 {
-		var one [8]byte
-		binary.NativeEndian.PutUint64(one[:], 1)
-		_, _ = unix.Write(b.fd, one[:])
+		more := [8]byte{1} // any number
+		_, _ = unix.Write(b.fd, more[:])
 	}
 }
 

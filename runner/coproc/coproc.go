@@ -134,7 +134,7 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	return gone
 }
 
-// Lease is that of proc.Local.
+// Lease passes the lease on to the processes. See proc.Local.
 func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
 
 // Serve runs the attempts of a slot. See runner.Streamer.

@@ -46,8 +46,8 @@ func (l *loop) newResult(f *flight) *result {
 	return r
 }
 
-// output is that of a flight: its stderr, and its stdout where that is streamed, long,
-// or a filter's.
+// output holds the stderr of a flight, and its stdout where that is streamed, long, or a
+// filter's.
 type output struct {
 	out, err spool.Stream
 

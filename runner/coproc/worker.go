@@ -315,7 +315,7 @@ func (w *worker) readErrs() {
 	}
 }
 
-// heardErr gives what came on stderr to whom it belongs.
+// heardErr finds the record, or none, that a piece of stderr belongs to.
 func (w *worker) heardErr(p []byte) {
 	w.said = lastOf(w.said, p)
 	switch {

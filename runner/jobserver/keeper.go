@@ -29,9 +29,9 @@ const (
 	none = 'n' // none is, and ask has been withdrawn
 )
 
-// keeperName is that of a helper. It gets the descriptors of the socket, of the ends of the
-// pipe or FIFO and of the purse, and the directory to remove at the end, which may be
-// empty.
+// keeperName is the argv[0] of a keeper. A keeper gets the descriptors of the socket, of
+// the ends of the pipe or FIFO and of the purse, and the directory to remove at the end,
+// which may be empty.
 const keeperName = "token-keeper"
 
 func init() {

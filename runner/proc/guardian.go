@@ -157,25 +157,18 @@ func (g *guardian) ensure() (err error) {
 		return nil
 	}
 	if g.start == nil {
-		if err = g.makeTable(); err != nil {
+		// The table serves all guardians of the run. It is never unmapped, because the
+		// kernel stores the ID of a starting process in its row (groups.reserve), and a
+		// start may take any time.
+		memory, fd, err := linux.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
+		if err != nil {
 			return err
 		}
+		g.groups.share(asTable(memory))
+		g.table, g.start = fd, newGuardian(g.null, fd, g.lease, g.held)
 	}
 	g.pid, err = g.start.Start()
 	return err
-}
-
-// makeTable makes the table, which serves all guardians of the run. It is never
-// unmapped, because the kernel stores the ID of a starting process in its row
-// (groups.reserve), and a start may take any time.
-func (g *guardian) makeTable() error {
-	memory, fd, err := linux.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
-	if err != nil {
-		return err
-	}
-	g.groups.share(asTable(memory))
-	g.table, g.start = fd, newGuardian(g.null, fd, g.lease, g.held)
-	return nil
 }
 
 // expire sets the time at which the guardian begins to kill; zero is never.
