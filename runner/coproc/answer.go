@@ -3,54 +3,44 @@ package coproc
 import (
 	"bytes"
 	"fmt"
-	"syscall"
 
+	"crew/runner/linux"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
-// readOut reads stdout once and looks at the answers in it.
-func (w *worker) readOut() (more bool) {
-	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
-	switch {
-	case err == syscall.EINTR:
-		return true
-	case err == syscall.EAGAIN:
-		return false
-	case err != nil || n <= 0:
-		closeFD(&w.p.Out)
-		if !w.exited {
-			w.over = min(w.over, w.run+grace)
-		}
-		return false
+// readOut reads stdout once into buf, and notices its end.
+func (w *worker) readOut() (n int) {
+	n = linux.Read(&w.p.Out, w.buf[w.to:])
+	if w.p.Out < 0 && !w.exited {
+		w.over = min(w.over, w.run+grace)
 	}
-	w.readErrs()
-	w.came(n)
-	return true
+	return n
 }
 
-// peek lets the worker go first while it shares a processor with the lane, and takes its
+// peek lets the worker go first while it shares a processor with the loop, and takes its
 // answer if that has come. It saves a poll(2), and with it a tenth of the time.
 func (w *worker) peek() bool {
 	if w.pin == nil || w.placed == 0 || w.p.Out < 0 {
 		return false
 	}
-	n, err := syscall.Read(w.p.Out, w.buf[w.to:])
-	if err == syscall.EAGAIN {
+	n := w.readOut()
+	if n == 0 && w.p.Out >= 0 {
 		w.pin.Yield()
-		n, err = syscall.Read(w.p.Out, w.buf[w.to:])
+		n = w.readOut()
 	}
-	if err != nil || n <= 0 {
+	if n == 0 {
 		return false
 	}
 	w.run, w.at = w.clock.now()
 	w.heard = w.run
-	w.readErrs()
 	w.came(n)
 	return true
 }
 
-// came looks at the answers in n more bytes in buf.
+// came looks at the answers in n more bytes in buf, after what came on stderr before them.
 func (w *worker) came(n int) {
+	w.readErrs()
 	w.to += n
 	before := w.answers
 	w.split()
@@ -95,7 +85,10 @@ func (w *worker) makeRoom() {
 		w.from = 0
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
-		w.collect(&w.partial, w.buf, true)
+		if w.partial.Kept == nil {
+			w.partial.Kept = w.local.Store.Buffer()
+		}
+		_ = w.partial.Write(w.buf) // the result has the error
 		w.to = 0
 	case len(w.buf) < mostJSON:
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
@@ -135,23 +128,25 @@ func (w *worker) answer(p []byte) {
 	if w.begun() == 1 {
 		w.flush()
 	}
-	if w.cfg.Plan.Show == task.ShowLines {
-		s := w.open(f)
-		if w.partial.kept != nil {
-			_, _ = w.partial.kept.WriteTo(s.out)
-		} else {
-			_, _ = s.out.Write(w.partial.text)
+	long := w.partial.Kept
+	if w.local.Plan.Show == task.ShowLines {
+		to := w.open(f).out.To
+		if long != nil {
+			_, _ = long.WriteTo(to)
 		}
-		_, _ = s.out.Write(p) // the sink itself reports an error to the run
+		_, _ = to.Write(p) // the sink itself reports an error to the run
 	}
+	if long != nil && w.local.Plan.Keeps() {
+		_ = w.partial.Write(p)
+		s := w.open(f)
+		w.partial.To = s.out.To
+		s.out, w.partial = w.partial, spool.Stream{}
+	}
+	w.drop()
 	r := w.newResult(f)
 	r.Outcome = task.OK
-	switch whole := len(w.partial.text) == 0 && w.partial.kept == nil; {
-	case whole && w.cfg.Plan.Keeps():
-		w.keepText(p, r, &r.out, &r.Stdout)
-	case !whole:
-		w.collect(&w.partial, p, true)
-		w.keep(&w.partial, r, &r.out, &r.Stdout)
+	if long == nil && w.local.Plan.Keeps() {
+		w.keepText(p, r)
 	}
 	w.ended = append(w.ended, &r.Result)
 	w.pop()
@@ -182,10 +177,10 @@ func (w *worker) surplus(p []byte) {
 	if w.answers == 0 && w.cfg.Life.Ready == nil {
 		what += ": if that says that it is ready, add --worker-ready REGEX"
 	}
-	w.useless("it wrote " + what)
+	w.neverRead("it wrote " + what)
 	w.finish(false)
 	switch {
-	case w.hung != "": // the user is told once it has ended
+	case w.unread != "": // the user is told once it has ended
 		return
 	case len(w.ended) == 0:
 		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, what))
@@ -219,8 +214,8 @@ func (w *worker) expected() string {
 
 // drop forgets the beginning of an answer.
 func (w *worker) drop() {
-	if w.partial.kept != nil {
-		_ = w.partial.kept.Close()
+	if w.partial.Kept != nil {
+		_ = w.partial.Kept.Close()
 	}
-	w.partial = capture{}
+	w.partial = spool.Stream{}
 }

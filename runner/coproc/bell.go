@@ -1,7 +1,6 @@
 package coproc
 
 import (
-	"encoding/binary"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 	"crew/runner/task"
 )
 
-// clock is a task.Clock for lanes that read it at any time. One goroutine changes it.
+// clock is a task.Clock for loops that read it at any time. One goroutine changes it.
 type clock struct {
 	base time.Time
 	run  atomic.Pointer[task.Clock]
@@ -28,7 +27,7 @@ func (c *clock) change(how func(*task.Clock, time.Time)) {
 	c.run.Store(&k)
 }
 
-// bell wakes a lane that sleeps in poll(2). Ringing costs a system call only then.
+// bell wakes a loop that sleeps in poll(2). Ringing costs a system call only then.
 type bell struct {
 	state atomic.Int32
 	fd    int // an eventfd; -1 before it is first needed, and if there is none to be had
@@ -41,24 +40,23 @@ const (
 	rung
 )
 
-// ring wakes the lane, or keeps it from sleeping.
+// ring wakes the loop, or keeps it from sleeping.
 func (b *bell) ring() {
 	if b.state.Swap(rung) == asleep && b.fd >= 0 {
-		var one [8]byte
-		binary.NativeEndian.PutUint64(one[:], 1)
-		_, _ = unix.Write(b.fd, one[:])
+		more := [8]byte{1} // any number
+		_, _ = unix.Write(b.fd, more[:])
 	}
 }
 
 // sleep is called before poll(2). It returns false if the bell has rung since the last
-// rang. deaf means that the lane must look at the bell now and then.
-func (b *bell) sleep() (ok, deaf bool) {
+// call of rang.
+func (b *bell) sleep() bool {
 	if b.fd < 0 {
 		if fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
 			b.fd = fd
 		}
 	}
-	return b.state.CompareAndSwap(awake, asleep), b.fd < 0
+	return b.state.CompareAndSwap(awake, asleep)
 }
 
 // wake is called after poll(2), which saw revents of the bell.

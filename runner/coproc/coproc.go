@@ -1,9 +1,9 @@
 // Package coproc runs attempts in persistent workers: long-lived processes that take
 // records on stdin and answer on stdout.
 //
-// Each slot is a lane: one goroutine that blocks in poll(2), writes all records that it
-// holds in one system call, reads the answers that are there in another, and reports
-// them in one task.Swap. Package proc starts and reaps the processes.
+// Each slot has an event loop: one goroutine that blocks in poll(2), writes all records
+// that it holds in one system call, reads the answers that are there in another, and
+// reports them in one task.Swap. Package proc starts and reaps the processes.
 package coproc
 
 import (
@@ -19,27 +19,15 @@ import (
 
 	"crew/runner/linux"
 	"crew/runner/proc"
-	"crew/runner/spool"
 	"crew/runner/task"
 )
 
 // Config says how workers run.
 type Config struct {
-	Local  *proc.Local // starts the workers, and runs tasks without a protocol
-	Plan   task.Plan
-	Store  *spool.Store                                 // holds large outputs
-	Open   func(task.Attempt) (out, err io.WriteCloser) // called for each attempt that has output, with task.ShowLines
-	Stray  func(task.Slot) io.WriteCloser               // takes stderr that belongs to no record; may be nil
-	Notice func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
-	Limit  Limit
+	Local  *proc.Local                    // starts the workers, and runs tasks without a protocol; its Config holds for both
+	Stray  func(task.Slot) io.WriteCloser // takes stderr that belongs to no record; may be nil
 	Life   Life
 	LifeOf func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
-}
-
-// Limit bounds how long an attempt runs, unless its task says otherwise.
-type Limit struct {
-	Timeout   time.Duration // 0 is none
-	KillAfter time.Duration // from asking a worker to end to killing it
 }
 
 // Life says when workers start and end.
@@ -49,6 +37,11 @@ type Life struct {
 	Start   time.Duration  // time in which that must come; 0 for no limit
 	Records int            // records after which a worker is replaced; 0 is never
 	Age     time.Duration  // time after which it is; 0 is never
+
+	// Unless the task says otherwise:
+
+	Timeout   time.Duration // of a record; 0 is none
+	KillAfter time.Duration // from asking a worker to end to killing it
 }
 
 // Validate reports what is missing.
@@ -56,11 +49,9 @@ func (c Config) Validate() error {
 	switch {
 	case c.Local == nil:
 		return errors.New("workers without package proc")
-	case c.Store == nil:
+	case c.Local.Config().Store == nil:
 		return errors.New("capture without a store")
-	case c.Plan.Show == task.ShowLines && c.Open == nil:
-		return errors.New("streaming without writers")
-	case c.Plan.Show == task.ShowRaw:
+	case c.Local.Config().Plan.Show == task.ShowRaw:
 		return errors.New("answers of workers that write to crew's own stdout")
 	}
 	return nil
@@ -69,19 +60,18 @@ func (c Config) Validate() error {
 // Workers is a runner.Streamer. It is safe for concurrent use.
 type Workers struct {
 	cfg   Config
+	local proc.Config // of cfg.Local
 	clock clock
 	pins  linux.Pins
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
 	notices  atomic.Int32
-	short    atomic.Int32 // lanes that need something to start that other workers hold
+	short    atomic.Int32 // loops that need something to start that other workers hold
 	hinted   atomic.Bool  // the user knows of workers that do not flush
 	slow     atomic.Bool  // the user knows of workers that are not ready
 
-	mu     sync.Mutex
-	served map[int]*lane  // by slot
-	parked map[int]*lane  // by slot: those of Run that wait for the next attempt
-	busy   map[*lane]bool // those of Run that run one, or end
+	mu    sync.Mutex
+	loops map[int]*loop // by slot
 
 	ending sync.WaitGroup // parked workers that end
 	saying sync.WaitGroup // messages that are being shown
@@ -92,10 +82,7 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Workers{
-		cfg: cfg, clock: clock{base: time.Now()},
-		served: map[int]*lane{}, parked: map[int]*lane{}, busy: map[*lane]bool{},
-	}
+	w := &Workers{cfg: cfg, local: cfg.Local.Config(), clock: clock{base: time.Now()}, loops: map[int]*loop{}}
 	w.clock.run.Store(new(task.Clock))
 	return w, nil
 }
@@ -130,43 +117,38 @@ const patience = 30 * time.Second
 func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	gone := make(chan struct{})
 	w.mu.Lock()
-	l := w.parked[slot]
-	if l == nil {
-		w.mu.Unlock()
+	defer w.mu.Unlock()
+	l := w.loops[slot]
+	if l == nil || !l.parked {
 		close(gone)
 		return gone
 	}
-	delete(w.parked, slot)
-	w.busy[l] = true
-	w.mu.Unlock()
+	delete(w.loops, slot)
 	late := time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
 	w.ending.Go(func() {
 		l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
 		late.Stop()
 		l.bell.close()
-		w.mu.Lock()
-		delete(w.busy, l)
-		w.mu.Unlock()
 		close(gone)
 	})
 	return gone
 }
 
-// Lease is that of proc.Local.
+// Lease passes the lease on to the processes. See proc.Local.
 func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
 
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
-	l := newLane(w, slot)
+	l := newLoop(w, slot)
 	l.served = true
 	defer l.bell.close()
 	w.mu.Lock()
-	w.served[slot.ID] = l
+	w.loops[slot.ID] = l
 	w.mu.Unlock()
 	l.serve(swap)
 	w.mu.Lock()
-	if w.served[slot.ID] == l {
-		delete(w.served, slot.ID)
+	if w.loops[slot.ID] == l {
+		delete(w.loops, slot.ID)
 	}
 	w.mu.Unlock()
 }
@@ -178,58 +160,57 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
 		return w.cfg.Local.Run(ctx, a)
 	}
-	l := w.unpark(a)
+	l := w.loopOf(a)
 	defer w.park(l)
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
 	defer stop()
-	var given bool
+	next := []task.Attempt{a}
 	var res *task.Result
 	l.serve(func(ended []*task.Result) ([]task.Attempt, task.Left) {
-		if len(ended) > 0 {
+		switch {
+		case len(ended) == 0:
+		case ended[0].Outcome == task.Lost && ctx.Err() == nil: // the next worker gets it
+			next = []task.Attempt{a}
+		default:
 			res = ended[0]
-			if given = res.Outcome == task.Lost && ctx.Err() == nil; !given {
-				return nil, leftParked
-			}
-			given = false
+			return nil, leftParked
 		}
-		if given {
-			return nil, task.LeftMore
-		}
-		given = true
-		return []task.Attempt{a}, task.LeftMore
+		given := next
+		next = nil
+		return given, task.LeftMore
 	})
 	return res
 }
 
-// leftParked has a lane return while its worker lives on.
+// leftParked has a loop return while its worker lives on.
 const leftParked = task.LeftNone + 1
 
-func (w *Workers) unpark(a task.Attempt) *lane {
+// loopOf returns the loop of the attempt's slot, which is not parked then.
+func (w *Workers) loopOf(a task.Attempt) *loop {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.parked[a.Slot.ID]
-	delete(w.parked, a.Slot.ID)
+	l := w.loops[a.Slot.ID]
 	if l == nil {
-		if l = newLane(w, a.Slot); w.cfg.LifeOf != nil {
+		if l = newLoop(w, a.Slot); w.cfg.LifeOf != nil {
 			l.cfg.Life = w.cfg.LifeOf(a.Task)
 		}
+		w.loops[a.Slot.ID] = l
 	}
-	w.busy[l] = true
+	l.parked = false
 	return l
 }
 
-func (w *Workers) park(l *lane) {
+func (w *Workers) park(l *loop) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.busy, l)
-	w.parked[l.slot.ID] = l
+	l.parked = true
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.
 func (w *Workers) Wake(slot int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.served[slot]; l != nil {
+	if l := w.loops[slot]; l != nil {
 		l.bell.ring()
 	}
 }
@@ -238,7 +219,7 @@ func (w *Workers) Wake(slot int) {
 func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.served[slot]; l != nil {
+	if l := w.loops[slot]; l != nil {
 		l.order(order{id, attempt, task.EndedBy(cause), false})
 	}
 }
@@ -246,10 +227,10 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 // free has idle workers end.
 func (w *Workers) free() {
 	w.mu.Lock()
-	for _, l := range w.served {
+	for _, l := range w.loops {
 		l.bell.ring()
 	}
-	slots := slices.Collect(maps.Keys(w.parked))
+	slots := slices.Collect(maps.Keys(w.loops))
 	w.mu.Unlock()
 	for _, slot := range slots {
 		w.Dismiss(slot)
@@ -261,10 +242,7 @@ func (w *Workers) Kill(id uint64, attempt int) {
 	w.cfg.Local.Kill(id, attempt)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.served {
-		l.order(order{id, attempt, task.Cancelled, true})
-	}
-	for l := range w.busy {
+	for _, l := range w.loops {
 		l.order(order{id, attempt, task.Cancelled, true})
 	}
 }
@@ -287,11 +265,11 @@ const mostNotices = 20
 // notice shows a message without waiting for it.
 func (w *Workers) notice(text string) {
 	n := w.notices.Add(1)
-	if w.cfg.Notice == nil || n > mostNotices {
+	if w.local.Notice == nil || n > mostNotices {
 		return
 	}
 	if n == mostNotices {
 		text += "; what else goes wrong with workers is not shown"
 	}
-	w.saying.Go(func() { w.cfg.Notice(text) })
+	w.saying.Go(func() { w.local.Notice(text) })
 }

@@ -74,7 +74,7 @@ func TestUnreadRecordsAreNobodysFault(t *testing.T) {
 func TestStderrIsGivenInWholeLines(t *testing.T) {
 	l := lines(t, 3)
 	for _, text := range []string{"one\ntw", "o\nthree", " "} {
-		l.w.mutter([]byte(text))
+		l.w.giveStderr([]byte(text))
 		l.w.answer([]byte("x\n"))
 	}
 	for i, want := range []string{"one\n", "two\n", "three "} {

@@ -1,6 +1,7 @@
 package coproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,24 +16,99 @@ import (
 	"crew/runner/task"
 )
 
-// loop is a worker that does what each record says: the shell reads no more than that.
-const loop = `while read -r x; do eval "$x"; done`
+// eval is a worker that does what each record says: the shell reads no more than that.
+const eval = `while read -r x; do eval "$x"; done`
 
-func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", loop) }
+func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", eval) }
 
-func TestCrashCountsForTheOldestRecordAlone(t *testing.T) {
+// TestWorkersAndTheirRecords has one worker at a time answer records, or fail to.
+func TestWorkersAndTheirRecords(t *testing.T) {
 	t.Parallel()
-	c := shells(t, Config{})
-	c.window = 4
-	c.add("echo 1", "echo oh >&2; exit 3", "echo 3", "kill -SEGV $$", "echo 5")
+	const died = "the worker ended before it answered: "
+	ready := Life{Ready: regexp.MustCompile("^ready")}
+	long := strings.Repeat("x", 200_000)
+	for name, c := range map[string]struct {
+		life     Life
+		protocol task.Protocol
+		script   string // eval if empty
+		window   int
+		gone     bool
+		records  []string
+		want     []string // a part of what show returns, or all of it after a =
+		said     []string // parts of the notices
+	}{
+		// Only the worker knows whether it wrote an answer first, or what is on stderr.
+		"a crash counts for the oldest record alone": {window: 4,
+			records: []string{"echo 1", "echo oh >&2; exit 3", "echo 3", "kill -SEGV $$", "echo 5"},
+			want:    []string{"ok|1\n|", died + "exit status 3", "=ok|3\n|", "=signal signal 11|||" + died + "killed by SIGSEGV", "=ok|5\n|"}},
+		"no answer, or half of one": {window: 2,
+			records: []string{"exit 0", "printf hal; exit 0", "printf hal; exit 2", "echo 4"},
+			want: []string{"=bad-answer|||expected one line for record 1, got none before it ended",
+				`=bad-answer|||expected one line for record 2, got half of one before it ended: "hal"`,
+				"=exit 2|||" + died + "exit status 2", "=ok|4\n|"}},
+		"two answers": {
+			records: []string{`printf 'a\nb\n'`, "echo 2"},
+			want:    []string{"=bad-answer|a\n||expected one line for record 1, got another one: \"b\"", "=ok|2\n|"}},
+		"stdout closed": {
+			records: []string{"exec >&-; exec sleep 1000", "exec >&-; exit 7"},
+			want:    []string{"=bad-answer|||expected one line for record 1, got none before it closed stdout", "=exit 7|||" + died + "exit status 7"}},
+		"stdin closed": {script: "exec <&-; exec sleep 1000", gone: true,
+			records: []string{long}, want: []string{"ended 3 times before it read a record: it closed stdin"}},
+		"stdin closed after a part": {script: "head -c 1 >&2; exec <&-; exec sleep 1000",
+			records: []string{long}, want: []string{"=bad-answer||x|expected one line for record 1, got none before it closed stdin"}},
+		"a command that fails": {script: "echo cannot import >&2; exit 4", window: 2, gone: true,
+			records: []string{"1", "2"}, want: []string{"ended 3 times before it read a record: exit status 4: cannot import"},
+			said: []string{"", ""}},
+		"an answer to what was not read": {script: "exec yes", window: 2, gone: true,
+			records: []string{"1", "2"}, want: []string{`ended 3 times before it read a record: it wrote "y"`}},
+		"a greeting": {script: "echo hello; exec sleep 1000", gone: true,
+			records: []string{"1"},
+			said:    []string{`worker 1 ended before it read a record: it wrote "hello": if that says that it is ready, add --worker-ready REGEX`, ""}},
+		"ready": {life: ready, script: "echo loading; echo ready to go; exec cat", window: 3,
+			records: []string{"1", "2", "3"}, want: []string{"=ok|1\n|", "=ok|2\n|", "=ok|3\n|"}},
+		"ready, with NUL": {life: ready, protocol: task.NULProtocol, script: "echo ready; echo and; exec cat", window: 2,
+			records: []string{"1"}, want: []string{"and\n1"}},
+		"ready, as a filter": {life: ready, protocol: task.FilterProtocol, script: "echo ready; echo and; exec cat", window: 2,
+			records: []string{"1"}, want: []string{"and\n1"}},
+		"never ready": {life: ready, script: "echo loading; echo never", gone: true,
+			records: []string{"1"}, want: []string{"ended 3 times before it read a record: exit status 0"}},
+		"more after the last answer": {script: "read x; echo $x; read y; echo more; exit 5",
+			records: []string{"1"}, want: []string{"=ok|1\n|"},
+			said: []string{`worker 1 wrote a line after its last answer: "more"`, "worker 1 ended after its last answer: exit status 5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newCrowd(t, Config{Life: c.life}, "sh", "-c", cmp.Or(c.script, eval))
+			w.protocol, w.window, w.gone = cmp.Or(c.protocol, task.LineProtocol), max(1, c.window), c.gone
+			w.add(c.records...)
+			w.run()
+			for i, want := range c.want {
+				shown := w.show(t, uint64(i+1))
+				if whole, exact := strings.CutPrefix(want, "="); exact {
+					require.Equal(t, whole, shown)
+				}
+				require.Contains(t, shown, strings.TrimPrefix(want, "="))
+				require.Equal(t, c.gone, w.results[uint64(i+1)].BadCommand)
+			}
+			if !c.gone {
+				require.Empty(t, w.back)
+			}
+			all := strings.Join(w.said(t, len(c.said)), "\n")
+			for _, part := range c.said {
+				require.Contains(t, all, part)
+			}
+		})
+	}
+}
+
+func TestACommandThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "no-such-worker")
+	c.window, c.gone = 2, true
+	c.add("1", "2")
 	c.run()
-	// Only the worker knows whether it wrote an answer first, or what is on stderr.
-	require.Contains(t, []string{"ok|1\n|", "ok|1\n|oh\n"}, c.show(t, 1))
-	require.Equal(t, "exit 3|||the worker ended before it answered: exit status 3", strings.Replace(c.show(t, 2), "oh\n", "", 1))
-	require.Equal(t, "ok|3\n|", c.show(t, 3))
-	require.Equal(t, "signal signal 11|||the worker ended before it answered: killed by SIGSEGV", c.show(t, 4))
-	require.Equal(t, "ok|5\n|", c.show(t, 5))
-	require.Empty(t, c.back)
+	require.Equal(t, "start-failed 127|||no-such-worker: command not found", c.show(t, 1))
+	require.True(t, c.results[1].BadCommand)
 }
 
 // To end is how a worker fails a record, so it delays no other.
@@ -44,31 +120,10 @@ func TestFailedRecordsDelayNothing(t *testing.T) {
 	c.ended = func(*task.Result) {
 		c.Workers.mu.Lock()
 		defer c.Workers.mu.Unlock()
-		deaths = append(deaths, c.served[1].deaths)
+		deaths = append(deaths, c.loops[1].deaths)
 	}
 	c.run()
 	require.Equal(t, []int{0, 0, 0, 1, 2, 0, 0}, deaths)
-}
-
-func TestTooLittle(t *testing.T) {
-	t.Parallel()
-	c := shells(t, Config{})
-	c.window = 2
-	c.add("exit 0", "printf hal; exit 0", "printf hal; exit 2", "echo 4")
-	c.run()
-	require.Equal(t, "bad-answer|||expected one line for record 1, got none before it ended", c.show(t, 1))
-	require.Equal(t, `bad-answer|||expected one line for record 2, got half of one before it ended: "hal"`, c.show(t, 2))
-	require.Equal(t, "exit 2|||the worker ended before it answered: exit status 2", c.show(t, 3))
-	require.Equal(t, "ok|4\n|", c.show(t, 4))
-}
-
-func TestTooMuch(t *testing.T) {
-	t.Parallel()
-	c := shells(t, Config{})
-	c.add(`printf 'a\nb\n'`, "echo 2")
-	c.run()
-	require.Equal(t, `bad-answer|a`+"\n"+`||expected one line for record 1, got another one: "b"`, c.show(t, 1))
-	require.Equal(t, "ok|2\n|", c.show(t, 2))
 }
 
 func TestALateLineEndsTheWorker(t *testing.T) {
@@ -95,7 +150,7 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 func TestTimeoutReplacesTheWorker(t *testing.T) {
 	t.Parallel()
 	for first, signal := range map[string]int{"": 15, "trap '' TERM; ": 9} {
-		c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+loop)
+		c := newCrowd(t, Config{Life: Life{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+eval)
 		c.window = 3
 		c.add("echo 1", "sleep 1000; sleep 1000; sleep 1000", "echo 3")
 		c.queue[1].Task.Timeout = 50 * time.Millisecond
@@ -147,55 +202,6 @@ func TestEndOfARecordThatWaits(t *testing.T) {
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
 }
 
-func TestEndOfTheWorkerItself(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{Limit: Limit{KillAfter: 50 * time.Millisecond}}, "sh", "-c", "read x; echo $x; trap '' TERM; sleep 1000; sleep 1000")
-	c.add("1")
-	c.ended = func(*task.Result) { go c.End(1, 0, 1, errors.New("the run is over")) }
-	c.run()
-	require.Equal(t, "ok|1\n|", c.show(t, 1))
-}
-
-func TestWorkersThatCloseAStream(t *testing.T) {
-	t.Parallel()
-	c := shells(t, Config{})
-	c.slots = 2
-	c.add("exec >&-; exec sleep 1000", "exec >&-; exit 7")
-	c.run()
-	require.Equal(t, "bad-answer|||expected one line for record 1, got none before it closed stdout", c.show(t, 1))
-	require.Equal(t, "exit 7|||the worker ended before it answered: exit status 7", c.show(t, 2))
-	c = newCrowd(t, Config{}, "sh", "-c", "exec <&-; exec sleep 1000")
-	c.gone = true
-	c.add(strings.Repeat("x", 200_000))
-	c.run()
-	require.Contains(t, c.show(t, 1), "ended 3 times before it read a record: it closed stdin")
-	c = newCrowd(t, Config{}, "sh", "-c", "head -c 1 >&2; exec <&-; exec sleep 1000")
-	c.add(strings.Repeat("x", 200_000))
-	c.run()
-	require.Equal(t, `bad-answer||x|expected one line for record 1, got none before it closed stdin`, c.show(t, 1))
-}
-
-func TestCommandsThatCannotRun(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "no-such-worker")
-	c.window = 2
-	c.gone = true
-	c.add("1", "2")
-	c.run()
-	require.Equal(t, "start-failed 127|||no-such-worker: command not found", c.show(t, 1))
-	require.True(t, c.results[1].BadCommand)
-
-	c = newCrowd(t, Config{}, "sh", "-c", "echo cannot import >&2; exit 4")
-	c.window = 2
-	c.gone = true
-	c.add("1", "2")
-	c.run()
-	require.Contains(t, c.show(t, 1), "ended 3 times before it read a record: exit status 4: cannot import")
-	require.Contains(t, c.show(t, 1), "start-failed 126|")
-	require.True(t, c.results[1].BadCommand)
-	require.Len(t, c.said(t, 2), 2)
-}
-
 func TestDeathsOfAllWorkersCount(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{}, "false")
@@ -212,15 +218,6 @@ func TestDeathsOfAllWorkersCount(t *testing.T) {
 	require.NotZero(t, bad)
 }
 
-func TestAnswersToWhatWasNotRead(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "yes")
-	c.window, c.gone = 2, true
-	c.add("1", "2")
-	c.run()
-	require.Contains(t, c.show(t, 1), `ended 3 times before it read a record: it wrote "y"`)
-}
-
 func TestProcessesThatOutliveTheirWorker(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{}, "sh", "-c", `read x; (yes >&2 & sleep 1000 & echo $x); exit 0`)
@@ -230,31 +227,6 @@ func TestProcessesThatOutliveTheirWorker(t *testing.T) {
 	c = blocks(t, 1, "sh", "-c", `(trap "" TERM; cat; echo late) & exit 0`)
 	c.addBlock(&task.Block{Text: []byte("text\n")})
 	c.run()
-}
-
-func TestReady(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready")}}, "sh", "-c", "echo loading; echo ready to go; exec cat")
-	c.window = 3
-	c.add("1", "2", "3")
-	c.run()
-	for id, want := range map[uint64]string{1: "ok|1\n|", 2: "ok|2\n|", 3: "ok|3\n|"} {
-		require.Equal(t, want, c.show(t, id))
-	}
-
-	for _, protocol := range []task.Protocol{task.NULProtocol, task.FilterProtocol} {
-		c = newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo ready; echo and; exec cat")
-		c.window, c.protocol = 2, protocol
-		c.add("1")
-		c.run()
-		require.Contains(t, c.show(t, 1), "and\n1")
-	}
-
-	c = newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready")}}, "sh", "-c", "echo loading; echo never")
-	c.gone = true
-	c.add("1")
-	c.run()
-	require.Contains(t, c.show(t, 1), "ended 3 times before it read a record: exit status 0")
 }
 
 func TestWorkersAreReplaced(t *testing.T) {
@@ -286,17 +258,6 @@ func TestWorkersAreReplaced(t *testing.T) {
 	require.Len(t, c.results, 3)
 }
 
-func TestStatusAfterTheLastAnswer(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", "read x; echo $x; read y; echo more; exit 5")
-	c.add("1")
-	c.run()
-	require.Equal(t, "ok|1\n|", c.show(t, 1))
-	require.ElementsMatch(t, []string{
-		`worker 1 wrote a line after its last answer: "more"`, "worker 1 ended after its last answer: exit status 5",
-	}, c.said(t, 2))
-}
-
 func TestEager(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -325,21 +286,6 @@ func TestHint(t *testing.T) {
 	require.Contains(t, c.notices[0], "worker 1 has read record 1, answers nothing and waits for more: does it flush?")
 }
 
-// When no record follows, a worker that does not flush is at the end of its input.
-func TestLastRecordsOfAWorkerThatDoesNotFlush(t *testing.T) {
-	t.Parallel()
-	for _, life := range []Life{{}, {Records: 2}} {
-		c := newCrowd(t, Config{Life: life}, "tr", "a-z", "A-Z")
-		c.window = 4
-		c.add("a", "b", "c", "d")
-		c.run()
-		for id := uint64(1); id <= 4; id++ {
-			require.Equal(t, "ok|"+string(rune('@'+id))+"\n|", c.show(t, id))
-		}
-		require.Contains(t, c.said(t, 1)[0], "does it flush?")
-	}
-}
-
 func TestWorkersThatAreNotReady(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -355,15 +301,6 @@ func TestWorkersThatAreNotReady(t *testing.T) {
 	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
 	c.run()
 	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.said(t, 1))
-}
-
-func TestBanner(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", "echo hello; exec sleep 1000")
-	c.add("1")
-	c.gone = true
-	c.run()
-	require.Contains(t, c.said(t, 2)[0], `worker 1 ended before it read a record: it wrote "hello": if that says that it is ready, add --worker-ready REGEX`)
 }
 
 func TestFloodOnStderr(t *testing.T) {
@@ -387,7 +324,7 @@ func TestRun(t *testing.T) {
 		c.results[id] = r
 		return r
 	}
-	c.argv = []string{"sh", "-c", loop}
+	c.argv = []string{"sh", "-c", eval}
 	bg := context.Background()
 	first := run(bg, 1, "echo 1")
 	require.Equal(t, "ok|1\n|", c.show(t, 1))

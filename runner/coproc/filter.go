@@ -65,34 +65,27 @@ func (w *worker) written() {
 func (w *worker) filtered(p []byte, stderr bool) {
 	if w.own == nil {
 		f := flight{task: w.model().Task, number: 1}
-		w.own = w.open(&f)
+		if w.own = w.open(&f); w.local.Plan.Keeps() {
+			w.own.out.Kept, w.own.err.Kept = w.local.Store.Buffer(), w.local.Store.Buffer()
+		}
 	}
-	to, kept := w.own.out, &w.partial
 	if stderr {
-		to, kept = w.own.err, &w.own.capture
+		_ = w.own.err.Write(p) // the result has the error
+	} else {
+		_ = w.own.out.Write(p)
 	}
-	if to != nil {
-		_, _ = to.Write(p) // the sink itself reports an error to the run
-	}
-	w.collect(kept, p, w.cfg.Plan.Keeps())
 }
 
 // endFilter ends the last block that a filter got with its exit and its output.
 func (w *worker) endFilter(f *flight, ws syscall.WaitStatus, how string, begun bool) {
 	f.said, w.own = w.own, nil
-	var r *result
 	switch {
 	case f.fate != 0:
-		r = w.end(f, ws)
-	case ws != 0:
-		r = w.report(f, task.Exit, nil)
-		if r.Code = ws.ExitStatus(); ws.Signaled() {
-			r.Outcome, r.Code, r.Signal = task.Signal, 0, int(ws.Signal())
-		}
-	case !begun && !w.dismissed:
-		r = w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how))
+		w.end(f, ws)
+	case ws == 0 && !begun && !w.dismissed:
+		w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how))
 	default:
-		r = w.report(f, task.OK, nil)
+		r := w.report(f, 0, nil)
+		r.Outcome, r.Code, r.Signal = proc.Classify(0, ws)
 	}
-	w.keep(&w.partial, r, &r.out, &r.Stdout)
 }

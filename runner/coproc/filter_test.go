@@ -1,8 +1,6 @@
 package coproc
 
 import (
-	"bufio"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -22,46 +20,6 @@ func blocks(t *testing.T, slots int, argv ...string) *crowd {
 func (c *crowd) addBlock(b *task.Block) {
 	c.add("")
 	c.queue[len(c.queue)-1].Task.Block = b
-}
-
-func TestFiltersGetEveryByteAndOneHeader(t *testing.T) {
-	t.Parallel()
-	file, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
-	defer file.Close()
-	w := bufio.NewWriter(file)
-	for i := range 100_000 {
-		fmt.Fprintf(w, "line %7d\n", i)
-	}
-	require.NoError(t, w.Flush())
-	const line, lines = 13, 5000
-	c := blocks(t, 2, "cat")
-	for i := range int64(20) {
-		c.addBlock(&task.Block{Head: []byte("head\n"), File: file, Off: i * lines * line, Len: lines * line})
-		c.addBlock(&task.Block{Head: []byte("head\n"), Text: []byte(fmt.Sprintf("text %d\n", i))})
-	}
-	c.addBlock(&task.Block{Head: []byte("head\n")})
-	c.run()
-	var all strings.Builder
-	outputs := 0
-	for id, r := range c.results {
-		require.Equal(t, task.OK, r.Outcome, "%d: %v", id, r.Err)
-		if r.Stdout != nil {
-			outputs++
-			var b strings.Builder
-			_, err := r.Stdout.WriteTo(&b)
-			require.NoError(t, err)
-			require.True(t, strings.HasPrefix(b.String(), "head\n"))
-			require.Equal(t, 1, strings.Count(b.String(), "head\n"))
-			all.WriteString(b.String())
-		}
-	}
-	require.LessOrEqual(t, outputs, 2)
-	require.Equal(t, 100_000, strings.Count(all.String(), "line"))
-	require.Equal(t, 20, strings.Count(all.String(), "text"))
-	for i := range 100_000 / 97 {
-		require.Contains(t, all.String(), fmt.Sprintf("line %7d\n", i*97))
-	}
 }
 
 func TestTheLastBlockEndsAsItsFilterDoes(t *testing.T) {

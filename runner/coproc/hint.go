@@ -1,7 +1,6 @@
 package coproc
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 )
 
 const (
-	// So long is a record unanswered when the lane looks whether its worker flushes.
+	// So long is a record unanswered when the loop looks whether its worker flushes.
 	hintAfter = 3 * time.Second
 	lastAfter = 500 * time.Millisecond // if no record will follow
 	lookAgain = 100 * time.Millisecond // at least, until it looks again
@@ -66,7 +65,7 @@ func (w *worker) unready() time.Duration {
 	end := never
 	if limit := w.cfg.Life.Start; limit > 0 {
 		if end = w.born + limit; w.run >= end {
-			w.useless(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // what it says is added
+			w.neverRead(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // what it says is added
 			w.finish(false)
 			return w.killAt
 		}
@@ -102,10 +101,11 @@ func (w *worker) waits() bool {
 		return false
 	}
 	waits := false
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range stats {
-		if groupOf(name) == w.p.PID {
-			reads, busy := stateOf(filepath.Dir(name), pipe.Ino)
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if group, err := unix.Getpgid(pid); err == nil && group == w.p.PID {
+			reads, busy := stateOf(dir, pipe.Ino)
 			if busy {
 				return false
 			}
@@ -115,18 +115,6 @@ func (w *worker) waits() bool {
 	// It may have answered just before it read on.
 	came, _ := unix.IoctlGetInt(w.p.Out, unix.TIOCINQ)
 	return waits && came == 0
-}
-
-// groupOf returns the process group in a /proc/PID/stat, or 0.
-func groupOf(stat string) int {
-	text, _ := os.ReadFile(stat)
-	behind := bytes.LastIndexByte(text, ')') + 1 // the name of the program
-	fields := strings.Fields(string(text[behind:]))
-	if len(fields) < 3 {
-		return 0
-	}
-	pgrp, _ := strconv.Atoi(fields[2])
-	return pgrp
 }
 
 // stateOf reports whether a thread of a process sits in read(2) of a pipe, and whether

@@ -65,10 +65,10 @@ func (w *worker) ends(at int, o *reply) {
 		w.flush()
 	}
 	if len(o.Stderr) > 0 {
-		w.complain(f, []byte(o.Stderr))
+		w.addStderr(f, []byte(o.Stderr))
 	}
-	if w.cfg.Plan.Show == task.ShowLines && len(out) > 0 {
-		_, _ = w.open(f).out.Write(out) // the sink itself reports an error to the run
+	if w.local.Plan.Show == task.ShowLines && len(out) > 0 {
+		_, _ = w.open(f).out.To.Write(out) // the sink itself reports an error to the run
 	}
 	r := w.newResult(f)
 	if r.Outcome = task.OK; *o.Exit != 0 {
@@ -76,8 +76,8 @@ func (w *worker) ends(at int, o *reply) {
 	}
 	switch {
 	case len(out) == 0:
-	case w.cfg.Plan.Keeps():
-		w.keepText(out, r, &r.out, &r.Stdout)
+	case w.local.Plan.Keeps():
+		w.keepText(out, r)
 	case len(r.Tail) == 0 && r.Outcome != task.OK:
 		r.Tail = out[max(0, len(out)-tailSize):]
 	}

@@ -49,24 +49,23 @@ type crowd struct {
 func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 	t.Helper()
 	store := spool.New(1<<20, t.TempDir())
-	local, err := proc.New(proc.Config{Env: os.Environ(), Store: store})
-	require.NoError(t, err)
 	c := &crowd{
 		slots: 1, window: 1, argv: argv, protocol: task.LineProtocol,
 		held: map[uint64]int{}, results: map[uint64]*task.Result{}, back: map[uint64]int{},
 	}
-	cfg.Local, cfg.Store = local, store
-	cfg.Notice = func(text string) {
+	var err error
+	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Store: store, Notice: func(text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.notices = append(c.notices, text)
 		if c.noticed != nil {
 			c.noticed(text)
 		}
-	}
+	}})
+	require.NoError(t, err)
 	cfg.Stray = func(task.Slot) io.WriteCloser { return &stray{c} }
-	if cfg.Limit.KillAfter == 0 {
-		cfg.Limit.KillAfter = 10 * time.Second
+	if cfg.Life.KillAfter == 0 {
+		cfg.Life.KillAfter = 10 * time.Second
 	}
 	c.Workers, err = New(cfg)
 	require.NoError(t, err)
@@ -75,7 +74,7 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 			r.Close()
 		}
 		require.NoError(t, c.Close())
-		require.NoError(t, local.Close())
+		require.NoError(t, cfg.Local.Close())
 		require.NoError(t, store.Close())
 	})
 	return c
@@ -211,10 +210,10 @@ func (c *crowd) show(t *testing.T, id uint64) string {
 	return text
 }
 
-// lines returns a lane whose worker owes n answers, without a process.
-func lines(t *testing.T, n int) *lane {
+// lines returns a loop whose worker owes n answers, without a process.
+func lines(t *testing.T, n int) *loop {
 	c := newCrowd(t, Config{}, "cat")
-	l := newLane(c.Workers, task.Slot{ID: 1})
+	l := newLoop(c.Workers, task.Slot{ID: 1})
 	for id := range n {
 		l.push(flight{task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
 	}

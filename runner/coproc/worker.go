@@ -12,6 +12,7 @@ import (
 
 	"crew/runner/linux"
 	"crew/runner/proc"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -19,18 +20,18 @@ const (
 	pipeSize   = 64 << 10              // the capacity of a pipe, and how much is read at once
 	soon       = 50 * time.Millisecond // how long a worker is silent before its exit is looked for
 	grace      = time.Second           // how long a worker may live on after it has closed stdin or stdout
-	deafness   = 10 * time.Millisecond // how often a lane without a bell looks for orders
+	blindSleep = 10 * time.Millisecond // how long a loop sleeps whose bell has no descriptor
 	mostJSON   = 256 << 20             // the length of the longest JSON object, without what comes last
 	mostIdle   = 1 << 20               // the largest buffer that a worker keeps
 	floodReads = 8                     // how often stderr is read at once
 	lastSaid   = 4 << 10               // how much stderr of a worker is remembered
 )
 
-// worker is the process of a lane.
+// worker is the process of a slot.
 type worker struct {
 	// configuration
 
-	*lane
+	*loop
 	p        *proc.Worker
 	argv     []string
 	protocol task.Protocol
@@ -42,10 +43,10 @@ type worker struct {
 	ready     bool
 	retired   bool          // it gets no more records
 	dismissed bool          // its stdin is closed, so that it ends
-	ladder    task.Ladder   // how the lane ends it
+	ladder    task.Ladder   // how the loop ends it
 	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
-	hung      string        // why it is ended although it has read nothing; empty if it is not
+	unread    string        // why it is ended before it has read a record; empty if it is not
 	heard     time.Duration // when something came last on stdout; soon after, its exit is not looked for
 	answers   int
 	exited    bool // its streams are read to their ends, or until over
@@ -69,17 +70,17 @@ type worker struct {
 
 	buf      []byte // what has come on stdout: buf[from:to] is not looked at yet
 	from, to int
-	partial  capture // the beginning of an answer that does not fit in buf, or the whole output of a filter
-	own      *said   // the stderr of a filter; nil if there is none
+	partial  spool.Stream // the beginning of an answer that does not fit in buf
+	own      *output      // the output of a filter; nil if there is none
 
 	quick int        // turns in a row with an answer at once
 	pin   *linux.Pin // nil without one
 }
 
-func newWorker(l *lane, p *proc.Worker) *worker {
+func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
-		lane: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host), protocol: t.Protocol, mark: '\n', born: l.run,
+		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host), protocol: t.Protocol, mark: '\n', born: l.run,
 		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
@@ -99,9 +100,9 @@ func (w *worker) turn() {
 		return
 	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
+		{}, // the bell
 		{Fd: int32(w.p.Out), Events: unix.POLLIN},
 		{Fd: int32(w.p.Err), Events: unix.POLLIN},
-		{},
 		{Fd: -1, Events: unix.POLLOUT},
 		{Fd: -1, Events: unix.POLLIN},
 	}
@@ -124,22 +125,24 @@ func (w *worker) turn() {
 	if set[3].Revents != 0 {
 		w.full = false
 	}
-	if set[0].Revents != 0 {
-		w.heard = w.run
-		w.readOut()
-	}
 	if set[1].Revents != 0 {
+		w.heard = w.run
+		if n := w.readOut(); n > 0 {
+			w.came(n)
+		}
+	}
+	if set[2].Revents != 0 {
 		w.readErrs()
 	}
-	if !w.exited && (set[4].Revents != 0 || looks && set[4].Fd < 0 && w.p.Exited()) {
+	if !w.exited && (set[4].Revents != 0 || looks && w.p.Exited()) {
 		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
 	}
 	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
-		w.bury()
+		w.reap()
 	}
 }
 
-// pace keeps the lane's thread and the worker on one processor while answers come at
+// pace keeps the loop's thread and the worker on one processor while answers come at
 // once, and only then. Otherwise each wakes the other on an idle processor, which takes
 // longer than the answer: cat answers twice as many records.
 func (w *worker) pace(waited time.Duration) {
@@ -164,30 +167,21 @@ func (w *worker) unpin() {
 	w.pin = nil
 }
 
-// sleep polls set, in which the third element is the bell's, until something happens or
-// wait is over.
-func (l *lane) sleep(set []unix.PollFd, wait time.Duration) {
-	ok, deaf := l.bell.sleep()
-	if !ok {
+// sleep polls set, of which the first element becomes the bell's, until something happens
+// or wait is over.
+func (l *loop) sleep(set []unix.PollFd, wait time.Duration) {
+	if !l.bell.sleep() {
 		wait = 0
-	} else if deaf {
-		wait = min(wait, deafness)
+	} else if l.bell.fd < 0 {
+		wait = min(wait, blindSleep)
 	}
-	if set == nil {
-		set = make([]unix.PollFd, 3)
-		set[0].Fd, set[1].Fd = -1, -1
-	}
-	set[2] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN}
+	set[0] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN}
 	timeout := -1
 	if wait != never {
 		timeout = int((min(max(wait, 0), time.Hour) + time.Millisecond - 1) / time.Millisecond)
 	}
-	if n, _ := l.cfg.Local.Poll(set, timeout); n <= 0 {
-		for i := range set {
-			set[i].Revents = 0
-		}
-	}
-	l.bell.wake(set[2].Revents)
+	_, _ = l.cfg.Local.Poll(set, timeout) // nothing has happened after an error
+	l.bell.wake(set[0].Revents)
 }
 
 // due does what its time has come for, and returns when to look again.
@@ -207,11 +201,8 @@ func (w *worker) due() time.Duration {
 	}
 	next := min(w.over, w.expire(), w.hint())
 	if age := w.cfg.Life.Age; age > 0 && !w.retired && w.count > 0 {
-		if w.run-w.born >= age {
-			w.retired = true
-		} else {
-			next = min(next, w.born+age)
-		}
+		w.retired = w.run >= w.born+age
+		next = min(next, w.born+age)
 	}
 	if w.Workers.short.Load() > 0 && len(w.waiting()) == 0 {
 		w.retired = true // others need what it holds
@@ -229,7 +220,7 @@ func (w *worker) due() time.Duration {
 // dismiss closes the worker's stdin, so that it ends.
 func (w *worker) dismiss() {
 	w.retired, w.dismissed = true, true
-	closeFD(&w.p.In)
+	linux.Close(&w.p.In)
 }
 
 // begun returns how many flights the worker has got at least a part of.
@@ -255,25 +246,24 @@ func (w *worker) expire() time.Duration {
 	}
 	for i := range owed {
 		f := &owed[i]
-		limit := cmp.Or(f.task.Timeout, w.cfg.Limit.Timeout)
-		if limit <= 0 {
-			continue
-		}
-		if w.run < f.since+limit {
+		limit := cmp.Or(f.task.Timeout, w.cfg.Life.Timeout)
+		switch {
+		case limit <= 0:
+		case w.run < f.since+limit:
 			next = min(next, f.since+limit)
-			continue
+		default:
+			f.fate = task.Timeout
+			w.finish(false)
+			next = w.killAt
 		}
-		f.fate = task.Timeout
-		w.finish(false)
-		next = w.killAt
 	}
 	return next
 }
 
-// finish asks the worker to end, and has it killed if it does not, or at once. The lane
+// finish asks the worker to end, and has it killed if it does not, or at once. The loop
 // goes on when it has ended.
 func (w *worker) finish(kill bool) {
-	grace := w.cfg.Limit.KillAfter
+	grace := w.cfg.Life.KillAfter
 	if len(w.waiting()) > 0 {
 		grace = cmp.Or(w.waiting()[0].task.KillAfter, grace)
 	}
@@ -282,7 +272,7 @@ func (w *worker) finish(kill bool) {
 		return
 	}
 	w.retired, w.killAt = true, w.run+wait
-	closeFD(&w.p.In)
+	linux.Close(&w.p.In)
 	if kill {
 		w.p.Signal(syscall.SIGKILL)
 	} else {
@@ -296,69 +286,62 @@ func (w *worker) hangUp() {
 	if w.p.Out < 0 {
 		stream = "stdout"
 	}
-	w.useless("it closed " + stream)
+	w.neverRead("it closed " + stream)
 	if w.ladder == task.Untouched && w.owes(w.read()) {
 		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
 }
 
-// useless takes note of why the worker is ended if it has not read a record.
-func (w *worker) useless(why string) {
+// neverRead takes note of why the worker is ended if it has not read a record.
+func (w *worker) neverRead(why string) {
 	if w.read() == 0 {
-		w.hung, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
+		w.unread, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
 	}
 }
 
 // readErrs reads at least as much of stderr as its pipe holds now: whatever was written
 // before the answers that have been read. All that comes of a flood might never end.
 func (w *worker) readErrs() {
-	for i := 0; i < floodReads && w.p.Err >= 0 && w.readErr(); i++ {
+	for i := 0; i < floodReads && w.p.Err >= 0; i++ {
+		if w.errs == nil {
+			w.errs = make([]byte, pipeSize/4)
+		}
+		n := linux.Read(&w.p.Err, w.errs)
+		if n == 0 {
+			return
+		}
+		w.heardErr(w.errs[:n])
 	}
 }
 
-// readErr reads stderr once.
-func (w *worker) readErr() (more bool) {
-	if w.errs == nil {
-		w.errs = make([]byte, pipeSize/4)
-	}
-	n, err := syscall.Read(w.p.Err, w.errs)
-	switch {
-	case err == syscall.EINTR:
-		return true
-	case err == syscall.EAGAIN:
-		return false
-	case err != nil || n <= 0:
-		closeFD(&w.p.Err)
-		return false
-	}
-	p := w.errs[:n]
+// heardErr finds the record, or none, that a piece of stderr belongs to.
+func (w *worker) heardErr(p []byte) {
 	w.said = lastOf(w.said, p)
 	switch {
 	case w.protocol == task.FilterProtocol:
 		w.filtered(p, true)
 	case w.begun() > 0:
-		w.mutter(p)
-	case w.count == 0 && len(w.waiting()) > 0 && w.cfg.Plan.Show != task.ShowLines:
-		w.complain(&w.waiting()[0], p) // that waits for the worker to be ready
+		w.giveStderr(p)
+	case w.count == 0 && len(w.waiting()) > 0 && w.local.Plan.Show != task.ShowLines:
+		w.addStderr(&w.waiting()[0], p) // that waits for the worker to be ready
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
 	default:
-		w.stray(p)
+		_, _ = w.strays().Write(p)
 	}
-	return true
 }
 
-// mutter gives stderr to the oldest record. As the end of a line may come after the answer
+// giveStderr gives stderr to the oldest record. As the end of a line may come after the answer
 // and another record is then the oldest, whole lines go there as long as there is another.
-func (w *worker) mutter(p []byte) {
+func (w *worker) giveStderr(p []byte) {
 	whole := len(p)
 	if w.begun() > 1 && len(w.pending) < mostMemory {
 		whole = bytes.LastIndexByte(p, '\n') + 1
 	}
 	if whole > 0 {
 		w.flush()
-		w.complain(&w.waiting()[0], p[:whole])
+		w.addStderr(&w.waiting()[0], p[:whole])
 	}
 	w.pending = append(w.pending, p[whole:]...)
 }
@@ -366,23 +349,23 @@ func (w *worker) mutter(p []byte) {
 // flush gives what is held back of stderr to the oldest record.
 func (w *worker) flush() {
 	if len(w.pending) > 0 {
-		w.complain(&w.waiting()[0], w.pending)
+		w.addStderr(&w.waiting()[0], w.pending)
 		w.pending = nil
 	}
 }
 
-// bury reads what a worker that has exited has left, reaps it, and ends its flights.
-func (w *worker) bury() {
+// reap reaps a worker that has exited, and ends its flights.
+func (w *worker) reap() {
 	if w.begun() > 0 {
 		w.flush()
 	}
 	read := w.read()
 	w.unpin()
 	ws := w.p.Reap()
-	l, how := w.lane, cmp.Or(w.hung, exitText(ws))
+	l, how := w.loop, cmp.Or(w.unread, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
-	case w.ladder != task.Untouched && w.hung == "":
+	case w.ladder != task.Untouched && w.unread == "":
 		worked = true
 	case !w.dismissed:
 		l.died(how, w.said, worked, read > 0)
@@ -403,15 +386,13 @@ func (w *worker) bury() {
 		case f.fate != 0:
 			w.end(f, ws)
 		case begun && w.ladder == task.Untouched && (i == 0 || w.protocol == task.JSONProtocol):
-			w.blame(f, ws, how)
+			w.crashed(f, ws, how)
 		default:
-			if s := f.said; s != nil && s.err == nil && read > 0 { // died has told of it otherwise
-				if w.stray(s.text); s.kept != nil {
-					_, _ = s.kept.WriteTo(strayer{l})
-				}
+			if s := f.said; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // died has told of it otherwise
+				_, _ = s.err.Kept.WriteTo(w.strays())
 			}
 			if l.left != task.LeftNone && (worked || w.dismissed) {
-				l.hush(f.said)
+				l.hide(f.said)
 				f.forget()
 				stay = append(stay, *f)
 			} else {
@@ -420,12 +401,10 @@ func (w *worker) bury() {
 		}
 	}
 	w.drop()
-	if w.own != nil {
-		w.own.close()
-	}
-	if w.strays != nil {
-		_ = w.strays.Close() // the sink itself reports an error to the run
-		l.strays = nil
+	w.own.discard()
+	if w.stray != nil {
+		_ = w.stray.Close() // the sink itself reports an error to the run
+		l.stray = nil
 	}
 	clear(took)
 	l.flights, l.first = append(l.flights[:0], stay...), 0
@@ -443,32 +422,30 @@ func (w *worker) read() int64 {
 }
 
 // end ends a record with its fate.
-func (w *worker) end(f *flight, ws syscall.WaitStatus) *result {
+func (w *worker) end(f *flight, ws syscall.WaitStatus) {
 	r := w.report(f, f.fate, f.why)
 	switch {
 	case f.fate == task.StartFailed:
 		r.Code = 126
-		_, r.BadCommand = f.why.(stillborn)
+		_, r.BadCommand = f.why.(badCommand)
 	case ws.Signaled() && f.fate != task.BadAnswer:
 		r.Signal = int(ws.Signal())
 	}
-	return r
 }
 
-// blame ends a record that the worker had begun when it ended of itself.
-func (w *worker) blame(f *flight, ws syscall.WaitStatus, how string) {
-	switch {
-	case ws.Signaled():
-		w.report(f, task.Signal, fmt.Errorf("the worker ended before it answered: %s", how)).Signal = int(ws.Signal())
-	case ws.ExitStatus() != 0:
-		w.report(f, task.Exit, fmt.Errorf("the worker ended before it answered: %s", how)).Code = ws.ExitStatus()
-	default:
+// crashed ends a record that the worker had begun when it ended of itself.
+func (w *worker) crashed(f *flight, ws syscall.WaitStatus, how string) {
+	o, code, sig := proc.Classify(0, ws)
+	err := fmt.Errorf("the worker ended before it answered: %s", how)
+	if o == task.OK {
 		came := "none before it ended"
-		if w.partial.kept != nil || len(w.partial.text) > 0 || w.to > 0 {
+		if w.partial.Kept != nil || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
-		w.report(f, task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came))
+		o, err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came)
 	}
+	r := w.report(f, o, err)
+	r.Code, r.Signal = code, sig
 }
 
 // exitText says how a worker ended.
@@ -477,11 +454,4 @@ func exitText(ws syscall.WaitStatus) string {
 		return "killed by " + unix.SignalName(ws.Signal())
 	}
 	return "exit status " + strconv.Itoa(ws.ExitStatus())
-}
-
-func closeFD(fd *int) {
-	if *fd >= 0 {
-		_ = syscall.Close(*fd)
-		*fd = -1
-	}
 }

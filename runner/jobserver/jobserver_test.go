@@ -142,10 +142,27 @@ func (s *server) join() (*Tokens, chan bool) {
 	a, found := Parse(" -j4 --jobserver-auth=" + s.auth)
 	require.True(s.t, found)
 	tokens, err := Join(a)
-	require.NoError(s.t, err)
+	return watch(s.t, tokens, err)
+}
+
+// watch returns tokens and the answers to their Asks.
+func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
+	require.NoError(t, err)
 	answers := make(chan bool, 100)
 	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
 	return tokens, answers
+}
+
+// share makes a jobserver with n tokens, all of which it holds, and joins it.
+func share(t *testing.T, inherited string, n int, pipe bool) (own *Tokens, answers chan bool, other *Tokens, others chan bool, a Auth) {
+	own, err := Share(inherited, n, pipe)
+	own, answers = watch(t, own, err)
+	a, found := Parse(own.Makeflags())
+	require.True(t, found)
+	other, err = Join(a)
+	other, others = watch(t, other, err)
+	own.Create(n)
+	return own, answers, other, others, a
 }
 
 func forms(t *testing.T, f func(t *testing.T, fifo bool)) {
@@ -166,25 +183,16 @@ func TestEachTokenComesBack(t *testing.T) {
 		tokens.Ask()
 		tokens.Withdraw()
 		require.False(t, <-answers)
+		tokens.Ask()
+		s.put("x") // comes later
+		require.True(t, <-answers)
 		tokens.Return(1)
 		crewtest.Until(t, func() bool { return s.there() == 1 }, "the token")
 		tokens.Ask()
 		require.True(t, <-answers)
 		tokens.Ask() // to be answered by nobody
 		require.NoError(t, tokens.Close())
-		require.Equal(t, "\x00+a", s.take(3))
-	})
-}
-
-func TestATokenThatComesLater(t *testing.T) {
-	forms(t, func(t *testing.T, fifo bool) {
-		s := newServer(t, fifo, "")
-		tokens, answers := s.join()
-		tokens.Ask()
-		s.put("x")
-		require.True(t, <-answers)
-		require.NoError(t, tokens.Close())
-		require.Equal(t, "x", s.take(1))
+		require.Equal(t, "\x00+ax", s.take(4))
 	})
 }
 
@@ -222,10 +230,8 @@ func TestAKeeperThatIsKilled(t *testing.T) {
 // Whoever holds a lock goes on, whatever the keeper does. It learns of everything in the
 // end.
 func TestAKeeperThatIsStopped(t *testing.T) {
-	own, err := Share("", 3, false)
-	require.NoError(t, err)
-	answers := make(chan bool, 10)
-	own.Watch(func(got bool, err error) { answers <- got && err == nil })
+	tokens, err := Share("", 3, false)
+	own, answers := watch(t, tokens, err)
 	own.Create(1)
 	require.NoError(t, syscall.Kill(own.pid, syscall.SIGSTOP))
 	for range 10000 {
@@ -283,16 +289,7 @@ func TestShareMakesAFIFO(t *testing.T) {
 // Tokens of a holder that was killed are replaced, and not doubled if they come back.
 func TestRecount(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
-		own, err := Share("", 3, !fifo)
-		require.NoError(t, err)
-		answers := make(chan bool, 10)
-		own.Watch(func(got bool, err error) { answers <- got && err == nil })
-		a, _ := Parse(own.Makeflags())
-		other, err := Join(a)
-		require.NoError(t, err)
-		others := make(chan bool, 10)
-		other.Watch(func(got bool, err error) { others <- got && err == nil })
-		own.Create(3)
+		own, answers, other, others, _ := share(t, "", 3, !fifo)
 		own.Return(3)
 		other.Ask()
 		other.Ask()
@@ -319,20 +316,9 @@ func TestRecount(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
-		own, err := Share("k", 3, !fifo)
-		require.NoError(t, err)
+		own, answers, other, others, a := share(t, "k", 3, !fifo)
 		require.True(t, own.Own())
-		answers := make(chan bool, 10)
-		own.Watch(func(got bool, err error) { answers <- got && err == nil })
-		a, found := Parse(own.Makeflags())
-		require.True(t, found)
 		require.Equal(t, 3, a.Jobs)
-		other, err := Join(a)
-		require.NoError(t, err)
-		others := make(chan bool, 10)
-		other.Watch(func(got bool, err error) { others <- got && err == nil })
-
-		own.Create(3)
 		other.Ask()
 		own.Return(1)
 		require.True(t, <-others)

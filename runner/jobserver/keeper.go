@@ -3,9 +3,12 @@ package jobserver
 import (
 	"os"
 	"os/signal"
-	"strconv"
+	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
 )
 
 // A keeper is a process that holds the tokens for crew, so that they go back however
@@ -26,32 +29,24 @@ const (
 	none = 'n' // none is, and ask has been withdrawn
 )
 
-// keeperName is the argv[0] of a keeper. Its arguments are crew's ID, for people who
-// look at processes, the descriptors of the socket, of the ends of the pipe or FIFO
-// and of the purse, and the directory to remove at the end, which may be empty.
+// keeperName is the argv[0] of a keeper. A keeper gets the descriptors of the socket, of
+// the ends of the pipe or FIFO and of the purse, and the directory to remove at the end,
+// which may be empty.
 const keeperName = "token-keeper"
 
-// init turns a process that was started as a keeper into one, as that of package proc
-// does for a guardian.
 func init() {
-	if len(os.Args) != 7 || os.Args[0] != keeperName {
+	_, fds, dir, ok := linux.AsHelper(keeperName, 4)
+	if !ok {
 		return
 	}
-	var n [5]int
-	for i, word := range os.Args[1:6] {
-		var err error
-		if n[i], err = strconv.Atoi(word); err != nil {
-			return
-		}
-	}
 	signal.Ignore()
-	purse, err := openPurse(n[4])
+	memory, err := linux.OpenShared(fds[3])
 	if err != nil {
 		os.Exit(1)
 	}
-	k := keeper{purse: purse, socket: n[1], r: n[2], w: n[3]}
+	k := keeper{purse: purseIn(memory), socket: fds[0], r: fds[1], w: fds[2]}
 	k.serve()
-	if dir := os.Args[6]; dir != "" {
+	if dir != "" {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(0)
@@ -140,3 +135,44 @@ func (k *keeper) recount() {
 }
 
 func (k *keeper) answer(b byte) { _, _ = unix.Write(k.socket, []byte{b}) }
+
+// mostTokens is the capacity of a purse, which is that of a pipe.
+const mostTokens = 64 << 10
+
+// purse holds the tokens of a keeper in memory that it shares with crew, which returns
+// them if the keeper is killed. A token is lost or doubled only if that happens between a
+// system call that moves it and the next instruction.
+type purse struct {
+	n      *atomic.Int32 // the number of tokens
+	tokens []byte        // each may be another byte
+}
+
+// purseSize is the size of the memory of a purse.
+const purseSize = int64(unsafe.Sizeof(atomic.Int32{})) + mostTokens
+
+// purseIn returns the purse in that memory, which was empty at first.
+func purseIn(memory []byte) purse {
+	return purse{(*atomic.Int32)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(atomic.Int32{}):]}
+}
+
+// count returns how many tokens there are.
+func (p purse) count() int { return int(p.n.Load()) }
+
+// add adds a token.
+func (p purse) add(token byte) {
+	p.tokens[p.count()] = token
+	p.n.Add(1)
+}
+
+// put writes up to n tokens to the pipe or FIFO w, which must not block.
+func (p purse) put(w, n int) {
+	for n = min(n, p.count()); n > 0; n-- {
+		last := p.count() - 1
+		for {
+			if _, err := unix.Write(w, p.tokens[last:last+1]); err != unix.EINTR {
+				break
+			}
+		}
+		p.n.Add(-1)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,15 +25,15 @@ type Tokens struct {
 	makeflags string
 
 	mu      sync.Mutex
-	r, w    int                // the ends of the pipe or FIFO, which do not block
-	dir     string             // holds the FIFO; "" for none
-	held    int                // tokens that the user of Tokens knows of and has not returned
-	purse   purse              // shared with the keeper
-	fd      int                // of the socket to the keeper
-	socket  *os.File           // the same; nil if there is none
-	unsent  []byte             // requests that the socket had no room for
-	sending bool               // a goroutine sends them
-	keeper  *linux.DelayedExec // must stay reachable until it execs
+	r, w    int           // the ends of the pipe or FIFO, which do not block
+	dir     string        // holds the FIFO; "" for none
+	held    int           // tokens that the user of Tokens knows of and has not returned
+	purse   purse         // shared with the keeper
+	fd      int           // of the socket to the keeper
+	socket  *os.File      // the same; nil if there is none
+	unsent  []byte        // requests that the socket had no room for
+	sending bool          // a goroutine sends them
+	keeper  *linux.Helper // must stay reachable until it execs
 	pid     int
 	gone    bool // the keeper has ended
 	watch   func(got bool, err error)
@@ -270,19 +269,13 @@ func (t *Tokens) start() error {
 
 // exec makes the purse and starts the keeper with its end of the socket.
 func (t *Tokens) exec(socket, null int) error {
-	purse, fd, err := makePurse()
+	memory, fd, err := linux.NewShared("crew-tokens", purseSize)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	keep := []int{socket, t.r, t.w, fd}
-	argv := []string{keeperName}
-	for _, n := range append([]int{os.Getpid()}, keep...) {
-		argv = append(argv, strconv.Itoa(n))
-	}
-	slices.Sort(keep)
-	env := []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
-	t.purse, t.keeper = purse, linux.NewDelayedExec("/proc/self/exe", append(argv, t.dir), env, null, keep, 0)
+	t.purse = purseIn(memory)
+	t.keeper = linux.NewHelper(keeperName, null, []int{socket, t.r, t.w, fd}, t.dir, 0)
 	t.pid, err = t.keeper.Start()
 	return err
 }
@@ -294,7 +287,12 @@ func (t *Tokens) listen() {
 	for {
 		n, err := t.socket.Read(answers[:])
 		for _, b := range answers[:n] {
-			t.answer(b == got)
+			if b == got {
+				t.mu.Lock()
+				t.held++
+				t.mu.Unlock()
+			}
+			t.watch(b == got, nil)
 		}
 		if err != nil {
 			t.mu.Lock()
@@ -305,15 +303,6 @@ func (t *Tokens) listen() {
 			return
 		}
 	}
-}
-
-func (t *Tokens) answer(got bool) {
-	if got {
-		t.mu.Lock()
-		t.held++
-		t.mu.Unlock()
-	}
-	t.watch(got, nil)
 }
 
 // Close returns all tokens that this process holds. A jobserver of its own ends.

@@ -19,6 +19,28 @@ func Wait(pid int, ws *syscall.WaitStatus, ru *syscall.Rusage) {
 	}
 }
 
+// Close closes a descriptor unless that is -1, which it is then.
+func Close(fd *int) {
+	if *fd >= 0 {
+		_ = syscall.Close(*fd)
+		*fd = -1
+	}
+}
+
+// Read reads once from a descriptor, and closes it at the end of the stream or after an
+// error, also of a terminal, which ends with EIO. It returns 0 if nothing is there.
+func Read(fd *int, p []byte) int {
+	n, err := syscall.Read(*fd, p)
+	if err == syscall.EINTR || err == syscall.EAGAIN {
+		return 0
+	}
+	if err != nil || n == 0 {
+		Close(fd)
+		return 0
+	}
+	return n
+}
+
 // childInfo is the part of siginfo_t that waitid(2) fills in.
 type childInfo struct {
 	signo, _, code int32
@@ -56,27 +78,4 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 		}
 	}
 	return pid, err
-}
-
-// program is the program that a DelayedExec starts.
-type program struct {
-	path      string
-	argv, env []string
-	null      int   // descriptor
-	keep      []int // descriptors
-}
-
-// StartNow starts the program without a delay.
-func (p *program) StartNow() (pid int, err error) {
-	null, closed := uintptr(p.null), ^uintptr(0)
-	files := []uintptr{null, null, null}
-	for _, fd := range p.keep {
-		for len(files) < fd {
-			files = append(files, closed)
-		}
-		files = append(files, uintptr(fd))
-	}
-	return syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir: "/", Env: p.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
 }

@@ -21,18 +21,16 @@ func (*Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, _ *int
 	return forkExec(path, argv, attr)
 }
 
-// DelayedExec is a program to be started later.
-type DelayedExec struct{ program }
+// Helper starts a helper.
+type Helper struct{ program }
 
-// NewDelayedExec prepares a program that runs in a process group of its own, in
-// the root directory, with null as its three standard streams and keep, which
-// ascends and is above 2, as its only other descriptors.
-func NewDelayedExec(path string, argv, env []string, null int, keep []int, _ time.Duration) *DelayedExec {
-	return &DelayedExec{program{path, argv, env, null, keep}}
+// NewHelper prepares a helper that gets the descriptors and the word.
+func NewHelper(name string, null int, fds []int, word string, _ time.Duration) *Helper {
+	return &Helper{newProgram(name, null, fds, word)}
 }
 
-// Start starts the program at once.
-func (d *DelayedExec) Start() (pid int, err error) { return d.StartNow() }
+// Start starts the helper at once.
+func (h *Helper) Start() (pid int, err error) { return h.StartNow() }
 
 // Brief is the longest time of a task that counts as brief.
 const Brief = 0

@@ -63,7 +63,7 @@ func (p *Pins) Take() *Pin {
 	return p.TakeAny()
 }
 
-// TakeAny is Take for whom it is worthwhile in any case.
+// TakeAny is Take without the check that pinning pays.
 func (p *Pins) TakeAny() *Pin {
 	if p.off.Load() {
 		return nil

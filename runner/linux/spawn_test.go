@@ -166,7 +166,7 @@ func TestAScriptPointsIntoItself(t *testing.T) {
 	}, new(Pin)))
 	require.Len(t, c.calls, 13)
 	pointsIntoItself(t, c)
-	pointsIntoItself(t, &NewDelayedExec("/bin/true", []string{"true"}, nil, 5, []int{7, 9}, time.Hour).script)
+	pointsIntoItself(t, &NewHelper("true", 5, []int{7, 9}, "", time.Hour).script)
 }
 
 // TestSpawnDuringGarbageCollection would find words that were collected too early.

@@ -97,7 +97,7 @@ func (p *process) closeOurEnds() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
-		closeFD(fd)
+		linux.Close(fd)
 	}
 	p.local.room.Add(p.files)
 	p.files = 0
@@ -107,14 +107,7 @@ func (p *process) closeOurEnds() {
 func (p *process) closeOutput(s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	closeFD(&s.fd)
-}
-
-func closeFD(fd *int) {
-	if *fd >= 0 {
-		_ = syscall.Close(*fd)
-		*fd = -1
-	}
+	linux.Close(&s.fd)
 }
 
 // keep sets where the output of a started process is kept. Live looks there from
@@ -208,7 +201,7 @@ func (p *process) turn() (over bool) {
 		{Fd: int32(p.in), Events: unix.POLLOUT},
 		{Fd: int32(p.pidfd), Events: unix.POLLIN},
 	}
-	n, err := p.local.poll(set[:], timeout)
+	n, err := p.local.Poll(set[:], timeout)
 	if err != nil { // EINTR, or no memory for a moment
 		return false
 	}
@@ -221,7 +214,7 @@ func (p *process) turn() (over bool) {
 	case in&unix.POLLOUT != 0:
 		p.feed()
 	case in != 0:
-		closeFD(&p.in)
+		linux.Close(&p.in)
 	}
 	if set[3].Revents != 0 {
 		p.sawExit()
@@ -259,15 +252,12 @@ func (p *process) sawExit() {
 	p.exited = true
 	p.mu.Unlock()
 	p.deadline = time.Now().Add(linger)
-	closeFD(&p.pidfd)
-	closeFD(&p.in)
+	linux.Close(&p.pidfd)
+	linux.Close(&p.in)
 }
 
 // handOver gives what was captured to the result.
 func (p *process) handOver(r *task.Result) {
-	if p.fault != nil {
-		r.Fault = fmt.Errorf("task %d: its output is cut: %w", p.attempt.Task.ID, p.fault)
-	}
 	r.Leaked = p.leaked
 	spool.HandOver(r, &p.out.Stream, &p.err.Stream)
 	p.out.End()

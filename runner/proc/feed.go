@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/linux"
 	"crew/runner/task"
 )
 
@@ -107,7 +108,7 @@ func (p *process) feed() {
 		p.broken = fmt.Errorf("read its block: %w", err)
 	}
 	p.unread = Input{}
-	closeFD(&p.in)
+	linux.Close(&p.in)
 	if p.broken != nil {
 		p.end(task.StartFailed, syscall.SIGKILL)
 	}

@@ -1,11 +1,17 @@
 package proc
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/linux"
+	"crew/runner/task"
 )
 
 // groups holds the live process groups of a run. Each has a row of its own from
@@ -131,4 +137,68 @@ func (g *groups) unstick(locked <-chan struct{}) {
 func (g *groups) resume() {
 	g.each(func(p *process) { p.signal(syscall.SIGCONT) })
 	g.starting.Unlock()
+}
+
+// Live returns the output of a running task and the number of the attempt that
+// writes it. The caller closes both. The number is 0 if no process of the task runs
+// or its output is not kept. Live is safe for concurrent use.
+func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
+	l.groups.each(func(p *process) {
+		if p.attempt.Task.ID != id || p.out.Kept == nil {
+			return
+		}
+		out, err := p.out.Kept.Hold(), p.err.Kept.Hold()
+		switch {
+		case out != nil && err != nil:
+			stdout, stderr, attempt = out, err, p.attempt.Number
+		case out != nil: // the attempt has just ended without an stderr
+			_ = out.Close()
+		case err != nil:
+			_ = err.Close()
+		}
+	})
+	return stdout, stderr, attempt
+}
+
+// PIDs returns the process IDs of the running tasks. It is safe for concurrent use.
+func (l *Local) PIDs() map[uint64]int {
+	pids := map[uint64]int{}
+	l.groups.each(func(p *process) {
+		if p.attempt.Task.Protocol == task.NoProtocol {
+			pids[p.attempt.Task.ID] = p.pid
+		}
+	})
+	return pids
+}
+
+// reportStopped tells the user about each task that has stopped, once. crew calls it
+// once a second. It takes one system call unless something has stopped, so a task
+// costs neither a thread nor a signal for this.
+func (l *Local) reportStopped() {
+	if l.terminal != nil || !l.groups.starting.TryRLock() {
+		return // the attempt sees to it; or crew itself stops them
+	}
+	defer l.groups.starting.RUnlock()
+	for {
+		pid, sig := linux.Stopped(unix.P_ALL, 0)
+		if pid == 0 {
+			return
+		}
+		l.groups.each(func(p *process) {
+			if p.pid == pid && !p.stopped {
+				p.stopped = true
+				l.notice(p.whyStopped(sig))
+			}
+		})
+	}
+}
+
+// whyStopped says that a signal has stopped the task, and the way out.
+func (p *process) whyStopped(sig syscall.Signal) string {
+	const width = 60
+	name := fmt.Sprintf("%s (%s)", nameOfAttempt(p.attempt), task.Shorten(p.attempt.Task.Words(p.attempt.Argv()), width))
+	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
+		return fmt.Sprintf("%s has stopped because it wants the terminal: --tty gives it to tasks; kill -KILL -%d ends it", name, p.pid)
+	}
+	return fmt.Sprintf("%s was stopped by %s: kill -CONT -%d lets it go on", name, unix.SignalName(sig), p.pid)
 }

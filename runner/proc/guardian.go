@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -36,8 +35,6 @@ const (
 	guardAgain = 200 * time.Millisecond // when to try again if it cannot be started
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
-	// guardianName is the argv[0] of a guardian. It is not crew's name, so that
-	// killing every crew by name spares the guardians.
 	guardianName = "task-guardian"
 
 	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
@@ -49,35 +46,18 @@ const (
 	tableLeast = 1 << 10
 )
 
-// guardianCommand returns the command line and environment of a guardian. Its
-// arguments are the ID of the process to watch and the descriptors of the table, of
-// the lease's timer, and of what to keep open until the groups are gone; the last
-// two are 0 if there is none. They are no environment variables, which anybody may
-// set and every process inherits.
-func guardianCommand(table, lease, held int) (argv, env []string) {
-	argv = []string{guardianName}
-	for _, n := range []int{os.Getpid(), table, lease, held} {
-		argv = append(argv, strconv.Itoa(n))
-	}
-	return argv, []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
+// newGuardian prepares a guardian. It gets the descriptors of the table, of the lease's
+// timer, and of what to keep open until the groups are gone; the last two are 0 if there
+// is none.
+func newGuardian(null, table, lease, held int) *linux.Helper {
+	return linux.NewHelper(guardianName, null, []int{table, lease, held}, "", guardAfter)
 }
 
-// init turns a process that was started as a guardian into one. It is not in main,
-// so that no other package has to be initialised first, and every binary that runs
-// tasks, such as a test, is its own guardian.
 func init() {
-	if len(os.Args) != 5 || os.Args[0] != guardianName {
-		return
+	if crew, fds, _, ok := linux.AsHelper(guardianName, 3); ok {
+		watchOver(crew, fds[0], fds[1], fds[2])
+		os.Exit(0)
 	}
-	var n [4]int
-	for i, word := range os.Args[1:] {
-		var err error
-		if n[i], err = strconv.Atoi(word); err != nil {
-			return
-		}
-	}
-	watchOver(n[0], n[1], n[2], n[3])
-	os.Exit(0)
 }
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then
@@ -86,10 +66,11 @@ func watchOver(pid, fd, lease, held int) {
 	signal.Ignore()
 	// Do not hold open what crew inherited from its caller.
 	_ = unix.CloseRange(uint(max(fd, lease, held))+1, ^uint(0), 0)
-	table, err := mapTable(fd, unix.PROT_READ)
+	memory, err := linux.OpenShared(fd)
 	if err != nil {
 		return
 	}
+	table := asTable(memory)
 	crew, err := unix.PidfdOpen(pid, 0)
 	timeout := -1
 	if err != nil {
@@ -123,17 +104,8 @@ func killListed(table []int32) {
 	}
 }
 
-// mapTable maps the file of a table.
-func mapTable(fd, prot int) ([]int32, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	p, err := unix.MmapPtr(fd, 0, nil, uintptr(st.Size), prot, unix.MAP_SHARED)
-	if err != nil {
-		return nil, err
-	}
-	return unsafe.Slice((*int32)(p), st.Size/4), nil
+func asTable(memory []byte) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(&memory[0])), len(memory)/4)
 }
 
 // guardian starts the guardian process and replaces it if it ends. It is safe for
@@ -148,11 +120,11 @@ type guardian struct {
 	timer  *time.Timer // of the next try
 	told   bool
 	closed bool
-	pid    int                // 0 if there is none
-	table  int                // descriptor of the table
-	lease  int                // descriptor of the lease's timer; 0 if there is none
-	held   int                // descriptor that stays open until the groups are gone; 0 if there is none
-	start  *linux.DelayedExec // must stay reachable until the guardian execs; nil without a table
+	pid    int           // 0 if there is none
+	table  int           // descriptor of the table
+	lease  int           // descriptor of the lease's timer; 0 if there is none
+	held   int           // descriptor that stays open until the groups are gone; 0 if there is none
+	start  *linux.Helper // must stay reachable until the guardian execs; nil without a table
 }
 
 // try starts the guardian unless it is alive. It is called again at intervals,
@@ -185,39 +157,18 @@ func (g *guardian) ensure() (err error) {
 		return nil
 	}
 	if g.start == nil {
-		if err = g.makeTable(); err != nil {
+		// The table serves all guardians of the run. It is never unmapped, because the
+		// kernel stores the ID of a starting process in its row (groups.reserve), and a
+		// start may take any time.
+		memory, fd, err := linux.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
+		if err != nil {
 			return err
 		}
+		g.groups.share(asTable(memory))
+		g.table, g.start = fd, newGuardian(g.null, fd, g.lease, g.held)
 	}
 	g.pid, err = g.start.Start()
 	return err
-}
-
-// makeTable makes the table, which serves all guardians of the run. It is never
-// unmapped, because the kernel stores the ID of a starting process in its row
-// (groups.reserve), and a start may take any time.
-func (g *guardian) makeTable() error {
-	fd, err := unix.MemfdCreate("crew-groups", unix.MFD_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	if err = syscall.Ftruncate(fd, 4*tableSize); err != nil {
-		err = syscall.Ftruncate(fd, 4*tableLeast)
-	}
-	var table []int32
-	if err == nil {
-		table, err = mapTable(fd, unix.PROT_READ|unix.PROT_WRITE)
-	}
-	if err != nil {
-		_ = syscall.Close(fd)
-		return err
-	}
-	g.groups.share(table)
-	argv, env := guardianCommand(fd, g.lease, g.held)
-	keep := slices.DeleteFunc([]int{fd, g.lease, g.held}, func(fd int) bool { return fd == 0 })
-	slices.Sort(keep)
-	g.table, g.start = fd, linux.NewDelayedExec("/proc/self/exe", argv, env, g.null, keep, guardAfter)
-	return nil
 }
 
 // expire sets the time at which the guardian begins to kill; zero is never.

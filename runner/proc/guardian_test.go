@@ -21,12 +21,10 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer syscall.Close(null)
-	table, err := unix.MemfdCreate("table", unix.MFD_CLOEXEC)
+	_, table, err := linux.NewShared("table", 4*tableLeast)
 	require.NoError(t, err)
 	defer syscall.Close(table)
-	require.NoError(t, syscall.Ftruncate(table, 4*tableLeast))
-	argv, env := guardianCommand(table, 0, 0)
-	beside := linux.NewDelayedExec("/proc/self/exe", argv, env, null, []int{table}, guardAfter)
+	beside := newGuardian(null, table, 0, 0)
 	for name, start := range map[string]func() (int, error){
 		"delayed": beside.Start,
 		"at once": beside.StartNow,

@@ -102,6 +102,9 @@ func New(cfg Config) (*Local, error) {
 	return l, nil
 }
 
+// Config returns what New was called with.
+func (l *Local) Config() Config { return l.cfg }
+
 // notice shows a message without waiting for it: the reader may be stuck.
 func (l *Local) notice(text string) {
 	if l.cfg.Notice != nil {
@@ -121,7 +124,7 @@ func (l *Local) Close() error {
 	l.groups.each(func(p *process) { p.signal(syscall.SIGKILL) })
 	l.guardian.close()
 	if l.terminal != nil {
-		closeFD(&l.terminal.fd)
+		linux.Close(&l.terminal.fd)
 	}
 	return syscall.Close(l.null)
 }

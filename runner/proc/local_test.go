@@ -184,49 +184,51 @@ func TestStdin(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	l := local(t, func(c *Config) {
-		c.Env = []string{"PATH=" + os.Getenv("PATH"), "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "CREW_HOST=outer", "KEEP=1", "MINE=inherited"}
-	})
-	tk := &task.Task{ID: 7, Key: "k", Argv: []string{"env"}, Env: []string{"MINE=own"}}
-	r := l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Slot: task.Slot{ID: 3}})
-	lines := strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
-	require.ElementsMatch(t, []string{
-		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=2", "CREW_KEY=k",
-		"CREW_PID=" + strconv.Itoa(os.Getpid()), "CREW_HOST=" + host, "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
-	}, lines)
+	far := &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away"}
+	for name, c := range map[string]struct {
+		inherited []string
+		pty       bool
+		task      task.Task
+		want      []string // apart from crew's own variables
+	}{
+		"a task's variables replace inherited ones": {
+			inherited: []string{"PATH=/bin", "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "CREW_HOST=outer", "KEEP=1", "MINE=inherited"},
+			task:      task.Task{Env: []string{"MINE=own"}}, want: []string{"PATH=/bin", "KEEP=1", "MINE=own"}},
+		"a task of another machine's run": {inherited: []string{"KEEP=1"}, task: task.Task{Origin: far}, want: []string{"KEEP=1"}},
+		"a bare task inherits nothing": {
+			inherited: []string{"INHERITED=1"}, task: task.Task{Bare: true, Env: []string{"PATH=bin", "CREW_SEQ=outer", "BYTES=\xff", "empty"}},
+			want: []string{"PATH=bin", "BYTES=\xff", "empty"}},
 
-	tk.Origin = &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away"}
-	r = l.Run(context.Background(), task.Attempt{Task: tk, Number: 2, Slot: task.Slot{ID: 3}})
-	lines = strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
-	require.ElementsMatch(t, []string{
-		"PATH=" + os.Getenv("PATH"), "KEEP=1", "MINE=own", "CREW_SEQ=70", "CREW_WORKER=30", "CREW_ATTEMPT=20", "CREW_KEY=k",
-		"CREW_PID=" + strconv.Itoa(os.Getpid()), "CREW_HOST=far_away", "PARALLEL_SEQ=70", "PARALLEL_JOBSLOT=30",
-	}, lines)
+		// A task can show colours on its terminal, and its pager does not wait.
+		"on a terminal":             {pty: true, want: []string{"PAGER=cat", "TERM=xterm"}},
+		"on a terminal as it was":   {pty: true, inherited: []string{"TERM=dumb", "PAGER=less"}, want: []string{"TERM=dumb", "PAGER=cat"}},
+		"a bare task on a terminal": {pty: true, task: task.Task{Bare: true, Env: []string{"PAGER=less"}}, want: []string{"TERM=xterm", "PAGER=cat"}},
+		"on a terminal of the task's": {
+			pty: true, inherited: []string{"TERM=dumb"}, task: task.Task{Env: []string{"TERM=vt100", "PAGER=less"}},
+			want: []string{"TERM=vt100", "PAGER=less"}},
+	} {
+		c.task.ID, c.task.Key = 7, "k"
+		own := []string{"CREW_SEQ=7", "CREW_ATTEMPT=2", "CREW_WORKER=3", "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3", "CREW_HOST=" + host}
+		if c.task.Origin != nil {
+			own = []string{"CREW_SEQ=70", "CREW_ATTEMPT=20", "CREW_WORKER=30", "PARALLEL_SEQ=70", "PARALLEL_JOBSLOT=30", "CREW_HOST=far_away"}
+		}
+		want := append(own, append(c.want, "CREW_KEY=k", "CREW_PID="+strconv.Itoa(os.Getpid()))...)
+		require.ElementsMatch(t, want, newEnviron(c.inherited, c.pty).of(task.Attempt{Task: &c.task, Number: 2, Slot: task.Slot{ID: 3}}), name)
+	}
 }
 
-// TestBareEnvironment: a bare task inherits nothing, and its program is found in
-// its own PATH, seen from its own directory.
-func TestBareEnvironment(t *testing.T) {
-	host, err := os.Hostname()
-	require.NoError(t, err)
+// The program of a bare task is found in its own PATH, seen from its own directory.
+func TestABareTask(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/bin", 0o777))
-	require.NoError(t, os.WriteFile(dir+"/bin/mine", []byte("#!/bin/sh\npwd; exec /usr/bin/env"), 0o777))
+	require.NoError(t, os.WriteFile(dir+"/bin/mine", []byte("#!/bin/sh\npwd; echo $CREW_SEQ $INHERITED"), 0o777))
 	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + os.Getenv("PATH"), "INHERITED=1"} })
-	run := func(env ...string) *task.Result {
-		tk := &task.Task{ID: 7, Argv: []string{"mine"}, Env: env, Bare: true, Dir: dir}
-		return l.Run(context.Background(), task.Attempt{Task: tk, Number: 1, Slot: task.Slot{ID: 3}})
-	}
-	r := run("PATH=bin", "PWD="+dir, "CREW_SEQ=outer", "BYTES=\xff", "empty")
-	require.Equal(t, task.OK, r.Outcome, "%v", r.Err)
-	lines := strings.Split(strings.TrimSpace(text(t, r.Stdout)), "\n")
-	lines = slices.DeleteFunc(lines, func(s string) bool { return s == "_=/usr/bin/env" }) // bash sets it
-	require.ElementsMatch(t, []string{
-		dir, "PATH=bin", "PWD=" + dir, "BYTES=\xff", "CREW_SEQ=7", "CREW_WORKER=3", "CREW_ATTEMPT=1", "CREW_KEY=",
-		"CREW_PID=" + strconv.Itoa(os.Getpid()), "CREW_HOST=" + host, "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3",
-	}, lines)
-	for _, env := range [][]string{{"PATH=/nowhere"}, {}, nil} {
-		r = run(env...)
+	for _, env := range [][]string{{"PATH=bin"}, {"PATH=/nowhere"}, {}, nil} {
+		r := run(l, &task.Task{ID: 7, Argv: []string{"mine"}, Env: env, Bare: true, Dir: dir})
+		if slices.Contains(env, "PATH=bin") {
+			require.Equal(t, dir+"\n7\n", text(t, r.Stdout))
+			continue
+		}
 		require.Equal(t, task.StartFailed, r.Outcome)
 		require.Equal(t, 127, r.Code, "the PATH of crew does not count")
 	}
@@ -447,7 +449,7 @@ func TestClassify(t *testing.T) {
 		{task.Cancelled, exit(1), task.Cancelled, 1, 0},
 		{task.Cancelled, sig(9), task.Cancelled, 0, 9},
 	} {
-		o, code, s := classify(c.why, c.ws)
+		o, code, s := Classify(c.why, c.ws)
 		require.Equal(t, c.want, o, "%v %v", c.why, c.ws)
 		require.Equal(t, c.code, code)
 		require.Equal(t, c.sig, s)

@@ -84,7 +84,7 @@ func (p *process) end(why task.Outcome, sig syscall.Signal) {
 func (p *process) reap(r *task.Result) {
 	ws, ru, leader, why := p.await()
 	r.End = time.Now()
-	r.Outcome, r.Code, r.Signal = classify(why, ws)
+	r.Outcome, r.Code, r.Signal = Classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
 	r.RunDelay = leader.delay(r.User + r.System)
@@ -113,10 +113,10 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader sche
 	return ws, ru, leader, p.endedBy
 }
 
-// classify returns the outcome of an attempt that crew ended because of why, 0 if
+// Classify returns the outcome of an attempt that crew ended because of why, 0 if
 // it did not, and whose leader left ws. An attempt ended by crew is never ok: a
 // task that traps TERM and exits 0 has not done its work.
-func classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, sig int) {
+func Classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, sig int) {
 	if ws.Signaled() {
 		sig = int(ws.Signal())
 	} else {
@@ -149,9 +149,9 @@ func exited(pid, options int) bool {
 	}
 }
 
-// poll is poll(2). While threads are short it polls at intervals, because poll(2)
+// Poll is poll(2). While threads are short it polls at intervals, because poll(2)
 // blocks a thread.
-func (l *Local) poll(set []unix.PollFd, timeout int) (n int, err error) {
+func (l *Local) Poll(set []unix.PollFd, timeout int) (n int, err error) {
 	if !l.shortage.threads.Load() {
 		return unix.Poll(set, timeout)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 
+	"crew/runner/linux"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -21,8 +23,8 @@ const usualRows, usualCols = 24, 80
 // use, that is no error.
 func HasPTYs() error {
 	ours, theirs, err := openPTY()
-	closeFD(&ours)
-	closeFD(&theirs)
+	linux.Close(&ours)
+	linux.Close(&theirs)
 	if scarce(err) {
 		return nil
 	}
@@ -84,7 +86,7 @@ func setSize(fd int, size winSize) {
 // terminalSize returns the size of crew's terminal, or the usual one.
 func terminalSize() winSize {
 	tty, _ := openTerminal()
-	defer closeFD(&tty)
+	defer linux.Close(&tty)
 	for _, fd := range [...]int{2, 1, tty} {
 		if ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil && ws.Row > 0 && ws.Col > 0 {
 			return winSize(ws.Row)<<16 + winSize(ws.Col)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,38 +37,12 @@ func TestTerminalsPassAllBytes(t *testing.T) {
 func TestTerminalsAreForOutputAlone(t *testing.T) {
 	l := local(t, onPTYs)
 	for script, want := range map[string]string{
-		`! test -t 0 && test -t 1 && test -t 2 && echo terminals`: "terminals\n",
-		`read line <&1 || read line <&2 || echo unread`:           "unread\n",
-		`printf '\003\034\032\004' >&2; echo alive`:               "alive\n",
-		`exec >&- 2>&-; sleep .1`:                                 "",
+		`printf '\003\034\032\004' >&2; echo alive`: "alive\n",
+		`exec >&- 2>&-; sleep .1`:                   "",
 	} {
 		r := run(l, sh(script))
 		require.Equal(t, task.OK, r.Outcome, script)
 		require.Equal(t, want, text(t, r.Stdout), script)
 		r.Close()
 	}
-}
-
-func TestTerminalsWithoutOutputToShow(t *testing.T) {
-	l := local(t, func(c *Config) { c.PTY, c.Plan = true, task.Plan{Show: task.ShowNothing} })
-	r := run(l, sh("test -t 1 && test -t 2"))
-	require.Equal(t, task.OK, r.Outcome)
-	require.Nil(t, r.Stdout)
-}
-
-// TestEnvironmentOnTerminals: a task can show colours, and its pager does not wait.
-func TestEnvironmentOnTerminals(t *testing.T) {
-	for _, c := range []struct{ inherited, own, want []string }{
-		{nil, nil, []string{"PAGER=cat", "TERM=xterm"}},
-		{[]string{"TERM=dumb", "PAGER=less"}, nil, []string{"TERM=dumb", "PAGER=cat"}},
-		{[]string{"TERM=dumb"}, []string{"TERM=vt100", "PAGER=less"}, []string{"TERM=vt100", "PAGER=less"}},
-	} {
-		env := newEnviron(c.inherited, true).of(task.Attempt{Task: &task.Task{Env: c.own}})
-		env = slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) != "TERM" && nameOf(kv) != "PAGER" })
-		require.ElementsMatch(t, c.want, env)
-	}
-	bare := newEnviron(nil, true).of(task.Attempt{Task: &task.Task{Bare: true, Env: []string{"PAGER=less"}}})
-	require.Subset(t, bare, []string{"TERM=xterm", "PAGER=cat"})
-	require.NotContains(t, bare, "PAGER=less")
-	require.Empty(t, slices.DeleteFunc(newEnviron(nil, false).from(nil), func(string) bool { return false }))
 }

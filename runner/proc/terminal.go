@@ -25,7 +25,7 @@ const lookAgain = 50 * time.Millisecond
 // HasTerminal reports whether this process has a controlling terminal.
 func HasTerminal() bool {
 	fd, err := openTerminal()
-	closeFD(&fd)
+	linux.Close(&fd)
 	return err == nil
 }
 

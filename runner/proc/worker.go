@@ -43,9 +43,6 @@ func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error
 // Signal sends sig to the group, unless it has been reaped. A stopped group continues.
 func (w *Worker) Signal(sig syscall.Signal) { w.p.end(task.Cancelled, sig) }
 
-// Poll is poll(2). It does not block a thread while threads are short.
-func (l *Local) Poll(set []unix.PollFd, timeout int) (int, error) { return l.poll(set, timeout) }
-
 // Exit returns a descriptor that is readable once the leader has exited, or -1 if there
 // is none to be had. Reap closes it.
 func (w *Worker) Exit() int {

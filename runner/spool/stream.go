@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 
 	"crew/runner/task"
@@ -14,17 +15,21 @@ const tailSize = 4 << 10
 type Stream struct {
 	Kept *Buffer        // all of it; nil if only its end is remembered
 	To   io.WriteCloser // where it is streamed to; may be nil
-	tail []byte
+
+	tail  []byte
+	fault error // of Kept
 }
 
-// Write passes p on, and returns the error of Kept.
+// Write passes p on. It returns the first error of Kept, after which that takes no more.
 func (s *Stream) Write(p []byte) error {
 	if s.To != nil {
 		_, _ = s.To.Write(p) // the sink itself reports an error to the run
 	}
 	if s.Kept != nil {
-		_, err := s.Kept.Write(p)
-		return err
+		if s.fault == nil {
+			_, s.fault = s.Kept.Write(p)
+		}
+		return s.fault
 	}
 	s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
 	if len(s.tail) > 2*tailSize {
@@ -36,10 +41,18 @@ func (s *Stream) Write(p []byte) error {
 // HandOver gives what stdout and stderr hold to a result.
 func HandOver(r *task.Result, stdout, stderr *Stream) {
 	r.Stdout, r.Stderr = stdout.output(), stderr.output()
-	for _, tail := range [...][]byte{stderr.tail, stdout.tail} {
-		if len(bytes.TrimSpace(r.Tail)) == 0 && len(tail) > 0 {
-			r.Tail = tail[max(0, len(tail)-tailSize):]
+	for _, s := range [...]*Stream{stderr, stdout} {
+		if len(bytes.TrimSpace(r.Tail)) == 0 && len(s.tail) > 0 {
+			r.Tail = s.tail[max(0, len(s.tail)-tailSize):]
 		}
+		Cut(r, s.fault)
+	}
+}
+
+// Cut notes in a result why its output could not be kept, unless err is nil.
+func Cut(r *task.Result, err error) {
+	if err != nil && r.Fault == nil {
+		r.Fault = fmt.Errorf("task %d: its output is cut: %w", r.Task.ID, err)
 	}
 }
 
@@ -49,10 +62,18 @@ func (s *Stream) output() task.Output {
 		return nil
 	}
 	if s.Kept.Len() == 0 {
-		_ = s.Kept.Close()
+		s.Discard()
 		return nil
 	}
 	return s.Kept
+}
+
+// Discard gives up what was kept.
+func (s *Stream) Discard() {
+	if s.Kept != nil {
+		_ = s.Kept.Close()
+		s.Kept = nil
+	}
 }
 
 // End closes To.

@@ -307,10 +307,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
 	}
-	return w.workers(coproc.Config{
-		Local: exec, Plan: cfg.Plan, Store: cfg.Store, Open: cfg.Open, Notice: cfg.Notice, Stray: w.stray,
-		Limit: coproc.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter}, Life: life(o.Coproc),
-	})
+	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: life(o)})
 }
 
 func (w *wiring) config() (core.Config, error) {

@@ -28,8 +28,9 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 }
 
 // life returns the life of workers on this machine.
-func life(c cli.Coproc) coproc.Life {
-	return coproc.Life{Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age}
+func life(o *cli.Options) coproc.Life {
+	c, f := o.Coproc, o.Failure
+	return coproc.Life{Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age, Timeout: f.Timeout, KillAfter: f.KillAfter}
 }
 
 // far returns the life of workers on other machines.

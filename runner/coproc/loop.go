@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -28,17 +30,17 @@ const (
 	never = time.Duration(math.MaxInt64)
 )
 
-// lane is a slot with its worker. All but order and the bell belong to the goroutine of
+// loop is the event loop of a slot. All but order and the bell belong to the goroutine of
 // serve.
-type lane struct {
+type loop struct {
 	// configuration
 
 	*Workers
-	cfg  Config // that of Workers, with the life of the lane's own worker
+	cfg  Config // that of Workers, with the life of the loop's own worker
 	slot task.Slot
-	swap task.Swap
 
 	served bool // by one goroutine for its life
+	parked bool // Run has left it to the next Run of the slot; under Workers.mu
 
 	// state
 
@@ -56,24 +58,24 @@ type lane struct {
 	short    bool           // it needs something that other workers hold
 	slab     []byte         // for small outputs
 	results  []result       // for the next attempts that end
-	strays   io.WriteCloser // nil before anything has come
+	stray    io.WriteCloser // nil before anything has come
 
 	mu       sync.Mutex
 	orders   []order
 	cancel   context.CancelFunc // ends a start; nil if none is under way
-	speaking []*said            // stderr of unanswered records
+	speaking []*output          // stderr of unanswered records
 }
 
-// flight is an attempt in the hands of a lane.
+// flight is an attempt that a loop has taken and not reported yet.
 type flight struct {
 	task       *task.Task
 	number     int
 	begin, end int64         // its bytes in what the worker gets; unset until it is placed
 	since      time.Duration // since when the worker owes the answer
 	start      time.Time
-	fate       task.Outcome // why the lane ends the worker because of it; 0 if it does not
-	why        error
-	said       *said // nil if nothing has come
+	fate       task.Outcome // its outcome, for which the loop ends the worker; 0 for none
+	why        error        // why it has that
+	said       *output      // nil if nothing has come
 }
 
 // record returns the number by which the worker and the user know the task.
@@ -86,12 +88,7 @@ func (f *flight) record() uint64 {
 
 // forget makes the flight as it came.
 func (f *flight) forget() {
-	if s := f.said; s != nil {
-		s.close()
-		if s.kept != nil {
-			_ = s.kept.Close()
-		}
-	}
+	f.said.discard()
 	*f = flight{task: f.task, number: f.number}
 }
 
@@ -111,12 +108,12 @@ type order struct {
 	kill   bool
 }
 
-func newLane(w *Workers, slot task.Slot) *lane {
-	return &lane{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}}
+func newLoop(w *Workers, slot task.Slot) *loop {
+	return &loop{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}}
 }
 
-// order gives the lane an order. It is safe for concurrent use.
-func (l *lane) order(o order) {
+// order gives the loop an order. It is safe for concurrent use.
+func (l *loop) order(o order) {
 	l.mu.Lock()
 	l.orders = append(l.orders, o)
 	if l.cancel != nil {
@@ -127,16 +124,15 @@ func (l *lane) order(o order) {
 }
 
 // serve runs what swap brings until it returns task.LeftNone.
-func (l *lane) serve(swap task.Swap) {
-	l.swap = swap
-	for fresh := true; ; {
+func (l *loop) serve(swap task.Swap) {
+	l.bell.ring()
+	for {
 		if len(l.ended) == 0 { // otherwise they ended just now
 			l.run, l.at = l.clock.now()
 		}
-		if l.bell.rang() || len(l.ended) > 0 || fresh {
-			fresh = false
+		if l.bell.rang() || len(l.ended) > 0 {
 			var next []task.Attempt
-			next, l.left = l.swap(l.ended)
+			next, l.left = swap(l.ended)
 			clear(l.ended)
 			l.ended = l.ended[:0]
 			for _, a := range next {
@@ -159,7 +155,7 @@ func (l *lane) serve(swap task.Swap) {
 }
 
 // push adds a flight. It moves the others to the front instead of growing.
-func (l *lane) push(f flight) {
+func (l *loop) push(f flight) {
 	if l.first > 0 && len(l.flights) == cap(l.flights) {
 		n := copy(l.flights, l.flights[l.first:])
 		clear(l.flights[n:])
@@ -169,10 +165,10 @@ func (l *lane) push(f flight) {
 }
 
 // waiting returns the flights that have not ended.
-func (l *lane) waiting() []flight { return l.flights[l.first:] }
+func (l *loop) waiting() []flight { return l.flights[l.first:] }
 
 // pop removes the first flight.
-func (l *lane) pop() {
+func (l *loop) pop() {
 	l.flights[l.first] = flight{}
 	if l.first++; l.first == len(l.flights) {
 		l.flights, l.first = l.flights[:0], 0
@@ -180,7 +176,7 @@ func (l *lane) pop() {
 }
 
 // remove removes the waiting flight i.
-func (l *lane) remove(i int) {
+func (l *loop) remove(i int) {
 	if i == 0 {
 		l.pop()
 		return
@@ -189,7 +185,7 @@ func (l *lane) remove(i int) {
 }
 
 // obey carries out the orders.
-func (l *lane) obey() {
+func (l *loop) obey() {
 	l.mu.Lock()
 	orders := l.orders
 	l.orders = nil
@@ -217,24 +213,15 @@ func (l *lane) obey() {
 }
 
 // report ends a flight, which the caller removes, without an answer.
-func (l *lane) report(f *flight, o task.Outcome, err error) *result {
+func (l *loop) report(f *flight, o task.Outcome, err error) *result {
 	r := l.newResult(f)
 	r.Outcome, r.Err = o, err
 	l.ended = append(l.ended, &r.Result)
 	return r
 }
 
-// giveBack gives back all flights, uncounted.
-func (l *lane) giveBack() {
-	for i := range l.waiting() {
-		l.report(&l.waiting()[i], task.Lost, nil).Unbegun = true
-	}
-	clear(l.flights)
-	l.flights, l.first = l.flights[:0], 0
-}
-
 // begin starts a worker if one is needed, and sleeps otherwise.
-func (l *lane) begin() {
+func (l *loop) begin() {
 	wait := never
 	if len(l.waiting()) == 0 {
 		l.setShort(false, nil)
@@ -243,7 +230,7 @@ func (l *lane) begin() {
 		wait = l.restart - l.run
 	}
 	if wait > 0 {
-		l.sleep(nil, wait)
+		l.sleep(make([]unix.PollFd, 1), wait)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -270,16 +257,16 @@ func (l *lane) begin() {
 }
 
 // model returns the attempt whose command the next worker runs.
-func (l *lane) model() task.Attempt {
+func (l *loop) model() task.Attempt {
 	if len(l.waiting()) == 0 {
 		return task.Attempt{Task: l.cfg.Life.Eager, Slot: l.slot}
 	}
 	return task.Attempt{Task: l.waiting()[0].task, Slot: l.slot}
 }
 
-// setShort says whether the lane needs something that other workers hold. Those that are
+// setShort says whether the loop needs something that other workers hold. Those that are
 // idle end then.
-func (l *lane) setShort(short bool, err error) {
+func (l *loop) setShort(short bool, err error) {
 	switch {
 	case l.short == short:
 	case short:
@@ -294,7 +281,7 @@ func (l *lane) setShort(short bool, err error) {
 }
 
 // cannotStart reports that no worker could be started.
-func (l *lane) cannotStart(ctx context.Context, err error) {
+func (l *loop) cannotStart(ctx context.Context, err error) {
 	if errors.Is(err, proc.ErrShort) {
 		l.restart = l.run + shortAgain
 		l.setShort(true, err)
@@ -310,12 +297,15 @@ func (l *lane) cannotStart(ctx context.Context, err error) {
 	r.Start, r.End, r.PID = l.at, l.at, 0
 	l.ended = append(l.ended, &r.Result)
 	l.pop()
-	l.giveBack()
+	for len(l.waiting()) > 0 { // the others come back uncounted
+		l.report(&l.waiting()[0], task.Lost, nil).Unbegun = true
+		l.pop()
+	}
 }
 
 // died takes note of a worker that ended of itself. Unless it worked, which means that
 // it answered or failed a record, the next one starts later each time.
-func (l *lane) died(how string, said []byte, worked, read bool) {
+func (l *loop) died(how string, said []byte, worked, read bool) {
 	if worked {
 		l.proven()
 		return
@@ -344,18 +334,18 @@ func (l *lane) died(how string, said []byte, worked, read bool) {
 	}
 	f := &l.waiting()[0]
 	f.fate = task.StartFailed
-	f.why = stillborn{fmt.Errorf("worker %s ended %d times before it read a record: %s",
+	f.why = badCommand{fmt.Errorf("worker %s ended %d times before it read a record: %s",
 		task.Quote(task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host)), excerptSize)), times, how)}
 }
 
 // proven takes note of a worker that works.
-func (l *lane) proven() {
+func (l *loop) proven() {
 	l.deaths, l.failures = 0, 0
 	l.Workers.failures.Store(0)
 }
 
-// stillborn is the error of a command whose workers end before they read anything.
-type stillborn struct{ error }
+// badCommand is the error of a command whose workers end before they read a record.
+type badCommand struct{ error }
 
 // lastLines returns the end of what a worker said, on one line.
 func lastLines(said []byte) string {
