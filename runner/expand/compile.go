@@ -379,7 +379,7 @@ func (c *compiler) group(s span, places []place) group {
 func (c *compiler) groups(places []place) []span {
 	var all []span
 	for i, p := range places {
-		if p.list.to > 0 && c.marks[i].piece.ofRecord() {
+		if p.list.to > 0 && c.marks[i].piece.ofRecord() && !c.empty {
 			all = append(all, p.list)
 		}
 	}

@@ -464,51 +464,30 @@ func (t *Template) Command() (program string, ok bool) {
 	return t.words[0].text, t.words[0].constant()
 }
 
-// pointer is the size of a word in a command besides its bytes: a NUL and a
-// pointer in argv.
-const pointer = 1 + 8
-
-// BaseSize returns how many bytes a command without records takes up, including
-// NULs and pointers, or an upper bound for it.
-func (t *Template) BaseSize() int {
-	n := 0
-	if t.words == nil {
-		for _, s := range t.shell {
-			n += len(s) + pointer
+// Growth returns how many bytes, NULs included, and how many words rec adds to a command
+// that has two records or more. Of a script it is an upper bound, unless rec is the first
+// to need another form of all the references.
+func (t *Template) Growth(rec []string) (size, words int) {
+	if t.words == nil { // each record may be a plain command line
+		for _, c := range rec {
+			size += len(c) + 1
+			words += strings.Count(c, " ") + strings.Count(c, "\t") + 1
 		}
-		return n + pointer
-	}
-	for i := range t.words {
-		n += t.words[i].size()
-	}
-	if t.script != nil {
-		n += t.script.size()
-	}
-	return n
-}
-
-// RecordSize returns how many bytes rec adds to a command, and how many of them are in
-// one word with those of other records, which the system's limit for one argument bounds.
-// The sizes are exact for words, unless {N} counts records, and upper bounds for scripts.
-func (t *Template) RecordSize(rec []string) (size, joined int) {
-	if t.words == nil {
-		for _, c := range rec { // each word of a plain command line takes a pointer
-			size += len(c) + 1 + 8*(strings.Count(c, " ")+strings.Count(c, "\t")+1)
-		}
-		return size, size
+		return size, words
 	}
 	if t.args {
 		for _, c := range rec {
-			size += len(c) + pointer
+			size += len(c) + 1
 		}
+		words = len(rec)
 	}
 	for i := range t.words {
-		n, m := t.words[i].recordSize(rec)
-		size, joined = size+n, joined+m
+		n, k := t.words[i].growth(rec)
+		size, words = size+n, words+k
 	}
 	if t.script != nil {
-		n, m := t.script.recordSize(rec)
-		size, joined = size+n, joined+m
+		n, k := t.script.growth(rec, false)
+		size, words = size+n, words+k
 	}
-	return size, joined
+	return size, words
 }

@@ -165,62 +165,33 @@ func component(s string) string {
 	return escaped
 }
 
-// textLen returns how long w is without its values.
-func (w *word) textLen() (n int) {
-	for _, g := range w.parts {
-		n += len(g.text) + 1
-	}
-	return n
-}
-
-// size returns what w takes up in a command without records, or an upper bound
-// for it. It is 0 if w is repeated for each record.
-func (w *word) size() int {
-	if w.inner != nil {
-		return w.inner.textSize(nil) + pointer
-	}
-	if w.any(piece.ofRecord) {
-		return 0
-	}
-	n := len(w.text) + pointer
-	for _, g := range w.parts {
-		if n += len(g.text); g.value != nil {
-			n += g.value.room()
-		}
-	}
-	return n
-}
-
-// recordSize returns what rec adds to w or to its repetitions, or an upper bound
-// for it, and how much of it is in one word with other records.
-func (w *word) recordSize(rec []string) (size, joined int) {
-	if w.inner != nil {
-		n := w.inner.textSize(rec)
-		return n, n
-	}
-	if !w.any(piece.ofRecord) {
+// growth returns how many bytes, NULs included, and how many words rec adds to the words
+// that a command has for w.
+func (w *word) growth(rec []string) (size, words int) {
+	switch {
+	case w.inner != nil:
+		size, _ = w.inner.growth(rec, true)
+		return size, 0
+	case !w.any(piece.ofRecord):
 		return 0, 0
+	case w.lone():
+		for _, c := range rec {
+			size += len(w.parts[0].value.form.of(c)) + 1
+		}
+		return size, len(rec)
 	}
-	n, v := pointer, Values{}
+	size = 1
 	for _, g := range w.parts {
-		n += len(g.text)
+		size += len(g.text)
 		switch p := g.value; {
 		case p == nil:
-		case w.lone():
-			for _, c := range rec {
-				n += len(p.form.of(c)) + pointer
-			}
-			n -= pointer
 		case !p.ofRecord():
-			n += p.room()
+			size += p.room()
 		case p.kind == column && len(rec) == 1:
-			n += len(p.form.of(rec[0])) // whichever record {N} will stand for
+			size += len(p.form.of(rec[0])) // whichever record {N} will stand for
 		default:
-			n += len(p.in(&v, rec))
+			size += len(p.in(&Values{}, rec))
 		}
 	}
-	if w.joined {
-		return n + 1, n + 1
-	}
-	return n, 0
+	return size, 1
 }

@@ -154,3 +154,19 @@ func TestBatchAsXargs(t *testing.T) {
 		require.Equal(t, string(want), got.String(), "%+v", l)
 	}
 }
+
+// The first value that cannot stand in quotes makes people see all of them elsewhere, so
+// that the command is too long all at once.
+func TestBatchInAnotherForm(t *testing.T) {
+	list := tasks(t, lines(strings.Repeat("1\n", 100)+"$\n2\n"), TasksConfig{
+		Template: template(t, expand.Config{Words: []string{`set -- "{}"x; y`}, Batch: true}),
+		Limits:   Limits{Chars: 3000},
+	})
+	records := 0
+	for _, tk := range list {
+		require.NoError(t, tk.Err)
+		require.LessOrEqual(t, charsOf(tk.Argv), 3000)
+		records += len(tk.Records)
+	}
+	require.Equal(t, 102, records)
+}
