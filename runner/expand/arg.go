@@ -32,18 +32,11 @@ func words(call *syntax.CallExpr) []arg {
 	args := make([]arg, len(call.Args))
 	for i, w := range call.Args {
 		args[i] = known(w)
-		if i > 0 && startsTilde(w) {
-			args[i].known = false
+		if l, ok := w.Parts[0].(*syntax.Lit); ok && i > 0 && strings.HasPrefix(l.Value, "~") {
+			args[i].known = false // it begins with a directory that the shell knows, such as HOME
 		}
 	}
 	return args
-}
-
-// startsTilde reports whether a word begins with a directory that the shell knows,
-// such as that in HOME.
-func startsTilde(w *syntax.Word) bool {
-	l, ok := w.Parts[0].(*syntax.Lit)
-	return ok && strings.HasPrefix(l.Value, "~")
 }
 
 // known returns what is known of a word before the script runs.

@@ -216,7 +216,7 @@ func (c *compiler) parseError(err error) error {
 	if text = show(text); !utf8.ValidString(text) {
 		text = strconv.QuoteToASCII(text)
 	}
-	return fmt.Errorf("the command is no shell script that can be read (%s): "+
+	return fmt.Errorf("syntax error in the command (%s): "+
 		"correct it, or give the command as separate words", text)
 }
 

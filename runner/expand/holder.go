@@ -25,7 +25,7 @@ func refuseNode(parent syntax.Node) place {
 func (s *site) holder(first int) place {
 	word := s.stack[first].(*syntax.Word)
 	korn := s.c.family == korn
-	if slices.ContainsFunc(s.stack[:first], func(n syntax.Node) bool { _, ok := n.(*syntax.CoprocClause); return ok }) {
+	if holds[*syntax.CoprocClause](s.stack[:first]) {
 		return refuse("cannot stand in a coproc", "write the command on its own, with &")
 	}
 	switch n := s.stack[first-1].(type) {

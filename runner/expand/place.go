@@ -63,29 +63,30 @@ func walk(f syntax.Node, visit func(stack []syntax.Node)) {
 	})
 }
 
-// inDoubleQuotes reports whether the last node of the stack is in double quotes
-// that are part of the same statement.
-func inDoubleQuotes(stack []syntax.Node) bool {
-	for _, n := range slices.Backward(stack) {
-		switch n.(type) {
-		case *syntax.Stmt:
-			return false
-		case *syntax.DblQuoted:
+// statement returns the index of the innermost statement that the last node of the stack
+// is in, or 0.
+func statement(stack []syntax.Node) int {
+	for i, n := range slices.Backward(stack) {
+		if _, ok := n.(*syntax.Stmt); ok {
+			return i
+		}
+	}
+	return 0
+}
+
+// holds reports whether one of the nodes is a T.
+func holds[T syntax.Node](nodes []syntax.Node) bool {
+	return slices.ContainsFunc(nodes, func(n syntax.Node) bool { _, ok := n.(T); return ok })
+}
+
+// inHereDoc reports whether the last node of the stack is in a here-document.
+func inHereDoc(stack []syntax.Node) bool {
+	for i, node := range stack[:len(stack)-1] {
+		if r, ok := node.(*syntax.Redirect); ok && r.Hdoc != nil && stack[i+1] == syntax.Node(r.Hdoc) {
 			return true
 		}
 	}
 	return false
-}
-
-// documents counts the here-documents that the last node of the stack is in.
-func documents(stack []syntax.Node) int {
-	n := 0
-	for i, node := range stack[:len(stack)-1] {
-		if r, ok := node.(*syntax.Redirect); ok && r.Hdoc != nil && stack[i+1] == syntax.Node(r.Hdoc) {
-			n++
-		}
-	}
-	return n
 }
 
 // look finds the place of every mark in f, which is the script.
@@ -243,8 +244,7 @@ func (s *site) arithmetic() place {
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
 		return refuseArithmetic
 	}
-	let := slices.ContainsFunc(s.stack, func(n syntax.Node) bool { _, ok := n.(*syntax.LetClause); return ok })
-	if before := s.c.src[:s.mark.at]; !let && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
+	if before := s.c.src[:s.mark.at]; !holds[*syntax.LetClause](s.stack) && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
 		return place{how: apart, check: number} // but a blank would end a word of let
 	}
 	return place{how: inDouble, check: number}
@@ -253,16 +253,12 @@ func (s *site) arithmetic() place {
 // word returns the index of the outermost word that holds the mark within its
 // own statement, or -1.
 func (s *site) word() int {
-	first := -1
-	for i, n := range slices.Backward(s.stack) {
-		switch n.(type) {
-		case *syntax.Stmt:
-			return first
-		case *syntax.Word:
-			first = i
+	for i := statement(s.stack); i < len(s.stack); i++ {
+		if _, ok := s.stack[i].(*syntax.Word); ok {
+			return i
 		}
 	}
-	return first
+	return -1
 }
 
 // inWord sets what depends on the innermost word around the mark: whether it is
@@ -331,7 +327,7 @@ func (s *site) mildWord(w *syntax.Word, to int) bool {
 // quote says how a reference is quoted where the mark stands, by the innermost quotes.
 func (s *site) quote() place {
 	n := len(s.stack)
-	leaf, document := s.stack[n-1], documents(s.stack) > 0
+	leaf, document := s.stack[n-1], inHereDoc(s.stack)
 	var param *syntax.ParamExp       // the innermost one
 	var literal, within, quoted bool // in single quotes; in double quotes, outside of param
 	for i := n - 1; ; i-- {
@@ -416,7 +412,7 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 		return refusePlain
 	case p.escaped:
 		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
-	case pattern && documents(s.stack) > 0:
+	case pattern && inHereDoc(s.stack):
 		return refuse("cannot stand in a pattern within a here-document", "put the result into a variable before it")
 	case within && quoted && !pattern:
 		return refuseNested

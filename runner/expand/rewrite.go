@@ -126,7 +126,7 @@ func (c *compiler) unquoteBackquotes(f *syntax.File) (bool, error) {
 	walk(f, func(stack []syntax.Node) {
 		sub, ok := stack[len(stack)-1].(*syntax.CmdSubst)
 		if ok && found == nil && sub.Backquotes && c.holdsMark(sub) {
-			found, quoted, document = sub, inDoubleQuotes(stack), documents(stack) > 0
+			found, quoted, document = sub, holds[*syntax.DblQuoted](stack[statement(stack):]), inHereDoc(stack)
 		}
 	})
 	if found == nil {

@@ -300,12 +300,7 @@ func (f filled) shown() string {
 		b.WriteString(g.text)
 		switch {
 		case g.ref == toList:
-			for i, s := range f.list {
-				if i > 0 {
-					b.WriteByte(' ')
-				}
-				b.WriteString(task.Quote(s))
-			}
+			b.WriteString(join(f.list, " ", task.Quote))
 		case g.ref >= 0:
 			text, ok := g.how.plain(f.texts[g.ref])
 			if !ok {
