@@ -37,7 +37,7 @@ type compiler struct {
 }
 
 func newCompiler(f family, cfg *Config) *compiler {
-	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Empty, script: &script{}}
+	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Insert == Nowhere, script: &script{}}
 }
 
 // mark is a placeholder and its offset in the source.

@@ -10,14 +10,14 @@ import (
 )
 
 // check refuses a text with {name} where no column has that name but columns have
-// names, one with a placeholder of another tool, and with NoRecord one with a record.
+// names, one with a placeholder of another tool, and with Refused one with a record.
 // After a $ or a backslash, braces are text.
 func (c *Config) check(s string) error {
-	if strings.IndexByte(s, '{') < 0 && !c.NoRecord {
+	if strings.IndexByte(s, '{') < 0 && c.Insert != Refused {
 		return nil
 	}
 	for _, p := range scan(s, c) {
-		if c.NoRecord && p.ofRecord() {
+		if c.Insert == Refused && p.ofRecord() {
 			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
 		}
 		for from := 0; p.kind == literal; from++ {

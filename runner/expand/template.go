@@ -29,12 +29,20 @@ type Config struct {
 	Replace string   // placeholder for the record; "" means "{}"
 	Names   []string // names of the columns
 	Fields  bool     // {name} may name an entry of Values.Fields
-	Append  bool     // append the record to a command without placeholders
-	Empty   bool     // insert nothing of the record
+	Insert  Insert   // where the record goes
 	Batch   bool     // a command may take several records
-
-	NoRecord bool // there are only blocks of a stream, so what takes something of a record is refused
 }
+
+// Insert says where a command has the record.
+type Insert uint8
+
+// Where the record goes.
+const (
+	InPlace Insert = iota // only where placeholders are
+	AtEnd                 // at the end of a command without placeholders, too
+	Nowhere               // placeholders for it stand for nothing
+	Refused               // nowhere, since there are only blocks of a stream: placeholders for it are errors
+)
 
 const defaultShell = "/bin/sh"
 
@@ -108,7 +116,7 @@ func New(cfg Config) (*Template, error) {
 			return nil, err
 		}
 	}
-	t, err := &Template{empty: cfg.Empty}, error(nil)
+	t, err := &Template{empty: cfg.Insert == Nowhere}, error(nil)
 	switch forced := strings.Fields(cfg.Shell); {
 	case len(cfg.Words) == 0:
 		t.useShell(forced)
@@ -164,7 +172,7 @@ func (t *Template) useShell(forced []string) {
 // compileScript makes t run s in its shell.
 func (t *Template) compileScript(s string, cfg *Config) error {
 	f, at := familyOfCommand(t.shell)
-	add := cfg.Append && !cfg.Empty
+	add := cfg.Insert == AtEnd
 	for _, s := range t.shell {
 		t.words = append(t.words, word{text: s})
 	}
@@ -248,7 +256,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		}
 	}
 	sc, found := scriptOf(args, foreign)
-	t.args = cfg.Append && !cfg.Empty
+	t.args = cfg.Insert == AtEnd
 	c := newCompiler(foreign, cfg)
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -265,7 +273,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		if at := slices.IndexFunc(w, piece.ofRecord); at >= 0 && p.err != nil {
 			return fmt.Errorf("%s %w", w[at].text, p.err)
 		}
-		if cfg.Empty {
+		if cfg.Insert == Nowhere {
 			w = slices.DeleteFunc(w, piece.ofRecord)
 		}
 		if len(w) == 0 && n > 0 {
@@ -304,7 +312,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 		pieces = append(pieces, words[i]...)
 	}
 	isHole := func(p piece) bool { return p.kind != literal }
-	add := sc.shell == "ssh" && cfg.Append && !cfg.Empty &&
+	add := sc.shell == "ssh" && cfg.Insert == AtEnd &&
 		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, isHole) })
 	if !add && !slices.ContainsFunc(pieces, isHole) {
 		for _, w := range words[sc.from:sc.to] {

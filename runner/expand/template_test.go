@@ -52,24 +52,24 @@ func TestWords(t *testing.T) {
 		{"unknown", Config{Words: []string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{{}}", "{ }", "{99999999999}"}}, Values{Records: recs("r")},
 			[]string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{r}", "{ }", "{99999999999}"}},
 		{"never twice", Config{Words: []string{"x", "{}", "{1}"}}, Values{Records: recs("{#},{}")}, []string{"x", "{#}", "{}", "{#}"}},
-		{"append", Config{Words: []string{"x", "-v"}, Append: true}, Values{Records: recs("a b,c")}, []string{"x", "-v", "a b", "c"}},
-		{"append to one word", Config{Words: []string{"gzip"}, Append: true}, Values{Records: recs("a b")}, []string{"gzip", "a b"}},
-		{"append beside {#}", Config{Words: []string{"x", "{#}"}, Append: true}, Values{Records: recs("a"), Seq: 1}, []string{"x", "1"}},
-		{"append beside unknown", Config{Words: []string{"x", "{foo}"}, Append: true}, Values{Records: recs("a")}, []string{"x", "{foo}", "a"}},
+		{"append", Config{Words: []string{"x", "-v"}, Insert: AtEnd}, Values{Records: recs("a b,c")}, []string{"x", "-v", "a b", "c"}},
+		{"append to one word", Config{Words: []string{"gzip"}, Insert: AtEnd}, Values{Records: recs("a b")}, []string{"gzip", "a b"}},
+		{"append beside {#}", Config{Words: []string{"x", "{#}"}, Insert: AtEnd}, Values{Records: recs("a"), Seq: 1}, []string{"x", "1"}},
+		{"append beside unknown", Config{Words: []string{"x", "{foo}"}, Insert: AtEnd}, Values{Records: recs("a")}, []string{"x", "{foo}", "a"}},
 		{"no append", Config{Words: []string{"x"}}, Values{Records: recs("a")}, []string{"x"}},
-		{"empty", Config{Words: []string{"x", "{}", "a{}b", "{#}", "{1}{2}"}, Empty: true}, Values{Records: recs("r"), Seq: 4}, []string{"x", "ab", "4"}},
-		{"empty append", Config{Words: []string{"x"}, Append: true, Empty: true}, Values{Records: recs("r")}, []string{"x"}},
+		{"empty", Config{Words: []string{"x", "{}", "a{}b", "{#}", "{1}{2}"}, Insert: Nowhere}, Values{Records: recs("r"), Seq: 4}, []string{"x", "ab", "4"}},
+		{"empty append", Config{Words: []string{"x"}, Insert: Nowhere}, Values{Records: recs("r")}, []string{"x"}},
 		{"batch", Config{Words: []string{"x", "{}", "end"}, Batch: true}, Values{Records: recs("a\nb\nc")}, []string{"x", "a", "b", "c", "end"}},
 		{"batch of columns alone", Config{Words: []string{"x", "{}", "-{}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d", "-a b", "-c d"}},
 		{"batch in text", Config{Words: []string{"x", "<{}>", "{#}"}, Batch: true}, Values{Records: recs("a\nb"), Seq: 5}, []string{"x", "<a>", "<b>", "5"}},
-		{"batch append", Config{Words: []string{"x"}, Batch: true, Append: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d"}},
+		{"batch append", Config{Words: []string{"x"}, Batch: true, Insert: AtEnd}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d"}},
 		{"batch columns", Config{Words: []string{"x", "{2}", "-{1}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "b", "d", "-a", "-c"}},
 		{"batch nth", Config{Words: []string{"x", "{2}", "-{1.}", "{-1}", "{7}", "{}"}, Batch: true}, Values{Records: recs("a.c\nb")}, []string{"x", "b", "-a", "b", "", "a.c", "b"}},
 		{"batch names", Config{Words: []string{"x", "{n}"}, Batch: true, Names: []string{"n"}}, Values{Records: recs("a\nb")}, []string{"x", "a", "b"}},
 		{"no record", Config{Words: []string{"x", "{}", "{1}"}}, Values{}, []string{"x", "", ""}},
 		{"program", Config{Words: []string{"{}"}}, Values{Records: recs("ls")}, []string{"ls"}},
 		{"one string", Config{Words: []string{"gzip  -9 --x={} {}\t{/}.gz"}}, Values{Records: recs("d/a b;c")}, []string{"gzip", "-9", "--x=d/a b;c", "d/a b;c", "a b;c.gz"}},
-		{"one string append", Config{Words: []string{" gzip -9 "}, Append: true}, Values{Records: recs("a b")}, []string{"gzip", "-9", "a b"}},
+		{"one string append", Config{Words: []string{" gzip -9 "}, Insert: AtEnd}, Values{Records: recs("a b")}, []string{"gzip", "-9", "a b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tm, err := New(c.cfg)
@@ -150,9 +150,9 @@ func TestFacts(t *testing.T) {
 		{Config{Words: []string{"x; y {}"}}, "/bin/sh", true},
 		{Config{Words: []string{"x={}; y"}}, "/bin/sh", true},
 		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true},
-		{Config{Words: []string{"x y {%}"}, Shell: "fish", Append: true}, "fish", true},
+		{Config{Words: []string{"x y {%}"}, Shell: "fish", Insert: AtEnd}, "fish", true},
 		{Config{Words: []string{"sh", "-c", "x {} {%}"}}, "sh", true},
-		{Config{Words: []string{"sh", "-c", `x "$@"`, "sh"}, Append: true}, "sh", true},
+		{Config{Words: []string{"sh", "-c", `x "$@"`, "sh"}, Insert: AtEnd}, "sh", true},
 		{Config{}, "", false},
 		{Config{Shell: "bash"}, "bash", true},
 	} {
@@ -199,10 +199,10 @@ func TestGrowth(t *testing.T) {
 	for _, words := range [][]string{{"x", "{}"}, {"x", "a{}b", "-{.}"}, {"x"}, {"x", "{//}", "{/.}"}, {"x", "{1}", "{2}"}, {"x {} && y"}, {"x; y {}/{} z{.}"},
 		{`x "{}" '{}' $(y {})`}, {"cat <<E\n{}\nE"}, {"x;y"}, {"sh", "-c", "x {}", "sh", "{}"}, {"x", "{#}", "a{%}", "{#}{}"},
 		{"ssh", "h", `x {} "{}"`}, {"set -- {}; x"}, {"x {} | sh -c 'y {#}{}'"}, nil} {
-		checkGrowth(t, must(t, Config{Words: words, Batch: true, Append: true}), all)
-		checkGrowth(t, must(t, Config{Words: words, Batch: true, Append: true}), two)
+		checkGrowth(t, must(t, Config{Words: words, Batch: true, Insert: AtEnd}), all)
+		checkGrowth(t, must(t, Config{Words: words, Batch: true, Insert: AtEnd}), two)
 	}
-	checkGrowth(t, must(t, Config{Words: []string{"print"}, Shell: "fish", Append: true}), all)
+	checkGrowth(t, must(t, Config{Words: []string{"print"}, Shell: "fish", Insert: AtEnd}), all)
 }
 
 func TestText(t *testing.T) {
@@ -224,7 +224,7 @@ func TestText(t *testing.T) {
 		{"{2}", Config{}, Values{Records: recs("a\nb")}, "b"},
 		{"<{}>", Config{}, Values{}, "<>"},
 		{"@", Config{Replace: "@"}, Values{Records: recs("a")}, "a"},
-		{"{}", Config{Empty: true}, Values{Records: recs("a")}, "a"},
+		{"{}", Config{Insert: Nowhere}, Values{Records: recs("a")}, "a"},
 	} {
 		require.Equal(t, c.want, compiled(t, c.text, c.cfg).Expand(c.v), c.text)
 	}
