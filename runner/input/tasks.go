@@ -16,12 +16,9 @@ import (
 type TasksConfig struct {
 	Template *expand.Template // the command
 	Objects  bool             // each JSON object describes a task; Template has no command
-	Key      *expand.Text     // nil means no key
-	Cost     *expand.Text     // nil means 1
-	Tag      *expand.Text     // nil means no tag
-	Results  *expand.Text     // the directory for a task's results; nil if nothing asks for it
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
+	Texts
 
 	// Share reports whether to take a record, by the task of that record alone, which has
 	// no number; nil takes all. It is safe for concurrent use.
@@ -32,6 +29,14 @@ type TasksConfig struct {
 	// Protocol says how records reach the persistent worker whose command Template is.
 	// That must not take anything from records, and Limits must be one record.
 	Protocol task.Protocol
+}
+
+// Texts are templates for what a task has beside its command.
+type Texts struct {
+	Key     *expand.Text // nil means no key
+	Cost    *expand.Text // nil means 1
+	Tag     *expand.Text // nil means no tag
+	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
 }
 
 // Limits bound how many records go into one command. The zero Limits means one
