@@ -220,30 +220,6 @@ func (c *compiler) parseError(err error) error {
 		"correct it, or give the command as separate words", text)
 }
 
-// places finds the place of each mark in f, which is the script.
-func (c *compiler) places(f *syntax.File) ([]place, error) {
-	for _, s := range [...]string{"$$(", "$${", "$$["} {
-		if strings.Contains(c.src, s) {
-			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
-		}
-	}
-	places := c.look(f)
-	for i, p := range places {
-		if m := c.marks[i].piece; p.check == number && (m.kind == seq || m.kind == worker) {
-			places[i].check = anything // crew makes it
-		}
-		switch {
-		case c.tail && (p.err != nil || !p.last):
-			return nil, c.noEnd()
-		case p.err == nil && !p.text && c.marks[i].piece.kind == host && p.check == number:
-			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
-		case p.err != nil && !p.text:
-			return nil, fmt.Errorf("%s %w", c.marks[i].piece.text, p.err)
-		}
-	}
-	return places, nil
-}
-
 // keepText turns the marks that are not placeholders where they stand back into
 // text, and reports whether there were any.
 func (c *compiler) keepText(places []place) bool {
@@ -396,23 +372,28 @@ func (c *compiler) groups(places []place) []span {
 // ownArguments reports whether the arguments of f can be the words of a list: it does
 // not use any itself, and the list does not stand in a function.
 func ownArguments(f *syntax.File) bool {
-	own := true
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.FuncDecl:
-			own = false
+			return false
 		case *syntax.ParamExp:
-			own = own && n.Param != nil && (n.Param.Value == "" || strings.Trim(n.Param.Value, "0123456789@*#") != "")
+			if n.Param == nil || n.Param.Value != "" && strings.Trim(n.Param.Value, "0123456789@*#") == "" {
+				return false
+			}
 		case *syntax.WordIter:
-			own = own && n.InPos.IsValid()
+			if !n.InPos.IsValid() {
+				return false
+			}
 		case *syntax.CallExpr:
 			if len(n.Args) == 0 {
 				break
 			}
 			args := words(n)
 			i := skipPrefixes(args)
-			own = own && i < len(args) && !slices.Contains([]string{"set", "shift", "getopts", "eval", "trap", ".", "source"}, args[i].text)
+			if i == len(args) || slices.Contains([]string{"set", "shift", "getopts", "eval", "trap", ".", "source"}, args[i].text) {
+				return false
+			}
 		}
-	})
-	return own
+	}
+	return true
 }

@@ -3,6 +3,8 @@ package expand
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -48,19 +50,22 @@ var (
 	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
 )
 
-// walk calls visit for each node of f with the nodes from f down to it. The
-// slice is reused.
-func walk(f syntax.Node, visit func(stack []syntax.Node)) {
-	var stack []syntax.Node
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if n == nil {
-			stack = stack[:len(stack)-1]
-			return true
-		}
-		stack = append(stack, n)
-		visit(stack)
-		return true
-	})
+// stacks yields each node of f as the last of the nodes from f down to it. The slice is
+// reused.
+func stacks(f syntax.Node) iter.Seq[[]syntax.Node] {
+	return func(yield func([]syntax.Node) bool) {
+		var stack []syntax.Node
+		more := true
+		syntax.Walk(f, func(n syntax.Node) bool {
+			if n == nil {
+				stack = stack[:len(stack)-1]
+				return true
+			}
+			stack = append(stack, n)
+			more = more && yield(stack)
+			return more
+		})
+	}
 }
 
 // statement returns the index of the innermost statement that the last node of the stack
@@ -89,15 +94,17 @@ func inHereDoc(stack []syntax.Node) bool {
 	return false
 }
 
-// look finds the place of every mark in f, which is the script.
-func (c *compiler) look(f *syntax.File) []place {
-	places := make([]place, len(c.marks))
-	for i := range places {
-		places[i] = refuseUnknown
+// places finds the place of each mark in f, which is the script.
+func (c *compiler) places(f *syntax.File) ([]place, error) {
+	for _, s := range [...]string{"$$(", "$${", "$$["} {
+		if strings.Contains(c.src, s) {
+			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
+		}
 	}
+	places := slices.Repeat([]place{refuseUnknown}, len(c.marks))
 	c.names = c.namesIn(f)
 	different := ""
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		leaf, text := stack[len(stack)-1], ""
 		different = cmp.Or(different, c.differs(leaf), c.misread(leaf))
 		switch n := leaf.(type) {
@@ -109,7 +116,7 @@ func (c *compiler) look(f *syntax.File) []place {
 			text = n.Text
 		}
 		if !strings.Contains(text, markText) {
-			return
+			continue
 		}
 		from, to := int(leaf.Pos().Offset()), int(leaf.End().Offset())
 		for i, m := range c.marks {
@@ -118,13 +125,24 @@ func (c *compiler) look(f *syntax.File) []place {
 				places[i] = s.place()
 			}
 		}
-	})
-	for i, p := range places {
-		if different != "" && !p.text && p.err == nil {
-			places[i].err = differentError(different)
+	}
+	for i := range places {
+		p, m := &places[i], c.marks[i].piece
+		switch {
+		case c.tail && (p.err != nil || !p.last || different != ""):
+			return nil, c.noEnd()
+		case p.text:
+		case p.err != nil:
+			return nil, fmt.Errorf("%s %w", m.text, p.err)
+		case different != "":
+			return nil, fmt.Errorf("%s %w", m.text, differentError(different))
+		case p.check == number && (m.kind == seq || m.kind == worker):
+			p.check = anything // crew makes it
+		case p.check == number && m.kind == host:
+			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
 		}
 	}
-	return places
+	return places, nil
 }
 
 // differentError is the error for what shells read in different ways.

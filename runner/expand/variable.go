@@ -18,7 +18,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 	if v == nil {
 		v = names{}
 	}
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.DeclClause:
 			v.declare(declared(n))
@@ -39,7 +39,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 				v[n.Param.Value] = true
 			}
 		}
-	})
+	}
 	return v
 }
 
