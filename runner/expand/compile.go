@@ -81,35 +81,32 @@ func show(s string) string {
 // compile compiles a script, whose pieces it takes over. If add is set and there
 // is no placeholder, the record is appended.
 func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
-	var text strings.Builder
-	for _, p := range pieces {
-		text.WriteString(p.text)
-	}
-	for c.script.name = "_crew"; strings.Contains(text.String(), c.script.name); {
-		c.script.name += "_"
-	}
-	segs, err := c.segments(pieces, add)
-	if err != nil {
-		return nil, err
-	}
-	c.script.segs = segs
-	c.script.finish()
-	return c.script, nil
-}
-
-// segments compiles a script without finishing it.
-func (c *compiler) segments(pieces []piece, add bool) ([]seg, error) {
-	c.pieces = pieces
+	text := ""
 	for i := range pieces {
-		if p := &pieces[i]; p.kind == literal {
+		p := &pieces[i]
+		text += p.text
+		if p.kind == literal {
 			p.text = hide(p.text)
 		}
 	}
-	segs, err := c.resolve(add)
-	for i := range segs {
-		segs[i].text = show(segs[i].text)
+	s := c.script
+	for s.name = "_crew"; strings.Contains(text, s.name); {
+		s.name += "_"
 	}
-	return segs, err
+	var err error
+	c.pieces = pieces
+	if s.segs, err = c.resolve(add); err != nil {
+		return nil, err
+	}
+	for i := range s.segs {
+		s.segs[i].text = show(s.segs[i].text)
+	}
+	s.list = s.own && len(s.groups) > 0
+	for _, g := range s.groups {
+		s.list = s.list && g.plain && g.text == s.groups[0].text
+	}
+	s.once = s.head(len(s.values)) + s.body(s.segs, s.name)
+	return s, nil
 }
 
 // resolve parses the script until every mark has its place. It starts again
@@ -126,8 +123,9 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 			c.unread = len(c.marks) > 0 && !c.tail
 			return nil, c.parseError(err)
 		case len(c.marks) == 0:
-			c.addTail()
-			add = false
+			// Its place is checked like any other.
+			c.pieces = []piece{{text: strings.TrimRight(c.src, " \t\n") + " "}, {text: "{}", kind: record}}
+			c.tail, add = true, false
 			continue
 		case odd(c.src):
 			return nil, errors.New("the command ends with a backslash, which shells read differently: leave it out")
@@ -156,14 +154,6 @@ func (c *compiler) rewrite(f *syntax.File) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// addTail adds a placeholder for the record's columns at the end of the script.
-// Its place is checked like any other.
-func (c *compiler) addTail() {
-	text := strings.TrimRight(c.src, " \t\n")
-	c.pieces = []piece{{text: text + " "}, {text: "{}", kind: record}}
-	c.tail = true
 }
 
 // noEnd returns the error for a script that a record cannot be appended to.

@@ -112,15 +112,6 @@ func mildInDouble(s string) bool {
 	return true
 }
 
-// finish completes a script of which all segments are known.
-func (s *script) finish() {
-	s.list = s.own && len(s.groups) > 0
-	for _, g := range s.groups {
-		s.list = s.list && g.plain && g.text == s.groups[0].text
-	}
-	s.once = s.head(len(s.values)) + s.body(s.segs, s.name)
-}
-
 // any reports whether a value of s satisfies is.
 func (s *script) any(is func(piece) bool) bool {
 	return slices.ContainsFunc(s.values, func(v value) bool {
