@@ -214,13 +214,6 @@ func (v *Values) countsRecords() bool {
 	return len(v.Records) > 1 && !slices.ContainsFunc(v.Records, several)
 }
 
-// record returns the record with index i as a list, which is empty if there is
-// no such record.
-func (v *Values) record(i int) [][]string {
-	n := len(v.Records)
-	return v.Records[min(i, n):min(i+1, n)]
-}
-
 // room returns how long a placeholder can become that takes nothing from the record.
 func (p *piece) room() int {
 	if p.kind == host {

@@ -171,7 +171,7 @@ type filled struct {
 // fill fills in v.
 func (s *script) fill(v *Values) filled {
 	f := filled{script: s, segs: s.segs}
-	if !slices.ContainsFunc(s.groups, func(g group) bool { return g.word.times(v) > 1 }) {
+	if !slices.ContainsFunc(s.groups, func(g group) bool { return len(g.word.each(v)) > 1 }) {
 		f.texts = make([]string, len(s.values))
 		for i := range s.values {
 			f.texts[i] = s.values[i].text(v, v.Records)
@@ -182,11 +182,13 @@ func (s *script) fill(v *Values) filled {
 	numbers := map[[3]int]int{} // of a value in a group for the nth time
 	for i := 0; i < len(s.segs); {
 		n, end, times := s.segs[i].group, i+1, 1
+		var each [][]string
 		if n >= 0 {
 			for end < len(s.segs) && s.segs[end].group == n {
 				end++
 			}
-			times = s.groups[n].word.times(v)
+			each = s.groups[n].word.each(v)
+			times = max(1, len(each))
 			n = slices.IndexFunc(s.groups, func(o group) bool { return o.text == s.groups[n].text })
 		}
 		if s.list && n >= 0 {
@@ -204,8 +206,8 @@ func (s *script) fill(v *Values) filled {
 					if !ok {
 						k, numbers[key] = len(f.texts), len(f.texts)
 						recs := v.Records
-						if n >= 0 && times > 1 {
-							recs = s.groups[n].word.item(v, nth)
+						if times > 1 {
+							recs = each[nth : nth+1]
 						}
 						f.texts = append(f.texts, s.values[g.ref].text(v, recs))
 					}
