@@ -32,24 +32,17 @@ func words(call *syntax.CallExpr) []arg {
 	args := make([]arg, len(call.Args))
 	for i, w := range call.Args {
 		args[i] = known(w)
-		if i > 0 && startsTilde(w) {
-			args[i].known = false
+		if l, ok := w.Parts[0].(*syntax.Lit); ok && i > 0 && strings.HasPrefix(l.Value, "~") {
+			args[i].known = false // it begins with a directory that the shell knows, such as HOME
 		}
 	}
 	return args
 }
 
-// startsTilde reports whether a word begins with a directory that the shell knows,
-// such as that in HOME.
-func startsTilde(w *syntax.Word) bool {
-	l, ok := w.Parts[0].(*syntax.Lit)
-	return ok && strings.HasPrefix(l.Value, "~")
-}
-
 // known returns what is known of a word before the script runs.
 func known(w *syntax.Word) arg {
 	var b strings.Builder
-	a := arg{known: appendKnown(&b, w.Parts)}
+	a := arg{known: appendKnown(&b, w.Parts, false)}
 	a.text = b.String()
 	literal := literalText(w)
 	a.option, a.like = !a.known && startsOption(literal), !a.known && strings.ContainsAny(literal, scriptBytes)
@@ -109,13 +102,14 @@ func literalText(w *syntax.Word) string {
 func startsOption(s string) bool { return strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") }
 
 // appendKnown writes the text of the parts up to the first that is not known,
-// and reports whether that is all.
-func appendKnown(b *strings.Builder, parts []syntax.WordPart) bool {
+// and reports whether that is all. In double quotes, a backslash only escapes some
+// characters.
+func appendKnown(b *strings.Builder, parts []syntax.WordPart, quoted bool) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
 			for i := 0; i < len(p.Value); i++ {
-				if p.Value[i] == '\\' && i+1 < len(p.Value) {
+				if p.Value[i] == '\\' && i+1 < len(p.Value) && (!quoted || strings.IndexByte("$`\"\\", p.Value[i+1]) >= 0) {
 					i++
 				}
 				b.WriteByte(p.Value[i])
@@ -126,29 +120,11 @@ func appendKnown(b *strings.Builder, parts []syntax.WordPart) bool {
 			}
 			b.WriteString(p.Value)
 		case *syntax.DblQuoted:
-			if p.Dollar || !appendKnownQuoted(b, p.Parts) {
+			if p.Dollar || !appendKnown(b, p.Parts, true) {
 				return false
 			}
 		default:
 			return false
-		}
-	}
-	return true
-}
-
-// appendKnownQuoted is appendKnown for the parts of a text in double quotes, where
-// a backslash only escapes some characters.
-func appendKnownQuoted(b *strings.Builder, parts []syntax.WordPart) bool {
-	for _, p := range parts {
-		l, ok := p.(*syntax.Lit)
-		if !ok {
-			return false
-		}
-		for i := 0; i < len(l.Value); i++ {
-			if l.Value[i] == '\\' && i+1 < len(l.Value) && strings.IndexByte("$`\"\\", l.Value[i+1]) >= 0 {
-				i++
-			}
-			b.WriteByte(l.Value[i])
 		}
 	}
 	return true

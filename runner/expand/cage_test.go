@@ -180,7 +180,7 @@ func (a attempt) String() string {
 func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 	a = attempt{template: template, shell: shell, file: "pwned" + strconv.Itoa(n)}
 	a.value = strings.ReplaceAll(value, "pwned", a.file)
-	cfg := Config{Words: []string{template}, Shell: shell, Append: n%2 == 0, Batch: n%5 == 0}
+	cfg := Config{Words: []string{template}, Shell: shell, Insert: []Insert{AtEnd, InPlace}[n%2], Batch: n%5 == 0}
 	switch {
 	case n%7 == 0:
 		cfg.Words = append(strings.Fields(shell), "-c", template)

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -253,14 +254,9 @@ func onlyNumber(a arg, why string) place {
 // isolated reports whether no letter, digit or sign of a name stands beside a mark
 // in an arithmetic expression.
 func isolated(s string) bool {
-	parts := strings.Split(s, markText)
-	joins := func(s string) bool { return s == "" || strings.Trim(s[:1], "+-*/%<>=!&|^~?:,() ") != "" }
-	for i, p := range parts {
-		if i > 0 && p != "" && joins(p) || i < len(parts)-1 && (i > 0 || p != "") && joins(p[max(0, len(p)-1):]) {
-			return false
-		}
-	}
-	return true
+	const other = `[^-+*/%<>=!&|^~?:,() ]`
+	joined, _ := regexp.MatchString(other+markText+"|"+markText+other, s)
+	return !joined
 }
 
 // printf says how the mark may stand in args[at]: not as the variable that bash prints to,
@@ -286,12 +282,8 @@ func (c *compiler) printf(args []arg, at int) place {
 
 // printsText reports whether a format of printf takes nothing but text.
 func printsText(format string) bool {
-	for _, part := range strings.Split(strings.ReplaceAll(format, "%%", ""), "%")[1:] {
-		if part = strings.TrimLeft(part, "-+ #0123456789."); part == "" || part[0] != 's' && part[0] != 'b' && part[0] != 'q' {
-			return false
-		}
-	}
-	return true
+	ok, _ := regexp.MatchString(`^([^%]|%%|%[-+ #0-9.]*[sbq])*$`, format)
+	return ok
 }
 
 // comparesNumbers reports whether a is an operator of [ that compares numbers.

@@ -37,7 +37,7 @@ type compiler struct {
 }
 
 func newCompiler(f family, cfg *Config) *compiler {
-	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Empty, script: &script{}}
+	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Insert == Nowhere, script: &script{}}
 }
 
 // mark is a placeholder and its offset in the source.
@@ -81,35 +81,32 @@ func show(s string) string {
 // compile compiles a script, whose pieces it takes over. If add is set and there
 // is no placeholder, the record is appended.
 func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
-	var text strings.Builder
-	for _, p := range pieces {
-		text.WriteString(p.text)
-	}
-	for c.script.name = "_crew"; strings.Contains(text.String(), c.script.name); {
-		c.script.name += "_"
-	}
-	segs, err := c.segments(pieces, add)
-	if err != nil {
-		return nil, err
-	}
-	c.script.segs = segs
-	c.script.finish()
-	return c.script, nil
-}
-
-// segments compiles a script without finishing it.
-func (c *compiler) segments(pieces []piece, add bool) ([]seg, error) {
-	c.pieces = pieces
+	text := ""
 	for i := range pieces {
-		if p := &pieces[i]; p.kind == literal {
+		p := &pieces[i]
+		text += p.text
+		if p.kind == literal {
 			p.text = hide(p.text)
 		}
 	}
-	segs, err := c.resolve(add)
-	for i := range segs {
-		segs[i].text = show(segs[i].text)
+	s := c.script
+	for s.name = "_crew"; strings.Contains(text, s.name); {
+		s.name += "_"
 	}
-	return segs, err
+	var err error
+	c.pieces = pieces
+	if s.segs, err = c.resolve(add); err != nil {
+		return nil, err
+	}
+	for i := range s.segs {
+		s.segs[i].text = show(s.segs[i].text)
+	}
+	s.list = s.own && len(s.groups) > 0
+	for _, g := range s.groups {
+		s.list = s.list && g.plain && g.text == s.groups[0].text
+	}
+	s.once = s.head(len(s.values)) + s.body(s.segs, s.name)
+	return s, nil
 }
 
 // resolve parses the script until every mark has its place. It starts again
@@ -126,8 +123,9 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 			c.unread = len(c.marks) > 0 && !c.tail
 			return nil, c.parseError(err)
 		case len(c.marks) == 0:
-			c.addTail()
-			add = false
+			// Its place is checked like any other.
+			c.pieces = []piece{{text: strings.TrimRight(c.src, " \t\n") + " "}, {text: "{}", kind: record}}
+			c.tail, add = true, false
 			continue
 		case odd(c.src):
 			return nil, errors.New("the command ends with a backslash, which shells read differently: leave it out")
@@ -156,14 +154,6 @@ func (c *compiler) rewrite(f *syntax.File) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// addTail adds a placeholder for the record's columns at the end of the script.
-// Its place is checked like any other.
-func (c *compiler) addTail() {
-	text := strings.TrimRight(c.src, " \t\n")
-	c.pieces = []piece{{text: text + " "}, {text: "{}", kind: record}}
-	c.tail = true
 }
 
 // noEnd returns the error for a script that a record cannot be appended to.
@@ -216,32 +206,8 @@ func (c *compiler) parseError(err error) error {
 	if text = show(text); !utf8.ValidString(text) {
 		text = strconv.QuoteToASCII(text)
 	}
-	return fmt.Errorf("the command is no shell script that can be read (%s): "+
+	return fmt.Errorf("syntax error in the command (%s): "+
 		"correct it, or give the command as separate words", text)
-}
-
-// places finds the place of each mark in f, which is the script.
-func (c *compiler) places(f *syntax.File) ([]place, error) {
-	for _, s := range [...]string{"$$(", "$${", "$$["} {
-		if strings.Contains(c.src, s) {
-			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
-		}
-	}
-	places := c.look(f)
-	for i, p := range places {
-		if m := c.marks[i].piece; p.check == number && (m.kind == seq || m.kind == worker) {
-			places[i].check = anything // crew makes it
-		}
-		switch {
-		case c.tail && (p.err != nil || !p.last):
-			return nil, c.noEnd()
-		case p.err == nil && !p.text && c.marks[i].piece.kind == host && p.check == number:
-			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
-		case p.err != nil && !p.text:
-			return nil, fmt.Errorf("%s %w", c.marks[i].piece.text, p.err)
-		}
-	}
-	return places, nil
 }
 
 // keepText turns the marks that are not placeholders where they stand back into
@@ -379,7 +345,7 @@ func (c *compiler) group(s span, places []place) group {
 func (c *compiler) groups(places []place) []span {
 	var all []span
 	for i, p := range places {
-		if p.list.to > 0 && c.marks[i].piece.ofRecord() {
+		if p.list.to > 0 && c.marks[i].piece.ofRecord() && !c.empty {
 			all = append(all, p.list)
 		}
 	}
@@ -396,23 +362,28 @@ func (c *compiler) groups(places []place) []span {
 // ownArguments reports whether the arguments of f can be the words of a list: it does
 // not use any itself, and the list does not stand in a function.
 func ownArguments(f *syntax.File) bool {
-	own := true
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.FuncDecl:
-			own = false
+			return false
 		case *syntax.ParamExp:
-			own = own && n.Param != nil && (n.Param.Value == "" || strings.Trim(n.Param.Value, "0123456789@*#") != "")
+			if n.Param == nil || n.Param.Value != "" && strings.Trim(n.Param.Value, "0123456789@*#") == "" {
+				return false
+			}
 		case *syntax.WordIter:
-			own = own && n.InPos.IsValid()
+			if !n.InPos.IsValid() {
+				return false
+			}
 		case *syntax.CallExpr:
 			if len(n.Args) == 0 {
 				break
 			}
 			args := words(n)
 			i := skipPrefixes(args)
-			own = own && i < len(args) && !slices.Contains([]string{"set", "shift", "getopts", "eval", "trap", ".", "source"}, args[i].text)
+			if i == len(args) || slices.Contains([]string{"set", "shift", "getopts", "eval", "trap", ".", "source"}, args[i].text) {
+				return false
+			}
 		}
-	})
-	return own
+	}
+	return true
 }

@@ -37,12 +37,11 @@ func textOf(pieces []piece) string {
 
 // bashism returns the first thing in f that only bash and its kin understand, as people
 // know it, or "". A function that bash has exported is such a thing, too.
-func bashism(f *syntax.File) (name string) {
+func bashism(f *syntax.File) string {
 	defined := map[string]bool{}
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if name == "" {
-			name = inStatement(n)
-		}
+	for stack := range stacks(f) {
+		n := stack[len(stack)-1]
+		name := inStatement(n)
 		switch n := n.(type) {
 		case *syntax.FuncDecl:
 			if n.Name != nil {
@@ -53,9 +52,11 @@ func bashism(f *syntax.File) (name string) {
 				name = inCommand(n)
 			}
 		}
-		return name == ""
-	})
-	return name
+		if name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // inStatement returns the bashism that a node is, or "".

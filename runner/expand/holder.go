@@ -25,7 +25,7 @@ func refuseNode(parent syntax.Node) place {
 func (s *site) holder(first int) place {
 	word := s.stack[first].(*syntax.Word)
 	korn := s.c.family == korn
-	if slices.ContainsFunc(s.stack[:first], func(n syntax.Node) bool { _, ok := n.(*syntax.CoprocClause); return ok }) {
+	if holds[*syntax.CoprocClause](s.stack[:first]) {
 		return refuse("cannot stand in a coproc", "write the command on its own, with &")
 	}
 	switch n := s.stack[first-1].(type) {
@@ -115,14 +115,14 @@ func (s *site) feedsShell() bool {
 
 // writesToShell reports whether a statement has a process substitution that it writes to
 // and that is a shell. As an argument it is a redirection to yash.
-func writesToShell(st *syntax.Stmt) (found bool) {
-	syntax.Walk(st, func(n syntax.Node) bool {
-		if sub, ok := n.(*syntax.ProcSubst); ok && sub.Op == syntax.CmdOut {
-			found = found || slices.ContainsFunc(sub.Stmts, readsScript)
+func writesToShell(st *syntax.Stmt) bool {
+	for stack := range stacks(st) {
+		sub, ok := stack[len(stack)-1].(*syntax.ProcSubst)
+		if ok && sub.Op == syntax.CmdOut && slices.ContainsFunc(sub.Stmts, readsScript) {
+			return true
 		}
-		return !found
-	})
-	return found
+	}
+	return false
 }
 
 // readsScript reports whether a statement is a shell that reads its script from its

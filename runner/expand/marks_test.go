@@ -20,7 +20,7 @@ func TestMarks(t *testing.T) {
 		{"sh", "-c", "echo \"{%}\" $1 '{}!\\'", "{%}", "{}"},
 	} {
 		for _, shell := range []string{"", "bash", "fish"} {
-			tm, err := New(Config{Words: words, Shell: shell, Append: true, Batch: true})
+			tm, err := New(Config{Words: words, Shell: shell, Insert: AtEnd, Batch: true})
 			if err != nil {
 				continue
 			}
@@ -84,7 +84,7 @@ func TestHost(t *testing.T) {
 		{[]string{"x", "{host.}", "{host/}"}, []string{"x", "{host.}", "{host/}", "r"}, nil},
 		{[]string{"sh", "-c", "for host in {}; do x ${host}; done"}, []string{"sh", "-c", `_crew1=r; for host in "${_crew1?}"; do x ${host}; done`}, nil},
 	} {
-		tm, err := New(Config{Words: c.words, Names: c.names, Append: true})
+		tm, err := New(Config{Words: c.words, Names: c.names, Insert: AtEnd})
 		require.NoError(t, err)
 		var tk task.Task
 		tm.Fill(&tk, Values{Records: [][]string{{"r"}}})

@@ -2,6 +2,7 @@ package expand
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,14 +10,14 @@ import (
 )
 
 // check refuses a text with {name} where no column has that name but columns have
-// names, one with a placeholder of another tool, and with NoRecord one with a record.
+// names, one with a placeholder of another tool, and with Refused one with a record.
 // After a $ or a backslash, braces are text.
 func (c *Config) check(s string) error {
-	if strings.IndexByte(s, '{') < 0 && !c.NoRecord {
+	if strings.IndexByte(s, '{') < 0 && c.Insert != Refused {
 		return nil
 	}
 	for _, p := range scan(s, c) {
-		if c.NoRecord && p.ofRecord() {
+		if c.Insert == Refused && p.ofRecord() {
 			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
 		}
 		for from := 0; p.kind == literal; from++ {
@@ -89,19 +90,8 @@ func ofParallel(in string) string {
 }
 
 // fileSuffix reports whether s, behind a percent sign, is rather the end of a file's
-// name than a format of printf or date.
+// name than a format of printf or date, such as %ld and %hhx.
 func fileSuffix(s string) bool {
-	letter := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-	for i := range len(s) {
-		if c := s[i]; !letter(c) && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	switch {
-	case len(s) < 2:
-		return false
-	case s[0] == '.':
-		return letter(s[1])
-	}
-	return s[0] == '_' || len(s) > 2 && letter(s[0]) && s[0] != 'l' && s[0] != 'h' // as in %ld and %hhx
+	ok, _ := regexp.MatchString(`^(\.[a-zA-Z][\w.-]*|_[\w.-]+|[a-gi-km-zA-Z][\w.-]{2,})$`, s)
+	return ok
 }

@@ -1,6 +1,9 @@
 package expand
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // form is the part of a value that a placeholder stands for.
 type form uint8
@@ -31,11 +34,10 @@ func (f form) of(s string) string {
 // basename returns s without its directories and trailing slashes, as basename(1)
 // prints it: "/" if s consists of slashes, "" if it is empty.
 func basename(s string) string {
-	t := strings.TrimRight(s, "/")
-	if t == "" {
-		return s[:min(len(s), 1)]
+	if s == "" {
+		return ""
 	}
-	return t[strings.LastIndexByte(t, '/')+1:]
+	return path.Base(s)
 }
 
 // dirname returns the directory of s as dirname(1) prints it: "." if s names none,

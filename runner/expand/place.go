@@ -3,6 +3,8 @@ package expand
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -48,55 +50,61 @@ var (
 	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
 )
 
-// walk calls visit for each node of f with the nodes from f down to it. The
-// slice is reused.
-func walk(f syntax.Node, visit func(stack []syntax.Node)) {
-	var stack []syntax.Node
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if n == nil {
-			stack = stack[:len(stack)-1]
-			return true
-		}
-		stack = append(stack, n)
-		visit(stack)
-		return true
-	})
+// stacks yields each node of f as the last of the nodes from f down to it. The slice is
+// reused.
+func stacks(f syntax.Node) iter.Seq[[]syntax.Node] {
+	return func(yield func([]syntax.Node) bool) {
+		var stack []syntax.Node
+		more := true
+		syntax.Walk(f, func(n syntax.Node) bool {
+			if n == nil {
+				stack = stack[:len(stack)-1]
+				return true
+			}
+			stack = append(stack, n)
+			more = more && yield(stack)
+			return more
+		})
+	}
 }
 
-// inDoubleQuotes reports whether the last node of the stack is in double quotes
-// that are part of the same statement.
-func inDoubleQuotes(stack []syntax.Node) bool {
-	for _, n := range slices.Backward(stack) {
-		switch n.(type) {
-		case *syntax.Stmt:
-			return false
-		case *syntax.DblQuoted:
+// statement returns the index of the innermost statement that the last node of the stack
+// is in, or 0.
+func statement(stack []syntax.Node) int {
+	for i, n := range slices.Backward(stack) {
+		if _, ok := n.(*syntax.Stmt); ok {
+			return i
+		}
+	}
+	return 0
+}
+
+// holds reports whether one of the nodes is a T.
+func holds[T syntax.Node](nodes []syntax.Node) bool {
+	return slices.ContainsFunc(nodes, func(n syntax.Node) bool { _, ok := n.(T); return ok })
+}
+
+// inHereDoc reports whether the last node of the stack is in a here-document.
+func inHereDoc(stack []syntax.Node) bool {
+	for i, node := range stack[:len(stack)-1] {
+		if r, ok := node.(*syntax.Redirect); ok && r.Hdoc != nil && stack[i+1] == syntax.Node(r.Hdoc) {
 			return true
 		}
 	}
 	return false
 }
 
-// documents counts the here-documents that the last node of the stack is in.
-func documents(stack []syntax.Node) int {
-	n := 0
-	for i, node := range stack[:len(stack)-1] {
-		if r, ok := node.(*syntax.Redirect); ok && r.Hdoc != nil && stack[i+1] == syntax.Node(r.Hdoc) {
-			n++
+// places finds the place of each mark in f, which is the script.
+func (c *compiler) places(f *syntax.File) ([]place, error) {
+	for _, s := range [...]string{"$$(", "$${", "$$["} {
+		if strings.Contains(c.src, s) {
+			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
 		}
 	}
-	return n
-}
-
-// look finds the place of every mark in f, which is the script.
-func (c *compiler) look(f *syntax.File) []place {
-	places := make([]place, len(c.marks))
-	for i := range places {
-		places[i] = refuseUnknown
-	}
+	places := slices.Repeat([]place{refuseUnknown}, len(c.marks))
 	c.names = c.namesIn(f)
 	different := ""
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		leaf, text := stack[len(stack)-1], ""
 		different = cmp.Or(different, c.differs(leaf), c.misread(leaf))
 		switch n := leaf.(type) {
@@ -108,7 +116,7 @@ func (c *compiler) look(f *syntax.File) []place {
 			text = n.Text
 		}
 		if !strings.Contains(text, markText) {
-			return
+			continue
 		}
 		from, to := int(leaf.Pos().Offset()), int(leaf.End().Offset())
 		for i, m := range c.marks {
@@ -117,13 +125,24 @@ func (c *compiler) look(f *syntax.File) []place {
 				places[i] = s.place()
 			}
 		}
-	})
-	for i, p := range places {
-		if different != "" && !p.text && p.err == nil {
-			places[i].err = differentError(different)
+	}
+	for i := range places {
+		p, m := &places[i], c.marks[i].piece
+		switch {
+		case c.tail && (p.err != nil || !p.last || different != ""):
+			return nil, c.noEnd()
+		case p.text:
+		case p.err != nil:
+			return nil, fmt.Errorf("%s %w", m.text, p.err)
+		case different != "":
+			return nil, fmt.Errorf("%s %w", m.text, differentError(different))
+		case p.check == number && (m.kind == seq || m.kind == worker):
+			p.check = anything // crew makes it
+		case p.check == number && m.kind == host:
+			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
 		}
 	}
-	return places
+	return places, nil
 }
 
 // differentError is the error for what shells read in different ways.
@@ -243,8 +262,7 @@ func (s *site) arithmetic() place {
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
 		return refuseArithmetic
 	}
-	let := slices.ContainsFunc(s.stack, func(n syntax.Node) bool { _, ok := n.(*syntax.LetClause); return ok })
-	if before := s.c.src[:s.mark.at]; !let && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
+	if before := s.c.src[:s.mark.at]; !holds[*syntax.LetClause](s.stack) && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
 		return place{how: apart, check: number} // but a blank would end a word of let
 	}
 	return place{how: inDouble, check: number}
@@ -253,16 +271,12 @@ func (s *site) arithmetic() place {
 // word returns the index of the outermost word that holds the mark within its
 // own statement, or -1.
 func (s *site) word() int {
-	first := -1
-	for i, n := range slices.Backward(s.stack) {
-		switch n.(type) {
-		case *syntax.Stmt:
-			return first
-		case *syntax.Word:
-			first = i
+	for i := statement(s.stack); i < len(s.stack); i++ {
+		if _, ok := s.stack[i].(*syntax.Word); ok {
+			return i
 		}
 	}
-	return first
+	return -1
 }
 
 // inWord sets what depends on the innermost word around the mark: whether it is
@@ -331,7 +345,7 @@ func (s *site) mildWord(w *syntax.Word, to int) bool {
 // quote says how a reference is quoted where the mark stands, by the innermost quotes.
 func (s *site) quote() place {
 	n := len(s.stack)
-	leaf, document := s.stack[n-1], documents(s.stack) > 0
+	leaf, document := s.stack[n-1], inHereDoc(s.stack)
 	var param *syntax.ParamExp       // the innermost one
 	var literal, within, quoted bool // in single quotes; in double quotes, outside of param
 	for i := n - 1; ; i-- {
@@ -416,7 +430,7 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 		return refusePlain
 	case p.escaped:
 		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
-	case pattern && documents(s.stack) > 0:
+	case pattern && inHereDoc(s.stack):
 		return refuse("cannot stand in a pattern within a here-document", "put the result into a variable before it")
 	case within && quoted && !pattern:
 		return refuseNested

@@ -2,6 +2,7 @@ package expand
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,17 +141,8 @@ func (p *piece) find(s string, cfg *Config) bool {
 // and single dots. Brace expressions of a shell, such as {a,b} and {a..z}, are
 // not names.
 func fieldName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c >= 0x80:
-		case i > 0 && (c >= '0' && c <= '9' || c == '-'):
-		case i > 0 && c == '.' && s[i-1] != '.' && i < len(s)-1:
-		default:
-			return false
-		}
-	}
-	return s != ""
+	ok, _ := regexp.MatchString(`^([a-zA-Z_]|[^[:ascii:]])(\.?([\w-]|[^[:ascii:]]))*$`, s)
+	return ok
 }
 
 // Values are the values that go into one command. This package neither changes nor
@@ -177,12 +169,7 @@ const (
 )
 
 // hideNUL returns a value as it stands in a word that is not complete.
-func hideNUL(s string) string {
-	if strings.IndexByte(s, 0) < 0 {
-		return s
-	}
-	return strings.ReplaceAll(s, "\x00", nulMark)
-}
+func hideNUL(s string) string { return strings.ReplaceAll(s, "\x00", nulMark) }
 
 // seal returns a complete word with {%} and {host} in it, and marks these.
 func (v *Values) seal(word string, index int) string {
@@ -225,13 +212,6 @@ func (v *Values) verify(c check, p *piece, s string) {
 func (v *Values) countsRecords() bool {
 	several := func(rec []string) bool { return len(rec) != 1 }
 	return len(v.Records) > 1 && !slices.ContainsFunc(v.Records, several)
-}
-
-// record returns the record with index i as a list, which is empty if there is
-// no such record.
-func (v *Values) record(i int) [][]string {
-	n := len(v.Records)
-	return v.Records[min(i, n):min(i+1, n)]
 }
 
 // room returns how long a placeholder can become that takes nothing from the record.

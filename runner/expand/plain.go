@@ -53,16 +53,7 @@ func fields(s string) (words []string, ok bool) {
 // splitPlain splits a plain text into words. ok is false if the first of them is
 // not known to be a program.
 func splitPlain(s string) (words []string, ok bool) {
-	words = make([]string, 0, 1+strings.Count(s, " "))
-	for from, i := 0, 0; i <= len(s); i++ {
-		if i < len(s) && s[i] != ' ' && s[i] != '\t' {
-			continue
-		}
-		if from < i {
-			words = append(words, s[from:i])
-		}
-		from = i + 1
-	}
+	words = strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' })
 	return words, len(words) > 0 && !strings.Contains(words[0], "=") && !shellWord(words[0])
 }
 

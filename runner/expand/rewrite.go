@@ -57,7 +57,7 @@ const (
 // continuation returns the context of the backslash and newline at offset at.
 func continuation(f *syntax.File, at int) (where context) {
 	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.SglQuoted:
 			if holds(n) && where != inDocument {
@@ -78,7 +78,7 @@ func continuation(f *syntax.File, at int) (where context) {
 				where = inDocument // or on the line before it: the parser may begin it too late
 			}
 		}
-	})
+	}
 	return where
 }
 
@@ -95,12 +95,13 @@ func quotedDelimiter(r *syntax.Redirect) bool {
 // as a variable; as text it might hold the delimiter. It reports whether there was one.
 func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 	var found *syntax.Redirect
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		r, ok := stack[len(stack)-1].(*syntax.Redirect)
-		if ok && found == nil && r.Hdoc != nil && c.holdsMark(r.Hdoc) && quotedDelimiter(r) {
+		if ok && r.Hdoc != nil && c.holdsMark(r.Hdoc) && quotedDelimiter(r) {
 			found = r
+			break
 		}
-	})
+	}
 	if found == nil {
 		return false, nil
 	}
@@ -123,12 +124,13 @@ func (c *compiler) unquoteBackquotes(f *syntax.File) (bool, error) {
 	}
 	var found *syntax.CmdSubst
 	var quoted, document bool
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		sub, ok := stack[len(stack)-1].(*syntax.CmdSubst)
-		if ok && found == nil && sub.Backquotes && c.holdsMark(sub) {
-			found, quoted, document = sub, inDoubleQuotes(stack), documents(stack) > 0
+		if ok && sub.Backquotes && c.holdsMark(sub) {
+			found, quoted, document = sub, holds[*syntax.DblQuoted](stack[statement(stack):]), inHereDoc(stack)
+			break
 		}
-	})
+	}
 	if found == nil {
 		return false, nil
 	}
@@ -250,29 +252,24 @@ func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece
 }
 
 // findNested returns the words of the first script that nest can replace.
-func (c *compiler) findNested(f *syntax.File) (found []*syntax.Word, sc inline) {
-	walk(f, func(stack []syntax.Node) {
+func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
+	for stack := range stacks(f) {
 		call, ok := stack[len(stack)-1].(*syntax.CallExpr)
-		if !ok || found != nil || len(call.Args) == 0 {
-			return
+		if !ok || len(call.Args) == 0 {
+			continue
 		}
 		args := words(call)
-		s, ok := scriptOf(args, c.family)
-		if !ok || s.from >= len(args) {
-			return
+		sc, ok := scriptOf(args, c.family)
+		if !ok || sc.from >= len(args) {
+			continue
 		}
-		marks := false
-		for _, a := range args[s.from:s.to] {
-			if !a.known {
-				return
-			}
-			marks = marks || a.marks
+		script := args[sc.from:sc.to]
+		if !slices.ContainsFunc(script, func(a arg) bool { return !a.known }) &&
+			slices.ContainsFunc(script, func(a arg) bool { return a.marks }) && !c.isNested(call.Args[sc.from]) {
+			return call.Args[sc.from:sc.to], sc
 		}
-		if marks && !c.isNested(call.Args[s.from]) {
-			found, sc = call.Args[s.from:s.to], s
-		}
-	})
-	return found, sc
+	}
+	return nil, inline{}
 }
 
 // isNested reports whether w is a script that nest has replaced.

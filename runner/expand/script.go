@@ -28,9 +28,6 @@ type value struct {
 	piece *piece
 	inner *script
 	check check
-
-	listed bool // it stands only in groups
-	refs   int  // how often it stands anywhere
 }
 
 // seg is text and then a reference to a value, to the list, or to nothing.
@@ -115,25 +112,6 @@ func mildInDouble(s string) bool {
 	return true
 }
 
-// finish completes a script of which all segments are known.
-func (s *script) finish() {
-	for i := range s.values {
-		v := &s.values[i]
-		v.listed = true
-		for _, g := range s.segs {
-			if g.ref == i {
-				v.refs++
-				v.listed = v.listed && g.group >= 0
-			}
-		}
-	}
-	s.list = s.own && len(s.groups) > 0
-	for _, g := range s.groups {
-		s.list = s.list && g.plain && g.text == s.groups[0].text
-	}
-	s.once = s.head(len(s.values)) + s.body(s.segs, s.name)
-}
-
 // any reports whether a value of s satisfies is.
 func (s *script) any(is func(piece) bool) bool {
 	return slices.ContainsFunc(s.values, func(v value) bool {
@@ -193,7 +171,7 @@ type filled struct {
 // fill fills in v.
 func (s *script) fill(v *Values) filled {
 	f := filled{script: s, segs: s.segs}
-	if !slices.ContainsFunc(s.groups, func(g group) bool { return g.word.times(v) > 1 }) {
+	if !slices.ContainsFunc(s.groups, func(g group) bool { return len(g.word.each(v)) > 1 }) {
 		f.texts = make([]string, len(s.values))
 		for i := range s.values {
 			f.texts[i] = s.values[i].text(v, v.Records)
@@ -204,11 +182,13 @@ func (s *script) fill(v *Values) filled {
 	numbers := map[[3]int]int{} // of a value in a group for the nth time
 	for i := 0; i < len(s.segs); {
 		n, end, times := s.segs[i].group, i+1, 1
+		var each [][]string
 		if n >= 0 {
 			for end < len(s.segs) && s.segs[end].group == n {
 				end++
 			}
-			times = s.groups[n].word.times(v)
+			each = s.groups[n].word.each(v)
+			times = max(1, len(each))
 			n = slices.IndexFunc(s.groups, func(o group) bool { return o.text == s.groups[n].text })
 		}
 		if s.list && n >= 0 {
@@ -226,8 +206,8 @@ func (s *script) fill(v *Values) filled {
 					if !ok {
 						k, numbers[key] = len(f.texts), len(f.texts)
 						recs := v.Records
-						if n >= 0 && times > 1 {
-							recs = s.groups[n].word.item(v, nth)
+						if times > 1 {
+							recs = each[nth : nth+1]
 						}
 						f.texts = append(f.texts, s.values[g.ref].text(v, recs))
 					}
@@ -313,12 +293,7 @@ func (f filled) shown() string {
 		b.WriteString(g.text)
 		switch {
 		case g.ref == toList:
-			for i, s := range f.list {
-				if i > 0 {
-					b.WriteByte(' ')
-				}
-				b.WriteString(task.Quote(s))
-			}
+			b.WriteString(join(f.list, " ", task.Quote))
 		case g.ref >= 0:
 			text, ok := g.how.plain(f.texts[g.ref])
 			if !ok {
@@ -343,96 +318,49 @@ func (f filled) exec(argv []string, name string) []string {
 	return append(append(append(argv, body, name), f.texts...), f.list...)
 }
 
-// size returns what the script and its values take up in a command without records, or
-// an upper bound for it.
-func (s *script) size() int {
-	n := len(s.once) + 2*pointer + len("set -- ") + len(s.values)*variableSize
-	for _, v := range s.values {
-		switch {
-		case v.inner != nil:
-			n += v.inner.textSize(nil) + pointer
-		case !v.piece.ofRecord():
-			n += v.piece.room() + pointer
-		}
-	}
-	return n
-}
-
-// recordSize returns what rec adds to the script and its values, or an upper bound, and
-// how much of it may be in one word: a value, the script, or the script as it is shown.
-func (s *script) recordSize(rec []string) (size, joined int) {
-	all, times := quotedSize(rec), max(1, len(rec))
-	for i := range s.values {
-		v := &s.values[i]
-		switch {
-		case v.inner != nil:
-			joined += v.refs * v.inner.textSize(rec)
-		case v.piece.ofRecord():
-			joined += v.refs * all
-			if !s.list || !v.listed {
-				size += all + pointer
-			}
-		}
-	}
-	if s.list {
-		n, _ := s.groups[0].word.recordSize(rec)
-		return size + n + len(rec) + len(s.values)*pointer, joined + len(s.groups)*times*s.groups[0].word.textLen()
-	}
-	reference := len(`"${1000000}"`)
-	if !s.own || slices.ContainsFunc(s.segs, func(g seg) bool { return g.ref >= 0 && g.how >= inDouble }) {
-		reference = variableSize
-	}
-	for _, g := range s.groups {
-		size += len(g.word.parts) * times * pointer
-		joined += times * (g.word.textLen() + len(g.word.parts)*reference)
-	}
-	return size + joined, joined
-}
-
 // variableSize is the most that a variable in a script takes up besides its value.
 const variableSize = len(`_crew1000000=${1000000} "${_crew1000000?}" `)
 
-// quotedSize returns how long a placeholder for rec can become in quotes.
-func quotedSize(rec []string) (n int) {
+// growth returns how many bytes and arguments rec adds at most to the script and its values,
+// as they run or as people see them. A script within another has its values in itself.
+func (s *script) growth(rec []string, within bool) (size, args int) {
+	quoted := 0
 	for _, c := range rec {
-		n += len(c) + 3*strings.Count(c, "'") + len("'.' ")
+		quoted += len(c) + 3*strings.Count(c, "'") + len("'.' ")
 	}
-	return n
-}
-
-// textSize returns what the script takes up within another, with rec or, if that is nil,
-// without any record, or an upper bound.
-func (s *script) textSize(rec []string) int {
-	fixed, values := 0, 0 // bytes of the script, and of values
-	all := quotedSize(rec)
-	if rec == nil {
-		fixed = len(s.once) + len(`set -- exec bash -c 'eval "$(printf '')"'`)
+	reference, values := variableSize, 0
+	switch {
+	case s.list:
+		reference = 1
+	case s.own && !within && !slices.ContainsFunc(s.segs, func(g seg) bool { return g.ref >= 0 && g.how >= inDouble }):
+		reference = len(`"${1000000}"`)
 	}
-	for _, v := range s.values {
-		switch {
-		case v.inner != nil:
-			fixed += 4 * v.inner.textSize(rec) // if all of it is quotes
-		case rec == nil && !v.piece.ofRecord():
-			fixed += v.piece.room()
-		case rec != nil && v.piece.ofRecord():
-			values += all
+	for _, g := range s.segs {
+		times := 0
+		if g.group >= 0 {
+			times = len(rec)
+			size += times * (len(g.text) + 1)
 		}
-	}
-	for i, g := range s.groups {
-		switch {
-		case rec == nil || s.list && i > 0:
-		case s.list:
-			fixed += len(rec) * g.word.textLen()
+		if g.ref == toNothing {
+			continue
+		}
+		args += times
+		size += times * reference
+		switch v := &s.values[g.ref]; {
+		case v.inner != nil:
+			n, _ := v.inner.growth(rec, true)
+			size += 4 * n // if all of it is quotes
+		case v.piece.ofRecord():
+			values += quoted
 		default:
-			fixed += max(1, len(rec)) * (g.word.textLen() + len(g.word.parts)*variableSize)
-			values += len(g.word.parts) * all
+			size += times * v.piece.room()
 		}
 	}
 	switch {
 	case !s.login:
-		return fixed + values
+		return size + values, args
 	case slices.ContainsFunc(rec, func(c string) bool { return task.Quote(c) != c }):
-		return 7 * (fixed + values)
+		return 7 * (size + values), args
 	}
-	return 7*fixed + values
+	return 7*size + values, args
 }

@@ -86,12 +86,15 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 	case name.static() && slices.Contains(notWrappers, name.text):
 		return inline{}, false
 	case f == foreign || !name.static():
-	case name.text == "eval":
-		from := skipDashes(args, first+1)
-		return inline{from: from, to: len(args), shell: "eval", family: f, same: true}, from < len(args)
-	case name.text == "trap":
-		from := skipDashes(args, first+1)
-		return inline{from: from, to: from + 1, shell: "trap", family: f, same: true}, from+1 < len(args)
+	case name.text == "eval", name.text == "trap":
+		from, to := first+1, len(args)
+		if from < to && args[from].static() && args[from].text == "--" {
+			from++
+		}
+		if ok = from < to; name.text == "trap" {
+			ok, to = from+1 < to, from+1
+		}
+		return inline{from: from, to: to, shell: name.text, family: f, same: true}, ok
 	}
 	for i, a := range args[first:] {
 		i += first
@@ -127,13 +130,6 @@ var (
 		"flock", "xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "ssh", "sshpass", "su", "runuser",
 		"script", "chronic", "systemd-run", "docker", "podman", "kubectl"}
 )
-
-func skipDashes(args []arg, i int) int {
-	if i < len(args) && args[i].static() && args[i].text == "--" {
-		i++
-	}
-	return i
-}
 
 // loginShells start a shell for a user.
 var loginShells = []string{"ssh", "at", "batch", "su", "runuser", "sg", "script"}

@@ -29,12 +29,20 @@ type Config struct {
 	Replace string   // placeholder for the record; "" means "{}"
 	Names   []string // names of the columns
 	Fields  bool     // {name} may name an entry of Values.Fields
-	Append  bool     // append the record to a command without placeholders
-	Empty   bool     // insert nothing of the record
+	Insert  Insert   // where the record goes
 	Batch   bool     // a command may take several records
-
-	NoRecord bool // there are only blocks of a stream, so what takes something of a record is refused
 }
+
+// Insert says where a command has the record.
+type Insert uint8
+
+// Where the record goes.
+const (
+	InPlace Insert = iota // only where placeholders are
+	AtEnd                 // at the end of a command without placeholders, too
+	Nowhere               // placeholders for it stand for nothing
+	Refused               // nowhere, since there are only blocks of a stream: placeholders for it are errors
+)
 
 const defaultShell = "/bin/sh"
 
@@ -108,7 +116,7 @@ func New(cfg Config) (*Template, error) {
 			return nil, err
 		}
 	}
-	t, err := &Template{empty: cfg.Empty}, error(nil)
+	t, err := &Template{empty: cfg.Insert == Nowhere}, error(nil)
 	switch forced := strings.Fields(cfg.Shell); {
 	case len(cfg.Words) == 0:
 		t.useShell(forced)
@@ -164,7 +172,7 @@ func (t *Template) useShell(forced []string) {
 // compileScript makes t run s in its shell.
 func (t *Template) compileScript(s string, cfg *Config) error {
 	f, at := familyOfCommand(t.shell)
-	add := cfg.Append && !cfg.Empty
+	add := cfg.Insert == AtEnd
 	for _, s := range t.shell {
 		t.words = append(t.words, word{text: s})
 	}
@@ -248,7 +256,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		}
 	}
 	sc, found := scriptOf(args, foreign)
-	t.args = cfg.Append && !cfg.Empty
+	t.args = cfg.Insert == AtEnd
 	c := newCompiler(foreign, cfg)
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -265,7 +273,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		if at := slices.IndexFunc(w, piece.ofRecord); at >= 0 && p.err != nil {
 			return fmt.Errorf("%s %w", w[at].text, p.err)
 		}
-		if cfg.Empty {
+		if cfg.Insert == Nowhere {
 			w = slices.DeleteFunc(w, piece.ofRecord)
 		}
 		if len(w) == 0 && n > 0 {
@@ -304,7 +312,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 		pieces = append(pieces, words[i]...)
 	}
 	isHole := func(p piece) bool { return p.kind != literal }
-	add := sc.shell == "ssh" && cfg.Append && !cfg.Empty &&
+	add := sc.shell == "ssh" && cfg.Insert == AtEnd &&
 		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, isHole) })
 	if !add && !slices.ContainsFunc(pieces, isHole) {
 		for _, w := range words[sc.from:sc.to] {
@@ -464,51 +472,30 @@ func (t *Template) Command() (program string, ok bool) {
 	return t.words[0].text, t.words[0].constant()
 }
 
-// pointer is the size of a word in a command besides its bytes: a NUL and a
-// pointer in argv.
-const pointer = 1 + 8
-
-// BaseSize returns how many bytes a command without records takes up, including
-// NULs and pointers, or an upper bound for it.
-func (t *Template) BaseSize() int {
-	n := 0
-	if t.words == nil {
-		for _, s := range t.shell {
-			n += len(s) + pointer
+// Growth returns how many bytes, NULs included, and how many words rec adds to a command
+// that has two records or more. Of a script it is an upper bound, unless rec is the first
+// to need another form of all the references.
+func (t *Template) Growth(rec []string) (size, words int) {
+	if t.words == nil { // each record may be a plain command line
+		for _, c := range rec {
+			size += len(c) + 1
+			words += strings.Count(c, " ") + strings.Count(c, "\t") + 1
 		}
-		return n + pointer
-	}
-	for i := range t.words {
-		n += t.words[i].size()
-	}
-	if t.script != nil {
-		n += t.script.size()
-	}
-	return n
-}
-
-// RecordSize returns how many bytes rec adds to a command, and how many of them are in
-// one word with those of other records, which the system's limit for one argument bounds.
-// The sizes are exact for words, unless {N} counts records, and upper bounds for scripts.
-func (t *Template) RecordSize(rec []string) (size, joined int) {
-	if t.words == nil {
-		for _, c := range rec { // each word of a plain command line takes a pointer
-			size += len(c) + 1 + 8*(strings.Count(c, " ")+strings.Count(c, "\t")+1)
-		}
-		return size, size
+		return size, words
 	}
 	if t.args {
 		for _, c := range rec {
-			size += len(c) + pointer
+			size += len(c) + 1
 		}
+		words = len(rec)
 	}
 	for i := range t.words {
-		n, m := t.words[i].recordSize(rec)
-		size, joined = size+n, joined+m
+		n, k := t.words[i].growth(rec)
+		size, words = size+n, words+k
 	}
 	if t.script != nil {
-		n, m := t.script.recordSize(rec)
-		size, joined = size+n, joined+m
+		n, k := t.script.growth(rec, false)
+		size, words = size+n, words+k
 	}
-	return size, joined
+	return size, words
 }

@@ -46,25 +46,19 @@ func (t *Text) Dir() (dir string, constant bool) {
 }
 
 // OfSlot returns a placeholder in the text that varies by slot, or "".
-func (t *Text) OfSlot() (placeholder string) {
-	t.word.any(func(p piece) bool {
-		if p.ofSlot() {
-			placeholder = p.text
-		}
-		return p.ofSlot()
-	})
-	return placeholder
-}
+func (t *Text) OfSlot() string { return t.first(piece.ofSlot) }
 
 // OfTask returns a placeholder in the text that varies by task, or "".
-func (t *Text) OfTask() (placeholder string) {
-	t.word.any(func(p piece) bool {
-		if !p.ofSlot() {
-			placeholder = p.text
+func (t *Text) OfTask() string { return t.first(func(p piece) bool { return !p.ofSlot() }) }
+
+// first returns the first placeholder that satisfies is, or "".
+func (t *Text) first(is func(piece) bool) string {
+	for _, g := range t.word.parts {
+		if g.value != nil && is(*g.value) {
+			return g.value.text
 		}
-		return !p.ofSlot()
-	})
-	return placeholder
+	}
+	return ""
 }
 
 // Fields returns the names of the entries of Values.Fields that the text uses.

@@ -18,7 +18,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 	if v == nil {
 		v = names{}
 	}
-	walk(f, func(stack []syntax.Node) {
+	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.DeclClause:
 			v.declare(declared(n))
@@ -39,7 +39,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 				v[n.Param.Value] = true
 			}
 		}
-	})
+	}
 	return v
 }
 
@@ -95,14 +95,9 @@ func (v names) use(text string) {
 // inArithmetic reports whether the last node of the stack is in arithmetic that is
 // part of its own statement.
 func inArithmetic(stack []syntax.Node) bool {
-	for i := len(stack) - 1; i > 0; i-- {
-		switch n := stack[i].(type) {
-		case *syntax.Stmt:
-			return false
-		case *syntax.Word:
-			if isArithmetic(stack[i-1], n) {
-				return true
-			}
+	for i := statement(stack) + 1; i < len(stack); i++ {
+		if w, ok := stack[i].(*syntax.Word); ok && isArithmetic(stack[i-1], w) {
+			return true
 		}
 	}
 	return false

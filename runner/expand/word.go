@@ -70,31 +70,22 @@ func (w *word) lone() bool {
 	return len(w.parts) == 1 && w.parts[0].text == "" && w.parts[0].value.kind == record && !w.whole && !w.joined
 }
 
-// times returns how often a command has w.
-func (w *word) times(v *Values) int {
-	n := 1
+// each returns the records for each of which a command has w once. If these are not several,
+// it has w once for all of v.
+func (w *word) each(v *Values) [][]string {
 	switch {
-	case w.lone():
-		n = 0
+	case w.inner != nil || w.joined:
+		return nil
+	case w.lone() && slices.ContainsFunc(v.Records, func(rec []string) bool { return len(rec) > 1 }):
+		var columns [][]string
 		for _, rec := range v.Records {
-			n += len(rec)
+			for i := range rec {
+				columns = append(columns, rec[i:i+1])
+			}
 		}
-	case len(v.Records) > 1 && w.inner == nil && !w.joined && w.any(func(p piece) bool { return p.perRecord(v) }):
-		n = len(v.Records)
-	}
-	return max(n, 1)
-}
-
-// item returns what w stands for the nth time, counted from 0, as records.
-func (w *word) item(v *Values, nth int) [][]string {
-	if !w.lone() {
-		return v.record(nth)
-	}
-	for _, rec := range v.Records {
-		if nth < len(rec) {
-			return [][]string{rec[nth : nth+1]}
-		}
-		nth -= len(rec)
+		return columns
+	case len(v.Records) > 1 && w.any(func(p piece) bool { return p.perRecord(v) }):
+		return v.Records
 	}
 	return nil
 }
@@ -106,52 +97,45 @@ func (w *word) appendTo(list []string, v *Values) []string {
 		return append(list, w.text)
 	case w.inner != nil:
 		return append(list, w.inner.fill(v).within())
-	case w.lone() && len(v.Records) > 0 && len(v.Records[0]) > 0:
-		list = slices.Grow(list, len(v.Records))
-		p := &w.parts[0]
-		for _, rec := range v.Records {
-			for _, c := range rec {
-				c = p.value.form.of(c)
-				v.verify(p.check, p.value, c)
-				list = append(list, hideNUL(c))
-			}
-		}
-		return list
 	}
-	if w.joined {
+	each := w.each(v)
+	if len(each) == 0 {
 		return append(list, w.build(v, v.Records))
 	}
-	times := w.times(v)
-	for nth := range times {
-		list = append(list, w.build(v, v.record(nth)))
+	list = slices.Grow(list, len(each))
+	for i := range each {
+		list = append(list, w.build(v, each[i:i+1]))
 	}
 	return list
 }
 
 // build returns w with the values that its placeholders have in recs.
 func (w *word) build(v *Values, recs [][]string) string {
+	if len(w.parts) == 1 && w.parts[0].text == "" {
+		return w.parts[0].valueIn(v, recs)
+	}
 	var a [512]byte
 	b := a[:0]
 	for i := range w.parts {
 		g := &w.parts[i]
-		b = append(b, g.text...)
-		if g.value == nil {
-			continue
+		if b = append(b, g.text...); g.value != nil {
+			b = append(b, g.valueIn(v, recs)...)
 		}
-		s := g.value.value(v, recs)
-		v.verify(g.check, g.value, s)
-		switch {
-		case g.path:
-			s = component(s)
-		case !g.value.ofSlot():
-			s = hideNUL(s)
-		}
-		if len(w.parts) == 1 && g.text == "" {
-			return s
-		}
-		b = append(b, s...)
 	}
 	return string(b)
+}
+
+// valueIn returns the part's value in recs, as it stands in a word that is not complete.
+func (g *part) valueIn(v *Values, recs [][]string) string {
+	s := g.value.value(v, recs)
+	v.verify(g.check, g.value, s)
+	switch {
+	case g.path:
+		return component(s)
+	case g.value.ofSlot():
+		return s
+	}
+	return hideNUL(s)
 }
 
 var componentEscapes = strings.NewReplacer("/", `\_`, `\`, `\\`, "\t", `\t`, "\x00", `\0`)
@@ -165,62 +149,33 @@ func component(s string) string {
 	return escaped
 }
 
-// textLen returns how long w is without its values.
-func (w *word) textLen() (n int) {
-	for _, g := range w.parts {
-		n += len(g.text) + 1
-	}
-	return n
-}
-
-// size returns what w takes up in a command without records, or an upper bound
-// for it. It is 0 if w is repeated for each record.
-func (w *word) size() int {
-	if w.inner != nil {
-		return w.inner.textSize(nil) + pointer
-	}
-	if w.any(piece.ofRecord) {
-		return 0
-	}
-	n := len(w.text) + pointer
-	for _, g := range w.parts {
-		if n += len(g.text); g.value != nil {
-			n += g.value.room()
-		}
-	}
-	return n
-}
-
-// recordSize returns what rec adds to w or to its repetitions, or an upper bound
-// for it, and how much of it is in one word with other records.
-func (w *word) recordSize(rec []string) (size, joined int) {
-	if w.inner != nil {
-		n := w.inner.textSize(rec)
-		return n, n
-	}
-	if !w.any(piece.ofRecord) {
+// growth returns how many bytes, NULs included, and how many words rec adds to the words
+// that a command has for w.
+func (w *word) growth(rec []string) (size, words int) {
+	switch {
+	case w.inner != nil:
+		size, _ = w.inner.growth(rec, true)
+		return size, 0
+	case !w.any(piece.ofRecord):
 		return 0, 0
+	case w.lone():
+		for _, c := range rec {
+			size += len(w.parts[0].value.form.of(c)) + 1
+		}
+		return size, len(rec)
 	}
-	n, v := pointer, Values{}
+	size = 1
 	for _, g := range w.parts {
-		n += len(g.text)
+		size += len(g.text)
 		switch p := g.value; {
 		case p == nil:
-		case w.lone():
-			for _, c := range rec {
-				n += len(p.form.of(c)) + pointer
-			}
-			n -= pointer
 		case !p.ofRecord():
-			n += p.room()
+			size += p.room()
 		case p.kind == column && len(rec) == 1:
-			n += len(p.form.of(rec[0])) // whichever record {N} will stand for
+			size += len(p.form.of(rec[0])) // whichever record {N} will stand for
 		default:
-			n += len(p.in(&v, rec))
+			size += len(p.in(&Values{}, rec))
 		}
 	}
-	if w.joined {
-		return n + 1, n + 1
-	}
-	return n, 0
+	return size, 1
 }

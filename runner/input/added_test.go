@@ -16,7 +16,7 @@ func TestGive(t *testing.T) {
 	values := []string{"a b", "", "c\nd", "\xff", `"x,y",z`, "#"}
 	for _, format := range []Format{{}, {Kind: CSV}} {
 		cfg := TasksConfig{
-			Template: template(t, expand.Config{Words: []string{"run", "{1}", "{#}"}}), Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:"),
+			Template: template(t, expand.Config{Words: []string{"run", "{1}", "{#}"}}), Texts: Texts{Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:")},
 		}
 		want := tasks(t, Config{Groups: []Group{{Values: values}}, Format: format}, cfg)
 
@@ -40,7 +40,7 @@ func TestGive(t *testing.T) {
 func TestCommand(t *testing.T) {
 	r, err := Open(Config{Groups: []Group{{Values: []string{}}}})
 	require.NoError(t, err)
-	src := NewTasks(r, TasksConfig{Template: template(t, expand.Config{}), Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:")})
+	src := NewTasks(r, TasksConfig{Template: template(t, expand.Config{}), Texts: Texts{Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:")}})
 	for _, c := range []struct {
 		words, argv []string
 		record      string

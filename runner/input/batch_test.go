@@ -40,7 +40,7 @@ func TestBatch(t *testing.T) {
 			t.Run(tc.name+"/"+p.name, func(t *testing.T) {
 				in := Config{Stdin: p.of(strings.NewReader(tc.in))}
 				list := tasks(t, in, TasksConfig{
-					Template: template(t, expand.Config{Words: strings.Fields(tc.words), Append: true, Batch: true}),
+					Template: template(t, expand.Config{Words: strings.Fields(tc.words), Insert: expand.AtEnd, Batch: true}),
 					Limits:   tc.limits,
 				})
 				require.Equal(t, tc.want, show(list))
@@ -53,7 +53,7 @@ func TestBatch(t *testing.T) {
 func TestBatchLongArguments(t *testing.T) {
 	long := strings.Repeat("x", maxArgument-2)
 	list := tasks(t, lines("a\n"+long+"xx\n"+long+"xxx\nb\n"), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"echo"}, Append: true, Batch: true}),
+		Template: template(t, expand.Config{Words: []string{"echo"}, Insert: expand.AtEnd, Batch: true}),
 		Limits:   Limits{Records: 9, ArgMax: 1 << 20},
 	})
 	require.Len(t, list, 3)
@@ -71,7 +71,7 @@ func TestBatchInShell(t *testing.T) {
 		fmt.Fprintf(&in, "%06d\n", i)
 	}
 	list := tasks(t, lines(in.String()), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"echo {} | cat"}, Append: true, Batch: true}),
+		Template: template(t, expand.Config{Words: []string{"echo {} | cat"}, Insert: expand.AtEnd, Batch: true}),
 		Limits:   Limits{Records: 40000, ArgMax: 1 << 20},
 	})
 	n := 0
@@ -90,7 +90,7 @@ func TestBatchInShell(t *testing.T) {
 // records before it.
 func TestBatchErrors(t *testing.T) {
 	cfg := TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"echo"}, Append: true, Batch: true}),
+		Template: template(t, expand.Config{Words: []string{"echo"}, Insert: expand.AtEnd, Batch: true}),
 		Limits:   Limits{Records: 3},
 	}
 	list := tasks(t, Config{Stdin: strings.NewReader("a,b\n\"x\"y\nc,d\ne,f\n"), Format: Format{Kind: CSV}}, cfg)
@@ -146,11 +146,27 @@ func TestBatchAsXargs(t *testing.T) {
 		require.NoError(t, err)
 		var got strings.Builder
 		for _, tk := range tasks(t, lines(in.String()), TasksConfig{
-			Template: template(t, expand.Config{Words: []string{"echo", "-"}, Append: true, Batch: true}),
+			Template: template(t, expand.Config{Words: []string{"echo", "-"}, Insert: expand.AtEnd, Batch: true}),
 			Limits:   l,
 		}) {
 			got.WriteString(strings.Join(tk.Argv[1:], " ") + "\n")
 		}
 		require.Equal(t, string(want), got.String(), "%+v", l)
 	}
+}
+
+// The first value that cannot stand in quotes makes people see all of them elsewhere, so
+// that the command is too long all at once.
+func TestBatchInAnotherForm(t *testing.T) {
+	list := tasks(t, lines(strings.Repeat("1\n", 100)+"$\n2\n"), TasksConfig{
+		Template: template(t, expand.Config{Words: []string{`set -- "{}"x; y`}, Batch: true}),
+		Limits:   Limits{Chars: 3000},
+	})
+	records := 0
+	for _, tk := range list {
+		require.NoError(t, tk.Err)
+		require.LessOrEqual(t, charsOf(tk.Argv), 3000)
+		records += len(tk.Records)
+	}
+	require.Equal(t, 102, records)
 }

@@ -152,22 +152,6 @@ func TestBlocksEndAnywhere(t *testing.T) {
 	}
 }
 
-func FuzzBlocks(f *testing.F) {
-	f.Add([]byte("a\nb\n\nc"), "", "\n", 3, 0, false)
-	f.Add([]byte("junk>a\n>b\n"), ">", "", 4, 2, true)
-	f.Add([]byte("ababababa"), "aba", "ab", 2, 0, false)
-	path := filepath.Join(f.TempDir(), "text")
-	f.Fuzz(func(t *testing.T, text []byte, start, end string, size, records int, header bool) {
-		cfg := BlocksConfig{Start: start, End: end, Bytes: int64(size), Records: records, Header: header}
-		if size < 0 || records < 0 || size == 0 && records == 0 || len(text) > 1<<10 {
-			t.Skip()
-		}
-		for _, p := range pieces {
-			checkBlocks(t, path, text, cfg, p.of)
-		}
-	})
-}
-
 func TestBlocksOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

@@ -58,18 +58,6 @@ func TestColsep(t *testing.T) {
 	}
 }
 
-func FuzzColsep(f *testing.F) {
-	f.Add(`,*`)
-	f.Add(`\t|(?i)x+?`)
-	f.Fuzz(func(t *testing.T, s string) {
-		re, err := ParseColsep(s)
-		require.Equal(t, err == nil, re != nil)
-		if err == nil {
-			require.False(t, re.MatchString(""))
-		}
-	})
-}
-
 // Columns of records that share a slab, or that need a larger one, do not overlap.
 func TestColumnsDoNotOverlap(t *testing.T) {
 	wide := strings.Repeat("x,", 600)

@@ -186,7 +186,9 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 	d, err := describe(rec.Object)
 	if err != nil {
-		return t.single(rec, id, t.r.at(err))
+		bad := *rec
+		bad.Err = t.r.at(err)
+		return t.of([]Record{bad}, id)
 	}
 	tk := &task.Task{
 		ID: id, Records: [][]string{d.Args}, Object: rec.Text, Env: d.Env, Dir: d.Dir, Stdin: d.Stdin, Timeout: d.Timeout,

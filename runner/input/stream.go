@@ -19,6 +19,14 @@ type Record struct {
 	Err     error    // what is wrong with it; Columns are then its text, or nil if it is too long
 }
 
+// text returns the record as one text.
+func (r *Record) text() string {
+	if r.Text == "" {
+		return strings.Join(r.Columns, " ")
+	}
+	return r.Text
+}
+
 // file is a file open for reading.
 type file struct {
 	name string

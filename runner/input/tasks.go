@@ -16,12 +16,9 @@ import (
 type TasksConfig struct {
 	Template *expand.Template // the command
 	Objects  bool             // each JSON object describes a task; Template has no command
-	Key      *expand.Text     // nil means no key
-	Cost     *expand.Text     // nil means 1
-	Tag      *expand.Text     // nil means no tag
-	Results  *expand.Text     // the directory for a task's results; nil if nothing asks for it
 	Limits   Limits
 	Stdin    bool // the task reads its records, each with its separator
+	Texts
 
 	// Share reports whether to take a record, by the task of that record alone, which has
 	// no number; nil takes all. It is safe for concurrent use.
@@ -32,6 +29,14 @@ type TasksConfig struct {
 	// Protocol says how records reach the persistent worker whose command Template is.
 	// That must not take anything from records, and Limits must be one record.
 	Protocol task.Protocol
+}
+
+// Texts are templates for what a task has beside its command.
+type Texts struct {
+	Key     *expand.Text // nil means no key
+	Cost    *expand.Text // nil means 1
+	Tag     *expand.Text // nil means no tag
+	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
 }
 
 // Limits bound how many records go into one command. The zero Limits means one
@@ -56,22 +61,17 @@ func (c TasksConfig) Validate() error {
 type Tasks struct {
 	// configuration
 
-	r       *Reader
-	cfg     TasksConfig
-	maxSize int       // of a batch's command; 0 means no limit
-	fields  []string  // the members of a JSON object that the templates name
-	worker  task.Task // with cfg.Protocol: has the command
+	r      *Reader
+	cfg    TasksConfig
+	fields []string  // the members of a JSON object that the templates name
+	worker task.Task // with cfg.Protocol: has the command
 
 	// state
 
-	latest  uint64      // number of the latest task, if it may be a batch
-	rec     Record      // the latest record
-	held    bool        // rec belongs to the next task
-	last    int         // records in the latest batch
-	empty   room        // taken up by a command without records
-	columns int         // of the latest record measured
-	words   int         // that a record of so many columns adds to a command
-	spare   []oneRecord // not yet returned by allocate
+	rec    [1]Record   // the latest record
+	queue  []Record    // read, for the next batches
+	latest uint64      // number of the latest batch
+	spare  []oneRecord // not yet returned by allocate
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
@@ -85,10 +85,6 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	}
 	if cfg.Protocol != task.NoProtocol {
 		t.expand(&t.worker, expand.Values{})
-	}
-	if cfg.Limits.batches() {
-		t.empty.size = cfg.Template.BaseSize()
-		t.maxSize = cfg.Limits.ArgMax
 	}
 	return t
 }
@@ -144,34 +140,22 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	case t.cfg.Blocks != nil:
 		return t.block(number)
 	case t.cfg.Limits.batches():
-		tk, err := t.batch(number)
-		if err == nil {
-			t.latest = tk.ID
-		}
-		return tk, err
+		return t.batch(number)
 	}
 	if err := t.read(); err != nil {
 		return nil, err
 	}
-	return t.of(&t.rec, number()), nil
+	return t.of(t.rec[:], number()), nil
 }
 
 // read stores the next record of the share in rec.
 func (t *Tasks) read() error {
 	for {
-		err := t.r.read(&t.rec)
-		if err != nil || t.cfg.Share == nil || t.cfg.Share(t.of(&t.rec, 0)) {
+		err := t.r.read(&t.rec[0])
+		if err != nil || t.cfg.Share == nil || t.cfg.Share(t.of(t.rec[:], 0)) {
 			return err
 		}
 	}
-}
-
-// of returns the task of one record.
-func (t *Tasks) of(rec *Record, id uint64) *task.Task {
-	if t.cfg.Objects && rec.Err == nil {
-		return t.described(rec, id)
-	}
-	return t.single(rec, id, rec.Err)
 }
 
 // Buffered reports whether Next certainly returns without blocking, since a whole record
@@ -204,27 +188,36 @@ func (t *Tasks) allocate() *oneRecord {
 	return s
 }
 
-// single returns the task of one record. If err is not nil, it cannot be run.
-func (t *Tasks) single(rec *Record, id uint64, err error) *task.Task {
+// of returns the task of records, of which there is one unless it is a batch.
+func (t *Tasks) of(recs []Record, id uint64) *task.Task {
+	rec := &recs[0]
+	if t.cfg.Objects && rec.Err == nil {
+		return t.described(rec, id)
+	}
 	s := t.allocate()
-	s.records[0] = rec.Columns
-	s.ID, s.Records, s.Err = id, s.records[:], err
+	if s.records[0] = rec.Columns; len(recs) > 1 {
+		s.Records = columnsOf(recs)
+	} else {
+		s.Records = s.records[:]
+	}
+	s.ID, s.Err = id, rec.Err
 	if t.cfg.Stdin {
-		s.Stdin = t.appendInput(nil, rec)
+		s.Stdin = t.stdin(recs)
 	}
 	if rec.Object != nil {
 		s.Object = rec.Text
 	}
-	v := expand.Values{Records: s.Records}
-	t.fill(&s.Task, &v, rec.Object)
-	switch {
-	case s.Err != nil:
-	case t.cfg.Protocol != task.NoProtocol:
-		t.send(&s.Task, rec)
-	default:
-		t.expand(&s.Task, v)
-	}
+	t.finish(&s.Task, rec)
 	return &s.Task
+}
+
+// columnsOf returns the columns of each record.
+func columnsOf(recs []Record) [][]string {
+	list := make([][]string, len(recs))
+	for i := range recs {
+		list[i] = recs[i].Columns
+	}
+	return list
 }
 
 // block returns the task of the next block.
@@ -237,16 +230,21 @@ func (t *Tasks) block(number func() uint64) (*task.Task, error) {
 		return nil, err
 	}
 	s.ID, s.Block = number(), &s.block
-	var v expand.Values
-	t.fill(&s.Task, &v, nil)
-	switch {
-	case s.Err != nil:
-	case t.cfg.Protocol != task.NoProtocol:
-		t.send(&s.Task, nil)
-	default:
-		t.expand(&s.Task, v)
-	}
+	t.finish(&s.Task, &Record{})
 	return &s.Task, nil
+}
+
+// finish sets what follows from the task's records, of which rec is the first.
+func (t *Tasks) finish(tk *task.Task, rec *Record) {
+	v := expand.Values{Records: tk.Records}
+	t.fill(tk, &v, rec.Object)
+	switch {
+	case tk.Err != nil:
+	case t.cfg.Protocol != task.NoProtocol:
+		t.send(tk, rec)
+	default:
+		t.expand(tk, v)
+	}
 }
 
 // Fill sets the command of a task whose records another machine has read. It may be
@@ -308,14 +306,12 @@ func (t *Tasks) bound(tk *task.Task) {
 	}
 }
 
-// appendInput appends what a task reads of a record.
-func (t *Tasks) appendInput(b []byte, rec *Record) []byte {
-	if rec.Text != "" || len(rec.Columns) == 0 {
-		b = append(b, rec.Text...)
-	} else {
-		b = append(b, strings.Join(rec.Columns, " ")...)
+// stdin returns what a task reads of records.
+func (t *Tasks) stdin(recs []Record) (text []byte) {
+	for i := range recs {
+		text = append(append(text, recs[i].text()...), t.r.delimiter...)
 	}
-	return append(b, t.r.delimiter...)
+	return text
 }
 
 // parseCost reads a positive number. It rounds up, and to the largest int64 at the
@@ -345,40 +341,37 @@ var (
 	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000`)
 )
 
-// fits returns an error if the command, with what the task adds to the
-// environment, exceeds a limit of the system or Limits.Chars.
+// left returns how much the task's command, with what the task adds to the environment,
+// may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
+func (t *Tasks) left(tk *task.Task, argv []string) room {
+	r := room{maxArgument - longest(argv), math.MaxInt}
+	if l := t.cfg.Limits.Chars; l > 0 {
+		r.chars = l - charsOf(tk.Argv)
+	}
+	if l := t.cfg.Limits.ArgMax; l > 0 {
+		r.size = min(r.size, l-charsOf(argv)-pointerSize*len(argv)-charsOf(tk.Env)-pointerSize*len(tk.Env))
+	}
+	return r
+}
+
+// fits returns an error if the system would not accept the command.
 func (t *Tasks) fits(tk *task.Task) error {
 	argv := tk.ExecOn(0, "")
 	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL
 	}
-	over := 0
-	for _, w := range argv {
-		over = max(over, len(w)-maxArgument)
-	}
-	if l := t.cfg.Limits.Chars; l > 0 {
-		over = max(over, charsOf(tk.Argv)-l)
-	}
-	if l := t.cfg.Limits.ArgMax; l > 0 {
-		size := charsOf(argv) + pointerSize*len(argv)
-		for _, e := range tk.Env {
-			size += len(e) + 1 + pointerSize
-		}
-		over = max(over, size-l)
-	}
-	if over == 0 {
+	left := t.left(tk, argv)
+	if !left.none() {
 		return nil
 	}
 	n := -1
 	for _, cols := range tk.Records {
-		for _, c := range cols {
-			n += len(c) + 1
-		}
+		n += charsOf(cols)
 	}
 	unit := "bytes"
 	if n == 1 {
 		unit = "byte"
 	}
-	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n-over))
+	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n+min(left.size, left.chars)))
 }

@@ -72,7 +72,7 @@ func lines(s string) Config { return Config{Stdin: strings.NewReader(s)} }
 func TestSingle(t *testing.T) {
 	list := tasks(t, lines("a b\n\nc"), TasksConfig{
 		Template: template(t, expand.Config{Words: []string{"run", "{}", "x{#}"}}),
-		Key:      textOf(t, "k-{}"), Tag: textOf(t, "{}:"),
+		Texts:    Texts{Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:")},
 	})
 	require.Equal(t, "run a b x1|run  x2|run c x3", show(list))
 	tk := list[0]
@@ -115,7 +115,7 @@ func TestNoCommand(t *testing.T) {
 
 func TestCost(t *testing.T) {
 	list := tasks(t, lines("3\n0.2\n2.5\n1e3\n1e19\n9e99\n0\n-1\nmany\n\ninf\nnan\n0x9p1\n"), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"x"}, Append: true}), Cost: textOf(t, "{}"),
+		Template: template(t, expand.Config{Words: []string{"x"}, Insert: expand.AtEnd}), Texts: Texts{Cost: textOf(t, "{}")},
 	})
 	for i, want := range []int64{3, 1, 3, 1000, math.MaxInt64, math.MaxInt64} {
 		require.NoError(t, list[i].Err)
@@ -179,8 +179,8 @@ func TestJSONData(t *testing.T) {
 	hostile := `{"command":"touch X","args":["y"],"env":{"LD_PRELOAD":"z"},"dir":"/nowhere","timeout":1,"key":"k","cost":3,"stdin":"s","who":"me"}`
 	list := tasks(t, objects(hostile, `{"who":{"a": 1},"args":[ ],"key":null,"cost":0.5}`, `{"who":1,"args":1,"key":2,"cost":"none"}`,
 		`{"whom":1,"args":1,"key":2,"cost":1}`, `[]`), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"run", "{who}", "{args}", "{}"}, Fields: true, Append: true}),
-		Key:      textOf(t, "<{key}>"), Cost: textOf(t, "{cost}"), Stdin: true,
+		Template: template(t, expand.Config{Words: []string{"run", "{who}", "{args}", "{}"}, Fields: true, Insert: expand.AtEnd}),
+		Texts:    Texts{Key: textOf(t, "<{key}>"), Cost: textOf(t, "{cost}")}, Stdin: true,
 	})
 	require.Len(t, list, 5)
 	tk := list[0]
@@ -201,7 +201,7 @@ func TestJSONData(t *testing.T) {
 	require.EqualError(t, list[3].Err, `line 4 of standard input: the object has no member "who": did you mean "whom"?`)
 	require.EqualError(t, list[4].Err, "line 5 of standard input: not a JSON object")
 
-	list = tasks(t, objects(`{"a":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Append: true})})
+	list = tasks(t, objects(`{"a":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Insert: expand.AtEnd})})
 	require.Equal(t, []string{"run", `{"a":1}`}, list[0].Argv)
 }
 

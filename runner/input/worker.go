@@ -38,10 +38,7 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 		tk.Stdin = t.appendMembers(make([]byte, 0, 64+2*len(rec.Text)), tk, rec)
 		return
 	}
-	text := rec.Text
-	if text == "" && len(rec.Columns) > 0 {
-		text = strings.Join(rec.Columns, " ")
-	}
+	text := rec.text()
 	// There may be a million a second. Nobody changes the record, so share its memory.
 	tk.Stdin = unsafe.Slice(unsafe.StringData(text), len(text))
 	end := byte('\n')

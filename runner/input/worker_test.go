@@ -55,7 +55,7 @@ func TestRecordsForWorkers(t *testing.T) {
 				_, _ = r.Seek(0, io.SeekStart)
 			}
 			var got []string
-			cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"worker {%}"}}), Protocol: protocol, Tag: textOf(t, "{%}")}
+			cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"worker {%}"}}), Protocol: protocol, Texts: Texts{Tag: textOf(t, "{%}")}}
 			for _, tk := range tasks(t, in, cfg) {
 				require.Equal(t, []string{"worker", "3"}, tk.ArgvOn(3, ""))
 				require.Equal(t, "3", tk.TagOn(3, ""))

@@ -93,11 +93,18 @@ func (s *source) compile() error {
 	c := s.opts.Command
 	cfg := expand.Config{
 		Words: s.opts.Words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
-		Append: !c.Stdin && !c.NoArgs && s.blocks == nil, Empty: c.NoArgs, Batch: c.Batches(), NoRecord: s.blocks != nil,
+		Insert: expand.AtEnd, Batch: c.Batches(),
 	}
 	protocol := s.opts.Protocol()
+	switch {
+	case s.blocks != nil:
+		cfg.Insert = expand.Refused
+	case c.NoArgs:
+		cfg.Insert = expand.Nowhere
+	case c.Stdin, protocol != task.NoProtocol:
+		cfg.Insert = expand.InPlace
+	}
 	if protocol != task.NoProtocol {
-		cfg.Append = false
 		if err := checkWorker(s.opts, cfg); err != nil {
 			return err
 		}
