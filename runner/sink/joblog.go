@@ -158,29 +158,27 @@ func (j *Joblog) Consume(events []task.Event) error {
 	if len(j.buf) == 0 {
 		return nil
 	}
-	if _, err := j.file.Write(j.buf); err != nil {
-		return j.fail(err)
-	}
-	return nil
+	_, err := j.file.Write(j.buf)
+	return j.fail(err)
 }
 
 // Sync makes the rows durable, unless the file is a pipe or a terminal.
 func (j *Joblog) Sync() error {
-	if err := j.file.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return j.fail(err)
+	err := j.file.Sync()
+	if errors.Is(err, syscall.EINVAL) {
+		return nil
 	}
-	return nil
+	return j.fail(err)
 }
 
 // Close closes the file.
-func (j *Joblog) Close(task.Stats) error {
-	if err := j.file.Close(); err != nil {
-		return j.fail(err)
-	}
-	return nil
-}
+func (j *Joblog) Close(task.Stats) error { return j.fail(j.file.Close()) }
 
+// fail returns err, if it is one, with what was being done.
 func (j *Joblog) fail(err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("write joblog %s: %w", j.path, task.WithoutPath(err))
 }
 

@@ -222,7 +222,8 @@ func (c *RerunConfig) format() (options, end, extension string) {
 	switch {
 	case c.JSON:
 		return "--input json -a ", "\n", ".json"
-	case c.Stdin == "\x00": // the line has the option for the separator
+	// The line has the option for the separator of records that tasks read.
+	case c.Stdin == "\x00":
 		return "-a ", "\x00", ".nul"
 	case c.Stdin != "":
 		return "-a ", c.Stdin, ".txt"

@@ -360,14 +360,14 @@ func (s *Stdout) print(write func() error) error {
 
 // copyStream writes an output of a result to w, with its tag before each line and in its
 // group.
-func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, stream int) error {
-	o := [...]task.Output{r.Stdout, r.Stderr}[stream]
+func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, to int) error {
+	o := [...]task.Output{r.Stdout, r.Stderr}[to]
 	if task.Length(o) == 0 {
 		return nil
 	}
 	tag, begin, end := s.prefix(t, r.Worker, r.Host), "", ""
 	if s.cfg.Group != nil {
-		begin, end = s.cfg.Group(t, r, stream == toStderr)
+		begin, end = s.cfg.Group(t, r, to == toStderr)
 	}
 	if tag == "" && begin == "" {
 		_, err := o.WriteTo(w)
