@@ -213,10 +213,9 @@ func ask1(c *Client, q Request) (replies []Reply, err error) {
 // raw sends bytes over a new connection and returns all that comes back until the
 // server has nothing more to say.
 func (r *run) raw(text string) string {
-	f, err := connect(r.s.path, time.Second)
-	require.NoError(r.t, err)
+	f := r.connect()
 	defer f.Close()
-	_, err = io.WriteString(f, text)
+	_, err := io.WriteString(f, text)
 	require.NoError(r.t, err)
 	require.NoError(r.t, with(f, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }))
 	got, err := io.ReadAll(f)
