@@ -166,6 +166,9 @@ var clashes = [...]clash{
 	{"+after", "far", "its tasks start as workers are free: drop --after"},
 }
 
+// attachTakes are the options of runs that crew engine attach takes.
+const attachTakes = "keep-order output tag tag-string json results joblog junit ci progress quiet quiet-success"
+
 // need refuses conditions that hold while none of others does.
 type need struct{ conds, others, what, hint string }
 
@@ -210,10 +213,9 @@ var needs = [...]need{
 // refusal says why options are refused.
 type refusal struct {
 	UsageError
+	rule string // the conditions
 	uses []*use // the options at fault
 }
-
-func refuse(msg, hint string, uses ...*use) *refusal { return &refusal{UsageError{msg, hint}, uses} }
 
 // reconcile returns the Options of a command line that begins with the options of fromEnv,
 // those of CREW_OPTS, and why the options are refused, if they are. It drops what
@@ -224,82 +226,72 @@ func (c *command) reconcile(l, fromEnv line) (o *Options, refused, err error) {
 		o, err = c.read(l)
 		o.env = fromEnv.uses
 		all := o.refusals()
-		i := slices.IndexFunc(all, func(r *refusal) bool { return r != nil })
-		if i < 0 {
+		if len(all) == 0 {
 			return o, nil, err
 		}
-		n := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.env })
+		n := slices.IndexFunc(all[0].uses, func(u *use) bool { return u.env })
 		if n < 0 {
-			return o, &all[i].UsageError, err
+			return o, &all[0].UsageError, err
 		}
 		alone, _ := commands[0].read(fromEnv)
 		if !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
 			alone.Command.Words = []string{"any"}
 		}
-		if own := alone.refusals()[i]; own != nil {
-			return o, &own.UsageError, err
+		own := alone.refusals()
+		if i := slices.IndexFunc(own, func(r refusal) bool { return r.rule == all[0].rule }); i >= 0 {
+			return o, &own[i].UsageError, err
 		}
-		drop := all[i].uses[n].opt
+		drop := all[0].uses[n].opt
 		l.uses = slices.DeleteFunc(slices.Clone(l.uses), func(u use) bool { return u.env && u.opt == drop })
 	}
 }
 
-// refusals returns the result of each rule, in the order of the rules: nil if it
-// allows the options.
-func (o *Options) refusals() []*refusal {
-	all := make([]*refusal, 0, 300)
+// refusals returns what the rules refuse, in the order of the rules.
+func (o *Options) refusals() (all []refusal) {
+	clash := func(u, with *use, rule, hint string) {
+		all = append(all, refusal{UsageError{
+			u.withChoice() + " and " + with.withChoice() + " do not go together",
+			strings.Replace(hint, "%s", with.typed(), 1),
+		}, rule, []*use{u, with}})
+	}
 	for _, c := range clashes {
 		for cond := range strings.FieldsSeq(c.conds) {
 			u := o.when(cond)
+			if u == nil {
+				continue
+			}
 			for other := range strings.FieldsSeq(c.others) {
-				all = append(all, o.clash(u, other, c.hint))
+				if with := o.when(other); with != nil {
+					clash(u, with, cond+" "+other, c.hint)
+				}
 			}
 		}
 	}
 	for _, n := range needs {
 		for cond := range strings.FieldsSeq(n.conds) {
-			all = append(all, o.lacks(cond, n))
+			if u := o.when(cond); u != nil && !o.whenAny(n.others) {
+				all = append(all, refusal{UsageError{
+					u.withChoice() + " needs " + n.what, strings.Replace(n.hint, "%s", u.typed(), 1),
+				}, cond + " " + n.others, []*use{u}})
+			}
 		}
 	}
-	return append(all, unattachable(o))
-}
-
-func (o *Options) clash(u *use, other, hint string) *refusal {
-	if u == nil {
-		return nil
-	}
-	with := o.when(other)
-	if with == nil {
-		return nil
-	}
-	return refuse(u.withChoice()+" and "+with.withChoice()+" do not go together",
-		strings.Replace(hint, "%s", with.typed(), 1), u, with)
-}
-
-func (o *Options) lacks(cond string, n need) *refusal {
-	u := o.when(cond)
-	if u == nil {
-		return nil
-	}
-	for other := range strings.FieldsSeq(n.others) {
-		if o.when(other) != nil && (other != "input=json" || o.ObjectTasks()) {
-			return nil
-		}
-	}
-	return refuse(u.withChoice()+" needs "+n.what, strings.Replace(n.hint, "%s", u.typed(), 1), u)
-}
-
-// attachTakes are the options of runs that crew engine attach takes.
-const attachTakes = "keep-order output tag tag-string json results joblog junit ci progress quiet quiet-success"
-
-// unattachable refuses other options of runs where tasks have run or run already.
-func unattachable(o *Options) *refusal {
 	for i := range o.uses {
 		if u := &o.uses[i]; o.Do == DoAttach && !o.of.takes(u.opt) {
-			return o.clash(o.state("crew-engine-attach"), u.opt.name, "the tasks have run or run already: drop %s")
+			clash(o.state("crew-engine-attach"), u, "", "the tasks have run or run already: drop %s")
 		}
 	}
-	return nil
+	return all
+}
+
+// whenAny reports whether one of conditions holds.
+func (o *Options) whenAny(conds string) bool {
+	for cond := range strings.FieldsSeq(conds) {
+		if o.when(cond) != nil && (cond != "input=json" || o.ObjectTasks()) {
+			return true
+		}
+	}
+	return false
 }
 
 // when returns the use that makes the condition hold, or nil.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Completion is what a word of a command line may be.
+// Completion lists what a word of a command line may be.
 type Completion struct {
 	Runs bool // the names of the runs that crew ctl sees, too
 

@@ -65,7 +65,7 @@ func cutSlots(item string) (slots, target string) {
 	return slots, target
 }
 
-// appendHost adds a host. where is what an error begins with.
+// appendHost adds a host. Errors begin with where.
 func appendHost(hosts []Host, item, where string) ([]Host, error) {
 	bad := func(hint string) error {
 		return &UsageError{fmt.Sprintf("%sbad host for --ssh: %q", where, item), hint}
