@@ -230,13 +230,14 @@ const MaxHost = 253
 // underscores, of which it replaces other bytes, and not a hyphen first. It is at most
 // MaxHost bytes long.
 func HostName(s string) string {
-	name := []byte(s[:min(len(s), MaxHost)])
-	for i, c := range name {
-		if strings.IndexByte(alphanumerics+"._-", c) < 0 || c == '-' && i == 0 {
-			name[i] = '_'
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	s = s[:min(len(s), MaxHost)]
+	for i := range len(s) {
+		if strings.IndexByte(plain, s[i]) < 0 || s[i] == '-' && i == 0 {
+			s = s[:i] + "_" + s[i+1:]
 		}
 	}
-	return string(name)
+	return s
 }
 
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.

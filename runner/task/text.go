@@ -18,14 +18,19 @@ import (
 // Quote returns s as one word of a POSIX shell: unchanged if it needs no quoting,
 // otherwise in single quotes. s may contain any byte but NUL.
 func Quote(s string) string {
-	if s != "" && strings.Trim(s, alphanumerics+"%+,-./:=@_") == "" && s[0] != '=' {
+	if s != "" && strings.IndexFunc(s, needsQuote) < 0 && s[0] != '=' {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// alphanumerics are the letters and digits of ASCII.
-const alphanumerics = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+func needsQuote(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("%+,-./:=@_", r)
+}
 
 // CommandLine returns argv, a form of t.Argv, as a person would type it: the script
 // if crew put it into a shell, otherwise the quoted words. The record of a persistent
