@@ -63,6 +63,17 @@ func Build(t testing.TB, pkg string) string {
 	return program
 }
 
+// WriteFile writes a file that can be run at once: no process that another test starts
+// meanwhile holds it open for writing.
+func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var shortDirs sync.Map
 
 // ShortDir returns a directory of the test. A socket fits below it: the name of t.TempDir

@@ -88,6 +88,6 @@ func startHubProcess(t *testing.T, dir, port string) (hub *crewtest.Process, url
 // obeys returns the path of a program that runs its argument as a shell script.
 func obeys(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "obey")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\neval \"$1\"\n"), 0o700))
+	crewtest.WriteFile(t, path, "#!/bin/sh\neval \"$1\"\n", 0o700)
 	return path
 }

@@ -160,7 +160,7 @@ func TestHostsUnfit(t *testing.T) {
 	script := func(name, text string) {
 		name = filepath.Join(s.home, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		require.NoError(t, os.WriteFile(name, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		crewtest.WriteFile(t, name, "#!/bin/sh\n"+text+"\n", 0o700)
 	}
 	p, err := openProgram()
 	require.NoError(t, err)

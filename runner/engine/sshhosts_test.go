@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 )
 
 // fakeSSH returns a PATH with an ssh that reaches the host once until a file forbidden
@@ -26,7 +27,7 @@ once) ! [ -e '%[1]s/forbidden' ] || { echo 'ssh: no more' >&2; exit 255; } ;;
 esac
 HOME='%[1]s' exec /bin/sh -c "$3"
 `
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), fmt.Appendf(nil, script, dir), 0o755))
+	crewtest.WriteFile(t, filepath.Join(dir, "ssh"), fmt.Sprintf(script, dir), 0o755)
 	return dir + ":" + os.Getenv("PATH")
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -40,7 +41,7 @@ func newCage(t testing.TB) *cage {
 		link(t, c.bin, name)
 	}
 	for name, script := range stubs {
-		require.NoError(t, os.WriteFile(filepath.Join(c.bin, name), []byte("#!/bin/sh\n"+script), 0o755))
+		crewtest.WriteFile(t, filepath.Join(c.bin, name), "#!/bin/sh\n"+script, 0o755)
 	}
 	if os.Getuid() == 0 {
 		c.user = &syscall.Credential{Uid: 65534, Gid: 65534}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"crew/runner/crewtest"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -98,7 +100,7 @@ func TestIdiomsRun(t *testing.T) {
 	for _, name := range strings.Fields(`awk cp curl cut docker envprog ffmpeg find flock gzip git grep head jq mkdir mkfifo mv mysql perl prog psql
 		python3 rm rsync scp sed show sleep sort sqlite3 ssh sudo sync tac tail tar tee touch tr uniq wc xargs date mkdir rmdir seq sha1sum
 		basename dirname mktemp chmod cc host openssl mail ping wget zcat convert make kubectl unzip ls id nohup ln`) {
-		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(printName), 0o755))
+		crewtest.WriteFile(t, filepath.Join(bin, name), printName, 0o755)
 	}
 	o := newOracle(t)
 	o.path = bin

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"crew/runner/crewtest"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +29,7 @@ type oracle struct {
 func newOracle(t testing.TB) *oracle {
 	t.Helper()
 	o := &oracle{dir: t.TempDir()}
-	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "p"), []byte("#!/bin/sh\n[ $# -eq 0 ] || printf '%s\\0' \"$@\"\n"), 0o755))
+	crewtest.WriteFile(t, filepath.Join(o.dir, "p"), "#!/bin/sh\n[ $# -eq 0 ] || printf '%s\\0' \"$@\"\n", 0o755)
 	o.shells = installedShells()
 	return o
 }

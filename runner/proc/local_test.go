@@ -221,7 +221,7 @@ func TestEnvironment(t *testing.T) {
 func TestABareTask(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/bin", 0o777))
-	require.NoError(t, os.WriteFile(dir+"/bin/mine", []byte("#!/bin/sh\npwd; echo $CREW_SEQ $INHERITED"), 0o777))
+	crewtest.WriteFile(t, dir+"/bin/mine", "#!/bin/sh\npwd; echo $CREW_SEQ $INHERITED", 0o777)
 	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + os.Getenv("PATH"), "INHERITED=1"} })
 	for _, env := range [][]string{{"PATH=bin"}, {"PATH=/nowhere"}, {}, nil} {
 		r := run(l, &task.Task{ID: 7, Argv: []string{"mine"}, Env: env, Bare: true, Dir: dir})
@@ -422,8 +422,8 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 func TestAMovedProgramIsFoundAgain(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	script := []byte("#!/bin/sh\necho here\n")
-	require.NoError(t, os.WriteFile(one+"/prog", script, 0o755))
-	require.NoError(t, os.WriteFile(two+"/prog", script, 0o755))
+	crewtest.WriteFile(t, one+"/prog", string(script), 0o755)
+	crewtest.WriteFile(t, two+"/prog", string(script), 0o755)
 	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + one + ":" + two + ":/bin"} })
 	require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
 	require.NoError(t, os.Remove(one+"/prog"))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/linux"
 	"crew/runner/task"
 )
@@ -56,7 +57,7 @@ func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 	before := threadProcessors(t)
 	require.Len(t, before, 1)
 	script := filepath.Join(t.TempDir(), "script")
-	require.NoError(t, os.WriteFile(script, []byte("grep "+allowed+" /proc/self/status\n"), 0o755))
+	crewtest.WriteFile(t, script, "grep "+allowed+" /proc/self/status\n", 0o755)
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Go(func() {

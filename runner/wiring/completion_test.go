@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -33,7 +34,7 @@ func complete(t *testing.T, shell string, args ...string) string {
 	require.NoError(t, os.WriteFile(script, []byte(o.Print), 0o600))
 	// The script asks the crew in PATH.
 	asked := "#!/bin/sh\nCREW_TEST_MAIN=1 exec " + task.Quote(os.Args[0]) + ` "$@"` + "\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "crew"), []byte(asked), 0o700))
+	crewtest.WriteFile(t, filepath.Join(dir, "crew"), asked, 0o700)
 	here := filepath.Join(dir, "here")
 	require.NoError(t, os.Mkdir(here, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(here, "file-of-mine"), nil, 0o600))

@@ -55,11 +55,7 @@ func (f *fault) read(name string) string {
 // write makes a file in its directory.
 func (f *fault) write(name, text string, mode os.FileMode) {
 	f.t.Helper()
-	// No process that another test starts meanwhile may hold the file open for
-	// writing: then it could not be run.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	require.NoError(f.t, os.WriteFile(filepath.Join(f.dir, name), []byte(text), mode))
+	crewtest.WriteFile(f.t, filepath.Join(f.dir, name), text, mode)
 }
 
 // await waits until the file of that name holds text.
