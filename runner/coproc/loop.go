@@ -226,7 +226,8 @@ func (l *loop) begin() {
 	if len(l.waiting()) == 0 {
 		l.setShort(false, nil)
 	}
-	if eager := l.cfg.Life.Eager != nil && l.Workers.short.Load() == 0 && l.left == task.LeftMore && l.failures < mostFailures; eager || len(l.waiting()) > 0 {
+	eager := l.cfg.Life.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures && l.Workers.short.Load() == 0
+	if eager || len(l.waiting()) > 0 {
 		wait = l.restart - l.run
 	}
 	if wait > 0 {

@@ -64,12 +64,12 @@ type script struct {
 // mostText is the largest text that is kept for reuse.
 const mostText = 64 << 10
 
-// Start starts a program in a process group of its own, which is killed when the
-// calling thread ends (PR_SET_PDEATHSIG). That must not be before the process ends:
-// the Go runtime keeps idle threads for ever, and ends a thread only if a goroutine
-// ends that is locked to it, which none in crew does. Start uses Dir, Env and Files of attr; Sys must ask ForkExec
-// for the same. Files must have three elements. If born is not nil, and clone3(2)
-// works, the kernel stores the process ID there before the process runs.
+// Start starts a program in a process group of its own, which is killed when the calling
+// thread ends (PR_SET_PDEATHSIG). That must not be before the process ends: the Go
+// runtime keeps idle threads for ever, and ends a thread only if a goroutine ends that
+// is locked to it, which none in crew does. Start uses Dir, Env and Files of attr, which
+// must have three elements; Sys must ask ForkExec for the same. If born is not nil, and
+// clone3(2) works, the kernel stores the process ID there before the process runs.
 //
 // If attr.Sys.Foreground, the child puts itself into the foreground of the terminal
 // attr.Sys.Ctty. Without clone3(2) the caller has to do that.

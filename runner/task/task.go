@@ -36,16 +36,18 @@ type Task struct {
 
 	Argv   []string // the command as people see it, which does the same as Exec
 	Exec   []string // the command to run: a script with its values beside it; nil for Argv
-	Shell  bool     // Argv is a shell, its option and one script made by crew
-	NoArgs bool     // Argv takes nothing of Records: -n0
 	Env    []string // additions to the environment, "NAME=value"
-	Bare   bool     // Env is the whole environment, but for what crew sets
 	Dir    string   // working directory; empty is the run's
 	Stdin  []byte   // standard input; nil is /dev/null
 	Block  *Block   `json:"-"` // standard input instead of Stdin; nil for none
+	Shell  bool     // Argv is a shell, its option and one script made by crew
+	NoArgs bool     // Argv takes nothing of Records: -n0
+	Bare   bool     // Env is the whole environment, but for what crew sets
 
 	// Protocol is how a persistent worker with this command takes the task; NoProtocol is
-	// a process of its own.
+	// a process of its own. Side by side with the flags, it keeps a Task within 352 bytes:
+	// the next size that is allocated is 384, with which crew itself takes 1.04 times as
+	// long for a record of a persistent worker.
 	Protocol Protocol
 
 	// how to run it

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -271,4 +272,9 @@ func TestBesideTellsWhatACommandDoesNot(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.task.Beside(c.command), c.command)
 	}
+}
+
+// The allocator's next size is 384 bytes: see Protocol.
+func TestATaskIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Task{}), uintptr(352))
 }
