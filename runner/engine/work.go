@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/coproc"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -167,7 +166,9 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 // Executor returns an executor that publishes what comes of attempts that local runs.
 func (w *crewWorker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
-	if l, ok := local.(*coproc.Workers); ok {
+	if l, ok := local.(interface {
+		Dismiss(slot int) (ended <-chan struct{})
+	}); ok {
 		w.seats.dismiss = l.Dismiss
 	}
 	return &publisher{local, w}
