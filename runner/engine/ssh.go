@@ -307,7 +307,8 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 	case up:
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
-		return fmt.Errorf("cannot reach it (%s): trying again; `%s` must work without a prompt%s", last, "ssh "+port+h.Target+" true", h.maybeFile())
+		return fmt.Errorf("cannot reach it (%s): trying again; `ssh %s%s true` must work without a prompt%s",
+			last, port, h.Target, h.maybeFile())
 	case err == nil && h.Target != "":
 		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", engineName, last)
 	}
