@@ -49,9 +49,9 @@ func submitterRights() (r rights) {
 	return r
 }
 
-// workerRights are those of crew worker. It can tell of itself and bring results,
-// which nobody believes who has not given it the task; it can take tasks, but bring
-// none, give no orders, and read no results.
+// workerRights are those of crew worker. It can tell of itself, take tasks and bring
+// results, which submitters accept only for tasks they sent. It cannot bring tasks, give
+// orders, or read results.
 func workerRights() (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
 	may("crew.r.>", "$KV."+workersBucket+".>", "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")

@@ -191,11 +191,11 @@ func (c *codec) take(n int) []byte {
 func (c *codec) fail() { c.b, c.bad = nil, true }
 
 // bundle returns one message of several.
-func bundle(notes []note) []byte {
+func bundle(messages []message) []byte {
 	c := head(kindBundle)
-	for i := range notes {
-		c.size(len(notes[i].data))
-		c.b = append(c.b, notes[i].data...)
+	for i := range messages {
+		c.size(len(messages[i].data))
+		c.b = append(c.b, messages[i].data...)
 	}
 	return c.b
 }

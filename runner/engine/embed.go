@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+const startWait = 10 * time.Second // for a server that starts
+
 // startServer starts a server in this process, with crew's streams, which it makes as
 // the user of as. Without a port in o it listens to nobody, and only
 // nats.InProcessServer reaches it.
@@ -20,11 +22,11 @@ func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server
 		return nil, err
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(startWait) {
 		s.Shutdown()
 		return nil, errors.New("the embedded server does not start")
 	}
-	c, err := dial("", nil, append(as, nats.InProcessServer(s))...)
+	c, err := dial("", nil, append(as, nats.InProcessServer(s), nats.Timeout(startWait))...)
 	if err == nil {
 		err = c.create(context.Background(), l)
 		c.close()

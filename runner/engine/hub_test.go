@@ -159,7 +159,7 @@ func TestRights(t *testing.T) {
 	url := server.ClientURL()
 	mayOnly(t, url, "worker", map[string]bool{
 		taskSubject("q", "w", "r"): false, taskSubject("q", anyone, "r"): false, resultSubject("q", "r"): true,
-		orderSubject("q", "w"): false, beatSubject("q"): false, runSubject("q", "r"): false,
+		orderSubject("q", "w"): false, heartbeatSubject("q"): false, runSubject("q", "r"): false,
 		"$KV.crew_workers.q.w": true, "$KV.crew_runs.q.r": false, "$O.crew_files.C.x": true, "_INBOX.x.y": false,
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.PURGE.CREW_RESULTS": false,
 		"$JS.API.STREAM.UPDATE.CREW_TASKS": false, "$JS.API.STREAM.MSG.GET.CREW_RESULTS": false, "$JS.API.DIRECT.GET.CREW_RESULTS": false,
@@ -169,7 +169,7 @@ func TestRights(t *testing.T) {
 		"$SYS.REQ.SERVER.PING": false, "x": false,
 	})
 	mayOnly(t, url, "submitter", map[string]bool{
-		resultSubject("q", "r"): false, "$KV.crew_workers.q.w": false, taskSubject("q", "w", "r"): true, beatSubject("q"): true,
+		resultSubject("q", "r"): false, "$KV.crew_workers.q.w": false, taskSubject("q", "w", "r"): true, heartbeatSubject("q"): true,
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.UPDATE.CREW_TASKS": false,
 		"$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$SYS.REQ.SERVER.PING": false, "x": false,
 	})

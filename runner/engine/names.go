@@ -8,7 +8,7 @@
 // cannot renew its own kills its tasks before submitters take it for lost. An attempt
 // is a message for one worker on the stream of tasks. Its output and its end are
 // messages on the stream of results, which only the submitter removes, once they are
-// on record. Orders about attempts, and the beats that keep a run's attempts alive, are
+// on record. Orders about attempts, and the heartbeats that keep a run's attempts alive, are
 // messages that nobody stores.
 //
 // What goes to a stream goes through an outbox, which repeats each message until it is
@@ -40,7 +40,7 @@ func taskSubject(queue, worker, run string) string {
 }
 func resultSubject(queue, run string) string   { return "crew.r." + queue + "." + run }
 func orderSubject(queue, worker string) string { return "crew.w." + queue + "." + worker } // Order to a worker, answered
-func beatSubject(queue string) string          { return "crew.b." + queue }                // Beat of submitters
+func heartbeatSubject(queue string) string     { return "crew.b." + queue }                // Heartbeat of submitters
 func runSubject(queue, run string) string      { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
 
 // Subjects of the records in the buckets, with * for the records of all.
@@ -94,9 +94,9 @@ type Enrolment struct {
 
 const handedOver = "handed-over" // Enrolment.State of a run whose tasks are all in the stream
 
-// Beat keeps a run's attempts alive, as JSON. Workers end those of a run of which they
+// Heartbeat keeps a run's attempts alive, as JSON. Workers end those of a run of which they
 // have not heard for three times their TTL, and of older epochs at once.
-type Beat struct {
+type Heartbeat struct {
 	Version   int    `json:"version"`
 	Run       string `json:"run"`
 	Epoch     uint64 `json:"epoch"`

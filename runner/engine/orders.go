@@ -67,7 +67,7 @@ func (s *session) obey(subject string, carryOut func(Order) ([]ID, error)) (*nat
 			a.Err = err.Error()
 		}
 		b, _ := json.Marshal(a)
-		_ = m.Respond(b) // who asks again gets another
+		_ = m.Respond(b) // a question that is repeated gets another
 	}
 	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
 }

@@ -15,8 +15,8 @@ import (
 const (
 	// outboxBytes limits the bytes that wait for the stream's confirmation.
 	outboxBytes = 32 << 20
-	noteSize    = 1 << 10       // counted for a message beside its data
-	mostLetters = 4             // of one subject that are under way at once
+	messageSize = 1 << 10       // counted for a message beside its data
+	mostBatches = 4             // of one subject that are under way at once
 	ackPatience = answerWait    // after which a message without an answer is sent again
 	mostTries   = 3             // that nobody answers until this is told
 	errorPause  = reconnectWait // after which a refused message is sent again
@@ -33,40 +33,40 @@ type outbox struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // less is pending
-	pending map[uint64]*letter
-	lanes   map[string]*lane // by subject; those with notes or letters
+	pending map[uint64]*batch
+	queues  map[string]*subjectQueue // by subject; those with messages or batches
 	last    uint64
-	bytes   int // of notes that are not confirmed
-	telling int // letters that are confirmed and whose senders do not all know it yet
+	bytes   int // of messages that are not confirmed
+	telling int // batches that are confirmed and whose senders do not all know it yet
 }
 
-// note is a message as its sender sees it.
-type note struct {
+// message waits to be in a stream.
+type message struct {
 	id   string
 	data []byte
 	done func() // the stream has it; called once by the goroutine of the answers
 }
 
-// lane queues the messages of one subject.
-type lane struct {
-	notes  []note // not sent yet
-	size   int    // their bytes
-	flying int    // letters
+// subjectQueue queues the messages of one subject.
+type subjectQueue struct {
+	messages []message // not sent yet
+	size     int       // their bytes
+	inFlight int       // batches
 }
 
-// letter is a message with one note or more that no stream has confirmed yet.
-type letter struct {
-	subject string
-	lane    *lane
-	notes   []note
-	msg     *nats.Msg
-	next    time.Time
-	refused bool // the stream certainly does not have it
-	tries   int  // that nobody has answered
+// batch holds one message or more that go to the stream as one, which has not confirmed it yet.
+type batch struct {
+	subject  string
+	queue    *subjectQueue
+	messages []message
+	msg      *nats.Msg
+	next     time.Time
+	refused  bool // the stream certainly does not have it
+	tries    int  // that nobody has answered
 }
 
 func newOutbox(nc *nats.Conn, notice func(string)) (*outbox, error) {
-	o := &outbox{nc: nc, inbox: nc.NewInbox() + ".", told: &once{notice: notice}, pending: map[uint64]*letter{}, lanes: map[string]*lane{}}
+	o := &outbox{nc: nc, inbox: nc.NewInbox() + ".", told: &once{notice: notice}, pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}}
 	o.changed.L = &o.mu
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	return o, err
@@ -90,26 +90,26 @@ func (o *outbox) drop(which func(subject string) bool) {
 			o.remove(n)
 		}
 	}
-	for subject, l := range o.lanes {
+	for subject, l := range o.queues {
 		if which(subject) {
-			o.settle(l.notes)
-			delete(o.lanes, subject)
+			o.settle(l.messages)
+			delete(o.queues, subject)
 		}
 	}
 }
 
-// remove takes a letter off. Its caller holds mu.
+// remove takes a batch off. Its caller holds mu.
 func (o *outbox) remove(n uint64) {
 	l := o.pending[n]
 	delete(o.pending, n)
-	l.lane.flying--
-	o.settle(l.notes)
+	l.queue.inFlight--
+	o.settle(l.messages)
 }
 
-// settle counts notes no more. Its caller holds mu.
-func (o *outbox) settle(notes []note) {
-	for _, n := range notes {
-		o.bytes -= len(n.data) + noteSize
+// settle counts messages no more. Its caller holds mu.
+func (o *outbox) settle(messages []message) {
+	for _, n := range messages {
+		o.bytes -= len(n.data) + messageSize
 	}
 	o.changed.Broadcast()
 }
@@ -127,47 +127,47 @@ func (o *outbox) flush() {
 // confirmed.
 func (o *outbox) send(subject, id string, data []byte, done func()) {
 	o.mu.Lock()
-	l := o.lanes[subject]
+	l := o.queues[subject]
 	if l == nil {
-		l = &lane{}
-		o.lanes[subject] = l
+		l = &subjectQueue{}
+		o.queues[subject] = l
 	}
-	o.add(l, note{id, data, done})
+	o.add(l, message{id, data, done})
 	msgs := o.post(subject, l)
 	o.mu.Unlock()
 	o.publish(msgs)
 }
 
-// add puts a note into a lane. Its caller holds mu.
-func (o *outbox) add(l *lane, n note) {
-	l.notes = append(l.notes, n)
+// add puts a message into a queue. Its caller holds mu.
+func (o *outbox) add(l *subjectQueue, n message) {
+	l.messages = append(l.messages, n)
 	l.size += len(n.data)
-	o.bytes += len(n.data) + noteSize
+	o.bytes += len(n.data) + messageSize
 }
 
-// post makes letters of the notes of a lane, as many as may be under way. Its caller
+// post makes batches of the messages of a queue, as many as may be under way. Its caller
 // holds mu.
-func (o *outbox) post(subject string, l *lane) (msgs []*nats.Msg) {
-	for len(l.notes) > 0 && (l.flying == 0 || l.flying < mostLetters && l.size >= chunkSize) {
-		k, size := 1, len(l.notes[0].data)
-		for ; k < len(l.notes) && size+len(l.notes[k].data) <= maxBody; k++ {
-			size += len(l.notes[k].data)
+func (o *outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
+	for len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= chunkSize) {
+		k, size := 1, len(l.messages[0].data)
+		for ; k < len(l.messages) && size+len(l.messages[k].data) <= maxBody; k++ {
+			size += len(l.messages[k].data)
 		}
-		x := &letter{subject: subject, lane: l, notes: l.notes[:k:k], next: time.Now().Add(ackPatience)}
-		l.notes, l.size, l.flying = l.notes[k:], l.size-size, l.flying+1
+		x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], next: time.Now().Add(ackPatience)}
+		l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
 		o.last++
 		o.pending[o.last] = x
-		id, data := x.notes[0].id, x.notes[0].data
+		id, data := x.messages[0].id, x.messages[0].data
 		if k > 1 {
-			id, data = id+"+"+strconv.Itoa(k-1), bundle(x.notes)
+			id, data = id+"+"+strconv.Itoa(k-1), bundle(x.messages)
 		}
 		x.msg = &nats.Msg{
 			Subject: subject, Reply: o.inbox + strconv.FormatUint(o.last, 36), Data: data, Header: nats.Header{nats.MsgIdHdr: {id}},
 		}
 		msgs = append(msgs, x.msg)
 	}
-	if len(l.notes) == 0 && l.flying == 0 {
-		delete(o.lanes, subject)
+	if len(l.messages) == 0 && l.inFlight == 0 {
+		delete(o.queues, subject)
 	}
 	return msgs
 }
@@ -178,36 +178,36 @@ func (o *outbox) publish(msgs []*nats.Msg) {
 	}
 }
 
-// withdraw takes back a note that the stream certainly does not have.
+// withdraw takes back a message that the stream certainly does not have.
 func (o *outbox) withdraw(subject, id string) bool {
 	o.mu.Lock()
-	l := o.lanes[subject]
+	l := o.queues[subject]
 	found := l != nil && o.takeBack(l, id)
 	var msgs []*nats.Msg
 	if found {
-		msgs = o.post(subject, l) // what waited for the letter that has gone
+		msgs = o.post(subject, l) // what waited for the batch that has gone
 	}
 	o.mu.Unlock()
 	o.publish(msgs)
 	return found
 }
 
-// takeBack takes a note off a lane, or off a letter that was refused, whose other notes
+// takeBack takes a message off a queue, or off a batch that was refused, whose other messages
 // wait again. Its caller holds mu.
-func (o *outbox) takeBack(l *lane, id string) bool {
-	named := func(n note) bool { return n.id == id }
-	if i := slices.IndexFunc(l.notes, named); i >= 0 {
-		o.settle(l.notes[i : i+1])
-		l.size -= len(l.notes[i].data)
-		l.notes = slices.Delete(l.notes, i, i+1)
+func (o *outbox) takeBack(l *subjectQueue, id string) bool {
+	named := func(n message) bool { return n.id == id }
+	if i := slices.IndexFunc(l.messages, named); i >= 0 {
+		o.settle(l.messages[i : i+1])
+		l.size -= len(l.messages[i].data)
+		l.messages = slices.Delete(l.messages, i, i+1)
 		return true
 	}
 	for n, x := range o.pending {
-		if x.lane != l || !x.refused || !slices.ContainsFunc(x.notes, named) {
+		if x.queue != l || !x.refused || !slices.ContainsFunc(x.messages, named) {
 			continue
 		}
-		o.remove(n) // the others go in another letter
-		for _, y := range x.notes {
+		o.remove(n) // the others go in another batch
+		for _, y := range x.messages {
 			if y.id != id {
 				o.add(l, y)
 			}
@@ -262,12 +262,12 @@ func (o *outbox) answered(m *nats.Msg) {
 	o.remove(n)
 	o.telling++
 	var msgs []*nats.Msg
-	if o.lanes[l.subject] == l.lane {
-		msgs = o.post(l.subject, l.lane)
+	if o.queues[l.subject] == l.queue {
+		msgs = o.post(l.subject, l.queue)
 	}
 	o.mu.Unlock()
 	o.publish(msgs)
-	for _, n := range l.notes {
+	for _, n := range l.messages {
 		n.done()
 	}
 	o.mu.Lock()

@@ -37,7 +37,7 @@ func TestOutboxBundles(t *testing.T) {
 	out.again(true) // what is under way is not stored twice
 	out.flush()
 	require.EqualValues(t, n+1, done.Load())
-	require.Empty(t, out.lanes)
+	require.Empty(t, out.queues)
 	require.Zero(t, out.bytes)
 	stream, err := b.js.Stream(t.Context(), resultsStream)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestOutboxWithdraws(t *testing.T) {
 	crewtest.Until(t, func() bool { return out.withdraw(subject, "c") }, "a message to withdraw")
 	require.Len(t, out.pending, 1, "d goes when c, for which it waited, is gone")
 	crewtest.Until(t, func() bool { return out.withdraw(subject, "d") }, "a message to withdraw")
-	require.Empty(t, out.lanes)
+	require.Empty(t, out.queues)
 	require.Zero(t, out.bytes)
 }
 
@@ -99,7 +99,7 @@ func FuzzParts(f *testing.F) {
 			return
 		}
 		var got []string
-		for p := range parts(bundle([]note{{data: a}, {data: b}})) {
+		for p := range parts(bundle([]message{{data: a}, {data: b}})) {
 			got = append(got, string(p))
 		}
 		require.Equal(t, []string{string(a), string(b)}, got)

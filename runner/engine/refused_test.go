@@ -160,7 +160,7 @@ func TestGarbage(t *testing.T) {
 	a := b.attempt("true")
 	like := [][]byte{
 		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Facts: task.Facts{Outcome: task.OK}}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
-		encode(Beat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
+		encode(Heartbeat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
 		head(kindBundle).b, []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
 	}
 	worker, err := connect(h.file("worker"), nil)
@@ -169,7 +169,7 @@ func TestGarbage(t *testing.T) {
 	for range 50 {
 		for _, subject := range []string{
 			taskSubject("default", p.ID, id), taskSubject("default", p.ID, "none"), taskSubject("default", anyone, "none"),
-			orderSubject("default", p.ID), beatSubject("default"), runSubject("default", id), "$KV.crew_runs.default.none", "$O.crew_files.M.x",
+			orderSubject("default", p.ID), heartbeatSubject("default"), runSubject("default", id), "$KV.crew_runs.default.none", "$O.crew_files.M.x",
 		} {
 			require.NoError(t, b.s.nc.PublishRequest(subject, "_INBOX.nobody", garbage(like)))
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -88,7 +89,7 @@ func connectHint(err error) error {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, network := errors.AsType[*net.OpError](err)
 	switch {
-	case errors.Is(err, nats.ErrNoServers):
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET): // the second while it starts or ends
 		return errNoServer
 	case errors.Is(err, nats.ErrAuthorization):
 		return errors.New("the server refuses the credentials, or that there are none: " +

@@ -53,8 +53,8 @@ var sshOptions = []string{
 	"-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "RemoteCommand=none",
 }
 
-// party keeps a worker on each host of a run with --ssh.
-type party struct {
+// sshHosts keeps a worker on each host of a run with --ssh.
+type sshHosts struct {
 	server  *server.Server
 	owner   nats.Option              // what the submitter connects as
 	program func() (*program, error) // what runs there
@@ -66,15 +66,15 @@ type party struct {
 
 	mu    sync.Mutex
 	hosts []*host
-	since time.Time // when a host was last there, or the party began
+	since time.Time // when a host was last there, or the run began
 }
 
 // startHosts starts a server in this process and keeps a worker on each host until
 // close, after which none is left there. They run what comes by the server, which nobody
 // else can reach and which has crew's streams. Hosts that cannot be reached are tried
 // again until close.
-func startHosts(sub wiring.Submission) (*party, error) {
-	p := &party{notice: sub.Notice, reach: sub.Reach, since: time.Now(), program: sync.OnceValues(openProgram)}
+func startHosts(sub wiring.Submission) (*sshHosts, error) {
+	p := &sshHosts{notice: sub.Notice, reach: sub.Reach, since: time.Now(), program: sync.OnceValues(openProgram)}
 	needed := slices.ContainsFunc(sub.Hosts, func(h cli.Host) bool { return h.Target != "" })
 	if _, err := exec.LookPath("ssh"); needed && err != nil {
 		return nil, errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
@@ -92,7 +92,7 @@ func startHosts(sub wiring.Submission) (*party, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, h := range sub.Hosts {
-		h := &host{Host: h, party: p}
+		h := &host{Host: h, all: p}
 		p.hosts = append(p.hosts, h)
 		p.wg.Go(func() { h.keep(ctx) })
 	}
@@ -107,12 +107,12 @@ func startHosts(sub wiring.Submission) (*party, error) {
 }
 
 // connect connects the submitter to the server.
-func (p *party) connect(notice func(string)) (*session, error) {
+func (p *sshHosts) connect(notice func(string)) (*session, error) {
 	return dial("", notice, nats.InProcessServer(p.server), p.owner)
 }
 
 // serve starts the server, with crew's streams in its memory.
-func (p *party) serve() (removeDir func(), err error) {
+func (p *sshHosts) serve() (removeDir func(), err error) {
 	dir, removeDir, err := privateDir()
 	if err != nil {
 		return nil, err
@@ -135,10 +135,10 @@ func (p *party) serve() (removeDir func(), err error) {
 // host keeps a worker on one machine. It belongs to one goroutine, but for its state.
 type host struct {
 	cli.Host
-	party *party
-	down  bool // and its user knows
+	all  *sshHosts
+	down bool // and its user knows
 
-	// state, under party.mu
+	// state, under all.mu
 
 	there  bool // its worker is, or is being copied there
 	served bool // its worker has been there
@@ -174,7 +174,7 @@ func (h *host) keep(ctx context.Context) {
 	}
 }
 
-func (h *host) say(text string) { h.party.notice(h.String() + ": " + text) }
+func (h *host) say(text string) { h.all.notice(h.String() + ": " + text) }
 
 // visit has one worker run on the host. It returns nil if that has ended by itself.
 func (h *host) visit(ctx context.Context) error {
@@ -187,7 +187,7 @@ func (h *host) visit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said := &said{show: h.say}
+	said := &stderrLines{show: h.say}
 	cmd.Stderr = said
 	cmd.WaitDelay = endTime
 	cmd.Cancel = func() error {
@@ -241,7 +241,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
 
 // args returns the arguments of crew-engine on the host.
 func (h *host) args() []string {
-	args := slices.Clone(h.party.args)
+	args := slices.Clone(h.all.args)
 	if h.Name != "" {
 		args = append(args, "--name", h.Name)
 	}
@@ -254,7 +254,7 @@ func (h *host) args() []string {
 // bridge connects a worker to the server until one of them ends that. It calls there
 // once the worker has spoken.
 func (h *host) bridge(stdin io.WriteCloser, stdout io.Reader, there func()) (up bool, err error) {
-	conn, err := h.party.server.InProcessConn()
+	conn, err := h.all.server.InProcessConn()
 	if err != nil {
 		return false, err
 	}
@@ -307,7 +307,8 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 	case up:
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
-		return fmt.Errorf("cannot reach it (%s): trying again; `%s` must work without a prompt%s", last, "ssh "+port+h.Target+" true", h.maybeFile())
+		return fmt.Errorf("cannot reach it (%s): trying again; `ssh %s%s true` must work without a prompt%s",
+			last, port, h.Target, h.maybeFile())
 	case err == nil && h.Target != "":
 		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", engineName, last)
 	}

@@ -8,21 +8,21 @@ import (
 
 // arrives notes that the host answers. serves says that its worker does.
 func (h *host) arrives(serves bool) {
-	h.party.mu.Lock()
-	defer h.party.mu.Unlock()
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
 	h.there, h.served = true, h.served || serves
 }
 
 // leaves notes that the host does not answer any more, or not yet.
 func (h *host) leaves() {
-	h.party.mu.Lock()
-	defer h.party.mu.Unlock()
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
 	h.there, h.lost = false, h.served
 }
 
 // deserted returns an error that names the hosts once none of them has been there for
 // --connect-timeout. This process may have stood still until grace.
-func (p *party) deserted(now, grace time.Time) error {
+func (p *sshHosts) deserted(now, grace time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var names []string
@@ -41,7 +41,7 @@ func (p *party) deserted(now, grace time.Time) error {
 
 // missing returns a line each for the hosts that no worker has been on, and for those
 // that have lost one.
-func (p *party) missing() (lines []string) {
+func (p *sshHosts) missing() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var never, lost []string

@@ -68,8 +68,8 @@ func TestSSHLost(t *testing.T) {
 // TestDeserted goes through the states of two hosts.
 func TestDeserted(t *testing.T) {
 	now := time.Now()
-	p := &party{reach: 30 * time.Second, since: now}
-	a, b := &host{Host: cli.Host{Target: "a"}, party: p}, &host{party: p}
+	p := &sshHosts{reach: 30 * time.Second, since: now}
+	a, b := &host{Host: cli.Host{Target: "a"}, all: p}, &host{all: p}
 	p.hosts = []*host{a, b}
 	const why = "no host was reached for 30s: a, this machine: --connect-timeout DUR waits longer"
 	after := func(d time.Duration) error {
@@ -110,7 +110,7 @@ func TestWhyAWorkerIsGone(t *testing.T) {
 	require.EqualError(t, h.explain(end("kill -9 $$"), nil, true, "welcome"), "its worker is gone (signal: killed): starting it again")
 	require.EqualError(t, h.explain(end("exit 3"), nil, true, "no space"), "its worker is gone (no space): starting it again")
 
-	s := &said{show: func(string) {}}
+	s := &stderrLines{show: func(string) {}}
 	_, _ = s.Write([]byte("welcome\n"))
 	require.Equal(t, "welcome", s.last())
 	s.forget()

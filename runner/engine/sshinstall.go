@@ -86,7 +86,7 @@ var errEnded = errors.New("it has ended")
 // install has the shell of a host become the worker. It brings crew-engine there if
 // that is missing. What the host's start-up files print before does not matter.
 func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) error {
-	p, err := h.party.program()
+	p, err := h.all.program()
 	if err != nil {
 		return err
 	}

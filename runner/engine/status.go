@@ -45,7 +45,7 @@ type runStatus struct {
 
 const lostState = "lost" // of a worker, or a run's submitter, that is not heard of
 
-// status prints who works and which runs there are.
+// status prints the workers and the runs that there are.
 func (s *session) status(c *wiring.EngineCall) error {
 	st, err := s.look(context.Background())
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *session) steer(c *wiring.EngineCall) error {
 func (s *session) drop(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, "*", r.Run))
 	if err == nil {
-		if err = s.beat(r.Queue, Beat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
+		if err = s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
 			err = s.nc.FlushTimeout(answerWait)
 		}
 	}

@@ -40,7 +40,7 @@ type submitter struct {
 	key      *signingKey  // nil if nothing needs a signature
 	template [32]byte
 	lasting  bool      // the run's next epoch may want what this one leaves in the stream
-	hosts    *party    // nil without hosts of its own
+	hosts    *sshHosts // nil without hosts of its own
 	files    *runFiles // nil if no files travel
 
 	// state
@@ -111,7 +111,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 
 // submit is Submit with a connection, which it takes over. hosts is nil if the workers
 // are there without the run.
-func submit(sub wiring.Submission, s *session, key *signingKey, hosts *party) (*submitter, error) {
+func submit(sub wiring.Submission, s *session, key *signingKey, hosts *sshHosts) (*submitter, error) {
 	x := &submitter{
 		sub: sub, s: s, key: key, hosts: hosts, commands: key != nil || hosts != nil, lasting: sub.Dir != "" && hosts == nil,
 		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}},
@@ -159,7 +159,7 @@ func (x *submitter) open() error {
 	x.end.Go(x.begin)
 	x.each(tickEvery, x.tick())
 	x.each(tickEvery, x.purge())
-	x.each(beatEvery, x.check)
+	x.each(heartbeatEvery, x.check)
 	x.each(enrolEvery, x.enrol)
 	return nil
 }
@@ -202,12 +202,12 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if r := x.take(ctx, a); r != nil {
 		return r
 	}
-	f := x.board(a)
+	f := x.assign(a)
 	if f == nil {
 		return outcome(a, task.Lost, nil, true) // the slot has just left
 	}
 	defer x.done(f)
-	if err := x.depart(ctx, f); err != nil {
+	if err := x.dispatch(ctx, f); err != nil {
 		f.finish(end{})
 		if ctx.Err() == nil && x.away(err) {
 			return outcome(a, task.Lost, err, true)
@@ -282,8 +282,8 @@ func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
 	return r
 }
 
-// depart sends an attempt to its worker.
-func (x *submitter) depart(ctx context.Context, f *flight) error {
+// dispatch sends an attempt to its worker.
+func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func TestLeaseOfAnEpoch(t *testing.T) {
 	r := b.run(1, inDir(dir))
 	<-given
 	r.die()
-	a.deaf.Store(true)
+	a.ignores.Store(true)
 	at := time.Now()
 	r = b.run(1, inDir(dir))
 	b.worker("b", 1, answer)
@@ -185,20 +185,20 @@ func TestPurge(t *testing.T) {
 	require.Zero(t, left())
 }
 
-// TestBeats has the workers hear of a run until it is over.
-func TestBeats(t *testing.T) {
+// TestHeartbeats has the workers hear of a run until it is over.
+func TestHeartbeats(t *testing.T) {
 	b := newBroker(t)
 	s := b.connect(nil)
-	beats := make(chan Beat, 100)
-	_, err := s.nc.Subscribe(beatSubject("q"), func(m *nats.Msg) {
-		var b Beat
+	beats := make(chan Heartbeat, 100)
+	_, err := s.nc.Subscribe(heartbeatSubject("q"), func(m *nats.Msg) {
+		var b Heartbeat
 		require.NoError(t, json.Unmarshal(m.Data, &b))
 		beats <- b
 	})
 	require.NoError(t, err)
 	require.NoError(t, s.nc.Flush())
 	r := b.run(1, nil)
-	want := Beat{Version: Version, Run: r.x.run, Epoch: 1}
+	want := Heartbeat{Version: Version, Run: r.x.run, Epoch: 1}
 	require.Equal(t, want, <-beats)
 	kv, err := s.js.KeyValue(t.Context(), runsBucket)
 	require.NoError(t, err)

@@ -95,7 +95,7 @@ type fake struct {
 	orders   chan Order
 	silent   atomic.Bool
 	forgets  atomic.Bool // what it was given
-	deaf     atomic.Bool // to orders
+	ignores  atomic.Bool // to orders
 	mu       sync.Mutex  // held to put presence
 }
 
@@ -114,7 +114,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID), func(m *nats.Msg) {
 		var o Order
 		require.NoError(b.t, json.Unmarshal(m.Data, &o))
-		if f.deaf.Load() {
+		if f.ignores.Load() {
 			return
 		}
 		var a Answer

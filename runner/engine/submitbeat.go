@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	tickEvery  = 100 * time.Millisecond
-	beatEvery  = time.Second
-	enrolEvery = 10 * time.Second
-	enrolFor   = time.Hour
-	partWait   = 2 * time.Second // for the server, at the end
+	tickEvery      = 100 * time.Millisecond
+	heartbeatEvery = time.Second
+	enrolEvery     = 10 * time.Second
+	enrolFor       = time.Hour
+	partWait       = 2 * time.Second // for the server, at the end
 )
 
 // each calls do at once and then again and again, with a pause, until the run is over.
@@ -56,9 +56,9 @@ func (x *submitter) tick() func() {
 				})
 			}
 			x.flights.resend(now)
-			if now.Sub(beat) >= beatEvery {
+			if now.Sub(beat) >= heartbeatEvery {
 				beat = now
-				x.beat(false)
+				x.heartbeat(false)
 			}
 		}
 	}
@@ -74,29 +74,29 @@ func (x *submitter) reach(now time.Time) {
 	}
 }
 
-// beat tells the workers that the run goes on, or that it is over.
-func (x *submitter) beat(over bool) {
-	_ = x.s.beat(x.sub.Queue, Beat{Run: x.run, Epoch: x.epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
+// heartbeat tells the workers that the run goes on, or that it is over.
+func (x *submitter) heartbeat(over bool) {
+	_ = x.s.heartbeat(x.sub.Queue, Heartbeat{Run: x.run, Epoch: x.epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
 }
 
-func (s *session) beat(queue string, b Beat) error {
+func (s *session) heartbeat(queue string, b Heartbeat) error {
 	b.Version = Version
 	text, _ := json.Marshal(b)
-	return s.nc.Publish(beatSubject(queue), text)
+	return s.nc.Publish(heartbeatSubject(queue), text)
 }
 
 // Suspend tells the workers that this process is about to stand still. Their tasks go
 // on. See runner.Executor.
 func (x *submitter) Suspend() {
 	x.suspended.Store(true)
-	x.beat(false)
+	x.heartbeat(false)
 	_ = x.s.nc.FlushTimeout(time.Second)
 }
 
 // Resume undoes Suspend. See runner.Executor.
 func (x *submitter) Resume() {
 	x.suspended.Store(false)
-	x.beat(false)
+	x.heartbeat(false)
 }
 
 // enrol renews the run's record, which crew engine status reads.
@@ -130,7 +130,7 @@ func (x *submitter) part() {
 	x.dismiss()
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
-	x.beat(true)
+	x.heartbeat(true)
 	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run))
 	r := &x.results
 	first := r.seq.Load() + 1

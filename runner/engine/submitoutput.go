@@ -109,7 +109,7 @@ var errCut = errors.New("its worker has not sent all of its output")
 
 // result makes the result of a flight that has ended.
 func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
-	e = x.land(ctx, f, e)
+	e = x.accept(ctx, f, e)
 	fin := e.final
 	if fin == nil {
 		f.out.close(true)
@@ -136,10 +136,10 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	return r
 }
 
-// land takes what the Final of a flight brings, and returns the end that it amounts
+// accept takes what the Final of a flight brings, and returns the end that it amounts
 // to: an attempt that its worker gave back, or that it ended for reasons of its own, is
 // lost.
-func (x *submitter) land(ctx context.Context, f *flight, e end) end {
+func (x *submitter) accept(ctx context.Context, f *flight, e end) end {
 	fin := e.final
 	if fin == nil {
 		return e

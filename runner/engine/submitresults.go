@@ -161,7 +161,7 @@ func (x *submitter) purge() func() {
 		r.mu.Lock()
 		first, size := r.mark.first()
 		r.mu.Unlock()
-		if first <= purged+1 || size < purgeBytes && time.Since(latest) < beatEvery || !x.s.nc.IsConnected() {
+		if first <= purged+1 || size < purgeBytes && time.Since(latest) < heartbeatEvery || !x.s.nc.IsConnected() {
 			return
 		}
 		latest = time.Now()

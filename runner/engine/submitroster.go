@@ -178,8 +178,8 @@ func (x *submitter) fit(w *worker) {
 	}
 }
 
-// board makes the flight of an attempt, or nil if its slot has just left.
-func (x *submitter) board(a task.Attempt) *flight {
+// assign makes the flight of an attempt, or nil if its slot has just left.
+func (x *submitter) assign(a task.Attempt) *flight {
 	r := &x.roster
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
-	"crew/runner/coproc"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -34,7 +33,7 @@ type crewWorker struct {
 	digest [32]byte // of the template
 	values bool     // there is a template
 	text   string   // the template for people
-	trust  signers  // nil if every command is from who has started this worker
+	trust  signers  // nil if every command is of the run that has started this worker
 
 	// what is open
 
@@ -60,11 +59,11 @@ type crewWorker struct {
 
 	mu        sync.Mutex
 	forgotten sync.Cond // an attempt was forgotten
-	tenure    *tenure   // nil while there is none
+	lease     *lease    // nil while there is none
 	state     string    // ready, paused, draining or gone
 	held      map[ID]*job
-	tasks     map[uint64]*job // by their numbers here; also those of earlier tenures
-	runs      map[string]*runLease
+	tasks     map[uint64]*job // by their numbers here; also those of earlier leases
+	runs      map[string]*runState
 	slots     int
 	seen      seen
 	early     []ID // ends that were ordered before the attempts came
@@ -76,7 +75,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
 		over: make(chan struct{}), kick: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 		told: &once{notice: work.Notice}, state: ready,
-		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runLease{},
+		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{},
 	}
 	w.forgotten.L = &w.mu
 	if w.values {
@@ -96,7 +95,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		w.out, err = newOutbox(w.s.nc, work.Notice)
 	}
 	if err == nil {
-		_, err = w.s.nc.Subscribe(beatSubject(work.Queue), w.beat)
+		_, err = w.s.nc.Subscribe(heartbeatSubject(work.Queue), w.heartbeat)
 	}
 	if err != nil {
 		w.s.close()
@@ -167,7 +166,9 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 // Executor returns an executor that publishes what comes of attempts that local runs.
 func (w *crewWorker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
-	if l, ok := local.(*coproc.Workers); ok {
+	if l, ok := local.(interface {
+		Dismiss(slot int) (ended <-chan struct{})
+	}); ok {
 		w.seats.dismiss = l.Dismiss
 	}
 	return &publisher{local, w}

@@ -256,18 +256,18 @@ func TestWorkerObeysOrders(t *testing.T) {
 	// So does one that is over.
 	hang("five")
 	pid = crewtest.PID(t, dir+"/five")
-	b.beat(Beat{Run: "run", Epoch: 2, Over: true})
+	b.heartbeat(Heartbeat{Run: "run", Epoch: 2, Over: true})
 	crewtest.Gone(t, pid)
 	b.allAcknowledged()
 	require.Empty(t, b.results)
 }
 
-func (b *bench) beat(beat Beat) {
+func (b *bench) heartbeat(beat Heartbeat) {
 	b.t.Helper()
 	beat.Version = Version
 	data, err := json.Marshal(beat)
 	require.NoError(b.t, err)
-	require.NoError(b.t, b.s.nc.Publish(beatSubject("default"), data))
+	require.NoError(b.t, b.s.nc.Publish(heartbeatSubject("default"), data))
 }
 
 func TestWorkerTakesAnAttemptOnce(t *testing.T) {
@@ -445,7 +445,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	require.NoError(t, os.Remove(dir+"/pids"))
 	hand(script)
 	pid = crewtest.PID(t, dir+"/pids")
-	b.beat(Beat{Run: "run", Epoch: 1, Over: true})
+	b.heartbeat(Heartbeat{Run: "run", Epoch: 1, Over: true})
 	crewtest.Gone(t, pid)
 	b.allAcknowledged()
 

@@ -22,9 +22,9 @@ const (
 	leastLook = 20 * time.Millisecond
 )
 
-// tenure holds a worker's lease under one ID and the consumer for its tasks. When the
+// lease holds a worker's lease under one ID and the consumer for its tasks. When the
 // lease is lost, so is every task taken under it.
-type tenure struct {
+type lease struct {
 	id    string
 	since time.Time
 
@@ -95,11 +95,11 @@ func (w *crewWorker) keep() {
 // consumer made anew, so that it delivers again what may have been, too.
 func (w *crewWorker) reconnected() {
 	w.mu.Lock()
-	if w.tenure != nil {
-		w.tenure.stale = true
+	if w.lease != nil {
+		w.lease.stale = true
 	}
 	now := sinceBoot()
-	for _, t := range w.runs { // their beats could not come
+	for _, t := range w.runs { // their heartbeats could not come
 		t.heard = now
 	}
 	w.mu.Unlock()
@@ -115,10 +115,10 @@ func (w *crewWorker) renew() error {
 		return nil
 	}
 	w.mu.Lock()
-	t, patience := w.tenure, w.work.TTL/5 // short enough to try again before the lease ends
+	t, patience := w.lease, w.work.TTL/5 // short enough to try again before the lease ends
 	fresh := t == nil
 	if fresh {
-		t, patience = &tenure{id: newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
+		t, patience = &lease{id: newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
 	}
 	stale := t.stale
 	t.stale = false
@@ -149,13 +149,13 @@ func (w *crewWorker) renew() error {
 		t.stale = t.stale || stale
 		return err
 	case fresh:
-		w.tenure = t
+		w.lease = t
 	}
 	return nil
 }
 
-// extend counts a tenure's lease from a time since boot.
-func (w *crewWorker) extend(t *tenure, from time.Duration) {
+// extend counts a lease's lease from a time since boot.
+func (w *crewWorker) extend(t *lease, from time.Duration) {
 	w.mu.Lock()
 	t.renewed = from
 	lost := t.lost
@@ -165,9 +165,9 @@ func (w *crewWorker) extend(t *tenure, from time.Duration) {
 	}
 }
 
-// listen makes the tenure's consumer, in place of the last one, and takes tasks and
+// listen makes the lease's consumer, in place of the last one, and takes tasks and
 // orders.
-func (w *crewWorker) listen(ctx context.Context, t *tenure) error {
+func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 	if t.consume != nil {
 		t.consume.Stop()
 		if err := w.s.js.DeleteConsumer(ctx, tasksStream, t.name); err != nil && !isGone(err) {
@@ -206,7 +206,7 @@ func (w *crewWorker) listen(ctx context.Context, t *tenure) error {
 }
 
 // end stops taking tasks and orders. Its caller holds mu.
-func (t *tenure) end() {
+func (t *lease) end() {
 	t.lost = true
 	if t.consume != nil {
 		t.consume.Stop()
@@ -217,7 +217,7 @@ func (t *tenure) end() {
 }
 
 // presence describes the worker for submitters.
-func (w *crewWorker) presence(t *tenure) *Presence {
+func (w *crewWorker) presence(t *lease) *Presence {
 	p := &Presence{
 		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
 	}
@@ -252,16 +252,16 @@ func (w *crewWorker) put(ctx context.Context, p *Presence) error {
 // expire ends everything if the lease cannot be renewed.
 func (w *crewWorker) expire() {
 	w.mu.Lock()
-	t := w.tenure
+	t := w.lease
 	if t == nil || w.leased(t) {
 		w.mu.Unlock()
 		return
 	}
 	t.end()
-	w.tenure = nil
+	w.lease = nil
 	var tasks []uint64
 	for id, h := range w.tasks {
-		if h.tenure == t && !h.ended {
+		if h.lease == t && !h.ended {
 			tasks = append(tasks, id)
 			defer h.wake()
 		}
@@ -287,9 +287,9 @@ func (w *crewWorker) expire() {
 	w.renewSoon()
 }
 
-// leased reports whether a tenure's lease is certain, and the connection not lost for
+// leased reports whether a lease's lease is certain, and the connection not lost for
 // ever, as that of a worker of --ssh can be. Its caller holds mu.
-func (w *crewWorker) leased(t *tenure) bool {
+func (w *crewWorker) leased(t *lease) bool {
 	return !t.lost && !w.s.nc.IsClosed() && sinceBoot() < t.renewed+w.work.TTL*fence/100
 }
 
@@ -301,7 +301,7 @@ func (w *crewWorker) leave() {
 	defer w.record.Unlock()
 	w.left = true
 	w.mu.Lock()
-	t := w.tenure
+	t := w.lease
 	w.mu.Unlock()
 	if t == nil || !w.s.nc.IsConnected() {
 		return

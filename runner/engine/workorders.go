@@ -18,7 +18,7 @@ const (
 )
 
 // obey carries out an order of a submitter.
-func (w *crewWorker) obey(t *tenure, o *Order) (ids []ID, err error) {
+func (w *crewWorker) obey(t *lease, o *Order) (ids []ID, err error) {
 	switch o.Op {
 	case opCancel, opKill:
 		w.cancel(o.ID, o.Op == opKill)
@@ -83,8 +83,8 @@ func (w *crewWorker) handBack() {
 
 // leaveRun ends all attempts of a run's epochs before one, and returns once they have
 // ended and what they had to tell is stored.
-func (w *crewWorker) leaveRun(t *tenure, run string, epoch uint64) {
-	for _, ended := range w.mute(run, epoch) {
+func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
+	for _, ended := range w.abandon(run, epoch) {
 		defer func() { <-ended }()
 	}
 	w.mu.Lock()
@@ -102,9 +102,9 @@ func (w *crewWorker) leaveRun(t *tenure, run string, epoch uint64) {
 	}
 }
 
-// mute ends all attempts of a run's epochs before one, and their processes. Nobody wants
+// abandon ends all attempts of a run's epochs before one, and their processes. Nobody wants
 // their results any more, except those that are on their way. For ended see seats.end.
-func (w *crewWorker) mute(run string, epoch uint64) (ended []<-chan struct{}) {
+func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{}) {
 	w.mu.Lock()
 	if t := w.runs[run]; t != nil {
 		t.epoch = max(t.epoch, epoch)
@@ -113,7 +113,7 @@ func (w *crewWorker) mute(run string, epoch uint64) (ended []<-chan struct{}) {
 	var list []*job
 	for id, h := range w.held {
 		if id.Run == run && id.Epoch < epoch && !h.ended {
-			h.mute = true
+			h.unwanted = true
 			list = append(list, h)
 			tasks = append(tasks, h.number()...)
 		}
@@ -128,7 +128,7 @@ func (w *crewWorker) mute(run string, epoch uint64) (ended []<-chan struct{}) {
 
 // forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
 func (w *crewWorker) forgetRun(run string) {
-	w.mute(run, math.MaxUint64)
+	w.abandon(run, math.MaxUint64)
 	w.out.drop(func(subject string) bool { return subject == resultSubject(w.work.Queue, run) })
 	w.mu.Lock()
 	var list []*job
@@ -143,9 +143,9 @@ func (w *crewWorker) forgetRun(run string) {
 	}
 }
 
-// beat takes a sign of life of a run.
-func (w *crewWorker) beat(m *nats.Msg) {
-	var b Beat
+// heartbeat takes a sign of life of a run.
+func (w *crewWorker) heartbeat(m *nats.Msg) {
+	var b Heartbeat
 	if json.Unmarshal(m.Data, &b) != nil {
 		return
 	}
@@ -172,7 +172,7 @@ func (w *crewWorker) beat(m *nats.Msg) {
 	if b.Over {
 		w.forgetRun(b.Run)
 	} else if newer {
-		w.mute(b.Run, b.Epoch)
+		w.abandon(b.Run, b.Epoch)
 	}
 }
 

@@ -98,11 +98,11 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 		return
 	}
 	h.ended = true
-	alive, mute := w.leased(h.tenure), h.mute
+	alive, unwanted := w.leased(h.lease), h.unwanted
 	w.mu.Unlock()
 	switch {
 	case !alive: // whatever it did counts as lost
-	case mute:
+	case unwanted:
 		w.forget(h)
 	case f.Outcome == task.Lost && h.shared && !h.poison:
 		w.giveBack(h)
@@ -125,7 +125,7 @@ func (w *crewWorker) forget(h *job) {
 // letGo takes an attempt from those that are held and returns its message, or nil if
 // it is not among them. Its caller holds mu.
 func (w *crewWorker) letGo(h *job) *delivery {
-	if h.tenure.lost || w.held[h.ID] != h {
+	if h.lease.lost || w.held[h.ID] != h {
 		return nil
 	}
 	delete(w.held, h.ID)
@@ -183,10 +183,10 @@ func (h *job) msgID(kind byte, offset int64) string {
 	var b [64]byte
 	id := base64.RawURLEncoding.AppendEncode(b[:0], h.Token[:])
 	id = append(id, kind)
-	return string(strconv.AppendInt(id, offset, 36)) + h.tenure.id
+	return string(strconv.AppendInt(id, offset, 36)) + h.lease.id
 }
 
-// wake lets those go on who wait for the streams to take the attempt's output.
+// wake wakes the goroutines that wait for the streams to take the attempt's output.
 func (h *job) wake() {
 	h.output.Lock()
 	h.changed.Broadcast()
@@ -200,10 +200,10 @@ type outlet struct {
 
 	// under job.output
 
-	buf    []byte // not sent yet
-	sent   int64
-	flying bool        // a chunk is not confirmed yet: chunks come in order
-	timer  *time.Timer // nil unless what there is will be sent soon
+	buf      []byte // not sent yet
+	sent     int64
+	inFlight bool        // a chunk is not confirmed yet: chunks come in order
+	timer    *time.Timer // nil unless what there is will be sent soon
 }
 
 // Write takes output. It blocks while the engine does not take what there is.
@@ -211,13 +211,13 @@ func (s *outlet) Write(p []byte) (int, error) {
 	s.worker.out.wait()
 	s.output.Lock()
 	defer s.output.Unlock()
-	if s.drain(chunkSize - len(p)); s.unwanted() {
+	if s.drain(chunkSize - len(p)); s.discards() {
 		s.buf = nil
 		return len(p), nil
 	}
 	s.buf = append(s.buf, p...)
 	switch {
-	case len(s.buf) > restSize && !s.flying:
+	case len(s.buf) > restSize && !s.inFlight:
 		s.send()
 	case s.Live && s.timer == nil:
 		s.timer = time.AfterFunc(liveAfter, s.flush)
@@ -231,8 +231,8 @@ func (s *outlet) Close() error { return nil }
 // drain waits until most bytes at most are left to be sent, or nobody is to get them.
 // Its caller holds the lock.
 func (s *outlet) drain(most int) {
-	for len(s.buf) > max(most, 0) && !s.unwanted() {
-		if s.flying {
+	for len(s.buf) > max(most, 0) && !s.discards() {
+		if s.inFlight {
 			s.changed.Wait()
 		} else {
 			s.send()
@@ -240,11 +240,11 @@ func (s *outlet) drain(most int) {
 	}
 }
 
-// unwanted reports whether nobody is to get the output any more.
-func (s *outlet) unwanted() bool {
+// discards reports whether nobody is to get the output any more.
+func (s *outlet) discards() bool {
 	s.worker.mu.Lock()
 	defer s.worker.mu.Unlock()
-	return s.mute || s.tenure.lost
+	return s.unwanted || s.lease.lost
 }
 
 // send sends what there is as a chunk. Its caller holds the lock.
@@ -256,10 +256,10 @@ func (s *outlet) send() {
 	}
 	msg, id := c.Encode(), s.msgID(kind, s.sent)
 	s.sent += int64(len(s.buf))
-	s.buf, s.flying = s.buf[:0], true
+	s.buf, s.inFlight = s.buf[:0], true
 	s.worker.out.send(resultSubject(s.worker.work.Queue, s.Run), id, msg, func() {
 		s.output.Lock()
-		s.flying = false
+		s.inFlight = false
 		s.changed.Broadcast()
 		s.output.Unlock()
 	})
@@ -270,8 +270,8 @@ func (s *outlet) flush() {
 	s.output.Lock()
 	defer s.output.Unlock()
 	switch s.timer = nil; {
-	case len(s.buf) == 0 || s.unwanted():
-	case s.flying:
+	case len(s.buf) == 0 || s.discards():
+	case s.inFlight:
 		s.timer = time.AfterFunc(liveAfter, s.flush)
 	default:
 		s.send()
@@ -284,7 +284,7 @@ func (s *outlet) rest() (rest []byte, length int64) {
 	s.output.Lock()
 	defer s.output.Unlock()
 	s.drain(restSize)
-	for s.flying && !s.unwanted() {
+	for s.inFlight && !s.discards() {
 		s.changed.Wait()
 	}
 	if s.timer != nil {

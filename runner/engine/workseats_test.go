@@ -99,7 +99,7 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 	again, _, text := b.answer(p, "a", 7, func(a *Attempt) { a.Stdin, a.HasStdin = []byte("what,the,run,read"), true })
 	require.Equal(t, first, again)
 	require.Equal(t, "what,the,run,read", text)
-	b.beat(Beat{Run: "a", Epoch: 1, Over: true})
+	b.heartbeat(Heartbeat{Run: "a", Epoch: 1, Over: true})
 	pid, _, _ := b.answer(p, "b", 1, nil)
 	require.Contains(t, []int{first, second}, pid, "it serves all runs")
 
@@ -140,7 +140,7 @@ func TestPersistentWorkersOfRuns(t *testing.T) {
 	require.Len(t, pids, 3, "the first one had its two records")
 	other, _, _ := b.answer(p, "b", 5, command)
 	require.False(t, pids[other], "each run has its own")
-	b.beat(Beat{Run: "a", Epoch: 1, Over: true})
+	b.heartbeat(Heartbeat{Run: "a", Epoch: 1, Over: true})
 	crewtest.Gone(t, list[1], list[3])
 	require.True(t, crewtest.Alive(other))
 }

@@ -23,7 +23,7 @@ func (w *crewWorker) takeShared() {
 	var c jetstream.Consumer
 	for {
 		w.mu.Lock()
-		t := w.tenure
+		t := w.lease
 		room := w.room()
 		w.mu.Unlock()
 		if t != nil && room > 0 && w.s.nc.IsConnected() {
@@ -77,7 +77,7 @@ func (w *crewWorker) sharedConsumer() (jetstream.Consumer, error) {
 }
 
 // fetch takes up to n tasks from the consumer that all workers share.
-func (w *crewWorker) fetch(c jetstream.Consumer, t *tenure, n int) error {
+func (w *crewWorker) fetch(c jetstream.Consumer, t *lease, n int) error {
 	batch, err := c.Fetch(n, jetstream.FetchMaxWait(fetchWait))
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (w *crewWorker) progress() {
 	w.mu.Lock()
 	var list []*delivery
 	for _, h := range w.held {
-		if h.shared && !h.mute {
+		if h.shared && !h.unwanted {
 			list = append(list, h.msg)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 // job is an attempt in this worker's hands, until the engine has its result.
 type job struct {
 	worker *crewWorker
-	tenure *tenure
+	lease  *lease
 	*Attempt
 	task   *task.Task // here
 	shared bool       // any worker could have run it
@@ -36,12 +36,12 @@ type job struct {
 
 	// under worker.mu
 
-	msg     *delivery // the latest one
-	begun   bool
-	back    bool // handed back
-	ended   bool // its result is made
-	ordered bool // the submitter had it ended
-	mute    bool // nobody wants its result
+	msg      *delivery // the latest one
+	begun    bool
+	back     bool // handed back
+	ended    bool // its result is made
+	ordered  bool // the submitter had it ended
+	unwanted bool // nobody wants its result
 }
 
 // delivery is a message with one attempt or more.
@@ -65,8 +65,8 @@ func (d *delivery) done() {
 	}
 }
 
-// runLease is the state of a run that has attempts on this worker.
-type runLease struct {
+// runState is the state of a run that has attempts on this worker.
+type runState struct {
 	epoch     uint64
 	heard     time.Duration // since boot, when the run was last heard of
 	suspended bool
@@ -75,7 +75,7 @@ type runLease struct {
 }
 
 // take takes a message with attempts.
-func (w *crewWorker) take(t *tenure, m jetstream.Msg, shared bool) {
+func (w *crewWorker) take(t *lease, m jetstream.Msg, shared bool) {
 	d := &delivery{Msg: m}
 	d.left.Store(1)
 	for part := range parts(m.Data()) {
@@ -90,7 +90,7 @@ func (w *crewWorker) take(t *tenure, m jetstream.Msg, shared bool) {
 }
 
 // takeBig takes an attempt that is too long for the stream.
-func (w *crewWorker) takeBig(t *tenure, m *delivery, data []byte, shared bool) {
+func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte, shared bool) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), bodyWait)
 		whole, err := w.s.unpack(ctx, data)
@@ -113,7 +113,7 @@ func (w *crewWorker) takeBig(t *tenure, m *delivery, data []byte, shared bool) {
 }
 
 // takeOne takes an attempt.
-func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
+func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte, shared bool) {
 	a, err := DecodeAttempt(data)
 	if err == nil && m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:] != a.Run {
 		err = errGarbage
@@ -140,7 +140,7 @@ func (w *crewWorker) takeOne(t *tenure, m *delivery, data []byte, shared bool) {
 }
 
 // newJob makes the task of an attempt.
-func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
+func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
 	s := new(struct { // allocate all together
 		job
 		task.Task
@@ -156,7 +156,7 @@ func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
 	}
 	h := &s.job
-	h.worker, h.tenure, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m
+	h.worker, h.lease, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m
 	h.changed.L = &h.output
 	h.out.job, h.err = h, outlet{job: h, stderr: true}
 	return h
@@ -166,7 +166,7 @@ func (w *crewWorker) newJob(t *tenure, a *Attempt, m *delivery) *job {
 // more to do about its message.
 func (w *crewWorker) hold(h *job) bool {
 	w.mu.Lock()
-	if h.tenure.lost {
+	if h.lease.lost {
 		w.mu.Unlock()
 		return false
 	}
@@ -188,7 +188,7 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	if run == nil {
-		run = &runLease{epoch: h.Epoch, heard: sinceBoot(), detached: h.shared}
+		run = &runState{epoch: h.Epoch, heard: sinceBoot(), detached: h.shared}
 		w.runs[h.Run] = run
 	}
 	run.attempts++
@@ -258,7 +258,7 @@ func (w *crewWorker) admit(h *job) error {
 		delete(w.tasks, h.task.ID)
 	}
 	late := h.number() // if it is to end already
-	if !h.ordered && !h.mute && !h.tenure.lost {
+	if !h.ordered && !h.unwanted && !h.lease.lost {
 		late = nil
 	}
 	w.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 // mostLine limits the bytes of a line that are shown.
 const mostLine = 500
 
-// said takes what ssh and a worker write to stderr. While live, it shows each line. It
+// stderrLines takes what ssh and a worker write to stderr. While live, it shows each line. It
 // always keeps the last one, which may be the reason for a failure. It is safe for
 // concurrent use.
-type said struct {
+type stderrLines struct {
 	show func(string)
 	live atomic.Bool
 
@@ -26,7 +26,7 @@ type said struct {
 }
 
 // Write takes a part of the text.
-func (s *said) Write(p []byte) (int, error) {
+func (s *stderrLines) Write(p []byte) (int, error) {
 	for part := range bytes.Lines(p) {
 		if line := s.add(part); line != "" && s.live.Load() {
 			s.show(line)
@@ -36,7 +36,7 @@ func (s *said) Write(p []byte) (int, error) {
 }
 
 // add takes a part of a line. It returns the line when it is whole.
-func (s *said) add(part []byte) (line string) {
+func (s *stderrLines) add(part []byte) (line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.part = append(s.part, part[:min(len(part), mostLine-len(s.part))]...)
@@ -49,13 +49,13 @@ func (s *said) add(part []byte) (line string) {
 }
 
 // forget forgets the last line: what a login says is no reason for what happens later.
-func (s *said) forget() {
+func (s *stderrLines) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.text = ""
 }
 
-func (s *said) last() string {
+func (s *stderrLines) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text
