@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,7 @@ func carry(t *testing.T, remote bool, source runner.Source, exec runner.Executor
 	require.NoError(t, err)
 	r, err := runner.New(core.Config{
 		Pool: core.Pool{Workers: 4, Remote: remote}, Queue: core.Queue{Policy: policy, Buffer: 64}, Order: core.Order{Keep: true, Window: 1 << 20},
+		Limit: core.Limit{KillAfter: time.Minute}, // a run that is told to stop waits for slow answers
 	}, source, exec, nil, sinks)
 	require.NoError(t, err)
 	return r
