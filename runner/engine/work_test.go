@@ -228,7 +228,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	require.Equal(t, task.Cancelled, f.Outcome)
 	require.Equal(t, int(syscall.SIGKILL), f.Signal)
 	require.Empty(t, b.order(p.ID, about(opKill, two)).Err)
-	f = b.ends(two)
+	b.ends(two)
 	for _, pid := range pids {
 		require.False(t, crewtest.Alive(pid))
 	}
@@ -251,7 +251,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	fresh := b.attempt("echo fresh")
 	fresh.Epoch = epoch
 	b.give(p.ID, fresh)
-	f = b.ends(fresh)
+	b.ends(fresh)
 
 	// So does one that is over.
 	hang("five")
@@ -277,7 +277,7 @@ func TestWorkerTakesAnAttemptOnce(t *testing.T) {
 	quick := b.attempt("echo >> " + dir + "/quick")
 	b.give(p.ID, slow)
 	b.give(p.ID, quick)
-	f := b.ends(quick)
+	b.ends(quick)
 	forged := *slow
 	forged.Token[0]++
 	for _, a := range []*Attempt{slow, quick, &forged} { // while it runs, and after it
@@ -285,9 +285,9 @@ func TestWorkerTakesAnAttemptOnce(t *testing.T) {
 	}
 	other := b.attempt("echo other")
 	b.give(p.ID, other)
-	f = b.ends(other)
+	b.ends(other)
 	touch(t, dir+"/go")
-	f = b.ends(slow)
+	f := b.ends(slow)
 	require.Equal(t, slow.Token, f.Token)
 	b.allAcknowledged()
 	for _, name := range []string{"/slow", "/quick"} {
@@ -456,7 +456,7 @@ func TestWorkersShareTasks(t *testing.T) {
 	other.Send(syscall.SIGINT)
 	b.worker(func(p *Presence) bool { return p.State == draining })
 	touch(t, dir+"/go")
-	f = b.ends(last)
+	b.ends(last)
 	other.Dies(syscall.SIGINT)
 	require.Empty(t, b.results)
 }
