@@ -6,9 +6,6 @@ import (
 	"crew/runner/task"
 )
 
-// attachJobs is how many results are fetched at once.
-const attachJobs = 4
-
 // attach connects to the run whose results are to be shown.
 func (w *wiring) attach() (err error) {
 	o := w.opts

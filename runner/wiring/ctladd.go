@@ -105,15 +105,6 @@ func (c *ctl) additions(send func([]task.Bytes) error) error {
 	return batches(c.in, delim, send)
 }
 
-// convert returns a list of strings as one of another type of them.
-func convert[To, From ~string](list []From) []To {
-	converted := make([]To, len(list))
-	for i, s := range list {
-		converted[i] = To(s)
-	}
-	return converted
-}
-
 // sendParts calls send and, if the tasks may wait for room, does so in parts for which
 // there will be some.
 func (a *adder) sendParts(words []task.Bytes) error {

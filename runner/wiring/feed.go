@@ -303,3 +303,12 @@ func (f *feed) again(w task.Where) (ids []uint64, err error) {
 	f.commit([]*addition{x}, x.tasks)
 	return ids, x.err
 }
+
+// convert returns a list of strings as one of another type of them.
+func convert[To, From ~string](list []From) []To {
+	converted := make([]To, len(list))
+	for i, s := range list {
+		converted[i] = To(s)
+	}
+	return converted
+}

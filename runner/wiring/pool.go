@@ -90,3 +90,6 @@ func (p *pool) readAhead(o *cli.Options) {
 	}
 	p.buffer = max(least, 2*p.jobs*o.Coproc.Window)
 }
+
+// attachJobs is how many results are fetched at once.
+const attachJobs = 4

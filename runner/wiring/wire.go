@@ -20,11 +20,8 @@ import (
 
 	"crew/runner"
 	"crew/runner/cli"
-	"crew/runner/control"
 	"crew/runner/coproc"
 	"crew/runner/core"
-	"crew/runner/jobserver"
-	"crew/runner/journal"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
@@ -37,12 +34,6 @@ const (
 	window       = 1 << 20                // tasks that --keep-order may admit beyond the first unreleased one
 	tick         = 200 * time.Millisecond // how often the sinks are called while nothing happens
 )
-
-// Executor runs attempts. It is closed when none runs any more.
-type Executor interface {
-	runner.Executor
-	io.Closer
-}
 
 // Main runs crew with a command line and returns its exit status. If a signal ended
 // the run, Main does not return: the process dies by that signal. far is nil in crew,
@@ -107,43 +98,6 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	return end.exit()
 }
 
-// wiring makes a run of the packages that do the work. It holds what is open, so
-// every path closes it.
-type wiring struct {
-	// configuration
-
-	args    []string // the command line
-	opts    *cli.Options
-	pool    pool
-	plan    task.Plan
-	far     *Far // nil in crew
-	in, out *os.File
-	errs    *os.File
-	screen  *sink.Screen
-
-	// what is open
-
-	share      *share // nil for all records
-	source     *source
-	total      *total
-	inputTasks uint64 // number of tasks, if --halt needs it
-	store      *spool.Store
-	stdout     *sink.Stdout
-	sinks      []runner.Sink
-	control    *control.Server // nil if the run cannot be steered
-	begun      chan struct{}   // closed once the run is made
-	made       *runner.Run     // the run, once it is
-	exec       runner.Executor // runs the tasks, once it is made
-	feed       *feed           // nil unless others feed the run
-	signals    *runner.Signals
-	lock       int               // descriptor of the file of --lock; 0 for none
-	tokens     *jobserver.Tokens // nil if the places are shared with nobody
-	worker     Worker            // nil unless its tasks are those of other runs
-	attached   Attached          // nil unless it shows the results of another run
-	state      *journal.Journal  // nil without --state
-	close      []func() error    // in order of opening
-}
-
 // run opens what the run needs, runs the tasks, and closes everything.
 func (w *wiring) run() (end ending) {
 	defer func() {
@@ -176,11 +130,6 @@ func (w *wiring) catchSignals() (err error) {
 		w.signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
 	}
 	return err
-}
-
-// onClose calls stop when the run is over.
-func (w *wiring) onClose(stop func()) {
-	w.close = append(w.close, func() error { stop(); return nil })
 }
 
 // openInput opens the input, which stays open: the reader of a stopped run may
@@ -227,9 +176,6 @@ func (w *wiring) openInput() (err error) {
 	}
 	return nil
 }
-
-// typed reports whether records are read from a terminal.
-func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
 
 // makeRun makes the run of all that is open.
 func (w *wiring) makeRun() error {

@@ -2,13 +2,11 @@ package wiring
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"crew/runner/cli"
-	"crew/runner/coproc"
 	"crew/runner/input"
 	"crew/runner/task"
 )
@@ -23,20 +21,6 @@ func (w *wiring) openWorker() (err error) {
 		})
 	}
 	return err
-}
-
-// lifeOf returns the life of the persistent worker that a task of crew worker brings, or
-// else own.
-func (w *wiring) lifeOf(t *task.Task, own coproc.Life) coproc.Life {
-	l := w.worker.Life(t)
-	if l == nil {
-		return own
-	}
-	own.Ready, own.Start, own.Records, own.Age = nil, l.Start, l.Records, l.Age
-	if l.Ready != "" {
-		own.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
-	}
-	return own
 }
 
 // maker makes commands of records that a submitter has read. It is safe for concurrent

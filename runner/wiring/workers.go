@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -78,4 +79,18 @@ func tune(n int) {
 	debug.SetGCPercent(400)
 	procs := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(procs + min(n, procs))
+}
+
+// lifeOf returns the life of the persistent worker that a task of crew worker brings, or
+// else own.
+func (w *wiring) lifeOf(t *task.Task, own coproc.Life) coproc.Life {
+	l := w.worker.Life(t)
+	if l == nil {
+		return own
+	}
+	own.Ready, own.Start, own.Records, own.Age = nil, l.Start, l.Records, l.Age
+	if l.Ready != "" {
+		own.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
+	}
+	return own
 }
