@@ -9,49 +9,6 @@ import (
 	"crew/runner/task"
 )
 
-// use is one occurrence of an option.
-type use struct {
-	opt     *option
-	spelled string // as typed, such as -k, for messages
-	value   string // "" if the option takes none
-	env     bool   // it comes from CREW_OPTS
-}
-
-// word returns the option in the only form that urfave/cli gets to see: --name
-// or --name=value.
-func (u use) word() string {
-	if u.opt.value == "" {
-		return "--" + u.opt.name
-	}
-	return "--" + u.opt.name + "=" + u.value
-}
-
-// String returns the option as typed, and says so if it comes from CREW_OPTS.
-func (u use) String() string {
-	if u.env {
-		return u.spelled + " (from CREW_OPTS)"
-	}
-	return u.spelled
-}
-
-// withValue is like String, with the value after the option.
-func (u use) withValue() string {
-	u.spelled += " " + u.value
-	return u.String()
-}
-
-// withChoice is like String, with the value if it is one of a closed set.
-func (u use) withChoice() string {
-	if u.opt.alone != "" && u.value != u.opt.alone {
-		u.spelled += "=" + u.value
-		return u.String()
-	}
-	if u.opt.choices == "" || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
-		return u.String()
-	}
-	return u.withValue()
-}
-
 // line is a command line split into its options and its operands.
 type line struct {
 	uses  []use
@@ -187,19 +144,6 @@ func numberLen(s string) int {
 	return len(s) - len(strings.TrimPrefix(rest, "%"))
 }
 
-// resolve replaces an option that is short for another one with a value (-u is
-// --output raw) by that one. It keeps the spelling.
-func (u use) resolve() use {
-	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
-		u.opt, u.value = long(name), value
-	}
-	return u
-}
-
-func missingValue(u use) error {
-	return &UsageError{u.spelled + " needs a value", "write " + u.spelled + " " + u.opt.value}
-}
-
 // respell makes an -N that does not go with --pipe the -n that it is to xargs and
 // parallel.
 func respell(lists ...[]use) {
@@ -213,11 +157,6 @@ func respell(lists ...[]use) {
 			}
 		}
 	}
-}
-
-// bad returns the error of a value of the option.
-func (u use) bad(err error) error {
-	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
 }
 
 // shellWords splits s as a shell does that knows blanks, quotes and backslashes
@@ -282,4 +221,13 @@ func fromEnvironment(value string) (line, error) {
 		l.uses[i].env = true
 	}
 	return l, nil
+}
+
+// resolve replaces an option that is short for another one with a value (-u is
+// --output raw) by that one. It keeps the spelling.
+func (u use) resolve() use {
+	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
+		u.opt, u.value = long(name), value
+	}
+	return u
 }

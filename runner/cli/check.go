@@ -217,35 +217,6 @@ type refusal struct {
 	uses []*use // the options at fault
 }
 
-// reconcile returns the Options of a command line that begins with the options of fromEnv,
-// those of CREW_OPTS, and why the options are refused, if they are. It drops what
-// CREW_OPTS has and the command line makes impossible; what CREW_OPTS gets wrong by itself
-// is refused. Values are read again when some are dropped, so err is of one that counts.
-func (c *command) reconcile(l, fromEnv line) (o *Options, refused, err error) {
-	for {
-		o, err = c.read(l)
-		o.env = fromEnv.uses
-		all := o.refusals()
-		if len(all) == 0 {
-			return o, nil, err
-		}
-		n := slices.IndexFunc(all[0].uses, func(u *use) bool { return u.env })
-		if n < 0 {
-			return o, &all[0].UsageError, err
-		}
-		alone, _ := commands[0].read(fromEnv)
-		if !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
-			alone.Command.Words = []string{"any"}
-		}
-		own := alone.refusals()
-		if i := slices.IndexFunc(own, func(r refusal) bool { return r.rule == all[0].rule }); i >= 0 {
-			return o, &own[i].UsageError, err
-		}
-		drop := all[0].uses[n].opt
-		l.uses = slices.DeleteFunc(slices.Clone(l.uses), func(u use) bool { return u.env && u.opt == drop })
-	}
-}
-
 // refusals returns what the rules refuse, in the order of the rules.
 func (o *Options) refusals() (all []refusal) {
 	clash := func(u, with *use, rule, hint string) {
@@ -386,26 +357,46 @@ func (o *Options) state(name string) *use {
 	return nil
 }
 
-// holds reports whether words have a placeholder that stands for what crew says it does.
-func (o *Options) holds(words []string, placeholder string) bool {
-	return o.Command.Replace != placeholder && anyContains(words, placeholder)
+// Workers returns the option that says how many workers there are, as it was typed, or "".
+func (o *Options) Workers() string {
+	u := o.given("jobs")
+	if u == nil {
+		u = o.when("topics!=auto")
+	}
+	if u == nil {
+		return ""
+	}
+	return u.withValue()
 }
 
-// typed returns the option as typed if that is short, or else its shortest form.
-func (u use) typed() string {
-	switch {
-	case len(u.spelled) == 2:
-		return u.spelled
-	case u.opt.set == nil: // of state
-		return u.spelled
+// takes reports whether o is an option of c, whatever its value.
+func (c *command) takes(o *option) bool {
+	if o.of == "" {
+		if name, _, short := strings.Cut(o.means, "="); short {
+			o = long(name)
+		}
+		return c.hasRun() && !c.refuses(o.name)
 	}
-	return u.opt.typed()
+	tool, verb, _ := strings.Cut(c.name, " ")
+	for entry := range strings.SplitSeq(o.of, "; ") {
+		of, verbs, some := strings.Cut(entry, ": ")
+		if of == tool && (!some || hasWord(verbs, verb)) {
+			return c.operands != takesVerb || o.name == "help"
+		}
+	}
+	return false
 }
 
-// typed returns the option's shortest form.
-func (o *option) typed() string {
-	if o.short != "" {
-		return "-" + o.short[:1]
+// refuses reports whether the rules refuse an option of runs because of the command, but
+// for one value at most.
+func (c *command) refuses(name string) bool {
+	if c.name == DoAttach {
+		return !hasWord(attachTakes, name)
 	}
-	return "--" + o.name
+	state := "crew-" + c.name
+	clashing := func(r clash) bool { return hasWord(r.conds, state) && hasWord(r.others, name) }
+	elsewhere := func(n need) bool {
+		return strings.HasPrefix(n.others, "crew-") && n.others != state && hasWord(n.conds, name)
+	}
+	return slices.ContainsFunc(clashes[:], clashing) || slices.ContainsFunc(needs[:], elsewhere)
 }

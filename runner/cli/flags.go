@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -10,27 +12,6 @@ import (
 	"crew/runner/input"
 	"crew/runner/task"
 	"crew/sched"
-)
-
-// option is a row of the flag table. The parser, --help and the completion use it, and
-// a test compares the man page with it.
-type option struct {
-	group   string // heading in --help and in the man page, if this is the first one below it
-	name    string // long, without dashes
-	short   string // letters of the short forms
-	value   string // name of the value; "" if the option takes none
-	alone   string // the value if none is attached; "" if one has to follow
-	text    string // description in --help
-	choices string // the values, if they are a closed set
-	means   string // name=value, if the option is short for another one
-	set     func(o *Options, value string) error
-	of      string // the commands that take it, such as "ctl: log add; state"; "" for those that run tasks
-}
-
-// Closed sets of values that parsers know, too.
-const (
-	whens     = "auto always full never"
-	protocols = "line nul json" // in the order of task's constants
 )
 
 // options is the flag table, in the order of --help. The linker lays it out, so it
@@ -324,4 +305,65 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Ctl.JSON = true; return nil }},
 	{name: "help", short: "h", of: "ctl; engine; state", text: "print this",
 		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
+}
+
+// version is the version of a release, which .ci/release has the linker fill in.
+var version string
+
+// versionText returns what --version prints: the version of the release or, in any
+// other build, the version of the module that the go command has recorded.
+func versionText() string {
+	name := version
+	if info, ok := debug.ReadBuildInfo(); name == "" && ok {
+		name = strings.Trim(info.Main.Version, "()")
+	}
+	return "crew " + cmp.Or(name, "devel") + "\n"
+}
+
+// long returns the option with a long name of crew's or of its peers, or nil. If c has
+// runs, the option may be one that it does not take.
+func (c *command) long(name string) *option {
+	o := c.option(func(o *option) bool { return sameName(o.name, name) })
+	if o == nil && c.hasRun() {
+		o = accepted(name)
+	}
+	return o
+}
+
+// short is like long, for a letter.
+func (c *command) short(letter byte) *option {
+	o := c.option(func(o *option) bool { return strings.IndexByte(o.short, letter) >= 0 })
+	if o == nil && c.hasRun() {
+		o = accepted(string(letter))
+	}
+	return o
+}
+
+// option returns the option for which is holds: one of the command's own or, if it has
+// runs, one of theirs.
+func (c *command) option(is func(*option) bool) (ofRuns *option) {
+	for i := range options {
+		o := &options[i]
+		switch {
+		case !is(o):
+		case o.of == "" && c.hasRun():
+			ofRuns = o
+		case o.of != "" && c.takes(o):
+			return o
+		}
+	}
+	return ofRuns
+}
+
+// long returns the option of runs with a name of crew's or of its peers, or nil.
+func long(name string) *option { return commands[0].long(name) }
+
+// optionNames returns the options of the command in their long form.
+func (c *command) optionNames() (names []string) {
+	for i := range options {
+		if o := &options[i]; c.takes(o) {
+			names = append(names, "--"+o.name)
+		}
+	}
+	return names
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -107,19 +105,6 @@ func (c *command) help(short bool) string {
 	return b.String() + engineTail
 }
 
-// usage returns how the command is written.
-func (c *command) usage() string {
-	words := []string{"crew", c.name}
-	own := slices.DeleteFunc(c.optionNames(), func(name string) bool { return name == "--json" || name == "--help" })
-	switch {
-	case c.operands == takesVerb:
-		return strings.Join(append(words, takesVerb, "[options] ..."), " ")
-	case len(own) > 0:
-		words = append(words, "[options]")
-	}
-	return strings.TrimSpace(strings.Join(append(words, c.operands), " "))
-}
-
 // optionRows returns the rows of --help for the options that are wanted.
 func optionRows(headings bool, wanted func(*option) bool) string {
 	var b strings.Builder
@@ -184,17 +169,4 @@ func (o *option) forms() string {
 		s += " " + o.value
 	}
 	return s
-}
-
-// version is the version of a release, which .ci/release has the linker fill in.
-var version string
-
-// versionText returns what --version prints: the version of the release or, in any
-// other build, the version of the module that the go command has recorded.
-func versionText() string {
-	name := version
-	if info, ok := debug.ReadBuildInfo(); name == "" && ok {
-		name = strings.Trim(info.Main.Version, "()")
-	}
-	return "crew " + cmp.Or(name, "devel") + "\n"
 }

@@ -408,17 +408,29 @@ func (o *Options) Typed(name string) string {
 	return ""
 }
 
-// Workers returns the option that says how many workers there are, as it was typed, or "".
-func (o *Options) Workers() string {
-	u := o.given("jobs")
-	if u == nil {
-		u = o.when("topics!=auto")
-	}
-	if u == nil {
-		return ""
-	}
-	return u.withValue()
-}
-
 // Bad returns the error of an option's value, for which err is the hint.
 func (o *Options) Bad(name string, err error) error { return o.given(name).bad(err) }
+
+// Group is a ::: or one of its variants, with the words that follow it.
+type Group struct {
+	Files  bool     // Words are names of files, each a source of its own
+	Linked bool     // linked to the group before it, instead of multiplied with it
+	Words  []string // the values, or names of files
+}
+
+// Completion lists what a word of a command line may be.
+type Completion struct {
+	Runs bool // the names of the runs that crew ctl sees, too
+
+	shell  string // a value of --completion, in whose form Text is
+	lead   string // what stands before each word
+	prefix string // what each begins with, behind that
+	words  []Candidate
+
+	// What the shell is to complete beside or instead of these words: files, programs,
+	// or the arguments of the command that begins with the line's Nth word, command N.
+	kind string
+}
+
+// Candidate is a word, with its description.
+type Candidate struct{ Word, Text string }

@@ -148,9 +148,6 @@ func accepted(name string) *option {
 	return long(p.means)
 }
 
-// long returns the option of runs with a name of crew's or of its peers, or nil.
-func long(name string) *option { return commands[0].long(name) }
-
 // sameName reports whether two names differ in dashes alone, as in dry-run and
 // dryrun.
 func sameName(a, b string) bool {

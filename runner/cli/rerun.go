@@ -197,3 +197,8 @@ func unused(path string) string {
 		path = stem + "." + strconv.Itoa(n)
 	}
 }
+
+// holds reports whether words have a placeholder that stands for what crew says it does.
+func (o *Options) holds(words []string, placeholder string) bool {
+	return o.Command.Replace != placeholder && anyContains(words, placeholder)
+}

@@ -44,16 +44,6 @@ func (c *command) hasNo(spelled string) error {
 	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), hint}
 }
 
-// optionNames returns the options of the command in their long form.
-func (c *command) optionNames() (names []string) {
-	for i := range options {
-		if o := &options[i]; c.takes(o) {
-			names = append(names, "--"+o.name)
-		}
-	}
-	return names
-}
-
 const seeHelp = "see crew --help"
 
 // didYouMean returns a hint for a word that is none of names: the names that begin with
@@ -96,4 +86,17 @@ func quoteOption(s string) string {
 		return q
 	}
 	return s
+}
+
+// usage returns how the command is written.
+func (c *command) usage() string {
+	words := []string{"crew", c.name}
+	own := slices.DeleteFunc(c.optionNames(), func(name string) bool { return name == "--json" || name == "--help" })
+	switch {
+	case c.operands == takesVerb:
+		return strings.Join(append(words, takesVerb, "[options] ..."), " ")
+	case len(own) > 0:
+		words = append(words, "[options]")
+	}
+	return strings.TrimSpace(strings.Join(append(words, c.operands), " "))
 }

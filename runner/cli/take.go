@@ -62,13 +62,6 @@ func (c *command) wrong(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...), "write " + c.usage()}
 }
 
-// Group is a ::: or one of its variants, with the words that follow it.
-type Group struct {
-	Files  bool     // Words are names of files, each a source of its own
-	Linked bool     // linked to the group before it, instead of multiplied with it
-	Words  []string // the values, or names of files
-}
-
 // splitGroups splits the operands of a run into the command and the groups of values.
 func splitGroups(operands []string) (command []string, groups []Group, err error) {
 	separates := func(w string) bool { return w == ":::" || w == "::::" || w == ":::+" || w == "::::+" }

@@ -271,3 +271,9 @@ func oneOf(choices []string) string {
 	}
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
+
+// Closed sets of values that parsers know, too.
+const (
+	whens     = "auto always full never"
+	protocols = "line nul json" // in the order of task's constants
+)
