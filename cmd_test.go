@@ -267,7 +267,7 @@ func peak(t *testing.T, pid int) int {
 	return n
 }
 
-// mostKiB is what a run may have resident, however long it is.
+// mostKiB limits what a run has resident, however long it is.
 const mostKiB = 40 << 10
 
 // TestMemory runs a crew that was built as people build it. What it has

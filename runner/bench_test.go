@@ -46,7 +46,7 @@ type null struct{}
 func (null) Consume([]task.Event) error { return nil }
 func (null) Close(task.Stats) error     { return nil }
 
-// BenchmarkRun is what a task costs from the reader to the sinks without a
+// BenchmarkRun measures what a task costs from the reader to the sinks without a
 // process.
 func BenchmarkRun(b *testing.B) {
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 
 const maxSlot = 9
 
-// world is what a policy knows about slots.
+// world models what a policy knows about slots.
 type world struct {
 	slots [maxSlot + 1]Slot // by ID; the ID of a slot that is not in is 0
 	held  [maxSlot + 1]int

@@ -12,7 +12,7 @@ import (
 	"crew/sched"
 )
 
-// said is what a command line says, its words split at blanks.
+// said returns what a command line says, its words split at blanks.
 func said(t *testing.T, line, crewOpts string) (*Options, error) {
 	t.Helper()
 	return saidArgs(strings.Fields(line), crewOpts)

@@ -54,7 +54,7 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 		held: map[uint64]int{}, results: map[uint64]*task.Result{}, back: map[uint64]int{},
 	}
 	var err error
-	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Store: store, Notice: func(text string) {
+	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: proc.Outputs{Store: store}, Notice: func(text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.notices = append(c.notices, text)

@@ -32,7 +32,7 @@ type Core struct {
 	fx Effects // of this step
 }
 
-// Effects are what the caller of Step has to do. They are valid until the next Step.
+// Effects tell the caller of Step what to do. They are valid until the next Step.
 // Wakes, Acts and Refused, and Taken until the next Swap of the slot, are the caller's.
 type Effects struct {
 	Tokens  []func(Tokens) // to call, in order and before anything starts

@@ -71,7 +71,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 // attach is Attach with a connection, which it takes over.
 func attach(c wiring.Attachment, s *session) (*attached, error) {
 	a := &attached{
-		x:     &submitter{sub: wiring.Submission{Plan: c.Plan, Store: c.Store, Open: c.Open}, s: s},
+		x:     &submitter{sub: wiring.Submission{Outputs: c.Outputs}, s: s},
 		found: map[uint64]*found{}, cache: map[uint64][][]byte{},
 	}
 	a.news.L = &a.mu

@@ -206,7 +206,7 @@ func Add(v wiring.Values) (run string, err error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := newDetacher(wiring.Submission{Queue: v.Queue, Notice: v.Notice}, s, template)
+	d, err := newDetacher(wiring.Submission{Place: wiring.Place{Queue: v.Queue}, Notice: v.Notice}, s, template)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"crew/runner"
 	"crew/runner/core"
 	"crew/runner/crewtest"
+	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -41,7 +42,7 @@ func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed 
 	made := make(chan struct{})
 	var r *runner.Run
 	d, err := detach(wiring.Submission{
-		Queue: "q", Name: "nightly", Command: testCommand, Notice: quiet, Detach: true, Out: &out,
+		Place: wiring.Place{Queue: "q", Name: "nightly"}, Load: wiring.Load{Command: testCommand}, Notice: quiet, Detach: true, Out: &out,
 		Do: func(c task.Command) task.Reply { <-made; return r.Do(c) },
 	}, b.connect(nil))
 	require.NoError(b.t, err)
@@ -61,10 +62,10 @@ func TestDetachIsRefused(t *testing.T) {
 	b.worker("w1", 1, nil)
 	other := testCommand
 	other.Words = []string{"another"}
-	_, err := detach(wiring.Submission{Queue: "q", Command: other, Notice: quiet}, b.connect(nil))
+	_, err := detach(wiring.Submission{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: other}, Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "worker w1 runs ")
 	d, err := detach(wiring.Submission{
-		Queue: "q", Command: testCommand, Notice: quiet, Do: func(task.Command) task.Reply { return task.Reply{} },
+		Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: quiet, Do: func(task.Command) task.Reply { return task.Reply{} },
 	}, b.connect(nil))
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
@@ -105,7 +106,7 @@ func sharedFinal(f *fake, a *Attempt) *Final {
 func (b *broker) attach(run string) (*attached, *collect) {
 	store := spool.New(1<<20, b.t.TempDir())
 	b.t.Cleanup(func() { store.Close() })
-	a, err := attach(wiring.Attachment{Run: run, Store: store, Notice: quiet}, b.connect(nil))
+	a, err := attach(wiring.Attachment{Run: run, Outputs: proc.Outputs{Store: store}, Notice: quiet}, b.connect(nil))
 	require.NoError(b.t, err)
 	return a, &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}}
 }

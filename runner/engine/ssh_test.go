@@ -107,7 +107,7 @@ func TestHosts(t *testing.T) {
 	hosts := []cli.Host{{Target: "web1", Name: "web1", Slots: 3}, {Target: "web2", Name: "web2"}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
 		var said crewtest.Output
-		p, err := startHosts(wiring.Submission{Hosts: hosts, Queue: "echo", TTL: time.Second, Notice: func(text string) { fmt.Fprintln(&said, text) }})
+		p, err := startHosts(wiring.Submission{Place: wiring.Place{Hosts: hosts, Queue: "echo", TTL: time.Second}, Notice: func(text string) { fmt.Fprintln(&said, text) }})
 		require.NoError(t, err)
 		stop := sync.OnceFunc(p.close)
 		defer stop()
@@ -170,7 +170,7 @@ func TestHostsUnfit(t *testing.T) {
 	} {
 		script(c.name, c.text)
 		var said crewtest.Output
-		p, err := startHosts(wiring.Submission{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second, Notice: func(text string) { fmt.Fprintln(&said, text) }})
+		p, err := startHosts(wiring.Submission{Place: wiring.Place{Hosts: []cli.Host{{Target: "web1", Name: "web1"}}, Queue: "echo", TTL: time.Second}, Notice: func(text string) { fmt.Fprintln(&said, text) }})
 		require.NoError(t, err)
 		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 		p.close()

@@ -313,7 +313,7 @@ func TestNoWorkers(t *testing.T) {
 	w := b.worker("a", 2, answer)
 	require.NotNil(t, w)
 	r.ok(5)
-	_, err := Submit(wiring.Submission{URL: "nats://127.0.0.1:1"})
+	_, err := Submit(wiring.Submission{Place: wiring.Place{URL: "nats://127.0.0.1:1"}})
 	require.ErrorContains(t, err, "--sign FILE")
 }
 
@@ -341,7 +341,7 @@ func TestRunNeverMade(t *testing.T) {
 	b.worker("a", 1, answer)
 	asked := make(chan struct{})
 	x, err := submit(wiring.Submission{
-		Queue: "q", Command: testCommand, Notice: func(string) {},
+		Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: func(string) {},
 		Do: func(task.Command) task.Reply { close(asked); select {} },
 	}, b.connect(nil), nil, nil)
 	require.NoError(t, err)

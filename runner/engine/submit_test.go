@@ -23,6 +23,7 @@ import (
 	"crew/runner"
 	"crew/runner/core"
 	"crew/runner/crewtest"
+	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -295,7 +296,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	made := make(chan struct{})
 	notice := func(text string) { r.notices <- text }
 	sub := wiring.Submission{
-		Queue: "q", Command: testCommand, Store: store, Notice: notice,
+		Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Outputs: proc.Outputs{Store: store}, Notice: notice,
 		Do: func(c task.Command) task.Reply { <-made; return r.run.Do(c) },
 	}
 	if change != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tokens are what mutations insert into templates, by what they are.
+// tokens hold text that mutations insert into templates, by its sort.
 var tokens = [][]string{
 	{"{}", "{}", "{}", "'{}'", `"{}"`, "x{}", "{}x", `\{}`, "{.}", "{#}", "{1}"},
 	{"\\\n", "\\\n", "\r", "\r\n", "\n", "\\\r\n", " ", "\t", "\v", "\\", "\\\\", "\x01", "\x7f", "\xff", "\xc3", "é", "\u00a0", "\ue000", "\u2028"},
@@ -157,7 +157,7 @@ func seedTemplates(t testing.TB) []string {
 	return seeds
 }
 
-// count is what a run of mutated templates has done.
+// count sums up a run of mutated templates.
 type count struct {
 	templates, accepted, trials int
 	shells                      map[string]int

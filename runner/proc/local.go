@@ -27,15 +27,20 @@ import (
 
 // Config says how tasks run.
 type Config struct {
-	Dir      string   // working directory; empty for crew's own
-	Env      []string // the environment that tasks inherit
-	Plan     task.Plan
-	Store    *spool.Store                                 // holds the outputs of results; needed if Plan.Keeps
-	Open     func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines
-	Notice   func(string)                                 // shows a message to the user; called in its own goroutine; may be nil
-	RunDelay bool                                         // measure how long tasks wait for a processor
-	Terminal bool                                         // tasks run one at a time in the foreground of the controlling terminal
-	PTY      bool                                         // tasks write to pseudo-terminals, one for each output
+	Outputs
+	Dir      string       // working directory; empty for crew's own
+	Env      []string     // the environment that tasks inherit
+	Notice   func(string) // shows a message to the user; called in its own goroutine; may be nil
+	RunDelay bool         // measure how long tasks wait for a processor
+	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
+	PTY      bool         // tasks write to pseudo-terminals, one for each output
+}
+
+// Outputs says what becomes of the outputs of attempts.
+type Outputs struct {
+	Plan  task.Plan
+	Store *spool.Store                                 // holds the outputs of results; needed if Plan.Keeps
+	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines
 }
 
 // Validate reports what is missing.

@@ -29,7 +29,7 @@ import (
 // local returns a Local that keeps output. change may change its Config.
 func local(t *testing.T, change func(*Config)) *Local {
 	store := spool.New(1<<20, t.TempDir())
-	cfg := Config{Env: os.Environ(), Store: store}
+	cfg := Config{Env: os.Environ(), Outputs: Outputs{Store: store}}
 	if change != nil {
 		change(&cfg)
 	}

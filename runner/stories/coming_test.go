@@ -44,7 +44,7 @@ func usesOfManPage(t *testing.T) (uses []use, alone string, table []use) {
 	return uses, alone, table
 }
 
-// place is what the command lines find in their directory: files, and programs that
+// place holds what the command lines find in their directory: files, and programs that
 // stand in for those that need a network or are not installed everywhere.
 var place = map[string]string{
 	"a.log": "ERROR a\nfine\n", "b.log": "fine\n", "big.log": "1\nERROR 2\n3\nERROR 4\n",

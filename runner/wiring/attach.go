@@ -13,7 +13,7 @@ func (w *wiring) attach() (err error) {
 		return nil
 	}
 	w.attached, err = w.far.Attach(Attachment{
-		URL: o.Engine.URL, Run: o.Ctl.Run, Plan: w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice,
+		URL: o.Engine.URL, Run: o.Ctl.Run, Outputs: w.outputs(), Notice: w.screen.Notice,
 	})
 	if err == nil {
 		w.close = append(w.close, w.attached.Close)

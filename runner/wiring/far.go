@@ -14,7 +14,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/core"
-	"crew/runner/spool"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -41,6 +41,17 @@ type Far struct {
 // made of it has slots join and leave the run. If it has a Sink, that gets the events
 // after the journal.
 type Submission struct {
+	Place
+	Load
+	proc.Outputs
+	Notice func(string)
+	Do     func(task.Command) task.Reply
+	Detach bool
+	Out    io.Writer // where a run that was handed over is printed
+}
+
+// Place says where the tasks of a run go, and what is known there of an earlier run.
+type Place struct {
 	URL   string     // or the name of a NATS context; "" with Hosts
 	Hosts []cli.Host // of --ssh
 	Queue string
@@ -49,32 +60,25 @@ type Submission struct {
 	Dir   string        // of --state; "" for none
 	Anew  bool          // of --state-reset: nothing of an earlier run counts
 	Name  string        // of --name; "" for none
+}
 
+// Load describes what the tasks of a run bring to the workers.
+type Load struct {
 	Command Template
 	Life    Life   // of persistent workers
 	Workdir string // "" for the worker's own
 	Env     []string
 	PTY     bool // with Hosts: tasks write to pseudo-terminals
 	Limit   core.Limit
-	Plan    task.Plan
-	Store   *spool.Store
-	Open    func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
-	Notice  func(string)
-	Do      func(task.Command) task.Reply
-
-	Sign   string
-	Detach bool
-	Out    io.Writer // where a run that was handed over is printed
-	Files  Files
+	Files   Files
+	Sign    string
 }
 
 // Attachment names a run that was handed over.
 type Attachment struct {
 	URL, Run string
-	Plan     task.Plan
-	Store    *spool.Store
-	Open     func(task.Attempt) (out, err io.WriteCloser) // with task.ShowLines
-	Notice   func(string)
+	proc.Outputs
+	Notice func(string)
 }
 
 // Attached brings the results of a run that was handed over: its tasks come in input
@@ -147,18 +151,23 @@ func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Ret
 
 // Work describes a worker: a run whose tasks the engine brings.
 type Work struct {
-	URL      string
-	Queue    string
-	Name     string // "" for the machine's
-	Workdir  string // of tasks that have none; "" for this process's
+	URL     string
+	Queue   string
+	Name    string // "" for the machine's
+	Workdir string // of tasks that have none; "" for this process's
+	TTL     time.Duration
+	Takes
+	Do     func(task.Command) task.Reply
+	Notice func(string)
+}
+
+// Takes says which tasks a worker takes.
+type Takes struct {
 	Labels   []string
-	TTL      time.Duration
-	Commands bool
-	Trust    []string
+	Commands bool                                     // signed ones, beside or instead of values for Template
+	Trust    []string                                 // files of the keys that may sign commands
 	Template Template                                 // without Words, it has none
 	Make     func(t *task.Task, names []string) error // expands the template with the task's Records and Object
-	Do       func(task.Command) task.Reply
-	Notice   func(string)
 }
 
 // Worker takes tasks from the engine, runs them, and brings back their results.
@@ -209,14 +218,18 @@ func (w *wiring) submit() (Executor, error) {
 		}
 	}
 	exec, err := w.far.Submit(Submission{
-		URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
-		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
-		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
-		Plan:  w.plan, Store: w.store, Open: w.stdout.Open, Notice: w.screen.Notice, Do: w.do,
-		Sign: e.Sign, Detach: e.Detach, Out: w.out,
-		Files: Files{
-			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
+		Place: Place{
+			URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		},
+		Load: Load{
+			Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
+			Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+			Files: Files{
+				Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
+			},
+			Sign: e.Sign,
+		},
+		Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Detach: e.Detach, Out: w.out,
 	})
 	if err != nil {
 		return nil, err

@@ -236,7 +236,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return w.submit()
 	}
 	cfg := proc.Config{
-		Dir: o.Pool.Workdir, Env: environ(w.tokens), Plan: w.plan, Store: w.store, Open: w.stdout.Open,
+		Dir: o.Pool.Workdir, Env: environ(w.tokens), Outputs: w.outputs(),
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 	}
 	if w.worker != nil { // all output goes to where the worker takes it

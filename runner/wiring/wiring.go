@@ -11,6 +11,7 @@ import (
 	"crew/runner/control"
 	"crew/runner/jobserver"
 	"crew/runner/journal"
+	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -66,3 +67,8 @@ func (w *wiring) onClose(stop func()) {
 
 // typed reports whether records are read from a terminal.
 func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
+
+// outputs says what becomes of the outputs of tasks.
+func (w *wiring) outputs() proc.Outputs {
+	return proc.Outputs{Plan: w.plan, Store: w.store, Open: w.stdout.Open}
+}

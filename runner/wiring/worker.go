@@ -15,9 +15,12 @@ import (
 func (w *wiring) openWorker() (err error) {
 	if o := w.opts; o.Do == cli.DoWork {
 		w.worker, err = w.far.Work(Work{
-			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, Labels: o.Engine.Labels, TTL: o.Engine.TTL,
-			Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
-			Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill, Do: w.do, Notice: w.screen.Notice,
+			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, TTL: o.Engine.TTL,
+			Takes: Takes{
+				Labels: o.Engine.Labels, Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
+				Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill,
+			},
+			Do: w.do, Notice: w.screen.Notice,
 		})
 	}
 	return err
