@@ -463,6 +463,11 @@ func (t *Template) Fields() []string { return fieldNames(t.any) }
 // of several that have one column each.
 func (t *Template) Counts() bool { return t.any(func(p piece) bool { return p.kind == column }) }
 
+// Joins reports whether one word of the command may hold several records.
+func (t *Template) Joins() bool {
+	return t.words == nil || t.script != nil || slices.ContainsFunc(t.words, func(w word) bool { return w.inner != nil || w.joined })
+}
+
 // Command returns the program that every task runs. ok is false if it varies by
 // task.
 func (t *Template) Command() (program string, ok bool) {

@@ -30,13 +30,16 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		}
 		size, words := t.cfg.Template.Growth(rec.Columns)
 		left.size -= size + pointerSize*words
+		if t.cfg.Template.Joins() {
+			left.word -= size
+		}
 		if left.chars -= size; t.cfg.Stdin {
 			left.chars -= len(rec.text()) + len(t.r.delimiter)
 		}
 		// The second record may change the form of a script. Later ones add at most what
 		// has been taken off, but to a script often much less, so it is worth a look. But
 		// with {N}, any number of records may add nothing.
-		if n < 2 || left.none() && n >= 2*measured && !t.cfg.Template.Counts() {
+		if n < 2 || left.none() && 4*n >= 5*measured && !t.cfg.Template.Counts() {
 			left, measured = t.room(t.queue[:n+1]), n
 		}
 		if left.none() {
@@ -60,17 +63,18 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 // room says how many bytes may be added to a command.
 type room struct {
 	size  int // including NULs and pointers
+	word  int // to one word
 	chars int // as xargs -s counts them, and what the task reads
 }
 
-func (r room) none() bool { return min(r.size, r.chars) < 0 }
+func (r room) none() bool { return min(r.size, r.word, r.chars) < 0 }
 
 // room returns what may be added to the command of recs, and to what people see of it.
 func (t *Tasks) room(recs []Record) room {
 	tk := &task.Task{Records: columnsOf(recs)}
 	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: t.latest + 1})
 	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost)))
-	left.size = min(left.size, maxArgument-longest(tk.Argv))
+	left.word = min(left.word, maxArgument-longest(tk.Argv))
 	if t.cfg.Stdin {
 		left.chars -= len(t.stdin(recs))
 	}

@@ -344,12 +344,12 @@ var (
 // left returns how much the task's command, with what the task adds to the environment,
 // may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
 func (t *Tasks) left(tk *task.Task, argv []string) room {
-	r := room{maxArgument - longest(argv), math.MaxInt}
+	r := room{math.MaxInt, maxArgument - longest(argv), math.MaxInt}
 	if l := t.cfg.Limits.Chars; l > 0 {
 		r.chars = l - charsOf(tk.Argv)
 	}
 	if l := t.cfg.Limits.ArgMax; l > 0 {
-		r.size = min(r.size, l-charsOf(argv)-pointerSize*len(argv)-charsOf(tk.Env)-pointerSize*len(tk.Env))
+		r.size = l - charsOf(argv) - pointerSize*len(argv) - charsOf(tk.Env) - pointerSize*len(tk.Env)
 	}
 	return r
 }
@@ -373,5 +373,5 @@ func (t *Tasks) fits(tk *task.Task) error {
 	if n == 1 {
 		unit = "byte"
 	}
-	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n+min(left.size, left.chars)))
+	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n+min(left.size, left.word, left.chars)))
 }
