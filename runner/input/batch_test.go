@@ -69,12 +69,12 @@ func TestBatchLongArguments(t *testing.T) {
 func TestBatchOfMany(t *testing.T) {
 	var in strings.Builder
 	for i := range 40000 {
-		fmt.Fprintf(&in, "%06d\n", i)
+		fmt.Fprintf(&in, "%060d\n", i)
 	}
-	for command, most := range map[string]int{"echo": 1, "echo {}": 1, "echo x{}": 1, "echo {} | cat": 7, `sh -c "echo {} | cat"`: 7} {
+	for command, most := range map[string]int{"echo": 1, "echo {}": 1, "echo x{}": 1, "echo {} | cat": 30, `sh -c "echo {} | cat"`: 30} {
 		list := tasks(t, lines(in.String()), TasksConfig{
 			Template: template(t, expand.Config{Words: []string{command}, Insert: expand.AtEnd, Batch: true}),
-			Limits:   Limits{Records: 40000, ArgMax: 1 << 20},
+			Limits:   Limits{Records: 40000, ArgMax: 4 << 20},
 		})
 		n := 0
 		for _, tk := range list {
