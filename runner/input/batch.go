@@ -13,6 +13,7 @@ import (
 // cannot be run is a task of its own.
 func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	n, measured := 0, 0 // records of the queue
+	joins := t.cfg.Template.Joins()
 	var left room
 	for most := t.cfg.Limits.Records; most == 0 || n < most; n++ {
 		if n == len(t.queue) {
@@ -30,7 +31,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		}
 		size, words := t.cfg.Template.Growth(rec.Columns)
 		left.size -= size + pointerSize*words
-		if t.cfg.Template.Joins() {
+		if joins {
 			left.word -= size
 		}
 		if left.chars -= size; t.cfg.Stdin {
@@ -39,7 +40,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		// The second record may change the form of a script. Later ones add at most what
 		// has been taken off, but to a script often much less, so it is worth a look. But
 		// with {N}, any number of records may add nothing.
-		if n < 2 || left.none() && 4*n >= 5*measured && !t.cfg.Template.Counts() {
+		if n < 2 || left.none() && joins && 2*n >= 3*measured && !t.cfg.Template.Counts() {
 			left, measured = t.room(t.queue[:n+1]), n
 		}
 		if left.none() {

@@ -71,7 +71,7 @@ func TestBatchOfMany(t *testing.T) {
 	for i := range 40000 {
 		fmt.Fprintf(&in, "%060d\n", i)
 	}
-	for command, most := range map[string]int{"echo": 1, "echo {}": 1, "echo x{}": 1, "echo {} | cat": 30, `sh -c "echo {} | cat"`: 30} {
+	for command, most := range map[string]int{"echo": 1, "echo {}": 1, "echo x{}": 1, "echo {} | cat": 40, `sh -c "echo {} | cat"`: 40} {
 		list := tasks(t, lines(in.String()), TasksConfig{
 			Template: template(t, expand.Config{Words: []string{command}, Insert: expand.AtEnd, Batch: true}),
 			Limits:   Limits{Records: 40000, ArgMax: 4 << 20},
