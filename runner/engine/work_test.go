@@ -55,7 +55,8 @@ func (b *bench) worker(ok func(p *Presence) bool) (p *Presence) {
 	w, err := kv.WatchAll(b.t.Context())
 	require.NoError(b.t, err)
 	defer w.Stop()
-	for {
+	for end := time.Now().Add(crewtest.Patience); ; {
+		require.True(b.t, time.Now().Before(end), "no such worker has come")
 		e := crewtest.Receive(b.t, w.Updates(), "such a worker")
 		p = &Presence{}
 		if e != nil && json.Unmarshal(e.Value(), p) == nil && ok(p) {

@@ -154,13 +154,16 @@ func (w *crewWorker) renew() error {
 	return nil
 }
 
-// extend counts a lease's lease from a time since boot.
+// extend counts a lease from a time since boot. A renewal that was sent when the lease was
+// no longer certain comes too late: the tasks may have been killed, and expire ends it.
 func (w *crewWorker) extend(t *lease, from time.Duration) {
 	w.mu.Lock()
-	t.renewed = from
-	lost := t.lost
+	late := t.lost || t.renewed > 0 && from >= t.renewed+w.work.TTL*fence/100
+	if !late {
+		t.renewed = from
+	}
 	w.mu.Unlock()
-	if g, ok := w.local.(guarded); ok && !lost {
+	if g, ok := w.local.(guarded); ok && !late {
 		g.Lease(time.Now().Add(from + w.work.TTL*lastFence/100 - sinceBoot()))
 	}
 }
@@ -287,7 +290,7 @@ func (w *crewWorker) expire() {
 	w.renewSoon()
 }
 
-// leased reports whether a lease's lease is certain, and the connection not lost for
+// leased reports whether a lease is certain, and the connection not lost for
 // ever, as that of a worker of --ssh can be. Its caller holds mu.
 func (w *crewWorker) leased(t *lease) bool {
 	return !t.lost && !w.s.nc.IsClosed() && sinceBoot() < t.renewed+w.work.TTL*fence/100
