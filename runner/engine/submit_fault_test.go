@@ -161,6 +161,7 @@ func TestFullStream(t *testing.T) {
 // workers take their time.
 func TestBrokerRestarts(t *testing.T) {
 	b := newBroker(t)
+	b.ackWait = 5 * time.Second // a message that was on its way to a worker is lost with the connection
 	var done atomic.Int32
 	slow := func(f *fake, a *Attempt, m jetstream.Msg) {
 		for time.Sleep(5 * time.Millisecond); ; time.Sleep(50 * time.Millisecond) {

@@ -36,13 +36,14 @@ type broker struct {
 	dir     string
 	limits  limits
 	current atomic.Pointer[server.Server]
+	ackWait time.Duration // after which its fakes get a message again
 }
 
 // newBroker starts a server with diskLimits, or others, for a test that runs beside
 // other tests.
 func newBroker(t *testing.T, l ...limits) *broker {
 	t.Parallel()
-	b := &broker{t: t, dir: t.TempDir(), limits: append(l, diskLimits)[0]}
+	b := &broker{t: t, dir: t.TempDir(), limits: append(l, diskLimits)[0], ackWait: time.Hour}
 	b.start()
 	t.Cleanup(b.stop)
 	return b
@@ -129,7 +130,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	})
 	require.NoError(b.t, err)
 	cons, err := f.s.js.CreateConsumer(context.Background(), tasksStream, jetstream.ConsumerConfig{
-		FilterSubject: taskSubject("q", f.presence.ID, ">"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxAckPending: -1,
+		FilterSubject: taskSubject("q", f.presence.ID, ">"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: b.ackWait, MaxAckPending: -1,
 	})
 	require.NoError(b.t, err)
 	cc, err := cons.Consume(func(m jetstream.Msg) {
