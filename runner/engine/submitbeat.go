@@ -51,6 +51,7 @@ func (x *submitter) tick() func() {
 			if n := x.s.nc.Stats().Reconnects; n != reconnects {
 				reconnects = n
 				x.flights.resend(time.Time{})
+				x.end.Go(x.enrol)
 				x.end.Go(func() { // what else there is in the bucket is noticed by its silence
 					_, _ = x.s.present(x.ctx, x.sub.Queue, x.heard)
 				})

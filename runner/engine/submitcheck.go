@@ -13,6 +13,9 @@ const askMost = 1000
 // check asks workers about attempts that they were given more than a TTL ago. It is a
 // safety net: what a worker twice does not know is lost, as after a power cut.
 func (x *submitter) check() {
+	if !x.s.nc.IsConnected() {
+		return
+	}
 	now, asked := time.Now(), map[*worker][]*flight{}
 	x.flights.mu.Lock()
 	for _, f := range x.flights.m {

@@ -22,9 +22,9 @@ import (
 // run's Source, admits each attempt as a task, has its executor publish what comes of
 // it, and keeps the lease without which it must run nothing.
 //
-// It has these goroutines: keepLease, which renews the lease; keep, which ends the tasks
-// if that fails; takeShared, which takes tasks that any worker may run; and those of the
-// connection's subscriptions.
+// It has these goroutines: keep, which renews the lease and ends the tasks if that fails;
+// takeShared, which takes tasks that any worker may run; and those of the connection's
+// subscriptions.
 type crewWorker struct {
 	// configuration
 
@@ -156,7 +156,6 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 			return nil, fmt.Errorf("join the engine's workers: %w", err)
 		}
 		go w.takeShared()
-		go w.keepLease()
 		w.keep()
 	}
 	<-w.over

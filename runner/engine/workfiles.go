@@ -111,7 +111,7 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	defer h.mu.Unlock()
 	info, err := os.Lstat(below(h.dir, h.path))
 	as := err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
-	if as && h.content == filepath.Ext(f.Object) {
+	if as && uint32(info.Mode().Perm()) == f.Mode && h.content == filepath.Ext(f.Object) {
 		return nil // it is as it was fetched
 	}
 	h.content = ""

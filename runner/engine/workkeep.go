@@ -49,45 +49,40 @@ type lease struct {
 // stopped.
 type guarded interface{ Lease(until time.Time) }
 
-// keepLease renews the lease in time, or when it is nudged, until the run is over.
-func (w *crewWorker) keepLease() {
-	for pause := w.work.TTL / 4; ; {
-		select {
-		case <-w.over:
-			return
-		case <-w.kick:
-		case <-time.After(pause):
-		}
-		if !w.s.nc.IsConnected() { // reconnected nudges
-			continue
-		}
-		if err := w.renew(); err != nil {
-			w.tell("the lease of this worker could not be renewed: %v", err)
-			pause = w.work.TTL / 20
-		} else {
-			w.progress()
-			pause = w.work.TTL / 4
-		}
-	}
-}
-
-// keep ends the tasks if the lease cannot be renewed, and looks for what else is late,
-// until the run is over.
+// keep has the lease renewed in time, or when it is nudged, until the run is over, and
+// ends the tasks if that fails for too long. A renewal begins only after expire has
+// returned, so it never concerns a lease that has run out.
 func (w *crewWorker) keep() {
 	look := time.NewTicker(max(min(lookEvery, w.work.TTL/40), leastLook))
 	defer look.Stop()
 	status := w.s.nc.StatusChanged(nats.CONNECTED)
+	results := make(chan error, 1)
+	busy, due := false, time.Now().Add(w.work.TTL/4)
 	for {
 		select {
 		case <-w.over:
 			return
+		case <-w.kick:
+			due = time.Time{}
 		case <-status:
 			w.reconnected()
+			due = time.Time{}
+		case err := <-results:
+			if busy = false; err == nil {
+				w.progress()
+			} else {
+				w.tell("the lease of this worker could not be renewed: %v", err)
+				due = time.Now().Add(w.work.TTL / 20)
+			}
 		case <-look.C:
 		}
 		w.expire()
 		w.endSilent()
 		w.out.again(false)
+		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
+			busy, due = true, time.Now().Add(w.work.TTL/4)
+			go func() { results <- w.renew() }()
+		}
 	}
 }
 
@@ -104,7 +99,6 @@ func (w *crewWorker) reconnected() {
 	}
 	w.mu.Unlock()
 	w.out.again(true)
-	w.renewSoon()
 }
 
 // renew renews the worker's record, under a new ID if the lease is lost.
