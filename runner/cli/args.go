@@ -45,6 +45,9 @@ func (c *command) split(args []string) (line, error) {
 		default:
 			uses, args, err = c.splitShort(arg, next)
 		}
+		if err != nil && c.operands == takesVerb && len(l.rest) > 0 {
+			return line{}, c.noVerb(l.rest)
+		}
 		if err != nil {
 			return line{}, ofWorker(err, l.uses, arg)
 		}

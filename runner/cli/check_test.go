@@ -119,6 +119,8 @@ func TestRefusals(t *testing.T) {
 		{"ctl", "crew ctl needs a verb, such as ls or status: see crew ctl --help"},
 		{"ctl frob", `crew ctl knows no "frob": see crew ctl --help`},
 		{"ctl statsu", `crew ctl knows no "statsu": did you mean status?`},
+		{"ctl statsu --json 1", `crew ctl knows no "statsu": did you mean status?`},
+		{"worker --engine nats://h -S h echo", "worker and -S do not go together: it is for runs, which workers carry out: give them -S"},
 		{"ctl kill 1", `crew ctl knows no "kill": write crew ctl cancel`},
 		{"ctl re", `crew ctl knows no "re": did you mean resume, resize or retry?`},
 		{"ctl ls mine", `"mine" is one word too many: write crew ctl ls`},

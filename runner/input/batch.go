@@ -40,7 +40,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		// The second record may change the form of a script. Later ones add at most what
 		// has been taken off, but to a script often much less, so it is worth a look. But
 		// with {N}, any number of records may add nothing.
-		if n < 2 || left.none() && joins && 2*n >= 3*measured && !t.cfg.Template.Counts() {
+		if n < 2 || left.none() && joins && 8*n >= 9*measured && !t.cfg.Template.Counts() {
 			left, measured = t.room(t.queue[:n+1]), n
 		}
 		if left.none() {
