@@ -65,7 +65,8 @@ func (o *outputs) open(first, end int64) error {
 			_ = os.Remove(filepath.Join(o.dir, e.Name()))
 		}
 	}
-	if slices.Sort(firsts); len(firsts) == 0 {
+	created := len(firsts) == 0
+	if slices.Sort(firsts); created {
 		firsts = []int64{end}
 	}
 	for _, n := range firsts {
@@ -74,7 +75,10 @@ func (o *outputs) open(first, end int64) error {
 		}
 	}
 	o.drop(first)
-	return o.last().Truncate(end - o.last().first)
+	if err := o.last().Truncate(end - o.last().first); err != nil || !created {
+		return err
+	}
+	return syncDir(o.dir)
 }
 
 // add opens or creates the file with the offset first.
