@@ -85,6 +85,20 @@ type Recorder interface {
 	Idle()
 }
 
+// Maker looks after the files that tasks make (task.Making). It is safe for concurrent use;
+// each method may do what takes time.
+type Maker interface {
+	// Check returns the result of a task that need not run, which is recorded unless an
+	// earlier run has done so, or nil.
+	Check(t *task.Task) *task.Result
+	// Begin prepares an attempt, and may set its Temp. It returns the result of one that
+	// cannot start, or else nil; then End follows.
+	Begin(a *task.Attempt) *task.Result
+	// End keeps what an attempt has made if that succeeded, and removes it otherwise. It
+	// changes the result if that cannot be kept.
+	End(r *task.Result)
+}
+
 // Sink consumes events in order, a batch at a time, from one goroutine. An error
 // from Consume ends the run. Then only Close is called, except after an EPIPE: the
 // run may go on without the reader, and Consume can count what is lost. Close is
@@ -102,6 +116,7 @@ type Run struct {
 	exec     Executor
 	streamer Streamer    // exec, if it is one; else nil
 	rec      Recorder    // nil for none
+	maker    Maker       // nil if no task has a Making
 	tokens   core.Tokens // nil for none
 	pump     *pump
 	began    time.Time
@@ -136,6 +151,9 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	return r, nil
 }
 
+// Make has m look after the files that tasks make. It must come before Wait.
+func (r *Run) Make(m Maker) { r.maker = m }
+
 // Wait runs the tasks until all are done or a command ends the run, and closes
 // the sinks. It is called once.
 //
@@ -168,23 +186,41 @@ func (r *Run) Do(cmd task.Command) task.Reply {
 // attempt can start, the first goes to mine instead of a goroutine of its own,
 // unless mine is nil. Once the run is over, do does nothing.
 func (r *Run) do(fact func(*core.Core), mine *turn) {
-	for refused := r.step(fact, mine); len(refused) > 0; {
+	for refused, checks := r.step(fact, mine); len(refused)+len(checks) > 0; {
 		if r.rec != nil {
 			for _, res := range refused {
 				r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 			}
 		}
-		refused = r.step(func(c *core.Core) { c.Ended(refused...) }, nil)
+		skipped := make([]*task.Result, len(checks))
+		for i, t := range checks {
+			skipped[i] = r.check(t)
+		}
+		refused, checks = r.step(func(c *core.Core) {
+			c.Ended(refused...)
+			for i, t := range checks {
+				c.Checked(t, skipped[i])
+			}
+		}, nil)
 	}
 }
 
-// step does the work of do, and returns the results that are to be recorded before the
-// run goes on with them.
-func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
+// check returns the result of a task that need not run, once that is recorded, or nil.
+func (r *Run) check(t *task.Task) *task.Result {
+	res := r.maker.Check(t)
+	if res != nil && r.rec != nil && !res.Earlier && !res.Known() {
+		r.rec.Ended(task.Attempt{Task: t}, res, true)
+	}
+	return res
+}
+
+// step does the work of do. It returns the results that are to be recorded, and the tasks
+// that are to be checked, before the run goes on with them.
+func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, checks []*task.Task) {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
-		return nil
+		return nil, nil
 	}
 	now := r.began.Add(time.Since(r.began)) // half the cost of time.Now
 	fx := r.core.Step(now, fact)
@@ -208,7 +244,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, refused := fx.Wakes, fx.Acts, fx.Refused
+	wakes, acts, refused, checks := fx.Wakes, fx.Acts, fx.Refused, fx.Checks
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -220,7 +256,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
 	}
-	return refused
+	return refused, checks
 }
 
 // start has goroutines run what starts.

@@ -36,7 +36,7 @@ func (r *Run) work(t *turn) {
 		if r.rec != nil {
 			r.rec.Started(t.attempt, false)
 		}
-		res := r.exec.Run(t.ctx, t.attempt)
+		res := r.attempt(t)
 		if r.rec != nil {
 			verdicts = r.record(t.attempt.Slot, []*task.Result{res}, verdicts)
 		}
@@ -46,6 +46,19 @@ func (r *Run) work(t *turn) {
 	if r.rec != nil {
 		r.rec.Idle()
 	}
+}
+
+// attempt runs an attempt, between what its files need before and after it.
+func (r *Run) attempt(t *turn) *task.Result {
+	if t.attempt.Task.Makes == nil {
+		return r.exec.Run(t.ctx, t.attempt)
+	}
+	res := r.maker.Begin(&t.attempt)
+	if res == nil {
+		res = r.exec.Run(t.ctx, t.attempt)
+		r.maker.End(res)
+	}
+	return res
 }
 
 // record has the ends of attempts of a slot decided and recorded. It returns the
@@ -69,7 +82,14 @@ func (r *Run) record(slot task.Slot, ended []*task.Result, verdicts []core.Verdi
 func (r *Run) serve(slot task.Slot) {
 	var verdicts []core.Verdict
 	var t turn
+	var unmade []*task.Result // of attempts that could not start
 	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
+		for _, res := range ended {
+			if res.Task.Makes != nil {
+				r.maker.End(res)
+			}
+		}
+		ended, unmade = append(ended, unmade...), nil
 		if r.rec != nil && len(ended) > 0 {
 			verdicts = r.record(slot, ended, verdicts)
 		}
@@ -83,6 +103,12 @@ func (r *Run) serve(slot task.Slot) {
 				r.rec.Idle()
 			}
 		}
+		if r.maker != nil {
+			t.taken, unmade = r.beginAll(t.taken)
+		}
+		if len(unmade) > 0 {
+			r.streamer.Wake(slot.ID)
+		}
 		return t.taken, t.left
 	}
 	for again := true; again; {
@@ -90,6 +116,21 @@ func (r *Run) serve(slot task.Slot) {
 		again = false
 		r.do(func(c *core.Core) { again = c.Served(slot.ID) }, nil)
 	}
+}
+
+// beginAll prepares the files of attempts. It returns those that can start, and the results
+// of the others.
+func (r *Run) beginAll(all []task.Attempt) (begun []task.Attempt, unmade []*task.Result) {
+	for _, a := range all {
+		if a.Task.Makes != nil {
+			if res := r.maker.Begin(&a); res != nil {
+				unmade = append(unmade, res)
+				continue
+			}
+		}
+		begun = append(begun, a)
+	}
+	return begun, unmade
 }
 
 // read is the reader.

@@ -54,7 +54,7 @@ func (k *Sink) noteAll(batch []task.Event) {
 // note remembers how a task ended. The caller must hold mu.
 func (k *Sink) note(e *task.Event) {
 	r := e.Result
-	if e.Task.Done != nil || r.Unbegun {
+	if r.Known() || r.Unbegun {
 		return
 	}
 	if r.Attempt > 1 || len(r.Before) > 0 {

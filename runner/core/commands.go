@@ -142,6 +142,7 @@ func (c *Core) retry(id uint64) (uint64, error) {
 		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	}
 	c.queue.memory.forget(id)
+	c.queue.makers.release(was.task)
 	again := *was.task
 	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
 	again.Failures, again.Known = 0, nil
@@ -164,7 +165,7 @@ func (c *Core) snapshot() *task.Snapshot {
 	}
 	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })
 	s.Waiting = c.waiting()
-	s.Queued, s.Buffer = c.queue.count[queued], c.buffer()
+	s.Queued, s.Buffer = c.queue.ahead(), c.buffer()
 	s.Aside, _ = c.queue.aside()
 	return s
 }

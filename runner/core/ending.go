@@ -96,8 +96,8 @@ func (c *Core) halt(r *task.Result) {
 	if h.When == Never || d.Reason >= Halted {
 		return
 	}
-	ok, failed := s.Here()
-	n := [...]int64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed}[h.On]
+	ok, failed, skipped := s.Here()
+	n := [...]int64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed + skipped}[h.On]
 	if n > d.count {
 		d.count, d.counted = n, r
 	}
@@ -184,7 +184,7 @@ func (c *Core) killAll(why string) {
 func (c *Core) enter(p phase, kind task.Kind, why string) {
 	c.end.phase = p
 	c.endFeed()
-	waiting := c.ids(queued, parked, held, delayed)
+	waiting := c.ids(queued, parked, held, checking, delayed)
 	retries := 0
 	for _, id := range waiting {
 		if len(c.entries[id].before) > 0 {

@@ -11,13 +11,14 @@ import (
 type state uint8
 
 const (
-	nowhere state = iota // not admitted, or finished
-	queued               // in the policy
-	parked               // in the limiter
-	held                 // waiting for the tasks that it comes after
-	delayed              // waiting for its next attempt
-	running              // in a slot
-	decided              // its end is being recorded; a task that ran still holds its slot
+	nowhere  state = iota // not admitted, or finished
+	queued                // in the policy
+	parked                // in the limiter
+	held                  // waiting for the tasks that it comes after
+	checking              // being looked at whether it has to run
+	delayed               // waiting for its next attempt
+	running               // in a slot
+	decided               // its end is being recorded; a task that ran still holds its slot
 	states
 )
 

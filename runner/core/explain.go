@@ -228,9 +228,9 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 func (c *Core) reason(e, first *entry) *task.Blocking {
 	b := &task.Blocking{By: task.BySlots, Tasks: 1, None: c.pool.capacity == 0}
 	switch {
-	case e.state == decided:
+	case e.state == decided, e.state == checking:
 		return nil
-	case e.state == held:
+	case e.state == held && len(e.task.After) > 0:
 		b.By = task.ByAfter
 		for _, id := range e.task.After {
 			if b.ID == 0 && c.entries[id] != nil {

@@ -62,9 +62,9 @@ func (c *Core) room() int {
 	if c.input.over() || c.end.phase > going || c.end.sealed || c.crowded() || o.full() {
 		return 0
 	}
-	n := c.buffer() - q.count[queued]
+	n := c.buffer() - q.ahead()
 	if most := c.cfg.Queue.Bytes; most > 0 && q.bytes[queued] >= most {
-		n = min(n, cmp.Or(c.cfg.Queue.Few, fewTasks)-q.count[queued])
+		n = min(n, cmp.Or(c.cfg.Queue.Few, fewTasks)-q.ahead())
 	}
 	if o.order != nil {
 		n = min(n, c.cfg.Order.Window-int(o.stats.Admitted-o.stats.Released))
@@ -106,7 +106,7 @@ func (c *Core) admit(t *task.Task) {
 	}
 	c.output.stats.Apply(c.output.event(task.Admitted, t.ID, t))
 	e := c.newEntry()
-	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, t.Failures
+	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
 	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
 	if k := t.Known; k != nil {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
@@ -115,21 +115,25 @@ func (c *Core) admit(t *task.Task) {
 		e.item.Key, e.item.Place = sched.Hash(t.Key), sched.Place(t.Key)
 	}
 	c.entries[t.ID] = e
-	waits, vain := c.queue.holds(e)
 	switch {
 	case t.Done != nil:
 		c.finish(e, t.Done)
 		c.halt(nil) // fewer tasks are left, so the share that counts has grown
+		return
 	case t.Err != nil:
 		c.refuse(e, t.Err)
+		return
 	case c.end.phase > going:
 		c.notRun(e)
-	case vain != nil:
-		c.refuse(e, vain)
+		return
+	}
+	switch waits, err := c.queue.holds(e); {
+	case err != nil:
+		c.refuse(e, err)
 	case waits:
 		c.queue.set(e, held)
 	default:
-		c.enqueue(e)
+		c.ready(e)
 	}
 }
 

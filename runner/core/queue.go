@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"crew/runner/task"
@@ -24,13 +23,14 @@ type queue struct {
 	limit     *sched.Limiter // nil without a limit per key
 	delayed   *sched.Delay
 	after     map[uint64][]uint64 // by task: those that come after it
-	memory    memory              // of those that have failed; empty without Feed.Remember
-	nextStart time.Time           // not before this time, because of Pool.Delay
+	makers    makers
+	memory    memory    // of those that have failed; empty without Feed.Remember
+	nextStart time.Time // not before this time, because of Pool.Delay
 	paused    bool
 }
 
 func newQueue(cfg Queue, entries map[uint64]*entry) queue {
-	q := queue{entries: entries, policy: cfg.Policy, delayed: sched.NewDelay(), after: map[uint64][]uint64{}}
+	q := queue{entries: entries, policy: cfg.Policy, delayed: sched.NewDelay(), after: map[uint64][]uint64{}, makers: newMakers()}
 	if cfg.PerKey > 0 && !q.policy.Serial() {
 		// A serial policy keeps the order of a key itself. A limiter would give
 		// the turn of a task that waits for its retry to the next one and jam it.
@@ -56,8 +56,11 @@ func (q *queue) aside() (n, bytes int) {
 // waits returns the number of waiting tasks.
 func (q *queue) waits() int {
 	n, _ := q.aside()
-	return q.count[queued] + n
+	return q.ahead() + n
 }
+
+// ahead returns the number of tasks in the read-ahead.
+func (q *queue) ahead() int { return q.count[queued] + q.count[checking] }
 
 // push gives a task to the limiter and then to the policy. It returns false if the
 // policy has no slot that would ever take it.
@@ -116,55 +119,6 @@ func (q *queue) abandon() { q.limit, q.delayed = nil, sched.NewDelay() }
 func (q *queue) blocks(yield func(sched.Block) bool) {
 	if q.count[queued] > 0 { // else what it holds has been abandoned
 		q.policy.Blocks(yield)
-	}
-}
-
-// Tasks may come after others (task.Task.After): they start once all of those have
-// succeeded, and if one ends otherwise they end as start-failed.
-
-// holds reports whether a task has to wait for others. The error is that it waits
-// in vain.
-func (q *queue) holds(e *entry) (bool, error) {
-	for _, id := range e.task.After {
-		if first := q.entries[id]; first != nil {
-			q.after[id] = append(q.after[id], e.item.ID)
-			e.awaits++
-		} else if was, ok := q.memory.tasks[id]; ok {
-			return false, inVain(id, was.outcome)
-		}
-	}
-	return e.awaits > 0, nil
-}
-
-func inVain(id uint64, o task.Outcome) error {
-	return fmt.Errorf("task %d, which it comes after, did not succeed: %v", id, o)
-}
-
-// waiting returns the tasks that wait for one to succeed.
-func (q *queue) waiting(id uint64) (list []*entry) {
-	for _, id2 := range q.after[id] {
-		if e := q.entries[id2]; e != nil && e.state == held {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// goOn tells the tasks that come after one how that has ended.
-func (c *Core) goOn(id uint64, o task.Outcome) {
-	if len(c.queue.after) == 0 {
-		return
-	}
-	waiting := c.queue.waiting(id)
-	delete(c.queue.after, id)
-	for _, e := range waiting {
-		if o == task.OK {
-			if e.awaits--; e.awaits == 0 {
-				c.enqueue(e)
-			}
-		} else if c.end.phase == going { // otherwise it ends as not run
-			c.refuse(e, inVain(id, o))
-		}
 	}
 }
 

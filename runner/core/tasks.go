@@ -65,7 +65,7 @@ func (c *Core) begin(e *entry, slot int) {
 	}
 	retry := 0
 	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost && !e.back {
-		retry = e.failures - e.task.Failures
+		retry = e.failures - int(e.task.Failures)
 	}
 	ev := c.output.event(task.Started, e.task.ID, e.task)
 	ev.Slot, ev.Host, ev.Attempt, ev.Retries = slot, e.slot.Host, e.number, retry
@@ -155,7 +155,7 @@ func (c *Core) recorded(e *entry) {
 		c.finish(e, r)
 		return
 	}
-	wait, before := time.Duration(0), e.failures-e.task.Failures+e.losses
+	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.losses
 	switch {
 	case r.Unbegun:
 		wait = time.Duration(min(e.returned, 10)) * returnedWait
@@ -251,11 +251,12 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	if b := e.task.Block; b != nil && b.Free != nil {
 		b.Free() // no attempt follows, however long the result waits to be shown
 	}
+	done, key := e.task, e.item.Key
 	*e = entry{}
 	c.spare = append(c.spare, e)
 	c.output.release(id)
-	c.goOn(id, r.Outcome)
-	if r != r.Task.Done {
+	c.goOn(done, key, r.Outcome)
+	if !r.Known() {
 		c.judge(r)
 	}
 }

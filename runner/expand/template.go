@@ -347,7 +347,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 func (t *Template) Argv(v Values) []string {
 	var tk task.Task
 	t.Fill(&tk, v)
-	return tk.ExecOn(0, "")
+	return tk.ExecOn(0, "", "")
 }
 
 // Fill sets tk's command to the one for v, and its Err if v holds a value that cannot

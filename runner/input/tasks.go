@@ -356,7 +356,7 @@ func (t *Tasks) left(tk *task.Task, argv []string) room {
 
 // fits returns an error if the system would not accept the command.
 func (t *Tasks) fits(tk *task.Task) error {
-	argv := tk.ExecOn(0, "")
+	argv := tk.ExecOn(0, "", "")
 	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL

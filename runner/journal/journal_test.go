@@ -293,7 +293,7 @@ func TestAttemptsGoOn(t *testing.T) {
 		is := func(attempts, failures int) (*Journal, *task.Task) {
 			j := opened(t, cfg)
 			tk := first(t, j, "x a")
-			require.Equal(t, []int{attempts, failures}, []int{tk.Attempts, tk.Failures})
+			require.Equal(t, []int{attempts, failures}, []int{tk.Attempts, int(tk.Failures)})
 			return j, tk
 		}
 		j, tk := is(0, 0)
@@ -337,7 +337,7 @@ func TestLostAttempts(t *testing.T) {
 		for range 2 {
 			j = opened(t, cfg)
 			tk = first(t, j, "x a")
-			require.Equal(t, []int{3, 1}, []int{tk.Attempts, tk.Failures})
+			require.Equal(t, []int{3, 1}, []int{tk.Attempts, int(tk.Failures)})
 			require.NoError(t, j.Close())
 		}
 		j = opened(t, cfg)
@@ -398,7 +398,7 @@ func TestEarlierAttemptsAreKnown(t *testing.T) {
 		}
 		require.NoError(t, j.Close())
 		j, tk = reopened(9, 1, 12, 13, 14, 15, 16, 17, 18, 19, 20)
-		require.Equal(t, []int{20, 18}, []int{tk.Attempts, tk.Failures})
+		require.Equal(t, []int{20, 18}, []int{tk.Attempts, int(tk.Failures)})
 		fail.attempt(j, tk, 21, false)
 		require.NoError(t, j.Close())
 		j, tk = reopened(10, 1, 13, 14, 15, 16, 17, 18, 19, 20, 21)

@@ -176,7 +176,7 @@ func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, err
 	if e.has(done) {
 		j.recallEnded(t, e)
 	} else {
-		t.Failures = int(e.failures)
+		t.Failures = int32(e.failures)
 		j.past.restoreTries(t)
 	}
 	return t, err

@@ -511,7 +511,7 @@ func TestQueueForgets(t *testing.T) {
 		require.NotNil(t, got[3].Done)
 		require.False(t, got[3].Done.Earlier)
 		require.Len(t, known(got[5]).Before, 1, "its failed attempt")
-		require.Equal(t, []int{1, 1}, []int{got[5].Attempts, got[5].Failures})
+		require.Equal(t, []int{1, 1}, []int{got[5].Attempts, int(got[5].Failures)})
 		for _, id := range []uint64{4, 5, 6, 7} {
 			require.Len(t, got[id].Env, 2)
 		}

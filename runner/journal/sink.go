@@ -30,7 +30,7 @@ func (c *Commit) Consume(events []task.Event) error {
 	j, ended := c.journal, false
 	for i := range events {
 		e := &events[i]
-		if e.Kind != task.Finished || e.Task.Done != nil || !j.finishes(e.Result) {
+		if e.Kind != task.Finished || e.Result.Known() || !j.finishes(e.Result) {
 			continue
 		}
 		ended = true
@@ -172,7 +172,7 @@ func (s *Shown) finished(e *task.Event) {
 	switch {
 	case id == identity{} || !s.journal.finishes(e.Result) || e.Result.Earlier && e.Result.Logged:
 		return
-	case (!out.shownAtEnd() || e.Task.Done != nil) && !e.Result.Earlier:
+	case (!out.shownAtEnd() || e.Result.Known()) && !e.Result.Earlier:
 		s.pending[e.ID] = id
 	}
 	if out.Logs && !s.journal.logsFailed {

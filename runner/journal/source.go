@@ -50,7 +50,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	case !e.reusable(), e.outcome.Failed() && past.RetryFailed:
 		t.Identity, t.Attempts = e.id, int(e.attempts)
 		if !e.has(done) {
-			t.Failures = int(e.failures)
+			t.Failures = int32(e.failures)
 			s.journal.past.restoreTries(t)
 		}
 	case e.has(shown|logged) && !past.Replay && !past.Recall:

@@ -56,7 +56,7 @@ func (c *CI) Consume(events []task.Event) error {
 		switch e := &events[i]; {
 		case e.Kind == task.Retried && e.Result.Outcome.Failed() && e.Result.Outcome != task.Lost:
 			c.retried[e.ID] = outputEnd(e.Result)
-		case e.Kind == task.Finished && e.Task.Done == nil:
+		case e.Kind == task.Finished && !e.Result.Known():
 			c.finished(e)
 			delete(c.retried, e.ID)
 		}

@@ -31,7 +31,7 @@ func (c *CI) summary(s *task.Stats) string {
 	}
 	b.WriteString("| succeeded | failed | flaky | cancelled | not run |\n|--:|--:|--:|--:|--:|\n")
 	fmt.Fprintf(&b, "| %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Cancelled), s.Of(task.NotRun))
-	_, failedHere := s.Here()
+	_, failedHere, _ := s.Here()
 	list(&b, "Failed", c.failed, failedHere)
 	list(&b, "Flaky", c.flaky, s.Flaky)
 	list(&b, "Slowest", c.slowest, int64(len(c.slowest)))

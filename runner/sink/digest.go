@@ -104,13 +104,13 @@ func (d *Digest) finished(e *task.Event) {
 		d.ended++
 	}
 	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked && !b.Earlier })
-	if e.Task.Done == nil && leaked {
+	if !e.Result.Known() && leaked {
 		if d.leaks++; d.leaks <= digestTasks {
 			d.leaked = append(d.leaked, e.ID)
 		}
 	}
 	switch {
-	case e.Task.Done == nil && r.Flaky() && len(d.flaky) < digestFlaky:
+	case !e.Result.Known() && r.Flaky() && len(d.flaky) < digestFlaky:
 		d.flaky = append(d.flaky, describeEarlier(fmt.Sprintf("flaky task %d: %s", e.ID, r.FlakyVerdict()), e.Task, r))
 	case !r.Outcome.Failed():
 	case r.Earlier:

@@ -37,7 +37,7 @@ func NewFailures(screen *Screen) *Failures { return &Failures{screen: screen, no
 func (f *Failures) Consume(events []task.Event) error {
 	for i := range events {
 		// The end of the run tells of a command that nothing can run.
-		if e := &events[i]; e.Kind == task.Finished && e.Result.Outcome.Failed() && e.Task.Done == nil && !e.Result.BadCommand {
+		if e := &events[i]; e.Kind == task.Finished && e.Result.Outcome.Failed() && !e.Result.Known() && !e.Result.BadCommand {
 			if f.held++; f.held == 1 {
 				f.only = f.line(e.Task, e.Result)
 			}

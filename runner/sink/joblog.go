@@ -147,7 +147,7 @@ func (j *Joblog) Consume(events []task.Event) error {
 		}
 		from := len(j.buf)
 		j.buf = appendRow(j.buf, e)
-		if e.Task.Done == nil {
+		if !e.Result.Known() {
 			continue
 		}
 		if row := withoutSeq(string(j.buf[from:])); j.had[row] > 0 {

@@ -95,7 +95,7 @@ func (s *Results) write(e *task.Event) error {
 		dir = filepath.Join(s.real, rest)
 	}
 	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
-	retried, replayed := e.Kind == task.Retried, e.Task.Done != nil
+	retried, replayed := e.Kind == task.Retried, e.Result.Known()
 	n := len(r.Before)
 	first := n == 0 || r.Before[n-1].Earlier // of the task's attempts in this run
 	if retried {

@@ -89,7 +89,7 @@ func (s *Stats) Apply(e *Event) {
 		s.lost(e.Result)
 	case Finished:
 		s.ByOutcome[e.Result.Outcome]++
-		if e.Task != nil && e.Task.Done != nil {
+		if e.Result.Known() {
 			s.Earlier[e.Result.Outcome]++
 		} else if e.Result.Flaky() {
 			s.Flaky++
@@ -154,8 +154,8 @@ func (s *Stats) Elapsed(now time.Time) time.Duration { return s.Clock.At(now).Su
 // Finished returns the number of finished tasks.
 func (s *Stats) Finished() int64 { return sum(s.ByOutcome[:]) }
 
-// Done returns the number of tasks that succeeded or failed.
-func (s *Stats) Done() int64 { return s.ByOutcome[OK] + s.Failed() }
+// Done returns the number of tasks that succeeded, failed or were skipped.
+func (s *Stats) Done() int64 { return s.ByOutcome[OK] + s.ByOutcome[Skipped] + s.Failed() }
 
 // Resumed returns the number of tasks that an earlier run finished.
 func (s *Stats) Resumed() int64 { return sum(s.Earlier[:]) }
@@ -182,9 +182,9 @@ func failed(by *[Outcomes]int64) (n int64) {
 // Of returns the number of tasks that ended with o.
 func (s *Stats) Of(o Outcome) int64 { return s.ByOutcome[o] }
 
-// Here returns how many tasks succeeded and failed in this run.
-func (s *Stats) Here() (ok, bad int64) {
-	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier)
+// Here returns how many tasks succeeded, failed and were skipped in this run.
+func (s *Stats) Here() (ok, bad, skipped int64) {
+	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier), s.ByOutcome[Skipped] - s.Earlier[Skipped]
 }
 
 // Own returns the totals without the tasks that an earlier run finished. All tasks must
@@ -205,6 +205,6 @@ func (s *Stats) Rate(now time.Time) float64 {
 	if s.Start.IsZero() || passed <= 0 {
 		return 0
 	}
-	ok, bad := s.Here()
+	ok, bad, _ := s.Here()
 	return float64(ok+bad) / passed.Seconds()
 }

@@ -22,13 +22,15 @@ const (
 	// BadAnswer means that a persistent worker broke its protocol: it answered something
 	// else, or ended without an answer although it reported no failure.
 	BadAnswer
+	NoOutput // it succeeded, but a file that it should have made is not there or cannot be kept
+	Skipped  // it did not run, since what it makes is up to date
 	Outcomes // number of outcomes, including the invalid zero
 )
 
 var outcomeNames = [Outcomes]string{
 	OK: "ok", Exit: "exit", Signal: "signal", Timeout: "timeout",
 	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run", Lost: "lost",
-	BadAnswer: "bad-answer",
+	BadAnswer: "bad-answer", NoOutput: "no-output", Skipped: "skipped",
 }
 
 // String returns the outcome's name as used in the man page and in JSON.
@@ -55,8 +57,15 @@ func (o *Outcome) UnmarshalText(name []byte) error {
 // Failed reports whether the outcome counts as a failure of the task. Cancelled
 // and NotRun do not: the task had no chance to succeed.
 func (o Outcome) Failed() bool {
-	return o == Exit || o == Signal || o == Timeout || o == StartFailed || o == Lost || o == BadAnswer
+	switch o {
+	case Exit, Signal, Timeout, StartFailed, Lost, BadAnswer, NoOutput:
+		return true
+	}
+	return false
 }
+
+// Succeeded reports whether tasks that come after one with this outcome may start.
+func (o Outcome) Succeeded() bool { return o == OK || o == Skipped }
 
 // HasCode reports whether a result with this outcome has an exit status.
 func (o Outcome) HasCode() bool { return o == OK || o == Exit || o == StartFailed }

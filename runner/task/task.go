@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,7 +30,6 @@ type Task struct {
 	Identity [16]byte  // the same in every run; zero if the task is not recorded
 	Done     *Result   // its result in an earlier run; nil if it has to run
 	Attempts int       // attempts that ended in earlier runs; numbers go on from there
-	Failures int       // how many of these used up a retry
 	Known    *Attempts `json:"-"` // what is known of these; nil for nothing
 
 	// what to run
@@ -49,6 +49,10 @@ type Task struct {
 	// the next size that is allocated is 384, with which crew itself takes 1.04 times as
 	// long for a record of a persistent worker.
 	Protocol Protocol
+
+	Failures int32 // how many of Attempts used up a retry
+
+	Makes *Making // the files that it makes; nil for none
 
 	// how to run it
 
@@ -73,11 +77,13 @@ type Attempts struct {
 	Omitted int
 }
 
-// Mark is the position of a {%} or {host} in a task's command or tag. These stand for
-// the number and the host of the slot, which is known only when an attempt starts.
+// Mark is a position in a task's command or tag where something stands that is known only
+// when an attempt starts: there is a {%} or {host}, for the number and the host of the slot,
+// or the base name of a file that the task makes, which gets a temporary name.
 type Mark struct {
-	Word int // index in Argv, InTag, or InExec less the index in Exec
-	Off  int // in bytes
+	Word int  // index in Argv, InTag, or InExec less the index in Exec
+	Off  int  // in bytes
+	Temp bool `json:",omitempty"` // Attempt.Temp goes there in the command to run
 }
 
 // Words of marks that are not in Argv: InTag is the task's tag, InExec the first word of
@@ -93,24 +99,27 @@ const (
 	HostMark   = "{host}"
 )
 
-// fill fills the slot's number and host into text at the marks of the given word.
-func (t *Task) fill(text string, word int, o *Origin) string {
+// fill fills the slot's number and host, and temp, into text at the marks of the given word.
+func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 	var b []byte
 	from := 0
 	for _, m := range t.Marks {
-		if m.Word != word {
+		if m.Word != word || m.Temp && temp == "" {
 			continue
 		}
 		b = append(b, text[from:m.Off]...)
-		if strings.HasPrefix(text[m.Off:], HostMark) {
+		switch from = m.Off; {
+		case m.Temp:
+			b = append(b, temp...)
+		case strings.HasPrefix(text[m.Off:], HostMark):
 			b = append(b, o.Host...)
-			from = m.Off + len(HostMark)
-		} else {
+			from += len(HostMark)
+		default:
 			b = strconv.AppendInt(b, int64(o.Slot), 10)
-			from = m.Off + len(NumberMark)
+			from += len(NumberMark)
 		}
 	}
-	if from == 0 {
+	if b == nil {
 		return text
 	}
 	return string(append(b, text[from:]...))
@@ -118,25 +127,25 @@ func (t *Task) fill(text string, word int, o *Origin) string {
 
 // ArgvOn returns the task's command, as it is shown, in a slot of a host, which is empty
 // for this machine. The caller must not change it.
-func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, 1, slot, host) }
+func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, 1, slot, host, "") }
 
-// ExecOn is ArgvOn for the command to run.
-func (t *Task) ExecOn(slot int, host string) []string {
+// ExecOn is ArgvOn for the command to run, with the temporary names of an attempt.
+func (t *Task) ExecOn(slot int, host, temp string) []string {
 	if t.Exec == nil {
-		return t.ArgvOn(slot, host)
+		return t.wordsOn(t.Argv, 0, 1, slot, host, temp)
 	}
-	return t.wordsOn(t.Exec, InExec, -1, slot, host)
+	return t.wordsOn(t.Exec, InExec, -1, slot, host, temp)
 }
 
 // wordsOn fills in words. The Word of the marks is first in the first one, and goes on in steps.
-func (t *Task) wordsOn(words []string, first, step, slot int, host string) []string {
+func (t *Task) wordsOn(words []string, first, step, slot int, host, temp string) []string {
 	if len(t.Marks) == 0 || slot == 0 {
 		return words
 	}
 	o := t.origin(0, slot, host)
 	filled := make([]string, len(words))
 	for i, w := range words {
-		filled[i] = t.fill(w, first+step*i, &o)
+		filled[i] = t.fill(w, first+step*i, &o, temp)
 	}
 	return filled
 }
@@ -151,7 +160,7 @@ func (t *Task) ArgvIn(r *Result) []string {
 
 // Varies reports whether the task's command differs from slot to slot.
 func (t *Task) Varies() bool {
-	return len(t.Marks) > 0 && t.Marks[len(t.Marks)-1].Word != InTag
+	return slices.ContainsFunc(t.Marks, func(m Mark) bool { return m.Word != InTag && !m.Temp })
 }
 
 // TagOn returns the prefix of the task's lines in a slot of a host, which is empty for
@@ -161,7 +170,7 @@ func (t *Task) TagOn(slot int, host string) string {
 		return t.Tag
 	}
 	o := t.origin(0, slot, host)
-	return t.fill(t.Tag, InTag, &o)
+	return t.fill(t.Tag, InTag, &o, "")
 }
 
 // Size returns about how many bytes the task occupies in memory.
@@ -255,13 +264,14 @@ type Attempt struct {
 	Task   *Task
 	Number int // from 1; CREW_ATTEMPT
 	Slot   Slot
+	Temp   string // begins the temporary names of the files that it makes; "" if they have none
 }
 
 // Argv returns the attempt's command as it is shown. The caller must not change it.
 func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host) }
 
 // Exec returns the attempt's command to run. The caller must not change it.
-func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host) }
+func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, a.Temp) }
 
 // Origin returns what the attempt's command and environment tell of.
 func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.Slot.Host) }
@@ -360,6 +370,12 @@ func (r *Result) Duration() time.Duration {
 		return 0
 	}
 	return r.End.Sub(r.Start)
+}
+
+// Known reports whether r is the result of an earlier run.
+func (r *Result) Known() bool {
+	t := r.Task
+	return t != nil && (r == t.Done || t.Makes != nil && r == t.Makes.Done)
 }
 
 // Failures returns the attempts that failed, in order, without those that were lost

@@ -22,7 +22,7 @@ func TestAnAttemptIsData(t *testing.T) {
 			ID: 7, Key: "k", Identity: [16]byte{1}, Attempts: 1, Failures: 1,
 			Argv: []string{"x", "{%}", "{%}{%} {%}{host}"}, Env: []string{"A=b"}, Dir: "/", Stdin: []byte("in\x00\xff"),
 			Cost: 3, Timeout: -1, Records: [][]string{{"{%}", "b"}}, Tag: "{%}: {%}{host}",
-			Marks: []Mark{{InTag, 0}, {InTag, 8}, {1, 0}, {2, 0}, {2, 7}, {2, 10}},
+			Marks: []Mark{{Word: InTag}, {Word: InTag, Off: 8}, {Word: 1}, {Word: 2}, {Word: 2, Off: 7}, {Word: 2, Off: 10}},
 		},
 		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3},
 	}
@@ -57,15 +57,19 @@ func TestSizeFollowsWhatATaskHolds(t *testing.T) {
 
 func TestStatsAreAFold(t *testing.T) {
 	at := time.Unix(100, 0)
-	done := &Task{Done: &Result{}}
+	earlier := func(o Outcome) *Result {
+		r := &Result{Task: &Task{}, Outcome: o}
+		r.Task.Done = r
+		return r
+	}
 	var s Stats
 	for i, e := range []Event{
 		{Kind: Resized, Slot: 3},
 		{Kind: Admitted}, {Kind: Admitted}, {Kind: Admitted}, {Kind: Admitted},
 		{Kind: Started}, {Kind: Retried}, {Kind: Started, Retries: 1}, {Kind: Retried}, {Kind: Started, Retries: 2},
 		{Kind: Finished, Attempt: 3, Task: &Task{}, Result: &Result{Outcome: OK}},
-		{Kind: Finished, Task: done, Result: &Result{Outcome: OK}},
-		{Kind: Finished, Task: done, Result: &Result{Outcome: Exit}},
+		{Kind: Finished, Result: earlier(OK)},
+		{Kind: Finished, Result: earlier(Exit)},
 		{Kind: Started}, {Kind: Finished, Attempt: 1, Task: &Task{}, Result: &Result{Outcome: Timeout}},
 		{Kind: Released, ID: 1, Last: 4}, {Kind: InputEnd}, {Kind: Draining},
 	} {
@@ -73,7 +77,7 @@ func TestStatsAreAFold(t *testing.T) {
 		s.Apply(&e)
 	}
 	require.EqualValues(t, []int64{4, 4, 4, 0, 1, 2, 2}, []int64{s.Admitted, s.Finished(), s.Released, s.Running, s.Retried, s.Resumed(), s.Failed()})
-	ok, bad := s.Here()
+	ok, bad, _ := s.Here()
 	require.EqualValues(t, []int64{1, 1}, []int64{ok, bad})
 	require.True(t, s.InputEnd && s.Draining)
 	require.Equal(t, 3, s.Slots)
@@ -230,7 +234,7 @@ func TestNamesOfHosts(t *testing.T) {
 	}
 	here, err := os.Hostname()
 	require.NoError(t, err)
-	a := Attempt{Task: &Task{Argv: []string{"{host}"}, Marks: []Mark{{0, 0}}}, Slot: Slot{ID: 1}}
+	a := Attempt{Task: &Task{Argv: []string{"{host}"}, Marks: []Mark{{}}}, Slot: Slot{ID: 1}}
 	require.Equal(t, []string{HostName(here)}, a.Argv(), "no host is this machine")
 	a.Slot.Host = "$(x)"
 	require.Equal(t, []string{"__x_"}, a.Argv())

@@ -1,0 +1,72 @@
+package task
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Making says which files a task makes, and from what. Why and Stamp are set by the check
+// before the task is queued and by its attempts before they start; whoever the run tells of
+// the task or the attempt afterwards may read them.
+type Making struct {
+	Targets []Target
+	Reads   []string // what it is made from; like a target, in the task's directory
+	Guessed bool     // Reads are columns, of which only the names of files count
+	Stdout  bool     // the last target is the task's standard output
+
+	// from the journal
+
+	Known Known
+	Made  Stamp   // if Known is KnownMade
+	Done  *Result // the result of an earlier run, to be shown if the task need not run; nil if it was
+
+	// from the check and the attempts
+
+	Why   string // why it has to be made
+	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal
+}
+
+// Target is a file or directory that a task makes.
+type Target struct {
+	Path string
+	Temp bool // the task makes it under a temporary name
+}
+
+// Known says what the journal knows of a task that makes files.
+type Known uint8
+
+// The values of Known.
+const (
+	NotKnown    Known = iota // nothing: there is no journal, or the task has never begun
+	KnownMade                // it was made, or was up to date
+	KnownUnmade              // it failed, or was interrupted
+)
+
+// Stamp tells whether a target was made by the same command from the same files.
+type Stamp struct {
+	Command uint64 // a hash of what is run
+	Inputs  uint64 // a hash of the names, sizes and times of the files
+}
+
+// TempName returns the temporary name of a target whose attempt has Temp: Temp goes before
+// its base name.
+func TempName(target, temp string) string {
+	i := BaseIndex(target)
+	return target[:i] + temp + target[i:]
+}
+
+// BaseIndex returns where the base name of a path begins, which must not end with a slash.
+func BaseIndex(path string) int { return strings.LastIndexByte(path, '/') + 1 }
+
+// PathIn returns a path of the task as seen from crew's own directory. dir is that of
+// tasks that have none.
+func (t *Task) PathIn(dir, name string) string {
+	if t.Dir != "" {
+		dir = t.Dir
+	}
+	if dir == "" || path.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}
