@@ -30,7 +30,7 @@ func TestMarks(t *testing.T) {
 				tm.Fill(&tk, v)
 				v.Worker = 12
 				want := tm.Argv(v)
-				if got := tk.ExecOn(12, "", ""); len(want) == len(got) { // a number needs no quotes
+				if got := tk.ExecOn(12, ""); len(want) == len(got) { // a number needs no quotes
 					require.Equal(t, strings.ReplaceAll(strings.Join(want, "|"), "_crew1=12", "_crew1='12'"), strings.Join(got, "|"), "%q", words)
 				} else {
 					t.Errorf("%q: %q", words, got)
@@ -70,7 +70,7 @@ func TestHost(t *testing.T) {
 			require.NoError(t, err, script)
 			tk := task.Task{ID: 7}
 			tm.Fill(&tk, Values{Records: [][]string{{"x"}}, Seq: 7})
-			list = append(list, trial{tk.ExecOn(3, "web-1.if", ""), wanted(c.want, "web-1.if"), script})
+			list = append(list, trial{tk.ExecOn(3, "web-1.if"), wanted(c.want, "web-1.if"), script})
 		}
 	}
 	o.checkTogether(t, list)

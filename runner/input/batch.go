@@ -74,7 +74,7 @@ func (r room) none() bool { return min(r.size, r.word, r.chars) < 0 }
 func (t *Tasks) room(recs []Record) room {
 	tk := &task.Task{Records: columnsOf(recs)}
 	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: t.latest + 1})
-	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), ""))
+	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost)))
 	left.word = min(left.word, maxArgument-longest(tk.Argv))
 	if t.cfg.Stdin {
 		left.chars -= len(t.stdin(recs))

@@ -37,6 +37,7 @@ type Texts struct {
 	Cost    *expand.Text // nil means 1
 	Tag     *expand.Text // nil means no tag
 	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
+	Files   Files
 }
 
 // Limits bound how many records go into one command. The zero Limits means one
@@ -78,7 +79,7 @@ type Tasks struct {
 // JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields()}
-	for _, text := range [...]*expand.Text{cfg.Key, cfg.Cost, cfg.Tag, cfg.Results} {
+	for _, text := range append(cfg.Files.texts(), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results) {
 		if text != nil {
 			t.fields = append(t.fields, text.Fields()...)
 		}
@@ -288,6 +289,9 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	if t.cfg.Cost != nil && tk.Err == nil {
 		tk.Cost, tk.Err = parseCost(t.cfg.Cost.Expand(*v))
 	}
+	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
+		tk.Makes, tk.Err = t.cfg.Files.of(tk, v)
+	}
 }
 
 // expand sets the task's command, or its Err if the system would not accept it.
@@ -344,19 +348,20 @@ var (
 // left returns how much the task's command, with what the task adds to the environment,
 // may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
 func (t *Tasks) left(tk *task.Task, argv []string) room {
-	r := room{math.MaxInt, maxArgument - longest(argv), math.MaxInt}
+	temps, inWord := tempsOf(tk)
+	r := room{math.MaxInt, maxArgument - longest(argv) - inWord, math.MaxInt}
 	if l := t.cfg.Limits.Chars; l > 0 {
 		r.chars = l - charsOf(tk.Argv)
 	}
 	if l := t.cfg.Limits.ArgMax; l > 0 {
-		r.size = l - charsOf(argv) - pointerSize*len(argv) - charsOf(tk.Env) - pointerSize*len(tk.Env)
+		r.size = l - temps - charsOf(argv) - pointerSize*len(argv) - charsOf(tk.Env) - pointerSize*len(tk.Env)
 	}
 	return r
 }
 
 // fits returns an error if the system would not accept the command.
 func (t *Tasks) fits(tk *task.Task) error {
-	argv := tk.ExecOn(0, "", "")
+	argv := tk.ExecOn(0, "")
 	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL

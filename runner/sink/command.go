@@ -93,7 +93,7 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	t := a.Task
 	stdin := t.Stdin
 	if t.Protocol != task.NoProtocol {
-		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number)
+		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number, t.Makes)
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
 	again := t.Block != nil && t.Block.File != nil && t.Block.Name == t.Block.File.Name()

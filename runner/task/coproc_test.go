@@ -13,7 +13,7 @@ func TestMessagesForWorkers(t *testing.T) {
 	for p, want := range map[Protocol]string{
 		LineProtocol: "\"args\":[]\n", NULProtocol: "\"args\":[]\x00", JSONProtocol: `{"id":7,"args":[],"attempt":2}` + "\n", FilterProtocol: `"args":[]`,
 	} {
-		require.Equal(t, want, string(p.End(append(p.Begin(nil, 7), `"args":[]`...), 2)))
+		require.Equal(t, want, string(p.End(append(p.Begin(nil, 7), `"args":[]`...), 2, nil)))
 	}
 }
 
