@@ -141,6 +141,13 @@ var clashes = [...]clash{
 	{"tty", "keep-order tag tag-string json results replay", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
+	{"makes stdout-to", "engine ssh", "files are made on this machine: drop one of them"},
+	{"makes stdout-to", "crew-worker", "the tasks are of others: drop %s"},
+	{"makes stdout-to", "filters", "a worker that reads many blocks makes no files of one: drop --worker"},
+	{"makes", "unasked-worker", "it is told where to write by --worker-protocol json alone: add that"},
+	{"stdout-to", "worker", "a worker's answers are no files: write --makes and --worker-protocol json"},
+	{"stdout-to", "tty", "tasks write to the terminal themselves: drop one of them"},
+
 	{"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
 		"each policy has its own order: drop --sched"},
 	{"jobs", "topics!=auto", "the topics have their own workers: drop -j"},
@@ -202,6 +209,8 @@ var needs = [...]need{
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
 	{"replay retry-failed state-reset keep", "state", "--state", "add --state DIR"},
+	{"makes stdout-to", "command worker input=json", "a command", "add one; without it each record is a command line"},
+	{"reads always-make", "makes stdout-to", "--makes", "add --makes TEMPLATE or --stdout-to TEMPLATE"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},
 	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
@@ -336,6 +345,8 @@ func (o *Options) state(name string) *use {
 			pipe = worker
 		}
 		return &use{opt: pipe.opt, env: pipe.env, spelled: "--pipe --worker"}
+	case "unasked-worker":
+		return from(o.Protocol() == task.LineProtocol || o.Protocol() == task.NULProtocol, "worker", "")
 	case "halt-share":
 		return from(o.Failure.Halt.Percent, "halt", " VALUE")
 	case "replace-unused": // such as xargs --replace, which needs no value

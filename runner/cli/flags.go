@@ -194,6 +194,16 @@ var options = [...]option{
 	{name: "dry-run", text: "print the commands, run nothing",
 		set: func(o *Options, _ string) error { o.Show.DryRun = true; return nil }},
 
+	{group: "Outputs", name: "makes", value: "TEMPLATE",
+		text: "what a task makes: skip it if that is up to date",
+		set: func(o *Options, v string) error { return add(&o.Makes.Outs, v, parseText) }},
+	{name: "stdout-to", value: "TEMPLATE", text: "the same for a task's standard output",
+		set: func(o *Options, v string) error { return setText(&o.Makes.Stdout, v) }},
+	{name: "reads", value: "TEMPLATE", text: "what it is made from; repeatable",
+		set: func(o *Options, v string) error { return add(&o.Makes.Reads, v, parseText) }},
+	{name: "always-make", text: "make what is up to date, too",
+		set: func(o *Options, _ string) error { o.Makes.Always = true; return nil }},
+
 	{group: "Lasting state", name: "state", value: "DIR",
 		text: "keep a journal in DIR; go on where it stopped",
 		set:  func(o *Options, v string) error { return setText(&o.State.Dir, v) }},

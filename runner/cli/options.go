@@ -26,6 +26,7 @@ type Options struct {
 	Sched   Sched
 	Failure Failure
 	Output  Output
+	Makes   Makes
 	Show    Show
 	State   State
 	Control Control
@@ -175,6 +176,17 @@ type Output struct {
 	Append     bool   // to what the joblog holds
 	JUnit      string // file; "" for none
 }
+
+// Makes configures the files that tasks make.
+type Makes struct {
+	Outs   []string // templates, for each of which {out}, {out2} … stands
+	Stdout string   // template of the file that the task's standard output goes to; "" for none
+	Reads  []string // templates of what they are made from; nil for the columns that name files
+	Always bool     // make what is up to date, too
+}
+
+// Any reports whether anything is known of what tasks make.
+func (m *Makes) Any() bool { return len(m.Outs) > 0 || m.Stdout != "" }
 
 // Show configures what people see beside the results.
 type Show struct {

@@ -103,9 +103,9 @@ func brace(s string, cfg *Config) piece {
 		p.kind = worker
 		return p
 	}
-	if digits, ok := strings.CutPrefix(in, "out"); ok {
-		if i := slices.Index(outNumbers(len(cfg.Outs)), digits); i >= 0 {
-			p.kind, p.made = made, cfg.Outs[i]
+	for i, out := range cfg.Outs {
+		if in == OutName(i) {
+			p.kind, p.made = made, out
 			return p
 		}
 	}
@@ -132,13 +132,12 @@ func brace(s string, cfg *Config) piece {
 	return piece{}
 }
 
-// outNumbers returns what follows the word in {out}, {out2} and so on.
-func outNumbers(n int) []string {
-	numbers := make([]string, n)
-	for i := 1; i < n; i++ {
-		numbers[i] = strconv.Itoa(i + 1)
+// OutName returns the name of the placeholder for an element of Config.Outs.
+func OutName(i int) string {
+	if i == 0 {
+		return "out"
 	}
-	return numbers
+	return "out" + strconv.Itoa(i+1)
 }
 
 // find makes p the column or field called s, and reports whether there can be

@@ -109,11 +109,19 @@ func (s *source) compile() error {
 			return err
 		}
 	}
+	files, err := s.compileFiles(&cfg)
+	if err != nil {
+		return err
+	}
 	t, err := expand.New(cfg)
 	if err != nil {
 		return misuse(err.Error(), "")
 	}
 	s.template = t
+	for i, out := range cfg.Outs {
+		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
+	}
+	cfg.Outs = nil
 	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
 		return misuse(s.opts.Typed("max-chars")+" leaves no room for a record",
 			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
@@ -127,7 +135,7 @@ func (s *source) compile() error {
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.ObjectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
-		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol,
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
 	}
 	if s.share != nil {
 		tc.Share = s.share.has
@@ -178,8 +186,33 @@ func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Conf
 	return err
 }
 
-// compilePaths compiles templates of files that travel.
+// compileFiles compiles the templates of what tasks make, and has cfg know what {out}
+// stands for.
+func (s *source) compileFiles(cfg *expand.Config) (f input.Files, err error) {
+	m := &s.opts.Makes
+	if cfg.Outs, err = s.compilePaths("makes", m.Outs, *cfg); err != nil {
+		return f, err
+	}
+	for i, text := range cfg.Outs {
+		f.Makes = append(f.Makes, input.Made{Text: text})
+		if name := expand.OutName(i); slices.Contains(cfg.Names, name) {
+			return f, misuse("{"+name+"} stands for the file of --makes, and is a column, too", "give the column another name")
+		}
+	}
+	if m.Stdout != "" {
+		to, err := s.compilePaths("stdout-to", []string{m.Stdout}, *cfg)
+		if err != nil {
+			return f, err
+		}
+		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: to[0], Temp: true}), true
+	}
+	f.Reads, err = s.compilePaths("reads", m.Reads, *cfg)
+	return f, err
+}
+
+// compilePaths compiles templates of files.
 func (s *source) compilePaths(name string, templates []string, cfg expand.Config) (texts []*expand.Text, err error) {
+	cfg.Outs = nil
 	for _, t := range templates {
 		if t == "{}" { // of --transfer
 			t = cfg.Replace
