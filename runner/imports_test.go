@@ -40,6 +40,7 @@ var rooms = map[string]struct {
 	"crew/runner/control":   {own: []string{"crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
+	"crew/runner/target":    {own: []string{"crew/runner/task"}},
 	"crew/runner/trust":     {},
 	"crew/sched":            {std: true},
 
