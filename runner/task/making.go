@@ -24,7 +24,7 @@ type Making struct {
 	// from the check and the attempts
 
 	Why   string // why it has to be made
-	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal
+	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal, Since when it is made
 }
 
 // Target is a file or directory that a task makes.
@@ -47,6 +47,11 @@ const (
 type Stamp struct {
 	Command uint64 // a hash of what is run
 	Inputs  uint64 // a hash of the names, sizes and times of the files
+	// Since is when the first of the targets that are there last changed (ctime), in
+	// nanoseconds since 1970. One that changed before is another: after a power cut a target
+	// may have its former content although the journal has its end. Nothing sets ctime back,
+	// and what somebody did to a target later moves it on.
+	Since int64
 }
 
 // TempName returns the temporary name of a target whose attempt has Temp: Temp goes before
