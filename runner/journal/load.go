@@ -286,7 +286,7 @@ func (l *loaded) forgets(e *entry) bool {
 // succeeded reports whether a task of a queue has succeeded and nothing remains to be
 // done with its result. Nobody will ask how to run it.
 func (l *loaded) succeeded(e *entry) bool {
-	return e.has(done|l.settled) && e.outcome == task.OK
+	return e.has(done|l.settled) && e.outcome.Succeeded()
 }
 
 // withdraw forgets the tasks that a body lists.
