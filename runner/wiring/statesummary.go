@@ -107,7 +107,7 @@ func (t *stateText) head() {
 	if len(counts) > 0 {
 		t.say("%s", strings.Join(counts, ", "))
 	}
-	if n := time.Duration(s.Total.Tasks); n > 0 {
+	if n := time.Duration(s.Total.Tasks - s.ByOutcome[task.Skipped]); n > 0 {
 		t.say("%s a task, %s in all; CPU time %s user, %s system", task.Span(s.Total.Time/n),
 			task.Span(s.Total.Time), task.Span(s.Total.User), task.Span(s.Total.System))
 	}
