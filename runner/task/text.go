@@ -243,7 +243,7 @@ func Count(n int64, thing string) string {
 	return s
 }
 
-// maxReason is how many bytes a verdict shows of the reason why nothing started.
+// maxReason is how many bytes a verdict shows of the reason why nothing started or was made.
 const maxReason = 200
 
 // Verdict returns in words how the attempt ended: "exit 3 after 1.2s".
@@ -262,6 +262,13 @@ func (r *Result) Verdict() string {
 			return "bad answer" + after
 		}
 		return "bad answer" + after + ", " + Printable(Shorten(r.Err.Error(), maxReason))
+	case NoOutput:
+		if r.Err == nil {
+			return "made no output" + after
+		}
+		return "made no output" + after + ": " + Printable(Shorten(r.Err.Error(), maxReason))
+	case Skipped:
+		return "skipped (up to date)"
 	case Timeout:
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
