@@ -2,7 +2,6 @@ package task
 
 import (
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -88,5 +87,5 @@ func (t *Task) PathIn(dir, name string) string {
 	if dir == "" || path.IsAbs(name) {
 		return name
 	}
-	return filepath.Join(dir, name)
+	return dir + "/" + name // not cleaned: a link before a .. counts
 }

@@ -1,0 +1,188 @@
+package target
+
+import (
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// stale returns why a task has to run; "" if it need not. Then its stamp is that of what
+// there is.
+func (f *Files) stale(t *task.Task) string {
+	m := t.Makes
+	switch {
+	case f.cfg.Always:
+		return "--always-make"
+	case m.Known == task.KnownUnmade:
+		return "it failed or was interrupted before"
+	case m.Known == task.KnownMade && m.Made.Command != m.Stamp.Command:
+		return "its command has changed"
+	}
+	var oldest file
+	for i, target := range m.Targets {
+		now, why := f.target(t, target.Path)
+		if why != "" {
+			return why
+		}
+		if i == 0 || before(now.mtime, oldest.mtime) {
+			oldest = now
+		}
+	}
+	in := f.look(t)
+	if m.Known != task.KnownMade {
+		in = f.settle(t, in)
+	}
+	switch {
+	case in.missing != "":
+		return in.missing + " is missing"
+	case before(oldest.mtime, in.newest.mtime):
+		return oldest.name + " is older than " + in.newest.name
+	case m.Known == task.KnownMade && m.Made.Inputs != in.sum:
+		return "its inputs have changed"
+	}
+	m.Stamp.Inputs = in.sum
+	return ""
+}
+
+// file is a file that exists.
+type file struct {
+	name  string
+	mtime unix.Timespec
+}
+
+func before(a, b unix.Timespec) bool { return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec }
+
+// target returns what there is of a target. If that cannot be up to date, why tells.
+func (f *Files) target(t *task.Task, name string) (now file, why string) {
+	var st unix.Stat_t
+	switch err := stat(t.PathIn(f.cfg.Dir, name), &st); {
+	case name == "":
+		return now, "a target has no name"
+	case err == unix.ENOENT || err == unix.ENOTDIR:
+		return now, name + " is missing"
+	case err != nil:
+		return now, name + ": " + err.Error()
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR && !f.cfg.Directories:
+		return now, name + " is a directory, which may not be whole"
+	}
+	return file{name, st.Mtim}, ""
+}
+
+// racy is how long after a change of a file another one may leave its time the same: the
+// longest tick of the clock from which the kernel takes that time.
+const racy = 10 * time.Millisecond
+
+// inputs is what was seen of the inputs of a task.
+type inputs struct {
+	newest  file
+	missing string // one that does not exist
+
+	// with a journal
+	sum     uint64    // see task.Stamp
+	began   time.Time // before they were looked at
+	settled time.Time // when any later change alters sum; zero for at once
+}
+
+// look looks at the inputs of a task. A target is none.
+func (f *Files) look(t *task.Task) (in inputs) {
+	m := t.Makes
+	if f.cfg.Journal {
+		in.sum, in.began = fnvOffset, time.Now()
+	}
+	for _, name := range m.Reads {
+		if name == "" || isTarget(m, name) {
+			continue
+		}
+		var st unix.Stat_t
+		err := stat(t.PathIn(f.cfg.Dir, name), &st)
+		switch {
+		case m.Guessed && (err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG):
+			continue
+		case err != nil:
+			in.missing = name
+			st = unix.Stat_t{Size: -1}
+		case in.newest.name == "" || before(in.newest.mtime, st.Mtim):
+			in.newest = file{name, st.Mtim}
+		}
+		if f.cfg.Journal {
+			in.add(name, &st)
+		}
+	}
+	return in
+}
+
+func isTarget(m *task.Making, name string) bool {
+	name = filepath.Clean(name)
+	for _, target := range m.Targets {
+		if filepath.Clean(target.Path) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds a file to the stamp.
+func (in *inputs) add(name string, st *unix.Stat_t) {
+	in.sum = fnv(in.sum, name)
+	in.sum = fnvNumber(in.sum, uint64(len(name)))
+	in.sum = fnvNumber(in.sum, uint64(st.Size))
+	in.sum = fnvNumber(in.sum, uint64(st.Mtim.Sec))
+	in.sum = fnvNumber(in.sum, uint64(st.Mtim.Nsec))
+	at := time.Unix(st.Mtim.Unix())
+	if age := in.began.Sub(at); -racy < age && age < racy && in.settled.Before(at.Add(racy)) {
+		in.settled = at.Add(racy)
+	}
+}
+
+// settle returns the inputs once any later change alters their sum, however soon it comes.
+// in is what was just seen of them.
+func (f *Files) settle(t *task.Task, in inputs) inputs {
+	wait := time.Until(in.settled)
+	if wait <= 0 {
+		return in
+	}
+	time.Sleep(wait)
+	in = f.look(t)
+	if time.Until(in.settled) > 0 {
+		// It is being written, so what is made of it now is not up to date.
+		in.sum = fnvNumber(in.sum, uint64(time.Now().UnixNano()))
+	}
+	return in
+}
+
+// The hash is the 64-bit FNV-1a (RFC 9923). It must stay the same: journals hold it.
+const (
+	fnvOffset = 0xcbf29ce484222325
+	fnvPrime  = 0x100000001b3
+)
+
+func fnv(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * fnvPrime
+	}
+	return h
+}
+
+func fnvNumber(h, n uint64) uint64 {
+	for range 8 {
+		h = (h ^ n&0xff) * fnvPrime
+		n >>= 8
+	}
+	return h
+}
+
+func stat(path string, st *unix.Stat_t) error {
+	return again(func() error { return unix.Stat(path, st) })
+}
+
+// again repeats a system call that a signal has interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}

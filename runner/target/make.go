@@ -1,0 +1,252 @@
+package target
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// work is what an attempt makes under temporary names.
+type work struct {
+	number uint64
+	temp   string
+	dirs   []*dir
+	outs   []out
+}
+
+// out is a target.
+type out struct {
+	dir        *dir
+	name       string // for people
+	base, temp string // in the directory
+	st         unix.Stat_t
+}
+
+// Begin prepares an attempt. If its task makes files under temporary names, it chooses and
+// locks these, makes missing directories and removes leftovers. It returns nil, or the result
+// of an attempt that cannot start.
+func (f *Files) Begin(a task.Attempt) *task.Result {
+	if f.cfg.DryRun {
+		return nil
+	}
+	m := a.Task.Makes
+	if f.cfg.Journal {
+		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
+	}
+	w := &work{}
+	for _, target := range m.Targets {
+		if !target.Temp {
+			continue
+		}
+		if w.temp == "" {
+			w.number, w.temp = newTemp()
+		}
+		if err := f.prepare(w, target.Path, a.Task.PathIn(f.cfg.Dir, target.Path)); err != nil {
+			w.close()
+			now := time.Now()
+			return &task.Result{
+				Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
+				Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
+			}
+		}
+	}
+	if w.temp == "" {
+		return nil
+	}
+	m.Temp = w.temp
+	f.mu.Lock()
+	f.works[number{a.Task.ID, a.Number}] = w
+	f.mu.Unlock()
+	return nil
+}
+
+// prepare prepares a target.
+func (f *Files) prepare(w *work, name, path string) error {
+	i := task.BaseIndex(path)
+	base := path[i:]
+	switch {
+	case base == "" || base == "." || base == "..":
+		return fmt.Errorf("%q cannot be made: it is not the name of a file", name)
+	case len(base)+tempLen > unix.NAME_MAX:
+		return fmt.Errorf("%s cannot be made: its name has %d bytes, so with the %d more of a temporary one it is too long", name, len(base), tempLen)
+	}
+	d, err := w.open(path[:i])
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstatat(d.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && isDir(&st) && !f.cfg.Directories {
+		return isDirectory(name)
+	}
+	f.clean(d, base)
+	w.outs = append(w.outs, out{dir: d, name: name, base: base, temp: w.temp + base})
+	return nil
+}
+
+func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+func isDirectory(name string) error {
+	return fmt.Errorf("%s is a directory, which only --state DIR can tell whole from unfinished", name)
+}
+
+// open opens and locks a directory, which it makes if it is missing. path ends with a slash,
+// or is empty.
+func (w *work) open(path string) (*dir, error) {
+	for _, d := range w.dirs {
+		if d.path == path {
+			return d, nil
+		}
+	}
+	name := path
+	if name == "" {
+		name = "."
+	}
+	fd, err := openDir(name)
+	if err == unix.ENOENT {
+		if err := os.MkdirAll(name, 0o777); err != nil {
+			return nil, err
+		}
+		fd, err = openDir(name)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	lock(fd, w.number)
+	d := &dir{path, fd}
+	w.dirs = append(w.dirs, d)
+	return d, nil
+}
+
+// shortage is how long to wait for a descriptor.
+const shortage = 10 * time.Second
+
+func openDir(name string) (fd int, err error) {
+	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err = again(func() error { fd, err = unix.Open(name, unix.O_RDONLY|flags, 0); return err })
+		if err == unix.EACCES { // it may still be used, but neither be locked nor searched for leftovers
+			err = again(func() error { fd, err = unix.Open(name, unix.O_PATH|flags, 0); return err })
+		}
+		if err != unix.EMFILE && err != unix.ENFILE || time.Since(began) > shortage {
+			return fd, err
+		}
+	}
+}
+
+func (w *work) close() {
+	for _, d := range w.dirs {
+		_ = unix.Close(d.fd)
+	}
+}
+
+// End gives what an attempt has made its final names if that has succeeded, and removes it
+// otherwise. If it cannot be kept, or is not there, the attempt has failed.
+func (f *Files) End(r *task.Result) {
+	n := number{r.Task.ID, r.Attempt}
+	f.mu.Lock()
+	w := f.works[n]
+	delete(f.works, n)
+	f.mu.Unlock()
+	if w == nil {
+		return
+	}
+	defer w.close()
+	if r.Outcome == task.OK {
+		err := f.keep(w)
+		if err == nil {
+			return
+		}
+		r.Outcome, r.Err = task.NoOutput, err
+	}
+	for _, o := range w.outs {
+		o.dir.remove(o.temp)
+	}
+}
+
+// keep gives what was made its final names. After an error, each is as it was, or whole.
+func (f *Files) keep(w *work) error {
+	for i := range w.outs {
+		o := &w.outs[i]
+		err := again(func() error { return unix.Fstatat(o.dir.fd, o.temp, &o.st, unix.AT_SYMLINK_NOFOLLOW) })
+		switch {
+		case err == unix.ENOENT:
+			return errors.New(o.name + " was not made")
+		case err != nil:
+			return &os.PathError{Op: "stat", Path: o.dir.path + o.temp, Err: err}
+		case isDir(&o.st) && !f.cfg.Directories:
+			return isDirectory(o.name)
+		}
+	}
+	for _, o := range w.outs {
+		if err := o.sync(); err != nil {
+			return &os.PathError{Op: "sync", Path: o.name, Err: err}
+		}
+	}
+	for _, o := range w.outs {
+		if err := o.rename(); err != nil {
+			return &os.PathError{Op: "replace", Path: o.name, Err: err}
+		}
+	}
+	return nil
+}
+
+// sync brings what was made to disk.
+func (o *out) sync() error {
+	switch o.st.Mode & unix.S_IFMT {
+	case unix.S_IFREG, unix.S_IFDIR:
+	default:
+		return nil
+	}
+	fd := -1
+	err := again(func() (err error) {
+		fd, err = unix.Openat(o.dir.fd, o.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if err == nil && !isDir(&o.st) {
+		return again(func() error { return unix.Fsync(fd) })
+	}
+	// A directory, or a file that may not be read.
+	return again(func() error { return unix.Syncfs(o.dir.fd) })
+}
+
+// rename gives what was made its final name.
+func (o *out) rename() error {
+	fd := o.dir.fd
+	err := again(func() error { return unix.Renameat(fd, o.temp, fd, o.base) })
+	switch {
+	case isDir(&o.st) && (err == unix.ENOTEMPTY || err == unix.EEXIST):
+		return o.exchange()
+	case err == nil && !isDir(&o.st) && o.st.Nlink > 1:
+		o.dir.remove(o.temp) // if the target was another link to it, nothing was renamed
+	}
+	return err
+}
+
+// exchange replaces a directory by one that was made, and removes the old one.
+func (o *out) exchange() error {
+	fd, old := o.dir.fd, o.temp
+	err := again(func() error { return unix.Renameat2(fd, o.temp, fd, o.base, unix.RENAME_EXCHANGE) })
+	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP {
+		n, temp := newTemp()
+		lock(fd, n)
+		old = temp + o.base
+		if err = unix.Renameat(fd, o.base, fd, old); err == nil {
+			if err = unix.Renameat(fd, o.temp, fd, o.base); err != nil {
+				return cmp.Or(unix.Renameat(fd, old, fd, o.base), err)
+			}
+		}
+	}
+	if err == nil {
+		o.dir.remove(old)
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+// Package target looks after the files that tasks make (task.Making): it tells which are up
+// to date, and has the others appear whole or not at all.
+//
+// A task makes a file under a temporary name in the target's directory. When the attempt
+// has succeeded, the file is synced and renamed; otherwise it is removed. A temporary name
+// is .crew-XXXXXXXX.BASE, where the Xs are digits of a random number to the base 36. While it
+// is in use, the byte at that offset of the directory is locked (fcntl(2), F_OFD_SETLK). Such
+// a lock needs no file and ends with the process, however that ends, so a name whose byte is
+// not locked is a leftover. The next run that makes the same target removes it.
+package target
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"crew/runner/task"
+)
+
+// Config says how files are made.
+type Config struct {
+	Dir         string // of tasks that have none; "" for crew's own
+	Always      bool   // no target is up to date
+	DryRun      bool   // nothing is made: Begin and End do nothing
+	Directories bool   // targets may be directories
+	Journal     bool   // what is made is recorded, so it needs a stamp
+}
+
+// Validate reports what contradicts itself.
+func (c Config) Validate() error {
+	if c.Directories && !c.Journal {
+		// After a crash, nothing else tells a directory that is not whole.
+		return errors.New("directories can be targets only with a journal")
+	}
+	return nil
+}
+
+// Files looks after the files of a run. It is safe for concurrent use.
+type Files struct {
+	cfg Config
+
+	mu    sync.Mutex
+	works map[number]*work
+	seen  map[id]*leftovers // of directories used in this run
+}
+
+// number identifies an attempt.
+type number struct {
+	task    uint64
+	attempt int
+}
+
+// New returns the Files of a run. The Config must be valid.
+func New(cfg Config) *Files {
+	return &Files{cfg: cfg, works: map[number]*work{}, seen: map[id]*leftovers{}}
+}
+
+// Check returns the result of a task whose targets are up to date: all exist, none is older
+// than an input, and if an earlier run has made them, it ran the same command on the same
+// inputs. Otherwise it returns nil, and Why says what is not as it should be.
+func (f *Files) Check(t *task.Task) *task.Result {
+	m := t.Makes
+	if m.Why = f.stale(t); m.Why != "" {
+		return nil
+	}
+	if m.Done != nil {
+		return m.Done
+	}
+	now := time.Now()
+	made := m.Known == task.KnownMade
+	return &task.Result{Task: t, Outcome: task.Skipped, Start: now, End: now, Earlier: made, Logged: made}
+}
