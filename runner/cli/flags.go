@@ -143,7 +143,7 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Failure.RetryDelay, v, task.ParseDuration) }},
 	{name: "retry-max-delay", value: "DUR", text: "longest wait before a retry (1m)",
 		set: func(o *Options, v string) error { return set(&o.Failure.RetryMaxDelay, v, task.ParseDuration) }},
-	{name: "retry-on", value: "LIST", text: "exit:1-99, signal, timeout, start, answer, any",
+	{name: "retry-on", value: "LIST", text: "exit:N, signal, timeout, start, answer, output, any",
 		set: func(o *Options, v string) error { return set(&o.Failure.RetryOn, v, parseRetryOn) }},
 	{name: "timeout", value: "DUR", text: "end an attempt after DUR",
 		set: func(o *Options, v string) error { return set(&o.Failure.Timeout, v, task.ParseDuration) }},
