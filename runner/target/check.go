@@ -37,7 +37,7 @@ func (f *Files) stale(t *task.Task) string {
 	}
 	switch {
 	case in.missing != "":
-		return in.missing + " is missing"
+		return "its input " + in.missing + " is missing"
 	case before(oldest.mtime, in.newest.mtime):
 		return oldest.name + " is older than " + in.newest.name
 	case m.Known == task.KnownMade && m.Made.Inputs != in.sum:
