@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -78,7 +79,7 @@ func (f *Files) prepare(w *work, name, path string) error {
 		return err
 	}
 	var st unix.Stat_t
-	temp := task.TempName(path, w.temp)
+	temp := path[:i] + w.temp + base
 	switch err := again(func() error { return unix.Lstat(temp, &st) }); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
@@ -163,10 +164,16 @@ func (f *Files) End(r *task.Result) {
 	w := f.works[n]
 	delete(f.works, n)
 	f.mu.Unlock()
-	if w == nil {
-		return
+	if w != nil {
+		f.finish(w, r)
+		w.close()
 	}
-	defer w.close()
+	if f.cfg.Journal && r.Outcome == task.OK {
+		r.Task.Makes.Stamp.Since = f.since(r.Task)
+	}
+}
+
+func (f *Files) finish(w *work, r *task.Result) {
 	if r.Outcome == task.OK {
 		err := f.keep(w)
 		if err == nil {
@@ -177,6 +184,17 @@ func (f *Files) End(r *task.Result) {
 	for _, o := range w.outs {
 		o.dir.remove(o.temp)
 	}
+}
+
+// since returns when the first of the targets that are there last changed.
+func (f *Files) since(t *task.Task) int64 {
+	first := int64(math.MaxInt64)
+	for _, target := range t.Makes.Targets {
+		if now, why := f.target(t, target.Path); why == "" {
+			first = min(first, now.ctime)
+		}
+	}
+	return first
 }
 
 // keep gives what was made its final names. After an error, each is as it was, or whole.
