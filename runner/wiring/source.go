@@ -122,8 +122,12 @@ func (s *source) compile() error {
 		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
 	}
 	cfg.Outs = nil
+	if c.Spread && s.countsRecords() {
+		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
+			"and how many there are is not known: write {} for all, or -n N")
+	}
 	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
-		return misuse(s.opts.Typed("max-chars")+" leaves no room for a record",
+		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
 			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
 	}
 	tag := s.opts.Output.TagString
@@ -136,6 +140,9 @@ func (s *source) compile() error {
 		Template: s.template, Objects: s.opts.ObjectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
 		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
+	}
+	if c.Spread {
+		tc.Limits.Workers = s.jobs
 	}
 	if s.share != nil {
 		tc.Share = s.share.has
@@ -261,6 +268,13 @@ func leastChars(t *expand.Template) int {
 		least = min(least, n)
 	}
 	return least
+}
+
+// countsRecords reports whether {N} in the command is the Nth of its records.
+func (s *source) countsRecords() bool {
+	in := s.opts.Input
+	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header
+	return !columns && s.template.Counts()
 }
 
 // sameCommand reports whether all tasks run the same program, without which nothing
