@@ -122,13 +122,8 @@ func (s *source) compile() error {
 		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
 	}
 	cfg.Outs = nil
-	if c.Spread && s.countsRecords() {
-		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
-			"and how many there are is not known: write {} for all, or -n N")
-	}
-	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
-		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
-			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	if err := s.checkBatches(); err != nil {
+		return err
 	}
 	tag := s.opts.Output.TagString
 	if s.opts.Output.Tag {
@@ -154,6 +149,20 @@ func (s *source) compile() error {
 		return misuse("bad limits", err.Error())
 	}
 	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
+	return nil
+}
+
+// checkBatches refuses a command that could not take the records that it is to take.
+func (s *source) checkBatches() error {
+	c := s.opts.Command
+	if c.Spread && s.countsRecords() {
+		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
+			"and how many there are is not known: write {} for all, or -n N")
+	}
+	if least := leastChars(s.template); c.MaxChars > 0 && c.MaxChars < least {
+		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
+			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	}
 	return nil
 }
 
