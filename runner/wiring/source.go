@@ -125,12 +125,6 @@ func (s *source) compile() error {
 	if err := s.checkBatches(); err != nil {
 		return err
 	}
-	tag := s.opts.Output.TagString
-	if s.opts.Output.Tag {
-		if tag = c.Replace; s.blocks != nil {
-			tag = "{#}"
-		}
-	}
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.ObjectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
@@ -142,7 +136,7 @@ func (s *source) compile() error {
 	if s.share != nil {
 		tc.Share = s.share.has
 	}
-	if err := s.compileTexts(&tc, tag, cfg); err != nil {
+	if err := s.compileTexts(&tc, cfg); err != nil {
 		return err
 	}
 	if err := tc.Validate(); err != nil {
@@ -167,8 +161,14 @@ func (s *source) checkBatches() error {
 }
 
 // compileTexts compiles the templates that no shell reads.
-func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Config) error {
+func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 	o := s.opts
+	tag := o.Output.TagString
+	if o.Output.Tag {
+		if tag = o.Command.Replace; s.blocks != nil {
+			tag = "{#}"
+		}
+	}
 	for _, t := range [...]struct {
 		name, template, noWorker string
 		text                     **expand.Text
