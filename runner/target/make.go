@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -109,10 +110,7 @@ func (w *work) open(path string) (*dir, error) {
 			return d, nil
 		}
 	}
-	name := path
-	if name == "" {
-		name = "."
-	}
+	name := cmp.Or(strings.TrimRight(path, "/"), path, ".")
 	fd, err := openDir(name)
 	if err == unix.ENOENT {
 		if err := os.MkdirAll(name, 0o777); err != nil {
