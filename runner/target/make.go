@@ -87,13 +87,36 @@ func (f *Files) prepare(w *work, name, path string) error {
 	default:
 		return &os.PathError{Op: "stat", Path: temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
-	err = again(func() error { return unix.Fstatat(d.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	if err == nil && isDir(&st) && !f.cfg.Directories {
-		return isDirectory(name)
+	if err := f.replaceable(name, path); err != nil {
+		return err
 	}
 	f.clean(d, base)
 	w.outs = append(w.outs, out{dir: d, name: name, base: base, temp: temp[i:]})
 	return nil
+}
+
+// replaceable returns an error if what has the name of a target is not to be replaced. As
+// with mv, a link is.
+func (f *Files) replaceable(name, path string) error {
+	var st unix.Stat_t
+	if again(func() error { return unix.Lstat(path, &st) }) != nil {
+		return nil
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK { // perhaps /dev/stdout
+		if stat(path, &st) != nil || isDir(&st) {
+			return nil
+		}
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return nil
+	case unix.S_IFDIR:
+		if f.cfg.Directories {
+			return nil
+		}
+		return isDirectory(name)
+	}
+	return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
 }
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -211,8 +234,7 @@ func (f *Files) keep(w *work) error {
 // of an old file that it was made by a new command.
 func (w *work) syncDirs() error {
 	for _, d := range w.dirs {
-		err := again(func() error { return unix.Fsync(d.fd) })
-		if err != nil && err != unix.EINVAL && err != unix.EBADF { // the file system cannot, or openDir could not
+		if err := fsync(d.fd); err != nil && err != unix.EBADF { // see openDir
 			return &os.PathError{Op: "sync", Path: d.path, Err: err}
 		}
 	}
@@ -235,10 +257,19 @@ func (o *out) sync() error {
 		defer unix.Close(fd)
 	}
 	if err == nil && !isDir(&o.st) {
-		return again(func() error { return unix.Fsync(fd) })
+		return fsync(fd)
 	}
 	// A directory, or a file that may not be read.
 	return again(func() error { return unix.Syncfs(o.dir.fd) })
+}
+
+// fsync brings a file or directory to disk, if its file system can.
+func fsync(fd int) error {
+	err := again(func() error { return unix.Fsync(fd) })
+	if err == unix.EINVAL {
+		return nil
+	}
+	return err
 }
 
 // rename gives what was made its final name.

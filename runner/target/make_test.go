@@ -242,6 +242,16 @@ func TestLinks(t *testing.T) {
 	a = begin(t, New(plain), making("pipe"))
 	require.NoError(t, unix.Mkfifo(a.temp("pipe"), 0o666))
 	a.ok()
+	require.NoError(t, os.Symlink("pipe", "stdout"))
+	for _, name := range []string{"pipe", "stdout"} {
+		require.Equal(t, name+" cannot be made: it is a device, a pipe or a socket", refused(t, New(plain), making(name)))
+	}
+	require.NoError(t, os.Mkdir("dir", 0o777))
+	for _, to := range []string{"dir", "nowhere"} {
+		require.NoError(t, os.Symlink(to, "to-"+to))
+		begin(t, New(plain), making("to-"+to)).write("to-"+to, to).ok()
+		require.Equal(t, to, read(t, "to-"+to))
+	}
 }
 
 func TestDirectories(t *testing.T) {
