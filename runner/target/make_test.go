@@ -136,6 +136,7 @@ func TestOutcomes(t *testing.T) {
 		t.Run(o.String(), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			put(t, "old", "old")
+			open := descriptors(t)
 			a := begin(t, New(plain), making("old", "new", "sub/never")).write("old", "whole").write("new", "whole")
 			if o == task.OK {
 				a.write("sub/never", "whole")
@@ -143,6 +144,7 @@ func TestOutcomes(t *testing.T) {
 			require.Equal(t, "old", read(t, "old"))
 			got, err := a.end(o)
 			require.NoError(t, err)
+			require.Equal(t, open, descriptors(t))
 			require.Equal(t, o, got)
 			if o == task.OK {
 				require.Equal(t, "wholewholewhole", read(t, "old")+read(t, "new")+read(t, "sub/never"))
@@ -152,6 +154,14 @@ func TestOutcomes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// descriptors returns the number of open descriptors.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(list)
 }
 
 // If one target is missing, none is kept.
@@ -261,8 +271,6 @@ func TestDirectories(t *testing.T) {
 		begin(t, f, making("d")).tree("d", text).ok()
 		require.Equal(t, text, read(t, "d/sub/file"))
 		put(t, "d/extra", "")
-		require.NoError(t, os.Chmod("d/sub", 0)) // which only stops others than root from removing it
-		require.NoError(t, os.Chmod("d/sub", 0o555))
 	}
 	begin(t, f, making("d")).fails("d was not made")
 
@@ -370,6 +378,10 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 			a.f.End(r)
 			require.NoError(t, r.Err)
 		}
+		a := begin(t, New(journal), making("free/dir")).tree("free/dir", "")
+		require.NoError(t, os.Chmod(a.temp("free/dir")+"/sub", 0o500))
+		a.f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.Exit})
+		require.NoDirExists(t, a.temp("free/dir"))
 	})
 	require.FileExists(t, "unreadable/a")
 	require.FileExists(t, "free/a")
@@ -388,4 +400,27 @@ func TestFullDisk(t *testing.T) {
 		}
 		require.Equal(t, "mkdir "+dir+"/deep: no space left on device", refused(t, New(plain), making(dir+"/deep/a")))
 	})
+}
+
+// What was made is on disk before it has its final name: none of its pages is dirty.
+func TestSynced(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dirty := func(name string) uint64 {
+		file, err := os.Open(name)
+		require.NoError(t, err)
+		defer file.Close()
+		var pages unix.Cachestat_t
+		if err := unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &pages, 0); err != nil {
+			t.Skip(err)
+		}
+		return pages.Dirty + pages.Writeback
+	}
+	a := begin(t, New(journal), making("file")).write("file", "x")
+	if dirty(a.temp("file")) == 0 {
+		t.Skip("this file system writes at once, or never")
+	}
+	a.ok()
+	require.Zero(t, dirty("file"))
+	begin(t, New(journal), making("dir")).tree("dir", "x").ok()
+	require.Zero(t, dirty("dir/sub/file"))
 }
