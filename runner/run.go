@@ -91,9 +91,9 @@ type Maker interface {
 	// Check returns the result of a task that need not run, which is recorded unless an
 	// earlier run has done so, or nil.
 	Check(t *task.Task) *task.Result
-	// Begin prepares an attempt, and may set its Temp. It returns the result of one that
-	// cannot start, or else nil; then End follows.
-	Begin(a *task.Attempt) *task.Result
+	// Begin prepares an attempt. It returns the result of one that cannot start, or else
+	// nil; then End follows.
+	Begin(a task.Attempt) *task.Result
 	// End keeps what an attempt has made if that succeeded, and removes it otherwise. It
 	// changes the result if that cannot be kept.
 	End(r *task.Result)

@@ -53,7 +53,7 @@ func (r *Run) attempt(t *turn) *task.Result {
 	if t.attempt.Task.Makes == nil {
 		return r.exec.Run(t.ctx, t.attempt)
 	}
-	res := r.maker.Begin(&t.attempt)
+	res := r.maker.Begin(t.attempt)
 	if res == nil {
 		res = r.exec.Run(t.ctx, t.attempt)
 		r.maker.End(res)
@@ -123,7 +123,7 @@ func (r *Run) serve(slot task.Slot) {
 func (r *Run) beginAll(all []task.Attempt) (begun []task.Attempt, unmade []*task.Result) {
 	for _, a := range all {
 		if a.Task.Makes != nil {
-			if res := r.maker.Begin(&a); res != nil {
+			if res := r.maker.Begin(a); res != nil {
 				unmade = append(unmade, res)
 				continue
 			}

@@ -45,7 +45,7 @@ func TestRefusals(t *testing.T) {
 		{"--output= cat", `bad value "" for --output: write group, line, raw or none`},
 		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1 or soon,done=10%`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
-		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, any; N is from 1 to 255`},
+		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, any; N is from 1 to 255`},
 		{"--deadline 25:00 touch ::: ran", `bad value "25:00" for --deadline: write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z`},
 		{"--joblog + true ::: a", `bad value "+" for --joblog: write something there; it is empty`},
 		{"--buffer 0 true ::: a", `bad value "0" for --buffer: write a whole number from 1 to 1073741824`},
@@ -226,7 +226,7 @@ var states = map[string]string{
 	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
 	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%",
 	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
-	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer",
+	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "unasked-worker": "--worker=cat",
 }
 
 // values are those of options, by the name of the option or that of its value.

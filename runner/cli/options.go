@@ -26,6 +26,7 @@ type Options struct {
 	Sched   Sched
 	Failure Failure
 	Output  Output
+	Makes   Makes
 	Show    Show
 	State   State
 	Control Control
@@ -69,6 +70,7 @@ type Command struct {
 	MaxArgs  int      // maximum number of records; 0 for as many as MaxChars allows
 	NoArgs   bool     // -n0: the record is not inserted
 	MaxChars int      // maximum number of bytes; 0 for the system's limit
+	Spread   bool     // the workers share the last records evenly
 	Stdin    bool     // the record goes to the task's standard input
 }
 
@@ -175,6 +177,17 @@ type Output struct {
 	Append     bool   // to what the joblog holds
 	JUnit      string // file; "" for none
 }
+
+// Makes configures the files that tasks make.
+type Makes struct {
+	Outs   []string // templates, for each of which {out}, {out2} … stands
+	Stdout string   // template of the file that the task's standard output goes to; "" for none
+	Reads  []string // templates of what they are made from; nil for the columns that name files
+	Always bool     // make what is up to date, too
+}
+
+// Any reports whether anything is known of what tasks make.
+func (m *Makes) Any() bool { return len(m.Outs) > 0 || m.Stdout != "" }
 
 // Show configures what people see beside the results.
 type Show struct {
@@ -309,8 +322,12 @@ func (o *Options) finish() {
 		o.Output.Mode = "raw"
 	}
 	o.finishPipe()
-	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
-		o.Command.MaxArgs = 1
+	switch c := &o.Command; {
+	case c.MaxArgs > 0 || c.MaxChars > 0:
+	case c.Spread:
+		c.MaxChars = spreadChars
+	default:
+		c.MaxArgs = 1
 	}
 	if f := &o.Failure; o.given("retry-max-delay") == nil {
 		f.RetryMaxDelay = max(f.RetryMaxDelay, f.RetryDelay)
@@ -318,6 +335,10 @@ func (o *Options) finish() {
 		f.RetryDelay = min(f.RetryDelay, f.RetryMaxDelay)
 	}
 }
+
+// spreadChars is the size of a command with -X, which xargs fills, too. Larger ones hardly
+// run faster, and up to one for each worker is held back.
+const spreadChars = 128 << 10
 
 // DefaultBlock is the size of blocks, unless --block says otherwise.
 const DefaultBlock = 1 << 20

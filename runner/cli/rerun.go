@@ -24,7 +24,7 @@ type Rerun struct {
 func (r Rerun) CommandsSuffice() bool {
 	byRecord := r.Sched.Key + r.Sched.Cost + r.Output.TagString + r.State.Dir
 	fromEnv := func(u use) bool { return u.env }
-	return !r.Input.JSON && !r.Command.Stdin && !r.Output.Tag && !r.Output.JSON && byRecord == "" &&
+	return !r.Input.JSON && !r.Makes.Any() && !r.Command.Stdin && !r.Output.Tag && !r.Output.JSON && byRecord == "" &&
 		!slices.ContainsFunc(r.uses, fromEnv)
 }
 
@@ -85,7 +85,7 @@ func (r Rerun) drops(name string) bool {
 		return !r.AsRead() || r.Input.Sources() > 1
 	case "shard", "shard-times": // they are part of what the state is of
 		return r.State.Dir == ""
-	case "header", "max-args", "max-chars", "replace":
+	case "header", "max-args", "max-chars", "spread", "replace":
 		return r.Whole
 	}
 	return false
@@ -137,6 +137,13 @@ func (o *Options) Identity() string {
 	words := []string{"crew"}
 	if o.Do == DoServe {
 		words = append(words, DoServe)
+	} else if o.Makes.Any() { // a task is what it makes, by whatever command
+		for _, u := range o.uses {
+			if u.opt.name == "makes" || u.opt.name == "stdout-to" {
+				words = u.appendTyped(words)
+			}
+		}
+		return strings.Join(words, " ")
 	}
 	for _, name := range commandOptions {
 		if u := o.given(name); u != nil {

@@ -86,8 +86,9 @@ const Silent = "silent"
 // Progress counts tasks.
 type Progress struct {
 	Total   *int64 `json:"total"`             // of the whole input; null if that is not known
-	Done    int64  `json:"done"`              // succeeded or failed
+	Done    int64  `json:"done"`              // succeeded, failed or skipped
 	Failed  int64  `json:"failed"`            // those of them that failed
+	Skipped int64  `json:"skipped,omitempty"` // those of them that were skipped
 	Dropped int64  `json:"dropped,omitempty"` // cancelled or not run
 	Running int64  `json:"running"`
 	Waiting int64  `json:"waiting"` // read, and none of these

@@ -60,7 +60,7 @@ func eta(s *task.Snapshot, total *int64) *task.Seconds {
 
 func progress(s *task.Snapshot, total func() (int64, bool)) Progress {
 	st := &s.Stats
-	p := Progress{Done: st.Done(), Failed: st.Failed(), Dropped: st.Finished() - st.Done(), Running: st.Running}
+	p := Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.Of(task.Skipped), Dropped: st.Finished() - st.Done(), Running: st.Running}
 	p.Waiting = max(0, st.Admitted-st.Finished()-p.Running)
 	if st.InputEnd {
 		p.Total = &st.Admitted

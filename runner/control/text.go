@@ -50,6 +50,9 @@ func (p *Progress) text() string {
 		of = task.Count(*p.Total, "task")
 	}
 	text := fmt.Sprintf("%d of %s finished, %d failed, %d running", p.Done, of, p.Failed, p.Running)
+	if p.Skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", p.Skipped)
+	}
 	if p.Dropped > 0 {
 		text += fmt.Sprintf(", %d cancelled or not run", p.Dropped)
 	}

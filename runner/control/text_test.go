@@ -78,8 +78,8 @@ func TestLines(t *testing.T) {
 	}{
 		{&Hello{PID: 7, State: Silent}, "7 does not answer"},
 		{
-			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Dropped: 4, Running: 2}},
-			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 4 cancelled or not run: gzip {}",
+			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Skipped: 1, Dropped: 4, Running: 2}},
+			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 1 skipped, 4 cancelled or not run: gzip {}",
 		},
 		{&Where{Facts: task.Facts{Task: 4}, State: "unknown"}, "there is no task 4 yet"},
 		{&Where{Facts: task.Facts{Task: 4}, State: "ended"}, "task 4 has ended, and no more is known of it"},
@@ -108,6 +108,8 @@ func TestLines(t *testing.T) {
 			&Reply{Facts: task.Facts{Task: 4, Outcome: task.StartFailed, Error: "no x"}, Event: &Event{Name: "finished", At: now}},
 			clock + " task 4: not started: no x",
 		},
+		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Skipped, Command: "a b"}, State: "ended"}, "task 4 has ended: skipped: a b"},
+		{&Reply{Facts: task.Facts{Task: 4, Outcome: task.Skipped}, Event: &Event{Name: "finished", At: now}}, clock + " task 4: skipped (up to date)"},
 		{&Reply{Event: &Event{Name: "resized", At: now, Workers: 1}}, clock + " 1 worker"},
 		{&Reply{Event: &Event{Name: "draining", At: now, Text: "SIGINT"}}, clock + " draining: SIGINT"},
 		{&Reply{Event: &Event{Name: "stopping", At: now}}, clock + " stopping"},

@@ -115,6 +115,46 @@ func TestHalt(t *testing.T) {
 	}
 }
 
+// Tasks that are up to date are done, but neither succeed nor fail, and take no worker.
+func TestSkippedTasks(t *testing.T) {
+	for _, c := range []struct {
+		halt Halt
+		ran  int // before the run ended
+	}{
+		{Halt{}, 50},
+		{Halt{When: Soon, On: OnDone, N: 20}, 10},
+		{Halt{When: Soon, On: OnDone, N: 20, Percent: true, Tasks: 100}, 10},
+		{Halt{When: Soon, On: OnSuccess, N: 20}, 20},
+		{Halt{When: Soon, On: OnFail, N: 1}, 50},
+	} {
+		cfg := config(1)
+		cfg.Halt, cfg.Queue.Buffer = c.halt, 1
+		s := simulate(t, cfg, 100, func(s *sim) {
+			s.change = func(tk *task.Task) {
+				tk.Makes = &task.Making{Targets: []task.Target{{Path: fmt.Sprint(tk.ID)}}}
+			}
+			s.check = func(tk *task.Task) *task.Result {
+				if tk.ID%2 == 0 {
+					return nil
+				}
+				return &task.Result{Task: tk, Outcome: task.Skipped}
+			}
+		})
+		end := s.wait()
+		require.InDelta(t, c.ran, s.count(task.OK), 1, c.halt)
+		require.InDelta(t, c.ran, s.count(task.Skipped), 2)
+		require.Len(t, s.begun, s.count(task.OK))
+		st := &end.Stats
+		require.EqualValues(t, s.count(task.OK)+s.count(task.Skipped), st.Done())
+		require.EqualValues(t, s.count(task.OK), st.Ran)
+		require.Equal(t, time.Duration(s.count(task.OK))*time.Second, s.took())
+		require.InDelta(t, 1, st.Rate(s.now), 0.001, "of those that ran")
+		left, ok := st.ETA(10, nil, s.now)
+		require.True(t, ok)
+		require.InDelta(t, 10*time.Second, left, float64(time.Millisecond))
+	}
+}
+
 func TestPauseResizeAndCancelWhileRunning(t *testing.T) {
 	s := simulate(t, config(2), 20)
 	s.sleep(500 * time.Millisecond)

@@ -31,6 +31,7 @@ type sim struct {
 	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
 	result func(*task.Result)                               // completes a result; may be nil
 	deaf   bool                                             // attempts do not end before their time
+	check  func(*task.Task) *task.Result                    // of tasks that make files
 	tokens *basket
 
 	// what happens
@@ -42,6 +43,7 @@ type sim struct {
 	ring     bool           // the sinks are to take events
 	closed   bool           // they are
 	refused  []*task.Result // to be recorded
+	checks   []*task.Task   // to be checked
 	answers  []func(*Core)  // to Tokens.Ask
 	over     bool
 	begun    []uint64
@@ -89,6 +91,7 @@ func (s *sim) bring(fact func(*Core)) {
 	s.reading = s.reading || fx.Read
 	s.ring = s.ring || fx.Show
 	s.refused = append(s.refused, fx.Refused...)
+	s.checks = append(s.checks, fx.Checks...)
 	for _, a := range fx.Start {
 		s.start(a.Attempt)
 	}
@@ -112,6 +115,10 @@ func (s *sim) follow() bool {
 		r := s.refused[0]
 		s.refused = s.refused[1:]
 		s.bring(func(c *Core) { c.Ended(r) })
+	case len(s.checks) > 0:
+		t := s.checks[0]
+		s.checks = s.checks[1:]
+		s.bring(func(c *Core) { c.Checked(t, s.check(t)) })
 	case len(s.answers) > 0:
 		answer := s.answers[0]
 		s.answers = s.answers[1:]

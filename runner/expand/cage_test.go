@@ -213,7 +213,7 @@ func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 func fillIn(tm *Template, v Values) (argv []string, ok bool) {
 	var tk task.Task
 	tm.Fill(&tk, v)
-	return tk.ExecOn(0, "", ""), tk.Err == nil
+	return tk.ExecOn(0, ""), tk.Err == nil
 }
 
 // locales are those in which scripts run. In the second, some shells know blanks that are

@@ -345,7 +345,7 @@ func (c *compiler) group(s span, places []place) group {
 func (c *compiler) groups(places []place) []span {
 	var all []span
 	for i, p := range places {
-		if p.list.to > 0 && c.marks[i].piece.ofRecord() && !c.empty {
+		if p.list.to > 0 && c.marks[i].piece.ofEach() && !(c.empty && c.marks[i].piece.ofRecord()) {
 			all = append(all, p.list)
 		}
 	}

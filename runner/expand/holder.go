@@ -73,7 +73,7 @@ func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
 		return refuse("cannot be the delimiter of a here-document", hintName)
 	case r.Op == syntax.DplIn, r.Op == syntax.DplOut:
 		return refuseDescriptor
-	case s.c.batch && r.Op != syntax.WordHdoc:
+	case s.c.batch && s.mark.piece.ofEach() && r.Op != syntax.WordHdoc:
 		return refuse("cannot be where a redirection goes when a command takes several records",
 			"write a fixed name, or take one record per command")
 	}

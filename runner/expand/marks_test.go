@@ -30,7 +30,7 @@ func TestMarks(t *testing.T) {
 				tm.Fill(&tk, v)
 				v.Worker = 12
 				want := tm.Argv(v)
-				if got := tk.ExecOn(12, "", ""); len(want) == len(got) { // a number needs no quotes
+				if got := tk.ExecOn(12, ""); len(want) == len(got) { // a number needs no quotes
 					require.Equal(t, strings.ReplaceAll(strings.Join(want, "|"), "_crew1=12", "_crew1='12'"), strings.Join(got, "|"), "%q", words)
 				} else {
 					t.Errorf("%q: %q", words, got)
@@ -70,7 +70,7 @@ func TestHost(t *testing.T) {
 			require.NoError(t, err, script)
 			tk := task.Task{ID: 7}
 			tm.Fill(&tk, Values{Records: [][]string{{"x"}}, Seq: 7})
-			list = append(list, trial{tk.ExecOn(3, "web-1.if", ""), wanted(c.want, "web-1.if"), script})
+			list = append(list, trial{tk.ExecOn(3, "web-1.if"), wanted(c.want, "web-1.if"), script})
 		}
 	}
 	o.checkTogether(t, list)
@@ -92,4 +92,63 @@ func TestHost(t *testing.T) {
 	}
 	_, err := New(Config{Words: []string{"echo $(({host} + 1))"}})
 	require.EqualError(t, err, "{host} cannot stand where only a number can: write {%} for that of the worker")
+}
+
+// TestMade checks that a temporary name is read as it is wherever {out} can stand, whatever
+// the name of the file, and that people see the file itself.
+func TestMade(t *testing.T) {
+	const temp = ".crew-12345678."
+	o := newOracle(t)
+	var list []trial
+	for _, c := range contexts {
+		for _, shell := range []string{"", "bash"} {
+			if c.bash && shell == "" {
+				continue
+			}
+			for _, name := range []string{"d/a b'$(x)`x`\"\\*.tar.gz", "-x\n", "'"} {
+				script := strings.ReplaceAll(c.script, "{}", "{out}")
+				out := compiled(t, "{}", Config{})
+				tm, err := New(Config{Words: []string{script}, Shell: shell, Outs: []*Text{out}})
+				require.NoError(t, err, script)
+				require.Equal(t, strings.Contains(script, "{out}"), tm.Holds(out), script)
+				tk := task.Task{ID: 7, Makes: &task.Making{Temp: temp}}
+				tm.Fill(&tk, Values{Records: [][]string{{name}}, Seq: 7})
+				require.NotContains(t, strings.Join(tk.ArgvOn(3, ""), "\n"), temp)
+				list = append(list, trial{tk.ExecOn(3, ""), wanted(c.want, tk.Makes.TempName(name)), script})
+			}
+		}
+	}
+	o.checkTogether(t, list)
+}
+
+func TestMadeInWords(t *testing.T) {
+	const temp = ".crew-12345678."
+	for _, c := range []struct {
+		words, makes []string
+		records      [][]string
+		shown, run   string
+	}{
+		{[]string{"x", "-o{out}", "{}"}, []string{"d/{.}.png"}, [][]string{{"a.svg"}}, "x -od/a.png a.svg", "x -od/T.a.png a.svg"},
+		{[]string{"x", "{out2}", "{out}", "{out3}"}, []string{"{1}", "{2}/"}, [][]string{{"a", "b/c"}}, "x b/c a {out3}", "x b/T.c T.a {out3}"},
+		{[]string{"x", "{}", "{out}"}, []string{"{.}.o"}, [][]string{{"a.c"}, {"b.c"}}, "x a.c b.c a.o b.o", "x a.c b.c T.a.o T.b.o"},
+		{[]string{"x", "{}:{out}"}, []string{"{1.}.o"}, [][]string{{"a.c"}, {"b.c"}}, "x a.c:a.o b.c:b.o", "x a.c:T.a.o b.c:T.b.o"},
+		{[]string{"tar cf {out} {}"}, []string{"p-{#}.tar"}, [][]string{{"a"}, {"b"}}, "tar cf p-7.tar a b", "tar cf T.p-7.tar a b"},
+		{[]string{"x", "{out.}", "${out}"}, []string{"a"}, [][]string{{"r"}}, "x {out.} $a", "x {out.} $T.a"},
+	} {
+		cfg := Config{Words: c.words, Insert: InPlace, Batch: len(c.records) > 1}
+		for _, m := range c.makes {
+			cfg.Outs = append(cfg.Outs, compiled(t, m, Config{}))
+		}
+		tm, err := New(cfg)
+		require.NoError(t, err)
+		tk := task.Task{Makes: &task.Making{Temp: temp}}
+		tm.Fill(&tk, Values{Records: c.records, Seq: 7})
+		require.Equal(t, c.shown, strings.Join(tk.ArgvOn(1, ""), " "))
+		require.Equal(t, strings.ReplaceAll(c.run, "T.", temp), strings.Join(tk.ExecOn(1, ""), " "))
+		require.False(t, tk.Varies())
+	}
+	_, err := New(Config{Words: []string{"sh", "-c", "{out}"}, Outs: []*Text{compiled(t, "{}", Config{})}})
+	require.ErrorContains(t, err, "a record as the script of a shell")
+	_, err = New(Config{Words: []string{"x {out}"}, Shell: "fish", Outs: []*Text{compiled(t, "{}", Config{})}})
+	require.ErrorContains(t, err, "{out} cannot stand in a script for fish")
 }

@@ -21,6 +21,7 @@ const (
 	seq          // {#}
 	worker       // {%}
 	host         // {host}
+	made         // {out}, {out2}
 	nested       // a script within the script
 )
 
@@ -31,6 +32,7 @@ type piece struct {
 	form form
 	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
 	name string // field
+	made *Text  // made: the file
 
 	inner *script // nested: a script that another shell runs
 	segs  []seg   // nested: a script that the same shell evaluates; quoted
@@ -41,11 +43,17 @@ func (p piece) ofRecord() bool {
 	return p.kind == record || p.kind == column || p.kind == field
 }
 
+// ofData reports whether p stands for text that crew has not made.
+func (p piece) ofData() bool { return p.ofRecord() || p.kind == made }
+
+// ofEach reports whether p differs from record to record of a task.
+func (p piece) ofEach() bool { return p.ofRecord() || p.kind == made && p.made.OfRecord() }
+
 // ofSlot reports whether p is known only when an attempt starts.
 func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host }
 
 // anyText reports whether p may stand for more than digits, and for a value.
-func (p piece) anyText() bool { return p.ofRecord() || p.kind == host }
+func (p piece) anyText() bool { return p.ofData() || p.kind == host }
 
 // scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
@@ -95,6 +103,12 @@ func brace(s string, cfg *Config) piece {
 		p.kind = worker
 		return p
 	}
+	for i, out := range cfg.Outs {
+		if in == OutName(i) {
+			p.kind, p.made = made, out
+			return p
+		}
+	}
 	for _, f := range [...]struct {
 		suffix string
 		form   form
@@ -116,6 +130,14 @@ func brace(s string, cfg *Config) piece {
 		return piece{text: p.text, kind: host}
 	}
 	return piece{}
+}
+
+// OutName returns the name of the placeholder for an element of Config.Outs.
+func OutName(i int) string {
+	if i == 0 {
+		return "out"
+	}
+	return "out" + strconv.Itoa(i+1)
 }
 
 // find makes p the column or field called s, and reports whether there can be
@@ -161,10 +183,11 @@ type Values struct {
 }
 
 // Until a word is complete, a NUL and another byte in it stand for a slot's number or host,
-// or for the NUL of a value.
+// for where a temporary name begins, or for the NUL of a value.
 const (
 	slotMark = "\x00%"
 	hostMark = "\x00h"
+	tempMark = "\x00t"
 	nulMark  = "\x000"
 )
 
@@ -189,6 +212,8 @@ func (v *Values) seal(word string, index int) string {
 			mark = task.NumberMark
 		case strings.HasPrefix(rest, hostMark[1:]):
 			mark = task.HostMark
+		case strings.HasPrefix(rest, tempMark[1:]):
+			v.marks = append(v.marks, task.Mark{Word: index, Off: b.Len(), Temp: true})
 		default:
 			b.WriteByte(0)
 		}
@@ -224,7 +249,20 @@ func (p *piece) room() int {
 
 // perRecord reports whether p has a value for each record of v.
 func (p *piece) perRecord(v *Values) bool {
-	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0
+	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
+}
+
+// growth returns how many bytes more rec makes of what p stands for, at most.
+func (p *piece) growth(rec []string) int {
+	switch {
+	case p.kind == made && p.ofEach():
+		return len(p.in(&Values{Records: [][]string{rec}}, rec)) + task.TempLen
+	case !p.ofRecord():
+		return p.room()
+	case p.kind == column && len(rec) == 1:
+		return len(p.form.of(rec[0])) // whichever record {N} will stand for
+	}
+	return len(p.in(&Values{}, rec))
 }
 
 // value returns what p stands for in recs, separated by spaces if it has a value
@@ -254,6 +292,8 @@ func (p *piece) in(v *Values, rec []string) string {
 		return slotMark
 	case host:
 		return hostMark
+	case made:
+		return p.made.target(v, rec)
 	}
 	if p.n == 0 { // a field
 		if s, ok := v.Fields[p.name]; ok {

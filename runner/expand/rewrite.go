@@ -211,7 +211,7 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	switch {
 	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
 		return false, fmt.Errorf("%s %w", inside[0].text, refuseUnknown.err)
-	case text == markText && inside[0].ofRecord():
+	case text == markText && inside[0].ofData():
 		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
 	}
 	name := inside[0].text

@@ -80,6 +80,7 @@ func (h how) around() (before, behind string) {
 
 // plain returns s as it can stand instead of a reference. ok is false if it cannot.
 func (h how) plain(s string) (_ string, ok bool) {
+	s = strings.ReplaceAll(s, tempMark, "")
 	switch h {
 	case bare:
 		if s == slotMark {
@@ -231,7 +232,7 @@ func (val *value) text(v *Values, recs [][]string) string {
 	}
 	text := val.piece.value(v, recs)
 	v.verify(val.check, val.piece, text)
-	if val.piece.ofSlot() {
+	if val.piece.ofSlot() || val.piece.kind == made {
 		return text
 	}
 	return hideNUL(text)
@@ -352,6 +353,8 @@ func (s *script) growth(rec []string, within bool) (size, args int) {
 			size += 4 * n // if all of it is quotes
 		case v.piece.ofRecord():
 			values += quoted
+		case v.piece.kind == made:
+			values += v.piece.growth(rec) + quoted
 		default:
 			size += times * v.piece.room()
 		}

@@ -31,6 +31,7 @@ type Config struct {
 	Fields  bool     // {name} may name an entry of Values.Fields
 	Insert  Insert   // where the record goes
 	Batch   bool     // a command may take several records
+	Outs    []*Text  // files that the command makes, for each of which {out} or {out2} … stands
 }
 
 // Insert says where a command has the record.
@@ -191,7 +192,7 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	c := newCompiler(f, cfg)
 	script, err := c.compile(pieces, add)
 	switch {
-	case err != nil && c.unread && !slices.ContainsFunc(scan(s, cfg), piece.ofRecord):
+	case err != nil && c.unread && !slices.ContainsFunc(scan(s, cfg), piece.ofData):
 		t.words = append(t.words, newWord(scan(notOption(s), cfg))) // errors are the shell's to report
 		return nil
 	case err == nil && len(script.values) == 0:
@@ -212,7 +213,7 @@ func (t *Template) needsDashes() bool {
 // unread returns a script for a program whose quoting is not known, in which only numbers
 // and names made by crew can stand.
 func unread(pieces []piece, shell string) (word, error) {
-	i := slices.IndexFunc(pieces, piece.ofRecord)
+	i := slices.IndexFunc(pieces, piece.ofData)
 	if i < 0 {
 		return newWord(pieces), nil
 	}
@@ -270,7 +271,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		}
 		n := len(w)
 		p := c.argument(args, i)
-		if at := slices.IndexFunc(w, piece.ofRecord); at >= 0 && p.err != nil {
+		if at := slices.IndexFunc(w, piece.ofData); at >= 0 && p.err != nil {
 			return fmt.Errorf("%s %w", w[at].text, p.err)
 		}
 		if cfg.Insert == Nowhere {
@@ -329,7 +330,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 		t.words = append(t.words, w)
 		return err
 	}
-	if len(pieces) == 1 && pieces[0].ofRecord() {
+	if len(pieces) == 1 && pieces[0].ofData() {
 		return errRecord(sc)
 	}
 	c := newCompiler(sc.family, cfg)
@@ -347,7 +348,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 func (t *Template) Argv(v Values) []string {
 	var tk task.Task
 	t.Fill(&tk, v)
-	return tk.ExecOn(0, "", "")
+	return tk.ExecOn(0, "")
 }
 
 // Fill sets tk's command to the one for v, and its Err if v holds a value that cannot
@@ -454,6 +455,11 @@ func (t *Template) Script(script string, args []string) (argv []string, shell bo
 // any reports whether a placeholder in the command satisfies is.
 func (t *Template) any(is func(piece) bool) bool {
 	return t.script != nil && t.script.any(is) || slices.ContainsFunc(t.words, func(w word) bool { return w.any(is) })
+}
+
+// Holds reports whether the template holds a placeholder for the file of Config.Outs.
+func (t *Template) Holds(out *Text) bool {
+	return t.any(func(p piece) bool { return p.kind == made && p.made == out })
 }
 
 // Fields returns the names of the entries of Values.Fields that the template uses.

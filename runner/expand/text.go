@@ -61,6 +61,9 @@ func (t *Text) first(is func(piece) bool) string {
 	return ""
 }
 
+// OfRecord reports whether the text differs from record to record.
+func (t *Text) OfRecord() bool { return t.word.any(piece.ofRecord) }
+
 // Fields returns the names of the entries of Values.Fields that the text uses.
 func (t *Text) Fields() []string { return fieldNames(t.word.any) }
 
@@ -74,6 +77,25 @@ func (t *Text) Expand(v Values) string { return v.seal(t.expand(&v), task.InTag)
 func (t *Text) FillTag(tk *task.Task, v Values) {
 	tk.Tag = v.seal(t.expand(&v), task.InTag)
 	tk.Marks = append(tk.Marks, v.marks...)
+}
+
+// target returns the name of the file for a record, marked where its base name begins.
+func (t *Text) target(v *Values, rec []string) string {
+	of := Values{Fields: v.Fields, Seq: v.Seq}
+	if rec != nil {
+		of.Records = [][]string{rec}
+	}
+	name := TargetName(t.expand(&of))
+	i := task.BaseIndex(name)
+	return name[:i] + tempMark + name[i:]
+}
+
+// TargetName returns the name of a file, as a template has it, without slashes at its end.
+func TargetName(text string) string {
+	if name := strings.TrimRight(text, "/"); name != "" {
+		return name
+	}
+	return text
 }
 
 func (t *Text) expand(v *Values) string {

@@ -132,7 +132,7 @@ func (g *part) valueIn(v *Values, recs [][]string) string {
 	switch {
 	case g.path:
 		return component(s)
-	case g.value.ofSlot():
+	case g.value.ofSlot(), g.value.kind == made:
 		return s
 	}
 	return hideNUL(s)
@@ -156,7 +156,7 @@ func (w *word) growth(rec []string) (size, words int) {
 	case w.inner != nil:
 		size, _ = w.inner.growth(rec, true)
 		return size, 0
-	case !w.any(piece.ofRecord):
+	case !w.any(piece.ofEach):
 		return 0, 0
 	case w.lone():
 		for _, c := range rec {
@@ -166,15 +166,8 @@ func (w *word) growth(rec []string) (size, words int) {
 	}
 	size = 1
 	for _, g := range w.parts {
-		size += len(g.text)
-		switch p := g.value; {
-		case p == nil:
-		case !p.ofRecord():
-			size += p.room()
-		case p.kind == column && len(rec) == 1:
-			size += len(p.form.of(rec[0])) // whichever record {N} will stand for
-		default:
-			size += len(p.in(&Values{}, rec))
+		if size += len(g.text); g.value != nil {
+			size += g.value.growth(rec)
 		}
 	}
 	return size, 1

@@ -37,6 +37,7 @@ type Texts struct {
 	Cost    *expand.Text // nil means 1
 	Tag     *expand.Text // nil means no tag
 	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
+	Files   Files
 }
 
 // Limits bound how many records go into one command. The zero Limits means one
@@ -45,13 +46,18 @@ type Limits struct {
 	Records int // number of records; 0 means no limit if Chars is set, else 1
 	Chars   int // bytes of arguments including NULs, counted as xargs does; 0 means no limit
 	ArgMax  int // bytes of arguments including NULs and pointers, counted as execve does; 0 means no limit
+
+	// Workers is how many commands share the last records evenly. Up to as many full
+	// commands are held back until more has been read. If it is 0 or 1, each command is
+	// filled as the records come.
+	Workers int
 }
 
 func (l Limits) batches() bool { return l.Records > 1 || l.Chars > 0 }
 
 // Validate returns the first error in the configuration.
 func (c TasksConfig) Validate() error {
-	if n := min(c.Limits.Records, c.Limits.Chars, c.Limits.ArgMax); n < 0 {
+	if n := min(c.Limits.Records, c.Limits.Chars, c.Limits.ArgMax, c.Limits.Workers); n < 0 {
 		return fmt.Errorf("a limit for commands is %d: it must be positive", n)
 	}
 	return nil
@@ -70,6 +76,9 @@ type Tasks struct {
 
 	rec    [1]Record   // the latest record
 	queue  []Record    // read, for the next batches
+	head   int         // index of the first of them in queue
+	cuts   []int       // with Limits.Workers: how many records of the queue each of them takes
+	ended  bool        // with Limits.Workers: the input has, and cuts are all of the queue
 	latest uint64      // number of the latest batch
 	spare  []oneRecord // not yet returned by allocate
 }
@@ -78,7 +87,7 @@ type Tasks struct {
 // JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields()}
-	for _, text := range [...]*expand.Text{cfg.Key, cfg.Cost, cfg.Tag, cfg.Results} {
+	for _, text := range append(cfg.Files.texts(), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results) {
 		if text != nil {
 			t.fields = append(t.fields, text.Fields()...)
 		}
@@ -288,6 +297,9 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	if t.cfg.Cost != nil && tk.Err == nil {
 		tk.Cost, tk.Err = parseCost(t.cfg.Cost.Expand(*v))
 	}
+	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
+		tk.Makes, tk.Err = t.cfg.Files.of(tk, v)
+	}
 }
 
 // expand sets the task's command, or its Err if the system would not accept it.
@@ -344,19 +356,20 @@ var (
 // left returns how much the task's command, with what the task adds to the environment,
 // may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
 func (t *Tasks) left(tk *task.Task, argv []string) room {
-	r := room{math.MaxInt, maxArgument - longest(argv), math.MaxInt}
+	temps, inWord := tempsOf(tk)
+	r := room{math.MaxInt, maxArgument - longest(argv) - inWord, math.MaxInt}
 	if l := t.cfg.Limits.Chars; l > 0 {
 		r.chars = l - charsOf(tk.Argv)
 	}
 	if l := t.cfg.Limits.ArgMax; l > 0 {
-		r.size = l - charsOf(argv) - pointerSize*len(argv) - charsOf(tk.Env) - pointerSize*len(tk.Env)
+		r.size = l - temps - charsOf(argv) - pointerSize*len(argv) - charsOf(tk.Env) - pointerSize*len(tk.Env)
 	}
 	return r
 }
 
 // fits returns an error if the system would not accept the command.
 func (t *Tasks) fits(tk *task.Task) error {
-	argv := tk.ExecOn(0, "", "")
+	argv := tk.ExecOn(0, "")
 	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL

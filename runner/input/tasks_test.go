@@ -96,7 +96,7 @@ func TestShellAndWorker(t *testing.T) {
 		require.Len(t, got, 3)
 		require.Contains(t, got[2], want)
 		require.Contains(t, got[2], ">7")
-		exec := tk.ExecOn(7, "", "")
+		exec := tk.ExecOn(7, "")
 		require.Equal(t, []string{tk.Records[0][0], "7"}, exec[len(exec)-2:])
 	}
 }

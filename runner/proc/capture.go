@@ -52,18 +52,37 @@ func (p *process) pipes() error {
 		}
 		p.child[0] = uintptr(fd)
 	}
-	plan := p.local.cfg.Plan
+	plan, m := p.local.cfg.Plan, p.attempt.Task.Makes
+	toFile := m != nil && m.Stdout
+	if toFile {
+		if err := p.openTarget(m); err != nil {
+			return err
+		}
+	}
 	if plan.Show == task.ShowRaw {
-		p.child[1], p.child[2] = 1, 2
+		if p.child[2] = 2; !toFile {
+			p.child[1] = 1
+		}
 		return nil
 	}
 	p.size = winSize(p.local.size.Load())
-	if plan.Streams() || plan.Keeps() || p.local.cfg.PTY {
+	if !toFile && (plan.Streams() || plan.Keeps() || p.local.cfg.PTY) {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
 	}
 	return p.pipe(2, &p.err.fd)
+}
+
+// openTarget makes the file that is the child's stdout.
+func (p *process) openTarget(m *task.Making) error {
+	name := p.attempt.Task.PathIn(p.local.cfg.Dir, m.TempName(m.Targets[len(m.Targets)-1].Path))
+	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o666)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	p.child[1] = uintptr(fd)
+	return nil
 }
 
 // pipe makes the pipe of the child's stream n, with ours as the other end; or a

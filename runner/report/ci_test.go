@@ -118,9 +118,9 @@ func TestSummary(t *testing.T) {
 
 <pre>bin/job &lt;{}&gt;</pre>
 
-| succeeded | failed | flaky | cancelled | not run |
-|--:|--:|--:|--:|--:|
-| 2 | 1 | 1 | 0 | 1 |
+| succeeded | failed | flaky | skipped | cancelled | not run |
+|--:|--:|--:|--:|--:|--:|
+| 2 | 1 | 1 | 0 | 0 | 1 |
 
 #### Failed
 
@@ -145,6 +145,14 @@ task 4: 100ms: bin/job 4
 </pre>
 
 `, string(text))
+
+	require.NoError(t, os.Remove(path))
+	said, _ := runCI(CIConfig{Summary: path}, ended("1", task.Result{Outcome: task.OK}), ended("2", task.Result{Outcome: task.Skipped}))
+	require.Empty(t, said)
+	text, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "### crew: 1 of 2 tasks succeeded, 1 skipped, in 0s\n")
+	require.Contains(t, string(text), "\n| 1 | 0 | 0 | 1 | 0 | 0 |\n")
 
 	// However much there is to say, it is little; and what would be too much for GitHub
 	// is left out.

@@ -128,6 +128,10 @@ bad &lt;&amp;&gt;
 	require.Contains(t, cases(ended("h", exit, unrun)), "</rerunFailure>\n   <skipped ", "it never had its retry")
 	require.Contains(t, cases(ended("i", lost)), `<error message="lost with web1 after 100ms" type="lost">`)
 
+	require.Contains(t, cases(ended("j", task.Result{Outcome: task.Skipped})), `<skipped message="skipped (up to date)"></skipped>`)
+	require.Contains(t, cases(ended("k", task.Result{Outcome: task.NoOutput, Err: errors.New("k.png was not made")})),
+		`<failure message="made no output after 100ms: k.png was not made" type="no-output">`)
+
 	text := write(t, "job {}", ended("a", ok), ended("b", exit), ended("c", unstarted), ended("d", unrun), ended("e", exit, ok))
 	require.Contains(t, text, `<testsuite name="job {}" tests="5" failures="1" errors="1" time="0.000" skipped="1" timestamp="2026-01-02T03:04:05Z"`)
 	require.Contains(t, write(t, ""), `<testsuite name="crew" tests="0" failures="0" errors="0" `)

@@ -25,12 +25,15 @@ func (c *CI) summary(s *task.Stats) string {
 	if failed := s.Failed(); failed > 0 {
 		n, what = failed, "failed"
 	}
+	if skipped := s.Of(task.Skipped); skipped > 0 {
+		what += fmt.Sprintf(", %d skipped,", skipped)
+	}
 	fmt.Fprintf(&b, "### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
 	if c.cfg.Command != "" {
 		fmt.Fprintf(&b, "<pre>%s</pre>\n\n", escapeHTML.Replace(task.Printable(task.Shorten(c.cfg.Command, commandBytes))))
 	}
-	b.WriteString("| succeeded | failed | flaky | cancelled | not run |\n|--:|--:|--:|--:|--:|\n")
-	fmt.Fprintf(&b, "| %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Cancelled), s.Of(task.NotRun))
+	b.WriteString("| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Skipped), s.Of(task.Cancelled), s.Of(task.NotRun))
 	_, failedHere, _ := s.Here()
 	list(&b, "Failed", c.failed, failedHere)
 	list(&b, "Flaky", c.flaky, s.Flaky)

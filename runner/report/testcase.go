@@ -59,9 +59,9 @@ func isError(r *task.Result) bool {
 	return r.Outcome == task.StartFailed || r.Outcome == task.Lost || r.Outcome == task.BadAnswer
 }
 
-// skippedText says why a task has neither succeeded nor failed.
+// skippedText says why a task has neither succeeded nor failed in this run.
 func skippedText(r *task.Result) string {
-	if r.Outcome == task.Cancelled {
+	if r.Outcome == task.Cancelled || r.Outcome == task.Skipped {
 		return r.Verdict()
 	}
 	return "not run: the run ended before"

@@ -12,17 +12,24 @@ import (
 )
 
 // Verbose prints each command on stderr when an attempt starts (-t), as a shell
-// would read it and without a prefix, as xargs and parallel do. As a sink it
-// prints commands before the output of their batch. If tasks write to stderr
+// would read it and without a prefix, as xargs and parallel do. Of a task that makes
+// files it says why that is made, before its first command, or that it is up to date. As
+// a sink it prints this before the output of the batch. If tasks write to stderr
 // themselves that is too late; Before prints in time.
 type Verbose struct {
+	// WhyOnly, which may be set before Consume, means to print no commands.
+	WhyOnly bool
+	// Announced, which may be set before Consume, means that Before is called for all
+	// attempts, so Consume tells only of tasks that have none.
+	Announced bool
+
 	screen *Screen
 	line   func(t *task.Task, argv []string) string
 }
 
 // NewVerbose returns a Verbose that writes through screen.
 func NewVerbose(screen *Screen) Verbose {
-	return Verbose{screen, lineFor(isTerminal(screen.err.w))}
+	return Verbose{screen: screen, line: lineFor(isTerminal(screen.err.w))}
 }
 
 // lineFor returns what makes the command lines that are shown, on a terminal or elsewhere.
@@ -33,30 +40,43 @@ func lineFor(terminal bool) func(t *task.Task, argv []string) string {
 	return (*task.Task).CommandLine
 }
 
-// Consume prints the commands that have started, in one write. It never returns
-// an error.
+// Consume prints the commands that have started and the tasks that did not have to, in
+// one write. It never returns an error.
 func (v Verbose) Consume(events []task.Event) error {
-	var started []task.Attempt
+	var text []byte
 	for i := range events {
-		if e := &events[i]; e.Kind == task.Started {
-			started = append(started, task.Attempt{Task: e.Task, Slot: task.Slot{ID: e.Slot, Host: e.Host}})
+		switch e := &events[i]; {
+		case e.Kind == task.Started && !v.Announced:
+			text = v.append(text, task.Attempt{Task: e.Task, Number: e.Attempt, Slot: task.Slot{ID: e.Slot, Host: e.Host}})
+		case e.Kind == task.Finished && e.Task.Makes != nil && e.Attempt == 0 && e.Result.Outcome.Succeeded():
+			text = appendWhy(text, e.Task, e.Task.Makes.Targets[0].Path+" is up to date")
 		}
 	}
-	v.Before(started...)
+	v.screen.Say(string(text))
 	return nil
 }
 
 // Close does nothing.
 func (Verbose) Close(task.Stats) error { return nil }
 
-// Before prints the commands of attempts that are about to start, in one write. It is
-// safe for concurrent use.
-func (v Verbose) Before(attempts ...task.Attempt) {
-	var text strings.Builder
-	for _, a := range attempts {
-		text.WriteString(v.line(a.Task, a.Argv()) + "\n")
+// Before prints the command of an attempt that is about to start. It is safe for
+// concurrent use.
+func (v Verbose) Before(a task.Attempt) { v.screen.Say(string(v.append(nil, a))) }
+
+// append appends what is printed of an attempt that starts.
+func (v Verbose) append(text []byte, a task.Attempt) []byte {
+	if m := a.Task.Makes; m != nil && m.Why != "" && a.Number == a.Task.Attempts+1 {
+		text = appendWhy(text, a.Task, m.Why)
 	}
-	v.screen.Say(text.String())
+	if v.WhyOnly {
+		return text
+	}
+	return append(append(text, v.line(a.Task, a.Argv())...), '\n')
+}
+
+// appendWhy appends a line of crew's own about a task.
+func appendWhy(text []byte, t *task.Task, why string) []byte {
+	return fmt.Appendf(text, "crew: task %d: %s\n", t.ID, task.Printable(why))
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is
@@ -93,14 +113,14 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	t := a.Task
 	stdin := t.Stdin
 	if t.Protocol != task.NoProtocol {
-		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number)
+		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number, t.Makes)
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
 	again := t.Block != nil && t.Block.File != nil && t.Block.Name == t.Block.File.Name()
 	commandLine := lineFor(d.Terminal)
 	line := commandLine(t, argv)
 	if dir != "" || len(t.Env) > 0 || stdin != nil || again {
-		line = commandLine(new(task.Task), argv) // t would not quote its script
+		line = commandLine(&task.Task{Makes: t.Makes}, argv) // t would not quote its script
 	}
 	if len(t.Env) > 0 {
 		env := "env "

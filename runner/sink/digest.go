@@ -25,7 +25,7 @@ const (
 // Digest says on stderr, when the run is over, what failed and how to run it
 // again, and after a run that has ended early what became of all tasks and how to go
 // on. After a run without failures it prints something else only if tasks were flaky or
-// left something behind, and on a terminal if the run took a second or more.
+// left something behind, and on a terminal if the run took a second or more, or skipped tasks.
 //
 // It keeps the first ten failures as short text, so its memory is bounded, and
 // shows them in input order. Errors of stderr are ignored.
@@ -237,9 +237,10 @@ type item struct {
 // list lists the items that are not 0, and some of every run, behind a semicolon.
 func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) {
 	restarted := s.Lost - s.Of(task.Lost) - d.lost // attempts that took the place of lost ones
+	_, _, skipped := s.Here()
 	sep := "; "
 	for _, x := range append(items, item{s.Retried, "%d retried"}, item{s.Flaky, "%d flaky"},
-		item{restarted, "%d restarted"}, item{before, "%d done before"}) {
+		item{restarted, "%d restarted"}, item{skipped, "%d skipped"}, item{before, "%d done before"}) {
 		if x.n > 0 {
 			line += fmt.Sprintf(sep+x.text, x.n)
 			sep = ", "
@@ -251,11 +252,12 @@ func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) 
 // head returns the first line about a run that has come to its end.
 func (d *Digest) head(s *task.Stats) string {
 	passed := s.Elapsed(s.Last)
+	_, _, skipped := s.Here()
 	line := task.Count(s.Admitted, "task")
 	switch failed := s.Failed(); {
 	case failed > 0:
 		line = d.screen.red(fmt.Sprintf("%d of %s failed", failed, line))
-	case s.Flaky > 0, s.Admitted > 0 && passed >= digestLong && isTerminal(d.screen.err.w):
+	case s.Flaky > 0, (s.Admitted > 0 && passed >= digestLong || skipped > 0) && isTerminal(d.screen.err.w):
 	default:
 		return ""
 	}

@@ -28,6 +28,14 @@ func ended(id uint64, r task.Result) task.Event {
 	return task.Event{Kind: task.Finished, At: dawn, ID: id, Task: t, Result: &r, Attempt: r.Attempt}
 }
 
+// skippedEvent returns the Finished event of a task that was up to date.
+func skippedEvent(id uint64) task.Event {
+	e := ended(id, task.Result{Outcome: task.Skipped})
+	e.Task.Makes = &task.Making{Targets: []task.Target{{Path: "a b.png"}, {Path: "b.png"}}}
+	e.Result.Attempt, e.Result.Start, e.Result.End, e.Attempt = 0, time.Time{}, time.Time{}, 0
+	return e
+}
+
 var inputEnd = task.Event{Kind: task.InputEnd, At: dawn}
 
 // digestOf returns the digest of a run with these events.
@@ -52,6 +60,16 @@ func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 	s.Last = dawn.Add(3200 * time.Millisecond)
 	require.NoError(t, d.Consume(events))
 	require.NoError(t, d.Close(s))
+}
+
+func TestDigestCountsSkippedTasks(t *testing.T) {
+	require.Empty(t, digestOf(t, RerunConfig{}, skippedEvent(1), inputEnd))
+	require.Equal(t, `crew: 1 of 3 tasks failed in 3.2s; 1 skipped: job 'a b'
+crew: task 1: made no output after 210ms: a.png was not made: job 'a b'
+`, digestOf(t, RerunConfig{}, ended(1, task.Result{Outcome: task.NoOutput, Err: errors.New("a.png was not made")}),
+		skippedEvent(2), ended(3, task.Result{Outcome: task.OK}), inputEnd))
+	require.Contains(t, digestOf(t, RerunConfig{}, skippedEvent(1), ended(2, task.Result{Outcome: task.OK}), ended(3, task.Result{Outcome: task.NotRun})),
+		"crew: 2 of 3 tasks done in 3.2s; 1 not started, 1 skipped\n")
 }
 
 func TestDigestNamesFailures(t *testing.T) {

@@ -37,7 +37,7 @@ func TestFailuresDoNotFlood(t *testing.T) {
 	bad := task.Result{Outcome: task.Exit, Code: 7}
 	require.Equal(t, "crew: task 1 failed: exit 7: r1\ncrew: task 2 failed: exit 7: r2\n", fail(2, bad))
 	for _, quiet := range []task.Result{
-		{Outcome: task.OK}, {Outcome: task.Cancelled}, {Outcome: task.NotRun}, {Outcome: task.StartFailed, BadCommand: true},
+		{Outcome: task.OK}, {Outcome: task.Skipped}, {Outcome: task.Cancelled}, {Outcome: task.NotRun}, {Outcome: task.StartFailed, BadCommand: true},
 	} {
 		require.Empty(t, fail(1, quiet))
 	}
@@ -47,10 +47,10 @@ func TestFailuresDoNotFlood(t *testing.T) {
 	require.Equal(t, "crew: 4995 more tasks failed\n", fail(0, bad))
 	require.Empty(t, fail(1, bad))
 	now = now.Add(failuresEvery)
-	require.Equal(t, "crew: task 5010 failed: exit 7: r5010\n", fail(0, bad))
+	require.Equal(t, "crew: task 5011 failed: exit 7: r5011\n", fail(0, bad))
 	now = now.Add(failuresEvery)
 	require.Empty(t, fail(0, bad))
-	require.Equal(t, "crew: task 5011 failed: exit 7: r5011\n", fail(1, bad))
+	require.Equal(t, "crew: task 5012 failed: exit 7: r5012\n", fail(1, bad))
 	require.NoError(t, f.Close(task.Stats{}))
 }
 

@@ -27,8 +27,8 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 //
 // In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
 // and a backslash as \\. So each task is one line, the command can be recovered, and the
-// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it or
-// got no answer, and Host a colon for this machine.
+// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it, or
+// got no answer or output, and Host a colon for this machine.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
@@ -183,7 +183,7 @@ func (j *Joblog) fail(err error) error {
 }
 
 // ran reports whether a finished task has a result that no earlier run has
-// logged: it ran, or was tried and could not be started.
+// logged: it ran, was tried and could not be started, or was skipped.
 func ran(e *task.Event) bool {
 	return !e.Result.Logged && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
 }
@@ -196,7 +196,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	}
 	code := r.Code
 	switch r.Outcome {
-	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer:
+	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput:
 		code = -1
 	}
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }

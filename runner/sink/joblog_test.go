@@ -34,6 +34,8 @@ func TestJoblogRows(t *testing.T) {
 	ended8 := ended(8, task.Result{Outcome: task.Cancelled})
 	far := ended(9, task.Result{Outcome: task.OK, Host: "web1"})
 	lost := ended(10, task.Result{Outcome: task.Lost, Host: "web1"})
+	unmade := ended(11, task.Result{Outcome: task.NoOutput})
+	skipped := skippedEvent(12)
 
 	require.NoError(t, j.Consume([]task.Event{{Kind: task.Started}, ok, odd}))
 	require.Equal(t, joblogHeader+
@@ -41,7 +43,7 @@ func TestJoblogRows(t *testing.T) {
 		"2\t:\t1767323045.000\t     0.210\t0\t0\t3\t0\tprintf 'a\\tb\\nc\\rd\\\\'\n", contents(t, path),
 		"Consume writes the rows")
 	require.NoError(t, j.Consume(nil))
-	require.NoError(t, j.Consume([]task.Event{killed, timeout, never, unrun, unasked, ended8, far, lost}))
+	require.NoError(t, j.Consume([]task.Event{killed, timeout, never, unrun, unasked, ended8, far, lost, unmade, skipped}))
 	require.NoError(t, j.Close(task.Stats{}))
 	_, rows, _ := strings.Cut(contents(t, path), "\n2\t")
 	_, rows, _ = strings.Cut(rows, "\n")
@@ -50,7 +52,9 @@ func TestJoblogRows(t *testing.T) {
 		"5\t:\t1767323045.000\t     0.000\t0\t0\t127\t0\tjib\n"+
 		"8\t:\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
 		"9\tweb1\t1767323045.000\t     0.210\t0\t0\t0\t0\tjob 'a b'\n"+
-		"10\tweb1\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n", rows)
+		"10\tweb1\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
+		"11\t:\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
+		"12\t:\t1767323045.000\t     0.000\t0\t0\t0\t0\tjob 'a b'\n", rows)
 }
 
 // Where an earlier run has logged a result and could not note that, the row is

@@ -56,6 +56,7 @@ func TestObjects(t *testing.T) {
 		{"several records", true, true, several, `{"task":1,"command":"x","outcome":"ok","exit":0,"attempt":1,"start":"2026-01-02T03:04:05Z","duration":0.21,"args":[["a","b"],["c"]],"stdout":"","stderr":""}`},
 		{"one of several", false, true, single, `{"task":1,"command":"job 'a b'","outcome":"ok","exit":0,"attempt":1,"start":"2026-01-02T03:04:05Z","duration":0.21,"args":[["a b"]]}`},
 		{"not run, no output", false, false, never, `{"task":2,"command":"job 'a b'","outcome":"not-run","args":[]}`},
+		{"skipped", false, false, skippedEvent(9), `{"task":9,"command":"job 'a b'","outcome":"skipped","args":["a b"]}`},
 		{"bytes", false, false, bytesOnly, `{"task":3,"key":{"base64":"a/8="},"command":{"base64":"J3j/Jw=="},"outcome":"start-failed","exit":127,"error":"no \"x\"","attempt":1,"start":"2026-01-02T03:04:05Z","duration":0.21,"args":[{"base64":"Yf/+"}]}`},
 	} {
 		got := objectOf(t, c.outputs, c.batches, c.e)

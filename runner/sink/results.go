@@ -28,7 +28,8 @@ const resultVersion = 2
 // captured are empty.
 //
 // result.json is written last and atomically: if it exists, the rest is complete.
-// A task that never ran because the run ended before it has none.
+// A task that never ran because the run ended before it has none, and one that was skipped
+// keeps what it has.
 type Results struct {
 	dir    string // as of has it
 	real   string // the same without symbolic links
@@ -62,7 +63,7 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 func (s *Results) Consume(events []task.Event) error {
 	for i := range events {
 		e := &events[i]
-		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && ran(e) {
+		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && ran(e) && e.Result.Outcome != task.Skipped {
 			if err := s.write(e); err != nil {
 				return fmt.Errorf("write results: %w", err) // err names the file
 			}

@@ -52,6 +52,7 @@ func TestResultsTree(t *testing.T) {
 	unrun := ended(3, task.Result{Outcome: task.NotRun})
 	require.NoError(t, s.Consume([]task.Event{
 		ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: spool.Text("whole")}), unrun,
+		skippedEvent(1), skippedEvent(4),
 	}))
 	require.NoError(t, s.Close(task.Stats{}))
 	require.Equal(t, map[string]string{

@@ -11,8 +11,8 @@ import (
 )
 
 // Runtimes returns how many milliseconds each command took, at least 1, by the joblogs
-// that the file at path holds one after another. The last row of a command counts, and
-// rows that are damaged do not. It is an error if a file with text in it holds no joblog.
+// that the file at path holds one after another. The last row of a command counts; a row
+// without a time counts only if there is no other, and one that is damaged does not. It is an error if a file with text in it holds no joblog.
 func Runtimes(path string) (map[string]int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -25,8 +25,8 @@ func Runtimes(path string) (map[string]int64, error) {
 	text, log := false, false
 	for in.Scan() {
 		command, ms, ok := runtimeOf(in.Text())
-		if ok {
-			times[command] = ms
+		if ok && (ms > 0 || times[command] == 0) { // a task that was skipped took no time
+			times[command] = max(1, ms)
 		}
 		text, log = true, log || ok || in.Text()+"\n" == joblogHeader
 	}
@@ -49,7 +49,7 @@ func runtimeOf(row string) (command string, ms int64, ok bool) {
 	if err != nil || !(seconds >= 0 && seconds < 1e9) {
 		return "", 0, false
 	}
-	return unescaped(cells[len(cells)-1]), max(1, int64(seconds*1000)), true
+	return unescaped(cells[len(cells)-1]), int64(seconds * 1000), true
 }
 
 // unescaped undoes appendEscaped. What is no escape stays.

@@ -195,9 +195,9 @@ func (s *Stdout) shown(events []task.Event) *task.Result {
 func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	t := e.Task
 	switch {
-	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome == task.OK:
+	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome.Succeeded():
 		return
-	case t.Done != nil: // from an earlier run: the result has its output in every mode
+	case r.Known(): // from an earlier run: the result has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:
 		t, r = nil, s.endLines(e.ID)
 		defer r.Close()

@@ -124,6 +124,32 @@ func TestCIGroups(t *testing.T) {
 	require.Error(t, StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}, Group: group}.Validate())
 }
 
+// TestSkippedTasks: a task that was up to date has no output, only an object.
+func TestSkippedTasks(t *testing.T) {
+	store := newStore(t, 1<<20)
+	for _, show := range []task.Show{task.ShowBlocks, task.ShowLines, task.ShowObjects, task.ShowFacts} {
+		for _, ordered := range []bool{false, true} {
+			for _, failedOnly := range []bool{false, true} {
+				var p page
+				s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: show, Order: ordered, Tag: true, FailedOnly: failedOnly}, Store: store})
+				consume(t, s, append([]task.Event{skippedEvent(1)}, released(1)...)...)
+				if s.cfg.Plan.JSON() && !failedOnly {
+					require.Contains(t, p.both.String(), `"outcome":"skipped"`)
+				} else {
+					require.Empty(t, p.both.String())
+				}
+			}
+			// One that an earlier run has made is shown once it is known to be up to date.
+			var p page
+			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: show, Order: ordered}, Store: store})
+			e := spoken(t, store, 1, "made before\n", "")
+			e.Task.Makes = &task.Making{Done: e.Result}
+			consume(t, s, append([]task.Event{e}, released(1)...)...)
+			require.Equal(t, show != task.ShowFacts, strings.Contains(p.out.String(), "made before"))
+		}
+	}
+}
+
 func TestTerminalOrderOfStreams(t *testing.T) {
 	store := newStore(t, 1<<20)
 	var p page

@@ -26,7 +26,7 @@ type Input struct {
 type tally struct {
 	total     int64 // at least, unless known
 	known     bool  // total is exact
-	done      int64 // succeeded or failed
+	done      int64 // succeeded, failed or skipped
 	before    int64 // those of them that an earlier run has done
 	cancelled int64 // interrupted
 	waiting   int64 // all others, except running ones

@@ -79,8 +79,8 @@ func BenchmarkMade(b *testing.B) {
 				a := task.Attempt{Task: tk, Number: 1}
 				temp := "temp"
 				if way[0] == 'm' {
-					require.Nil(b, f.Begin(&a))
-					temp = task.TempName(tk.Makes.Targets[0].Path, a.Temp)
+					require.Nil(b, f.Begin(a))
+					temp = tk.Makes.TempName(tk.Makes.Targets[0].Path)
 				}
 				file, err := os.Create(temp)
 				require.NoError(b, err)

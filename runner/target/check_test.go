@@ -99,7 +99,7 @@ func TestStamps(t *testing.T) {
 		begin(t, New(journal), tk).end(task.Cancelled)
 		m.Known, m.Made = task.KnownMade, m.Stamp
 		require.Equal(t, "", check(t, journal, tk))
-		require.Equal(t, m.Made, m.Stamp)
+		require.Equal(t, m.Made.Inputs, m.Stamp.Inputs)
 	}
 	stale := func(what string) {
 		require.Equal(t, "its inputs have changed", check(t, journal, tk), what)
@@ -121,6 +121,12 @@ func TestStamps(t *testing.T) {
 	made("b", "c")
 	m.Reads = []string{"c", "b"}
 	stale("another order")
+	made("b", "c")
+	m.Made.Since = m.Stamp.Since
+	require.Equal(t, "", check(t, journal, tk))
+	m.Made.Since++
+	require.Equal(t, "out is as it was before it was last made", check(t, journal, tk), "as a power cut may leave it")
+	m.Made.Since = 0
 	m.Guessed, m.Reads = false, []string{"b", "a"}
 	require.Equal(t, "its input a is missing", check(t, journal, tk))
 
@@ -130,7 +136,7 @@ func TestStamps(t *testing.T) {
 	require.Equal(t, "it failed or was interrupted before", check(t, journal, tk))
 	m.Known = task.NotKnown
 	require.Equal(t, "", check(t, journal, tk))
-	require.Equal(t, task.Stamp{Command: 8, Inputs: fnvOffset}, m.Stamp)
+	require.Equal(t, task.Stamp{Command: 8, Inputs: fnvOffset, Since: m.Stamp.Since}, m.Stamp)
 }
 
 // Whatever is written after an attempt has begun, or a check is over, alters the stamp, even

@@ -18,10 +18,10 @@ func TestMain(m *testing.M) {
 	syscall.Umask(0o022)
 	if path := os.Getenv(holdTarget); path != "" {
 		a := task.Attempt{Task: making(path), Number: 1}
-		if res := New(Config{}).Begin(&a); res != nil {
+		if res := New(Config{}).Begin(a); res != nil {
 			panic(res.Err)
 		}
-		temp := task.TempName(path, a.Temp)
+		temp := a.Task.Makes.TempName(path)
 		if err := os.MkdirAll(temp+"/sub", 0o777); err != nil {
 			panic(err)
 		}

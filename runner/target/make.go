@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ type out struct {
 // Begin prepares an attempt. If its task makes files under temporary names, it chooses and
 // locks these, makes missing directories and removes leftovers. It returns nil, or the result
 // of an attempt that cannot start.
-func (f *Files) Begin(a *task.Attempt) *task.Result {
+func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.DryRun {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (f *Files) Begin(a *task.Attempt) *task.Result {
 	if w.temp == "" {
 		return nil
 	}
-	a.Temp = w.temp
+	m.Temp = w.temp
 	f.mu.Lock()
 	f.works[number{a.Task.ID, a.Number}] = w
 	f.mu.Unlock()
@@ -79,11 +80,11 @@ func (f *Files) prepare(w *work, name, path string) error {
 		return err
 	}
 	var st unix.Stat_t
-	temp := task.TempName(path, w.temp)
+	temp := path[:i] + w.temp + base
 	switch err := again(func() error { return unix.Lstat(temp, &st) }); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
-		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, tempLen)
+		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, task.TempLen)
 	default:
 		return &os.PathError{Op: "stat", Path: temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
@@ -184,10 +185,17 @@ func (f *Files) End(r *task.Result) {
 	w := f.works[n]
 	delete(f.works, n)
 	f.mu.Unlock()
-	if w == nil {
-		return
+	if w != nil {
+		f.finish(w, r)
+		w.close()
 	}
-	defer w.close()
+	if f.cfg.Journal && r.Outcome == task.OK {
+		r.Task.Makes.Stamp.Since = f.since(r.Task)
+	}
+}
+
+// finish ends what Begin began.
+func (f *Files) finish(w *work, r *task.Result) {
 	if r.Outcome == task.OK {
 		err := f.keep(w)
 		if err == nil {
@@ -198,6 +206,17 @@ func (f *Files) End(r *task.Result) {
 	for _, o := range w.outs {
 		o.dir.remove(o.temp)
 	}
+}
+
+// since returns when the first of the targets that are there last changed.
+func (f *Files) since(t *task.Task) int64 {
+	first := int64(math.MaxInt64)
+	for _, target := range t.Makes.Targets {
+		if now, why := f.target(t, target.Path); why == "" {
+			first = min(first, now.ctime)
+		}
+	}
+	return first
 }
 
 // keep gives what was made its final names. After an error, each is as it was, or whole.
@@ -224,20 +243,6 @@ func (f *Files) keep(w *work) error {
 			return &os.PathError{Op: "replace", Path: o.name, Err: err}
 		}
 	}
-	if f.cfg.Journal {
-		return w.syncDirs()
-	}
-	return nil
-}
-
-// syncDirs brings the new names to disk. Without that, after a power cut, the journal may say
-// of an old file that it was made by a new command.
-func (w *work) syncDirs() error {
-	for _, d := range w.dirs {
-		if err := fsync(d.fd); err != nil && err != unix.EBADF { // see openDir
-			return &os.PathError{Op: "sync", Path: d.path, Err: err}
-		}
-	}
 	return nil
 }
 
@@ -257,19 +262,14 @@ func (o *out) sync() error {
 		defer unix.Close(fd)
 	}
 	if err == nil && !isDir(&o.st) {
-		return fsync(fd)
+		err = again(func() error { return unix.Fsync(fd) })
+		if err == unix.EINVAL { // its file system cannot
+			return nil
+		}
+		return err
 	}
 	// A directory, or a file that may not be read.
 	return again(func() error { return unix.Syncfs(o.dir.fd) })
-}
-
-// fsync brings a file or directory to disk, if its file system can.
-func fsync(fd int) error {
-	err := again(func() error { return unix.Fsync(fd) })
-	if err == unix.EINVAL {
-		return nil
-	}
-	return err
 }
 
 // rename gives what was made its final name.

@@ -36,14 +36,14 @@ type attempt struct {
 func begin(t *testing.T, f *Files, tk *task.Task) *attempt {
 	t.Helper()
 	a := &attempt{task.Attempt{Task: tk, Number: 1}, t, f}
-	if res := f.Begin(&a.Attempt); res != nil {
+	if res := f.Begin(a.Attempt); res != nil {
 		require.NoError(t, res.Err)
 	}
 	return a
 }
 
 // temp returns the temporary name of a target.
-func (a *attempt) temp(name string) string { return task.TempName(name, a.Temp) }
+func (a *attempt) temp(name string) string { return a.Task.Makes.TempName(name) }
 
 // write writes a file under the temporary name of a target.
 func (a *attempt) write(name, text string) *attempt {
@@ -91,12 +91,12 @@ func (a *attempt) fails(text string) {
 func refused(t *testing.T, f *Files, tk *task.Task) string {
 	t.Helper()
 	a := task.Attempt{Task: tk, Number: 1}
-	res := f.Begin(&a)
+	res := f.Begin(a)
 	require.NotNil(t, res)
 	require.Equal(t, task.StartFailed, res.Outcome)
 	require.Equal(t, 126, res.Code)
 	require.Empty(t, f.works)
-	require.Empty(t, a.Temp)
+	require.Empty(t, tk.Makes.Temp)
 	return res.Err.Error()
 }
 
@@ -178,7 +178,7 @@ func TestNoTemporaryName(t *testing.T) {
 		tk := making("sub/a")
 		tk.Makes.Targets[0].Temp = cfg.DryRun
 		a := begin(t, New(cfg), tk)
-		require.Empty(t, a.Temp)
+		require.Empty(t, tk.Makes.Temp)
 		a.ok()
 		require.NoDirExists(t, "sub")
 	}
@@ -188,13 +188,13 @@ func TestOddNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	names := []string{
 		"a.tar.gz", "-rf", "new\nline", "\xff\xfe", " ", "a b/'\"", ".crew-", ".crew-00000000.a", "./x", "z/../y", "sub//z", ".hidden",
-		strings.Repeat("n", unix.NAME_MAX-tempLen), "../" + filepath.Base(t.TempDir()) + "/up",
+		strings.Repeat("n", unix.NAME_MAX-task.TempLen), "../" + filepath.Base(t.TempDir()) + "/up",
 	}
 	for _, name := range names {
 		put(t, "z/file", "")
 		for range 2 {
 			a := begin(t, New(plain), making(name))
-			require.Equal(t, filepath.Base(name), filepath.Base(a.temp(name))[tempLen:])
+			require.Equal(t, filepath.Base(name), filepath.Base(a.temp(name))[task.TempLen:])
 			require.NoError(t, os.WriteFile(a.temp(name), []byte(name), 0o666))
 			r := &task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK}
 			a.f.End(r)
@@ -202,7 +202,7 @@ func TestOddNames(t *testing.T) {
 			require.Equal(t, name, read(t, name))
 		}
 	}
-	long := strings.Repeat("n", unix.NAME_MAX-tempLen+1)
+	long := strings.Repeat("n", unix.NAME_MAX-task.TempLen+1)
 	require.Equal(t, long+" cannot be made: its name is too long, as a temporary one has 15 bytes more", refused(t, New(plain), making("ok", long)))
 	for _, name := range []string{"", "sub/", ".", "a/.."} {
 		require.Contains(t, refused(t, New(plain), making(name)), "cannot be made: it does not end with a name")

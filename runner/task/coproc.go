@@ -31,15 +31,16 @@ func (p Protocol) Begin(b []byte, record uint64) []byte {
 	return b
 }
 
-// End appends what the worker reads behind it.
-func (p Protocol) End(b []byte, attempt int) []byte {
+// End appends what the worker reads behind it, of an attempt that makes m or, if that is nil,
+// no files.
+func (p Protocol) End(b []byte, attempt int, m *Making) []byte {
 	switch p {
 	case LineProtocol:
 		return append(b, '\n')
 	case NULProtocol:
 		return append(b, 0)
 	case JSONProtocol:
-		return append(AppendInt(b, "attempt", int64(attempt)), "}\n"...)
+		return append(m.appendOuts(AppendInt(b, "attempt", int64(attempt))), "}\n"...)
 	}
 	return b
 }

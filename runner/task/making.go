@@ -2,12 +2,13 @@ package task
 
 import (
 	"path"
+	"strconv"
 	"strings"
 )
 
-// Making says which files a task makes, and from what. Why and Stamp are set by the check
-// before the task is queued and by its attempts before they start; whoever the run tells of
-// the task or the attempt afterwards may read them.
+// Making says which files a task makes, and from what. Its last fields are set by the check,
+// before the task is queued, and by its attempts, before they start. Whoever the run tells
+// of the task or the attempt afterwards may read them.
 type Making struct {
 	Targets []Target
 	Reads   []string // what it is made from; like a target, in the task's directory
@@ -23,7 +24,8 @@ type Making struct {
 	// from the check and the attempts
 
 	Why   string // why it has to be made
-	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal
+	Temp  string // begins the temporary names of the latest attempt; "" if there are none
+	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal, and Since when it is made
 }
 
 // Target is a file or directory that a task makes.
@@ -46,13 +48,36 @@ const (
 type Stamp struct {
 	Command uint64 // a hash of what is run
 	Inputs  uint64 // a hash of the names, sizes and times of the files
+	// Since is when the first of the targets that are there last changed (ctime), in
+	// nanoseconds since 1970. One that changed before is another: after a power cut a target
+	// may have its former content although the journal has its end. Nothing sets ctime back,
+	// and what somebody did to a target later moves it on.
+	Since int64
 }
 
-// TempName returns the temporary name of a target whose attempt has Temp: Temp goes before
-// its base name.
-func TempName(target, temp string) string {
+// TempLen is the length of Making.Temp.
+const TempLen = len(".crew-12345678.")
+
+// TempName returns the temporary name of a target: Temp goes before its base name.
+func (m *Making) TempName(target string) string {
 	i := BaseIndex(target)
-	return target[:i] + temp + target[i:]
+	return target[:i] + m.Temp + target[i:]
+}
+
+// appendOuts appends the temporary names as members called out, out2 and so on. m may be
+// nil.
+func (m *Making) appendOuts(b []byte) []byte {
+	if m == nil {
+		return b
+	}
+	for i, t := range m.Targets {
+		name := "out"
+		if i > 0 {
+			name += strconv.Itoa(i + 1)
+		}
+		b = AppendText(b, name, m.TempName(t.Path))
+	}
+	return b
 }
 
 // BaseIndex returns where the base name of a path begins, which must not end with a slash.

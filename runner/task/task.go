@@ -83,7 +83,7 @@ type Attempts struct {
 type Mark struct {
 	Word int  // index in Argv, InTag, or InExec less the index in Exec
 	Off  int  // in bytes
-	Temp bool `json:",omitempty"` // Attempt.Temp goes there in the command to run
+	Temp bool `json:",omitempty"` // Making.Temp goes there in the command to run
 }
 
 // Words of marks that are not in Argv: InTag is the task's tag, InExec the first word of
@@ -98,6 +98,19 @@ const (
 	NumberMark = "{%}"
 	HostMark   = "{host}"
 )
+
+// Again returns a task that does what t did, which has ended, with a number of its own. Its
+// attempts are numbered from that of t's last one on.
+func (t *Task) Again(id uint64, last int) *Task {
+	again := *t
+	again.ID, again.Attempts = id, last
+	again.Done, again.Known, again.After, again.Failures = nil, nil, nil, 0
+	if t.Makes != nil {
+		makes := *t.Makes
+		again.Makes = &makes
+	}
+	return &again
+}
 
 // fill fills the slot's number and host, and temp, into text at the marks of the given word.
 func (t *Task) fill(text string, word int, o *Origin, temp string) string {
@@ -129,8 +142,12 @@ func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 // for this machine. The caller must not change it.
 func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, 1, slot, host, "") }
 
-// ExecOn is ArgvOn for the command to run, with the temporary names of an attempt.
-func (t *Task) ExecOn(slot int, host, temp string) []string {
+// ExecOn is ArgvOn for the command to run, with the temporary names of what it makes.
+func (t *Task) ExecOn(slot int, host string) []string {
+	temp := ""
+	if t.Makes != nil {
+		temp = t.Makes.Temp
+	}
 	if t.Exec == nil {
 		return t.wordsOn(t.Argv, 0, 1, slot, host, temp)
 	}
@@ -264,14 +281,13 @@ type Attempt struct {
 	Task   *Task
 	Number int // from 1; CREW_ATTEMPT
 	Slot   Slot
-	Temp   string // begins the temporary names of the files that it makes; "" if they have none
 }
 
 // Argv returns the attempt's command as it is shown. The caller must not change it.
 func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host) }
 
 // Exec returns the attempt's command to run. The caller must not change it.
-func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, a.Temp) }
+func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host) }
 
 // Origin returns what the attempt's command and environment tell of.
 func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.Slot.Host) }

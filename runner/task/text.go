@@ -34,19 +34,20 @@ func needsQuote(r rune) bool {
 
 // CommandLine returns argv, a form of t.Argv, as a person would type it: the script
 // if crew put it into a shell, otherwise the quoted words. The record of a persistent
-// worker's task follows as a here-string.
+// worker's task follows as a here-string, and then the file that standard output makes.
 func (t *Task) CommandLine(argv []string) string {
-	return t.Words(argv) + t.hereString(math.MaxInt, Quote)
+	return t.redirectable(argv) + t.hereString(math.MaxInt, Quote) + t.redirection(Quote)
 }
 
 // ShortCommandLine is like CommandLine, in at most n bytes and an ellipsis. It cuts a
-// worker's command, which is the same for all tasks, rather than its record.
+// worker's command, which is the same for all tasks, rather than its record, and any
+// command rather than the file that it makes.
 func (t *Task) ShortCommandLine(argv []string, n int) string {
-	words, record := t.Words(argv), t.hereString(n, Quote)
-	if record != "" {
-		words = Shorten(words, max(n-len(record)-len("…"), n/4))
+	words, rest := t.redirectable(argv), t.hereString(n, Quote)+t.redirection(Quote)
+	if rest != "" {
+		words = Shorten(words, max(n-len(rest)-len("…"), n/4))
 	}
-	return Shorten(words+record, n)
+	return Shorten(words+rest, n)
 }
 
 // hereString returns " <<< " and at most n bytes of the record of a persistent worker's
@@ -66,7 +67,28 @@ func (t *Task) hereString(n int, quote func(string) string) string {
 	return " <<< " + quote(record[:min(len(record), n)])
 }
 
-// Words is CommandLine without a record.
+// redirection returns " > " and the file that the task's standard output makes, or "".
+func (t *Task) redirection(quote func(string) string) string {
+	if t.Makes == nil || !t.Makes.Stdout {
+		return ""
+	}
+	return " > " + quote(t.Makes.Targets[len(t.Makes.Targets)-1].Path)
+}
+
+// redirectable returns Words in a form whose output a redirection after it takes as a
+// whole: a script that may be more than a command or a pipeline, or redirects something
+// itself, becomes a word of the shell's command.
+func (t *Task) redirectable(argv []string) string {
+	script := t.Words(argv)
+	if t.Shell && t.redirection(Quote) != "" &&
+		(strings.ContainsAny(script, ";&>#()\n") || strings.Contains(script, "<<") ||
+			strings.Contains(script, "||") || strings.HasSuffix(script, `\`)) {
+		return words(argv, Quote)
+	}
+	return script
+}
+
+// Words is CommandLine without a record or a redirection.
 func (t *Task) Words(argv []string) string {
 	if t.Shell && len(argv) > 0 {
 		return argv[len(argv)-1]
@@ -243,7 +265,7 @@ func Count(n int64, thing string) string {
 	return s
 }
 
-// maxReason is how many bytes a verdict shows of the reason why nothing started.
+// maxReason is how many bytes a verdict shows of the reason why nothing started or was made.
 const maxReason = 200
 
 // Verdict returns in words how the attempt ended: "exit 3 after 1.2s".
@@ -262,6 +284,13 @@ func (r *Result) Verdict() string {
 			return "bad answer" + after
 		}
 		return "bad answer" + after + ", " + Printable(Shorten(r.Err.Error(), maxReason))
+	case NoOutput:
+		if r.Err == nil {
+			return "made no output" + after
+		}
+		return "made no output" + after + ": " + Printable(Shorten(r.Err.Error(), maxReason))
+	case Skipped:
+		return "skipped (up to date)"
 	case Timeout:
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)

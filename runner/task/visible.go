@@ -21,7 +21,7 @@ func (t *Task) VisibleLine(argv []string) string {
 	if !hidden(line) {
 		return line
 	}
-	return words(argv, VisibleQuote) + t.hereString(len(line), VisibleQuote)
+	return words(argv, VisibleQuote) + t.hereString(len(line), VisibleQuote) + t.redirection(VisibleQuote)
 }
 
 // VisibleQuote is Quote for a terminal: other than printable characters are the output of

@@ -98,7 +98,7 @@ func statusOf(e core.Ending, halt cli.Halt) int {
 // for it.
 func taskStatus(r *task.Result) int {
 	switch r.Outcome {
-	case task.OK:
+	case task.OK, task.Skipped:
 		return statusOK
 	case task.Exit, task.StartFailed:
 		return r.Code

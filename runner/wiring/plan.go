@@ -90,8 +90,10 @@ func (w *wiring) openSinks() error {
 	if ciServer(w.opts, os.Getenv) == "github" {
 		sinks = append(sinks, tells(o, w.annotate()))
 	}
-	if o.Show.Verbose && !w.announces() {
-		sinks = append(sinks, sink.NewVerbose(w.screen))
+	if o.Show.Verbose || o.Show.DryRun {
+		verbose := sink.NewVerbose(w.screen)
+		verbose.WhyOnly, verbose.Announced = !o.Show.Verbose, w.announces()
+		sinks = append(sinks, verbose)
 	}
 	if sinks = append(sinks, stdout); w.tellsFailures() {
 		sinks = append(sinks, sink.NewFailures(w.screen))

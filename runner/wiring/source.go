@@ -109,30 +109,34 @@ func (s *source) compile() error {
 			return err
 		}
 	}
+	files, err := s.compileFiles(&cfg)
+	if err != nil {
+		return err
+	}
 	t, err := expand.New(cfg)
 	if err != nil {
 		return misuse(err.Error(), "")
 	}
 	s.template = t
-	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
-		return misuse(s.opts.Typed("max-chars")+" leaves no room for a record",
-			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	for i, out := range cfg.Outs {
+		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
 	}
-	tag := s.opts.Output.TagString
-	if s.opts.Output.Tag {
-		if tag = c.Replace; s.blocks != nil {
-			tag = "{#}"
-		}
+	cfg.Outs = nil
+	if err := s.checkBatches(); err != nil {
+		return err
 	}
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.ObjectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
-		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol,
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
+	}
+	if c.Spread {
+		tc.Limits.Workers = s.jobs
 	}
 	if s.share != nil {
 		tc.Share = s.share.has
 	}
-	if err := s.compileTexts(&tc, tag, cfg); err != nil {
+	if err := s.compileTexts(&tc, cfg); err != nil {
 		return err
 	}
 	if err := tc.Validate(); err != nil {
@@ -142,9 +146,29 @@ func (s *source) compile() error {
 	return nil
 }
 
+// checkBatches refuses a command that could not take the records that it is to take.
+func (s *source) checkBatches() error {
+	c := s.opts.Command
+	if c.Spread && s.countsRecords() {
+		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
+			"and how many there are is not known: write {} for all, or -n N")
+	}
+	if least := leastChars(s.template); c.MaxChars > 0 && c.MaxChars < least {
+		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
+			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	}
+	return nil
+}
+
 // compileTexts compiles the templates that no shell reads.
-func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Config) error {
+func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 	o := s.opts
+	tag := o.Output.TagString
+	if o.Output.Tag {
+		if tag = o.Command.Replace; s.blocks != nil {
+			tag = "{#}"
+		}
+	}
 	for _, t := range [...]struct {
 		name, template, noWorker string
 		text                     **expand.Text
@@ -178,8 +202,33 @@ func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Conf
 	return err
 }
 
-// compilePaths compiles templates of files that travel.
+// compileFiles compiles the templates of what tasks make, and has cfg know what {out}
+// stands for.
+func (s *source) compileFiles(cfg *expand.Config) (f input.Files, err error) {
+	m := &s.opts.Makes
+	if cfg.Outs, err = s.compilePaths("makes", m.Outs, *cfg); err != nil {
+		return f, err
+	}
+	for i, text := range cfg.Outs {
+		f.Makes = append(f.Makes, input.Made{Text: text})
+		if name := expand.OutName(i); slices.Contains(cfg.Names, name) {
+			return f, misuse("{"+name+"} stands for the file of --makes, and is a column, too", "give the column another name")
+		}
+	}
+	if m.Stdout != "" {
+		to, err := s.compilePaths("stdout-to", []string{m.Stdout}, *cfg)
+		if err != nil {
+			return f, err
+		}
+		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: to[0], Temp: true}), true
+	}
+	f.Reads, err = s.compilePaths("reads", m.Reads, *cfg)
+	return f, err
+}
+
+// compilePaths compiles templates of files.
 func (s *source) compilePaths(name string, templates []string, cfg expand.Config) (texts []*expand.Text, err error) {
+	cfg.Outs = nil
 	for _, t := range templates {
 		if t == "{}" { // of --transfer
 			t = cfg.Replace
@@ -228,6 +277,13 @@ func leastChars(t *expand.Template) int {
 		least = min(least, n)
 	}
 	return least
+}
+
+// countsRecords reports whether {N} in the command is the Nth of its records.
+func (s *source) countsRecords() bool {
+	in := s.opts.Input
+	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header
+	return !columns && s.template.Counts()
 }
 
 // sameCommand reports whether all tasks run the same program, without which nothing

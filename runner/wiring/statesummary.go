@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,8 @@ func (t *stateText) all() string {
 	t.head()
 	t.list(task.Count(int64(s.Running), "task")+" "+t.unfinished(), s.Interrupted, s.Running, t.running)
 	t.list(task.Count(int64(s.Total.Failed), "task")+" failed", s.Failed, s.Total.Failed, t.ended)
-	if some := s.Slowest[:min(len(s.Slowest), slowest)]; len(some) > 1 {
+	ran := slices.DeleteFunc(s.Slowest, func(f task.Facts) bool { return f.Outcome == task.Skipped })
+	if some := ran[:min(len(ran), slowest)]; len(some) > 1 {
 		t.list("slowest tasks", some, len(some), t.ended)
 	}
 	t.byKey()
@@ -107,7 +109,7 @@ func (t *stateText) head() {
 	if len(counts) > 0 {
 		t.say("%s", strings.Join(counts, ", "))
 	}
-	if n := time.Duration(s.Total.Tasks); n > 0 {
+	if n := time.Duration(s.Total.Tasks - s.ByOutcome[task.Skipped]); n > 0 {
 		t.say("%s a task, %s in all; CPU time %s user, %s system", task.Span(s.Total.Time/n),
 			task.Span(s.Total.Time), task.Span(s.Total.User), task.Span(s.Total.System))
 	}

@@ -25,6 +25,7 @@ import (
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
+	"crew/runner/target"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -199,10 +200,17 @@ func (w *wiring) makeRun() error {
 	case w.attached != nil:
 		in = tagged{w.attached, w.source.tasks.Tag}
 	}
-	if w.made, err = runner.New(cfg, in, w.exec, rec, w.sinks); err == nil {
-		close(w.begun)
+	if w.made, err = runner.New(cfg, in, w.exec, rec, w.sinks); err != nil {
+		return err
 	}
-	return err
+	if o := w.opts; o.Makes.Any() {
+		kept := w.state != nil
+		w.made.Make(target.New(target.Config{
+			Dir: o.Pool.Workdir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun, Journal: kept,
+		}))
+	}
+	close(w.begun)
+	return nil
 }
 
 // openExecutor makes what runs the tasks.

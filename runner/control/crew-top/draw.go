@@ -95,7 +95,7 @@ func (v *view) progress(c *canvas, y int) {
 		}
 	}
 	parts := []string{count, fmt.Sprintf("%d failed", s.Failed)}
-	for _, o := range []task.Outcome{task.Cancelled, task.NotRun} {
+	for _, o := range []task.Outcome{task.Skipped, task.Cancelled, task.NotRun} {
 		if n := s.Outcomes[o.String()]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(o.String(), "-", " ")))
 		}
@@ -162,7 +162,7 @@ func (v *view) body(c *canvas, y, rows int) {
 		c.section(y, "ENDED", "the latest first")
 		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i, y int, style tcell.Style) {
 			t := &v.tasks[v.running+i]
-			if t.Outcome != task.OK && style == c.plain {
+			if !t.Outcome.Succeeded() && style == c.plain {
 				style = c.bad
 			}
 			c.text(1, y, c.w-2, printable(endedText(t), v.left), style)

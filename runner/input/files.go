@@ -1,0 +1,103 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"crew/runner/expand"
+	"crew/runner/task"
+)
+
+// Files are templates for the files that a task makes, and for those that it makes them
+// from.
+type Files struct {
+	Makes  []Made         // nil if nothing is known of what tasks make
+	Stdout bool           // the last one is the task's standard output
+	Reads  []*expand.Text // nil for the columns that name files
+}
+
+// Made is a file that a task makes, or one for each of its records if the text takes
+// anything from these.
+type Made struct {
+	Text *expand.Text
+	Temp bool // under a temporary name
+}
+
+func (f *Files) texts() (list []*expand.Text) {
+	for _, m := range f.Makes {
+		list = append(list, m.Text)
+	}
+	return append(list, f.Reads...)
+}
+
+// of returns what a task makes.
+func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
+	m := &struct {
+		task.Making
+		targets [1]task.Target
+	}{}
+	m.Guessed, m.Stdout, m.Targets = f.Reads == nil, f.Stdout, m.targets[:0]
+	for i, made := range f.Makes {
+		n := len(m.Targets)
+		for name := range eachText(made.Text, tk, v) {
+			name = expand.TargetName(name)
+			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
+				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
+			}
+			if !slices.ContainsFunc(m.Targets, func(t task.Target) bool { return t.Path == name }) {
+				m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
+			}
+		}
+		if n = len(m.Targets) - n; f.Stdout && i == len(f.Makes)-1 && n != 1 {
+			return nil, errors.New("standard output goes to one file that nothing else goes to: give each task one of its own")
+		}
+	}
+	switch {
+	case !m.Guessed:
+		for _, text := range f.Reads {
+			for name := range eachText(text, tk, v) {
+				m.Reads = append(m.Reads, name)
+			}
+		}
+	case len(tk.Records) == 1:
+		m.Reads = tk.Records[0]
+	default:
+		m.Reads = slices.Concat(tk.Records...)
+	}
+	return &m.Making, nil
+}
+
+// eachText is an iter.Seq of what a text is for each record of a task, or for all of them if
+// it takes nothing from these.
+func eachText(text *expand.Text, tk *task.Task, v *expand.Values) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		if len(tk.Records) < 2 || !text.OfRecord() {
+			yield(text.Expand(*v))
+			return
+		}
+		for i := range tk.Records {
+			one := expand.Values{Records: tk.Records[i : i+1], Fields: v.Fields, Seq: v.Seq}
+			if !yield(text.Expand(one)) {
+				return
+			}
+		}
+	}
+}
+
+// tempsOf returns how many bytes temporary names add to the command to run, and to one word
+// of it at most.
+func tempsOf(tk *task.Task) (all, word int) {
+	n, last := 0, 0
+	for _, m := range tk.Marks {
+		if !m.Temp || (m.Word <= task.InExec) != (tk.Exec != nil) {
+			continue
+		}
+		if n += task.TempLen; m.Word != last {
+			n, last = task.TempLen, m.Word
+		}
+		all, word = all+task.TempLen, max(word, n)
+	}
+	return all, word
+}
