@@ -196,7 +196,7 @@ var options = [...]option{
 
 	{group: "Outputs", name: "makes", value: "TEMPLATE",
 		text: "what a task makes: skip it if that is up to date",
-		set: func(o *Options, v string) error { return add(&o.Makes.Outs, v, parseText) }},
+		set:  func(o *Options, v string) error { return add(&o.Makes.Outs, v, parseText) }},
 	{name: "stdout-to", value: "TEMPLATE", text: "the same for a task's standard output",
 		set: func(o *Options, v string) error { return setText(&o.Makes.Stdout, v) }},
 	{name: "reads", value: "TEMPLATE", text: "what it is made from; repeatable",
