@@ -26,16 +26,19 @@ var clashes = [...]clash{
 	{"csv", "colsep", "--csv cuts at commas: drop --csv or -C"},
 	{"input=json", "csv colsep header", "an object has its own names: drop %s"},
 	{"input=json", "null delimiter", "an object ends with its line: drop %s"},
-	{"input=json", "max-args max-chars", "an object is one task: drop %s"},
+	{"input=json", "max-args max-chars spread", "an object is one task: drop %s"},
 	{"input=json", "product", "give one source, with -a, ::: or ::::"},
-	{"max-args=0", "max-chars", "-n0 puts nothing in that could grow: drop -s"},
+	{"max-args=0", "max-chars spread", "-n0 puts nothing in that could grow: drop %s"},
 	{"max-args=0", "stdin", "-n0 gives nothing, --stdin the record: drop one of them"},
-	{"max-chars", "stdin", "--stdin leaves the command as it is: drop -s"},
+	{"stdin", "max-chars spread", "--stdin leaves the command as it is: drop %s"},
+	{"spread", "state", "which records a command has depends on all of them and on -j, so a later run would not know it again: " +
+		"write -n N instead, or drop --state"},
+	{"spread", "engine ssh", "the number of workers that share the records shows only as the tasks run: write -n N instead"},
 
 	{"pipe", "null", `write --recend '\0'`},
 	{"pipe", "delimiter", "--recend STR says what ends a record: drop -d"},
 	{"pipe", "colsep csv input=json", "blocks are not looked into, but for the ends of records: drop %s"},
-	{"pipe", "max-args max-chars", "a block goes to standard input, not into the command: write -N N for N records in a block"},
+	{"pipe", "max-args max-chars spread", "a block goes to standard input, not into the command: write -N N for N records in a block"},
 	{"pipe", "stdin", "each task has its block on standard input: drop --stdin"},
 	{"pipe", "no-run-if-empty", "without input nothing runs anyway: drop -r"},
 	{"pipe", "eof", "blocks are not looked into: cut the stream before, as with sed '/^STR$/,$d'"},
@@ -45,7 +48,7 @@ var clashes = [...]clash{
 	{"pipe", "tty", "tasks read their blocks, not the terminal: drop one of them"},
 
 	{"worker", "command", "the records go to the worker: drop it, or put it into --worker '...'"},
-	{"worker", "max-args!=1 max-chars", "a worker takes one record after another: drop %s"},
+	{"worker", "max-args!=1 max-chars spread", "a worker takes one record after another: drop %s"},
 	{"worker", "stdin", "a worker reads its records from standard input: drop --stdin"},
 	{"worker", "tty", "the terminal would be its standard input, which has the records: drop one of them"},
 	{"worker", "pty", "a worker answers into a pipe: drop --pty"},
@@ -61,13 +64,13 @@ var clashes = [...]clash{
 	{"shard-times", "placed", "that differs from run to run: have a shell expand $CREW_WORKER instead"},
 	{"shard-times", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
 		"put the logs together when all have ended"},
-	{"shard-times", "max-args!=1 max-chars", "times are known of commands with one record: drop %s"},
+	{"shard-times", "max-args!=1 max-chars spread", "times are known of commands with one record: drop %s"},
 
 	{"crew-serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
 	{"crew-serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
 	{"crew-serve", "header", "no record comes first: write {1} for the first column"},
-	{"crew-serve", "max-args!=0 max-chars no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
+	{"crew-serve", "max-args!=0 max-chars spread no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
 	{"crew-serve", "shard shard-times", "it runs whatever is added: drop %s"},
 	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
 	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
@@ -82,7 +85,7 @@ var clashes = [...]clash{
 		"crew serve runs its tasks here: drop %s"},
 	{"crew-serve crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop %s"},
 	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
-	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars no-run-if-empty eof " +
+	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars spread no-run-if-empty eof " +
 		"shard shard-times pipe block records recend recstart buffer",
 		"submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order!=input",
@@ -183,7 +186,7 @@ type need struct{ conds, others, what, hint string }
 var needs = [...]need{
 	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
 	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
-	{"stdin replace max-args max-chars colsep csv header pipe", "command worker", "a command",
+	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},

@@ -78,6 +78,8 @@ func TestOptions(t *testing.T) {
 		{"-n0 cat", func(o *Options) any { return [2]any{o.Command.MaxArgs, o.Command.NoArgs} }, [2]any{1, true}},
 		{"-n0 -n2 cat", func(o *Options) any { return [2]any{o.Command.MaxArgs, o.Command.NoArgs} }, [2]any{2, false}},
 		{"-s99 cat", func(o *Options) any { return [2]any{o.Command.MaxArgs, o.Command.MaxChars} }, [2]any{0, 99}},
+		{"-X cat", func(o *Options) any { return [2]any{o.Command.MaxArgs, o.Command.MaxChars} }, [2]any{0, 128 << 10}},
+		{"-X -n2 cat", func(o *Options) any { return [2]any{o.Command.MaxArgs, o.Command.MaxChars} }, [2]any{2, 0}},
 		{"-n2 -s99 cat", func(o *Options) any { return [2]any{o.Command.MaxArgs, o.Command.MaxChars} }, [2]any{2, 99}},
 		{"-I @ cat", func(o *Options) any { return o.Command.Replace }, "@"},
 		{"--stdin cat", func(o *Options) any { return o.Command.Stdin }, true},

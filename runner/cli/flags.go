@@ -42,6 +42,8 @@ var options = [...]option{
 		}},
 	{name: "max-chars", short: "s", value: "N", text: "as many records as fit a command of N bytes",
 		set: func(o *Options, v string) error { return setWhole(&o.Command.MaxChars, v, 1) }},
+	{name: "spread", short: "X", text: "as many as fit; workers share the last ones evenly",
+		set: func(o *Options, _ string) error { o.Command.Spread = true; return nil }},
 	{name: "no-run-if-empty", short: "r", text: "skip empty records",
 		set: func(o *Options, _ string) error { o.Input.SkipEmpty = true; return nil }},
 	{name: "eof", short: "E", value: "STR", text: "stop at the record STR",

@@ -70,6 +70,7 @@ type Command struct {
 	MaxArgs  int      // maximum number of records; 0 for as many as MaxChars allows
 	NoArgs   bool     // -n0: the record is not inserted
 	MaxChars int      // maximum number of bytes; 0 for the system's limit
+	Spread   bool     // the workers share the last records evenly
 	Stdin    bool     // the record goes to the task's standard input
 }
 
@@ -321,8 +322,12 @@ func (o *Options) finish() {
 		o.Output.Mode = "raw"
 	}
 	o.finishPipe()
-	if o.Command.MaxArgs == 0 && o.Command.MaxChars == 0 {
-		o.Command.MaxArgs = 1
+	switch c := &o.Command; {
+	case c.MaxArgs > 0 || c.MaxChars > 0:
+	case c.Spread:
+		c.MaxChars = spreadChars
+	default:
+		c.MaxArgs = 1
 	}
 	if f := &o.Failure; o.given("retry-max-delay") == nil {
 		f.RetryMaxDelay = max(f.RetryMaxDelay, f.RetryDelay)
@@ -330,6 +335,10 @@ func (o *Options) finish() {
 		f.RetryDelay = min(f.RetryDelay, f.RetryMaxDelay)
 	}
 }
+
+// spreadChars is the size of a command with -X, which xargs fills, too. Larger ones hardly
+// run faster, and up to one for each worker is held back.
+const spreadChars = 128 << 10
 
 // DefaultBlock is the size of blocks, unless --block says otherwise.
 const DefaultBlock = 1 << 20

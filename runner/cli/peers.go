@@ -36,7 +36,8 @@ var peerOptions = [...]peerOption{
 
 	// Records and how they go into a command.
 	{names: "l", hint: "write -L N for N lines; instead of make's limit of the load, -j FILE is read again when it changes"},
-	{names: "X m xargs", hint: "-n N or -s N puts several records into one command"},
+	{names: "m", hint: "did you mean -X? Text around {} in a word is repeated for each record"},
+	{names: "xargs", hint: "-X puts as many records as fit into one command, and has the workers share the last ones"},
 	{names: "x exit", hint: "a command that is too long fails by itself: drop it, or add --fail-fast"},
 	{names: "e", hint: "write -E STR"},
 	{names: "i", hint: "{} stands for the record without it; -I STR names another string"},

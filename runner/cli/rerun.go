@@ -85,7 +85,7 @@ func (r Rerun) drops(name string) bool {
 		return !r.AsRead() || r.Input.Sources() > 1
 	case "shard", "shard-times": // they are part of what the state is of
 		return r.State.Dir == ""
-	case "header", "max-args", "max-chars", "replace":
+	case "header", "max-args", "max-chars", "spread", "replace":
 		return r.Whole
 	}
 	return false

@@ -3,6 +3,8 @@ package input
 import (
 	"errors"
 	"math"
+	"slices"
+	"sort"
 	"strings"
 
 	"crew/runner/expand"
@@ -12,20 +14,68 @@ import (
 // batch returns the task of as many records as go into one command. A record that
 // cannot be run is a task of its own.
 func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
-	n, measured := 0, 0 // records of the queue
+	var n int
+	var err error
+	if t.cfg.Limits.Workers > 1 {
+		n, err = t.spread()
+	} else {
+		n, err = t.gather(t.head, math.MaxInt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	id := number()
+	tk := t.of(t.queue[t.head:t.head+n], id)
+	for n > 1 && errors.Is(tk.Err, errTooLong) { // a late record has changed how all are written
+		n /= 2
+		tk = t.of(t.queue[t.head:t.head+n], id)
+	}
+	t.latest = id
+	t.drop(n)
+	return tk, nil
+}
+
+// drop takes n records from the queue.
+func (t *Tasks) drop(n int) {
+	if len(t.cuts) > 0 {
+		if t.cuts[0] -= n; t.cuts[0] == 0 {
+			t.cuts = t.cuts[1:]
+		}
+	}
+	clear(t.queue[t.head : t.head+n])
+	t.head += n
+	if 2*t.head < len(t.queue) { // so many are held back that moving them would take long
+		return
+	}
+	rest := copy(t.queue, t.queue[t.head:])
+	clear(t.queue[rest:])
+	t.queue, t.head = t.queue[:rest], 0
+}
+
+// gather returns how many records of the queue, from an index on, go into one command: as
+// many as the limits allow, and at most as many as most. It reads what the queue lacks. An
+// error means that there is no record, because the input has ended.
+func (t *Tasks) gather(from, most int) (n int, err error) {
+	measured := 0
 	joins := t.cfg.Template.Joins()
 	var left room
-	for most := t.cfg.Limits.Records; most == 0 || n < most; n++ {
-		if n == len(t.queue) {
+	if l := t.cfg.Limits.Records; l > 0 {
+		most = min(most, l)
+	}
+	for ; n < most; n++ {
+		if from+n == len(t.queue) {
 			if err := t.read(); err != nil {
 				if n == 0 {
-					return nil, err
+					return 0, err
 				}
 				break // the reader will return it again
 			}
+			if len(t.queue) == cap(t.queue) { // to grow by a quarter, as append does, takes longer
+				t.queue = slices.Grow(t.queue, max(16, len(t.queue)))
+			}
 			t.queue = append(t.queue, t.rec[0])
 		}
-		rec := &t.queue[n]
+		rec := &t.queue[from+n]
 		if rec.Err != nil {
 			break
 		}
@@ -41,25 +91,74 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		// has been taken off, but to a script often much less, so it is worth a look. But
 		// with {N}, any number of records may add nothing.
 		if n < 2 || left.none() && joins && 8*n >= 9*measured && !t.cfg.Template.Counts() {
-			left, measured = t.room(t.queue[:n+1]), n
+			left, measured = t.room(t.queue[from:from+n+1]), n
 		}
 		if left.none() {
 			break
 		}
 	}
-	n = max(n, 1)
-	id := number()
-	tk := t.of(t.queue[:n], id)
-	for n > 1 && errors.Is(tk.Err, errTooLong) { // a late record has changed how all are written
-		n /= 2
-		tk = t.of(t.queue[:n], id)
-	}
-	t.latest = id
-	rest := copy(t.queue, t.queue[n:])
-	clear(t.queue[rest:])
-	t.queue = t.queue[:rest]
-	return tk, nil
+	return max(n, 1), nil
 }
+
+// spread returns how many records go into the next command if workers share the last
+// ones. It reads until more could be held back than there may be, or the input ends.
+func (t *Tasks) spread() (int, error) {
+	for !t.ended {
+		from := t.head
+		for _, n := range t.cuts {
+			from += n
+		}
+		full, most := len(t.cuts) >= t.cfg.Limits.Workers, math.MaxInt
+		if full {
+			most = 1
+		}
+		n, err := t.gather(from, most)
+		switch {
+		case err != nil:
+			t.ended = true
+			t.divide()
+		case full:
+			return t.cuts[0], nil
+		default:
+			t.cuts = append(t.cuts, n)
+		}
+	}
+	if len(t.cuts) == 0 {
+		return t.gather(t.head, 1) // the error that ended the input
+	}
+	return t.cuts[0], nil
+}
+
+// divide cuts the queue anew, so that workers share it. If they cannot do so evenly, since
+// some records are too long for that, it finds the least number of records that each
+// command may have without there being more commands than workers.
+func (t *Tasks) divide() {
+	workers, greatest := t.cfg.Limits.Workers, slices.Max(append(t.cuts, 0))
+	if t.cuts = t.cut(0); len(t.cuts) > workers {
+		least := divideUp(len(t.queue)-t.head, workers)
+		t.cuts = t.cut(least + sort.Search(greatest-least, func(more int) bool {
+			return len(t.cut(least+more)) <= workers
+		}))
+	}
+}
+
+// cut returns how many records go into each command if these take at most so many of the
+// queue, or if that is 0, an even share of what is left.
+func (t *Tasks) cut(most int) (cuts []int) {
+	for from := t.head; from < len(t.queue); {
+		n := most
+		if n == 0 {
+			n = divideUp(len(t.queue)-from, max(1, t.cfg.Limits.Workers-len(cuts)))
+		}
+		n, _ = t.gather(from, n) // there is one
+		cuts = append(cuts, n)
+		from += n
+	}
+	return cuts
+}
+
+// divideUp returns a/b, rounded up.
+func divideUp(a, b int) int { return (a + b - 1) / b }
 
 // room says how many bytes may be added to a command.
 type room struct {
@@ -73,7 +172,8 @@ func (r room) none() bool { return min(r.size, r.word, r.chars) < 0 }
 // room returns what may be added to the command of recs, and to what people see of it.
 func (t *Tasks) room(recs []Record) room {
 	tk := &task.Task{Records: columnsOf(recs)}
-	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: t.latest + 1})
+	last := t.latest + uint64(max(1, t.cfg.Limits.Workers)) // of the queue
+	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: last})
 	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost)))
 	left.word = min(left.word, maxArgument-longest(tk.Argv))
 	if t.cfg.Stdin {

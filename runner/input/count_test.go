@@ -86,7 +86,7 @@ func TestCountIsExact(t *testing.T) {
 		words := [][]string{{"echo", "{}"}, {"x{/}y{}"}, {"cat '{.}' {//} \"{}\""}}[rnd.Intn(3)]
 		var tc TasksConfig
 		if chance(30) && cfg.Format.Kind != JSON {
-			tc.Limits = Limits{Records: 1 + rnd.Intn(4), Chars: []int{0, 100}[rnd.Intn(2)], ArgMax: []int{300, 2000, 1 << 20}[rnd.Intn(3)]}
+			tc.Limits = Limits{Records: 1 + rnd.Intn(4), Chars: []int{0, 100}[rnd.Intn(2)], ArgMax: []int{300, 2000, 1 << 20}[rnd.Intn(3)], Workers: rnd.Intn(4)}
 		}
 		if chance(30) {
 			tc.Share = func(tk *task.Task) bool { return len(fmt.Sprint(tk.Records))%3 == 0 }

@@ -46,13 +46,18 @@ type Limits struct {
 	Records int // number of records; 0 means no limit if Chars is set, else 1
 	Chars   int // bytes of arguments including NULs, counted as xargs does; 0 means no limit
 	ArgMax  int // bytes of arguments including NULs and pointers, counted as execve does; 0 means no limit
+
+	// Workers is how many commands share the last records evenly. Up to as many full
+	// commands are held back until more has been read. If it is 0 or 1, each command is
+	// filled as the records come.
+	Workers int
 }
 
 func (l Limits) batches() bool { return l.Records > 1 || l.Chars > 0 }
 
 // Validate returns the first error in the configuration.
 func (c TasksConfig) Validate() error {
-	if n := min(c.Limits.Records, c.Limits.Chars, c.Limits.ArgMax); n < 0 {
+	if n := min(c.Limits.Records, c.Limits.Chars, c.Limits.ArgMax, c.Limits.Workers); n < 0 {
 		return fmt.Errorf("a limit for commands is %d: it must be positive", n)
 	}
 	return nil
@@ -71,6 +76,9 @@ type Tasks struct {
 
 	rec    [1]Record   // the latest record
 	queue  []Record    // read, for the next batches
+	head   int         // index of the first of them in queue
+	cuts   []int       // with Limits.Workers: how many records of the queue each of them takes
+	ended  bool        // with Limits.Workers: the input has, and cuts are all of the queue
 	latest uint64      // number of the latest batch
 	spare  []oneRecord // not yet returned by allocate
 }

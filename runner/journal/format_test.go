@@ -64,6 +64,9 @@ func TestIdentity(t *testing.T) {
 		{Err: os.ErrInvalid, Records: [][]string{{"a"}, {"b"}}},
 		{Err: os.ErrInvalid, Records: [][]string{{"a", "b"}}},
 		{Err: os.ErrInvalid, Object: "{}"},
+		{Makes: &task.Making{Targets: []task.Target{{Path: "a"}}}},
+		{Makes: &task.Making{Targets: []task.Target{{Path: "a"}, {Path: "b"}}}},
+		{Makes: &task.Making{Targets: []task.Target{{Path: "a"}}}, Dir: "b"},
 	}
 	var h hasher
 	seen := map[identity]int{}

@@ -102,6 +102,7 @@ func FuzzLoad(f *testing.F) {
 // FuzzLine: a line with a right sum is not trusted to make sense.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"event":"ended","id":"AAAAAAAAAAAAAAAAAAAAAA","outcome":"ok","duration":1e400,"stdout":[1,2,3]`))
+	f.Add([]byte(`{"event":"ended","id":"AAAAAAAAAAAAAAAAAAAAAA","outcome":"skipped","made":"00"`))
 	f.Add([]byte(`{"event":"released","ids":["AAAAAAAAAAAAAAAAAAAAAA",""`))
 	f.Add([]byte(`{"event":"ended","outcome":"ok","stdout":[`))
 	f.Add([]byte(`{"event":"known","id":"AAAAAAAAAAAAAAAAAAAAAA","duration":-1,"age":9`))

@@ -3,22 +3,45 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"path/filepath"
 
 	"crew/runner/task"
 )
 
 // identity identifies a task across runs: 128 bits of SHA-256 over what the task
-// does and, from the second of equal tasks on, over its occurrence.
+// does, or which files it makes, and, from the second of equal tasks on, over its
+// occurrence.
 type identity = [16]byte
 
 // hasher computes identities. It is not safe for concurrent use.
 type hasher struct{ buf []byte }
 
-// of returns the identity of the first task that does what t does. It covers the
-// command, in which {%} stands for any worker, and the task's own directory,
-// environment and input. Every part is preceded by its length, so tasks cannot
-// become equal by shifting bytes from one part to the next.
+// of returns the identity of the first task that is the same as t. One that makes files is
+// the same if it makes the same ones: what it does for that is in their stamp.
 func (h *hasher) of(t *task.Task) identity {
+	id := h.does(t)
+	if t.Makes == nil {
+		return id
+	}
+	t.Makes.Stamp.Command = binary.LittleEndian.Uint64(id[:8])
+	if t.Err != nil { // it may have no targets
+		return id
+	}
+	h.buf = append(h.buf[:0], ofTargets)
+	h.number(len(t.Makes.Targets))
+	for _, target := range t.Makes.Targets {
+		h.text(filepath.Clean(t.PathIn("", target.Path)))
+	}
+	return h.sum()
+}
+
+// ofTargets begins what is hashed for a task that makes files, and nothing else does.
+const ofTargets = 2
+
+// does returns a hash of what t does. It covers the command, in which {%} stands for any
+// worker, and the task's own directory, environment and input. Every part is preceded by
+// its length, so tasks cannot become equal by shifting bytes from one part to the next.
+func (h *hasher) does(t *task.Task) identity {
 	h.buf = h.buf[:0]
 	for _, set := range [...]bool{t.Err != nil, t.Shell, t.Varies(), t.Stdin != nil} {
 		b := byte(0)
@@ -44,6 +67,9 @@ func (h *hasher) of(t *task.Task) identity {
 		n, _ := t.Block.WriteTo(block) // a file that cannot be read fails the attempt
 		h.number(int(n))
 		h.buf = block.Sum(h.buf)
+	}
+	if t.Makes != nil && t.Makes.Stdout {
+		h.buf = append(h.buf, 1)
 	}
 	return h.sum()
 }

@@ -248,7 +248,9 @@ func (c *counter) count(ln line) {
 		one.Failed = 1
 		c.failed = insert(c.failed, ranked{seq, ln.off})
 	}
-	c.slowest = insert(c.slowest, ranked{-int64(one.Time), ln.off})
+	if e.outcome != task.Skipped {
+		c.slowest = insert(c.slowest, ranked{-int64(one.Time), ln.off})
+	}
 	c.Total.add(&one)
 	c.ByOutcome[e.outcome]++
 	c.Retries += max(0, attempt-1)

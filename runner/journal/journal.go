@@ -72,9 +72,9 @@ type Output struct {
 func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
 
 // appendMembers appends what happens to the output of a task that has ended.
-func (o *Output) appendMembers(b []byte) []byte {
+func (o *Output) appendMembers(b []byte, r *task.Result) []byte {
 	switch {
-	case o.Plan.Keeps():
+	case o.Plan.Keeps(), r.Outcome == task.Skipped:
 	case o.Plan.Streams():
 		b = task.AppendTrue(b, "streamed")
 	default:

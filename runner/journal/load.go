@@ -136,6 +136,14 @@ func (l *loaded) attempt(id identity, ln line) {
 	if e.has(done) {
 		return
 	}
+	if v := field(ln.body, stampName); v != nil {
+		s := parseStamp(v)
+		if s.Command != e.made.Command { // another command starts over with the retries
+			e.failures = 0
+			l.forgetTries(id)
+		}
+		e.made = s
+	}
 	retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
 	lost := string(field(ln.body, "outcome")) == task.Lost.String()
 	if retried || lost {
@@ -199,6 +207,8 @@ func (l *loaded) ended(id identity, ln line) {
 			last.flags |= logged
 		case "streamed":
 			last.flags |= streamed
+		case stampName:
+			last.made = parseStamp(v)
 		case streams[0], streams[1], streams[2]:
 			p, _ := parseExtent(v)
 			outputs += p.n
@@ -211,7 +221,10 @@ func (l *loaded) ended(id identity, ln line) {
 	e := l.table.add(id)
 	l.forget(e)
 	l.forgetTries(id)
-	e.outcome, e.duration, e.flags, e.failures = last.outcome, last.duration, last.flags, 0
+	if last.outcome == task.Skipped {
+		last.duration = e.duration
+	}
+	e.outcome, e.duration, e.flags, e.failures, e.made = last.outcome, last.duration, last.flags, 0, last.made
 	e.attempts = max(e.attempts, small(ln.body, "attempt"))
 	e.ended = last.ended
 	e.setOffset(ln.off)
@@ -273,7 +286,7 @@ func (l *loaded) forgets(e *entry) bool {
 // succeeded reports whether a task of a queue has succeeded and nothing remains to be
 // done with its result. Nobody will ask how to run it.
 func (l *loaded) succeeded(e *entry) bool {
-	return e.has(done|l.settled) && e.outcome == task.OK
+	return e.has(done|l.settled) && e.outcome.Succeeded()
 }
 
 // withdraw forgets the tasks that a body lists.

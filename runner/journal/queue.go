@@ -173,6 +173,9 @@ func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, err
 	if errors.Is(err, errDamagedRecord) {
 		t.Err, err = err, nil
 	}
+	if t.Makes != nil && e.flags&(done|begun) != 0 {
+		t.Makes.Known = task.KnownUnmade // the files of other tasks of a queue go by their times
+	}
 	if e.has(done) {
 		j.recallEnded(t, e)
 	} else {

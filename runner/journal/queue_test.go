@@ -127,9 +127,10 @@ func TestQueueEnds(t *testing.T) {
 		result(2, task.Result{Outcome: task.Exit, Code: 3}),
 		result(3, task.Result{Outcome: task.Cancelled, Signal: 15, Final: true}),
 		result(4, task.Result{Outcome: task.Cancelled, Signal: 15}))
+	refused := &task.Result{Task: tasks[5], Outcome: task.StartFailed, Err: errors.New("task 2 failed")}
+	j.Ended(task.Attempt{Task: tasks[5]}, refused, true)
 	finish(t, j, 0,
-		&task.Result{Task: tasks[4], Outcome: task.Cancelled, Final: true},
-		&task.Result{Task: tasks[5], Outcome: task.StartFailed, Err: errors.New("task 2 failed")},
+		&task.Result{Task: tasks[4], Outcome: task.Cancelled, Final: true}, refused,
 		&task.Result{Task: tasks[6], Outcome: task.NotRun})
 	j.Started(task.Attempt{Task: tasks[7], Number: 1}, false)
 	require.NoError(t, j.Close())

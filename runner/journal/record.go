@@ -2,6 +2,8 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +34,39 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	f := r.Facts()
 	f.Task, f.Key = t.ID, task.Bytes(task.Shorten(t.Key, maxKey))
 	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
-	return f.Append(beginTask(b, event, t.Identity))
+	b = f.Append(beginTask(b, event, t.Identity))
+	if t.Makes != nil {
+		b = appendStamp(b, t.Makes.Stamp)
+	}
+	return b
+}
+
+// stampName is the name of the member that holds a stamp: three numbers of 64 bits in hex,
+// as many readers of JSON keep only 53 bits of a number.
+const stampName = "made"
+
+func appendStamp(b []byte, s task.Stamp) []byte {
+	b = append(task.AppendName(b, stampName), '"')
+	var n [24]byte
+	binary.BigEndian.PutUint64(n[:], s.Command)
+	binary.BigEndian.PutUint64(n[8:], s.Inputs)
+	binary.BigEndian.PutUint64(n[16:], uint64(s.Since))
+	return append(hex.AppendEncode(b, n[:]), '"')
+}
+
+// parseStamp parses the value of such a member. One that makes no sense is zero, which no
+// task has.
+func parseStamp(v []byte) task.Stamp {
+	var n [24]byte
+	if len(v) != hex.EncodedLen(len(n)) {
+		return task.Stamp{}
+	}
+	if _, err := hex.Decode(n[:], v); err != nil {
+		return task.Stamp{}
+	}
+	return task.Stamp{
+		Command: binary.BigEndian.Uint64(n[:]), Inputs: binary.BigEndian.Uint64(n[8:]), Since: int64(binary.BigEndian.Uint64(n[16:])),
+	}
 }
 
 // record is a line as it is read back.
@@ -125,4 +159,4 @@ func isDone(o task.Outcome) bool { return finishes(o) || o == task.Cancelled }
 
 // finishes reports whether a task with this outcome is done, so that it does not
 // run again when the run is resumed.
-func finishes(o task.Outcome) bool { return o == task.OK || o.Failed() }
+func finishes(o task.Outcome) bool { return o.Succeeded() || o.Failed() }

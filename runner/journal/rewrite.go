@@ -139,6 +139,9 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	interrupted := ev == evStarted && l.running[id] == ln.off
 	switch {
 	case e.has(done) && ev == evEnded:
+		if e.outcome == task.Skipped && e.duration > 0 { // it is that of an earlier attempt
+			r.known(e, 0, nil, nil)
+		}
 		r.write(r.move(endedBody(e, ln.body)))
 	case e.has(done):
 	case e.has(begun) && (!interrupted || e.attempts > 0 || e.duration > 0):

@@ -30,12 +30,14 @@ func (c *Commit) Consume(events []task.Event) error {
 	j, ended := c.journal, false
 	for i := range events {
 		e := &events[i]
-		if e.Kind != task.Finished || e.Result.Known() || !j.finishes(e.Result) {
+		if e.Kind != task.Finished || e.Result.Known() || e.Result.Earlier || !j.finishes(e.Result) {
 			continue
 		}
 		ended = true
-		if e.Attempt == 0 && j.cfg.Queue != nil { // of which a runner.Recorder is not told
-			_ = j.append(false, func(b []byte) []byte { return j.endMembers(appendResult(b, evEnded, e.Task, e.Result)) })
+		if e.Attempt == 0 && e.Result.Outcome == task.Cancelled { // of which a runner.Recorder is not told
+			_ = j.append(false, func(b []byte) []byte {
+				return j.endMembers(appendResult(b, evEnded, e.Task, e.Result), e.Result)
+			})
 		}
 	}
 	if !ended {

@@ -28,8 +28,8 @@ type Source struct {
 func (j *Journal) Source(src tasks) *Source { return &Source{journal: j, tasks: src} }
 
 // Next returns the next task. It sets Done if the task is done, and Identity if
-// something may still be recorded about it: a failed one can be run again. Once the
-// journal is closed there are no more tasks.
+// something may still be recorded about it: a failed one can be run again, as can one that
+// makes files. Once the journal is closed there are no more tasks.
 func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	t, err := s.tasks.Next(number)
 	if err != nil {
@@ -47,6 +47,8 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		t.Cost = cost(&e)
 	}
 	switch {
+	case t.Makes != nil:
+		err = s.making(t, &e)
 	case !e.reusable(), e.outcome.Failed() && past.RetryFailed:
 		t.Identity, t.Attempts = e.id, int(e.attempts)
 		if !e.has(done) {
@@ -67,6 +69,37 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		t.Identity = e.id
 	}
 	return t, nil
+}
+
+// making sets what is known of a task that makes files. Whether that is done is for the check
+// to say when it is ready. No order in which a kill or a power cut loses what it leaves hides
+// a file that is not the one wanted:
+//   - It has begun, and its end is not recorded: it is made again.
+//   - Its end is recorded, which is done after the target got its name, but a power cut has
+//     undone the latter: the target last changed before Stamp.Since.
+//   - The target is new, but its start is not recorded, which is done before: that, too, is
+//     from a power cut. The target was synced before it got its name, so it is whole, and it
+//     is taken for what the record has of it: a former stamp that is not that of now, or none.
+func (s *Source) making(t *task.Task, e *entry) (err error) {
+	j, m := s.journal, t.Makes
+	t.Identity, t.Attempts = e.id, int(e.attempts)
+	m.Known = e.known()
+	switch past := &j.cfg.Past; {
+	case m.Known != task.KnownMade:
+		if !e.has(done) && e.made.Command == m.Stamp.Command { // another one has all its retries
+			t.Failures = int32(e.failures)
+			j.past.restoreTries(t)
+		}
+	case !e.has(shown|logged) || past.Replay || past.Recall:
+		if m.Done, err = j.recall(t, e); err != nil {
+			m.Known = task.KnownUnmade
+			break
+		}
+		fallthrough
+	default:
+		m.Made = e.made
+	}
+	return err
 }
 
 // Buffered reports whether Next returns at once. See runner.Source.

@@ -29,7 +29,21 @@ type spec struct {
 	Object   task.Bytes    `json:"object,omitempty"`
 	Tag      task.Bytes    `json:"tag,omitempty"`
 	Marks    []task.Mark   `json:"marks,omitempty"`
+	Makes    *making       `json:"makes,omitempty"`
 	Error    string        `json:"error,omitempty"` // why the task cannot be run
+}
+
+// making is what a task.Making says before anything is known of the task.
+type making struct {
+	Targets []target `json:"targets"`
+	Reads   words    `json:"reads,omitempty"`
+	Guessed bool     `json:"guessed,omitempty"`
+	Stdout  bool     `json:"stdout,omitempty"`
+}
+
+type target struct {
+	Path task.Bytes `json:"path"`
+	Temp bool       `json:"temp,omitempty"`
 }
 
 // words are task.Bytes.
@@ -64,6 +78,12 @@ func specOf(t *task.Task) *spec {
 	for _, r := range t.Records {
 		s.Records = append(s.Records, r)
 	}
+	if m := t.Makes; m != nil {
+		s.Makes = &making{Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout}
+		for _, x := range m.Targets {
+			s.Makes.Targets = append(s.Makes.Targets, target{task.Bytes(x.Path), x.Temp})
+		}
+	}
 	if t.Err != nil {
 		s.Error = t.Err.Error()
 	}
@@ -80,6 +100,12 @@ func (s *spec) fill(t *task.Task) {
 	}
 	for _, r := range s.Records {
 		t.Records = append(t.Records, r)
+	}
+	if m := s.Makes; m != nil {
+		t.Makes = &task.Making{Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout}
+		for _, x := range m.Targets {
+			t.Makes.Targets = append(t.Makes.Targets, task.Target{Path: string(x.Path), Temp: x.Temp})
+		}
 	}
 	if s.Error != "" {
 		t.Err = errors.New(s.Error)

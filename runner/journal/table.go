@@ -24,6 +24,8 @@ type entry struct {
 	outcome  task.Outcome // if done
 	flags    flags
 
+	made task.Stamp // of the last attempt that ended, if the task makes files
+
 	// of a task of a queue
 
 	ended    uint32 // if done: when, in seconds since 1970
@@ -55,6 +57,17 @@ func (e *entry) setOffset(off int64) { e.offLow, e.offHigh = uint32(off), uint16
 func (e *entry) spec() int64 { return int64(e.specHigh)<<32 | int64(e.specLow) }
 
 func (e *entry) setSpec(off int64) { e.specLow, e.specHigh = uint32(off), uint16(off>>32) }
+
+// known returns what a resumed run has to know of a task that makes files.
+func (e *entry) known() task.Known {
+	switch {
+	case e.reusable() && e.outcome.Succeeded():
+		return task.KnownMade
+	case e.flags&(done|begun) != 0:
+		return task.KnownUnmade
+	}
+	return task.NotKnown
+}
 
 // reusable reports whether a resumed run can use the result of an earlier one. It
 // cannot if the output was held back for order when that run ended: it is lost.

@@ -64,16 +64,16 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 		if r.Omitted > 0 {
 			b = task.AppendInt(b, "omitted", int64(r.Omitted))
 		}
-		return j.endMembers(b)
+		return j.endMembers(b, r)
 	})
 }
 
 // endMembers appends what a line says of a task that has ended, besides its result.
-func (j *Journal) endMembers(b []byte) []byte {
+func (j *Journal) endMembers(b []byte, r *task.Result) []byte {
 	if j.cfg.Queue != nil {
 		b = task.AppendTime(b, "at", time.Now())
 	}
-	return j.cfg.Output.appendMembers(b)
+	return j.cfg.Output.appendMembers(b, r)
 }
 
 // Idle writes the lines that wait to be written with a start. It does nothing once

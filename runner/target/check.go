@@ -1,6 +1,7 @@
 package target
 
 import (
+	"math"
 	"path/filepath"
 	"time"
 
@@ -22,11 +23,16 @@ func (f *Files) stale(t *task.Task) string {
 		return "its command has changed"
 	}
 	var oldest file
+	since := int64(math.MaxInt64)
 	for i, target := range m.Targets {
 		now, why := f.target(t, target.Path)
-		if why != "" {
+		switch {
+		case why != "":
 			return why
+		case m.Known == task.KnownMade && now.ctime < m.Made.Since:
+			return now.name + " is as it was before it was last made"
 		}
+		since = min(since, now.ctime)
 		if i == 0 || before(now.mtime, oldest.mtime) {
 			oldest = now
 		}
@@ -37,13 +43,13 @@ func (f *Files) stale(t *task.Task) string {
 	}
 	switch {
 	case in.missing != "":
-		return in.missing + " is missing"
+		return "its input " + in.missing + " is missing"
 	case before(oldest.mtime, in.newest.mtime):
 		return oldest.name + " is older than " + in.newest.name
 	case m.Known == task.KnownMade && m.Made.Inputs != in.sum:
 		return "its inputs have changed"
 	}
-	m.Stamp.Inputs = in.sum
+	m.Stamp.Inputs, m.Stamp.Since = in.sum, since
 	return ""
 }
 
@@ -51,6 +57,7 @@ func (f *Files) stale(t *task.Task) string {
 type file struct {
 	name  string
 	mtime unix.Timespec
+	ctime int64 // in nanoseconds since 1970
 }
 
 func before(a, b unix.Timespec) bool { return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec }
@@ -68,7 +75,7 @@ func (f *Files) target(t *task.Task, name string) (now file, why string) {
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR && !f.cfg.Directories:
 		return now, name + " is a directory, which may not be whole"
 	}
-	return file{name, st.Mtim}, ""
+	return file{name, st.Mtim, st.Ctim.Nano()}, ""
 }
 
 // racy is how long after a change of a file another one may leave its time the same: the
@@ -105,7 +112,7 @@ func (f *Files) look(t *task.Task) (in inputs) {
 			in.missing = name
 			st = unix.Stat_t{Size: -1}
 		case in.newest.name == "" || before(in.newest.mtime, st.Mtim):
-			in.newest = file{name, st.Mtim}
+			in.newest = file{name, st.Mtim, 0}
 		}
 		if f.cfg.Journal {
 			in.add(name, &st)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -23,9 +24,9 @@ type work struct {
 // out is a target.
 type out struct {
 	dir        *dir
-	name       string // for people
-	base, temp string // in the directory
-	st         unix.Stat_t
+	name       string      // as the task has it
+	base, temp string      // in the directory
+	st         unix.Stat_t // of what was made
 }
 
 // Begin prepares an attempt. If its task makes files under temporary names, it chooses and
@@ -66,26 +67,32 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	return nil
 }
 
-// prepare prepares a target.
+// prepare prepares a target. path is how this process names it.
 func (f *Files) prepare(w *work, name, path string) error {
 	i := task.BaseIndex(path)
 	base := path[i:]
-	switch {
-	case base == "" || base == "." || base == "..":
-		return fmt.Errorf("%q cannot be made: it is not the name of a file", name)
-	case len(base)+tempLen > unix.NAME_MAX:
-		return fmt.Errorf("%s cannot be made: its name has %d bytes, so with the %d more of a temporary one it is too long", name, len(base), tempLen)
+	if base == "" || base == "." || base == ".." {
+		return fmt.Errorf("%q cannot be made: it does not end with a name", name)
 	}
 	d, err := w.open(path[:i])
 	if err != nil {
 		return err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstatat(d.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && isDir(&st) && !f.cfg.Directories {
+	temp := path[:i] + w.temp + base
+	switch err := again(func() error { return unix.Lstat(temp, &st) }); err {
+	case unix.ENOENT:
+	case unix.ENAMETOOLONG:
+		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, tempLen)
+	default:
+		return &os.PathError{Op: "stat", Path: temp, Err: cmp.Or(err, error(unix.EEXIST))}
+	}
+	err = again(func() error { return unix.Fstatat(d.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err == nil && isDir(&st) && !f.cfg.Directories {
 		return isDirectory(name)
 	}
 	f.clean(d, base)
-	w.outs = append(w.outs, out{dir: d, name: name, base: base, temp: w.temp + base})
+	w.outs = append(w.outs, out{dir: d, name: name, base: base, temp: temp[i:]})
 	return nil
 }
 
@@ -117,9 +124,13 @@ func (w *work) open(path string) (*dir, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	lock(fd, w.number)
 	d := &dir{path, fd}
 	w.dirs = append(w.dirs, d)
+	// Better now than after hours of work.
+	if err := unix.Faccessat(fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return nil, &os.PathError{Op: "write to", Path: name, Err: err}
+	}
+	lock(fd, w.number)
 	return d, nil
 }
 
@@ -153,10 +164,16 @@ func (f *Files) End(r *task.Result) {
 	w := f.works[n]
 	delete(f.works, n)
 	f.mu.Unlock()
-	if w == nil {
-		return
+	if w != nil {
+		f.finish(w, r)
+		w.close()
 	}
-	defer w.close()
+	if f.cfg.Journal && r.Outcome == task.OK {
+		r.Task.Makes.Stamp.Since = f.since(r.Task)
+	}
+}
+
+func (f *Files) finish(w *work, r *task.Result) {
 	if r.Outcome == task.OK {
 		err := f.keep(w)
 		if err == nil {
@@ -167,6 +184,17 @@ func (f *Files) End(r *task.Result) {
 	for _, o := range w.outs {
 		o.dir.remove(o.temp)
 	}
+}
+
+// since returns when the first of the targets that are there last changed.
+func (f *Files) since(t *task.Task) int64 {
+	first := int64(math.MaxInt64)
+	for _, target := range t.Makes.Targets {
+		if now, why := f.target(t, target.Path); why == "" {
+			first = min(first, now.ctime)
+		}
+	}
+	return first
 }
 
 // keep gives what was made its final names. After an error, each is as it was, or whole.
@@ -191,6 +219,21 @@ func (f *Files) keep(w *work) error {
 	for _, o := range w.outs {
 		if err := o.rename(); err != nil {
 			return &os.PathError{Op: "replace", Path: o.name, Err: err}
+		}
+	}
+	if f.cfg.Journal {
+		return w.syncDirs()
+	}
+	return nil
+}
+
+// syncDirs brings the new names to disk. Without that, after a power cut, the journal may say
+// of an old file that it was made by a new command.
+func (w *work) syncDirs() error {
+	for _, d := range w.dirs {
+		err := again(func() error { return unix.Fsync(d.fd) })
+		if err != nil && err != unix.EINVAL && err != unix.EBADF { // the file system cannot, or openDir could not
+			return &os.PathError{Op: "sync", Path: d.path, Err: err}
 		}
 	}
 	return nil
@@ -236,17 +279,25 @@ func (o *out) exchange() error {
 	fd, old := o.dir.fd, o.temp
 	err := again(func() error { return unix.Renameat2(fd, o.temp, fd, o.base, unix.RENAME_EXCHANGE) })
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP {
-		n, temp := newTemp()
-		lock(fd, n)
-		old = temp + o.base
-		if err = unix.Renameat(fd, o.base, fd, old); err == nil {
-			if err = unix.Renameat(fd, o.temp, fd, o.base); err != nil {
-				return cmp.Or(unix.Renameat(fd, old, fd, o.base), err)
-			}
-		}
+		old, err = o.move()
 	}
 	if err == nil {
 		o.dir.remove(old)
 	}
 	return err
+}
+
+// move does what exchange does on a file system that cannot: between two renames, nothing
+// has the final name. It returns the name of the old directory.
+func (o *out) move() (old string, err error) {
+	n, temp := newTemp()
+	fd, old := o.dir.fd, temp+o.base
+	lock(fd, n)
+	if err = unix.Renameat(fd, o.base, fd, old); err != nil {
+		return "", err
+	}
+	if err = unix.Renameat(fd, o.temp, fd, o.base); err != nil {
+		return "", cmp.Or(unix.Renameat(fd, old, fd, o.base), err)
+	}
+	return old, nil
 }

@@ -25,7 +25,7 @@ type Making struct {
 
 	Why   string // why it has to be made
 	Temp  string // begins the temporary names of the latest attempt; "" if there are none
-	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal
+	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal, and Since when it is made
 }
 
 // Target is a file or directory that a task makes.
@@ -48,6 +48,11 @@ const (
 type Stamp struct {
 	Command uint64 // a hash of what is run
 	Inputs  uint64 // a hash of the names, sizes and times of the files
+	// Since is when the first of the targets that are there last changed (ctime), in
+	// nanoseconds since 1970. One that changed before is another: after a power cut a target
+	// may have its former content although the journal has its end. Nothing sets ctime back,
+	// and what somebody did to a target later moves it on.
+	Since int64
 }
 
 // TempLen is the length of Making.Temp.

@@ -122,6 +122,11 @@ var differences = []difference{
 		peer: []string{"parallel", "-m", "-j1", "-n2", angles + "x{}y", ":::", "a", "b"}, peerSays: "<xa><by>",
 		crew: []string{"-n2", angles + "x{}y", ":::", "a", "b"}, crewSays: "<xay><xby>",
 	},
+	{
+		why:  "parallel -X shares the last records in equal parts and a rest; the parts of crew differ by one record at most",
+		peer: []string{"parallel", "-X", "-j4", "echo", ":::", "1", "2", "3", "4", "5", "6"}, peerSays: "1 2\n3 4\n5 6\n",
+		crewSays: "1 2\n3 4\n5\n6\n",
+	},
 
 	// Results.
 	{

@@ -19,9 +19,8 @@ func (s *source) rerun() sink.RerunConfig {
 	}
 	in, c := o.Input, o.Command
 	cuts := in.Colsep != nil || in.CSV
-	columns := in.Sources() > 1 || cuts || in.Header
 	// With -s and {N}, which records are in a task depends on all those before it.
-	regroups := c.MaxChars > 0 && !columns && s.template.Counts()
+	regroups := c.MaxChars > 0 && s.countsRecords()
 	again := cli.Rerun{Options: o}
 	number := again.NumberIn(o.Words())
 	byRecord := s.results != o.Output.Results
@@ -39,7 +38,7 @@ func (s *source) rerun() sink.RerunConfig {
 	switch {
 	case regroups:
 		cfg.Batch = math.MaxInt
-	case c.MaxChars == 0:
+	case c.MaxChars == 0 && !c.Spread:
 		cfg.Batch = c.MaxArgs
 	}
 	if again.AsRead() {

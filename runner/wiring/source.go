@@ -122,25 +122,21 @@ func (s *source) compile() error {
 		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
 	}
 	cfg.Outs = nil
-	if least := leastChars(t); c.MaxChars > 0 && c.MaxChars < least {
-		return misuse(s.opts.Typed("max-chars")+" leaves no room for a record",
-			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
-	}
-	tag := s.opts.Output.TagString
-	if s.opts.Output.Tag {
-		if tag = c.Replace; s.blocks != nil {
-			tag = "{#}"
-		}
+	if err := s.checkBatches(); err != nil {
+		return err
 	}
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.ObjectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
 		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
 	}
+	if c.Spread {
+		tc.Limits.Workers = s.jobs
+	}
 	if s.share != nil {
 		tc.Share = s.share.has
 	}
-	if err := s.compileTexts(&tc, tag, cfg); err != nil {
+	if err := s.compileTexts(&tc, cfg); err != nil {
 		return err
 	}
 	if err := tc.Validate(); err != nil {
@@ -150,9 +146,29 @@ func (s *source) compile() error {
 	return nil
 }
 
+// checkBatches refuses a command that could not take the records that it is to take.
+func (s *source) checkBatches() error {
+	c := s.opts.Command
+	if c.Spread && s.countsRecords() {
+		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
+			"and how many there are is not known: write {} for all, or -n N")
+	}
+	if least := leastChars(s.template); c.MaxChars > 0 && c.MaxChars < least {
+		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
+			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	}
+	return nil
+}
+
 // compileTexts compiles the templates that no shell reads.
-func (s *source) compileTexts(tc *input.TasksConfig, tag string, cfg expand.Config) error {
+func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 	o := s.opts
+	tag := o.Output.TagString
+	if o.Output.Tag {
+		if tag = o.Command.Replace; s.blocks != nil {
+			tag = "{#}"
+		}
+	}
 	for _, t := range [...]struct {
 		name, template, noWorker string
 		text                     **expand.Text
@@ -261,6 +277,13 @@ func leastChars(t *expand.Template) int {
 		least = min(least, n)
 	}
 	return least
+}
+
+// countsRecords reports whether {N} in the command is the Nth of its records.
+func (s *source) countsRecords() bool {
+	in := s.opts.Input
+	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header
+	return !columns && s.template.Counts()
 }
 
 // sameCommand reports whether all tasks run the same program, without which nothing
