@@ -143,10 +143,8 @@ func (c *Core) retry(id uint64) (uint64, error) {
 	}
 	c.queue.memory.forget(id)
 	c.queue.makers.release(was.task)
-	again := *was.task
-	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
-	again.Failures, again.Known = 0, nil
-	c.admit(&again)
+	again := was.task.Again(c.Number(), was.attempt)
+	c.admit(again)
 	return again.ID, nil
 }
 
