@@ -107,6 +107,7 @@ func (t *Task) Again(id uint64, last int) *Task {
 	again.Done, again.Known, again.After, again.Failures = nil, nil, nil, 0
 	if t.Makes != nil {
 		makes := *t.Makes
+		makes.Known, makes.Done = KnownUnmade, nil
 		again.Makes = &makes
 	}
 	return &again
