@@ -138,8 +138,8 @@ type killedMaker struct {
 	t     *testing.T
 	dir   string
 	kills int
-	calls []fileCall // of the latest run
-	judge func(fileCall) verdict
+	calls []fileCall     // of the latest run
+	sees  func(fileCall) // unless nil, gets each call before it is judged
 }
 
 // newKilledMaker prepares a plan.
@@ -149,12 +149,12 @@ func newKilledMaker(t *testing.T, p makePlan) *killedMaker {
 	for _, in := range makeInputs {
 		m.write(in, "")
 	}
-	m.age()
+	m.age(m.dir)
 	if m.before {
 		m.run("1", disturbance{})
 		m.check("1")
 		require.NoError(t, os.Remove(filepath.Join(m.dir, "effects")))
-		m.age()
+		m.age(m.dir)
 	}
 	require.NoError(t, os.CopyFS(m.dir+".saved", os.DirFS(m.dir)))
 	return m
@@ -166,14 +166,21 @@ func (m *killedMaker) write(path, text string) {
 	require.NoError(m.t, os.WriteFile(path, []byte(text), 0o666))
 }
 
+// restore makes a directory as the prepared one was.
+func (m *killedMaker) restore(dir string) {
+	require.NoError(m.t, os.RemoveAll(dir))
+	require.NoError(m.t, os.CopyFS(dir, os.DirFS(m.dir+".saved")))
+	m.age(dir)
+}
+
 // age sets the times of files: what there is of targets is older than the inputs, unless
 // the journal has to tell that they are not up to date.
-func (m *killedMaker) age() {
-	require.NoError(m.t, filepath.WalkDir(m.dir, func(path string, _ fs.DirEntry, err error) error {
+func (m *killedMaker) age(dir string) {
+	require.NoError(m.t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		year := 2010
-		if strings.HasPrefix(path, m.dir+"/in/") && m.state() {
+		if strings.HasPrefix(path, dir+"/in/") && m.state() {
 			year = 2005
-		} else if strings.HasPrefix(path, m.dir+"/in/") {
+		} else if strings.HasPrefix(path, dir+"/in/") {
 			year = 2015
 		}
 		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -185,9 +192,7 @@ func (m *killedMaker) age() {
 // end. It reports whether there was such a call.
 func (m *killedMaker) turn(d disturbance, again int) (cut bool) {
 	t := m.t
-	require.NoError(t, os.RemoveAll(m.dir))
-	require.NoError(t, os.CopyFS(m.dir, os.DirFS(m.dir+".saved")))
-	m.age()
+	m.restore(m.dir)
 	var calls []fileCall
 	defer func() {
 		if t.Failed() {
@@ -216,7 +221,7 @@ func (m *killedMaker) turn(d disturbance, again int) (cut bool) {
 func (m *killedMaker) run(version string, d disturbance) (n int) {
 	t := m.t
 	t.Helper()
-	args := append([]string{"-q", "--retries=1", "--retry-on=exit:75", "--retry-delay=1ms"}, m.args...)
+	args := append([]string{"-q", "-j1", "--retries=1", "--retry-on=exit:75", "--retry-delay=1ms"}, m.args...)
 	args = append(args, "sh work "+version+" {} "+m.outs, ":::")
 	cmd := crew(append(args, makeInputs...)...)
 	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
@@ -225,8 +230,8 @@ func (m *killedMaker) run(version string, d disturbance) (n int) {
 	cmd.Stderr = &said
 	judge := d.judge(&n)
 	p := startJudged(t, cmd, func(c fileCall) verdict {
-		if m.judge != nil {
-			m.judge(c)
+		if m.sees != nil {
+			m.sees(c)
 		}
 		return judge(c)
 	})
