@@ -192,6 +192,7 @@ var needs = [...]need{
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
 	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
+	{"retry-output", "makes stdout-to", "--makes", "add --makes TEMPLATE"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
 	{"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
 		"worker", "--worker", "add --worker CMD"},
@@ -365,6 +366,8 @@ func (o *Options) state(name string) *use {
 		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
 	case "retry-timeout":
 		return from(!retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout")
+	case "retry-output":
+		return from(!retryOn.Any && retryOn.Has(task.NoOutput), "retry-on", " output")
 	case "retry-answer":
 		return from(!retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer")
 	}
