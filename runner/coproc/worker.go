@@ -120,7 +120,7 @@ func (w *worker) turn() {
 	}
 	before := w.run
 	w.sleep(set[:], wait)
-	w.run, w.at = w.clock.now()
+	w.run, w.at = w.clock.Now()
 	w.pace(w.run - before)
 	if set[3].Revents != 0 {
 		w.full = false

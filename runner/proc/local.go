@@ -61,6 +61,8 @@ func (c Config) Validate() error {
 // Local is a runner.Executor that runs each attempt as a process group on this
 // machine. It is safe for concurrent use.
 type Local struct {
+	Clock Clock // stands still from Suspend to Resume
+
 	cfg     Config
 	env     *environ
 	path    lookup
@@ -96,6 +98,8 @@ func New(cfg Config) (*Local, error) {
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
+	l.Clock.base = time.Now()
+	l.Clock.run.Store(new(task.Clock))
 	l.room.Store(FilesLeft() - spareFiles)
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
@@ -160,6 +164,7 @@ func (l *Local) Hold(fd int) { l.guardian.held = fd }
 
 // Suspend stops all process groups. See runner.Executor.
 func (l *Local) Suspend() {
+	l.Clock.Change((*task.Clock).Stop)
 	l.groups.suspend()
 	if l.terminal != nil {
 		l.terminal.suspend()
@@ -172,6 +177,7 @@ func (l *Local) Resume() {
 		l.terminal.resume()
 	}
 	l.groups.resume()
+	l.Clock.Change(func(k *task.Clock, now time.Time) { k.Start(now) })
 }
 
 // Run runs one attempt to its end. See runner.Executor.
