@@ -37,12 +37,17 @@ type Source interface {
 }
 
 // Executor runs attempts. It is safe for concurrent use.
+//
+// With core.Limit.Idle it has a method Silence(task.Attempt) time.Duration, unless it ends
+// silent attempts itself. Silence returns for how long an attempt has written nothing,
+// without the time for which it was suspended; 0 if no process of it runs.
 type Executor interface {
 	// Run runs one attempt and returns when it is over; it never retries. Every
 	// failure is an Outcome of the result; Lost means that nobody runs the attempt any
 	// more, and that what became of it is unknown. When ctx, which is the attempt's until
 	// Run returns, is done, Run asks it to end; its outcome is then Timeout if the
-	// context's cause is task.ErrTimeout, and Cancelled otherwise.
+	// context's cause is task.ErrTimeout or a task.Silent, which is its Err then, and
+	// Cancelled otherwise.
 	Run(ctx context.Context, a task.Attempt) *task.Result
 	// Kill kills an attempt of a task, if it is still running. It may be repeated. Task 0
 	// stands for whatever a Streamer runs.
@@ -100,9 +105,10 @@ type Run struct {
 
 	src      Source
 	exec     Executor
-	streamer Streamer    // exec, if it is one; else nil
-	rec      Recorder    // nil for none
-	tokens   core.Tokens // nil for none
+	streamer Streamer                         // exec, if it is one; else nil
+	silence  func(task.Attempt) time.Duration // of exec; nil if that has none
+	rec      Recorder                         // nil for none
+	tokens   core.Tokens                      // nil for none
 	pump     *pump
 	began    time.Time
 	wake     chan struct{} // tells the reader to go on
@@ -129,6 +135,11 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
 	r.streamer, _ = exec.(Streamer)
+	if x, ok := exec.(interface {
+		Silence(task.Attempt) time.Duration
+	}); ok {
+		r.silence = x.Silence
+	}
 	r.core = core.New(cfg, r.began, r.streamer != nil)
 	if r.tokens != nil {
 		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
@@ -168,19 +179,13 @@ func (r *Run) Do(cmd task.Command) task.Reply {
 // attempt can start, the first goes to mine instead of a goroutine of its own,
 // unless mine is nil. Once the run is over, do does nothing.
 func (r *Run) do(fact func(*core.Core), mine *turn) {
-	for refused := r.step(fact, mine); len(refused) > 0; {
-		if r.rec != nil {
-			for _, res := range refused {
-				r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
-			}
-		}
-		refused = r.step(func(c *core.Core) { c.Ended(refused...) }, nil)
+	for ; fact != nil; mine = nil {
+		fact = r.step(fact, mine)
 	}
 }
 
-// step does the work of do, and returns the results that are to be recorded before the
-// run goes on with them.
-func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
+// step does the work of do, and returns the next fact, if it brings one itself.
+func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
@@ -208,7 +213,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, refused := fx.Wakes, fx.Acts, fx.Refused
+	wakes, acts, refused, quiet := fx.Wakes, fx.Acts, fx.Refused, fx.Quiet
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -220,7 +225,30 @@ func (r *Run) step(fact func(*core.Core), mine *turn) []*task.Result {
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
 	}
-	return refused
+	if len(refused)+len(quiet) == 0 {
+		return nil
+	}
+	return r.follow(refused, quiet)
+}
+
+// follow records results, asks how long attempts have been silent, and returns the fact
+// that this is done.
+func (r *Run) follow(refused []*task.Result, quiet []task.Attempt) func(*core.Core) {
+	if r.rec != nil {
+		for _, res := range refused {
+			r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
+		}
+	}
+	silent := make([]time.Duration, len(quiet))
+	for i, a := range quiet {
+		silent[i] = r.silence(a)
+	}
+	return func(c *core.Core) {
+		c.Ended(refused...)
+		for i, a := range quiet {
+			c.Quiet(a, silent[i])
+		}
+	}
 }
 
 // start has goroutines run what starts.

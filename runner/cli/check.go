@@ -96,6 +96,8 @@ var clashes = [...]clash{
 	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
 		"it is for runs, which workers carry out: give them %s"},
 
+	{"crew-worker", "idle-timeout", "runs with --engine have --timeout DUR instead: drop it"},
+	{"engine ssh", "idle-timeout", "a task on another machine is not heard from here: write --timeout DUR"},
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
@@ -134,11 +136,11 @@ var clashes = [...]clash{
 	{"json", "tag-string", "a line of JSON cannot begin with it: drop --tag-string"},
 
 	{"pty", "tty", "--tty gives tasks the terminal itself: drop one of them"},
-	{"pty", "output=raw", "raw output does not pass through crew: use --output line"},
+	{"pty idle-timeout", "output=raw", "raw output does not pass through crew: use --output line"},
 
 	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
 	{"tty", "output=group output=line output=none quiet-success", "tasks write to the terminal themselves: drop one of them"},
-	{"tty", "keep-order tag tag-string json results replay", "tasks write to the terminal themselves: drop %s"},
+	{"tty", "keep-order tag tag-string json results replay idle-timeout", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
 	{"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
@@ -181,7 +183,7 @@ var needs = [...]need{
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
 	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
-	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
+	{"retry-timeout", "timeout idle-timeout input=json", "a timeout", "add --timeout DUR"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
 	{"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
 		"worker", "--worker", "add --worker CMD"},

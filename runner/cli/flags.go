@@ -147,6 +147,8 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Failure.RetryOn, v, parseRetryOn) }},
 	{name: "timeout", value: "DUR", text: "end an attempt after DUR",
 		set: func(o *Options, v string) error { return set(&o.Failure.Timeout, v, task.ParseDuration) }},
+	{name: "idle-timeout", value: "DUR", text: "end an attempt that writes nothing for DUR",
+		set: func(o *Options, v string) error { return set(&o.Failure.Idle, v, task.ParseDuration) }},
 	{name: "kill-after", value: "DUR", text: "KILL comes DUR (5s) after TERM",
 		set: func(o *Options, v string) error { return set(&o.Failure.KillAfter, v, task.ParseDuration) }},
 	{name: "halt", value: "WHEN", text: "never, or such as now,fail=1 or soon,done=10%",

@@ -41,6 +41,7 @@ type Life struct {
 	// Unless the task says otherwise:
 
 	Timeout   time.Duration // of a record; 0 is none
+	Idle      time.Duration // of a record while the worker writes nothing; 0 is none, whatever the task says
 	KillAfter time.Duration // from asking a worker to end to killing it
 }
 

@@ -33,7 +33,7 @@ type Core struct {
 }
 
 // Effects tell the caller of Step what to do. They are valid until the next Step.
-// Wakes, Acts and Refused, and Taken until the next Swap of the slot, are the caller's.
+// Wakes, Acts, Refused and Quiet, and Taken until the next Swap of the slot, are the caller's.
 type Effects struct {
 	Tokens  []func(Tokens) // to call, in order and before anything starts
 	Start   []Start        // to run, each in a goroutine; none with a Streamer
@@ -43,6 +43,7 @@ type Effects struct {
 	Wakes   []int          // slots to have the Streamer wake
 	Acts    []Act          // to carry out
 	Refused []*task.Result // to put on record as final, and then to bring to Ended
+	Quiet   []task.Attempt // to bring to Core.Quiet, with how long each has been silent
 	Read    bool           // wake the reader
 	Show    bool           // have the pump Take the events
 	Wake    time.Time      // when to call Step even if nothing happens; zero for never

@@ -31,6 +31,7 @@ type sim struct {
 	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
 	result func(*task.Result)                               // completes a result; may be nil
 	deaf   bool                                             // attempts do not end before their time
+	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
 	tokens *basket
 
 	// what happens
@@ -42,7 +43,8 @@ type sim struct {
 	ring     bool           // the sinks are to take events
 	closed   bool           // they are
 	refused  []*task.Result // to be recorded
-	answers  []func(*Core)  // to Tokens.Ask
+	answers  []func(*Core)  // to Tokens.Ask, and about silence
+	causes   []error        // of attempts' ends
 	over     bool
 	begun    []uint64
 	events   []task.Event
@@ -95,6 +97,9 @@ func (s *sim) bring(fact func(*Core)) {
 	for _, a := range fx.Acts {
 		s.act(a)
 	}
+	for _, a := range fx.Quiet {
+		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
+	}
 	for _, call := range fx.Tokens {
 		call(s.tokens)
 	}
@@ -138,6 +143,7 @@ func (s *sim) start(a task.Attempt) {
 }
 
 func (s *sim) act(a Act) {
+	s.causes = append(s.causes, a.Cause)
 	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
 	if i < 0 || s.deaf {
 		return
@@ -145,9 +151,7 @@ func (s *sim) act(a Act) {
 	if r := &s.running[i]; a.Cause == nil {
 		r.end = s.now
 	} else {
-		if r.outcome = task.Cancelled; a.Cause == task.ErrTimeout {
-			r.outcome = task.Timeout
-		}
+		r.outcome = task.EndedBy(a.Cause)
 		r.end = s.now.Add(s.grace)
 	}
 }

@@ -52,13 +52,12 @@ func (p *process) pipes() error {
 		}
 		p.child[0] = uintptr(fd)
 	}
-	plan := p.local.cfg.Plan
-	if plan.Show == task.ShowRaw {
+	if p.local.cfg.Plan.Show == task.ShowRaw {
 		p.child[1], p.child[2] = 1, 2
 		return nil
 	}
 	p.size = winSize(p.local.size.Load())
-	if plan.Streams() || plan.Keeps() || p.local.cfg.PTY {
+	if p.local.cfg.readsStdout() {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -151,6 +150,7 @@ func (p *process) read(s *stream, revents int16) {
 
 // readInto reads once from a pipe, and closes it at its end.
 func (p *process) readInto(buf []byte, s *stream) int {
+	p.hear() // before silence can find the pipe empty
 	n, err := syscall.Read(s.fd, buf)
 	switch {
 	case err == syscall.EINTR || err == syscall.EAGAIN:

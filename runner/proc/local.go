@@ -34,6 +34,7 @@ type Config struct {
 	RunDelay bool         // measure how long tasks wait for a processor
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
+	Idle     bool         // Silence is called
 }
 
 // Outputs says what becomes of the outputs of attempts.
@@ -56,6 +57,11 @@ func (c Config) Validate() error {
 		return errors.New("pseudo-terminals whose output is not captured")
 	}
 	return nil
+}
+
+// readsStdout reports whether what tasks write on stdout passes through this process.
+func (c *Config) readsStdout() bool {
+	return c.Plan.Streams() || c.Plan.Keeps() || c.PTY || c.Idle
 }
 
 // Local is a runner.Executor that runs each attempt as a process group on this
@@ -210,8 +216,13 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		p.attend(l.terminal)
 	}
 	p.reap(r)
-	if r.Outcome == task.StartFailed {
+	switch r.Outcome {
+	case task.StartFailed:
 		r.Err, r.Code, r.Signal = p.broken, 126, 0
+	case task.Timeout:
+		if cause := context.Cause(ctx); cause != task.ErrTimeout {
+			r.Err = cause
+		}
 	}
 	p.unpin()
 	if !l.shortage.threads.Load() {

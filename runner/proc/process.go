@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,7 +41,8 @@ type process struct {
 	leaked   bool
 	fault    error
 
-	stopped bool // the user knows that it stopped; for the guardian's timer
+	stopped bool         // the user knows that it stopped; for the guardian's timer
+	heard   atomic.Int64 // what Local.Clock showed when it last wrote, or started; with Config.Idle
 
 	// state shared with the goroutines that signal the process
 

@@ -263,6 +263,9 @@ func (r *Result) Verdict() string {
 		}
 		return "bad answer" + after + ", " + Printable(Shorten(r.Err.Error(), maxReason))
 	case Timeout:
+		if r.Err != nil {
+			return Printable(Shorten(r.Err.Error(), maxReason)) + ", ended" + after
+		}
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
 		}

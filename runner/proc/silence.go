@@ -1,0 +1,41 @@
+package proc
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// Silence returns for how long an attempt has written nothing, by Clock. It needs
+// Config.Idle. See runner.Executor.
+func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
+	l.groups.each(func(p *process) {
+		if p.attempt.Task == a.Task && p.attempt.Number == a.Number {
+			silent = p.silence()
+		}
+	})
+	return silent
+}
+
+// hear notes that the process has written something, or started. The caller reads that later.
+func (p *process) hear() {
+	if p.local.cfg.Idle {
+		now, _ := p.local.Clock.Now()
+		p.heard.Store(int64(now))
+	}
+}
+
+// silence returns for how long the process has written nothing. What crew has not read
+// yet, because it was stopped or nobody reads its own output, is something.
+func (p *process) silence() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set := [...]unix.PollFd{{Fd: int32(p.out.fd), Events: unix.POLLIN}, {Fd: int32(p.err.fd), Events: unix.POLLIN}}
+	if n, _ := unix.Poll(set[:], 0); n > 0 && (set[0].Revents|set[1].Revents)&unix.POLLIN != 0 {
+		return 0
+	}
+	now, _ := p.local.Clock.Now()
+	return now - time.Duration(p.heard.Load())
+}
