@@ -151,6 +151,8 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Failure.Idle, v, task.ParseDuration) }},
 	{name: "kill-after", value: "DUR", text: "KILL comes DUR (5s) after TERM",
 		set: func(o *Options, v string) error { return set(&o.Failure.KillAfter, v, task.ParseDuration) }},
+	{name: "flaky-fail", text: "status 123 also if a task passed only in a retry",
+		set: func(o *Options, _ string) error { o.Failure.FlakyFail = true; return nil }},
 	{name: "halt", value: "WHEN", text: "never, or such as now,fail=1 or soon,done=10%",
 		set: func(o *Options, v string) error { return set(&o.Failure.Halt, v, parseHalt) }},
 	{name: "fail-fast", text: "same as --halt now,fail=1",

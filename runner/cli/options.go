@@ -132,6 +132,7 @@ type Failure struct {
 	RetryDelay    time.Duration
 	RetryMaxDelay time.Duration // not less than RetryDelay
 	RetryOn       RetryOn
+	FlakyFail     bool // a task that passed in a retry counts as a failure in the end
 	Limit
 	Halt     Halt
 	Deadline Deadline // of the run

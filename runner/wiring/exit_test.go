@@ -58,7 +58,7 @@ func TestStatus(t *testing.T) {
 		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
 		{"halt: one of some", ends(*exit7), some, 123},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, c.halt)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, cli.Failure{Halt: c.halt})) })
 	}
 	boom := errors.New("write stdout: no space left on device")
 	require.Equal(t, 2, ending{err: misuse("a", "b")}.exit())

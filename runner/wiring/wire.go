@@ -315,7 +315,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if w.opts.Do == cli.DoServe {
 		e.Stats = e.Stats.Own()
 	}
-	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
+	end := ending{status: statusOf(e, w.opts.Failure)}
 	if w.worker != nil && end.status == statusFailed {
 		end.status = statusOK // that is for the tasks' own runs to tell
 	}
