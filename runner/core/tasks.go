@@ -56,13 +56,7 @@ func (c *Core) begin(e *entry, slot int) {
 	c.queue.nextStart = c.run.Add(c.cfg.Pool.Delay)
 	at := c.pool.begin(slot)
 	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
-	timeout := c.cfg.Limit.Timeout
-	if e.task.Timeout != 0 {
-		timeout = e.task.Timeout
-	}
-	if timeout > 0 && !c.pool.timeless && e.task.Protocol == task.NoProtocol {
-		c.pool.deadline.Push(e.item.ID, c.run.Add(timeout))
-	}
+	c.watch(e, c.run)
 	retry := 0
 	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost && !e.back {
 		retry = e.failures - int(e.task.Failures)
