@@ -142,8 +142,16 @@ func (c *Core) retry(id uint64) (uint64, error) {
 		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	}
 	c.queue.memory.forget(id)
-	c.queue.makers.release(was.task)
 	again := *was.task
+	if m := again.Makes; m != nil {
+		makes := *m // people may still be shown the former one
+		if again.Makes = &makes; was.attempt > 0 {
+			makes.Known = task.KnownUnmade
+		}
+	}
+	if was.claimed {
+		c.queue.makers.release(&again)
+	}
 	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
 	again.Failures, again.Known = 0, nil
 	c.admit(&again)
