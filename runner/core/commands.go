@@ -142,19 +142,11 @@ func (c *Core) retry(id uint64) (uint64, error) {
 		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	}
 	c.queue.memory.forget(id)
-	again := *was.task
-	if m := again.Makes; m != nil {
-		makes := *m // people may still be shown the former one
-		if again.Makes = &makes; was.attempt > 0 {
-			makes.Known = task.KnownUnmade
-		}
-	}
 	if was.claimed {
-		c.queue.makers.release(&again)
+		c.queue.makers.release(was.task)
 	}
-	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
-	again.Failures, again.Known = 0, nil
-	c.admit(&again)
+	again := was.task.Again(c.Number(), was.attempt)
+	c.admit(again)
 	return again.ID, nil
 }
 

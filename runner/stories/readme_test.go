@@ -36,7 +36,7 @@ var readme = map[string]string{
 	"thumbnail":   sh + "echo thumbnail of $1\n",
 	"work":        sh + "echo $CREW_SEQ works\nuntil [ -e go ] || [ -e go.$CREW_SEQ ]; do sleep 0.05; done\n",
 	"bin/convert": sh + "[ $2,$3 = -resize,50% ] && cp $1 $4\n",
-	"bin/curl":    sh + "f=${2##*/}\n[ $1 = -fsSO ] && echo try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
+	"bin/curl":    sh + "t=tries.${4##*/}\n[ $1,$2 = -fsS,-o ] && echo try >> $t && cp $t $3\n[ $t != tries.flaky ] || [ $(wc -l < $t) = 3 ]\n",
 	"bin/cwebp":   sh + "[ $1,$3 = -quiet,-o ] && cp $2 $4\n",
 	"bin/ffmpeg":  sh + "[ $1 = -i ] && cp $2 $3\n",
 	"bin/kubectl": sh + `[ "$1" = logs ] && echo log of "$@" || echo '{"items":[{"metadata":{"namespace":"a","name":"x"}},{"metadata":{"namespace":"b","name":"y z"}}]}'` + "\n",
@@ -90,7 +90,10 @@ var steps = []step{
 		line: `find in -name '*.png' -printf '%P\0' | crew -0 -j50% 'mkdir -p out/{//} && cwebp -quiet in/{} -o out/{.}.webp'`,
 		want: "out/x/c.webp=C|",
 	},
-	{line: "crew -j8 --retries 3 --timeout 30 curl -fsSO {} < urls", want: "flaky=try|try|try| one=try|"},
+	{
+		line: "crew -j8 --retries 3 --timeout 30 --makes '{/}' curl -fsS -o {out} {} < urls",
+		want: "flaky=try|try|try| one=try| tries.flaky=try|try|try| tries.one=try|",
+	},
 	{line: "go list ./... | crew --fail-fast -k go test {}", want: "ok m/a|ok m/b|ok m/c|ok m/d|"},
 	{line: "go list ./... | crew --shard 2/4 --junit report.xml --retries 2 --timeout 5m go test {}", want: `^(ok m/[a-d]\|)+report.xml$`},
 	{line: "crew --csv --header 'useradd -c {name} {login}' < staff.csv", want: "<-c><Ada Lovelace><ada>|<-c><O'Hara, Bob><bob>|"},
@@ -326,7 +329,7 @@ func TestReadmeComingFrom(t *testing.T) {
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*?)`").FindAllStringSubmatch(section, -1)
-	require.Len(t, rows, 10)
+	require.Len(t, rows, 11)
 	for _, row := range rows {
 		require.True(t, slices.ContainsFunc(slices.Concat(uses, table), func(u use) bool {
 			return strings.Contains(u.theirs, row[1]) && strings.Contains(u.crew, row[2])

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -83,17 +84,40 @@ func (f *Files) prepare(w *work, name, path string) error {
 	switch err := again(func() error { return unix.Lstat(temp, &st) }); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
-		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, tempLen)
+		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, task.TempLen)
 	default:
 		return &os.PathError{Op: "stat", Path: temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
-	err = again(func() error { return unix.Fstatat(d.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	if err == nil && isDir(&st) && !f.cfg.Directories {
-		return isDirectory(name)
+	if err := f.replaceable(name, path); err != nil {
+		return err
 	}
 	f.clean(d, base)
 	w.outs = append(w.outs, out{dir: d, name: name, base: base, temp: temp[i:]})
 	return nil
+}
+
+// replaceable returns an error if what has the name of a target is not to be replaced. As
+// with mv, a link is.
+func (f *Files) replaceable(name, path string) error {
+	var st unix.Stat_t
+	if again(func() error { return unix.Lstat(path, &st) }) != nil {
+		return nil
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK { // perhaps /dev/stdout
+		if stat(path, &st) != nil || isDir(&st) {
+			return nil
+		}
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return nil
+	case unix.S_IFDIR:
+		if f.cfg.Directories {
+			return nil
+		}
+		return isDirectory(name)
+	}
+	return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
 }
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -110,10 +134,7 @@ func (w *work) open(path string) (*dir, error) {
 			return d, nil
 		}
 	}
-	name := path
-	if name == "" {
-		name = "."
-	}
+	name := cmp.Or(strings.TrimRight(path, "/"), path, ".")
 	fd, err := openDir(name)
 	if err == unix.ENOENT {
 		if err := os.MkdirAll(name, 0o777); err != nil {
@@ -173,6 +194,7 @@ func (f *Files) End(r *task.Result) {
 	}
 }
 
+// finish ends what Begin began.
 func (f *Files) finish(w *work, r *task.Result) {
 	if r.Outcome == task.OK {
 		err := f.keep(w)
@@ -221,21 +243,6 @@ func (f *Files) keep(w *work) error {
 			return &os.PathError{Op: "replace", Path: o.name, Err: err}
 		}
 	}
-	if f.cfg.Journal {
-		return w.syncDirs()
-	}
-	return nil
-}
-
-// syncDirs brings the new names to disk. Without that, after a power cut, the journal may say
-// of an old file that it was made by a new command.
-func (w *work) syncDirs() error {
-	for _, d := range w.dirs {
-		err := again(func() error { return unix.Fsync(d.fd) })
-		if err != nil && err != unix.EINVAL && err != unix.EBADF { // the file system cannot, or openDir could not
-			return &os.PathError{Op: "sync", Path: d.path, Err: err}
-		}
-	}
 	return nil
 }
 
@@ -255,7 +262,11 @@ func (o *out) sync() error {
 		defer unix.Close(fd)
 	}
 	if err == nil && !isDir(&o.st) {
-		return again(func() error { return unix.Fsync(fd) })
+		err = again(func() error { return unix.Fsync(fd) })
+		if err == unix.EINVAL { // its file system cannot
+			return nil
+		}
+		return err
 	}
 	// A directory, or a file that may not be read.
 	return again(func() error { return unix.Syncfs(o.dir.fd) })

@@ -10,14 +10,15 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 // What begins a temporary name: tempStart, the digits of its number, and a dot.
 const (
 	tempStart = ".crew-"
-	digits    = 8
-	numbers   = 36 * 36 * 36 * 36 * 36 * 36 * 36 * 36
-	tempLen   = len(tempStart) + digits + 1
+	digits    = task.TempLen - len(tempStart) - len(".")
+	numbers   = 36 * 36 * 36 * 36 * 36 * 36 * 36 * 36 // 36 to the power of digits
 )
 
 // newTemp returns a number that nobody uses, and the beginning of its temporary names.
@@ -29,12 +30,12 @@ func newTemp() (n uint64, temp string) {
 
 // parseTemp takes a temporary name apart.
 func parseTemp(name string) (n uint64, base string, ok bool) {
-	if len(name) <= tempLen || name[:len(tempStart)] != tempStart || name[tempLen-1] != '.' {
+	if len(name) <= task.TempLen || name[:len(tempStart)] != tempStart || name[task.TempLen-1] != '.' {
 		return 0, "", false
 	}
-	number := name[len(tempStart) : tempLen-1]
+	number := name[len(tempStart) : task.TempLen-1]
 	n, err := strconv.ParseUint(number, 36, 64)
-	return n, name[tempLen:], err == nil && strings.ToLower(number) == number
+	return n, name[task.TempLen:], err == nil && strings.ToLower(number) == number
 }
 
 // lock locks a number in a directory until fd is closed. If that fails, as in a directory

@@ -99,6 +99,20 @@ const (
 	HostMark   = "{host}"
 )
 
+// Again returns a task that does what t did, which has ended, with a number of its own. Its
+// attempts are numbered from that of t's last one on.
+func (t *Task) Again(id uint64, last int) *Task {
+	again := *t
+	again.ID, again.Attempts = id, last
+	again.Done, again.Known, again.After, again.Failures = nil, nil, nil, 0
+	if t.Makes != nil {
+		makes := *t.Makes
+		makes.Known, makes.Done = KnownUnmade, nil
+		again.Makes = &makes
+	}
+	return &again
+}
+
 // fill fills the slot's number and host, and temp, into text at the marks of the given word.
 func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 	var b []byte

@@ -112,7 +112,7 @@ func (f *feed) restore() error {
 			return err
 		case t.Done == nil:
 			left++
-		case t.Done.Outcome == task.OK && t.Done.Earlier && t.Done.Logged:
+		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
 			continue
 		}
 		list = append(list, t)
@@ -296,10 +296,9 @@ func (f *feed) again(w task.Where) (ids []uint64, err error) {
 	if err := f.mayAdd().Err; err != nil {
 		return nil, err
 	}
-	t := *w.Task
-	t.ID, t.Identity, t.Done, t.Attempts, t.After = f.number(), [16]byte{}, nil, w.Attempt, nil
-	t.Failures, t.Known = 0, nil
-	x := &addition{tasks: []*task.Task{&t}, numbered: func(told []uint64) { ids = told }}
+	t := w.Task.Again(f.number(), w.Attempt)
+	t.Identity = [16]byte{}
+	x := &addition{tasks: []*task.Task{t}, numbered: func(told []uint64) { ids = told }}
 	f.commit([]*addition{x}, x.tasks)
 	return ids, x.err
 }

@@ -73,6 +73,9 @@ func files(o *cli.Options, p pool) int64 {
 	if o.Command.Stdin || o.ObjectTasks() || o.Pipe.On && o.Coproc.Words == "" {
 		n += 2
 	}
+	if o.Makes.Any() {
+		n++ // the directory of what a task makes
+	}
 	if o.Coproc.Words != "" {
 		n += 3 // stdin, and the eventfd that wakes its goroutine
 	}
