@@ -37,11 +37,11 @@ func (c Config) Validate() error {
 
 // Files looks after the files of a run. It is safe for concurrent use.
 type Files struct {
-	cfg Config
+	cfg  Config
+	dirs dirs
 
 	mu    sync.Mutex
 	works map[number]*work
-	seen  map[id]*leftovers // of directories used in this run
 }
 
 // number identifies an attempt.
@@ -52,7 +52,7 @@ type number struct {
 
 // New returns the Files of a run. The Config must be valid.
 func New(cfg Config) *Files {
-	return &Files{cfg: cfg, works: map[number]*work{}, seen: map[id]*leftovers{}}
+	return &Files{cfg: cfg, dirs: newDirs(), works: map[number]*work{}}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older
