@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,14 @@ text
 echo $in >> effects
 `
 
+// makeWorker is the script of a persistent worker that runs a version of it.
+const makeWorker = `while read -r line; do
+	id=${line#*'"id":'} in=${line#*'"args":["'} out=${line#*'"out":"'} attempt=${line#*'"attempt":'}
+	CREW_ATTEMPT=${attempt%%,*} sh work $1 ${in%%'"'*} ${out%%'"'*} > /dev/null
+	echo "{\"id\":${id%%,*},\"exit\":$?}"
+done
+`
+
 // made is what a version of the command makes of an input. The first one always succeeds.
 func made(version, in string) string {
 	return fmt.Sprintf("begin %s %s\n%09999d\nend %[1]s %[2]s\n", version, in, 0)
@@ -64,6 +73,8 @@ func makePlans() (plans []makePlan) {
 		{name: "stdout with state", args: append(state, "--stdout-to=out/{/}", "-j4", "--joblog=log")},
 		{name: "several", args: []string{"--makes=out/{/}", "--makes=two/{/}", "--stdout-to={/}.3"}, outs: "{out} {out2}"},
 		{name: "several with state", args: append(state, "--makes=out/{/}", "--makes=two/{/}.tree", "--stdout-to={/}.3"), outs: "{out} {out2}"},
+		{name: "worker", args: []string{"--makes=new/dir/{/}", "-j2", "--worker-protocol=json"}},
+		{name: "worker with state", args: append(state, "--makes=out/{/}", "--worker-protocol=json")},
 		{name: "directory", args: append(state, "--makes=out/{/}.tree"), outs: "{out}"},
 	} {
 		plans = append(plans, p)
@@ -146,6 +157,7 @@ type killedMaker struct {
 func newKilledMaker(t *testing.T, p makePlan) *killedMaker {
 	m := &killedMaker{makePlan: p, t: t, dir: filepath.Join(t.TempDir(), "work")}
 	m.write("work", makeWork)
+	m.write("worker", makeWorker)
 	for _, in := range makeInputs {
 		m.write(in, "")
 	}
@@ -222,8 +234,12 @@ func (m *killedMaker) run(version string, d disturbance) (n int) {
 	t := m.t
 	t.Helper()
 	args := append([]string{"-q", "-j1", "--retries=1", "--retry-on=exit:75", "--retry-delay=1ms"}, m.args...)
-	args = append(args, "sh work "+version+" {} "+m.outs, ":::")
-	cmd := crew(append(args, makeInputs...)...)
+	if slices.Contains(m.args, "--worker-protocol=json") {
+		args = append(args, "--worker=sh worker "+version)
+	} else {
+		args = append(args, "sh work "+version+" {} "+m.outs)
+	}
+	cmd := crew(append(append(args, ":::"), makeInputs...)...)
 	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
 	cmd.Dir = m.dir
 	var said strings.Builder
