@@ -186,18 +186,18 @@ func (r *Run) Do(cmd task.Command) task.Reply {
 // attempt can start, the first goes to mine instead of a goroutine of its own,
 // unless mine is nil. Once the run is over, do does nothing.
 func (r *Run) do(fact func(*core.Core), mine *turn) {
-	for refused, checks := r.step(fact, mine); len(refused)+len(checks) > 0; {
+	for ends, checks := r.step(fact, mine); len(ends)+len(checks) > 0; {
 		if r.rec != nil {
-			for _, res := range refused {
+			for _, res := range ends {
 				r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 			}
 		}
 		skipped := make([]*task.Result, len(checks))
 		for i, t := range checks {
-			skipped[i] = r.check(t)
+			skipped[i] = r.maker.Check(t)
 		}
-		refused, checks = r.step(func(c *core.Core) {
-			c.Ended(refused...)
+		ends, checks = r.step(func(c *core.Core) {
+			c.Ended(ends...)
 			for i, t := range checks {
 				c.Checked(t, skipped[i])
 			}
@@ -205,18 +205,9 @@ func (r *Run) do(fact func(*core.Core), mine *turn) {
 	}
 }
 
-// check returns the result of a task that need not run, once that is recorded, or nil.
-func (r *Run) check(t *task.Task) *task.Result {
-	res := r.maker.Check(t)
-	if res != nil && r.rec != nil && !res.Earlier && !res.Known() {
-		r.rec.Ended(task.Attempt{Task: t}, res, true)
-	}
-	return res
-}
-
 // step does the work of do. It returns the results that are to be recorded, and the tasks
 // that are to be checked, before the run goes on with them.
-func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, checks []*task.Task) {
+func (r *Run) step(fact func(*core.Core), mine *turn) (ends []*task.Result, checks []*task.Task) {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
@@ -244,7 +235,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, c
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, refused, checks := fx.Wakes, fx.Acts, fx.Refused, fx.Checks
+	wakes, acts, ends, checks := fx.Wakes, fx.Acts, fx.Record, fx.Checks
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -256,7 +247,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, c
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
 	}
-	return refused, checks
+	return ends, checks
 }
 
 // start has goroutines run what starts.

@@ -146,6 +146,12 @@ func (c *Core) retry(id uint64) (uint64, error) {
 	again := *was.task
 	again.ID, again.Done, again.Attempts, again.After = c.Number(), nil, was.attempt, nil
 	again.Failures, again.Known = 0, nil
+	if m := was.task.Makes; m != nil { // its results may still be read
+		again.Makes = &task.Making{
+			Targets: m.Targets, Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout,
+			Known: task.KnownUnmade, Stamp: task.Stamp{Command: m.Stamp.Command},
+		}
+	}
 	c.admit(&again)
 	return again.ID, nil
 }

@@ -251,11 +251,10 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	if b := e.task.Block; b != nil && b.Free != nil {
 		b.Free() // no attempt follows, however long the result waits to be shown
 	}
-	done, key := e.task, e.item.Key
+	c.output.release(id)
+	c.goOn(e, r.Outcome)
 	*e = entry{}
 	c.spare = append(c.spare, e)
-	c.output.release(id)
-	c.goOn(done, key, r.Outcome)
 	if !r.Known() {
 		c.judge(r)
 	}
