@@ -108,7 +108,7 @@ func causeName(by task.Cause) string {
 	return [...]string{
 		task.ByPause: "pause", task.ByEnd: "end", task.BySlots: "workers", task.BySlot: "worker", task.ByKey: "key",
 		task.ByLimit: "limit", task.ByRetry: "retry", task.ByDelay: "delay", task.ByOrder: "order", task.ByReader: "reader",
-		task.ByInput: "input", task.ByAfter: "after", task.ByWorkers: "ends", task.ByTokens: "token",
+		task.ByInput: "input", task.ByAfter: "after", task.ByWorkers: "ends", task.ByTokens: "token", task.ByCheck: "check",
 	}[by]
 }
 

@@ -187,7 +187,7 @@ func (w *Where) end() string {
 	here := w.Facts
 	here.Host = "" // it is told with the worker
 	text := ": " + here.Verdict()
-	if !w.Start.IsZero() {
+	if !w.Start.IsZero() && w.Outcome != task.Skipped {
 		text += ", begun at " + clock(w.Start)
 	}
 	if w.Worker > 0 {

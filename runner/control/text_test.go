@@ -108,7 +108,7 @@ func TestLines(t *testing.T) {
 			&Reply{Facts: task.Facts{Task: 4, Outcome: task.StartFailed, Error: "no x"}, Event: &Event{Name: "finished", At: now}},
 			clock + " task 4: not started: no x",
 		},
-		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Skipped, Command: "a b"}, State: "ended"}, "task 4 has ended: skipped: a b"},
+		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Skipped, Start: now, Command: "a b"}, State: "ended"}, "task 4 has ended: skipped (up to date): a b"},
 		{&Reply{Facts: task.Facts{Task: 4, Outcome: task.Skipped}, Event: &Event{Name: "finished", At: now}}, clock + " task 4: skipped (up to date)"},
 		{&Reply{Event: &Event{Name: "resized", At: now, Workers: 1}}, clock + " 1 worker"},
 		{&Reply{Event: &Event{Name: "draining", At: now, Text: "SIGINT"}}, clock + " draining: SIGINT"},

@@ -33,7 +33,8 @@ type Core struct {
 }
 
 // Effects tell the caller of Step what to do. They are valid until the next Step.
-// Wakes, Acts, Refused and Checks, and Taken until the next Swap of the slot, are the caller's.
+// Wakes, Acts, Refused, Checks and Quiet, and Taken until the next Swap of the slot, are the
+// caller's.
 type Effects struct {
 	Tokens  []func(Tokens) // to call, in order and before anything starts
 	Start   []Start        // to run, each in a goroutine; none with a Streamer
@@ -44,6 +45,7 @@ type Effects struct {
 	Acts    []Act          // to carry out
 	Refused []*task.Result // to put on record as final, and then to bring to Ended
 	Checks  []*task.Task   // to check whether they have to run, and then to bring to Checked
+	Quiet   []task.Attempt // to bring to Core.Quiet, with how long each has been silent
 	Read    bool           // wake the reader
 	Show    bool           // have the pump Take the events
 	Wake    time.Time      // when to call Step even if nothing happens; zero for never

@@ -153,6 +153,9 @@ func (c *Core) waiting() []task.Blocking {
 			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
 		}
 	}
+	if n := c.queue.count[checking]; n > 0 {
+		add(task.Blocking{By: task.ByCheck, Tasks: n})
+	}
 	if next, ok := c.queue.delayed.Next(); ok {
 		add(task.Blocking{By: task.ByRetry, Tasks: c.queue.count[delayed], Until: c.time.Real(next)})
 	}
@@ -228,8 +231,10 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 func (c *Core) reason(e, first *entry) *task.Blocking {
 	b := &task.Blocking{By: task.BySlots, Tasks: 1, None: c.pool.capacity == 0}
 	switch {
-	case e.state == decided, e.state == checking:
+	case e.state == decided:
 		return nil
+	case e.state == checking:
+		b.By, b.None = task.ByCheck, false
 	case e.state == held && len(e.task.After) > 0:
 		b.By = task.ByAfter
 		for _, id := range e.task.After {

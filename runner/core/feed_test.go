@@ -124,6 +124,43 @@ func TestTasksComeAfterOthers(t *testing.T) {
 	require.Equal(t, task.NotRun, s.finished[11])
 }
 
+// A task that was refused because another one makes the same file does not free that for
+// a third one.
+func TestOneTaskMakesAFile(t *testing.T) {
+	s := simulate(t, feed(9), 0, endless, func(s *sim) {
+		s.check = func(*task.Task) *task.Result { return nil }
+	})
+	twins := numbered(1, 2, 3, 4)
+	for _, twin := range twins {
+		twin.Makes = &task.Making{Targets: []task.Target{{Path: "a"}}}
+	}
+	s.add(twins[:3]...)
+	s.sleep(2 * time.Second)
+	s.add(twins[3])
+	s.ask(task.Command{Op: task.Retry, IDs: []uint64{2}})
+	s.ask(task.Command{Op: task.Drain})
+	s.wait()
+	require.Equal(t, []uint64{1, 4}, s.begun)
+	require.Equal(t, task.StartFailed, s.finished[5])
+}
+
+// While it is looked up what is up to date, that is why nothing starts.
+func TestLookingTakesTime(t *testing.T) {
+	c := New(config(1), epoch, false)
+	list := numbered(1, 2)
+	c.Number()
+	c.Number()
+	list[0].Makes = &task.Making{Targets: []task.Target{{Path: "a"}}}
+	list[1].Makes = &task.Making{Targets: []task.Target{{Path: "b"}}}
+	c.Step(epoch, func(c *Core) { c.Read(list) })
+	at := epoch.Add(time.Minute)
+	c.Step(at, func(c *Core) {
+		require.Equal(t, task.Blocking{By: task.ByCheck, Tasks: 2}, *c.Do(task.Command{Op: task.Look}).Snapshot.Blocking)
+		b := c.Do(task.Command{Op: task.Explain, IDs: []uint64{2}}).Wheres[0].Blocking
+		require.Equal(t, "1 task waits for a look at what is up to date", b.Text(at))
+	})
+}
+
 func TestRetryByCommand(t *testing.T) {
 	cfg := feed(1)
 	cfg.Retry = retries(1, time.Hour)

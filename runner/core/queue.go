@@ -134,14 +134,15 @@ type remembered struct {
 	task    *task.Task
 	outcome task.Outcome
 	attempt int
+	claimed bool // what it makes is still noted
 }
 
 // keep remembers a task and forgets others if there are too many.
-func (m *memory) keep(r *task.Result, t *task.Task) {
+func (m *memory) keep(r *task.Result, t *task.Task, claimed bool) {
 	if m.tasks == nil {
 		m.tasks = map[uint64]remembered{}
 	}
-	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt}
+	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt, claimed}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()
 	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {

@@ -53,10 +53,8 @@ func (m *makers) claim(t *task.Task) error {
 
 // release undoes claim.
 func (m *makers) release(t *task.Task) {
-	if t.Makes != nil {
-		for _, target := range t.Makes.Targets {
-			delete(m.targets, m.hash(t, target.Path))
-		}
+	for _, target := range t.Makes.Targets {
+		delete(m.targets, m.hash(t, target.Path))
 	}
 }
 
@@ -76,6 +74,7 @@ func (q *queue) holds(e *entry) (bool, error) {
 	if err := q.makers.claim(e.task); err != nil {
 		return false, err
 	}
+	e.claimed = true
 	if q.policy.Serial() {
 		if before := q.makers.last[e.item.Key]; before > 0 {
 			q.follow(e, before)
@@ -105,17 +104,25 @@ func (q *queue) waiting(id uint64) (list []*entry) {
 	return list
 }
 
-// goOn tells the tasks that come after one how that has ended.
-func (c *Core) goOn(t *task.Task, key uint64, o task.Outcome) {
-	q := &c.queue
-	if t.Makes != nil {
-		if q.makers.last[key] == t.ID {
-			delete(q.makers.last, key)
-		}
-		if c.cfg.Feed.Open {
-			q.makers.release(t)
-		}
+// unclaim lets other tasks make what one that has ended was to make, and tells those of its
+// key that nothing precedes them.
+func (c *Core) unclaim(e *entry) {
+	m := &c.queue.makers
+	if !e.claimed {
+		return
 	}
+	if m.last[e.item.Key] == e.item.ID {
+		delete(m.last, e.item.Key)
+	}
+	if c.cfg.Feed.Open {
+		m.release(e.task)
+		e.claimed = false
+	}
+}
+
+// goOn tells the tasks that come after one how that has ended.
+func (c *Core) goOn(t *task.Task, o task.Outcome) {
+	q := &c.queue
 	if len(q.after) == 0 {
 		return
 	}
@@ -123,10 +130,10 @@ func (c *Core) goOn(t *task.Task, key uint64, o task.Outcome) {
 	delete(q.after, t.ID)
 	for _, e := range waiting {
 		if o.Succeeded() || !slices.Contains(e.task.After, t.ID) {
-			if e.awaits--; e.awaits == 0 {
+			if e.awaits--; e.awaits == 0 && c.end.phase == going { // otherwise it ends as not run
 				c.ready(e)
 			}
-		} else if c.end.phase == going && e.state == held { // otherwise it ends as not run
+		} else if c.end.phase == going && e.state == held {
 			c.refuse(e, inVain(t.ID, o))
 		}
 	}

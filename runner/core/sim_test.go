@@ -32,6 +32,7 @@ type sim struct {
 	result func(*task.Result)                               // completes a result; may be nil
 	deaf   bool                                             // attempts do not end before their time
 	check  func(*task.Task) *task.Result                    // of tasks that make files
+	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
 	tokens *basket
 
 	// what happens
@@ -44,7 +45,8 @@ type sim struct {
 	closed   bool           // they are
 	refused  []*task.Result // to be recorded
 	checks   []*task.Task   // to be checked
-	answers  []func(*Core)  // to Tokens.Ask
+	answers  []func(*Core)  // to Tokens.Ask, and about silence
+	causes   []error        // of attempts' ends
 	over     bool
 	begun    []uint64
 	events   []task.Event
@@ -98,6 +100,9 @@ func (s *sim) bring(fact func(*Core)) {
 	for _, a := range fx.Acts {
 		s.act(a)
 	}
+	for _, a := range fx.Quiet {
+		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
+	}
 	for _, call := range fx.Tokens {
 		call(s.tokens)
 	}
@@ -145,6 +150,7 @@ func (s *sim) start(a task.Attempt) {
 }
 
 func (s *sim) act(a Act) {
+	s.causes = append(s.causes, a.Cause)
 	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
 	if i < 0 || s.deaf {
 		return
@@ -152,9 +158,7 @@ func (s *sim) act(a Act) {
 	if r := &s.running[i]; a.Cause == nil {
 		r.end = s.now
 	} else {
-		if r.outcome = task.Cancelled; a.Cause == task.ErrTimeout {
-			r.outcome = task.Timeout
-		}
+		r.outcome = task.EndedBy(a.Cause)
 		r.end = s.now.Add(s.grace)
 	}
 }

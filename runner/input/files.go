@@ -39,6 +39,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 		targets [1]task.Target
 	}{}
 	m.Guessed, m.Stdout, m.Targets = f.Reads == nil, f.Stdout, m.targets[:0]
+	var have names
 	for i, made := range f.Makes {
 		n := len(m.Targets)
 		for name := range eachText(made.Text, tk, v) {
@@ -46,7 +47,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
 				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
 			}
-			if !slices.ContainsFunc(m.Targets, func(t task.Target) bool { return t.Path == name }) {
+			if have.add(m.Targets, name) {
 				m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
 			}
 		}
@@ -67,6 +68,28 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 		m.Reads = slices.Concat(tk.Records...)
 	}
 	return &m.Making, nil
+}
+
+// names are those of targets, if they are many.
+type names map[string]bool
+
+// fewTargets are compared faster than they are looked up.
+const fewTargets = 8
+
+// add reports whether a name is not among those of the targets, to which the caller adds it.
+func (n *names) add(targets []task.Target, name string) bool {
+	if len(targets) < fewTargets {
+		return !slices.ContainsFunc(targets, func(t task.Target) bool { return t.Path == name })
+	}
+	if *n == nil {
+		*n = names{}
+		for _, t := range targets {
+			(*n)[t.Path] = true
+		}
+	}
+	have := (*n)[name]
+	(*n)[name] = true
+	return !have
 }
 
 // eachText is an iter.Seq of what a text is for each record of a task, or for all of them if

@@ -110,7 +110,7 @@ type Summary struct {
 	Begins    int // tasks that have begun, do not run, and are not done
 
 	Failed      []task.Facts // the first few tasks that failed
-	Slowest     []task.Facts // the few that took longest, the slowest first
+	Slowest     []task.Facts // the few that ran longest, the slowest first
 	Interrupted []task.Facts // a few of the tasks that are running, or were when the run stopped
 	Running     int          // number of the latter
 

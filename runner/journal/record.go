@@ -41,8 +41,8 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	return b
 }
 
-// stampName is the name of the member that holds a stamp: three numbers of 64 bits in hex,
-// as many readers of JSON keep only 53 bits of a number.
+// stampName is the name of the member that holds a stamp: its numbers in hex, as many
+// readers of JSON keep only 53 bits of one.
 const stampName = "made"
 
 func appendStamp(b []byte, s task.Stamp) []byte {

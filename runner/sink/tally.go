@@ -15,8 +15,8 @@ type Input struct {
 	Tasks func(wait time.Duration) (n int64, ok bool)
 	// Done is how many of them an earlier run has done, as far as is known.
 	Done int64
-	// Kept means that a journal is kept, so the same command goes on where a run
-	// has stopped.
+	// Kept means that what is done is known to the next run, from a journal or from the
+	// files that tasks make, so the same command goes on where a run has stopped.
 	Kept bool
 	// Foreign means that the tasks are those of other runs, which go on with them.
 	Foreign bool

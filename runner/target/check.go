@@ -99,8 +99,9 @@ func (f *Files) look(t *task.Task) (in inputs) {
 	if f.cfg.Journal {
 		in.sum, in.began = fnvOffset, time.Now()
 	}
+	made := madeBy(m)
 	for _, name := range m.Reads {
-		if name == "" || isTarget(m, name) {
+		if name == "" || made.has(name) {
 			continue
 		}
 		var st unix.Stat_t
@@ -121,14 +122,34 @@ func (f *Files) look(t *task.Task) (in inputs) {
 	return in
 }
 
-func isTarget(m *task.Making, name string) bool {
-	name = filepath.Clean(name)
+// made tells what a task makes from what it reads.
+type made struct {
+	targets []task.Target
+	names   map[string]bool // the same if they are many
+}
+
+// fewTargets are compared faster than they are looked up.
+const fewTargets = 8
+
+func madeBy(m *task.Making) made {
+	if len(m.Targets) <= fewTargets {
+		return made{targets: m.Targets}
+	}
+	names := make(map[string]bool, len(m.Targets))
 	for _, target := range m.Targets {
+		names[filepath.Clean(target.Path)] = true
+	}
+	return made{names: names}
+}
+
+func (d made) has(name string) bool {
+	name = filepath.Clean(name)
+	for _, target := range d.targets {
 		if filepath.Clean(target.Path) == name {
 			return true
 		}
 	}
-	return false
+	return d.names[name]
 }
 
 // add adds a file to the stamp.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	hash "hash/fnv"
 	"os"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,21 @@ func check(t *testing.T, cfg Config, tk *task.Task) string {
 	res := New(cfg).Check(tk)
 	require.Equal(t, tk.Makes.Why == "", res != nil)
 	return tk.Makes.Why
+}
+
+func TestManyTargets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	at(t, "in", 5)
+	var names []string
+	for i := range 3 * fewTargets {
+		names = append(names, strconv.Itoa(i))
+		at(t, names[i], int64(10+i))
+	}
+	tk := making(names...)
+	tk.Makes.Reads = append([]string{"./0"}, append(names, "in")...)
+	require.Equal(t, "", check(t, plain, tk), "none of them is an input")
+	at(t, "in", 11)
+	require.Equal(t, "0 is older than in", check(t, plain, tk))
 }
 
 func TestTimes(t *testing.T) {

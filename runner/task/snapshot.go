@@ -99,6 +99,7 @@ const (
 	ByAfter                    // other tasks, which they come after
 	ByWorkers                  // the end of the run: that of persistent workers
 	ByTokens                   // a token of make's jobserver
+	ByCheck                    // the look at the files that they make
 )
 
 // Blocking describes what tasks wait for.
@@ -160,6 +161,8 @@ func (b *Blocking) awaited(left time.Duration) string {
 		return fmt.Sprintf("--delay or --jitter, the next in %v", left)
 	case b.By == ByTokens:
 		return "a token of the jobserver"
+	case b.By == ByCheck:
+		return "a look at what is up to date"
 	case b.By == ByAfter, b.By == ByKey && b.Slot == 0 && b.ID > 0:
 		return fmt.Sprintf("task %d", b.ID)
 	case b.By == ByKey && b.None:

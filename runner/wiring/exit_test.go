@@ -49,17 +49,20 @@ func TestStatus(t *testing.T) {
 		{"a command before the input's end", core.Ending{Reason: core.Told}, cli.Halt{}, 123},
 		{"cancelled", core.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, cli.Halt{}, 123},
 		{"not run", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, cli.Halt{}, 123},
+		{"skipped", core.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Skipped: 1}}}, cli.Halt{}, 0},
 		{"pipe", core.Ending{Reason: core.Unread, Signal: 2}, cli.Halt{}, 141},
 		{"halt: exit", ends(*exit7), first, 7},
 		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
 		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},
 		{"halt: start", ends(task.Result{Outcome: task.StartFailed, Code: 126}), first, 126},
+		{"halt: no output", ends(task.Result{Outcome: task.NoOutput}), first, 123},
 		{"halt: ok", ends(task.Result{Outcome: task.OK}), cli.Halt{On: "success", N: 2}, 0},
 		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
 		{"halt: one of some", ends(*exit7), some, 123},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, c.halt)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, cli.Failure{Halt: c.halt})) })
 	}
+	require.Zero(t, taskStatus(&task.Result{Outcome: task.Skipped}), "of ctl add --wait")
 	boom := errors.New("write stdout: no space left on device")
 	require.Equal(t, 2, ending{err: misuse("a", "b")}.exit())
 	require.Equal(t, 141, ending{status: 141}.exit())

@@ -112,7 +112,7 @@ func (f *feed) restore() error {
 			return err
 		case t.Done == nil:
 			left++
-		case t.Done.Outcome == task.OK && t.Done.Earlier && t.Done.Logged:
+		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
 			continue
 		}
 		list = append(list, t)

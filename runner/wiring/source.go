@@ -296,6 +296,13 @@ func (s *source) sameCommand() bool {
 	return same
 }
 
+// goesOn reports whether the same command goes on, without a journal, where a run has
+// stopped: what is done is up to date then, and nothing else looks like that.
+func (s *source) goesOn() bool {
+	makes := s.config.Files.Makes
+	return len(makes) > 0 && !s.opts.Makes.Always && !slices.ContainsFunc(makes, func(m input.Made) bool { return !m.Temp })
+}
+
 // records returns what the records of tasks are like.
 func (s *source) records() sink.Records {
 	in, c := s.opts.Input, s.opts.Command

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,8 +59,7 @@ func (t *stateText) all() string {
 	t.head()
 	t.list(task.Count(int64(s.Running), "task")+" "+t.unfinished(), s.Interrupted, s.Running, t.running)
 	t.list(task.Count(int64(s.Total.Failed), "task")+" failed", s.Failed, s.Total.Failed, t.ended)
-	ran := slices.DeleteFunc(s.Slowest, func(f task.Facts) bool { return f.Outcome == task.Skipped })
-	if some := ran[:min(len(ran), slowest)]; len(some) > 1 {
+	if some := s.Slowest[:min(len(s.Slowest), slowest)]; len(some) > 1 {
 		t.list("slowest tasks", some, len(some), t.ended)
 	}
 	t.byKey()

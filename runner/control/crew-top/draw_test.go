@@ -111,6 +111,16 @@ func TestHosts(t *testing.T) {
 	require.NotContains(t, strings.Join(picture(t, v, 50, 24), "\n"), "web1")
 }
 
+// Skipped tasks are done, and add nothing to the throughput.
+func TestSkipped(t *testing.T) {
+	v := busy(3)
+	s := v.status
+	s.Done, s.Skipped, s.Outcomes = s.Done+100, 100, map[string]int64{"skipped": 100}
+	v.learn(&s, nil, time.Now().Add(time.Second))
+	require.Contains(t, strings.Join(picture(t, v, 100, 24), "\n"), " 1334/5000 done  3 failed  100 skipped  eta ")
+	require.Zero(t, v.rates[len(v.rates)-1])
+}
+
 // What has ended can be chosen, too, also on a small screen, and scrolls.
 func TestEnded(t *testing.T) {
 	for _, size := range [][2]int{{40, 10}, {80, 24}} {

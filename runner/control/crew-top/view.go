@@ -91,7 +91,8 @@ const (
 // learn takes the status of the run at a moment, and what its tasks use by process ID.
 func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 	if passed := now.Sub(v.looked).Seconds(); v.status.Elapsed > 0 && passed > 0 {
-		v.rates = append(v.rates, float64(max(0, s.Done-v.status.Done))/passed)
+		ran := s.Done - s.Skipped - (v.status.Done - v.status.Skipped)
+		v.rates = append(v.rates, float64(max(0, ran))/passed)
 		v.rates = v.rates[max(0, len(v.rates)-keptRates):]
 	}
 	v.place = v.chosenRow()
