@@ -98,8 +98,8 @@ func (l *loaded) apply(ln line) {
 			l.needed += ln.n
 		}
 	default:
-		if id, ok := taskOf(ln.body); ok {
-			l.applyTask(ev, id, ln)
+		if ln.task {
+			l.applyTask(ev, ln.id, ln)
 		}
 	}
 }
