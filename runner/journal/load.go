@@ -232,7 +232,7 @@ func (l *loaded) ended(id identity, ln line) {
 			last.flags |= logged
 		case "streamed":
 			last.flags |= streamed
-		case "made": // stampName
+		case stampName:
 			last.made = parseStamp(v)
 		case "stdout", "stderr", "attempts": // as in streams; a switch is slower unless all cases are constants
 			p, _ := parseExtent(v)
