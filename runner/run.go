@@ -231,7 +231,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, refused, quiet, checks := fx.Wakes, fx.Acts, fx.Refused, fx.Quiet, fx.Checks
+	wakes, acts, ends, quiet, checks := fx.Wakes, fx.Acts, fx.Record, fx.Quiet, fx.Checks
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -243,17 +243,17 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
 	}
-	if len(refused)+len(quiet)+len(checks) == 0 {
+	if len(ends)+len(quiet)+len(checks) == 0 {
 		return nil
 	}
-	return r.follow(refused, quiet, checks)
+	return r.follow(ends, quiet, checks)
 }
 
 // follow records results, asks how long attempts have been silent, checks whether tasks have
 // to run, and returns the fact that this is done.
-func (r *Run) follow(refused []*task.Result, quiet []task.Attempt, checks []*task.Task) func(*core.Core) {
+func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.Task) func(*core.Core) {
 	if r.rec != nil {
-		for _, res := range refused {
+		for _, res := range ends {
 			r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 		}
 	}
@@ -263,10 +263,10 @@ func (r *Run) follow(refused []*task.Result, quiet []task.Attempt, checks []*tas
 	}
 	skipped := make([]*task.Result, len(checks))
 	for i, t := range checks {
-		skipped[i] = r.check(t)
+		skipped[i] = r.maker.Check(t)
 	}
 	return func(c *core.Core) {
-		c.Ended(refused...)
+		c.Ended(ends...)
 		for i, a := range quiet {
 			c.Quiet(a, silent[i])
 		}
@@ -274,15 +274,6 @@ func (r *Run) follow(refused []*task.Result, quiet []task.Attempt, checks []*tas
 			c.Checked(t, skipped[i])
 		}
 	}
-}
-
-// check returns the result of a task that need not run, once that is recorded, or nil.
-func (r *Run) check(t *task.Task) *task.Result {
-	res := r.maker.Check(t)
-	if res != nil && r.rec != nil && !res.Earlier && !res.Known() {
-		r.rec.Ended(task.Attempt{Task: t}, res, true)
-	}
-	return res
 }
 
 // start has goroutines run what starts.

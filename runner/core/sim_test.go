@@ -31,7 +31,8 @@ type sim struct {
 	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
 	result func(*task.Result)                               // completes a result; may be nil
 	deaf   bool                                             // attempts do not end before their time
-	check  func(*task.Task) *task.Result                    // of tasks that make files
+	check  func(*task.Task) *task.Result                    // of tasks that make files; nil if all have to run
+	slow   bool                                             // checks do not end
 	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
 	tokens *basket
 
@@ -43,7 +44,7 @@ type sim struct {
 	ready    time.Time      // when the reader has the next task
 	ring     bool           // the sinks are to take events
 	closed   bool           // they are
-	refused  []*task.Result // to be recorded
+	ends     []*task.Result // to be recorded
 	checks   []*task.Task   // to be checked
 	answers  []func(*Core)  // to Tokens.Ask, and about silence
 	causes   []error        // of attempts' ends
@@ -92,7 +93,7 @@ func (s *sim) bring(fact func(*Core)) {
 	s.wake, s.over = fx.Wake, fx.Over
 	s.reading = s.reading || fx.Read
 	s.ring = s.ring || fx.Show
-	s.refused = append(s.refused, fx.Refused...)
+	s.ends = append(s.ends, fx.Record...)
 	s.checks = append(s.checks, fx.Checks...)
 	for _, a := range fx.Start {
 		s.start(a.Attempt)
@@ -116,14 +117,18 @@ func (s *sim) follow() bool {
 	switch {
 	case s.over:
 		return false
-	case len(s.refused) > 0:
-		r := s.refused[0]
-		s.refused = s.refused[1:]
+	case len(s.ends) > 0:
+		r := s.ends[0]
+		s.ends = s.ends[1:]
 		s.bring(func(c *Core) { c.Ended(r) })
-	case len(s.checks) > 0:
+	case len(s.checks) > 0 && !s.slow:
 		t := s.checks[0]
 		s.checks = s.checks[1:]
-		s.bring(func(c *Core) { c.Checked(t, s.check(t)) })
+		var r *task.Result
+		if s.check != nil {
+			r = s.check(t)
+		}
+		s.bring(func(c *Core) { c.Checked(t, r) })
 	case len(s.answers) > 0:
 		answer := s.answers[0]
 		s.answers = s.answers[1:]

@@ -239,18 +239,16 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	ev := c.output.event(task.Finished, id, e.task)
 	ev.Result, ev.Attempt, ev.Took = r, ran, took
 	c.output.stats.Apply(ev)
-	c.unclaim(e)
 	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
-		c.queue.memory.keep(r, e.task, e.claimed)
+		c.queue.memory.keep(r, e.task)
 	}
 	if b := e.task.Block; b != nil && b.Free != nil {
 		b.Free() // no attempt follows, however long the result waits to be shown
 	}
-	done := e.task
+	c.output.release(id)
+	c.goOn(e, r.Outcome)
 	*e = entry{}
 	c.spare = append(c.spare, e)
-	c.output.release(id)
-	c.goOn(done, r.Outcome)
 	if !r.Known() {
 		c.judge(r)
 	}

@@ -6,7 +6,8 @@
 // is .crew-XXXXXXXX.BASE, where the Xs are digits of a random number to the base 36. While it
 // is in use, the byte at that offset of the directory is locked (fcntl(2), F_OFD_SETLK). Such
 // a lock needs no file and ends with the process, however that ends, so a name whose byte is
-// not locked is a leftover. The next run that makes the same target removes it.
+// not locked is a leftover. The next run that makes the same target removes it, except on
+// network file systems: there locks on directories are not seen by other machines.
 package target
 
 import (
