@@ -19,7 +19,9 @@ import (
 
 // soakWork is a command that makes a file of an input, in two writes, and fails for some
 // inputs, depending on SALT, between them.
-const soakWork = `read -r n rest < {}; echo $n; printf %s 'VERSION of ' > {out}; [ $((n * 7919 % 1009 % 13)) != "$SALT" ] || exit 1; echo $n $rest >> {out}`
+const soakWork = `read -r n rest < {}; echo $n; printf %s 'VERSION of ' > {out}
+[ $((n * 7919 % 1009 % 13)) != "$SALT" ] || exit 1
+echo $n $rest >> {out}`
 
 // TestMakesSoak kills runs that make files at random moments, and resumes them with now and
 // then another command, new inputs and other failures. A last run leaves each file as the
@@ -80,7 +82,8 @@ func (s *soaked) revise(n int) {
 // have begun, or sometimes earlier.
 func (s *soaked) run(version, salt string, after int) (killed bool) {
 	t := s.t
-	cmd := crew("-q", "-j4", "--state=state", "--output=line", "--makes=out/{/}", strings.ReplaceAll(soakWork, "VERSION", version))
+	cmd := crew("-q", "-j4", "--state=state", "--output=line", "--makes=out/{/}",
+		strings.ReplaceAll(soakWork, "VERSION", version))
 	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0", "SALT="+salt)
 	cmd.Dir, cmd.Stdin = s.dir, strings.NewReader(s.records)
 	var said strings.Builder
@@ -89,7 +92,8 @@ func (s *soaked) run(version, salt string, after int) (killed bool) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	if after > 0 && rand.IntN(4) == 0 {
-		early := time.AfterFunc(rand.N(20*time.Microsecond*time.Duration(s.tasks)), func() { _ = cmd.Process.Kill() })
+		soon := rand.N(20 * time.Microsecond * time.Duration(s.tasks))
+		early := time.AfterFunc(soon, func() { _ = cmd.Process.Kill() })
 		defer early.Stop()
 	}
 	lines := bufio.NewScanner(out)
