@@ -72,8 +72,10 @@ func (f *Files) target(t *task.Task, name string) (now file, why string) {
 		return now, name + " is missing"
 	case err != nil:
 		return now, name + ": " + err.Error()
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR && !f.cfg.Directories:
+	case isDir(&st) && !f.cfg.Directories:
 		return now, name + " is a directory, which may not be whole"
+	case !isDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return now, name + " is a device, a pipe or a socket, which may hold anything"
 	}
 	return file{name, st.Mtim, st.Ctim.Nano()}, ""
 }
