@@ -18,6 +18,7 @@ import (
 type work struct {
 	number uint64
 	temp   string
+	room   int // the directories that there is room for
 	dirs   []*dir
 	outs   []out
 }
@@ -41,30 +42,40 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.Journal {
 		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
 	}
-	w := &work{}
-	for _, target := range m.Targets {
-		if !target.Temp {
-			continue
-		}
-		if w.temp == "" {
-			w.number, w.temp = newTemp()
-		}
-		if err := f.prepare(w, target.Path, a.Task.PathIn(f.cfg.Dir, target.Path)); err != nil {
-			w.close()
-			now := time.Now()
-			return &task.Result{
-				Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
-				Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
-			}
-		}
-	}
-	if w.temp == "" {
+	w := &work{room: directories(m)}
+	if w.room == 0 {
 		return nil
+	}
+	w.number, w.temp = newTemp()
+	if err := f.open(w, a.Task); err != nil {
+		now := time.Now()
+		return &task.Result{
+			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
+			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
+		}
 	}
 	m.Temp = w.temp
 	f.mu.Lock()
 	f.works[number{a.Task.ID, a.Number}] = w
 	f.mu.Unlock()
+	return nil
+}
+
+// open prepares the targets of a task.
+func (f *Files) open(w *work, t *task.Task) error {
+	if err := f.room.holds(w.room); err != nil {
+		return err
+	}
+	f.room.enter(w.room)
+	for _, target := range t.Makes.Targets {
+		if !target.Temp {
+			continue
+		}
+		if err := f.prepare(w, target.Path, t.PathIn(f.cfg.Dir, target.Path)); err != nil {
+			f.close(w)
+			return err
+		}
+	}
 	return nil
 }
 
@@ -171,10 +182,12 @@ func openDir(name string) (fd int, err error) {
 	}
 }
 
-func (w *work) close() {
+// close undoes open.
+func (f *Files) close(w *work) {
 	for _, d := range w.dirs {
 		_ = unix.Close(d.fd)
 	}
+	f.room.leave(w.room)
 }
 
 // End gives what an attempt has made its final names if that has succeeded, and removes it
@@ -187,7 +200,7 @@ func (f *Files) End(r *task.Result) {
 	f.mu.Unlock()
 	if w != nil {
 		f.finish(w, r)
-		w.close()
+		f.close(w)
 	}
 	if f.cfg.Journal && r.Outcome == task.OK {
 		r.Task.Makes.Stamp.Since = f.since(r.Task)

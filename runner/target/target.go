@@ -37,7 +37,8 @@ func (c Config) Validate() error {
 
 // Files looks after the files of a run. It is safe for concurrent use.
 type Files struct {
-	cfg Config
+	cfg  Config
+	room room
 
 	mu    sync.Mutex
 	works map[number]*work
@@ -52,7 +53,7 @@ type number struct {
 
 // New returns the Files of a run. The Config must be valid.
 func New(cfg Config) *Files {
-	return &Files{cfg: cfg, works: map[number]*work{}, seen: map[id]*leftovers{}}
+	return &Files{cfg: cfg, room: newRoom(), works: map[number]*work{}, seen: map[id]*leftovers{}}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older
