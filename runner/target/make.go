@@ -66,6 +66,11 @@ func (f *Files) open(w *work, t *task.Task) error {
 	if err := f.room.holds(w.room); err != nil {
 		return err
 	}
+	if t.Dir != "" { // it is not for crew to make it
+		if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
+			return fmt.Errorf("change to directory %s: %w", t.Dir, err)
+		}
+	}
 	f.room.enter(w.room)
 	for _, target := range t.Makes.Targets {
 		if !target.Temp {
