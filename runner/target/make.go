@@ -36,6 +36,7 @@ type out struct {
 // of an attempt that cannot start.
 func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.DryRun {
+		f.pretend(a.Task)
 		return nil
 	}
 	m := a.Task.Makes
