@@ -76,7 +76,7 @@ func (c *Core) explainCrowd() {
 		x.full = true
 		n, _ := c.queue.aside()
 		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", n))
+			"%d tasks wait for a retry, for --per-key or for another task, as many as there is room for: nothing more is read until some have run", n))
 	}
 }
 
