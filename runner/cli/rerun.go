@@ -37,7 +37,11 @@ func (r Rerun) Unlike(t *task.Task) string {
 	if len(words) == 0 {
 		words = t.Argv // otherwise, inserted values do not count
 	}
-	if number := r.NumberIn(words); number != "" {
+	number := r.NumberIn(words)
+	if r.holds(slices.Concat(r.Makes.Outs, r.Makes.Reads, []string{r.Makes.Stdout}), "{#}") {
+		number = "{#}"
+	}
+	if number != "" {
 		return number + " would be another number"
 	}
 	for _, u := range r.uses {
