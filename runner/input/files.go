@@ -46,8 +46,11 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
 				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
 			}
-			if !slices.ContainsFunc(m.Targets, func(t task.Target) bool { return t.Path == name }) {
+			i := slices.IndexFunc(m.Targets, func(t task.Target) bool { return path.Clean(t.Path) == path.Clean(name) })
+			if i < 0 {
 				m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
+			} else {
+				m.Targets[i].Temp = m.Targets[i].Temp || made.Temp
 			}
 		}
 		if n = len(m.Targets) - n; f.Stdout && i == len(f.Makes)-1 && n != 1 {
