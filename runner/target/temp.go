@@ -10,14 +10,16 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
 )
 
 // What begins a temporary name: tempStart, the digits of its number, and a dot.
 const (
 	tempStart = ".crew-"
-	digits    = 8
-	numbers   = 36 * 36 * 36 * 36 * 36 * 36 * 36 * 36
-	tempLen   = len(tempStart) + digits + 1
+	tempLen   = task.TempLen
+	digits    = tempLen - len(tempStart) - len(".")
+	numbers   = 36 * 36 * 36 * 36 * 36 * 36 * 36 * 36 // of 8 digits
 )
 
 // newTemp returns a number that nobody uses, and the beginning of its temporary names.
