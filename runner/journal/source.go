@@ -71,9 +71,9 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	return t, nil
 }
 
-// making sets what is known of a task that makes files. Whether that is done is for the check
-// to say when it is ready. No order in which a kill or a power cut loses what it leaves hides
-// a file that is not the one wanted:
+// making sets what is known of a task that makes files. The check says later whether it is
+// done. A kill or a power cut may lose some of what a task did, but a file that is not the one
+// wanted is noticed:
 //   - It has begun, and its end is not recorded: it is made again.
 //   - Its end is recorded, which is done after the target got its name, but a power cut has
 //     undone the latter: the target last changed before Stamp.Since.
