@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,9 @@ const maxDigits = 18
 func (c check) verify(s string) error {
 	switch c {
 	case number:
+		if strings.Contains(s, tempMark) {
+			return errors.New("the name of a file, but only a decimal number can stand there")
+		}
 		digits := strings.TrimPrefix(s, "-")
 		switch {
 		case digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':

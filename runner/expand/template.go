@@ -218,9 +218,9 @@ func unread(pieces []piece, shell string) (word, error) {
 		return newWord(pieces), nil
 	}
 	how := "leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python"
-	switch shell {
-	case "parallel", "crew", "tmux", "env -S", "env --split-string":
-		how = `pass it as an argument, as in sh -c '… "$1"' sh {}`
+	known := []string{"parallel", "crew", "tmux", "env -S", "env --split-string"}
+	if pieces[i].kind == made || slices.Contains(known, shell) {
+		how = `pass it as an argument, as in sh -c '… "$1"' sh ` + pieces[i].text
 	}
 	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
 }

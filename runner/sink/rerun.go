@@ -44,6 +44,8 @@ type RerunConfig struct {
 	Batch int
 	// State says that the run keeps a journal, so --retry-failed knows what has failed.
 	State bool
+	// Same says that the same command runs again what has failed, and nothing else.
+	Same bool
 	RerunRecords
 }
 
@@ -300,9 +302,12 @@ func (r *rerun) text() (s string) {
 		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", task.Count(r.left, "failed task"))
 	}
 	if r.unlike > 0 {
-		how := "--retry-failed"
-		if !r.cfg.State {
-			how = "with --state, --retry-failed"
+		how := "with --state, --retry-failed"
+		switch {
+		case r.cfg.State:
+			how = "--retry-failed"
+		case r.cfg.Same:
+			how = "the same command"
 		}
 		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s; %s runs them again\n",
 			task.Count(r.unlike, "failed task"), r.why, how)

@@ -72,8 +72,10 @@ func (f *Files) target(t *task.Task, name string) (now file, why string) {
 		return now, name + " is missing"
 	case err != nil:
 		return now, name + ": " + err.Error()
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR && !f.cfg.Directories:
+	case isDir(&st) && !f.cfg.Directories:
 		return now, name + " is a directory, which may not be whole"
+	case !isDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return now, name + " is a device, a pipe or a socket, which may hold anything"
 	}
 	return file{name, st.Mtim, st.Ctim.Nano()}, ""
 }
@@ -105,7 +107,11 @@ func (f *Files) look(t *task.Task) (in inputs) {
 			continue
 		}
 		var st unix.Stat_t
-		err := stat(t.PathIn(f.cfg.Dir, name), &st)
+		path := t.PathIn(f.cfg.Dir, name)
+		err := stat(path, &st)
+		if f.cfg.DryRun && f.pretended(path) {
+			st.Mode, st.Mtim, err = unix.S_IFREG, unix.NsecToTimespec(time.Now().UnixNano()), nil
+		}
 		switch {
 		case m.Guessed && (err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG):
 			continue
@@ -120,6 +126,24 @@ func (f *Files) look(t *task.Task) (in inputs) {
 		}
 	}
 	return in
+}
+
+// pretend notes what a task would make, so that it is new to those that read it.
+func (f *Files) pretend(t *task.Task) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.would == nil {
+		f.would = map[uint64]bool{}
+	}
+	for _, target := range t.Makes.Targets {
+		f.would[fnv(fnvOffset, filepath.Clean(t.PathIn(f.cfg.Dir, target.Path)))] = true
+	}
+}
+
+func (f *Files) pretended(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.would[fnv(fnvOffset, filepath.Clean(path))]
 }
 
 // made tells what a task makes from what it reads.

@@ -34,6 +34,7 @@ type out struct {
 // of an attempt that cannot start.
 func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.DryRun {
+		f.pretend(a.Task)
 		return nil
 	}
 	m := a.Task.Makes
@@ -41,20 +42,12 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
 	}
 	w := &work{}
-	for _, target := range m.Targets {
-		if !target.Temp {
-			continue
-		}
-		if w.temp == "" {
-			w.number, w.temp = newTemp()
-		}
-		if err := f.prepare(w, target.Path, a.Task.PathIn(f.cfg.Dir, target.Path)); err != nil {
-			f.leave(w)
-			now := time.Now()
-			return &task.Result{
-				Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
-				Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
-			}
+	if err := f.open(w, a.Task); err != nil {
+		f.leave(w)
+		now := time.Now()
+		return &task.Result{
+			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
+			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
 		}
 	}
 	if w.temp == "" {
@@ -64,6 +57,27 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	f.mu.Lock()
 	f.works[number{a.Task.ID, a.Number}] = w
 	f.mu.Unlock()
+	return nil
+}
+
+// open prepares the targets that t makes under temporary names.
+func (f *Files) open(w *work, t *task.Task) error {
+	for _, target := range t.Makes.Targets {
+		if !target.Temp {
+			continue
+		}
+		if w.temp == "" {
+			w.number, w.temp = newTemp()
+			if t.Dir != "" { // it is not for crew to make it
+				if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
+					return fmt.Errorf("change to directory %s: %w", t.Dir, err)
+				}
+			}
+		}
+		if err := f.prepare(w, target.Path, t.PathIn(f.cfg.Dir, target.Path)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -43,6 +43,7 @@ type Files struct {
 
 	mu    sync.Mutex
 	works map[number]*work
+	would map[uint64]bool // with DryRun, hashes of what would have been made by now
 }
 
 // number identifies an attempt.

@@ -69,7 +69,7 @@ func (t *Task) hereString(n int, quote func(string) string) string {
 
 // redirection returns " > " and the file that the task's standard output makes, or "".
 func (t *Task) redirection(quote func(string) string) string {
-	if t.Makes == nil || !t.Makes.Stdout {
+	if t.Makes == nil || !t.Makes.Stdout || t.Err != nil && len(t.Argv) == 0 {
 		return ""
 	}
 	return " > " + quote(t.Makes.Targets[len(t.Makes.Targets)-1].Path)

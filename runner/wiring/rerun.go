@@ -33,6 +33,7 @@ func (s *source) rerun() sink.RerunConfig {
 		Unlike:       again.Unlike,
 		Dir:          dir,
 		State:        o.State.Dir != "",
+		Same:         s.goesOn(),
 		RerunRecords: sink.RerunRecords{Columns: in.Sources() > 1 || cuts && !again.AsRead(), JSON: in.JSON},
 	}
 	switch {

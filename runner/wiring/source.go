@@ -113,9 +113,9 @@ func (s *source) compile() error {
 	if err != nil {
 		return err
 	}
-	t, err := expand.New(cfg)
+	t, err := compileCommand(cfg, len(files.Makes) > 0)
 	if err != nil {
-		return misuse(err.Error(), "")
+		return err
 	}
 	s.template = t
 	for i, out := range cfg.Outs {
@@ -144,6 +144,23 @@ func (s *source) compile() error {
 	}
 	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
 	return nil
+}
+
+// compileCommand compiles the command. If it makes files, {out} without a --makes of its own
+// is a mistake, unless a column may have that name.
+func compileCommand(cfg expand.Config, makes bool) (*expand.Template, error) {
+	name, missing := expand.OutName(len(cfg.Outs)), &expand.Text{}
+	if makes && !cfg.Fields && !slices.Contains(cfg.Names, name) {
+		cfg.Outs = append(slices.Clip(cfg.Outs), missing)
+	}
+	t, err := expand.New(cfg)
+	switch {
+	case err != nil:
+		return nil, misuse(err.Error(), "")
+	case t.Holds(missing):
+		return nil, misuse("there is no --makes for {"+name+"}", "add --makes TEMPLATE")
+	}
+	return t, nil
 }
 
 // checkBatches refuses a command that could not take the records that it is to take.
