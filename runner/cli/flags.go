@@ -201,9 +201,9 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Show.DryRun = true; return nil }},
 
 	{group: "Outputs", name: "makes", value: "TEMPLATE",
-		text: "what a task makes: skip it if that is up to date",
+		text: "make this file, as {out}, unless it is up to date",
 		set:  func(o *Options, v string) error { return add(&o.Makes.Outs, v, parseText) }},
-	{name: "stdout-to", value: "TEMPLATE", text: "the same for a task's standard output",
+	{name: "stdout-to", value: "TEMPLATE", text: "make it of the task's standard output",
 		set: func(o *Options, v string) error { return setText(&o.Makes.Stdout, v) }},
 	{name: "reads", value: "TEMPLATE", text: "what it is made from; repeatable",
 		set: func(o *Options, v string) error { return add(&o.Makes.Reads, v, parseText) }},
