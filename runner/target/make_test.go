@@ -424,3 +424,19 @@ func TestSynced(t *testing.T) {
 	begin(t, New(journal), making("dir")).tree("dir", "x").ok()
 	require.Zero(t, dirty("dir/sub/file"))
 }
+
+// What is mounted in a directory that a task was making is not part of it.
+func TestMounts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "precious/file", "")
+	f := New(journal)
+	a := begin(t, f, making("root"))
+	mounted := filepath.Join(a.temp("root"), "dev")
+	require.NoError(t, os.MkdirAll(mounted, 0o777))
+	if err := unix.Mount("precious", mounted, "", unix.MS_BIND, ""); err != nil {
+		t.Skip("it takes a right to mount: ", err)
+	}
+	defer func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) }()
+	f.End(&task.Result{Task: a.Task, Attempt: a.Number, Outcome: task.Exit})
+	require.FileExists(t, "precious/file")
+}

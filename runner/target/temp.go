@@ -1,10 +1,8 @@
 package target
 
 import (
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,24 +130,4 @@ func remote(kind int64) bool {
 type dir struct {
 	path string // it ends with a slash, or is empty
 	fd   int
-}
-
-// remove removes what has a name in the directory, if anything has.
-func (d *dir) remove(name string) {
-	err := again(func() error { return unix.Unlinkat(d.fd, name, 0) })
-	if err != unix.EISDIR && err != unix.EPERM {
-		return
-	}
-	path := d.path + name
-	if os.RemoveAll(path) == nil {
-		return
-	}
-	// It may hold directories that only their owner's right to make them writable opens.
-	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, _ error) error {
-		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(path)
 }
