@@ -37,12 +37,17 @@ type Source interface {
 }
 
 // Executor runs attempts. It is safe for concurrent use.
+//
+// With core.Limit.Idle it has a method Silence(task.Attempt) time.Duration, unless it ends
+// silent attempts itself. Silence returns for how long an attempt has written nothing,
+// without the time for which it was suspended; 0 if no process of it runs.
 type Executor interface {
 	// Run runs one attempt and returns when it is over; it never retries. Every
 	// failure is an Outcome of the result; Lost means that nobody runs the attempt any
 	// more, and that what became of it is unknown. When ctx, which is the attempt's until
 	// Run returns, is done, Run asks it to end; its outcome is then Timeout if the
-	// context's cause is task.ErrTimeout, and Cancelled otherwise.
+	// context's cause is task.ErrTimeout or a task.Silent, which is its Err then, and
+	// Cancelled otherwise.
 	Run(ctx context.Context, a task.Attempt) *task.Result
 	// Kill kills an attempt of a task, if it is still running. It may be repeated. Task 0
 	// stands for whatever a Streamer runs.
@@ -114,10 +119,11 @@ type Run struct {
 
 	src      Source
 	exec     Executor
-	streamer Streamer    // exec, if it is one; else nil
-	rec      Recorder    // nil for none
-	maker    Maker       // nil if no task has a Making
-	tokens   core.Tokens // nil for none
+	streamer Streamer                         // exec, if it is one; else nil
+	silence  func(task.Attempt) time.Duration // of exec; nil if that has none
+	rec      Recorder                         // nil for none
+	maker    Maker                            // nil if no task has a Making
+	tokens   core.Tokens                      // nil for none
 	pump     *pump
 	began    time.Time
 	wake     chan struct{} // tells the reader to go on
@@ -144,6 +150,11 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
 	r.streamer, _ = exec.(Streamer)
+	if x, ok := exec.(interface {
+		Silence(task.Attempt) time.Duration
+	}); ok {
+		r.silence = x.Silence
+	}
 	r.core = core.New(cfg, r.began, r.streamer != nil)
 	if r.tokens != nil {
 		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
@@ -186,41 +197,17 @@ func (r *Run) Do(cmd task.Command) task.Reply {
 // attempt can start, the first goes to mine instead of a goroutine of its own,
 // unless mine is nil. Once the run is over, do does nothing.
 func (r *Run) do(fact func(*core.Core), mine *turn) {
-	for refused, checks := r.step(fact, mine); len(refused)+len(checks) > 0; {
-		if r.rec != nil {
-			for _, res := range refused {
-				r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
-			}
-		}
-		skipped := make([]*task.Result, len(checks))
-		for i, t := range checks {
-			skipped[i] = r.check(t)
-		}
-		refused, checks = r.step(func(c *core.Core) {
-			c.Ended(refused...)
-			for i, t := range checks {
-				c.Checked(t, skipped[i])
-			}
-		}, nil)
+	for ; fact != nil; mine = nil {
+		fact = r.step(fact, mine)
 	}
 }
 
-// check returns the result of a task that need not run, once that is recorded, or nil.
-func (r *Run) check(t *task.Task) *task.Result {
-	res := r.maker.Check(t)
-	if res != nil && r.rec != nil && !res.Earlier && !res.Known() {
-		r.rec.Ended(task.Attempt{Task: t}, res, true)
-	}
-	return res
-}
-
-// step does the work of do. It returns the results that are to be recorded, and the tasks
-// that are to be checked, before the run goes on with them.
-func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, checks []*task.Task) {
+// step does the work of do, and returns the next fact, if it brings one itself.
+func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
-		return nil, nil
+		return nil
 	}
 	now := r.began.Add(time.Since(r.began)) // half the cost of time.Now
 	fx := r.core.Step(now, fact)
@@ -244,7 +231,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, c
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, refused, checks := fx.Wakes, fx.Acts, fx.Refused, fx.Checks
+	wakes, acts, ends, quiet, checks := fx.Wakes, fx.Acts, fx.Record, fx.Quiet, fx.Checks
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -256,7 +243,37 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (refused []*task.Result, c
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
 	}
-	return refused, checks
+	if len(ends)+len(quiet)+len(checks) == 0 {
+		return nil
+	}
+	return r.follow(ends, quiet, checks)
+}
+
+// follow records results, asks how long attempts have been silent, checks whether tasks have
+// to run, and returns the fact that this is done.
+func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.Task) func(*core.Core) {
+	if r.rec != nil {
+		for _, res := range ends {
+			r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
+		}
+	}
+	silent := make([]time.Duration, len(quiet))
+	for i, a := range quiet {
+		silent[i] = r.silence(a)
+	}
+	skipped := make([]*task.Result, len(checks))
+	for i, t := range checks {
+		skipped[i] = r.maker.Check(t)
+	}
+	return func(c *core.Core) {
+		c.Ended(ends...)
+		for i, a := range quiet {
+			c.Quiet(a, silent[i])
+		}
+		for i, t := range checks {
+			c.Checked(t, skipped[i])
+		}
+	}
 }
 
 // start has goroutines run what starts.

@@ -58,7 +58,8 @@ func (s *tasks) Next(number func() uint64) (*task.Task, error) {
 
 // fake is an Executor whose attempts take as long and end as do says.
 type fake struct {
-	do func(a task.Attempt) (time.Duration, task.Outcome)
+	do    func(a task.Attempt) (time.Duration, task.Outcome)
+	since time.Time // when attempts have written last
 
 	mu      sync.Mutex
 	running int
@@ -90,6 +91,9 @@ func (f *fake) Kill(id uint64, _ int) {
 	}
 }
 
+// Silence has attempts write nothing since then.
+func (f *fake) Silence(task.Attempt) time.Duration { return time.Since(f.since) }
+
 func (f *fake) Suspend() {}
 func (f *fake) Resume()  {}
 
@@ -109,9 +113,7 @@ func (f *fake) Run(ctx context.Context, a task.Attempt) *task.Result {
 	case <-time.After(took):
 		r.Outcome = o
 	case <-ctx.Done():
-		if r.Outcome = task.Cancelled; context.Cause(ctx) == task.ErrTimeout {
-			r.Outcome = task.Timeout
-		}
+		r.Outcome = task.EndedBy(context.Cause(ctx))
 		select {
 		case <-time.After(f.grace):
 		case <-f.kill(a.Task.ID):

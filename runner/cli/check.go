@@ -90,7 +90,7 @@ var clashes = [...]clash{
 		"submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order!=input",
 		"submitters say which task runs where: give them %s"},
-	{"crew-worker", "retries retry-delay retry-max-delay retry-on timeout halt fail-fast deadline",
+	{"crew-worker", "retries retry-delay retry-max-delay retry-on flaky-fail timeout halt fail-fast deadline",
 		"submitters say what becomes of a failure: give them %s"},
 	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
 		"results go to the submitters: give them %s"},
@@ -99,6 +99,8 @@ var clashes = [...]clash{
 	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
 		"it is for runs, which workers carry out: give them %s"},
 
+	{"crew-worker", "idle-timeout", "runs with --engine have --timeout DUR instead: drop it"},
+	{"engine ssh", "idle-timeout", "a task on another machine is not heard from here: write --timeout DUR"},
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
@@ -137,11 +139,11 @@ var clashes = [...]clash{
 	{"json", "tag-string", "a line of JSON cannot begin with it: drop --tag-string"},
 
 	{"pty", "tty", "--tty gives tasks the terminal itself: drop one of them"},
-	{"pty", "output=raw", "raw output does not pass through crew: use --output line"},
+	{"pty idle-timeout", "output=raw", "raw output does not pass through crew: use --output line"},
 
 	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
 	{"tty", "output=group output=line output=none quiet-success", "tasks write to the terminal themselves: drop one of them"},
-	{"tty", "keep-order tag tag-string json results replay", "tasks write to the terminal themselves: drop %s"},
+	{"tty", "keep-order tag tag-string json results replay idle-timeout", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
 	{"makes stdout-to", "engine ssh", "files are made on this machine: drop one of them"},
@@ -161,7 +163,7 @@ var clashes = [...]clash{
 
 	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
-	{"detach", "retries retry-delay retry-max-delay retry-on halt fail-fast", "nobody is there to see a failure: drop %s"},
+	{"detach", "retries retry-delay retry-max-delay retry-on flaky-fail halt fail-fast", "nobody is there to see a failure: drop %s"},
 	{"detach", "deadline", "nobody is there to end the run: drop --deadline"},
 	{"detach", "sched!=fifo per-key order delay jitter", "workers take tasks in input order, as they are free: drop %s"},
 	{"detach", "keep-order output tag tag-string json results joblog junit ci quiet-success", "crew engine attach shows the results: give it %s"},
@@ -190,8 +192,9 @@ var needs = [...]need{
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
-	{"retry-delay retry-max-delay retry-on", "retries", "--retries", "add --retries N"},
-	{"retry-timeout", "timeout input=json", "a timeout", "add --timeout DUR"},
+	{"retry-delay retry-max-delay retry-on flaky-fail", "retries", "--retries", "add --retries N"},
+	{"retry-timeout", "timeout idle-timeout input=json", "a timeout", "add --timeout DUR"},
+	{"retry-output", "makes stdout-to", "--makes", "add --makes TEMPLATE"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
 	{"retry-answer worker-protocol worker-window worker-start worker-ready worker-start-timeout worker-max worker-age",
 		"worker", "--worker", "add --worker CMD"},
@@ -365,6 +368,8 @@ func (o *Options) state(name string) *use {
 		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
 	case "retry-timeout":
 		return from(!retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout")
+	case "retry-output":
+		return from(!retryOn.Any && retryOn.Has(task.NoOutput), "retry-on", " output")
 	case "retry-answer":
 		return from(!retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer")
 	}

@@ -226,7 +226,7 @@ var states = map[string]string{
 	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
 	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%",
 	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
-	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "unasked-worker": "--worker=cat",
+	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "retry-output": "--retry-on=output", "unasked-worker": "--worker=cat",
 }
 
 // values are those of options, by the name of the option or that of its value.

@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Sched{Policy: "fifo"}, o.Sched)
 	require.Equal(t, Failure{
 		RetryDelay: time.Second, RetryMaxDelay: time.Minute,
-		RetryOn: RetryOn{Any: true}, KillAfter: 5 * time.Second,
+		RetryOn: RetryOn{Any: true}, Limit: Limit{KillAfter: 5 * time.Second},
 	}, o.Failure)
 	require.Equal(t, Output{Mode: "group"}, o.Output)
 	require.Equal(t, Show{Progress: "auto", CI: "auto"}, o.Show)

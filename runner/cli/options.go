@@ -128,16 +128,23 @@ type Sched struct {
 	LongestFirst bool // what took longest in an earlier run goes first
 }
 
-// Failure configures timeouts, retries and the early end of a run.
+// Failure configures limits of time, retries and the early end of a run.
 type Failure struct {
 	Retries       int
 	RetryDelay    time.Duration
 	RetryMaxDelay time.Duration // not less than RetryDelay
 	RetryOn       RetryOn
-	Timeout       time.Duration // 0 for none
-	KillAfter     time.Duration // 0 for KILL at once
-	Halt          Halt
-	Deadline      Deadline // of the run
+	FlakyFail     bool // a task that passed in a retry counts as a failure in the end
+	Limit
+	Halt     Halt
+	Deadline Deadline // of the run
+}
+
+// Limit limits the time of an attempt.
+type Limit struct {
+	Timeout   time.Duration // 0 for none
+	Idle      time.Duration // without output; 0 for no limit
+	KillAfter time.Duration // 0 for KILL at once
 }
 
 // Deadline is when a run has to end. One of its two forms at most is not zero.
@@ -300,7 +307,7 @@ func newOptions(c *command) Options {
 			RetryDelay:    time.Second,
 			RetryMaxDelay: time.Minute,
 			RetryOn:       RetryOn{Any: true},
-			KillAfter:     5 * time.Second,
+			Limit:         Limit{KillAfter: 5 * time.Second},
 		},
 		Output: Output{Mode: "group"},
 		Show:   Show{Progress: "auto", CI: "auto"},

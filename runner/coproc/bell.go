@@ -2,30 +2,9 @@ package coproc
 
 import (
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"crew/runner/task"
 )
-
-// clock is a task.Clock for loops that read it at any time. One goroutine changes it.
-type clock struct {
-	base time.Time
-	run  atomic.Pointer[task.Clock]
-}
-
-// now returns what the clock shows, since base, and the time.
-func (c *clock) now() (run time.Duration, at time.Time) {
-	at = c.base.Add(time.Since(c.base)) // half the cost of time.Now
-	return c.run.Load().At(at).Sub(c.base), at
-}
-
-func (c *clock) change(how func(*task.Clock, time.Time)) {
-	k := *c.run.Load()
-	how(&k, time.Now())
-	c.run.Store(&k)
-}
 
 // bell wakes a loop that sleeps in poll(2). Ringing costs a system call only then.
 type bell struct {

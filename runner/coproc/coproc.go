@@ -41,6 +41,7 @@ type Life struct {
 	// Unless the task says otherwise:
 
 	Timeout   time.Duration // of a record; 0 is none
+	Idle      time.Duration // of a record while the worker writes nothing; 0 is none, whatever the task says
 	KillAfter time.Duration // from asking a worker to end to killing it
 }
 
@@ -61,7 +62,7 @@ func (c Config) Validate() error {
 type Workers struct {
 	cfg   Config
 	local proc.Config // of cfg.Local
-	clock clock
+	clock *proc.Clock // that of cfg.Local
 	pins  linux.Pins
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
@@ -82,9 +83,7 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Workers{cfg: cfg, local: cfg.Local.Config(), clock: clock{base: time.Now()}, loops: map[int]*loop{}}
-	w.clock.run.Store(new(task.Clock))
-	return w, nil
+	return &Workers{cfg: cfg, local: cfg.Local.Config(), clock: &cfg.Local.Clock, loops: map[int]*loop{}}, nil
 }
 
 // lastWords is how long the user's terminal, or what reads stderr, may take for the last
@@ -247,17 +246,11 @@ func (w *Workers) Kill(id uint64, attempt int) {
 	}
 }
 
-// Suspend stops all workers and the run clock. See runner.Executor.
-func (w *Workers) Suspend() {
-	w.clock.change((*task.Clock).Stop)
-	w.cfg.Local.Suspend()
-}
+// Suspend stops all workers. See runner.Executor.
+func (w *Workers) Suspend() { w.cfg.Local.Suspend() }
 
 // Resume undoes Suspend. See runner.Executor.
-func (w *Workers) Resume() {
-	w.cfg.Local.Resume()
-	w.clock.change(func(k *task.Clock, now time.Time) { k.Start(now) })
-}
+func (w *Workers) Resume() { w.cfg.Local.Resume() }
 
 // mostNotices is how many messages a run shows, as all its workers may fail all the time.
 const mostNotices = 20

@@ -128,7 +128,7 @@ func (l *loop) serve(swap task.Swap) {
 	l.bell.ring()
 	for {
 		if len(l.ended) == 0 { // otherwise they ended just now
-			l.run, l.at = l.clock.now()
+			l.run, l.at = l.clock.Now()
 		}
 		if l.bell.rang() || len(l.ended) > 0 {
 			var next []task.Attempt

@@ -47,7 +47,7 @@ type worker struct {
 	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
 	unread    string        // why it is ended before it has read a record; empty if it is not
-	heard     time.Duration // when something came last on stdout; soon after, its exit is not looked for
+	heard     time.Duration // when something came last; soon after, its exit is not looked for
 	answers   int
 	exited    bool // its streams are read to their ends, or until over
 	spoke     bool // it has written a line after its last answer
@@ -120,7 +120,7 @@ func (w *worker) turn() {
 	}
 	before := w.run
 	w.sleep(set[:], wait)
-	w.run, w.at = w.clock.now()
+	w.run, w.at = w.clock.Now()
 	w.pace(w.run - before)
 	if set[3].Revents != 0 {
 		w.full = false
@@ -234,7 +234,8 @@ func (w *worker) begun() int {
 // idle reports whether the worker owes nothing that it can give while its stdin is open.
 func (w *worker) idle() bool { return w.begun() == w.held() && w.sent == len(w.out) }
 
-// expire ends the worker if a record has timed out, and returns when the next one does.
+// expire ends the worker if it has taken too long for a record, or been silent for too
+// long. It returns when to call it again.
 func (w *worker) expire() time.Duration {
 	next := never
 	owed := w.waiting()[:w.begun()]
@@ -245,19 +246,38 @@ func (w *worker) expire() time.Duration {
 		owed = owed[:min(len(owed), 1)]
 	}
 	for i := range owed {
-		f := &owed[i]
-		limit := cmp.Or(f.task.Timeout, w.cfg.Life.Timeout)
-		switch {
-		case limit <= 0:
-		case w.run < f.since+limit:
-			next = min(next, f.since+limit)
-		default:
-			f.fate = task.Timeout
-			w.finish(false)
-			next = w.killAt
+		f, late, silent := &owed[i], never, never
+		if limit := cmp.Or(f.task.Timeout, w.cfg.Life.Timeout); limit > 0 {
+			late = f.since + limit
 		}
+		if limit := w.cfg.Life.Idle; limit > 0 {
+			silent = max(f.since, w.heard) + limit
+		}
+		next = min(next, late, silent)
+		switch {
+		case w.run >= late:
+		case w.run >= silent && !w.unheard():
+			f.why = task.Silent(w.cfg.Life.Idle)
+		default:
+			continue
+		}
+		f.fate = task.Timeout
+		w.finish(false)
+	}
+	if w.ladder != task.Untouched {
+		return w.killAt
 	}
 	return next
+}
+
+// unheard reports whether the worker has written what is not read yet.
+func (w *worker) unheard() bool {
+	for _, fd := range [...]int{w.p.Out, w.p.Err} {
+		if n, err := unix.IoctlGetInt(fd, unix.TIOCINQ); err == nil && n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // finish asks the worker to end, and has it killed if it does not, or at once. The loop
@@ -311,6 +331,7 @@ func (w *worker) readErrs() {
 		if n == 0 {
 			return
 		}
+		w.heard = w.run
 		w.heardErr(w.errs[:n])
 	}
 }

@@ -142,9 +142,7 @@ func (c *Core) retry(id uint64) (uint64, error) {
 		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	}
 	c.queue.memory.forget(id)
-	if was.claimed {
-		c.queue.makers.release(was.task)
-	}
+	c.queue.makers.release(was.task)
 	again := was.task.Again(c.Number(), was.attempt)
 	c.admit(again)
 	return again.ID, nil

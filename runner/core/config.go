@@ -50,6 +50,7 @@ type Order struct {
 // limits at most.
 type Limit struct {
 	Timeout   time.Duration // 0 for none
+	Idle      time.Duration // for which it writes nothing; 0 for no limit
 	KillAfter time.Duration // from asking an attempt to end to killing it; also from the end of the run's time to asking
 	Run       time.Duration // of the run; 0 for none
 	Until     time.Time     // when the run's time is over, by the machine's clock, however long it was suspended; zero for never

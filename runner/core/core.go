@@ -33,21 +33,23 @@ type Core struct {
 }
 
 // Effects tell the caller of Step what to do. They are valid until the next Step.
-// Wakes, Acts, Refused and Checks, and Taken until the next Swap of the slot, are the caller's.
+// Wakes, Acts, Record, Checks and Quiet, and Taken until the next Swap of the slot, are the
+// caller's.
 type Effects struct {
-	Tokens  []func(Tokens) // to call, in order and before anything starts
-	Start   []Start        // to run, each in a goroutine; none with a Streamer
-	Serve   []task.Slot    // to have the Streamer serve, each in a goroutine
-	Taken   []task.Attempt // to run in the slot that swaps
-	Left    task.Left      // what that slot has to expect
-	Wakes   []int          // slots to have the Streamer wake
-	Acts    []Act          // to carry out
-	Refused []*task.Result // to put on record as final, and then to bring to Ended
-	Checks  []*task.Task   // to check whether they have to run, and then to bring to Checked
-	Read    bool           // wake the reader
-	Show    bool           // have the pump Take the events
-	Wake    time.Time      // when to call Step even if nothing happens; zero for never
-	Over    bool           // the run is over
+	Tokens []func(Tokens) // to call, in order and before anything starts
+	Start  []Start        // to run, each in a goroutine; none with a Streamer
+	Serve  []task.Slot    // to have the Streamer serve, each in a goroutine
+	Taken  []task.Attempt // to run in the slot that swaps
+	Left   task.Left      // what that slot has to expect
+	Wakes  []int          // slots to have the Streamer wake
+	Acts   []Act          // to carry out
+	Record []*task.Result // to put on record as final, and then to bring to Ended
+	Checks []*task.Task   // to check whether they have to run, and then to bring to Checked
+	Quiet  []task.Attempt // to bring to Core.Quiet, with how long each has been silent
+	Read   bool           // wake the reader
+	Show   bool           // have the pump Take the events
+	Wake   time.Time      // when to call Step even if nothing happens; zero for never
+	Over   bool           // the run is over
 }
 
 // Start is an attempt that starts.

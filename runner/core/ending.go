@@ -223,15 +223,6 @@ func (c *Core) act(e *entry, cause error, wait time.Duration) {
 	c.pool.deadline.Push(e.item.ID, c.run.Add(wait))
 }
 
-// overdue takes the next step in ending a running task.
-func (c *Core) overdue(e *entry) {
-	if e.ladder == task.Untouched {
-		c.terminate(e, task.ErrTimeout)
-	} else {
-		c.kill(e)
-	}
-}
-
 // Abort ends the run because of an error of crew itself, or because nobody reads
 // the results any more. Running attempts may finish, in the latter case only if the
 // run drains already. Once every task has its outcome, no event would reach the sinks.

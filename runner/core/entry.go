@@ -31,7 +31,7 @@ type entry struct {
 	state     state
 	cancelled bool
 	awaits    int          // if held: the number of tasks
-	claimed   bool         // what the task makes is noted (makers)
+	behind    uint64       // the task before it of its key that was unfinished; 0 for none
 	due       time.Time    // if delayed: when the next attempt may start
 	result    *task.Result // if decided
 	again     bool         // if decided: another attempt follows

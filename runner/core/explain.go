@@ -76,7 +76,7 @@ func (c *Core) explainCrowd() {
 		x.full = true
 		n, _ := c.queue.aside()
 		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry, for --per-key or for another task, as many as there is room for: nothing more is read until some have run", n))
+			"%d tasks wait for a retry, for --per-key or for other tasks, as many as there is room for: nothing more is read until some have run", n))
 	}
 }
 
@@ -148,11 +148,7 @@ func (c *Core) waiting() []task.Blocking {
 			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Queue.PerKey})
 		}
 	}
-	for id := range c.queue.after {
-		if n := len(c.queue.waiting(id)); n > 0 {
-			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
-		}
-	}
+	c.addHeld(add)
 	if n := c.queue.count[checking]; n > 0 {
 		add(task.Blocking{By: task.ByCheck, Tasks: n})
 	}
@@ -163,6 +159,40 @@ func (c *Core) waiting() []task.Blocking {
 		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.output.order.Base()})
 	}
 	return list
+}
+
+// addHeld adds groups of tasks that wait for those that they come after.
+func (c *Core) addHeld(add func(task.Blocking)) {
+	keys := map[string]*task.Blocking{}
+	for id := range c.queue.after {
+		n := 0
+		for _, e := range c.queue.waiting(id) {
+			if e.behind != id {
+				n++
+				continue
+			}
+			b := keys[e.task.Key]
+			if b == nil {
+				b = &task.Blocking{By: task.ByKey, Key: e.task.Key, ID: id}
+				keys[e.task.Key] = b
+			}
+			b.Tasks, b.ID = b.Tasks+1, min(b.ID, id)
+		}
+		if n > 0 {
+			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
+		}
+	}
+	for _, b := range keys {
+		c.name(b)
+		add(*b)
+	}
+}
+
+// name completes what is said of tasks that wait for another one of their key.
+func (c *Core) name(b *task.Blocking) {
+	if first := c.entries[b.ID]; first.slot != nil {
+		b.Slot = first.slot.ID
+	}
 }
 
 // blockOf describes a queue of the policy.
@@ -235,12 +265,16 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 		return nil
 	case e.state == checking:
 		b.By, b.None = task.ByCheck, false
-	case e.state == held && len(e.task.After) > 0:
+	case e.state == held:
 		b.By = task.ByAfter
 		for _, id := range e.task.After {
 			if b.ID == 0 && c.entries[id] != nil {
 				b.ID = id
 			}
+		}
+		if b.ID == 0 {
+			b.By, b.Key, b.ID = task.ByKey, e.task.Key, e.behind
+			c.name(b)
 		}
 	case c.queue.paused || c.time.Stopped():
 		b.By = task.ByPause
@@ -251,9 +285,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 	default:
 		if first != nil && first != e {
 			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID
-			if first.slot != nil {
-				b.Slot = first.slot.ID
-			}
+			c.name(b)
 		} else if c.run.Before(c.queue.nextStart) {
 			b.By, b.Until = task.ByDelay, c.time.Real(c.queue.nextStart)
 		} else if c.pool.tokens.short {

@@ -157,7 +157,7 @@ func TestLookingTakesTime(t *testing.T) {
 	c.Step(at, func(c *Core) {
 		require.Equal(t, task.Blocking{By: task.ByCheck, Tasks: 2}, *c.Do(task.Command{Op: task.Look}).Snapshot.Blocking)
 		b := c.Do(task.Command{Op: task.Explain, IDs: []uint64{2}}).Wheres[0].Blocking
-		require.Equal(t, "1 task waits for a look at what is up to date", b.Text(at))
+		require.Equal(t, "1 task waits for the check of what is up to date", b.Text(at))
 	})
 }
 

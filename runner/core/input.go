@@ -155,9 +155,14 @@ func (c *Core) enqueue(e *entry) {
 
 // refuse ends a task that cannot be run, once that is recorded.
 func (c *Core) refuse(e *entry, err error) {
+	c.settle(e, &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now})
+}
+
+// settle ends a task without an attempt, once its result is recorded.
+func (c *Core) settle(e *entry, r *task.Result) {
 	c.queue.set(e, decided)
-	e.result = &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now}
-	c.fx.Refused = append(c.fx.Refused, e.result)
+	e.result = r
+	c.fx.Record = append(c.fx.Record, r)
 }
 
 // mayAdd returns how many tasks there is room for. Those that idle slots can take at

@@ -134,15 +134,14 @@ type remembered struct {
 	task    *task.Task
 	outcome task.Outcome
 	attempt int
-	claimed bool // what it makes is still noted
 }
 
 // keep remembers a task and forgets others if there are too many.
-func (m *memory) keep(r *task.Result, t *task.Task, claimed bool) {
+func (m *memory) keep(r *task.Result, t *task.Task) {
 	if m.tasks == nil {
 		m.tasks = map[uint64]remembered{}
 	}
-	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt, claimed}
+	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()
 	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {

@@ -18,43 +18,43 @@ import (
 
 // makers tells the unfinished tasks that make files apart.
 type makers struct {
-	seeds   [2]maphash.Seed
-	targets map[[2]uint64]struct{} // hashes of what is made: by unfinished tasks or, unless the run is fed, by any
-	last    map[uint64]uint64      // under a serial policy, by key: the last one
+	seed    maphash.Seed
+	targets map[uint64]uint64 // by hash of a target: the task that makes it, also a finished one unless the run is fed
+	last    map[uint64]uint64 // under a serial policy, by key: the last unfinished one
 }
 
 func newMakers() makers {
-	return makers{
-		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		targets: map[[2]uint64]struct{}{}, last: map[uint64]uint64{},
-	}
+	return makers{seed: maphash.MakeSeed(), targets: map[uint64]uint64{}, last: map[uint64]uint64{}}
 }
 
-// hash returns 128 bits that stand for a target of t.
-func (m *makers) hash(t *task.Task, target string) [2]uint64 {
-	name := filepath.Clean(t.PathIn("", target))
-	return [2]uint64{maphash.String(m.seeds[0], name), maphash.String(m.seeds[1], name)}
+// hash returns a number that stands for a target of t. That two of a million targets have
+// the same one has a probability of 3e-8.
+func (m *makers) hash(t *task.Task, target string) uint64 {
+	return maphash.String(m.seed, filepath.Clean(t.PathIn("", target)))
 }
 
 // claim notes what t makes. The error is that another task makes a part of it.
 func (m *makers) claim(t *task.Task) error {
-	for i, target := range t.Makes.Targets {
+	for _, target := range t.Makes.Targets {
 		h := m.hash(t, target.Path)
-		if _, taken := m.targets[h]; taken {
-			for _, mine := range t.Makes.Targets[:i] {
-				delete(m.targets, m.hash(t, mine.Path))
-			}
+		if by, taken := m.targets[h]; taken && by != t.ID {
+			m.release(t)
 			return errors.New("another task makes " + target.Path + ", too: give each task a target of its own")
 		}
-		m.targets[h] = struct{}{}
+		m.targets[h] = t.ID
 	}
 	return nil
 }
 
 // release undoes claim.
 func (m *makers) release(t *task.Task) {
+	if t.Makes == nil {
+		return
+	}
 	for _, target := range t.Makes.Targets {
-		delete(m.targets, m.hash(t, target.Path))
+		if h := m.hash(t, target.Path); m.targets[h] == t.ID {
+			delete(m.targets, h)
+		}
 	}
 }
 
@@ -74,10 +74,9 @@ func (q *queue) holds(e *entry) (bool, error) {
 	if err := q.makers.claim(e.task); err != nil {
 		return false, err
 	}
-	e.claimed = true
 	if q.policy.Serial() {
-		if before := q.makers.last[e.item.Key]; before > 0 {
-			q.follow(e, before)
+		if e.behind = q.makers.last[e.item.Key]; e.behind > 0 {
+			q.follow(e, e.behind)
 		}
 		q.makers.last[e.item.Key] = e.item.ID
 	}
@@ -104,37 +103,49 @@ func (q *queue) waiting(id uint64) (list []*entry) {
 	return list
 }
 
-// unclaim lets other tasks make what one that has ended was to make, and tells those of its
-// key that nothing precedes them.
-func (c *Core) unclaim(e *entry) {
-	m := &c.queue.makers
-	if !e.claimed {
-		return
+// leave forgets a finished task that makes files. It returns the task before it of its key
+// if that is unfinished, as it is when a task ends before it was ready.
+func (q *queue) leave(e *entry, fed bool) (behind uint64) {
+	if q.entries[e.behind] != nil {
+		behind = e.behind
 	}
-	if m.last[e.item.Key] == e.item.ID {
-		delete(m.last, e.item.Key)
+	if last := q.makers.last; last[e.item.Key] == e.item.ID {
+		if last[e.item.Key] = behind; behind == 0 {
+			delete(last, e.item.Key)
+		}
 	}
-	if c.cfg.Feed.Open {
-		m.release(e.task)
-		e.claimed = false
+	if fed {
+		q.makers.release(e.task)
 	}
+	return behind
 }
 
 // goOn tells the tasks that come after one how that has ended.
-func (c *Core) goOn(t *task.Task, o task.Outcome) {
-	q := &c.queue
+func (c *Core) goOn(e *entry, o task.Outcome) {
+	q, id, behind := &c.queue, e.item.ID, uint64(0)
+	if e.task.Makes != nil {
+		behind = q.leave(e, c.cfg.Feed.Open)
+	}
 	if len(q.after) == 0 {
 		return
 	}
-	waiting := q.waiting(t.ID)
-	delete(q.after, t.ID)
-	for _, e := range waiting {
-		if o.Succeeded() || !slices.Contains(e.task.After, t.ID) {
-			if e.awaits--; e.awaits == 0 && c.end.phase == going { // otherwise it ends as not run
-				c.ready(e)
+	waiting := q.waiting(id)
+	delete(q.after, id)
+	if c.end.phase > going { // they end as not run
+		return
+	}
+	for _, next := range waiting {
+		switch {
+		case next.state != held: // it is refused
+		case !o.Succeeded() && slices.Contains(next.task.After, id):
+			c.refuse(next, inVain(id, o))
+		case next.behind == id && behind > 0:
+			next.behind = behind
+			q.after[behind] = append(q.after[behind], next.item.ID)
+		default:
+			if next.awaits--; next.awaits == 0 {
+				c.ready(next)
 			}
-		} else if c.end.phase == going && e.state == held {
-			c.refuse(e, inVain(t.ID, o))
 		}
 	}
 }
@@ -149,15 +160,19 @@ func (c *Core) ready(e *entry) {
 	c.fx.Checks = append(c.fx.Checks, e.task)
 }
 
-// Checked takes the result of a task that has been checked, which is on record. It is nil
-// if the task has to run.
+// Checked takes the result of a task that has been checked. It is nil if the task has to run.
 func (c *Core) Checked(t *task.Task, r *task.Result) {
 	e := c.entries[t.ID]
 	switch {
-	case e == nil || e.task != t: // it was withdrawn
-	case r != nil:
+	case e == nil || e.state != checking: // it was withdrawn
+	case r == nil:
+		c.enqueue(e)
+	case r.Known():
+		c.finish(e, r)
+		c.halt(nil) // as in admit
+	case r.Earlier:
 		c.finish(e, r)
 	default:
-		c.enqueue(e)
+		c.settle(e, r)
 	}
 }

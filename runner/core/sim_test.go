@@ -31,7 +31,9 @@ type sim struct {
 	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
 	result func(*task.Result)                               // completes a result; may be nil
 	deaf   bool                                             // attempts do not end before their time
-	check  func(*task.Task) *task.Result                    // of tasks that make files
+	check  func(*task.Task) *task.Result                    // of tasks that make files; nil if all have to run
+	slow   bool                                             // checks do not end
+	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
 	tokens *basket
 
 	// what happens
@@ -42,9 +44,10 @@ type sim struct {
 	ready    time.Time      // when the reader has the next task
 	ring     bool           // the sinks are to take events
 	closed   bool           // they are
-	refused  []*task.Result // to be recorded
+	ends     []*task.Result // to be recorded
 	checks   []*task.Task   // to be checked
-	answers  []func(*Core)  // to Tokens.Ask
+	answers  []func(*Core)  // to Tokens.Ask, and about silence
+	causes   []error        // of attempts' ends
 	over     bool
 	begun    []uint64
 	events   []task.Event
@@ -90,13 +93,16 @@ func (s *sim) bring(fact func(*Core)) {
 	s.wake, s.over = fx.Wake, fx.Over
 	s.reading = s.reading || fx.Read
 	s.ring = s.ring || fx.Show
-	s.refused = append(s.refused, fx.Refused...)
+	s.ends = append(s.ends, fx.Record...)
 	s.checks = append(s.checks, fx.Checks...)
 	for _, a := range fx.Start {
 		s.start(a.Attempt)
 	}
 	for _, a := range fx.Acts {
 		s.act(a)
+	}
+	for _, a := range fx.Quiet {
+		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
 	}
 	for _, call := range fx.Tokens {
 		call(s.tokens)
@@ -111,14 +117,18 @@ func (s *sim) follow() bool {
 	switch {
 	case s.over:
 		return false
-	case len(s.refused) > 0:
-		r := s.refused[0]
-		s.refused = s.refused[1:]
+	case len(s.ends) > 0:
+		r := s.ends[0]
+		s.ends = s.ends[1:]
 		s.bring(func(c *Core) { c.Ended(r) })
-	case len(s.checks) > 0:
+	case len(s.checks) > 0 && !s.slow:
 		t := s.checks[0]
 		s.checks = s.checks[1:]
-		s.bring(func(c *Core) { c.Checked(t, s.check(t)) })
+		var r *task.Result
+		if s.check != nil {
+			r = s.check(t)
+		}
+		s.bring(func(c *Core) { c.Checked(t, r) })
 	case len(s.answers) > 0:
 		answer := s.answers[0]
 		s.answers = s.answers[1:]
@@ -145,6 +155,7 @@ func (s *sim) start(a task.Attempt) {
 }
 
 func (s *sim) act(a Act) {
+	s.causes = append(s.causes, a.Cause)
 	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
 	if i < 0 || s.deaf {
 		return
@@ -152,9 +163,7 @@ func (s *sim) act(a Act) {
 	if r := &s.running[i]; a.Cause == nil {
 		r.end = s.now
 	} else {
-		if r.outcome = task.Cancelled; a.Cause == task.ErrTimeout {
-			r.outcome = task.Timeout
-		}
+		r.outcome = task.EndedBy(a.Cause)
 		r.end = s.now.Add(s.grace)
 	}
 }

@@ -129,7 +129,7 @@ func (c *Core) recall(e *entry, cause error) bool {
 	r := e.cut(cause, c.now)
 	r.Start = c.now
 	c.decide(e, r)
-	c.fx.Refused = append(c.fx.Refused, r)
+	c.fx.Record = append(c.fx.Record, r)
 	return true
 }
 

@@ -56,13 +56,7 @@ func (c *Core) begin(e *entry, slot int) {
 	c.queue.nextStart = c.run.Add(c.cfg.Pool.Delay)
 	at := c.pool.begin(slot)
 	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
-	timeout := c.cfg.Limit.Timeout
-	if e.task.Timeout != 0 {
-		timeout = e.task.Timeout
-	}
-	if timeout > 0 && !c.pool.timeless && e.task.Protocol == task.NoProtocol {
-		c.pool.deadline.Push(e.item.ID, c.run.Add(timeout))
-	}
+	c.watch(e, c.run)
 	retry := 0
 	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost && !e.back {
 		retry = e.failures - int(e.task.Failures)
@@ -245,18 +239,16 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	ev := c.output.event(task.Finished, id, e.task)
 	ev.Result, ev.Attempt, ev.Took = r, ran, took
 	c.output.stats.Apply(ev)
-	c.unclaim(e)
 	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
-		c.queue.memory.keep(r, e.task, e.claimed)
+		c.queue.memory.keep(r, e.task)
 	}
 	if b := e.task.Block; b != nil && b.Free != nil {
 		b.Free() // no attempt follows, however long the result waits to be shown
 	}
-	done := e.task
+	c.output.release(id)
+	c.goOn(e, r.Outcome)
 	*e = entry{}
 	c.spare = append(c.spare, e)
-	c.output.release(id)
-	c.goOn(done, r.Outcome)
 	if !r.Known() {
 		c.judge(r)
 	}

@@ -176,8 +176,9 @@ func (a attempt) String() string {
 // newAttempt compiles a template for a shell and fills it in with a value, in which
 // "pwned" stands for the file. By n, the template is a script for the shell, for a
 // shell that the command names, or for one that a script names; it takes one record or
-// two, with a column or two, and is given the record at its end. ok is false if the
-// template or the value is refused.
+// two, with a column or two, and is given the record at its end; and the value is in the
+// name of a file that the command makes. ok is false if the template or the value is
+// refused.
 func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 	a = attempt{template: template, shell: shell, file: "pwned" + strconv.Itoa(n)}
 	a.value = strings.ReplaceAll(value, "pwned", a.file)
@@ -190,6 +191,16 @@ func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 		cfg.Words = []string{distinct[n/7%len(distinct)] + " -c '" + escape(template) + "'"}
 	case shell == "/bin/sh":
 		cfg.Shell = ""
+	}
+	if n%4 > 1 {
+		for i, w := range cfg.Words {
+			cfg.Words[i] = strings.ReplaceAll(w, "{}", "{out}")
+		}
+		out, err := NewText([]string{"{}", "x{}/{}", "{/}"}[n/4%3], Config{})
+		if err != nil {
+			return a, false
+		}
+		cfg.Outs = []*Text{out}
 	}
 	tm, err := New(cfg)
 	if err != nil {
@@ -211,9 +222,9 @@ func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 // fillIn returns a command for v. ok is false if a value is not the number that it
 // must be.
 func fillIn(tm *Template, v Values) (argv []string, ok bool) {
-	var tk task.Task
+	tk := task.Task{Makes: &task.Making{Temp: ".crew-12345678."}}
 	tm.Fill(&tk, v)
-	return tk.ExecOn(0, ""), tk.Err == nil
+	return tk.ExecOn(1, ""), tk.Err == nil
 }
 
 // locales are those in which scripts run. In the second, some shells know blanks that are

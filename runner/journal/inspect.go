@@ -221,8 +221,7 @@ func (c *counter) count(ln line) {
 	default:
 		return
 	}
-	id, _ := taskOf(ln.body)
-	e := c.table.find(id)
+	e := c.table.find(ln.id)
 	if e == nil || !e.has(done) || e.offset() != ln.off {
 		return
 	}

@@ -352,7 +352,7 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 // Missing returns the first few of the tasks that an earlier run began, that are not
 // done, and that the Source has not returned; and their number.
 func (j *Journal) Missing() (first []task.Facts, n int) {
-	if j.cfg.Queue != nil {
+	if j.cfg.Queue != nil || !j.past.undone {
 		return nil, 0
 	}
 	for e := range j.past.table.all {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ type loaded struct {
 	last             uint64 // the highest number of a task of a queue
 	waiting          int    // tasks of a queue that are not done
 	used             bool   // a task has begun or is done
+	undone           bool   // a task in the table is not done
 	tasks            int    // tasks that are done
 	failed           int    // how many of these failed
 	needed           int64  // bytes of lines that a compaction would keep
@@ -56,6 +58,8 @@ func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, e
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
+	l.beginRunning()
+	l.undone = l.table.n > l.tasks
 	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
 		l.table.close()
 		return nil, fmt.Errorf("read %s: %w", path, err)
@@ -78,6 +82,7 @@ func (l *loaded) apply(ln line) {
 	case evJournal:
 		l.needed += ln.n
 	case evRun:
+		l.beginRunning()
 		clear(l.running)
 		l.closed, l.run = false, ln.off
 	case evClosed:
@@ -98,8 +103,8 @@ func (l *loaded) apply(ln line) {
 			l.needed += ln.n
 		}
 	default:
-		if id, ok := taskOf(ln.body); ok {
-			l.applyTask(ev, id, ln)
+		if ln.task {
+			l.applyTask(ev, ln.id, ln)
 		}
 	}
 }
@@ -112,21 +117,39 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 	case evAccepted:
 		l.accepted(l.table.add(id), ln)
 	case evStarted:
-		l.used = true
-		e := l.table.add(id)
-		l.forget(e)
-		e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
-		e.flags |= begun
-		e.setOffset(ln.off)
-		l.running[id] = ln.off
+		l.running[id] = ln.off // noted later, unless the task's end follows, which overrides it
 	case evAttempt:
-		delete(l.running, id)
+		if off, ok := l.running[id]; ok {
+			l.begin(id, small(ln.body, "attempt"), off)
+			delete(l.running, id)
+		}
 		l.attempt(id, ln)
 	case evEnded:
 		delete(l.running, id)
 		l.ended(id, ln)
 	case evKnown:
 		l.known(id, ln)
+	}
+}
+
+// begin notes the start of an attempt, whose line is at off.
+func (l *loaded) begin(id identity, attempt uint16, off int64) {
+	l.used = true
+	e := l.table.add(id)
+	l.forget(e)
+	e.attempts = max(e.attempts, max(1, attempt)-1)
+	e.flags |= begun
+	e.setOffset(off)
+}
+
+// beginRunning notes the starts of the attempts without an end.
+func (l *loaded) beginRunning() {
+	for _, off := range slices.Sorted(maps.Values(l.running)) {
+		text, _ := readLine(l.file, off)
+		if body, ok := unseal(text); ok {
+			id, _ := taskOf(body)
+			l.begin(id, small(body, "attempt"), off)
+		}
 	}
 }
 
@@ -197,6 +220,8 @@ func (l *loaded) ended(id identity, ln line) {
 			ok = last.outcome.UnmarshalText(v) == nil && isDone(last.outcome)
 		case "at":
 			last.ended = parseMoment(v)
+		case "attempt":
+			last.attempts = parseSmall(v)
 		case "duration":
 			last.duration = float32(parseSeconds(v).Seconds())
 		case evReleased:
@@ -209,7 +234,7 @@ func (l *loaded) ended(id identity, ln line) {
 			last.flags |= streamed
 		case stampName:
 			last.made = parseStamp(v)
-		case streams[0], streams[1], streams[2]:
+		case "stdout", "stderr", "attempts": // as in streams; a switch is slower unless all cases are constants
 			p, _ := parseExtent(v)
 			outputs += p.n
 			outFirst, outEnd = min(outFirst, p.off), max(outEnd, p.off+p.n)
@@ -225,7 +250,7 @@ func (l *loaded) ended(id identity, ln line) {
 		last.duration = e.duration
 	}
 	e.outcome, e.duration, e.flags, e.failures, e.made = last.outcome, last.duration, last.flags, 0, last.made
-	e.attempts = max(e.attempts, small(ln.body, "attempt"))
+	e.attempts = max(e.attempts, last.attempts)
 	e.ended = last.ended
 	e.setOffset(ln.off)
 	if e.spec() > 0 {
@@ -301,8 +326,10 @@ func (l *loaded) withdraw(body []byte) {
 }
 
 // number returns a member that is a whole number; 0 if there is none.
-func number(body []byte, name string) uint64 {
-	n, err := strconv.ParseUint(string(field(body, name)), 10, 64)
+func number(body []byte, name string) uint64 { return parseNumber(field(body, name)) }
+
+func parseNumber(v []byte) uint64 {
+	n, err := strconv.ParseUint(string(v), 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -310,7 +337,9 @@ func number(body []byte, name string) uint64 {
 }
 
 // small is number for one that is at most 65535.
-func small(body []byte, name string) uint16 { return uint16(min(number(body, name), math.MaxUint16)) }
+func small(body []byte, name string) uint16 { return parseSmall(field(body, name)) }
+
+func parseSmall(v []byte) uint16 { return uint16(min(parseNumber(v), math.MaxUint16)) }
 
 // parseMoment parses a time to the second; 0 means unknown.
 func parseMoment(v []byte) uint32 {

@@ -118,7 +118,7 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	if ev == evRun && l.run == ln.off {
 		r.write(ln.body)
 	}
-	id, ok := taskOf(ln.body)
+	id, ok := ln.id, ln.task
 	if !ok {
 		return
 	}

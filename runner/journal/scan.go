@@ -12,8 +12,10 @@ import (
 
 // line is a good line of a journal.
 type line struct {
-	off, n int64  // its offset and length
-	body   []byte // valid until the next line
+	off, n int64    // its offset and length
+	body   []byte   // valid until the next line
+	id     identity // of the task that it is about
+	task   bool     // it is about one
 }
 
 // Damage describes lines that cannot be read although good lines follow. Damage at
@@ -44,43 +46,85 @@ type scanned struct {
 	stop *atomic.Bool // set if the reading is to stop; may be nil
 }
 
-// usualMost is the length that lines of a run have at most. Lines of a queue can be
-// longer.
-const usualMost = 256 << 10
+const (
+	blockLen = 64 << 10 // bytes of lines at which a block is complete
+	ahead    = 3        // blocks in memory
+)
 
-// lines iterates over the good lines of r, in order.
+// block is some lines, whose bodies are in text.
+type block struct {
+	text  []byte
+	lines []line
+}
+
+// lines iterates over the good lines of r, in order. It reads ahead in a goroutine, which
+// ends with the iteration.
 func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 	return func(yield func(line) bool) {
-		in := bufio.NewScanner(r)
-		in.Buffer(make([]byte, usualMost), maxLine+1)
-		in.Split(splitLine)
-		var off, good int64
-		var damage Damage // also at the end
-		for number := int64(1); in.Scan(); number++ {
-			if s.stop != nil && s.stop.Load() {
-				s.err = fs.ErrClosed
-				return
+		full, free := make(chan *block, ahead), make(chan *block, ahead)
+		for range ahead {
+			free <- &block{text: make([]byte, 0, blockLen)}
+		}
+		go s.fill(r, full, free)
+		defer func() {
+			close(free)
+			for range full {
 			}
-			n := int64(len(in.Bytes()))
-			if body, ok := unseal(in.Bytes()); ok {
-				good++
-				if damage.Lines > 0 {
-					damage.After = good - damage.Before
-				}
-				s.damage, s.end = damage, off+n
-				if !yield(line{off, n, body}) {
+		}()
+		for b := range full {
+			for _, ln := range b.lines {
+				if !yield(ln) {
 					return
 				}
-			} else {
-				if damage.Lines == 0 {
-					damage = Damage{Line: number, At: off, Before: good}
-				}
-				damage.Lines++
 			}
-			off += n
+			free <- b
 		}
-		s.err = in.Err()
 	}
+}
+
+// fill fills blocks with the good lines of r until free is closed.
+func (s *scanned) fill(r io.Reader, full chan<- *block, free <-chan *block) {
+	defer close(full)
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, blockLen), maxLine+1)
+	in.Split(splitLine)
+	var off, good int64
+	var damage Damage // also at the end
+	b := <-free
+	for number := int64(1); in.Scan(); number++ {
+		if s.stop != nil && s.stop.Load() {
+			s.err = fs.ErrClosed
+			return
+		}
+		n := int64(len(in.Bytes()))
+		if len(b.text)+len(in.Bytes()) > blockLen {
+			full <- b
+			if b = <-free; b == nil {
+				return
+			}
+			b.text, b.lines = b.text[:0], b.lines[:0]
+		}
+		if body, ok := unseal(in.Bytes()); ok {
+			good++
+			if damage.Lines > 0 {
+				damage.After = good - damage.Before
+			}
+			s.damage, s.end = damage, off+n
+			at := len(b.text)
+			b.text = append(b.text, body...)
+			ln := line{off: off, n: n, body: b.text[at:len(b.text):len(b.text)]}
+			ln.id, ln.task = taskOf(body)
+			b.lines = append(b.lines, ln)
+		} else {
+			if damage.Lines == 0 {
+				damage = Damage{Line: number, At: off, Before: good}
+			}
+			damage.Lines++
+		}
+		off += n
+	}
+	s.err = in.Err()
+	full <- b
 }
 
 // splitLine is a bufio.SplitFunc for lines with their newlines. It cuts a line that is

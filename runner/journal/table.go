@@ -74,9 +74,10 @@ func (e *entry) known() task.Known {
 func (e *entry) reusable() bool { return e.has(done) && (e.has(shown) || !e.has(streamed)) }
 
 const (
-	pageLen  = 128 // entries per page
-	maxPages = 64  // pages in memory
+	pageLen  = 256 // entries per page
+	maxPages = 32  // pages in memory
 	minIndex = 1024
+	beside   = 4 // see near
 )
 
 // table finds entries by identity. The entries are in pages. Of those, a few that were
@@ -88,6 +89,7 @@ type table struct {
 	n     int              // entries; they are numbered from 1
 	pages map[uint32]*page // by number
 	last  *page            // the one used last
+	at    int              // where in last the entry used last is
 
 	dir  string
 	file *os.File
@@ -135,9 +137,12 @@ func (t *table) close() {
 // hashOf returns part of an identity, which is evenly distributed already.
 func hashOf(id *identity) uint32 { return binary.LittleEndian.Uint32(id[:]) }
 
-// search returns the position of id in the index and its entry. If the entry is nil,
-// the position is where id belongs. Collisions are resolved by linear probing.
-func (t *table) search(id *identity) (int, *entry) {
+// search returns the entry of id. If there is none, i is where id belongs in the index.
+// Collisions are resolved by linear probing.
+func (t *table) search(id *identity) (i int, e *entry) {
+	if e := t.near(id); e != nil {
+		return 0, e
+	}
 	mask := len(t.index) - 1
 	hash := hashOf(id)
 	for i := int(hash) & mask; ; i = (i + 1) & mask {
@@ -153,10 +158,28 @@ func (t *table) search(id *identity) (int, *entry) {
 	}
 }
 
+// near returns the entry of id if it is beside the one used last, as it mostly is when a
+// run is resumed: tasks come in the same order again, but for those that ran side by side.
+// A look at the index, which is at random places of the memory, takes much longer.
+func (t *table) near(id *identity) *entry {
+	if t.last == nil {
+		return nil
+	}
+	some := t.last.entries[max(0, t.at-beside):min(t.at+beside+1, pageLen, t.n-int(t.last.number)*pageLen)]
+	for i := range some {
+		if some[i].id == *id {
+			t.at += i - min(t.at, beside)
+			return &some[i]
+		}
+	}
+	return nil
+}
+
 // entry returns an entry by its number. It is valid until the next call.
 func (t *table) entry(number uint32) *entry {
 	number--
-	return &t.page(number / pageLen).entries[number%pageLen]
+	t.at = int(number % pageLen)
+	return &t.page(number / pageLen).entries[t.at]
 }
 
 // find returns the entry of id, or nil. The caller may use and change it until it uses the

@@ -52,21 +52,21 @@ func (p *process) pipes() error {
 		}
 		p.child[0] = uintptr(fd)
 	}
-	plan, m := p.local.cfg.Plan, p.attempt.Task.Makes
+	m := p.attempt.Task.Makes
 	toFile := m != nil && m.Stdout
 	if toFile {
 		if err := p.openTarget(m); err != nil {
 			return err
 		}
 	}
-	if plan.Show == task.ShowRaw {
+	if p.local.cfg.Plan.Show == task.ShowRaw {
 		if p.child[2] = 2; !toFile {
 			p.child[1] = 1
 		}
 		return nil
 	}
 	p.size = winSize(p.local.size.Load())
-	if !toFile && (plan.Streams() || plan.Keeps() || p.local.cfg.PTY) {
+	if !toFile && p.local.cfg.readsStdout() {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (p *process) openTarget(m *task.Making) error {
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
 	}
-	p.child[1] = uintptr(fd)
+	p.child[1], p.target = uintptr(fd), name
 	return nil
 }
 
@@ -170,6 +170,7 @@ func (p *process) read(s *stream, revents int16) {
 
 // readInto reads once from a pipe, and closes it at its end.
 func (p *process) readInto(buf []byte, s *stream) int {
+	p.hear() // before silence can find the pipe empty
 	n, err := syscall.Read(s.fd, buf)
 	switch {
 	case err == syscall.EINTR || err == syscall.EAGAIN:

@@ -34,6 +34,7 @@ type Config struct {
 	RunDelay bool         // measure how long tasks wait for a processor
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
+	Idle     bool         // Silence is called
 }
 
 // Outputs says what becomes of the outputs of attempts.
@@ -58,9 +59,16 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// readsStdout reports whether what tasks write on stdout passes through this process.
+func (c *Config) readsStdout() bool {
+	return c.Plan.Streams() || c.Plan.Keeps() || c.PTY || c.Idle
+}
+
 // Local is a runner.Executor that runs each attempt as a process group on this
 // machine. It is safe for concurrent use.
 type Local struct {
+	Clock Clock // stands still from Suspend to Resume
+
 	cfg     Config
 	env     *environ
 	path    lookup
@@ -96,6 +104,8 @@ func New(cfg Config) (*Local, error) {
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: linux.NewSpawner(), shortage: newShortage(),
 	}
+	l.Clock.base = time.Now()
+	l.Clock.run.Store(new(task.Clock))
 	l.room.Store(FilesLeft() - spareFiles)
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
@@ -160,6 +170,7 @@ func (l *Local) Hold(fd int) { l.guardian.held = fd }
 
 // Suspend stops all process groups. See runner.Executor.
 func (l *Local) Suspend() {
+	l.Clock.Change((*task.Clock).Stop)
 	l.groups.suspend()
 	if l.terminal != nil {
 		l.terminal.suspend()
@@ -172,6 +183,7 @@ func (l *Local) Resume() {
 		l.terminal.resume()
 	}
 	l.groups.resume()
+	l.Clock.Change(func(k *task.Clock, now time.Time) { k.Start(now) })
 }
 
 // Run runs one attempt to its end. See runner.Executor.
@@ -204,8 +216,13 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		p.attend(l.terminal)
 	}
 	p.reap(r)
-	if r.Outcome == task.StartFailed {
+	switch r.Outcome {
+	case task.StartFailed:
 		r.Err, r.Code, r.Signal = p.broken, 126, 0
+	case task.Timeout:
+		if cause := context.Cause(ctx); cause != task.ErrTimeout {
+			r.Err = cause
+		}
 	}
 	p.unpin()
 	if !l.shortage.threads.Load() {

@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,14 +40,17 @@ type process struct {
 	files    int64         // what the attempt took from local.room
 	leaked   bool
 	fault    error
+	target   string // the file that is its stdout; "" for none; not changed once it has started
 
-	stopped bool // the user knows that it stopped; for the guardian's timer
+	stopped bool         // the user knows that it stopped; for the guardian's timer
+	heard   atomic.Int64 // what Local.Clock showed when it last wrote, or started; with Config.Idle
 
 	// state shared with the goroutines that signal the process
 
 	mu      sync.Mutex
 	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
 	size    winSize      // of its terminals; 0 without
+	written int64        // how long target was when silence was last asked for
 	reaped  bool         // the ID may belong to another process: never signal it again
 	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
 }

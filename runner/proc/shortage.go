@@ -69,12 +69,12 @@ func FilesLeft() int64 {
 // filesOf returns how many descriptors an attempt of t opens.
 func (l *Local) filesOf(t *task.Task) int64 {
 	n := int64(2)
-	switch plan := l.cfg.Plan; {
+	switch {
 	case t.Protocol != task.NoProtocol:
 		return 6
-	case plan.Show == task.ShowRaw:
+	case l.cfg.Plan.Show == task.ShowRaw:
 		n = 1 // a pidfd
-	case plan.Streams() || plan.Keeps() || l.cfg.PTY:
+	case l.cfg.readsStdout():
 		n = 4
 	}
 	if t.Stdin != nil || t.Block != nil {

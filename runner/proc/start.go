@@ -102,6 +102,7 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 	if l.terminal != nil {
 		l.terminal.start(p)
 	}
+	p.hear()
 	if a.Task.Protocol != task.NoProtocol {
 		l.groups.add(p)
 		return p, nil

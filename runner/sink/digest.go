@@ -33,6 +33,8 @@ type Digest struct {
 	// FailedOnly, which may be set before Consume, means to print nothing after a run in
 	// which every task succeeded.
 	FailedOnly bool
+	// FlakyFail, which may be set before Close, means that the run fails if a task is flaky.
+	FlakyFail bool
 	// Missing, which may be set before Close, returns lines about machines that were
 	// not there.
 	Missing func() []string
@@ -147,7 +149,7 @@ func (d *Digest) Close(s task.Stats) error {
 		if text = "crew: " + line + "\n"; left {
 			hint = d.hint()
 		}
-	} else if d.FailedOnly && s.Failed() == 0 {
+	} else if d.FailedOnly && s.Failed() == 0 && !(d.FlakyFail && s.Flaky > 0) {
 		return nil
 	} else {
 		text = d.head(&s)
@@ -239,7 +241,11 @@ func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) 
 	restarted := s.Lost - s.Of(task.Lost) - d.lost // attempts that took the place of lost ones
 	_, _, skipped := s.Here()
 	sep := "; "
-	for _, x := range append(items, item{s.Retried, "%d retried"}, item{s.Flaky, "%d flaky"},
+	flaky := "%d flaky"
+	if d.FlakyFail {
+		flaky += " (failures by --flaky-fail)"
+	}
+	for _, x := range append(items, item{s.Retried, "%d retried"}, item{s.Flaky, flaky},
 		item{restarted, "%d restarted"}, item{skipped, "%d skipped"}, item{before, "%d done before"}) {
 		if x.n > 0 {
 			line += fmt.Sprintf(sep+x.text, x.n)

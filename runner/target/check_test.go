@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
@@ -137,8 +138,12 @@ func TestStamps(t *testing.T) {
 	made("b", "c")
 	m.Reads = []string{"c", "b"}
 	stale("another order")
-	made("b", "c")
-	m.Made.Since = m.Stamp.Since
+	m.Known = task.NotKnown
+	begin(t, New(journal), tk).write("out", "x").ok()
+	var st unix.Stat_t
+	require.NoError(t, unix.Stat("out", &st))
+	require.Equal(t, st.Ctim.Nano(), m.Stamp.Since)
+	m.Known, m.Made = task.KnownMade, m.Stamp
 	require.Equal(t, "", check(t, journal, tk))
 	m.Made.Since++
 	require.Equal(t, "out is as it was before it was last made", check(t, journal, tk), "as a power cut may leave it")

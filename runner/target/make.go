@@ -17,17 +17,15 @@ import (
 // work is what an attempt makes under temporary names.
 type work struct {
 	number uint64
-	temp   string
-	room   int // the directories that there is room for
-	dirs   []*dir
+	temp   string // begins the names; "" for none
 	outs   []out
 }
 
 // out is a target.
 type out struct {
+	name       string // as the task has it
+	path, temp string // as this process has the target and its temporary name
 	dir        *dir
-	name       string      // as the task has it
-	base, temp string      // in the directory
 	st         unix.Stat_t // of what was made
 }
 
@@ -43,17 +41,17 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.Journal {
 		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
 	}
-	w := &work{room: directories(m)}
-	if w.room == 0 {
-		return nil
-	}
-	w.number, w.temp = newTemp()
+	w := &work{}
 	if err := f.open(w, a.Task); err != nil {
+		f.leave(w)
 		now := time.Now()
 		return &task.Result{
 			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
 			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
 		}
+	}
+	if w.temp == "" {
+		return nil
 	}
 	m.Temp = w.temp
 	f.mu.Lock()
@@ -62,23 +60,21 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	return nil
 }
 
-// open prepares the targets of a task.
+// open prepares the targets that t makes under temporary names.
 func (f *Files) open(w *work, t *task.Task) error {
-	if err := f.room.holds(w.room); err != nil {
-		return err
-	}
-	if t.Dir != "" { // it is not for crew to make it
-		if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
-			return fmt.Errorf("change to directory %s: %w", t.Dir, err)
-		}
-	}
-	f.room.enter(w.room)
 	for _, target := range t.Makes.Targets {
 		if !target.Temp {
 			continue
 		}
+		if w.temp == "" {
+			w.number, w.temp = newTemp()
+			if t.Dir != "" { // it is not for crew to make it
+				if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
+					return fmt.Errorf("change to directory %s: %w", t.Dir, err)
+				}
+			}
+		}
 		if err := f.prepare(w, target.Path, t.PathIn(f.cfg.Dir, target.Path)); err != nil {
-			f.close(w)
 			return err
 		}
 	}
@@ -92,12 +88,13 @@ func (f *Files) prepare(w *work, name, path string) error {
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("%q cannot be made: it does not end with a name", name)
 	}
-	d, err := w.open(path[:i])
+	d, err := f.dirs.use(where(path), w.number)
 	if err != nil {
 		return err
 	}
-	var st unix.Stat_t
 	temp := path[:i] + w.temp + base
+	w.outs = append(w.outs, out{name: name, path: path, temp: temp, dir: d})
+	var st unix.Stat_t
 	switch err := again(func() error { return unix.Lstat(temp, &st) }); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
@@ -108,9 +105,14 @@ func (f *Files) prepare(w *work, name, path string) error {
 	if err := f.replaceable(name, path); err != nil {
 		return err
 	}
-	f.clean(d, base)
-	w.outs = append(w.outs, out{dir: d, name: name, base: base, temp: temp[i:]})
+	d.clean(where(path), base)
 	return nil
+}
+
+// where returns the directory of a path.
+func where(path string) string {
+	name := path[:task.BaseIndex(path)]
+	return cmp.Or(strings.TrimRight(name, "/"), name, ".")
 }
 
 // replaceable returns an error if what has the name of a target is not to be replaced. As
@@ -147,57 +149,11 @@ func isDirectory(name string) error {
 	return fmt.Errorf("%s is a directory, which only --state DIR can tell whole from unfinished", name)
 }
 
-// open opens and locks a directory, which it makes if it is missing. path ends with a slash,
-// or is empty.
-func (w *work) open(path string) (*dir, error) {
-	for _, d := range w.dirs {
-		if d.path == path {
-			return d, nil
-		}
+// leave ends the locks of the names.
+func (f *Files) leave(w *work) {
+	for _, o := range w.outs {
+		f.dirs.leave(o.dir, w.number)
 	}
-	name := cmp.Or(strings.TrimRight(path, "/"), path, ".")
-	fd, err := openDir(name)
-	if err == unix.ENOENT {
-		if err := os.MkdirAll(name, 0o777); err != nil {
-			return nil, err
-		}
-		fd, err = openDir(name)
-	}
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	d := &dir{path, fd}
-	w.dirs = append(w.dirs, d)
-	// Better now than after hours of work.
-	if err := unix.Faccessat(fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-		return nil, &os.PathError{Op: "write to", Path: name, Err: err}
-	}
-	lock(fd, w.number)
-	return d, nil
-}
-
-// shortage is how long to wait for a descriptor.
-const shortage = 10 * time.Second
-
-func openDir(name string) (fd int, err error) {
-	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		err = again(func() error { fd, err = unix.Open(name, unix.O_RDONLY|flags, 0); return err })
-		if err == unix.EACCES { // it may still be used, but neither be locked nor searched for leftovers
-			err = again(func() error { fd, err = unix.Open(name, unix.O_PATH|flags, 0); return err })
-		}
-		if err != unix.EMFILE && err != unix.ENFILE || time.Since(began) > shortage {
-			return fd, err
-		}
-	}
-}
-
-// close undoes open.
-func (f *Files) close(w *work) {
-	for _, d := range w.dirs {
-		_ = unix.Close(d.fd)
-	}
-	f.room.leave(w.room)
 }
 
 // End gives what an attempt has made its final names if that has succeeded, and removes it
@@ -210,7 +166,7 @@ func (f *Files) End(r *task.Result) {
 	f.mu.Unlock()
 	if w != nil {
 		f.finish(w, r)
-		f.close(w)
+		f.leave(w)
 	}
 	if f.cfg.Journal && r.Outcome == task.OK {
 		r.Task.Makes.Stamp.Since = f.since(r.Task)
@@ -227,7 +183,7 @@ func (f *Files) finish(w *work, r *task.Result) {
 		r.Outcome, r.Err = task.NoOutput, err
 	}
 	for _, o := range w.outs {
-		o.dir.remove(o.temp)
+		remove(o.temp)
 	}
 }
 
@@ -246,12 +202,12 @@ func (f *Files) since(t *task.Task) int64 {
 func (f *Files) keep(w *work) error {
 	for i := range w.outs {
 		o := &w.outs[i]
-		err := again(func() error { return unix.Fstatat(o.dir.fd, o.temp, &o.st, unix.AT_SYMLINK_NOFOLLOW) })
+		err := again(func() error { return unix.Lstat(o.temp, &o.st) })
 		switch {
 		case err == unix.ENOENT:
 			return errors.New(o.name + " was not made")
 		case err != nil:
-			return &os.PathError{Op: "stat", Path: o.dir.path + o.temp, Err: err}
+			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
 		case isDir(&o.st) && !f.cfg.Directories:
 			return isDirectory(o.name)
 		case !isDir(&o.st) && o.st.Mode&unix.S_IFMT != unix.S_IFREG && o.st.Mode&unix.S_IFMT != unix.S_IFLNK:
@@ -263,8 +219,9 @@ func (f *Files) keep(w *work) error {
 			return &os.PathError{Op: "sync", Path: o.name, Err: err}
 		}
 	}
-	for _, o := range w.outs {
-		if err := o.rename(); err != nil {
+	for i := range w.outs {
+		o := &w.outs[i]
+		if err := f.rename(o); err != nil {
 			return &os.PathError{Op: "replace", Path: o.name, Err: err}
 		}
 	}
@@ -280,60 +237,67 @@ func (o *out) sync() error {
 	}
 	fd := -1
 	err := again(func() (err error) {
-		fd, err = unix.Openat(o.dir.fd, o.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		fd, err = unix.Open(o.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		return err
 	})
-	if err == nil {
-		defer unix.Close(fd)
+	call := unix.Fsync
+	if isDir(&o.st) {
+		call = unix.Syncfs
 	}
-	if err == nil && !isDir(&o.st) {
-		err = again(func() error { return unix.Fsync(fd) })
-		if err == unix.EINVAL { // its file system cannot
-			return nil
-		}
+	if err == unix.EACCES { // the task has seen to it that nobody reads it
+		call = unix.Syncfs
+		fd, err = openDir(where(o.path))
+	}
+	if err != nil {
 		return err
 	}
-	// A directory, or a file that may not be read.
-	return again(func() error { return unix.Syncfs(o.dir.fd) })
+	defer unix.Close(fd)
+	err = again(func() error { return call(fd) })
+	if err == unix.EINVAL { // its file system cannot
+		return nil
+	}
+	return err
 }
 
 // rename gives what was made its final name.
-func (o *out) rename() error {
-	fd := o.dir.fd
-	err := again(func() error { return unix.Renameat(fd, o.temp, fd, o.base) })
+func (f *Files) rename(o *out) error {
+	err := again(func() error { return unix.Rename(o.temp, o.path) })
 	switch {
 	case isDir(&o.st) && (err == unix.ENOTEMPTY || err == unix.EEXIST):
-		return o.exchange()
+		return f.exchange(o)
 	case err == nil && !isDir(&o.st) && o.st.Nlink > 1:
-		o.dir.remove(o.temp) // if the target was another link to it, nothing was renamed
+		remove(o.temp) // if the target was another link to it, nothing was renamed
 	}
 	return err
 }
 
 // exchange replaces a directory by one that was made, and removes the old one.
-func (o *out) exchange() error {
-	fd, old := o.dir.fd, o.temp
-	err := again(func() error { return unix.Renameat2(fd, o.temp, fd, o.base, unix.RENAME_EXCHANGE) })
+func (f *Files) exchange(o *out) error {
+	old := o.temp
+	err := again(func() error {
+		return unix.Renameat2(unix.AT_FDCWD, o.temp, unix.AT_FDCWD, o.path, unix.RENAME_EXCHANGE)
+	})
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP {
-		old, err = o.move()
+		old, err = f.move(o)
 	}
 	if err == nil {
-		o.dir.remove(old)
+		remove(old)
 	}
 	return err
 }
 
 // move does what exchange does on a file system that cannot: between two renames, nothing
-// has the final name. It returns the name of the old directory.
-func (o *out) move() (old string, err error) {
+// has the final name. It returns the name of the old directory, which is to be removed.
+func (f *Files) move(o *out) (old string, err error) {
 	n, temp := newTemp()
-	fd, old := o.dir.fd, temp+o.base
-	lock(fd, n)
-	if err = unix.Renameat(fd, o.base, fd, old); err != nil {
+	f.dirs.lock(o.dir, n) // until nobody uses the directory
+	i := task.BaseIndex(o.path)
+	old = o.path[:i] + temp + o.path[i:]
+	if err = unix.Rename(o.path, old); err != nil {
 		return "", err
 	}
-	if err = unix.Renameat(fd, o.temp, fd, o.base); err != nil {
-		return "", cmp.Or(unix.Renameat(fd, old, fd, o.base), err)
+	if err = unix.Rename(o.temp, o.path); err != nil {
+		return "", cmp.Or(unix.Rename(old, o.path), err)
 	}
 	return old, nil
 }

@@ -305,11 +305,11 @@ func TestMoveDirectory(t *testing.T) {
 	f := New(journal)
 	a := begin(t, f, making("d")).tree("d", "new")
 	o := &f.works[number{1, 1}].outs[0]
-	old, err := o.move()
+	old, err := f.move(o)
 	require.NoError(t, err)
 	require.Equal(t, "new", read(t, "d/sub/file"))
 	require.Equal(t, "old", read(t, old+"/file"))
-	_, err = o.move()
+	_, err = f.move(o)
 	require.ErrorIs(t, err, unix.ENOENT)
 	require.Equal(t, "new", read(t, "d/sub/file"), "it is moved back")
 	require.NoError(t, os.RemoveAll(old))
@@ -345,16 +345,43 @@ func TestLeftovers(t *testing.T) {
 	require.Equal(t, []string{".crew-12345678.b"}, made(f))
 }
 
+// Attempts share the descriptor of a directory, but not their locks.
+func TestLocks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Symlink(".", "link"))
+	f := New(plain)
+	open := descriptors(t)
+	a := begin(t, f, making("a", "link/a2", "./a3"))
+	b := begin(t, f, &task.Task{ID: 2, Makes: making("b").Makes}).write("b", "")
+	require.Equal(t, open+1, descriptors(t))
+	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.Exit})
+	for _, other := range []*Files{f, New(plain)} {
+		require.NoError(t, os.RemoveAll("b"))
+		clear(other.dirs.byID) // so that it reads the directory now
+		c := begin(t, other, &task.Task{ID: 3, Makes: making("b").Makes}).write("b", "")
+		other.End(&task.Result{Task: c.Task, Attempt: 1, Outcome: task.OK})
+		require.FileExists(t, b.temp("b"))
+	}
+
+	// With few descriptors there are fewer locks.
+	f = New(plain)
+	f.dirs.most = 0
+	begin(t, f, making("a")).write("a", "")
+	require.Zero(t, f.dirs.open)
+	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK})
+	require.FileExists(t, "a")
+}
+
 // A run can forget the directories that it has seen.
 func TestManyDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := New(plain)
-	for i := range mostSeen {
-		f.seen[id{ino: ^uint64(i)}] = &leftovers{}
+	for i := range mostDirs {
+		f.dirs.byID[id{ino: ^uint64(i)}] = &dir{}
 	}
 	put(t, ".crew-12345678.a", "")
 	begin(t, f, making("a")).write("a", "").ok()
-	require.Len(t, f.seen, 1)
+	require.Len(t, f.dirs.byID, 1)
 }
 
 func TestDirectoryThatCannotBeUsed(t *testing.T) {

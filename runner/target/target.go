@@ -6,7 +6,8 @@
 // is .crew-XXXXXXXX.BASE, where the Xs are digits of a random number to the base 36. While it
 // is in use, the byte at that offset of the directory is locked (fcntl(2), F_OFD_SETLK). Such
 // a lock needs no file and ends with the process, however that ends, so a name whose byte is
-// not locked is a leftover. The next run that makes the same target removes it.
+// not locked is a leftover. The next run that makes the same target removes it, except on
+// network file systems: there locks on directories are not seen by other machines.
 package target
 
 import (
@@ -38,12 +39,11 @@ func (c Config) Validate() error {
 // Files looks after the files of a run. It is safe for concurrent use.
 type Files struct {
 	cfg  Config
-	room room
+	dirs dirs
 
 	mu    sync.Mutex
 	works map[number]*work
-	seen  map[id]*leftovers // of directories used in this run
-	would map[uint64]bool   // with DryRun, hashes of what would have been made by now
+	would map[uint64]bool // with DryRun, hashes of what would have been made by now
 }
 
 // number identifies an attempt.
@@ -54,7 +54,7 @@ type number struct {
 
 // New returns the Files of a run. The Config must be valid.
 func New(cfg Config) *Files {
-	return &Files{cfg: cfg, room: newRoom(), works: map[number]*work{}, seen: map[id]*leftovers{}}
+	return &Files{cfg: cfg, dirs: newDirs(), works: map[number]*work{}}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older

@@ -99,7 +99,7 @@ const (
 	ByAfter                    // other tasks, which they come after
 	ByWorkers                  // the end of the run: that of persistent workers
 	ByTokens                   // a token of make's jobserver
-	ByCheck                    // the look at the files that they make
+	ByCheck                    // the check whether what they make is up to date
 )
 
 // Blocking describes what tasks wait for.
@@ -111,7 +111,7 @@ type Blocking struct {
 	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once
-	ID    uint64    // for ByOrder: the first unfinished task; for ByAfter: a task waited for; for ByKey: the one that runs, if one task is described
+	ID    uint64    // for ByOrder: the first unfinished task; for ByAfter: a task waited for; for ByKey: the first one, if it is known
 	Until time.Time // for ByRetry and ByDelay: when the first task may start
 }
 
@@ -162,7 +162,7 @@ func (b *Blocking) awaited(left time.Duration) string {
 	case b.By == ByTokens:
 		return "a token of the jobserver"
 	case b.By == ByCheck:
-		return "a look at what is up to date"
+		return "the check of what is up to date"
 	case b.By == ByAfter, b.By == ByKey && b.Slot == 0 && b.ID > 0:
 		return fmt.Sprintf("task %d", b.ID)
 	case b.By == ByKey && b.None:

@@ -296,9 +296,16 @@ func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.S
 // ErrTimeout is the cause with which an attempt's context ends at its timeout.
 var ErrTimeout = errors.New("timed out")
 
+// Silent is the cause with which it ends after writing nothing for so long, and the Err
+// of the result.
+type Silent time.Duration
+
+// Error says so.
+func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
+
 // EndedBy returns the outcome of an attempt that was asked to end because of cause.
 func EndedBy(cause error) Outcome {
-	if cause == ErrTimeout {
+	if _, silent := cause.(Silent); silent || cause == ErrTimeout {
 		return Timeout
 	}
 	return Cancelled
@@ -339,7 +346,7 @@ type Result struct {
 	Outcome Outcome
 	Code    int   // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
 	Signal  int   // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
-	Err     error // the reason if StartFailed, and if Cancelled where one is known
+	Err     error // the reason if StartFailed, and if Cancelled or Timeout where there is another
 
 	// BadCommand means, with StartFailed, that the command cannot be executed
 	// whatever its arguments.

@@ -292,6 +292,9 @@ func (r *Result) Verdict() string {
 	case Skipped:
 		return "skipped (up to date)"
 	case Timeout:
+		if r.Err != nil {
+			return Printable(Shorten(r.Err.Error(), maxReason)) + ", ended" + after
+		}
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
 		}

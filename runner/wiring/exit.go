@@ -70,8 +70,8 @@ type ending struct {
 }
 
 // statusOf returns the exit status of a run that did not end as Broken.
-func statusOf(e core.Ending, halt cli.Halt) int {
-	switch {
+func statusOf(e core.Ending, f cli.Failure) int {
+	switch halt := f.Halt; {
 	case e.Reason == core.Unread:
 		return statusSignal + int(syscall.SIGPIPE)
 	case e.Reason == core.Told && e.Signal != 0:
@@ -85,7 +85,7 @@ func statusOf(e core.Ending, halt cli.Halt) int {
 	case e.Reason == core.Halted &&
 		(halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
 		return taskStatus(e.Result)
-	case e.Stats.Failed() > 0:
+	case e.Stats.Failed() > 0, f.FlakyFail && e.Stats.Flaky > 0:
 		return statusFailed
 	case e.Reason != core.Halted && e.Stats.Of(task.Cancelled)+e.Stats.Of(task.NotRun) > 0,
 		e.Reason == core.Told && !e.Stats.InputEnd:

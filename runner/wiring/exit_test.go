@@ -60,7 +60,7 @@ func TestStatus(t *testing.T) {
 		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
 		{"halt: one of some", ends(*exit7), some, 123},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, c.halt)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, cli.Failure{Halt: c.halt})) })
 	}
 	require.Zero(t, taskStatus(&task.Result{Outcome: task.Skipped}), "of ctl add --wait")
 	boom := errors.New("write stdout: no space left on device")

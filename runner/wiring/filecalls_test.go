@@ -27,7 +27,7 @@ const notJudged = 99
 // other call has the effect of a kill at the next one of these.
 var callNames = map[int32]string{
 	unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2", unix.SYS_CLOSE: "close", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite", unix.SYS_FSYNC: "fsync",
-	unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FALLOCATE: "fallocate", unix.SYS_FCNTL: "fcntl",
+	unix.SYS_FDATASYNC: "fdatasync", unix.SYS_SYNCFS: "syncfs", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FALLOCATE: "fallocate", unix.SYS_FCNTL: "fcntl",
 	unix.SYS_COPY_FILE_RANGE: "copy_file_range", unix.SYS_SENDFILE: "sendfile", unix.SYS_SPLICE: "splice",
 	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT2: "renameat2",
 }
@@ -91,6 +91,7 @@ func exposeCalls() error {
 type fileCall struct {
 	name  string
 	path  string // relative to the directory, with a slash in front
+	to    string // likewise, of a rename
 	grows bool   // it can fail with ENOSPC
 }
 
@@ -224,15 +225,16 @@ func (p *judged) fileCall(n *notice) (fileCall, bool) {
 	path := ""
 	switch {
 	case byName[n.call]:
-		if path = p.text(n.args[1]); !filepath.IsAbs(path) {
-			path = filepath.Join(p.cmd.Dir, path)
-		}
-	case n.call == unix.SYS_FCNTL && n.args[1] != unix.F_SETLK:
+		path = p.name(n.args[0], n.args[1])
+	case n.call == unix.SYS_FCNTL && n.args[1] != unix.F_SETLK && n.args[1] != unix.F_OFD_SETLK:
 		return fileCall{}, false // it changes nothing
 	default:
-		path, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, int32(n.args[0])))
+		path = p.opened(n.args[0])
 	}
 	c := fileCall{name: callNames[n.call]}
+	if strings.HasPrefix(c.name, "rename") {
+		c.to = strings.TrimPrefix(p.name(n.args[2], n.args[3]), p.cmd.Dir)
+	}
 	switch n.call {
 	case unix.SYS_OPENAT, unix.SYS_OPENAT2:
 		flags := n.args[2]
@@ -250,10 +252,23 @@ func (p *judged) fileCall(n *notice) (fileCall, bool) {
 	return c, below
 }
 
-// text returns the string at an address in crew's memory.
-func (p *judged) text(at uint64) string {
-	s, _, _ := strings.Cut(string(p.memory(at, unix.PathMax)), "\x00")
-	return s
+// name returns the path of a name at an address in crew's memory, as seen from a descriptor.
+func (p *judged) name(fd, at uint64) string {
+	path, _, _ := strings.Cut(string(p.memory(at, unix.PathMax)), "\x00")
+	switch {
+	case filepath.IsAbs(path):
+	case int32(fd) == unix.AT_FDCWD:
+		path = filepath.Join(p.cmd.Dir, path)
+	default:
+		path = filepath.Join(p.opened(fd), path)
+	}
+	return path
+}
+
+// opened returns the path of one of crew's descriptors.
+func (p *judged) opened(fd uint64) string {
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.cmd.Process.Pid, int32(fd)))
+	return path
 }
 
 // memory returns n bytes of crew's memory, zero where there is none.

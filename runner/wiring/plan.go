@@ -84,7 +84,7 @@ func (w *wiring) openSinks() error {
 	}
 	if !o.Show.Quiet && !o.Engine.Detach {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
-		digest.FailedOnly, digest.Missing = w.plan.FailedOnly, w.missing
+		digest.FailedOnly, digest.FlakyFail, digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
 		sinks = append(sinks, tells(o, digest))
 	}
 	if ciServer(w.opts, os.Getenv) == "github" {

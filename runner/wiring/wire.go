@@ -246,6 +246,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: environ(w.tokens), Outputs: w.outputs(),
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
+		Idle: o.Failure.Idle > 0,
 	}
 	if w.worker != nil { // all output goes to where the worker takes it
 		cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
@@ -301,6 +302,7 @@ func (w *wiring) config() (core.Config, error) {
 	}
 	if !o.Show.DryRun {
 		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
+		cfg.Limit.Idle = o.Failure.Idle
 		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until
 	}
 	return cfg, err
@@ -321,7 +323,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if w.opts.Do == cli.DoServe {
 		e.Stats = e.Stats.Own()
 	}
-	end := ending{status: statusOf(e, w.opts.Failure.Halt)}
+	end := ending{status: statusOf(e, w.opts.Failure)}
 	if w.worker != nil && end.status == statusFailed {
 		end.status = statusOK // that is for the tasks' own runs to tell
 	}

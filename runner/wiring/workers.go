@@ -31,7 +31,10 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 // life returns the life of workers on this machine.
 func life(o *cli.Options) coproc.Life {
 	c, f := o.Coproc, o.Failure
-	return coproc.Life{Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age, Timeout: f.Timeout, KillAfter: f.KillAfter}
+	return coproc.Life{
+		Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age,
+		Timeout: f.Timeout, Idle: f.Idle, KillAfter: f.KillAfter,
+	}
 }
 
 // far returns the life of workers on other machines.

@@ -1,0 +1,48 @@
+package proc
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// Silence returns for how long an attempt has written nothing, by Clock. It needs
+// Config.Idle. See runner.Executor.
+func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
+	l.groups.each(func(p *process) {
+		if p.attempt.Task == a.Task && p.attempt.Number == a.Number {
+			silent = p.silence()
+		}
+	})
+	return silent
+}
+
+// hear notes that the process has written something, or started. The caller reads that later.
+func (p *process) hear() {
+	if p.local.cfg.Idle {
+		now, _ := p.local.Clock.Now()
+		p.heard.Store(int64(now))
+	}
+}
+
+// silence returns for how long the process has written nothing. What crew has not read
+// yet, because it was stopped or nobody reads its own output, is something, and so is what
+// the process has written to a file since the last question.
+func (p *process) silence() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set := [...]unix.PollFd{{Fd: int32(p.out.fd), Events: unix.POLLIN}, {Fd: int32(p.err.fd), Events: unix.POLLIN}}
+	if n, _ := unix.Poll(set[:], 0); n > 0 && (set[0].Revents|set[1].Revents)&unix.POLLIN != 0 {
+		return 0
+	}
+	now, _ := p.local.Clock.Now()
+	silent := now - time.Duration(p.heard.Load())
+	var st unix.Stat_t
+	if p.target != "" && unix.Stat(p.target, &st) == nil && st.Size != p.written {
+		p.written = st.Size
+		silent = min(silent, max(0, time.Since(time.Unix(st.Mtim.Unix()))))
+	}
+	return silent
+}

@@ -1,0 +1,312 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// makeWork is the script of tasks that make files: of a version of the command, an input and
+// the temporary names. A task also writes to stdout what it makes. One fails once, another
+// always.
+const makeWork = `version=$1 in=${2##*/}
+shift 2
+text() {
+	echo begin $version $in
+	case $version$in in
+	2failing) exit 3 ;;
+	?retried) mkdir tried$version 2> /dev/null && exit 75 ;;
+	esac
+	printf '%09999d\n' 0
+	echo end $version $in
+}
+for to; do
+	case $to in
+	*.tree) mkdir $to $to/sub && text > $to/text && text > $to/sub/text ;;
+	*) text > $to ;;
+	esac
+done
+text
+echo $in >> effects
+`
+
+// makeWorker is the script of a persistent worker that runs a version of it.
+const makeWorker = `while read -r line; do
+	id=${line#*'"id":'} in=${line#*'"args":["'} out=${line#*'"out":"'}
+	sh work $1 ${in%%'"'*} ${out%%'"'*} > /dev/null
+	echo "{\"id\":${id%%,*},\"exit\":$?}"
+done
+`
+
+// made is what a version of the command makes of an input. The first one always succeeds.
+func made(version, in string) string {
+	return fmt.Sprintf("begin %s %s\n%09999d\nend %[1]s %[2]s\n", version, in, 0)
+}
+
+var makeInputs = []string{"in/plain", "in/retried", "in/failing", "in/other"}
+
+// makePlan is a way to make files.
+type makePlan struct {
+	name   string
+	args   []string
+	outs   string // arguments of the command
+	before bool   // another version of the command has made them
+}
+
+// makePlans returns all plans, or without CREW_SOAK some.
+func makePlans() (plans []makePlan) {
+	state := []string{"--state=state"}
+	for _, p := range []makePlan{
+		{name: "file", args: []string{"--makes=new/dir/{/}"}, outs: "{out}"},
+		{name: "file with state", args: append(state, "--makes=out/{/}"), outs: "{out}"},
+		{name: "stdout", args: []string{"--stdout-to=out/{/}", "-j4"}},
+		{name: "stdout with state", args: append(state, "--stdout-to=out/{/}", "-j4", "--joblog=log")},
+		{name: "several", args: []string{"--makes=out/{/}", "--makes=two/{/}", "--stdout-to={/}.3"}, outs: "{out} {out2}"},
+		{name: "several with state", args: append(state, "--makes=out/{/}", "--makes=two/{/}.tree", "--stdout-to={/}.3"), outs: "{out} {out2}"},
+		{name: "worker", args: []string{"--makes=new/dir/{/}", "-j2", "--worker-protocol=json"}},
+		{name: "worker with state", args: append(state, "--makes=out/{/}", "--worker-protocol=json")},
+		{name: "directory", args: append(state, "--makes=out/{/}.tree"), outs: "{out}"},
+	} {
+		plans = append(plans, p)
+		p.name, p.before = p.name+" again", true
+		plans = append(plans, p)
+	}
+	if !crewtest.Soaking() {
+		rand.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
+		plans = plans[:6]
+	}
+	return plans
+}
+
+func (p *makePlan) state() bool { return p.args[0] == "--state=state" }
+
+// targets returns the paths of the files that are made, and their inputs.
+func (p *makePlan) targets() map[string]string {
+	paths := map[string]string{}
+	for _, arg := range p.args {
+		option, template, _ := strings.Cut(arg, "=")
+		if option != "--makes" && option != "--stdout-to" {
+			continue
+		}
+		for _, in := range makeInputs {
+			in = filepath.Base(in)
+			path := strings.ReplaceAll(template, "{/}", in)
+			if strings.HasSuffix(path, ".tree") {
+				paths[path+"/sub/text"] = in
+				path += "/text"
+			}
+			paths[path] = in
+		}
+	}
+	return paths
+}
+
+// TestMakesKilledAtEachCall disturbs crew at the system calls by which it makes files: a kill,
+// SIGINT or a full disk. After that each target is whole or absent, and what was there is
+// there until it is replaced. The next run that is not disturbed leaves what the last command
+// makes and nothing under temporary names, and runs again only what ran at a kill. With
+// CREW_SOAK set it goes through every call in every plan.
+func TestMakesKilledAtEachCall(t *testing.T) {
+	t.Parallel()
+	all := crewtest.Soaking()
+	for name, d := range map[string]disturbance{
+		"killed": {what: dies}, "interrupted": {what: interrupted, once: true},
+		"no room once": {what: hasNoRoom, once: true}, "no room": {what: hasNoRoom},
+	} {
+		for _, p := range makePlans() {
+			if !all && d.what != dies && rand.IntN(5) > 0 {
+				continue
+			}
+			t.Run(name+"/"+p.name, func(t *testing.T) {
+				t.Parallel()
+				m := newKilledMaker(t, p)
+				most := m.run("2", d)
+				first, last := 1+rand.IntN(most), 0
+				if all {
+					first, last = 1, 2*most
+				}
+				for n := first; n <= max(first, last) && !t.Failed(); n++ {
+					t.Run(strconv.Itoa(n), func(t *testing.T) {
+						one := *m
+						one.t = t
+						d := d
+						if d.at = n; !one.turn(d, rand.IntN(2*most)) {
+							last = n
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// killedMaker carries out a plan.
+type killedMaker struct {
+	makePlan
+	t     *testing.T
+	dir   string
+	kills int
+	calls []fileCall     // of the latest run
+	sees  func(fileCall) // unless nil, gets each call before it is judged
+}
+
+// newKilledMaker prepares a plan.
+func newKilledMaker(t *testing.T, p makePlan) *killedMaker {
+	m := &killedMaker{makePlan: p, t: t, dir: filepath.Join(t.TempDir(), "work")}
+	m.write("work", makeWork)
+	m.write("worker", makeWorker)
+	for _, in := range makeInputs {
+		m.write(in, "")
+	}
+	m.age(m.dir)
+	if m.before {
+		m.run("1", disturbance{})
+		m.check("1")
+		require.NoError(t, os.Remove(filepath.Join(m.dir, "effects")))
+		m.age(m.dir)
+	}
+	require.NoError(t, os.CopyFS(m.dir+".saved", os.DirFS(m.dir)))
+	return m
+}
+
+func (m *killedMaker) write(path, text string) {
+	path = filepath.Join(m.dir, path)
+	require.NoError(m.t, os.MkdirAll(filepath.Dir(path), 0o777))
+	require.NoError(m.t, os.WriteFile(path, []byte(text), 0o666))
+}
+
+// restore makes a directory as the prepared one was.
+func (m *killedMaker) restore(dir string) {
+	require.NoError(m.t, os.RemoveAll(dir))
+	require.NoError(m.t, os.CopyFS(dir, os.DirFS(m.dir+".saved")))
+	m.age(dir)
+}
+
+// age sets the times of files: what there is of targets is older than the inputs, unless
+// the journal has to tell that they are not up to date.
+func (m *killedMaker) age(dir string) {
+	require.NoError(m.t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		year := 2010
+		if strings.HasPrefix(path, dir+"/in/") && m.state() {
+			year = 2005
+		} else if strings.HasPrefix(path, dir+"/in/") {
+			year = 2015
+		}
+		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		return errors.Join(err, os.Chtimes(path, at, at))
+	}))
+}
+
+// turn disturbs a run, kills the next one unless again is 0, and then lets a run come to its
+// end. It reports whether there was such a call.
+func (m *killedMaker) turn(d disturbance, again int) (cut bool) {
+	t := m.t
+	m.restore(m.dir)
+	var calls []fileCall
+	defer func() {
+		if t.Failed() {
+			t.Logf("disturbed at call %d (of %v), then killed at call %d", d.at, calls, again)
+		}
+	}()
+	cut = m.run("2", d) >= d.at
+	calls = m.calls
+	m.check("1", "2")
+	if again > 0 {
+		m.run("2", disturbance{what: dies, at: again})
+		m.check("1", "2")
+	}
+	m.run("2", disturbance{})
+	m.check("2")
+	m.nothingElse()
+	text, err := os.ReadFile(filepath.Join(m.dir, "effects"))
+	require.NoError(t, err)
+	if d.what != hasNoRoom {
+		require.LessOrEqual(t, strings.Count(string(text), "\n"), len(makeInputs)-1+4*m.kills, "%s", text)
+	}
+	return cut
+}
+
+// run runs a version of the command, and returns how many calls could be disturbed.
+func (m *killedMaker) run(version string, d disturbance) (n int) {
+	t := m.t
+	t.Helper()
+	args := append([]string{"-q", "-j1", "--retries=2", "--retry-on=exit:75", "--retry-delay=1ms"}, m.args...)
+	if slices.Contains(m.args, "--worker-protocol=json") {
+		args = append(args, "--worker=sh worker "+version)
+	} else {
+		args = append(args, "sh work "+version+" {} "+m.outs)
+	}
+	cmd := crew(append(append(args, ":::"), makeInputs...)...)
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
+	cmd.Dir = m.dir
+	var said strings.Builder
+	cmd.Stderr = &said
+	judge := d.judge(&n)
+	p := startJudged(t, cmd, func(c fileCall) verdict {
+		if m.sees != nil {
+			m.sees(c)
+		}
+		return judge(c)
+	})
+	p.wait(t)
+	m.calls = p.calls
+	switch {
+	case p.killed:
+		m.kills++
+	case d.at > 0 && n >= d.at:
+		require.NotRegexp(t, "internal error|panic:", said.String())
+	default:
+		require.Equal(t, map[string]int{"1": 0, "2": 123}[version], cmd.ProcessState.ExitCode(), "%s", &said)
+	}
+	return n
+}
+
+// check checks that each target has been made whole by one of some versions of the command.
+func (m *killedMaker) check(versions ...string) {
+	t := m.t
+	t.Helper()
+	for path, in := range m.targets() {
+		text, err := os.ReadFile(filepath.Join(m.dir, path))
+		fails := in == "failing" && versions[len(versions)-1] == "2"
+		switch {
+		case err != nil && !m.before && (fails || len(versions) > 1):
+			continue
+		case fails:
+			require.NoError(t, err)
+			require.Equal(t, made("1", in), string(text), path)
+		default:
+			require.NoError(t, err)
+			var whole []string
+			for _, v := range versions {
+				whole = append(whole, made(v, in))
+			}
+			require.Contains(t, whole, string(text), path)
+		}
+	}
+}
+
+// nothingElse checks that there are no leftovers.
+func (m *killedMaker) nothingElse() {
+	t := m.t
+	targets := m.targets()
+	require.NoError(t, filepath.WalkDir(m.dir, func(path string, e fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, m.dir+"/")
+		require.NotContains(t, name, ".crew-")
+		if dir := filepath.Dir(name); err == nil && !e.IsDir() && dir != "." && dir != "in" && dir != "state" {
+			require.Contains(t, targets, name)
+		}
+		return err
+	}))
+}
