@@ -48,7 +48,7 @@ func (r *Run) work(t *turn) {
 	}
 }
 
-// attempt runs an attempt, between what its files need before and after it.
+// attempt runs an attempt and looks after the files that it makes.
 func (r *Run) attempt(t *turn) *task.Result {
 	if t.attempt.Task.Makes == nil {
 		return r.exec.Run(t.ctx, t.attempt)

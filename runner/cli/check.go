@@ -146,8 +146,8 @@ var clashes = [...]clash{
 	{"tty", "keep-order tag tag-string json results replay idle-timeout", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
+	{"crew-worker", "makes stdout-to", "the tasks are of others: drop %s"},
 	{"makes stdout-to", "engine ssh", "files are made on this machine: drop one of them"},
-	{"makes stdout-to", "crew-worker", "the tasks are of others: drop %s"},
 	{"makes stdout-to", "filters", "a worker that reads many blocks makes no files of one: drop --worker"},
 	{"makes", "unasked-worker", "it is told where to write by --worker-protocol json alone: add that"},
 	{"stdout-to", "worker", "a worker's answers are no files: write --makes and --worker-protocol json"},

@@ -235,6 +235,8 @@ func TestIdentity(t *testing.T) {
 		"-j4 -k gzip -9 {}": "crew gzip -9 {}",
 		"--shell bash -C , -n2 --header --output line -j 3 ls -l":  "crew -C , --header -n 2 --shell bash ls -l",
 		"-n3 -n4 --workdir /tmp --retries 3 --state d --replay ls": "crew -n 4 --workdir /tmp ls",
+		"-j2 --makes a --stdout-to b --workdir /tmp --makes c ls":  "crew --makes a --stdout-to b --workdir /tmp --makes c",
+		"serve --makes a --workdir /tmp ls":                        "crew serve --makes a --workdir /tmp ls",
 	} {
 		o, err := said(t, line, "")
 		require.NoError(t, err)

@@ -141,12 +141,14 @@ func (o *Options) Identity() string {
 	words := []string{"crew"}
 	if o.Do == DoServe {
 		words = append(words, DoServe)
-	} else if o.Makes.Any() { // a task is what it makes, by whatever command
-		for _, u := range o.uses {
-			if u.opt.name == "makes" || u.opt.name == "stdout-to" {
-				words = u.appendTyped(words)
-			}
+	}
+	alone := o.Makes.Any() && o.Do != DoServe // a task is what it makes, by whatever command
+	for _, u := range o.uses {
+		if n := u.opt.name; n == "makes" || n == "stdout-to" || alone && n == "workdir" {
+			words = u.appendTyped(words)
 		}
+	}
+	if alone {
 		return strings.Join(words, " ")
 	}
 	for _, name := range commandOptions {

@@ -114,6 +114,25 @@ echo '{"id":1,"exit":0}'`)
 	require.Equal(t, 100_000, c.stray.Len())
 }
 
+// What a worker has begun to make goes back to the run, which gives it another temporary name.
+func TestAFileThatAnotherRecordInterrupts(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
+if mkdir once 2>&-; then echo >go; sleep 1000; fi
+echo '{"id":1,"exit":0}'`)
+	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
+	require.NoError(t, mkfifo(c.dir+"/go"))
+	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
+	c.queue[0].Task.Makes = &task.Making{}
+	go func() {
+		_, _ = os.ReadFile(c.dir + "/go")
+		c.End(1, 2, 1, errors.New("enough"))
+	}()
+	c.run()
+	require.Equal(t, "ok||", c.show(t, 1))
+	require.Equal(t, 1, c.back[1])
+}
+
 func TestProgressResetsTheTimeout(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{Life: Life{Timeout: 200 * time.Millisecond}}, "sh", "-c", `read -r x

@@ -15,7 +15,7 @@ const (
 	queued                // in the policy
 	parked                // in the limiter
 	held                  // waiting for the tasks that it comes after
-	checking              // being looked at whether it has to run
+	checking              // being checked, since it may be up to date
 	delayed               // waiting for its next attempt
 	running               // in a slot
 	decided               // its end is being recorded; a task that ran still holds its slot

@@ -69,14 +69,16 @@ func (c *Core) explain() {
 }
 
 // explainCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
-// nothing more is read.
+// nothing more is read. It is no news that most wait for others of their key.
 func (c *Core) explainCrowd() {
 	x := &c.explainer
 	if !x.full && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
-		x.full = true
 		n, _ := c.queue.aside()
+		if x.full = true; 2*c.queue.count[held] > n {
+			return
+		}
 		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry, for --per-key or for other tasks, as many as there is room for: nothing more is read until some have run", n))
+			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", n))
 	}
 }
 

@@ -277,7 +277,7 @@ func TestManPageHasTheStates(t *testing.T) {
 }
 
 // TestSteeringKeepsTheBooks throws commands at a fed run at random: every task that
-// was accepted has one outcome, and tasks of a key run in order.
+// was accepted has one outcome, and tasks of a key are checked and run in order.
 func TestSteeringKeepsTheBooks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := feed(rapid.IntRange(1, 4).Draw(rt, "workers"))
@@ -289,9 +289,23 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 		}
 		cfg.Retry = Retry{Max: 2, Delay: time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 0.5 }}
 		order := map[string][]uint64{}
+		makes := rapid.Bool().Draw(rt, "makes")
 		s := simulate(t, cfg, 0, endless, func(s *sim) {
+			s.check = func(tk *task.Task) *task.Result {
+				for id, e := range s.core.entries {
+					refused := e.state == decided && e.slot == nil
+					require.False(t, keyed && id < tk.ID && e.task.Key == tk.Key && !refused, "task %d is checked while %d is unfinished", tk.ID, id)
+				}
+				if tk.ID%4 > 0 {
+					return nil
+				}
+				return skipped(tk)
+			}
 			s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
 				order[a.Task.Key] = append(order[a.Task.Key], a.Task.ID)
+				for _, other := range s.running {
+					require.False(t, makes && a.Task.Makes.Targets[0] == other.Task.Makes.Targets[0], "tasks %d and %d make one file", a.Task.ID, other.Task.ID)
+				}
 				if (a.Task.ID+uint64(a.Number))%3 == 0 {
 					return time.Second, task.Exit
 				}
@@ -301,11 +315,14 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 		var last, accepted uint64
 		id := func() uint64 { return rapid.Uint64Range(1, max(last, 1)).Draw(rt, "id") }
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			switch rapid.IntRange(0, 10).Draw(rt, "step") {
 			case 0, 1, 2, 3:
 				last++
 				tk := &task.Task{ID: last, Key: string(rune('a' + last%3)), Argv: []string{"x"}}
-				if last > 1 && !keyed && rapid.Bool().Draw(rt, "after") {
+				if makes {
+					tk.Makes = making(0, "", fmt.Sprint(last%5), fmt.Sprint(last%7)).Makes
+				}
+				if last > 1 && (makes || !keyed) && rapid.Bool().Draw(rt, "after") {
 					tk.After = []uint64{rapid.Uint64Range(1, last-1).Draw(rt, "first")}
 				}
 				s.add(tk)
@@ -326,13 +343,19 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 			case 9:
 				require.Equal(t, last > 0, s.where(id()).Known)
 				s.look()
+			case 10:
+				s.slow = !s.slow
 			}
 			s.sleep(time.Duration(rapid.IntRange(0, 2).Draw(rt, "pause")) * time.Second)
 		}
+		s.slow = false
 		s.ask(task.Command{Op: task.Resume})
 		s.ask(task.Command{Op: cmp.Or(task.Op(rapid.IntRange(0, 2).Draw(rt, "end")), task.Rest)})
 		require.EqualValues(t, accepted, s.wait().Stats.Finished())
 		require.Len(t, s.finished, int(accepted))
+		require.Empty(t, s.core.queue.makers.targets)
+		require.Empty(t, s.core.queue.makers.last)
+		require.Empty(t, s.core.queue.after)
 		for key, ids := range order {
 			if keyed || cfg.Queue.PerKey == 1 && !keyed && len(ids) < 2 {
 				require.True(t, slices.IsSorted(ids), "tasks of key %s ran in the order %v", key, ids)

@@ -13,8 +13,8 @@ import (
 // A task is ready once the tasks that it comes after (task.Task.After) have succeeded; if
 // one of them ends otherwise, it ends as start-failed. A task that makes files also comes
 // after the one before it of its key, however that ends, under a policy that runs these one
-// at a time: what that one makes may be what this one reads. When it is ready, it is checked
-// whether it has to run at all, and only then it is queued.
+// at a time: what that one makes may be what this one reads. Once it is ready, it is checked,
+// and queued only if it is not up to date.
 
 // makers tells the unfinished tasks that make files apart.
 type makers struct {

@@ -359,6 +359,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	for _, s := range []string{"cat <<E\n`{}`", "${{}}", "`\\`{}`", "$({}", "{}\x00", "\\\r\n{}", "<<-{}\n", "{%}={}", "a[{}]+=(b)"} {
 		f.Add(s, "%", uint8(3))
+		f.Add(strings.ReplaceAll(s, "{}", "{out}"), "", uint8(69))
 	}
 	f.Fuzz(func(t *testing.T, script, replace string, bits uint8) {
 		cfg := Config{Words: []string{script}, Replace: replace, Insert: Insert(bits & 3), Batch: bits&4 != 0, Fields: bits&8 != 0}
@@ -367,6 +368,9 @@ func FuzzTemplate(f *testing.F) {
 		}
 		if bits&32 != 0 {
 			cfg.Shell = "zsh"
+		}
+		if bits&64 != 0 {
+			cfg.Outs = []*Text{compiled(t, "{}'{1}", Config{})}
 		}
 		tm, err := New(cfg)
 		if err != nil {

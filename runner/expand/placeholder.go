@@ -255,8 +255,8 @@ func (p *piece) perRecord(v *Values) bool {
 // growth returns how many bytes more rec makes of what p stands for, at most.
 func (p *piece) growth(rec []string) int {
 	switch {
-	case p.kind == made && p.ofEach():
-		return len(p.in(&Values{Records: [][]string{rec}}, rec)) + task.TempLen
+	case p.kind == made:
+		return task.TempLen + len(p.made.in(rec))
 	case !p.ofRecord():
 		return p.room()
 	case p.kind == column && len(rec) == 1:

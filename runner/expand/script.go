@@ -325,8 +325,9 @@ const variableSize = len(`_crew1000000=${1000000} "${_crew1000000?}" `)
 // growth returns how many bytes and arguments rec adds at most to the script and its values,
 // as they run or as people see them. A script within another has its values in itself.
 func (s *script) growth(rec []string, within bool) (size, args int) {
-	quoted := 0
+	quoted, special := 0, false // whether anything has to be quoted
 	for _, c := range rec {
+		special = special || s.login && task.Quote(c) != c
 		quoted += len(c) + 3*strings.Count(c, "'") + len("'.' ")
 	}
 	reference, values := variableSize, 0
@@ -354,7 +355,12 @@ func (s *script) growth(rec []string, within bool) (size, args int) {
 		case v.piece.ofRecord():
 			values += quoted
 		case v.piece.kind == made:
-			values += v.piece.growth(rec) + quoted
+			if v.piece.ofEach() {
+				times = max(1, times)
+			}
+			name := v.piece.made.in(rec)
+			values += times * (task.TempLen + len(name) + 3*strings.Count(name, "'") + len("'' "))
+			special = special || s.login && task.Quote(name) != name
 		default:
 			size += times * v.piece.room()
 		}
@@ -362,7 +368,7 @@ func (s *script) growth(rec []string, within bool) (size, args int) {
 	switch {
 	case !s.login:
 		return size + values, args
-	case slices.ContainsFunc(rec, func(c string) bool { return task.Quote(c) != c }):
+	case special:
 		return 7 * (size + values), args
 	}
 	return 7*size + values, args

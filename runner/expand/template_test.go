@@ -181,7 +181,9 @@ func checkGrowth(t testing.TB, tm *Template, records [][]string) {
 	size := func(n int) (run, seen int) {
 		v := Values{Records: records[:n], Seq: 1<<64 - 1}
 		shown, _ := shownBy(tm, v)
-		return occupied(tm.Argv(v)), len(strings.Join(shown, " "))
+		tk := task.Task{Makes: &task.Making{Temp: strings.Repeat("t", task.TempLen)}}
+		tm.Fill(&tk, v)
+		return occupied(tk.ExecOn(1, "")), len(strings.Join(shown, " "))
 	}
 	for n := 3; n <= len(records); n++ {
 		most, words := tm.Growth(records[n-1])
@@ -203,6 +205,13 @@ func TestGrowth(t *testing.T) {
 		checkGrowth(t, must(t, Config{Words: words, Batch: true, Insert: AtEnd}), two)
 	}
 	checkGrowth(t, must(t, Config{Words: []string{"print"}, Shell: "fish", Insert: AtEnd}), all)
+	outs := []*Text{compiled(t, "{}", Config{}), compiled(t, "d'/{}{1}{/.}''.o'", Config{}), compiled(t, "'{#}"+strings.Repeat("c", 50), Config{})}
+	for _, words := range [][]string{{"x", "{out}"}, {"x", "{}:{out2}{out3}"}, {"x", "{out2}", "{out}"}, {"x {out} {out2}; y"}, {"x {out3}{}; y '{out2}'"}, {"x", "{out3}{}"},
+		{`x "{out2}"; cat <<E` + "\n{out}\nE"}, {"sh", "-c", "x {out2}; y"}, {"x; sh -c 'y {out2} {out}'"}, {"ssh", "h", "x {out2}"}} {
+		cfg := Config{Words: words, Batch: true, Insert: InPlace, Outs: outs}
+		checkGrowth(t, must(t, cfg), all)
+		checkGrowth(t, must(t, cfg), two)
+	}
 }
 
 func TestText(t *testing.T) {

@@ -47,8 +47,10 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
 				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
 			}
-			if have.add(m.Targets, name) {
+			if i := have.add(m.Targets, name); i == len(m.Targets) {
 				m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
+			} else {
+				m.Targets[i].Temp = m.Targets[i].Temp || made.Temp
 			}
 		}
 		if n = len(m.Targets) - n; f.Stdout && i == len(f.Makes)-1 && n != 1 {
@@ -70,26 +72,25 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	return &m.Making, nil
 }
 
-// names are those of targets, if they are many.
-type names map[string]bool
+// names has the indices of targets by their clean names, if there are several.
+type names map[string]int
 
-// fewTargets are compared faster than they are looked up.
-const fewTargets = 8
-
-// add reports whether a name is not among those of the targets, to which the caller adds it.
-func (n *names) add(targets []task.Target, name string) bool {
-	if len(targets) < fewTargets {
-		return !slices.ContainsFunc(targets, func(t task.Target) bool { return t.Path == name })
+// add returns the index of the target of a name. If there is none, that is the one that the
+// caller adds.
+func (n *names) add(targets []task.Target, name string) int {
+	if len(targets) == 0 {
+		return 0
 	}
 	if *n == nil {
-		*n = names{}
-		for _, t := range targets {
-			(*n)[t.Path] = true
-		}
+		*n = names{path.Clean(targets[0].Path): 0}
 	}
-	have := (*n)[name]
-	(*n)[name] = true
-	return !have
+	name = path.Clean(name)
+	i, found := (*n)[name]
+	if !found {
+		i = len(targets)
+		(*n)[name] = i
+	}
+	return i
 }
 
 // eachText is an iter.Seq of what a text is for each record of a task, or for all of them if

@@ -35,7 +35,8 @@ func (h *hasher) of(t *task.Task) identity {
 	return h.sum()
 }
 
-// ofTargets begins what is hashed for a task that makes files, and nothing else does.
+// ofTargets is the first byte of what is hashed for the files of a task. Nothing else that is
+// hashed begins with it.
 const ofTargets = 2
 
 // does returns a hash of what t does. It covers the command, in which {%} stands for any

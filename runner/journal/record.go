@@ -35,7 +35,7 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	f.Task, f.Key = t.ID, task.Bytes(task.Shorten(t.Key, maxKey))
 	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
 	b = f.Append(beginTask(b, event, t.Identity))
-	if t.Makes != nil {
+	if t.Makes != nil && r.Outcome != task.Cancelled { // a task can be cancelled while it is checked, which sets its stamp
 		b = appendStamp(b, t.Makes.Stamp)
 	}
 	return b

@@ -71,14 +71,15 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	return t, nil
 }
 
-// making sets what is known of a task that makes files. Whether that is done is for the check
-// to say when it is ready. What a kill or a power cut leaves does not mislead that:
-//   - A start is recorded, and no end: the task runs again, whether its target is new or not.
-//   - An end is recorded, which is done once the target has its name, but a power cut has taken
-//     that away: what is there last changed before Stamp.Since.
-//   - The target is new, but a power cut took even the start, which is not synced: the file is
-//     whole. If a former end is recorded, its stamp is not the one of now; otherwise the times
-//     decide, as for any file that the journal does not know.
+// making sets what is known of a task that makes files. The check says later whether it is
+// done. A kill or a power cut may lose some of what a task did, but a file that is not the one
+// wanted is noticed:
+//   - It has begun, and its end is not recorded: it is made again.
+//   - Its end is recorded, which is done after the target got its name, but a power cut has
+//     undone the latter: the target last changed before Stamp.Since.
+//   - The target is new, but its start is not recorded, which is done before: that, too, is
+//     from a power cut. The target was synced before it got its name, so it is whole, and it
+//     is taken for what the record has of it: a former stamp that is not that of now, or none.
 func (s *Source) making(t *task.Task, e *entry) (err error) {
 	j, m := s.journal, t.Makes
 	t.Identity, t.Attempts = e.id, int(e.attempts)

@@ -7,8 +7,8 @@ import (
 )
 
 // Making says which files a task makes, and from what. Its last fields are set by the check,
-// before the task is queued, and by its attempts, before they start. Whoever the run tells
-// of the task or the attempt afterwards may read them.
+// before the task is queued, and by its attempts, before they start. Sinks and recorders may
+// read them once an attempt has started or the check has ended the task.
 type Making struct {
 	Targets []Target
 	Reads   []string // what it is made from; like a target, in the task's directory

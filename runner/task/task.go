@@ -205,6 +205,12 @@ func (t *Task) Size() int {
 	if t.Block != nil {
 		n += cap(t.Block.Text)
 	}
+	if t.Makes != nil { // what it reads are its records, or few
+		n += fixed/2 + 2*word*len(t.Marks)
+		for _, target := range t.Makes.Targets {
+			n += 2*word + len(target.Path)
+		}
+	}
 	for _, r := range t.Records {
 		n += word * (len(r) + 1)
 		for _, c := range r {

@@ -50,6 +50,7 @@ func TestSizeFollowsWhatATaskHolds(t *testing.T) {
 		{Argv: []string{strings.Repeat("x", 1<<20)}}, {Stdin: make([]byte, 1<<20)}, {Object: strings.Repeat("x", 1<<20)},
 		{Records: [][]string{{strings.Repeat("x", 1<<20)}}}, {Tag: strings.Repeat("x", 1<<20)}, {Key: strings.Repeat("x", 1<<20)},
 		{Records: make([][]string, 1<<16)}, {Block: &Block{Text: make([]byte, 10, 1<<20)}},
+		{Makes: &Making{Targets: []Target{{Path: strings.Repeat("x", 1<<20-256)}}}},
 	} {
 		require.InDelta(t, 1<<20, large.Size()-small.Size(), 100)
 	}
