@@ -1,9 +1,7 @@
 package target
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -192,20 +190,4 @@ func remote(kind int64) bool {
 		return true
 	}
 	return false
-}
-
-// remove removes what has a name, if anything has.
-func remove(path string) {
-	err := again(func() error { return unix.Unlink(path) })
-	if err != unix.EISDIR && err != unix.EPERM || os.RemoveAll(path) == nil {
-		return
-	}
-	// Its owner may have to make directories in it writable first.
-	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, _ error) error {
-		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(path)
 }

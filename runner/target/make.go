@@ -136,6 +136,10 @@ func (f *Files) replaceable(name, path string) error {
 		}
 		return isDirectory(name)
 	}
+	return isSpecial(name)
+}
+
+func isSpecial(name string) error {
 	return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
 }
 
@@ -206,6 +210,8 @@ func (f *Files) keep(w *work) error {
 			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
 		case isDir(&o.st) && !f.cfg.Directories:
 			return isDirectory(o.name)
+		case !isDir(&o.st) && o.st.Mode&unix.S_IFMT != unix.S_IFREG && o.st.Mode&unix.S_IFMT != unix.S_IFLNK:
+			return isSpecial(o.name)
 		}
 	}
 	for _, o := range w.outs {

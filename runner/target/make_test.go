@@ -251,7 +251,8 @@ func TestLinks(t *testing.T) {
 
 	a = begin(t, New(plain), making("pipe"))
 	require.NoError(t, unix.Mkfifo(a.temp("pipe"), 0o666))
-	a.ok()
+	a.fails("pipe cannot be made: it is a device, a pipe or a socket")
+	require.NoError(t, unix.Mkfifo("pipe", 0o666))
 	require.NoError(t, os.Symlink("pipe", "stdout"))
 	for _, name := range []string{"pipe", "stdout"} {
 		require.Equal(t, name+" cannot be made: it is a device, a pipe or a socket", refused(t, New(plain), making(name)))
@@ -450,4 +451,20 @@ func TestSynced(t *testing.T) {
 	require.Zero(t, dirty("file"))
 	begin(t, New(journal), making("dir")).tree("dir", "x").ok()
 	require.Zero(t, dirty("dir/sub/file"))
+}
+
+// What is mounted in a directory that a task was making is not part of it.
+func TestMounts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "precious/file", "")
+	f := New(journal)
+	a := begin(t, f, making("root"))
+	mounted := filepath.Join(a.temp("root"), "dev")
+	require.NoError(t, os.MkdirAll(mounted, 0o777))
+	if err := unix.Mount("precious", mounted, "", unix.MS_BIND, ""); err != nil {
+		t.Skip("it takes a right to mount: ", err)
+	}
+	defer func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) }()
+	f.End(&task.Result{Task: a.Task, Attempt: a.Number, Outcome: task.Exit})
+	require.FileExists(t, "precious/file")
 }
