@@ -55,7 +55,7 @@ func (p *process) pipes() error {
 	m := p.attempt.Task.Makes
 	toFile := m != nil && m.Stdout
 	if toFile {
-		if err := p.openTarget(m); err != nil {
+		if err := p.openTarget(); err != nil {
 			return err
 		}
 	}
@@ -74,14 +74,23 @@ func (p *process) pipes() error {
 	return p.pipe(2, &p.err.fd)
 }
 
+// target returns the file that is the child's stdout, or "".
+func (p *process) target() string {
+	t := p.attempt.Task
+	if t.Makes == nil || !t.Makes.Stdout {
+		return ""
+	}
+	return t.PathIn(p.local.cfg.Dir, t.Makes.TempName(t.Makes.Targets[len(t.Makes.Targets)-1].Path))
+}
+
 // openTarget makes the file that is the child's stdout.
-func (p *process) openTarget(m *task.Making) error {
-	name := p.attempt.Task.PathIn(p.local.cfg.Dir, m.TempName(m.Targets[len(m.Targets)-1].Path))
+func (p *process) openTarget() error {
+	name := p.target()
 	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o666)
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
 	}
-	p.child[1], p.target = uintptr(fd), name
+	p.child[1] = uintptr(fd)
 	return nil
 }
 

@@ -36,11 +36,10 @@ type process struct {
 	pidfd    int           // readable once the leader has exited; -1 if it is not open
 	wait     time.Duration // how long the next poll waits; negative for ever
 	deadline time.Time     // when to give up reading, once the leader has exited
-	killed   bool          // the processes that the leader left behind have been killed
 	files    int64         // what the attempt took from local.room
-	leaked   bool
 	fault    error
-	target   string // the file that is its stdout; "" for none; not changed once it has started
+	killed   bool // the processes that the leader left behind have been killed
+	leaked   bool
 
 	stopped bool         // the user knows that it stopped; for the guardian's timer
 	heard   atomic.Int64 // what Local.Clock showed when it last wrote, or started; with Config.Idle
@@ -48,11 +47,11 @@ type process struct {
 	// state shared with the goroutines that signal the process
 
 	mu      sync.Mutex
-	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
 	size    winSize      // of its terminals; 0 without
-	written int64        // how long target was when silence was last asked for
+	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
 	reaped  bool         // the ID may belong to another process: never signal it again
 	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
+	written int64        // how long the file that is its stdout was when silence was last asked for
 }
 
 // unpin releases the pin, if there is one.

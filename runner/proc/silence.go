@@ -40,7 +40,7 @@ func (p *process) silence() time.Duration {
 	now, _ := p.local.Clock.Now()
 	silent := now - time.Duration(p.heard.Load())
 	var st unix.Stat_t
-	if p.target != "" && unix.Stat(p.target, &st) == nil && st.Size != p.written {
+	if file := p.target(); file != "" && unix.Stat(file, &st) == nil && st.Size != p.written {
 		p.written = st.Size
 		silent = min(silent, max(0, time.Since(time.Unix(st.Mtim.Unix()))))
 	}
