@@ -174,6 +174,8 @@ func TestLogOfOtherTasks(t *testing.T) {
 		2: {Known: true, Blocking: &task.Blocking{By: task.BySlots, Tasks: 1}},
 		3: {Known: true, Held: 2}, 4: {Known: true, Outcome: task.OK}, 5: {Known: true},
 	}
+	var answers []<-chan error
+	var wants []string
 	for id, want := range map[uint64]string{
 		1: "there is no task 1 yet", 2: "task 2 does not run: 1 task waits for a worker",
 		3: "task 3 has ended, and its output is shown once task 2 has ended", 4: "task 4 has ended, and its output was shown",
@@ -182,9 +184,12 @@ func TestLogOfOtherTasks(t *testing.T) {
 			if follow && id == 2 {
 				continue // it waits
 			}
-			_, err := r.ask(Request{Op: "log", Tasks: []uint64{id}, Follow: follow})
-			require.ErrorContains(t, err, want)
+			_, answer := r.call(Request{Op: "log", Tasks: []uint64{id}, Follow: follow})
+			answers, wants = append(answers, answer), append(wants, want)
 		}
+	}
+	for i, answer := range answers { // each takes a moment
+		require.ErrorContains(t, <-answer, wants[i])
 	}
 	replies, err := r.ask(Request{Op: "log", Tasks: []uint64{5}})
 	require.NoError(t, err)
