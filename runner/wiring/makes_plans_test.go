@@ -76,7 +76,7 @@ func makePlans() (plans []makePlan) {
 	}
 	if !crewtest.Soaking() {
 		rand.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-		plans = plans[:6]
+		plans = plans[:4]
 	}
 	return plans
 }
