@@ -32,7 +32,7 @@ if [ -z "${DIR:-}" ]; then
 	trap 'rm -rf "$DIR"' EXIT
 fi
 mkdir -p "$DIR"
-for name in floor gate meter; do
+for name in floor gate meter stats; do
 	gcc -O2 -static -pthread -o "$DIR/$name" "$here/$name.c" || exit
 done
 gcc -O2 -nostdlib -static -o "$DIR/noop" "$here/noop.c" || exit
@@ -271,4 +271,26 @@ if row "sleepers"; then
 	measure "sleepers" "$((ROUNDS / 2 + 1))"
 	line "-j1000 sleepers, seconds" crew xargs wall le 1.05
 	limit "-j1000 sleepers" crew memory 80
+fi
+
+if row "up to date"; then
+	mkdir -p up-in up-out
+	seq -f 'up-in/%.0f.c' "$many" >up.list
+	xargs touch <up.list
+	sed 's,-in/\(.*\)c$,-out/\1o,' up.list | xargs touch
+	tool crew "$many" up.list "meter crew -q --makes 'up-out/{/.}.o' cp {} {out}"
+	tool journal "$many" up.list "meter crew -q --state up.state --makes 'up-out/{/.}.o' cp {} {out}"
+	tool stats "$many" up.list "meter ./stats"
+	measure "up to date" 1
+	measure "up to date" "$ROUNDS"
+	line "up to date" crew stats rate ge 0.36
+	line "up to date, with --state" journal stats rate ge 0.36
+fi
+
+if row "made files"; then
+	mkdir -p made
+	tool crew "$few" "in.$few" "meter crew -j2 -q --always-make --makes made/{} 'echo {} > {out}'"
+	tool shell "$few" "in.$few" "meter crew -j2 -q 'echo {} > made/{}.tmp && mv made/{}.tmp made/{}'"
+	measure "made files" "$ROUNDS"
+	line "made files (without a sync)" crew shell rate ge 1
 fi
