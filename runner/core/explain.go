@@ -269,7 +269,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 		b.By, b.None = task.ByCheck, false
 	case e.state == held:
 		b.By = task.ByAfter
-		for _, id := range e.task.After {
+		for _, id := range e.task.Terms().After {
 			if b.ID == 0 && c.entries[id] != nil {
 				b.ID = id
 			}

@@ -31,7 +31,7 @@ func numbered(ids ...uint64) (list []*task.Task) {
 }
 
 func after(t *task.Task, ids ...uint64) *task.Task {
-	t.After = ids
+	t.Asked = &task.Terms{After: ids}
 	return t
 }
 
@@ -323,7 +323,7 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 					tk.Makes = making(0, "", fmt.Sprint(last%5), fmt.Sprint(last%7)).Makes
 				}
 				if last > 1 && (makes || !keyed) && rapid.Bool().Draw(rt, "after") {
-					tk.After = []uint64{rapid.Uint64Range(1, last-1).Draw(rt, "first")}
+					after(tk, rapid.Uint64Range(1, last-1).Draw(rt, "first"))
 				}
 				s.add(tk)
 				accepted++

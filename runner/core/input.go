@@ -186,7 +186,7 @@ func (c *Core) add(tasks []*task.Task) error {
 		if t.ID <= last {
 			panic(fmt.Sprintf("internal error: task %d added after task %d", t.ID, last))
 		}
-		for _, id := range t.After {
+		for _, id := range t.Terms().After {
 			if id == 0 || id >= t.ID {
 				return fmt.Errorf("no task %d came before, which task %d could come after", id, t.ID)
 			}

@@ -10,7 +10,7 @@ import (
 	"crew/runner/task"
 )
 
-// A task is ready once the tasks that it comes after (task.Task.After) have succeeded; if
+// A task is ready once the tasks that it comes after (task.Terms.After) have succeeded; if
 // one of them ends otherwise, it ends as start-failed. A task that makes files also comes
 // after the one before it of its key, however that ends, under a policy that runs these one
 // at a time: what that one makes may be what this one reads. Once it is ready, it is checked,
@@ -61,7 +61,7 @@ func (m *makers) release(t *task.Task) {
 // holds reports whether a task has to wait for others. The error is that it waits in vain,
 // or makes what another one makes.
 func (q *queue) holds(e *entry) (bool, error) {
-	for _, id := range e.task.After {
+	for _, id := range e.task.Terms().After {
 		if q.entries[id] != nil {
 			q.follow(e, id)
 		} else if was, ok := q.memory.tasks[id]; ok {
@@ -137,7 +137,7 @@ func (c *Core) goOn(e *entry, o task.Outcome) {
 	for _, next := range waiting {
 		switch {
 		case next.state != held: // it is refused
-		case !o.Succeeded() && slices.Contains(next.task.After, id):
+		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
 			c.refuse(next, inVain(id, o))
 		case next.behind == id && behind > 0:
 			next.behind = behind

@@ -82,7 +82,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 	want := []*task.Task{
 		{ID: 3, Argv: []string{"x", "\xfe", "é\x00\u2028<", ""}, Bare: true, Env: env, Dir: "/\xfd", Key: "k\xff"},
 		{ID: 7, Argv: []string{"sh", "-c", "echo"}, Shell: true, Env: []string{"B=\x80"}, Stdin: []byte{}, Protocol: task.JSONProtocol, Cost: -3,
-			Timeout: -time.Second, After: []uint64{3}, Records: [][]string{{"a", "\xff"}, {}}, Object: `{"a":1}`, Tag: "t{%}\xff",
+			Timeout: -time.Second, Asked: &task.Terms{After: []uint64{3}}, Records: [][]string{{"a", "\xff"}, {}}, Object: `{"a":1}`, Tag: "t{%}\xff",
 			Marks: []task.Mark{{Word: task.InTag, Off: 1}, {Word: 2, Off: 0}}},
 		{ID: 8, Err: errors.New("no such column"), Stdin: []byte("in\xff")},
 		{ID: 9, Argv: []string{"y"}, Bare: true, Env: env},

@@ -66,7 +66,7 @@ func (w *words) UnmarshalJSON(text []byte) error {
 func specOf(t *task.Task) *spec {
 	s := &spec{
 		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
-		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, After: t.After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
+		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, After: t.Terms().After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
 		s.Env = t.Env
@@ -93,8 +93,11 @@ func specOf(t *task.Task) *spec {
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
-	t.Dir, t.Key, t.Cost, t.Timeout, t.After = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.After
+	t.Dir, t.Key, t.Cost, t.Timeout = string(s.Dir), string(s.Key), s.Cost, s.Timeout
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
+	if len(s.After) > 0 {
+		t.Asked = &task.Terms{After: s.After}
+	}
 	if s.Stdin != nil {
 		t.Stdin = []byte(*s.Stdin)
 	}

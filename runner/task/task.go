@@ -59,7 +59,7 @@ type Task struct {
 	Cost      int64         // weight for the policy; less than 1 counts as 1
 	Timeout   time.Duration // of one attempt; 0 is the run's, negative is none
 	KillAfter time.Duration // from asking an attempt to end to killing it; 0 is the run's
-	After     []uint64      // tasks that must have succeeded first
+	Asked     *Terms        // on which terms it starts; nil for none
 	Origin    *Origin       // the attempt of another run that it carries out; nil for none
 
 	// how to show it
@@ -69,6 +69,24 @@ type Task struct {
 	Tag     string     // prefix of its output lines
 	Marks   []Mark     // each {%} and {host} in Tag and then in Argv and Exec; those of one word in order
 	Err     error      // why it cannot be run at all; it finishes as StartFailed
+}
+
+// Terms say when a task may start, and what its user calls it.
+type Terms struct {
+	After []uint64  // tasks that must have succeeded first
+	At    time.Time // not before this time, by the machine's clock; zero for any time
+	Held  bool      // not before it is released
+	Rank  int64     // tasks of a lower rank start first; 0 unless somebody moved the task
+	Name  string    // by which later tasks can come after it; "" for none
+	Note  string    // what its user says of it; "" for nothing
+}
+
+// Terms returns the task's terms, which are zero if it has none.
+func (t *Task) Terms() Terms {
+	if t.Asked == nil {
+		return Terms{}
+	}
+	return *t.Asked
 }
 
 // Attempts are attempts at a task, as Result has them.
@@ -104,7 +122,10 @@ const (
 func (t *Task) Again(id uint64, last int) *Task {
 	again := *t
 	again.ID, again.Attempts = id, last
-	again.Done, again.Known, again.After, again.Failures = nil, nil, nil, 0
+	again.Done, again.Known, again.Asked, again.Failures = nil, nil, nil, 0
+	if note := t.Terms().Note; note != "" {
+		again.Asked = &Terms{Note: note}
+	}
 	if t.Makes != nil {
 		makes := *t.Makes
 		makes.Known, makes.Done = KnownUnmade, nil

@@ -237,7 +237,9 @@ func (f *feed) tasks(x *addition) (list []*task.Task, err error) {
 		}
 	}
 	for _, t := range list {
-		t.After = x.After
+		if len(x.After) > 0 {
+			t.Asked = &task.Terms{After: x.After}
+		}
 		if x.Key != nil {
 			t.Key = string(*x.Key)
 		}
