@@ -19,7 +19,7 @@ func (d *Delay) Push(id uint64, at time.Time) {
 		d.base = at
 	}
 	d.pushed++
-	d.queue.put(id, at, int64(at.Sub(d.base)), d.pushed)
+	*d.queue.put(id, int64(at.Sub(d.base)), d.pushed) = at
 }
 
 // Due removes and returns the ID that is due first, if it is due at now. IDs due

@@ -8,7 +8,7 @@ type fifo struct {
 }
 
 func (p *fifo) Push(it Item) bool {
-	p.queue.push(it)
+	*p.queue.push() = it
 	return true
 }
 
@@ -19,11 +19,13 @@ func (p *fifo) Ready() int {
 	return p.emptiest()
 }
 
-func (p *fifo) Pop(slot int) (Item, bool) {
+func (p *fifo) Pop(slot int) (it Item, ok bool) {
 	if p.queue.n == 0 || !p.take(slot) {
-		return Item{}, false
+		return it, false
 	}
-	return p.queue.pop(), true
+	it = *p.queue.at(0)
+	p.queue.drop()
+	return it, true
 }
 
 // Remove takes O(1) for the oldest item and O(n) for the newest. An index would

@@ -86,7 +86,7 @@ func (p *keyed) Push(it Item) bool {
 		delete(p.awaited, it.ID)
 		c.awaited = 0
 	}
-	p.insert(&c.queue, it)
+	p.insert(&c.queue, &it)
 	p.refresh(c)
 	return true
 }
@@ -96,13 +96,14 @@ func (p *keyed) Ready() int {
 	return p.emptiest()
 }
 
-func (p *keyed) Pop(slot int) (Item, bool) {
+func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	p.settle()
 	if !p.take(slot) {
-		return Item{}, false
+		return it, false
 	}
 	c := p.ready[slot].min()
-	it := p.cut(&c.queue, c.queue.head)
+	it = *p.first(&c.queue)
+	p.cut(&c.queue, c.queue.head)
 	c.running = true
 	p.refresh(c)
 	return it, true

@@ -11,7 +11,7 @@ type longestFirst struct {
 }
 
 func (p *longestFirst) Push(it Item) bool {
-	p.queue.put(it.ID, it, -it.Cost, int64(it.ID))
+	*p.queue.put(it.ID, -it.Cost, int64(it.ID)) = it
 	return true
 }
 
@@ -22,11 +22,11 @@ func (p *longestFirst) Ready() int {
 	return p.emptiest()
 }
 
-func (p *longestFirst) Pop(slot int) (Item, bool) {
+func (p *longestFirst) Pop(slot int) (it Item, ok bool) {
 	if p.queue.len() == 0 || !p.take(slot) {
-		return Item{}, false
+		return it, false
 	}
-	it := p.queue.min().value
+	it = p.queue.min().value
 	p.queue.remove(it.ID)
 	return it, true
 }

@@ -47,7 +47,7 @@ type pool struct {
 }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
-func weight(it Item) int64 { return min(max(it.Cost, 1), 1<<40) }
+func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
 
 // refresh updates the heaps after anything about st has changed.
 func (p *pool) refresh(st *station) {
@@ -72,7 +72,7 @@ func (p *pool) requeue(st *station) {
 	}
 }
 
-func (p *pool) push(it Item) {
+func (p *pool) push(it *Item) {
 	p.n++
 	if p.load.len() == 0 || p.apart.n > 0 {
 		p.policy.add(&p.apart, it)
@@ -86,18 +86,19 @@ func (p *pool) push(it Item) {
 }
 
 // pop takes an item for st, which has free capacity.
-func (p *pool) pop(st *station) (Item, bool) {
+func (p *pool) pop(st *station) (it Item, ok bool) {
 	if p.n == 0 {
-		return Item{}, false
+		return it, false
 	}
 	i := st.queue.head
 	if i == 0 {
 		i = p.oldest()
 	}
-	it, from := p.cut(i)
+	it = p.policy.nodes[i].Item
+	from := p.cut(i)
 	p.policy.take(st.id)
 	p.held++
-	st.running += weight(it)
+	st.running += weight(&it)
 	if from != nil && from != st {
 		p.requeue(from)
 	}
@@ -116,21 +117,22 @@ func (p *pool) oldest() int32 {
 
 // cut removes the queued item of node i. It returns the station the item was
 // assigned to, if any, which the caller has to requeue.
-func (p *pool) cut(i int32) (Item, *station) {
+func (p *pool) cut(i int32) *station {
 	p.n--
-	owner := p.policy.nodes[i].owner
-	if owner == 0 {
-		return p.policy.cut(&p.apart, i), nil
+	n := &p.policy.nodes[i]
+	if n.owner == 0 {
+		p.policy.cut(&p.apart, i)
+		return nil
 	}
-	st := p.policy.stations[owner]
-	it := p.policy.cut(&st.queue, i)
-	st.queued -= weight(it)
-	return it, st
+	st := p.policy.stations[n.owner]
+	st.queued -= weight(&n.Item)
+	p.policy.cut(&st.queue, i)
+	return st
 }
 
 // remove removes the queued item of node i.
 func (p *pool) remove(i int32) {
-	if _, st := p.cut(i); st != nil {
+	if st := p.cut(i); st != nil {
 		p.requeue(st)
 	}
 }
@@ -149,7 +151,9 @@ func (p *pool) leave(st *station) {
 	p.idle.remove(&st.idle)
 	st.queued = 0
 	for st.queue.n > 0 {
+		it := *p.policy.first(&st.queue)
+		p.policy.cut(&st.queue, st.queue.head)
 		p.n--
-		p.push(p.policy.cut(&st.queue, st.queue.head))
+		p.push(&it)
 	}
 }

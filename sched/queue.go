@@ -10,25 +10,28 @@ type ring[T any] struct {
 
 func (r *ring[T]) at(i int) *T { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
 
-func (r *ring[T]) push(x T) {
+// push appends an element, for the caller to set.
+func (r *ring[T]) push() *T {
 	if r.n == len(r.buf) {
-		buf := make([]T, max(16, 2*r.n))
-		for i := range r.n {
-			buf[i] = *r.at(i)
-		}
-		r.buf, r.head = buf, 0
+		r.grow()
 	}
 	r.n++
-	*r.at(r.n - 1) = x
+	return r.at(r.n - 1)
 }
 
-func (r *ring[T]) pop() T {
-	var zero T
-	x := *r.at(0)
-	*r.at(0) = zero
+func (r *ring[T]) grow() {
+	buf := make([]T, max(16, 2*r.n))
+	for i := range r.n {
+		buf[i] = *r.at(i)
+	}
+	r.buf, r.head = buf, 0
+}
+
+// drop removes the oldest element.
+func (r *ring[T]) drop() {
+	*r.at(0) = *new(T)
 	r.head = (r.head + 1) & (len(r.buf) - 1)
 	r.n--
-	return x
 }
 
 // cut removes element i. The elements before it move up by one.
@@ -36,7 +39,7 @@ func (r *ring[T]) cut(i int) {
 	for ; i > 0; i-- {
 		*r.at(i) = *r.at(i - 1)
 	}
-	r.pop()
+	r.drop()
 }
 
 // priorityQueue holds values by ID and orders them by rank, lowest first, and
@@ -57,15 +60,16 @@ func newPriorityQueue[T any]() priorityQueue[T] {
 	return priorityQueue[T]{where: map[uint64]*queued[T]{}}
 }
 
-// put adds a value, or replaces the one with that ID.
-func (q *priorityQueue[T]) put(id uint64, v T, rank, tie int64) {
+// put adds a value, for the caller to set, or replaces the one with that ID.
+func (q *priorityQueue[T]) put(id uint64, rank, tie int64) *T {
 	e := q.where[id]
 	if e == nil {
 		e = q.spare.take()
 		q.where[id] = e
 	}
-	e.id, e.value = id, v
+	e.id = id
 	q.update(e, &e.pos, rank, tie)
+	return &e.value
 }
 
 // remove removes a value and reports whether it was in.

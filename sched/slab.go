@@ -31,7 +31,7 @@ func (s *slab) Len() int { return s.n }
 
 // put puts an item into l behind node at, or first if at is 0, and returns its
 // node.
-func (s *slab) put(l *list, it Item, at int32) int32 {
+func (s *slab) put(l *list, it *Item, at int32) int32 {
 	i := s.unused
 	if i != 0 {
 		s.unused = s.nodes[i].next
@@ -51,7 +51,8 @@ func (s *slab) put(l *list, it Item, at int32) int32 {
 	} else {
 		l.tail = i
 	}
-	s.nodes[i] = node{Item: it, next: next, prev: at}
+	n := &s.nodes[i]
+	n.Item, n.next, n.prev, n.owner = *it, next, at, 0
 	l.n++
 	s.n++
 	if s.where != nil {
@@ -61,11 +62,11 @@ func (s *slab) put(l *list, it Item, at int32) int32 {
 }
 
 // add appends an item to l and returns its node.
-func (s *slab) add(l *list, it Item) int32 { return s.put(l, it, l.tail) }
+func (s *slab) add(l *list, it *Item) int32 { return s.put(l, it, l.tail) }
 
 // insert inserts an item into l, which is in order of ID. At the front and at
 // the back, the usual cases, this takes O(1).
-func (s *slab) insert(l *list, it Item) {
+func (s *slab) insert(l *list, it *Item) {
 	at := l.tail
 	if at != 0 && s.nodes[l.head].ID > it.ID {
 		at = 0
@@ -76,8 +77,8 @@ func (s *slab) insert(l *list, it Item) {
 	s.put(l, it, at)
 }
 
-// cut removes node i from l and returns its item.
-func (s *slab) cut(l *list, i int32) Item {
+// cut removes node i from l.
+func (s *slab) cut(l *list, i int32) {
 	n := &s.nodes[i]
 	if n.prev != 0 {
 		s.nodes[n.prev].next = n.next
@@ -95,8 +96,8 @@ func (s *slab) cut(l *list, i int32) Item {
 	if s.where != nil {
 		delete(s.where, n.ID)
 	}
-	return n.Item
 }
 
-// first returns the first item of l, which must not be empty.
-func (s *slab) first(l *list) Item { return s.nodes[l.head].Item }
+// first returns the first item of l, which must not be empty. The pointer is valid
+// until the slab changes.
+func (s *slab) first(l *list) *Item { return &s.nodes[l.head].Item }

@@ -105,7 +105,7 @@ func (p *byTopic) Push(it Item) bool {
 	if t == nil {
 		return false
 	}
-	t.push(it)
+	t.push(&it)
 	p.extend(t)
 	p.refresh(t)
 	p.meetClaims()
@@ -142,7 +142,7 @@ func (p *byTopic) Done(slot int, it Item, again bool) {
 	st := p.stations[slot]
 	t := st.team
 	p.slots.Done(slot, it, again)
-	st.running -= weight(it)
+	st.running -= weight(&it)
 	if t == nil {
 		return
 	}
@@ -260,7 +260,7 @@ func (p *byTopic) claimed() bool {
 			return true
 		}
 		t.needy = false
-		p.needy.pop()
+		p.needy.drop()
 	}
 	return false
 }
@@ -289,7 +289,7 @@ func (p *byTopic) refresh(t *team) {
 	}
 	if t.needs() && !t.needy {
 		t.needy = true
-		p.needy.push(t)
+		*p.needy.push() = t
 	}
 	if !p.auto || t == p.spare {
 		return
