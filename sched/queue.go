@@ -1,5 +1,10 @@
 package sched
 
+import (
+	"cmp"
+	"slices"
+)
+
 // ring is a queue in a circular buffer that doubles when it is full. The zero
 // ring is empty.
 type ring[T any] struct {
@@ -41,6 +46,25 @@ func (r *ring[T]) cut(i int) {
 	}
 	r.drop()
 }
+
+// byRank holds a value for each of several ranks, the lowest rank first.
+type byRank[T any] []ofRank[T]
+
+type ofRank[T any] struct {
+	rank int64
+	x    T
+}
+
+// find returns the index of a rank and true, or where to insert it and false.
+func (r byRank[T]) find(rank int64) (int, bool) {
+	return slices.BinarySearchFunc(r, rank, func(e ofRank[T], rank int64) int { return cmp.Compare(e.rank, rank) })
+}
+
+func (r *byRank[T]) insert(i int, rank int64, x T) {
+	*r = slices.Insert(*r, i, ofRank[T]{rank, x})
+}
+
+func (r *byRank[T]) delete(i int) { *r = slices.Delete(*r, i, i+1) }
 
 // priorityQueue holds values by ID and orders them by rank, lowest first, and
 // values of equal rank by tie. newPriorityQueue makes one.

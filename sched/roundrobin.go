@@ -7,8 +7,9 @@ import (
 
 // roundRobin is deterministic: item i belongs to slot (i-1) mod N of the N slots,
 // counted from 0 in ascending order of ID, and waits for it even if others are
-// idle. A retried item goes to the same slot. After slots have joined or left,
-// the queued items are dealt anew by the same formula, in order of ID.
+// idle. A slot takes its items in order of rank and then of Push. A retried item
+// goes to the same slot. After slots have joined or left, the queued items are
+// dealt anew by the same formula, those of each rank in order of ID.
 type roundRobin struct {
 	slots
 	slab
