@@ -100,7 +100,7 @@ type Config struct {
 func New(cfg Config) (Policy, error) {
 	switch cfg.Name {
 	case "fifo":
-		return &fifo{slots: newSlots()}, nil
+		return newFIFO(), nil
 	case "longest-first":
 		return &longestFirst{slots: newSlots(), queue: newPriorityQueue[Item]()}, nil
 	case "round-robin":
