@@ -5,7 +5,7 @@ type station struct {
 	id      int
 	team    *team // nil if the slot is not in
 	cap     int64 // of the slot when it joined
-	queue   list  // items assigned to it
+	queue   list  // items assigned to it, all of rank 0
 	queued  int64 // cost of those
 	running int64 // cost of the items it holds
 
@@ -36,14 +36,20 @@ func (st *station) rank(cost int64) (rank, tie int64) {
 // join that list until it is empty, and the stations take from it in order. So
 // the queue of a pool whose only station comes and goes is not dealt anew each
 // time.
+//
+// Only items of rank 0 are assigned to stations. Every station takes those of lower
+// ranks first, and those of higher ranks once no others are queued, in order of rank
+// and then of push.
 type pool struct {
 	policy  *byTopic
 	load    heap[*station] // all stations, the least outstanding first
 	backlog heap[*station] // those with a queue, the heaviest first
 	idle    heap[*station] // those with free capacity, the one with the least cost running first
-	apart   list
-	n       int // queued items
-	held    int // items that its stations hold
+	ahead   list           // items of ranks below 0
+	apart   list           // items of rank 0 without a station
+	behind  list           // items of ranks above 0
+	n       int            // queued items
+	held    int            // items that its stations hold
 }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
@@ -74,8 +80,8 @@ func (p *pool) requeue(st *station) {
 
 func (p *pool) push(it *Item) {
 	p.n++
-	if p.load.len() == 0 || p.apart.n > 0 {
-		p.policy.add(&p.apart, it)
+	if it.Rank != 0 || p.load.len() == 0 || p.apart.n > 0 {
+		p.policy.add(p.unassigned(it.Rank), it)
 		return
 	}
 	st := p.load.min()
@@ -91,7 +97,7 @@ func (p *pool) pop(st *station) (it Item, ok bool) {
 		return it, false
 	}
 	i := st.queue.head
-	if i == 0 {
+	if i == 0 || p.ahead.n > 0 {
 		i = p.oldest()
 	}
 	it = p.policy.nodes[i].Item
@@ -106,13 +112,29 @@ func (p *pool) pop(st *station) (it Item, ok bool) {
 	return it, true
 }
 
-// oldest returns the first node of the list apart, or else of the heaviest queue.
-// Something must be queued.
-func (p *pool) oldest() int32 {
-	if p.apart.n > 0 {
-		return p.apart.head
+// unassigned returns the list for the items of a rank that have no station.
+func (p *pool) unassigned(rank int64) *list {
+	switch {
+	case rank < 0:
+		return &p.ahead
+	case rank > 0:
+		return &p.behind
 	}
-	return p.backlog.min().queue.head
+	return &p.apart
+}
+
+// oldest returns the node that a station with an empty queue takes: of rank 0, the
+// first of the list apart, or else of the heaviest queue. Something must be queued.
+func (p *pool) oldest() int32 {
+	switch {
+	case p.ahead.n > 0:
+		return p.ahead.head
+	case p.apart.n > 0:
+		return p.apart.head
+	case p.backlog.len() > 0:
+		return p.backlog.min().queue.head
+	}
+	return p.behind.head
 }
 
 // cut removes the queued item of node i. It returns the station the item was
@@ -121,7 +143,7 @@ func (p *pool) cut(i int32) *station {
 	p.n--
 	n := &p.policy.nodes[i]
 	if n.owner == 0 {
-		p.policy.cut(&p.apart, i)
+		p.policy.cut(p.unassigned(n.Rank), i)
 		return nil
 	}
 	st := p.policy.stations[n.owner]
