@@ -7,12 +7,13 @@ import (
 )
 
 // carousel keeps a policy busy with 64 slots and 10,000 queued items: each turn
-// pushes an item, ends one and starts one.
+// pushes an item, ends one and starts one. As core does, it takes only the ID of
+// what Pop returns.
 type carousel struct {
 	p     Policy
 	key   func(id uint64) uint64
 	id    uint64
-	holds [65]Item
+	holds [65]uint64
 }
 
 const (
@@ -21,9 +22,14 @@ const (
 	benchKeys   = 1000
 )
 
+func (c *carousel) item(id uint64) Item {
+	key := c.key(id)
+	return Item{ID: id, Key: key, Place: key, Cost: int64(id%7) + 1}
+}
+
 func (c *carousel) push() {
 	c.id++
-	c.p.Push(Item{ID: c.id, Key: c.key(c.id), Place: c.key(c.id), Cost: int64(c.id%7) + 1})
+	c.p.Push(c.item(c.id))
 }
 
 func (c *carousel) start() int {
@@ -31,7 +37,8 @@ func (c *carousel) start() int {
 	if w == 0 {
 		return 0
 	}
-	c.holds[w], _ = c.p.Pop(w)
+	it, _ := c.p.Pop(w)
+	c.holds[w] = it.ID
 	return w
 }
 
@@ -53,12 +60,12 @@ func newCarousel(t testing.TB, name, list string, key func(id uint64) uint64) *c
 // turn is one push, one Done and one Pop; i picks the slot whose item ends.
 func (c *carousel) turn(i int) {
 	w := i%benchSlots + 1
-	for c.holds[w].ID == 0 {
+	for c.holds[w] == 0 {
 		w = w%benchSlots + 1
 	}
 	c.push()
-	c.p.Done(w, c.holds[w], false)
-	c.holds[w] = Item{}
+	c.p.Done(w, c.item(c.holds[w]), false)
+	c.holds[w] = 0
 	c.start()
 }
 

@@ -19,7 +19,7 @@ func (d *Delay) Push(id uint64, at time.Time) {
 		d.base = at
 	}
 	d.pushed++
-	d.queue.put(id, at, int64(at.Sub(d.base)), d.pushed)
+	*d.queue.put(id, 0, int64(at.Sub(d.base)), d.pushed) = at
 }
 
 // Due removes and returns the ID that is due first, if it is due at now. IDs due
@@ -29,7 +29,7 @@ func (d *Delay) Due(now time.Time) (uint64, bool) {
 	if !ok || at.After(now) {
 		return 0, false
 	}
-	id := d.queue.min().id
+	id := d.queue.first().id
 	d.queue.remove(id)
 	return id, true
 }
@@ -39,7 +39,7 @@ func (d *Delay) Next() (time.Time, bool) {
 	if d.queue.len() == 0 {
 		return time.Time{}, false
 	}
-	return d.queue.min().value, true
+	return d.queue.first().value, true
 }
 
 // Remove removes id and reports whether it was in.

@@ -1,34 +1,53 @@
 package sched
 
-// fifo is one shared queue: any slot with free capacity takes the oldest item.
-// The slot that holds the fewest items is served first.
+// fifo is one shared queue: any slot with free capacity takes the oldest item of
+// the lowest rank. The slot that holds the fewest items is served first.
 type fifo struct {
 	slots
-	queue ring[Item]
+	queue  ring[Item] // of rank 0
+	slab              // of the other ranks
+	others list
 }
 
+func newFIFO() *fifo { return &fifo{slots: newSlots(), slab: newIndexedSlab()} }
+
 func (p *fifo) Push(it Item) bool {
-	p.queue.push(it)
+	if it.Rank == 0 {
+		*p.queue.push() = it
+	} else {
+		p.add(&p.others, &it)
+	}
 	return true
 }
 
 func (p *fifo) Ready() int {
-	if p.queue.n == 0 {
+	if p.Len() == 0 {
 		return 0
 	}
 	return p.emptiest()
 }
 
-func (p *fifo) Pop(slot int) (Item, bool) {
-	if p.queue.n == 0 || !p.take(slot) {
-		return Item{}, false
+func (p *fifo) Pop(slot int) (it Item, ok bool) {
+	switch {
+	case p.Len() == 0 || !p.take(slot):
+		return it, false
+	case p.others.n > 0 && (p.queue.n == 0 || p.first(&p.others).Rank < 0):
+		it = *p.first(&p.others)
+		p.cut(&p.others, p.others.head)
+	default:
+		it = *p.queue.at(0)
+		p.queue.drop()
 	}
-	return p.queue.pop(), true
+	return it, true
 }
 
-// Remove takes O(1) for the oldest item and O(n) for the newest. An index would
-// cost more for every item than it saves for the few that are removed.
+// Remove takes O(1) for the oldest item of rank 0 and O(n) for the newest. An index
+// of these would cost more for every item than it saves for the few that are removed.
 func (p *fifo) Remove(id uint64) bool {
+	if i := p.where[id]; i != 0 {
+		p.cut(&p.others, i)
+		return true
+	}
 	for i := range p.queue.n {
 		if p.queue.at(i).ID == id {
 			p.queue.cut(i)
@@ -38,10 +57,10 @@ func (p *fifo) Remove(id uint64) bool {
 	return false
 }
 
-func (p *fifo) Len() int { return p.queue.n }
+func (p *fifo) Len() int { return p.queue.n + p.others.n }
 
 func (p *fifo) Blocks(yield func(Block) bool) {
-	if p.queue.n > 0 {
-		yield(Block{N: p.queue.n})
+	if n := p.Len(); n > 0 {
+		yield(Block{N: n})
 	}
 }

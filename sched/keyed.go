@@ -1,9 +1,10 @@
 package sched
 
-// keyed runs the items of a key one at a time and in order of ID, all on one
-// slot, which hosts.slot chooses. A key is blocked while one of its items is
-// running or awaited, so its order holds through retries. Meanwhile the slot
-// goes on with its other keys, the one with the oldest item first.
+// keyed runs the items of a key one at a time, in order of rank and then of ID,
+// all on one slot, which hosts.slot chooses. A key is blocked while one of its
+// items is running or awaited, so its order holds through retries. Meanwhile the
+// slot goes on with its other keys, the one whose first item has the lowest rank,
+// and among equals the lowest ID, first.
 //
 // After slots have joined or left, hosts.slot chooses anew: for a key with a running
 // item once that has ended, for the others before anything else happens. So those
@@ -14,7 +15,7 @@ type keyed struct {
 	hosts   hosts
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
-	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, the oldest item first
+	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
 	era     int               // how often hosts.slot has chosen anew
 	spare   spares[chain]
 }
@@ -63,7 +64,8 @@ func (p *keyed) refresh(c *chain) {
 	}
 	h := &p.ready[c.slot]
 	if c.queue.n > 0 && !blocked {
-		h.update(c, &c.pos, int64(p.first(&c.queue).ID), 0)
+		first := p.first(&c.queue)
+		h.update(c, &c.pos, first.Rank, int64(first.ID))
 	} else {
 		h.remove(&c.pos)
 	}
@@ -86,7 +88,7 @@ func (p *keyed) Push(it Item) bool {
 		delete(p.awaited, it.ID)
 		c.awaited = 0
 	}
-	p.insert(&c.queue, it)
+	p.insert(&c.queue, &it)
 	p.refresh(c)
 	return true
 }
@@ -96,13 +98,14 @@ func (p *keyed) Ready() int {
 	return p.emptiest()
 }
 
-func (p *keyed) Pop(slot int) (Item, bool) {
+func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	p.settle()
 	if !p.take(slot) {
-		return Item{}, false
+		return it, false
 	}
 	c := p.ready[slot].min()
-	it := p.cut(&c.queue, c.queue.head)
+	it = *p.first(&c.queue)
+	p.cut(&c.queue, c.queue.head)
 	c.running = true
 	p.refresh(c)
 	return it, true

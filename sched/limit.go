@@ -12,7 +12,7 @@ type Limiter struct {
 
 type gate struct {
 	admitted int
-	parked   list // in order of ID
+	parked   list // the items of each rank in order of ID
 }
 
 // NewLimiter returns an empty Limiter that admits limit items of each key; less
@@ -34,24 +34,26 @@ func (l *Limiter) Admit(it Item) bool {
 		g.admitted++
 		return true
 	}
-	l.parked.insert(&g.parked, it)
+	l.parked.insert(&g.parked, &it)
 	return false
 }
 
 // Done ends an admitted item of a key: its attempt is over, or it was removed
-// from the policy. If items of that key are parked, the one with the lowest ID is
-// admitted instead, and Done returns it.
-func (l *Limiter) Done(key uint64) (Item, bool) {
+// from the policy. If items of that key are parked, the first one in order of Rank
+// and then of ID is admitted instead, and Done returns it.
+func (l *Limiter) Done(key uint64) (it Item, ok bool) {
 	g := l.gates[key]
 	if g.parked.n > 0 {
-		return l.parked.cut(&g.parked, g.parked.head), true
+		it = *l.parked.first(&g.parked)
+		l.parked.cut(&g.parked, g.parked.head)
+		return it, true
 	}
 	g.admitted--
 	if g.admitted == 0 {
 		delete(l.gates, key)
 		l.spare.put(g)
 	}
-	return Item{}, false
+	return it, false
 }
 
 // Remove removes a parked item and reports whether it was parked.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,21 +13,26 @@ func TestLimiterRandom(t *testing.T) {
 		limit := rapid.IntRange(0, 3).Draw(t, "limit")
 		l := NewLimiter(limit)
 		limit = max(limit, 1)
-		through, parked := map[uint64][]uint64{}, map[uint64][]uint64{}
+		through, parked := map[uint64][]uint64{}, map[uint64][]Item{}
 		last, waiting := uint64(0), 0
+		admit := func(it Item) {
+			it.Rank = rapid.SampledFrom([]int64{0, 0, 0, 0, 0, -2, -1, 1, 2}).Draw(t, "rank")
+			ok := l.Admit(it)
+			require.Equal(t, len(through[it.Key]) < limit, ok)
+			if ok {
+				through[it.Key] = append(through[it.Key], it.ID)
+				return
+			}
+			parked[it.Key] = append(parked[it.Key], it)
+			slices.SortFunc(parked[it.Key], byRankAndID)
+			waiting++
+		}
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			key := rapid.Uint64Range(0, 4).Draw(t, "key")
 			switch rapid.IntRange(0, 4).Draw(t, "op") {
 			case 0, 1:
 				last++
-				ok := l.Admit(Item{ID: last, Key: key, Cost: 1})
-				require.Equal(t, len(through[key]) < limit, ok)
-				if ok {
-					through[key] = append(through[key], last)
-				} else {
-					parked[key] = append(parked[key], last)
-					waiting++
-				}
+				admit(Item{ID: last, Key: key, Cost: 1})
 			case 2, 3:
 				if len(through[key]) == 0 {
 					continue
@@ -35,7 +41,7 @@ func TestLimiterRandom(t *testing.T) {
 				it, ok := l.Done(key)
 				require.Equal(t, len(parked[key]) > 0, ok, "a parked item is admitted as soon as it may be")
 				if ok {
-					require.Equal(t, Item{ID: parked[key][0], Key: key, Cost: 1}, it, "in the key's order")
+					require.Equal(t, parked[key][0], it, "in the key's order")
 					through[key] = append(through[key], it.ID)
 					parked[key] = parked[key][1:]
 					waiting--
@@ -44,17 +50,21 @@ func TestLimiterRandom(t *testing.T) {
 				require.False(t, l.Remove(last+1))
 				if n := len(parked[key]); n > 0 {
 					i := rapid.IntRange(0, n-1).Draw(t, "parked")
-					require.True(t, l.Remove(parked[key][i]))
-					require.False(t, l.Remove(parked[key][i]))
-					parked[key] = append(parked[key][:i:i], parked[key][i+1:]...)
+					it := parked[key][i]
+					require.True(t, l.Remove(it.ID))
+					require.False(t, l.Remove(it.ID))
+					parked[key] = slices.Delete(parked[key], i, i+1)
 					waiting--
+					if rapid.Bool().Draw(t, "again") {
+						admit(it)
+					}
 				}
 			}
 			require.Equal(t, waiting, l.parked.n)
 			var want Block
 			for _, p := range parked {
-				if n := len(p); n > want.N || n > 0 && n == want.N && p[0] < want.ID {
-					want = Block{N: n, ID: p[0], OneKey: true}
+				if n := len(p); n > want.N || n > 0 && n == want.N && p[0].ID < want.ID {
+					want = Block{N: n, ID: p[0].ID, OneKey: true}
 				}
 			}
 			require.Equal(t, want, longest(l.Blocks))

@@ -1,17 +1,17 @@
 package sched
 
-// longestFirst is one shared queue from which the item with the highest cost
-// goes first, the oldest among equals (Graham's LPT rule, 1969): a long task
-// must not start last and keep the other slots waiting. Items of unknown cost
-// are given the highest cost there is, so they go first, in order of ID. The
-// slot that holds the fewest items is served first.
+// longestFirst is one shared queue from which, of the items of the lowest rank,
+// the one with the highest cost goes first, the oldest among equals (Graham's LPT
+// rule, 1969): a long task must not start last and keep the other slots waiting.
+// Items of unknown cost are given the highest cost there is, so they go first, in
+// order of ID. The slot that holds the fewest items is served first.
 type longestFirst struct {
 	slots
 	queue priorityQueue[Item]
 }
 
 func (p *longestFirst) Push(it Item) bool {
-	p.queue.put(it.ID, it, -it.Cost, int64(it.ID))
+	*p.queue.put(it.ID, it.Rank, -it.Cost, int64(it.ID)) = it
 	return true
 }
 
@@ -22,11 +22,11 @@ func (p *longestFirst) Ready() int {
 	return p.emptiest()
 }
 
-func (p *longestFirst) Pop(slot int) (Item, bool) {
+func (p *longestFirst) Pop(slot int) (it Item, ok bool) {
 	if p.queue.len() == 0 || !p.take(slot) {
-		return Item{}, false
+		return it, false
 	}
-	it := p.queue.min().value
+	it = p.queue.first().value
 	p.queue.remove(it.ID)
 	return it, true
 }

@@ -124,8 +124,10 @@ func (d *driver) step() {
 		}
 	case k < 93:
 		d.pushAgain()
-	case k < 96:
+	case k < 95:
 		d.remove()
+	case k < 96:
+		d.rerank()
 	case k < 98:
 		d.change()
 	case k < 99:
@@ -140,16 +142,44 @@ func (d *driver) push() {
 	if len(d.queued) >= d.maxIn {
 		return
 	}
-	it := Item{ID: d.last + 1, Key: d.keys[d.n(len(d.keys))], Cost: int64(1 + d.n(5))}
+	it := Item{ID: d.last + 1, Key: d.keys[d.n(len(d.keys))], Cost: int64(1 + d.n(5)), Rank: d.rank()}
 	it.Place = placeOf(it.Key)
 	d.last++
 	d.pushItem(it)
 }
 
-func (d *driver) pushAgain() {
-	if len(d.awaited) > 0 {
-		d.pushItem(cut(&d.awaited, d.n(len(d.awaited))))
+// rank returns a rank for an item, mostly 0.
+func (d *driver) rank() int64 {
+	if d.n(100) >= 15 {
+		return 0
 	}
+	return []int64{-3, -2, -1, 1, 2, 3}[d.n(6)]
+}
+
+// pushAgain pushes an awaited item, sometimes with another rank.
+func (d *driver) pushAgain() {
+	if len(d.awaited) == 0 {
+		return
+	}
+	it := cut(&d.awaited, d.n(len(d.awaited)))
+	if d.n(4) == 0 {
+		it.Rank = d.rank()
+	}
+	d.pushItem(it)
+}
+
+// rerank gives a queued item another rank.
+func (d *driver) rerank() {
+	if len(d.queued) == 0 {
+		return
+	}
+	it := cut(&d.queued, d.n(len(d.queued)))
+	holds(d.t, d.p.Remove(it.ID), "remove %v", it)
+	if d.m != nil {
+		d.m.remove(it.ID)
+	}
+	it.Rank = int64(d.n(7) - 3)
+	d.pushItem(it)
 }
 
 func (d *driver) pushItem(it Item) {
@@ -197,6 +227,11 @@ func (d *driver) pop(slot int) bool {
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0 && d.queued[i] == it, "%v was not queued", it)
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
+	if topic, ok := d.p.(*byTopic); ok {
+		for _, o := range d.queued {
+			holds(d.t, it.Rank <= o.Rank || topic.team(it.Key) != topic.team(o.Key), "%v goes before %v", it, o)
+		}
+	}
 	cut(&d.queued, i)
 	d.running = append(d.running, holding{slot, d.w.joins[slot], it})
 	d.w.held[slot]++

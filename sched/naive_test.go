@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 )
@@ -11,6 +12,19 @@ func without(items []Item, id uint64) []Item {
 	}
 	return items
 }
+
+// with inserts an item before the first one that it precedes.
+func with(items []Item, it Item, precedes func(a, b Item) bool) []Item {
+	i := slices.IndexFunc(items, func(o Item) bool { return precedes(it, o) })
+	if i < 0 {
+		i = len(items)
+	}
+	return slices.Insert(items, i, it)
+}
+
+func byRankOnly(a, b Item) bool { return a.Rank < b.Rank }
+
+func byRankAndID(a, b Item) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byID(a, b)) }
 
 func firstOf(items []Item) (Item, bool) {
 	if len(items) == 0 {
@@ -24,7 +38,7 @@ type naiveFIFO struct {
 	queue []Item
 }
 
-func (m *naiveFIFO) push(it Item)          { m.queue = append(m.queue, it) }
+func (m *naiveFIFO) push(it Item)          { m.queue = with(m.queue, it, byRankOnly) }
 func (m *naiveFIFO) next(int) (Item, bool) { return firstOf(m.queue) }
 func (m *naiveFIFO) pop(_ int, it Item)    { m.remove(it.ID) }
 func (m *naiveFIFO) done(int, Item, bool)  {}
@@ -36,13 +50,9 @@ func (m *naiveFIFO) before(a, b int) bool  { return m.w.held[a] <= m.w.held[b] }
 type naiveLongest struct{ naiveFIFO }
 
 func (m *naiveLongest) push(it Item) {
-	i := slices.IndexFunc(m.queue, func(o Item) bool {
-		return o.Cost < it.Cost || o.Cost == it.Cost && o.ID > it.ID
+	m.queue = with(m.queue, it, func(a, b Item) bool {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Cost, a.Cost), byID(a, b)) < 0
 	})
-	if i < 0 {
-		i = len(m.queue)
-	}
-	m.queue = slices.Insert(m.queue, i, it)
 }
 
 type naiveRoundRobin struct{ naiveFIFO }
@@ -55,12 +65,14 @@ func (m *naiveRoundRobin) next(slot int) (Item, bool) {
 	}
 	return Item{}, false
 }
-func (m *naiveRoundRobin) change(int) { slices.SortFunc(m.queue, byID) }
+func (m *naiveRoundRobin) change(int) { slices.SortFunc(m.queue, byRankAndID) }
 
 type naiveLeastBusy struct {
 	w       *world
+	ahead   []Item // of ranks below 0
 	apart   []Item
 	queues  [maxSlot + 1][]Item
+	behind  []Item // of ranks above 0
 	running [maxSlot + 1]int
 }
 
@@ -84,6 +96,14 @@ func (m *naiveLeastBusy) least(cost func(id int) int) int {
 }
 
 func (m *naiveLeastBusy) push(it Item) {
+	switch {
+	case it.Rank < 0:
+		m.ahead = with(m.ahead, it, byRankOnly)
+		return
+	case it.Rank > 0:
+		m.behind = with(m.behind, it, byRankOnly)
+		return
+	}
 	least := m.least(func(id int) int { return cost(m.queues[id]) + m.running[id] })
 	if least == 0 || len(m.apart) > 0 {
 		m.apart = append(m.apart, it)
@@ -93,13 +113,8 @@ func (m *naiveLeastBusy) push(it Item) {
 }
 
 func (m *naiveLeastBusy) next(slot int) (Item, bool) {
-	if len(m.apart) > 0 {
-		return m.apart[0], true
-	}
-	if len(m.queues[slot]) > 0 {
-		return m.queues[slot][0], true
-	}
-	return firstOf(m.queues[m.least(func(id int) int { return -cost(m.queues[id]) })])
+	heaviest := m.least(func(id int) int { return -cost(m.queues[id]) })
+	return firstOf(slices.Concat(m.ahead, m.apart, m.queues[slot], m.queues[heaviest], m.behind))
 }
 
 func (m *naiveLeastBusy) pop(slot int, it Item) {
@@ -110,7 +125,7 @@ func (m *naiveLeastBusy) pop(slot int, it Item) {
 func (m *naiveLeastBusy) done(slot int, it Item, _ bool) { m.running[slot] -= int(it.Cost) }
 
 func (m *naiveLeastBusy) remove(id uint64) {
-	m.apart = without(m.apart, id)
+	m.ahead, m.apart, m.behind = without(m.ahead, id), without(m.apart, id), without(m.behind, id)
 	for slot := range m.queues {
 		m.queues[slot] = without(m.queues[slot], id)
 	}
@@ -187,13 +202,13 @@ func (m *naiveKeyed) push(it Item) {
 		k.blocked = 0
 	}
 	k.queue = append(k.queue, it)
-	slices.SortFunc(k.queue, byID)
+	slices.SortFunc(k.queue, byRankAndID)
 }
 
 func (m *naiveKeyed) next(slot int) (Item, bool) {
 	var first Item
 	for _, k := range m.keys {
-		if k.slot == slot && k.blocked == 0 && len(k.queue) > 0 && (first.ID == 0 || k.queue[0].ID < first.ID) {
+		if k.slot == slot && k.blocked == 0 && len(k.queue) > 0 && (first.ID == 0 || byRankAndID(k.queue[0], first) < 0) {
 			first = k.queue[0]
 		}
 	}

@@ -5,7 +5,7 @@ type station struct {
 	id      int
 	team    *team // nil if the slot is not in
 	cap     int64 // of the slot when it joined
-	queue   list  // items assigned to it
+	queue   list  // items assigned to it, all of rank 0
 	queued  int64 // cost of those
 	running int64 // cost of the items it holds
 
@@ -36,18 +36,24 @@ func (st *station) rank(cost int64) (rank, tie int64) {
 // join that list until it is empty, and the stations take from it in order. So
 // the queue of a pool whose only station comes and goes is not dealt anew each
 // time.
+//
+// Only items of rank 0 are assigned to stations. Every station takes those of lower
+// ranks first, and those of higher ranks once no others are queued, in order of rank
+// and then of push.
 type pool struct {
 	policy  *byTopic
 	load    heap[*station] // all stations, the least outstanding first
 	backlog heap[*station] // those with a queue, the heaviest first
 	idle    heap[*station] // those with free capacity, the one with the least cost running first
-	apart   list
-	n       int // queued items
-	held    int // items that its stations hold
+	ahead   list           // items of ranks below 0
+	apart   list           // items of rank 0 without a station
+	behind  list           // items of ranks above 0
+	n       int            // queued items
+	held    int            // items that its stations hold
 }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
-func weight(it Item) int64 { return min(max(it.Cost, 1), 1<<40) }
+func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
 
 // refresh updates the heaps after anything about st has changed.
 func (p *pool) refresh(st *station) {
@@ -72,10 +78,10 @@ func (p *pool) requeue(st *station) {
 	}
 }
 
-func (p *pool) push(it Item) {
+func (p *pool) push(it *Item) {
 	p.n++
-	if p.load.len() == 0 || p.apart.n > 0 {
-		p.policy.add(&p.apart, it)
+	if it.Rank != 0 || p.load.len() == 0 || p.apart.n > 0 {
+		p.policy.add(p.unassigned(it.Rank), it)
 		return
 	}
 	st := p.load.min()
@@ -86,18 +92,19 @@ func (p *pool) push(it Item) {
 }
 
 // pop takes an item for st, which has free capacity.
-func (p *pool) pop(st *station) (Item, bool) {
+func (p *pool) pop(st *station) (it Item, ok bool) {
 	if p.n == 0 {
-		return Item{}, false
+		return it, false
 	}
 	i := st.queue.head
-	if i == 0 {
+	if i == 0 || p.ahead.n > 0 {
 		i = p.oldest()
 	}
-	it, from := p.cut(i)
+	it = p.policy.nodes[i].Item
+	from := p.cut(i)
 	p.policy.take(st.id)
 	p.held++
-	st.running += weight(it)
+	st.running += weight(&it)
 	if from != nil && from != st {
 		p.requeue(from)
 	}
@@ -105,32 +112,49 @@ func (p *pool) pop(st *station) (Item, bool) {
 	return it, true
 }
 
-// oldest returns the first node of the list apart, or else of the heaviest queue.
-// Something must be queued.
-func (p *pool) oldest() int32 {
-	if p.apart.n > 0 {
-		return p.apart.head
+// unassigned returns the list for the items of a rank that have no station.
+func (p *pool) unassigned(rank int64) *list {
+	switch {
+	case rank < 0:
+		return &p.ahead
+	case rank > 0:
+		return &p.behind
 	}
-	return p.backlog.min().queue.head
+	return &p.apart
+}
+
+// oldest returns the node that a station with an empty queue takes: of rank 0, the
+// first of the list apart, or else of the heaviest queue. Something must be queued.
+func (p *pool) oldest() int32 {
+	switch {
+	case p.ahead.n > 0:
+		return p.ahead.head
+	case p.apart.n > 0:
+		return p.apart.head
+	case p.backlog.len() > 0:
+		return p.backlog.min().queue.head
+	}
+	return p.behind.head
 }
 
 // cut removes the queued item of node i. It returns the station the item was
 // assigned to, if any, which the caller has to requeue.
-func (p *pool) cut(i int32) (Item, *station) {
+func (p *pool) cut(i int32) *station {
 	p.n--
-	owner := p.policy.nodes[i].owner
-	if owner == 0 {
-		return p.policy.cut(&p.apart, i), nil
+	n := &p.policy.nodes[i]
+	if n.owner == 0 {
+		p.policy.cut(p.unassigned(n.Rank), i)
+		return nil
 	}
-	st := p.policy.stations[owner]
-	it := p.policy.cut(&st.queue, i)
-	st.queued -= weight(it)
-	return it, st
+	st := p.policy.stations[n.owner]
+	st.queued -= weight(&n.Item)
+	p.policy.cut(&st.queue, i)
+	return st
 }
 
 // remove removes the queued item of node i.
 func (p *pool) remove(i int32) {
-	if _, st := p.cut(i); st != nil {
+	if st := p.cut(i); st != nil {
 		p.requeue(st)
 	}
 }
@@ -149,7 +173,9 @@ func (p *pool) leave(st *station) {
 	p.idle.remove(&st.idle)
 	st.queued = 0
 	for st.queue.n > 0 {
+		it := *p.policy.first(&st.queue)
+		p.policy.cut(&st.queue, st.queue.head)
 		p.n--
-		p.push(p.policy.cut(&st.queue, st.queue.head))
+		p.push(&it)
 	}
 }

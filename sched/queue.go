@@ -1,5 +1,10 @@
 package sched
 
+import (
+	"cmp"
+	"slices"
+)
+
 // ring is a queue in a circular buffer that doubles when it is full. The zero
 // ring is empty.
 type ring[T any] struct {
@@ -10,25 +15,28 @@ type ring[T any] struct {
 
 func (r *ring[T]) at(i int) *T { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
 
-func (r *ring[T]) push(x T) {
+// push appends an element, for the caller to set.
+func (r *ring[T]) push() *T {
 	if r.n == len(r.buf) {
-		buf := make([]T, max(16, 2*r.n))
-		for i := range r.n {
-			buf[i] = *r.at(i)
-		}
-		r.buf, r.head = buf, 0
+		r.grow()
 	}
 	r.n++
-	*r.at(r.n - 1) = x
+	return r.at(r.n - 1)
 }
 
-func (r *ring[T]) pop() T {
-	var zero T
-	x := *r.at(0)
-	*r.at(0) = zero
+func (r *ring[T]) grow() {
+	buf := make([]T, max(16, 2*r.n))
+	for i := range r.n {
+		buf[i] = *r.at(i)
+	}
+	r.buf, r.head = buf, 0
+}
+
+// drop removes the oldest element.
+func (r *ring[T]) drop() {
+	*r.at(0) = *new(T)
 	r.head = (r.head + 1) & (len(r.buf) - 1)
 	r.n--
-	return x
 }
 
 // cut removes element i. The elements before it move up by one.
@@ -36,36 +44,75 @@ func (r *ring[T]) cut(i int) {
 	for ; i > 0; i-- {
 		*r.at(i) = *r.at(i - 1)
 	}
-	r.pop()
+	r.drop()
 }
 
-// priorityQueue holds values by ID and orders them by rank, lowest first, and
-// values of equal rank by tie. newPriorityQueue makes one.
+// byRank holds a value for each of several ranks, the lowest rank first.
+type byRank[T any] []ofRank[T]
+
+type ofRank[T any] struct {
+	rank int64
+	x    T
+}
+
+// find returns the index of a rank and true, or where to insert it and false.
+func (r byRank[T]) find(rank int64) (int, bool) {
+	return slices.BinarySearchFunc(r, rank, func(e ofRank[T], rank int64) int { return cmp.Compare(e.rank, rank) })
+}
+
+func (r *byRank[T]) insert(i int, rank int64, x T) {
+	*r = slices.Insert(*r, i, ofRank[T]{rank, x})
+}
+
+func (r *byRank[T]) delete(i int) { *r = slices.Delete(*r, i, i+1) }
+
+// priorityQueue holds values by ID. It orders them by tier, the lowest first, within
+// a tier by rank, and values of equal rank by tie. Most values are in tier 0.
+// newPriorityQueue makes one.
 type priorityQueue[T any] struct {
-	heap[*queued[T]]
-	where map[uint64]*queued[T]
-	spare spares[queued[T]]
+	normal heap[*queued[T]]         // tier 0
+	others byRank[heap[*queued[T]]] // the other tiers; none is empty
+	where  map[uint64]*queued[T]
+	spare  spares[queued[T]]
 }
 
 type queued[T any] struct {
 	id    uint64
 	value T
-	pos   int
+	tier  int64
+	pos   int // in the heap of that
 }
 
 func newPriorityQueue[T any]() priorityQueue[T] {
 	return priorityQueue[T]{where: map[uint64]*queued[T]{}}
 }
 
-// put adds a value, or replaces the one with that ID.
-func (q *priorityQueue[T]) put(id uint64, v T, rank, tie int64) {
-	e := q.where[id]
-	if e == nil {
-		e = q.spare.take()
-		q.where[id] = e
+func (q *priorityQueue[T]) len() int { return len(q.where) }
+
+// first returns the value that comes first. The queue must not be empty.
+func (q *priorityQueue[T]) first() *queued[T] {
+	if len(q.others) > 0 && (q.others[0].rank < 0 || q.normal.len() == 0) {
+		return q.others[0].x.min()
 	}
-	e.id, e.value = id, v
-	q.update(e, &e.pos, rank, tie)
+	return q.normal.min()
+}
+
+// put adds a value, for the caller to set, or replaces the one with that ID.
+func (q *priorityQueue[T]) put(id uint64, tier, rank, tie int64) *T {
+	q.remove(id)
+	e := q.spare.take()
+	e.id, e.tier = id, tier
+	q.where[id] = e
+	h := &q.normal
+	if tier != 0 {
+		i, found := q.others.find(tier)
+		if !found {
+			q.others.insert(i, tier, heap[*queued[T]]{})
+		}
+		h = &q.others[i].x
+	}
+	h.update(e, &e.pos, rank, tie)
+	return &e.value
 }
 
 // remove removes a value and reports whether it was in.
@@ -74,7 +121,15 @@ func (q *priorityQueue[T]) remove(id uint64) bool {
 	if e == nil {
 		return false
 	}
-	q.heap.remove(&e.pos)
+	if e.tier == 0 {
+		q.normal.remove(&e.pos)
+	} else {
+		i, _ := q.others.find(e.tier)
+		q.others[i].x.remove(&e.pos)
+		if q.others[i].x.len() == 0 {
+			q.others.delete(i)
+		}
+	}
 	delete(q.where, id)
 	q.spare.put(e)
 	return true

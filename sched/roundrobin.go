@@ -7,8 +7,9 @@ import (
 
 // roundRobin is deterministic: item i belongs to slot (i-1) mod N of the N slots,
 // counted from 0 in ascending order of ID, and waits for it even if others are
-// idle. A retried item goes to the same slot. After slots have joined or left,
-// the queued items are dealt anew by the same formula, in order of ID.
+// idle. A slot takes its items in order of rank and then of Push. A retried item
+// goes to the same slot. After slots have joined or left, the queued items are
+// dealt anew by the same formula, those of each rank in order of ID.
 type roundRobin struct {
 	slots
 	slab
@@ -23,7 +24,7 @@ func (p *roundRobin) slotOf(id uint64) int {
 	return p.ids[(id-1)%uint64(len(p.ids))]
 }
 
-func (p *roundRobin) enqueue(it Item) {
+func (p *roundRobin) enqueue(it *Item) {
 	slot := p.slotOf(it.ID)
 	p.add(&p.queues[slot], it)
 	p.offer(slot, true)
@@ -42,7 +43,8 @@ func (p *roundRobin) deal() {
 	items := make([]Item, 0, p.n)
 	for id := range p.queues {
 		for q := &p.queues[id]; q.n > 0; {
-			items = append(items, p.cut(q, q.head))
+			items = append(items, *p.first(q))
+			p.cut(q, q.head)
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
@@ -50,14 +52,14 @@ func (p *roundRobin) deal() {
 	for _, id := range p.ids {
 		p.offer(id, false)
 	}
-	for _, it := range items {
-		p.enqueue(it)
+	for i := range items {
+		p.enqueue(&items[i])
 	}
 }
 
 func (p *roundRobin) Push(it Item) bool {
 	p.update()
-	p.enqueue(it)
+	p.enqueue(&it)
 	return true
 }
 
@@ -66,13 +68,14 @@ func (p *roundRobin) Ready() int {
 	return p.emptiest()
 }
 
-func (p *roundRobin) Pop(slot int) (Item, bool) {
+func (p *roundRobin) Pop(slot int) (it Item, ok bool) {
 	p.update()
 	if !p.take(slot) {
-		return Item{}, false
+		return it, false
 	}
 	q := &p.queues[slot]
-	it := p.cut(q, q.head)
+	it = *p.first(q)
+	p.cut(q, q.head)
 	p.offer(slot, q.n > 0)
 	return it, true
 }

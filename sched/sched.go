@@ -4,7 +4,7 @@
 //
 // Memory follows the largest number of items that were in at once, not the
 // number that passed through. Once a structure has grown to its working size,
-// nothing is allocated per item.
+// nothing is allocated for an item of rank 0.
 package sched
 
 import (
@@ -18,6 +18,7 @@ type Item struct {
 	Key   uint64 // Hash of the task's key
 	Place uint64 // Place of that, for "keyed"
 	Cost  int64  // how heavy it is; at least 1
+	Rank  int64  // its place among the items that wait, mostly 0: a lower rank goes first, equal ranks in the policy's own order
 }
 
 // Slot is one of the numbered places where items run.
@@ -45,6 +46,10 @@ type Block struct {
 // but keeps its position in the order of its key until it is pushed again, with
 // the same ID and Key, or removed. Pop decides late: when a slot has free
 // capacity, not when an item arrives.
+//
+// Among the queued items that a slot may run, Pop takes one of the lowest Rank.
+// Rank changes nothing else: an item still waits for its slot, topic or key. To
+// give a queued item another Rank, remove it and push it again.
 //
 // Slots join and leave at any time; while there are none, items wait. A slot
 // that has left takes no more items and keeps those it holds until their Done.
@@ -95,7 +100,7 @@ type Config struct {
 func New(cfg Config) (Policy, error) {
 	switch cfg.Name {
 	case "fifo":
-		return &fifo{slots: newSlots()}, nil
+		return newFIFO(), nil
 	case "longest-first":
 		return &longestFirst{slots: newSlots(), queue: newPriorityQueue[Item]()}, nil
 	case "round-robin":

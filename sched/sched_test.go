@@ -61,6 +61,36 @@ func TestLongestFirst(t *testing.T) {
 	require.Equal(t, []uint64{2, 4, 3, 5, 1, 6}, got, "first those of unknown cost in order, then the longest")
 }
 
+func TestItemsGoInOrderOfRank(t *testing.T) {
+	for _, c := range policies {
+		p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
+		require.NoError(t, err)
+		p.Join(Slot{ID: 1})
+		item := func(id uint64, rank int64) Item { return Item{ID: id, Key: Hash("a"), Cost: 1, Rank: rank} }
+		for id := range uint64(9) {
+			p.Push(item(id+1, 0))
+		}
+		for i, id := range []uint64{5, 3, 7, 4, 1} {
+			require.True(t, p.Remove(id))
+			p.Push(item(id, []int64{-1, -2, 1, 2, math.MinInt64}[i]))
+		}
+		p.Push(item(10, 0))
+		p.Push(item(11, -2))
+		p.Push(item(12, math.MaxInt64))
+		p.Push(item(13, 1))
+		require.True(t, p.Remove(3))
+		require.Equal(t, 12, p.Len())
+		require.Equal(t, 12, longest(p.Blocks).N)
+		var got []uint64
+		for p.Ready() != 0 {
+			it, _ := p.Pop(1)
+			got = append(got, it.ID)
+			p.Done(1, it, false)
+		}
+		require.Equal(t, []uint64{1, 11, 5, 2, 6, 8, 9, 10, 7, 13, 4, 12}, got, "%v", c.name)
+	}
+}
+
 // TestKeyedSpreads has keys queue before there is a slot.
 func TestKeyedSpreads(t *testing.T) {
 	p := newKeyed()

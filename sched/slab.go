@@ -2,7 +2,8 @@ package sched
 
 // slab holds the items of many lists in one piece of memory, which follows the
 // largest number of items that were in at once, however they were spread.
-// newSlab and newIndexedSlab make one.
+// newSlab and newIndexedSlab make one. Its methods take and return items by pointer,
+// since an Item has too many words for the compiler to keep it in registers.
 type slab struct {
 	nodes  []node           // nodes[0] is not used
 	unused int32            // the first unused node, linked by next
@@ -16,10 +17,11 @@ type node struct {
 	owner      int32 // for the user of the slab: which list it is in; 0 at first
 }
 
-// list is a list of items in a slab. The zero list is empty.
+// list is a list of items in a slab, in order of rank. The zero list is empty.
 type list struct {
 	head, tail int32
 	n          int
+	ends       byRank[int32] // the last node of each rank; empty while all items have rank 0
 }
 
 func newSlab() slab { return slab{nodes: make([]node, 1)} }
@@ -31,7 +33,7 @@ func (s *slab) Len() int { return s.n }
 
 // put puts an item into l behind node at, or first if at is 0, and returns its
 // node.
-func (s *slab) put(l *list, it Item, at int32) int32 {
+func (s *slab) put(l *list, it *Item, at int32) int32 {
 	i := s.unused
 	if i != 0 {
 		s.unused = s.nodes[i].next
@@ -39,9 +41,11 @@ func (s *slab) put(l *list, it Item, at int32) int32 {
 		s.nodes = append(s.nodes, node{})
 		i = int32(len(s.nodes) - 1)
 	}
-	next := l.head
+	if it.Rank != 0 || len(l.ends) > 0 {
+		l.extend(i, at, it.Rank)
+	}
+	next := s.after(l, at)
 	if at != 0 {
-		next = s.nodes[at].next
 		s.nodes[at].next = i
 	} else {
 		l.head = i
@@ -51,7 +55,8 @@ func (s *slab) put(l *list, it Item, at int32) int32 {
 	} else {
 		l.tail = i
 	}
-	s.nodes[i] = node{Item: it, next: next, prev: at}
+	n := &s.nodes[i]
+	n.Item, n.next, n.prev, n.owner = *it, next, at, 0
 	l.n++
 	s.n++
 	if s.where != nil {
@@ -60,24 +65,87 @@ func (s *slab) put(l *list, it Item, at int32) int32 {
 	return i
 }
 
-// add appends an item to l and returns its node.
-func (s *slab) add(l *list, it Item) int32 { return s.put(l, it, l.tail) }
-
-// insert inserts an item into l, which is in order of ID. At the front and at
-// the back, the usual cases, this takes O(1).
-func (s *slab) insert(l *list, it Item) {
-	at := l.tail
-	if at != 0 && s.nodes[l.head].ID > it.ID {
-		at = 0
+// after returns the node behind node at of l, or the first one if at is 0.
+func (s *slab) after(l *list, at int32) int32 {
+	if at == 0 {
+		return l.head
 	}
-	for at != 0 && s.nodes[at].ID > it.ID {
+	return s.nodes[at].next
+}
+
+// add puts an item into l behind those of its rank, and returns its node.
+func (s *slab) add(l *list, it *Item) int32 {
+	_, last := l.span(it.Rank)
+	return s.put(l, it, last)
+}
+
+// insert puts an item into l, in which the items of each rank are in order of ID.
+// This takes O(1) at either end of its rank, the usual cases.
+func (s *slab) insert(l *list, it *Item) {
+	before, at := l.span(it.Rank)
+	if at != before && s.nodes[s.after(l, before)].ID > it.ID {
+		at = before
+	}
+	for at != before && s.nodes[at].ID > it.ID {
 		at = s.nodes[at].prev
 	}
 	s.put(l, it, at)
 }
 
-// cut removes node i from l and returns its item.
-func (s *slab) cut(l *list, i int32) Item {
+// span returns the last node of the lower ranks, or 0, and the last node of a rank.
+// They are the same if there are no items of that rank.
+func (l *list) span(rank int64) (before, last int32) {
+	if len(l.ends) == 0 {
+		switch {
+		case rank < 0:
+			return 0, 0
+		case rank > 0:
+			return l.tail, l.tail
+		}
+		return 0, l.tail
+	}
+	i, found := l.ends.find(rank)
+	if i > 0 {
+		before = l.ends[i-1].x
+	}
+	if !found {
+		return before, before
+	}
+	return before, l.ends[i].x
+}
+
+// extend updates the ends of l for a node i of a rank, before it is put behind node at.
+func (l *list) extend(i, at int32, rank int64) {
+	if len(l.ends) == 0 && l.n > 0 {
+		l.ends.insert(0, 0, l.tail)
+	}
+	k, found := l.ends.find(rank)
+	switch {
+	case !found:
+		l.ends.insert(k, rank, i)
+	case l.ends[k].x == at:
+		l.ends[k].x = i
+	}
+}
+
+// shorten updates the ends of l for the removal of node i.
+func (s *slab) shorten(l *list, i int32) {
+	n := &s.nodes[i]
+	k, _ := l.ends.find(n.Rank)
+	switch {
+	case l.ends[k].x != i:
+	case n.prev != 0 && s.nodes[n.prev].Rank == n.Rank:
+		l.ends[k].x = n.prev
+	default:
+		l.ends.delete(k)
+	}
+	if len(l.ends) == 1 && l.ends[0].rank == 0 {
+		l.ends = l.ends[:0]
+	}
+}
+
+// cut removes node i from l.
+func (s *slab) cut(l *list, i int32) {
 	n := &s.nodes[i]
 	if n.prev != 0 {
 		s.nodes[n.prev].next = n.next
@@ -89,14 +157,17 @@ func (s *slab) cut(l *list, i int32) Item {
 	} else {
 		l.tail = n.prev
 	}
+	if len(l.ends) > 0 {
+		s.shorten(l, i)
+	}
 	l.n--
 	s.n--
 	n.next, s.unused = s.unused, i
 	if s.where != nil {
 		delete(s.where, n.ID)
 	}
-	return n.Item
 }
 
-// first returns the first item of l, which must not be empty.
-func (s *slab) first(l *list) Item { return s.nodes[l.head].Item }
+// first returns the first item of l, which must not be empty. The pointer is valid
+// until the slab changes.
+func (s *slab) first(l *list) *Item { return &s.nodes[l.head].Item }

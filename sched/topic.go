@@ -3,8 +3,8 @@ package sched
 import "math"
 
 // byTopic dedicates slots to keys: each topic has a team of slots, which share
-// its items as a pool. A slot counts as one whatever its capacity, and moves to
-// another team only while it holds nothing.
+// its items as a pool. The rank of an item counts within its team. A slot counts as
+// one whatever its capacity, and moves to another team only while it holds nothing.
 //
 // Listed topics get the slots they ask for. If there are more slots, the others
 // go to the rest ("*") or, without a rest, to all topics in proportion; if there
@@ -25,7 +25,7 @@ import "math"
 // them at a time; after an item it goes to one that has none and waits.
 type byTopic struct {
 	slots
-	slab                // a node's owner is the ID of its station, 0 in a list apart
+	slab                // a node's owner is the ID of its station, 0 in a list of the pool
 	stations []*station // by slot
 	auto     bool
 	topics   map[uint64]*team // by key
@@ -105,7 +105,7 @@ func (p *byTopic) Push(it Item) bool {
 	if t == nil {
 		return false
 	}
-	t.push(it)
+	t.push(&it)
 	p.extend(t)
 	p.refresh(t)
 	p.meetClaims()
@@ -142,7 +142,7 @@ func (p *byTopic) Done(slot int, it Item, again bool) {
 	st := p.stations[slot]
 	t := st.team
 	p.slots.Done(slot, it, again)
-	st.running -= weight(it)
+	st.running -= weight(&it)
 	if t == nil {
 		return
 	}
@@ -260,7 +260,7 @@ func (p *byTopic) claimed() bool {
 			return true
 		}
 		t.needy = false
-		p.needy.pop()
+		p.needy.drop()
 	}
 	return false
 }
@@ -289,7 +289,7 @@ func (p *byTopic) refresh(t *team) {
 	}
 	if t.needs() && !t.needy {
 		t.needy = true
-		p.needy.push(t)
+		*p.needy.push() = t
 	}
 	if !p.auto || t == p.spare {
 		return
