@@ -113,6 +113,7 @@ var clashes = [...]clash{
 	{"filters", "keep-order retries state json results tag tag-string worker-protocol",
 		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker"},
 	{"no-control", "unseen", "without a socket nobody sees the name: drop one of them"},
+	{"no-control", "halt-pause", "without a socket nobody can resume the run: drop one of them"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
@@ -355,6 +356,8 @@ func (o *Options) state(name string) *use {
 		return from(o.Protocol() == task.LineProtocol || o.Protocol() == task.NULProtocol, "worker", "")
 	case "halt-share":
 		return from(o.Failure.Halt.Percent, "halt", " VALUE")
+	case "halt-pause":
+		return from(o.Failure.Halt.When == "pause", "halt", " VALUE")
 	case "replace-unused": // such as xargs --replace, which needs no value
 		unused := !anyContains(o.Words(), o.Command.Replace) && anyContains(o.Words(), "{}")
 		return from(unused, "replace", " VALUE")

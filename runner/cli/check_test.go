@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 		{"--input=xml", `bad value "xml" for --input: write lines or json`},
 		{"--sched lifo cat", `bad value "lifo" for --sched: write fifo, round-robin, least-busy, keyed or topic`},
 		{"--output= cat", `bad value "" for --output: write group, line, raw or none`},
-		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1 or soon,done=10%`},
+		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1, soon,done=10% or pause,fail=3`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
 		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, any; N is from 1 to 255`},
 		{"--deadline 25:00 touch ::: ran", `bad value "25:00" for --deadline: write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z`},
@@ -76,6 +76,9 @@ func TestRefusals(t *testing.T) {
 		{"--env A --engine e cat", "--engine without --sign and --env do not go together: workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop --env"},
 		{"serve cat ::: a", "serve and values on the command line do not go together: crew ctl add brings them: drop what follows the command"},
 		{"serve --halt soon,fail=10% cat", "serve and --halt soon,fail=10% do not go together: the number of tasks is not known: write a number instead of the percentage"},
+		{"--halt pause,fail=3 --no-control cat", "--no-control and --halt pause,fail=3 do not go together: without a socket nobody can resume the run: drop one of them"},
+		{"--detach --engine e --halt pause,fail=3 cat", "--detach and --halt do not go together: nobody is there to see a failure: drop --halt"},
+		{"worker --engine e --halt pause,fail=3 cat", "worker and --halt do not go together: submitters say what becomes of a failure: give them --halt"},
 		{"--shard 1/2 --shard-times times echo {#} ::: a", "--shard-times and {#} in the command do not go together: that differs from run to run: have a shell expand $CREW_SEQ instead"},
 		{"--shard 1/2 --shard-times times --joblog ./times echo ::: a", "--shard-times and --joblog do not go together: the file is the same, but all shares read it and each writes its own: put the logs together when all have ended"},
 		{"engine attach -k r1 --retries 2", "engine attach and --retries do not go together: the tasks have run or run already: drop --retries"},
@@ -224,7 +227,7 @@ func lineOf(conds []string) (c *command, args []string) {
 var states = map[string]string{
 	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}",
 	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
-	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%",
+	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%", "halt-pause": "--halt=pause,fail=1",
 	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
 	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "retry-output": "--retry-on=output", "unasked-worker": "--worker=cat",
 }

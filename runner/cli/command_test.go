@@ -102,6 +102,7 @@ func TestOptions(t *testing.T) {
 		{"--timeout 10 --kill-after 0 cat", func(o *Options) any { return [2]time.Duration{o.Failure.Timeout, o.Failure.KillAfter} },
 			[2]time.Duration{10 * time.Second, 0}},
 		{"--fail-fast cat", func(o *Options) any { return o.Failure.Halt }, Halt{When: "now", On: "fail", N: 1}},
+		{"--halt pause,fail=3 cat", func(o *Options) any { return o.Failure.Halt }, Halt{When: "pause", On: "fail", N: 3}},
 		{"--halt soon,done=10% cat", func(o *Options) any { return o.Failure.Halt }, Halt{When: "soon", On: "done", N: 10, Percent: true}},
 
 		{"-k --output line cat", func(o *Options) any { return o.Output }, Output{Mode: "line", KeepOrder: true}},

@@ -155,7 +155,7 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Failure.KillAfter, v, task.ParseDuration) }},
 	{name: "flaky-fail", text: "status 123 also if a task passed only in a retry",
 		set: func(o *Options, _ string) error { o.Failure.FlakyFail = true; return nil }},
-	{name: "halt", value: "WHEN", text: "never, or such as now,fail=1 or soon,done=10%",
+	{name: "halt", value: "WHEN", text: "such as now,fail=1, soon,done=10% or pause,fail=3",
 		set: func(o *Options, v string) error { return set(&o.Failure.Halt, v, parseHalt) }},
 	{name: "fail-fast", text: "same as --halt now,fail=1",
 		set: func(o *Options, _ string) error { return set(&o.Failure.Halt, "now,fail=1", parseHalt) }},

@@ -153,9 +153,9 @@ type Deadline struct {
 	Until time.Time
 }
 
-// Halt says when a run ends early. The zero Halt is never.
+// Halt says when a run ends early or pauses. The zero Halt is never.
 type Halt struct {
-	When    string // soon or now
+	When    string // soon, now or pause
 	On      string // fail, success or done
 	N       int
 	Percent bool // N is a percentage of the tasks

@@ -171,10 +171,10 @@ func parseReady(s string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// parseHalt parses never, or soon or now with fail, success or done and a number
+// parseHalt parses never, or soon, now or pause with fail, success or done and a number
 // or a percentage: now,fail=1 or soon,done=10%.
 func parseHalt(s string) (Halt, error) {
-	hint := errors.New("write never, or such as now,fail=1 or soon,done=10%")
+	hint := errors.New("write never, or such as now,fail=1, soon,done=10% or pause,fail=3")
 	if s == "never" {
 		return Halt{}, nil
 	}
@@ -184,7 +184,7 @@ func parseHalt(s string) (Halt, error) {
 	if modern, ok := oldForms[s]; ok {
 		return Halt{}, errors.New("write " + modern)
 	}
-	part := regexp.MustCompile(`^(soon|now),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
+	part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
 	if part == nil {
 		return Halt{}, hint
 	}

@@ -59,13 +59,15 @@ func TestParseHalt(t *testing.T) {
 		"soon,done=100%":   {When: "soon", On: "done", N: 100, Percent: true},
 		"now,success=1%":   {When: "now", On: "success", N: 1, Percent: true},
 		"now,fail=1000000": {When: "now", On: "fail", N: 1000000},
+		"pause,fail=3":     {When: "pause", On: "fail", N: 3},
+		"pause,done=10%":   {When: "pause", On: "done", N: 10, Percent: true},
 	} {
 		got, err := parseHalt(in)
 		require.NoError(t, err, in)
 		require.Equal(t, want, got, in)
 	}
 	for _, in := range []string{"", "now", "now,fail", "now,fail=", "now,fail=0", "now,fail=0%", "now,fail=101%",
-		"never,fail=1", "now,lost=1", "now,fail=1x", "now,fail=1,done=2", "2"} {
+		"never,fail=1", "pause", "pause,fail", "now,lost=1", "now,fail=1x", "now,fail=1,done=2", "2"} {
 		_, err := parseHalt(in)
 		require.Error(t, err, in)
 	}

@@ -107,7 +107,8 @@ func named(id uint64, record task.Bytes) string {
 
 // Reasons says why nothing starts although a worker is idle, and what tasks wait for.
 func (s *Status) Reasons() (lines []string) {
-	if s.Blocking != nil && s.State != task.Paused.String() && s.Blocking.By != causeName(task.BySlots) {
+	// The status begins with the state, which may say it already: paused.
+	if s.Blocking != nil && s.Blocking.Text != s.State && s.Blocking.By != causeName(task.BySlots) {
 		lines = append(lines, s.Blocking.Text)
 	}
 	for _, w := range s.Waits {

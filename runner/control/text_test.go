@@ -54,6 +54,10 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 	require.Equal(t, 1, strings.Count(text(0, false), "paused"))
 	require.Contains(t, text(0, false), "\n5 tasks wait for a worker\n")
 
+	// It does not say how the run goes on after --halt.
+	snap.Blocking.Halt = "pause,fail=3"
+	require.Contains(t, text(0, false), "\npaused (--halt pause,fail=3) until crew ctl resume\n5 tasks wait for a worker\n")
+
 	// Other machines are named.
 	snap.Slots, snap.Running[0].Host, snap.Stats.Lost = []task.Slot{{ID: 4, Host: "web1"}, {ID: 5, Host: "web1"}, {ID: 9}}, "web1", 2
 	require.Contains(t, text(0, false), "\n3 workers on 1 host, 2 attempts lost, 5 of at most 64 tasks read ahead,")

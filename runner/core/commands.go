@@ -41,8 +41,10 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		} else {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
 		}
-	case task.Pause, task.Resume:
-		c.queue.paused = cmd.Op == task.Pause
+	case task.Pause:
+		c.queue.paused = true
+	case task.Resume:
+		c.resume()
 	case task.Suspend:
 		c.time.Stop(c.now)
 	case task.Continue:
@@ -75,6 +77,14 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		reply.Wheres = c.wheres(cmd.IDs)
 	}
 	return reply
+}
+
+// resume undoes a pause. After one by Config.Halt, results count anew.
+func (c *Core) resume() {
+	if c.queue.halted {
+		c.end.since = c.end.count
+	}
+	c.queue.paused, c.queue.halted = false, false
 }
 
 // stopReading stops reading; admitted tasks still run.

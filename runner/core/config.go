@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"crew/runner/task"
@@ -66,8 +67,8 @@ type Retry struct {
 	Keep     bool                    // keep outputs of failed attempts open until the task is finished
 }
 
-// Halt configures when the run ends early. The zero value is never. Results of an
-// earlier run (task.Task.Done) do not count.
+// Halt configures when the run ends early or pauses. The zero value is never. Results
+// of an earlier run (task.Task.Done) do not count.
 type Halt struct {
 	When    When
 	On      On
@@ -96,6 +97,7 @@ const (
 	Never When = iota
 	Soon       // drain
 	Now        // stop
+	Pause      // start nothing until task.Resume, and then count anew
 )
 
 // On is the kind of result that a halt counts.
@@ -107,6 +109,19 @@ const (
 	OnSuccess
 	OnDone
 )
+
+// String returns h as the value of --halt.
+func (h Halt) String() string {
+	when := [...]string{Never: "never", Soon: "soon", Now: "now", Pause: "pause"}[h.When]
+	if h.When == Never {
+		return when
+	}
+	share := ""
+	if h.Percent {
+		share = "%"
+	}
+	return fmt.Sprintf("%s,%s=%d%s", when, [...]string{OnFail: "fail", OnSuccess: "success", OnDone: "done"}[h.On], h.N, share)
+}
 
 // Validate returns an error if no run is possible with c.
 func (c Config) Validate() error {

@@ -54,6 +54,7 @@ type end struct {
 	shown     bool         // the sinks are closed
 	count     int64        // results that Config.Halt counts
 	counted   *task.Result // the latest of them
+	since     int64        // how many had counted when the run last went on after a pause by Config.Halt
 	giveUpAt  time.Time    // when a run that was told to end stops waiting; zero is never
 	unreadAt  time.Time    // when a run whose reader has just gone acts on that; zero is never
 	unreadFor int          // moments that have passed since
@@ -90,10 +91,11 @@ func (c *Core) interrupt(r *task.Result) {
 	}
 }
 
-// halt ends the run once enough results count for Config.Halt. r is the latest one.
+// halt ends or pauses the run once enough results count for Config.Halt. r is the
+// latest one.
 func (c *Core) halt(r *task.Result) {
 	h, d, s := c.cfg.Halt, &c.end, &c.output.stats
-	if h.When == Never || d.Reason >= Halted {
+	if h.When == Never || h.When != Pause && d.Reason >= Halted {
 		return
 	}
 	ok, failed, skipped := s.Here()
@@ -101,12 +103,17 @@ func (c *Core) halt(r *task.Result) {
 	if n > d.count {
 		d.count, d.counted = n, r
 	}
+	n -= d.since
 	enough := n >= int64(h.N)
 	if h.Percent {
 		of := int64(h.Tasks) - s.Resumed() // as far as they have been read
 		enough = of > 0 && n*100 >= int64(h.N)*of
 	}
 	if !enough {
+		return
+	}
+	if h.When == Pause {
+		c.queue.paused, c.queue.halted = true, true
 		return
 	}
 	d.because(Halted, d.counted, nil)

@@ -28,6 +28,7 @@ type explainer struct {
 	idleFor time.Duration  // how long idle was true since the last look
 	told    *task.Blocking // the reason emitted last, while it holds
 	full    bool           // the notice about tasks outside the read-ahead was given
+	halted  bool           // the notice about the present pause by Config.Halt was given
 }
 
 // wake returns the time of the next look. The zero time is never.
@@ -44,6 +45,7 @@ func (x *explainer) wake() time.Time {
 func (c *Core) explain() {
 	x := &c.explainer
 	c.explainCrowd()
+	c.explainHalt()
 	if x.idle {
 		x.idleFor += c.run.Sub(x.last)
 	}
@@ -82,6 +84,30 @@ func (c *Core) explainCrowd() {
 	}
 }
 
+// explainHalt gives a notice, once, when Config.Halt has paused the run and something is
+// left to run.
+func (c *Core) explainHalt() {
+	x := &c.explainer
+	left := c.end.phase == going && (!c.input.over() || c.queue.waits() > 0)
+	switch {
+	case !c.queue.halted:
+		x.halted = false
+	case left && !x.halted:
+		x.halted = true
+		b := task.Blocking{}
+		c.byPause(&b)
+		c.output.notice(b.Text(c.now))
+	}
+}
+
+// byPause says that the run is paused.
+func (c *Core) byPause(b *task.Blocking) {
+	b.By = task.ByPause
+	if c.queue.halted {
+		b.Halt = c.cfg.Halt.String()
+	}
+}
+
 // blocking returns why nothing starts. It is nil if something can start or
 // nothing is left.
 func (c *Core) blocking() *task.Blocking {
@@ -93,7 +119,7 @@ func (c *Core) blocking() *task.Blocking {
 	case c.end.phase > going:
 		b.By = task.ByEnd
 	case c.queue.paused || c.time.Stopped():
-		b.By = task.ByPause
+		c.byPause(b)
 	case c.output.full():
 		b.By = task.ByReader
 	case all == 0 && c.input.over():
@@ -279,7 +305,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 			c.name(b)
 		}
 	case c.queue.paused || c.time.Stopped():
-		b.By = task.ByPause
+		c.byPause(b)
 	case e.state == delayed:
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == parked:

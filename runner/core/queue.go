@@ -27,6 +27,7 @@ type queue struct {
 	memory    memory    // of those that have failed; empty without Feed.Remember
 	nextStart time.Time // not before this time, because of Pool.Delay
 	paused    bool
+	halted    bool // Config.Halt has paused the run
 }
 
 func newQueue(cfg Queue, entries map[uint64]*entry) queue {

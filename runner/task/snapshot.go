@@ -111,6 +111,7 @@ type Blocking struct {
 	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once
+	Halt  string    // for ByPause: the value of --halt that paused the run, or ""
 	ID    uint64    // for ByOrder: the first unfinished task; for ByAfter: a task waited for; for ByKey: the first one, if it is known
 	Until time.Time // for ByRetry and ByDelay: when the first task may start
 }
@@ -131,6 +132,9 @@ func (b *Blocking) what(left time.Duration) string {
 	}
 	switch b.By {
 	case ByPause:
+		if b.Halt != "" {
+			return "paused (--halt " + b.Halt + ") until crew ctl resume"
+		}
 		return "paused"
 	case ByEnd:
 		return "nothing more starts"

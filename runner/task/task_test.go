@@ -193,6 +193,7 @@ func TestBlockingInWords(t *testing.T) {
 		want string
 	}{
 		{Blocking{By: ByPause, Tasks: 3}, "paused"},
+		{Blocking{By: ByPause, Tasks: 3, Halt: "pause,fail=3"}, "paused (--halt pause,fail=3) until crew ctl resume"},
 		{Blocking{By: ByEnd}, "nothing more starts"},
 		{Blocking{By: BySlots, Tasks: 1}, "1 task waits for a worker"},
 		{Blocking{By: ByKey, Tasks: 2, Key: "gpu", None: true}, "2 tasks of key gpu wait for a worker with that label: none is connected"},

@@ -59,6 +59,8 @@ func TestStatus(t *testing.T) {
 		{"halt: ok", ends(task.Result{Outcome: task.OK}), cli.Halt{On: "success", N: 2}, 0},
 		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
 		{"halt: one of some", ends(*exit7), some, 123},
+		{"halt: paused", core.Ending{Stats: failed}, cli.Halt{When: "pause", On: "fail", N: 1}, 123},
+		{"halt: paused, all well", core.Ending{}, cli.Halt{When: "pause", On: "success", N: 1}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, cli.Failure{Halt: c.halt})) })
 	}

@@ -29,11 +29,8 @@ func (w *wiring) announce() error {
 		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
 			task.Count(int64(w.pool.jobs), "slot"))
 	}
-	if w.feed == nil {
-		return nil
-	}
-	if err := w.control.Err(); err != nil {
-		return fmt.Errorf("crew serve needs a socket: %w: set XDG_RUNTIME_DIR to a directory that only you can enter", err)
+	if err := w.needSocket(); err != nil || w.feed == nil {
+		return err
 	}
 	name := w.opts.Control.Name
 	if name != "" {
@@ -44,6 +41,24 @@ func (w *wiring) announce() error {
 	if !w.opts.Silent() {
 		name = cmp.Or(name, strconv.Itoa(os.Getpid()))
 		w.screen.Notice("serving as " + name + ": add tasks with crew ctl add --to " + name)
+	}
+	return nil
+}
+
+// needSocket returns an error if the run has no socket and depends on one: others feed
+// it, or have to resume it after --halt pause.
+func (w *wiring) needSocket() error {
+	what := ""
+	switch {
+	case w.feed != nil:
+		what = "crew serve"
+	case w.control != nil && w.opts.Failure.Halt.When == "pause":
+		what = "--halt pause"
+	default:
+		return nil
+	}
+	if err := w.control.Err(); err != nil {
+		return fmt.Errorf("%s needs a socket: %w: set XDG_RUNTIME_DIR to a directory that only you can enter", what, err)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (w *wiring) openControl() error {
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0
 		cfg.About.Values, cfg.About.Most = w.opts.TakesValues(), w.opts.Serve.MaxQueued
 	}
-	if w.worker != nil {
+	if w.worker != nil || w.opts.Failure.Halt.When == "pause" {
 		cfg.Soon = 0
 	}
 	w.control = control.Serve(cfg)

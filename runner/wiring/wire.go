@@ -291,6 +291,9 @@ func (w *wiring) config() (core.Config, error) {
 		},
 		Tick: tick,
 	}
+	if o.Show.DryRun && cfg.Halt.When == core.Pause { // nobody can resume it
+		cfg.Halt.When = core.Never
+	}
 	cfg.Halt.SameCommand = w.source.sameCommand()
 	if o.Sched.Topics.Auto {
 		if cfg.Pool.Procs = hereProcessors(); cfg.Pool.Remote {
@@ -308,12 +311,12 @@ func (w *wiring) config() (core.Config, error) {
 	return cfg, err
 }
 
-// haltOf returns when a run of so many tasks ends early.
+// haltOf returns when a run of so many tasks ends early or pauses.
 func haltOf(h cli.Halt, tasks uint64) core.Halt {
 	if h == (cli.Halt{}) {
 		return core.Halt{}
 	}
-	when := map[string]core.When{"soon": core.Soon, "now": core.Now}
+	when := map[string]core.When{"soon": core.Soon, "now": core.Now, "pause": core.Pause}
 	on := map[string]core.On{"fail": core.OnFail, "success": core.OnSuccess, "done": core.OnDone}
 	return core.Halt{When: when[h.When], On: on[h.On], N: h.N, Percent: h.Percent, Tasks: tasks}
 }
