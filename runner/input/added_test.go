@@ -37,6 +37,42 @@ func TestGive(t *testing.T) {
 	}
 }
 
+// TestGiveNames: what is given may come after tasks that others have named, and what is
+// undone was never there.
+func TestGiveNames(t *testing.T) {
+	r, err := Open(Config{Groups: []Group{{Values: []string{}}}, Format: Format{Kind: JSON}})
+	require.NoError(t, err)
+	src, number := NewTasks(r, TasksConfig{Template: template(t, expand.Config{Fields: true}), Objects: true}), uint64(20)
+	give := func(values ...string) (list []*task.Task) {
+		src.Give(values)
+		for {
+			tk, err := src.Next(func() uint64 { number++; return number })
+			if err == io.EOF {
+				return list
+			}
+			require.NoError(t, err)
+			list = append(list, tk)
+		}
+	}
+	names := src.Names()
+	require.EqualValues(t, 7, names.Define("old", 7))
+	require.EqualValues(t, 20, names.Define("command", 20))
+
+	names.Begin()
+	list := give(`{"command":"x","id":"a","after":["old","command"]}`, `{"command":"x","id":"b","after":"a"}`, `{"command":"x","id":"old"}`)
+	require.Equal(t, &task.Terms{Name: "a", After: []uint64{7, 20}}, list[0].Asked)
+	require.Equal(t, &task.Terms{Name: "b", After: []uint64{21}}, list[1].Asked)
+	require.EqualError(t, list[2].Err, `value 3: "id" "old" is that of task 7, too`)
+	require.EqualValues(t, 22, names.Lookup("b"))
+
+	number = 21
+	names.Undo(number)
+	list = give(`{"command":"x","after":"b"}`, `{"command":"x","id":"b","after":"a"}`)
+	require.EqualError(t, list[0].Err, `value 1: "after": no record before has the id "b"`)
+	require.Equal(t, &task.Terms{Name: "b", After: []uint64{21}}, list[1].Asked)
+	require.Equal(t, 4, names.Len())
+}
+
 func TestCommand(t *testing.T) {
 	r, err := Open(Config{Groups: []Group{{Values: []string{}}}})
 	require.NoError(t, err)

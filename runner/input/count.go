@@ -22,8 +22,12 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	}
 	defer r.Close()
 	if tc.Share != nil || tc.Limits.batches() {
+		number := func() uint64 { return uint64(n) + 1 }
+		if tc.Objects { // then tasks need no numbers, and without them no names are kept
+			number = func() uint64 { return 0 }
+		}
 		for t := NewTasks(r, tc); n%64 != 0 || !stop.Load(); n++ {
-			if _, err := t.Next(func() uint64 { return uint64(n) + 1 }); err != nil {
+			if _, err := t.Next(number); err != nil {
 				return n, err == io.EOF
 			}
 		}

@@ -65,6 +65,7 @@ func TestMember(t *testing.T) {
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"args":["a",1,null],"x":{"y":[]},"timeout":1e9}`, `{"env":{"A":"b"},"command":["x"],"timeout":"1h"}`,
+		`{"command":"x","id":"a","after":["b",1,"b"]}`, `{"id":1.50,"after":"","dir":1}`, `{"id":null,"after":{}}`,
 		`{"a":"\ud83d\ude00","b":"\ud800"}`, `{"a":{"b":{"c":[1, 2]}},"a.b":"x"}`, `{"a":1,"a":2}`,
 	} {
 		f.Add(s)
@@ -88,8 +89,17 @@ func FuzzJSON(f *testing.F) {
 				require.NotContains(t, got+name, "\ufffd", "or the input holds it")
 			}
 		}
-		if d, err := describe(o); err == nil {
+		d, err := describe(o)
+		if err == nil {
 			require.GreaterOrEqual(t, d.Timeout, time.Duration(-1))
+		} else {
+			require.Equal(t, &description{ID: d.ID}, d)
+		}
+		require.NotContains(t, d.After, "")
+		if d.ID != "" {
+			id, _, err := o.member("id")
+			require.NoError(t, err)
+			require.Equal(t, id, d.ID)
 		}
 	})
 }

@@ -26,33 +26,48 @@ type description struct {
 	Dir     string        // "" if missing
 	Stdin   []byte        // nil if missing, but not if it is ""
 	Timeout time.Duration // 0 if missing, negative for no limit
+	ID      string        // "" if missing
+	After   []string      // ids; nil if missing
 }
 
 // known are the members of a description.
-var known = []string{"args", "command", "cost", "dir", "env", "key", "stdin", "timeout"}
+var known = []string{"after", "args", "command", "cost", "dir", "env", "id", "key", "stdin", "timeout"}
 
-// describe reads a description. A member that is null counts as missing.
+// describe reads a description. A member that is null counts as missing. On error the
+// description holds the ID alone, if that is right: later records may name it.
 func describe(obj Object) (*description, error) {
 	d := &description{Args: []string{}}
+	var err error
 	for _, name := range slices.Sorted(maps.Keys(obj)) {
-		if !slices.Contains(known, name) {
-			hint := didYouMean(name, known)
-			if hint == "" {
-				hint = ": it has " + strings.Join(known, ", ")
-			}
-			return nil, fmt.Errorf("%q is no member of a task%s", name, hint)
-		}
-		if string(obj[name]) == "null" {
-			continue
-		}
-		if err := d.set(name, obj[name]); err != nil {
-			return nil, fmt.Errorf("%q %w", name, err)
+		if err == nil || name == "id" {
+			err = cmp.Or(err, d.member(name, obj[name]))
 		}
 	}
-	if d.Command == nil && (len(d.Args) == 0 || d.Args[0] == "") {
-		return nil, errors.New(`no command: neither the command line nor "command" nor "args" has one`)
+	if err == nil && d.Command == nil && (len(d.Args) == 0 || d.Args[0] == "") {
+		err = errors.New(`no command: neither the command line nor "command" nor "args" has one`)
+	}
+	if err != nil {
+		return &description{ID: d.ID}, err
 	}
 	return d, nil
+}
+
+// member sets the member called name unless it is null.
+func (d *description) member(name string, v json.RawMessage) error {
+	if !slices.Contains(known, name) {
+		hint := didYouMean(name, known)
+		if hint == "" {
+			hint = ": it has " + strings.Join(known, ", ")
+		}
+		return fmt.Errorf("%q is no member of a task%s", name, hint)
+	}
+	if string(v) == "null" {
+		return nil
+	}
+	if err := d.set(name, v); err != nil {
+		return fmt.Errorf("%q %w", name, err)
+	}
+	return nil
 }
 
 // set sets one member. Its error goes on from the name of the member.
@@ -79,6 +94,13 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		d.Stdin = []byte(s)
 	case "timeout":
 		d.Timeout, err = timeout(v)
+	case "id":
+		d.ID, err = scalar(v)
+		if err == nil && d.ID == "" {
+			err = errEmpty
+		}
+	case "after":
+		d.After, err = ids(v)
 	}
 	return err
 }
@@ -123,6 +145,25 @@ func scalars(v json.RawMessage) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// ids reads an id, or an array of them.
+func ids(v json.RawMessage) (list []string, err error) {
+	if v[0] == '[' {
+		list, err = scalars(v)
+		if i := slices.Index(list, ""); err == nil && i >= 0 {
+			err = fmt.Errorf("[%d] %w", i, errEmpty)
+		}
+		return list, err
+	}
+	s, err := scalar(v)
+	switch {
+	case err != nil:
+		return nil, errors.New("is not an id and not an array of ids")
+	case s == "":
+		return nil, errEmpty
+	}
+	return []string{s}, nil
 }
 
 func command(v json.RawMessage) (words []string, err error) {
@@ -185,13 +226,17 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 // precedence over the command line.
 func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 	d, err := describe(rec.Object)
-	if err != nil {
+	asked, wrong := t.terms(d, id)
+	if err = cmp.Or(err, wrong); err != nil {
 		bad := *rec
 		bad.Err = t.r.at(err)
-		return t.of([]Record{bad}, id)
+		tk := t.of([]Record{bad}, id)
+		tk.Asked = asked
+		return tk
 	}
 	tk := &task.Task{
 		ID: id, Records: [][]string{d.Args}, Object: rec.Text, Env: d.Env, Dir: d.Dir, Stdin: d.Stdin, Timeout: d.Timeout,
+		Asked: asked,
 	}
 	v := expand.Values{Records: tk.Records}
 	t.fill(tk, &v, rec.Object)
@@ -212,4 +257,40 @@ func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 	}
 	t.bound(tk)
 	return tk
+}
+
+// terms gives the task with this number its name, and returns the terms on which it starts;
+// nil for none. On error they hold the name alone, if the task has got it. A task without a
+// number gets neither.
+func (t *Tasks) terms(d *description, number uint64) (*task.Terms, error) {
+	if number == 0 {
+		return nil, nil
+	}
+	if d.ID != "" {
+		if first := t.names.Define(d.ID, number); first != number {
+			return nil, fmt.Errorf(`"id" %q is that of task %d, too`, d.ID, first)
+		}
+	}
+	after, err := t.numbers(d.After, number)
+	if d.ID == "" && after == nil {
+		return nil, err
+	}
+	return &task.Terms{After: after, Name: d.ID}, err
+}
+
+// numbers returns the numbers of the tasks with these ids, each once, in order. They must
+// not be that of the task that comes after them, which is number.
+func (t *Tasks) numbers(ids []string, number uint64) (list []uint64, err error) {
+	for _, id := range ids {
+		switch n := t.names.Lookup(id); n {
+		case 0:
+			return nil, fmt.Errorf(`"after": no record before has the id %q`, id)
+		case number:
+			return nil, fmt.Errorf(`"after": the record itself has the id %q`, id)
+		default:
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }

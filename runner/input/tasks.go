@@ -21,7 +21,7 @@ type TasksConfig struct {
 	Texts
 
 	// Share reports whether to take a record, by the task of that record alone, which has
-	// no number; nil takes all. It is safe for concurrent use.
+	// no number and comes after no other; nil takes all. It is safe for concurrent use.
 	Share func(*task.Task) bool
 
 	Blocks *Blocks // what each task reads one of, instead of records; nil for none
@@ -81,6 +81,7 @@ type Tasks struct {
 	ended  bool        // with Limits.Workers: the input has, and cuts are all of the queue
 	latest uint64      // number of the latest batch
 	spare  []oneRecord // not yet returned by allocate
+	names  Names       // with cfg.Objects: of the tasks
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
@@ -101,6 +102,10 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 // Separator returns the bytes that end each record on a task's standard input,
 // which are those that end the records of the input.
 func (t *Tasks) Separator() string { return t.r.delimiter }
+
+// Names returns the names of tasks: the ids of the records so far. What the caller defines
+// or undoes there counts for later records. It must not do so while Next runs.
+func (t *Tasks) Names() *Names { return &t.names }
 
 // Results returns the directory for a task's results. It may be called while Next
 // runs.

@@ -176,7 +176,7 @@ func objects(lines ...string) Config {
 
 // With a command, an object is data, whatever its members are called.
 func TestJSONData(t *testing.T) {
-	hostile := `{"command":"touch X","args":["y"],"env":{"LD_PRELOAD":"z"},"dir":"/nowhere","timeout":1,"key":"k","cost":3,"stdin":"s","who":"me"}`
+	hostile := `{"command":"touch X","args":["y"],"env":{"LD_PRELOAD":"z"},"dir":"/nowhere","timeout":1,"key":"k","cost":3,"stdin":"s","who":"me","id":[],"after":"x"}`
 	list := tasks(t, objects(hostile, `{"who":{"a": 1},"args":[ ],"key":null,"cost":0.5}`, `{"who":1,"args":1,"key":2,"cost":"none"}`,
 		`{"whom":1,"args":1,"key":2,"cost":1}`, `[]`), TasksConfig{
 		Template: template(t, expand.Config{Words: []string{"run", "{who}", "{args}", "{}"}, Fields: true, Insert: expand.AtEnd}),
@@ -189,6 +189,7 @@ func TestJSONData(t *testing.T) {
 	require.Empty(t, tk.Env)
 	require.Empty(t, tk.Dir)
 	require.Zero(t, tk.Timeout)
+	require.Nil(t, tk.Asked)
 	require.Equal(t, hostile+"\n", string(tk.Stdin))
 	require.Equal(t, "<k>", tk.Key)
 	require.EqualValues(t, 3, tk.Cost)
@@ -203,6 +204,10 @@ func TestJSONData(t *testing.T) {
 
 	list = tasks(t, objects(`{"a":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Insert: expand.AtEnd})})
 	require.Equal(t, []string{"run", `{"a":1}`}, list[0].Argv)
+
+	list = tasks(t, objects(`{"id":1,"after":2}`, `{"id":1,"after":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run", "{id}", "{after}"}, Fields: true})})
+	require.Equal(t, "run 1 2|run 1 1", show(list))
+	require.Nil(t, list[1].Asked)
 }
 
 // Without a command, an object is a task, and nothing in it is expanded.

@@ -232,6 +232,9 @@ func (t *Task) Size() int {
 			n += 2*word + len(target.Path)
 		}
 	}
+	if a := t.Asked; a != nil {
+		n += fixed/4 + 8*len(a.After) + len(a.Name) + len(a.Note)
+	}
 	for _, r := range t.Records {
 		n += word * (len(r) + 1)
 		for _, c := range r {
