@@ -244,7 +244,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return w.submit()
 	}
 	cfg := proc.Config{
-		Dir: o.Pool.Workdir, Env: environ(w.tokens), Outputs: w.outputs(),
+		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 		Idle: o.Failure.Idle > 0,
 	}
