@@ -187,8 +187,9 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"max-queued idle-exit keep print-unit user", "crew-serve", "crew serve", "write crew serve before the options"},
 	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
+	{"user", "print-unit", "--print-unit", "add --print-unit"},
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},

@@ -227,6 +227,10 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Microsecond) }},
 	{name: "keep", value: "DUR", text: "with --state: forget ended tasks after DUR (24h)",
 		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
+	{name: "print-unit", text: "print a systemd unit for the queue, run nothing",
+		set: func(o *Options, _ string) error { o.Serve.Unit = true; return nil }},
+	{name: "user", text: "with --print-unit: one for systemctl --user",
+		set: func(o *Options, _ string) error { o.Serve.User = true; return nil }},
 
 	{group: "Other machines", name: "engine", value: "URL",
 		text: "run the tasks on the workers of a NATS server",

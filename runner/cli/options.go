@@ -224,6 +224,10 @@ type Serve struct {
 	MaxQueued int           // waiting tasks at most
 	IdleExit  time.Duration // how long without a task until the run ends; 0 for ever
 	Keep      time.Duration // how long the journal keeps tasks that have ended
+
+	Unit bool     // print a systemd unit instead
+	User bool     // it is one for the user's own manager
+	Line []string // the words after serve, as typed, without those two options
 }
 
 // Engine configures runs on other machines, and crew worker.

@@ -82,8 +82,7 @@ func statusOf(e core.Ending, f cli.Failure) int {
 		return e.Result.Code
 	case e.Reason == core.Late:
 		return statusTimeout
-	case e.Reason == core.Halted &&
-		(halt.On == "success" || halt.On == "fail" && halt.N == 1 && !halt.Percent):
+	case e.Reason == core.Halted && endsAsTask(halt):
 		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0, f.FlakyFail && e.Stats.Flaky > 0:
 		return statusFailed
@@ -92,6 +91,12 @@ func statusOf(e core.Ending, f cli.Failure) int {
 		return statusFailed // what was asked for was not done, at somebody's command
 	}
 	return statusOK
+}
+
+// endsAsTask reports whether a run that --halt ends has the exit status of the task that
+// ended it.
+func endsAsTask(h cli.Halt) bool {
+	return h.On == "success" || h.On == "fail" && h.N == 1 && !h.Percent
 }
 
 // taskStatus returns a result as the exit status that a shell or timeout(1) has

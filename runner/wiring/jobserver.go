@@ -61,15 +61,23 @@ func tokensOf(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.T
 }
 
 // environ returns the environment that tasks inherit.
-func environ(tokens *jobserver.Tokens) []string {
+func (w *wiring) environ() []string {
 	env := os.Environ()
-	if tokens == nil || tokens.Makeflags() == "" {
+	if w.feed != nil {
+		env = without(env, notifySocket) // no task speaks for crew serve
+	}
+	if w.tokens == nil || w.tokens.Makeflags() == "" {
 		return env
 	}
-	env = slices.DeleteFunc(env, func(kv string) bool {
-		return strings.HasPrefix(kv, "MAKEFLAGS=") || strings.HasPrefix(kv, "MFLAGS=")
+	return append(without(env, "MAKEFLAGS", "MFLAGS"), "MAKEFLAGS="+w.tokens.Makeflags())
+}
+
+// without removes variables from an environment, and returns it.
+func without(env []string, names ...string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(names, name)
 	})
-	return append(env, "MAKEFLAGS="+tokens.Makeflags())
 }
 
 // makeIsOld reports whether the make in PATH is one before 4.4, which stops if the

@@ -50,6 +50,8 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 		err = printText(stdout, o.Completion.Text(runNames(o.Completion.Runs)))
 	case o.Print != "":
 		err = printText(stdout, o.Print)
+	case o.Serve.Unit:
+		err = printUnit(o, stdout)
 	case tool == "state":
 		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
 	case tool == "ctl":
@@ -244,7 +246,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return w.submit()
 	}
 	cfg := proc.Config{
-		Dir: o.Pool.Workdir, Env: environ(w.tokens), Outputs: w.outputs(),
+		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 		Idle: o.Failure.Idle > 0,
 	}

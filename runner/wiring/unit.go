@@ -1,0 +1,158 @@
+package wiring
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/cli"
+)
+
+// unit is what a systemd unit of a crew serve depends on.
+type unit struct {
+	*cli.Options
+	program string // path
+	dir     string // working directory
+	user    string // "" for the one that systemd takes
+}
+
+// printUnit prints a systemd unit that runs the command line of crew serve.
+func printUnit(o *cli.Options, stdout io.Writer) error {
+	u := unit{Options: o}
+	var err error
+	if u.program, err = os.Executable(); err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if u.dir, err = os.Getwd(); err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	if !utf8.ValidString(u.dir) || strings.ContainsFunc(u.dir, unicode.IsControl) {
+		return misuse(fmt.Sprintf("no unit can hold the name of the directory %q", u.dir), "change to another one")
+	}
+	if id := os.Geteuid(); !o.Serve.User && id != 0 {
+		u.user = userName(id)
+	}
+	return printText(stdout, u.text())
+}
+
+// What units say of the end of crew serve, and of what follows.
+const (
+	unitStop = `# The first SIGTERM reaches crew alone: it starts nothing more and lets tasks finish.
+# Tasks that still run after 5 minutes are killed; with --state they run again.
+KillMode=mixed
+TimeoutStopSec=5min
+# A task that runs out of memory fails alone.
+OOMPolicy=continue
+`
+	unitRestart = `# Statuses 123 (tasks failed) and 124 (--deadline passed) are ordinary ends.
+Restart=on-failure
+RestartSec=1
+SuccessExitStatus=123 124
+# A wrong command line stays wrong.
+RestartPreventExitStatus=2 126 127
+`
+	unitHalts = `# --halt ends the queue with the status of a task, so only a crash restarts crew.
+Restart=on-abnormal
+RestartSec=1
+`
+)
+
+// text returns the unit.
+func (u unit) text() string {
+	name := "crew-" + cmp.Or(u.Control.Name, cli.DoServe) + ".service"
+	file, target := "/etc/systemd/system/"+name, "multi-user.target"
+	if u.Serve.User {
+		file, target = "~/.config/systemd/user/"+name, "default.target"
+	}
+	var b strings.Builder
+	b.WriteString("# " + file + "\n")
+	if u.State.Dir == "" {
+		b.WriteString("# Without --state, tasks that wait are lost when crew serve ends.\n")
+	}
+	b.WriteString("[Unit]\nDescription=" + strings.TrimSpace("crew serve "+u.Control.Name) + "\n\n")
+	b.WriteString("[Service]\nType=notify\nNotifyAccess=main\n")
+	if u.Pool.LockWait > 0 {
+		b.WriteString("TimeoutStartSec=infinity\n")
+	}
+	if u.user != "" {
+		b.WriteString("User=" + u.user + "\n")
+	}
+	b.WriteString("WorkingDirectory=" + unitPath(u.dir) + "\nExecStart=" + u.command() + "\n" + unitStop)
+	if endsAsTask(u.Failure.Halt) {
+		b.WriteString(unitHalts)
+	} else {
+		b.WriteString(unitRestart)
+	}
+	b.WriteString("\n[Install]\nWantedBy=" + target + "\n")
+	return b.String()
+}
+
+// command returns the command line for ExecStart=. The program is the only word in which a
+// $ stands for itself.
+func (u unit) command() string {
+	words := []string{unitWord(u.program)}
+	for _, w := range append([]string{u.Do}, u.Serve.Line...) {
+		words = append(words, unitWord(strings.ReplaceAll(w, "$", "$$")))
+	}
+	return strings.Join(words, " ")
+}
+
+// unitWord quotes a word as systemd.syntax(7) and systemd.unit(5) say: a % begins a
+// specifier, and the escapes within quotes are those of C, of which Go writes a part.
+func unitWord(word string) string {
+	word = unitPercent(word)
+	odd := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("%$@_+=:,./{}-", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, odd) {
+		return word
+	}
+	return strconv.Quote(word)
+}
+
+// unitPath writes a path for a setting that knows no quotes, but drops blanks at the end
+// and joins a line that ends in a backslash with the next one.
+func unitPath(path string) string {
+	if strings.HasSuffix(path, `\`) || strings.TrimSpace(path) != path {
+		path += "/"
+	}
+	return unitPercent(path)
+}
+
+func unitPercent(text string) string { return strings.ReplaceAll(text, "%", "%%") }
+
+// userName returns the name of a user, or the ID, which systemd takes as well.
+func userName(id int) string {
+	text, _ := os.ReadFile("/etc/passwd") // which does not hold all users, either
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Split(line, ":"); len(f) > 2 && f[2] == strconv.Itoa(id) {
+			return f[0]
+		}
+	}
+	return strconv.Itoa(id)
+}
+
+// notifySocket is the variable that names the socket of sd_notify(3).
+const notifySocket = "NOTIFY_SOCKET"
+
+// notifyReady tells systemd, which listens at a socket, that crew serve is ready. With the
+// name "" it does nothing. The beginning of a drain is not told: TimeoutStopSec= would
+// count from there, even if crew ctl drain asked for it.
+func notifyReady(socket string) error {
+	if socket == "" {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Sendto(fd, []byte("READY=1"), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: socket})
+}
