@@ -1,5 +1,7 @@
 package sched
 
+import "sort"
+
 // fifo is one shared queue: any slot with free capacity takes the oldest item of
 // the lowest rank. The slot that holds the fewest items is served first.
 type fifo struct {
@@ -41,20 +43,32 @@ func (p *fifo) Pop(slot int) (it Item, ok bool) {
 	return it, true
 }
 
-// Remove takes O(1) for the oldest item of rank 0 and O(n) for the newest. An index
-// of these would cost more for every item than it saves for the few that are removed.
+// Remove takes O(1) for the oldest and for the newest item of rank 0, and O(n) for one in the
+// middle. An index would cost more for every item than it saves for the few that are removed.
 func (p *fifo) Remove(id uint64) bool {
 	if i := p.where[id]; i != 0 {
 		p.cut(&p.others, i)
 		return true
 	}
-	for i := range p.queue.n {
-		if p.queue.at(i).ID == id {
-			p.queue.cut(i)
-			return true
-		}
+	i := p.find(id)
+	found := i < p.queue.n
+	if found {
+		p.queue.cut(i)
 	}
-	return false
+	return found
+}
+
+// find returns the index in the ring of an item, or one past the end. Most items are there in
+// order of ID, so it tries a binary search first.
+func (p *fifo) find(id uint64) int {
+	q := &p.queue
+	i := sort.Search(q.n, func(i int) bool { return q.at(i).ID >= id })
+	if i < q.n && q.at(i).ID == id {
+		return i
+	}
+	for i = 0; i < q.n && q.at(i).ID != id; i++ {
+	}
+	return i
 }
 
 func (p *fifo) Len() int { return p.queue.n + p.others.n }

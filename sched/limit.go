@@ -56,6 +56,14 @@ func (l *Limiter) Done(key uint64) (it Item, ok bool) {
 	return it, false
 }
 
+// Exchange parks an admitted item, which is in no policy any more, and admits in its place
+// the parked item of the same key with an ID.
+func (l *Limiter) Exchange(id uint64, admitted Item) {
+	g := l.gates[admitted.Key]
+	l.parked.cut(&g.parked, l.parked.where[id])
+	l.parked.insert(&g.parked, &admitted)
+}
+
 // Remove removes a parked item and reports whether it was parked.
 func (l *Limiter) Remove(id uint64) bool {
 	i := l.parked.where[id]

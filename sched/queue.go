@@ -39,12 +39,19 @@ func (r *ring[T]) drop() {
 	r.n--
 }
 
-// cut removes element i. The elements before it move up by one.
+// cut removes element i. The elements on the shorter side of it move by one.
 func (r *ring[T]) cut(i int) {
-	for ; i > 0; i-- {
-		*r.at(i) = *r.at(i - 1)
+	if i < r.n/2 {
+		for ; i > 0; i-- {
+			*r.at(i) = *r.at(i - 1)
+		}
+		r.drop()
+		return
 	}
-	r.drop()
+	for r.n--; i < r.n; i++ {
+		*r.at(i) = *r.at(i + 1)
+	}
+	*r.at(r.n) = *new(T)
 }
 
 // byRank holds a value for each of several ranks, the lowest rank first.
