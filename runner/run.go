@@ -125,7 +125,6 @@ type Run struct {
 	maker    Maker                            // nil if no task has a Making
 	tokens   core.Tokens                      // nil for none
 	pump     *pump
-	began    time.Time
 	wake     chan struct{} // tells the reader to go on
 	over     chan struct{} // closed when the run is over
 
@@ -133,6 +132,7 @@ type Run struct {
 
 	mu    sync.Mutex
 	core  *core.Core
+	clock time.Time // when the machine's clock was last read
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero if it is stopped
 	ended bool      // over is closed
@@ -145,7 +145,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		return nil, err
 	}
 	r := &Run{
-		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, began: time.Now(),
+		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, clock: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
@@ -155,7 +155,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}); ok {
 		r.silence = x.Silence
 	}
-	r.core = core.New(cfg, r.began, r.streamer != nil)
+	r.core = core.New(cfg, r.clock, r.streamer != nil)
 	if r.tokens != nil {
 		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}
@@ -174,7 +174,7 @@ func (r *Run) Make(m Maker) { r.maker = m }
 // were killed (Ending.Abandoned).
 func (r *Run) Wait() core.Ending {
 	r.mu.Lock() // commands may come already
-	r.timer = time.AfterFunc(time.Hour, func() { r.do(func(*core.Core) { r.armed = time.Time{} }, nil) })
+	r.timer = time.AfterFunc(time.Hour, r.due)
 	r.mu.Unlock()
 	defer r.timer.Stop()
 	go r.read()
@@ -186,8 +186,23 @@ func (r *Run) Wait() core.Ending {
 	return r.core.Ending()
 }
 
+// readClock reads the machine's clock, which can be set and goes on while the machine sleeps.
+// step only adds to the time that was read.
+func (r *Run) readClock() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock = time.Now()
+}
+
+// due has the core look at what is due.
+func (r *Run) due() {
+	r.readClock()
+	r.do(func(*core.Core) { r.armed = time.Time{} }, nil)
+}
+
 // Do carries out a command.
 func (r *Run) Do(cmd task.Command) task.Reply {
+	r.readClock()
 	reply := task.Reply{Err: errOver}
 	r.do(func(c *core.Core) { reply = c.Do(cmd) }, nil)
 	return reply
@@ -209,7 +224,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 		r.mu.Unlock()
 		return nil
 	}
-	now := r.began.Add(time.Since(r.began)) // half the cost of time.Now
+	now := r.clock.Add(time.Since(r.clock)) // half the cost of time.Now
 	fx := r.core.Step(now, fact)
 	for _, call := range fx.Tokens {
 		call(r.tokens)

@@ -73,6 +73,7 @@ var clashes = [...]clash{
 	{"crew-serve", "max-args!=0 max-chars spread no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
 	{"crew-serve", "shard shard-times", "it runs whatever is added: drop %s"},
 	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
+	{"print-unit", "new-command", "it would hold at every start: drop it there"},
 	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
 	{"crew-serve", "order!=input", "tasks start in the order in which they were added: drop --order"},
 	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
@@ -174,8 +175,11 @@ var clashes = [...]clash{
 	{"dry-run", "json results joblog junit ci state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
 
-	{"tasks", "+key", "drop one of them"},
+	{"tasks", "+key +all +only", "drop one of them"},
+	{"+key", "+all", "drop one of them"},
+	{"+at", "+in", "drop one of them"},
 	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
+	{"+at +in +timeout +note", "far", "it goes to the workers of an engine at once, as it is: drop it"},
 	{"+after", "far", "its tasks start as workers are free: drop --after"},
 }
 
@@ -187,7 +191,7 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{"max-queued idle-exit keep print-unit user", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"max-queued idle-exit keep new-command print-unit user", "crew-serve", "crew serve", "write crew serve before the options"},
 	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"user", "print-unit", "--print-unit", "add --print-unit"},
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
@@ -216,7 +220,7 @@ var needs = [...]need{
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},
-	{"replay retry-failed state-reset keep", "state", "--state", "add --state DIR"},
+	{"replay retry-failed state-reset keep new-command", "state", "--state", "add --state DIR"},
 	{"makes stdout-to", "command worker input=json", "a command", "add one; without it each record is a command line"},
 	{"reads always-make", "makes stdout-to", "--makes", "add --makes TEMPLATE or --stdout-to TEMPLATE"},
 	{"cost", "sched=least-busy sched=topic", "a policy that goes by it", "add --sched least-busy"},

@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1, soon,done=10% or pause,fail=3`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
 		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, any; N is from 1 to 255`},
-		{"--deadline 25:00 touch ::: ran", `bad value "25:00" for --deadline: write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z`},
+		{"--deadline 25:00 touch ::: ran", `bad value "25:00" for --deadline: write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z`},
 		{"--joblog + true ::: a", `bad value "+" for --joblog: write something there; it is empty`},
 		{"--buffer 0 true ::: a", `bad value "0" for --buffer: write a whole number from 1 to 1073741824`},
 		{"--kill-after=-1 true ::: a", `bad value "-1" for --kill-after: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
@@ -125,7 +125,7 @@ func TestRefusals(t *testing.T) {
 		{"ctl statsu --json 1", `crew ctl knows no "statsu": did you mean status?`},
 		{"worker --engine nats://h -S h echo", "worker and -S do not go together: it is for runs, which workers carry out: give them -S"},
 		{"ctl kill 1", `crew ctl knows no "kill": write crew ctl cancel`},
-		{"ctl re", `crew ctl knows no "re": did you mean resume, resize or retry?`},
+		{"ctl re", `crew ctl knows no "re": did you mean resume, resize, retry or release?`},
 		{"ctl ls mine", `"mine" is one word too many: write crew ctl ls`},
 		{"ctl log", "crew ctl log needs the number of a task: write crew ctl log [options] TASK"},
 		{"ctl log 1 2", "crew ctl log takes one task: if the first is a run, write --run 1 2"},
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 		{"ctl resize", "crew ctl resize needs a number: write crew ctl resize [options] N|+N|-N [RUN]"},
 		{"ctl resize 0", "a run has at least one worker: write crew ctl pause to start nothing"},
 		{"ctl resize 2x", `"2x" is no number of workers: write a number from 1, or +N or -N for more or fewer`},
-		{"ctl cancel", "crew ctl cancel needs the number of a task: write crew ctl cancel [options] TASK...|--key KEY"},
+		{"ctl cancel", "crew ctl cancel needs the number of a task: write crew ctl cancel [options] TASK...|--key KEY|--all"},
 		{"ctl add", "there is nothing to add: write values or a command, or - for the lines of standard input"},
 		{"ctl add -0 a", "-0 is for the records of standard input: add -, or drop -0"},
 		{"ctl add --to engine:hub --wait a", "--wait and an engine's queue do not go together: crew engine attach RUN shows what became of the tasks: drop --wait"},
@@ -204,7 +204,11 @@ func lineOf(conds []string) (c *command, args []string) {
 			name = "engine serve"
 		case "tasks":
 			name, operands = "ctl cancel", " 1"
-		case "far":
+		case "+all":
+			name = "ctl cancel"
+		case "+only":
+			name = "ctl explain"
+		case "far", "+in":
 			name, operands = "ctl add", " a"
 		}
 	}
@@ -235,7 +239,7 @@ var states = map[string]string{
 // values are those of options, by the name of the option or that of its value.
 var values = map[string]string{
 	"N": "2", "DUR": "5", "REGEX": ",", "SIZE": "1M", "K/N": "1/2", "topics": "a=1", "retry-on": "exit",
-	"halt": "never", "deadline": "9m", "TASK": "1",
+	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1",
 }
 
 // optionOf returns the option for which a condition holds.

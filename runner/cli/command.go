@@ -19,7 +19,10 @@ const (
 	takesTask    = "TASK"
 	takesTasks   = "TASK..."
 	takesAny     = "[TASK...]"
-	takesKey     = "TASK...|--key KEY"
+	takesKey     = "TASK...|--key KEY|--all"
+	takesWait    = "[TASK...|--key KEY|--all]"
+	takesMove    = "TASK... first|last"
+	takesEdit    = "TASK -- COMMAND..."
 	takesSize    = "N|+N|-N [RUN]"
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"
@@ -47,6 +50,7 @@ var commands = [...]command{
 	{"ctl status", takesRun, "what runs, what waits for what, and why"},
 	{"ctl log", takesTask, "the output of a task so far"},
 	{"ctl explain", takesAny, "where tasks are, and what they wait for"},
+	{"ctl wait", takesWait, "end when tasks, or all, have ended, with their status"},
 	{"ctl watch", takesRun, "print events as they happen"},
 	{"ctl top", takesRun, "show and steer the run on the whole screen"},
 	{"ctl pause", takesRun, "start nothing; running tasks finish"},
@@ -54,6 +58,10 @@ var commands = [...]command{
 	{"ctl resize", takesSize, "set, add or take away workers"},
 	{"ctl cancel", takesKey, "end running tasks, remove waiting ones"},
 	{"ctl retry", takesTasks, "retry now; run failed tasks again"},
+	{"ctl hold", takesTasks, "keep waiting tasks from starting"},
+	{"ctl release", takesTasks, "undo hold; start tasks before their time"},
+	{"ctl move", takesMove, "have waiting tasks start before or after all others"},
+	{"ctl edit", takesEdit, "give a waiting task of a crew serve another command"},
 	{"ctl drain", takesRun, "start nothing more, let what runs finish"},
 	{"ctl stop", takesRun, "drain, and end what runs"},
 	{"ctl add", takesWork, "give tasks to a crew serve"},

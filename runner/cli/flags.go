@@ -227,6 +227,8 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Microsecond) }},
 	{name: "keep", value: "DUR", text: "with --state: forget ended tasks after DUR (24h)",
 		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
+	{name: "new-command", text: "with --state: run by this command what waits there",
+		set: func(o *Options, _ string) error { o.Serve.NewCommand = true; return nil }},
 	{name: "print-unit", text: "print a systemd unit for the queue, run nothing",
 		set: func(o *Options, _ string) error { o.Serve.Unit = true; return nil }},
 	{name: "user", text: "with --print-unit: one for systemctl --user",
@@ -277,7 +279,7 @@ var options = [...]option{
 		text: "print a script that completes for bash, zsh or fish",
 		set:  func(o *Options, v string) error { o.Print = completionScript(v); return nil }},
 
-	{name: "run", value: "RUN", of: "ctl: status log explain watch top pause resume resize cancel retry drain stop",
+	{name: "run", value: "RUN", of: "ctl: status log explain wait watch top pause resume resize cancel retry hold release move edit drain stop",
 		text: "the pid or the name of the run",
 		set:  func(o *Options, v string) error { o.Ctl.Run = v; return nil }},
 	{name: "to", value: "RUN", of: "ctl: add", text: "the crew serve, or engine:URL/QUEUE",
@@ -286,8 +288,30 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Ctl.Follow = true; return nil }},
 	{name: "rest", of: "ctl: drain", text: "first run everything that was read",
 		set: func(o *Options, _ string) error { o.Ctl.Rest = true; return nil }},
-	{name: "key", value: "KEY", of: "ctl: cancel add", text: "the key of the tasks",
+	{name: "only", value: "KIND", of: "ctl: explain", choices: "waiting running failed ended", text: "waiting, running, failed or ended ones alone",
+		set: func(o *Options, v string) error { o.Ctl.Only = v; return nil }},
+	{name: "limit", value: "N", of: "ctl: explain", text: "at most N (1000): the first, or the latest to end",
+		set: func(o *Options, v string) (err error) { o.Ctl.N, err = parseWhole(v, 1, 1000); return err }},
+	{name: "key", value: "KEY", of: "ctl: wait cancel add", text: "the key of the tasks",
 		set: func(o *Options, v string) error { key := task.Bytes(v); o.Ctl.Key = &key; return nil }},
+	{name: "all", of: "ctl: wait cancel", text: "all tasks so far that have not ended",
+		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
+	{name: "timeout", value: "DUR", of: "ctl: wait", text: "end with status 124 after DUR",
+		set: func(o *Options, v string) error { return set(&o.Ctl.Timeout, v, task.ParseDuration) }},
+	{name: "timeout", value: "DUR", of: "ctl: add", text: "end an attempt after DUR; 0 for no limit",
+		set: func(o *Options, v string) error {
+			err := set(&o.Ctl.Timeout, v, task.ParseDuration)
+			if o.Ctl.Timeout == 0 {
+				o.Ctl.Timeout = -1 // 0 is the run's own
+			}
+			return err
+		}},
+	{name: "in", value: "DUR", of: "ctl: add", text: "start it in such as 2h, and not before",
+		set: func(o *Options, v string) error { return set(&o.Ctl.At, v, parseIn) }},
+	{name: "at", value: "WHEN", of: "ctl: add", text: "start it at such as 22:00 or '2027-01-31 06:00'",
+		set: func(o *Options, v string) error { return set(&o.Ctl.At, v, parseAt) }},
+	{name: "note", value: "TEXT", of: "ctl: add", text: "a note that explain, status and top show",
+		set: func(o *Options, v string) error { return setText(&o.Ctl.Note, v) }},
 	{name: "after", value: "TASK", of: "ctl: add",
 		text: "wait until this one succeeded; repeatable",
 		set:  func(o *Options, v string) error { return add(&o.Ctl.After, v, parseTask) }},

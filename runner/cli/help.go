@@ -97,7 +97,12 @@ func (c *command) help(short bool) string {
 	b.WriteString(head + "\n")
 	for _, verb := range c.verbs() {
 		v := commandNamed(c.name + " " + verb)
-		fmt.Fprintf(&b, "  %-*s%s\n", textColumn-2, strings.TrimSpace(verb+" "+v.operands), v.text)
+		forms := "  " + strings.TrimSpace(verb+" "+v.operands)
+		if len(forms) >= textColumn {
+			b.WriteString(forms + "\n")
+			forms = ""
+		}
+		fmt.Fprintf(&b, "%-*s%s\n", textColumn, forms, v.text)
 	}
 	if c.name == "ctl" {
 		return b.String() + ctlTail

@@ -225,6 +225,8 @@ type Serve struct {
 	IdleExit  time.Duration // how long without a task until the run ends; 0 for ever
 	Keep      time.Duration // how long the journal keeps tasks that have ended
 
+	NewCommand bool // what waits in the journal may be of another command
+
 	Unit bool     // print a systemd unit instead
 	User bool     // it is one for the user's own manager
 	Line []string // the words after serve, as typed, without those two options
@@ -260,8 +262,12 @@ type Ctl struct {
 	Run      string // the run, or the file of crew engine key; "" for the only one
 	Tasks    []uint64
 	Key      *task.Bytes
-	N        int
-	Relative bool // N is a difference
+	All      bool // all tasks that have not ended
+	Only     string
+	N        int           // how many workers, or how many tasks to list; 0 for the default
+	Last     bool          // move behind all others, not before them
+	Timeout  time.Duration // of wait or, with add, of the tasks' attempts; 0 for none given, negative for no limit
+	Relative bool          // N is a difference
 	JSON     bool
 
 	Follow, Rest bool
@@ -271,6 +277,8 @@ type Ctl struct {
 	Work              []string // what to add
 	Stdin             bool     // the records of standard input are to be added
 	After             []uint64
+	At                time.Time // when the tasks may start; zero for at once
+	Note              string
 	Wait, Block, Null bool
 	URL, Queue        string // of the engine that Run names; no Queue for none
 }

@@ -22,8 +22,12 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		return c.noVerb(operands)
 	case takesTopic:
 		return o.takeTopic(operands)
-	case takesTask, takesTasks, takesAny, takesKey:
+	case takesTask, takesTasks, takesAny, takesKey, takesWait:
 		return c.takeTasks(&o.Ctl, operands)
+	case takesMove:
+		return c.takeMove(&o.Ctl, operands)
+	case takesEdit:
+		return c.takeEdit(&o.Ctl, operands)
 	case takesWork:
 		return c.takeWork(&o.Ctl, operands, o.Command.Literal)
 	case takesDir:
@@ -115,7 +119,7 @@ func (c *command) verbs() (verbs []string) {
 
 // peerVerbs are the verbs for what other queues, such as pueue, call otherwise.
 const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
-	"cat:log wait:log parallel:resize slots:resize restart:retry start:resume"
+	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
 
 // takeTasks reads the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
@@ -125,10 +129,36 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 		}
 	}
 	switch {
-	case len(ctl.Tasks) == 0 && ctl.Key == nil && c.operands != takesAny:
+	case c.operands == takesWait && len(ctl.Tasks) == 0 && ctl.Key == nil:
+		ctl.All = true
+	case len(ctl.Tasks) == 0 && ctl.Key == nil && !ctl.All && c.operands != takesAny:
 		return c.wrong("crew %s needs the number of a task", c.name)
 	case c.operands == takesTask && len(ctl.Tasks) > 1:
 		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
+	}
+	return nil
+}
+
+// takeMove reads the numbers of tasks, and where to move them.
+func (c *command) takeMove(ctl *Ctl, operands []string) error {
+	last := len(operands) - 1
+	if last < 0 || operands[last] != "first" && operands[last] != "last" {
+		return c.wrong("crew ctl move needs to know where to: first or last")
+	}
+	ctl.Last = operands[last] == "last"
+	return c.takeTasks(ctl, operands[:last])
+}
+
+// takeEdit reads the number of a task, and what that is to be.
+func (c *command) takeEdit(ctl *Ctl, operands []string) error {
+	if err := c.takeTasks(ctl, operands[:min(1, len(operands))]); err != nil {
+		return err
+	}
+	switch ctl.Work = operands[1:]; {
+	case len(ctl.Work) == 0:
+		return c.wrong("crew ctl edit needs the new command or value")
+	case len(ctl.Work) > 1 && isNumber(ctl.Work[0]):
+		return c.wrong("crew ctl edit takes one task")
 	}
 	return nil
 }

@@ -102,28 +102,85 @@ func parseLabels(s string) ([]string, error) {
 
 func parseDeadline(s string) (Deadline, error) { return deadlineAfter(s, time.Now()) }
 
-// deadlineAfter parses a duration, a local time of day that is still to come, or a
-// moment in the form of RFC 3339.
+// deadlineAfter parses a duration, or a moment.
 func deadlineAfter(s string, now time.Time) (Deadline, error) {
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
+	if t, ok := moment(s, now); ok {
 		return Deadline{Until: t}, nil
 	}
+	d, err := task.ParseDuration(s)
+	if err != nil || d == 0 {
+		return Deadline{}, errors.New("write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z")
+	}
+	return Deadline{After: d}, nil
+}
+
+// moment parses a local time of day, which is then the next one, a local date and time, or a
+// moment in the form of RFC 3339.
+func moment(s string, now time.Time) (t time.Time, ok bool) {
 	for _, form := range [...]string{"15:04", "15:04:05"} {
 		t, err := time.Parse(form, s)
 		if err != nil {
 			continue
 		}
-		until := now
-		for year, month, day := now.Date(); !until.After(now); day++ {
-			until = time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+		next := now
+		for year, month, day := now.Date(); !next.After(now); day++ {
+			next = local(time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), 0, time.UTC), now.Location())
 		}
-		return Deadline{Until: until}, nil
+		return next, true
 	}
+	for _, form := range [...]string{"2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(form, s); err == nil {
+			return local(t, now.Location()), true
+		}
+	}
+	for _, form := range [...]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"} {
+		if t, err := time.Parse(form, s); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// local returns the moment at which clocks of a location show what those in UTC show at t. If
+// there are two, or none as clocks are set forward, it is the later one that may be meant.
+func local(t time.Time, in *time.Location) (moment time.Time) {
+	shown := false
+	for _, day := range [...]time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		_, offset := t.Add(day).In(in).Zone()
+		m := t.Add(-time.Duration(offset) * time.Second).In(in)
+		shows := m.Format(time.DateTime) == t.Format(time.DateTime)
+		if shows && !shown || shows == shown && m.After(moment) {
+			moment, shown = m, shows
+		}
+	}
+	return moment
+}
+
+// parseAt parses a moment that is still to come.
+func parseAt(s string) (time.Time, error) { return momentAfter(s, time.Now()) }
+
+func momentAfter(s string, now time.Time) (time.Time, error) {
+	t, ok := moment(s, now)
+	if !ok {
+		hint := errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
+		if d, err := task.ParseDuration(s); err == nil && d > 0 && !isNumber(s) {
+			hint = errors.New("write --in " + s)
+		}
+		return t, hint
+	}
+	if !t.After(now) {
+		return t, errors.New("that is past: it is " + now.Format(time.DateTime+" -0700"))
+	}
+	return t, nil
+}
+
+// parseIn parses how long until a moment.
+func parseIn(s string) (time.Time, error) {
 	d, err := task.ParseDuration(s)
-	if err != nil || d == 0 {
-		return Deadline{}, errors.New("write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z")
+	if err == nil && d == 0 {
+		err = errors.New("write a time such as 2h or 90m")
 	}
-	return Deadline{After: d}, nil
+	return time.Now().Add(d).Round(0), err
 }
 
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,

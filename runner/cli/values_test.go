@@ -21,6 +21,8 @@ func TestParseDeadline(t *testing.T) {
 		"22:30:16":                  {Until: time.Date(2026, 12, 31, 22, 30, 16, 0, zone)},
 		"22:30:15":                  {Until: time.Date(2027, 1, 1, 22, 30, 15, 0, zone)}, // has just passed
 		"6:00":                      {Until: time.Date(2027, 1, 1, 6, 0, 0, 0, zone)},
+		"2027-01-02 03:04":          {Until: time.Date(2027, 1, 2, 3, 4, 0, 0, zone)},
+		"2020-01-02 03:04:05":       {Until: time.Date(2020, 1, 2, 3, 4, 5, 0, zone)},
 		"2020-01-31T06:00:00+05:00": {Until: time.Date(2020, 1, 31, 6, 0, 0, 0, zone)},
 	} {
 		got, err := deadlineAfter(s, now)
@@ -28,9 +30,45 @@ func TestParseDeadline(t *testing.T) {
 		require.Equal(t, want.After, got.After, s)
 		require.True(t, want.Until.Equal(got.Until), "%s is %v", s, got.Until)
 	}
-	for _, s := range []string{"", "0", "-5m", "24:00", "6pm", "2027-01-31", "2027-01-31T06:00", "tomorrow", "12:3"} {
+	for _, s := range []string{"", "0", "-5m", "24:00", "6pm", "2027-01-31", "tomorrow", "12:3"} {
 		_, err := deadlineAfter(s, now)
-		require.EqualError(t, err, "write a time such as 90m, 06:00 or 2027-01-31T06:00:00Z", s)
+		require.EqualError(t, err, "write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z", s)
+	}
+}
+
+func TestParseAt(t *testing.T) {
+	now := time.Date(2026, 12, 31, 22, 30, 15, 0, time.UTC)
+	got, err := momentAfter("22:31", now)
+	require.NoError(t, err)
+	require.Equal(t, time.Date(2026, 12, 31, 22, 31, 0, 0, time.UTC), got)
+	for s, want := range map[string]string{
+		"2h":                   "write --in 2h",
+		"2026-12-31 22:30:15":  "that is past: it is 2026-12-31 22:30:15 +0000",
+		"2026-12-31T22:30:14Z": "that is past: it is 2026-12-31 22:30:15 +0000",
+		"friday":               `write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`,
+	} {
+		_, err := momentAfter(s, now)
+		require.EqualError(t, err, want, s)
+	}
+}
+
+// Where clocks are set, a task may start late but not early.
+func TestLocalTimes(t *testing.T) {
+	for zone, days := range map[string]map[string]string{
+		"America/New_York": {"2027-03-14 01:30": "01:30 -0500", "2027-03-14 02:30": "03:30 -0400", "2027-03-14 12:00": "12:00 -0400",
+			"2027-11-07 01:30": "01:30 -0500", "2027-11-07 00:30": "00:30 -0400"},
+		"Europe/Berlin": {"2027-03-28 02:30": "03:30 +0200", "2027-10-31 02:30": "02:30 +0100", "2027-10-30 12:00": "12:00 +0200"},
+		"UTC":           {"2027-03-28 02:30": "02:30 +0000"},
+	} {
+		in, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Skip(err)
+		}
+		for text, want := range days {
+			got, ok := moment(text, time.Date(2027, 1, 1, 0, 0, 0, 0, in))
+			require.True(t, ok)
+			require.Equal(t, want, got.Format("15:04 -0700"), "%s in %s", text, zone)
+		}
 	}
 }
 

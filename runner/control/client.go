@@ -71,7 +71,10 @@ func ask(path string) *Hello {
 	case hello != nil:
 		hello.path = path
 		return hello
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil:
+		return silent
+	}
+	if refused, ok := errors.AsType[*Refused](err); ok && !refused.Over { // it has no room for one more client
 		return silent
 	}
 	return nil
@@ -145,16 +148,31 @@ func names(list []Hello) string {
 
 // Client is a connection to a run, for one request. Any goroutine may close it.
 type Client struct {
-	f   *os.File
-	in  *bufio.Reader
-	run Hello
+	f       *os.File
+	in      *bufio.Reader
+	run     Hello
+	limited bool
 }
 
-// Dial connects to a run that List or Find returned.
+// Unreached is the error of Dial if there is no such run any more, or it cannot be reached.
+type Unreached struct {
+	PID int
+	Err error
+}
+
+// Error names the run and says why.
+func (e *Unreached) Error() string {
+	return fmt.Sprintf("run %d has ended or cannot be reached: %v", e.PID, e.Err)
+}
+
+// Unwrap returns why.
+func (e *Unreached) Unwrap() error { return e.Err }
+
+// Dial connects to a run that List or Find returned. The error is an *Unreached.
 func Dial(h Hello) (*Client, error) {
 	c, err := dial(&h)
 	if err != nil {
-		return nil, fmt.Errorf("run %d has ended or cannot be reached: %w", h.PID, err)
+		return nil, &Unreached{h.PID, err}
 	}
 	return c, nil
 }
@@ -167,6 +185,13 @@ func dial(h *Hello) (*Client, error) {
 	return &Client{f: f, in: bufio.NewReader(f), run: *h}, nil
 }
 
+// Limit sets how long calls to wait, add, log and watch may take. After that they return
+// os.ErrDeadlineExceeded.
+func (c *Client) Limit(d time.Duration) {
+	c.limited = true
+	_ = c.f.SetDeadline(time.Now().Add(d))
+}
+
 // Close closes the connection. A call that is under way then fails.
 func (c *Client) Close() error { return c.f.Close() }
 
@@ -175,7 +200,7 @@ func (c *Client) Close() error { return c.f.Close() }
 // until f returns, and with what it says. It returns the first error of f, a *Refused, or
 // why the connection failed.
 func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
-	if r.Op != "add" && r.Op != "log" && r.Op != "watch" {
+	if r.Op != "add" && r.Op != "log" && r.Op != "watch" && r.Op != "wait" {
 		wait := answerTime
 		if c.run.State == Silent {
 			wait = helloTime // it was given time already
@@ -184,6 +209,7 @@ func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 	}
 	err := c.call(r, f)
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.limited:
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("run %d does not answer: is it stopped?", c.run.PID)
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
@@ -201,7 +227,7 @@ func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
 		return err
 	}
 	if b.Len() > maxLine {
-		return &Refused{"the request is longer than 8 MiB: add less at once", malformed}
+		return &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: malformed}
 	}
 	// A server that has no room for the client says so and does not read.
 	_, sent := c.f.Write(b.Bytes())
@@ -223,7 +249,7 @@ func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
 		}
 		switch {
 		case reply.End && reply.Error != "":
-			return &Refused{string(reply.Error), reply.Status}
+			return &Refused{string(reply.Error), reply.Status, reply.Over}
 		case reply.End:
 			return nil
 		}

@@ -20,11 +20,12 @@ const (
 
 // conn is a connection of a client, which makes one request.
 type conn struct {
-	s    *Server
-	f    *os.File
-	out  bytes.Buffer // replies
-	err  error        // the client cannot be written to
-	room []byte       // for output of tasks
+	s     *Server
+	f     *os.File
+	waits bool         // for tasks; under Server.mu
+	out   bytes.Buffer // replies
+	err   error        // the client cannot be written to
+	room  []byte       // for output of tasks
 }
 
 // serve answers the client's request.
@@ -33,6 +34,9 @@ func (c *conn) serve() {
 	req := &Request{}
 	if err == nil {
 		req, err = decode(line)
+	}
+	if err == nil && (req.Op == "wait" || req.Wait || req.Follow) {
+		err = c.s.wait(c)
 	}
 	if err != nil {
 		c.end(nil, err)
@@ -86,7 +90,7 @@ func (c *conn) end(r *Reply, err error) {
 	if err != nil {
 		r.Error, r.Status = task.Bytes(err.Error()), refused
 		if why, ours := errors.AsType[*Refused](err); ours {
-			r.Status = why.Status
+			r.Status, r.Over = why.Status, why.Over
 		} else if errors.Is(err, task.ErrFull) {
 			r.Status = full
 		}

@@ -22,10 +22,11 @@ type Config struct {
 	About Hello                         // Name, Command and Dir; with a Feed Values and Most, too
 	Do    func(task.Command) task.Reply // the run's door
 	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in
-	// order, before any of them can end, and returns when they are accepted. The error
+	// order, before any of them can end, and returns when they are accepted; next means that
+	// they are left to the next run. The error
 	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
 	// again later. Feed is nil if the run takes no tasks, and safe for concurrent use.
-	Feed func(a *Addition, numbered func(ids []uint64)) error
+	Feed func(a *Addition, numbered func(ids []uint64)) (next bool, err error)
 	See  Sight
 	Soon time.Duration // how long after Serve the socket is made
 
@@ -41,6 +42,9 @@ type Sight struct {
 	// Ended returns what is recorded of tasks that have ended, without those of which that
 	// is nothing. The caller closes the outputs.
 	Ended func(ids ...uint64) map[uint64]task.Past
+	// Latest returns what is recorded of the n tasks that ended last, or of those that failed,
+	// the latest last, without outputs.
+	Latest func(n int, failed bool) []task.Past
 	// Total returns the number of tasks of the whole input.
 	Total func() (tasks int64, known bool)
 	// PIDs returns the process IDs of the running tasks.
@@ -59,7 +63,13 @@ type Addition struct {
 	Env     []task.Bytes `json:"env,omitempty"`     // the client's environment
 	Key     *task.Bytes  `json:"key,omitempty"`     // of all tasks; nil for the run's own
 	After   []uint64     `json:"after,omitempty"`   // tasks that must have succeeded first
-	Block   bool         `json:"block,omitempty"`   // wait for room instead of being refused
+	At      time.Time    `json:"at,omitzero"`       // when they may start
+	Timeout task.Seconds `json:"timeout,omitempty"` // of their attempts; 0 for the run's own, negative for no limit
+	Note    task.Bytes   `json:"note,omitempty"`
+	Block   bool         `json:"block,omitempty"` // wait for room instead of being refused
+
+	Edits uint64 `json:"-"` // the waiting task that this is to be, instead of a new one
+	Waits bool   `json:"-"` // the client waits for the tasks, so they are not to be left to the next run
 }
 
 // Hello describes a run.
@@ -146,6 +156,7 @@ type Blocking struct {
 type Where struct {
 	task.Facts
 	State    string     `json:"state"`            // unknown, waiting, running, held (its result is) or ended
+	Note     task.Bytes `json:"note,omitempty"`   // of whoever added it
 	Record   task.Bytes `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
 	Tag      task.Bytes `json:"tag,omitempty"`
 	Said     task.Bytes `json:"said,omitempty"`     // the last line of its persistent worker's stderr

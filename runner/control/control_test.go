@@ -111,16 +111,16 @@ func (r *run) output(id uint64) (stdout, stderr task.Live, number int) {
 	return nil, nil, 0
 }
 
-func (r *run) Add(a *Addition, numbered func([]uint64)) error {
+func (r *run) Add(a *Addition, numbered func([]uint64)) (next bool, err error) {
 	n := max(len(a.Values), 1)
 	r.mu.Lock()
 	r.tried[a] = true
 	if r.err != nil || n > r.room {
 		defer r.mu.Unlock()
 		if r.err != nil {
-			return r.err
+			return false, r.err
 		}
-		return fmt.Errorf("add %d tasks: %w", n, task.ErrFull)
+		return false, fmt.Errorf("add %d tasks: %w", n, task.ErrFull)
 	}
 	r.room -= n
 	r.added = append(r.added, a)
@@ -131,7 +131,7 @@ func (r *run) Add(a *Addition, numbered func([]uint64)) error {
 	}
 	r.mu.Unlock()
 	numbered(ids)
-	return nil
+	return false, nil
 }
 
 // asked returns how many additions were tried.
@@ -296,11 +296,22 @@ func TestBadRequests(t *testing.T) {
 		{`{"v":2,"op":"add"}`, `add needs either values or a command`},
 		{`{"v":2,"op":"add","add":{"values":["a"],"command":["b"]}}`, `add needs either values or a command`},
 		{`{"v":2,"op":"add","add":{"command":["b"],"lines":true}}`, `lines are values`},
-		{`{"v":2,"op":"cancel"}`, `cancel needs either tasks or a key`},
-		{`{"v":2,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks or a key`},
+		{`{"v":2,"op":"cancel"}`, `cancel needs either tasks, a key, or all`},
+		{`{"v":2,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks, a key, or all`},
 		{`{"v":2,"op":"cancel","tasks":[-1]}`, `\"tasks\" cannot be number -1`},
 		{`{"v":2,"op":"cancel","tasks":"1"}`, `\"tasks\" cannot be string`},
 		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
+		{`{"v":2,"op":"hold","tasks":[]}`, `hold needs tasks`},
+		{`{"v":2,"op":"move","last":true}`, `move needs tasks`},
+		{`{"v":2,"op":"hold","tasks":[1],"last":true}`, `hold takes no \"last\"`},
+		{`{"v":2,"op":"edit","tasks":[1,2],"add":{"command":["a"]}}`, `edit needs one task`},
+		{`{"v":2,"op":"edit","tasks":[1],"add":{}}`, `edit needs either values or a command`},
+		{`{"v":2,"op":"wait"}`, `wait needs either tasks, a key, or all`},
+		{`{"v":2,"op":"wait","all":true,"key":"k"}`, `wait needs either tasks, a key, or all`},
+		{`{"v":2,"op":"explain","only":"late"}`, `there are no tasks that are only \"late\"`},
+		{`{"v":2,"op":"explain","only":"ended","tasks":[1]}`, `explain needs either tasks or a kind of them`},
+		{`{"v":2,"op":"explain","n":1001}`, `explain lists at most 1000 tasks`},
+		{`{"v":2,"op":"add","add":{"values":["a"],"edits":1}}`, `unknown member \"edits\"`},
 		{`{"v":2,"op":"log"}`, `log needs one task`},
 		{`{"v":2,"op":"log","tasks":[1,2]}`, `log needs one task`},
 		{`{"v":2,"op":"resize"}`, `resize needs a number`},

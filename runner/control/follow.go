@@ -242,7 +242,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	case w.Running == nil && w.Blocking == nil:
 		return c.past(w, r.Follow)
 	case c.s.cfg.See.Live == nil:
-		return nil, &Refused{"this run keeps no output that could be shown here: --output group does", refused}
+		return nil, &Refused{Text: "this run keeps no output that could be shown here: --output group does", Status: refused}
 	case w.Running != nil:
 		t.attempt = w.Running.Attempt
 	case was != nil: // it waits for its retry
@@ -251,7 +251,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 			return nil, nil
 		}
 	case !r.Follow:
-		return nil, &Refused{fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), refused}
+		return nil, &Refused{Text: fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), Status: refused}
 	}
 	ended, err := f.follow(!r.Follow)
 	if !r.Follow {
@@ -264,7 +264,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 // follows it. The error says why there is none.
 func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 	if !w.Known {
-		return nil, &Refused{fmt.Sprintf("there is no task %d yet: the tasks are numbered from 1", w.ID), refused}
+		return nil, &Refused{Text: fmt.Sprintf("there is no task %d yet: the tasks are numbered from 1", w.ID), Status: refused}
 	}
 	p, ok := c.s.past(w.ID)
 	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && c.pause(followLeast); {
@@ -273,11 +273,11 @@ func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 		}
 	}
 	if !ok || !p.Kept {
-		text := fmt.Sprintf("task %d has ended, and its output was shown where the run shows it: --results DIR keeps it, too", w.ID)
+		text := fmt.Sprintf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
 		if w.Held != 0 {
 			text = fmt.Sprintf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
 		}
-		return nil, &Refused{text, refused}
+		return nil, &Refused{Text: text, Status: refused}
 	}
 	if c.show(w.ID, &p); !follow {
 		return nil, nil

@@ -230,7 +230,7 @@ type instant struct {
 	before func(id uint64)
 }
 
-func (i instant) Add(a *Addition, numbered func([]uint64)) error {
+func (i instant) Add(a *Addition, numbered func([]uint64)) (next bool, err error) {
 	return i.run.Add(a, func(ids []uint64) {
 		numbered(ids)
 		for _, id := range ids {
@@ -315,7 +315,7 @@ func TestFull(t *testing.T) {
 	r.room = 2
 	three := &Addition{Values: []task.Bytes{"a", "b", "c"}}
 	_, err := r.ask(Request{Op: "add", Add: three})
-	require.Equal(t, &Refused{"add 3 tasks: the queue is full", 75}, err)
+	require.Equal(t, &Refused{Text: "add 3 tasks: the queue is full", Status: 75}, err)
 	three.Block = true
 	replies, over := r.call(Request{Op: "add", Add: three, Wait: true})
 	c := r.dial()
@@ -495,5 +495,5 @@ func TestStatusAndExplain(t *testing.T) {
 
 	r.snap.State, r.err = task.Going, os.ErrClosed
 	_, err = r.ask(Request{Op: "status"})
-	require.Equal(t, &Refused{"file already closed", 1}, err)
+	require.Equal(t, &Refused{Text: "file already closed", Status: 1}, err)
 }

@@ -160,10 +160,10 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
 	r := newRun(t, func(c *Config) { c.gap = 10 * time.Millisecond })
-	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
+	r.s.cfg.Feed = func(*Addition, func([]uint64)) (bool, error) {
 		close(hangs)
 		<-goOn
-		return task.ErrFull
+		return false, task.ErrFull
 	}
 	defer close(goOn)
 	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})

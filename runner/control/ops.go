@@ -1,7 +1,9 @@
 package control
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,8 @@ import (
 const (
 	// mostIDs is how many tasks one pass through the door is about.
 	mostIDs = 1000
+	// mostListed is how many tasks explain lists unless it names them.
+	mostListed = 1000
 	// mostWorkers is the largest number that a resize may name.
 	mostWorkers = 100_000
 )
@@ -28,12 +32,17 @@ var ops = [...]op{
 	{name: "status", do: (*conn).status},
 	{name: "watch", do: (*conn).watch},
 	{name: "log", takes: "tasks follow", do: (*conn).log},
-	{name: "explain", takes: "tasks", do: (*conn).explain},
+	{name: "explain", takes: "tasks only n", do: (*conn).explain},
+	{name: "wait", takes: "tasks key all", do: (*conn).await},
 	{name: "pause", do: send(task.Pause)},
 	{name: "resume", do: send(task.Resume)},
 	{name: "resize", takes: "n relative", do: (*conn).resize},
-	{name: "cancel", takes: "tasks key", do: (*conn).cancel},
-	{name: "retry", takes: "tasks", do: (*conn).retry},
+	{name: "cancel", takes: "tasks key all", do: (*conn).cancel},
+	{name: "retry", takes: "tasks", do: about(task.Retry)},
+	{name: "hold", takes: "tasks", do: about(task.Hold)},
+	{name: "release", takes: "tasks", do: about(task.Release)},
+	{name: "move", takes: "tasks last", do: (*conn).move},
+	{name: "edit", takes: "tasks add", do: (*conn).edit},
 	{name: "drain", takes: "rest", do: (*conn).drain},
 	{name: "stop", do: send(task.Stop)},
 	{name: "add", takes: "add wait", do: (*conn).add},
@@ -52,6 +61,16 @@ func opOf(name string) *op {
 // send returns a function that has a command carried out.
 func send(op task.Op) func(*conn, *Request) (*Reply, error) {
 	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.s.cfg.Do(task.Command{Op: op}).Err }
+}
+
+// about returns a function that has a command about tasks carried out.
+func about(op task.Op) func(*conn, *Request) (*Reply, error) {
+	return func(c *conn, r *Request) (*Reply, error) {
+		if len(r.Tasks) == 0 {
+			return nil, bad("%s needs tasks", r.Op)
+		}
+		return c.s.each(op, r.Tasks)
+	}
 }
 
 func (c *conn) hello(*Request) (*Reply, error) {
@@ -102,16 +121,39 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 }
 
 func (c *conn) explain(r *Request) (*Reply, error) {
-	reply, err := c.s.each(task.Explain, r.Tasks)
-	c.s.recall(reply.Wheres, len(r.Tasks) > 0)
-	return reply, err
-}
-
-func (c *conn) retry(r *Request) (*Reply, error) {
-	if len(r.Tasks) == 0 {
-		return nil, bad("retry needs tasks")
+	cmd := task.Command{Op: task.Explain, N: r.N}
+	switch {
+	case r.N < 0 || r.N > mostListed:
+		return nil, bad("explain lists at most %d tasks", mostListed)
+	case r.Only != "" && len(r.Tasks) > 0:
+		return nil, bad("explain needs either tasks or a kind of them")
+	case r.Only == "failed", r.Only == "ended":
+		return c.s.endedLast(cmp.Or(r.N, mostListed), r.Only == "failed"), nil
+	case r.Only == "waiting":
+		cmd.Only = task.OnlyWaiting
+	case r.Only == "running":
+		cmd.Only = task.OnlyRunning
+	case r.Only != "":
+		return nil, bad("there are no tasks that are only %q", r.Only)
 	}
-	return c.s.each(task.Retry, r.Tasks)
+	reply := &Reply{}
+	if len(r.Tasks) > 0 {
+		var err error
+		if reply, err = c.s.each(task.Explain, r.Tasks); err != nil {
+			return reply, err
+		}
+	} else {
+		got := c.s.ask(cmd)
+		if got.Err != nil {
+			return nil, got.Err
+		}
+		reply.Wheres = wheresOf(got.Wheres)
+		if len(reply.Wheres) == mostListed {
+			reply.Hint = fmt.Sprintf("these are the first %d", mostListed)
+		}
+	}
+	c.s.recall(reply.Wheres, len(r.Tasks) > 0)
+	return reply, nil
 }
 
 // each sends a command about tasks through the door, in parts.
@@ -122,7 +164,7 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 	if op == task.Explain {
 		do = s.ask // the run may have to look at all tasks
 	}
-	for begun := false; len(ids) > 0 || !begun; begun = true {
+	for len(ids) > 0 {
 		if s.over() {
 			return reply, errOver
 		}
@@ -130,10 +172,7 @@ func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
 		ids = ids[len(part):]
 		got := do(task.Command{Op: op, IDs: part})
 		reply.Tasks = append(reply.Tasks, got.IDs...)
-		now := time.Now()
-		for i := range got.Wheres {
-			reply.Wheres = append(reply.Wheres, whereOf(&got.Wheres[i], now))
-		}
+		reply.Wheres = append(reply.Wheres, wheresOf(got.Wheres)...)
 		if errs == nil {
 			errs = got.Err
 		}
@@ -164,30 +203,97 @@ func (c *conn) drain(r *Request) (*Reply, error) {
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
 	switch {
-	case len(r.Tasks) > 0 == (r.Key != nil):
-		return nil, bad("cancel needs either tasks or a key")
-	case r.Key != nil:
-		got := c.s.cfg.Do(task.Command{Op: task.Cancel, Key: string(*r.Key)})
-		return &Reply{Tasks: got.IDs}, got.Err
+	case !r.namesTasks():
+		return nil, bad("cancel needs either tasks, a key, or all")
+	case len(r.Tasks) > 0:
+		return c.s.each(task.Cancel, r.Tasks)
 	}
-	return c.s.each(task.Cancel, r.Tasks)
+	got := c.s.cfg.Do(r.naming(task.Cancel))
+	return &Reply{Tasks: got.IDs}, got.Err
+}
+
+// namesTasks reports whether the request names tasks in one way.
+func (r *Request) namesTasks() bool {
+	ways := 0
+	for _, way := range [...]bool{len(r.Tasks) > 0, r.Key != nil, r.All} {
+		if way {
+			ways++
+		}
+	}
+	return ways == 1
+}
+
+// naming returns a command about the tasks that the request names.
+func (r *Request) naming(op task.Op) task.Command {
+	cmd := task.Command{Op: op, IDs: r.Tasks, All: r.All}
+	if r.Key != nil {
+		cmd.Key = string(*r.Key)
+	}
+	return cmd
+}
+
+// move moves tasks, in parts.
+func (c *conn) move(r *Request) (*Reply, error) {
+	if len(r.Tasks) == 0 {
+		return nil, bad("move needs tasks")
+	}
+	parts, n := slices.Collect(slices.Chunk(r.Tasks, mostIDs)), 0
+	if !r.Last {
+		slices.Reverse(parts) // the last part that is moved first goes first
+		n = -1
+	}
+	reply := &Reply{}
+	var first error
+	for _, ids := range parts {
+		got := c.s.cfg.Do(task.Command{Op: task.Move, IDs: ids, N: n})
+		reply.Tasks = append(reply.Tasks, got.IDs...)
+		first = cmp.Or(first, got.Err)
+	}
+	return reply, first
+}
+
+// edit replaces a waiting task.
+func (c *conn) edit(r *Request) (*Reply, error) {
+	if len(r.Tasks) != 1 {
+		return nil, bad("edit needs one task")
+	}
+	if err := c.mayFeed(r); err != nil {
+		return nil, err
+	}
+	r.Add.Edits = r.Tasks[0]
+	if _, err := c.s.cfg.Feed(r.Add, func([]uint64) {}); err != nil {
+		return nil, err
+	}
+	return &Reply{Tasks: r.Tasks}, nil
+}
+
+// mayFeed returns why the run does not take what a request adds, or nil.
+func (c *conn) mayFeed(r *Request) error {
+	a := r.Add
+	switch {
+	case c.s.cfg.Feed == nil:
+		return &Refused{Text: "this run takes no tasks: crew serve makes one that does", Status: refused}
+	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
+		return bad("%s needs either values or a command", r.Op)
+	case a.Lines && len(a.Values) == 0:
+		return bad("lines are values")
+	}
+	return nil
 }
 
 // add adds tasks and, if asked to, follows them.
 func (c *conn) add(r *Request) (*Reply, error) {
-	a := r.Add
-	switch {
-	case c.s.cfg.Feed == nil:
-		return nil, &Refused{"this run takes no tasks: crew serve makes one that does", refused}
-	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
-		return nil, bad("add needs either values or a command")
-	case a.Lines && len(a.Values) == 0:
-		return nil, bad("lines are values")
+	if err := c.mayFeed(r); err != nil {
+		return nil, err
 	}
+	a := r.Add
+	a.Waits = r.Wait
+	next := false
 	var ids []uint64
 	var f *follower
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
-		err := c.s.cfg.Feed(a, func(got []uint64) {
+		var err error
+		next, err = c.s.cfg.Feed(a, func(got []uint64) {
 			if ids = slices.Clone(got); r.Wait {
 				f = newFollower(c, c.s.sink.listen(ids), ids...)
 			}
@@ -207,12 +313,15 @@ func (c *conn) add(r *Request) (*Reply, error) {
 		}
 	}
 	if f == nil {
-		return &Reply{Tasks: ids}, nil
+		return &Reply{Tasks: ids, Next: next}, nil
 	}
 	defer f.close()
 	c.put(&Reply{Tasks: ids})
 	_ = c.flush()
 	ended, err := f.follow(false)
+	if err == error(errOver) {
+		err = &Refused{Text: errOver.Text, Status: refused} // but the tasks were added
+	}
 	if left := f.left(); err != nil && len(left) > 0 {
 		_, _ = c.s.each(task.Cancel, left)
 	}

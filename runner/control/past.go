@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -97,6 +98,13 @@ func (l *pasts) add(e *task.Event) {
 	l.size += size
 }
 
+// full reports whether tasks have been forgotten, or will be with the next one.
+func (k *Sink) full() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.failed.list) == mostPast || len(k.others.list) == mostPast || max(k.failed.size, k.others.size) > pastBytes/2
+}
+
 func (l *pasts) remove(id uint64) {
 	l.list = slices.DeleteFunc(l.list, func(p *past) bool {
 		if p.result.Task.ID == id {
@@ -162,6 +170,30 @@ func (s *Server) ended(now time.Time) (list []Where) {
 	return list
 }
 
+// endedLast lists the tasks that ended last, or those that failed, the latest last: those that
+// are recorded or, without a record, remembered.
+func (s *Server) endedLast(n int, failed bool) *Reply {
+	reply := &Reply{}
+	if s.cfg.See.Latest != nil {
+		for _, p := range s.cfg.See.Latest(n, failed) {
+			w := Where{State: "ended"}
+			w.recall(&p)
+			reply.Wheres = append(reply.Wheres, w)
+		}
+		return reply
+	}
+	for _, w := range s.ended(time.Now()) {
+		if len(reply.Wheres) < n && w.State == "ended" && (w.Outcome.Failed() || !failed) {
+			reply.Wheres = append(reply.Wheres, w)
+		}
+	}
+	slices.Reverse(reply.Wheres)
+	if s.sink.full() {
+		reply.Hint = fmt.Sprintf("no more is known than of the last %d that failed and the last %d others: --state DIR keeps all", mostPast, mostPast)
+	}
+	return reply
+}
+
 // recall adds what is known of those tasks that have ended: what is remembered and, if
 // all, what is recorded.
 func (s *Server) recall(list []Where, all bool) {
@@ -219,7 +251,7 @@ func (p *past) past(keeps bool) task.Past {
 	t := p.result.Task
 	out := task.Past{Facts: p.result.Facts(), Cut: p.cut, Kept: keeps}
 	out.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(&p.result), longest))
-	out.Record = record(t, out.Command)
+	out.Record, out.Note = record(t, out.Command), note(t)
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			out.Outputs[i], out.Kept = tail{bytes.NewReader(o)}, true

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	mostConns = 64
+	mostConns   = 64
+	mostWaiting = 512 // more, whose clients wait for tasks
 	// Once the server closes, a connection may still be written to while its client
 	// takes something every partingGap, and for partingGaps of them at most.
 	partingGap  = 250 * time.Millisecond
@@ -41,6 +42,7 @@ type Server struct {
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
+	waits  int // those of them whose clients wait
 }
 
 // Serve makes the server of a run. Where no socket can be made, the run has none.
@@ -107,10 +109,7 @@ func (s *Server) accept(socket *os.File) {
 func (s *Server) welcome(f *os.File) {
 	c := &conn{s: s, f: f}
 	if err := s.enter(c); err != nil {
-		c.end(nil, err)
-		_ = f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
-		_, _ = f.Write(c.out.Bytes())
-		_ = f.Close()
+		c.refuse(err)
 		return
 	}
 	s.wg.Go(func() {
@@ -119,7 +118,18 @@ func (s *Server) welcome(f *os.File) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.conns, c)
+		if c.waits {
+			s.waits--
+		}
 	})
+}
+
+// refuse tells a client why it is not served, and closes the connection.
+func (c *conn) refuse(err error) {
+	c.end(nil, err)
+	_ = c.f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
+	_, _ = c.f.Write(c.out.Bytes())
+	_ = c.f.Close()
 }
 
 // enter adds a connection if its client may have one.
@@ -129,17 +139,29 @@ func (s *Server) enter(c *conn) error {
 		return err
 	}
 	if !allowed(uid, uint32(os.Geteuid())) {
-		return &Refused{"this run belongs to another user", refused}
+		return &Refused{Text: "this run belongs to another user", Status: refused}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.over():
 		return errOver
-	case len(s.conns) >= mostConns:
-		return &Refused{"too many clients are connected to this run: try again later", refused}
+	case len(s.conns)-s.waits >= mostConns:
+		return errCrowd
 	}
 	s.conns[c] = struct{}{}
+	return nil
+}
+
+// wait notes that the client of a connection waits for tasks, so that others have room.
+func (s *Server) wait(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits >= mostWaiting {
+		return errCrowd
+	}
+	s.waits++
+	c.waits = true
 	return nil
 }
 
@@ -157,6 +179,7 @@ func (s *Server) Close() {
 		return
 	}
 	_ = os.Remove(s.path)
+	s.dismiss()
 	_ = s.socket.Close()
 	for c := range s.conns {
 		_ = c.f.SetReadDeadline(time.Unix(1, 0))
@@ -164,6 +187,25 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	s.part()
+}
+
+// dismiss tells the clients that nobody has accepted yet that the run is over, so that they
+// know that nothing of what they ask is done. No more can connect.
+func (s *Server) dismiss() {
+	_ = with(s.socket, func(fd int) error {
+		_ = unix.Shutdown(fd, unix.SHUT_RD)
+		for {
+			got, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			switch err {
+			case nil:
+				c := &conn{s: s, f: os.NewFile(uintptr(got), "client")}
+				c.refuse(errOver)
+			case unix.EINTR, unix.ECONNABORTED:
+			default:
+				return nil
+			}
+		}
+	})
 }
 
 // part waits for the connections to end, and cuts those that do not.
@@ -199,4 +241,6 @@ func (s *Server) over() bool {
 	}
 }
 
-var errOver = &Refused{"the run is over", refused}
+var errCrowd = &Refused{Text: "too many clients are connected to this run: try again later", Status: refused}
+
+var errOver = &Refused{Text: "the run is over", Status: refused, Over: true}

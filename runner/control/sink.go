@@ -16,6 +16,7 @@ type Sink struct {
 	failed    pasts // tasks whose latest attempt has failed
 	others    pasts // tasks that have ended otherwise
 	listeners map[*listener]struct{}
+	finished  int64       // events of that kind so far
 	final     *task.Stats // the totals, once no more events come
 }
 
@@ -46,6 +47,11 @@ func (k *Sink) Consume(batch []task.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.noteAll(batch)
+	for i := range batch {
+		if batch[i].Kind == task.Finished {
+			k.finished++
+		}
+	}
 	for l := range k.listeners {
 		for i := range batch {
 			l.hear(&batch[i])
@@ -119,6 +125,13 @@ func (k *Sink) listens(tasks []uint64) *listener {
 	}
 	k.listeners[l] = struct{}{}
 	return l
+}
+
+// ends returns of how many ends of tasks the sink has heard.
+func (k *Sink) ends() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.finished
 }
 
 // take returns the events that l has collected, and how many were lost after them.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"crew/runner/task"
@@ -44,7 +45,8 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 // eta returns how long the rest of the tasks takes. It is nil if that cannot
 // be said, as when they do not all run.
 func eta(s *task.Snapshot, total *int64) *task.Seconds {
-	if total == nil || s.State >= task.Drains {
+	byHand := func(b task.Blocking) bool { return b.By == task.ByHold || b.By == task.ByTime }
+	if total == nil || s.State >= task.Drains || slices.ContainsFunc(s.Waiting, byHand) {
 		return nil
 	}
 	ages := make([]time.Duration, len(s.Running))
@@ -87,7 +89,7 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 // running describes a running attempt.
 func running(r *task.Running, now time.Time) Where {
 	shown := command(r.Task, r.Slot, r.Host)
-	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)), Record: record(r.Task, shown), Facts: task.Facts{
+	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)), Note: note(r.Task), Record: record(r.Task, shown), Facts: task.Facts{
 		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Command: shown, Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host),
 		Start: r.Since, Duration: task.Seconds(max(0, now.Sub(r.Since))),
 	}}
@@ -103,12 +105,15 @@ func command(t *task.Task, worker int, host string) task.Bytes {
 // not tell.
 func record(t *task.Task, shown task.Bytes) task.Bytes { return task.Bytes(t.Beside(string(shown))) }
 
+func note(t *task.Task) task.Bytes { return task.Bytes(t.Terms().Note) }
+
 // causeName returns the name of what tasks wait for.
 func causeName(by task.Cause) string {
 	return [...]string{
 		task.ByPause: "pause", task.ByEnd: "end", task.BySlots: "workers", task.BySlot: "worker", task.ByKey: "key",
 		task.ByLimit: "limit", task.ByRetry: "retry", task.ByDelay: "delay", task.ByOrder: "order", task.ByReader: "reader",
 		task.ByInput: "input", task.ByAfter: "after", task.ByWorkers: "ends", task.ByTokens: "token", task.ByCheck: "check",
+		task.ByHold: "hold", task.ByTime: "time",
 	}[by]
 }
 
@@ -120,6 +125,14 @@ func blocking(b *task.Blocking, now time.Time) *Blocking {
 		By: causeName(b.By), Text: b.Text(now), Tasks: b.Tasks, Input: b.Input, Key: task.Bytes(b.Key),
 		Worker: b.Slot, Limit: b.Limit, Task: b.ID, Until: b.Until,
 	}
+}
+
+func wheresOf(list []task.Where) (all []Where) {
+	now := time.Now()
+	for i := range list {
+		all = append(all, whereOf(&list[i], now))
+	}
+	return all
 }
 
 func whereOf(w *task.Where, now time.Time) Where {
@@ -137,7 +150,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 		out.State = "unknown"
 	}
 	if w.Task != nil && w.Running == nil {
-		out.Key, out.Command = task.Bytes(w.Task.Key), command(w.Task, 0, "")
+		out.Key, out.Note, out.Command = task.Bytes(w.Task.Key), note(w.Task), command(w.Task, 0, "")
 		out.Record = record(w.Task, out.Command)
 	}
 	out.Task, out.Attempt, out.Outcome = w.ID, cmp.Or(out.Attempt, w.Attempt), w.Outcome
@@ -146,7 +159,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 
 // recall adds what is kept of the last attempt.
 func (w *Where) recall(p *task.Past) {
-	w.Facts, w.Record = p.Facts, p.Record
+	w.Facts, w.Record, w.Note = p.Facts, p.Record, p.Note
 }
 
 // eventOf describes an event and what it is about. The name is empty if watch does not

@@ -13,6 +13,7 @@ const (
 	mostTasks   = 100 // running tasks in a status
 	mostWaits   = 10  // groups of waiting tasks
 	commandSize = 200 // bytes of a command
+	noteSize    = 100 // bytes of a note
 )
 
 // The texts are for people, in the words of the status that SIGQUIT prints. What is
@@ -88,19 +89,22 @@ func (s *Status) pace() string {
 }
 
 func (r *Where) text() string {
-	name, shown := named(r.Task, r.Record), r.Command
+	name, shown := named(r.Task, r.Record, r.Note), r.Command
 	if r.Tag != "" {
-		name, shown = named(r.Task, ""), r.Tag
+		name, shown = named(r.Task, "", r.Note), r.Tag
 	}
 	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, task.Span(time.Duration(r.Duration)),
 		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
 }
 
-// named names a task, by its record, too, if its command does not tell that.
-func named(id uint64, record task.Bytes) string {
+// named names a task, by its record, too, if its command does not tell that, and by its note.
+func named(id uint64, record, note task.Bytes) string {
 	text := fmt.Sprintf("task %d", id)
 	if record != "" && string(record) != fmt.Sprint(id) {
 		text += " (" + string(record) + ")"
+	}
+	if note != "" {
+		text += " [" + task.Shorten(string(note), noteSize) + "]"
 	}
 	return text
 }
@@ -147,7 +151,7 @@ func clock(t time.Time) string {
 
 // Line says where a task is and what it waits for.
 func (w *Where) Line() string {
-	at, command := named(w.Task, w.Record), ""
+	at, command := named(w.Task, w.Record, w.Note), ""
 	if w.Command != "" {
 		command = ": " + task.Shorten(string(w.Command), commandSize)
 	}

@@ -25,13 +25,19 @@ type Request struct {
 	Op       string      `json:"op"`
 	Tasks    []uint64    `json:"tasks,omitempty"`
 	Key      *task.Bytes `json:"key,omitempty"`
-	N        int         `json:"n,omitempty"`        // resize: the number of workers
+	All      bool        `json:"all,omitempty"`      // cancel, wait: all tasks that have not ended
+	N        int         `json:"n,omitempty"`        // resize: the number of workers; explain: the most tasks to list
+	Only     string      `json:"only,omitempty"`     // explain: a value of Onlys
 	Relative bool        `json:"relative,omitempty"` // resize: N more
+	Last     bool        `json:"last,omitempty"`     // move: behind all others, instead of before them
 	Rest     bool        `json:"rest,omitempty"`     // drain: run what has been read
 	Follow   bool        `json:"follow,omitempty"`   // log: until the task has ended
 	Wait     bool        `json:"wait,omitempty"`     // add: until the tasks have ended
-	Add      *Addition   `json:"add,omitempty"`
+	Add      *Addition   `json:"add,omitempty"`      // edit: what the task is to be
 }
+
+// Onlys are the kinds of tasks to which explain can be limited.
+var Onlys = [...]string{"waiting", "running", "failed", "ended"}
 
 // Reply is one line from the server. A request has one or more, and exactly the last
 // one has End. The other members depend on the request, as the comments say.
@@ -45,12 +51,15 @@ type Reply struct {
 	task.Facts // Error is of the request at its End: why it was not carried out, or not wholly
 
 	Status int      `json:"status,omitempty"` // of an error: the client's exit status
+	Over   bool     `json:"over,omitempty"`   // of an error: the run has ended, and did nothing of what was asked
 	Hello  *Hello   `json:"hello,omitempty"`  // hello
 	Run    *Status  `json:"run,omitempty"`    // status; watch: at the end
 	Wheres []Where  `json:"wheres,omitempty"` // explain
-	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; cancel: those that end; retry: those that run, under their new numbers
+	Hint   string   `json:"hint,omitempty"`   // explain: how more would be known
+	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; retry: those that run, under their new numbers; otherwise those for which it was done
+	Next   bool     `json:"next,omitempty"`   // add: the run ends, and the next crew serve runs them
 
-	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: at the end
+	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: at the end; wait: as they end
 
 	// add with wait, log: output of Task
 
@@ -76,7 +85,8 @@ type Event struct {
 // Refused is the error of a request that was not carried out.
 type Refused struct {
 	Text   string
-	Status int // what the client exits with: refused, malformed or full
+	Status int  // what the client exits with: refused, malformed or full
+	Over   bool // the run has ended
 }
 
 // The statuses of refused requests.
@@ -90,7 +100,7 @@ func (e *Refused) Error() string { return e.Text }
 
 // bad returns the error of a request that no run would carry out.
 func bad(format string, args ...any) error {
-	return &Refused{"bad request: " + fmt.Sprintf(format, args...), malformed}
+	return &Refused{Text: "bad request: " + fmt.Sprintf(format, args...), Status: malformed}
 }
 
 // decode decodes a line. It refuses whatever the client cannot have learned from the

@@ -53,14 +53,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 			c.output.emit(task.Event{Kind: task.Continued, Wait: lost})
 		}
 	case task.Add:
-		c.input.fed = true
-		if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
-			reply.Err = task.ErrFull
-		} else {
-			reply.Err = c.add(cmd.Tasks)
-			c.input.skip(uint64(cmd.N))
-		}
-		reply.Room = c.mayAdd()
+		return c.take(cmd)
 	case task.Cancel:
 		reply.IDs, reply.Err = c.cancelAll(cmd)
 	case task.Retry:
@@ -71,11 +64,35 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 			}
 			reply.Err = cmp.Or(reply.Err, err)
 		}
+	case task.Freeze, task.Thaw:
+		c.queue.frozen = cmd.Op == task.Freeze
+	case task.Hold, task.Release, task.Move, task.Edit:
+		return c.byHand(cmd)
+	case task.Find:
+		reply.IDs, reply.Err = c.find(cmd)
+	case task.Unfinished:
+		reply.IDs = slices.DeleteFunc(slices.Clone(cmd.IDs), func(id uint64) bool { return c.entries[id] == nil })
 	case task.Look:
 		reply.Snapshot = c.snapshot()
 	case task.Explain:
-		reply.Wheres = c.wheres(cmd.IDs)
+		reply.Wheres = c.wheres(cmd)
 	}
+	return reply
+}
+
+// take takes tasks that a command brings, if there is room for them.
+func (c *Core) take(cmd task.Command) (reply task.Reply) {
+	c.input.fed = true
+	if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
+		reply.Err = task.ErrFull
+	} else {
+		for _, r := range cmd.Succeeded {
+			c.queue.succeeded.Add(r[0], r[1])
+		}
+		reply.Err = c.add(cmd.Tasks)
+		c.input.skip(uint64(cmd.N))
+	}
+	reply.Room = c.mayAdd()
 	return reply
 }
 
@@ -102,29 +119,30 @@ func (c *Core) stopReading() {
 // cancelAll cancels the tasks that a command names, and returns those that it could
 // cancel.
 func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
-	named := cmd.IDs
-	if len(named) == 0 {
-		for id, e := range c.entries {
-			if e.task.Key == cmd.Key {
-				named = append(named, id)
+	named := c.named(cmd)
+	if len(named) == 0 && !cmd.All {
+		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
+	}
+	cancel := func(id uint64) {
+		c.cancel(c.entries[id], cmd.Kill)
+		ids = append(ids, id)
+	}
+	if len(cmd.IDs) == 0 { // first those that would be not run when what they come after is cancelled
+		for _, id := range slices.Backward(named) {
+			if e := c.entries[id]; e != nil && e.state == following {
+				cancel(id)
 			}
-		}
-		slices.Sort(named)
-		if len(named) == 0 {
-			return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
 		}
 	}
 	for _, id := range named {
-		switch {
-		case c.entries[id] != nil:
-			c.cancel(c.entries[id], cmd.Kill)
-			ids = append(ids, id)
-		case c.input.exists(id):
-			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
-		default:
-			err = cmp.Or(err, noTask(id))
+		switch _, gone := c.unfinished(id); {
+		case gone == nil:
+			cancel(id)
+		case len(cmd.IDs) > 0:
+			err = cmp.Or(err, gone)
 		}
 	}
+	slices.Sort(ids)
 	return ids, err
 }
 
@@ -193,6 +211,11 @@ var legal = map[task.Op][task.Done + 1]bool{
 	task.Add:    {true, true, false, false, false, false},
 	task.Cancel: {true, true, true, true, true, false},
 	task.Retry:  {true, true, true, false, false, false},
+
+	task.Hold:    {true, true, true, false, false, false},
+	task.Release: {true, true, true, false, false, false},
+	task.Move:    {true, true, true, false, false, false},
+	task.Edit:    {true, true, true, false, false, false},
 }
 
 // reasons say why a command is refused in a state.

@@ -36,6 +36,7 @@ type Pool struct {
 type Queue struct {
 	Policy sched.Policy // without slots: the run adds them
 	PerKey int          // running tasks of one key at most; 0 for no limit
+	After  bool         // tasks can come after others
 	Buffer int          // tasks to read ahead at most; with Pool.Remote, twice the slots if that is more
 	Bytes  int          // their size at most, except for the first few tasks; 0 for no limit
 	Few    int          // how many these are; 0 for as many as are no burden

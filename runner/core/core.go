@@ -21,6 +21,7 @@ type Core struct {
 	clock
 	entries map[uint64]*entry // unfinished tasks, each in one state
 	spare   []*entry          // for reuse
+	forgone []forgone         // see forgo
 
 	input     input
 	queue     queue
@@ -139,11 +140,14 @@ func (c *Core) due() {
 		return
 	}
 	c.idle()
+	for id, ok := c.queue.later.Due(c.now); ok; id, ok = c.queue.later.Due(c.now) {
+		c.place(c.entries[id])
+	}
 	if c.queue.paused {
 		return
 	}
 	for id, ok := c.queue.delayed.Due(c.run); ok; id, ok = c.queue.delayed.Due(c.run) {
-		c.enqueue(c.entries[id])
+		c.place(c.entries[id])
 	}
 	c.pool.balance(c.run)
 }
@@ -170,8 +174,12 @@ func (c *Core) wake() time.Time {
 		}
 		at = earlier(at, c.explainer.wake())
 	}
-	if c.untilPending() {
-		at = earlier(at, c.run.Truncate(untilLook).Add(untilLook))
+	next, waits := q.later.Next()
+	if waits || c.untilPending() {
+		at = earlier(at, c.run.Add(clockLook-c.run.Sub(c.run.Truncate(clockLook))))
 	}
-	return c.time.Real(at)
+	if at = c.time.Real(at); waits {
+		at = earlier(at, c.now.Add(next.Sub(c.now))) // with a monotonic reading, as all others
+	}
+	return at
 }

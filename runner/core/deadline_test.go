@@ -113,7 +113,7 @@ func TestUntilIsLookedForAgain(t *testing.T) {
 		now := epoch.Add(after)
 		return c.Step(now, func(*Core) {}).Wake.Sub(now)
 	}
-	require.LessOrEqual(t, wake(0), untilLook)
+	require.LessOrEqual(t, wake(0), clockLook)
 	require.LessOrEqual(t, wake(59*time.Minute+59*time.Second), time.Second)
 	wake(time.Hour)
 	require.Equal(t, Late, c.Ending().Reason)

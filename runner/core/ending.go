@@ -23,9 +23,9 @@ const (
 	// take long to deliver a signal.
 	moment  = 10 * time.Millisecond
 	moments = 10
-	// untilLook is how often the core checks the machine's clock before Limit.Until: that
-	// clock can be set, and goes on while the machine sleeps.
-	untilLook = time.Minute
+	// clockLook is how often the core looks at the machine's clock while something waits for
+	// a time of that: the clock can be set, and goes on while the machine sleeps.
+	clockLook = time.Minute
 	// sigpipe is the reason in the events of a run that ends because nobody reads it.
 	sigpipe = "SIGPIPE"
 )
@@ -191,7 +191,7 @@ func (c *Core) killAll(why string) {
 func (c *Core) enter(p phase, kind task.Kind, why string) {
 	c.end.phase = p
 	c.endFeed()
-	waiting := c.ids(queued, parked, held, checking, delayed)
+	waiting := c.ids(queued, parked, following, held, timed, checking, delayed)
 	retries := 0
 	for _, id := range waiting {
 		if len(c.entries[id].before) > 0 {

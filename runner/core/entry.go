@@ -11,14 +11,16 @@ import (
 type state uint8
 
 const (
-	nowhere  state = iota // not admitted, or finished
-	queued                // in the policy
-	parked                // in the limiter
-	held                  // waiting for the tasks that it comes after
-	checking              // being checked, since it may be up to date
-	delayed               // waiting for its next attempt
-	running               // in a slot
-	decided               // its end is being recorded; a task that ran still holds its slot
+	nowhere   state = iota // not admitted, or finished
+	queued                 // in the policy
+	parked                 // in the limiter
+	following              // waiting for the tasks that it comes after
+	held                   // waiting to be released
+	timed                  // waiting for its time, by the machine's clock
+	checking               // being checked, since it may be up to date
+	delayed                // waiting for its next attempt
+	running                // in a slot
+	decided                // its end is being recorded; a task that ran still holds its slot
 	states
 )
 
@@ -30,9 +32,10 @@ type entry struct {
 
 	state     state
 	cancelled bool
-	awaits    int          // if held: the number of tasks
+	checked   bool         // it has to run, even if it makes files
+	awaits    int          // how many tasks it waits for; if not 0, it is following
 	behind    uint64       // the task before it of its key that was unfinished; 0 for none
-	due       time.Time    // if delayed: when the next attempt may start
+	due       time.Time    // when the next attempt may start; zero for the first
 	result    *task.Result // if decided
 	again     bool         // if decided: another attempt follows
 

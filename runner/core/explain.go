@@ -76,11 +76,11 @@ func (c *Core) explainCrowd() {
 	x := &c.explainer
 	if !x.full && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
 		n, _ := c.queue.aside()
-		if x.full = true; 2*c.queue.count[held] > n {
+		if x.full = true; 2*c.queue.count[following] > n {
 			return
 		}
 		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry or for --per-key, as many as there is room for: nothing more is read until some have run", n))
+			"%d tasks wait for a retry, for --per-key or for a release, as many as there is room for: nothing more is read until some have run", n))
 	}
 }
 
@@ -176,7 +176,13 @@ func (c *Core) waiting() []task.Blocking {
 			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Queue.PerKey})
 		}
 	}
-	c.addHeld(add)
+	c.addFollowing(add)
+	if n := c.queue.count[held]; n > 0 {
+		add(task.Blocking{By: task.ByHold, Tasks: n})
+	}
+	if next, ok := c.queue.later.Next(); ok {
+		add(task.Blocking{By: task.ByTime, Tasks: c.queue.count[timed], Until: next})
+	}
 	if n := c.queue.count[checking]; n > 0 {
 		add(task.Blocking{By: task.ByCheck, Tasks: n})
 	}
@@ -189,8 +195,8 @@ func (c *Core) waiting() []task.Blocking {
 	return list
 }
 
-// addHeld adds groups of tasks that wait for those that they come after.
-func (c *Core) addHeld(add func(task.Blocking)) {
+// addFollowing adds groups of tasks that wait for those that they come after.
+func (c *Core) addFollowing(add func(task.Blocking)) {
 	keys := map[string]*task.Blocking{}
 	for id := range c.queue.after {
 		n := 0
@@ -242,18 +248,26 @@ func (c *Core) blockOf(q sched.Block) task.Blocking {
 	return b
 }
 
-// wheres says what is known of some tasks or, without ids, of the first ones that run,
-// wait or have failed lately.
-func (c *Core) wheres(ids []uint64) (list []task.Where) {
+// wheres says what is known of the tasks that a command names or, without IDs, of the first
+// ones that run, wait or have failed lately.
+func (c *Core) wheres(cmd task.Command) (list []task.Where) {
+	ids := cmd.IDs
 	if len(ids) == 0 {
-		ids = slices.AppendSeq(slices.Collect(maps.Keys(c.entries)), maps.Keys(c.queue.memory.tasks))
+		for id, e := range c.entries {
+			if cmd.Only == 0 || (cmd.Only == task.OnlyWaiting) == e.state.waits() {
+				ids = append(ids, id)
+			}
+		}
+		if cmd.Only == 0 {
+			ids = slices.AppendSeq(ids, maps.Keys(c.queue.memory.tasks))
+		}
 		slices.Sort(ids)
-		ids = ids[:min(len(ids), mostListed)]
+		ids = ids[:min(len(ids), cmp.Or(cmd.N, mostListed))]
 	}
 	firsts := map[uint64]*entry{} // by key, under a policy that runs its tasks one at a time
 	if c.queue.policy.Serial() {
 		for id, e := range c.entries {
-			if first := firsts[e.item.Key]; e.state != held && (first == nil || id < first.item.ID) {
+			if first := firsts[e.item.Key]; e.state != following && e.state != held && e.state != timed && (first == nil || id < first.item.ID) {
 				firsts[e.item.Key] = e
 			}
 		}
@@ -294,6 +308,10 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 	case e.state == checking:
 		b.By, b.None = task.ByCheck, false
 	case e.state == held:
+		b.By, b.None = task.ByHold, false
+	case e.state == timed:
+		b.By, b.None, b.Until = task.ByTime, false, e.task.Asked.At
+	case e.state == following:
 		b.By = task.ByAfter
 		for _, id := range e.task.Terms().After {
 			if b.ID == 0 && c.entries[id] != nil {

@@ -19,7 +19,7 @@ import (
 // feed returns the configuration of a run that takes its tasks from commands.
 func feed(workers int) Config {
 	cfg := config(workers)
-	cfg.Feed = Feed{Open: true, Remember: true}
+	cfg.Feed, cfg.Queue.After = Feed{Open: true, Remember: true}, true
 	return cfg
 }
 
@@ -108,18 +108,22 @@ func TestTasksComeAfterOthers(t *testing.T) {
 	require.Equal(t, task.Blocking{By: task.ByAfter, Tasks: 1, ID: 1}, *s.where(4).Blocking)
 	require.Equal(t, task.Blocking{By: task.ByAfter, Tasks: 3, ID: 1}, *s.look().Blocking)
 	s.sleep(2 * time.Second)
-	require.Equal(t, task.StartFailed, s.finished[5])
-	require.Equal(t, task.StartFailed, s.finished[6], "and what comes after that")
-	require.Equal(t, task.StartFailed, s.finished[7])
+	require.Equal(t, task.NotRun, s.finished[5])
+	require.Equal(t, task.NotRun, s.finished[6], "and what comes after that")
+	require.Equal(t, task.NotRun, s.finished[7])
 	s.add(after(&task.Task{ID: 8}, 2), after(&task.Task{ID: 9}, 1))
+	require.EqualError(t, s.core.queue.depend(&entry{task: after(&task.Task{ID: 9}, 2)}), "task 2, which it comes after, did not succeed: exit 1")
+	require.EqualError(t, s.core.queue.depend(&entry{task: after(&task.Task{ID: 9}, 99)}), "task 99, which it comes after, failed or is forgotten")
+	named := &task.Task{ID: 9, Asked: &task.Terms{Name: "x"}}
+	require.EqualError(t, &notSucceeded{9, named, "exit 3"}, "task 9 (x), which it comes after, did not succeed: exit 3")
 	s.sleep(time.Minute)
 	s.ask(task.Command{Op: task.Cancel, IDs: []uint64{3}})
 	s.sleep(time.Second) // events may wait to be handed over together
-	require.Equal(t, task.StartFailed, s.finished[4])
+	require.Equal(t, task.NotRun, s.finished[4])
 	s.add(&task.Task{ID: 10}, after(&task.Task{ID: 11}, 10))
 	s.ask(task.Command{Op: task.Drain})
 	s.wait()
-	require.Equal(t, task.StartFailed, s.finished[8], "what it comes after had failed before")
+	require.Equal(t, task.NotRun, s.finished[8], "what it comes after had failed before")
 	require.Equal(t, task.OK, s.finished[9])
 	require.Equal(t, task.NotRun, s.finished[11])
 }
@@ -142,6 +146,17 @@ func TestOneTaskMakesAFile(t *testing.T) {
 	s.wait()
 	require.Equal(t, []uint64{1, 4}, s.begun)
 	require.Equal(t, task.StartFailed, s.finished[5])
+}
+
+// What earlier runs did counts as well: of a task that is not known to have succeeded, that is
+// not assumed.
+func TestTasksComeAfterThoseOfEarlierRuns(t *testing.T) {
+	s := simulate(t, feed(9), 0, endless)
+	s.ask(task.Command{Op: task.Add, N: 9, Succeeded: [][2]uint64{{1, 3}, {6, 6}}})
+	s.add(after(&task.Task{ID: 10}, 1, 3, 6), after(&task.Task{ID: 11}, 4), after(&task.Task{ID: 12}, 7), after(&task.Task{ID: 13}, 10, 2))
+	s.ask(task.Command{Op: task.Rest})
+	s.wait()
+	require.Equal(t, map[uint64]task.Outcome{10: task.OK, 11: task.NotRun, 12: task.NotRun, 13: task.OK}, s.finished)
 }
 
 // While it is looked up what is up to date, that is why nothing starts.
@@ -260,6 +275,7 @@ func TestManPageHasTheStates(t *testing.T) {
 	ops := map[string]task.Op{
 		"pause": task.Pause, "resume": task.Resume, "resize": task.Resize, "cancel": task.Cancel, "retry": task.Retry,
 		"drain": task.Drain, "drain --rest": task.Rest, "stop": task.Stop, "add": task.Add,
+		"hold": task.Hold, "release": task.Release, "move": task.Move, "edit": task.Edit,
 	}
 	_, table, _ := strings.Cut(string(page), "Ta running Ta paused Ta rest Ta draining Ta stopping Ta done\n")
 	table, _, _ = strings.Cut(table, ".El")
@@ -313,17 +329,24 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 			}
 		})
 		var last, accepted uint64
+		byHand := false // the order was changed
 		id := func() uint64 { return rapid.Uint64Range(1, max(last, 1)).Draw(rt, "id") }
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 10).Draw(rt, "step") {
+			switch rapid.IntRange(0, 13).Draw(rt, "step") {
 			case 0, 1, 2, 3:
 				last++
 				tk := &task.Task{ID: last, Key: string(rune('a' + last%3)), Argv: []string{"x"}}
+				if rapid.IntRange(0, 5).Draw(rt, "terms") == 0 {
+					tk.Asked = &task.Terms{At: s.now.Add(time.Duration(rapid.IntRange(-5, 90).Draw(rt, "at")) * time.Second), Held: rapid.Bool().Draw(rt, "held")}
+					byHand = true
+				}
 				if makes {
 					tk.Makes = making(0, "", fmt.Sprint(last%5), fmt.Sprint(last%7)).Makes
 				}
 				if last > 1 && (makes || !keyed) && rapid.Bool().Draw(rt, "after") {
-					after(tk, rapid.Uint64Range(1, last-1).Draw(rt, "first"))
+					terms := tk.Terms()
+					terms.After = []uint64{rapid.Uint64Range(1, last-1).Draw(rt, "first")}
+					tk.Asked = &terms
 				}
 				s.add(tk)
 				accepted++
@@ -345,10 +368,27 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 				s.look()
 			case 10:
 				s.slow = !s.slow
+			case 11, 12:
+				op := rapid.SampledFrom([]task.Op{task.Hold, task.Hold, task.Release, task.Move}).Draw(rt, "by hand")
+				reply := s.try(task.Command{Op: op, N: rapid.IntRange(-1, 0).Draw(rt, "end"), IDs: []uint64{id(), id()}})
+				byHand = byHand || len(reply.IDs) > 0
+			case 13:
+				n := id()
+				if e := s.core.entries[n]; e != nil {
+					other := *e.task
+					other.Argv = []string{"edited"}
+					if makes {
+						other.Makes = making(0, "", fmt.Sprint(n%5), "x").Makes
+					}
+					s.try(task.Command{Op: task.Edit, IDs: []uint64{n}, Tasks: []*task.Task{&other}})
+				}
 			}
 			s.sleep(time.Duration(rapid.IntRange(0, 2).Draw(rt, "pause")) * time.Second)
 		}
 		s.slow = false
+		for range 2 { // held ones that have a time wait for that afterwards
+			s.try(task.Command{Op: task.Release, IDs: s.ask(task.Command{Op: task.Find, All: true}).IDs})
+		}
 		s.ask(task.Command{Op: task.Resume})
 		s.ask(task.Command{Op: cmp.Or(task.Op(rapid.IntRange(0, 2).Draw(rt, "end")), task.Rest)})
 		require.EqualValues(t, accepted, s.wait().Stats.Finished())
@@ -357,7 +397,7 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 		require.Empty(t, s.core.queue.makers.last)
 		require.Empty(t, s.core.queue.after)
 		for key, ids := range order {
-			if keyed || cfg.Queue.PerKey == 1 && !keyed && len(ids) < 2 {
+			if !byHand && (keyed || cfg.Queue.PerKey == 1 && len(ids) < 2) {
 				require.True(t, slices.IsSorted(ids), "tasks of key %s ran in the order %v", key, ids)
 			}
 		}

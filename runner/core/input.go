@@ -111,6 +111,10 @@ func (c *Core) admit(t *task.Task) {
 	if k := t.Known; k != nil {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
 	}
+	if t.Asked != nil {
+		e.item.Rank = t.Asked.Rank
+		c.queue.lowest, c.queue.highest = min(c.queue.lowest, t.Asked.Rank), max(c.queue.highest, t.Asked.Rank)
+	}
 	if t.Key != "" {
 		e.item.Key, e.item.Place = sched.Hash(t.Key), sched.Place(t.Key)
 	}
@@ -127,13 +131,13 @@ func (c *Core) admit(t *task.Task) {
 		c.notRun(e)
 		return
 	}
-	switch waits, err := c.queue.holds(e); {
-	case err != nil:
+	err := c.queue.depend(e)
+	if _, ok := err.(*notSucceeded); ok {
+		c.forgo(e, err)
+	} else if err != nil {
 		c.refuse(e, err)
-	case waits:
-		c.queue.set(e, held)
-	default:
-		c.ready(e)
+	} else {
+		c.place(e)
 	}
 }
 

@@ -22,16 +22,27 @@ type queue struct {
 	policy    sched.Policy
 	limit     *sched.Limiter // nil without a limit per key
 	delayed   *sched.Delay
+	later     *sched.Delay        // by the machine's clock
 	after     map[uint64][]uint64 // by task: those that come after it
+	succeeded *sched.Ranges       // tasks that have; nil if none can come after another
 	makers    makers
 	memory    memory    // of those that have failed; empty without Feed.Remember
 	nextStart time.Time // not before this time, because of Pool.Delay
 	paused    bool
 	halted    bool // Config.Halt has paused the run
+	frozen    bool // by task.Freeze
+
+	lowest, highest int64 // of the ranks that were given by hand
 }
 
 func newQueue(cfg Queue, entries map[uint64]*entry) queue {
-	q := queue{entries: entries, policy: cfg.Policy, delayed: sched.NewDelay(), after: map[uint64][]uint64{}, makers: newMakers()}
+	q := queue{
+		entries: entries, policy: cfg.Policy, delayed: sched.NewDelay(), later: sched.NewDelay(), after: map[uint64][]uint64{}, makers: newMakers(),
+		lowest: -handRank, highest: handRank,
+	}
+	if cfg.After {
+		q.succeeded = sched.NewRanges(asideTasks)
+	}
 	if cfg.PerKey > 0 && !q.policy.Serial() {
 		// A serial policy keeps the order of a key itself. A limiter would give
 		// the turn of a task that waits for its retry to the next one and jam it.
@@ -51,7 +62,11 @@ func (q *queue) set(e *entry, s state) {
 
 // aside returns the number and size of the tasks that wait outside the read-ahead.
 func (q *queue) aside() (n, bytes int) {
-	return q.count[parked] + q.count[held] + q.count[delayed], q.bytes[parked] + q.bytes[held] + q.bytes[delayed]
+	for _, s := range [...]state{parked, following, held, timed, delayed} {
+		n += q.count[s]
+		bytes += q.bytes[s]
+	}
+	return n, bytes
 }
 
 // waits returns the number of waiting tasks.
@@ -95,8 +110,9 @@ func (q *queue) delay(e *entry, due time.Time) {
 	q.delayed.Push(e.item.ID, due)
 }
 
-// withdraw removes a waiting task.
-func (q *queue) withdraw(e *entry) {
+// unqueue takes a waiting task out of whatever it waits in. Under a serial policy, the others
+// of its key go on to wait for one that has begun.
+func (q *queue) unqueue(e *entry) {
 	id := e.item.ID
 	switch e.state {
 	case queued:
@@ -104,17 +120,24 @@ func (q *queue) withdraw(e *entry) {
 		q.unlimit(e)
 	case parked:
 		q.limit.Remove(id)
+	case timed:
+		q.later.Remove(id)
 	case delayed:
 		q.delayed.Remove(id)
-		if q.policy.Serial() {
-			q.policy.Remove(id) // it is awaited there
-		}
+	}
+}
+
+// withdraw removes a waiting task for good.
+func (q *queue) withdraw(e *entry) {
+	q.unqueue(e)
+	if q.policy.Serial() {
+		q.policy.Remove(e.item.ID) // it may be awaited there
 	}
 }
 
 // abandon gives up the queues, but not the states of their tasks. Nothing starts any
 // more, and to take out thousands of tasks one by one would keep signals waiting.
-func (q *queue) abandon() { q.limit, q.delayed = nil, sched.NewDelay() }
+func (q *queue) abandon() { q.limit, q.delayed, q.later = nil, sched.NewDelay(), sched.NewDelay() }
 
 // blocks is an iter.Seq of the queues of the policy that hold tasks.
 func (q *queue) blocks(yield func(sched.Block) bool) {
@@ -123,8 +146,7 @@ func (q *queue) blocks(yield func(sched.Block) bool) {
 	}
 }
 
-// memory holds the latest tasks that have failed or were cancelled, the oldest
-// first.
+// memory holds the latest tasks that have ended and can be run again, the oldest first.
 type memory struct {
 	tasks map[uint64]remembered
 	order []uint64
@@ -134,6 +156,7 @@ type memory struct {
 type remembered struct {
 	task    *task.Task
 	outcome task.Outcome
+	code    int
 	attempt int
 }
 
@@ -142,7 +165,7 @@ func (m *memory) keep(r *task.Result, t *task.Task) {
 	if m.tasks == nil {
 		m.tasks = map[uint64]remembered{}
 	}
-	m.tasks[t.ID] = remembered{t, r.Outcome, r.Attempt}
+	m.tasks[t.ID] = remembered{t, r.Outcome, r.Code, r.Attempt}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()
 	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {

@@ -6,15 +6,17 @@ import (
 	"hash/maphash"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"crew/runner/task"
 )
 
-// A task is ready once the tasks that it comes after (task.Terms.After) have succeeded; if
-// one of them ends otherwise, it ends as start-failed. A task that makes files also comes
-// after the one before it of its key, however that ends, under a policy that runs these one
-// at a time: what that one makes may be what this one reads. Once it is ready, it is checked,
-// and queued only if it is not up to date.
+// A task first waits for the tasks that it comes after (task.Terms.After) to succeed; if one
+// of them ends otherwise, or its end is forgotten, it is not run. A task that makes files also
+// comes after the one before it of its key, however that ends, under a policy that runs these
+// one at a time: what that one makes may be what this one reads. Then the task waits until it
+// is released, if it is held, and for its time. At last it is checked, if it makes files, and
+// queued unless it is up to date.
 
 // makers tells the unfinished tasks that make files apart.
 type makers struct {
@@ -35,6 +37,9 @@ func (m *makers) hash(t *task.Task, target string) uint64 {
 
 // claim notes what t makes. The error is that another task makes a part of it.
 func (m *makers) claim(t *task.Task) error {
+	if t.Makes == nil {
+		return nil
+	}
 	for _, target := range t.Makes.Targets {
 		h := m.hash(t, target.Path)
 		if by, taken := m.targets[h]; taken && by != t.ID {
@@ -58,21 +63,24 @@ func (m *makers) release(t *task.Task) {
 	}
 }
 
-// holds reports whether a task has to wait for others. The error is that it waits in vain,
-// or makes what another one makes.
-func (q *queue) holds(e *entry) (bool, error) {
+// depend notes for which tasks one has to wait. The error is a notSucceeded, or that it makes what
+// another one makes.
+func (q *queue) depend(e *entry) error {
 	for _, id := range e.task.Terms().After {
-		if q.entries[id] != nil {
+		switch was, ok := q.memory.tasks[id]; {
+		case q.entries[id] != nil:
 			q.follow(e, id)
-		} else if was, ok := q.memory.tasks[id]; ok {
-			return false, inVain(id, was.outcome)
+		case ok:
+			return &notSucceeded{id, was.task, ended(was.outcome, was.code)}
+		case !q.succeeded.Has(id):
+			return &notSucceeded{id: id}
 		}
 	}
 	if e.task.Makes == nil {
-		return e.awaits > 0, nil
+		return nil
 	}
 	if err := q.makers.claim(e.task); err != nil {
-		return false, err
+		return err
 	}
 	if q.policy.Serial() {
 		if e.behind = q.makers.last[e.item.Key]; e.behind > 0 {
@@ -80,7 +88,7 @@ func (q *queue) holds(e *entry) (bool, error) {
 		}
 		q.makers.last[e.item.Key] = e.item.ID
 	}
-	return e.awaits > 0, nil
+	return nil
 }
 
 // follow has a task wait for another one.
@@ -89,14 +97,37 @@ func (q *queue) follow(e *entry, id uint64) {
 	e.awaits++
 }
 
-func inVain(id uint64, o task.Outcome) error {
-	return fmt.Errorf("task %d, which it comes after, did not succeed: %v", id, o)
+// notSucceeded is the error of a task that comes after one that did not succeed.
+type notSucceeded struct {
+	id   uint64
+	task *task.Task // that one; nil if it is forgotten
+	how  string     // it ended
+}
+
+func (n *notSucceeded) Error() string {
+	text := fmt.Sprintf("task %d, which it comes after, failed or is forgotten", n.id)
+	if n.task == nil {
+		return text
+	}
+	name := ""
+	if n.task.Terms().Name != "" {
+		name = " (" + n.task.Terms().Name + ")"
+	}
+	return fmt.Sprintf("task %d%s, which it comes after, did not succeed: %s", n.id, name, n.how)
+}
+
+// ended says how a task ended. Of one that an earlier run has finished the code is unknown, 0.
+func ended(o task.Outcome, code int) string {
+	if o == task.Exit && code != 0 {
+		return fmt.Sprintf("exit %d", code)
+	}
+	return o.String()
 }
 
 // waiting returns the tasks that wait for one to end.
 func (q *queue) waiting(id uint64) (list []*entry) {
 	for _, id2 := range q.after[id] {
-		if e := q.entries[id2]; e != nil && e.state == held {
+		if e := q.entries[id2]; e != nil && e.state == following {
 			list = append(list, e)
 		}
 	}
@@ -121,9 +152,12 @@ func (q *queue) leave(e *entry, fed bool) (behind uint64) {
 }
 
 // goOn tells the tasks that come after one how that has ended.
-func (c *Core) goOn(e *entry, o task.Outcome) {
-	q, id, behind := &c.queue, e.item.ID, uint64(0)
-	if e.task.Makes != nil {
+func (c *Core) goOn(e *entry, r *task.Result) {
+	q, id, t, o, behind := &c.queue, e.item.ID, e.task, r.Outcome, uint64(0)
+	if q.succeeded != nil && o.Succeeded() {
+		q.succeeded.Add(id, id)
+	}
+	if t.Makes != nil {
 		behind = q.leave(e, c.cfg.Feed.Open)
 	}
 	if len(q.after) == 0 {
@@ -136,37 +170,84 @@ func (c *Core) goOn(e *entry, o task.Outcome) {
 	}
 	for _, next := range waiting {
 		switch {
-		case next.state != held: // it is refused
+		case next.state != following: // it has ended
 		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
-			c.refuse(next, inVain(id, o))
+			c.forgo(next, &notSucceeded{id, t, ended(o, r.Code)})
 		case next.behind == id && behind > 0:
 			next.behind = behind
 			q.after[behind] = append(q.after[behind], next.item.ID)
 		default:
 			if next.awaits--; next.awaits == 0 {
-				c.ready(next)
+				c.place(next)
 			}
 		}
 	}
 }
 
-// ready has a task checked or queued.
-func (c *Core) ready(e *entry) {
-	if e.task.Makes == nil {
-		c.enqueue(e)
-		return
+// forgo ends a task that comes after one that did not succeed, and then those that come
+// after that, one after another: they may be many.
+func (c *Core) forgo(e *entry, why error) {
+	c.forgone = append(c.forgone, forgone{e.item.ID, why})
+	if len(c.forgone) > 1 {
+		return // the first one goes on with it
 	}
-	c.queue.set(e, checking)
-	c.fx.Checks = append(c.fx.Checks, e.task)
+	for i := 0; i < len(c.forgone); i++ {
+		if e := c.entries[c.forgone[i].id]; e != nil {
+			r := e.end(task.NotRun, c.forgone[i].why, c.now)
+			r.Final = true
+			c.queue.withdraw(e) // it may have gone on meanwhile
+			c.finish(e, r)
+		}
+	}
+	c.forgone = nil
+}
+
+// forgone is a task that is not run, and why.
+type forgone struct {
+	id  uint64
+	why error
+}
+
+// place has a task wait for whatever it has to wait for, or queues it.
+func (c *Core) place(e *entry) {
+	q, terms := &c.queue, e.task.Asked
+	switch {
+	case e.awaits > 0:
+		q.set(e, following)
+	case terms != nil && terms.Held:
+		q.set(e, held)
+	case terms != nil && terms.At.After(c.now):
+		q.set(e, timed)
+		q.later.Push(e.item.ID, nearer(terms.At, c.now.Add(farthest)))
+	case c.run.Before(e.due):
+		q.delay(e, e.due)
+	case e.task.Makes != nil && !e.checked:
+		q.set(e, checking)
+		c.fx.Checks = append(c.fx.Checks, e.task)
+	default:
+		c.enqueue(e)
+	}
+}
+
+// farthest is how far ahead the core looks: differences of more than 292 years do not fit into
+// a time.Duration.
+const farthest = 100 * 365 * 24 * time.Hour
+
+func nearer(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Checked takes the result of a task that has been checked. It is nil if the task has to run.
 func (c *Core) Checked(t *task.Task, r *task.Result) {
 	e := c.entries[t.ID]
 	switch {
-	case e == nil || e.state != checking: // it was withdrawn
+	case e == nil || e.state != checking || e.task.Makes != t.Makes: // it was withdrawn, or edited
 	case r == nil:
-		c.enqueue(e)
+		e.checked = true
+		c.place(e)
 	case r.Known():
 		c.finish(e, r)
 		c.halt(nil) // as in admit

@@ -74,7 +74,7 @@ func TestChecksAreInOrder(t *testing.T) {
 	s.sleep(time.Hour)
 	require.Equal(t, []uint64{1, 5, 6}, checked)
 	s.sleep(time.Second)
-	require.Equal(t, task.StartFailed, s.finished[7])
+	require.Equal(t, task.NotRun, s.finished[7])
 	s.add(making(8, "k", "8"))
 	require.Equal(t, task.Blocking{By: task.ByKey, Tasks: 1, Key: "k", ID: 6, Slot: s.where(6).Running.Slot}, *s.where(8).Blocking)
 	s.sleep(time.Hour)

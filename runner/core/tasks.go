@@ -20,7 +20,7 @@ const (
 func (c *Core) next() bool {
 	c.pool.tokens.short = false
 	q := &c.queue
-	if c.end.phase > going || q.paused || c.time.Stopped() || c.output.full() || c.run.Before(q.nextStart) {
+	if c.end.phase > going || q.paused || q.frozen || c.time.Stopped() || c.output.full() || c.run.Before(q.nextStart) {
 		return false
 	}
 	slot := q.policy.Ready()
@@ -239,19 +239,19 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	ev := c.output.event(task.Finished, id, e.task)
 	ev.Result, ev.Attempt, ev.Took = r, ran, took
 	c.output.stats.Apply(ev)
-	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled) {
+	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Final) {
 		c.queue.memory.keep(r, e.task)
 	}
 	if b := e.task.Block; b != nil && b.Free != nil {
 		b.Free() // no attempt follows, however long the result waits to be shown
 	}
 	c.output.release(id)
-	c.goOn(e, r.Outcome)
-	*e = entry{}
-	c.spare = append(c.spare, e)
 	if !r.Known() {
 		c.judge(r)
 	}
+	c.goOn(e, r)
+	*e = entry{}
+	c.spare = append(c.spare, e)
 }
 
 // notRun finishes a waiting task without another attempt.

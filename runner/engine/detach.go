@@ -97,8 +97,14 @@ func (d *detacher) withdraw() error {
 	return d.x.s.drop(context.Background(), &runStatus{Queue: d.x.sub.Queue, Enrolment: d.record})
 }
 
+// errAfter is the error of a task that cannot be handed over.
+var errAfter = errors.New("workers take what is handed over as they are free, and do not wait for other tasks: drop --detach")
+
 // Run hands an attempt over. See runner.Executor.
 func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
+	if len(a.Task.Terms().After) > 0 {
+		return outcome(a, task.StartFailed, errAfter, false)
+	}
 	if err := d.hand(ctx, a); err != nil {
 		return outcome(a, task.EndedBy(context.Cause(ctx)), err, false)
 	}

@@ -69,7 +69,7 @@ func (j *Journal) compactIfWasteful() {
 	}
 	c.ready = false
 	c.running.Go(func() {
-		_ = j.compact(nil) // if it fails, the journal stays as it is, until it has grown as much again
+		_ = j.compact(nil, nil) // if it fails, the journal stays as it is, until it has grown as much again
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		c.ready = true
@@ -79,7 +79,8 @@ func (j *Journal) compactIfWasteful() {
 // compact replaces the journal by one with only what is still needed, to which it copies
 // the lines that are written meanwhile. If the outputs waste much space, those that are
 // still needed are copied to a new file. l is the journal as it is if it is loaded, or nil.
-func (j *Journal) compact(l *loaded) error {
+// more are lines to add, or nil.
+func (j *Journal) compact(l *loaded, more []byte) error {
 	old, end, from, err := j.divide()
 	defer j.noteSizes(from)
 	if err != nil {
@@ -103,6 +104,7 @@ func (j *Journal) compact(l *loaded) error {
 				return r.err
 			}
 		}
+		_, _ = r.w.Write(more)
 		return cmp.Or(s.err, j.out.syncFiles()) // while nobody has to wait for that
 	})
 	if err != nil {

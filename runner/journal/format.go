@@ -49,6 +49,7 @@ const (
 // More events of the journal of a queue.
 const (
 	evAccepted    = "accepted"    // a task was added
+	evChanged     = "changed"     // a task that waits was changed: this is what it is now
 	evWithdrawn   = "withdrawn"   // these tasks were not added after all
 	evEnvironment = "environment" // of the tasks in the lines after it that refer to it
 )

@@ -69,7 +69,7 @@ func FuzzLoad(f *testing.F) {
 	for i := range byte(4) {
 		var err error
 		tk := &task.Task{ID: uint64(3 + i), Argv: []string{"x", "\xff"}, Bare: true, Identity: identity{3 + i}}
-		whole, err = appendAccepted(whole, tk, identity{9 + i}, time.Unix(int64(i), 0))
+		whole, err = appendWhole(whole, evAccepted, tk, identity{9 + i}, time.Unix(int64(i), 0))
 		require.NoError(f, err)
 	}
 	whole = appendNotes(whole, evWithdrawn, []identity{{4}, {3}})

@@ -43,7 +43,7 @@ func Dump(dir string, w io.Writer) error {
 		switch event(body) {
 		case evEnvironment:
 			continue
-		case evAccepted:
+		case evAccepted, evChanged:
 			body, _, _ = bytes.Cut(body, []byte(envMark))
 		}
 		_, _ = out.Write(body)
@@ -56,6 +56,17 @@ func Dump(dir string, w io.Writer) error {
 	return err
 }
 
+// IsOf reports whether the journal of a directory is of a command, or cannot be read.
+func IsOf(dir string, c Command) bool {
+	f, err := os.Open(filepath.Join(dir, journalName))
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	head, err := readHead(f, f.Name())
+	return err != nil || head.Sum == c.sum()
+}
+
 // Past returns what is recorded of tasks that have ended, as far as it is known: in a
 // queue of any that is not forgotten, otherwise of those of this run. It reads the
 // journal, so it takes the longer the longer that is; calls wait for one another.
@@ -63,7 +74,10 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 	j.reading.Lock()
 	defer j.reading.Unlock()
 	j.Idle() // writes what it is to find
-	found := map[uint64]task.Past{}
+	found, wanted := map[uint64]task.Past{}, map[uint64]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
 	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil) // j.file may be replaced meanwhile
 	if err != nil {
 		return nil
@@ -78,11 +92,11 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 			continue
 		}
 		id := number(ln.body, "task")
-		if !slices.Contains(ids, id) {
+		if !wanted[id] {
 			continue
 		}
 		if r, err := parse(ln.body); err == nil && isDone(r.Outcome) {
-			p := task.Past{Facts: r.Facts, Kept: !r.Streamed && !r.Dropped}
+			p := task.Past{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 			if p.Kept {
 				p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
 			}
@@ -90,6 +104,37 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 		}
 	}
 	return found
+}
+
+// Latest returns what is recorded of the tasks that ended last, at most n, or only of those
+// of them that failed, the latest last, without their outputs. Like Past it reads the journal.
+func (j *Journal) Latest(n int, failed bool) []task.Past {
+	j.reading.Lock()
+	defer j.reading.Unlock()
+	j.Idle()
+	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var offs []int64
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+		var o task.Outcome
+		if event(ln.body) != evEnded || o.UnmarshalText(field(ln.body, "outcome")) != nil || failed && !o.Failed() {
+			continue
+		}
+		if offs = append(offs, j.began+ln.off); len(offs) == 2*n {
+			offs = append(offs[:0], offs[n:]...)
+		}
+	}
+	var list []task.Past
+	for _, off := range offs[max(0, len(offs)-n):] {
+		if r, _, err := readRecord(f, off); err == nil {
+			list = append(list, task.Past{Facts: r.Facts, Note: r.Note})
+		}
+	}
+	return list
 }
 
 // Summary describes a journal. Times and attempts are of the tasks that are done, and

@@ -90,6 +90,20 @@ func (o *Output) appendMembers(b []byte, r *task.Result) []byte {
 	return b
 }
 
+// InUse is the error of Open if another run has the directory.
+type InUse struct {
+	Dir string
+	PID int // 0 if it belongs to another PID namespace
+}
+
+// Error names the directory and the process.
+func (e *InUse) Error() string {
+	if e.PID == 0 {
+		return e.Dir + " is in use by another crew"
+	}
+	return fmt.Sprintf("%s is in use by crew, process %d", e.Dir, e.PID)
+}
+
 // WrongDir is the error of Open if the directory belongs to another command or another
 // user, or holds other files than a journal's. The user has to decide what to do.
 type WrongDir struct{ text string }
@@ -142,7 +156,8 @@ type Journal struct {
 }
 
 // Open creates or resumes the journal of a directory and locks the directory. The
-// error is a *WrongDir if the directory is not for this run, or not the user's own.
+// error is a *WrongDir if the directory is not for this run, or not the user's own, and an
+// *InUse while another run has it.
 func Open(cfg Config) (*Journal, error) {
 	j, err := open(cfg)
 	switch err := err.(type) {
@@ -245,24 +260,26 @@ func (j *Journal) load() error {
 // it wastes much space. If that fails, the journal stays as it is.
 func (j *Journal) resume() error {
 	l := j.past
-	if l.head.Sum != j.cfg.Command.sum() {
+	queue := j.cfg.Queue
+	j.queue.changed = l.head.Sum != j.cfg.Command.sum()
+	if j.queue.changed && (queue == nil || l.waiting > 0 && !queue.NewCommand) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
 			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
-		if j.cfg.Queue != nil {
-			hint = "give another directory"
+		if queue != nil {
+			hint = task.Count(int64(l.waiting), "task") + " still to run: finish with the former command, add --new-command, or give another directory"
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
 	}
 	if l.scanned.damage.Lines > 0 {
 		j.cfg.Notice(fmt.Sprintf("%s: %v", j.file.Name(), l.scanned.damage))
 	}
-	if err := j.out.open(l.outFirst, l.outEnd); err != nil || !j.wastes() {
+	if err := j.out.open(l.outFirst, l.outEnd); err != nil || !j.wastes() || j.queue.changed {
 		return err
 	}
-	if j.compact(l) != nil {
+	if j.compact(l, nil) != nil {
 		return j.failure()
 	}
 	return j.load()

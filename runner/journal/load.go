@@ -115,7 +115,11 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 	}
 	switch ev {
 	case evAccepted:
-		l.accepted(l.table.add(id), ln)
+		l.accepted(l.table.add(id), ln, false)
+	case evChanged:
+		if e := l.table.find(id); e != nil && e.spec() > 0 { // it may be forgotten
+			l.accepted(e, ln, true)
+		}
 	case evStarted:
 		l.running[id] = ln.off // noted later, unless the task's end follows, which overrides it
 	case evAttempt:
@@ -249,7 +253,7 @@ func (l *loaded) ended(id identity, ln line) {
 	if last.outcome == task.Skipped {
 		last.duration = e.duration
 	}
-	e.outcome, e.duration, e.flags, e.failures, e.made = last.outcome, last.duration, last.flags, 0, last.made
+	e.outcome, e.duration, e.flags, e.failures, e.made = last.outcome, last.duration, last.flags|e.flags&named, 0, last.made
 	e.attempts = max(e.attempts, last.attempts)
 	e.ended = last.ended
 	e.setOffset(ln.off)
@@ -277,7 +281,7 @@ func (l *loaded) known(id identity, ln line) {
 		return
 	}
 	e.duration = float32(parseSeconds(field(ln.body, "duration")).Seconds())
-	e.flags = flags(age) << ageShift
+	e.flags = flags(age)<<ageShift | e.flags&named
 	if field(ln.body, "failures") != nil {
 		l.used = true
 		e.flags |= begun
@@ -290,13 +294,24 @@ func (l *loaded) known(id identity, ln line) {
 	l.needed += ln.n
 }
 
-// accepted notes where the whole task of a queue is.
-func (l *loaded) accepted(e *entry, ln line) {
-	if e.spec() > 0 {
+// accepted notes where the whole task of a queue is, as it was accepted or changed later.
+func (l *loaded) accepted(e *entry, ln line, changed bool) {
+	known := e.spec() > 0
+	switch {
+	case known && !changed:
 		return
+	case known:
+		if text, err := readLine(l.file, e.spec()); err == nil {
+			l.needed -= int64(len(text))
+		}
 	}
 	e.setSpec(ln.off)
-	l.needed += ln.n
+	if e.flags &^= named; field(ln.body, namedName) != nil {
+		e.flags |= named
+	}
+	if l.needed += ln.n; known {
+		return
+	}
 	if !e.has(done) {
 		l.waiting++
 	}
@@ -308,10 +323,10 @@ func (l *loaded) forgets(e *entry) bool {
 	return l.before > 0 && e.has(done|l.settled) && e.ended < l.before
 }
 
-// succeeded reports whether a task of a queue has succeeded and nothing remains to be
-// done with its result. Nobody will ask how to run it.
-func (l *loaded) succeeded(e *entry) bool {
-	return e.has(done|l.settled) && e.outcome.Succeeded()
+// gone reports whether a task of a queue has succeeded, nothing remains to be done with its
+// result, and no other can come after it by its name. Nobody will ask what it was.
+func (l *loaded) gone(e *entry) bool {
+	return e.has(done|l.settled) && e.outcome.Succeeded() && !e.has(named)
 }
 
 // withdraw forgets the tasks that a body lists.

@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,9 +52,9 @@ func takeLock(f *os.File, dir string) error {
 		late := time.Now().After(deadline)
 		switch {
 		case pid != 0 && (late || !dying(pid)):
-			return fmt.Errorf("%s is in use by crew, process %d", dir, pid)
+			return &InUse{dir, pid}
 		case late: // a process of another PID namespace
-			return fmt.Errorf("%s is in use by another crew", dir)
+			return &InUse{dir, 0}
 		}
 	}
 }

@@ -36,10 +36,10 @@ func TestOutputIsSyncedBeforeItsLine(t *testing.T) {
 	for name, syncs := range map[string]func(j *Journal, tasks []*task.Task) error{
 		"accept":   func(j *Journal, _ []*task.Task) error { return j.Accept([]*task.Task{{ID: 4}}) },
 		"withdraw": func(j *Journal, tasks []*task.Task) error { return j.Withdraw(tasks[2:]) },
-		"compact":  func(j *Journal, _ []*task.Task) error { return j.compact(nil) },
+		"compact":  func(j *Journal, _ []*task.Task) error { return j.compact(nil, nil) },
 		"compact outputs": func(j *Journal, _ []*task.Task) error {
 			j.cfg.Slack = -1 << 40
-			return j.compact(nil)
+			return j.compact(nil, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,13 +18,15 @@ import (
 // environments, so only the user can read it. A task that it has accepted is not lost,
 // and runs again only if an attempt was running when crew was killed or stopped.
 type Queue struct {
-	Keep time.Duration // how long a task is remembered after its end, at least
+	Keep       time.Duration // how long a task is remembered after its end, at least
+	NewCommand bool          // tasks of another command may wait there: see Journal.Changed
 }
 
 // queue is the state of the journal of a queue.
 type queue struct {
-	id   uint64
-	envs map[identity]bool // the environments that the file has for tasks to come; under Journal.mu
+	id      uint64
+	envs    map[identity]bool // the environments that the file has for tasks to come; under Journal.mu
+	changed bool              // the file is of another command
 }
 
 func (j *Journal) openQueue() error {
@@ -54,13 +56,41 @@ func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 // Last returns the highest number that earlier runs gave to a task of the queue.
 func (j *Journal) Last() uint64 { return j.past.last }
 
+// Changed reports whether earlier runs of the queue had another command. Then the caller
+// has to call Adopt.
+func (j *Journal) Changed() bool { return j.queue.changed }
+
+// Adopt records that the queue has the command of this run, and what the tasks that wait are
+// for it. A kill leaves either the former command with its tasks or this one with these. It is
+// called after Queue, and only if Changed.
+func (j *Journal) Adopt(waiting []*task.Task) error {
+	var lines []byte
+	var err error
+	for _, t := range waiting {
+		if !t.Bare { // others stay as they are
+			if lines, err = appendWhole(lines, evChanged, t, identity{}, time.Now()); err != nil {
+				return err
+			}
+		}
+	}
+	err = j.compact(nil, lines)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.queue.changed = false
+	j.compactor.ready = true
+	return err
+}
+
 // Accept records whole tasks, which have their IDs, and sets their Identities. When
 // it returns, they are on disk. Each call costs a sync, so callers that have several
 // tasks should bring them at once. If Accept returns an error, none of the tasks was
 // accepted; if the disk failed, nothing is recorded any more, and the sinks return
 // the error, too.
 func (j *Journal) Accept(tasks []*task.Task) error {
-	if err := j.accept(tasks); err != nil {
+	for _, t := range tasks {
+		t.Identity = j.queue.identity(t.ID)
+	}
+	if err := j.whole(evAccepted, tasks); err != nil {
 		return err
 	}
 	if err := j.sync(); err != nil {
@@ -70,10 +100,20 @@ func (j *Journal) Accept(tasks []*task.Task) error {
 	return nil
 }
 
-// accept writes the lines of tasks behind those of the environments that the file lacks. It
+// Change records new versions of tasks that were accepted and wait. When it returns nil, they
+// are on disk.
+func (j *Journal) Change(tasks []*task.Task) error {
+	err := cmp.Or(j.whole(evChanged, tasks), j.sync())
+	if err == nil {
+		j.compactIfWasteful()
+	}
+	return err
+}
+
+// whole writes the lines of tasks behind those of the environments that the file lacks. It
 // does both under one lock, as a compaction that begins drops the environments that no task
 // needs.
-func (j *Journal) accept(tasks []*task.Task) error {
+func (j *Journal) whole(event string, tasks []*task.Task) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var h hasher
@@ -83,7 +123,6 @@ func (j *Journal) accept(tasks []*task.Task) error {
 	fresh := map[identity]bool{}
 	now := time.Now()
 	for _, t := range tasks {
-		t.Identity = j.queue.identity(t.ID)
 		if t.Bare && (last == nil || !same(t.Env, last)) {
 			sum, last = h.sumOf(t.Env), t.Env
 			from := len(lines)
@@ -96,7 +135,7 @@ func (j *Journal) accept(tasks []*task.Task) error {
 			}
 		}
 		var err error
-		if lines, err = appendAccepted(lines, t, sum, now); err != nil {
+		if lines, err = appendWhole(lines, event, t, sum, now); err != nil {
 			return err
 		}
 	}
@@ -121,16 +160,36 @@ func (j *Journal) Withdraw(tasks []*task.Task) error {
 	return j.sync()
 }
 
+// Succeeded returns the numbers of the tasks that have, as far as they are kept, in ranges
+// that ascend, both ends included. It is called before Queue is used.
+func (j *Journal) Succeeded() (ranges [][2]uint64) {
+	var numbers []uint64
+	for e := range j.past.table.all {
+		if e.has(done) && e.outcome.Succeeded() {
+			numbers = append(numbers, numberOf(e.id))
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		if last := len(ranges) - 1; last >= 0 && ranges[last][1]+1 == n {
+			ranges[last][1] = n
+		} else {
+			ranges = append(ranges, [2]uint64{n, n})
+		}
+	}
+	return ranges
+}
+
 // Queue iterates over the tasks that earlier runs of the queue have left, ascending
 // by ID. Those that have ended have Done set; those that have succeeded and were
-// shown are left out. It must be used once, after LogAll and Unlogged:
-// then the journal may be compacted.
+// shown are left out, unless they have a name. It must be used once, after LogAll and
+// Unlogged: then the journal may be compacted, unless Adopt has to come first.
 func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {
 		table := j.past.table
 		var numbers []uint64
 		for e := range table.all {
-			if e.spec() > 0 && !j.past.succeeded(e) {
+			if e.spec() > 0 && !j.past.gone(e) {
 				numbers = append(numbers, numberOf(e.id))
 			}
 		}
@@ -152,7 +211,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 		}
 		table.close()
 		j.mu.Lock()
-		j.compactor.ready = true
+		j.compactor.ready = !j.queue.changed
 		j.mu.Unlock()
 	}
 }
@@ -212,7 +271,7 @@ func (j *Journal) recallEnded(t *task.Task, e *entry) {
 		switch r, err := j.recall(t, e); {
 		case err == nil:
 			t.Done = r
-		case e.has(shown) || e.outcome == task.Cancelled:
+		case e.has(shown) || !finishes(e.outcome):
 			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
 		default:
 			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
@@ -220,5 +279,5 @@ func (j *Journal) recallEnded(t *task.Task, e *entry) {
 			return
 		}
 	}
-	t.Done.Final = e.outcome == task.Cancelled
+	t.Done.Final = !finishes(e.outcome)
 }

@@ -159,6 +159,118 @@ func TestQueueEnds(t *testing.T) {
 	}
 }
 
+// What is done by hand with a task that waits overrides what it was when it was added, and a
+// task that came after one that failed does not run.
+func TestQueueOfChangedTasks(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tasks := accept(t, j, 1, 2, 3)
+	change := func(tk *task.Task, terms task.Terms, words ...string) {
+		changed := *tk
+		changed.Asked, changed.Argv = &terms, words
+		require.NoError(t, j.Change([]*task.Task{&changed}))
+	}
+	later := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
+	change(tasks[0], task.Terms{Held: true, Note: "first"}, "x", "1")
+	change(tasks[0], task.Terms{At: later, Rank: -7, After: []uint64{1}, Note: "n\xff", Name: "a"}, "y")
+	vain := &task.Result{Task: tasks[1], Outcome: task.NotRun, Final: true, Err: errors.New("task 1 failed")}
+	finish(t, j, 0, vain)
+	require.NoError(t, j.Close())
+	for _, slack := range []int64{1 << 20, -1 << 40, -1 << 40} {
+		cfg.Slack = slack
+		j := opened(t, cfg)
+		waits, _ := j.Resumed()
+		require.Equal(t, 2, waits.Waiting)
+		got := left(t, j)
+		require.Equal(t, &task.Terms{At: later, Rank: -7, After: []uint64{1}, Note: "n\xff", Name: "a"}, got[1].Asked)
+		require.Equal(t, []string{"y"}, got[1].Argv)
+		require.Equal(t, tasks[0].Env, got[1].Env)
+		require.Equal(t, task.NotRun, got[2].Done.Outcome)
+		require.True(t, got[2].Done.Final)
+		require.Nil(t, got[3].Asked)
+		require.NoError(t, j.Close())
+	}
+	require.Equal(t, 1, strings.Count(read(t, cfg.Dir), `"task":1,`), "the former ones are compacted away")
+}
+
+// Of tasks that have succeeded the numbers are known, and those that have a name.
+func TestQueueKnowsWhatSucceeded(t *testing.T) {
+	cfg := queued(t.TempDir())
+	j := opened(t, cfg)
+	left(t, j)
+	tasks := accept(t, j, 1, 2, 3, 4, 5, 6)
+	tasks[2].Asked = &task.Terms{Name: "three"}
+	require.NoError(t, j.Change(tasks[2:3]))
+	for _, i := range []int{0, 1, 2, 4} {
+		finish(t, j, 1, ends(ok).attempt(j, tasks[i], 1, true))
+	}
+	finish(t, j, 1, ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} }).attempt(j, tasks[3], 1, true))
+	var numbers []uint64
+	for _, p := range j.Latest(3, false) {
+		numbers = append(numbers, p.Task)
+	}
+	require.Equal(t, []uint64{3, 5, 4}, numbers)
+	require.Len(t, j.Latest(3, true), 1)
+	require.NoError(t, j.Close())
+	for _, slack := range []int64{1 << 20, -1 << 40, -1 << 40} {
+		cfg.Slack = slack
+		j := opened(t, cfg)
+		require.Equal(t, [][2]uint64{{1, 3}, {5, 5}}, j.Succeeded())
+		got := left(t, j)
+		require.Len(t, got, 3)
+		require.Equal(t, "three", got[3].Terms().Name)
+		require.Equal(t, task.OK, got[3].Done.Outcome)
+		require.Len(t, j.Latest(9, false), 5)
+		require.NoError(t, j.Close())
+	}
+}
+
+// A queue has another command once nothing waits there, or the caller has brought what waits
+// in line.
+func TestQueueOfAnotherCommand(t *testing.T) {
+	cfg := queued(t.TempDir())
+	cfg.Slack = -1 << 40
+	j := opened(t, cfg)
+	left(t, j)
+	tk := accept(t, j, 1)[0]
+	require.NoError(t, j.Close())
+	cfg.Command.Line = "crew serve new"
+	_, err := Open(cfg)
+	require.ErrorContains(t, err, "it was crew serve, this is crew serve new; 1 task still to run")
+	cfg.Queue.NewCommand = true
+	for range 2 { // the first time it is not adopted
+		j = opened(t, cfg)
+		require.True(t, j.Changed())
+		require.NotEmpty(t, left(t, j))
+		accept(t, j, j.Last()+1) // and nothing is compacted meanwhile
+		require.NoError(t, j.Close())
+	}
+	j = opened(t, cfg)
+	left(t, j)
+	changed := *tk
+	changed.Argv = []string{"new"}
+	changed.Bare = false
+	require.NoError(t, j.Adopt([]*task.Task{&changed}))
+	require.NoError(t, j.Close())
+	cfg.Queue.NewCommand = false
+	j = opened(t, cfg)
+	require.False(t, j.Changed())
+	got := left(t, j)
+	require.Equal(t, []string{"new"}, got[1].Argv)
+	for _, tk := range got {
+		finish(t, j, 1, ends(ok).attempt(j, tk, 1, true))
+	}
+	require.NoError(t, j.Close())
+	cfg.Command.Line = "crew serve newer"
+	j = opened(t, cfg)
+	require.True(t, j.Changed())
+	require.Empty(t, left(t, j))
+	require.NoError(t, j.Adopt(nil))
+	require.Contains(t, read(t, cfg.Dir), "crew serve newer")
+	require.NoError(t, j.Close())
+}
+
 // A failed task that is run again under another number is one that has not ended
 // until it has.
 func TestQueueRunsAgain(t *testing.T) {
@@ -457,7 +569,7 @@ func TestQueueForgets(t *testing.T) {
 	tasks := accept(t, j, 1, 2, 3, 4, 5)
 	forgotten := func(ids ...uint64) {
 		t.Helper()
-		require.NoError(t, j.compact(nil))
+		require.NoError(t, j.compact(nil, nil))
 		for id := range uint64(3) {
 			stdout, stderr, ok := kept(j, id+1)
 			require.Equal(t, !slices.Contains(ids, id+1), ok)
@@ -499,7 +611,7 @@ func TestQueueForgets(t *testing.T) {
 	require.Equal(t, []int{1, 1, 2}, []int{s.Total.Tasks, s.Running, s.Waiting})
 	require.False(t, s.Begun.IsZero())
 	require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, newName), 0o700))
-	require.Error(t, j.compact(nil))
+	require.Error(t, j.compact(nil, nil))
 	accept(t, j, 7)
 	require.NoError(t, j.Close())
 

@@ -35,6 +35,9 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	f.Task, f.Key = t.ID, task.Bytes(task.Shorten(t.Key, maxKey))
 	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
 	b = f.Append(beginTask(b, event, t.Identity))
+	if t.Asked != nil && t.Asked.Note != "" {
+		b = task.AppendText(b, "note", task.Shorten(t.Asked.Note, maxCommand))
+	}
 	if t.Makes != nil && r.Outcome != task.Cancelled { // a task can be cancelled while it is checked, which sets its stamp
 		b = appendStamp(b, t.Makes.Stamp)
 	}
@@ -95,13 +98,14 @@ type record struct {
 
 	// the end of an attempt
 
-	Stdout   extent `json:"stdout"`
-	Stderr   extent `json:"stderr"`
-	Attempts extent `json:"attempts"`
-	Streamed bool   `json:"streamed"` // the output was shown but not captured
-	Dropped  bool   `json:"dropped"`  // the output was discarded
-	Unkept   bool   `json:"unkept"`   // the output of an attempt before the last was not kept
-	Omitted  int    `json:"omitted"`  // attempts before the last that Attempts lacks
+	Note     task.Bytes `json:"note"` // of the task
+	Stdout   extent     `json:"stdout"`
+	Stderr   extent     `json:"stderr"`
+	Attempts extent     `json:"attempts"`
+	Streamed bool       `json:"streamed"` // the output was shown but not captured
+	Dropped  bool       `json:"dropped"`  // the output was discarded
+	Unkept   bool       `json:"unkept"`   // the output of an attempt before the last was not kept
+	Omitted  int        `json:"omitted"`  // attempts before the last that Attempts lacks
 }
 
 var errDamagedRecord = errors.New("its record is damaged")
@@ -153,9 +157,9 @@ func (r *record) facts(t *task.Task) (*task.Result, error) {
 	return res, nil
 }
 
-// isDone reports whether the task of an evEnded line can have this outcome: a command may
-// have cancelled the task of a queue.
-func isDone(o task.Outcome) bool { return finishes(o) || o == task.Cancelled }
+// isDone reports whether the task of an evEnded line can have this outcome: that of a queue may
+// have been cancelled by a command, or have come after one that failed.
+func isDone(o task.Outcome) bool { return finishes(o) || o == task.Cancelled || o == task.NotRun }
 
 // finishes reports whether a task with this outcome is done, so that it does not
 // run again when the run is resumed.

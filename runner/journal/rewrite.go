@@ -126,9 +126,9 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	if e == nil || l.forgets(e) {
 		return
 	}
-	if ev == evAccepted && e.spec() == ln.off && !l.succeeded(e) {
+	if (ev == evAccepted || ev == evChanged) && e.spec() == ln.off && !l.gone(e) {
 		r.environment(l, field(ln.body, "environment"))
-		r.write(ln.body)
+		r.write(bytes.Replace(ln.body, begin(nil, evChanged), begin(nil, evAccepted), 1))
 	}
 	if l.keeps(id, ln) {
 		r.write(ln.body)

@@ -34,7 +34,7 @@ func (c *Commit) Consume(events []task.Event) error {
 			continue
 		}
 		ended = true
-		if e.Attempt == 0 && e.Result.Outcome == task.Cancelled { // of which a runner.Recorder is not told
+		if e.Attempt == 0 && e.Result.Final { // of which a runner.Recorder is not told
 			_ = j.append(false, func(b []byte) []byte {
 				return j.endMembers(appendResult(b, evEnded, e.Task, e.Result), e.Result)
 			})

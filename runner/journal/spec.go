@@ -25,6 +25,11 @@ type spec struct {
 	Cost     int64         `json:"cost,omitempty"`
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	After    []uint64      `json:"after,omitempty"`
+	At       time.Time     `json:"at,omitzero"`
+	Held     bool          `json:"held,omitempty"`
+	Rank     int64         `json:"rank,omitempty"`
+	Name     task.Bytes    `json:"name,omitempty"`
+	Note     task.Bytes    `json:"note,omitempty"`
 	Records  []words       `json:"records,omitempty"`
 	Object   task.Bytes    `json:"object,omitempty"`
 	Tag      task.Bytes    `json:"tag,omitempty"`
@@ -64,9 +69,11 @@ func (w *words) UnmarshalJSON(text []byte) error {
 }
 
 func specOf(t *task.Task) *spec {
+	terms := t.Terms()
 	s := &spec{
+		After: terms.After, At: terms.At, Held: terms.Held, Rank: terms.Rank, Name: task.Bytes(terms.Name), Note: task.Bytes(terms.Note),
 		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
-		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, After: t.Terms().After, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
+		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
 		s.Env = t.Env
@@ -95,8 +102,9 @@ func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout = string(s.Dir), string(s.Key), s.Cost, s.Timeout
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
-	if len(s.After) > 0 {
-		t.Asked = &task.Terms{After: s.After}
+	terms := task.Terms{After: s.After, At: s.At, Held: s.Held, Rank: s.Rank, Name: string(s.Name), Note: string(s.Note)}
+	if len(s.After) > 0 || !s.At.IsZero() || s.Held || s.Rank != 0 || s.Name != "" || s.Note != "" {
+		t.Asked = &terms
 	}
 	if s.Stdin != nil {
 		t.Stdin = []byte(*s.Stdin)
@@ -115,21 +123,27 @@ func (s *spec) fill(t *task.Task) {
 	}
 }
 
-// envMark begins the part of an evAccepted line that is printed nowhere. No string
+// namedName is the name of the member that says that a task has a name.
+const namedName = "named"
+
+// envMark begins the part of an evAccepted or evChanged line that is printed nowhere. No string
 // before it can contain it, because their quotes are escaped.
 const envMark = `,"environment":`
 
-// appendAccepted appends the line about a task that was accepted. env is the
-// checksum of the environment of a bare task.
-func appendAccepted(b []byte, t *task.Task, env identity, now time.Time) ([]byte, error) {
+// appendWhole appends the line about a task that was accepted or changed, as event says. env
+// is the checksum of the environment of a bare task.
+func appendWhole(b []byte, event string, t *task.Task, env identity, now time.Time) ([]byte, error) {
 	spec, err := json.Marshal(specOf(t))
 	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	from := len(b)
-	b = beginTask(b, evAccepted, t.Identity)
+	b = beginTask(b, event, t.Identity)
 	f := task.Facts{Task: t.ID, Command: task.Bytes(t.ShortCommandLine(t.Argv, maxCommand))}
 	b = task.AppendTime(f.Append(b), "at", now)
+	if t.Terms().Name != "" {
+		b = task.AppendTrue(b, namedName)
+	}
 	b = append(b, envMark+`"`...)
 	if t.Bare {
 		b = appendID(b, env)

@@ -41,6 +41,7 @@ const (
 	logged                      // the joblog and the results tree have its result
 	streamed                    // if done: its output was shown but not captured
 	begun                       // if not done: an attempt has begun
+	named                       // of a queue: others can come after it by its name
 	ageShift = iota             // above the flags: resets since the duration was measured
 )
 

@@ -89,7 +89,7 @@ func (j *Journal) Idle() {
 // finishes reports whether a task with this result is done, so that it does not run
 // again when the run is resumed.
 func (j *Journal) finishes(r *task.Result) bool {
-	if j.cfg.Queue != nil && r.Final && r.Outcome == task.Cancelled {
+	if j.cfg.Queue != nil && r.Final && isDone(r.Outcome) {
 		return true
 	}
 	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)

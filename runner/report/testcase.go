@@ -61,7 +61,7 @@ func isError(r *task.Result) bool {
 
 // skippedText says why a task has neither succeeded nor failed in this run.
 func skippedText(r *task.Result) string {
-	if r.Outcome == task.Cancelled || r.Outcome == task.Skipped {
+	if r.Outcome == task.Cancelled || r.Outcome == task.Skipped || r.Err != nil {
 		return r.Verdict()
 	}
 	return "not run: the run ended before"

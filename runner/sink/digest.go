@@ -42,18 +42,20 @@ type Digest struct {
 	screen *Screen
 	input  Input
 	rerun  rerun
-	failed []described // the first failures
+	failed []described // the first tasks that failed, or were not run since others did
 	waits  []described // the first tasks that did not get the retry they were waiting for
 	flaky  []described // the first tasks that failed and then passed
 	before int64       // failures that an earlier run has shown
 	undone int64       // the number of waits
 	lost   int64       // tasks whose last attempt was lost, and that did not get another
 	ended  int64       // tasks that a command cancelled
+	vain   int64       // tasks that were not run since they come after others
 	leaks  int64       // tasks that left behind something that held their output
 	leaked []uint64    // the first of them
 	why    string      // why the run drains; see task.Event
 	read   bool        // the input has been read to its end
 	bad    bool        // a command could not be executed at all
+	tied   bool        // a list of the failed tasks would lack some that they come after
 	untold bool        // the run drains without a message of its own
 }
 
@@ -102,8 +104,16 @@ func (d *Digest) finished(e *task.Event) {
 			d.waits = append(d.waits, describeEarlier(text, e.Task, r))
 		}
 	}
-	if r.Final {
+	switch {
+	case !r.Final || r.Known():
+	case r.Outcome == task.Cancelled:
 		d.ended++
+	default:
+		d.vain++
+		d.tied = true
+		if len(d.failed) < digestTasks {
+			d.failed = append(d.failed, d.describe(e.Task, r))
+		}
 	}
 	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked && !b.Earlier })
 	if !e.Result.Known() && leaked {
@@ -123,6 +133,7 @@ func (d *Digest) finished(e *task.Event) {
 			d.failed = append(d.failed, d.describe(e.Task, r))
 		}
 		d.rerun.add(e.Task)
+		d.tied = d.tied || len(e.Task.Terms().After) > 0
 	}
 }
 
@@ -157,7 +168,7 @@ func (d *Digest) Close(s task.Stats) error {
 	for _, f := range d.failed {
 		text += f.text
 	}
-	if more := s.Failed() - d.before - int64(len(d.failed)); more > 0 {
+	if more := s.Failed() + d.vain - d.before - int64(len(d.failed)); more > 0 {
 		text += fmt.Sprintf("crew: … and %d more\n", more)
 	}
 	if d.before > 0 {
@@ -175,7 +186,13 @@ func (d *Digest) Close(s task.Stats) error {
 		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
 			task.Count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
-	d.screen.Say(text + d.missing() + d.rerun.text() + hint)
+	again := ""
+	if d.tied {
+		d.rerun.drop()
+	} else {
+		again = d.rerun.text()
+	}
+	d.screen.Say(text + d.missing() + again + hint)
 	return nil
 }
 
@@ -197,7 +214,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCount)
-	waiting := n.waiting - d.undone - d.lost
+	waiting := n.waiting - d.undone - d.lost - d.vain
 	if n.known && n.cancelled+n.waiting == 0 {
 		return "", false, false
 	}
@@ -212,11 +229,11 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += d.list(s, n.before, item{s.Failed(), "%d failed"}, item{n.cancelled - d.ended, "%d interrupted"},
 		item{d.ended, "%d cancelled"}, item{d.undone, "%d waiting for a retry"},
-		item{d.lost, "%d lost with their worker"}, item{waiting, least + "%d not started"})
+		item{d.lost, "%d lost with their worker"}, item{d.vain, "%d not run"}, item{waiting, least + "%d not started"})
 	if !n.known && n.waiting == 0 {
 		line += ", the rest of the input not read"
 	}
-	return line, true, !n.known || n.cancelled+n.waiting > d.ended
+	return line, true, !n.known || n.cancelled+n.waiting > d.ended+d.vain
 }
 
 // hint says how to go on after a run that has ended early.

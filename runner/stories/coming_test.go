@@ -18,8 +18,8 @@ import (
 type use struct{ theirs, crew string }
 
 // usesOfManPage returns the pairs of lines in the section of the man page, the one line
-// that stands alone, and the table below it.
-func usesOfManPage(t *testing.T) (uses []use, alone string, table []use) {
+// that stands alone, and the tables below it.
+func usesOfManPage(t *testing.T) (uses []use, alone string, tables [][]use) {
 	t.Helper()
 	text, err := os.ReadFile("man/crew.1")
 	require.NoError(t, err)
@@ -38,10 +38,14 @@ func usesOfManPage(t *testing.T) (uses []use, alone string, table []use) {
 			uses = append(uses, use{lines[0], lines[1]})
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^(tsp .*?)  +(crew .*)$`).FindAllStringSubmatch(section, -1) {
-		table = append(table, use{m[1], m[2]})
+	for _, m := range regexp.MustCompile(`(?ms)^\.Bd .*?^\.Ed$`).FindAllString(section, -1) {
+		var table []use
+		for _, row := range regexp.MustCompile(`(?m)^(\S.*?)  +(crew .*)$`).FindAllStringSubmatch(m, -1) {
+			table = append(table, use{row[1], row[2]})
+		}
+		tables = append(tables, table)
 	}
-	return uses, alone, table
+	return uses, alone, tables
 }
 
 // place holds what the command lines find in their directory: files, and programs that
@@ -143,33 +147,63 @@ func TestComingFrom(t *testing.T) {
 	require.Len(t, comings, len(uses))
 }
 
-// TestComingFromTsp runs the table of the man page from top to bottom.
+// TestComingFromTsp runs the first table of the man page from top to bottom.
 func TestComingFromTsp(t *testing.T) {
 	t.Parallel()
-	_, serve, table := usesOfManPage(t)
-	require.Greater(t, len(table), 3)
+	_, serve, tables := usesOfManPage(t)
+	require.NotEmpty(t, tables)
+	require.Greater(t, len(tables[0]), 3)
 	// The user may have other runs.
 	name := fmt.Sprint("coming-", os.Getpid())
 	serve = strings.Replace(serve, "crew serve", "crew serve --name "+name, 1)
 	var theirs, crew strings.Builder
-	for _, u := range table {
-		if strings.HasPrefix(u.theirs, "tsp -c") { // which does not wait for its turn
-			theirs.WriteString("tsp -w 1\n")
-		}
+	for _, u := range tables[0] {
 		fmt.Fprintf(&theirs, "%s\necho status $?\n", u.theirs)
-		line := u.crew + " --run " + name
-		if add, found := strings.CutPrefix(u.crew, "crew ctl add "); found {
-			line = "crew ctl add --to " + name + " " + add
-		}
-		fmt.Fprintf(&crew, "%s\necho status $?\n", line)
+		fmt.Fprintf(&crew, "%s\necho status $?\n", ofRun(u.crew, name))
 	}
-	require.Equal(t, "1|status 0|status 0|2|status 0|installed|status 0|tested|status 2|",
+	require.Equal(t, "1|status 0|status 0|2|status 0|status 0|installed|status 0|tested|status 2|",
 		comeOf(t, "exec 3>&1 >served\n"+serve+"\nuntil crew ctl status "+name+" 2>&1; do sleep 0.05; done\nexec >&3\n"+crew.String()+"kill $!; wait; rm -r served queue"))
 	if _, err := exec.LookPath("tsp"); err != nil {
 		t.Skip("no tsp here: it comes with the packages of .ci/run")
 	}
-	require.Equal(t, "0|status 0|status 0|1|status 0|installed|status 0|tested|status 2|",
+	require.Equal(t, "0|status 0|status 0|1|status 0|status 0|installed|status 0|tested|status 2|",
 		comeOf(t, "export TS_SOCKET=$HOME/socket\n"+theirs.String()+"tsp -K"))
+}
+
+// ofRun returns a crew ctl with the name of its run.
+func ofRun(line, name string) string {
+	verb := strings.Fields(line)[2]
+	option := " --run "
+	if verb == "add" {
+		option = " --to "
+	}
+	return strings.Replace(line, verb, verb+option+name, 1)
+}
+
+// TestComingFromQueues runs the other tables of the man page, each from top to bottom, in a
+// queue of tasks 1 to 6 of which all but the first wait. Whoever waits for some sees them end.
+func TestComingFromQueues(t *testing.T) {
+	t.Parallel()
+	_, _, tables := usesOfManPage(t)
+	for i, table := range tables[1:] {
+		require.NotEmpty(t, table)
+		name := fmt.Sprint("queues-", os.Getpid(), "-", i)
+		var lines strings.Builder
+		for _, u := range table {
+			line := ofRun(u.crew, name)
+			if strings.HasPrefix(u.crew, "crew ctl wait") {
+				line = "> go; " + line
+				fmt.Fprintf(&lines, "crew ctl cancel --run %s $(seq 7 12) > ended 2>&1\n", name)
+			}
+			fmt.Fprintf(&lines, "{ %s; } >> ended 2>&1 || echo status $? of %s\n", line, u.crew)
+		}
+		require.Equal(t, "", comeOf(t, fmt.Sprintf(`
+crew serve --name %[1]s -j1 --idle-exit 1h >> ended 2>&1 &
+crew ctl add --to %[1]s --key gpu 'until [ -e go ]; do sleep 0.01; done' > ended
+for i in 2 3 4 5 6; do crew ctl add --to %[1]s --key gpu true > ended; done
+%[2]screw ctl cancel --run %[1]s --all > ended; crew ctl drain %[1]s; wait; rm -f ended go
+`, name, lines.String())))
+	}
 }
 
 // comeOf runs a command line in a sandbox of its own with the files of place. It

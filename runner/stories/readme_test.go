@@ -150,6 +150,10 @@ var steps = []step{
 	{line: "crew serve --name ci -j2 --idle-exit 1h &", until: "crew ctl status ci"},
 	{line: "crew ctl add --to ci --wait make test", want: "tested|"},
 	{line: "crew ctl add --to ci --after 1 make install", as: "LINE && until [ -e installed ]; do sleep 0.01; done", want: "2|installed="},
+	{line: "crew ctl add --to ci --in 2h make bench", want: "3|"},
+	{line: "crew ctl hold --run ci 3", want: "1 task held|"},
+	{line: "crew ctl wait --run ci 1 2"},
+	{line: "crew serve --print-unit --user --name ci -j2", want: `^.*\|ExecStart=\S*/crew serve --name ci -j2\|`},
 
 	{
 		line: "crew -S 8/web1,me@web2,: --transfer --return {.}.webp --cleanup cwebp -quiet {} -o {.}.webp ::: *.png",
@@ -322,16 +326,16 @@ func (s *sandbox) background(script, until string) {
 // The README shows uses of the man page, without the program that feeds the command and
 // its last words.
 func TestReadmeComingFrom(t *testing.T) {
-	uses, _, table := usesOfManPage(t)
+	uses, _, tables := usesOfManPage(t)
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## Coming from other tools\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*?)`").FindAllStringSubmatch(section, -1)
-	require.Len(t, rows, 11)
+	require.Len(t, rows, 16)
 	for _, row := range rows {
-		require.True(t, slices.ContainsFunc(slices.Concat(uses, table), func(u use) bool {
+		require.True(t, slices.ContainsFunc(slices.Concat(uses, slices.Concat(tables...)), func(u use) bool {
 			return strings.Contains(u.theirs, row[1]) && strings.Contains(u.crew, row[2])
 		}), "%q is not in the man page", row[1:])
 	}

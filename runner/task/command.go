@@ -7,35 +7,58 @@ type Op uint8
 
 // The operations. Which are allowed in which state of a run is in package core's table.
 const (
-	Drain    Op = iota + 1 // start nothing more; running attempts may finish
-	Rest                   // read nothing more, and run everything that was read
-	Stop                   // drain, and ask running attempts to end
-	Kill                   // stop, and kill running attempts
-	Fail                   // drain because crew cannot go on: Err says why; nothing happens once the run drains or is done
-	Resize                 // set the number of this machine's slots to N
-	Grow                   // add N to the number of this machine's slots
-	Join                   // add N slots like Slot, at least one; the run chooses their IDs
-	Leave                  // remove slot N; attempts running there may finish
-	Pause                  // start nothing until Resume
-	Resume                 // undo Pause
-	Suspend                // stop the run's clock and start nothing until Continue
-	Continue               // undo Suspend
-	Add                    // admit Tasks, whose IDs ascend and exceed those of all tasks before; if N is 0, only if there is room; numbers up to N count as given
-	Cancel                 // end the tasks IDs or, without any, those with Key
-	Retry                  // start the next attempt of the tasks IDs now, or run them again if they have failed
-	Look                   // reply with a Snapshot
-	Explain                // reply with what is known of the tasks IDs or, without any, of the first that run, wait or failed
+	Drain      Op = iota + 1 // start nothing more; running attempts may finish
+	Rest                     // read nothing more, and run everything that was read
+	Stop                     // drain, and ask running attempts to end
+	Kill                     // stop, and kill running attempts
+	Fail                     // drain because crew cannot go on: Err says why; nothing happens once the run drains or is done
+	Resize                   // set the number of this machine's slots to N
+	Grow                     // add N to the number of this machine's slots
+	Join                     // add N slots like Slot, at least one; the run chooses their IDs
+	Leave                    // remove slot N; attempts running there may finish
+	Pause                    // start nothing until Resume
+	Resume                   // undo Pause
+	Suspend                  // stop the run's clock and start nothing until Continue
+	Continue                 // undo Suspend
+	Add                      // admit Tasks, whose IDs ascend and exceed those of all tasks before; if N is 0, only if there is room; numbers up to N count as given
+	Cancel                   // end the tasks that are named
+	Retry                    // start the next attempt of the tasks IDs now, or run them again if they have failed
+	Look                     // reply with a Snapshot
+	Explain                  // reply with what is known of the tasks IDs or, without any, of the first N that Only selects
+	Hold                     // keep the waiting tasks IDs from starting until Release
+	Release                  // undo Hold, or let waiting tasks IDs start before their time
+	Move                     // have the waiting tasks IDs start before all others if N is negative, or else after them
+	Edit                     // replace the waiting tasks IDs by Tasks, which have their numbers and keys
+	Freeze                   // start nothing until Thaw, as between Edit and its record
+	Thaw                     // undo Freeze
+	Find                     // reply with the tasks that are named, which must exist
+	Unfinished               // reply with those of the tasks IDs that have not ended
 )
 
-// Command is a request to a run.
+// Only selects tasks.
+type Only uint8
+
+// What to select. The zero Only selects tasks that run, wait, or have failed lately.
+const (
+	OnlyWaiting Only = iota + 1
+	OnlyRunning
+)
+
+// Command is a request to a run. It names tasks by their IDs or, if there are none, all
+// unfinished ones with Key or, with All, whatever their key.
 type Command struct {
-	Op     Op
-	N      int
-	IDs    []uint64
-	Key    string
-	Kill   bool // for Cancel: kill attempts instead of asking them to end
-	Slot   Slot
-	Tasks  []*Task
+	Op    Op
+	N     int
+	IDs   []uint64
+	Key   string
+	All   bool
+	Only  Only
+	Kill  bool // for Cancel: kill attempts instead of asking them to end
+	Slot  Slot
+	Tasks []*Task
+
+	Succeeded [][2]uint64 // for Add: ranges of the tasks of earlier runs that did, both ends included
+
 	Err    error
 	Signal int // the signal that caused it, or 0
 }
@@ -44,7 +67,8 @@ type Command struct {
 type Reply struct {
 	Err      error     // why nothing was done, or not all; nil if the command was carried out
 	Slots    []int     // for Join: the new slots' IDs
-	IDs      []uint64  // for Cancel: the tasks that end; for Retry: those that run, by their new IDs if they have failed
+	IDs      []uint64  // of the tasks that the command was carried out for; for Retry their new IDs if they have failed
+	Tasks    []*Task   // for Hold, Release, Move and Edit: what those are now
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain, one for each ID
 	Room     int       // for Add: how many more tasks may be added now

@@ -17,7 +17,7 @@ type Snapshot struct {
 	Blocking *Blocking  // why nothing starts; nil if something can start or nothing is left
 	Queued   int        // tasks read ahead, which wait for a slot or their key
 	Buffer   int        // how many tasks may be read ahead
-	Aside    int        // tasks that wait for a retry, a limit or other tasks
+	Aside    int        // tasks that wait for anything else
 }
 
 // Where describes one task, as far as it is known.
@@ -36,6 +36,7 @@ type Where struct {
 type Past struct {
 	Facts            // of its last attempt
 	Record  Bytes    // by which to recognize the task, if the command does not tell
+	Note    Bytes    // Terms.Note
 	Outputs [2]Live  // stdout and stderr; nil for none
 	Cut     [2]int64 // how many bytes came before what is kept of these
 	Kept    bool     // without Outputs there was none
@@ -100,6 +101,8 @@ const (
 	ByWorkers                  // the end of the run: that of persistent workers
 	ByTokens                   // a token of make's jobserver
 	ByCheck                    // the check whether what they make is up to date
+	ByHold                     // their release, by hand
+	ByTime                     // a time of the day
 )
 
 // Blocking describes what tasks wait for.
@@ -113,7 +116,7 @@ type Blocking struct {
 	Limit int       // for ByLimit: how many tasks of the key may run at once
 	Halt  string    // for ByPause: the value of --halt that paused the run, or ""
 	ID    uint64    // for ByOrder: the first unfinished task; for ByAfter: a task waited for; for ByKey: the first one, if it is known
-	Until time.Time // for ByRetry and ByDelay: when the first task may start
+	Until time.Time // for ByRetry, ByDelay and ByTime: when the first task may start
 }
 
 // Text describes b for people, without "crew: ". Only ByRetry and ByDelay use now.
@@ -150,6 +153,16 @@ func (b *Blocking) what(left time.Duration) string {
 	who := Count(int64(b.Tasks), "task")
 	if b.Key != "" {
 		who += " of key " + b.Key
+	}
+	switch at := Moment(b.Until); {
+	case b.By == ByHold && b.Tasks == 1:
+		return who + " is held"
+	case b.By == ByHold:
+		return who + " are held"
+	case b.By == ByTime && b.Tasks == 1:
+		return who + " waits until " + at
+	case b.By == ByTime:
+		return who + " wait for their time, the next until " + at
 	}
 	return who + wait + b.awaited(left)
 }

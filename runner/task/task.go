@@ -390,8 +390,9 @@ type Result struct {
 	// Unbegun means, with Lost, that the attempt had certainly not begun, so it does not
 	// count as lost.
 	Unbegun bool
-	// Final means, with Cancelled, that a command cancelled this task, not the end of the
-	// run: it must not run again.
+	// Final means, with Cancelled, that a command cancelled this task, and with NotRun, that it
+	// comes after one that did not succeed. It was not the end of the run, so the task of a
+	// queue must not run again.
 	Final bool
 	// Interrupted means, with Signal, that the user interrupted the task at the terminal,
 	// which means the run, too.

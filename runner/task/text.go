@@ -245,6 +245,9 @@ func Brief(d time.Duration) string {
 	}
 }
 
+// Moment returns a time for people, in the local time zone.
+func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
+
 // Rate returns how often a second something happens, or a minute if that is rare.
 func Rate(perSecond float64) string {
 	switch {
@@ -310,6 +313,10 @@ func (r *Result) Verdict() string {
 		return did + ": " + Printable(Shorten(r.Err.Error(), maxReason))
 	case Lost:
 		return "lost with " + cmp.Or(r.Host, "its worker") + after
+	case NotRun:
+		if r.Err != nil {
+			return "not run: " + Printable(Shorten(r.Err.Error(), maxReason))
+		}
 	}
 	return r.Outcome.String() + after
 }

@@ -57,7 +57,15 @@ func (c *ctl) call() error {
 	}
 	var ended []task.Facts
 	req := control.Request{
-		Op: c.verb, Tasks: c.Tasks, Key: c.Key, N: c.N, Relative: c.Relative, Rest: c.Rest, Follow: c.Follow,
+		Op: c.verb, Tasks: c.Tasks, Key: c.Key, All: c.All, N: c.N, Only: c.Only, Relative: c.Relative, Last: c.Last, Rest: c.Rest, Follow: c.Follow,
+	}
+	if c.verb == "edit" {
+		req.Add = &control.Addition{}
+		if words := convert[task.Bytes](c.Work); h.Values {
+			req.Add.Values = words
+		} else {
+			req.Add.Command = words
+		}
 	}
 	err = c.request(h, req, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
@@ -77,6 +85,15 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
 	case r.Cut > 0:
 		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+	case r.Next:
+		complain(c.errs, errors.New("the crew serve ends: what is added waits for the next one"))
+		fallthrough
+	case c.verb == "retry", c.verb == "add":
+		var lines []string
+		for _, id := range r.Tasks {
+			lines = append(lines, strconv.FormatUint(id, 10))
+		}
+		return c.print(lines...)
 	case c.verb == "log":
 		return c.output(r)
 	case c.verb == "status":
@@ -86,19 +103,23 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 		for i := range r.Wheres {
 			lines = append(lines, r.Wheres[i].Line())
 		}
+		if r.Hint != "" {
+			complain(c.errs, errors.New(r.Hint))
+		}
 		return c.print(lines...)
 	case c.verb == "watch" && r.Event != nil:
 		return c.print(r.Line())
-	case c.verb == "cancel":
-		return c.print(task.Count(int64(len(r.Tasks)), "task") + " cancelled")
-	case c.verb == "retry", c.verb == "add":
-		var lines []string
-		for _, id := range r.Tasks {
-			lines = append(lines, strconv.FormatUint(id, 10))
-		}
-		return c.print(lines...)
+	case len(r.Tasks) > 0:
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " " + done[c.verb])
+	case c.verb == "cancel" && r.End:
+		return c.print("0 tasks cancelled")
 	}
 	return nil
+}
+
+// done says what verbs have done with tasks.
+var done = map[string]string{
+	"cancel": "cancelled", "hold": "held", "release": "released", "move": "moved", "edit": "changed",
 }
 
 // request makes a request of a run, on a connection of its own.
@@ -108,7 +129,13 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 		return err
 	}
 	defer client.Close()
+	if c.verb == "wait" && c.Timeout > 0 {
+		client.Limit(c.Timeout)
+	}
 	err = client.Call(req, take)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &failure{"not all of the tasks have ended after " + c.Timeout.String(), statusTimeout}
+	}
 	refused, ok := errors.AsType[*control.Refused](err)
 	if !ok {
 		return err
@@ -117,7 +144,7 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 	if refused.Status == statusBusy {
 		text += ": add --block to wait for room"
 	}
-	return &control.Refused{Text: text, Status: refused.Status}
+	return &control.Refused{Text: text, Status: refused.Status, Over: refused.Over}
 }
 
 func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }

@@ -23,7 +23,8 @@ const (
 	mostWaits  = 16        // connections at once, for requests that wait for their tasks
 	mostPart   = 64 << 10  // bytes of a line that wait for its end
 
-	startTime = 2 * time.Second // for a crew serve to make its socket
+	startTime = 2 * time.Second  // for a crew serve to make its socket
+	handOver  = 10 * time.Second // for one to take the place of another
 )
 
 // adder carries out one crew ctl add.
@@ -60,7 +61,9 @@ func (c *ctl) add() error {
 		return err
 	}
 	a := &adder{
-		ctl: c, run: h, all: control.Addition{Key: c.Key, After: c.After, Block: c.Block},
+		ctl: c, run: h, all: control.Addition{
+			Key: c.Key, After: c.After, At: c.At, Timeout: task.Seconds(c.Timeout), Note: task.Bytes(c.Note), Block: c.Block,
+		},
 		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
 	}
 	if !h.Values {
@@ -70,6 +73,9 @@ func (c *ctl) add() error {
 		}
 		a.all.Lines, a.all.Dir, a.all.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
 	}
+	if c.Wait {
+		a.sayTime()
+	}
 	err = c.additions(a.sendParts)
 	a.wg.Wait()
 	switch {
@@ -77,8 +83,17 @@ func (c *ctl) add() error {
 		return err
 	case a.err != nil:
 		return a.err
+	case !c.Wait:
+		a.sayTime()
 	}
 	return a.status()
+}
+
+// sayTime says when the tasks start, if that is given.
+func (a *adder) sayTime() {
+	if at := a.all.At; !at.IsZero() {
+		complain(a.ctl.errs, errors.New("to start at "+at.Local().Format(time.DateTime+" -0700 (MST)")))
+	}
 }
 
 // findFeed finds the run to add tasks to. A script that has just started crew serve
@@ -129,7 +144,7 @@ func (a *adder) send(words []task.Bytes) error {
 	}
 	req := control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}
 	if !a.ctl.Wait {
-		return a.ctl.request(a.run, req, a.ctl.take)
+		return a.deliver(req, a.ctl.take)
 	}
 	a.places <- struct{}{}
 	accepted := make(chan struct{})
@@ -154,7 +169,7 @@ func (a *adder) send(words []task.Bytes) error {
 // await makes a request, and shows what the tasks write. It calls accept once they are
 // accepted.
 func (a *adder) await(req control.Request, accept func()) error {
-	return a.ctl.request(a.run, req, func(line []byte, r *control.Reply) error {
+	return a.deliver(req, func(line []byte, r *control.Reply) error {
 		accept()
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -167,6 +182,42 @@ func (a *adder) await(req control.Request, accept func()) error {
 		}
 		return a.ctl.output(r)
 	})
+}
+
+// deliver makes a request to add tasks. If the run ends without having taken them, another one
+// of its name may take its place, and gets them.
+func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) error) error {
+	var end time.Time // of the patience
+	for taken := false; ; time.Sleep(20 * time.Millisecond) {
+		a.mu.Lock()
+		run := a.run
+		a.mu.Unlock()
+		err := a.ctl.request(run, req, func(line []byte, r *control.Reply) error {
+			if taken = taken || len(r.Tasks) > 0; r.Over && !taken {
+				return nil
+			}
+			return take(line, r)
+		})
+		_, ended := errors.AsType[*control.Unreached](err)
+		if refused, ok := errors.AsType[*control.Refused](err); ok {
+			ended = refused.Over
+		}
+		switch {
+		case !ended || taken:
+			return err
+		case end.IsZero():
+			end = time.Now().Add(handOver)
+		case time.Now().After(end):
+			return err
+		}
+		h, none := a.ctl.findFeed()
+		if none != nil || h.Values != run.Values || h.Name != run.Name {
+			return err
+		}
+		a.mu.Lock()
+		a.run = h
+		a.mu.Unlock()
+	}
 }
 
 // output writes what a task has written, up to the end of a line, so that tasks that
@@ -241,7 +292,9 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 		case task.StartFailed:
 			why = r.Verdict()
 		case task.NotRun:
-			why = "not started: the run ended before"
+			if why = "not started: the run ended before"; r.Err != nil {
+				why = r.Verdict()
+			}
 		}
 		if why != "" && !c.JSON {
 			complain(c.errs, fmt.Errorf("task %d: %s", ended[i].Task, why))

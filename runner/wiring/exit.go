@@ -96,7 +96,7 @@ func statusOf(e core.Ending, f cli.Failure) int {
 // endsAsTask reports whether a run that --halt ends has the exit status of the task that
 // ended it.
 func endsAsTask(h cli.Halt) bool {
-	return h.On == "success" || h.On == "fail" && h.N == 1 && !h.Percent
+	return h.When != "pause" && (h.On == "success" || h.On == "fail" && h.N == 1 && !h.Percent)
 }
 
 // taskStatus returns a result as the exit status that a shell or timeout(1) has

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"crew/runner/control"
 	"crew/runner/journal"
@@ -30,7 +31,8 @@ type feed struct {
 	do     func(task.Command) task.Reply
 	goesOn func(left int)
 	over   chan struct{} // closed when the run is over
-	begin  func()        // unlocks turn for the first time
+	begun  chan struct{} // closed when the tasks of an earlier crew serve are admitted
+	begin  func()        // closes begun, and unlocks turn for the first time
 
 	// additions that nobody has admitted yet, in order
 
@@ -41,7 +43,9 @@ type feed struct {
 	// earlier crew serve are admitted
 
 	turn  sync.Mutex
+	bad   error               // why the tasks of an earlier crew serve could not be admitted
 	last  uint64              // number of the latest task
+	left  int                 // tasks that were taken for the next crew serve
 	known map[string][]string // environments by all they hold
 	bytes int                 // their size
 }
@@ -52,6 +56,7 @@ type addition struct {
 	numbered func(ids []uint64)
 	tasks    []*task.Task
 	over     bool
+	next     bool  // if over: the tasks are left to the next crew serve
 	err      error // if over
 }
 
@@ -60,10 +65,13 @@ type addition struct {
 func newFeed(s *source, queue *journal.Journal, do func(task.Command) task.Reply, goesOn func(left int)) *feed {
 	f := &feed{
 		source: s, queue: queue, do: do, goesOn: goesOn,
-		over: make(chan struct{}), known: map[string][]string{},
+		over: make(chan struct{}), begun: make(chan struct{}), known: map[string][]string{},
 	}
 	f.turn.Lock()
-	f.begin = sync.OnceFunc(f.turn.Unlock)
+	f.begin = sync.OnceFunc(func() {
+		close(f.begun)
+		f.turn.Unlock()
+	})
 	return f
 }
 
@@ -80,16 +88,23 @@ func (f *feed) close() {
 func (f *feed) mayAdd() task.Reply {
 	select {
 	case <-f.over: // it may not even have begun
-		return task.Reply{Err: errors.New("it is over")}
+		return task.Reply{Err: errRunOver}
 	default:
-		return f.do(task.Command{Op: task.Add})
 	}
+	if f.bad != nil {
+		return task.Reply{Err: f.bad}
+	}
+	return f.do(task.Command{Op: task.Add})
 }
+
+var errRunOver = &control.Refused{Text: "it is over", Status: statusTrouble, Over: true}
 
 // Next admits the tasks of an earlier crew serve, and blocks until the run is over.
 func (f *feed) Next(func() uint64) (*task.Task, error) {
-	if err := f.restore(); err != nil {
-		return nil, err
+	f.bad = f.restore()
+	f.begin()
+	if f.bad != nil {
+		return nil, f.bad
 	}
 	<-f.over
 	return nil, io.EOF
@@ -98,37 +113,66 @@ func (f *feed) Next(func() uint64) (*task.Task, error) {
 // restore admits the tasks that the journal holds, except those of which nothing is
 // left to know. If the run drains already, they stay there.
 func (f *feed) restore() error {
-	defer f.begin()
 	if f.queue == nil {
 		f.mayAdd() // from now on it can be idle
 		return nil
 	}
 	f.last = f.queue.Last()
-	var list []*task.Task
-	left := 0
+	changed := f.queue.Changed()
+	cmd := task.Command{Op: task.Add, N: int(f.last), Succeeded: f.queue.Succeeded()}
+	known := map[uint64]bool{} // those of which it is known whether they have succeeded
+	var waiting []*task.Task
 	for t, err := range f.queue.Queue() {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		known[t.ID] = true
+		if name := t.Terms().Name; name != "" {
+			f.source.tasks.Names().Define(name, t.ID)
+		}
+		switch {
 		case t.Done == nil:
-			left++
+			if changed {
+				if t, err = f.remake(t); err != nil {
+					return err
+				}
+			}
+			waiting = append(waiting, t)
 		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
 			continue
 		}
-		list = append(list, t)
+		cmd.Tasks = append(cmd.Tasks, t)
 	}
-	f.do(task.Command{Op: task.Add, N: int(f.last), Tasks: list})
-	f.goesOn(left)
+	for _, t := range waiting {
+		for _, id := range t.Terms().After {
+			if !known[id] { // it is forgotten, but if it had failed, t would not wait
+				cmd.Succeeded = append(cmd.Succeeded, [2]uint64{id, id})
+			}
+		}
+	}
+	if changed {
+		if err := f.queue.Adopt(waiting); err != nil {
+			return err
+		}
+	}
+	f.do(cmd)
+	f.goesOn(len(waiting))
 	return nil
 }
 
-// Add is the Feed of the control server. Once it returns nil, the tasks are in the journal, if
-// there is one, and run even if this run ends before.
-func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) error {
+// Add is the Feed of the control server. Once it returns no error, the tasks are in the
+// journal, if there is one, and run even if this run ends before: next says that they have
+// to wait for the next one.
+func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) (next bool, err error) {
 	if err := f.check(a); err != nil {
-		return err
+		return false, err
 	}
 	x := &addition{Addition: a, numbered: numbered}
+	if a.Edits != 0 {
+		f.turn.Lock()
+		defer f.turn.Unlock()
+		return false, f.edit(x)
+	}
 	f.mu.Lock()
 	f.arrived = append(f.arrived, x)
 	f.mu.Unlock()
@@ -141,7 +185,7 @@ func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) error {
 		f.mu.Unlock()
 		f.admit(list)
 	}
-	return x.err
+	return x.next, x.err
 }
 
 // check refuses an addition that is not for this run.
@@ -158,20 +202,34 @@ func (f *feed) check(a *control.Addition) error {
 	return nil
 }
 
-// admit admits the tasks of additions, each as a whole or not at all.
+// admit admits the tasks of additions, each as a whole or not at all. While the run drains,
+// they are recorded for the next one.
 func (f *feed) admit(list []*addition) {
+	names := f.source.tasks.Names()
+	names.Begin()
 	now := f.mayAdd()
+	next := now.Err != nil && now.Err != error(errRunOver) && f.bad == nil && f.queue != nil
+	if next {
+		now.Room = f.source.opts.Serve.MaxQueued - f.left
+	}
 	var all []*task.Task
 	for _, x := range list {
 		last := f.last
-		x.over, x.err = true, now.Err
+		x.over, x.err, x.next = true, now.Err, next
+		if next {
+			x.err = nil
+			if x.Waits {
+				x.err = fmt.Errorf("%w, and the next crew serve would run the task: leave out --wait", now.Err)
+			}
+		}
 		if x.err == nil {
-			x.tasks, x.err = f.tasks(x)
+			x.tasks, x.err = f.tasks(x, f.number)
 		}
 		if x.err == nil && len(x.tasks) > now.Room-len(all) {
 			x.err = f.full(len(x.tasks))
 		}
 		if x.err != nil {
+			names.Undo(last)
 			f.last = last
 			continue
 		}
@@ -188,7 +246,8 @@ func (f *feed) full(n int) error {
 	return task.ErrFull
 }
 
-// commit records all tasks of additions and gives them to the run.
+// commit records all tasks of additions and gives them to the run, unless they are left to
+// the next one.
 func (f *feed) commit(list []*addition, all []*task.Task) {
 	if len(all) == 0 {
 		return
@@ -205,29 +264,52 @@ func (f *feed) commit(list []*addition, all []*task.Task) {
 			}
 			x.numbered(ids)
 		}
+	}
+	if err == nil && !list[0].next {
 		err = f.do(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
 		if f.queue != nil && err != nil { // the run has just begun to drain
-			err = cmp.Or(f.queue.Withdraw(all), err)
+			err = f.leave(list, err)
 		}
+	} else if err == nil {
+		f.left += len(all)
 	}
 	for _, x := range list {
-		x.err = err
+		x.err = cmp.Or(x.err, err)
 	}
 }
 
+// leave leaves tasks that are recorded to the next crew serve, but takes back those that
+// somebody waits for.
+func (f *feed) leave(list []*addition, why error) error {
+	var back []*task.Task
+	for _, x := range list {
+		if x.Waits {
+			x.err = why
+			back = append(back, x.tasks...)
+		} else {
+			x.next = true
+			f.left += len(x.tasks)
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	return f.queue.Withdraw(back)
+}
+
 // tasks makes the tasks of an addition.
-func (f *feed) tasks(x *addition) (list []*task.Task, err error) {
+func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err error) {
 	for _, id := range x.After {
 		if id == 0 || id > f.last {
 			return nil, fmt.Errorf("there is no task %d to come after", id)
 		}
 	}
 	if len(x.Command) > 0 {
-		list = append(list, f.source.tasks.Command(convert[string](x.Command), f.number()))
+		list = append(list, f.source.tasks.Command(convert[string](x.Command), number()))
 	} else {
 		f.source.tasks.Give(convert[string](x.Values))
 		for {
-			t, err := f.source.tasks.Next(f.number)
+			t, err := f.source.tasks.Next(number)
 			if err == io.EOF {
 				break
 			} else if err != nil {
@@ -237,17 +319,25 @@ func (f *feed) tasks(x *addition) (list []*task.Task, err error) {
 		}
 	}
 	for _, t := range list {
-		if len(x.After) > 0 {
-			t.Asked = &task.Terms{After: x.After}
-		}
-		if x.Key != nil {
-			t.Key = string(*x.Key)
-		}
-		if x.Dir != "" && !f.source.opts.TakesValues() {
-			t.Dir, t.Env, t.Bare = string(x.Dir), f.environment(x.Env), true
-		}
+		f.complete(t, x)
 	}
 	return list, nil
+}
+
+// complete sets what an addition says of its tasks.
+func (f *feed) complete(t *task.Task, x *addition) {
+	if terms := t.Terms(); len(x.After) > 0 || !x.At.IsZero() || x.Note != "" {
+		terms.After = slices.Concat(terms.After, x.After)
+		terms.At, terms.Note = x.At, string(x.Note)
+		t.Asked = &terms
+	}
+	t.Timeout = cmp.Or(t.Timeout, time.Duration(x.Timeout))
+	if x.Key != nil {
+		t.Key = string(*x.Key)
+	}
+	if x.Dir != "" && !f.source.opts.TakesValues() {
+		t.Dir, t.Env, t.Bare = string(x.Dir), f.environment(x.Env), true
+	}
 }
 
 func (f *feed) number() uint64 {
@@ -268,41 +358,6 @@ func (f *feed) environment(env []task.Bytes) []string {
 	}
 	f.known[key] = list
 	return list
-}
-
-// Do carries out a command. A task that has ended is retried as another one, which is
-// recorded like those that are added.
-func (f *feed) Do(cmd task.Command) (reply task.Reply) {
-	if cmd.Op != task.Retry {
-		return f.do(cmd)
-	}
-	f.turn.Lock()
-	defer f.turn.Unlock()
-	for _, w := range f.do(task.Command{Op: task.Explain, IDs: cmd.IDs}).Wheres {
-		var ids []uint64
-		var err error
-		if w.Task != nil && w.Outcome != 0 {
-			ids, err = f.again(w)
-		} else {
-			r := f.do(task.Command{Op: task.Retry, IDs: []uint64{w.ID}})
-			ids, err = r.IDs, r.Err
-		}
-		reply.IDs = append(reply.IDs, ids...)
-		reply.Err = cmp.Or(reply.Err, err)
-	}
-	return reply
-}
-
-// again adds a task that has ended once more.
-func (f *feed) again(w task.Where) (ids []uint64, err error) {
-	if err := f.mayAdd().Err; err != nil {
-		return nil, err
-	}
-	t := w.Task.Again(f.number(), w.Attempt)
-	t.Identity = [16]byte{}
-	x := &addition{tasks: []*task.Task{t}, numbered: func(told []uint64) { ids = told }}
-	f.commit([]*addition{x}, x.tasks)
-	return ids, x.err
 }
 
 // convert returns a list of strings as one of another type of them.

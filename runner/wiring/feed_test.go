@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,7 +60,7 @@ func serve(t testing.TB, line string, work *fakeWork) *served {
 	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
 	require.NoError(t, err)
 	cfg := core.Config{
-		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.buffer},
+		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.buffer, After: true},
 		Retry: core.Retry{Jitter: func() float64 { return 0 }},
 		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.MaxQueued, Remember: true},
 	}
@@ -95,7 +96,7 @@ func (s *served) add(values ...string) (ids []uint64, err error) {
 	if len(s.source.opts.Command.Words) == 0 {
 		a.Values, a.Command = nil, a.Values
 	}
-	err = s.Add(a, func(got []uint64) { ids = got })
+	_, err = s.Add(a, func(got []uint64) { ids = got })
 	return ids, err
 }
 
@@ -177,7 +178,8 @@ func TestFeedRefuses(t *testing.T) {
 	} {
 		s := serve(t, line, &fakeWork{})
 		for want, a := range refused {
-			require.EqualError(t, s.Add(a, func([]uint64) { t.Error("told") }), want)
+			_, err := s.Add(a, func([]uint64) { t.Error("told") })
+			require.EqualError(t, err, want)
 		}
 		require.Zero(t, s.drain(t).Stats.Admitted)
 	}
@@ -190,7 +192,8 @@ func TestFeedCommands(t *testing.T) {
 	s := serve(t, "-j1 --key {}", work)
 	for range 2 {
 		a := &control.Addition{Command: []task.Bytes{"echo", "{}", "\xff"}, Dir: "/tmp", Env: []task.Bytes{"A=1", "B=\xff"}}
-		require.NoError(t, s.Add(a, func([]uint64) {}))
+		_, err := s.Add(a, func([]uint64) {})
+		require.NoError(t, err)
 	}
 	s.drain(t)
 	require.Equal(t, []string{"echo", "{}", "\xff"}, work.ran[0].Argv)
@@ -199,32 +202,100 @@ func TestFeedCommands(t *testing.T) {
 	require.Same(t, &work.ran[0].Env[0], &work.ran[1].Env[0])
 }
 
-// TestFeedTakesBack: what is recorded when the run begins to drain is refused, and
-// does not run later.
-func TestFeedTakesBack(t *testing.T) {
+// TestFeedLeavesTasks: what is recorded when the run begins to drain is left to the next one,
+// unless the client waits for it: then it is refused, and does not run later.
+func TestFeedLeavesTasks(t *testing.T) {
 	dir := t.TempDir() + "/state"
-	s := serve(t, "-j1 --state "+dir, &fakeWork{})
-	_, err := s.add("first")
-	require.NoError(t, err)
-	s.turn.Lock()
-	do := s.do
-	s.do = func(cmd task.Command) task.Reply {
-		if len(cmd.Tasks) > 0 {
+	for _, draining := range []bool{false, true} {
+		work := &fakeWork{}
+		s := serve(t, "-j1 --state "+dir, work)
+		_, err := s.add("first")
+		require.NoError(t, err)
+		s.turn.Lock()
+		do := s.do
+		if draining {
 			do(task.Command{Op: task.Drain})
 		}
-		return do(cmd)
+		s.do = func(cmd task.Command) task.Reply {
+			if len(cmd.Tasks) > 0 {
+				do(task.Command{Op: task.Drain})
+			}
+			return do(cmd)
+		}
+		s.turn.Unlock()
+		add := func(waits bool) (next bool, ids []uint64, err error) {
+			a := &control.Addition{Command: []task.Bytes{"late"}, Waits: waits}
+			next, err = s.Add(a, func(got []uint64) { ids = got })
+			return next, ids, err
+		}
+		_, _, err = add(true)
+		require.Error(t, err)
+		next, ids, err := add(false)
+		if err != nil { // the run is over by now
+			require.Equal(t, errRunOver, err)
+			<-s.end
+			continue
+		}
+		require.True(t, next)
+		<-s.end
+
+		work = &fakeWork{}
+		s = serve(t, "-j1 --state "+dir, work)
+		own, err := s.add("next")
+		require.NoError(t, err)
+		require.Equal(t, ids[0]+1, own[0])
+		s.drain(t)
+		require.Equal(t, ids[0], work.ran[0].ID)
+		require.Equal(t, []string{"late"}, work.ran[0].Argv)
+		require.Len(t, work.ran, 2)
 	}
-	s.turn.Unlock()
-	_, err = s.add("late")
-	require.Error(t, err)
+}
+
+// TestFeedIsChanged: what is done by hand with tasks that wait is known to the next run, and a
+// task is edited as a whole or not at all.
+func TestFeedIsChanged(t *testing.T) {
+	dir := t.TempDir() + "/state"
+	work := &fakeWork{may: make(chan struct{})}
+	s := serve(t, "-j1 --state "+dir, work)
+	ids, err := s.add("first")
+	require.NoError(t, err)
+	for _, name := range []string{"second", "third", "fourth", "fifth"} {
+		a := &control.Addition{Command: []task.Bytes{task.Bytes(name)}, Dir: "/tmp", Env: []task.Bytes{"A=1"}, Note: "n", Timeout: task.Seconds(time.Hour)}
+		_, err := s.Add(a, func(got []uint64) { ids = append(ids, got...) })
+		require.NoError(t, err)
+	}
+	edit := func(id uint64, words ...task.Bytes) error {
+		_, err := s.Add(&control.Addition{Command: words, Edits: id}, nil)
+		return err
+	}
+	require.EqualError(t, edit(ids[0], "x"), "task 1 runs already")
+	require.EqualError(t, edit(9, "x"), "there is no task 9")
+	require.NoError(t, edit(ids[1], "edited", "{}"))
+	require.NoError(t, s.Do(task.Command{Op: task.Hold, IDs: ids[3:4]}).Err)
+	require.NoError(t, edit(ids[3], "held"))
+	require.NoError(t, s.Do(task.Command{Op: task.Move, N: -1, IDs: ids[4:5]}).Err)
+	require.NoError(t, s.Do(task.Command{Op: task.Drain}).Err)
+	close(work.may)
 	<-s.end
 
-	work := &fakeWork{}
+	work = &fakeWork{}
 	s = serve(t, "-j1 --state "+dir, work)
-	ids, err := s.add("next")
+	_, err = s.add("last")
 	require.NoError(t, err)
-	require.Equal(t, []uint64{3}, ids)
-	require.Zero(t, s.left)
+	require.Equal(t, 4, s.left)
+	held := s.run.Do(task.Command{Op: task.Explain, IDs: ids[3:4]}).Wheres[0]
+	require.Equal(t, task.ByHold, held.Blocking.By)
+	require.NoError(t, s.Do(task.Command{Op: task.Release, IDs: ids[3:4]}).Err)
 	s.drain(t)
-	require.Len(t, work.ran, 1)
+	var ran []string
+	for _, tk := range work.ran {
+		ran = append(ran, tk.Argv[0])
+		if tk.Argv[0] != "last" {
+			require.Equal(t, []string{"A=1"}, tk.Env)
+			require.Equal(t, "n", tk.Terms().Note)
+			require.Equal(t, time.Hour, tk.Timeout)
+		}
+	}
+	require.ElementsMatch(t, []string{"fifth", "edited", "third", "last", "held"}, ran)
+	require.Equal(t, "fifth", ran[0])
 }

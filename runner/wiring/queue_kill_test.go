@@ -25,6 +25,7 @@ var queuePlans = map[string][]string{
 	"keys in order":      {"-j4", "--sched=keyed"},
 	"forgetful":          {"-j4", "--keep=1ms"}, // and so compacted again and again
 	"joblog and results": {"-j1", "--joblog=log", "--results=tree"},
+	"by hand":            {"-j4", "--keep=1ms", "--name=hand"}, // tasks are held, edited, moved and released
 }
 
 // TestQueueKilledAtEachCall kills crew serve at the system calls by which it writes files,
@@ -75,6 +76,10 @@ type killedQueue struct {
 // is not 0, it is killed at a call.
 func (q *killedQueue) serve(at int) (killed bool) {
 	t := q.t
+	name := "q"
+	if q.byHand() {
+		name = "hand"
+	}
 	cmd := crew(append([]string{"serve", "--name=q", "-q", "--state=state", "--output=none"}, q.args...)...)
 	env := append(cmd.Env, "GORACE=atexit_sleep_ms=0", "XDG_RUNTIME_DIR="+crewtest.ShortDir(t))
 	cmd.Dir, cmd.Env = q.dir, slices.Clip(env)
@@ -94,7 +99,10 @@ func (q *killedQueue) serve(at int) (killed bool) {
 		return string(out), err == nil
 	}
 	over := func() bool { return !crewtest.Alive(cmd.Process.Pid) }
-	crewtest.Until(t, func() bool { _, there := ctl("", "status", "q"); return there || over() }, "crew serve")
+	crewtest.Until(t, func() bool { _, there := ctl("", "status", name); return there || over() }, "crew serve")
+	if q.byHand() && len(q.numbers) > 0 { // what a kill has left held
+		ctl("", append([]string{"release", "--run=hand"}, q.numbers...)...)
+	}
 	for i := 0; i < 4 && !over(); i++ {
 		var ids []string
 		lines, key := "", strconv.Itoa(i%2)
@@ -103,15 +111,22 @@ func (q *killedQueue) serve(at int) (killed bool) {
 			ids = append(ids, fmt.Sprintf("%s.%d", key, q.tried))
 			lines += "sh work " + ids[len(ids)-1] + "\n"
 		}
-		if numbers, ok := ctl(lines, "add", "--to=q", "--key="+key, "-"); ok {
+		if numbers, ok := ctl(lines, "add", "--to="+name, "--key="+key, "-"); ok {
 			q.accepted = append(q.accepted, ids...)
 			for _, n := range strings.Fields(numbers) {
 				require.NotContains(t, q.numbers, n, "it was given twice")
 				q.numbers = append(q.numbers, n)
 			}
+			if q.byHand() {
+				n := q.numbers[len(q.numbers)-1]
+				ctl("", "hold", "--run=hand", n)
+				ctl("", "edit", "--run=hand", n, "--", "sh work "+ids[len(ids)-1])
+				ctl("", "move", "--run=hand", n, "first")
+				ctl("", "release", "--run=hand", n)
+			}
 		}
 	}
-	ctl("", "drain", "--rest", "q")
+	ctl("", "drain", "--rest", name)
 	p.wait(t)
 	if p.killed {
 		q.kills++
@@ -121,6 +136,8 @@ func (q *killedQueue) serve(at int) (killed bool) {
 	}
 	return p.killed
 }
+
+func (q *killedQueue) byHand() bool { return slices.Contains(q.args, "--name=hand") }
 
 // check looks at what the tasks have done and what is recorded of them.
 func (q *killedQueue) check() {

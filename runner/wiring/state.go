@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
+	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/journal"
 	"crew/runner/task"
@@ -17,7 +20,7 @@ import (
 // slack is how many superfluous bytes a journal can hold before it is compacted.
 const slack = 64 << 10
 
-// openState opens the journal with --state, and says what an earlier run left.
+// openState opens the journal with --state.
 func (w *wiring) openState() error {
 	o := w.opts
 	if o.State.Dir == "" {
@@ -29,9 +32,9 @@ func (w *wiring) openState() error {
 	}
 	var queue *journal.Queue
 	if o.Do == cli.DoServe {
-		queue = &journal.Queue{Keep: o.Serve.Keep}
+		queue = &journal.Queue{Keep: o.Serve.Keep, NewCommand: o.Serve.NewCommand}
 	}
-	j, err := journal.Open(journal.Config{
+	j, err := w.openJournal(journal.Config{
 		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir}, Queue: queue,
 		Past: journal.Past{
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
@@ -48,7 +51,48 @@ func (w *wiring) openState() error {
 	}
 	w.state = j
 	w.close = append(w.close, j.Close)
-	if left, ok := j.Resumed(); ok && !o.Silent() && o.Do != cli.DoServe && left.Tasks+left.Interrupted > 0 {
+	return nil
+}
+
+// openJournal opens the journal. A crew serve first waits for the end of another one of its
+// name that has the journal.
+func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
+	other, seen := 0, time.Now()
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		j, err := journal.Open(cfg)
+		busy, ok := errors.AsType[*journal.InUse](err)
+		if !ok || cfg.Queue == nil || busy.PID == 0 {
+			return j, err
+		}
+		if busy.PID != other {
+			list := control.List()
+			i := slices.IndexFunc(list, func(h control.Hello) bool { return h.PID == busy.PID })
+			none := i < 0 || list[i].State == control.Silent // it has no socket yet, or not any more
+			if none && time.Since(seen) < handOver {
+				continue
+			}
+			if none || !list[i].Feeds || list[i].Name != w.opts.Control.Name {
+				return nil, err
+			}
+			if other = busy.PID; !w.opts.Silent() {
+				text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
+				if !cfg.Queue.NewCommand && !journal.IsOf(cfg.Dir, cfg.Command) {
+					text += "; it has another command, so what then still waits needs --new-command"
+				}
+				w.screen.Notice(text)
+			}
+		}
+		seen = time.Now()
+	}
+}
+
+// tellState says what an earlier run left.
+func (w *wiring) tellState() error {
+	o := w.opts
+	if w.state == nil {
+		return nil
+	}
+	if left, ok := w.state.Resumed(); ok && !o.Silent() && o.Do != cli.DoServe && left.Tasks+left.Interrupted > 0 {
 		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, left.Tasks)
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)

@@ -48,7 +48,7 @@ func (w *wiring) openControl() error {
 		cfg.See.Said = x.Said
 	}
 	if w.state != nil {
-		cfg.See.Ended = w.state.Past
+		cfg.See.Ended, cfg.See.Latest = w.state.Past, w.state.Latest
 	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0

@@ -78,7 +78,7 @@ func (u unit) text() string {
 	}
 	b.WriteString("[Unit]\nDescription=" + strings.TrimSpace("crew serve "+u.Control.Name) + "\n\n")
 	b.WriteString("[Service]\nType=notify\nNotifyAccess=main\n")
-	if u.Pool.LockWait > 0 {
+	if u.Pool.LockWait > 0 || u.State.Dir != "" { // it may wait for another crew
 		b.WriteString("TimeoutStartSec=infinity\n")
 	}
 	if u.user != "" {

@@ -111,9 +111,9 @@ func (w *wiring) run() (end ending) {
 		}
 	}()
 	for _, open := range []func() error{
-		w.takeLock, w.openInput, w.openWorker,
-		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, or for the engine
-		w.openState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
+		w.takeLock, w.openInput, w.openWorker, w.openState,
+		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, for the engine, or for another crew
+		w.tellState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
 	} {
 		if err := open(); err != nil {
 			return ending{err: err}
@@ -279,7 +279,7 @@ func (w *wiring) config() (core.Config, error) {
 			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
 		},
 		Queue: core.Queue{
-			Policy: p, PerKey: o.Sched.PerKey, Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
+			Policy: p, PerKey: o.Sched.PerKey, After: o.Do == cli.DoServe || o.ObjectTasks(), Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
 		},
 		Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},

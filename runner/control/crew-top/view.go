@@ -51,7 +51,13 @@ type row struct {
 }
 
 // name returns what the table calls the task.
-func (r *row) name() string { return cmp.Or(string(r.Tag), string(r.Command)) }
+func (r *row) name() string {
+	name := cmp.Or(string(r.Tag), string(r.Command))
+	if r.Note != "" {
+		name = "[" + string(r.Note) + "] " + name
+	}
+	return name
+}
 
 // record returns the task's record if its name does not tell that.
 func (r *row) record() string {

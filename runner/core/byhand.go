@@ -1,0 +1,185 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// handRank is where the ranks begin that tasks are given by hand: below and above all others.
+const handRank = 1 << 32
+
+var (
+	errNotHeld  = errors.New("is not held, and does not wait for its time")
+	errOtherKey = errors.New("has another key than before")
+)
+
+// waits reports whether a task waits in this state.
+func (s state) waits() bool { return s != nowhere && s != running && s != decided }
+
+// byHand carries out a command about waiting tasks.
+func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
+	ids := cmd.IDs
+	if cmd.Op == task.Move && cmd.N < 0 { // the first one is moved last
+		ids = slices.Clone(ids)
+		slices.Reverse(ids)
+	}
+	for i, id := range ids {
+		e, err := c.unfinished(id)
+		switch {
+		case err != nil:
+		case !e.state.waits():
+			err = fmt.Errorf("task %d runs already", id)
+		case cmd.Op == task.Edit:
+			err = c.edit(e, cmd.Tasks[i])
+		default:
+			err = c.setTerms(e, cmd)
+		}
+		if err != nil {
+			reply.Err = cmp.Or(reply.Err, err)
+			continue
+		}
+		reply.IDs, reply.Tasks = append(reply.IDs, id), append(reply.Tasks, e.task)
+	}
+	return reply
+}
+
+// unfinished returns a task that has not ended.
+func (c *Core) unfinished(id uint64) (*entry, error) {
+	switch e := c.entries[id]; {
+	case e != nil:
+		return e, nil
+	case c.input.exists(id):
+		return nil, fmt.Errorf("task %d has ended", id)
+	}
+	return nil, noTask(id)
+}
+
+// setTerms changes the terms of a waiting task.
+func (c *Core) setTerms(e *entry, cmd task.Command) error {
+	q, terms := &c.queue, e.task.Terms()
+	switch {
+	case cmd.Op == task.Hold:
+		terms.Held = true
+	case cmd.Op == task.Move && cmd.N < 0:
+		q.lowest--
+		terms.Rank = q.lowest
+	case cmd.Op == task.Move:
+		q.highest++
+		terms.Rank = q.highest
+	case terms.Held:
+		terms.Held = false
+	case terms.At.After(c.now):
+		terms.At = c.now
+	default:
+		return fmt.Errorf("task %d %w", e.item.ID, errNotHeld)
+	}
+	changed := *e.task
+	changed.Asked = &terms
+	if cmd.Op == task.Move && cmd.N < 0 {
+		c.moveFirst(e, &changed)
+	} else {
+		c.replace(e, &changed)
+	}
+	return nil
+}
+
+// edit replaces a waiting task by t, which has the same number, key and terms. It keeps its
+// place, unless files are made and it has to be checked again.
+func (c *Core) edit(e *entry, t *task.Task) error {
+	if t.Key != e.task.Key {
+		return fmt.Errorf("task %d %w", t.ID, errOtherKey)
+	}
+	c.queue.makers.release(e.task)
+	if err := c.queue.makers.claim(t); err != nil {
+		_ = c.queue.makers.claim(e.task)
+		return err
+	}
+	if t.Makes == e.task.Makes {
+		c.swap(e, t)
+		return nil
+	}
+	if e.checked = false; e.state == delayed || e.state == timed {
+		c.swap(e, t)
+	} else {
+		c.replace(e, t)
+	}
+	return nil
+}
+
+// replace replaces the task of an entry that waits, and has it wait for what it has to wait
+// for now. A task that is being checked goes on to be, unless it makes other files.
+func (c *Core) replace(e *entry, t *task.Task) {
+	if e.state == checking && t.Makes == e.task.Makes {
+		c.swap(e, t)
+		return
+	}
+	c.queue.unqueue(e)
+	c.swap(e, t)
+	c.place(e)
+}
+
+// swap replaces the task of an entry that waits.
+func (c *Core) swap(e *entry, t *task.Task) {
+	c.queue.bytes[e.state] += t.Size() - e.size
+	e.task, e.size, e.item.Rank = t, t.Size(), t.Terms().Rank
+}
+
+// moveFirst gives a task a rank before all others. With a limit per key it takes the place of
+// one of its key that has not begun, if it has none.
+func (c *Core) moveFirst(e *entry, t *task.Task) {
+	q := &c.queue
+	var other *entry
+	if e.state == parked {
+		for _, o := range c.entries {
+			if o.state == queued && o.item.Key == e.item.Key && (other == nil || before(other.item, o.item)) {
+				other = o
+			}
+		}
+	}
+	switch {
+	case other != nil:
+		q.policy.Remove(other.item.ID)
+		q.limit.Exchange(e.item.ID, other.item)
+		q.set(other, parked)
+		q.set(e, queued)
+	case e.state == queued:
+		q.policy.Remove(e.item.ID)
+	default:
+		c.replace(e, t)
+		return
+	}
+	c.swap(e, t)
+	q.policy.Push(e.item)
+}
+
+// before reports whether a goes first.
+func before(a, b sched.Item) bool { return a.Rank < b.Rank || a.Rank == b.Rank && a.ID < b.ID }
+
+// find returns the tasks that a command names, all of which must exist.
+func (c *Core) find(cmd task.Command) ([]uint64, error) {
+	ids := c.named(cmd)
+	if i := slices.IndexFunc(ids, func(id uint64) bool { return !c.input.exists(id) }); i >= 0 {
+		return nil, noTask(ids[i])
+	}
+	return ids, nil
+}
+
+// named returns the tasks that a command names: its IDs or, without any, the unfinished ones
+// of its key or, with All, of the run.
+func (c *Core) named(cmd task.Command) (ids []uint64) {
+	if len(cmd.IDs) > 0 {
+		return cmd.IDs
+	}
+	for id, e := range c.entries {
+		if cmd.All || e.task.Key == cmd.Key {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

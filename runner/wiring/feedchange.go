@@ -1,0 +1,144 @@
+package wiring
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// Do carries out a command. A task that has ended is retried as another one, which is
+// recorded like those that are added; what is done by hand with one that waits is recorded, too.
+func (f *feed) Do(cmd task.Command) (reply task.Reply) {
+	if cmd.Op != task.Look { // by which clients find the run
+		<-f.begun // or it would know nothing of most tasks
+	}
+	switch cmd.Op {
+	case task.Hold, task.Release, task.Move:
+		f.turn.Lock()
+		defer f.turn.Unlock()
+		if reply = f.do(cmd); f.queue != nil && len(reply.Tasks) > 0 {
+			if err := f.queue.Change(reply.Tasks); err != nil {
+				return task.Reply{Err: err}
+			}
+		}
+		return reply
+	case task.Retry:
+		return f.retry(cmd)
+	}
+	return f.do(cmd)
+}
+
+func (f *feed) retry(cmd task.Command) (reply task.Reply) {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	for _, w := range f.do(task.Command{Op: task.Explain, IDs: cmd.IDs}).Wheres {
+		var ids []uint64
+		var err error
+		if w.Task != nil && w.Outcome != 0 {
+			ids, err = f.again(w)
+		} else {
+			r := f.do(task.Command{Op: task.Retry, IDs: []uint64{w.ID}})
+			ids, err = r.IDs, r.Err
+		}
+		reply.IDs = append(reply.IDs, ids...)
+		reply.Err = cmp.Or(reply.Err, err)
+	}
+	return reply
+}
+
+// again adds a task that has ended once more.
+func (f *feed) again(w task.Where) (ids []uint64, err error) {
+	if err := f.mayAdd().Err; err != nil {
+		return nil, err
+	}
+	t := w.Task.Again(f.number(), w.Attempt)
+	t.Identity = [16]byte{}
+	x := &addition{Addition: &control.Addition{}, tasks: []*task.Task{t}, numbered: func(told []uint64) { ids = told }}
+	f.commit([]*addition{x}, x.tasks)
+	return ids, x.err
+}
+
+// edit replaces a waiting task. Nothing starts until that is recorded.
+func (f *feed) edit(x *addition) error {
+	ids := []uint64{x.Edits}
+	put := func(t *task.Task) error {
+		return f.do(task.Command{Op: task.Edit, IDs: ids, Tasks: []*task.Task{t}}).Err
+	}
+	f.do(task.Command{Op: task.Freeze})
+	defer f.do(task.Command{Op: task.Thaw})
+	was := f.do(task.Command{Op: task.Explain, IDs: ids})
+	if was.Err != nil {
+		return was.Err
+	}
+	old := was.Wheres[0].Task
+	if err := put(old); err != nil { // it runs or has ended
+		return err
+	}
+	t, err := f.edited(x, old)
+	if err == nil {
+		err = put(t)
+	}
+	if err == nil && f.queue != nil {
+		if err = f.queue.Change([]*task.Task{t}); err != nil {
+			_ = put(old)
+		}
+	}
+	return err
+}
+
+// edited returns what a task is to be.
+func (f *feed) edited(x *addition, was *task.Task) (*task.Task, error) {
+	names := f.source.tasks.Names()
+	names.Begin()
+	list, err := f.tasks(x, func() uint64 { return was.ID })
+	names.Undo(0) // it keeps the one that it has
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list) != 1:
+		return nil, errors.New("a task is one command, or one value")
+	case list[0].Err != nil:
+		return nil, list[0].Err
+	case list[0].Asked != nil:
+		return nil, errors.New("what a task comes after stays as it is: leave out id and after")
+	}
+	f.inherit(list[0], was)
+	return list[0], nil
+}
+
+// remake returns what a task that was accepted for another command is for this one.
+func (f *feed) remake(was *task.Task) (*task.Task, error) {
+	o := f.source.opts
+	what := ""
+	switch {
+	case was.Bare && o.TakesValues():
+		what = "commands"
+	case !was.Bare && !o.TakesValues():
+		what = "values"
+	case o.Input.JSON && was.Object == "":
+		what = "values that are no objects"
+	case was.Bare:
+		return was, nil
+	}
+	if what != "" {
+		return nil, fmt.Errorf("%s wait in %s, and this crew serve takes none: run the former command until they have ended", what, o.State.Dir)
+	}
+	t, err := f.source.tasks.Remake(was)
+	if err == nil {
+		f.inherit(t, was)
+	}
+	return t, err
+}
+
+// inherit has a task that takes the place of another one keep what that was added with.
+func (f *feed) inherit(t, was *task.Task) {
+	t.Identity, t.Attempts, t.Known, t.Failures = was.Identity, was.Attempts, was.Known, was.Failures
+	t.Key, t.Asked = was.Key, was.Asked
+	t.Timeout = cmp.Or(t.Timeout, was.Timeout)
+	if was.Bare {
+		t.Dir, t.Env, t.Bare = was.Dir, was.Env, true
+	}
+}
