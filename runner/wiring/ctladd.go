@@ -97,11 +97,12 @@ func (a *adder) sayTime() {
 }
 
 // findFeed finds the run to add tasks to. A script that has just started crew serve
-// may be here before its socket is, so findFeed looks again until startTime has passed.
+// may be here before its socket is, so findFeed looks again until startTime has passed,
+// and for as long as one is about to make its socket.
 func (c *ctl) findFeed() (h control.Hello, err error) {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
 		h, err = control.FindFeed(c.Run)
-		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
+		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) && !control.IsComing(c.Run) {
 			return h, err
 		}
 	}

@@ -23,6 +23,10 @@ const slack = 64 << 10
 // openState opens the journal with --state.
 func (w *wiring) openState() error {
 	o := w.opts
+	if o.Do == cli.DoServe {
+		w.arrived = control.Comes(o.Control.Name)
+		w.onClose(w.arrived)
+	}
 	if o.State.Dir == "" {
 		return nil
 	}

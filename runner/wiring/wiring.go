@@ -51,6 +51,7 @@ type wiring struct {
 	made       *runner.Run     // the run, once it is
 	exec       runner.Executor // runs the tasks, once it is made
 	feed       *feed           // nil unless others feed the run
+	arrived    func()          // says that clients can find crew serve
 	signals    *runner.Signals
 	lock       int               // descriptor of the file of --lock; 0 for none
 	tokens     *jobserver.Tokens // nil if the places are shared with nobody
