@@ -43,8 +43,8 @@ func (p *byTopic) claimant(st *station) int {
 	if p.labels == nil {
 		return 0
 	}
-	for i := range p.needy.n {
-		if t := *p.needy.at(i); t.needs() && p.mayTake(t, st) {
+	for i, t := range p.needy {
+		if t.needs() && p.mayTake(t, st) {
 			return i
 		}
 	}

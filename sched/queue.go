@@ -5,55 +5,6 @@ import (
 	"slices"
 )
 
-// ring is a queue in a circular buffer that doubles when it is full. The zero
-// ring is empty.
-type ring[T any] struct {
-	buf  []T // its length is a power of two, or 0
-	head int // index of the oldest element
-	n    int
-}
-
-func (r *ring[T]) at(i int) *T { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
-
-// push appends an element, for the caller to set.
-func (r *ring[T]) push() *T {
-	if r.n == len(r.buf) {
-		r.grow()
-	}
-	r.n++
-	return r.at(r.n - 1)
-}
-
-func (r *ring[T]) grow() {
-	buf := make([]T, max(16, 2*r.n))
-	for i := range r.n {
-		buf[i] = *r.at(i)
-	}
-	r.buf, r.head = buf, 0
-}
-
-// drop removes the oldest element.
-func (r *ring[T]) drop() {
-	*r.at(0) = *new(T)
-	r.head = (r.head + 1) & (len(r.buf) - 1)
-	r.n--
-}
-
-// cut removes element i. The elements on the shorter side of it move by one.
-func (r *ring[T]) cut(i int) {
-	if i < r.n/2 {
-		for ; i > 0; i-- {
-			*r.at(i) = *r.at(i - 1)
-		}
-		r.drop()
-		return
-	}
-	for r.n--; i < r.n; i++ {
-		*r.at(i) = *r.at(i + 1)
-	}
-	*r.at(r.n) = *new(T)
-}
-
 // byRank holds a value for each of several ranks, the lowest rank first.
 type byRank[T any] []ofRank[T]
 

@@ -80,21 +80,12 @@ func (p *roundRobin) Pop(slot int) (it Item, ok bool) {
 	return it, true
 }
 
-// Remove searches the queue of the item's slot, the oldest first.
 func (p *roundRobin) Remove(id uint64) bool {
 	p.update()
 	slot := p.slotOf(id)
-	q := &p.queues[slot]
-	i := q.head
-	for i != 0 && p.nodes[i].ID != id {
-		i = p.nodes[i].next
-	}
-	if i == 0 {
-		return false
-	}
-	p.cut(q, i)
-	p.offer(slot, q.n > 0)
-	return true
+	found := p.drop(&p.queues[slot], id)
+	p.offer(slot, p.queues[slot].n > 0)
+	return found
 }
 
 func (p *roundRobin) Blocks(yield func(Block) bool) {

@@ -36,6 +36,7 @@ type Block struct {
 	ID     uint64 // the first item; set only if OneKey is, to look up the key's name
 	Slot   int    // the only slot they wait for, or 0
 	Label  bool   // they wait for a slot with a label that no slot has
+	Wait   Wait   // what they wait for
 }
 
 // Policy decides which slot runs which item.
@@ -100,7 +101,7 @@ type Config struct {
 func New(cfg Config) (Policy, error) {
 	switch cfg.Name {
 	case "fifo":
-		return newFIFO(), nil
+		return &fifo{slots: newSlots(), slab: newSlab()}, nil
 	case "longest-first":
 		return &longestFirst{slots: newSlots(), queue: newPriorityQueue[Item]()}, nil
 	case "round-robin":

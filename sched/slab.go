@@ -168,6 +168,21 @@ func (s *slab) cut(l *list, i int32) {
 	}
 }
 
+// drop removes an item from l, and reports whether it was in. It searches from both ends.
+// An index would cost more for every item than it saves for the few that are dropped.
+func (s *slab) drop(l *list, id uint64) bool {
+	for a, b := l.head, l.tail; a != 0; a, b = s.nodes[a].next, s.nodes[b].prev {
+		if s.nodes[b].ID == id {
+			a = b
+		}
+		if s.nodes[a].ID == id {
+			s.cut(l, a)
+			return true
+		}
+	}
+	return false
+}
+
 // first returns the first item of l, which must not be empty. The pointer is valid
 // until the slab changes.
 func (s *slab) first(l *list) *Item { return &s.nodes[l.head].Item }

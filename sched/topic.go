@@ -1,6 +1,9 @@
 package sched
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // byTopic dedicates slots to keys: each topic has a team of slots, which share
 // its items as a pool. The rank of an item counts within its team. A slot counts as
@@ -34,7 +37,7 @@ type byTopic struct {
 	spare    *team            // slots of no team; never has items
 	due      int              // the sum of want
 	ready    heap[*team]      // teams with an item and a slot for it, in the order of these slots
-	needy    ring[*team]      // teams that had a claim to a slot when they were added
+	needy    []*team          // teams that had a claim to a slot when they were added
 	dormant  heap[*team]      // automatic teams with nothing outstanding, the longest dormant first
 	unused   spares[team]
 	made     int            // how many teams have been made
@@ -254,15 +257,10 @@ func (p *byTopic) meetClaims() {
 // claimed reports whether a team has a claim to a slot. If so, the first of the
 // needy has one.
 func (p *byTopic) claimed() bool {
-	for p.needy.n > 0 {
-		t := *p.needy.at(0)
-		if t.needs() {
-			return true
-		}
-		t.needy = false
-		p.needy.drop()
+	for len(p.needy) > 0 && !p.needy[0].needs() {
+		p.unclaim(0)
 	}
-	return false
+	return len(p.needy) > 0
 }
 
 // grant moves a slot that holds nothing to the team that has had a claim for the
@@ -272,11 +270,16 @@ func (p *byTopic) grant(st *station) bool {
 	if i < 0 {
 		return false
 	}
-	t := *p.needy.at(i)
-	p.needy.cut(i)
-	t.needy = false
-	p.move(st, t)
+	p.move(st, p.unclaim(i))
 	return true
+}
+
+// unclaim takes a team out of needy.
+func (p *byTopic) unclaim(i int) *team {
+	t := p.needy[i]
+	t.needy = false
+	p.needy = slices.Delete(p.needy, i, i+1)
+	return t
 }
 
 // refresh updates the lists of teams after anything about t has changed.
@@ -289,7 +292,7 @@ func (p *byTopic) refresh(t *team) {
 	}
 	if t.needs() && !t.needy {
 		t.needy = true
-		*p.needy.push() = t
+		p.needy = append(p.needy, t)
 	}
 	if !p.auto || t == p.spare {
 		return

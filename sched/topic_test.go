@@ -269,7 +269,7 @@ func TestAutoTopicsAreForgotten(t *testing.T) {
 		}
 		require.Zero(t, p.Len())
 		require.LessOrEqual(t, len(p.topics), 4)
-		require.LessOrEqual(t, p.needy.n, 60)
+		require.LessOrEqual(t, len(p.needy), 60)
 	}
 	require.LessOrEqual(t, p.made, 60)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"crew/runner/task"
-	"crew/sched"
 )
 
 // handRank is where the ranks begin that tasks are given by hand: below and above all others.
@@ -80,11 +79,7 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	}
 	changed := *e.task
 	changed.Asked = &terms
-	if cmd.Op == task.Move && cmd.N < 0 {
-		c.moveFirst(e, &changed)
-	} else {
-		c.replace(e, &changed)
-	}
+	c.replace(e, &changed)
 	return nil
 }
 
@@ -128,37 +123,6 @@ func (c *Core) swap(e *entry, t *task.Task) {
 	c.queue.bytes[e.state] += t.Size() - e.size
 	e.task, e.size, e.item.Rank = t, t.Size(), t.Terms().Rank
 }
-
-// moveFirst gives a task a rank before all others. With a limit per key it takes the place of
-// one of its key that has not begun, if it has none.
-func (c *Core) moveFirst(e *entry, t *task.Task) {
-	q := &c.queue
-	var other *entry
-	if e.state == parked {
-		for _, o := range c.entries {
-			if o.state == queued && o.item.Key == e.item.Key && (other == nil || before(other.item, o.item)) {
-				other = o
-			}
-		}
-	}
-	switch {
-	case other != nil:
-		q.policy.Remove(other.item.ID)
-		q.limit.Exchange(e.item.ID, other.item)
-		q.set(other, parked)
-		q.set(e, queued)
-	case e.state == queued:
-		q.policy.Remove(e.item.ID)
-	default:
-		c.replace(e, t)
-		return
-	}
-	c.swap(e, t)
-	q.policy.Push(e.item)
-}
-
-// before reports whether a goes first.
-func before(a, b sched.Item) bool { return a.Rank < b.Rank || a.Rank == b.Rank && a.ID < b.ID }
 
 // find returns the tasks that a command names, all of which must exist.
 func (c *Core) find(cmd task.Command) ([]uint64, error) {

@@ -121,7 +121,7 @@ func TestByHandInAKey(t *testing.T) {
 	require.Equal(t, []uint64{1, 1, 3, 2}, s.begun)
 }
 
-// With a limit per key, what is moved first takes the place that another task of its key has.
+// With a limit per key, what is moved first starts before the others of its key.
 func TestMoveFirstInALimitedKey(t *testing.T) {
 	cfg := feed(1)
 	cfg.Queue.PerKey = 1
@@ -132,12 +132,12 @@ func TestMoveFirstInALimitedKey(t *testing.T) {
 	}
 	s.add(list...)
 	move := func(n int, id uint64) { s.ask(task.Command{Op: task.Move, N: n, IDs: []uint64{id}}) }
-	move(-1, 2) // it has its key's place
-	move(-1, 6) // 3 has it
+	move(-1, 2)
+	move(-1, 6)
 	move(1, 2)
 	s.ask(task.Command{Op: task.Rest})
 	require.EqualValues(t, 6, s.wait().Stats.Of(task.OK))
-	require.Equal(t, []uint64{1, 6, 5, 3, 4, 2}, s.begun)
+	require.Equal(t, []uint64{1, 6, 3, 4, 5, 2}, s.begun)
 }
 
 // A chain of tasks that come one after another ends however long it is, and is cancelled as

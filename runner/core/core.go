@@ -75,10 +75,15 @@ type Act struct {
 func New(cfg Config, now time.Time, streams bool) *Core {
 	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
 	c.tick(now)
-	c.queue = newQueue(cfg.Queue, c.entries)
-	c.queue.nextStart = c.run.Add(cfg.Pool.Jitter)
+	limits := sched.Limits{
+		PerKey: cfg.Queue.PerKey, Delay: cfg.Pool.Delay, First: c.run.Add(cfg.Pool.Jitter), Parked: c.queue.park,
+	}
+	if cfg.Pool.Tokens != nil {
+		limits.May = c.pool.may
+	}
+	c.queue = newQueue(cfg.Queue, limits, c.entries)
 	c.output.clock = &c.clock
-	c.pool = newPool(cfg.Pool, cfg.Queue.Policy, streams, &c.output)
+	c.pool = newPool(cfg.Pool, c.queue.ready, streams, &c.output)
 	if cfg.Order.Keep {
 		c.output.order = sched.NewReorder(1)
 	}
@@ -166,8 +171,8 @@ func (c *Core) wake() time.Time {
 	if d.phase == going && !q.paused {
 		next, _ := q.delayed.Next()
 		at = earlier(at, next)
-		if c.run.Before(q.nextStart) && q.policy.Ready() > 0 {
-			at = earlier(at, q.nextStart)
+		if q.wait == sched.ForDelay {
+			at = earlier(at, q.ready.Again())
 		}
 		if c.pool.usage != nil && q.count[queued] > 0 {
 			at = earlier(at, c.pool.balanceAt)

@@ -12,8 +12,8 @@ type state uint8
 
 const (
 	nowhere   state = iota // not admitted, or finished
-	queued                 // in the policy
-	parked                 // in the limiter
+	queued                 // to start
+	parked                 // until others of its key have ended
 	following              // waiting for the tasks that it comes after
 	held                   // waiting to be released
 	timed                  // waiting for its time, by the machine's clock

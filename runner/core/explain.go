@@ -128,17 +128,17 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.ID = task.ByOrder, c.output.order.Base()
 	case all == 0:
 		b.By = task.ByInput
-	case c.pool.tokens.short:
+	case c.queue.wait == sched.ForToken:
 		b.By = task.ByTokens
 	case c.pool.running >= c.pool.capacity:
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
-	case c.queue.policy.Ready() == 0:
+	case c.queue.wait == sched.ForSlot && c.queue.ready.Ready() == 0:
 		list := c.waiting()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
 		b.Input = c.full()
-	case c.run.Before(c.queue.nextStart):
-		b.By, b.Until = task.ByDelay, c.time.Real(c.queue.nextStart)
+	case c.queue.wait == sched.ForDelay:
+		b.By, b.Until = task.ByDelay, c.time.Real(c.queue.ready.Again())
 	default:
 		return nil
 	}
@@ -166,14 +166,12 @@ func (c *Core) waiting() []task.Blocking {
 			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
 		}
 	}
-	for q := range c.queue.blocks {
+	for q := range c.queue.ready.Blocks {
+		if c.end.phase > going { // what they hold has ended
+			break
+		}
 		if len(list) < mostGroups || q.N >= list[mostGroups-1].Tasks {
 			add(c.blockOf(q))
-		}
-	}
-	if c.queue.limit != nil {
-		for q := range c.queue.limit.Blocks {
-			add(task.Blocking{By: task.ByLimit, Tasks: q.N, Key: c.entries[q.ID].task.Key, Limit: c.cfg.Queue.PerKey})
 		}
 	}
 	c.addFollowing(add)
@@ -236,11 +234,13 @@ func (c *Core) blockOf(q sched.Block) task.Blocking {
 		b.Key = c.entries[q.ID].task.Key
 	}
 	switch {
+	case q.Wait == sched.ForKey:
+		b.By, b.Limit = task.ByLimit, c.cfg.Queue.PerKey
 	case b.Key != "":
 		b.By, b.None = task.ByKey, q.Label
 	case q.Slot > 0:
 		b.By = task.BySlot
-	case c.pool.tokens.short:
+	case c.queue.wait == sched.ForToken:
 		b.By = task.ByTokens
 	default:
 		b.None = c.pool.capacity == 0
@@ -265,7 +265,7 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 		ids = ids[:min(len(ids), cmp.Or(cmd.N, mostListed))]
 	}
 	firsts := map[uint64]*entry{} // by key, under a policy that runs its tasks one at a time
-	if c.queue.policy.Serial() {
+	if c.queue.ready.Serial() {
 		for id, e := range c.entries {
 			if first := firsts[e.item.Key]; e.state != following && e.state != held && e.state != timed && (first == nil || id < first.item.ID) {
 				firsts[e.item.Key] = e
@@ -332,9 +332,9 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 		if first != nil && first != e {
 			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID
 			c.name(b)
-		} else if c.run.Before(c.queue.nextStart) {
-			b.By, b.Until = task.ByDelay, c.time.Real(c.queue.nextStart)
-		} else if c.pool.tokens.short {
+		} else if c.queue.wait == sched.ForDelay {
+			b.By, b.Until = task.ByDelay, c.time.Real(c.queue.ready.Again())
+		} else if c.queue.wait == sched.ForToken {
 			b.By = task.ByTokens
 		}
 	}

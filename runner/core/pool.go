@@ -13,8 +13,8 @@ const balanceEvery = time.Second
 // pool is the set of slots, with what runs there.
 type pool struct {
 	output    *output
-	policy    sched.Policy // the queue's
-	places    []*place     // by number
+	ready     *sched.Dispatcher // the queue's
+	places    []*place          // by number
 	slots     int
 	capacity  int          // of all slots together
 	running   int          // tasks that hold a slot
@@ -35,8 +35,8 @@ type place struct {
 	stream   stream
 }
 
-func newPool(cfg Pool, policy sched.Policy, streams bool, o *output) pool {
-	p := pool{output: o, policy: policy, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
+func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
+	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
 	if cfg.Procs > 0 {
 		p.usage = newUsages(cfg.Procs)
 	}
@@ -90,7 +90,7 @@ func (p *pool) join(s task.Slot, n int) (ids []int) {
 		p.slots++
 		p.capacity += s.Cap
 		slot.ID = s.ID
-		p.policy.Join(slot)
+		p.ready.Join(slot)
 		ids = append(ids, s.ID)
 		n--
 	}
@@ -105,7 +105,7 @@ func (p *pool) leave(ids ...int) {
 		p.slots--
 		p.capacity -= at.slot.Cap
 		at.slot = nil
-		p.policy.Leave(id)
+		p.ready.Leave(id)
 	}
 	p.resized()
 }
@@ -114,6 +114,9 @@ func (p *pool) resized() {
 	p.streams.resized = true
 	p.output.emit(task.Event{Kind: task.Resized, Slot: p.slots})
 }
+
+// may reports whether a slot may have one more attempt, for which it needs a token if it is idle.
+func (p *pool) may(slot int) bool { return p.places[slot].attempts > 0 || p.tokens.allow() }
 
 // begin counts one more attempt in a slot.
 func (p *pool) begin(slot int) *place {
@@ -139,7 +142,7 @@ func (p *pool) end(slot int) {
 func (p *pool) balance(now time.Time) {
 	if p.usage != nil && !now.Before(p.balanceAt) {
 		p.balanceAt = now.Add(balanceEvery)
-		p.policy.Balance(p.usage.most())
+		p.ready.Balance(p.usage.most())
 	}
 }
 

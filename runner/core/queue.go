@@ -19,15 +19,14 @@ type queue struct {
 	entries   map[uint64]*entry // the core's
 	count     [states]int       // tasks by state
 	bytes     [states]int       // their sizes by state
-	policy    sched.Policy
-	limit     *sched.Limiter // nil without a limit per key
+	ready     *sched.Dispatcher // of the tasks that are queued or parked
+	wait      sched.Wait        // why none of these starts
 	delayed   *sched.Delay
 	later     *sched.Delay        // by the machine's clock
 	after     map[uint64][]uint64 // by task: those that come after it
 	succeeded *sched.Ranges       // tasks that have; nil if none can come after another
 	makers    makers
-	memory    memory    // of those that have failed; empty without Feed.Remember
-	nextStart time.Time // not before this time, because of Pool.Delay
+	memory    memory // of those that have failed; empty without Feed.Remember
 	paused    bool
 	halted    bool // Config.Halt has paused the run
 	frozen    bool // by task.Freeze
@@ -35,18 +34,13 @@ type queue struct {
 	lowest, highest int64 // of the ranks that were given by hand
 }
 
-func newQueue(cfg Queue, entries map[uint64]*entry) queue {
+func newQueue(cfg Queue, limits sched.Limits, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, policy: cfg.Policy, delayed: sched.NewDelay(), later: sched.NewDelay(), after: map[uint64][]uint64{}, makers: newMakers(),
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), delayed: sched.NewDelay(), later: sched.NewDelay(), after: map[uint64][]uint64{}, makers: newMakers(),
 		lowest: -handRank, highest: handRank,
 	}
 	if cfg.After {
 		q.succeeded = sched.NewRanges(asideTasks)
-	}
-	if cfg.PerKey > 0 && !q.policy.Serial() {
-		// A serial policy keeps the order of a key itself. A limiter would give
-		// the turn of a task that waits for its retry to the next one and jam it.
-		q.limit = sched.NewLimiter(cfg.PerKey)
 	}
 	return q
 }
@@ -78,29 +72,22 @@ func (q *queue) waits() int {
 // ahead returns the number of tasks in the read-ahead.
 func (q *queue) ahead() int { return q.count[queued] + q.count[checking] }
 
-// push gives a task to the limiter and then to the policy. It returns false if the
-// policy has no slot that would ever take it.
+// push queues a task. It returns false if no slot would ever take it.
 func (q *queue) push(e *entry) bool {
-	if q.limit != nil && !q.limit.Admit(e.item) {
-		q.set(e, parked)
-		return true
+	ok := q.ready.Push(e.item)
+	if ok {
+		q.set(e, queued)
 	}
-	if !q.policy.Push(e.item) {
-		return false
-	}
-	q.set(e, queued)
-	return true
+	return ok
 }
 
-// unlimit queues the next parked task of the key.
-func (q *queue) unlimit(e *entry) {
-	if q.limit == nil {
-		return
+// park notes that a queued task is parked, or a parked one queued.
+func (q *queue) park(id uint64, park bool) {
+	s := queued
+	if park {
+		s = parked
 	}
-	if it, ok := q.limit.Done(e.item.Key); ok {
-		q.policy.Push(it)
-		q.set(q.entries[it.ID], queued)
-	}
+	q.set(q.entries[id], s)
 }
 
 // delay has a task wait for its next attempt.
@@ -115,11 +102,8 @@ func (q *queue) delay(e *entry, due time.Time) {
 func (q *queue) unqueue(e *entry) {
 	id := e.item.ID
 	switch e.state {
-	case queued:
-		q.policy.Remove(id)
-		q.unlimit(e)
-	case parked:
-		q.limit.Remove(id)
+	case queued, parked:
+		q.ready.Remove(id)
 	case timed:
 		q.later.Remove(id)
 	case delayed:
@@ -130,20 +114,16 @@ func (q *queue) unqueue(e *entry) {
 // withdraw removes a waiting task for good.
 func (q *queue) withdraw(e *entry) {
 	q.unqueue(e)
-	if q.policy.Serial() {
-		q.policy.Remove(e.item.ID) // it may be awaited there
+	if q.ready.Serial() {
+		q.ready.Remove(e.item.ID) // it may be awaited there
 	}
 }
 
 // abandon gives up the queues, but not the states of their tasks. Nothing starts any
 // more, and to take out thousands of tasks one by one would keep signals waiting.
-func (q *queue) abandon() { q.limit, q.delayed, q.later = nil, sched.NewDelay(), sched.NewDelay() }
-
-// blocks is an iter.Seq of the queues of the policy that hold tasks.
-func (q *queue) blocks(yield func(sched.Block) bool) {
-	if q.count[queued] > 0 { // else what it holds has been abandoned
-		q.policy.Blocks(yield)
-	}
+func (q *queue) abandon() {
+	q.ready.Abandon()
+	q.delayed, q.later = sched.NewDelay(), sched.NewDelay()
 }
 
 // memory holds the latest tasks that have ended and can be run again, the oldest first.

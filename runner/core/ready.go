@@ -82,7 +82,7 @@ func (q *queue) depend(e *entry) error {
 	if err := q.makers.claim(e.task); err != nil {
 		return err
 	}
-	if q.policy.Serial() {
+	if q.ready.Serial() {
 		if e.behind = q.makers.last[e.item.Key]; e.behind > 0 {
 			q.follow(e, e.behind)
 		}

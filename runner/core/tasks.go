@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 const (
@@ -18,42 +19,21 @@ const (
 
 // next starts an attempt if one can start now.
 func (c *Core) next() bool {
-	c.pool.tokens.short = false
 	q := &c.queue
-	if c.end.phase > going || q.paused || q.frozen || c.time.Stopped() || c.output.full() || c.run.Before(q.nextStart) {
+	c.pool.tokens.short, q.wait = false, sched.ForSlot
+	if c.end.phase > going || q.paused || q.frozen || c.time.Stopped() || c.output.full() {
 		return false
 	}
-	slot := q.policy.Ready()
-	if slot == 0 {
+	it, slot, wait := q.ready.Next(c.run)
+	if q.wait = wait; slot == 0 {
 		return false
-	}
-	if c.pool.places[slot].attempts == 0 && !c.pool.tokens.allow() {
-		return c.nextBeside()
-	}
-	it, ok := q.policy.Pop(slot)
-	if !ok {
-		panic(fmt.Sprintf("internal error: slot %d is ready for nothing", slot))
 	}
 	c.begin(c.entries[it.ID], slot)
 	return true
 }
 
-// nextBeside is next where only slots that are busy may have more attempts.
-func (c *Core) nextBeside() bool {
-	for slot, at := range c.pool.places {
-		if at.attempts > 0 {
-			if it, ok := c.queue.policy.Pop(slot); ok {
-				c.begin(c.entries[it.ID], slot)
-				return true
-			}
-		}
-	}
-	return false
-}
-
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
-	c.queue.nextStart = c.run.Add(c.cfg.Pool.Delay)
 	at := c.pool.begin(slot)
 	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
 	c.watch(e, c.run)
@@ -192,9 +172,8 @@ func (c *Core) vacate(e *entry) {
 		return
 	}
 	c.pool.end(e.slot.ID)
-	c.queue.policy.Done(e.slot.ID, e.item, e.again)
+	c.queue.ready.Done(e.slot.ID, e.item, e.again)
 	e.slot = nil
-	c.queue.unlimit(e)
 }
 
 // retries reports whether the task has another attempt after this one. If the run
