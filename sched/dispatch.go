@@ -1,16 +1,22 @@
 package sched
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// Limits are what a Dispatcher minds beside its policy.
+// Limits are what a Dispatcher minds beside its policy. All counts are of what slots hold.
 type Limits struct {
-	PerKey int           // items of a key that slots hold at once; 0 for no limit
-	Delay  time.Duration // from one start to the next
-	First  time.Time     // nothing starts before
+	PerKey  int   // items of a key at once; 0 for no limit
+	KeyRate Rate  // of the starts of a key
+	Delay   Rate  // of all starts
+	Rate    Rate  // the same
+	Caps    []int // units of each limit of which items claim some
+	Ages    bool  // whether ranks are priorities; see HandRank
 
 	// May reports whether a slot may take an item, for a reason of the caller's. Nil is always.
 	May func(slot int) bool
-	// Parked learns that an item is parked, or not any more because it is queued again.
+	// Parked learns that an item is parked, or not any more because it is queued again or starts.
 	Parked func(id uint64, parked bool)
 }
 
@@ -21,20 +27,28 @@ type Limits struct {
 type Dispatcher struct {
 	Policy
 	limits Limits
-	next   time.Time        // nothing starts before
-	last   int              // the highest slot that has joined
-	gates  map[uint64]*gate // of keys with an item that is held, parked or called
-	called map[uint64]*gate // by ID: of items that were parked and are queued again
-	parked slab
-	spare  spares[gate]
+	now    time.Time
+	again  time.Time
+	slots  []berth // by ID
+	all    int     // places in the slots that are in
+	held   int     // places in all slots
+	gates          // of keys
+	claims
+	ages   ages
+	parked slab // the owner of a node is inLine if it is in a line, and else it is in a gate
+	called map[uint64]call
 }
 
-// gate limits how many items of a key are held.
-type gate struct {
-	key    uint64
-	held   int // by slots
-	called int // queued again
-	parked list
+// berth is a slot as a Dispatcher sees it.
+type berth struct {
+	host      uint64
+	cap, held int // cap is 0 while the slot is not in
+}
+
+// call is an item that was parked and is queued again: by a gate, or by a line.
+type call struct {
+	gate *gate // nil if it has all that it claims
+	item Item
 }
 
 // Wait is what an item waits for.
@@ -42,18 +56,27 @@ type Wait uint8
 
 // What items wait for.
 const (
-	ForSlot  Wait = iota // a slot that takes it
-	ForKey               // Limits.PerKey
-	ForDelay             // Limits.Delay or Limits.First
-	ForToken             // Limits.May
+	ForSlot    Wait = iota // a slot that takes it
+	ForKey                 // Limits.PerKey
+	ForKeyRate             // Limits.KeyRate
+	ForUnits               // Claim.Units
+	ForPlaces              // Claim.Places, its own or those of another item
+	ForDelay               // Limits.Delay
+	ForRate                // Limits.Rate
+	ForToken               // Limits.May
 )
 
 // NewDispatcher returns a Dispatcher of a policy without items and slots. A policy that is
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
-	d := &Dispatcher{Policy: p, limits: limits, next: limits.First, parked: newIndexedSlab()}
-	if limits.PerKey > 0 && !p.Serial() {
-		d.gates, d.called = map[uint64]*gate{}, map[uint64]*gate{}
+	d := &Dispatcher{
+		Policy: p, limits: limits, parked: newIndexedSlab(), ages: ages{slab: newIndexedSlab()}, called: map[uint64]call{}, claims: newClaims(limits.Caps),
+	}
+	if p.Serial() {
+		d.limits.PerKey = 0
+	}
+	if d.limits.PerKey > 0 || d.limits.KeyRate.Every > 0 {
+		d.gates = newGates()
 	}
 	return d
 }
@@ -61,45 +84,99 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 // Join adds a slot, as Policy.Join does.
 func (d *Dispatcher) Join(s Slot) {
 	d.Policy.Join(s)
-	d.last = max(d.last, s.ID)
+	for len(d.slots) <= s.ID {
+		d.slots = append(d.slots, berth{})
+	}
+	at := &d.slots[s.ID]
+	at.host, at.cap = s.Host, max(s.Cap, 1)
+	d.all += at.cap
 }
 
+// Leave removes a slot, as Policy.Leave does.
+func (d *Dispatcher) Leave(id int) {
+	d.Policy.Leave(id)
+	d.all -= d.slots[id].cap
+	d.slots[id].cap = 0
+}
+
+// Wide returns the item for which places are kept, or 0.
+func (d *Dispatcher) Wide() uint64 {
+	if d.wide == nil {
+		return 0
+	}
+	return d.parked.first(&d.wide.list).ID
+}
+
+// Waits returns what a parked item waits for, as far as that is not a slot.
+func (d *Dispatcher) Waits(id uint64) Wait {
+	n := &d.parked.nodes[d.parked.where[id]]
+	if n.owner == inLine {
+		return max(d.lacks(d.line(n.Claim)), ForUnits)
+	}
+	return max(d.closed(d.of[n.Key]), ForKey)
+}
+
+// Held returns how many places the items have that slots hold.
+func (d *Dispatcher) Held() int { return d.held }
+
 // Next returns the item that starts, and its slot, which holds it from now on. If none does,
-// the slot is 0, and wait is why: for ForDelay until Again, and else until another method is
-// called or May has another answer.
+// the slot is 0, and wait is why: until Again, another method is called or May has another
+// answer.
 func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
+	d.now = now
+	d.recall()
 	for {
-		if slot = d.Policy.Ready(); slot == 0 {
-			return it, 0, ForSlot
+		l := d.serve()
+		if l == nil {
+			if slot = d.Policy.Ready(); slot == 0 {
+				return it, 0, ForSlot
+			}
 		}
-		if now.Before(d.next) {
-			return it, 0, ForDelay
+		if wait = d.early(); wait != ForSlot {
+			return it, 0, wait
 		}
-		if it, slot = d.pop(slot); slot == 0 {
+		if l != nil {
+			it, slot = d.place(l)
+		} else {
+			it, slot = d.pop(slot)
+		}
+		switch {
+		case slot == 0 && d.wide != nil && l == nil:
+			return it, 0, ForPlaces
+		case slot == 0:
 			return it, 0, ForToken
+		case l != nil || d.admit(&it, slot):
+			d.start(&it)
+			return it, slot, ForSlot
 		}
-		if it.Rank = (it.Rank + 1) >> 1; d.admit(&it) {
-			d.next = now.Add(d.limits.Delay)
-			return it, slot, 0
-		}
-		d.Policy.Done(slot, it, true)
 	}
 }
 
-// Again returns when to ask again because of ForDelay.
-func (d *Dispatcher) Again() time.Time { return d.next }
+// Again returns when to ask again what starts, if nothing else has happened; zero is never.
+func (d *Dispatcher) Again() time.Time { return d.again }
+
+// early returns what all items wait for.
+func (d *Dispatcher) early() (wait Wait) {
+	for i, r := range [...]*Rate{&d.limits.Delay, &d.limits.Rate} {
+		if at := r.at(); d.now.Before(at) && (wait == ForSlot || at.After(d.again)) {
+			d.again, wait = at, [...]Wait{ForDelay, ForRate}[i]
+		}
+	}
+	return wait
+}
 
 // pop takes an item out of the policy for a slot that is ready or, if that may take none, for
 // another one.
 func (d *Dispatcher) pop(slot int) (it Item, in int) {
-	if d.limits.May == nil || d.limits.May(slot) {
+	if d.open(slot) {
 		it, _ = d.Policy.Pop(slot)
+		d.hold(slot)
 		return it, slot
 	}
-	for slot = 1; slot <= d.last; slot++ {
-
-		if d.limits.May(slot) {
+	for slot = range d.slots {
+		if d.slots[slot].cap > 0 && d.open(slot) {
 			if it, ok := d.Policy.Pop(slot); ok {
+				d.hold(slot)
 				return it, slot
 			}
 		}
@@ -107,100 +184,174 @@ func (d *Dispatcher) pop(slot int) (it Item, in int) {
 	return it, 0
 }
 
-// admit reports whether an item may start. If not, it is parked.
-func (d *Dispatcher) admit(it *Item) bool {
-	if d.gates == nil {
+// open reports whether a slot may take an item that takes one place.
+func (d *Dispatcher) open(slot int) bool {
+	return (d.wide == nil || d.slots[slot].host != d.host) && (d.limits.May == nil || d.limits.May(slot))
+}
+
+// hold notes that a slot holds one more place.
+func (d *Dispatcher) hold(slot int) {
+	d.slots[slot].held++
+	d.held++
+}
+
+// admit reports whether an item that the policy has given to a slot may start. If not, it is
+// parked.
+func (d *Dispatcher) admit(it *Item, slot int) bool {
+	it.Rank >>= 1
+	c, called := d.called[it.ID]
+	if called {
+		it.Rank = c.item.Rank
+		delete(d.called, it.ID)
+		if c.gate == nil {
+			d.waits(it.Key, -1)
+			return true
+		}
+		c.gate.called--
+	}
+	if d.pass(it) && d.grant(it) {
 		return true
 	}
-	d.uncall(it.ID)
-	g := d.gates[it.Key]
-	if g == nil {
-		g = d.spare.take()
-		g.key = it.Key
-		d.gates[it.Key] = g
-	}
-	if g.held < d.limits.PerKey && (g.parked.n == 0 || it.Rank <= d.parked.first(&g.parked).Rank) {
-		g.held++
-		return true
-	}
-	d.parked.insert(&g.parked, it)
-	d.limits.Parked(it.ID, true)
-	d.call(g)
+	d.release(slot, *it, true)
 	return false
 }
 
-// uncall returns the gate of an item that is queued again, which it is not from now on, or nil.
-func (d *Dispatcher) uncall(id uint64) *gate {
-	g := d.called[id]
-	if g != nil {
-		delete(d.called, id)
-		g.called--
-	}
-	return g
+// park parks an item in a list.
+func (d *Dispatcher) park(l *list, it *Item, owner int32) {
+	d.parked.nodes[d.parked.insert(l, it)].owner = owner
+	d.limits.Parked(it.ID, true)
 }
 
-// call queues parked items of a key for which there is room.
-func (d *Dispatcher) call(g *gate) {
-	for g.parked.n > 0 && g.held+g.called < d.limits.PerKey {
-		it := *d.parked.first(&g.parked)
-		d.parked.cut(&g.parked, g.parked.head)
-		g.called++
-		d.called[it.ID] = g
-		d.limits.Parked(it.ID, false)
-		it.Rank = 2*it.Rank - 1
-		d.Policy.Push(it)
+// unpark takes the first item out of a list.
+func (d *Dispatcher) unpark(l *list) Item {
+	it := *d.parked.first(l)
+	d.parked.cut(l, l.head)
+	d.limits.Parked(it.ID, false)
+	return it
+}
+
+// requeue queues an item again that was parked: before all others if it has all that it claims,
+// or if the policy could have it wait for another one of its key.
+func (d *Dispatcher) requeue(it Item, by *gate) {
+	d.called[it.ID] = call{by, it}
+	if it.Rank = 2*it.Rank - 1; by == nil || d.Serial() {
+		it.Rank = math.MinInt64
 	}
-	if g.held+g.called+g.parked.n == 0 {
-		delete(d.gates, g.key)
-		d.spare.put(g)
+	d.Policy.Push(it)
+}
+
+// start notes that an item starts.
+func (d *Dispatcher) start(it *Item) {
+	d.limits.Delay.start(d.now)
+	d.limits.Rate.start(d.now)
+	d.begun(it)
+	d.passed(it.Claim)
+	if d.limits.Ages {
+		d.ages.start(it, d.raise)
 	}
+}
+
+// raise gives a waiting item the rank that it has come to.
+func (d *Dispatcher) raise(it Item) {
+	if i := d.parked.where[it.ID]; i != 0 {
+		owner := d.parked.nodes[i].owner
+		l := d.listOf(&it, owner)
+		d.parked.cut(l, i)
+		d.parked.nodes[d.parked.insert(l, &it)].owner = owner
+		return
+	}
+	d.Policy.Remove(it.ID)
+	if c, called := d.called[it.ID]; called {
+		d.requeue(it, c.gate)
+		return
+	}
+	it.Rank *= 2
+	d.Policy.Push(it)
+}
+
+// listOf returns the list in which an item is parked.
+func (d *Dispatcher) listOf(it *Item, owner int32) *list {
+	if owner == inLine {
+		return &d.line(it.Claim).list
+	}
+	return &d.of[it.Key].parked
 }
 
 // Push queues an item, as Policy.Push does.
 func (d *Dispatcher) Push(it Item) bool {
+	if d.limits.Ages {
+		d.ages.add(&it)
+	}
 	it.Rank *= 2
 	return d.Policy.Push(it)
 }
 
 // Done ends an item on its slot, as Policy.Done does.
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
+	d.release(slot, it, again)
+	d.giveBack(&it)
+	d.unpass(it.Key, false)
+}
+
+// release takes an item from its slots.
+func (d *Dispatcher) release(slot int, it Item, again bool) {
 	d.Policy.Done(slot, it, again)
-	if g := d.gates[it.Key]; g != nil {
-		g.held--
-		d.call(g)
-	}
+	d.slots[slot].held--
+	d.held--
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of
 // the first two.
 func (d *Dispatcher) Remove(id uint64) bool {
-	g, i := d.uncall(id), d.parked.where[id]
+	d.ages.remove(id)
+	c, called := d.called[id]
+	i := d.parked.where[id]
 	waited := i != 0
-	if waited {
-		g = d.gates[d.parked.nodes[i].Key]
+	if !waited || d.Serial() { // it may be awaited there
+		waited = d.Policy.Remove(id) || waited
+	}
+	switch {
+	case i != 0 && d.parked.nodes[i].owner == inLine:
+		it := d.parked.nodes[i].Item
+		d.cut(d.line(it.Claim), i)
+		d.unpass(it.Key, true)
+	case i != 0:
+		g := d.of[d.parked.nodes[i].Key]
 		d.parked.cut(&g.parked, i)
-	} else {
-		waited = d.Policy.Remove(id)
-	}
-	if g != nil {
 		d.call(g)
+	case called && c.gate == nil:
+		d.giveBack(&c.item)
+		d.unpass(c.item.Key, true)
+	case called:
+		c.gate.called--
+		d.call(c.gate)
 	}
+	delete(d.called, id)
 	return waited
 }
 
 // Abandon gives up what is queued and parked, since nothing starts any more.
-func (d *Dispatcher) Abandon() { d.gates, d.called, d.parked = nil, nil, newIndexedSlab() }
+func (d *Dispatcher) Abandon() {
+	d.gates, d.lines, d.wide = gates{}, nil, nil
+	d.parked, d.ages = newIndexedSlab(), ages{slab: newIndexedSlab()}
+	clear(d.called)
+}
 
 // Blocks is an iter.Seq of the queues that hold items, in any order, and then of the keys with
-// parked items.
+// parked items and the lines.
 func (d *Dispatcher) Blocks(yield func(Block) bool) {
 	for b := range d.Policy.Blocks {
 		if !yield(b) {
 			return
 		}
 	}
-	for _, g := range d.gates {
-		if g.parked.n > 0 && !yield(Block{N: g.parked.n, ID: d.parked.first(&g.parked).ID, OneKey: true, Wait: ForKey}) {
+	for _, g := range d.of {
+		if g.parked.n > 0 && !yield(Block{N: g.parked.n, ID: d.parked.first(&g.parked).ID, OneKey: true, Wait: max(d.closed(g), ForKey)}) {
+			return
+		}
+	}
+	for _, l := range d.lines {
+		if !yield(Block{N: l.list.n, ID: d.parked.first(&l.list).ID, Wait: max(d.lacks(l), ForUnits)}) {
 			return
 		}
 	}

@@ -1,7 +1,9 @@
 package sched
 
 import (
+	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -11,130 +13,291 @@ import (
 
 // rink is a Dispatcher beside a naive model of it.
 type rink struct {
-	t        *testing.T
-	d        *Dispatcher
-	limits   Limits
-	shared   bool // every slot takes every item
-	slots    map[int]int
-	now      time.Time
-	last     uint64
-	waiting  map[uint64]Item
-	retries  map[uint64]Item // awaited
-	running  map[uint64]Item
-	in       map[uint64]int // the slot of each running item
-	parked   map[uint64]bool
-	begun    time.Time // the latest start
-	rejected map[int]bool
+	t       *testing.T
+	d       *Dispatcher
+	limits  Limits
+	rate    window
+	keyRate window
+	claims  []*Claim
+	shared  bool // every slot takes every item
+	slots   map[int]Slot
+	now     time.Time
+	last    uint64
+	waiting map[uint64]Item
+	retries map[uint64]Item // awaited
+	running map[uint64]Item
+	in      map[uint64]int // the slot of each running item
+	width   map[uint64]int // and how many places it took
+	parked  map[uint64]bool
+	refused map[int]bool
+	starts  []time.Time
+	keys    map[uint64][]time.Time // starts of each key
+
+	head   uint64 // the first item that waits for what it claims
+	passed int    // how many have passed it
+	calm   bool   // slots do not join or leave
 }
 
-func newRink(t *testing.T, policy string, limits Limits) *rink {
+// window is a rate as its user knows it.
+type window struct {
+	n, burst int
+	period   time.Duration
+}
+
+func (w window) rate() Rate {
+	if w.n == 0 {
+		return Rate{}
+	}
+	return NewRate(w.n, w.period, w.burst)
+}
+
+// check checks that no interval that ends with the latest start holds too many.
+func (w window) check(t *testing.T, starts []time.Time) {
+	if most := w.n + w.burst - 1; w.n > 0 && len(starts) > most {
+		last := starts[len(starts)-1]
+		require.False(t, last.Before(starts[len(starts)-1-most].Add(w.period)), "%d starts within %v", most+1, w.period)
+	}
+}
+
+func someWindow() window {
+	if rand.IntN(2) == 0 {
+		return window{}
+	}
+	return window{1 + rand.IntN(5), 1 + rand.IntN(4), time.Duration(1+rand.IntN(40)) * time.Millisecond}
+}
+
+func newRink(t *testing.T, policy string) *rink {
 	p, err := New(Config{Name: policy, Topics: Topics{Auto: policy == "topic"}})
 	require.NoError(t, err)
 	r := &rink{
-		t: t, limits: limits, shared: policy == "fifo" || policy == "longest-first" || policy == "least-busy", now: time.Unix(1e9, 0),
-		slots: map[int]int{}, waiting: map[uint64]Item{}, retries: map[uint64]Item{}, running: map[uint64]Item{}, in: map[uint64]int{},
-		parked: map[uint64]bool{}, rejected: map[int]bool{},
+		t: t, now: time.Unix(1e9, 0), shared: policy == "fifo" || policy == "longest-first" || policy == "least-busy",
+		slots: map[int]Slot{}, waiting: map[uint64]Item{}, retries: map[uint64]Item{}, running: map[uint64]Item{}, in: map[uint64]int{},
+		width: map[uint64]int{}, parked: map[uint64]bool{}, refused: map[int]bool{}, keys: map[uint64][]time.Time{}, calm: rand.IntN(2) == 0,
 	}
-	limits.Parked = func(id uint64, parked bool) {
-		require.NotEqual(t, r.parked[id], parked)
-		r.parked[id] = parked
+	r.rate, r.keyRate = someWindow(), someWindow()
+	r.limits = Limits{
+		PerKey: rand.IntN(4), Rate: r.rate.rate(), KeyRate: r.keyRate.rate(), Delay: Rate{Every: time.Duration(rand.IntN(2)*rand.IntN(10)) * time.Millisecond},
+		Ages: rand.IntN(2) == 0,
+		Parked: func(id uint64, parked bool) {
+			require.NotEqual(t, r.parked[id], parked)
+			r.parked[id] = parked
+		},
 	}
-	if limits.May != nil {
-		limits.May = func(slot int) bool { return !r.rejected[slot] }
+	r.claims = make([]*Claim, 3)
+	if rand.IntN(2) == 0 {
+		r.limits.Caps = []int{1, 3, 5}
+		r.claims = append(r.claims, &Claim{Units: []Units{{0, 1}}}, &Claim{Units: []Units{{1, 2}}}, &Claim{Units: []Units{{1, 1}, {2, 3}}}, &Claim{Units: []Units{{0, 1}, {1, 3}, {2, 1}}})
 	}
-	r.d = NewDispatcher(p, limits)
+	if policy != "keyed" && policy != "topic" && rand.IntN(2) == 0 {
+		r.claims = append(r.claims, &Claim{Places: 3}, &Claim{Places: 100})
+		if r.limits.Caps != nil {
+			r.claims = append(r.claims, &Claim{Places: 2, Units: []Units{{1, 2}}})
+		}
+	}
+	if rand.IntN(2) == 0 {
+		r.limits.May = func(slot int) bool { return !r.refused[slot] }
+	}
+	r.d = NewDispatcher(p, r.limits)
+	for id := range 1 + rand.IntN(4) {
+		r.join(id + 1)
+	}
 	return r
 }
 
-func (r *rink) held(of func(Item) bool) (n int) {
+func (r *rink) join(id int) {
+	r.slots[id] = Slot{ID: id, Cap: 1 + rand.IntN(3), Host: uint64(rand.IntN(2))}
+	r.d.Join(r.slots[id])
+}
+
+func (r *rink) heldOf(key uint64) (n int) {
 	for _, it := range r.running {
-		if of(it) {
+		if it.Key == key {
 			n++
 		}
 	}
 	return n
 }
 
-func (r *rink) heldOf(key uint64) int { return r.held(func(it Item) bool { return it.Key == key }) }
+func (r *rink) taken(limit int) (n int) {
+	for _, it := range r.running {
+		if it.Claim != nil {
+			for _, u := range it.Claim.Units {
+				if u.Cap == limit {
+					n += u.N
+				}
+			}
+		}
+	}
+	return n
+}
 
-// any returns a key of a map, or 0.
+// places returns how many places there are, and on the host with the most.
+func (r *rink) places() (all, most int) {
+	of := map[uint64]int{}
+	for _, s := range r.slots {
+		of[s.Host] += s.Cap
+		all, most = all+s.Cap, max(most, of[s.Host])
+	}
+	return all, most
+}
+
+// anyOf returns any key of a map, or 0.
 func anyOf[V any](m map[uint64]V) uint64 {
-	if len(m) == 0 {
+	ids := slices.Sorted(maps.Keys(m))
+	if len(ids) == 0 {
 		return 0
 	}
-	ids := make([]uint64, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
 	return ids[rand.IntN(len(ids))]
 }
 
 func (r *rink) push(it Item) {
-	it.Rank = []int64{0, 0, 0, 0, 0, 0, -2, -1, 1, 2}[rand.IntN(10)]
+	it.Rank = []int64{0, 0, 0, 0, 0, 0, -2, -1, 1, 2 * HandRank}[rand.IntN(10)]
 	require.True(r.t, r.d.Push(it))
 	r.waiting[it.ID] = it
 }
 
-// next asks for the next item and checks the answer.
-func (r *rink) next() {
+// next asks for the next item, checks the answer, and reports whether there was one.
+func (r *rink) next() bool {
+	all, most := r.places()
+	before := r.d.Held()
+	served := map[uint64]bool{}
+	for id, c := range r.d.called {
+		served[id] = c.gate == nil
+	}
 	it, slot, wait := r.d.Next(r.now)
 	if slot == 0 {
 		r.idle(wait)
-		return
+		return false
 	}
 	want, ok := r.waiting[it.ID]
 	require.True(r.t, ok, "an item starts that does not wait")
+	require.LessOrEqual(r.t, it.Rank, want.Rank)
+	want.Rank = it.Rank
 	require.Equal(r.t, want, it)
-	require.False(r.t, r.rejected[slot])
+	require.True(r.t, r.limits.May == nil || !r.refused[slot])
 	require.False(r.t, r.parked[it.ID])
-	require.False(r.t, r.now.Before(r.begun.Add(r.limits.Delay)))
-	r.begun = r.now
+	r.starts, r.keys[it.Key] = append(r.starts, r.now), append(r.keys[it.Key], r.now)
+	window{1, 1, r.limits.Delay.Every}.check(r.t, r.starts)
+	r.rate.check(r.t, r.starts)
+	r.keyRate.check(r.t, r.keys[it.Key])
 	delete(r.waiting, it.ID)
-	r.running[it.ID], r.in[it.ID] = it, slot
+	r.running[it.ID], r.in[it.ID], r.width[it.ID] = it, slot, 1
+	if it.Claim.wide() {
+		r.width[it.ID] = min(it.Claim.Places, most)
+	}
+	require.Equal(r.t, before+r.width[it.ID], r.d.Held())
+	if r.calm {
+		require.LessOrEqual(r.t, r.d.Held(), all)
+	}
+	for i, n := range r.limits.Caps {
+		require.LessOrEqual(r.t, r.taken(i), n)
+		require.LessOrEqual(r.t, r.taken(i), r.d.caps[i].taken)
+	}
 	if n := r.limits.PerKey; n > 0 && !r.d.Serial() {
 		require.LessOrEqual(r.t, r.heldOf(it.Key), n)
-		for _, other := range r.waiting {
-			holds(r.t, !r.shared || other.Key != it.Key || !r.parked[other.ID] || it.Rank <= other.Rank,
-				"an item passes a parked one of its key and of a lower rank")
+	}
+	if !served[it.ID] { // else it has passed before
+		r.passes(it, all)
+	}
+	return true
+}
+
+// passes checks that not too many items pass one that waits for what it claims, where all slots
+// are on one host and remain.
+func (r *rink) passes(it Item, all int) {
+	if !r.calm || r.limits.Ages {
+		return
+	}
+	var first Item
+	for id, w := range r.waiting {
+		if r.parked[id] && w.Claim != nil && r.d.parked.nodes[r.d.parked.where[id]].owner == inLine &&
+			(first.ID == 0 || w.Rank < first.Rank || w.Rank == first.Rank && id < first.ID) {
+			first = w
+		}
+	}
+	if r.head != first.ID {
+		r.head, r.passed = first.ID, 0
+	} else if first.ID != 0 && first.Claim != it.Claim && (first.Claim.wide() || first.Claim.shares(it.Claim)) {
+		r.passed++
+		if _, most := r.places(); most == all {
+			holds(r.t, r.passed <= patience*all, "%d pass an item where there are %d places", r.passed, all)
 		}
 	}
 }
 
 // idle checks that nothing could start.
 func (r *rink) idle(wait Wait) {
-	free := false
-	for slot, room := range r.slots {
-		free = free || room > r.held(func(it Item) bool { return r.in[it.ID] == slot }) && !r.rejected[slot]
-	}
-	switch {
-	case wait == ForDelay:
+	switch wait {
+	case ForDelay, ForRate:
 		require.True(r.t, r.now.Before(r.d.Again()))
 		require.NotEmpty(r.t, r.waiting)
-	case !r.shared || !free:
-	default:
-		for _, it := range r.waiting {
-			holds(r.t, r.limits.PerKey > 0 && r.heldOf(it.Key) >= r.limits.PerKey, "an item could start")
+		return
+	case ForPlaces:
+		require.NotNil(r.t, r.d.wide)
+		return
+	case ForToken:
+		return
+	}
+	free := false
+	for id, s := range r.slots {
+		free = free || s.Cap > r.d.slots[id].held && !r.refused[id]
+	}
+	if !r.shared || !free {
+		return
+	}
+	for _, it := range r.waiting {
+		holds(r.t, r.waits(it), "item %v could start", it)
+	}
+}
+
+// waits reports whether an item has to wait although there is a place.
+func (r *rink) waits(it Item) bool {
+	if g := r.d.of[it.Key]; g != nil && (r.limits.PerKey > 0 && g.held >= r.limits.PerKey || g.rate.Every > 0 && (g.waits > 0 || r.now.Before(g.rate.at()))) {
+		return true
+	}
+	if it.Claim == nil {
+		return false
+	}
+	for _, u := range it.Claim.Units {
+		if c := r.d.caps[u.Cap]; c.taken+u.N > c.all || c.keeper != nil {
+			return true
 		}
 	}
+	_, most := r.places()
+	free := map[uint64]int{}
+	for id, s := range r.slots {
+		free[s.Host] += max(0, s.Cap-r.d.slots[id].held)
+	}
+	n := min(it.Claim.Places, most)
+	return it.Claim.wide() && (r.d.wide != nil || free[0] < n && free[1] < n)
+}
+
+func (r *rink) done(id uint64, again bool) {
+	it := r.running[id]
+	r.d.Done(r.in[id], it, again)
+	delete(r.running, id)
+	if again {
+		r.retries[id] = it
+	}
+}
+
+func (r *rink) remove(id uint64) {
+	require.True(r.t, r.d.Remove(id))
+	require.False(r.t, r.d.Remove(id))
+	delete(r.waiting, id)
+	delete(r.parked, id)
 }
 
 func (r *rink) step() {
 	switch op := rand.IntN(100); {
 	case op < 25:
 		r.last++
-		r.push(Item{ID: r.last, Key: rand.Uint64N(5), Cost: 1 + rand.Int64N(5)})
+		r.push(Item{ID: r.last, Key: rand.Uint64N(5), Cost: 1 + rand.Int64N(5), Claim: r.claims[rand.IntN(len(r.claims))]})
 	case op < 65:
 		r.next()
 	case op < 85:
 		if id := anyOf(r.running); id != 0 {
-			it, again := r.running[id], rand.IntN(5) == 0
-			r.d.Done(r.in[id], it, again)
-			delete(r.running, id)
-			delete(r.in, id)
-			if again {
-				r.retries[id] = it
-			}
+			r.done(id, rand.IntN(5) == 0)
 		}
 	case op < 90:
 		if id := anyOf(r.retries); id != 0 {
@@ -142,13 +305,10 @@ func (r *rink) step() {
 			delete(r.retries, id)
 			r.push(it)
 		}
-	case op < 95:
+	case op < 93:
 		id := anyOf(r.waiting)
 		if it, waits := r.waiting[id]; waits {
-			require.True(r.t, r.d.Remove(id))
-			require.False(r.t, r.d.Remove(id))
-			delete(r.waiting, id)
-			delete(r.parked, id)
+			r.remove(id)
 			if rand.IntN(2) == 0 {
 				r.push(it)
 			}
@@ -158,21 +318,18 @@ func (r *rink) step() {
 	default:
 		slot := 1 + rand.IntN(6)
 		switch {
-		case op == 97 && r.limits.May != nil:
-			r.rejected[slot] = !r.rejected[slot]
-		case r.slots[slot] > 0:
+		case op == 97:
+			r.refused[slot] = !r.refused[slot]
+		case r.calm:
+		case r.slots[slot].ID > 0:
 			r.d.Leave(slot)
 			delete(r.slots, slot)
 		default:
-			r.slots[slot] = 1 + rand.IntN(3)
-			r.d.Join(Slot{ID: slot, Cap: r.slots[slot]})
+			r.join(slot)
 		}
 	}
-	for len(r.waiting) > 100 {
-		id := anyOf(r.waiting)
-		r.d.Remove(id)
-		delete(r.waiting, id)
-		delete(r.parked, id)
+	for len(r.waiting) > 60 {
+		r.remove(anyOf(r.waiting))
 	}
 	parked := 0
 	for id := range r.waiting {
@@ -185,13 +342,13 @@ func (r *rink) step() {
 }
 
 func TestDispatcherRandom(t *testing.T) {
+	rounds := 20
+	if os.Getenv("CREW_SOAK") != "" {
+		rounds = 500
+	}
 	for _, policy := range []string{"fifo", "round-robin", "least-busy", "keyed", "topic", "longest-first"} {
-		for range 20 {
-			limits := Limits{PerKey: rand.IntN(4), Delay: time.Duration(rand.IntN(2)*rand.IntN(10)) * time.Millisecond}
-			if rand.IntN(2) == 0 {
-				limits.May = func(int) bool { return true }
-			}
-			r := newRink(t, policy, limits)
+		for range rounds {
+			r := newRink(t, policy)
 			for range 1000 {
 				r.step()
 			}
@@ -202,28 +359,35 @@ func TestDispatcherRandom(t *testing.T) {
 
 // drain has all that waits start.
 func (r *rink) drain() {
-	clear(r.rejected)
+	clear(r.refused)
 	if len(r.slots) == 0 {
-		r.slots[1] = 1
-		r.d.Join(Slot{ID: 1})
+		r.join(1)
 	}
 	for id := range r.retries {
 		r.d.Remove(id)
 	}
-	for range 100_000 {
+	for range 10_000 {
 		if len(r.waiting)+len(r.running) == 0 {
-			require.Empty(r.t, r.d.gates)
+			r.now = r.now.Add(time.Hour)
+			r.next()
+			require.Empty(r.t, r.d.of)
 			require.Empty(r.t, r.d.called)
+			require.Empty(r.t, r.d.lines)
+			require.Zero(r.t, r.d.Held())
 			return
 		}
 		r.now = r.now.Add(10 * time.Millisecond)
-		r.next()
+		for r.next() {
+		}
 		if id := anyOf(r.running); id != 0 {
-			r.d.Done(r.in[id], r.running[id], false)
-			delete(r.running, id)
+			r.done(id, false)
 		}
 	}
-	require.Fail(r.t, "something waits for ever")
+	_, _, wait := r.d.Next(r.now)
+	for b := range r.d.Blocks {
+		r.t.Logf("%+v", b)
+	}
+	require.Fail(r.t, "something waits for ever", "%v %v running %v slots %v parked %v lines %v wide %v limits %+v", wait, r.waiting, r.running, r.slots, r.parked, len(r.d.lines), r.d.wide, r.limits)
 }
 
 // Once it has grown, nothing is allocated for an item, and keys are forgotten.
@@ -250,6 +414,6 @@ func TestDispatcherMemory(t *testing.T) {
 	}
 	turn()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
-	require.Empty(t, d.gates)
-	require.Len(t, d.spare, 1)
+	require.Empty(t, d.of)
+	require.Len(t, d.gates.spare, 1)
 }

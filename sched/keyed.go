@@ -1,7 +1,7 @@
 package sched
 
-// keyed runs the items of a key one at a time, in order of rank and then of ID,
-// all on one slot, which hosts.slot chooses. A key is blocked while one of its
+// keyed runs the items of a key one at a time, in order of rank, as far as that is given
+// by hand, and then of ID, all on one slot, which hosts.slot chooses. A key is blocked while one of its
 // items is running or awaited, so its order holds through retries. Meanwhile the
 // slot goes on with its other keys, the one whose first item has the lowest rank,
 // and among equals the lowest ID, first.
@@ -64,8 +64,7 @@ func (p *keyed) refresh(c *chain) {
 	}
 	h := &p.ready[c.slot]
 	if c.queue.n > 0 && !blocked {
-		first := p.first(&c.queue)
-		h.update(c, &c.pos, first.Rank, int64(first.ID))
+		h.update(c, &c.pos, p.rank(c), int64(p.first(&c.queue).ID))
 	} else {
 		h.remove(&c.pos)
 	}
@@ -88,9 +87,19 @@ func (p *keyed) Push(it Item) bool {
 		delete(p.awaited, it.ID)
 		c.awaited = 0
 	}
-	p.insert(&c.queue, &it)
+	priority := int32(0)
+	if it.Rank > -HandRank && it.Rank < HandRank { // it is one among keys, which are in order
+		priority, it.Rank = int32(it.Rank), 0
+	}
+	p.nodes[p.insert(&c.queue, &it)].owner = priority
 	p.refresh(c)
 	return true
+}
+
+// rank returns the rank of the first item of a key.
+func (p *keyed) rank(c *chain) int64 {
+	n := &p.nodes[c.queue.head]
+	return n.Rank + int64(n.owner)
 }
 
 func (p *keyed) Ready() int {
@@ -105,6 +114,7 @@ func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	}
 	c := p.ready[slot].min()
 	it = *p.first(&c.queue)
+	it.Rank = p.rank(c)
 	p.cut(&c.queue, c.queue.head)
 	c.running = true
 	p.refresh(c)

@@ -153,7 +153,7 @@ func (d *driver) rank() int64 {
 	if d.n(100) >= 15 {
 		return 0
 	}
-	return []int64{-3, -2, -1, 1, 2, 3}[d.n(6)]
+	return []int64{-3 * HandRank, -2, -1, 1, 2, 3 * HandRank}[d.n(6)]
 }
 
 // pushAgain pushes an awaited item, sometimes with another rank.
@@ -178,7 +178,7 @@ func (d *driver) rerank() {
 	if d.m != nil {
 		d.m.remove(it.ID)
 	}
-	it.Rank = int64(d.n(7) - 3)
+	it.Rank = int64(d.n(7)-3) * []int64{1, HandRank}[d.n(2)]
 	d.pushItem(it)
 }
 

@@ -202,7 +202,13 @@ func (m *naiveKeyed) push(it Item) {
 		k.blocked = 0
 	}
 	k.queue = append(k.queue, it)
-	slices.SortFunc(k.queue, byRankAndID)
+	hand := func(it Item) Item {
+		if it.Rank > -HandRank && it.Rank < HandRank {
+			it.Rank = 0
+		}
+		return it
+	}
+	slices.SortFunc(k.queue, func(a, b Item) int { return byRankAndID(hand(a), hand(b)) })
 }
 
 func (m *naiveKeyed) next(slot int) (Item, bool) {

@@ -18,6 +18,7 @@ type Item struct {
 	Key   uint64 // Hash of the task's key
 	Place uint64 // Place of that, for "keyed"
 	Cost  int64  // how heavy it is; at least 1
+	Claim *Claim // what it takes beside a place; nil for nothing. It matters to a Dispatcher alone.
 	Rank  int64  // its place among the items that wait, mostly 0: a lower rank goes first, equal ranks in the policy's own order
 }
 
@@ -66,6 +67,9 @@ type Policy interface {
 	// Pop returns the next item for a slot. It returns false if there is none,
 	// or if the slot is not in or has no free capacity.
 	Pop(slot int) (Item, bool)
+	// Take has a slot hold an item that is not in, or one more place of one that Pop has given
+	// out, until Done, even if there are other items for it. It must have free capacity.
+	Take(slot int, it Item)
 	// Done ends an item, as Pop returned it, on its slot. With again=true the
 	// item will be pushed once more.
 	Done(slot int, it Item, again bool)

@@ -72,12 +72,12 @@ func TestItemsGoInOrderOfRank(t *testing.T) {
 		}
 		for i, id := range []uint64{5, 3, 7, 4, 1} {
 			require.True(t, p.Remove(id))
-			p.Push(item(id, []int64{-1, -2, 1, 2, math.MinInt64}[i]))
+			p.Push(item(id, []int64{-HandRank, -2 * HandRank, HandRank, 2 * HandRank, math.MinInt64}[i]))
 		}
 		p.Push(item(10, 0))
-		p.Push(item(11, -2))
+		p.Push(item(11, -2*HandRank))
 		p.Push(item(12, math.MaxInt64))
-		p.Push(item(13, 1))
+		p.Push(item(13, HandRank))
 		require.True(t, p.Remove(3))
 		require.Equal(t, 12, p.Len())
 		require.Equal(t, 12, longest(p.Blocks).N)

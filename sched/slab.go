@@ -79,9 +79,10 @@ func (s *slab) add(l *list, it *Item) int32 {
 	return s.put(l, it, last)
 }
 
-// insert puts an item into l, in which the items of each rank are in order of ID.
+// insert puts an item into l, in which the items of each rank are in order of ID, and returns its
+// node.
 // This takes O(1) at either end of its rank, the usual cases.
-func (s *slab) insert(l *list, it *Item) {
+func (s *slab) insert(l *list, it *Item) int32 {
 	before, at := l.span(it.Rank)
 	if at != before && s.nodes[s.after(l, before)].ID > it.ID {
 		at = before
@@ -89,7 +90,7 @@ func (s *slab) insert(l *list, it *Item) {
 	for at != before && s.nodes[at].ID > it.ID {
 		at = s.nodes[at].prev
 	}
-	s.put(l, it, at)
+	return s.put(l, it, at)
 }
 
 // span returns the last node of the lower ranks, or 0, and the last node of a rank.

@@ -70,13 +70,18 @@ func (s *slots) take(id int) bool {
 	if !s.hasRoom(id) {
 		return false
 	}
+	s.Take(id, Item{})
+	return true
+}
+
+// Take has a slot hold one item more.
+func (s *slots) Take(id int, _ Item) {
 	s.unlist(id)
 	s.all[id].held++
 	if s.all[id].held == len(s.levels) {
 		s.levels = append(s.levels, nil)
 	}
 	s.list(id)
-	return true
 }
 
 // offer sets whether there is work for a slot.

@@ -138,6 +138,18 @@ func (p *byTopic) Pop(slot int) (Item, bool) {
 	return it, ok
 }
 
+func (p *byTopic) Take(slot int, it Item) {
+	p.update()
+	st := p.stations[slot]
+	p.slots.Take(slot, it)
+	st.running += weight(&it)
+	if t := st.team; t != nil {
+		t.held++
+		t.pool.refresh(st)
+		p.refresh(t)
+	}
+}
+
 // Done moves the slot to a team with a claim if its own team has more slots than
 // it is due. A slot that still holds items becomes spare until they are done.
 func (p *byTopic) Done(slot int, it Item, again bool) {

@@ -89,7 +89,7 @@ var clashes = [...]clash{
 	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars spread no-run-if-empty eof " +
 		"shard shard-times pipe block records recend recstart buffer",
 		"submitters bring the records: give them %s"},
-	{"crew-worker", "sched key cost topics per-key order!=input",
+	{"crew-worker", "sched key cost topics per-key order!=input priority weight cap needs rate key-rate",
 		"submitters say which task runs where: give them %s"},
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on flaky-fail timeout halt fail-fast deadline",
 		"submitters say what becomes of a failure: give them %s"},
@@ -143,7 +143,7 @@ var clashes = [...]clash{
 	{"pty", "tty", "--tty gives tasks the terminal itself: drop one of them"},
 	{"pty idle-timeout", "output=raw", "raw output does not pass through crew: use --output line"},
 
-	{"tty", "jobs!=1 topics", "only one task at a time has the terminal: drop %s"},
+	{"tty", "jobs!=1 topics weight", "only one task at a time has the terminal: drop %s"},
 	{"tty", "output=group output=line output=none quiet-success", "tasks write to the terminal themselves: drop one of them"},
 	{"tty", "keep-order tag tag-string json results replay idle-timeout", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
@@ -157,6 +157,7 @@ var clashes = [...]clash{
 
 	{"order=longest-first", "sched=round-robin sched=least-busy sched=keyed sched=topic",
 		"each policy has its own order: drop --sched"},
+	{"sched=keyed sched=topic", "weight", "a task runs on the worker of its key, whose one place it takes: drop %s"},
 	{"jobs", "topics!=auto", "the topics have their own workers: drop -j"},
 	{"state-reset", "replay retry-failed", "everything runs again: drop %s"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
@@ -167,7 +168,7 @@ var clashes = [...]clash{
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
 	{"detach", "retries retry-delay retry-max-delay retry-on flaky-fail halt fail-fast", "nobody is there to see a failure: drop %s"},
 	{"detach", "deadline", "nobody is there to end the run: drop --deadline"},
-	{"detach", "sched!=fifo per-key order delay jitter", "workers take tasks in input order, as they are free: drop %s"},
+	{"detach", "sched!=fifo per-key order delay jitter priority weight cap needs rate key-rate", "workers take tasks in input order, as they are free: drop %s"},
 	{"detach", "keep-order output tag tag-string json results joblog junit ci quiet-success", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
@@ -179,7 +180,7 @@ var clashes = [...]clash{
 	{"+key", "+all", "drop one of them"},
 	{"+at", "+in", "drop one of them"},
 	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
-	{"+at +in +timeout +note", "far", "it goes to the workers of an engine at once, as it is: drop it"},
+	{"+at +in +timeout +note +priority", "far", "it goes to the workers of an engine at once, as it is: drop it"},
 	{"+after", "far", "its tasks start as workers are free: drop --after"},
 }
 
@@ -216,7 +217,9 @@ var needs = [...]need{
 	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
-	{"sched=keyed sched=topic per-key", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
+	{"needs", "cap", "--cap", "add --cap NAME=N for each name"},
+	{"cap", "needs input=json", "--needs", "add --needs NAME, or no task takes any of it"},
+	{"sched=keyed sched=topic per-key key-rate", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order=longest-first", "state", "--state, which knows how long tasks took", "add --state DIR"},

@@ -34,6 +34,14 @@ func TestRefusals(t *testing.T) {
 		// bad values
 		{"-0n1x8 cat", `bad value "1x8" for -n: write a whole number from 0 up`},
 		{"-s 0 cat", `bad value "0" for -s: write a whole number from 1 up`},
+		{"--rate 100 cat", `bad value "100" for --rate: write a number of starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5`},
+		{"--cap gpu cat", `bad value "gpu" for --cap: write NAME=N or NAME:UNIT,UNIT, such as gpu=3 or gpu:0,1,3`},
+		{"--cap gpu=3 --cap GPU:0 cat", `bad value "GPU:0" for --cap: there is --cap gpu already, and both would be CREW_GPU`},
+		{"--cap gpu=3 cat", "--cap needs --needs: add --needs NAME, or no task takes any of it"},
+		{"--cap gpu=3 --input json cat", "--cap needs --needs: add --needs NAME, or no task takes any of it"},
+		{"--needs gpu cat", "--needs needs --cap: add --cap NAME=N for each name"},
+		{"--key-rate 1/s cat", "--key-rate needs a key: add --key TEMPLATE, such as --key '{1}'"},
+		{"ctl add --priority 1001 cat", `bad value "1001" for --priority: write a whole number from -1000 to 1000`},
 		{"--retries 1.5 cat", `bad value "1.5" for --retries: write a whole number from 0 up`},
 		{"--nice 20 cat", `bad value "20" for --nice: write a whole number from -20 to 19`},
 		{"--timeout 5x cat", `bad value "5x" for --timeout: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
@@ -239,7 +247,7 @@ var states = map[string]string{
 // values are those of options, by the name of the option or that of its value.
 var values = map[string]string{
 	"N": "2", "DUR": "5", "REGEX": ",", "SIZE": "1M", "K/N": "1/2", "topics": "a=1", "retry-on": "exit",
-	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1",
+	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "N/PERIOD": "1/s",
 }
 
 // optionOf returns the option for which a condition holds.
@@ -268,6 +276,8 @@ func TestCrewOptsGiveWay(t *testing.T) {
 		// the other value of the same option takes away what one needs
 		{topics, "--sched fifo cat", "--sched=topic --key={} --sched=fifo"},
 		{"--cost {} --sched least-busy", "--sched fifo cat", "--sched=least-busy --sched=fifo"},
+		{"--weight 2 --priority 5", "--sched keyed --key {} cat", "--priority=5 --sched=keyed --key={}"},
+		{"--needs {} --cap x=1 --rate 1/s", "--engine hub --detach cat", "--engine=hub --detach"},
 		// what a queue has no use for
 		{"-k --buffer 9 --tag", "serve cat", "--tag"},
 		{"--input json --per-key 2", "--input lines cat", "--input=json --input=lines"},

@@ -82,6 +82,18 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Sched.Topics, v, sched.ParseTopics) }},
 	{name: "per-key", value: "N", text: "at most N tasks of one key at once",
 		set: func(o *Options, v string) error { return setWhole(&o.Sched.PerKey, v, 1) }},
+	{name: "priority", value: "TEMPLATE", text: "higher starts first, from -1000 to 1000 (0)",
+		set: func(o *Options, v string) error { return setText(&o.Terms.Priority, v) }},
+	{name: "weight", value: "TEMPLATE", text: "a whole number: the places a task takes (1)",
+		set: func(o *Options, v string) error { return setText(&o.Terms.Weight, v) }},
+	{name: "cap", value: "NAME=N", text: "a limit by name, or gpu:0,1,3; repeatable",
+		set: func(o *Options, v string) error { return addCap(&o.Terms.Caps, v) }},
+	{name: "needs", value: "TEMPLATE", text: "what a task takes of them: gpu, or db:2,net",
+		set: func(o *Options, v string) error { return setText(&o.Terms.Needs, v) }},
+	{name: "rate", value: "N/PERIOD", text: "at most N starts in it: 100/s, 10/1m,burst=5",
+		set: func(o *Options, v string) error { return set(&o.Terms.Rate, v, parseRate) }},
+	{name: "key-rate", value: "N/PERIOD", text: "the same for each key",
+		set: func(o *Options, v string) error { return set(&o.Terms.KeyRate, v, parseRate) }},
 	{name: "buffer", value: "N", text: "read ahead N (2 x jobs, >= 64; 4096 with keys)",
 		set: func(o *Options, v string) (err error) { o.Pool.Buffer, err = parseWhole(v, 1, 1<<30); return err }},
 	{name: "delay", value: "DUR", text: "at least DUR between starts",
@@ -310,6 +322,12 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Ctl.At, v, parseIn) }},
 	{name: "at", value: "WHEN", of: "ctl: add", text: "start it at such as 22:00 or '2027-01-31 06:00'",
 		set: func(o *Options, v string) error { return set(&o.Ctl.At, v, parseAt) }},
+	{name: "priority", value: "N", of: "ctl: add", text: "higher ones start first, from -1000 to 1000",
+		set: func(o *Options, v string) error {
+			n, err := parseWhole(v, -task.MaxPriority, task.MaxPriority)
+			o.Ctl.Priority = &n
+			return err
+		}},
 	{name: "note", value: "TEXT", of: "ctl: add", text: "a note that explain, status and top show",
 		set: func(o *Options, v string) error { return setText(&o.Ctl.Note, v) }},
 	{name: "after", value: "TASK", of: "ctl: add",

@@ -3,6 +3,7 @@ package cli
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -24,6 +25,7 @@ type Options struct {
 	Jobserver Jobserver
 
 	Sched   Sched
+	Terms   Terms
 	Failure Failure
 	Output  Output
 	Makes   Makes
@@ -126,6 +128,16 @@ type Sched struct {
 	PerKey int          // 0 for no limit
 
 	LongestFirst bool // what took longest in an earlier run goes first
+}
+
+// Terms configures what tasks take to start, beside a worker.
+type Terms struct {
+	Priority string     // template; "" for 0
+	Weight   string     // template; "" for 1
+	Needs    string     // template; "" for nothing
+	Caps     []task.Cap // in order of name
+	Rate     task.Rate
+	KeyRate  task.Rate
 }
 
 // Failure configures limits of time, retries and the early end of a run.
@@ -279,6 +291,7 @@ type Ctl struct {
 	After             []uint64
 	At                time.Time // when the tasks may start; zero for at once
 	Note              string
+	Priority          *int // nil if none was given
 	Wait, Block, Null bool
 	URL, Queue        string // of the engine that Run names; no Queue for none
 }
@@ -333,6 +346,7 @@ func (o *Options) finish() {
 	if o.Fed() {
 		o.Input.Groups = []Group{{}} // values, of which none is there yet
 	}
+	slices.SortFunc(o.Terms.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
 	if o.Do == DoAttach {
 		o.Output.KeepOrder = o.Output.Mode != "raw"
 	}

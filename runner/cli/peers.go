@@ -76,7 +76,7 @@ var peerOptions = [...]peerOption{
 	{names: "number-of-cpus number-of-cores number-of-sockets number-of-threads use-cpus-instead-of-cores " +
 		"use-sockets-instead-of-threads use-cores-instead-of-threads",
 		hint: "nproc and lscpu print the number of processors: write -j N"},
-	{names: "semaphore semaphore-name id semaphore-timeout st fg bg wait", hint: "--lock FILE --lock-wait DUR lets one run in at a time; crew serve -j N runs what others add"},
+	{names: "semaphore semaphore-name id semaphore-timeout st fg bg wait", hint: "--lock FILE --lock-wait DUR lets one run in at a time; crew serve -j N runs what others add; --cap NAME=N limits tasks of one run"},
 	{names: "record-env session", hint: "tasks have crew's environment: write export NAME before"},
 	{names: "_parset", hint: "read results with x=$(crew -k ...), or with --results DIR"},
 	{names: "embed", hint: "crew is one file: copy it beside the script"},

@@ -22,7 +22,7 @@ type Rerun struct {
 // CommandsSuffice reports whether the command lines of failed tasks are enough to
 // run them again: nothing else depends on their records.
 func (r Rerun) CommandsSuffice() bool {
-	byRecord := r.Sched.Key + r.Sched.Cost + r.Output.TagString + r.State.Dir
+	byRecord := r.Sched.Key + r.Sched.Cost + r.Terms.Priority + r.Terms.Weight + r.Terms.Needs + r.Output.TagString + r.State.Dir
 	fromEnv := func(u use) bool { return u.env }
 	return !r.Input.JSON && !r.Makes.Any() && !r.Command.Stdin && !r.Output.Tag && !r.Output.JSON && byRecord == "" &&
 		!slices.ContainsFunc(r.uses, fromEnv)

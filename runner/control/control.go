@@ -66,7 +66,9 @@ type Addition struct {
 	At      time.Time    `json:"at,omitzero"`       // when they may start
 	Timeout task.Seconds `json:"timeout,omitempty"` // of their attempts; 0 for the run's own, negative for no limit
 	Note    task.Bytes   `json:"note,omitempty"`
-	Block   bool         `json:"block,omitempty"` // wait for room instead of being refused
+
+	Priority *int `json:"priority,omitempty"` // of all tasks; nil for the run's own
+	Block    bool `json:"block,omitempty"`    // wait for room instead of being refused
 
 	Edits uint64 `json:"-"` // the waiting task that this is to be, instead of a new one
 	Waits bool   `json:"-"` // the client waits for the tasks, so they are not to be left to the next run

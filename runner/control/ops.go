@@ -277,6 +277,8 @@ func (c *conn) mayFeed(r *Request) error {
 		return bad("%s needs either values or a command", r.Op)
 	case a.Lines && len(a.Values) == 0:
 		return bad("lines are values")
+	case a.Priority != nil && (*a.Priority < -task.MaxPriority || *a.Priority > task.MaxPriority):
+		return bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
 	}
 	return nil
 }

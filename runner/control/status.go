@@ -88,17 +88,17 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 
 // running describes a running attempt.
 func running(r *task.Running, now time.Time) Where {
-	shown := command(r.Task, r.Slot, r.Host)
-	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host)), Note: note(r.Task), Record: record(r.Task, shown), Facts: task.Facts{
-		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Command: shown, Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host),
+	shown := command(r.Task, r.Slot, r.Host, r.Units)
+	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host, r.Units)), Note: note(r.Task), Record: record(r.Task, shown), Facts: task.Facts{
+		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Command: shown, Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host), Units: r.Units,
 		Start: r.Since, Duration: task.Seconds(max(0, now.Sub(r.Since))),
 	}}
 }
 
-// command returns the command of a task as a person would type it on a worker of a
-// host.
-func command(t *task.Task, worker int, host string) task.Bytes {
-	return task.Bytes(t.ShortCommandLine(t.ArgvOn(worker, host), longest))
+// command returns the command of an attempt as a person would type it on a worker of a host
+// where it holds units.
+func command(t *task.Task, worker int, host string, units []task.Units) task.Bytes {
+	return task.Bytes(t.ShortCommandLine(t.ArgvOn(worker, host, units), longest))
 }
 
 // record returns by what people recognize a task whose command is shown, if that does
@@ -113,7 +113,8 @@ func causeName(by task.Cause) string {
 		task.ByPause: "pause", task.ByEnd: "end", task.BySlots: "workers", task.BySlot: "worker", task.ByKey: "key",
 		task.ByLimit: "limit", task.ByRetry: "retry", task.ByDelay: "delay", task.ByOrder: "order", task.ByReader: "reader",
 		task.ByInput: "input", task.ByAfter: "after", task.ByWorkers: "ends", task.ByTokens: "token", task.ByCheck: "check",
-		task.ByHold: "hold", task.ByTime: "time",
+		task.ByHold: "hold", task.ByTime: "time", task.ByRate: "rate", task.ByKeyRate: "key-rate",
+		task.ByNeeds: "needs", task.ByPlaces: "places",
 	}[by]
 }
 
@@ -150,7 +151,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 		out.State = "unknown"
 	}
 	if w.Task != nil && w.Running == nil {
-		out.Key, out.Note, out.Command = task.Bytes(w.Task.Key), note(w.Task), command(w.Task, 0, "")
+		out.Key, out.Note, out.Command = task.Bytes(w.Task.Key), note(w.Task), command(w.Task, 0, "", nil)
 		out.Record = record(w.Task, out.Command)
 	}
 	out.Task, out.Attempt, out.Outcome = w.ID, cmp.Or(out.Attempt, w.Attempt), w.Outcome
@@ -173,7 +174,7 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 	var argv []string
 	switch e.Kind {
 	case task.Started:
-		f.Worker, f.Host, f.Attempt = e.Slot, task.Bytes(e.Host), e.Attempt
+		f.Worker, f.Host, f.Units, f.Attempt = e.Slot, task.Bytes(e.Host), e.Units, e.Attempt
 	case task.Retried, task.Finished:
 		f, argv = e.Result.Facts(), e.Result.Argv
 		out.Wait = task.Seconds(e.Wait)
@@ -186,7 +187,7 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 	}
 	if t := e.Task; t != nil {
 		if len(argv) == 0 {
-			argv = t.ArgvOn(e.Slot, e.Host)
+			argv = t.ArgvOn(e.Slot, e.Host, e.Units)
 		}
 		f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
 	}

@@ -80,7 +80,7 @@ func (s *Status) pace() string {
 		parts = append(parts, fmt.Sprintf("%d of at most %d tasks read ahead", s.Queued, s.Buffer))
 	}
 	if s.Rate > 0 {
-		parts = append(parts, task.Rate(s.Rate))
+		parts = append(parts, task.Speed(s.Rate))
 	}
 	if s.ETA != nil {
 		parts = append(parts, "eta "+task.Brief(max(time.Duration(*s.ETA), time.Second)))

@@ -70,6 +70,7 @@ type loop struct {
 type flight struct {
 	task       *task.Task
 	number     int
+	units      []task.Units
 	begin, end int64         // its bytes in what the worker gets; unset until it is placed
 	since      time.Duration // since when the worker owes the answer
 	start      time.Time
@@ -89,7 +90,7 @@ func (f *flight) record() uint64 {
 // forget makes the flight as it came.
 func (f *flight) forget() {
 	f.said.discard()
-	*f = flight{task: f.task, number: f.number}
+	*f = flight{task: f.task, number: f.number, units: f.units}
 }
 
 // attempt returns the attempt's number for them.
@@ -98,6 +99,14 @@ func (f *flight) attempt() int {
 		return o.Number
 	}
 	return f.number
+}
+
+// held returns the units that the attempt holds for them.
+func (f *flight) held() []task.Units {
+	if o := f.task.Origin; o != nil {
+		return o.Units
+	}
+	return f.units
 }
 
 // order asks for the end of an attempt.
@@ -136,7 +145,7 @@ func (l *loop) serve(swap task.Swap) {
 			clear(l.ended)
 			l.ended = l.ended[:0]
 			for _, a := range next {
-				l.push(flight{task: a.Task, number: a.Number})
+				l.push(flight{task: a.Task, number: a.Number, units: a.Units})
 			}
 			l.obey()
 		}
@@ -336,7 +345,7 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 	f := &l.waiting()[0]
 	f.fate = task.StartFailed
 	f.why = badCommand{fmt.Errorf("worker %s ended %d times before it read a record: %s",
-		task.Quote(task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host)), excerptSize)), times, how)}
+		task.Quote(task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), times, how)}
 }
 
 // proven takes note of a worker that works.

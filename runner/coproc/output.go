@@ -32,11 +32,12 @@ func (l *loop) newResult(f *flight) *result {
 	}
 	r := &l.results[0]
 	l.results = l.results[1:]
-	r.Task, r.Attempt, r.Worker, r.Host, r.Start, r.End = f.task, f.number, l.slot.ID, l.slot.Host, f.start, l.at
+	r.Task, r.Attempt, r.Worker, r.Host, r.Units = f.task, f.number, l.slot.ID, l.slot.Host, f.units
+	r.Start, r.End = f.start, l.at
 	if l.w != nil && !f.start.IsZero() {
 		r.PID, r.Argv = l.w.p.PID, l.w.argv
 	} else {
-		r.Argv = f.task.ArgvOn(l.slot.ID, l.slot.Host)
+		r.Argv = f.task.ArgvOn(l.slot.ID, l.slot.Host, nil)
 	}
 	if f.said != nil {
 		l.hide(f.said)
@@ -63,7 +64,7 @@ func (l *loop) open(f *flight) *output {
 	if f.said == nil {
 		f.said = &output{id: f.task.ID, number: f.number}
 		if l.local.Plan.Show == task.ShowLines {
-			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot})
+			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot, Units: f.units})
 		}
 	}
 	return f.said

@@ -81,7 +81,7 @@ func (w *worker) place() {
 			w.part += int64(n)
 			break
 		}
-		b = w.protocol.End(b, f.attempt(), f.task.Makes)
+		b = w.protocol.End(b, f.attempt(), f.held(), f.task.Makes)
 		f.end = w.put + int64(len(b))
 		w.part = 0
 		w.placed++

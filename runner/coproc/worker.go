@@ -80,7 +80,7 @@ type worker struct {
 func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
-		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host), protocol: t.Protocol, mark: '\n', born: l.run,
+		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, mark: '\n', born: l.run,
 		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {

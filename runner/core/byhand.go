@@ -9,9 +9,6 @@ import (
 	"crew/runner/task"
 )
 
-// handRank is where the ranks begin that tasks are given by hand: below and above all others.
-const handRank = 1 << 32
-
 var (
 	errNotHeld  = errors.New("is not held, and does not wait for its time")
 	errOtherKey = errors.New("has another key than before")
@@ -121,7 +118,7 @@ func (c *Core) replace(e *entry, t *task.Task) {
 // swap replaces the task of an entry that waits.
 func (c *Core) swap(e *entry, t *task.Task) {
 	c.queue.bytes[e.state] += t.Size() - e.size
-	e.task, e.size, e.item.Rank = t, t.Size(), t.Terms().Rank
+	e.task, e.size, e.item.Rank = t, t.Size(), rank(t)
 }
 
 // find returns the tasks that a command names, all of which must exist.

@@ -36,10 +36,14 @@ type Pool struct {
 type Queue struct {
 	Policy sched.Policy // without slots: the run adds them
 	PerKey int          // running tasks of one key at most; 0 for no limit
-	After  bool         // tasks can come after others
+	Terms  bool         // tasks can come after others, and have priorities
 	Buffer int          // tasks to read ahead at most; with Pool.Remote, twice the slots if that is more
 	Bytes  int          // their size at most, except for the first few tasks; 0 for no limit
 	Few    int          // how many these are; 0 for as many as are no burden
+
+	Caps    []task.Cap // limits by name, which task.Terms.Needs goes by; in order of name
+	Rate    task.Rate  // of all starts
+	KeyRate task.Rate  // of the starts of each key
 }
 
 // Order configures the order of results.

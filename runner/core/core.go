@@ -75,9 +75,8 @@ type Act struct {
 func New(cfg Config, now time.Time, streams bool) *Core {
 	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
 	c.tick(now)
-	limits := sched.Limits{
-		PerKey: cfg.Queue.PerKey, Delay: cfg.Pool.Delay, First: c.run.Add(cfg.Pool.Jitter), Parked: c.queue.park,
-	}
+	limits := cfg.limits()
+	limits.Delay, limits.Parked = limits.Delay.From(c.run.Add(cfg.Pool.Jitter)), c.queue.park
 	if cfg.Pool.Tokens != nil {
 		limits.May = c.pool.may
 	}
@@ -171,9 +170,7 @@ func (c *Core) wake() time.Time {
 	if d.phase == going && !q.paused {
 		next, _ := q.delayed.Next()
 		at = earlier(at, next)
-		if q.wait == sched.ForDelay {
-			at = earlier(at, q.ready.Again())
-		}
+		at = earlier(at, q.again)
 		if c.pool.usage != nil && q.count[queued] > 0 {
 			at = earlier(at, c.pool.balanceAt)
 		}

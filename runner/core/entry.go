@@ -50,7 +50,8 @@ type attempt struct {
 	since  time.Time // when it began, on the machine's clock
 	begun  time.Time // the same on the run's clock
 	ladder task.Ladder
-	tag    any // Start.Tag
+	units  []task.Units // that it holds
+	tag    any          // Start.Tag
 }
 
 // history tells of the earlier attempts of a task.
@@ -65,7 +66,7 @@ type history struct {
 
 // run returns the attempt as the executor gets it.
 func (e *entry) run() task.Attempt {
-	return task.Attempt{Task: e.task, Number: e.number, Slot: *e.slot}
+	return task.Attempt{Task: e.task, Number: e.number, Slot: *e.slot, Units: e.units}
 }
 
 // end returns the result of a task that ends without another attempt.
@@ -76,11 +77,11 @@ func (e *entry) end(o task.Outcome, err error, now time.Time) *task.Result {
 // cut returns the result of an attempt that the run ends by itself.
 func (e *entry) cut(err error, now time.Time) *task.Result {
 	return &task.Result{
-		Task: e.task, Attempt: e.number, Worker: e.slot.ID, Host: e.slot.Host, Outcome: task.Cancelled, Err: err, End: now,
+		Task: e.task, Attempt: e.number, Worker: e.slot.ID, Host: e.slot.Host, Units: e.units, Outcome: task.Cancelled, Err: err, End: now,
 	}
 }
 
 // running describes the attempt of a task that holds a slot.
 func (e *entry) running() *task.Running {
-	return &task.Running{Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Attempt: e.number, Since: e.since}
+	return &task.Running{Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Units: e.units, Attempt: e.number, Since: e.since}
 }

@@ -50,7 +50,7 @@ func (c *Core) explain() {
 		x.idleFor += c.run.Sub(x.last)
 	}
 	left := !c.input.over() || c.queue.waits() > 0
-	idle := (c.pool.running < c.pool.capacity || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.time.Stopped()
+	idle := (c.queue.ready.Held() < c.pool.capacity || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.time.Stopped()
 	idle = idle || c.waitsForWorkers()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
@@ -128,21 +128,51 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.ID = task.ByOrder, c.output.order.Base()
 	case all == 0:
 		b.By = task.ByInput
-	case c.queue.wait == sched.ForToken:
-		b.By = task.ByTokens
-	case c.pool.running >= c.pool.capacity:
+	case c.waitsForAll(b):
+	case c.queue.ready.Held() >= c.pool.capacity:
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
-	case c.queue.wait == sched.ForSlot && c.queue.ready.Ready() == 0:
+	case c.queue.ready.Ready() == 0:
 		list := c.waiting()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
 		b.Input = c.full()
-	case c.queue.wait == sched.ForDelay:
-		b.By, b.Until = task.ByDelay, c.time.Real(c.queue.ready.Again())
 	default:
 		return nil
 	}
 	return b
+}
+
+// waitsForAll says what all tasks wait for that could start else, and reports whether they wait.
+func (c *Core) waitsForAll(b *task.Blocking) bool {
+	q := &c.queue
+	switch q.wait {
+	case sched.ForDelay:
+		b.By, b.Until = task.ByDelay, c.time.Real(q.again)
+	case sched.ForRate:
+		b.By, b.Until = task.ByRate, c.time.Real(q.again)
+	case sched.ForToken:
+		b.By = task.ByTokens
+	case sched.ForPlaces:
+		b.By, b.ID = task.ByPlaces, q.ready.Wide()
+		b.Limit = c.entries[b.ID].item.Claim.Places
+	default:
+		return false
+	}
+	return true
+}
+
+// waitsFor says what a parked task waits for.
+func (c *Core) waitsFor(b *task.Blocking, e *entry, wait sched.Wait) {
+	switch terms := e.task.Terms(); wait {
+	case sched.ForKey:
+		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Queue.PerKey
+	case sched.ForKeyRate:
+		b.By, b.Key = task.ByKeyRate, e.task.Key
+	case sched.ForUnits:
+		b.By, b.Needs = task.ByNeeds, task.NeedsText(terms.Needs)
+	default:
+		b.By, b.Limit = task.ByPlaces, terms.Weight
+	}
 }
 
 // waitsForWorkers reports whether only the end of persistent workers is missing.
@@ -234,14 +264,13 @@ func (c *Core) blockOf(q sched.Block) task.Blocking {
 		b.Key = c.entries[q.ID].task.Key
 	}
 	switch {
-	case q.Wait == sched.ForKey:
-		b.By, b.Limit = task.ByLimit, c.cfg.Queue.PerKey
+	case q.Wait != sched.ForSlot:
+		c.waitsFor(&b, c.entries[q.ID], q.Wait)
 	case b.Key != "":
 		b.By, b.None = task.ByKey, q.Label
 	case q.Slot > 0:
 		b.By = task.BySlot
-	case c.queue.wait == sched.ForToken:
-		b.By = task.ByTokens
+	case c.waitsForAll(&b):
 	default:
 		b.None = c.pool.capacity == 0
 	}
@@ -327,15 +356,13 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 	case e.state == delayed:
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == parked:
-		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Queue.PerKey
+		c.waitsFor(b, e, c.queue.ready.Waits(e.item.ID))
 	default:
 		if first != nil && first != e {
 			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID
 			c.name(b)
-		} else if c.queue.wait == sched.ForDelay {
-			b.By, b.Until = task.ByDelay, c.time.Real(c.queue.ready.Again())
-		} else if c.queue.wait == sched.ForToken {
-			b.By = task.ByTokens
+		} else {
+			c.waitsForAll(b)
 		}
 	}
 	return b

@@ -19,7 +19,7 @@ import (
 // feed returns the configuration of a run that takes its tasks from commands.
 func feed(workers int) Config {
 	cfg := config(workers)
-	cfg.Feed, cfg.Queue.After = Feed{Open: true, Remember: true}, true
+	cfg.Feed, cfg.Queue.Terms = Feed{Open: true, Remember: true}, true
 	return cfg
 }
 

@@ -92,7 +92,7 @@ func (c *Core) letRead() bool {
 	if c.input.reading || c.room() == 0 {
 		return false
 	}
-	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.pool.running < c.pool.capacity
+	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.queue.ready.Held() < c.pool.capacity
 	return c.input.reading
 }
 
@@ -112,7 +112,7 @@ func (c *Core) admit(t *task.Task) {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
 	}
 	if t.Asked != nil {
-		e.item.Rank = t.Asked.Rank
+		e.item.Rank = rank(t)
 		c.queue.lowest, c.queue.highest = min(c.queue.lowest, t.Asked.Rank), max(c.queue.highest, t.Asked.Rank)
 	}
 	if t.Key != "" {
@@ -131,7 +131,10 @@ func (c *Core) admit(t *task.Task) {
 		c.notRun(e)
 		return
 	}
-	err := c.queue.depend(e)
+	var err error
+	if e.item.Claim, err = c.queue.caps.claim(t); err == nil {
+		err = c.queue.depend(e)
+	}
 	if _, ok := err.(*notSucceeded); ok {
 		c.forgo(e, err)
 	} else if err != nil {
@@ -139,6 +142,12 @@ func (c *Core) admit(t *task.Task) {
 	} else {
 		c.place(e)
 	}
+}
+
+// rank returns the rank of a task: what it was given by hand, or its priority.
+func rank(t *task.Task) int64 {
+	terms := t.Terms()
+	return cmp.Or(terms.Rank, -int64(terms.Priority))
 }
 
 func (c *Core) newEntry() *entry {
@@ -178,7 +187,7 @@ func (c *Core) mayAdd() int {
 	}
 	free := 0
 	if c.end.phase == going && !c.queue.paused {
-		free = max(0, c.pool.capacity-c.pool.running)
+		free = max(0, c.pool.capacity-c.queue.ready.Held())
 	}
 	return max(0, most+free-c.queue.waits())
 }

@@ -21,6 +21,8 @@ type queue struct {
 	bytes     [states]int       // their sizes by state
 	ready     *sched.Dispatcher // of the tasks that are queued or parked
 	wait      sched.Wait        // why none of these starts
+	again     time.Time         // when to ask again; zero for never
+	caps      caps
 	delayed   *sched.Delay
 	later     *sched.Delay        // by the machine's clock
 	after     map[uint64][]uint64 // by task: those that come after it
@@ -36,10 +38,10 @@ type queue struct {
 
 func newQueue(cfg Queue, limits sched.Limits, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), delayed: sched.NewDelay(), later: sched.NewDelay(), after: map[uint64][]uint64{}, makers: newMakers(),
-		lowest: -handRank, highest: handRank,
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), delayed: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps), after: map[uint64][]uint64{}, makers: newMakers(),
+		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
-	if cfg.After {
+	if cfg.Terms {
 		q.succeeded = sched.NewRanges(asideTasks)
 	}
 	return q

@@ -20,12 +20,13 @@ const (
 // next starts an attempt if one can start now.
 func (c *Core) next() bool {
 	q := &c.queue
-	c.pool.tokens.short, q.wait = false, sched.ForSlot
+	c.pool.tokens.short, q.wait, q.again = false, sched.ForSlot, time.Time{}
 	if c.end.phase > going || q.paused || q.frozen || c.time.Stopped() || c.output.full() {
 		return false
 	}
 	it, slot, wait := q.ready.Next(c.run)
-	if q.wait = wait; slot == 0 {
+	if slot == 0 {
+		q.wait, q.again = wait, q.ready.Again()
 		return false
 	}
 	c.begin(c.entries[it.ID], slot)
@@ -35,6 +36,7 @@ func (c *Core) next() bool {
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
 	at := c.pool.begin(slot)
+	c.queue.caps.hold(e)
 	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
 	c.watch(e, c.run)
 	retry := 0
@@ -42,7 +44,7 @@ func (c *Core) begin(e *entry, slot int) {
 		retry = e.failures - int(e.task.Failures)
 	}
 	ev := c.output.event(task.Started, e.task.ID, e.task)
-	ev.Slot, ev.Host, ev.Attempt, ev.Retries = slot, e.slot.Host, e.number, retry
+	ev.Slot, ev.Host, ev.Units, ev.Attempt, ev.Retries = slot, e.slot.Host, e.units, e.number, retry
 	c.output.stats.Apply(ev)
 	if c.pool.streams.on {
 		c.assign(at, e)
@@ -173,6 +175,7 @@ func (c *Core) vacate(e *entry) {
 	}
 	c.pool.end(e.slot.ID)
 	c.queue.ready.Done(e.slot.ID, e.item, e.again)
+	c.queue.caps.giveBack(e)
 	e.slot = nil
 }
 

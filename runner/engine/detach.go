@@ -100,10 +100,16 @@ func (d *detacher) withdraw() error {
 // errAfter is the error of a task that cannot be handed over.
 var errAfter = errors.New("workers take what is handed over as they are free, and do not wait for other tasks: drop --detach")
 
+// errTerms is the error of a task with a priority or weight.
+var errTerms = errors.New("workers take what is handed over in its order, one task a place: leave out priority and weight, or drop --detach")
+
 // Run hands an attempt over. See runner.Executor.
 func (d *detacher) Run(ctx context.Context, a task.Attempt) *task.Result {
-	if len(a.Task.Terms().After) > 0 {
+	switch terms := a.Task.Terms(); {
+	case len(terms.After) > 0:
 		return outcome(a, task.StartFailed, errAfter, false)
+	case terms.Priority != 0, terms.Weight > 1:
+		return outcome(a, task.StartFailed, errTerms, false)
 	}
 	if err := d.hand(ctx, a); err != nil {
 		return outcome(a, task.EndedBy(context.Cause(ctx)), err, false)

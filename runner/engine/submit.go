@@ -264,7 +264,7 @@ func (x *submitter) Missing() []string {
 // outcome returns the result of an attempt that no Final tells of.
 func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
 	r := &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
 		Outcome: o, Err: err, Unbegun: unbegun, End: time.Now(),
 	}
 	r.Start = r.End
@@ -335,12 +335,12 @@ const mostBlock = 64 << 20
 func (x *submitter) message(f *flight) (*Attempt, error) {
 	t, c := f.attempt.Task, &x.sub
 	m := &Attempt{
-		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Key: t.Key,
+		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Key: t.Key, Units: f.attempt.Units,
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: c.Plan.Streams(),
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}
 	if !x.commands {
-		m.Template, m.Names, m.Records, m.Object = x.template, c.Command.Names, t.Records, t.Object
+		m.Template, m.Names, m.Caps, m.Records, m.Object = x.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
 		return m, nil
 	}
 	m.Argv, m.Shell, m.Dir = f.attempt.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)

@@ -121,7 +121,7 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	f.out.close(false)
 	a := f.attempt
 	r := fin.Facts.Result(a.Task)
-	r.Attempt, r.Worker, r.Host, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Argv()
+	r.Attempt, r.Worker, r.Host, r.Units, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Units, a.Argv()
 	r.End = time.Now() // by this machine's clock
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Fault = fin.BadCommand, f.out.fault

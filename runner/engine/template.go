@@ -13,7 +13,7 @@ import (
 // command as people read it. Two commands with the same digest make the same of a
 // record, as far as that has the same columns: their names travel with each task.
 func digest(t wiring.Template) (sum [32]byte, text string) {
-	t.Names = nil
+	t.Names, t.Caps = nil, nil
 	c := &codec{b: []byte("crew-template-3")}
 	c.value(reflect.ValueOf(&t).Elem())
 	words := t.Options()

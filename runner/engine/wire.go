@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 6
+const Version = 7
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -46,6 +47,7 @@ type Attempt struct {
 	Identity [16]byte // of the task, with --state
 	Slot     int
 	Key      string
+	Units    []task.Units // that it holds
 
 	// a command
 
@@ -59,6 +61,7 @@ type Attempt struct {
 
 	Template [32]byte // digest of the command that they are for
 	Names    []string
+	Caps     []string // names of all limits
 	Records  [][]string
 	Object   string
 
@@ -84,10 +87,15 @@ func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
 // DecodeAttempt reads a message. It does not look at the signature.
 func DecodeAttempt(msg []byte) (*Attempt, error) {
 	a, err := decode[Attempt](msg, kindAttempt)
-	if err == nil && a.Protocol > task.JSONProtocol {
+	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits)) {
 		err = errGarbage
 	}
 	return a, err
+}
+
+// badUnits reports whether units are none that a run can have.
+func badUnits(u task.Units) bool {
+	return !task.IsCapName(u.Name) || slices.ContainsFunc(u.Held, func(s string) bool { return s == "" || !task.Plain(s) })
 }
 
 // File is a file that travels through the object store.

@@ -15,6 +15,8 @@ import (
 func FuzzAttempt(f *testing.F) {
 	f.Add((&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode())
 	f.Add((&Attempt{Take: []File{{"a", "b", 0o644, true}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode())
+	f.Add((&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}).Encode())
+	f.Add((&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"$(x)"}}}}).Encode())
 	f.Add((&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode())
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		a, err := DecodeAttempt(msg)
@@ -47,7 +49,7 @@ func FuzzResult(f *testing.F) {
 // known returns facts of which each differs from zero.
 func known() task.Facts {
 	return task.Facts{
-		Task: 1, Key: "k", Command: "c", Outcome: task.Exit, Exit: status(3), Signal: 4, Error: "no", Attempt: 5, Worker: 6, Host: "h", PID: 7,
+		Task: 1, Key: "k", Command: "c", Outcome: task.Exit, Exit: status(3), Signal: 4, Error: "no", Attempt: 5, Worker: 6, Host: "h", Units: task.Holding{{Name: "u", Held: []string{"v"}}}, PID: 7,
 		Start: time.Unix(8, 9), Duration: 10, User: 11, System: 12, MaxRSS: 13, Leaked: true,
 	}
 }
@@ -59,8 +61,8 @@ func TestFactsOnTheWire(t *testing.T) {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
 	msg := (&Final{Facts: f}).Encode()
-	require.Equal(t, 6, Version)
-	require.Contains(t, hex.EncodeToString(msg), "01016b016302010608026e6f0a0c01680e92c0b2cd3b1416181a01")
+	require.Equal(t, 7, Version)
+	require.Contains(t, hex.EncodeToString(msg), "01016b016302010608026e6f0a0c01680101750101760e92c0b2cd3b1416181a01")
 	got, err := DecodeFinal(msg)
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)

@@ -146,7 +146,7 @@ func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
 		task.Task
 		task.Origin
 	})
-	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host}
+	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units}
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
@@ -236,9 +236,13 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 	case len(a.Env) > 0:
 		return errors.New("this worker runs its own command in its own environment: drop --env")
 	}
-	err := w.work.Make(h.task, a.Names)
+	err := w.work.Make(h.task, a.Names, a.Caps)
 	if h.task.Protocol != task.NoProtocol { // the worker serves many runs
 		h.task.Origin.Slot = 0
+		return err
+	}
+	for _, name := range a.Caps {
+		h.task.Env = append(h.task.Env, task.CapVariable(name)+"=") // unless it holds units
 	}
 	return err
 }

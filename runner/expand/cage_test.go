@@ -224,7 +224,7 @@ func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 func fillIn(tm *Template, v Values) (argv []string, ok bool) {
 	tk := task.Task{Makes: &task.Making{Temp: ".crew-12345678."}}
 	tm.Fill(&tk, v)
-	return tk.ExecOn(1, ""), tk.Err == nil
+	return tk.ExecOn(1, "", nil), tk.Err == nil
 }
 
 // locales are those in which scripts run. In the second, some shells know blanks that are

@@ -30,12 +30,12 @@ func TestMarks(t *testing.T) {
 				tm.Fill(&tk, v)
 				v.Worker = 12
 				want := tm.Argv(v)
-				if got := tk.ExecOn(12, ""); len(want) == len(got) { // a number needs no quotes
+				if got := tk.ExecOn(12, "", nil); len(want) == len(got) { // a number needs no quotes
 					require.Equal(t, strings.ReplaceAll(strings.Join(want, "|"), "_crew1=12", "_crew1='12'"), strings.Join(got, "|"), "%q", words)
 				} else {
 					t.Errorf("%q: %q", words, got)
 				}
-				require.NotContains(t, strings.ReplaceAll(strings.Join(tk.ArgvOn(12, ""), " "), "a {%} b", ""), "{%}")
+				require.NotContains(t, strings.ReplaceAll(strings.Join(tk.ArgvOn(12, "", nil), " "), "a {%} b", ""), "{%}")
 				require.True(t, tk.Varies(), "%q", words)
 			}
 		}
@@ -50,7 +50,7 @@ func TestTagMarks(t *testing.T) {
 		text.FillTag(&tk, v)
 		with := v
 		with.Worker = 3
-		require.Equal(t, text.Expand(with), tk.TagOn(3, ""), s)
+		require.Equal(t, text.Expand(with), tk.TagOn(3, "", nil), s)
 		require.False(t, tk.Varies())
 	}
 }
@@ -70,7 +70,7 @@ func TestHost(t *testing.T) {
 			require.NoError(t, err, script)
 			tk := task.Task{ID: 7}
 			tm.Fill(&tk, Values{Records: [][]string{{"x"}}, Seq: 7})
-			list = append(list, trial{tk.ExecOn(3, "web-1.if"), wanted(c.want, "web-1.if"), script})
+			list = append(list, trial{tk.ExecOn(3, "web-1.if", nil), wanted(c.want, "web-1.if"), script})
 		}
 	}
 	o.checkTogether(t, list)
@@ -88,10 +88,60 @@ func TestHost(t *testing.T) {
 		require.NoError(t, err)
 		var tk task.Task
 		tm.Fill(&tk, Values{Records: [][]string{{"r"}}})
-		require.Equal(t, c.want, tk.ArgvOn(3, "web"), "%q", c.words)
+		require.Equal(t, c.want, tk.ArgvOn(3, "web", nil), "%q", c.words)
 	}
 	_, err := New(Config{Words: []string{"echo $(({host} + 1))"}})
 	require.EqualError(t, err, "{host} cannot stand where only a number can: write {%} for that of the worker")
+}
+
+// TestUnits checks the same of the units that an attempt holds, of which there may be none,
+// and in scripts within scripts.
+func TestUnits(t *testing.T) {
+	o := newOracle(t)
+	var list []trial
+	caps := []task.Cap{{Name: "gpu", Units: []string{"0", "GPU-1f.x", "_"}}, {Name: "db", Units: []string{"0"}}}
+	for _, c := range contexts {
+		for _, shell := range []string{"", "bash"} {
+			if c.bash && shell == "" {
+				continue
+			}
+			script := strings.ReplaceAll(c.script, "{}", "{gpu}")
+			tm, err := New(Config{Words: []string{script}, Shell: shell, Caps: caps})
+			require.NoError(t, err, script)
+			var tk task.Task
+			tm.Fill(&tk, Values{Records: [][]string{{"x"}}, Seq: 7})
+			for _, held := range [][]string{{"0"}, {"0", "GPU-1f.x", "_"}, nil} {
+				got := tk.ExecOn(3, "", []task.Units{{Name: "db", Held: []string{"0"}}, {Name: "gpu", Held: held}})
+				list = append(list, trial{got, wanted(c.want, strings.Join(held, ",")), script})
+			}
+		}
+	}
+	o.checkTogether(t, list)
+
+	for _, c := range []struct{ words, want []string }{
+		{[]string{"x", "a{gpu}{%}{db}", "{}"}, []string{"x", "a0,130", "r"}},
+		{[]string{"x", "{GPU}", "{gpu.}", "{gp}"}, []string{"x", "{GPU}", "{gpu.}", "{gp}", "r"}},
+		{[]string{"sh", "-c", "x ${gpu} {gpu}"}, []string{"sh", "-c", `_crew1='0,1'; x ${gpu} "${_crew1?}"`}},
+		{[]string{"ssh", "h", "x {gpu}"}, []string{"ssh", "h", `exec sh -c '_crew1='\''0,1'\''; x "${_crew1?}"'`}},
+		{[]string{"python3", "-c", "print('{gpu}')"}, []string{"python3", "-c", "print('0,1')"}},
+	} {
+		tm, err := New(Config{Words: c.words, Caps: caps, Insert: AtEnd})
+		require.NoError(t, err)
+		var tk task.Task
+		tm.Fill(&tk, Values{Records: [][]string{{"r"}}})
+		require.Equal(t, c.want, tk.ArgvOn(3, "", []task.Units{{Name: "db", Held: []string{"0"}}, {Name: "gpu", Held: []string{"0", "1"}}}), "%q", c.words)
+		require.Equal(t, strings.Contains(strings.Join(c.words, ""), "{gpu}"), len(tm.Caps()) > 0)
+	}
+	_, err := New(Config{Words: []string{"echo $(({gpu} + 1))"}, Caps: caps})
+	require.EqualError(t, err, "{gpu} cannot stand where only a number can: there may be none, or several")
+	_, err = New(Config{Words: []string{"x", "{gpv}"}, Caps: caps, Names: []string{"a"}})
+	require.EqualError(t, err, `no column is called "gpv": the columns are a; { gpv } is text`)
+
+	text := compiled(t, "{gpu}: {1}", Config{Caps: caps})
+	require.Equal(t, "{gpu}", text.OfSlot())
+	var tk task.Task
+	text.FillTag(&tk, Values{Records: [][]string{{"r {gpu}"}}})
+	require.Equal(t, "0: r {gpu}", tk.TagOn(1, "", []task.Units{{Name: "gpu", Held: []string{"0"}}}))
 }
 
 // TestMade checks that a temporary name is read as it is wherever {out} can stand, whatever
@@ -113,8 +163,8 @@ func TestMade(t *testing.T) {
 				require.Equal(t, strings.Contains(script, "{out}"), tm.Holds(out), script)
 				tk := task.Task{ID: 7, Makes: &task.Making{Temp: temp}}
 				tm.Fill(&tk, Values{Records: [][]string{{name}}, Seq: 7})
-				require.NotContains(t, strings.Join(tk.ArgvOn(3, ""), "\n"), temp)
-				list = append(list, trial{tk.ExecOn(3, ""), wanted(c.want, tk.Makes.TempName(name)), script})
+				require.NotContains(t, strings.Join(tk.ArgvOn(3, "", nil), "\n"), temp)
+				list = append(list, trial{tk.ExecOn(3, "", nil), wanted(c.want, tk.Makes.TempName(name)), script})
 			}
 		}
 	}
@@ -143,8 +193,8 @@ func TestMadeInWords(t *testing.T) {
 		require.NoError(t, err)
 		tk := task.Task{Makes: &task.Making{Temp: temp}}
 		tm.Fill(&tk, Values{Records: c.records, Seq: 7})
-		require.Equal(t, c.shown, strings.Join(tk.ArgvOn(1, ""), " "))
-		require.Equal(t, strings.ReplaceAll(c.run, "T.", temp), strings.Join(tk.ExecOn(1, ""), " "))
+		require.Equal(t, c.shown, strings.Join(tk.ArgvOn(1, "", nil), " "))
+		require.Equal(t, strings.ReplaceAll(c.run, "T.", temp), strings.Join(tk.ExecOn(1, "", nil), " "))
 		require.False(t, tk.Varies())
 	}
 	_, err := New(Config{Words: []string{"sh", "-c", "{out}"}, Outs: []*Text{compiled(t, "{}", Config{})}})

@@ -140,6 +140,8 @@ func (c *compiler) places(f *syntax.File) ([]place, error) {
 			p.check = anything // crew makes it
 		case p.check == number && m.kind == host:
 			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
+		case p.check == number && m.kind == units:
+			return nil, fmt.Errorf("%s cannot stand where only a number can: there may be none, or several", m.text)
 		}
 	}
 	return places, nil
@@ -460,7 +462,7 @@ func (s *site) beside(leaf *syntax.Lit) place {
 		return p
 	}
 	switch m := s.mark.piece; {
-	case m.kind == seq, m.kind == host, m.kind == made, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(m.name)):
+	case m.kind == seq, m.kind == host, m.kind == units, m.kind == made, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(m.name)):
 		return place{text: true} // a parameter of the shell, such as ${1} or ${name}
 	}
 	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)

@@ -21,6 +21,7 @@ const (
 	seq          // {#}
 	worker       // {%}
 	host         // {host}
+	units        // {gpu}: the units of a Config.Caps
 	made         // {out}, {out2}
 	nested       // a script within the script
 )
@@ -30,8 +31,8 @@ type piece struct {
 	text string // as written
 	kind kind
 	form form
-	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
-	name string // field
+	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields; units: the most bytes
+	name string // field, units
 	made *Text  // made: the file
 
 	inner *script // nested: a script that another shell runs
@@ -50,10 +51,10 @@ func (p piece) ofData() bool { return p.ofRecord() || p.kind == made }
 func (p piece) ofEach() bool { return p.ofRecord() || p.kind == made && p.made.OfRecord() }
 
 // ofSlot reports whether p is known only when an attempt starts.
-func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host }
+func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host || p.kind == units }
 
 // anyText reports whether p may stand for more than digits, and for a value.
-func (p piece) anyText() bool { return p.ofData() || p.kind == host }
+func (p piece) anyText() bool { return p.ofData() || p.kind == host || p.kind == units }
 
 // scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
@@ -106,6 +107,12 @@ func brace(s string, cfg *Config) piece {
 	for i, out := range cfg.Outs {
 		if in == OutName(i) {
 			p.kind, p.made = made, out
+			return p
+		}
+	}
+	for _, c := range cfg.Caps {
+		if in == c.Name {
+			p.kind, p.name, p.n = units, in, len(strings.Join(c.Units, ","))
 			return p
 		}
 	}
@@ -173,20 +180,20 @@ type Values struct {
 	Records [][]string        // the columns of each record; several with Config.Batch
 	Fields  map[string]string // what {name} stands for if no column has that name
 	Seq     uint64            // {#}
-	Worker  int               // {%}, from 1; 0 leaves {%} in the text and marks it, as {host} always is
+	Worker  int               // {%}, from 1; 0 leaves {%} in the text and marks it, as {host} and {gpu} always are
 
 	// state of an expansion
 
-	marks []task.Mark // each {%} and {host} left in the text
+	marks []task.Mark // each {%}, {host} and {gpu} left in the text
 	nth   bool        // {N} stands for the Nth record
 	err   error       // why the command cannot be made
 }
 
-// Until a word is complete, a NUL and another byte in it stand for a slot's number or host,
-// for where a temporary name begins, or for the NUL of a value.
+// Until a word is complete, a NUL and another byte in it stand for a slot's number, for where
+// a {host}, {gpu} or temporary name begins, or for the NUL of a value.
 const (
 	slotMark = "\x00%"
-	hostMark = "\x00h"
+	textMark = "\x00m"
 	tempMark = "\x00t"
 	nulMark  = "\x000"
 )
@@ -194,7 +201,7 @@ const (
 // hideNUL returns a value as it stands in a word that is not complete.
 func hideNUL(s string) string { return strings.ReplaceAll(s, "\x00", nulMark) }
 
-// seal returns a complete word with {%} and {host} in it, and marks these.
+// seal returns a complete word with {%}, {host} and {gpu} in it, and marks these.
 func (v *Values) seal(word string, index int) string {
 	if strings.IndexByte(word, 0) < 0 {
 		return word
@@ -206,20 +213,17 @@ func (v *Values) seal(word string, index int) string {
 		if !found {
 			return b.String()
 		}
-		mark := ""
-		switch {
+		switch mark := (task.Mark{Word: index, Off: b.Len()}); {
 		case strings.HasPrefix(rest, slotMark[1:]):
-			mark = task.NumberMark
-		case strings.HasPrefix(rest, hostMark[1:]):
-			mark = task.HostMark
+			v.marks = append(v.marks, mark)
+			b.WriteString(task.NumberMark)
+		case strings.HasPrefix(rest, textMark[1:]):
+			v.marks = append(v.marks, mark)
 		case strings.HasPrefix(rest, tempMark[1:]):
-			v.marks = append(v.marks, task.Mark{Word: index, Off: b.Len(), Temp: true})
+			mark.Temp = true
+			v.marks = append(v.marks, mark)
 		default:
 			b.WriteByte(0)
-		}
-		if mark != "" {
-			v.marks = append(v.marks, task.Mark{Word: index, Off: b.Len()})
-			b.WriteString(mark)
 		}
 		word = rest[min(1, len(rest)):]
 	}
@@ -241,8 +245,11 @@ func (v *Values) countsRecords() bool {
 
 // room returns how long a placeholder can become that takes nothing from the record.
 func (p *piece) room() int {
-	if p.kind == host {
+	switch p.kind {
+	case host:
 		return task.MaxHost
+	case units:
+		return p.n
 	}
 	return len("18446744073709551615") // a task's or a slot's number
 }
@@ -290,8 +297,8 @@ func (p *piece) in(v *Values, rec []string) string {
 			return strconv.Itoa(v.Worker)
 		}
 		return slotMark
-	case host:
-		return hostMark
+	case host, units:
+		return textMark + p.text
 	case made:
 		return p.made.target(v, rec)
 	}

@@ -24,14 +24,15 @@ import (
 
 // Config describes a command template.
 type Config struct {
-	Words   []string // the command; if empty, each record is a shell command line
-	Shell   string   // shell and options that run scripts; "" means /bin/sh, used only where a shell is needed
-	Replace string   // placeholder for the record; "" means "{}"
-	Names   []string // names of the columns
-	Fields  bool     // {name} may name an entry of Values.Fields
-	Insert  Insert   // where the record goes
-	Batch   bool     // a command may take several records
-	Outs    []*Text  // files that the command makes, for each of which {out} or {out2} … stands
+	Words   []string   // the command; if empty, each record is a shell command line
+	Shell   string     // shell and options that run scripts; "" means /bin/sh, used only where a shell is needed
+	Replace string     // placeholder for the record; "" means "{}"
+	Names   []string   // names of the columns
+	Fields  bool       // {name} may name an entry of Values.Fields
+	Insert  Insert     // where the record goes
+	Batch   bool       // a command may take several records
+	Outs    []*Text    // files that the command makes, for each of which {out} or {out2} … stands
+	Caps    []task.Cap // limits, for whose units at an attempt their names in braces stand
 }
 
 // Insert says where a command has the record.
@@ -348,13 +349,13 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 func (t *Template) Argv(v Values) []string {
 	var tk task.Task
 	t.Fill(&tk, v)
-	return tk.ExecOn(0, "")
+	return tk.ExecOn(0, "", nil)
 }
 
 // Fill sets tk's command to the one for v, and its Err if v holds a value that cannot
 // stand where it belongs, or if the default shell would not understand it. It sets
-// tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and, if v has no worker,
-// each {%}.
+// tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and {gpu} and, if v has no
+// worker, each {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	v.nth = v.countsRecords()
 	t.fill(tk, &v)
@@ -461,9 +462,6 @@ func (t *Template) any(is func(piece) bool) bool {
 func (t *Template) Holds(out *Text) bool {
 	return t.any(func(p piece) bool { return p.kind == made && p.made == out })
 }
-
-// Fields returns the names of the entries of Values.Fields that the template uses.
-func (t *Template) Fields() []string { return fieldNames(t.any) }
 
 // Counts reports whether the template holds {N}, which stands for the Nth record
 // of several that have one column each.

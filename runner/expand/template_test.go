@@ -183,7 +183,7 @@ func checkGrowth(t testing.TB, tm *Template, records [][]string) {
 		shown, _ := shownBy(tm, v)
 		tk := task.Task{Makes: &task.Making{Temp: strings.Repeat("t", task.TempLen)}}
 		tm.Fill(&tk, v)
-		return occupied(tk.ExecOn(1, "")), len(strings.Join(shown, " "))
+		return occupied(tk.ExecOn(1, "", nil)), len(strings.Join(shown, " "))
 	}
 	for n := 3; n <= len(records); n++ {
 		most, words := tm.Growth(records[n-1])

@@ -11,7 +11,7 @@ import (
 // a tag. It is safe for concurrent use.
 type Text struct{ word word }
 
-// NewText compiles s. It uses only Replace, Names and Fields of cfg. Its errors are
+// NewText compiles s. It uses only Replace, Names, Fields and Caps of cfg. Its errors are
 // like those of New.
 func NewText(s string, cfg Config) (*Text, error) {
 	if err := cfg.check(s); err != nil {
@@ -66,7 +66,13 @@ func (t *Text) first(is func(piece) bool) string {
 func (t *Text) OfRecord() bool { return t.word.any(piece.ofRecord) }
 
 // Fields returns the names of the entries of Values.Fields that the text uses.
-func (t *Text) Fields() []string { return fieldNames(t.word.any) }
+func (t *Text) Fields() []string { return namesOf(field, t.word.any) }
+
+// Caps returns the names of those of Config.Caps that the text uses.
+func (t *Text) Caps() []string { return namesOf(units, t.word.any) }
+
+// Constant reports whether the text is the same for all tasks.
+func (t *Text) Constant() bool { return t.word.constant() }
 
 // Expand returns the text for one task. With several records, a placeholder
 // stands for its values in all of them, separated by spaces. But if each record
@@ -74,7 +80,7 @@ func (t *Text) Fields() []string { return fieldNames(t.word.any) }
 func (t *Text) Expand(v Values) string { return v.seal(t.expand(&v), task.InTag) }
 
 // FillTag sets tk's tag to the text for v. It appends a mark to tk.Marks for each
-// {host} and, if v has no worker, each {%}.
+// {host} and {gpu} and, if v has no worker, each {%}.
 func (t *Text) FillTag(tk *task.Task, v Values) {
 	tk.Tag = v.seal(t.expand(&v), task.InTag)
 	tk.Marks = append(tk.Marks, v.marks...)

@@ -52,11 +52,17 @@ func (w *word) any(is func(piece) bool) bool {
 		slices.ContainsFunc(w.parts, func(g part) bool { return g.value != nil && is(*g.value) })
 }
 
-// fieldNames returns the names of the entries of Values.Fields that placeholders use, given
-// what calls a function for each until that returns true.
-func fieldNames(any func(func(piece) bool) bool) (names []string) {
+// Fields returns the names of the entries of Values.Fields that the template uses.
+func (t *Template) Fields() []string { return namesOf(field, t.any) }
+
+// Caps returns the names of those of Config.Caps that the template uses.
+func (t *Template) Caps() []string { return namesOf(units, t.any) }
+
+// namesOf returns the names of the placeholders of a kind that are no columns, given what
+// calls a function for each placeholder until that returns true.
+func namesOf(k kind, any func(func(piece) bool) bool) (names []string) {
 	any(func(p piece) bool {
-		if p.kind == field && p.n == 0 && !slices.Contains(names, p.name) {
+		if p.kind == k && (k == units || p.n == 0) && !slices.Contains(names, p.name) {
 			names = append(names, p.name)
 		}
 		return false

@@ -174,7 +174,7 @@ func (t *Tasks) room(recs []Record) room {
 	tk := &task.Task{Records: columnsOf(recs)}
 	last := t.latest + uint64(max(1, t.cfg.Limits.Workers)) // of the queue
 	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: last})
-	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost)))
+	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits()))
 	left.word = min(left.word, maxArgument-longest(tk.Argv))
 	if t.cfg.Stdin {
 		left.chars -= len(t.stdin(recs))

@@ -17,21 +17,24 @@ import (
 
 // description is a JSON object that describes a task.
 type description struct {
-	Command []string      // words, or one string for a shell; nil if missing
-	Script  bool          // Command is a string
-	Args    []string      // never nil
-	Key     *string       // nil if missing
-	Cost    *string       // the number as written; nil if missing
+	Command []string // words, or one string for a shell; nil if missing
+	Script  bool     // Command is a string
+	Args    []string // never nil
+	Key     optional
+	Cost    optional      // the number as written
 	Env     []string      // "NAME=value", sorted
 	Dir     string        // "" if missing
 	Stdin   []byte        // nil if missing, but not if it is ""
 	Timeout time.Duration // 0 if missing, negative for no limit
 	ID      string        // "" if missing
 	After   []string      // ids; nil if missing
+	Terms   written
 }
 
 // known are the members of a description.
-var known = []string{"after", "args", "command", "cost", "dir", "env", "id", "key", "stdin", "timeout"}
+var known = []string{
+	"after", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
+}
 
 // describe reads a description. A member that is null counts as missing. On error the
 // description holds the ID alone, if that is right: later records may name it.
@@ -79,9 +82,15 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		d.Script = v[0] == '"'
 		d.Command, err = command(v)
 	case "key":
-		d.Key, err = some(scalar(v))
+		err = d.Key.set(scalar(v))
 	case "cost":
-		d.Cost, err = some(scalar(v))
+		err = d.Cost.set(scalar(v))
+	case "priority":
+		err = d.Terms[0].set(scalar(v))
+	case "weight":
+		err = d.Terms[1].set(scalar(v))
+	case "needs":
+		err = d.Terms[2].set(needs(v))
 	case "env":
 		d.Env, err = environment(v)
 	case "dir":
@@ -104,8 +113,6 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	}
 	return err
 }
-
-func some(s string, err error) (*string, error) { return &s, err }
 
 var (
 	errEmpty  = errors.New("is empty")
@@ -164,6 +171,15 @@ func ids(v json.RawMessage) (list []string, err error) {
 		return nil, errEmpty
 	}
 	return []string{s}, nil
+}
+
+// needs reads a list of needs, or an array of such lists.
+func needs(v json.RawMessage) (string, error) {
+	if v[0] != '[' {
+		return text(v)
+	}
+	list, err := scalars(v)
+	return strings.Join(list, ","), err
 }
 
 func command(v json.RawMessage) (words []string, err error) {
@@ -240,13 +256,14 @@ func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 	}
 	v := expand.Values{Records: tk.Records}
 	t.fill(tk, &v, rec.Object)
-	if d.Key != nil {
-		tk.Key = *d.Key
+	if d.Key.given {
+		tk.Key = d.Key.text
 	}
-	if d.Cost != nil {
-		tk.Cost, err = parseCost(*d.Cost)
+	if d.Cost.given {
+		tk.Cost, err = parseCost(d.Cost.text)
 		tk.Err = cmp.Or(tk.Err, err)
 	}
+	tk.Err = cmp.Or(tk.Err, t.asker.ask(tk, d.Terms))
 	switch {
 	case tk.Err != nil:
 		return tk

@@ -15,7 +15,6 @@ import (
 )
 
 func TestDescribe(t *testing.T) {
-	p := func(s string) *string { return &s }
 	for _, tc := range []struct {
 		in   string
 		want description
@@ -24,11 +23,14 @@ func TestDescribe(t *testing.T) {
 		{` { "args" : ["a b", 1.50, true, "é\u0000"] } `, description{Args: []string{"a b", "1.50", "true", "é\x00"}}},
 		{`{"command":"ls {}"}`, description{Command: []string{"ls {}"}, Script: true}},
 		{`{"command":["ls","-l",7]}`, description{Command: []string{"ls", "-l", "7"}}},
-		{`{"key":"k","cost":2.5}`, description{Key: p("k"), Cost: p("2.5")}},
-		{`{"key":7,"cost":"3"}`, description{Key: p("7"), Cost: p("3")}},
+		{`{"key":"k","cost":2.5}`, description{Key: some("k"), Cost: some("2.5")}},
+		{`{"key":7,"cost":"3"}`, description{Key: some("7"), Cost: some("3")}},
 		{`{"env":{"B":"2","A":"x=y"},"dir":"/tmp","stdin":"in\n"}`, description{Env: []string{"A=x=y", "B=2"}, Dir: "/tmp", Stdin: []byte("in\n")}},
 		{`{"stdin":""}`, description{Stdin: []byte{}}},
 		{`{"timeout":"1m30s"}`, description{Timeout: 90 * time.Second}},
+		{`{"priority":-5,"weight":"2","needs":"gpu,db:2"}`, description{Terms: written{some("-5"), some("2"), some("gpu,db:2")}}},
+		{`{"needs":["gpu","db:2,net"],"weight":null}`, description{Terms: written{2: some("gpu,db:2,net")}}},
+		{`{"needs":[]}`, description{Terms: written{2: some("")}}},
 		{`{"timeout":1.5}`, description{Timeout: 1500 * time.Millisecond}},
 		{`{"timeout":0}`, description{Timeout: -1}},
 		{`{"timeout":1e1}`, description{Timeout: 10 * time.Second}},
@@ -59,7 +61,11 @@ func TestDescribeErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"timout":1}`:               `"timout" is no member of a task: did you mean "timeout"?`,
 		`{"Command":"x"}`:            `"Command" is no member of a task: did you mean "command"?`,
-		`{"weight":null}`:            `"weight" is no member of a task: it has after, args, command, cost, dir, env, id, key, stdin, timeout`,
+		`{"colour":null}`:            `"colour" is no member of a task: it has after, args, command, cost, dir, env, id, key, needs, priority, stdin, timeout, weight`,
+		`{"weight":[1]}`:             `"weight" is not a string, a number, true or false`,
+		`{"priority":{}}`:            `"priority" is not a string, a number, true or false`,
+		`{"needs":1}`:                `"needs" is not a string`,
+		`{"needs":["gpu",{}]}`:       `"needs" [1] is not a string, a number, true or false`,
 		`{}`:                         `no command: neither the command line nor "command" nor "args" has one`,
 		`{"args":[""],"key":"k"}`:    `no command: neither the command line nor "command" nor "args" has one`,
 		`{"args":"a"}`:               `"args" is not an array`,
@@ -132,10 +138,10 @@ func TestTerms(t *testing.T) {
 			[]terms{{Name: "1"}, nil, {Name: "1.0"}}, []string{"", `"id" "1" is that of task 1, too`, ""}},
 		{"an id is not one of another case", []string{`{"id":"a"}`, `{"after":"A"}`, `{"after":"a "}`}, []terms{{Name: "a"}, nil, nil},
 			[]string{"", `"after": no record before has the id "A"`, `"after": no record before has the id "a "`}},
-		{"of records with another error", []string{`{"id":"a","dir":1}`, `{"id":"b","weigth":1,"after":["a"]}`, `{"id":"c","after":{}}`, `{"id":"a","dir":1}`,
+		{"of records with another error", []string{`{"id":"a","dir":1}`, `{"id":"b","colour":1,"after":["a"]}`, `{"id":"c","after":{}}`, `{"id":"a","dir":1}`,
 			`{"id":"","after":["a"]}`, `{"id":[],"after":"z"}`, `{"id":"d"`, `{"after":["c","b","a"]}`, `{"after":"d"}`},
 			[]terms{{Name: "a"}, {Name: "b"}, {Name: "c"}, nil, nil, nil, nil, {After: []uint64{1, 2, 3}}, nil},
-			[]string{`"dir" is not a string`, `"weigth" is no member of a task: it has after, args, command, cost, dir, env, id, key, stdin, timeout`,
+			[]string{`"dir" is not a string`, `"colour" is no member of a task: it has after, args, command, cost, dir, env, id, key, needs, priority, stdin, timeout, weight`,
 				`"after" is not an id and not an array of ids`, `"dir" is not a string`, `"id" is empty`, `"id" is not a string, a number, true or false`,
 				`not a JSON object: it has no end`, "", `"after": no record before has the id "d"`}},
 	} {

@@ -38,6 +38,7 @@ type Texts struct {
 	Tag     *expand.Text // nil means no tag
 	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
 	Files   Files
+	Terms
 }
 
 // Limits bound how many records go into one command. The zero Limits means one
@@ -70,6 +71,7 @@ type Tasks struct {
 	r      *Reader
 	cfg    TasksConfig
 	fields []string  // the members of a JSON object that the templates name
+	units  []string  // the caps that they name
 	worker task.Task // with cfg.Protocol: has the command
 
 	// state
@@ -82,15 +84,16 @@ type Tasks struct {
 	latest uint64      // number of the latest batch
 	spare  []oneRecord // not yet returned by allocate
 	names  Names       // with cfg.Objects: of the tasks
+	asker  asker
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
 // JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
-	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields()}
-	for _, text := range append(cfg.Files.texts(), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results) {
+	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields(), units: cfg.Template.Caps(), asker: asker{Terms: cfg.Terms}}
+	for _, text := range append(cfg.Files.texts(), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results, cfg.Priority, cfg.Weight, cfg.Needs) {
 		if text != nil {
-			t.fields = append(t.fields, text.Fields()...)
+			t.fields, t.units = append(t.fields, text.Fields()...), append(t.units, text.Caps()...)
 		}
 	}
 	if cfg.Protocol != task.NoProtocol {
@@ -288,8 +291,11 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	v.Seq = tk.ID
 	tk.Cost = 1
 	if obj != nil && tk.Err == nil {
-		var err error
-		if v.Fields, err = obj.fields(t.fields); err != nil {
+		err := t.ambiguous(obj)
+		if err == nil {
+			v.Fields, err = obj.fields(t.fields)
+		}
+		if err != nil {
 			tk.Err = t.r.at(err)
 		}
 	}
@@ -301,6 +307,9 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	}
 	if t.cfg.Cost != nil && tk.Err == nil {
 		tk.Cost, tk.Err = parseCost(t.cfg.Cost.Expand(*v))
+	}
+	if tk.Err == nil {
+		tk.Err = t.asker.ask(tk, t.asker.of(v))
 	}
 	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
 		tk.Makes, tk.Err = t.cfg.Files.of(tk, v)
@@ -374,7 +383,7 @@ func (t *Tasks) left(tk *task.Task, argv []string) room {
 
 // fits returns an error if the system would not accept the command.
 func (t *Tasks) fits(tk *task.Task) error {
-	argv := tk.ExecOn(0, "")
+	argv := tk.ExecOn(0, "", nil)
 	// For other records the hint would be wrong: there -0 helps.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL

@@ -92,11 +92,11 @@ func TestShellAndWorker(t *testing.T) {
 	for i, want := range []string{`a'\''b`, "c"} {
 		tk := list[i]
 		require.True(t, tk.Shell)
-		got := tk.ArgvOn(7, "")
+		got := tk.ArgvOn(7, "", nil)
 		require.Len(t, got, 3)
 		require.Contains(t, got[2], want)
 		require.Contains(t, got[2], ">7")
-		exec := tk.ExecOn(7, "")
+		exec := tk.ExecOn(7, "", nil)
 		require.Equal(t, []string{tk.Records[0][0], "7"}, exec[len(exec)-2:])
 	}
 }

@@ -57,8 +57,8 @@ func TestRecordsForWorkers(t *testing.T) {
 			var got []string
 			cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"worker {%}"}}), Protocol: protocol, Texts: Texts{Tag: textOf(t, "{%}")}}
 			for _, tk := range tasks(t, in, cfg) {
-				require.Equal(t, []string{"worker", "3"}, tk.ArgvOn(3, ""))
-				require.Equal(t, "3", tk.TagOn(3, ""))
+				require.Equal(t, []string{"worker", "3"}, tk.ArgvOn(3, "", nil))
+				require.Equal(t, "3", tk.TagOn(3, "", nil))
 				require.Equal(t, protocol, tk.Protocol)
 				text := string(tk.Stdin)
 				if tk.Err != nil {

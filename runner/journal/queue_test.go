@@ -85,7 +85,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 			Timeout: -time.Second, Asked: &task.Terms{After: []uint64{3}}, Records: [][]string{{"a", "\xff"}, {}}, Object: `{"a":1}`, Tag: "t{%}\xff",
 			Marks: []task.Mark{{Word: task.InTag, Off: 1}, {Word: 2, Off: 0}}},
 		{ID: 8, Err: errors.New("no such column"), Stdin: []byte("in\xff")},
-		{ID: 9, Argv: []string{"y"}, Bare: true, Env: env},
+		{ID: 9, Argv: []string{"y"}, Bare: true, Env: env, Asked: &task.Terms{Priority: -7, Weight: 3, Needs: []task.Need{{Name: "db", N: 2}, {Name: "gpu", N: 1}}}},
 		{ID: 10, Argv: []string{"y"}, Bare: true, Env: []string{}},
 	}
 	require.NoError(t, j.Accept(want[:2]))

@@ -23,7 +23,7 @@ const (
 func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 	f := task.Facts{
 		Task: a.Task.ID, Command: task.Bytes(a.Task.ShortCommandLine(a.Argv(), maxCommand)),
-		Attempt: a.Number, Worker: a.Slot.ID, Host: task.Bytes(a.Slot.Host), Start: now,
+		Attempt: a.Number, Worker: a.Slot.ID, Host: task.Bytes(a.Slot.Host), Units: a.Units, Start: now,
 	}
 	return f.Append(beginTask(b, evStarted, a.Task.Identity))
 }
@@ -153,7 +153,7 @@ func (r *record) facts(t *task.Task) (*task.Result, error) {
 		return nil, errDamagedRecord
 	}
 	res := r.Facts.Result(t)
-	res.Argv = t.ArgvOn(r.Worker, string(r.Host))
+	res.Argv = t.ArgvOn(r.Worker, string(r.Host), r.Units)
 	return res, nil
 }
 

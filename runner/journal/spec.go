@@ -30,6 +30,9 @@ type spec struct {
 	Rank     int64         `json:"rank,omitempty"`
 	Name     task.Bytes    `json:"name,omitempty"`
 	Note     task.Bytes    `json:"note,omitempty"`
+	Priority int           `json:"priority,omitempty"`
+	Weight   int           `json:"weight,omitempty"`
+	Needs    []task.Need   `json:"needs,omitempty"`
 	Records  []words       `json:"records,omitempty"`
 	Object   task.Bytes    `json:"object,omitempty"`
 	Tag      task.Bytes    `json:"tag,omitempty"`
@@ -72,6 +75,7 @@ func specOf(t *task.Task) *spec {
 	terms := t.Terms()
 	s := &spec{
 		After: terms.After, At: terms.At, Held: terms.Held, Rank: terms.Rank, Name: task.Bytes(terms.Name), Note: task.Bytes(terms.Note),
+		Priority: terms.Priority, Weight: terms.Weight, Needs: terms.Needs,
 		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
@@ -97,13 +101,19 @@ func specOf(t *task.Task) *spec {
 	return s
 }
 
+func (s *spec) terms() task.Terms {
+	return task.Terms{
+		After: s.After, At: s.At, Held: s.Held, Rank: s.Rank, Name: string(s.Name), Note: string(s.Note),
+		Priority: s.Priority, Weight: s.Weight, Needs: s.Needs,
+	}
+}
+
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout = string(s.Dir), string(s.Key), s.Cost, s.Timeout
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
-	terms := task.Terms{After: s.After, At: s.At, Held: s.Held, Rank: s.Rank, Name: string(s.Name), Note: string(s.Note)}
-	if len(s.After) > 0 || !s.At.IsZero() || s.Held || s.Rank != 0 || s.Name != "" || s.Note != "" {
+	if terms := s.terms(); !terms.IsZero() {
 		t.Asked = &terms
 	}
 	if s.Stdin != nil {

@@ -9,12 +9,6 @@ import (
 	"crew/runner/task"
 )
 
-// own are the variables that crew sets for each attempt. Inherited ones of these
-// names (crew inside crew) are dropped.
-var own = []string{
-	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "CREW_HOST", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
-}
-
 // environ is the environment that attempts start from. It does not change.
 type environ struct {
 	base []string
@@ -44,9 +38,9 @@ func (e *environ) from(env []string) []string {
 	return env
 }
 
-// others returns an environment without crew's own variables.
+// others returns an environment without crew's own variables (crew inside crew).
 func others(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(own, nameOf(kv)) })
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(task.Own[:], nameOf(kv)) })
 }
 
 // nameOf returns the name in NAME=value.
@@ -70,7 +64,7 @@ func pathIn(env []string) (path string, ok bool) {
 func (e *environ) of(a task.Attempt) []string {
 	o := a.Origin()
 	seq, worker := strconv.FormatUint(o.Task, 10), strconv.Itoa(o.Slot)
-	env := make([]string, 0, len(e.base)+len(own)+len(a.Task.Env))
+	env := make([]string, 0, len(e.base)+len(task.Own)+len(a.Task.Env)+len(o.Units))
 	switch {
 	case a.Task.Bare:
 		env = append(env, e.from(a.Task.Env)...)
@@ -87,6 +81,11 @@ func (e *environ) of(a task.Attempt) []string {
 	env = append(env, "CREW_WORKER="+worker, "CREW_HOST="+o.Host, e.pid, "PARALLEL_JOBSLOT="+worker)
 	if a.Task.Protocol != task.NoProtocol { // the process serves many attempts
 		return env
+	}
+	for _, u := range o.Units {
+		name := task.CapVariable(u.Name)
+		env = slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name })
+		env = append(env, name+"="+strings.Join(u.Held, ","))
 	}
 	return append(env, "CREW_SEQ="+seq, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key, "PARALLEL_SEQ="+seq)
 }

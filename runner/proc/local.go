@@ -195,7 +195,7 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 }
 
 func newResult(a task.Attempt) *task.Result {
-	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: a.Argv(), Start: time.Now()}
+	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: a.Argv(), Start: time.Now()}
 }
 
 func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {

@@ -181,10 +181,25 @@ func TestStdin(t *testing.T) {
 	require.Equal(t, "0\n", text(t, run(l, empty).Stdout))
 }
 
+// The variables of limits by name are those of the attempt, whatever stood there.
+func TestUnitsInTheEnvironment(t *testing.T) {
+	e := newEnviron([]string{"CREW_GPU=", "CREW_DB=outer", "CREW_NET="}, false)
+	for _, tk := range []*task.Task{{}, {Env: []string{"CREW_GPU=own"}}, {Bare: true, Env: []string{"CREW_GPU=", "CREW_NET="}}} {
+		a := task.Attempt{Task: tk, Units: []task.Units{{Name: "db", Held: []string{"5"}}, {Name: "Gpu", Held: []string{"0", "GPU-1f"}}}}
+		var got []string
+		for _, kv := range e.of(a) {
+			if name := nameOf(kv); name == "CREW_GPU" || name == "CREW_DB" || name == "CREW_NET" {
+				got = append(got, kv)
+			}
+		}
+		require.ElementsMatch(t, []string{"CREW_GPU=0,GPU-1f", "CREW_DB=5", "CREW_NET="}, got)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	far := &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away"}
+	far := &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away", Units: []task.Units{{Name: "db", Held: []string{"7"}}}}
 	for name, c := range map[string]struct {
 		inherited []string
 		pty       bool
@@ -194,7 +209,7 @@ func TestEnvironment(t *testing.T) {
 		"a task's variables replace inherited ones": {
 			inherited: []string{"PATH=/bin", "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "CREW_HOST=outer", "KEEP=1", "MINE=inherited"},
 			task:      task.Task{Env: []string{"MINE=own"}}, want: []string{"PATH=/bin", "KEEP=1", "MINE=own"}},
-		"a task of another machine's run": {inherited: []string{"KEEP=1"}, task: task.Task{Origin: far}, want: []string{"KEEP=1"}},
+		"a task of another machine's run": {inherited: []string{"KEEP=1"}, task: task.Task{Origin: far}, want: []string{"KEEP=1", "CREW_DB=7"}},
 		"a bare task inherits nothing": {
 			inherited: []string{"INHERITED=1"}, task: task.Task{Bare: true, Env: []string{"PATH=bin", "CREW_SEQ=outer", "BYTES=\xff", "empty"}},
 			want: []string{"PATH=bin", "BYTES=\xff", "empty"}},

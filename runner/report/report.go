@@ -20,7 +20,7 @@ const (
 // its command or number.
 func label(t *task.Task, r *task.Result) string {
 	if t.Tag != "" {
-		return t.TagOn(r.Worker, r.Host)
+		return t.TagOn(r.Worker, r.Host, r.Units)
 	}
 	if t.Block != nil {
 		return t.Block.Place()

@@ -47,7 +47,7 @@ func (v Verbose) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; {
 		case e.Kind == task.Started && !v.Announced:
-			text = v.append(text, task.Attempt{Task: e.Task, Number: e.Attempt, Slot: task.Slot{ID: e.Slot, Host: e.Host}})
+			text = v.append(text, task.Attempt{Task: e.Task, Number: e.Attempt, Slot: task.Slot{ID: e.Slot, Host: e.Host}, Units: e.Units})
 		case e.Kind == task.Finished && e.Task.Makes != nil && e.Attempt == 0 && e.Result.Outcome.Succeeded():
 			text = appendWhy(text, e.Task, e.Task.Makes.Targets[0].Path+" is up to date")
 		}
@@ -91,7 +91,7 @@ type DryRun struct {
 func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	argv, now := a.Argv(), time.Now()
 	return &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Argv: argv,
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: argv,
 		Outcome: task.OK, Start: now, End: now,
 		Stdout: spool.Text(d.runnable(a, argv) + "\n"),
 	}
@@ -113,7 +113,7 @@ func (d DryRun) runnable(a task.Attempt, argv []string) string {
 	t := a.Task
 	stdin := t.Stdin
 	if t.Protocol != task.NoProtocol {
-		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number, t.Makes)
+		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number, a.Units, t.Makes)
 	}
 	dir := cmp.Or(t.Dir, d.Dir)
 	again := t.Block != nil && t.Block.File != nil && t.Block.Name == t.Block.File.Name()

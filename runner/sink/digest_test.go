@@ -284,7 +284,7 @@ func TestTimesForPeople(t *testing.T) {
 		"0s": task.Span(0), "999ms": task.Span(999 * time.Millisecond), "5s": task.Span(5*time.Second + time.Millisecond),
 		"2m5s": task.Span(125 * time.Second), "59s": task.Brief(time.Minute - 1), "3m5s": task.Brief(185 * time.Second),
 		"1h59m": task.Brief(2*time.Hour - time.Second), "3d2h": task.Brief(74*time.Hour + 30*time.Minute),
-		"241/s": task.Rate(240.6), "2.5/s": task.Rate(2.54), "1.5/min": task.Rate(0.025),
+		"241/s": task.Speed(240.6), "2.5/s": task.Speed(2.54), "1.5/min": task.Speed(0.025),
 	} {
 		require.Equal(t, want, got)
 	}

@@ -44,7 +44,7 @@ func (t *Terminal) figures(n tally, now time.Time) []figure {
 		f = append(f, figure{", after " + task.Brief(passed), 3})
 	}
 	if speed := s.Rate(now); speed > 0 {
-		f = append(f, figure{", " + task.Rate(speed), 1})
+		f = append(f, figure{", " + task.Speed(speed), 1})
 	}
 	f = append(f, figure{t.rest(n, now), 6})
 	if t.blocking != nil {

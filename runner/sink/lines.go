@@ -28,7 +28,7 @@ const (
 // Each writer is for one goroutine. Both must be closed before the task is
 // Finished. Consume returns the errors of Write, too.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
-	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host), lost: new(bool)}
+	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host, a.Units), lost: new(bool)}
 	if s.cfg.Plan.Order {
 		w.held = s.openLines(a.Task.ID)
 		w.lost = &w.held.lost

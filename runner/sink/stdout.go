@@ -278,12 +278,12 @@ func captured(r *task.Result) int64 {
 	return n
 }
 
-// prefix returns what goes before each line of a task in a slot of a host.
-func (s *Stdout) prefix(t *task.Task, slot int, host string) string {
+// prefix returns what goes before each line of an attempt that holds units in a slot of a host.
+func (s *Stdout) prefix(t *task.Task, slot int, host string, units []task.Units) string {
 	if t == nil || !s.cfg.Plan.Tag {
 		return ""
 	}
-	return t.TagOn(slot, host) + "\t"
+	return t.TagOn(slot, host, units) + "\t"
 }
 
 // add gathers a small block of each stream.
@@ -365,7 +365,7 @@ func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, to int) e
 	if task.Length(o) == 0 {
 		return nil
 	}
-	tag, begin, end := s.prefix(t, r.Worker, r.Host), "", ""
+	tag, begin, end := s.prefix(t, r.Worker, r.Host, r.Units), "", ""
 	if s.cfg.Group != nil {
 		begin, end = s.cfg.Group(t, r, to == toStderr)
 	}

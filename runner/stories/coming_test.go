@@ -66,6 +66,7 @@ var place = map[string]string{
 	"nightly":     sh + "echo well\n",
 	"migrate":     sh + "echo migrated\nexit 4\n",
 	"sync":        sh + "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
+	"train":       sh + "echo trained $1\n",
 	"bin/convert": sh + "cp $1 $2\n",
 	"bin/curl":    sh + "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
 	"bin/lame":    sh + "cp $1 ${1%.wav}.mp3\n",
@@ -108,9 +109,10 @@ var comings = map[string]struct{ crew, theirs string }{
 		crew:   "checked a|checked b|checked c|status 3 on.a= on.b= on.c=",
 		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
 	},
-	"crew --jobserver -j4 make -s -C {} ::: lib app": {crew: "app|lib|"},
-	"test:; +ls t/*.t | crew sh":                     {crew: "ok 1|ok 2|"},
-	"crew -j4 lame ::: *.wav":                        {crew: "a.mp3=A| b.mp3=B|"},
+	"crew --jobserver -j4 make -s -C {} ::: lib app":                               {crew: "app|lib|"},
+	"test:; +ls t/*.t | crew sh":                                                   {crew: "ok 1|ok 2|"},
+	"crew -j4 lame ::: *.wav":                                                      {crew: "a.mp3=A| b.mp3=B|"},
+	"crew --cap gpu=2 --needs gpu 'CUDA_VISIBLE_DEVICES={gpu} ./train {}' ::: a b": {crew: "trained a|trained b|"},
 	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {
 		crew: "migrated|status 4 db.lock=", theirs: "migrated|status 4",
 	},

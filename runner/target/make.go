@@ -46,7 +46,7 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 		f.leave(w)
 		now := time.Now()
 		return &task.Result{
-			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Argv: a.Argv(),
+			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
 			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
 		}
 	}

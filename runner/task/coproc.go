@@ -31,16 +31,20 @@ func (p Protocol) Begin(b []byte, record uint64) []byte {
 	return b
 }
 
-// End appends what the worker reads behind it, of an attempt that makes m or, if that is nil,
-// no files.
-func (p Protocol) End(b []byte, attempt int, m *Making) []byte {
+// End appends what the worker reads behind it, of an attempt that holds units and makes m or,
+// if that is nil, no files.
+func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 	switch p {
 	case LineProtocol:
 		return append(b, '\n')
 	case NULProtocol:
 		return append(b, 0)
 	case JSONProtocol:
-		return append(m.appendOuts(AppendInt(b, "attempt", int64(attempt))), "}\n"...)
+		b = AppendInt(b, "attempt", int64(attempt))
+		if units != nil {
+			b = units.append(AppendName(b, "units"))
+		}
+		return append(m.appendOuts(b), "}\n"...)
 	}
 	return b
 }

@@ -10,7 +10,7 @@ type Kind uint8
 // Started, Finished, Released. A task that ends without an attempt has no Started.
 const (
 	Admitted  Kind = iota + 1 // Task
-	Started                   // Task, Slot, Host, Attempt, Retries
+	Started                   // Task, Slot, Host, Units, Attempt, Retries
 	Retried                   // Task, Result, Retries, Took: the attempt failed or was lost; another follows after Wait
 	Finished                  // Task, Result; Attempt and Took, or 0 if no attempt was running
 	Released                  // the results of tasks ID to Last may be shown now, in this order
@@ -33,7 +33,8 @@ type Event struct {
 	Result  *Result // closed once every sink has consumed the event
 	Dropped *Result // for Retried: an earlier attempt that Before omits from now on, or nil; closed likewise
 	Slot    int
-	Host    string // of the slot; empty for this machine
+	Host    string  // of the slot; empty for this machine
+	Units   []Units // that the attempt holds
 	Attempt int
 	// Retries is the number of the retry in this run, and 0 if the attempt is none but the
 	// first or replaces one that was lost or had not begun; for Retried, how many attempts of this run came before.

@@ -21,7 +21,8 @@ type Facts struct {
 	Error    Bytes     `json:"error,omitzero"`
 	Attempt  int       `json:"attempt,omitzero"`
 	Worker   int       `json:"worker,omitzero"`
-	Host     Bytes     `json:"host,omitzero"` // the other machine that it ran on
+	Host     Bytes     `json:"host,omitzero"`  // the other machine that it ran on
+	Units    Holding   `json:"units,omitzero"` // what it held of limits by name
 	PID      int       `json:"pid,omitzero"`
 	Start    time.Time `json:"start,omitzero"`
 	Duration Seconds   `json:"duration,omitzero"` // by now, if it runs
@@ -37,7 +38,7 @@ const maxError = 1000
 // Facts returns what is known of r, but for its command. Exit points into r.
 func (r *Result) Facts() Facts {
 	f := Facts{
-		Outcome: r.Outcome, Signal: r.Signal, Attempt: r.Attempt, Worker: r.Worker, Host: Bytes(r.Host), PID: r.PID,
+		Outcome: r.Outcome, Signal: r.Signal, Attempt: r.Attempt, Worker: r.Worker, Host: Bytes(r.Host), Units: r.Units, PID: r.PID,
 		Start: r.Start, Duration: Seconds(r.Duration()), User: Seconds(r.User), System: Seconds(r.System), MaxRSS: r.MaxRSS, Leaked: r.Leaked,
 	}
 	if r.Task != nil {
@@ -55,7 +56,7 @@ func (r *Result) Facts() Facts {
 // Result returns the result of t that has these facts.
 func (f *Facts) Result(t *Task) *Result {
 	r := &Result{
-		Task: t, Outcome: f.Outcome, Signal: f.Signal, Attempt: f.Attempt, Worker: f.Worker, Host: string(f.Host), PID: f.PID,
+		Task: t, Outcome: f.Outcome, Signal: f.Signal, Attempt: f.Attempt, Worker: f.Worker, Host: string(f.Host), Units: f.Units, PID: f.PID,
 		Start: f.Start, End: f.Start.Add(time.Duration(f.Duration)), User: time.Duration(f.User), System: time.Duration(f.System),
 		MaxRSS: f.MaxRSS, Leaked: f.Leaked,
 	}
@@ -100,6 +101,9 @@ func (f *Facts) Append(b []byte) []byte {
 	number("attempt", int64(f.Attempt))
 	number("worker", int64(f.Worker))
 	text("host", f.Host)
+	if f.Units != nil {
+		b = f.Units.append(AppendName(b, "units"))
+	}
 	number("pid", int64(f.PID))
 	if !f.Start.IsZero() {
 		b = AppendTime(b, "start", f.Start)

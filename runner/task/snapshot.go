@@ -77,6 +77,7 @@ type Running struct {
 	Task    *Task
 	Slot    int
 	Host    string // of the slot; empty for this machine
+	Units   []Units
 	Attempt int
 	Since   time.Time
 }
@@ -103,6 +104,10 @@ const (
 	ByCheck                    // the check whether what they make is up to date
 	ByHold                     // their release, by hand
 	ByTime                     // a time of the day
+	ByRate                     // --rate
+	ByKeyRate                  // --key-rate
+	ByNeeds                    // units of limits by name
+	ByPlaces                   // several places, or those that are kept for a task
 )
 
 // Blocking describes what tasks wait for.
@@ -111,15 +116,16 @@ type Blocking struct {
 	Tasks int       // how many wait, or for ByWorkers how many workers there are
 	Input bool      // nothing more is read because the read-ahead is full
 	None  bool      // for BySlots: there is no slot at all; for ByKey: there is none with the label that is the key
-	Key   string    // for ByKey and ByLimit, and for BySlots if all tasks have it
+	Key   string    // for ByKey, ByLimit and ByKeyRate, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
-	Limit int       // for ByLimit: how many tasks of the key may run at once
+	Limit int       // for ByLimit: how many tasks of the key may run at once; for ByPlaces: how many places
+	Needs string    // for ByNeeds: of the first task
 	Halt  string    // for ByPause: the value of --halt that paused the run, or ""
-	ID    uint64    // for ByOrder: the first unfinished task; for ByAfter: a task waited for; for ByKey: the first one, if it is known
-	Until time.Time // for ByRetry, ByDelay and ByTime: when the first task may start
+	ID    uint64    // for ByOrder: the first unfinished task; for ByPlaces: the one for which they are kept, or 0; for ByAfter: a task waited for; for ByKey: the first one, if it is known
+	Until time.Time // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
 }
 
-// Text describes b for people, without "crew: ". Only ByRetry and ByDelay use now.
+// Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
 func (b *Blocking) Text(now time.Time) string {
 	text := b.what(max(b.Until.Sub(now), 0).Round(time.Second))
 	if b.Input {
@@ -176,6 +182,16 @@ func (b *Blocking) awaited(left time.Duration) string {
 		return fmt.Sprintf("a retry, the next in %v", left)
 	case b.By == ByDelay:
 		return fmt.Sprintf("--delay or --jitter, the next in %v", left)
+	case b.By == ByRate:
+		return fmt.Sprintf("--rate, the next in %v", left)
+	case b.By == ByKeyRate:
+		return "--key-rate"
+	case b.By == ByNeeds:
+		return b.Needs
+	case b.By == ByPlaces && b.ID > 0:
+		return fmt.Sprintf("task %d, which takes %s", b.ID, Count(int64(b.Limit), "place"))
+	case b.By == ByPlaces:
+		return Count(int64(b.Limit), "place")
 	case b.By == ByTokens:
 		return "a token of the jobserver"
 	case b.By == ByCheck:

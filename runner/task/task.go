@@ -67,11 +67,11 @@ type Task struct {
 	Records [][]string // its records, each split into columns
 	Object  string     // the JSON object it came from, with --input json
 	Tag     string     // prefix of its output lines
-	Marks   []Mark     // each {%} and {host} in Tag and then in Argv and Exec; those of one word in order
+	Marks   []Mark     // each {%}, {host} and name of a Cap in Tag and then in Argv and Exec; those of one word in order
 	Err     error      // why it cannot be run at all; it finishes as StartFailed
 }
 
-// Terms say when a task may start, and what its user calls it.
+// Terms say when a task may start, what it takes to run, and what its user calls it.
 type Terms struct {
 	After []uint64  // tasks that must have succeeded first
 	At    time.Time // not before this time, by the machine's clock; zero for any time
@@ -79,6 +79,16 @@ type Terms struct {
 	Rank  int64     // tasks of a lower rank start first; 0 unless somebody moved the task
 	Name  string    // by which later tasks can come after it; "" for none
 	Note  string    // what its user says of it; "" for nothing
+
+	Priority int    // tasks of a higher priority start first; 0 unless given
+	Weight   int    // how many places it takes, at most those there are; less than 1 counts as 1
+	Needs    []Need // what it takes of the limits by name; in order of name, each name once
+}
+
+// IsZero reports whether the terms say nothing.
+func (t *Terms) IsZero() bool {
+	return len(t.After) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" &&
+		t.Priority == 0 && t.Weight <= 1 && len(t.Needs) == 0
 }
 
 // Terms returns the task's terms, which are zero if it has none.
@@ -97,7 +107,8 @@ type Attempts struct {
 
 // Mark is a position in a task's command or tag where something stands that is known only
 // when an attempt starts: there is a {%} or {host}, for the number and the host of the slot,
-// or the base name of a file that the task makes, which gets a temporary name.
+// the name of a Cap in braces, for the units that it holds, or the base name of a file that
+// the task makes, which gets a temporary name.
 type Mark struct {
 	Word int  // index in Argv, InTag, or InExec less the index in Exec
 	Off  int  // in bytes
@@ -123,8 +134,9 @@ func (t *Task) Again(id uint64, last int) *Task {
 	again := *t
 	again.ID, again.Attempts = id, last
 	again.Done, again.Known, again.Asked, again.Failures = nil, nil, nil, 0
-	if note := t.Terms().Note; note != "" {
-		again.Asked = &Terms{Note: note}
+	was := t.Terms()
+	if terms := (Terms{Note: was.Note, Priority: was.Priority, Weight: was.Weight, Needs: was.Needs}); !terms.IsZero() {
+		again.Asked = &terms
 	}
 	if t.Makes != nil {
 		makes := *t.Makes
@@ -134,7 +146,7 @@ func (t *Task) Again(id uint64, last int) *Task {
 	return &again
 }
 
-// fill fills the slot's number and host, and temp, into text at the marks of the given word.
+// fill fills what an attempt tells of itself, and temp, into text at the marks of the given word.
 func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 	var b []byte
 	from := 0
@@ -143,45 +155,50 @@ func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 			continue
 		}
 		b = append(b, text[from:m.Off]...)
-		switch from = m.Off; {
-		case m.Temp:
+		if from = m.Off; m.Temp {
 			b = append(b, temp...)
-		case strings.HasPrefix(text[m.Off:], HostMark):
-			b = append(b, o.Host...)
-			from += len(HostMark)
-		default:
+			continue
+		}
+		mark := text[from : from+strings.IndexByte(text[from:], '}')+1]
+		switch from += len(mark); mark {
+		case NumberMark:
 			b = strconv.AppendInt(b, int64(o.Slot), 10)
-			from += len(NumberMark)
+		case HostMark:
+			b = append(b, o.Host...)
+		default:
+			b = append(b, UnitsOf(mark[1:len(mark)-1], o.Units)...)
 		}
 	}
-	if b == nil {
+	if b == nil && from == 0 {
 		return text
 	}
 	return string(append(b, text[from:]...))
 }
 
-// ArgvOn returns the task's command, as it is shown, in a slot of a host, which is empty
-// for this machine. The caller must not change it.
-func (t *Task) ArgvOn(slot int, host string) []string { return t.wordsOn(t.Argv, 0, 1, slot, host, "") }
+// ArgvOn returns the task's command, as it is shown, of an attempt that holds units in a slot
+// of a host, which is empty for this machine. The caller must not change it.
+func (t *Task) ArgvOn(slot int, host string, units []Units) []string {
+	return t.wordsOn(t.Argv, 0, 1, Origin{Slot: slot, Host: host, Units: units}, "")
+}
 
 // ExecOn is ArgvOn for the command to run, with the temporary names of what it makes.
-func (t *Task) ExecOn(slot int, host string) []string {
-	temp := ""
+func (t *Task) ExecOn(slot int, host string, units []Units) []string {
+	at, temp := Origin{Slot: slot, Host: host, Units: units}, ""
 	if t.Makes != nil {
 		temp = t.Makes.Temp
 	}
 	if t.Exec == nil {
-		return t.wordsOn(t.Argv, 0, 1, slot, host, temp)
+		return t.wordsOn(t.Argv, 0, 1, at, temp)
 	}
-	return t.wordsOn(t.Exec, InExec, -1, slot, host, temp)
+	return t.wordsOn(t.Exec, InExec, -1, at, temp)
 }
 
 // wordsOn fills in words. The Word of the marks is first in the first one, and goes on in steps.
-func (t *Task) wordsOn(words []string, first, step, slot int, host, temp string) []string {
-	if len(t.Marks) == 0 || slot == 0 {
+func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string) []string {
+	if len(t.Marks) == 0 || at.Slot == 0 {
 		return words
 	}
-	o := t.origin(0, slot, host)
+	o := t.origin(at)
 	filled := make([]string, len(words))
 	for i, w := range words {
 		filled[i] = t.fill(w, first+step*i, &o, temp)
@@ -202,13 +219,13 @@ func (t *Task) Varies() bool {
 	return slices.ContainsFunc(t.Marks, func(m Mark) bool { return m.Word != InTag && !m.Temp })
 }
 
-// TagOn returns the prefix of the task's lines in a slot of a host, which is empty for
-// this machine.
-func (t *Task) TagOn(slot int, host string) string {
+// TagOn returns the prefix of the lines of an attempt that holds units in a slot of a host,
+// which is empty for this machine.
+func (t *Task) TagOn(slot int, host string, units []Units) string {
 	if len(t.Marks) == 0 {
 		return t.Tag
 	}
-	o := t.origin(0, slot, host)
+	o := t.origin(Origin{Slot: slot, Host: host, Units: units})
 	return t.fill(t.Tag, InTag, &o, "")
 }
 
@@ -233,7 +250,7 @@ func (t *Task) Size() int {
 		}
 	}
 	if a := t.Asked; a != nil {
-		n += fixed/4 + 8*len(a.After) + len(a.Name) + len(a.Note)
+		n += fixed/4 + 8*len(a.After) + len(a.Name) + len(a.Note) + 3*word/2*len(a.Needs)
 	}
 	for _, r := range t.Records {
 		n += word * (len(r) + 1)
@@ -255,17 +272,18 @@ func (t *Task) InputSize() int64 {
 // Origin holds what a task's command and environment tell of an attempt. If a task
 // carries out the attempt of a run on another machine, it is that one's.
 type Origin struct {
-	Task   uint64 // {#} and CREW_SEQ
-	Number int    // CREW_ATTEMPT
-	Slot   int    // {%} and CREW_WORKER; 0 for the one where it runs
-	Host   string // {host} and CREW_HOST
+	Task   uint64  // {#} and CREW_SEQ
+	Number int     // CREW_ATTEMPT
+	Slot   int     // {%} and CREW_WORKER; 0 for the one where it runs
+	Host   string  // {host} and CREW_HOST
+	Units  []Units // by name, as {gpu} and CREW_GPU
 }
 
-// origin returns what attempt number n of the task in a slot tells of. The host, which
-// another machine may have named, holds only what is text to every shell.
-func (t *Task) origin(n, slot int, host string) Origin {
-	o := Origin{t.ID, n, slot, host}
+// origin returns what an attempt tells of itself if, but for the task's Origin, that is o. The
+// host, which another machine may have named, holds only what is text to every shell.
+func (t *Task) origin(o Origin) Origin {
 	if t.Origin != nil {
+		slot := o.Slot
 		o = *t.Origin
 		o.Slot = cmp.Or(o.Slot, slot)
 	}
@@ -285,9 +303,8 @@ var thisHost = sync.OnceValue(func() string {
 // MaxHost is the length of the longest name of a host (RFC 1035, section 2.3.4).
 const MaxHost = 253
 
-// HostName returns s as the name of a host: of letters, digits, dots, hyphens and
-// underscores, of which it replaces other bytes, and not a hyphen first. It is at most
-// MaxHost bytes long.
+// HostName returns s as the name of a host: Plain, with underscores for other bytes, and at
+// most MaxHost bytes long.
 func HostName(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	s = s[:min(len(s), MaxHost)]
@@ -298,6 +315,10 @@ func HostName(s string) string {
 	}
 	return s
 }
+
+// Plain reports whether s is only text to every shell, and no option: it consists of letters,
+// digits, dots, hyphens and underscores, and does not begin with a hyphen. It may be empty, and is at most MaxHost bytes long.
+func Plain(s string) bool { return s == HostName(s) }
 
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.
 type Slot struct {
@@ -312,16 +333,19 @@ type Attempt struct {
 	Task   *Task
 	Number int // from 1; CREW_ATTEMPT
 	Slot   Slot
+	Units  []Units // what it holds of the limits by name that its task needs, in order of name
 }
 
 // Argv returns the attempt's command as it is shown. The caller must not change it.
-func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host) }
+func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host, a.Units) }
 
 // Exec returns the attempt's command to run. The caller must not change it.
-func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host) }
+func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, a.Units) }
 
 // Origin returns what the attempt's command and environment tell of.
-func (a Attempt) Origin() Origin { return a.Task.origin(a.Number, a.Slot.ID, a.Slot.Host) }
+func (a Attempt) Origin() Origin {
+	return a.Task.origin(Origin{a.Task.ID, a.Number, a.Slot.ID, a.Slot.Host, a.Units})
+}
 
 // ErrTimeout is the cause with which an attempt's context ends at its timeout.
 var ErrTimeout = errors.New("timed out")
@@ -370,13 +394,14 @@ type Result struct {
 	Attempt int
 	Worker  int      // ID of the slot; 0 if it never ran
 	Host    string   // the other machine that it ran on; empty for this one
+	Units   []Units  // what the attempt held of limits by name
 	PID     int      // 0 if no process was started
 	Argv    []string // the command as it was run
 
-	Outcome Outcome
-	Code    int   // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
-	Signal  int   // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
-	Err     error // the reason if StartFailed, and if Cancelled or Timeout where there is another
+	Code    int     // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
+	Signal  int     // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
+	Err     error   // the reason if StartFailed, and if Cancelled or Timeout where there is another
+	Outcome Outcome // here it takes no memory of its own
 
 	// BadCommand means, with StartFailed, that the command cannot be executed
 	// whatever its arguments.

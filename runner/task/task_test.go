@@ -32,13 +32,13 @@ func TestAnAttemptIsData(t *testing.T) {
 	require.NoError(t, json.Unmarshal(wire, &got))
 	require.Equal(t, a, got)
 	require.Equal(t, []string{"x", "12", "12{%} 12web1"}, got.Argv())
-	require.Equal(t, "12: {%}web2", got.Task.TagOn(12, "web2"))
+	require.Equal(t, "12: {%}web2", got.Task.TagOn(12, "web2", nil))
 	require.True(t, got.Task.Varies())
-	require.Equal(t, a.Task.Argv, a.Task.ArgvOn(0, "web1"), "without a slot it stays as it is")
-	require.Equal(t, Origin{7, 2, 12, "web1"}, got.Origin())
-	got.Task.Origin = &Origin{70, 20, 120, "far"}
+	require.Equal(t, a.Task.Argv, a.Task.ArgvOn(0, "web1", nil), "without a slot it stays as it is")
+	require.Equal(t, Origin{7, 2, 12, "web1", nil}, got.Origin())
+	got.Task.Origin = &Origin{70, 20, 120, "far", nil}
 	require.Equal(t, []string{"x", "120", "120{%} 120far"}, got.Argv())
-	require.Equal(t, "120: {%}far", got.Task.TagOn(12, "web2"))
+	require.Equal(t, "120: {%}far", got.Task.TagOn(12, "web2", nil))
 	require.Equal(t, *got.Task.Origin, got.Origin())
 	got.Task.Marks = got.Task.Marks[:2]
 	require.False(t, got.Task.Varies())
@@ -52,6 +52,7 @@ func TestSizeFollowsWhatATaskHolds(t *testing.T) {
 		{Records: make([][]string, 1<<16)}, {Block: &Block{Text: make([]byte, 10, 1<<20)}},
 		{Makes: &Making{Targets: []Target{{Path: strings.Repeat("x", 1<<20-256)}}}},
 		{Asked: &Terms{After: make([]uint64, 1<<17-16)}}, {Asked: &Terms{Name: strings.Repeat("x", 1<<19), Note: strings.Repeat("x", 1<<19-128)}},
+		{Asked: &Terms{Needs: make([]Need, 1<<20/24-4)}},
 	} {
 		require.InDelta(t, 1<<20, large.Size()-small.Size(), 100)
 	}
@@ -98,6 +99,7 @@ func TestFactsAreJSON(t *testing.T) {
 			`"outcome":"ok","exit":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
 				`"duration":1,"user":0.000000001,"maxrss":4,"leaked":true`},
 		{Result{Task: &Task{ID: 7, Key: "k\xff"}, Outcome: Lost, Host: "web1"}, `"task":7,"key":{"base64":"a/8="},"outcome":"lost","host":"web1"`},
+		{Result{Outcome: Cancelled, Units: []Units{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}}, `"outcome":"cancelled","units":{"db":["0","1"],"gpu":["a"]}`},
 		{Result{Outcome: Signal, Signal: 9, Code: 1}, `"outcome":"signal","signal":9`},
 		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no <é>")}, `"outcome":"start-failed","exit":127,"error":"no <é>"`},
 	} {

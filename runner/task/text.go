@@ -248,8 +248,8 @@ func Brief(d time.Duration) string {
 // Moment returns a time for people, in the local time zone.
 func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// Rate returns how often a second something happens, or a minute if that is rare.
-func Rate(perSecond float64) string {
+// Speed returns how often a second something happens, or a minute if that is rare.
+func Speed(perSecond float64) string {
 	switch {
 	case perSecond >= 10:
 		return strconv.FormatFloat(perSecond, 'f', 0, 64) + "/s"

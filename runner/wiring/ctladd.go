@@ -62,7 +62,8 @@ func (c *ctl) add() error {
 	}
 	a := &adder{
 		ctl: c, run: h, all: control.Addition{
-			Key: c.Key, After: c.After, At: c.At, Timeout: task.Seconds(c.Timeout), Note: task.Bytes(c.Note), Block: c.Block,
+			Key: c.Key, After: c.After, At: c.At, Timeout: task.Seconds(c.Timeout), Note: task.Bytes(c.Note),
+			Priority: c.Priority, Block: c.Block,
 		},
 		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
 	}

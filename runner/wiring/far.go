@@ -118,6 +118,7 @@ type Template struct {
 	Protocol task.Protocol // of persistent workers, whose command Words is
 
 	Names []string // of columns
+	Caps  []string // names of limits
 }
 
 // Options returns the options that the command has beside its words, as a shell reads
@@ -164,10 +165,10 @@ type Work struct {
 // Takes says which tasks a worker takes.
 type Takes struct {
 	Labels   []string
-	Commands bool                                     // signed ones, beside or instead of values for Template
-	Trust    []string                                 // files of the keys that may sign commands
-	Template Template                                 // without Words, it has none
-	Make     func(t *task.Task, names []string) error // expands the template with the task's Records and Object
+	Commands bool                                           // signed ones, beside or instead of values for Template
+	Trust    []string                                       // files of the keys that may sign commands
+	Template Template                                       // without Words, it has none
+	Make     func(t *task.Task, names, caps []string) error // expands the template with the task's Records and Object
 }
 
 // Worker takes tasks from the engine, runs them, and brings back their results.
@@ -222,7 +223,7 @@ func (w *wiring) submit() (Executor, error) {
 			URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
 		},
 		Load: Load{
-			Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: travelling(e.Env), PTY: o.Pool.PTY,
+			Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
 			Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 			Files: Files{
 				Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
@@ -242,9 +243,13 @@ func (w *wiring) submit() (Executor, error) {
 // commandTemplate returns the command as a worker compares it with its own.
 func (s *source) commandTemplate() Template {
 	c := s.opts.Command
+	var caps []string
+	for _, limit := range s.opts.Terms.Caps {
+		caps = append(caps, limit.Name)
+	}
 	return Template{
 		Words: s.opts.Words(), Protocol: s.opts.Protocol(), Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
-		Objects: s.opts.Input.JSON, Names: s.reader.Names(),
+		Objects: s.opts.Input.JSON, Names: s.reader.Names(), Caps: caps,
 	}
 }
 

@@ -137,6 +137,9 @@ func (f *feed) restore() error {
 					return err
 				}
 			}
+			if err := task.Lacks(f.source.opts.Terms.Caps, t.Terms().Needs); t.Err == nil && err != nil {
+				t.Err = err
+			}
 			waiting = append(waiting, t)
 		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
 			continue
@@ -326,9 +329,12 @@ func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err 
 
 // complete sets what an addition says of its tasks.
 func (f *feed) complete(t *task.Task, x *addition) {
-	if terms := t.Terms(); len(x.After) > 0 || !x.At.IsZero() || x.Note != "" {
+	if terms := t.Terms(); len(x.After) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
 		terms.After = slices.Concat(terms.After, x.After)
 		terms.At, terms.Note = x.At, string(x.Note)
+		if x.Priority != nil {
+			terms.Priority = *x.Priority
+		}
 		t.Asked = &terms
 	}
 	t.Timeout = cmp.Or(t.Timeout, time.Duration(x.Timeout))
@@ -347,7 +353,7 @@ func (f *feed) number() uint64 {
 
 // environment returns env, in the memory of an equal one if that is known.
 func (f *feed) environment(env []task.Bytes) []string {
-	list := convert[string](env)
+	list := withoutUnits(convert[string](env), f.source.opts.Terms.Caps)
 	key := strings.Join(list, "\x00")
 	if known, ok := f.known[key]; ok {
 		return known

@@ -60,7 +60,7 @@ func serve(t testing.TB, line string, work *fakeWork) *served {
 	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
 	require.NoError(t, err)
 	cfg := core.Config{
-		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.buffer, After: true},
+		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.buffer, Terms: true, Caps: o.Terms.Caps},
 		Retry: core.Retry{Jitter: func() float64 { return 0 }},
 		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.MaxQueued, Remember: true},
 	}
@@ -298,4 +298,58 @@ func TestFeedIsChanged(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"fifth", "edited", "third", "last", "held"}, ran)
 	require.Equal(t, "fifth", ran[0])
+}
+
+// TestFeedTerms: what tasks take, and their priority, is that of the templates unless they are added
+// with another; it outlasts the run, an edit, and a retry. A later crew serve refuses what it lacks.
+func TestFeedTerms(t *testing.T) {
+	dir := t.TempDir() + "/state"
+	const line = "-j1 --weight 2 --priority 3 --state "
+	gpu := []task.Need{{Name: "gpu", N: 1}}
+	work := &fakeWork{may: make(chan struct{})}
+	s := serve(t, line+dir+" --cap gpu:7 --cap db=2 --needs gpu", work)
+	_, err := s.add("first")
+	require.NoError(t, err)
+	low, env := -5, []task.Bytes{"A=1", "CREW_GPU=outer"}
+	for _, name := range []task.Bytes{"second", "third"} {
+		_, err = s.Add(&control.Addition{Command: []task.Bytes{name}, Priority: &low, Dir: "/tmp", Env: env}, func([]uint64) {})
+		require.NoError(t, err)
+	}
+	_, err = s.Add(&control.Addition{Command: []task.Bytes{"edited"}, Edits: 3}, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Do(task.Command{Op: task.Drain}).Err)
+	close(work.may)
+	<-s.end
+	require.Equal(t, &task.Terms{Priority: 3, Weight: 2, Needs: gpu}, work.ran[0].Asked)
+
+	work = &fakeWork{}
+	s = serve(t, line+dir+" --cap gpu=1 --needs gpu", work)
+	s.drain(t)
+	require.Len(t, work.ran, 2)
+	require.ElementsMatch(t, []string{"second", "edited"}, []string{work.ran[0].Argv[0], work.ran[1].Argv[0]})
+	for _, tk := range work.ran {
+		want := task.Terms{Priority: -5, Weight: 2, Needs: gpu}
+		require.Equal(t, want, tk.Terms(), tk.Argv[0])
+		require.Equal(t, []string{"A=1", "CREW_DB=", "CREW_GPU="}, tk.Env)
+		require.Equal(t, want, tk.Again(9, 1).Terms())
+	}
+}
+
+// TestFeedLacks: a task that an earlier crew serve has left cannot run without what it needs.
+func TestFeedLacks(t *testing.T) {
+	dir := t.TempDir() + "/state"
+	work := &fakeWork{may: make(chan struct{})}
+	s := serve(t, "-j1 --cap gpu=2 --needs gpu:2 --state "+dir, work)
+	for range 2 {
+		_, err := s.add("x")
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Do(task.Command{Op: task.Drain}).Err)
+	close(work.may)
+	<-s.end
+
+	work = &fakeWork{}
+	end := serve(t, "-j1 --cap gpu=1 --needs gpu --state "+dir, work).drain(t)
+	require.Empty(t, work.ran)
+	require.EqualValues(t, 1, end.Stats.ByOutcome[task.StartFailed])
 }

@@ -102,7 +102,7 @@ func (f *feed) edited(x *addition, was *task.Task) (*task.Task, error) {
 		return nil, errors.New("a task is one command, or one value")
 	case list[0].Err != nil:
 		return nil, list[0].Err
-	case list[0].Asked != nil:
+	case len(list[0].Terms().After) > 0 || list[0].Terms().Name != "":
 		return nil, errors.New("what a task comes after stays as it is: leave out id and after")
 	}
 	f.inherit(list[0], was)
@@ -136,7 +136,13 @@ func (f *feed) remake(was *task.Task) (*task.Task, error) {
 // inherit has a task that takes the place of another one keep what that was added with.
 func (f *feed) inherit(t, was *task.Task) {
 	t.Identity, t.Attempts, t.Known, t.Failures = was.Identity, was.Attempts, was.Known, was.Failures
-	t.Key, t.Asked = was.Key, was.Asked
+	own, terms := t.Terms(), was.Terms()
+	if terms.Weight, terms.Needs = own.Weight, own.Needs; f.source.opts.ObjectTasks() {
+		terms.Priority = cmp.Or(own.Priority, terms.Priority)
+	}
+	if t.Key, t.Asked = was.Key, nil; !terms.IsZero() {
+		t.Asked = &terms
+	}
 	t.Timeout = cmp.Or(t.Timeout, was.Timeout)
 	if was.Bare {
 		t.Dir, t.Env, t.Bare = was.Dir, was.Env, true

@@ -10,6 +10,7 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/jobserver"
+	"crew/runner/task"
 )
 
 // mostShared is how many places a jobserver can have: as many bytes fit a pipe.
@@ -62,7 +63,7 @@ func tokensOf(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.T
 
 // environ returns the environment that tasks inherit.
 func (w *wiring) environ() []string {
-	env := os.Environ()
+	env := withoutUnits(os.Environ(), w.opts.Terms.Caps)
 	if w.feed != nil {
 		env = without(env, notifySocket) // no task speaks for crew serve
 	}
@@ -70,6 +71,16 @@ func (w *wiring) environ() []string {
 		return env
 	}
 	return append(without(env, "MAKEFLAGS", "MFLAGS"), "MAKEFLAGS="+w.tokens.Makeflags())
+}
+
+// withoutUnits returns an environment, which it may change, in which the variables of limits by
+// name are empty, as they are for a task that needs nothing of them.
+func withoutUnits(env []string, caps []task.Cap) []string {
+	for _, c := range caps {
+		name := task.CapVariable(c.Name)
+		env = append(without(env, name), name+"=")
+	}
+	return env
 }
 
 // without removes variables from an environment, and returns it.

@@ -2,12 +2,15 @@ package wiring
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
 	"crew/runner/proc"
+	"crew/runner/task"
 )
 
 const (
@@ -80,6 +83,15 @@ func files(o *cli.Options, p pool) int64 {
 		n += 3 // stdin, and the eventfd that wakes its goroutine
 	}
 	return int64(n)
+}
+
+// mostEnviron returns the environment, with all units of limits by name.
+func mostEnviron(caps []task.Cap) []string {
+	env := os.Environ()
+	for _, c := range caps {
+		env = append(env, task.CapVariable(c.Name)+"="+strings.Join(c.Units, ","))
+	}
+	return env
 }
 
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a

@@ -16,7 +16,7 @@ type pool struct {
 	few    int // how many these are; 0 for the run's default
 }
 
-// With keys, keyedBuffer tasks are read ahead, and workerBuffer with persistent workers,
+// With keys or limits by name, keyedBuffer tasks are read ahead, and workerBuffer with persistent workers,
 // so that the reader is not woken for every few. With keys and with persistent workers,
 // what is read ahead takes no more than mostBufferBytes.
 const (
@@ -80,8 +80,8 @@ func (p *pool) readAhead(o *cli.Options) {
 	case o.Pipe.On: // a block for each worker, or many small ones
 		p.few = max(1, p.jobs)
 		p.bytes = p.few * int(max(o.Pipe.Block, cli.DefaultBlock))
-	case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0:
-		// Many tasks of one key must not keep those of other keys from being read.
+	case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0 || o.Terms.KeyRate.N > 0 || len(o.Terms.Caps) > 0:
+		// Many tasks of one key, or that need one thing, must not keep others from being read.
 		least, p.bytes = keyedBuffer, mostBufferBytes
 	case o.Coproc.Words != "":
 		least, p.bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records

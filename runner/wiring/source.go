@@ -93,7 +93,10 @@ func (s *source) compile() error {
 	c := s.opts.Command
 	cfg := expand.Config{
 		Words: s.opts.Words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
-		Insert: expand.AtEnd, Batch: c.Batches(),
+		Insert: expand.AtEnd, Batch: c.Batches(), Caps: s.opts.Terms.Caps,
+	}
+	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
+		return err
 	}
 	protocol := s.opts.Protocol()
 	switch {
@@ -127,7 +130,7 @@ func (s *source) compile() error {
 	}
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.ObjectTasks(),
-		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(os.Environ())},
+		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(mostEnviron(cfg.Caps))},
 		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
 	}
 	if c.Spread {
@@ -194,6 +197,9 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		{"key", o.Sched.Key, "the worker is chosen only after the key is known", &tc.Key, expand.NewText},
 		{"cost", o.Sched.Cost, "the worker is chosen only after the cost is known", &tc.Cost, expand.NewText},
 		{"results", o.Output.Results, "each attempt may have another worker", &tc.Results, expand.NewPath},
+		{"priority", o.Terms.Priority, "the worker is chosen only after the priority is known", &tc.Priority, expand.NewText},
+		{"weight", o.Terms.Weight, "the worker is chosen only after the weight is known", &tc.Weight, expand.NewText},
+		{"needs", o.Terms.Needs, "it is known only after the needs are", &tc.Needs, expand.NewText},
 		{"tag-string", tag, "", &tc.Tag, expand.NewText},
 	} {
 		if t.template == "" {
@@ -208,6 +214,13 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		}
 		*t.text = text
 	}
+	tc.Caps = o.Terms.Caps
+	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
+		tc.Even = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
+	}
+	if err := tc.Terms.Validate(); err != nil {
+		return misuse("--"+err.Error(), "")
+	}
 	if tc.Results != nil {
 		dir, _ := tc.Results.Dir()
 		s.results = cmp.Or(dir, ".")
@@ -217,6 +230,16 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		s.returns, err = s.compilePaths("return", o.Engine.Return, cfg)
 	}
 	return err
+}
+
+// checkNames refuses columns with the name of a limit: in braces it stands for the units.
+func checkNames(columns []string, caps []task.Cap) error {
+	for _, c := range caps {
+		if slices.Contains(columns, c.Name) {
+			return misuse("{"+c.Name+"} stands for the units of --cap "+c.Name+", and is a column, too", "give one of them another name")
+		}
+	}
+	return nil
 }
 
 // compileFiles compiles the templates of what tasks make, and has cfg know what {out}

@@ -279,7 +279,8 @@ func (w *wiring) config() (core.Config, error) {
 			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
 		},
 		Queue: core.Queue{
-			Policy: p, PerKey: o.Sched.PerKey, After: o.Do == cli.DoServe || o.ObjectTasks(), Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
+			Policy: p, PerKey: o.Sched.PerKey, Terms: o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != "", Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
+			Caps: o.Terms.Caps,
 		},
 		Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
@@ -306,6 +307,7 @@ func (w *wiring) config() (core.Config, error) {
 		cfg.Pool.Tokens = w.tokens
 	}
 	if !o.Show.DryRun {
+		cfg.Queue.Rate, cfg.Queue.KeyRate = o.Terms.Rate, o.Terms.KeyRate
 		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
 		cfg.Limit.Idle = o.Failure.Idle
 		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until

@@ -3,7 +3,6 @@ package wiring
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"crew/runner/cli"
@@ -38,10 +37,11 @@ type maker struct {
 // mostKnown is how many templates a maker keeps.
 const mostKnown = 64
 
-// fill sets the command of a task that has its records, of which names are the columns.
-func (m *maker) fill(t *task.Task, names []string) error {
+// fill sets the command of a task that has its records, of which names are the columns, in a
+// run with these limits.
+func (m *maker) fill(t *task.Task, names, caps []string) error {
 	several := len(t.Records) > 1
-	key := fmt.Sprint(several) + "\x00" + strings.Join(names, "\x00")
+	key := fmt.Sprintf("%v %q %q", several, names, caps)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	tasks := m.known[key]
@@ -49,6 +49,9 @@ func (m *maker) fill(t *task.Task, names []string) error {
 		o := *m.source.opts
 		if several {
 			o.Command.MaxArgs = len(t.Records)
+		}
+		for _, name := range caps {
+			o.Terms.Caps = append(o.Terms.Caps, task.Cap{Name: name})
 		}
 		s := &source{opts: &o, reader: input.Named(slices.Clone(names))}
 		if err := s.compile(); err != nil {

@@ -25,6 +25,10 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 		return misuse(o.Typed("worker")+" cannot hold "+p,
 			"a worker takes many records, and reads them from its standard input; {%} and {host} are known")
 	}
+	if len(text.Caps()) > 0 {
+		return misuse(o.Typed("worker")+" cannot hold {"+text.Caps()[0]+"}", "a worker takes many records, each with units of its own: "+
+			"with --worker-protocol json they come with the record")
+	}
 	return nil
 }
 

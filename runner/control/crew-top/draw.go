@@ -69,12 +69,12 @@ func (v *view) header(c *canvas) int {
 	if c.h >= tall {
 		before := "throughput "
 		if s.Rate > 0 {
-			before += task.Rate(s.Rate) + " "
+			before += task.Speed(s.Rate) + " "
 		}
 		highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
 		scale := ""
 		if highest > 0 {
-			scale = " max " + task.Rate(highest)
+			scale = " max " + task.Speed(highest)
 		}
 		c.text(1, y, c.w-2, before, c.dim)
 		c.graph(1+len(before), y, c.w-2-len(before)-len(scale), v.rates, highest)
@@ -107,7 +107,7 @@ func (v *view) progress(c *canvas, y int) {
 		parts = append(parts, fmt.Sprintf("%d/%d workers busy", v.running, len(s.Workers)))
 	}
 	if s.Rate > 0 && c.h < tall {
-		parts = append(parts, task.Rate(s.Rate))
+		parts = append(parts, task.Speed(s.Rate))
 	}
 	for len(strings.Join(parts, "  ")) > c.w-2 && len(parts) > 2 {
 		parts = parts[:len(parts)-1]

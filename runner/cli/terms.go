@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// addCap adds a limit by name, which no other one has, by the case of letters alone either.
+func addCap(to *[]task.Cap, value string) error {
+	c, err := parseCap(value)
+	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
+	if i := slices.IndexFunc(*to, same); err == nil && i >= 0 {
+		err = fmt.Errorf("there is --cap %s already, and both would be %s", (*to)[i].Name, task.CapVariable(c.Name))
+	}
+	*to = append(*to, c)
+	return err
+}
+
+// mostList is the length of the longest list of units, which has to fit a variable.
+const mostList = 64 << 10
+
+// parseCap parses NAME=N, or NAME and a list of units: NAME:UNIT,UNIT.
+func parseCap(s string) (c task.Cap, err error) {
+	name, count, counts := strings.Cut(s, "=")
+	list := ""
+	if i := strings.IndexByte(s, ':'); i >= 0 && i < len(name) {
+		name, list, counts = s[:i], s[i+1:], false
+	} else if !counts {
+		return c, errors.New("write NAME=N or NAME:UNIT,UNIT, such as gpu=3 or gpu:0,1,3")
+	}
+	if c.Name = name; !task.IsCapName(name) {
+		return c, errors.New("write a name of letters, digits and _ that begins with a letter, and that nothing else has as {name} or CREW_NAME")
+	}
+	if counts {
+		n, err := parseWhole(count, 1, task.MostUnits)
+		if err != nil {
+			return c, fmt.Errorf("%w units, maybe of a larger size", err)
+		}
+		for i := range n {
+			c.Units = append(c.Units, strconv.Itoa(i))
+		}
+		return c, nil
+	}
+	c.Units = strings.Split(list, ",")
+	for i, u := range c.Units {
+		switch {
+		case u == "" || !task.Plain(u):
+			return c, fmt.Errorf("write units of letters, digits, dots, hyphens and _, with commas between them: %s is none", task.Quote(task.Shorten(u, 40)))
+		case slices.Contains(c.Units[:i], u):
+			return c, fmt.Errorf("write each unit once: %s is there twice", u)
+		case len(c.Units) > task.MostUnits || len(list) > mostList:
+			return c, fmt.Errorf("write at most %d units, in %d bytes", task.MostUnits, mostList)
+		}
+	}
+	return c, nil
+}
+
+// mostRate is the largest number of starts that a rate can name.
+const mostRate = 1_000_000
+
+// parseRate parses N/PERIOD or N/PERIOD,burst=B.
+func parseRate(s string) (r task.Rate, err error) {
+	hint := errors.New("write a number of starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5")
+	s, burst, bursts := strings.Cut(s, ",burst=")
+	n, period, _ := strings.Cut(s, "/")
+	if len(period) == 1 && strings.Contains("smhd", period) {
+		period = "1" + period
+	}
+	if !bursts {
+		burst = "1"
+	}
+	var wrong [3]error
+	r.N, wrong[0] = parseWhole(n, 1, mostRate)
+	r.Period, wrong[1] = task.ParseDuration(period)
+	r.Burst, wrong[2] = parseWhole(burst, 1, mostRate)
+	if errors.Join(wrong[:]...) != nil || period == "" || r.Period == 0 {
+		return task.Rate{}, hint
+	}
+	return r, nil
+}

@@ -1,0 +1,119 @@
+package core
+
+import (
+	"slices"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// caps are the limits by name.
+type caps struct {
+	list   []task.Cap
+	free   [][]int          // of each the indexes of the units that no attempt holds, descending
+	index  []map[string]int // of each the index of a unit
+	claims map[wanted]*sched.Claim
+}
+
+// wanted is what a task claims. Tasks that need the same mostly share the list.
+type wanted struct {
+	weight int
+	needs  *task.Need // the first one
+}
+
+// mostClaims bounds the claims that are remembered, so that tasks share them.
+const mostClaims = 4096
+
+func newCaps(list []task.Cap) caps {
+	c := caps{list: list, free: make([][]int, len(list)), index: make([]map[string]int, len(list)), claims: map[wanted]*sched.Claim{}}
+	for i := range list {
+		c.index[i] = map[string]int{}
+		for u, name := range slices.Backward(list[i].Units) {
+			c.free[i] = append(c.free[i], u)
+			c.index[i][name] = u
+		}
+	}
+	return c
+}
+
+// limits returns what the dispatcher minds.
+func (c Config) limits() sched.Limits {
+	l := sched.Limits{
+		PerKey: c.Queue.PerKey, KeyRate: rateOf(c.Queue.KeyRate), Rate: rateOf(c.Queue.Rate), Delay: sched.Rate{Every: c.Pool.Delay},
+		Ages: c.Queue.Terms,
+	}
+	for _, limit := range c.Queue.Caps {
+		l.Caps = append(l.Caps, len(limit.Units))
+	}
+	return l
+}
+
+func rateOf(r task.Rate) sched.Rate {
+	if r.N == 0 {
+		return sched.Rate{}
+	}
+	return sched.NewRate(r.N, r.Period, r.Burst)
+}
+
+// find returns the index of a limit, which must exist.
+func (c *caps) find(name string) int {
+	return slices.IndexFunc(c.list, func(l task.Cap) bool { return l.Name == name })
+}
+
+// claim returns what a task claims, or nil for a place of a slot alone. The error is that it
+// needs what there is not.
+func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
+	if t.Asked == nil || t.Asked.Weight <= 1 && len(t.Asked.Needs) == 0 {
+		return nil, nil
+	}
+	w := wanted{weight: max(t.Asked.Weight, 1)}
+	if needs := t.Asked.Needs; len(needs) > 0 {
+		w.needs = &needs[0]
+	}
+	claim := c.claims[w]
+	if claim != nil {
+		return claim, nil
+	}
+	if err := task.Lacks(c.list, t.Asked.Needs); err != nil {
+		return nil, err
+	}
+	claim = &sched.Claim{Places: w.weight}
+	for _, n := range t.Asked.Needs {
+		claim.Units = append(claim.Units, sched.Units{Cap: c.find(n.Name), N: n.N})
+	}
+	if len(c.claims) >= mostClaims {
+		clear(c.claims)
+	}
+	c.claims[w] = claim
+	return claim, nil
+}
+
+// hold has an attempt hold the units that its task needs, those first that come first.
+func (c *caps) hold(e *entry) {
+	if e.item.Claim == nil {
+		return
+	}
+	for _, u := range e.item.Claim.Units {
+		limit, free := &c.list[u.Cap], &c.free[u.Cap]
+		held := make([]string, u.N)
+		for i := range held {
+			last := len(*free) - 1
+			held[i] = limit.Units[(*free)[last]]
+			*free = (*free)[:last]
+		}
+		e.units = append(e.units, task.Units{Name: limit.Name, Held: held})
+	}
+}
+
+// giveBack gives back the units that an attempt holds.
+func (c *caps) giveBack(e *entry) {
+	for _, u := range e.units {
+		i := c.find(u.Name)
+		for _, name := range u.Held {
+			unit := c.index[i][name]
+			at, _ := slices.BinarySearchFunc(c.free[i], unit, func(a, b int) int { return b - a })
+			c.free[i] = slices.Insert(c.free[i], at, unit)
+		}
+	}
+	e.units = nil
+}

@@ -1,0 +1,180 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crew/runner/expand"
+	"crew/runner/task"
+)
+
+// Terms are templates for what a task's Terms have a number or names for.
+type Terms struct {
+	Priority *expand.Text // nil means 0
+	Weight   *expand.Text // nil means 1
+	Needs    *expand.Text // nil means nothing
+	Caps     []task.Cap   // what tasks can need
+	Even     string       // why all tasks weigh the same; "" if they need not
+}
+
+// texts returns the templates; nil for one that is missing.
+func (c *Terms) texts() [3]*expand.Text { return [...]*expand.Text{c.Priority, c.Weight, c.Needs} }
+
+// Validate returns the error of every task if a template is the same for all. It begins with the
+// name of the template.
+func (c *Terms) Validate() error {
+	var w written
+	for i, text := range c.texts() {
+		if text != nil && text.Constant() {
+			w[i] = some(text.Expand(expand.Values{}))
+		}
+	}
+	_, err := (&asker{Terms: *c}).parse(task.Terms{}, w)
+	return err
+}
+
+// written is a priority, a weight and needs as somebody wrote them.
+type written [3]optional
+
+// optional is a text that may be missing.
+type optional struct {
+	text  string
+	given bool
+}
+
+func some(s string) optional { return optional{s, true} }
+
+// set sets the text unless there is an error, which it returns.
+func (o *optional) set(s string, err error) error {
+	*o = some(s)
+	return err
+}
+
+// asker makes terms of what is written. Tasks share what is the same.
+type asker struct {
+	Terms
+	needs map[string][]task.Need
+	last  *task.Terms // of a task without other terms; nil for none
+}
+
+// mostNeeds is how many texts an asker remembers.
+const mostNeeds = 1024
+
+// of returns what the templates are for a task.
+func (a *asker) of(v *expand.Values) (w written) {
+	for i, text := range a.texts() {
+		if text != nil {
+			w[i] = some(text.Expand(*v))
+		}
+	}
+	return w
+}
+
+// ask sets the terms that are written.
+func (a *asker) ask(tk *task.Task, w written) error {
+	if w == (written{}) {
+		return nil
+	}
+	terms, err := a.parse(tk.Terms(), w)
+	if err != nil {
+		return err
+	}
+	rest, last := terms, a.last
+	rest.Priority, rest.Weight, rest.Needs = 0, 0, nil
+	switch {
+	case terms.IsZero():
+		tk.Asked = nil
+	case !rest.IsZero():
+		tk.Asked = &terms
+	case last != nil && last.Priority == terms.Priority && last.Weight == terms.Weight && slices.Equal(last.Needs, terms.Needs):
+		tk.Asked = last
+	default:
+		tk.Asked, a.last = &terms, &terms
+	}
+	return nil
+}
+
+// parse returns terms with what is written.
+func (a *asker) parse(terms task.Terms, w written) (_ task.Terms, err error) {
+	if p := w[0]; p.given {
+		if terms.Priority, err = ParsePriority(p.text); err != nil {
+			return terms, fmt.Errorf("priority %q %w", p.text, err)
+		}
+	}
+	if p := w[1]; p.given {
+		if terms.Weight, err = parseWeight(p.text); err == nil && terms.Weight > 1 && a.Even != "" {
+			err = errors.New("is more than 1: " + a.Even)
+		}
+		if err != nil {
+			return terms, fmt.Errorf("weight %q %w", p.text, err)
+		}
+	}
+	if p := w[2]; p.given {
+		if terms.Needs, err = a.parseNeeds(p.text); err != nil {
+			return terms, fmt.Errorf("needs %q: %w", p.text, err)
+		}
+	}
+	return terms, nil
+}
+
+// ParsePriority parses a task's priority. Its error goes on from the text.
+func ParsePriority(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < -task.MaxPriority || n > task.MaxPriority {
+		return 0, fmt.Errorf("is no whole number from %d to %d", -task.MaxPriority, task.MaxPriority)
+	}
+	return n, nil
+}
+
+func parseWeight(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if errors.Is(err, strconv.ErrRange) && n > 0 {
+		return math.MaxInt, nil // more than all places are all
+	}
+	if err != nil || n < 1 {
+		return 0, errors.New("is no whole number from 1 up")
+	}
+	return n, nil
+}
+
+// parseNeeds returns what a task needs, in the memory of the same text if that is known.
+func (a *asker) parseNeeds(s string) ([]task.Need, error) {
+	if known, ok := a.needs[s]; ok {
+		return known, nil
+	}
+	needs, err := task.ParseNeeds(s)
+	if err == nil {
+		err = task.Lacks(a.Caps, needs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.needs == nil || len(a.needs) == mostNeeds {
+		a.needs = map[string][]task.Need{}
+	}
+	a.needs[strings.Clone(s)] = needs
+	return needs, nil
+}
+
+// ambiguous returns an error if a record has a member with the name of a cap for whose units
+// a template has a placeholder.
+func (t *Tasks) ambiguous(obj Object) error {
+	for _, name := range t.units {
+		if _, has := obj[name]; has {
+			return fmt.Errorf("the member %q has the name of --cap %[1]s, for whose units {%[1]s} stands: call one of them something else", name)
+		}
+	}
+	return nil
+}
+
+// longestUnits returns more units than any attempt holds.
+func (t *Tasks) longestUnits() (all []task.Units) {
+	for _, c := range t.cfg.Caps {
+		all = append(all, task.Units{Name: c.Name, Held: c.Units})
+	}
+	return all
+}

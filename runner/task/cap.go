@@ -1,0 +1,159 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Need is what a task takes of a limit by name, for as long as an attempt runs.
+type Need struct {
+	Name string
+	N    int // units, at least 1
+}
+
+// Cap is a limit by name: attempts that run at the same time hold different units of it.
+type Cap struct {
+	Name  string
+	Units []string // what stands for each unit, which is Plain; "0", "1" and so on for a count
+}
+
+// MostUnits is the number of units of the largest Cap. They take 49 kB in CREW_NAME, of the
+// 128 kB that Linux allows a variable.
+const MostUnits = 10_000
+
+// Units are the units of a limit by name that an attempt holds.
+type Units struct {
+	Name string
+	Held []string // as in Cap.Units
+}
+
+// Rate limits starts: any half-open interval as long as the period holds at most N+Burst-1 of
+// them. The zero Rate is no limit.
+type Rate struct {
+	N      int
+	Period time.Duration
+	Burst  int // at least 1
+}
+
+// MaxPriority is the highest priority of a task, and -MaxPriority the lowest.
+const MaxPriority = 1000
+
+// Own are the variables that crew sets for each attempt, beside those of limits by name.
+var Own = [...]string{
+	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "CREW_HOST", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
+}
+
+// CapVariable returns the name of the variable that tells of the units of a Cap.
+func CapVariable(name string) string { return "CREW_" + strings.ToUpper(name) }
+
+// IsCapName reports whether s can be the name of a Cap: it begins with a letter, goes on with
+// letters, digits and underscores, and means nothing else in braces or in the environment.
+func IsCapName(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < 'a' || c > 'z') && (i == 0 || s[i] != '_' && (s[i] < '0' || s[i] > '9')) {
+			return false
+		}
+	}
+	lower := strings.ToLower(s)
+	return s != "" && strings.TrimRight(lower, "0123456789") != "out" && lower != "opts" &&
+		!slices.Contains(Own[:], CapVariable(s))
+}
+
+// UnitsOf returns the units of a name, separated by commas; "" for none.
+func UnitsOf(name string, all []Units) string {
+	for _, u := range all {
+		if u.Name == name {
+			return strings.Join(u.Held, ",")
+		}
+	}
+	return ""
+}
+
+// ParseNeeds parses names separated by commas, each with a colon and a number of units or, for
+// one unit, without. The text may be empty. Its error says what is wrong, and goes on from
+// the text.
+func ParseNeeds(s string) (needs []Need, err error) {
+	if s == "" {
+		return nil, nil
+	}
+	for item := range strings.SplitSeq(s, ",") {
+		name, count, counts := strings.Cut(item, ":")
+		n := 1
+		if counts {
+			n, err = strconv.Atoi(count)
+		}
+		if err != nil || n < 1 || counts && strings.Trim(count, "0123456789") != "" || !IsCapName(name) {
+			return nil, fmt.Errorf("is no list of names such as gpu or db:2,net: %s", Quote(Shorten(item, 40)))
+		}
+		needs = append(needs, Need{name, n})
+	}
+	slices.SortFunc(needs, func(a, b Need) int { return strings.Compare(a.Name, b.Name) })
+	for i := range needs[1:] {
+		if needs[i].Name == needs[i+1].Name {
+			return nil, fmt.Errorf("has %s twice: write %[1]s:N for N units", needs[i].Name)
+		}
+	}
+	return needs, nil
+}
+
+// Lacks returns why no attempt can ever hold all needs at once, or nil.
+func Lacks(caps []Cap, needs []Need) error {
+	for _, n := range needs {
+		i := slices.IndexFunc(caps, func(c Cap) bool { return c.Name == n.Name })
+		if i < 0 {
+			return fmt.Errorf("no --cap is called %s: add --cap %[1]s=N", n.Name)
+		}
+		if all := len(caps[i].Units); n.N > all {
+			return fmt.Errorf("%s:%d is more than the %d of --cap %[1]s", n.Name, n.N, all)
+		}
+	}
+	return nil
+}
+
+// Holding is a list of units that is an object in JSON: the units by name.
+type Holding []Units
+
+// MarshalJSON implements json.Marshaler.
+func (h Holding) MarshalJSON() ([]byte, error) { return h.append(nil), nil }
+
+func (h Holding) append(b []byte) []byte {
+	b = append(b, '{')
+	for i, u := range h {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendColumns(append(AppendJSON(append(b, '"'), u.Name), `":`...), u.Held)
+	}
+	return append(b, '}')
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *Holding) UnmarshalJSON(text []byte) error {
+	var by map[string][]string
+	err := json.Unmarshal(text, &by)
+	*h = nil
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		*h = append(*h, Units{name, by[name]})
+	}
+	return err
+}
+
+// NeedsText returns needs as ParseNeeds takes them.
+func NeedsText(needs []Need) string {
+	var b []byte
+	for i, n := range needs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b = append(b, n.Name...); n.N > 1 {
+			b = strconv.AppendInt(append(b, ':'), int64(n.N), 10)
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,115 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNamesOfCaps(t *testing.T) {
+	for _, s := range []string{"gpu", "DB2", "a_b_", "outer", "hosts", "out_", "x"} {
+		require.True(t, IsCapName(s), s)
+	}
+	for _, s := range []string{
+		"", "2a", "_a", "a-b", "a b", "é", "a\n", "a.b", "seq", "Seq", "WORKER", "attempt", "key", "pid", "host", "opts", "out", "OUT", "out2",
+	} {
+		require.False(t, IsCapName(s), s)
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	for s, want := range map[string][]Need{
+		"": nil, "gpu": {{"gpu", 1}}, "net,db:2": {{"db", 2}, {"net", 1}}, "a:1,B:9999999": {{"B", 9999999}, {"a", 1}},
+	} {
+		got, err := ParseNeeds(s)
+		require.NoError(t, err, s)
+		require.Equal(t, want, got, s)
+	}
+	const none = "is no list of names such as gpu or db:2,net: "
+	for s, want := range map[string]string{
+		",": none + "''", "gpu,": none + "''", "gpu:": none + "gpu:", "gpu:0": none + "gpu:0", "gpu:-1": none + "gpu:-1", "gpu:+1": none + "gpu:+1",
+		"gpu:1.5": none + "gpu:1.5", "gpu:99999999999999999999": none + "gpu:99999999999999999999", " gpu": none + "' gpu'", "key": none + "key",
+		"gpu:1:2": none + "gpu:1:2", "gpu=2": none + "gpu=2", "gpu,db,gpu:2": "has gpu twice: write gpu:N for N units",
+	} {
+		_, err := ParseNeeds(s)
+		require.EqualError(t, err, want, s)
+	}
+
+	caps := []Cap{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}
+	for s, want := range map[string]string{
+		"": "", "gpu": "", "db:2,gpu": "", "db:3": "db:3 is more than the 2 of --cap db", "net,gpu": "no --cap is called net: add --cap net=N",
+	} {
+		needs, err := ParseNeeds(s)
+		require.NoError(t, err)
+		if err = Lacks(caps, needs); want == "" {
+			require.NoError(t, err, s)
+		} else {
+			require.EqualError(t, err, want, s)
+		}
+	}
+}
+
+// FuzzNeeds: what is read can be written and read again.
+func FuzzNeeds(f *testing.F) {
+	for _, s := range []string{"", "gpu", "db:2,net", "a:01", "a,a", "a:,b", "é"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		needs, err := ParseNeeds(s)
+		if err != nil {
+			require.Nil(t, needs)
+			return
+		}
+		var words []string
+		for _, n := range needs {
+			require.True(t, IsCapName(n.Name) && n.N > 0, "%q", s)
+			words = append(words, fmt.Sprintf("%s:%d", n.Name, n.N))
+		}
+		require.True(t, slices.IsSortedFunc(needs, func(a, b Need) int { return strings.Compare(a.Name, b.Name) }))
+		again, err := ParseNeeds(strings.Join(words, ","))
+		require.NoError(t, err)
+		require.Equal(t, needs, again)
+	})
+}
+
+func TestUnitsAreMembersOfAnObject(t *testing.T) {
+	for text, h := range map[string]Holding{
+		`{}`: nil, `{"db":["0","1"],"gpu":["a\"b"]}`: {{"db", []string{"0", "1"}}, {"gpu", []string{`a"b`}}}, `{"x":[]}`: {{"x", []string{}}},
+	} {
+		wrote, err := json.Marshal(h)
+		require.NoError(t, err)
+		require.JSONEq(t, text, string(wrote))
+		var read Holding
+		require.NoError(t, json.Unmarshal([]byte(text), &read))
+		require.Equal(t, h, read)
+	}
+}
+
+// A mark with the name of a limit is filled in with the units, and is nothing without.
+func TestUnitsFillMarks(t *testing.T) {
+	tk := &Task{Argv: []string{"x{gpu}{%}", "{gpu}{db}"}, Marks: []Mark{{Off: 1}, {Off: 6}, {Word: 1}, {Word: 1, Off: 5}}}
+	a := Attempt{Task: tk, Slot: Slot{ID: 7}, Units: []Units{{"gpu", []string{"0", "GPU-1f"}}}}
+	require.Equal(t, []string{"x0,GPU-1f7", "0,GPU-1f"}, a.Argv())
+	a.Units = nil
+	require.Equal(t, []string{"x7", ""}, a.Argv())
+	tk.Origin = &Origin{Slot: 9, Units: []Units{{"db", []string{"5"}}}}
+	require.Equal(t, []string{"x9", "5"}, a.Exec(), "the run that the attempt is of has them")
+	require.True(t, tk.Varies())
+}
+
+// A task that is run again has the terms that it was given, and not those of the first time.
+func TestAgainKeepsWhatATaskTakes(t *testing.T) {
+	needs := []Need{{"gpu", 1}}
+	for _, c := range []struct{ was, want *Terms }{
+		{nil, nil},
+		{&Terms{Rank: -3, After: []uint64{1}, Name: "n"}, nil},
+		{&Terms{Rank: -3, Held: true, Note: "n", Priority: -5, Weight: 2, Needs: needs}, &Terms{Note: "n", Priority: -5, Weight: 2, Needs: needs}},
+	} {
+		again := (&Task{ID: 1, Asked: c.was}).Again(9, 3)
+		require.Equal(t, c.want, again.Asked)
+	}
+}

@@ -1,0 +1,98 @@
+package sched
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAgesRandom(t *testing.T) {
+	type waiting struct {
+		rank   int64
+		passed int
+		came   int
+	}
+	for range 40 {
+		a := ages{slab: newIndexedSlab()}
+		m := map[uint64]*waiting{}
+		last, came := uint64(0), 0
+		for range 3000 {
+			id := anyOf(m)
+			switch op := rand.IntN(10); {
+			case op < 4:
+				last++
+				it := Item{ID: last, Rank: []int64{-3, -2, 0, 0, 0, 1, HandRank, -HandRank}[rand.IntN(8)]}
+				a.add(&it)
+				if it.Rank > -HandRank && it.Rank < HandRank {
+					m[last] = &waiting{rank: it.Rank, came: came}
+					came++
+				}
+			case op < 5:
+				a.remove(id)
+				delete(m, id)
+			case id != 0:
+				it := Item{ID: id, Rank: m[id].rank}
+				first := true
+				for _, w := range m {
+					first = first && (w.rank != it.Rank || w.came >= m[id].came)
+				}
+				delete(m, id)
+				raised := map[uint64]bool{}
+				for id, w := range m {
+					if w.rank < it.Rank || first && w.rank == it.Rank {
+						continue
+					}
+					if w.passed++; w.passed == step {
+						w.passed = 0
+						w.rank--
+						raised[id] = true
+					}
+				}
+				a.start(&it, func(it Item) {
+					require.True(t, raised[it.ID])
+					require.Equal(t, m[it.ID].rank, it.Rank)
+					m[it.ID].came = came
+					came++
+					delete(raised, it.ID)
+				})
+				require.Empty(t, raised)
+			}
+			require.Equal(t, len(m), a.n)
+		}
+	}
+}
+
+// However many items of a higher priority come, one of a lower one waits for 64 starts for each
+// step between them at most, and for those that are before it then.
+func TestAgesNoneWaitsForEver(t *testing.T) {
+	for _, name := range []string{"fifo", "longest-first", "least-busy", "round-robin"} {
+		p, _ := New(Config{Name: name})
+		d := NewDispatcher(p, Limits{Ages: true, Caps: []int{1}, Parked: func(uint64, bool) {}})
+		d.Join(Slot{ID: 1, Cap: 2})
+		gpu := &Claim{Units: []Units{{0, 1}}}
+		claim := func(id uint64) *Claim {
+			if id%2 == 0 {
+				return gpu
+			}
+			return nil
+		}
+		d.Push(Item{ID: 1, Rank: 3, Cost: 1})
+		d.Push(Item{ID: 2, Rank: 3, Cost: 1, Claim: gpu})
+		id, began := uint64(2), map[uint64]int{}
+		for n := range 2000 {
+			for d.Len()+d.parked.n < 10 {
+				id++
+				d.Push(Item{ID: id, Cost: 100, Claim: claim(id)})
+			}
+			it, slot, _ := d.Next(d.now)
+			require.NotZero(t, slot)
+			began[it.ID] = n
+			d.Done(slot, it, false)
+		}
+		require.Contains(t, began, uint64(1), name)
+		require.Contains(t, began, uint64(2), name)
+		require.LessOrEqual(t, began[1], 4*step+15, name)
+		require.LessOrEqual(t, began[2], 4*step+15, name)
+	}
+}

@@ -1,0 +1,328 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Claim is what an item takes beside a place of a slot. Items share it, and it does not change.
+type Claim struct {
+	Places int // on one host, at most as many as the host with the most has; less than 1 counts as 1
+	Units  []Units
+}
+
+// Units are some of the units of a limit.
+type Units struct{ Cap, N int } // the index in Limits.Caps, and how many: from 1 to all
+
+// patience is how many items may pass one that waits for what it claims, for each place there
+// is, before that is kept for it.
+const patience = 4
+
+// claims holds the items that wait for what they claim, and what is taken. An item takes all at
+// once, and waits without any of it. Those with the same claim form a line, whose first item
+// goes once there is enough for it. Meanwhile others pass: of those that take something that it
+// claims, 4 for each place that there is. From then on what it claims is kept for it, in case of
+// places only if no other item has waited so long and is before it in order of rank and of ID.
+type claims struct {
+	caps   []counter
+	lines  []*line          // none is empty
+	wide   *line            // for whose first item places are kept, on host
+	host   uint64           // the host with the most places
+	rooms  []room           // of hosts; valid in serve and place
+	extra  map[uint64][]int // by item: the slots of its other places
+	unused spares[line]
+	lists  [][]int // for reuse in extra
+}
+
+// counter counts the units of a limit.
+type counter struct {
+	all, taken int
+	keeper     *line // for whose first item they are kept
+}
+
+// line holds the items with one claim, in order of rank and of ID.
+type line struct {
+	claim  *Claim
+	list   list
+	passed int // how many have passed the first one
+}
+
+// inLine is the owner of the nodes of lines.
+const inLine = 1
+
+// room is what a host has.
+type room struct {
+	host      uint64
+	all, free int
+}
+
+func newClaims(caps []int) claims {
+	c := claims{extra: map[uint64][]int{}, caps: make([]counter, len(caps))}
+	for i, n := range caps {
+		c.caps[i].all = n
+	}
+	return c
+}
+
+// wide reports whether an item with this claim takes several places.
+func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
+
+// shares reports whether both claim units of one limit.
+func (c *Claim) shares(other *Claim) bool {
+	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
+		return slices.ContainsFunc(other.Units, func(o Units) bool { return o.Cap == u.Cap })
+	})
+}
+
+// line returns the line of a claim, or nil.
+func (c *claims) line(of *Claim) *line {
+	for _, l := range c.lines {
+		if l.claim == of {
+			return l
+		}
+	}
+	return nil
+}
+
+// enough reports whether the units that are claimed are free and not kept for others than l.
+func (c *claims) enough(of *Claim, l *line) bool {
+	return !slices.ContainsFunc(of.Units, func(u Units) bool {
+		n := &c.caps[u.Cap]
+		return n.taken+u.N > n.all || n.keeper != nil && n.keeper != l
+	})
+}
+
+// take adds by times what is claimed to what is taken.
+func (c *claims) take(of *Claim, by int) {
+	for _, u := range of.Units {
+		c.caps[u.Cap].taken += by * u.N
+	}
+}
+
+// grant reports whether an item has now taken what it claims. If not, it is parked in a line.
+func (d *Dispatcher) grant(it *Item) bool {
+	if it.Claim == nil {
+		return true
+	}
+	l := d.line(it.Claim)
+	if l == nil && !it.Claim.wide() && d.enough(it.Claim, nil) {
+		d.take(it.Claim, 1)
+		return true
+	}
+	d.waits(it.Key, 1)
+	if l == nil {
+		l = d.unused.take()
+		l.claim, l.passed = it.Claim, 0
+		d.lines = append(d.lines, l)
+	}
+	d.park(&l.list, it, inLine)
+	return false
+}
+
+// giveBack gives back all that an item has taken but for a place.
+func (d *Dispatcher) giveBack(it *Item) {
+	if it.Claim == nil {
+		return
+	}
+	d.take(it.Claim, -1)
+	slots := d.extra[it.ID]
+	if slots == nil {
+		return
+	}
+	for _, id := range slots {
+		d.release(id, *it, false)
+	}
+	delete(d.extra, it.ID)
+	d.lists = append(d.lists, slots[:0])
+}
+
+// serve queues the items again that are first in their lines and have enough, and takes that for
+// them. If the next one takes several places, and there are as many, it returns its line.
+func (d *Dispatcher) serve() *line {
+	if len(d.lines) == 0 {
+		return nil
+	}
+	d.measure()
+	d.keep()
+	for {
+		var best *line
+		for _, l := range d.lines {
+			if d.lacks(l) == ForSlot && (best == nil || d.before(l, best)) {
+				best = l
+			}
+		}
+		if best == nil || best.claim.wide() {
+			return best
+		}
+		d.take(best.claim, 1)
+		d.requeue(d.first(best), nil)
+	}
+}
+
+// before reports whether the first item of a comes before that of b.
+func (d *Dispatcher) before(a, b *line) bool {
+	x, y := d.parked.first(&a.list), d.parked.first(&b.list)
+	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID)) < 0
+}
+
+// lacks returns what the first item of a line waits for, or ForSlot if it need not.
+func (d *Dispatcher) lacks(l *line) Wait {
+	switch {
+	case !d.enough(l.claim, l):
+		return ForUnits
+	case l.claim.wide() && (d.wide != nil && d.wide != l || d.roomiest().free < d.width(l.claim)):
+		return ForPlaces
+	}
+	return ForSlot
+}
+
+// measure counts the places of each host.
+func (d *Dispatcher) measure() {
+	d.rooms = d.rooms[:0]
+	for i := range d.slots {
+		s := &d.slots[i]
+		if s.cap == 0 {
+			continue
+		}
+		at := slices.IndexFunc(d.rooms, func(r room) bool { return r.host == s.host })
+		if at < 0 {
+			at = len(d.rooms)
+			d.rooms = append(d.rooms, room{host: s.host})
+		}
+		d.rooms[at].all += s.cap
+		d.rooms[at].free += max(0, s.cap-s.held)
+	}
+}
+
+// roomiest returns the host with the most free places or, if some are kept, that with these.
+func (d *Dispatcher) roomiest() (most room) {
+	for _, r := range d.rooms {
+		if r.free > most.free && (d.wide == nil || r.host == d.host) {
+			most = r
+		}
+	}
+	return most
+}
+
+// width returns how many places an item takes.
+func (d *Dispatcher) width(c *Claim) int {
+	most := 1
+	for _, r := range d.rooms {
+		most = max(most, r.all)
+	}
+	return min(c.Places, most)
+}
+
+// keep notes for whom units and places are kept.
+func (d *Dispatcher) keep() {
+	var first *line // of those that have waited long enough
+	for i := range d.caps {
+		d.caps[i].keeper = nil
+	}
+	for _, l := range d.lines {
+		if l.passed < patience*d.all {
+			continue
+		}
+		for _, u := range l.claim.Units {
+			if n := &d.caps[u.Cap]; n.keeper == nil || d.before(l, n.keeper) {
+				n.keeper = l
+			}
+		}
+		if first == nil || d.before(l, first) {
+			first = l
+		}
+	}
+	last := d.wide
+	if d.wide = nil; first == nil || !first.claim.wide() {
+		return
+	}
+	if d.wide = first; last != first {
+		d.recant(first)
+	}
+	most := 0
+	for _, r := range d.rooms {
+		if r.all > most {
+			most, d.host = r.all, r.host
+		}
+	}
+}
+
+// recant parks the items again that a line has queued and that have what the first one of l
+// claims: while places are kept for that, they cannot start.
+func (d *Dispatcher) recant(l *line) {
+	for id, c := range d.called {
+		if it := c.item; c.gate == nil && l.claim.shares(it.Claim) {
+			delete(d.called, id)
+			d.Policy.Remove(id)
+			d.take(it.Claim, -1)
+			d.waits(it.Key, -1)
+			d.grant(&it)
+		}
+	}
+}
+
+// first takes the first item out of a line.
+func (d *Dispatcher) first(l *line) Item {
+	it := *d.parked.first(&l.list)
+	d.limits.Parked(it.ID, false)
+	d.cut(l, l.list.head)
+	return it
+}
+
+// cut takes an item out of a line.
+func (d *Dispatcher) cut(l *line, i int32) {
+	if i == l.list.head {
+		l.passed = 0
+	}
+	d.parked.cut(&l.list, i)
+	if l.list.n > 0 {
+		return
+	}
+	d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
+	for i := range d.caps {
+		if d.caps[i].keeper == l {
+			d.caps[i].keeper = nil
+		}
+	}
+	if d.wide == l {
+		d.wide = nil
+	}
+	l.claim = nil
+	d.unused.put(l)
+}
+
+// place gives the first item of a line places, the lowest that are free on one host. It returns
+// the lowest slot, or 0 if that may take none.
+func (d *Dispatcher) place(l *line) (it Item, slot int) {
+	host, left := d.roomiest().host, d.width(l.claim)
+	free := func(s *berth) bool { return s.host == host && s.held < s.cap }
+	slot = slices.IndexFunc(d.slots, func(s berth) bool { return free(&s) })
+	if d.limits.May != nil && !d.limits.May(slot) {
+		return it, 0
+	}
+	var extra []int
+	if n := len(d.lists); n > 0 {
+		extra, d.lists = d.lists[n-1], d.lists[:n-1]
+	}
+	it = d.first(l)
+	d.waits(it.Key, -1)
+	d.take(it.Claim, 1)
+	for id := slot; left > 0; id++ {
+		for ; left > 0 && free(&d.slots[id]); left-- {
+			d.Policy.Take(id, it)
+			d.hold(id)
+			extra = append(extra, id)
+		}
+	}
+	d.extra[it.ID] = slices.Delete(extra, 0, 1)
+	return it, slot
+}
+
+// passed notes that an item with a claim, or nil, has started.
+func (d *Dispatcher) passed(c *Claim) {
+	for _, l := range d.lines {
+		if l.claim != c && (l.claim.wide() || l.claim.shares(c)) {
+			l.passed++
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package sched
+
+import "time"
+
+// gates limit how many items of a key are held, and how often one starts. newGates makes one.
+type gates struct {
+	of    map[uint64]*gate // by key; nil without limits of keys
+	due   *Delay           // of keys with parked items: when the next one may start
+	stale *Delay           // of keys: when their rate allows any start again
+	spare spares[gate]
+}
+
+// gate is a key with an item that is held, parked or called, or whose rate does not allow any
+// start.
+type gate struct {
+	key    uint64
+	held   int // by slots, and waiting for what they claim
+	waits  int // those of held that wait
+	called int // queued again
+	rate   Rate
+	parked list // in order of rank and of ID
+}
+
+func newGates() gates { return gates{of: map[uint64]*gate{}, due: NewDelay(), stale: NewDelay()} }
+
+// pass reports whether an item passes the gate of its key. If not, it is parked.
+func (d *Dispatcher) pass(it *Item) bool {
+	if d.of == nil {
+		return true
+	}
+	g := d.of[it.Key]
+	if g == nil {
+		g = d.spare.take()
+		g.key, g.rate = it.Key, d.limits.KeyRate
+		d.of[it.Key] = g
+	}
+	if d.closed(g) == ForSlot && (g.parked.n == 0 || it.Rank <= d.parked.first(&g.parked).Rank) {
+		g.held++
+		return true
+	}
+	d.park(&g.parked, it, 0)
+	d.call(g)
+	return false
+}
+
+// closed returns why a gate lets none pass, or ForSlot if it does. With a rate none does until
+// the one before has started.
+func (d *Dispatcher) closed(g *gate) Wait {
+	switch n := d.limits.PerKey; {
+	case n > 0 && g.held >= n:
+		return ForKey
+	case g.rate.Every > 0 && (g.waits > 0 || d.now.Before(g.rate.at())):
+		return ForKeyRate
+	}
+	return ForSlot
+}
+
+// call queues parked items of a key again for which there is room, and forgets a gate that is of
+// no use.
+func (d *Dispatcher) call(g *gate) {
+	for g.parked.n > 0 && d.mayCall(g) {
+		g.called++
+		d.requeue(d.unpark(&g.parked), g)
+	}
+	if g.rate.Every > 0 {
+		if d.due.Remove(g.key); g.parked.n > 0 && d.now.Before(g.rate.at()) {
+			d.due.Push(g.key, g.rate.at())
+		}
+	}
+	if g.held+g.called+g.parked.n == 0 {
+		d.forget(g)
+	}
+}
+
+// mayCall reports whether a gate may call one more.
+func (d *Dispatcher) mayCall(g *gate) bool {
+	n := d.limits.PerKey
+	return d.closed(g) == ForSlot && (n == 0 || g.held+g.called < n) && (g.rate.Every == 0 || g.called == 0)
+}
+
+// forget removes an empty gate, once its rate allows any start.
+func (d *Dispatcher) forget(g *gate) {
+	if d.now.Before(g.rate.free) {
+		d.stale.Push(g.key, g.rate.free)
+		return
+	}
+	delete(d.of, g.key)
+	*g = gate{}
+	d.spare.put(g)
+}
+
+// recall calls the items whose time has come, and says when the next one's comes.
+func (d *Dispatcher) recall() {
+	d.again = time.Time{}
+	if d.limits.KeyRate.Every == 0 || d.of == nil {
+		return
+	}
+	for _, times := range [...]*Delay{d.due, d.stale} {
+		for key, ok := times.Due(d.now); ok; key, ok = times.Due(d.now) {
+			if g := d.of[key]; g != nil {
+				d.call(g)
+			}
+		}
+	}
+	d.again, _ = d.due.Next()
+}
+
+// begun notes the start of an item that has passed.
+func (d *Dispatcher) begun(it *Item) {
+	g := d.of[it.Key]
+	if g == nil || g.rate.Every == 0 {
+		return
+	}
+	g.rate.start(d.now)
+	d.call(g)
+}
+
+// unpass notes that an item that has passed has ended, or that it does not wait any more.
+func (d *Dispatcher) unpass(key uint64, waited bool) {
+	g := d.of[key]
+	if g == nil {
+		return
+	}
+	g.held--
+	if waited {
+		g.waits--
+	}
+	d.call(g)
+}
+
+// waits counts the items of a key that have passed and wait for what they claim.
+func (d *Dispatcher) waits(key uint64, by int) {
+	if g := d.of[key]; g != nil {
+		g.waits += by
+	}
+}
