@@ -23,7 +23,7 @@ var rooms = map[string]struct {
 	std bool
 }{
 	"crew":                  {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
-	"crew/runner/wiring":    {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/expand", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/target", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
+	"crew/runner/wiring":    {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/expand", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/machine", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/target", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
 	"crew/runner/cli":       {own: []string{"crew/runner/expand", "crew/runner/input", "crew/runner/task", "crew/sched"}},
 	"crew/runner":           {own: []string{"crew/runner/core", "crew/runner/linux", "crew/runner/task"}},
 	"crew/runner/core":      {own: []string{"crew/runner/task", "crew/sched"}},
@@ -38,6 +38,7 @@ var rooms = map[string]struct {
 	"crew/runner/linux":     {own: []string{"crew/runner/linux/raw"}},
 	"crew/runner/linux/raw": {std: true},
 	"crew/runner/control":   {own: []string{"crew/runner/task", "crew/runner/trust"}},
+	"crew/runner/machine":   {std: true},
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
 	"crew/runner/target":    {own: []string{"crew/runner/task"}},

@@ -124,6 +124,7 @@ type Run struct {
 	rec      Recorder                         // nil for none
 	maker    Maker                            // nil if no task has a Making
 	tokens   core.Tokens                      // nil for none
+	machine  Machine
 	pump     *pump
 	wake     chan struct{} // tells the reader to go on
 	over     chan struct{} // closed when the run is over
@@ -161,6 +162,19 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}
 	return r, nil
 }
+
+// Machine tells of the machine that the tasks run on. Its functions are safe for concurrent use.
+type Machine struct {
+	// Figures returns how many processes have something to do, and how many bytes are free. It
+	// is called only with a bound in core.Config.Pool.Machine.
+	Figures func() (processes float64, free int64)
+	// Starved reports whether the kernel has killed one more process for want of memory. It is
+	// called once for each task that was killed by somebody else. It may be nil.
+	Starved func() bool
+}
+
+// Watch has m tell of the machine. It must come before Wait.
+func (r *Run) Watch(m Machine) { r.machine = m }
 
 // Make has m look after the files that tasks make. It must come before Wait.
 func (r *Run) Make(m Maker) { r.maker = m }
@@ -246,7 +260,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, ends, quiet, checks := fx.Wakes, fx.Acts, fx.Record, fx.Quiet, fx.Checks
+	wakes, acts, ends, quiet, checks, sample := fx.Wakes, fx.Acts, fx.Record, fx.Quiet, fx.Checks, fx.Sample
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -258,15 +272,15 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
 	}
-	if len(ends)+len(quiet)+len(checks) == 0 {
+	if len(ends)+len(quiet)+len(checks) == 0 && !sample {
 		return nil
 	}
-	return r.follow(ends, quiet, checks)
+	return r.follow(ends, quiet, checks, sample)
 }
 
 // follow records results, asks how long attempts have been silent, checks whether tasks have
-// to run, and returns the fact that this is done.
-func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.Task) func(*core.Core) {
+// to run, takes a sample of the machine's figures, and returns the fact that this is done.
+func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.Task, sample bool) func(*core.Core) {
 	if r.rec != nil {
 		for _, res := range ends {
 			r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
@@ -280,6 +294,11 @@ func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.T
 	for i, t := range checks {
 		skipped[i] = r.maker.Check(t)
 	}
+	var processes float64
+	var free int64
+	if sample {
+		processes, free = r.machine.Figures()
+	}
 	return func(c *core.Core) {
 		c.Ended(ends...)
 		for i, a := range quiet {
@@ -287,6 +306,9 @@ func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.T
 		}
 		for i, t := range checks {
 			c.Checked(t, skipped[i])
+		}
+		if sample {
+			c.Sampled(processes, free)
 		}
 	}
 }

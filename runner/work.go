@@ -51,12 +51,20 @@ func (r *Run) work(t *turn) {
 // attempt runs an attempt and looks after the files that it makes.
 func (r *Run) attempt(t *turn) *task.Result {
 	if t.attempt.Task.Makes == nil {
-		return r.exec.Run(t.ctx, t.attempt)
+		return r.starved(r.exec.Run(t.ctx, t.attempt))
 	}
 	res := r.maker.Begin(t.attempt)
 	if res == nil {
-		res = r.exec.Run(t.ctx, t.attempt)
+		res = r.starved(r.exec.Run(t.ctx, t.attempt))
 		r.maker.End(res)
+	}
+	return res
+}
+
+// starved says of a result, which it returns, that memory was probably lacking, if that is so.
+func (r *Run) starved(res *task.Result) *task.Result {
+	if res.Killed() && res.Err == nil && r.machine.Starved != nil && r.machine.Starved() {
+		res.Err = task.ErrOutOfMemory
 	}
 	return res
 }
@@ -85,7 +93,7 @@ func (r *Run) serve(slot task.Slot) {
 	var unmade []*task.Result // of attempts that could not start
 	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
 		for _, res := range ended {
-			if res.Task.Makes != nil {
+			if r.starved(res); res.Task.Makes != nil {
 				r.maker.End(res)
 			}
 		}

@@ -14,8 +14,10 @@ type Limits struct {
 	Caps    []int // units of each limit of which items claim some
 	Ages    bool  // whether ranks are priorities; see HandRank
 
-	// May reports whether a slot may take an item, for a reason of the caller's. Nil is always.
-	May func(slot int) bool
+	// Allow reports whether an item may start, and May whether a slot may take one, for reasons
+	// of the caller's. Nil is always.
+	Allow func(now time.Time) bool
+	May   func(slot int) bool
 	// Parked learns that an item is parked, or not any more because it is queued again or starts.
 	Parked func(id uint64, parked bool)
 }
@@ -64,6 +66,7 @@ const (
 	ForDelay               // Limits.Delay
 	ForRate                // Limits.Rate
 	ForToken               // Limits.May
+	ForMachine             // Limits.Allow
 )
 
 // NewDispatcher returns a Dispatcher of a policy without items and slots. A policy that is
@@ -120,8 +123,8 @@ func (d *Dispatcher) Waits(id uint64) Wait {
 func (d *Dispatcher) Held() int { return d.held }
 
 // Next returns the item that starts, and its slot, which holds it from now on. If none does,
-// the slot is 0, and wait is why: until Again, another method is called or May has another
-// answer.
+// the slot is 0, and wait is why: until Again, another method is called, or Allow or May has
+// another answer.
 func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	d.now = now
 	d.recall()
@@ -161,6 +164,9 @@ func (d *Dispatcher) early() (wait Wait) {
 		if at := r.at(); d.now.Before(at) && (wait == ForSlot || at.After(d.again)) {
 			d.again, wait = at, [...]Wait{ForDelay, ForRate}[i]
 		}
+	}
+	if wait == ForSlot && d.limits.Allow != nil && !d.limits.Allow(d.now) {
+		wait = ForMachine
 	}
 	return wait
 }

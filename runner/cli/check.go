@@ -91,6 +91,7 @@ var clashes = [...]clash{
 		"submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order!=input priority weight cap needs rate key-rate",
 		"submitters say which task runs where: give them %s"},
+	{"crew-worker", "load memfree", "it takes a task whenever a slot is free: drop %s, or have its tasks run with crew serve"},
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on flaky-fail timeout halt fail-fast deadline",
 		"submitters say what becomes of a failure: give them %s"},
 	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
@@ -111,10 +112,11 @@ var clashes = [...]clash{
 	{"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
 		"it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
 	{"filters", "ssh engine", "workers that read many blocks run on this machine: drop %s, or --worker"},
-	{"filters", "keep-order retries state json results tag tag-string worker-protocol",
+	{"filters", "keep-order retries retry-memory state json results tag tag-string worker-protocol",
 		"a worker reads many blocks, and its output belongs to none: drop %s, or --worker"},
 	{"no-control", "unseen", "without a socket nobody sees the name: drop one of them"},
 	{"no-control", "halt-pause", "without a socket nobody can resume the run: drop one of them"},
+	{"engine ssh", "load memfree", "the tasks run on other machines, of which neither is seen from here: drop %s"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
 	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
@@ -144,6 +146,7 @@ var clashes = [...]clash{
 	{"pty idle-timeout", "output=raw", "raw output does not pass through crew: use --output line"},
 
 	{"tty", "jobs!=1 topics weight", "only one task at a time has the terminal: drop %s"},
+	{"tty", "load memfree", "one task at a time may always run: drop %s"},
 	{"tty", "output=group output=line output=none quiet-success", "tasks write to the terminal themselves: drop one of them"},
 	{"tty", "keep-order tag tag-string json results replay idle-timeout", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
@@ -199,7 +202,9 @@ var needs = [...]need{
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
 	{"shard-times", "shard", "--shard", "add --shard K/N"},
-	{"retry-delay retry-max-delay retry-on flaky-fail", "retries", "--retries", "add --retries N"},
+	{"retry-delay retry-max-delay flaky-fail", "retries", "--retries", "add --retries N"},
+	{"retry-on", "retries retry-memory-alone", "--retries", "add --retries N"},
+	{"retry-memory", "memfree", "--memfree", "add --memfree SIZE"},
 	{"retry-timeout", "timeout idle-timeout input=json", "a timeout", "add --timeout DUR"},
 	{"retry-output", "makes stdout-to", "--makes", "add --makes TEMPLATE"},
 	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
@@ -381,6 +386,10 @@ func (o *Options) state(name string) *use {
 		return from(!retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout")
 	case "retry-output":
 		return from(!retryOn.Any && retryOn.Has(task.NoOutput), "retry-on", " output")
+	case "retry-memory":
+		return from(retryOn.Has(task.Memory), "retry-on", " memory")
+	case "retry-memory-alone":
+		return from(retryOn.OnlyMemory(), "retry-on", " memory")
 	case "retry-answer":
 		return from(!retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer")
 	}

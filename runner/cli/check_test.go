@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		{"--output= cat", `bad value "" for --output: write group, line, raw or none`},
 		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1, soon,done=10% or pause,fail=3`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
-		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, any; N is from 1 to 255`},
+		{"--retry-on never cat", `bad value "never" for --retry-on: write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255`},
 		{"--deadline 25:00 touch ::: ran", `bad value "25:00" for --deadline: write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z`},
 		{"--joblog + true ::: a", `bad value "+" for --joblog: write something there; it is empty`},
 		{"--buffer 0 true ::: a", `bad value "0" for --buffer: write a whole number from 1 to 1073741824`},
@@ -112,6 +112,9 @@ func TestRefusals(t *testing.T) {
 		{"--max-queued 5 cat", "--max-queued needs crew serve: write crew serve before the options"},
 		{"serve --keep 5 cat", "--keep needs --state: add --state DIR"},
 		{"--retries 2 --retry-on timeout cat", "--retry-on timeout needs a timeout: add --timeout DUR"},
+		{"--retry-on memory cat", "--retry-on memory needs --memfree: add --memfree SIZE"},
+		{"--memfree 1G --retry-on memory,exit cat", "--retry-on needs --retries: add --retries N"},
+		{"--memfree 1G --retry-on memory --pipe --worker cat", "--pipe --worker and --retry-on memory do not go together: a worker reads many blocks, and its output belongs to none: drop --retry-on, or --worker"},
 		{"--jobserver-style pipe true ::: 1", "--jobserver-style pipe needs --jobserver: add --jobserver"},
 		{"worker --engine nowhere: -j2", "worker needs a command, for which runs bring the values: write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
 
@@ -241,7 +244,7 @@ var states = map[string]string{
 	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
 	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%", "halt-pause": "--halt=pause,fail=1",
 	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
-	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "retry-output": "--retry-on=output", "unasked-worker": "--worker=cat",
+	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "retry-output": "--retry-on=output", "retry-memory": "--retry-on=memory", "retry-memory-alone": "--retry-on=memory", "unasked-worker": "--worker=cat",
 }
 
 // values are those of options, by the name of the option or that of its value.

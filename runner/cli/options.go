@@ -23,6 +23,7 @@ type Options struct {
 	Pool    Pool
 
 	Jobserver Jobserver
+	Machine   Machine
 
 	Sched   Sched
 	Terms   Terms

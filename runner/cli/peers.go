@@ -31,11 +31,12 @@ var peerOptions = [...]peerOption{
 	{names: "res result", means: "results"},
 	{names: "wd", means: "workdir"},
 	{names: "halt-on-error", means: "halt"},
+	{names: "load-average max-load", means: "load"},
 	{names: "shell-completion", means: "completion"},
 	{names: "tsv", means: "colsep=\t"},
 
 	// Records and how they go into a command.
-	{names: "l", hint: "write -L N for N lines; instead of make's limit of the load, -j FILE is read again when it changes"},
+	{names: "l", hint: "write -L N for N lines; make's limit of the load is --load N"},
 	{names: "m", hint: "did you mean -X? Text around {} in a word is repeated for each record"},
 	{names: "xargs", hint: "-X puts as many records as fit into one command, and has the workers share the last ones"},
 	{names: "x exit", hint: "a command that is too long fails by itself: drop it, or add --fail-fast"},
@@ -69,8 +70,9 @@ var peerOptions = [...]peerOption{
 	// The pool.
 	{names: "test-threads", hint: "did you mean -j N?"},
 	{names: "partition", hint: "did you mean --shard K/N?"},
-	{names: "load load-average max-load memfree memsuspend noswap limit",
-		hint: "-j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause"},
+	{names: "memsuspend noswap",
+		hint: "did you mean --memfree SIZE? With --retry-on memory it ends a task and runs it again, instead of suspending it"},
+	{names: "limit", hint: "-j FILE is read again when it changes: write fewer workers into FILE, or 0 for a pause"},
 	{names: "total-jobs total", hint: "crew counts its tasks itself: drop it"},
 	{names: "process-slot-var", hint: "{%} and CREW_WORKER are the worker's number"},
 	{names: "number-of-cpus number-of-cores number-of-sockets number-of-threads use-cpus-instead-of-cores " +

@@ -184,12 +184,12 @@ func parseIn(s string) (time.Time, error) {
 }
 
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
-// answer, output and any, separated by commas.
+// answer, output, memory and any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {
-	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, any; N is from 1 to 255")
+	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255")
 	outcomes := map[string]task.Outcome{
 		"signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed, "answer": task.BadAnswer,
-		"output": task.NoOutput,
+		"output": task.NoOutput, "memory": task.Memory,
 	}
 	var r RetryOn
 	for item := range strings.SplitSeq(s, ",") {

@@ -30,6 +30,15 @@ type Pool struct {
 	Jitter  time.Duration // before the first start
 	Procs   int           // processors, if topics are automatic; 0 otherwise
 	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
+	Machine Machine       // holds starts back
+}
+
+// Machine configures when too much is going on on this machine to start more. One attempt may
+// always run. With a bound, Effects.Sample asks for the figures.
+type Machine struct {
+	Load   float64 // nothing starts unless fewer processes have something to do; 0 for no bound
+	Memory int64   // nothing starts unless so many bytes are free; 0 for no bound
+	End    bool    // the attempt that has started last is ended, and made again, while less than half of Memory is free
 }
 
 // Queue configures which tasks wait, and which of them is next.

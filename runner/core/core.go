@@ -47,6 +47,7 @@ type Effects struct {
 	Record []*task.Result // to put on record as final, and then to bring to Ended
 	Checks []*task.Task   // to check whether they have to run, and then to bring to Checked
 	Quiet  []task.Attempt // to bring to Core.Quiet, with how long each has been silent
+	Sample bool           // bring the figures of Config.Pool.Machine to Core.Sampled
 	Read   bool           // wake the reader
 	Show   bool           // have the pump Take the events
 	Wake   time.Time      // when to call Step even if nothing happens; zero for never
@@ -77,6 +78,9 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	c.tick(now)
 	limits := cfg.limits()
 	limits.Delay, limits.Parked = limits.Delay.From(c.run.Add(cfg.Pool.Jitter)), c.queue.park
+	if m := cfg.Pool.Machine; m.Load > 0 || m.Memory > 0 {
+		limits.Allow = c.pool.machine.allow
+	}
 	if cfg.Pool.Tokens != nil {
 		limits.May = c.pool.may
 	}
@@ -114,6 +118,7 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	}
 	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
 	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
+	c.measure()
 	c.deal()
 	c.explain()
 	fx.Read = c.letRead()
@@ -176,6 +181,7 @@ func (c *Core) wake() time.Time {
 		}
 		at = earlier(at, c.explainer.wake())
 	}
+	at = earlier(at, c.measureAt())
 	next, waits := q.later.Next()
 	if waits || c.untilPending() {
 		at = earlier(at, c.run.Add(clockLook-c.run.Sub(c.run.Truncate(clockLook))))

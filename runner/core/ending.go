@@ -209,7 +209,15 @@ func (c *Core) enter(p phase, kind task.Kind, why string) {
 
 // terminate asks a running task to end, and sets the time at which it is killed.
 func (c *Core) terminate(e *entry, cause error) {
-	wait, ok := e.ladder.Step(false, cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter))
+	c.terminateWithin(e, cause, c.grace(e))
+}
+
+// grace returns how long a task may take to end before it is killed.
+func (c *Core) grace(e *entry) time.Duration { return cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter) }
+
+// terminateWithin is terminate with a time of its own until the task is killed.
+func (c *Core) terminateWithin(e *entry, cause error, grace time.Duration) {
+	wait, ok := e.ladder.Step(false, grace)
 	if ok && !c.recall(e, cause) {
 		c.act(e, cause, wait)
 	}

@@ -58,9 +58,10 @@ type attempt struct {
 type history struct {
 	failures int            // failed attempts; each used up a retry
 	losses   int            // lost attempts of this run that had begun; none did
+	relieved int            // attempts of this run that were ended for memory; none did either
 	returned int            // those that had not
 	back     bool           // the latest one had not
-	before   []*task.Result // the failed and lost attempts, without those that had not begun
+	before   []*task.Result // the attempts that failed, were lost or ended for memory, without those that had not begun
 	omitted  int            // those that before leaves out
 }
 

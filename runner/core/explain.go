@@ -64,7 +64,14 @@ func (c *Core) explain() {
 	if idle && 2*x.idleFor >= passed {
 		b = c.blocking()
 	}
-	if b != nil && (x.told == nil || *b != *x.told) || b == nil && x.told != nil {
+	if told := x.told; b != nil && told != nil {
+		now := *b
+		now.Figure = told.Figure // changes all the time
+		if now == *told {
+			b = told
+		}
+	}
+	if b != x.told {
 		c.output.emit(task.Event{Kind: task.Blocked, Blocking: b})
 	}
 	x.told, x.since, x.idleFor = b, c.run, 0
@@ -152,6 +159,11 @@ func (c *Core) waitsForAll(b *task.Blocking) bool {
 		b.By, b.Until = task.ByRate, c.time.Real(q.again)
 	case sched.ForToken:
 		b.By = task.ByTokens
+	case sched.ForMachine:
+		if c.pool.machine.by == 0 { // something may start in a moment
+			return false
+		}
+		c.byMachine(b)
 	case sched.ForPlaces:
 		b.By, b.ID = task.ByPlaces, q.ready.Wide()
 		b.Limit = c.entries[b.ID].item.Claim.Places

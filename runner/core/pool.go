@@ -23,6 +23,7 @@ type pool struct {
 	usage     *usages      // nil unless topics are automatic
 	balanceAt time.Time
 	tokens    tokens
+	machine   machine
 	streams   streams
 }
 
@@ -36,7 +37,7 @@ type place struct {
 }
 
 func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
-	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), timeless: cfg.Remote || streams}
+	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
 	if cfg.Procs > 0 {
 		p.usage = newUsages(cfg.Procs)
 	}
@@ -119,12 +120,15 @@ func (p *pool) resized() {
 func (p *pool) may(slot int) bool { return p.places[slot].attempts > 0 || p.tokens.allow() }
 
 // begin counts one more attempt in a slot.
-func (p *pool) begin(slot int) *place {
+func (p *pool) begin(slot int, now time.Time) *place {
 	p.running++
 	at := p.places[slot]
 	if at.attempts++; at.attempts == 1 {
 		p.tokens.busy++
 		p.tokens.stale = p.tokens.own
+		if g := p.machine.gauge; g != nil {
+			g.Started(now)
+		}
 	}
 	return at
 }
@@ -135,6 +139,9 @@ func (p *pool) end(slot int) {
 	at := p.places[slot]
 	if at.attempts--; at.attempts == 0 {
 		p.tokens.busy--
+		if g := p.machine.gauge; g != nil {
+			g.Ended()
+		}
 	}
 }
 

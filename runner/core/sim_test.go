@@ -35,6 +35,8 @@ type sim struct {
 	slow   bool                                             // checks do not end
 	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
 	tokens *basket
+	// figures are those of the machine.
+	figures func() (processes float64, free int64)
 
 	// what happens
 
@@ -49,6 +51,7 @@ type sim struct {
 	answers  []func(*Core)  // to Tokens.Ask, and about silence
 	causes   []error        // of attempts' ends
 	over     bool
+	sampled  []time.Time
 	begun    []uint64
 	events   []task.Event
 	finished map[uint64]task.Outcome
@@ -103,6 +106,10 @@ func (s *sim) bring(fact func(*Core)) {
 	}
 	for _, a := range fx.Quiet {
 		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
+	}
+	if fx.Sample {
+		s.sampled = append(s.sampled, s.now)
+		s.answers = append(s.answers, func(c *Core) { c.Sampled(s.figures()) })
 	}
 	for _, call := range fx.Tokens {
 		call(s.tokens)

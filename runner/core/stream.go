@@ -127,7 +127,7 @@ func (c *Core) recall(e *entry, cause error) bool {
 	}
 	s.next = slices.Delete(s.next, i, i+1)
 	r := e.cut(cause, c.now)
-	r.Start = c.now
+	r.Outcome, r.Start = task.EndedBy(cause), c.now
 	c.decide(e, r)
 	c.fx.Record = append(c.fx.Record, r)
 	return true

@@ -10,7 +10,7 @@ import (
 
 const (
 	// poison is the number of lost attempts after which a task is not tried again: its
-	// workers may have died of it.
+	// workers may have died of it. The same holds for attempts that are ended for memory.
 	poison = 5
 	// returnedWait is how much longer a task waits each time that it comes back without
 	// having begun: there may be no worker that really takes it.
@@ -19,6 +19,7 @@ const (
 
 // next starts an attempt if one can start now.
 func (c *Core) next() bool {
+	c.pool.machine.forget()
 	q := &c.queue
 	c.pool.tokens.short, q.wait, q.again = false, sched.ForSlot, time.Time{}
 	if c.end.phase > going || q.paused || q.frozen || c.time.Stopped() || c.output.full() {
@@ -35,12 +36,12 @@ func (c *Core) next() bool {
 
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
-	at := c.pool.begin(slot)
+	at := c.pool.begin(slot, c.run)
 	c.queue.caps.hold(e)
 	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
 	c.watch(e, c.run)
 	retry := 0
-	if n := len(e.before); n > 0 && e.before[n-1].Outcome != task.Lost && !e.back {
+	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
 		retry = e.failures - int(e.task.Failures)
 	}
 	ev := c.output.event(task.Started, e.task.ID, e.task)
@@ -101,7 +102,7 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	if e.slot.Host != "" {
 		r.Host = e.slot.Host
 	}
-	if r.Outcome == task.Lost && (e.cancelled || c.end.phase >= stopping) {
+	if r.Outcome.Replaced() && (e.cancelled || c.end.phase >= stopping) {
 		r.Outcome = task.Cancelled // it would have been ended anyway
 	}
 	if c.pool.usage != nil && r.Outcome != task.Lost {
@@ -131,12 +132,12 @@ func (c *Core) recorded(e *entry) {
 		c.finish(e, r)
 		return
 	}
-	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.losses
+	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.losses+e.relieved
 	switch {
 	case r.Unbegun:
 		wait = time.Duration(min(e.returned, 10)) * returnedWait
 		e.returned++
-	case r.Outcome == task.Lost:
+	case r.Outcome.Replaced():
 		before-- // it counts already
 	default:
 		wait = c.backoff(e.failures)
@@ -174,6 +175,7 @@ func (c *Core) vacate(e *entry) {
 		return
 	}
 	c.pool.end(e.slot.ID)
+	c.pool.machine.gone(e)
 	c.queue.ready.Done(e.slot.ID, e.item, e.again)
 	c.queue.caps.giveBack(e)
 	e.slot = nil
@@ -187,6 +189,10 @@ func (c *Core) retries(e *entry, r *task.Result) bool {
 			e.losses++
 		}
 		return e.losses < poison
+	}
+	if r.Outcome == task.Memory && r.Fault == nil {
+		e.relieved++
+		return e.relieved < poison
 	}
 	if !r.Outcome.Failed() || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false

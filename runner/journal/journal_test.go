@@ -320,13 +320,13 @@ func TestAttemptsGoOn(t *testing.T) {
 	}
 }
 
-// An attempt that was lost has its number, but uses up no retry. A task that is given
-// up because it was lost again and again has failed.
+// An attempt that was lost, or ended for memory, has its number, but uses up no retry. A task that
+// is given up because that happened again and again has failed.
 func TestLostAttempts(t *testing.T) {
-	for _, slack := range []int64{1 << 20, -1 << 40} {
+	for i, o := range []task.Outcome{task.Lost, task.Lost, task.Memory, task.Memory} {
 		cfg := configured(t.TempDir())
-		cfg.Slack = slack
-		lost := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Lost} })
+		cfg.Slack = []int64{1 << 20, -1 << 40}[i%2]
+		lost := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: o} })
 		fail := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Exit, Code: 1} })
 		j := opened(t, cfg)
 		tk := first(t, j, "x a")
@@ -344,7 +344,7 @@ func TestLostAttempts(t *testing.T) {
 		lost.attempt(j, first(t, j, "x a"), 4, true)
 		require.NoError(t, j.Close())
 		j = opened(t, cfg)
-		require.Equal(t, task.Lost, first(t, j, "x a").Done.Outcome)
+		require.Equal(t, o, first(t, j, "x a").Done.Outcome)
 	}
 }
 

@@ -172,14 +172,15 @@ func (l *loaded) attempt(id identity, ln line) {
 		e.made = s
 	}
 	retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
-	lost := string(field(ln.body, "outcome")) == task.Lost.String()
-	if retried || lost {
+	var o task.Outcome
+	replaced := o.UnmarshalText(field(ln.body, "outcome")) == nil && o.Replaced()
+	if retried || replaced {
 		e.attempts = max(e.attempts, small(ln.body, "attempt"))
 	}
 	if retried {
 		e.failures++
 	}
-	if retried || lost && field(ln.body, "unbegun") == nil {
+	if retried || replaced && field(ln.body, "unbegun") == nil {
 		l.tried(id, ln)
 	}
 	e.setOffset(ln.off)

@@ -39,7 +39,7 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 			switch {
 			case r.Unbegun:
 				b = task.AppendTrue(b, "unbegun")
-			case !final && r.Outcome != task.Lost:
+			case !final && !r.Outcome.Replaced():
 				b = task.AppendTrue(b, "retried")
 			}
 			return b

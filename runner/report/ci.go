@@ -54,7 +54,7 @@ func NewCI(cfg CIConfig) *CI { return &CI{cfg: cfg, retried: map[uint64][]string
 func (c *CI) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; {
-		case e.Kind == task.Retried && e.Result.Outcome.Failed() && e.Result.Outcome != task.Lost:
+		case e.Kind == task.Retried && e.Result.Outcome.Failed() && !e.Result.Outcome.Replaced():
 			c.retried[e.ID] = outputEnd(e.Result)
 		case e.Kind == task.Finished && !e.Result.Known():
 			c.finished(e)

@@ -56,7 +56,7 @@ func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 // isError reports whether an attempt failed for another reason than what its command
 // did.
 func isError(r *task.Result) bool {
-	return r.Outcome == task.StartFailed || r.Outcome == task.Lost || r.Outcome == task.BadAnswer
+	return r.Outcome == task.StartFailed || r.Outcome == task.Lost || r.Outcome == task.BadAnswer || r.Outcome == task.Memory
 }
 
 // skippedText says why a task has neither succeeded nor failed in this run.

@@ -48,6 +48,7 @@ type Digest struct {
 	before int64       // failures that an earlier run has shown
 	undone int64       // the number of waits
 	lost   int64       // tasks whose last attempt was lost, and that did not get another
+	short  int64       // the same, but it was ended for memory
 	ended  int64       // tasks that a command cancelled
 	vain   int64       // tasks that were not run since they come after others
 	leaks  int64       // tasks that left behind something that held their output
@@ -102,6 +103,9 @@ func (d *Digest) finished(e *task.Event) {
 		} else if d.undone++; d.undone <= digestFlaky {
 			text := fmt.Sprintf("task %d waits for a retry: %s", e.ID, last.Verdict()+task.LaterAttempt(last.Attempt))
 			d.waits = append(d.waits, describeEarlier(text, e.Task, r))
+		}
+		if last := r.Before[n-1]; last.Outcome == task.Memory {
+			d.short++
 		}
 	}
 	switch {
@@ -255,7 +259,8 @@ type item struct {
 
 // list lists the items that are not 0, and some of every run, behind a semicolon.
 func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) {
-	restarted := s.Lost - s.Of(task.Lost) - d.lost // attempts that took the place of lost ones
+	restarted := s.Lost - s.Of(task.Lost) - d.lost // attempts that took the place of others
+	restarted += s.Relieved - s.Of(task.Memory) - d.short
 	_, _, skipped := s.Here()
 	sep := "; "
 	flaky := "%d flaky"

@@ -196,7 +196,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	}
 	code := r.Code
 	switch r.Outcome {
-	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput:
+	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput, task.Memory:
 		code = -1
 	}
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }

@@ -36,6 +36,7 @@ const (
 type TerminalConfig struct {
 	Progress Progress
 	Explain  bool             // if nothing starts for a while, say why; that there is no worker is always said
+	Silent   bool             // do not say once that tasks wait for the load or for memory
 	Input    Input            // what is known of it
 	Typed    bool             // records are typed on the terminal: no bar before their end
 	Raw      bool             // tasks write to stdout and stderr themselves, so there is no bar
@@ -62,6 +63,7 @@ type Terminal struct {
 	load      load           // kept only if progress is shown
 	blocking  *task.Blocking // why nothing starts; nil if something does
 	explained time.Time      // when that was last printed
+	held      [2]bool        // that tasks wait for the load, and for memory, was printed
 	next      time.Time      // when progress is due; zero before the first Consume
 	last      bool           // Close prints a plain line
 }
@@ -159,10 +161,12 @@ func (t *Terminal) notice(e *task.Event) string {
 	case task.Blocked:
 		t.blocking = e.Blocking
 		b := e.Blocking
-		if b == nil || e.At.Sub(t.explained) < blockedAgain {
+		if b == nil {
 			return ""
 		}
-		if t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers {
+		if first := t.first(b.By) && !t.cfg.Silent; !first && e.At.Sub(t.explained) < blockedAgain {
+			return ""
+		} else if first || t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers {
 			t.explained = e.At
 			return b.Text(e.At)
 		}
@@ -186,6 +190,17 @@ func (t *Terminal) notice(e *task.Event) string {
 		return doing + task.Count(n, "running task") + ids(e.Running, n) + unretried(e) + next
 	}
 	return ""
+}
+
+// first reports whether it is the first time that tasks wait for this figure of the machine.
+func (t *Terminal) first(by task.Cause) bool {
+	if by != task.ByLoad && by != task.ByMemory {
+		return false
+	}
+	held := &t.held[by-task.ByLoad]
+	first := !*held
+	*held = true
+	return first
 }
 
 // unretried says how many tasks lose their retry because the run ends.

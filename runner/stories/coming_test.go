@@ -103,6 +103,10 @@ var comings = map[string]struct{ crew, theirs string }{
 	"crew --state run --retry-failed ./simulate :::: seeds": {
 		crew: "seed 1|seed 2|seed 3|failed= runs.1=ran| runs.2=ran|ran| runs.3=ran|",
 	},
+	"crew --load 80% --memfree 1G --retry-on memory ./simulate :::: seeds": {
+		crew:   "seed 1|seed 3|status 123 failed= runs.1=ran| runs.2=ran| runs.3=ran|",
+		theirs: "seed 1|seed 3|status 1 failed= runs.1=ran| runs.2=ran| runs.3=ran|",
+	},
 	"crew -j4 --makes '{.}.html' 'pandoc -o {out} {}' ::: a.md b.md":    {crew: "a.html=A| b.html=B|"},
 	"crew -j8 --state run --makes '{.}.png' convert {} {out} ::: *.jpg": {crew: "a.png=A| b.png=B|"},
 	"crew -j4 --halt soon,fail=1 ./check ::: a b c": {

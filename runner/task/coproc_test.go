@@ -66,14 +66,17 @@ func TestVerdictSaysWhy(t *testing.T) {
 	at := time.Unix(1, 0)
 	why := errors.New("it died")
 	for want, r := range map[string]Result{
-		"exit 3 after 2s":                  {Outcome: Exit, Code: 3, Err: why},
-		"killed by SIGKILL after 2s":       {Outcome: Signal, Signal: 9, Err: why},
-		"bad answer after 2s, it died":     {Outcome: BadAnswer, Err: why},
-		"not started: it died":             {Outcome: StartFailed, Err: why},
-		"lost with its worker after 2s":    {Outcome: Lost, Err: why},
-		"cancelled after 2s":               {Outcome: Cancelled, Err: why},
-		"made no output after 2s: it died": {Outcome: NoOutput, Err: why},
-		"skipped (up to date)":             {Outcome: Skipped},
+		"exit 3 after 2s":                     {Outcome: Exit, Code: 3, Err: why},
+		"exit 137 after 2s, it died":          {Outcome: Exit, Code: 137, Err: why},
+		"killed by SIGKILL after 2s, it died": {Outcome: Signal, Signal: 9, Err: why},
+		"killed by SIGTERM after 2s":          {Outcome: Signal, Signal: 15, Err: why},
+		"ended for want of memory after 2s":   {Outcome: Memory, Err: why},
+		"bad answer after 2s, it died":        {Outcome: BadAnswer, Err: why},
+		"not started: it died":                {Outcome: StartFailed, Err: why},
+		"lost with its worker after 2s":       {Outcome: Lost, Err: why},
+		"cancelled after 2s":                  {Outcome: Cancelled, Err: why},
+		"made no output after 2s: it died":    {Outcome: NoOutput, Err: why},
+		"skipped (up to date)":                {Outcome: Skipped},
 	} {
 		r.Start, r.End = at, at.Add(2*time.Second)
 		require.Equal(t, want, r.Verdict())

@@ -11,7 +11,7 @@ type Kind uint8
 const (
 	Admitted  Kind = iota + 1 // Task
 	Started                   // Task, Slot, Host, Units, Attempt, Retries
-	Retried                   // Task, Result, Retries, Took: the attempt failed or was lost; another follows after Wait
+	Retried                   // Task, Result, Retries, Took: the attempt failed, was lost or ended for memory; another follows after Wait
 	Finished                  // Task, Result; Attempt and Took, or 0 if no attempt was running
 	Released                  // the results of tasks ID to Last may be shown now, in this order
 	InputEnd                  // the number of tasks is final
@@ -37,7 +37,7 @@ type Event struct {
 	Units   []Units // that the attempt holds
 	Attempt int
 	// Retries is the number of the retry in this run, and 0 if the attempt is none but the
-	// first or replaces one that was lost or had not begun; for Retried, how many attempts of this run came before.
+	// first or replaces one that was lost, ended for memory or had not begun; for Retried, how many attempts of this run came before.
 	Retries  int
 	Wait     time.Duration
 	Took     time.Duration // how long the attempt ran, without the time for which the run was suspended
@@ -53,6 +53,7 @@ type Stats struct {
 	Retried   int64 // tasks that were tried again in this run after a failure
 	Flaky     int64 // tasks that failed before they succeeded
 	Lost      int64 // attempts that were lost after they had begun
+	Relieved  int64 // attempts that were ended because too little memory was left
 	Released  int64
 	ByOutcome [Outcomes]int64 // finished tasks
 	Earlier   [Outcomes]int64 // those of them that an earlier run finished
@@ -87,7 +88,7 @@ func (s *Stats) Apply(e *Event) {
 		}
 	case Retried:
 		s.ran(e.Took)
-		s.lost(e.Result)
+		s.replaced(e.Result)
 	case Finished:
 		s.ByOutcome[e.Result.Outcome]++
 		if e.Result.Known() {
@@ -97,7 +98,7 @@ func (s *Stats) Apply(e *Event) {
 		}
 		if e.Attempt > 0 {
 			s.ran(e.Took)
-			s.lost(e.Result)
+			s.replaced(e.Result)
 			s.Ran++
 		}
 	case Released:
@@ -113,9 +114,13 @@ func (s *Stats) Apply(e *Event) {
 	}
 }
 
-func (s *Stats) lost(r *Result) {
-	if r != nil && r.Outcome == Lost && !r.Unbegun {
+func (s *Stats) replaced(r *Result) {
+	switch {
+	case r == nil:
+	case r.Outcome == Lost && !r.Unbegun:
 		s.Lost++
+	case r.Outcome == Memory:
+		s.Relieved++
 	}
 }
 

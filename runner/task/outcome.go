@@ -24,13 +24,14 @@ const (
 	BadAnswer
 	NoOutput // it succeeded, but a file that it should have made is not there or cannot be kept
 	Skipped  // it did not run, since what it makes is up to date
+	Memory   // ended by crew because too little memory was left
 	Outcomes // number of outcomes, including the invalid zero
 )
 
 var outcomeNames = [Outcomes]string{
 	OK: "ok", Exit: "exit", Signal: "signal", Timeout: "timeout",
 	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run", Lost: "lost",
-	BadAnswer: "bad-answer", NoOutput: "no-output", Skipped: "skipped",
+	BadAnswer: "bad-answer", NoOutput: "no-output", Skipped: "skipped", Memory: "memory",
 }
 
 // String returns the outcome's name as used in the man page and in JSON.
@@ -58,11 +59,15 @@ func (o *Outcome) UnmarshalText(name []byte) error {
 // and NotRun do not: the task had no chance to succeed.
 func (o Outcome) Failed() bool {
 	switch o {
-	case Exit, Signal, Timeout, StartFailed, Lost, BadAnswer, NoOutput:
+	case Exit, Signal, Timeout, StartFailed, Lost, BadAnswer, NoOutput, Memory:
 		return true
 	}
 	return false
 }
+
+// Replaced reports whether an attempt with the outcome, if another follows, was no failure of
+// the task: that one replaces it without using up a retry.
+func (o Outcome) Replaced() bool { return o == Lost || o == Memory }
 
 // Succeeded reports whether tasks that come after one with this outcome may start.
 func (o Outcome) Succeeded() bool { return o == OK || o == Skipped }

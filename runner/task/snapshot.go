@@ -3,6 +3,7 @@ package task
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 )
 
@@ -108,6 +109,8 @@ const (
 	ByKeyRate                  // --key-rate
 	ByNeeds                    // units of limits by name
 	ByPlaces                   // several places, or those that are kept for a task
+	ByLoad                     // --load
+	ByMemory                   // --memfree
 )
 
 // Blocking describes what tasks wait for.
@@ -123,6 +126,10 @@ type Blocking struct {
 	Halt  string    // for ByPause: the value of --halt that paused the run, or ""
 	ID    uint64    // for ByOrder: the first unfinished task; for ByPlaces: the one for which they are kept, or 0; for ByAfter: a task waited for; for ByKey: the first one, if it is known
 	Until time.Time // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
+
+	// Figure is, for ByLoad and ByMemory, the load or the number of free bytes, and Bound what it
+	// has to fall below or to reach.
+	Figure, Bound float64
 }
 
 // Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
@@ -194,6 +201,12 @@ func (b *Blocking) awaited(left time.Duration) string {
 		return Count(int64(b.Limit), "place")
 	case b.By == ByTokens:
 		return "a token of the jobserver"
+	case b.By == ByLoad:
+		return fmt.Sprintf("the load, %.1f, to fall below the %s of --load", b.Figure, strconv.FormatFloat(b.Bound, 'f', -1, 64))
+	case b.By == ByMemory && b.Figure >= b.Bound:
+		return "more free memory than " + Size(int64(b.Figure)) + ", since a task was ended for it"
+	case b.By == ByMemory:
+		return "free memory: " + Size(int64(b.Figure)) + " of the " + Size(int64(b.Bound)) + " of --memfree"
 	case b.By == ByCheck:
 		return "the check of what is up to date"
 	case b.By == ByAfter, b.By == ByKey && b.Slot == 0 && b.ID > 0:

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -357,10 +358,21 @@ type Silent time.Duration
 // Error says so.
 func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
 
+// ErrMemory is the cause with which it ends because too little memory is left.
+var ErrMemory = errors.New("too little memory was left")
+
+// ErrOutOfMemory is the Err of the result of a process that the kernel has probably killed for
+// want of memory.
+var ErrOutOfMemory = errors.New("probably out of memory")
+
 // EndedBy returns the outcome of an attempt that was asked to end because of cause.
 func EndedBy(cause error) Outcome {
-	if _, silent := cause.(Silent); silent || cause == ErrTimeout {
+	_, silent := cause.(Silent)
+	switch {
+	case silent, cause == ErrTimeout:
 		return Timeout
+	case cause == ErrMemory:
+		return Memory
 	}
 	return Cancelled
 }
@@ -400,7 +412,7 @@ type Result struct {
 
 	Code    int     // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
 	Signal  int     // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
-	Err     error   // the reason if StartFailed, and if Cancelled or Timeout where there is another
+	Err     error   // the reason if StartFailed, and if another outcome needs one; ErrOutOfMemory, perhaps, if Signal or Exit
 	Outcome Outcome // here it takes no memory of its own
 
 	// BadCommand means, with StartFailed, that the command cannot be executed
@@ -431,8 +443,8 @@ type Result struct {
 	RunDelay     time.Duration // estimated time it waited for a CPU; 0 if not asked for
 	MaxRSS       int64         // bytes; 0 if unknown
 
-	// Before holds the attempts that failed or, once begun, were lost before, since the
-	// task was last done. Their outputs are open only if Plan.KeepsAttempts.
+	// Before holds the attempts that failed or, once begun, were lost or ended for memory
+	// before, since the task was last done. Their outputs are open only if Plan.KeepsAttempts.
 	Before  []*Result
 	Omitted int // earlier attempts left out of Before between the first and the last few
 
@@ -452,17 +464,23 @@ func (r *Result) Duration() time.Duration {
 	return r.End.Sub(r.Start)
 }
 
+// Killed reports whether somebody has sent the process SIGKILL, or a command of the shell that it
+// is, which has an exit status of its own then.
+func (r *Result) Killed() bool {
+	return r.Outcome == Signal && r.Signal == int(syscall.SIGKILL) || r.Outcome == Exit && r.Code == 128+int(syscall.SIGKILL)
+}
+
 // Known reports whether r is the result of an earlier run.
 func (r *Result) Known() bool {
 	t := r.Task
 	return t != nil && (r == t.Done || t.Makes != nil && r == t.Makes.Done)
 }
 
-// Failures returns the attempts that failed, in order, without those that were lost
-// and replaced. The last one is r itself if the task failed.
+// Failures returns the attempts that failed, in order, without those that were
+// replaced. The last one is r itself if the task failed.
 func (r *Result) Failures() (list []*Result) {
 	for _, b := range r.Before {
-		if b.Outcome.Failed() && b.Outcome != Lost {
+		if b.Outcome.Failed() && !b.Outcome.Replaced() {
 			list = append(list, b)
 		}
 	}

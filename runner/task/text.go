@@ -277,6 +277,9 @@ func (r *Result) Verdict() string {
 	if r.Host != "" && r.Outcome != Lost {
 		after += " on " + r.Host
 	}
+	if r.Killed() && r.Err != nil {
+		after += ", " + Printable(Shorten(r.Err.Error(), maxReason))
+	}
 	switch r.Outcome {
 	case Exit:
 		return "exit " + strconv.Itoa(r.Code) + after
@@ -313,6 +316,8 @@ func (r *Result) Verdict() string {
 		return did + ": " + Printable(Shorten(r.Err.Error(), maxReason))
 	case Lost:
 		return "lost with " + cmp.Or(r.Host, "its worker") + after
+	case Memory:
+		return "ended for want of memory" + after
 	case NotRun:
 		if r.Err != nil {
 			return "not run: " + Printable(Shorten(r.Err.Error(), maxReason))

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -55,4 +56,17 @@ func ParseSize(s string) (int64, error) {
 		return 0, errors.New("write a number of bytes such as 512M or 4G")
 	}
 	return int64(n) * unit, nil
+}
+
+// Size returns n as people read it: 2.0 MiB.
+func Size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	size := float64(n) / (1 << 10)
+	units := []string{"KiB", "MiB", "GiB"}
+	for size >= 1<<10 && len(units) > 1 {
+		size, units = size/(1<<10), units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", size, units[0])
 }

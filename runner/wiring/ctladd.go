@@ -246,7 +246,7 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 	for {
 		record, err := in.ReadSlice(delim)
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", byteCount(mostRecord))
+			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", task.Size(mostRecord))
 		}
 		if err == nil || len(record) > 0 {
 			batch = append(batch, task.Bytes(strings.TrimSuffix(string(record), string(rune(delim)))))

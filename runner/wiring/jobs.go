@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/machine"
 	"crew/runner/task"
 )
 
@@ -141,27 +139,8 @@ func applyJobs(before, now int, file string, do func(task.Command), notice func(
 	}
 }
 
-// hereProcessors returns processors for this machine.
-func hereProcessors() int { return processors(readSmall, runtime.NumCPU()) }
-
-// readSmall reads a small file without an os.File, the first of which starts the
-// runtime's poller. That takes longer than to read the file.
-func readSmall(name string) ([]byte, error) {
-	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer syscall.Close(fd)
-	var text []byte
-	var part [4096]byte
-	for {
-		n, err := syscall.Read(fd, part[:])
-		if n <= 0 {
-			return text, err
-		}
-		text = append(text, part[:n]...)
-	}
-}
+// hereProcessors returns the number of processors that crew can use.
+func hereProcessors() int { return machine.New("").Processors() }
 
 // hereMost returns mostTasks for the limits of this process.
 func hereMost() int {
@@ -185,58 +164,4 @@ func mostTasks(files, processes uint64) int {
 		return 1
 	}
 	return int(max(1, min(mostJobs, (files-32)/4, processes/2)))
-}
-
-// processors returns the number of processors that this process can use: those of
-// its affinity mask or, if that is less, the CPU quota of its control group,
-// rounded up. See cgroups(7) and Documentation/admin-guide/cgroup-v2.rst,
-// "cpu.max".
-func processors(readFile func(name string) ([]byte, error), affinity int) int {
-	n := float64(affinity)
-	text, _ := readFile("/proc/self/cgroup") // unreadable without control groups
-	for line := range strings.Lines(string(text)) {
-		// hierarchy:controllers:path; in version 2 hierarchy is 0 and controllers is empty.
-		part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(part) != 3 {
-			continue
-		}
-		controllers, group := part[1], part[2]
-		switch {
-		case part[0] == "0" && controllers == "":
-			n = min(n, quota(readFile, "/sys/fs/cgroup", group, "cpu.max"))
-		case slices.Contains(strings.Split(controllers, ","), "cpu"):
-			for _, mount := range [...]string{"cpu", controllers} {
-				mount = path.Join("/sys/fs/cgroup", mount)
-				n = min(n, quota(readFile, mount, group, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
-			}
-		}
-	}
-	return max(1, int(math.Ceil(n)))
-}
-
-// quota returns the least CPU quota of a control group and its ancestors up to
-// the mount point, in processors; +Inf for none. files together hold the quota and
-// its period: one has both in version 2, each has one in version 1.
-func quota(readFile func(name string) ([]byte, error), mount, group string, files ...string) float64 {
-	least := math.Inf(1)
-	// In a namespace the path can begin with "/..", above the mount point, where
-	// nothing can be read.
-	for group = path.Clean("/" + group); ; group = path.Dir(group) {
-		var text []byte
-		for _, name := range files {
-			part, _ := readFile(path.Join(mount, group, name))
-			text = append(append(text, part...), ' ')
-		}
-		if f := strings.Fields(string(text)); len(f) == 2 {
-			// Without a limit the quota is "max" or -1.
-			quota, err := strconv.ParseUint(f[0], 10, 63)
-			period, err2 := strconv.ParseUint(f[1], 10, 63)
-			if err == nil && err2 == nil && quota > 0 && period > 0 {
-				least = min(least, float64(quota)/float64(period))
-			}
-		}
-		if group == "/" {
-			return least
-		}
-	}
 }

@@ -3,7 +3,6 @@ package wiring
 import (
 	"math"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -46,69 +45,5 @@ func TestMostTasks(t *testing.T) {
 		{40, 1, 1},
 	} {
 		require.Equal(t, c.want, mostTasks(c.files, c.processes))
-	}
-}
-
-func TestProcessors(t *testing.T) {
-	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
-	for _, c := range []struct {
-		name string
-		root fstest.MapFS
-		want int
-	}{
-		{"no control groups", fstest.MapFS{}, 8},
-		{"no limit", fstest.MapFS{
-			"proc/self/cgroup":           file("0::/a/b\n"),
-			"sys/fs/cgroup/a/b/cpu.max":  file("max 100000\n"),
-			"sys/fs/cgroup/a/cpu.weight": file("100\n"),
-		}, 8},
-		{"own limit, rounded up", fstest.MapFS{
-			"proc/self/cgroup":          file("0::/a/b\n"),
-			"sys/fs/cgroup/a/b/cpu.max": file("150000 100000\n"),
-		}, 2},
-		{"the parent's limit is less", fstest.MapFS{
-			"proc/self/cgroup":          file("0::/a/b\n"),
-			"sys/fs/cgroup/a/b/cpu.max": file("400000 100000\n"),
-			"sys/fs/cgroup/a/cpu.max":   file("300000 100000\n"),
-		}, 3},
-		{"less than one", fstest.MapFS{
-			"proc/self/cgroup":      file("0::/\n"),
-			"sys/fs/cgroup/cpu.max": file("10000 100000\n"),
-		}, 1},
-		{"more than the affinity", fstest.MapFS{
-			"proc/self/cgroup":      file("0::/\n"),
-			"sys/fs/cgroup/cpu.max": file("1600000 100000\n"),
-		}, 8},
-		{"above the namespace", fstest.MapFS{
-			"proc/self/cgroup":      file("0::/../..\n"),
-			"sys/fs/cgroup/cpu.max": file("200000 100000\n"),
-		}, 2},
-		{"version 1", fstest.MapFS{
-			"proc/self/cgroup": file("5:memory:/x\n4:cpu,cpuacct:/x\n0::/\n"),
-			"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us":  file("250000\n"),
-			"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us": file("100000\n"),
-			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us":    file("-1\n"),
-			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us":   file("100000\n"),
-		}, 3},
-		{"version 1 in a container", fstest.MapFS{
-			"proc/self/cgroup":                    file("4:cpuset,cpu:/docker/0123\n"),
-			"sys/fs/cgroup/cpu/cpu.cfs_quota_us":  file("400000\n"),
-			"sys/fs/cgroup/cpu/cpu.cfs_period_us": file("100000\n"),
-		}, 4},
-		{"nonsense", fstest.MapFS{
-			"proc/self/cgroup":                    file("x\n\n0::/\n3:cpu:/\n"),
-			"sys/fs/cgroup/cpu.max":               file("many few\n"),
-			"sys/fs/cgroup/cpu/cpu.cfs_quota_us":  file("100000\n"),
-			"sys/fs/cgroup/cpu/cpu.cfs_period_us": file("0\n"),
-		}, 8},
-		{"a period missing", fstest.MapFS{
-			"proc/self/cgroup":                   file("3:cpu:/\n"),
-			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": file("100000\n"),
-		}, 8},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			readFile := func(name string) ([]byte, error) { return c.root.ReadFile(name[1:]) }
-			require.Equal(t, c.want, processors(readFile, 8))
-		})
 	}
 }

@@ -58,7 +58,7 @@ func (w *wiring) openSinks() error {
 	in := w.known()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
 		Progress: w.progress(), Explain: o.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
-		Typed: w.typed(),
+		Typed: w.typed(), Silent: o.Silent(),
 	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
 	logs, err := w.logs()

@@ -63,7 +63,7 @@ func (t *stateText) all() string {
 		t.list("slowest tasks", some, len(some), t.ended)
 	}
 	t.byKey()
-	t.say("journal %s, outputs %s", byteCount(s.JournalBytes), byteCount(s.OutputBytes))
+	t.say("journal %s, outputs %s", task.Size(s.JournalBytes), task.Size(s.OutputBytes))
 	if s.Damage.Lines > 0 {
 		t.say("journal %v", s.Damage)
 	}
@@ -170,17 +170,4 @@ func (t *stateText) byKey() {
 	} else {
 		t.more(t.s.MoreKeys)
 	}
-}
-
-// byteCount returns n as people read it: 2.0 MiB.
-func byteCount(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	size := float64(n) / (1 << 10)
-	units := []string{"KiB", "MiB", "GiB"}
-	for size >= 1<<10 && len(units) > 1 {
-		size, units = size/(1<<10), units[1:]
-	}
-	return fmt.Sprintf("%.1f %s", size, units[0])
 }

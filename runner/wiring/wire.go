@@ -22,6 +22,7 @@ import (
 	"crew/runner/cli"
 	"crew/runner/coproc"
 	"crew/runner/core"
+	"crew/runner/machine"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
@@ -205,6 +206,7 @@ func (w *wiring) makeRun() error {
 	if w.made, err = runner.New(cfg, in, w.exec, rec, w.sinks); err != nil {
 		return err
 	}
+	w.watchMachine()
 	if o := w.opts; o.Makes.Any() {
 		kept := w.state != nil
 		w.made.Make(target.New(target.Config{
@@ -274,6 +276,9 @@ func (w *wiring) config() (core.Config, error) {
 		policy.Name = "longest-first"
 	}
 	p, err := sched.New(policy)
+	if err != nil {
+		return core.Config{}, err
+	}
 	cfg := core.Config{
 		Pool: core.Pool{
 			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
@@ -308,6 +313,9 @@ func (w *wiring) config() (core.Config, error) {
 	}
 	if !o.Show.DryRun {
 		cfg.Queue.Rate, cfg.Queue.KeyRate = o.Terms.Rate, o.Terms.KeyRate
+		if cfg.Pool.Machine, err = boundsOf(o, machine.New("")); err != nil {
+			return cfg, err
+		}
 		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
 		cfg.Limit.Idle = o.Failure.Idle
 		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until

@@ -1,0 +1,176 @@
+package sched
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// SampleEvery is how old the figures of a Machine may be: before the next start they are
+	// to be sampled again.
+	SampleEvery = 100 * time.Millisecond
+	// growEvery is how long it takes at least, near a bound, until one more task runs.
+	growEvery = 200 * time.Millisecond
+	// smoothOver is the time constant of the average load.
+	smoothOver = 500 * time.Millisecond
+	// lately is how long it may take until the free memory shows what a task takes.
+	lately = time.Second
+	// capFor is how long, after Relieve, no more tasks run than were left then.
+	capFor = 10 * time.Second
+)
+
+// Machine holds starts back by the load and the free memory of the machine: past a bound
+// nothing starts, and near one the number of running tasks grows by at most one in 0.2 s, but a
+// task that ends is replaced at once. So a burst of starts does not pass a bound before the
+// figures show it, tasks that only sleep still come to run side by side, and brief tasks lose no
+// time. One task may always run. A Machine is not safe for concurrent use.
+//
+// The load is the average number of processes that have something to do. Each task that starts
+// or ends counts as one of them until the figures show otherwise: what is averaged is by how much
+// that number exceeds the number of running tasks. The load is near its bound if one more task
+// would pass it. Free memory is near its bound if there would be less than twice as much if each
+// task by which their number has grown within the last second took that much, or if it would pass
+// it by falling once more by what was taken in that time.
+type Machine struct {
+	// configuration
+
+	load   float64 // 0 for no bound
+	memory int64   // the same
+
+	// state
+
+	running int       // tasks
+	most    int       // so many may run near a bound, until grow
+	peak    int       // most tasks since the last sample
+	grow    time.Time // when there may be one more
+
+	sampled time.Time // zero before the first sample
+	excess  float64   // average number of processes without one for each task
+	free    int64
+	recent  [int(lately / SampleEvery)]sample
+	oldest  int // index in recent
+
+	cap    int // tasks that may run until capped is long ago or twice the bound is free; 0 for no limit
+	capped time.Time
+}
+
+type sample struct {
+	at      time.Time
+	free    int64
+	running int
+}
+
+// zone is how far a figure is from its bound.
+type zone uint8
+
+const (
+	far zone = iota
+	near
+	past
+)
+
+// NewMachine returns a Machine with bounds for the load and the free bytes, 0 for none.
+func NewMachine(load float64, free int64) *Machine { return &Machine{load: load, memory: free} }
+
+// Sample takes the number of processes that have something to do, and of free bytes.
+func (m *Machine) Sample(now time.Time, processes float64, free int64) {
+	keep := 0.0
+	if !m.sampled.IsZero() {
+		keep = math.Exp(-now.Sub(m.sampled).Seconds() / smoothOver.Seconds())
+	}
+	m.excess = keep*m.excess + (1-keep)*(processes-float64(m.running))
+	m.sampled, m.free = now, free
+	m.recent[m.oldest] = sample{now, free, m.running}
+	m.oldest = (m.oldest + 1) % len(m.recent)
+	m.most, m.peak = m.peak, m.running
+	if free >= 2*m.memory || now.Sub(m.capped) >= capFor {
+		m.cap = 0
+	}
+}
+
+// Due returns when the next Sample may be needed; zero for at once.
+func (m *Machine) Due() time.Time {
+	if m.sampled.IsZero() {
+		return m.sampled
+	}
+	return m.sampled.Add(SampleEvery)
+}
+
+// Started takes that a task has started.
+func (m *Machine) Started(now time.Time) {
+	m.running++
+	m.peak = max(m.peak, m.running)
+	if m.running > m.most {
+		m.most, m.grow = m.running, now.Add(growEvery)
+	}
+}
+
+// Ended takes that a task has ended.
+func (m *Machine) Ended() { m.running-- }
+
+// Alone reports whether no task runs: then one may start whatever the figures are.
+func (m *Machine) Alone() bool { return m.running == 0 }
+
+// May reports whether a task may start by the latest figures, which must not be older than
+// SampleEvery unless the Machine is Alone. If not, at is when it may if they stay as they are;
+// zero is never.
+func (m *Machine) May(now time.Time) (ok bool, at time.Time) {
+	switch z := max(m.loadZone(), m.memoryZone()); {
+	case m.running == 0:
+		return true, at
+	case z == past:
+		return false, at
+	case z == near && m.running >= m.most && now.Before(m.grow):
+		return false, m.grow
+	}
+	return true, at
+}
+
+// ByMemory reports whether it is the free memory, and not the load, that holds starts back.
+func (m *Machine) ByMemory() bool { return m.memoryZone() > m.loadZone() }
+
+// Load returns the expected load.
+func (m *Machine) Load() float64 { return max(0, m.excess+float64(m.running)) }
+
+// Free returns the latest number of free bytes.
+func (m *Machine) Free() int64 { return m.free }
+
+// Short reports whether less than half of the free memory that there should be is left.
+func (m *Machine) Short() bool { return m.free < m.memory/2 }
+
+// Relieve takes that a running task is ended for want of memory. For ten seconds or until twice
+// the bound is free, no more tasks run than are left.
+func (m *Machine) Relieve(now time.Time) { m.cap, m.capped = max(1, m.running-1), now }
+
+func (m *Machine) loadZone() zone {
+	load := m.excess + float64(m.running)
+	switch {
+	case m.load == 0:
+		return far
+	case load >= m.load:
+		return past
+	case load+1 > m.load:
+		return near
+	}
+	return far
+}
+
+func (m *Machine) memoryZone() zone {
+	if m.memory == 0 {
+		return far
+	}
+	most, least := m.free, m.running // of the last second
+	for _, s := range m.recent {
+		if m.sampled.Sub(s.at) <= lately {
+			most, least = max(most, s.free), min(least, s.running)
+		}
+	}
+	took, grown := most-m.free, int64(m.running-least)
+	switch {
+	case m.free < m.memory, m.cap > 0 && m.running >= m.cap:
+		return past
+	case m.free-grown*m.memory < 2*m.memory, m.free-took < m.memory:
+		return near
+	}
+	return far
+}

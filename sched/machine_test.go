@@ -1,0 +1,258 @@
+package sched
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naiveMachine keeps all that has happened lately, and looks at it anew for each question.
+type naiveMachine struct {
+	load    float64
+	memory  int64
+	log     []machineEvent // of the time since the sample before the latest one
+	samples []machineEvent
+	grown   time.Time
+	running int
+	capped  time.Time
+	cap     int
+}
+
+// machineEvent is a sample or, if it has none, a start or an end.
+type machineEvent struct {
+	at        time.Time
+	sample    bool
+	processes float64
+	free      int64
+	running   int // after it
+	grew      bool
+}
+
+func (n *naiveMachine) add(e machineEvent) {
+	e.running = n.running
+	n.log = append(n.log, e)
+	if e.grew {
+		n.grown = e.at
+	}
+	if !e.sample {
+		return
+	}
+	if n.samples = append(n.samples, e); len(n.samples) > 200 {
+		n.samples = append(n.samples[:0], n.samples[100:]...)
+	}
+	if before := len(n.samples) - 2; before >= 0 {
+		for n.log[0] != n.samples[before] {
+			n.log = n.log[1:]
+		}
+	}
+}
+
+// expected is the weighted mean of what the samples exceed the tasks by, and the tasks now.
+func (n *naiveMachine) expected() float64 {
+	sum, left := 0.0, 1.0
+	for i, e := range slices.Backward(n.samples) {
+		weight := left
+		if i > 0 {
+			keep := math.Exp(-e.at.Sub(n.samples[i-1].at).Seconds() / 0.5)
+			weight, left = left*(1-keep), left*keep
+		}
+		sum += weight * (e.processes - float64(e.running))
+	}
+	return sum + float64(n.running)
+}
+
+// may is what the documentation of Machine says.
+func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
+	last := n.samples[len(n.samples)-1]
+	free, load, took, more := last.free, n.expected(), int64(0), 0
+	for _, e := range n.samples[max(0, len(n.samples)-10):] {
+		if last.at.Sub(e.at) <= time.Second {
+			took, more = max(took, e.free-free), max(more, n.running-e.running)
+		}
+	}
+	isPast := n.load > 0 && load >= n.load || n.memory > 0 && (free < n.memory || n.cap > 0 && n.running >= n.cap)
+	isNear := n.load > 0 && load+1 > n.load || n.memory > 0 && (free-int64(more)*n.memory < 2*n.memory || free-took < n.memory)
+	most := 0
+	for _, e := range n.log {
+		most = max(most, e.running)
+	}
+	grown := n.grown.Add(200 * time.Millisecond)
+	switch {
+	case n.running == 0:
+		return true, at
+	case isPast:
+		return false, at
+	case isNear && n.running >= most && now.Before(grown):
+		return false, grown
+	}
+	return true, at
+}
+
+func TestMachineAgainstNaive(t *testing.T) {
+	steps := 1_000_000
+	if testing.Short() {
+		steps = 50_000
+	}
+	random := rand.New(rand.NewPCG(28, 1))
+	for _, bounds := range [...]struct {
+		load   float64
+		memory int64
+	}{{4, 0}, {0, 1000}, {2.5, 700}} {
+		m, n := NewMachine(bounds.load, bounds.memory), &naiveMachine{load: bounds.load, memory: bounds.memory}
+		now, free, others := time.Unix(1e9, 0), int64(5000), 0.0
+		sample := func() {
+			free = min(8000, max(0, free+random.Int64N(801)-400))
+			others = min(5, max(-5, others+float64(random.IntN(3)-1)))
+			processes := max(0, others+float64(n.running))
+			m.Sample(now, processes, free)
+			n.add(machineEvent{at: now, sample: true, processes: processes, free: free})
+			if free >= 2*bounds.memory || now.Sub(n.capped) >= 10*time.Second {
+				n.cap = 0
+			}
+		}
+		sample()
+		starts, held, alone := 0, 0, 0
+		for range steps / 3 {
+			now = now.Add(time.Duration(random.IntN(60)) * time.Millisecond)
+			switch random.IntN(8) {
+			case 0, 1, 2:
+				now = now.Add(50 * time.Millisecond)
+				sample()
+			case 3:
+				if n.running > 0 {
+					m.Ended()
+					n.running--
+					n.add(machineEvent{at: now})
+				}
+			case 4:
+				require.Equal(t, free < bounds.memory/2, m.Short())
+				if m.Short() && n.running > 1 {
+					m.Relieve(now)
+					n.cap, n.capped = n.running-1, now
+				}
+			default:
+				if load := n.expected(); math.Abs(load-bounds.load) < 1e-9 || math.Abs(load+1-bounds.load) < 1e-9 {
+					continue // rounding decides
+				}
+				ok, at := n.may(now)
+				got, gotAt := m.May(now)
+				if ok != got || !at.Equal(gotAt) {
+					t.Fatalf("May is %v, %v, want %v, %v; %+v", got, gotAt, ok, at, *m)
+				}
+				if !ok {
+					held++
+					continue
+				}
+				if starts++; n.running == 0 {
+					alone++
+				}
+				grew := n.running >= m.most
+				m.Started(now)
+				n.running++
+				n.add(machineEvent{at: now, grew: grew})
+			}
+		}
+		require.Equal(t, n.running, m.running)
+		require.Greater(t, held, steps/300)
+		require.Greater(t, starts-alone, steps/300)
+	}
+}
+
+// Sleepers come to run side by side near the bound, at most one more in 0.2 s; tasks that keep a
+// processor busy stay below it, and each that ends is replaced at once.
+func TestMachineLoad(t *testing.T) {
+	for _, busy := range [...]bool{false, true} {
+		m, now := NewMachine(2, 0), time.Unix(1e9, 0)
+		running, since := 0, now
+		for range 1000 { // 10 s
+			now = now.Add(10 * time.Millisecond)
+			if !now.Before(m.Due()) {
+				processes := 0.2
+				if busy {
+					processes += float64(running)
+				}
+				m.Sample(now, processes, 0)
+			}
+			ok, _ := m.May(now)
+			if ok && (m.Alone() || now.Sub(m.sampled) < SampleEvery) {
+				m.Started(now)
+				running++
+			}
+		}
+		if !busy {
+			require.Greater(t, running, 25)
+			require.Less(t, running, int(now.Sub(since)/growEvery)+3)
+			continue
+		}
+		require.Equal(t, 2, running)
+		m.Ended()
+		ok, _ := m.May(now)
+		require.True(t, ok)
+	}
+}
+
+// What tasks take shows later: near the bound they start one by one, and past it none.
+func TestMachineMemory(t *testing.T) {
+	m, now := NewMachine(0, 1000), time.Unix(1e9, 0)
+	m.Sample(now, 0, 1900)
+	m.Started(now)
+	ok, at := m.May(now)
+	require.False(t, ok)
+	require.Equal(t, now.Add(200*time.Millisecond), at)
+	m.Ended()
+	m.Started(now)
+	m.Ended()
+	m.Started(now) // replaced
+	now = at
+	m.Sample(now, 0, 1500)
+	ok, _ = m.May(now)
+	require.True(t, ok)
+	m.Started(now)
+	now = now.Add(time.Second)
+	m.Sample(now, 0, 999)
+	require.True(t, m.ByMemory())
+	ok, at = m.May(now)
+	require.False(t, ok)
+	require.Zero(t, at)
+	m.Ended()
+	m.Ended()
+	ok, _ = m.May(now)
+	require.True(t, ok, "one always runs")
+	require.False(t, m.Short())
+
+	// No more run than were left when one was ended, for a while.
+	m.Started(now)
+	m.Started(now)
+	m.Sample(now, 0, 400)
+	require.True(t, m.Short())
+	m.Relieve(now)
+	m.Ended()
+	for _, c := range [...]struct {
+		passed time.Duration
+		free   int64
+		want   bool
+	}{{time.Second, 1500, false}, {9 * time.Second, 1500, false}, {10 * time.Second, 1500, true}} {
+		m.Sample(now.Add(c.passed), 0, c.free)
+		ok, _ = m.May(now.Add(c.passed))
+		require.Equal(t, c.want, ok, c)
+	}
+	m.Relieve(now)
+	m.Sample(now.Add(time.Second), 0, 2000)
+	ok, _ = m.May(now.Add(time.Second))
+	require.True(t, ok)
+}
+
+func TestMachineAllocates(t *testing.T) {
+	m, now := NewMachine(4, 1000), time.Unix(1e9, 0)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		now = now.Add(time.Second)
+		m.Sample(now, 1, 1500)
+		m.May(now)
+		m.Started(now)
+		m.Ended()
+	}))
+}
