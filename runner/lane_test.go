@@ -152,7 +152,7 @@ func windowed(workers, window int) core.Config {
 
 func TestStreamRunsAllWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, name := range []string{"fifo", "round-robin", "least-busy", "keyed"} {
+		for _, name := range []string{"fifo", "round-robin", "least-busy", "keyed", "fair"} {
 			exec, sink := newLanes(answer), &seen{}
 			cfg := windowed(2, 8)
 			cfg.Queue.Policy = policy(name)

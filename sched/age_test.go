@@ -66,7 +66,7 @@ func TestAgesRandom(t *testing.T) {
 // However many items of a higher priority come, one of a lower one waits for 64 starts for each
 // step between them at most, and for those that are before it then.
 func TestAgesNoneWaitsForEver(t *testing.T) {
-	for _, name := range []string{"fifo", "longest-first", "least-busy", "round-robin"} {
+	for _, name := range []string{"fifo", "longest-first", "shortest-first", "fair", "least-busy", "round-robin"} {
 		p, _ := New(Config{Name: name})
 		d := NewDispatcher(p, Limits{Ages: true, Caps: []int{1}, Parked: func(uint64, bool) {}})
 		d.Join(Slot{ID: 1, Cap: 2})

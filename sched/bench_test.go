@@ -78,16 +78,19 @@ func carousels(t testing.TB) map[string]func() *carousel {
 	few := func(id uint64) uint64 { return keyed[id%4] }
 	alone := func(id uint64) uint64 { return id * 0x9e3779b97f4a7c15 }
 	return map[string]func() *carousel{
-		"fifo":          func() *carousel { return newCarousel(t, "fifo", "auto", many) },
-		"longest-first": func() *carousel { return newCarousel(t, "longest-first", "auto", many) },
-		"round-robin":   func() *carousel { return newCarousel(t, "round-robin", "auto", many) },
-		"least-busy":    func() *carousel { return newCarousel(t, "least-busy", "auto", many) },
-		"keyed":         func() *carousel { return newCarousel(t, "keyed", "auto", many) },
-		"keyed-alone":   func() *carousel { return newCarousel(t, "keyed", "auto", alone) },
-		"topic":         func() *carousel { return newCarousel(t, "topic", "0=8,1=8,2=16,*=32", few) },
-		"topic-auto":    func() *carousel { return newCarousel(t, "topic", "auto", few) },
-		"topic-shared":  func() *carousel { return newCarousel(t, "topic", "auto", many) },
-		"topic-alone":   func() *carousel { return newCarousel(t, "topic", "auto", alone) },
+		"fifo":           func() *carousel { return newCarousel(t, "fifo", "auto", many) },
+		"longest-first":  func() *carousel { return newCarousel(t, "longest-first", "auto", many) },
+		"shortest-first": func() *carousel { return newCarousel(t, "shortest-first", "auto", many) },
+		"round-robin":    func() *carousel { return newCarousel(t, "round-robin", "auto", many) },
+		"least-busy":     func() *carousel { return newCarousel(t, "least-busy", "auto", many) },
+		"keyed":          func() *carousel { return newCarousel(t, "keyed", "auto", many) },
+		"keyed-alone":    func() *carousel { return newCarousel(t, "keyed", "auto", alone) },
+		"fair":           func() *carousel { return newCarousel(t, "fair", "auto", many) },
+		"fair-alone":     func() *carousel { return newCarousel(t, "fair", "auto", alone) },
+		"topic":          func() *carousel { return newCarousel(t, "topic", "0=8,1=8,2=16,*=32", few) },
+		"topic-auto":     func() *carousel { return newCarousel(t, "topic", "auto", few) },
+		"topic-shared":   func() *carousel { return newCarousel(t, "topic", "auto", many) },
+		"topic-alone":    func() *carousel { return newCarousel(t, "topic", "auto", alone) },
 	}
 }
 

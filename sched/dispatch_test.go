@@ -70,7 +70,7 @@ func newRink(t *testing.T, policy string) *rink {
 	p, err := New(Config{Name: policy, Topics: Topics{Auto: policy == "topic"}})
 	require.NoError(t, err)
 	r := &rink{
-		t: t, now: time.Unix(1e9, 0), shared: policy == "fifo" || policy == "longest-first" || policy == "least-busy",
+		t: t, now: time.Unix(1e9, 0), shared: policy == "fifo" || policy == "longest-first" || policy == "shortest-first" || policy == "least-busy" || policy == "fair",
 		slots: map[int]Slot{}, waiting: map[uint64]Item{}, retries: map[uint64]Item{}, running: map[uint64]Item{}, in: map[uint64]int{},
 		width: map[uint64]int{}, parked: map[uint64]bool{}, refused: map[int]bool{}, keys: map[uint64][]time.Time{}, calm: rand.IntN(2) == 0,
 	}
@@ -346,7 +346,7 @@ func TestDispatcherRandom(t *testing.T) {
 	if os.Getenv("CREW_SOAK") != "" {
 		rounds = 500
 	}
-	for _, policy := range []string{"fifo", "round-robin", "least-busy", "keyed", "topic", "longest-first"} {
+	for _, policy := range []string{"fifo", "round-robin", "least-busy", "keyed", "topic", "longest-first", "shortest-first", "fair"} {
 		for range rounds {
 			r := newRink(t, policy)
 			for range 1000 {

@@ -401,10 +401,12 @@ type modelled struct {
 
 var policies = []modelled{
 	{"fifo", "auto", 8, 0, func(w *world) model { return &naiveFIFO{w: w} }},
-	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveLongest{naiveFIFO{w: w}} }},
+	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, -1} }},
+	{"shortest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, 1} }},
 	{"round-robin", "auto", 8, 0, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
 	{"least-busy", "auto", 8, 0, func(w *world) model { return &naiveLeastBusy{w: w} }},
 	{"keyed", "auto", 8, 0, func(w *world) model { return &naiveKeyed{w: w} }},
+	{"fair", "auto", 8, 0, func(w *world) model { return &naiveFair{naiveFIFO: naiveFIFO{w: w}} }},
 	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 0, nil},
 	{"topic", "a=2,b=1,*=3", 5, 0, nil},
 	{"topic", "*=4", 5, 0, func(w *world) model { return &naiveLeastBusy{w: w} }},

@@ -46,12 +46,15 @@ func (m *naiveFIFO) remove(id uint64)      { m.queue = without(m.queue, id) }
 func (m *naiveFIFO) change(int)            {}
 func (m *naiveFIFO) before(a, b int) bool  { return m.w.held[a] <= m.w.held[b] }
 
-// naiveLongest keeps its queue in the order in which items start.
-type naiveLongest struct{ naiveFIFO }
+// naiveByCost keeps its queue in the order in which items start.
+type naiveByCost struct {
+	naiveFIFO
+	sign int64
+}
 
-func (m *naiveLongest) push(it Item) {
+func (m *naiveByCost) push(it Item) {
 	m.queue = with(m.queue, it, func(a, b Item) bool {
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Cost, a.Cost), byID(a, b)) < 0
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(m.sign*a.Cost, m.sign*b.Cost), byID(a, b)) < 0
 	})
 }
 
@@ -66,6 +69,71 @@ func (m *naiveRoundRobin) next(slot int) (Item, bool) {
 	return Item{}, false
 }
 func (m *naiveRoundRobin) change(int) { slices.SortFunc(m.queue, byRankAndID) }
+
+// naiveFair is deficit round robin, round by round.
+type naiveFair struct {
+	naiveFIFO
+	keys []naiveAccount // with items; of each rank, the one that was served or added longest ago first
+}
+
+type naiveAccount struct{ key, rank, saved int64 }
+
+func (a naiveAccount) of(it Item) bool { return a.key == int64(it.Key) && a.rank == it.Rank }
+
+// first returns the first item of an account, which is in the queue.
+func (m *naiveFair) first(a naiveAccount) Item {
+	return m.queue[slices.IndexFunc(m.queue, a.of)]
+}
+
+func (m *naiveFair) push(it Item) {
+	m.naiveFIFO.push(it)
+	a := naiveAccount{key: int64(it.Key), rank: it.Rank}
+	if !slices.ContainsFunc(m.keys, func(b naiveAccount) bool { return b.of(it) }) {
+		m.keys = append(m.keys, a)
+	}
+}
+
+// serve returns the index of the account that is served next, and in how many rounds.
+func (m *naiveFair) serve() (at int, rounds int64) {
+	for ; ; rounds++ {
+		for i, a := range m.keys {
+			if a.rank == m.queue[0].Rank && a.saved+rounds >= m.first(a).Cost {
+				return i, rounds
+			}
+		}
+	}
+}
+
+func (m *naiveFair) next(int) (Item, bool) {
+	if len(m.queue) == 0 {
+		return Item{}, false
+	}
+	i, _ := m.serve()
+	return m.first(m.keys[i]), true
+}
+
+func (m *naiveFair) pop(_ int, it Item) {
+	i, rounds := m.serve()
+	for k := range m.keys {
+		if m.keys[k].rank == it.Rank {
+			m.keys[k].saved += rounds
+		}
+	}
+	a := m.keys[i]
+	a.saved -= it.Cost
+	m.keys = append(slices.Delete(m.keys, i, i+1), a)
+	m.remove(it.ID)
+}
+
+// remove forgets the account of the last item. No account has saved more than its first
+// item costs.
+func (m *naiveFair) remove(id uint64) {
+	m.naiveFIFO.remove(id)
+	m.keys = slices.DeleteFunc(m.keys, func(a naiveAccount) bool { return !slices.ContainsFunc(m.queue, a.of) })
+	for i, a := range m.keys {
+		m.keys[i].saved = min(a.saved, m.first(a).Cost)
+	}
+}
 
 type naiveLeastBusy struct {
 	w       *world

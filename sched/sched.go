@@ -107,13 +107,17 @@ func New(cfg Config) (Policy, error) {
 	case "fifo":
 		return &fifo{slots: newSlots(), slab: newSlab()}, nil
 	case "longest-first":
-		return &longestFirst{slots: newSlots(), queue: newPriorityQueue[Item]()}, nil
+		return newByCost(-1), nil
+	case "shortest-first":
+		return newByCost(1), nil
 	case "round-robin":
 		return &roundRobin{slots: newSlots(), slab: newSlab()}, nil
 	case "least-busy":
 		return newByTopic(Topics{Rest: 1}), nil // one topic takes every key and every slot
 	case "keyed":
 		return newKeyed(), nil
+	case "fair":
+		return newFair(), nil
 	case "topic":
 		if t := cfg.Topics; t.Auto == (len(t.List) > 0 || t.Rest > 0) {
 			return nil, errors.New("topics are either automatic or listed")

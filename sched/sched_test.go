@@ -45,20 +45,23 @@ func TestJoiningTwiceIsAnInternalError(t *testing.T) {
 	}
 }
 
-func TestLongestFirst(t *testing.T) {
-	p, err := New(Config{Name: "longest-first"})
-	require.NoError(t, err)
-	p.Join(Slot{ID: 1})
-	for i, cost := range []int64{5, math.MaxInt64, 70, math.MaxInt64, 70, 1} {
-		p.Push(Item{ID: uint64(i + 1), Cost: cost})
+// Items of unknown cost have the highest there is, and go in order.
+func TestOrderOfCost(t *testing.T) {
+	for name, want := range map[string][]uint64{"longest-first": {2, 4, 3, 5, 1, 6}, "shortest-first": {6, 1, 3, 5, 2, 4}} {
+		p, err := New(Config{Name: name})
+		require.NoError(t, err)
+		p.Join(Slot{ID: 1})
+		for i, cost := range []int64{5, math.MaxInt64, 70, math.MaxInt64, 70, 1} {
+			p.Push(Item{ID: uint64(i + 1), Cost: cost})
+		}
+		var got []uint64
+		for p.Ready() != 0 {
+			it, _ := p.Pop(1)
+			got = append(got, it.ID)
+			p.Done(1, it, false)
+		}
+		require.Equal(t, want, got, name)
 	}
-	var got []uint64
-	for p.Ready() != 0 {
-		it, _ := p.Pop(1)
-		got = append(got, it.ID)
-		p.Done(1, it, false)
-	}
-	require.Equal(t, []uint64{2, 4, 3, 5, 1, 6}, got, "first those of unknown cost in order, then the longest")
 }
 
 func TestItemsGoInOrderOfRank(t *testing.T) {

@@ -49,7 +49,7 @@ func TestRefusals(t *testing.T) {
 		{"-C x* cat", `bad value "x*" for -C: write a pattern that matches at least one byte, such as , or \| or ' +'`},
 		{`-d '\q' cat`, `bad value "\\q" for -d: write one or more bytes; \n, \t, \0, \\ and \xHH are known`},
 		{"--input=xml", `bad value "xml" for --input: write lines or json`},
-		{"--sched lifo cat", `bad value "lifo" for --sched: write fifo, round-robin, least-busy, keyed or topic`},
+		{"--sched lifo cat", `bad value "lifo" for --sched: write fifo, round-robin, least-busy, keyed, topic or fair`},
 		{"--output= cat", `bad value "" for --output: write group, line, raw or none`},
 		{"--halt later cat", `bad value "later" for --halt: write never, or such as now,fail=1, soon,done=10% or pause,fail=3`},
 		{"--topics x cat", `bad value "x" for --topics: write auto, or each topic once with its workers: mail=2,db=1,*=5`},
@@ -106,6 +106,10 @@ func TestRefusals(t *testing.T) {
 		{"--transfer cat", "--transfer needs --engine or --ssh: add one of them: no file travels here"},
 		{"--worker-ttl 5s --engine e cat", "--worker-ttl needs crew worker or --ssh: give it to each crew worker"},
 		{"--input json --sched keyed cat", "--sched keyed needs a key: add --key TEMPLATE, such as --key '{1}'"},
+		{"--sched fair cat", "--sched fair needs a key: add --key TEMPLATE, such as --key '{1}'"},
+		{"--order shortest-first cat", "--order shortest-first needs the costs of tasks, or --state, which knows how long they took: add --cost TEMPLATE, or --state DIR"},
+		{"--order longest-first --input json cat", "--order longest-first needs the costs of tasks, or --state, which knows how long they took: add --cost TEMPLATE, or --state DIR"},
+		{"--cost {} cat", "--cost needs a policy or an order that goes by it: add --sched least-busy, --sched fair or --order longest-first"},
 		{"--sched topic --key {} cat", "--sched topic needs topics: add --topics LIST, or --topics auto"},
 		{"--stdin", "--stdin needs a command: without one each record is a command line: add a command, or drop --stdin"},
 		{"-I @ ::: a", "-I needs a command: without one each record is a command line: add a command, or drop -I"},
@@ -286,6 +290,8 @@ func TestCrewOptsGiveWay(t *testing.T) {
 		{"--input json --per-key 2", "--input lines cat", "--input=json --input=lines"},
 		{"--input json --retries 2 --retry-on timeout", "--input lines cat", "--input=json --retries=2 --input=lines"},
 		{"--state d --order longest-first --replay", "--dry-run cat", "--dry-run"},
+		{"--cost {} --order shortest-first", "--sched fair --key {} cat", "--cost={} --sched=fair --key={}"},
+		{"--cost {} --order shortest-first", "--order input cat", "--order=shortest-first --order=input"},
 
 		// workers are the command line's
 		{topics, "-j4 cat", "--key={} --jobs=4"},

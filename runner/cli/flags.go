@@ -71,8 +71,8 @@ var options = [...]option{
 	{group: "The pool", name: "jobs", short: "jP", value: "N",
 		text: "workers: N, N%, +N, -N, 0 for most, or a FILE",
 		set:  func(o *Options, v string) error { return setText(&o.Pool.Jobs, v) }},
-	{name: "sched", value: "POLICY", choices: "fifo round-robin least-busy keyed topic",
-		text: "fifo, round-robin, least-busy, keyed or topic",
+	{name: "sched", value: "POLICY", choices: "fifo round-robin least-busy keyed topic fair",
+		text: "fifo, round-robin, least-busy, keyed, topic or fair",
 		set:  func(o *Options, v string) error { o.Sched.Policy = v; return nil }},
 	{name: "key", value: "TEMPLATE", text: "what policy and limits go by, such as '{1}'",
 		set: func(o *Options, v string) error { return setText(&o.Sched.Key, v) }},
@@ -104,9 +104,14 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Machine.Load, v, parseLoad) }},
 	{name: "memfree", value: "SIZE", text: "start while SIZE, or N%, of memory is free",
 		set: func(o *Options, v string) error { return set(&o.Machine.MemFree, v, parseMemFree) }},
-	{name: "order", value: "ORDER", choices: "input longest-first",
-		text: "input (default), or longest-first, by --state",
-		set:  func(o *Options, v string) error { o.Sched.LongestFirst = v == "longest-first"; return nil }},
+	{name: "order", value: "ORDER", choices: "input longest-first shortest-first",
+		text: "longest-first or shortest-first, by --cost, --state",
+		set: func(o *Options, v string) error {
+			if o.Sched.Order = v; v == "input" {
+				o.Sched.Order = ""
+			}
+			return nil
+		}},
 	{name: "lock", value: "FILE", text: "exit with 75 if another run holds it",
 		set: func(o *Options, v string) error { return setText(&o.Pool.Lock, v) }},
 	{name: "lock-wait", value: "DUR", text: "with --lock: wait for the other run up to DUR",

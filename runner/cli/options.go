@@ -127,8 +127,7 @@ type Sched struct {
 	Cost   string       // template; "" for 1
 	Topics sched.Topics // zero for none
 	PerKey int          // 0 for no limit
-
-	LongestFirst bool // what took longest in an earlier run goes first
+	Order  string       // a value of --order; "" for input
 }
 
 // Terms configures what tasks take to start, beside a worker.

@@ -289,7 +289,6 @@ func (t *Tasks) Tag(tk *task.Task) {
 // that it comes from, if any.
 func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	v.Seq = tk.ID
-	tk.Cost = 1
 	if obj != nil && tk.Err == nil {
 		err := t.ambiguous(obj)
 		if err == nil {
@@ -349,7 +348,7 @@ func parseCost(s string) (int64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case err != nil || !(f > 0) || math.IsInf(f, 1) || strings.ContainsAny(s, "xX"):
-		return 1, fmt.Errorf("cost %q is not a positive number", s)
+		return 0, fmt.Errorf("cost %q is not a positive number", s)
 	case f >= math.MaxInt64:
 		return math.MaxInt64, nil
 	}

@@ -80,7 +80,7 @@ func TestSingle(t *testing.T) {
 	require.Equal(t, [][]string{{"a b"}}, tk.Records)
 	require.Equal(t, "k-a b", tk.Key)
 	require.Equal(t, "a b:", tk.Tag)
-	require.EqualValues(t, 1, tk.Cost)
+	require.Zero(t, tk.Cost)
 	require.Nil(t, tk.Stdin)
 	require.Empty(t, tk.Marks)
 	require.False(t, tk.Shell)
@@ -124,7 +124,7 @@ func TestCost(t *testing.T) {
 	require.Len(t, list, 13)
 	for _, tk := range list[6:] {
 		require.EqualError(t, tk.Err, fmt.Sprintf("cost %q is not a positive number", tk.Records[0][0]))
-		require.EqualValues(t, 1, tk.Cost)
+		require.Zero(t, tk.Cost)
 	}
 }
 

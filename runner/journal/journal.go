@@ -58,7 +58,7 @@ type Past struct {
 	Recall      bool // bring their whole results along although they were shown
 	RetryFailed bool // run those that failed again
 	Reset       bool // run all of them again
-	Costs       bool // let Source set the cost of a task to its last duration
+	Costs       bool // let Source set the cost of a task that has none to its last duration
 }
 
 // Output says what happens to results outside the journal.

@@ -455,6 +455,7 @@ func TestReplayedResult(t *testing.T) {
 	want := task.Result{
 		Host: "web1", PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
 		User: 1500 * time.Microsecond, System: time.Nanosecond, MaxRSS: 1 << 20, Leaked: true, Err: errors.New("a \"reason\"\n"),
+		Units:  []task.Units{{Name: "db", Held: []string{"0", "1"}}, {Name: "gpu", Held: []string{"0"}}},
 		Stdout: text(large), Stderr: text("err\xff\x00"),
 	}
 	run(t, cfg, func(task.Attempt) *task.Result { r := want; return &r }, "x a")

@@ -43,7 +43,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	if err := s.journal.past.table.err; err != nil {
 		t.Err = fmt.Errorf("read its entry of the journal: %w", err)
 	}
-	if past.Costs {
+	if past.Costs && t.Cost == 0 {
 		t.Cost = cost(&e)
 	}
 	switch {

@@ -66,7 +66,7 @@ var place = map[string]string{
 	"nightly":     sh + "echo well\n",
 	"migrate":     sh + "echo migrated\nexit 4\n",
 	"sync":        sh + "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
-	"train":       sh + "echo trained $1\n",
+	"train":       sh + "mkdir on.$CUDA_VISIBLE_DEVICES && [ $CUDA_VISIBLE_DEVICES -lt 2 ] && rmdir on.$CUDA_VISIBLE_DEVICES && echo trained $1\n",
 	"bin/convert": sh + "cp $1 $2\n",
 	"bin/curl":    sh + "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
 	"bin/lame":    sh + "cp $1 ${1%.wav}.mp3\n",

@@ -3,7 +3,6 @@ package task
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,30 +115,29 @@ func Lacks(caps []Cap, needs []Need) error {
 	return nil
 }
 
-// Holding is a list of units that is an object in JSON: the units by name.
+// Holding is units as they are written in JSON: an array of a string for each name, such as
+// "gpu:0,1". So it can stand in a journal, whose lines hold no objects.
 type Holding []Units
 
 // MarshalJSON implements json.Marshaler.
 func (h Holding) MarshalJSON() ([]byte, error) { return h.append(nil), nil }
 
 func (h Holding) append(b []byte) []byte {
-	b = append(b, '{')
+	list := make([]string, len(h))
 	for i, u := range h {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = AppendColumns(append(AppendJSON(append(b, '"'), u.Name), `":`...), u.Held)
+		list[i] = u.Name + ":" + strings.Join(u.Held, ",")
 	}
-	return append(b, '}')
+	return AppendColumns(b, list)
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *Holding) UnmarshalJSON(text []byte) error {
-	var by map[string][]string
-	err := json.Unmarshal(text, &by)
+	var list []string
+	err := json.Unmarshal(text, &list)
 	*h = nil
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		*h = append(*h, Units{name, by[name]})
+	for _, s := range list {
+		name, held, _ := strings.Cut(s, ":")
+		*h = append(*h, Units{name, strings.Split(held, ",")})
 	}
 	return err
 }

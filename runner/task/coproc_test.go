@@ -11,7 +11,7 @@ import (
 
 func TestMessagesForWorkers(t *testing.T) {
 	for p, want := range map[Protocol]string{
-		LineProtocol: "\"args\":[]\n", NULProtocol: "\"args\":[]\x00", JSONProtocol: `{"id":7,"args":[],"attempt":2,"units":{"gpu":["0"]}}` + "\n", FilterProtocol: `"args":[]`,
+		LineProtocol: "\"args\":[]\n", NULProtocol: "\"args\":[]\x00", JSONProtocol: `{"id":7,"args":[],"attempt":2,"units":["gpu:0"]}` + "\n", FilterProtocol: `"args":[]`,
 	} {
 		require.Equal(t, want, string(p.End(append(p.Begin(nil, 7), `"args":[]`...), 2, []Units{{"gpu", []string{"0"}}}, nil)))
 	}

@@ -57,7 +57,7 @@ type Task struct {
 
 	// how to run it
 
-	Cost      int64         // weight for the policy; less than 1 counts as 1
+	Cost      int64         // weight for the policy; less than 1 counts as 1, 0 is unknown
 	Timeout   time.Duration // of one attempt; 0 is the run's, negative is none
 	KillAfter time.Duration // from asking an attempt to end to killing it; 0 is the run's
 	Asked     *Terms        // on which terms it starts; nil for none

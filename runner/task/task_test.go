@@ -99,7 +99,7 @@ func TestFactsAreJSON(t *testing.T) {
 			`"outcome":"ok","exit":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
 				`"duration":1,"user":0.000000001,"maxrss":4,"leaked":true`},
 		{Result{Task: &Task{ID: 7, Key: "k\xff"}, Outcome: Lost, Host: "web1"}, `"task":7,"key":{"base64":"a/8="},"outcome":"lost","host":"web1"`},
-		{Result{Outcome: Cancelled, Units: []Units{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}}, `"outcome":"cancelled","units":{"db":["0","1"],"gpu":["a"]}`},
+		{Result{Outcome: Cancelled, Units: []Units{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}}, `"outcome":"cancelled","units":["db:0,1","gpu:a"]`},
 		{Result{Outcome: Signal, Signal: 9, Code: 1}, `"outcome":"signal","signal":9`},
 		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no <é>")}, `"outcome":"start-failed","exit":127,"error":"no <é>"`},
 	} {

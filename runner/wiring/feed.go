@@ -121,6 +121,7 @@ func (f *feed) restore() error {
 	changed := f.queue.Changed()
 	cmd := task.Command{Op: task.Add, N: int(f.last), Succeeded: f.queue.Succeeded()}
 	known := map[uint64]bool{} // those of which it is known whether they have succeeded
+	needs := map[string][]task.Need{}
 	var waiting []*task.Task
 	for t, err := range f.queue.Queue() {
 		if err != nil {
@@ -137,8 +138,8 @@ func (f *feed) restore() error {
 					return err
 				}
 			}
-			if err := task.Lacks(f.source.opts.Terms.Caps, t.Terms().Needs); t.Err == nil && err != nil {
-				t.Err = err
+			if list := t.Terms().Needs; len(list) > 0 {
+				t.Asked.Needs = shared(needs, fmt.Sprint(list), list)
 			}
 			waiting = append(waiting, t)
 		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
@@ -161,6 +162,16 @@ func (f *feed) restore() error {
 	f.do(cmd)
 	f.goesOn(len(waiting))
 	return nil
+}
+
+// shared returns the list that a map has for a key, or puts it there, so that tasks share equal
+// lists.
+func shared[T any](known map[string][]T, key string, list []T) []T {
+	if same, ok := known[key]; ok {
+		return same
+	}
+	known[key] = list
+	return list
 }
 
 // Add is the Feed of the control server. Once it returns no error, the tasks are in the
@@ -355,15 +366,13 @@ func (f *feed) number() uint64 {
 func (f *feed) environment(env []task.Bytes) []string {
 	list := withoutUnits(convert[string](env), f.source.opts.Terms.Caps)
 	key := strings.Join(list, "\x00")
-	if known, ok := f.known[key]; ok {
-		return known
+	if f.known[key] == nil {
+		if f.bytes += len(key); f.bytes > mostEnvironments {
+			clear(f.known)
+			f.bytes = len(key)
+		}
 	}
-	if f.bytes += len(key); f.bytes > mostEnvironments {
-		clear(f.known)
-		f.bytes = len(key)
-	}
-	f.known[key] = list
-	return list
+	return shared(f.known, key, list)
 }
 
 // convert returns a list of strings as one of another type of them.

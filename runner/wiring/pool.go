@@ -1,6 +1,8 @@
 package wiring
 
 import (
+	"slices"
+
 	"crew/runner/cli"
 	"crew/runner/jobserver"
 )
@@ -16,8 +18,9 @@ type pool struct {
 	few    int // how many these are; 0 for the run's default
 }
 
-// With keys or limits by name, keyedBuffer tasks are read ahead, and workerBuffer with persistent workers,
-// so that the reader is not woken for every few. With keys and with persistent workers,
+// With keys, limits by name, priorities or an order by cost, keyedBuffer tasks are read ahead,
+// and workerBuffer with persistent workers, so that the reader is not woken for every few. In
+// all these cases,
 // what is read ahead takes no more than mostBufferBytes.
 const (
 	keyedBuffer     = 4096
@@ -80,8 +83,10 @@ func (p *pool) readAhead(o *cli.Options) {
 	case o.Pipe.On: // a block for each worker, or many small ones
 		p.few = max(1, p.jobs)
 		p.bytes = p.few * int(max(o.Pipe.Block, cli.DefaultBlock))
-	case o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" || o.Sched.PerKey > 0 || o.Terms.KeyRate.N > 0 || len(o.Terms.Caps) > 0:
-		// Many tasks of one key, or that need one thing, must not keep others from being read.
+	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Sched.PerKey > 0 || o.Terms.KeyRate.N > 0 ||
+		len(o.Terms.Caps) > 0 || o.Terms.Priority != "" || o.Sched.Order != "":
+		// Many tasks of one key, or that need one thing, must not keep others from being read, nor
+		// an order hold for a few tasks only.
 		least, p.bytes = keyedBuffer, mostBufferBytes
 	case o.Coproc.Words != "":
 		least, p.bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records

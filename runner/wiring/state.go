@@ -41,7 +41,7 @@ func (w *wiring) openState() error {
 	j, err := w.openJournal(journal.Config{
 		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir}, Queue: queue,
 		Past: journal.Past{
-			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.LongestFirst,
+			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.Order != "",
 		},
 		Output:      journal.Output{Plan: w.plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
 		SameCommand: w.source.sameCommand(), Notice: w.screen.Notice, Slack: slack,

@@ -272,8 +272,8 @@ func (w *wiring) executor() (runner.Executor, error) {
 func (w *wiring) config() (core.Config, error) {
 	o := w.opts
 	policy := sched.Config{Name: o.Sched.Policy, Topics: o.Sched.Topics}
-	if o.Sched.LongestFirst {
-		policy.Name = "longest-first"
+	if o.Sched.Order != "" {
+		policy.Name = o.Sched.Order
 	}
 	p, err := sched.New(policy)
 	if err != nil {

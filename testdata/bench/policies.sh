@@ -1,36 +1,72 @@
 #!/usr/bin/env bash
-# Which policy when: makespan and idle time of each, on sleeping tasks.
-#   skewed: 2,000 tasks, 1 in 20 fifty times longer than the others
-#   hot:    2,000 tasks over 10 keys, half of them of one key
-# Usage: policies.sh [CREW]   (default: crew on PATH); WORKERS=8, TASKS=2000
+# Which policy when: how long each takes for sleeping tasks of known cost.
+#   skewed: Pareto lengths of 50 ms to 3 s; 10 keys
+#   hot:    lengths of 50 to 150 ms; one of 10 keys has half of the tasks
+#   heavy:  4 tasks of 3 s and one key behind the light ones of 9 others
+# It prints the makespan, relative to the least that any schedule takes (the sum of all
+# tasks over the workers, the longest task or, for keyed, the longest key), and the mean
+# wait of a task and of a key, the mean of its tasks, relative to fifo. Figures are medians.
+# Usage: policies.sh [CREW]   (default: crew on PATH); WORKERS=8, TASKS=200, RUNS=3
 set -euo pipefail
-crew=${1:-crew} workers=${WORKERS:-8} tasks=${TASKS:-2000}
+crew=${1:-crew} workers=${WORKERS:-8} tasks=${TASKS:-200} runs=${RUNS:-3}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-awk -v n="$tasks" 'BEGIN { srand(1); for (i = 1; i <= n; i++) { long = rand() < 0.05
-	printf "k%d\t%s\t%d\n", 10 * rand(), long ? "0.2" : "0.004", long ? 50 : 1 } }' >"$dir/skewed"
-awk -v n="$tasks" 'BEGIN { srand(1); for (i = 1; i <= n; i++) printf "k%d\t0.01\t1\n", rand() < 0.5 ? 0 : 1 + int(9 * rand()) }' >"$dir/hot"
+# Lines of key, seconds and milliseconds. The random numbers are Park and Miller's, so that
+# every awk makes the same tasks.
+awk -v n="$tasks" -v dir="$dir" '
+	function random() { seed = seed * 16807 % 2147483647; return seed / 2147483647 }
+	function put(file, key, ms) { ms = int(ms); printf "k%d\t%.3f\t%d\n", key, ms / 1000, ms > (dir "/" file) }
+	BEGIN {
+		seed = 1
+		for (i = 1; i <= n; i++) {
+			pareto = 50 * random() ^ (-1 / 1.3)
+			put("skewed", 10 * random(), pareto < 3000 ? pareto : 3000)
+			put("hot", random() < 0.5 ? 0 : 1 + 9 * random(), 50 + 100 * random())
+			put("heavy", i > n - 4 ? 9 : 9 * random(), i > n - 4 ? 3000 : 50 + 100 * random())
+		}
+	}'
 
-run() { # name, input, options
-	local name=$1 input=$2
-	shift 2
-	"$crew" -q --output none --joblog "$dir/log" -C '\t' "$@" sleep '{2}' <"$dir/$input" >/dev/null
-	awk -v name="$name" -v workers="$workers" 'NR > 1 { s = $3; e = s + $4; busy += $4
-			if (!first || s < first) first = s; if (e > last) last = e }
-		END { span = last - first; printf "%-34s %8.2f s %7.1f %%\n", name, span, 100 * (1 - busy / (workers * span)) }' "$dir/log"
+# measure prints the makespan over the bound, the mean wait of a task and that of a key.
+measure() { # name
+	awk -F '\t' -v keyed="$([ "$1" = keyed ] && echo 1)" -v workers="$workers" '
+		function max(a, b) { return a > b ? a : b }
+		NR == FNR { key[NR] = $1; sum += $2; longest = max(longest, $2); of[$1] += $2; next }
+		FNR > 1 {
+			start[$1] = $3
+			if (!first || $3 < first) first = $3
+			last = max(last, $3 + $4)
+		}
+		END {
+			bound = max(sum / workers, longest)
+			for (k in of) if (keyed) bound = max(bound, of[k])
+			for (i in start) { wait = start[i] - first; all += wait; n++; waits[key[i]] += wait; ns[key[i]]++ }
+			for (k in waits) { keys += waits[k] / ns[k]; nk++ }
+			print (last - first) / bound, all / n, keys / nk
+		}' "$2" "$dir/log"
 }
 
-for input in skewed hot; do
-	printf '%-34s %10s %9s\n' "$input" makespan idle
-	pool="-j$workers"
-	run fifo "$input" "$pool"
-	run round-robin "$input" "$pool" --sched round-robin
-	run least-busy "$input" --sched least-busy "$pool"
-	run 'least-busy --cost' "$input" --sched least-busy --cost '{3}' "$pool"
-	run keyed "$input" --sched keyed --key '{1}' "$pool"
-	run 'topic, all alike' "$input" --sched topic --key '{1}' --topics '*='"$workers"
-	run 'topic, two for k0' "$input" --sched topic --key '{1}' --topics 'k0=2,*='"$((workers - 2))"
-	run 'topic --topics auto' "$input" --sched topic --key '{1}' --topics auto "$pool"
-	run 'fifo --per-key 2' "$input" --key '{1}' --per-key 2 "$pool"
+for input in skewed hot heavy; do
+	printf '%-22s %9s %11s %11s\n' "$input" makespan 'task waits' 'key waits'
+	while read -r name options; do
+		for _ in $(seq "$runs"); do
+			# shellcheck disable=SC2086 # the options are words
+			"$crew" -q --output none --joblog "$dir/log" -C '\t' $options sleep '{2}' <"$dir/$input" >/dev/null
+			measure "$name" "$dir/$input"
+		done >"$dir/$name"
+		for field in 1 2 3; do cut -d ' ' -f $field "$dir/$name" | sort -g | sed -n "$((runs / 2 + 1))p"; done | paste - - - >"$dir/median"
+		[ "$name" != fifo ] || read -r _ task key <"$dir/median"
+		awk -v name="$name" -v task="$task" -v key="$key" '{ printf "%-22s %9.2f %11.2f %11.2f\n", name, $1, $2 / task, $3 / key }' "$dir/median"
+	done <<-END
+		fifo -j$workers
+		round-robin -j$workers --sched round-robin
+		least-busy -j$workers --sched least-busy --cost {3}
+		longest-first -j$workers --order longest-first --cost {3}
+		shortest-first -j$workers --order shortest-first --cost {3}
+		fair -j$workers --sched fair --key {1} --cost {3}
+		keyed -j$workers --sched keyed --key {1}
+		topic-two-for-k0 --sched topic --key {1} --topics k0=2,*=$((workers - 2))
+		topic-auto -j$workers --sched topic --key {1} --topics auto
+		per-key-2 -j$workers --key {1} --per-key 2
+	END
 done
