@@ -9,14 +9,13 @@ import (
 
 func TestAgesRandom(t *testing.T) {
 	type waiting struct {
-		rank   int64
-		passed int
-		came   int
+		own, rank int64
+		passed    int
 	}
 	for range 40 {
-		a := ages{slab: newIndexedSlab()}
+		a := newAges()
 		m := map[uint64]*waiting{}
-		last, came := uint64(0), 0
+		last := uint64(0)
 		for range 3000 {
 			id := anyOf(m)
 			switch op := rand.IntN(10); {
@@ -25,26 +24,20 @@ func TestAgesRandom(t *testing.T) {
 				it := Item{ID: last, Rank: []int64{-3, -2, 0, 0, 0, 1, HandRank, -HandRank}[rand.IntN(8)]}
 				a.add(&it)
 				if it.Rank > -HandRank && it.Rank < HandRank {
-					m[last] = &waiting{rank: it.Rank, came: came}
-					came++
+					m[last] = &waiting{own: it.Rank, rank: it.Rank}
 				}
 			case op < 5:
 				a.remove(id)
 				delete(m, id)
 			case id != 0:
 				it := Item{ID: id, Rank: m[id].rank}
-				first := true
-				for _, w := range m {
-					first = first && (w.rank != it.Rank || w.came >= m[id].came)
-				}
 				delete(m, id)
 				raised := map[uint64]bool{}
 				for id, w := range m {
-					if w.rank < it.Rank || first && w.rank == it.Rank {
+					if it.Rank > w.rank || it.Rank >= w.own {
 						continue
 					}
-					if w.passed++; w.passed == step {
-						w.passed = 0
+					if w.passed++; w.passed%step == 0 {
 						w.rank--
 						raised[id] = true
 					}
@@ -52,13 +45,11 @@ func TestAgesRandom(t *testing.T) {
 				a.start(&it, func(it Item) {
 					require.True(t, raised[it.ID])
 					require.Equal(t, m[it.ID].rank, it.Rank)
-					m[it.ID].came = came
-					came++
 					delete(raised, it.ID)
 				})
 				require.Empty(t, raised)
 			}
-			require.Equal(t, len(m), a.n)
+			require.Equal(t, len(m), a.fresh.n+a.raised.n)
 		}
 	}
 }
@@ -92,7 +83,7 @@ func TestAgesNoneWaitsForEver(t *testing.T) {
 		}
 		require.Contains(t, began, uint64(1), name)
 		require.Contains(t, began, uint64(2), name)
-		require.LessOrEqual(t, began[1], 4*step+15, name)
-		require.LessOrEqual(t, began[2], 4*step+15, name)
+		require.LessOrEqual(t, began[1], 5*step+15, name)
+		require.LessOrEqual(t, began[2], 5*step+15, name)
 	}
 }

@@ -73,7 +73,7 @@ const (
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, limits: limits, parked: newIndexedSlab(), ages: ages{slab: newIndexedSlab()}, called: map[uint64]call{}, claims: newClaims(limits.Caps),
+		Policy: p, limits: limits, parked: newIndexedSlab(), ages: newAges(), called: map[uint64]call{}, claims: newClaims(limits.Caps),
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -339,7 +339,7 @@ func (d *Dispatcher) Remove(id uint64) bool {
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.wide = gates{}, nil, nil
-	d.parked, d.ages = newIndexedSlab(), ages{slab: newIndexedSlab()}
+	d.parked, d.ages = newIndexedSlab(), newAges()
 	clear(d.called)
 }
 

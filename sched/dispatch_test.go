@@ -3,7 +3,6 @@ package sched
 import (
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -342,12 +341,8 @@ func (r *rink) step() {
 }
 
 func TestDispatcherRandom(t *testing.T) {
-	rounds := 20
-	if os.Getenv("CREW_SOAK") != "" {
-		rounds = 500
-	}
 	for _, policy := range []string{"fifo", "round-robin", "least-busy", "keyed", "topic", "longest-first", "shortest-first", "fair"} {
-		for range rounds {
+		for range steps() / 4000 {
 			r := newRink(t, policy)
 			for range 1000 {
 				r.step()

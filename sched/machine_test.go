@@ -93,10 +93,7 @@ func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 }
 
 func TestMachineAgainstNaive(t *testing.T) {
-	steps := 1_000_000
-	if testing.Short() {
-		steps = 50_000
-	}
+	steps := steps()
 	random := rand.New(rand.NewPCG(28, 1))
 	for _, bounds := range [...]struct {
 		load   float64

@@ -353,3 +353,24 @@ func TestFeedLacks(t *testing.T) {
 	require.Empty(t, work.ran)
 	require.EqualValues(t, 1, end.Stats.ByOutcome[task.StartFailed])
 }
+
+// TestFeedEditKeepsWhatATaskTakes: an edit that would change it is refused.
+func TestFeedEditKeepsWhatATaskTakes(t *testing.T) {
+	work := &fakeWork{may: make(chan struct{})}
+	s := serve(t, "-j1 --cap gpu=2 --input json", work)
+	values := []task.Bytes{`{"command":"first","priority":9}`, `{"command":"x","needs":"gpu","weight":2,"priority":5}`}
+	_, err := s.Add(&control.Addition{Values: values}, func([]uint64) {})
+	require.NoError(t, err)
+	edit := func(value task.Bytes) error {
+		_, err := s.Add(&control.Addition{Values: []task.Bytes{value}, Edits: 2}, nil)
+		return err
+	}
+	for _, value := range []task.Bytes{`{"command":"y"}`, `{"command":"y","needs":"gpu"}`, `{"command":"y","needs":"gpu:2","weight":2}`} {
+		require.EqualError(t, edit(value), "what a task weighs and needs stays as it is: cancel it, and add another one")
+	}
+	require.NoError(t, edit(`{"command":"y","needs":["gpu"],"weight":2}`))
+	close(work.may)
+	s.drain(t)
+	require.Equal(t, []string{"y"}, work.ran[1].Argv)
+	require.Equal(t, task.Terms{Priority: 5, Weight: 2, Needs: []task.Need{{Name: "gpu", N: 1}}}, work.ran[1].Terms())
+}

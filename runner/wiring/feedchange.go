@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"crew/runner/control"
 	"crew/runner/task"
@@ -95,6 +96,10 @@ func (f *feed) edited(x *addition, was *task.Task) (*task.Task, error) {
 	names.Begin()
 	list, err := f.tasks(x, func() uint64 { return was.ID })
 	names.Undo(0) // it keeps the one that it has
+	takesLikeBefore := func(t *task.Task) bool {
+		own, before := t.Terms(), was.Terms()
+		return max(own.Weight, 1) == max(before.Weight, 1) && slices.Equal(own.Needs, before.Needs)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -102,6 +107,8 @@ func (f *feed) edited(x *addition, was *task.Task) (*task.Task, error) {
 		return nil, errors.New("a task is one command, or one value")
 	case list[0].Err != nil:
 		return nil, list[0].Err
+	case !takesLikeBefore(list[0]):
+		return nil, errors.New("what a task weighs and needs stays as it is: cancel it, and add another one")
 	case len(list[0].Terms().After) > 0 || list[0].Terms().Name != "":
 		return nil, errors.New("what a task comes after stays as it is: leave out id and after")
 	}
@@ -137,9 +144,7 @@ func (f *feed) remake(was *task.Task) (*task.Task, error) {
 func (f *feed) inherit(t, was *task.Task) {
 	t.Identity, t.Attempts, t.Known, t.Failures = was.Identity, was.Attempts, was.Known, was.Failures
 	own, terms := t.Terms(), was.Terms()
-	if terms.Weight, terms.Needs = own.Weight, own.Needs; f.source.opts.ObjectTasks() {
-		terms.Priority = cmp.Or(own.Priority, terms.Priority)
-	}
+	terms.Weight, terms.Needs = own.Weight, own.Needs
 	if t.Key, t.Asked = was.Key, nil; !terms.IsZero() {
 		t.Asked = &terms
 	}
