@@ -1,0 +1,168 @@
+package task
+
+import (
+	"errors"
+	"io"
+	"syscall"
+	"time"
+)
+
+// ErrTimeout is the cause with which an attempt's context ends at its timeout.
+var ErrTimeout = errors.New("timed out")
+
+// Silent is the cause with which it ends after writing nothing for so long, and the Err
+// of the result.
+type Silent time.Duration
+
+// Error says so.
+func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
+
+// ErrMemory is the cause with which it ends because too little memory is left.
+var ErrMemory = errors.New("too little memory was left")
+
+// ErrOutOfMemory is the Err of the result of a process that the kernel has probably killed for
+// want of memory.
+var ErrOutOfMemory = errors.New("probably out of memory")
+
+// EndedBy returns the outcome of an attempt that was asked to end because of cause.
+func EndedBy(cause error) Outcome {
+	_, silent := cause.(Silent)
+	switch {
+	case silent, cause == ErrTimeout:
+		return Timeout
+	case cause == ErrMemory:
+		return Memory
+	}
+	return Cancelled
+}
+
+// Output is the complete stdout or stderr of an attempt. It can be read any number
+// of times, by one goroutine at a time.
+type Output interface {
+	// Len returns the number of bytes.
+	Len() int64
+	// WriteTo writes all bytes to w.
+	io.WriterTo
+	// Tail returns at most the last n bytes.
+	Tail(n int) ([]byte, error)
+	// Close frees the memory and disk space of the output. It may be repeated.
+	Close() error
+}
+
+// Length returns the number of bytes of o, which may be nil.
+func Length(o Output) int64 {
+	if o == nil {
+		return 0
+	}
+	return o.Len()
+}
+
+// Result is how an attempt ended. One goroutine owns it at a time: the executor
+// until Run returns, then the run, and the sinks from its Finished or Retried event
+// on.
+type Result struct {
+	Task    *Task
+	Attempt int
+	Worker  int      // ID of the slot; 0 if it never ran
+	Host    string   // the other machine that it ran on; empty for this one
+	Units   []Units  // what the attempt held of limits by name
+	PID     int      // 0 if no process was started
+	Argv    []string // the command as it was run
+
+	Code    int     // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
+	Signal  int     // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
+	Err     error   // the reason if StartFailed, and if another outcome needs one; ErrOutOfMemory, perhaps, if Signal or Exit
+	Outcome Outcome // here it takes no memory of its own
+
+	// BadCommand means, with StartFailed, that the command cannot be executed
+	// whatever its arguments.
+	BadCommand bool
+
+	// Earlier means that an earlier run has shown this result: it counts but is
+	// not shown again. Logged means the same for the joblog and the results tree.
+	// In Before, Earlier means that the attempt's output is not kept.
+	Earlier, Logged bool
+
+	// Unbegun means, with Lost, that the attempt had certainly not begun, so it does not
+	// count as lost.
+	Unbegun bool
+	// Final means, with Cancelled, that a command cancelled this task, and with NotRun, that it
+	// comes after one that did not succeed. It was not the end of the run, so the task of a
+	// queue must not run again.
+	Final bool
+	// Interrupted means, with Signal, that the user interrupted the task at the terminal,
+	// which means the run, too.
+	Interrupted bool
+
+	Leaked bool  // a process that the task left behind still held its output open
+	Fault  error // an error of crew itself, such as a full disk; the run must stop
+
+	Start, End   time.Time
+	User, System time.Duration // CPU time
+	RunDelay     time.Duration // estimated time it waited for a CPU; 0 if not asked for
+	MaxRSS       int64         // bytes; 0 if unknown
+
+	// Before holds the attempts that failed or, once begun, were lost or ended for memory
+	// before, since the task was last done. Their outputs are open only if Plan.KeepsAttempts.
+	Before  []*Result
+	Omitted int // earlier attempts left out of Before between the first and the last few
+
+	// Stdout and Stderr are nil if nothing was captured or written. The last owner
+	// closes them.
+	Stdout, Stderr Output
+	// Tail is the end of stderr, or of stdout if stderr is blank, if outputs are not
+	// kept. In Before it is the last few lines that sink.Digest has seen.
+	Tail []byte
+}
+
+// Duration returns how long the attempt ran; 0 if it never began.
+func (r *Result) Duration() time.Duration {
+	if r.Start.IsZero() {
+		return 0
+	}
+	return r.End.Sub(r.Start)
+}
+
+// Killed reports whether somebody has sent the process SIGKILL, or a command of the shell that it
+// is, which has an exit status of its own then.
+func (r *Result) Killed() bool {
+	return r.Outcome == Signal && r.Signal == int(syscall.SIGKILL) || r.Outcome == Exit && r.Code == 128+int(syscall.SIGKILL)
+}
+
+// Known reports whether r is the result of an earlier run.
+func (r *Result) Known() bool {
+	t := r.Task
+	return t != nil && (r == t.Done || t.Makes != nil && r == t.Makes.Done)
+}
+
+// Failures returns the attempts that failed, in order, without those that were
+// replaced. The last one is r itself if the task failed.
+func (r *Result) Failures() (list []*Result) {
+	for _, b := range r.Before {
+		if b.Outcome.Failed() && !b.Outcome.Replaced() {
+			list = append(list, b)
+		}
+	}
+	if r.Outcome.Failed() {
+		list = append(list, r)
+	}
+	return list
+}
+
+// Tries returns how many attempts came before.
+func (r *Result) Tries() int { return len(r.Before) + r.Omitted }
+
+// Flaky reports whether the task failed and then succeeded.
+func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Before) > 0 && len(r.Failures()) > 0 }
+
+// Close closes all outputs.
+func (r *Result) Close() {
+	for _, o := range [...]Output{r.Stdout, r.Stderr} {
+		if o != nil {
+			o.Close()
+		}
+	}
+	for _, b := range r.Before {
+		b.Close()
+	}
+}
