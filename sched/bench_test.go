@@ -2,6 +2,7 @@ package sched
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -123,5 +124,22 @@ func TestPoliciesAllocateNothingForAnItem(t *testing.T) {
 			}
 		})
 		require.Less(t, n, 20.0, "%s: allocations in 1000 items", name)
+	}
+}
+
+func BenchmarkDispatcher(b *testing.B) {
+	p, _ := New(Config{Name: "fifo"})
+	d := NewDispatcher(p, Limits{})
+	for id := range 8 {
+		d.Join(Slot{ID: id + 1, Cap: 8})
+	}
+	for id := range uint64(64) {
+		d.Push(Item{ID: id + 1, Cost: 1})
+	}
+	now := time.Now()
+	for id := uint64(65); b.Loop(); id++ {
+		d.Push(Item{ID: id, Cost: 1})
+		it, slot, _ := d.Next(now)
+		d.Done(slot, it, false)
 	}
 }

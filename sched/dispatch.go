@@ -161,6 +161,9 @@ func (d *Dispatcher) Again() time.Time { return d.again }
 // early returns what all items wait for.
 func (d *Dispatcher) early() (wait Wait) {
 	for i, r := range [...]*Rate{&d.limits.Delay, &d.limits.Rate} {
+		if r.free.IsZero() {
+			continue
+		}
 		if at := r.at(); d.now.Before(at) && (wait == ForSlot || at.After(d.again)) {
 			d.again, wait = at, [...]Wait{ForDelay, ForRate}[i]
 		}

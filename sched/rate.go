@@ -28,6 +28,9 @@ func (r *Rate) at() time.Time { return r.free.Add(-r.Slack) }
 
 // start notes a start.
 func (r *Rate) start(now time.Time) {
+	if r.Every == 0 {
+		return
+	}
 	if now.After(r.free) {
 		r.free = now
 	}
