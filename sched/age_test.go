@@ -3,6 +3,7 @@ package sched
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -86,4 +87,47 @@ func TestAgesNoneWaitsForEver(t *testing.T) {
 		require.LessOrEqual(t, began[1], 5*step+15, name)
 		require.LessOrEqual(t, began[2], 5*step+15, name)
 	}
+}
+
+// That many waiting items come to another rank at once takes no time for each pair of them.
+func TestAgesRaiseMany(t *testing.T) {
+	const n = 100_000
+	for _, name := range []string{"fifo", "round-robin"} {
+		p, _ := New(Config{Name: name})
+		d := NewDispatcher(p, Limits{Ages: true})
+		d.Join(Slot{ID: 1})
+		for id := range uint64(n + step) {
+			d.Push(Item{ID: id + 1, Rank: -3 * int64(id/n), Cost: 1})
+		}
+		began := time.Now()
+		for range step {
+			it, slot, _ := d.Next(d.now)
+			require.Greater(t, it.ID, uint64(n))
+			d.Done(slot, it, false)
+		}
+		require.Less(t, time.Since(began), time.Second, name) // it took 1.9 s to 6 s with a search for each
+	}
+}
+
+// What was parked goes before others of its rank, and not before those of a higher priority.
+func TestDispatcherKeepsPriorities(t *testing.T) {
+	p, _ := New(Config{Name: "fifo"})
+	d := NewDispatcher(p, Limits{Ages: true, Caps: []int{1}, Parked: func(uint64, bool) {}})
+	d.Join(Slot{ID: 1, Cap: 2})
+	gpu := &Claim{Units: []Units{{0, 1}}}
+	for id := range uint64(3) {
+		d.Push(Item{ID: id + 1, Rank: 5, Cost: 1, Claim: gpu})
+	}
+	first, slot, _ := d.Next(d.now)
+	_, none, _ := d.Next(d.now)
+	require.Zero(t, none)
+	d.Push(Item{ID: 4, Rank: 5, Cost: 1})
+	d.Push(Item{ID: 5, Rank: -5, Cost: 1})
+	d.Done(slot, first, false)
+	var got []uint64
+	for it, slot, _ := d.Next(d.now); slot != 0; it, slot, _ = d.Next(d.now) {
+		got = append(got, it.ID)
+		d.Done(slot, it, false)
+	}
+	require.Equal(t, []uint64{5, 2, 3, 4}, got)
 }

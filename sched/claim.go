@@ -21,8 +21,9 @@ const patience = 4
 // claims holds the items that wait for what they claim, and what is taken. An item takes all at
 // once, and waits without any of it. Those with the same claim form a line, whose first item
 // goes once there is enough for it. Meanwhile others pass: of those that take something that it
-// claims, 4 for each place that there is. From then on what it claims is kept for it, in case of
-// places only if no other item has waited so long and is before it in order of rank and of ID.
+// claims, 4 for each place that there is. From then on what it claims is kept for it unless
+// another item that has waited so long is before it in order of rank and of ID: one that claims
+// units of the same limit or, in case of places, one for which these can be kept.
 type claims struct {
 	caps   []counter
 	lines  []*line          // none is empty
@@ -215,7 +216,6 @@ func (d *Dispatcher) width(c *Claim) int {
 
 // keep notes for whom units and places are kept.
 func (d *Dispatcher) keep() {
-	var first *line // of those that have waited long enough
 	for i := range d.caps {
 		d.caps[i].keeper = nil
 	}
@@ -228,12 +228,16 @@ func (d *Dispatcher) keep() {
 				n.keeper = l
 			}
 		}
-		if first == nil || d.before(l, first) {
+	}
+	var first *line // of those that take several places, if the units are kept for it
+	for _, l := range d.lines {
+		others := func(u Units) bool { return d.caps[u.Cap].keeper != l }
+		if l.claim.wide() && l.passed >= patience*d.all && !slices.ContainsFunc(l.claim.Units, others) && (first == nil || d.before(l, first)) {
 			first = l
 		}
 	}
 	last := d.wide
-	if d.wide = nil; first == nil || !first.claim.wide() {
+	if d.wide = nil; first == nil {
 		return
 	}
 	if d.wide = first; last != first {

@@ -110,13 +110,13 @@ func (d *Dispatcher) Wide() uint64 {
 	return d.parked.first(&d.wide.list).ID
 }
 
-// Waits returns what a parked item waits for, as far as that is not a slot.
+// Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	n := &d.parked.nodes[d.parked.where[id]]
 	if n.owner == inLine {
-		return max(d.lacks(d.line(n.Claim)), ForUnits)
+		return d.lacks(d.line(n.Claim))
 	}
-	return max(d.closed(d.of[n.Key]), ForKey)
+	return d.keeps(d.of[n.Key])
 }
 
 // Held returns how many places the items have that slots hold.
@@ -239,11 +239,11 @@ func (d *Dispatcher) unpark(l *list) Item {
 	return it
 }
 
-// requeue queues an item again that was parked: before all others if it has all that it claims,
-// or if the policy could have it wait for another one of its key.
+// requeue queues an item again that was parked. A serial policy would have it wait, with all that
+// it has taken, for one of its key that was given a lower rank: there it goes before all others.
 func (d *Dispatcher) requeue(it Item, by *gate) {
 	d.called[it.ID] = call{by, it}
-	if it.Rank = 2*it.Rank - 1; by == nil || d.Serial() {
+	if it.Rank = 2*it.Rank - 1; d.Serial() {
 		it.Rank = math.MinInt64
 	}
 	d.Policy.Push(it)
@@ -355,12 +355,12 @@ func (d *Dispatcher) Blocks(yield func(Block) bool) {
 		}
 	}
 	for _, g := range d.of {
-		if g.parked.n > 0 && !yield(Block{N: g.parked.n, ID: d.parked.first(&g.parked).ID, OneKey: true, Wait: max(d.closed(g), ForKey)}) {
+		if g.parked.n > 0 && !yield(Block{N: g.parked.n, ID: d.parked.first(&g.parked).ID, OneKey: true, Wait: d.keeps(g)}) {
 			return
 		}
 	}
 	for _, l := range d.lines {
-		if !yield(Block{N: l.list.n, ID: d.parked.first(&l.list).ID, Wait: max(d.lacks(l), ForUnits)}) {
+		if !yield(Block{N: l.list.n, ID: d.parked.first(&l.list).ID, Wait: d.lacks(l)}) {
 			return
 		}
 	}

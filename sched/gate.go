@@ -55,6 +55,14 @@ func (d *Dispatcher) closed(g *gate) Wait {
 	return ForSlot
 }
 
+// keeps returns what the parked items of a gate wait for.
+func (d *Dispatcher) keeps(g *gate) Wait {
+	if n := d.limits.PerKey; n > 0 && g.held+g.called >= n {
+		return ForKey
+	}
+	return ForKeyRate
+}
+
 // call queues parked items of a key again for which there is room, and forgets a gate that is of
 // no use.
 func (d *Dispatcher) call(g *gate) {

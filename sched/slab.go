@@ -8,7 +8,7 @@ type slab struct {
 	nodes  []node           // nodes[0] is not used
 	unused int32            // the first unused node, linked by next
 	n      int              // items in all lists
-	where  map[uint64]int32 // the node of each item by ID; nil without an index
+	where  map[uint64]int32 // the node of each item by ID; nil without an index, which drop makes
 }
 
 type node struct {
@@ -167,21 +167,25 @@ func (s *slab) cut(l *list, i int32) {
 	if s.where != nil {
 		delete(s.where, n.ID)
 	}
+	n.ID = 0
 }
 
-// drop removes an item from l, and reports whether it was in. It searches from both ends.
-// An index would cost more for every item than it saves for the few that are dropped.
+// drop removes an item from l, which has it unless it is in no list, and reports whether it was
+// in. The first call makes the index: until items are dropped, it would only cost time.
 func (s *slab) drop(l *list, id uint64) bool {
-	for a, b := l.head, l.tail; a != 0; a, b = s.nodes[a].next, s.nodes[b].prev {
-		if s.nodes[b].ID == id {
-			a = b
-		}
-		if s.nodes[a].ID == id {
-			s.cut(l, a)
-			return true
+	if s.where == nil {
+		s.where = map[uint64]int32{}
+		for i := range s.nodes {
+			if n := &s.nodes[i]; n.ID != 0 {
+				s.where[n.ID] = int32(i)
+			}
 		}
 	}
-	return false
+	i := s.where[id]
+	if i != 0 {
+		s.cut(l, i)
+	}
+	return i != 0
 }
 
 // first returns the first item of l, which must not be empty. The pointer is valid

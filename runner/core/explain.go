@@ -87,7 +87,7 @@ func (c *Core) explainCrowd() {
 			return
 		}
 		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry, for --per-key or for a release, as many as there is room for: nothing more is read until some have run", n))
+			"%d tasks wait for a retry, a limit or a release, as many as there is room for: nothing more is read until some have run", n))
 	}
 }
 
@@ -176,6 +176,8 @@ func (c *Core) waitsForAll(b *task.Blocking) bool {
 // waitsFor says what a parked task waits for.
 func (c *Core) waitsFor(b *task.Blocking, e *entry, wait sched.Wait) {
 	switch terms := e.task.Terms(); wait {
+	case sched.ForSlot: // it has what it claims, and would be next
+		c.waitsForAll(b)
 	case sched.ForKey:
 		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Queue.PerKey
 	case sched.ForKeyRate:

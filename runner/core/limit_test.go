@@ -88,3 +88,39 @@ func TestIdleTooLate(t *testing.T) {
 	s.wait()
 	require.Equal(t, []error{errCancelled}, s.causes)
 }
+
+// A task that was parked is not said to wait for what it could have.
+func TestExplainParked(t *testing.T) {
+	cfg := config(2)
+	cfg.Queue.Rate = task.Rate{N: 1, Period: 4 * time.Second, Burst: 1}
+	s := simulate(t, cfg, 3, func(s *sim) {
+		s.change = func(t *task.Task) {
+			if t.ID == 2 {
+				t.Asked = &task.Terms{Weight: 2}
+			}
+		}
+		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			return map[uint64]time.Duration{1: 5 * time.Second}[a.Task.ID] + time.Second, task.OK
+		}
+	})
+	s.sleep(5 * time.Second)
+	require.Equal(t, task.ByPlaces, s.where(2).Blocking.By)
+	s.sleep(2 * time.Second)
+	require.Equal(t, []uint64{1, 3}, s.begun)
+	require.Equal(t, task.ByRate, s.where(2).Blocking.By)
+	require.Equal(t, task.ByRate, s.look().Waiting[0].By)
+
+	cfg = config(2)
+	cfg.Queue.KeyRate = task.Rate{N: 1, Period: time.Second, Burst: 1}
+	s = simulate(t, cfg, 4, lasting(10*time.Second, 0), func(s *sim) {
+		s.change = func(t *task.Task) {
+			if t.Key = "k"; t.ID == 4 {
+				t.Key = "other"
+			}
+		}
+	})
+	s.sleep(5 * time.Second)
+	require.Equal(t, []uint64{1, 4}, s.begun)
+	require.Equal(t, task.BySlots, s.where(2).Blocking.By)
+	require.Equal(t, task.ByKeyRate, s.where(3).Blocking.By)
+}
