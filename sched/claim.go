@@ -205,7 +205,13 @@ func (d *Dispatcher) roomiest() (most room) {
 	return most
 }
 
-// width returns how many places an item takes.
+// Width returns how many places an item takes.
+func (d *Dispatcher) Width(c *Claim) int {
+	d.measure()
+	return d.width(c)
+}
+
+// width is Width while rooms is valid.
 func (d *Dispatcher) width(c *Claim) int {
 	most := 1
 	for _, r := range d.rooms {

@@ -285,6 +285,9 @@ func (r *rink) remove(id uint64) {
 	require.False(r.t, r.d.Remove(id))
 	delete(r.waiting, id)
 	delete(r.parked, id)
+	if r.head == id { // it begins anew if it is pushed again
+		r.head = 0
+	}
 }
 
 func (r *rink) step() {

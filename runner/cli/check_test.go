@@ -34,7 +34,7 @@ func TestRefusals(t *testing.T) {
 		// bad values
 		{"-0n1x8 cat", `bad value "1x8" for -n: write a whole number from 0 up`},
 		{"-s 0 cat", `bad value "0" for -s: write a whole number from 1 up`},
-		{"--rate 100 cat", `bad value "100" for --rate: write a number of starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5`},
+		{"--rate 100 cat", `bad value "100" for --rate: write up to 1000000 starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5`},
 		{"--cap gpu cat", `bad value "gpu" for --cap: write NAME=N or NAME:UNIT,UNIT, such as gpu=3 or gpu:0,1,3`},
 		{"--cap gpu=3 --cap GPU:0 cat", `bad value "GPU:0" for --cap: there is --cap gpu already, and both would be CREW_GPU`},
 		{"--cap gpu=3 cat", "--cap needs --needs: add --needs NAME, or no task takes any of it"},

@@ -39,7 +39,7 @@ func parseCap(s string) (c task.Cap, err error) {
 	if counts {
 		n, err := parseWhole(count, 1, task.MostUnits)
 		if err != nil {
-			return c, fmt.Errorf("%w units, maybe of a larger size", err)
+			return c, fmt.Errorf("%w; of more units, let one stand for several", err)
 		}
 		for i := range n {
 			c.Units = append(c.Units, strconv.Itoa(i))
@@ -65,7 +65,7 @@ const mostRate = 1_000_000
 
 // parseRate parses N/PERIOD or N/PERIOD,burst=B.
 func parseRate(s string) (r task.Rate, err error) {
-	hint := errors.New("write a number of starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5")
+	hint := errors.New("write up to 1000000 starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5")
 	s, burst, bursts := strings.Cut(s, ",burst=")
 	n, period, _ := strings.Cut(s, "/")
 	if len(period) == 1 && strings.Contains("smhd", period) {

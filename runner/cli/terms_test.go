@@ -27,7 +27,7 @@ func TestParseCap(t *testing.T) {
 	const (
 		form = "write NAME=N or NAME:UNIT,UNIT, such as gpu=3 or gpu:0,1,3"
 		name = "write a name of letters, digits and _ that begins with a letter, and that nothing else has as {name} or CREW_NAME"
-		n    = "write a whole number from 1 to 10000 units, maybe of a larger size"
+		n    = "write a whole number from 1 to 10000; of more units, let one stand for several"
 		unit = "write units of letters, digits, dots, hyphens and _, with commas between them: "
 	)
 	for s, want := range map[string]string{
@@ -56,7 +56,7 @@ func TestParseRate(t *testing.T) {
 		"1000001/s",
 	} {
 		_, err := parseRate(s)
-		require.EqualError(t, err, "write a number of starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5", s)
+		require.EqualError(t, err, "write up to 1000000 starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5", s)
 	}
 }
 

@@ -155,6 +155,35 @@ func TestASnapshotNamesTheWorkerOfAKey(t *testing.T) {
 	require.Equal(t, task.Blocking{By: task.ByKey, Tasks: 1, Key: "b", Slot: slot["b"], ID: 1}, *s.where(9).Blocking)
 }
 
+// A task for which places are kept is not one of those that wait for it, and takes no more
+// places than there are.
+func TestASnapshotNamesTheTaskForWhichPlacesAreKept(t *testing.T) {
+	cfg := config(4)
+	cfg.Queue.Terms = true
+	s := simulate(t, cfg, 50, func(s *sim) {
+		s.change = func(t *task.Task) {
+			if t.ID == 2 {
+				t.Asked = &task.Terms{Weight: 99}
+			}
+		}
+		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID == 1 {
+				return time.Hour, task.OK
+			}
+			return time.Second, task.OK
+		}
+	})
+	s.sleep(time.Minute)
+	kept := task.Blocking{By: task.ByPlaces, ID: 2, Limit: 4}
+	now := s.look()
+	kept.Tasks = 32
+	require.Equal(t, kept, *now.Blocking)
+	require.Equal(t, []task.Blocking{kept, {By: task.ByPlaces, Tasks: 1, Limit: 4}}, now.Waiting)
+	kept.Tasks = 1
+	require.Equal(t, kept, *s.where(50).Blocking)
+	require.Equal(t, task.Blocking{By: task.ByPlaces, Tasks: 1, Limit: 4}, *s.where(2).Blocking)
+}
+
 // TestNoTimePassesWhileSuspended: neither timeouts, nor the grace before a kill,
 // nor waits for a retry.
 func TestNoTimePassesWhileSuspended(t *testing.T) {

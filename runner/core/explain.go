@@ -136,6 +136,9 @@ func (c *Core) blocking() *task.Blocking {
 	case all == 0:
 		b.By = task.ByInput
 	case c.waitsForAll(b):
+		if b.By == task.ByPlaces { // not the one that they are kept for, nor those that were parked
+			b.Tasks = c.queue.count[queued]
+		}
 	case c.queue.ready.Held() >= c.pool.capacity:
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
@@ -166,7 +169,7 @@ func (c *Core) waitsForAll(b *task.Blocking) bool {
 		c.byMachine(b)
 	case sched.ForPlaces:
 		b.By, b.ID = task.ByPlaces, q.ready.Wide()
-		b.Limit = c.entries[b.ID].item.Claim.Places
+		b.Limit = q.ready.Width(c.entries[b.ID].item.Claim)
 	default:
 		return false
 	}
@@ -185,7 +188,7 @@ func (c *Core) waitsFor(b *task.Blocking, e *entry, wait sched.Wait) {
 	case sched.ForUnits:
 		b.By, b.Needs = task.ByNeeds, task.NeedsText(terms.Needs)
 	default:
-		b.By, b.Limit = task.ByPlaces, terms.Weight
+		b.By, b.Limit = task.ByPlaces, c.queue.ready.Width(e.item.Claim)
 	}
 }
 

@@ -175,8 +175,12 @@ func ids(v json.RawMessage) (list []string, err error) {
 
 // needs reads a list of needs, or an array of such lists.
 func needs(v json.RawMessage) (string, error) {
-	if v[0] != '[' {
+	switch v[0] {
+	case '"':
 		return text(v)
+	case '[':
+	default:
+		return "", errors.New("is not a string and not an array of strings")
 	}
 	list, err := scalars(v)
 	return strings.Join(list, ","), err

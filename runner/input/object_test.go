@@ -64,7 +64,7 @@ func TestDescribeErrors(t *testing.T) {
 		`{"colour":null}`:            `"colour" is no member of a task: it has after, args, command, cost, dir, env, id, key, needs, priority, stdin, timeout, weight`,
 		`{"weight":[1]}`:             `"weight" is not a string, a number, true or false`,
 		`{"priority":{}}`:            `"priority" is not a string, a number, true or false`,
-		`{"needs":1}`:                `"needs" is not a string`,
+		`{"needs":1}`:                `"needs" is not a string and not an array of strings`,
 		`{"needs":["gpu",{}]}`:       `"needs" [1] is not a string, a number, true or false`,
 		`{}`:                         `no command: neither the command line nor "command" nor "args" has one`,
 		`{"args":[""],"key":"k"}`:    `no command: neither the command line nor "command" nor "args" has one`,

@@ -194,11 +194,11 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		text                     **expand.Text
 		compile                  func(string, expand.Config) (*expand.Text, error)
 	}{
-		{"key", o.Sched.Key, "the worker is chosen only after the key is known", &tc.Key, expand.NewText},
-		{"cost", o.Sched.Cost, "the worker is chosen only after the cost is known", &tc.Cost, expand.NewText},
-		{"results", o.Output.Results, "each attempt may have another worker", &tc.Results, expand.NewPath},
-		{"priority", o.Terms.Priority, "the worker is chosen only after the priority is known", &tc.Priority, expand.NewText},
-		{"weight", o.Terms.Weight, "the worker is chosen only after the weight is known", &tc.Weight, expand.NewText},
+		{"key", o.Sched.Key, "it is known only after the key is", &tc.Key, expand.NewText},
+		{"cost", o.Sched.Cost, "it is known only after the cost is", &tc.Cost, expand.NewText},
+		{"results", o.Output.Results, "it may differ from attempt to attempt", &tc.Results, expand.NewPath},
+		{"priority", o.Terms.Priority, "it is known only after the priority is", &tc.Priority, expand.NewText},
+		{"weight", o.Terms.Weight, "it is known only after the weight is", &tc.Weight, expand.NewText},
 		{"needs", o.Terms.Needs, "it is known only after the needs are", &tc.Needs, expand.NewText},
 		{"tag-string", tag, "", &tc.Tag, expand.NewText},
 	} {
@@ -278,7 +278,7 @@ func (s *source) compilePaths(name string, templates []string, cfg expand.Config
 			return nil, misuse("bad value for --"+name, err.Error())
 		}
 		if p := text.OfSlot(); p != "" {
-			return nil, misuse("--"+name+" cannot hold "+p, "each attempt may have another worker")
+			return nil, misuse("--"+name+" cannot hold "+p, "it may differ from attempt to attempt")
 		}
 		texts = append(texts, text)
 	}
