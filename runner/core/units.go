@@ -22,7 +22,7 @@ type wanted struct {
 }
 
 // mostClaims bounds the claims that are remembered, so that tasks share them.
-const mostClaims = 4096
+const mostClaims = 1 << 14
 
 func newCaps(list []task.Cap) caps {
 	c := caps{list: list, free: make([][]int, len(list)), index: make([]map[string]int, len(list)), claims: map[wanted]*sched.Claim{}}

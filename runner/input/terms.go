@@ -61,8 +61,9 @@ type asker struct {
 	last  *task.Terms // of a task without other terms; nil for none
 }
 
-// mostNeeds is how many texts an asker remembers.
-const mostNeeds = 1024
+// mostNeeds is how many texts an asker remembers: more than a limit has units. Tasks that do not
+// share what they need wait in lines of their own, which takes the time of the run.
+const mostNeeds = 1 << 14
 
 // of returns what the templates are for a task.
 func (a *asker) of(v *expand.Values) (w written) {

@@ -97,6 +97,22 @@ func TestConstantTerms(t *testing.T) {
 	require.EqualError(t, c.Validate(), `needs "net": no --cap is called net: add --cap net=N`)
 }
 
+// Tasks share what they need even if each number of units of the largest limit is needed.
+func TestManyNeedsAreShared(t *testing.T) {
+	large := task.Cap{Name: "mem", Units: make([]string, task.MostUnits)}
+	a := asker{Terms: Terms{Caps: []task.Cap{large}}}
+	var first [task.MostUnits]*task.Need
+	for i := range 2 * len(first) {
+		n := i % len(first)
+		needs, err := a.parseNeeds(fmt.Sprint("mem:", n+1))
+		require.NoError(t, err)
+		if i < len(first) {
+			first[n] = &needs[0]
+		}
+		require.Same(t, first[n], &needs[0])
+	}
+}
+
 // FuzzTerms: whatever is written, a task has terms that can be met, or says what is wrong.
 func FuzzTerms(f *testing.F) {
 	for _, s := range [][3]string{{"0", "1", ""}, {"-1000", "2", "gpu,db:2"}, {"1001", "0", "net"}, {"+5", "1e3", "db:3"}} {

@@ -88,7 +88,7 @@ func ParseNeeds(s string) (needs []Need, err error) {
 			n, err = strconv.Atoi(count)
 		}
 		if err != nil || n < 1 || counts && strings.Trim(count, "0123456789") != "" || !IsCapName(name) {
-			return nil, fmt.Errorf("is no list of names such as gpu or db:2,net: %s", Quote(Shorten(item, 40)))
+			return nil, fmt.Errorf("is no list of names such as gpu or db:2,net: %q", Shorten(item, 40))
 		}
 		needs = append(needs, Need{name, n})
 	}

@@ -31,9 +31,10 @@ func TestNeeds(t *testing.T) {
 	}
 	const none = "is no list of names such as gpu or db:2,net: "
 	for s, want := range map[string]string{
-		",": none + "''", "gpu,": none + "''", "gpu:": none + "gpu:", "gpu:0": none + "gpu:0", "gpu:-1": none + "gpu:-1", "gpu:+1": none + "gpu:+1",
-		"gpu:1.5": none + "gpu:1.5", "gpu:99999999999999999999": none + "gpu:99999999999999999999", " gpu": none + "' gpu'", "key": none + "key",
-		"gpu:1:2": none + "gpu:1:2", "gpu=2": none + "gpu=2", "gpu,db,gpu:2": "has gpu twice: write gpu:N for N units",
+		",": none + `""`, "gpu,": none + `""`, "gpu:": none + `"gpu:"`, "gpu:0": none + `"gpu:0"`, "gpu:-1": none + `"gpu:-1"`, "gpu:+1": none + `"gpu:+1"`,
+		"gpu:1.5": none + `"gpu:1.5"`, "gpu:99999999999999999999": none + `"gpu:99999999999999999999"`, " gpu": none + `" gpu"`, "key": none + `"key"`,
+		"g\xff": none + `"g\xff"`, "gpu\n": none + `"gpu\n"`,
+		"gpu:1:2": none + `"gpu:1:2"`, "gpu=2": none + `"gpu=2"`, "gpu,db,gpu:2": "has gpu twice: write gpu:N for N units",
 	} {
 		_, err := ParseNeeds(s)
 		require.EqualError(t, err, want, s)
