@@ -166,11 +166,7 @@ var clashes = [...]clash{
 
 	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
 
-	{"detach", "sign", "a signature holds for minutes: start workers with the command of their own, and drop --sign"},
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
-	{"detach", "retries retry-delay retry-max-delay retry-on flaky-fail halt fail-fast", "nobody is there to see a failure: drop %s"},
-	{"detach", "deadline", "nobody is there to end the run: drop --deadline"},
-	{"detach", "sched!=fifo per-key order delay jitter priority weight cap needs rate key-rate", "workers take tasks in input order, as they are free: drop %s"},
 	{"detach", "keep-order output tag tag-string json results joblog junit ci quiet-success", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
@@ -182,8 +178,7 @@ var clashes = [...]clash{
 	{"+key", "+all", "drop one of them"},
 	{"+at", "+in", "drop one of them"},
 	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
-	{"+at +in +timeout +note +priority", "far", "it goes to the workers of an engine at once, as it is: drop it"},
-	{"+after", "far", "its tasks start as workers are free: drop --after"},
+	{"+after", "far", "they make up a run of their own: drop --after"},
 }
 
 // attachTakes are the options of runs that crew engine attach takes.

@@ -68,6 +68,7 @@ var commands = [...]command{
 
 	{"engine", takesVerb, "run and look after the NATS server by which crew works with other machines"},
 	{"engine serve", takesNothing, "run a hub: a NATS server with its files in DIR"},
+	{"engine dispatch", takesNothing, "submit the runs that were handed over to a server that is no hub"},
 	{"engine init", takesNothing, "make the streams on a server, print the least rights"},
 	{"engine status", takesNothing, "list workers, queues and runs"},
 	{"engine pause", takesFarRun, "start nothing of a run until resume"},

@@ -40,9 +40,10 @@ func reading(streams ...string) (subjects []string) {
 // submitterRights are those of runs, and of crew engine but for serve and init.
 func submitterRights() (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", "$O."+filesBucket+".>", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, runsStream, filesStream)...)
-	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, filesStream)...)
+	may("crew.t.>", "crew.d.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", "$O."+filesBucket+".>", "$JS.FC.>")
+	may(api("STREAM.INFO.%s", tasksStream, resultsStream, storedStream, workersStream, runsStream, filesStream)...)
+	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, storedStream, filesStream)...)
+	may(api("STREAM.MSG.GET.%s", storedStream)...)
 	may(api("DIRECT.GET.%s", resultsStream)...)
 	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
 	r.subscribe = []string{"_INBOX.>", "crew.c.>", kvPrefix + ">"}

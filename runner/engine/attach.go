@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/aes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,52 +11,40 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"crew/runner"
 	"crew/runner/task"
 	"crew/runner/wiring"
+)
+
+const (
+	attachLook = 200 * time.Millisecond // how often to look for more rulings
+	mostCached = 8                      // bundles that are kept so as not to read them again
 )
 
 // attached brings the results of a run that was handed over, in input order. As a
 // source it waits for each; its attempts only read what there is.
 type attached struct {
-	still
-	x      *submitter // reads the messages; nothing of it runs
-	run    *runStatus
-	stream jetstream.Stream
-	cons   jetstream.ConsumeContext
-	gone   jetstream.KeyWatcher
+	s       *session
+	run     *runStatus
+	told    *once
+	intake  intake
+	tasks   *log
+	rulings *log
+	results jetstream.Stream
+	ctx     context.Context // until it is closed
+	cancel  context.CancelFunc
 
 	reading sync.Mutex
 	cache   map[uint64][][]byte // bundles that were read last
 
 	mu    sync.Mutex
-	news  sync.Cond // something was found, or err is set
-	found map[uint64]*found
+	news  sync.Cond // something was ruled, or err is set
+	ruled []Place   // by task, less 1: where the ruling is that has finished it; zero if there is none
+	over  *Ruling   // nil while the run is not over
 	next  uint64
+	ready map[uint64]*Ruling // of tasks that are about to be shown
 	err   error
 }
-
-// found locates the messages of a task in the stream.
-type found struct {
-	parts [2][]part // of stdout and stderr, until the end is there
-	final place     // zero if the task has not ended
-	at    time.Time // when that was stored
-	end   *Final
-}
-
-// place locates a message: the bundles of the stream hold several.
-type place struct {
-	seq uint64 // from 1
-	at  int
-}
-
-// part locates a chunk.
-type part struct {
-	place
-	off, end int64 // in the output
-}
-
-// mostCached limits the bundles that are kept so as not to read them again.
-const mostCached = 8
 
 // Attach returns what brings the results of a run that was handed over.
 func Attach(c wiring.Attachment) (wiring.Attached, error) {
@@ -70,57 +57,85 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 
 // attach is Attach with a connection, which it takes over.
 func attach(c wiring.Attachment, s *session) (*attached, error) {
-	a := &attached{
-		x:     &submitter{sub: wiring.Submission{Outputs: c.Outputs}, s: s},
-		found: map[uint64]*found{}, cache: map[uint64][][]byte{},
-	}
+	a := &attached{s: s, told: &once{notice: c.Notice}, intake: intake{c.Outputs}, cache: map[uint64][][]byte{}, ready: map[uint64]*Ruling{}}
 	a.news.L = &a.mu
-	if err := a.open(context.Background(), c.Run); err != nil {
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	if err := a.open(c.Run); err != nil {
+		a.cancel()
 		s.close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *attached) open(ctx context.Context, name string) (err error) {
-	s := a.x.s
-	if a.run, err = s.find(ctx, name); err != nil {
+func (a *attached) open(name string) (err error) {
+	if a.run, err = a.s.find(a.ctx, name); err != nil {
 		return err
 	}
 	switch r := a.run; {
 	case r.Version != Version:
 		return fmt.Errorf("run %s was handed over by another crew: %w", r.Run, &versionError{r.Version})
-	case !r.Detached:
+	case r.Stocked == nil:
 		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
-	case r.State != handedOver:
+	case r.State == runHanding:
 		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
+	case r.State == runWaiting:
+		a.told.say("run " + r.Run + " waits for a dispatcher: the hub is one, or start crew engine dispatch")
 	}
-	a.x.run, a.x.epoch = a.run.Run, a.run.Epoch
-	if a.x.secret, err = aes.NewCipher(a.run.Secret); err != nil {
-		return errors.New("the record of run " + a.run.Run + " is damaged: cancel it")
-	}
-	kv, err := s.js.KeyValue(ctx, runsBucket)
-	if err != nil {
+	a.ruled = make([]Place, a.run.Tasks)
+	if a.tasks, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "tasks"); err != nil {
 		return err
 	}
-	if a.gone, err = kv.Watch(context.Background(), a.run.Queue+"."+a.run.Run, jetstream.UpdatesOnly()); err != nil {
+	if a.rulings, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "rulings"); err != nil {
 		return err
 	}
-	go a.watch()
-	if a.stream, err = s.js.Stream(ctx, resultsStream); err != nil {
-		return err
+	if a.results, err = a.s.js.Stream(a.ctx, resultsStream); err == nil {
+		go a.follow()
 	}
-	a.cons, err = s.follow(ctx, resultSubject(a.run.Queue, a.run.Run), a.receive)
 	return err
 }
 
-// watch ends the wait for results if the run is removed.
-func (a *attached) watch() {
-	for e := range a.gone.Updates() {
-		if e != nil && e.Operation() != jetstream.KeyValuePut {
-			a.fail(fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run))
+// follow reads the rulings until the run is over.
+func (a *attached) follow() {
+	for looked := time.Now(); a.ctx.Err() == nil; {
+		part, at, err := a.rulings.wait(a.ctx, a.told)
+		if err == nil {
+			if a.learn(part, at) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(attachLook):
+		}
+		if time.Since(looked) > 5*attachLook {
+			looked = time.Now()
+			if _, err := a.s.find(a.ctx, a.run.Run); errors.Is(err, errNoRun) {
+				a.fail(fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run))
+				return
+			}
 		}
 	}
+}
+
+// learn notes a ruling. It returns true if none follows.
+func (a *attached) learn(part []byte, at Place) bool {
+	r, err := decode[Ruling](part, kindRuling)
+	if err != nil {
+		a.fail(fmt.Errorf("read what became of run %s: %w", a.run.Run, err))
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case r.What == ruledOver:
+		a.over = r
+	case r.What == ruledFinished && r.Task >= 1 && r.Task <= a.run.Tasks:
+		a.ruled[r.Task-1] = at
+	}
+	a.news.Broadcast()
+	return r.What == ruledOver
 }
 
 func (a *attached) fail(err error) {
@@ -130,176 +145,163 @@ func (a *attached) fail(err error) {
 	a.news.Broadcast()
 }
 
-// receive notes where results are. It ignores those that do not come from a worker that
-// had the task, and those that come again.
-func (a *attached) receive(data []byte, meta *jetstream.MsgMetadata) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	at := place{seq: meta.Sequence.Stream}
-	for msg := range parts(data) {
-		a.receiveOne(msg, at, meta.Timestamp)
-		at.at++
-	}
-}
-
-func (a *attached) receiveOne(msg []byte, at place, stored time.Time) {
-	if c, err := DecodeChunk(msg); err == nil {
-		if f := a.of(c.ID, c.Token); f != nil {
-			i := c.stream()
-			f.parts[i] = append(f.parts[i], part{at, c.Offset, c.Offset + int64(len(c.Data))})
-		}
-		return
-	}
-	fin, err := DecodeFinal(msg)
-	if err != nil {
-		return
-	}
-	f := a.of(fin.ID, fin.Token)
-	if f == nil {
-		return
-	}
-	whole := true
-	for i, n := range [2]int64{fin.StdoutLen - int64(len(fin.Stdout)), fin.StderrLen - int64(len(fin.Stderr))} {
-		f.parts[i] = lastRow(f.parts[i], n)
-		whole = whole && (n == 0 || f.parts[i] != nil)
-	}
-	if whole {
-		f.final, f.at = at, stored
-		a.news.Broadcast()
-	}
-}
-
-// of returns what was found of a task that has not ended, or nil if a result is not to
-// be believed. The caller holds mu.
-func (a *attached) of(id ID, t Token) *found {
-	if id.Run != a.x.run || id.Task < 1 || id.Task > a.run.Tasks || a.x.token(id.Epoch, id.Task, id.Number) != t {
-		return nil
-	}
-	f := a.found[id.Task]
-	if f == nil {
-		f = &found{}
-		a.found[id.Task] = f
-	}
-	if f.final != (place{}) {
-		return nil
-	}
-	return f
-}
-
-// lastRow returns those of the latest parts that make up an output of n bytes, in
-// order, or nil. Others are of workers that were lost.
-func lastRow(parts []part, n int64) (row []part) {
-	i := len(parts)
-	for n > 0 {
-		for i--; i >= 0 && parts[i].end != n; i-- {
-		}
-		if i < 0 || parts[i].off >= n {
-			return nil
-		}
-		row = append([]part{parts[i]}, row...)
-		n = parts[i].off
-	}
-	return row
-}
-
 // Next returns the next task once it has ended.
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	a.mu.Lock()
-	if a.next == a.run.Tasks {
-		a.mu.Unlock()
-		return nil, io.EOF
-	}
-	a.next++
-	for a.err == nil && (a.found[a.next] == nil || a.found[a.next].final == place{}) {
+	id := a.next + 1
+	for a.err == nil && a.over == nil && id <= a.run.Tasks && a.ruled[id-1].Seq == 0 {
 		a.news.Wait()
 	}
-	f, err := a.found[a.next], a.err
+	err := a.err
+	if err == nil && (id > a.run.Tasks || a.ruled[id-1].Seq == 0) { // the run has ended before
+		err = io.EOF
+	}
+	if a.next = id; err != nil {
+		a.mu.Unlock()
+		return nil, err
+	}
+	at := a.ruled[id-1]
 	a.mu.Unlock()
+	part, _, err := a.tasks.wait(a.ctx, a.told)
+	var t *task.Task
+	if err == nil {
+		t, _, err = a.s.task(a.ctx, part)
+	}
+	var r *Ruling
+	if err == nil {
+		r, err = a.ruling(at)
+	}
+	if err == nil && len(r.Parts) > 0 && len(t.Argv) == 0 {
+		err = a.echo(t, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch the result of task %d: %w", id, err)
+	}
+	t.ID, t.Asked, t.Identity = number(), nil, [16]byte{}
+	a.mu.Lock()
+	a.ready[id] = r
+	a.mu.Unlock()
+	return t, nil
+}
+
+// ruling reads a ruling.
+func (a *attached) ruling(at Place) (*Ruling, error) {
+	part, err := a.get(a.rulings.stream, at)
 	if err != nil {
 		return nil, err
 	}
-	msg, err := a.get(f.final)
-	if err == nil {
-		f.end, err = DecodeFinal(msg)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fetch the result of task %d: %w", a.next, err)
-	}
-	return &task.Task{
-		ID: number(), Argv: f.end.Argv, Records: f.end.Records, Object: f.end.Object, Key: string(f.end.Key),
-	}, nil
+	return decode[Ruling](part, kindRuling)
 }
 
-// get returns a message.
-func (a *attached) get(p place) ([]byte, error) {
+// echo has a task that came without a command have that which its worker has run.
+func (a *attached) echo(t *task.Task, r *Ruling) error {
+	part, err := a.get(a.results, r.Parts[len(r.Parts)-1])
+	if err == nil {
+		var fin *Final
+		if fin, err = DecodeFinal(part); err == nil {
+			t.Argv = fin.Argv
+		}
+	}
+	return err
+}
+
+// get returns a message. Those of a stream's bundle are kept for a while.
+func (a *attached) get(from jetstream.Stream, p Place) ([]byte, error) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
-	if a.cache[p.seq] == nil {
-		m, err := a.stream.GetMsg(context.Background(), p.seq)
+	key := p.Seq << 1
+	if from == a.results {
+		key++
+	}
+	if a.cache[key] == nil {
+		m, err := from.GetMsg(a.ctx, p.Seq)
 		if err != nil {
 			return nil, err
 		}
 		if len(a.cache) == mostCached {
 			clear(a.cache)
 		}
-		a.cache[p.seq] = slices.Collect(parts(m.Data))
+		a.cache[key] = slices.Collect(parts(m.Data))
 	}
-	if p.at >= len(a.cache[p.seq]) {
+	if p.At >= len(a.cache[key]) {
 		return nil, errGarbage
 	}
-	return a.cache[p.seq][p.at], nil
+	return a.cache[key][p.At], nil
 }
 
 // Run fetches a result. See runner.Executor.
 func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	a.mu.Lock()
-	f := a.found[at.Task.ID]
+	ruling := a.ready[at.Task.ID]
+	if !ruling.Facts.Outcome.Replaced() { // which comes again
+		delete(a.ready, at.Task.ID)
+	}
 	a.mu.Unlock()
-	fl := &flight{attempt: at}
-	for i := range f.parts {
-		for _, p := range f.parts[i] {
-			msg, err := a.get(p.place)
-			if err == nil {
-				var c *Chunk
-				if c, err = DecodeChunk(msg); err == nil {
-					a.x.chunk(fl, c, false)
-				}
-			}
-			if err != nil || ctx.Err() != nil {
-				fl.out.close(true)
-				return outcome(at, task.Cancelled, err, false)
-			}
-		}
+	r := ruling.Facts.Result(at.Task)
+	r.Argv, r.Attempt = at.Task.ArgvOn(r.Worker, r.Host, r.Units), max(1, r.Attempt)
+	out := &outputs{}
+	if err := a.collect(ctx, at, out, ruling.Parts); err != nil {
+		out.close(true)
+		return outcome(at, task.Cancelled, err, false)
 	}
-	fin := f.end
-	var r *task.Result
-	switch fin.Outcome {
-	case task.Lost:
-		r = outcome(at, task.Lost, errors.New("its workers were lost, one after the other"), false)
-	case task.Cancelled, task.NotRun:
-		r = outcome(at, task.Cancelled, errors.New("its worker was told to end it"), false)
-		r.Final = true
-	default:
-		r = a.x.result(ctx, fl, end{final: fin})
-		f.end, f.parts = nil, [2][]part{} // which take memory
-	}
-	r.Host, r.Argv, r.Start, r.End = string(fin.Host), fin.Argv, f.at.Add(-time.Duration(fin.Duration)), f.at
+	out.handOver(r)
 	return r
+}
+
+// collect takes the output of an attempt whose messages are in parts.
+func (a *attached) collect(ctx context.Context, at task.Attempt, out *outputs, places []Place) error {
+	for _, p := range places {
+		part, err := a.get(a.results, p)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if c, err := DecodeChunk(part); err == nil {
+			a.intake.chunk(out, at, c, false)
+			continue
+		}
+		fin, err := DecodeFinal(part)
+		if err != nil {
+			return err
+		}
+		return a.intake.rest(out, at, fin)
+	}
+	return nil
 }
 
 // Tasks returns how many tasks the run has.
 func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
-// Forget removes the run from the engine: all its results were shown.
-func (a *attached) Forget() error {
-	return a.x.s.forget(context.Background(), a.run)
+// Ended returns how the run has ended: with which exit status, and why early, if it did.
+func (a *attached) Ended() (status int, early string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over == nil || a.over.Facts.Exit == nil {
+		return 0, ""
+	}
+	return *a.over.Facts.Exit, string(a.over.Facts.Error)
 }
+
+// Forget removes the run from the engine: all its results were shown.
+func (a *attached) Forget() error { return a.s.forget(context.Background(), a.run) }
+
+// Kill does nothing. See runner.Executor.
+func (a *attached) Kill(uint64, int) {}
+
+// Suspend does nothing. See runner.Executor.
+func (a *attached) Suspend() {}
+
+// Resume does nothing. See runner.Executor.
+func (a *attached) Resume() {}
 
 // Close closes the connection.
 func (a *attached) Close() error {
-	a.cons.Stop()
-	_ = a.gone.Stop()
-	a.x.s.close()
+	a.cancel()
 	a.fail(io.EOF)
+	a.s.close()
 	return nil
 }
+
+var _ runner.Executor = &attached{}

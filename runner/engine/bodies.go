@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,12 @@ const bodyPrefix = "body."
 
 // bodyName returns the name of the object for an attempt's message.
 func bodyName(id ID) string { return bodyPrefix + id.name() }
+
+// bodiesOf returns what begins the names of those of an epoch of a run. A stored task is of
+// epoch 0.
+func bodiesOf(run string, epoch uint64) string {
+	return bodyPrefix + run + "." + strconv.FormatUint(epoch, 10) + "."
+}
 
 // pack returns what to send for an attempt's message: the message itself or, if that
 // is too long, the name of an object that it makes. The caller then drops the object

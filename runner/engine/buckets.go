@@ -48,7 +48,7 @@ func (s *session) records(ctx context.Context, bucket, keys string, take func(ke
 func newEnrolment(name string, id identity) Enrolment {
 	host, _ := os.Hostname()
 	return Enrolment{
-		Version: Version, Run: id.Run, Name: name, Epoch: id.Epoch, Host: host, PID: os.Getpid(), Since: time.Now(), State: "running",
+		Version: Version, Run: id.Run, Name: name, Epoch: id.Epoch, Host: host, PID: os.Getpid(), Since: time.Now(), State: runRunning,
 	}
 }
 

@@ -13,6 +13,8 @@ func Main(c wiring.EngineCall) error {
 	switch c.Verb {
 	case "serve":
 		return serve(&c)
+	case "dispatch":
+		return dispatch(&c)
 	case "key":
 		k := newSigningKey()
 		if err := k.save(c.Operand); err != nil {

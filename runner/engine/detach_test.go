@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/cli"
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/proc"
@@ -23,106 +22,80 @@ import (
 	"crew/sched"
 )
 
-// carry makes a run with an executor of this package.
-func carry(t *testing.T, remote bool, source runner.Source, exec runner.Executor, sinks ...runner.Sink) *runner.Run {
-	t.Helper()
-	policy, err := sched.New(sched.Config{Name: "fifo"})
-	require.NoError(t, err)
-	r, err := runner.New(core.Config{
-		Pool: core.Pool{Workers: 4, Remote: remote}, Queue: core.Queue{Policy: policy, Buffer: 64}, Order: core.Order{Keep: true, Window: 1 << 20},
-		Limit: core.Limit{KillAfter: time.Minute}, // a run that is told to stop waits for slow answers
-	}, source, exec, nil, sinks)
-	require.NoError(t, err)
-	return r
-}
+var fifoOrders = wiring.Orders{Sched: cli.Sched{Policy: "fifo"}}
 
-// handsOver submits tasks with --detach, and returns what is printed and how that ended.
-func (b *broker) handsOver(source runner.Source, do func(*runner.Run)) (printed string, e core.Ending) {
-	var out bytes.Buffer
-	made := make(chan struct{})
-	var r *runner.Run
-	d, err := detach(wiring.Submission{
-		Place: wiring.Place{Queue: "q", Name: "nightly"}, Load: wiring.Load{Command: testCommand}, Notice: quiet, Detach: true, Out: &out,
-		Do: func(c task.Command) task.Reply { <-made; return r.Do(c) },
-	}, b.connect(nil))
+// handsOver hands n tasks over, and returns the run.
+func (b *broker) handsOver(n int, orders wiring.Orders, change func(*task.Task)) (run string) {
+	st, err := handOver(wiring.HandOver{
+		Place: wiring.Place{Queue: "q", Name: "nightly"}, Load: wiring.Load{Command: testCommand}, Orders: orders, Notice: quiet,
+	}, b.connect(nil), nil)
 	require.NoError(b.t, err)
-	defer d.Close()
-	r = carry(b.t, true, source, d, d.Sink())
-	close(made)
-	if do != nil {
-		go do(r)
-	}
-	e = r.Wait()
-	return strings.TrimSpace(out.String()), e
-}
-
-// Nothing is handed over to workers that would not run it.
-func TestDetachIsRefused(t *testing.T) {
-	b := newBroker(t)
-	b.worker("w1", 1, nil)
-	other := testCommand
-	other.Words = []string{"another"}
-	_, err := detach(wiring.Submission{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: other}, Notice: quiet}, b.connect(nil))
-	require.ErrorContains(t, err, "worker w1 runs ")
-	d, err := detach(wiring.Submission{
-		Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: quiet, Do: func(task.Command) task.Reply { return task.Reply{} },
-	}, b.connect(nil))
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
-}
-
-// shared takes tasks that any worker may run, as workers do, and gives them to run in
-// an order of its own.
-func (b *broker) shared(n int, run func(f *fake, a *Attempt, m jetstream.Msg)) {
-	f := &fake{t: b.t, s: b.connect(nil), queue: "q", presence: Presence{ID: "any", Host: "h"}}
-	defer f.s.close()
-	c, err := f.s.js.CreateOrUpdateConsumer(context.Background(), tasksStream, jetstream.ConsumerConfig{
-		Durable: "any-q", FilterSubject: taskSubject("q", anyone, ">"), AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1,
-	})
-	require.NoError(b.t, err)
-	batch, err := c.Fetch(n)
-	require.NoError(b.t, err)
-	var list []jetstream.Msg
-	for m := range batch.Messages() {
-		list = append(list, m)
-	}
-	require.Len(b.t, list, n)
-	rand.Shuffle(n, func(i, j int) { list[i], list[j] = list[j], list[i] })
-	for _, m := range list {
-		a, err := DecodeAttempt(m.Data())
+	source, last := &records{n: n, change: change}, uint64(0)
+	for range n {
+		task, err := source.Next(func() uint64 { last++; return last })
 		require.NoError(b.t, err)
-		run(f, a, m)
+		require.NoError(b.t, st.Add(task))
 	}
-	require.NoError(b.t, f.s.nc.Flush())
+	run, err = st.Commit()
+	require.NoError(b.t, err)
+	return run
 }
 
-// final is fake.final for what any worker could take.
-func sharedFinal(f *fake, a *Attempt) *Final {
-	fin := f.final(a)
-	fin.Records, fin.Argv = a.Records, []string{"echo", a.Records[0][0]}
-	return fin
+// dispatches starts a dispatcher. stop ends it.
+func (b *broker) dispatches() (stop func()) {
+	d, err := newDispatcher(func(notice func(string)) (*session, error) { return b.connect(notice), nil }, quiet)
+	require.NoError(b.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.serve(ctx)
+	}()
+	stop = func() { cancel(); crewtest.Receive(b.t, ended, "the end of the dispatcher") }
+	b.t.Cleanup(stop)
+	return stop
 }
 
-func (b *broker) attach(run string) (*attached, *collect) {
+// attach shows a run as crew engine attach does.
+func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 	store := spool.New(1<<20, b.t.TempDir())
 	b.t.Cleanup(func() { store.Close() })
 	a, err := attach(wiring.Attachment{Run: run, Outputs: proc.Outputs{Store: store}, Notice: quiet}, b.connect(nil))
 	require.NoError(b.t, err)
-	return a, &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}}
+	got := &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}}
+	policy, err := sched.New(sched.Config{Name: "fifo"})
+	require.NoError(b.t, err)
+	r, err := runner.New(core.Config{
+		Pool: core.Pool{Workers: 4}, Queue: core.Queue{Policy: policy, Buffer: 64}, Order: core.Order{Keep: true, Window: 1 << 20},
+	}, a, a, nil, []runner.Sink{got})
+	require.NoError(b.t, err)
+	return a, got, r
+}
+
+// Nothing is handed over to workers that would not run it.
+func TestHandOverIsRefused(t *testing.T) {
+	b := newBroker(t)
+	b.worker("w1", 1, nil)
+	other := testCommand
+	other.Words = []string{"another"}
+	_, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: other}, Notice: quiet}, b.connect(nil), nil)
+	require.ErrorContains(t, err, "worker w1 runs ")
 }
 
 func TestDetach(t *testing.T) {
 	b := newBroker(t)
 	const n = 100
-	run, e := b.handsOver(&records{n: n}, nil)
-	require.Equal(t, int64(n), e.Stats.Of(task.OK))
+	orders := fifoOrders
+	orders.Failure = cli.Failure{Retries: 2, RetryOn: cli.RetryOn{Any: true}}
+	run := b.handsOver(n, orders, nil)
+	s := b.connect(nil)
 	_, err := attach(wiring.Attachment{Run: "other", Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "there is no run other")
 
-	// Half of the results are there, the others come while somebody waits for them.
 	big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
-	work := func(f *fake, a *Attempt, m jetstream.Msg) {
-		fin := sharedFinal(f, a)
+	b.worker("h", 8, func(f *fake, a *Attempt, m jetstream.Msg) {
+		fin := f.final(a)
+		fin.Stdout = []byte(a.Records[0][0] + "\n")
 		switch a.Task {
 		case 1: // forged
 			forged := *fin
@@ -130,89 +103,185 @@ func TestDetach(t *testing.T) {
 			forged.Stdout, forged.StdoutLen = []byte("forged"), 6
 			f.publish(a, forged.Encode())
 			f.publish(a, []byte("garbage"))
-		case 2:
+		case 2: // it fails for good
 			fin.Outcome, fin.Exit = task.Exit, status(3)
-		case 3: // a worker that was lost has sent a part
-			for _, off := range []int{0, 0, chunkSize} {
-				c := &Chunk{ID: a.ID, Token: a.Token, Offset: int64(off), Data: big[off:min(off+chunkSize, len(big))]}
-				if off == 0 {
-					c.Data = c.Data[:chunkSize]
-				}
-				f.publish(a, c.Encode())
+		case 3:
+			f.says(a, Chunk{Data: big[:chunkSize]})
+			f.says(a, Chunk{Data: big[:chunkSize]}) // again
+			f.says(a, Chunk{Offset: chunkSize, Data: big[chunkSize:]})
+			fin.Stdout, fin.StdoutLen = []byte("end"), int64(len(big))
+		case 4: // it fails at first
+			if a.Number == 1 {
+				fin.Outcome, fin.Exit, fin.Stdout = task.Exit, status(1), []byte("failed\n")
 			}
-			f.publish(a, (&Chunk{ID: a.ID, Token: a.Token, Stderr: true, Data: []byte("lost")}).Encode())
-			fin.Stdout, fin.StdoutLen = []byte("end"), int64(len(big)+3)
 		}
-		if a.Task != 3 {
-			fin.Stdout = []byte(a.Records[0][0] + "\n")
-			fin.StdoutLen = int64(len(fin.Stdout))
-		}
+		fin.StdoutLen += int64(len(fin.Stdout))
 		f.publish(a, fin.Encode())
 		f.publish(a, fin.Encode())
 		_ = m.Ack()
-	}
-	b.shared(n/2, work)
-	a, got := b.attach("nightly")
-	r := carry(t, false, a, a, got)
-	b.shared(n/2, work)
-	e = r.Wait()
+	})
+	a, got, r := b.attach("nightly")
+	b.dispatches()
+	e := r.Wait()
 	require.NoError(t, e.Err)
 	require.Equal(t, int64(n-1), e.Stats.Of(task.OK))
 	require.Equal(t, 3, got.results[2].Code)
+	require.Equal(t, 3, got.results[2].Attempt)
 	require.Equal(t, string(big)+"end", got.outputs[3])
-	require.Nil(t, got.results[3].Stderr)
+	require.Equal(t, 2, got.results[4].Attempt)
 	for _, id := range []uint64{1, 4, n} {
 		require.Equal(t, fmt.Sprintln(id), got.outputs[id])
-		require.Equal(t, []string{"echo", fmt.Sprint(id)}, got.results[id].Argv)
+		require.Equal(t, []string{"true", fmt.Sprint(id)}, got.results[id].Argv)
 		require.Equal(t, "h", got.results[id].Host)
 	}
+	crewtest.Until(t, func() bool { code, _ := a.Ended(); return code == 123 }, "the end of the run")
 	require.NoError(t, a.Forget())
 	require.NoError(t, a.Close())
 	_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
 	require.ErrorContains(t, err, "there is no run "+run)
-	s := b.connect(nil)
-	for _, name := range []string{tasksStream, resultsStream} {
+	for _, name := range []string{tasksStream, resultsStream, storedStream} {
 		require.Zero(t, s.messages(t, name), name)
 	}
 }
 
-func TestDetachWithdrawn(t *testing.T) {
+// One dispatcher after the other goes on with a run: each task has one result, those of a key
+// in their order, and what has ended does not run again.
+func TestDispatcherIsReplaced(t *testing.T) {
 	b := newBroker(t)
-	stop := make(chan struct{})
-	run, e := b.handsOver(&records{n: 1 << 30, change: func(t *task.Task) {
-		if t.ID == 200 {
-			close(stop)
+	const n, keys = 120, 5
+	orders := fifoOrders
+	orders.Sched.Policy = "keyed"
+	var mu sync.Mutex
+	ran, last := map[uint64]int{}, map[string]uint64{}
+	half := make(chan struct{})
+	work := func(f *fake, a *Attempt, m jetstream.Msg) {
+		mu.Lock()
+		if ran[a.Task]++; len(ran) == n/2 && ran[a.Task] == 1 {
+			close(half)
 		}
-	}}, func(r *runner.Run) {
-		<-stop
-		r.Do(task.Command{Op: task.Stop})
-	})
+		if a.Task < last[a.Key] {
+			t.Errorf("task %d of key %s after %d", a.Task, a.Key, last[a.Key])
+		}
+		last[a.Key] = a.Task
+		mu.Unlock()
+		answer(f, a, m)
+	}
+	b.worker("a", 2, work)
+	b.worker("b", 2, work)
+	run := b.handsOver(n, orders, func(t *task.Task) { t.Key = fmt.Sprint(t.ID % keys) })
+	stop := b.dispatches()
+	crewtest.Receive(t, half, "half of the tasks")
+	stop()
+	b.dispatches()
+	_, got, r := b.attach(run)
+	e := r.Wait()
 	require.NoError(t, e.Err)
-	require.Empty(t, run)
+	require.Equal(t, int64(n), e.Stats.Of(task.OK))
+	again := 0
+	mu.Lock()
+	defer mu.Unlock()
+	for id := uint64(1); id <= n; id++ {
+		require.Equal(t, fmt.Sprintln(id), got.outputs[id])
+		again += ran[id] - 1
+	}
+	require.LessOrEqual(t, again, 8, "what was in flight")
+}
+
+// A dispatcher that another one has replaced, although it does not know yet, decides nothing.
+func TestLedgerIsFenced(t *testing.T) {
+	b := newBroker(t)
+	run := b.handsOver(3, fifoOrders, nil)
 	s := b.connect(nil)
-	st, err := s.look(t.Context())
+	st, err := s.find(t.Context(), run)
 	require.NoError(t, err)
-	require.Empty(t, st.Runs)
-	require.Empty(t, st.Queues)
+	told := &once{notice: quiet}
+	first, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	require.NoError(t, err)
+	ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
+		return task.Event{Kind: kind, ID: id, Attempt: 1, Result: &task.Result{Outcome: o, Code: 3}}
+	}
+	require.NoError(t, first.Consume([]task.Event{ended(1, task.OK, task.Finished), ended(2, task.Exit, task.Retried)}))
+	second, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), second.identity.Epoch)
+	require.ErrorIs(t, first.Consume([]task.Event{ended(3, task.OK, task.Finished)}), errTaken)
+	require.NoError(t, second.Consume([]task.Event{ended(3, task.OK, task.Finished)}))
+
+	last := uint64(0)
+	next := func() *task.Task {
+		x, err := second.Next(func() uint64 { last++; return last })
+		require.NoError(t, err)
+		return x
+	}
+	require.Equal(t, task.OK, next().Done.Outcome)
+	x := next()
+	require.Nil(t, x.Done)
+	require.Equal(t, 1, x.Attempts)
+	require.EqualValues(t, 1, x.Failures)
+	require.Equal(t, []string{"true", "2"}, x.Argv)
+	require.Nil(t, next().Done, "it has ended since")
+}
+
+func TestHandOverWithdrawn(t *testing.T) {
+	b := newBroker(t)
+	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Orders: fifoOrders, Notice: quiet}, b.connect(nil), nil)
+	require.NoError(t, err)
+	long := bytes.Repeat([]byte("x"), maxBody)
+	for id := range uint64(3) {
+		require.NoError(t, st.Add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
+	}
+	n, err := st.Withdraw()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+	require.Error(t, st.Add(&task.Task{ID: 4, Stdin: long}))
+	s := b.connect(nil)
+	now, err := s.look(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, now.Runs)
+	for _, name := range []string{storedStream, filesStream} {
+		require.Zero(t, s.messages(t, name), name)
+	}
 }
 
 func TestAttachCancelled(t *testing.T) {
 	b := newBroker(t)
-	run, e := b.handsOver(&records{n: 2, change: func(t *task.Task) {
+	run := b.handsOver(2, fifoOrders, func(t *task.Task) {
 		if t.ID == 1 {
 			t.Err = errors.New("it holds a NUL")
 		}
-	}}, nil)
-	require.Equal(t, int64(1), e.Stats.Of(task.StartFailed))
-	a, got := b.attach(run)
+	})
+	b.worker("idle", 1, func(*fake, *Attempt, jetstream.Msg) {})
+	_, got, r := b.attach(run)
 	ending := make(chan core.Ending, 1)
-	r := carry(t, false, a, a, got)
 	go func() { ending <- r.Wait() }()
+	stop := b.dispatches()
 	crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
 	require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
+	stop()
 	s := b.connect(nil)
 	require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
-	e = <-ending
+	e := <-ending
 	require.ErrorContains(t, e.Err, "was cancelled")
-	require.NoError(t, a.Close())
+}
+
+// The end of a run that was told to end is shown, and with which status.
+func TestAttachHalted(t *testing.T) {
+	b := newBroker(t)
+	orders := fifoOrders
+	orders.Failure.Halt = cli.Halt{When: "now", On: "fail", N: 1}
+	run := b.handsOver(50, orders, nil)
+	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		f.end(a, func(fin *Final) {
+			if a.Task == 3 {
+				fin.Outcome, fin.Exit = task.Exit, status(7)
+			}
+		})
+		_ = m.Ack()
+	})
+	b.dispatches()
+	a, got, r := b.attach(run)
+	e := r.Wait()
+	require.NoError(t, e.Err)
+	require.Equal(t, 7, got.results[3].Code)
+	crewtest.Until(t, func() bool { code, why := a.Ended(); return code == 7 && why != "" }, "the end of the run")
 }

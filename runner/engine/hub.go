@@ -41,8 +41,13 @@ func serve(c *wiring.EngineCall) error {
 	} {
 		c.Notice(text)
 	}
-	<-ctx.Done()
-	return nil
+	d, err := newDispatcher(func(notice func(string)) (*session, error) {
+		return dial("", notice, nats.InProcessServer(h.server), h.owner)
+	}, c.Notice)
+	if err == nil {
+		d.serve(ctx)
+	}
+	return err
 }
 
 // hub is a server with crew's streams.
@@ -50,7 +55,8 @@ type hub struct {
 	dir    string
 	lock   *os.File
 	server *server.Server
-	url    string // for clients
+	owner  nats.Option // what connects as its owner
+	url    string      // for clients
 }
 
 // codeNoRoom is the server's error code for a stream that its disk could not hold.
@@ -88,7 +94,8 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		}
 		o.Users = append(o.Users, &server.User{Username: users[who].User, Password: users[who].Password, Permissions: r.permissions()})
 	}
-	h.server, err = startServer(o, diskLimits, nats.UserInfo(owner.Username, owner.Password))
+	h.owner = nats.UserInfo(owner.Username, owner.Password)
+	h.server, err = startServer(o, diskLimits, h.owner)
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
 		err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
 	}

@@ -158,14 +158,14 @@ func TestRights(t *testing.T) {
 	defer server.Shutdown()
 	url := server.ClientURL()
 	mayOnly(t, url, "worker", map[string]bool{
-		taskSubject("q", "w", "r"): false, taskSubject("q", anyone, "r"): false, resultSubject("q", "r"): true,
+		taskSubject("q", "w", "r"): false, storedSubject("q", "r", "rulings"): false, resultSubject("q", "r"): true,
 		orderSubject("q", "w"): false, heartbeatSubject("q"): false, runSubject("q", "r"): false,
 		"$KV.crew_workers.q.w": true, "$KV.crew_runs.q.r": false, "$O.crew_files.C.x": true, "_INBOX.x.y": false,
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.PURGE.CREW_RESULTS": false,
 		"$JS.API.STREAM.UPDATE.CREW_TASKS": false, "$JS.API.STREAM.MSG.GET.CREW_RESULTS": false, "$JS.API.DIRECT.GET.CREW_RESULTS": false,
 		"$JS.API.CONSUMER.CREATE.CREW_RESULTS.x.crew.r.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS": false,
 		"$JS.API.CONSUMER.CREATE.KV_crew_runs.x.$KV.crew_runs.>": false, "$JS.API.DIRECT.GET.KV_crew_runs.x": false,
-		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
+		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.STREAM.MSG.GET.CREW_STORED": false, "$JS.API.CONSUMER.CREATE.CREW_STORED.x.crew.d.>": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
 		"$SYS.REQ.SERVER.PING": false, "x": false,
 	})
 	mayOnly(t, url, "submitter", map[string]bool{
@@ -173,7 +173,7 @@ func TestRights(t *testing.T) {
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.UPDATE.CREW_TASKS": false,
 		"$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$SYS.REQ.SERVER.PING": false, "x": false,
 	})
-	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", ">", "crew.r.>", "crew.t.>", "crew.c.>", "$KV.>")
+	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", ">", "crew.r.>", "crew.t.>", "crew.d.>", "crew.c.>", "$KV.>")
 	mayNotRead(t, url, "submitter", ">", "crew.w.>", "crew.t.>")
 }
 

@@ -34,7 +34,7 @@ func engineMain() int {
 		return echo(args)
 	}
 	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
-		Submit: Submit, Work: Work, Attach: Attach, Add: Add, Engine: Main,
+		Submit: Submit, HandOver: HandOver, Work: Work, Attach: Attach, Engine: Main,
 	})
 }
 

@@ -17,31 +17,46 @@
 //
 // With --ssh the server is in the submitter's process and listens nowhere: each worker
 // speaks with it through its standard input and output, which are those of its ssh, and
-// ends when they do. With --detach the submitter only stores the attempts, for whichever
-// worker takes them, and ends; crew engine attach reads the results as another run.
+// ends when they do.
+//
+// With --detach the run's tasks are stored, and a dispatcher submits them: the hub, or crew
+// engine dispatch. Which one is a lease, in the run's record. What it decides is on record
+// in the stream of stored runs, to which one epoch at a time can add; crew engine attach
+// shows the results by that.
 package engine
 
-import "time"
+import (
+	"time"
+
+	"crew/runner/wiring"
+)
 
 // What init makes in an account.
 const (
-	tasksStream   = "CREW_TASKS"   // work queue; crew.t.QUEUE.WORKER.RUN, or anyone for WORKER
+	tasksStream   = "CREW_TASKS"   // work queue; crew.t.QUEUE.WORKER.RUN
 	resultsStream = "CREW_RESULTS" // crew.r.QUEUE.RUN
+	storedStream  = "CREW_STORED"  // crew.d.QUEUE.RUN.tasks: Stored; crew.d.QUEUE.RUN.rulings: Ruling
 	workersBucket = "crew_workers" // QUEUE.WORKER: Presence
 	runsBucket    = "crew_runs"    // QUEUE.RUN: Enrolment
 	filesBucket   = "crew_files"   // object store: big messages and files that travel
-
-	anyone = "_" // tasks that any worker of the queue may take
 )
+
+// anyWorker stands for the worker in the subject of a signature that holds on all.
+const anyWorker = "_"
 
 // Subjects of the streams, and of messages that nobody keeps.
 func taskSubject(queue, worker, run string) string {
 	return "crew.t." + queue + "." + worker + "." + run
 }
-func resultSubject(queue, run string) string   { return "crew.r." + queue + "." + run }
-func orderSubject(queue, worker string) string { return "crew.w." + queue + "." + worker } // Order to a worker, answered
-func heartbeatSubject(queue string) string     { return "crew.b." + queue }                // Heartbeat of submitters
-func runSubject(queue, run string) string      { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
+func resultSubject(queue, run string) string       { return "crew.r." + queue + "." + run }
+func orderSubject(queue, worker string) string     { return "crew.w." + queue + "." + worker } // Order to a worker, answered
+func heartbeatSubject(queue string) string         { return "crew.b." + queue }                // Heartbeat of submitters
+func runSubject(queue, run string) string          { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
+func storedSubject(queue, run, what string) string { return "crew.d." + queue + "." + run + "." + what }
+
+// dispatchSubject is that of questions whether a dispatcher is there, which look for runs
+// then.
+const dispatchSubject = "crew.c._"
 
 // Subjects of the records in the buckets, with * for the records of all.
 func presenceSubject(queue, worker string) string { return kvPrefix + queue + "." + worker }
@@ -85,14 +100,37 @@ type Enrolment struct {
 	Host     string    `json:"host"` // of the submitter
 	PID      int       `json:"pid"`
 	Since    time.Time `json:"since"`
-	State    string    `json:"state"` // running, handed-over (detached, all tasks are in the stream), cancelled, done
-	Detached bool      `json:"detached,omitempty"`
-	Tasks    uint64    `json:"tasks,omitempty"`  // if handed over: how many
-	Secret   []byte    `json:"secret,omitempty"` // if detached: what results are believed by; workers cannot read it
+	State    string    `json:"state"`
 	Paused   bool      `json:"paused,omitempty"`
+	*Stocked           // of a run that was handed over; Host and PID are its dispatcher's
 }
 
-const handedOver = "handed-over" // Enrolment.State of a run whose tasks are all in the stream
+// Stocked is the part of the record that only a run has that was handed over.
+type Stocked struct {
+	Tasks  uint64 `json:"tasks"` // how many
+	Done   int64  `json:"done"`
+	Failed int64  `json:"failed"`
+	Notice string `json:"notice,omitempty"` // what its dispatcher said last
+	*Terms `json:"terms,omitempty"`
+}
+
+// Terms say how a run that was handed over is submitted. Workers cannot read them.
+type Terms struct {
+	Orders   wiring.Orders `json:"orders"`
+	Load     wiring.Load   `json:"load"`
+	Commands bool          `json:"commands"` // tasks bring commands, not values
+	Template [32]byte      `json:"template"` // digest of the command
+	Text     string        `json:"text"`     // the command for people
+	Secret   []byte        `json:"secret"`   // what results are believed by
+}
+
+// The states of a run.
+const (
+	runHanding = "handing over" // its tasks are being stored
+	runWaiting = "waiting"      // for a dispatcher
+	runRunning = "running"      // its submitter renews the record
+	runDone    = "done"         // its results wait for crew engine attach
+)
 
 // Heartbeat keeps a run's attempts alive, as JSON. Workers end those of a run of which they
 // have not heard for three times their TTL, and of older epochs at once.

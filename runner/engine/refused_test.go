@@ -103,6 +103,7 @@ func TestHandedOver(t *testing.T) {
 	run.Exits(0)
 	require.Regexp(t, `^\w+\n$`, run.Stdout())
 	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", obey, "{}")
+	crew(t, "engine", "dispatch", "--engine", h.file("submitter"))
 	attached := crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
 	attached.Exits(123)
 	require.Equal(t, "a\nc\n"+strings.Repeat("x", 300000), attached.Stdout())
@@ -168,7 +169,7 @@ func TestGarbage(t *testing.T) {
 	defer worker.close()
 	for range 50 {
 		for _, subject := range []string{
-			taskSubject("default", p.ID, id), taskSubject("default", p.ID, "none"), taskSubject("default", anyone, "none"),
+			taskSubject("default", p.ID, id), taskSubject("default", p.ID, "none"),
 			orderSubject("default", p.ID), heartbeatSubject("default"), runSubject("default", id), "$KV.crew_runs.default.none", "$O.crew_files.M.x",
 		} {
 			require.NoError(t, b.s.nc.PublishRequest(subject, "_INBOX.nobody", garbage(like)))
@@ -177,7 +178,7 @@ func TestGarbage(t *testing.T) {
 			require.NoError(t, worker.nc.Publish(subject, garbage(like)))
 		}
 		// A hub writes each message to the disk at once: leases must not wait for many.
-		_, _ = b.s.js.Publish(t.Context(), taskSubject("default", anyone, "none"), nil)
+		_, _ = b.s.js.Publish(t.Context(), taskSubject("default", "nobody", "none"), nil)
 	}
 	require.NoError(t, b.s.nc.Flush())
 	require.NoError(t, worker.nc.Flush())

@@ -144,10 +144,11 @@ type limits struct {
 	storage  jetstream.StorageType
 	tasks    int64 // messages; a submitter then waits
 	results  int64 // bytes; workers then wait
+	stored   int64 // bytes; who hands a run over then waits; 0 where no run is handed over
 	replicas int
 }
 
-var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, replicas: 1}
+var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, stored: 1 << 30, replicas: 1}
 
 // create makes the streams and buckets, or leaves those that there are as they are.
 func (s *session) create(ctx context.Context, l limits) error {
@@ -157,9 +158,13 @@ func (s *session) create(ctx context.Context, l limits) error {
 	for _, c := range []jetstream.StreamConfig{
 		{Name: tasksStream, Subjects: []string{"crew.t.>"}, Retention: jetstream.WorkQueuePolicy, MaxMsgs: l.tasks, MaxAge: keptFor},
 		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.results, MaxAge: keptFor},
+		{Name: storedStream, Subjects: []string{"crew.d.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.stored, MaxAge: keptFor},
 	} {
+		if c.Name == storedStream && l.stored == 0 {
+			continue
+		}
 		c.Storage, c.Replicas, c.Discard = l.storage, l.replicas, jetstream.DiscardNew
-		c.Duplicates, c.AllowDirect = 2*time.Minute, true
+		c.Duplicates, c.AllowDirect = 2*time.Minute, c.Name != storedStream // whose last message must be known
 		if _, err := s.js.CreateStream(ctx, c); !there(err) {
 			return err
 		}

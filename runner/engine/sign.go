@@ -95,6 +95,19 @@ func (k *signingKey) sign(a *Attempt, subject string) {
 	copy(a.Sig[:], ed25519.Sign(k.secret, signedText(a.Encode(), subject)))
 }
 
+// signLasting is sign for all attempts of a task, on whatever worker of the queue in subject.
+func (k *signingKey) signLasting(a *Attempt, subject string) {
+	a.Lasting, a.Expires = true, time.Now().Add(keptFor)
+	k.sign(a, subject)
+}
+
+// common returns what all attempts of a task have in common.
+func (a *Attempt) common() *Attempt {
+	c := *a
+	c.Epoch, c.Number, c.Token, c.Slot, c.Units = 0, 0, Token{}, 0, nil
+	return &c
+}
+
 // signedText returns what is signed of a message: all but the signature at its end,
 // and the subject.
 func signedText(msg []byte, subject string) []byte {
@@ -159,6 +172,10 @@ func trustKey(line string) (key [32]byte, err error) {
 // refuse what it has taken before.
 func (t signers) check(a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
+	if a.Lasting {
+		of := strings.Split(subject, ".") // see taskSubject
+		subject, msg = taskSubject(of[2], anyWorker, a.Run), a.common().Encode()
+	}
 	switch {
 	case a.Signer == [32]byte{}:
 		return errors.New("its command is not signed: give the run --sign FILE")

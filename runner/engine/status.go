@@ -51,8 +51,10 @@ func (s *session) status(c *wiring.EngineCall) error {
 	if err != nil {
 		return fmt.Errorf("look at the engine: %w", notReady(err))
 	}
-	for i := range st.Runs {
-		st.Runs[i].Secret = nil
+	for _, r := range st.Runs {
+		if r.Stocked != nil {
+			r.Terms = nil // which holds secrets
+		}
 	}
 	if c.JSON {
 		text, err := json.Marshal(st)
@@ -128,10 +130,15 @@ func (st *engineStatus) addRun(key string, value []byte, age time.Duration) {
 	if json.Unmarshal(value, &r.Enrolment) != nil {
 		return
 	}
-	if !r.Detached && age > 3*enrolEvery {
+	if q := st.queue(r.Queue); r.Stocked != nil {
+		q.Tasks += r.Tasks - uint64(r.Done)
+	}
+	switch {
+	case r.State == runRunning && r.Stocked != nil && age > dispatchTTL:
+		r.State = runWaiting
+	case r.State == runRunning && age > 3*enrolEvery:
 		r.State = lostState
 	}
-	st.queue(r.Queue)
 	st.Runs = append(st.Runs, r)
 }
 
@@ -172,14 +179,20 @@ func (st *engineStatus) text() string {
 		if r.Paused {
 			state = paused
 		}
-		if r.Detached {
-			state += " (" + task.Count(int64(r.Tasks), "task") + ")"
+		if r.Stocked != nil {
+			state += fmt.Sprintf(" (%d of %s", r.Done, task.Count(int64(r.Tasks), "task"))
+			if r.Failed > 0 {
+				state += fmt.Sprintf(", %d failed", r.Failed)
+			}
+			state += ")"
 		}
 		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
 	}
 	_ = t.Flush()
 	return b.String()
 }
+
+var errNoRun = errors.New("there is no run")
 
 // find returns the run with an ID or, if there is just one, with a name.
 func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
@@ -199,7 +212,7 @@ func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("there is no run %s: crew engine status lists them", name)
+		return nil, fmt.Errorf("%w %s: crew engine status lists them", errNoRun, name)
 	case 1:
 		return run, nil
 	}
@@ -214,11 +227,11 @@ func (s *session) steer(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	if r.Detached {
+	if r.Stocked != nil && r.State != runRunning {
 		if c.Verb == opCancel {
 			return s.drop(ctx, r)
 		}
-		return fmt.Errorf("the tasks of run %s are handed over, so nobody holds them back: pause the workers with crew ctl pause there, or cancel the run", r.Run)
+		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
 	}
 	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}})
 	if err != nil && c.Verb == opCancel && r.State == lostState {
@@ -254,6 +267,11 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 // forget removes what the engine has of a run whose tasks have ended.
 func (s *session) forget(ctx context.Context, r *runStatus) error {
 	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
+	for _, what := range []string{"tasks", "rulings"} {
+		if err == nil && r.Stocked != nil {
+			err = s.purge(ctx, storedStream, storedSubject(r.Queue, r.Run, what))
+		}
+	}
 	if err == nil {
 		err = s.dropObjects(ctx, bodyPrefix+r.Run+".", r.Run+".") // the second are files
 	}

@@ -42,9 +42,9 @@ func TestStatus(t *testing.T) {
 	f.put(ready)
 	b.worker("web2", 2, answer).put(gone)
 	now := time.Now()
-	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: "running"}, 0))
-	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: handedOver, Detached: true, Tasks: 2}, 0))
-	for _, subject := range []string{taskSubject("other", anyone, "r2"), taskSubject("other", anyone, "r2"), resultSubject("other", "r2")} {
+	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: runRunning}, 0))
+	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: runWaiting, Stocked: &Stocked{Tasks: 2, Terms: &Terms{Secret: []byte("x")}}}, 0))
+	for _, subject := range []string{taskSubject("other", "w", "r1"), storedSubject("other", "r2", "tasks"), resultSubject("other", "r2")} {
 		_, err := s.js.Publish(t.Context(), subject, []byte("x"))
 		require.NoError(t, err)
 	}
@@ -54,10 +54,10 @@ func TestStatus(t *testing.T) {
 	lines := strings.Split(text, "\n")
 	require.Regexp(t, `^web1-\w+ +q +8 +3 +0 +0 +0s +ready +gpu +evil\\x1b\[2J x$`, lines[1])
 	require.Regexp(t, `^\z`, lines[2])
-	require.Regexp(t, `^other +0 +0 +0 +2$`, lines[4])
+	require.Regexp(t, `^other +0 +0 +0 +3$`, lines[4])
 	require.Regexp(t, `^q +1 +8 +3 +0$`, lines[5])
 	require.Regexp(t, `^r1 +nightly +q +running +\d{4}-.* +ada, process 7$`, lines[8])
-	require.Regexp(t, `^r2 +- +other +handed-over \(2 tasks\) `, lines[9])
+	require.Regexp(t, `^r2 +- +other +waiting \(0 of 2 tasks\) `, lines[9])
 
 	// A worker that is silent for longer than its TTL counts as lost.
 	f.silent.Store(true)
@@ -88,9 +88,9 @@ func TestStatus(t *testing.T) {
 	}
 	reply = `{"err": "is over"}`
 	require.EqualError(t, steer(opPause, "r1"), "run r1: is over")
-	require.ErrorContains(t, steer(opPause, "r2"), "pause the workers")
+	require.ErrorContains(t, steer(opPause, "r2"), "is waiting")
 	require.ErrorContains(t, steer(opPause, "r3"), "there is no run r3: crew engine status lists them")
-	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: "running"}, 0))
+	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Run: "r4", Name: "nightly", PID: 9, Host: "bob", State: runRunning}, 0))
 	require.ErrorContains(t, steer(opPause, "nightly"), "write one of r4, r1")
 	require.ErrorContains(t, steer(opPause, "r4"), "does not answer: see process 9 on bob")
 	lost := Enrolment{Run: "r5", State: lostState}
@@ -102,7 +102,8 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, steer(opCancel, lost.Run), "its submitter was killed")
 	require.NoError(t, steer(opCancel, "r2"))
 	require.ErrorContains(t, steer(opCancel, "r2"), "there is no run")
-	for _, stream := range []string{tasksStream, resultsStream} {
+	require.NoError(t, s.purge(t.Context(), tasksStream, taskSubject("other", "w", "r1")))
+	for _, stream := range []string{tasksStream, resultsStream, storedStream} {
 		require.Zero(t, s.messages(t, stream))
 	}
 }

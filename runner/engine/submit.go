@@ -1,15 +1,10 @@
 package engine
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/aes"
-	"crypto/cipher"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,18 +25,17 @@ import (
 type submitter struct {
 	// configuration
 
-	sub      wiring.Submission
-	s        *session
-	run      string
-	epoch    uint64
-	record   Enrolment
-	secret   cipher.Block // makes tokens
-	commands bool         // tasks bring commands, not values
-	key      *signingKey  // nil if nothing needs a signature
-	template [32]byte
-	lasting  bool      // the run's next epoch may want what this one leaves in the stream
-	hosts    *sshHosts // nil without hosts of its own
-	files    *runFiles // nil if no files travel
+	sub     wiring.Submission
+	s       *session
+	run     string
+	epoch   uint64
+	record  Enrolment
+	maker   maker
+	intake  intake
+	lasting bool      // the run's next epoch may want what this one leaves in the stream
+	hosts   *sshHosts // nil without hosts of its own
+	files   *runFiles // nil if no files travel
+	ledger  *ledger   // nil unless the run was handed over
 
 	// state
 
@@ -84,10 +78,11 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sub.Detach {
-		return detach(sub, s)
+	x := &submitter{maker: makerOf(&sub.Load, key != nil)}
+	if key != nil {
+		x.maker.sign = key.sign
 	}
-	return submit(sub, s, key, nil)
+	return x, x.start(sub, s)
 }
 
 // submitToHosts returns the executor of a run with a server and workers of its own,
@@ -97,10 +92,10 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	var x *submitter
+	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load, true)}
 	s, err := hosts.connect(sub.Notice)
 	if err == nil {
-		x, err = submit(sub, s, nil, hosts)
+		err = x.start(sub, s)
 	}
 	if err != nil {
 		hosts.close()
@@ -109,14 +104,14 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	return x, nil
 }
 
-// submit is Submit with a connection, which it takes over. hosts is nil if the workers
-// are there without the run.
-func submit(sub wiring.Submission, s *session, key *signingKey, hosts *sshHosts) (*submitter, error) {
-	x := &submitter{
-		sub: sub, s: s, key: key, hosts: hosts, commands: key != nil || hosts != nil, lasting: sub.Dir != "" && hosts == nil,
-		begun: make(chan struct{}), flights: flights{m: map[uint64]*flight{}}, past: past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}},
-	}
-	x.template, _ = digest(sub.Command)
+// start begins to submit a run over a connection, which it takes over. The maker is there,
+// and what the run has of its own: hosts, or a ledger.
+func (x *submitter) start(sub wiring.Submission, s *session) error {
+	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
+	x.maker.live = x.ledger != nil || sub.Plan.Streams()
+	x.intake = intake{sub.Outputs}
+	x.begun, x.flights.m = make(chan struct{}), map[uint64]*flight{}
+	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel()
@@ -124,9 +119,9 @@ func submit(sub wiring.Submission, s *session, key *signingKey, hosts *sshHosts)
 			x.files.abort()
 		}
 		x.s.close()
-		return nil, notReady(err)
+		return notReady(err)
 	}
-	return x, nil
+	return nil
 }
 
 // open opens what the run needs and starts its goroutines.
@@ -136,7 +131,7 @@ func (x *submitter) open() error {
 		return err
 	}
 	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
-	if x.secret, err = aes.NewCipher(id.Secret); err != nil {
+	if x.maker.secret, err = aes.NewCipher(id.Secret); err != nil {
 		return err
 	}
 	if x.flights.out, err = newOutbox(x.s.nc, x.sub.Notice); err != nil {
@@ -158,9 +153,11 @@ func (x *submitter) open() error {
 	}
 	x.end.Go(x.begin)
 	x.each(tickEvery, x.tick())
-	x.each(tickEvery, x.purge())
 	x.each(heartbeatEvery, x.check)
-	x.each(enrolEvery, x.enrol)
+	if x.ledger == nil { // its dispatcher renews the record, and the results stay
+		x.each(tickEvery, x.purge())
+		x.each(enrolEvery, x.enrol)
+	}
 	return nil
 }
 
@@ -168,9 +165,7 @@ func (x *submitter) open() error {
 func (x *submitter) Close() error {
 	x.cancel()
 	x.results.cons.Stop()
-	for _, f := range x.flights.of(nil) { // which the run has given up
-		f.finish(end{err: errors.New("the run is over")})
-	}
+	x.abandon(errors.New("the run is over"))
 	x.part()
 	if x.files != nil {
 		x.files.close()
@@ -187,24 +182,14 @@ func (x *submitter) Close() error {
 	return nil
 }
 
-// token returns the proof that a result of an attempt must bring. Only the worker that
-// was given the attempt knows it.
-func (x *submitter) token(epoch, id uint64, number int) (t Token) {
-	binary.BigEndian.PutUint64(t[:], id)
-	binary.BigEndian.PutUint32(t[8:], uint32(number))
-	binary.BigEndian.PutUint32(t[12:], uint32(epoch))
-	x.secret.Encrypt(t[:], t[:])
-	return t
-}
-
 // Run has a worker run an attempt. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if r := x.take(ctx, a); r != nil {
 		return r
 	}
 	f := x.assign(a)
-	if f == nil {
-		return outcome(a, task.Lost, nil, true) // the slot has just left
+	if f == nil || x.ledger != nil && !x.ledger.holds() {
+		return outcome(a, task.Lost, nil, true) // the slot has just left, or the run was given up
 	}
 	defer x.done(f)
 	if err := x.dispatch(ctx, f); err != nil {
@@ -218,10 +203,19 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	select {
 	case e = <-f.done:
 	case <-ctx.Done():
-		x.flights.order(f, opCancel)
+		if x.ledger == nil || x.ledger.holds() {
+			x.flights.order(f, opCancel)
+		} // or else its next submitter decides
 		e = <-f.done
 	}
 	return x.result(ctx, f, e)
+}
+
+// abandon ends all flights, as far as this process is concerned.
+func (x *submitter) abandon(why error) {
+	for _, f := range x.flights.of(nil) {
+		f.finish(end{err: why})
+	}
 }
 
 // done forgets a flight that has ended.
@@ -287,7 +281,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	m, err := x.message(f)
+	m, err := x.maker.message(f.id, f.attempt)
 	if err != nil {
 		return err
 	}
@@ -297,8 +291,8 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 		}
 		f.take = m.Take
 	}
-	if x.key != nil {
-		x.key.sign(m, f.subject)
+	if x.maker.sign != nil {
+		x.maker.sign(m, f.subject)
 	}
 	msg, big, err := x.s.pack(ctx, m.ID, m.Encode())
 	if err != nil {
@@ -326,36 +320,4 @@ func (x *submitter) away(err error) bool {
 		}
 	}
 	return !x.s.nc.IsConnected()
-}
-
-// mostBlock is the size of the largest block of a stream that travels.
-const mostBlock = 64 << 20
-
-// message returns what the worker is told of an attempt. A block goes along as a whole.
-func (x *submitter) message(f *flight) (*Attempt, error) {
-	t, c := f.attempt.Task, &x.sub
-	m := &Attempt{
-		ID: f.id, Token: f.token, Identity: t.Identity, Slot: f.attempt.Slot.ID, Key: t.Key, Units: f.attempt.Units,
-		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: c.Plan.Streams(),
-		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
-	}
-	if !x.commands {
-		m.Template, m.Names, m.Caps, m.Records, m.Object = x.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
-		return m, nil
-	}
-	m.Argv, m.Shell, m.Dir = f.attempt.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
-	if t.Exec != nil {
-		m.Exec = f.attempt.Exec()
-	}
-	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
-	if t.Block == nil {
-		return m, nil
-	}
-	if n := t.Block.Size(); n > mostBlock {
-		return nil, fmt.Errorf("its block is %d bytes, and other machines take %d: write a smaller --block", n, mostBlock)
-	}
-	block := bytes.NewBuffer(make([]byte, 0, t.Block.Size()))
-	_, err := t.Block.WriteTo(block)
-	m.Stdin, m.HasStdin = block.Bytes(), true
-	return m, err
 }

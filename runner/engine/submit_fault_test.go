@@ -341,11 +341,12 @@ func TestRunNeverMade(t *testing.T) {
 	b := newBroker(t)
 	b.worker("a", 1, answer)
 	asked := make(chan struct{})
-	x, err := submit(wiring.Submission{
+	sub := wiring.Submission{
 		Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: func(string) {},
 		Do: func(task.Command) task.Reply { close(asked); select {} },
-	}, b.connect(nil), nil, nil)
-	require.NoError(t, err)
+	}
+	x := &submitter{maker: makerOf(&sub.Load, false)}
+	require.NoError(t, x.start(sub, b.connect(nil)))
 	<-asked
 	require.NoError(t, x.Close())
 }

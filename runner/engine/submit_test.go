@@ -303,8 +303,9 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	if change != nil {
 		change(&sub)
 	}
-	var err error
-	if r.x, err = submit(sub, b.connect(notice), nil, nil); err != nil {
+	r.x = &submitter{maker: makerOf(&sub.Load, false)}
+	err := r.x.start(sub, b.connect(notice))
+	if err != nil {
 		return nil, err
 	}
 	policy, err := sched.New(sched.Config{Name: "fifo"})

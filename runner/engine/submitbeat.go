@@ -102,6 +102,10 @@ func (x *submitter) Resume() {
 
 // enrol renews the run's record, which crew engine status reads.
 func (x *submitter) enrol() {
+	if x.ledger != nil {
+		nudge(x.ledger.kick)
+		return
+	}
 	e := x.record
 	e.Paused = x.paused.Load()
 	// The next one follows; if none does, it goes.
@@ -125,7 +129,7 @@ func (x *submitter) command(o Order) ([]ID, error) {
 // part ends the run on the engine: workers drop what they still hold of it, and what
 // is left of it in the streams is removed.
 func (x *submitter) part() {
-	if !x.s.nc.IsConnected() {
+	if !x.s.nc.IsConnected() || x.ledger != nil && !x.ledger.holds() {
 		return
 	}
 	x.dismiss()
@@ -133,6 +137,17 @@ func (x *submitter) part() {
 	defer cancel()
 	x.heartbeat(true)
 	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run))
+	if x.bodies.Load() {
+		_ = x.s.dropObjects(ctx, bodiesOf(x.run, x.epoch)) // of attempts that the run has given up
+	}
+	if x.ledger == nil {
+		x.clear(ctx)
+	}
+	_ = x.s.nc.FlushWithContext(ctx)
+}
+
+// clear removes the run's record, and the results that nobody wants any more.
+func (x *submitter) clear(ctx context.Context) {
 	r := &x.results
 	first := r.seq.Load() + 1
 	if x.lasting {
@@ -141,11 +156,7 @@ func (x *submitter) part() {
 		r.mu.Unlock()
 	}
 	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
-	if x.bodies.Load() {
-		_ = x.s.dropObjects(ctx, bodyPrefix+x.run+".") // of attempts that the run has given up
-	}
 	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
-	_ = x.s.nc.FlushWithContext(ctx)
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -16,6 +17,7 @@ type outputs struct {
 	mu    sync.Mutex
 	over  bool      // nothing more comes
 	both  [2]stream // stdout and stderr
+	parts []Place   // where the messages are that have come
 	fault error     // why something could not be kept
 }
 
@@ -39,37 +41,76 @@ func (s *stream) writeAt(off int64, p []byte) error {
 	return s.Write(p)
 }
 
-// openOutputs sets where the output of a flight goes, once there is some. keep is for
-// the attempt of an earlier epoch, whose turn to be shown comes later. The caller holds
-// out.mu or is the only one to use out.
-func (x *submitter) openOutputs(f *flight, keep bool) {
-	both := &f.out.both
+// intake takes the outputs of attempts to where they go.
+type intake struct{ proc.Outputs }
+
+// open sets where the output of an attempt goes, once there is some. keep is for the
+// attempt of an earlier epoch, whose turn to be shown comes later. The caller holds o.mu
+// or is the only one to use o.
+func (in *intake) open(o *outputs, a task.Attempt, keep bool) {
+	both := &o.both
 	if both[0].Kept != nil || both[0].To != nil {
 		return
 	}
-	if keep || x.sub.Plan.Keeps() {
-		both[0].Kept, both[1].Kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
+	if keep || in.Plan.Keeps() {
+		both[0].Kept, both[1].Kept = in.Store.Buffer(), in.Store.Buffer()
 	}
-	if !keep && x.sub.Plan.Show == task.ShowLines {
-		both[0].To, both[1].To = x.sub.Open(f.attempt)
+	if !keep && in.Plan.Show == task.ShowLines {
+		both[0].To, both[1].To = in.Open(a)
 	}
 }
 
+// chunk takes a part of an attempt's output. The caller is as for open.
+func (in *intake) chunk(o *outputs, a task.Attempt, c *Chunk, keep bool) {
+	in.open(o, a, keep)
+	if err := o.both[c.stream()].writeAt(c.Offset, c.Data); err != nil && o.fault == nil {
+		o.fault = err
+	}
+}
+
+var errCut = errors.New("its worker has not sent all of its output")
+
+// rest takes what the Final of an attempt brings. It fails if something is missing. The
+// caller is as for open.
+func (in *intake) rest(o *outputs, a task.Attempt, fin *Final) error {
+	if len(fin.Stdout)+len(fin.Stderr) > 0 {
+		in.open(o, a, false)
+	}
+	for i, part := range [...]struct {
+		rest []byte
+		n    int64
+	}{{fin.Stdout, fin.StdoutLen}, {fin.Stderr, fin.StderrLen}} {
+		s := &o.both[i]
+		if err := s.writeAt(s.n, part.rest); err != nil && o.fault == nil {
+			o.fault = err
+		}
+		if s.gap || s.n != part.n {
+			return errCut
+		}
+	}
+	return nil
+}
+
 // chunk takes a part of a flight's output.
-func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
+func (x *submitter) chunk(f *flight, c *Chunk, at Place, keep bool) {
 	o := &f.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over {
 		return
 	}
-	x.openOutputs(f, keep)
-	if err := o.both[c.stream()].writeAt(c.Offset, c.Data); err != nil && o.fault == nil {
-		if o.fault = err; f.worker == nil {
-			return
-		}
+	o.parts = append(o.parts, at)
+	faulty := o.fault != nil
+	if x.intake.chunk(o, f.attempt, c, keep); o.fault != nil && !faulty && f.worker != nil {
 		go x.flights.order(f, opKill)
 	}
+}
+
+// handOver gives the outputs to a result.
+func (o *outputs) handOver(r *task.Result) {
+	o.close(false)
+	r.Fault = o.fault
+	spool.HandOver(r, &o.both[0].Stream, &o.both[1].Stream)
 }
 
 // close closes the writers, and what was kept if it is not handed over.
@@ -87,7 +128,9 @@ func (o *outputs) close(kept bool) {
 func (f *flight) finish(e end) {
 	f.out.mu.Lock()
 	first := !f.out.over
-	f.out.over = true
+	if f.out.over = true; first && e.final != nil {
+		f.out.parts = append(f.out.parts, e.at)
+	}
 	f.out.mu.Unlock()
 	if first {
 		f.done <- e
@@ -105,8 +148,6 @@ func (f *flight) live() (stdout, stderr task.Live, attempt int) {
 	return out.Hold(), err.Hold(), f.id.Number
 }
 
-var errCut = errors.New("its worker has not sent all of its output")
-
 // result makes the result of a flight that has ended.
 func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	e = x.accept(ctx, f, e)
@@ -118,14 +159,16 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		}
 		return outcome(f.attempt, task.Lost, e.err, e.unbegun)
 	}
-	f.out.close(false)
 	a := f.attempt
+	if x.ledger != nil {
+		x.ledger.bring(&a, f)
+	}
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Units, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Units, a.Argv()
 	r.End = time.Now() // by this machine's clock
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
-	r.BadCommand, r.Fault = fin.BadCommand, f.out.fault
-	spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
+	r.BadCommand = fin.BadCommand
+	f.out.handOver(r)
 	if x.files != nil {
 		err := x.files.fetch(x.ctx, r.Task, fin)
 		for err != nil && x.away(err) && x.wait(time.Second) {
@@ -150,20 +193,8 @@ func (x *submitter) accept(ctx context.Context, f *flight, e end) end {
 	case fin.Outcome == task.Cancelled && ctx.Err() == nil:
 		return end{err: errors.New("its worker ended")}
 	}
-	if len(fin.Stdout)+len(fin.Stderr) > 0 {
-		x.openOutputs(f, false)
-	}
-	for i, part := range [...]struct {
-		rest []byte
-		n    int64
-	}{{fin.Stdout, fin.StdoutLen}, {fin.Stderr, fin.StderrLen}} {
-		s := &f.out.both[i]
-		if err := s.writeAt(s.n, part.rest); err != nil && f.out.fault == nil {
-			f.out.fault = err
-		}
-		if s.gap || s.n != part.n {
-			return end{err: errCut}
-		}
+	if err := x.intake.rest(&f.out, f.attempt, fin); err != nil {
+		return end{err: err}
 	}
 	return e
 }

@@ -73,8 +73,10 @@ func (s *session) follow(
 // run waits for, and garbage: the token tells.
 func (x *submitter) receive(data []byte, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
+	at := Place{Seq: seq}
 	for part := range parts(data) {
-		x.receiveOne(part, seq)
+		x.receiveOne(part, at)
+		at.At++
 	}
 	r := &x.results
 	r.seq.Store(seq)
@@ -83,20 +85,20 @@ func (x *submitter) receive(data []byte, meta *jetstream.MsgMetadata) {
 	r.mu.Unlock()
 }
 
-func (x *submitter) receiveOne(data []byte, seq uint64) {
+func (x *submitter) receiveOne(data []byte, at Place) {
 	var f *flight
 	if c, err := DecodeChunk(data); err == nil {
 		if f = x.awaits(c.ID, c.Token); f != nil {
-			x.keep(f, seq)
-			x.chunk(f, c, f.worker == nil)
+			x.keep(f, at.Seq)
+			x.chunk(f, c, at, f.worker == nil)
 		}
 	} else if fin, err := DecodeFinal(data); err == nil {
 		if f = x.awaits(fin.ID, fin.Token); f != nil {
-			x.keep(f, seq)
+			x.keep(f, at.Seq)
 			if f.worker == nil {
-				x.past.add(f, fin)
+				x.past.add(f, fin, at)
 			} else {
-				f.finish(end{final: fin})
+				f.finish(end{final: fin, at: at})
 			}
 		}
 	}

@@ -44,7 +44,10 @@ func newIdentity() identity {
 // identify returns the run's identity. With --state it is on disk when identify
 // returns.
 func (x *submitter) identify() (identity, error) {
-	if !x.lasting {
+	switch {
+	case x.ledger != nil:
+		return x.ledger.identity, nil
+	case !x.lasting:
 		return newIdentity(), nil
 	}
 	path := filepath.Join(x.sub.Dir, engineFile)
@@ -129,7 +132,7 @@ func (x *submitter) earlier(id ID, t Token) *flight {
 	p := &x.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending == nil || id.Epoch >= x.epoch || x.token(id.Epoch, id.Task, id.Number) != t {
+	if p.pending == nil || id.Epoch >= x.epoch || x.maker.token(id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
 	f := p.pending[id]
@@ -141,7 +144,7 @@ func (x *submitter) earlier(id ID, t Token) *flight {
 }
 
 // add adds the result of an attempt of an earlier epoch.
-func (p *past) add(f *flight, fin *Final) {
+func (p *past) add(f *flight, fin *Final, at Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pending[f.id] != f {
@@ -149,6 +152,7 @@ func (p *past) add(f *flight, fin *Final) {
 	}
 	delete(p.pending, f.id)
 	f.final = fin
+	f.out.parts = append(f.out.parts, at)
 	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
 		return
@@ -236,7 +240,9 @@ func (x *submitter) inherit() error {
 	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run)); err != nil {
 		return err
 	}
-	_ = x.s.dropObjects(ctx, bodyPrefix+x.run+".") // they only take up room
+	for epoch := uint64(1); epoch < x.epoch; epoch++ {
+		_ = x.s.dropObjects(ctx, bodiesOf(x.run, epoch)) // they only take up room
+	}
 	x.evict()
 	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
 	defer cancel()

@@ -55,18 +55,7 @@ func (x *submitter) openRoster() error {
 	if err != nil {
 		return notReady(err)
 	}
-	return x.refusesAll(live)
-}
-
-// refusesAll returns why this run uses none of the workers that are there, or nil.
-func (x *submitter) refusesAll(live []Presence) error {
-	why := ""
-	for _, p := range live {
-		if why = x.refuses(p); why == "" || p.State != ready {
-			return nil
-		}
-	}
-	if why != "" {
+	if why := x.maker.refusesAll(live); why != "" && x.ledger == nil { // others may come for it
 		return errors.New(why)
 	}
 	return nil
@@ -99,23 +88,6 @@ func (s *session) present(ctx context.Context, queue string, heard func(Presence
 	return live, err
 }
 
-// refuses returns why this run does not use a worker, or "".
-func (x *submitter) refuses(p Presence) string {
-	_, mine := digest(x.sub.Command)
-	switch {
-	case p.Version != Version:
-		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, this is version %d: install the same crew on all machines",
-			p.Host, p.Version, Version)
-	case x.commands && !p.Signed:
-		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"
-	case !x.commands && p.Template == "":
-		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + mine + ", or give this run --sign FILE"
-	case !x.commands && p.Template != fmt.Sprintf("%x", x.template):
-		return "worker " + p.Host + " runs " + p.Command + ", not " + mine + ": write the same command here and there"
-	}
-	return ""
-}
-
 // heard takes a worker's record of some age.
 func (x *submitter) heard(p Presence, age time.Duration) {
 	r := &x.roster
@@ -126,7 +98,7 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 		if p.State == gone {
 			return
 		}
-		if why := x.refuses(p); why != "" {
+		if why := x.maker.refuses(p); why != "" {
 			if r.open { // before that, Submit may return it as an error
 				x.tell(why)
 			}
@@ -188,7 +160,7 @@ func (x *submitter) assign(a task.Attempt) *flight {
 		return nil
 	}
 	f := &flight{
-		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.token(x.epoch, a.Task.ID, a.Number),
+		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(x.epoch, a.Task.ID, a.Number),
 		worker: w, subject: taskSubject(x.sub.Queue, w.ID, x.run), done: make(chan end, 1),
 	}
 	x.flights.add(f)

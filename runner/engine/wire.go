@@ -11,7 +11,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 7
+const Version = 8
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -75,7 +75,9 @@ type Attempt struct {
 	Take      []File   // to fetch before it starts
 	Return    []string // paths to bring back
 	Cleanup   bool
+	Echo      bool // the result is to bring the command
 
+	Lasting bool      // the signature holds for all attempts of the task, on whatever worker
 	Expires time.Time // of the signature
 	Signer  [32]byte  // public key
 	Sig     [64]byte  // of all the rest and the subject; the last bytes of the message
@@ -138,11 +140,7 @@ type Final struct {
 	task.Facts // as its worker knows them; the outcome is Lost if it was handed back, and there is a key only with the next
 	BadCommand bool
 
-	// of a task that any worker could take
-
-	Argv    []string
-	Records [][]string
-	Object  string
+	Argv []string // if the attempt asks for it and it is not long
 
 	Stdout, Stderr       []byte // what no chunk has brought: all of it, or the rest
 	StdoutLen, StderrLen int64  // of chunks and rest
@@ -161,11 +159,50 @@ func DecodeFinal(msg []byte) (*Final, error) {
 	return f, err
 }
 
+// Stored is a task of a run that was handed over.
+type Stored struct {
+	Task uint64
+	Spec []byte // as journal.EncodeTask has it
+
+	// of the signature for its attempts, if they bring commands
+
+	Expires time.Time
+	Signer  [32]byte
+	Sig     [64]byte
+}
+
+// Ruling is what the submitter of a run that was handed over has decided, in the order of
+// the decisions.
+type Ruling struct {
+	What   byte   // a ruling below
+	Epoch  uint64 // of the attempt, or the one that begins
+	Task   uint64
+	Number int        // of the task's last attempt; 0 for none
+	Parts  []Place    // where the attempt's messages are; the last is its Final
+	Facts  task.Facts // of the attempt; or as Error why the run ended early, if it did
+}
+
+// What a ruling says.
+const (
+	ruledEpoch    = 'e' // an epoch begins
+	ruledAgain    = 'a' // the task is tried again
+	ruledFinished = 'f' // the task has finished
+	ruledOver     = 'o' // the run is over
+)
+
+// Place locates a message: the bundles of a stream hold several.
+type Place struct {
+	Seq uint64 // from 1
+	At  int
+}
+
 // The kinds of messages on the streams.
 const (
 	kindAttempt = 'a'
 	kindChunk   = 'c'
 	kindFinal   = 'f'
+	kindStored  = 's'
+	kindRuling  = 'r'
 	kindBundle  = 'l' // several of the others
 	kindBig     = 'b' // the name of an object that holds the message
 )

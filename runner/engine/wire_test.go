@@ -29,9 +29,26 @@ func FuzzAttempt(f *testing.F) {
 	})
 }
 
+func FuzzStored(f *testing.F) {
+	f.Add(encode(kindStored, &Stored{Task: 7, Spec: []byte("{}"), Expires: time.Unix(1, 2)}))
+	f.Add(encode(kindRuling, &Ruling{What: ruledAgain, Epoch: 1, Task: 2, Number: 3, Parts: []Place{{4, 5}}, Facts: known()}))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		if s, err := decode[Stored](msg, kindStored); err == nil {
+			again, err := decode[Stored](encode(kindStored, s), kindStored)
+			require.NoError(t, err)
+			require.Equal(t, s, again)
+		}
+		if r, err := decode[Ruling](msg, kindRuling); err == nil {
+			again, err := decode[Ruling](encode(kindRuling, r), kindRuling)
+			require.NoError(t, err)
+			require.Equal(t, r, again)
+		}
+	})
+}
+
 func FuzzResult(f *testing.F) {
 	f.Add((&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode())
-	f.Add((&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Argv: []string{""}, Records: [][]string{{"a"}}, Stdout: []byte("x")}).Encode())
+	f.Add((&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Argv: []string{""}, Stdout: []byte("x")}).Encode())
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		if c, err := DecodeChunk(msg); err == nil {
 			again, err := DecodeChunk(c.Encode())

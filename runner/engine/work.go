@@ -22,9 +22,8 @@ import (
 // run's Source, admits each attempt as a task, has its executor publish what comes of
 // it, and keeps the lease without which it must run nothing.
 //
-// It has these goroutines: keep, which renews the lease and ends the tasks if that fails;
-// takeShared, which takes tasks that any worker may run; and those of the connection's
-// subscriptions.
+// It has these goroutines: keep, which renews the lease and ends the tasks if that fails,
+// and those of the connection's subscriptions.
 type crewWorker struct {
 	// configuration
 
@@ -44,7 +43,6 @@ type crewWorker struct {
 	files *workFiles
 	over  chan struct{} // closed when the run is over
 	kick  chan struct{} // the record is to be renewed now
-	freed chan struct{} // a task has ended
 	told  *once
 
 	dropped, ignored sync.Once // something was, and that was said
@@ -73,7 +71,7 @@ type crewWorker struct {
 func Work(work wiring.Work) (wiring.Worker, error) {
 	w := &crewWorker{
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
-		over: make(chan struct{}), kick: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+		over: make(chan struct{}), kick: make(chan struct{}, 1),
 		told: &once{notice: work.Notice}, state: ready,
 		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{},
 	}
@@ -155,7 +153,6 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 		if err := w.renew(); err != nil {
 			return nil, fmt.Errorf("join the engine's workers: %w", err)
 		}
-		go w.takeShared()
 		w.keep()
 	}
 	<-w.over

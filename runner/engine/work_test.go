@@ -408,60 +408,6 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	}
 }
 
-func TestWorkersShareTasks(t *testing.T) {
-	url := startHub(t)
-	b, w, one := newWorker(t, url, "-j1", "--worker-ttl", "4s")
-	dir := t.TempDir()
-	hand := func(script string) *Attempt {
-		a := b.attempt(script)
-		b.give(anyone, a)
-		return a
-	}
-	first := hand("echo $CREW_SEQ {%} $CREW_WORKER")
-	f := b.ends(first)
-	require.Equal(t, "1 {%} 1\n", string(f.Stdout))
-
-	// What a worker has begun and did not end, another one runs.
-	script := "echo $$ >> " + dir + "/pids; until [ -e " + dir + "/go ]; do sleep 0.05; done; echo $CREW_HOST"
-	second := hand(script)
-	third := hand("touch " + dir + "/third")
-	pid := crewtest.PID(t, dir+"/pids")
-	other := crew(t, "worker", "--engine", url, "-j1", "--name", "other", "--worker-ttl", "4s", b.words[0], "{}")
-	b.worker(func(p *Presence) bool { return isReady(p) && p.ID != one.ID })
-	f = b.ends(third)
-	require.EqualValues(t, "other", f.Host, "the first worker has no free slot")
-	w.Send(syscall.SIGKILL)
-	crewtest.Until(t, func() bool {
-		text, _ := os.ReadFile(dir + "/pids")
-		return strings.Count(string(text), "\n") == 2
-	}, "the task to begin elsewhere")
-	require.False(t, crewtest.Alive(pid))
-	touch(t, dir+"/go")
-	f = b.ends(second)
-	require.Equal(t, "other\n", string(f.Stdout))
-	b.allAcknowledged()
-
-	// What was cancelled ends, and nobody hears of it.
-	require.NoError(t, os.Remove(dir+"/go"))
-	require.NoError(t, os.Remove(dir+"/pids"))
-	hand(script)
-	pid = crewtest.PID(t, dir+"/pids")
-	b.heartbeat(Heartbeat{Run: "run", Epoch: 1, Over: true})
-	crewtest.Gone(t, pid)
-	b.allAcknowledged()
-
-	// A worker that drains gives back what it has not begun, and ends what it has.
-	require.NoError(t, os.Remove(dir+"/pids"))
-	last := hand(script)
-	crewtest.PID(t, dir+"/pids")
-	other.Send(syscall.SIGINT)
-	b.worker(func(p *Presence) bool { return p.State == draining })
-	touch(t, dir+"/go")
-	b.ends(last)
-	other.Dies(syscall.SIGINT)
-	require.Empty(t, b.results)
-}
-
 func TestRunOutlivesItsWorkers(t *testing.T) {
 	url := startHub(t)
 	obey := obeys(t)

@@ -68,9 +68,7 @@ func (w *crewWorker) keep() {
 			w.reconnected()
 			due = time.Time{}
 		case err := <-results:
-			if busy = false; err == nil {
-				w.progress()
-			} else {
+			if busy = false; err != nil {
 				w.tell("the lease of this worker could not be renewed: %v", err)
 				due = time.Now().Add(w.work.TTL / 20)
 			}
@@ -186,7 +184,7 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 		t.stale = t.stale || isGone(err)
 		w.mu.Unlock()
 	})
-	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m, false) }, broken)
+	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m) }, broken)
 	if err != nil {
 		return err
 	}
@@ -261,11 +259,6 @@ func (w *crewWorker) expire() {
 		if h.lease == t && !h.ended {
 			tasks = append(tasks, id)
 			defer h.wake()
-		}
-	}
-	for _, h := range w.held {
-		if h.shared {
-			w.seen.remove(h.Token) // it comes again, perhaps to this worker
 		}
 	}
 	lost := len(w.held)

@@ -187,7 +187,7 @@ func (w *crewWorker) endSilent() {
 		return
 	}
 	for run, t := range w.runs {
-		if !t.detached && !t.suspended && now-t.heard > most {
+		if !t.suspended && now-t.heard > most {
 			t.heard = now // not again at once
 			runs = append(runs, run)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -86,7 +85,6 @@ func (w *crewWorker) finished(e *task.Event) {
 	if h != nil && e.Attempt == 0 {
 		w.finish(h, e.Result)
 	}
-	nudge(w.freed)
 }
 
 // finish publishes the end of an attempt. It waits for the streams to take its output.
@@ -104,8 +102,6 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 	case !alive: // whatever it did counts as lost
 	case unwanted:
 		w.forget(h)
-	case f.Outcome == task.Lost && h.shared && !h.poison:
-		w.giveBack(h)
 	default:
 		w.out.wait()
 		w.out.send(resultSubject(w.work.Queue, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
@@ -144,11 +140,8 @@ func (h *job) final(r *task.Result) *Final {
 		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
 	}
 	f.Host, f.Outcome, f.Key = task.Bytes(h.worker.host), h.outcome(r), ""
-	if h.shared && textSize(r.Argv) <= restSize {
+	if h.Echo && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
-	}
-	if h.shared && len(h.Object)+len(h.Key)+textSize(slices.Concat(h.Records...)) <= restSize {
-		f.Records, f.Object, f.Key = h.Records, h.Object, task.Bytes(h.Key)
 	}
 	f.Stdout, f.StdoutLen = h.out.rest()
 	f.Stderr, f.StderrLen = h.err.rest()

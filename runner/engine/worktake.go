@@ -25,9 +25,7 @@ type job struct {
 	worker *crewWorker
 	lease  *lease
 	*Attempt
-	task   *task.Task // here
-	shared bool       // any worker could have run it
-	poison bool       // too many have lost it
+	task *task.Task // here
 
 	returned []File
 	output   sync.Mutex // of out and err
@@ -71,33 +69,32 @@ type runState struct {
 	heard     time.Duration // since boot, when the run was last heard of
 	suspended bool
 	attempts  int
-	detached  bool // nobody keeps the run alive, and nobody has to
 }
 
 // take takes a message with attempts.
-func (w *crewWorker) take(t *lease, m jetstream.Msg, shared bool) {
+func (w *crewWorker) take(t *lease, m jetstream.Msg) {
 	d := &delivery{Msg: m}
 	d.left.Store(1)
 	for part := range parts(m.Data()) {
 		d.left.Add(1)
 		if _, err := open(part, kindBig); err == nil {
-			go w.takeBig(t, d, part, shared) // others need not wait for it
+			go w.takeBig(t, d, part) // others need not wait for it
 		} else {
-			w.takeOne(t, d, part, shared)
+			w.takeOne(t, d, part)
 		}
 	}
 	d.done()
 }
 
 // takeBig takes an attempt that is too long for the stream.
-func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte, shared bool) {
+func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), bodyWait)
 		whole, err := w.s.unpack(ctx, data)
 		cancel()
 		switch {
 		case err == nil:
-			w.takeOne(t, m, whole, shared)
+			w.takeOne(t, m, whole)
 			return
 		case errors.Is(err, errGarbage), errors.Is(err, jetstream.ErrObjectNotFound): // its submitter may have given it up
 			m.done()
@@ -113,7 +110,7 @@ func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte, shared bool) {
 }
 
 // takeOne takes an attempt.
-func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte, shared bool) {
+func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) {
 	a, err := DecodeAttempt(data)
 	if err == nil && m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:] != a.Run {
 		err = errGarbage
@@ -124,10 +121,6 @@ func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte, shared bool) {
 		return
 	}
 	h := w.newJob(t, a, m)
-	if h.shared = shared; shared {
-		meta, err := m.Metadata()
-		h.poison = err == nil && meta.NumDelivered > mostDeliveries
-	}
 	if !w.hold(h) {
 		return
 	}
@@ -188,7 +181,7 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	if run == nil {
-		run = &runState{epoch: h.Epoch, heard: sinceBoot(), detached: h.shared}
+		run = &runState{epoch: h.Epoch, heard: sinceBoot()}
 		w.runs[h.Run] = run
 	}
 	run.attempts++
@@ -204,8 +197,6 @@ func (w *crewWorker) hold(h *job) bool {
 		w.finish(h, &task.Result{Outcome: task.Cancelled})
 	case idle:
 		w.finish(h, &task.Result{Outcome: task.Lost})
-	case h.poison:
-		w.finish(h, &task.Result{Outcome: task.Lost, Err: errPoison})
 	default:
 		return true
 	}
@@ -295,10 +286,4 @@ func (s *seen) add(t Token, at time.Time) bool {
 	}
 	s.now[t] = struct{}{}
 	return true
-}
-
-// remove forgets a token.
-func (s *seen) remove(t Token) {
-	delete(s.now, t)
-	delete(s.before, t)
 }

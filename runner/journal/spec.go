@@ -13,32 +13,33 @@ import (
 // environment of a bare task. Such an environment has a line of its own, to which
 // the line of each task that has it refers by a checksum.
 type spec struct {
-	Argv     words         `json:"argv,omitempty"`
-	Exec     words         `json:"exec,omitempty"`
-	Shell    bool          `json:"shell,omitempty"`
-	Env      words         `json:"env,omitempty"`
-	Bare     bool          `json:"bare,omitempty"`
-	Dir      task.Bytes    `json:"dir,omitempty"`
-	Stdin    *task.Bytes   `json:"stdin,omitempty"` // nil is /dev/null
-	Protocol task.Protocol `json:"protocol,omitempty"`
-	Key      task.Bytes    `json:"key,omitempty"`
-	Cost     int64         `json:"cost,omitempty"`
-	Timeout  time.Duration `json:"timeout,omitempty"`
-	After    []uint64      `json:"after,omitempty"`
-	At       time.Time     `json:"at,omitzero"`
-	Held     bool          `json:"held,omitempty"`
-	Rank     int64         `json:"rank,omitempty"`
-	Name     task.Bytes    `json:"name,omitempty"`
-	Note     task.Bytes    `json:"note,omitempty"`
-	Priority int           `json:"priority,omitempty"`
-	Weight   int           `json:"weight,omitempty"`
-	Needs    []task.Need   `json:"needs,omitempty"`
-	Records  []words       `json:"records,omitempty"`
-	Object   task.Bytes    `json:"object,omitempty"`
-	Tag      task.Bytes    `json:"tag,omitempty"`
-	Marks    []task.Mark   `json:"marks,omitempty"`
-	Makes    *making       `json:"makes,omitempty"`
-	Error    string        `json:"error,omitempty"` // why the task cannot be run
+	Argv      words         `json:"argv,omitempty"`
+	Exec      words         `json:"exec,omitempty"`
+	Shell     bool          `json:"shell,omitempty"`
+	Env       words         `json:"env,omitempty"`
+	Bare      bool          `json:"bare,omitempty"`
+	Dir       task.Bytes    `json:"dir,omitempty"`
+	Stdin     *task.Bytes   `json:"stdin,omitempty"` // nil is /dev/null
+	Protocol  task.Protocol `json:"protocol,omitempty"`
+	Key       task.Bytes    `json:"key,omitempty"`
+	Cost      int64         `json:"cost,omitempty"`
+	Timeout   time.Duration `json:"timeout,omitempty"`
+	KillAfter time.Duration `json:"killafter,omitempty"`
+	After     []uint64      `json:"after,omitempty"`
+	At        time.Time     `json:"at,omitzero"`
+	Held      bool          `json:"held,omitempty"`
+	Rank      int64         `json:"rank,omitempty"`
+	Name      task.Bytes    `json:"name,omitempty"`
+	Note      task.Bytes    `json:"note,omitempty"`
+	Priority  int           `json:"priority,omitempty"`
+	Weight    int           `json:"weight,omitempty"`
+	Needs     []task.Need   `json:"needs,omitempty"`
+	Records   []words       `json:"records,omitempty"`
+	Object    task.Bytes    `json:"object,omitempty"`
+	Tag       task.Bytes    `json:"tag,omitempty"`
+	Marks     []task.Mark   `json:"marks,omitempty"`
+	Makes     *making       `json:"makes,omitempty"`
+	Error     string        `json:"error,omitempty"` // why the task cannot be run
 }
 
 // making is what a task.Making says before anything is known of the task.
@@ -77,7 +78,7 @@ func specOf(t *task.Task) *spec {
 		After: terms.After, At: terms.At, Held: terms.Held, Rank: terms.Rank, Name: task.Bytes(terms.Name), Note: task.Bytes(terms.Note),
 		Priority: terms.Priority, Weight: terms.Weight, Needs: terms.Needs,
 		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
-		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
+		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, KillAfter: t.KillAfter, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
 		s.Env = t.Env
@@ -111,7 +112,7 @@ func (s *spec) terms() task.Terms {
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
-	t.Dir, t.Key, t.Cost, t.Timeout = string(s.Dir), string(s.Key), s.Cost, s.Timeout
+	t.Dir, t.Key, t.Cost, t.Timeout, t.KillAfter = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.KillAfter
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
 	if terms := s.terms(); !terms.IsZero() {
 		t.Asked = &terms
@@ -131,6 +132,20 @@ func (s *spec) fill(t *task.Task) {
 	if s.Error != "" {
 		t.Err = errors.New(s.Error)
 	}
+}
+
+// EncodeTask returns a task, but for its number and what is known of it, as the journal of a
+// queue has it.
+func EncodeTask(t *task.Task) ([]byte, error) { return json.Marshal(specOf(t)) }
+
+// DecodeTask sets what EncodeTask has returned in t.
+func DecodeTask(text []byte, t *task.Task) error {
+	s := &spec{}
+	err := json.Unmarshal(text, s)
+	if err == nil {
+		s.fill(t)
+	}
+	return err
 }
 
 // namedName is the name of the member that says that a task has a name.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"crew/runner/cli"
 	"crew/runner/control"
 	"crew/runner/task"
 )
@@ -317,26 +318,50 @@ func (c *ctl) addFar() error {
 	if c.far == nil {
 		return becomeEngine(c.line)
 	}
-	v := Values{URL: c.URL, Queue: c.Queue, Notice: func(text string) { complain(c.errs, errors.New(text)) }}
-	if c.Key != nil {
-		v.Key = string(*c.Key)
-	}
-	v.Each = func(add func(string) error) error {
-		return c.additions(func(batch []task.Bytes) error {
-			for _, value := range batch {
-				if err := add(string(value)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	run, err := c.far.Add(v)
+	defaults, err := cli.Parse([]string{"crew", "true"}, func(string) string { return "" })
 	if err != nil {
 		return err
+	}
+	notice := func(text string) { complain(c.errs, errors.New(text)) }
+	store, err := c.far.HandOver(HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: ordersOf(defaults), Notice: notice})
+	if err != nil {
+		return err
+	}
+	run, tasks := "", uint64(0)
+	err = c.additions(func(batch []task.Bytes) error {
+		for _, value := range batch {
+			tasks++
+			if err := store.Add(c.farTask(tasks, string(value))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		run, err = store.Commit()
+	}
+	if err != nil {
+		_, withdrawn := store.Withdraw()
+		return errors.Join(err, withdrawn)
 	}
 	if c.JSON {
 		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))
 	}
 	return c.print(run)
+}
+
+// farTask returns the task of a value.
+func (c *ctl) farTask(id uint64, value string) *task.Task {
+	t := &task.Task{ID: id, Records: [][]string{{value}}, Timeout: c.Timeout}
+	if c.Key != nil {
+		t.Key = string(*c.Key)
+	}
+	terms := task.Terms{At: c.At, Note: c.Note}
+	if c.Priority != nil {
+		terms.Priority = *c.Priority
+	}
+	if !terms.IsZero() {
+		t.Asked = &terms
+	}
+	return t
 }

@@ -30,11 +30,11 @@ const (
 
 // Far holds the functions of crew-engine that need the library of NATS.
 type Far struct {
-	Submit func(Submission) (Executor, error)
-	Work   func(Work) (Worker, error)
-	Attach func(Attachment) (Attached, error)
-	Add    func(Values) (run string, err error) // hands values over
-	Engine func(EngineCall) error
+	Submit   func(Submission) (Executor, error)
+	HandOver func(HandOver) (Store, error)
+	Work     func(Work) (Worker, error)
+	Attach   func(Attachment) (Attached, error)
+	Engine   func(EngineCall) error
 }
 
 // Submission describes a run whose tasks run on other machines. The executor that is
@@ -46,8 +46,6 @@ type Submission struct {
 	proc.Outputs
 	Notice func(string)
 	Do     func(task.Command) task.Reply
-	Detach bool
-	Out    io.Writer // where a run that was handed over is printed
 }
 
 // Place says where the tasks of a run go, and what is known there of an earlier run.
@@ -70,7 +68,7 @@ type Load struct {
 	Env     []string
 	PTY     bool // with Hosts: tasks write to pseudo-terminals
 	Limit   core.Limit
-	Files   Files
+	Files   Files `json:"-"`
 	Sign    string
 }
 
@@ -86,8 +84,9 @@ type Attachment struct {
 type Attached interface {
 	runner.Source
 	Executor
-	Tasks() uint64 // how many there are
-	Forget() error // removes the run from the engine
+	Tasks() uint64                     // how many there are
+	Ended() (status int, early string) // of the run, once it is over
+	Forget() error                     // removes the run from the engine
 }
 
 // Life says how long a persistent worker on another machine lives, as the options do.
@@ -96,14 +95,6 @@ type Life struct {
 	Start   time.Duration
 	Records int
 	Age     time.Duration
-}
-
-// Values are values for the workers of a queue, each of them a task.
-type Values struct {
-	URL, Queue string
-	Key        string
-	Each       func(func(value string) error) error // calls its argument with each
-	Notice     func(string)
 }
 
 // Template describes the command of values, or that of persistent workers.
@@ -205,39 +196,47 @@ func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.
 
 // submit makes the executor of a run on other machines.
 func (w *wiring) submit() (Executor, error) {
-	o, e := w.opts, &w.opts.Engine
-	var hosts []cli.Host
-	if len(e.Hosts) > 0 {
-		var err error
-		if hosts, err = cli.Hosts(e.Hosts); err != nil {
-			return nil, err
-		}
+	place, err := w.place()
+	if err != nil {
+		return nil, err
 	}
-	for i := range hosts {
-		if hosts[i].Slots == 0 && o.Pool.Jobs != "" {
-			hosts[i].Slots = w.pool.jobs
-		}
-	}
-	exec, err := w.far.Submit(Submission{
-		Place: Place{
-			URL: e.URL, Hosts: hosts, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name,
-		},
-		Load: Load{
-			Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
-			Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
-			Files: Files{
-				Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
-			},
-			Sign: e.Sign,
-		},
-		Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Detach: e.Detach, Out: w.out,
-	})
+	exec, err := w.far.Submit(Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do})
 	if err != nil {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
 	w.onClose(w.signals.Release) // see workLocally
 	return exec, nil
+}
+
+// place says where the run's tasks go.
+func (w *wiring) place() (Place, error) {
+	o, e := w.opts, &w.opts.Engine
+	p := Place{URL: e.URL, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name}
+	if len(e.Hosts) == 0 {
+		return p, nil
+	}
+	var err error
+	p.Hosts, err = cli.Hosts(e.Hosts)
+	for i := range p.Hosts {
+		if p.Hosts[i].Slots == 0 && o.Pool.Jobs != "" {
+			p.Hosts[i].Slots = w.pool.jobs
+		}
+	}
+	return p, err
+}
+
+// load says what the run's tasks bring.
+func (w *wiring) load() Load {
+	o, e := w.opts, &w.opts.Engine
+	return Load{
+		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
+		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Files: Files{
+			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
+		},
+		Sign: e.Sign,
+	}
 }
 
 // commandTemplate returns the command as a worker compares it with its own.

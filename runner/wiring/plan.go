@@ -82,7 +82,7 @@ func (w *wiring) openSinks() error {
 		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
-	if !o.Show.Quiet && !o.Engine.Detach {
+	if !o.Show.Quiet {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
 		digest.FailedOnly, digest.FlakyFail, digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
 		sinks = append(sinks, tells(o, digest))
@@ -107,7 +107,7 @@ func (w *wiring) openSinks() error {
 func (w *wiring) tellsFailures() bool {
 	o := w.opts
 	seen := isatty.IsTerminal(w.errs.Fd()) || ciServer(w.opts, os.Getenv) != "none"
-	return seen && !o.Show.Quiet && o.Do != cli.DoWork && !o.Engine.Detach
+	return seen && !o.Show.Quiet && o.Do != cli.DoWork
 }
 
 // openJUnit opens the report. It is renamed in the end, so it must not take the place of

@@ -111,6 +111,9 @@ func (w *wiring) run() (end ending) {
 			}
 		}
 	}()
+	if w.opts.Engine.Detach {
+		return w.handOver()
+	}
 	for _, open := range []func() error{
 		w.takeLock, w.openInput, w.openWorker, w.openState,
 		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, for the engine, or for another crew
@@ -163,7 +166,7 @@ func (w *wiring) openInput() (err error) {
 		return err
 	}
 	stdin := w.in
-	if o.Failure.Halt.Percent {
+	if o.Failure.Halt.Percent && !o.Engine.Detach {
 		if o, stdin, err = w.copyInput(); err != nil {
 			return err
 		}
@@ -174,7 +177,7 @@ func (w *wiring) openInput() (err error) {
 		return err
 	}
 	w.total.source = w.source
-	if o.Failure.Halt.Percent {
+	if o.Failure.Halt.Percent && !o.Engine.Detach {
 		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
 		w.inputTasks = uint64(n)
 	}
@@ -187,6 +190,7 @@ func (w *wiring) makeRun() error {
 	if err != nil {
 		return err
 	}
+	cfg.Halt.SameCommand = w.source.sameCommand()
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
 	if w.state != nil {
@@ -225,8 +229,6 @@ func (w *wiring) openExecutor() (err error) {
 	x, ok := w.exec.(interface{ Sink() runner.Sink }) // which gets its events after the journal
 	if ok && w.state != nil {
 		w.sinks = slices.Insert(w.sinks, 1, x.Sink())
-	} else if ok && w.opts.Engine.Detach {
-		w.sinks = append(w.sinks, x.Sink())
 	}
 	return nil
 }
@@ -302,7 +304,6 @@ func (w *wiring) config() (core.Config, error) {
 	if o.Show.DryRun && cfg.Halt.When == core.Pause { // nobody can resume it
 		cfg.Halt.When = core.Never
 	}
-	cfg.Halt.SameCommand = w.source.sameCommand()
 	if o.Sched.Topics.Auto {
 		if cfg.Pool.Procs = hereProcessors(); cfg.Pool.Remote {
 			cfg.Pool.Procs = math.MaxInt // other machines have their own
@@ -357,6 +358,10 @@ func (w *wiring) ending(e core.Ending) ending {
 	lost := w.stdout.Lost()
 	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
 		end.err = w.attached.Forget() // all results were shown
+		status, early := w.attached.Ended()
+		if end.status = status; early != "" {
+			end.last = append(end.last, "run "+w.opts.Ctl.Run+" has ended early: "+early)
+		}
 	}
 	if o := w.opts; e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
 		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {

@@ -20,7 +20,7 @@ func main() {
 	}
 	os.Exit(linux.Run(func() int {
 		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
-			Submit: engine.Submit, Work: engine.Work, Attach: engine.Attach, Add: engine.Add, Engine: engine.Main,
+			Submit: engine.Submit, HandOver: engine.HandOver, Work: engine.Work, Attach: engine.Attach, Engine: engine.Main,
 		})
 	}))
 }

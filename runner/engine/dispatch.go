@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner"
+	"crew/runner/proc"
+	"crew/runner/task"
+	"crew/runner/wiring"
+)
+
+const (
+	dispatchTTL  = 10 * time.Second // for how long a run is its dispatcher's after a renewal
+	dispatchLook = time.Second      // how often a dispatcher looks for runs
+	renewEvery   = dispatchTTL / 4
+)
+
+// dispatcher submits the runs that were handed over, each over a connection of its own.
+type dispatcher struct {
+	connect func(notice func(string)) (*session, error)
+	notice  func(string)
+	told    *once
+	s       *session // to look for runs
+	look    chan struct{}
+
+	mu   sync.Mutex
+	mine map[string]bool // runs, by ID
+	wg   sync.WaitGroup
+}
+
+// dispatch submits runs until a signal comes.
+func dispatch(c *wiring.EngineCall) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	d, err := newDispatcher(func(notice func(string)) (*session, error) { return connect(c.URL, notice) }, c.Notice)
+	if err != nil {
+		return err
+	}
+	c.Notice("dispatching the runs that are handed over")
+	d.serve(ctx)
+	return nil
+}
+
+// newDispatcher returns a dispatcher, which is connected.
+func newDispatcher(connect func(func(string)) (*session, error), notice func(string)) (*dispatcher, error) {
+	d := &dispatcher{connect: connect, notice: notice, told: &once{notice: notice}, look: make(chan struct{}, 1), mine: map[string]bool{}}
+	var err error
+	if d.s, err = connect(notice); err != nil {
+		return nil, err
+	}
+	if _, err = d.s.js.Stream(context.Background(), storedStream); err == nil {
+		_, err = d.s.nc.Subscribe(dispatchSubject, func(m *nats.Msg) {
+			nudge(d.look)
+			_ = m.Respond(nil)
+		})
+	}
+	if err != nil {
+		d.s.close()
+		return nil, notReady(err)
+	}
+	return d, nil
+}
+
+// serve submits runs until ctx is done. Then others may go on with them.
+func (d *dispatcher) serve(ctx context.Context) {
+	defer d.s.close()
+	defer d.wg.Wait()
+	for ctx.Err() == nil {
+		if err := d.s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) { d.see(ctx, key, value, age) }); err != nil && ctx.Err() == nil {
+			d.told.say("cannot look for runs: " + notReady(err).Error())
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.look:
+		case <-time.After(dispatchLook):
+		}
+	}
+}
+
+// see takes a run if it was handed over and nobody submits it.
+func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time.Duration) {
+	r := &runStatus{}
+	r.Queue, _, _ = strings.Cut(key, ".")
+	if json.Unmarshal(value, &r.Enrolment) != nil || r.Stocked == nil || r.Version != Version {
+		return
+	}
+	switch {
+	case r.State == runHanding && age > 3*enrolEvery: // who stored its tasks was killed
+		_ = d.s.forget(ctx, r)
+		return
+	case r.State == runWaiting, r.State == runRunning && age > dispatchTTL:
+	default:
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mine[r.Run] {
+		return
+	}
+	d.mine[r.Run] = true
+	d.wg.Go(func() {
+		if d.submit(ctx, r) != nil {
+			select { // not again at once
+			case <-ctx.Done():
+			case <-time.After(dispatchTTL):
+			}
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.mine, r.Run)
+	})
+}
+
+// submission is a run in a dispatcher's hands.
+type submission struct {
+	s      *session
+	queue  string
+	nonce  string // tells its messages from those of others
+	ledger *ledger
+	exec   *submitter
+	run    *runner.Run
+	begun  chan struct{}      // closed once there is a run
+	giveUp context.CancelFunc // has the ledger take no more
+
+	mu       sync.Mutex
+	record   Enrolment
+	revision uint64 // of the record
+}
+
+// submit submits a run until it ends or, if ctx is done, another dispatcher can go on with
+// it.
+func (d *dispatcher) submit(ctx context.Context, r *runStatus) (err error) {
+	m := &submission{s: d.s, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{})}
+	told := &once{notice: func(text string) {
+		d.notice("run " + cmp.Or(r.Name, r.Run) + ": " + text)
+		m.note(text)
+	}}
+	holding, giveUp := context.WithCancel(context.Background())
+	m.giveUp = giveUp
+	defer giveUp()
+	if err = m.claim(ctx, r); err == nil {
+		m.ledger, err = openLedger(holding, m.s, r.Queue, &m.record, told)
+	}
+	if err == nil {
+		err = m.start(d, told.say)
+	}
+	switch {
+	case isWrongLast(err):
+		return nil // another dispatcher was faster
+	case err != nil:
+		told.say(err.Error())
+		m.leave(runWaiting)
+		return err
+	}
+	over := make(chan struct{})
+	go m.keep(ctx, over)
+	e := m.run.Wait()
+	close(over)
+	if m.ledger.holds() {
+		if err = m.ledger.end(e, m.record.Orders.Status(e)); err == nil {
+			m.leave(runDone)
+		}
+	}
+	return errors.Join(err, m.exec.Close())
+}
+
+// claim has the run be this dispatcher's.
+func (m *submission) claim(ctx context.Context, r *runStatus) error {
+	kv, err := m.s.js.KeyValue(ctx, runsBucket)
+	if err != nil {
+		return err
+	}
+	e, err := kv.Get(ctx, r.Queue+"."+r.Run)
+	if err == nil {
+		err = json.Unmarshal(e.Value(), &m.record)
+	}
+	if err != nil {
+		return err
+	}
+	if m.record.Stocked == nil || m.record.Terms == nil {
+		return errGarbage
+	}
+	m.revision = e.Revision()
+	here := newEnrolment(r.Name, identity{})
+	m.record.State, m.record.Host, m.record.PID, m.record.Notice = runRunning, here.Host, here.PID, ""
+	return m.renew()
+}
+
+// renew writes the record. It fails if somebody else has.
+func (m *submission) renew() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, err := json.Marshal(m.record)
+	if err != nil {
+		return err
+	}
+	sent := sinceBoot()
+	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+	defer cancel()
+	ack, err := m.s.js.Publish(ctx, enrolSubject(m.queue, m.record.Run), text, // an answer may be lost, and then comes to the next try
+		jetstream.WithExpectLastSequencePerSubject(m.revision), jetstream.WithMsgID(m.nonce+strconv.FormatUint(m.revision, 10)))
+	if err == nil {
+		m.revision = ack.Sequence
+	}
+	if err == nil && m.ledger != nil {
+		m.ledger.renewed.Store(int64(sent))
+	}
+	return err
+}
+
+// leave says what becomes of the run once this dispatcher does nothing for it any more.
+func (m *submission) leave(state string) {
+	m.mu.Lock()
+	m.record.State = state
+	m.mu.Unlock()
+	m.count()
+	_ = m.renew() // if that fails, the lease runs out
+}
+
+// note has the record say what is wrong.
+func (m *submission) note(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.record.Stocked != nil {
+		m.record.Notice = text
+	}
+}
+
+// count has the record say how many tasks have ended.
+func (m *submission) count() {
+	if m.run == nil {
+		return
+	}
+	now := m.run.Do(task.Command{Op: task.Look}).Snapshot
+	if now == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.record.Done, m.record.Failed, m.record.Paused = now.Stats.Finished(), now.Stats.Failed(), m.exec.paused.Load()
+}
+
+// start makes the run.
+func (m *submission) start(d *dispatcher, notice func(string)) error {
+	t := m.record.Terms
+	cfg, err := t.Orders.Config(m.record.Tasks)
+	if err != nil {
+		return err
+	}
+	s, err := d.connect(notice)
+	if err != nil {
+		return err
+	}
+	m.exec = &submitter{ledger: m.ledger, maker: maker{load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text}}
+	if t.Commands {
+		m.exec.maker.sign = m.ledger.sign
+	}
+	m.exec.maker.echo = !t.Commands && len(t.Load.Command.Words) == 0
+	err = m.exec.start(wiring.Submission{
+		Place: wiring.Place{Queue: m.queue, Name: m.record.Name}, Load: t.Load, Notice: notice, Do: m.do,
+		Outputs: proc.Outputs{Plan: task.Plan{Show: task.ShowNothing}},
+	}, s)
+	if err != nil {
+		return err
+	}
+	m.run, err = runner.New(cfg, m.ledger, m.exec, nil, []runner.Sink{m.ledger})
+	if err != nil {
+		return errors.Join(err, m.exec.Close())
+	}
+	if m.record.Paused {
+		m.exec.paused.Store(true)
+		m.run.Do(task.Command{Op: task.Pause})
+	}
+	close(m.begun)
+	return nil
+}
+
+func (m *submission) do(cmd task.Command) task.Reply {
+	<-m.begun
+	return m.run.Do(cmd)
+}
+
+// keep renews the record until the run is over, and gives the run up if it must.
+func (m *submission) keep(ctx context.Context, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			m.stop(errors.New("this dispatcher ends"))
+			m.leave(runWaiting)
+			return
+		case <-m.ledger.kick:
+		case <-time.After(renewEvery):
+		}
+		m.count()
+		if err := m.renew(); isWrongLast(err) || !m.ledger.holds() {
+			m.stop(cmp.Or(err, errTaken))
+			return
+		}
+	}
+}
+
+// stop ends what this process does for the run.
+func (m *submission) stop(why error) {
+	m.giveUp()
+	m.exec.abandon(why)
+	m.run.Do(task.Command{Op: task.Fail, Err: why})
+}

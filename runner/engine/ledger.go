@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/core"
+	"crew/runner/task"
+)
+
+// errTaken means that another dispatcher submits the run.
+var errTaken = errors.New("another dispatcher submits the run")
+
+// ledger is the source of a run that was handed over, and the sink that keeps what its
+// submitter decides. Only one epoch at a time can add to it: a ruling names the one before.
+type ledger struct {
+	s        *session
+	queue    string
+	identity identity
+	all      uint64 // tasks
+	tasks    *log
+	told     *once
+	nonce    string          // tells what this ledger adds from what others do
+	ctx      context.Context // until the dispatcher gives the run up
+	kick     chan struct{}   // the run's record is to be renewed now
+	renewed  atomic.Int64    // since boot, when the latest confirmed renewal of that was sent
+
+	past map[uint64]*decided // what rulings of earlier epochs say, until the task was read
+
+	last uint64 // ruling, by its number in the stream; of the one goroutine that adds
+
+	mu      sync.Mutex
+	next    uint64                  // number of the next task
+	signed  map[uint64]*Stored      // tasks that have not ended
+	brought map[attemptKey]*brought // what attempts have brought that have no ruling yet
+}
+
+// decided is what earlier epochs have decided about a task.
+type decided struct {
+	attempts, failures int
+	done               *task.Result
+}
+
+// brought locates the messages of an attempt.
+type brought struct {
+	epoch uint64
+	parts []Place
+}
+
+// openLedger reads what earlier epochs of a run have decided, and begins the next one.
+func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, told *once) (l *ledger, err error) {
+	l = &ledger{
+		s: s, queue: queue, all: r.Tasks, told: told, ctx: ctx, past: map[uint64]*decided{}, signed: map[uint64]*Stored{},
+		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
+	}
+	l.renewed.Store(int64(sinceBoot()))
+	rulings, err := s.log(ctx, queue, r.Run, "rulings")
+	if err != nil {
+		return nil, err
+	}
+	if l.tasks, err = s.log(ctx, queue, r.Run, "tasks"); err != nil {
+		return nil, err
+	}
+	for {
+		part, at, err := rulings.wait(ctx, told)
+		if err == io.EOF {
+			l.identity.Epoch++
+			err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
+			if !isWrongLast(err) {
+				return l, err
+			}
+			continue // there are more of them now
+		}
+		if err != nil {
+			return nil, err
+		}
+		ruling, err := decode[Ruling](part, kindRuling)
+		if err != nil {
+			return nil, err
+		}
+		l.last = at.Seq
+		l.learn(ruling)
+	}
+}
+
+// learn takes a ruling of an earlier epoch.
+func (l *ledger) learn(r *Ruling) {
+	if r.What == ruledEpoch || r.What == ruledOver {
+		l.identity.Epoch = max(l.identity.Epoch, r.Epoch)
+		return
+	}
+	e := l.past[r.Task]
+	if e == nil {
+		e = &decided{}
+		l.past[r.Task] = e
+	}
+	e.attempts = r.Number
+	if r.What == ruledFinished {
+		e.done = &task.Result{Outcome: r.Facts.Outcome, Attempt: r.Number}
+		if r.Facts.Exit != nil {
+			e.done.Code = *r.Facts.Exit
+		}
+	} else if !r.Facts.Outcome.Replaced() {
+		e.failures++
+	}
+}
+
+// add adds rulings. It returns errTaken once another epoch has begun.
+func (l *ledger) add(rulings ...*Ruling) error {
+	var batch []message
+	for _, r := range rulings {
+		batch = append(batch, message{data: encode(kindRuling, r)})
+	}
+	seq, err := l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch),
+		jetstream.WithExpectLastSequencePerSubject(l.last),
+		jetstream.WithMsgID(l.nonce+strconv.FormatUint(l.last, 10)))
+	if err == nil {
+		l.last = seq
+	}
+	return err
+}
+
+// holds reports whether the run is certainly this dispatcher's.
+func (l *ledger) holds() bool {
+	return l.ctx.Err() == nil && sinceBoot() < time.Duration(l.renewed.Load())+dispatchTTL*fence/100
+}
+
+// isWrongLast reports whether err says that a stream has got more than its writer knows of.
+func isWrongLast(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}
+
+// Next returns the next task. See runner.Source.
+func (l *ledger) Next(number func() uint64) (*task.Task, error) {
+	l.mu.Lock()
+	id := l.next + 1
+	l.mu.Unlock()
+	if id > l.all {
+		return nil, io.EOF
+	}
+	part, _, err := l.tasks.wait(l.ctx, l.told)
+	if err == io.EOF {
+		err = errors.New("it is not stored any more")
+	}
+	var t *task.Task
+	var st *Stored
+	if err == nil {
+		t, st, err = l.s.task(l.ctx, part)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read task %d: %w", id, err)
+	}
+	if e := l.past[id]; e != nil {
+		t.Attempts, t.Failures, t.Done = e.attempts, int32(e.failures), e.done
+		delete(l.past, id)
+	}
+	if t.Done != nil {
+		t.Done.Task = t
+	}
+	t.ID = number()
+	st.Spec = nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = id
+	if st.Signer != [32]byte{} && t.Done == nil {
+		l.signed[id] = st
+	}
+	return t, nil
+}
+
+// Buffered reports whether the next task is here. See runner.Source.
+func (l *ledger) Buffered() bool { return len(l.tasks.parts) > 0 }
+
+// sign has an attempt bring the signature that its submitter has made.
+func (l *ledger) sign(a *Attempt, _ string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if st := l.signed[a.Task]; st != nil {
+		a.Lasting, a.Expires, a.Signer, a.Sig = true, st.Expires, st.Signer, st.Sig
+	}
+}
+
+// bring notes where the messages of a flight are that has ended as an attempt.
+func (l *ledger) bring(a *task.Attempt, f *flight) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.brought[attemptKey{a.Task.ID, a.Number}] = &brought{f.id.Epoch, f.out.parts}
+}
+
+// Consume keeps what was decided. See runner.Sink.
+func (l *ledger) Consume(events []task.Event) error {
+	var list []*Ruling
+	for i := range events {
+		if r := l.rule(&events[i]); r != nil {
+			list = append(list, r)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return l.adds(list)
+}
+
+// adds adds rulings, as many at a time as a message takes.
+func (l *ledger) adds(list []*Ruling) error {
+	for len(list) > 0 {
+		n := min(len(list), mostRulings)
+		if err := l.add(list[:n]...); err != nil {
+			if isWrongLast(err) {
+				err = errTaken
+			}
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// mostRulings limits the rulings in a message, of some hundred bytes each.
+const mostRulings = 500
+
+// rule returns the ruling of an event, or nil if there is none to keep.
+func (l *ledger) rule(e *task.Event) *Ruling {
+	what := byte(ruledFinished)
+	switch {
+	case e.Kind == task.Retried && !e.Result.Unbegun:
+		what = ruledAgain
+	case e.Kind != task.Finished || e.Task != nil && e.Task.Done != nil:
+		return nil
+	}
+	r := &Ruling{What: what, Epoch: l.identity.Epoch, Task: e.ID, Number: e.Attempt, Facts: e.Result.Facts()}
+	r.Facts.Task, r.Facts.Key = 0, "" // which the task tells
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := attemptKey{e.ID, e.Attempt}
+	if b := l.brought[key]; b != nil {
+		r.Epoch, r.Parts = b.epoch, b.parts
+		delete(l.brought, key)
+	}
+	if what == ruledFinished {
+		delete(l.signed, e.ID)
+	}
+	return r
+}
+
+// end says that the run is over, with the exit status that it would have had here.
+func (l *ledger) end(e core.Ending, status int) error {
+	why := map[core.Reason]string{
+		core.Halted: "--halt has ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Told: "it was cancelled",
+	}[e.Reason]
+	if e.Err != nil {
+		why = e.Err.Error()
+	}
+	return l.add(&Ruling{What: ruledOver, Epoch: l.identity.Epoch, Facts: task.Facts{Exit: &status, Error: task.Bytes(why)}})
+}
+
+// Close does nothing. See runner.Sink.
+func (l *ledger) Close(task.Stats) error { return nil }

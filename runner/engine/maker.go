@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/cipher"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"crew/runner/task"
+	"crew/runner/wiring"
+)
+
+// maker makes the messages about a run's attempts. It is not changed once it is in use.
+type maker struct {
+	load     *wiring.Load
+	commands bool // tasks bring commands, not values
+	template [32]byte
+	text     string                           // the command for people
+	secret   cipher.Block                     // makes tokens; nil for none
+	sign     func(a *Attempt, subject string) // nil if nothing needs a signature
+	live     bool                             // output is wanted while attempts run
+	echo     bool                             // results are to bring the commands of values
+}
+
+func makerOf(load *wiring.Load, commands bool) maker {
+	sum, text := digest(load.Command)
+	return maker{load: load, commands: commands, template: sum, text: text}
+}
+
+// token returns the proof that a result of an attempt must bring. Only the worker that
+// was given the attempt knows it.
+func (k *maker) token(epoch, id uint64, number int) (t Token) {
+	if k.secret == nil { // it is only signed
+		return t
+	}
+	binary.BigEndian.PutUint64(t[:], id)
+	binary.BigEndian.PutUint32(t[8:], uint32(number))
+	binary.BigEndian.PutUint32(t[12:], uint32(epoch))
+	k.secret.Encrypt(t[:], t[:])
+	return t
+}
+
+// mostBlock is the size of the largest block of a stream that travels.
+const mostBlock = 64 << 20
+
+// message returns what the worker is told of an attempt. A block goes along as a whole.
+func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
+	t, c := a.Task, k.load
+	m := &Attempt{
+		ID: id, Token: k.token(id.Epoch, id.Task, id.Number), Identity: t.Identity, Slot: a.Slot.ID, Key: t.Key, Units: a.Units,
+		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live, Echo: k.echo,
+		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
+	}
+	if !k.commands {
+		m.Template, m.Names, m.Caps, m.Records, m.Object = k.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
+		return m, nil
+	}
+	m.Argv, m.Shell, m.Dir = a.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
+	if t.Exec != nil {
+		m.Exec = a.Exec()
+	}
+	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
+	if t.Block == nil {
+		return m, nil
+	}
+	if n := t.Block.Size(); n > mostBlock {
+		return nil, fmt.Errorf("its block is %d bytes, and other machines take %d: write a smaller --block", n, mostBlock)
+	}
+	block := bytes.NewBuffer(make([]byte, 0, t.Block.Size()))
+	_, err := t.Block.WriteTo(block)
+	m.Stdin, m.HasStdin = block.Bytes(), true
+	return m, err
+}
+
+// refuses returns why the run does not use a worker, or "".
+func (k *maker) refuses(p Presence) string {
+	switch {
+	case p.Version != Version:
+		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, this is version %d: install the same crew on all machines",
+			p.Host, p.Version, Version)
+	case k.commands && !p.Signed:
+		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"
+	case !k.commands && p.Template == "":
+		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + k.text + ", or give this run --sign FILE"
+	case !k.commands && p.Template != fmt.Sprintf("%x", k.template):
+		return "worker " + p.Host + " runs " + p.Command + ", not " + k.text + ": write the same command here and there"
+	}
+	return ""
+}
+
+// refusesAll returns why the run uses none of the workers that are there, or "".
+func (k *maker) refusesAll(live []Presence) (why string) {
+	for _, p := range live {
+		if why = k.refuses(p); why == "" || p.State != ready {
+			return ""
+		}
+	}
+	return why
+}

@@ -1,0 +1,312 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/journal"
+	"crew/runner/task"
+	"crew/runner/wiring"
+)
+
+// storeAgain is the pause after the stream of stored runs did not take something.
+const storeAgain = 200 * time.Millisecond
+
+// store stores the tasks of a run that is handed over. See wiring.Store.
+type store struct {
+	s      *session
+	queue  string
+	maker  maker
+	told   *once
+	record Enrolment
+	ctx    context.Context // until it is over
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	batch   []message
+	size    int
+	batches int
+}
+
+// HandOver returns what stores the tasks of a run, for which it fails at once if workers are
+// there and none takes them.
+func HandOver(h wiring.HandOver) (wiring.Store, error) {
+	var key *signingKey // nil if tasks bring values
+	if h.Sign != "" {
+		var err error
+		if key, err = loadSigningKey(h.Sign); err != nil {
+			return nil, err
+		}
+	}
+	s, err := connect(h.URL, h.Notice)
+	if err != nil {
+		return nil, err
+	}
+	st, err := handOver(h, s, key)
+	if err != nil {
+		s.close()
+		return nil, notReady(err)
+	}
+	return st, nil
+}
+
+// handOver is HandOver with a connection, which it takes over unless it fails.
+func handOver(h wiring.HandOver, s *session, key *signingKey) (*store, error) {
+	st := &store{s: s, queue: h.Queue, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil)}
+	live, err := s.present(context.Background(), h.Queue, func(Presence, time.Duration) {})
+	if err != nil {
+		return nil, err
+	}
+	if len(h.Command.Words) > 0 || key != nil {
+		if why := st.maker.refusesAll(live); why != "" {
+			return nil, errors.New(why)
+		}
+	} else if st.maker.template, st.maker.text, err = commandOf(live, h.Queue); err != nil {
+		return nil, err
+	}
+	if key != nil {
+		st.maker.sign = key.signLasting
+	}
+	id := newIdentity()
+	st.maker.live = true
+	st.record = newEnrolment(h.Name, id)
+	st.record.State, st.record.Stocked = runHanding, &Stocked{Terms: &Terms{
+		Orders: h.Orders, Load: h.Load, Commands: st.maker.commands, Template: st.maker.template, Text: st.maker.text, Secret: id.Secret,
+	}}
+	st.ctx, st.cancel = context.WithCancel(context.Background())
+	if err := st.enrol(enrolFor); err != nil { // from now on crew engine cancel finds it
+		return nil, err
+	}
+	go func() {
+		for tick := time.NewTicker(enrolEvery); ; {
+			select {
+			case <-st.ctx.Done():
+				return
+			case <-tick.C:
+				_ = st.enrol(enrolFor) // the next one follows
+			}
+		}
+	}()
+	return st, nil
+}
+
+// enrol writes the run's record unless the store is closed.
+func (st *store) enrol(ttl time.Duration) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ctx.Err() != nil {
+		return st.ctx.Err()
+	}
+	return st.s.enrol(st.ctx, st.queue, st.record, ttl)
+}
+
+// Add stores a task. See wiring.Store.
+func (st *store) Add(t *task.Task) error {
+	msg := &Stored{Task: t.ID}
+	if err := st.signs(msg, t); err != nil {
+		return err
+	}
+	var err error
+	if msg.Spec, err = journal.EncodeTask(t); err != nil {
+		return err
+	}
+	data, _, err := st.s.pack(st.ctx, ID{Run: st.record.Run, Task: t.ID}, encode(kindStored, msg))
+	if err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.record.Tasks = t.ID
+	st.batch, st.size = append(st.batch, message{data: data}), st.size+len(data)
+	if st.size >= chunkSize {
+		return st.flush()
+	}
+	return nil
+}
+
+// signs has a task bring the signature for its command.
+func (st *store) signs(msg *Stored, t *task.Task) error {
+	if st.maker.sign == nil || t.Err != nil {
+		return nil
+	}
+	if t.Varies() {
+		return errors.New("what it runs depends on where that is ({%}, {host} or {NAME} of a --cap), and cannot be signed before: drop --sign or --detach")
+	}
+	task := *t
+	task.Identity = identityOf(t.ID)
+	a, err := st.maker.message(ID{Run: st.record.Run, Task: t.ID}, attemptOf(&task))
+	if err != nil {
+		return err
+	}
+	st.maker.sign(a, taskSubject(st.queue, anyWorker, st.record.Run))
+	msg.Expires, msg.Signer, msg.Sig = a.Expires, a.Signer, a.Sig
+	return nil
+}
+
+func attemptOf(t *task.Task) task.Attempt { return task.Attempt{Task: t} }
+
+// identityOf returns the identity of a task of a run that was handed over.
+func identityOf(id uint64) (sum [16]byte) {
+	copy(sum[:], strconv.AppendUint(nil, id, 36))
+	return sum
+}
+
+// flush stores the batch. Its caller holds mu.
+func (st *store) flush() error {
+	if st.ctx.Err() != nil || len(st.batch) == 0 {
+		return st.ctx.Err()
+	}
+	st.batches++
+	run := st.record.Run
+	_, err := st.s.keep(st.ctx, st.told, storedSubject(st.queue, run, "tasks"), bundle(st.batch), jetstream.WithMsgID(run+".tasks."+strconv.Itoa(st.batches)))
+	st.batch, st.size = st.batch[:0], 0
+	return err
+}
+
+// Commit hands the run over. See wiring.Store.
+func (st *store) Commit() (string, error) {
+	st.mu.Lock()
+	err := st.flush()
+	st.record.State = runWaiting
+	st.mu.Unlock()
+	if err == nil {
+		err = st.enrol(0)
+	}
+	if err != nil {
+		return "", fmt.Errorf("hand run %s over: %w", st.record.Run, err)
+	}
+	st.cancel()
+	if _, err := st.s.nc.Request(dispatchSubject, nil, answerWait); err != nil {
+		st.told.say("run " + st.record.Run + " waits for a dispatcher: the hub is one, or start crew engine dispatch")
+	}
+	st.s.close()
+	return st.record.Run, nil
+}
+
+// Withdraw removes what was stored. See wiring.Store.
+func (st *store) Withdraw() (tasks uint64, err error) {
+	st.cancel()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	err = st.s.drop(context.Background(), &runStatus{Queue: st.queue, Enrolment: st.record})
+	st.s.close()
+	return st.record.Tasks, err
+}
+
+// keep has a stream take a message, and tries until ctx is done. It returns where the
+// message is, or the error of a condition in options that does not hold.
+func (s *session) keep(ctx context.Context, told *once, subject string, msg []byte, options ...jetstream.PublishOpt) (seq uint64, err error) {
+	for {
+		trying, cancel := context.WithTimeout(ctx, answerWait)
+		ack, err := s.js.Publish(trying, subject, msg, options...)
+		cancel()
+		switch api, ok := errors.AsType[*jetstream.APIError](err); {
+		case err == nil:
+			return ack.Sequence, nil
+		case ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+			return 0, err
+		case ok && api.ErrorCode == codeFull:
+			told.say("the engine's store of runs is full: waiting until crew engine attach or cancel makes room")
+		case s.nc.IsConnected() && ctx.Err() == nil:
+			told.say("the engine does not store a run: " + err.Error() + ": trying again")
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(storeAgain):
+		}
+	}
+}
+
+// log reads the messages of a subject of stored runs, one after the other.
+type log struct {
+	stream  jetstream.Stream
+	subject string
+	parts   [][]byte // of the message at at.Seq, that were not read yet
+	at      Place    // of the next of them
+}
+
+// log returns the tasks of a run, or the rulings about them.
+func (s *session) log(ctx context.Context, queue, run, what string) (*log, error) {
+	stream, err := s.js.Stream(ctx, storedStream)
+	return &log{stream: stream, subject: storedSubject(queue, run, what)}, err
+}
+
+// next returns the next message and where it is, or io.EOF if there is none now.
+func (l *log) next(ctx context.Context) (part []byte, at Place, err error) {
+	for len(l.parts) == 0 {
+		asking, cancel := context.WithTimeout(ctx, answerWait)
+		m, err := l.stream.GetMsg(asking, l.at.Seq+1, jetstream.WithGetMsgSubject(l.subject))
+		cancel()
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, at, io.EOF
+		}
+		if err != nil {
+			return nil, at, err
+		}
+		l.parts, l.at = slices.Collect(parts(m.Data)), Place{Seq: m.Sequence}
+	}
+	part, at = l.parts[0], l.at
+	l.parts = l.parts[1:]
+	l.at.At++
+	return part, at, nil
+}
+
+// wait is next, but tries again until ctx is done if the engine does not answer.
+func (l *log) wait(ctx context.Context, told *once) (part []byte, at Place, err error) {
+	for {
+		part, at, err = l.next(ctx)
+		if err == nil || err == io.EOF || ctx.Err() != nil {
+			return part, at, err
+		}
+		told.say("a stored run cannot be read: " + plain(err) + ": trying again")
+		time.Sleep(storeAgain)
+	}
+}
+
+// task returns the task of a stored message.
+func (s *session) task(ctx context.Context, part []byte) (*task.Task, *Stored, error) {
+	if _, err := open(part, kindBig); err == nil {
+		if part, err = s.unpack(ctx, part); err != nil {
+			return nil, nil, err
+		}
+	}
+	st, err := decode[Stored](part, kindStored)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &task.Task{ID: st.Task, Identity: identityOf(st.Task)}
+	return t, st, journal.DecodeTask(st.Spec, t)
+}
+
+// commandOf returns the digest of the command that the workers of a queue run, and the
+// command for people.
+func commandOf(live []Presence, queue string) (sum [32]byte, text string, err error) {
+	found := ""
+	for _, w := range live {
+		switch {
+		case w.Template == "":
+		case found != "" && w.Template != found:
+			return sum, "", fmt.Errorf("the workers of queue %s run different commands: start them with the same one, or in queues of their own", queue)
+		default:
+			found, text = w.Template, w.Command
+		}
+	}
+	if found == "" {
+		return sum, "", fmt.Errorf("no worker of queue %s is there, whose command the values would be for: start crew worker first", queue)
+	}
+	b, err := hex.DecodeString(found)
+	if err != nil || len(b) != len(sum) {
+		return sum, "", errors.New("a worker of queue " + queue + " tells garbage of its command")
+	}
+	return [32]byte(b), text, nil
+}

@@ -1,0 +1,141 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"crew/runner/cli"
+	"crew/runner/core"
+	"crew/runner/task"
+)
+
+// HandOver describes a run whose tasks are stored, for a dispatcher to submit them.
+type HandOver struct {
+	Place
+	Load   // without a command, the values are for that of the queue's workers
+	Orders Orders
+	Notice func(string)
+}
+
+// Store takes the tasks of a run that is handed over. Nothing of it runs before Commit. It is
+// safe for concurrent use.
+type Store interface {
+	Add(*task.Task) error                // in input order, numbered from 1
+	Commit() (run string, err error)     // hands the run over
+	Withdraw() (tasks uint64, err error) // removes what was stored
+}
+
+// Orders say how a dispatcher runs the tasks of a run that was handed over. They are stored as
+// JSON.
+type Orders struct {
+	Sched         cli.Sched
+	Terms         cli.Terms
+	Failure       cli.Failure // with the deadline as a time
+	Delay, Jitter time.Duration
+	SameCommand   bool // all tasks run the same program
+}
+
+// ordersOf returns the orders of a command line whose tasks are handed over now.
+func ordersOf(o *cli.Options) Orders {
+	orders := Orders{Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Delay: o.Pool.Delay, Jitter: o.Pool.Jitter}
+	if d := &orders.Failure.Deadline; d.After > 0 {
+		*d = cli.Deadline{Until: time.Now().Add(d.After)}
+	}
+	return orders
+}
+
+// Config returns the configuration of a run of so many tasks.
+func (o *Orders) Config(tasks uint64) (core.Config, error) {
+	opts := &cli.Options{Do: cli.DoRun, Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Engine: cli.Engine{URL: "stored"}}
+	opts.Pool.Delay, opts.Pool.Jitter, opts.Coproc.Window = o.Delay, o.Jitter, 1
+	p, err := poolOf(opts, "")
+	if err != nil {
+		return core.Config{}, err
+	}
+	cfg, err := (&wiring{opts: opts, pool: p, inputTasks: tasks}).config()
+	cfg.Queue.Terms, cfg.Halt.SameCommand = true, o.SameCommand
+	return cfg, err
+}
+
+// Status returns the exit status of a run that has ended with e.
+func (o *Orders) Status(e core.Ending) int {
+	if e.Reason == core.Broken {
+		return statusTrouble
+	}
+	return statusOf(e, o.Failure)
+}
+
+// handOver stores the tasks of a run, and prints the run.
+func (w *wiring) handOver() (end ending) {
+	store, err := w.openStore()
+	if err != nil {
+		return ending{err: err}
+	}
+	caught := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		if !signal.Ignored(s) {
+			signal.Notify(caught, s)
+		}
+	}
+	defer signal.Stop(caught)
+	run, stored := "", make(chan error, 1)
+	go func() {
+		err := storeAll(w.source.tasks, store)
+		if err == nil {
+			run, err = store.Commit()
+		}
+		stored <- err
+	}()
+	select {
+	case end.err = <-stored:
+	case s := <-caught:
+		end.signal = s.(syscall.Signal)
+	}
+	if end.err == nil && end.signal == 0 {
+		return ending{err: printText(w.out, run+"\n")}
+	}
+	if n, err := store.Withdraw(); err != nil {
+		end.err = errors.Join(end.err, err)
+	} else {
+		w.screen.Urge(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", n))
+	}
+	return end
+}
+
+// openStore opens the input, and what stores the tasks.
+func (w *wiring) openStore() (Store, error) {
+	if err := w.openInput(); err != nil {
+		return nil, err
+	}
+	place, err := w.place()
+	if err != nil {
+		return nil, err
+	}
+	h := HandOver{Place: place, Load: w.load(), Orders: ordersOf(w.opts), Notice: w.screen.Notice}
+	h.Orders.SameCommand = w.source.sameCommand()
+	return w.far.HandOver(h)
+}
+
+// storeAll stores all tasks of a source.
+func storeAll(tasks interface {
+	Next(func() uint64) (*task.Task, error)
+}, store Store) error {
+	n := uint64(0)
+	for {
+		t, err := tasks.Next(func() uint64 { n++; return n })
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := store.Add(t); err != nil {
+			return fmt.Errorf("hand task %d over: %w", t.ID, err)
+		}
+	}
+}
