@@ -26,7 +26,8 @@ import (
 // behind a proxy, and does something to them at random moments. CREW_SOAK is how often;
 // CREW_SOAK_SEED repeats a round that failed. Nothing may be lost, every result is
 // shown once and in order, no task runs twice at the same time, and only what ran at a
-// fault runs again. In each second round persistent workers run the tasks.
+// fault runs again. In each second round persistent workers run the tasks, and in two of
+// four the run is handed over to a dispatcher.
 func TestChaos(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("CREW_SOAK"))
 	if err != nil {
@@ -68,17 +69,20 @@ done
 
 // chaos is one round.
 type chaos struct {
-	t       *testing.T
-	dir     string
-	rand    *rand.Rand
-	words   []string // the command
-	port    string   // of the broker
-	proxy   *proxy
-	broker  *crewtest.Process
-	workers [3]*crewtest.Process
-	sub     *crewtest.Process
-	killed  bool // an earlier submitter was
-	mayRun  int  // how many attempts may have been run again
+	t          *testing.T
+	dir        string
+	rand       *rand.Rand
+	words      []string // the command
+	port       string   // of the broker
+	proxy      *proxy
+	broker     *crewtest.Process
+	workers    [3]*crewtest.Process
+	sub        *crewtest.Process
+	run        string // of a round in which it is handed over; sub shows its results then
+	handed     bool   // this is such a round
+	dispatcher *crewtest.Process
+	killed     bool // an earlier submitter was
+	mayRun     int  // how many attempts may have been run again
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -94,9 +98,14 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	for i := range c.workers {
 		c.startWorker(i)
 	}
+	if c.handed = seed%4 >= 2; c.handed {
+		c.dispatch()
+	}
 	c.submit()
 	return c
 }
+
+func (c *chaos) dispatch() { c.dispatcher = c.start("engine", "dispatch") }
 
 func (c *chaos) startBroker() {
 	var url string
@@ -108,7 +117,8 @@ func (c *chaos) startBroker() {
 func (c *chaos) start(args ...string) *crewtest.Process {
 	c.proxy.wait()
 	cmd := exec.Command(os.Args[0], append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine nats://"+c.proxy.listener.Addr().String())
+	url := "nats://" + c.proxy.listener.Addr().String()
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine "+url, "NATS_URL="+url)
 	return crewtest.New(c.t, cmd).Start()
 }
 
@@ -128,14 +138,27 @@ func (c *chaos) submit(more ...string) {
 		return info.Size()
 	}
 	before := logged()
-	args := append(more, "-k", "--state", c.dir+"/state", "--no-control", "--sched", "keyed", "-C", " ", "--key", "{2}")
+	args := []string{"--sched", "keyed", "-C", " ", "--key", "{2}"}
+	if c.handed {
+		args = append(args, "--detach")
+	} else {
+		args = append(append(args, more...), "-k", "--state", c.dir+"/state", "--no-control")
+	}
 	args = append(append(args, c.words...), ":::")
 	for i := range chaosTasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))
 	}
 	c.sub = c.start(args...)
+	if c.handed {
+		c.sub.Exits(0)
+		c.run = strings.TrimSpace(c.sub.Stdout())
+		c.attach()
+	}
 	crewtest.Until(c.t, func() bool { return logged() > before || c.sub.Ended() }, "tasks to begin")
 }
+
+// attach shows the run that was handed over.
+func (c *chaos) attach() { c.sub = c.start("engine", "attach", c.run) }
 
 // round disturbs the tasks three times, and checks what has become of them. It returns
 // how many attempts ran again.
@@ -181,6 +204,10 @@ func (c *chaos) fault() {
 		c.startBroker()
 	case "kill the submitter":
 		c.mayRun += 3 * chaosSlots
+		if c.handed {
+			c.replace(i)
+			return
+		}
 		c.killed = true
 		c.sub.Kill()
 		c.submit("--replay")
@@ -192,6 +219,22 @@ func (c *chaos) fault() {
 		c.workers[i].Wait()
 		c.startWorker(i)
 	}
+}
+
+// replace has another dispatcher go on, or another attach.
+func (c *chaos) replace(how int) {
+	switch how {
+	case 0:
+		c.dispatcher.Kill()
+	case 1:
+		c.dispatcher.Send(syscall.SIGTERM)
+		c.dispatcher.Wait()
+	default:
+		c.sub.Kill()
+		c.attach()
+		return
+	}
+	c.dispatch()
 }
 
 func (c *chaos) kill(i int) {

@@ -78,7 +78,7 @@ func TestFactsOnTheWire(t *testing.T) {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
 	msg := (&Final{Facts: f}).Encode()
-	require.Equal(t, 7, Version)
+	require.Equal(t, 8, Version)
 	require.Contains(t, hex.EncodeToString(msg), "01016b016302010608026e6f0a0c01680101750101760e92c0b2cd3b1416181a01")
 	got, err := DecodeFinal(msg)
 	require.NoError(t, err)
