@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -284,4 +286,52 @@ func TestAttachHalted(t *testing.T) {
 	require.NoError(t, e.Err)
 	require.Equal(t, 7, got.results[3].Code)
 	crewtest.Until(t, func() bool { code, why := a.Ended(); return code == 7 && why != "" }, "the end of the run")
+}
+
+// While workers get another command one after the other, each task runs by that of its run.
+func TestRollingChange(t *testing.T) {
+	url := startHub(t)
+	dir := t.TempDir()
+	for _, name := range []string{"old", "new"} {
+		crewtest.WriteFile(t, dir+"/"+name, "#!/bin/sh\nsleep 0.02\necho "+name+" $1\n", 0o700)
+	}
+	worker := func(host, command string) *crewtest.Process {
+		w := crew(t, "worker", "--engine", url, "-j2", "--name", host, dir+"/"+command, "{}")
+		w.Says(w.Stderr, "is ready for tasks")
+		return w
+	}
+	workers := []*crewtest.Process{worker("a", "old"), worker("b", "old")}
+	crew(t, "engine", "dispatch", "--engine", url)
+	const n = 60
+	values := []string{":::"}
+	var want [2]string
+	for i := range n {
+		values = append(values, fmt.Sprint(i))
+		want[0] += fmt.Sprintf("old %d\n", i)
+		want[1] += fmt.Sprintf("new %d\n", i)
+	}
+	var shown [2][]*crewtest.Process
+	submit := func(which int, command string) {
+		args := append([]string{"--engine", url, "-k", dir + "/" + command, "{}"}, values...)
+		shown[which] = append(shown[which], crew(t, args...))
+		args[2] = "--detach"
+		handed := crew(t, args...)
+		handed.Exits(0)
+		shown[which] = append(shown[which], crew(t, "engine", "attach", "--engine", url, strings.TrimSpace(handed.Stdout())))
+	}
+	submit(0, "old")
+	workers[0].Send(syscall.SIGTERM)
+	workers[0].Dies(syscall.SIGTERM)
+	worker("a", "new")
+	submit(1, "new")
+	workers[1].Send(syscall.SIGTERM)
+	workers[1].Dies(syscall.SIGTERM)
+	worker("b", "new")
+	worker("c", "old")
+	for which, list := range shown {
+		for _, p := range list {
+			p.Exits(0)
+			require.Equal(t, want[which], p.Stdout())
+		}
+	}
 }
