@@ -98,7 +98,7 @@ func (a *attached) open(name string) (err error) {
 // follow reads the rulings until the run is over.
 func (a *attached) follow() {
 	for looked := time.Now(); a.ctx.Err() == nil; {
-		part, at, err := a.rulings.wait(a.ctx, a.told)
+		part, at, err := a.rulings.next(a.ctx, a.told)
 		if err == nil {
 			if a.learn(part, at) {
 				return
@@ -162,10 +162,10 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	}
 	at := a.ruled[id-1]
 	a.mu.Unlock()
-	part, _, err := a.tasks.wait(a.ctx, a.told)
+	part, _, err := a.tasks.next(a.ctx, a.told)
 	var t *task.Task
 	if err == nil {
-		t, _, err = a.s.task(a.ctx, part)
+		t, _, err = a.s.task(a.ctx, a.told, part)
 	}
 	var r *Ruling
 	if err == nil {
@@ -214,7 +214,11 @@ func (a *attached) get(from jetstream.Stream, p Place) ([]byte, error) {
 		key++
 	}
 	if a.cache[key] == nil {
-		m, err := from.GetMsg(a.ctx, p.Seq)
+		var m *jetstream.RawStreamMsg
+		err := patiently(a.ctx, a.told, func(ctx context.Context) (err error) {
+			m, err = from.GetMsg(ctx, p.Seq)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ import (
 
 const (
 	dispatchTTL  = 10 * time.Second // for how long a run is its dispatcher's after a renewal
-	dispatchLook = time.Second      // how often a dispatcher looks for runs
+	dispatchLook = 2 * time.Second  // how often a dispatcher looks for runs that nobody has told it of
 	renewEvery   = dispatchTTL / 4
 )
 
@@ -35,6 +35,7 @@ type dispatcher struct {
 	told    *once
 	s       *session // to look for runs
 	look    chan struct{}
+	hub     bool // it is part of the server, so that there is no other such dispatcher
 
 	mu   sync.Mutex
 	mine map[string]bool // runs, by ID
@@ -101,7 +102,7 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 	case r.State == runHanding && age > 3*enrolEvery: // who stored its tasks was killed
 		_ = d.s.forget(ctx, r)
 		return
-	case r.State == runWaiting, r.State == runRunning && age > dispatchTTL:
+	case r.State == runWaiting, r.State == runRunning && (age > dispatchTTL || r.Hub && d.hub): // which has been restarted
 	default:
 		return
 	}
@@ -127,6 +128,7 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 // submission is a run in a dispatcher's hands.
 type submission struct {
 	s      *session
+	hub    bool
 	queue  string
 	nonce  string // tells its messages from those of others
 	ledger *ledger
@@ -143,7 +145,7 @@ type submission struct {
 // submit submits a run until it ends or, if ctx is done, another dispatcher can go on with
 // it.
 func (d *dispatcher) submit(ctx context.Context, r *runStatus) (err error) {
-	m := &submission{s: d.s, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{})}
+	m := &submission{s: d.s, hub: d.hub, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{})}
 	told := &once{notice: func(text string) {
 		d.notice("run " + cmp.Or(r.Name, r.Run) + ": " + text)
 		m.note(text)
@@ -169,6 +171,9 @@ func (d *dispatcher) submit(ctx context.Context, r *runStatus) (err error) {
 	go m.keep(ctx, over)
 	e := m.run.Wait()
 	close(over)
+	m.mu.Lock()
+	m.record.Done, m.record.Failed = e.Stats.Finished(), e.Stats.Failed()
+	m.mu.Unlock()
 	if m.ledger.holds() {
 		if err = m.ledger.end(e, m.record.Orders.Status(e)); err == nil {
 			m.leave(runDone)
@@ -195,6 +200,7 @@ func (m *submission) claim(ctx context.Context, r *runStatus) error {
 	}
 	m.revision = e.Revision()
 	here := newEnrolment(r.Name, identity{})
+	m.record.Hub = m.hub
 	m.record.State, m.record.Host, m.record.PID, m.record.Notice = runRunning, here.Host, here.PID, ""
 	return m.renew()
 }
@@ -226,7 +232,6 @@ func (m *submission) leave(state string) {
 	m.mu.Lock()
 	m.record.State = state
 	m.mu.Unlock()
-	m.count()
 	_ = m.renew() // if that fails, the lease runs out
 }
 

@@ -44,10 +44,12 @@ func serve(c *wiring.EngineCall) error {
 	d, err := newDispatcher(func(notice func(string)) (*session, error) {
 		return dial("", notice, nats.InProcessServer(h.server), h.owner)
 	}, c.Notice)
-	if err == nil {
-		d.serve(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	d.hub = true
+	d.serve(ctx)
+	return nil
 }
 
 // hub is a server with crew's streams.

@@ -71,7 +71,7 @@ func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, tol
 		return nil, err
 	}
 	for {
-		part, at, err := rulings.wait(ctx, told)
+		part, at, err := rulings.next(ctx, told)
 		if err == io.EOF {
 			l.identity.Epoch++
 			err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
@@ -148,14 +148,14 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 	if id > l.all {
 		return nil, io.EOF
 	}
-	part, _, err := l.tasks.wait(l.ctx, l.told)
+	part, _, err := l.tasks.next(l.ctx, l.told)
 	if err == io.EOF {
 		err = errors.New("it is not stored any more")
 	}
 	var t *task.Task
 	var st *Stored
 	if err == nil {
-		t, st, err = l.s.task(l.ctx, part)
+		t, st, err = l.s.task(l.ctx, l.told, part)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read task %d: %w", id, err)

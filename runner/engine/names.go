@@ -111,6 +111,7 @@ type Stocked struct {
 	Done   int64  `json:"done"`
 	Failed int64  `json:"failed"`
 	Notice string `json:"notice,omitempty"` // what its dispatcher said last
+	Hub    bool   `json:"hub,omitempty"`    // its dispatcher is that of the hub
 	*Terms `json:"terms,omitempty"`
 }
 

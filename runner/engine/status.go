@@ -237,6 +237,10 @@ func (s *session) steer(c *wiring.EngineCall) error {
 	if err != nil && c.Verb == opCancel && r.State == lostState {
 		return s.drop(ctx, r) // it was killed, and left what it had there
 	}
+	if err != nil && r.Stocked != nil {
+		return fmt.Errorf("run %s does not answer: unless its dispatcher, process %d on %s, comes back, another one goes on within %v: try again then",
+			r.Run, r.PID, task.Printable(r.Host), dispatchTTL)
+	}
 	if err != nil {
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
 	}

@@ -241,12 +241,15 @@ func (s *session) log(ctx context.Context, queue, run, what string) (*log, error
 	return &log{stream: stream, subject: storedSubject(queue, run, what)}, err
 }
 
-// next returns the next message and where it is, or io.EOF if there is none now.
-func (l *log) next(ctx context.Context) (part []byte, at Place, err error) {
+// next returns the next message and where it is, or io.EOF if there is none now. It waits for
+// an engine that does not answer.
+func (l *log) next(ctx context.Context, told *once) (part []byte, at Place, err error) {
 	for len(l.parts) == 0 {
-		asking, cancel := context.WithTimeout(ctx, answerWait)
-		m, err := l.stream.GetMsg(asking, l.at.Seq+1, jetstream.WithGetMsgSubject(l.subject))
-		cancel()
+		var m *jetstream.RawStreamMsg
+		err := patiently(ctx, told, func(ctx context.Context) (err error) {
+			m, err = l.stream.GetMsg(ctx, l.at.Seq+1, jetstream.WithGetMsgSubject(l.subject))
+			return err
+		})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil, at, io.EOF
 		}
@@ -261,22 +264,36 @@ func (l *log) next(ctx context.Context) (part []byte, at Place, err error) {
 	return part, at, nil
 }
 
-// wait is next, but tries again until ctx is done if the engine does not answer.
-func (l *log) wait(ctx context.Context, told *once) (part []byte, at Place, err error) {
+// patiently has the engine be asked until it answers, or ctx is done.
+func patiently(ctx context.Context, told *once, ask func(context.Context) error) error {
 	for {
-		part, at, err = l.next(ctx)
-		if err == nil || err == io.EOF || ctx.Err() != nil {
-			return part, at, err
+		asking, cancel := context.WithTimeout(ctx, answerWait)
+		err := ask(asking)
+		cancel()
+		for _, final := range []error{nil, jetstream.ErrMsgNotFound, jetstream.ErrObjectNotFound, errGarbage} {
+			if ctx.Err() != nil || errors.Is(err, final) {
+				return err
+			}
 		}
-		told.say("a stored run cannot be read: " + plain(err) + ": trying again")
-		time.Sleep(storeAgain)
+		told.say("the engine does not show a stored run: " + plain(err) + ": trying again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(storeAgain):
+		}
 	}
 }
 
 // task returns the task of a stored message.
-func (s *session) task(ctx context.Context, part []byte) (*task.Task, *Stored, error) {
+func (s *session) task(ctx context.Context, told *once, part []byte) (*task.Task, *Stored, error) {
 	if _, err := open(part, kindBig); err == nil {
-		if part, err = s.unpack(ctx, part); err != nil {
+		err := patiently(ctx, told, func(ctx context.Context) error {
+			whole, err := s.unpack(ctx, part)
+			if err == nil {
+				part = whole
+			}
+			return err
+		})
+		if err != nil {
 			return nil, nil, err
 		}
 	}

@@ -142,10 +142,10 @@ func (x *submitter) open() error {
 			return err
 		}
 	}
-	if err = x.openRoster(); err != nil {
+	if err = x.openResults(); err != nil { // before a worker can be lost
 		return err
 	}
-	if err = x.openResults(); err != nil {
+	if err = x.openRoster(); err != nil {
 		return err
 	}
 	if _, err = x.s.obey(runSubject(x.sub.Queue, x.run), x.command); err != nil {

@@ -38,6 +38,8 @@ type Digest struct {
 	// Missing, which may be set before Close, returns lines about machines that were
 	// not there.
 	Missing func() []string
+	// Over, if it is not nil, reports that nothing can go on where the run has stopped.
+	Over func() bool
 
 	screen *Screen
 	input  Input
@@ -243,6 +245,8 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 // hint says how to go on after a run that has ended early.
 func (d *Digest) hint() string {
 	switch {
+	case d.Over != nil && d.Over():
+		return ""
 	case d.input.Kept:
 		return "crew: to go on, give the same command again\n"
 	case d.why == "--halt" || d.input.Foreign:

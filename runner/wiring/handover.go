@@ -101,7 +101,7 @@ func (w *wiring) handOver() (end ending) {
 	}
 	if n, err := store.Withdraw(); err != nil {
 		end.err = errors.Join(end.err, err)
-	} else {
+	} else if n > 0 {
 		w.screen.Urge(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", n))
 	}
 	return end

@@ -85,6 +85,7 @@ func (w *wiring) openSinks() error {
 	if !o.Show.Quiet {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
 		digest.FailedOnly, digest.FlakyFail, digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
+		digest.Over = w.endedEarly
 		sinks = append(sinks, tells(o, digest))
 	}
 	if ciServer(w.opts, os.Getenv) == "github" {
