@@ -27,6 +27,7 @@ const (
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"
 	takesFarRun  = "RUN"
+	takesFarTask = "RUN TASK"
 )
 
 // The commands that run tasks, or show what tasks have done.
@@ -74,6 +75,7 @@ var commands = [...]command{
 	{"engine pause", takesFarRun, "start nothing of a run until resume"},
 	{"engine resume", takesFarRun, "undo pause"},
 	{"engine cancel", takesFarRun, "end a run"},
+	{"engine log", takesFarTask, "the output of a task so far, in a run that was handed over"},
 	{DoAttach, takesFarRun, "show the results of a run that was handed over"},
 	{"engine key", takesFile, "make a key that signs commands, print what trusts it"},
 }

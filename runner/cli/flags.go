@@ -349,7 +349,7 @@ var options = [...]option{
 	{name: "null", short: "0", of: "ctl: add", text: "records of - end with a NUL byte",
 		set: func(o *Options, _ string) error { o.Ctl.Null = true; return nil }},
 
-	{name: "engine", value: "URL", of: "engine: init dispatch status pause resume cancel attach",
+	{name: "engine", value: "URL", of: "engine: init dispatch status pause resume cancel log attach",
 		text: "the NATS server, or the name of a NATS context",
 		set:  func(o *Options, v string) error { return setText(&o.Engine.URL, v) }},
 	{name: "dir", value: "DIR", of: "engine: serve", text: "where the hub keeps everything",

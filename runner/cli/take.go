@@ -49,6 +49,12 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		if len(operands) > 0 && o.Ctl.Run == "" {
 			o.Ctl.Run, operands = operands[0], operands[1:]
 		}
+	case takesFarTask:
+		if len(operands) != 2 {
+			return c.wrong("crew %s needs a run and the number of a task", c.name)
+		}
+		o.Ctl.Run = operands[0]
+		return c.takeTasks(&o.Ctl, operands[1:])
 	case takesFile, takesFarRun:
 		if len(operands) == 0 {
 			return c.wrong("crew %s needs the name of a %s", c.name, strings.ToLower(c.operands))

@@ -65,9 +65,11 @@ func attach(c wiring.Attachment, s *session) (*attached, error) {
 		s.close()
 		return nil, err
 	}
+	go a.follow()
 	return a, nil
 }
 
+// open finds the run, and what is stored of it.
 func (a *attached) open(name string) (err error) {
 	if a.run, err = a.s.find(a.ctx, name); err != nil {
 		return err
@@ -89,9 +91,7 @@ func (a *attached) open(name string) (err error) {
 	if a.rulings, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "rulings"); err != nil {
 		return err
 	}
-	if a.results, err = a.s.js.Stream(a.ctx, resultsStream); err == nil {
-		go a.follow()
-	}
+	a.results, err = a.s.js.Stream(a.ctx, resultsStream)
 	return err
 }
 

@@ -32,6 +32,8 @@ func Main(c wiring.EngineCall) error {
 		return s.init(&c)
 	case "status":
 		return s.status(&c)
+	case opLog:
+		return s.showLog(&c)
 	}
 	return s.steer(&c)
 }

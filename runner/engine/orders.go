@@ -23,6 +23,7 @@ const (
 	opKill   = "kill"   // kill the attempt
 	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
 	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
+	opLog    = "log"    // where is the output of the running task?
 
 	opPause  = "pause"
 	opResume = "resume"
@@ -30,8 +31,9 @@ const (
 
 // Answer replies to an Order, as JSON.
 type Answer struct {
-	Err string `json:"err,omitempty"`
-	IDs []ID   `json:"ids,omitempty"` // holds: those it holds
+	Err   string  `json:"err,omitempty"`
+	IDs   []ID    `json:"ids,omitempty"`   // holds: those it holds
+	Parts []Place `json:"parts,omitempty"` // log: the messages that have come
 }
 
 func (o Order) encode() []byte {
@@ -51,7 +53,7 @@ func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, e
 
 // obey has carryOut carry out the orders that come on a subject, each in a goroutine of
 // its own, and answers them.
-func (s *session) obey(subject string, carryOut func(Order) ([]ID, error)) (*nats.Subscription, error) {
+func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*nats.Subscription, error) {
 	answer := func(m *nats.Msg) {
 		var o Order
 		var a Answer
@@ -61,7 +63,7 @@ func (s *session) obey(subject string, carryOut func(Order) ([]ID, error)) (*nat
 		case o.Version != Version:
 			err = &versionError{o.Version}
 		default:
-			a.IDs, err = carryOut(o)
+			err = carryOut(&o, &a)
 		}
 		if err != nil {
 			a.Err = err.Error()

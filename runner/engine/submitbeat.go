@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,17 +115,26 @@ func (x *submitter) enrol() {
 }
 
 // command carries out an order of crew engine, once the run has begun.
-func (x *submitter) command(o Order) ([]ID, error) {
+func (x *submitter) command(o *Order, a *Answer) error {
 	op, known := map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]
-	if !known {
-		return nil, o.unknown()
+	switch {
+	case o.Op == opLog:
+		if f := x.flights.find(o.Task); f != nil {
+			f.out.mu.Lock()
+			a.Parts = slices.Clone(f.out.parts)
+			f.out.mu.Unlock()
+			return nil
+		}
+		return errors.New("it has not begun")
+	case !known:
+		return o.unknown()
 	}
 	err := x.sub.Do(task.Command{Op: op}).Err
 	if err == nil && op != task.Stop {
 		x.paused.Store(op == task.Pause)
 		x.enrol()
 	}
-	return nil, err
+	return err
 }
 
 // part ends the run on the engine: workers drop what they still hold of it, and what

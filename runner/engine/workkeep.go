@@ -190,7 +190,7 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 	}
 	orders := t.orders
 	if orders == nil {
-		orders, err = w.s.obey(orderSubject(w.work.Queue, t.id), func(o Order) ([]ID, error) { return w.obey(t, &o) })
+		orders, err = w.s.obey(orderSubject(w.work.Queue, t.id), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 )
 
 // obey carries out an order of a submitter.
-func (w *crewWorker) obey(t *lease, o *Order) (ids []ID, err error) {
+func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 	switch o.Op {
 	case opCancel, opKill:
 		w.cancel(o.ID, o.Op == opKill)
@@ -27,11 +27,11 @@ func (w *crewWorker) obey(t *lease, o *Order) (ids []ID, err error) {
 	case opHolds:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		ids = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
+		a.IDs = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
 	default:
-		err = o.unknown()
+		return o.unknown()
 	}
-	return ids, err
+	return nil
 }
 
 // cancel ends an attempt that its submitter wants to end. It may still be on its way.

@@ -178,6 +178,7 @@ type EngineCall struct {
 	Verb    string
 	URL     string // or the name of a NATS context; "" if the environment tells
 	Operand string // RUN or FILE
+	Task    uint64 // of log
 	JSON    bool
 	Out     *os.File
 	Notice  func(string)
@@ -188,10 +189,14 @@ func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.
 	if far == nil {
 		return becomeEngine(line)
 	}
-	return far.Engine(EngineCall{
+	c := EngineCall{
 		Hub: o.Hub, Verb: verb, URL: o.Engine.URL, Operand: o.Ctl.Run, JSON: o.Ctl.JSON, Out: out,
 		Notice: func(text string) { complain(errs, errors.New(text)) },
-	})
+	}
+	if len(o.Ctl.Tasks) > 0 {
+		c.Task = o.Ctl.Tasks[0]
+	}
+	return far.Engine(c)
 }
 
 // submit makes the executor of a run on other machines.
