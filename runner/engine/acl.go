@@ -31,7 +31,7 @@ func api(verb string, streams ...string) (subjects []string) {
 
 // reading returns the subjects of requests that read streams.
 func reading(streams ...string) (subjects []string) {
-	for _, verb := range []string{"CONSUMER.CREATE.%s.>", "CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*", "DIRECT.GET.%s.>"} {
+	for _, verb := range []string{"CONSUMER.CREATE.%s.>", "CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*", "STREAM.MSG.GET.%s"} {
 		subjects = append(subjects, api(verb, streams...)...)
 	}
 	return subjects
@@ -44,7 +44,6 @@ func submitterRights() (r rights) {
 	may(api("STREAM.INFO.%s", tasksStream, resultsStream, storedStream, workersStream, runsStream, filesStream)...)
 	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, storedStream, filesStream)...)
 	may(api("STREAM.MSG.GET.%s", storedStream)...)
-	may(api("DIRECT.GET.%s", resultsStream)...)
 	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
 	r.subscribe = []string{"_INBOX.>", "crew.c.>", kvPrefix + ">"}
 	return r
@@ -61,7 +60,6 @@ func workerRights() (r rights) {
 	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {
 		may(api(verb, tasksStream)...)
 	}
-	may(api("DIRECT.GET.%s.>", workersStream)...)
 	may(reading(filesStream)...)
 	r.subscribe = []string{workerInbox + ".>", "crew.w.>", "crew.b.*"}
 	return r

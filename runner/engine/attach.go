@@ -91,7 +91,7 @@ func (a *attached) open(name string) (err error) {
 	if a.rulings, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "rulings"); err != nil {
 		return err
 	}
-	a.results, err = a.s.js.Stream(a.ctx, resultsStream)
+	a.results, err = a.s.lookup(a.ctx, resultsStream)
 	return err
 }
 

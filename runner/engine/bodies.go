@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -53,14 +54,16 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := objects.GetInfo(ctx, *name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size > mostBody {
+	var body bytes.Buffer
+	err = objects.get(ctx, *name, func(r io.Reader) error {
+		body.Reset()
+		_, err := io.Copy(&body, io.LimitReader(r, mostBody+1))
+		return err
+	})
+	if body.Len() > mostBody {
 		return nil, errGarbage
 	}
-	return objects.GetBytes(ctx, *name)
+	return body.Bytes(), err
 }
 
 // dropBody removes what pack has made for an attempt. It would only take up room.

@@ -12,25 +12,30 @@ import (
 // records calls take with the records of a bucket: the key, the value, and how old it is
 // by the server's clock.
 func (s *session) records(ctx context.Context, bucket, keys string, take func(key string, value []byte, age time.Duration)) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	kv, err := s.js.KeyValue(ctx, bucket)
-	if err != nil {
+	var now time.Time
+	var all jetstream.KeyWatcher
+	err := s.settled(ctx, func(try context.Context) error {
+		kv, err := s.js.KeyValue(try, bucket)
+		if err != nil {
+			return err
+		}
+		status, err := kv.Status(try)
+		if err != nil {
+			return err
+		}
+		now = time.Now()
+		if st, ok := status.(*jetstream.KeyValueBucketStatus); ok && !st.StreamInfo().TimeStamp.IsZero() {
+			now = st.StreamInfo().TimeStamp
+		}
+		all, err = kv.Watch(ctx, keys, jetstream.IgnoreDeletes())
 		return err
-	}
-	status, err := kv.Status(ctx)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	if st, ok := status.(*jetstream.KeyValueBucketStatus); ok && !st.StreamInfo().TimeStamp.IsZero() {
-		now = st.StreamInfo().TimeStamp
-	}
-	all, err := kv.Watch(ctx, keys, jetstream.IgnoreDeletes())
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = all.Stop() }()
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
 	for {
 		select {
 		case <-ctx.Done():

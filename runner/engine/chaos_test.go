@@ -73,8 +73,9 @@ type chaos struct {
 	dir        string
 	rand       *rand.Rand
 	words      []string // the command
+	engine     string   // its URL
 	port       string   // of the broker
-	proxy      *proxy
+	proxy      *proxy   // nil without one
 	broker     *crewtest.Process
 	workers    [3]*crewtest.Process
 	sub        *crewtest.Process
@@ -86,15 +87,10 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 0))}
-	for name, text := range map[string]string{"task": chaosTask, "loop": chaosLoop} {
-		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o666))
-	}
-	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; seed%2 == 1 {
-		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
-	}
+	c := chaosAt(t, seed)
 	c.startBroker()
 	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
+	c.engine = "nats://" + c.proxy.listener.Addr().String()
 	for i := range c.workers {
 		c.startWorker(i)
 	}
@@ -102,6 +98,18 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.dispatch()
 	}
 	c.submit()
+	return c
+}
+
+// chaosAt prepares a round without an engine.
+func chaosAt(t *testing.T, seed uint64) *chaos {
+	c := &chaos{t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 0))}
+	for name, text := range map[string]string{"task": chaosTask, "loop": chaosLoop} {
+		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o666))
+	}
+	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; seed%2 == 1 {
+		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
+	}
 	return c
 }
 
@@ -115,10 +123,11 @@ func (c *chaos) startBroker() {
 
 // start starts crew, once it can connect.
 func (c *chaos) start(args ...string) *crewtest.Process {
-	c.proxy.wait()
+	if c.proxy != nil {
+		c.proxy.wait()
+	}
 	cmd := exec.Command(os.Args[0], append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
-	url := "nats://" + c.proxy.listener.Addr().String()
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine "+url, "NATS_URL="+url)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine "+c.engine, "NATS_URL="+c.engine)
 	return crewtest.New(c.t, cmd).Start()
 }
 

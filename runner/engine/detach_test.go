@@ -197,6 +197,7 @@ func TestLedgerIsFenced(t *testing.T) {
 	st, err := s.find(t.Context(), run)
 	require.NoError(t, err)
 	told := &once{notice: quiet}
+	st.TTL = dispatchTTL
 	first, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
 	require.NoError(t, err)
 	ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	dispatchTTL  = 10 * time.Second // for how long a run is its dispatcher's after a renewal
+	dispatchTTL  = 10 * time.Second // of a run's record, but in a cluster
 	dispatchLook = 2 * time.Second  // how often a dispatcher looks for runs that nobody has told it of
 	renewEvery   = dispatchTTL / 4
 )
@@ -62,7 +62,7 @@ func newDispatcher(connect func(func(string)) (*session, error), notice func(str
 	if d.s, err = connect(notice); err != nil {
 		return nil, err
 	}
-	if _, err = d.s.js.Stream(context.Background(), storedStream); err == nil {
+	if _, err = d.s.lookup(context.Background(), storedStream); err == nil {
 		_, err = d.s.nc.Subscribe(dispatchSubject, func(m *nats.Msg) {
 			nudge(d.look)
 			_ = m.Respond(nil)
@@ -102,7 +102,7 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 	case r.State == runHanding && age > 3*enrolEvery: // who stored its tasks was killed
 		_ = d.s.forget(ctx, r)
 		return
-	case r.State == runWaiting, r.State == runRunning && (age > dispatchTTL || r.Hub && d.hub): // which has been restarted
+	case r.State == runWaiting, r.State == runRunning && (age > r.TTL || r.Hub && d.hub): // which has been restarted
 	default:
 		return
 	}
@@ -200,7 +200,12 @@ func (m *submission) claim(ctx context.Context, r *runStatus) error {
 	}
 	m.revision = e.Revision()
 	here := newEnrolment(r.Name, identity{})
-	m.record.Hub = m.hub
+	m.record.Hub, m.record.TTL = m.hub, dispatchTTL
+	if st, err := m.s.lookup(ctx, runsStream); err != nil {
+		return err
+	} else if st.CachedInfo().Config.Replicas > 1 {
+		m.record.TTL = clusterTTL
+	}
 	m.record.State, m.record.Host, m.record.PID, m.record.Notice = runRunning, here.Host, here.PID, ""
 	return m.renew()
 }

@@ -29,6 +29,7 @@ type ledger struct {
 	all      uint64 // tasks
 	tasks    *log
 	told     *once
+	ttl      time.Duration   // of the run's record
 	nonce    string          // tells what this ledger adds from what others do
 	ctx      context.Context // until the dispatcher gives the run up
 	kick     chan struct{}   // the run's record is to be renewed now
@@ -59,7 +60,7 @@ type brought struct {
 // openLedger reads what earlier epochs of a run have decided, and begins the next one.
 func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, told *once) (l *ledger, err error) {
 	l = &ledger{
-		s: s, queue: queue, all: r.Tasks, told: told, ctx: ctx, past: map[uint64]*decided{}, signed: map[uint64]*Stored{},
+		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, ctx: ctx, past: map[uint64]*decided{}, signed: map[uint64]*Stored{},
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
 	l.renewed.Store(int64(sinceBoot()))
@@ -131,7 +132,7 @@ func (l *ledger) add(rulings ...*Ruling) error {
 
 // holds reports whether the run is certainly this dispatcher's.
 func (l *ledger) holds() bool {
-	return l.ctx.Err() == nil && sinceBoot() < time.Duration(l.renewed.Load())+dispatchTTL*fence/100
+	return l.ctx.Err() == nil && sinceBoot() < time.Duration(l.renewed.Load())+l.ttl*fence/100
 }
 
 // isWrongLast reports whether err says that a stream has got more than its writer knows of.

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveHub(dir, os.Getenv(hubPort)))
 		os.Exit(1)
 	}
+	if words := strings.Fields(os.Getenv(asNode)); len(words) > 0 {
+		fmt.Fprintln(os.Stderr, serveNode(words))
+		os.Exit(1)
+	}
 	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
 }
 

@@ -107,11 +107,12 @@ type Enrolment struct {
 
 // Stocked is the part of the record that only a run has that was handed over.
 type Stocked struct {
-	Tasks  uint64 `json:"tasks"` // how many
-	Done   int64  `json:"done"`
-	Failed int64  `json:"failed"`
-	Notice string `json:"notice,omitempty"` // what its dispatcher said last
-	Hub    bool   `json:"hub,omitempty"`    // its dispatcher is that of the hub
+	Tasks  uint64        `json:"tasks"` // how many
+	Done   int64         `json:"done"`
+	Failed int64         `json:"failed"`
+	Notice string        `json:"notice,omitempty"` // what its dispatcher said last
+	TTL    time.Duration `json:"ttl"`              // for how long it is its dispatcher's after a renewal of the record
+	Hub    bool          `json:"hub,omitempty"`    // its dispatcher is that of the hub
 	*Terms `json:"terms,omitempty"`
 }
 

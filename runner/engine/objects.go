@@ -18,8 +18,9 @@ import (
 const (
 	// transferTime bounds how long a file may travel. Without a deadline of its own, the
 	// library would give all of it as long as a single request.
-	transferTime = 24 * time.Hour
-	transferTry  = 3 // how often it is sent where the connection is lost meanwhile
+	transferTime  = 24 * time.Hour
+	transferTry   = 5 // how often it is sent or fetched where something is lost meanwhile
+	transferPause = 2 * time.Second
 
 	transferChunk  = 128 << 10
 	transferWindow = 8 // chunks whose storage is not confirmed
@@ -133,14 +134,28 @@ func metaSubject(name string) string {
 // write writes an object to path, below dir unless it is absolute. The file is there
 // as a whole or not at all.
 func (o objects) write(ctx context.Context, dir, path string, f File) error {
+	return o.get(ctx, f.Object, func(r io.Reader) error { return replace(dir, path, f.Mode, r) })
+}
+
+// get has take read an object. It does so again if not all of it comes: a server that has
+// just joined its cluster, or dies, does not say that there is more.
+func (o objects) get(ctx context.Context, name string, take func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
-	r, err := o.Get(ctx, f.Object)
-	if err != nil {
-		return err
+	for try := 1; ; try++ {
+		r, err := o.Get(ctx, name)
+		if err == nil {
+			err = errors.Join(take(r), r.Close())
+		}
+		if try == transferTry || !errors.Is(err, jetstream.ErrDigestMismatch) && !leaderless(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(transferPause):
+		}
 	}
-	defer r.Close()
-	return replace(dir, path, f.Mode, r)
 }
 
 // remove removes an object, and what Delete would leave of it. Nothing depends on it.

@@ -61,8 +61,7 @@ type batch struct {
 	messages []message
 	msg      *nats.Msg
 	next     time.Time
-	refused  bool // the stream certainly does not have it
-	tries    int  // that nobody has answered
+	open     int // tries that nobody has answered; with none, the stream certainly does not have it
 }
 
 func newOutbox(nc *nats.Conn, notice func(string)) (*outbox, error) {
@@ -153,7 +152,7 @@ func (o *outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
 		for ; k < len(l.messages) && size+len(l.messages[k].data) <= maxBody; k++ {
 			size += len(l.messages[k].data)
 		}
-		x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], next: time.Now().Add(ackPatience)}
+		x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], next: time.Now().Add(ackPatience), open: 1}
 		l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
 		o.last++
 		o.pending[o.last] = x
@@ -192,8 +191,8 @@ func (o *outbox) withdraw(subject, id string) bool {
 	return found
 }
 
-// takeBack takes a message off a queue, or off a batch that was refused, whose other messages
-// wait again. Its caller holds mu.
+// takeBack takes a message off a queue, or off a batch of which every try was refused, whose
+// other messages wait again. Its caller holds mu.
 func (o *outbox) takeBack(l *subjectQueue, id string) bool {
 	named := func(n message) bool { return n.id == id }
 	if i := slices.IndexFunc(l.messages, named); i >= 0 {
@@ -203,7 +202,7 @@ func (o *outbox) takeBack(l *subjectQueue, id string) bool {
 		return true
 	}
 	for n, x := range o.pending {
-		if x.queue != l || !x.refused || !slices.ContainsFunc(x.messages, named) {
+		if x.queue != l || x.open > 0 || !slices.ContainsFunc(x.messages, named) {
 			continue
 		}
 		o.remove(n) // the others go in another batch
@@ -225,9 +224,9 @@ func (o *outbox) again(everything bool) {
 	o.mu.Lock()
 	for _, l := range o.pending {
 		if everything || !now.Before(l.next) {
-			l.tries++
-			silent = silent || l.tries == mostTries
-			l.next, l.refused = now.Add(ackPatience), false
+			silent = silent || l.open == mostTries
+			l.open++
+			l.next = now.Add(ackPatience)
 			list = append(list, l.msg)
 		}
 	}
@@ -254,7 +253,7 @@ func (o *outbox) answered(m *nats.Msg) {
 		return
 	}
 	if bad {
-		l.next, l.refused, l.tries = time.Now().Add(errorPause), true, 0
+		l.next, l.open = time.Now().Add(errorPause), l.open-1
 		o.mu.Unlock()
 		o.told.say(refusal(m.Data))
 		return

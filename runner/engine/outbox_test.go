@@ -76,6 +76,26 @@ func TestOutboxWithdraws(t *testing.T) {
 	require.Zero(t, out.bytes)
 }
 
+// What was sent twice and refused once cannot be taken back: the other try may be stored.
+func TestOutboxWithdrawsWhatIsRefusedAlone(t *testing.T) {
+	b, out, told := testOutbox(t)
+	tries := make(chan *nats.Msg, 2)
+	_, err := b.nc.Subscribe("elsewhere", func(m *nats.Msg) { tries <- m })
+	require.NoError(t, err)
+	require.NoError(t, b.nc.Flush())
+	out.send("elsewhere", "a", []byte("a"), func() { t.Error("a is stored") })
+	out.again(true)
+	for _, taken := range []bool{false, true} {
+		require.NoError(t, crewtest.Receive(t, tries, "a try").Respond([]byte(`{"error":{"err_code":10077}}`)))
+		if taken {
+			crewtest.Until(t, func() bool { return out.withdraw("elsewhere", "a") }, "a message to withdraw")
+			return
+		}
+		require.Contains(t, crewtest.Receive(t, told, "the refusal"), "full")
+		require.False(t, out.withdraw("elsewhere", "a"), "nobody has answered one try")
+	}
+}
+
 // An engine that takes messages and confirms none, as with a full disk, is told of.
 func TestOutboxUnconfirmed(t *testing.T) {
 	b, out, told := testOutbox(t)

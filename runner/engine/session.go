@@ -19,14 +19,16 @@ import (
 
 const (
 	reconnectWait = 200 * time.Millisecond
-	answerWait    = 5 * time.Second // for a reply of the server
-	leastServer   = "2.11.0"        // limits and TTLs of messages
+	answerWait    = 5 * time.Second  // for a reply of the server
+	electionWait  = 20 * time.Second // for a cluster to elect leaders: each takes 4 to 9 s once the last has died
+	leastServer   = "2.11.0"         // limits and TTLs of messages
 )
 
 // session is a connection to the engine. It reconnects for ever.
 type session struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	denied *atomic.Bool // a right is missing
 
 	store struct {
 		mu sync.Mutex // held while it is looked for
@@ -46,7 +48,7 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 // dial connects to a server and checks its version. Without a URL, options say where it
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
-	told, denied := &once{notice: notice}, atomic.Bool{}
+	told, denied := &once{notice: notice}, &atomic.Bool{}
 	options = append([]nats.Option{
 		nats.Name("crew"),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
@@ -78,7 +80,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 			version, leastServer)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
-	return &session{nc: nc, js: js}, err
+	return &session{nc: nc, js: js, denied: denied}, err
 }
 
 // errNoServer says that no server is there, maybe not yet.
@@ -124,15 +126,58 @@ func (s *session) close() {
 	s.nc.Close()
 }
 
+// errNoAnswer says that the engine is there, but without what only a leader can do.
+var errNoAnswer = errors.New("the engine does not answer: try again once it is up, and a cluster when most of its servers are")
+
 // notReady explains an error of looking for crew's streams.
 func notReady(err error) error {
-	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		return errors.New("the engine has no streams of crew's: run crew engine init there")
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("the engine does not answer: try again once it is up")
+	case leaderless(err):
+		return errNoAnswer
 	}
 	return err
+}
+
+// clusterTTL is the least TTL of a worker's record in a cluster, so that a lease outlasts the
+// election of a leader that confirms it.
+const clusterTTL = 3 * electionWait / 2
+
+// codeNoLeader is the server's error code for what no leader is there to do.
+const codeNoLeader = 10008
+
+// leaderless reports whether an error may pass once a cluster has elected a leader.
+func leaderless(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == codeNoLeader || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, errNoAnswer)
+}
+
+// settled does what needs leaders, again and again while there may be none.
+func (s *session) settled(ctx context.Context, do func(ctx context.Context) error) error {
+	for end := time.Now().Add(electionWait); ; {
+		try, cancel := context.WithTimeout(ctx, answerWait)
+		err := do(try)
+		cancel()
+		if !leaderless(err) || s.denied.Load() || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(reconnectWait):
+		}
+	}
+}
+
+// lookup returns a stream.
+func (s *session) lookup(ctx context.Context, name string) (st jetstream.Stream, err error) {
+	err = s.settled(ctx, func(ctx context.Context) error {
+		st, err = s.js.Stream(ctx, name)
+		return err
+	})
+	return st, err
 }
 
 // keptFor is how long the streams keep messages that nobody removes: those of a run that
@@ -150,46 +195,63 @@ type limits struct {
 
 var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, stored: 1 << 30, replicas: 1}
 
-// create makes the streams and buckets, or leaves those that there are as they are.
+// create makes the streams, and those behind the buckets. Those that there are keep their
+// limits. What is read of a stream comes from its leader: others may lag behind, and what
+// is not there yet would count as lost.
 func (s *session) create(ctx context.Context, l limits) error {
-	there := func(err error) bool {
-		return err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrBucketExists)
+	bucket := jetstream.StreamConfig{
+		Storage: l.storage, MaxMsgsPerSubject: 1, AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
 	}
+	workers, runs := bucket, bucket
+	workers.Name, workers.Subjects = workersStream, []string{kvPrefix + ">"}
+	runs.Name, runs.Subjects = runsStream, []string{enrolSubject("*", ">")}
 	for _, c := range []jetstream.StreamConfig{
-		{Name: tasksStream, Subjects: []string{"crew.t.>"}, Retention: jetstream.WorkQueuePolicy, MaxMsgs: l.tasks, MaxAge: keptFor},
-		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.results, MaxAge: keptFor},
-		{Name: storedStream, Subjects: []string{"crew.d.>"}, Retention: jetstream.LimitsPolicy, MaxBytes: l.stored, MaxAge: keptFor},
+		{
+			Name: tasksStream, Subjects: []string{"crew.t.>"}, Storage: l.storage, Retention: jetstream.WorkQueuePolicy,
+			MaxMsgs: l.tasks, MaxAge: keptFor,
+		},
+		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, MaxBytes: l.results, MaxAge: keptFor},
+		{Name: storedStream, Subjects: []string{"crew.d.>"}, Storage: l.storage, MaxBytes: l.stored, MaxAge: keptFor},
+		{Name: filesStream, Subjects: []string{chunkSubject(">"), "$O." + filesBucket + ".M.>"}, AllowRollup: true},
+		workers, runs,
 	} {
 		if c.Name == storedStream && l.stored == 0 {
 			continue
 		}
-		c.Storage, c.Replicas, c.Discard = l.storage, l.replicas, jetstream.DiscardNew
-		c.Duplicates, c.AllowDirect = 2*time.Minute, c.Name != storedStream // whose last message must be known
-		if _, err := s.js.CreateStream(ctx, c); !there(err) {
+		c.Replicas, c.Discard, c.Duplicates = l.replicas, jetstream.DiscardNew, 2*time.Minute
+		if err := s.settled(ctx, func(ctx context.Context) error { return s.createOne(ctx, c) }); err != nil {
 			return err
 		}
-	}
-	for _, bucket := range []string{workersBucket, runsBucket} {
-		if _, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: bucket, Storage: l.storage, Replicas: l.replicas, LimitMarkerTTL: time.Minute,
-		}); !there(err) {
-			return err
-		}
-	}
-	if _, err := s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: filesBucket, Storage: jetstream.FileStorage, Replicas: l.replicas, MaxBytes: -1,
-	}); !there(err) {
-		return err
 	}
 	return nil
 }
 
-// ready returns an error unless the engine has crew's streams.
-func (s *session) ready() error {
-	for _, name := range [...]string{tasksStream, workersStream} {
-		if _, err := s.js.Stream(context.Background(), name); err != nil {
-			return notReady(err)
-		}
+func (s *session) createOne(ctx context.Context, c jetstream.StreamConfig) error {
+	_, err := s.js.CreateStream(ctx, c)
+	if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return err
 	}
-	return nil
+	st, err := s.js.Stream(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	old := st.CachedInfo().Config
+	if old.AllowDirect || old.Replicas < c.Replicas {
+		old.AllowDirect, old.Replicas = false, max(old.Replicas, c.Replicas)
+		_, err = s.js.UpdateStream(ctx, old)
+	}
+	return err
+}
+
+// ready returns an error unless the engine has crew's streams, and how many servers of a
+// cluster have them.
+func (s *session) ready() (replicas int, err error) {
+	for _, name := range [...]string{tasksStream, workersStream} {
+		st, err := s.lookup(context.Background(), name)
+		if err != nil {
+			return 0, notReady(err)
+		}
+		replicas = st.CachedInfo().Config.Replicas
+	}
+	return replicas, nil
 }

@@ -134,7 +134,7 @@ func (st *engineStatus) addRun(key string, value []byte, age time.Duration) {
 		q.Tasks += r.Tasks - uint64(r.Done)
 	}
 	switch {
-	case r.State == runRunning && r.Stocked != nil && age > dispatchTTL:
+	case r.State == runRunning && r.Stocked != nil && age > r.TTL:
 		r.State = runWaiting
 	case r.State == runRunning && age > 3*enrolEvery:
 		r.State = lostState
@@ -239,7 +239,7 @@ func (s *session) steer(c *wiring.EngineCall) error {
 	}
 	if err != nil && r.Stocked != nil {
 		return fmt.Errorf("run %s does not answer: unless its dispatcher, process %d on %s, comes back, another one goes on within %v: try again then",
-			r.Run, r.PID, task.Printable(r.Host), dispatchTTL)
+			r.Run, r.PID, task.Printable(r.Host), r.TTL)
 	}
 	if err != nil {
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))

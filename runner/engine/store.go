@@ -237,7 +237,7 @@ type log struct {
 
 // log returns the tasks of a run, or the rulings about them.
 func (s *session) log(ctx context.Context, queue, run, what string) (*log, error) {
-	stream, err := s.js.Stream(ctx, storedStream)
+	stream, err := s.lookup(ctx, storedStream)
 	return &log{stream: stream, subject: storedSubject(queue, run, what)}, err
 }
 

@@ -42,7 +42,7 @@ type attemptKey struct {
 func (x *submitter) openResults() (err error) {
 	r := &x.results
 	r.subject, r.held = resultSubject(x.sub.Queue, x.run), map[attemptKey]*held{}
-	if r.stream, err = x.s.js.Stream(x.ctx, resultsStream); err != nil {
+	if r.stream, err = x.s.lookup(x.ctx, resultsStream); err != nil {
 		return notReady(err)
 	}
 	r.mark.most = keptBytes
@@ -66,7 +66,7 @@ func (s *session) follow(
 		if meta, err := m.Metadata(); err == nil {
 			take(m.Data(), meta)
 		}
-	}, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(time.Second))
+	}, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(pullHeartbeat))
 }
 
 // receive takes a message of the results' stream. It ignores what no attempt of the

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -89,10 +90,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		return nil, err
 	}
 	w.files = newWorkFiles(w.s, work.Workdir)
-	if err = w.s.ready(); err == nil {
-		w.out, err = newOutbox(w.s.nc, work.Notice)
-	}
-	if err == nil {
+	if w.out, err = newOutbox(w.s.nc, work.Notice); err == nil {
 		_, err = w.s.nc.Subscribe(heartbeatSubject(work.Queue), w.heartbeat)
 	}
 	if err != nil {
@@ -105,8 +103,8 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 // connectAgain is the pause before a worker tries again to reach a server that is not up yet.
 const connectAgain = time.Second
 
-// connect connects to the engine, for which it waits, or to the run that has started
-// this worker.
+// connect connects to the engine, for which it waits, and for a cluster's leaders, or to the
+// run that has started this worker.
 func (w *crewWorker) connect() (*session, error) {
 	inbox := nats.CustomInboxPrefix(workerInbox)
 	if w.work.URL == stdioURL {
@@ -114,8 +112,21 @@ func (w *crewWorker) connect() (*session, error) {
 	}
 	for {
 		s, err := connect(w.work.URL, w.work.Notice, inbox)
-		if !errors.Is(err, errNoServer) {
-			return s, err
+		if err == nil {
+			var replicas int
+			if replicas, err = s.ready(); replicas > 1 {
+				w.work.TTL = max(w.work.TTL, clusterTTL)
+			}
+			if err == nil {
+				return s, nil
+			}
+			s.close()
+			if s.denied.Load() {
+				return nil, err
+			}
+		}
+		if !errors.Is(err, errNoServer) && !errors.Is(err, errNoAnswer) {
+			return nil, err
 		}
 		w.told.say(err.Error() + "; trying again")
 		time.Sleep(connectAgain)
@@ -150,7 +161,7 @@ func sinceBoot() time.Duration {
 // Next takes tasks from the engine until the run is over.
 func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on it can be idle
-		if err := w.renew(); err != nil {
+		if err := w.s.settled(context.Background(), func(context.Context) error { return w.renew() }); err != nil {
 			return nil, fmt.Errorf("join the engine's workers: %w", err)
 		}
 		w.keep()

@@ -20,6 +20,8 @@ const (
 	lastFence = 80
 	lookEvery = 250 * time.Millisecond
 	leastLook = 20 * time.Millisecond
+
+	pullHeartbeat = time.Second // of a server: after two that are missing, tasks are asked for again
 )
 
 // lease holds a worker's lease under one ID and the consumer for its tasks. When the
@@ -118,18 +120,19 @@ func (w *crewWorker) renew() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
-	if stale {
-		err = w.listen(ctx, t)
+	if fresh {
+		if err = w.listen(ctx, t); err == nil {
+			w.extend(t, sinceBoot()) // tasks may come before the record is confirmed
+		}
 	}
 	sent := sinceBoot()
 	if err == nil {
-		if fresh { // tasks may come before this is confirmed
-			w.extend(t, sent)
-		}
 		err = w.put(ctx, w.presence(t))
 	}
 	if err == nil {
-		w.extend(t, sent)
+		if w.extend(t, sent); stale && !fresh { // not earlier: what it holds needs no consumer
+			err = w.listen(ctx, t)
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +177,7 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 	c, err := w.s.js.CreateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
 		Durable: t.name, FilterSubject: taskSubject(w.work.Queue, t.id, ">"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 24 * time.Hour, MaxDeliver: -1, MaxAckPending: -1,
-		InactiveThreshold: max(3*w.work.TTL, time.Minute), Replicas: 1,
+		InactiveThreshold: max(3*w.work.TTL, time.Minute),
 	})
 	if err != nil {
 		return notReady(err)
@@ -184,7 +187,7 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 		t.stale = t.stale || isGone(err)
 		w.mu.Unlock()
 	})
-	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m) }, broken)
+	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m) }, broken, jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return err
 	}
@@ -212,8 +215,8 @@ func (t *lease) end() {
 }
 
 // presence describes the worker for submitters.
-func (w *crewWorker) presence(t *lease) *Presence {
-	p := &Presence{
+func (w *crewWorker) presence(t *lease) Presence {
+	p := Presence{
 		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
 	}
 	if w.values {
@@ -236,11 +239,11 @@ func (w *crewWorker) presence(t *lease) *Presence {
 	defer w.mu.Unlock()
 	p.State, w.slots = w.state, p.Slots
 	go w.seats.end(func(c *seat) bool { return c.number > p.Slots })
-	return p
+	return p // a copy, which the caller may change
 }
 
 // put writes the worker's record.
-func (w *crewWorker) put(ctx context.Context, p *Presence) error {
+func (w *crewWorker) put(ctx context.Context, p Presence) error {
 	return w.s.put(ctx, presenceSubject(w.work.Queue, p.ID), p, max(10*w.work.TTL, time.Minute).Round(time.Second))
 }
 

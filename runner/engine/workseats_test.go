@@ -113,6 +113,7 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 	w.Send(syscall.SIGTERM)
 	w.Dies(syscall.SIGTERM)
 	require.False(t, crewtest.Alive(first) || crewtest.Alive(second))
+	require.NotContains(t, w.Stderr(), "DATA RACE")
 }
 
 func TestPersistentWorkersOfRuns(t *testing.T) {

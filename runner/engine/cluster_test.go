@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// asNode in the environment of a test binary makes it a server of a cluster: its words
+// are a directory, a name, its port, that for the others, and their ports.
+const asNode = "CREW_TEST_NODE"
+
+// serveNode serves for ever.
+func serveNode(words []string) error {
+	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
+	o := &server.Options{
+		ServerName: words[1], Host: "127.0.0.1", Port: number(words[2]), StoreDir: words[0], JetStream: true, NoSigs: true, NoLog: true,
+		Cluster: server.ClusterOpts{Name: "crew", Host: "127.0.0.1", Port: number(words[3])},
+	}
+	for _, port := range words[4:] {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: "127.0.0.1:" + port})
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	if !s.ReadyForConnections(startWait) {
+		return fmt.Errorf("%s does not start", words[1])
+	}
+	fmt.Println("nats://127.0.0.1:" + words[2])
+	select {}
+}
+
+// cluster is three servers, each a process.
+type cluster struct {
+	t     *testing.T
+	words [3]string
+	nodes [3]*crewtest.Process
+	url   string // of all
+}
+
+// newCluster starts a cluster with crew's streams on all three servers.
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t}
+	var ports [6]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close() // not before all are chosen
+		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	}
+	urls := []string{}
+	for i := range c.words {
+		c.words[i] = fmt.Sprintf("%s n%d %s %s %s", t.TempDir(), i, ports[i], ports[3+i], strings.Join(ports[3:], " "))
+		urls = append(urls, "nats://127.0.0.1:"+ports[i])
+	}
+	c.url = strings.Join(urls, ",")
+	return c
+}
+
+// open starts all servers and makes crew's streams.
+func (c *cluster) open() {
+	for i := range c.nodes {
+		c.start(i)
+	}
+	crewtest.Until(c.t, func() bool {
+		return crew(c.t, "engine", "init", "--replicas", "3", "--engine", c.url).Wait() == 0
+	}, "the cluster")
+}
+
+// TestCluster kills a server of three in the middle of a run, and starts it again. CREW_SOAK
+// is how many more rounds there are, with other faults.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	rounds, _ := strconv.Atoi(os.Getenv("CREW_SOAK"))
+	seed := uint64(time.Now().UnixNano())
+	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
+		rounds, seed = 0, n
+	}
+	for i := range uint64(rounds + 1) {
+		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) { clusterRound(t, seed+i, rounds > 0) })
+	}
+}
+
+func clusterRound(t *testing.T, seed uint64, soak bool) {
+	n, c := newCluster(t), chaosAt(t, seed)
+	n.open()
+	c.engine = n.url
+	for i := range 2 {
+		c.startWorker(i)
+	}
+	c.submit()
+	time.Sleep(time.Duration(c.rand.IntN(1000)) * time.Millisecond)
+	c.mayRun += 2 * chaosSlots
+	i := c.rand.IntN(3)
+	t.Log("kill server", i)
+	n.nodes[i].Kill()
+	n.start(i)
+	c.sub.Exits(0)
+	t.Log(c.account(), "attempts were run again")
+}
+
+func (c *cluster) start(i int) {
+	c.nodes[i] = start(c.t, []string{asNode + "=" + c.words[i]})
+	c.nodes[i].Says(c.nodes[i].Stdout, "nats://")
+}
