@@ -38,6 +38,8 @@ type Source interface {
 
 // Executor runs attempts. It is safe for concurrent use.
 //
+// With core.Pool.Ahead it is a Sender.
+//
 // With core.Limit.Idle it has a method Silence(task.Attempt) time.Duration, unless it ends
 // silent attempts itself. Silence returns for how long an attempt has written nothing,
 // without the time for which it was suspended; 0 if no process of it runs.
@@ -56,6 +58,16 @@ type Executor interface {
 	Suspend()
 	// Resume undoes Suspend.
 	Resume()
+}
+
+// Sender is an Executor that sends the attempts of a slot to where they run in turn.
+type Sender interface {
+	Executor
+	// Expect says in what order those of a slot come. Run follows for each. It must not wait.
+	Expect(a task.Attempt)
+	// Recall has Run return an Unbegun result soon if the attempt has not begun. Otherwise it
+	// does nothing.
+	Recall(a task.Attempt)
 }
 
 // Streamer is an Executor whose slots hold many brief attempts at a time. The run
@@ -121,6 +133,7 @@ type Run struct {
 	exec     Executor
 	streamer Streamer                         // exec, if it is one; else nil
 	silence  func(task.Attempt) time.Duration // of exec; nil if that has none
+	sender   Sender                           // exec, with core.Pool.Ahead; else nil
 	rec      Recorder                         // nil for none
 	maker    Maker                            // nil if no task has a Making
 	tokens   core.Tokens                      // nil for none
@@ -155,6 +168,9 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		Silence(task.Attempt) time.Duration
 	}); ok {
 		r.silence = x.Silence
+	}
+	if cfg.Pool.Ahead > 0 {
+		r.sender = exec.(Sender)
 	}
 	r.core = core.New(cfg, r.clock, r.streamer != nil)
 	if r.tokens != nil {
@@ -260,7 +276,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, ends, quiet, checks, sample := fx.Wakes, fx.Acts, fx.Record, fx.Quiet, fx.Checks, fx.Sample
+	wakes, acts, recall, ends, quiet, checks, sample := fx.Wakes, fx.Acts, fx.Recall, fx.Record, fx.Quiet, fx.Checks, fx.Sample
 	r.mu.Unlock()
 	for _, a := range acts {
 		if a.Cause == nil {
@@ -268,6 +284,9 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 		} else if r.streamer != nil {
 			r.streamer.End(a.Slot, a.Task, a.Attempt, a.Cause)
 		}
+	}
+	for _, a := range recall {
+		r.sender.Recall(a)
 	}
 	for _, slot := range wakes {
 		r.streamer.Wake(slot)
@@ -316,6 +335,9 @@ func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.T
 // start has goroutines run what starts.
 func (r *Run) start(fx *core.Effects, mine *turn) {
 	for i := range fx.Start {
+		if r.sender != nil {
+			r.sender.Expect(fx.Start[i].Attempt)
+		}
 		if mine != nil && !mine.runs {
 			mine.begin(&fx.Start[i])
 			continue

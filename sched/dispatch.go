@@ -295,6 +295,13 @@ func (d *Dispatcher) Push(it Item) bool {
 	return d.Policy.Push(it)
 }
 
+// Return queues an item again that was taken back from its slot before it had begun: before
+// all others of its rank.
+func (d *Dispatcher) Return(it Item) bool {
+	it.Rank = 2*it.Rank - 1
+	return d.Policy.Push(it)
+}
+
 // Done ends an item on its slot, as Policy.Done does.
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
 	d.release(slot, it, again)

@@ -133,6 +133,11 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 	p.refresh(c)
 }
 
+func (p *keyed) Idle(it Item) bool {
+	p.settle()
+	return p.slots.empty(p.hosts.slot(it.Place))
+}
+
 // Remove unblocks the key if the item was awaited.
 func (p *keyed) Remove(id uint64) bool {
 	p.settle()

@@ -80,6 +80,11 @@ func (p *roundRobin) Pop(slot int) (it Item, ok bool) {
 	return it, true
 }
 
+func (p *roundRobin) Idle(it Item) bool {
+	p.update()
+	return p.slots.empty(p.slotOf(it.ID))
+}
+
 func (p *roundRobin) Remove(id uint64) bool {
 	p.update()
 	slot := p.slotOf(id)

@@ -73,6 +73,9 @@ type Policy interface {
 	// Done ends an item, as Pop returned it, on its slot. With again=true the
 	// item will be pushed once more.
 	Done(slot int, it Item, again bool)
+	// Idle reports whether a slot that holds nothing would be given the item, if it were queued
+	// alone.
+	Idle(it Item) bool
 	// Remove removes an item that is queued or awaited, and reports whether it
 	// was queued. It does nothing to an item that a slot holds.
 	Remove(id uint64) bool

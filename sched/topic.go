@@ -138,6 +138,12 @@ func (p *byTopic) Pop(slot int) (Item, bool) {
 	return it, ok
 }
 
+func (p *byTopic) Idle(it Item) bool {
+	p.update()
+	t := p.team(it.Key)
+	return t != nil && t.idle.len() > 0 && p.slots.empty(t.idle.min().id)
+}
+
 func (p *byTopic) Take(slot int, it Item) {
 	p.update()
 	st := p.stations[slot]

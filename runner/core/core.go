@@ -34,7 +34,7 @@ type Core struct {
 }
 
 // Effects tell the caller of Step what to do. They are valid until the next Step.
-// Wakes, Acts, Record, Checks and Quiet, and Taken until the next Swap of the slot, are the
+// Wakes, Acts, Recall, Record, Checks and Quiet, and Taken until the next Swap of the slot, are the
 // caller's.
 type Effects struct {
 	Tokens []func(Tokens) // to call, in order and before anything starts
@@ -44,6 +44,7 @@ type Effects struct {
 	Left   task.Left      // what that slot has to expect
 	Wakes  []int          // slots to have the Streamer wake
 	Acts   []Act          // to carry out
+	Recall []task.Attempt // that the Executor is to give back unless they have begun
 	Record []*task.Result // to put on record as final, and then to bring to Ended
 	Checks []*task.Task   // to check whether they have to run, and then to bring to Checked
 	Quiet  []task.Attempt // to bring to Core.Quiet, with how long each has been silent
@@ -116,6 +117,7 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	c.pool.tokens.create(slots)
 	for c.next() {
 	}
+	c.askBack()
 	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
 	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
 	c.measure()

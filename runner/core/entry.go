@@ -52,6 +52,8 @@ type attempt struct {
 	ladder task.Ladder
 	units  []task.Units // that it holds
 	tag    any          // Start.Tag
+	ahead  bool         // it waits at its slot until those before have ended
+	asked  bool         // it is to be given back if it has not begun
 }
 
 // history tells of the earlier attempts of a task.

@@ -50,7 +50,7 @@ func (c *Core) explain() {
 		x.idleFor += c.run.Sub(x.last)
 	}
 	left := !c.input.over() || c.queue.waits() > 0
-	idle := (c.queue.ready.Held() < c.pool.capacity || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.time.Stopped()
+	idle := (c.free() > 0 || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.time.Stopped()
 	idle = idle || c.waitsForWorkers()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
@@ -139,7 +139,7 @@ func (c *Core) blocking() *task.Blocking {
 		if b.By == task.ByPlaces { // not the one that they are kept for, nor those that were parked
 			b.Tasks = c.queue.count[queued]
 		}
-	case c.queue.ready.Held() >= c.pool.capacity:
+	case c.free() <= 0:
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
 	case c.queue.ready.Ready() == 0:
@@ -213,13 +213,21 @@ func (c *Core) waiting() []task.Blocking {
 			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
 		}
 	}
+	ahead := c.pool.ahead
 	for q := range c.queue.ready.Blocks {
 		if c.end.phase > going { // what they hold has ended
 			break
 		}
 		if len(list) < mostGroups || q.N >= list[mostGroups-1].Tasks {
-			add(c.blockOf(q))
+			b := c.blockOf(q)
+			if b.By == task.BySlots {
+				b.Tasks, ahead = b.Tasks+ahead, 0
+			}
+			add(b)
 		}
+	}
+	if ahead > 0 {
+		add(task.Blocking{By: task.BySlots, Tasks: ahead})
 	}
 	c.addFollowing(add)
 	if n := c.queue.count[held]; n > 0 {
@@ -300,7 +308,7 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
 		for id, e := range c.entries {
-			if cmd.Only == 0 || (cmd.Only == task.OnlyWaiting) == e.state.waits() {
+			if cmd.Only == 0 || (cmd.Only == task.OnlyWaiting) == (e.state.waits() || e.ahead) {
 				ids = append(ids, id)
 			}
 		}
@@ -328,7 +336,7 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 	w := task.Where{ID: id, Known: c.input.exists(id)}
 	if e := c.entries[id]; e != nil {
 		w.Task, w.Attempt = e.task, e.number
-		if e.slot != nil {
+		if e.slot != nil && !e.ahead {
 			w.Running = e.running()
 		} else {
 			w.Blocking = c.reason(e, firsts[e.item.Key])
@@ -351,6 +359,8 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 	switch {
 	case e.state == decided:
 		return nil
+	case e.ahead:
+		b.By, b.Slot = task.BySlot, e.slot.ID
 	case e.state == checking:
 		b.By, b.None = task.ByCheck, false
 	case e.state == held:

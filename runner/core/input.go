@@ -92,7 +92,7 @@ func (c *Core) letRead() bool {
 	if c.input.reading || c.room() == 0 {
 		return false
 	}
-	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.queue.ready.Held() < c.pool.capacity
+	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.free() > 0
 	return c.input.reading
 }
 
@@ -187,7 +187,7 @@ func (c *Core) mayAdd() int {
 	}
 	free := 0
 	if c.end.phase == going && !c.queue.paused {
-		free = max(0, c.pool.capacity-c.queue.ready.Held())
+		free = max(0, c.free())
 	}
 	return max(0, most+free-c.queue.waits())
 }

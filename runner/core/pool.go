@@ -16,8 +16,11 @@ type pool struct {
 	ready     *sched.Dispatcher // the queue's
 	places    []*place          // by number
 	slots     int
-	capacity  int          // of all slots together
+	capacity  int          // of all slots together, without what they hold ahead
 	running   int          // tasks that hold a slot
+	idle      int          // slots without an attempt
+	ahead     int          // attempts that wait at their slots
+	most      int          // of them at a slot
 	deadline  *sched.Delay // of running tasks: when overdue is called for them
 	timeless  bool         // the executor ends attempts at their timeouts
 	usage     *usages      // nil unless topics are automatic
@@ -33,11 +36,12 @@ type place struct {
 	slot     *task.Slot // nil if it has left
 	host     string     // of the latest slot
 	attempts int        // those in a slot that has left included
+	ahead    []*entry   // those that wait there, in order
 	stream   stream
 }
 
 func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
-	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
+	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), most: cfg.Ahead, timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
 	if cfg.Procs > 0 {
 		p.usage = newUsages(cfg.Procs)
 	}
@@ -71,7 +75,7 @@ func (p *pool) own() (ids []int) {
 // under it.
 func (p *pool) join(s task.Slot, n int) (ids []int) {
 	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
-	slot := sched.Slot{Cap: s.Cap}
+	slot := sched.Slot{Cap: s.Cap + p.most}
 	if s.Host != "" {
 		slot.Host = sched.Place(s.Host)
 	}
@@ -90,6 +94,9 @@ func (p *pool) join(s task.Slot, n int) (ids []int) {
 		at.slot, at.host = &added, s.Host
 		p.slots++
 		p.capacity += s.Cap
+		if at.attempts == 0 {
+			p.idle++
+		}
 		slot.ID = s.ID
 		p.ready.Join(slot)
 		ids = append(ids, s.ID)
@@ -105,6 +112,9 @@ func (p *pool) leave(ids ...int) {
 		at := p.places[id]
 		p.slots--
 		p.capacity -= at.slot.Cap
+		if at.attempts == 0 {
+			p.idle--
+		}
 		at.slot = nil
 		p.ready.Leave(id)
 	}
@@ -124,6 +134,7 @@ func (p *pool) begin(slot int, now time.Time) *place {
 	p.running++
 	at := p.places[slot]
 	if at.attempts++; at.attempts == 1 {
+		p.idle--
 		p.tokens.busy++
 		p.tokens.stale = p.tokens.own
 		if g := p.machine.gauge; g != nil {
@@ -138,6 +149,9 @@ func (p *pool) end(slot int) {
 	p.running--
 	at := p.places[slot]
 	if at.attempts--; at.attempts == 0 {
+		if at.slot != nil {
+			p.idle++
+		}
 		p.tokens.busy--
 		if g := p.machine.gauge; g != nil {
 			g.Ended()

@@ -76,7 +76,11 @@ func (q *queue) ahead() int { return q.count[queued] + q.count[checking] }
 
 // push queues a task. It returns false if no slot would ever take it.
 func (q *queue) push(e *entry) bool {
-	ok := q.ready.Push(e.item)
+	push := q.ready.Push
+	if e.back && e.asked {
+		push = q.ready.Return
+	}
+	ok := push(e.item)
 	if ok {
 		q.set(e, queued)
 	}

@@ -37,6 +37,11 @@ func (s *sim) die(host string) {
 			r.end, r.outcome = s.now, task.Lost
 		}
 	}
+	for _, a := range slices.Clone(s.ahead) {
+		if a.Slot.Host == host {
+			s.giveBack(a.Task.ID)
+		}
+	}
 	s.sleep(0)
 }
 
@@ -212,14 +217,23 @@ func TestLostAtTheEnd(t *testing.T) {
 
 // Tasks of a key never overlap and stay in order while hosts come, go and die.
 func TestKeysStayInOrderWhenHostsDie(t *testing.T) {
+	for ahead := range 3 {
+		testKeysStayInOrder(t, ahead)
+	}
+}
+
+func testKeysStayInOrder(t *testing.T, ahead int) {
 	ended := map[string]uint64{}
-	cfg := remote("keyed")
-	cfg.Queue.Buffer = 1000
+	cfg := sendAhead("keyed", ahead)
+	cfg.Queue.Buffer, cfg.Retry = 1000, retries(1, 500*time.Millisecond)
 	s := simulate(t, cfg, 2000, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = string(rune('a' + t.ID%40)) }
 		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
 			require.False(t, slices.ContainsFunc(s.running, func(r simulated) bool { return r.Task.Key == a.Task.Key }))
 			require.Less(t, ended[a.Task.Key], a.Task.ID)
+			if a.Number == 1 && a.Task.ID%10 == 0 {
+				return time.Second, task.Exit
+			}
 			return time.Second, task.OK
 		}
 		s.result = func(r *task.Result) {

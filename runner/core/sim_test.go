@@ -41,6 +41,8 @@ type sim struct {
 	// what happens
 
 	running  []simulated
+	ahead    []task.Attempt // waiting at their slots
+	recalled []uint64
 	most     int // attempts at once
 	reading  bool
 	ready    time.Time      // when the reader has the next task
@@ -104,6 +106,10 @@ func (s *sim) bring(fact func(*Core)) {
 	for _, a := range fx.Acts {
 		s.act(a)
 	}
+	for _, a := range fx.Recall {
+		s.recalled = append(s.recalled, a.Task.ID)
+		s.giveBack(a.Task.ID)
+	}
 	for _, a := range fx.Quiet {
 		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
 	}
@@ -151,7 +157,33 @@ func (s *sim) follow() bool {
 	return true
 }
 
+// giveBack ends an attempt that has not begun.
+func (s *sim) giveBack(id uint64) bool {
+	i := slices.IndexFunc(s.ahead, func(a task.Attempt) bool { return a.Task.ID == id })
+	if i < 0 {
+		return false
+	}
+	a := s.ahead[i]
+	s.ahead = slices.Delete(s.ahead, i, i+1)
+	r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Outcome: task.Lost, Unbegun: true, End: s.now}
+	s.answers = append(s.answers, func(c *Core) { c.Ended(r) })
+	return true
+}
+
+// follows starts the attempt that waits for one that has ended.
+func (s *sim) follows(slot int) {
+	if i := slices.IndexFunc(s.ahead, func(a task.Attempt) bool { return a.Slot.ID == slot }); i >= 0 {
+		a := s.ahead[i]
+		s.ahead = slices.Delete(s.ahead, i, i+1)
+		s.start(a)
+	}
+}
+
 func (s *sim) start(a task.Attempt) {
+	if s.core.cfg.Pool.Ahead > 0 && slices.ContainsFunc(s.running, func(r simulated) bool { return r.Slot.ID == a.Slot.ID }) {
+		s.ahead = append(s.ahead, a)
+		return
+	}
 	took, o := time.Second, task.OK
 	if s.do != nil {
 		took, o = s.do(a)
@@ -163,6 +195,9 @@ func (s *sim) start(a task.Attempt) {
 
 func (s *sim) act(a Act) {
 	s.causes = append(s.causes, a.Cause)
+	if s.giveBack(a.Task) {
+		return
+	}
 	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
 	if i < 0 || s.deaf {
 		return
@@ -240,6 +275,7 @@ func (s *sim) sleep(d time.Duration) {
 		}
 		r := s.running[i]
 		s.running = slices.Delete(s.running, i, i+1)
+		s.follows(r.Slot.ID)
 		res := r.result(s.now)
 		if s.result != nil {
 			s.result(res)

@@ -38,20 +38,31 @@ func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
 	at := c.pool.begin(slot, c.run)
 	c.queue.caps.hold(e)
-	e.slot, e.number, e.since, e.begun, e.ladder = at.slot, e.number+1, c.now, c.run, task.Untouched
+	e.slot, e.number, e.ladder, e.asked = at.slot, e.number+1, task.Untouched, false
+	if e.ahead = c.pool.most > 0 && at.attempts > 1; e.ahead {
+		at.ahead = append(at.ahead, e)
+		c.pool.ahead++
+	} else {
+		c.started(e)
+	}
+	if c.pool.streams.on {
+		c.assign(at, e)
+	} else {
+		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
+	}
+}
+
+// started notes that it is an attempt's turn in its slot.
+func (c *Core) started(e *entry) {
+	e.since, e.begun = c.now, c.run
 	c.watch(e, c.run)
 	retry := 0
 	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
 		retry = e.failures - int(e.task.Failures)
 	}
 	ev := c.output.event(task.Started, e.task.ID, e.task)
-	ev.Slot, ev.Host, ev.Units, ev.Attempt, ev.Retries = slot, e.slot.Host, e.units, e.number, retry
+	ev.Slot, ev.Host, ev.Units, ev.Attempt, ev.Retries = e.slot.ID, e.slot.Host, e.units, e.number, retry
 	c.output.stats.Apply(ev)
-	if c.pool.streams.on {
-		c.assign(at, e)
-	} else {
-		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
-	}
 }
 
 // Verdict says what follows from the end of an attempt.
@@ -102,7 +113,11 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	if e.slot.Host != "" {
 		r.Host = e.slot.Host
 	}
-	if r.Outcome.Replaced() && (e.cancelled || c.end.phase >= stopping) {
+	if e.ahead && !r.Unbegun { // the end of the one before is still to come
+		c.advance(e)
+		c.started(e)
+	}
+	if r.Outcome.Replaced() && (e.cancelled || c.end.phase >= stopping && !r.Unbegun) {
 		r.Outcome = task.Cancelled // it would have been ended anyway
 	}
 	if c.pool.usage != nil && r.Outcome != task.Lost {
@@ -134,6 +149,7 @@ func (c *Core) recorded(e *entry) {
 	}
 	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.losses+e.relieved
 	switch {
+	case r.Unbegun && e.asked:
 	case r.Unbegun:
 		wait = time.Duration(min(e.returned, 10)) * returnedWait
 		e.returned++
@@ -150,10 +166,12 @@ func (c *Core) recorded(e *entry) {
 			e.omitted++
 		}
 	}
-	c.output.emit(task.Event{
-		Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
-		Took: c.run.Sub(e.begun),
-	})
+	if !e.ahead { // or else no Started has come
+		c.output.emit(task.Event{
+			Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
+			Took: c.run.Sub(e.begun),
+		})
+	}
 	if e.back = r.Unbegun; e.back && r.Host == "" {
 		e.number-- // other machines know attempts by their number
 	}
@@ -174,10 +192,18 @@ func (c *Core) vacate(e *entry) {
 	if e.slot == nil {
 		return
 	}
-	c.pool.end(e.slot.ID)
+	at := c.pool.places[e.slot.ID]
+	c.pool.end(at.id)
 	c.pool.machine.gone(e)
-	c.queue.ready.Done(e.slot.ID, e.item, e.again)
+	c.queue.ready.Done(at.id, e.item, e.again)
 	c.queue.caps.giveBack(e)
+	if e.ahead {
+		c.advance(e)
+	} else if len(at.ahead) > 0 && len(at.ahead) == at.attempts {
+		next := at.ahead[0]
+		c.advance(next)
+		c.started(next)
+	}
 	e.slot = nil
 }
 
@@ -218,7 +244,9 @@ func (c *Core) backoff(n int) time.Duration {
 func (c *Core) finish(e *entry, r *task.Result) {
 	id, ran, took := e.task.ID, 0, time.Duration(0)
 	if e.slot != nil {
-		ran, took = e.number, c.run.Sub(e.begun)
+		if !e.ahead {
+			ran, took = e.number, c.run.Sub(e.begun)
+		}
 		e.again = false
 		c.vacate(e)
 	}

@@ -21,6 +21,7 @@ type Order struct {
 const (
 	opCancel = "cancel" // end the attempt (TERM, then KILL), or the run
 	opKill   = "kill"   // kill the attempt
+	opReturn = "return" // give the attempt back unless it has begun
 	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
 	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
 	opLog    = "log"    // where is the output of the running task?

@@ -110,7 +110,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
 	x.intake = intake{sub.Outputs}
-	x.begun, x.flights.m = make(chan struct{}), map[uint64]*flight{}
+	x.begun, x.flights.m, x.flights.expected = make(chan struct{}), map[uint64]*flight{}, map[int][]*expected{}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
@@ -184,21 +184,11 @@ func (x *submitter) Close() error {
 
 // Run has a worker run an attempt. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
-	if r := x.take(ctx, a); r != nil {
+	f, r := x.send(ctx, a)
+	if r != nil {
 		return r
 	}
-	f := x.assign(a)
-	if f == nil || x.ledger != nil && !x.ledger.holds() {
-		return outcome(a, task.Lost, nil, true) // the slot has just left, or the run was given up
-	}
 	defer x.done(f)
-	if err := x.dispatch(ctx, f); err != nil {
-		f.finish(end{})
-		if ctx.Err() == nil && x.away(err) {
-			return outcome(a, task.Lost, err, true)
-		}
-		return notStarted(ctx, a, err)
-	}
 	var e end
 	select {
 	case e = <-f.done:
@@ -218,6 +208,28 @@ func (x *submitter) abandon(why error) {
 	}
 }
 
+// send sends an attempt to its worker when its turn has come, or returns its result.
+func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Result) {
+	defer x.flights.sent(a)
+	if r := x.take(ctx, a); r != nil {
+		return nil, r
+	}
+	x.flights.await(ctx, a)
+	f := x.assign(a)
+	if f == nil || x.ledger != nil && !x.ledger.holds() {
+		return nil, outcome(a, task.Lost, nil, true) // it is recalled, the slot has just left, or the run was given up
+	}
+	if err := x.dispatch(ctx, f); err != nil {
+		defer x.done(f)
+		f.finish(end{})
+		if ctx.Err() == nil && x.away(err) {
+			return nil, outcome(a, task.Lost, err, true)
+		}
+		return nil, notStarted(ctx, a, err)
+	}
+	return f, nil
+}
+
 // done forgets a flight that has ended.
 func (x *submitter) done(f *flight) {
 	x.flights.remove(f)
@@ -233,6 +245,16 @@ func (x *submitter) done(f *flight) {
 func (x *submitter) Kill(id uint64, attempt int) {
 	if f := x.flights.find(id); f != nil && f.attempt.Number == attempt {
 		x.flights.order(f, opKill)
+	}
+}
+
+// Expect takes the order of the attempts of a slot. See runner.Sender.
+func (x *submitter) Expect(a task.Attempt) { x.flights.expect(a) }
+
+// Recall has the worker give an attempt back that has not begun. See runner.Sender.
+func (x *submitter) Recall(a task.Attempt) {
+	if f := x.flights.recall(a); f != nil {
+		x.flights.order(f, opReturn)
 	}
 }
 

@@ -37,6 +37,7 @@ type broker struct {
 	limits  limits
 	current atomic.Pointer[server.Server]
 	ackWait time.Duration // after which its fakes get a message again
+	ahead   int           // core.Pool.Ahead of its runs
 }
 
 // newBroker starts a server with diskLimits, or others, for a test that runs beside
@@ -311,7 +312,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	policy, err := sched.New(sched.Config{Name: "fifo"})
 	require.NoError(b.t, err)
 	r.run, err = runner.New(core.Config{
-		Pool: core.Pool{Workers: 1, Remote: true}, Queue: core.Queue{Policy: policy, Buffer: 1024}, Limit: core.Limit{KillAfter: time.Second},
+		Pool: core.Pool{Workers: 1, Remote: true, Ahead: b.ahead}, Queue: core.Queue{Policy: policy, Buffer: 1024}, Limit: core.Limit{KillAfter: time.Second},
 	}, source, r.x, nil, []runner.Sink{r.x.Sink(), r.collect})
 	require.NoError(b.t, err)
 	close(made)

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +18,16 @@ const orderAfter = time.Second
 type flights struct {
 	out *outbox
 
-	mu sync.Mutex
-	m  map[uint64]*flight // by task
+	mu       sync.Mutex
+	m        map[uint64]*flight // by task
+	expected map[int][]*expected
+}
+
+// expected is an attempt that is to be sent to its slot after those before it.
+type expected struct {
+	task     uint64
+	recalled bool
+	turn     chan struct{} // closed when its turn comes, if somebody waits for that; else nil
 }
 
 // flight is an attempt that a worker has been given.
@@ -53,10 +63,73 @@ type end struct {
 	unbegun bool   // then that it had not begun
 }
 
-func (s *flights) add(f *flight) {
+// expect adds an attempt to those that are to be sent.
+func (s *flights) expect(a task.Attempt) {
 	s.mu.Lock()
-	s.m[f.id.Task] = f
+	s.expected[a.Slot.ID] = append(s.expected[a.Slot.ID], &expected{task: a.Task.ID})
 	s.mu.Unlock()
+}
+
+// expects returns the place of an attempt of a task among those of its slot, or -1. Its caller holds
+// mu.
+func (s *flights) expects(slot int, id uint64) int {
+	return slices.IndexFunc(s.expected[slot], func(x *expected) bool { return x.task == id })
+}
+
+// await waits for the turn of an attempt.
+func (s *flights) await(ctx context.Context, a task.Attempt) {
+	s.mu.Lock()
+	i := s.expects(a.Slot.ID, a.Task.ID)
+	if i <= 0 {
+		s.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	s.expected[a.Slot.ID][i].turn = turn
+	s.mu.Unlock()
+	select {
+	case <-turn:
+	case <-ctx.Done():
+	}
+}
+
+// sent notes that an attempt has been sent, or will not be.
+func (s *flights) sent(a task.Attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.expects(a.Slot.ID, a.Task.ID)
+	if i < 0 {
+		return
+	}
+	line := slices.Delete(s.expected[a.Slot.ID], i, i+1)
+	if s.expected[a.Slot.ID] = line; i == 0 && len(line) > 0 && line[0].turn != nil {
+		close(line[0].turn)
+	}
+}
+
+// add adds a flight unless it is recalled.
+func (s *flights) add(f *flight) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := f.attempt.Slot.ID
+	if i := s.expects(slot, f.id.Task); i >= 0 && s.expected[slot][i].recalled {
+		return false
+	}
+	s.m[f.id.Task] = f
+	return true
+}
+
+// recall returns the flight of an attempt. If it is still to come, it never will.
+func (s *flights) recall(a task.Attempt) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.expects(a.Slot.ID, a.Task.ID); i >= 0 {
+		s.expected[a.Slot.ID][i].recalled = true
+	}
+	if f := s.m[a.Task.ID]; f != nil && f.id.Number == a.Number {
+		return f
+	}
+	return nil
 }
 
 func (s *flights) remove(f *flight) {
@@ -112,7 +185,7 @@ func (s *flights) resend(now time.Time) {
 	orders := map[*flight]string{}
 	s.mu.Lock()
 	for _, f := range s.m {
-		if f.op != "" && (now.IsZero() || now.Sub(f.ordered) >= orderAfter) {
+		if f.op != "" && (now.IsZero() || f.op != opReturn && now.Sub(f.ordered) >= orderAfter) {
 			f.ordered = time.Now()
 			orders[f] = f.op
 		}

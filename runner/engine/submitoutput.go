@@ -154,7 +154,9 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	fin := e.final
 	if fin == nil {
 		f.out.close(true)
-		if ctx.Err() != nil {
+		if e.unbegun {
+			x.results.drop(f)
+		} else if ctx.Err() != nil {
 			return outcome(f.attempt, task.EndedBy(context.Cause(ctx)), e.err, false)
 		}
 		return outcome(f.attempt, task.Lost, e.err, e.unbegun)

@@ -124,10 +124,10 @@ func (x *submitter) keep(f *flight, seq uint64) {
 	if !x.lasting || f.held != nil {
 		return
 	}
-	f.held = &held{seq: seq}
 	r := &x.results
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	f.held = &held{seq: seq}
 	r.mark.hold(f.held)
 	if f.worker != nil {
 		r.held[attemptKey{f.id.Task, f.id.Number}] = f.held
@@ -150,6 +150,16 @@ func (r *results) Consume(events []task.Event) error {
 		}
 	}
 	return nil
+}
+
+// drop has the stream not keep what came of an attempt that had not begun.
+func (r *results) drop(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.held != nil {
+		f.held.done = true
+		delete(r.held, attemptKey{f.id.Task, f.id.Number})
+	}
 }
 
 // Close does nothing. See runner.Sink.

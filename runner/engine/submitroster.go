@@ -150,7 +150,7 @@ func (x *submitter) fit(w *worker) {
 	}
 }
 
-// assign makes the flight of an attempt, or nil if its slot has just left.
+// assign makes the flight of an attempt, or nil if its slot has just left or it is recalled.
 func (x *submitter) assign(a task.Attempt) *flight {
 	r := &x.roster
 	r.mu.RLock()
@@ -163,7 +163,9 @@ func (x *submitter) assign(a task.Attempt) *flight {
 		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(x.epoch, a.Task.ID, a.Number),
 		worker: w, subject: taskSubject(x.sub.Queue, w.ID, x.run), done: make(chan end, 1),
 	}
-	x.flights.add(f)
+	if !x.flights.add(f) {
+		return nil
+	}
 	return f
 }
 

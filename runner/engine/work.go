@@ -63,6 +63,7 @@ type crewWorker struct {
 	held      map[ID]*job
 	tasks     map[uint64]*job // by their numbers here; also those of earlier leases
 	runs      map[string]*runState
+	lines     map[holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
 	slots     int
 	seen      seen
 	early     []ID // ends that were ordered before the attempts came
@@ -74,7 +75,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
 		over: make(chan struct{}), kick: make(chan struct{}, 1),
 		told: &once{notice: work.Notice}, state: ready,
-		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{},
+		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[holder][]*job{},
 	}
 	w.forgotten.L = &w.mu
 	if w.values {

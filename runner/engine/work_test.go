@@ -71,7 +71,7 @@ func isReady(p *Presence) bool { return p.State == ready && p.Slots > 0 }
 func (b *bench) attempt(value string) *Attempt {
 	b.last++
 	a := &Attempt{
-		ID: ID{"run", 1, b.last, 1}, Template: b.sum, Records: [][]string{{value}}, KillAfter: 5 * time.Second,
+		ID: ID{"run", 1, b.last, 1}, Slot: int(b.last), Template: b.sum, Records: [][]string{{value}}, KillAfter: 5 * time.Second,
 	}
 	copy(a.Token[:], fmt.Sprint("token ", b.last))
 	return a
@@ -239,7 +239,7 @@ func TestWorkerObeysOrders(t *testing.T) {
 	b.order(p.ID, about(opCancel, three))
 	b.give(p.ID, three)
 	f = b.ends(three)
-	require.Equal(t, task.Cancelled, f.Outcome)
+	require.Equal(t, task.Lost, f.Outcome, "it had not begun")
 	require.NoFileExists(t, dir+"/three")
 
 	// A submitter that was restarted has what is left of its past end, and hears

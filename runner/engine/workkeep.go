@@ -267,6 +267,7 @@ func (w *crewWorker) expire() {
 	lost := len(w.held)
 	clear(w.held)
 	clear(w.runs)
+	clear(w.lines)
 	w.forgotten.Broadcast()
 	w.mu.Unlock()
 	w.out.drop(func(string) bool { return true })

@@ -20,8 +20,8 @@ const (
 // obey carries out an order of a submitter.
 func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 	switch o.Op {
-	case opCancel, opKill:
-		w.cancel(o.ID, o.Op == opKill)
+	case opCancel, opKill, opReturn:
+		w.cancel(o.ID, o.Op)
 	case opLeave:
 		w.leaveRun(t, o.Run, o.Epoch)
 	case opHolds:
@@ -34,8 +34,9 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 	return nil
 }
 
-// cancel ends an attempt that its submitter wants to end. It may still be on its way.
-func (w *crewWorker) cancel(id ID, kill bool) {
+// cancel ends an attempt as its submitter wants. One that has not begun, or is still on its way, is
+// given back.
+func (w *crewWorker) cancel(id ID, op string) {
 	w.mu.Lock()
 	h := w.held[id]
 	if h == nil {
@@ -45,10 +46,16 @@ func (w *crewWorker) cancel(id ID, kill bool) {
 		w.mu.Unlock()
 		return
 	}
-	h.ordered = true
-	n := h.number()
+	begun := h.begun
+	if begun && op != opReturn {
+		h.ordered = true
+	} else if !begun {
+		h.back = true
+	}
 	w.mu.Unlock()
-	w.end(n, kill)
+	if !begun || op != opReturn {
+		w.stop(op == opKill, h)
+	}
 }
 
 // number returns the number of the attempt's task here, if it has one. Its caller holds
@@ -67,18 +74,37 @@ func (w *crewWorker) end(tasks []uint64, kill bool) {
 	}
 }
 
+// stop ends attempts that are in the run, or kills them. Those that wait for their turn end at
+// once.
+func (w *crewWorker) stop(kill bool, jobs ...*job) {
+	var tasks []uint64
+	var waiting []*job
+	w.mu.Lock()
+	for _, h := range jobs {
+		tasks = append(tasks, h.number()...)
+		if h.waits {
+			waiting = append(waiting, h)
+		}
+	}
+	w.mu.Unlock()
+	for _, h := range waiting {
+		w.finish(h, &task.Result{Outcome: task.Lost})
+	}
+	w.end(tasks, kill)
+}
+
 // handBack gives back all attempts that have not begun.
 func (w *crewWorker) handBack() {
-	var tasks []uint64
+	var list []*job
 	w.mu.Lock()
 	for _, h := range w.held {
 		if !h.begun {
 			h.back = true
-			tasks = append(tasks, h.number()...)
+			list = append(list, h)
 		}
 	}
 	w.mu.Unlock()
-	w.end(tasks, false)
+	w.stop(false, list...)
 }
 
 // leaveRun ends all attempts of a run's epochs before one, and returns once they have
@@ -109,20 +135,18 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 	if t := w.runs[run]; t != nil {
 		t.epoch = max(t.epoch, epoch)
 	}
-	var tasks []uint64
 	var list []*job
 	for id, h := range w.held {
 		if id.Run == run && id.Epoch < epoch && !h.ended {
 			h.unwanted = true
 			list = append(list, h)
-			tasks = append(tasks, h.number()...)
 		}
 	}
 	w.mu.Unlock()
 	for _, h := range list {
 		h.wake()
 	}
-	w.end(tasks, false)
+	w.stop(false, list...)
 	return w.seats.end(func(c *seat) bool { return !c.own && c.run == run && c.epoch < epoch })
 }
 

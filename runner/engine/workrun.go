@@ -27,8 +27,13 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w := p.w
 	w.mu.Lock()
 	h, most := w.tasks[a.Task.ID], w.slots
-	h.begun = true
+	h.begun = !h.over()
 	w.mu.Unlock()
+	if !h.begun {
+		r := outcome(a, task.Cancelled, nil, true)
+		w.finish(h, r)
+		return r
+	}
 	slot, leave := a.Slot.ID, func() {}
 	if a.Task.Protocol != task.NoProtocol {
 		c := w.seats.take(holder{h.Run, h.Epoch, h.Slot}, h.ownCommand(), most)
@@ -89,6 +94,7 @@ func (w *crewWorker) finished(e *task.Event) {
 
 // finish publishes the end of an attempt. It waits for the streams to take its output.
 func (w *crewWorker) finish(h *job, r *task.Result) {
+	w.next(h)
 	f := h.final(r)
 	w.mu.Lock()
 	if h.ended {

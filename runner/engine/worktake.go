@@ -35,6 +35,7 @@ type job struct {
 	// under worker.mu
 
 	msg      *delivery // the latest one
+	waits    bool      // for those of its slot that came before
 	begun    bool
 	back     bool // handed back
 	ended    bool // its result is made
@@ -127,8 +128,46 @@ func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) {
 	if h.task.Err = w.equip(h, data); h.task.Err != nil {
 		h.task.Argv, h.task.Exec, h.task.Shell = nil, nil, false
 	}
-	if err := w.admit(h); err != nil {
-		w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
+	if w.queue(h) {
+		w.admit(h)
+	}
+}
+
+// holder returns the slot of a run that has given the attempt.
+func (h *job) holder() holder { return holder{h.Run, h.Epoch, h.Slot} }
+
+// queue reports whether it is an attempt's turn. Those of a slot of a run wait for one another.
+func (w *crewWorker) queue(h *job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h.over() {
+		return true
+	}
+	line := append(w.lines[h.holder()], h)
+	w.lines[h.holder()] = line
+	h.waits = len(line) > 1
+	return !h.waits
+}
+
+// over reports whether an attempt must not begin any more. The caller holds worker.mu.
+func (h *job) over() bool { return h.back || h.unwanted || h.lease.lost }
+
+// next takes an attempt that has ended from its line, and admits the one whose turn it is then.
+func (w *crewWorker) next(h *job) {
+	w.mu.Lock()
+	h.waits = false
+	line := slices.DeleteFunc(w.lines[h.holder()], func(o *job) bool { return o == h })
+	w.lines[h.holder()] = line
+	var first *job
+	if len(line) == 0 {
+		delete(w.lines, h.holder())
+	} else if line[0].waits {
+		first = line[0]
+		first.waits = false
+	}
+	w.mu.Unlock()
+	if first != nil {
+		w.admit(first)
 	}
 }
 
@@ -188,14 +227,13 @@ func (w *crewWorker) hold(h *job) bool {
 	w.held[h.ID] = h
 	if i := slices.Index(w.early, h.ID); i >= 0 {
 		w.early = slices.Delete(w.early, i, i+1)
-		h.ordered = true
+		h.back = true
 	}
-	early, idle := h.ordered, w.state != ready
+	h.back = h.back || w.state != ready
+	back := h.back
 	w.mu.Unlock()
 	switch {
-	case early:
-		w.finish(h, &task.Result{Outcome: task.Cancelled})
-	case idle:
+	case back:
 		w.finish(h, &task.Result{Outcome: task.Lost})
 	default:
 		return true
@@ -238,8 +276,14 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 	return err
 }
 
-// admit gives an attempt's task to the run.
-func (w *crewWorker) admit(h *job) error {
+// admit gives an attempt's task to the run, unless it is to end already.
+func (w *crewWorker) admit(h *job) {
+	if err := w.add(h); err != nil {
+		w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
+	}
+}
+
+func (w *crewWorker) add(h *job) error {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	w.last++
@@ -253,7 +297,7 @@ func (w *crewWorker) admit(h *job) error {
 		delete(w.tasks, h.task.ID)
 	}
 	late := h.number() // if it is to end already
-	if !h.ordered && !h.unwanted && !h.lease.lost {
+	if !h.over() {
 		late = nil
 	}
 	w.mu.Unlock()

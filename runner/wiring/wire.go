@@ -321,7 +321,20 @@ func (w *wiring) config() (core.Config, error) {
 		cfg.Limit.Idle = o.Failure.Idle
 		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until
 	}
+	if w.sendsAhead(&cfg) {
+		cfg.Pool.Ahead = 1
+	}
 	return cfg, err
+}
+
+// sendsAhead reports whether workers on other machines are sent attempts before it is their turn.
+// Not if that could change what runs: where starts are limited, or what comes later can be
+// first, or an end is to keep others from starting.
+func (w *wiring) sendsAhead(cfg *core.Config) bool {
+	o, q := w.opts, &cfg.Queue
+	limited := q.PerKey > 0 || len(q.Caps) > 0 || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 || o.Terms.Weight != ""
+	ordered := !o.Pipe.On && !o.Makes.Any() // as long messages are not
+	return o.Far() && !o.Engine.Detach && ordered && !limited && !q.Terms && cfg.Halt.When == core.Never && o.Sched.Policy != "topic" && !w.announces()
 }
 
 // haltOf returns when a run of so many tasks ends early or pauses.

@@ -1,0 +1,70 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+
+	"crew/runner/task"
+	"crew/sched"
+)
+
+// With Pool.Ahead a slot of another machine is given its next attempts before it asks for them.
+// There they wait for their turn, so the core counts them as started only then. Those that
+// have not begun are asked back when they could start elsewhere, or are not to start.
+
+// advance takes an attempt out of those that wait at its slot.
+func (c *Core) advance(e *entry) {
+	at := c.pool.places[e.slot.ID]
+	at.ahead = slices.DeleteFunc(at.ahead, func(o *entry) bool { return o == e })
+	c.pool.ahead--
+	e.ahead = false
+}
+
+// free returns how many more attempts could run now.
+func (c *Core) free() int {
+	if c.pool.most > 0 {
+		return c.pool.idle
+	}
+	return c.pool.capacity - c.queue.ready.Held()
+}
+
+// askBack asks attempts back that wait at slots: all if nothing more is to start, or else those
+// of slots that have left and, last come first, one for each slot that has none.
+func (c *Core) askBack() {
+	if c.pool.ahead == 0 {
+		return
+	}
+	q := &c.queue
+	all := c.end.phase > going || q.paused || c.time.Stopped()
+	idle := c.pool.idle
+	if q.frozen || c.output.full() || q.wait != sched.ForSlot {
+		idle = 0
+	}
+	type waiting struct {
+		*entry
+		at int // its place in the slot
+	}
+	var list []waiting
+	for _, at := range c.pool.places {
+		for i, e := range at.ahead {
+			switch {
+			case e.asked:
+				idle--
+			case e.ladder != task.Untouched:
+			case all || at.slot == nil:
+				c.ask(e)
+			case idle > 0 && q.ready.Idle(e.item):
+				list = append(list, waiting{e, i})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b waiting) int { return cmp.Or(b.at-a.at, cmp.Compare(a.item.ID, b.item.ID)) })
+	for _, w := range list[:min(len(list), max(idle, 0))] {
+		c.ask(w.entry)
+	}
+}
+
+func (c *Core) ask(e *entry) {
+	e.asked = true
+	c.fx.Recall = append(c.fx.Recall, e.run())
+}
