@@ -93,7 +93,7 @@ func TestRefusals(t *testing.T) {
 		{"engine attach r1 -u", "engine attach and -u do not go together: the engine keeps the results: use --output group"},
 		{"--worker cat -u", "--worker and -u do not go together: an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
 		{"--worker cat ls -l", "--worker and the command ls do not go together: the records go to the worker: drop it, or put it into --worker '...'"},
-		{"--worker cat --worker-window 4 -S host", "-S and --worker-window do not go together: a worker on another machine has one record at a time: drop --worker-window, or have more workers"},
+		{"--worker-window 4 -S host cat", "--worker-window needs --worker: add --worker CMD"},
 		{"--worker cat --worker-max 4 --engine hub", "--engine without --sign and --worker-max do not go together: it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
 		{"--pipe -L2 wc", "--pipe and -L do not go together: a block goes to standard input, not into the command: write -N N for N records in a block"},
 		{"--pipe wc ::: a", "--pipe and values on the command line do not go together: give the stream on standard input, or files with -a FILE"},

@@ -152,57 +152,94 @@ func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	w.mu.Unlock()
 }
 
-// Run runs one attempt, in the worker that the latest Run of the slot has left there,
-// whatever its command is. A task without a protocol gets a process of its own. See
-// runner.Executor.
+// call is an attempt that Run has given to the loop of its slot.
+type call struct {
+	task.Attempt
+	ctx  context.Context
+	done chan *task.Result
+}
+
+// Run runs one attempt, in the worker that an earlier Run of the slot has left there,
+// whatever its command is, beside the other attempts that are there. A task without a
+// protocol gets a process of its own. See runner.Executor.
 func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
 		return w.cfg.Local.Run(ctx, a)
 	}
-	l := w.loopOf(a)
-	defer w.park(l)
+	c := &call{a, ctx, make(chan *task.Result, 1)}
+	l := w.enter(c)
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
 	defer stop()
-	next := []task.Attempt{a}
-	var res *task.Result
-	l.serve(func(ended []*task.Result) ([]task.Attempt, task.Left) {
-		switch {
-		case len(ended) == 0:
-		case ended[0].Outcome == task.Lost && ctx.Err() == nil: // the next worker gets it
-			next = []task.Attempt{a}
-		default:
-			res = ended[0]
-			return nil, leftParked
-		}
-		given := next
-		next = nil
-		return given, task.LeftMore
-	})
-	return res
+	return <-c.done
 }
 
 // leftParked has a loop return while its worker lives on.
 const leftParked = task.LeftNone + 1
 
-// loopOf returns the loop of the attempt's slot, which is not parked then.
-func (w *Workers) loopOf(a task.Attempt) *loop {
+// enter gives a call to the loop of its slot, and has that served.
+func (w *Workers) enter(c *call) *loop {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.loops[a.Slot.ID]
+	l := w.loops[c.Slot.ID]
 	if l == nil {
-		if l = newLoop(w, a.Slot); w.cfg.LifeOf != nil {
-			l.cfg.Life = w.cfg.LifeOf(a.Task)
+		if l = newLoop(w, c.Slot); w.cfg.LifeOf != nil {
+			l.cfg.Life = w.cfg.LifeOf(c.Task)
 		}
-		w.loops[a.Slot.ID] = l
+		l.parked = true
+		w.loops[c.Slot.ID] = l
+	}
+	if l.calls = append(l.calls, c); !l.parked {
+		l.bell.ring()
+		return l
 	}
 	l.parked = false
+	go l.host()
 	return l
 }
 
-func (w *Workers) park(l *loop) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l.parked = true
+// host serves calls until there are none, and parks the loop before the last ones return.
+func (l *loop) host() {
+	under := map[uint64]*call{} // way, by task
+	var last []*task.Result
+	tell := func() {
+		for _, r := range last {
+			c := under[r.Task.ID]
+			delete(under, r.Task.ID)
+			c.done <- r
+		}
+		last = nil
+	}
+	swap := func(ended []*task.Result) (next []task.Attempt, left task.Left) {
+		for _, r := range ended {
+			if c := under[r.Task.ID]; r.Outcome == task.Lost && c.ctx.Err() == nil { // the next worker gets it
+				next = append(next, c.Attempt)
+			} else {
+				last = append(last, r)
+			}
+		}
+		l.Workers.mu.Lock()
+		for _, c := range l.calls {
+			under[c.Task.ID] = c
+			next = append(next, c.Attempt)
+		}
+		l.calls = nil
+		l.Workers.mu.Unlock()
+		if len(last) == len(under) {
+			return nil, leftParked
+		}
+		tell()
+		return next, task.LeftMore
+	}
+	for {
+		l.serve(swap)
+		l.Workers.mu.Lock()
+		l.parked = len(l.calls) == 0
+		parked := l.parked
+		l.Workers.mu.Unlock()
+		if tell(); parked {
+			return
+		}
+	}
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.

@@ -40,7 +40,11 @@ type loop struct {
 	slot task.Slot
 
 	served bool // by one goroutine for its life
-	parked bool // Run has left it to the next Run of the slot; under Workers.mu
+
+	// under Workers.mu
+
+	parked bool    // nobody serves it until the next Run of the slot
+	calls  []*call // that it has not taken yet
 
 	// state
 

@@ -24,7 +24,7 @@ import (
 	"crew/sched"
 )
 
-var fifoOrders = wiring.Orders{Sched: cli.Sched{Policy: "fifo"}}
+var fifoOrders = wiring.Orders{Sched: cli.Sched{Policy: "fifo"}, Buffer: 64}
 
 // handsOver hands n tasks over, and returns the run.
 func (b *broker) handsOver(n int, orders wiring.Orders, change func(*task.Task)) (run string) {

@@ -219,6 +219,11 @@ func (s *session) create(ctx context.Context, l limits) error {
 			continue
 		}
 		c.Replicas, c.Discard, c.Duplicates = l.replicas, jetstream.DiscardNew, 2*time.Minute
+		if c.Name == tasksStream && l.storage == jetstream.FileStorage && l.replicas <= 1 {
+			// Submitters ask workers for tasks that a crash of the server has lost. To sync each
+			// task takes a third of the hub's time.
+			c.PersistMode = jetstream.AsyncPersistMode
+		}
 		if err := s.settled(ctx, func(ctx context.Context) error { return s.createOne(ctx, c) }); err != nil {
 			return err
 		}

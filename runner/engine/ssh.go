@@ -86,6 +86,7 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	p.args = []string{
 		"--protocol", strconv.Itoa(wiring.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
 		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
+		"--worker-window", strconv.Itoa(sub.Window),
 	}
 	if sub.PTY {
 		p.args = append(p.args, "--pty")

@@ -142,7 +142,7 @@ func (x *submitter) fit(w *worker) {
 		x.sub.Do(task.Command{Op: task.Leave, N: id})
 	}
 	if n := want - len(w.slots); n > 0 {
-		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: w.Host, Labels: w.Labels}}).Slots
+		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.Host, Labels: w.Labels}}).Slots
 		for _, id := range ids {
 			r.bySlot[id] = w
 		}

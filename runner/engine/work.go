@@ -78,6 +78,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[holder][]*job{},
 	}
 	w.forgotten.L = &w.mu
+	w.seats.window = max(1, work.Window)
 	if w.values {
 		w.digest, w.text = digest(work.Template)
 	}

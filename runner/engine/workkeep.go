@@ -238,7 +238,7 @@ func (w *crewWorker) presence(t *lease) Presence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.State, w.slots = w.state, p.Slots
-	go w.seats.end(func(c *seat) bool { return c.number > p.Slots })
+	go w.seats.resize(w.slots)
 	return p // a copy, which the caller may change
 }
 

@@ -217,7 +217,7 @@ func (w *crewWorker) endSilent() {
 		}
 	}
 	w.mu.Unlock()
-	w.seats.end(func(c *seat) bool { return !c.own && !c.busy && now-c.heard > most })
+	w.seats.end(func(c *seat) bool { return !c.own && c.busy == 0 && now-c.heard > most })
 	for _, run := range runs {
 		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
 		w.forgetRun(run)

@@ -26,7 +26,7 @@ type publisher struct {
 func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w := p.w
 	w.mu.Lock()
-	h, most := w.tasks[a.Task.ID], w.slots
+	h := w.tasks[a.Task.ID]
 	h.begun = !h.over()
 	w.mu.Unlock()
 	if !h.begun {
@@ -34,16 +34,28 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 		w.finish(h, r)
 		return r
 	}
-	slot, leave := a.Slot.ID, func() {}
-	if a.Task.Protocol != task.NoProtocol {
-		c := w.seats.take(holder{h.Run, h.Epoch, h.Slot}, h.ownCommand(), most)
-		a.Slot.ID, leave = c.number, func() { w.seats.leave(c, most) }
-	}
-	r := p.run(ctx, h, a)
-	leave() // before the run knows, and sends the next attempt of its slot
-	r.Worker = slot
+	r := p.seated(ctx, h, a)
+	r.Worker = a.Slot.ID
 	w.finish(h, r)
 	return r
+}
+
+// seated runs an attempt in the process of its seat, if it is for one. The seat is left
+// before the run knows, and sends the next attempt of its slot.
+func (p *publisher) seated(ctx context.Context, h *job, a task.Attempt) *task.Result {
+	s, by := &p.w.seats, h.holder()
+	if by.run == "" && s.window == 1 {
+		return p.run(ctx, h, a)
+	}
+	it := s.take(ctx, by, h.ownCommand())
+	if it == nil {
+		return notStarted(ctx, a, nil)
+	}
+	defer s.leave(it, by)
+	if by.run != "" {
+		a.Slot.ID = it.number
+	}
+	return p.run(ctx, h, a)
 }
 
 // run runs an attempt once its files are there, and sends those that it was to leave.

@@ -133,18 +133,18 @@ func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) {
 	}
 }
 
-// holder returns the slot of a run that has given the attempt.
-func (h *job) holder() holder { return holder{h.Run, h.Epoch, h.Slot} }
+// from returns the slot of a run that has given the attempt.
+func (h *job) from() holder { return holder{h.Run, h.Epoch, h.Slot} }
 
 // queue reports whether it is an attempt's turn. Those of a slot of a run wait for one another.
 func (w *crewWorker) queue(h *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.over() {
+	if h.over() || h.Protocol != task.NoProtocol { // a record waits for its seat
 		return true
 	}
-	line := append(w.lines[h.holder()], h)
-	w.lines[h.holder()] = line
+	line := append(w.lines[h.from()], h)
+	w.lines[h.from()] = line
 	h.waits = len(line) > 1
 	return !h.waits
 }
@@ -156,11 +156,11 @@ func (h *job) over() bool { return h.back || h.unwanted || h.lease.lost }
 func (w *crewWorker) next(h *job) {
 	w.mu.Lock()
 	h.waits = false
-	line := slices.DeleteFunc(w.lines[h.holder()], func(o *job) bool { return o == h })
-	w.lines[h.holder()] = line
+	line := slices.DeleteFunc(w.lines[h.from()], func(o *job) bool { return o == h })
+	w.lines[h.from()] = line
 	var first *job
 	if len(line) == 0 {
-		delete(w.lines, h.holder())
+		delete(w.lines, h.from())
 	} else if line[0].waits {
 		first = line[0]
 		first.waits = false
@@ -186,6 +186,9 @@ func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
 	}
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
+	}
+	if w.work.Window > 1 && a.Protocol == task.NoProtocol { // it takes a whole slot
+		s.Task.Asked = &task.Terms{Weight: w.work.Window}
 	}
 	h := &s.job
 	h.worker, h.lease, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m

@@ -322,8 +322,14 @@ func (c *ctl) addFar() error {
 	if err != nil {
 		return err
 	}
+	p, err := poolOf(defaults, "")
+	if err != nil {
+		return err
+	}
+	orders := ordersOf(defaults, p)
+	orders.Plain = c.At.IsZero() && c.Priority == nil
 	notice := func(text string) { complain(c.errs, errors.New(text)) }
-	store, err := c.far.HandOver(HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: ordersOf(defaults), Notice: notice})
+	store, err := c.far.HandOver(HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: orders, Notice: notice})
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type Place struct {
 type Load struct {
 	Command Template
 	Life    Life   // of persistent workers
+	Window  int    // records that a slot has at once
 	Workdir string // "" for the worker's own
 	Env     []string
 	PTY     bool // with Hosts: tasks write to pseudo-terminals
@@ -148,6 +149,7 @@ type Work struct {
 	Name    string // "" for the machine's
 	Workdir string // of tasks that have none; "" for this process's
 	TTL     time.Duration
+	Window  int // records that a persistent worker has at once
 	Takes
 	Do     func(task.Command) task.Reply
 	Notice func(string)
@@ -235,7 +237,7 @@ func (w *wiring) place() (Place, error) {
 func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
 	return Load{
-		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
+		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Files: Files{
 			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,

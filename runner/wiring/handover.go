@@ -37,12 +37,17 @@ type Orders struct {
 	Terms         cli.Terms
 	Failure       cli.Failure // with the deadline as a time
 	Delay, Jitter time.Duration
+	Buffer, Bytes int  // what is read ahead; see pool
+	Plain         bool // no task has terms
 	SameCommand   bool // all tasks run the same program
 }
 
 // ordersOf returns the orders of a command line whose tasks are handed over now.
-func ordersOf(o *cli.Options) Orders {
-	orders := Orders{Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Delay: o.Pool.Delay, Jitter: o.Pool.Jitter}
+func ordersOf(o *cli.Options, p pool) Orders {
+	orders := Orders{
+		Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Delay: o.Pool.Delay, Jitter: o.Pool.Jitter, Buffer: p.buffer, Bytes: p.bytes,
+		Plain: !o.ObjectTasks() && o.Terms.Priority == "",
+	}
 	if d := &orders.Failure.Deadline; d.After > 0 {
 		*d = cli.Deadline{Until: time.Now().Add(d.After)}
 	}
@@ -52,13 +57,12 @@ func ordersOf(o *cli.Options) Orders {
 // Config returns the configuration of a run of so many tasks.
 func (o *Orders) Config(tasks uint64) (core.Config, error) {
 	opts := &cli.Options{Do: cli.DoRun, Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Engine: cli.Engine{URL: "stored"}}
-	opts.Pool.Delay, opts.Pool.Jitter, opts.Coproc.Window = o.Delay, o.Jitter, 1
-	p, err := poolOf(opts, "")
-	if err != nil {
-		return core.Config{}, err
+	opts.Pool.Delay, opts.Pool.Jitter = o.Delay, o.Jitter
+	cfg, err := (&wiring{opts: opts, pool: pool{buffer: o.Buffer, bytes: o.Bytes}, inputTasks: tasks}).config()
+	cfg.Halt.SameCommand = o.SameCommand
+	if !o.Plain {
+		cfg.Queue.Terms, cfg.Pool.Ahead = true, 0
 	}
-	cfg, err := (&wiring{opts: opts, pool: p, inputTasks: tasks}).config()
-	cfg.Queue.Terms, cfg.Halt.SameCommand = true, o.SameCommand
 	return cfg, err
 }
 
@@ -116,7 +120,7 @@ func (w *wiring) openStore() (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := HandOver{Place: place, Load: w.load(), Orders: ordersOf(w.opts), Notice: w.screen.Notice}
+	h := HandOver{Place: place, Load: w.load(), Orders: ordersOf(w.opts, w.pool), Notice: w.screen.Notice}
 	h.Orders.SameCommand = w.source.sameCommand()
 	return w.far.HandOver(h)
 }
