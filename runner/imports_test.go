@@ -39,13 +39,14 @@ var rooms = map[string]struct {
 	"crew/runner/linux/raw": {std: true},
 	"crew/runner/control":   {own: []string{"crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/machine":   {std: true},
+	"crew/runner/ssh":       {own: []string{"crew/runner/task"}},
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
 	"crew/runner/target":    {own: []string{"crew/runner/task"}},
 	"crew/runner/trust":     {},
 	"crew/sched":            {std: true},
 
-	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task", "crew/runner/trust", "crew/runner/wiring"}},
+	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/control", "crew/runner/core", "crew/runner/journal", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/ssh", "crew/runner/task", "crew/runner/trust", "crew/runner/wiring"}},
 	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 
 	// Tests alone import this one.

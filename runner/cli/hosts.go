@@ -18,9 +18,6 @@ type Host struct {
 	Name   string // as a worker's; "" for this machine's own
 }
 
-// String returns what messages call the host.
-func (h Host) String() string { return cmp.Or(h.Target, "this machine") }
-
 const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for this machine, or ./FILE"
 
 // Hosts parses the values of --ssh. A host that was given before counts once, with

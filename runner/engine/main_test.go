@@ -3,10 +3,8 @@ package engine
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"crew/runner/crewtest"
 	"crew/runner/wiring"
@@ -16,6 +14,10 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
 		os.Exit(engineMain())
+	}
+	if os.Getenv(asStdio) != "" {
+		answerOnce()
+		os.Exit(0)
 	}
 	if dir := os.Getenv(asHub); dir != "" {
 		fmt.Fprintln(os.Stderr, serveHub(dir, os.Getenv(hubPort)))
@@ -34,25 +36,7 @@ func engineMain() int {
 		fmt.Fprintln(os.Stderr, "crew-engine:", err)
 		return 2
 	}
-	if slices.Contains(args, "echo") {
-		return echo(args)
-	}
 	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
 		Submit: Submit, HandOver: HandOver, Work: Work, Attach: Attach, Engine: Main,
 	})
-}
-
-// echo is a worker that says who it is, until its connection ends.
-func echo(args []string) int {
-	c, err := connect(stdioURL, nil, dialStdio())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	fmt.Println("stray output")
-	fmt.Fprintln(os.Stderr, "crew: it speaks")
-	for {
-		_ = c.nc.Publish(resultSubject("echo", "hosts"), fmt.Append(nil, os.Getpid(), " ", strings.Join(args, " ")))
-		time.Sleep(10 * time.Millisecond)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/wiring"
 )
 
 // waiting is a task that tells who it is and who runs it, and waits.
@@ -57,17 +58,17 @@ func sshOf(t *testing.T, pid int) (ssh int) {
 
 func TestSSHRun(t *testing.T) {
 	t.Parallel()
-	s := newSSHD(t)
+	s := crewtest.StartSSHD(t)
 	here := t.TempDir()
 	for _, name := range []string{"a b", "c'\"$"} {
 		require.NoError(t, os.WriteFile(filepath.Join(here, name), []byte(name+" is here\n"), 0o666))
 	}
 	hosts := filepath.Join(here, "hosts")
 	require.NoError(t, os.WriteFile(hosts, []byte("2/web1 # the best\nclosed\n"), 0o666))
-	p := crewIn(t, s.path, "-S", hosts, "-k", "--tag", "--transfer-file", here+"/{}", "--return", here+"/{}.out", "--workdir", "new dir",
+	p := crewIn(t, s.Path, "-S", hosts, "-k", "--tag", "--transfer-file", here+"/{}", "--return", here+"/{}.out", "--workdir", "new dir",
 		"cat "+here+"/{} | tr a-z A-Z > "+here+"/{}.out; echo {host} $CREW_HOST $PWD {%}", ":::", "a b", "c'\"$")
 	p.Exits(0)
-	require.Regexp(t, "^a b\tweb1 web1 "+regexp.QuoteMeta(s.home)+"/new dir [12]\nc'\"\\$\tweb1 web1 .*/new dir [12]\n$", p.Stdout())
+	require.Regexp(t, "^a b\tweb1 web1 "+regexp.QuoteMeta(s.Home)+"/new dir [12]\nc'\"\\$\tweb1 web1 .*/new dir [12]\n$", p.Stdout())
 	require.Equal(t, "A B IS HERE\n", read(t, filepath.Join(here, "a b.out")))
 	require.Equal(t, "C'\"$ IS HERE\n", read(t, filepath.Join(here, "c'\"$.out")))
 }
@@ -76,8 +77,8 @@ func TestSSHRun(t *testing.T) {
 // they ran goes, runs again, and at the end nothing is left.
 func TestSSHKilled(t *testing.T) {
 	t.Parallel()
-	s, dir := newSSHD(t), t.TempDir()
-	p := crewIn(t, s.path, "-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
+	s, dir := crewtest.StartSSHD(t), t.TempDir()
+	p := crewIn(t, s.Path, "-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
 	first := begun(t, dir, 1)[0]
 	ssh := sshOf(t, p.Cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))
@@ -101,8 +102,8 @@ func TestSSHKilled(t *testing.T) {
 // TestSSHCrewKilled kills crew itself. No process is left anywhere.
 func TestSSHCrewKilled(t *testing.T) {
 	t.Parallel()
-	s, dir := newSSHD(t), t.TempDir()
-	p := crewIn(t, s.path, "-S", "1/web1,1/:", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
+	s, dir := crewtest.StartSSHD(t), t.TempDir()
+	p := crewIn(t, s.Path, "-S", "1/web1,1/:", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
 	tasks := begun(t, dir, 2)
 	require.NotEqual(t, tasks[0].worker, tasks[1].worker)
 	ssh := sshOf(t, p.Cmd.Process.Pid)
@@ -110,4 +111,59 @@ func TestSSHCrewKilled(t *testing.T) {
 	for _, pid := range []int{tasks[0].pid, tasks[1].pid, tasks[0].worker, tasks[1].worker, ssh} {
 		crewtest.Gone(t, pid)
 	}
+}
+
+// fakeSSH returns a PATH with an ssh that reaches the host once until a file forbidden
+// exists in dir, never reaches those named bad, and hangs for the one named slow.
+func fakeSSH(t *testing.T, dir string) string {
+	script := `#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+case $2 in
+bad*) echo "ssh: no such host $2" >&2; exit 255 ;;
+slow) exec sleep 1000 ;;
+once) ! [ -e '%[1]s/forbidden' ] || { echo 'ssh: no more' >&2; exit 255; } ;;
+esac
+HOME='%[1]s' exec /bin/sh -c "$3"
+`
+	crewtest.WriteFile(t, filepath.Join(dir, "ssh"), fmt.Sprintf(script, dir), 0o755)
+	return dir + ":" + os.Getenv("PATH")
+}
+
+// TestSSHNobody has no host that can be reached: the run ends.
+func TestSSHNobody(t *testing.T) {
+	t.Parallel()
+	p := crewIn(t, fakeSSH(t, t.TempDir()), "-S", "bad1,slow", "--connect-timeout", "100ms", "printf", "%s\n", ":::", "a", "b")
+	p.Exits(1)
+	require.Empty(t, p.Stdout())
+	require.Regexp(t, `(?m)^crew: 0 of 2 tasks done in .*; 2 not started$`, p.Stderr())
+	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1, slow$`, p.Stderr())
+	require.Regexp(t, `(?m)^crew: no host was reached for 100ms: bad1, slow: --connect-timeout DUR waits longer$`, p.Stderr())
+}
+
+// TestSSHMissing has hosts that are not there until the end, while another one runs all.
+func TestSSHMissing(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	p := start(t, []string{"PATH=" + fakeSSH(t, t.TempDir()), "TMPDIR=" + tmp}, "--protocol", strconv.Itoa(wiring.EngineProtocol),
+		"-S", "slow,:,bad1", "-k", "printf", "%s\n", ":::", "a", "b")
+	p.Exits(0)
+	require.Equal(t, "a\nb\n", p.Stdout())
+	require.Regexp(t, `(?m)^crew: hosts that were never reached: slow, bad1$`, p.Stderr())
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left, "the server's directory has gone")
+}
+
+// TestSSHLost loses a host for ever.
+func TestSSHLost(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := crewIn(t, fakeSSH(t, dir), "-S", "1/once,bad1", "--connect-timeout", "0", "--worker-ttl", "1s", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
+	first := begun(t, dir, 1)[0]
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "forbidden"), nil, 0o666))
+	require.NoError(t, syscall.Kill(first.worker, syscall.SIGKILL))
+	p.Says(p.Stderr, "once: its worker is gone")
+	p.Send(syscall.SIGINT)
+	p.Dies(syscall.SIGINT)
+	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1\ncrew: hosts that were lost: once$`, p.Stderr())
 }

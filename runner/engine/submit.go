@@ -274,7 +274,7 @@ func (x *submitter) Missing() []string {
 	if x.hosts == nil {
 		return nil
 	}
-	return x.hosts.missing()
+	return x.hosts.Missing()
 }
 
 // outcome returns the result of an attempt that no Final tells of.

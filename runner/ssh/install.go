@@ -1,4 +1,4 @@
-package engine
+package ssh
 
 import (
 	"bufio"
@@ -19,16 +19,15 @@ import (
 	"crew/runner/task"
 )
 
-const engineName = "crew-engine"
+const programName = "crew-engine"
 
-// installScript is for /bin/sh on a host: it takes crew-engine from its standard
-// input if that is missing, and becomes it. The shell may have read ahead, so nothing
-// follows the script until it says that it waits. Versions that nobody has used for a
-// month go when another one comes.
+// installScript is for /bin/sh on a host. It reads crew-engine from its standard input if
+// that is missing, and becomes it. The shell may read ahead, so crew-engine is sent only
+// once the script asks for it. A new version removes those unused for a month.
 const installScript = `crew() {
 base=$HOME/.cache/crew
 dir=$base/%[1]s
-file=$dir/` + engineName + `
+file=$dir/` + programName + `
 new=$dir/new.%[2]s
 if ! [ -x "$file" ]; then
 	(umask 077 && mkdir -p "$dir") || return
@@ -46,7 +45,7 @@ fi
 touch -c "$dir"
 unset CREW_OPTS
 printf '\n%[2]s ready\n'
-exec "$file" %[4]s
+exec "$file"%[4]s
 }
 crew
 exit
@@ -60,16 +59,16 @@ type program struct {
 	platform string // as uname -sm prints it
 }
 
-// openProgram opens this process's own program.
+// openProgram opens the program of this process.
 func openProgram() (*program, error) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", engineName, err)
+		return nil, fmt.Errorf("open %s: %w", programName, err)
 	}
 	h := sha256.New()
 	p := &program{file: f}
 	if p.size, err = io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("read %s: %w", engineName, err)
+		return nil, fmt.Errorf("read %s: %w", programName, err)
 	}
 	p.hash = hex.EncodeToString(h.Sum(nil))
 	var u unix.Utsname
@@ -80,20 +79,15 @@ func openProgram() (*program, error) {
 	return p, nil
 }
 
-// errEnded means that a shell has ended. Its status and what it said tell why.
+// errEnded means that a shell has ended. Its status and its stderr tell why.
 var errEnded = errors.New("it has ended")
 
-// install has the shell of a host become the worker. It brings crew-engine there if
-// that is missing. What the host's start-up files print before does not matter.
+// install makes the shell of a host become the worker, and copies crew-engine there if
+// that is missing.
 func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) error {
 	p, err := h.all.program()
 	if err != nil {
 		return err
-	}
-	mark := rand.Text()
-	words := h.args()
-	for i, w := range words {
-		words[i] = task.Quote(w)
 	}
 	var late atomic.Bool
 	timer := time.AfterFunc(answerTime, func() {
@@ -101,35 +95,46 @@ func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) err
 		_ = cmd.Process.Kill()
 	})
 	defer timer.Stop()
-	if _, err := fmt.Fprintf(stdin, installScript, p.hash, mark, p.size, strings.Join(words, " ")); err != nil {
+	mark, args := rand.Text(), ""
+	for _, arg := range h.Args {
+		args += " " + task.Quote(arg)
+	}
+	if _, err := fmt.Fprintf(stdin, installScript, p.hash, mark, p.size, args); err != nil {
 		return errEnded
 	}
 	for {
-		line, err := stdout.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			continue
-		}
-		if err != nil && late.Load() {
+		word, platform, err := answer(stdout, mark)
+		switch {
+		case err != nil && late.Load():
 			return fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
-		}
-		if err != nil {
+		case err != nil:
 			return errEnded
-		}
-		switch word, platform, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(string(line)), mark+" "), " "); {
-		case !strings.HasPrefix(string(line), mark):
 		case word == "ready":
 			return nil
 		case platform != p.platform:
 			return fmt.Errorf("crew runs on %s here, and that is %s: install crew there and have it run crew worker", p.platform, task.Printable(platform))
-		default:
-			timer.Stop()
-			h.arrives(false)
-			if !h.down {
-				h.say(fmt.Sprintf("copying %s there, %d MiB", engineName, p.size>>20))
-			}
-			if _, err := io.Copy(stdin, io.NewSectionReader(p.file, 0, p.size)); err != nil {
-				return errEnded
-			}
+		}
+		timer.Stop()
+		h.arrives(false)
+		if !h.down {
+			h.say(fmt.Sprintf("copying %s there, %d MiB", programName, p.size>>20))
+		}
+		if _, err := io.Copy(stdin, io.NewSectionReader(p.file, 0, p.size)); err != nil {
+			return errEnded
+		}
+	}
+}
+
+// answer reads what the script says after its mark. It skips what start-up files print.
+func answer(stdout *bufio.Reader, mark string) (word, rest string, err error) {
+	for {
+		line, err := stdout.ReadSlice('\n')
+		if err != nil && err != bufio.ErrBufferFull {
+			return "", "", err
+		}
+		if text, found := strings.CutPrefix(string(line), mark+" "); found {
+			word, rest, _ = strings.Cut(strings.TrimSpace(text), " ")
+			return word, rest, nil
 		}
 	}
 }

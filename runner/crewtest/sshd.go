@@ -1,0 +1,135 @@
+package crewtest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"testing"
+)
+
+// SSHD is an ssh server on the loopback device, and what reaches it.
+type SSHD struct {
+	Home string // of who logs in
+	Path string // a PATH whose ssh knows the hosts web1, web2, away and closed
+}
+
+const sshdConfig = `ListenAddress 127.0.0.1
+Port %[2]d
+HostKey %[1]s/host
+AuthorizedKeysFile %[1]s/user.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+ForceCommand %[1]s/login
+`
+
+const sshConfig = `Host closed
+ Port %[3]d
+Host away
+ HostName host.invalid
+Host web* away closed
+ HostName 127.0.0.1
+ Port %[2]d
+ User %[4]s
+ IdentityFile %[1]s/user
+ IdentitiesOnly yes
+ UserKnownHostsFile %[1]s/known
+ StrictHostKeyChecking accept-new
+ LogLevel ERROR
+`
+
+const sshLogin = `#!/bin/sh
+echo 'a noisy start-up file'
+HOME='%s'
+export HOME
+PATH="$HOME/bin:$PATH"
+cd
+unset XDG_RUNTIME_DIR
+exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"
+`
+
+// StartSSHD starts a server that runs until the end of the test. It skips the test where
+// OpenSSH is missing.
+func StartSSHD(t testing.TB) SSHD {
+	t.Helper()
+	server, err := exec.LookPath("sshd")
+	if err != nil {
+		server = "/usr/sbin/sshd"
+	}
+	for _, program := range []string{server, "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("no openssh: %v", err)
+		}
+	}
+	if os.Getuid() == 0 {
+		_ = os.MkdirAll("/run/sshd", 0o755) // sshd wants to be locked up there
+	}
+	dir, port := t.TempDir(), freePort(t)
+	s := SSHD{Home: filepath.Join(dir, "the home of $(who)"), Path: filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
+	s.configure(t, dir, port)
+	var log bytes.Buffer
+	cmd := exec.Command(server, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("sshd said: %s", &log)
+		}
+	})
+	Until(t, func() bool {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, "sshd")
+	return s
+}
+
+// configure makes the files of the server and of ssh in dir.
+func (s SSHD) configure(t testing.TB, dir string, port int) {
+	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ssh, err := exec.LookPath("ssh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{s.Home, filepath.Join(dir, "bin")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"host", "user"} {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	WriteFile(t, filepath.Join(dir, "login"), fmt.Sprintf(sshLogin, s.Home), 0o755)
+	WriteFile(t, filepath.Join(dir, "bin/ssh"), fmt.Sprintf("#!/bin/sh\nexec %s -F %s/ssh_config \"$@\"\n", ssh, dir), 0o755)
+	WriteFile(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf(sshdConfig, dir, port), 0o600)
+	WriteFile(t, filepath.Join(dir, "ssh_config"), fmt.Sprintf(sshConfig, dir, port, freePort(t), me.Username), 0o600)
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

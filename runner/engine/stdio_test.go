@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const asStdio = "CREW_TEST_STDIO"
+
+// answerOnce answers a line that comes over standard input.
+func answerOnce() {
+	conn, err := stdioDialer{}.Dial("", "")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("stray output")
+	fmt.Scanln() // stray input: there is none
+	line, _ := bufio.NewReader(conn).ReadString('\n')
+	fmt.Fprint(conn, "got ", line)
+	_ = conn.Close()
+}
+
+// TestStdio keeps what else a process reads and writes out of its connection.
+func TestStdio(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asStdio+"=1")
+	cmd.Stdin, cmd.Stderr = strings.NewReader("it\n"), &said
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, "got it\n", string(out))
+	require.Equal(t, "stray output\n", said.String())
+}

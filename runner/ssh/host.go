@@ -1,0 +1,222 @@
+package ssh
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	leastPause = time.Second      // before the first new try; it doubles
+	mostPause  = 30 * time.Second // up to this
+	lasting    = 10 * time.Second // a worker that lived this long resets the pause
+	answerTime = 30 * time.Second // for the shell of a host to answer
+	endTime    = 3 * time.Second  // for ssh to end after Close
+)
+
+// sshOptions make ssh ask nothing, forward nothing, and notice that a host is gone. ssh
+// may use a connection that its user shares, but must not become the shared one, because
+// it is killed with crew.
+var sshOptions = []string{
+	"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
+	"-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "RemoteCommand=none",
+}
+
+// host keeps a worker on one machine.
+type host struct {
+	Host
+	all  *Hosts
+	down bool // the user was told; only keep's goroutine uses it
+
+	// state, under all.mu
+
+	there  bool // it has a worker, or a copy of crew-engine is on its way
+	served bool // it has had a worker
+	lost   bool // it has lost one
+}
+
+func (h *host) name() string { return cmp.Or(h.Target, "this machine") }
+
+func (h *host) say(text string) { h.all.c.Notice(h.name() + ": " + text) }
+
+// arrives notes that the host answers and, with serves, that its worker does.
+func (h *host) arrives(serves bool) {
+	h.all.mu.Lock()
+	h.there, h.served = true, h.served || serves
+	h.all.mu.Unlock()
+	if serves && h.down {
+		h.down = false
+		h.say("it is there now")
+	}
+}
+
+// leaves notes that the host has no worker.
+func (h *host) leaves() {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	h.there, h.lost = false, h.served
+}
+
+// keep has a worker on the host until ctx is done or a worker ends by itself.
+func (h *host) keep(ctx context.Context) {
+	pause := leastPause
+	for {
+		began := time.Now()
+		err := h.visit(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		h.leaves()
+		if err == nil {
+			h.say("its worker has ended: it is not started again")
+			return
+		}
+		if !h.down {
+			h.down = true
+			h.say(err.Error())
+		}
+		if time.Since(began) > lasting {
+			pause = leastPause
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// visit runs one worker on the host. It returns nil if the worker ended by itself.
+func (h *host) visit(ctx context.Context) error {
+	cmd, said := h.command(ctx), &stderrLines{show: h.say}
+	stdin, inErr := cmd.StdinPipe()
+	stdout, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
+		return err
+	}
+	cmd.Stderr, cmd.WaitDelay = said, endTime
+	cmd.Cancel = func() error {
+		if said.live.Swap(false) {
+			return stdin.Close() // which ends the worker
+		}
+		return cmd.Process.Kill()
+	}
+	err := cmd.Start()
+	if err != nil {
+		return err
+	}
+	from := bufio.NewReader(stdout)
+	if h.Target != "" {
+		err = h.install(cmd, stdin, from)
+	}
+	up := false
+	if err == nil {
+		err = h.bridge(stdin, from, func() {
+			up = true
+			said.last.Store("") // what a login prints is not why the worker fails later
+			said.live.Store(ctx.Err() == nil)
+			h.arrives(true)
+		})
+	}
+	said.live.Store(false)
+	_ = stdin.Close()
+	ended := cmd.Wait()
+	last, _ := said.last.Load().(string)
+	return h.explain(ended, err, up, last)
+}
+
+// command returns the command of the worker, or of the shell that becomes it.
+func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
+	if h.Target == "" {
+		cmd = exec.CommandContext(ctx, "/proc/self/exe", h.Args...)
+		cmd.Args[0] = programName
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
+	} else {
+		args := slices.Clone(sshOptions)
+		if h.Port != "" {
+			args = append(args, "-p", h.Port)
+		}
+		// Every login shell understands this; /bin/sh reads the rest.
+		cmd = exec.CommandContext(ctx, "ssh", append(args, "--", h.Target, "exec /bin/sh")...)
+	}
+	// Ctrl-C at the terminal must not reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// bridge connects a worker to the server and returns once both sides have ended. It calls
+// up when the worker writes its first byte.
+func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func()) error {
+	conn, err := h.all.c.Connect()
+	if err != nil {
+		return err
+	}
+	var in sync.WaitGroup
+	in.Go(func() {
+		_, _ = io.Copy(stdin, conn)
+		_ = stdin.Close()
+	})
+	if _, err := stdout.Peek(1); err == nil {
+		up()
+		_, _ = io.Copy(conn, stdout)
+	}
+	_ = conn.Close()
+	in.Wait()
+	_, _ = io.Copy(io.Discard, stdout) // until the worker has ended
+	return nil
+}
+
+// explain returns why a worker is gone, or nil if it ended by itself. ended is how its
+// process ended, err what failed before, up whether the worker wrote anything, and last
+// the last line on stderr.
+func (h *host) explain(ended, err error, up bool, last string) error {
+	if err != nil && err != errEnded {
+		return err
+	}
+	status := 0
+	var exit *exec.ExitError
+	if errors.As(ended, &exit) {
+		status = exit.ExitCode()
+	}
+	switch {
+	case up && ended == nil:
+		return nil
+	case ended == nil:
+		ended = errEnded
+	case status == -1:
+		last = "" // a killed process did not say why
+	}
+	last = cmp.Or(last, ended.Error())
+	switch {
+	case up:
+		return fmt.Errorf("its worker is gone (%s): starting it again", last)
+	case status == 255 && h.Target != "":
+		return h.unreachable(last)
+	case err == nil && h.Target != "":
+		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", programName, last)
+	}
+	return fmt.Errorf("no worker starts there (%s): trying again", last)
+}
+
+// unreachable returns the error for a host that ssh does not reach, with hints.
+func (h *host) unreachable(why string) error {
+	port, file := "", ""
+	if h.Port != "" {
+		port = "-p " + h.Port + " "
+	}
+	if info, err := os.Stat(h.Target); err == nil && info.Mode().IsRegular() {
+		file = "; if you mean the file, write ./" + h.Target
+	}
+	return fmt.Errorf("cannot reach it (%s): trying again; `ssh %s%s true` must work without a prompt%s", why, port, h.Target, file)
+}

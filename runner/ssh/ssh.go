@@ -1,0 +1,126 @@
+// Package ssh keeps a worker on each host of a run: crew-engine, with the caller's
+// arguments. It copies crew-engine to hosts that lack it, connects the standard input and
+// output of each worker to the caller's server, and starts workers again that fail.
+//
+// Each host has a goroutine, and one more while its worker is connected. They end before
+// Close returns.
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config says where workers run and what they connect to.
+type Config struct {
+	Hosts   []Host
+	Connect func() (net.Conn, error) // to the server; safe for concurrent use
+	Notice  func(string)             // tells the user of a host; safe for concurrent use
+	Reach   time.Duration            // how long Deserted waits for a host; 0 for ever
+}
+
+// Host is a machine and the worker on it.
+type Host struct {
+	Target string   // as ssh knows it; "" for this machine
+	Port   string   // "" for the one that ssh chooses
+	Args   []string // of crew-engine
+}
+
+// Validate returns an error if a host needs ssh and that is not installed.
+func (c Config) Validate() error {
+	needed := slices.ContainsFunc(c.Hosts, func(h Host) bool { return h.Target != "" })
+	if _, err := exec.LookPath("ssh"); needed && err != nil {
+		return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
+	}
+	return nil
+}
+
+// Hosts keeps a worker on each of several hosts. It is safe for concurrent use.
+type Hosts struct {
+	c       Config
+	program func() (*program, error)
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu    sync.Mutex
+	hosts []*host
+	since time.Time // when a host was last there, or Start was called
+}
+
+// Start starts a worker on each host. A host that cannot be reached, or that loses its
+// worker, is tried again until Close. A worker that exits with status 0 has ended for
+// good.
+func Start(c Config) (*Hosts, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Hosts{c: c, program: sync.OnceValues(openProgram), since: time.Now()}
+	for _, h := range c.Hosts {
+		p.hosts = append(p.hosts, &host{Host: h, all: p})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	for _, h := range p.hosts {
+		p.wg.Go(func() { h.keep(ctx) })
+	}
+	return p, nil
+}
+
+// Close ends the workers and returns once their processes, or those of ssh, have ended.
+// It must be called once.
+func (p *Hosts) Close() {
+	p.cancel()
+	p.wg.Wait()
+}
+
+// Deserted returns an error that names the hosts if none has been there for Reach. A host
+// is there while it has a worker or a copy of crew-engine is on its way. The time before
+// grace does not count: the calling process may have been suspended until then.
+func (p *Hosts) Deserted(now, grace time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []string
+	for _, h := range p.hosts {
+		if h.there {
+			p.since = now
+			return nil
+		}
+		names = append(names, h.name())
+	}
+	if p.c.Reach == 0 || min(now.Sub(p.since), now.Sub(grace)) < p.c.Reach {
+		return nil
+	}
+	return fmt.Errorf("no host was reached for %v: %s: --connect-timeout DUR waits longer", p.c.Reach, strings.Join(names, ", "))
+}
+
+// Missing returns a line for the hosts that never had a worker and one for those that
+// have lost theirs. There is none if all hosts had one all the time.
+func (p *Hosts) Missing() (lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var never, lost []string
+	for _, h := range p.hosts {
+		switch {
+		case !h.served:
+			never = append(never, h.name())
+		case h.lost && h.there:
+			lost = append(lost, h.name()+" (it came back)")
+		case h.lost:
+			lost = append(lost, h.name())
+		}
+	}
+	if len(never) > 0 {
+		lines = append(lines, "hosts that were never reached: "+strings.Join(never, ", "))
+	}
+	if len(lost) > 0 {
+		lines = append(lines, "hosts that were lost: "+strings.Join(lost, ", "))
+	}
+	return lines
+}

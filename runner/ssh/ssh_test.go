@@ -1,0 +1,211 @@
+package ssh
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// TestMain makes this binary stand in for crew-engine, which it is copied as.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == programName {
+		worker()
+		os.Exit(0)
+	}
+	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
+}
+
+// worker says what it is, waits for an answer, and works until its standard input ends.
+func worker() {
+	fmt.Println(os.Getpid(), strings.Join(os.Args[1:], " "))
+	in := bufio.NewReader(os.Stdin)
+	answer, _ := in.ReadString('\n')
+	fmt.Fprint(os.Stderr, "crew: ", answer)
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// startAll starts a worker on each host. It returns what is said of them, and the server's
+// ends of their connections.
+func startAll(t *testing.T, hosts ...Host) (p *Hosts, said *crewtest.Output, conns chan net.Conn) {
+	said, conns = &crewtest.Output{}, make(chan net.Conn, len(hosts))
+	p, err := Start(Config{
+		Hosts:  hosts,
+		Notice: func(text string) { fmt.Fprintln(said, text) },
+		Connect: func() (net.Conn, error) {
+			here, there := net.Pipe()
+			conns <- here
+			return there, nil
+		},
+	})
+	require.NoError(t, err)
+	return p, said, conns
+}
+
+// TestHosts has workers on hosts that cannot all be reached.
+func TestHosts(t *testing.T) {
+	s := crewtest.StartSSHD(t)
+	t.Setenv("PATH", s.Path)
+	hosts := []Host{{Target: "web1", Args: []string{"one", "$HOME 'quoted'"}}, {Target: "web2", Args: []string{"two"}}, {}, {Target: "away"}, {Target: "closed"}}
+	for _, installed := range []bool{false, true} {
+		p, said, conns := startAll(t, hosts...)
+		stop := sync.OnceFunc(p.Close)
+		defer stop()
+		pids := map[string]int{}
+		for range 3 {
+			conn := crewtest.Receive(t, conns, "a connection")
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			require.NoError(t, err, said)
+			pid, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+			pids[args], err = strconv.Atoi(pid)
+			require.NoError(t, err)
+			_, err = fmt.Fprintln(conn, "it speaks")
+			require.NoError(t, err)
+		}
+		require.Contains(t, pids, "one $HOME 'quoted'")
+		require.Contains(t, pids, "two")
+		require.Contains(t, pids, "")
+		crewtest.Until(t, func() bool {
+			text := said.String()
+			return strings.Count(text, "cannot reach it") == 2 && strings.Count(text, "it speaks") == 3
+		}, "two hosts to fail and three to speak: %s", said)
+		stop()
+		for _, pid := range pids {
+			crewtest.Gone(t, pid)
+		}
+		require.Regexp(t, `(?m)^web1: it speaks$`, said.String())
+		require.Regexp(t, `(?m)^this machine: it speaks$`, said.String())
+		require.Regexp(t, `(?m)^away: cannot reach it \(ssh: Could not resolve hostname .*\): trying again; .ssh away true. must work without a prompt$`, said.String())
+		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, said.String())
+		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there, "), said)
+	}
+	there, err := filepath.Glob(filepath.Join(s.Home, ".cache/crew/*/*"))
+	require.NoError(t, err)
+	require.Len(t, there, 1)
+	info, err := os.Stat(there[0])
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode())
+}
+
+// TestHostsUnfit has hosts on which crew-engine cannot run.
+func TestHostsUnfit(t *testing.T) {
+	s := crewtest.StartSSHD(t)
+	t.Setenv("PATH", s.Path)
+	program, err := openProgram()
+	require.NoError(t, err)
+	for _, c := range []struct{ name, text, want string }{
+		{"bin/uname", "echo Linux sparc", "web1: crew runs on " + program.platform + " here, and that is Linux sparc: "},
+		{".cache/crew/" + program.hash + "/" + programName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
+	} {
+		file := filepath.Join(s.Home, c.name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		crewtest.WriteFile(t, file, "#!/bin/sh\n"+c.text+"\n", 0o700)
+		p, said, _ := startAll(t, Host{Target: "web1"})
+		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
+		p.Close()
+		require.True(t, strings.HasPrefix(said.String(), c.want), said)
+	}
+}
+
+// TestAgain has a worker fail and another one end by itself.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	p, said, conns := startAll(t, Host{Args: []string{"it"}})
+	defer p.Close()
+	first := crewtest.Receive(t, conns, "a connection")
+	line, err := bufio.NewReader(first).ReadString(' ')
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	second := crewtest.Receive(t, conns, "another connection")
+	_, err = bufio.NewReader(second).ReadString('\n')
+	require.NoError(t, err)
+	require.NoError(t, second.Close())
+	crewtest.Until(t, func() bool { return strings.Contains(said.String(), "ended") }, "the end of the worker: %s", said)
+	require.Equal(t, "this machine: its worker is gone (signal: killed): starting it again\nthis machine: it is there now\n"+
+		"this machine: its worker has ended: it is not started again\n", said.String())
+	require.Equal(t, []string{"hosts that were lost: this machine"}, p.Missing())
+}
+
+// TestNoSSH needs ssh for another machine alone.
+func TestNoSSH(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	require.NoError(t, Config{Hosts: []Host{{}}}.Validate())
+	_, err := Start(Config{Hosts: []Host{{}, {Target: "web1"}}})
+	require.ErrorContains(t, err, "install openssh-client")
+}
+
+// TestDeserted goes through the states of two hosts.
+func TestDeserted(t *testing.T) {
+	now := time.Now()
+	p := &Hosts{c: Config{Reach: 30 * time.Second}, since: now}
+	a, b := &host{Host: Host{Target: "a"}, all: p}, &host{all: p}
+	p.hosts = []*host{a, b}
+	const why = "no host was reached for 30s: a, this machine: --connect-timeout DUR waits longer"
+	after := func(d time.Duration) error {
+		now = now.Add(d)
+		return p.Deserted(now, time.Time{})
+	}
+	require.NoError(t, after(29*time.Second))
+	require.EqualError(t, after(time.Second), why)
+	require.NoError(t, p.Deserted(now, now.Add(-time.Second)), "this process has stood still")
+	b.leaves()
+	a.arrives(false) // crew-engine is copied
+	require.NoError(t, after(time.Hour))
+	a.arrives(true)
+	require.NoError(t, after(time.Hour))
+	require.Equal(t, []string{"hosts that were never reached: this machine"}, p.Missing())
+	a.leaves()
+	b.leaves()
+	require.NoError(t, after(29*time.Second))
+	require.EqualError(t, after(time.Second), why)
+	a.leaves()
+	b.arrives(true)
+	require.NoError(t, after(time.Hour))
+	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
+	a.arrives(true)
+	require.Equal(t, []string{"hosts that were lost: a (it came back)"}, p.Missing())
+	p.c.Reach = 0
+	a.leaves()
+	b.leaves()
+	require.NoError(t, after(time.Hour), "0 is for ever")
+}
+
+// TestWhyAWorkerIsGone does not blame what a killed process said before.
+func TestWhyAWorkerIsGone(t *testing.T) {
+	t.Parallel()
+	h := &host{}
+	end := func(script string) error { return exec.Command("sh", "-c", script).Run() }
+	require.EqualError(t, h.explain(end("kill -9 $$"), nil, true, "welcome"), "its worker is gone (signal: killed): starting it again")
+	require.EqualError(t, h.explain(end("exit 3"), nil, true, "no space"), "its worker is gone (no space): starting it again")
+}
+
+// TestStderr takes lines in parts.
+func TestStderr(t *testing.T) {
+	t.Parallel()
+	var shown []string
+	s := &stderrLines{show: func(line string) { shown = append(shown, line) }}
+	write := func(text string) { _, _ = s.Write([]byte(text)) }
+	write("welcome\n")
+	s.live.Store(true)
+	write("crew: a\n\n b")
+	write(" c\n" + strings.Repeat("x", 2*mostLine) + "\n")
+	s.live.Store(false)
+	write("late\nnot whole")
+	require.Equal(t, []string{"a", "b c", strings.Repeat("x", mostLine)}, shown)
+	require.Equal(t, "late", s.last.Load())
+}
