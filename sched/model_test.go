@@ -207,7 +207,15 @@ func (d *driver) popReady() bool {
 	if slot == 0 {
 		return false
 	}
+	var idle []uint64 // items that a slot would take that holds nothing
+	for i := range d.queued {
+		if it := d.queued[i]; d.w.held[slot] > 0 && d.p.Idle(it) {
+			idle = append(idle, it.ID)
+		}
+	}
 	holds(d.t, d.pop(slot), "slot %d is ready, but there is nothing for it", slot)
+	it := d.running[len(d.running)-1].Item
+	holds(d.t, !slices.Contains(idle, it.ID), "slot %d takes %v although another one holds nothing", slot, it)
 	return true
 }
 

@@ -85,7 +85,6 @@ func TestRefusals(t *testing.T) {
 		{"serve cat ::: a", "serve and values on the command line do not go together: crew ctl add brings them: drop what follows the command"},
 		{"serve --halt soon,fail=10% cat", "serve and --halt soon,fail=10% do not go together: the number of tasks is not known: write a number instead of the percentage"},
 		{"--halt pause,fail=3 --no-control cat", "--no-control and --halt pause,fail=3 do not go together: without a socket nobody can resume the run: drop one of them"},
-		{"--detach --engine e --halt pause,fail=3 cat", "--detach and --halt do not go together: nobody is there to see a failure: drop --halt"},
 		{"worker --engine e --halt pause,fail=3 cat", "worker and --halt do not go together: submitters say what becomes of a failure: give them --halt"},
 		{"--shard 1/2 --shard-times times echo {#} ::: a", "--shard-times and {#} in the command do not go together: that differs from run to run: have a shell expand $CREW_SEQ instead"},
 		{"--shard 1/2 --shard-times times --joblog ./times echo ::: a", "--shard-times and --joblog do not go together: the file is the same, but all shares read it and each writes its own: put the logs together when all have ended"},
@@ -284,7 +283,7 @@ func TestCrewOptsGiveWay(t *testing.T) {
 		{topics, "--sched fifo cat", "--sched=topic --key={} --sched=fifo"},
 		{"--cost {} --sched least-busy", "--sched fifo cat", "--sched=least-busy --sched=fifo"},
 		{"--weight 2 --priority 5", "--sched keyed --key {} cat", "--priority=5 --sched=keyed --key={}"},
-		{"--needs {} --cap x=1 --rate 1/s", "--engine hub --detach cat", "--engine=hub --detach"},
+		{"--tag --state d", "--engine hub --detach cat", "--engine=hub --detach"},
 		// what a queue has no use for
 		{"-k --buffer 9 --tag", "serve cat", "--tag"},
 		{"--input json --per-key 2", "--input lines cat", "--input=json --input=lines"},

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"crew/runner/task"
 	"crew/sched"
@@ -11,6 +12,33 @@ import (
 // With Pool.Ahead a slot of another machine is given its next attempts before it asks for them.
 // There they wait for their turn, so the core counts them as started only then. Those that
 // have not begun are asked back when they could start elsewhere, or are not to start.
+
+// aheadFor is for how long an attempt may run until those that wait for it go elsewhere. In that
+// time a round trip is nothing.
+const aheadFor = time.Second
+
+// lags has no attempt wait for one that takes long.
+func (c *Core) lags(e *entry) {
+	at := c.pool.places[e.slot.ID]
+	if at.slot == nil {
+		return
+	}
+	at.slow = true
+	c.queue.ready.Resize(at.id, at.slot.Cap)
+	for _, o := range at.ahead {
+		if !o.asked && o.ladder == task.Untouched {
+			c.ask(o)
+		}
+	}
+}
+
+// quick undoes lags.
+func (c *Core) quick(at *place) {
+	if at.slow && at.slot != nil {
+		c.queue.ready.Resize(at.id, at.slot.Cap+c.pool.most)
+	}
+	at.slow = false
+}
 
 // advance takes an attempt out of those that wait at its slot.
 func (c *Core) advance(e *entry) {

@@ -42,7 +42,6 @@ func TestEverySlotHasAnAttemptBeforeOneIsSentAhead(t *testing.T) {
 	require.ErrorContains(t, s.try(task.Command{Op: task.Hold, IDs: []uint64{5}}).Err, "sent to a worker")
 	s.sleep(time.Hour)
 	require.Len(t, s.finished, 6)
-	require.Empty(t, s.recalled)
 }
 
 // What waits behind a long task goes to a slot that joins or has become free, at once and
@@ -161,4 +160,25 @@ func TestEndsComeInAnyOrder(t *testing.T) {
 	s.step(func(c *Core) { c.Ended(&task.Result{Task: second.Task, Attempt: 1, Outcome: task.OK}) })
 	require.EqualValues(t, 1, s.look().Stats.Running)
 	require.EqualValues(t, 3, s.wait().Stats.Of(task.OK))
+}
+
+// What waits behind a task that takes long is not held up by it, although others wait, too.
+func TestNothingWaitsForASlowTask(t *testing.T) {
+	s := simulate(t, sendAhead("fifo", 1), 100, func(s *sim) {
+		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			return map[uint64]time.Duration{1: time.Hour}[a.Task.ID] + 100*time.Millisecond, task.OK
+		}
+	})
+	s.join(2, "a")
+	s.sleep(aheadFor + 200*time.Millisecond)
+	require.Len(t, s.recalled, 1)
+	require.Contains(t, s.begun, s.recalled[0])
+	for _, a := range s.ahead {
+		require.NotEqual(t, s.recalled[0], a.Task.ID)
+	}
+	require.Len(t, s.ahead, 1)
+	s.sleep(time.Minute)
+	require.Len(t, s.begun, 100)
+	require.Len(t, s.recalled, 1, "nothing was sent there meanwhile")
+	require.EqualValues(t, 100, s.wait().Stats.Of(task.OK))
 }

@@ -37,6 +37,7 @@ type place struct {
 	host     string     // of the latest slot
 	attempts int        // those in a slot that has left included
 	ahead    []*entry   // those that wait there, in order
+	slow     bool       // what runs there takes so long that none should wait for it
 	stream   stream
 }
 

@@ -56,6 +56,9 @@ func (c *Core) begin(e *entry, slot int) {
 func (c *Core) started(e *entry) {
 	e.since, e.begun = c.now, c.run
 	c.watch(e, c.run)
+	if c.pool.most > 0 {
+		c.pool.deadline.Push(e.item.ID, c.run.Add(aheadFor))
+	}
 	retry := 0
 	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
 		retry = e.failures - int(e.task.Failures)
@@ -197,6 +200,9 @@ func (c *Core) vacate(e *entry) {
 	c.pool.machine.gone(e)
 	c.queue.ready.Done(at.id, e.item, e.again)
 	c.queue.caps.giveBack(e)
+	if !e.ahead {
+		c.quick(at)
+	}
 	if e.ahead {
 		c.advance(e)
 	} else if len(at.ahead) > 0 && len(at.ahead) == at.attempts {

@@ -54,7 +54,7 @@ func TestWorkerRunsASlotInTurn(t *testing.T) {
 	}
 	wait := "; until [ -e " + dir + "/go ]; do sleep 0.05; done"
 	slow := in(1, "echo > "+dir+"/slow"+wait)
-	last := in(1, "test -e "+dir+"/go")
+	last := in(1, "test -e "+dir+"/go && echo $CREW_WORKER")
 	back := in(1, "echo > "+dir+"/back")
 	b.ends(in(2, "true"))
 	crewtest.Exists(t, dir+"/slow")
@@ -67,7 +67,7 @@ func TestWorkerRunsASlotInTurn(t *testing.T) {
 	require.Equal(t, task.Lost, b.ends(early).Outcome)
 	touch(t, dir+"/go")
 	require.Equal(t, task.OK, b.ends(slow).Outcome, "it had begun")
-	require.Equal(t, task.OK, b.ends(last).Outcome)
+	require.Equal(t, "1\n", string(b.ends(last).Stdout))
 	require.NoFileExists(t, dir+"/back")
 	b.allAcknowledged()
 }

@@ -57,7 +57,8 @@ func newEnrolment(name string, id identity) Enrolment {
 	}
 }
 
-// put writes a record of a bucket, for as long as ttl, or for ever if that is 0.
+// put writes a record of a bucket, for as long as ttl, or for ever if that is 0. The Put of
+// the library sets no TTL.
 func (s *session) put(ctx context.Context, subject string, record any, ttl time.Duration) error {
 	b, err := json.Marshal(record)
 	if err == nil {

@@ -26,6 +26,10 @@ const (
 // The stream drops what it gets twice. While a message of a subject is under way, those
 // that come after it wait, and then go in one: so a slow disk of the engine has few
 // writes, each of much. It is safe for concurrent use.
+//
+// PublishAsync sends no bundles: with 200 bytes a message, an engine that syncs each, and 1,
+// 4, 32 and 1,000 of them on their way, it stored 2,300, 1,600, 3,300 and 2,900 a second, this
+// 2,400, 4,400, 30,000 and 210,000, for a sixth of the CPU time there from 32 on.
 type outbox struct {
 	nc    *nats.Conn
 	inbox string // subjects of answers are this and a number

@@ -79,7 +79,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
 			version, leastServer)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute))
 	return &session{nc: nc, js: js, denied: denied}, err
 }
 
@@ -134,7 +134,7 @@ func notReady(err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		return errors.New("the engine has no streams of crew's: run crew engine init there")
-	case leaderless(err):
+	case passes(err):
 		return errNoAnswer
 	}
 	return err
@@ -147,11 +147,19 @@ const clusterTTL = 3 * electionWait / 2
 // codeNoLeader is the server's error code for what no leader is there to do.
 const codeNoLeader = 10008
 
-// leaderless reports whether an error may pass once a cluster has elected a leader.
-func leaderless(err error) bool {
+// passes reports whether an error of talking to the engine may be one of the connection, or
+// pass once a cluster has elected a leader.
+func passes(err error) bool {
+	for _, e := range [...]error{
+		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
+		nats.ErrTimeout, jetstream.ErrAsyncPublishTimeout, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
 	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == codeNoLeader || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) ||
-		errors.Is(err, errNoAnswer)
+	return ok && api.ErrorCode == codeNoLeader
 }
 
 // settled does what needs leaders, again and again while there may be none.
@@ -160,7 +168,7 @@ func (s *session) settled(ctx context.Context, do func(ctx context.Context) erro
 		try, cancel := context.WithTimeout(ctx, answerWait)
 		err := do(try)
 		cancel()
-		if !leaderless(err) || s.denied.Load() || time.Now().After(end) {
+		if !passes(err) || s.denied.Load() || time.Now().After(end) {
 			return err
 		}
 		select {

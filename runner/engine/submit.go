@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"crew/runner"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -332,14 +330,4 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 }
 
 // away reports whether an error of talking to the engine is one of the connection.
-func (x *submitter) away(err error) bool {
-	for _, e := range [...]error{
-		nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders, nats.ErrTimeout,
-		context.DeadlineExceeded,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return !x.s.nc.IsConnected()
-}
+func (x *submitter) away(err error) bool { return passes(err) || !x.s.nc.IsConnected() }
