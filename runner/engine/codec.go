@@ -29,7 +29,7 @@ type codec struct {
 }
 
 // head begins a message of a kind.
-func head(kind byte) *codec { return &codec{b: []byte{'c', 'r', Version, kind}} }
+func head(kind byte) *codec { return &codec{b: append(make([]byte, 0, 256), 'c', 'r', Version, kind)} }
 
 // encode returns the message of a kind that holds what from points to.
 func encode(kind byte, from any) []byte {
@@ -107,11 +107,33 @@ func (c *codec) value(v reflect.Value) {
 			c.time(t)
 			return
 		}
-		for i := range v.NumField() {
-			c.value(v.Field(i))
-		}
+		c.fields(v)
 	default:
 		panic("internal error: no message holds a " + v.Kind().String())
+	}
+}
+
+// fields writes or reads those fields of a struct that are not zero, after a bit for each
+// field: of an attempt most are.
+func (c *codec) fields(v reflect.Value) {
+	n, at := v.NumField(), len(c.b)
+	if c.reading {
+		given := c.take((n + 7) / 8)
+		for i := 0; i < n && !c.bad; i++ {
+			if given[i/8]>>(i%8)&1 == 1 {
+				c.value(v.Field(i))
+			}
+		}
+		return
+	}
+	for range (n + 7) / 8 {
+		c.b = append(c.b, 0)
+	}
+	for i := range n {
+		if f := v.Field(i); !f.IsZero() {
+			c.b[at+i/8] |= 1 << (i % 8)
+			c.value(f)
+		}
 	}
 }
 

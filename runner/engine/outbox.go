@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,8 +41,9 @@ type outbox struct {
 	pending map[uint64]*batch
 	queues  map[string]*subjectQueue // by subject; those with messages or batches
 	last    uint64
-	bytes   int // of messages that are not confirmed
-	telling int // batches that are confirmed and whose senders do not all know it yet
+	bytes   int  // of messages that are not confirmed
+	telling int  // batches that are confirmed and whose senders do not all know it yet
+	posting bool // soon
 }
 
 // message waits to be in a stream.
@@ -121,7 +123,7 @@ func (o *outbox) settle(messages []message) {
 func (o *outbox) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.pending) > 0 || o.telling > 0 {
+	for o.posting || len(o.pending) > 0 || o.telling > 0 {
 		o.changed.Wait()
 	}
 }
@@ -136,7 +138,25 @@ func (o *outbox) send(subject, id string, data []byte, done func()) {
 		o.queues[subject] = l
 	}
 	o.add(l, message{id, data, done})
-	msgs := o.post(subject, l)
+	soon := l.due() && !o.posting
+	o.posting = o.posting || soon
+	o.mu.Unlock()
+	if soon {
+		go o.postSoon()
+	}
+}
+
+// postSoon posts what there is once goroutines that can run have, as these may be about to
+// send more: what ends at the same time goes in one batch.
+func (o *outbox) postSoon() {
+	runtime.Gosched()
+	var msgs []*nats.Msg
+	o.mu.Lock()
+	o.posting = false
+	for subject, l := range o.queues {
+		msgs = append(msgs, o.post(subject, l)...)
+	}
+	o.changed.Broadcast()
 	o.mu.Unlock()
 	o.publish(msgs)
 }
@@ -148,10 +168,15 @@ func (o *outbox) add(l *subjectQueue, n message) {
 	o.bytes += len(n.data) + messageSize
 }
 
+// due reports whether a batch may go now.
+func (l *subjectQueue) due() bool {
+	return len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= chunkSize)
+}
+
 // post makes batches of the messages of a queue, as many as may be under way. Its caller
 // holds mu.
 func (o *outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
-	for len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= chunkSize) {
+	for l.due() {
 		k, size := 1, len(l.messages[0].data)
 		for ; k < len(l.messages) && size+len(l.messages[k].data) <= maxBody; k++ {
 			size += len(l.messages[k].data)

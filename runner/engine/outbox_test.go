@@ -103,6 +103,11 @@ func TestOutboxUnconfirmed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.nc.Flush())
 	out.send("elsewhere", "a", []byte("a"), func() { t.Error("a is stored") })
+	crewtest.Until(t, func() bool {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return len(out.pending) == 1
+	}, "the message to be sent")
 	for range mostTries {
 		require.Empty(t, told)
 		out.again(true)

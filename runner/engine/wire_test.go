@@ -79,7 +79,7 @@ func TestFactsOnTheWire(t *testing.T) {
 	}
 	msg := (&Final{Facts: f}).Encode()
 	require.Equal(t, 8, Version)
-	require.Contains(t, hex.EncodeToString(msg), "01016b016302010608026e6f0a0c01680101750101760e92c0b2cd3b1416181a01")
+	require.Contains(t, hex.EncodeToString(msg), "ffff0301016b016302010608026e6f0a0c0168010301750101760e92c0b2cd3b1416181a01")
 	got, err := DecodeFinal(msg)
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)
