@@ -11,7 +11,7 @@ import (
 
 // With Pool.Ahead a slot of another machine is given its next attempts before it asks for them.
 // There they wait for their turn, so the core counts them as started only then. Those that
-// have not begun are asked back when they could start elsewhere, or are not to start.
+// have not begun are asked back when they could start elsewhere, or are not to start there.
 
 // aheadFor is for how long an attempt may run until those that wait for it go elsewhere. In that
 // time a round trip is nothing.
@@ -56,17 +56,16 @@ func (c *Core) free() int {
 	return c.pool.capacity - c.queue.ready.Held()
 }
 
-// askBack asks attempts back that wait at slots: all if nothing more is to start, or else those
-// of slots that have left and, last come first, one for each slot that has none.
+// askBack asks attempts back that wait at slots: all if nothing more is to start, or else, last come
+// first, one for each slot that has none.
 func (c *Core) askBack() {
-	if c.pool.ahead == 0 {
-		return
-	}
-	q := &c.queue
+	q, idle := &c.queue, c.pool.idle
 	all := c.end.phase > going || q.paused || c.time.Stopped()
-	idle := c.pool.idle
 	if q.frozen || c.output.full() || q.wait != sched.ForSlot {
 		idle = 0
+	}
+	if c.pool.ahead == 0 || idle == 0 && !all {
+		return
 	}
 	type waiting struct {
 		*entry
@@ -76,12 +75,11 @@ func (c *Core) askBack() {
 	for _, at := range c.pool.places {
 		for i, e := range at.ahead {
 			switch {
+			case all:
+				c.ask(e)
 			case e.asked:
 				idle--
-			case e.ladder != task.Untouched:
-			case all || at.slot == nil:
-				c.ask(e)
-			case idle > 0 && q.ready.Idle(e.item):
+			case q.ready.Idle(e.item):
 				list = append(list, waiting{e, i})
 			}
 		}
@@ -92,7 +90,10 @@ func (c *Core) askBack() {
 	}
 }
 
+// ask asks an attempt back, once, unless it is being ended.
 func (c *Core) ask(e *entry) {
-	e.asked = true
-	c.fx.Recall = append(c.fx.Recall, e.run())
+	if !e.asked && e.ladder == task.Untouched {
+		e.asked = true
+		c.fx.Recall = append(c.fx.Recall, e.run())
+	}
 }

@@ -38,6 +38,9 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Leave:
 		if c.pool.slot(cmd.N) != nil {
 			c.pool.leave(cmd.N)
+			for _, e := range c.pool.places[cmd.N].ahead {
+				c.ask(e)
+			}
 		} else {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
 		}

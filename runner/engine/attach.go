@@ -121,7 +121,7 @@ func (a *attached) follow() {
 
 // learn notes a ruling. It returns true if none follows.
 func (a *attached) learn(part []byte, at Place) bool {
-	r, err := decode[Ruling](part, kindRuling)
+	r, err := whole[Ruling](a.ctx, a.s, a.told, part, kindRuling)
 	if err != nil {
 		a.fail(fmt.Errorf("read what became of run %s: %w", a.run.Run, err))
 		return true
@@ -190,7 +190,7 @@ func (a *attached) ruling(at Place) (*Ruling, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode[Ruling](part, kindRuling)
+	return whole[Ruling](a.ctx, a.s, a.told, part, kindRuling)
 }
 
 // echo has a task that came without a command have that which its worker has run.

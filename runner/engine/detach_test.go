@@ -336,3 +336,39 @@ func TestRollingChange(t *testing.T) {
 		}
 	}
 }
+
+// A ruling about an attempt with very many messages is an object, and many rulings are several
+// messages.
+func TestLongRulings(t *testing.T) {
+	b := newBroker(t)
+	const n = 3000
+	run := b.handsOver(n, fifoOrders, nil)
+	s := b.connect(nil)
+	st, err := s.find(t.Context(), run)
+	require.NoError(t, err)
+	told := &once{notice: quiet}
+	l, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	require.NoError(t, err)
+	parts := make([]Place, 200_000)
+	for i := range parts {
+		parts[i] = Place{Seq: uint64(i + 1_000_000), At: i % 100}
+	}
+	l.brought[attemptKey{1, 1}] = &brought{1, parts}
+	var events []task.Event
+	for id := range uint64(n) {
+		events = append(events, task.Event{
+			Kind: task.Finished, ID: id + 1, Attempt: 1, Result: &task.Result{Outcome: task.StartFailed, Err: errors.New(strings.Repeat("x", 500))},
+		})
+	}
+	require.NoError(t, l.Consume(events))
+	again, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	require.NoError(t, err)
+	require.Len(t, again.past, n)
+	a, _, _ := b.attach(run)
+	crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n-1].Seq > 0 }, "the last ruling")
+	r, err := a.ruling(a.ruled[0])
+	require.NoError(t, err)
+	require.Equal(t, parts, r.Parts)
+	require.NoError(t, a.Forget())
+	require.Zero(t, s.messages(t, filesStream))
+}

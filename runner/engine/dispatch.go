@@ -95,7 +95,11 @@ func (d *dispatcher) serve(ctx context.Context) {
 func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time.Duration) {
 	r := &runStatus{}
 	r.Queue, _, _ = strings.Cut(key, ".")
-	if json.Unmarshal(value, &r.Enrolment) != nil || r.Stocked == nil || r.Version != Version {
+	if json.Unmarshal(value, &r.Enrolment) != nil || r.Stocked == nil {
+		return
+	}
+	if r.Version != Version {
+		d.told.say("run " + r.Run + " was handed over by another crew: " + (&versionError{r.Version}).Error())
 		return
 	}
 	switch {

@@ -75,7 +75,7 @@ func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, tol
 		part, at, err := rulings.next(ctx, told)
 		if err == io.EOF {
 			l.identity.Epoch++
-			err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
+			_, err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
 			if !isWrongLast(err) {
 				return l, err
 			}
@@ -84,7 +84,7 @@ func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, tol
 		if err != nil {
 			return nil, err
 		}
-		ruling, err := decode[Ruling](part, kindRuling)
+		ruling, err := whole[Ruling](ctx, s, told, part, kindRuling)
 		if err != nil {
 			return nil, err
 		}
@@ -115,11 +115,17 @@ func (l *ledger) learn(r *Ruling) {
 	}
 }
 
-// add adds rulings. It returns errTaken once another epoch has begun.
-func (l *ledger) add(rulings ...*Ruling) error {
+// add adds rulings, at least one, and as many as a message takes. It returns how many, and errTaken
+// once another epoch has begun.
+func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 	var batch []message
-	for _, r := range rulings {
-		batch = append(batch, message{data: encode(kindRuling, r)})
+	for size := 0; n < len(rulings) && size < chunkSize; n++ {
+		r := rulings[n]
+		msg, _, err := l.s.pack(l.ctx, ID{Run: l.identity.Run, Task: r.Task, Number: 1}, encode(kindRuling, r)) // of what has many parts
+		if err != nil {
+			return 0, err
+		}
+		batch, size = append(batch, message{data: msg}), size+len(msg)
 	}
 	seq, err := l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch),
 		jetstream.WithExpectLastSequencePerSubject(l.last),
@@ -127,7 +133,7 @@ func (l *ledger) add(rulings ...*Ruling) error {
 	if err == nil {
 		l.last = seq
 	}
-	return err
+	return n, err
 }
 
 // holds reports whether the run is certainly this dispatcher's.
@@ -206,29 +212,18 @@ func (l *ledger) Consume(events []task.Event) error {
 			list = append(list, r)
 		}
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	return l.adds(list)
-}
-
-// adds adds rulings, as many at a time as a message takes.
-func (l *ledger) adds(list []*Ruling) error {
 	for len(list) > 0 {
-		n := min(len(list), mostRulings)
-		if err := l.add(list[:n]...); err != nil {
-			if isWrongLast(err) {
-				err = errTaken
-			}
+		n, err := l.add(list...)
+		if isWrongLast(err) {
+			err = errTaken
+		}
+		if err != nil {
 			return err
 		}
 		list = list[n:]
 	}
 	return nil
 }
-
-// mostRulings limits the rulings in a message, of some hundred bytes each.
-const mostRulings = 500
 
 // rule returns the ruling of an event, or nil if there is none to keep.
 func (l *ledger) rule(e *task.Event) *Ruling {
@@ -262,7 +257,8 @@ func (l *ledger) end(e core.Ending, status int) error {
 	if e.Err != nil {
 		why = e.Err.Error()
 	}
-	return l.add(&Ruling{What: ruledOver, Epoch: l.identity.Epoch, Facts: task.Facts{Exit: &status, Error: task.Bytes(why)}})
+	_, err := l.add(&Ruling{What: ruledOver, Epoch: l.identity.Epoch, Facts: task.Facts{Exit: &status, Error: task.Bytes(why)}})
+	return err
 }
 
 // Close does nothing. See runner.Sink.

@@ -84,6 +84,7 @@ func TestOutboxWithdrawsWhatIsRefusedAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.nc.Flush())
 	out.send("elsewhere", "a", []byte("a"), func() { t.Error("a is stored") })
+	out.sends(t)
 	out.again(true)
 	for _, taken := range []bool{false, true} {
 		require.NoError(t, crewtest.Receive(t, tries, "a try").Respond([]byte(`{"error":{"err_code":10077}}`)))
@@ -96,6 +97,15 @@ func TestOutboxWithdrawsWhatIsRefusedAlone(t *testing.T) {
 	}
 }
 
+// sends waits until a message has been sent.
+func (o *outbox) sends(t *testing.T) {
+	crewtest.Until(t, func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.pending) == 1
+	}, "the message to be sent")
+}
+
 // An engine that takes messages and confirms none, as with a full disk, is told of.
 func TestOutboxUnconfirmed(t *testing.T) {
 	b, out, told := testOutbox(t)
@@ -103,11 +113,7 @@ func TestOutboxUnconfirmed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.nc.Flush())
 	out.send("elsewhere", "a", []byte("a"), func() { t.Error("a is stored") })
-	crewtest.Until(t, func() bool {
-		out.mu.Lock()
-		defer out.mu.Unlock()
-		return len(out.pending) == 1
-	}, "the message to be sent")
+	out.sends(t)
 	for range mostTries {
 		require.Empty(t, told)
 		out.again(true)

@@ -56,7 +56,7 @@ func (a *attached) partsOf(id uint64) ([]Place, error) {
 		}
 		var r *Ruling
 		if err == nil {
-			r, err = decode[Ruling](part, kindRuling)
+			r, err = whole[Ruling](a.ctx, a.s, a.told, part, kindRuling)
 		}
 		if err != nil {
 			return nil, err

@@ -283,8 +283,8 @@ func patiently(ctx context.Context, told *once, ask func(context.Context) error)
 	}
 }
 
-// task returns the task of a stored message.
-func (s *session) task(ctx context.Context, told *once, part []byte) (*task.Task, *Stored, error) {
+// whole reads a message of a kind, which may be an object.
+func whole[T any](ctx context.Context, s *session, told *once, part []byte, kind byte) (*T, error) {
 	if _, err := open(part, kindBig); err == nil {
 		err := patiently(ctx, told, func(ctx context.Context) error {
 			whole, err := s.unpack(ctx, part)
@@ -294,10 +294,15 @@ func (s *session) task(ctx context.Context, told *once, part []byte) (*task.Task
 			return err
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	st, err := decode[Stored](part, kindStored)
+	return decode[T](part, kind)
+}
+
+// task returns the task of a stored message.
+func (s *session) task(ctx context.Context, told *once, part []byte) (*task.Task, *Stored, error) {
+	st, err := whole[Stored](ctx, s, told, part, kindStored)
 	if err != nil {
 		return nil, nil, err
 	}

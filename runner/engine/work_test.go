@@ -37,10 +37,12 @@ func newBench(t *testing.T, url string, words ...string) *bench {
 	c, err := s.js.OrderedConsumer(t.Context(), resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"crew.r.>"}})
 	require.NoError(t, err)
 	_, err = c.Consume(func(m jetstream.Msg) {
-		if c, err := DecodeChunk(m.Data()); err == nil {
-			b.results <- c
-		} else if f, err := DecodeFinal(m.Data()); err == nil {
-			b.results <- f
+		for part := range parts(m.Data()) {
+			if c, err := DecodeChunk(part); err == nil {
+				b.results <- c
+			} else if f, err := DecodeFinal(part); err == nil {
+				b.results <- f
+			}
 		}
 	})
 	require.NoError(t, err)
