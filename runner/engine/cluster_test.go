@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,30 +71,36 @@ func newCluster(t *testing.T) *cluster {
 }
 
 // open starts all servers and makes crew's streams.
-func (c *cluster) open() {
-	for i := range c.nodes {
-		c.start(i)
+func (n *cluster) open() {
+	for i := range n.nodes {
+		n.start(i)
 	}
-	crewtest.Until(c.t, func() bool {
-		return crew(c.t, "engine", "init", "--replicas", "3", "--engine", c.url).Wait() == 0
+	crewtest.Until(n.t, func() bool {
+		return crew(n.t, "engine", "init", "--replicas", "3", "--engine", n.url).Wait() == 0
 	}, "the cluster")
 }
 
 // TestCluster kills a server of three in the middle of a run, and starts it again. CREW_SOAK
-// is how many more rounds there are, with other faults.
+// is how many more rounds there are, with more faults.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	rounds, _ := strconv.Atoi(os.Getenv("CREW_SOAK"))
 	seed := uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
-		rounds, seed = 0, n
+		rounds, seed = 1, n
 	}
-	for i := range uint64(rounds + 1) {
-		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) { clusterRound(t, seed+i, rounds > 0) })
+	faults := []string{"kill server"}
+	if rounds > 0 {
+		faults = append(faults, "kill two servers", "stop server", "kill worker", "kill the submitter")
+	}
+	for i := range uint64(max(rounds, 1)) {
+		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) { clusterRound(t, seed+i, faults) })
 	}
 }
 
-func clusterRound(t *testing.T, seed uint64, soak bool) {
+// clusterRound is a round of TestChaos with two workers and a cluster, which is disturbed as
+// often as there are kinds of faults.
+func clusterRound(t *testing.T, seed uint64, faults []string) {
 	n, c := newCluster(t), chaosAt(t, seed)
 	n.open()
 	c.engine = n.url
@@ -101,17 +108,50 @@ func clusterRound(t *testing.T, seed uint64, soak bool) {
 		c.startWorker(i)
 	}
 	c.submit()
-	time.Sleep(time.Duration(c.rand.IntN(1000)) * time.Millisecond)
-	c.mayRun += 2 * chaosSlots
-	i := c.rand.IntN(3)
-	t.Log("kill server", i)
-	n.nodes[i].Kill()
-	n.start(i)
+	for range faults {
+		time.Sleep(time.Duration(c.rand.IntN(1000)) * time.Millisecond)
+		if !c.sub.Ended() {
+			n.fault(c, faults[c.rand.IntN(len(faults))])
+		}
+	}
 	c.sub.Exits(0)
-	t.Log(c.account(), "attempts were run again")
+	if !c.killed || c.sub.Stdout() != "" {
+		t.Log(c.account(), "attempts were run again")
+	}
 }
 
-func (c *cluster) start(i int) {
-	c.nodes[i] = start(c.t, []string{asNode + "=" + c.words[i]})
-	c.nodes[i].Says(c.nodes[i].Stdout, "nats://")
+func (n *cluster) fault(c *chaos, what string) {
+	i, pause := c.rand.IntN(3), time.Duration(c.rand.IntN(5000))*time.Millisecond
+	c.t.Log(what, i)
+	switch what {
+	case "kill server":
+		n.nodes[i].Kill()
+		n.start(i)
+	case "kill two servers":
+		c.mayRun += 2 * chaosSlots // if it takes long
+		for k := range 2 {
+			n.nodes[(i+k)%3].Kill()
+		}
+		time.Sleep(pause)
+		for k := range 2 {
+			n.start((i + k) % 3)
+		}
+	case "stop server":
+		n.nodes[i].Send(syscall.SIGSTOP)
+		time.Sleep(pause)
+		n.nodes[i].Send(syscall.SIGCONT)
+	case "kill worker":
+		c.kill(i % 2)
+		c.startWorker(i % 2)
+	case "kill the submitter":
+		c.mayRun += 2 * chaosSlots
+		c.killed = true
+		c.sub.Kill()
+		c.submit("--replay")
+	}
+}
+
+func (n *cluster) start(i int) {
+	n.nodes[i] = start(n.t, []string{asNode + "=" + n.words[i]})
+	n.nodes[i].Says(n.nodes[i].Stdout, "nats://")
 }

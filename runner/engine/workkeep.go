@@ -182,10 +182,13 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 	if err != nil {
 		return notReady(err)
 	}
-	broken := jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+	// Whatever it is, the consumer's leader may have died with what was on its way here, and
+	// another one would wait for an acknowledgement of that.
+	broken := jetstream.ConsumeErrHandler(func(jetstream.ConsumeContext, error) {
 		w.mu.Lock()
-		t.stale = t.stale || isGone(err)
+		t.stale = true
 		w.mu.Unlock()
+		w.renewSoon()
 	})
 	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m) }, broken, jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {

@@ -87,7 +87,9 @@ func (s *seats) give() {
 		s.turns++
 		it.turn = s.turns
 		it.busy += s.weight(c.holder)
-		it.holder, it.own, it.heard = c.holder, c.own, sinceBoot()
+		if it.holder != c.holder || it.own != c.own {
+			it.holder, it.own, it.heard = c.holder, c.own, sinceBoot()
+		}
 		c.given <- it
 		return true
 	})

@@ -76,15 +76,17 @@ type runState struct {
 func (w *crewWorker) take(t *lease, m jetstream.Msg) {
 	d := &delivery{Msg: m}
 	d.left.Store(1)
+	var jobs []*job
 	for part := range parts(m.Data()) {
 		d.left.Add(1)
 		if _, err := open(part, kindBig); err == nil {
 			go w.takeBig(t, d, part) // others need not wait for it
-		} else {
-			w.takeOne(t, d, part)
+		} else if h := w.takeOne(t, d, part); h != nil {
+			jobs = append(jobs, h)
 		}
 	}
 	d.done()
+	w.admit(jobs...)
 }
 
 // takeBig takes an attempt that is too long for the stream.
@@ -95,7 +97,9 @@ func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
 		cancel()
 		switch {
 		case err == nil:
-			w.takeOne(t, m, whole)
+			if h := w.takeOne(t, m, whole); h != nil {
+				w.admit(h)
+			}
 			return
 		case errors.Is(err, errGarbage), errors.Is(err, jetstream.ErrObjectNotFound): // its submitter may have given it up
 			m.done()
@@ -110,8 +114,8 @@ func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
 	}
 }
 
-// takeOne takes an attempt.
-func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) {
+// takeOne takes an attempt. It returns the one that is to be admitted now, or nil.
+func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) *job {
 	a, err := DecodeAttempt(data)
 	if err == nil && m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:] != a.Run {
 		err = errGarbage
@@ -119,18 +123,19 @@ func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) {
 	if err != nil {
 		w.dropped.Do(func() { w.tell("a task was dropped: %v; more of them are dropped without a word", err) })
 		m.done()
-		return
+		return nil
 	}
 	h := w.newJob(t, a, m)
 	if !w.hold(h) {
-		return
+		return nil
 	}
 	if h.task.Err = w.equip(h, data); h.task.Err != nil {
 		h.task.Argv, h.task.Exec, h.task.Shell = nil, nil, false
 	}
-	if w.queue(h) {
-		w.admit(h)
+	if !w.queue(h) {
+		return nil
 	}
+	return h
 }
 
 // from returns the slot of a run that has given the attempt.
@@ -279,29 +284,38 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 	return err
 }
 
-// admit gives an attempt's task to the run, unless it is to end already.
-func (w *crewWorker) admit(h *job) {
-	if err := w.add(h); err != nil {
-		w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
+// admit gives the tasks of attempts to the run, unless they are to end already.
+func (w *crewWorker) admit(jobs ...*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	if err := w.add(jobs); err != nil {
+		for _, h := range jobs {
+			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
+		}
 	}
 }
 
-func (w *crewWorker) add(h *job) error {
+func (w *crewWorker) add(jobs []*job) error {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	w.last++
+	tasks := make([]*task.Task, len(jobs))
 	w.mu.Lock()
-	h.task.ID = w.last
-	w.tasks[w.last] = h
-	w.mu.Unlock()
-	err := w.work.Do(task.Command{Op: task.Add, N: 1, Tasks: []*task.Task{h.task}}).Err
-	w.mu.Lock()
-	if err != nil {
-		delete(w.tasks, h.task.ID)
+	for i, h := range jobs {
+		w.last++
+		h.task.ID, tasks[i] = w.last, h.task
+		w.tasks[w.last] = h
 	}
-	late := h.number() // if it is to end already
-	if !h.over() {
-		late = nil
+	w.mu.Unlock()
+	err := w.work.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err
+	var late []uint64 // that are to end already
+	w.mu.Lock()
+	for _, h := range jobs {
+		if err != nil {
+			delete(w.tasks, h.task.ID)
+		} else if h.over() {
+			late = append(late, h.number()...)
+		}
 	}
 	w.mu.Unlock()
 	w.end(late, false)
