@@ -28,6 +28,8 @@ const (
 	takesFile    = "FILE"
 	takesFarRun  = "RUN"
 	takesFarTask = "RUN TASK"
+	takesFarKey  = "RUN [TASK...|--key KEY]"
+	takesWorkers = "WORKER...|--all"
 )
 
 // The commands that run tasks, or show what tasks have done.
@@ -74,7 +76,8 @@ var commands = [...]command{
 	{"engine status", takesNothing, "list workers, queues and runs"},
 	{"engine pause", takesFarRun, "start nothing of a run until resume"},
 	{"engine resume", takesFarRun, "undo pause"},
-	{"engine cancel", takesFarRun, "end a run"},
+	{"engine cancel", takesFarKey, "end a run, or some of its tasks"},
+	{"engine drain", takesWorkers, "have workers end once what they run has ended"},
 	{"engine log", takesFarTask, "the output of a task so far, in a run that was handed over"},
 	{DoAttach, takesFarRun, "show the results of a run that was handed over"},
 	{"engine key", takesFile, "make a key that signs commands, print what trusts it"},

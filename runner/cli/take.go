@@ -55,6 +55,17 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		}
 		o.Ctl.Run = operands[0]
 		return c.takeTasks(&o.Ctl, operands[1:])
+	case takesFarKey:
+		if len(operands) == 0 {
+			return c.wrong("crew %s needs the name of a run", c.name)
+		}
+		o.Ctl.Run = operands[0]
+		return c.takeTasks(&o.Ctl, operands[1:])
+	case takesWorkers:
+		if o.Ctl.Work = operands; len(operands) > 0 == o.Ctl.All {
+			return c.wrong("crew %s needs either workers or --all", c.name)
+		}
+		return nil
 	case takesFile, takesFarRun:
 		if len(operands) == 0 {
 			return c.wrong("crew %s needs the name of a %s", c.name, strings.ToLower(c.operands))
@@ -137,7 +148,7 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	switch {
 	case c.operands == takesWait && len(ctl.Tasks) == 0 && ctl.Key == nil:
 		ctl.All = true
-	case len(ctl.Tasks) == 0 && ctl.Key == nil && !ctl.All && c.operands != takesAny:
+	case len(ctl.Tasks) == 0 && ctl.Key == nil && !ctl.All && c.operands != takesAny && c.operands != takesFarKey:
 		return c.wrong("crew %s needs the number of a task", c.name)
 	case c.operands == takesTask && len(ctl.Tasks) > 1:
 		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}

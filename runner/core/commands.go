@@ -127,7 +127,7 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
 	}
 	cancel := func(id uint64) {
-		c.cancel(c.entries[id], cmd.Kill)
+		c.cancel(c.entries[id], cmp.Or(cmd.Err, errCancelled), cmd.Kill)
 		ids = append(ids, id)
 	}
 	if len(cmd.IDs) == 0 { // first those that would be not run when what they come after is cancelled
@@ -144,6 +144,9 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 		case len(cmd.IDs) > 0:
 			err = cmp.Or(err, gone)
 		}
+	}
+	if cmd.Err != nil && len(ids) > 0 {
+		c.output.notice(task.Count(int64(len(ids)), "task") + " " + cmd.Err.Error())
 	}
 	slices.Sort(ids)
 	return ids, err

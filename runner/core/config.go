@@ -175,7 +175,7 @@ const (
 type Ending struct {
 	Reason Reason
 	Stats  task.Stats
-	Err    error        // if Broken or Unread: the first error of that kind
+	Err    error        // if Broken or Unread: the first error of that kind; if Told: the Err of the latest command that had one
 	More   []error      // later errors that no sink has shown
 	Signal int          // if Told: the last signal that asked for the end, or 0
 	Result *task.Result // if Halted or BadCommand: the result that decided it

@@ -134,6 +134,12 @@ func (c *Core) told(cmd task.Command) {
 		d.Signal = cmd.Signal
 	}
 	why := unix.SignalName(syscall.Signal(cmd.Signal)) // "" for none
+	if cmd.Err != nil {
+		why = cmd.Err.Error()
+	}
+	if d.Reason == Told {
+		d.Err = cmp.Or(cmd.Err, d.Err)
+	}
 	switch cmd.Op {
 	case task.Drain:
 		if again {

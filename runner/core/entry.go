@@ -31,7 +31,7 @@ type entry struct {
 	size int
 
 	state     state
-	cancelled bool
+	cancelled error        // why a command has cancelled it; nil if none has
 	checked   bool         // it has to run, even if it makes files
 	awaits    int          // how many tasks it waits for; if not 0, it is following
 	behind    uint64       // the task before it of its key that was unfinished; 0 for none

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -120,7 +121,7 @@ func (c *Core) decide(e *entry, r *task.Result) {
 		c.advance(e)
 		c.started(e)
 	}
-	if r.Outcome.Replaced() && (e.cancelled || c.end.phase >= stopping && !r.Unbegun) {
+	if r.Outcome.Replaced() && (e.cancelled != nil || c.end.phase >= stopping && !r.Unbegun) {
 		r.Outcome = task.Cancelled // it would have been ended anyway
 	}
 	if c.pool.usage != nil && r.Outcome != task.Lost {
@@ -134,7 +135,10 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	if !e.again {
 		r.Before, r.Omitted = e.before, e.omitted
 	}
-	r.Final = e.cancelled && r.Outcome == task.Cancelled
+	if r.Outcome == task.Cancelled {
+		r.Final = r.Final || e.cancelled != nil
+		r.Err = cmp.Or(c.canceller(e), r.Err)
+	}
 	e.result = r
 	c.queue.set(e, decided)
 	if r.Fault != nil {
@@ -181,8 +185,8 @@ func (c *Core) recorded(e *entry) {
 	c.vacate(e)
 	c.queue.delay(e, c.run.Add(wait))
 	switch {
-	case e.cancelled:
-		c.cancel(e, false)
+	case e.cancelled != nil:
+		c.cancel(e, e.cancelled, false)
 	case c.end.phase > going:
 		c.queue.withdraw(e)
 		c.notRun(e)
@@ -226,7 +230,7 @@ func (c *Core) retries(e *entry, r *task.Result) bool {
 		e.relieved++
 		return e.relieved < poison
 	}
-	if !r.Outcome.Failed() || e.cancelled || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
+	if !r.Outcome.Failed() || e.cancelled != nil || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
 	}
 	if r.BadCommand && c.cfg.Halt.SameCommand {
@@ -280,19 +284,30 @@ func (c *Core) finish(e *entry, r *task.Result) {
 func (c *Core) notRun(e *entry) { c.finish(e, e.end(task.NotRun, nil, c.now)) }
 
 // cancel ends one task in whatever state, by killing it if it runs and kill is true.
-func (c *Core) cancel(e *entry, kill bool) {
-	e.cancelled = true
+func (c *Core) cancel(e *entry, why error, kill bool) {
+	e.cancelled = why
 	switch e.state {
 	case running:
-		c.terminate(e, errCancelled)
+		c.terminate(e, why)
 		if kill {
 			c.kill(e)
 		}
 	case decided: // recorded cancels it if it is to be retried
 	default:
 		c.queue.withdraw(e)
-		r := e.end(task.Cancelled, errCancelled, c.now)
+		r := e.end(task.Cancelled, why, c.now)
 		r.Final = true
 		c.finish(e, r)
 	}
+}
+
+// canceller returns the error that says who has cancelled a task or the run, or nil.
+func (c *Core) canceller(e *entry) error {
+	switch {
+	case e.cancelled != nil && e.cancelled != errCancelled:
+		return e.cancelled
+	case c.end.Reason == Told && c.end.phase >= stopping:
+		return c.end.Err
+	}
+	return nil
 }

@@ -243,6 +243,7 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	a.mu.Unlock()
 	r := ruling.Facts.Result(at.Task)
 	r.Argv, r.Attempt = at.Task.ArgvOn(r.Worker, r.Host, r.Units), max(1, r.Attempt)
+	r.Final = r.Outcome == task.Cancelled // it does not run again
 	out := &outputs{}
 	if err := a.collect(ctx, at, out, ruling.Parts); err != nil {
 		out.close(true)

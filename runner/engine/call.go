@@ -34,6 +34,8 @@ func Main(c wiring.EngineCall) error {
 		return s.status(&c)
 	case opLog:
 		return s.showLog(&c)
+	case opDrain:
+		return s.drain(&c)
 	}
 	return s.steer(&c)
 }

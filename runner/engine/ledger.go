@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,11 +36,11 @@ type ledger struct {
 	kick     chan struct{}   // the run's record is to be renewed now
 	renewed  atomic.Int64    // since boot, when the latest confirmed renewal of that was sent
 
-	past map[uint64]*decided // what rulings of earlier epochs say, until the task was read
-
-	last uint64 // ruling, by its number in the stream; of the one goroutine that adds
+	adding sync.Mutex
+	last   uint64 // ruling, by its number in the stream; under adding
 
 	mu      sync.Mutex
+	past    map[uint64]*decided     // what has been ruled on tasks that were not read yet
 	next    uint64                  // number of the next task
 	signed  map[uint64]*Stored      // tasks that have not ended
 	brought map[attemptKey]*brought // what attempts have brought that have no ruling yet
@@ -93,7 +94,7 @@ func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, tol
 	}
 }
 
-// learn takes a ruling of an earlier epoch.
+// learn takes a ruling on a task that was not read yet.
 func (l *ledger) learn(r *Ruling) {
 	if r.What == ruledEpoch || r.What == ruledOver {
 		l.identity.Epoch = max(l.identity.Epoch, r.Epoch)
@@ -127,6 +128,8 @@ func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 		}
 		batch, size = append(batch, message{data: msg}), size+len(msg)
 	}
+	l.adding.Lock()
+	defer l.adding.Unlock()
 	seq, err := l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch),
 		jetstream.WithExpectLastSequencePerSubject(l.last),
 		jetstream.WithMsgID(l.nonce+strconv.FormatUint(l.last, 10)))
@@ -167,6 +170,9 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read task %d: %w", id, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = id
 	if e := l.past[id]; e != nil {
 		t.Attempts, t.Failures, t.Done = e.attempts, int32(e.failures), e.done
 		delete(l.past, id)
@@ -176,13 +182,36 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 	}
 	t.ID = number()
 	st.Spec = nil
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next = id
 	if st.Signer != [32]byte{} && t.Done == nil {
 		l.signed[id] = st
 	}
 	return t, nil
+}
+
+// cancel rules that tasks which were not read yet are cancelled. It returns how many, and
+// which are up to the run.
+func (l *ledger) cancel(ids []uint64, why error) (n int, rest []uint64, err error) {
+	var list []*Ruling
+	l.mu.Lock()
+	for _, id := range ids {
+		e := l.past[id]
+		if id <= l.next || id > l.all {
+			rest = append(rest, id)
+			continue
+		}
+		if e != nil && e.done != nil {
+			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
+			continue
+		}
+		r := &Ruling{What: ruledFinished, Epoch: l.identity.Epoch, Task: id, Facts: task.Facts{Outcome: task.Cancelled, Error: task.Bytes(why.Error())}}
+		if e != nil {
+			r.Number = e.attempts
+		}
+		l.learn(r) // before the task is read
+		list = append(list, r)
+	}
+	l.mu.Unlock()
+	return len(list), rest, cmp.Or(l.adds(list), err)
 }
 
 // Buffered reports whether the next task is here. See runner.Source.
@@ -212,6 +241,11 @@ func (l *ledger) Consume(events []task.Event) error {
 			list = append(list, r)
 		}
 	}
+	return l.adds(list)
+}
+
+// adds adds rulings.
+func (l *ledger) adds(list []*Ruling) error {
 	for len(list) > 0 {
 		n, err := l.add(list...)
 		if isWrongLast(err) {
@@ -256,6 +290,9 @@ func (l *ledger) end(e core.Ending, status int) error {
 	}[e.Reason]
 	if e.Err != nil {
 		why = e.Err.Error()
+	}
+	if e.Err != nil && e.Reason == core.Told {
+		why = "it was " + why
 	}
 	_, err := l.add(&Ruling{What: ruledOver, Epoch: l.identity.Epoch, Facts: task.Facts{Exit: &status, Error: task.Bytes(why)}})
 	return err

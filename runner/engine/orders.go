@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+
+	"crew/runner/task"
 )
 
 // Order is a request to a worker or a submitter, as JSON.
@@ -14,12 +18,16 @@ type Order struct {
 	Op      string `json:"op"`
 	ID             // of the attempt, the epoch or the run that it is about
 	IDs     []ID   `json:"ids,omitempty"` // holds: which attempts
+
+	Tasks []uint64    `json:"tasks,omitempty"` // cancel: these tasks of the run
+	Key   *task.Bytes `json:"key,omitempty"`   // cancel: those of a key
+	By    string      `json:"by,omitempty"`    // cancel and drain: who asks for it
 }
 
-// The requests. Those to a worker come from submitters, those to a submitter from
-// crew engine.
+// The requests. Those to a worker come from submitters, but for drain, those to a
+// submitter from crew engine.
 const (
-	opCancel = "cancel" // end the attempt (TERM, then KILL), or the run
+	opCancel = "cancel" // end the attempt (TERM, then KILL), tasks, or the run
 	opKill   = "kill"   // kill the attempt
 	opReturn = "return" // give the attempt back unless it has begun
 	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
@@ -28,6 +36,7 @@ const (
 
 	opPause  = "pause"
 	opResume = "resume"
+	opDrain  = "drain" // end once what runs has ended
 )
 
 // Answer replies to an Order, as JSON.
@@ -35,6 +44,9 @@ type Answer struct {
 	Err   string  `json:"err,omitempty"`
 	IDs   []ID    `json:"ids,omitempty"`   // holds: those it holds
 	Parts []Place `json:"parts,omitempty"` // log: the messages that have come
+	Tasks int     `json:"tasks,omitempty"` // cancel: how many it has cancelled
+
+	then func() // nil, or what to do once it is sent
 }
 
 func (o Order) encode() []byte {
@@ -71,8 +83,16 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 		}
 		b, _ := json.Marshal(a)
 		_ = m.Respond(b) // a question that is repeated gets another
+		if a.then != nil {
+			a.then()
+		}
 	}
 	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
 }
 
 func (o *Order) unknown() error { return fmt.Errorf("there is no order %q", o.Op) }
+
+// done says who has had something done.
+func (o *Order) done(what string) error {
+	return errors.New(what + " by " + task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200)))
+}

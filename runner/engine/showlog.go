@@ -29,7 +29,7 @@ func (s *session) showLog(c *wiring.EngineCall) error {
 	if err := a.open(c.Operand); err != nil {
 		return err
 	}
-	id := c.Task
+	id := c.Tasks[0]
 	if id > a.run.Tasks {
 		return fmt.Errorf("run %s has no task %d, but %s", a.run.Run, id, task.Count(int64(a.run.Tasks), "task"))
 	}

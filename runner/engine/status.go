@@ -219,7 +219,7 @@ func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
 	return nil, fmt.Errorf("several runs are called %s: write one of %s", name, strings.Join(found, ", "))
 }
 
-// steer has a run pause, go on, or end.
+// steer has a run pause, go on, or end, or some of its tasks end.
 func (s *session) steer(c *wiring.EngineCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
@@ -227,14 +227,15 @@ func (s *session) steer(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
+	ends := c.Verb == opCancel && len(c.Tasks) == 0 && c.TaskKey == nil
 	if r.Stocked != nil && r.State != runRunning {
-		if c.Verb == opCancel {
+		if ends {
 			return s.drop(ctx, r)
 		}
 		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
 	}
-	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}})
-	if err != nil && c.Verb == opCancel && r.State == lostState {
+	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}, Tasks: c.Tasks, Key: c.TaskKey, By: me()})
+	if err != nil && ends && r.State == lostState {
 		return s.drop(ctx, r) // it was killed, and left what it had there
 	}
 	if err != nil && r.Stocked != nil {
@@ -244,10 +245,13 @@ func (s *session) steer(c *wiring.EngineCall) error {
 	if err != nil {
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
 	}
+	if c.Verb == opCancel && !ends && (a.Tasks > 0 || a.Err == "") {
+		err = say(c, task.Count(int64(a.Tasks), "task")+" cancelled\n")
+	}
 	if a.Err != "" {
 		return errors.New("run " + r.Run + ": " + a.Err)
 	}
-	return nil
+	return err
 }
 
 // drop ends a run that has no submitter any more: it removes what waits, has workers end

@@ -84,7 +84,7 @@ func TestStatus(t *testing.T) {
 	steer := func(verb, run string) error { return s.steer(&wiring.EngineCall{Verb: verb, Operand: run}) }
 	for _, verb := range []string{opPause, opResume, opCancel} {
 		require.NoError(t, steer(verb, "nightly"))
-		require.Equal(t, Order{Version: Version, Op: verb, ID: ID{Run: "r1"}}, <-orders)
+		require.Equal(t, Order{Version: Version, Op: verb, ID: ID{Run: "r1"}, By: me()}, <-orders)
 	}
 	reply = `{"err": "is over"}`
 	require.EqualError(t, steer(opPause, "r1"), "run r1: is over")

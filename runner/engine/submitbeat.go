@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,7 +117,7 @@ func (x *submitter) enrol() {
 
 // command carries out an order of crew engine, once the run has begun.
 func (x *submitter) command(o *Order, a *Answer) error {
-	op, known := map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]
+	cmd := task.Command{Op: map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]}
 	switch {
 	case o.Op == opLog:
 		if f := x.flights.find(o.Task); f != nil {
@@ -126,15 +127,30 @@ func (x *submitter) command(o *Order, a *Answer) error {
 			return nil
 		}
 		return errors.New("it has not begun")
-	case !known:
+	case cmd.Op == 0:
 		return o.unknown()
+	case o.Op == opCancel:
+		cmd.Err = o.done("cancelled")
+		if cmd.IDs = o.Tasks; o.Key != nil {
+			cmd.Key = string(*o.Key)
+		}
+		if len(o.Tasks) > 0 || o.Key != nil {
+			cmd.Op = task.Cancel
+		}
 	}
-	err := x.sub.Do(task.Command{Op: op}).Err
-	if err == nil && op != task.Stop {
-		x.paused.Store(op == task.Pause)
+	var err error
+	if x.ledger != nil && len(o.Tasks) > 0 {
+		if a.Tasks, cmd.IDs, err = x.ledger.cancel(o.Tasks, cmd.Err); len(cmd.IDs) == 0 {
+			return err
+		}
+	}
+	reply := x.sub.Do(cmd)
+	a.Tasks += len(reply.IDs)
+	if reply.Err == nil && o.Op != opCancel {
+		x.paused.Store(o.Op == opPause)
 		x.enrol()
 	}
-	return err
+	return cmp.Or(err, reply.Err)
 }
 
 // part ends the run on the engine: workers drop what they still hold of it, and what

@@ -28,6 +28,8 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		a.IDs = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
+	case opDrain:
+		a.then = func() { w.work.Do(task.Command{Op: task.Drain, Err: o.done("drained")}) } // after which it may end at once
 	default:
 		return o.unknown()
 	}

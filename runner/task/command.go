@@ -59,8 +59,8 @@ type Command struct {
 
 	Succeeded [][2]uint64 // for Add: ranges of the tasks of earlier runs that did, both ends included
 
-	Err    error
-	Signal int // the signal that caused it, or 0
+	Err    error // for Fail: why; for Cancel, Drain and Stop: who asks for it, or nil, as in "cancelled by ann on web1"
+	Signal int   // the signal that caused it, or 0
 }
 
 // Reply answers a Command.

@@ -83,8 +83,8 @@ type Result struct {
 	// In Before, Earlier means that the attempt's output is not kept.
 	Earlier, Logged bool
 
-	// Unbegun means, with Lost, that the attempt had certainly not begun, so it does not
-	// count as lost.
+	// Unbegun means, with Lost, that the attempt had certainly not begun, or that its worker
+	// has ended it in an orderly end of its own, so it does not count as lost.
 	Unbegun bool
 	// Final means, with Cancelled, that a command cancelled this task, and with NotRun, that it
 	// comes after one that did not succeed. It was not the end of the run, so the task of a
