@@ -73,8 +73,6 @@ type Policy interface {
 	// Done ends an item, as Pop returned it, on its slot. With again=true the
 	// item will be pushed once more.
 	Done(slot int, it Item, again bool)
-	// Resize sets how many items a slot that is in may hold.
-	Resize(slot, items int)
 	// Idle reports whether a slot that holds nothing would be given the item, if it were queued
 	// alone.
 	Idle(it Item) bool

@@ -54,16 +54,6 @@ func (s *slots) Leave(id int) {
 	s.offer(id, false)
 }
 
-// Resize sets how many items a slot may hold.
-func (s *slots) Resize(id, items int) {
-	x := &s.all[id]
-	s.unlist(id)
-	if x.Cap = max(items, 1); x.room > 0 {
-		x.room = x.Cap
-	}
-	s.list(id)
-}
-
 // Done takes an item away from a slot.
 func (s *slots) Done(id int, _ Item, _ bool) {
 	s.unlist(id)

@@ -13,32 +13,9 @@ import (
 // There they wait for their turn, so the core counts them as started only then. Those that
 // have not begun are asked back when they could start elsewhere, or are not to start there.
 
-// aheadFor is for how long an attempt may run until those that wait for it go elsewhere. In that
-// time a round trip is nothing.
-const aheadFor = time.Second
-
-// lags has no attempt wait for one that takes long.
-func (c *Core) lags(e *entry) {
-	at := c.pool.places[e.slot.ID]
-	if at.slot == nil {
-		return
-	}
-	at.slow = true
-	c.queue.ready.Resize(at.id, at.slot.Cap)
-	for _, o := range at.ahead {
-		if !o.asked && o.ladder == task.Untouched {
-			c.ask(o)
-		}
-	}
-}
-
-// quick undoes lags.
-func (c *Core) quick(at *place) {
-	if at.slow && at.slot != nil {
-		c.queue.ready.Resize(at.id, at.slot.Cap+c.pool.most)
-	}
-	at.slow = false
-}
+// brief is how long the attempt that runs in a slot may have run when another one is sent there, and
+// while it waits: so a long task holds up no other.
+const brief = time.Second
 
 // advance takes an attempt out of those that wait at its slot.
 func (c *Core) advance(e *entry) {
@@ -87,6 +64,24 @@ func (c *Core) askBack() {
 	slices.SortFunc(list, func(a, b waiting) int { return cmp.Or(b.at-a.at, cmp.Compare(a.item.ID, b.item.ID)) })
 	for _, w := range list[:min(len(list), max(idle, 0))] {
 		c.ask(w.entry)
+	}
+}
+
+// askLate asks the attempts back that wait behind one that is not brief. It looks for them from time
+// to time.
+func (c *Core) askLate() {
+	p := &c.pool
+	if !c.reached(p.lookAt) {
+		return
+	}
+	p.lookAt = time.Time{}
+	for _, at := range p.places {
+		for _, e := range at.ahead {
+			p.lookAt = c.run.Add(brief)
+			if c.run.Sub(at.begun) >= brief {
+				c.ask(e)
+			}
+		}
 	}
 }
 

@@ -29,7 +29,10 @@ func (s *sim) about(kind task.Kind) (ids []uint64) {
 }
 
 func TestEverySlotHasAnAttemptBeforeOneIsSentAhead(t *testing.T) {
-	s := simulate(t, sendAhead("fifo", 1), 6, func(s *sim) { s.open = true })
+	s := simulate(t, sendAhead("fifo", 1), 6, func(s *sim) {
+		s.open = true
+		s.do = func(task.Attempt) (time.Duration, task.Outcome) { return brief / 2, task.OK }
+	})
 	s.join(4, "a")
 	require.Equal(t, []uint64{1, 2, 3, 4}, s.begun)
 	require.Len(t, s.ahead, 2)
@@ -42,6 +45,7 @@ func TestEverySlotHasAnAttemptBeforeOneIsSentAhead(t *testing.T) {
 	require.ErrorContains(t, s.try(task.Command{Op: task.Hold, IDs: []uint64{5}}).Err, "sent to a worker")
 	s.sleep(time.Hour)
 	require.Len(t, s.finished, 6)
+	require.Empty(t, s.recalled)
 }
 
 // What waits behind a long task goes to a slot that joins or has become free, at once and
@@ -105,6 +109,29 @@ func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
 	}
 }
 
+// A task waits behind another one only as long as that could be brief, even if all slots are busy.
+func TestALongTaskHoldsUpNoOther(t *testing.T) {
+	s := simulate(t, sendAhead("fifo", 3), 10_000, func(s *sim) {
+		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			if a.Task.ID <= 2 {
+				return 10 * time.Minute, task.OK
+			}
+			return 100 * time.Millisecond, task.OK
+		}
+	})
+	s.join(4, "a")
+	s.sleep(2 * time.Minute)
+	for i, id := range s.begun {
+		require.LessOrEqual(t, int(id)-i, 60, "task %d begins as the %dth", id, i)
+		require.LessOrEqual(t, i-int(id), 60, "task %d begins as the %dth", id, i)
+	}
+	require.Len(t, s.recalled, 6, "once for each that waited behind a long one")
+	for _, a := range s.ahead {
+		require.Greater(t, a.Slot.ID, 2)
+	}
+	require.EqualValues(t, 10_000, s.wait().Stats.Of(task.OK))
+}
+
 func TestNothingSentAheadBeginsOnceTheRunEnds(t *testing.T) {
 	for _, op := range []task.Op{task.Drain, task.Stop} {
 		s := simulate(t, sendAhead("fifo", 2), 20)
@@ -160,25 +187,4 @@ func TestEndsComeInAnyOrder(t *testing.T) {
 	s.step(func(c *Core) { c.Ended(&task.Result{Task: second.Task, Attempt: 1, Outcome: task.OK}) })
 	require.EqualValues(t, 1, s.look().Stats.Running)
 	require.EqualValues(t, 3, s.wait().Stats.Of(task.OK))
-}
-
-// What waits behind a task that takes long is not held up by it, although others wait, too.
-func TestNothingWaitsForASlowTask(t *testing.T) {
-	s := simulate(t, sendAhead("fifo", 1), 100, func(s *sim) {
-		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
-			return map[uint64]time.Duration{1: time.Hour}[a.Task.ID] + 100*time.Millisecond, task.OK
-		}
-	})
-	s.join(2, "a")
-	s.sleep(aheadFor + 200*time.Millisecond)
-	require.Len(t, s.recalled, 1)
-	require.Contains(t, s.begun, s.recalled[0])
-	for _, a := range s.ahead {
-		require.NotEqual(t, s.recalled[0], a.Task.ID)
-	}
-	require.Len(t, s.ahead, 1)
-	s.sleep(time.Minute)
-	require.Len(t, s.begun, 100)
-	require.Len(t, s.recalled, 1, "nothing was sent there meanwhile")
-	require.EqualValues(t, 100, s.wait().Stats.Of(task.OK))
 }

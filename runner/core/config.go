@@ -26,7 +26,7 @@ type Pool struct {
 	Workers int           // slots on this machine
 	Remote  bool          // there are none, but slots of other machines join and leave; the executor ends attempts at their timeouts
 	Window  int           // attempts that a slot of this machine runs at once; less than 1 is 1
-	Ahead   int           // attempts that a slot of another machine holds beside the one that runs there, and runs in turn
+	Ahead   int           // attempts that a slot of another machine holds beside the one that runs there, and runs in turn; with it, PerKey, Caps, rates and weights must not limit starts
 	Delay   time.Duration // between two starts
 	Jitter  time.Duration // before the first start
 	Procs   int           // processors, if topics are automatic; 0 otherwise

@@ -82,7 +82,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	if m := cfg.Pool.Machine; m.Load > 0 || m.Memory > 0 {
 		limits.Allow = c.pool.machine.allow
 	}
-	if cfg.Pool.Tokens != nil {
+	if cfg.Pool.Tokens != nil || cfg.Pool.Ahead > 0 {
 		limits.May = c.pool.may
 	}
 	c.queue = newQueue(cfg.Queue, limits, c.entries)
@@ -161,6 +161,7 @@ func (c *Core) due() {
 		c.place(c.entries[id])
 	}
 	c.pool.balance(c.run)
+	c.askLate()
 }
 
 // wake returns when something is due, on the machine's clock. The zero time is never.
@@ -177,7 +178,7 @@ func (c *Core) wake() time.Time {
 	if d.phase == going && !q.paused {
 		next, _ := q.delayed.Next()
 		at = earlier(at, next)
-		at = earlier(at, q.again)
+		at = earlier(earlier(at, q.again), c.pool.lookAt)
 		if c.pool.usage != nil && q.count[queued] > 0 {
 			at = earlier(at, c.pool.balanceAt)
 		}

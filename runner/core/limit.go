@@ -38,8 +38,6 @@ func (c *Core) overdue(e *entry) {
 	switch {
 	case e.ladder != task.Untouched:
 		c.kill(e)
-	case c.pool.most > 0:
-		c.lags(e)
 	case c.reached(c.timesOut(e)):
 		c.terminate(e, task.ErrTimeout)
 	default:

@@ -21,6 +21,7 @@ type pool struct {
 	idle      int          // slots without an attempt
 	ahead     int          // attempts that wait at their slots
 	most      int          // of them at a slot
+	lookAt    time.Time    // when to look for those that wait for long; zero for never
 	deadline  *sched.Delay // of running tasks: when overdue is called for them
 	timeless  bool         // the executor ends attempts at their timeouts
 	usage     *usages      // nil unless topics are automatic
@@ -37,7 +38,7 @@ type place struct {
 	host     string     // of the latest slot
 	attempts int        // those in a slot that has left included
 	ahead    []*entry   // those that wait there, in order
-	slow     bool       // what runs there takes so long that none should wait for it
+	begun    time.Time  // when the latest one began, on the run's clock
 	stream   stream
 }
 
@@ -128,7 +129,13 @@ func (p *pool) resized() {
 }
 
 // may reports whether a slot may have one more attempt, for which it needs a token if it is idle.
-func (p *pool) may(slot int) bool { return p.places[slot].attempts > 0 || p.tokens.allow() }
+func (p *pool) may(slot int) bool {
+	at := p.places[slot]
+	if at.attempts > 0 {
+		return p.most == 0 || p.output.clock.run.Sub(at.begun) < brief
+	}
+	return p.tokens.allow()
+}
 
 // begin counts one more attempt in a slot.
 func (p *pool) begin(slot int, now time.Time) *place {

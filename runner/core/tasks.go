@@ -28,6 +28,9 @@ func (c *Core) next() bool {
 	}
 	it, slot, wait := q.ready.Next(c.run)
 	if slot == 0 {
+		if wait == sched.ForToken && c.pool.most > 0 {
+			wait = sched.ForSlot
+		}
 		q.wait, q.again = wait, q.ready.Again()
 		return false
 	}
@@ -43,6 +46,9 @@ func (c *Core) begin(e *entry, slot int) {
 	if e.ahead = c.pool.most > 0 && at.attempts > 1; e.ahead {
 		at.ahead = append(at.ahead, e)
 		c.pool.ahead++
+		if c.pool.lookAt.IsZero() {
+			c.pool.lookAt = c.run.Add(brief)
+		}
 	} else {
 		c.started(e)
 	}
@@ -56,10 +62,8 @@ func (c *Core) begin(e *entry, slot int) {
 // started notes that it is an attempt's turn in its slot.
 func (c *Core) started(e *entry) {
 	e.since, e.begun = c.now, c.run
+	c.pool.places[e.slot.ID].begun = c.run
 	c.watch(e, c.run)
-	if c.pool.most > 0 {
-		c.pool.deadline.Push(e.item.ID, c.run.Add(aheadFor))
-	}
 	retry := 0
 	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
 		retry = e.failures - int(e.task.Failures)
@@ -204,9 +208,6 @@ func (c *Core) vacate(e *entry) {
 	c.pool.machine.gone(e)
 	c.queue.ready.Done(at.id, e.item, e.again)
 	c.queue.caps.giveBack(e)
-	if !e.ahead {
-		c.quick(at)
-	}
 	if e.ahead {
 		c.advance(e)
 	} else if len(at.ahead) > 0 && len(at.ahead) == at.attempts {

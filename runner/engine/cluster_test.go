@@ -114,6 +114,9 @@ func clusterRound(t *testing.T, seed uint64, faults []string) {
 			n.fault(c, faults[c.rand.IntN(len(faults))])
 		}
 	}
+	// Elections, each of up to 9s, can follow one another.
+	for end := time.Now().Add(3 * crewtest.Patience); !c.sub.Ended() && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	}
 	c.sub.Exits(0)
 	if !c.killed || c.sub.Stdout() != "" {
 		t.Log(c.account(), "attempts were run again")
@@ -123,12 +126,12 @@ func clusterRound(t *testing.T, seed uint64, faults []string) {
 func (n *cluster) fault(c *chaos, what string) {
 	i, pause := c.rand.IntN(3), time.Duration(c.rand.IntN(5000))*time.Millisecond
 	c.t.Log(what, i)
+	c.mayRun += 2 * chaosSlots // if no leader confirms leases for too long
 	switch what {
 	case "kill server":
 		n.nodes[i].Kill()
 		n.start(i)
 	case "kill two servers":
-		c.mayRun += 2 * chaosSlots // if it takes long
 		for k := range 2 {
 			n.nodes[(i+k)%3].Kill()
 		}
@@ -144,7 +147,6 @@ func (n *cluster) fault(c *chaos, what string) {
 		c.kill(i % 2)
 		c.startWorker(i % 2)
 	case "kill the submitter":
-		c.mayRun += 2 * chaosSlots
 		c.killed = true
 		c.sub.Kill()
 		c.submit("--replay")
@@ -154,4 +156,22 @@ func (n *cluster) fault(c *chaos, what string) {
 func (n *cluster) start(i int) {
 	n.nodes[i] = start(n.t, []string{asNode + "=" + n.words[i]})
 	n.nodes[i].Says(n.nodes[i].Stdout, "nats://")
+}
+
+// Streams that are there are read from their leaders from then on, and keep their limits.
+func TestStreamsThatAreThere(t *testing.T) {
+	s := newBroker(t).connect(nil)
+	for _, name := range []string{tasksStream, resultsStream, workersStream, runsStream, filesStream} {
+		st, err := s.js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		old := st.CachedInfo().Config
+		old.AllowDirect, old.MaxMsgs = true, 7
+		_, err = s.js.UpdateStream(t.Context(), old)
+		require.NoError(t, err)
+		require.NoError(t, s.create(t.Context(), diskLimits))
+		st, err = s.js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		old.AllowDirect = false
+		require.Equal(t, old, st.CachedInfo().Config)
+	}
 }

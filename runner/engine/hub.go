@@ -97,7 +97,9 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		o.Users = append(o.Users, &server.User{Username: users[who].User, Password: users[who].Password, Permissions: r.permissions()})
 	}
 	h.owner = nats.UserInfo(owner.Username, owner.Password)
-	h.server, err = startServer(o, diskLimits, h.owner)
+	l := diskLimits
+	l.unsynced = true
+	h.server, err = startServer(o, l, h.owner)
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
 		err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
 	}

@@ -199,6 +199,7 @@ type limits struct {
 	results  int64 // bytes; workers then wait
 	stored   int64 // bytes; who hands a run over then waits; 0 where no run is handed over
 	replicas int
+	unsynced bool // tasks are; such a stream can have no replicas later
 }
 
 var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, stored: 1 << 30, replicas: 1}
@@ -227,7 +228,7 @@ func (s *session) create(ctx context.Context, l limits) error {
 			continue
 		}
 		c.Replicas, c.Discard, c.Duplicates = l.replicas, jetstream.DiscardNew, 2*time.Minute
-		if c.Name == tasksStream && l.storage == jetstream.FileStorage && l.replicas <= 1 {
+		if c.Name == tasksStream && l.unsynced {
 			// Submitters ask workers for tasks that a crash of the server has lost. To sync each
 			// task takes a third of the hub's time.
 			c.PersistMode = jetstream.AsyncPersistMode

@@ -99,6 +99,9 @@ func TestCancelTasks(t *testing.T) {
 		require.NoFileExists(t, dir+"/three")
 		require.NoFileExists(t, dir+"/four")
 		require.Contains(t, p.Stderr(), "3 cancelled")
+		if !detached {
+			require.Contains(t, p.Stderr(), "crew: 2 tasks cancelled by "+me())
+		}
 	})
 }
 

@@ -139,7 +139,7 @@ func (x *submitter) command(o *Order, a *Answer) error {
 		}
 	}
 	var err error
-	if x.ledger != nil && len(o.Tasks) > 0 {
+	if x.ledger != nil && cmd.Op == task.Cancel && len(o.Tasks) > 0 {
 		if a.Tasks, cmd.IDs, err = x.ledger.cancel(o.Tasks, cmd.Err); len(cmd.IDs) == 0 {
 			return err
 		}

@@ -71,7 +71,7 @@ func (w *crewWorker) keep() {
 			due = time.Time{}
 		case err := <-results:
 			if busy = false; err != nil {
-				w.tell("the lease of this worker could not be renewed: %v", err)
+				w.tell("the lease of this worker could not be renewed: %v", notReady(err))
 				due = time.Now().Add(w.work.TTL / 20)
 			}
 		case <-look.C:

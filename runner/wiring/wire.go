@@ -322,7 +322,7 @@ func (w *wiring) config() (core.Config, error) {
 		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until
 	}
 	if w.sendsAhead(&cfg) {
-		cfg.Pool.Ahead = 1
+		cfg.Pool.Ahead = 3
 	}
 	return cfg, err
 }
@@ -333,8 +333,9 @@ func (w *wiring) config() (core.Config, error) {
 func (w *wiring) sendsAhead(cfg *core.Config) bool {
 	o, q := w.opts, &cfg.Queue
 	limited := q.PerKey > 0 || len(q.Caps) > 0 || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 || o.Terms.Weight != ""
+	limited = limited || cfg.Pool.Tokens != nil || o.Sched.Policy == "topic"
 	ordered := !o.Pipe.On && !o.Makes.Any() // as long messages are not
-	return o.Far() && !o.Engine.Detach && ordered && !limited && !q.Terms && cfg.Halt.When == core.Never && o.Sched.Policy != "topic" && !w.announces()
+	return o.Far() && !o.Engine.Detach && ordered && !limited && !q.Terms && cfg.Halt.When == core.Never && !w.announces()
 }
 
 // haltOf returns when a run of so many tasks ends early or pauses.
