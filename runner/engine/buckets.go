@@ -3,50 +3,43 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // records calls take with the records of a bucket: the key, the value, and how old it is
-// by the server's clock.
+// by the server's clock. A watch of the bucket would not do: what is renewed while it begins comes
+// behind what it calls the end.
 func (s *session) records(ctx context.Context, bucket, keys string, take func(key string, value []byte, age time.Duration)) error {
-	var now time.Time
-	var all jetstream.KeyWatcher
-	err := s.settled(ctx, func(try context.Context) error {
-		kv, err := s.js.KeyValue(try, bucket)
-		if err != nil {
-			return err
-		}
-		status, err := kv.Status(try)
-		if err != nil {
-			return err
-		}
-		now = time.Now()
-		if st, ok := status.(*jetstream.KeyValueBucketStatus); ok && !st.StreamInfo().TimeStamp.IsZero() {
-			now = st.StreamInfo().TimeStamp
-		}
-		all, err = kv.Watch(ctx, keys, jetstream.IgnoreDeletes())
+	st, err := s.lookup(ctx, "KV_"+bucket)
+	if err != nil {
+		return err
+	}
+	var info *jetstream.StreamInfo
+	err = s.settled(ctx, func(ctx context.Context) (err error) {
+		info, err = st.Info(ctx, jetstream.WithSubjectFilter("$KV."+bucket+"."+keys))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = all.Stop() }()
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e := <-all.Updates():
-			if e == nil {
-				return nil
-			}
-			take(e.Key(), e.Value(), max(0, now.Sub(e.Created())))
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		m, err := st.GetLastMsgForSubject(ctx, subject)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+		case err != nil:
+			return err
+		case len(m.Data) > 0: // or else it marks that there is none any more
+			take(strings.TrimPrefix(subject, "$KV."+bucket+"."), m.Data, max(0, info.TimeStamp.Sub(m.Time)))
 		}
 	}
+	return nil
 }
 
 // newEnrolment returns the record of a run that begins now.
