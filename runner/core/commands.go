@@ -127,7 +127,7 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
 	}
 	cancel := func(id uint64) {
-		c.cancel(c.entries[id], cmp.Or(cmd.Err, errCancelled), cmd.Kill)
+		c.cancel(c.entries[id], cmp.Or(cmd.Err, task.ErrCancelled), cmd.Kill)
 		ids = append(ids, id)
 	}
 	if len(cmd.IDs) == 0 { // first those that would be not run when what they come after is cancelled

@@ -32,7 +32,6 @@ const (
 
 var (
 	errStopped   = errors.New("the run ends")
-	errCancelled = errors.New("cancelled")
 	errAbandoned = errors.New("did not end in time")
 )
 

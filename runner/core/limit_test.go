@@ -86,7 +86,7 @@ func TestIdleTooLate(t *testing.T) {
 	s.ask(task.Command{Op: task.Cancel, IDs: []uint64{first.Task.ID}})
 	late()
 	s.wait()
-	require.Equal(t, []error{errCancelled}, s.causes)
+	require.Equal(t, []error{task.ErrCancelled}, s.causes)
 }
 
 // A task that was parked is not said to wait for what it could have.

@@ -305,7 +305,7 @@ func (c *Core) cancel(e *entry, why error, kill bool) {
 // canceller returns the error that says who has cancelled a task or the run, or nil.
 func (c *Core) canceller(e *entry) error {
 	switch {
-	case e.cancelled != nil && e.cancelled != errCancelled:
+	case e.cancelled != nil && e.cancelled != task.ErrCancelled:
 		return e.cancelled
 	case c.end.Reason == Told && c.end.phase >= stopping:
 		return c.end.Err

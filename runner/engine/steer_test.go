@@ -123,6 +123,23 @@ func TestCancelSaysBy(t *testing.T) {
 	})
 }
 
+// A task that is cancelled at its worker is cancelled for its run, which goes on.
+func TestCancelAtTheWorker(t *testing.T) {
+	both(t, func(t *testing.T, detached bool) {
+		url, dir := startHub(t), t.TempDir()
+		obey := obeys(t)
+		crew(t, "worker", "--engine", url, "-j1", "--name", "web", obey, "{}")
+		p := submits(t, url, detached, obey, "{}", ":::", "touch "+dir+"/runs; exec sleep 1000", "true")
+		crewtest.Exists(t, dir+"/runs")
+		crew(t, "ctl", "cancel", "--run", "web", "1").Exits(0)
+		p.Exits(123)
+		got := resultsOf(t, p)
+		require.Equal(t, shownResult{Task: 1, Outcome: "cancelled", Error: "cancelled by crew ctl on web", Attempt: 1, Host: "web"}, got[1])
+		require.Equal(t, "ok", got[2].Outcome)
+		require.Contains(t, p.Stderr(), "1 cancelled")
+	})
+}
+
 // Workers that are drained hand back what has not begun, and end once the rest has.
 func TestDrain(t *testing.T) {
 	url, dir := startHub(t), t.TempDir()

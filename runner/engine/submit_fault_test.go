@@ -119,10 +119,10 @@ func TestForgedResults(t *testing.T) {
 func TestOrders(t *testing.T) {
 	b := newBroker(t)
 	given := make(chan *Attempt, 10)
-	a := b.worker("a", 3, func(f *fake, a *Attempt, m jetstream.Msg) { given <- a; _ = m.Ack() })
-	r := b.run(3, nil)
+	a := b.worker("a", 4, func(f *fake, a *Attempt, m jetstream.Msg) { given <- a; _ = m.Ack() })
+	r := b.run(4, nil)
 	byTask := map[uint64]*Attempt{}
-	for range 3 {
+	for range 4 {
 		got := <-given
 		byTask[got.Task] = got
 	}
@@ -137,13 +137,17 @@ func TestOrders(t *testing.T) {
 	a.end(byTask[1], func(fin *Final) { fin.Outcome, fin.Signal = task.Cancelled, 9 })
 	a.end(byTask[2], func(*Final) {})
 	a.end(byTask[3], func(fin *Final) { fin.Outcome = task.Cancelled }) // nobody asked for that: the worker ends
+	a.end(byTask[4], func(fin *Final) { fin.Outcome, fin.Error = task.Cancelled, "cancelled by crew ctl on a" })
 	again := <-given
+	require.Equal(t, uint64(3), again.Task)
 	require.Equal(t, 2, again.Number)
 	a.end(again, func(fin *Final) {
 		fin.Outcome, fin.Exit, fin.Error, fin.Duration = task.Exit, status(3), "why", task.Seconds(time.Hour)
 	})
 	e := r.wait()
-	require.Equal(t, int64(1), e.Stats.Of(task.Cancelled))
+	require.Equal(t, int64(2), e.Stats.Of(task.Cancelled))
+	require.EqualError(t, r.results[4].Err, "cancelled by crew ctl on a")
+	require.True(t, r.results[4].Final, "it was not the end of the run")
 	require.Equal(t, task.OK, r.results[2].Outcome, "it had ended by itself")
 	require.Equal(t, 3, r.results[3].Code)
 	require.Equal(t, time.Hour, r.results[3].Duration())

@@ -169,7 +169,7 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	r.Attempt, r.Worker, r.Host, r.Units, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Units, a.Argv()
 	r.End = time.Now() // by this machine's clock
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
-	r.BadCommand = fin.BadCommand
+	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil
 	f.out.handOver(r)
 	if x.files != nil {
 		err := x.files.fetch(x.ctx, r.Task, fin)
@@ -182,7 +182,7 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 }
 
 // accept takes what the Final of a flight brings, and returns the end that it amounts
-// to: an attempt that its worker gave back, or that it ended for reasons of its own, is
+// to: an attempt that its worker gave back, or that it ended without being asked to, is
 // lost.
 func (x *submitter) accept(ctx context.Context, f *flight, e end) end {
 	fin := e.final
@@ -192,7 +192,7 @@ func (x *submitter) accept(ctx context.Context, f *flight, e end) end {
 	switch {
 	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun:
 		return end{err: errors.New("its worker gave it back"), unbegun: true}
-	case fin.Outcome == task.Cancelled && ctx.Err() == nil:
+	case fin.Outcome == task.Cancelled && fin.Error == "" && ctx.Err() == nil:
 		return end{err: errors.New("its worker ended")}
 	}
 	if err := x.intake.rest(&f.out, f.attempt, fin); err != nil {

@@ -137,7 +137,7 @@ type Final struct {
 	Token    Token
 	Identity [16]byte
 
-	task.Facts // as its worker knows them; the outcome is Lost if it was handed back, and there is a key only with the next
+	task.Facts // as its worker knows them; the outcome is Lost if it was handed back, and one that is Cancelled has an Error if somebody there cancelled it by name
 	BadCommand bool
 
 	Argv []string // if the attempt asks for it and it is not long

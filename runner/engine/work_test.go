@@ -347,6 +347,30 @@ func TestWorkerIsPaused(t *testing.T) {
 	crew(t, "ctl", "drain", "paused").Exits(0)
 }
 
+// What somebody cancels at the worker ends for its submitter, too, whether it runs or waits.
+func TestWorkerCancels(t *testing.T) {
+	b, _, p := newWorker(t, startHub(t), "-j1", "--name", "cancels")
+	dir := t.TempDir()
+	running, waiting := b.attempt("touch "+dir+"/runs; exec sleep 1000"), b.attempt("touch "+dir+"/waits")
+	waiting.Slot = 2
+	b.give(p.ID, running)
+	crewtest.Exists(t, dir+"/runs")
+	b.give(p.ID, waiting)
+	crewtest.Until(t, func() bool {
+		c := crew(t, "ctl", "explain", "--run", "cancels", "--only", "waiting")
+		c.Exits(0)
+		return c.Stdout() != ""
+	}, "the second task to wait")
+	for _, a := range []*Attempt{waiting, running} { // or else the first would make room for the second
+		crew(t, "ctl", "cancel", "--run", "cancels", fmt.Sprint(a.Task)).Exits(0)
+		f := b.ends(a)
+		require.Equal(t, task.Cancelled, f.Outcome)
+		require.EqualValues(t, "cancelled by crew ctl on cancels", f.Error)
+	}
+	require.NoFileExists(t, dir+"/waits")
+	b.allAcknowledged()
+}
+
 func TestWorkerIsKilled(t *testing.T) {
 	b, w, p := newWorker(t, startHub(t), "-j1")
 	dir := t.TempDir()

@@ -36,6 +36,7 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	r := p.seated(ctx, h, a)
 	r.Worker = a.Slot.ID
+	r.Final = r.Outcome == task.Cancelled && context.Cause(ctx) == task.ErrCancelled
 	w.finish(h, r)
 	return r
 }
@@ -157,7 +158,13 @@ func (h *job) final(r *task.Result) *Final {
 	f := &Final{
 		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
 	}
-	f.Host, f.Outcome, f.Key = task.Bytes(h.worker.host), h.outcome(r), ""
+	byName := false
+	if f.Outcome, byName = h.outcome(r); byName {
+		f.Error = "cancelled by crew ctl on " + task.Bytes(h.worker.host)
+	} else if f.Outcome == task.Cancelled {
+		f.Error = "" // its submitter knows why
+	}
+	f.Host, f.Key = task.Bytes(h.worker.host), ""
 	if h.Echo && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
 	}
@@ -166,20 +173,21 @@ func (h *job) final(r *task.Result) *Final {
 	return f
 }
 
-// outcome returns the attempt's outcome for its submitter. What was ended here, and
-// neither by the submitter nor by name, runs elsewhere.
-func (h *job) outcome(r *task.Result) task.Outcome {
+// outcome returns the attempt's outcome for its submitter, and whether somebody here has
+// cancelled it by name. What was ended here otherwise, and not by the submitter, runs elsewhere.
+func (h *job) outcome(r *task.Result) (o task.Outcome, byName bool) {
 	h.worker.mu.Lock()
 	defer h.worker.mu.Unlock()
 	switch r.Outcome {
 	case task.NotRun:
-		return task.Lost
+		return task.Lost, false
 	case task.Cancelled:
 		if h.back || !h.ordered && !r.Final {
-			return task.Lost
+			return task.Lost, false
 		}
+		return r.Outcome, !h.ordered
 	}
-	return r.Outcome
+	return r.Outcome, false
 }
 
 func textSize(list []string) (n int) {

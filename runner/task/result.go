@@ -17,6 +17,10 @@ type Silent time.Duration
 // Error says so.
 func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
 
+// ErrCancelled is the cause with which it ends because a command cancels its task, unless that
+// says who asks for it.
+var ErrCancelled = errors.New("cancelled")
+
 // ErrMemory is the cause with which it ends because too little memory is left.
 var ErrMemory = errors.New("too little memory was left")
 
