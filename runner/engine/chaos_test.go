@@ -45,9 +45,10 @@ func TestChaos(t *testing.T) {
 }
 
 const (
-	chaosTasks = 400
-	chaosKeys  = 40
-	chaosSlots = 4
+	chaosTasks  = 400
+	chaosKeys   = 40
+	chaosSlots  = 4
+	chaosAtOnce = 2 * chaosSlots // that a worker runs, or has run and not told of yet
 )
 
 // chaosTask logs what it does. A lock tells whether another task of its key, or another
@@ -203,16 +204,16 @@ func (c *chaos) fault() {
 			c.startWorker(i)
 		}
 	case "stop worker":
-		c.mayRun += chaosSlots
+		c.mayRun += chaosAtOnce
 		c.workers[i].Send(syscall.SIGSTOP)
 		time.Sleep(time.Duration(500+c.rand.IntN(4000)) * time.Millisecond)
 		c.workers[i].Send(syscall.SIGCONT)
 	case "kill the broker":
-		c.mayRun += 3 * chaosSlots // if it takes long to come back
+		c.mayRun += 3 * chaosAtOnce // if it takes long to come back
 		c.broker.Kill()
 		c.startBroker()
 	case "kill the submitter":
-		c.mayRun += 3 * chaosSlots
+		c.mayRun += 3 * chaosAtOnce
 		if c.handed {
 			c.replace(i)
 			return
@@ -221,7 +222,7 @@ func (c *chaos) fault() {
 		c.sub.Kill()
 		c.submit("--replay")
 	case "cut all connections":
-		c.mayRun += 3 * chaosSlots
+		c.mayRun += 3 * chaosAtOnce
 		c.proxy.cut(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
 	case "drain worker":
 		c.workers[i].Send(syscall.SIGINT)
@@ -247,7 +248,7 @@ func (c *chaos) replace(how int) {
 }
 
 func (c *chaos) kill(i int) {
-	c.mayRun += chaosSlots
+	c.mayRun += chaosAtOnce
 	c.workers[i].Kill()
 }
 
