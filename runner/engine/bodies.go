@@ -17,8 +17,8 @@ const mostBody = 1 << 30
 
 const bodyPrefix = "body."
 
-// bodyName returns the name of the object for an attempt's message.
-func bodyName(id ID) string { return bodyPrefix + id.name() }
+// bodyOf returns the name of the object for an attempt's message.
+func bodyOf(id ID) string { return bodyPrefix + id.name() }
 
 // bodiesOf returns what begins the names of those of an epoch of a run. A stored task is of
 // epoch 0.
@@ -36,12 +36,8 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if len(msg) > mostBody {
 		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
-	name := bodyName(id)
-	objects, err := s.objects(ctx)
-	if err == nil {
-		err = objects.put(ctx, name, bytes.NewReader(msg))
-	}
-	return encode(kindBig, &name), true, err
+	name := bodyOf(id)
+	return encode(kindBig, &name), true, s.objects.Put(ctx, name, bytes.NewReader(msg))
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
@@ -50,12 +46,8 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	if err != nil || !strings.HasPrefix(*name, bodyPrefix) {
 		return nil, errGarbage
 	}
-	objects, err := s.objects(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var body bytes.Buffer
-	err = objects.get(ctx, *name, func(r io.Reader) error {
+	err = s.objects.Get(ctx, *name, func(r io.Reader) error {
 		body.Reset()
 		_, err := io.Copy(&body, io.LimitReader(r, mostBody+1))
 		return err
@@ -64,11 +56,4 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 		return nil, errGarbage
 	}
 	return body.Bytes(), err
-}
-
-// dropBody removes what pack has made for an attempt. It would only take up room.
-func (s *session) dropBody(ctx context.Context, id ID) {
-	if objects, err := s.objects(ctx); err == nil {
-		objects.remove(ctx, bodyName(id))
-	}
 }

@@ -91,3 +91,9 @@ func obeys(t *testing.T) string {
 	crewtest.WriteFile(t, path, "#!/bin/sh\neval \"$1\"\n", 0o700)
 	return path
 }
+
+func read(t *testing.T, name string) string {
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/address"
 	"crew/runner/trust"
 	"crew/runner/wiring"
 )
@@ -89,7 +90,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	o.StoreDir = filepath.Join(h.dir, "data")
 	owner := &server.User{Username: "hub", Password: rand.Text()}
 	o.Users = []*server.User{owner}
-	users := map[string]*natsContext{}
+	users := map[string]*address.Context{}
 	for who, r := range map[string]rights{"submitter": submitterRights(), "worker": workerRights()} {
 		if users[who], err = h.user(who); err != nil {
 			return h, err
@@ -196,10 +197,10 @@ func (h *hub) openDir(dir string) (err error) {
 func (h *hub) file(user string) string { return filepath.Join(h.dir, user+".json") }
 
 // user reads the context of a user of the hub, or makes it.
-func (h *hub) user(name string) (*natsContext, error) {
-	c, err := readContext(h.file(name))
+func (h *hub) user(name string) (*address.Context, error) {
+	c, err := address.Read(h.file(name))
 	if errors.Is(err, os.ErrNotExist) {
-		return &natsContext{User: name, Password: rand.Text()}, nil
+		return &address.Context{User: name, Password: rand.Text()}, nil
 	}
 	if err == nil && (c.User == "" || c.Password == "") {
 		err = fmt.Errorf("there is no user and password in %s: remove it, and new ones are made", h.file(name))
@@ -208,7 +209,7 @@ func (h *hub) user(name string) (*natsContext, error) {
 }
 
 // write writes the context of a user, unless it is as it should be.
-func (h *hub) write(name string, c *natsContext) error {
+func (h *hub) write(name string, c *address.Context) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err

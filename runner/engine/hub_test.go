@@ -217,3 +217,9 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.EqualError(t, open(), dir+"/lock is a symbolic link: remove it, or give another directory")
 	require.NoFileExists(t, dir+"/../victim")
 }
+
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
+	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
+}

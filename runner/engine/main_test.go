@@ -15,10 +15,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
 		os.Exit(engineMain())
 	}
-	if os.Getenv(asStdio) != "" {
-		answerOnce()
-		os.Exit(0)
-	}
 	if dir := os.Getenv(asHub); dir != "" {
 		fmt.Fprintln(os.Stderr, serveHub(dir, os.Getenv(hubPort)))
 		os.Exit(1)

@@ -162,7 +162,7 @@ func TestGarbage(t *testing.T) {
 	like := [][]byte{
 		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Facts: task.Facts{Outcome: task.OK}}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
 		encode(Heartbeat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
-		head(kindBundle).b, []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
+		head(kindBundle), []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
 	}
 	worker, err := connect(h.file("worker"), nil)
 	require.NoError(t, err)

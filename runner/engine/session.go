@@ -8,13 +8,15 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/address"
+	"crew/runner/travel"
 )
 
 const (
@@ -26,19 +28,15 @@ const (
 
 // session is a connection to the engine. It reconnects for ever.
 type session struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	denied *atomic.Bool // a right is missing
-
-	store struct {
-		mu sync.Mutex // held while it is looked for
-		objects
-	}
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	denied  *atomic.Bool // a right is missing
+	objects *travel.Store
 }
 
-// connect connects to an engine, as dialOptions finds it. See dial.
+// connect connects to an engine, as address finds it. See dial.
 func connect(engine string, notice func(string), options ...nats.Option) (*session, error) {
-	url, how, err := dialOptions(engine)
+	url, how, err := address.Find(engine)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	}, options...)
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", withoutPassword(url), connectHint(err))
+		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(err))
 	}
 	if version := nc.ConnectedServerVersion(); olderThan(version, leastServer) {
 		nc.Close()
@@ -80,7 +78,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 			version, leastServer)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute))
-	return &session{nc: nc, js: js, denied: denied}, err
+	return &session{nc: nc, js: js, denied: denied, objects: travel.NewStore(js, filesBucket, passes, notReady)}, err
 }
 
 // errNoServer says that no server is there, maybe not yet.
@@ -221,7 +219,7 @@ func (s *session) create(ctx context.Context, l limits) error {
 		},
 		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, MaxBytes: l.results, MaxAge: keptFor},
 		{Name: storedStream, Subjects: []string{"crew.d.>"}, Storage: l.storage, MaxBytes: l.stored, MaxAge: keptFor},
-		{Name: filesStream, Subjects: []string{chunkSubject(">"), "$O." + filesBucket + ".M.>"}, AllowRollup: true},
+		{Name: filesStream, Subjects: travel.Subjects(filesBucket), AllowRollup: true},
 		workers, runs,
 	} {
 		if c.Name == storedStream && l.stored == 0 {

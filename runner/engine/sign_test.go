@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/travel"
 )
 
 func testAttempt() *Attempt {
@@ -15,7 +17,7 @@ func testAttempt() *Attempt {
 		ID: ID{"run", 1, 2, 1}, Token: Token{9}, Slot: 3, Key: "k",
 		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Dir: "/tmp", Records: [][]string{{"x", ""}},
 		Stdin: []byte("in"), HasStdin: true, Timeout: time.Second, KillAfter: time.Second,
-		Take: []File{{"p", "o", 0o644, false}}, Return: []string{"r"}, Cleanup: true,
+		Take: []travel.File{{Path: "p", Object: "o", Mode: 0o644}}, Return: []string{"r"}, Cleanup: true,
 	}
 }
 

@@ -281,7 +281,7 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 		}
 	}
 	if err == nil {
-		err = s.dropObjects(ctx, bodyPrefix+r.Run+".", r.Run+".") // the second are files
+		err = s.objects.RemoveAll(ctx, bodyPrefix+r.Run+".", r.Run+".") // the second are files
 	}
 	if err == nil {
 		err = s.unenrol(ctx, r.Queue, r.Run)

@@ -11,6 +11,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -30,10 +31,10 @@ type submitter struct {
 	record  Enrolment
 	maker   maker
 	intake  intake
-	lasting bool      // the run's next epoch may want what this one leaves in the stream
-	hosts   *sshHosts // nil without hosts of its own
-	files   *runFiles // nil if no files travel
-	ledger  *ledger   // nil unless the run was handed over
+	lasting bool              // the run's next epoch may want what this one leaves in the stream
+	hosts   *sshHosts         // nil without hosts of its own
+	files   *travel.Submitter // nil if no files travel
+	ledger  *ledger           // nil unless the run was handed over
 
 	// state
 
@@ -114,7 +115,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	if err := x.open(); err != nil {
 		x.cancel()
 		if x.files != nil {
-			x.files.abort()
+			x.files.Abort()
 		}
 		x.s.close()
 		return notReady(err)
@@ -136,7 +137,7 @@ func (x *submitter) open() error {
 		return err
 	}
 	if x.sub.Files.Any() {
-		if x.files, err = newRunFiles(x.ctx, x.s, x.run, x.sub.Files, x.sub.Notice); err != nil {
+		if x.files, err = travel.NewSubmitter(x.ctx, x.s.objects, x.run, travel.Files(x.sub.Files), x.sub.Notice); err != nil {
 			return err
 		}
 	}
@@ -166,7 +167,7 @@ func (x *submitter) Close() error {
 	x.abandon(errors.New("the run is over"))
 	x.part()
 	if x.files != nil {
-		x.files.close()
+		x.files.Close()
 	}
 	x.s.close()
 	select {
@@ -232,10 +233,10 @@ func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Re
 func (x *submitter) done(f *flight) {
 	x.flights.remove(f)
 	if f.big {
-		x.s.dropBody(x.ctx, f.id)
+		x.s.objects.Remove(x.ctx, bodyOf(f.id))
 	}
 	if x.files != nil {
-		x.files.release(f.take)
+		x.files.Release(f.take)
 	}
 }
 
@@ -306,10 +307,10 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 		return err
 	}
 	if x.files != nil {
-		if err := x.files.send(ctx, f.attempt, m); err != nil {
+		if m.Take, m.Return, err = x.files.Send(ctx, f.attempt.Task); err != nil {
 			return err
 		}
-		f.take = m.Take
+		m.Cleanup, f.take = x.sub.Files.Cleanup, m.Take
 	}
 	if x.maker.sign != nil {
 		x.maker.sign(m, f.subject)

@@ -165,7 +165,7 @@ func (x *submitter) part() {
 	x.heartbeat(true)
 	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run))
 	if x.bodies.Load() {
-		_ = x.s.dropObjects(ctx, bodiesOf(x.run, x.epoch)) // of attempts that the run has given up
+		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run, x.epoch)) // of attempts that the run has given up
 	}
 	if x.ledger == nil {
 		x.clear(ctx)

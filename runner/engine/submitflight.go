@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/runner/travel"
 )
 
 // orderAfter is after which time an order is sent again if the attempt has not ended.
@@ -37,11 +38,11 @@ type flight struct {
 	token   Token
 	worker  *worker
 	subject string
-	big     bool     // its message is an object
-	take    []File   // that its task takes
-	held    *held    // its first result; nil if there is none, or without --state
-	final   *Final   // of an earlier epoch's
-	done    chan end // gets one end
+	big     bool          // its message is an object
+	take    []travel.File // that its task takes
+	held    *held         // its first result; nil if there is none, or without --state
+	final   *Final        // of an earlier epoch's
+	done    chan end      // gets one end
 
 	// sending, under flights.mu
 

@@ -172,9 +172,9 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil
 	f.out.handOver(r)
 	if x.files != nil {
-		err := x.files.fetch(x.ctx, r.Task, fin)
+		err := x.files.Fetch(x.ctx, r.Task, &fin.Facts, fin.Returned)
 		for err != nil && x.away(err) && x.wait(time.Second) {
-			err = x.files.fetch(x.ctx, r.Task, fin)
+			err = x.files.Fetch(x.ctx, r.Task, &fin.Facts, fin.Returned)
 		}
 		r.Fault = cmp.Or(r.Fault, err)
 	}

@@ -241,7 +241,7 @@ func (x *submitter) inherit() error {
 		return err
 	}
 	for epoch := uint64(1); epoch < x.epoch; epoch++ {
-		_ = x.s.dropObjects(ctx, bodiesOf(x.run, epoch)) // they only take up room
+		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run, epoch)) // they only take up room
 	}
 	x.evict()
 	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)

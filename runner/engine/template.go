@@ -2,10 +2,10 @@ package engine
 
 import (
 	"crypto/sha256"
-	"reflect"
 	"strings"
 
 	"crew/runner/task"
+	"crew/runner/wire"
 	"crew/runner/wiring"
 )
 
@@ -14,11 +14,10 @@ import (
 // record, as far as that has the same columns: their names travel with each task.
 func digest(t wiring.Template) (sum [32]byte, text string) {
 	t.Names, t.Caps = nil, nil
-	c := &codec{b: []byte("crew-template-3")}
-	c.value(reflect.ValueOf(&t).Elem())
+	b := wire.Append([]byte("crew-template-3"), &t)
 	words := t.Options()
 	for _, w := range t.Words {
 		words = append(words, task.Quote(w))
 	}
-	return sha256.Sum256(c.b), strings.Join(words, " ")
+	return sha256.Sum256(b), strings.Join(words, " ")
 }

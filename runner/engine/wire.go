@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -72,8 +73,8 @@ type Attempt struct {
 	Live      bool          // output is wanted while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration
-	Take      []File   // to fetch before it starts
-	Return    []string // paths to bring back
+	Take      []travel.File // to fetch before it starts
+	Return    []string      // paths to bring back
 	Cleanup   bool
 	Echo      bool // the result is to bring the command
 
@@ -98,14 +99,6 @@ func DecodeAttempt(msg []byte) (*Attempt, error) {
 // badUnits reports whether units are none that a run can have.
 func badUnits(u task.Units) bool {
 	return !task.IsCapName(u.Name) || slices.ContainsFunc(u.Held, func(s string) bool { return s == "" || !task.Plain(s) })
-}
-
-// File is a file that travels through the object store.
-type File struct {
-	Path   string
-	Object string
-	Mode   uint32
-	Base   bool // it serves all tasks of the run
 }
 
 // Chunk is a part of the output of an attempt. Those of a stream come in order.
@@ -144,7 +137,7 @@ type Final struct {
 
 	Stdout, Stderr       []byte // what no chunk has brought: all of it, or the rest
 	StdoutLen, StderrLen int64  // of chunks and rest
-	Returned             []File
+	Returned             []travel.File
 }
 
 // Encode returns the message.

@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
 func FuzzAttempt(f *testing.F) {
 	f.Add((&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode())
-	f.Add((&Attempt{Take: []File{{"a", "b", 0o644, true}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode())
+	f.Add((&Attempt{Take: []travel.File{{Path: "a", Object: "b", Mode: 0o644, Base: true}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode())
 	f.Add((&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}).Encode())
 	f.Add((&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"$(x)"}}}}).Encode())
 	f.Add((&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode())

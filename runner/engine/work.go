@@ -15,7 +15,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/coproc"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -40,8 +42,8 @@ type crewWorker struct {
 	s     *session
 	out   *outbox
 	local wiring.Executor
-	seats seats
-	files *workFiles
+	seats coproc.Seats
+	files *travel.Worker
 	over  chan struct{} // closed when the run is over
 	kick  chan struct{} // the record is to be renewed now
 	told  *once
@@ -63,7 +65,7 @@ type crewWorker struct {
 	held      map[ID]*job
 	tasks     map[uint64]*job // by their numbers here; also those of earlier leases
 	runs      map[string]*runState
-	lines     map[holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
+	lines     map[coproc.Holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
 	slots     int
 	seen      seen
 	early     []ID // ends that were ordered before the attempts came
@@ -75,10 +77,10 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
 		over: make(chan struct{}), kick: make(chan struct{}, 1),
 		told: &once{notice: work.Notice}, state: ready,
-		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[holder][]*job{},
+		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[coproc.Holder][]*job{},
 	}
 	w.forgotten.L = &w.mu
-	w.seats.window = max(1, work.Window)
+	w.seats.Window, w.seats.Now = max(1, work.Window), sinceBoot
 	if w.values {
 		w.digest, w.text = digest(work.Template)
 	}
@@ -91,7 +93,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
 	}
-	w.files = newWorkFiles(w.s, work.Workdir)
+	w.files = travel.NewWorker(w.s.objects, work.Workdir)
 	if w.out, err = newOutbox(w.s.nc, work.Notice); err == nil {
 		_, err = w.s.nc.Subscribe(heartbeatSubject(work.Queue), w.heartbeat)
 	}
@@ -178,7 +180,7 @@ func (w *crewWorker) Executor(local wiring.Executor) wiring.Executor {
 	if l, ok := local.(interface {
 		Dismiss(slot int) (ended <-chan struct{})
 	}); ok {
-		w.seats.dismiss = l.Dismiss
+		w.seats.Dismiss = l.Dismiss
 	}
 	return &publisher{local, w}
 }
@@ -214,7 +216,7 @@ func (w *crewWorker) Close(task.Stats) error {
 
 // close closes the connection. The run is over.
 func (w *crewWorker) close() {
-	w.files.end("")
+	w.files.End("")
 	close(w.over)
 	w.s.close()
 }

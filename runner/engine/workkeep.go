@@ -5,11 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"crew/runner/coproc"
 	"crew/runner/task"
 )
 
@@ -97,8 +100,10 @@ func (w *crewWorker) reconnected() {
 	for _, t := range w.runs { // their heartbeats could not come
 		t.heard = now
 	}
+	lines := slices.Collect(maps.Values(w.lines))
 	w.mu.Unlock()
 	w.out.again(true)
+	w.advance(lines...)
 }
 
 // renew renews the worker's record, under a new ID if the lease is lost.
@@ -241,7 +246,7 @@ func (w *crewWorker) presence(t *lease) Presence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.State, w.slots = w.state, p.Slots
-	go w.seats.resize(w.slots)
+	go w.seats.Resize(w.slots)
 	return p // a copy, which the caller may change
 }
 
@@ -275,7 +280,7 @@ func (w *crewWorker) expire() {
 	w.mu.Unlock()
 	w.out.drop(func(string) bool { return true })
 	w.end(tasks, true)
-	w.seats.end(func(c *seat) bool { return !c.own })
+	w.seats.End(func(*coproc.Seat) bool { return true })
 	text := "the engine has not confirmed the lease of this worker in time"
 	if lost > 0 {
 		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"crew/runner/coproc"
 	"crew/runner/task"
 )
 
@@ -131,7 +132,7 @@ func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
 }
 
 // abandon ends all attempts of a run's epochs before one, and their processes. Nobody wants
-// their results any more, except those that are on their way. For ended see seats.end.
+// their results any more, except those that are on their way. For ended see Seats.End.
 func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{}) {
 	w.mu.Lock()
 	if t := w.runs[run]; t != nil {
@@ -149,7 +150,7 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 		h.wake()
 	}
 	w.stop(false, list...)
-	return w.seats.end(func(c *seat) bool { return !c.own && c.run == run && c.epoch < epoch })
+	return w.seats.End(func(c *coproc.Seat) bool { return c.Run == run && c.Epoch < epoch })
 }
 
 // forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
@@ -182,10 +183,10 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		return
 	}
 	if b.Over {
-		w.files.end(b.Run)
-		w.seats.end(func(c *seat) bool { return !c.own && c.run == b.Run })
+		w.files.End(b.Run)
+		w.seats.End(func(c *coproc.Seat) bool { return c.Run == b.Run })
 	}
-	w.seats.hear(b.Run)
+	w.seats.Hear(b.Run)
 	w.mu.Lock()
 	t := w.runs[b.Run]
 	if t == nil || b.Epoch < t.epoch {
@@ -219,7 +220,7 @@ func (w *crewWorker) endSilent() {
 		}
 	}
 	w.mu.Unlock()
-	w.seats.end(func(c *seat) bool { return !c.own && c.busy == 0 && now-c.heard > most })
+	w.seats.End(func(c *coproc.Seat) bool { return c.Busy == 0 && now-c.Heard > most })
 	for _, run := range runs {
 		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
 		w.forgetRun(run)

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"crew/runner/coproc"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -45,35 +47,59 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 // before the run knows, and sends the next attempt of its slot.
 func (p *publisher) seated(ctx context.Context, h *job, a task.Attempt) *task.Result {
 	s, by := &p.w.seats, h.holder()
-	if by.run == "" && s.window == 1 {
+	if by.Run == "" && s.Window == 1 {
 		return p.run(ctx, h, a)
 	}
-	it := s.take(ctx, by, h.ownCommand())
+	it := s.Take(ctx, by, h.ownCommand())
 	if it == nil {
 		return notStarted(ctx, a, nil)
 	}
-	defer s.leave(it, by)
-	if by.run != "" {
-		a.Slot.ID = it.number
+	defer s.Leave(it, by)
+	if by.Run != "" {
+		a.Slot.ID = it.Number
 	}
 	return p.run(ctx, h, a)
 }
+
+// Life returns how long the persistent worker lives that a run sends. See wiring.Worker.
+func (w *crewWorker) Life(t *task.Task) *wiring.Life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.tasks[t.ID]
+	if h.ownCommand() {
+		return nil
+	}
+	return &h.Attempt.Life
+}
+
+// holder returns whose process takes the attempt, if that is a record.
+func (h *job) holder() coproc.Holder {
+	if h.Protocol == task.NoProtocol {
+		return coproc.Holder{}
+	}
+	return h.from()
+}
+
+// ownCommand reports whether the attempt is for the command of the worker.
+func (h *job) ownCommand() bool { return len(h.Argv) == 0 && !h.Shell }
 
 // run runs an attempt once its files are there, and sends those that it was to leave.
 func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Result {
 	if len(h.Take)+len(h.Return) == 0 {
 		return p.Executor.Run(ctx, a)
 	}
-	files := p.w.files
-	defer files.leave(h.Attempt)
-	if err := files.take(ctx, h.Attempt); err != nil {
+	files, trip := p.w.files, &travel.Trip{
+		Run: h.Run, Attempt: h.name(), Dir: h.Dir, Take: h.Take, Return: h.Return, Cleanup: h.Cleanup,
+	}
+	defer files.Leave(trip)
+	if err := files.Take(ctx, trip); err != nil {
 		return notStarted(ctx, a, err)
 	}
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
 	case task.OK, task.Exit, task.Signal, task.Timeout:
 		var err error
-		if h.returned, err = files.bring(context.Background(), h.Attempt); err != nil {
+		if h.returned, err = files.Bring(context.Background(), trip); err != nil {
 			r.Outcome, r.Err = task.Lost, err
 		}
 	}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"crew/runner/coproc"
 	"crew/runner/task"
+	"crew/runner/travel"
 )
 
 const (
@@ -27,7 +29,7 @@ type job struct {
 	*Attempt
 	task *task.Task // here
 
-	returned []File
+	returned []travel.File
 	output   sync.Mutex // of out and err
 	changed  sync.Cond  // a chunk is stored, or nobody is to get the output
 	out, err outlet
@@ -139,7 +141,7 @@ func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) *job {
 }
 
 // from returns the slot of a run that has given the attempt.
-func (h *job) from() holder { return holder{h.Run, h.Epoch, h.Slot} }
+func (h *job) from() coproc.Holder { return coproc.Holder{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
 
 // queue reports whether it is an attempt's turn. Those of a slot of a run wait for one another.
 func (w *crewWorker) queue(h *job) bool {
@@ -162,17 +164,27 @@ func (w *crewWorker) next(h *job) {
 	w.mu.Lock()
 	h.waits = false
 	line := slices.DeleteFunc(w.lines[h.from()], func(o *job) bool { return o == h })
-	w.lines[h.from()] = line
-	var first *job
-	if len(line) == 0 {
+	if w.lines[h.from()] = line; len(line) == 0 {
 		delete(w.lines, h.from())
-	} else if line[0].waits {
-		first = line[0]
-		first.waits = false
 	}
 	w.mu.Unlock()
-	if first != nil {
-		w.admit(first)
+	w.advance(line)
+}
+
+// advance admits the first of those in line if it waits. Without a connection it goes on waiting:
+// what it did would count for nothing if that does not come back in time.
+func (w *crewWorker) advance(lines ...[]*job) {
+	var turn []*job
+	w.mu.Lock()
+	for _, line := range lines {
+		if len(line) > 0 && line[0].waits && w.s.nc.IsConnected() {
+			line[0].waits = false
+			turn = append(turn, line[0])
+		}
+	}
+	w.mu.Unlock()
+	for _, h := range turn {
+		w.admit(h)
 	}
 }
 

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		worker()
 		os.Exit(0)
 	}
+	if os.Getenv(asStdio) != "" {
+		answerOnce()
+		os.Exit(0)
+	}
 	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
 }
 

@@ -1,4 +1,4 @@
-package engine
+package address
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestContext(t *testing.T) {
 		t.Setenv("NATS_"+name, "")
 	}
 	dial := func(engine string) (string, nats.Options, error) {
-		url, options, err := dialOptions(engine)
+		url, options, err := Find(engine)
 		o := nats.GetDefaultOptions()
 		for _, set := range options {
 			require.NoError(t, set(&o))
@@ -55,7 +55,7 @@ func TestContext(t *testing.T) {
 	url, o, err := dial("u:secret@hub:4222")
 	require.NoError(t, err)
 	require.Equal(t, "u:secret@hub:4222", url)
-	require.Equal(t, "nats://hub:4222", withoutPassword(url))
+	require.Equal(t, "nats://hub:4222", WithoutPassword(url))
 
 	// The files that the hub writes need no path, and a context of the name comes first.
 	t.Chdir(t.TempDir())
@@ -87,10 +87,4 @@ func TestContext(t *testing.T) {
 	t.Setenv("NATS_CREDS", "")
 	t.Setenv("NATS_CERT", file)
 	fails("nats://x", "needs its key")
-}
-
-func TestNoServer(t *testing.T) {
-	t.Parallel()
-	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
-	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
 }

@@ -1,4 +1,6 @@
-package engine
+// Package address says how to connect to a NATS server: by URLs, or by the contexts and
+// the environment of the nats command.
+package address
 
 import (
 	"cmp"
@@ -15,9 +17,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsContext holds a server's address and the credentials for it, as the nats command
+// Context holds a server's address and the credentials for it, as the nats command
 // keeps them in a file.
-type natsContext struct {
+type Context struct {
 	URL      string `json:"url"`
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
@@ -31,13 +33,13 @@ type natsContext struct {
 	TLSFirst bool   `json:"tls_first,omitempty"`
 }
 
-// dialOptions returns how to connect to an engine: a URL, or several with commas
+// Find returns how to connect to an engine: a URL, or several with commas
 // between them, or the name of a NATS context, or its file. A name that ends in .json
 // is a file's, and so is that of a file unless there is such a context. The variables
 // of the nats command say what is not in there. url may hold a password: see
-// withoutPassword.
-func dialOptions(engine string) (url string, options []nats.Option, err error) {
-	c := &natsContext{}
+// WithoutPassword.
+func Find(engine string) (url string, options []nats.Option, err error) {
+	c := &Context{}
 	if engine == "" {
 		c.URL, engine = os.Getenv("NATS_URL"), os.Getenv("NATS_CONTEXT")
 	}
@@ -46,7 +48,7 @@ func dialOptions(engine string) (url string, options []nats.Option, err error) {
 	case engine == "":
 		err = errors.New("no engine is given: write --engine URL, or set NATS_URL")
 	case strings.HasSuffix(engine, ".json") && !strings.Contains(engine, "://"):
-		c, err = readContext(engine)
+		c, err = Read(engine)
 	case strings.Contains(engine, ":"):
 		c.URL = engine
 	default:
@@ -67,7 +69,7 @@ func dialOptions(engine string) (url string, options []nats.Option, err error) {
 
 // fromEnvironment takes the files of TLS from the environment, and credentials unless
 // some are known.
-func (c *natsContext) fromEnvironment(known bool) {
+func (c *Context) fromEnvironment(known bool) {
 	c.CA = cmp.Or(os.Getenv("NATS_CA"), c.CA)
 	c.Cert = cmp.Or(os.Getenv("NATS_CERT"), c.Cert)
 	c.Key = cmp.Or(os.Getenv("NATS_KEY"), c.Key)
@@ -78,7 +80,7 @@ func (c *natsContext) fromEnvironment(known bool) {
 	c.Creds, c.NKey, c.Token = os.Getenv("NATS_CREDS"), os.Getenv("NATS_NKEY"), os.Getenv("NATS_TOKEN")
 }
 
-func (c *natsContext) options() (options []nats.Option, err error) {
+func (c *Context) options() (options []nats.Option, err error) {
 	add := func(o nats.Option) { options = append(options, o) }
 	for _, file := range []*string{&c.Creds, &c.NKey, &c.CA, &c.Cert, &c.Key} {
 		if rest, ok := strings.CutPrefix(*file, "~/"); ok {
@@ -146,8 +148,8 @@ func checkURLs(list string) (known bool, err error) {
 	return known, nil
 }
 
-// withoutPassword returns URLs without what is before an @.
-func withoutPassword(list string) string {
+// WithoutPassword returns URLs without what is before an @.
+func WithoutPassword(list string) string {
 	var safe []string
 	for text := range strings.SplitSeq(list, ",") {
 		scheme, rest, found := strings.Cut(text, "://")
@@ -164,13 +166,13 @@ func contextDir() string {
 	return filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "nats", "context")
 }
 
-func namedContext(name string) (*natsContext, error) {
-	c, err := readContext(filepath.Join(contextDir(), name+".json"))
+func namedContext(name string) (*Context, error) {
+	c, err := Read(filepath.Join(contextDir(), name+".json"))
 	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
 		return c, err
 	}
 	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
-		return readContext(name)
+		return Read(name)
 	}
 	files, _ := filepath.Glob(filepath.Join(contextDir(), "*.json"))
 	if len(files) == 0 {
@@ -183,12 +185,13 @@ func namedContext(name string) (*natsContext, error) {
 		name, strings.Join(files, ", "), name)
 }
 
-func readContext(file string) (*natsContext, error) {
+// Read reads the context in a file.
+func Read(file string) (*Context, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the NATS context: %w", err)
 	}
-	c, all := &natsContext{}, map[string]any{}
+	c, all := &Context{}, map[string]any{}
 	if json.Unmarshal(text, c) != nil || json.Unmarshal(text, &all) != nil {
 		return nil, fmt.Errorf("read the NATS context %s: it is no JSON of such a context", file)
 	}

@@ -1,4 +1,4 @@
-package engine
+package ssh
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ const asStdio = "CREW_TEST_STDIO"
 
 // answerOnce answers a line that comes over standard input.
 func answerOnce() {
-	conn, err := stdioDialer{}.Dial("", "")
+	conn, err := Stdio()
 	if err != nil {
 		panic(err)
 	}

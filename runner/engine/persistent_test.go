@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,87 +15,6 @@ import (
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
-
-func TestSeats(t *testing.T) {
-	t.Parallel()
-	var dismissed []int
-	s := seats{window: 1, most: 2, dismiss: func(n int) <-chan struct{} { dismissed = append(dismissed, n); return nil }}
-	one, two, other := holder{"a", 1, 1}, holder{"a", 1, 2}, holder{"b", 1, 1}
-	take := func(h holder, own bool) *seat { return s.take(t.Context(), h, own) }
-	use := func(h holder, own bool) int {
-		c := take(h, own)
-		s.leave(c, h)
-		return c.number
-	}
-	require.Equal(t, 1, use(one, false))
-	require.Equal(t, 2, use(two, false), "a process of its own while there is room")
-	require.Equal(t, 1, use(one, false), "what the slot has had")
-	require.Equal(t, 2, use(two, false))
-	require.Empty(t, dismissed)
-	require.Equal(t, 1, use(other, false), "the one that was not used for longest")
-	require.Equal(t, []int{1}, dismissed)
-	require.Equal(t, 2, use(one, true), "of the own command")
-	require.Equal(t, []int{1, 2}, dismissed)
-	require.Equal(t, 1, use(two, true))
-	require.Equal(t, 2, use(other, true))
-	require.Equal(t, []int{1, 2, 1}, dismissed, "the process of the own command serves all runs")
-
-	busy, more := take(other, true), take(one, false)
-	s.resize(3)
-	third := take(two, false)
-	require.Equal(t, []int{2, 1, 3}, []int{busy.number, more.number, third.number})
-	dismissed = nil
-	s.end(func(c *seat) bool { return !c.own && c.run == "a" })
-	require.Empty(t, dismissed, "they are busy")
-	s.leave(more, one)
-	s.leave(third, two)
-	require.Equal(t, []int{1, 3}, dismissed)
-	s.resize(1)
-	s.leave(busy, other)
-	require.Equal(t, []int{1, 3, 2}, dismissed)
-	s.end(func(*seat) bool { return true })
-	require.Equal(t, []int{1, 3, 2}, dismissed, "there is none left")
-}
-
-// TestSeatsWithWindow has seats that take two records at once, or one other task.
-func TestSeatsWithWindow(t *testing.T) {
-	t.Parallel()
-	s := seats{window: 2, most: 1, dismiss: func(int) <-chan struct{} { return nil }}
-	one, other, plain := holder{"a", 1, 1}, holder{"b", 1, 1}, holder{}
-	begin := func(h holder) *claim {
-		c := &claim{h, false, make(chan *seat, 1)}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.waiting = append(s.waiting, c)
-		s.give()
-		return c
-	}
-	first, second, third := begin(one), begin(one), begin(one)
-	waits, last, task := begin(other), begin(one), begin(plain)
-	require.Same(t, <-first.given, <-second.given)
-	require.Empty(t, third.given, "the window is full")
-	it := s.list[0]
-	s.leave(it, one)
-	require.Same(t, it, <-third.given)
-	s.leave(it, one)
-	require.Empty(t, last.given, "another one has waited for longer")
-	s.leave(it, one)
-	require.Equal(t, other.run, (<-waits.given).run)
-	require.Empty(t, last.given)
-	s.leave(it, other)
-	require.Same(t, it, <-last.given)
-	s.leave(it, one)
-	require.Same(t, it, <-task.given)
-	next := begin(one)
-	require.Empty(t, next.given, "a task takes all of it")
-	s.leave(it, plain)
-	require.Same(t, it, <-next.given)
-
-	gone, end := context.WithCancel(t.Context())
-	end()
-	require.Nil(t, s.take(gone, other, false))
-	require.Empty(t, s.waiting)
-}
 
 // persistent is a worker that answers each record with its process, its number and the
 // record. Its standard input has to end before it does.

@@ -1,4 +1,4 @@
-package engine
+package travel
 
 import (
 	"cmp"
@@ -18,11 +18,11 @@ import (
 // as not to fetch them again.
 const mostKnown = 10_000
 
-// workFiles fetches the files that attempts take to a worker's machine, and sends those
+// Worker fetches the files that attempts take to a worker's machine, and sends those
 // that they bring back. It is safe for concurrent use.
-type workFiles struct {
-	s   *session
-	dir string // working directory of tasks that have none of their own; "" for this process's
+type Worker struct {
+	store *Store
+	dir   string // working directory of tasks that have none of their own; "" for this process's
 
 	mu    sync.Mutex
 	files map[string]*placed // by their paths
@@ -32,7 +32,7 @@ type workFiles struct {
 // placed is a file that was fetched, or was there already.
 type placed struct {
 	dir, path string // path is below dir, unless it is absolute
-	uses      int    // attempts that need it; under workFiles.mu
+	uses      int    // attempts that need it; under Worker.mu
 	base      string // the run that removes it at its end; "" for none
 
 	mu      sync.Mutex // held while it is fetched
@@ -42,18 +42,26 @@ type placed struct {
 	since   time.Time
 }
 
-func newWorkFiles(s *session, dir string) *workFiles {
-	return &workFiles{s: s, dir: dir, files: map[string]*placed{}, dirs: map[string]string{}}
+// NewWorker returns a Worker whose tasks run in dir, or in this process's working directory
+// if that is "", unless they have one of their own.
+func NewWorker(store *Store, dir string) *Worker {
+	return &Worker{store: store, dir: dir, files: map[string]*placed{}, dirs: map[string]string{}}
 }
 
-// dirOf returns the working directory of an attempt's task.
-func (p *workFiles) dirOf(a *Attempt) string { return cmp.Or(a.Dir, p.dir) }
+// Trip is what travels with an attempt.
+type Trip struct {
+	Run, Attempt string // names, with which those of objects begin
+	Dir          string // working directory of the attempt's task; "" for the worker's
+	Take         []File // to fetch before it starts
+	Return       []string
+	Cleanup      bool // what was fetched, and what is sent back, is removed when it has ended
+}
 
-// take fetches the files of an attempt to where they belong: below the working
+// Take fetches the files of an attempt to where they belong: below the working
 // directory of its task, unless their paths are absolute. What is there already stays.
-// The caller calls leave once the attempt has ended, even if take fails.
-func (p *workFiles) take(ctx context.Context, a *Attempt) error {
-	dir := p.dirOf(a)
+// The caller calls Leave once the attempt has ended, even if Take fails.
+func (p *Worker) Take(ctx context.Context, a *Trip) error {
+	dir := cmp.Or(a.Dir, p.dir)
 	held := make([]*placed, len(a.Take))
 	for i, f := range a.Take {
 		held[i] = p.hold(a, f, dir)
@@ -70,7 +78,7 @@ func (p *workFiles) take(ctx context.Context, a *Attempt) error {
 }
 
 // makeDir makes the working directory of an attempt's task if it is missing.
-func (p *workFiles) makeDir(a *Attempt, dir string) error {
+func (p *Worker) makeDir(a *Trip, dir string) error {
 	if _, err := os.Stat(dir); dir == "" || !errors.Is(err, fs.ErrNotExist) {
 		return nil // if it is no directory, the task says so
 	}
@@ -86,7 +94,7 @@ func (p *workFiles) makeDir(a *Attempt, dir string) error {
 }
 
 // hold notes that an attempt needs a file.
-func (p *workFiles) hold(a *Attempt, f File, dir string) *placed {
+func (p *Worker) hold(a *Trip, f File, dir string) *placed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := below(dir, f.Path)
@@ -103,7 +111,7 @@ func (p *workFiles) hold(a *Attempt, f File, dir string) *placed {
 }
 
 // fetch has a file be there.
-func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
+func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 	if _, err := inside(f.Path); err != nil {
 		return err
 	}
@@ -116,11 +124,7 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	}
 	h.content = ""
 	if h.mine || !f.is(below(h.dir, h.path)) {
-		o, err := p.s.objects(ctx)
-		if err == nil {
-			err = o.write(ctx, h.dir, h.path, f)
-		}
-		if err != nil {
+		if err := p.store.write(ctx, h.dir, h.path, f); err != nil {
 			return err
 		}
 		h.mine = true
@@ -131,24 +135,12 @@ func (p *workFiles) fetch(ctx context.Context, h *placed, f File) error {
 	return nil
 }
 
-// is reports whether a file with the same content and permissions is at path. It may be
-// the very file, where the submitter is on this machine or both see the same disk.
-func (f *File) is(path string) bool {
-	in, mode, err := openRegular(path)
-	if err != nil {
-		return false
-	}
-	defer in.Close()
-	sum, err := contentOf(in)
-	return err == nil && mode == f.Mode && sum == filepath.Ext(f.Object)
-}
-
-// bring sends the files that an attempt was to leave. What is not there, or no file that
+// Bring sends the files that an attempt was to leave. What is not there, or no file that
 // can be read, is left out. An error is the engine's.
-func (p *workFiles) bring(ctx context.Context, a *Attempt) (list []File, err error) {
+func (p *Worker) Bring(ctx context.Context, a *Trip) (list []File, err error) {
 	for i, path := range a.Return {
-		f := File{Path: path, Object: a.name() + "." + strconv.Itoa(i)}
-		f.Mode, err = p.sendBack(ctx, f.Object, below(p.dirOf(a), path))
+		f := File{Path: path, Object: a.Attempt + "." + strconv.Itoa(i)}
+		f.Mode, err = p.sendBack(ctx, f.Object, below(cmp.Or(a.Dir, p.dir), path))
 		if _, here := errors.AsType[*fs.PathError](err); here {
 			continue
 		}
@@ -160,23 +152,19 @@ func (p *workFiles) bring(ctx context.Context, a *Attempt) (list []File, err err
 	return list, nil
 }
 
-func (p *workFiles) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
+func (p *Worker) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
 	in, mode, err := openRegular(path)
 	if err != nil {
 		return 0, err
 	}
 	defer in.Close()
-	o, err := p.s.objects(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return mode, o.put(ctx, object, in)
+	return mode, p.store.Put(ctx, object, in)
 }
 
-// leave notes that an attempt has ended. If it is to clean up, the files go that were
+// Leave notes that an attempt has ended. If it is to clean up, the files go that were
 // fetched for it and no other needs, and those that it has left.
-func (p *workFiles) leave(a *Attempt) {
-	dir := p.dirOf(a)
+func (p *Worker) Leave(a *Trip) {
+	dir := cmp.Or(a.Dir, p.dir)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range a.Take {
@@ -197,16 +185,16 @@ func (p *workFiles) leave(a *Attempt) {
 }
 
 // remove removes a file that no attempt needs. Its caller holds mu.
-func (p *workFiles) remove(key string, h *placed) {
+func (p *Worker) remove(key string, h *placed) {
 	if h.mine {
 		removeFile(h.dir, h.path)
 	}
 	delete(p.files, key)
 }
 
-// end removes the base files of a run, or of all runs if it is "", that clean up, and
+// End removes the base files of a run, or of all runs if it is "", that clean up, and
 // the working directories that were made for it and are empty.
-func (p *workFiles) end(run string) {
+func (p *Worker) End(run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, h := range p.files {
@@ -219,28 +207,5 @@ func (p *workFiles) end(run string) {
 			_ = os.Remove(dir)
 			delete(p.dirs, dir)
 		}
-	}
-}
-
-// below returns a path, which is relative to dir or absolute, as this process sees it.
-func below(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
-// removeFile removes a file and the directories between it and dir that are then empty.
-func removeFile(dir, path string) {
-	if filepath.IsAbs(path) {
-		_ = os.Remove(path)
-		return
-	}
-	root, err := os.OpenRoot(below(".", dir))
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; name = filepath.Dir(name) {
 	}
 }

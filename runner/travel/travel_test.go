@@ -1,76 +1,90 @@
-package engine
+package travel
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
-	"crew/runner/wiring"
 )
 
-// travel is a runFiles in one directory and a workFiles in another.
-type travel struct {
+// pair is a Submitter in one directory and a Worker in another.
+type pair struct {
 	t           *testing.T
-	s           *session
-	c           *runFiles
-	p           *workFiles
+	s           *Store
+	c           *Submitter
+	p           *Worker
 	here, there string
 	said        crewtest.Output
 }
 
-func newTravel(t *testing.T, files wiring.Files) *travel {
-	server, err := startServer(&server.Options{StoreDir: t.TempDir(), DontListen: true}, privateLimits)
+// newStore returns a store of a server of its own.
+func newStore(t *testing.T) *Store {
+	s, err := server.NewServer(&server.Options{StoreDir: t.TempDir(), DontListen: true, JetStream: true, NoSigs: true, NoLog: true})
 	require.NoError(t, err)
-	t.Cleanup(server.Shutdown)
-	v := &travel{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
-	v.s, err = dial("", nil, nats.InProcessServer(server))
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	require.True(t, s.ReadyForConnections(time.Minute))
+	nc, err := nats.Connect("", nats.InProcessServer(s))
 	require.NoError(t, err)
-	t.Cleanup(v.s.close)
-	v.p = newWorkFiles(v.s, v.there)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OBJ_files", Subjects: Subjects("files"), AllowRollup: true})
+	require.NoError(t, err)
+	return NewStore(js, "files", func(error) bool { return false }, func(err error) error { return err })
+}
+
+func newPair(t *testing.T, files Files) *pair {
+	v := &pair{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
+	v.s = newStore(t)
+	v.p = NewWorker(v.s, v.there)
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "run": "#!/bin/sh\n"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
-	v.c, err = newRunFiles(t.Context(), v.s, "RUN", files, func(text string) { fmt.Fprintln(&v.said, text) })
+	var err error
+	v.c, err = NewSubmitter(t.Context(), v.s, "RUN", files, func(text string) { fmt.Fprintln(&v.said, text) })
 	require.NoError(t, err)
 	return v
 }
 
 // run has a task whose record is a name take files, do something, and bring files back.
-func (v *travel) run(id uint64, name string, do func()) error {
+func (v *pair) run(id uint64, name string, do func()) error {
 	tk := &task.Task{ID: id, Records: [][]string{{name}}}
-	a := &Attempt{ID: ID{"RUN", 1, id, 1}}
-	if err := v.c.send(v.t.Context(), task.Attempt{Task: tk, Number: 1}, a); err != nil {
+	a := &Trip{Run: "RUN", Attempt: "RUN." + strconv.FormatUint(id, 10), Cleanup: v.c.files.Cleanup}
+	var err error
+	if a.Take, a.Return, err = v.c.Send(v.t.Context(), tk); err != nil {
 		return err
 	}
-	defer func() { v.c.release(a.Take) }()
-	f := &Final{Facts: task.Facts{Host: "web1", Outcome: task.OK}}
-	defer v.p.leave(a)
-	err := v.p.take(v.t.Context(), a)
-	require.NoError(v.t, err)
+	defer func() { v.c.Release(a.Take) }()
+	f := &task.Facts{Host: "web1", Outcome: task.OK}
+	defer v.p.Leave(a)
+	require.NoError(v.t, v.p.Take(v.t.Context(), a))
 	do()
-	f.Returned, err = v.p.bring(v.t.Context(), a)
+	back, err := v.p.Bring(v.t.Context(), a)
 	require.NoError(v.t, err)
-	if err = v.c.fetch(v.t.Context(), tk, f); err == nil && len(f.Returned) > 0 {
-		err = v.c.fetch(v.t.Context(), tk, f) // as after a submitter that has recorded nothing
+	if err = v.c.Fetch(v.t.Context(), tk, f, back); err == nil && len(back) > 0 {
+		err = v.c.Fetch(v.t.Context(), tk, f, back) // as after a submitter that has recorded nothing
 	}
 	return err
 }
 
 // objects counts the objects that there are, and what is left of old ones.
-func (v *travel) objects() (n int) {
-	o, err := v.s.objects(v.t.Context())
-	require.NoError(v.t, err)
-	info, err := o.stream.Info(v.t.Context())
+func (v *pair) objects() (n int) {
+	require.NoError(v.t, v.s.open(v.t.Context()))
+	info, err := v.s.stream.Info(v.t.Context())
 	require.NoError(v.t, err)
 	return int(info.State.Msgs)
 }
@@ -86,7 +100,7 @@ func read(t *testing.T, name string) string {
 }
 
 func TestFilesTravel(t *testing.T) {
-	v := newTravel(t, wiring.Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/"), Cleanup: true})
+	v := newPair(t, Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/"), Cleanup: true})
 	fixed := v.objects()
 	require.NoError(t, v.run(1, "a", func() {
 		require.Equal(t, "A", read(t, filepath.Join(v.there, "data/a")))
@@ -108,17 +122,17 @@ func TestFilesTravel(t *testing.T) {
 	left, err := os.ReadDir(v.there)
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the base files")
-	v.p.end("OTHER")
+	v.p.End("OTHER")
 	require.DirExists(t, v.there)
-	v.p.end("RUN")
+	v.p.End("RUN")
 	require.NoDirExists(t, v.there)
-	v.c.close()
+	v.c.Close()
 	require.Zero(t, v.objects())
 }
 
 // TestFilesStay has no cleanup: a file that is there is not fetched again.
 func TestFilesStay(t *testing.T) {
-	v := newTravel(t, wiring.Files{Transfer: named("data/")})
+	v := newPair(t, Files{Transfer: named("data/")})
 	there := filepath.Join(v.there, "data/a")
 	require.NoError(t, v.run(1, "a", func() {}))
 	before, err := os.Stat(there)
@@ -138,12 +152,12 @@ func TestFilesStay(t *testing.T) {
 // TestFilesHere has the worker in the submitter's directory, as on this machine: what
 // comes from there is not removed.
 func TestFilesHere(t *testing.T) {
-	v := newTravel(t, wiring.Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
-	v.p = newWorkFiles(v.s, "")
+	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
+	v.p = NewWorker(v.s, "")
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
-	v.p.end("RUN")
+	v.p.End("RUN")
 	after, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
@@ -153,7 +167,7 @@ func TestFilesHere(t *testing.T) {
 }
 
 func TestFilesRefused(t *testing.T) {
-	v := newTravel(t, wiring.Files{Transfer: named(""), Return: named("")})
+	v := newPair(t, Files{Transfer: named(""), Return: named("")})
 	require.NoError(t, os.Symlink(t.TempDir(), "out"))
 	require.NoError(t, os.WriteFile("out/x", nil, 0o666))
 	for name, want := range map[string]string{
@@ -170,11 +184,11 @@ func TestFilesRefused(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(abs), 0o777))
 	require.NoError(t, os.WriteFile(abs, []byte("1"), 0o666))
 	none := v.objects()
-	_, err := newRunFiles(t.Context(), v.s, "OTHER", wiring.Files{Base: []string{"base", "missing"}}, nil)
+	_, err := NewSubmitter(t.Context(), v.s, "OTHER", Files{Base: []string{"base", "missing"}}, nil)
 	require.ErrorContains(t, err, "missing")
 	require.Equal(t, none, v.objects(), "what was sent for a run that cannot begin is removed")
 	require.NoError(t, v.run(3, abs, func() { require.NoError(t, os.WriteFile(abs, []byte("2"), 0o666)) }))
 	require.Equal(t, "2", read(t, abs))
-	v.c.close()
+	v.c.Close()
 	require.Zero(t, v.objects())
 }

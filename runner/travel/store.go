@@ -1,0 +1,229 @@
+package travel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// transferTime bounds how long a file may travel. Without a deadline of its own, the
+	// library would give all of it as long as a single request.
+	transferTime  = 24 * time.Hour
+	transferTry   = 5 // how often it is sent or fetched where something is lost meanwhile
+	transferPause = 2 * time.Second
+
+	transferChunk  = 128 << 10
+	transferWindow = 8 // chunks whose storage is not confirmed
+
+	listTime = 5 * time.Second // to list the objects
+)
+
+// Store is an object store. Whoever makes its stream has it take Subjects. It is looked for
+// once it is needed. It is safe for concurrent use.
+type Store struct {
+	bucket  string
+	js      jetstream.JetStream
+	passes  func(error) bool
+	explain func(error) error
+
+	mu     sync.Mutex // held while it is looked for
+	store  jetstream.ObjectStore
+	stream jetstream.Stream // behind it; nil until it is found
+}
+
+// NewStore returns the store of a bucket. An error for which passes holds may pass: then
+// what travels is tried again. What explain makes of an error of looking for the store is
+// the error of all methods.
+func NewStore(js jetstream.JetStream, bucket string, passes func(error) bool, explain func(error) error) *Store {
+	return &Store{bucket: bucket, js: js, passes: passes, explain: explain}
+}
+
+// Subjects returns the subjects of a bucket.
+func Subjects(bucket string) []string {
+	o := &Store{bucket: bucket}
+	return []string{o.chunkSubject(">"), "$O." + bucket + ".M.>"}
+}
+
+// open looks for the store.
+func (o *Store) open(ctx context.Context) (err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stream != nil {
+		return nil
+	}
+	if o.store, err = o.js.ObjectStore(ctx, o.bucket); err == nil {
+		o.stream, err = o.js.Stream(ctx, "OBJ_"+o.bucket)
+	}
+	if err != nil {
+		return o.explain(err)
+	}
+	return nil
+}
+
+// Put makes an object of what is read from r, from its beginning.
+func (o *Store) Put(ctx context.Context, name string, r io.ReadSeeker) (err error) {
+	if err := o.open(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
+	return o.retry(ctx, func() error {
+		if _, err = r.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return o.putOnce(ctx, name, r)
+	})
+}
+
+// retry transfers an object, and again while that fails for reasons that may pass.
+func (o *Store) retry(ctx context.Context, transfer func() error) error {
+	for try := 1; ; try++ {
+		err := transfer()
+		if try == transferTry || !errors.Is(err, jetstream.ErrDigestMismatch) && !o.passes(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(transferPause):
+		}
+	}
+}
+
+// putOnce is the Put of the library, but holds no more of the object in memory, here and in the server, than
+// a few chunks. Put took the server from 100 to 500 MB with a file of 1 GiB, and failed, as
+// more was on its way than the client allows. Up to 100 MB it takes as long, or less by a
+// quarter.
+func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err error) {
+	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}, Bucket: o.bucket, NUID: nats.NewInbox()[len(nats.InboxPrefix):]}
+	defer func() {
+		if err != nil {
+			_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.chunkSubject(info.NUID)))
+		}
+	}()
+	h := sha256.New()
+	var chunks [transferWindow]struct {
+		data [transferChunk]byte
+		done jetstream.PubAckFuture // nil if nobody waits for it
+	}
+	for last := false; !last; info.Chunks++ {
+		c := &chunks[info.Chunks%transferWindow]
+		if err := stored(ctx, c.done); err != nil {
+			return err
+		}
+		c.done = nil
+		n, err := io.ReadFull(r, c.data[:])
+		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		_, _ = h.Write(c.data[:n])
+		info.Size += uint64(n)
+		if c.done, err = o.js.PublishAsync(o.chunkSubject(info.NUID), c.data[:n]); err != nil {
+			return err
+		}
+	}
+	for i := range chunks {
+		if err := stored(ctx, chunks[i].done); err != nil {
+			return err
+		}
+	}
+	info.Digest = jetstream.GetObjectDigestValue(h)
+	b, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	m := nats.NewMsg(o.metaSubject(name))
+	m.Data = b
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	_, err = o.js.PublishMsg(ctx, m)
+	return err
+}
+
+// stored waits for a chunk to be stored.
+func stored(ctx context.Context, f jetstream.PubAckFuture) error {
+	if f == nil {
+		return nil
+	}
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (o *Store) chunkSubject(id string) string { return "$O." + o.bucket + ".C." + id }
+func (o *Store) metaSubject(name string) string {
+	return "$O." + o.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// write writes an object to path, below dir unless it is absolute. The file is there
+// as a whole or not at all.
+func (o *Store) write(ctx context.Context, dir, path string, f File) error {
+	return o.Get(ctx, f.Object, func(r io.Reader) error { return replace(dir, path, f.Mode, r) })
+}
+
+// Get has take read an object. It does so again if not all of it comes: a server that has
+// just joined its cluster, or dies, does not say that there is more.
+func (o *Store) Get(ctx context.Context, name string, take func(io.Reader) error) error {
+	if err := o.open(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
+	return o.retry(ctx, func() error {
+		r, err := o.store.Get(ctx, name)
+		if err == nil {
+			err = errors.Join(take(r), r.Close())
+		}
+		return err
+	})
+}
+
+// Remove removes an object, and what Delete would leave of it. Nothing depends on it.
+func (o *Store) Remove(ctx context.Context, name string) {
+	if o.open(ctx) != nil {
+		return
+	}
+	info, err := o.store.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
+	if err != nil {
+		return
+	}
+	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.metaSubject(name)))
+	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.chunkSubject(info.NUID)))
+}
+
+// RemoveAll removes the objects whose names begin with one of prefixes.
+func (o *Store) RemoveAll(ctx context.Context, prefixes ...string) error {
+	if err := o.open(ctx); err != nil {
+		return err
+	}
+	listing, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	all, err := o.store.List(listing)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	for _, x := range all {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(x.Name, p) }) {
+			o.Remove(ctx, x.Name)
+		}
+	}
+	return err
+}

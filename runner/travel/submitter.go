@@ -1,0 +1,192 @@
+package travel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/task"
+)
+
+// Submitter sends the files that a run's attempts take, and fetches those that they bring
+// back. It is safe for concurrent use.
+type Submitter struct {
+	store  *Store
+	run    string
+	files  Files
+	notice func(string)
+	base   []File // sent already
+
+	mu   sync.Mutex
+	sent map[string]*sentObject // by content
+	last int                    // number of the latest object
+}
+
+// sentObject is an object that attempts take. What no attempt takes any more is removed,
+// so the same content gets another name later.
+type sentObject struct {
+	name string
+	uses int // attempts that need it; under Submitter.mu
+
+	mu   sync.Mutex // held while it is sent
+	sent bool
+}
+
+// NewSubmitter returns the Submitter of a run once it has sent the base files.
+func NewSubmitter(ctx context.Context, store *Store, run string, files Files, notice func(string)) (*Submitter, error) {
+	c := &Submitter{store: store, run: run, files: files, notice: notice, sent: map[string]*sentObject{}}
+	if err := store.open(ctx); err != nil {
+		return nil, err
+	}
+	for _, path := range files.Base {
+		f, err := c.put(ctx, path)
+		if err != nil {
+			c.Abort()
+			return nil, fmt.Errorf("send the base file: %w", err)
+		}
+		f.Base = true
+		c.base = append(c.base, f)
+	}
+	return c, nil
+}
+
+// Abort removes what NewSubmitter has sent. Results of earlier epochs may need the rest.
+func (c *Submitter) Abort() {
+	for _, f := range c.base {
+		c.store.Remove(context.Background(), f.Object)
+	}
+}
+
+// Send sends the files that an attempt of t takes. It returns them, and the paths of those
+// that the attempt is to bring back. If it fails, the attempt cannot start.
+func (c *Submitter) Send(ctx context.Context, t *task.Task) (take []File, back []string, err error) {
+	if c.files.Return != nil {
+		back = c.files.Return(t)
+	}
+	for _, path := range back {
+		if _, err := inside(path); err != nil {
+			return nil, nil, fmt.Errorf("return a file: %w", err)
+		}
+	}
+	take = c.base[:len(c.base):len(c.base)]
+	if c.files.Transfer == nil {
+		return take, back, nil
+	}
+	for _, path := range c.files.Transfer(t) {
+		f, err := c.put(ctx, path)
+		if err != nil {
+			c.Release(take)
+			return nil, nil, fmt.Errorf("send a file: %w", err)
+		}
+		take = append(take, f)
+	}
+	return take, back, nil
+}
+
+// Release removes the objects of files that an attempt has taken, unless others take
+// them. The attempt has ended.
+func (c *Submitter) Release(files []File) {
+	for _, f := range files {
+		if f.Base {
+			continue
+		}
+		sum := filepath.Ext(f.Object)
+		c.mu.Lock()
+		p := c.sent[sum]
+		if p.uses--; p.uses == 0 {
+			delete(c.sent, sum)
+		}
+		last := p.uses == 0
+		c.mu.Unlock()
+		if last && p.sent {
+			c.store.Remove(context.Background(), p.name)
+		}
+	}
+}
+
+// put sends a file unless another attempt has sent the same content.
+func (c *Submitter) put(ctx context.Context, path string) (File, error) {
+	to, err := inside(path)
+	if err != nil {
+		return File{}, err
+	}
+	in, mode, err := openRegular(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer in.Close()
+	sum, err := contentOf(in)
+	if err != nil {
+		return File{}, err
+	}
+	c.mu.Lock()
+	p := c.sent[sum]
+	if p == nil {
+		c.last++
+		p = &sentObject{name: c.run + "." + strconv.Itoa(c.last) + sum}
+		c.sent[sum] = p
+	}
+	p.uses++
+	c.mu.Unlock()
+	f := File{Path: to, Object: p.name, Mode: mode}
+	p.mu.Lock()
+	if !p.sent {
+		err = c.store.Put(ctx, p.name, in)
+		p.sent = err == nil
+	}
+	p.mu.Unlock()
+	if err != nil {
+		c.Release([]File{f})
+		return File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Fetch writes the files that an attempt of t has brought back, whose facts are f. It says
+// which are missing although the attempt has succeeded.
+func (c *Submitter) Fetch(ctx context.Context, t *task.Task, f *task.Facts, returned []File) error {
+	if c.files.Return == nil {
+		return nil
+	}
+	brought, fetched := map[string]File{}, []string(nil)
+	for _, file := range returned {
+		brought[file.Path] = file
+	}
+	for _, path := range c.files.Return(t) {
+		file, ok := brought[path]
+		if !ok {
+			if f.Outcome == task.OK {
+				c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+			}
+			continue
+		}
+		to, err := inside(path)
+		if err == nil {
+			err = c.store.write(ctx, "", to, file)
+		}
+		if _, missing := os.Lstat(to); errors.Is(err, jetstream.ErrObjectNotFound) && missing == nil {
+			continue // a submitter that was killed before it could record the result has fetched it
+		}
+		if err != nil {
+			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+		}
+		fetched = append(fetched, file.Object)
+	}
+	for _, object := range fetched { // not earlier: after an error all are fetched again
+		c.store.Remove(ctx, object)
+	}
+	return nil
+}
+
+// Close removes what is left of the run's objects.
+func (c *Submitter) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), listTime)
+	defer cancel()
+	_ = c.store.RemoveAll(ctx, c.run+".")
+}

@@ -1,0 +1,142 @@
+// Package travel moves files between submitters and workers through an object store of
+// NATS. Those that tasks take are objects named by the run and their content, so that each
+// is sent once; those that tasks bring back are named by their attempt.
+package travel
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"crew/runner/task"
+)
+
+// Files are those that travel with the tasks of a run. See wiring.Files.
+type Files struct {
+	Base             []string
+	Transfer, Return func(*task.Task) []string // nil for none
+	Cleanup          bool
+}
+
+// File is a file that travels.
+type File struct {
+	Path   string
+	Object string
+	Mode   uint32 // its permissions
+	Base   bool   // it serves all tasks of the run
+}
+
+// is reports whether a file with the same content and permissions is at path. It may be
+// the very file, where the submitter is on this machine or both see the same disk.
+func (f *File) is(path string) bool {
+	in, mode, err := openRegular(path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	sum, err := contentOf(in)
+	return err == nil && mode == f.Mode && sum == filepath.Ext(f.Object)
+}
+
+// contentOf returns the SHA-256 of a file, in hexadecimal behind a dot. With it end the
+// names of objects.
+func contentOf(file *os.File) (string, error) {
+	h := sha256.New()
+	_, err := io.Copy(h, file)
+	return "." + hex.EncodeToString(h.Sum(nil)), err
+}
+
+// inside returns where a file belongs that is sent as path: below the working
+// directory, or at path if that is absolute. As with rsync, what is before /./ is not
+// part of the way there.
+func inside(path string) (string, error) {
+	if _, rest, found := strings.Cut(path, "/./"); found {
+		path = rest
+	}
+	if !filepath.IsAbs(path) && !filepath.IsLocal(path) || strings.ContainsRune(path, 0) {
+		return "", fmt.Errorf("%q is no file below the working directory: give it an absolute path", path)
+	}
+	return filepath.Clean(path), nil
+}
+
+// openRegular opens a file to read it and returns its permissions.
+func openRegular(path string) (*os.File, uint32, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is not a regular file")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, uint32(info.Mode().Perm()), nil
+}
+
+// replace writes what is read from r to a path, which is absolute or relative to dir. No
+// symbolic link leads out of dir.
+func replace(dir, name string, mode uint32, r io.Reader) error {
+	if filepath.IsAbs(name) {
+		dir, name = filepath.Split(name)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	root, err := os.OpenRoot(cmp.Or(dir, "."))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	part := filepath.Join(filepath.Dir(name), ".crew."+rand.Text())
+	w, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	err = errors.Join(err, w.Chmod(os.FileMode(mode).Perm()), w.Close())
+	if err == nil {
+		err = root.Rename(part, name)
+	}
+	if err != nil {
+		_ = root.Remove(part)
+	}
+	return err
+}
+
+// below returns a path, which is relative to dir or absolute, as this process sees it.
+func below(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// removeFile removes a file and the directories between it and dir that are then empty.
+func removeFile(dir, path string) {
+	if filepath.IsAbs(path) {
+		_ = os.Remove(path)
+		return
+	}
+	root, err := os.OpenRoot(below(".", dir))
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; name = filepath.Dir(name) {
+	}
+}
