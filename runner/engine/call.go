@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -16,11 +17,11 @@ func Main(c wiring.EngineCall) error {
 	case "dispatch":
 		return dispatch(&c)
 	case "key":
-		k := newSigningKey()
-		if err := k.save(c.Operand); err != nil {
+		k := trust.NewKey()
+		if err := k.Save(c.Operand); err != nil {
 			return err
 		}
-		return say(&c, k.public()+"\n") // with which workers trust it
+		return say(&c, k.Line()+"\n") // with which workers trust it
 	}
 	s, err := connect(c.URL, c.Notice)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -78,15 +79,15 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 }
 
 func TestPersistentWorkersOfRuns(t *testing.T) {
-	url, key := startHub(t), newSigningKey()
+	url, key := startHub(t), trust.NewKey()
 	b := newBench(t, url)
-	crew(t, "worker", "--engine", url, "-j3", "--allow-commands", "--trust", key.public())
+	crew(t, "worker", "--engine", url, "-j3", "--allow-commands", "--trust", key.Line())
 	p := b.worker(isReady)
 	command := func(a *Attempt) {
 		a.Stdin, a.HasStdin, a.Records, a.Template = []byte(a.Records[0][0]), true, nil, [32]byte{}
 		a.Argv, a.Shell = []string{"sh", "-c", "echo ready; " + strings.ReplaceAll(persistent, "{%}", strconv.Itoa(a.Slot))}, true
 		a.Life = wiring.Life{Ready: "^ready$", Records: 2}
-		key.sign(a, taskSubject("default", p.ID, a.Run))
+		sign(key, a, taskSubject("default", p.ID, a.Run))
 	}
 	pids := map[int]bool{}
 	var list []int

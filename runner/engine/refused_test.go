@@ -14,14 +14,15 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 // keyFile makes a key in a file.
-func keyFile(t *testing.T) (file string, key *signingKey) {
+func keyFile(t *testing.T) (file string, key *trust.Key) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "key")
-	key = newSigningKey()
-	require.NoError(t, key.save(file))
+	key = trust.NewKey()
+	require.NoError(t, key.Save(file))
 	return file, key
 }
 
@@ -33,14 +34,14 @@ func TestWorkerRefuses(t *testing.T) {
 	file, key := keyFile(t)
 	_, other := keyFile(t)
 	b := newBench(t, h.file("submitter"))
-	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", "--allow-commands", "--trust", key.public())
+	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", "--allow-commands", "--trust", key.Line())
 	p := b.worker(isReady)
 	require.True(t, p.Signed)
 	subject := taskSubject("default", p.ID, "run")
-	signed := func(k *signingKey) *Attempt {
+	signed := func(k *trust.Key) *Attempt {
 		a := b.attempt("x")
 		a.Argv = []string{"echo", "ran"}
-		k.sign(a, subject)
+		sign(k, a, subject)
 		return a
 	}
 	good := signed(key)
@@ -50,14 +51,14 @@ func TestWorkerRefuses(t *testing.T) {
 
 	late := b.attempt("x")
 	late.Argv, late.Expires = []string{"echo"}, time.Now().Add(-time.Minute)
-	key.sign(late, subject)
+	sign(key, late, subject)
 	changed := signed(key)
 	changed.Argv = []string{"echo", "changed"}
 	unsigned := b.attempt("x")
 	unsigned.Argv = []string{"echo"}
 	moved := b.attempt("x")
 	moved.Argv = []string{"echo"}
-	key.sign(moved, taskSubject("default", "another", "run"))
+	sign(key, moved, taskSubject("default", "another", "run"))
 	for why, a := range map[string]*Attempt{
 		"clocks": late, "was changed on its way": changed, "is not signed": unsigned, "not trusted": signed(other),
 		"signature is wrong": moved, "no command of its own": b.attempt("x"),

@@ -15,6 +15,7 @@ import (
 
 	"crew/runner/journal"
 	"crew/runner/task"
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -40,10 +41,10 @@ type store struct {
 // HandOver returns what stores the tasks of a run, for which it fails at once if workers are
 // there and none takes them.
 func HandOver(h wiring.HandOver) (wiring.Store, error) {
-	var key *signingKey // nil if tasks bring values
+	var key *trust.Key // nil if tasks bring values
 	if h.Sign != "" {
 		var err error
-		if key, err = loadSigningKey(h.Sign); err != nil {
+		if key, err = trust.LoadKey(h.Sign); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +61,7 @@ func HandOver(h wiring.HandOver) (wiring.Store, error) {
 }
 
 // handOver is HandOver with a connection, which it takes over unless it fails.
-func handOver(h wiring.HandOver, s *session, key *signingKey) (*store, error) {
+func handOver(h wiring.HandOver, s *session, key *trust.Key) (*store, error) {
 	st := &store{s: s, queue: h.Queue, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil)}
 	live, err := s.present(context.Background(), h.Queue, func(Presence, time.Duration) {})
 	if err != nil {
@@ -74,7 +75,7 @@ func handOver(h wiring.HandOver, s *session, key *signingKey) (*store, error) {
 		return nil, err
 	}
 	if key != nil {
-		st.maker.sign = key.signLasting
+		st.maker.sign = func(a *Attempt, subject string) { signLasting(key, a, subject) }
 	}
 	id := newIdentity()
 	st.maker.live = true

@@ -12,6 +12,7 @@ import (
 	"crew/runner"
 	"crew/runner/task"
 	"crew/runner/travel"
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -59,11 +60,11 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if len(sub.Hosts) > 0 {
 		return submitToHosts(sub)
 	}
-	var key *signingKey // nil if tasks bring values
+	var key *trust.Key // nil if tasks bring values
 	var err error
 	switch {
 	case sub.Sign != "":
-		if key, err = loadSigningKey(sub.Sign); err != nil {
+		if key, err = trust.LoadKey(sub.Sign); err != nil {
 			return nil, err
 		}
 	case len(sub.Command.Words) == 0:
@@ -79,7 +80,7 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	}
 	x := &submitter{maker: makerOf(&sub.Load, key != nil)}
 	if key != nil {
-		x.maker.sign = key.sign
+		x.maker.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
 	}
 	return x, x.start(sub, s)
 }

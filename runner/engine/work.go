@@ -18,6 +18,7 @@ import (
 	"crew/runner/coproc"
 	"crew/runner/task"
 	"crew/runner/travel"
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -32,10 +33,10 @@ type crewWorker struct {
 
 	work   wiring.Work
 	host   string
-	digest [32]byte // of the template
-	values bool     // there is a template
-	text   string   // the template for people
-	trust  signers  // nil if every command is of the run that has started this worker
+	digest [32]byte   // of the template
+	values bool       // there is a template
+	text   string     // the template for people
+	trust  trust.Keys // nil if every command is of the run that has started this worker
 
 	// what is open
 
@@ -87,7 +88,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	var err error
 	if !work.Commands || work.URL == stdioURL {
 		w.seen.most = mostSeen
-	} else if w.trust, err = loadTrust(work.Trust); err != nil {
+	} else if w.trust, err = trust.LoadKeys(work.Trust); err != nil {
 		return nil, err
 	}
 	if w.s, err = w.connect(); err != nil {

@@ -271,7 +271,7 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 		if w.trust == nil {
 			return nil
 		}
-		return w.trust.check(a, h.msg.Subject(), msg)
+		return check(w.trust, a, h.msg.Subject(), msg)
 	}
 	switch {
 	case !w.values:

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/trust"
 )
 
 // inFours answers records once it has four, the latest first.
@@ -21,16 +22,16 @@ for x in "$d" "$c" "$b" "$a"; do n=${x#*:} v=${x#*'["'}; printf '{"id":%s,"exit"
 // TestWindow has a process get four records before it answers one.
 func TestWindow(t *testing.T) {
 	url := startHub(t)
-	key := newSigningKey()
+	key := trust.NewKey()
 	file := filepath.Join(t.TempDir(), "key")
-	require.NoError(t, key.save(file))
+	require.NoError(t, key.Save(file))
 	how := []string{"--worker", inFours, "--worker-protocol", "json"}
 	window := []string{"--worker-window", "4"}
 	worker := func(args ...string) {
 		crew(t, append(append([]string{"worker", "--engine", url, "-j1"}, args...), window...)...)
 	}
 	worker(append([]string{"--queue", "own"}, how...)...)
-	worker("--queue", "any", "--allow-commands", "--trust", key.public())
+	worker("--queue", "any", "--allow-commands", "--trust", key.Line())
 	for _, args := range [][]string{
 		{"--engine", url, "--queue", "own"},
 		{"--engine", url, "--queue", "any", "--sign", file},
@@ -60,10 +61,10 @@ func TestWindow(t *testing.T) {
 
 // TestWindowBesideCommands has a worker with one slot take a whole one for a command.
 func TestWindowBesideCommands(t *testing.T) {
-	url, key, dir := startHub(t), newSigningKey(), t.TempDir()
+	url, key, dir := startHub(t), trust.NewKey(), t.TempDir()
 	file := filepath.Join(dir, "key")
-	require.NoError(t, key.save(file))
-	crew(t, "worker", "--engine", url, "-j1", "--allow-commands", "--trust", key.public(), "--worker-window", "8")
+	require.NoError(t, key.Save(file))
+	crew(t, "worker", "--engine", url, "-j1", "--allow-commands", "--trust", key.Line(), "--worker-window", "8")
 	alone := "mkdir " + dir + "/one && rmdir " + dir + "/one && echo " // fails beside another
 	commands := crew(t, "--engine", url, "--sign", file, "-k", alone+"{}", ":::", "a", "b", "c", "d", "e", "f", "g", "h")
 	records := crew(t, "--engine", url, "--sign", file, "-k", "--worker-window", "8", "--worker",

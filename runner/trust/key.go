@@ -1,0 +1,145 @@
+package trust
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+const (
+	publicPrefix = "crew-key:"    // of a public key, in a file of --trust
+	secretPrefix = "crew-secret:" // of what --sign reads
+)
+
+var keyText = base64.RawURLEncoding.Strict()
+
+// Key signs. It is safe for concurrent use.
+type Key struct {
+	Signer [32]byte // its public half
+	secret ed25519.PrivateKey
+}
+
+// NewKey returns a key that nobody has yet.
+func NewKey() *Key {
+	seed := make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(seed) // never fails
+	return seededKey(seed)
+}
+
+func seededKey(seed []byte) *Key {
+	k := &Key{secret: ed25519.NewKeyFromSeed(seed)}
+	copy(k.Signer[:], k.secret.Public().(ed25519.PublicKey))
+	return k
+}
+
+// LoadKey reads a key that crew engine key has made. It refuses a file that
+// others can read.
+func LoadKey(file string) (*Key, error) {
+	info, err := os.Stat(file)
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the signing key: %w: crew engine key FILE makes one", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others can read the signing key %s: make a new one, or chmod 600 %s", file, file)
+	}
+	for line := range strings.Lines(string(text)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), secretPrefix); ok {
+			if seed, err := keyText.DecodeString(text); err == nil && len(seed) == ed25519.SeedSize {
+				return seededKey(seed), nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s holds no signing key: crew engine key FILE makes one", file)
+}
+
+// Save writes the key to a new file that nobody else can read.
+func (k *Key) Save(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already: remove it first, or name another file", file)
+	}
+	if err != nil {
+		return fmt.Errorf("write the key: %w", err)
+	}
+	_, err = fmt.Fprintf(f, "# Whoever has this file can run commands on the workers that trust\n# %s\n%s%s\n",
+		k.Line(), secretPrefix, keyText.EncodeToString(k.secret.Seed()))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write the key: %w", err)
+	}
+	return nil
+}
+
+// Line returns the line that makes a worker trust k.
+func (k *Key) Line() string { return Line(k.Signer) }
+
+// Line returns the line that stands for the public half of a key in a file of trusted ones.
+func Line(signer [32]byte) string { return publicPrefix + keyText.EncodeToString(signer[:]) }
+
+// Sign returns the signature of a text.
+func (k *Key) Sign(text []byte) (sig [64]byte) {
+	copy(sig[:], ed25519.Sign(k.secret, text))
+	return sig
+}
+
+// Signed reports whether a signature of a text is that of a key.
+func Signed(signer [32]byte, text []byte, sig [64]byte) bool {
+	return ed25519.Verify(signer[:], text, sig[:])
+}
+
+// Keys holds the public halves of the keys whose signatures count. It is safe for concurrent use.
+type Keys map[[32]byte]bool
+
+// LoadKeys reads files of public keys, one a line. Blank lines, and those that begin
+// with #, are skipped. A key can also stand in place of a file.
+func LoadKeys(files []string) (Keys, error) {
+	t := Keys{}
+	for _, file := range files {
+		text := []byte(file)
+		if !strings.HasPrefix(file, publicPrefix) {
+			var err error
+			if text, err = os.ReadFile(file); err != nil {
+				return nil, fmt.Errorf("read the trusted keys: %w", err)
+			}
+		}
+		n := 0
+		for line := range bytes.Lines(text) {
+			n++
+			line := strings.TrimSpace(string(line))
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			key, err := trustKey(line)
+			if err != nil {
+				return nil, fmt.Errorf("%s, line %d: %w", file, n, err)
+			}
+			t[key] = true
+		}
+	}
+	if len(t) == 0 {
+		return nil, errors.New("no key is trusted: give --trust a file of what crew engine key has printed")
+	}
+	return t, nil
+}
+
+// trustKey parses a public key, behind which a comment may follow.
+func trustKey(line string) (key [32]byte, err error) {
+	word, _, _ := strings.Cut(line, " ")
+	text, public := strings.CutPrefix(word, publicPrefix)
+	b, err := keyText.DecodeString(text)
+	switch {
+	case strings.HasPrefix(word, secretPrefix):
+		return key, errors.New("this is the secret key: write the public one, " + publicPrefix + "... instead")
+	case !public || err != nil || len(b) != len(key):
+		return key, errors.New("this is no public key: write what crew engine key has printed")
+	}
+	return [32]byte(b), nil
+}

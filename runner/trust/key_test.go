@@ -1,0 +1,47 @@
+package trust
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeyFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "key")
+	key := NewKey()
+	require.NoError(t, key.Save(file))
+	require.ErrorContains(t, key.Save(file), "is there already")
+	again, err := LoadKey(file)
+	require.NoError(t, err)
+	require.Equal(t, key, again)
+
+	write := func(text string) string {
+		name := filepath.Join(dir, "trust")
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	_, err = LoadKeys([]string{write("# mine\n\n" + key.Line() + " ada@laptop\r\n")})
+	require.NoError(t, err)
+	for text, why := range map[string]string{
+		"": "no key is trusted", "#\n" + key.Line() + "x": "line 2: this is no public key",
+		publicPrefix: "no public key", strings.Replace(key.Line(), publicPrefix, secretPrefix, 1): "secret",
+	} {
+		_, err = LoadKeys([]string{write(text)})
+		require.ErrorContains(t, err, why)
+	}
+	_, err = LoadKeys([]string{filepath.Join(dir, "none")})
+	require.ErrorContains(t, err, "none")
+
+	require.NoError(t, os.Chmod(file, 0o640))
+	_, err = LoadKey(file)
+	require.ErrorContains(t, err, "others can read")
+	_, err = LoadKey(write("x"))
+	require.ErrorContains(t, err, "holds no signing key")
+	_, err = LoadKey(filepath.Join(dir, "none"))
+	require.ErrorContains(t, err, "crew engine key FILE")
+}
