@@ -40,6 +40,7 @@ var rooms = map[string]struct {
 	"crew/runner/linux/raw": {std: true},
 	"crew/runner/control":   {own: []string{"crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/machine":   {std: true},
+	"crew/runner/outbox":    {},
 	"crew/runner/ssh":       {own: []string{"crew/runner/task"}},
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
@@ -49,7 +50,7 @@ var rooms = map[string]struct {
 	"crew/runner/wire":      {std: true},
 	"crew/sched":            {std: true},
 
-	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/address", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/journal", "crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/ssh", "crew/runner/task", "crew/runner/travel", "crew/runner/trust", "crew/runner/wire", "crew/runner/wiring"}},
+	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/address", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/journal", "crew/runner/linux", "crew/runner/outbox", "crew/runner/proc", "crew/runner/spool", "crew/runner/ssh", "crew/runner/task", "crew/runner/travel", "crew/runner/trust", "crew/runner/wire", "crew/runner/wiring"}},
 	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 
 	// Tests alone import this one.
@@ -64,7 +65,7 @@ var only = map[string][]string{
 	"github.com/urfave/cli/v2":                 {"crew/runner/cli"},
 	"github.com/schollz/progressbar/v3":        {"crew/runner/sink"},
 	"mvdan.cc/sh/v3/syntax":                    {"crew/runner/expand"},
-	"github.com/nats-io/nats.go":               {"crew/runner/address", "crew/runner/engine", "crew/runner/travel"},
+	"github.com/nats-io/nats.go":               {"crew/runner/address", "crew/runner/engine", "crew/runner/outbox", "crew/runner/travel"},
 	"github.com/nats-io/nats.go/jetstream":     {"crew/runner/engine", "crew/runner/travel"},
 	"github.com/nats-io/nats-server/v2/server": {"crew/runner/engine"},
 	"github.com/nats-io/nkeys":                 {"crew/runner/engine"},

@@ -51,11 +51,10 @@ func decode[T any](msg []byte, kind byte) (*T, error) {
 }
 
 // bundle returns one message of several.
-func bundle(messages []message) []byte {
+func bundle(messages [][]byte) []byte {
 	b := head(kindBundle)
-	for i := range messages {
-		b = binary.AppendUvarint(b, uint64(len(messages[i].data)))
-		b = append(b, messages[i].data...)
+	for _, m := range messages {
+		b = append(binary.AppendUvarint(b, uint64(len(m))), m...)
 	}
 	return b
 }

@@ -119,14 +119,14 @@ func (l *ledger) learn(r *Ruling) {
 // add adds rulings, at least one, and as many as a message takes. It returns how many, and errTaken
 // once another epoch has begun.
 func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
-	var batch []message
+	var batch [][]byte
 	for size := 0; n < len(rulings) && size < chunkSize; n++ {
 		r := rulings[n]
 		msg, _, err := l.s.pack(l.ctx, ID{Run: l.identity.Run, Task: r.Task, Number: 1}, encode(kindRuling, r)) // of what has many parts
 		if err != nil {
 			return 0, err
 		}
-		batch, size = append(batch, message{data: msg}), size+len(msg)
+		batch, size = append(batch, msg), size+len(msg)
 	}
 	l.adding.Lock()
 	defer l.adding.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
+	"crew/runner/outbox"
 	"crew/runner/travel"
 )
 
@@ -117,6 +118,12 @@ func olderThan(a, b string) bool {
 	}
 	x, y := parse(a), parse(b)
 	return slices.Compare(x[:], y[:]) < 0
+}
+
+// outbox returns what sends the messages of a run or a worker.
+func (s *session) outbox(notice func(string)) (*outbox.Outbox, error) {
+	told := &once{notice: notice}
+	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Most: maxBody, Say: told.say})
 }
 
 func (s *session) close() {

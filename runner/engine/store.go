@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/journal"
+	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/trust"
 	"crew/runner/wiring"
@@ -33,7 +34,7 @@ type store struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	batch   []message
+	batch   [][]byte
 	size    int
 	batches int
 }
@@ -127,7 +128,7 @@ func (st *store) Add(t *task.Task) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.record.Tasks = t.ID
-	st.batch, st.size = append(st.batch, message{data: data}), st.size+len(data)
+	st.batch, st.size = append(st.batch, data), st.size+len(data)
 	if st.size >= chunkSize {
 		return st.flush()
 	}
@@ -215,7 +216,7 @@ func (s *session) keep(ctx context.Context, told *once, subject string, msg []by
 			return ack.Sequence, nil
 		case ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
 			return 0, err
-		case ok && api.ErrorCode == codeFull:
+		case ok && api.ErrorCode == outbox.CodeFull:
 			told.say("the engine's store of runs is full: waiting until crew engine attach or cancel makes room")
 		case s.nc.IsConnected() && ctx.Err() == nil:
 			told.say("the engine does not store a run: " + err.Error() + ": trying again")

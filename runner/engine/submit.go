@@ -110,7 +110,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
 	x.intake = intake{sub.Outputs}
-	x.begun, x.flights.m, x.flights.expected = make(chan struct{}), map[uint64]*flight{}, map[int][]*expected{}
+	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
@@ -134,7 +134,7 @@ func (x *submitter) open() error {
 	if x.maker.secret, err = aes.NewCipher(id.Secret); err != nil {
 		return err
 	}
-	if x.flights.out, err = newOutbox(x.s.nc, x.sub.Notice); err != nil {
+	if x.flights.out, err = x.s.outbox(x.sub.Notice); err != nil {
 		return err
 	}
 	if x.sub.Files.Any() {
@@ -323,7 +323,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if f.big = big; big {
 		x.bodies.Store(true)
 	}
-	x.flights.out.send(f.subject, f.id.name(), msg, func() {
+	x.flights.out.Send(f.subject, f.id.name(), msg, func() {
 		x.flights.mu.Lock()
 		f.stored = time.Now()
 		x.flights.mu.Unlock()

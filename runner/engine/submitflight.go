@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
 )
@@ -17,7 +20,8 @@ const orderAfter = time.Second
 // flights are the attempts that workers have been given and that have not ended, and
 // what is sent for them until it has arrived.
 type flights struct {
-	out *outbox
+	out *outbox.Outbox
+	nc  *nats.Conn
 
 	mu       sync.Mutex
 	m        map[uint64]*flight // by task
@@ -169,20 +173,20 @@ func (s *flights) order(f *flight, op string) {
 	}
 	f.op, f.ordered = op, time.Now()
 	s.mu.Unlock()
-	if s.out.withdraw(f.subject, f.id.name()) {
+	if s.out.Withdraw(f.subject, f.id.name()) {
 		f.finish(end{err: errors.New("the engine had no room for it"), unbegun: true})
 	}
 	s.send(f, op)
 }
 
 func (s *flights) send(f *flight, op string) {
-	_ = s.out.nc.Publish(f.worker.orders, Order{Op: op, ID: f.id}.encode()) // resend tries again
+	_ = s.nc.Publish(f.worker.orders, Order{Op: op, ID: f.id}.encode()) // resend tries again
 }
 
 // resend sends again what has not arrived. now is zero if nothing that was sent before
 // is believed to arrive.
 func (s *flights) resend(now time.Time) {
-	s.out.again(now.IsZero())
+	s.out.Again(now.IsZero())
 	orders := map[*flight]string{}
 	s.mu.Lock()
 	for _, f := range s.m {

@@ -199,7 +199,7 @@ func (x *submitter) giveUp(w *worker, unbegun bool) {
 		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.Host), unbegun: unbegun})
 	}
 	subject := taskSubject(x.sub.Queue, w.ID, x.run)
-	x.flights.out.drop(func(s string) bool { return s == subject })
+	x.flights.out.Drop(func(s string) bool { return s == subject })
 	_ = x.s.purge(ctx, tasksStream, subject)
 	if !unbegun && x.ctx.Err() == nil {
 		then := "it ran nothing"

@@ -85,3 +85,19 @@ func TestFactsOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)
 }
+
+func FuzzParts(f *testing.F) {
+	f.Add([]byte("a"), []byte("bc"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		for range parts(a) { // whatever it is
+		}
+		if len(a) == 0 || len(b) == 0 {
+			return
+		}
+		var got []string
+		for p := range parts(bundle([][]byte{a, b})) {
+			got = append(got, string(p))
+		}
+		require.Equal(t, []string{string(a), string(b)}, got)
+	})
+}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/coproc"
+	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/trust"
@@ -41,7 +42,7 @@ type crewWorker struct {
 	// what is open
 
 	s     *session
-	out   *outbox
+	out   *outbox.Outbox
 	local wiring.Executor
 	seats coproc.Seats
 	files *travel.Worker
@@ -95,7 +96,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		return nil, err
 	}
 	w.files = travel.NewWorker(w.s.objects, work.Workdir)
-	if w.out, err = newOutbox(w.s.nc, work.Notice); err == nil {
+	if w.out, err = w.s.outbox(work.Notice); err == nil {
 		_, err = w.s.nc.Subscribe(heartbeatSubject(work.Queue), w.heartbeat)
 	}
 	if err != nil {
@@ -210,7 +211,7 @@ func (w *crewWorker) Consume(events []task.Event) error {
 // the worker has gone.
 func (w *crewWorker) Close(task.Stats) error {
 	w.setState(draining)
-	w.out.flush()
+	w.out.Flush()
 	w.leave()
 	return nil
 }

@@ -81,7 +81,7 @@ func (w *crewWorker) keep() {
 		}
 		w.expire()
 		w.endSilent()
-		w.out.again(false)
+		w.out.Again(false)
 		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
 			busy, due = true, time.Now().Add(w.work.TTL/4)
 			go func() { results <- w.renew() }()
@@ -102,7 +102,7 @@ func (w *crewWorker) reconnected() {
 	}
 	lines := slices.Collect(maps.Values(w.lines))
 	w.mu.Unlock()
-	w.out.again(true)
+	w.out.Again(true)
 	w.advance(lines...)
 }
 
@@ -278,7 +278,7 @@ func (w *crewWorker) expire() {
 	clear(w.lines)
 	w.forgotten.Broadcast()
 	w.mu.Unlock()
-	w.out.drop(func(string) bool { return true })
+	w.out.Drop(func(string) bool { return true })
 	w.end(tasks, true)
 	w.seats.End(func(*coproc.Seat) bool { return true })
 	text := "the engine has not confirmed the lease of this worker in time"

@@ -148,8 +148,8 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 	case unwanted:
 		w.forget(h)
 	default:
-		w.out.wait()
-		w.out.send(resultSubject(w.work.Queue, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
+		w.out.Wait()
+		w.out.Send(resultSubject(w.work.Queue, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
 	}
 }
 
@@ -253,7 +253,7 @@ type outlet struct {
 
 // Write takes output. It blocks while the engine does not take what there is.
 func (s *outlet) Write(p []byte) (int, error) {
-	s.worker.out.wait()
+	s.worker.out.Wait()
 	s.output.Lock()
 	defer s.output.Unlock()
 	if s.drain(chunkSize - len(p)); s.discards() {
@@ -302,7 +302,7 @@ func (s *outlet) send() {
 	msg, id := c.Encode(), s.msgID(kind, s.sent)
 	s.sent += int64(len(s.buf))
 	s.buf, s.inFlight = s.buf[:0], true
-	s.worker.out.send(resultSubject(s.worker.work.Queue, s.Run), id, msg, func() {
+	s.worker.out.Send(resultSubject(s.worker.work.Queue, s.Run), id, msg, func() {
 		s.output.Lock()
 		s.inFlight = false
 		s.changed.Broadcast()

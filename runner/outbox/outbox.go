@@ -1,4 +1,12 @@
-package engine
+// Package outbox publishes messages to the streams of NATS, each again and again until the
+// stream has it. The stream drops what it gets twice. While a message of a subject is under
+// way, those that come after it wait, and then go in one: so a slow disk of the server has
+// few writes, each of much.
+//
+// PublishAsync sends no bundles: with 200 bytes a message, a server that syncs each, and 1,
+// 4, 32 and 1,000 of them on their way, it stored 2,300, 1,600, 3,300 and 2,900 a second, this
+// 2,400, 4,400, 30,000 and 210,000, for a sixth of the CPU time there from 32 on.
+package outbox
 
 import (
 	"bytes"
@@ -14,27 +22,30 @@ import (
 )
 
 const (
-	// outboxBytes limits the bytes that wait for the stream's confirmation.
-	outboxBytes = 32 << 20
-	messageSize = 1 << 10       // counted for a message beside its data
-	mostBatches = 4             // of one subject that are under way at once
-	ackPatience = answerWait    // after which a message without an answer is sent again
-	mostTries   = 3             // that nobody answers until this is told
-	errorPause  = reconnectWait // after which a refused message is sent again
+	mostBytes   = 32 << 20               // that wait for the stream's confirmation
+	messageSize = 1 << 10                // counted for a message beside its data
+	mostBatches = 4                      // of one subject that are under way at once
+	fullBatch   = 256 << 10              // bytes that need not wait for a batch under way
+	ackPatience = 5 * time.Second        // after which a message without an answer is sent again
+	mostTries   = 3                      // that nobody answers until this is told
+	errorPause  = 200 * time.Millisecond // after which a refused message is sent again
 )
 
-// outbox publishes messages to streams, each again and again until the stream has it.
-// The stream drops what it gets twice. While a message of a subject is under way, those
-// that come after it wait, and then go in one: so a slow disk of the engine has few
-// writes, each of much. It is safe for concurrent use.
-//
-// PublishAsync sends no bundles: with 200 bytes a message, an engine that syncs each, and 1,
-// 4, 32 and 1,000 of them on their way, it stored 2,300, 1,600, 3,300 and 2,900 a second, this
-// 2,400, 4,400, 30,000 and 210,000, for a sixth of the CPU time there from 32 on.
-type outbox struct {
+// CodeFull is the server's error code for a message that exceeds a limit of a stream.
+const CodeFull = 10077
+
+// Config says what an Outbox sends.
+type Config struct {
+	Bundle func(messages [][]byte) []byte // makes one message of several
+	Most   int                            // the most bytes that these have together
+	Say    func(text string)              // is told what goes wrong, maybe again and again
+}
+
+// Outbox publishes what it is given. It is safe for concurrent use.
+type Outbox struct {
+	cfg   Config
 	nc    *nats.Conn
 	inbox string // subjects of answers are this and a number
-	told  *once
 
 	mu      sync.Mutex
 	changed sync.Cond // less is pending
@@ -70,24 +81,25 @@ type batch struct {
 	open     int // tries that nobody has answered; with none, the stream certainly does not have it
 }
 
-func newOutbox(nc *nats.Conn, notice func(string)) (*outbox, error) {
-	o := &outbox{nc: nc, inbox: nc.NewInbox() + ".", told: &once{notice: notice}, pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}}
+// New returns an Outbox of a connection.
+func New(nc *nats.Conn, cfg Config) (*Outbox, error) {
+	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}}
 	o.changed.L = &o.mu
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	return o, err
 }
 
-// wait blocks while too much is pending.
-func (o *outbox) wait() {
+// Wait blocks while too much is pending.
+func (o *Outbox) Wait() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.bytes >= outboxBytes {
+	for o.bytes >= mostBytes {
 		o.changed.Wait()
 	}
 }
 
-// drop forgets what is pending for some subjects.
-func (o *outbox) drop(which func(subject string) bool) {
+// Drop forgets what is pending for some subjects.
+func (o *Outbox) Drop(which func(subject string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for n, l := range o.pending {
@@ -104,7 +116,7 @@ func (o *outbox) drop(which func(subject string) bool) {
 }
 
 // remove takes a batch off. Its caller holds mu.
-func (o *outbox) remove(n uint64) {
+func (o *Outbox) remove(n uint64) {
 	l := o.pending[n]
 	delete(o.pending, n)
 	l.queue.inFlight--
@@ -112,15 +124,15 @@ func (o *outbox) remove(n uint64) {
 }
 
 // settle counts messages no more. Its caller holds mu.
-func (o *outbox) settle(messages []message) {
+func (o *Outbox) settle(messages []message) {
 	for _, n := range messages {
 		o.bytes -= len(n.data) + messageSize
 	}
 	o.changed.Broadcast()
 }
 
-// flush blocks until nothing is pending and all senders know it.
-func (o *outbox) flush() {
+// Flush blocks until nothing is pending and all senders know it.
+func (o *Outbox) Flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.posting || len(o.pending) > 0 || o.telling > 0 {
@@ -128,9 +140,9 @@ func (o *outbox) flush() {
 	}
 }
 
-// send publishes a message, which the stream knows by id, and calls done when it is
+// Send publishes a message, which the stream knows by id, and calls done when it is
 // confirmed.
-func (o *outbox) send(subject, id string, data []byte, done func()) {
+func (o *Outbox) Send(subject, id string, data []byte, done func()) {
 	o.mu.Lock()
 	l := o.queues[subject]
 	if l == nil {
@@ -148,7 +160,7 @@ func (o *outbox) send(subject, id string, data []byte, done func()) {
 
 // postSoon posts what there is once goroutines that can run have, as these may be about to
 // send more: what ends at the same time goes in one batch.
-func (o *outbox) postSoon() {
+func (o *Outbox) postSoon() {
 	runtime.Gosched()
 	var msgs []*nats.Msg
 	o.mu.Lock()
@@ -162,7 +174,7 @@ func (o *outbox) postSoon() {
 }
 
 // add puts a message into a queue. Its caller holds mu.
-func (o *outbox) add(l *subjectQueue, n message) {
+func (o *Outbox) add(l *subjectQueue, n message) {
 	l.messages = append(l.messages, n)
 	l.size += len(n.data)
 	o.bytes += len(n.data) + messageSize
@@ -170,15 +182,15 @@ func (o *outbox) add(l *subjectQueue, n message) {
 
 // due reports whether a batch may go now.
 func (l *subjectQueue) due() bool {
-	return len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= chunkSize)
+	return len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= fullBatch)
 }
 
 // post makes batches of the messages of a queue, as many as may be under way. Its caller
 // holds mu.
-func (o *outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
+func (o *Outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
 	for l.due() {
 		k, size := 1, len(l.messages[0].data)
-		for ; k < len(l.messages) && size+len(l.messages[k].data) <= maxBody; k++ {
+		for ; k < len(l.messages) && size+len(l.messages[k].data) <= o.cfg.Most; k++ {
 			size += len(l.messages[k].data)
 		}
 		x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], next: time.Now().Add(ackPatience), open: 1}
@@ -187,7 +199,11 @@ func (o *outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
 		o.pending[o.last] = x
 		id, data := x.messages[0].id, x.messages[0].data
 		if k > 1 {
-			id, data = id+"+"+strconv.Itoa(k-1), bundle(x.messages)
+			all := make([][]byte, k)
+			for i := range all {
+				all[i] = x.messages[i].data
+			}
+			id, data = id+"+"+strconv.Itoa(k-1), o.cfg.Bundle(all)
 		}
 		x.msg = &nats.Msg{
 			Subject: subject, Reply: o.inbox + strconv.FormatUint(o.last, 36), Data: data, Header: nats.Header{nats.MsgIdHdr: {id}},
@@ -200,14 +216,14 @@ func (o *outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
 	return msgs
 }
 
-func (o *outbox) publish(msgs []*nats.Msg) {
+func (o *Outbox) publish(msgs []*nats.Msg) {
 	for _, m := range msgs {
 		_ = o.nc.PublishMsg(m) // or else at the next reconnection
 	}
 }
 
-// withdraw takes back a message that the stream certainly does not have.
-func (o *outbox) withdraw(subject, id string) bool {
+// Withdraw takes back a message that the stream certainly does not have.
+func (o *Outbox) Withdraw(subject, id string) bool {
 	o.mu.Lock()
 	l := o.queues[subject]
 	found := l != nil && o.takeBack(l, id)
@@ -222,7 +238,7 @@ func (o *outbox) withdraw(subject, id string) bool {
 
 // takeBack takes a message off a queue, or off a batch of which every try was refused, whose
 // other messages wait again. Its caller holds mu.
-func (o *outbox) takeBack(l *subjectQueue, id string) bool {
+func (o *Outbox) takeBack(l *subjectQueue, id string) bool {
 	named := func(n message) bool { return n.id == id }
 	if i := slices.IndexFunc(l.messages, named); i >= 0 {
 		o.settle(l.messages[i : i+1])
@@ -245,8 +261,8 @@ func (o *outbox) takeBack(l *subjectQueue, id string) bool {
 	return false
 }
 
-// again publishes what is pending and due; all of it if everything is.
-func (o *outbox) again(everything bool) {
+// Again publishes what is pending and due; all of it if everything is.
+func (o *Outbox) Again(everything bool) {
 	now := time.Now()
 	var list []*nats.Msg
 	silent := false
@@ -262,14 +278,14 @@ func (o *outbox) again(everything bool) {
 	o.mu.Unlock()
 	o.publish(list)
 	if silent {
-		o.told.say("the engine does not confirm what it is sent: if its disk is full, make room there and restart it")
+		o.cfg.Say("the engine does not confirm what it is sent: if its disk is full, make room there and restart it")
 	}
 }
 
 var errorMark = []byte(`"error":`)
 
 // answered takes a stream's answer.
-func (o *outbox) answered(m *nats.Msg) {
+func (o *Outbox) answered(m *nats.Msg) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, o.inbox), 36, 64)
 	if err != nil {
 		return
@@ -284,7 +300,7 @@ func (o *outbox) answered(m *nats.Msg) {
 	if bad {
 		l.next, l.open = time.Now().Add(errorPause), l.open-1
 		o.mu.Unlock()
-		o.told.say(refusal(m.Data))
+		o.cfg.Say(refusal(m.Data))
 		return
 	}
 	o.remove(n)
@@ -315,11 +331,8 @@ func refusal(answer []byte) string {
 	switch _ = json.Unmarshal(answer, &a); a.Error.Code {
 	case 0:
 		return "the engine cannot store messages now: trying again"
-	case codeFull:
+	case CodeFull:
 		return "a stream of the engine is full: waiting until there is room"
 	}
 	return "the engine does not store a message: " + a.Error.Description + ": trying again"
 }
-
-// codeFull is the server's error code for a message that exceeds a limit of a stream.
-const codeFull = 10077
