@@ -105,10 +105,7 @@ func (a *attached) follow() {
 			}
 			continue
 		}
-		select {
-		case <-a.ctx.Done():
-		case <-time.After(attachLook):
-		}
+		pause(a.ctx, attachLook)
 		if time.Since(looked) > 5*attachLook {
 			looked = time.Now()
 			if _, err := a.s.find(a.ctx, a.run.Run); errors.Is(err, errNoRun) {

@@ -118,10 +118,7 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 	d.mine[r.Run] = true
 	d.wg.Go(func() {
 		if d.submit(ctx, r) != nil {
-			select { // not again at once
-			case <-ctx.Done():
-			case <-time.After(dispatchTTL):
-			}
+			pause(ctx, dispatchTTL) // not again at once
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -17,7 +17,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/address"
@@ -101,7 +100,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	l := diskLimits
 	l.unsynced = true
 	h.server, err = startServer(o, l, h.owner)
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoRoom {
+	if codeOf(err) == codeNoRoom {
 		err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
 	}
 	if err != nil {

@@ -145,10 +145,7 @@ func (l *ledger) holds() bool {
 }
 
 // isWrongLast reports whether err says that a stream has got more than its writer knows of.
-func isWrongLast(err error) bool {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-}
+func isWrongLast(err error) bool { return codeOf(err) == jetstream.JSErrCodeStreamWrongLastSequence }
 
 // Next returns the next task. See runner.Source.
 func (l *ledger) Next(number func() uint64) (*task.Task, error) {

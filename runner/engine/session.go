@@ -163,8 +163,15 @@ func passes(err error) bool {
 			return true
 		}
 	}
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == codeNoLeader
+	return codeOf(err) == codeNoLeader
+}
+
+// codeOf returns the server's code of an error, or 0 if it is none of a server's.
+func codeOf(err error) jetstream.ErrorCode {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return api.ErrorCode
+	}
+	return 0
 }
 
 // settled does what needs leaders, again and again while there may be none.
@@ -173,14 +180,19 @@ func (s *session) settled(ctx context.Context, do func(ctx context.Context) erro
 		try, cancel := context.WithTimeout(ctx, answerWait)
 		err := do(try)
 		cancel()
-		if !passes(err) || s.denied.Load() || time.Now().After(end) {
+		if !passes(err) || s.denied.Load() || time.Now().After(end) || !pause(ctx, reconnectWait) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(reconnectWait):
-		}
+	}
+}
+
+// pause waits for some time. It returns false at once when ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

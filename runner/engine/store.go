@@ -211,20 +211,18 @@ func (s *session) keep(ctx context.Context, told *once, subject string, msg []by
 		trying, cancel := context.WithTimeout(ctx, answerWait)
 		ack, err := s.js.Publish(trying, subject, msg, options...)
 		cancel()
-		switch api, ok := errors.AsType[*jetstream.APIError](err); {
+		switch {
 		case err == nil:
 			return ack.Sequence, nil
-		case ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+		case isWrongLast(err):
 			return 0, err
-		case ok && api.ErrorCode == outbox.CodeFull:
+		case codeOf(err) == outbox.CodeFull:
 			told.say("the engine's store of runs is full: waiting until crew engine attach or cancel makes room")
 		case s.nc.IsConnected() && ctx.Err() == nil:
 			told.say("the engine does not store a run: " + err.Error() + ": trying again")
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, storeAgain) {
 			return 0, ctx.Err()
-		case <-time.After(storeAgain):
 		}
 	}
 }
@@ -278,10 +276,7 @@ func patiently(ctx context.Context, told *once, ask func(context.Context) error)
 			}
 		}
 		told.say("the engine does not show a stored run: " + plain(err) + ": trying again")
-		select {
-		case <-ctx.Done():
-		case <-time.After(storeAgain):
-		}
+		pause(ctx, storeAgain)
 	}
 }
 

@@ -32,14 +32,7 @@ func (x *submitter) each(pause time.Duration, do func()) {
 }
 
 // wait waits for some time. It returns false at once when the run is over.
-func (x *submitter) wait(d time.Duration) bool {
-	select {
-	case <-x.ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
+func (x *submitter) wait(d time.Duration) bool { return pause(x.ctx, d) }
 
 // tick looks after workers, and sends again what may not have arrived.
 func (x *submitter) tick() func() {

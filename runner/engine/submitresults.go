@@ -197,10 +197,8 @@ func (x *submitter) catchUp(ctx context.Context) error {
 		return err
 	}
 	for r.seq.Load() < m.Sequence {
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, 5*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	return nil

@@ -29,13 +29,7 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w := p.w
 	w.mu.Lock()
 	h := w.tasks[a.Task.ID]
-	h.begun = !h.over()
 	w.mu.Unlock()
-	if !h.begun {
-		r := outcome(a, task.Cancelled, nil, true)
-		w.finish(h, r)
-		return r
-	}
 	r := p.seated(ctx, h, a)
 	r.Worker = a.Slot.ID
 	r.Final = r.Outcome == task.Cancelled && context.Cause(ctx) == task.ErrCancelled
@@ -83,8 +77,15 @@ func (h *job) holder() coproc.Holder {
 // ownCommand reports whether the attempt is for the command of the worker.
 func (h *job) ownCommand() bool { return len(h.Argv) == 0 && !h.Shell }
 
-// run runs an attempt once its files are there, and sends those that it was to leave.
+// run runs an attempt, unless it must not begin any more, once its files are there, and sends
+// those that it was to leave.
 func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Result {
+	p.w.mu.Lock()
+	h.begun = !h.over()
+	p.w.mu.Unlock()
+	if !h.begun {
+		return outcome(a, task.Cancelled, nil, true)
+	}
 	if len(h.Take)+len(h.Return) == 0 {
 		return p.Executor.Run(ctx, a)
 	}

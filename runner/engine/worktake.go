@@ -156,8 +156,9 @@ func (w *crewWorker) queue(h *job) bool {
 	return !h.waits
 }
 
-// over reports whether an attempt must not begin any more. The caller holds worker.mu.
-func (h *job) over() bool { return h.back || h.unwanted || h.lease.lost }
+// over reports whether an attempt must not begin any more. It goes by the clock: a process that
+// stood still has not noticed yet that its lease has run out. The caller holds worker.mu.
+func (h *job) over() bool { return h.back || h.unwanted || !h.worker.leased(h.lease) }
 
 // next takes an attempt that has ended from its line, and admits the one whose turn it is then.
 func (w *crewWorker) next(h *job) {
