@@ -170,6 +170,7 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 		if err := w.s.settled(context.Background(), func(context.Context) error { return w.renew() }); err != nil {
 			return nil, fmt.Errorf("join the engine's workers: %w", err)
 		}
+		w.work.Ready()
 		w.keep()
 	}
 	<-w.over

@@ -153,6 +153,7 @@ type Work struct {
 	Takes
 	Do     func(task.Command) task.Reply
 	Notice func(string)
+	Ready  func() // called once runs can find the worker
 }
 
 // Takes says which tasks a worker takes.

@@ -25,10 +25,6 @@ func (w *wiring) openFeed() error {
 // announce says how to add tasks to crew serve. It returns an error if nobody could:
 // there is no socket, or another crew serve has the name.
 func (w *wiring) announce() error {
-	if o := w.opts; w.worker != nil && !o.Silent() {
-		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
-			task.Count(int64(w.pool.jobs), "slot"))
-	}
 	if err := w.needSocket(); err != nil || w.feed == nil {
 		return err
 	}

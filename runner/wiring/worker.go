@@ -19,10 +19,18 @@ func (w *wiring) openWorker() (err error) {
 				Labels: o.Engine.Labels, Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
 				Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill,
 			},
-			Do: w.do, Notice: w.screen.Notice,
+			Do: w.do, Notice: w.screen.Notice, Ready: w.workerReady,
 		})
 	}
 	return err
+}
+
+// workerReady says that runs can find crew worker.
+func (w *wiring) workerReady() {
+	if o := w.opts; !o.Silent() {
+		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
+			task.Count(int64(w.pool.jobs), "slot"))
+	}
 }
 
 // maker makes commands of records that a submitter has read. It is safe for concurrent
