@@ -159,11 +159,7 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	}
 	at := a.ruled[id-1]
 	a.mu.Unlock()
-	part, _, err := a.tasks.next(a.ctx, a.told)
-	var t *task.Task
-	if err == nil {
-		t, _, err = a.s.task(a.ctx, a.told, part)
-	}
+	t, _, err := a.s.task(a.ctx, a.told, a.tasks, id)
 	var r *Ruling
 	if err == nil {
 		r, err = a.ruling(at)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +64,20 @@ func (s *session) put(ctx context.Context, subject string, record any, ttl time.
 // enrol writes a run's record.
 func (s *session) enrol(ctx context.Context, queue string, e Enrolment, ttl time.Duration) error {
 	return s.put(ctx, enrolSubject(queue, e.Run), e, ttl)
+}
+
+// replace is enrol, but fails if the record is not that of a revision, which it then sets. The
+// nonce tells what its caller writes from what others do: an answer may be lost.
+func (s *session) replace(ctx context.Context, queue string, e *Enrolment, ttl time.Duration, nonce string, revision *uint64) error {
+	b, err := json.Marshal(e)
+	for again := true; again && err == nil; { // for it was another record that had no answer
+		var ack *jetstream.PubAck
+		if ack, err = s.js.Publish(ctx, enrolSubject(queue, e.Run), b, jetstream.WithMsgTTL(ttl),
+			jetstream.WithExpectLastSequencePerSubject(*revision), jetstream.WithMsgID(nonce+strconv.FormatUint(*revision, 10))); err == nil {
+			*revision, again = ack.Sequence, ack.Duplicate
+		}
+	}
+	return err
 }
 
 // unenrol removes a run's record.

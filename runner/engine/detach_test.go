@@ -3,12 +3,15 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -166,7 +169,10 @@ func TestDispatcherIsReplaced(t *testing.T) {
 		}
 		last[a.Key] = a.Task
 		mu.Unlock()
-		answer(f, a, m)
+		text := []byte(a.Records[0][0] + "\n")
+		f.says(a, Chunk{Data: text})
+		f.end(a, func(fin *Final) { fin.StdoutLen = int64(len(text)) })
+		_ = m.Ack()
 	}
 	b.worker("a", 2, work)
 	b.worker("b", 2, work)
@@ -179,6 +185,7 @@ func TestDispatcherIsReplaced(t *testing.T) {
 	e := r.Wait()
 	require.NoError(t, e.Err)
 	require.Equal(t, int64(n), e.Stats.Of(task.OK))
+	require.EqualValues(t, 2, b.record(run).Epoch, "by which workers are told to end what is left")
 	again := 0
 	mu.Lock()
 	defer mu.Unlock()
@@ -189,6 +196,86 @@ func TestDispatcherIsReplaced(t *testing.T) {
 	require.LessOrEqual(t, again, 8, "what was in flight")
 }
 
+// record returns the record of a run.
+func (b *broker) record(run string) (e Enrolment) {
+	s := b.connect(nil)
+	defer s.close()
+	require.NoError(b.t, s.records(b.t.Context(), runsBucket, "q."+run, func(_ string, v []byte, _ time.Duration) {
+		require.NoError(b.t, json.Unmarshal(v, &e))
+	}))
+	return e
+}
+
+// A run stays with its dispatcher however long that takes to begin it.
+func TestBeginningIsHeld(t *testing.T) {
+	b := newBroker(t)
+	b.worker("w", 1, answer)
+	run := b.handsOver(1, fifoOrders, nil)
+	connected := 0
+	var d *dispatcher
+	d, err := newDispatcher(func(notice func(string)) (*session, error) {
+		if connected++; connected > 1 { // to submit the run
+			s := b.connect(nil)
+			kv, err := s.js.KeyValue(t.Context(), runsBucket)
+			require.NoError(t, err)
+			first, err := kv.Get(t.Context(), "q."+run)
+			require.NoError(t, err)
+			crewtest.Until(t, func() bool {
+				now, err := kv.Get(t.Context(), "q."+run)
+				return err == nil && now.Revision() > first.Revision()
+			}, "a renewal")
+		}
+		return b.connect(notice), nil
+	}, quiet)
+	require.NoError(t, err)
+	go d.serve(t.Context())
+	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
+}
+
+// What has ended early does not go on, although its dispatcher had no time to say that it has.
+func TestOverIsOver(t *testing.T) {
+	b := newBroker(t)
+	var ran atomic.Int32
+	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		ran.Add(1)
+		f.end(a, func(fin *Final) { fin.Outcome, fin.Exit = task.Exit, status(1) })
+		_ = m.Ack()
+	})
+	orders := fifoOrders
+	orders.Failure.Halt = cli.Halt{When: "now", On: "fail", N: 1}
+	run := b.handsOver(100, orders, nil)
+	b.dispatches()
+	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
+	n, e := ran.Load(), b.record(run)
+	require.Less(t, n, int32(100))
+	e.State = runWaiting
+	require.NoError(t, b.connect(nil).enrol(t.Context(), "q", e, 0))
+	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
+	require.Equal(t, n, ran.Load())
+}
+
+// A run that somebody has taken since a dispatcher has seen it waiting stays with them.
+func TestTakenRunIsLeft(t *testing.T) {
+	b := newBroker(t)
+	run := b.handsOver(1, fifoOrders, nil)
+	s := b.connect(nil)
+	seen := func() (key string, value []byte) {
+		require.NoError(t, s.records(t.Context(), runsBucket, "q."+run, func(k string, v []byte, _ time.Duration) { key, value = k, v }))
+		return key, value
+	}
+	_, value := seen()
+	first := &submission{s: s, queue: "q", nonce: "a", begun: make(chan struct{})}
+	require.NoError(t, first.claim(t.Context(), run, value))
+	second := &submission{s: s, queue: "q", nonce: "b", begun: make(chan struct{})}
+	require.ErrorIs(t, second.claim(t.Context(), run, value), errTaken)
+	require.NoError(t, first.renew())
+}
+
+func openLedger(s *session, r *Enrolment) (*ledger, error) {
+	l := newLedger(context.Background(), s, "q", r, &once{notice: quiet})
+	return l, l.open()
+}
+
 // A dispatcher that another one has replaced, although it does not know yet, decides nothing.
 func TestLedgerIsFenced(t *testing.T) {
 	b := newBroker(t)
@@ -196,15 +283,14 @@ func TestLedgerIsFenced(t *testing.T) {
 	s := b.connect(nil)
 	st, err := s.find(t.Context(), run)
 	require.NoError(t, err)
-	told := &once{notice: quiet}
 	st.TTL = dispatchTTL
-	first, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	first, err := openLedger(s, &st.Enrolment)
 	require.NoError(t, err)
 	ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
 		return task.Event{Kind: kind, ID: id, Attempt: 1, Result: &task.Result{Outcome: o, Code: 3}}
 	}
 	require.NoError(t, first.Consume([]task.Event{ended(1, task.OK, task.Finished), ended(2, task.Exit, task.Retried)}))
-	second, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	second, err := openLedger(s, &st.Enrolment)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), second.identity.Epoch)
 	require.ErrorIs(t, first.Consume([]task.Event{ended(3, task.OK, task.Finished)}), errTaken)
@@ -244,6 +330,27 @@ func TestHandOverWithdrawn(t *testing.T) {
 	for _, name := range []string{storedStream, filesStream} {
 		require.Zero(t, s.messages(t, name), name)
 	}
+}
+
+// A run that is cancelled while it is handed over does not come back.
+func TestHandOverCancelled(t *testing.T) {
+	b := newBroker(t)
+	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Orders: fifoOrders, Notice: quiet}, b.connect(nil), nil)
+	require.NoError(t, err)
+	long := bytes.Repeat([]byte("x"), chunkSize)
+	require.NoError(t, st.Add(&task.Task{ID: 1, Argv: []string{"true"}, Stdin: long}))
+	s := b.connect(nil)
+	now, err := s.find(t.Context(), st.record.Run)
+	require.NoError(t, err)
+	require.NoError(t, s.drop(t.Context(), now))
+	require.NoError(t, st.Add(&task.Task{ID: 2, Argv: []string{"true"}, Stdin: long}))
+	_, err = st.Commit()
+	require.ErrorIs(t, err, errRemoved)
+	_, err = st.Withdraw()
+	require.NoError(t, err)
+	_, err = s.find(t.Context(), st.record.Run)
+	require.ErrorIs(t, err, errNoRun)
+	require.Zero(t, s.messages(t, storedStream))
 }
 
 func TestAttachCancelled(t *testing.T) {
@@ -346,8 +453,7 @@ func TestLongRulings(t *testing.T) {
 	s := b.connect(nil)
 	st, err := s.find(t.Context(), run)
 	require.NoError(t, err)
-	told := &once{notice: quiet}
-	l, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	l, err := openLedger(s, &st.Enrolment)
 	require.NoError(t, err)
 	parts := make([]Place, 200_000)
 	for i := range parts {
@@ -361,9 +467,9 @@ func TestLongRulings(t *testing.T) {
 		})
 	}
 	require.NoError(t, l.Consume(events))
-	again, err := openLedger(t.Context(), s, "q", &st.Enrolment, told)
+	again, err := openLedger(s, &st.Enrolment)
 	require.NoError(t, err)
-	require.Len(t, again.past, n)
+	require.Equal(t, task.StartFailed, again.decided(n).outcome)
 	a, _, _ := b.attach(run)
 	crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n-1].Seq > 0 }, "the last ruling")
 	r, err := a.ruling(a.ruled[0])

@@ -1,13 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"os/signal"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -117,7 +117,7 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 	}
 	d.mine[r.Run] = true
 	d.wg.Go(func() {
-		if d.submit(ctx, r) != nil {
+		if d.submit(ctx, r, value) != nil {
 			pause(ctx, dispatchTTL) // not again at once
 		}
 		d.mu.Lock()
@@ -143,55 +143,79 @@ type submission struct {
 	revision uint64 // of the record
 }
 
-// submit submits a run until it ends or, if ctx is done, another dispatcher can go on with
-// it.
-func (d *dispatcher) submit(ctx context.Context, r *runStatus) (err error) {
+// submit submits a run, whose record was seen, until it ends or, if ctx is done, another
+// dispatcher can go on with it.
+func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err error) {
 	m := &submission{s: d.s, hub: d.hub, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{})}
 	told := &once{notice: func(text string) {
 		d.notice("run " + cmp.Or(r.Name, r.Run) + ": " + text)
 		m.note(text)
 	}}
-	holding, giveUp := context.WithCancel(context.Background())
-	m.giveUp = giveUp
-	defer giveUp()
-	if err = m.claim(ctx, r); err == nil {
-		m.ledger, err = openLedger(holding, m.s, r.Queue, &m.record, told)
+	if err = m.claim(ctx, r.Run, seen); err == nil {
+		holding, giveUp := context.WithCancel(context.Background())
+		m.giveUp = giveUp
+		m.ledger = newLedger(holding, m.s, r.Queue, &m.record, told)
+		over, kept := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(kept)
+			m.keep(ctx, over)
+		}()
+		err = m.carryOut(d, told.say)
+		close(over)
+		<-kept
+		giveUp()
 	}
-	if err == nil {
-		err = m.start(d, told.say)
+	if isWrongLast(err) || errors.Is(err, errTaken) || ctx.Err() != nil {
+		err = nil
+	}
+	if err != nil {
+		told.say(err.Error())
 	}
 	switch {
-	case isWrongLast(err):
-		return nil // another dispatcher was faster
-	case err != nil:
-		told.say(err.Error())
+	case m.ledger == nil:
+	case m.ledger.over:
+		m.leave(runDone)
+	default:
 		m.leave(runWaiting)
+	}
+	return err
+}
+
+// carryOut submits the run that is claimed.
+func (m *submission) carryOut(d *dispatcher, notice func(string)) error {
+	if err := m.ledger.open(); err != nil || m.ledger.over {
 		return err
 	}
-	over := make(chan struct{})
-	go m.keep(ctx, over)
+	m.mu.Lock()
+	m.record.Epoch = m.ledger.identity.Epoch // which workers hear of if the run is dropped
+	m.mu.Unlock()
+	nudge(m.ledger.kick)
+	if err := m.start(d, notice); err != nil {
+		return err
+	}
 	e := m.run.Wait()
-	close(over)
 	m.mu.Lock()
 	m.record.Done, m.record.Failed = e.Stats.Finished(), e.Stats.Failed()
 	m.mu.Unlock()
+	var err error
 	if m.ledger.holds() {
-		if err = m.ledger.end(e, m.record.Orders.Status(e)); err == nil {
-			m.leave(runDone)
-		}
+		err = m.ledger.end(e, m.record.Orders.Status(e))
 	}
 	return errors.Join(err, m.exec.Close())
 }
 
-// claim has the run be this dispatcher's.
-func (m *submission) claim(ctx context.Context, r *runStatus) error {
+// claim has the run be this dispatcher's, unless its record is another one by now.
+func (m *submission) claim(ctx context.Context, run string, seen []byte) error {
 	kv, err := m.s.js.KeyValue(ctx, runsBucket)
 	if err != nil {
 		return err
 	}
-	e, err := kv.Get(ctx, r.Queue+"."+r.Run)
-	if err == nil {
-		err = json.Unmarshal(e.Value(), &m.record)
+	e, err := kv.Get(ctx, m.queue+"."+run)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound), err == nil && !bytes.Equal(e.Value(), seen):
+		return errTaken
+	case err == nil:
+		err = json.Unmarshal(seen, &m.record)
 	}
 	if err != nil {
 		return err
@@ -200,7 +224,7 @@ func (m *submission) claim(ctx context.Context, r *runStatus) error {
 		return errGarbage
 	}
 	m.revision = e.Revision()
-	here := newEnrolment(r.Name, identity{})
+	here := newEnrolment("", identity{})
 	m.record.Hub, m.record.TTL = m.hub, dispatchTTL
 	if st, err := m.s.lookup(ctx, runsStream); err != nil {
 		return err
@@ -215,18 +239,10 @@ func (m *submission) claim(ctx context.Context, r *runStatus) error {
 func (m *submission) renew() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	text, err := json.Marshal(m.record)
-	if err != nil {
-		return err
-	}
 	sent := sinceBoot()
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
-	ack, err := m.s.js.Publish(ctx, enrolSubject(m.queue, m.record.Run), text, // an answer may be lost, and then comes to the next try
-		jetstream.WithExpectLastSequencePerSubject(m.revision), jetstream.WithMsgID(m.nonce+strconv.FormatUint(m.revision, 10)))
-	if err == nil {
-		m.revision = ack.Sequence
-	}
+	err := m.s.replace(ctx, m.queue, &m.record, 0, m.nonce, &m.revision)
 	if err == nil && m.ledger != nil {
 		m.ledger.renewed.Store(int64(sent))
 	}
@@ -252,7 +268,9 @@ func (m *submission) note(text string) {
 
 // count has the record say how many tasks have ended.
 func (m *submission) count() {
-	if m.run == nil {
+	select {
+	case <-m.begun:
+	default:
 		return
 	}
 	now := m.run.Do(task.Command{Op: task.Look}).Snapshot
@@ -311,23 +329,26 @@ func (m *submission) keep(ctx context.Context, over <-chan struct{}) {
 		case <-over:
 			return
 		case <-ctx.Done():
-			m.stop(errors.New("this dispatcher ends"))
-			m.leave(runWaiting)
+			m.stop(errors.New("this dispatcher ends"), over)
 			return
 		case <-m.ledger.kick:
 		case <-time.After(renewEvery):
 		}
 		m.count()
 		if err := m.renew(); isWrongLast(err) || !m.ledger.holds() {
-			m.stop(cmp.Or(err, errTaken))
+			m.stop(cmp.Or(err, errTaken), over)
 			return
 		}
 	}
 }
 
 // stop ends what this process does for the run.
-func (m *submission) stop(why error) {
+func (m *submission) stop(why error, over <-chan struct{}) {
 	m.giveUp()
-	m.exec.abandon(why)
-	m.run.Do(task.Command{Op: task.Fail, Err: why})
+	select {
+	case <-m.begun:
+		m.exec.abandon(why)
+		m.run.Do(task.Command{Op: task.Fail, Err: why})
+	case <-over:
+	}
 }

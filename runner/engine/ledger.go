@@ -31,6 +31,7 @@ type ledger struct {
 	tasks    *log
 	told     *once
 	ttl      time.Duration   // of the run's record
+	over     bool            // it is on record that the run is
 	nonce    string          // tells what this ledger adds from what others do
 	ctx      context.Context // until the dispatcher gives the run up
 	kick     chan struct{}   // the run's record is to be renewed now
@@ -40,16 +41,16 @@ type ledger struct {
 	last   uint64 // ruling, by its number in the stream; under adding
 
 	mu      sync.Mutex
-	past    map[uint64]*decided     // what has been ruled on tasks that were not read yet
+	past    []decided               // by task, less 1: what has been ruled; nil if nothing has
 	next    uint64                  // number of the next task
 	signed  map[uint64]*Stored      // tasks that have not ended
 	brought map[attemptKey]*brought // what attempts have brought that have no ruling yet
 }
 
-// decided is what earlier epochs have decided about a task.
+// decided is what was decided about a task before it was read.
 type decided struct {
-	attempts, failures int
-	done               *task.Result
+	attempts, failures, code int32
+	outcome                  task.Outcome // zero if it has not finished
 }
 
 // brought locates the messages of an attempt.
@@ -58,36 +59,43 @@ type brought struct {
 	parts []Place
 }
 
-// openLedger reads what earlier epochs of a run have decided, and begins the next one.
-func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, told *once) (l *ledger, err error) {
-	l = &ledger{
-		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, ctx: ctx, past: map[uint64]*decided{}, signed: map[uint64]*Stored{},
+func newLedger(ctx context.Context, s *session, queue string, r *Enrolment, told *once) *ledger {
+	l := &ledger{
+		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, ctx: ctx, signed: map[uint64]*Stored{},
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
 	l.renewed.Store(int64(sinceBoot()))
-	rulings, err := s.log(ctx, queue, r.Run, "rulings")
+	return l
+}
+
+// open reads what earlier epochs of the run have decided and, unless it is over, begins the next one.
+func (l *ledger) open() error {
+	rulings, err := l.s.log(l.ctx, l.queue, l.identity.Run, "rulings")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if l.tasks, err = s.log(ctx, queue, r.Run, "tasks"); err != nil {
-		return nil, err
+	if l.tasks, err = l.s.log(l.ctx, l.queue, l.identity.Run, "tasks"); err != nil {
+		return err
 	}
 	for {
-		part, at, err := rulings.next(ctx, told)
+		part, at, err := rulings.next(l.ctx, l.told)
+		if err == io.EOF && l.over {
+			return nil
+		}
 		if err == io.EOF {
 			l.identity.Epoch++
 			_, err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
 			if !isWrongLast(err) {
-				return l, err
+				return err
 			}
 			continue // there are more of them now
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		ruling, err := whole[Ruling](ctx, s, told, part, kindRuling)
+		ruling, err := whole[Ruling](l.ctx, l.s, l.told, part, kindRuling)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		l.last = at.Seq
 		l.learn(ruling)
@@ -97,23 +105,44 @@ func openLedger(ctx context.Context, s *session, queue string, r *Enrolment, tol
 // learn takes a ruling on a task that was not read yet.
 func (l *ledger) learn(r *Ruling) {
 	if r.What == ruledEpoch || r.What == ruledOver {
-		l.identity.Epoch = max(l.identity.Epoch, r.Epoch)
+		l.identity.Epoch, l.over = max(l.identity.Epoch, r.Epoch), r.What == ruledOver
 		return
 	}
-	e := l.past[r.Task]
-	if e == nil {
-		e = &decided{}
-		l.past[r.Task] = e
+	if r.Task < 1 || r.Task > l.all {
+		return
 	}
-	e.attempts = r.Number
+	if l.past == nil {
+		l.past = make([]decided, l.all)
+	}
+	e := &l.past[r.Task-1]
+	e.attempts = int32(r.Number)
 	if r.What == ruledFinished {
-		e.done = &task.Result{Outcome: r.Facts.Outcome, Attempt: r.Number}
+		e.outcome = r.Facts.Outcome
 		if r.Facts.Exit != nil {
-			e.done.Code = *r.Facts.Exit
+			e.code = int32(*r.Facts.Exit)
 		}
 	} else if !r.Facts.Outcome.Replaced() {
 		e.failures++
 	}
+}
+
+// decided returns what was decided about a task before it was read. Its caller holds mu.
+func (l *ledger) decided(id uint64) (e decided) {
+	if l.past != nil {
+		e = l.past[id-1]
+	}
+	return e
+}
+
+// wants reports whether nothing was ruled yet on an attempt of an earlier epoch.
+func (l *ledger) wants(id ID) bool {
+	if id.Task < 1 || id.Task > l.all {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.decided(id.Task)
+	return e.outcome == 0 && int(e.attempts) < id.Number
 }
 
 // add adds rulings, at least one, and as many as a message takes. It returns how many, and errTaken
@@ -155,27 +184,16 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 	if id > l.all {
 		return nil, io.EOF
 	}
-	part, _, err := l.tasks.next(l.ctx, l.told)
-	if err == io.EOF {
-		err = errors.New("it is not stored any more")
-	}
-	var t *task.Task
-	var st *Stored
-	if err == nil {
-		t, st, err = l.s.task(l.ctx, l.told, part)
-	}
+	t, st, err := l.s.task(l.ctx, l.told, l.tasks, id)
 	if err != nil {
 		return nil, fmt.Errorf("read task %d: %w", id, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next = id
-	if e := l.past[id]; e != nil {
-		t.Attempts, t.Failures, t.Done = e.attempts, int32(e.failures), e.done
-		delete(l.past, id)
-	}
-	if t.Done != nil {
-		t.Done.Task = t
+	e := l.decided(id)
+	if t.Attempts, t.Failures = int(e.attempts), e.failures; e.outcome != 0 {
+		t.Done = &task.Result{Task: t, Outcome: e.outcome, Attempt: t.Attempts, Code: int(e.code)}
 	}
 	t.ID = number()
 	st.Spec = nil
@@ -191,18 +209,18 @@ func (l *ledger) cancel(ids []uint64, why error) (n int, rest []uint64, err erro
 	var list []*Ruling
 	l.mu.Lock()
 	for _, id := range ids {
-		e := l.past[id]
 		if id <= l.next || id > l.all {
 			rest = append(rest, id)
 			continue
 		}
-		if e != nil && e.done != nil {
+		e := l.decided(id)
+		if e.outcome != 0 {
 			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
 			continue
 		}
-		r := &Ruling{What: ruledFinished, Epoch: l.identity.Epoch, Task: id, Facts: task.Facts{Outcome: task.Cancelled, Error: task.Bytes(why.Error())}}
-		if e != nil {
-			r.Number = e.attempts
+		r := &Ruling{
+			What: ruledFinished, Epoch: l.identity.Epoch, Task: id, Number: int(e.attempts),
+			Facts: task.Facts{Outcome: task.Cancelled, Error: task.Bytes(why.Error())},
 		}
 		l.learn(r) // before the task is read
 		list = append(list, r)
@@ -292,6 +310,7 @@ func (l *ledger) end(e core.Ending, status int) error {
 		why = "it was " + why
 	}
 	_, err := l.add(&Ruling{What: ruledOver, Epoch: l.identity.Epoch, Facts: task.Facts{Exit: &status, Error: task.Bytes(why)}})
+	l.over = err == nil
 	return err
 }
 

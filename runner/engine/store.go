@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -31,13 +32,17 @@ type store struct {
 	told   *once
 	record Enrolment
 	ctx    context.Context // until it is over
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex
-	batch   [][]byte
-	size    int
-	batches int
+	mu       sync.Mutex
+	revision uint64 // of the record
+	batch    [][]byte
+	size     int
+	batches  int
 }
+
+// errRemoved says that a run that is handed over is not there any more.
+var errRemoved = errors.New("what was stored is removed: it was cancelled, or this process stood still for too long")
 
 // HandOver returns what stores the tasks of a run, for which it fails at once if workers are
 // there and none takes them.
@@ -84,7 +89,7 @@ func handOver(h wiring.HandOver, s *session, key *trust.Key) (*store, error) {
 	st.record.State, st.record.Stocked = runHanding, &Stocked{Terms: &Terms{
 		Orders: h.Orders, Load: h.Load, Commands: st.maker.commands, Template: st.maker.template, Text: st.maker.text, Secret: id.Secret,
 	}}
-	st.ctx, st.cancel = context.WithCancel(context.Background())
+	st.ctx, st.cancel = context.WithCancelCause(context.Background())
 	if err := st.enrol(enrolFor); err != nil { // from now on crew engine cancel finds it
 		return nil, err
 	}
@@ -101,14 +106,18 @@ func handOver(h wiring.HandOver, s *session, key *trust.Key) (*store, error) {
 	return st, nil
 }
 
-// enrol writes the run's record unless the store is closed.
+// enrol writes the run's record unless the store is closed, as it is once the record is gone.
 func (st *store) enrol(ttl time.Duration) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.ctx.Err() != nil {
-		return st.ctx.Err()
+	if st.ctx.Err() == nil {
+		err := st.s.replace(st.ctx, st.queue, &st.record, ttl, st.record.Run, &st.revision)
+		if !isWrongLast(err) {
+			return err
+		}
+		st.cancel(errRemoved)
 	}
-	return st.s.enrol(st.ctx, st.queue, st.record, ttl)
+	return context.Cause(st.ctx)
 }
 
 // Add stores a task. See wiring.Store.
@@ -165,13 +174,13 @@ func identityOf(id uint64) (sum [16]byte) {
 // flush stores the batch. Its caller holds mu.
 func (st *store) flush() error {
 	if st.ctx.Err() != nil || len(st.batch) == 0 {
-		return st.ctx.Err()
+		return context.Cause(st.ctx)
 	}
 	st.batches++
 	run := st.record.Run
 	_, err := st.s.keep(st.ctx, st.told, storedSubject(st.queue, run, "tasks"), bundle(st.batch), jetstream.WithMsgID(run+".tasks."+strconv.Itoa(st.batches)))
 	st.batch, st.size = st.batch[:0], 0
-	return err
+	return cmp.Or(context.Cause(st.ctx), err)
 }
 
 // Commit hands the run over. See wiring.Store.
@@ -186,7 +195,7 @@ func (st *store) Commit() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hand run %s over: %w", st.record.Run, err)
 	}
-	st.cancel()
+	st.cancel(nil)
 	if _, err := st.s.nc.Request(dispatchSubject, nil, answerWait); err != nil {
 		st.told.say("run " + st.record.Run + " waits for a dispatcher: the hub is one, or start crew engine dispatch")
 	}
@@ -196,7 +205,7 @@ func (st *store) Commit() (string, error) {
 
 // Withdraw removes what was stored. See wiring.Store.
 func (st *store) Withdraw() (tasks uint64, err error) {
-	st.cancel()
+	st.cancel(nil)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	err = st.s.drop(context.Background(), &runStatus{Queue: st.queue, Enrolment: st.record})
@@ -297,13 +306,20 @@ func whole[T any](ctx context.Context, s *session, told *once, part []byte, kind
 	return decode[T](part, kind)
 }
 
-// task returns the task of a stored message.
-func (s *session) task(ctx context.Context, told *once, part []byte) (*task.Task, *Stored, error) {
-	st, err := whole[Stored](ctx, s, told, part, kindStored)
+// task returns the next task of a log, which is to have a number.
+func (s *session) task(ctx context.Context, told *once, tasks *log, id uint64) (*task.Task, *Stored, error) {
+	part, _, err := tasks.next(ctx, told)
+	var st *Stored
+	if err == nil {
+		st, err = whole[Stored](ctx, s, told, part, kindStored)
+	}
+	if err == io.EOF || err == nil && st.Task != id {
+		err = errors.New("it is not stored any more")
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &task.Task{ID: st.Task, Identity: identityOf(st.Task)}
+	t := &task.Task{ID: id, Identity: identityOf(id)}
 	return t, st, journal.DecodeTask(st.Spec, t)
 }
 

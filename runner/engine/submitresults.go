@@ -90,7 +90,7 @@ func (x *submitter) receiveOne(data []byte, at Place) {
 	if c, err := DecodeChunk(data); err == nil {
 		if f = x.awaits(c.ID, c.Token); f != nil {
 			x.keep(f, at.Seq)
-			x.chunk(f, c, at, f.worker == nil)
+			x.chunk(f, c, at, f.worker == nil && x.ledger == nil)
 		}
 	} else if fin, err := DecodeFinal(data); err == nil {
 		if f = x.awaits(fin.ID, fin.Token); f != nil {

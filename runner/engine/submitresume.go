@@ -132,7 +132,7 @@ func (x *submitter) earlier(id ID, t Token) *flight {
 	p := &x.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending == nil || id.Epoch >= x.epoch || x.maker.token(id.Epoch, id.Task, id.Number) != t {
+	if p.pending == nil || id.Epoch >= x.epoch || x.ledger != nil && !x.ledger.wants(id) || x.maker.token(id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
 	f := p.pending[id]
