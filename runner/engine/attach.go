@@ -109,7 +109,7 @@ func (a *attached) follow() {
 		if time.Since(looked) > 5*attachLook {
 			looked = time.Now()
 			if _, err := a.s.find(a.ctx, a.run.Run); errors.Is(err, errNoRun) {
-				a.fail(fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run))
+				_ = a.gone()
 				return
 			}
 		}
@@ -135,9 +135,18 @@ func (a *attached) learn(part []byte, at Place) bool {
 	return r.What == ruledOver
 }
 
+// gone notes that the run was removed.
+func (a *attached) gone() error {
+	err := fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
+	a.fail(err)
+	return err
+}
+
 func (a *attached) fail(err error) {
 	a.mu.Lock()
-	a.err = err
+	if a.err == nil {
+		a.err = err
+	}
 	a.mu.Unlock()
 	a.news.Broadcast()
 }
@@ -160,6 +169,9 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	at := a.ruled[id-1]
 	a.mu.Unlock()
 	t, _, err := a.s.task(a.ctx, a.told, a.tasks, id)
+	if errors.Is(err, errUnstored) {
+		err = a.gone()
+	}
 	var r *Ruling
 	if err == nil {
 		r, err = a.ruling(at)
@@ -212,6 +224,9 @@ func (a *attached) get(from jetstream.Stream, p Place) ([]byte, error) {
 			m, err = from.GetMsg(ctx, p.Seq)
 			return err
 		})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, a.gone()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +251,7 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	a.mu.Unlock()
 	r := ruling.Facts.Result(at.Task)
 	r.Argv, r.Attempt = at.Task.ArgvOn(r.Worker, r.Host, r.Units), max(1, r.Attempt)
-	r.Final = r.Outcome == task.Cancelled // it does not run again
+	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it does not run again
 	out := &outputs{}
 	if err := a.collect(ctx, at, out, ruling.Parts); err != nil {
 		out.close(true)

@@ -478,3 +478,42 @@ func TestLongRulings(t *testing.T) {
 	require.NoError(t, a.Forget())
 	require.Zero(t, s.messages(t, filesStream))
 }
+
+// Of two who show a run, the slower one says that there is nothing left of it.
+func TestAttachTwice(t *testing.T) {
+	b := newBroker(t)
+	run := b.handsOver(3, fifoOrders, nil)
+	b.worker("w", 1, answer)
+	b.dispatches()
+	slow, err := attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
+	require.NoError(t, err)
+	a, _, r := b.attach(run)
+	require.NoError(t, r.Wait().Err)
+	crewtest.Until(t, func() bool { slow.mu.Lock(); defer slow.mu.Unlock(); return slow.over != nil }, "the end of the run")
+	require.NoError(t, a.Forget())
+	_, err = slow.Next(func() uint64 { return 1 })
+	require.ErrorContains(t, err, "run "+run+" was cancelled, or its results were fetched by another crew engine attach")
+	require.NoError(t, slow.Close())
+}
+
+// A task that comes after one that has failed is shown as not run, and why.
+func TestAttachAfter(t *testing.T) {
+	b := newBroker(t)
+	orders := fifoOrders
+	orders.Plain = false
+	run := b.handsOver(2, orders, func(t *task.Task) {
+		if t.ID == 2 {
+			t.Asked = &task.Terms{After: []uint64{1}}
+		}
+	})
+	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		f.end(a, func(fin *Final) { fin.Outcome, fin.Exit = task.Exit, status(7) })
+		_ = m.Ack()
+	})
+	b.dispatches()
+	_, got, r := b.attach(run)
+	require.NoError(t, r.Wait().Err)
+	require.Equal(t, task.NotRun, got.results[2].Outcome)
+	require.True(t, got.results[2].Final)
+	require.ErrorContains(t, got.results[2].Err, "task 1, which it comes after, did not succeed: exit 7")
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -99,9 +100,12 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h.owner = nats.UserInfo(owner.Username, owner.Password)
 	l := diskLimits
 	l.unsynced = true
+	if _, err := os.Stat(h.file("worker")); err == nil { // it has run before: what it holds is served on any disk
+		o.JetStreamMaxStore = math.MaxInt64 / 2
+	}
 	h.server, err = startServer(o, l, h.owner)
 	if codeOf(err) == codeNoRoom {
-		err = fmt.Errorf("the disk has no room for %d MiB of results: free some, or give another --dir", diskLimits.results>>20)
+		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", (l.results+l.stored)/3*4>>20) // the server takes three quarters
 	}
 	if err != nil {
 		return h, err

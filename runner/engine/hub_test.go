@@ -70,6 +70,7 @@ func TestHub(t *testing.T) {
 	e, err := kv.Get(t.Context(), "q.r")
 	require.NoError(t, err)
 	require.Equal(t, "it stays", string(e.Value()))
+	require.Greater(t, h.server.JetStreamConfig().MaxStore, int64(1)<<50, "it starts again however little is free")
 }
 
 func TestWorkerWaitsForItsHub(t *testing.T) {

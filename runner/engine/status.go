@@ -196,6 +196,9 @@ var errNoRun = errors.New("there is no run")
 
 // find returns the run with an ID or, if there is just one, with a name.
 func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
+	if name == "" { // which would be every run without a name
+		return nil, errors.New("the name of the run is empty: crew engine status lists them")
+	}
 	st, err := s.look(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for run %s: %w", name, notReady(err))

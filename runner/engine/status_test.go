@@ -59,6 +59,9 @@ func TestStatus(t *testing.T) {
 	require.Regexp(t, `^r1 +nightly +q +running +\d{4}-.* +ada, process 7$`, lines[8])
 	require.Regexp(t, `^r2 +- +other +waiting \(0 of 2 tasks\) `, lines[9])
 
+	// An empty name is that of no run, though one has none.
+	require.ErrorContains(t, s.steer(&wiring.EngineCall{Verb: opCancel}), "the name of the run is empty")
+
 	// A worker that is silent for longer than its TTL counts as lost.
 	f.silent.Store(true)
 	f.mu.Lock()

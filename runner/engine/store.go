@@ -306,6 +306,8 @@ func whole[T any](ctx context.Context, s *session, told *once, part []byte, kind
 	return decode[T](part, kind)
 }
 
+var errUnstored = errors.New("it is not stored any more")
+
 // task returns the next task of a log, which is to have a number.
 func (s *session) task(ctx context.Context, told *once, tasks *log, id uint64) (*task.Task, *Stored, error) {
 	part, _, err := tasks.next(ctx, told)
@@ -314,7 +316,7 @@ func (s *session) task(ctx context.Context, told *once, tasks *log, id uint64) (
 		st, err = whole[Stored](ctx, s, told, part, kindStored)
 	}
 	if err == io.EOF || err == nil && st.Task != id {
-		err = errors.New("it is not stored any more")
+		err = errUnstored
 	}
 	if err != nil {
 		return nil, nil, err

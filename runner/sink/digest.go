@@ -38,8 +38,6 @@ type Digest struct {
 	// Missing, which may be set before Close, returns lines about machines that were
 	// not there.
 	Missing func() []string
-	// Over, if it is not nil, reports that nothing can go on where the run has stopped.
-	Over func() bool
 
 	screen *Screen
 	input  Input
@@ -220,6 +218,10 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCount)
+	if d.input.Shown && strings.HasPrefix(d.why, "SIG") {
+		return fmt.Sprintf("%d of %s shown; the run is left as it is, and the same command shows it from the beginning",
+			n.done, task.Count(n.total, "task")), true, false
+	}
 	waiting := n.waiting - d.undone - d.lost - d.vain
 	if n.known && n.cancelled+n.waiting == 0 {
 		return "", false, false
@@ -245,11 +247,9 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 // hint says how to go on after a run that has ended early.
 func (d *Digest) hint() string {
 	switch {
-	case d.Over != nil && d.Over():
-		return ""
 	case d.input.Kept:
 		return "crew: to go on, give the same command again\n"
-	case d.why == "--halt" || d.input.Foreign:
+	case d.why == "--halt" || d.input.Foreign || d.input.Shown:
 		return ""
 	}
 	return "crew: with --state DIR, the same command would go on where it stopped\n"

@@ -208,6 +208,10 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 		{Input{Tasks: tasks(3000, true), Kept: true, Done: 1000}, "SIGINT", nil,
 			"crew: 1001 of 3000 tasks done in 3.2s; 1 interrupted, 1998 not started, 1000 done before\n" +
 				"crew: to go on, give the same command again\n"},
+		{Input{Tasks: tasks(3000, true), Shown: true}, "SIGINT", nil,
+			"crew: 1 of 3000 tasks shown; the run is left as it is, and the same command shows it from the beginning\n"},
+		{Input{Tasks: tasks(3, true), Shown: true}, "", []task.Event{inputEnd}, // it has ended early, or is gone
+			"crew: 1 of 3 tasks done in 3.2s; 1 interrupted, 1 not started\n"},
 		{Input{Tasks: tasks(0, false)}, "SIGINT", nil,
 			"crew: 1 of at least 3 tasks done in 3.2s; 1 interrupted, at least 1 not started\n" + state},
 		{Input{}, "--halt", nil,

@@ -18,6 +18,8 @@ type Input struct {
 	// Kept means that what is done is known to the next run, from a journal or from the
 	// files that tasks make, so the same command goes on where a run has stopped.
 	Kept bool
+	// Shown means that the tasks run elsewhere, and only their results are shown.
+	Shown bool
 	// Foreign means that the tasks are those of other runs, which go on with them.
 	Foreign bool
 }

@@ -171,6 +171,9 @@ func (t *Terminal) notice(e *task.Event) string {
 			return b.Text(e.At)
 		}
 	case task.Draining, task.Stopping:
+		if t.cfg.Input.Shown { // nothing ends but that
+			return ""
+		}
 		doing, next := "ending"+why+": ", "; Ctrl-C again kills them"
 		if e.Kind == task.Draining {
 			doing, next = "draining"+why+": waiting for ", "; Ctrl-C again ends them"

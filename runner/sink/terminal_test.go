@@ -371,6 +371,10 @@ func TestNotices(t *testing.T) {
 	}
 	require.Equal(t, "crew: draining: no task is running\n",
 		notices(t, task.Event{Kind: task.Draining, Text: "SIGINT"}, task.Event{Kind: task.Stopping}))
+	var err bytes.Buffer
+	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever, Input: Input{Shown: true}})
+	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}}))
+	require.Empty(t, err.String(), "the run that is shown does not drain")
 
 	// The run halts because of its last task.
 	admitted, halt := task.Event{Kind: task.Admitted}, task.Event{Kind: task.Draining, Text: "--halt"}

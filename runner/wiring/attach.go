@@ -22,16 +22,6 @@ func (w *wiring) attach() (err error) {
 	return err
 }
 
-// endedEarly reports whether the run whose results are shown has ended early, so that nothing of
-// it is left.
-func (w *wiring) endedEarly() bool {
-	if w.attached == nil {
-		return false
-	}
-	_, early := w.attached.Ended()
-	return early != ""
-}
-
 // tagged is a source whose tasks get their tags here.
 type tagged struct {
 	runner.Source

@@ -85,7 +85,6 @@ func (w *wiring) openSinks() error {
 	if !o.Show.Quiet {
 		digest := sink.NewDigest(w.screen, in, w.source.rerun())
 		digest.FailedOnly, digest.FlakyFail, digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
-		digest.Over = w.endedEarly
 		sinks = append(sinks, tells(o, digest))
 	}
 	if ciServer(w.opts, os.Getenv) == "github" {
@@ -220,8 +219,8 @@ func (w *wiring) progress() sink.Progress {
 
 // known returns what is known of the input.
 func (w *wiring) known() sink.Input {
-	in := sink.Input{Tasks: w.total.get, Foreign: w.worker != nil}
-	in.Kept = w.opts.Do == cli.DoAttach || !w.opts.Fed() && w.source.goesOn() // by the engine, or in the files
+	in := sink.Input{Tasks: w.total.get, Foreign: w.worker != nil, Shown: w.opts.Do == cli.DoAttach}
+	in.Kept = !w.opts.Fed() && w.source.goesOn() // in the files
 	if w.state != nil {
 		left, _ := w.state.Resumed()
 		if in.Kept, in.Done = true, int64(left.Tasks); w.opts.State.RetryFailed {
