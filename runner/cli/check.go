@@ -168,6 +168,7 @@ var clashes = [...]clash{
 	{"detach", "keep-order output tag tag-string json results joblog junit ci quiet-success", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
+	{"detach", "verbose", "the tasks run later: drop -t"},
 
 	{"dry-run", "json results joblog junit ci state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},

@@ -89,6 +89,7 @@ func TestRefusals(t *testing.T) {
 		{"--shard 1/2 --shard-times times echo {#} ::: a", "--shard-times and {#} in the command do not go together: that differs from run to run: have a shell expand $CREW_SEQ instead"},
 		{"--shard 1/2 --shard-times times --joblog ./times echo ::: a", "--shard-times and --joblog do not go together: the file is the same, but all shares read it and each writes its own: put the logs together when all have ended"},
 		{"engine attach -k r1 --retries 2", "engine attach and --retries do not go together: the tasks have run or run already: drop --retries"},
+		{"--engine e --detach -t cat", "--detach and -t do not go together: the tasks run later: drop -t"},
 		{"engine attach r1 -u", "engine attach and -u do not go together: the engine keeps the results: use --output group"},
 		{"--worker cat -u", "--worker and -u do not go together: an answer is no output until it is whole: use --output line, or quote the worker's command together with its options"},
 		{"--worker cat ls -l", "--worker and the command ls do not go together: the records go to the worker: drop it, or put it into --worker '...'"},

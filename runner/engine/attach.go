@@ -151,11 +151,11 @@ func (a *attached) fail(err error) {
 	a.news.Broadcast()
 }
 
-// Next returns the next task once it has ended.
+// Next returns the next task once it has ended, and io.EOF once the run is over.
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	a.mu.Lock()
 	id := a.next + 1
-	for a.err == nil && a.over == nil && id <= a.run.Tasks && a.ruled[id-1].Seq == 0 {
+	for a.err == nil && a.over == nil && (id > a.run.Tasks || a.ruled[id-1].Seq == 0) {
 		a.news.Wait()
 	}
 	err := a.err

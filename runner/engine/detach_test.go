@@ -254,6 +254,35 @@ func TestOverIsOver(t *testing.T) {
 	require.Equal(t, n, ran.Load())
 }
 
+// A run that --halt has paused says so, and waits with another dispatcher, too.
+func TestHaltedRunIsPaused(t *testing.T) {
+	b := newBroker(t)
+	var ran atomic.Int32
+	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		ran.Add(1)
+		f.end(a, func(fin *Final) {
+			if a.Task == 1 {
+				fin.Outcome, fin.Exit = task.Exit, status(1)
+			}
+		})
+		_ = m.Ack()
+	})
+	orders := fifoOrders
+	orders.Failure.Halt = cli.Halt{When: "pause", On: "fail", N: 1}
+	run := b.handsOver(100, orders, nil)
+	stop := b.dispatches()
+	crewtest.Until(t, func() bool { return b.record(run).Paused }, "the pause")
+	n := ran.Load()
+	require.Less(t, n, int32(100))
+	stop()
+	b.dispatches()
+	crewtest.Until(t, func() bool { e := b.record(run); return e.Epoch == 2 && e.Paused }, "the pause")
+	require.Equal(t, n, ran.Load())
+	require.NoError(t, b.connect(nil).steer(&wiring.EngineCall{Verb: opResume, Operand: run}))
+	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
+	require.Equal(t, int32(100), ran.Load())
+}
+
 // A run that somebody has taken since a dispatcher has seen it waiting stays with them.
 func TestTakenRunIsLeft(t *testing.T) {
 	b := newBroker(t)
@@ -375,6 +404,26 @@ func TestAttachCancelled(t *testing.T) {
 }
 
 // The end of a run that was told to end is shown, and with which status.
+// Results that are shown as they come have the exit status of their run, which ends after them.
+func TestAttachEndsLast(t *testing.T) {
+	b := newBroker(t)
+	run := b.handsOver(1, fifoOrders, nil)
+	s := b.connect(nil)
+	st, err := s.find(t.Context(), run)
+	require.NoError(t, err)
+	l, err := openLedger(s, &st.Enrolment)
+	require.NoError(t, err)
+	a, _, r := b.attach(run)
+	require.NoError(t, l.Consume([]task.Event{{Kind: task.Finished, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 3}}}))
+	go func() {
+		crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[0].Seq > 0 }, "the ruling")
+		_ = l.end(core.Ending{}, 3)
+	}()
+	require.NoError(t, r.Wait().Err)
+	code, _ := a.Ended()
+	require.Equal(t, 3, code)
+}
+
 func TestAttachHalted(t *testing.T) {
 	b := newBroker(t)
 	orders := fifoOrders
@@ -459,17 +508,18 @@ func TestLongRulings(t *testing.T) {
 	for i := range parts {
 		parts[i] = Place{Seq: uint64(i + 1_000_000), At: i % 100}
 	}
-	l.brought[attemptKey{1, 1}] = &brought{1, parts}
-	var events []task.Event
+	l.brought[attemptKey{1, 1}], l.brought[attemptKey{1, 2}] = &brought{1, parts[1:]}, &brought{1, parts}
+	events := []task.Event{{Kind: task.Retried, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 1}}}
 	for id := range uint64(n) {
 		events = append(events, task.Event{
-			Kind: task.Finished, ID: id + 1, Attempt: 1, Result: &task.Result{Outcome: task.StartFailed, Err: errors.New(strings.Repeat("x", 500))},
+			Kind: task.Finished, ID: id + 1, Attempt: 2, Result: &task.Result{Outcome: task.StartFailed, Err: errors.New(strings.Repeat("x", 500))},
 		})
 	}
 	require.NoError(t, l.Consume(events))
 	again, err := openLedger(s, &st.Enrolment)
 	require.NoError(t, err)
 	require.Equal(t, task.StartFailed, again.decided(n).outcome)
+	require.Equal(t, decided{attempts: 2, failures: 1, outcome: task.StartFailed}, again.decided(1))
 	a, _, _ := b.attach(run)
 	crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n-1].Seq > 0 }, "the last ruling")
 	r, err := a.ruling(a.ruled[0])
@@ -516,4 +566,27 @@ func TestAttachAfter(t *testing.T) {
 	require.Equal(t, task.NotRun, got.results[2].Outcome)
 	require.True(t, got.results[2].Final)
 	require.ErrorContains(t, got.results[2].Err, "task 1, which it comes after, did not succeed: exit 7")
+}
+
+// What a task has written and how it has ended while no dispatcher was there counts.
+func TestNoDispatcherMeanwhile(t *testing.T) {
+	b := newBroker(t)
+	given := make(chan *Attempt, 8)
+	w := b.worker("w", 1, func(_ *fake, a *Attempt, m jetstream.Msg) {
+		given <- a
+		_ = m.Ack()
+	})
+	run := b.handsOver(1, fifoOrders, nil)
+	stop := b.dispatches()
+	a := crewtest.Receive(t, given, "the attempt")
+	stop()
+	w.says(a, Chunk{Data: []byte("first, ")})
+	w.end(a, func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte("last"), 11 })
+	_, err := w.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // those before it are stored, too
+	require.NoError(t, err)
+	b.dispatches()
+	_, got, r := b.attach(run)
+	require.NoError(t, r.Wait().Err)
+	require.Equal(t, "first, last", got.outputs[1])
+	require.Equal(t, 1, got.results[1].Attempt)
 }

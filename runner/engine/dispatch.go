@@ -98,10 +98,6 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 	if json.Unmarshal(value, &r.Enrolment) != nil || r.Stocked == nil {
 		return
 	}
-	if r.Version != Version {
-		d.told.say("run " + r.Run + " was handed over by another crew: " + (&versionError{r.Version}).Error())
-		return
-	}
 	switch {
 	case r.State == runHanding && age > 3*enrolEvery: // who stored its tasks was killed
 		_ = d.s.forget(ctx, r)
@@ -116,6 +112,10 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 		return
 	}
 	d.mine[r.Run] = true
+	if r.Version != Version { // which is said once
+		d.notice("run " + r.Run + " was handed over by another crew: " + (&versionError{r.Version}).Error())
+		return
+	}
 	d.wg.Go(func() {
 		if d.submit(ctx, r, value) != nil {
 			pause(ctx, dispatchTTL) // not again at once
@@ -266,7 +266,7 @@ func (m *submission) note(text string) {
 	}
 }
 
-// count has the record say how many tasks have ended.
+// count has the record say how many tasks have ended, and whether the run is paused.
 func (m *submission) count() {
 	select {
 	case <-m.begun:
@@ -279,7 +279,7 @@ func (m *submission) count() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.record.Done, m.record.Failed, m.record.Paused = now.Stats.Finished(), now.Stats.Failed(), m.exec.paused.Load()
+	m.record.Done, m.record.Failed, m.record.Paused = now.Stats.Finished(), now.Stats.Failed(), now.State == task.Paused
 }
 
 // start makes the run.
@@ -310,7 +310,6 @@ func (m *submission) start(d *dispatcher, notice func(string)) error {
 		return errors.Join(err, m.exec.Close())
 	}
 	if m.record.Paused {
-		m.exec.paused.Store(true)
 		m.run.Do(task.Command{Op: task.Pause})
 	}
 	close(m.begun)

@@ -216,7 +216,11 @@ func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Re
 	}
 	x.flights.await(ctx, a)
 	f := x.assign(a)
-	if f == nil || x.ledger != nil && !x.ledger.holds() {
+	if f != nil && x.ledger != nil && !x.ledger.holds() {
+		x.flights.remove(f)
+		f = nil
+	}
+	if f == nil {
 		return nil, outcome(a, task.Lost, nil, true) // it is recalled, the slot has just left, or the run was given up
 	}
 	if err := x.dispatch(ctx, f); err != nil {

@@ -45,14 +45,14 @@ func (s *stream) writeAt(off int64, p []byte) error {
 type intake struct{ proc.Outputs }
 
 // open sets where the output of an attempt goes, once there is some. keep is for the
-// attempt of an earlier epoch, whose turn to be shown comes later. The caller holds o.mu
-// or is the only one to use o.
+// attempt of an earlier epoch, whose turn to be shown comes later. A dispatcher has nowhere
+// to keep it. The caller holds o.mu or is the only one to use o.
 func (in *intake) open(o *outputs, a task.Attempt, keep bool) {
 	both := &o.both
 	if both[0].Kept != nil || both[0].To != nil {
 		return
 	}
-	if keep || in.Plan.Keeps() {
+	if in.Plan.Keeps() || keep && in.Plan.Show == task.ShowLines {
 		both[0].Kept, both[1].Kept = in.Store.Buffer(), in.Store.Buffer()
 	}
 	if !keep && in.Plan.Show == task.ShowLines {
