@@ -147,7 +147,7 @@ func (h *job) from() coproc.Holder { return coproc.Holder{Run: h.Run, Epoch: h.E
 func (w *crewWorker) queue(h *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.over() || h.Protocol != task.NoProtocol { // a record waits for its seat
+	if h.over() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it waits for its seat
 		return true
 	}
 	line := append(w.lines[h.from()], h)
