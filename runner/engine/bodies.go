@@ -3,14 +3,19 @@ package engine
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 )
 
-// A message that is too long for the streams travels as an object, whose name a short
-// one brings.
+// A message that is too long for the streams travels as an object, whose name and content a
+// short one tells: who may write objects cannot put another in its place.
+type body struct {
+	Name string
+	Sum  [sha256.Size]byte
+}
 
 // mostBody is the longest message that pack and unpack take.
 const mostBody = 1 << 30
@@ -36,24 +41,24 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if len(msg) > mostBody {
 		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
-	name := bodyOf(id)
-	return encode(kindBig, &name), true, s.objects.Put(ctx, name, bytes.NewReader(msg))
+	b := &body{bodyOf(id), sha256.Sum256(msg)}
+	return encode(kindBig, b), true, s.objects.Put(ctx, b.Name, bytes.NewReader(msg))
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
 func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
-	name, err := decode[string](msg, kindBig)
-	if err != nil || !strings.HasPrefix(*name, bodyPrefix) {
+	b, err := decode[body](msg, kindBig)
+	if err != nil || !strings.HasPrefix(b.Name, bodyPrefix) {
 		return nil, errGarbage
 	}
-	var body bytes.Buffer
-	err = s.objects.Get(ctx, *name, func(r io.Reader) error {
-		body.Reset()
-		_, err := io.Copy(&body, io.LimitReader(r, mostBody+1))
+	var whole bytes.Buffer
+	err = s.objects.Get(ctx, b.Name, func(r io.Reader) error {
+		whole.Reset()
+		_, err := io.Copy(&whole, io.LimitReader(r, mostBody+1))
 		return err
 	})
-	if body.Len() > mostBody {
+	if err == nil && sha256.Sum256(whole.Bytes()) != b.Sum {
 		return nil, errGarbage
 	}
-	return body.Bytes(), err
+	return whole.Bytes(), err
 }

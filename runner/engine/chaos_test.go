@@ -56,8 +56,9 @@ const (
 const chaosTask = `exec 9>>"$2/lock.$CREW_KEY"
 flock -n 9 || echo "overlap $1 $CREW_ATTEMPT" >> "$2/log"
 echo "begin $1 $CREW_ATTEMPT $CREW_HOST" >> "$2/log"
-sleep 0.0$(($1 * 7 % 10))
-echo "this is the output of $1"
+printf 'this is the '
+sleep 0.$(($1 % 8 / 7))$(($1 * 7 % 10)) # some long enough for the output to come in parts
+echo "output of $1"
 echo "end $1 $CREW_ATTEMPT" >> "$2/log"
 `
 

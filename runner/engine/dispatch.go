@@ -165,8 +165,8 @@ func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err
 		<-kept
 		giveUp()
 	}
-	if isWrongLast(err) || errors.Is(err, errTaken) || ctx.Err() != nil {
-		err = nil
+	if isWrongLast(err) || errors.Is(err, errTaken) || errors.Is(err, context.Canceled) || ctx.Err() != nil {
+		err = nil // the run is another dispatcher's, or may be
 	}
 	if err != nil {
 		told.say(err.Error())

@@ -354,3 +354,21 @@ func TestRunNeverMade(t *testing.T) {
 	<-asked
 	require.NoError(t, x.Close())
 }
+
+// An object that somebody has put in the place of a long message is not taken for it.
+func TestLongMessageReplaced(t *testing.T) {
+	b := newBroker(t)
+	s := b.connect(nil)
+	id := ID{"run", 1, 2, 3}
+	long := bytes.Repeat([]byte("x"), maxBody+1)
+	msg, big, err := s.pack(t.Context(), id, long)
+	require.NoError(t, err)
+	require.True(t, big)
+	got, err := s.unpack(t.Context(), msg)
+	require.NoError(t, err)
+	require.Equal(t, long, got)
+	long[7]++
+	require.NoError(t, s.objects.Put(t.Context(), bodyOf(id), bytes.NewReader(long)))
+	_, err = s.unpack(t.Context(), msg)
+	require.ErrorIs(t, err, errGarbage)
+}
