@@ -252,7 +252,9 @@ func (m *submission) renew() error {
 // leave says what becomes of the run once this dispatcher does nothing for it any more.
 func (m *submission) leave(state string) {
 	m.mu.Lock()
-	m.record.State = state
+	if m.record.State = state; state == runDone {
+		m.record.Notice = ""
+	}
 	m.mu.Unlock()
 	_ = m.renew() // if that fails, the lease runs out
 }

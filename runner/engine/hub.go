@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,7 +26,10 @@ import (
 	"crew/runner/wiring"
 )
 
-const hubListen = "127.0.0.1:4222"
+const (
+	hubListen = "127.0.0.1:4222"
+	hubMemory = 384 << 20 // from which it is collected at once
+)
 
 // serve runs a hub until a signal ends it.
 func serve(c *wiring.EngineCall) error {
@@ -49,6 +53,9 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	d.hub = true
+	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
+		debug.SetMemoryLimit(hubMemory)
+	}
 	d.serve(ctx)
 	return nil
 }
