@@ -65,7 +65,9 @@ func (a *attached) partsOf(id uint64) ([]Place, error) {
 			return r.Parts, nil
 		}
 	}
-	answer, err := a.s.ask(a.ctx, runSubject(a.run.Queue, a.run.Run), Order{Op: opLog, ID: ID{Run: a.run.Run, Task: id}})
+	ctx, cancel := context.WithTimeout(a.ctx, 2*answerWait)
+	defer cancel()
+	answer, err := a.s.askRun(ctx, a.run, Order{Op: opLog, ID: ID{Run: a.run.Run, Task: id}})
 	if err == nil && answer.Err != "" {
 		err = errors.New(answer.Err)
 	}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
@@ -237,7 +238,7 @@ func (s *session) steer(c *wiring.EngineCall) error {
 		}
 		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
 	}
-	a, err := s.ask(ctx, runSubject(r.Queue, r.Run), Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}, Tasks: c.Tasks, Key: c.TaskKey, By: me()})
+	a, err := s.askRun(ctx, r, Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}, Tasks: c.Tasks, Key: c.TaskKey, By: me()})
 	if err != nil && ends && r.State == lostState {
 		return s.drop(ctx, r) // it was killed, and left what it had there
 	}
@@ -255,6 +256,17 @@ func (s *session) steer(c *wiring.EngineCall) error {
 		return errors.New("run " + r.Run + ": " + a.Err)
 	}
 	return err
+}
+
+// askRun sends an order to the submitter of a run. A dispatcher that has just taken a run does not
+// listen yet, and one that was killed is replaced.
+func (s *session) askRun(ctx context.Context, r *runStatus, o Order) (a Answer, err error) {
+	for {
+		a, err = s.ask(ctx, runSubject(r.Queue, r.Run), o)
+		if r.Stocked == nil || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attachLook) {
+			return a, err
+		}
+	}
 }
 
 // drop ends a run that has no submitter any more: it removes what waits, has workers end
