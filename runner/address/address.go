@@ -4,6 +4,8 @@ package address
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,12 +15,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
 
 // Context holds a server's address and the credentials for it, as the nats command
-// keeps them in a file.
+// keeps them in a file, but for the members that it does not know.
 type Context struct {
 	URL      string `json:"url"`
 	User     string `json:"user,omitempty"`
@@ -31,6 +34,11 @@ type Context struct {
 	Key      string `json:"key,omitempty"`
 	Inbox    string `json:"inbox_prefix,omitempty"`
 	TLSFirst bool   `json:"tls_first,omitempty"`
+
+	// unknown to the nats command
+
+	CAText  string    `json:"ca_text,omitempty"` // what CA is a file of
+	Expires time.Time `json:"expires,omitzero"`  // when the hub ends the credentials
 }
 
 // Find returns how to connect to an engine: a URL, or several with commas
@@ -56,6 +64,10 @@ func Find(engine string) (url string, options []nats.Option, err error) {
 	}
 	if err != nil {
 		return "", nil, err
+	}
+	if !c.Expires.IsZero() && time.Now().After(c.Expires) {
+		return "", nil, fmt.Errorf("the credentials in %s have expired on %s: ask the owner of the hub for new ones, which crew engine invite makes",
+			engine, c.Expires.Local().Format(time.DateTime))
 	}
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	known, err := checkURLs(c.URL)
@@ -94,6 +106,16 @@ func (c *Context) options() (options []nats.Option, err error) {
 			f.Close()
 		}
 	}
+	if c.CAText != "" { // of a hub, whose addresses are in order of promise
+		config, err := c.trusting()
+		if err != nil {
+			return nil, err
+		}
+		add(nats.Secure(config))
+		add(nats.DontRandomize())
+	} else if c.CA != "" {
+		add(nats.RootCAs(c.CA))
+	}
 	switch {
 	case c.User != "":
 		add(nats.UserInfo(c.User, c.Password))
@@ -108,9 +130,6 @@ func (c *Context) options() (options []nats.Option, err error) {
 	case c.Token != "":
 		add(nats.Token(c.Token))
 	}
-	if c.CA != "" {
-		add(nats.RootCAs(c.CA))
-	}
 	if (c.Cert == "") != (c.Key == "") {
 		return nil, errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
 	}
@@ -124,6 +143,22 @@ func (c *Context) options() (options []nats.Option, err error) {
 		add(nats.CustomInboxPrefix(c.Inbox))
 	}
 	return options, nil
+}
+
+// trusting returns what trusts the certificates of CA and CAText.
+func (c *Context) trusting() (*tls.Config, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(c.CAText)) {
+		return nil, errors.New("the member ca_text of the context holds no certificate: ask the owner of the hub for another")
+	}
+	if c.CA != "" {
+		text, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, err
+		}
+		pool.AppendCertsFromPEM(text)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
 // checkURLs refuses what is no URL of a server. known reports whether credentials are
@@ -161,20 +196,20 @@ func WithoutPassword(list string) string {
 	return strings.Join(safe, ",")
 }
 
-// contextDir returns the directory where the nats command keeps its contexts.
-func contextDir() string {
+// Dir returns the directory where the nats command keeps its contexts.
+func Dir() string {
 	return filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "nats", "context")
 }
 
 func namedContext(name string) (*Context, error) {
-	c, err := Read(filepath.Join(contextDir(), name+".json"))
+	c, err := Read(filepath.Join(Dir(), name+".json"))
 	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
 		return c, err
 	}
 	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
 		return Read(name)
 	}
-	files, _ := filepath.Glob(filepath.Join(contextDir(), "*.json"))
+	files, _ := filepath.Glob(filepath.Join(Dir(), "*.json"))
 	if len(files) == 0 {
 		return nil, fmt.Errorf("there is no NATS context %q, nor any other: write a URL such as nats://%s:4222", name, name)
 	}

@@ -176,6 +176,7 @@ var clashes = [...]clash{
 	{"tasks", "+key +all +only", "drop one of them"},
 	{"+key", "+all", "drop one of them"},
 	{"+at", "+in", "drop one of them"},
+	{"+dir", "+engine", "drop one of them"},
 	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
 	{"+after", "far", "they make up a run of their own: drop --after"},
 }
@@ -230,6 +231,7 @@ var needs = [...]need{
 	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
 	{"crew-engine-serve", "+dir", "a directory", "add --dir DIR"},
+	{"crew-engine-invite crew-engine-revoke", "+dir +engine", "a hub", "add --dir DIR, or --engine with the admin.json from there"},
 	{"+tls-cert", "+tls-key", "--tls-key", "give both"},
 	{"+tls-key", "+tls-cert", "--tls-cert", "give both"},
 }

@@ -27,6 +27,7 @@ const (
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"
 	takesFarRun  = "RUN"
+	takesName    = "NAME"
 	takesFarTask = "RUN TASK"
 	takesFarKey  = "RUN [TASK...|--key KEY]"
 	takesWorkers = "WORKER...|--all"
@@ -71,6 +72,8 @@ var commands = [...]command{
 
 	{"engine", takesVerb, "run and look after the NATS server by which crew works with other machines"},
 	{"engine serve", takesNothing, "run a hub: a NATS server with its files in DIR"},
+	{"engine invite", takesName, "let a worker connect to the hub; prints what it connects with"},
+	{"engine revoke", takesName, "end what invite began, and close the connections"},
 	{"engine dispatch", takesNothing, "submit the runs that were handed over to a server that is no hub"},
 	{"engine init", takesNothing, "make the streams on a server, print the least rights"},
 	{"engine status", takesNothing, "list workers, queues and runs"},

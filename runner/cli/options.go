@@ -296,14 +296,22 @@ type Ctl struct {
 	URL, Queue        string // of the engine that Run names; no Queue for none, or for all in crew engine drain
 }
 
-// Hub configures crew engine serve and crew engine init.
+// Hub configures crew engine serve, init, invite and revoke.
 type Hub struct {
 	Dir, Listen, Cert, Key string
+	Hosts                  []string // names and addresses by which clients find it; nil for its own
 
-	// of init; 0 for the default
+	MaxTasks, MaxOutput int64 // 0 for the default
+	Replicas            int   // of init; 0 for the default
 
-	MaxTasks, MaxOutput int64
-	Replicas            int
+	Invite Invite
+}
+
+// Invite configures crew engine invite.
+type Invite struct {
+	Submitter bool
+	NATS      bool          // write a context for the nats command
+	For       time.Duration // until the credentials end; 0 for never
 }
 
 // Elsewhere reports whether the tasks run on other machines, or would without --dry-run.

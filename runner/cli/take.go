@@ -66,9 +66,10 @@ func (c *command) take(o *Options, operands []string) (err error) {
 			return c.wrong("crew %s needs either workers or --all", c.name)
 		}
 		return nil
-	case takesFile, takesFarRun:
+	case takesFile, takesFarRun, takesName:
 		if len(operands) == 0 {
-			return c.wrong("crew %s needs the name of a %s", c.name, strings.ToLower(c.operands))
+			what := map[string]string{takesName: "user"}[c.operands]
+			return c.wrong("crew %s needs the name of a %s", c.name, cmp.Or(what, strings.ToLower(c.operands)))
 		}
 		o.Ctl.Run, operands = operands[0], operands[1:]
 	}

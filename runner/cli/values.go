@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"crew/runner/input"
 	"crew/runner/task"
@@ -335,3 +337,20 @@ const (
 	whens     = "auto always full never"
 	protocols = "line nul json" // in the order of task's constants
 )
+
+// parseHost reads a name or an address by which a hub is found.
+func parseHost(s string) (string, error) {
+	name := strings.Trim(s, "[]")
+	odd := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r)
+	}
+	switch _, err := netip.ParseAddr(name); {
+	case err == nil:
+		return name, nil
+	case strings.Contains(s, "*"):
+		return "", errors.New("no client finds it by a wildcard: write each name")
+	case s == "" || strings.ContainsFunc(s, odd):
+		return "", errors.New("write a name or an address, without a port")
+	}
+	return s, nil
+}

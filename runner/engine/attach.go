@@ -62,6 +62,7 @@ func attach(c wiring.Attachment, s *session) (*attached, error) {
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.open(c.Run); err != nil {
 		a.cancel()
+		err = s.explain(err)
 		s.close()
 		return nil, err
 	}

@@ -2,9 +2,18 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"crew/runner/address"
+	"crew/runner/task"
 	"crew/runner/trust"
 	"crew/runner/wiring"
 )
@@ -23,40 +32,125 @@ func Main(c wiring.EngineCall) error {
 		}
 		return say(&c, k.Line()+"\n") // with which workers trust it
 	}
-	s, err := connect(c.URL, c.Notice)
+	s, err := connectFor(&c)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	return s.explain(s.carryOut(&c))
+}
+
+// connectFor connects for a command. With --dir it is the owner of a hub that may be starting.
+func connectFor(c *wiring.EngineCall) (s *session, err error) {
+	if c.Dir == "" {
+		return connect(c.URL, c.Notice)
+	}
+	file, told := filepath.Join(c.Dir, ownerFile), once{notice: c.Notice}
+	for end := time.Now().Add(startWait); ; {
+		s, err = connect(file, c.Notice)
+		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errNoServer) || time.Now().After(end) {
+			return s, err
+		}
+		if time.Until(end) < startWait-time.Second {
+			told.say("waiting for the hub in " + c.Dir)
+		}
+		time.Sleep(reconnectWait)
+	}
+}
+
+func (s *session) carryOut(c *wiring.EngineCall) error {
 	switch c.Verb {
 	case "init":
-		return s.init(&c)
+		return s.init(c)
 	case "status":
-		return s.status(&c)
+		return s.status(c)
 	case opLog:
-		return s.showLog(&c)
+		return s.showLog(c)
 	case opDrain:
-		return s.drain(&c)
+		return s.drain(c)
+	case opInvite:
+		return s.invite(c)
+	case opRevoke:
+		return s.revoke(c)
 	}
-	return s.steer(&c)
+	return s.steer(c)
 }
 
 // init makes the streams, and prints the least rights.
 func (s *session) init(c *wiring.EngineCall) error {
-	l := diskLimits
-	if c.MaxTasks > 0 {
-		l.tasks = c.MaxTasks
-	}
-	if c.MaxOutput > 0 {
-		l.results = c.MaxOutput
-	}
-	if c.Replicas > 0 {
-		l.replicas = c.Replicas
-	}
-	if err := s.create(context.Background(), l); err != nil {
+	if err := s.create(context.Background(), diskLimits.with(&c.Hub)); err != nil {
 		return fmt.Errorf("make the streams: %w", notReady(err))
 	}
 	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())
+}
+
+// askHub has the hub invite or revoke a user.
+func (s *session) askHub(c *wiring.EngineCall, u *User) (Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
+	defer cancel()
+	a, err := s.ask(ctx, hubSubject, Order{Op: c.Verb, User: u})
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = errors.New("what answers there is no crew engine serve: its configuration says who may connect, and crew engine init prints the least rights")
+	}
+	if err == nil && a.Err != "" {
+		err = errors.New(a.Err)
+	}
+	return a, err
+}
+
+// invite has the hub let a user connect, and prints the context for that.
+func (s *session) invite(c *wiring.EngineCall) error {
+	u := &User{Name: c.Operand, Submitter: c.Invite.Submitter}
+	if c.Invite.For > 0 {
+		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
+	}
+	file := filepath.Join(address.Dir(), u.Name+".json")
+	if _, err := os.Lstat(file); c.Invite.NATS && err == nil {
+		return fmt.Errorf("there is a NATS context %s already, in %s: choose another name", u.Name, file)
+	}
+	a, err := s.askHub(c, u)
+	if err != nil {
+		return err
+	}
+	if c.Invite.NATS {
+		return writeNATS(file, a.Context)
+	}
+	if st, err := c.Out.Stat(); err == nil && st.Mode().IsRegular() {
+		_ = c.Out.Chmod(0o600) // it may be another user's, who lets this one write
+	}
+	text, err := contextText(a.Context)
+	if err == nil {
+		err = say(c, string(text))
+	}
+	return err
+}
+
+// writeNATS writes a context where the nats command looks for it, in the members that it knows.
+func writeNATS(file string, c *address.Context) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	if ca := strings.TrimSuffix(file, ".json") + ".pem"; c.CAText != "" {
+		if err := writePrivate(ca, []byte(c.CAText)); err != nil {
+			return err
+		}
+		c.CA, c.CAText = ca, ""
+	}
+	c.Expires = time.Time{}
+	text, err := contextText(c)
+	if err == nil {
+		err = writePrivate(file, text)
+	}
+	return err
+}
+
+// revoke has the hub let a user connect no more.
+func (s *session) revoke(c *wiring.EngineCall) error {
+	a, err := s.askHub(c, &User{Name: c.Operand})
+	if err != nil {
+		return err
+	}
+	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Operand, task.Count(int64(a.Tasks), "connection")))
 }
 
 func say(c *wiring.EngineCall, text string) error {

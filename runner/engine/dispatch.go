@@ -51,8 +51,7 @@ func dispatch(c *wiring.EngineCall) error {
 		return err
 	}
 	c.Notice("dispatching the runs that are handed over")
-	d.serve(ctx)
-	return nil
+	return d.serve(ctx)
 }
 
 // newDispatcher returns a dispatcher, which is connected.
@@ -69,14 +68,15 @@ func newDispatcher(connect func(func(string)) (*session, error), notice func(str
 		})
 	}
 	if err != nil {
+		err = d.s.explain(err)
 		d.s.close()
-		return nil, notReady(err)
+		return nil, err
 	}
 	return d, nil
 }
 
-// serve submits runs until ctx is done. Then others may go on with them.
-func (d *dispatcher) serve(ctx context.Context) {
+// serve submits runs until ctx is done, or the server refuses it. Then others may go on with them.
+func (d *dispatcher) serve(ctx context.Context) error {
 	defer d.s.close()
 	defer d.wg.Wait()
 	for ctx.Err() == nil {
@@ -85,10 +85,13 @@ func (d *dispatcher) serve(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-d.s.refused:
+			return d.s.why
 		case <-d.look:
 		case <-time.After(dispatchLook):
 		}
 	}
+	return nil
 }
 
 // see takes a run if it was handed over and nobody submits it.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -40,40 +41,47 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	defer h.close()
-	for _, text := range []string{
-		"the hub listens at " + h.url,
-		"workers connect with --engine " + h.file("worker") + ", submitters with --engine " + h.file("submitter"),
-	} {
-		c.Notice(text)
-	}
-	d, err := newDispatcher(func(notice func(string)) (*session, error) {
-		return dial("", notice, nats.InProcessServer(h.server), h.owner)
-	}, c.Notice)
+	d, err := newDispatcher(h.connect, c.Notice)
 	if err != nil {
 		return err
+	}
+	if _, err = d.s.obey(hubSubject, h.obey); err != nil {
+		return err
+	}
+	if err = h.writeOwner(); err != nil {
+		return err
+	}
+	for _, text := range []string{
+		"the hub listens at " + h.url,
+		"connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them",
+	} {
+		c.Notice(text)
 	}
 	d.hub = true
 	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
 		debug.SetMemoryLimit(hubMemory)
 	}
-	d.serve(ctx)
-	return nil
+	return d.serve(ctx)
 }
 
 // hub is a server with crew's streams.
 type hub struct {
-	dir    string
-	lock   *os.File
-	server *server.Server
-	owner  nats.Option // what connects as its owner
-	url    string      // for clients
+	dir      string
+	lock     *os.File
+	server   *server.Server
+	users    *users
+	password string // of its owner
+	url      string // for clients
+	ca       string // that they are to trust, as PEM; "" without TLS, or for a public authority
 }
+
+// ownerFile is the name of the context of the owner, who may do everything.
+const ownerFile = "admin.json"
 
 // codeNoRoom is the server's error code for a stream that its disk could not hold.
 const codeNoRoom = 10047
 
-// openHub starts the server, makes the streams, and writes the files by which clients
-// connect.
+// openHub starts the server and makes the streams.
 func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h = &hub{}
 	defer func() {
@@ -81,52 +89,51 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 			h.close()
 		}
 	}()
-	o := &server.Options{SyncAlways: true, Host: "127.0.0.1", ServerName: "crew"}
-	name, err := listenAt(c, o)
+	l, err := listenAt(c)
 	if err != nil {
 		return h, err
 	}
 	if err := h.openDir(c.Dir); err != nil {
 		return h, err
 	}
-	probe, err := net.Listen("tcp", net.JoinHostPort(o.Host, strconv.Itoa(max(0, o.Port))))
+	probe, err := net.Listen("tcp", net.JoinHostPort(l.host, strconv.Itoa(l.port)))
 	if err != nil { // the server would not say so
 		return h, fmt.Errorf("%w: end what listens there, or give another --listen", err)
 	}
 	probe.Close()
-	o.StoreDir = filepath.Join(h.dir, "data")
-	owner := &server.User{Username: "hub", Password: rand.Text()}
-	o.Users = []*server.User{owner}
-	users := map[string]*address.Context{}
-	for who, r := range map[string]rights{"submitter": submitterRights(), "worker": workerRights()} {
-		if users[who], err = h.user(who); err != nil {
+	o := &server.Options{SyncAlways: true, Host: l.host, Port: cmp.Or(l.port, server.RANDOM_PORT), ServerName: "crew", StoreDir: h.file("data")}
+	if l.tls {
+		if h.ca, err = h.secure(c, &l, o); err != nil {
 			return h, err
 		}
-		o.Users = append(o.Users, &server.User{Username: users[who].User, Password: users[who].Password, Permissions: r.permissions()})
 	}
-	h.owner = nats.UserInfo(owner.Username, owner.Password)
-	l := diskLimits
-	l.unsynced = true
-	if _, err := os.Stat(h.file("worker")); err == nil { // it has run before: what it holds is served on any disk
+	if h.users, err = h.openUsers(); err != nil {
+		return h, err
+	}
+	o.CustomClientAuthentication = h.users
+	if _, err := os.Stat(o.StoreDir); err == nil { // it has run before: what it holds is served on any disk
 		o.JetStreamMaxStore = math.MaxInt64 / 2
 	}
-	h.server, err = startServer(o, l, h.owner)
+	limits := diskLimits.with(&c.Hub)
+	limits.unsynced = true
+	h.server, err = startServer(o, limits, h.asOwner())
 	if codeOf(err) == codeNoRoom {
-		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", (l.results+l.stored)/3*4>>20) // the server takes three quarters
+		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", limits.bytes()/3*4>>20) // the server takes three quarters
 	}
 	if err != nil {
 		return h, err
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
-	port := h.server.Addr().(*net.TCPAddr).Port
-	h.url = "nats://" + net.JoinHostPort(name, strconv.Itoa(port))
-	for who, u := range users {
-		u.URL = h.url
-		if err := h.write(who, u); err != nil {
-			return h, err
-		}
-	}
+	h.url = l.url(h.server.Addr().(*net.TCPAddr).Port)
 	return h, nil
+}
+
+// asOwner returns what connects as the owner.
+func (h *hub) asOwner() nats.Option { return nats.UserInfo(owner, h.password) }
+
+// connect connects as the owner, from within.
+func (h *hub) connect(notice func(string)) (*session, error) {
+	return dial("", notice, nats.InProcessServer(h.server), h.asOwner())
 }
 
 // serverLog tells the errors of a server.
@@ -143,53 +150,19 @@ func (l *serverLog) Noticef(string, ...any)         {}
 func (l *serverLog) Debugf(string, ...any)          {}
 func (l *serverLog) Tracef(string, ...any)          {}
 
-// listenAt sets in o where the server listens, and returns the name by which clients
-// find it.
-func listenAt(c *wiring.EngineCall, o *server.Options) (name string, err error) {
-	listen := cmp.Or(c.Listen, hubListen)
-	host, port, err := net.SplitHostPort(listen)
-	if err == nil {
-		o.Port, err = strconv.Atoi(port)
-	}
-	if err != nil || o.Port < 0 || o.Port > 65535 {
-		return "", fmt.Errorf("%q is no address to listen at: write HOST:PORT, such as %s or :4222", listen, hubListen)
-	}
-	if o.Port == 0 {
-		o.Port = server.RANDOM_PORT
-	}
-	ip := net.ParseIP(host)
-	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
-	if !loopback && c.Cert == "" {
-		return "", fmt.Errorf("without TLS a hub listens on loopback alone, not at %s: give --tls-cert and --tls-key, or --listen %s", listen, hubListen)
-	}
-	o.Host = cmp.Or(host, "0.0.0.0")
-	if c.Cert == "" {
-		return host, nil
-	}
-	o.TLS, o.TLSTimeout = true, 5
-	if o.TLSConfig, err = server.GenTLSConfig(&server.TLSConfigOpts{CertFile: c.Cert, KeyFile: c.Key}); err != nil {
-		return "", fmt.Errorf("read the certificate: %w", err)
-	}
-	if leaf := o.TLSConfig.Certificates[0].Leaf; leaf != nil && leaf.VerifyHostname(host) != nil {
-		switch { // clients check the name
-		case len(leaf.DNSNames) > 0:
-			return leaf.DNSNames[0], nil
-		case len(leaf.IPAddresses) > 0:
-			return leaf.IPAddresses[0].String(), nil
-		}
-	}
-	return host, nil
-}
-
-// openDir makes the directory, and holds it against other hubs.
+// openDir makes the directory, and holds it against other hubs. One with files that are not a
+// hub's is refused.
 func (h *hub) openDir(dir string) (err error) {
 	if h.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	if err = trust.MakeDir(h.dir); err == nil {
-		h.lock, err = trust.OpenOwn(filepath.Join(h.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		err = h.isHubs()
 	}
-	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
+	if err == nil {
+		h.lock, err = trust.OpenOwn(h.file("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if _, final := errors.AsType[*trust.Error](err); final || errors.Is(err, errNotHubs) {
 		return err
 	}
 	if err != nil {
@@ -202,33 +175,53 @@ func (h *hub) openDir(dir string) (err error) {
 	return err
 }
 
-// file returns the name of the NATS context of a user of the hub. It holds the
-// password.
-func (h *hub) file(user string) string { return filepath.Join(h.dir, user+".json") }
+var errNotHubs = errors.New("has files that are not of a hub: give a new --dir, or an empty one")
 
-// user reads the context of a user of the hub, or makes it.
-func (h *hub) user(name string) (*address.Context, error) {
-	c, err := address.Read(h.file(name))
-	if errors.Is(err, os.ErrNotExist) {
-		return &address.Context{User: name, Password: rand.Text()}, nil
+// isHubs returns an error unless the directory is a hub's, or empty. A hub begins with its lock.
+func (h *hub) isHubs() error {
+	list, err := os.ReadDir(h.dir)
+	if err != nil || len(list) == 0 {
+		return err
 	}
-	if err == nil && (c.User == "" || c.Password == "") {
-		err = fmt.Errorf("there is no user and password in %s: remove it, and new ones are made", h.file(name))
+	if st, err := os.Lstat(h.file("lock")); err == nil && st.Size() == 0 {
+		return nil
 	}
-	return c, err
+	return fmt.Errorf("%s %w", h.dir, errNotHubs)
 }
 
-// write writes the context of a user, unless it is as it should be.
-func (h *hub) write(name string, c *address.Context) error {
-	text, err := json.MarshalIndent(c, "", "  ")
+// file returns the path of a file of the hub.
+func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
+
+// openUsers reads who may connect, and the owner's password, or makes one.
+func (h *hub) openUsers() (*users, error) {
+	switch c, err := address.Read(h.file(ownerFile)); {
+	case err == nil && c.Password != "":
+		h.password = c.Password
+	case err == nil:
+		return nil, fmt.Errorf("there is no password in %s: remove it, and a new one is made", h.file(ownerFile))
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	default:
+		h.password = rand.Text()
+	}
+	return openUsers(h.dir, h.password)
+}
+
+// writeOwner writes the context of the owner, unless it is as it should be.
+func (h *hub) writeOwner() error {
+	text, err := contextText(h.context(owner, h.password))
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	if old, err := os.ReadFile(h.file(name)); err == nil && string(old) == string(text) {
+	if old, err := os.ReadFile(h.file(ownerFile)); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return writePrivate(h.file(name), text)
+	return writePrivate(h.file(ownerFile), text)
+}
+
+func contextText(c *address.Context) ([]byte, error) {
+	text, err := json.MarshalIndent(c, "", "  ")
+	return append(text, '\n'), err
 }
 
 // close ends the server, once all is on disk.

@@ -9,9 +9,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/address"
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
@@ -34,6 +38,23 @@ func testHub(t *testing.T, dir string) *hub {
 	return h
 }
 
+// as returns the file with the context of a user of the hub, who is invited the first time.
+func (h *hub) as(t *testing.T, name string) string {
+	t.Helper()
+	file := h.file(name + ".json")
+	c, err := address.Read(file)
+	if err == nil {
+		c.URL = h.url // it may have started anew
+	} else {
+		c, err = h.invite(User{Name: name, Submitter: name == "submitter"})
+		require.NoError(t, err)
+	}
+	text, err := contextText(c)
+	require.NoError(t, err)
+	require.NoError(t, writePrivate(file, text))
+	return file
+}
+
 func TestHub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,27 +63,26 @@ func TestHub(t *testing.T) {
 	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
 	_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: h.server.Addr().String()}, Notice: quiet})
 	require.ErrorContains(t, err, "address already in use: end what listens there")
-	for _, listen := range []string{":0", "0.0.0.0:0", "192.0.2.1:4222", "[::]:0"} {
+	for _, listen := range []string{":x", "127.0.0.1:65536", "a:b:c"} {
 		_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: listen}, Notice: quiet})
-		require.ErrorContains(t, err, "listens on loopback alone", listen)
+		require.ErrorContains(t, err, "is no address to listen at", listen)
 	}
 
 	_, err = connect(h.url, nil)
-	require.ErrorContains(t, err, "refuses the credentials")
-	s, err := connect(h.file("submitter"), nil)
+	require.ErrorContains(t, err, "does not know this user")
+	s, err := connect(h.as(t, "submitter"), nil)
 	require.NoError(t, err)
 	kv, err := s.js.KeyValue(t.Context(), runsBucket)
 	require.NoError(t, err)
 	_, err = kv.PutString(t.Context(), "q.r", "it stays")
 	require.NoError(t, err)
 	s.close()
-	info, err := os.Stat(h.file("worker"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	h.close()
-	h = testHub(t, dir)
-	s, err = connect(h.file("submitter"), nil)
+	h, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0", MaxTasks: 7, MaxOutput: 1 << 20}, Notice: quiet})
+	require.NoError(t, err)
+	defer h.close()
+	s, err = connect(h.as(t, "submitter"), nil)
 	require.NoError(t, err)
 	defer s.close()
 	kv, err = s.js.KeyValue(t.Context(), runsBucket)
@@ -71,6 +91,11 @@ func TestHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "it stays", string(e.Value()))
 	require.Greater(t, h.server.JetStreamConfig().MaxStore, int64(1)<<50, "it starts again however little is free")
+	tasks, err := s.js.Stream(t.Context(), tasksStream)
+	require.NoError(t, err)
+	results, err := s.js.Stream(t.Context(), resultsStream)
+	require.NoError(t, err)
+	require.Equal(t, []int64{7, 1 << 20}, []int64{tasks.CachedInfo().Config.MaxMsgs, results.CachedInfo().Config.MaxBytes})
 }
 
 func TestWorkerWaitsForItsHub(t *testing.T) {
@@ -82,7 +107,7 @@ func TestWorkerWaitsForItsHub(t *testing.T) {
 	said := make(chan string, 8)
 	worker := make(chan wiring.Worker)
 	go func() {
-		w, err := Work(wiring.Work{URL: h.file("worker"), Queue: "q", TTL: time.Minute, Notice: func(text string) { said <- text }})
+		w, err := Work(wiring.Work{URL: h.as(t, "worker"), Queue: "q", TTL: time.Minute, Notice: func(text string) { said <- text }})
 		if err != nil {
 			said <- err.Error()
 		}
@@ -99,7 +124,8 @@ func TestWorkerWaitsForItsHub(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.s.nc.SubscribeSync("forbidden")
 	require.NoError(t, err)
-	require.Contains(t, <-said, `what crew needs (Subscription to "forbidden"): runs need the rights of a submitter`)
+	<-w.s.refused
+	require.ErrorContains(t, w.s.why, `do that (Subscription to "forbidden"): runs need the credentials of a submitter`)
 }
 
 // certificate makes a certificate for a name, and returns its files.
@@ -127,20 +153,62 @@ func certificate(t *testing.T, name string) (cert, key string) {
 func TestHubTLS(t *testing.T) {
 	t.Parallel()
 	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:0"}, Notice: quiet}
+	h, err := openHub(c)
+	require.NoError(t, err)
+	require.Regexp(t, `^tls://.*:\d+$`, h.url)
+	_, port, err := net.SplitHostPort(h.server.Addr().String())
+	require.NoError(t, err)
+	_, err = connect("nats://worker:x@127.0.0.1:"+port, nil)
+	require.ErrorContains(t, err, "has no ca_text")
+	s, err := connect(h.as(t, "worker"), nil)
+	require.NoError(t, err)
+	s.close()
+	h.close()
+
+	// The authority stays, and with it the contexts.
+	c.Hosts = []string{"localhost", "::1"}
+	c.Listen = "127.0.0.1:" + port
+	h, err = openHub(c)
+	require.NoError(t, err)
+	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
+	s, err = connect(h.as(t, "worker"), nil)
+	require.NoError(t, err)
+	s.close()
+	h.close()
+	require.NoError(t, os.Remove(h.file("ca.pem")))
+	h, err = openHub(c)
+	require.NoError(t, err)
+	defer h.close()
+	_, err = connect(h.as(t, "worker"), nil)
+	require.ErrorContains(t, err, "the context is for another hub")
+}
+
+func TestOwnCertificate(t *testing.T) {
+	t.Parallel()
+	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:0"}, Notice: quiet}
 	c.Cert, c.Key = certificate(t, "localhost")
 	h, err := openHub(c)
 	require.NoError(t, err)
-	defer h.close()
-	require.Regexp(t, `^nats://localhost:\d+$`, h.url)
-	_, err = connect(h.file("worker"), nil)
-	require.ErrorContains(t, err, "set NATS_CA")
-	s, err := connect(h.file("worker"), nil, nats.RootCAs(c.Cert))
+	require.Regexp(t, `^tls://localhost:\d+$`, h.url)
+	s, err := connect(h.as(t, "worker"), nil)
 	require.NoError(t, err)
-	require.True(t, s.nc.TLSRequired())
 	s.close()
-	c.Key = c.Cert
-	_, err = openHub(c)
-	require.ErrorContains(t, err, "read the certificate")
+	h.close()
+	fails := func(why string) {
+		t.Helper()
+		_, err := openHub(c)
+		require.ErrorContains(t, err, why)
+	}
+	c.Hosts = []string{"hub.example.com"}
+	fails("is not for --host hub.example.com")
+	c.Hosts, c.Key = nil, c.Cert
+	fails("read the certificate")
+	c.Cert, c.Key = certificate(t, "*.example.com")
+	fails("give --host NAME, by which clients find the hub")
+	c.Hosts = []string{"hub.example.com"}
+	h, err = openHub(c)
+	require.NoError(t, err)
+	h.close()
 }
 
 // TestRights has a server with the rights that crew engine init prints, and nothing
@@ -203,7 +271,7 @@ func mayNotRead(t *testing.T, url, user string, subjects ...string) {
 	}
 }
 
-// A hub keeps its passwords and tasks nowhere where others may write.
+// A hub keeps its passwords and tasks nowhere where others may write, nor among other files.
 func TestHubRefusesDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "hub")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -215,12 +283,126 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
 	require.NoError(t, os.Chmod(dir, 0o700))
 	require.NoError(t, os.Symlink("../victim", filepath.Join(dir, "lock")))
-	require.EqualError(t, open(), dir+"/lock is a symbolic link: remove it, or give another directory")
+	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
+	require.NoError(t, os.Remove(dir+"/lock"))
+	require.NoError(t, os.WriteFile(dir+"/thesis.tex", nil, 0o600))
+	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
+	require.NoFileExists(t, dir+"/lock")
 	require.NoFileExists(t, dir+"/../victim")
+}
+
+// Those who connected before there were invitations still can.
+func TestOldUsers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"lock", "worker.json", "submitter.json"} {
+		text := `{"user": "` + strings.TrimSuffix(name, ".json") + `", "password": "p-` + name + `"}`
+		if name == "lock" {
+			text = ""
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	h := testHub(t, dir)
+	for _, name := range []string{"worker", "submitter"} {
+		s, err := connect(strings.Replace(h.url, "://", "://"+name+":p-"+name+".json@", 1), nil)
+		require.NoError(t, err)
+		s.close()
+	}
 }
 
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
 	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
+}
+
+// One message says why a file of the hub does not do, and nothing waits.
+func TestRefusedFiles(t *testing.T) {
+	t.Parallel()
+	h, other := testHub(t, t.TempDir()), testHub(t, t.TempDir())
+	worker, submitter := h.as(t, "worker"), h.as(t, "submitter")
+	file := func(name string, c *address.Context, err error) string {
+		require.NoError(t, err)
+		text, err := contextText(c)
+		require.NoError(t, err)
+		name = filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		return name
+	}
+	c, err := h.invite(User{Name: "left"})
+	revoked := file("left.json", c, err)
+	require.NoError(t, h.users.revoke("left"))
+	c, err = h.invite(User{Name: "late", Expires: time.Now().Add(-time.Minute)})
+	expired := file("late.json", c, err)
+	c.Expires = time.Time{}
+	changed := file("late.json", c, nil)
+	c, err = other.invite(User{Name: "worker"})
+	c.URL = h.url
+	foreign := file("worker.json", c, err)
+
+	const unknown, rights, old = "does not know this user", "does not let this user do that", "have expired on"
+	key, _ := keyFile(t)
+	for _, u := range []struct {
+		file, why string
+		worker    bool // of whom the file is
+	}{
+		{worker, rights, true}, {submitter, rights, false}, {revoked, unknown, true}, {expired, old, true}, {changed, unknown, true}, {foreign, unknown, true},
+	} {
+		for _, line := range [][]string{
+			{"engine", "invite", "x", "--engine", u.file}, {"engine", "revoke", "worker", "--engine", u.file}, {"engine", "init", "--engine", u.file},
+			{"engine", "status", "--engine", u.file}, {"engine", "attach", "x", "--engine", u.file}, {"engine", "dispatch", "--engine", u.file},
+			{"--engine", u.file, "true", "{}", ":::", "a"}, {"--engine", u.file, "--sign", key, "--detach", "true", ":::", "a"},
+			{"worker", "--engine", u.file, "true", "{}"},
+		} {
+			may := u.file == submitter && line[0] != "worker" && line[1] != "invite" && line[1] != "revoke" && line[1] != "init"
+			if may {
+				continue
+			}
+			if u.file == worker && line[0] == "worker" {
+				continue
+			}
+			p := crew(t, line...)
+			p.Exits(1)
+			require.Contains(t, p.Stderr(), u.why, line)
+			require.Equal(t, 1, strings.Count(p.Stderr(), "\n"), "%v: %s", line, p.Stderr())
+			require.Empty(t, p.Stdout())
+		}
+	}
+}
+
+// Whoever is revoked is gone at once, and the tasks start elsewhere.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serving := crew(t, "engine", "serve", "--dir", dir+"/hub", "--listen", "127.0.0.1:0")
+	invite := func(args ...string) string {
+		p := crew(t, append([]string{"engine", "invite", "--dir", dir + "/hub"}, args...)...)
+		p.Exits(0)
+		file := dir + "/" + args[0] + ".json"
+		require.NoError(t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+		return file
+	}
+	obey := obeys(t)
+	one, submitter := invite("one"), invite("me", "--submitter")
+	w := crew(t, "worker", "--engine", one, "-j2", "--worker-ttl", "2s", obey, "{}")
+	run := crew(t, "--engine", submitter, obey, "{}", ":::", "touch "+dir+"/$CREW_ATTEMPT; [ $CREW_ATTEMPT = 2 ] || exec sleep 1000; echo done")
+	crewtest.Exists(t, dir+"/1")
+	w2 := crew(t, "worker", "--engine", invite("two"), "-j2", "--worker-ttl", "2s", obey, "{}")
+	p := crew(t, "engine", "revoke", "one", "--dir", dir+"/hub")
+	p.Exits(0)
+	require.Equal(t, "one revoked, 1 connection closed\n", p.Stdout())
+	w.Exits(1)
+	require.Contains(t, w.Stderr(), "does not know this user")
+	run.Exits(0)
+	require.Equal(t, "done\n", run.Stdout())
+	p = crew(t, "engine", "revoke", "me", "--dir", dir+"/hub")
+	p.Exits(0)
+	require.Equal(t, "me revoked, 0 connections closed\n", p.Stdout())
+	p = crew(t, "engine", "revoke", "me", "--dir", dir+"/hub")
+	p.Exits(1)
+	require.Contains(t, p.Stderr(), "nobody is called me: invited are two")
+	for _, p := range []*crewtest.Process{w2, serving} {
+		p.Send(syscall.SIGTERM)
+		p.Wait()
+	}
 }

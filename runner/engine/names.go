@@ -44,6 +44,9 @@ const (
 // anyWorker stands for the worker in the subject of a signature that holds on all.
 const anyWorker = "_"
 
+// hubSubject is where a hub of crew engine serve takes orders of its owner.
+const hubSubject = "crew.h"
+
 // Subjects of the streams, and of messages that nobody keeps.
 func taskSubject(queue, worker, run string) string {
 	return "crew.t." + queue + "." + worker + "." + run

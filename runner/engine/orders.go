@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"crew/runner/address"
 	"crew/runner/task"
 )
 
@@ -22,6 +23,7 @@ type Order struct {
 	Tasks []uint64    `json:"tasks,omitempty"` // cancel: these tasks of the run
 	Key   *task.Bytes `json:"key,omitempty"`   // cancel: those of a key
 	By    string      `json:"by,omitempty"`    // cancel and drain: who asks for it
+	User  *User       `json:"user,omitempty"`  // invite and revoke
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a
@@ -37,6 +39,9 @@ const (
 	opPause  = "pause"
 	opResume = "resume"
 	opDrain  = "drain" // end once what runs has ended
+
+	opInvite = "invite" // to the hub: let a user connect
+	opRevoke = "revoke" // to the hub: let a user connect no more
 )
 
 // Answer replies to an Order, as JSON.
@@ -44,7 +49,9 @@ type Answer struct {
 	Err   string  `json:"err,omitempty"`
 	IDs   []ID    `json:"ids,omitempty"`   // holds: those it holds
 	Parts []Place `json:"parts,omitempty"` // log: the messages that have come
-	Tasks int     `json:"tasks,omitempty"` // cancel: how many it has cancelled
+	Tasks int     `json:"tasks,omitempty"` // cancel: how many it has cancelled; revoke: how many connections it has closed
+
+	Context *address.Context `json:"context,omitempty"` // invite
 
 	then func() // nil, or what to do once it is sent
 }

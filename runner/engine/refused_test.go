@@ -33,8 +33,8 @@ func TestWorkerRefuses(t *testing.T) {
 	h := testHub(t, t.TempDir())
 	file, key := keyFile(t)
 	_, other := keyFile(t)
-	b := newBench(t, h.file("submitter"))
-	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", "--allow-commands", "--trust", key.Line())
+	b := newBench(t, h.as(t, "submitter"))
+	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", "--allow-commands", "--trust", key.Line())
 	p := b.worker(isReady)
 	require.True(t, p.Signed)
 	subject := taskSubject("default", p.ID, "run")
@@ -84,12 +84,12 @@ func TestWorkerRefuses(t *testing.T) {
 	// Runs with the key come through, others say why not.
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/base", []byte("base"), 0o600))
-	run := crew(t, "--engine", h.file("submitter"), "--sign", file, "-k", "--basefile", dir+"/base", "--return", dir+"/{}",
+	run := crew(t, "--engine", h.as(t, "submitter"), "--sign", file, "-k", "--basefile", dir+"/base", "--return", dir+"/{}",
 		"cat "+dir+"/base > "+dir+"/{}; echo {}", ":::", "a", "b", "c")
 	run.Exits(0)
 	require.Equal(t, "a\nb\nc\n", run.Stdout())
 	require.Equal(t, "base", read(t, dir+"/c"))
-	run = crew(t, "--engine", h.file("submitter"), "true", ":::", "a")
+	run = crew(t, "--engine", h.as(t, "submitter"), "true", ":::", "a")
 	run.Exits(1)
 	require.Contains(t, run.Stderr(), "has no command of its own")
 	require.NotContains(t, w.Stderr(), "iolation")
@@ -100,27 +100,27 @@ func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	h := testHub(t, t.TempDir())
 	obey := obeys(t)
-	run := crew(t, "--engine", h.file("submitter"), "--detach", "--name", "nightly", obey, "{}", ":::", "echo a", "exit 3", "echo c; head -c 300000 /dev/zero | tr '\\0' x")
+	run := crew(t, "--engine", h.as(t, "submitter"), "--detach", "--name", "nightly", obey, "{}", ":::", "echo a", "exit 3", "echo c; head -c 300000 /dev/zero | tr '\\0' x")
 	run.Exits(0)
 	require.Regexp(t, `^\w+\n$`, run.Stdout())
-	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", obey, "{}")
-	crew(t, "engine", "dispatch", "--engine", h.file("submitter"))
-	attached := crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
+	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", obey, "{}")
+	crew(t, "engine", "dispatch", "--engine", h.as(t, "submitter"))
+	attached := crew(t, "engine", "attach", "nightly", "--engine", h.as(t, "submitter"))
 	attached.Exits(123)
 	require.Equal(t, "a\nc\n"+strings.Repeat("x", 300000), attached.Stdout())
 	require.Contains(t, attached.Stderr(), "1 of 3 tasks failed")
-	attached = crew(t, "engine", "attach", "nightly", "--engine", h.file("submitter"))
+	attached = crew(t, "engine", "attach", "nightly", "--engine", h.as(t, "submitter"))
 	attached.Exits(1)
 	require.Contains(t, attached.Stderr(), "there is no run nightly")
 	require.NotContains(t, w.Stderr(), "iolation")
 
 	// Values can be added without the command.
-	add := crew(t, "ctl", "add", "--to", "engine:"+h.file("submitter"), "echo one", "echo two")
+	add := crew(t, "ctl", "add", "--to", "engine:"+h.as(t, "submitter"), "echo one", "echo two")
 	add.Exits(0)
-	attached = crew(t, "engine", "attach", strings.TrimSpace(add.Stdout()), "--engine", h.file("submitter"), "--tag")
+	attached = crew(t, "engine", "attach", strings.TrimSpace(add.Stdout()), "--engine", h.as(t, "submitter"), "--tag")
 	attached.Exits(0)
 	require.Equal(t, "echo one\tone\necho two\ttwo\n", attached.Stdout())
-	add = crew(t, "ctl", "add", "--to", "engine:"+h.file("submitter")+"/other", "echo one")
+	add = crew(t, "ctl", "add", "--to", "engine:"+h.as(t, "submitter")+"/other", "echo one")
 	add.Exits(1)
 	require.Contains(t, add.Stderr(), "no worker of queue other is there")
 }
@@ -145,11 +145,11 @@ func TestGarbage(t *testing.T) {
 	t.Parallel()
 	h := testHub(t, t.TempDir())
 	obey := obeys(t)
-	b := newBench(t, h.file("submitter"), obey, "{}")
-	w := crew(t, "worker", "--engine", h.file("worker"), "-j2", obey, "{}")
+	b := newBench(t, h.as(t, "submitter"), obey, "{}")
+	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", obey, "{}")
 	p := b.worker(isReady)
 	dir := t.TempDir()
-	run := crew(t, "--engine", h.file("submitter"), "-k", obey, "{}", ":::",
+	run := crew(t, "--engine", h.as(t, "submitter"), "-k", obey, "{}", ":::",
 		"touch "+dir+"/begun; until [ -e "+dir+"/go ]; do sleep 0.05; done; echo 1", "echo 2", "echo 3")
 	crewtest.Exists(t, dir+"/begun")
 	st, err := b.s.look(t.Context())
@@ -165,7 +165,7 @@ func TestGarbage(t *testing.T) {
 		encode(Heartbeat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
 		head(kindBundle), []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
 	}
-	worker, err := connect(h.file("worker"), nil)
+	worker, err := connect(h.as(t, "worker"), nil)
 	require.NoError(t, err)
 	defer worker.close()
 	for range 50 {

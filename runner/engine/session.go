@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,23 +18,30 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
+	"crew/runner/cli"
 	"crew/runner/outbox"
 	"crew/runner/travel"
 )
 
 const (
+	dialWait      = 5 * time.Second // for each address
 	reconnectWait = 200 * time.Millisecond
+	awayAfter     = 2 * time.Second  // without a connection the user is told
 	answerWait    = 5 * time.Second  // for a reply of the server
 	electionWait  = 20 * time.Second // for a cluster to elect leaders: each takes 4 to 9 s once the last has died
 	leastServer   = "2.11.0"         // limits and TTLs of messages
 )
 
-// session is a connection to the engine. It reconnects for ever.
+// session is a connection to the engine. It reconnects for ever, unless the server will not
+// have it.
 type session struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	denied  *atomic.Bool // a right is missing
 	objects *travel.Store
+
+	refusing sync.Once
+	refused  chan struct{} // closed when the server has refused this user, or what it needs
+	why      error         // that says so; set before refused is closed
 }
 
 // connect connects to an engine, as address finds it. See dial.
@@ -47,39 +56,112 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 // dial connects to a server and checks its version. Without a URL, options say where it
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
-	told, denied := &once{notice: notice}, &atomic.Bool{}
+	told, away, s := &once{notice: notice}, &atomic.Bool{}, &session{refused: make(chan struct{})}
 	options = append([]nats.Option{
-		nats.Name("crew"),
+		nats.Name("crew"), nats.Timeout(dialWait),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				told.say("the engine is away (" + err.Error() + "): trying to reconnect")
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
+			time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
+				if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
+					told.say("the engine is away (" + err.Error() + "): trying to reconnect")
+				}
+			})
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			if away.Swap(false) {
+				told.say("the engine is back")
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { told.say("the engine is back") }),
-		// A refused permission comes here alone; whoever waits for a reply sees a time-out.
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if !errors.Is(err, nats.ErrPermissionViolation) {
+		// A refusal comes here alone; whoever waits for a reply sees a time-out.
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
+			if why := refusal(err); why != nil {
+				s.refuse(nc, why)
+			} else if !errors.Is(err, nats.ErrPermissionViolation) {
 				told.say("the engine says: " + plain(err))
-			} else if denied.CompareAndSwap(false, true) {
-				_, what, _ := strings.Cut(err.Error(), "Permissions Violation for ")
-				told.say("the engine does not let this user do what crew needs (" + what +
-					"): runs need the rights of a submitter, crew worker those of a worker, crew engine init all")
 			}
 		}),
 	}, options...)
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(err))
+		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
 	}
 	if version := nc.ConnectedServerVersion(); olderThan(version, leastServer) {
 		nc.Close()
 		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
 			version, leastServer)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute))
-	return &session{nc: nc, js: js, denied: denied, objects: travel.NewStore(js, filesBucket, passes, notReady)}, err
+	s.nc = nc
+	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute)); err == nil {
+		s.objects = travel.NewStore(s.js, filesBucket, passes, notReady)
+	}
+	return s, err
+}
+
+// telling returns the error of connecting to one of several URLs: that which was tried last may be
+// the only one that leads nowhere.
+func telling(err error, list string, options []nats.Option) error {
+	urls := strings.Split(list, ",")
+	if len(urls) == 1 {
+		return err
+	}
+	errs := make([]error, len(urls))
+	var all sync.WaitGroup
+	for i, url := range urls {
+		all.Go(func() {
+			var nc *nats.Conn
+			if nc, errs[i] = nats.Connect(url, options...); errs[i] == nil {
+				nc.Close() // it has just started
+			}
+		})
+	}
+	all.Wait()
+	for _, e := range errs {
+		if _, network := errors.AsType[*net.OpError](e); e != nil && !network && !errors.Is(e, nats.ErrNoServers) {
+			return e
+		}
+	}
+	return err
+}
+
+// refusal explains an error after which the server will not have this user or what it does,
+// or returns nil for another one.
+func refusal(err error) error {
+	switch _, what, _ := strings.Cut(err.Error(), "Permissions Violation for "); {
+	case errors.Is(err, nats.ErrAuthExpired):
+		return errors.New("the credentials for the engine have expired: ask the owner of the hub for new ones, which crew engine invite makes")
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
+		return errRefused
+	case errors.Is(err, nats.ErrPermissionViolation) && !strings.HasPrefix(what, `Publish to "_INBOX.`): // which an answer that comes too late does, too
+		return fmt.Errorf("the engine does not let this user do that (%s): runs need the credentials of a submitter, "+
+			"crew worker those of a worker, and crew engine init, invite and revoke the owner's", what)
+	}
+	return nil
+}
+
+var errRefused = errors.New("the engine does not know this user: the credentials are missing, were revoked, or are for another one: " +
+	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
+
+// refuse ends the session.
+func (s *session) refuse(nc *nats.Conn, why error) {
+	s.refusing.Do(func() {
+		s.why = why
+		close(s.refused)
+		nc.Close()
+	})
+}
+
+// explain returns why the session has ended if the server has refused it, and otherwise what
+// err means.
+func (s *session) explain(err error) error {
+	select {
+	case <-s.refused:
+		if err != nil {
+			return s.why
+		}
+	default:
+	}
+	return notReady(err)
 }
 
 // errNoServer says that no server is there, maybe not yet.
@@ -92,11 +174,10 @@ func connectHint(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET): // the second while it starts or ends
 		return errNoServer
-	case errors.Is(err, nats.ErrAuthorization):
-		return errors.New("the server refuses the credentials, or that there are none: " +
-			"name a NATS context that has them, such as ./worker.json, or set NATS_CREDS")
+	case refusal(err) != nil:
+		return refusal(err)
 	case unknown:
-		return fmt.Errorf("%w: set NATS_CA to the file of its certificate", err)
+		return fmt.Errorf("%w: the context is for another hub, or has no ca_text: use what crew engine invite prints there, or set NATS_CA", err)
 	case errors.Is(err, nats.ErrNoInfoReceived):
 		return errors.New("what answers is no NATS server: correct the URL")
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
@@ -180,7 +261,7 @@ func (s *session) settled(ctx context.Context, do func(ctx context.Context) erro
 		try, cancel := context.WithTimeout(ctx, answerWait)
 		err := do(try)
 		cancel()
-		if !passes(err) || s.denied.Load() || time.Now().After(end) || !pause(ctx, reconnectWait) {
+		if !passes(err) || time.Now().After(end) || !pause(ctx, reconnectWait) {
 			return err
 		}
 	}
@@ -212,17 +293,31 @@ const keptFor = 30 * 24 * time.Hour
 // limits are those of the streams.
 type limits struct {
 	storage  jetstream.StorageType
-	tasks    int64 // messages; a submitter then waits
-	results  int64 // bytes; workers then wait
+	tasks    int64 // messages; a submitter then waits; 0 for mostTasks, or what there is
+	results  int64 // bytes; workers then wait; 0 for mostResults, or what there is
 	stored   int64 // bytes; who hands a run over then waits; 0 where no run is handed over
 	replicas int
 	unsynced bool // tasks are; such a stream can have no replicas later
 }
 
-var diskLimits = limits{storage: jetstream.FileStorage, tasks: 100_000, results: 1 << 30, stored: 1 << 30, replicas: 1}
+var diskLimits = limits{storage: jetstream.FileStorage, stored: 1 << 30, replicas: 1}
 
-// create makes the streams, and those behind the buckets. Those that there are keep their
-// limits. What is read of a stream comes from its leader: others may lag behind, and what
+const (
+	mostTasks   = 100_000
+	mostResults = 1 << 30
+)
+
+// with returns the limits with those that the user has given.
+func (l limits) with(h *cli.Hub) limits {
+	l.tasks, l.results, l.replicas = cmp.Or(h.MaxTasks, l.tasks), cmp.Or(h.MaxOutput, l.results), cmp.Or(h.Replicas, l.replicas)
+	return l
+}
+
+// bytes returns how much the streams may hold.
+func (l limits) bytes() int64 { return cmp.Or(l.results, mostResults) + l.stored }
+
+// create makes the streams, and those behind the buckets. Those that there are keep the limits
+// that are not given. What is read of a stream comes from its leader: others may lag behind, and what
 // is not there yet would count as lost.
 func (s *session) create(ctx context.Context, l limits) error {
 	bucket := jetstream.StreamConfig{
@@ -234,9 +329,9 @@ func (s *session) create(ctx context.Context, l limits) error {
 	for _, c := range []jetstream.StreamConfig{
 		{
 			Name: tasksStream, Subjects: []string{"crew.t.>"}, Storage: l.storage, Retention: jetstream.WorkQueuePolicy,
-			MaxMsgs: l.tasks, MaxAge: keptFor,
+			MaxMsgs: cmp.Or(l.tasks, mostTasks), MaxAge: keptFor,
 		},
-		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, MaxBytes: l.results, MaxAge: keptFor},
+		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, MaxBytes: cmp.Or(l.results, mostResults), MaxAge: keptFor},
 		{Name: storedStream, Subjects: []string{"crew.d.>"}, Storage: l.storage, MaxBytes: l.stored, MaxAge: keptFor},
 		{Name: filesStream, Subjects: travel.Subjects(filesBucket), AllowRollup: true},
 		workers, runs,
@@ -250,14 +345,14 @@ func (s *session) create(ctx context.Context, l limits) error {
 			// task takes a third of the hub's time.
 			c.PersistMode = jetstream.AsyncPersistMode
 		}
-		if err := s.settled(ctx, func(ctx context.Context) error { return s.createOne(ctx, c) }); err != nil {
+		if err := s.settled(ctx, func(ctx context.Context) error { return s.createOne(ctx, c, l) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) createOne(ctx context.Context, c jetstream.StreamConfig) error {
+func (s *session) createOne(ctx context.Context, c jetstream.StreamConfig, l limits) error {
 	_, err := s.js.CreateStream(ctx, c)
 	if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return err
@@ -266,9 +361,15 @@ func (s *session) createOne(ctx context.Context, c jetstream.StreamConfig) error
 	if err != nil {
 		return err
 	}
-	old := st.CachedInfo().Config
-	if old.AllowDirect || old.Replicas < c.Replicas {
-		old.AllowDirect, old.Replicas = false, max(old.Replicas, c.Replicas)
+	old, is := st.CachedInfo().Config, st.CachedInfo().Config
+	old.AllowDirect, old.Replicas = false, max(old.Replicas, c.Replicas)
+	switch {
+	case c.Name == tasksStream && l.tasks > 0:
+		old.MaxMsgs = l.tasks
+	case c.Name == resultsStream && l.results > 0:
+		old.MaxBytes = l.results
+	}
+	if old.AllowDirect != is.AllowDirect || old.Replicas != is.Replicas || old.MaxMsgs != is.MaxMsgs || old.MaxBytes != is.MaxBytes {
 		_, err = s.js.UpdateStream(ctx, old)
 	}
 	return err

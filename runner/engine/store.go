@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/journal"
@@ -60,8 +61,9 @@ func HandOver(h wiring.HandOver) (wiring.Store, error) {
 	}
 	st, err := handOver(h, s, key)
 	if err != nil {
+		err = s.explain(err)
 		s.close()
-		return nil, notReady(err)
+		return nil, err
 	}
 	return st, nil
 }
@@ -223,8 +225,8 @@ func (s *session) keep(ctx context.Context, told *once, subject string, msg []by
 		switch {
 		case err == nil:
 			return ack.Sequence, nil
-		case isWrongLast(err):
-			return 0, err
+		case isWrongLast(err), errors.Is(err, nats.ErrConnectionClosed):
+			return 0, s.explain(err)
 		case codeOf(err) == outbox.CodeFull:
 			told.say("the engine's store of runs is full: waiting until crew engine attach or cancel makes room")
 		case s.nc.IsConnected() && ctx.Err() == nil:
@@ -279,7 +281,7 @@ func patiently(ctx context.Context, told *once, ask func(context.Context) error)
 		asking, cancel := context.WithTimeout(ctx, answerWait)
 		err := ask(asking)
 		cancel()
-		for _, final := range []error{nil, jetstream.ErrMsgNotFound, jetstream.ErrObjectNotFound, errGarbage} {
+		for _, final := range []error{nil, jetstream.ErrMsgNotFound, jetstream.ErrObjectNotFound, errGarbage, nats.ErrConnectionClosed} {
 			if ctx.Err() != nil || errors.Is(err, final) {
 				return err
 			}

@@ -118,8 +118,9 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 		if x.files != nil {
 			x.files.Abort()
 		}
+		err = x.s.explain(err)
 		x.s.close()
-		return notReady(err)
+		return err
 	}
 	return nil
 }

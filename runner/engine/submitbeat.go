@@ -43,6 +43,12 @@ func (x *submitter) tick() func() {
 		connected := x.s.nc.IsConnected()
 		x.watch(now, connected)
 		x.reach(now)
+		select {
+		case <-x.s.refused:
+			x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
+			x.abandon(x.s.why) // no result can come any more
+		default:
+		}
 		if connected {
 			if n := x.s.nc.Stats().Reconnects; n != reconnects {
 				reconnects = n

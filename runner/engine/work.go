@@ -126,10 +126,8 @@ func (w *crewWorker) connect() (*session, error) {
 			if err == nil {
 				return s, nil
 			}
+			err = s.explain(err)
 			s.close()
-			if s.denied.Load() {
-				return nil, err
-			}
 		}
 		if !errors.Is(err, errNoServer) && !errors.Is(err, errNoAnswer) {
 			return nil, err
@@ -167,14 +165,28 @@ func sinceBoot() time.Duration {
 // Next takes tasks from the engine until the run is over.
 func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on it can be idle
-		if err := w.s.settled(context.Background(), func(context.Context) error { return w.renew() }); err != nil {
+		if err := w.join(); err != nil {
 			return nil, fmt.Errorf("join the engine's workers: %w", err)
 		}
 		w.work.Ready()
 		w.keep()
 	}
-	<-w.over
-	return nil, io.EOF
+	select {
+	case <-w.over:
+		return nil, io.EOF
+	case <-w.s.refused:
+		return nil, w.s.why
+	}
+}
+
+// join has runs find the worker, unless it is refused something.
+func (w *crewWorker) join() error {
+	err := w.s.settled(context.Background(), func(context.Context) error { return w.renew() })
+	if err == nil && refusal(cmp.Or(w.s.nc.LastError(), io.EOF)) != nil {
+		<-w.s.refused
+		err = w.s.why
+	}
+	return w.s.explain(err)
 }
 
 // Executor returns an executor that publishes what comes of attempts that local runs.

@@ -67,6 +67,9 @@ func (w *crewWorker) keep() {
 		select {
 		case <-w.over:
 			return
+		case <-w.s.refused:
+			w.expire()
+			return
 		case <-w.kick:
 			due = time.Time{}
 		case <-status:
@@ -282,6 +285,9 @@ func (w *crewWorker) expire() {
 	w.end(tasks, true)
 	w.seats.End(func(*coproc.Seat) bool { return true })
 	text := "the engine has not confirmed the lease of this worker in time"
+	if w.s.nc.IsClosed() {
+		text = "the engine has ended the lease of this worker"
+	}
 	if lost > 0 {
 		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"
 	}
