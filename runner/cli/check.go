@@ -231,7 +231,6 @@ var needs = [...]need{
 	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
 	{"crew-engine-serve", "+dir", "a directory", "add --dir DIR"},
-	{"crew-engine-invite crew-engine-revoke", "+dir +engine", "a hub", "add --dir DIR, or --engine with the admin.json from there"},
 	{"+tls-cert", "+tls-key", "--tls-key", "give both"},
 	{"+tls-key", "+tls-cert", "--tls-cert", "give both"},
 }

@@ -217,6 +217,8 @@ func lineOf(conds []string) (c *command, args []string) {
 			operands = " RUN"
 		case "+tls-cert", "+tls-key":
 			name = "engine serve"
+		case "+dir":
+			name, operands = "engine invite", " NAME"
 		case "tasks":
 			name, operands = "ctl cancel", " 1"
 		case "+all":

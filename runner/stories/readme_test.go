@@ -2,9 +2,6 @@ package stories
 
 import (
 	"bytes"
-	"crypto/x509"
-	"encoding/pem"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +39,8 @@ var readme = map[string]string{
 	"bin/kubectl": sh + `[ "$1" = logs ] && echo log of "$@" || echo '{"items":[{"metadata":{"namespace":"a","name":"x"}},{"metadata":{"namespace":"b","name":"y z"}}]}'` + "\n",
 	"bin/ping":    sh + "echo PING $2\necho $1 $2\n",
 	"bin/python3": sh + "[ $1,$2 = -u,classify.py ] && echo ready && while read -r l; do echo label of $l; done\n",
-	"bin/scp":     sh + "[ $2 = web1: ] && cp $1 .\n",
-	"bin/ssh":     sh + "while :; do case $1 in -o) shift 2 ;; -*) shift ;; *) break ;; esac; done\n[ \"$2\" != uptime ] || { [ $1 = web1 ]; exit; }\nmkdir -p ~/on.$1 && HOME=$HOME/on.$1 && cd && exec /bin/sh -c \"$2\"\n",
+	"bin/scp":     sh + "[ $1,$3 = -q,${2%.json}: ] && mkdir -p ~/on.${3%:} && cp -p $2 ~/on.${3%:}\n",
+	"bin/ssh":     sh + "while :; do case $1 in -o) shift 2 ;; -*) shift ;; *) break ;; esac; done\n[ \"$2\" != uptime ] || { [ $1 = web1 ]; exit; }\nmkdir -p ~/on.$1 && HOME=$HOME/on.$1 && cd && shift && exec /bin/sh -c \"$*\"\n",
 	"bin/useradd": sh + `printf '<%s>' "$@"; echo` + "\n",
 	"bin/go": sh + `case "$CREW_SOAK $*" in
 *' list ./...') printf 'm/%s\n' a b c d ;;
@@ -160,17 +157,21 @@ var steps = []step{
 		want: "a.webp=A| b.webp=B|",
 	},
 	{as: "rm films/*.mkv", want: "-films/a.mkv -films/b.mkv"},
+	{line: "crew engine serve --dir hub --listen 0.0.0.0 &", until: "[ -s hub/admin.json ]"},
+	{line: "for h in web1 web2; do crew engine invite $h --dir hub > $h.json; done", as: "LINE; stat -c %a web?.json", want: `^600\|600\|web1.json=.* web2.json=.*`},
+	{line: "for h in web1 web2; do scp -q $h.json $h: ; done"},
 	{
-		line:  "crew engine serve --dir /srv/crew --listen :4222 --tls-cert hub.pem --tls-key hub.key &",
-		until: "[ -s /srv/crew/worker.json ] && [ -s /srv/crew/submitter.json ]",
+		line:  "for h in web1 web2; do ssh -n $h crew worker --engine $h.json -j8 ffmpeg -i {} {.}.mkv & done",
+		as:    "LINE; wait",
+		until: "[ $(crew engine status --engine hub/admin.json | grep -c ready) = 2 ]",
 	},
-	{line: "scp /srv/crew/worker.json web1:", want: "^worker.json=.*"},
-	{line: "crew worker --engine worker.json -j8 -- ffmpeg -i {} {.}.mkv &", until: "crew engine status --engine /srv/crew/submitter.json | grep ready"},
 	{
-		line: "crew --engine /srv/crew/submitter.json -k --state encoded.state ffmpeg -i {} {.}.mkv ::: /films/*.avi",
+		line: "crew --engine hub/admin.json -k --state encoded.state ffmpeg -i {} {.}.mkv ::: /films/*.avi",
 		want: "films/a.mkv=A| films/b.mkv=B|",
 	},
-	{line: "crew engine status --engine /srv/crew/submitter.json", want: `^.*default +1 +8 .*ffmpeg`},
+	{line: "crew engine status --engine hub/admin.json", want: `^.*default +2 +16 .*ffmpeg`},
+	{line: "crew engine invite ada --submitter --dir hub > ada.json", want: "^ada.json="},
+	{line: "crew engine revoke web2 --dir hub", want: "web2 revoked, 1 connection closed|"},
 }
 
 // readmeLines returns the command lines of the README: those of its blocks of shell,
@@ -223,12 +224,11 @@ func TestReadme(t *testing.T) {
 	number, err := os.ReadFile("testdata/workers/number.pl")
 	require.NoError(t, err)
 	s.write("number.pl", string(number))
-	s.certify()
 	s.goes()
 	s.files = s.look()
 	repository, err := os.Getwd()
 	require.NoError(t, err)
-	rewrite := strings.NewReplacer("/srv/crew", "~/srv", "/films/", s.dir+"/films/", ":4222", "127.0.0.1:0", "--jitter 10m", "--jitter 10ms")
+	rewrite := strings.NewReplacer("/films/", s.dir+"/films/", "--listen 0.0.0.0", "--listen 0.0.0.0:0", "--dir hub", "--dir ~/hub", "hub/admin.json", "~/hub/admin.json", "--jitter 10m", "--jitter 10ms")
 	times := regexp.MustCompile(`[0-9.]+m?s\b`)
 	for _, p := range steps {
 		script := p.line
@@ -258,18 +258,6 @@ func TestReadme(t *testing.T) {
 			require.Equal(t, p.want, got, script)
 		}
 	}
-}
-
-// certify makes a certificate for this machine, and has crew trust it.
-func (s *sandbox) certify() {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	c := server.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	require.NoError(s.t, err)
-	s.write("hub.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})))
-	s.write("hub.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
-	s.env = append(s.env, "NATS_CA=hub.pem")
 }
 
 // goes sets up where go installs crew, and what it installs without CREW_SOAK.
