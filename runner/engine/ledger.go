@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,9 @@ type ledger struct {
 	next    uint64                  // number of the next task
 	signed  map[uint64]*Stored      // tasks that have not ended
 	brought map[attemptKey]*brought // what attempts have brought that have no ruling yet
+	wanted  map[uint64]bool         // while somebody waits in recorded: tasks whose end is on record; nil otherwise
+	waiting int                     // in recorded
+	news    sync.Cond               // wanted has got more
 }
 
 // decided is what was decided about a task before it was read.
@@ -65,6 +69,7 @@ func newLedger(ctx context.Context, s *session, queue string, r *Enrolment, told
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
 	l.renewed.Store(int64(sinceBoot()))
+	l.news.L = &l.mu
 	return l
 }
 
@@ -256,7 +261,42 @@ func (l *ledger) Consume(events []task.Event) error {
 			list = append(list, r)
 		}
 	}
-	return l.adds(list)
+	err := l.adds(list)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted != nil && err == nil {
+		for _, r := range list {
+			l.wanted[r.Task] = l.wanted[r.Task] || r.What == ruledFinished
+		}
+		l.news.Broadcast()
+	}
+	return err
+}
+
+// recorded calls do, which ends tasks, and returns once the ends of those are on record that it
+// returns: another dispatcher would run them.
+func (l *ledger) recorded(do func() []uint64) {
+	ctx, cancel := context.WithTimeout(l.ctx, answerWait)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		l.news.Broadcast()
+		l.mu.Unlock()
+	})()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting++; l.wanted == nil {
+		l.wanted = map[uint64]bool{}
+	}
+	l.mu.Unlock()
+	ids := do()
+	l.mu.Lock()
+	for ctx.Err() == nil && slices.ContainsFunc(ids, func(id uint64) bool { return !l.wanted[id] }) {
+		l.news.Wait()
+	}
+	if l.waiting--; l.waiting == 0 {
+		l.wanted = nil
+	}
 }
 
 // adds adds rulings.

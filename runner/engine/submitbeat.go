@@ -143,7 +143,15 @@ func (x *submitter) command(o *Order, a *Answer) error {
 			return err
 		}
 	}
-	reply := x.sub.Do(cmd)
+	var reply task.Reply
+	if x.ledger != nil && cmd.Op == task.Cancel {
+		x.ledger.recorded(func() []uint64 {
+			reply = x.sub.Do(cmd)
+			return slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return x.flights.find(id) != nil })
+		})
+	} else {
+		reply = x.sub.Do(cmd)
+	}
 	a.Tasks += len(reply.IDs)
 	if reply.Err == nil && o.Op != opCancel {
 		x.paused.Store(o.Op == opPause)
