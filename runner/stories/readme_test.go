@@ -271,10 +271,15 @@ func (s *sandbox) goes() {
 	s.env = append(s.env, "GO="+tool, "GOBIN=", "GOPATH="+path, "GOMODCACHE="+modules, "GOCACHE="+objects, "BUILT="+built, "MANPATH=",
 		"PATH="+filepath.Join(s.dir, "bin")+":"+filepath.Join(path, "bin")+":"+os.Getenv("PATH"))
 	if !crewtest.Soaking() {
-		require.NoError(s.t, os.Mkdir(built, 0o777))
-		out, err := exec.Command(tool, "build", "-ldflags=-w", "-o", built, "./...").CombinedOutput()
-		require.NoError(s.t, err, "%s", out)
+		s.build(built)
 	}
+}
+
+// build builds crew and its companions into a new directory.
+func (s *sandbox) build(dir string) {
+	require.NoError(s.t, os.Mkdir(dir, 0o777))
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", dir, "./...").CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
 }
 
 // lacks reports whether a script needs a program that is not installed.
