@@ -48,7 +48,10 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 	file, told := filepath.Join(c.Dir, ownerFile), once{notice: c.Notice}
 	for end := time.Now().Add(startWait); ; {
 		s, err = connect(file, c.Notice)
-		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errNoServer) || time.Now().After(end) {
+		missing := errors.Is(err, os.ErrNotExist)
+		if over := time.Now().After(end); missing && over {
+			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
+		} else if over || !missing && !errors.Is(err, errNoServer) {
 			return s, err
 		}
 		if time.Until(end) < startWait-time.Second {

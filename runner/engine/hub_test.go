@@ -125,7 +125,7 @@ func TestWorkerWaitsForItsHub(t *testing.T) {
 	_, err = w.s.nc.SubscribeSync("forbidden")
 	require.NoError(t, err)
 	<-w.s.refused
-	require.ErrorContains(t, w.s.why, `do that (Subscription to "forbidden"): runs need the credentials of a submitter`)
+	require.Regexp(t, `do not allow that: runs need those of a submitter, .*Subscription to "forbidden"`, w.s.why)
 }
 
 // certificate makes a certificate for a name, and returns its files.
@@ -340,7 +340,7 @@ func TestRefusedFiles(t *testing.T) {
 	c.URL = h.url
 	foreign := file("worker.json", c, err)
 
-	const unknown, rights, old = "does not know this user", "does not let this user do that", "have expired on"
+	const unknown, rights, old = "does not know this user", "do not allow that", "have expired on"
 	key, _ := keyFile(t)
 	for _, u := range []struct {
 		file, why string

@@ -117,7 +117,7 @@ func telling(err error, list string, options []nats.Option) error {
 	}
 	all.Wait()
 	for _, e := range errs {
-		if _, network := errors.AsType[*net.OpError](e); e != nil && !network && !errors.Is(e, nats.ErrNoServers) {
+		if _, network := errors.AsType[*net.OpError](e); e != nil && !network && !errors.Is(e, nats.ErrNoServers) && !errors.Is(e, nats.ErrTimeout) {
 			return e
 		}
 	}
@@ -133,8 +133,8 @@ func refusal(err error) error {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
 		return errRefused
 	case errors.Is(err, nats.ErrPermissionViolation) && !strings.HasPrefix(what, `Publish to "_INBOX.`): // which an answer that comes too late does, too
-		return fmt.Errorf("the engine does not let this user do that (%s): runs need the credentials of a submitter, "+
-			"crew worker those of a worker, and crew engine init, invite and revoke the owner's", what)
+		return fmt.Errorf("these credentials do not allow that: runs need those of a submitter, crew worker those of a worker, "+
+			"crew engine init, invite and revoke those of the owner (refused was %s)", what)
 	}
 	return nil
 }
@@ -164,25 +164,37 @@ func (s *session) explain(err error) error {
 	return notReady(err)
 }
 
-// errNoServer says that no server is there, maybe not yet.
-var errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")
+// Nobody is there, maybe not yet.
+var (
+	errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")
+	errSilent   = fmt.Errorf("nothing answers within %v: correct the URL, or have the network let it through", dialWait)
+)
 
-// connectHint adds what to do about an error of connecting.
+// connectHint says what to do about an error of connecting.
 func connectHint(err error) error {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, network := errors.AsType[*net.OpError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	name, isName := errors.AsType[x509.HostnameError](err)
+	network, isNetwork := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET): // the second while it starts or ends
 		return errNoServer
 	case refusal(err) != nil:
 		return refusal(err)
 	case unknown:
-		return fmt.Errorf("%w: the context is for another hub, or has no ca_text: use what crew engine invite prints there, or set NATS_CA", err)
+		return errors.New("the server's certificate is not trusted: the context is for another hub, or has no ca_text: " +
+			"use what crew engine invite prints there, or set NATS_CA")
+	case isInvalid && invalid.Reason == x509.Expired:
+		return errors.New("the server's certificate has expired, or does not hold yet: have it renewed, or set this machine's clock")
+	case isName:
+		return fmt.Errorf("the server's certificate is not for %s: have it serve with --host %[1]s", name.Host)
 	case errors.Is(err, nats.ErrNoInfoReceived):
 		return errors.New("what answers is no NATS server: correct the URL")
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return errors.New("one side wants TLS, and the other does not: write tls:// or nats://")
-	case network:
+	case isNetwork && network.Timeout(), errors.Is(err, nats.ErrTimeout):
+		return errSilent
+	case isNetwork:
 		return fmt.Errorf("%w: correct the URL", err)
 	}
 	return errors.New(plain(err))

@@ -129,7 +129,7 @@ func (w *crewWorker) connect() (*session, error) {
 			err = s.explain(err)
 			s.close()
 		}
-		if !errors.Is(err, errNoServer) && !errors.Is(err, errNoAnswer) {
+		if !errors.Is(err, errNoServer) && !errors.Is(err, errSilent) && !errors.Is(err, errNoAnswer) {
 			return nil, err
 		}
 		w.told.say(err.Error() + "; trying again")
