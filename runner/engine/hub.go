@@ -231,6 +231,7 @@ func (h *hub) close() {
 		h.server.WaitForShutdown()
 	}
 	if h.lock != nil {
+		_ = unix.Flock(int(h.lock.Fd()), unix.LOCK_UN) // a process that is just being started may have inherited it
 		h.lock.Close()
 	}
 }
