@@ -15,6 +15,7 @@ import (
 type SSHD struct {
 	Home string // of who logs in
 	Path string // a PATH whose ssh knows the hosts web1, web2, away and closed
+	port int
 }
 
 const sshdConfig = `ListenAddress 127.0.0.1
@@ -71,7 +72,7 @@ func StartSSHD(t testing.TB) SSHD {
 		_ = os.MkdirAll("/run/sshd", 0o755) // sshd wants to be locked up there
 	}
 	dir, port := t.TempDir(), freePort(t)
-	s := SSHD{Home: filepath.Join(dir, "the home of $(who)"), Path: filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
+	s := SSHD{port: port, Home: filepath.Join(dir, "the home of $(who)"), Path: filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
 	s.configure(t, dir, port)
 	var log bytes.Buffer
 	cmd := exec.Command(server, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))

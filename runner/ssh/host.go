@@ -35,8 +35,12 @@ var sshOptions = []string{
 // host keeps a worker on one machine.
 type host struct {
 	Host
-	all  *Hosts
-	down bool // the user was told; only keep's goroutine uses it
+	all *Hosts
+
+	// state of keep's goroutine
+
+	down     bool   // the user was told
+	platform string // as uname -sm prints it; "" for this machine's
 
 	// state, under all.mu
 
@@ -143,16 +147,21 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
 		cmd.Args[0] = programName
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
-		args := slices.Clone(sshOptions)
-		if h.Port != "" {
-			args = append(args, "-p", h.Port)
-		}
 		// Every login shell understands this; /bin/sh reads the rest.
-		cmd = exec.CommandContext(ctx, "ssh", append(args, "--", h.Target, "exec /bin/sh")...)
+		cmd = exec.CommandContext(ctx, "ssh", h.sshArgs("exec /bin/sh")...)
 	}
 	// Ctrl-C at the terminal must not reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
+}
+
+// sshArgs returns the arguments of an ssh that runs a command on the host.
+func (h *host) sshArgs(command string) []string {
+	args := slices.Clone(sshOptions)
+	if h.Port != "" {
+		args = append(args, "-p", h.Port)
+	}
+	return append(args, "--", h.Target, command)
 }
 
 // bridge connects a worker to the server and returns once both sides have ended. It calls

@@ -3,81 +3,63 @@ package ssh
 import (
 	"bufio"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
 
 const programName = "crew-engine"
 
-// installScript is for /bin/sh on a host. It reads crew-engine from its standard input if
-// that is missing, and becomes it. The shell may read ahead, so crew-engine is sent only
-// once the script asks for it. A new version removes those unused for a month.
+// installScript is for /bin/sh on a host. It becomes crew-engine, the one of hash $1 for
+// the platform $2. If that is missing, it takes the part of it that is there under a name
+// of its own, so that only one does, says how long it is, and waits until it is whole. A
+// part that another one has taken is free again if nothing comes of it for about half a
+// minute. A new version removes those unused for a month. The shell may read ahead, so
+// crew-engine's input is sent only once the script is ready.
 const installScript = `crew() {
-base=$HOME/.cache/crew
-dir=$base/%[1]s
-file=$dir/` + programName + `
-new=$dir/new.%[2]s
-if ! [ -x "$file" ]; then
-	(umask 077 && mkdir -p "$dir") || return
-	find "$base" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
-	printf '\n%[2]s missing %%s\n' "$(uname -sm)"
-	(umask 077 && head -c %[3]d > "$new")
-	if [ "$(wc -c < "$new")" -eq %[3]d ] && chmod 700 "$new" && mv -f "$new" "$file"; then
-		:
-	else
-		rm -f "$new"
-		rmdir "$dir" 2> /dev/null
-		return 1
-	fi
+platform=$(uname -sm) base=$HOME/.cache/crew dir=$HOME/.cache/crew/$1
+if [ "$platform" != "$2" ]; then
+	printf '\n%[1]s other %%s\n' "$platform"
+	return
 fi
+[ -x "$dir/` + programName + `" ] || (
+	umask 077
+	mkdir -p "$dir" && touch "$dir" && cd "$dir" || exit
+	find "$base" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
+	set -- part*
+	[ -e "$1" ] || : >> part || exit
+	told= was= n=0
+	until [ -x ` + programName + ` ]; do
+		if [ -e part ] && mv part part.%[1]s 2> /dev/null; then
+			set -- $(ls -ln part.%[1]s)
+			printf '\n%[1]s missing %%s\n' "$5"
+			told=1
+		fi
+		[ "$told" ] || printf '\n%[1]s wait\n'
+		told=1 now=$(ls -ln part* 2> /dev/null)
+		[ "$now" = "$was" ] || n=0
+		was=$now n=$((n + 1))
+		if [ $n -ge 150 ]; then
+			for part in part.*; do mv -f "$part" part; done 2> /dev/null
+			: >> part || exit
+			n=0
+		fi
+		sleep .2 2> /dev/null || sleep 1
+		printf '\n' || exit
+	done
+) || exit
 touch -c "$dir"
 unset CREW_OPTS
-printf '\n%[2]s ready\n'
-exec "$file"%[4]s
+printf '\n%[1]s ready\n'
+exec "$dir/` + programName + `"%[2]s
 }
-crew
-exit
 `
-
-// program is crew-engine as this process runs it.
-type program struct {
-	file     *os.File
-	size     int64
-	hash     string // of its content
-	platform string // as uname -sm prints it
-}
-
-// openProgram opens the program of this process.
-func openProgram() (*program, error) {
-	f, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", programName, err)
-	}
-	h := sha256.New()
-	p := &program{file: f}
-	if p.size, err = io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("read %s: %w", programName, err)
-	}
-	p.hash = hex.EncodeToString(h.Sum(nil))
-	var u unix.Utsname
-	if err = unix.Uname(&u); err != nil {
-		return nil, os.NewSyscallError("uname", err)
-	}
-	p.platform = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Machine[:])
-	return p, nil
-}
 
 // errEnded means that a shell has ended. Its status and its stderr tell why.
 var errEnded = errors.New("it has ended")
@@ -85,44 +67,79 @@ var errEnded = errors.New("it has ended")
 // install makes the shell of a host become the worker, and copies crew-engine there if
 // that is missing.
 func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) error {
-	p, err := h.all.program()
+	var why atomic.Pointer[error]
+	fail := func(err error) {
+		if why.CompareAndSwap(nil, &err) {
+			_ = cmd.Process.Kill()
+		}
+	}
+	timer := time.AfterFunc(answerTime, func() {
+		fail(fmt.Errorf("its shell has not answered within %v: trying again", answerTime))
+	})
+	err := h.converse(stdin, stdout, fail, timer)
+	timer.Stop()
+	if err != nil && err != errEnded {
+		fail(err)
+	}
+	if cause := why.Load(); cause != nil {
+		return *cause
+	}
+	return err
+}
+
+// converse runs installScript. It stops the timer when a copy is needed, and calls fail if
+// the copy fails.
+func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, fail func(error), timer *time.Timer) error {
+	p, err := h.all.programs.get(h.platform)
 	if err != nil {
 		return err
 	}
-	var late atomic.Bool
-	timer := time.AfterFunc(answerTime, func() {
-		late.Store(true)
-		_ = cmd.Process.Kill()
-	})
-	defer timer.Stop()
 	mark, args := rand.Text(), ""
 	for _, arg := range h.Args {
 		args += " " + task.Quote(arg)
 	}
-	if _, err := fmt.Fprintf(stdin, installScript, p.hash, mark, p.size, args); err != nil {
-		return errEnded
-	}
+	script := fmt.Sprintf(installScript, mark, args)
+	var c *copying
+	defer func() { c.leave() }()
 	for {
-		word, platform, err := answer(stdout, mark)
-		switch {
-		case err != nil && late.Load():
-			return fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
-		case err != nil:
+		if _, err := fmt.Fprintf(stdin, "%screw %s %s\n", script, p.hash, task.Quote(p.platform)); err != nil {
 			return errEnded
-		case word == "ready":
-			return nil
-		case platform != p.platform:
-			return fmt.Errorf("crew runs on %s here, and that is %s: install crew there and have it run crew worker", p.platform, task.Printable(platform))
 		}
-		timer.Stop()
-		h.arrives(false)
-		if !h.down {
-			h.say(fmt.Sprintf("copying %s there, %d MiB", programName, p.size>>20))
+		word, rest := "", ""
+		for word != "other" {
+			if word, rest, err = answer(stdout, mark); err != nil {
+				return errEnded
+			}
+			switch word {
+			case "ready":
+				c.end()
+				return nil
+			case "wait":
+				h.awaits(timer)
+				if !h.down {
+					h.say(programName + " is being copied there already")
+				}
+			case "missing":
+				h.awaits(timer)
+				if !c.ended() {
+					return fmt.Errorf("the copy of %s has come to a halt: trying again", programName)
+				}
+				if c, err = h.copy(p, mark, rest, fail); err != nil {
+					return err
+				}
+			}
 		}
-		if _, err := io.Copy(stdin, io.NewSectionReader(p.file, 0, p.size)); err != nil {
-			return errEnded
+		script, h.platform = "", rest
+		if p, err = h.all.programs.get(rest); err != nil {
+			return err
 		}
 	}
+}
+
+// awaits notes that the host answers and lacks crew-engine.
+func (h *host) awaits(timer *time.Timer) {
+	timer.Stop()
+	h.arrives(false)
 }
 
 // answer reads what the script says after its mark. It skips what start-up files print.

@@ -44,10 +44,10 @@ func (c Config) Validate() error {
 
 // Hosts keeps a worker on each of several hosts. It is safe for concurrent use.
 type Hosts struct {
-	c       Config
-	program func() (*program, error)
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	c        Config
+	programs programs
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
 
 	mu    sync.Mutex
 	hosts []*host
@@ -61,7 +61,7 @@ func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Hosts{c: c, program: sync.OnceValues(openProgram), since: time.Now()}
+	p := &Hosts{c: c, since: time.Now()}
 	for _, h := range c.Hosts {
 		p.hosts = append(p.hosts, &host{Host: h, all: p})
 	}

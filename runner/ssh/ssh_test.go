@@ -108,11 +108,15 @@ func TestHosts(t *testing.T) {
 func TestHostsUnfit(t *testing.T) {
 	s := crewtest.StartSSHD(t)
 	t.Setenv("PATH", s.Path)
-	program, err := openProgram()
+	program, err := (&programs{}).get("")
+	require.NoError(t, err)
+	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, c := range []struct{ name, text, want string }{
-		{"bin/uname", "echo Linux sparc", "web1: crew runs on " + program.platform + " here, and that is Linux sparc: "},
+		{".cache/crew", "", "web1: no worker starts there (mkdir: "},
 		{".cache/crew/" + program.hash + "/" + programName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
+		{"bin/uname", "echo Linux sparc", "web1: crew runs on " + program.platform + " here, and that is Linux sparc: install crew there "},
+		{"bin/uname", "echo FreeBSD amd64", "web1: crew runs on " + program.platform + " here, and that is FreeBSD amd64: put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-freebsd-amd64, or "},
 	} {
 		file := filepath.Join(s.Home, c.name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
@@ -121,6 +125,9 @@ func TestHostsUnfit(t *testing.T) {
 		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 		p.Close()
 		require.True(t, strings.HasPrefix(said.String(), c.want), said)
+		if c.text == "" {
+			require.NoError(t, os.Remove(file))
+		}
 	}
 }
 

@@ -1,0 +1,229 @@
+package ssh
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// far is a host without crew-engine, and the link to it.
+type far struct {
+	t       *testing.T
+	s       crewtest.SSHD
+	link    *crewtest.Link
+	program *program
+	dir     string // where the copy goes
+}
+
+func newFar(t *testing.T) far {
+	s := crewtest.StartSSHD(t)
+	t.Setenv("PATH", s.Path)
+	p, err := (&programs{}).get("")
+	require.NoError(t, err)
+	return far{t: t, s: s, link: s.Link(t), program: p, dir: filepath.Join(s.Home, ".cache/crew", p.hash)}
+}
+
+func (f far) start(targets ...string) (*Hosts, *crewtest.Output, chan net.Conn) {
+	var hosts []Host
+	for _, target := range targets {
+		hosts = append(hosts, Host{Target: target, Port: f.link.Port})
+	}
+	return startAll(f.t, hosts...)
+}
+
+// holds waits until the link holds the rest of a copy.
+func (f far) holds(said *crewtest.Output) {
+	f.t.Helper()
+	crewtest.Until(f.t, f.link.Held, "a copy: %s", said)
+}
+
+// once asserts that the program was copied, and once.
+func (f far) once() {
+	f.t.Helper()
+	is, err := os.ReadFile(filepath.Join(f.dir, programName))
+	require.NoError(f.t, err)
+	want, err := os.ReadFile("/proc/self/exe")
+	require.NoError(f.t, err)
+	require.True(f.t, bytes.Equal(want, is))
+	require.Less(f.t, f.link.Sent(), f.program.size*3/2)
+	left, err := os.ReadDir(f.dir)
+	require.NoError(f.t, err)
+	require.Len(f.t, left, 1)
+}
+
+// processes returns those that run the script of a copy, or the ssh for that, in a
+// directory.
+func processes(t *testing.T, dir string) (pids []int) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
+		if cwd == dir && (bytes.Contains(text, []byte("part.")) || bytes.HasPrefix(text, []byte("dd\x00"))) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// works waits for a worker.
+func works(t *testing.T, conns chan net.Conn, said *crewtest.Output) {
+	t.Helper()
+	var conn net.Conn
+	crewtest.Until(t, func() bool {
+		select {
+		case conn = <-conns:
+			return true
+		default:
+			return false
+		}
+	}, "a connection: %s", said)
+	_, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(t, err, said)
+	_, err = fmt.Fprintln(conn, "it speaks")
+	require.NoError(t, err)
+}
+
+// TestCopyGoesOn ends two runs before the copy does.
+func TestCopyGoesOn(t *testing.T) {
+	f := newFar(t)
+	f.link.Hold(f.program.size / 2)
+	p, said, _ := f.start("web1")
+	f.holds(said)
+	p.Close()
+	require.Equal(t, fmt.Sprintf("web1: copying crew-engine there, %d MiB\n", f.program.size>>20), said.String())
+	require.NoFileExists(t, filepath.Join(f.dir, programName))
+	f.link.Hold(f.program.size * 3 / 4)
+	f.holds(said)
+	p, said, _ = startAll(t, Host{Target: "web1"})
+	crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
+	p.Close()
+	require.Equal(t, "web1: crew-engine is being copied there already\n", said.String())
+	f.link.Hold(0)
+	crewtest.Exists(t, filepath.Join(f.dir, programName))
+	p, said, conns := f.start("web1")
+	works(t, conns, said)
+	p.Close()
+	require.NotContains(t, said.String(), "cop")
+	f.once()
+}
+
+// TestCopyResumed kills what copies, on this side and on that one.
+func TestCopyResumed(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		f := newFar(t)
+		file := filepath.Join(f.s.Home, "bin/sleep")
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		crewtest.WriteFile(t, file, "#!/bin/sh\nexec /bin/sleep .01\n", 0o700) // a dead copy is soon found
+		dir, err := os.Getwd()
+		require.NoError(t, err)
+		if there {
+			dir = f.dir
+		}
+		f.link.Hold(f.program.size * 3 / 4)
+		p, said, conns := f.start("web1")
+		f.holds(said)
+		pids := processes(t, dir)
+		require.NotEmpty(t, pids)
+		for _, pid := range pids {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+		f.link.Hold(0)
+		works(t, conns, said)
+		crewtest.Until(t, func() bool { return strings.Contains(said.String(), "it speaks") }, "words: %s", said)
+		p.Close()
+		require.Regexp(t, `^web1: copying crew-engine there, \d+ MiB\nweb1: cannot copy crew-engine there \(.*\): trying again\nweb1: it is there now\nweb1: it speaks\n$`, said)
+		f.once()
+	}
+}
+
+// TestCopyOnce has two runs, with two names of the same machine each.
+func TestCopyOnce(t *testing.T) {
+	f := newFar(t)
+	p, said, conns := f.start("web1", "web2")
+	q, also, more := f.start("web1", "web2")
+	for range 2 {
+		works(t, conns, said)
+		works(t, more, also)
+	}
+	p.Close()
+	q.Close()
+	require.Equal(t, 1, strings.Count(said.String()+also.String(), "copying"), "%s%s", said, also)
+	f.once()
+}
+
+// TestCopyDamaged finds a part that is none of crew-engine.
+func TestCopyDamaged(t *testing.T) {
+	f := newFar(t)
+	require.NoError(t, os.MkdirAll(f.dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "part"), make([]byte, f.program.size-1000), 0o600))
+	p, said, conns := f.start("web1")
+	works(t, conns, said)
+	p.Close()
+	require.Contains(t, said.String(), fmt.Sprintf("web1: copying crew-engine there, %d MiB, of which %[1]d are there\n"+
+		"web1: cannot copy crew-engine there (the copy was damaged): trying again\n", (f.program.size-1000)>>20))
+	f.once()
+}
+
+// TestCopyFull has no room for the copy at first.
+func TestCopyFull(t *testing.T) {
+	f := newFar(t)
+	full := filepath.Join(f.s.Home, "bin/dd")
+	require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o700))
+	crewtest.WriteFile(t, full, "#!/bin/sh\ntrap '' XFSZ\nulimit -f 4000\nexec /bin/dd \"$@\"\n", 0o700)
+	p, said, conns := f.start("web1")
+	p.mu.Lock()
+	h := p.hosts[0]
+	p.mu.Unlock()
+	crewtest.Until(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return strings.Contains(said.String(), "cannot") && !h.there
+	}, "a notice")
+	require.Regexp(t, `\nweb1: cannot copy crew-engine there \(.*: File too large\): trying again\n$`, said)
+	require.NoError(t, os.Remove(full))
+	works(t, conns, said)
+	p.Close()
+	f.once()
+}
+
+// TestCopyOther has a host of another kind, and its program beside this one.
+func TestCopyOther(t *testing.T) {
+	f := newFar(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	text, err := os.ReadFile(self)
+	require.NoError(t, err)
+	other := filepath.Join(filepath.Dir(self), "crew-engine-linux-"+map[bool]string{true: "riscv64", false: "arm64"}[strings.HasSuffix(f.program.platform, " aarch64")])
+	machine := strings.Replace(filepath.Base(other), "crew-engine-linux-arm64", "aarch64", 1)
+	machine = strings.TrimPrefix(machine, "crew-engine-linux-")
+	require.NoError(t, os.WriteFile(other, append(text, '\n'), 0o700))
+	t.Cleanup(func() { _ = os.Remove(other) })
+	file := filepath.Join(f.s.Home, "bin/uname")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	crewtest.WriteFile(t, file, "#!/bin/sh\necho Linux "+machine+"\n", 0o700)
+	for range 2 {
+		p, said, conns := f.start("web1")
+		works(t, conns, said)
+		p.Close()
+	}
+	there, err := filepath.Glob(filepath.Join(f.s.Home, ".cache/crew/*/*"))
+	require.NoError(t, err)
+	require.Len(t, there, 1)
+	is, err := os.ReadFile(there[0])
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(append(text, '\n'), is))
+}

@@ -1,0 +1,111 @@
+package ssh
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/task"
+)
+
+// program is crew-engine for one kind of machine.
+type program struct {
+	file     *os.File
+	size     int64
+	hash     string // of its content
+	platform string // as uname -sm prints it
+}
+
+// programs are crew-engine for all kinds of machines that hosts are. They are opened and
+// hashed when a host needs them. It is safe for concurrent use.
+type programs struct {
+	mu     sync.Mutex
+	opened map[string]*program // by platform
+}
+
+// get returns the program for what uname -sm printed, or with "" the one that this process
+// runs. Those for others lie beside it.
+func (ps *programs) get(platform string) (*program, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return nil, os.NewSyscallError("uname", err)
+	}
+	own := unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	platform = cmp.Or(platform, own)
+	if p := ps.opened[platform]; p != nil {
+		return p, nil
+	}
+	path, err := "/proc/self/exe", error(nil)
+	if kind := goPlatform(platform); platform != own && kind != runtime.GOOS+"-"+runtime.GOARCH {
+		path, err = otherProgram(kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
+	}
+	p, err := openProgram(path)
+	if err != nil {
+		return nil, err
+	}
+	p.platform = platform
+	if ps.opened == nil {
+		ps.opened = map[string]*program{}
+	}
+	ps.opened[platform] = p
+	return p, nil
+}
+
+// goPlatform returns GOOS-GOARCH for what uname -sm prints, or "" if crew does not know
+// that. The names are crew's own, so that no host makes it send another file.
+func goPlatform(uname string) string {
+	system, machine, _ := strings.Cut(uname, " ")
+	goos := map[string]string{"Linux": "linux", "Darwin": "darwin", "FreeBSD": "freebsd"}[system]
+	goarch := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "riscv64": "riscv64"}[machine]
+	if goos == "" || goarch == "" {
+		return ""
+	}
+	return goos + "-" + goarch
+}
+
+// otherProgram returns the path of the program for another kind of machine.
+func otherProgram(kind string) (string, error) {
+	const install = "install crew there and have it run crew worker"
+	if kind == "" {
+		return "", errors.New(install)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(own), programName+"-"+kind)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("put the %s for it here as %s, or %s", programName, path, install)
+	}
+	return path, nil
+}
+
+// openProgram opens and hashes a program.
+func openProgram(path string) (*program, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", programName, err)
+	}
+	h, p := sha256.New(), &program{file: f}
+	if p.size, err = io.Copy(h, f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("read %s: %w", programName, err)
+	}
+	p.hash = hex.EncodeToString(h.Sum(nil))
+	return p, nil
+}
