@@ -45,7 +45,7 @@ var rooms = map[string]struct {
 	"crew/runner/spool":     {own: []string{"crew/runner/task"}},
 	"crew/runner/task":      {std: true},
 	"crew/runner/target":    {own: []string{"crew/runner/task"}},
-	"crew/runner/travel":    {own: []string{"crew/runner/task"}},
+	"crew/runner/travel":    {own: []string{"crew/runner/target", "crew/runner/task"}},
 	"crew/runner/trust":     {},
 	"crew/runner/wire":      {std: true},
 	"crew/sched":            {std: true},

@@ -107,6 +107,7 @@ var clashes = [...]clash{
 	{"jobs-of-all", "ssh", "write how many tasks each host runs, as in -j 8 or -S 8/web1"},
 	{"unsigned", "env workdir pipe",
 		"workers run their own command, in the directory and environment that they were started with: add --sign FILE, or drop %s"},
+	{"unsigned", "makes stdout-to", "workers run their own command, and bring no files back: add --sign FILE, or drop %s"},
 	{"unsigned", "worker-ready worker-start-timeout worker-max worker-age",
 		"it is for each crew worker, whose process answers: give it there, or add --sign FILE"},
 	{"filters", "ssh engine", "workers that read many blocks run on this machine: drop %s, or --worker"},
@@ -117,7 +118,7 @@ var clashes = [...]clash{
 	{"engine ssh", "load memfree", "the tasks run on other machines, of which neither is seen from here: drop %s"},
 	{"ssh", "sign", "the workers that crew starts trust this run: drop --sign"},
 	{"ssh", "queue", "the workers that crew starts are for this run alone: drop --queue"},
-	{"detach", "basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
+	{"detach", "makes stdout-to basefile transfer-file return cleanup", "nobody stays to carry files: drop %s"},
 	{"detach", "lock", "tasks run on when crew has ended, and with it its lock: drop --lock"},
 	{"detach", "pipe", "blocks are read while tasks run: drop --detach"},
 	{"ssh", "detach", "the workers that crew starts end with this run: use --engine"},
@@ -150,7 +151,7 @@ var clashes = [...]clash{
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
 	{"crew-worker", "makes stdout-to", "the tasks are of others: drop %s"},
-	{"makes stdout-to", "engine ssh", "files are made on this machine: drop one of them"},
+	{"stdout-to", "far-pty", "there a terminal would be the standard output: drop --pty"},
 	{"makes stdout-to", "filters", "a worker that reads many blocks makes no files of one: drop --worker"},
 	{"makes", "unasked-worker", "it is told where to write by --worker-protocol json alone: add that"},
 	{"stdout-to", "worker", "a worker's answers are no files: write --makes and --worker-protocol json"},
@@ -212,7 +213,7 @@ var needs = [...]need{
 	{"sign detach", "engine", "--engine", "add --engine URL"},
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
 	{"basefile transfer-file return cleanup", "engine ssh", "--engine or --ssh", "add one of them: no file travels here"},
-	{"cleanup", "basefile transfer-file return", "a file that travels", "add --basefile, --transfer-file or --return"},
+	{"cleanup", "basefile transfer-file return makes", "a file that travels", "add --basefile, --transfer-file or --return"},
 	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
 	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
@@ -353,6 +354,8 @@ func (o *Options) state(name string) *use {
 		return from(submits, "engine", "")
 	case "unsigned":
 		return from(submits && o.Engine.Sign == "", "engine", " without --sign")
+	case "far-pty":
+		return from(len(o.Engine.Hosts) > 0, "pty", "")
 	case "filters":
 		pipe, worker := o.given("pipe"), o.given("worker")
 		if pipe == nil || worker == nil {

@@ -248,7 +248,7 @@ func lineOf(conds []string) (c *command, args []string) {
 var states = map[string]string{
 	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}",
 	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
-	"unsigned": "--engine=hub", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%", "halt-pause": "--halt=pause,fail=1",
+	"unsigned": "--engine=hub", "far-pty": "--ssh=X --pty", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%", "halt-pause": "--halt=pause,fail=1",
 	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
 	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "retry-output": "--retry-on=output", "retry-memory": "--retry-on=memory", "retry-memory-alone": "--retry-on=memory", "unasked-worker": "--worker=cat",
 }

@@ -412,7 +412,8 @@ func (w *worker) reap() {
 			if s := f.said; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // died has told of it otherwise
 				_, _ = s.err.Kept.WriteTo(w.strays())
 			}
-			fresh := f.task.Makes == nil || !begun // else it needs other temporary names
+			once := f.task.Makes != nil || f.task.Origin != nil && f.task.Origin.Once
+			fresh := !once || !begun // else it needs other temporary names
 			if fresh && l.left != task.LeftNone && (worked || w.dismissed) {
 				l.hide(f.said)
 				f.forget()

@@ -57,7 +57,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 
 // attach is Attach with a connection, which it takes over.
 func attach(c wiring.Attachment, s *session) (*attached, error) {
-	a := &attached{s: s, told: &once{notice: c.Notice}, intake: intake{c.Outputs}, cache: map[uint64][][]byte{}, ready: map[uint64]*Ruling{}}
+	a := &attached{s: s, told: &once{notice: c.Notice}, intake: intake{Outputs: c.Outputs}, cache: map[uint64][][]byte{}, ready: map[uint64]*Ruling{}}
 	a.news.L = &a.mu
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.open(c.Run); err != nil {

@@ -58,8 +58,14 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 		return m, nil
 	}
 	m.Argv, m.Shell, m.Dir = a.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
-	if t.Exec != nil {
+	if m.Makes = t.Makes.Files(true); t.Makes != nil {
+		m.Temp = t.Makes.Temp
+	}
+	if t.Exec != nil || len(m.Makes) > 0 {
 		m.Exec = a.Exec()
+	}
+	if t.Protocol == task.JSONProtocol {
+		m.Stdin = t.Makes.AppendOuts(slices.Clip(t.Stdin))
 	}
 	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
 	if t.Block == nil {

@@ -23,7 +23,7 @@ func (s *session) showLog(c *wiring.EngineCall) error {
 			return n, err
 		})
 	}
-	a := &attached{s: s, told: &once{notice: c.Notice}, cache: map[uint64][][]byte{}, ctx: context.Background(), intake: intake{proc.Outputs{
+	a := &attached{s: s, told: &once{notice: c.Notice}, cache: map[uint64][][]byte{}, ctx: context.Background(), intake: intake{Outputs: proc.Outputs{
 		Plan: task.Plan{Show: task.ShowLines}, Open: func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return show(c.Out), show(os.Stderr) },
 	}}}
 	if err := a.open(c.Operand); err != nil {

@@ -109,7 +109,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
-	x.intake = intake{sub.Outputs}
+	x.intake = intake{sub.Outputs, sub.Files.Stdout}
 	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -139,7 +139,9 @@ func (x *submitter) open() error {
 		return err
 	}
 	if x.sub.Files.Any() {
-		if x.files, err = travel.NewSubmitter(x.ctx, x.s.objects, x.run, travel.Files(x.sub.Files), x.sub.Notice); err != nil {
+		f := x.sub.Files
+		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return, Cleanup: f.Cleanup}
+		if x.files, err = travel.NewSubmitter(x.ctx, x.s.objects, x.run, files, x.sub.Notice); err != nil {
 			return err
 		}
 	}

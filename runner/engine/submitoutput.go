@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
+	"crew/runner/travel"
 )
 
 // outputs hold the output of an attempt that has arrived so far.
@@ -42,7 +45,10 @@ func (s *stream) writeAt(off int64, p []byte) error {
 }
 
 // intake takes the outputs of attempts to where they go.
-type intake struct{ proc.Outputs }
+type intake struct {
+	proc.Outputs
+	toFiles bool // the standard output of all tasks goes to files that they make
+}
 
 // open sets where the output of an attempt goes, once there is some. keep is for the
 // attempt of an earlier epoch, whose turn to be shown comes later. A dispatcher has nowhere
@@ -58,6 +64,17 @@ func (in *intake) open(o *outputs, a task.Attempt, keep bool) {
 	if !keep && in.Plan.Show == task.ShowLines {
 		both[0].To, both[1].To = in.Open(a)
 	}
+	if in.toFiles {
+		in.divert(&both[0])
+	}
+}
+
+// divert has stdout be kept until it goes to a file, and not shown.
+func (in *intake) divert(s *stream) {
+	if s.End(); s.Kept == nil {
+		s.Kept = in.Store.Buffer()
+	}
+	s.To = nil
 }
 
 // chunk takes a part of an attempt's output. The caller is as for open.
@@ -142,7 +159,7 @@ func (f *flight) live() (stdout, stderr task.Live, attempt int) {
 	f.out.mu.Lock()
 	defer f.out.mu.Unlock()
 	out, err := f.out.both[0].Kept, f.out.both[1].Kept
-	if f.out.over || out == nil {
+	if f.out.over || out == nil || err == nil {
 		return nil, nil, 0
 	}
 	return out.Hold(), err.Hold(), f.id.Number
@@ -170,15 +187,63 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	r.End = time.Now() // by this machine's clock
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil
+	if err := x.keepMade(r, f, fin); errors.Is(err, travel.ErrGone) {
+		f.out.close(true)
+		return outcome(a, task.Lost, err, false)
+	}
 	f.out.handOver(r)
 	if x.files != nil {
-		err := x.files.Fetch(x.ctx, r.Task, &fin.Facts, fin.Returned)
-		for err != nil && x.away(err) && x.wait(time.Second) {
-			err = x.files.Fetch(x.ctx, r.Task, &fin.Facts, fin.Returned)
-		}
+		err := x.fetch(func() error { return x.files.Fetch(x.ctx, r.Task, &fin.Facts, fin.Returned) })
 		r.Fault = cmp.Or(r.Fault, err)
 	}
 	return r
+}
+
+// fetch has files be fetched, again while there is no connection.
+func (x *submitter) fetch(get func() error) error {
+	err := get()
+	for err != nil && x.away(err) && x.wait(time.Second) {
+		err = get()
+	}
+	return err
+}
+
+// keepMade has what a task has made be here under its temporary names. An attempt whose files
+// cannot be kept has failed. The error is that they are nowhere.
+func (x *submitter) keepMade(r *task.Result, f *flight, fin *Final) error {
+	m := r.Task.Makes
+	if m == nil {
+		return nil
+	}
+	stdout := &f.out.both[0]
+	defer func() {
+		if m.Stdout {
+			stdout.Discard()
+		}
+	}()
+	if r.Outcome != task.OK {
+		return nil
+	}
+	err := x.fetch(func() error { return x.files.FetchMade(x.ctx, r.Task, &fin.Facts, fin.Returned) })
+	if err == nil && m.Stdout {
+		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path))
+	}
+	if err != nil && !errors.Is(err, travel.ErrGone) {
+		r.Outcome, r.Err = task.NoOutput, err
+	}
+	return err
+}
+
+// save writes what was kept to a file.
+func (s *stream) save(path string) error {
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return err
+	}
+	if s.Kept != nil {
+		_, err = s.Kept.WriteTo(w)
+	}
+	return errors.Join(err, w.Close())
 }
 
 // accept takes what the Final of a flight brings, and returns the end that it amounts

@@ -12,7 +12,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 8
+const Version = 9
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages. Servers refuse more than 1 MiB by default.
@@ -75,6 +75,8 @@ type Attempt struct {
 	KillAfter time.Duration
 	Take      []travel.File // to fetch before it starts
 	Return    []string      // paths to bring back
+	Makes     []string      // the same of what it makes under temporary names, if it succeeds
+	Temp      string        // begins these; see task.Making
 	Cleanup   bool
 	Echo      bool // the result is to bring the command
 
@@ -90,7 +92,7 @@ func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
 // DecodeAttempt reads a message. It does not look at the signature.
 func DecodeAttempt(msg []byte) (*Attempt, error) {
 	a, err := decode[Attempt](msg, kindAttempt)
-	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits)) {
+	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || len(a.Makes) > 0 && len(a.Temp) != task.TempLen) {
 		err = errGarbage
 	}
 	return a, err

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
+	"io/fs"
 	"strconv"
 	"time"
 
@@ -86,11 +88,11 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	if !h.begun {
 		return outcome(a, task.Cancelled, nil, true)
 	}
-	if len(h.Take)+len(h.Return) == 0 {
+	if len(h.Take)+len(h.Return)+len(h.Makes) == 0 {
 		return p.Executor.Run(ctx, a)
 	}
 	files, trip := p.w.files, &travel.Trip{
-		Run: h.Run, Attempt: h.name(), Dir: h.Dir, Take: h.Take, Return: h.Return, Cleanup: h.Cleanup,
+		Run: h.Run, Attempt: h.name(), Dir: h.Dir, Take: h.Take, Return: h.Return, Makes: h.Makes, Temp: h.Temp, Cleanup: h.Cleanup,
 	}
 	defer files.Leave(trip)
 	if err := files.Take(ctx, trip); err != nil {
@@ -99,8 +101,11 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
 	case task.OK, task.Exit, task.Signal, task.Timeout:
-		var err error
-		if h.returned, err = files.Bring(context.Background(), trip); err != nil {
+		back, err := files.Bring(context.Background(), trip, r.Outcome == task.OK)
+		h.returned = back
+		if _, here := errors.AsType[*fs.PathError](err); here {
+			r.Outcome, r.Err = task.NoOutput, err
+		} else if err != nil {
 			r.Outcome, r.Err = task.Lost, err
 		}
 	}

@@ -158,7 +158,7 @@ func (w *crewWorker) queue(h *job) bool {
 
 // over reports whether an attempt must not begin any more. It goes by the clock: a process that
 // stood still has not noticed yet that its lease has run out. The caller holds worker.mu.
-func (h *job) over() bool { return h.back || h.unwanted || !h.worker.leased(h.lease) }
+func (h *job) over() bool { return h.back || h.unwanted || h.ended || !h.worker.leased(h.lease) }
 
 // next takes an attempt that has ended from its line, and admits the one whose turn it is then.
 func (w *crewWorker) next(h *job) {
@@ -196,7 +196,7 @@ func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
 		task.Task
 		task.Origin
 	})
-	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units}
+	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units, Once: len(a.Makes) > 0}
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
@@ -281,7 +281,7 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 		return fmt.Errorf("the command is not that of the worker, which runs %s", w.text)
 	case a.Dir != "":
 		return errors.New("this worker runs its own command in its own directory: drop --workdir")
-	case len(a.Take)+len(a.Return) > 0:
+	case len(a.Take)+len(a.Return)+len(a.Makes) > 0:
 		return errors.New("this worker runs its own command with its own files: drop --transfer-file, --return and --basefile")
 	case len(a.Env) > 0:
 		return errors.New("this worker runs its own command in its own environment: drop --env")

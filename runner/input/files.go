@@ -16,6 +16,7 @@ type Files struct {
 	Makes  []Made         // nil if nothing is known of what tasks make
 	Stdout bool           // the last one is the task's standard output
 	Reads  []*expand.Text // nil for the columns that name files
+	Far    bool           // see task.Making
 }
 
 // Made is a file that a task makes, or one for each of its records if the text takes
@@ -38,7 +39,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 		task.Making
 		targets [1]task.Target
 	}{}
-	m.Guessed, m.Stdout, m.Targets = f.Reads == nil, f.Stdout, m.targets[:0]
+	m.Guessed, m.Stdout, m.Far, m.Targets = f.Reads == nil, f.Stdout, f.Far, m.targets[:0]
 	var have names
 	for i, made := range f.Makes {
 		n := len(m.Targets)

@@ -147,7 +147,7 @@ func (d *Digest) Close(s task.Stats) error {
 	switch {
 	case d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
 		d.rerun.drop()
-		d.screen.Say(d.missing())
+		d.screen.Say(d.missing(&s))
 		return nil
 	case d.why == brokenPipe: // say what did not happen, and no more: few ask for it
 		d.rerun.drop()
@@ -196,13 +196,13 @@ func (d *Digest) Close(s task.Stats) error {
 	} else {
 		again = d.rerun.text()
 	}
-	d.screen.Say(text + d.missing() + again + hint)
+	d.screen.Say(text + d.missing(&s) + again + hint)
 	return nil
 }
 
-// missing returns lines about machines that were not there.
-func (d *Digest) missing() (text string) {
-	if d.Missing == nil {
+// missing returns lines about machines that were not there, unless no task needed any.
+func (d *Digest) missing(s *task.Stats) (text string) {
+	if d.Missing == nil || s.Admitted > 0 && s.Of(task.Skipped) == s.Admitted {
 		return ""
 	}
 	for _, line := range d.Missing() {

@@ -148,7 +148,7 @@ func (d *dir) clean(name, base string) {
 		n, _, _ := parseTemp(temp)
 		ask := flock(unix.F_WRLCK, n)
 		if unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, ask) == nil && ask.Type == unix.F_UNLCK {
-			remove(name + "/" + temp)
+			Remove(name + "/" + temp)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (f *Files) open(w *work, t *task.Task) error {
 		}
 		if w.temp == "" {
 			w.number, w.temp = newTemp()
-			if t.Dir != "" { // it is not for crew to make it
+			if t.Dir != "" && !t.Makes.Far { // it is not for crew to make it
 				if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
 					return fmt.Errorf("change to directory %s: %w", t.Dir, err)
 				}
@@ -183,7 +183,7 @@ func (f *Files) finish(w *work, r *task.Result) {
 		r.Outcome, r.Err = task.NoOutput, err
 	}
 	for _, o := range w.outs {
-		remove(o.temp)
+		Remove(o.temp)
 	}
 }
 
@@ -266,7 +266,7 @@ func (f *Files) rename(o *out) error {
 	case isDir(&o.st) && (err == unix.ENOTEMPTY || err == unix.EEXIST):
 		return f.exchange(o)
 	case err == nil && !isDir(&o.st) && o.st.Nlink > 1:
-		remove(o.temp) // if the target was another link to it, nothing was renamed
+		Remove(o.temp) // if the target was another link to it, nothing was renamed
 	}
 	return err
 }
@@ -281,7 +281,7 @@ func (f *Files) exchange(o *out) error {
 		old, err = f.move(o)
 	}
 	if err == nil {
-		remove(old)
+		Remove(old)
 	}
 	return err
 }

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remove removes what has a name, if anything has. A directory stays if
+// Remove removes what has a name, if anything has. A directory stays if
 // something is mounted in it: tasks that build a root file system mount /dev there, and a
 // killed one leaves it mounted.
-func remove(path string) {
+func Remove(path string) {
 	err := again(func() error { return unix.Unlink(path) })
 	if err != unix.EISDIR && err != unix.EPERM || holdsMount(path, false) || os.RemoveAll(path) == nil {
 		return

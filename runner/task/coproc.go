@@ -44,7 +44,7 @@ func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 		if units != nil {
 			b = units.append(AppendName(b, "units"))
 		}
-		return append(m.appendOuts(b), "}\n"...)
+		return append(m.AppendOuts(b), "}\n"...)
 	}
 	return b
 }

@@ -13,6 +13,7 @@ type Making struct {
 	Targets []Target
 	Reads   []string // what it is made from; like a target, in the task's directory
 	Guessed bool     // Reads are columns, of which only the names of files count
+	Far     bool     // the command runs on another machine, so Targets and Reads are in crew's own directory
 	Stdout  bool     // the last target is the task's standard output
 
 	// from the journal
@@ -64,9 +65,23 @@ func (m *Making) TempName(target string) string {
 	return target[:i] + m.Temp + target[i:]
 }
 
-// appendOuts appends the temporary names as members called out, out2 and so on. m may be
+// Files returns the targets that the command itself makes, either those under temporary
+// names or the others. m may be nil.
+func (m *Making) Files(temp bool) (paths []string) {
+	if m == nil {
+		return nil
+	}
+	for i, t := range m.Targets {
+		if t.Temp == temp && !(m.Stdout && i == len(m.Targets)-1) {
+			paths = append(paths, t.Path)
+		}
+	}
+	return paths
+}
+
+// AppendOuts appends the temporary names as members called out, out2 and so on. m may be
 // nil.
-func (m *Making) appendOuts(b []byte) []byte {
+func (m *Making) AppendOuts(b []byte) []byte {
 	if m == nil {
 		return b
 	}
@@ -86,7 +101,7 @@ func BaseIndex(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 // PathIn returns a path of the task as seen from crew's own directory. dir is that of
 // tasks that have none.
 func (t *Task) PathIn(dir, name string) string {
-	if t.Dir != "" {
+	if t.Dir != "" && (t.Makes == nil || !t.Makes.Far) {
 		dir = t.Dir
 	}
 	if dir == "" || path.IsAbs(name) {

@@ -275,6 +275,7 @@ type Origin struct {
 	Slot   int     // {%} and CREW_WORKER; 0 for the one where it runs
 	Host   string  // {host} and CREW_HOST
 	Units  []Units // by name, as {gpu} and CREW_GPU
+	Once   bool    // it must not begin again, as it makes files under temporary names
 }
 
 // origin returns what an attempt tells of itself if, but for the task's Origin, that is o. The
@@ -342,5 +343,5 @@ func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, 
 
 // Origin returns what the attempt's command and environment tell of.
 func (a Attempt) Origin() Origin {
-	return a.Task.origin(Origin{a.Task.ID, a.Number, a.Slot.ID, a.Slot.Host, a.Units})
+	return a.Task.origin(Origin{Task: a.Task.ID, Number: a.Number, Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units})
 }

@@ -35,8 +35,8 @@ func TestAnAttemptIsData(t *testing.T) {
 	require.Equal(t, "12: {%}web2", got.Task.TagOn(12, "web2", nil))
 	require.True(t, got.Task.Varies())
 	require.Equal(t, a.Task.Argv, a.Task.ArgvOn(0, "web1", nil), "without a slot it stays as it is")
-	require.Equal(t, Origin{7, 2, 12, "web1", nil}, got.Origin())
-	got.Task.Origin = &Origin{70, 20, 120, "far", nil}
+	require.Equal(t, Origin{Task: 7, Number: 2, Slot: 12, Host: "web1"}, got.Origin())
+	got.Task.Origin = &Origin{Task: 70, Number: 20, Slot: 120, Host: "far"}
 	require.Equal(t, []string{"x", "120", "120{%} 120far"}, got.Argv())
 	require.Equal(t, "120: {%}far", got.Task.TagOn(12, "web2", nil))
 	require.Equal(t, *got.Task.Origin, got.Origin())

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -64,7 +66,8 @@ func (c *Submitter) Abort() {
 }
 
 // Send sends the files that an attempt of t takes. It returns them, and the paths of those
-// that the attempt is to bring back. If it fails, the attempt cannot start.
+// that the attempt is to bring back beside what it makes under temporary names. If it fails,
+// the attempt cannot start.
 func (c *Submitter) Send(ctx context.Context, t *task.Task) (take []File, back []string, err error) {
 	if c.files.Return != nil {
 		back = c.files.Return(t)
@@ -72,6 +75,17 @@ func (c *Submitter) Send(ctx context.Context, t *task.Task) (take []File, back [
 	for _, path := range back {
 		if _, err := inside(path); err != nil {
 			return nil, nil, fmt.Errorf("return a file: %w", err)
+		}
+	}
+	own := t.Makes.Files(false)
+	for _, path := range slices.Concat(own, t.Makes.Files(true)) {
+		if err := local(path); err != nil {
+			return nil, nil, fmt.Errorf("make a file: %w", err)
+		}
+	}
+	for _, path := range own {
+		if !slices.Contains(back, path) {
+			back = append(back, path)
 		}
 	}
 	take = c.base[:len(c.base):len(c.base)]
@@ -148,22 +162,17 @@ func (c *Submitter) put(ctx context.Context, path string) (File, error) {
 	return f, nil
 }
 
-// Fetch writes the files that an attempt of t has brought back, whose facts are f. It says
-// which are missing although the attempt has succeeded.
+// Fetch writes the files of Files.Return that an attempt of t has brought back, whose facts are
+// f. It says which are missing although the attempt has succeeded.
 func (c *Submitter) Fetch(ctx context.Context, t *task.Task, f *task.Facts, returned []File) error {
 	if c.files.Return == nil {
 		return nil
 	}
-	brought, fetched := map[string]File{}, []string(nil)
-	for _, file := range returned {
-		brought[file.Path] = file
-	}
+	brought, fetched := byPath(returned, false), []File(nil)
 	for _, path := range c.files.Return(t) {
 		file, ok := brought[path]
 		if !ok {
-			if f.Outcome == task.OK {
-				c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
-			}
+			c.missing(t, f, path)
 			continue
 		}
 		to, err := inside(path)
@@ -174,14 +183,77 @@ func (c *Submitter) Fetch(ctx context.Context, t *task.Task, f *task.Facts, retu
 			continue // a submitter that was killed before it could record the result has fetched it
 		}
 		if err != nil {
-			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+			return notReturned(t, f, path, err)
 		}
-		fetched = append(fetched, file.Object)
+		fetched = append(fetched, file)
 	}
-	for _, object := range fetched { // not earlier: after an error all are fetched again
-		c.store.Remove(ctx, object)
-	}
+	c.remove(ctx, fetched) // not earlier: after an error all are fetched again
 	return nil
+}
+
+// FetchMade writes what an attempt of t, which has succeeded with the facts f, has made: what
+// has a temporary name here to that, where it need not be whole after an error, and the rest to
+// where it belongs. The error is ErrGone if that cannot be had any more.
+func (c *Submitter) FetchMade(ctx context.Context, t *task.Task, f *task.Facts, returned []File) error {
+	var fetched []File
+	for _, temp := range [...]bool{true, false} {
+		brought := byPath(returned, temp)
+		for _, path := range t.Makes.Files(temp) {
+			file, ok := brought[path]
+			var err error
+			switch {
+			case ok && temp:
+				err = c.store.Get(ctx, file.Object, func(r io.Reader) error { return write(t.Makes.TempName(path), file.Mode, r) })
+			case ok:
+				err = c.store.write(ctx, "", path, file)
+			case !temp: // or else whoever gives names says so
+				c.missing(t, f, path)
+			}
+			if errors.Is(err, jetstream.ErrObjectNotFound) {
+				return ErrGone
+			}
+			if err != nil {
+				return notReturned(t, f, path, err)
+			}
+			fetched = append(fetched, file)
+		}
+	}
+	c.remove(ctx, fetched)
+	return nil
+}
+
+// ErrGone is the error of FetchMade if a submitter that was killed has fetched the files.
+var ErrGone = errors.New("what it has made is gone")
+
+// byPath returns the files that were made under temporary names, or the others.
+func byPath(returned []File, made bool) map[string]File {
+	files := map[string]File{}
+	for _, file := range returned {
+		if file.Made == made {
+			files[file.Path] = file
+		}
+	}
+	return files
+}
+
+// missing says that an attempt has not left a file, if it has succeeded.
+func (c *Submitter) missing(t *task.Task, f *task.Facts, path string) {
+	if f.Outcome == task.OK {
+		c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+	}
+}
+
+func notReturned(t *task.Task, f *task.Facts, path string, err error) error {
+	return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+}
+
+// remove removes the objects of files.
+func (c *Submitter) remove(ctx context.Context, files []File) {
+	for _, file := range files {
+		if file.Object != "" {
+			c.store.Remove(ctx, file.Object)
+		}
+	}
 }
 
 // Close removes what is left of the run's objects.

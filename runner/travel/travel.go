@@ -33,6 +33,7 @@ type File struct {
 	Object string
 	Mode   uint32 // its permissions
 	Base   bool   // it serves all tasks of the run
+	Made   bool   // it was made under a temporary name; Path is its final one
 }
 
 // is reports whether a file with the same content and permissions is at path. It may be
@@ -62,10 +63,15 @@ func inside(path string) (string, error) {
 	if _, rest, found := strings.Cut(path, "/./"); found {
 		path = rest
 	}
+	return filepath.Clean(path), local(path)
+}
+
+// local returns an error if a path leads out of the working directory without being absolute.
+func local(path string) error {
 	if !filepath.IsAbs(path) && !filepath.IsLocal(path) || strings.ContainsRune(path, 0) {
-		return "", fmt.Errorf("%q is no file below the working directory: give it an absolute path", path)
+		return fmt.Errorf("%q is no file below the working directory: give it an absolute path", path)
 	}
-	return filepath.Clean(path), nil
+	return nil
 }
 
 // openRegular opens a file to read it and returns its permissions.
@@ -88,28 +94,17 @@ func openRegular(path string) (*os.File, uint32, error) {
 // replace writes what is read from r to a path, which is absolute or relative to dir. No
 // symbolic link leads out of dir.
 func replace(dir, name string, mode uint32, r io.Reader) error {
-	if filepath.IsAbs(name) {
-		dir, name = filepath.Split(name)
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return err
-		}
-	}
-	root, err := os.OpenRoot(cmp.Or(dir, "."))
+	root, name, err := openParent(dir, name)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
 	part := filepath.Join(filepath.Dir(name), ".crew."+rand.Text())
 	w, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, r)
-	err = errors.Join(err, w.Chmod(os.FileMode(mode).Perm()), w.Close())
-	if err == nil {
+	if err = fill(w, mode, r); err == nil {
 		err = root.Rename(part, name)
 	}
 	if err != nil {
@@ -118,25 +113,44 @@ func replace(dir, name string, mode uint32, r io.Reader) error {
 	return err
 }
 
+// write writes what is read from r to a path at once, as seen from this process.
+func write(path string, mode uint32, r io.Reader) error {
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	return fill(w, mode, r)
+}
+
+// fill writes what is read from r to a new file and closes it.
+func fill(w *os.File, mode uint32, r io.Reader) error {
+	_, err := io.Copy(w, r)
+	return errors.Join(err, w.Chmod(os.FileMode(mode).Perm()), w.Close())
+}
+
+// openParent makes the directory of a path, which is absolute or relative to dir. It returns
+// the path below a root out of which no symbolic link leads.
+func openParent(dir, name string) (root *os.Root, rest string, err error) {
+	if filepath.IsAbs(name) {
+		dir, name = filepath.Split(name)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, "", err
+		}
+	}
+	if root, err = os.OpenRoot(cmp.Or(dir, ".")); err != nil {
+		return nil, "", err
+	}
+	if err = root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		root.Close()
+		return nil, "", err
+	}
+	return root, name, nil
+}
+
 // below returns a path, which is relative to dir or absolute, as this process sees it.
 func below(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(dir, path)
-}
-
-// removeFile removes a file and the directories between it and dir that are then empty.
-func removeFile(dir, path string) {
-	if filepath.IsAbs(path) {
-		_ = os.Remove(path)
-		return
-	}
-	root, err := os.OpenRoot(below(".", dir))
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; name = filepath.Dir(name) {
-	}
 }

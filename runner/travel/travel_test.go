@@ -73,7 +73,7 @@ func (v *pair) run(id uint64, name string, do func()) error {
 	defer v.p.Leave(a)
 	require.NoError(v.t, v.p.Take(v.t.Context(), a))
 	do()
-	back, err := v.p.Bring(v.t.Context(), a)
+	back, err := v.p.Bring(v.t.Context(), a, true)
 	require.NoError(v.t, err)
 	if err = v.c.Fetch(v.t.Context(), tk, f, back); err == nil && len(back) > 0 {
 		err = v.c.Fetch(v.t.Context(), tk, f, back) // as after a submitter that has recorded nothing

@@ -9,9 +9,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"crew/runner/target"
+	"crew/runner/task"
 )
 
 // mostKnown limits the files that are remembered although no attempt needs them now, so
@@ -26,8 +30,11 @@ type Worker struct {
 
 	mu    sync.Mutex
 	files map[string]*placed // by their paths
-	dirs  map[string]string  // made for runs that clean up
+	dirs  map[string]madeDir // for runs that clean up
 }
+
+// madeDir is a directory that a run may have made and that goes at its end if it is empty.
+type madeDir struct{ run, dir, path string } // as in placed; path is "" for dir itself
 
 // placed is a file that was fetched, or was there already.
 type placed struct {
@@ -45,7 +52,7 @@ type placed struct {
 // NewWorker returns a Worker whose tasks run in dir, or in this process's working directory
 // if that is "", unless they have one of their own.
 func NewWorker(store *Store, dir string) *Worker {
-	return &Worker{store: store, dir: dir, files: map[string]*placed{}, dirs: map[string]string{}}
+	return &Worker{store: store, dir: dir, files: map[string]*placed{}, dirs: map[string]madeDir{}}
 }
 
 // Trip is what travels with an attempt.
@@ -54,11 +61,17 @@ type Trip struct {
 	Dir          string // working directory of the attempt's task; "" for the worker's
 	Take         []File // to fetch before it starts
 	Return       []string
-	Cleanup      bool // what was fetched, and what is sent back, is removed when it has ended
+	Makes        []string // what it makes under temporary names, which nothing is left of when it has ended
+	Temp         string   // begins these; see task.Making
+	Cleanup      bool     // what was fetched, and what is sent back, is removed when it has ended
 }
+
+// temp returns the temporary name of one of a.Makes.
+func (a *Trip) temp(path string) string { return (&task.Making{Temp: a.Temp}).TempName(path) }
 
 // Take fetches the files of an attempt to where they belong: below the working
 // directory of its task, unless their paths are absolute. What is there already stays.
+// It also makes the directories of what the attempt makes.
 // The caller calls Leave once the attempt has ended, even if Take fails.
 func (p *Worker) Take(ctx context.Context, a *Trip) error {
 	dir := cmp.Or(a.Dir, p.dir)
@@ -74,7 +87,30 @@ func (p *Worker) Take(ctx context.Context, a *Trip) error {
 			return fmt.Errorf("fetch %s: %w", f.Path, err)
 		}
 	}
+	for _, path := range a.Makes {
+		if err := p.makeParent(a, dir, path); err != nil {
+			return fmt.Errorf("make the directory of %s: %w", path, err)
+		}
+	}
 	return nil
+}
+
+// makeParent makes the directory of what an attempt makes if it is missing. Nobody removes
+// it before the end of the run, as other attempts may be about to use it.
+func (p *Worker) makeParent(a *Trip, dir, path string) error {
+	if err := local(path); err != nil {
+		return err
+	}
+	if parent := filepath.Dir(path); a.Cleanup && parent != "." {
+		p.mu.Lock()
+		p.dirs[below(dir, parent)] = madeDir{a.Run, dir, parent}
+		p.mu.Unlock()
+	}
+	root, _, err := openParent(dir, path)
+	if err == nil {
+		err = root.Close()
+	}
+	return err
 }
 
 // makeDir makes the working directory of an attempt's task if it is missing.
@@ -88,7 +124,7 @@ func (p *Worker) makeDir(a *Trip, dir string) error {
 	if a.Cleanup {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.dirs[dir] = a.Run
+		p.dirs[dir] = madeDir{run: a.Run, dir: dir}
 	}
 	return nil
 }
@@ -135,19 +171,38 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 	return nil
 }
 
-// Bring sends the files that an attempt was to leave. What is not there, or no file that
-// can be read, is left out. An error is the engine's.
-func (p *Worker) Bring(ctx context.Context, a *Trip) (list []File, err error) {
-	for i, path := range a.Return {
-		f := File{Path: path, Object: a.Attempt + "." + strconv.Itoa(i)}
-		f.Mode, err = p.sendBack(ctx, f.Object, below(cmp.Or(a.Dir, p.dir), path))
-		if _, here := errors.AsType[*fs.PathError](err); here {
-			continue
+// Bring sends the files that an attempt was to leave, and those that it has made if made is
+// set. What is not there, or no file that can be read, is left out; but what was made and is
+// no such file is an error, a *fs.PathError. Others are the engine's.
+func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, err error) {
+	dir := cmp.Or(a.Dir, p.dir)
+	bring := func(path, at string, made bool) error {
+		object := a.Attempt + "." + strconv.Itoa(len(list))
+		mode, err := p.sendBack(ctx, object, below(dir, at))
+		if e, here := errors.AsType[*fs.PathError](err); here {
+			if made && !errors.Is(err, fs.ErrNotExist) {
+				return &fs.PathError{Op: "return", Path: path, Err: e.Err}
+			}
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("return %s: %w", path, err)
+			return fmt.Errorf("return %s: %w", path, err)
 		}
-		list = append(list, f)
+		list = append(list, File{Path: path, Object: object, Mode: mode, Made: made})
+		return nil
+	}
+	for _, path := range a.Return {
+		if err := bring(path, path, false); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range a.Makes {
+		if !made {
+			break
+		}
+		if err := bring(path, a.temp(path), true); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
 }
@@ -161,10 +216,14 @@ func (p *Worker) sendBack(ctx context.Context, object, path string) (mode uint32
 	return mode, p.store.Put(ctx, object, in)
 }
 
-// Leave notes that an attempt has ended. If it is to clean up, the files go that were
-// fetched for it and no other needs, and those that it has left.
+// Leave notes that an attempt has ended. What it has made under temporary names goes. If it
+// is to clean up, the files go as well that were fetched for it and no other needs, and those
+// that it has left.
 func (p *Worker) Leave(a *Trip) {
 	dir := cmp.Or(a.Dir, p.dir)
+	for _, path := range a.Makes {
+		target.Remove(below(dir, a.temp(path)))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range a.Take {
@@ -176,7 +235,7 @@ func (p *Worker) Leave(a *Trip) {
 	}
 	if a.Cleanup {
 		for _, path := range a.Return {
-			removeFile(dir, path)
+			p.removeFile(dir, path)
 		}
 	}
 	if len(p.files) > mostKnown {
@@ -187,7 +246,7 @@ func (p *Worker) Leave(a *Trip) {
 // remove removes a file that no attempt needs. Its caller holds mu.
 func (p *Worker) remove(key string, h *placed) {
 	if h.mine {
-		removeFile(h.dir, h.path)
+		p.removeFile(h.dir, h.path)
 	}
 	delete(p.files, key)
 }
@@ -202,10 +261,34 @@ func (p *Worker) End(run string) {
 			p.remove(key, h)
 		}
 	}
-	for dir, of := range p.dirs {
-		if run == "" || run == of {
-			_ = os.Remove(dir)
-			delete(p.dirs, dir)
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.dirs))) { // those below a directory before it
+		if d := p.dirs[key]; run == "" || run == d.run {
+			delete(p.dirs, key)
+			if d.path == "" {
+				_ = os.Remove(d.dir)
+			} else {
+				p.removeFile(d.dir, d.path)
+			}
+		}
+	}
+}
+
+// removeFile removes a file, or an empty directory, and the directories between it and dir that
+// are then empty. Its caller holds mu.
+func (p *Worker) removeFile(dir, path string) {
+	if filepath.IsAbs(path) {
+		_ = os.Remove(path)
+		return
+	}
+	root, err := os.OpenRoot(cmp.Or(dir, "."))
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; {
+		name = filepath.Dir(name)
+		if _, used := p.dirs[below(dir, name)]; used {
+			return
 		}
 	}
 }

@@ -136,11 +136,12 @@ func (t *Template) Options() (words []string) {
 type Files struct {
 	Base             []string
 	Transfer, Return func(*task.Task) []string // nil for none
+	Makes, Stdout    bool                      // tasks have a Making, whose files come back; it has Stdout
 	Cleanup          bool
 }
 
 // Any reports whether there are any.
-func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Return != nil }
+func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Return != nil || f.Makes }
 
 // Work describes a worker: a run whose tasks the engine brings.
 type Work struct {
@@ -242,7 +243,7 @@ func (w *wiring) load() Load {
 		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Files: Files{
-			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Cleanup: e.Cleanup,
+			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
 		},
 		Sign: e.Sign,
 	}

@@ -262,6 +262,7 @@ func (s *source) compileFiles(cfg *expand.Config) (f input.Files, err error) {
 		}
 		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: to[0], Temp: true}), true
 	}
+	f.Far = s.opts.Elsewhere()
 	f.Reads, err = s.compilePaths("reads", m.Reads, *cfg)
 	return f, err
 }

@@ -212,9 +212,12 @@ func (w *wiring) makeRun() error {
 	}
 	w.watchMachine()
 	if o := w.opts; o.Makes.Any() {
-		kept := w.state != nil
+		kept, dir := w.state != nil, o.Pool.Workdir
+		if o.Elsewhere() {
+			dir = "" // that one is on the other machines
+		}
 		w.made.Make(target.New(target.Config{
-			Dir: o.Pool.Workdir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun, Journal: kept,
+			Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun && !o.Elsewhere(), Journal: kept,
 		}))
 	}
 	close(w.begun)
