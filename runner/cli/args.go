@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -245,10 +246,13 @@ func fromEnvironment(value string) (line, error) {
 }
 
 // resolve replaces an option that is short for another one with a value (-u is
-// --output raw) by that one. It keeps the spelling.
+// --output raw, --sshfile FILE is --ssh ./FILE) by that one. It keeps the spelling.
 func (u use) resolve() use {
 	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
-		u.opt, u.value = long(name), value
+		if filepath.IsAbs(u.value) {
+			value = ""
+		}
+		u.opt, u.value = long(name), value+u.value
 	}
 	return u
 }

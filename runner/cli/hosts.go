@@ -22,33 +22,44 @@ const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for t
 
 // Hosts parses the values of --ssh. A host that was given before counts once, with
 // the slots that were given last. What has a slash, but no slots before it, is a file with
-// hosts; there blank lines, and what begins with #, are skipped.
-func Hosts(values []string) (hosts []Host, err error) {
+// hosts.
+func Hosts(values []string) (hosts []Host, files []string, err error) {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		if slots, _ := cutSlots(item); slots != "" || !strings.Contains(item, "/") || strings.HasPrefix(item, "ssh://") {
-			if hosts, err = appendHost(hosts, item, ""); err != nil {
-				return nil, err
-			}
-			continue
+			hosts, err = appendHost(hosts, item, "")
+		} else {
+			files = append(files, item)
+			hosts, err = appendFile(hosts, item)
 		}
-		text, err := os.ReadFile(item)
 		if err != nil {
-			return nil, fmt.Errorf("read the hosts of --ssh: %w: what has a slash is the name of a file, or such as 8/host", err)
+			return nil, nil, err
 		}
-		for i, line := range strings.Split(string(text), "\n") {
-			line, _, _ = strings.Cut(line, "#")
-			for host := range strings.SplitSeq(line, ",") {
-				if host = strings.TrimSpace(host); host == "" {
-					continue
-				}
-				if hosts, err = appendHost(hosts, host, fmt.Sprintf("%s, line %d: ", item, i+1)); err != nil {
-					return nil, err
-				}
+	}
+	return hosts, files, nil
+}
+
+// appendFile adds the hosts of a file, of which there must be one. Blank lines, and what
+// begins with #, are skipped.
+func appendFile(hosts []Host, name string) ([]Host, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the hosts of --ssh: %w: what has a slash is the name of a file, or such as 8/host", err)
+	}
+	none := true
+	for i, line := range strings.Split(string(text), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		for host := range strings.SplitSeq(line, ",") {
+			if host = strings.TrimSpace(host); host == "" {
+				continue
+			}
+			none = false
+			if hosts, err = appendHost(hosts, host, fmt.Sprintf("%s, line %d: ", name, i+1)); err != nil {
+				return nil, err
 			}
 		}
 	}
-	if len(hosts) == 0 {
-		return nil, &UsageError{"--ssh names no host", hostsHint}
+	if none {
+		return nil, &UsageError{name + " names no host", "write one a line"}
 	}
 	return hosts, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,14 +34,15 @@ func TestSSHHosts(t *testing.T) {
 		{values: []string{"-oProxyCommand=reboot"}, err: `bad host for --ssh: "-oProxyCommand=reboot": `},
 		{values: []string{"2/-v"}, err: `bad host for --ssh: "2/-v": `},
 		{values: []string{"ssh -p 22 web1"}, err: `bad host for --ssh: "ssh -p 22 web1": `},
-		{values: []string{os.DevNull}, err: "--ssh names no host: "},
+		{values: []string{"web1", os.DevNull}, err: "/dev/null names no host: "},
 	} {
-		hosts, err := Hosts(c.values)
+		hosts, files, err := Hosts(c.values)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err)
 			continue
 		}
 		require.NoError(t, err, c.values)
 		require.Equal(t, c.want, hosts)
+		require.Equal(t, c.values[0] == file, slices.Equal(files, c.values), "the files")
 	}
 }

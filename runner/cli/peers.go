@@ -88,7 +88,8 @@ var peerOptions = [...]peerOption{
 	{names: "onall nonall filter-hosts filter-host hostgroups hostgroup hostgrp hgrp " +
 		"ssh-delay controlmaster M",
 		hint: "write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
-	{names: "sshlogin sshlogin-file slf", hint: "did you mean -S HOSTS?"},
+	{names: "sshlogin", hint: "did you mean -S HOSTS?"},
+	{names: "sshlogin-file slf", hint: "did you mean --sshfile FILE?"},
 	{names: "transfer-files tf", hint: "did you mean --transfer-file FILE?"},
 	{names: "bf", hint: "did you mean --basefile FILE?"},
 	{names: "trc", hint: "write --transfer --return TEMPLATE --cleanup"},

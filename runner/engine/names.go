@@ -84,6 +84,8 @@ type Presence struct {
 	Busy     int           `json:"busy"`
 	Done     int64         `json:"done"`
 	Failed   int64         `json:"failed"`
+
+	Mark string `json:"mark,omitempty"` // of a host of --ssh: that of the host
 }
 
 // The states of a worker.

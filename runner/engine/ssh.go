@@ -2,6 +2,8 @@ package engine
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -25,6 +27,7 @@ const privateMemory = 1 << 30
 // process, without a port, the server that they share with the submitter.
 type sshHosts struct {
 	*ssh.Hosts
+	secret    string // of which the marks of its hosts are made
 	server    *server.Server
 	owner     nats.Option // what the submitter connects as
 	removeDir func()
@@ -32,21 +35,11 @@ type sshHosts struct {
 
 // startHosts starts the server and the workers, which run until close.
 func startHosts(sub wiring.Submission) (*sshHosts, error) {
-	p := &sshHosts{}
+	p := &sshHosts{secret: rand.Text()}
 	if err := p.serve(); err != nil {
 		return nil, err
 	}
-	c := ssh.Config{Connect: p.server.InProcessConn, Notice: sub.Notice, Reach: sub.Reach}
-	for _, h := range sub.Hosts {
-		args := workerArgs(sub)
-		if h.Name != "" {
-			args = append(args, "--name", h.Name)
-		}
-		if h.Slots > 0 {
-			args = append(args, "--jobs", strconv.Itoa(h.Slots))
-		}
-		c.Hosts = append(c.Hosts, ssh.Host{Target: h.Target, Port: h.Port, Args: args})
-	}
+	c := ssh.Config{Hosts: p.workers(sub), Connect: p.server.InProcessConn, Notice: sub.Notice, Reach: sub.Reach}
 	var err error
 	if p.Hosts, err = ssh.Start(c); err != nil {
 		p.stop()
@@ -55,17 +48,28 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	return p, nil
 }
 
-// workerArgs returns the arguments of crew-engine on every host of a run.
-func workerArgs(sub wiring.Submission) []string {
-	args := []string{
-		"--protocol", strconv.Itoa(wiring.EngineProtocol), "worker", "--engine", stdioURL, "--queue", sub.Queue,
-		"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
-		"--worker-window", strconv.Itoa(sub.Window),
+// workers returns the workers of a run.
+func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
+	for _, h := range sub.Hosts {
+		sum := sha256.Sum256([]byte(p.secret + " " + h.Target + " " + h.Port))
+		mark := hex.EncodeToString(sum[:16])
+		args := []string{
+			"--protocol", strconv.Itoa(wiring.EngineProtocol), "worker", "--engine", stdioURL + mark, "--queue", sub.Queue,
+			"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
+			"--worker-window", strconv.Itoa(sub.Window),
+		}
+		if sub.PTY {
+			args = append(args, "--pty")
+		}
+		if h.Name != "" {
+			args = append(args, "--name", h.Name)
+		}
+		if h.Slots > 0 {
+			args = append(args, "--jobs", strconv.Itoa(h.Slots))
+		}
+		list = append(list, ssh.Host{Target: h.Target, Port: h.Port, Args: args, Mark: mark})
 	}
-	if sub.PTY {
-		args = append(args, "--pty")
-	}
-	return args
+	return list
 }
 
 // serve starts the server, with crew's streams in its memory. Whoever comes without a

@@ -11,8 +11,8 @@ import (
 	"crew/runner/ssh"
 )
 
-// stdioURL is the engine of a worker that --ssh has started: the server of the run,
-// which it reaches through its standard input and output.
+// stdioURL begins the engine of a worker that --ssh has started: the server of the run,
+// which it reaches through its standard input and output. What follows marks its host.
 const stdioURL = "stdio:"
 
 // lastMoment limits how long a worker whose run is gone takes to end.

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
 
 // roster is the workers that this run uses, and their slots.
@@ -34,8 +35,9 @@ type worker struct {
 	orders string        // subject
 	ttl    time.Duration // Presence.TTL, which does not change
 	heard  time.Time
-	slots  []int // of the run
-	ending bool  // it has no slots any more, and its attempts are about to end
+	slots  []int     // of the run
+	ending bool      // it has no slots any more, and its attempts are about to end
+	told   time.Time // when it was last told to end, as its host leaves
 }
 
 // openRoster begins to listen to the workers of the queue.
@@ -131,7 +133,7 @@ func (x *submitter) tell(text string) {
 func (x *submitter) fit(w *worker) {
 	r := &x.roster
 	want := 0
-	if r.open && w.State == ready && !w.ending {
+	if r.open && w.State == ready && !w.ending && !x.leaving(w) {
 		want = w.Slots
 	}
 	for len(w.slots) > want {
@@ -225,9 +227,31 @@ func (x *submitter) watch(now time.Time, connected bool) {
 		if !w.ending && now.Sub(latest(w.heard, r.grace)) > w.ttl {
 			x.lose(w, false)
 		}
+		x.dismissLeaving(w, now)
 		slots += len(w.slots)
 	}
 	x.missing(now, slots)
+}
+
+// leaving reports whether a worker is on a host that leaves the run.
+func (x *submitter) leaving(w *worker) bool { return x.hosts != nil && x.hosts.Leaving(w.Mark) }
+
+// dismissLeaving has a worker end, once it has finished what it runs, if its host leaves the
+// run. The caller holds mu.
+func (x *submitter) dismissLeaving(w *worker, now time.Time) {
+	if w.State == draining || w.ending || now.Sub(w.told) < orderAfter || !x.leaving(w) {
+		return
+	}
+	w.told = now
+	x.fit(w)
+	_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // the next one follows
+}
+
+// SetHosts has workers on the hosts of a place, and on these alone once others have left.
+func (x *submitter) SetHosts(p wiring.Place) error {
+	sub := x.sub
+	sub.Place = p
+	return x.hosts.Set(x.hosts.workers(sub))
 }
 
 // loneFor is how long a run is without slots before it says so: the last worker may be

@@ -34,6 +34,7 @@ type crewWorker struct {
 
 	work   wiring.Work
 	host   string
+	mark   string     // of the host of --ssh; "" for none
 	digest [32]byte   // of the template
 	values bool       // there is a template
 	text   string     // the template for people
@@ -87,7 +88,10 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		w.digest, w.text = digest(work.Template)
 	}
 	var err error
-	if !work.Commands || work.URL == stdioURL {
+	if mark, ok := strings.CutPrefix(work.URL, stdioURL); ok {
+		w.mark = mark
+	}
+	if !work.Commands || w.mark != "" {
 		w.seen.most = mostSeen
 	} else if w.trust, err = trust.LoadKeys(work.Trust); err != nil {
 		return nil, err
@@ -113,7 +117,7 @@ const connectAgain = time.Second
 // run that has started this worker.
 func (w *crewWorker) connect() (*session, error) {
 	inbox := nats.CustomInboxPrefix(workerInbox)
-	if w.work.URL == stdioURL {
+	if w.mark != "" {
 		return dial("", w.work.Notice, inbox, dialStdio())
 	}
 	for {

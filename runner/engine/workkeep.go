@@ -229,6 +229,7 @@ func (t *lease) end() {
 func (w *crewWorker) presence(t *lease) Presence {
 	p := Presence{
 		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
+		Mark: w.mark,
 	}
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text

@@ -30,7 +30,11 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 		defer w.mu.Unlock()
 		a.IDs = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
 	case opDrain:
-		a.then = func() { w.work.Do(task.Command{Op: task.Drain, Err: o.done("drained")}) } // after which it may end at once
+		drain := task.Command{Op: task.Drain}
+		if o.By != "" { // or else its run has said so
+			drain.Err = o.done("drained")
+		}
+		a.then = func() { w.work.Do(drain) } // after which it may end at once
 	default:
 		return o.unknown()
 	}

@@ -34,53 +34,80 @@ var sshOptions = []string{
 
 // host keeps a worker on one machine.
 type host struct {
-	Host
-	all *Hosts
+	Host // only keep's goroutine changes it, under all.mu
+	all  *Hosts
 
-	// state of keep's goroutine
+	// of keep's goroutine
 
 	down     bool   // the user was told
 	platform string // as uname -sm prints it; "" for this machine's
 
-	// state, under all.mu
+	state
+}
 
+// state is what is known of a host, under Hosts.mu.
+type state struct {
 	there  bool // it has a worker, or a copy of crew-engine is on its way
+	serves bool // it has a worker
 	served bool // it has had a worker
 	lost   bool // it has lost one
+
+	leaving bool               // its worker is to end
+	stop    context.CancelFunc // ends keeping a worker there
+	over    bool               // its worker has ended for good
 }
 
 func (h *host) name() string { return cmp.Or(h.Target, "this machine") }
 
 func (h *host) say(text string) { h.all.c.Notice(h.name() + ": " + text) }
 
-// arrives notes that the host answers and, with serves, that its worker does.
-func (h *host) arrives(serves bool) {
+// arrives notes that the host answers and, with serves, that its worker does. It returns
+// false if the host is leaving.
+func (h *host) arrives(serves bool) bool {
 	h.all.mu.Lock()
-	h.there, h.served = true, h.served || serves
+	leaving := h.leaving
+	h.there, h.serves, h.served = true, serves && !leaving, h.served || serves
 	h.all.mu.Unlock()
 	if serves && h.down {
 		h.down = false
 		h.say("it is there now")
 	}
+	return !leaving
 }
 
-// leaves notes that the host has no worker.
-func (h *host) leaves() {
+// leaves notes that the host has no worker. It returns true if it is leaving.
+func (h *host) leaves() bool {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	h.there, h.lost = false, h.served
+	h.there, h.serves, h.lost = false, false, h.lost || h.served && !h.leaving
+	return h.leaving
 }
 
-// keep has a worker on the host until ctx is done or a worker ends by itself.
+// keep has a worker on the host until ctx is done, the host has left, or a worker ends by
+// itself.
 func (h *host) keep(ctx context.Context) {
+	for {
+		stay, stop := context.WithCancel(ctx)
+		if h.enter(stop) {
+			h.stay(stay)
+		}
+		stop()
+		if ctx.Err() != nil || !h.returns() {
+			return
+		}
+	}
+}
+
+// stay has a worker on the host until ctx is done, the host leaves, or a worker ends by
+// itself.
+func (h *host) stay(ctx context.Context) {
 	pause := leastPause
 	for {
 		began := time.Now()
 		err := h.visit(ctx)
-		if ctx.Err() != nil {
+		if h.leaves() || ctx.Err() != nil {
 			return
 		}
-		h.leaves()
 		if err == nil {
 			h.say("its worker has ended: it is not started again")
 			return
@@ -126,11 +153,11 @@ func (h *host) visit(ctx context.Context) error {
 	}
 	up := false
 	if err == nil {
-		err = h.bridge(stdin, from, func() {
+		err = h.bridge(stdin, from, func() bool {
 			up = true
 			said.last.Store("") // what a login prints is not why the worker fails later
 			said.live.Store(ctx.Err() == nil)
-			h.arrives(true)
+			return h.arrives(true)
 		})
 	}
 	said.live.Store(false)
@@ -165,8 +192,8 @@ func (h *host) sshArgs(command string) []string {
 }
 
 // bridge connects a worker to the server and returns once both sides have ended. It calls
-// up when the worker writes its first byte.
-func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func()) error {
+// up when the worker writes its first byte, which says whether to go on.
+func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func() bool) error {
 	conn, err := h.all.c.Connect()
 	if err != nil {
 		return err
@@ -176,8 +203,7 @@ func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func()) err
 		_, _ = io.Copy(stdin, conn)
 		_ = stdin.Close()
 	})
-	if _, err := stdout.Peek(1); err == nil {
-		up()
+	if _, err := stdout.Peek(1); err == nil && up() {
 		_, _ = io.Copy(conn, stdout)
 	}
 	_ = conn.Close()

@@ -31,6 +31,7 @@ type Host struct {
 	Target string   // as ssh knows it; "" for this machine
 	Port   string   // "" for the one that ssh chooses
 	Args   []string // of crew-engine
+	Mark   string   // by which Leaving knows its worker
 }
 
 // Validate returns an error if a host needs ssh and that is not installed.
@@ -46,11 +47,13 @@ func (c Config) Validate() error {
 type Hosts struct {
 	c        Config
 	programs programs
+	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	hosts []*host
+	named []Host    // that are to have a worker
+	hosts []*host   // these, and those that are leaving
 	since time.Time // when a host was last there, or Start was called
 }
 
@@ -61,14 +64,12 @@ func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Hosts{c: c, since: time.Now()}
+	p := &Hosts{c: c, named: c.Hosts, since: time.Now()}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, h := range c.Hosts {
-		p.hosts = append(p.hosts, &host{Host: h, all: p})
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
-	for _, h := range p.hosts {
-		p.wg.Go(func() { h.keep(ctx) })
+		p.add(h)
 	}
 	return p, nil
 }
@@ -101,13 +102,15 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 }
 
 // Missing returns a line for the hosts that never had a worker and one for those that
-// have lost theirs. There is none if all hosts had one all the time.
+// have lost theirs. There is none if all hosts had one all the time. Those that leave do
+// not count.
 func (p *Hosts) Missing() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var never, lost []string
 	for _, h := range p.hosts {
 		switch {
+		case h.leaving:
 		case !h.served:
 			never = append(never, h.name())
 		case h.lost && h.there:

@@ -2,9 +2,11 @@ package wiring
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -227,13 +229,43 @@ func (w *wiring) place() (Place, error) {
 		return p, nil
 	}
 	var err error
-	p.Hosts, err = cli.Hosts(e.Hosts)
+	p.Hosts, w.hostFiles, err = cli.Hosts(e.Hosts)
 	for i := range p.Hosts {
 		if p.Hosts[i].Slots == 0 && o.Pool.Jobs != "" {
 			p.Hosts[i].Slots = w.pool.jobs
 		}
 	}
 	return p, err
+}
+
+// hostsEvery is how often the files of --ssh are looked at.
+const hostsEvery = time.Second
+
+// watchHosts reads the files of --ssh again whenever they have changed, so that hosts join
+// and leave the run. A pipe cannot be read again: if one of the files is one, none
+// is.
+func (w *wiring) watchHosts() {
+	x, ok := w.exec.(interface{ SetHosts(Place) error })
+	pipe := func(file string) bool {
+		st, err := os.Stat(file)
+		return err == nil && !st.Mode().IsRegular()
+	}
+	if !ok || len(w.hostFiles) == 0 || slices.ContainsFunc(w.hostFiles, pipe) {
+		return
+	}
+	w.onClose(watch(w.hostFiles, hostsEvery, func(err error) {
+		if path, missing := errors.AsType[*os.PathError](err); missing {
+			err = fmt.Errorf("%s: %w", path.Path, path.Err)
+		} else {
+			var p Place
+			if p, err = w.place(); err == nil {
+				err = x.SetHosts(p)
+			}
+		}
+		if err != nil {
+			go w.screen.Notice(fmt.Sprintf("%v: the hosts stay as they are", err))
+		}
+	}))
 }
 
 // load says what the run's tasks bring.

@@ -123,7 +123,7 @@ func TestFaultWhatIsStillToBeSaidHoldsNobody(t *testing.T) {
 	f.start().await("ready", "\n")
 	require.NoError(t, os.Remove(filepath.Join(f.dir, "jobs")))
 	removed := time.Now()
-	crewtest.Until(f.t, func() bool { return time.Since(removed) > 2*watchEvery }, "crew to look at the file")
+	crewtest.Until(f.t, func() bool { return time.Since(removed) > 4*jobsEvery }, "crew to look at the file")
 	f.Send(syscall.SIGTERM)
 	f.Dies(syscall.SIGTERM)
 

@@ -73,9 +73,8 @@ func readJobs(s string) (n int, file string, err error) {
 	return n, s, nil
 }
 
-// watchEvery is how often the file of --jobs is checked. Polling works on every
-// file system, unlike notification.
-const watchEvery = 500 * time.Millisecond
+// jobsEvery is how often the file of --jobs is looked at.
+const jobsEvery = 500 * time.Millisecond
 
 // watchJobs reads the file of --jobs again whenever it has changed, and resizes or
 // pauses the pool, until stop is called. now is the number that was read from it
@@ -85,43 +84,19 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 	if now == 0 {
 		applyJobs(1, 0, file, do, notice)
 	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	// As of the last check. The first one reads the file: it may have changed since
-	// now was read.
-	var last os.FileInfo
-	gone := false
-	go func() {
-		defer close(done)
-		t := time.NewTicker(watchEvery)
-		defer t.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-t.C:
-			}
-			st, err := os.Stat(file)
-			same := err == nil && os.SameFile(last, st) && last.ModTime().Equal(st.ModTime()) && last.Size() == st.Size()
-			if same || err != nil && gone {
-				continue
-			}
-			last, gone = st, err != nil
-			n := now
-			if gone {
-				err = errors.Unwrap(err) // without the path
-			} else {
-				n, _, err = readJobs(file)
-			}
-			switch {
-			case err != nil:
-				go notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
-			case n != now:
-				applyJobs(now, n, file, do, notice)
-				now = n
-			}
+	return watch([]string{file}, jobsEvery, func(gone error) {
+		n, err := now, errors.Unwrap(gone) // without the path
+		if gone == nil {
+			n, _, err = readJobs(file)
 		}
-	}()
-	return func() { close(quit); <-done }
+		switch {
+		case err != nil:
+			go notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
+		case n != now:
+			applyJobs(now, n, file, do, notice)
+			now = n
+		}
+	})
 }
 
 // applyJobs resizes, pauses or resumes the pool once its file says now instead of

@@ -128,6 +128,7 @@ func (w *wiring) run() (end ending) {
 		do := func(cmd task.Command) { w.made.Do(cmd) }
 		w.onClose(watchJobs(file, w.pool.jobs, do, w.screen.Notice))
 	}
+	w.watchHosts()
 	return w.ending(w.made.Wait())
 }
 

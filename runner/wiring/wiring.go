@@ -50,6 +50,7 @@ type wiring struct {
 	begun      chan struct{}   // closed once the run is made
 	made       *runner.Run     // the run, once it is
 	exec       runner.Executor // runs the tasks, once it is made
+	hostFiles  []string        // of --ssh
 	feed       *feed           // nil unless others feed the run
 	arrived    func()          // says that clients can find crew serve
 	signals    *runner.Signals

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// gatedTask tells that it has begun, and where, and waits until it, or all may go on.
+const gatedTask = `echo $$ $PPID $CREW_HOST {} >> %[1]s/begun; until [ -e %[1]s/go -o -e %[1]s/go.$$ ]; do sleep 0.05; done; echo done {}`
+
+// gated is a run of gated tasks on the hosts of a file.
+type gated struct {
+	*crewtest.Process
+	t   *testing.T
+	dir string
+}
+
+func startGated(t *testing.T, hosts string, tasks int, more ...string) *gated {
+	g := &gated{t: t, dir: t.TempDir()}
+	g.hosts(hosts)
+	args := append(more, "--sshfile", filepath.Join(g.dir, "hosts"), "-k", fmt.Sprintf(gatedTask, g.dir), ":::")
+	for i := range tasks {
+		args = append(args, strconv.Itoa(i))
+	}
+	g.Process = crewIn(t, crewtest.StartSSHD(t).Path, args...)
+	return g
+}
+
+// hosts writes the file of hosts.
+func (g *gated) hosts(text string) {
+	require.NoError(g.t, os.WriteFile(filepath.Join(g.dir, "hosts"), []byte(text), 0o666))
+}
+
+// open lets tasks go on.
+func (g *gated) open(tasks ...waiting) {
+	for _, w := range tasks {
+		require.NoError(g.t, os.WriteFile(filepath.Join(g.dir, "go."+strconv.Itoa(w.pid)), nil, 0o666))
+	}
+}
+
+// begun waits until n tasks have begun on a host, and returns these.
+func (g *gated) begun(host string, n int) (list []waiting) {
+	g.t.Helper()
+	crewtest.Until(g.t, func() bool {
+		text, _ := os.ReadFile(filepath.Join(g.dir, "begun"))
+		list = nil
+		for line := range strings.Lines(string(text)) {
+			var w waiting
+			var at string
+			if _, err := fmt.Sscan(line, &w.pid, &w.worker, &at); err == nil && at == host {
+				list = append(list, w)
+			}
+		}
+		return len(list) >= n
+	}, "%d tasks to begin on %s", n, host)
+	return list
+}
+
+// ends lets all tasks go on and checks that each has run once.
+func (g *gated) ends(tasks int) {
+	g.t.Helper()
+	require.NoError(g.t, os.WriteFile(filepath.Join(g.dir, "go"), nil, 0o666))
+	g.Exits(0)
+	var want strings.Builder
+	for i := range tasks {
+		fmt.Fprintln(&want, "done", i)
+	}
+	require.Equal(g.t, want.String(), g.Stdout())
+	var began []string
+	for line := range strings.Lines(read(g.t, filepath.Join(g.dir, "begun"))) {
+		began = append(began, strings.Fields(line)[3])
+	}
+	require.Len(g.t, began, tasks, "%s: %s", began, g.Stderr())
+	slices.Sort(began)
+	require.Len(g.t, slices.Compact(began), tasks)
+	require.NotContains(g.t, g.Stderr(), "lost")
+}
+
+// TestSSHFile has two hosts join and the first one leave, change its slots and come back
+// while it leaves.
+func TestSSHFile(t *testing.T) {
+	t.Parallel()
+	const tasks = 40
+	g := startGated(t, "2/web1\n", tasks)
+	first := g.begun("web1", 2)
+	g.hosts("2/web1\n3/web2\n1/web3\n")
+	g.Says(g.Stderr, "web2: joins")
+	g.Says(g.Stderr, "web3: joins")
+	g.begun("web2", 3)
+	g.begun("web3", 1)
+	g.hosts("3/web2\n1/web3\n")
+	g.Says(g.Stderr, "web1: leaves")
+	g.hosts("3/web2\n1/web3\n1/web1\n") // it comes back with fewer slots
+	g.open(g.begun("web2", 3)...)
+	g.open(g.begun("web2", 6)...)
+	g.begun("web2", 9)
+	g.open(first[0])
+	crewtest.Gone(t, first[0].pid)
+	require.NoError(t, syscall.Kill(first[1].pid, 0), "it runs on")
+	g.open(first[1])
+	crewtest.Gone(t, first[1].worker)
+	g.Says(g.Stderr, "web1: joins")
+	second := g.begun("web1", 3)[2]
+	require.NotEqual(t, first[1].worker, second.worker, "it took nothing")
+	g.hosts("1/web3\n")
+	g.Says(g.Stderr, "web2: leaves")
+	g.ends(tasks)
+	require.Equal(t, 2, strings.Count(g.Stderr(), "web1: leaves\n"), g.Stderr())
+	require.NotContains(t, g.Stderr(), "hosts that", "they have left")
+}
+
+// TestSSHFileBad has a file with a host that cannot be reached, which leaves, and then with
+// nothing that can be believed.
+func TestSSHFileBad(t *testing.T) {
+	t.Parallel()
+	g := startGated(t, "1/web1,closed\n", 3, "-S", "1/web2")
+	g.Says(g.Stderr, "closed: cannot reach it")
+	g.hosts("1/web1\n")
+	g.Says(g.Stderr, "closed: leaves")
+	g.hosts("1/web1\n0/web3\n")
+	g.Says(g.Stderr, `hosts, line 2: bad host for --ssh: "0/web3": write 1 to 100000 before the slash: the hosts stay as they are`)
+	g.hosts("# nobody\n")
+	g.Says(g.Stderr, "hosts names no host: write one a line: the hosts stay as they are")
+	require.NoError(t, os.Remove(filepath.Join(g.dir, "hosts")))
+	g.Says(g.Stderr, "hosts: no such file or directory: the hosts stay as they are")
+	g.begun("web1", 1)
+	g.begun("web2", 1)
+	g.ends(3)
+	require.Equal(t, 3, strings.Count(g.Stderr(), "the hosts stay"), g.Stderr())
+}
