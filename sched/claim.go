@@ -11,8 +11,9 @@ type Claim struct {
 	Units  []Units
 }
 
-// Units are some of the units of a limit.
-type Units struct{ Cap, N int } // the index in Limits.Caps, and how many: from 1 to all
+// Units are some of the units of a limit. Cap is its index in Limits.Caps or, for one of hosts,
+// len(Limits.Caps) and more: the index in Stock goes on from there.
+type Units struct{ Cap, N int } // N is from 1 to all, or any number of a limit of hosts
 
 // patience is how many items may pass one that waits for what it claims, for each place there
 // is, before that is kept for it.
@@ -24,13 +25,18 @@ const patience = 4
 // claims, 4 for each place that there is. From then on what it claims is kept for it unless
 // another item that has waited so long is before it in order of rank and of ID: one that claims
 // units of the same limit or, in case of places, one for which these can be kept.
+//
+// An item that claims units of a host takes a place there. They are kept for it on one host that
+// has as many, which others that have waited so long leave to it; it may still start on another.
 type claims struct {
 	caps   []counter
-	lines  []*line          // none is empty
-	wide   *line            // for whose first item places are kept, on host
-	host   uint64           // the host with the most places
-	rooms  []room           // of hosts; valid in serve and place
-	extra  map[uint64][]int // by item: the slots of its other places
+	lines  []*line           // none is empty
+	wide   *line             // for whose first item places are kept, at site
+	site   site              // where it can have the most places
+	rooms  []room            // of hosts; valid in serve and place
+	extra  map[uint64][]int  // by item: the slots of its other places
+	from   map[uint64]*Stock // by item: where its units of a host are from
+	late   []*line           // of keep, for reuse
 	unused spares[line]
 	lists  [][]int // for reuse in extra
 }
@@ -45,25 +51,45 @@ type counter struct {
 type line struct {
 	claim  *Claim
 	list   list
-	passed int // how many have passed the first one
+	passed int    // how many have passed the first one
+	stock  *Stock // where units are kept for it; nil for none
 }
 
 // inLine is the owner of the nodes of lines.
 const inLine = 1
 
-// room is what a host has.
-type room struct {
-	host      uint64
-	all, free int
+func newClaims(caps []int) claims {
+	return claims{extra: map[uint64][]int{}, from: map[uint64]*Stock{}, caps: counters(caps)}
 }
 
-func newClaims(caps []int) claims {
-	c := claims{extra: map[uint64][]int{}, caps: make([]counter, len(caps))}
-	for i, n := range caps {
-		c.caps[i].all = n
+func counters(all []int) []counter {
+	list := make([]counter, len(all))
+	for i, n := range all {
+		list[i].all = n
 	}
-	return c
+	return list
 }
+
+// counter returns the counter of a limit, which is that of a stock if the limit is one of hosts;
+// nil if there is none.
+func (c *claims) counter(limit int, stock *Stock) *counter {
+	switch own := limit - len(c.caps); {
+	case own < 0:
+		return &c.caps[limit]
+	case stock == nil || own >= len(stock.caps):
+		return nil
+	default:
+		return &stock.caps[own]
+	}
+}
+
+// local reports whether units of a host are claimed.
+func (c *claims) local(of *Claim) bool {
+	return slices.ContainsFunc(of.Units, func(u Units) bool { return u.Cap >= len(c.caps) })
+}
+
+// placed reports whether an item with this claim cannot start in any slot that has a place.
+func (c *claims) placed(of *Claim) bool { return of.wide() || c.local(of) }
 
 // wide reports whether an item with this claim takes several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
@@ -85,18 +111,27 @@ func (c *claims) line(of *Claim) *line {
 	return nil
 }
 
-// enough reports whether the units that are claimed are free and not kept for others than l.
-func (c *claims) enough(of *Claim, l *line) bool {
+// enough reports whether the units that are claimed are free and not kept for others than l,
+// those of a host in its stock.
+func (c *claims) enough(of *Claim, l *line, stock *Stock) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := &c.caps[u.Cap]
-		return n.taken+u.N > n.all || n.keeper != nil && n.keeper != l
+		n := c.counter(u.Cap, stock)
+		return n == nil || n.taken+u.N > n.all || n.keeper != nil && n.keeper != l
 	})
 }
 
-// take adds by times what is claimed to what is taken.
-func (c *claims) take(of *Claim, by int) {
+// possible reports whether a stock has the units of a host that are claimed, free or not.
+func (c *claims) possible(of *Claim, stock *Stock) bool {
+	return !slices.ContainsFunc(of.Units, func(u Units) bool {
+		n := c.counter(u.Cap, stock)
+		return n == nil || u.N > n.all
+	})
+}
+
+// take adds by times what is claimed to what is taken, there in case of units of a host.
+func (c *claims) take(of *Claim, by int, stock *Stock) {
 	for _, u := range of.Units {
-		c.caps[u.Cap].taken += by * u.N
+		c.counter(u.Cap, stock).taken += by * u.N
 	}
 }
 
@@ -106,14 +141,14 @@ func (d *Dispatcher) grant(it *Item) bool {
 		return true
 	}
 	l := d.line(it.Claim)
-	if l == nil && !it.Claim.wide() && d.enough(it.Claim, nil) {
-		d.take(it.Claim, 1)
+	if l == nil && !d.placed(it.Claim) && d.enough(it.Claim, nil, nil) {
+		d.take(it.Claim, 1, nil)
 		return true
 	}
 	d.waits(it.Key, 1)
 	if l == nil {
 		l = d.unused.take()
-		l.claim, l.passed = it.Claim, 0
+		l.claim, l.passed, l.stock = it.Claim, 0, nil
 		d.lines = append(d.lines, l)
 	}
 	d.park(&l.list, it, inLine)
@@ -125,7 +160,8 @@ func (d *Dispatcher) giveBack(it *Item) {
 	if it.Claim == nil {
 		return
 	}
-	d.take(it.Claim, -1)
+	d.take(it.Claim, -1, d.from[it.ID])
+	delete(d.from, it.ID)
 	slots := d.extra[it.ID]
 	if slots == nil {
 		return
@@ -138,7 +174,7 @@ func (d *Dispatcher) giveBack(it *Item) {
 }
 
 // serve queues the items again that are first in their lines and have enough, and takes that for
-// them. If the next one takes several places, and there are as many, it returns its line.
+// them. If the next one has to be placed, and can be, it returns its line.
 func (d *Dispatcher) serve() *line {
 	if len(d.lines) == 0 {
 		return nil
@@ -152,10 +188,10 @@ func (d *Dispatcher) serve() *line {
 				best = l
 			}
 		}
-		if best == nil || best.claim.wide() {
+		if best == nil || d.placed(best.claim) {
 			return best
 		}
-		d.take(best.claim, 1)
+		d.take(best.claim, 1, nil)
 		d.requeue(d.first(best), nil)
 	}
 }
@@ -168,41 +204,14 @@ func (d *Dispatcher) before(a, b *line) bool {
 
 // lacks returns what the first item of a line waits for, or ForSlot if it need not.
 func (d *Dispatcher) lacks(l *line) Wait {
-	switch {
-	case !d.enough(l.claim, l):
+	if !d.placed(l.claim) {
+		if d.enough(l.claim, l, nil) {
+			return ForSlot
+		}
 		return ForUnits
-	case l.claim.wide() && (d.wide != nil && d.wide != l || d.roomiest().free < d.width(l.claim)):
-		return ForPlaces
 	}
-	return ForSlot
-}
-
-// measure counts the places of each host.
-func (d *Dispatcher) measure() {
-	d.rooms = d.rooms[:0]
-	for i := range d.slots {
-		s := &d.slots[i]
-		if s.cap == 0 {
-			continue
-		}
-		at := slices.IndexFunc(d.rooms, func(r room) bool { return r.host == s.host })
-		if at < 0 {
-			at = len(d.rooms)
-			d.rooms = append(d.rooms, room{host: s.host})
-		}
-		d.rooms[at].all += s.cap
-		d.rooms[at].free += max(0, s.cap-s.held)
-	}
-}
-
-// roomiest returns the host with the most free places or, if some are kept, that with these.
-func (d *Dispatcher) roomiest() (most room) {
-	for _, r := range d.rooms {
-		if r.free > most.free && (d.wide == nil || r.host == d.host) {
-			most = r
-		}
-	}
-	return most
+	_, wait := d.spot(l)
+	return wait
 }
 
 // Width returns how many places an item takes.
@@ -213,11 +222,20 @@ func (d *Dispatcher) Width(c *Claim) int {
 
 // width is Width while rooms is valid.
 func (d *Dispatcher) width(c *Claim) int {
-	most := 1
-	for _, r := range d.rooms {
-		most = max(most, r.all)
+	if !c.wide() {
+		return 1
 	}
-	return min(c.Places, most)
+	return min(c.Places, max(1, d.widest(c).all))
+}
+
+// widest returns the room with the most places of those that have what is claimed.
+func (d *Dispatcher) widest(c *Claim) (most room) {
+	for _, r := range d.rooms {
+		if r.all > most.all && d.possible(c, r.stock) {
+			most = r
+		}
+	}
+	return most
 }
 
 // keep notes for whom units and places are kept.
@@ -225,19 +243,27 @@ func (d *Dispatcher) keep() {
 	for i := range d.caps {
 		d.caps[i].keeper = nil
 	}
+	d.late = d.late[:0]
 	for _, l := range d.lines {
 		if l.passed < patience*d.all {
 			continue
 		}
 		for _, u := range l.claim.Units {
+			if u.Cap >= len(d.caps) {
+				continue
+			}
 			if n := &d.caps[u.Cap]; n.keeper == nil || d.before(l, n.keeper) {
 				n.keeper = l
 			}
 		}
+		if d.local(l.claim) {
+			d.late = append(d.late, l)
+		}
 	}
+	d.keepStocks()
 	var first *line // of those that take several places, if the units are kept for it
 	for _, l := range d.lines {
-		others := func(u Units) bool { return d.caps[u.Cap].keeper != l }
+		others := func(u Units) bool { n := d.counter(u.Cap, l.stock); return n == nil || n.keeper != l }
 		if l.claim.wide() && l.passed >= patience*d.all && !slices.ContainsFunc(l.claim.Units, others) && (first == nil || d.before(l, first)) {
 			first = l
 		}
@@ -249,11 +275,10 @@ func (d *Dispatcher) keep() {
 	if d.wide = first; last != first {
 		d.recant(first)
 	}
-	most := 0
-	for _, r := range d.rooms {
-		if r.all > most {
-			most, d.host = r.all, r.host
-		}
+	d.site = d.widest(first.claim).site
+	if first.stock != nil {
+		at := slices.IndexFunc(d.rooms, func(r room) bool { return r.stock == first.stock })
+		d.site = d.rooms[at].site
 	}
 }
 
@@ -264,7 +289,7 @@ func (d *Dispatcher) recant(l *line) {
 		if it := c.item; c.gate == nil && l.claim.shares(it.Claim) {
 			delete(d.called, id)
 			d.Policy.Remove(id)
-			d.take(it.Claim, -1)
+			d.take(it.Claim, -1, nil)
 			d.waits(it.Key, -1)
 			d.grant(&it)
 		}
@@ -282,7 +307,7 @@ func (d *Dispatcher) first(l *line) Item {
 // cut takes an item out of a line.
 func (d *Dispatcher) cut(l *line, i int32) {
 	if i == l.list.head {
-		l.passed = 0
+		l.passed, l.stock = 0, nil
 	}
 	d.parked.cut(&l.list, i)
 	if l.list.n > 0 {
@@ -304,8 +329,9 @@ func (d *Dispatcher) cut(l *line, i int32) {
 // place gives the first item of a line places, the lowest that are free on one host. It returns
 // the lowest slot, or 0 if that may take none.
 func (d *Dispatcher) place(l *line) (it Item, slot int) {
-	host, left := d.roomiest().host, d.width(l.claim)
-	free := func(s *berth) bool { return s.host == host && s.held < s.cap }
+	at, _ := d.spot(l)
+	left := d.width(l.claim)
+	free := func(s *berth) bool { return s.site == at.site && s.held < s.cap }
 	slot = slices.IndexFunc(d.slots, func(s berth) bool { return free(&s) })
 	if d.limits.May != nil && !d.limits.May(slot) {
 		return it, 0
@@ -316,7 +342,10 @@ func (d *Dispatcher) place(l *line) (it Item, slot int) {
 	}
 	it = d.first(l)
 	d.waits(it.Key, -1)
-	d.take(it.Claim, 1)
+	d.take(it.Claim, 1, at.stock)
+	if d.local(it.Claim) {
+		d.from[it.ID] = at.stock
+	}
 	for id := slot; left > 0; id++ {
 		for ; left > 0 && free(&d.slots[id]); left-- {
 			d.Policy.Take(id, it)

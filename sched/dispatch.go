@@ -43,7 +43,7 @@ type Dispatcher struct {
 
 // berth is a slot as a Dispatcher sees it.
 type berth struct {
-	host      uint64
+	site
 	cap, held int // cap is 0 while the slot is not in
 }
 
@@ -67,6 +67,7 @@ const (
 	ForRate                // Limits.Rate
 	ForToken               // Limits.May
 	ForMachine             // Limits.Allow
+	ForStock               // a Slot.Stock that has what it claims
 )
 
 // NewDispatcher returns a Dispatcher of a policy without items and slots. A policy that is
@@ -91,7 +92,7 @@ func (d *Dispatcher) Join(s Slot) {
 		d.slots = append(d.slots, berth{})
 	}
 	at := &d.slots[s.ID]
-	at.host, at.cap = s.Host, max(s.Cap, 1)
+	at.site, at.cap = site{s.Host, s.Stock}, max(s.Cap, 1)
 	d.all += at.cap
 }
 
@@ -195,7 +196,7 @@ func (d *Dispatcher) pop(slot int) (it Item, in int) {
 
 // open reports whether a slot may take an item that takes one place.
 func (d *Dispatcher) open(slot int) bool {
-	return (d.wide == nil || d.slots[slot].host != d.host) && (d.limits.May == nil || d.limits.May(slot))
+	return (d.wide == nil || d.slots[slot].site != d.site) && (d.limits.May == nil || d.limits.May(slot))
 }
 
 // hold notes that a slot holds one more place.

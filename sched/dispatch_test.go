@@ -2,6 +2,7 @@ package sched
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,14 +28,18 @@ type rink struct {
 	running map[uint64]Item
 	in      map[uint64]int // the slot of each running item
 	width   map[uint64]int // and how many places it took
+	hosts   int
+	stocks  []*Stock          // of the hosts
+	has     map[*Stock][]int  // units of each limit of hosts
+	from    map[uint64]*Stock // that of the slot of each running item
 	parked  map[uint64]bool
 	refused map[int]bool
 	starts  []time.Time
 	keys    map[uint64][]time.Time // starts of each key
 
-	head   uint64 // the first item that waits for what it claims
-	passed int    // how many have passed it
-	calm   bool   // slots do not join or leave
+	head   uint64         // the first item that waits for what it claims
+	passed map[uint64]int // how many have passed it on each host
+	calm   bool           // slots do not join or leave
 }
 
 // window is a rate as its user knows it.
@@ -96,6 +101,11 @@ func newRink(t *testing.T, policy string) *rink {
 	if rand.IntN(2) == 0 {
 		r.limits.May = func(slot int) bool { return !r.refused[slot] }
 	}
+	r.hosts = 1 + rand.IntN(2)
+	r.stocks, r.has, r.from = make([]*Stock, 2), map[*Stock][]int{}, map[uint64]*Stock{}
+	if policy != "keyed" && policy != "topic" && rand.IntN(2) == 0 {
+		r.offer()
+	}
 	r.d = NewDispatcher(p, r.limits)
 	for id := range 1 + rand.IntN(4) {
 		r.join(id + 1)
@@ -103,8 +113,28 @@ func newRink(t *testing.T, policy string) *rink {
 	return r
 }
 
+// offer has hosts, or one of them, have units, and items claim these.
+func (r *rink) offer() {
+	for i := range r.stocks {
+		if all := [][]int{{1, 4}, {2}, nil}[rand.IntN(3)]; i == 0 || all != nil {
+			r.stocks[i] = NewStock(all)
+			r.has[r.stocks[i]] = all
+		}
+	}
+	own := len(r.limits.Caps)
+	r.claims = append(r.claims, &Claim{Units: []Units{{own, 1}}}, &Claim{Units: []Units{{own + 1, 1}}}, &Claim{Units: []Units{{own + 1, 4}}},
+		&Claim{Units: []Units{{own, 1}, {own + 1, 2}}}, &Claim{Units: []Units{{own + 2, 1}}})
+	if own > 0 {
+		r.claims = append(r.claims, &Claim{Units: []Units{{1, 2}, {own, 1}}})
+	}
+	if slices.ContainsFunc(r.claims, (*Claim).wide) {
+		r.claims = append(r.claims, &Claim{Places: 2, Units: []Units{{own, 1}}}, &Claim{Places: 100, Units: []Units{{own + 1, 3}}})
+	}
+}
+
 func (r *rink) join(id int) {
-	r.slots[id] = Slot{ID: id, Cap: 1 + rand.IntN(3), Host: uint64(rand.IntN(2))}
+	host := rand.IntN(r.hosts)
+	r.slots[id] = Slot{ID: id, Cap: 1 + rand.IntN(3), Host: uint64(host), Stock: r.stocks[host]}
 	r.d.Join(r.slots[id])
 }
 
@@ -130,12 +160,47 @@ func (r *rink) taken(limit int) (n int) {
 	return n
 }
 
-// places returns how many places there are, and on the host with the most.
-func (r *rink) places() (all, most int) {
+// takenOf returns how many units of a limit of hosts the running items have that are from a stock.
+func (r *rink) takenOf(stock *Stock, limit int) (n int) {
+	for id, it := range r.running {
+		if it.Claim == nil || r.from[id] != stock {
+			continue
+		}
+		for _, u := range it.Claim.Units {
+			if u.Cap == limit {
+				n += u.N
+			}
+		}
+	}
+	return n
+}
+
+// lacks reports whether a stock does not have what is claimed of a host, or what is left of it.
+func (r *rink) lacks(stock *Stock, c *Claim, left bool) bool {
+	return c != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
+		i, all := u.Cap-len(r.limits.Caps), 0
+		if i < 0 {
+			return false
+		}
+		if has := r.has[stock]; i < len(has) {
+			all = has[i]
+		}
+		if left {
+			all -= r.takenOf(stock, u.Cap)
+		}
+		return u.N > all
+	})
+}
+
+// places returns how many places there are, and on the host with the most that has what is claimed.
+func (r *rink) places(c *Claim) (all, most int) {
 	of := map[uint64]int{}
 	for _, s := range r.slots {
-		of[s.Host] += s.Cap
-		all, most = all+s.Cap, max(most, of[s.Host])
+		all += s.Cap
+		if !r.lacks(s.Stock, c, false) {
+			of[s.Host] += s.Cap
+			most = max(most, of[s.Host])
+		}
 	}
 	return all, most
 }
@@ -157,7 +222,6 @@ func (r *rink) push(it Item) {
 
 // next asks for the next item, checks the answer, and reports whether there was one.
 func (r *rink) next() bool {
-	all, most := r.places()
 	before := r.d.Held()
 	served := map[uint64]bool{}
 	for id, c := range r.d.called {
@@ -168,6 +232,7 @@ func (r *rink) next() bool {
 		r.idle(wait)
 		return false
 	}
+	all, most := r.places(it.Claim)
 	want, ok := r.waiting[it.ID]
 	require.True(r.t, ok, "an item starts that does not wait")
 	require.LessOrEqual(r.t, it.Rank, want.Rank)
@@ -181,6 +246,7 @@ func (r *rink) next() bool {
 	r.keyRate.check(r.t, r.keys[it.Key])
 	delete(r.waiting, it.ID)
 	r.running[it.ID], r.in[it.ID], r.width[it.ID] = it, slot, 1
+	r.from[it.ID] = r.slots[slot].Stock
 	if it.Claim.wide() {
 		r.width[it.ID] = min(it.Claim.Places, most)
 	}
@@ -192,6 +258,12 @@ func (r *rink) next() bool {
 		require.LessOrEqual(r.t, r.taken(i), n)
 		require.LessOrEqual(r.t, r.taken(i), r.d.caps[i].taken)
 	}
+	for stock, all := range r.has {
+		for i, n := range all {
+			require.LessOrEqual(r.t, r.takenOf(stock, len(r.limits.Caps)+i), n)
+		}
+	}
+	require.False(r.t, r.lacks(r.slots[slot].Stock, it.Claim, false))
 	if n := r.limits.PerKey; n > 0 && !r.d.Serial() {
 		require.LessOrEqual(r.t, r.heldOf(it.Key), n)
 	}
@@ -211,15 +283,24 @@ func (r *rink) passes(it Item, all int) {
 	for id, w := range r.waiting {
 		if r.parked[id] && w.Claim != nil && r.d.parked.nodes[r.d.parked.where[id]].owner == inLine &&
 			(first.ID == 0 || w.Rank < first.Rank || w.Rank == first.Rank && id < first.ID) {
+			if _, most := r.places(w.Claim); most == 0 {
+				continue // no host has what it claims
+			}
 			first = w
 		}
 	}
 	if r.head != first.ID {
-		r.head, r.passed = first.ID, 0
+		r.head, r.passed = first.ID, map[uint64]int{}
 	} else if first.ID != 0 && first.Claim != it.Claim && (first.Claim.wide() || first.Claim.shares(it.Claim)) {
-		r.passed++
-		if _, most := r.places(); most == all {
-			holds(r.t, r.passed <= patience*all, "%d pass an item where there are %d places", r.passed, all)
+		r.passed[r.slots[r.in[it.ID]].Host]++
+		passed, one := math.MaxInt, r.d.local(first.Claim) // or else all have to be on one host
+		for _, s := range r.slots {
+			if !r.lacks(s.Stock, first.Claim, false) {
+				passed = min(passed, r.passed[s.Host])
+			}
+		}
+		if _, most := r.places(first.Claim); most == all || one {
+			holds(r.t, passed <= patience*all, "%d pass an item where there are %d places", passed, all)
 		}
 	}
 }
@@ -258,23 +339,40 @@ func (r *rink) waits(it Item) bool {
 		return false
 	}
 	for _, u := range it.Claim.Units {
+		if u.Cap >= len(r.limits.Caps) {
+			continue
+		}
 		if c := r.d.caps[u.Cap]; c.taken+u.N > c.all || c.keeper != nil {
 			return true
 		}
 	}
-	_, most := r.places()
-	free := map[uint64]int{}
+	if !it.Claim.wide() && !r.d.local(it.Claim) {
+		return false
+	}
+	_, most := r.places(it.Claim)
+	free, stocks := map[uint64]int{}, map[uint64]*Stock{}
 	for id, s := range r.slots {
 		free[s.Host] += max(0, s.Cap-r.d.slots[id].held)
+		stocks[s.Host] = s.Stock
 	}
-	n := min(it.Claim.Places, most)
-	return it.Claim.wide() && (r.d.wide != nil || free[0] < n && free[1] < n)
+	kept := func(host uint64) bool {
+		return r.d.wide != nil && (it.Claim.wide() || r.d.site.host == host) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool {
+			return u.Cap >= len(r.limits.Caps) && r.d.counter(u.Cap, stocks[host]).keeper != nil
+		})
+	}
+	for host, n := range free {
+		if n >= max(1, min(it.Claim.Places, most)) && !r.lacks(stocks[host], it.Claim, true) && !kept(host) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *rink) done(id uint64, again bool) {
 	it := r.running[id]
 	r.d.Done(r.in[id], it, again)
 	delete(r.running, id)
+	delete(r.from, id)
 	if again {
 		r.retries[id] = it
 	}
@@ -358,6 +456,17 @@ func TestDispatcherRandom(t *testing.T) {
 // drain has all that waits start.
 func (r *rink) drain() {
 	clear(r.refused)
+	for id, it := range r.waiting {
+		for host, stock := range r.stocks { // where nothing else is
+			if _, in := r.slots[10+host]; !in && !r.lacks(stock, it.Claim, false) {
+				r.slots[10+host] = Slot{ID: 10 + host, Host: uint64(host), Cap: 1, Stock: stock}
+				r.d.Join(r.slots[10+host])
+			}
+		}
+		if _, most := r.places(it.Claim); most == 0 {
+			r.remove(id)
+		}
+	}
 	if len(r.slots) == 0 {
 		r.join(1)
 	}
@@ -395,17 +504,18 @@ func TestDispatcherMemory(t *testing.T) {
 		PerKey: 2, KeyRate: NewRate(1000, time.Second, 3), Rate: NewRate(10000, time.Second, 1), Caps: []int{2}, Ages: true,
 		Parked: func(uint64, bool) {},
 	})
+	stock := NewStock([]int{3})
 	for id := range 4 {
-		d.Join(Slot{ID: id + 1})
+		d.Join(Slot{ID: id + 1, Stock: stock})
 	}
-	claims := []*Claim{nil, {Places: 3}, {Units: []Units{{0, 2}}}, {Places: 2, Units: []Units{{0, 1}}}}
+	claims := []*Claim{nil, {Places: 3}, {Units: []Units{{0, 2}}}, {Places: 2, Units: []Units{{0, 1}}}, {Units: []Units{{1, 2}}}, {Units: []Units{{1, 1}}}}
 	id, now := uint64(0), time.Unix(1e9, 0)
 	var held []Item
 	var slots []int
 	turn := func() {
 		for range 40 {
 			id++
-			d.Push(Item{ID: id, Key: id / 16, Cost: 1, Rank: int64(id % 3), Claim: claims[id%4]})
+			d.Push(Item{ID: id, Key: id / 16, Cost: 1, Rank: int64(id % 3), Claim: claims[id%6]})
 		}
 		for started := 0; started < 40; now = now.Add(time.Millisecond) {
 			for it, slot, _ := d.Next(now); slot != 0; it, slot, _ = d.Next(now) {

@@ -28,6 +28,7 @@ type Slot struct {
 	Host   uint64   // Place of the machine it is on; 0 is this one
 	Cap    int      // how many items it holds at once; less than 1 counts as 1
 	Labels []uint64 // hashes; a topic whose key is the label of a slot has only such slots
+	Stock  *Stock   // what its host has for Claim.Units, to a Dispatcher; nil for nothing
 }
 
 // Block describes a queue of waiting items. The zero Block describes none.

@@ -114,7 +114,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	if _, err := os.Stat(o.StoreDir); err == nil { // it has run before: what it holds is served on any disk
 		o.JetStreamMaxStore = math.MaxInt64 / 2
 	}
-	limits := diskLimits.with(&c.Hub)
+	limits := diskLimits.with(c)
 	limits.unsynced = true
 	h.server, err = startServer(o, limits, h.asOwner())
 	if codeOf(err) == codeNoRoom {

@@ -18,9 +18,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
-	"crew/runner/cli"
 	"crew/runner/outbox"
 	"crew/runner/travel"
+	"crew/runner/wiring"
 )
 
 const (
@@ -320,7 +320,7 @@ const (
 )
 
 // with returns the limits with those that the user has given.
-func (l limits) with(h *cli.Hub) limits {
+func (l limits) with(h *wiring.EngineCall) limits {
 	l.tasks, l.results, l.replicas = cmp.Or(h.MaxTasks, l.tasks), cmp.Or(h.MaxOutput, l.results), cmp.Or(h.Replicas, l.replicas)
 	return l
 }
