@@ -406,3 +406,26 @@ func TestRevoked(t *testing.T) {
 		p.Wait()
 	}
 }
+
+// The nats command and crew find a context that was written for them.
+func TestInviteForNATS(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", Hosts: []string{"localhost"}}, Notice: quiet})
+	require.NoError(t, err)
+	defer h.close()
+	s, err := h.connect(quiet)
+	require.NoError(t, err)
+	defer s.close()
+	_, err = s.obey(hubSubject, h.obey)
+	require.NoError(t, err)
+	c := &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true, NATS: true}}, Verb: opInvite, Operand: "ada"}
+	require.NoError(t, s.invite(c))
+	text, err := os.ReadFile(filepath.Join(address.Dir(), "ada.json"))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "ca_text")
+	require.Contains(t, string(text), address.Dir()+"/ada.pem")
+	ada, err := connect("ada", nil)
+	require.NoError(t, err)
+	ada.close()
+	require.ErrorContains(t, s.invite(c), "there is a NATS context ada already")
+}
