@@ -190,9 +190,13 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{"max-queued idle-exit keep new-command print-unit user", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"max-queued idle-exit keep new-command", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"print-unit user", "crew-serve crew-worker", "crew serve or crew worker", "write one of them before the options"},
 	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"user", "print-unit", "--print-unit", "add --print-unit"},
+	{"+user", "+print-unit", "--print-unit", "add --print-unit"},
+	{"print-unit", "engine crew-serve", "--engine", "add --engine URL: systemd has no NATS_URL for it"},
+	{"+print-unit", "+engine crew-engine-serve", "--engine", "add --engine URL: systemd has no NATS_URL for it"},
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
@@ -434,7 +438,7 @@ func (c *command) refuses(name string) bool {
 	state := "crew-" + c.name
 	clashing := func(r clash) bool { return hasWord(r.conds, state) && hasWord(r.others, name) }
 	elsewhere := func(n need) bool {
-		return strings.HasPrefix(n.others, "crew-") && n.others != state && hasWord(n.conds, name)
+		return strings.HasPrefix(n.others, "crew-") && !hasWord(n.others, state) && hasWord(n.conds, name)
 	}
 	return slices.ContainsFunc(clashes[:], clashing) || slices.ContainsFunc(needs[:], elsewhere)
 }

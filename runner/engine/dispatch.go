@@ -51,6 +51,7 @@ func dispatch(c *wiring.EngineCall) error {
 		return err
 	}
 	c.Notice("dispatching the runs that are handed over")
+	c.Ready()
 	return d.serve(ctx)
 }
 

@@ -61,6 +61,7 @@ func serve(c *wiring.EngineCall) error {
 	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
 		debug.SetMemoryLimit(hubMemory)
 	}
+	c.Ready()
 	return d.serve(ctx)
 }
 

@@ -192,3 +192,49 @@ func TestFilesRefused(t *testing.T) {
 	v.c.Close()
 	require.Zero(t, v.objects())
 }
+
+// What is made comes back under its temporary name, and nothing of it stays there. A directory
+// in which others make files stays until the end of the run.
+func TestMadeTravels(t *testing.T) {
+	v := newPair(t, Files{Return: named("out/log-"), Cleanup: true})
+	tasks, trips := [2]*task.Task{}, [2]*Trip{}
+	for i, name := range []string{"a", "b"} {
+		m := &task.Making{Targets: []task.Target{{Path: "out/" + name, Temp: true}, {Path: "own/" + name}}, Temp: ".crew-0000000" + name + "."}
+		tasks[i] = &task.Task{ID: uint64(i), Records: [][]string{{name}}, Makes: m}
+		trips[i] = &Trip{Run: "RUN", Attempt: "RUN." + name, Makes: m.Files(true), Temp: m.Temp, Cleanup: true}
+		var err error
+		_, trips[i].Return, err = v.c.Send(t.Context(), tasks[i])
+		require.NoError(t, err)
+		require.NoError(t, v.p.Take(t.Context(), trips[i]))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(v.there, "own"), 0o777))
+	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
+		require.NoError(t, os.WriteFile(filepath.Join(v.there, name), []byte(name), 0o750))
+	}
+	back, err := v.p.Bring(t.Context(), trips[0], true)
+	require.NoError(t, err)
+	require.Len(t, back, 3)
+	v.p.Leave(trips[0])
+	left, err := os.ReadDir(filepath.Join(v.there, "out"))
+	require.NoError(t, err, "another task makes files there")
+	require.Empty(t, left)
+	require.NoDirExists(t, filepath.Join(v.there, "own"))
+
+	require.NoError(t, os.Mkdir("out", 0o777))
+	facts := &task.Facts{Host: "web1", Outcome: task.OK}
+	require.NoError(t, v.c.FetchMade(t.Context(), tasks[0], facts, back))
+	require.Equal(t, "out/.crew-0000000a.a", read(t, "out/.crew-0000000a.a"))
+	require.Equal(t, "own/a", read(t, "own/a"))
+	require.NoFileExists(t, "out/a")
+	require.ErrorIs(t, v.c.FetchMade(t.Context(), tasks[0], facts, back), ErrGone)
+
+	require.NoError(t, os.Mkdir(filepath.Join(v.there, "out/.crew-0000000b.b"), 0o777))
+	_, err = v.p.Bring(t.Context(), trips[1], true)
+	require.EqualError(t, err, "return out/b: it is not a regular file")
+	back, err = v.p.Bring(t.Context(), trips[1], false)
+	require.NoError(t, err)
+	require.Empty(t, back, "it has failed")
+	v.p.Leave(trips[1])
+	v.p.End("RUN")
+	require.NoDirExists(t, v.there)
+}

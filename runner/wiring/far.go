@@ -191,6 +191,7 @@ type EngineCall struct {
 	JSON    bool
 	Out     *os.File
 	Notice  func(string)
+	Ready   func() // called once serve or dispatch does its work
 }
 
 // engine has crew-engine carry out a command of crew engine.
@@ -203,6 +204,7 @@ func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.
 		Tasks: o.Ctl.Tasks, TaskKey: o.Ctl.Key, Workers: o.Ctl.Work, Queue: o.Ctl.Queue,
 		Notice: func(text string) { complain(errs, errors.New(text)) },
 	}
+	c.Ready = func() { tellReady("crew engine "+verb, c.Notice) }
 	return far.Engine(c)
 }
 

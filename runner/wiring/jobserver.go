@@ -64,8 +64,8 @@ func tokensOf(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.T
 // environ returns the environment that tasks inherit.
 func (w *wiring) environ() []string {
 	env := withoutUnits(os.Environ(), w.opts.Terms.Caps)
-	if w.feed != nil {
-		env = without(env, notifySocket) // no task speaks for crew serve
+	if w.feed != nil || w.worker != nil {
+		env = without(env, notifySocket) // no task speaks for crew
 	}
 	if w.tokens == nil || w.tokens.Makeflags() == "" {
 		return env

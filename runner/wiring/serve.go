@@ -39,9 +39,7 @@ func (w *wiring) announce() error {
 		name = cmp.Or(name, strconv.Itoa(os.Getpid()))
 		w.screen.Notice("serving as " + name + ": add tasks with crew ctl add --to " + name)
 	}
-	if err := notifyReady(os.Getenv(notifySocket)); err != nil {
-		w.screen.Notice("cannot tell systemd that crew serve is ready: " + err.Error())
-	}
+	tellReady("crew serve", w.screen.Notice)
 	return nil
 }
 

@@ -2,7 +2,10 @@ package wiring
 
 import (
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -105,4 +108,36 @@ func systemdWords(t *testing.T, line string) (words []string) {
 		words = append(words, word)
 	}
 	return words
+}
+
+// systemd finds nothing wrong with the units, for the system and for users.
+func TestUnitsVerify(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze to ask")
+	}
+	for _, line := range []string{
+		"serve cat", "serve --state d --name q --halt now,fail=1 cat", "worker --engine w.json --name gpu cat",
+		"engine serve --dir hub", "engine serve --dir /etc/hub", "engine dispatch --engine s.json",
+	} {
+		for _, manager := range []string{"--system", "--user"} {
+			t.Run(line+manager, func(t *testing.T) {
+				t.Parallel()
+				words := append(strings.Fields(line), "--print-unit")
+				if tool := strings.Fields(line)[0]; tool != "engine" {
+					words = slices.Insert(strings.Fields(line), 1, "--print-unit")
+				}
+				u := unit{Options: parsed(t, words...), program: os.Args[0], dir: "/"}
+				u.Serve.User = manager == "--user"
+				file := filepath.Join(t.TempDir(), u.name())
+				require.NoError(t, os.WriteFile(file, []byte(u.text()), 0o600))
+				cmd := exec.Command(program, "verify", "--man=no", manager, file)
+				cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+				said, err := cmd.CombinedOutput()
+				require.NoError(t, err, "%s\n%s", said, u.text())
+				require.NotContains(t, string(said), u.name(), "%s", u.text())
+			})
+		}
+	}
 }

@@ -25,12 +25,13 @@ func (w *wiring) openWorker() (err error) {
 	return err
 }
 
-// workerReady says that runs can find crew worker.
+// workerReady says, also to systemd, that runs can find crew worker.
 func (w *wiring) workerReady() {
 	if o := w.opts; !o.Silent() {
 		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
 			task.Count(int64(w.pool.jobs), "slot"))
 	}
+	tellReady("crew worker", w.screen.Notice)
 }
 
 // maker makes commands of records that a submitter has read. It is safe for concurrent

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// TestNotifies has a hub and a worker tell systemd that they are ready: then clients connect, and
+// runs find the worker, whose tasks do not have the socket.
+func TestNotifies(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(crewtest.ShortDir(t), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket})
+	require.NoError(t, err)
+	defer l.Close()
+	ready := func(args ...string) *crewtest.Process {
+		p := start(t, []string{"NOTIFY_SOCKET=" + socket}, append([]string{"--protocol", "1"}, args...)...)
+		require.NoError(t, l.SetReadDeadline(time.Now().Add(crewtest.Patience)))
+		said := make([]byte, 100)
+		n, err := l.Read(said)
+		require.NoError(t, err, p.Stderr())
+		require.Equal(t, "READY=1", string(said[:n]))
+		return p
+	}
+	dir := filepath.Join(t.TempDir(), "hub")
+	hub := ready("engine", "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	s, err := connect(filepath.Join(dir, "submitter.json"), quiet)
+	require.NoError(t, err)
+	s.close()
+	echo := obeys(t)
+	w := ready("worker", "--engine", filepath.Join(dir, "worker.json"), echo, "{}")
+	p := crew(t, "--engine", filepath.Join(dir, "submitter.json"), echo, "{}", ":::", "echo ${NOTIFY_SOCKET-none}")
+	p.Exits(0)
+	require.Equal(t, "none\n", p.Stdout())
+	require.Empty(t, p.Stderr())
+	w.Send(syscall.SIGTERM)
+	w.Dies(syscall.SIGTERM)
+	hub.Send(syscall.SIGTERM)
+	hub.Exits(0)
+}
