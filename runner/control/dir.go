@@ -78,11 +78,8 @@ func untrusted() error {
 func listen() (f *os.File, path string, err error) {
 	err = errors.New("there is no directory for sockets")
 	for _, dir := range dirs() {
-		if e := os.Mkdir(dir, 0o700); e != nil && !errors.Is(e, os.ErrExist) {
+		if e := makeDir(dir); e != nil {
 			err = e
-			continue
-		}
-		if inspect(dir, others) != nil {
 			continue
 		}
 		clean(dir)
@@ -92,6 +89,25 @@ func listen() (f *os.File, path string, err error) {
 		}
 	}
 	return nil, "", err
+}
+
+// Dir returns a directory for what concerns this machine, and no other than this user may
+// see: that where a run makes its socket. It makes it if there is none.
+func Dir() (dir string, err error) {
+	for _, dir := range dirs() {
+		if err = makeDir(dir); err == nil {
+			return dir, nil
+		}
+	}
+	return "", err
+}
+
+// makeDir makes one of dirs unless it is there. It fails if others have permissions there.
+func makeDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return inspect(dir, others)
 }
 
 // clean removes the sockets of dead runs. It leaves those of living processes alone:

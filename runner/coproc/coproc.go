@@ -136,6 +136,9 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 // Lease passes the lease on to the processes. See proc.Local.
 func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
 
+// Hold keeps a descriptor open as long as the processes live. See proc.Local.
+func (w *Workers) Hold(fd int) { w.cfg.Local.Hold(fd) }
+
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	l := newLoop(w, slot)

@@ -85,7 +85,10 @@ type Presence struct {
 	Done     int64         `json:"done"`
 	Failed   int64         `json:"failed"`
 
-	Mark string `json:"mark,omitempty"` // of a host of --ssh: that of the host
+	// of a host of --ssh; other runs ignore them
+
+	Mark  string `json:"mark,omitempty"`  // of the host
+	After string `json:"after,omitempty"` // ID of the worker before it there, which has ended with all its tasks
 }
 
 // The states of a worker.

@@ -115,9 +115,13 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 	w.Presence = p
 	w.heard = latest(w.heard, time.Now().Add(-age))
 	if p.State == gone {
-		x.lose(w, true)
+		x.lose(w, "")
 	} else {
 		x.fit(w)
+	}
+	// On an engine, who says so may be anybody.
+	if last := r.workers[p.After]; last != nil && last != w && !last.ending && x.hosts != nil {
+		x.lose(last, "it has ended")
 	}
 }
 
@@ -172,15 +176,16 @@ func (x *submitter) assign(a task.Attempt) *flight {
 }
 
 // lose takes the slots of a worker away, which has ended or is silent, and ends what
-// it was given and has not brought back. The caller holds mu.
-func (x *submitter) lose(w *worker, unbegun bool) {
+// it was given and has not brought back. why is "" if it has said that it has gone, and
+// nothing of that has begun. The caller holds mu.
+func (x *submitter) lose(w *worker, why string) {
 	w.ending = true
 	x.fit(w)
 	if x.ctx.Err() != nil {
 		return // Close ends its attempts
 	}
 	x.end.Go(func() {
-		x.giveUp(w, unbegun)
+		x.giveUp(w, why)
 		x.roster.mu.Lock()
 		if x.roster.workers[w.ID] == w {
 			delete(x.roster.workers, w.ID)
@@ -191,24 +196,24 @@ func (x *submitter) lose(w *worker, unbegun bool) {
 
 // giveUp ends the flights with a worker once all results are read that it has
 // published.
-func (x *submitter) giveUp(w *worker, unbegun bool) {
+func (x *submitter) giveUp(w *worker, why string) {
 	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
 	defer cancel()
 	_ = x.catchUp(ctx) // without the engine nothing comes anyway
 	lost := x.flights.of(w)
 	for _, f := range lost {
 		x.flights.send(f, opKill) // in case it is there after all
-		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.Host), unbegun: unbegun})
+		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.Host), unbegun: why == ""})
 	}
 	subject := taskSubject(x.sub.Queue, w.ID, x.run)
 	x.flights.out.Drop(func(s string) bool { return s == subject })
 	_ = x.s.purge(ctx, tasksStream, subject)
-	if !unbegun && x.ctx.Err() == nil {
+	if why != "" && x.ctx.Err() == nil {
 		then := "it ran nothing"
 		if len(lost) > 0 {
 			then = task.Count(int64(len(lost)), "task") + " will start elsewhere"
 		}
-		x.sub.Notice(fmt.Sprintf("worker %s is lost: nothing came from it for %v; %s", w.Host, w.ttl, then))
+		x.sub.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.Host, why, then))
 	}
 }
 
@@ -225,7 +230,7 @@ func (x *submitter) watch(now time.Time, connected bool) {
 	slots := 0
 	for _, w := range r.workers {
 		if !w.ending && now.Sub(latest(w.heard, r.grace)) > w.ttl {
-			x.lose(w, false)
+			x.lose(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
 		}
 		x.dismissLeaving(w, now)
 		slots += len(w.slots)

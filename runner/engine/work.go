@@ -42,14 +42,15 @@ type crewWorker struct {
 
 	// what is open
 
-	s     *session
-	out   *outbox.Outbox
-	local wiring.Executor
-	seats coproc.Seats
-	files *travel.Worker
-	over  chan struct{} // closed when the run is over
-	kick  chan struct{} // the record is to be renewed now
-	told  *once
+	s      *session
+	out    *outbox.Outbox
+	local  wiring.Executor
+	seats  coproc.Seats
+	files  *travel.Worker
+	tenure *tenure       // nil without
+	over   chan struct{} // closed when the run is over
+	kick   chan struct{} // the record is to be renewed now
+	told   *once
 
 	dropped, ignored sync.Once // something was, and that was said
 
@@ -98,6 +99,9 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	}
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
+	}
+	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
+		w.tenure, _ = succeed(w.mark, work.TTL)
 	}
 	w.files = travel.NewWorker(w.s.objects, work.Workdir)
 	if w.out, err = w.s.outbox(work.Notice); err == nil {
@@ -196,6 +200,9 @@ func (w *crewWorker) join() error {
 // Executor returns an executor that publishes what comes of attempts that local runs.
 func (w *crewWorker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
+	if h, ok := local.(interface{ Hold(fd int) }); ok && w.tenure != nil {
+		h.Hold(int(w.tenure.file.Fd()))
+	}
 	if l, ok := local.(interface {
 		Dismiss(slot int) (ended <-chan struct{})
 	}); ok {
@@ -264,6 +271,14 @@ var errNoCommands = errors.New("this worker runs no commands: start it with --al
 
 // tell says something that is not said again until something else was.
 func (w *crewWorker) tell(format string, args ...any) { w.told.say(fmt.Sprintf(format, args...)) }
+
+// after returns the ID of the worker before this one, which has ended; "" for none.
+func (w *crewWorker) after() string {
+	if w.tenure == nil {
+		return ""
+	}
+	return w.tenure.before
+}
 
 // Host returns the name of the worker.
 func (w *crewWorker) Host() string { return w.host }

@@ -121,6 +121,9 @@ func (w *crewWorker) renew() error {
 	fresh := t == nil
 	if fresh {
 		t, patience = &lease{id: newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
+		if w.tenure != nil {
+			w.tenure.name(t.id)
+		}
 	}
 	stale := t.stale
 	t.stale = false
@@ -229,7 +232,7 @@ func (t *lease) end() {
 func (w *crewWorker) presence(t *lease) Presence {
 	p := Presence{
 		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
-		Mark: w.mark,
+		Mark: w.mark, After: w.after(),
 	}
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
@@ -318,7 +321,9 @@ func (w *crewWorker) leave() {
 	t.consume.Stop()
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	_ = w.put(context.Background(), p)
+	if w.put(context.Background(), p) == nil {
+		w.tenure.end()
+	}
 }
 
 // isGone reports whether err says that a consumer is no more.

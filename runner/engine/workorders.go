@@ -187,6 +187,7 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		return
 	}
 	if b.Over {
+		w.tenure.end() // such a worker has one run
 		w.files.End(b.Run)
 		w.seats.End(func(c *coproc.Seat) bool { return c.Run == b.Run })
 	}

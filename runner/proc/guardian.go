@@ -1,12 +1,16 @@
 package proc
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -38,7 +42,7 @@ const (
 	guardianName = "task-guardian"
 
 	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
-	goneWithin = time.Second           // how long it waits for killed groups
+	goneLook   = time.Second           // how often it looks at least whether killed groups are gone
 
 	// tableSize is the number of groups that the table holds, tableLeast if a limit on the
 	// size of files allows no more.
@@ -85,14 +89,37 @@ func watchOver(pid, fd, lease, held int) {
 		}
 	}
 	killListed(table)
-	for end := time.Now().Add(goneWithin); held > 0 && anyLives(table) && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+	for pause := time.Millisecond; held > 0 && anyLives(table); pause = min(2*pause, goneLook) {
+		time.Sleep(pause)
 	}
 }
 
-// anyLives reports whether a process of the groups in a table is left.
-func anyLives(table []int32) bool {
-	return slices.ContainsFunc(table, func(pgid int32) bool { return pgid > 0 && syscall.Kill(-int(pgid), 0) != syscall.ESRCH })
+// anyLives reports whether a process of the groups in a table is left, and removes groups
+// that are gone, whose IDs are free for others from then on.
+func anyLives(table []int32) (any bool) {
+	for row, pgid := range table {
+		if pgid <= 0 {
+			continue
+		}
+		if err := syscall.Kill(-int(pgid), 0); err == syscall.ESRCH || err == nil && onlyZombies(int(pgid)) {
+			table[row] = 0
+		} else {
+			any = true
+		}
+	}
+	return any
+}
+
+// onlyZombies reports whether the processes of a group have all ended. In a container there
+// may be nobody to reap them.
+func onlyZombies(pgid int) bool {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	return len(stats) > 0 && !slices.ContainsFunc(stats, func(name string) bool {
+		text, _ := os.ReadFile(name)
+		// PID (NAME) STATE PARENT GROUP: the name can hold anything
+		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		return len(f) > 2 && f[0] != "Z" && f[0] != "X" && f[2] == strconv.Itoa(pgid)
+	})
 }
 
 // killListed kills the groups in a table.
@@ -123,7 +150,7 @@ type guardian struct {
 	pid    int           // 0 if there is none
 	table  int           // descriptor of the table
 	lease  int           // descriptor of the lease's timer; 0 if there is none
-	held   int           // descriptor that stays open until the groups are gone; 0 if there is none
+	held   int           // descriptor that stays open until all groups are gone; 0 if there is none
 	start  *linux.Helper // must stay reachable until the guardian execs; nil without a table
 }
 
@@ -201,7 +228,8 @@ func (g *guardian) expire(at time.Time) (err error) {
 	return unix.TimerfdSettime(g.lease, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
-// close ends the guardian. Every group must be gone by then, or be meant to live.
+// close ends the guardian. Every group must be gone by then, or be meant to live; but with
+// a descriptor to keep open, the guardian stays until those that were killed are gone.
 func (g *guardian) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,7 +246,7 @@ func (g *guardian) close() {
 	if g.lease != 0 {
 		_ = syscall.Close(g.lease)
 	}
-	if g.pid != 0 {
+	if g.pid != 0 && (g.held == 0 || !anyLives(g.groups.table)) {
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)
 		go linux.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
 	}

@@ -165,3 +165,20 @@ func (g *guardian) kill(t *testing.T) (pid int) {
 	exited(g.pid, 0)
 	return g.pid
 }
+
+// A group whose processes have all ended does not live, even if nobody reaps them.
+func TestWhatLives(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	pid := cmd.Process.Pid
+	table := []int32{0, int32(pid)}
+	require.True(t, anyLives(table))
+	require.NoError(t, cmd.Process.Kill())
+	crewtest.Gone(t, pid)
+	require.NoError(t, syscall.Kill(-pid, 0), "it is a zombie")
+	require.False(t, anyLives(table))
+	require.Equal(t, []int32{0, 0}, table, "its ID may soon be another's")
+	_ = cmd.Wait()
+}

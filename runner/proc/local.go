@@ -165,7 +165,7 @@ func (l *Local) Lease(until time.Time) {
 }
 
 // Hold keeps a descriptor open, should this process be killed, until all process
-// groups are gone. It must come before the first attempt.
+// groups are gone. It must come before the first attempt, and the first Lease.
 func (l *Local) Hold(fd int) { l.guardian.held = fd }
 
 // Suspend stops all process groups. See runner.Executor.

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// stubbornTask is a waiting task whose processes ignore SIGTERM, of which one outlives the
+// first. It tells if another attempt at it still runs.
+const stubbornTask = `trap '' TERM; exec 9>>%[1]s/lock.{}; flock -n 9 || echo overlap; echo $$ $PPID >> %[1]s/begun
+until [ -e %[1]s/go ]; do sleep 0.05; done & wait; echo done {}`
+
+// TestSSHDropped breaks the connection of a host, kills its worker, and breaks the connection
+// of a worker that does not notice that. Each time the tasks start again although the leases
+// last for an hour, and once those before them have ended.
+func TestSSHDropped(t *testing.T) {
+	t.Parallel()
+	s, dir := crewtest.StartSSHD(t), t.TempDir()
+	p := crewIn(t, s.Path, "-S", "2/web1", "-k", "--worker-ttl", "1h", fmt.Sprintf(stubbornTask, dir), ":::", "a", "b")
+	for i, drop := range []func(worker int){
+		func(int) { require.NoError(t, syscall.Kill(sshOf(t, p.Cmd.Process.Pid), syscall.SIGKILL)) },
+		func(worker int) { require.NoError(t, syscall.Kill(worker, syscall.SIGKILL)) },
+		func(worker int) {
+			require.NoError(t, syscall.Kill(worker, syscall.SIGSTOP))
+			require.NoError(t, syscall.Kill(sshOf(t, p.Cmd.Process.Pid), syscall.SIGKILL))
+		},
+	} {
+		last := begun(t, dir, 2*i+2)[2*i:]
+		drop(last[0].worker)
+		crewtest.Gone(t, last[0].pid, last[1].pid, last[0].worker)
+		p.Says(p.Stderr, "worker web1 is lost: it has ended; 2 tasks will start elsewhere")
+	}
+	begun(t, dir, 8)
+	crewtest.WriteFile(t, filepath.Join(dir, "go"), "", 0o666)
+	p.Exits(0)
+	require.Equal(t, "done a\ndone b\n", p.Stdout())
+}
+
+// TestKillMarked spares a process that has got the ID of a worker.
+func TestKillMarked(t *testing.T) {
+	t.Parallel()
+	start := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("sh", append([]string{"-c", "read x"}, args...)...)
+		_, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		return cmd
+	}
+	worker, other := start("worker", stdioURL+"m"), start("worker", stdioURL+"mm")
+	killMarked(other.Process.Pid, "m")
+	killMarked(worker.Process.Pid, "m")
+	crewtest.Gone(t, worker.Process.Pid)
+	require.True(t, crewtest.Alive(other.Process.Pid))
+}
+
+// On an engine that others share, no worker is believed that another one has ended.
+func TestAfterOnAnEngine(t *testing.T) {
+	b := newBroker(t)
+	said := make(chan struct{})
+	var once sync.Once
+	first := b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		crewtest.Receive(t, said, "the other worker to speak")
+		answer(f, a, m)
+	})
+	b.worker("b", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		once.Do(func() {
+			f.mu.Lock()
+			f.presence.After = first.presence.ID
+			f.mu.Unlock()
+			f.put(ready)
+			answer(f, a, m)
+			close(said)
+		})
+	})
+	r := b.run(2, nil)
+	r.ok(2)
+	require.Zero(t, r.lost)
+}
