@@ -114,7 +114,7 @@ func causeName(by task.Cause) string {
 		task.ByLimit: "limit", task.ByRetry: "retry", task.ByDelay: "delay", task.ByOrder: "order", task.ByReader: "reader",
 		task.ByInput: "input", task.ByAfter: "after", task.ByWorkers: "ends", task.ByTokens: "token", task.ByCheck: "check",
 		task.ByHold: "hold", task.ByTime: "time", task.ByRate: "rate", task.ByKeyRate: "key-rate",
-		task.ByNeeds: "needs", task.ByPlaces: "places", task.ByLoad: "load", task.ByMemory: "memory",
+		task.ByNeeds: "needs", task.ByOffers: "offers", task.ByPlaces: "places", task.ByLoad: "load", task.ByMemory: "memory",
 	}[by]
 }
 

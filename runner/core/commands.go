@@ -34,10 +34,12 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 			c.pool.resize(n, c.cfg.Pool.Window)
 		}
 	case task.Join:
-		reply.Slots = c.pool.join(cmd.Slot, max(cmd.N, 1))
+		n := max(cmd.N, 1)
+		reply.Slots = c.pool.join(cmd.Slot, c.queue.caps.use(cmd.Slot.Offers, n), n)
 	case task.Leave:
-		if c.pool.slot(cmd.N) != nil {
+		if s := c.pool.slot(cmd.N); s != nil {
 			c.pool.leave(cmd.N)
+			c.queue.caps.use(s.Offers, -1)
 			for _, e := range c.pool.places[cmd.N].ahead {
 				c.ask(e)
 			}

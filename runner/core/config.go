@@ -51,7 +51,7 @@ type Queue struct {
 	Bytes  int          // their size at most, except for the first few tasks; 0 for no limit
 	Few    int          // how many these are; 0 for as many as are no burden
 
-	Caps    []task.Cap // limits by name, which task.Terms.Needs goes by; in order of name
+	Caps    []task.Cap // limits by name, which task.Terms.Needs goes by; in order of name; with Pool.Remote, other names are of what hosts offer
 	Rate    task.Rate  // of all starts
 	KeyRate task.Rate  // of the starts of each key
 }

@@ -85,7 +85,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	if cfg.Pool.Tokens != nil || cfg.Pool.Ahead > 0 {
 		limits.May = c.pool.may
 	}
-	c.queue = newQueue(cfg.Queue, limits, c.entries)
+	c.queue = newQueue(cfg.Queue, limits, cfg.Pool.Remote, c.entries)
 	c.output.clock = &c.clock
 	c.pool = newPool(cfg.Pool, c.queue.ready, streams, &c.output)
 	if cfg.Order.Keep {

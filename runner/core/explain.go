@@ -187,6 +187,8 @@ func (c *Core) waitsFor(b *task.Blocking, e *entry, wait sched.Wait) {
 		b.By, b.Key = task.ByKeyRate, e.task.Key
 	case sched.ForUnits:
 		b.By, b.Needs = task.ByNeeds, task.NeedsText(terms.Needs)
+	case sched.ForStock:
+		b.By, b.Needs = task.ByOffers, task.NeedsText(c.queue.caps.offered(terms.Needs))
 	default:
 		b.By, b.Limit = task.ByPlaces, c.queue.ready.Width(e.item.Claim)
 	}

@@ -72,12 +72,12 @@ func (p *pool) own() (ids []int) {
 	return ids
 }
 
-// join adds n slots like s under the lowest free numbers, which it returns. A
+// join adds n slots like s, with a stock, under the lowest free numbers, which it returns. A
 // number that has left is not given to another host while an attempt still runs
 // under it.
-func (p *pool) join(s task.Slot, n int) (ids []int) {
+func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
-	slot := sched.Slot{Cap: s.Cap + p.most}
+	slot := sched.Slot{Cap: s.Cap + p.most, Stock: stock}
 	if s.Host != "" {
 		slot.Host = sched.Place(s.Host)
 	}
@@ -181,7 +181,7 @@ func (p *pool) resize(n, window int) {
 	own := p.own()
 	n = max(n, 1)
 	if n > len(own) {
-		p.join(task.Slot{Cap: window}, n-len(own))
+		p.join(task.Slot{Cap: window}, nil, n-len(own))
 	} else if n < len(own) {
 		p.leave(own[n:]...)
 	}

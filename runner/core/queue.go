@@ -36,9 +36,9 @@ type queue struct {
 	lowest, highest int64 // of the ranks that were given by hand
 }
 
-func newQueue(cfg Queue, limits sched.Limits, entries map[uint64]*entry) queue {
+func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), delayed: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps), after: map[uint64][]uint64{}, makers: newMakers(),
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), delayed: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), after: map[uint64][]uint64{}, makers: newMakers(),
 		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
 	if cfg.Terms {

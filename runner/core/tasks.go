@@ -41,8 +41,8 @@ func (c *Core) next() bool {
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
 	at := c.pool.begin(slot, c.run)
-	c.queue.caps.hold(e)
 	e.slot, e.number, e.ladder, e.asked = at.slot, e.number+1, task.Untouched, false
+	c.queue.caps.hold(e)
 	if e.ahead = c.pool.most > 0 && at.attempts > 1; e.ahead {
 		at.ahead = append(at.ahead, e)
 		c.pool.ahead++

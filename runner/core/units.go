@@ -13,6 +13,18 @@ type caps struct {
 	free   [][]int          // of each the indexes of the units that no attempt holds, descending
 	index  []map[string]int // of each the index of a unit
 	claims map[wanted]*sched.Claim
+
+	// of hosts, whose units are given out there
+
+	hosts  bool           // names of no limit are theirs
+	names  map[string]int // and have these indexes
+	stocks map[*task.Offers]*stock
+}
+
+// stock is what a host offers, as long as it has slots or attempts hold some of it.
+type stock struct {
+	*sched.Stock
+	uses int
 }
 
 // wanted is what a task claims. Tasks that need the same mostly share the list.
@@ -24,8 +36,11 @@ type wanted struct {
 // mostClaims bounds the claims that are remembered, so that tasks share them.
 const mostClaims = 1 << 14
 
-func newCaps(list []task.Cap) caps {
-	c := caps{list: list, free: make([][]int, len(list)), index: make([]map[string]int, len(list)), claims: map[wanted]*sched.Claim{}}
+func newCaps(list []task.Cap, hosts bool) caps {
+	c := caps{
+		list: list, free: make([][]int, len(list)), index: make([]map[string]int, len(list)), claims: map[wanted]*sched.Claim{},
+		hosts: hosts, names: map[string]int{}, stocks: map[*task.Offers]*stock{},
+	}
 	for i := range list {
 		c.index[i] = map[string]int{}
 		for u, name := range slices.Backward(list[i].Units) {
@@ -55,9 +70,50 @@ func rateOf(r task.Rate) sched.Rate {
 	return sched.NewRate(r.N, r.Period, r.Burst)
 }
 
-// find returns the index of a limit, which must exist.
+// find returns the index of a limit, which is one of hosts if there is no other.
 func (c *caps) find(name string) int {
-	return slices.IndexFunc(c.list, func(l task.Cap) bool { return l.Name == name })
+	if i := slices.IndexFunc(c.list, func(l task.Cap) bool { return l.Name == name }); i >= 0 {
+		return i
+	}
+	i, known := c.names[name]
+	if !known {
+		i = len(c.list) + len(c.names)
+		c.names[name] = i
+	}
+	return i
+}
+
+// use returns what a host offers, which is in use n times more or, if negative, less.
+func (c *caps) use(o *task.Offers, n int) *sched.Stock {
+	if o == nil || n == 0 {
+		return nil
+	}
+	s := c.stocks[o]
+	if s == nil {
+		all := []int{}
+		for _, need := range *o {
+			if i := c.find(need.Name) - len(c.list); i >= 0 { // or else the run's own limit counts
+				all = append(all, make([]int, max(0, i+1-len(all)))...)
+				all[i] = need.N
+			}
+		}
+		s = &stock{Stock: sched.NewStock(all)}
+		c.stocks[o] = s
+	}
+	if s.uses += n; s.uses == 0 {
+		delete(c.stocks, o)
+	}
+	return s.Stock
+}
+
+// offered returns those needs that are of hosts.
+func (c *caps) offered(needs []task.Need) (list []task.Need) {
+	for _, n := range needs {
+		if c.find(n.Name) >= len(c.list) {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // claim returns what a task claims, or nil for a place of a slot alone. The error is that it
@@ -74,7 +130,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if claim != nil {
 		return claim, nil
 	}
-	if err := task.Lacks(c.list, t.Asked.Needs); err != nil {
+	if err := task.Lacks(c.list, t.Asked.Needs, c.hosts); err != nil {
 		return nil, err
 	}
 	claim = &sched.Claim{Places: w.weight}
@@ -93,7 +149,11 @@ func (c *caps) hold(e *entry) {
 	if e.item.Claim == nil {
 		return
 	}
+	c.use(e.slot.Offers, 1)
 	for _, u := range e.item.Claim.Units {
+		if u.Cap >= len(c.list) {
+			continue
+		}
 		limit, free := &c.list[u.Cap], &c.free[u.Cap]
 		held := make([]string, u.N)
 		for i := range held {
@@ -107,6 +167,9 @@ func (c *caps) hold(e *entry) {
 
 // giveBack gives back the units that an attempt holds.
 func (c *caps) giveBack(e *entry) {
+	if e.item.Claim != nil {
+		c.use(e.slot.Offers, -1)
+	}
 	for _, u := range e.units {
 		i := c.find(u.Name)
 		for _, name := range u.Held {

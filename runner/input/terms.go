@@ -18,6 +18,7 @@ type Terms struct {
 	Weight   *expand.Text // nil means 1
 	Needs    *expand.Text // nil means nothing
 	Caps     []task.Cap   // what tasks can need
+	Offers   bool         // and what hosts offer, by other names
 	Even     string       // why all tasks weigh the same; "" if they need not
 }
 
@@ -149,7 +150,7 @@ func (a *asker) parseNeeds(s string) ([]task.Need, error) {
 	}
 	needs, err := task.ParseNeeds(s)
 	if err == nil {
-		err = task.Lacks(a.Caps, needs)
+		err = task.Lacks(a.Caps, needs, a.Offers)
 	}
 	if err != nil {
 		return nil, err

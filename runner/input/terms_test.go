@@ -126,7 +126,7 @@ func FuzzTerms(f *testing.F) {
 			return
 		}
 		terms := tk.Terms()
-		require.NoError(t, task.Lacks(caps, terms.Needs))
+		require.NoError(t, task.Lacks(caps, terms.Needs, false))
 		require.LessOrEqual(t, max(terms.Priority, -terms.Priority), task.MaxPriority)
 		var again task.Task
 		w := written{some(fmt.Sprint(terms.Priority)), some(fmt.Sprint(max(terms.Weight, 1)))}

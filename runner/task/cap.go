@@ -25,6 +25,10 @@ type Cap struct {
 // 128 kB that Linux allows a variable.
 const MostUnits = 10_000
 
+// Offers are what a host has for tasks that need it, beside slots. Its slots share it. They are in
+// order of name, each name once.
+type Offers []Need
+
 // Units are the units of a limit by name that an attempt holds.
 type Units struct {
 	Name string
@@ -101,10 +105,14 @@ func ParseNeeds(s string) (needs []Need, err error) {
 	return needs, nil
 }
 
-// Lacks returns why no attempt can ever hold all needs at once, or nil.
-func Lacks(caps []Cap, needs []Need) error {
+// Lacks returns why no attempt can ever hold all needs at once, or nil. If hosts offer something,
+// a name that no limit has may be one of theirs.
+func Lacks(caps []Cap, needs []Need, hosts bool) error {
 	for _, n := range needs {
 		i := slices.IndexFunc(caps, func(c Cap) bool { return c.Name == n.Name })
+		if i < 0 && hosts {
+			continue
+		}
 		if i < 0 {
 			return fmt.Errorf("no --cap is called %s: add --cap %[1]s=N", n.Name)
 		}

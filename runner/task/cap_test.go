@@ -46,7 +46,7 @@ func TestNeeds(t *testing.T) {
 	} {
 		needs, err := ParseNeeds(s)
 		require.NoError(t, err)
-		if err = Lacks(caps, needs); want == "" {
+		if err = Lacks(caps, needs, false); want == "" {
 			require.NoError(t, err, s)
 		} else {
 			require.EqualError(t, err, want, s)

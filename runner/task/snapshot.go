@@ -108,6 +108,7 @@ const (
 	ByRate                     // --rate
 	ByKeyRate                  // --key-rate
 	ByNeeds                    // units of limits by name
+	ByOffers                   // a worker that offers what they need
 	ByPlaces                   // several places, or those that are kept for a task
 	ByLoad                     // --load
 	ByMemory                   // --memfree
@@ -122,7 +123,7 @@ type Blocking struct {
 	Key   string    // for ByKey, ByLimit and ByKeyRate, and for BySlots if all tasks have it
 	Slot  int       // for BySlot and ByKey
 	Limit int       // for ByLimit: how many tasks of the key may run at once; for ByPlaces: how many places
-	Needs string    // for ByNeeds: of the first task
+	Needs string    // for ByNeeds and ByOffers: of the first task
 	Halt  string    // for ByPause: the value of --halt that paused the run, or ""
 	ID    uint64    // for ByOrder: the first unfinished task; for ByPlaces: the one for which they are kept, or 0; for ByAfter: a task waited for; for ByKey: the first one, if it is known
 	Until time.Time // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
@@ -195,6 +196,8 @@ func (b *Blocking) awaited(left time.Duration) string {
 		return "--key-rate"
 	case b.By == ByNeeds:
 		return b.Needs
+	case b.By == ByOffers:
+		return "a worker that offers " + b.Needs + ": none is connected"
 	case b.By == ByPlaces && b.ID > 0:
 		return fmt.Sprintf("task %d, which takes %s", b.ID, Count(int64(b.Limit), "place"))
 	case b.By == ByPlaces:

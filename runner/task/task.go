@@ -325,6 +325,7 @@ type Slot struct {
 	Host   string   // empty for this machine
 	Cap    int      // attempts at once; less than 1 counts as 1
 	Labels []string // of the host; topics of these names run there alone
+	Offers *Offers  // of the host, whose slots have the same pointer; nil for nothing
 }
 
 // Attempt is one run of a task's command.
