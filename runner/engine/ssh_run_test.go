@@ -167,3 +167,33 @@ func TestSSHLost(t *testing.T) {
 	p.Dies(syscall.SIGINT)
 	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1\ncrew: hosts that were lost: once$`, p.Stderr())
 }
+
+// TestSSHCopyGoesOn kills crew while crew-engine is copied to a host, and lets a run end
+// before the rest is there.
+func TestSSHCopyGoesOn(t *testing.T) {
+	t.Parallel()
+	s, dir := crewtest.StartSSHD(t), t.TempDir()
+	self, err := os.Stat("/proc/self/exe")
+	require.NoError(t, err)
+	link := s.Link(t)
+	link.Hold(self.Size() / 2)
+	hosts := "web1:" + link.Port + ",1/:"
+	p := crewIn(t, s.Path, "-S", hosts, fmt.Sprintf(waitingTask, dir), ":::", "a")
+	begun(t, dir, 1)
+	crewtest.Until(t, link.Held, "a copy")
+	p.Kill()
+	p = crewIn(t, s.Path, "-S", hosts, "echo", ":::", "b")
+	p.Exits(0)
+	require.Equal(t, "b\n", p.Stdout())
+	link.Hold(0)
+	var there []string
+	crewtest.Until(t, func() bool {
+		there, _ = filepath.Glob(filepath.Join(s.Home, ".cache/crew/*/crew-engine"))
+		return len(there) > 0
+	}, "crew-engine")
+	p = crewIn(t, s.Path, "-S", "web1:"+link.Port, "echo", ":::", "c")
+	p.Exits(0)
+	require.Equal(t, "c\n", p.Stdout())
+	require.NotContains(t, p.Stderr(), "copy")
+	require.Less(t, link.Sent(), self.Size()*3/2, "copied once")
+}
