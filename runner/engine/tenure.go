@@ -28,6 +28,7 @@ type tenure struct {
 const (
 	lockAgain    = 10 * time.Millisecond // the pause before another try to lock the file
 	tenurePrefix = "worker."             // of the names of the files
+	endedWithin  = 30 * time.Second      // in which the last worker must have ended for the next one to say so
 	tenureKept   = 24 * time.Hour        // how long one is kept that no worker has locked
 )
 

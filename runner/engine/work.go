@@ -101,7 +101,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		return nil, err
 	}
 	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
-		w.tenure, _ = succeed(w.mark, work.TTL)
+		w.tenure, _ = succeed(w.mark, min(work.TTL, endedWithin))
 	}
 	w.files = travel.NewWorker(w.s.objects, work.Workdir)
 	if w.out, err = w.s.outbox(work.Notice); err == nil {

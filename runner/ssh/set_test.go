@@ -1,0 +1,57 @@
+package ssh
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// TestSet has a host leave and come back, while its worker lives and once that has ended.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	a, b := Host{Args: []string{"a"}, Mark: "m"}, Host{Args: []string{"b"}, Mark: "m"}
+	p, said, conns := startAll(t, a)
+	defer p.Close()
+	worker := func() (conn net.Conn, args string) {
+		conn = crewtest.Receive(t, conns, "a connection")
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		require.NoError(t, err)
+		return conn, strings.Fields(line)[1]
+	}
+	says := func(text string) {
+		t.Helper()
+		crewtest.Until(t, func() bool { return strings.HasSuffix(said.String(), "this machine: "+text+"\n") }, "%s: %s", text, said)
+	}
+	first, args := worker()
+	require.Equal(t, "a", args)
+	require.NoError(t, p.Set([]Host{a}))
+	require.False(t, p.Leaving("m"), "nothing has changed")
+	require.NoError(t, p.Set([]Host{b}))
+	says("leaves")
+	require.True(t, p.Leaving("m"))
+	require.NoError(t, p.Set([]Host{a}), "it is leaving already")
+	require.NoError(t, first.Close())
+	says("joins")
+	require.False(t, p.Leaving("m"))
+	second, args := worker()
+	require.Equal(t, "a", args)
+	require.NoError(t, second.Close())
+	says("its worker has ended: it is not started again")
+	require.NoError(t, p.Set(nil))
+	says("leaves")
+	require.NoError(t, p.Set([]Host{b}))
+	says("joins")
+	third, args := worker()
+	require.Equal(t, "b", args)
+	require.Empty(t, p.Missing())
+	require.NoError(t, p.Set(nil))
+	says("leaves")
+	require.NoError(t, third.Close())
+	crewtest.Until(t, func() bool { return !p.Leaving("m") }, "the end of the worker")
+	require.Empty(t, p.Missing())
+}
