@@ -192,7 +192,7 @@ type need struct{ conds, others, what, hint string }
 var needs = [...]need{
 	{"max-queued idle-exit keep new-command", "crew-serve", "crew serve", "write crew serve before the options"},
 	{"print-unit user", "crew-serve crew-worker", "crew serve or crew worker", "write one of them before the options"},
-	{"labels allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
+	{"labels offers allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"user", "print-unit", "--print-unit", "add --print-unit"},
 	{"+user", "+print-unit", "--print-unit", "add --print-unit"},
 	{"print-unit", "engine crew-serve", "--engine", "add --engine URL: systemd has no NATS_URL for it"},
@@ -222,7 +222,7 @@ var needs = [...]need{
 	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},
-	{"needs", "cap", "--cap", "add --cap NAME=N for each name"},
+	{"needs", "cap engine", "--cap", "add --cap NAME=N for each name"},
 	{"cap", "needs input=json", "--needs", "add --needs NAME, or no task takes any of it"},
 	{"sched=keyed sched=topic sched=fair per-key key-rate", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},

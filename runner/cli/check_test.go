@@ -40,6 +40,10 @@ func TestRefusals(t *testing.T) {
 		{"--cap gpu=3 cat", "--cap needs --needs: add --needs NAME, or no task takes any of it"},
 		{"--cap gpu=3 --input json cat", "--cap needs --needs: add --needs NAME, or no task takes any of it"},
 		{"--needs gpu cat", "--needs needs --cap: add --cap NAME=N for each name"},
+		{"--needs gpu -S host cat", "--needs needs --cap: add --cap NAME=N for each name"},
+		{"--offers gpu=2 cat", "--offers needs crew worker: write crew worker before the options"},
+		{"worker --offers gpu=2,mem cat", `bad value "gpu=2,mem" for --offers: write NAME=N or NAME:UNIT,UNIT, such as gpu=3 or gpu:0,1,3`},
+		{"worker --offers gpu=2 --offers mem=1,GPU:a cat", `bad value "mem=1,GPU:a" for --offers: there is --offers gpu already, and both would be CREW_GPU`},
 		{"--key-rate 1/s cat", "--key-rate needs a key: add --key TEMPLATE, such as --key '{1}'"},
 		{"ctl add --priority 1001 cat", `bad value "1001" for --priority: write a whole number from -1000 to 1000`},
 		{"--retries 1.5 cat", `bad value "1.5" for --retries: write a whole number from 0 up`},
@@ -258,7 +262,7 @@ var states = map[string]string{
 // values are those of options, by the name of the option or that of its value.
 var values = map[string]string{
 	"N": "2", "DUR": "5", "REGEX": ",", "SIZE": "1M", "K/N": "1/2", "topics": "a=1", "retry-on": "exit",
-	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "N/PERIOD": "1/s",
+	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "offers": "x=1", "N/PERIOD": "1/s",
 }
 
 // optionOf returns the option for which a condition holds.

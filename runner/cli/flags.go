@@ -280,6 +280,8 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Engine.Cleanup = true; return nil }},
 	{name: "labels", value: "LIST", text: "crew worker: topics of these names run there alone",
 		set: func(o *Options, v string) error { return set(&o.Engine.Labels, v, parseLabels) }},
+	{name: "offers", value: "LIST", text: "crew worker: what it has for --needs: gpu=2,mem=16",
+		set: func(o *Options, v string) error { return addOffers(&o.Terms.Caps, v) }},
 	{name: "worker-ttl", value: "DUR", text: "a worker counts as lost when silent for DUR (10s)",
 		set: func(o *Options, v string) error { return setDuration(&o.Engine.TTL, v, time.Second) }},
 	{name: "allow-commands", text: "crew worker: run commands that are signed",

@@ -351,6 +351,25 @@ func newOptions(c *command) Options {
 	}
 }
 
+// TakesOffers reports whether tasks can need what workers offer.
+func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Do == DoRun }
+
+// AllCaps returns the limits by name, and, without units, what workers offer as far as --needs names
+// it as it is.
+func (o *Options) AllCaps() []task.Cap {
+	all := o.Terms.Caps
+	if !o.TakesOffers() {
+		return all
+	}
+	for item := range strings.SplitSeq(o.Terms.Needs, ",") {
+		name, _, _ := strings.Cut(item, ":")
+		if task.IsCapName(name) && !slices.ContainsFunc(all, func(c task.Cap) bool { return c.Name == name }) {
+			all = append(slices.Clip(all), task.Cap{Name: name})
+		}
+	}
+	return all
+}
+
 // finish fills in the defaults that depend on other options.
 func (o *Options) finish() {
 	if o.Fed() {

@@ -11,11 +11,32 @@ import (
 )
 
 // addCap adds a limit by name, which no other one has, by the case of letters alone either.
-func addCap(to *[]task.Cap, value string) error {
+func addCap(to *[]task.Cap, value string) error { return addUnits(to, value, "--cap") }
+
+// addOffers adds several, with commas between them: an item without = or : is another unit of the one
+// before it.
+func addOffers(to *[]task.Cap, value string) error {
+	var list []string
+	for item := range strings.SplitSeq(value, ",") {
+		if last := len(list) - 1; last >= 0 && !strings.ContainsAny(item, "=:") && strings.Contains(list[last], ":") {
+			list[last] += "," + item
+		} else {
+			list = append(list, item)
+		}
+	}
+	for _, c := range list {
+		if err := addUnits(to, c, "--offers"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addUnits(to *[]task.Cap, value, option string) error {
 	c, err := parseCap(value)
 	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
 	if i := slices.IndexFunc(*to, same); err == nil && i >= 0 {
-		err = fmt.Errorf("there is --cap %s already, and both would be %s", (*to)[i].Name, task.CapVariable(c.Name))
+		err = fmt.Errorf("there is %s %s already, and both would be %s", option, (*to)[i].Name, task.CapVariable(c.Name))
 	}
 	*to = append(*to, c)
 	return err

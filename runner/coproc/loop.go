@@ -107,10 +107,7 @@ func (f *flight) attempt() int {
 
 // held returns the units that the attempt holds for them.
 func (f *flight) held() []task.Units {
-	if o := f.task.Origin; o != nil {
-		return o.Units
-	}
-	return f.units
+	return task.Attempt{Task: f.task, Units: f.units}.Origin().Units
 }
 
 // order asks for the end of an attempt.

@@ -49,7 +49,7 @@ const mostBlock = 64 << 20
 func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	t, c := a.Task, k.load
 	m := &Attempt{
-		ID: id, Token: k.token(id.Epoch, id.Task, id.Number), Identity: t.Identity, Slot: a.Slot.ID, Key: t.Key, Units: a.Units,
+		ID: id, Token: k.token(id.Epoch, id.Task, id.Number), Identity: t.Identity, Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live, Echo: k.echo,
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}
@@ -57,12 +57,10 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 		m.Template, m.Names, m.Caps, m.Records, m.Object = k.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
 		return m, nil
 	}
-	m.Argv, m.Shell, m.Dir = a.Argv(), t.Shell, cmp.Or(t.Dir, c.Workdir)
+	m.Argv, m.Exec, m.Marks = a.Sent(m.Needs)
+	m.Shell, m.Dir = t.Shell, cmp.Or(t.Dir, c.Workdir)
 	if m.Makes = t.Makes.Files(true); t.Makes != nil {
 		m.Temp = t.Makes.Temp
-	}
-	if t.Exec != nil || len(m.Makes) > 0 {
-		m.Exec = a.Exec()
 	}
 	if t.Protocol == task.JSONProtocol {
 		m.Stdin = t.Makes.AppendOuts(slices.Clip(t.Stdin))
@@ -78,6 +76,27 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	_, err := t.Block.WriteTo(block)
 	m.Stdin, m.HasStdin = block.Bytes(), true
 	return m, err
+}
+
+// needsThere returns what an attempt needs of what its worker offers: what it does not hold.
+func needsThere(a task.Attempt) (needs []task.Need) {
+	for _, n := range a.Task.Terms().Needs {
+		if !slices.ContainsFunc(a.Units, func(u task.Units) bool { return u.Name == n.Name }) {
+			needs = append(needs, n)
+		}
+	}
+	return needs
+}
+
+// unitsOf returns the units that an attempt has held, of which there are those that its worker gave out.
+func unitsOf(a task.Attempt, there []task.Units) []task.Units {
+	units := a.Units
+	for _, n := range needsThere(a) {
+		if s := slices.IndexFunc(there, func(u task.Units) bool { return u.Name == n.Name }); s >= 0 {
+			units = append(slices.Clip(units), there[s])
+		}
+	}
+	return units
 }
 
 // refuses returns why the run does not use a worker, or "".

@@ -75,6 +75,7 @@ type Presence struct {
 	Host     string        `json:"host"` // NAME; CREW_HOST
 	Slots    int           `json:"slots"`
 	Labels   []string      `json:"labels,omitempty"`
+	Offers   string        `json:"offers,omitempty"` // what it has for tasks that need it, such as gpu:2,mem:16
 	TTL      time.Duration `json:"ttl"`
 	State    string        `json:"state"`              // ready, paused (no slots), draining, gone
 	Template string        `json:"template,omitempty"` // digest of its command, in hexadecimal

@@ -36,7 +36,7 @@ func signLasting(k *trust.Key, a *Attempt, subject string) {
 // common returns what all attempts of a task have in common.
 func (a *Attempt) common() *Attempt {
 	c := *a
-	c.Epoch, c.Number, c.Token, c.Slot, c.Units = 0, 0, Token{}, 0, nil
+	c.Epoch, c.Number, c.Token, c.Slot, c.Units, c.Needs = 0, 0, Token{}, 0, nil, nil
 	return &c
 }
 

@@ -157,14 +157,14 @@ func (st *engineStatus) text() string {
 		}
 		_, _ = t.Write([]byte{'\n'})
 	}
-	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "SEEN", "STATE", "LABELS", "COMMAND")
+	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "SEEN", "STATE", "LABELS", "OFFERS", "COMMAND")
 	for _, w := range st.Workers {
 		command := w.Command
 		if w.Signed {
 			command = strings.TrimPrefix(command+" or what is signed", " or ")
 		}
 		seen := task.Brief(time.Duration(w.Seen * float64(time.Second)))
-		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, seen, w.State, strings.Join(w.Labels, ","), command)
+		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, seen, w.State, strings.Join(w.Labels, ","), w.Offers, command)
 	}
 	_ = t.Flush()
 	b.WriteByte('\n')

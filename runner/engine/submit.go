@@ -157,6 +157,9 @@ func (x *submitter) open() error {
 	x.end.Go(x.begin)
 	x.each(tickEvery, x.tick())
 	x.each(heartbeatEvery, x.check)
+	if x.sub.Needs {
+		x.each(loneFor, x.lacking())
+	}
 	if x.ledger == nil { // its dispatcher renews the record, and the results stay
 		x.each(tickEvery, x.purge())
 		x.each(enrolEvery, x.enrol)

@@ -183,7 +183,8 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		x.ledger.bring(&a, f)
 	}
 	r := fin.Facts.Result(a.Task)
-	r.Attempt, r.Worker, r.Host, r.Units, r.Argv = a.Number, a.Slot.ID, a.Slot.Host, a.Units, a.Argv()
+	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, unitsOf(a, r.Units)
+	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
 	r.End = time.Now() // by this machine's clock
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil

@@ -35,6 +35,7 @@ type worker struct {
 	orders string        // subject
 	ttl    time.Duration // Presence.TTL, which does not change
 	heard  time.Time
+	offers *task.Offers
 	slots  []int     // of the run
 	ending bool      // it has no slots any more, and its attempts are about to end
 	told   time.Time // when it was last told to end, as its host leaves
@@ -107,6 +108,9 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 			return
 		}
 		w = &worker{orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
+		if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 {
+			w.offers = (*task.Offers)(&needs)
+		}
 		r.workers[p.ID] = w
 	}
 	if w.ending {
@@ -148,7 +152,7 @@ func (x *submitter) fit(w *worker) {
 		x.sub.Do(task.Command{Op: task.Leave, N: id})
 	}
 	if n := want - len(w.slots); n > 0 {
-		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.Host, Labels: w.Labels}}).Slots
+		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.Host, Labels: w.Labels, Offers: w.offers}}).Slots
 		for _, id := range ids {
 			r.bySlot[id] = w
 		}
@@ -280,6 +284,33 @@ func (x *submitter) missing(now time.Time, slots int) {
 
 func (x *submitter) nobody() string {
 	return "no worker of queue " + x.sub.Queue + " is there: the run waits for a crew worker"
+}
+
+// lacking says what tasks need and no worker offers: once, when it has been so for some time.
+func (x *submitter) lacking() func() {
+	seen := map[string]int{} // how often in a row
+	return func() {
+		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
+		if now == nil || len(now.Slots) == 0 { // missing says that
+			return
+		}
+		tasks := map[string]int{}
+		for _, b := range now.Waiting {
+			if b.By == task.ByOffers {
+				tasks[b.Needs] += b.Tasks
+			}
+		}
+		maps.DeleteFunc(seen, func(needs string, _ int) bool { return tasks[needs] == 0 })
+		for needs, n := range tasks {
+			if seen[needs]++; seen[needs] == 2 {
+				wait := " wait for one"
+				if n == 1 {
+					wait = " waits for one"
+				}
+				x.sub.Notice("no worker of queue " + x.sub.Queue + " offers " + needs + ": " + task.Count(int64(n), "task") + wait)
+			}
+		}
+	}
 }
 
 func latest(a, b time.Time) time.Time {

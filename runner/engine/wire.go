@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -49,6 +50,8 @@ type Attempt struct {
 	Slot     int
 	Key      string
 	Units    []task.Units // that it holds
+	Needs    []task.Need  // which the worker gives out
+	Marks    []task.Mark  // where these are to stand in a command
 
 	// a command
 
@@ -92,10 +95,36 @@ func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
 // DecodeAttempt reads a message. It does not look at the signature.
 func DecodeAttempt(msg []byte) (*Attempt, error) {
 	a, err := decode[Attempt](msg, kindAttempt)
-	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || len(a.Makes) > 0 && len(a.Temp) != task.TempLen) {
+	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) || a.badMarks() ||
+		len(a.Makes) > 0 && len(a.Temp) != task.TempLen) {
 		err = errGarbage
 	}
 	return a, err
+}
+
+func badNeed(n task.Need) bool { return !task.IsCapName(n.Name) || n.N < 1 }
+
+// badMarks reports whether the marks are not those of names in the command, in order.
+func (a *Attempt) badMarks() bool {
+	word, from := 0, 0
+	for _, m := range a.Marks {
+		words, i := a.Argv, m.Word
+		if i <= task.InExec {
+			words, i = a.Exec, task.InExec-i
+		}
+		if m.Word != word {
+			word, from = m.Word, 0
+		}
+		if i < 0 || i >= len(words) || m.Off < from || m.Off >= len(words[i]) || m.Temp {
+			return true
+		}
+		name, _, ends := strings.Cut(words[i][m.Off:], "}")
+		if !ends || !strings.HasPrefix(name, "{") || !task.IsCapName(name[1:]) {
+			return true
+		}
+		from = m.Off + len(name) + 1
+	}
+	return false
 }
 
 // badUnits reports whether units are none that a run can have.
@@ -148,7 +177,7 @@ func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 // DecodeFinal reads a message, of which the outputs are a part.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
-	if err == nil && (f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0) {
+	if err == nil && (f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0 || slices.ContainsFunc(f.Units, badUnits)) {
 		err = errGarbage
 	}
 	return f, err

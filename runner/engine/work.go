@@ -38,6 +38,7 @@ type crewWorker struct {
 	digest [32]byte   // of the template
 	values bool       // there is a template
 	text   string     // the template for people
+	offers string     // as Presence has them
 	trust  trust.Keys // nil if every command is of the run that has started this worker
 
 	// what is open
@@ -72,7 +73,8 @@ type crewWorker struct {
 	lines     map[coproc.Holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
 	slots     int
 	seen      seen
-	early     []ID // ends that were ordered before the attempts came
+	early     []ID                   // ends that were ordered before the attempts came
+	needs     map[string][]task.Need // of attempts, which share them
 }
 
 // Work returns a worker. It is connected to the engine.
@@ -82,7 +84,12 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		over: make(chan struct{}), kick: make(chan struct{}, 1),
 		told: &once{notice: work.Notice}, state: ready,
 		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[coproc.Holder][]*job{},
+		needs: map[string][]task.Need{},
 	}
+	for _, c := range work.Offers {
+		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))
+	}
+	w.offers = strings.TrimPrefix(w.offers, ",")
 	w.forgotten.L = &w.mu
 	w.seats.Window, w.seats.Now = max(1, work.Window), sinceBoot
 	if w.values {

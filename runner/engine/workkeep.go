@@ -231,7 +231,7 @@ func (t *lease) end() {
 // presence describes the worker for submitters.
 func (w *crewWorker) presence(t *lease) Presence {
 	p := Presence{
-		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
+		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
 		Mark: w.mark, After: w.after(),
 	}
 	if w.values {

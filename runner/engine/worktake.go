@@ -200,19 +200,41 @@ func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
-		Protocol: a.Protocol,
+		Protocol: a.Protocol, Marks: a.Marks,
 	}
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
 	}
-	if w.work.Window > 1 && a.Protocol == task.NoProtocol { // it takes a whole slot
-		s.Task.Asked = &task.Terms{Weight: w.work.Window}
+	whole := w.work.Window > 1 && a.Protocol == task.NoProtocol // it takes a whole slot
+	if whole || len(a.Needs) > 0 {
+		s.Task.Asked = &task.Terms{Needs: w.share(a.Needs)}
+	}
+	if whole {
+		s.Task.Asked.Weight = w.work.Window
 	}
 	h := &s.job
 	h.worker, h.lease, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m
 	h.changed.L = &h.output
 	h.out.job, h.err = h, outlet{job: h, stderr: true}
 	return h
+}
+
+// mostNeeds is how many different needs a worker remembers.
+const mostNeeds = 1000
+
+// share returns needs that attempts share which need the same, as the run compares them.
+func (w *crewWorker) share(needs []task.Need) []task.Need {
+	text := task.NeedsText(needs)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known, ok := w.needs[text]
+	if !ok {
+		if len(w.needs) == mostNeeds {
+			clear(w.needs)
+		}
+		known, w.needs[text] = needs, needs
+	}
+	return known
 }
 
 // hold takes an attempt into the worker's hands. It returns false if there is nothing
@@ -265,6 +287,9 @@ func (w *crewWorker) hold(h *job) bool {
 // equip gives an attempt's task its command, or returns why it must not run.
 func (w *crewWorker) equip(h *job, msg []byte) error {
 	a := h.Attempt
+	if task.Lacks(w.work.Offers, a.Needs, false) != nil {
+		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
+	}
 	if !h.ownCommand() {
 		if !w.work.Commands {
 			return errNoCommands

@@ -19,6 +19,7 @@ type Terms struct {
 	Needs    *expand.Text // nil means nothing
 	Caps     []task.Cap   // what tasks can need
 	Offers   bool         // and what hosts offer, by other names
+	Dry      bool         // nobody counts what these offer
 	Even     string       // why all tasks weigh the same; "" if they need not
 }
 
@@ -152,6 +153,9 @@ func (a *asker) parseNeeds(s string) ([]task.Need, error) {
 	if err == nil {
 		err = task.Lacks(a.Caps, needs, a.Offers)
 	}
+	if err == nil && a.Offers {
+		needs, err = a.ofHosts(needs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +164,20 @@ func (a *asker) parseNeeds(s string) ([]task.Need, error) {
 	}
 	a.needs[strings.Clone(s)] = needs
 	return needs, nil
+}
+
+// ofHosts returns needs of which some may be of what hosts offer, or why they cannot.
+func (a *asker) ofHosts(needs []task.Need) (counted []task.Need, err error) {
+	for _, n := range needs {
+		own := slices.ContainsFunc(a.Caps, func(c task.Cap) bool { return c.Name == n.Name })
+		if !own && a.Even != "" {
+			return nil, fmt.Errorf("no --cap is called %s, and what workers offer does not count: %s", n.Name, a.Even)
+		}
+		if own || !a.Dry {
+			counted = append(counted, n)
+		}
+	}
+	return counted, nil
 }
 
 // ambiguous returns an error if a record has a member with the name of a cap for whose units

@@ -145,7 +145,8 @@ func (t *Task) Again(id uint64, last int) *Task {
 }
 
 // fill fills what an attempt tells of itself, and temp, into text at the marks of the given word.
-func (t *Task) fill(text string, word int, o *Origin, temp string) string {
+// Those for later, which may be nil, remain.
+func (t *Task) fill(text string, word int, o *Origin, temp string, later *later) string {
 	var b []byte
 	from := 0
 	for _, m := range t.Marks {
@@ -164,7 +165,12 @@ func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 		case HostMark:
 			b = append(b, o.Host...)
 		default:
-			b = append(b, UnitsOf(mark[1:len(mark)-1], o.Units)...)
+			if name := mark[1 : len(mark)-1]; later.has(name) {
+				later.marks = append(later.marks, Mark{Word: word, Off: len(b)})
+				b = append(b, mark...)
+			} else {
+				b = append(b, UnitsOf(name, o.Units)...)
+			}
 		}
 	}
 	if b == nil && from == 0 {
@@ -176,30 +182,34 @@ func (t *Task) fill(text string, word int, o *Origin, temp string) string {
 // ArgvOn returns the task's command, as it is shown, of an attempt that holds units in a slot
 // of a host, which is empty for this machine. The caller must not change it.
 func (t *Task) ArgvOn(slot int, host string, units []Units) []string {
-	return t.wordsOn(t.Argv, 0, 1, Origin{Slot: slot, Host: host, Units: units}, "")
+	return t.wordsOn(t.Argv, 0, 1, Origin{Slot: slot, Host: host, Units: units}, "", nil)
 }
 
 // ExecOn is ArgvOn for the command to run, with the temporary names of what it makes.
 func (t *Task) ExecOn(slot int, host string, units []Units) []string {
-	at, temp := Origin{Slot: slot, Host: host, Units: units}, ""
+	return t.execOn(Origin{Slot: slot, Host: host, Units: units}, nil)
+}
+
+func (t *Task) execOn(at Origin, later *later) []string {
+	temp := ""
 	if t.Makes != nil {
 		temp = t.Makes.Temp
 	}
 	if t.Exec == nil {
-		return t.wordsOn(t.Argv, 0, 1, at, temp)
+		return t.wordsOn(t.Argv, 0, 1, at, temp, later)
 	}
-	return t.wordsOn(t.Exec, InExec, -1, at, temp)
+	return t.wordsOn(t.Exec, InExec, -1, at, temp, later)
 }
 
 // wordsOn fills in words. The Word of the marks is first in the first one, and goes on in steps.
-func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string) []string {
+func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string, later *later) []string {
 	if len(t.Marks) == 0 || at.Slot == 0 {
 		return words
 	}
 	o := t.origin(at)
 	filled := make([]string, len(words))
 	for i, w := range words {
-		filled[i] = t.fill(w, first+step*i, &o, temp)
+		filled[i] = t.fill(w, first+step*i, &o, temp, later)
 	}
 	return filled
 }
@@ -224,7 +234,7 @@ func (t *Task) TagOn(slot int, host string, units []Units) string {
 		return t.Tag
 	}
 	o := t.origin(Origin{Slot: slot, Host: host, Units: units})
-	return t.fill(t.Tag, InTag, &o, "")
+	return t.fill(t.Tag, InTag, &o, "", nil)
 }
 
 // Size returns about how many bytes the task occupies in memory.
@@ -274,7 +284,7 @@ type Origin struct {
 	Number int     // CREW_ATTEMPT
 	Slot   int     // {%} and CREW_WORKER; 0 for the one where it runs
 	Host   string  // {host} and CREW_HOST
-	Units  []Units // by name, as {gpu} and CREW_GPU
+	Units  []Units // by name, as {gpu} and CREW_GPU; with those that the attempt holds where it runs
 	Once   bool    // it must not begin again, as it makes files under temporary names
 }
 
@@ -282,9 +292,12 @@ type Origin struct {
 // host, which another machine may have named, holds only what is text to every shell.
 func (t *Task) origin(o Origin) Origin {
 	if t.Origin != nil {
-		slot := o.Slot
+		slot, here := o.Slot, o.Units
 		o = *t.Origin
 		o.Slot = cmp.Or(o.Slot, slot)
+		if len(here) > 0 {
+			o.Units = slices.Concat(o.Units, here)
+		}
 	}
 	if o.Host == "" {
 		o.Host = thisHost()
@@ -341,6 +354,33 @@ func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host, 
 
 // Exec returns the attempt's command to run. The caller must not change it.
 func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, a.Units) }
+
+// Sent returns the attempt's command, as it is shown and as it is run if that differs, for a host
+// that gives out the units of needs. Marks are where these are to stand.
+func (a Attempt) Sent(needs []Need) (argv, exec []string, marks []Mark) {
+	t, at, later := a.Task, Origin{Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units}, &later{needs: needs}
+	argv = t.wordsOn(t.Argv, 0, 1, at, "", later)
+	switch n := len(later.marks); {
+	case t.Exec != nil:
+		exec = t.execOn(at, later)
+	case t.Makes != nil: // with temporary names, which are not shown
+		exec = t.execOn(at, later)
+		for i := range later.marks[n:] {
+			later.marks[n+i].Word = InExec - later.marks[n+i].Word
+		}
+	}
+	return argv, exec, later.marks
+}
+
+// later collects the marks that are filled in where an attempt runs.
+type later struct {
+	needs []Need
+	marks []Mark
+}
+
+func (l *later) has(name string) bool {
+	return l != nil && slices.ContainsFunc(l.needs, func(n Need) bool { return n.Name == name })
+}
 
 // Origin returns what the attempt's command and environment tell of.
 func (a Attempt) Origin() Origin {

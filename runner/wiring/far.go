@@ -73,6 +73,7 @@ type Load struct {
 	Limit   core.Limit
 	Files   Files `json:"-"`
 	Sign    string
+	Needs   bool // tasks may need what workers offer
 }
 
 // Attachment names a run that was handed over.
@@ -162,6 +163,7 @@ type Work struct {
 // Takes says which tasks a worker takes.
 type Takes struct {
 	Labels   []string
+	Offers   []task.Cap                                     // what it has for tasks that need it, which are the limits of its run
 	Commands bool                                           // signed ones, beside or instead of values for Template
 	Trust    []string                                       // files of the keys that may sign commands
 	Template Template                                       // without Words, it has none
@@ -274,12 +276,12 @@ func (w *wiring) watchHosts() {
 func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
 	return Load{
-		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.Terms.Caps), PTY: o.Pool.PTY,
+		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
 		Files: Files{
 			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
 		},
-		Sign: e.Sign,
+		Sign: e.Sign, Needs: o.TakesOffers() && (o.Terms.Needs != "" || o.ObjectTasks()),
 	}
 }
 
@@ -287,7 +289,7 @@ func (w *wiring) load() Load {
 func (s *source) commandTemplate() Template {
 	c := s.opts.Command
 	var caps []string
-	for _, limit := range s.opts.Terms.Caps {
+	for _, limit := range s.opts.AllCaps() {
 		caps = append(caps, limit.Name)
 	}
 	return Template{

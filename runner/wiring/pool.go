@@ -84,7 +84,7 @@ func (p *pool) readAhead(o *cli.Options) {
 		p.few = max(1, p.jobs)
 		p.bytes = p.few * int(max(o.Pipe.Block, cli.DefaultBlock))
 	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Sched.PerKey > 0 || o.Terms.KeyRate.N > 0 ||
-		len(o.Terms.Caps) > 0 || o.Terms.Priority != "" || o.Sched.Order != "":
+		len(o.Terms.Caps) > 0 || o.Terms.Needs != "" || o.Terms.Priority != "" || o.Sched.Order != "":
 		// Many tasks of one key, or that need one thing, must not keep others from being read, nor
 		// an order hold for a few tasks only.
 		least, p.bytes = keyedBuffer, mostBufferBytes

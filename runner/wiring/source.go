@@ -93,7 +93,7 @@ func (s *source) compile() error {
 	c := s.opts.Command
 	cfg := expand.Config{
 		Words: s.opts.Words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
-		Insert: expand.AtEnd, Batch: c.Batches(), Caps: s.opts.Terms.Caps,
+		Insert: expand.AtEnd, Batch: c.Batches(), Caps: s.opts.AllCaps(),
 	}
 	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		}
 		*t.text = text
 	}
-	tc.Caps = o.Terms.Caps
+	tc.Caps, tc.Offers, tc.Dry = o.Terms.Caps, o.TakesOffers(), o.Show.DryRun
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
 		tc.Even = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
 	}

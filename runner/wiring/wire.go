@@ -336,7 +336,7 @@ func (w *wiring) config() (core.Config, error) {
 // first, or an end is to keep others from starting.
 func (w *wiring) sendsAhead(cfg *core.Config) bool {
 	o, q := w.opts, &cfg.Queue
-	limited := q.PerKey > 0 || len(q.Caps) > 0 || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 || o.Terms.Weight != ""
+	limited := q.PerKey > 0 || len(q.Caps) > 0 || o.Terms.Needs != "" || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 || o.Terms.Weight != ""
 	limited = limited || cfg.Pool.Tokens != nil || o.Sched.Policy == "topic"
 	ordered := !o.Pipe.On && !o.Makes.Any() // as long messages are not
 	return o.Far() && !o.Engine.Detach && ordered && !limited && !q.Terms && cfg.Halt.When == core.Never && !w.announces()
