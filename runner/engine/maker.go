@@ -42,6 +42,17 @@ func (k *maker) token(epoch, id uint64, number int) (t Token) {
 	return t
 }
 
+// resultIdentity returns what has to be the same for a result to count in a later epoch. A task that
+// makes files is the same one whatever its command and its inputs are, but its result is not.
+func resultIdentity(t *task.Task) [16]byte {
+	id := t.Identity
+	if t.Makes != nil {
+		binary.BigEndian.PutUint64(id[:8], binary.BigEndian.Uint64(id[:8])^t.Makes.Stamp.Command)
+		binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(id[8:])^t.Makes.Stamp.Inputs)
+	}
+	return id
+}
+
 // mostBlock is the size of the largest block of a stream that travels.
 const mostBlock = 64 << 20
 
@@ -49,9 +60,12 @@ const mostBlock = 64 << 20
 func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	t, c := a.Task, k.load
 	m := &Attempt{
-		ID: id, Token: k.token(id.Epoch, id.Task, id.Number), Identity: t.Identity, Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
+		ID: id, Token: k.token(id.Epoch, id.Task, id.Number), Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live, Echo: k.echo,
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
+	}
+	if m.Makes = t.Makes.Files(true); t.Makes != nil {
+		m.Temp = t.Makes.Temp
 	}
 	if !k.commands {
 		m.Template, m.Names, m.Caps, m.Records, m.Object = k.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
@@ -59,9 +73,6 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	}
 	m.Argv, m.Exec, m.Marks = a.Sent(m.Needs)
 	m.Shell, m.Dir = t.Shell, cmp.Or(t.Dir, c.Workdir)
-	if m.Makes = t.Makes.Files(true); t.Makes != nil {
-		m.Temp = t.Makes.Temp
-	}
 	if t.Protocol == task.JSONProtocol {
 		m.Stdin = t.Makes.AppendOuts(slices.Clip(t.Stdin))
 	}

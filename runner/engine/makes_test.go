@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -13,9 +14,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -215,4 +219,82 @@ func TestMakesCrewKilled(t *testing.T) {
 	crewtest.Gone(t, first.worker)
 	require.Zero(t, left())
 	require.Len(t, filesIn(t, here), 3)
+}
+
+// naming is a runner.Maker that gives temporary names and nothing else.
+type naming struct{}
+
+func (naming) Check(*task.Task) *task.Result { return nil }
+func (naming) End(*task.Result)              {}
+func (naming) Begin(a task.Attempt) *task.Result {
+	a.Task.Makes.Temp = fmt.Sprintf(".crew-%08d.", a.Number)
+	return nil
+}
+
+// TestMadeIsGone has the result of an attempt come without the file that it says was made, as one
+// has of which a submitter that was killed has fetched that. The task runs again.
+func TestMadeIsGone(t *testing.T) {
+	b := newBroker(t)
+	path, tries := filepath.Join(t.TempDir(), "out"), 0
+	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		file := travel.File{Path: path, Object: a.name() + ".0", Mode: 0o640, Made: true}
+		if tries++; tries > 1 {
+			require.NoError(t, f.s.objects.Put(t.Context(), file.Object, strings.NewReader("made")))
+		}
+		f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
+		_ = m.Ack()
+	})
+	r, err := b.tryRun(&records{n: 1, change: func(t *task.Task) {
+		t.Makes = &task.Making{Targets: []task.Target{{Path: path, Temp: true}}}
+	}}, func(s *wiring.Submission) { s.Files.Makes = true })
+	require.NoError(t, err)
+	r.wait()
+	require.Equal(t, task.OK, r.results[1].Outcome)
+	require.Equal(t, 1, r.lost)
+	require.Equal(t, map[string]string{".crew-00000002.out": "made"}, filesIn(t, filepath.Dir(path)))
+}
+
+// TestMadeOfOtherInputs has a submitter die before the results come. The next one takes that of a
+// task which would be run in the same way; the other, whose inputs have changed, runs again.
+func TestMadeOfOtherInputs(t *testing.T) {
+	b := newBroker(t)
+	dir, died, held := t.TempDir(), make(chan struct{}), make(chan struct{})
+	given := make(chan uint64, 10)
+	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+		given <- a.Task
+		if a.Epoch > 1 {
+			f.end(a, shows("again\n"))
+			_ = m.Ack()
+			return
+		}
+		go func() {
+			<-died
+			f.end(a, shows("first\n"))
+			_ = m.Ack()
+			_, err := f.s.js.Publish(context.Background(), resultSubject("q", "other"), nil) // what is before it is stored, too
+			require.NoError(t, err)
+			held <- struct{}{}
+		}()
+	})
+	run := func(inputs uint64) *testRun {
+		r, err := b.tryRun(&records{n: 2, change: func(tk *task.Task) {
+			tk.Makes = &task.Making{Targets: []task.Target{{Path: fmt.Sprint("made", tk.ID)}}, Stamp: task.Stamp{Command: 1, Inputs: 1 + inputs*(tk.ID-1)}}
+		}}, func(s *wiring.Submission) { s.Dir, s.Files.Makes = dir, true })
+		require.NoError(t, err)
+		return r
+	}
+	r := run(1)
+	for range 2 {
+		crewtest.Receive(t, given, "an attempt")
+	}
+	r.die()
+	close(died)
+	for range 2 {
+		crewtest.Receive(t, held, "a result")
+	}
+	r = run(2)
+	r.wait()
+	require.Equal(t, map[uint64]string{1: "first\n", 2: "again\n"}, r.outputs)
+	require.Equal(t, uint64(2), crewtest.Receive(t, given, "the attempt that runs again"))
+	require.Empty(t, given)
 }

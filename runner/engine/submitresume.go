@@ -177,15 +177,16 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	if x.epoch == 1 {
 		return nil
 	}
+	id := resultIdentity(a.Task)
 	p.mu.Lock()
-	list := p.results[a.Task.Identity]
+	list := p.results[id]
 	i := slices.IndexFunc(list, func(f *flight) bool { return f.id.Number >= a.Number })
 	if i < 0 {
 		p.mu.Unlock()
 		return nil
 	}
 	f := list[i]
-	p.results[a.Task.Identity] = slices.Delete(list, i, i+1)
+	p.results[id] = slices.Delete(list, i, i+1)
 	p.mu.Unlock()
 	if r := &x.results; f.held != nil {
 		r.mu.Lock()

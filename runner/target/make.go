@@ -134,7 +134,7 @@ func (f *Files) replaceable(name, path string) error {
 		if f.cfg.Directories {
 			return nil
 		}
-		return isDirectory(name)
+		return f.isDirectory(name)
 	}
 	return isSpecial(name)
 }
@@ -145,7 +145,10 @@ func isSpecial(name string) error {
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-func isDirectory(name string) error {
+func (f *Files) isDirectory(name string) error {
+	if f.cfg.Journal {
+		return fmt.Errorf("%s is a directory, which only a run on this machine can make", name)
+	}
 	return fmt.Errorf("%s is a directory, which only --state DIR can tell whole from unfinished", name)
 }
 
@@ -209,7 +212,7 @@ func (f *Files) keep(w *work) error {
 		case err != nil:
 			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
 		case isDir(&o.st) && !f.cfg.Directories:
-			return isDirectory(o.name)
+			return f.isDirectory(o.name)
 		case !isDir(&o.st) && o.st.Mode&unix.S_IFMT != unix.S_IFREG && o.st.Mode&unix.S_IFMT != unix.S_IFLNK:
 			return isSpecial(o.name)
 		}
