@@ -88,10 +88,10 @@ func (s *session) init(c *wiring.EngineCall) error {
 }
 
 // askHub has the hub invite or revoke a user.
-func (s *session) askHub(c *wiring.EngineCall, u *User) (Answer, error) {
+func (s *session) askHub(op string, u *User) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
-	a, err := s.ask(ctx, hubSubject, Order{Op: c.Verb, User: u})
+	a, err := s.ask(ctx, hubSubject, Order{Op: op, User: u})
 	if errors.Is(err, nats.ErrNoResponders) {
 		err = errors.New("what answers there is no crew engine serve: its configuration says who may connect, and crew engine init prints the least rights")
 	}
@@ -111,17 +111,27 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	if _, err := os.Lstat(file); c.Invite.NATS && err == nil {
 		return fmt.Errorf("there is a NATS context %s already, in %s: choose another name", u.Name, file)
 	}
-	a, err := s.askHub(c, u)
+	a, err := s.askHub(opInvite, u)
 	if err != nil {
 		return err
 	}
 	if c.Invite.NATS {
-		return writeNATS(file, a.Context)
+		err = writeNATS(file, a.Context)
+	} else {
+		err = printContext(c, a.Context)
 	}
+	if err != nil { // nobody has the credentials
+		_, _ = s.askHub(opRevoke, u)
+		err = fmt.Errorf("%w: %s is not invited: have it written elsewhere", err, u.Name)
+	}
+	return err
+}
+
+func printContext(c *wiring.EngineCall, x *address.Context) error {
 	if st, err := c.Out.Stat(); err == nil && st.Mode().IsRegular() {
 		_ = c.Out.Chmod(0o600) // it may be another user's, who lets this one write
 	}
-	text, err := contextText(a.Context)
+	text, err := contextText(x)
 	if err == nil {
 		err = say(c, string(text))
 	}
@@ -149,7 +159,7 @@ func writeNATS(file string, c *address.Context) error {
 
 // revoke has the hub let a user connect no more.
 func (s *session) revoke(c *wiring.EngineCall) error {
-	a, err := s.askHub(c, &User{Name: c.Operand})
+	a, err := s.askHub(opRevoke, &User{Name: c.Operand})
 	if err != nil {
 		return err
 	}

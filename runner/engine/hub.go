@@ -112,13 +112,18 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	o.CustomClientAuthentication = h.users
-	if _, err := os.Stat(o.StoreDir); err == nil { // it has run before: what it holds is served on any disk
+	_, err = os.Stat(o.StoreDir)
+	fresh := errors.Is(err, os.ErrNotExist)
+	if !fresh { // what it holds is served on any disk
 		o.JetStreamMaxStore = math.MaxInt64 / 2
 	}
 	limits := diskLimits.with(c)
 	limits.unsynced = true
 	h.server, err = startServer(o, limits, h.asOwner())
 	if codeOf(err) == codeNoRoom {
+		if fresh { // and the next start does not take it for one that has run
+			_ = os.RemoveAll(o.StoreDir)
+		}
 		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", limits.bytes()/3*4>>20) // the server takes three quarters
 	}
 	if err != nil {

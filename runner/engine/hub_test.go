@@ -68,6 +68,12 @@ func TestHub(t *testing.T) {
 		require.ErrorContains(t, err, "is no address to listen at", listen)
 	}
 
+	full := t.TempDir()
+	for range 2 {
+		_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: full, Listen: "127.0.0.1:0", MaxOutput: 1 << 60}, Notice: quiet})
+		require.ErrorContains(t, err, "MiB of free disk")
+	}
+
 	_, err = connect(h.url, nil)
 	require.ErrorContains(t, err, "does not know this user")
 	s, err := connect(h.as(t, "submitter"), nil)
@@ -428,4 +434,13 @@ func TestInviteForNATS(t *testing.T) {
 	require.NoError(t, err)
 	ada.close()
 	require.ErrorContains(t, s.invite(c), "there is a NATS context ada already")
+
+	// Credentials that nobody has do not take the name.
+	c = &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true}}, Verb: opInvite, Operand: "bob"}
+	for range 2 {
+		c.Out, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		require.ErrorContains(t, s.invite(c), "no space left on device: bob is not invited")
+		require.NoError(t, c.Out.Close())
+	}
 }
