@@ -1,13 +1,16 @@
 package engine
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -413,13 +416,62 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// Whoever connects with a name of the server's own is missed by no revocation.
+func TestRevokedByAnyName(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	c, err := h.invite(User{Name: "eve"})
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", h.server.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "CONNECT {\"user\": \"eve\", \"pass\": %q, \"nkey\": \"ada\"}\r\nPING\r\n", c.Password)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "-ERR") {
+		require.NotEqual(t, "PONG", lines.Text(), "it is let in")
+	}
+}
+
+// Submitters neither see what invite answers, nor have the server give the hub orders.
+func TestOrdersOfTheOwnerAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serving := crew(t, "engine", "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	p := crew(t, "engine", "invite", "eve", "--submitter", "--dir", dir)
+	p.Exits(0)
+	file := filepath.Join(t.TempDir(), "eve.json")
+	require.NoError(t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+	s, err := connect(file, nil)
+	require.NoError(t, err)
+	defer s.close()
+	seen, err := s.nc.SubscribeSync("_INBOX.>")
+	require.NoError(t, err)
+	require.NoError(t, s.nc.Flush())
+	order := Order{Op: opRevoke, User: &User{Name: "eve"}}
+	require.NoError(t, s.put(t.Context(), enrolSubject("q", "r"), json.RawMessage(order.encode()), 0))
+	m, err := s.nc.Request("$JS.API.CONSUMER.CREATE."+runsStream+".x."+enrolSubject("q", "r"), []byte(`{"stream_name": "`+runsStream+
+		`", "config": {"name": "x", "deliver_subject": "`+hubSubject+`", "filter_subject": "`+enrolSubject("q", "r")+`", "ack_policy": "none"}}`), answerWait)
+	require.NoError(t, err)
+	require.NotContains(t, string(m.Data), `"error"`)
+	crew(t, "engine", "invite", "ada", "--dir", dir).Exits(0)
+	crew(t, "engine", "revoke", "eve", "--dir", dir).Exits(0)
+	for err == nil {
+		if m, err = seen.NextMsg(time.Millisecond); err == nil {
+			require.NotContains(t, string(m.Data), `"password"`)
+		}
+	}
+	serving.Send(syscall.SIGTERM)
+	serving.Wait()
+}
+
 // The nats command and crew find a context that was written for them.
 func TestInviteForNATS(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", Hosts: []string{"localhost"}}, Notice: quiet})
 	require.NoError(t, err)
 	defer h.close()
-	s, err := h.connect(quiet)
+	s, err := dial("", quiet, nats.InProcessServer(h.server), h.asOwner(), nats.CustomInboxPrefix(hubInbox))
 	require.NoError(t, err)
 	defer s.close()
 	_, err = s.obey(hubSubject, h.obey)

@@ -44,8 +44,13 @@ const (
 // anyWorker stands for the worker in the subject of a signature that holds on all.
 const anyWorker = "_"
 
-// hubSubject is where a hub of crew engine serve takes orders of its owner.
-const hubSubject = "crew.h"
+// hubSubject is where a hub of crew engine serve takes orders of its owner, and hubInbox begins
+// the subjects of the answers. Submitters may read all others, and these bring passwords. A
+// server can be had to deliver a message anywhere, but names no such subject for the answer.
+const (
+	hubSubject = "crew.h"
+	hubInbox   = hubSubject + ".inbox"
+)
 
 // Subjects of the streams, and of messages that nobody keeps.
 func taskSubject(queue, worker, run string) string {

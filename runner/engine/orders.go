@@ -24,6 +24,8 @@ type Order struct {
 	Key   *task.Bytes `json:"key,omitempty"`   // cancel: those of a key
 	By    string      `json:"by,omitempty"`    // cancel and drain: who asks for it
 	User  *User       `json:"user,omitempty"`  // invite and revoke
+
+	reply string // where the answer goes
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a
@@ -83,6 +85,7 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 		case o.Version != Version:
 			err = &versionError{o.Version}
 		default:
+			o.reply = m.Reply
 			err = carryOut(&o, &a)
 		}
 		if err != nil {

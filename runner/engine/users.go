@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +86,9 @@ func (u *users) index(name string) int {
 // Check has a client be the user that it says it is. See server.Authentication.
 func (u *users) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
+	if o.Nkey != "" { // by which the server would call the client, so that revoke missed it
+		return false
+	}
 	is := func(hash []byte) bool { return subtle.ConstantTimeCompare(hash, hashOf(o.Password)) == 1 }
 	if o.Username == owner && is(u.owner) {
 		c.RegisterUser(&server.User{Username: owner})
@@ -147,7 +151,7 @@ func (u *users) revoke(name string) error {
 
 // obey invites and revokes users for the owner.
 func (h *hub) obey(o *Order, a *Answer) (err error) {
-	if o.User == nil {
+	if o.User == nil || !strings.HasPrefix(o.reply, hubInbox+".") {
 		return errGarbage
 	}
 	v := *o.User
@@ -177,19 +181,19 @@ func (h *hub) invite(v User) (*address.Context, error) {
 	return c, nil
 }
 
-// cut closes the connections of a user, and returns how many there were.
+// cut closes the connections of a user, and returns how many there were. A client has its name
+// before it is let in, so none that was let in is missed.
 func (h *hub) cut(name string) (n int, err error) {
-	for {
-		list, err := h.server.Connz(&server.ConnzOptions{Username: true, User: name, Limit: server.DefaultConnListSize})
-		if err != nil || len(list.Conns) == 0 {
-			return n, err
-		}
-		for _, c := range list.Conns {
-			if h.server.DisconnectClientByID(c.Cid) == nil {
-				n++
-			}
+	list, err := h.server.Connz(&server.ConnzOptions{User: name, Limit: math.MaxInt})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range list.Conns {
+		if h.server.DisconnectClientByID(c.Cid) == nil {
+			n++
 		}
 	}
+	return n, nil
 }
 
 // context returns the context of a user.
