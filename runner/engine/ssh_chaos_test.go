@@ -40,6 +40,11 @@ type sshChaos struct {
 }
 
 func (c *sshChaos) round() int {
+	c.t.Cleanup(func() { // one that was stopped, on a host that has left, would stay
+		for _, pid := range c.remote() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	c.hosts("4/web1\n4/web2\n")
 	args := []string{"--sshfile", c.dir + "/hosts", "--worker-ttl", "5s", "-k", "--sched", "keyed", "-C", " ", "--key", "{2}"}
 	args = append(append(args, c.words...), ":::")
