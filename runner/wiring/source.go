@@ -236,7 +236,11 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 func checkNames(columns []string, caps []task.Cap) error {
 	for _, c := range caps {
 		if slices.Contains(columns, c.Name) {
-			return misuse("{"+c.Name+"} stands for the units of --cap "+c.Name+", and is a column, too", "give one of them another name")
+			of := "--cap "
+			if len(c.Units) == 0 {
+				of = "--needs "
+			}
+			return misuse("{"+c.Name+"} stands for the units of "+of+c.Name+", and is a column, too", "give one of them another name")
 		}
 	}
 	return nil
