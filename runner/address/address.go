@@ -101,7 +101,7 @@ func (c *Context) options() (options []nats.Option, err error) {
 		if *file != "" {
 			f, err := os.Open(*file) // the errors of nats.go come late, and again at each attempt
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("read what the engine needs: %w: correct the NATS_ variable or the context that names it", err)
 			}
 			f.Close()
 		}

@@ -83,7 +83,7 @@ func TestContext(t *testing.T) {
 	require.Equal(t, "ada", o.User)
 
 	t.Setenv("NATS_CREDS", filepath.Join(dir, "none"))
-	fails("nats://x", "no such file")
+	fails("nats://x", "no such file or directory: correct the NATS_ variable")
 	t.Setenv("NATS_CREDS", "")
 	t.Setenv("NATS_CERT", file)
 	fails("nats://x", "needs its key")

@@ -58,7 +58,7 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
 	told, away, s := &once{notice: notice}, &atomic.Bool{}, &session{refused: make(chan struct{})}
 	options = append([]nats.Option{
-		nats.Name("crew"), nats.Timeout(dialWait),
+		nats.Name("crew"), nats.Timeout(dialWait), nats.SkipHostLookup(), // which the dialer does within the timeout
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
