@@ -106,6 +106,10 @@ func (a *attached) follow() {
 			}
 			continue
 		}
+		if err != io.EOF {
+			a.fail(a.s.explain(err))
+			return
+		}
 		pause(a.ctx, attachLook)
 		if time.Since(looked) > 5*attachLook {
 			looked = time.Now()

@@ -301,7 +301,7 @@ func TestTakenRunIsLeft(t *testing.T) {
 }
 
 func openLedger(s *session, r *Enrolment) (*ledger, error) {
-	l := newLedger(context.Background(), s, "q", r, &once{notice: quiet})
+	l := newLedger(s, "q", r, &once{notice: quiet})
 	return l, l.open()
 }
 

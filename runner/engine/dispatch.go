@@ -80,6 +80,8 @@ func newDispatcher(connect func(func(string)) (*session, error), notice func(str
 func (d *dispatcher) serve(ctx context.Context) error {
 	defer d.s.close()
 	defer d.wg.Wait()
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	for ctx.Err() == nil {
 		if err := d.s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) { d.see(ctx, key, value, age) }); err != nil && ctx.Err() == nil {
 			d.told.say("cannot look for runs: " + notReady(err).Error())
@@ -139,8 +141,7 @@ type submission struct {
 	ledger *ledger
 	exec   *submitter
 	run    *runner.Run
-	begun  chan struct{}      // closed once there is a run
-	giveUp context.CancelFunc // has the ledger take no more
+	begun  chan struct{} // closed once there is a run
 
 	mu       sync.Mutex
 	record   Enrolment
@@ -156,9 +157,7 @@ func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err
 		m.note(text)
 	}}
 	if err = m.claim(ctx, r.Run, seen); err == nil {
-		holding, giveUp := context.WithCancel(context.Background())
-		m.giveUp = giveUp
-		m.ledger = newLedger(holding, m.s, r.Queue, &m.record, told)
+		m.ledger = newLedger(m.s, r.Queue, &m.record, told)
 		over, kept := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(kept)
@@ -167,7 +166,7 @@ func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err
 		err = m.carryOut(d, told.say)
 		close(over)
 		<-kept
-		giveUp()
+		m.ledger.giveUp()
 	}
 	if isWrongLast(err) || errors.Is(err, errTaken) || errors.Is(err, context.Canceled) || ctx.Err() != nil {
 		err = nil // the run is another dispatcher's, or may be
@@ -202,8 +201,13 @@ func (m *submission) carryOut(d *dispatcher, notice func(string)) error {
 	m.record.Done, m.record.Failed = e.Stats.Finished(), e.Stats.Failed()
 	m.mu.Unlock()
 	var err error
-	if m.ledger.holds() {
-		err = m.ledger.end(e, m.record.Orders.Status(e))
+	select {
+	case <-m.exec.s.refused:
+		err = m.exec.s.why
+	default:
+		if m.ledger.holds() {
+			err = m.ledger.end(e, m.record.Orders.Status(e))
+		}
 	}
 	return errors.Join(err, m.exec.Close())
 }
@@ -349,7 +353,7 @@ func (m *submission) keep(ctx context.Context, over <-chan struct{}) {
 
 // stop ends what this process does for the run.
 func (m *submission) stop(why error, over <-chan struct{}) {
-	m.giveUp()
+	m.ledger.giveUp()
 	select {
 	case <-m.begun:
 		m.exec.abandon(why)

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -414,6 +415,52 @@ func TestRevoked(t *testing.T) {
 		p.Send(syscall.SIGTERM)
 		p.Wait()
 	}
+}
+
+// Nothing waits for an engine that has refused it meanwhile.
+func TestRevokedMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	me := h.as(t, "submitter")
+	file, key := keyFile(t)
+	crew(t, "--engine", me, "--sign", file, "--detach", "--name", "waits", "true", ":::", "a").Exits(0)
+	attach := crew(t, "engine", "attach", "waits", "--engine", me)
+	attach.Says(attach.Stderr, "waits for a dispatcher")
+	s, err := connect(me, nil)
+	require.NoError(t, err)
+	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q", Name: "half"}, Notice: quiet}, s, key)
+	require.NoError(t, err)
+	all := []*crewtest.Process{
+		attach, crew(t, "engine", "dispatch", "--engine", me), crew(t, "--engine", me, "--sign", file, "true", ":::", "a"),
+		crew(t, "worker", "--engine", h.as(t, "worker"), "--queue", "q2", "true", "{}"),
+	}
+	crewtest.Until(t, func() bool { return h.server.NumClients() >= 6 }, "all to connect") // the dispatcher twice
+	for _, name := range []string{"submitter", "worker"} {
+		require.NoError(t, h.users.revoke(name))
+		_, err = h.cut(name)
+		require.NoError(t, err)
+	}
+	for _, p := range all {
+		p.Exits(1)
+		require.Contains(t, p.Stderr(), "does not know this user")
+	}
+	crewtest.Receive(t, s.refused, "a refusal")
+	_, err = st.Commit()
+	require.ErrorContains(t, err, "does not know this user")
+	x := &submitter{s: s, ctx: t.Context()}
+	require.ErrorIs(t, x.fetch(func() error { return nats.ErrConnectionClosed }), errRefused)
+
+	s, err = h.connect(quiet)
+	require.NoError(t, err)
+	defer s.close()
+	run, err := s.find(t.Context(), "waits")
+	require.NoError(t, err)
+	rulings, err := s.log(t.Context(), run.Queue, run.Run, "rulings")
+	require.NoError(t, err)
+	_, _, err = rulings.next(t.Context(), &once{notice: quiet})
+	require.NoError(t, err)
+	_, _, err = rulings.next(t.Context(), &once{notice: quiet})
+	require.Equal(t, io.EOF, err, "another dispatcher goes on")
 }
 
 // Whoever connects with a name of the server's own is missed by no revocation.

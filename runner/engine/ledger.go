@@ -35,6 +35,7 @@ type ledger struct {
 	over     bool            // it is on record that the run is
 	nonce    string          // tells what this ledger adds from what others do
 	ctx      context.Context // until the dispatcher gives the run up
+	giveUp   context.CancelFunc
 	kick     chan struct{}   // the run's record is to be renewed now
 	renewed  atomic.Int64    // since boot, when the latest confirmed renewal of that was sent
 
@@ -63,11 +64,12 @@ type brought struct {
 	parts []Place
 }
 
-func newLedger(ctx context.Context, s *session, queue string, r *Enrolment, told *once) *ledger {
+func newLedger(s *session, queue string, r *Enrolment, told *once) *ledger {
 	l := &ledger{
-		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, ctx: ctx, signed: map[uint64]*Stored{},
+		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, signed: map[uint64]*Stored{},
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
+	l.ctx, l.giveUp = context.WithCancel(context.Background())
 	l.renewed.Store(int64(sinceBoot()))
 	l.news.L = &l.mu
 	return l

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -73,6 +74,9 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 				told.say("the engine is back")
 			}
 		}),
+		nats.ClosedHandler(func(nc *nats.Conn) { // not by session.close
+			s.refuse(nc, fmt.Errorf("the engine has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
+		}),
 		// A refusal comes here alone; whoever waits for a reply sees a time-out.
 		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
 			if why := refusal(err); why != nil {
@@ -128,18 +132,24 @@ func telling(err error, list string, options []nats.Option) error {
 // or returns nil for another one.
 func refusal(err error) error {
 	switch _, what, _ := strings.Cut(err.Error(), "Permissions Violation for "); {
-	case errors.Is(err, nats.ErrAuthExpired):
+	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
 		return errors.New("the credentials for the engine have expired: ask the owner of the hub for new ones, which crew engine invite makes")
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
 		return errRefused
-	case errors.Is(err, nats.ErrPermissionViolation) && !strings.HasPrefix(what, `Publish to "_INBOX.`): // which an answer that comes too late does, too
+	case errors.Is(err, nats.ErrPermissionViolation) && !isAnswer(what):
 		return fmt.Errorf("these credentials do not allow that: runs need those of a submitter, crew worker those of a worker, "+
 			"crew engine init, invite and revoke those of the owner (refused was %s)", what)
 	}
 	return nil
 }
 
-var errRefused = errors.New("the engine does not know this user: the credentials are missing, were revoked, or are for another one: " +
+// isAnswer reports whether a refusal is about the answer to a question, which came too late.
+func isAnswer(what string) bool {
+	subject, published := strings.CutPrefix(what, `Publish to "`)
+	return published && !strings.HasPrefix(subject, "crew.") && !strings.HasPrefix(subject, "$")
+}
+
+var errRefused = errors.New("the engine does not know this user: the credentials are missing, have expired, were revoked, or are for another one: " +
 	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
 
 // refuse ends the session.
@@ -177,7 +187,7 @@ func connectHint(err error) error {
 	name, isName := errors.AsType[x509.HostnameError](err)
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	switch {
-	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET): // the second while it starts or ends
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF): // the others while it starts or ends
 		return errNoServer
 	case refusal(err) != nil:
 		return refusal(err)

@@ -115,7 +115,7 @@ func (st *store) enrol(ttl time.Duration) error {
 	if st.ctx.Err() == nil {
 		err := st.s.replace(st.ctx, st.queue, &st.record, ttl, st.record.Run, &st.revision)
 		if !isWrongLast(err) {
-			return err
+			return st.s.explain(err)
 		}
 		st.cancel(errRemoved)
 	}
@@ -134,7 +134,7 @@ func (st *store) Add(t *task.Task) error {
 	}
 	data, _, err := st.s.pack(st.ctx, ID{Run: st.record.Run, Task: t.ID}, encode(kindStored, msg))
 	if err != nil {
-		return err
+		return st.s.explain(err)
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()

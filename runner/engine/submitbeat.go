@@ -45,6 +45,9 @@ func (x *submitter) tick() func() {
 		x.reach(now)
 		select {
 		case <-x.s.refused:
+			if x.ledger != nil {
+				x.ledger.giveUp() // another dispatcher may be let
+			}
 			x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
 			x.abandon(x.s.why) // no result can come any more
 		default:

@@ -200,13 +200,13 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	return r
 }
 
-// fetch has files be fetched, again while there is no connection.
+// fetch has files be fetched, again while there is no connection and one may come.
 func (x *submitter) fetch(get func() error) error {
 	err := get()
-	for err != nil && x.away(err) && x.wait(time.Second) {
+	for err != nil && x.away(err) && !x.s.nc.IsClosed() && x.wait(time.Second) {
 		err = get()
 	}
-	return err
+	return x.s.explain(err)
 }
 
 // keepMade has what a task has made be here under its temporary names. An attempt whose files

@@ -197,7 +197,7 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 // join has runs find the worker, unless it is refused something.
 func (w *crewWorker) join() error {
 	err := w.s.settled(context.Background(), func(context.Context) error { return w.renew() })
-	if err == nil && refusal(cmp.Or(w.s.nc.LastError(), io.EOF)) != nil {
+	if last := w.s.nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
 		<-w.s.refused
 		err = w.s.why
 	}

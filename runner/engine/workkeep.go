@@ -68,7 +68,9 @@ func (w *crewWorker) keep() {
 		case <-w.over:
 			return
 		case <-w.s.refused:
+			w.s.nc.Close() // without which the lease might be certain
 			w.expire()
+			w.drop()
 			return
 		case <-w.kick:
 			due = time.Time{}
@@ -285,7 +287,7 @@ func (w *crewWorker) expire() {
 	clear(w.lines)
 	w.forgotten.Broadcast()
 	w.mu.Unlock()
-	w.out.Drop(func(string) bool { return true })
+	w.drop()
 	w.end(tasks, true)
 	w.seats.End(func(*coproc.Seat) bool { return true })
 	text := "the engine has not confirmed the lease of this worker in time"
@@ -298,6 +300,9 @@ func (w *crewWorker) expire() {
 	w.work.Notice(text)
 	w.renewSoon()
 }
+
+// drop sends nothing any more of what has come so far.
+func (w *crewWorker) drop() { w.out.Drop(func(string) bool { return true }) }
 
 // leased reports whether a lease is certain, and the connection not lost for
 // ever, as that of a worker of --ssh can be. Its caller holds mu.

@@ -141,9 +141,13 @@ func (o *Outbox) Flush() {
 }
 
 // Send publishes a message, which the stream knows by id, and calls done when it is
-// confirmed.
+// confirmed. It drops the message if the connection is closed.
 func (o *Outbox) Send(subject, id string, data []byte, done func()) {
 	o.mu.Lock()
+	if o.nc.IsClosed() {
+		o.mu.Unlock()
+		return
+	}
 	l := o.queues[subject]
 	if l == nil {
 		l = &subjectQueue{}
