@@ -172,6 +172,7 @@ var steps = []step{
 	{line: "crew engine status --engine hub/admin.json", want: `^.*default +2 +16 .*ffmpeg`},
 	{line: "crew engine invite ada --submitter --dir hub > ada.json", want: "^ada.json="},
 	{line: "crew engine revoke web2 --dir hub", want: "web2 revoked, 1 connection closed|"},
+	{line: "crew engine serve --print-unit --dir hub --listen 0.0.0.0", want: `^.*\|ExecStart=\S*/crew engine serve --dir`},
 }
 
 // readmeLines returns the command lines of the README: those of its blocks of shell,
