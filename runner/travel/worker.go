@@ -263,11 +263,13 @@ func (p *Worker) End(run string) {
 	}
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.dirs))) { // those below a directory before it
 		if d := p.dirs[key]; run == "" || run == d.run {
-			delete(p.dirs, key)
 			if d.path == "" {
 				_ = os.Remove(d.dir)
 			} else {
 				p.removeFile(d.dir, d.path)
+			}
+			if _, err := os.Lstat(key); err != nil { // or else once more when the worker ends
+				delete(p.dirs, key)
 			}
 		}
 	}
