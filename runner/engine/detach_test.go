@@ -77,6 +77,40 @@ func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 	return a, got, r
 }
 
+// A run whose connection is refused waits for another dispatcher.
+func TestRefusedRunIsLeft(t *testing.T) {
+	b := newBroker(t)
+	run := b.handsOver(3, fifoOrders, nil)
+	var last *session
+	d, err := newDispatcher(func(notice func(string)) (*session, error) { last = b.connect(notice); return last, nil }, quiet)
+	require.NoError(t, err)
+	defer d.s.close()
+	begun, answers := make(chan struct{}, 9), make(chan struct{})
+	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		begun <- struct{}{}
+		select {
+		case <-answers:
+			answer(f, a, m)
+		default:
+		}
+	})
+	r, err := d.s.find(t.Context(), run)
+	require.NoError(t, err)
+	seen, err := json.Marshal(r.Enrolment)
+	require.NoError(t, err)
+	submitted := make(chan error)
+	go func() { submitted <- d.submit(context.Background(), r, seen) }()
+	crewtest.Receive(t, begun, "a task to begin")
+	last.refuse(last.nc, errRefused)
+	require.ErrorIs(t, crewtest.Receive(t, submitted, "the end"), errRefused)
+	require.Equal(t, runWaiting, b.record(run).State)
+	close(answers)
+	b.dispatches()
+	_, got, shown := b.attach(run)
+	e := shown.Wait()
+	require.Equal(t, int64(3), e.Stats.Of(task.OK), got.results)
+}
+
 // Nothing is handed over to workers that would not run it.
 func TestHandOverIsRefused(t *testing.T) {
 	b := newBroker(t)
