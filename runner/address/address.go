@@ -224,11 +224,11 @@ func namedContext(name string) (*Context, error) {
 func Read(file string) (*Context, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the NATS context: %w", err)
+		return nil, fmt.Errorf("read the NATS context: %w: give the path of a file that crew engine invite has printed", err)
 	}
 	c, all := &Context{}, map[string]any{}
 	if json.Unmarshal(text, c) != nil || json.Unmarshal(text, &all) != nil {
-		return nil, fmt.Errorf("read the NATS context %s: it is no JSON of such a context", file)
+		return nil, fmt.Errorf("read the NATS context %s: it is no JSON of such a context: copy it again, or have crew engine invite print another", file)
 	}
 	for _, name := range []string{"nsc", "user_jwt", "socks_proxy", "jetstream_domain", "jetstream_api_prefix"} {
 		if value := all[name]; value != nil && value != "" {

@@ -169,6 +169,7 @@ func TestRefusals(t *testing.T) {
 		{"engine key", "crew engine key needs the name of a file: write crew engine key FILE"},
 		{"engine key --json k", "crew engine key has no option --json: it takes --help"},
 		{"engine init --max-output 3X", `bad value "3X" for --max-output: write a number of bytes such as 512M or 4G`},
+		{"engine serve --dir d --max-output 512K", `bad value "512K" for --max-output: one message would fill it: write 1M or more`},
 		{"engine serve", "engine serve needs a directory: add --dir DIR"},
 		{"engine serve --dir d --tls-key k", "--tls-key needs --tls-cert: give both"},
 	} {

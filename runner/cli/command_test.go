@@ -139,7 +139,7 @@ func TestOptions(t *testing.T) {
 		{"ctl add -- -", func(o *Options) any { return o.Ctl }, Ctl{Work: []string{"-"}}},
 		{"ctl add ls -l", func(o *Options) any { return o.Ctl }, Ctl{Work: []string{"ls", "-l"}}},
 		{"ctl add --to engine:hub/fast x", func(o *Options) any { return o.Ctl }, Ctl{Run: "engine:hub/fast", Work: []string{"x"}, URL: "hub", Queue: "fast"}},
-		{"engine init --max-output 1K", func(o *Options) any { return o.Hub }, Hub{MaxOutput: 1024}},
+		{"engine init --max-output 1M", func(o *Options) any { return o.Hub }, Hub{MaxOutput: 1 << 20}},
 		{"engine attach r -k --engine u", func(o *Options) any { return [3]any{o.Ctl.Run, o.Output.KeepOrder, o.Engine.URL} }, [3]any{"r", true, "u"}},
 		{"state --json d", func(o *Options) any { return [3]any{o.Do, o.State.Dir, o.Ctl.JSON} }, [3]any{"state", "d", true}},
 		{"version --version", func(o *Options) any { return o.Command.Words }, []string{"version", "--version"}},

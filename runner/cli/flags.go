@@ -383,7 +383,13 @@ var options = [...]option{
 		set:  func(o *Options, v string) error { return setWhole(&o.Hub.MaxTasks, v, 1) }},
 	{name: "max-output", value: "SIZE", of: "engine: serve init",
 		text: "output in the stream; workers then wait (1G)",
-		set:  func(o *Options, v string) error { return set(&o.Hub.MaxOutput, v, task.ParseSize) }},
+		set: func(o *Options, v string) error {
+			err := set(&o.Hub.MaxOutput, v, task.ParseSize)
+			if err == nil && o.Hub.MaxOutput < 1<<20 {
+				err = errors.New("one message would fill it: write 1M or more")
+			}
+			return err
+		}},
 	{name: "replicas", value: "N", of: "engine: init",
 		text: "how many servers of a cluster keep each message (1)",
 		set:  func(o *Options, v string) (err error) { o.Hub.Replicas, err = parseWhole(v, 1, 5); return err }},

@@ -48,7 +48,8 @@ func serve(c *wiring.EngineCall) error {
 	if _, err = d.s.obey(hubSubject, h.obey); err != nil {
 		return err
 	}
-	if err = h.writeOwner(); err != nil {
+	before, err := h.writeOwner()
+	if err != nil {
 		return err
 	}
 	for _, text := range []string{
@@ -56,6 +57,9 @@ func serve(c *wiring.EngineCall) error {
 		"connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them",
 	} {
 		c.Notice(text)
+	}
+	if before != "" && before != h.url {
+		c.Notice("what invite printed before leads to " + before + ": correct the url there if it does not hold any more")
 	}
 	d.hub = true
 	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
@@ -98,8 +102,13 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	probe, err := net.Listen("tcp", net.JoinHostPort(l.host, strconv.Itoa(l.port)))
-	if err != nil { // the server would not say so
+	switch { // the server would not say so
+	case errors.Is(err, syscall.EADDRNOTAVAIL): // maybe a router's
+		return h, fmt.Errorf("%w: it is none of this machine: write --listen 0.0.0.0 --host %s", err, l.host)
+	case errors.Is(err, syscall.EADDRINUSE):
 		return h, fmt.Errorf("%w: end what listens there, or give another --listen", err)
+	case err != nil:
+		return h, fmt.Errorf("%w: give another --listen", err)
 	}
 	probe.Close()
 	o := &server.Options{SyncAlways: true, Host: l.host, Port: cmp.Or(l.port, server.RANDOM_PORT), ServerName: "crew", StoreDir: h.file("data")}
@@ -213,16 +222,20 @@ func (h *hub) openUsers() (*users, error) {
 	return openUsers(h.dir, h.password)
 }
 
-// writeOwner writes the context of the owner, unless it is as it should be.
-func (h *hub) writeOwner() error {
+// writeOwner writes the context of the owner, unless it is as it should be. It returns the URL in
+// the one that was there, or "".
+func (h *hub) writeOwner() (before string, err error) {
+	if c, err := address.Read(h.file(ownerFile)); err == nil {
+		before = c.URL
+	}
 	text, err := contextText(h.context(owner, h.password))
 	if err != nil {
-		return err
+		return before, err
 	}
 	if old, err := os.ReadFile(h.file(ownerFile)); err == nil && bytes.Equal(old, text) {
-		return nil
+		return before, nil
 	}
-	return writePrivate(h.file(ownerFile), text)
+	return before, writePrivate(h.file(ownerFile), text)
 }
 
 func contextText(c *address.Context) ([]byte, error) {

@@ -67,6 +67,8 @@ func TestHub(t *testing.T) {
 	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
 	_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: h.server.Addr().String()}, Notice: quiet})
 	require.ErrorContains(t, err, "address already in use: end what listens there")
+	_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "192.0.2.1:0"}, Notice: quiet})
+	require.ErrorContains(t, err, "it is none of this machine: write --listen 0.0.0.0 --host 192.0.2.1")
 	for _, listen := range []string{":x", "127.0.0.1:65536", "a:b:c"} {
 		_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: listen}, Notice: quiet})
 		require.ErrorContains(t, err, "is no address to listen at", listen)
@@ -173,6 +175,10 @@ func TestHubTLS(t *testing.T) {
 	s, err := connect(h.as(t, "worker"), nil)
 	require.NoError(t, err)
 	s.close()
+	was := h.url
+	before, err := h.writeOwner()
+	require.NoError(t, err)
+	require.Empty(t, before)
 	h.close()
 
 	// The authority stays, and with it the contexts.
@@ -181,6 +187,9 @@ func TestHubTLS(t *testing.T) {
 	h, err = openHub(c)
 	require.NoError(t, err)
 	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
+	before, err = h.writeOwner()
+	require.NoError(t, err)
+	require.Equal(t, was, before)
 	s, err = connect(h.as(t, "worker"), nil)
 	require.NoError(t, err)
 	s.close()

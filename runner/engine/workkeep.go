@@ -79,7 +79,10 @@ func (w *crewWorker) keep() {
 			due = time.Time{}
 		case err := <-results:
 			if busy = false; err != nil {
-				w.tell("the lease of this worker could not be renewed: %v", notReady(err))
+				if err = notReady(err); errors.Is(err, errNoAnswer) { // whose hint is for people
+					err = errors.New("the engine does not answer; trying again")
+				}
+				w.tell("the lease of this worker could not be renewed: %v", err)
 				due = time.Now().Add(w.work.TTL / 20)
 			}
 		case <-look.C:
